@@ -1,0 +1,1 @@
+//! Modelled media and the vhost-user-blk server that offers them to a machine.

@@ -1,0 +1,1 @@
+//! Reports: what a person reads of the results, on a terminal and in a browser.

@@ -1,0 +1,133 @@
+//! What is kept of one cell: one workload, once, on one freshly built stack.
+
+use std::collections::BTreeMap;
+
+use nestor_load::LoadResult;
+use nestor_trace::LayerMetrics;
+use serde::{Deserialize, Serialize};
+
+/// One measurement, self-contained, so that results of several machines can be put into one store.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct CellRecord {
+    /// The stack, in its canonical notation.
+    pub stack: String,
+    /// The workload, in its own notation.
+    pub workload: String,
+    /// The study it belongs to, if any.
+    pub study: Option<String>,
+    /// Which replication (block) of the study, from 0.
+    pub block: u32,
+    /// Position in the order in which cells were really run, from 0.
+    pub position: u32,
+    /// When the cell began: RFC 3339, UTC.
+    pub started_at: String,
+    /// Seconds the whole cell took, and of these the seconds of the measured run.
+    pub cell_s: f64,
+    /// What happened.
+    pub outcome: Outcome,
+    /// Everything that makes the numbers less than they seem.
+    pub marks: Vec<Mark>,
+    /// Where it ran.
+    pub environment: Environment,
+}
+
+/// A cell ends with numbers or with the reason why there are none.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+#[expect(clippy::large_enum_variant, reason = "nearly every outcome is a measured one")]
+pub enum Outcome {
+    /// The numbers.
+    Measured(Measured),
+    /// Why there are none: the whole error message.
+    Failed(String),
+}
+
+/// The numbers of a cell.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Measured {
+    /// What the workload engine reported.
+    pub load: LoadResult,
+    /// The layers from the application to the medium, each with its trace point's numbers.
+    pub layers: Vec<LayerRecord>,
+    /// Busy share (0 to 1) of the outermost host's CPUs during the measurement.
+    pub host_cpu_busy: f64,
+    /// Busy share (0 to 1) of each machine's CPUs, outermost first, by machine label.
+    pub cpu_busy: Vec<(String, f64)>,
+}
+
+/// One layer of the stack as measured.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct LayerRecord {
+    /// The layer as written (`ext3`, `raw`, `hdd:wd-7200-1tb`); `application` for the first.
+    pub layer: String,
+    /// Its role in words: `guest fs`, `host fs`, `raw image`, `disk`.
+    pub role: String,
+    /// The machine it runs in: `guest`, `host`, or `guest 2` … for deeper nesting.
+    pub machine: String,
+    /// Numbers of the trace point at the lower edge of the layer; absent where nothing can be recorded there.
+    pub metrics: Option<LayerMetrics>,
+}
+
+/// Something that makes a number less than it seems; each is printed wherever the number is.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", tag = "mark")]
+pub enum Mark {
+    /// The host's CPU was emulated: shapes and ratios hold, absolute CPU-bound numbers do not.
+    EmulatedCpu,
+    /// A machine's CPUs were busy more than 70 % of the time.
+    CpuBound {
+        /// Which machine.
+        machine: String,
+        /// Busy share, 0 to 1.
+        busy: f64,
+    },
+    /// The data could come from a cache instead of the medium.
+    Cached {
+        /// Which cache and why.
+        reason: String,
+    },
+    /// A conservation check failed.
+    Inconsistent {
+        /// Which identity and by how much.
+        reason: String,
+    },
+    /// The trace lost events: counts are lower bounds.
+    EventsDropped {
+        /// Where.
+        layer: String,
+        /// How many.
+        events: u64,
+    },
+}
+
+/// Where and on what a cell ran.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Environment {
+    /// Nestor's version and build.
+    pub nestor: String,
+    /// `emulated`, `this` or `ssh:HOST`.
+    pub ground: String,
+    /// The machines, outermost first.
+    pub machines: Vec<MachineRecord>,
+    /// Packages that matter (qemu, fio, mkfs tools, kernel) with their versions, by machine label and name.
+    pub packages: BTreeMap<String, String>,
+    /// The settings of the cell in words a reader can check: cache modes, schedulers, read-ahead, sizes, disk timing.
+    pub settings: BTreeMap<String, String>,
+}
+
+/// One machine of a cell.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct MachineRecord {
+    /// `host`, `guest`, …
+    pub label: String,
+    /// Kernel release.
+    pub kernel: String,
+    /// CPU model as the machine sees it.
+    pub cpu_model: String,
+    /// Number of CPUs.
+    pub cpus: u32,
+    /// Memory in bytes.
+    pub memory_bytes: u64,
+    /// How it runs: `hardware`, `kvm`, `tcg`.
+    pub accelerator: String,
+}

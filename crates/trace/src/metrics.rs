@@ -1,0 +1,113 @@
+//! What a trace says of one layer: the numbers under one `/` of a stack.
+
+use std::collections::BTreeMap;
+
+use nestor_model::LatencyHistogram;
+use serde::{Deserialize, Serialize};
+
+/// How the requests of a layer were seen.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum TracePoint {
+    /// The workload engine's own record.
+    Application,
+    /// blktrace records from relay files.
+    Blktrace,
+    /// The same events from tracefs, where the kernel locks the relay files.
+    Tracefs,
+    /// The modelled disk's request log.
+    DiskLog,
+}
+
+/// Counts of one direction (reads, writes, discards) at one trace point.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct DirectionMetrics {
+    /// Requests as the layer above made them (blktrace Q; the disk's arrivals).
+    pub queued: u64,
+    /// Their bytes.
+    pub queued_bytes: u64,
+    /// Requests sent downwards (blktrace D).
+    pub issued: u64,
+    /// Their bytes.
+    pub issued_bytes: u64,
+    /// Requests finished (blktrace C).
+    pub completed: u64,
+    /// Their bytes.
+    pub completed_bytes: u64,
+    /// Requests merged behind an existing one (blktrace M).
+    pub back_merges: u64,
+    /// Requests merged before an existing one (blktrace F).
+    pub front_merges: u64,
+}
+
+/// The numbers of one trace point of a stack, over the measured time only.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct LayerMetrics {
+    /// How they were recorded.
+    pub trace_point: TracePoint,
+    /// Reads.
+    pub read: DirectionMetrics,
+    /// Writes, without flushes that carry no data.
+    pub write: DirectionMetrics,
+    /// Discards and write-zeroes.
+    pub discard: DirectionMetrics,
+    /// Cache flushes that carry no data.
+    pub flushes: u64,
+    /// Writes that had to reach the medium (FUA).
+    pub fua_writes: u64,
+    /// Queue to insert/issue-queue: blktrace Q2I; absent where nothing is inserted into a scheduler.
+    pub q2i: Option<LatencyHistogram>,
+    /// Insert to issue: blktrace I2D, the scheduler's queue; at a modelled disk, its own queue.
+    pub i2d: Option<LatencyHistogram>,
+    /// Issue to complete: blktrace D2C, everything below; at a modelled disk, the service.
+    pub d2c: Option<LatencyHistogram>,
+    /// Queue to complete: blktrace Q2C.
+    pub q2c: Option<LatencyHistogram>,
+    /// Issued request size in bytes → how many.
+    pub size_histogram: BTreeMap<u64, u64>,
+    /// Share of issued requests (0 to 1) that start where the one before, of the same direction, ended.
+    pub sequential_share: Option<f64>,
+    /// Where a modelled disk spent its service time; absent elsewhere.
+    pub service: Option<ServiceTime>,
+    /// Events the recorder lost; any number above zero makes counts lower bounds.
+    pub dropped_events: u64,
+    /// Seconds between first and last event.
+    pub span_s: f64,
+    /// First device-independent remark about how the numbers came to be, if any (for example unpaired requests).
+    pub remarks: Vec<String>,
+}
+
+/// Where a modelled disk's service time went, summed over all requests.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct ServiceTime {
+    /// Moving the arm.
+    pub seek_ns: u64,
+    /// Waiting for the sector to come round.
+    pub rotation_ns: u64,
+    /// Moving data between platter or flash and buffer.
+    pub transfer_ns: u64,
+    /// Everything else (interface, command overhead, cache look-up).
+    pub overhead_ns: u64,
+    /// Requests answered from the disk's own cache.
+    pub cache_hits: u64,
+}
+
+impl LayerMetrics {
+    /// Bytes sent downwards, reads and writes.
+    pub fn issued_bytes(&self) -> u64 {
+        self.read.issued_bytes + self.write.issued_bytes
+    }
+
+    /// Requests sent downwards, reads and writes.
+    pub fn issued(&self) -> u64 {
+        self.read.issued + self.write.issued
+    }
+
+    /// Share of queued requests (0 to 1) that were merged into another, or `None` without requests.
+    pub fn merged_share(&self) -> Option<f64> {
+        let queued = self.read.queued + self.write.queued;
+        let merged =
+            self.read.back_merges + self.read.front_merges + self.write.back_merges + self.write.front_merges;
+        (queued > 0).then(|| merged as f64 / queued as f64)
+    }
+}
