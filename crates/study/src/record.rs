@@ -34,7 +34,6 @@ pub struct CellRecord {
 /// A cell ends with numbers or with the reason why there are none.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-#[expect(clippy::large_enum_variant, reason = "nearly every outcome is a measured one")]
 pub enum Outcome {
     /// The numbers.
     Measured(Measured),
