@@ -1,1 +1,23 @@
 //! Turns a stack into real things on machines, and takes them down again.
+//!
+//! A [`Lab`] is a place where stacks are built; [`Lab::build`] makes one from the medium upwards, [`Lab::take_down`]
+//! removes it. Machines and the modelled disk stay from one stack to the next.
+
+mod accelerators;
+mod builder;
+mod built;
+mod error;
+mod hypervisor;
+mod image;
+mod lab;
+mod memory;
+mod place;
+mod served_disk;
+mod user_medium;
+
+pub use built::{BlockPoint, BuiltMachine, BuiltStack, Top};
+pub use error::BuildError;
+pub use lab::{Lab, LabFiles, LabOptions, Progress};
+pub use memory::host_needs;
+pub use place::Place;
+pub use served_disk::{ServedDisk, profile_name};

@@ -1,5 +1,21 @@
 //! Workloads: what is run on a stack, and the one type that every engine's result becomes.
+//!
+//! A workload is written like a stack: `fio:rand-read:bs=4k:depth=32`. [`Workload`] is that text, understood; an
+//! [`Engine`] turns it into commands to run on a machine ([`Step`]) and what they print ([`StepOutput`]) into a
+//! [`LoadResult`]. This crate runs nothing itself: whoever has the machine does.
+//!
+//! An engine is one file (or folder) under `engines/` and one line in [`engines::ENGINES`].
 
+pub mod engine;
+pub mod engines;
+mod error;
+mod notation;
 pub mod result;
+pub mod value;
 
+pub use engine::{Case, DataSet, Ended, Engine, Misfit, OptionSpec, Place, Step, StepOutput, Target};
+pub use engines::{WorkloadSummary, catalogue};
+pub use error::{LoadError, Problem, WorkloadError};
+pub use notation::Workload;
 pub use result::{LoadResult, OperationClass, OperationResult};
+pub use value::{Kind, Value};

@@ -1,1 +1,22 @@
 //! Places to run: the agent, its transports, QEMU, and the lab image every machine boots.
+//!
+//! A *machine* is a place where the program runs as an agent and obeys the same requests: the user's own machine,
+//! another one over ssh, an emulated host, a guest inside it, to any depth.
+
+pub mod agent;
+mod connection;
+pub mod error;
+mod facts;
+pub mod init;
+pub mod lab_image;
+mod machine;
+pub mod message;
+pub mod qemu;
+pub mod spec;
+pub mod transport;
+
+pub use error::MachineError;
+pub use machine::{Boot, Machine};
+pub use message::{Command, Facts, Finished};
+pub use spec::{Accelerator, DiskAttachment, DiskBackend, MachineSpec};
+pub use transport::Ground;

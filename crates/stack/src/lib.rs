@@ -1,1 +1,56 @@
 //! What a stack is: the grammar, the layers, their types and their expansion. Pure: no processes, no files.
+//!
+//! A stack is written in the order in which a write travels, from the application's directory down to the
+//! medium: `ext3/kvm/raw/jfs/hdd` is an ext3 guest whose disk is a raw image on a JFS host.
+//!
+//! # Grammar
+//!
+//! ```text
+//! stack   = layer *( "/" layer )
+//! layer   = name *( ":" option )            ; every layer but dev and file
+//!         / ( "dev" / "file" ) ":" path     ; the path runs to the end of the stack and is absolute
+//! option  = key "=" value / flag / word     ; word: the value of the layer's positional option
+//! name    = lower-case letters, digits, "-"
+//! value   = 1*( letter / digit / "." / "_" / "-" / "+" / "=" )
+//! ```
+//!
+//! Nothing in it needs quoting in a shell. A list within a value is joined with `+` (`mount=noatime+nodiratime`).
+//! Alternatives in braces expand as in bash ([`expand`]) before a stack is parsed.
+//!
+//! # Canonical form
+//!
+//! [`Stack`]'s `Display` prints options in the order of their [`LayerSpec`], leaves out those that have their default
+//! value, and writes sizes and numbers in their shortest exact form. Two spellings with one meaning are one stack:
+//! equal, and printed alike.
+//!
+//! # Types
+//!
+//! What a layer needs below and offers above: `medium: → Block`, `file system: Block → Dir`, `image format: Dir →
+//! Image`, `loop: Image → Block`, `hypervisor: Block | Image → Block, in a new machine`, `network file system: Dir →
+//! Dir, in a new machine`. [`Stack::parse`] refuses what does not fit, with a caret under the layer.
+
+mod bytes;
+mod check;
+mod error;
+mod expand;
+mod help;
+mod layer;
+pub mod layers;
+mod machines;
+mod nearest;
+mod parse;
+mod spec;
+mod stack;
+
+pub use bytes::{Bytes, ParseBytesError};
+pub use error::{StackError, StackErrorKind};
+pub use expand::{MAX_ALTERNATIVES, MAX_NESTING, expand, parse_all};
+pub use help::{LayerHelp, OptionHelp, layers_help};
+pub use layer::{BlockTuning, Layer};
+pub use layers::registry;
+pub use machines::MachineSegment;
+pub use spec::{
+    Conflict, FileSystemSpec, HypervisorSpec, ImageFormatSpec, LayerDefinition, LayerSpec, MediumKind,
+    MkfsTarget, Offer, OptionKind, OptionSpec, SizeRule,
+};
+pub use stack::Stack;

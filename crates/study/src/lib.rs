@@ -1,5 +1,24 @@
-//! Studies: many cells in a fair order, their results kept in one file.
+//! Studies: many cells in a fair order, their results kept in one file, compared without hiding anything.
 
+pub mod cell;
+pub mod checks;
+pub mod compare;
+mod complaint;
+mod file;
+mod notation;
+mod plan;
 pub mod record;
+pub mod store;
+mod study;
 
-pub use record::{CellRecord, Environment, LayerRecord, Mark, Measured, Outcome};
+pub use compare::{CellSummary, Comparison, CountedMark, Drift, Failure, Sample, compare, summarise};
+pub use complaint::Complaint;
+pub use file::{StudyFileError, parse_duration};
+pub use notation::Notation;
+pub use plan::{CellKey, NotRun, Plan, PlannedCell, budget_ended, duration_words};
+pub use record::{CellRecord, Environment, LayerRecord, MachineRecord, Mark, Measured, Outcome};
+pub use store::{MergeReport, RunFilter, RunListing, Store, StoreError, StoredRun, StudyRecord};
+pub use study::Study;
+
+#[cfg(test)]
+mod tests;

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use nestor_load::LoadResult;
 use nestor_trace::LayerMetrics;
 use serde::{Deserialize, Serialize};
+use sha2::{Digest, Sha256};
 
 /// One measurement, self-contained, so that results of several machines can be put into one store.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -15,13 +16,19 @@ pub struct CellRecord {
     pub workload: String,
     /// The study it belongs to, if any.
     pub study: Option<String>,
+    /// The study's [`hash`](crate::Study::hash), by which an interrupted study finds what is already done.
+    #[serde(default)]
+    pub study_hash: Option<String>,
     /// Which replication (block) of the study, from 0.
     pub block: u32,
+    /// Which run of this stack and workload within the block, from 0; only baselines run twice (at both ends).
+    #[serde(default)]
+    pub repeat: u32,
     /// Position in the order in which cells were really run, from 0.
     pub position: u32,
     /// When the cell began: RFC 3339, UTC.
     pub started_at: String,
-    /// Seconds the whole cell took, and of these the seconds of the measured run.
+    /// Seconds the whole cell took: building the stack, preparing the data set, measuring, taking it down.
     pub cell_s: f64,
     /// What happened.
     pub outcome: Outcome,
@@ -29,6 +36,40 @@ pub struct CellRecord {
     pub marks: Vec<Mark>,
     /// Where it ran.
     pub environment: Environment,
+}
+
+impl CellRecord {
+    /// What names this record in every store: SHA-256 of its JSON form, in hexadecimal.
+    ///
+    /// The same measurement has the same name wherever it is copied to, so that stores merge without clashes.
+    ///
+    /// # Errors
+    ///
+    /// If a number in the record is not finite and so has no JSON form that reads back.
+    pub fn content_id(&self) -> Result<String, serde_json::Error> {
+        Ok(sha256_hex(serde_json::to_string(self)?.as_bytes()))
+    }
+
+    /// The numbers, if it ended with any.
+    pub fn measured(&self) -> Option<&Measured> {
+        match &self.outcome {
+            Outcome::Measured(measured) => Some(measured),
+            Outcome::Failed(_) => None,
+        }
+    }
+
+    /// The error message, if it ended with one.
+    pub fn failure(&self) -> Option<&str> {
+        match &self.outcome {
+            Outcome::Measured(_) => None,
+            Outcome::Failed(message) => Some(message),
+        }
+    }
+}
+
+/// SHA-256 as 64 hexadecimal digits.
+pub(crate) fn sha256_hex(bytes: &[u8]) -> String {
+    Sha256::digest(bytes).iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 /// A cell ends with numbers or with the reason why there are none.
@@ -90,6 +131,11 @@ pub enum Mark {
         /// Which identity and by how much.
         reason: String,
     },
+    /// The throughput had not settled when the run ended, or the run was too short to tell.
+    NotSteady {
+        /// What was seen.
+        reason: String,
+    },
     /// The trace lost events: counts are lower bounds.
     EventsDropped {
         /// Where.
@@ -97,6 +143,65 @@ pub enum Mark {
         /// How many.
         events: u64,
     },
+}
+
+impl Mark {
+    /// Whether a comparison with such a cell must not be made without saying so beside the number.
+    pub fn spoils_comparison(&self) -> bool {
+        match self {
+            Self::CpuBound { .. } | Self::Cached { .. } | Self::Inconsistent { .. } | Self::NotSteady { .. } => true,
+            // Both sides of a comparison ran on the same emulated CPU; lost events make counts, not rates, doubtful.
+            Self::EmulatedCpu | Self::EventsDropped { .. } => false,
+        }
+    }
+
+    /// One word, as in tables and queries.
+    pub fn name(&self) -> &'static str {
+        match self {
+            Self::EmulatedCpu => "emulated",
+            Self::CpuBound { .. } => "cpu-bound",
+            Self::Cached { .. } => "cached",
+            Self::Inconsistent { .. } => "inconsistent",
+            Self::NotSteady { .. } => "not-steady",
+            Self::EventsDropped { .. } => "events-dropped",
+        }
+    }
+
+    /// One letter, for matrices; printed with a legend.
+    pub fn letter(&self) -> char {
+        match self {
+            Self::EmulatedCpu => 'E',
+            Self::CpuBound { .. } => 'C',
+            Self::Cached { .. } => 'M',
+            Self::Inconsistent { .. } => 'I',
+            Self::NotSteady { .. } => 'S',
+            Self::EventsDropped { .. } => 'D',
+        }
+    }
+
+    /// What the mark means, for legends.
+    pub fn meaning(&self) -> &'static str {
+        match self {
+            Self::EmulatedCpu => "emulated CPU: shapes and ratios hold, absolute CPU-bound numbers do not",
+            Self::CpuBound { .. } => "CPU-bound: a machine's CPUs were busy over 70 % of the time",
+            Self::Cached { .. } => "from memory: some of the data never reached the medium",
+            Self::Inconsistent { .. } => "inconsistent: a conservation check failed",
+            Self::NotSteady { .. } => "not steady: throughput had not settled, or the run was too short to tell",
+            Self::EventsDropped { .. } => "events dropped: counts of a layer are lower bounds",
+        }
+    }
+
+    /// What happened in this cell.
+    pub fn detail(&self) -> String {
+        match self {
+            Self::EmulatedCpu => "the CPU was emulated".to_owned(),
+            Self::CpuBound { machine, busy } => {
+                format!("the CPUs of the {machine} were busy {:.0} % of the time", busy * 100.0)
+            }
+            Self::Cached { reason } | Self::Inconsistent { reason } | Self::NotSteady { reason } => reason.clone(),
+            Self::EventsDropped { layer, events } => format!("the trace of {layer} lost {events} events"),
+        }
+    }
 }
 
 /// Where and on what a cell ran.

@@ -1,0 +1,358 @@
+//! Builds a stack from the medium upwards, and takes it down from the top.
+
+use nestor_machine::{Command, Machine};
+use nestor_stack::{FileSystemSpec, ImageFormatSpec, Layer, LayerDefinition, MediumKind, MkfsTarget, Stack};
+
+use crate::built::{BlockPoint, BuiltMachine, BuiltStack, Top, Undo};
+use crate::served_disk::{self, ServedDisk};
+use crate::{BuildError, Lab, image, user_medium};
+
+/// What the layers built so far offer to the next one.
+pub(crate) enum Offered {
+    /// A block device; whether all of it reads as zero.
+    Block { device: String, zeroed: bool },
+    /// A directory.
+    Directory { path: String },
+    /// An image file, with the position of its layer.
+    Image { path: String, layer: usize },
+}
+
+/// A stack while it is built.
+pub(crate) struct Progressing<'a> {
+    pub(crate) stack: &'a Stack,
+    pub(crate) machines: Vec<BuiltMachine>,
+    pub(crate) points: Vec<BlockPoint>,
+    pub(crate) settings: Vec<(String, String)>,
+    pub(crate) undo: Vec<Undo>,
+    pub(crate) modelled: bool,
+}
+
+impl Progressing<'_> {
+    pub(crate) fn machine(&self) -> Machine {
+        self.machines.last().expect("the host comes first").machine.clone()
+    }
+
+    pub(crate) fn depth(&self) -> usize {
+        self.machines.len() - 1
+    }
+
+    pub(crate) fn note(&mut self, key: impl Into<String>, value: impl Into<String>) {
+        self.settings.push((key.into(), value.into()));
+    }
+
+    /// A directory for this stack's own files in the current machine.
+    fn mount_point(&self, layer: usize) -> String {
+        let facts = &self.machines.last().expect("the host comes first").facts;
+        format!("{}/mount-{layer}", facts.work_directory)
+    }
+}
+
+impl Lab {
+    /// Builds a stack.
+    ///
+    /// # Errors
+    /// Which layer could not be made and why; what was made for it has been taken down again.
+    pub fn build(&mut self, stack: &Stack) -> Result<BuiltStack, BuildError> {
+        stack.require_buildable()?;
+        let mut progressing = Progressing {
+            stack,
+            machines: Vec::new(),
+            points: Vec::new(),
+            settings: Vec::new(),
+            undo: Vec::new(),
+            modelled: false,
+        };
+        match self.build_layers(&mut progressing) {
+            Ok(top) => Ok(BuiltStack {
+                stack: stack.clone(),
+                machines: progressing.machines,
+                points: progressing.points,
+                top,
+                modelled: progressing.modelled,
+                settings: progressing.settings,
+                undo: progressing.undo,
+            }),
+            Err(e) => {
+                if let Err(problems) = self.undo_all(progressing.undo) {
+                    (self.progress)(&format!("taking down what was built so far: {}", problems.join("; ")));
+                }
+                Err(e)
+            }
+        }
+    }
+
+    fn build_layers(&mut self, progressing: &mut Progressing<'_>) -> Result<Top, BuildError> {
+        let stack = progressing.stack;
+        let medium = stack.layers().len() - 1;
+        let mut offered = self.build_medium(progressing, medium)?;
+        for index in (0..medium).rev() {
+            let layer = &stack.layers()[index];
+            (self.progress)(&format!("building {layer}"));
+            offered = match (layer.definition(), offered) {
+                (LayerDefinition::FileSystem(spec), Offered::Block { device, zeroed }) => {
+                    build_file_system(progressing, index, spec, &device, zeroed)?
+                }
+                (LayerDefinition::ImageFormat(spec), Offered::Directory { path }) => {
+                    build_image(progressing, index, spec, &path)?
+                }
+                (LayerDefinition::Loop, Offered::Image { path, .. }) => build_loop(progressing, index, &path)?,
+                (LayerDefinition::Hypervisor(spec), offered) => {
+                    self.build_guest(progressing, index, spec, offered)?
+                }
+                _ => {
+                    return Err(refused(layer, "it does not fit on the layer below it; this stack should not have parsed"));
+                }
+            };
+        }
+        match offered {
+            Offered::Directory { path } => Ok(Top::Directory(path)),
+            Offered::Block { device, .. } => Ok(Top::Device(device)),
+            Offered::Image { .. } => {
+                Err(refused(&stack.layers()[0], "a workload needs a directory or a block device, not an image"))
+            }
+        }
+    }
+
+    fn build_medium(&mut self, progressing: &mut Progressing<'_>, index: usize) -> Result<Offered, BuildError> {
+        let layer = &progressing.stack.layers()[index];
+        let LayerDefinition::Medium(kind) = layer.definition() else {
+            return Err(refused(layer, "it is no medium"));
+        };
+        let modelled = kind.is_modelled();
+        if modelled && !self.place.is_emulated() {
+            let what = "a modelled disk needs the emulated host; use `--on emulated`, or dev:/dev/… or file:/… here";
+            return Err(refused(layer, what));
+        }
+        if !modelled && self.place.is_emulated() {
+            let what = "a device or file of yours needs your own kernel; use `--on this` or `--on ssh:HOST`, \
+                        or a modelled disk (hdd, ssd, raid0, null) here";
+            return Err(refused(layer, what));
+        }
+        let stack = progressing.stack;
+        let machine = self.host(stack)?;
+        progressing.machines.push(self.host_record(machine.clone())?);
+        progressing.modelled = modelled;
+        let (device, zeroed) = match kind {
+            MediumKind::Device | MediumKind::File => self.open_user_medium(progressing, layer, *kind)?,
+            _ => (self.serve_disk(&machine, layer)?, true),
+        };
+        tune(progressing, layer, &device)?;
+        progressing.points.push(BlockPoint { offered_by: index, machine: 0, device: device.clone() });
+        Ok(Offered::Block { device, zeroed })
+    }
+
+    fn host_record(&self, machine: Machine) -> Result<BuiltMachine, BuildError> {
+        let facts = match &self.host {
+            Some(host) => host.facts.clone(),
+            None => self.ground_facts.clone(),
+        };
+        let accelerator = self.host_accelerator().to_owned();
+        Ok(BuiltMachine { label: "host".into(), machine, facts, accelerator })
+    }
+
+    /// A fresh modelled disk in the host: the one that is already plugged in, emptied, or another one.
+    fn serve_disk(&mut self, host: &Machine, layer: &Layer) -> Result<String, BuildError> {
+        let failed = |source| BuildError::Layer { layer: layer.label(), source };
+        let name = "host";
+        if self.disk.as_ref().is_some_and(|disk| disk.key != served_disk::disk_key(layer)) {
+            if let Some(attachment) = self.disk_attachment.take() {
+                self.ground().detach_disk(name, &attachment).map_err(failed)?;
+            }
+            if let Some(disk) = self.disk.take() {
+                disk.stop();
+            }
+        }
+        if let Some(disk) = &self.disk {
+            disk.set_timing(false)?;
+            disk.reset()?;
+        } else {
+            (self.progress)(&format!("starting the modelled disk {layer}"));
+            let work_directory = self.ground_facts.work_directory.clone();
+            let disk = ServedDisk::start(self.ground(), &work_directory, layer)?;
+            let attachment = disk.attachment();
+            self.disk = Some(disk);
+            self.ground().attach_disk(name, &attachment).map_err(failed)?;
+            self.disk_attachment = Some(attachment);
+        }
+        let device = host.find_disk(served_disk::serial(), 20_000).map_err(failed)?;
+        // The kernel still caches what the disk held before it was emptied.
+        host.run_ok(Command::new(["blockdev", "--flushbufs", &device])).map_err(failed)?;
+        Ok(device)
+    }
+
+    fn open_user_medium(
+        &mut self,
+        progressing: &mut Progressing<'_>,
+        layer: &Layer,
+        kind: MediumKind,
+    ) -> Result<(String, bool), BuildError> {
+        let path = layer.path().map(|p| p.display().to_string()).unwrap_or_default();
+        let allowed = self.overwrite.iter().any(|p| p.as_os_str() == path.as_str());
+        let machine = progressing.machine();
+        user_medium::check(&machine, layer, &path, kind, allowed)?;
+        if kind == MediumKind::Device {
+            progressing.undo.push(Undo::Erase { machine, device: path.clone() });
+            return Ok((path, false));
+        }
+        let failed = |source| BuildError::Layer { layer: layer.label(), source };
+        let device = machine.attach_loop(&path, true).map_err(failed)?;
+        progressing.undo.push(Undo::DetachLoop { machine: machine.clone(), device: device.clone(), depth: 0 });
+        progressing.undo.push(Undo::Erase { machine: machine.clone(), device: device.clone() });
+        // A loop device discards by making holes in its file, which read as zeros.
+        let discarded = machine.run(Command::new(["blkdiscard", "--force", &device])).map_err(failed)?;
+        Ok((device, discarded.succeeded()))
+    }
+
+    /// Takes a stack down, from the top to the medium. Machines and the modelled disk stay for the next one.
+    ///
+    /// # Errors
+    /// What could not be undone; machines that do not answer have been ended.
+    pub fn take_down(&mut self, built: BuiltStack) -> Result<(), BuildError> {
+        self.undo_all(built.undo).map_err(|problems| BuildError::Lab(problems.join("; ")))
+    }
+
+    fn undo_all(&mut self, undo: Vec<Undo>) -> Result<(), Vec<String>> {
+        let mut problems = Vec::new();
+        // Without its timing the modelled disk does not slow down what is only cleaning.
+        if let Some(disk) = &self.disk {
+            let _ = disk.set_timing(false);
+        }
+        for step in undo.into_iter().rev() {
+            let (depth, result) = match step {
+                Undo::Unmount { machine, target, depth } => (depth, machine.unmount(&target)),
+                Undo::DetachLoop { machine, device, depth } => (depth, machine.detach_loop(&device)),
+                Undo::DetachDisk { parent, guest, disk, depth } => {
+                    (depth, if self.guests.len() < depth { Ok(()) } else { parent.detach_disk(&guest, &disk) })
+                }
+                Undo::StopGuest { depth } => {
+                    self.stop_guests_from(depth - 1);
+                    (depth, Ok(()))
+                }
+                Undo::Erase { machine, device } => (0, user_medium::erase(&machine, &device)),
+            };
+            let Err(e) = result else { continue };
+            // A guest that does not do what it is told is ended, which undoes whatever was in it. The host's own
+            // failures are reported.
+            if depth > 0 {
+                self.stop_guests_from(depth - 1);
+            } else {
+                problems.push(e.to_string());
+            }
+        }
+        if problems.is_empty() {
+            return Ok(());
+        }
+        if self.place.is_emulated() {
+            self.stop_host();
+            return Ok(());
+        }
+        Err(problems)
+    }
+
+    /// Switches the modelled disk's timing, with its queue drained; nothing for other media.
+    ///
+    /// # Errors
+    /// When the disk does not answer.
+    pub fn set_disk_timing(&self, on: bool) -> Result<(), BuildError> {
+        self.disk.as_ref().map_or(Ok(()), |disk| disk.set_timing(on))
+    }
+
+    /// The modelled disk in use, if any.
+    pub fn served_disk(&self) -> Option<&ServedDisk> {
+        self.disk.as_ref()
+    }
+}
+
+pub(crate) fn refused(layer: &Layer, message: impl Into<String>) -> BuildError {
+    BuildError::Refused { layer: layer.label(), message: message.into() }
+}
+
+fn build_file_system(
+    progressing: &mut Progressing<'_>,
+    index: usize,
+    spec: &FileSystemSpec,
+    device: &str,
+    zeroed: bool,
+) -> Result<Offered, BuildError> {
+    let layer = &progressing.stack.layers()[index];
+    let failed = |source| BuildError::Layer { layer: layer.label(), source };
+    let machine = progressing.machine();
+    for module in spec.kernel_modules {
+        // A kernel may have it built in; if it has it not at all, the mount says so.
+        let _ = machine.run(Command::new(["modprobe", "-q", module]));
+    }
+    let argv = (spec.mkfs)(layer, &MkfsTarget { device, zeroed });
+    machine.run_ok(Command::new(argv).timeout_s(600)).map_err(failed)?;
+    let target = progressing.mount_point(index);
+    let options = (spec.mount_options)(layer);
+    machine.mount(device, &target, spec.mount_type, &options).map_err(failed)?;
+    progressing.undo.push(Undo::Unmount { machine, target: target.clone(), depth: progressing.depth() });
+    let path = format!("{target}/nestor");
+    progressing.machine().run_ok(Command::new(["mkdir", "-p", "--", &path])).map_err(failed)?;
+    if layer.is_on("nocow") {
+        progressing.machine().run_ok(Command::new(["chattr", "+C", "--", &path])).map_err(failed)?;
+    }
+    Ok(Offered::Directory { path })
+}
+
+fn build_image(
+    progressing: &mut Progressing<'_>,
+    index: usize,
+    spec: &ImageFormatSpec,
+    directory: &str,
+) -> Result<Offered, BuildError> {
+    let layer = &progressing.stack.layers()[index];
+    let machine = progressing.machine();
+    let free_bytes = image::free_bytes(&machine, layer, directory)?;
+    let size_bytes = image::size_bytes(layer, free_bytes)?;
+    let path = format!("{directory}/disk.{}", spec.extension);
+    let argv = (spec.create)(layer, &path, size_bytes);
+    machine
+        .run_ok(Command::new(argv).timeout_s(1800))
+        .map_err(|source| BuildError::Layer { layer: layer.label(), source })?;
+    progressing.note(format!("{} image", layer.name()), format!("{} MiB", size_bytes >> 20));
+    Ok(Offered::Image { path, layer: index })
+}
+
+fn build_loop(progressing: &mut Progressing<'_>, index: usize, path: &str) -> Result<Offered, BuildError> {
+    let layer = &progressing.stack.layers()[index];
+    let machine = progressing.machine();
+    let _ = machine.run(Command::new(["modprobe", "-q", "loop"]));
+    let device = machine
+        .attach_loop(path, layer.is_on("direct-io"))
+        .map_err(|source| BuildError::Layer { layer: layer.label(), source })?;
+    let depth = progressing.depth();
+    progressing.undo.push(Undo::DetachLoop { machine, device: device.clone(), depth });
+    tune(progressing, layer, &device)?;
+    progressing.points.push(BlockPoint { offered_by: index, machine: depth, device: device.clone() });
+    Ok(Offered::Block { device, zeroed: true })
+}
+
+/// Sets the I/O scheduler and the read-ahead of a block device where the layer that offers it says so, and notes what
+/// is in force.
+pub(crate) fn tune(progressing: &mut Progressing<'_>, layer: &Layer, device: &str) -> Result<(), BuildError> {
+    let failed = |source| BuildError::Layer { layer: layer.label(), source };
+    let machine = progressing.machine();
+    let queue = format!("/sys/block/{}/queue", device.trim_start_matches("/dev/"));
+    let tuning = layer.block_tuning();
+    if let Some(scheduler) = tuning.scheduler {
+        let module = if scheduler == "kyber" { "kyber-iosched" } else { scheduler };
+        let _ = machine.run(Command::new(["modprobe", "-q", module]));
+        machine.set(&format!("{queue}/scheduler"), scheduler).map_err(failed)?;
+    }
+    if let Some(readahead) = tuning.readahead {
+        machine.set(&format!("{queue}/read_ahead_kb"), &(readahead.get() >> 10).to_string()).map_err(failed)?;
+    }
+    let label = progressing.machines.last().map(|m| m.label.clone()).unwrap_or_default();
+    let scheduler = read_setting(&machine, &format!("{queue}/scheduler"));
+    let chosen = scheduler.split_once('[').and_then(|(_, rest)| rest.split_once(']')).map_or("none", |(s, _)| s);
+    progressing.note(format!("{label} scheduler"), chosen);
+    let readahead_kib = read_setting(&machine, &format!("{queue}/read_ahead_kb"));
+    progressing.note(format!("{label} read-ahead"), format!("{readahead_kib} KiB"));
+    Ok(())
+}
+
+/// A setting of the kernel, or nothing where the device is a partition and has none of its own.
+fn read_setting(machine: &Machine, path: &str) -> String {
+    machine.read_file(path).map(|bytes| String::from_utf8_lossy(&bytes).trim().to_owned()).unwrap_or_default()
+}

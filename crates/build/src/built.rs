@@ -1,0 +1,75 @@
+//! A stack that stands: its machines, its trace points, and what has to be undone.
+
+use nestor_machine::{DiskAttachment, Facts, Machine};
+use nestor_stack::Stack;
+
+/// What a workload works on.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Top {
+    /// A directory on the topmost file system.
+    Directory(String),
+    /// A block device, for a stack without a file system at the top.
+    Device(String),
+}
+
+/// One machine of a built stack.
+#[derive(Clone)]
+pub struct BuiltMachine {
+    /// `host`, `guest`, `guest 2` …
+    pub label: String,
+    /// The machine.
+    pub machine: Machine,
+    /// What it is.
+    pub facts: Facts,
+    /// `hardware`, `kvm` or `tcg`.
+    pub accelerator: String,
+}
+
+/// A block device in one of the machines, where requests can be recorded.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BlockPoint {
+    /// The layer that offers the device, by position in the stack.
+    pub offered_by: usize,
+    /// The machine that uses it, by position in [`BuiltStack::machines`].
+    pub machine: usize,
+    /// `/dev/…`.
+    pub device: String,
+}
+
+/// A stack that stands. It has to be given back to [`crate::Lab::take_down`].
+pub struct BuiltStack {
+    /// What was built.
+    pub stack: Stack,
+    /// Its machines, outermost first.
+    pub machines: Vec<BuiltMachine>,
+    /// Its block devices, the medium's first.
+    pub points: Vec<BlockPoint>,
+    /// Where the workload works, in the last machine.
+    pub top: Top,
+    /// Whether the medium is a modelled disk.
+    pub modelled: bool,
+    /// What was chosen where the stack says nothing: sizes, schedulers, read-ahead.
+    pub settings: Vec<(String, String)>,
+    pub(crate) undo: Vec<Undo>,
+}
+
+impl BuiltStack {
+    /// The machine the workload runs in.
+    pub fn top_machine(&self) -> &BuiltMachine {
+        self.machines.last().expect("a built stack has its host at least")
+    }
+}
+
+/// What has to be undone, in reverse order.
+pub(crate) enum Undo {
+    /// Unmount in a machine; the depth tells which machine is lost if that fails.
+    Unmount { machine: Machine, target: String, depth: usize },
+    /// Remove a directory made for a mount.
+    DetachLoop { machine: Machine, device: String, depth: usize },
+    /// Unplug a disk from the guest at `depth`.
+    DetachDisk { parent: Machine, guest: String, disk: Box<DiskAttachment>, depth: usize },
+    /// End the guest at `depth`, whose disk cannot be unplugged.
+    StopGuest { depth: usize },
+    /// Erase the signatures from a medium of the user's that was empty before.
+    Erase { machine: Machine, device: String },
+}

@@ -1,0 +1,51 @@
+//! Why a stack could not be built.
+
+use nestor_machine::MachineError;
+use nestor_stack::StackError;
+
+/// Why a stack could not be built. Everything that was made for it has been taken down again.
+#[derive(Debug, thiserror::Error)]
+pub enum BuildError {
+    /// The stack itself is at fault; the message points at the layer.
+    #[error("{0}")]
+    Stack(#[from] StackError),
+    /// A layer could not be made.
+    #[error("the layer `{layer}` could not be built: {source}")]
+    Layer {
+        /// The layer in its canonical notation.
+        layer: String,
+        /// What its machine says.
+        source: MachineError,
+    },
+    /// A layer cannot be made as asked.
+    #[error("the layer `{layer}` could not be built: {message}")]
+    Refused {
+        /// The layer in its canonical notation.
+        layer: String,
+        /// Why, and what to do.
+        message: String,
+    },
+    /// The place where stacks are built is not ready.
+    #[error("{0}")]
+    Lab(String),
+    /// A machine does not answer.
+    #[error(transparent)]
+    Machine(#[from] MachineError),
+}
+
+impl BuildError {
+    /// Whether what failed is a machine rather than a layer: the machines are then started anew for the next stack.
+    pub fn machine_is_lost(&self) -> bool {
+        let error = match self {
+            Self::Layer { source, .. } | Self::Machine(source) => source,
+            _ => return false,
+        };
+        match error {
+            MachineError::Gone { .. } | MachineError::TimedOut { .. } => true,
+            MachineError::Refused { message, .. } => {
+                message.contains(" died: ") || message.contains("did not answer") || message.contains("(any more)")
+            }
+            _ => false,
+        }
+    }
+}

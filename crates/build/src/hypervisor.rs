@@ -1,0 +1,241 @@
+//! A guest for a hypervisor layer: booted once for many stacks, its disk plugged in and out.
+
+use nestor_machine::{Accelerator, Command, DiskAttachment, DiskBackend, Machine, MachineSpec};
+use nestor_stack::layers::hypervisors::devices::{Attach, Controller, Disk};
+use nestor_stack::layers::hypervisors::{self, HostTarget, HypervisorOptions};
+use nestor_stack::{HypervisorSpec, ImageFormatSpec, Layer, LayerDefinition};
+
+use crate::builder::{Offered, Progressing, refused, tune};
+use crate::built::{BlockPoint, BuiltMachine, Undo};
+use crate::lab::LabFiles;
+use crate::{BuildError, Lab, memory};
+
+/// The serial number of a guest's disk, by which it finds it.
+const SERIAL: &str = "nestor-disk";
+
+/// The I/O thread every guest has, whether a stack uses it or not: it cannot be added without booting again.
+const IOTHREAD: &str = "io0";
+
+/// Milliseconds a guest gets to boot: ten seconds is usual in an emulated host, minutes when emulated in emulation.
+const BOOT_LIMIT_MS: u64 = 240_000;
+
+/// Milliseconds a guest gets to notice a disk.
+const FIND_LIMIT_MS: u64 = 20_000;
+
+/// Makes SCSI hosts look for disks. No part of it is input.
+const SCAN: &str = "for host in /sys/class/scsi_host/host*; do echo '- - -' > $host/scan; done";
+
+impl Lab {
+    /// The machine of a hypervisor layer with its disk on top of what was built so far.
+    pub(crate) fn build_guest(
+        &mut self,
+        progressing: &mut Progressing<'_>,
+        index: usize,
+        spec: &HypervisorSpec,
+        below: Offered,
+    ) -> Result<Offered, BuildError> {
+        let layer = &progressing.stack.layers()[index];
+        let options = layer.hypervisor().ok_or_else(|| refused(layer, "it is no virtual machine"))?;
+        let parent = progressing.machine();
+        let depth = progressing.machines.len();
+        let zeroed = !matches!(below, Offered::Block { zeroed: false, .. });
+        let disk = attachment(progressing, layer, &options, &below)?;
+        let files = self.files_in(&progressing.machines)?;
+        let at_start = options.device.attach == Attach::AtStart;
+        let guest_spec = self.guest_spec(progressing, spec, &options, files, depth, at_start.then_some(&disk));
+        let failed = |source| BuildError::Layer { layer: layer.label(), source };
+        let guest = self.guest(progressing, &parent, guest_spec, depth, at_start).map_err(|e| match e {
+            BuildError::Machine(source) => failed(source),
+            other => other,
+        })?;
+        if at_start {
+            progressing.undo.push(Undo::StopGuest { depth });
+            load_modules(&guest.machine, options.device.kernel_modules);
+        } else {
+            let name = self.guests[depth - 1].spec.name.clone();
+            plug_in(&parent, &name, &guest.machine, &options, &disk).map_err(failed)?;
+            progressing.undo.push(Undo::DetachDisk { parent, guest: name, disk: Box::new(disk), depth });
+        }
+        let device = guest.machine.find_disk(SERIAL, FIND_LIMIT_MS).map_err(failed)?;
+        if guest.accelerator == "tcg" && spec.accelerator == hypervisors::Accelerator::Kvm {
+            progressing.note(format!("{} processors", guest.label), "emulated (TCG): KVM does not work here");
+        }
+        progressing.machines.push(guest);
+        tune(progressing, layer, &device)?;
+        progressing.points.push(BlockPoint { offered_by: index, machine: depth, device: device.clone() });
+        Ok(Offered::Block { device, zeroed })
+    }
+
+    /// The lab image as the innermost machine built so far has it.
+    fn files_in(&mut self, machines: &[BuiltMachine]) -> Result<LabFiles, BuildError> {
+        match machines.len() {
+            0 | 1 => match &self.host {
+                Some(host) => Ok(host.files.clone()),
+                None => self.ground_files(),
+            },
+            depth => Ok(self.guests[depth - 2].files.clone()),
+        }
+    }
+
+    fn guest_spec(
+        &self,
+        progressing: &Progressing<'_>,
+        spec: &HypervisorSpec,
+        options: &HypervisorOptions<'_>,
+        files: LabFiles,
+        depth: usize,
+        cold_disk: Option<&DiskAttachment>,
+    ) -> MachineSpec {
+        let accelerator = match spec.accelerator {
+            hypervisors::Accelerator::Tcg => Accelerator::Tcg,
+            hypervisors::Accelerator::Kvm => self.recall(&self.guest_identity(depth)),
+        };
+        let memory_bytes = memory::guests_need(progressing.stack).get(depth - 1).copied();
+        MachineSpec {
+            name: if depth == 1 { "guest".into() } else { format!("guest-{depth}") },
+            memory_bytes: memory_bytes.unwrap_or_else(|| options.memory.get()),
+            cpus: options.cpus,
+            accelerator,
+            kernel: files.kernel,
+            modules_cpio: files.modules_cpio,
+            root: files.root,
+            shared_memory: false,
+            iothreads: vec![IOTHREAD.into()],
+            cold_disks: cold_disk.cloned().into_iter().collect(),
+            boot_timeout_ms: BOOT_LIMIT_MS,
+        }
+    }
+
+    /// The guest at `depth`: the one that is booted, if it fits, otherwise a new one.
+    fn guest(
+        &mut self,
+        progressing: &Progressing<'_>,
+        parent: &Machine,
+        spec: MachineSpec,
+        depth: usize,
+        fresh: bool,
+    ) -> Result<BuiltMachine, BuildError> {
+        if fresh || self.guests.get(depth - 1).is_some_and(|kept| !fits(&kept.spec, &kept.accelerator, &spec)) {
+            self.stop_guests_from(depth - 1);
+        }
+        if self.guests.len() < depth {
+            let label = progressing.stack.machines().get(depth).map_or_else(|| spec.name.clone(), |m| m.label.clone());
+            (self.progress)(&format!("booting the {label}"));
+            if self.place.is_emulated() || depth > 1 {
+                // The lab's machines have no udev: nothing else loads KVM.
+                load_modules(parent, &["kvm_amd", "kvm_intel"]);
+            }
+            let identity = self.guest_identity(depth);
+            let guest = self.boot(parent, spec, &label, &identity)?;
+            self.guests.push(guest);
+        }
+        let guest = &self.guests[depth - 1];
+        Ok(BuiltMachine {
+            label: guest.machine.label().to_owned(),
+            machine: guest.machine.clone(),
+            facts: guest.facts.clone(),
+            accelerator: guest.accelerator.clone(),
+        })
+    }
+}
+
+/// Whether a booted guest can be used for what is wanted.
+fn fits(kept: &MachineSpec, accelerator: &str, wanted: &MachineSpec) -> bool {
+    let same_accelerator = match wanted.accelerator {
+        Accelerator::Tcg => accelerator == "tcg",
+        Accelerator::Kvm => accelerator == "kvm",
+        Accelerator::Auto => kept.accelerator != Accelerator::Tcg,
+    };
+    same_accelerator
+        && kept.memory_bytes == wanted.memory_bytes
+        && kept.cpus == wanted.cpus
+        && kept.cold_disks.is_empty()
+}
+
+/// QEMU's nodes and devices for the disk of a hypervisor layer.
+fn attachment(
+    progressing: &Progressing<'_>,
+    layer: &Layer,
+    options: &HypervisorOptions<'_>,
+    below: &Offered,
+) -> Result<DiskAttachment, BuildError> {
+    let file = format!("{SERIAL}-file");
+    let node = format!("{SERIAL}-node");
+    let (nodes, top) = match below {
+        Offered::Block { device, .. } => {
+            (vec![options.block.file_node(&file, HostTarget::BlockDevice(device))], file)
+        }
+        Offered::Image { path, layer: image } => {
+            let image = &progressing.stack.layers()[*image];
+            let format = image_format(image).ok_or_else(|| refused(layer, "what is below it is no image"))?;
+            let nodes = vec![
+                options.block.file_node(&file, HostTarget::File(path)),
+                (format.blockdev)(image, &node, &file, &options.block),
+            ];
+            (nodes, node)
+        }
+        Offered::Directory { .. } => return Err(refused(layer, "a directory is below it, not a disk")),
+    };
+    let controller = format!("{SERIAL}-controller");
+    let iothread = options.iothread.then_some(IOTHREAD);
+    let mut devices = Vec::new();
+    if let Some(make) = options.device.controller {
+        devices.push(make(&Controller { id: &controller, pci_bus: None, iothread }));
+    }
+    devices.push((options.device.disk)(&Disk {
+        id: SERIAL,
+        node: &top,
+        serial: SERIAL,
+        write_cache: options.block.cache.write_cache(),
+        controller: &controller,
+        slot: 0,
+        pci_bus: None,
+        iothread,
+    }));
+    Ok(DiskAttachment { serial: SERIAL.into(), backend: DiskBackend::Blockdev { nodes }, devices })
+}
+
+fn image_format(layer: &Layer) -> Option<&'static ImageFormatSpec> {
+    match layer.definition() {
+        LayerDefinition::ImageFormat(spec) => Some(spec),
+        _ => None,
+    }
+}
+
+/// Plugs the disk in and makes the guest see it, in the order its driver needs.
+fn plug_in(
+    parent: &Machine,
+    name: &str,
+    guest: &Machine,
+    options: &HypervisorOptions<'_>,
+    disk: &DiskAttachment,
+) -> Result<(), nestor_machine::MachineError> {
+    let modules = options.device.kernel_modules;
+    match options.device.attach {
+        Attach::BeforeDriver => {
+            for module in modules.iter().rev() {
+                // Loaded by an earlier stack; `sd_mod` may be in use and stay.
+                let _ = guest.run(Command::new(["modprobe", "--remove", "--quiet", module]));
+            }
+            parent.attach_disk(name, disk)?;
+            load_modules(guest, modules);
+        }
+        Attach::Running | Attach::AtStart => {
+            load_modules(guest, modules);
+            parent.attach_disk(name, disk)?;
+        }
+        Attach::RunningThenScan => {
+            load_modules(guest, modules);
+            parent.attach_disk(name, disk)?;
+            guest.run_ok(Command::new(["sh", "-c", SCAN]))?;
+        }
+    }
+    Ok(())
+}
+
+fn load_modules(machine: &Machine, modules: &[&str]) {
+    for module in modules {
+        // Built in, or for another processor: what is really missing shows when the disk does not appear.
+        let _ = machine.run(Command::new(["modprobe", "--quiet", module]));
+    }
+}

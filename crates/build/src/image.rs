@@ -1,0 +1,79 @@
+//! How large an image is made, and that it fits.
+
+use nestor_machine::{Command, Machine};
+use nestor_stack::{Bytes, Layer};
+
+use crate::BuildError;
+use crate::builder::refused;
+
+/// An image whose size the stack does not give takes at most this, so that the guest's file system is made quickly.
+const USUAL_BYTES: u64 = 8 << 30;
+
+/// Image sizes are multiples of this; every format accepts it.
+const GRANULE_BYTES: u64 = 64 << 20;
+
+/// Bytes that a file in `directory` can take.
+///
+/// # Errors
+/// When the machine does not tell.
+pub(crate) fn free_bytes(machine: &Machine, layer: &Layer, directory: &str) -> Result<u64, BuildError> {
+    let text = machine
+        .run_ok(Command::new(["stat", "--file-system", "--format=%a %S", "--", directory]))
+        .map_err(|source| BuildError::Layer { layer: layer.label(), source })?;
+    let mut numbers = text.split_whitespace().map(str::parse::<u64>);
+    match (numbers.next(), numbers.next()) {
+        (Some(Ok(blocks)), Some(Ok(block_bytes))) => Ok(blocks * block_bytes),
+        _ => Err(refused(layer, format!("the free space in {directory} is unknown: stat says `{}`", text.trim()))),
+    }
+}
+
+/// The image's virtual size: as the layer says if that fits, otherwise four fifths of the free space, at most 8 GiB.
+///
+/// # Errors
+/// When it does not fit into the file system below it, sparse or not: it would run out of space in use.
+pub(crate) fn size_bytes(layer: &Layer, free_bytes: u64) -> Result<u64, BuildError> {
+    match layer.size("size") {
+        Some(Bytes(wanted)) if wanted > free_bytes => Err(refused(
+            layer,
+            format!(
+                "an image of {} MiB does not fit into the file system below it, which has {} MiB free; \
+                 give the image a smaller `size=` or the medium a larger one",
+                wanted >> 20,
+                free_bytes >> 20
+            ),
+        )),
+        Some(Bytes(wanted)) => Ok(wanted),
+        None => match (free_bytes / 5 * 4).min(USUAL_BYTES) / GRANULE_BYTES * GRANULE_BYTES {
+            0 => Err(refused(
+                layer,
+                format!("the file system below it has only {} MiB free; give the medium a larger `size=`", free_bytes >> 20),
+            )),
+            size => Ok(size),
+        },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use nestor_stack::Stack;
+
+    fn size_of(stack: &str, free_mib: u64) -> Result<u64, String> {
+        let stack = Stack::parse(stack).unwrap();
+        size_bytes(&stack.layers()[2], free_mib << 20).map(|b| b >> 20).map_err(|e| e.to_string())
+    }
+
+    #[test]
+    fn an_image_fits_into_its_file_system() {
+        assert_eq!(size_of("ext4/kvm/raw/ext4/null", 1000), Ok(768));
+        assert_eq!(size_of("ext4/kvm/raw/ext4/null", 100_000), Ok(8192));
+        assert_eq!(size_of("ext4/kvm/raw:size=2G/ext4/null", 100_000), Ok(2048));
+    }
+
+    #[test]
+    fn an_image_that_does_not_fit_is_refused_with_both_sizes() {
+        let error = size_of("ext4/kvm/raw:size=2G/ext4/null", 1000).unwrap_err();
+        assert!(error.contains("an image of 2048 MiB") && error.contains("has 1000 MiB free"), "{error}");
+        assert!(size_of("ext4/kvm/raw/ext4/null", 50).unwrap_err().contains("only 50 MiB free"));
+    }
+}

@@ -1,0 +1,285 @@
+//! The place where stacks are built: the ground, the emulated host if there is one, and the guests that stay booted
+//! from one stack to the next.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use nestor_machine::{Accelerator, Command, DiskAttachment, Facts, Ground, Machine, MachineSpec};
+use nestor_stack::Stack;
+
+use crate::accelerators::{AcceleratorMemory, machine_identity, nested_identity};
+use crate::served_disk::ServedDisk;
+use crate::{BuildError, Place, memory};
+
+/// Hears what is happening, in a few words.
+pub type Progress = Arc<dyn Fn(&str) + Send + Sync>;
+
+/// The lab image as files of one machine.
+#[derive(Clone, Debug, PartialEq)]
+pub struct LabFiles {
+    /// The kernel.
+    pub kernel: String,
+    /// Modules for the initramfs.
+    pub modules_cpio: String,
+    /// The root, a file or a block device.
+    pub root: String,
+    /// Hash of the image's recipe.
+    pub hash: String,
+}
+
+/// How a lab is opened.
+pub struct LabOptions {
+    /// Where.
+    pub place: Place,
+    /// The lab image on this machine; not needed over ssh, where the image is made there.
+    pub image: Option<LabFiles>,
+    /// Where probes are remembered.
+    pub cache_directory: PathBuf,
+    /// Devices and files of the user's that may be overwritten although they carry a signature.
+    pub overwrite: Vec<PathBuf>,
+    /// Hears what is happening.
+    pub progress: Progress,
+}
+
+/// A booted machine that stays for the next stack.
+pub(crate) struct Kept {
+    pub(crate) spec: MachineSpec,
+    pub(crate) machine: Machine,
+    pub(crate) accelerator: String,
+    pub(crate) facts: Facts,
+    pub(crate) files: LabFiles,
+}
+
+/// The place where stacks are built. Dropping it takes everything down.
+pub struct Lab {
+    pub(crate) place: Place,
+    pub(crate) image: Option<LabFiles>,
+    pub(crate) overwrite: Vec<PathBuf>,
+    pub(crate) progress: Progress,
+    pub(crate) host: Option<Kept>,
+    pub(crate) guests: Vec<Kept>,
+    pub(crate) disk: Option<ServedDisk>,
+    pub(crate) disk_attachment: Option<DiskAttachment>,
+    pub(crate) ground_facts: Facts,
+    memory: AcceleratorMemory,
+    host_memory_bytes: u64,
+    // Dropped last: it takes down what the others describe.
+    ground: Ground,
+}
+
+/// Milliseconds a machine gets to boot: hundreds of times what hardware needs, ten times what emulation does.
+const BOOT_LIMIT_MS: u64 = 90_000;
+
+/// Processors of the emulated host: one for its guest, one for itself.
+const HOST_CPUS: u32 = 2;
+
+impl Lab {
+    /// Connects to the ground.
+    ///
+    /// # Errors
+    /// When it cannot be reached.
+    pub fn open(options: LabOptions) -> Result<Self, BuildError> {
+        (options.progress)(&format!("starting the agent ({})", options.place));
+        let ground = match &options.place {
+            Place::Emulated | Place::This => Ground::here()?,
+            Place::Ssh(host) => Ground::over_ssh(host)?,
+        };
+        let ground_facts = ground.machine().facts()?;
+        if !options.place.is_emulated() && !ground_facts.root {
+            return Err(BuildError::Lab(format!(
+                "`--on {}` makes and mounts file systems there, which needs root; run it as root, or use `--on emulated`",
+                options.place
+            )));
+        }
+        Ok(Self {
+            place: options.place,
+            image: options.image,
+            overwrite: options.overwrite,
+            progress: options.progress,
+            host: None,
+            guests: Vec::new(),
+            disk: None,
+            disk_attachment: None,
+            ground_facts,
+            memory: AcceleratorMemory::open(&options.cache_directory),
+            host_memory_bytes: 0,
+            ground,
+        })
+    }
+
+    /// Makes room for the largest of several stacks, so that the host is booted once for all of them.
+    pub fn make_room_for(&mut self, stacks: &[Stack]) {
+        let needed = stacks.iter().map(memory::host_needs).max().unwrap_or_default();
+        self.host_memory_bytes = self.host_memory_bytes.max(needed);
+    }
+
+    /// Where stacks are built.
+    pub fn place(&self) -> &Place {
+        &self.place
+    }
+
+    /// The machine of the agent nearest to the user.
+    pub fn ground(&self) -> &Machine {
+        self.ground.machine()
+    }
+
+    /// Ends all requests that are under way, when the user interrupts; what was made is then taken down as always.
+    pub fn interrupter(&self) -> impl Fn(&str) + Send + Sync + 'static {
+        self.ground.interrupter()
+    }
+
+    /// Whether any machine of a stack runs on emulated processors: the outermost emulated host counts.
+    pub fn host_accelerator(&self) -> &str {
+        match &self.host {
+            Some(host) => &host.accelerator,
+            None => "hardware",
+        }
+    }
+
+    /// The lab image on the ground; over ssh it is made there.
+    pub(crate) fn ground_files(&mut self) -> Result<LabFiles, BuildError> {
+        if let Some(files) = &self.image {
+            return Ok(files.clone());
+        }
+        (self.progress)("making the lab image there (a few minutes, once)");
+        let command = Command::new(["{nestor}", "lab", "build", "--json"]).timeout_s(3600);
+        let text = self.ground.machine().run_ok(command)?;
+        let files: LabFiles = parse_lab_files(&text)
+            .ok_or_else(|| BuildError::Lab("`nestor lab build --json` answered something else".into()))?;
+        self.image = Some(files.clone());
+        Ok(files)
+    }
+
+    /// The outermost host: the emulated one, booted when first needed and again when a stack needs more memory, or
+    /// the ground itself.
+    pub(crate) fn host(&mut self, stack: &Stack) -> Result<Machine, BuildError> {
+        if !self.place.is_emulated() {
+            return Ok(self.ground.machine().clone().labelled("host"));
+        }
+        let needed = self.host_memory_bytes.max(memory::host_needs(stack));
+        if self.host.as_ref().is_some_and(|host| host.spec.memory_bytes < needed) {
+            self.stop_host();
+        }
+        if self.host.is_none() {
+            self.boot_host(needed)?;
+        }
+        match &self.host {
+            Some(host) => Ok(host.machine.clone()),
+            None => Err(BuildError::Lab("the emulated host did not stay".into())),
+        }
+    }
+
+    fn boot_host(&mut self, memory_bytes: u64) -> Result<(), BuildError> {
+        let available = self.ground_facts.memory_bytes;
+        if memory_bytes > available / 10 * 9 {
+            return Err(BuildError::Lab(format!(
+                "the stack's machines need {} MiB of memory and this machine has {} MiB; give the guests less with `kvm:memory=…`",
+                memory_bytes >> 20,
+                available >> 20
+            )));
+        }
+        let files = self.ground_files()?;
+        let identity = machine_identity(&self.ground_facts, &files.hash);
+        let spec = MachineSpec {
+            name: "host".into(),
+            memory_bytes,
+            cpus: HOST_CPUS.min(self.ground_facts.cpus.max(1)),
+            accelerator: self.memory.recall(&identity),
+            kernel: files.kernel.clone(),
+            modules_cpio: files.modules_cpio.clone(),
+            root: files.root.clone(),
+            shared_memory: true,
+            iothreads: Vec::new(),
+            cold_disks: Vec::new(),
+            boot_timeout_ms: BOOT_LIMIT_MS,
+        };
+        (self.progress)("booting the emulated host");
+        let host = self.boot(&self.ground.machine().clone(), spec, "host", &identity)?;
+        self.host = Some(host);
+        Ok(())
+    }
+
+    /// Boots a machine in `parent` and keeps what the boot showed about KVM there.
+    pub(crate) fn boot(
+        &mut self,
+        parent: &Machine,
+        spec: MachineSpec,
+        label: &str,
+        identity: &str,
+    ) -> Result<Kept, BuildError> {
+        let started = parent.start_machine(&spec, label);
+        if started.is_err() && spec.accelerator == Accelerator::Kvm {
+            // It worked once; the next boot asks again.
+            self.memory.forget(identity);
+        }
+        let (machine, boot) = started?;
+        if spec.accelerator != Accelerator::Tcg {
+            self.memory.remember(identity, &boot.accelerator);
+        }
+        let facts = machine.facts()?;
+        let root = machine.find_disk("nestor-root", 1000)?;
+        let files = LabFiles {
+            kernel: "/boot/vmlinuz".into(),
+            modules_cpio: "/boot/modules.cpio".into(),
+            root,
+            hash: String::new(),
+        };
+        Ok(Kept { spec, machine, accelerator: boot.accelerator, facts, files })
+    }
+
+    /// What is remembered of KVM for a guest at `depth` (the guest of the host is 1).
+    pub(crate) fn guest_identity(&self, depth: usize) -> String {
+        let hash = self.image.as_ref().map_or("", |image| image.hash.as_str());
+        let ground = machine_identity(&self.ground_facts, hash);
+        if self.place.is_emulated() { nested_identity(&ground, self.host_accelerator(), depth) } else { ground }
+    }
+
+    /// What was found earlier about KVM.
+    pub(crate) fn recall(&self, identity: &str) -> Accelerator {
+        self.memory.recall(identity)
+    }
+
+    /// Ends the guests from `depth` (0: the host's own guest) inwards.
+    pub(crate) fn stop_guests_from(&mut self, depth: usize) {
+        while self.guests.len() > depth {
+            let Some(guest) = self.guests.pop() else { return };
+            let parent = match self.guests.last() {
+                Some(outer) => outer.machine.clone(),
+                None => self.host_or_ground(),
+            };
+            // A machine that is already gone is what we want.
+            let _ = parent.stop_machine(&guest.spec.name);
+        }
+    }
+
+    pub(crate) fn host_or_ground(&self) -> Machine {
+        match &self.host {
+            Some(host) => host.machine.clone(),
+            None => self.ground.machine().clone().labelled("host"),
+        }
+    }
+
+    /// Ends the emulated host with everything in it, and its disk.
+    pub fn stop_host(&mut self) {
+        self.guests.clear();
+        if let Some(host) = self.host.take() {
+            let _ = self.ground.machine().stop_machine(&host.spec.name);
+        }
+        self.disk_attachment = None;
+        if let Some(disk) = self.disk.take() {
+            disk.stop();
+        }
+    }
+}
+
+/// Reads the answer of `nestor lab build --json`.
+fn parse_lab_files(text: &str) -> Option<LabFiles> {
+    let value: serde_json::Value = serde_json::from_str(text).ok()?;
+    let field = |name: &str| value.get(name)?.as_str().map(str::to_owned);
+    Some(LabFiles {
+        kernel: field("kernel")?,
+        modules_cpio: field("modules_cpio")?,
+        root: field("root_squashfs")?,
+        hash: field("hash")?,
+    })
+}

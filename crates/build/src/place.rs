@@ -1,0 +1,63 @@
+//! Where a stack is built: the value of `--on`.
+
+use std::fmt;
+use std::str::FromStr;
+
+/// Where a stack stands.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Place {
+    /// In an emulated host, whose hardware, the disk included, Nestor supplies. Needs no root, touches nothing.
+    #[default]
+    Emulated,
+    /// On this machine's own kernel.
+    This,
+    /// On another machine's own kernel, reached by ssh.
+    Ssh(String),
+}
+
+impl Place {
+    /// Whether the outermost host is the lab's own virtual machine.
+    pub fn is_emulated(&self) -> bool {
+        *self == Self::Emulated
+    }
+}
+
+impl FromStr for Place {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text {
+            "emulated" => Ok(Self::Emulated),
+            "this" => Ok(Self::This),
+            _ => match text.strip_prefix("ssh:") {
+                Some(host) if !host.is_empty() && !host.starts_with('-') => Ok(Self::Ssh(host.to_owned())),
+                _ => Err(format!("`{text}` is no place to run; there are: emulated, this, ssh:HOST")),
+            },
+        }
+    }
+}
+
+impl fmt::Display for Place {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Emulated => f.write_str("emulated"),
+            Self::This => f.write_str("this"),
+            Self::Ssh(host) => write!(f, "ssh:{host}"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn places_are_printed_as_they_are_read() {
+        for text in ["emulated", "this", "ssh:storage-1", "ssh:me@lab.example"] {
+            assert_eq!(text.parse::<Place>().unwrap().to_string(), text);
+        }
+        for text in ["", "ssh:", "ssh:-oProxyCommand=x", "there"] {
+            assert!(text.parse::<Place>().unwrap_err().contains("there are: emulated, this, ssh:HOST"));
+        }
+    }
+}

@@ -1,0 +1,163 @@
+//! A modelled disk: its server process on the ground and the switches of its control socket.
+
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use nestor_machine::{Command, DiskAttachment, DiskBackend, Machine};
+use nestor_stack::{Layer, LayerDefinition, MediumKind};
+
+use crate::BuildError;
+
+/// Request queues of a modelled disk: the lab's hosts have two processors, and one queue keeps arrival order exact.
+const QUEUES: u16 = 1;
+
+/// The serial number of the medium in its machine.
+const SERIAL: &str = "nestor-medium";
+
+/// A disk server that runs on the ground.
+pub struct ServedDisk {
+    ground: Machine,
+    process: u32,
+    directory: String,
+    /// The layer it was started for, in canonical notation without what only concerns the kernel above.
+    pub key: String,
+}
+
+impl ServedDisk {
+    /// Starts the server of a modelled medium on the ground, timing off.
+    ///
+    /// # Errors
+    /// When its profile is not known or it does not start.
+    pub fn start(ground: &Machine, work_directory: &str, layer: &Layer) -> Result<Self, BuildError> {
+        let failed = |source| BuildError::Layer { layer: layer.label(), source };
+        let directory = format!("{work_directory}/disk");
+        ground.make_directory(&directory).map_err(failed)?;
+        let process = ground
+            .start_process(Command::new(serve_command(layer, &directory)), &format!("{directory}/log.txt"))
+            .map_err(failed)?;
+        let disk = Self { ground: ground.clone(), process, directory, key: disk_key(layer) };
+        disk.wait_until_it_listens(layer)?;
+        Ok(disk)
+    }
+
+    fn wait_until_it_listens(&self, layer: &Layer) -> Result<(), BuildError> {
+        let deadline = Instant::now() + Duration::from_secs(10);
+        loop {
+            match self.control(&["statistics"]) {
+                Ok(_) => return Ok(()),
+                Err(_) if Instant::now() < deadline => std::thread::sleep(Duration::from_millis(20)),
+                Err(e) => {
+                    let said = self.ground.read_file(&format!("{}/log.txt", self.directory)).unwrap_or_default();
+                    let said = String::from_utf8_lossy(&said);
+                    let message = format!("its disk server does not answer ({e})\n    {}", said.trim());
+                    return Err(BuildError::Refused { layer: layer.label(), message });
+                }
+            }
+        }
+    }
+
+    /// What a machine plugs in.
+    pub fn attachment(&self) -> DiskAttachment {
+        DiskAttachment {
+            serial: SERIAL.into(),
+            backend: DiskBackend::VhostUser { socket: format!("{}/disk.sock", self.directory), queues: QUEUES },
+            devices: Vec::new(),
+        }
+    }
+
+    /// Sends a command to the server's control socket; its answer as JSON text.
+    fn control(&self, words: &[&str]) -> Result<String, nestor_machine::MachineError> {
+        let socket = format!("{}/control.sock", self.directory);
+        let mut argv = vec!["{nestor}", "disk", "control", "--control", &socket];
+        argv.extend(words);
+        // A switch of the timing waits until the queue has drained, a full write cache included.
+        self.ground.run_ok(Command::new(argv).timeout_s(120))
+    }
+
+    /// Switches the model's timing; the switch happens with an empty queue.
+    ///
+    /// # Errors
+    /// When the server does not answer.
+    pub fn set_timing(&self, on: bool) -> Result<(), BuildError> {
+        self.control(&["timing", if on { "on" } else { "off" }])?;
+        Ok(())
+    }
+
+    /// Forgets all data and state: a new disk.
+    ///
+    /// # Errors
+    /// When the server does not answer.
+    pub fn reset(&self) -> Result<(), BuildError> {
+        self.control(&["reset"])?;
+        Ok(())
+    }
+
+    /// Starts logging requests.
+    ///
+    /// # Errors
+    /// When the server does not answer.
+    pub fn start_log(&self) -> Result<(), BuildError> {
+        self.control(&["start-log", &self.log_path()])?;
+        Ok(())
+    }
+
+    /// Stops logging requests; the log's path on the ground.
+    ///
+    /// # Errors
+    /// When the server does not answer.
+    pub fn stop_log(&self) -> Result<String, BuildError> {
+        self.control(&["stop-log"])?;
+        Ok(self.log_path())
+    }
+
+    fn log_path(&self) -> String {
+        format!("{}/requests.log", self.directory)
+    }
+
+    /// Ends the server and removes the disk's data.
+    pub fn stop(self) {
+        let _ = self.ground.stop_process(self.process, 5_000);
+        let _ = self.ground.run(Command::new(["rm", "-rf", "--", &self.directory]));
+    }
+}
+
+/// What makes two media the same disk: everything but what the kernel above does with it.
+pub fn disk_key(layer: &Layer) -> String {
+    let option = |name: &str| layer.option(name).unwrap_or_default().to_owned();
+    ["profile", "size", "at", "wcache"].iter().fold(layer.name().to_owned(), |key, name| key + ":" + &option(name))
+}
+
+/// Whether a layer is a modelled disk.
+pub fn is_modelled(layer: &Layer) -> bool {
+    matches!(layer.definition(), LayerDefinition::Medium(kind) if kind.is_modelled())
+}
+
+fn serve_command(layer: &Layer, directory: &str) -> Vec<String> {
+    let path = |name: &str| Path::new(directory).join(name).display().to_string();
+    let mut argv: Vec<String> = ["{nestor}", "disk", "serve", profile_name(layer)].map(str::to_owned).into();
+    argv.extend(["--socket".into(), path("disk.sock"), "--data".into(), path("data.img")]);
+    argv.extend(["--control".into(), path("control.sock"), "--serial".into(), SERIAL.into()]);
+    argv.extend(["--timing".into(), "off".into(), "--queues".into(), QUEUES.to_string()]);
+    for (option, flag) in [("size", "--size"), ("at", "--at"), ("wcache", "--write-cache")] {
+        if let Some(value) = layer.option(option) {
+            argv.extend([flag.to_owned(), value.to_owned()]);
+        }
+    }
+    argv
+}
+
+/// The profile a medium names, or its kind's own default.
+pub fn profile_name(layer: &Layer) -> &str {
+    let default = match layer.definition() {
+        LayerDefinition::Medium(MediumKind::Hdd) => "wd-7200-1tb",
+        LayerDefinition::Medium(MediumKind::Ssd) => "ssd-sata",
+        LayerDefinition::Medium(MediumKind::Raid0) => "raid0-14x10k",
+        _ => "null",
+    };
+    layer.option("profile").unwrap_or(default)
+}
+
+/// The serial number by which the machine finds the medium.
+pub fn serial() -> &'static str {
+    SERIAL
+}

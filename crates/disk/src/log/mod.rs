@@ -1,0 +1,12 @@
+//! The request log: what a modelled disk did with each request, the lowest trace point of a stack.
+//!
+//! A log is a header of [`HEADER_BYTES`] and then records of [`RECORD_BYTES`], all little-endian. Records are in
+//! the order in which requests were completed; [`Record::sequence`] is the order in which they arrived.
+
+mod reader;
+mod record;
+mod writer;
+
+pub use reader::Reader;
+pub use record::{HEADER_BYTES, Header, Operation, RECORD_BYTES, Record};
+pub use writer::{LogSummary, Writer};

@@ -1,0 +1,234 @@
+//! A virtio-blk request as it lies in the guest's memory (virtio 1.2, 5.2.6).
+//!
+//! Nothing in it can be trusted. The layout of the pieces is free (virtio 1.2, 2.7.4): what the driver wrote is one
+//! stream of bytes, a header of 16 and then data; what it expects is another, data and then one byte of status.
+
+use virtio_bindings::bindings::virtio_blk::{
+    VIRTIO_BLK_T_DISCARD, VIRTIO_BLK_T_FLUSH, VIRTIO_BLK_T_GET_ID, VIRTIO_BLK_T_IN, VIRTIO_BLK_T_OUT,
+    VIRTIO_BLK_T_WRITE_ZEROES, VIRTIO_BLK_WRITE_ZEROES_FLAG_UNMAP,
+};
+use vm_memory::{Bytes, GuestAddress, GuestMemoryMmap};
+
+use crate::model::SECTOR_BYTES;
+
+const HEADER_BYTES: u32 = 16;
+const RANGE_BYTES: u32 = 16;
+/// Length of a disk's name in answer to `VIRTIO_BLK_T_GET_ID`.
+pub const ID_BYTES: u32 = 20;
+
+/// A piece of the guest's memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Segment {
+    /// Where it begins.
+    pub address: GuestAddress,
+    /// How long it is.
+    pub bytes: u32,
+}
+
+/// One descriptor of a chain.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Piece {
+    /// The memory it names.
+    pub segment: Segment,
+    /// The device may write to it (and not read).
+    pub device_writes: bool,
+}
+
+/// What a well-formed request asks for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Command {
+    /// Fill the data segments from `sector`.
+    Read {
+        /// First sector.
+        sector: u64,
+        /// Number of sectors, which is the length of the data segments.
+        sectors: u32,
+    },
+    /// Store the data segments at `sector`.
+    Write {
+        /// First sector.
+        sector: u64,
+        /// Number of sectors, which is the length of the data segments.
+        sectors: u32,
+    },
+    /// Everything written before onto the medium.
+    Flush,
+    /// Fill the data segments with the disk's name.
+    GetId,
+    /// Give back the room of a range.
+    Discard {
+        /// First sector.
+        sector: u64,
+        /// Number of sectors.
+        sectors: u32,
+    },
+    /// Zero a range.
+    WriteZeroes {
+        /// First sector.
+        sector: u64,
+        /// Number of sectors.
+        sectors: u32,
+        /// Its room may be given back.
+        unmap: bool,
+    },
+}
+
+/// Why a request is answered with an error.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Refusal {
+    /// Not understood: `VIRTIO_BLK_S_UNSUPP`.
+    Unsupported,
+    /// Malformed or out of range: `VIRTIO_BLK_S_IOERR`.
+    Invalid,
+}
+
+/// A request taken apart. Its buffers are reused from one request to the next.
+#[derive(Clone, Debug, Default)]
+pub struct Parsed {
+    /// Where the data is or goes.
+    pub data: Vec<Segment>,
+    /// Where the status byte goes; a chain without room for one gets none.
+    pub status: Option<GuestAddress>,
+    readable: Vec<Segment>,
+}
+
+impl Parsed {
+    /// Takes a chain of descriptors apart, for a disk of `disk_sectors`.
+    ///
+    /// # Errors
+    /// How to refuse the request; [`Self::status`] is set if the chain has room for a status byte.
+    pub fn parse(
+        &mut self,
+        pieces: impl Iterator<Item = Piece>,
+        memory: &GuestMemoryMmap,
+        disk_sectors: u64,
+    ) -> Result<Command, Refusal> {
+        self.collect(pieces)?;
+        let header: [u8; HEADER_BYTES as usize] = self.read_front(memory)?;
+        let kind = u32::from_le_bytes(header[0..4].try_into().expect("four bytes"));
+        let sector = u64::from_le_bytes(header[8..16].try_into().expect("eight bytes"));
+        match kind {
+            VIRTIO_BLK_T_IN if self.readable.is_empty() => {
+                let sectors = whole_sectors(&self.data)?;
+                check_range(sector, sectors, disk_sectors)?;
+                Ok(Command::Read { sector, sectors })
+            }
+            VIRTIO_BLK_T_OUT if self.data.is_empty() => {
+                std::mem::swap(&mut self.data, &mut self.readable);
+                let sectors = whole_sectors(&self.data)?;
+                check_range(sector, sectors, disk_sectors)?;
+                Ok(Command::Write { sector, sectors })
+            }
+            // The sector of a flush is reserved and data is not expected; neither does harm.
+            VIRTIO_BLK_T_FLUSH => Ok(Command::Flush),
+            VIRTIO_BLK_T_GET_ID if self.readable.is_empty() => Ok(Command::GetId),
+            VIRTIO_BLK_T_DISCARD | VIRTIO_BLK_T_WRITE_ZEROES => self.parse_range(kind, memory, disk_sectors),
+            VIRTIO_BLK_T_IN | VIRTIO_BLK_T_OUT | VIRTIO_BLK_T_GET_ID => Err(Refusal::Invalid),
+            _ => Err(Refusal::Unsupported),
+        }
+    }
+
+    /// Sorts the descriptors into what the device reads and what it writes, and finds the status byte.
+    fn collect(&mut self, pieces: impl Iterator<Item = Piece>) -> Result<(), Refusal> {
+        self.data.clear();
+        self.readable.clear();
+        self.status = None;
+        let mut in_order = true;
+        for Piece { segment, device_writes } in pieces {
+            // Also against chains whose lengths together overflow: an empty piece says nothing.
+            if segment.bytes == 0 {
+                continue;
+            }
+            if device_writes {
+                self.data.push(segment);
+            } else {
+                in_order &= self.data.is_empty();
+                self.readable.push(segment);
+            }
+        }
+        let last = self.data.last_mut().ok_or(Refusal::Invalid)?;
+        last.bytes -= 1;
+        self.status = last.address.0.checked_add(u64::from(last.bytes)).map(GuestAddress);
+        if last.bytes == 0 {
+            self.data.pop();
+        }
+        if in_order { Ok(()) } else { Err(Refusal::Invalid) }
+    }
+
+    /// Takes the first `N` bytes that the driver wrote.
+    fn read_front<const N: usize>(&mut self, memory: &GuestMemoryMmap) -> Result<[u8; N], Refusal> {
+        let mut bytes = [0; N];
+        let mut filled = 0;
+        let mut used = 0;
+        for segment in &mut self.readable {
+            let part = (segment.bytes as usize).min(N - filled);
+            memory
+                .read_slice(&mut bytes[filled..filled + part], segment.address)
+                .map_err(|_| Refusal::Invalid)?;
+            filled += part;
+            segment.bytes -= part as u32;
+            if segment.bytes > 0 {
+                segment.address =
+                    GuestAddress(segment.address.0.checked_add(part as u64).ok_or(Refusal::Invalid)?);
+                break;
+            }
+            used += 1;
+            if filled == N {
+                break;
+            }
+        }
+        self.readable.drain(..used);
+        if filled == N { Ok(bytes) } else { Err(Refusal::Invalid) }
+    }
+
+    /// Discard and write-zeroes carry their range as data (virtio 1.2, 5.2.6.1); we announce one range a request.
+    fn parse_range(
+        &mut self,
+        kind: u32,
+        memory: &GuestMemoryMmap,
+        disk_sectors: u64,
+    ) -> Result<Command, Refusal> {
+        let range: [u8; RANGE_BYTES as usize] = self.read_front(memory)?;
+        if !self.readable.is_empty() {
+            return Err(Refusal::Invalid);
+        }
+        let sector = u64::from_le_bytes(range[0..8].try_into().expect("eight bytes"));
+        let sectors = u32::from_le_bytes(range[8..12].try_into().expect("four bytes"));
+        let flags = u32::from_le_bytes(range[12..16].try_into().expect("four bytes"));
+        let unmap = flags & VIRTIO_BLK_WRITE_ZEROES_FLAG_UNMAP != 0;
+        if flags & !VIRTIO_BLK_WRITE_ZEROES_FLAG_UNMAP != 0 || (kind == VIRTIO_BLK_T_DISCARD && unmap) {
+            return Err(Refusal::Unsupported);
+        }
+        check_range(sector, sectors, disk_sectors)?;
+        Ok(match kind {
+            VIRTIO_BLK_T_DISCARD => Command::Discard { sector, sectors },
+            _ => Command::WriteZeroes { sector, sectors, unmap },
+        })
+    }
+}
+
+/// The pieces of a chain.
+pub fn pieces<'a>(
+    chain: virtio_queue::DescriptorChain<&'a GuestMemoryMmap>,
+) -> impl Iterator<Item = Piece> + use<'a> {
+    chain.map(|descriptor| Piece {
+        segment: Segment { address: descriptor.addr(), bytes: descriptor.len() },
+        device_writes: descriptor.is_write_only(),
+    })
+}
+
+/// The length of the segments in sectors, if it is a whole number of them.
+fn whole_sectors(segments: &[Segment]) -> Result<u32, Refusal> {
+    let bytes: u64 = segments.iter().map(|s| u64::from(s.bytes)).sum();
+    if bytes == 0 || bytes % SECTOR_BYTES != 0 {
+        return Err(Refusal::Invalid);
+    }
+    u32::try_from(bytes / SECTOR_BYTES).map_err(|_| Refusal::Invalid)
+}
+
+fn check_range(sector: u64, sectors: u32, disk_sectors: u64) -> Result<(), Refusal> {
+    match sector.checked_add(u64::from(sectors)) {
+        Some(end) if end <= disk_sectors => Ok(()),
+        _ => Err(Refusal::Invalid),
+    }
+}

@@ -1,0 +1,179 @@
+//! What an engine is: a way to turn a workload into commands, and their output into a result.
+
+use serde::{Deserialize, Serialize};
+
+use crate::error::LoadError;
+use crate::notation::Workload;
+use crate::result::LoadResult;
+use crate::value::{Kind, Value};
+
+/// A program that makes load.
+///
+/// A run is: every step of [`Engine::prepare`] in order, each judged by [`Engine::check_preparation`]; then (caches
+/// dropped, the modelled disk's timing and the trace points switched on) the one step of [`Engine::measure`], whose output
+/// [`Engine::parse`] reads.
+pub trait Engine: Sync {
+    /// The first word of its workloads.
+    fn name(&self) -> &'static str;
+
+    /// The program that must be installed on the machine.
+    fn program(&self) -> &'static str;
+
+    /// The second words, each with what it does.
+    fn cases(&self) -> &'static [Case];
+
+    /// The options, in the order in which they are printed.
+    fn options(&self) -> &'static [OptionSpec];
+
+    /// What an option is when it is not written; it may depend on other options. `None`: nothing is assumed.
+    fn default_value(&self, workload: &Workload, option: &str) -> Option<Value>;
+
+    /// Checks what concerns several options at once.
+    ///
+    /// # Errors
+    /// The option to blame, why, and what to write instead.
+    fn check(&self, workload: &Workload) -> Result<(), Misfit>;
+
+    /// What the workload works on.
+    fn data_set(&self, workload: &Workload) -> DataSet;
+
+    /// The workload's parameters in words: `8 KiB, depth 255, 512 MiB in 64 files`.
+    fn describe(&self, workload: &Workload) -> String;
+
+    /// What makes the workload less than it seems, to be printed with every result.
+    fn remarks(&self, workload: &Workload) -> Vec<String>;
+
+    /// The commands that make the data set; may be none. They may run with the modelled disk's timing off.
+    fn prepare(&self, workload: &Workload, place: &Place) -> Vec<Step>;
+
+    /// The command that is measured. The same seed gives the same sequence of operations.
+    fn measure(&self, workload: &Workload, place: &Place, seed: u64) -> Step;
+
+    /// Judges the output of a step of [`Engine::prepare`].
+    ///
+    /// # Errors
+    /// Why the data set is not as it should be.
+    fn check_preparation(&self, workload: &Workload, output: &StepOutput) -> Result<(), LoadError>;
+
+    /// Reads the output of the step of [`Engine::measure`].
+    ///
+    /// # Errors
+    /// Why there is no result: the program's own complaint, or an output that contradicts itself.
+    fn parse(&self, workload: &Workload, output: &StepOutput) -> Result<LoadResult, LoadError>;
+}
+
+/// A case of an engine.
+#[derive(Clone, Copy, Debug)]
+pub struct Case {
+    /// The word.
+    pub name: &'static str,
+    /// What it does, in one line.
+    pub summary: &'static str,
+}
+
+/// An option of an engine.
+#[derive(Clone, Copy, Debug)]
+pub struct OptionSpec {
+    /// The word before `=`.
+    pub name: &'static str,
+    /// What may follow it.
+    pub kind: Kind,
+    /// The cases that have it; empty for all.
+    pub cases: &'static [&'static str],
+    /// What it does, in one line.
+    pub summary: &'static str,
+}
+
+/// Options that do not go together.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Misfit {
+    /// The option to point at.
+    pub option: &'static str,
+    /// Why it does not fit.
+    pub why: String,
+    /// What to write instead.
+    pub remedy: String,
+}
+
+/// What a workload works on.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct DataSet {
+    /// All bytes it can touch: the working set.
+    pub bytes: u64,
+    /// Number of files they are in, when the target is a directory.
+    pub files: u64,
+    /// Size of each.
+    pub file_bytes: u64,
+    /// Size relative to the published one (1 = as published).
+    pub scale_factor: f64,
+}
+
+/// Where a workload runs.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Place {
+    /// What it works on.
+    pub target: Target,
+    /// An existing directory for the engine's logs on the same machine; not on the stack that is measured.
+    pub scratch: String,
+}
+
+/// What a workload works on.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Target {
+    /// A directory of the file system at the top of the stack.
+    Directory(String),
+    /// A block device, for a stack without a file system at the top. Everything on it is overwritten.
+    Device(String),
+}
+
+impl Target {
+    /// Its path.
+    pub fn path(&self) -> &str {
+        match self {
+            Self::Directory(path) | Self::Device(path) => path,
+        }
+    }
+}
+
+/// One command on a machine.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Step {
+    /// What it does, for progress displays: `laying out 512 MiB in 64 files`.
+    pub title: String,
+    /// Program and arguments; no shell is involved.
+    pub argv: Vec<String>,
+    /// Files to write before it starts: path and content.
+    pub input_files: Vec<(String, Vec<u8>)>,
+    /// Files to read after it ended, into [`StepOutput::files`], and then to remove; they may be missing.
+    pub output_files: Vec<String>,
+    /// Seconds after which it must be taken for hung and killed. A generous bound, not an estimate.
+    pub timeout_s: u64,
+}
+
+/// What a command left behind.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct StepOutput {
+    /// How it ended.
+    pub ended: Ended,
+    /// Its standard output.
+    pub stdout: String,
+    /// Its standard error.
+    pub stderr: String,
+    /// Those of [`Step::output_files`] that existed: path and content.
+    pub files: Vec<(String, String)>,
+}
+
+/// How a command ended.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Ended {
+    /// By itself, with this exit code.
+    Code(i32),
+    /// By this signal.
+    Signal(i32),
+    /// It was killed after [`Step::timeout_s`] seconds.
+    TimedOut,
+    /// There is no such program on the machine.
+    NoProgram,
+}

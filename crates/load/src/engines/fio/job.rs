@@ -1,0 +1,371 @@
+//! The command lines of fio.
+
+use super::data_set::{DataPlan, in_words};
+use super::{bytes, choice, count, makes_new_files, switch, time_limit_s};
+use crate::engine::{Place, Step, Target};
+use crate::notation::Workload;
+use crate::value::Value;
+
+/// Files that all jobs together keep open; the usual limit of a process is 1024 descriptors.
+const OPEN_FILES: u64 = 768;
+
+/// Largest write while files are laid out; large, so that laying out is quick on emulated machines.
+const LAYOUT_BLOCK_BYTES: u64 = 1 << 20;
+
+/// The slowest layout that is not taken for a hang.
+const SLOWEST_LAYOUT_BYTES_PER_S: u64 = 4 << 20;
+/// The slowest run to the data set's end that is not taken for a hang (32 random 8 KiB operations per second).
+const SLOWEST_RUN_BYTES_PER_S: u64 = 256 << 10;
+/// Starting fio, opening files and draining the queue, on a nested emulated machine.
+const SPARE_S: u64 = 120;
+
+/// Where the measured step leaves its bandwidth log: fio appends `_bw.log` to the prefix it is given.
+pub(super) fn bandwidth_log(place: &Place) -> (String, String) {
+    let prefix = format!("{}/nestor-fio", place.scratch.trim_end_matches('/'));
+    (format!("{prefix}_bw.log"), prefix)
+}
+
+/// A command line under construction.
+struct Arguments(Vec<String>);
+
+impl Arguments {
+    fn new() -> Self {
+        // A thread instead of a process per job: less memory, and no System V shared memory needed for it.
+        let start = ["fio", "--name=nestor", "--thread=1", "--eta=never", "--output-format=json+"];
+        Self(start.map(str::to_owned).to_vec())
+    }
+
+    fn set(&mut self, option: &str, value: impl std::fmt::Display) -> &mut Self {
+        self.0.push(format!("--{option}={value}"));
+        self
+    }
+
+    /// What is worked on, and how it is cut. `jobs` share it.
+    fn target(&mut self, plan: DataPlan, target: &Target) -> &mut Self {
+        match target {
+            Target::Directory(path) => {
+                self.set("directory", escaped(path));
+                self.set("nrfiles", plan.files_per_job).set("filesize", plan.file_bytes);
+                self.set("size", plan.bytes_per_job());
+                if plan.files() > OPEN_FILES {
+                    self.set("openfiles", (OPEN_FILES / plan.jobs).max(1));
+                }
+                self.set("numjobs", plan.jobs).set("fallocate", "none")
+            }
+            Target::Device(path) => {
+                self.set("filename", escaped(path)).set("size", plan.bytes_per_job());
+                if plan.jobs > 1 {
+                    self.set("numjobs", plan.jobs).set("offset_increment", plan.bytes_per_job());
+                }
+                self.set("allow_file_create", 0)
+            }
+        }
+    }
+}
+
+/// fio takes `:` in paths for a separator of several.
+fn escaped(path: &str) -> String {
+    path.replace('\\', "\\\\").replace(':', "\\:")
+}
+
+/// Lays the data set out; nothing when the measured run makes its own files.
+pub(super) fn prepare(workload: &Workload, place: &Place) -> Vec<Step> {
+    if makes_new_files(workload) {
+        return Vec::new();
+    }
+    let plan = DataPlan::of(workload);
+    let mut arguments = Arguments::new();
+    let what = match &place.target {
+        Target::Directory(_) => {
+            // `create_only` opens and fills the files of all jobs one after the other, ending each with fsync.
+            arguments.target(plan, &place.target);
+            arguments.set("rw", "write").set("overwrite", 1).set("create_only", 1);
+            arguments.set("bs", layout_block(workload, plan.file_bytes));
+            plan.in_words()
+        }
+        Target::Device(path) => {
+            // One job, so that the device is filled from beginning to end.
+            let whole = DataPlan { jobs: 1, files_per_job: 1, file_bytes: plan.bytes() };
+            arguments.target(whole, &place.target);
+            arguments.set("rw", "write").set("bs", layout_block(workload, plan.bytes()));
+            arguments.set("ioengine", "psync").set("refill_buffers", 1).set("end_fsync", 1);
+            format!("{} of {path}", in_words(plan.bytes()))
+        }
+    };
+    vec![Step {
+        title: format!("laying out {what}"),
+        argv: arguments.0,
+        input_files: Vec::new(),
+        output_files: Vec::new(),
+        timeout_s: SPARE_S + plan.bytes() / SLOWEST_LAYOUT_BYTES_PER_S,
+    }]
+}
+
+/// The measured run.
+pub(super) fn measure(workload: &Workload, place: &Place, seed: u64) -> Step {
+    let plan = DataPlan::of(workload);
+    let mut arguments = Arguments::new();
+    arguments.target(plan, &place.target);
+    arguments.set("rw", direction(workload));
+    if workload.case() == "mixed" {
+        arguments.set("rwmixread", count(workload, "read"));
+    }
+    arguments.set("bs", bytes(workload, "bs"));
+    arguments.set("ioengine", choice(workload, "engine")).set("iodepth", count(workload, "depth"));
+    arguments.set("direct", u8::from(switch(workload, "direct")));
+    if let Target::Directory(_) = place.target {
+        arguments.set("file_service_type", choice(workload, "service"));
+        if !makes_new_files(workload) {
+            arguments.set("overwrite", 1).set("allow_file_create", 0);
+        }
+    }
+    if let Some(Value::Count(writes)) = workload.value("fsync") {
+        arguments.set("fsync", writes);
+    }
+    if writes(workload) && !switch(workload, "direct") {
+        arguments.set("end_fsync", 1);
+    }
+    if let Some(seconds) = time_limit_s(workload) {
+        arguments.set("runtime", seconds);
+    }
+    // fio 3.33 ignores `randseed` for offsets unless `randrepeat` is off.
+    arguments.set("randrepeat", 0).set("randseed", seed_of(workload, seed));
+    arguments.set("lat_percentiles", 1).set("clat_percentiles", 0);
+    // With equal intervals each line is one sample; otherwise fio averages samples and leaves idle ones out.
+    let (log, prefix) = bandwidth_log(place);
+    arguments
+        .set("write_bw_log", prefix)
+        .set("log_avg_msec", 1000)
+        .set("bwavgtime", 1000)
+        .set("per_job_logs", 0);
+    Step {
+        title: format!("{workload} on {}", place.target.path()),
+        argv: arguments.0,
+        input_files: Vec::new(),
+        output_files: vec![log],
+        timeout_s: SPARE_S + longest_s(workload, plan),
+    }
+}
+
+/// A bound for the time of the measured run.
+fn longest_s(workload: &Workload, plan: DataPlan) -> u64 {
+    let run = time_limit_s(workload).unwrap_or(plan.bytes() / SLOWEST_RUN_BYTES_PER_S);
+    // What is still in the page cache when the time is over is written by the last fsync.
+    let last_fsync = if writes(workload) && !switch(workload, "direct") {
+        plan.bytes() / SLOWEST_LAYOUT_BYTES_PER_S
+    } else {
+        0
+    };
+    run + last_fsync
+}
+
+fn writes(workload: &Workload) -> bool {
+    !workload.case().ends_with("-read")
+}
+
+fn direction(workload: &Workload) -> &'static str {
+    match workload.case() {
+        "seq-read" => "read",
+        "seq-write" => "write",
+        "rand-read" => "randread",
+        "rand-write" => "randwrite",
+        _ => "randrw",
+    }
+}
+
+/// The seed for fio: the workload's own as it is written; otherwise the run's, mixed.
+///
+/// fio seeds its random streams with seed, seed + 1, seed + 2, …, so that runs with neighbouring seeds would share most of
+/// them. The mixing function is SplitMix64's finalizer (Steele, Lea, Flood, OOPSLA '14, §3).
+fn seed_of(workload: &Workload, seed: u64) -> u64 {
+    if let Some(Value::Count(own)) = workload.given("seed") {
+        return own;
+    }
+    let mut mixed = seed.wrapping_add(0x9e37_79b9_7f4a_7c15);
+    mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    // 31 bits: fio multiplies the seed by the job's number.
+    ((mixed ^ (mixed >> 31)) >> 33).max(1)
+}
+
+/// The block size of the layout: fio leaves out what remains of a file after whole blocks, so it must divide the size.
+fn layout_block(workload: &Workload, size: u64) -> u64 {
+    greatest_common_divisor(size, LAYOUT_BLOCK_BYTES).max(bytes(workload, "bs"))
+}
+
+fn greatest_common_divisor(a: u64, b: u64) -> u64 {
+    if b == 0 { a } else { greatest_common_divisor(b, a % b) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn place() -> Place {
+        Place { target: Target::Directory("/mnt/top".to_owned()), scratch: "/run/nestor/".to_owned() }
+    }
+
+    fn lines(step: &Step) -> String {
+        step.argv.join("\n")
+    }
+
+    #[test]
+    fn sequential_write_is_laid_out_and_overwritten() {
+        let workload = Workload::parse("fio:seq-write").unwrap();
+        let steps = prepare(&workload, &place());
+        insta::assert_snapshot!(lines(&steps[0]), @r"
+        fio
+        --name=nestor
+        --thread=1
+        --eta=never
+        --output-format=json+
+        --directory=/mnt/top
+        --nrfiles=64
+        --filesize=8388608
+        --size=536870912
+        --numjobs=1
+        --fallocate=none
+        --rw=write
+        --overwrite=1
+        --create_only=1
+        --bs=1048576
+        ");
+        insta::assert_snapshot!(lines(&measure(&workload, &place(), 1)), @r"
+        fio
+        --name=nestor
+        --thread=1
+        --eta=never
+        --output-format=json+
+        --directory=/mnt/top
+        --nrfiles=64
+        --filesize=8388608
+        --size=536870912
+        --numjobs=1
+        --fallocate=none
+        --rw=write
+        --bs=8192
+        --ioengine=libaio
+        --iodepth=255
+        --direct=1
+        --file_service_type=sequential
+        --overwrite=1
+        --allow_file_create=0
+        --runtime=10
+        --randrepeat=0
+        --randseed=1216681718
+        --lat_percentiles=1
+        --clat_percentiles=0
+        --write_bw_log=/run/nestor/nestor-fio
+        --log_avg_msec=1000
+        --bwavgtime=1000
+        --per_job_logs=0
+        ");
+    }
+
+    #[test]
+    fn every_option_reaches_fio() {
+        let text = "fio:mixed:read=70:bs=4k:depth=32:size=16M:files=8:runtime=2m:direct=off:engine=io_uring:numjobs=2\
+                    :service=roundrobin:fsync=100:seed=7";
+        let workload = Workload::parse(text).unwrap();
+        let step = measure(&workload, &place(), 1);
+        insta::assert_snapshot!(lines(&step), @r"
+        fio
+        --name=nestor
+        --thread=1
+        --eta=never
+        --output-format=json+
+        --directory=/mnt/top
+        --nrfiles=4
+        --filesize=2097152
+        --size=8388608
+        --numjobs=2
+        --fallocate=none
+        --rw=randrw
+        --rwmixread=70
+        --bs=4096
+        --ioengine=io_uring
+        --iodepth=32
+        --direct=0
+        --file_service_type=roundrobin
+        --overwrite=1
+        --allow_file_create=0
+        --fsync=100
+        --end_fsync=1
+        --runtime=120
+        --randrepeat=0
+        --randseed=7
+        --lat_percentiles=1
+        --clat_percentiles=0
+        --write_bw_log=/run/nestor/nestor-fio
+        --log_avg_msec=1000
+        --bwavgtime=1000
+        --per_job_logs=0
+        ");
+        assert_eq!(step.output_files, ["/run/nestor/nestor-fio_bw.log"]);
+        // 2 minutes, 120 spare seconds, 4 for the last fsync.
+        assert_eq!(step.timeout_s, 244);
+    }
+
+    #[test]
+    fn a_device_is_filled_by_one_job_and_measured_by_all() {
+        let workload = Workload::parse("fio:rand-read:size=1G:numjobs=4:runtime=off").unwrap();
+        let place =
+            Place { target: Target::Device("/dev/disk/by-path/pci-0000:00:04.0".to_owned()), ..place() };
+        insta::assert_snapshot!(lines(&prepare(&workload, &place)[0]), @r"
+        fio
+        --name=nestor
+        --thread=1
+        --eta=never
+        --output-format=json+
+        --filename=/dev/disk/by-path/pci-0000\:00\:04.0
+        --size=1073741824
+        --allow_file_create=0
+        --rw=write
+        --bs=1048576
+        --ioengine=psync
+        --refill_buffers=1
+        --end_fsync=1
+        ");
+        insta::assert_snapshot!(lines(&measure(&workload, &place, 1)), @r"
+        fio
+        --name=nestor
+        --thread=1
+        --eta=never
+        --output-format=json+
+        --filename=/dev/disk/by-path/pci-0000\:00\:04.0
+        --size=268435456
+        --numjobs=4
+        --offset_increment=268435456
+        --allow_file_create=0
+        --rw=randread
+        --bs=8192
+        --ioengine=libaio
+        --iodepth=255
+        --direct=1
+        --randrepeat=0
+        --randseed=1216681718
+        --lat_percentiles=1
+        --clat_percentiles=0
+        --write_bw_log=/run/nestor/nestor-fio
+        --log_avg_msec=1000
+        --bwavgtime=1000
+        --per_job_logs=0
+        ");
+    }
+
+    #[test]
+    fn new_files_are_not_laid_out() {
+        let workload = Workload::parse("fio:seq-write:overwrite=off").unwrap();
+        assert!(prepare(&workload, &place()).is_empty());
+        let line = lines(&measure(&workload, &place(), 1));
+        assert!(!line.contains("overwrite") && !line.contains("allow_file_create"), "{line}");
+    }
+
+    #[test]
+    fn seeds_of_runs_are_far_apart_and_an_own_seed_is_kept() {
+        let workload = Workload::parse("fio:rand-read").unwrap();
+        let (a, b) = (seed_of(&workload, 1), seed_of(&workload, 2));
+        assert!(a.abs_diff(b) > 1000 && a < 1 << 31);
+        assert_eq!(seed_of(&Workload::parse("fio:rand-read:seed=9").unwrap(), 1), 9);
+    }
+}

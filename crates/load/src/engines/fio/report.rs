@@ -1,0 +1,295 @@
+//! fio's JSON+ report, read and checked.
+
+use std::collections::BTreeMap;
+
+use nestor_model::LatencyHistogram;
+use serde::Deserialize;
+
+use super::data_set::DataPlan;
+use super::{bandwidth_log, bytes, time_limit_s};
+use crate::engine::{Ended, StepOutput};
+use crate::error::LoadError;
+use crate::notation::Workload;
+use crate::result::{LoadResult, OperationClass, OperationResult};
+
+const PROGRAM: &str = "fio";
+const VERSIONS: &str = "3.33";
+
+/// `errno` of a full file system and of a used-up quota (Linux, `include/uapi/asm-generic/errno-base.h`, `errno.h`).
+const ENOSPC: i32 = 28;
+const EDQUOT: i32 = 122;
+
+/// The exit code of fio after it was asked to stop by SIGINT or SIGTERM (seen with 3.33).
+const STOPPED_BY_SIGNAL: i32 = 128;
+
+/// How much earlier than its time limit a run may end: fio looks at the clock once per operation.
+const CLOCK_SLACK_MS: u64 = 100;
+
+/// The report; only what is used of it.
+#[derive(Debug, Deserialize)]
+pub(super) struct Report {
+    #[serde(rename = "fio version")]
+    version: String,
+    jobs: Vec<Job>,
+}
+
+#[derive(Debug, Deserialize)]
+struct Job {
+    error: i32,
+    /// Milliseconds.
+    job_runtime: u64,
+    /// Per cent of `job_runtime`.
+    usr_cpu: f64,
+    /// Per cent of `job_runtime`.
+    sys_cpu: f64,
+    read: Direction,
+    write: Direction,
+    sync: Syncs,
+}
+
+#[derive(Debug, Deserialize)]
+struct Direction {
+    io_bytes: u64,
+    total_ios: u64,
+    short_ios: u64,
+    /// Milliseconds, of the whole job if it did any operation of this direction.
+    runtime: u64,
+    lat_ns: Latency,
+}
+
+#[derive(Debug, Deserialize)]
+struct Syncs {
+    total_ios: u64,
+    lat_ns: Latency,
+}
+
+#[derive(Debug, Default, Deserialize)]
+struct Latency {
+    /// The middle of each bin in nanoseconds → operations in it.
+    #[serde(default)]
+    bins: BTreeMap<String, u64>,
+}
+
+impl Report {
+    /// Reads what a run of fio printed, whether it laid out or measured.
+    pub(super) fn read(output: &StepOutput) -> Result<Self, LoadError> {
+        let code = match output.ended {
+            Ended::NoProgram => return Err(LoadError::NoProgram { program: PROGRAM }),
+            Ended::TimedOut => return Err(LoadError::TimedOut { program: PROGRAM }),
+            Ended::Signal(signal) => return Err(killed(signal)),
+            Ended::Code(code) => code,
+        };
+        let detail = complaint(output);
+        if code == STOPPED_BY_SIGNAL && detail.contains("terminating on signal") {
+            let number = detail.rsplit(' ').next().and_then(|n| n.parse().ok());
+            return Err(killed(number.unwrap_or(15)));
+        }
+        let Some(json) = json_part(&output.stdout) else {
+            return Err(match code {
+                0 => LoadError::NoOutput { program: PROGRAM, detail },
+                code => refused(code, detail),
+            });
+        };
+        let mut reports = serde_json::Deserializer::from_str(json).into_iter::<Self>();
+        let report = match reports.next() {
+            Some(Ok(report)) => report,
+            Some(Err(error)) => return Err(unreadable(error.to_string())),
+            None => return Err(unreadable("no report in it".to_owned())),
+        };
+        report.check_errors(code, detail)?;
+        Ok(report)
+    }
+
+    fn check_errors(&self, code: i32, detail: String) -> Result<(), LoadError> {
+        match self.jobs.iter().map(|job| job.error).find(|error| *error != 0) {
+            Some(errno @ (ENOSPC | EDQUOT)) => Err(LoadError::Full { detail: or_errno(detail, errno) }),
+            Some(errno) => {
+                Err(LoadError::OperationFailed { program: PROGRAM, detail: or_errno(detail, errno) })
+            }
+            None if code != 0 => Err(refused(code, detail)),
+            None if self.jobs.is_empty() => Err(unreadable("no job in it".to_owned())),
+            None => Ok(()),
+        }
+    }
+
+    /// Merges the jobs into one result, after checking it.
+    pub(super) fn into_result(
+        self,
+        workload: &Workload,
+        output: &StepOutput,
+    ) -> Result<LoadResult, LoadError> {
+        let plan = DataPlan::of(workload);
+        if self.jobs.len() as u64 != plan.jobs {
+            return Err(unreadable(format!("{} jobs in it instead of {}", self.jobs.len(), plan.jobs)));
+        }
+        let log =
+            output.files.iter().find(|(path, _)| path.ends_with("_bw.log")).map(|(_, text)| text.as_str());
+        let elapsed_ms = self.elapsed_ms();
+        let mut operations = BTreeMap::new();
+        for (name, code, direction) in [
+            ("read", bandwidth_log::READ, (|job| &job.read) as fn(&Job) -> &Direction),
+            ("write", bandwidth_log::WRITE, |job| &job.write),
+        ] {
+            let mut result = merge_direction(name, self.jobs.iter().map(direction), bytes(workload, "bs"))?;
+            if result.operations > 0 {
+                result.bytes_by_second =
+                    bandwidth_log::bytes_by_second(log.unwrap_or_default(), code, elapsed_ms, result.bytes);
+                operations.insert(OperationClass(name.to_owned()), result);
+            }
+        }
+        let syncs = merge_syncs(self.jobs.iter().map(|job| &job.sync))?;
+        if syncs.operations > 0 {
+            operations.insert(OperationClass("fsync".to_owned()), syncs);
+        }
+        let moved = operations.values().fold(0u64, |sum, o| sum.saturating_add(o.bytes));
+        check_data_set(workload, plan, moved, elapsed_ms)?;
+        let cpu_s = |per_cent: fn(&Job) -> f64| {
+            self.jobs.iter().map(|job| per_cent(job) / 100.0 * job.job_runtime as f64 / 1e3).sum::<f64>()
+        };
+        Ok(LoadResult {
+            engine: self.version.replacen("fio-", "fio ", 1),
+            workload: workload.to_string(),
+            elapsed_ns: elapsed_ms.saturating_mul(1_000_000),
+            operations,
+            working_set_bytes: plan.bytes(),
+            scale_factor: plan.data_set().scale_factor,
+            cpu_user_s: cpu_s(|job| job.usr_cpu),
+            cpu_system_s: cpu_s(|job| job.sys_cpu),
+            engine_output: output.stdout.clone(),
+        })
+    }
+
+    /// The longest job's time; the jobs start together. fio reports whole milliseconds, so at least one.
+    fn elapsed_ms(&self) -> u64 {
+        let job = |job: &Job| job.read.runtime.max(job.write.runtime);
+        self.jobs.iter().map(job).max().unwrap_or(0).max(1)
+    }
+}
+
+/// Adds up one direction of all jobs: sums, and one histogram of all latencies.
+fn merge_direction<'j>(
+    name: &str,
+    jobs: impl Iterator<Item = &'j Direction>,
+    block_bytes: u64,
+) -> Result<OperationResult, LoadError> {
+    let mut merged = OperationResult::default();
+    for job in jobs {
+        let whole = job.total_ios.saturating_mul(block_bytes);
+        let fits = if job.short_ios == 0 { job.io_bytes == whole } else { job.io_bytes <= whole };
+        if !fits {
+            return Err(inconsistent(format!(
+                "{} {name} operations of {block_bytes} bytes ({} of them short) moved {} bytes",
+                job.total_ios, job.short_ios, job.io_bytes
+            )));
+        }
+        merged.operations = merged.operations.saturating_add(job.total_ios);
+        merged.bytes = merged.bytes.saturating_add(job.io_bytes);
+        add_bins(&mut merged.latency, &job.lat_ns, name, job.total_ios)?;
+    }
+    Ok(merged)
+}
+
+fn merge_syncs<'j>(jobs: impl Iterator<Item = &'j Syncs>) -> Result<OperationResult, LoadError> {
+    let mut merged = OperationResult::default();
+    for job in jobs {
+        merged.operations = merged.operations.saturating_add(job.total_ios);
+        add_bins(&mut merged.latency, &job.lat_ns, "fsync", job.total_ios)?;
+    }
+    Ok(merged)
+}
+
+/// Counts the operations of fio's bins, each at its bin's middle.
+fn add_bins(
+    histogram: &mut LatencyHistogram,
+    latency: &Latency,
+    name: &str,
+    operations: u64,
+) -> Result<(), LoadError> {
+    let mut counted = 0u64;
+    for (middle_ns, count) in &latency.bins {
+        let middle_ns = middle_ns
+            .parse()
+            .map_err(|_| unreadable(format!("a latency bin of {middle_ns:?} nanoseconds")))?;
+        counted = counted.saturating_add(*count);
+        histogram.record_many_ns(middle_ns, *count);
+    }
+    if counted != operations {
+        return Err(inconsistent(format!(
+            "{operations} {name} operations, but {counted} in their latency histogram"
+        )));
+    }
+    Ok(())
+}
+
+/// A run moves every byte of the data set once, or ends at its time limit.
+fn check_data_set(workload: &Workload, plan: DataPlan, moved: u64, elapsed_ms: u64) -> Result<(), LoadError> {
+    let limit_ms = time_limit_s(workload).map(|s| s.saturating_mul(1000));
+    let ended_by_time = limit_ms.is_some_and(|limit| elapsed_ms.saturating_add(CLOCK_SLACK_MS) >= limit);
+    if moved > plan.bytes() {
+        Err(inconsistent(format!("{moved} bytes moved of a data set of {}", plan.bytes())))
+    } else if moved < plan.bytes() && !ended_by_time {
+        Err(inconsistent(format!(
+            "it ended after {:.1} s and {moved} of {} bytes, before its time limit; if the device is smaller than the data \
+             set, give a smaller size=",
+            elapsed_ms as f64 / 1e3,
+            plan.bytes()
+        )))
+    } else if moved == 0 {
+        Err(inconsistent("not one operation was done in the time".to_owned()))
+    } else {
+        Ok(())
+    }
+}
+
+/// The output from its first line that opens a JSON object; fio prints notes before it.
+fn json_part(stdout: &str) -> Option<&str> {
+    if stdout.starts_with('{') {
+        return Some(stdout);
+    }
+    stdout.find("\n{").map(|before| &stdout[before + 1..])
+}
+
+/// What fio said was wrong: its own line on the error output, else the one it mixes into the report.
+///
+/// The first line is the cause; those after it follow from it.
+fn complaint(output: &StepOutput) -> String {
+    let first =
+        |text: &str| text.lines().find_map(|line| line.trim().strip_prefix("fio: ").map(in_plain_words));
+    let any = || output.stderr.lines().map(str::trim).find(|line| !line.is_empty()).map(str::to_owned);
+    first(&output.stderr).or_else(|| first(&output.stdout)).or_else(any).unwrap_or_default()
+}
+
+/// `pid=0, err=28/file:filesetup.c:240, func=write, error=No space left on device` → `No space left on device (write)`.
+fn in_plain_words(line: &str) -> String {
+    match line.split_once("func=").and_then(|(_, rest)| rest.split_once(", error=")) {
+        Some((function, error)) => format!("{error} ({function})"),
+        None => line.to_owned(),
+    }
+}
+
+fn or_errno(detail: String, errno: i32) -> String {
+    if detail.is_empty() { std::io::Error::from_raw_os_error(errno).to_string() } else { detail }
+}
+
+fn refused(code: i32, detail: String) -> LoadError {
+    let detail = if detail.is_empty() { "it did not say why".to_owned() } else { detail };
+    LoadError::Refused { program: PROGRAM, code, detail }
+}
+
+fn killed(signal: i32) -> LoadError {
+    let hint = match signal {
+        9 => "usually because the machine ran out of memory: look at its kernel log, or give it more memory",
+        2 | 15 => "somebody or something asked it to stop: run it again",
+        6 | 11 => "it crashed: try another engine= or another version of it",
+        _ => "look at the machine's kernel log",
+    };
+    LoadError::Killed { program: PROGRAM, signal, hint }
+}
+
+fn unreadable(detail: String) -> LoadError {
+    LoadError::Unreadable { program: PROGRAM, detail, versions: VERSIONS }
+}
+
+fn inconsistent(detail: String) -> LoadError {
+    LoadError::Inconsistent { program: PROGRAM, detail }
+}

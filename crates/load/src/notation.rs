@@ -1,0 +1,255 @@
+//! The notation of workloads: `engine:case:option=value:…`.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::ops::Range;
+use std::str::FromStr;
+
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+use crate::engine::{Case, DataSet, Engine, OptionSpec, Place, Step, StepOutput};
+use crate::engines::ENGINES;
+use crate::error::{LoadError, Problem, WorkloadError};
+use crate::result::LoadResult;
+use crate::value::Value;
+
+/// One workload: an engine, a case of it, and the options that differ from their defaults.
+///
+/// Two texts that mean the same are equal. Printed canonically: defaults are omitted, options stand in the engine's order.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Workload {
+    engine: &'static str,
+    case: &'static str,
+    /// Without options that are as by default.
+    options: BTreeMap<&'static str, Value>,
+}
+
+/// A part of the text between two `:`.
+struct Part<'t> {
+    text: &'t str,
+    span: Range<usize>,
+}
+
+impl Workload {
+    /// Reads a workload. Brace alternatives are expanded before, by whoever reads a list of workloads.
+    ///
+    /// # Errors
+    /// The part of the text to blame and what would fit there.
+    pub fn parse(text: &str) -> Result<Self, WorkloadError> {
+        let mut parts = parts(text);
+        let fail = |span: Range<usize>, problem, remedy| {
+            Err(WorkloadError { text: text.to_owned(), span, problem, remedy })
+        };
+        let first = parts.next().unwrap_or(Part { text: "", span: 0..0 });
+        let Some(engine) = find_engine(first.text) else {
+            let remedy = choices(first.text, ENGINES.iter().map(|e| e.name()), "engines are");
+            return fail(first.span, Problem::UnknownEngine(first.text.to_owned()), remedy);
+        };
+        let case_names = || engine.cases().iter().map(|c| c.name);
+        let second = parts.next().unwrap_or(Part { text: "", span: text.len()..text.len() });
+        let Some(case) = engine.cases().iter().find(|c| c.name == second.text) else {
+            let problem = match second.text {
+                "" => Problem::NoCase(engine.name()),
+                other => Problem::UnknownCase { engine: engine.name(), case: other.to_owned() },
+            };
+            return fail(second.span, problem, choices(second.text, case_names(), "it has"));
+        };
+        let mut workload = Self { engine: engine.name(), case: case.name, options: BTreeMap::new() };
+        let mut spans = BTreeMap::new();
+        for part in parts {
+            match parse_option(engine, case, &part) {
+                Ok((spec, value)) => {
+                    spans.insert(spec.name, part.span.clone());
+                    if workload.options.insert(spec.name, value).is_some() {
+                        return fail(part.span, Problem::Twice(spec.name), "write it once".to_owned());
+                    }
+                }
+                Err((span, problem, remedy)) => return fail(span, problem, remedy),
+            }
+        }
+        if let Err(misfit) = engine.check(&workload) {
+            let span = spans.get(misfit.option).cloned().unwrap_or(second.span);
+            return fail(span, Problem::Misfit(misfit.why), misfit.remedy);
+        }
+        workload.drop_defaults(engine);
+        Ok(workload)
+    }
+
+    fn drop_defaults(&mut self, engine: &'static dyn Engine) {
+        for spec in engine.options() {
+            let default = engine.default_value(self, spec.name);
+            if default.is_some() && self.options.get(spec.name).copied() == default {
+                self.options.remove(spec.name);
+            }
+        }
+    }
+
+    /// The engine that runs it.
+    pub fn engine(&self) -> &'static dyn Engine {
+        find_engine(self.engine).expect("only the parser makes workloads, and it found the engine")
+    }
+
+    /// The case's name.
+    pub fn case(&self) -> &'static str {
+        self.case
+    }
+
+    /// The value of an option, written or by default; `None` if it has neither.
+    pub fn value(&self, option: &str) -> Option<Value> {
+        self.given(option).or_else(|| self.engine().default_value(self, option))
+    }
+
+    /// The value of an option if it is written and not as by default.
+    pub fn given(&self, option: &str) -> Option<Value> {
+        self.options.get(option).copied()
+    }
+
+    /// See [`Engine::data_set`].
+    pub fn data_set(&self) -> DataSet {
+        self.engine().data_set(self)
+    }
+
+    /// See [`Engine::describe`].
+    pub fn describe(&self) -> String {
+        self.engine().describe(self)
+    }
+
+    /// See [`Engine::remarks`].
+    pub fn remarks(&self) -> Vec<String> {
+        self.engine().remarks(self)
+    }
+
+    /// See [`Engine::prepare`].
+    pub fn prepare(&self, place: &Place) -> Vec<Step> {
+        self.engine().prepare(self, place)
+    }
+
+    /// See [`Engine::measure`].
+    pub fn measure(&self, place: &Place, seed: u64) -> Step {
+        self.engine().measure(self, place, seed)
+    }
+
+    /// See [`Engine::check_preparation`].
+    ///
+    /// # Errors
+    /// Why the data set is not as it should be.
+    pub fn check_preparation(&self, output: &StepOutput) -> Result<(), LoadError> {
+        self.engine().check_preparation(self, output)
+    }
+
+    /// See [`Engine::parse`].
+    ///
+    /// # Errors
+    /// Why there is no result.
+    pub fn parse_output(&self, output: &StepOutput) -> Result<LoadResult, LoadError> {
+        self.engine().parse(self, output)
+    }
+}
+
+fn find_engine(name: &str) -> Option<&'static dyn Engine> {
+    ENGINES.iter().copied().find(|engine| engine.name() == name)
+}
+
+/// The parts of a text between the `:`, each with its place.
+fn parts(text: &str) -> impl Iterator<Item = Part<'_>> {
+    let mut start = 0;
+    text.split(':').map(move |part| {
+        let span = start..start + part.len();
+        start = span.end + 1;
+        Part { text: part, span }
+    })
+}
+
+type OptionError = (Range<usize>, Problem, String);
+
+/// Reads one `option=value`.
+fn parse_option(
+    engine: &'static dyn Engine,
+    case: &Case,
+    part: &Part<'_>,
+) -> Result<(&'static OptionSpec, Value), OptionError> {
+    let has = |spec: &&OptionSpec| spec.cases.is_empty() || spec.cases.contains(&case.name);
+    let names = || engine.options().iter().filter(has).map(|spec| spec.name);
+    let (name, value) = part.text.split_once('=').unwrap_or((part.text, ""));
+    let name_span = part.span.start..part.span.start + name.len();
+    let Some(spec) = engine.options().iter().find(|spec| spec.name == name) else {
+        let problem = if part.text.contains('=') {
+            Problem::UnknownOption { place: engine.name().to_owned(), option: name.to_owned() }
+        } else {
+            Problem::NotAnOption(part.text.to_owned())
+        };
+        return Err((name_span, problem, choices(name, names(), "options are")));
+    };
+    if !has(&spec) {
+        let place = format!("{}:{}", engine.name(), case.name);
+        let problem = Problem::UnknownOption { place, option: name.to_owned() };
+        return Err((name_span, problem, format!("only {} has it", spec.cases.join(" or "))));
+    }
+    let value_span = (name_span.end + 1).min(part.span.end)..part.span.end;
+    match spec.kind.parse(value) {
+        Ok(value) => Ok((spec, value)),
+        Err(form) => {
+            let problem = match value {
+                "" => Problem::NoValue(spec.name),
+                value => Problem::BadValue { option: spec.name, value: value.to_owned() },
+            };
+            let nearest = match spec.kind {
+                crate::value::Kind::Choice(words) => nearest(value, words.iter().copied()),
+                _ => None,
+            };
+            let question = nearest.map(|word| format!("did you mean {word}? ")).unwrap_or_default();
+            Err((value_span, problem, format!("{question}{} is {form}", spec.name)))
+        }
+    }
+}
+
+/// `did you mean seq-write? it has seq-read, seq-write, …`.
+fn choices<'n>(written: &str, names: impl Iterator<Item = &'n str> + Clone, heading: &str) -> String {
+    let all = names.clone().collect::<Vec<_>>().join(", ");
+    match nearest(written, names) {
+        Some(name) => format!("did you mean {name}? {heading} {all}"),
+        None => format!("{heading} {all}"),
+    }
+}
+
+/// The name that differs least from what was written, if it differs by a slip or two of the finger.
+fn nearest<'n>(written: &str, names: impl Iterator<Item = &'n str>) -> Option<&'n str> {
+    names
+        .map(|name| (strsim::damerau_levenshtein(written, name), name))
+        .min_by_key(|(distance, _)| *distance)
+        .filter(|(distance, name)| *distance <= 1 + name.len() / 4)
+        .map(|(_, name)| name)
+}
+
+impl fmt::Display for Workload {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:{}", self.engine, self.case)?;
+        for spec in self.engine().options() {
+            if let Some(value) = self.options.get(spec.name) {
+                write!(f, ":{}={value}", spec.name)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+impl FromStr for Workload {
+    type Err = WorkloadError;
+
+    fn from_str(text: &str) -> Result<Self, WorkloadError> {
+        Self::parse(text)
+    }
+}
+
+impl Serialize for Workload {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+impl<'de> Deserialize<'de> for Workload {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let text = String::deserialize(deserializer)?;
+        Self::parse(&text).map_err(serde::de::Error::custom)
+    }
+}

@@ -1,0 +1,213 @@
+//! Option values of the workload notation: one canonical spelling each.
+
+use std::fmt;
+
+/// What may follow the `=` of an option.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Kind {
+    /// A size in bytes: `8192`, `8k`, `8KiB`, `1G`; the units are powers of 1024, as in fio.
+    Bytes,
+    /// A whole number from `min` to `max`.
+    Count {
+        /// Smallest allowed.
+        min: u64,
+        /// Largest allowed.
+        max: u64,
+    },
+    /// A time limit: `10`, `10s`, `2m`, `1h`, or `off`.
+    TimeLimit,
+    /// `on` or `off`.
+    Switch,
+    /// One of these words.
+    Choice(&'static [&'static str]),
+    /// A positive decimal of at most six places and at most 1000: `0.1`.
+    Factor,
+}
+
+/// The value of an option.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Value {
+    /// Of [`Kind::Bytes`].
+    Bytes(u64),
+    /// Of [`Kind::Count`].
+    Count(u64),
+    /// Of [`Kind::TimeLimit`], in seconds; `None` is `off`.
+    TimeLimit(Option<u64>),
+    /// Of [`Kind::Switch`].
+    Switch(bool),
+    /// Of [`Kind::Choice`].
+    Choice(&'static str),
+    /// Of [`Kind::Factor`], in millionths, so that equal texts are equal values.
+    Factor(u64),
+}
+
+/// Largest [`Kind::Factor`], in millionths.
+const LARGEST_FACTOR: u64 = 1_000_000_000;
+/// Largest [`Kind::Bytes`]: 1 EiB, far above any disk and far below where sums of sizes could overflow.
+const LARGEST_BYTES: u64 = 1 << 60;
+/// Longest [`Kind::TimeLimit`]: a hundred days.
+const LONGEST_TIME_S: u64 = 100 * 24 * 3600;
+
+impl Kind {
+    /// Reads a value, or says what fits instead.
+    pub(crate) fn parse(self, text: &str) -> Result<Value, String> {
+        match self {
+            Self::Bytes => parse_bytes(text).map(Value::Bytes),
+            Self::Count { min, max } => match text.parse() {
+                Ok(count) if (min..=max).contains(&count) => Ok(Value::Count(count)),
+                _ => Err(format!("a whole number from {min} to {max}")),
+            },
+            Self::TimeLimit => parse_time_limit(text).map(Value::TimeLimit),
+            Self::Switch => match text {
+                "on" => Ok(Value::Switch(true)),
+                "off" => Ok(Value::Switch(false)),
+                _ => Err("on or off".to_owned()),
+            },
+            Self::Choice(words) => match words.iter().find(|&&word| word == text) {
+                Some(word) => Ok(Value::Choice(word)),
+                None => Err(format!("one of {}", words.join(", "))),
+            },
+            Self::Factor => parse_factor(text).map(Value::Factor),
+        }
+    }
+
+    /// The form of the value, for lists of options.
+    pub fn form(self) -> String {
+        match self {
+            Self::Bytes => "size (8k, 1G)".to_owned(),
+            Self::Count { min, max: u64::MAX } => format!("number from {min}"),
+            Self::Count { min, max } => format!("number from {min} to {max}"),
+            Self::TimeLimit => "time (10s, 2m) or off".to_owned(),
+            Self::Switch => "on or off".to_owned(),
+            Self::Choice(words) => words.join(", "),
+            Self::Factor => "factor (0.1)".to_owned(),
+        }
+    }
+}
+
+/// Splits `10s` into `10` and `s`.
+fn number_and_unit(text: &str) -> (&str, &str) {
+    text.split_at(text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len()))
+}
+
+fn parse_bytes(text: &str) -> Result<u64, String> {
+    let form = "a size such as 512, 8k, 64M or 1G (powers of 1024)";
+    let (number, unit) = number_and_unit(text);
+    // fio counts `KB` as 1024 bytes and the SI as 1000: a form that means both is refused.
+    let shift = match unit {
+        "" => 0,
+        "k" | "K" | "KiB" => 10,
+        "M" | "MiB" => 20,
+        "G" | "GiB" => 30,
+        "T" | "TiB" => 40,
+        _ => return Err(form.to_owned()),
+    };
+    let number: u64 = number.parse().map_err(|_| form.to_owned())?;
+    match number.checked_mul(1 << shift) {
+        Some(bytes @ 1..=LARGEST_BYTES) => Ok(bytes),
+        _ => Err("a size from 1 byte to 1 EiB".to_owned()),
+    }
+}
+
+fn parse_time_limit(text: &str) -> Result<Option<u64>, String> {
+    if text == "off" {
+        return Ok(None);
+    }
+    let form = "a time such as 10s, 2m or 1h, or off";
+    let (number, unit) = number_and_unit(text);
+    let seconds_per_unit = match unit {
+        "" | "s" => 1,
+        "m" => 60,
+        "h" => 3600,
+        _ => return Err(form.to_owned()),
+    };
+    let number: u64 = number.parse().map_err(|_| form.to_owned())?;
+    match number.checked_mul(seconds_per_unit) {
+        Some(seconds @ 1..=LONGEST_TIME_S) => Ok(Some(seconds)),
+        _ => Err("a time from one second to a hundred days, or off".to_owned()),
+    }
+}
+
+fn parse_factor(text: &str) -> Result<u64, String> {
+    let form = || "a factor above 0 and up to 1000, of at most six decimal places, such as 0.1".to_owned();
+    let digits = |s: &str| !s.is_empty() && s.bytes().all(|b| b.is_ascii_digit());
+    let (whole, fraction) = text.split_once('.').unwrap_or((text, "0"));
+    if !digits(whole) || !digits(fraction) || fraction.len() > 6 {
+        return Err(form());
+    }
+    let millionths: u64 = format!("{fraction:0<6}").parse().map_err(|_| form())?;
+    let whole: u64 = whole.parse().map_err(|_| form())?;
+    match whole.checked_mul(1_000_000).and_then(|w| w.checked_add(millionths)) {
+        Some(factor @ 1..=LARGEST_FACTOR) => Ok(factor),
+        _ => Err(form()),
+    }
+}
+
+impl fmt::Display for Value {
+    /// The canonical spelling: the largest unit that divides the number.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match *self {
+            Self::Bytes(bytes) => {
+                let units = [(40, "T"), (30, "G"), (20, "M"), (10, "k")];
+                match units.iter().find(|(shift, _)| bytes > 0 && bytes % (1u64 << shift) == 0) {
+                    Some((shift, unit)) => write!(f, "{}{unit}", bytes >> shift),
+                    None => write!(f, "{bytes}"),
+                }
+            }
+            Self::Count(count) => write!(f, "{count}"),
+            Self::TimeLimit(None) => f.write_str("off"),
+            Self::TimeLimit(Some(seconds)) => match seconds {
+                s if s % 3600 == 0 => write!(f, "{}h", s / 3600),
+                s if s % 60 == 0 => write!(f, "{}m", s / 60),
+                s => write!(f, "{s}s"),
+            },
+            Self::Switch(on) => f.write_str(if on { "on" } else { "off" }),
+            Self::Choice(word) => f.write_str(word),
+            Self::Factor(millionths) => {
+                let text = format!("{}.{:06}", millionths / 1_000_000, millionths % 1_000_000);
+                f.write_str(text.trim_end_matches('0').trim_end_matches('.'))
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn values_have_one_canonical_spelling() {
+        let spell = |kind: Kind, text: &str| kind.parse(text).map(|v| v.to_string());
+        assert_eq!(spell(Kind::Bytes, "8192").unwrap(), "8k");
+        assert_eq!(spell(Kind::Bytes, "1024MiB").unwrap(), "1G");
+        assert_eq!(spell(Kind::Bytes, "513").unwrap(), "513");
+        assert_eq!(spell(Kind::TimeLimit, "90").unwrap(), "90s");
+        assert_eq!(spell(Kind::TimeLimit, "120s").unwrap(), "2m");
+        assert_eq!(spell(Kind::TimeLimit, "off").unwrap(), "off");
+        assert_eq!(spell(Kind::Factor, "0.100").unwrap(), "0.1");
+        assert_eq!(spell(Kind::Factor, "1.0").unwrap(), "1");
+        assert_eq!(spell(Kind::Factor, "10").unwrap(), "10");
+    }
+
+    #[test]
+    fn what_is_not_a_value_is_refused() {
+        for (kind, text) in [
+            (Kind::Bytes, "8KB"),
+            (Kind::Bytes, "0"),
+            (Kind::Bytes, "-1"),
+            (Kind::Bytes, "99999999999999999999"),
+            (Kind::Bytes, "9999999T"),
+            (Kind::TimeLimit, "0s"),
+            (Kind::TimeLimit, "10ms"),
+            (Kind::Factor, "0"),
+            (Kind::Factor, "0.0000001"),
+            (Kind::Factor, "1e3"),
+            (Kind::Factor, "."),
+            (Kind::Factor, "1001"),
+            (Kind::Switch, "yes"),
+            (Kind::Count { min: 1, max: 9 }, "10"),
+        ] {
+            assert!(kind.parse(text).is_err(), "{kind:?} took {text}");
+        }
+    }
+}

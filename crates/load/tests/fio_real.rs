@@ -1,0 +1,186 @@
+//! The commands run by the real fio (it must be installed), and its own numbers against ours.
+
+use std::path::Path;
+use std::process::Command;
+
+use nestor_load::{Ended, LoadError, LoadResult, OperationClass, Place, Step, StepOutput, Target, Workload};
+
+fn run(step: &Step) -> StepOutput {
+    let output = Command::new(&step.argv[0])
+        .args(&step.argv[1..])
+        .output()
+        .unwrap_or_else(|error| panic!("{} must be installed for this test: {error}", step.argv[0]));
+    let read = |path: &String| std::fs::read_to_string(path).ok().map(|text| (path.clone(), text));
+    StepOutput {
+        ended: Ended::Code(output.status.code().expect("fio is not killed")),
+        stdout: String::from_utf8(output.stdout).unwrap(),
+        stderr: String::from_utf8(output.stderr).unwrap(),
+        files: step.output_files.iter().filter_map(read).collect(),
+    }
+}
+
+/// A directory for the workload and one for the logs.
+struct Bench(tempfile::TempDir);
+
+impl Bench {
+    fn new() -> Self {
+        let bench = Self(tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap());
+        std::fs::create_dir(bench.0.path().join("top:1")).unwrap();
+        std::fs::create_dir(bench.0.path().join("scratch")).unwrap();
+        bench
+    }
+
+    /// A directory whose name holds fio's separator.
+    fn top(&self) -> std::path::PathBuf {
+        self.0.path().join("top:1")
+    }
+
+    fn place(&self) -> Place {
+        let text = |path: &Path| path.to_str().unwrap().to_owned();
+        Place { target: Target::Directory(text(&self.top())), scratch: text(&self.0.path().join("scratch")) }
+    }
+
+    fn prepare(&self, workload: &Workload, place: &Place) {
+        for step in workload.prepare(place) {
+            workload.check_preparation(&run(&step)).unwrap();
+        }
+    }
+
+    fn measure(&self, text: &str) -> (LoadResult, serde_json::Value) {
+        let workload = Workload::parse(text).unwrap();
+        self.prepare(&workload, &self.place());
+        let output = run(&workload.measure(&self.place(), 1));
+        let result = workload.parse_output(&output).unwrap();
+        let json = serde_json::from_str(&output.stdout[output.stdout.find('{').unwrap()..]).unwrap();
+        (result, json)
+    }
+}
+
+fn class<'r>(result: &'r LoadResult, name: &str) -> &'r nestor_load::OperationResult {
+    &result.operations[&OperationClass(name.to_owned())]
+}
+
+/// fio's bins are 1/64 of a power of two wide (its `stat.h`, `FIO_IO_U_PLAT_BITS`).
+fn within_one_bin(ours: u64, fios: u64) -> bool {
+    ours.abs_diff(fios) <= fios / 64 + 1
+}
+
+#[test]
+fn the_four_cases_do_each_block_once_and_agree_with_fio() {
+    for (case, name) in
+        [("seq-read", "read"), ("seq-write", "write"), ("rand-read", "read"), ("rand-write", "write")]
+    {
+        let bench = Bench::new();
+        let (result, json) = bench.measure(&format!("fio:{case}:size=4M:files=4:direct=off"));
+        let operations = class(&result, name);
+        assert_eq!(operations.operations, 512, "{case}");
+        assert_eq!(operations.bytes, 4 << 20, "{case}");
+        assert_eq!(operations.latency.count(), 512, "{case}");
+        assert_eq!(result.operations.len(), 1, "{case}");
+        assert_eq!(result.working_set_bytes, 4 << 20);
+        assert_eq!(result.scale_factor, 4.0 / 5120.0);
+        assert!(result.engine.starts_with("fio "), "{}", result.engine);
+        assert!(result.elapsed_ns > 0 && result.cpu_user_s >= 0.0);
+        let percentiles = json["jobs"][0][name]["lat_ns"]["percentile"].as_object().unwrap();
+        assert!(percentiles.len() > 10);
+        for (percentile, fios) in percentiles {
+            let quantile = percentile.parse::<f64>().unwrap() / 100.0;
+            let ours = operations.latency.quantile_ns(quantile).unwrap();
+            let fios = fios.as_u64().unwrap();
+            assert!(within_one_bin(ours, fios), "{case}: p{percentile} is {ours} ns, fio says {fios} ns");
+        }
+    }
+}
+
+#[test]
+fn data_sets_are_laid_out_in_full_without_zeroes_or_repetition() {
+    let bench = Bench::new();
+    // Three files that are no multiple of the layout's block.
+    let workload = Workload::parse("fio:rand-read:size=3000k:files=3:numjobs=3").unwrap();
+    bench.prepare(&workload, &bench.place());
+    let mut blocks = std::collections::HashSet::new();
+    let mut files = 0;
+    for entry in std::fs::read_dir(bench.top()).unwrap() {
+        let content = std::fs::read(entry.unwrap().path()).unwrap();
+        files += 1;
+        assert_eq!(content.len() as u64, workload.data_set().file_bytes);
+        for block in content.chunks(4096) {
+            assert!(block.iter().any(|byte| *byte != 0));
+            assert!(blocks.insert(block.to_vec()), "a block is there twice");
+        }
+    }
+    assert_eq!(files, 3);
+    assert_eq!(blocks.len() as u64, workload.data_set().bytes / 4096);
+}
+
+#[test]
+fn several_jobs_are_merged_and_fsyncs_are_a_class_of_their_own() {
+    let bench = Bench::new();
+    let (result, json) =
+        bench.measure("fio:mixed:read=70:size=1M:files=4:numjobs=2:direct=off:engine=psync:bs=4k:fsync=16");
+    assert_eq!(json["jobs"].as_array().unwrap().len(), 2);
+    let (read, write, fsync) = (class(&result, "read"), class(&result, "write"), class(&result, "fsync"));
+    assert_eq!(read.operations + write.operations, 256);
+    assert!(read.operations > write.operations, "{} reads, {} writes", read.operations, write.operations);
+    assert!(fsync.operations > 0 && fsync.operations == fsync.latency.count());
+    assert_eq!(fsync.bytes, 0);
+}
+
+#[test]
+fn new_files_are_made_by_the_measured_run() {
+    let bench = Bench::new();
+    let (result, _) = bench.measure("fio:seq-write:overwrite=off:size=1M:files=2:direct=off");
+    assert_eq!(class(&result, "write").bytes, 1 << 20);
+    assert_eq!(std::fs::read_dir(bench.top()).unwrap().count(), 2);
+}
+
+#[test]
+fn the_seed_decides_the_sequence() {
+    let bench = Bench::new();
+    let workload = Workload::parse("fio:rand-read:size=1M:files=2:direct=off:engine=psync").unwrap();
+    bench.prepare(&workload, &bench.place());
+    let sequence = |seed| {
+        let mut step = workload.measure(&bench.place(), seed);
+        let log =
+            bench.0.path().join(format!("sequence.{}", std::fs::read_dir(bench.0.path()).unwrap().count()));
+        step.argv.push(format!("--write_iolog={}", log.display()));
+        workload.parse_output(&run(&step)).unwrap();
+        // Time, file, operation, offset, length: all but the time.
+        let text = std::fs::read_to_string(log).unwrap();
+        let reads = text.lines().filter_map(|line| line.find('/').map(|at| line[at..].to_owned()));
+        reads.filter(|line| line.contains(" read ")).collect::<Vec<_>>()
+    };
+    let first = sequence(1);
+    assert_eq!(first.len(), 128);
+    assert_eq!(first, sequence(1));
+    assert_ne!(first, sequence(2));
+}
+
+#[test]
+fn a_device_is_filled_and_read_in_parts() {
+    let bench = Bench::new();
+    // A file stands in for the device: fio only opens it by name.
+    let device = bench.0.path().join("disk:0");
+    std::fs::File::create(&device).unwrap().set_len(4 << 20).unwrap();
+    let place = Place { target: Target::Device(device.to_str().unwrap().to_owned()), ..bench.place() };
+    let workload = Workload::parse("fio:rand-read:size=2M:numjobs=2:direct=off").unwrap();
+    bench.prepare(&workload, &place);
+    let content = std::fs::read(&device).unwrap();
+    assert!(content[..2 << 20].chunks(4096).all(|block| block.iter().any(|byte| *byte != 0)));
+    assert!(content[2 << 20..].iter().all(|byte| *byte == 0));
+    let result = workload.parse_output(&run(&workload.measure(&place, 1))).unwrap();
+    assert_eq!(class(&result, "read").bytes, 2 << 20);
+}
+
+#[test]
+fn fios_refusals_are_passed_on() {
+    let bench = Bench::new();
+    let workload = Workload::parse("fio:seq-read:size=1M:direct=off").unwrap();
+    let place = Place { target: Target::Directory("/nowhere/at/all".to_owned()), ..bench.place() };
+    let error = workload.check_preparation(&run(&workload.prepare(&place)[0])).unwrap_err();
+    insta::assert_snapshot!(error, @"fio refused the workload (exit code 1): /nowhere/at/all is not a directory");
+    // Measured without the data set.
+    let error = workload.parse_output(&run(&workload.measure(&bench.place(), 1))).unwrap_err();
+    assert!(matches!(error, LoadError::OperationFailed { .. } | LoadError::Refused { .. }), "{error}");
+    assert!(error.to_string().contains("file creation disallowed"), "{error}");
+}

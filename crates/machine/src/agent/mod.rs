@@ -1,0 +1,114 @@
+//! The agent: obeys requests on one byte stream, at every level, and takes down what it made when the stream ends.
+
+mod disks;
+pub mod ledger;
+pub mod process;
+mod requests;
+
+use std::collections::HashMap;
+use std::fs;
+use std::io::{self, Read, Write};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt};
+use std::path::{Path, PathBuf};
+use std::process::Child;
+use std::sync::{Arc, Mutex, MutexGuard};
+
+use crate::message::{Answer, Envelope, PROTOCOL, Request, read_frame, write_frame};
+use crate::qemu::RunningMachine;
+use ledger::Ledger;
+use process::Spawner;
+
+/// What an agent knows: shared by the threads that serve its requests.
+pub struct Agent {
+    work_directory: PathBuf,
+    spawner: Spawner,
+    ledger: Mutex<Ledger>,
+    machines: Mutex<HashMap<String, (u64, Arc<RunningMachine>)>>,
+    processes: Mutex<HashMap<u32, (u64, Child)>>,
+    /// Process groups of programs that run to their end, to be killed if the stream ends first.
+    running: Mutex<Vec<u32>>,
+    probe: Mutex<Option<crate::qemu::accelerator::Probe>>,
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+}
+
+/// The directory below which agents of this user have their work directories.
+pub fn work_root() -> PathBuf {
+    let base = std::env::var_os("NESTOR_WORK").map_or_else(|| PathBuf::from("/var/tmp"), PathBuf::from);
+    base.join(format!("nestor-{}", rustix::process::geteuid().as_raw()))
+}
+
+impl Agent {
+    /// An agent with a work directory of its own below `root`.
+    ///
+    /// # Errors
+    /// When the directory cannot be made, or `root` is somebody else's.
+    pub fn new(root: &Path) -> io::Result<Self> {
+        fs::DirBuilder::new().recursive(true).mode(0o700).create(root)?;
+        if fs::symlink_metadata(root)?.uid() != rustix::process::geteuid().as_raw() {
+            let what = format!("{} belongs to another user; set NESTOR_WORK to a directory of yours", root.display());
+            return Err(io::Error::new(io::ErrorKind::PermissionDenied, what));
+        }
+        let work_directory = root.join(std::process::id().to_string());
+        // A directory of this number is a dead agent's; its ledger, if it has any entries, is for `doctor --clean`.
+        let work_directory =
+            if work_directory.exists() { root.join(unused_name(root)) } else { work_directory };
+        fs::DirBuilder::new().mode(0o700).create(&work_directory)?;
+        Ok(Self {
+            ledger: Mutex::new(Ledger::create(&work_directory)?),
+            work_directory,
+            spawner: Spawner::new(),
+            machines: Mutex::default(),
+            processes: Mutex::default(),
+            running: Mutex::default(),
+            probe: Mutex::default(),
+        })
+    }
+
+    /// Serves requests until the stream ends, then takes everything down. Returns what could not be undone.
+    pub fn serve(self, mut reader: impl Read, writer: impl Write + Send + 'static) -> Vec<String> {
+        let agent = Arc::new(self);
+        let writer = Arc::new(Mutex::new(writer));
+        let hello = Envelope { number: 0, body: Answer::Hello { protocol: PROTOCOL } };
+        if write_frame(&mut *lock(&writer), &hello).is_ok() {
+            while let Ok(envelope) = read_frame::<Envelope<Request>>(&mut reader) {
+                let (agent, writer) = (Arc::clone(&agent), Arc::clone(&writer));
+                std::thread::spawn(move || {
+                    let body = agent.obey(envelope.body).unwrap_or_else(Answer::Failed);
+                    // If nobody listens any more the serving loop notices by itself.
+                    let _ = write_frame(&mut *lock(&writer), &Envelope { number: envelope.number, body });
+                });
+            }
+        }
+        let problems = agent.take_down();
+        if problems.is_empty() {
+            let _ = fs::remove_dir_all(&agent.work_directory);
+        }
+        problems
+    }
+
+    /// Takes down everything, last made first.
+    pub fn take_down(&self) -> Vec<String> {
+        for group in std::mem::take(&mut *lock(&self.running)) {
+            if let Some(group) = i32::try_from(group).ok().and_then(rustix::process::Pid::from_raw) {
+                let _ = rustix::process::kill_process_group(group, rustix::process::Signal::KILL);
+            }
+        }
+        lock(&self.machines).drain().for_each(|(_, (number, machine))| {
+            machine.kill();
+            lock(&self.ledger).strike(number);
+        });
+        let problems = lock(&self.ledger).take_down();
+        for (_, (_, mut child)) in lock(&self.processes).drain() {
+            let _ = child.wait();
+        }
+        problems
+    }
+}
+
+fn unused_name(root: &Path) -> String {
+    let pid = std::process::id();
+    (1..).map(|n| format!("{pid}-{n}")).find(|name| !root.join(name).exists()).unwrap_or_else(|| pid.to_string())
+}

@@ -1,0 +1,267 @@
+//! What the agent does for each request.
+
+use std::fs;
+use std::io::{Read, Seek, SeekFrom};
+use std::path::Path;
+use std::process::Command as OsCommand;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use super::ledger::{Resource, process_start_ticks};
+use super::{Agent, disks, lock, process};
+use crate::connection::NoAnswer;
+use crate::facts;
+use crate::message::{Answer, Command, MAX_FRAME_BYTES, Request};
+use crate::qemu::accelerator::{Probe, probe_kvm};
+use crate::qemu::{RunningMachine, arguments};
+use crate::spec::{DiskAttachment, MachineSpec};
+
+pub(super) type Obeyed = Result<Answer, String>;
+
+impl Agent {
+    /// Carries out one request.
+    ///
+    /// # Errors
+    /// What happened, where, what to do.
+    pub(super) fn obey(&self, request: Request) -> Obeyed {
+        match request {
+            Request::Facts => Ok(Answer::Facts(facts::of_this_machine(&self.work_directory))),
+            Request::Run(command) => self.run(&command),
+            Request::StartProcess { command, output } => self.start_process(&command, &output),
+            Request::StopProcess { process, grace_ms } => self.stop_process(process, grace_ms),
+            Request::WriteFile { path, contents } => write_file(&path, &contents),
+            Request::ReadFile { path, offset, max_bytes } => read_file(&path, offset, max_bytes),
+            Request::MakeDirectory { path } => self.make_directory(&path),
+            Request::Mount { source, target, file_system, options } => {
+                self.mount(&source, &target, &file_system, &options)
+            }
+            Request::Unmount { target } => {
+                self.undo(&format!("{target} is not mounted by nestor"), |r| {
+                    matches!(r, Resource::Mount { target: t } if *t == target)
+                })
+            }
+            Request::AttachLoop { file, direct_io } => self.attach_loop(&file, direct_io),
+            Request::DetachLoop { device } => {
+                self.undo(&format!("{device} is not a loop device of nestor's"), |r| {
+                    matches!(r, Resource::LoopDevice { device: d, .. } if *d == device)
+                })
+            }
+            Request::Set { path, value } => self.set(&path, &value),
+            Request::FindDisk { serial, timeout_ms } => disks::find(&serial, Duration::from_millis(timeout_ms)),
+            Request::StartMachine(spec) => self.start_machine(&spec),
+            Request::StopMachine { machine } => self.stop_machine(&machine),
+            Request::AttachDisk { machine, disk } => self.with_disk(&machine, &disk, RunningMachine::attach),
+            Request::DetachDisk { machine, disk } => self.with_disk(&machine, &disk, RunningMachine::detach),
+            Request::Forward { machine, timeout_ms, request } => self.forward(&machine, timeout_ms, *request),
+            Request::TakeDown => match self.take_down() {
+                problems if problems.is_empty() => Ok(Answer::Done),
+                problems => Err(problems.join("; ")),
+            },
+        }
+    }
+
+    fn run(&self, command: &Command) -> Obeyed {
+        let mut group = 0;
+        let finished = process::run(&self.spawner, command, |child| {
+            group = child.id();
+            lock(&self.running).push(group);
+        });
+        lock(&self.running).retain(|&g| g != group);
+        finished.map(Answer::Finished)
+    }
+
+    fn start_process(&self, command: &Command, output: &str) -> Obeyed {
+        let child = process::start(&self.spawner, command, output)?;
+        let pid = child.id();
+        let what = command.argv.join(" ");
+        let entry = self.enter(Resource::Process {
+            pid,
+            start_ticks: process_start_ticks(pid).unwrap_or_default(),
+            what,
+        })?;
+        lock(&self.processes).insert(pid, (entry, child));
+        Ok(Answer::Started { process: pid })
+    }
+
+    fn stop_process(&self, pid: u32, grace_ms: u64) -> Obeyed {
+        let (entry, mut child) =
+            lock(&self.processes).remove(&pid).ok_or_else(|| format!("process {pid} was not started by nestor"))?;
+        let finished = process::stop(&mut child, Duration::from_millis(grace_ms))
+            .map_err(|e| format!("waiting for process {pid} failed: {e}"))?;
+        lock(&self.ledger).strike(entry);
+        Ok(Answer::Finished(finished))
+    }
+
+    fn make_directory(&self, path: &str) -> Obeyed {
+        if !Path::new(path).is_dir() {
+            self.enter(Resource::Directory { path: path.to_owned() })?;
+            fs::create_dir_all(path).map_err(|e| format!("the directory {path} could not be made: {e}"))?;
+        }
+        Ok(Answer::Done)
+    }
+
+    fn mount(&self, source: &str, target: &str, file_system: &str, options: &[String]) -> Obeyed {
+        self.make_directory(target)?;
+        let entry = self.enter(Resource::Mount { target: target.to_owned() })?;
+        let mut command = OsCommand::new("mount");
+        command.args(["-t", file_system]);
+        if !options.is_empty() {
+            command.args(["-o", &options.join(",")]);
+        }
+        command.args(["--", source, target]);
+        if let Err(e) = run_tool(command, &format!("mounting {source} as {file_system} on {target} failed")) {
+            lock(&self.ledger).strike(entry);
+            return Err(e);
+        }
+        Ok(Answer::Done)
+    }
+
+    fn attach_loop(&self, file: &str, direct_io: bool) -> Obeyed {
+        let mut command = OsCommand::new("losetup");
+        command.args(["--find", "--show"]);
+        if direct_io {
+            command.arg("--direct-io=on");
+        }
+        command.args(["--", file]);
+        let output = run_tool(command, &format!("making a loop device of {file} failed"))?;
+        let device = output.trim().to_owned();
+        self.enter(Resource::LoopDevice { device: device.clone(), file: file.to_owned() })?;
+        Ok(Answer::Device(device))
+    }
+
+    fn set(&self, path: &str, value: &str) -> Obeyed {
+        let former = fs::read_to_string(path).map_err(|e| format!("the setting {path} could not be read: {e}"))?;
+        // A list of choices shows the chosen one in brackets.
+        let former = match former.split_once('[').and_then(|(_, rest)| rest.split_once(']')) {
+            Some((chosen, _)) => chosen.to_owned(),
+            None => former.trim().to_owned(),
+        };
+        let entry = self.enter(Resource::Setting { path: path.to_owned(), former })?;
+        if let Err(e) = fs::write(path, value) {
+            lock(&self.ledger).strike(entry);
+            return Err(format!("{path} could not be set to `{value}`: {e}"));
+        }
+        Ok(Answer::Done)
+    }
+
+    fn start_machine(&self, spec: &MachineSpec) -> Obeyed {
+        let directory = self.work_directory.join(&spec.name);
+        let kvm = match arguments::wanted_kvm(spec.accelerator) {
+            Some(kvm) => kvm,
+            None => self.probe(spec).kvm_works,
+        };
+        let mut entry = 0;
+        let started = Instant::now();
+        let booted = RunningMachine::boot(spec, kvm, directory, &self.spawner, |qemu| {
+            let pid = qemu.id();
+            let start_ticks = process_start_ticks(pid).unwrap_or_default();
+            let what = format!("QEMU of the machine `{}`", spec.name);
+            // Without a ledger the machine still dies with the agent.
+            entry = self.enter(Resource::Process { pid, start_ticks, what }).unwrap_or_default();
+        });
+        match booted {
+            Ok(machine) => {
+                lock(&self.machines).insert(spec.name.clone(), (entry, Arc::new(machine)));
+                Ok(Answer::Booted {
+                    accelerator: if kvm { "kvm" } else { "tcg" }.into(),
+                    boot_ms: u64::try_from(started.elapsed().as_millis()).unwrap_or(u64::MAX),
+                })
+            }
+            Err(e) => {
+                lock(&self.ledger).strike(entry);
+                Err(format!("the machine `{}` did not start: {e}", spec.name))
+            }
+        }
+    }
+
+    fn probe(&self, spec: &MachineSpec) -> Probe {
+        lock(&self.probe)
+            .get_or_insert_with(|| {
+                let directory = self.work_directory.join("probe");
+                probe_kvm(&spec.kernel, &spec.modules_cpio, directory, &self.spawner)
+            })
+            .clone()
+    }
+
+    fn stop_machine(&self, name: &str) -> Obeyed {
+        let (entry, machine) =
+            lock(&self.machines).remove(name).ok_or_else(|| format!("there is no machine `{name}` to stop"))?;
+        machine.kill();
+        lock(&self.ledger).strike(entry);
+        Ok(Answer::Done)
+    }
+
+    fn machine(&self, name: &str) -> Result<Arc<RunningMachine>, String> {
+        lock(&self.machines)
+            .get(name)
+            .map(|(_, machine)| Arc::clone(machine))
+            .ok_or_else(|| format!("there is no machine `{name}` here (any more)"))
+    }
+
+    fn with_disk(
+        &self,
+        name: &str,
+        disk: &DiskAttachment,
+        act: impl Fn(&RunningMachine, &DiskAttachment) -> Result<(), String>,
+    ) -> Obeyed {
+        let machine = self.machine(name)?;
+        act(&machine, disk)
+            .map(|()| Answer::Done)
+            .map_err(|e| format!("the disk {} of the machine `{name}`: {e}", disk.serial))
+    }
+
+    fn forward(&self, name: &str, timeout_ms: u64, request: Request) -> Obeyed {
+        let machine = self.machine(name)?;
+        machine.connection.request(request, Duration::from_millis(timeout_ms)).map_err(|e| match e {
+            NoAnswer::Gone(reason) => format!("the machine `{name}` died: {reason}{}", machine.last_words()),
+            NoAnswer::TimedOut(limit) => format!(
+                "the machine `{name}` did not answer within {} s{}",
+                limit.as_secs(),
+                machine.last_words()
+            ),
+        })
+    }
+
+    fn enter(&self, resource: Resource) -> Result<u64, String> {
+        lock(&self.ledger)
+            .enter(resource)
+            .map_err(|e| format!("the ledger in {} could not be written: {e}", self.work_directory.display()))
+    }
+
+    fn undo(&self, missing: &str, matches: impl Fn(&Resource) -> bool) -> Obeyed {
+        let (number, resource) = lock(&self.ledger).find(matches).ok_or(missing)?;
+        resource.take_down()?;
+        lock(&self.ledger).strike(number);
+        Ok(Answer::Done)
+    }
+}
+
+fn run_tool(mut command: OsCommand, what: &str) -> Result<String, String> {
+    let program = command.get_program().to_string_lossy().into_owned();
+    let output = command.output().map_err(|e| format!("{what}: {}", process::cannot_start(&[program], &e)))?;
+    if !output.status.success() {
+        return Err(format!("{what}: {}", String::from_utf8_lossy(&output.stderr).trim_end()));
+    }
+    Ok(String::from_utf8_lossy(&output.stdout).into_owned())
+}
+
+fn write_file(path: &str, contents: &[u8]) -> Obeyed {
+    if let Some(parent) = Path::new(path).parent() {
+        fs::create_dir_all(parent)
+            .map_err(|e| format!("the directory {} could not be made: {e}", parent.display()))?;
+    }
+    fs::write(path, contents).map(|()| Answer::Done).map_err(|e| format!("{path} could not be written: {e}"))
+}
+
+fn read_file(path: &str, offset: u64, max_bytes: u64) -> Obeyed {
+    let read = || {
+        let mut file = fs::File::open(path)?;
+        if offset > 0 {
+            file.seek(SeekFrom::Start(offset))?;
+        }
+        let mut bytes = Vec::new();
+        file.take(max_bytes.min(u64::from(MAX_FRAME_BYTES) - 4096)).read_to_end(&mut bytes)?;
+        Ok::<_, std::io::Error>(bytes)
+    };
+    read().map(Answer::Bytes).map_err(|e| format!("{path} could not be read: {e}"))
+}

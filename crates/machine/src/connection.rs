@@ -1,0 +1,134 @@
+//! The controller's end of an agent's stream: requests out, answers in, any number under way.
+
+use std::collections::HashMap;
+use std::io::{Read, Write};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::Duration;
+
+use crate::message::{Answer, Envelope, PROTOCOL, Request, read_frame, write_frame};
+
+/// Why a request had no answer.
+#[derive(Clone, Debug, PartialEq)]
+pub enum NoAnswer {
+    /// The stream ended.
+    Gone(String),
+    /// Nothing came in time.
+    TimedOut(Duration),
+}
+
+/// A stream to one agent.
+pub struct Connection {
+    /// `None` after [`Connection::hang_up`].
+    writer: Mutex<Option<Box<dyn Write + Send>>>,
+    shared: Arc<Mutex<Shared>>,
+    hello: Mutex<Receiver<Answer>>,
+}
+
+#[derive(Default)]
+struct Shared {
+    next: u64,
+    waiting: HashMap<u64, Sender<Answer>>,
+    gone: Option<String>,
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    // A thread that panicked while holding one of these locks left consistent data: every change is one statement.
+    mutex.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+}
+
+impl Connection {
+    /// Starts reading answers from `reader`; requests go to `writer`.
+    pub fn new(reader: impl Read + Send + 'static, writer: impl Write + Send + 'static) -> Self {
+        let shared = Arc::new(Mutex::new(Shared { next: 1, ..Shared::default() }));
+        let (hello_sender, hello) = channel();
+        lock(&shared).waiting.insert(0, hello_sender);
+        let for_reader = Arc::clone(&shared);
+        std::thread::spawn(move || read_answers(reader, &for_reader));
+        Self { writer: Mutex::new(Some(Box::new(writer))), shared, hello: Mutex::new(hello) }
+    }
+
+    /// Waits for the agent's greeting.
+    ///
+    /// # Errors
+    /// When it does not come, or is of another protocol version.
+    pub fn wait_hello(&self, limit: Duration) -> Result<(), NoAnswer> {
+        match lock(&self.hello).recv_timeout(limit) {
+            Ok(Answer::Hello { protocol: PROTOCOL }) => Ok(()),
+            Ok(_) => Err(NoAnswer::Gone("its agent is of another version of nestor".into())),
+            Err(RecvTimeoutError::Timeout) => Err(NoAnswer::TimedOut(limit)),
+            Err(RecvTimeoutError::Disconnected) => Err(NoAnswer::Gone(self.reason())),
+        }
+    }
+
+    /// Sends a request and waits for its answer.
+    ///
+    /// # Errors
+    /// When the agent is gone or does not answer within `limit`.
+    pub fn request(&self, request: Request, limit: Duration) -> Result<Answer, NoAnswer> {
+        let (sender, receiver) = channel();
+        let number = {
+            let mut shared = lock(&self.shared);
+            if let Some(reason) = &shared.gone {
+                return Err(NoAnswer::Gone(reason.clone()));
+            }
+            let number = shared.next;
+            shared.next += 1;
+            shared.waiting.insert(number, sender);
+            number
+        };
+        let written = match &mut *lock(&self.writer) {
+            Some(writer) => write_frame(writer, &Envelope { number, body: request }).map_err(|e| e.to_string()),
+            None => Err("the connection was closed".to_owned()),
+        };
+        if let Err(reason) = written {
+            let mut shared = lock(&self.shared);
+            shared.waiting.remove(&number);
+            return Err(NoAnswer::Gone(shared.gone.clone().unwrap_or(reason)));
+        }
+        receiver.recv_timeout(limit).map_err(|e| {
+            lock(&self.shared).waiting.remove(&number);
+            match e {
+                RecvTimeoutError::Timeout => NoAnswer::TimedOut(limit),
+                RecvTimeoutError::Disconnected => NoAnswer::Gone(self.reason()),
+            }
+        })
+    }
+
+    /// Gives up on all that is under way: the other side is known to be dead, and why.
+    pub fn close(&self, reason: &str) {
+        let mut shared = lock(&self.shared);
+        shared.gone.get_or_insert_with(|| reason.to_owned());
+        shared.waiting.clear();
+    }
+
+    /// Closes the sending side, which tells the agent to end.
+    pub fn hang_up(&self) {
+        lock(&self.writer).take();
+    }
+
+    fn reason(&self) -> String {
+        lock(&self.shared).gone.clone().unwrap_or_else(|| "its agent closed the connection".into())
+    }
+}
+
+fn read_answers(mut reader: impl Read, shared: &Mutex<Shared>) {
+    let reason = loop {
+        match read_frame::<Envelope<Answer>>(&mut reader) {
+            Ok(envelope) => {
+                let waiting = lock(shared).waiting.remove(&envelope.number);
+                // Nobody waits for an answer that came after its time limit.
+                if let Some(waiting) = waiting {
+                    let _ = waiting.send(envelope.body);
+                }
+            }
+            Err(e) if e.kind() == std::io::ErrorKind::UnexpectedEof => {
+                break "its agent closed the connection".to_owned();
+            }
+            Err(e) => break format!("its connection broke: {e}"),
+        }
+    };
+    let mut shared = lock(shared);
+    shared.gone.get_or_insert(reason);
+    shared.waiting.clear();
+}

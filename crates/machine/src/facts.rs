@@ -1,0 +1,78 @@
+//! What a machine is, read from its `/proc` and `/sys`.
+
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+
+use crate::message::Facts;
+
+/// File systems whose modules may exist without being loaded.
+const FILE_SYSTEMS: [&str; 8] = ["ext2", "ext3", "ext4", "xfs", "jfs", "reiserfs", "btrfs", "f2fs"];
+
+/// The facts of the machine this process runs on.
+pub fn of_this_machine(work_directory: &Path) -> Facts {
+    let uname = rustix::system::uname();
+    let kernel = uname.release().to_string_lossy().into_owned();
+    Facts {
+        name: uname.nodename().to_string_lossy().into_owned(),
+        cpu_model: cpu_model(&read("/proc/cpuinfo")),
+        cpus: std::thread::available_parallelism().map_or(1, |n| u32::try_from(n.get()).unwrap_or(u32::MAX)),
+        memory_bytes: memory_bytes(&read("/proc/meminfo")),
+        root: rustix::process::geteuid().is_root(),
+        kvm_device: fs::OpenOptions::new().read(true).write(true).open("/dev/kvm").is_ok(),
+        qemu: qemu_version(),
+        work_directory: work_directory.display().to_string(),
+        binary: super::agent::process::OWN_BINARY.to_owned(),
+        pid: std::process::id(),
+        file_systems: file_systems(&read("/proc/filesystems"), Path::new(&format!("/lib/modules/{kernel}"))),
+        kernel,
+    }
+}
+
+fn read(path: &str) -> String {
+    fs::read_to_string(path).unwrap_or_default()
+}
+
+fn cpu_model(cpuinfo: &str) -> String {
+    cpuinfo
+        .lines()
+        .find_map(|line| line.strip_prefix("model name")?.split_once(':').map(|(_, name)| name.trim().to_owned()))
+        .unwrap_or_else(|| "unknown".into())
+}
+
+fn memory_bytes(meminfo: &str) -> u64 {
+    meminfo
+        .lines()
+        .find_map(|line| line.strip_prefix("MemTotal:")?.split_whitespace().next()?.parse::<u64>().ok())
+        .unwrap_or_default()
+        * 1024
+}
+
+fn qemu_version() -> Option<String> {
+    let output = Command::new(crate::qemu::QEMU).arg("--version").output().ok()?;
+    String::from_utf8_lossy(&output.stdout).lines().next().map(str::to_owned)
+}
+
+fn file_systems(known: &str, modules: &Path) -> Vec<String> {
+    let loadable = fs::read_to_string(modules.join("modules.dep")).unwrap_or_default();
+    let has = |name: &&str| {
+        known.lines().any(|line| line.trim() == *name)
+            || loadable.lines().any(|line| line.contains(&format!("/{name}.ko")))
+            // One driver serves ext2, ext3 and ext4.
+            || (name.starts_with("ext") && loadable.contains("/ext4.ko"))
+    };
+    FILE_SYSTEMS.iter().filter(|name| has(name)).map(|name| (*name).to_owned()).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn proc_files_are_read_as_the_kernel_writes_them() {
+        assert_eq!(cpu_model("processor\t: 0\nmodel name\t: QEMU TCG CPU: 2.5+\n"), "QEMU TCG CPU: 2.5+");
+        assert_eq!(memory_bytes("MemTotal:        1017592 kB\nMemFree: 1 kB\n"), 1_042_014_208);
+        let none = Path::new("/nonexistent");
+        assert_eq!(file_systems("nodev\tproc\n\text4\n\txfs\n", none), ["ext4", "xfs"]);
+    }
+}

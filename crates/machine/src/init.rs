@@ -1,0 +1,180 @@
+//! The first process of a lab machine: mounts the lab image's root and becomes the agent.
+
+use std::ffi::CString;
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use rustix::mount::{MountFlags, mount, mount_move};
+use rustix::system::RebootCommand;
+
+use crate::agent::Agent;
+use crate::message::{Answer, Envelope, PROTOCOL, write_frame};
+use crate::qemu::arguments::{AGENT_PORT, ROOT_SERIAL};
+
+/// Whether this process is the first one of a machine.
+pub fn is_first_process() -> bool {
+    std::process::id() == 1
+}
+
+/// Runs as the first process; powers the machine off at the end, whatever happens.
+pub fn run() -> ! {
+    std::panic::set_hook(Box::new(|info| {
+        eprintln!("nestor init: {info}");
+    }));
+    match std::panic::catch_unwind(start) {
+        Ok(Ok(())) => {}
+        Ok(Err(e)) => eprintln!("nestor init: {e}"),
+        Err(_) => eprintln!("nestor init: the agent panicked"),
+    }
+    rustix::fs::sync();
+    let _ = rustix::system::reboot(RebootCommand::PowerOff);
+    // With -no-reboot a restart ends QEMU as well; only a kernel without either gets here.
+    let _ = rustix::system::reboot(RebootCommand::Restart);
+    std::process::exit(1)
+}
+
+fn start() -> Result<(), String> {
+    mount_kernel_file_systems("")?;
+    load_modules()?;
+    let command_line = fs::read_to_string("/proc/cmdline").map_err(|e| format!("/proc/cmdline: {e}"))?;
+    if command_line.split_whitespace().any(|word| word == "nestor.probe") {
+        return say_hello();
+    }
+    enter_root(&wait_for_root_disk()?)?;
+    prepare_root();
+    let port = open_agent_port()?;
+    let reader = port.try_clone().map_err(|e| format!("the agent's port could not be shared: {e}"))?;
+    let agent = Agent::new(Path::new("/run/nestor")).map_err(|e| format!("/run/nestor: {e}"))?;
+    for problem in agent.serve(reader, port) {
+        eprintln!("nestor init: {problem}");
+    }
+    Ok(())
+}
+
+fn say_hello() -> Result<(), String> {
+    let port = open_agent_port()?;
+    let hello = Envelope { number: 0, body: Answer::Hello { protocol: PROTOCOL } };
+    write_frame(&port, &hello).map_err(|e| format!("the hello could not be sent: {e}"))?;
+    // Whoever asked ends this machine as soon as the hello is there.
+    std::thread::sleep(Duration::from_secs(5));
+    Ok(())
+}
+
+fn mount_kernel_file_systems(root: &str) -> Result<(), String> {
+    for (kind, target) in [("proc", "/proc"), ("sysfs", "/sys"), ("devtmpfs", "/dev")] {
+        let target = format!("{root}{target}");
+        let _ = fs::create_dir_all(&target);
+        mount_kind(kind, &target).map_err(|e| format!("{kind} could not be mounted: {e}"))?;
+    }
+    Ok(())
+}
+
+fn mount_kind(kind: &str, target: &str) -> rustix::io::Result<()> {
+    mount(kind, target, kind, MountFlags::empty(), None)
+}
+
+/// Loads the modules that are needed to see the root disk, in the order the lab image's recipe computed.
+fn load_modules() -> Result<(), String> {
+    let list = fs::read_to_string("/modules/load").map_err(|e| format!("/modules/load: {e}"))?;
+    for name in list.lines().filter(|line| !line.is_empty()) {
+        let path = PathBuf::from("/modules").join(name);
+        let file = fs::File::open(&path).map_err(|e| format!("{}: {e}", path.display()))?;
+        match rustix::system::finit_module(&file, c"", 0) {
+            Ok(()) | Err(rustix::io::Errno::EXIST) => {}
+            Err(e) => return Err(format!("the kernel module {} could not be loaded: {e}", path.display())),
+        }
+    }
+    Ok(())
+}
+
+/// The device of the disk with the serial number [`ROOT_SERIAL`].
+fn wait_for_root_disk() -> Result<String, String> {
+    let deadline = Instant::now() + Duration::from_secs(20);
+    while Instant::now() < deadline {
+        for entry in fs::read_dir("/sys/block").into_iter().flatten().flatten() {
+            if fs::read_to_string(entry.path().join("serial")).is_ok_and(|s| s.trim() == ROOT_SERIAL) {
+                return Ok(format!("/dev/{}", entry.file_name().to_string_lossy()));
+            }
+        }
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    Err(format!("no disk with the serial number {ROOT_SERIAL} appeared"))
+}
+
+/// Mounts the image below a writable layer in memory and makes it the root.
+fn enter_root(device: &str) -> Result<(), String> {
+    let step = |what: &str, result: rustix::io::Result<()>| result.map_err(|e| format!("{what} failed: {e}"));
+    for directory in ["/image", "/memory", "/newroot"] {
+        fs::create_dir_all(directory).map_err(|e| format!("{directory}: {e}"))?;
+    }
+    step("mounting the image", mount(device, "/image", "squashfs", MountFlags::RDONLY, None))?;
+    step("mounting memory", mount_kind("tmpfs", "/memory"))?;
+    for directory in ["/memory/upper", "/memory/work"] {
+        fs::create_dir_all(directory).map_err(|e| format!("{directory}: {e}"))?;
+    }
+    let options = CString::new("lowerdir=/image,upperdir=/memory/upper,workdir=/memory/work")
+        .map_err(|e| format!("overlay options: {e}"))?;
+    step("mounting the root", mount("overlay", "/newroot", "overlay", MountFlags::empty(), Some(options.as_c_str())))?;
+    for directory in ["/proc", "/sys", "/dev"] {
+        step(directory, mount_move(directory, format!("/newroot{directory}")))?;
+    }
+    step("changing directory", rustix::process::chdir("/newroot"))?;
+    step("moving the root", mount_move(".", "/"))?;
+    step("changing the root", rustix::process::chroot("."))?;
+    step("changing directory", rustix::process::chdir("/"))
+}
+
+/// What programs expect of a running system. None of it is needed to answer, so failures show up where they matter.
+fn prepare_root() {
+    for (kind, target) in [
+        ("tmpfs", "/run"),
+        ("tmpfs", "/tmp"),
+        ("tmpfs", "/var/tmp"),
+        ("devpts", "/dev/pts"),
+        ("tmpfs", "/dev/shm"),
+        ("debugfs", "/sys/kernel/debug"),
+        ("tracefs", "/sys/kernel/tracing"),
+    ] {
+        let _ = fs::create_dir_all(target);
+        if let Err(e) = mount_kind(kind, target) {
+            eprintln!("nestor init: {kind} on {target}: {e}");
+        }
+    }
+    // SAFETY: no other thread exists yet.
+    unsafe {
+        std::env::set_var("PATH", "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin");
+        std::env::set_var("HOME", "/root");
+        std::env::set_var("LC_ALL", "C");
+    }
+    // Loads the modules of the hypervisor's other disks as they appear; there is no udev in a lab machine.
+    let _ = fs::write("/proc/sys/kernel/printk", "4");
+}
+
+fn open_agent_port() -> Result<fs::File, String> {
+    let deadline = Instant::now() + Duration::from_secs(10);
+    loop {
+        for entry in fs::read_dir("/sys/class/virtio-ports").into_iter().flatten().flatten() {
+            if fs::read_to_string(entry.path().join("name")).is_ok_and(|name| name.trim() == AGENT_PORT) {
+                let device = Path::new("/dev").join(entry.file_name());
+                return open_port(&device, deadline).map_err(|e| format!("{}: {e}", device.display()));
+            }
+        }
+        if Instant::now() > deadline {
+            return Err(format!("no port named {AGENT_PORT} appeared"));
+        }
+        std::thread::sleep(Duration::from_millis(10));
+    }
+}
+
+fn open_port(device: &Path, deadline: Instant) -> io::Result<fs::File> {
+    loop {
+        match fs::OpenOptions::new().read(true).write(true).open(device) {
+            Err(e) if e.kind() == io::ErrorKind::NotFound && Instant::now() < deadline => {
+                std::thread::sleep(Duration::from_millis(5));
+            }
+            result => return result,
+        }
+    }
+}

@@ -1,0 +1,119 @@
+//! The two archives a lab machine starts from: modules and directories, which belong to the image, and the program.
+
+use std::fs::{self, File};
+use std::io::{self, BufWriter};
+use std::path::{Path, PathBuf};
+
+use super::cpio::CpioWriter;
+
+/// Where the load order of the boot modules is found in the initramfs: one path on a line, in the order of loading.
+pub const MODULE_LOAD_LIST: &str = "/modules/load";
+
+/// Directories the first process finds before it has mounted anything.
+const SKELETON: [&str; 7] = ["dev", "proc", "sys", "run", "tmp", "newroot", "modules"];
+
+/// Writes the initramfs a machine boots: the image's `modules_cpio` followed by `binary` as `/init`.
+///
+/// `out` appears complete or not at all.
+///
+/// # Errors
+/// A file that cannot be read or written; the message names it.
+pub fn initramfs(modules_cpio: &Path, binary: &Path, out: &Path) -> io::Result<()> {
+    let partial = partial_name(out);
+    let result = write_initramfs(modules_cpio, binary, &partial).and_then(|()| fs::rename(&partial, out));
+    if result.is_err() {
+        let _ = fs::remove_file(&partial);
+    }
+    result
+}
+
+fn write_initramfs(modules_cpio: &Path, binary: &Path, out: &Path) -> io::Result<()> {
+    let mut target = File::create(out).map_err(|e| naming(out, e))?;
+    let mut modules = File::open(modules_cpio).map_err(|e| naming(modules_cpio, e))?;
+    io::copy(&mut modules, &mut target).map_err(|e| naming(modules_cpio, e))?;
+    let program = File::open(binary).map_err(|e| naming(binary, e))?;
+    let size = program.metadata().map_err(|e| naming(binary, e))?.len();
+    let mut writer = CpioWriter::new(BufWriter::new(target));
+    writer.file("init", 0o755, size, program).map_err(|e| naming(binary, e))?;
+    writer.finish().map_err(|e| naming(out, e))?;
+    Ok(())
+}
+
+/// Writes the image's part of the initramfs: directories, the console, and the boot modules with their load order.
+///
+/// `modules` are files on this machine, in the order of loading.
+pub(super) fn write_modules_cpio(modules: &[PathBuf], out: &Path) -> io::Result<()> {
+    let target = File::create(out).map_err(|e| naming(out, e))?;
+    let mut writer = CpioWriter::new(BufWriter::new(target));
+    for name in SKELETON {
+        writer.directory(name)?;
+    }
+    // Without these two the kernel starts the first process with neither input nor output.
+    writer.character_device("dev/console", 5, 1)?;
+    writer.character_device("dev/null", 1, 3)?;
+    let mut load_list = String::new();
+    for module in modules {
+        let file_name = module.file_name().and_then(|n| n.to_str()).ok_or_else(|| {
+            let message = format!("{} is no name of a module", module.display());
+            io::Error::new(io::ErrorKind::InvalidInput, message)
+        })?;
+        let file = File::open(module).map_err(|e| naming(module, e))?;
+        let size = file.metadata().map_err(|e| naming(module, e))?.len();
+        writer.file(&format!("modules/{file_name}"), 0o644, size, file).map_err(|e| naming(module, e))?;
+        load_list.push_str(&format!("/modules/{file_name}\n"));
+    }
+    let name = MODULE_LOAD_LIST.trim_start_matches('/');
+    writer.file(name, 0o644, load_list.len() as u64, load_list.as_bytes())?;
+    writer.finish()?;
+    Ok(())
+}
+
+fn partial_name(out: &Path) -> PathBuf {
+    let mut name = out.as_os_str().to_owned();
+    name.push(format!(".partial-{}", std::process::id()));
+    PathBuf::from(name)
+}
+
+fn naming(path: &Path, error: io::Error) -> io::Error {
+    io::Error::new(error.kind(), format!("{}: {error}", path.display()))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::process::Command;
+
+    use super::*;
+
+    #[test]
+    fn both_archives_are_seen_by_cpio_one_after_the_other() {
+        let directory = tempfile::tempdir().unwrap();
+        let at = |name: &str| directory.path().join(name);
+        fs::write(at("virtio.ko"), "first").unwrap();
+        fs::write(at("virtio-rng.ko"), "second").unwrap();
+        fs::write(at("nestor"), [7; 1001]).unwrap();
+        write_modules_cpio(&[at("virtio.ko"), at("virtio-rng.ko")], &at("modules.cpio")).unwrap();
+        initramfs(&at("modules.cpio"), &at("nestor"), &at("initramfs")).unwrap();
+
+        // cpio stops at the first archive's end and reads whole blocks, so its second call sees the second archive.
+        let script =
+            "exec <initramfs; mkdir 1 2; (cd 1; cpio -id --quiet -f 'dev/*'); (cd 2; cpio -id --quiet)";
+        let status = Command::new("sh").args(["-ec", script]).current_dir(directory.path()).status().unwrap();
+        assert!(status.success());
+        let load = fs::read_to_string(at("1/modules/load")).unwrap();
+        assert_eq!(load, "/modules/virtio.ko\n/modules/virtio-rng.ko\n");
+        assert_eq!(fs::read_to_string(at("1/modules/virtio-rng.ko")).unwrap(), "second");
+        assert!(SKELETON.iter().all(|name| at("1").join(name).is_dir()));
+        assert_eq!(fs::read(at("2/init")).unwrap(), [7; 1001]);
+        assert!(!at(&format!("initramfs.partial-{}", std::process::id())).exists());
+    }
+
+    #[test]
+    fn a_missing_program_is_named_and_nothing_is_left() {
+        let directory = tempfile::tempdir().unwrap();
+        let at = |name: &str| directory.path().join(name);
+        write_modules_cpio(&[], &at("modules.cpio")).unwrap();
+        let error = initramfs(&at("modules.cpio"), &at("nestor"), &at("initramfs")).unwrap_err();
+        assert!(error.to_string().contains("nestor: No such file"), "{error}");
+        assert_eq!(fs::read_dir(directory.path()).unwrap().count(), 1);
+    }
+}

@@ -1,0 +1,160 @@
+//! What the lab image is made of, and the hash it is cached by.
+
+use serde::{Deserialize, Serialize};
+use sha2::{Digest, Sha256};
+
+/// How an image is put together. Raise it when the same recipe, built by changed code, gives another image.
+const BUILD_VERSION: u32 = 1;
+
+/// The text that `lab/recipe.toml` had when this program was compiled.
+const RECIPE: &str = include_str!("../../../../lab/recipe.toml");
+
+/// Digits of the hash that name an image's directory.
+const SHORT_HASH_DIGITS: usize = 16;
+
+/// The contents of a lab image, independent of where its packages come from.
+#[derive(Clone, Debug, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+pub struct Recipe {
+    /// Debian's name of the release, such as `bookworm`.
+    pub suite: String,
+    /// Debian's name of the architecture, such as `amd64`.
+    pub architecture: String,
+    /// The package that brings the kernel.
+    pub kernel_package: String,
+    /// Packages besides the essential ones and the kernel, without what they depend on.
+    pub packages: Vec<String>,
+    /// About how many packages are installed in all; a hint for progress, no part of the hash.
+    #[serde(skip_serializing)]
+    pub expected_packages: u32,
+    /// dpkg's `path-exclude` patterns.
+    pub exclude_paths: Vec<String>,
+    /// Directories of kernel modules, relative to `kernel/`, that are left out.
+    pub exclude_modules: Vec<String>,
+    /// Patterns relative to `kernel/` that are kept although a directory of `exclude_modules` holds them.
+    pub include_modules: Vec<String>,
+    /// Modules loaded before the root is mounted.
+    pub boot_modules: Vec<String>,
+    /// Modules an image must have with all they depend on.
+    pub required_modules: Vec<String>,
+}
+
+impl Recipe {
+    /// The recipe this program was compiled with.
+    pub fn built_in() -> Recipe {
+        toml::from_str(RECIPE).expect("lab/recipe.toml is checked by a test")
+    }
+
+    /// SHA-256 over everything that decides what is in the image, as 64 hexadecimal digits.
+    ///
+    /// The order of the lists does not count (that of the boot modules does: it is the order of loading), nor do
+    /// comments, the hint about progress or where packages are fetched from.
+    pub fn hash(&self) -> String {
+        let mut canonical = self.clone();
+        for list in [
+            &mut canonical.packages,
+            &mut canonical.exclude_paths,
+            &mut canonical.exclude_modules,
+            &mut canonical.include_modules,
+            &mut canonical.required_modules,
+        ] {
+            list.sort();
+            list.dedup();
+        }
+        let text = serde_json::to_string(&canonical).expect("lists of strings are always valid JSON");
+        let mut hasher = Sha256::new();
+        hasher.update(format!("nestor lab image {BUILD_VERSION}\n"));
+        hasher.update(text);
+        hasher.finalize().iter().map(|byte| format!("{byte:02x}")).collect()
+    }
+
+    /// The digits of the hash that name the image's directory.
+    pub fn short_hash(&self) -> String {
+        self.hash()[..SHORT_HASH_DIGITS].to_owned()
+    }
+
+    /// Everything to install, the kernel first.
+    pub fn install_list(&self) -> Vec<&str> {
+        std::iter::once(self.kernel_package.as_str())
+            .chain(self.packages.iter().map(String::as_str))
+            .collect()
+    }
+
+    /// dpkg's options that leave files out, in an order in which exceptions win.
+    ///
+    /// The kernel's package may name its modules below `/lib` or `/usr/lib`, hence the leading asterisk.
+    pub fn path_filters(&self) -> Vec<String> {
+        let paths = self.exclude_paths.iter().map(|path| format!("path-exclude={path}"));
+        let modules =
+            self.exclude_modules.iter().map(|path| format!("path-exclude=*/lib/modules/*/kernel/{path}/*"));
+        let wanted =
+            self.include_modules.iter().map(|path| format!("path-include=*/lib/modules/*/kernel/{path}"));
+        paths.chain(modules).chain(wanted).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_recipe_in_the_repository_is_valid() {
+        let recipe = Recipe::built_in();
+        assert!(!recipe.packages.contains(&recipe.kernel_package));
+        assert!(recipe.packages.iter().all(|name| !name.contains([',', ' ', '/'])));
+        assert_eq!(recipe.hash().len(), 64);
+        assert!(recipe.hash().starts_with(&recipe.short_hash()));
+    }
+
+    #[test]
+    fn the_hash_is_the_same_for_the_same_contents() {
+        let recipe = Recipe::built_in();
+        let mut reordered = recipe.clone();
+        reordered.packages.reverse();
+        reordered.exclude_modules.reverse();
+        reordered.expected_packages += 1;
+        assert_eq!(reordered.hash(), recipe.hash());
+        let with_comment = toml::from_str::<Recipe>(&format!("# another comment\n{RECIPE}")).unwrap();
+        assert_eq!(with_comment.hash(), recipe.hash());
+    }
+
+    #[test]
+    fn the_hash_changes_with_whatever_changes_the_image() {
+        let recipe = Recipe::built_in();
+        let changes: [fn(&mut Recipe); 8] = [
+            |r| r.suite = "trixie".into(),
+            |r| r.architecture = "arm64".into(),
+            |r| r.kernel_package = "linux-image-cloud-amd64".into(),
+            |r| r.packages.push("hello".into()),
+            |r| r.exclude_paths.truncate(1),
+            |r| r.exclude_modules.truncate(1),
+            |r| r.include_modules.clear(),
+            |r| r.boot_modules.reverse(),
+        ];
+        let mut hashes = vec![recipe.hash()];
+        for change in changes {
+            let mut changed = recipe.clone();
+            change(&mut changed);
+            hashes.push(changed.hash());
+        }
+        let count = hashes.len();
+        hashes.sort();
+        hashes.dedup();
+        assert_eq!(hashes.len(), count);
+    }
+
+    #[test]
+    fn an_unknown_key_in_a_recipe_is_refused() {
+        let text = RECIPE.replace("suite =", "suit =");
+        assert!(toml::from_str::<Recipe>(&text).unwrap_err().to_string().contains("unknown field `suit`"));
+    }
+
+    #[test]
+    fn exceptions_come_after_what_they_are_exceptions_from() {
+        let filters = Recipe::built_in().path_filters();
+        let last_exclude = filters.iter().rposition(|f| f.starts_with("path-exclude")).unwrap();
+        let first_include = filters.iter().position(|f| f.starts_with("path-include")).unwrap();
+        assert!(last_exclude < first_include);
+        assert!(filters.contains(&"path-exclude=*/lib/modules/*/kernel/sound/*".to_owned()));
+    }
+}

@@ -1,0 +1,279 @@
+//! A machine as its controller sees it: a connection and the way through it.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::connection::{Connection, NoAnswer};
+use crate::error::MachineError;
+use crate::message::{Answer, Command, Facts, Finished, Request};
+use crate::spec::{DiskAttachment, MachineSpec};
+
+/// A machine that obeys. Cloning it clones the way to it, not the machine.
+#[derive(Clone)]
+pub struct Machine {
+    connection: Arc<Connection>,
+    /// Names of the machines on the way from the ground to this one, outermost first.
+    route: Vec<String>,
+    label: String,
+}
+
+/// How a machine was booted.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Boot {
+    /// `kvm` or `tcg`.
+    pub accelerator: String,
+    /// Milliseconds until its agent answered.
+    pub boot_ms: u64,
+}
+
+/// What a request may take when it says nothing else.
+const USUAL_LIMIT: Duration = Duration::from_secs(60);
+
+/// What each level on the way may add.
+const LEVEL_ALLOWANCE: Duration = Duration::from_secs(10);
+
+impl Machine {
+    /// The machine at the other end of `connection`.
+    pub(crate) fn ground(connection: Arc<Connection>, label: &str) -> Self {
+        Self { connection, route: Vec::new(), label: label.to_owned() }
+    }
+
+    /// Its name in messages and results: `this machine`, `host`, `guest`, `guest 2`.
+    pub fn label(&self) -> &str {
+        &self.label
+    }
+
+    /// The same machine under another name.
+    pub fn labelled(mut self, label: &str) -> Self {
+        label.clone_into(&mut self.label);
+        self
+    }
+
+    fn request(&self, request: Request) -> Result<Answer, MachineError> {
+        let name = request_name(&request);
+        let mut limit = own_limit(&request);
+        let mut request = request;
+        for machine in self.route.iter().rev() {
+            let timeout_ms = u64::try_from(limit.as_millis()).unwrap_or(u64::MAX);
+            request = Request::Forward { machine: machine.clone(), timeout_ms, request: Box::new(request) };
+            limit += LEVEL_ALLOWANCE;
+        }
+        match self.connection.request(request, limit) {
+            Ok(Answer::Failed(message)) => Err(MachineError::Refused { machine: self.label.clone(), message }),
+            Ok(answer) => Ok(answer),
+            Err(NoAnswer::Gone(detail)) => Err(MachineError::Gone { machine: self.label.clone(), detail }),
+            Err(NoAnswer::TimedOut(limit)) => {
+                Err(MachineError::TimedOut { machine: self.label.clone(), request: name.into(), limit })
+            }
+        }
+    }
+
+    fn out_of_turn(&self) -> MachineError {
+        MachineError::OutOfTurn { machine: self.label.clone() }
+    }
+
+    fn done(&self, request: Request) -> Result<(), MachineError> {
+        match self.request(request)? {
+            Answer::Done => Ok(()),
+            _ => Err(self.out_of_turn()),
+        }
+    }
+
+    /// What the machine is.
+    ///
+    /// # Errors
+    /// As every method: [`MachineError`].
+    pub fn facts(&self) -> Result<Facts, MachineError> {
+        match self.request(Request::Facts)? {
+            Answer::Facts(facts) => Ok(facts),
+            _ => Err(self.out_of_turn()),
+        }
+    }
+
+    /// Runs a program to its end, however it ends.
+    pub fn run(&self, command: Command) -> Result<Finished, MachineError> {
+        match self.request(Request::Run(command))? {
+            Answer::Finished(finished) => Ok(finished),
+            _ => Err(self.out_of_turn()),
+        }
+    }
+
+    /// Runs a program that has to succeed; its standard output as text.
+    pub fn run_ok(&self, command: Command) -> Result<String, MachineError> {
+        let argv = command.argv.clone();
+        let timeout_s = command.timeout_ms / 1000;
+        let finished = self.run(command)?;
+        if finished.succeeded() {
+            return Ok(finished.stdout_text());
+        }
+        Err(self.program_error(&argv, &finished, timeout_s))
+    }
+
+    /// The error for a program that did not succeed.
+    pub fn program_error(&self, argv: &[String], finished: &Finished, timeout_s: u64) -> MachineError {
+        let ended = match (finished.timed_out, finished.exit_code, finished.signal) {
+            (true, ..) => format!("did not end within {timeout_s} s"),
+            (_, Some(code), _) => format!("ended with exit code {code}"),
+            (_, _, Some(signal)) => format!("was ended by signal {signal}"),
+            _ => "ended in an unknown way".into(),
+        };
+        let mut text = finished.stderr_text();
+        if text.is_empty() {
+            text = finished.stdout_text();
+        }
+        let lines: Vec<&str> = text.lines().filter(|line| !line.trim().is_empty()).collect();
+        let output: String =
+            lines[lines.len().saturating_sub(6)..].iter().map(|line| format!("\n    {line}")).collect();
+        MachineError::Program { machine: self.label.clone(), program: argv.join(" "), ended, output }
+    }
+
+    /// Starts a program that goes on; the number is for [`Self::stop_process`].
+    pub fn start_process(&self, command: Command, output: &str) -> Result<u32, MachineError> {
+        match self.request(Request::StartProcess { command, output: output.to_owned() })? {
+            Answer::Started { process } => Ok(process),
+            _ => Err(self.out_of_turn()),
+        }
+    }
+
+    /// Asks a started program to end and waits for it.
+    pub fn stop_process(&self, process: u32, grace_ms: u64) -> Result<Finished, MachineError> {
+        match self.request(Request::StopProcess { process, grace_ms })? {
+            Answer::Finished(finished) => Ok(finished),
+            _ => Err(self.out_of_turn()),
+        }
+    }
+
+    /// Writes a whole file, with the directories above it.
+    pub fn write_file(&self, path: &str, contents: &[u8]) -> Result<(), MachineError> {
+        self.done(Request::WriteFile { path: path.to_owned(), contents: contents.to_vec() })
+    }
+
+    /// Reads a whole file of moderate size.
+    pub fn read_file(&self, path: &str) -> Result<Vec<u8>, MachineError> {
+        match self.request(Request::ReadFile { path: path.to_owned(), offset: 0, max_bytes: u64::MAX })? {
+            Answer::Bytes(bytes) => Ok(bytes),
+            _ => Err(self.out_of_turn()),
+        }
+    }
+
+    /// Makes a directory.
+    pub fn make_directory(&self, path: &str) -> Result<(), MachineError> {
+        self.done(Request::MakeDirectory { path: path.to_owned() })
+    }
+
+    /// Mounts a file system.
+    pub fn mount(
+        &self,
+        source: &str,
+        target: &str,
+        file_system: &str,
+        options: &[String],
+    ) -> Result<(), MachineError> {
+        self.done(Request::Mount {
+            source: source.to_owned(),
+            target: target.to_owned(),
+            file_system: file_system.to_owned(),
+            options: options.to_vec(),
+        })
+    }
+
+    /// Unmounts it.
+    pub fn unmount(&self, target: &str) -> Result<(), MachineError> {
+        self.done(Request::Unmount { target: target.to_owned() })
+    }
+
+    /// Makes a block device of a file; its path.
+    pub fn attach_loop(&self, file: &str, direct_io: bool) -> Result<String, MachineError> {
+        match self.request(Request::AttachLoop { file: file.to_owned(), direct_io })? {
+            Answer::Device(device) => Ok(device),
+            _ => Err(self.out_of_turn()),
+        }
+    }
+
+    /// Undoes [`Self::attach_loop`].
+    pub fn detach_loop(&self, device: &str) -> Result<(), MachineError> {
+        self.done(Request::DetachLoop { device: device.to_owned() })
+    }
+
+    /// Changes a kernel setting; it is set back at take-down.
+    pub fn set(&self, path: &str, value: &str) -> Result<(), MachineError> {
+        self.done(Request::Set { path: path.to_owned(), value: value.to_owned() })
+    }
+
+    /// Waits for the block device with a serial number; its path.
+    pub fn find_disk(&self, serial: &str, timeout_ms: u64) -> Result<String, MachineError> {
+        match self.request(Request::FindDisk { serial: serial.to_owned(), timeout_ms })? {
+            Answer::Device(device) => Ok(device),
+            _ => Err(self.out_of_turn()),
+        }
+    }
+
+    /// Boots a machine inside this one.
+    pub fn start_machine(&self, spec: &MachineSpec, label: &str) -> Result<(Machine, Boot), MachineError> {
+        match self.request(Request::StartMachine(Box::new(spec.clone())))? {
+            Answer::Booted { accelerator, boot_ms } => {
+                let mut route = self.route.clone();
+                route.push(spec.name.clone());
+                let machine =
+                    Machine { connection: Arc::clone(&self.connection), route, label: label.to_owned() };
+                Ok((machine, Boot { accelerator, boot_ms }))
+            }
+            _ => Err(self.out_of_turn()),
+        }
+    }
+
+    /// Ends a machine that this one booted.
+    pub fn stop_machine(&self, name: &str) -> Result<(), MachineError> {
+        self.done(Request::StopMachine { machine: name.to_owned() })
+    }
+
+    /// Plugs a disk into a machine that this one booted.
+    pub fn attach_disk(&self, machine: &str, disk: &DiskAttachment) -> Result<(), MachineError> {
+        self.done(Request::AttachDisk { machine: machine.to_owned(), disk: Box::new(disk.clone()) })
+    }
+
+    /// Unplugs it.
+    pub fn detach_disk(&self, machine: &str, disk: &DiskAttachment) -> Result<(), MachineError> {
+        self.done(Request::DetachDisk { machine: machine.to_owned(), disk: Box::new(disk.clone()) })
+    }
+
+    /// Takes down everything this machine's agent made.
+    pub fn take_down(&self) -> Result<(), MachineError> {
+        self.done(Request::TakeDown)
+    }
+}
+
+fn own_limit(request: &Request) -> Duration {
+    match request {
+        Request::Run(command) => Duration::from_millis(command.timeout_ms) + Duration::from_secs(15),
+        Request::StopProcess { grace_ms, .. } => Duration::from_millis(*grace_ms) + Duration::from_secs(15),
+        Request::StartMachine(spec) => {
+            Duration::from_millis(spec.boot_timeout_ms) + crate::qemu::accelerator::PROBE_LIMIT + USUAL_LIMIT
+        }
+        _ => USUAL_LIMIT,
+    }
+}
+
+fn request_name(request: &Request) -> &'static str {
+    match request {
+        Request::Facts => "what are you",
+        Request::Run(_) => "run a program",
+        Request::StartProcess { .. } => "start a program",
+        Request::StopProcess { .. } => "stop a program",
+        Request::WriteFile { .. } => "write a file",
+        Request::ReadFile { .. } => "read a file",
+        Request::MakeDirectory { .. } => "make a directory",
+        Request::Mount { .. } => "mount",
+        Request::Unmount { .. } => "unmount",
+        Request::AttachLoop { .. } => "make a loop device",
+        Request::DetachLoop { .. } => "detach a loop device",
+        Request::Set { .. } => "change a setting",
+        Request::FindDisk { .. } => "find a disk",
+        Request::StartMachine(_) => "boot a machine",
+        Request::StopMachine { .. } => "stop a machine",
+        Request::AttachDisk { .. } => "plug in a disk",
+        Request::DetachDisk { .. } => "unplug a disk",
+        Request::Forward { .. } => "pass on a request",
+        Request::TakeDown => "take everything down",
+    }
+}

@@ -1,0 +1,356 @@
+//! What a controller asks of an agent, and what it answers: the one protocol of every transport.
+//!
+//! A frame is a four-byte big-endian length and that many bytes of MessagePack. Requests carry a number that
+//! their answer repeats, so several may be under way at once.
+
+use std::collections::BTreeMap;
+use std::io::{self, Read, Write};
+
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+
+use crate::spec::{DiskAttachment, MachineSpec};
+
+/// Version of the messages; an agent of another version is refused.
+pub const PROTOCOL: u32 = 1;
+
+/// Longest frame that is accepted, in bytes: a hostile length must not exhaust memory.
+pub const MAX_FRAME_BYTES: u32 = 64 << 20;
+
+/// A request with its number.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct Envelope<T> {
+    /// Chosen by the controller, repeated in the answer; 0 is the agent's greeting.
+    pub number: u64,
+    /// What is asked or answered.
+    pub body: T,
+}
+
+/// A program to run.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Command {
+    /// Program and arguments; never a shell string. `{nestor}` as program is the agent's own binary.
+    pub argv: Vec<String>,
+    /// Environment variables to add.
+    pub environment: BTreeMap<String, String>,
+    /// Bytes for its standard input.
+    #[serde(with = "serde_bytes")]
+    pub stdin: Vec<u8>,
+    /// Milliseconds after which it is killed, with everything it started.
+    pub timeout_ms: u64,
+}
+
+impl Command {
+    /// A program with arguments, no input, and a minute to run.
+    pub fn new<S: Into<String>>(argv: impl IntoIterator<Item = S>) -> Self {
+        Self { argv: argv.into_iter().map(Into::into).collect(), timeout_ms: 60_000, ..Self::default() }
+    }
+
+    /// The same with another time limit.
+    pub fn timeout_s(mut self, seconds: u64) -> Self {
+        self.timeout_ms = seconds * 1000;
+        self
+    }
+}
+
+/// How a program ended.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Finished {
+    /// Exit code, or `None` if a signal ended it.
+    pub exit_code: Option<i32>,
+    /// The signal that ended it.
+    pub signal: Option<i32>,
+    /// Whether its time limit ended it.
+    pub timed_out: bool,
+    /// Standard output.
+    #[serde(with = "serde_bytes")]
+    pub stdout: Vec<u8>,
+    /// Standard error.
+    #[serde(with = "serde_bytes")]
+    pub stderr: Vec<u8>,
+    /// Wall time it took.
+    pub elapsed_ns: u64,
+}
+
+impl Finished {
+    /// Whether it exited with code 0.
+    pub fn succeeded(&self) -> bool {
+        self.exit_code == Some(0)
+    }
+
+    /// Standard output as text.
+    pub fn stdout_text(&self) -> String {
+        String::from_utf8_lossy(&self.stdout).into_owned()
+    }
+
+    /// Standard error as text, without trailing white space.
+    pub fn stderr_text(&self) -> String {
+        String::from_utf8_lossy(&self.stderr).trim_end().to_owned()
+    }
+}
+
+/// What an agent can be asked. The same at every level, from the user's machine to the deepest guest.
+#[derive(Debug, Serialize, Deserialize)]
+pub enum Request {
+    /// What this machine is.
+    Facts,
+    /// Run a program to its end.
+    Run(Command),
+    /// Start a program that goes on; its output goes to a file. Ended by [`Request::StopProcess`] or at take-down.
+    StartProcess {
+        /// The program.
+        command: Command,
+        /// File for its standard output and error.
+        output: String,
+    },
+    /// Ask a started program to end (SIGINT, then SIGKILL after `grace_ms`) and wait for it.
+    StopProcess {
+        /// As answered by [`Answer::Started`].
+        process: u32,
+        /// Milliseconds it gets to end by itself.
+        grace_ms: u64,
+    },
+    /// Write a whole file.
+    WriteFile {
+        /// Absolute path.
+        path: String,
+        /// Its contents.
+        #[serde(with = "serde_bytes")]
+        contents: Vec<u8>,
+    },
+    /// Read a part of a file (or all of a file of `/proc` and `/sys`).
+    ReadFile {
+        /// Absolute path.
+        path: String,
+        /// First byte.
+        offset: u64,
+        /// At most this many bytes.
+        max_bytes: u64,
+    },
+    /// Make a directory, removed (if empty) at take-down.
+    MakeDirectory {
+        /// Absolute path.
+        path: String,
+    },
+    /// Mount a file system.
+    Mount {
+        /// Device or other source.
+        source: String,
+        /// Directory, made if missing.
+        target: String,
+        /// Kernel's name of the file system.
+        file_system: String,
+        /// Mount options.
+        options: Vec<String>,
+    },
+    /// Undo a mount.
+    Unmount {
+        /// The directory.
+        target: String,
+    },
+    /// Make a block device of a file.
+    AttachLoop {
+        /// The file.
+        file: String,
+        /// Whether the device bypasses the page cache.
+        direct_io: bool,
+    },
+    /// Undo [`Request::AttachLoop`].
+    DetachLoop {
+        /// `/dev/loopN`.
+        device: String,
+    },
+    /// Write a value into a file of `/sys` or `/proc/sys`; the old one is restored at take-down.
+    Set {
+        /// The file.
+        path: String,
+        /// The value.
+        value: String,
+    },
+    /// Wait for the block device with a serial number and answer its path.
+    FindDisk {
+        /// The serial number given to the disk.
+        serial: String,
+        /// Milliseconds to wait for it to appear.
+        timeout_ms: u64,
+    },
+    /// Boot a machine inside this one.
+    StartMachine(Box<MachineSpec>),
+    /// Shut a machine down.
+    StopMachine {
+        /// Its name.
+        machine: String,
+    },
+    /// Plug a disk into a running machine.
+    AttachDisk {
+        /// Its name.
+        machine: String,
+        /// The disk.
+        disk: Box<DiskAttachment>,
+    },
+    /// Unplug it.
+    DetachDisk {
+        /// The machine's name.
+        machine: String,
+        /// The disk.
+        disk: Box<DiskAttachment>,
+    },
+    /// Pass a request on to a machine inside this one.
+    Forward {
+        /// Its name.
+        machine: String,
+        /// Milliseconds to wait for its answer.
+        timeout_ms: u64,
+        /// The request.
+        request: Box<Request>,
+    },
+    /// Take down everything this agent made, in reverse order.
+    TakeDown,
+}
+
+/// An agent's answer.
+#[derive(Debug, Serialize, Deserialize)]
+pub enum Answer {
+    /// Sent once when the agent is ready.
+    Hello {
+        /// The agent's [`PROTOCOL`].
+        protocol: u32,
+    },
+    /// Done, nothing to tell.
+    Done,
+    /// What the machine is.
+    Facts(Facts),
+    /// A program's end.
+    Finished(Finished),
+    /// A program goes on under this number.
+    Started {
+        /// For [`Request::StopProcess`].
+        process: u32,
+    },
+    /// A file's bytes.
+    Bytes(#[serde(with = "serde_bytes")] Vec<u8>),
+    /// A device that was made.
+    Device(String),
+    /// A booted machine.
+    Booted {
+        /// What really runs it: `kvm` or `tcg`.
+        accelerator: String,
+        /// Milliseconds from the start of the hypervisor to the agent's greeting.
+        boot_ms: u64,
+    },
+    /// The request could not be carried out: what happened, where, what to do.
+    Failed(String),
+}
+
+/// What a machine is.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Facts {
+    /// Host name.
+    pub name: String,
+    /// Kernel release.
+    pub kernel: String,
+    /// Processor as the machine sees it.
+    pub cpu_model: String,
+    /// Number of processors.
+    pub cpus: u32,
+    /// Memory in bytes.
+    pub memory_bytes: u64,
+    /// Whether the agent is root.
+    pub root: bool,
+    /// Whether the agent may open `/dev/kvm`.
+    pub kvm_device: bool,
+    /// First line of `qemu-system-x86_64 --version`, if there is one.
+    pub qemu: Option<String>,
+    /// Directory for sockets, logs and scratch files of this agent.
+    pub work_directory: String,
+    /// Path of the agent's own binary.
+    pub binary: String,
+    /// The agent's process id.
+    pub pid: u32,
+    /// Block file systems that the kernel has or can load.
+    pub file_systems: Vec<String>,
+}
+
+/// Writes one frame.
+///
+/// # Errors
+/// When the stream fails or the message is longer than [`MAX_FRAME_BYTES`].
+pub fn write_frame<T: Serialize>(mut stream: impl Write, message: &T) -> io::Result<()> {
+    let bytes = rmp_serde::to_vec_named(message).map_err(io::Error::other)?;
+    let length = u32::try_from(bytes.len())
+        .ok()
+        .filter(|&n| n <= MAX_FRAME_BYTES)
+        .ok_or_else(|| io::Error::other(format!("a message of {} bytes is too long to send", bytes.len())))?;
+    let mut frame = Vec::with_capacity(bytes.len() + 4);
+    frame.extend_from_slice(&length.to_be_bytes());
+    frame.extend_from_slice(&bytes);
+    stream.write_all(&frame)?;
+    stream.flush()
+}
+
+/// Reads one frame.
+///
+/// # Errors
+/// `UnexpectedEof` when the other side is gone; `InvalidData` for what is not a frame.
+pub fn read_frame<T: DeserializeOwned>(mut stream: impl Read) -> io::Result<T> {
+    let mut length = [0u8; 4];
+    stream.read_exact(&mut length)?;
+    let length = u32::from_be_bytes(length);
+    if length > MAX_FRAME_BYTES {
+        return Err(io::Error::new(
+            io::ErrorKind::InvalidData,
+            format!("a frame of {length} bytes was announced; the longest allowed is {MAX_FRAME_BYTES}"),
+        ));
+    }
+    let mut bytes = Vec::new();
+    stream.take(u64::from(length)).read_to_end(&mut bytes)?;
+    if bytes.len() < length as usize {
+        return Err(io::ErrorKind::UnexpectedEof.into());
+    }
+    rmp_serde::from_slice(&bytes).map_err(|e| {
+        io::Error::new(io::ErrorKind::InvalidData, format!("a frame does not hold a message: {e}"))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn a_request_survives_the_wire() {
+        let mut wire = Vec::new();
+        let request = Request::Run(Command::new(["true", "ünï"]).timeout_s(3));
+        write_frame(&mut wire, &Envelope { number: 7, body: request }).unwrap();
+        let back: Envelope<Request> = read_frame(wire.as_slice()).unwrap();
+        assert_eq!(back.number, 7);
+        let Request::Run(command) = back.body else { panic!("another request came back") };
+        assert_eq!(command.argv, ["true", "ünï"]);
+        assert_eq!(command.timeout_ms, 3000);
+    }
+
+    #[test]
+    fn a_frame_that_is_too_long_is_refused_before_it_is_read() {
+        let error = read_frame::<Envelope<Request>>([0xff; 12].as_slice()).unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::InvalidData);
+    }
+
+    proptest! {
+        #[test]
+        fn arbitrary_bytes_are_an_error_and_never_a_panic(bytes in proptest::collection::vec(any::<u8>(), 0..400)) {
+            let mut framed = (bytes.len() as u32).to_be_bytes().to_vec();
+            framed.extend_from_slice(&bytes);
+            let _ = read_frame::<Envelope<Request>>(framed.as_slice());
+            let _ = read_frame::<Envelope<Answer>>(bytes.as_slice());
+        }
+
+        #[test]
+        fn a_cut_frame_is_the_end_of_the_stream(cut in 0usize..30) {
+            let mut wire = Vec::new();
+            write_frame(&mut wire, &Envelope { number: 1, body: Request::Unmount { target: "/mnt/a".into() } }).unwrap();
+            prop_assume!(cut < wire.len());
+            let error = read_frame::<Envelope<Request>>(&wire[..cut]).unwrap_err();
+            prop_assert_eq!(error.kind(), io::ErrorKind::UnexpectedEof);
+        }
+    }
+}

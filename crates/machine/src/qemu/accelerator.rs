@@ -1,0 +1,32 @@
+//! Whether KVM really works here: `/dev/kvm` can exist and still hang or die, so a machine is booted to see.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use super::RunningMachine;
+use crate::agent::process::Spawner;
+
+/// How long a probe boot may take. Real KVM boots the probe in well under a second; KVM inside an emulated host in
+/// under ten.
+pub const PROBE_LIMIT: Duration = Duration::from_secs(30);
+
+/// What a probe found.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Probe {
+    /// Whether a machine booted under KVM.
+    pub kvm_works: bool,
+    /// Why not, if not.
+    pub reason: Option<String>,
+}
+
+/// Boots a small machine under KVM and waits for its hello.
+pub fn probe_kvm(kernel: &str, modules_cpio: &str, directory: PathBuf, spawner: &Spawner) -> Probe {
+    let openable = std::fs::OpenOptions::new().read(true).write(true).open("/dev/kvm");
+    let reason = match openable {
+        Err(e) => Some(format!("/dev/kvm could not be opened: {e}")),
+        Ok(_) => RunningMachine::probe(kernel, modules_cpio, true, directory, PROBE_LIMIT, spawner)
+            .err()
+            .map(|e| format!("a machine under KVM did not boot: {e}")),
+    };
+    Probe { kvm_works: reason.is_none(), reason }
+}

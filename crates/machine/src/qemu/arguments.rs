@@ -1,0 +1,189 @@
+//! The command line that boots a lab machine: pure, from a [`MachineSpec`].
+
+use std::path::{Path, PathBuf};
+
+use serde_json::Value;
+
+use crate::spec::{Accelerator, DiskBackend, MachineSpec};
+
+/// Where a machine's sockets and logs are, in a directory of its own.
+#[derive(Clone, Debug)]
+pub struct MachineFiles {
+    /// The directory.
+    pub directory: PathBuf,
+}
+
+impl MachineFiles {
+    /// The agent's stream.
+    pub fn agent_socket(&self) -> PathBuf {
+        self.directory.join("agent.sock")
+    }
+
+    /// QEMU's monitor.
+    pub fn qmp_socket(&self) -> PathBuf {
+        self.directory.join("qmp.sock")
+    }
+
+    /// What the machine's kernel printed.
+    pub fn console(&self) -> PathBuf {
+        self.directory.join("console.log")
+    }
+
+    /// What QEMU itself printed.
+    pub fn qemu_log(&self) -> PathBuf {
+        self.directory.join("qemu.log")
+    }
+
+    /// Kernel modules and agent for the first moments of the machine.
+    pub fn initramfs(&self) -> PathBuf {
+        self.directory.join("initramfs.cpio")
+    }
+}
+
+/// The name of the agent's port in every machine.
+pub const AGENT_PORT: &str = "nestor.agent";
+
+/// The serial number of the disk that holds the lab image's root.
+pub const ROOT_SERIAL: &str = "nestor-root";
+
+/// Kernel command line of a lab machine. `panic=-1` with `-no-reboot` turns a kernel panic into QEMU's end, which the
+/// machine that booted it notices at once.
+const KERNEL_COMMAND_LINE: &str =
+    "console=ttyS0 quiet loglevel=4 panic=-1 oops=panic random.trust_cpu=on mitigations=off nmi_watchdog=0 rdinit=/init";
+
+/// The whole command line of a machine.
+pub fn command_line(spec: &MachineSpec, kvm: bool, files: &MachineFiles) -> Vec<String> {
+    // A parallel ATA controller can only be added to the board that has none of its own; everything else is plugged
+    // into the running machine, which the older board does without bridges.
+    let board = if spec.cold_disks.is_empty() { "pc" } else { "q35" };
+    let mut argv = bare_machine(board, &spec.name, spec.memory_bytes, spec.cpus, kvm, spec.shared_memory, files);
+    argv.extend(boot(&spec.kernel, &files.initramfs(), ""));
+    for iothread in &spec.iothreads {
+        argv.extend(["-object".into(), format!("iothread,id={iothread}")]);
+    }
+    argv.extend(root_disk(&spec.root));
+    for disk in &spec.cold_disks {
+        match &disk.backend {
+            DiskBackend::VhostUser { socket, queues } => {
+                argv.extend(["-chardev".into(), format!("socket,id={0},path={socket}", disk.serial)]);
+                argv.extend([
+                    "-device".into(),
+                    vhost_user_device(&disk.serial, *queues, &disk.serial).to_string(),
+                ]);
+            }
+            DiskBackend::Blockdev { nodes } => {
+                argv.extend(nodes.iter().flat_map(|n| ["-blockdev".into(), n.to_string()]));
+            }
+        }
+        argv.extend(disk.devices.iter().flat_map(|d| ["-device".into(), d.to_string()]));
+    }
+    argv
+}
+
+/// The command line of a machine that only says that it booted: no disk, little memory.
+pub fn probe_command_line(kernel: &str, kvm: bool, files: &MachineFiles) -> Vec<String> {
+    let mut argv = bare_machine("pc", "probe", 256 << 20, 1, kvm, false, files);
+    argv.extend(boot(kernel, &files.initramfs(), " nestor.probe"));
+    argv
+}
+
+/// `device_add` arguments of a vhost-user-blk disk whose character device is `chardev`.
+pub fn vhost_user_device(id: &str, queues: u16, chardev: &str) -> Value {
+    serde_json::json!({ "driver": "vhost-user-blk-pci", "id": format!("{id}-device"), "chardev": chardev,
+        "num-queues": queues, "queue-size": 256 })
+}
+
+#[expect(clippy::too_many_arguments, reason = "two callers, each with its own values for most")]
+fn bare_machine(
+    board: &str,
+    name: &str,
+    memory_bytes: u64,
+    cpus: u32,
+    kvm: bool,
+    shared_memory: bool,
+    files: &MachineFiles,
+) -> Vec<String> {
+    let memory_mib = (memory_bytes >> 20).max(128);
+    let backend = if shared_memory { ",memory-backend=memory" } else { "" };
+    let machine = format!("{board}{backend}");
+    let mut argv: Vec<String> = [
+        super::QEMU,
+        "-name",
+        name,
+        "-machine",
+        &machine,
+        "-accel",
+        if kvm { "kvm" } else { "tcg,thread=multi" },
+        "-cpu",
+        if kvm { "host" } else { "max" },
+        "-m",
+        &format!("{memory_mib}M"),
+        "-smp",
+        &cpus.max(1).to_string(),
+        "-nodefaults",
+        "-no-user-config",
+        "-no-reboot",
+        "-display",
+        "none",
+        "-serial",
+        &format!("file:{}", path(&files.console())),
+        "-qmp",
+        &format!("unix:{},server=on,wait=off", path(&files.qmp_socket())),
+        "-device",
+        "virtio-serial-pci",
+        "-chardev",
+        &format!("socket,id=agent,path={},server=on,wait=off", path(&files.agent_socket())),
+        "-device",
+        &format!("virtserialport,chardev=agent,name={AGENT_PORT}"),
+        "-device",
+        "virtio-rng-pci",
+    ]
+    .map(str::to_owned)
+    .into();
+    if shared_memory {
+        argv.extend(["-object".into(), format!("memory-backend-memfd,id=memory,size={memory_mib}M,share=on")]);
+    }
+    argv
+}
+
+fn boot(kernel: &str, initramfs: &Path, extra: &str) -> [String; 6] {
+    [
+        "-kernel".into(),
+        kernel.into(),
+        "-initrd".into(),
+        path(initramfs),
+        "-append".into(),
+        format!("{KERNEL_COMMAND_LINE}{extra}"),
+    ]
+}
+
+fn root_disk(root: &str) -> Vec<String> {
+    let driver = if root.starts_with("/dev/") { "host_device" } else { "file" };
+    let file = serde_json::json!({ "driver": driver, "node-name": "root-file", "filename": root,
+        "read-only": true, "auto-read-only": false, "locking": "off" });
+    let raw =
+        serde_json::json!({ "driver": "raw", "node-name": "root", "file": "root-file", "read-only": true });
+    let device = serde_json::json!({ "driver": "virtio-blk-pci", "id": "root-device", "drive": "root",
+        "serial": ROOT_SERIAL });
+    vec![
+        "-blockdev".into(),
+        file.to_string(),
+        "-blockdev".into(),
+        raw.to_string(),
+        "-device".into(),
+        device.to_string(),
+    ]
+}
+
+fn path(path: &Path) -> String {
+    path.display().to_string()
+}
+
+/// Whether KVM is wanted by name; `None` means that a probe has to decide.
+pub fn wanted_kvm(accelerator: Accelerator) -> Option<bool> {
+    match accelerator {
+        Accelerator::Auto => None,
+        Accelerator::Kvm => Some(true),
+        Accelerator::Tcg => Some(false),
+    }
+}

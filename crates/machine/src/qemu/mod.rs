@@ -1,0 +1,11 @@
+//! Machines run by QEMU: the command line, QMP, and a running machine with its agent.
+
+pub mod accelerator;
+pub mod arguments;
+pub mod qmp;
+mod running;
+
+pub use running::RunningMachine;
+
+/// QEMU's program for the only architecture of the lab image.
+pub const QEMU: &str = "qemu-system-x86_64";

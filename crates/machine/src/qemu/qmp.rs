@@ -1,0 +1,96 @@
+//! QEMU's monitor protocol: a line of JSON each way, events in between.
+//!
+//! The arguments of `blockdev-add` and `device_add` come from the layers as JSON, so nothing is gained by typed
+//! bindings of QEMU's whole schema, which would be the largest dependency of the program.
+
+use std::io::{self, BufRead, BufReader, Write};
+use std::os::unix::net::UnixStream;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+
+/// A connection to QEMU's monitor.
+pub struct Qmp {
+    reader: BufReader<UnixStream>,
+    events: Vec<Value>,
+}
+
+/// How long QEMU may take to answer a command.
+const ANSWER_LIMIT: Duration = Duration::from_secs(30);
+
+impl Qmp {
+    /// Connects and negotiates.
+    ///
+    /// # Errors
+    /// When QEMU does not answer as a monitor does.
+    pub fn connect(socket: &Path) -> io::Result<Self> {
+        let stream = UnixStream::connect(socket)?;
+        stream.set_read_timeout(Some(ANSWER_LIMIT))?;
+        let mut qmp = Self { reader: BufReader::new(stream), events: Vec::new() };
+        qmp.read_line()?;
+        qmp.execute("qmp_capabilities", &json!({})).map_err(io::Error::other)?;
+        Ok(qmp)
+    }
+
+    /// Runs a command.
+    ///
+    /// # Errors
+    /// QEMU's own description of what is wrong, or that it is gone.
+    pub fn execute(&mut self, command: &str, arguments: &Value) -> Result<Value, String> {
+        let line = json!({ "execute": command, "arguments": arguments }).to_string() + "\n";
+        let gone = |e: io::Error| format!("QEMU's monitor does not answer `{command}`: {e}");
+        self.reader.get_ref().write_all(line.as_bytes()).map_err(gone)?;
+        loop {
+            let mut message = self.read_line().map_err(gone)?;
+            if message.get("event").is_some() {
+                self.events.push(message);
+            } else if let Some(error) = message.get("error") {
+                let text = error.get("desc").and_then(Value::as_str).unwrap_or("no description");
+                return Err(format!("QEMU refuses `{command}`: {text}"));
+            } else if let Some(value) = message.get_mut("return") {
+                return Ok(value.take());
+            }
+        }
+    }
+
+    /// Waits for an event that fits.
+    ///
+    /// # Errors
+    /// When it does not come within `limit`.
+    pub fn wait_event(&mut self, name: &str, limit: Duration, fits: impl Fn(&Value) -> bool) -> Result<(), String> {
+        let deadline = Instant::now() + limit;
+        let is_it = |e: &Value| e.get("event").and_then(Value::as_str) == Some(name) && fits(&e["data"]);
+        loop {
+            if let Some(at) = self.events.iter().position(is_it) {
+                self.events.drain(..=at);
+                return Ok(());
+            }
+            let left = deadline.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                return Err(format!("QEMU did not report {name} within {} s", limit.as_secs()));
+            }
+            self.set_timeout(left);
+            let message = self.read_line();
+            self.set_timeout(ANSWER_LIMIT);
+            match message {
+                Ok(message) => self.events.push(message),
+                Err(e) if matches!(e.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut) => {}
+                Err(e) => return Err(format!("QEMU's monitor ended while waiting for {name}: {e}")),
+            }
+        }
+    }
+
+    fn set_timeout(&self, limit: Duration) {
+        // Only a zero duration is refused, and that is not passed.
+        let _ = self.reader.get_ref().set_read_timeout(Some(limit));
+    }
+
+    fn read_line(&mut self) -> io::Result<Value> {
+        let mut line = String::new();
+        if self.reader.read_line(&mut line)? == 0 {
+            return Err(io::ErrorKind::UnexpectedEof.into());
+        }
+        serde_json::from_str(&line).map_err(io::Error::other)
+    }
+}

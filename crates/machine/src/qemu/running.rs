@@ -1,0 +1,280 @@
+//! A machine that QEMU runs, with its monitor and its agent.
+
+use std::fs;
+use std::io;
+use std::os::unix::fs::DirBuilderExt;
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Stdio};
+use std::sync::Mutex;
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+
+use super::arguments::{self, MachineFiles};
+use super::qmp::Qmp;
+use crate::agent::process::{OWN_BINARY, Spawner, cannot_start, kill_group, wait_at_most};
+use crate::connection::{Connection, NoAnswer};
+use crate::lab_image::initramfs;
+use crate::spec::{DiskAttachment, DiskBackend, MachineSpec};
+
+/// A booted machine.
+pub struct RunningMachine {
+    /// Requests to the agent inside.
+    pub connection: Connection,
+    files: MachineFiles,
+    qemu: Mutex<Child>,
+    qmp: Mutex<Qmp>,
+}
+
+/// Lines of the console that a message about a dead machine shows.
+const CONSOLE_LINES: usize = 12;
+
+impl RunningMachine {
+    /// Boots a machine and waits for its agent. `directory` is made for its files; `on_start` hears QEMU's process.
+    ///
+    /// # Errors
+    /// Why it did not come up, with the end of its console.
+    pub fn boot(
+        spec: &MachineSpec,
+        kvm: bool,
+        directory: PathBuf,
+        spawner: &Spawner,
+        on_start: impl FnOnce(&Child),
+    ) -> Result<Self, String> {
+        let files = prepare_files(directory, &spec.modules_cpio)?;
+        let argv = arguments::command_line(spec, kvm, &files);
+        Self::start(&argv, files, Duration::from_millis(spec.boot_timeout_ms), spawner, on_start)
+    }
+
+    /// Boots a machine that only says hello and ends.
+    ///
+    /// # Errors
+    /// Why it did not.
+    pub fn probe(
+        kernel: &str,
+        modules_cpio: &str,
+        kvm: bool,
+        directory: PathBuf,
+        limit: Duration,
+        spawner: &Spawner,
+    ) -> Result<(), String> {
+        let files = prepare_files(directory, modules_cpio)?;
+        let argv = arguments::probe_command_line(kernel, kvm, &files);
+        let machine = Self::start(&argv, files, limit, spawner, |_| {})?;
+        machine.kill();
+        Ok(())
+    }
+
+    fn start(
+        argv: &[String],
+        files: MachineFiles,
+        limit: Duration,
+        spawner: &Spawner,
+        on_start: impl FnOnce(&Child),
+    ) -> Result<Self, String> {
+        let deadline = Instant::now() + limit;
+        let log = fs::File::create(files.qemu_log())
+            .map_err(|e| format!("{} could not be written: {e}", files.qemu_log().display()))?;
+        let mut command = std::process::Command::new(&argv[0]);
+        command.args(&argv[1..]).stdin(Stdio::null()).stdout(Stdio::null()).stderr(log);
+        let mut qemu = spawner.spawn(command).map_err(|e| cannot_start(argv, &e))?;
+        on_start(&qemu);
+        match Self::connect(&mut qemu, &files, deadline) {
+            Ok((connection, qmp)) => {
+                let machine = Self { connection, files, qemu: Mutex::new(qemu), qmp: Mutex::new(qmp) };
+                machine.wait_for_agent(deadline.saturating_duration_since(Instant::now())).map(|()| machine)
+            }
+            Err(e) => {
+                kill_group(&qemu, rustix::process::Signal::KILL);
+                let _ = qemu.wait();
+                Err(format!("{e}{}", tail(&files.qemu_log(), "QEMU said")))
+            }
+        }
+    }
+
+    fn connect(qemu: &mut Child, files: &MachineFiles, deadline: Instant) -> Result<(Connection, Qmp), String> {
+        let agent = connect_when_there(&files.agent_socket(), qemu, deadline)?;
+        let reader = agent.try_clone().map_err(|e| format!("the agent's socket could not be shared: {e}"))?;
+        let qmp = Qmp::connect(&files.qmp_socket()).map_err(|e| format!("QEMU's monitor does not answer: {e}"))?;
+        Ok((Connection::new(reader, agent), qmp))
+    }
+
+    fn wait_for_agent(&self, limit: Duration) -> Result<(), String> {
+        self.connection.wait_hello(limit).map_err(|e| {
+            let what = match e {
+                NoAnswer::TimedOut(_) => format!("it did not boot within its {} s", limit.as_secs().max(1)),
+                NoAnswer::Gone(reason) => format!("it died while booting ({reason})"),
+            };
+            self.kill();
+            format!("{what}{}", self.last_words())
+        })
+    }
+
+    /// Plugs a disk in.
+    ///
+    /// # Errors
+    /// QEMU's reason; what was already added for the disk is removed again.
+    pub fn attach(&self, disk: &DiskAttachment) -> Result<(), String> {
+        let mut qmp = lock(&self.qmp);
+        let mut undo: Vec<(&str, Value)> = Vec::new();
+        let result = attach_steps(&mut qmp, disk, &mut undo);
+        if result.is_err() {
+            for (command, arguments) in undo.into_iter().rev() {
+                let _ = qmp.execute(command, &arguments);
+            }
+        }
+        result
+    }
+
+    /// Unplugs it, device first, and waits until the machine let it go.
+    ///
+    /// # Errors
+    /// QEMU's reason.
+    pub fn detach(&self, disk: &DiskAttachment) -> Result<(), String> {
+        let mut qmp = lock(&self.qmp);
+        let mut devices: Vec<String> =
+            disk.devices.iter().rev().filter_map(|d| d["id"].as_str().map(str::to_owned)).collect();
+        if let DiskBackend::VhostUser { .. } = disk.backend {
+            devices.push(format!("{}-device", disk.serial));
+        }
+        for id in devices {
+            detach_device(&mut qmp, &id)?;
+        }
+        match &disk.backend {
+            DiskBackend::VhostUser { .. } => {
+                remove_when_free(&mut qmp, "chardev-remove", &json!({ "id": disk.serial }))
+            }
+            DiskBackend::Blockdev { nodes } => nodes.iter().rev().try_for_each(|node| {
+                remove_when_free(&mut qmp, "blockdev-del", &json!({ "node-name": node["node-name"] }))
+            }),
+        }
+    }
+
+    /// Ends the machine. Nothing of value is inside: disks that matter were unmounted by their builder before.
+    pub fn kill(&self) {
+        let mut qemu = lock(&self.qemu);
+        kill_group(&qemu, rustix::process::Signal::KILL);
+        let _ = qemu.wait();
+        drop(qemu);
+        self.connection.close("it was shut down");
+    }
+
+    /// How QEMU ended and the last lines of the console, for a message, or nothing while it lives and is silent.
+    pub fn last_words(&self) -> String {
+        let ended = {
+            let qemu = lock(&self.qemu);
+            // A kernel that panics makes QEMU end a moment after the connection broke.
+            matches!(wait_at_most(&qemu, Duration::from_millis(500)), Ok(true))
+        };
+        let state = if ended { "; its QEMU has ended" } else { "" };
+        format!("{state}{}{}", tail(&self.files.console(), "its console ends"), tail(&self.files.qemu_log(), "QEMU said"))
+    }
+}
+
+impl Drop for RunningMachine {
+    fn drop(&mut self) {
+        self.kill();
+        // Scratch files of a machine that is gone; the agent's work directory goes as a whole later anyway.
+        let _ = fs::remove_dir_all(&self.files.directory);
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+}
+
+fn prepare_files(directory: PathBuf, modules_cpio: &str) -> Result<MachineFiles, String> {
+    fs::DirBuilder::new()
+        .recursive(true)
+        .mode(0o700)
+        .create(&directory)
+        .map_err(|e| format!("the directory {} could not be made: {e}", directory.display()))?;
+    let files = MachineFiles { directory };
+    initramfs(Path::new(modules_cpio), Path::new(OWN_BINARY), &files.initramfs())
+        .map_err(|e| format!("the initramfs {} could not be written: {e}", files.initramfs().display()))?;
+    Ok(files)
+}
+
+fn connect_when_there(socket: &Path, qemu: &mut Child, deadline: Instant) -> Result<UnixStream, String> {
+    loop {
+        match UnixStream::connect(socket) {
+            Ok(stream) => return Ok(stream),
+            Err(e) if matches!(e.kind(), io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused) => {
+                if let Ok(Some(status)) = qemu.try_wait() {
+                    return Err(format!("QEMU ended at once ({status})"));
+                }
+                if Instant::now() > deadline {
+                    return Err("QEMU did not open its sockets in time".into());
+                }
+                std::thread::sleep(Duration::from_millis(10));
+            }
+            Err(e) => return Err(format!("the socket {} could not be opened: {e}", socket.display())),
+        }
+    }
+}
+
+fn attach_steps<'a>(qmp: &mut Qmp, disk: &DiskAttachment, undo: &mut Vec<(&'a str, Value)>) -> Result<(), String> {
+    match &disk.backend {
+        DiskBackend::VhostUser { socket, queues } => {
+            let address = json!({ "type": "unix", "data": { "path": socket } });
+            let backend = json!({ "type": "socket", "data": { "addr": address, "server": false } });
+            qmp.execute("chardev-add", &json!({ "id": disk.serial, "backend": backend }))?;
+            undo.push(("chardev-remove", json!({ "id": disk.serial })));
+            qmp.execute("device_add", &arguments::vhost_user_device(&disk.serial, *queues, &disk.serial))?;
+        }
+        DiskBackend::Blockdev { nodes } => {
+            for node in nodes {
+                qmp.execute("blockdev-add", node)?;
+                undo.push(("blockdev-del", json!({ "node-name": node["node-name"] })));
+            }
+        }
+    }
+    for device in &disk.devices {
+        qmp.execute("device_add", device)?;
+        undo.push(("device_del", json!({ "id": device["id"] })));
+    }
+    Ok(())
+}
+
+/// Asks the machine to let go of a device, again and again: a request that comes while the machine is still busy
+/// with the plugging is lost.
+fn detach_device(qmp: &mut Qmp, id: &str) -> Result<(), String> {
+    for _ in 0..20 {
+        match qmp.execute("device_del", &json!({ "id": id })) {
+            Err(e) if e.contains("not found") => return Ok(()),
+            Err(e) if !e.contains("unplug") => return Err(e),
+            _ => {}
+        }
+        let gone = |data: &Value| data["device"].as_str() == Some(id);
+        if qmp.wait_event("DEVICE_DELETED", Duration::from_secs(1), gone).is_ok() {
+            return Ok(());
+        }
+    }
+    Err(format!("the machine does not let go of the device {id}"))
+}
+
+/// Removes what a device used; QEMU frees it a moment after the device is gone.
+fn remove_when_free(qmp: &mut Qmp, command: &str, arguments: &Value) -> Result<(), String> {
+    let deadline = Instant::now() + Duration::from_secs(5);
+    loop {
+        match qmp.execute(command, arguments) {
+            Err(e) if (e.contains("in use") || e.contains("busy")) && Instant::now() < deadline => {
+                std::thread::sleep(Duration::from_millis(20));
+            }
+            result => return result.map(|_| ()),
+        }
+    }
+}
+
+fn tail(file: &Path, heading: &str) -> String {
+    let text = fs::read(file).unwrap_or_default();
+    let text = String::from_utf8_lossy(&text);
+    let lines: Vec<&str> = text.lines().map(str::trim_end).filter(|l| !l.is_empty()).collect();
+    if lines.is_empty() {
+        return String::new();
+    }
+    let last = lines[lines.len().saturating_sub(CONSOLE_LINES)..].join("\n    ");
+    format!("; {heading}:\n    {last}")
+}
+

@@ -1,0 +1,69 @@
+//! Whether the layers of a stack fit together.
+
+use crate::parse::replaced;
+use crate::{Layer, LayerDefinition, Offer, StackError, StackErrorKind};
+
+/// Checks each layer against the one below it, from the application down, then the options of each.
+pub(crate) fn check(text: &str, layers: &[Layer]) -> Result<(), StackError> {
+    for (index, layer) in layers.iter().enumerate() {
+        match layers.get(index + 1) {
+            Some(below) => check_pair(text, layer, below)?,
+            None if matches!(layer.definition(), LayerDefinition::Medium(_)) => {}
+            None => return Err(missing_medium(text, layer)),
+        }
+    }
+    for (index, layer) in layers.iter().enumerate() {
+        (layer.spec.check)(layer, layers.get(index + 1)).map_err(|conflict| {
+            let span =
+                conflict.option.and_then(|o| layer.option_span(o)).unwrap_or_else(|| layer.name_span());
+            StackError::new(StackErrorKind::Conflict, text, span, conflict.message).with_help(conflict.help)
+        })?;
+    }
+    Ok(())
+}
+
+fn check_pair(text: &str, upper: &Layer, lower: &Layer) -> Result<(), StackError> {
+    let needs = upper.definition().needs();
+    let offers = lower.offers();
+    if needs.contains(&offers) {
+        return Ok(());
+    }
+    let (name, below) = (upper.name(), lower.name());
+    if needs.is_empty() {
+        let message = format!("nothing goes below {name}: it is a medium, the last layer of a stack");
+        let error = StackError::new(StackErrorKind::BelowMedium, text, lower.span.clone(), message);
+        return Err(error.suggest("end the stack there", text[..upper.span.end].to_owned()));
+    }
+    let message =
+        format!("{name} needs {} below it; {below} offers {}", upper.spec.needs_words(), offers.words());
+    let error = StackError::new(StackErrorKind::Type, text, lower.span.clone(), message);
+    if matches!(upper.definition(), LayerDefinition::Loop) && offers == Offer::Block {
+        let without = replaced(text, upper.span.start..lower.span.start, "");
+        return Err(error.suggest(&format!("{below} is a block device already, leave out {name}"), without));
+    }
+    let (words, between) = between(needs, offers);
+    Err(error.suggest(words, replaced(text, lower.span.start..lower.span.start, between)))
+}
+
+/// What to put between a layer that needs one thing and a layer that offers another, with its separator.
+fn between(needs: &[Offer], offers: Offer) -> (&'static str, &'static str) {
+    match (needs.contains(&Offer::Block), needs.contains(&Offer::Image), offers) {
+        (_, true, Offer::Dir) => ("put an image between them", "raw/"),
+        (true, _, Offer::Dir) => ("put a virtual machine and its image between them", "kvm/raw/"),
+        (true, _, _) => ("put a virtual machine between them", "kvm/"),
+        (false, true, _) => ("put a file system and an image between them", "raw/ext4/"),
+        (false, false, Offer::Image) => ("put a virtual machine and a file system between them", "ext4/kvm/"),
+        (false, false, _) => ("put a file system between them", "ext4/"),
+    }
+}
+
+fn missing_medium(text: &str, last: &Layer) -> StackError {
+    let message = format!("{} needs {} below it; the stack ends here", last.name(), last.spec.needs_words());
+    let error = StackError::new(StackErrorKind::MissingMedium, text, last.span.clone(), message);
+    let below = match last.definition().needs() {
+        [Offer::Dir] => "/ext4/hdd",
+        [Offer::Image] => "/raw/ext4/hdd",
+        _ => "/hdd",
+    };
+    error.suggest("end it with a medium", format!("{text}{below}"))
+}

@@ -1,0 +1,228 @@
+//! What is wrong with a stack, where, and what would be right.
+
+use std::fmt;
+use std::ops::Range;
+
+use serde::Serialize;
+use unicode_width::UnicodeWidthStr;
+
+use crate::{Stack, parse};
+
+/// What is wrong with a stack.
+///
+/// Prints as several lines: what happened; the stack; a caret under the place with the reason; what to do.
+///
+/// ```text
+/// a stack does not fit together
+///   ext4/kvm/jfs/hdd
+///            ^^^ kvm needs a block device or an image below it; jfs offers a directory
+///   put an image between them: ext4/kvm/raw/jfs/hdd
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, thiserror::Error)]
+#[serde(transparent)]
+pub struct StackError(Box<Details>);
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+struct Details {
+    kind: StackErrorKind,
+    summary: String,
+    stack: String,
+    span: Range<usize>,
+    message: String,
+    help: Option<String>,
+    suggestion: Option<String>,
+}
+
+/// What kind of thing is wrong with a stack.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum StackErrorKind {
+    /// No layer at all.
+    Empty,
+    /// Nothing between two `/`, before the first, or after the last.
+    EmptyLayer,
+    /// No layer has that name.
+    UnknownLayer,
+    /// Nothing after a `:`.
+    EmptyOption,
+    /// The layer has no such option.
+    UnknownOption,
+    /// An option that needs a value has none.
+    MissingValue,
+    /// The option does not take that value.
+    BadValue,
+    /// The option was given before.
+    DuplicateOption,
+    /// The path of `dev:` or `file:` is missing, relative, or no path of a file.
+    BadPath,
+    /// A layer does not offer what the one above it needs.
+    Type,
+    /// The last layer is no medium.
+    MissingMedium,
+    /// A medium is not the last layer.
+    BelowMedium,
+    /// Options, or neighbouring layers, that do not go together.
+    Conflict,
+    /// Braces stand for too many stacks or are nested too deeply.
+    TooManyAlternatives,
+    /// A layer that is known but cannot be built yet.
+    NotBuildable,
+    /// What only another part of Nestor can check, as whether a disk's profile exists.
+    Other,
+}
+
+impl StackErrorKind {
+    /// The first line of a message.
+    const fn summary(self) -> &'static str {
+        match self {
+            Self::Empty => "a stack is empty",
+            Self::EmptyLayer => "a stack has an empty layer",
+            Self::UnknownLayer => "a stack has a layer that does not exist",
+            Self::EmptyOption => "a layer has an empty option",
+            Self::UnknownOption => "a layer has an option that does not exist",
+            Self::MissingValue => "an option has no value",
+            Self::BadValue => "an option has a value it does not take",
+            Self::DuplicateOption => "an option is given twice",
+            Self::BadPath => "a medium has no usable path",
+            Self::Type | Self::BelowMedium | Self::MissingMedium => "a stack does not fit together",
+            Self::Conflict => "a stack asks for things that do not go together",
+            Self::TooManyAlternatives => "braces stand for too many stacks",
+            Self::NotBuildable => "a stack cannot be built yet",
+            Self::Other => "a stack cannot be used",
+        }
+    }
+}
+
+impl StackError {
+    pub(crate) fn new(
+        kind: StackErrorKind,
+        stack: &str,
+        span: Range<usize>,
+        message: impl Into<String>,
+    ) -> Self {
+        Self(Box::new(Details {
+            kind,
+            summary: kind.summary().to_owned(),
+            stack: stack.to_owned(),
+            span,
+            message: message.into(),
+            help: None,
+            suggestion: None,
+        }))
+    }
+
+    /// An error that points at a layer: its name and options.
+    ///
+    /// # Panics
+    ///
+    /// If the stack has no layer `index`.
+    pub fn at_layer(
+        stack: &Stack,
+        index: usize,
+        message: impl Into<String>,
+        help: impl Into<String>,
+    ) -> Self {
+        let span = stack.layers()[index].span.clone();
+        Self::new(StackErrorKind::Other, stack.source(), span, message).with_help(help)
+    }
+
+    /// An error that points at the value of an option, or at the layer's name if the option has its default.
+    ///
+    /// # Panics
+    ///
+    /// If the stack has no layer `index`.
+    pub fn at_option(
+        stack: &Stack,
+        index: usize,
+        option: &str,
+        message: impl Into<String>,
+        help: impl Into<String>,
+    ) -> Self {
+        let layer = &stack.layers()[index];
+        let span = layer.value_span(option).unwrap_or_else(|| layer.name_span());
+        Self::new(StackErrorKind::Other, stack.source(), span, message).with_help(help)
+    }
+
+    /// Another first line, for errors made with [`Self::at_layer`] and [`Self::at_option`].
+    pub fn with_summary(mut self, summary: impl Into<String>) -> Self {
+        self.0.summary = summary.into();
+        self
+    }
+
+    pub(crate) fn with_help(mut self, help: impl Into<String>) -> Self {
+        self.0.help = Some(help.into()).filter(|h| !h.is_empty());
+        self
+    }
+
+    /// Help that ends with a whole stack, if that stack is right; otherwise only the words are shown.
+    pub(crate) fn suggest(mut self, words: &str, suggestion: String) -> Self {
+        match parse::repaired(&suggestion) {
+            Some(right) => {
+                let separator = if words.ends_with('?') { "" } else { ":" };
+                self.0.help = Some(format!("{words}{separator} {right}"));
+                self.0.suggestion = Some(right);
+                self
+            }
+            None => self.with_help(words),
+        }
+    }
+
+    /// What kind of thing is wrong.
+    pub fn kind(&self) -> StackErrorKind {
+        self.0.kind
+    }
+
+    /// What happened, in one line.
+    pub fn summary(&self) -> &str {
+        &self.0.summary
+    }
+
+    /// The text of the stack, after expansion of braces.
+    pub fn stack(&self) -> &str {
+        &self.0.stack
+    }
+
+    /// The bytes of [`Self::stack`] the message is about; may be empty where something is missing.
+    pub fn span(&self) -> Range<usize> {
+        self.0.span.clone()
+    }
+
+    /// What is wrong at that place.
+    pub fn message(&self) -> &str {
+        &self.0.message
+    }
+
+    /// What to do; may be several lines.
+    pub fn help(&self) -> Option<&str> {
+        self.0.help.as_deref()
+    }
+
+    /// A stack that would be right; also part of [`Self::help`].
+    pub fn suggestion(&self) -> Option<&str> {
+        self.0.suggestion.as_deref()
+    }
+}
+
+impl fmt::Display for Details {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let before = shown(&self.stack[..self.span.start]);
+        let marked = shown(&self.stack[self.span.clone()]);
+        let indent = " ".repeat(before.width());
+        let carets = "^".repeat(marked.width().max(1));
+        write!(f, "{}\n  {}\n  {indent}{carets} {}", self.summary, shown(&self.stack), self.message)?;
+        self.help.iter().flat_map(|help| help.lines()).try_for_each(|line| write!(f, "\n  {line}"))
+    }
+}
+
+impl fmt::Display for StackError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+/// The text with control characters made visible, so that they can neither move the carets nor the cursor.
+pub(crate) fn shown(text: &str) -> String {
+    text.chars()
+        .map(|c| if c.is_control() { c.escape_default().to_string() } else { c.to_string() })
+        .collect()
+}

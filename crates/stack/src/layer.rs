@@ -1,0 +1,165 @@
+//! One layer of a stack, with its options.
+
+use std::fmt;
+use std::ops::Range;
+use std::path::Path;
+
+use crate::{Bytes, LayerDefinition, LayerSpec, Offer, OptionKind};
+
+/// One layer of a stack, as written. Equal to another if it is the same kind of layer with the same options, however
+/// it was written and wherever.
+#[derive(Clone)]
+pub struct Layer {
+    /// What kind of layer it is.
+    pub spec: &'static LayerSpec,
+    /// Where its name and options stand in [`Stack::source`](crate::Stack::source).
+    pub span: Range<usize>,
+    /// By position in `spec.options`; `None` also for an option written with its default value.
+    pub(crate) options: Vec<Option<WrittenOption>>,
+}
+
+/// An option whose value is not the default.
+#[derive(Clone, Debug)]
+pub(crate) struct WrittenOption {
+    /// In canonical form.
+    pub(crate) value: String,
+    /// Where the whole option stands, key included.
+    pub(crate) span: Range<usize>,
+    /// Where its value stands; the whole option for a bare flag.
+    pub(crate) value_span: Range<usize>,
+}
+
+/// How the kernel of a machine treats a block device; `None`: as it does by itself.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct BlockTuning<'a> {
+    /// The I/O scheduler, for `/sys/block/*/queue/scheduler`.
+    pub scheduler: Option<&'a str>,
+    /// Read-ahead, for `/sys/block/*/queue/read_ahead_kb`; a multiple of 4 KiB.
+    pub readahead: Option<Bytes>,
+}
+
+impl Layer {
+    /// The name: `ext4`.
+    pub fn name(&self) -> &'static str {
+        self.spec.name
+    }
+
+    /// What the layer is for the builder.
+    pub fn definition(&self) -> &'static LayerDefinition {
+        &self.spec.definition
+    }
+
+    /// What it gives to the layer above.
+    pub fn offers(&self) -> Offer {
+        self.spec.definition.offers()
+    }
+
+    /// The layer in canonical notation, with the options that are not at their default: `hdd:wd-re3`.
+    pub fn label(&self) -> String {
+        self.to_string()
+    }
+
+    /// The value of an option, else its default; `None` if it has neither or the layer has no such option.
+    pub fn option(&self, name: &str) -> Option<&str> {
+        let index = self.spec.option_index(name)?;
+        match &self.options[index] {
+            Some(written) => Some(&written.value),
+            None => self.spec.options[index].default,
+        }
+    }
+
+    /// Whether the option is written with another value than its default.
+    pub fn is_set(&self, name: &str) -> bool {
+        self.written(name).is_some()
+    }
+
+    /// The value of an option of kind [`OptionKind::Size`].
+    pub fn size(&self, name: &str) -> Option<Bytes> {
+        self.option(name)?.parse().ok()
+    }
+
+    /// The value of an option of kind [`OptionKind::Number`].
+    pub fn number(&self, name: &str) -> Option<u64> {
+        self.option(name)?.parse().ok()
+    }
+
+    /// The value of an option of kind [`OptionKind::Flag`]; `None` if it has neither value nor default.
+    pub fn flag(&self, name: &str) -> Option<bool> {
+        self.option(name).map(|value| value == "on")
+    }
+
+    /// Whether an option of kind [`OptionKind::Flag`] is on.
+    pub fn is_on(&self, name: &str) -> bool {
+        self.flag(name) == Some(true)
+    }
+
+    /// The words of an option of kind [`OptionKind::List`].
+    pub fn list(&self, name: &str) -> impl Iterator<Item = &str> {
+        self.option(name).into_iter().flat_map(|value| value.split('+'))
+    }
+
+    /// The path of `dev:` and `file:`.
+    pub fn path(&self) -> Option<&Path> {
+        let option = self.spec.options.iter().find(|o| o.kind == OptionKind::Path)?;
+        self.option(option.name).map(Path::new)
+    }
+
+    /// How to treat the block device this layer offers (options `sched` and `readahead`).
+    pub fn block_tuning(&self) -> BlockTuning<'_> {
+        BlockTuning { scheduler: self.option("sched"), readahead: self.size("readahead") }
+    }
+
+    /// Where the option stands in the stack's source, key included; `None` if it has its default value.
+    pub fn option_span(&self, name: &str) -> Option<Range<usize>> {
+        self.written(name).map(|o| o.span.clone())
+    }
+
+    /// Where the option's value stands in the stack's source; `None` if it has its default value.
+    pub fn value_span(&self, name: &str) -> Option<Range<usize>> {
+        self.written(name).map(|o| o.value_span.clone())
+    }
+
+    /// Where the layer's name stands in the stack's source.
+    pub fn name_span(&self) -> Range<usize> {
+        self.span.start..self.span.start + self.spec.name.len()
+    }
+
+    fn written(&self, name: &str) -> Option<&WrittenOption> {
+        self.options[self.spec.option_index(name)?].as_ref()
+    }
+}
+
+impl PartialEq for Layer {
+    fn eq(&self, other: &Self) -> bool {
+        let values = |layer: &Self| -> Vec<Option<String>> {
+            layer.options.iter().map(|o| o.as_ref().map(|o| o.value.clone())).collect()
+        };
+        self.spec.name == other.spec.name && values(self) == values(other)
+    }
+}
+
+impl Eq for Layer {}
+
+impl fmt::Debug for Layer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Layer({self})")
+    }
+}
+
+impl fmt::Display for Layer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.spec.name)?;
+        for (option, written) in self.spec.options.iter().zip(&self.options) {
+            let Some(WrittenOption { value, .. }) = written else { continue };
+            let name = option.name;
+            match option.kind {
+                // A bare word could also be a flag's name; then the key has to be there.
+                OptionKind::Positional if self.spec.option(value).is_none() => write!(f, ":{value}")?,
+                OptionKind::Path => write!(f, ":{value}")?,
+                OptionKind::Flag if value == "on" && option.default == Some("off") => write!(f, ":{name}")?,
+                _ => write!(f, ":{name}={value}")?,
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,22 @@
+//! `ext2`: no journal.
+
+use super::super::options::MOUNT;
+use super::ext;
+use crate::spec::no_conflicts;
+use crate::{FileSystemSpec, LayerDefinition, LayerSpec};
+
+pub(in crate::layers) static LAYER: LayerSpec = LayerSpec {
+    name: "ext2",
+    summary: "ext2: block maps, no journal",
+    options: &[ext::BLOCK, ext::INODE_RATIO, MOUNT],
+    definition: LayerDefinition::FileSystem(FileSystemSpec {
+        mount_type: "ext2",
+        kernel_modules: ext::KERNEL_MODULES,
+        mkfs: |layer, target| ext::mke2fs("ext2", &[], layer, target),
+        mount_options: |layer| ext::mount_options(layer, &[]),
+        minimum_size: ext::MINIMUM_SIZE,
+    }),
+    packages: ext::PACKAGES,
+    check: no_conflicts,
+    not_buildable: None,
+};

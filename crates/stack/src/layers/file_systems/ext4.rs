@@ -1,0 +1,39 @@
+//! `ext4`: extents, delayed allocation, a journal.
+
+use super::super::options::MOUNT;
+use super::ext;
+use crate::spec::no_conflicts;
+use crate::{FileSystemSpec, Layer, LayerDefinition, LayerSpec, MkfsTarget, OptionKind, OptionSpec};
+
+pub(in crate::layers) static LAYER: LayerSpec = LayerSpec {
+    name: "ext4",
+    summary: "ext4: extents, delayed allocation and a journal; mounted with noinit_itable",
+    options: &[
+        OptionSpec {
+            name: "journal",
+            summary: "what the journal guarantees of file data: written before its metadata, nothing, journalled too; \
+                      none: no journal at all",
+            kind: OptionKind::Choice(&["ordered", "writeback", "data", "none"]),
+            default: Some("ordered"),
+        },
+        ext::BLOCK,
+        ext::INODE_RATIO,
+        MOUNT,
+    ],
+    definition: LayerDefinition::FileSystem(FileSystemSpec {
+        mount_type: "ext4",
+        kernel_modules: ext::KERNEL_MODULES,
+        mkfs,
+        // No kernel thread writes inode tables during a measurement: see `ext`.
+        mount_options: |layer| ext::mount_options(layer, &["noinit_itable"]),
+        minimum_size: ext::MINIMUM_SIZE,
+    }),
+    packages: ext::PACKAGES,
+    check: no_conflicts,
+    not_buildable: None,
+};
+
+fn mkfs(layer: &Layer, target: &MkfsTarget<'_>) -> Vec<String> {
+    let features: &[&str] = if layer.option("journal") == Some("none") { &["^has_journal"] } else { &[] };
+    ext::mke2fs("ext4", features, layer, target)
+}

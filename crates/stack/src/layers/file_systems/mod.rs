@@ -1,0 +1,23 @@
+//! File systems: how each is made and mounted.
+
+pub(super) mod btrfs;
+mod ext;
+pub(super) mod ext2;
+pub(super) mod ext3;
+pub(super) mod ext4;
+pub(super) mod f2fs;
+pub(super) mod jfs;
+pub(super) mod reiserfs;
+pub(super) mod xfs;
+
+use crate::Layer;
+
+/// The option `mount` as a list; what it says comes last, so that it overrides what a file system sets by itself.
+fn written_mount_options(layer: &Layer) -> Vec<String> {
+    layer.list("mount").map(str::to_owned).collect()
+}
+
+/// A command line.
+fn argv<'a>(words: impl IntoIterator<Item = &'a str>) -> Vec<String> {
+    words.into_iter().map(str::to_owned).collect()
+}

@@ -1,0 +1,43 @@
+//! `reiserfs`: one balanced tree, packed tails, a journal.
+
+use super::super::options::MOUNT;
+use super::{argv, written_mount_options};
+use crate::spec::no_conflicts;
+use crate::{Bytes, FileSystemSpec, Layer, LayerDefinition, LayerSpec, OptionKind, OptionSpec};
+
+pub(in crate::layers) static LAYER: LayerSpec = LayerSpec {
+    name: "reiserfs",
+    summary: "ReiserFS 3.6: one balanced tree, packed tails and a journal",
+    options: &[
+        OptionSpec {
+            name: "journal",
+            summary: "what the journal guarantees of file data: written before its metadata, nothing, journalled too",
+            kind: OptionKind::Choice(&["ordered", "writeback", "data"]),
+            default: Some("ordered"),
+        },
+        MOUNT,
+    ],
+    definition: LayerDefinition::FileSystem(FileSystemSpec {
+        mount_type: "reiserfs",
+        kernel_modules: &["reiserfs"],
+        // Once -f allows a whole disk, twice asks nothing.
+        mkfs: |_, target| argv(["mkfs.reiserfs", "-q", "-f", "-f", target.device]),
+        mount_options,
+        // Found by trying mkfs.reiserfs 3.6.27 on files of whole MiB: the journal alone is 32 MiB.
+        minimum_size: Bytes::mib(34),
+    }),
+    packages: &["reiserfsprogs"],
+    check: no_conflicts,
+    not_buildable: None,
+};
+
+fn mount_options(layer: &Layer) -> Vec<String> {
+    let data = match layer.option("journal") {
+        Some("writeback") => Some("data=writeback"),
+        Some("data") => Some("data=journal"),
+        _ => None,
+    };
+    let mut options = argv(data);
+    options.extend(written_mount_options(layer));
+    options
+}

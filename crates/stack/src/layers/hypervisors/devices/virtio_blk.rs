@@ -1,0 +1,20 @@
+//! `virtio-blk`: a paravirtual disk, each its own PCI device.
+
+use super::{Attach, DeviceModelSpec, Disk, disk, set};
+
+pub(super) const MODEL: DeviceModelSpec = DeviceModelSpec {
+    name: "virtio-blk",
+    summary: "paravirtual disk",
+    controller: None,
+    disk: device,
+    attach: Attach::Running,
+    iothread: true,
+    slots: 1,
+    kernel_modules: &["virtio_pci", "virtio_blk"],
+};
+
+fn device(arguments: &Disk<'_>) -> serde_json::Value {
+    let mut device = disk("virtio-blk-pci", arguments, arguments.pci_bus);
+    set(&mut device, "iothread", arguments.iothread);
+    device
+}

@@ -1,0 +1,173 @@
+//! The options of a virtual machine and its disk.
+
+use super::super::images::vmdk;
+use super::super::options::{READAHEAD, SCHED};
+use super::devices::{self, DeviceModelSpec};
+use super::{Accelerator, Aio, CacheMode, Discard, HostBlockOptions};
+use crate::{BlockTuning, Bytes, Conflict, Layer, LayerDefinition, OptionKind, OptionSpec, SizeRule};
+
+/// Debian packages.
+pub(super) const PACKAGES: &[&str] = &["qemu-system-x86"];
+
+/// The options of every hypervisor that is QEMU.
+pub(super) static OPTIONS: &[OptionSpec] = &[
+    OptionSpec {
+        name: "disk",
+        summary: "device model: the disk controller the guest sees",
+        kind: OptionKind::Choice(&devices::NAMES),
+        default: Some(devices::NAMES[0]),
+    },
+    OptionSpec {
+        name: "cache",
+        summary: "cache mode; with none the guest's flushes are the disk's, and the page cache around it is bypassed",
+        kind: OptionKind::Choice(CacheMode::NAMES),
+        default: Some(CacheMode::NAMES[0]),
+    },
+    OptionSpec {
+        name: "aio",
+        summary: "how QEMU submits I/O; native needs cache=none or directsync",
+        kind: OptionKind::Choice(Aio::NAMES),
+        default: Some(Aio::NAMES[0]),
+    },
+    OptionSpec {
+        name: "iothread",
+        summary: "serve the disk in a thread of its own; needs disk=virtio-blk or virtio-scsi",
+        kind: OptionKind::Flag,
+        default: Some("off"),
+    },
+    OptionSpec {
+        name: "discard",
+        summary: "what becomes of the guest's discards: nothing, or they are passed on",
+        kind: OptionKind::Choice(Discard::NAMES),
+        default: Some(Discard::NAMES[0]),
+    },
+    OptionSpec {
+        name: "memory",
+        summary: "memory of the guest",
+        kind: OptionKind::Size {
+            min: Bytes::mib(64),
+            max: Bytes::gib(1024),
+            rule: SizeRule::MultipleOf(1 << 20),
+        },
+        default: Some("256M"),
+    },
+    OptionSpec {
+        name: "cpus",
+        summary: "virtual CPUs",
+        kind: OptionKind::Number { min: 1, max: 64 },
+        default: Some("1"),
+    },
+    SCHED,
+    READAHEAD,
+];
+
+/// The options of a hypervisor layer, typed.
+#[derive(Clone, Copy, Debug)]
+pub struct HypervisorOptions<'a> {
+    /// What executes the guest's instructions.
+    pub accelerator: Accelerator,
+    /// The disk controller the guest sees.
+    pub device: &'static DeviceModelSpec,
+    /// How the disk is opened in the machine around the guest.
+    pub block: HostBlockOptions,
+    /// Whether the disk is served by a thread of its own.
+    pub iothread: bool,
+    /// Memory of the guest.
+    pub memory: Bytes,
+    /// Virtual CPUs.
+    pub cpus: u32,
+    /// How the guest treats the disk.
+    pub tuning: BlockTuning<'a>,
+}
+
+impl Layer {
+    /// The options of `kvm` and `tcg`; `None` for other layers.
+    pub fn hypervisor(&self) -> Option<HypervisorOptions<'_>> {
+        let LayerDefinition::Hypervisor(spec) = self.definition() else { return None };
+        Some(HypervisorOptions {
+            accelerator: spec.accelerator,
+            device: devices::device_model(self.option("disk")?)?,
+            block: HostBlockOptions {
+                cache: CacheMode::from_name(self.option("cache")?)?,
+                aio: Aio::from_name(self.option("aio")?)?,
+                discard: Discard::from_name(self.option("discard")?)?,
+            },
+            iothread: self.is_on("iothread"),
+            memory: self.size("memory")?,
+            cpus: u32::try_from(self.number("cpus")?).ok()?,
+            tuning: self.block_tuning(),
+        })
+    }
+}
+
+/// Refuses what QEMU refuses, or would silently not do.
+pub(super) fn check(layer: &Layer, below: Option<&Layer>) -> Result<(), Conflict> {
+    let Some(options) = layer.hypervisor() else { return Ok(()) };
+    let aio = options.block.aio;
+    if aio == Aio::Native && !options.block.cache.direct() {
+        let cache = layer.option("cache").unwrap_or_default();
+        return Err(Conflict {
+            option: Some("aio"),
+            message: format!("aio=native needs a cache mode that bypasses the page cache; cache is {cache}"),
+            help: "take cache=none or cache=directsync with aio=native, or aio=threads or aio=io_uring"
+                .to_owned(),
+        });
+    }
+    if options.iothread && !options.device.iothread {
+        let with: Vec<&str> =
+            devices::device_models().iter().filter(|d| d.iothread).map(|d| d.name).collect();
+        return Err(Conflict {
+            option: Some("iothread"),
+            message: format!("{} cannot be served by an iothread", options.device.name),
+            help: format!("take disk={} with iothread, or leave iothread out", with.join(" or disk=")),
+        });
+    }
+    if aio != Aio::Threads && below.is_some_and(vmdk::has_extent_files) {
+        return Err(Conflict {
+            option: Some("aio"),
+            message: format!("QEMU does not use aio={} for the data files of this vmdk", aio.name()),
+            help: "take aio=threads, or subformat=monolithicSparse for the vmdk".to_owned(),
+        });
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Stack;
+
+    #[test]
+    fn every_choice_is_understood() {
+        for (option, names) in [
+            ("disk", &devices::NAMES[..]),
+            ("cache", CacheMode::NAMES),
+            ("aio", Aio::NAMES),
+            ("discard", Discard::NAMES),
+        ] {
+            for name in names {
+                let stack = Stack::parse(&format!("kvm:{option}={name}/hdd")).unwrap();
+                let options = stack.layers()[0].hypervisor().expect("kvm is a hypervisor");
+                match option {
+                    "disk" => assert_eq!(options.device.name, *name),
+                    "aio" => assert_eq!(options.block.aio.name(), *name),
+                    "discard" => assert_eq!(options.block.discard.name(), *name),
+                    _ => {}
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn cache_modes_are_those_of_qemus_table() {
+        let row = |name| {
+            let mode = CacheMode::from_name(name).unwrap();
+            (mode.write_cache(), mode.direct(), mode.no_flush())
+        };
+        assert_eq!(row("writeback"), (true, false, false));
+        assert_eq!(row("none"), (true, true, false));
+        assert_eq!(row("writethrough"), (false, false, false));
+        assert_eq!(row("directsync"), (false, true, false));
+        assert_eq!(row("unsafe"), (true, false, true));
+    }
+}

@@ -1,0 +1,14 @@
+//! `tcg`: QEMU with an emulated CPU.
+
+use super::{Accelerator, options};
+use crate::{HypervisorSpec, LayerDefinition, LayerSpec};
+
+pub(in crate::layers) static LAYER: LayerSpec = LayerSpec {
+    name: "tcg",
+    summary: "QEMU virtual machine with an emulated CPU",
+    options: options::OPTIONS,
+    definition: LayerDefinition::Hypervisor(HypervisorSpec { accelerator: Accelerator::Tcg }),
+    packages: options::PACKAGES,
+    check: options::check,
+    not_buildable: None,
+};

@@ -1,0 +1,36 @@
+//! `raw`: the disk's bytes in a file.
+
+use super::super::options::IMAGE_SIZE;
+use super::{PACKAGES, format_node, qemu_img_create};
+use crate::spec::no_conflicts;
+use crate::{ImageFormatSpec, Layer, LayerDefinition, LayerSpec, OptionKind, OptionSpec};
+
+pub(in crate::layers) static LAYER: LayerSpec = LayerSpec {
+    name: "raw",
+    summary: "raw image: the bytes of the disk in a file",
+    options: &[
+        OptionSpec {
+            name: "alloc",
+            summary: "space is taken when written, reserved with fallocate, or written with zeros",
+            kind: OptionKind::Choice(&["sparse", "falloc", "full"]),
+            default: Some("sparse"),
+        },
+        IMAGE_SIZE,
+    ],
+    definition: LayerDefinition::ImageFormat(ImageFormatSpec {
+        extension: "raw",
+        create,
+        blockdev: |_, node, file, host| format_node("raw", node, file, host),
+    }),
+    packages: PACKAGES,
+    check: no_conflicts,
+    not_buildable: None,
+};
+
+fn create(layer: &Layer, path: &str, size_bytes: u64) -> Vec<String> {
+    let options: &[(&str, String)] = match layer.option("alloc") {
+        Some(mode @ ("falloc" | "full")) => &[("preallocation", mode.to_owned())],
+        _ => &[],
+    };
+    qemu_img_create("raw", options, path, size_bytes)
+}

@@ -1,0 +1,35 @@
+//! `loop`: a raw image as a block device in the same machine.
+
+use super::options::{READAHEAD, SCHED};
+use crate::{Conflict, Layer, LayerDefinition, LayerSpec, OptionKind, OptionSpec};
+
+pub(super) static LAYER: LayerSpec = LayerSpec {
+    name: "loop",
+    summary: "loop device: a raw image as a block device of the same machine",
+    options: &[
+        OptionSpec {
+            name: "direct-io",
+            summary: "bypass the page cache of the machine when reading and writing the image",
+            kind: OptionKind::Flag,
+            default: Some("off"),
+        },
+        SCHED,
+        READAHEAD,
+    ],
+    definition: LayerDefinition::Loop,
+    packages: &["mount"],
+    check: needs_raw,
+    not_buildable: None,
+};
+
+/// The kernel's loop driver knows no image format.
+fn needs_raw(_layer: &Layer, below: Option<&Layer>) -> Result<(), Conflict> {
+    match below {
+        Some(below) if below.name() != "raw" => Err(Conflict {
+            option: None,
+            message: format!("loop reads an image byte by byte; {} has a format of its own", below.name()),
+            help: format!("use raw below loop, or kvm above {}", below.name()),
+        }),
+        _ => Ok(()),
+    }
+}

@@ -1,0 +1,16 @@
+//! `hdd`: modelled rotating disk.
+
+use super::super::options::{READAHEAD, SCHED};
+use super::{AT, PROFILE, SIZE, WCACHE};
+use crate::spec::no_conflicts;
+use crate::{LayerDefinition, LayerSpec, MediumKind};
+
+pub(in crate::layers) static LAYER: LayerSpec = LayerSpec {
+    name: "hdd",
+    summary: "modelled rotating disk",
+    options: &[PROFILE, SIZE, AT, WCACHE, SCHED, READAHEAD],
+    definition: LayerDefinition::Medium(MediumKind::Hdd),
+    packages: &[],
+    check: no_conflicts,
+    not_buildable: None,
+};

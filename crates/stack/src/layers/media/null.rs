@@ -1,0 +1,16 @@
+//! `null`: a disk without timing.
+
+use super::super::options::{READAHEAD, SCHED};
+use super::SIZE;
+use crate::spec::no_conflicts;
+use crate::{LayerDefinition, LayerSpec, MediumKind};
+
+pub(in crate::layers) static LAYER: LayerSpec = LayerSpec {
+    name: "null",
+    summary: "disk without timing: keeps data, serves as fast as it can",
+    options: &[SIZE, SCHED, READAHEAD],
+    definition: LayerDefinition::Medium(MediumKind::Null),
+    packages: &[],
+    check: no_conflicts,
+    not_buildable: None,
+};

@@ -1,0 +1,16 @@
+//! `raid0`: modelled rotating disks, striped.
+
+use super::super::options::{READAHEAD, SCHED};
+use super::{AT, PROFILE, SIZE, WCACHE};
+use crate::spec::no_conflicts;
+use crate::{LayerDefinition, LayerSpec, MediumKind};
+
+pub(in crate::layers) static LAYER: LayerSpec = LayerSpec {
+    name: "raid0",
+    summary: "modelled rotating disks, striped",
+    options: &[PROFILE, SIZE, AT, WCACHE, SCHED, READAHEAD],
+    definition: LayerDefinition::Medium(MediumKind::Raid0),
+    packages: &[],
+    check: no_conflicts,
+    not_buildable: None,
+};

@@ -1,0 +1,16 @@
+//! `ssd`: modelled solid-state disk.
+
+use super::super::options::{READAHEAD, SCHED};
+use super::{AT, PROFILE, SIZE, WCACHE};
+use crate::spec::no_conflicts;
+use crate::{LayerDefinition, LayerSpec, MediumKind};
+
+pub(in crate::layers) static LAYER: LayerSpec = LayerSpec {
+    name: "ssd",
+    summary: "modelled solid-state disk",
+    options: &[PROFILE, SIZE, AT, WCACHE, SCHED, READAHEAD],
+    definition: LayerDefinition::Medium(MediumKind::Ssd),
+    packages: &[],
+    check: no_conflicts,
+    not_buildable: None,
+};

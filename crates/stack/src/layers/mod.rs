@@ -1,0 +1,44 @@
+//! Every layer there is, one file each, and the registry that lists them.
+
+pub mod file_systems;
+pub mod hypervisors;
+pub mod images;
+mod loop_device;
+pub mod media;
+mod network;
+mod options;
+
+use crate::LayerSpec;
+
+/// The registry: one line per layer, in the order in which help and messages list them.
+static REGISTRY: &[&LayerSpec] = &[
+    &file_systems::ext2::LAYER,
+    &file_systems::ext3::LAYER,
+    &file_systems::ext4::LAYER,
+    &file_systems::xfs::LAYER,
+    &file_systems::jfs::LAYER,
+    &file_systems::reiserfs::LAYER,
+    &file_systems::btrfs::LAYER,
+    &file_systems::f2fs::LAYER,
+    &images::raw::LAYER,
+    &images::qcow2::LAYER,
+    &images::vmdk::LAYER,
+    &images::vdi::LAYER,
+    &images::vhdx::LAYER,
+    &images::qed::LAYER,
+    &loop_device::LAYER,
+    &hypervisors::kvm::LAYER,
+    &hypervisors::tcg::LAYER,
+    &network::nfs::LAYER,
+    &media::hdd::LAYER,
+    &media::ssd::LAYER,
+    &media::raid0::LAYER,
+    &media::null::LAYER,
+    &media::dev::LAYER,
+    &media::file::LAYER,
+];
+
+/// Every layer a stack can have.
+pub fn registry() -> &'static [&'static LayerSpec] {
+    REGISTRY
+}

@@ -1,0 +1,3 @@
+//! Network file systems: a directory of one machine in another.
+
+pub(super) mod nfs;

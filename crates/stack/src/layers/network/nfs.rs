@@ -1,0 +1,14 @@
+//! `nfs`: a directory exported by one machine and mounted by another.
+
+use crate::spec::no_conflicts;
+use crate::{LayerDefinition, LayerSpec};
+
+pub(in crate::layers) static LAYER: LayerSpec = LayerSpec {
+    name: "nfs",
+    summary: "NFS: a directory of this machine, mounted by another",
+    options: &[],
+    definition: LayerDefinition::NetworkFileSystem,
+    packages: &["nfs-kernel-server", "nfs-common"],
+    check: no_conflicts,
+    not_buildable: Some("machines joined by a network come later; until then use local file systems"),
+};

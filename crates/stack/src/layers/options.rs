@@ -1,0 +1,35 @@
+//! Options that several layers share.
+
+use crate::{Bytes, OptionKind, OptionSpec, SizeRule};
+
+/// Mount options of a file system.
+pub(super) const MOUNT: OptionSpec = OptionSpec {
+    name: "mount",
+    summary: "mount options, joined with `+`, as in noatime+nodiratime",
+    kind: OptionKind::List,
+    default: None,
+};
+
+/// I/O scheduler of the block device a layer offers.
+pub(super) const SCHED: OptionSpec = OptionSpec {
+    name: "sched",
+    summary: "I/O scheduler of this block device in the machine that uses it (unset: the kernel's choice)",
+    kind: OptionKind::Choice(&["none", "mq-deadline", "bfq", "kyber"]),
+    default: None,
+};
+
+/// Read-ahead of the block device a layer offers. A page is the smallest the kernel can do.
+pub(super) const READAHEAD: OptionSpec = OptionSpec {
+    name: "readahead",
+    summary: "read-ahead of this block device in the machine that uses it (unset: the kernel's choice)",
+    kind: OptionKind::Size { min: Bytes(0), max: Bytes::gib(1), rule: SizeRule::MultipleOf(4096) },
+    default: None,
+};
+
+/// Virtual size of an image.
+pub(super) const IMAGE_SIZE: OptionSpec = OptionSpec {
+    name: "size",
+    summary: "size of the disk the image stands for (unset: as much as fits below, decided when it is built)",
+    kind: OptionKind::Size { min: Bytes::mib(1), max: Bytes::gib(64 << 10), rule: SizeRule::MultipleOf(512) },
+    default: None,
+};

@@ -1,0 +1,102 @@
+//! A stack cut into the machines its layers run in.
+
+use std::ops::Range;
+
+use crate::{Layer, LayerDefinition, Stack};
+
+/// One machine of a stack and the layers in it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MachineSegment<'a> {
+    /// `host` for the outermost, then `guest`, `guest 2` …; `client`, `client 2` … above a network file system.
+    pub label: String,
+    /// How many machines are around it: 0 for the host.
+    pub depth: usize,
+    /// The layer that started this machine, if it is not the host: its options say how. It runs in the machine
+    /// around this one and belongs to neither's `layers`.
+    pub crossing: Option<&'a Layer>,
+    /// Position of `crossing` in [`Stack::layers`].
+    pub crossing_index: Option<usize>,
+    /// The layers inside this machine, application side first; may be empty (`kvm/hdd`: the raw disk in the guest).
+    pub layers: &'a [Layer],
+    /// Positions of `layers` in [`Stack::layers`].
+    pub range: Range<usize>,
+}
+
+impl Stack {
+    /// The machines of the stack, **outermost first**, so in the order in which they are started. At least one.
+    pub fn machines(&self) -> Vec<MachineSegment<'_>> {
+        let layers = self.layers();
+        let crossings = (0..layers.len()).rev().filter(|i| layers[*i].definition().is_crossing());
+        let mut machines = Vec::new();
+        let mut end = layers.len();
+        let mut started_by = None;
+        let mut guests = 0;
+        let mut clients = 0;
+        for crossing in crossings.map(Some).chain([None]) {
+            let start = crossing.map_or(0, |i| i + 1);
+            let label = match started_by.map(|i: usize| layers[i].definition()) {
+                None => "host".to_owned(),
+                Some(LayerDefinition::NetworkFileSystem) => numbered("client", &mut clients),
+                Some(_) => numbered("guest", &mut guests),
+            };
+            machines.push(MachineSegment {
+                label,
+                depth: machines.len(),
+                crossing: started_by.map(|i| &layers[i]),
+                crossing_index: started_by,
+                layers: &layers[start..end],
+                range: start..end,
+            });
+            end = crossing.unwrap_or(0);
+            started_by = crossing;
+        }
+        machines
+    }
+}
+
+fn numbered(word: &str, count: &mut usize) -> String {
+    *count += 1;
+    if *count == 1 { word.to_owned() } else { format!("{word} {count}") }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn shown(text: &str) -> Vec<String> {
+        let stack = Stack::parse(text).unwrap();
+        let segment = |m: &MachineSegment<'_>| {
+            let layers: Vec<_> = m.layers.iter().map(Layer::label).collect();
+            assert_eq!(m.layers, &stack.layers()[m.range.clone()]);
+            format!("{} <{}> {}", m.label, m.crossing.map_or("", Layer::name), layers.join("/"))
+        };
+        stack.machines().iter().map(segment).collect()
+    }
+
+    #[test]
+    fn a_native_stack_has_only_the_host() {
+        assert_eq!(shown("ext4/hdd"), ["host <> ext4/hdd"]);
+    }
+
+    #[test]
+    fn machines_come_outermost_first() {
+        assert_eq!(shown("ext3/kvm/raw/jfs/hdd"), ["host <> raw/jfs/hdd", "guest <kvm> ext3"]);
+        assert_eq!(
+            shown("ext4/kvm/qcow2/xfs/tcg/raw/xfs/hdd"),
+            ["host <> raw/xfs/hdd", "guest <tcg> qcow2/xfs", "guest 2 <kvm> ext4"]
+        );
+    }
+
+    #[test]
+    fn a_machine_may_hold_no_layer() {
+        assert_eq!(shown("kvm/kvm/hdd"), ["host <> hdd", "guest <kvm> ", "guest 2 <kvm> "]);
+    }
+
+    #[test]
+    fn a_network_file_system_starts_a_client() {
+        assert_eq!(
+            shown("ext2/kvm/raw/nfs/ext4/hdd"),
+            ["host <> ext4/hdd", "client <nfs> raw", "guest <kvm> ext2"]
+        );
+    }
+}

@@ -1,0 +1,306 @@
+//! From text to layers.
+
+use std::cell::Cell;
+use std::ops::Range;
+
+use crate::error::shown;
+use crate::layer::WrittenOption;
+use crate::nearest::nearest;
+use crate::{
+    Layer, LayerDefinition, LayerSpec, OptionKind, OptionSpec, Stack, StackError, StackErrorKind, check,
+};
+
+/// Reads and checks a stack.
+pub(crate) fn stack(text: &str) -> Result<Stack, StackError> {
+    let layers = layers(text)?;
+    check::check(text, &layers)?;
+    Ok(Stack::from_parts(text.to_owned(), layers))
+}
+
+/// The text if it is a stack, else what its own error suggests, if that is near.
+///
+/// A suggestion may need repairs of its own; a text that needs many is not worth one.
+pub(crate) fn repaired(text: &str) -> Option<String> {
+    const MOST_REPAIRS: u32 = 3;
+    thread_local!(static DEPTH: Cell<u32> = const { Cell::new(0) });
+    if DEPTH.get() >= MOST_REPAIRS {
+        return None;
+    }
+    DEPTH.set(DEPTH.get() + 1);
+    let result = match stack(text) {
+        Ok(_) => Some(text.to_owned()),
+        Err(error) => error.suggestion().map(str::to_owned),
+    };
+    DEPTH.set(DEPTH.get() - 1);
+    result
+}
+
+/// The text with `span` replaced.
+pub(crate) fn replaced(text: &str, span: Range<usize>, with: &str) -> String {
+    format!("{}{with}{}", &text[..span.start], &text[span.end..])
+}
+
+/// The text without an empty layer or option at `at`, and without the separator beside it.
+fn without_gap(text: &str, at: usize) -> String {
+    if at == 0 { text[1..].to_owned() } else { replaced(text, at - 1..at, "") }
+}
+
+/// Reads the layers one by one, each with its options.
+fn layers(text: &str) -> Result<Vec<Layer>, StackError> {
+    if text.is_empty() {
+        let error = StackError::new(StackErrorKind::Empty, text, 0..0, "there is nothing here");
+        return Err(
+            error.with_help("a stack is layers from the application to the medium, as in ext4/kvm/raw/xfs/hdd")
+        );
+    }
+    let mut layers = Vec::new();
+    let mut start = 0;
+    loop {
+        let name_end = text[start..].find(['/', ':']).map_or(text.len(), |i| start + i);
+        let spec = find_layer(text, start..name_end)?;
+        if spec.takes_path() {
+            layers.push(layer_with_path(text, spec, start, name_end)?);
+            return Ok(layers);
+        }
+        let end = text[name_end..].find('/').map_or(text.len(), |i| name_end + i);
+        layers.push(layer_with_options(text, spec, start, name_end..end)?);
+        if end == text.len() {
+            return Ok(layers);
+        }
+        start = end + 1;
+    }
+}
+
+fn find_layer(text: &str, span: Range<usize>) -> Result<&'static LayerSpec, StackError> {
+    let name = &text[span.clone()];
+    let registry = crate::registry();
+    if let Some(spec) = registry.iter().find(|s| s.name == name) {
+        return Ok(spec);
+    }
+    if name.is_empty() {
+        let error =
+            StackError::new(StackErrorKind::EmptyLayer, text, span.clone(), "a layer is missing here");
+        let has_options = text[span.end..].starts_with(':');
+        return Err(if has_options || text.len() == 1 {
+            error.with_help("write a layer's name before its options, as in kvm:cache=none")
+        } else {
+            error.suggest("leave out the extra `/`", without_gap(text, span.start))
+        });
+    }
+    let message = format!("no layer is called `{}`", shown(name));
+    let error = StackError::new(StackErrorKind::UnknownLayer, text, span.clone(), message);
+    if text.contains(['{', '}']) {
+        return Err(error.with_help("braces need a comma between them and as many `}` as `{`, as in {raw,qcow2}"));
+    }
+    if text.contains(char::is_whitespace) {
+        let joined: String = text.split_whitespace().collect();
+        return Err(error.suggest("leave out the spaces", joined));
+    }
+    if let Some(near) = nearest(name, registry.iter().map(|s| s.name)) {
+        return Err(error.suggest(&format!("did you mean {near}?"), replaced(text, span, near)));
+    }
+    Err(error.with_help(all_names()))
+}
+
+/// All layers, one kind a line: `file systems: ext2, ext3`.
+fn all_names() -> String {
+    let mut kinds: Vec<(&str, Vec<&str>)> = Vec::new();
+    for spec in crate::registry() {
+        let kind = match spec.definition {
+            LayerDefinition::FileSystem(_) => "file systems",
+            LayerDefinition::ImageFormat(_) => "image formats",
+            LayerDefinition::Loop => "loop devices",
+            LayerDefinition::Hypervisor(_) => "hypervisors",
+            LayerDefinition::NetworkFileSystem => "network file systems",
+            LayerDefinition::Medium(_) => "media",
+        };
+        match kinds.iter_mut().find(|(k, _)| *k == kind) {
+            Some((_, names)) => names.push(spec.name),
+            None => kinds.push((kind, vec![spec.name])),
+        }
+    }
+    let lists: Vec<String> =
+        kinds.iter().map(|(kind, names)| format!("{kind}: {}", names.join(", "))).collect();
+    lists.join("\n")
+}
+
+fn layer_with_path(
+    text: &str,
+    spec: &'static LayerSpec,
+    start: usize,
+    name_end: usize,
+) -> Result<Layer, StackError> {
+    let name = spec.name;
+    let path_start = (name_end + 1).min(text.len());
+    let path = &text[path_start..];
+    let bad =
+        |span: Range<usize>, message: String| StackError::new(StackErrorKind::BadPath, text, span, message);
+    let example = match &spec.definition {
+        LayerDefinition::Medium(crate::MediumKind::Device) => "dev:/dev/sdb",
+        _ => "file:/srv/disk.img",
+    };
+    if path.is_empty() || !text[name_end..].starts_with(':') {
+        return Err(
+            bad(start..name_end, format!("{name} needs a path")).with_help(format!("write it as {example}"))
+        );
+    }
+    let span = path_start..text.len();
+    if !path.starts_with('/') {
+        let error = bad(span, format!("the path of {name} has to be absolute"));
+        return Err(error.with_help(format!("begin it with `/`, as in {example}")));
+    }
+    if path.ends_with('/') {
+        let what = if name == "dev" { "device" } else { "file" };
+        let error = bad(span, format!("this names a directory; {name} needs a {what}"));
+        return Err(error.with_help(format!("end it with the {what}'s name, as in {example}")));
+    }
+    if let Some((at, c)) = path.char_indices().find(|(_, c)| c.is_control()) {
+        let at = path_start + at;
+        let error = bad(at..at + c.len_utf8(), "a path cannot hold a control character here".to_owned());
+        return Err(error.with_help("give the file a name without it, or make a link to it"));
+    }
+    let written = WrittenOption { value: path.to_owned(), span: span.clone(), value_span: span };
+    let options =
+        spec.options.iter().map(|o| (o.kind == OptionKind::Path).then(|| written.clone())).collect();
+    Ok(Layer { spec, span: start..text.len(), options })
+}
+
+/// `rest` is what follows the name up to the next `/`: empty, or `:` and options.
+fn layer_with_options(
+    text: &str,
+    spec: &'static LayerSpec,
+    start: usize,
+    rest: Range<usize>,
+) -> Result<Layer, StackError> {
+    let mut options: Vec<Option<WrittenOption>> = spec.options.iter().map(|_| None).collect();
+    let mut given = vec![false; options.len()];
+    let end = rest.end;
+    let mut at = rest.start;
+    while at < end {
+        let option_start = at + 1;
+        let option_end = text[option_start..end].find(':').map_or(end, |i| option_start + i);
+        let span = option_start..option_end;
+        let (index, written) = option(text, spec, span.clone())?;
+        if given[index] {
+            let name = spec.options[index].name;
+            let message = format!("{name} was given before");
+            let error = StackError::new(StackErrorKind::DuplicateOption, text, span.clone(), message);
+            return Err(error.suggest("keep one of them", replaced(text, option_start - 1..option_end, "")));
+        }
+        given[index] = true;
+        let is_default = spec.options[index].default == Some(written.value.as_str());
+        options[index] = (!is_default).then_some(written);
+        at = option_end;
+    }
+    Ok(Layer { spec, span: start..end, options })
+}
+
+/// Reads one option; gives its position in the layer's options.
+fn option(text: &str, spec: &LayerSpec, span: Range<usize>) -> Result<(usize, WrittenOption), StackError> {
+    let written = &text[span.clone()];
+    if written.is_empty() {
+        let error =
+            StackError::new(StackErrorKind::EmptyOption, text, span.clone(), "an option is missing here");
+        return Err(error.suggest("leave out the extra `:`", without_gap(text, span.start)));
+    }
+    let (index, value_span) = match written.split_once('=') {
+        Some((key, _)) => {
+            let key_span = span.start..span.start + key.len();
+            let index = spec.option_index(key).ok_or_else(|| unknown_option(text, spec, key_span))?;
+            (index, span.start + key.len() + 1..span.end)
+        }
+        None => (bare_option(text, spec, span.clone())?, span.clone()),
+    };
+    let option = &spec.options[index];
+    let is_bare_flag = option.kind == OptionKind::Flag && written == option.name;
+    let value = if is_bare_flag { "on" } else { &text[value_span.clone()] };
+    match option.kind.canonical(value) {
+        Ok(value) => Ok((index, WrittenOption { value, span, value_span })),
+        Err(allowed) => Err(bad_value(text, option, &allowed, span, value_span)),
+    }
+}
+
+/// The option meant by a word without `=`: a flag by its name, else the value of the positional option.
+fn bare_option(text: &str, spec: &LayerSpec, span: Range<usize>) -> Result<usize, StackError> {
+    let word = &text[span.clone()];
+    match spec.option_index(word) {
+        Some(index) if spec.options[index].kind == OptionKind::Flag => return Ok(index),
+        Some(index) => {
+            let option = &spec.options[index];
+            let message = format!("{word} needs a value");
+            let error = StackError::new(StackErrorKind::MissingValue, text, span.clone(), message);
+            let value = match option.kind {
+                OptionKind::Positional => "NAME",
+                OptionKind::Choice(words) => words.first().copied().unwrap_or_default(),
+                _ => option.default.unwrap_or_default(),
+            };
+            let allowed = option.kind.allowed();
+            return Err(if value.is_empty() || value == "NAME" {
+                error.with_help(format!("write {word}= and {allowed}"))
+            } else {
+                let words = format!("{word} takes {allowed}, as in");
+                error.suggest(&words, replaced(text, span, &format!("{word}={value}")))
+            });
+        }
+        None => {}
+    }
+    let positional = spec.positional().and_then(|p| spec.option_index(p.name));
+    positional.ok_or_else(|| unknown_option(text, spec, span))
+}
+
+fn unknown_option(text: &str, spec: &LayerSpec, span: Range<usize>) -> StackError {
+    let key = &text[span.clone()];
+    let name = spec.name;
+    let message = match key {
+        "" => "the name of the option is missing".to_owned(),
+        _ => format!("{name} has no option `{}`", shown(key)),
+    };
+    let error = StackError::new(StackErrorKind::UnknownOption, text, span.clone(), message);
+    let options: Vec<&str> = spec.options.iter().map(|o| o.name).collect();
+    let list = match options.as_slice() {
+        [] => return error.with_help(format!("{name} has no options")),
+        [only] => format!("the option of {name} is {only}"),
+        _ => format!("the options of {name} are {}", options.join(", ")),
+    };
+    // A choice written without its key (`kvm:writeback`), if only one option has it.
+    let mut keys = spec.options.iter().filter(|o| matches!(o.kind, OptionKind::Choice(words) if words.contains(&key)));
+    if let (Some(option), None) = (keys.next(), keys.next()) {
+        let meant = format!("{}={key}", option.name);
+        return error.suggest(&format!("did you mean {meant}?"), replaced(text, span, &meant));
+    }
+    match nearest(key, options.iter().copied()) {
+        Some(near) => error.suggest(&format!("{list}\ndid you mean {near}?"), replaced(text, span, near)),
+        None => error.with_help(list),
+    }
+}
+
+fn bad_value(
+    text: &str,
+    option: &OptionSpec,
+    allowed: &str,
+    span: Range<usize>,
+    value_span: Range<usize>,
+) -> StackError {
+    let name = option.name;
+    let value = &text[value_span.clone()];
+    let (kind, at, message) = if value.is_empty() {
+        (StackErrorKind::MissingValue, span, format!("{name} needs a value"))
+    } else {
+        (StackErrorKind::BadValue, value_span.clone(), format!("{name} cannot be `{}`", shown(value)))
+    };
+    let error = StackError::new(kind, text, at, message);
+    let takes = format!("{name} takes {allowed}");
+    if let OptionKind::Choice(words) = option.kind
+        && let Some(near) = nearest(value, words.iter().copied())
+    {
+        return error.suggest(&format!("{takes}\ndid you mean {near}?"), replaced(text, value_span, near));
+    }
+    if option.kind == OptionKind::List && value.contains(',') {
+        return error
+            .suggest("join the words with `+`", replaced(text, value_span, &value.replace(',', "+")));
+    }
+    error.with_help(match option.default {
+        Some(default) => format!("{takes}; left out it is {default}"),
+        None => takes,
+    })
+}

@@ -1,0 +1,345 @@
+//! What a layer is, as data: its name, its options, and what it means to have one.
+
+use serde::Serialize;
+use serde_json::Value;
+
+use crate::layers::hypervisors::{Accelerator, HostBlockOptions};
+use crate::{Bytes, Layer};
+
+/// Everything known of one kind of layer. One `static` per layer, listed in [`registry`](crate::registry).
+#[derive(Debug)]
+pub struct LayerSpec {
+    /// The name in a stack: lower-case letters, digits and `-`.
+    pub name: &'static str,
+    /// One line: what it is.
+    pub summary: &'static str,
+    /// The options in the order in which they are printed.
+    pub options: &'static [OptionSpec],
+    /// What it is for the builder.
+    pub definition: LayerDefinition,
+    /// The Debian packages a machine needs to build it.
+    pub packages: &'static [&'static str],
+    /// Refuses options, or a layer below, that do not go together although each is valid by itself.
+    pub check: fn(layer: &Layer, below: Option<&Layer>) -> Result<(), Conflict>,
+    /// Why a stack with this layer cannot be built yet; `None` for all that can.
+    pub not_buildable: Option<&'static str>,
+}
+
+/// One option of a layer.
+#[derive(Debug)]
+pub struct OptionSpec {
+    /// The key.
+    pub name: &'static str,
+    /// One line: what it does.
+    pub summary: &'static str,
+    /// What values it takes.
+    pub kind: OptionKind,
+    /// The value it has when it is not written, in canonical form; `None`: what that means is in the summary.
+    pub default: Option<&'static str>,
+}
+
+/// What values an option takes.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum OptionKind {
+    /// `name` or `name=on` or `name=off`.
+    Flag,
+    /// One of these words.
+    Choice(&'static [&'static str]),
+    /// A size from `min` to `max`.
+    Size {
+        /// Smallest.
+        min: Bytes,
+        /// Largest.
+        max: Bytes,
+        /// What else it has to be.
+        rule: SizeRule,
+    },
+    /// A whole number from `min` to `max`.
+    Number {
+        /// Smallest.
+        min: u64,
+        /// Largest.
+        max: u64,
+    },
+    /// A name: letters, digits, `.`, `_`, `-`. Written without a key (`hdd:wd-re3`); at most one per layer.
+    Positional,
+    /// Words joined with `+`; a word may itself be `key=value`.
+    List,
+    /// An absolute path to the end of the stack; such a layer has no other option.
+    Path,
+}
+
+/// What a size has to be besides within its range.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SizeRule {
+    /// A power of two.
+    PowerOfTwo,
+    /// A multiple of this many bytes.
+    MultipleOf(u64),
+}
+
+/// What a layer is for the builder.
+#[derive(Debug)]
+pub enum LayerDefinition {
+    /// Makes a directory of a block device.
+    FileSystem(FileSystemSpec),
+    /// Makes an image of a directory: a disk kept in a file there.
+    ImageFormat(ImageFormatSpec),
+    /// Makes a block device of a raw image, in the same machine.
+    Loop,
+    /// Makes a block device in a new machine of a block device or an image.
+    Hypervisor(HypervisorSpec),
+    /// Makes a directory in a new machine of a directory.
+    NetworkFileSystem,
+    /// The bottom of every stack.
+    Medium(MediumKind),
+}
+
+/// What passes from a layer to the one above it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Offer {
+    /// A block device.
+    Block,
+    /// A directory on a mounted file system.
+    Dir,
+    /// A disk image: one or more files in a directory.
+    Image,
+}
+
+impl Offer {
+    /// In words, with the article: `a block device`.
+    pub const fn words(self) -> &'static str {
+        match self {
+            Self::Block => "a block device",
+            Self::Dir => "a directory",
+            Self::Image => "an image",
+        }
+    }
+}
+
+impl LayerDefinition {
+    /// What the layer can stand on; empty for a medium.
+    pub const fn needs(&self) -> &'static [Offer] {
+        match self {
+            Self::FileSystem(_) => &[Offer::Block],
+            Self::ImageFormat(_) | Self::NetworkFileSystem => &[Offer::Dir],
+            Self::Loop => &[Offer::Image],
+            Self::Hypervisor(_) => &[Offer::Block, Offer::Image],
+            Self::Medium(_) => &[],
+        }
+    }
+
+    /// What the layer gives to the one above it.
+    pub const fn offers(&self) -> Offer {
+        match self {
+            Self::FileSystem(_) | Self::NetworkFileSystem => Offer::Dir,
+            Self::ImageFormat(_) => Offer::Image,
+            Self::Loop | Self::Hypervisor(_) | Self::Medium(_) => Offer::Block,
+        }
+    }
+
+    /// Whether what is above the layer is in another machine than what is below it.
+    pub const fn is_crossing(&self) -> bool {
+        matches!(self, Self::Hypervisor(_) | Self::NetworkFileSystem)
+    }
+
+    /// The kind of layer in words, as in `jfs is a file system`.
+    pub const fn kind(&self) -> &'static str {
+        match self {
+            Self::FileSystem(_) => "file system",
+            Self::ImageFormat(_) => "image format",
+            Self::Loop => "loop device",
+            Self::Hypervisor(_) => "hypervisor",
+            Self::NetworkFileSystem => "network file system",
+            Self::Medium(_) => "medium",
+        }
+    }
+}
+
+/// How a file system is made and mounted.
+#[derive(Debug)]
+pub struct FileSystemSpec {
+    /// The type given to `mount(2)`.
+    pub mount_type: &'static str,
+    /// Kernel modules in the order in which to load them. A kernel may have any of them built in: one that is
+    /// not found is not an error, a mount that fails is.
+    pub kernel_modules: &'static [&'static str],
+    /// The command that makes the file system: no questions, no progress, overwrites what is there.
+    pub mkfs: fn(&Layer, &MkfsTarget<'_>) -> Vec<String>,
+    /// The options given to `mount(2)`, without those every file system has (`ro`, `nosuid`).
+    pub mount_options: fn(&Layer) -> Vec<String>,
+    /// The smallest device its mkfs accepts with default options.
+    pub minimum_size: Bytes,
+}
+
+/// What a file system is made on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct MkfsTarget<'a> {
+    /// Path of the block device.
+    pub device: &'a str,
+    /// Whether every byte of it reads as zero now: true for a new image or a modelled disk that was reset, never for a
+    /// device of the user's. mkfs then leaves unwritten what would be zeros, with the same layout as a result.
+    pub zeroed: bool,
+}
+
+/// How an image is made and opened.
+#[derive(Debug)]
+pub struct ImageFormatSpec {
+    /// Ending of the file's name, without the dot. Formats with several files derive their names from the first's.
+    pub extension: &'static str,
+    /// The `qemu-img` command that makes an image of `size_bytes` at `path`.
+    pub create: fn(layer: &Layer, path: &str, size_bytes: u64) -> Vec<String>,
+    /// The argument of QMP's `blockdev-add` for the format node `node_name` on top of the node `file_node`, which
+    /// is made by [`HostBlockOptions::file_node`].
+    pub blockdev: fn(layer: &Layer, node_name: &str, file_node: &str, host: &HostBlockOptions) -> Value,
+}
+
+/// How a virtual machine is run.
+#[derive(Debug)]
+pub struct HypervisorSpec {
+    /// What executes the guest's instructions.
+    pub accelerator: Accelerator,
+}
+
+/// What stands at the bottom of a stack.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum MediumKind {
+    /// A modelled rotating disk.
+    Hdd,
+    /// A modelled solid-state disk.
+    Ssd,
+    /// Modelled rotating disks, striped.
+    Raid0,
+    /// A disk without timing.
+    Null,
+    /// A block device of the machine.
+    Device,
+    /// A file of the machine, used through a loop device.
+    File,
+}
+
+impl MediumKind {
+    /// Whether Nestor serves it itself; otherwise it is something of the user's.
+    pub const fn is_modelled(self) -> bool {
+        matches!(self, Self::Hdd | Self::Ssd | Self::Raid0 | Self::Null)
+    }
+}
+
+/// Options, or neighbours, that do not go together.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Conflict {
+    /// The option to point at; `None` points at the layer's name.
+    pub option: Option<&'static str>,
+    /// What does not go together.
+    pub message: String,
+    /// What would.
+    pub help: String,
+}
+
+/// The [`LayerSpec::check`] of layers whose options are independent.
+pub(crate) fn no_conflicts(_layer: &Layer, _below: Option<&Layer>) -> Result<(), Conflict> {
+    Ok(())
+}
+
+impl LayerSpec {
+    /// The option of that name.
+    pub fn option(&self, name: &str) -> Option<&'static OptionSpec> {
+        self.option_index(name).map(|i| &self.options[i])
+    }
+
+    pub(crate) fn option_index(&self, name: &str) -> Option<usize> {
+        self.options.iter().position(|o| o.name == name)
+    }
+
+    /// The option that is written without a key.
+    pub(crate) fn positional(&self) -> Option<&'static OptionSpec> {
+        self.options.iter().find(|o| o.kind == OptionKind::Positional)
+    }
+
+    /// Whether everything after the layer's name is a path.
+    pub(crate) fn takes_path(&self) -> bool {
+        self.options.iter().any(|o| o.kind == OptionKind::Path)
+    }
+
+    /// What the layer can stand on, in words: `a block device or an image`.
+    pub(crate) fn needs_words(&self) -> String {
+        self.definition.needs().iter().map(|o| o.words()).collect::<Vec<_>>().join(" or ")
+    }
+}
+
+impl OptionKind {
+    /// The canonical form of a value, or what values are allowed.
+    pub(crate) fn canonical(&self, value: &str) -> Result<String, String> {
+        match self {
+            Self::Flag if matches!(value, "on" | "off") => Ok(value.to_owned()),
+            Self::Choice(words) if words.contains(&value) => Ok(value.to_owned()),
+            Self::Number { min, max } => canonical_number(value, *min, *max).ok_or_else(|| self.allowed()),
+            Self::Size { min, max, rule } => match value.parse::<Bytes>() {
+                Ok(size) if (*min..=*max).contains(&size) && rule.holds(size) => Ok(size.to_string()),
+                _ => Err(self.allowed()),
+            },
+            Self::Positional if is_word(value, "._-") => Ok(value.to_owned()),
+            Self::List if value.split('+').all(|word| is_word(word, "._-=")) => Ok(value.to_owned()),
+            _ => Err(self.allowed()),
+        }
+    }
+
+    /// What values are allowed, to follow "takes".
+    pub(crate) fn allowed(&self) -> String {
+        match self {
+            Self::Flag => "on or off".to_owned(),
+            Self::Choice(words) => match words {
+                [] => "nothing".to_owned(),
+                [word] => (*word).to_owned(),
+                [words @ .., last] => format!("{} or {last}", words.join(", ")),
+            },
+            Self::Number { min, max } => format!("a whole number from {min} to {max}"),
+            Self::Size { min, max, rule } => format!("{} from {min} to {max}", rule.words()),
+            Self::Positional => "a name of letters, digits, `.`, `_` and `-`".to_owned(),
+            Self::List => "words of letters, digits, `.`, `_`, `-` and `=`, joined with `+`".to_owned(),
+            Self::Path => "an absolute path".to_owned(),
+        }
+    }
+
+    /// The form of a value in a table: `off|on`, `SIZE`.
+    pub(crate) fn form(&self) -> String {
+        match self {
+            Self::Flag => "off|on".to_owned(),
+            Self::Choice(words) => words.join("|"),
+            Self::Number { .. } => "NUMBER".to_owned(),
+            Self::Size { .. } => "SIZE".to_owned(),
+            Self::Positional => "NAME".to_owned(),
+            Self::List => "WORD+WORD…".to_owned(),
+            Self::Path => "/PATH".to_owned(),
+        }
+    }
+}
+
+fn canonical_number(value: &str, min: u64, max: u64) -> Option<String> {
+    let only_digits = value.bytes().all(|b| b.is_ascii_digit());
+    let number = value.parse::<u64>().ok().filter(|n| only_digits && (min..=max).contains(n))?;
+    Some(number.to_string())
+}
+
+fn is_word(text: &str, marks: &str) -> bool {
+    !text.is_empty() && text.chars().all(|c| c.is_ascii_alphanumeric() || marks.contains(c))
+}
+
+impl SizeRule {
+    fn holds(self, size: Bytes) -> bool {
+        match self {
+            Self::PowerOfTwo => size.get().is_power_of_two(),
+            Self::MultipleOf(unit) => size.get().is_multiple_of(unit),
+        }
+    }
+
+    fn words(self) -> String {
+        match self {
+            Self::PowerOfTwo => "a power of two".to_owned(),
+            Self::MultipleOf(1) => "a size".to_owned(),
+            Self::MultipleOf(unit) => format!("a multiple of {}", Bytes(unit)),
+        }
+    }
+}

@@ -1,0 +1,165 @@
+//! A stack that fits together.
+
+use std::fmt;
+use std::hash::{Hash, Hasher};
+use std::str::FromStr;
+
+use serde::{Deserialize, Serialize};
+
+use crate::{Layer, LayerDefinition, Offer, StackError, StackErrorKind, parse};
+
+/// A stack that fits together: layers from the application down to a medium.
+///
+/// Prints, and is stored by serde, in canonical notation; equal to every stack with the same canonical notation.
+#[derive(Clone, Serialize, Deserialize)]
+#[serde(into = "String", try_from = "String")]
+pub struct Stack {
+    source: String,
+    layers: Vec<Layer>,
+}
+
+impl Stack {
+    /// Reads one stack, without alternatives in braces, and checks that its layers fit together.
+    ///
+    /// # Errors
+    ///
+    /// The first thing from the left that is wrong, with what would be right.
+    pub fn parse(text: &str) -> Result<Self, StackError> {
+        parse::stack(text)
+    }
+
+    pub(crate) fn from_parts(source: String, layers: Vec<Layer>) -> Self {
+        Self { source, layers }
+    }
+
+    /// The layers, application side first; never empty, the last is a medium.
+    pub fn layers(&self) -> &[Layer] {
+        &self.layers
+    }
+
+    /// The text it was read from, which all spans are positions in.
+    pub fn source(&self) -> &str {
+        &self.source
+    }
+
+    /// The last layer.
+    pub fn medium(&self) -> &Layer {
+        self.layers.last().expect("a stack was checked to end with a medium")
+    }
+
+    /// What its top gives to a workload.
+    pub fn offers(&self) -> Offer {
+        self.layers.first().expect("a stack was checked not to be empty").offers()
+    }
+
+    /// For workloads that need files.
+    ///
+    /// # Errors
+    ///
+    /// If the top of the stack is no directory.
+    pub fn require_directory(&self) -> Result<(), StackError> {
+        let top = &self.layers[0];
+        if top.offers() == Offer::Dir {
+            return Ok(());
+        }
+        let above = match top.offers() {
+            Offer::Image => "ext4/kvm",
+            _ => "ext4",
+        };
+        let suggestion = format!("{above}/{}", self.source);
+        Err(StackError::new(
+            StackErrorKind::Type,
+            &self.source,
+            top.span.clone(),
+            format!("the workload needs a directory; {} offers {}", top.name(), top.offers().words()),
+        )
+        .suggest("put a file system on top", suggestion))
+    }
+
+    /// For those who build it.
+    ///
+    /// # Errors
+    ///
+    /// If a layer is known but cannot be built yet.
+    pub fn require_buildable(&self) -> Result<(), StackError> {
+        let Some((layer, reason)) = self.layers.iter().find_map(|l| l.spec.not_buildable.map(|r| (l, r)))
+        else {
+            return Ok(());
+        };
+        let message = format!("{} cannot be built yet", layer.name());
+        Err(StackError::new(StackErrorKind::NotBuildable, &self.source, layer.span.clone(), message)
+            .with_help(reason))
+    }
+
+    /// The role of a layer in words, for tables: `guest fs`, `raw image`, `loop device`, `disk`.
+    ///
+    /// # Panics
+    ///
+    /// If there is no such layer.
+    pub fn role(&self, index: usize) -> String {
+        let layer = &self.layers[index];
+        match layer.definition() {
+            LayerDefinition::FileSystem(_) => {
+                let machine = self.machines().into_iter().find(|m| m.range.contains(&index));
+                format!("{} fs", machine.map_or_else(|| "host".to_owned(), |m| m.label))
+            }
+            LayerDefinition::ImageFormat(_) => format!("{} image", layer.name()),
+            LayerDefinition::Loop => "loop device".to_owned(),
+            LayerDefinition::Hypervisor(_) => "virtual machine".to_owned(),
+            LayerDefinition::NetworkFileSystem => "network fs".to_owned(),
+            LayerDefinition::Medium(_) => "disk".to_owned(),
+        }
+    }
+}
+
+impl fmt::Display for Stack {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (i, layer) in self.layers.iter().enumerate() {
+            let separator = if i == 0 { "" } else { "/" };
+            write!(f, "{separator}{layer}")?;
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Debug for Stack {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Stack({self})")
+    }
+}
+
+impl PartialEq for Stack {
+    fn eq(&self, other: &Self) -> bool {
+        self.layers == other.layers
+    }
+}
+
+impl Eq for Stack {}
+
+impl Hash for Stack {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.to_string().hash(state);
+    }
+}
+
+impl FromStr for Stack {
+    type Err = StackError;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        Self::parse(text)
+    }
+}
+
+impl From<Stack> for String {
+    fn from(stack: Stack) -> Self {
+        stack.to_string()
+    }
+}
+
+impl TryFrom<String> for Stack {
+    type Error = StackError;
+
+    fn try_from(text: String) -> Result<Self, Self::Error> {
+        Self::parse(&text)
+    }
+}

@@ -1,0 +1,97 @@
+//! Where a cell runs: everything a reader needs to know before comparing its numbers.
+
+use std::collections::BTreeMap;
+
+use nestor_build::{BuiltStack, Lab};
+use nestor_machine::{Command, Machine};
+use nestor_stack::LayerDefinition;
+
+use super::CellRequest;
+use crate::record::{Environment, MachineRecord};
+
+/// Packages whose versions are kept with every result.
+const PACKAGES: [&str; 14] = [
+    "linux-image-amd64",
+    "qemu-system-x86",
+    "qemu-utils",
+    "fio",
+    "blktrace",
+    "e2fsprogs",
+    "xfsprogs",
+    "jfsutils",
+    "reiserfsprogs",
+    "btrfs-progs",
+    "f2fs-tools",
+    "util-linux",
+    "libaio1",
+    "kmod",
+];
+
+/// The environment of a cell whose stack stands.
+pub(super) fn of(lab: &Lab, built: &BuiltStack, request: &CellRequest<'_>) -> Environment {
+    Environment {
+        nestor: format!("nestor {}", env!("CARGO_PKG_VERSION")),
+        ground: lab.place().to_string(),
+        machines: built
+            .machines
+            .iter()
+            .map(|m| MachineRecord {
+                label: m.label.clone(),
+                kernel: m.facts.kernel.clone(),
+                cpu_model: m.facts.cpu_model.clone(),
+                cpus: m.facts.cpus,
+                memory_bytes: m.facts.memory_bytes,
+                accelerator: m.accelerator.clone(),
+            })
+            .collect(),
+        packages: packages(built),
+        settings: settings(built, request),
+    }
+}
+
+fn packages(built: &BuiltStack) -> BTreeMap<String, String> {
+    // Machines of the lab share one image, and `--on this` guests boot it too: two machines tell all versions.
+    let mut packages = BTreeMap::new();
+    let mut seen = Vec::new();
+    for machine in built.machines.iter().take(2) {
+        let found = installed(&machine.machine);
+        if !seen.contains(&found) {
+            packages.extend(found.iter().map(|(name, version)| (format!("{} {name}", machine.label), version.clone())));
+            seen.push(found);
+        }
+    }
+    packages
+}
+
+fn installed(machine: &Machine) -> BTreeMap<String, String> {
+    let argv = ["dpkg-query", "--show", "--showformat=${Package} ${Version}\\n"].into_iter().chain(PACKAGES);
+    // A machine without dpkg has no package versions to tell; unknown packages only make it exit with an error.
+    let Ok(finished) = machine.run(Command::new(argv)) else { return BTreeMap::new() };
+    finished
+        .stdout_text()
+        .lines()
+        .filter_map(|line| line.split_once(' '))
+        .filter(|(_, version)| !version.is_empty())
+        .map(|(name, version)| (name.to_owned(), version.to_owned()))
+        .collect()
+}
+
+fn settings(built: &BuiltStack, request: &CellRequest<'_>) -> BTreeMap<String, String> {
+    let mut settings: BTreeMap<String, String> = built.settings.iter().cloned().collect();
+    for layer in built.stack.layers() {
+        if let LayerDefinition::Hypervisor(_) = layer.definition() {
+            for option in ["disk", "cache", "aio", "iothread"] {
+                let value = layer.option(option).unwrap_or("default");
+                settings.insert(format!("{} {option}", layer.name()), value.to_owned());
+            }
+        }
+    }
+    let timing = if built.modelled { "model's timing off while preparing, on while measuring" } else { "real" };
+    settings.insert("disk timing".into(), timing.into());
+    settings.insert("caches".into(), "emptied in every machine before measuring".into());
+    settings.insert("working set".into(), format!("{} MiB", request.workload.data_set().bytes >> 20));
+    settings.insert("seed".into(), request.seed.to_string());
+    settings.insert("traced".into(), if request.trace { "yes" } else { "no" }.into());
+    settings.extend(request.workload.remarks().into_iter().enumerate().map(|(i, r)| (format!("remark {}", i + 1), r)));
+    settings
+}

@@ -1,0 +1,195 @@
+//! One cell: build the stack, lay out the data, measure with every trace point on, take it down.
+
+mod environment;
+mod observe;
+
+use std::time::Instant;
+
+use nestor_build::{BuildError, BuiltStack, Lab, Top};
+use nestor_load::{Ended, LoadError, LoadResult, Place, Step, StepOutput, Target, Workload};
+use nestor_machine::{Command, Machine, MachineError};
+use nestor_stack::Stack;
+
+use crate::checks::{self, Expected};
+use crate::record::{CellRecord, Environment, Mark, Measured, Outcome};
+use observe::Observation;
+
+/// What to measure, and its place in a study.
+#[derive(Clone, Debug)]
+pub struct CellRequest<'a> {
+    /// The stack, built anew for this cell.
+    pub stack: &'a Stack,
+    /// The workload.
+    pub workload: &'a Workload,
+    /// Name of the study, if any.
+    pub study: Option<&'a str>,
+    /// Hash of the study, if any.
+    pub study_hash: Option<&'a str>,
+    /// Replication, from 0.
+    pub block: u32,
+    /// Which run of the same stack and workload in the block.
+    pub repeat: u32,
+    /// Position in the real order.
+    pub position: u32,
+    /// Seed of the workload's own random choices.
+    pub seed: u64,
+    /// Whether to record at the trace points.
+    pub trace: bool,
+}
+
+/// Why a cell has no numbers.
+#[derive(Debug, thiserror::Error)]
+enum CellError {
+    #[error("{0}")]
+    Build(#[from] BuildError),
+    #[error("{0}")]
+    Machine(#[from] MachineError),
+    #[error("{0}")]
+    Load(#[from] LoadError),
+    #[error("{0}")]
+    Trace(String),
+}
+
+/// Runs one cell. It always ends with a record: a failure is one too.
+pub fn run_cell(lab: &mut Lab, request: &CellRequest<'_>, progress: &dyn Fn(&str)) -> CellRecord {
+    let started = Instant::now();
+    let started_at = jiff::Timestamp::now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string();
+    let mut environment = Environment::default();
+    let mut marks = Vec::new();
+    let outcome = match measure_on_fresh_stack(lab, request, &mut environment, progress) {
+        Ok(measured) => {
+            marks = checks::marks(&measured, &environment, &expected(request.workload));
+            Outcome::Measured(measured)
+        }
+        Err(e) => Outcome::Failed(e.to_string()),
+    };
+    if environment.machines.iter().any(|m| m.accelerator == "tcg") && !marks.contains(&Mark::EmulatedCpu) {
+        marks.insert(0, Mark::EmulatedCpu);
+    }
+    CellRecord {
+        stack: request.stack.to_string(),
+        workload: request.workload.to_string(),
+        study: request.study.map(str::to_owned),
+        study_hash: request.study_hash.map(str::to_owned),
+        block: request.block,
+        repeat: request.repeat,
+        position: request.position,
+        started_at,
+        cell_s: started.elapsed().as_secs_f64(),
+        outcome,
+        marks,
+        environment,
+    }
+}
+
+/// What the workload says beforehand about its own numbers.
+fn expected(workload: &Workload) -> Expected {
+    let number = |option| workload.value(option).and_then(|value| value.to_string().parse::<f64>().ok());
+    let concurrency = number("depth").map(|depth| depth * number("numjobs").unwrap_or(1.0));
+    Expected { concurrency, ..Expected::default() }
+}
+
+fn measure_on_fresh_stack(
+    lab: &mut Lab,
+    request: &CellRequest<'_>,
+    environment: &mut Environment,
+    progress: &dyn Fn(&str),
+) -> Result<Measured, CellError> {
+    let built = lab.build(request.stack)?;
+    *environment = environment::of(lab, &built, request);
+    let measured = measure_on(lab, &built, request, progress);
+    if let Err(e) = &measured {
+        if lost_a_machine(e) {
+            progress("a machine of the stack is lost; starting it anew for the next cell");
+        }
+    }
+    progress("taking the stack down");
+    let taken_down = lab.take_down(built);
+    let measured = measured?;
+    taken_down?;
+    Ok(measured)
+}
+
+fn lost_a_machine(error: &CellError) -> bool {
+    match error {
+        CellError::Build(e) => e.machine_is_lost(),
+        CellError::Machine(e) => matches!(e, MachineError::Gone { .. } | MachineError::TimedOut { .. }),
+        _ => false,
+    }
+}
+
+fn measure_on(
+    lab: &Lab,
+    built: &BuiltStack,
+    request: &CellRequest<'_>,
+    progress: &dyn Fn(&str),
+) -> Result<Measured, CellError> {
+    let machine = &built.top_machine().machine;
+    let scratch = format!("{}/load", built.top_machine().facts.work_directory);
+    machine.make_directory(&scratch)?;
+    let target = match &built.top {
+        Top::Directory(path) => Target::Directory(path.clone()),
+        Top::Device(path) => Target::Device(path.clone()),
+    };
+    let place = Place { target, scratch };
+    for step in request.workload.prepare(&place) {
+        progress(&step.title);
+        let output = run_step(machine, &step)?;
+        request.workload.check_preparation(&output)?;
+    }
+    progress("emptying the caches");
+    for machine in built.machines.iter().rev() {
+        machine.machine.run_ok(Command::new(["sync"]).timeout_s(600))?;
+        machine.machine.write_file("/proc/sys/vm/drop_caches", b"3")?;
+    }
+    lab.set_disk_timing(true)?;
+    let step = request.workload.measure(&place, request.seed);
+    progress(&step.title);
+    let observation = Observation::start(lab, built, request.trace)?;
+    let output = run_step(machine, &step);
+    // Also after a failure: recorders must not outlive the cell.
+    let observed = observation.finish(lab, built);
+    lab.set_disk_timing(false)?;
+    let load = request.workload.parse_output(&output?)?;
+    let observed = observed?;
+    Ok(assemble(load, observed))
+}
+
+fn assemble(load: LoadResult, observed: observe::Observed) -> Measured {
+    let host_cpu_busy = observed.cpu_busy.first().map_or(0.0, |(_, busy)| *busy);
+    Measured { load, layers: observed.layers, host_cpu_busy, cpu_busy: observed.cpu_busy }
+}
+
+fn run_step(machine: &Machine, step: &Step) -> Result<StepOutput, MachineError> {
+    for (path, contents) in &step.input_files {
+        machine.write_file(path, contents)?;
+    }
+    let finished = match machine.run(Command::new(step.argv.clone()).timeout_s(step.timeout_s)) {
+        Ok(finished) => finished,
+        Err(MachineError::Refused { message, .. }) if message.contains("is not installed") => {
+            return Ok(StepOutput {
+                ended: Ended::NoProgram,
+                stdout: String::new(),
+                stderr: message,
+                files: Vec::new(),
+            });
+        }
+        Err(e) => return Err(e),
+    };
+    let ended = match (finished.timed_out, finished.exit_code, finished.signal) {
+        (true, ..) => Ended::TimedOut,
+        (_, Some(code), _) => Ended::Code(code),
+        (_, None, signal) => Ended::Signal(signal.unwrap_or_default()),
+    };
+    let mut files = Vec::new();
+    for path in &step.output_files {
+        if let Ok(bytes) = machine.read_file(path) {
+            files.push((path.clone(), String::from_utf8_lossy(&bytes).into_owned()));
+        }
+    }
+    if !step.output_files.is_empty() {
+        let remove = ["rm", "-f", "--"].into_iter().chain(step.output_files.iter().map(String::as_str));
+        machine.run(Command::new(remove))?;
+    }
+    Ok(StepOutput { ended, stdout: finished.stdout_text(), stderr: finished.stderr_text(), files })
+}

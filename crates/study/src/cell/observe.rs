@@ -1,0 +1,224 @@
+//! Recording at every trace point of a built stack while the workload runs.
+
+use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
+
+use nestor_build::{BuiltStack, Lab};
+use nestor_machine::{Command, Machine, MachineError};
+use nestor_stack::{LayerDefinition, Offer};
+use nestor_trace::LayerMetrics;
+
+use super::CellError;
+use crate::record::LayerRecord;
+
+/// Recorders that run, and processor times when they started.
+pub(super) struct Observation {
+    recorders: Vec<Recorder>,
+    cpu_before: Vec<CpuTimes>,
+    disk_log: bool,
+}
+
+struct Recorder {
+    point: usize,
+    machine: Machine,
+    process: u32,
+    directory: String,
+}
+
+/// What was recorded.
+pub(super) struct Observed {
+    /// The layers, application first.
+    pub(super) layers: Vec<LayerRecord>,
+    /// Busy share of each machine's processors, outermost first.
+    pub(super) cpu_busy: Vec<(String, f64)>,
+}
+
+/// How long a recorder may take to get ready, or to write out what it has.
+const RECORDER_LIMIT: Duration = Duration::from_secs(30);
+
+impl Observation {
+    /// Starts a recorder at every block device of the stack, the modelled disk's log, and the clocks.
+    pub(super) fn start(lab: &Lab, built: &BuiltStack, trace: bool) -> Result<Self, CellError> {
+        let mut observation = Self { recorders: Vec::new(), cpu_before: Vec::new(), disk_log: trace && built.modelled };
+        if let Err(e) = observation.start_recorders(built, trace) {
+            observation.abandon();
+            return Err(e);
+        }
+        if observation.disk_log {
+            if let Some(disk) = lab.served_disk() {
+                disk.start_log()?;
+            }
+        }
+        observation.cpu_before = cpu_times(built)?;
+        Ok(observation)
+    }
+
+    fn start_recorders(&mut self, built: &BuiltStack, trace: bool) -> Result<(), CellError> {
+        if !trace {
+            return Ok(());
+        }
+        for (index, point) in built.points.iter().enumerate() {
+            let machine = &built.machines[point.machine];
+            let directory = format!("{}/trace-{index}", machine.facts.work_directory);
+            machine.machine.run_ok(Command::new(["rm", "-rf", "--", &directory]))?;
+            machine.machine.run_ok(Command::new(["mkdir", "-p", "--", &directory]))?;
+            let argv = ["{nestor}", "trace", "record", "--device", &point.device, "--output", &directory];
+            let process = machine.machine.start_process(Command::new(argv), &format!("{directory}/recorder.txt"))?;
+            self.recorders.push(Recorder { point: index, machine: machine.machine.clone(), process, directory });
+        }
+        self.recorders.iter().try_for_each(Recorder::wait_until_ready)
+    }
+
+    fn abandon(&self) {
+        for recorder in &self.recorders {
+            let _ = recorder.machine.stop_process(recorder.process, 5_000);
+        }
+    }
+
+    /// Stops everything and reads what was recorded.
+    pub(super) fn finish(self, lab: &Lab, built: &BuiltStack) -> Result<Observed, CellError> {
+        let cpu_after = cpu_times(built);
+        let log = match lab.served_disk() {
+            Some(disk) if self.disk_log => Some(disk.stop_log()),
+            _ => None,
+        };
+        let stopped: Vec<_> =
+            self.recorders.iter().map(|r| r.machine.stop_process(r.process, 30_000)).collect();
+        let mut by_point: BTreeMap<usize, LayerMetrics> = BTreeMap::new();
+        for (recorder, stopped) in self.recorders.iter().zip(stopped) {
+            let finished = stopped?;
+            if !finished.succeeded() {
+                return Err(recorder.failed("did not end well"));
+            }
+            by_point.insert(recorder.point, recorder.summarize()?);
+        }
+        let medium = match log {
+            Some(path) => Some(summarize(lab.ground(), &["--disk-log", &path?])?),
+            None => None,
+        };
+        let cpu_busy = built
+            .machines
+            .iter()
+            .zip(self.cpu_before.iter().zip(cpu_after?))
+            .map(|(machine, (before, after))| (machine.label.clone(), before.busy_share_until(&after)))
+            .collect();
+        Ok(Observed { layers: layers(built, &by_point, medium), cpu_busy })
+    }
+}
+
+impl Recorder {
+    fn wait_until_ready(&self) -> Result<(), CellError> {
+        let deadline = Instant::now() + RECORDER_LIMIT;
+        while Instant::now() < deadline {
+            if self.machine.read_file(&format!("{}/ready", self.directory)).is_ok() {
+                return Ok(());
+            }
+            let said = self.machine.read_file(&format!("{}/recorder.txt", self.directory))?;
+            if String::from_utf8_lossy(&said).contains("error:") {
+                break;
+            }
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        Err(self.failed("did not start"))
+    }
+
+    fn failed(&self, what: &str) -> CellError {
+        let said = self.machine.read_file(&format!("{}/recorder.txt", self.directory)).unwrap_or_default();
+        CellError::Trace(format!(
+            "{}: the recorder of a trace point {what}: {}",
+            self.machine.label(),
+            String::from_utf8_lossy(&said).trim()
+        ))
+    }
+
+    fn summarize(&self) -> Result<LayerMetrics, CellError> {
+        let metrics = summarize(&self.machine, &[&self.directory]);
+        self.machine.run(Command::new(["rm", "-rf", "--", &self.directory]))?;
+        metrics
+    }
+}
+
+/// Condenses a recording where it lies; only the numbers travel.
+fn summarize(machine: &Machine, arguments: &[&str]) -> Result<LayerMetrics, CellError> {
+    let argv = ["{nestor}", "trace", "summarize", "--json"].into_iter().chain(arguments.iter().copied());
+    let text = machine.run_ok(Command::new(argv).timeout_s(300))?;
+    serde_json::from_str(&text)
+        .map_err(|e| CellError::Trace(format!("{}: the summary of a trace is not readable: {e}", machine.label())))
+}
+
+/// One row per layer; each shows the requests at its lower edge, where it meets a block device or the medium.
+fn layers(built: &BuiltStack, by_point: &BTreeMap<usize, LayerMetrics>, medium: Option<LayerMetrics>) -> Vec<LayerRecord> {
+    let stack_layers = built.stack.layers();
+    let device_of = |index: usize| {
+        built.points.iter().position(|p| p.offered_by == index).and_then(|point| by_point.get(&point)).cloned()
+    };
+    let segments = built.stack.machines();
+    let machine_of = |index: usize| {
+        segments
+            .iter()
+            .find(|s| s.range.contains(&index))
+            // A crossing layer itself runs in the machine around the one it starts.
+            .or_else(|| segments.iter().position(|s| s.crossing_index == Some(index)).map(|i| &segments[i - 1]))
+            .map_or_else(|| "host".to_owned(), |s| s.label.clone())
+    };
+    let application = LayerRecord {
+        layer: "application".into(),
+        role: String::new(),
+        machine: built.top_machine().label.clone(),
+        metrics: (built.stack.offers() == Offer::Block).then(|| device_of(0)).flatten(),
+    };
+    let mut rows = vec![application];
+    for (index, layer) in stack_layers.iter().enumerate() {
+        let metrics = match layer.definition() {
+            LayerDefinition::Medium(_) => medium.clone(),
+            _ => device_of(index + 1),
+        };
+        rows.push(LayerRecord { layer: layer.label(), role: built.stack.role(index), machine: machine_of(index), metrics });
+    }
+    rows
+}
+
+/// Processor time of a machine since its boot, in ticks.
+#[derive(Clone, Copy, Debug, PartialEq)]
+struct CpuTimes {
+    busy: u64,
+    total: u64,
+}
+
+fn cpu_times(built: &BuiltStack) -> Result<Vec<CpuTimes>, MachineError> {
+    built
+        .machines
+        .iter()
+        .map(|m| m.machine.read_file("/proc/stat").map(|text| CpuTimes::parse(&String::from_utf8_lossy(&text))))
+        .collect()
+}
+
+impl CpuTimes {
+    /// The first line of `/proc/stat`: user, nice, system, idle, iowait, irq, softirq, steal; guest time is in user.
+    fn parse(stat: &str) -> Self {
+        let numbers: Vec<u64> =
+            stat.lines().next().unwrap_or_default().split_whitespace().skip(1).take(8).filter_map(|n| n.parse().ok()).collect();
+        let total = numbers.iter().sum();
+        let idle: u64 = numbers.iter().skip(3).take(2).sum();
+        Self { busy: total - idle, total }
+    }
+
+    fn busy_share_until(self, later: &Self) -> f64 {
+        let total = later.total.saturating_sub(self.total);
+        if total == 0 { 0.0 } else { later.busy.saturating_sub(self.busy) as f64 / total as f64 }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn waiting_for_a_disk_is_not_busy() {
+        let before = CpuTimes::parse("cpu  100 0 50 800 50 0 0 0 0 0\ncpu0 1 2 3\n");
+        let after = CpuTimes::parse("cpu  130 0 70 820 80 0 0 0 0 0\n");
+        assert_eq!(before, CpuTimes { busy: 150, total: 1000 });
+        assert_eq!(before.busy_share_until(&after), 0.5);
+        assert_eq!(before.busy_share_until(&before), 0.0);
+    }
+}

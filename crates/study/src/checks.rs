@@ -1,0 +1,253 @@
+//! Is the number what it seems? Checks that come before any statistic; what they find becomes [`Mark`]s.
+//!
+//! All are pure functions of what was measured. A check that lacks its inputs is silent, except one: where nothing
+//! below the application could be recorded, data that fits into memory is taken to come from there.
+
+use nestor_model::{LatencyHistogram, identity, steady};
+use nestor_trace::{DirectionMetrics, LayerMetrics};
+
+use crate::record::{Environment, LayerRecord, Mark, Measured};
+
+/// CPUs that were busy for a larger share than this may have set the pace instead of the storage.
+pub const CPU_BOUND_ABOVE: f64 = 0.70;
+/// A layer that saw a smaller share of the application's bytes than this had a cache above it at work.
+pub const CACHED_BELOW: f64 = 0.90;
+/// Less data than this is not worth a verdict on caches: one read-ahead window or one journal commit outweighs it.
+const SMALLEST_VOLUME_BYTES: u64 = 1 << 20;
+/// A data set should be this many times the memory in front of it (Traeger et al., ACM TOS 4(2), 2008, §3).
+const WORKING_SET_OVER_MEMORY: u64 = 2;
+/// Requests that may be under way at each end of a trace: fio's depth of 255 at both.
+const UNDER_WAY: u64 = 512;
+/// Share by which counts of one layer may differ from each other.
+const COUNT_TOLERANCE: f64 = 0.01;
+/// Share by which sums of times may differ; histograms round each to three digits.
+const TIME_TOLERANCE: f64 = 0.05;
+
+/// What is known beforehand of a cell, to hold its numbers against. Everything is optional.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Expected {
+    /// Operations that a closed-loop workload keeps outstanding: depth times jobs.
+    pub concurrency: Option<f64>,
+    /// The fastest the medium can move data, bytes per second.
+    pub medium_bytes_per_s: Option<f64>,
+    /// The most requests per second the medium can serve.
+    pub medium_requests_per_s: Option<f64>,
+}
+
+/// All marks that the numbers of a cell earn.
+pub fn marks(measured: &Measured, environment: &Environment, expected: &Expected) -> Vec<Mark> {
+    let mut marks = Vec::new();
+    if environment.machines.first().is_some_and(|m| m.accelerator == "tcg") {
+        marks.push(Mark::EmulatedCpu);
+    }
+    marks.extend(cpu_bound(measured));
+    marks.extend(cached(measured, environment));
+    marks.extend(inconsistent(measured, expected).into_iter().map(|reason| Mark::Inconsistent { reason }));
+    marks.extend(not_steady(measured));
+    marks.extend(events_dropped(measured));
+    marks
+}
+
+fn cpu_bound(measured: &Measured) -> Vec<Mark> {
+    let host_listed = measured.cpu_busy.first().map(|(_, busy)| *busy);
+    let host = ("host".to_owned(), measured.host_cpu_busy);
+    // The outermost host is normally the first machine of the list; it is added where it is another or missing.
+    let extra = (host_listed.is_none_or(|busy| busy < host.1)).then_some(host);
+    let mut found: Vec<(String, f64)> = measured.cpu_busy.clone();
+    if let Some((label, busy)) = extra {
+        match found.iter_mut().find(|(l, _)| *l == label) {
+            Some(listed) => listed.1 = listed.1.max(busy),
+            None => found.insert(0, (label, busy)),
+        }
+    }
+    let busy = found.into_iter().filter(|(_, busy)| *busy > CPU_BOUND_ABOVE);
+    busy.map(|(machine, busy)| Mark::CpuBound { machine, busy }).collect()
+}
+
+/// A direction of data, by the name of its class of operations.
+type Direction = (&'static str, fn(&LayerMetrics) -> &DirectionMetrics);
+
+const DIRECTIONS: [Direction; 2] = [("read", |m| &m.read), ("write", |m| &m.write)];
+
+fn cached(measured: &Measured, environment: &Environment) -> Vec<Mark> {
+    let below: Vec<(&LayerRecord, &LayerMetrics)> = traced_below_application(measured).collect();
+    let mut marks = Vec::new();
+    for (name, of) in DIRECTIONS {
+        let bytes = application_bytes(measured, name);
+        if bytes < SMALLEST_VOLUME_BYTES {
+            continue;
+        }
+        if below.is_empty() {
+            marks.extend(fits_into_memory(measured, environment));
+            break;
+        }
+        let share = |m: &LayerMetrics| of(m).issued_bytes as f64 / bytes as f64;
+        if let Some((layer, metrics)) = below.iter().find(|(_, m)| share(m) < CACHED_BELOW) {
+            let percent = share(metrics) * 100.0;
+            let volume = bytes as f64 / f64::from(1 << 20);
+            let verb = if name == "read" { "was read" } else { "was written" };
+            let reason = format!(
+                "of {volume:.1} MiB that the application {verb_past}, {percent:.0} % {verb} below {layer} ({role}) in the {machine}: \
+                 the rest stayed in memory at or above it",
+                verb_past = if name == "read" { "read" } else { "wrote" },
+                layer = layer.layer,
+                role = layer.role,
+                machine = layer.machine,
+            );
+            marks.push(Mark::Cached { reason });
+        }
+    }
+    marks
+}
+
+fn fits_into_memory(measured: &Measured, environment: &Environment) -> Option<Mark> {
+    let memory: u64 = environment.machines.iter().map(|m| m.memory_bytes).sum();
+    let working_set = measured.load.working_set_bytes;
+    (working_set < memory.saturating_mul(WORKING_SET_OVER_MEMORY)).then(|| Mark::Cached {
+        reason: format!(
+            "nothing below the application was recorded, and its {} MiB of files are less than {WORKING_SET_OVER_MEMORY} x the {} MiB of memory in front of the medium",
+            working_set >> 20,
+            memory >> 20
+        ),
+    })
+}
+
+fn application_bytes(measured: &Measured, direction: &str) -> u64 {
+    let classes = measured.load.operations.iter();
+    classes.filter(|(class, _)| class.0 == direction).map(|(_, result)| result.bytes).sum()
+}
+
+fn traced_below_application(measured: &Measured) -> impl Iterator<Item = (&LayerRecord, &LayerMetrics)> {
+    let layers = measured.layers.iter().filter(|l| l.layer != "application");
+    layers.filter_map(|l| l.metrics.as_ref().map(|m| (l, m)))
+}
+
+fn inconsistent(measured: &Measured, expected: &Expected) -> Vec<String> {
+    let mut reasons = Vec::new();
+    for (layer, metrics) in traced_below_application(measured) {
+        reasons.extend(uncompleted(layer, metrics));
+        reasons.extend(times_do_not_add_up(layer, metrics));
+    }
+    reasons.extend(against_littles_law(measured, expected));
+    reasons.extend(faster_than_the_medium(measured, expected));
+    reasons
+}
+
+/// What was issued has completed, but for what was under way when the trace began and ended.
+fn uncompleted(layer: &LayerRecord, metrics: &LayerMetrics) -> Option<String> {
+    // Lost events have their own mark and make counts useless for this.
+    if metrics.dropped_events > 0 {
+        return None;
+    }
+    let issued = metrics.read.issued + metrics.write.issued;
+    let completed = metrics.read.completed + metrics.write.completed;
+    let allowed = ((issued as f64 * COUNT_TOLERANCE) as u64).max(UNDER_WAY);
+    (issued.abs_diff(completed) > allowed)
+        .then(|| format!("{} issued {issued} requests but {completed} completed", layer.layer))
+}
+
+/// Q2I + I2D + D2C = Q2C, where each request went through all three stages (`btt` manual, "ALL" table).
+fn times_do_not_add_up(layer: &LayerRecord, metrics: &LayerMetrics) -> Option<String> {
+    let whole = metrics.q2c.as_ref()?;
+    let parts = [metrics.q2i.as_ref()?, metrics.i2d.as_ref()?, metrics.d2c.as_ref()?];
+    let near = |part: &&LatencyHistogram| {
+        part.count().abs_diff(whole.count()) as f64 <= COUNT_TOLERANCE * whole.count() as f64
+    };
+    // A merged request has no dispatch of its own, so the identity holds only where few were merged.
+    if whole.count() == 0 || !parts.iter().all(near) {
+        return None;
+    }
+    let mean = |h: &LatencyHistogram| h.summary().map_or(0.0, |s| s.mean_ns);
+    let sum: f64 = parts.iter().map(|p| mean(p)).sum();
+    let error = sum / mean(whole) - 1.0;
+    (error.abs() > TIME_TOLERANCE)
+        .then(|| format!("at {} Q2I + I2D + D2C differ from Q2C by {:+.0} %", layer.layer, error * 100.0))
+}
+
+/// No more operations can have been outstanding than the workload keeps outstanding.
+fn against_littles_law(measured: &Measured, expected: &Expected) -> Option<String> {
+    let concurrency = expected.concurrency?;
+    let elapsed_s = measured.load.elapsed_ns as f64 / 1e9;
+    let operation_seconds: f64 = measured
+        .load
+        .operations
+        .values()
+        .filter_map(|o| o.latency.summary())
+        .map(|s| s.mean_ns / 1e9 * s.count as f64)
+        .sum();
+    let error = identity::littles_law_error(concurrency, 1.0 / elapsed_s, operation_seconds)?;
+    (error > TIME_TOLERANCE).then(|| {
+        format!(
+            "Little's law: throughput times latency gives {:.1} operations outstanding, the workload keeps {concurrency}",
+            operation_seconds / elapsed_s
+        )
+    })
+}
+
+/// The medium cannot have moved more than it can.
+fn faster_than_the_medium(measured: &Measured, expected: &Expected) -> Vec<String> {
+    let Some((layer, metrics)) = traced_below_application(measured).last() else { return Vec::new() };
+    if metrics.span_s <= 0.0 {
+        return Vec::new();
+    }
+    let bytes_per_s = metrics.issued_bytes() as f64 / metrics.span_s;
+    let requests_per_s = metrics.issued() as f64 / metrics.span_s;
+    let mut reasons = Vec::new();
+    if let Some(limit) = expected.medium_bytes_per_s.filter(|l| bytes_per_s > l * (1.0 + TIME_TOLERANCE)) {
+        let (seen, limit) = (bytes_per_s / 1e6, limit / 1e6);
+        reasons.push(format!("{} moved {seen:.0} MB/s; it cannot move more than {limit:.0} MB/s", layer.layer));
+    }
+    if let Some(limit) = expected.medium_requests_per_s.filter(|l| requests_per_s > l * (1.0 + TIME_TOLERANCE)) {
+        reasons.push(format!(
+            "{} served {requests_per_s:.0} requests/s; it cannot serve more than {limit:.0}",
+            layer.layer
+        ));
+    }
+    reasons
+}
+
+/// Bytes of all classes in each whole second of a run, oldest first.
+pub fn bytes_by_second(measured: &Measured) -> Vec<f64> {
+    let whole_seconds = (measured.load.elapsed_ns / 1_000_000_000) as usize;
+    let longest = measured.load.operations.values().map(|o| o.bytes_by_second.len()).max().unwrap_or(0);
+    (0..longest.min(whole_seconds))
+        .map(|i| measured.load.operations.values().filter_map(|o| o.bytes_by_second.get(i)).sum::<u64>() as f64)
+        .collect()
+}
+
+/// The second after which the run was steady to its end; `None` if it was not, or too short to tell.
+pub fn steady_after_s(measured: &Measured) -> Option<usize> {
+    steady::steady_from(&bytes_by_second(measured))
+}
+
+fn not_steady(measured: &Measured) -> Option<Mark> {
+    let seconds = bytes_by_second(measured);
+    // Where the engine kept no log there is nothing to judge.
+    if measured.load.operations.values().all(|o| o.bytes_by_second.is_empty()) {
+        return None;
+    }
+    let round = seconds.len() / steady::ROUNDS;
+    if round == 0 {
+        let elapsed_s = measured.load.elapsed_ns as f64 / 1e9;
+        let reason = format!("a run of {elapsed_s:.1} s is too short for {} rounds of a second", steady::ROUNDS);
+        return Some(Mark::NotSteady { reason });
+    }
+    let settled = &seconds[seconds.len() - round * steady::ROUNDS..];
+    let rounds: Vec<f64> = settled.chunks(round).map(|c| c.iter().sum()).collect();
+    let found = steady::steady_state(&rounds)?;
+    (!found.steady).then(|| Mark::NotSteady {
+        reason: format!(
+            "over {} rounds of {round} s throughput ranged over {:.0} % of its mean (20 % allowed) and drifted by {:+.0} % (10 % allowed)",
+            steady::ROUNDS,
+            found.range * 100.0,
+            found.slope * 100.0
+        ),
+    })
+}
+
+fn events_dropped(measured: &Measured) -> Vec<Mark> {
+    traced_below_application(measured)
+        .filter(|(_, m)| m.dropped_events > 0)
+        .map(|(l, m)| Mark::EventsDropped { layer: l.layer.clone(), events: m.dropped_events })
+        .collect()
+}

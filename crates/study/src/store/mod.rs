@@ -1,0 +1,247 @@
+//! The file that keeps results: SQLite, with one row per run and tables for every number worth a query.
+//!
+//! Several processes may write at once (write-ahead log, and a wait for the other's lock). A run is written in one
+//! transaction, so a killed process leaves whole runs only. A run is named by the hash of its content, so that
+//! files of several machines merge without clashes; its number is only local to a file.
+
+mod error;
+mod query;
+mod rows;
+mod schema;
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use rusqlite::{Connection, OpenFlags, OptionalExtension, TransactionBehavior, params};
+use serde::{Deserialize, Serialize};
+
+pub use error::StoreError;
+pub use query::{RunFilter, RunListing};
+
+use crate::Study;
+use crate::record::{CellRecord, Outcome};
+
+/// How long to wait for another process to finish writing; one run takes milliseconds.
+const BUSY_TIMEOUT: Duration = Duration::from_secs(30);
+
+/// An open file of results.
+#[derive(Debug)]
+pub struct Store {
+    connection: Connection,
+    path: PathBuf,
+}
+
+/// A run as read back.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct StoredRun {
+    /// Its number in this file.
+    pub number: i64,
+    /// Its name in every file.
+    pub id: String,
+    /// What was measured.
+    pub record: CellRecord,
+}
+
+/// A study as it was started, kept so that a report can name what is missing.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct StudyRecord {
+    /// [`Study::hash`] with the ground.
+    pub hash: String,
+    /// Where it runs: `emulated`, `this`, `ssh:HOST`.
+    pub ground: String,
+    /// The study.
+    pub study: Study,
+    /// Whether its plan has sentinels.
+    pub sentinels: bool,
+    /// Why it stopped before its end, such as `budget of 5 min ended`; `None` while it runs and after it finished.
+    pub ended_early: Option<String>,
+}
+
+/// What merging brought.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct MergeReport {
+    /// Runs that were new.
+    pub added: usize,
+    /// Runs that were there already.
+    pub known: usize,
+}
+
+impl Store {
+    /// Opens a file of results for reading and writing; makes it, and its folder, if there is none.
+    ///
+    /// # Errors
+    ///
+    /// If the file cannot be opened or written, is damaged, is not Nestor's, or is a newer Nestor's.
+    pub fn open(path: &Path) -> Result<Self, StoreError> {
+        if let Some(folder) = path.parent().filter(|f| !f.as_os_str().is_empty()) {
+            std::fs::create_dir_all(folder)
+                .map_err(|e| StoreError::CannotOpen { path: path.to_owned(), reason: e.to_string() })?;
+        }
+        let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_CREATE;
+        let mut store = Self::connect(path, flags)?;
+        // The kind is asked before anything is written: a foreign file stays untouched.
+        store.require_readable()?;
+        store.on(|c| {
+            c.pragma_update(None, "foreign_keys", true)?;
+            c.query_row("PRAGMA journal_mode = WAL", [], |row| row.get::<_, String>(0))?;
+            c.pragma_update(None, "synchronous", "NORMAL")
+        })?;
+        schema::migrate(&mut store.connection).map_err(|e| StoreError::from_sqlite(path, &e))?;
+        Ok(store)
+    }
+
+    /// Opens a file of results for reading only.
+    ///
+    /// # Errors
+    ///
+    /// As [`Self::open`], and if there is no such file.
+    pub fn open_read_only(path: &Path) -> Result<Self, StoreError> {
+        if !path.exists() {
+            return Err(StoreError::Missing { path: path.to_owned() });
+        }
+        let store = Self::connect(path, OpenFlags::SQLITE_OPEN_READ_ONLY)?;
+        match store.require_readable()? {
+            Some(schema::VERSION) => Ok(store),
+            // An older or an empty file becomes a present one by opening it for writing.
+            _ => Self::open(path),
+        }
+    }
+
+    fn connect(path: &Path, flags: OpenFlags) -> Result<Self, StoreError> {
+        let connection = Connection::open_with_flags(path, flags | OpenFlags::SQLITE_OPEN_NO_MUTEX)
+            .map_err(|e| StoreError::from_sqlite(path, &e))?;
+        let store = Self { connection, path: path.to_owned() };
+        store.on(|c| c.busy_timeout(BUSY_TIMEOUT))?;
+        Ok(store)
+    }
+
+    /// The version of the tables, `None` for an empty file; refuses what this program must not touch.
+    fn require_readable(&self) -> Result<Option<i64>, StoreError> {
+        match self.on(schema::kind)? {
+            schema::Kind::Foreign => Err(StoreError::NotAStore { path: self.path.clone() }),
+            schema::Kind::Store(found) if found > schema::VERSION => {
+                Err(StoreError::Newer { path: self.path.clone(), found, known: schema::VERSION })
+            }
+            schema::Kind::Store(found) => Ok(Some(found)),
+            schema::Kind::Empty => Ok(None),
+        }
+    }
+
+    /// The file.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Writes a run, whole or not at all, and gives its number; one that is there already keeps its number.
+    ///
+    /// # Errors
+    ///
+    /// If the file cannot be written, or the record holds a number that does not read back.
+    pub fn insert(&mut self, record: &CellRecord) -> Result<i64, StoreError> {
+        let (number, _) = self.insert_new(record)?;
+        Ok(number)
+    }
+
+    /// The run's number, and whether it was new.
+    fn insert_new(&mut self, record: &CellRecord) -> Result<(i64, bool), StoreError> {
+        let not_storable = |reason: String| StoreError::NotStorable {
+            stack: record.stack.clone(),
+            workload: record.workload.clone(),
+            reason,
+        };
+        let json = serde_json::to_string(record).map_err(|e| not_storable(e.to_string()))?;
+        let back: CellRecord = serde_json::from_str(&json)
+            .map_err(|e| not_storable(format!("a number in it is not finite ({e})")))?;
+        if back != *record {
+            return Err(not_storable("it does not read back as it was".to_owned()));
+        }
+        let id = crate::record::sha256_hex(json.as_bytes());
+        let path = self.path.clone();
+        self.insert_json(record, &id, &json).map_err(|e| StoreError::from_sqlite(&path, &e))
+    }
+
+    fn insert_json(&mut self, record: &CellRecord, id: &str, json: &str) -> rusqlite::Result<(i64, bool)> {
+        let transaction = self.connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
+        let known: Option<i64> = transaction
+            .query_row("SELECT number FROM runs WHERE id = ?", [id], |row| row.get(0))
+            .optional()?;
+        if let Some(number) = known {
+            return Ok((number, false));
+        }
+        let load = record.measured().map(|m| &m.load);
+        transaction.execute(
+            "INSERT INTO runs (id, study, study_hash, stack, workload, block, repeat, position, started_at, cell_s, \
+             outcome, failure, ground, elapsed_ns, bytes_per_second, operations_per_second, host_cpu_busy, record) \
+             VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+            params![
+                id,
+                record.study,
+                record.study_hash,
+                record.stack,
+                record.workload,
+                record.block,
+                record.repeat,
+                record.position,
+                record.started_at,
+                record.cell_s,
+                match record.outcome {
+                    Outcome::Measured(_) => "measured",
+                    Outcome::Failed(_) => "failed",
+                },
+                record.failure(),
+                record.environment.ground,
+                load.map(|l| rows::integer(l.elapsed_ns)),
+                load.map(nestor_load::LoadResult::bytes_per_second),
+                load.map(nestor_load::LoadResult::operations_per_second),
+                record.measured().map(|m| m.host_cpu_busy),
+                json,
+            ],
+        )?;
+        let number = transaction.last_insert_rowid();
+        rows::insert_details(&transaction, number, record)?;
+        transaction.commit()?;
+        Ok((number, true))
+    }
+
+    /// Keeps a study, or replaces what was kept of it.
+    ///
+    /// # Errors
+    ///
+    /// If the file cannot be written.
+    pub fn save_study(&mut self, study: &StudyRecord) -> Result<(), StoreError> {
+        let json = serde_json::to_string(study).expect("a study holds texts and whole numbers");
+        self.on(|c| {
+            c.execute(
+                "INSERT INTO studies (hash, name, record) VALUES (?1, ?2, ?3) \
+                 ON CONFLICT (hash) DO UPDATE SET name = ?2, record = ?3",
+                params![study.hash, study.study.name, json],
+            )
+            .map(|_| ())
+        })
+    }
+
+    /// Takes over the runs and studies of another file, which is not changed.
+    ///
+    /// # Errors
+    ///
+    /// If either file cannot be used. Runs that were taken over before the error stay.
+    pub fn merge(&mut self, other: &Path) -> Result<MergeReport, StoreError> {
+        let other = Self::open_read_only(other)?;
+        let mut report = MergeReport::default();
+        for number in other.numbers(&RunFilter::default())? {
+            let (_, new) = self.insert_new(&other.run(number)?.record)?;
+            if new { report.added += 1 } else { report.known += 1 }
+        }
+        for study in other.studies()? {
+            if self.study(&study.hash)?.is_none() {
+                self.save_study(&study)?;
+            }
+        }
+        Ok(report)
+    }
+
+    /// Does something with the connection and says what an error means.
+    fn on<T>(&self, action: impl FnOnce(&Connection) -> rusqlite::Result<T>) -> Result<T, StoreError> {
+        action(&self.connection).map_err(|e| StoreError::from_sqlite(&self.path, &e))
+    }
+}

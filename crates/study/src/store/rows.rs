@@ -1,0 +1,160 @@
+//! A record spread over the tables that queries read. The record itself is kept whole beside them.
+
+use nestor_model::LatencyHistogram;
+use nestor_trace::{DirectionMetrics, LayerMetrics};
+use rusqlite::types::Value;
+use rusqlite::{Connection, params, params_from_iter};
+
+use crate::record::{CellRecord, LayerRecord, MachineRecord, Measured};
+
+/// Writes everything but the row in `runs`.
+pub(super) fn insert_details(connection: &Connection, run: i64, record: &CellRecord) -> rusqlite::Result<()> {
+    insert_environment(connection, run, record)?;
+    let mut insert =
+        connection.prepare_cached("INSERT INTO marks (run, place, mark, detail) VALUES (?, ?, ?, ?)")?;
+    for (place, mark) in record.marks.iter().enumerate() {
+        insert.execute(params![run, place as i64, mark.name(), mark.detail()])?;
+    }
+    let Some(measured) = record.measured() else { return Ok(()) };
+    insert_operations(connection, run, measured)?;
+    for (depth, layer) in measured.layers.iter().enumerate() {
+        insert_layer(connection, run, depth as i64, layer)?;
+    }
+    Ok(())
+}
+
+fn insert_environment(connection: &Connection, run: i64, record: &CellRecord) -> rusqlite::Result<()> {
+    let environment = &record.environment;
+    let packages = environment.packages.iter().map(|(name, value)| ("package", name.clone(), value.clone()));
+    let settings = environment.settings.iter().map(|(name, value)| ("setting", name.clone(), value.clone()));
+    let machines = environment.machines.iter().map(|m| ("machine", m.label.clone(), machine_words(m)));
+    let mut insert = connection
+        .prepare_cached("INSERT OR REPLACE INTO environment (run, kind, name, value) VALUES (?, ?, ?, ?)")?;
+    for (kind, name, value) in packages.chain(settings).chain(machines) {
+        insert.execute(params![run, kind, name, value])?;
+    }
+    Ok(())
+}
+
+/// `Linux 6.1.0-28-amd64, 2 x QEMU TCG CPU version 2.5+, 1024 MiB, tcg`.
+fn machine_words(machine: &MachineRecord) -> String {
+    let MachineRecord { kernel, cpu_model, cpus, memory_bytes, accelerator, .. } = machine;
+    format!("Linux {kernel}, {cpus} x {cpu_model}, {} MiB, {accelerator}", memory_bytes >> 20)
+}
+
+fn insert_operations(connection: &Connection, run: i64, measured: &Measured) -> rusqlite::Result<()> {
+    let mut insert = connection.prepare_cached(
+        "INSERT INTO operations (run, class, operations, bytes, latency_mean_ns, latency_p50_ns, latency_p90_ns, \
+         latency_p99_ns, latency_max_ns) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
+    )?;
+    let mut insert_sample =
+        connection.prepare_cached("INSERT INTO samples (run, class, second, bytes) VALUES (?, ?, ?, ?)")?;
+    for (class, result) in &measured.load.operations {
+        let latency = result.latency.summary();
+        insert.execute(params![
+            run,
+            class.0,
+            integer(result.operations),
+            integer(result.bytes),
+            latency.map(|l| l.mean_ns),
+            latency.map(|l| integer(l.p50_ns)),
+            latency.map(|l| integer(l.p90_ns)),
+            latency.map(|l| integer(l.p99_ns)),
+            latency.map(|l| integer(l.max_ns)),
+        ])?;
+        for (second, bytes) in result.bytes_by_second.iter().enumerate() {
+            insert_sample.execute(params![run, class.0, second as i64, integer(*bytes)])?;
+        }
+        insert_histogram(connection, run, 0, &format!("latency:{}", class.0), &result.latency)?;
+    }
+    Ok(())
+}
+
+fn insert_layer(connection: &Connection, run: i64, depth: i64, layer: &LayerRecord) -> rusqlite::Result<()> {
+    let mut values = vec![
+        Value::from(run),
+        Value::from(depth),
+        Value::from(layer.layer.clone()),
+        Value::from(layer.role.clone()),
+        Value::from(layer.machine.clone()),
+    ];
+    values.extend(metric_values(layer.metrics.as_ref()));
+    let places = vec!["?"; values.len()].join(", ");
+    let statement = format!("INSERT INTO layer_metrics VALUES ({places})");
+    connection.prepare_cached(&statement)?.execute(params_from_iter(values))?;
+    let Some(metrics) = &layer.metrics else { return Ok(()) };
+    let stages = [("q2i", &metrics.q2i), ("i2d", &metrics.i2d), ("d2c", &metrics.d2c), ("q2c", &metrics.q2c)];
+    for (name, histogram) in stages {
+        if let Some(histogram) = histogram {
+            insert_histogram(connection, run, depth, name, histogram)?;
+        }
+    }
+    let mut insert = connection
+        .prepare_cached("INSERT INTO request_sizes (run, depth, bytes, requests) VALUES (?, ?, ?, ?)")?;
+    for (bytes, requests) in &metrics.size_histogram {
+        insert.execute(params![run, depth, integer(*bytes), integer(*requests)])?;
+    }
+    Ok(())
+}
+
+/// The columns of `layer_metrics` from `trace_point` on, in the table's order.
+fn metric_values(metrics: Option<&LayerMetrics>) -> Vec<Value> {
+    /// `trace_point` to `cache_hits`.
+    const COLUMNS: usize = 33;
+    let Some(metrics) = metrics else { return vec![Value::Null; COLUMNS] };
+    let trace_point = serde_json::to_value(metrics.trace_point).ok();
+    let trace_point = trace_point.and_then(|v| v.as_str().map(str::to_owned));
+    let mut values = vec![Value::from(trace_point)];
+    values.extend(direction_values(&metrics.read));
+    values.extend(direction_values(&metrics.write));
+    values.push(Value::from(integer(metrics.flushes)));
+    values.push(Value::from(integer(metrics.fua_writes)));
+    values.push(Value::from(metrics.sequential_share));
+    values.push(Value::from(integer(metrics.dropped_events)));
+    values.push(Value::from(metrics.span_s));
+    for stage in [&metrics.q2i, &metrics.i2d, &metrics.d2c, &metrics.q2c] {
+        let summary = stage.as_ref().and_then(LatencyHistogram::summary);
+        values.push(Value::from(summary.map(|s| integer(s.p50_ns))));
+        values.push(Value::from(summary.map(|s| integer(s.p99_ns))));
+    }
+    let service = metrics.service;
+    values.push(Value::from(service.map(|s| integer(s.seek_ns))));
+    values.push(Value::from(service.map(|s| integer(s.rotation_ns))));
+    values.push(Value::from(service.map(|s| integer(s.transfer_ns))));
+    values.push(Value::from(service.map(|s| integer(s.overhead_ns))));
+    values.push(Value::from(service.map(|s| integer(s.cache_hits))));
+    debug_assert_eq!(values.len(), COLUMNS);
+    values
+}
+
+fn direction_values(direction: &DirectionMetrics) -> [Value; 7] {
+    [
+        direction.queued,
+        direction.queued_bytes,
+        direction.issued,
+        direction.issued_bytes,
+        direction.completed,
+        direction.completed_bytes,
+        direction.back_merges.saturating_add(direction.front_merges),
+    ]
+    .map(|number| Value::from(integer(number)))
+}
+
+fn insert_histogram(
+    connection: &Connection,
+    run: i64,
+    depth: i64,
+    name: &str,
+    histogram: &LatencyHistogram,
+) -> rusqlite::Result<()> {
+    let encoded = serde_json::to_value(histogram).map_err(|e| rusqlite::Error::ToSqlConversionFailure(e.into()))?;
+    let mut insert = connection
+        .prepare_cached("INSERT INTO histograms (run, depth, name, histogram) VALUES (?, ?, ?, ?)")?;
+    insert.execute(params![run, depth, name, encoded.as_str()])?;
+    Ok(())
+}
+
+/// SQLite's integers are signed; counts beyond them are kept exactly in the record and capped in its columns.
+pub(super) fn integer(number: u64) -> i64 {
+    i64::try_from(number).unwrap_or(i64::MAX)
+}

@@ -1,0 +1,190 @@
+//! Study files, right and wrong.
+
+use std::time::Duration;
+
+use super::fixture::Toy;
+use crate::{Study, parse_duration};
+
+const GOOD: &str = r#"
+name = "quick"
+title = "Nesting in five minutes"
+stacks = ["ext3/kvm/hdd|ext3/kvm/raw/jfs/hdd", "ext3/kvm/hdd"]
+baseline = "ext3/kvm/hdd"
+workloads = ["fio:seq-read|fio:seq-write"]
+replications = 2
+seed = 0x1f
+budget = "5m"
+"#;
+
+fn parse(text: &str) -> Result<Study, String> {
+    Study::parse("studies/s.toml", text, &Toy).map_err(|complaint| complaint.to_string())
+}
+
+fn refused(change: impl Fn(String) -> String) -> String {
+    parse(&change(GOOD.to_owned())).expect_err("this file is wrong")
+}
+
+#[test]
+fn a_file_says_what_it_says() {
+    let study = parse(GOOD).unwrap();
+    assert_eq!(study.stacks, ["ext3/kvm/hdd", "ext3/kvm/raw/jfs/hdd"]);
+    assert_eq!(study.workloads, ["fio:seq-read", "fio:seq-write"]);
+    assert_eq!((study.replications, study.seed, study.budget), (2, 31, Some(Duration::from_secs(300))));
+    assert_eq!(study.baseline_of("ext3/kvm/raw/jfs/hdd"), "ext3/kvm/hdd");
+    assert_eq!(study.sentinels, None);
+}
+
+#[test]
+fn each_guest_has_its_raw_disk() {
+    let text = GOOD
+        .replace("baseline = \"ext3/kvm/hdd\"", "baselines = \"raw-disk\"")
+        .replace("ext3/kvm/hdd|ext3/kvm/raw/jfs/hdd", "jfs/kvm/raw/xfs/hdd|ext3/kvm/raw/jfs/hdd");
+    let study = parse(&text).unwrap();
+    assert_eq!(study.stacks, ["jfs/kvm/raw/xfs/hdd", "ext3/kvm/raw/jfs/hdd", "ext3/kvm/hdd", "jfs/kvm/hdd"]);
+    assert_eq!(study.baseline_of("jfs/kvm/raw/xfs/hdd"), "jfs/kvm/hdd");
+    assert!(study.is_baseline("jfs/kvm/hdd") && !study.is_baseline("jfs/kvm/raw/xfs/hdd"));
+}
+
+#[test]
+fn the_hash_follows_what_makes_results_belong_together() {
+    let study = parse(GOOD).unwrap();
+    let more = parse(&GOOD.replace("replications = 2", "replications = 5").replace("5m", "1h")).unwrap();
+    let other = parse(&GOOD.replace("fio:seq-read", "fio:rand-read")).unwrap();
+    assert_eq!(study.hash("emulated"), more.hash("emulated"));
+    assert_ne!(study.hash("emulated"), other.hash("emulated"));
+    assert_ne!(study.hash("emulated"), study.hash("this"));
+}
+
+#[test]
+fn a_misspelt_key() {
+    insta::assert_snapshot!(refused(|t| t.replace("workloads", "workload")), @r#"
+    studies/s.toml:6:1: a study has no key `workload`
+      6 | workload = ["fio:seq-read|fio:seq-write"]
+        | ^^^^^^^^
+      did you mean `workloads`?
+      its keys are name, title, stacks, baseline, baselines, workloads, replications, seed, budget, sentinels
+    "#);
+}
+
+#[test]
+fn a_wrong_type() {
+    insta::assert_snapshot!(refused(|t| t.replace("= 2", "= \"2\"")), @r#"
+    studies/s.toml:7:16: a whole number from 1 to 1000 is needed here, not a string
+      7 | replications = "2"
+        |                ^^^
+    "#);
+    insta::assert_snapshot!(refused(|t| t.replace("[\"fio:seq-read|fio:seq-write\"]", "\"fio:seq-read\"")), @r#"
+    studies/s.toml:6:13: a list of texts is needed here, not a string
+      6 | workloads = "fio:seq-read"
+        |             ^^^^^^^^^^^^^^
+    "#);
+    insta::assert_snapshot!(refused(|t| t.replace("[\"fio:seq-read|", "[7, \"fio:seq-read|")), @r#"
+    studies/s.toml:6:14: a text in quotes is needed here, not an integer
+      6 | workloads = [7, "fio:seq-read|fio:seq-write"]
+        |              ^
+    "#);
+}
+
+#[test]
+fn numbers_and_times_out_of_range() {
+    insta::assert_snapshot!(refused(|t| t.replace("= 2", "= 0")), @r#"
+    studies/s.toml:7:16: `replications` is a whole number from 1 to 1000
+      7 | replications = 0
+        |                ^
+    "#);
+    insta::assert_snapshot!(refused(|t| t.replace("5m", "5 parsecs")), @r#"
+    studies/s.toml:9:10: `5 parsecs` is not a time
+      9 | budget = "5 parsecs"
+        |          ^^^^^^^^^^^
+      write hours, minutes and seconds: "90s", "5m", "1h30m"
+    "#);
+}
+
+#[test]
+fn nothing_to_do() {
+    insta::assert_snapshot!(refused(|t| t.replace("[\"fio:seq-read|fio:seq-write\"]", "[]")), @r#"
+    studies/s.toml:6:13: `workloads` is empty
+      6 | workloads = []
+        |             ^^
+      it is a list of workloads, such as ["fio:seq-read"]
+    "#);
+    insta::assert_snapshot!(parse("name = \"x\"").unwrap_err(), @r#"
+    studies/s.toml:1:11: the study has no `title`
+      1 | name = "x"
+        |           ^
+      `title` is one line for people, such as "Nesting in five minutes"
+    "#);
+}
+
+#[test]
+fn a_stack_that_is_none() {
+    insta::assert_snapshot!(refused(|t| t.replace("raw/jfs", "raw/!")), @r#"
+    studies/s.toml:4:11: not a stack
+      4 | stacks = ["ext3/kvm/hdd|ext3/kvm/raw/!/hdd", "ext3/kvm/hdd"]
+        |           ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
+        ext3/kvm/hdd|ext3/kvm/raw/!/hdd
+                                  ^ no such layer
+    "#);
+}
+
+#[test]
+fn a_baseline_that_is_not_among_the_stacks() {
+    insta::assert_snapshot!(refused(|t| t.replace("baseline = \"ext3", "baseline = \"ext4")), @r#"
+    studies/s.toml:5:12: the baseline is not among the stacks
+      5 | baseline = "ext4/kvm/hdd"
+        |            ^^^^^^^^^^^^^^
+      add ext4/kvm/hdd to `stacks`, or take one of them, for example ext3/kvm/hdd
+    "#);
+    insta::assert_snapshot!(refused(|t| t.replace("baseline = \"ext3/kvm/hdd", "baselines = \"raw")), @r#"
+    studies/s.toml:5:13: there is no rule `raw` for baselines
+      5 | baselines = "raw"
+        |             ^^^^^
+      the one rule is "raw-disk": the same guest directly on the medium
+      to name one stack for all, write baseline = "STACK"
+    "#);
+}
+
+#[test]
+fn not_even_toml() {
+    insta::assert_snapshot!(refused(|t| t.replace("seed = 0x1f", "seed = = 1")), @r#"
+    studies/s.toml:8:8: not valid TOML: extra `=`, expected nothing
+      8 | seed = = 1
+        |        ^
+    "#);
+}
+
+#[test]
+fn a_file_that_is_not_there() {
+    let error = Study::read(std::path::Path::new("/no/such/study.toml"), &Toy).unwrap_err();
+    insta::assert_snapshot!(error, @r"
+    cannot read the study file /no/such/study.toml: No such file or directory (os error 2)
+      give the path of a study file, for example studies/quick.toml
+    ");
+}
+
+#[test]
+fn times_are_read() {
+    let seconds = |text| parse_duration(text).map(|d| d.as_secs());
+    assert_eq!(seconds("90s"), Some(90));
+    assert_eq!(seconds("1h30m"), Some(5_400));
+    assert_eq!(seconds("5 min"), Some(300));
+    for wrong in ["", "5", "m", "0s", "5x", "-5m", "99999999999999999999s", "18446744073709551615h"] {
+        assert_eq!(seconds(wrong), None, "{wrong}");
+    }
+}
+
+proptest::proptest! {
+    #[test]
+    fn no_text_makes_the_reader_panic(text in "[a-z=\"\\[\\]\n .#0-9{},'ü!]*") {
+        let _ = parse(&text);
+    }
+
+    #[test]
+    fn no_change_of_a_good_file_makes_the_reader_panic(at in 0_usize..250, put in "\\PC{0,3}", cut in 0_usize..5) {
+        let mut text: Vec<char> = GOOD.chars().collect();
+        let at = at.min(text.len());
+        let end = (at + cut).min(text.len());
+        text.splice(at..end, put.chars());
+        let _ = parse(&text.into_iter().collect::<String>());
+    }
+}

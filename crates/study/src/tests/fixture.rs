@@ -1,0 +1,155 @@
+//! Made-up records.
+
+use std::collections::BTreeMap;
+
+use nestor_load::{LoadResult, OperationClass, OperationResult};
+use nestor_model::LatencyHistogram;
+use nestor_trace::{DirectionMetrics, LayerMetrics, TracePoint};
+
+use crate::record::{CellRecord, Environment, LayerRecord, MachineRecord, Measured, Outcome};
+use crate::{Notation, StoredRun};
+
+pub const MIB: u64 = 1 << 20;
+
+/// A histogram of `count` equal durations.
+pub fn latency(count: u64, latency_ns: u64) -> LatencyHistogram {
+    let mut histogram = LatencyHistogram::default();
+    histogram.record_many_ns(latency_ns, count);
+    histogram
+}
+
+/// A layer that wrote `bytes` in requests of 4 KiB.
+pub fn writes(bytes: u64) -> LayerMetrics {
+    let requests = bytes / 4096;
+    let write = DirectionMetrics {
+        queued: requests,
+        queued_bytes: bytes,
+        issued: requests,
+        issued_bytes: bytes,
+        completed: requests,
+        completed_bytes: bytes,
+        ..DirectionMetrics::default()
+    };
+    LayerMetrics {
+        trace_point: TracePoint::Blktrace,
+        read: DirectionMetrics::default(),
+        write,
+        discard: DirectionMetrics::default(),
+        flushes: 0,
+        fua_writes: 0,
+        q2i: Some(latency(requests, 1_000)),
+        i2d: Some(latency(requests, 2_000)),
+        d2c: Some(latency(requests, 7_000)),
+        q2c: Some(latency(requests, 10_000)),
+        size_histogram: BTreeMap::from([(4096, requests)]),
+        sequential_share: Some(0.5),
+        service: None,
+        dropped_events: 0,
+        span_s: 10.0,
+        remarks: Vec::new(),
+    }
+}
+
+pub fn layer(layer: &str, role: &str, machine: &str, metrics: Option<LayerMetrics>) -> LayerRecord {
+    LayerRecord { layer: layer.to_owned(), role: role.to_owned(), machine: machine.to_owned(), metrics }
+}
+
+/// A run of ten steady seconds that wrote `bytes` and lost none on the way.
+pub fn measured(bytes: u64) -> Measured {
+    let operations = bytes / 4096;
+    let write = OperationResult {
+        operations,
+        bytes,
+        latency: latency(operations, 40_000_000_000 / operations),
+        bytes_by_second: vec![bytes / 10; 10],
+    };
+    Measured {
+        load: LoadResult {
+            engine: "fio 3.33".to_owned(),
+            workload: "fio:seq-write".to_owned(),
+            elapsed_ns: 10_000_000_000,
+            operations: BTreeMap::from([(OperationClass("write".to_owned()), write)]),
+            working_set_bytes: 512 * MIB,
+            scale_factor: 0.1,
+            cpu_user_s: 0.5,
+            cpu_system_s: 1.5,
+            engine_output: "{}".to_owned(),
+        },
+        layers: vec![
+            layer("application", "fio", "guest", None),
+            layer("ext3", "guest fs", "guest", Some(writes(bytes + MIB))),
+            layer("kvm", "virtual machine", "host", None),
+            layer("hdd", "disk", "host", Some(writes(bytes + 2 * MIB))),
+        ],
+        host_cpu_busy: 0.3,
+        cpu_busy: vec![("host".to_owned(), 0.3), ("guest".to_owned(), 0.4)],
+    }
+}
+
+pub fn environment() -> Environment {
+    let machine = |label: &str, accelerator: &str| MachineRecord {
+        label: label.to_owned(),
+        kernel: "6.1.0".to_owned(),
+        cpu_model: "an invented CPU".to_owned(),
+        cpus: 2,
+        memory_bytes: 256 * MIB,
+        accelerator: accelerator.to_owned(),
+    };
+    Environment {
+        nestor: "0.1.0".to_owned(),
+        ground: "emulated".to_owned(),
+        machines: vec![machine("host", "hardware"), machine("guest", "kvm")],
+        packages: BTreeMap::from([("host fio".to_owned(), "3.33-3".to_owned())]),
+        settings: BTreeMap::from([("cache".to_owned(), "writethrough".to_owned())]),
+    }
+}
+
+/// A record of `bytes` written in ten seconds.
+pub fn record(stack: &str, block: u32, bytes: u64) -> CellRecord {
+    CellRecord {
+        stack: stack.to_owned(),
+        workload: "fio:seq-write".to_owned(),
+        study: Some("made-up".to_owned()),
+        study_hash: Some("0123456789abcdef".to_owned()),
+        block,
+        repeat: 0,
+        position: block,
+        started_at: "2026-01-02T03:04:05Z".to_owned(),
+        cell_s: 12.5,
+        outcome: Outcome::Measured(measured(bytes)),
+        marks: Vec::new(),
+        environment: environment(),
+    }
+}
+
+pub fn failed(stack: &str, block: u32, reason: &str) -> CellRecord {
+    CellRecord { outcome: Outcome::Failed(reason.to_owned()), ..record(stack, block, MIB) }
+}
+
+pub fn stored(records: Vec<CellRecord>) -> Vec<StoredRun> {
+    let numbered = records.into_iter().zip(1..);
+    numbered.map(|(record, number)| StoredRun { number, id: record.content_id().unwrap(), record }).collect()
+}
+
+/// A notation for tests: alternatives are separated by `|`, everything without `!` is a stack.
+pub struct Toy;
+
+impl Notation for Toy {
+    fn stacks(&self, written: &str) -> Result<Vec<String>, String> {
+        match written.find('!') {
+            Some(at) => Err(format!("not a stack\n  {written}\n  {}^ no such layer", " ".repeat(at))),
+            None => Ok(written.split('|').map(str::to_owned).collect()),
+        }
+    }
+
+    fn workloads(&self, written: &str) -> Result<Vec<String>, String> {
+        self.stacks(written)
+    }
+
+    fn raw_disk(&self, stack: &str) -> String {
+        match (stack.split_once("/kvm/"), stack.rsplit_once('/')) {
+            (Some((guest, _)), Some((_, medium))) => format!("{guest}/kvm/{medium}"),
+            _ => stack.to_owned(),
+        }
+    }
+}

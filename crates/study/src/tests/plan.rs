@@ -1,0 +1,91 @@
+//! The order of cells.
+
+use std::collections::{BTreeMap, BTreeSet, HashSet};
+use std::time::Duration;
+
+use crate::{CellKey, Study, budget_ended, duration_words};
+
+fn study(replications: u32) -> Study {
+    let stacks = ["base", "a", "b", "c"].map(str::to_owned);
+    Study {
+        name: "made-up".to_owned(),
+        title: "Made up".to_owned(),
+        baselines: BTreeMap::from(stacks.clone().map(|s| (s, "base".to_owned()))),
+        stacks: stacks.to_vec(),
+        workloads: vec!["read".to_owned(), "write".to_owned()],
+        replications,
+        seed: 1,
+        budget: None,
+        sentinels: None,
+    }
+}
+
+#[test]
+fn every_block_holds_every_cell_once() {
+    let plan = Study { sentinels: Some(false), ..study(3) }.plan(None);
+    assert_eq!(plan.cells.len(), 3 * 4 * 2);
+    for (block, cells) in plan.cells.chunks(8).enumerate() {
+        let names: BTreeSet<_> = cells.iter().map(|c| (&c.key.stack, &c.key.workload)).collect();
+        assert_eq!(names.len(), 8);
+        assert!(cells.iter().all(|c| c.key.block == block as u32 && c.key.repeat == 0));
+    }
+    let orders: BTreeSet<Vec<_>> =
+        plan.cells.chunks(8).map(|b| b.iter().map(|c| (&c.key.stack, &c.key.workload)).collect()).collect();
+    assert_eq!(orders.len(), 3, "each block has its own order");
+    assert!(plan.cells.iter().zip(0..).all(|(c, i)| c.position == i));
+}
+
+#[test]
+fn sentinels_stand_at_both_ends() {
+    let plan = Study { sentinels: Some(true), ..study(2) }.plan(None);
+    assert_eq!(plan.cells.len(), 2 * 5 * 2);
+    for block in plan.cells.chunks(10) {
+        let is_base = |i: usize| block[i].key.stack == "base";
+        assert!([0, 1, 8, 9].into_iter().all(is_base) && !(2..8).any(is_base));
+        assert!(block[8..].iter().all(|c| c.key.repeat == 1));
+    }
+}
+
+#[test]
+fn sentinels_run_when_there_is_time() {
+    let decided = |study: Study, seconds: Option<u64>| study.plan(seconds.map(Duration::from_secs)).sentinels;
+    let limited = || Study { budget: Some(Duration::from_secs(200)), ..study(2) };
+    assert!(!decided(study(1), Some(1)), "one replication needs no more");
+    assert!(decided(study(2), None), "no budget to break");
+    assert!(!decided(limited(), None), "nobody knows how long a cell takes");
+    assert!(decided(limited(), Some(10)), "20 cells of 10 s fit 200 s");
+    assert!(!decided(limited(), Some(11)));
+    let alone = Study { stacks: vec!["base".to_owned()], sentinels: Some(true), ..study(2) };
+    assert!(!decided(alone, None), "there is nothing between the ends");
+}
+
+#[test]
+fn an_order_stays_the_same_from_version_to_version() {
+    let plan = Study { sentinels: Some(false), ..study(1) }.plan(None);
+    let order: Vec<String> = plan.cells.iter().map(|c| format!("{}:{}", c.key.stack, c.key.workload)).collect();
+    insta::assert_snapshot!(order.join(" "), @"");
+}
+
+#[test]
+fn more_blocks_leave_the_first_ones_as_they_were() {
+    let few = Study { sentinels: Some(false), ..study(2) }.plan(None);
+    let many = Study { sentinels: Some(false), ..study(5) }.plan(None);
+    assert_eq!(few.cells, many.cells[..few.cells.len()]);
+}
+
+#[test]
+fn what_is_done_is_not_done_again_and_what_is_missing_is_named() {
+    let plan = Study { sentinels: Some(false), ..study(2) }.plan(None);
+    let finished: HashSet<CellKey> = plan.cells[..10].iter().map(|c| c.key.clone()).collect();
+    let remaining = plan.remaining(&finished);
+    assert_eq!(remaining, plan.cells[10..]);
+    let not_run = plan.not_run(&finished, &budget_ended(Duration::from_secs(300)));
+    assert_eq!(not_run.len(), 6);
+    assert_eq!(not_run[0].reason, "budget of 5 min ended");
+}
+
+#[test]
+fn times_in_words() {
+    let words = |s| duration_words(Duration::from_secs(s));
+    assert_eq!([words(0), words(45), words(300), words(5_425)], ["0 s", "45 s", "5 min", "1 h 30 min 25 s"]);
+}

@@ -1,0 +1,261 @@
+//! The file of results: what goes in comes out, whatever happens around it.
+
+use std::path::PathBuf;
+
+use proptest::prelude::*;
+use rusqlite::Connection;
+use tempfile::TempDir;
+
+use super::fixture::*;
+use crate::record::{CellRecord, Mark, Outcome};
+use crate::{MergeReport, RunFilter, Store, Study, StudyRecord};
+
+struct Place {
+    folder: TempDir,
+}
+
+impl Place {
+    fn new() -> Self {
+        Self { folder: TempDir::new().unwrap() }
+    }
+
+    fn file(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    /// The message for the file, without the folder's random name.
+    fn error<T: std::fmt::Debug>(&self, result: Result<T, crate::StoreError>) -> String {
+        result.unwrap_err().to_string().replace(&self.folder.path().display().to_string(), "DIR")
+    }
+}
+
+#[test]
+fn a_run_comes_back_as_it_was_and_is_spread_for_queries() {
+    let place = Place::new();
+    let mut store = Store::open(&place.file("new/results.db")).unwrap();
+    let mut written = record("ext3/kvm/hdd", 0, 64 * MIB);
+    written.marks = vec![Mark::EmulatedCpu, Mark::Cached { reason: "too small".to_owned() }];
+    let number = store.insert(&written).unwrap();
+    assert_eq!(store.run(number).unwrap().record, written);
+    assert_eq!(store.latest().unwrap(), Some(number));
+    let connection = Connection::open(store.path()).unwrap();
+    let count = |table: &str| -> i64 {
+        connection.query_row(&format!("SELECT count(*) FROM {table}"), [], |row| row.get(0)).unwrap()
+    };
+    let tables = ["samples", "operations", "layer_metrics", "histograms", "request_sizes", "environment", "marks"];
+    assert_eq!(tables.map(count), [10, 1, 4, 9, 2, 4, 2]);
+    let amplification: f64 = connection
+        .query_row(
+            "SELECT CAST(d.write_issued_bytes AS REAL) / o.bytes FROM layer_metrics d JOIN operations o USING (run) \
+             WHERE d.layer = 'hdd' AND d.d2c_p50_ns BETWEEN 6990 AND 7010",
+            [],
+            |row| row.get(0),
+        )
+        .unwrap();
+    assert!((amplification - 66.0 / 64.0).abs() < 1e-9);
+}
+
+#[test]
+fn the_same_run_is_kept_once() {
+    let place = Place::new();
+    let mut store = Store::open(&place.file("r.db")).unwrap();
+    let first = store.insert(&record("a", 0, MIB)).unwrap();
+    let second = store.insert(&record("b", 0, MIB)).unwrap();
+    assert_eq!(store.insert(&record("a", 0, MIB)).unwrap(), first);
+    assert_eq!(store.numbers(&RunFilter::default()).unwrap(), [first, second]);
+}
+
+#[test]
+fn a_number_that_is_none_is_refused_whole() {
+    let place = Place::new();
+    let mut store = Store::open(&place.file("r.db")).unwrap();
+    let mut broken = record("a", 0, MIB);
+    if let Outcome::Measured(measured) = &mut broken.outcome {
+        measured.host_cpu_busy = f64::NAN;
+    }
+    let message = store.insert(&broken).unwrap_err().to_string();
+    assert!(message.starts_with("the result cannot be stored: a number in it is not finite"), "{message}");
+    assert_eq!(store.numbers(&RunFilter::default()).unwrap(), [0; 0]);
+}
+
+#[test]
+fn failures_are_tried_again_and_the_latest_counts() {
+    let place = Place::new();
+    let mut store = Store::open(&place.file("r.db")).unwrap();
+    store.insert(&failed("a", 0, "the guest died")).unwrap();
+    store.insert(&failed("b", 0, "no room")).unwrap();
+    assert!(store.finished("0123456789abcdef").unwrap().is_empty());
+    let again = store.insert(&record("a", 0, MIB)).unwrap();
+    let finished = store.finished("0123456789abcdef").unwrap();
+    assert_eq!(finished.iter().map(|k| k.stack.as_str()).collect::<Vec<_>>(), ["a"]);
+    let latest = RunFilter { latest_only: true, ..RunFilter::default() };
+    assert_eq!(store.numbers(&latest).unwrap(), [2, again]);
+    let of_a = RunFilter { stack: Some("a".to_owned()), ground: Some("emulated".to_owned()), ..RunFilter::default() };
+    let listing = store.list(&of_a).unwrap();
+    assert_eq!(listing.len(), 2);
+    assert_eq!((listing[0].number, listing[1].failure.as_deref()), (again, Some("the guest died")));
+    assert_eq!(store.usual_cell_s("emulated").unwrap(), Some(12.5));
+    assert_eq!(store.usual_cell_s("this").unwrap(), None);
+}
+
+#[test]
+fn files_merge_without_clashes() {
+    let place = Place::new();
+    let mut ours = Store::open(&place.file("ours.db")).unwrap();
+    let mut theirs = Store::open(&place.file("theirs.db")).unwrap();
+    for (store, stacks) in [(&mut ours, ["a", "b"]), (&mut theirs, ["b", "c"])] {
+        for stack in stacks {
+            store.insert(&record(stack, 0, MIB)).unwrap();
+        }
+    }
+    theirs.save_study(&study("0123456789abcdef")).unwrap();
+    assert_eq!(ours.merge(theirs.path()).unwrap(), MergeReport { added: 1, known: 1 });
+    assert_eq!(ours.merge(theirs.path()).unwrap(), MergeReport { added: 0, known: 2 });
+    let stacks: Vec<_> = ours.runs(&RunFilter::default()).unwrap().into_iter().map(|r| r.record.stack).collect();
+    assert_eq!(stacks, ["a", "b", "c"]);
+    assert_eq!(ours.studies().unwrap(), [study("0123456789abcdef")]);
+}
+
+fn study(hash: &str) -> StudyRecord {
+    let study = Study {
+        name: "made-up".to_owned(),
+        title: "Made up".to_owned(),
+        stacks: vec!["a".to_owned()],
+        baselines: [("a".to_owned(), "a".to_owned())].into(),
+        workloads: vec!["w".to_owned()],
+        replications: 1,
+        seed: 1,
+        budget: None,
+        sentinels: None,
+    };
+    StudyRecord { hash: hash.to_owned(), ground: "emulated".to_owned(), study, sentinels: false, ended_early: None }
+}
+
+#[test]
+fn a_study_is_replaced_by_its_later_state() {
+    let place = Place::new();
+    let mut store = Store::open(&place.file("r.db")).unwrap();
+    store.save_study(&study("1")).unwrap();
+    let ended = StudyRecord { ended_early: Some("budget of 5 min ended".to_owned()), ..study("1") };
+    store.save_study(&ended).unwrap();
+    assert_eq!(store.study("1").unwrap(), Some(ended));
+    assert_eq!(store.study("2").unwrap(), None);
+}
+
+#[test]
+fn two_writers_at_once_lose_nothing() {
+    let place = Place::new();
+    let path = place.file("r.db");
+    let writers: Vec<_> = (0..2)
+        .map(|writer| {
+            let path = path.clone();
+            std::thread::spawn(move || {
+                let mut store = Store::open(&path).unwrap();
+                for block in 0..20 {
+                    store.insert(&record(&format!("stack-{writer}"), block, MIB)).unwrap();
+                }
+            })
+        })
+        .collect();
+    for writer in writers {
+        writer.join().unwrap();
+    }
+    assert_eq!(Store::open_read_only(&path).unwrap().numbers(&RunFilter::default()).unwrap().len(), 40);
+}
+
+#[test]
+fn foreign_damaged_and_newer_files_are_refused_untouched() {
+    let place = Place::new();
+    let text = place.file("notes.txt");
+    std::fs::write(&text, "these are somebody's notes, not a database at all\n".repeat(50)).unwrap();
+    insta::assert_snapshot!(place.error(Store::open(&text)), @r"
+    DIR/notes.txt is not a file of Nestor results
+      name another file; this one was not touched
+    ");
+    assert!(std::fs::read_to_string(&text).unwrap().starts_with("these are"));
+    let foreign = place.file("foreign.db");
+    Connection::open(&foreign).unwrap().execute_batch("CREATE TABLE t (x)").unwrap();
+    let before = std::fs::read(&foreign).unwrap();
+    insta::assert_snapshot!(place.error(Store::open(&foreign)), @r"
+    DIR/foreign.db is not a file of Nestor results
+      name another file; this one was not touched
+    ");
+    assert_eq!(std::fs::read(&foreign).unwrap(), before);
+    let newer = place.file("newer.db");
+    drop(Store::open(&newer).unwrap());
+    Connection::open(&newer).unwrap().pragma_update(None, "user_version", 99).unwrap();
+    insta::assert_snapshot!(place.error(Store::open_read_only(&newer)), @r"
+    the results in DIR/newer.db were written by a newer Nestor (version 99 of the tables; this one knows 1)
+      use that Nestor, or name another file
+    ");
+}
+
+#[test]
+fn a_damaged_file_is_called_damaged() {
+    let place = Place::new();
+    let path = place.file("r.db");
+    let mut store = Store::open(&path).unwrap();
+    store.insert(&record("a", 0, MIB)).unwrap();
+    drop(store);
+    let mut bytes = std::fs::read(&path).unwrap();
+    let length = bytes.len();
+    bytes[4096..length].fill(0x5a);
+    std::fs::write(&path, bytes).unwrap();
+    let message = place.error(Store::open_read_only(&path).and_then(|s| s.runs(&RunFilter::default())));
+    assert!(message.starts_with("the results in DIR/r.db are damaged"), "{message}");
+}
+
+#[test]
+fn what_is_not_there_is_told() {
+    let place = Place::new();
+    insta::assert_snapshot!(place.error(Store::open_read_only(&place.file("none.db"))), @r"
+    there are no results in DIR/none.db: no such file
+      run something first, or name another file
+    ");
+    let mut store = Store::open(&place.file("r.db")).unwrap();
+    insta::assert_snapshot!(place.error(store.run(3)), @"there is no run 3 in DIR/r.db: it has no runs yet");
+    store.insert(&record("a", 0, MIB)).unwrap();
+    insta::assert_snapshot!(place.error(store.run(3)), @"there is no run 3 in DIR/r.db: its runs are numbered 1 to 1");
+    std::fs::write(place.file("plain"), "").unwrap();
+    let message = place.error(Store::open(&place.file("plain/r.db")));
+    assert!(message.starts_with("cannot open the results in DIR/plain/r.db: "), "{message}");
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(24))]
+
+    #[test]
+    fn any_record_reads_back_equal(
+        texts in proptest::array::uniform4("\\PC{0,20}"),
+        numbers in proptest::array::uniform4(any::<u64>()),
+        reals in proptest::array::uniform3(proptest::num::f64::NORMAL | proptest::num::f64::ZERO),
+        latencies in proptest::collection::vec(1_u64..1 << 41, 0..20),
+        fails in any::<bool>(),
+    ) {
+        let mut written = record(&texts[0], numbers[0] as u32, MIB);
+        written.environment.settings.insert(texts[1].clone(), texts[2].clone());
+        written.cell_s = reals[0];
+        written.marks = vec![Mark::CpuBound { machine: texts[1].clone(), busy: reals[1] }];
+        if let Outcome::Measured(measured) = &mut written.outcome {
+            measured.host_cpu_busy = reals[2];
+            measured.load.engine_output = texts[3].clone();
+            let result = measured.load.operations.values_mut().next().unwrap();
+            result.bytes = numbers[1];
+            for latency_ns in latencies {
+                result.latency.record_ns(latency_ns);
+            }
+            let metrics = measured.layers[1].metrics.as_mut().unwrap();
+            metrics.write.issued_bytes = numbers[2];
+            metrics.size_histogram.insert(numbers[3], 1);
+        }
+        if fails {
+            written.outcome = Outcome::Failed(texts[3].clone());
+        }
+        let place = Place::new();
+        let mut store = Store::open(&place.file("r.db")).unwrap();
+        let number = store.insert(&written).unwrap();
+        let back = store.run(number).unwrap();
+        prop_assert_eq!(&back.record, &written);
+        prop_assert_eq!(back.id, written.content_id().unwrap());
+    }
+}
