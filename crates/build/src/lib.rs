@@ -6,6 +6,7 @@
 mod accelerators;
 mod builder;
 mod built;
+pub mod doctor;
 mod error;
 mod hypervisor;
 mod image;

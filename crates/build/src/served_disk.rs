@@ -127,17 +127,12 @@ pub fn disk_key(layer: &Layer) -> String {
     ["profile", "size", "at", "wcache"].iter().fold(layer.name().to_owned(), |key, name| key + ":" + &option(name))
 }
 
-/// Whether a layer is a modelled disk.
-pub fn is_modelled(layer: &Layer) -> bool {
-    matches!(layer.definition(), LayerDefinition::Medium(kind) if kind.is_modelled())
-}
-
 fn serve_command(layer: &Layer, directory: &str) -> Vec<String> {
     let path = |name: &str| Path::new(directory).join(name).display().to_string();
     let mut argv: Vec<String> = ["{nestor}", "disk", "serve", profile_name(layer)].map(str::to_owned).into();
     argv.extend(["--socket".into(), path("disk.sock"), "--data".into(), path("data.img")]);
     argv.extend(["--control".into(), path("control.sock"), "--serial".into(), SERIAL.into()]);
-    argv.extend(["--timing".into(), "off".into(), "--queues".into(), QUEUES.to_string()]);
+    argv.extend(["--timing".into(), "off".into()]);
     for (option, flag) in [("size", "--size"), ("at", "--at"), ("wcache", "--write-cache")] {
         if let Some(value) = layer.option(option) {
             argv.extend([flag.to_owned(), value.to_owned()]);

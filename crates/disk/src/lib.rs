@@ -1,6 +1,19 @@
 //! Modelled media and the vhost-user-blk server that offers them to a machine.
+//!
+//! [`profiles`] are what is known of real media, [`model`] says how long such a medium takes for a request, and
+//! [`serve`] offers one to a virtual machine, with the data in a sparse file. A [`log`] tells what it did with each
+//! request, and through a [`control`] socket timing is switched while the disk is in use.
 
+pub mod control;
 mod error;
 pub mod log;
+pub mod model;
+mod profile;
+pub mod profiles;
+mod server;
 
+pub use control::ControlClient;
 pub use error::DiskError;
+pub use profile::{Figure, Medium, Profile};
+pub use profiles::profile;
+pub use server::{ServeOptions, StopHandle, serve};

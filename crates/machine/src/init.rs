@@ -4,6 +4,7 @@ use std::ffi::CString;
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use rustix::mount::{MountFlags, mount, mount_move};
@@ -46,7 +47,7 @@ fn start() -> Result<(), String> {
     prepare_root();
     let port = open_agent_port()?;
     let reader = port.try_clone().map_err(|e| format!("the agent's port could not be shared: {e}"))?;
-    let agent = Agent::new(Path::new("/run/nestor")).map_err(|e| format!("/run/nestor: {e}"))?;
+    let agent = Arc::new(Agent::new(Path::new("/run/nestor")).map_err(|e| format!("/run/nestor: {e}"))?);
     for problem in agent.serve(reader, port) {
         eprintln!("nestor init: {problem}");
     }

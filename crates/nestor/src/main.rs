@@ -1,9 +1,54 @@
-//! The command line of Nestor.
+//! The command line of Nestor: wiring only.
+//!
+//! The same binary is the agent in every machine and, as the first process of a lab machine, its init.
 
-fn main() {
+mod cli;
+mod commands;
+mod notation;
+mod output;
+mod paths;
+mod progress;
+mod session;
+
+use std::process::ExitCode;
+
+use anyhow::Result;
+use clap::Parser;
+use cli::{Cli, Command};
+
+fn main() -> ExitCode {
     if nestor_machine::init::is_first_process() {
         nestor_machine::init::run();
     }
-    let agent = nestor_machine::agent::Agent::new(&nestor_machine::agent::work_root()).expect("agent");
-    agent.serve(std::io::stdin(), std::io::stdout());
+    // A closed pipe ends the program quietly, as it does every other one.
+    // SAFETY: no other thread exists yet, and the default disposition needs no handler.
+    unsafe {
+        libc::signal(libc::SIGPIPE, libc::SIG_DFL);
+    }
+    match run(Cli::parse()) {
+        Ok(code) => code,
+        Err(error) => {
+            eprintln!("error: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run(cli: Cli) -> Result<ExitCode> {
+    match cli.command {
+        Command::Run(arguments) => return commands::run::run(&arguments),
+        Command::Compare(arguments) => return commands::compare::run(&arguments),
+        Command::Study(arguments) => return commands::study::run(&arguments),
+        Command::Report(arguments) => commands::report::run(&arguments)?,
+        Command::Doctor(arguments) => commands::doctor::run(&arguments)?,
+        Command::Disk(command) => commands::disk::run(command)?,
+        Command::Trace(command) => commands::trace::run(command)?,
+        Command::Lab(command) => commands::lab::run(&command)?,
+        Command::Stack(arguments) => commands::stack::run(&arguments)?,
+        Command::Workloads(arguments) => commands::workloads::run(&arguments)?,
+        Command::Completions { shell } => commands::shell::completions(shell),
+        Command::Man => commands::shell::manual()?,
+        Command::Agent => commands::agent::run()?,
+    }
+    Ok(ExitCode::SUCCESS)
 }

@@ -1,1 +1,20 @@
 //! Reports: what a person reads of the results, on a terminal and in a browser.
+//!
+//! Everything is pure: results in, text out. A report is made in two steps. A *view* ([`RunView`], [`CompareView`],
+//! [`StudyReport`], [`RunsView`]) is what is to be said, as plain data; `--json` prints it as it is. [`text`] and [`html`]
+//! say it.
+
+pub mod html;
+pub mod labels;
+pub mod style;
+pub mod text;
+pub mod units;
+pub mod view;
+
+pub use html::{render_matrix_svg, render_run, render_study};
+pub use style::Style;
+pub use text::{compare_text, run_text, runs_text, study_text};
+pub use view::{CompareView, LayerRow, Matrix, MatrixCell, RunView, RunsView, StudyReport};
+
+#[cfg(test)]
+mod tests;

@@ -82,7 +82,7 @@ impl fmt::Display for Bytes {
         let mut number = self.0;
         let mut unit = None;
         for letter in UNITS {
-            if number == 0 || number % 1024 != 0 {
+            if number == 0 || !number.is_multiple_of(1024) {
                 break;
             }
             number /= 1024;

@@ -49,9 +49,8 @@ fn without_gap(text: &str, at: usize) -> String {
 fn layers(text: &str) -> Result<Vec<Layer>, StackError> {
     if text.is_empty() {
         let error = StackError::new(StackErrorKind::Empty, text, 0..0, "there is nothing here");
-        return Err(
-            error.with_help("a stack is layers from the application to the medium, as in ext4/kvm/raw/xfs/hdd")
-        );
+        return Err(error
+            .with_help("a stack is layers from the application to the medium, as in ext4/kvm/raw/xfs/hdd"));
     }
     let mut layers = Vec::new();
     let mut start = 0;
@@ -90,7 +89,9 @@ fn find_layer(text: &str, span: Range<usize>) -> Result<&'static LayerSpec, Stac
     let message = format!("no layer is called `{}`", shown(name));
     let error = StackError::new(StackErrorKind::UnknownLayer, text, span.clone(), message);
     if text.contains(['{', '}']) {
-        return Err(error.with_help("braces need a comma between them and as many `}` as `{`, as in {raw,qcow2}"));
+        return Err(
+            error.with_help("braces need a comma between them and as many `}` as `{`, as in {raw,qcow2}")
+        );
     }
     if text.contains(char::is_whitespace) {
         let joined: String = text.split_whitespace().collect();
@@ -263,7 +264,8 @@ fn unknown_option(text: &str, spec: &LayerSpec, span: Range<usize>) -> StackErro
         _ => format!("the options of {name} are {}", options.join(", ")),
     };
     // A choice written without its key (`kvm:writeback`), if only one option has it.
-    let mut keys = spec.options.iter().filter(|o| matches!(o.kind, OptionKind::Choice(words) if words.contains(&key)));
+    let mut keys =
+        spec.options.iter().filter(|o| matches!(o.kind, OptionKind::Choice(words) if words.contains(&key)));
     if let (Some(option), None) = (keys.next(), keys.next()) {
         let meant = format!("{}={key}", option.name);
         return error.suggest(&format!("did you mean {meant}?"), replaced(text, span, &meant));

@@ -51,18 +51,36 @@ pub struct LayerMetrics {
     pub write: DirectionMetrics,
     /// Discards and write-zeroes.
     pub discard: DirectionMetrics,
-    /// Cache flushes that carry no data.
+    /// Cache flushes without data that were sent downwards.
     pub flushes: u64,
-    /// Writes that had to reach the medium (FUA).
+    /// Writes sent downwards that had to reach the medium (FUA).
     pub fua_writes: u64,
-    /// Queue to insert/issue-queue: blktrace Q2I; absent where nothing is inserted into a scheduler.
+    /// Requests of the layer above that asked for a flush, alone or before their data. The block layer makes several
+    /// into one, and none of them where the device has no cache, so [`Self::flushes`] may be fewer.
+    #[serde(default)]
+    pub flushes_queued: u64,
+    /// Writes of the layer above that asked for FUA; where the device has none, flushes are sent instead.
+    #[serde(default)]
+    pub fua_writes_queued: u64,
+    /// Queue to insert: blktrace Q2I, per request from the Q of its first bio; absent where nothing is inserted into a
+    /// queue between submission and driver.
     pub q2i: Option<LatencyHistogram>,
-    /// Insert to issue: blktrace I2D, the scheduler's queue; at a modelled disk, its own queue.
+    /// Insert to issue: blktrace I2D, the scheduler's queue, per request that was inserted; at a modelled disk, its
+    /// own queue.
     pub i2d: Option<LatencyHistogram>,
-    /// Issue to complete: blktrace D2C, everything below; at a modelled disk, the service.
+    /// Queue to issue, per request whether it was inserted or not: everything this layer adds. For a request that was
+    /// inserted it is Q2I + I2D.
+    #[serde(default)]
+    pub q2d: Option<LatencyHistogram>,
+    /// Issue to complete: blktrace D2C, everything below, per request (btt counts it once per merged bio); at a
+    /// modelled disk, the service.
     pub d2c: Option<LatencyHistogram>,
-    /// Queue to complete: blktrace Q2C.
+    /// Queue to complete: blktrace Q2C, per bio (what the layer above waited for). A bio that was merged into a
+    /// waiting request waits less than that request; one that was split ends with its last part.
     pub q2c: Option<LatencyHistogram>,
+    /// Issue to complete of the flushes without data, which are in none of the others.
+    #[serde(default)]
+    pub flush_d2c: Option<LatencyHistogram>,
     /// Issued request size in bytes → how many.
     pub size_histogram: BTreeMap<u64, u64>,
     /// Share of issued requests (0 to 1) that start where the one before, of the same direction, ended.

@@ -4,7 +4,10 @@
 //! times; every event in between happens at its own exact time, however late the caller asks. So a server that wakes
 //! up late does not shift the model, and a test can run hours of disk time in milliseconds.
 
+pub mod hdd;
 mod null;
+pub mod raid0;
+pub mod ssd;
 
 pub use null::NullModel;
 
@@ -76,6 +79,9 @@ pub trait Model: Send {
 
     /// Nothing is queued, in service, or waiting in a volatile cache.
     fn is_settled(&self) -> bool;
+
+    /// Brings what volatile caches hold to the medium as soon as it can be done.
+    fn settle(&mut self, now_ns: u64);
 
     /// Whether writes are reported complete before they are on the medium.
     fn write_cache(&self) -> bool;

@@ -31,6 +31,8 @@ impl Model for NullModel {
         self.waiting.is_empty()
     }
 
+    fn settle(&mut self, _now_ns: u64) {}
+
     fn write_cache(&self) -> bool {
         false
     }

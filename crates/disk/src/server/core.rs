@@ -1,9 +1,9 @@
 //! The disk's heart: takes requests from the rings, lets the model say when each is done, and answers it then.
 
 use std::collections::VecDeque;
-use std::time::Duration;
+use std::io;
 
-use vhost_user_backend::{VringMutex, VringStateMutGuard, VringT};
+use vhost_user_backend::{VringMutex, VringT};
 use virtio_bindings::bindings::virtio_blk::{
     VIRTIO_BLK_S_IOERR, VIRTIO_BLK_S_OK, VIRTIO_BLK_S_UNSUPP,
 };
@@ -15,7 +15,7 @@ use super::execute::Target;
 use super::request::{Command, Parsed, Refusal, Segment, pieces};
 use crate::control::Statistics;
 use crate::error::DiskError;
-use crate::log::{Header, LogSummary, Operation, Record, Writer};
+use crate::log::{Operation, Record, Writer};
 use crate::model::{Completion, Model, ModelRequest, SECTOR_BYTES};
 
 /// The guest's memory as the vhost-user library hands it over.
@@ -57,25 +57,27 @@ enum Progress {
 
 /// A disk's state, whoever is connected.
 pub struct Core {
-    target: Target,
-    sectors: u64,
-    first_sector: u64,
-    profile: String,
-    model: Box<dyn Model>,
-    model_takes_time: bool,
-    timing: bool,
-    /// Requests stay in the rings while the control socket waits for the disk to come to rest.
-    held: bool,
+    pub(super) target: Target,
+    pub(super) sectors: u64,
+    pub(super) first_sector: u64,
+    pub(super) profile: String,
+    pub(super) model: Box<dyn Model>,
+    pub(super) model_takes_time: bool,
+    pub(super) timing: bool,
+    /// Threads of the control socket that wait for the disk to come to rest; meanwhile requests stay in the rings.
+    pub(super) holders: u32,
     vrings: Vec<Vring>,
     memory: Option<Memory>,
     in_flight: Vec<Option<InFlight>>,
     free: Vec<usize>,
     unexecuted: VecDeque<usize>,
+    /// Queues with answers that the guest has not been told of, a bit each.
+    to_notify: u64,
     completions: Vec<Completion>,
     parsed: Parsed,
     sequence: u64,
-    log: Option<Writer>,
-    statistics: Statistics,
+    pub(super) log: Option<Writer>,
+    pub(super) statistics: Statistics,
     alarm: Alarm,
 }
 
@@ -109,12 +111,13 @@ impl Core {
             model: parts.model,
             model_takes_time: parts.model_takes_time,
             timing: parts.timing,
-            held: false,
+            holders: 0,
             vrings: Vec::new(),
             memory: None,
             in_flight: Vec::new(),
             free: Vec::new(),
             unexecuted: VecDeque::new(),
+            to_notify: 0,
             completions: Vec::new(),
             parsed: Parsed::default(),
             sequence: 0,
@@ -202,7 +205,7 @@ impl Core {
             }
             let next = self.model.next_event_ns();
             let spins = next.is_some_and(|next| next < now + SPIN_NS);
-            let polls = !self.timed() && !self.held && now < last_arrival_ns + POLL_NS;
+            let polls = !self.timed() && !self.is_held() && now < last_arrival_ns + POLL_NS;
             if !arrived && !spins && !polls && !self.ask_for_notification() {
                 self.set_alarm();
                 return;
@@ -216,13 +219,22 @@ impl Core {
         self.alarm.set(next.map(|next| next.saturating_sub(SPIN_NS).max(1)));
     }
 
+    /// Requests that have arrived and that the model has not completed.
+    pub(super) fn in_flight(&self) -> u64 {
+        (self.in_flight.len() - self.free.len()) as u64
+    }
+
+    fn is_held(&self) -> bool {
+        self.holders > 0
+    }
+
     fn timed(&self) -> bool {
         self.timing && self.model_takes_time
     }
 
     /// Asks the guest to tell of further requests; true if there are some already.
     fn ask_for_notification(&mut self) -> bool {
-        if self.held {
+        if self.is_held() {
             return false;
         }
         let mut more = false;
@@ -238,7 +250,7 @@ impl Core {
     /// Takes what lies in the rings; true if there was anything.
     fn take_requests(&mut self) -> bool {
         let Some(memory) = self.memory.clone() else { return false };
-        if self.held {
+        if self.is_held() {
             return false;
         }
         let memory = memory.memory();
@@ -360,14 +372,13 @@ impl Core {
     ) -> Record {
         let sequence = self.sequence;
         self.sequence += 1;
-        let in_flight = self.in_flight.len() - self.free.len();
         Record {
             sequence,
             operation,
             sector,
             sectors,
             queue: queue as u16,
-            queue_depth: in_flight.clamp(1, usize::from(u16::MAX)) as u16,
+            queue_depth: self.in_flight().clamp(1, u64::from(u16::MAX)) as u16,
             arrival_ns,
             service_start_ns: arrival_ns,
             complete_ns: arrival_ns,
@@ -428,15 +439,11 @@ impl Core {
             self.statistics.lag_max_ns = self.statistics.lag_max_ns.max(lag);
             self.statistics.lag_total_ns += lag;
             self.statistics.timed_requests += 1;
-            self.count_cache_hit(&record);
+            self.statistics.cache_hits += u64::from(record.cache_hit);
             if let Some(log) = &mut self.log {
                 log.push(record);
             }
         }
-    }
-
-    fn count_cache_hit(&mut self, record: &Record) {
-        self.statistics.cache_hits += u64::from(record.cache_hit);
     }
 
     /// Puts a request's answer into its ring, unless that has been done.
@@ -448,6 +455,7 @@ impl Core {
         let used = write_status(&memory.memory(), request.status, filled, status);
         if let Some(vring) = self.vrings.get(request.queue) {
             let _ = vring.add_used(request.head, used);
+            self.to_notify |= 1 << request.queue;
         }
         request.record.failed = u32::from(status) != VIRTIO_BLK_S_OK;
         request.progress = Progress::Answered { at_ns };
@@ -457,15 +465,79 @@ impl Core {
 
     /// Tells the guest of what was put into its rings.
     fn notify(&mut self) {
-        for vring in &self.vrings {
-            let mut state = vring.get_mut();
-            // `needs_notification` looks at what was added since it was asked last; nothing added needs none, but
-            // without event indices it always says yes.
-            let added = state.get_queue().next_used() != self.notified(vring);
-            let _ = added;
-            if state.needs_notification().unwrap_or(true) {
-                let _ = state.signal_used_queue();
+        for (queue, vring) in self.vrings.iter().enumerate() {
+            if self.to_notify & (1 << queue) != 0 {
+                let mut state = vring.get_mut();
+                if state.needs_notification().unwrap_or(true) {
+                    let _ = state.signal_used_queue();
+                }
             }
         }
+        self.to_notify = 0;
+    }
+
+    fn count(&mut self, command: &Command, status: u8) {
+        if u32::from(status) != VIRTIO_BLK_S_OK {
+            self.statistics.failed += 1;
+        }
+        let counter = match command {
+            Command::Read { .. } => &mut self.statistics.read,
+            Command::Write { .. } => &mut self.statistics.write,
+            Command::Discard { .. } => &mut self.statistics.discard,
+            Command::WriteZeroes { .. } => &mut self.statistics.write_zeroes,
+            Command::Flush => {
+                self.statistics.flushes += 1;
+                return;
+            }
+            Command::GetId => return,
+        };
+        let sectors = describe(command).map_or(0, |(_, _, sectors)| sectors);
+        counter.requests += 1;
+        counter.bytes += u64::from(sectors) * SECTOR_BYTES;
+    }
+
+    fn log_untimed(&mut self, queue: usize, command: &Command, arrival_ns: u64, status: u8) {
+        if self.log.is_none() {
+            return;
+        }
+        let Some((operation, sector, sectors)) = describe(command) else { return };
+        let complete_ns = now_ns();
+        let mut record = self.new_record(queue, operation, sector, sectors, arrival_ns);
+        record.complete_ns = complete_ns;
+        record.model_complete_ns = complete_ns;
+        record.overhead_ns = complete_ns - arrival_ns;
+        record.failed = u32::from(status) != VIRTIO_BLK_S_OK;
+        if let Some(log) = &mut self.log {
+            log.push(record);
+        }
+    }
+}
+
+/// A request as the log and the model name it; `None` if no medium is involved.
+fn describe(command: &Command) -> Option<(Operation, u64, u32)> {
+    Some(match *command {
+        Command::Read { sector, sectors } => (Operation::Read, sector, sectors),
+        Command::Write { sector, sectors } => (Operation::Write, sector, sectors),
+        Command::Flush => (Operation::Flush, 0, 0),
+        Command::Discard { sector, sectors } => (Operation::Discard, sector, sectors),
+        Command::WriteZeroes { sector, sectors, .. } => (Operation::WriteZeroes, sector, sectors),
+        Command::GetId => return None,
+    })
+}
+
+/// Bytes filled, and the status byte, of a request that was carried out or refused.
+fn outcome(result: Result<&io::Result<u32>, Refusal>) -> (u32, u8) {
+    match result {
+        Ok(Ok(filled)) => (*filled, VIRTIO_BLK_S_OK as u8),
+        Ok(Err(_)) | Err(Refusal::Invalid) => (0, VIRTIO_BLK_S_IOERR as u8),
+        Err(Refusal::Unsupported) => (0, VIRTIO_BLK_S_UNSUPP as u8),
+    }
+}
+
+/// Writes the status byte and returns how many bytes of the guest's memory were written in all.
+fn write_status(memory: &GuestMemoryMmap, at: Option<GuestAddress>, filled: u32, status: u8) -> u32 {
+    match at {
+        Some(address) if memory.write_obj(status, address).is_ok() => filled.saturating_add(1),
+        _ => filled,
     }
 }

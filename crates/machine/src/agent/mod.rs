@@ -68,13 +68,16 @@ impl Agent {
     }
 
     /// Serves requests until the stream ends, then takes everything down. Returns what could not be undone.
-    pub fn serve(self, mut reader: impl Read, writer: impl Write + Send + 'static) -> Vec<String> {
-        let agent = Arc::new(self);
+    pub fn serve(
+        self: &Arc<Self>,
+        mut reader: impl Read,
+        writer: impl Write + Send + 'static,
+    ) -> Vec<String> {
         let writer = Arc::new(Mutex::new(writer));
         let hello = Envelope { number: 0, body: Answer::Hello { protocol: PROTOCOL } };
         if write_frame(&mut *lock(&writer), &hello).is_ok() {
             while let Ok(envelope) = read_frame::<Envelope<Request>>(&mut reader) {
-                let (agent, writer) = (Arc::clone(&agent), Arc::clone(&writer));
+                let (agent, writer) = (Arc::clone(self), Arc::clone(&writer));
                 std::thread::spawn(move || {
                     let body = agent.obey(envelope.body).unwrap_or_else(Answer::Failed);
                     // If nobody listens any more the serving loop notices by itself.
@@ -82,9 +85,14 @@ impl Agent {
                 });
             }
         }
-        let problems = agent.take_down();
+        self.finish()
+    }
+
+    /// Takes everything down and, if nothing is left, removes the work directory. Returns what could not be undone.
+    pub fn finish(&self) -> Vec<String> {
+        let problems = self.take_down();
         if problems.is_empty() {
-            let _ = fs::remove_dir_all(&agent.work_directory);
+            let _ = fs::remove_dir_all(&self.work_directory);
         }
         problems
     }

@@ -222,7 +222,8 @@ mod tests {
     use super::*;
 
     fn run_here(command: &Command) -> Result<Finished, String> {
-        run(&Spawner::new(), command, |_| {})
+        let spawner = Spawner::new();
+        run(&spawner, command, |_| {})
     }
 
     #[test]
@@ -258,11 +259,15 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let output = directory.path().join("out");
         let script = "trap 'echo asked; exit 0' INT; echo ready; while :; do sleep 0.05; done";
+        // The child lives as long as the thread of its spawner.
+        let spawner = Spawner::new();
         let mut child =
-            start(&Spawner::new(), &Command::new(["sh", "-c", script]), output.to_str().unwrap()).unwrap();
-        while !std::fs::read_to_string(&output).unwrap().contains("ready") {
+            start(&spawner, &Command::new(["sh", "-c", script]), output.to_str().unwrap()).unwrap();
+        let ready = (0..2000).any(|_| {
             std::thread::sleep(Duration::from_millis(5));
-        }
+            std::fs::read_to_string(&output).unwrap().contains("ready")
+        });
+        assert!(ready, "the program did not start");
         let finished = stop(&mut child, Duration::from_secs(20)).unwrap();
         assert!(finished.succeeded());
         assert_eq!(std::fs::read_to_string(&output).unwrap(), "ready\nasked\n");

@@ -204,7 +204,6 @@ mod tests {
     }
 
     proptest! {
-        #![proptest_config(ProptestConfig::with_cases(64))]
         /// Whatever the lengths of names and data, each entry begins where the ones before it end.
         #[test]
         fn entries_are_found_where_the_headers_say(

@@ -1,10 +1,145 @@
-//! The lab image.
+//! The lab image: one read-only Debian root with its kernel, which every machine boots, at every level.
+//!
+//! It is built once from `lab/recipe.toml` by mmdebstrap, without root's rights where subordinate ids allow it, and kept
+//! under the hash of the recipe:
+//!
+//! - `vmlinuz`, the kernel, for `-kernel`;
+//! - `modules.cpio`, directories and the modules that are needed to find the root, for the front of `-initrd`; the program
+//!   that becomes the machine's first process is appended by [`initramfs`];
+//! - `root.squashfs`, the root, for a read-only disk; it holds the other two in `/boot` and the manifest as
+//!   `/etc/nestor-lab.json`, so that a host can boot guests from its own root;
+//! - `manifest.json`, what is in it.
 
+mod build;
+mod cache;
 mod cpio;
+mod environment;
+mod error;
+mod fetch;
 mod initramfs;
 mod modules;
+mod orphans;
+mod pack;
+mod progress;
 mod recipe;
 mod sources;
+mod tool;
 
+use std::collections::BTreeMap;
+use std::env;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::AtomicBool;
+
+use serde::{Deserialize, Serialize};
+
+use cache::Cache;
 pub use cpio::CpioWriter;
-pub use initramfs::initramfs;
+use environment::Environment;
+pub use error::LabImageError;
+pub use initramfs::{MODULE_LOAD_LIST, initramfs};
+use progress::Tracker;
+pub use progress::{LabProgress, LabStage};
+pub use recipe::Recipe;
+pub use sources::MIRROR_VARIABLE;
+
+/// Where a host that runs the image finds the kernel for its guests.
+pub const KERNEL_IN_ROOT: &str = "/boot/vmlinuz";
+/// Where a host that runs the image finds the first part of its guests' initramfs.
+pub const MODULES_CPIO_IN_ROOT: &str = "/boot/modules.cpio";
+/// Where a machine finds the manifest of the image it runs.
+pub const MANIFEST_IN_ROOT: &str = "/etc/nestor-lab.json";
+
+/// The files of a lab image.
+#[derive(Clone, Debug)]
+pub struct LabImage {
+    /// The directory that holds the others.
+    pub directory: PathBuf,
+    /// The kernel.
+    pub kernel: PathBuf,
+    /// The first part of the initramfs.
+    pub modules_cpio: PathBuf,
+    /// The root.
+    pub root_squashfs: PathBuf,
+    /// What is in it.
+    pub manifest: LabManifest,
+}
+
+/// What a lab image is made of.
+#[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
+pub struct LabManifest {
+    /// SHA-256 of the recipe, 64 hexadecimal digits.
+    pub hash: String,
+    /// Debian's name of the release.
+    pub suite: String,
+    /// Debian's name of the architecture.
+    pub architecture: String,
+    /// The kernel, as `uname -r` tells it.
+    pub kernel_release: String,
+    /// Versions of all installed packages, by name.
+    pub packages: BTreeMap<String, String>,
+}
+
+/// How to come to a lab image.
+pub struct EnsureOptions<'a> {
+    /// Where images and packages are kept; see [`default_cache_directory`].
+    pub cache_directory: PathBuf,
+    /// Is told how a build goes on; not called at all if the image is there.
+    pub progress: &'a dyn Fn(LabProgress),
+    /// Set by the caller, for example in a signal's handler, to end a build within seconds and without a trace.
+    pub interrupted: &'a AtomicBool,
+}
+
+/// `$NESTOR_CACHE`, else `$XDG_CACHE_HOME/nestor`, else `~/.cache/nestor`.
+///
+/// # Errors
+/// If none of the three variables is set.
+pub fn default_cache_directory() -> Result<PathBuf, LabImageError> {
+    cache_directory_from(|name| env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from))
+}
+
+fn cache_directory_from(variable: impl Fn(&str) -> Option<PathBuf>) -> Result<PathBuf, LabImageError> {
+    variable("NESTOR_CACHE")
+        .or_else(|| variable("XDG_CACHE_HOME").map(|directory| directory.join("nestor")))
+        .or_else(|| variable("HOME").map(|home| home.join(".cache/nestor")))
+        .ok_or(LabImageError::NoCacheDirectory)
+}
+
+/// The image of the recipe this program was compiled with, if it has been built already.
+pub fn find(cache_directory: &Path) -> Option<LabImage> {
+    Cache::new(cache_directory).find(&Recipe::built_in().short_hash())
+}
+
+/// The image of the recipe this program was compiled with; built first if it is not there.
+///
+/// Two processes that need it at once build it once. What a killed build left is removed, the packages it had fetched are
+/// used.
+///
+/// # Errors
+/// See [`LabImageError`]; nothing but fetched packages is left behind.
+pub fn ensure(options: &EnsureOptions) -> Result<LabImage, LabImageError> {
+    ensure_recipe(&Recipe::built_in(), &Environment::of_this_process(), options)
+}
+
+fn ensure_recipe(
+    recipe: &Recipe,
+    environment: &Environment,
+    options: &EnsureOptions,
+) -> Result<LabImage, LabImageError> {
+    let absolute = std::path::absolute(&options.cache_directory)
+        .map_err(LabImageError::file("cannot use the cache directory", &options.cache_directory))?;
+    let cache = Cache::new(&absolute);
+    let hash = recipe.short_hash();
+    if let Some(image) = cache.find(&hash) {
+        return Ok(image);
+    }
+    let tracker = Tracker::new(options.progress);
+    let lock = cache.lock(options.interrupted, &|detail| tracker.tell(LabStage::Waiting, 0.0, detail))?;
+    if let Some(image) = cache.find(&hash) {
+        return Ok(image);
+    }
+    cache.remove_stale(&lock)?;
+    build::build(recipe, environment, &cache, &lock, tracker, options.interrupted)
+}
+
+#[cfg(test)]
+mod tests;

@@ -83,8 +83,7 @@ fn insert_layer(connection: &Connection, run: i64, depth: i64, layer: &LayerReco
     let statement = format!("INSERT INTO layer_metrics VALUES ({places})");
     connection.prepare_cached(&statement)?.execute(params_from_iter(values))?;
     let Some(metrics) = &layer.metrics else { return Ok(()) };
-    let stages = [("q2i", &metrics.q2i), ("i2d", &metrics.i2d), ("d2c", &metrics.d2c), ("q2c", &metrics.q2c)];
-    for (name, histogram) in stages {
+    for (name, histogram) in stages(metrics) {
         if let Some(histogram) = histogram {
             insert_histogram(connection, run, depth, name, histogram)?;
         }
@@ -100,7 +99,7 @@ fn insert_layer(connection: &Connection, run: i64, depth: i64, layer: &LayerReco
 /// The columns of `layer_metrics` from `trace_point` on, in the table's order.
 fn metric_values(metrics: Option<&LayerMetrics>) -> Vec<Value> {
     /// `trace_point` to `cache_hits`.
-    const COLUMNS: usize = 33;
+    const COLUMNS: usize = 39;
     let Some(metrics) = metrics else { return vec![Value::Null; COLUMNS] };
     let trace_point = serde_json::to_value(metrics.trace_point).ok();
     let trace_point = trace_point.and_then(|v| v.as_str().map(str::to_owned));
@@ -109,10 +108,12 @@ fn metric_values(metrics: Option<&LayerMetrics>) -> Vec<Value> {
     values.extend(direction_values(&metrics.write));
     values.push(Value::from(integer(metrics.flushes)));
     values.push(Value::from(integer(metrics.fua_writes)));
+    values.push(Value::from(integer(metrics.flushes_queued)));
+    values.push(Value::from(integer(metrics.fua_writes_queued)));
     values.push(Value::from(metrics.sequential_share));
     values.push(Value::from(integer(metrics.dropped_events)));
     values.push(Value::from(metrics.span_s));
-    for stage in [&metrics.q2i, &metrics.i2d, &metrics.d2c, &metrics.q2c] {
+    for (_, stage) in stages(metrics) {
         let summary = stage.as_ref().and_then(LatencyHistogram::summary);
         values.push(Value::from(summary.map(|s| integer(s.p50_ns))));
         values.push(Value::from(summary.map(|s| integer(s.p99_ns))));
@@ -125,6 +126,18 @@ fn metric_values(metrics: Option<&LayerMetrics>) -> Vec<Value> {
     values.push(Value::from(service.map(|s| integer(s.cache_hits))));
     debug_assert_eq!(values.len(), COLUMNS);
     values
+}
+
+/// The stages of a request's life, in the order of their columns.
+fn stages(metrics: &LayerMetrics) -> [(&'static str, &Option<LatencyHistogram>); 6] {
+    [
+        ("q2i", &metrics.q2i),
+        ("i2d", &metrics.i2d),
+        ("q2d", &metrics.q2d),
+        ("d2c", &metrics.d2c),
+        ("q2c", &metrics.q2c),
+        ("flush_d2c", &metrics.flush_d2c),
+    ]
 }
 
 fn direction_values(direction: &DirectionMetrics) -> [Value; 7] {

@@ -61,16 +61,17 @@ CREATE TABLE layer_metrics (
     read_completed INTEGER, read_completed_bytes INTEGER, read_merges INTEGER,
     write_queued INTEGER, write_queued_bytes INTEGER, write_issued INTEGER, write_issued_bytes INTEGER,
     write_completed INTEGER, write_completed_bytes INTEGER, write_merges INTEGER,
-    flushes INTEGER, fua_writes INTEGER, sequential_share REAL, dropped_events INTEGER, span_s REAL,
-    q2i_p50_ns INTEGER, q2i_p99_ns INTEGER, i2d_p50_ns INTEGER, i2d_p99_ns INTEGER,
+    flushes INTEGER, fua_writes INTEGER, flushes_queued INTEGER, fua_writes_queued INTEGER, sequential_share REAL, dropped_events INTEGER, span_s REAL,
+    q2i_p50_ns INTEGER, q2i_p99_ns INTEGER, i2d_p50_ns INTEGER, i2d_p99_ns INTEGER, q2d_p50_ns INTEGER, q2d_p99_ns INTEGER,
     d2c_p50_ns INTEGER, d2c_p99_ns INTEGER, q2c_p50_ns INTEGER, q2c_p99_ns INTEGER,
+    flush_d2c_p50_ns INTEGER, flush_d2c_p99_ns INTEGER,
     seek_ns INTEGER, rotation_ns INTEGER, transfer_ns INTEGER, overhead_ns INTEGER, cache_hits INTEGER,
     PRIMARY KEY (run, depth)
 ) STRICT, WITHOUT ROWID;
 CREATE TABLE histograms (
     run INTEGER NOT NULL REFERENCES runs (number) ON DELETE CASCADE,
     depth INTEGER NOT NULL,
-    name TEXT NOT NULL,             -- latency:CLASS, q2i, i2d, d2c, q2c
+    name TEXT NOT NULL,             -- latency:CLASS, q2i, i2d, q2d, d2c, q2c, flush_d2c
     histogram TEXT NOT NULL,        -- HdrHistogram V2 compressed, base64
     PRIMARY KEY (run, depth, name)
 ) STRICT, WITHOUT ROWID;

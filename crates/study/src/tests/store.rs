@@ -7,7 +7,7 @@ use rusqlite::Connection;
 use tempfile::TempDir;
 
 use super::fixture::*;
-use crate::record::{CellRecord, Mark, Outcome};
+use crate::record::{Mark, Outcome};
 use crate::{MergeReport, RunFilter, Store, Study, StudyRecord};
 
 struct Place {
@@ -43,7 +43,7 @@ fn a_run_comes_back_as_it_was_and_is_spread_for_queries() {
         connection.query_row(&format!("SELECT count(*) FROM {table}"), [], |row| row.get(0)).unwrap()
     };
     let tables = ["samples", "operations", "layer_metrics", "histograms", "request_sizes", "environment", "marks"];
-    assert_eq!(tables.map(count), [10, 1, 4, 9, 2, 4, 2]);
+    assert_eq!(tables.map(count), [10, 1, 4, 11, 2, 4, 2]);
     let amplification: f64 = connection
         .query_row(
             "SELECT CAST(d.write_issued_bytes AS REAL) / o.bytes FROM layer_metrics d JOIN operations o USING (run) \

@@ -11,8 +11,10 @@ pub(in crate::layers) static LAYER: LayerSpec = LayerSpec {
     options: &[
         OptionSpec {
             name: "cluster",
-            summary: "unit of allocation",
-            kind: OptionKind::Size { min: Bytes::kib(4), max: Bytes::mib(64), rule: SizeRule::PowerOfTwo },
+            summary: "unit of allocation; an image with 4k is smaller than 16G",
+            // Two levels of tables of four clusters each reach cluster³ / 4 bytes, which QEMU 7.2 computes in 64
+            // bits: from 4M on it overflows and qemu-img refuses every size.
+            kind: OptionKind::Size { min: Bytes::kib(4), max: Bytes::mib(2), rule: SizeRule::PowerOfTwo },
             default: Some("64k"),
         },
         IMAGE_SIZE,

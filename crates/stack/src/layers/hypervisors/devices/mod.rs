@@ -76,10 +76,12 @@ pub struct DeviceModelSpec {
 pub enum Attach {
     /// Any time; the guest notices.
     Running,
-    /// Any time, but the guest has to be told to look: `- - -` to `/sys/class/scsi_host/host*/scan`.
+    /// Any time, but a guest whose driver has already looked has to be told to look again: `- - -` to
+    /// `/sys/class/scsi_host/host*/scan`. Before the disk is detached, the guest has to let go of it: `1` to
+    /// `/sys/block/*/device/delete`.
     RunningThenScan,
     /// Any time, if the controller is attached with it and before the guest's driver is loaded or bound to the
-    /// controller: the driver looks for disks only then.
+    /// controller: the driver looks for disks only then, a scan finds nothing. Detached as with `RunningThenScan`.
     BeforeDriver,
     /// Only when the machine is started.
     AtStart,

@@ -1,0 +1,62 @@
+# Two commands: `make demo` and `make test`. The others are parts of them or take longer.
+
+# A toolchain of rustup that a non-interactive shell does not find by itself.
+export PATH := $(PATH):$(HOME)/.cargo/bin
+# Also where no terminal is.
+export CARGO_TERM_PROGRESS_WHEN ?= auto
+
+CARGO ?= cargo
+NESTOR := target/nestor
+# Asked when it is used: before `packages` there may be no compiler.
+HOST = $(shell rustc -vV | sed -n 's/^host: //p')
+# How many inputs `make fuzz` makes up for each property.
+FUZZ_CASES ?= 20000
+
+.PHONY: help demo test test-long fuzz bench lint build lab clean packages
+
+help:
+	@echo "make demo       install packages, build, make the lab image, run studies/quick.toml (12 minutes at most)"
+	@echo "make test       everything that has to hold, with a real run on an emulated host"
+	@echo "make test-long  the same with the tests that take minutes each"
+	@echo "make fuzz       the property tests with many more inputs (FUZZ_CASES=$(FUZZ_CASES))"
+	@echo "make bench      speed of the parts, beside the programs they are measured against"
+	@echo "make lint       formatting, clippy, licences"
+	@echo "make build      the program, as $(NESTOR)"
+	@echo "make lab        the lab image, unless it is there"
+	@echo "make clean      removes what was built here; the lab image stays in the user's cache"
+
+packages:
+	@scripts/install-packages
+
+build: packages
+	$(CARGO) build --release --locked --package nestor
+	@ln -sfn "$(HOST)/release/nestor" $(NESTOR)
+
+lab: build
+	$(NESTOR) lab build
+
+demo: lab
+	$(NESTOR) study studies/quick.toml
+
+lint: packages
+	$(CARGO) fmt --all --check
+	@if $(CARGO) clippy --version >/dev/null 2>&1; then \
+		set -x; $(CARGO) clippy --locked --workspace --all-targets -- -D warnings; \
+	else echo "clippy is not installed: not checked"; fi
+	scripts/check-licences
+
+# The release build comes first: the tests that boot machines use it.
+test: lint build lab
+	$(CARGO) test --locked --workspace
+
+test-long: lint build lab
+	$(CARGO) test --locked --workspace -- --include-ignored
+
+fuzz: packages
+	PROPTEST_CASES=$(FUZZ_CASES) $(CARGO) test --release --locked --workspace --lib
+
+bench: build
+	$(CARGO) bench --locked --workspace --bench '*'
+
+clean:
+	$(CARGO) clean

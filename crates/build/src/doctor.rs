@@ -1,0 +1,218 @@
+//! What this machine can do, and the command that mends what it cannot.
+
+use std::path::{Path, PathBuf};
+
+use nestor_machine::{Accelerator, Facts};
+use nestor_stack::{LayerDefinition, registry};
+use serde::Serialize;
+
+use crate::accelerators::{AcceleratorMemory, machine_identity};
+
+/// How a finding affects what can be done.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum State {
+    /// As it should be.
+    Ok,
+    /// Works, but not as well as it could.
+    Limited,
+    /// Something cannot be done until it is mended.
+    Missing,
+}
+
+/// One thing that was looked at.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Finding {
+    /// What was looked at.
+    pub subject: String,
+    /// How it is.
+    pub state: State,
+    /// What was found.
+    pub found: String,
+    /// What it is for, or the command that mends it.
+    pub advice: String,
+}
+
+/// Where to look besides the machine itself.
+pub struct DoctorPlaces {
+    /// The cache directory.
+    pub cache_directory: PathBuf,
+    /// The directory of work directories.
+    pub work_root: PathBuf,
+    /// Hash of the lab image and whether it is there.
+    pub lab_image: (String, bool),
+}
+
+/// A program with the Debian package it comes in and what it is for.
+const PROGRAMS: [(&str, &str, &str); 9] = [
+    ("qemu-system-x86_64", "qemu-system-x86", "guests and the emulated host"),
+    ("qemu-img", "qemu-utils", "disk images"),
+    ("mmdebstrap", "mmdebstrap", "making the lab image"),
+    ("sqfstar", "squashfs-tools", "making the lab image"),
+    ("fio", "fio", "workloads with --on this"),
+    ("blktrace", "blktrace", "tracing with --on this"),
+    ("losetup", "mount", "file: media with --on this"),
+    ("wipefs", "util-linux", "looking at dev: and file: media with --on this"),
+    ("ssh", "openssh-client", "--on ssh:HOST"),
+];
+
+/// Looks at this machine.
+pub fn examine(facts: &Facts, places: &DoctorPlaces) -> Vec<Finding> {
+    let mut findings = vec![machine(facts), user(facts), acceleration(facts, places), lab_image(places)];
+    findings.extend(PROGRAMS.iter().map(|(program, package, purpose)| program_finding(program, package, purpose)));
+    findings.extend(file_systems(facts));
+    findings.push(tracing(facts));
+    findings.extend([space("cache", &places.cache_directory), space("work directory", &places.work_root)]);
+    findings.push(leftovers(&places.work_root));
+    findings
+}
+
+fn finding(subject: &str, state: State, found: impl Into<String>, advice: impl Into<String>) -> Finding {
+    Finding { subject: subject.into(), state, found: found.into(), advice: advice.into() }
+}
+
+fn machine(facts: &Facts) -> Finding {
+    let found = format!("{} CPUs, {} MiB, Linux {}, {}", facts.cpus, facts.memory_bytes >> 20, facts.kernel, facts.cpu_model);
+    if facts.memory_bytes < 3 << 30 {
+        return finding("machine", State::Limited, found, "an emulated host with one guest takes about 2 GiB");
+    }
+    finding("machine", State::Ok, found, "")
+}
+
+fn user(facts: &Facts) -> Finding {
+    if facts.root {
+        return finding("user", State::Ok, "root", "--on emulated and --on this");
+    }
+    finding("user", State::Limited, "ordinary user", "--on emulated works; --on this needs root")
+}
+
+fn acceleration(facts: &Facts, places: &DoctorPlaces) -> Finding {
+    let memory = AcceleratorMemory::open(&places.cache_directory);
+    let identity = machine_identity(facts, &places.lab_image.0);
+    match (facts.kvm_device, memory.recall(&identity)) {
+        (_, Accelerator::Kvm) => finding("acceleration", State::Ok, "KVM works (a probe booted)", ""),
+        (true, Accelerator::Tcg) => {
+            let advice = "emulation is used and every result says so; to probe again, remove accelerators.json from the cache";
+            finding("acceleration", State::Limited, "/dev/kvm is there, but a probe did not boot in time", advice)
+        }
+        (true, Accelerator::Auto) => {
+            finding("acceleration", State::Ok, "/dev/kvm is there, not yet probed", "the first run boots a probe, once")
+        }
+        (false, _) => {
+            let advice = if Path::new("/dev/kvm").exists() {
+                "adduser $USER kvm, then log in again; until then emulation is used and every result says so"
+            } else {
+                "emulation is used and every result says so; switch on virtualisation in the firmware if this is hardware"
+            };
+            finding("acceleration", State::Limited, "no usable /dev/kvm", advice)
+        }
+    }
+}
+
+fn lab_image(places: &DoctorPlaces) -> Finding {
+    match &places.lab_image {
+        (hash, true) => finding("lab image", State::Ok, format!("{hash} is ready"), ""),
+        (hash, false) => finding("lab image", State::Limited, format!("{hash} is not made yet"), "nestor lab build"),
+    }
+}
+
+fn program_finding(program: &str, package: &str, purpose: &str) -> Finding {
+    match find_program(program) {
+        Some(path) => finding(program, State::Ok, path.display().to_string(), purpose),
+        None => finding(program, State::Missing, "not installed", format!("apt-get install {package}   (for {purpose})")),
+    }
+}
+
+/// Looks for a program as root would, also in the directories of system programs.
+fn find_program(program: &str) -> Option<PathBuf> {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let system = ["/usr/sbin", "/sbin", "/usr/local/sbin"].map(PathBuf::from);
+    std::env::split_paths(&path).chain(system).map(|d| d.join(program)).find(|p| p.is_file())
+}
+
+/// What `--on this` can build: the kernel's file systems whose tools are installed.
+fn file_systems(facts: &Facts) -> Vec<Finding> {
+    let layers = registry().iter().filter(|layer| matches!(layer.definition, LayerDefinition::FileSystem(_)));
+    layers
+        .map(|layer| {
+            let subject = format!("{} on this kernel", layer.name);
+            let packages = layer.packages.join(" ");
+            let program = format!("mkfs.{}", layer.name);
+            let tool = find_program(&program).is_some();
+            match (facts.file_systems.iter().any(|name| name == layer.name), tool) {
+                (true, true) => finding(&subject, State::Ok, "kernel and tools have it", ""),
+                (true, false) => {
+                    finding(&subject, State::Missing, format!("{program} is not installed"), format!("apt-get install {packages}"))
+                }
+                (false, _) => {
+                    finding(&subject, State::Limited, "this kernel does not have it", "the emulated host does: --on emulated")
+                }
+            }
+        })
+        .collect()
+}
+
+fn tracing(facts: &Facts) -> Finding {
+    let lockdown = std::fs::read_to_string("/sys/kernel/security/lockdown").unwrap_or_default();
+    if !facts.root {
+        return finding("tracing", State::Limited, "needs root on this kernel", "the emulated host traces without");
+    }
+    if lockdown.contains("[confidentiality]") {
+        let advice = "blktrace's relay files are locked; the same events are read from tracefs";
+        return finding("tracing", State::Ok, "kernel lockdown: confidentiality", advice);
+    }
+    finding("tracing", State::Ok, "the kernel is not locked down", "blktrace, or tracefs where that fails")
+}
+
+fn space(subject: &str, directory: &Path) -> Finding {
+    let existing = directory.ancestors().find(|d| d.exists()).unwrap_or(Path::new("/"));
+    let free_mib = match rustix::fs::statvfs(existing) {
+        Ok(stat) => (stat.f_bavail * stat.f_frsize) >> 20,
+        Err(e) => return finding(subject, State::Missing, format!("{}: {e}", directory.display()), "choose another one"),
+    };
+    let found = format!("{}: {free_mib} MiB free", directory.display());
+    if free_mib < 4096 {
+        let variable = if subject == "cache" { "NESTOR_CACHE" } else { "NESTOR_WORK" };
+        let advice = format!("set {variable} to a directory with 4 GiB free");
+        return finding(subject, State::Limited, found, advice);
+    }
+    finding(subject, State::Ok, found, "")
+}
+
+fn leftovers(work_root: &Path) -> Finding {
+    match nestor_machine::agent::ledger::leftovers(work_root).len() {
+        0 => finding("leftovers", State::Ok, "none", ""),
+        count => finding("leftovers", State::Limited, format!("{count} killed runs left something"), "nestor doctor --clean"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_missing_comes_with_the_command_that_mends_it() {
+        let missing = program_finding("no-such-program", "no-such-package", "nothing");
+        assert_eq!(missing.state, State::Missing);
+        assert!(missing.advice.starts_with("apt-get install no-such-package"));
+        assert_eq!(program_finding("sh", "dash", "everything").state, State::Ok);
+    }
+
+    #[test]
+    fn an_ordinary_user_without_kvm_can_use_the_emulated_host() {
+        let facts = Facts { memory_bytes: 8 << 30, ..Facts::default() };
+        let directory = tempfile::tempdir().unwrap();
+        let places = DoctorPlaces {
+            cache_directory: directory.path().to_owned(),
+            work_root: directory.path().join("none"),
+            lab_image: ("0123".into(), false),
+        };
+        let findings = examine(&facts, &places);
+        let of = |subject: &str| findings.iter().find(|f| f.subject == subject).unwrap();
+        assert_eq!(of("user").state, State::Limited);
+        assert_eq!(of("acceleration").state, State::Limited);
+        assert_eq!(of("lab image").advice, "nestor lab build");
+        assert_eq!(of("jfs on this kernel").advice, "the emulated host does: --on emulated");
+        assert_eq!(of("leftovers").state, State::Ok);
+    }
+}

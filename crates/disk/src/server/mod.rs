@@ -1,0 +1,236 @@
+//! Serving a modelled medium as a vhost-user-blk disk.
+
+mod backend;
+mod clock;
+mod core;
+mod execute;
+pub(crate) mod manage;
+mod request;
+pub(crate) mod stop;
+mod store;
+
+use std::fs::Permissions;
+use std::os::fd::AsFd;
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::net::UnixListener;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex};
+
+use vhost::vhost_user::{Error as VhostUserError, Listener};
+use vhost_user_backend::{Error as BackendError, ShutdownHandle, VhostUserDaemon};
+use vm_memory::{GuestMemoryAtomic, GuestMemoryMmap};
+use vmm_sys_util::epoll::EventSet;
+
+use self::backend::Backend;
+use self::core::{Core, CoreParts};
+use self::execute::Target;
+use self::request::ID_BYTES;
+use self::manage::{Shared, close_log};
+use self::stop::Woken;
+use self::store::Store;
+use crate::control;
+use crate::error::DiskError;
+use crate::model::SECTOR_BYTES;
+use crate::profile::Medium;
+
+pub use self::stop::StopHandle;
+
+/// What to serve and where.
+#[derive(Clone, Debug)]
+pub struct ServeOptions {
+    /// The medium.
+    pub profile: String,
+    /// Bytes that the guest sees; a multiple of 512.
+    pub size_bytes: u64,
+    /// Where they begin on the modelled medium (outer tracks come first); a multiple of 512.
+    pub offset_bytes: u64,
+    /// The vhost-user socket, created for its owner only and removed at the end.
+    pub socket: PathBuf,
+    /// The data: a sparse file, created if missing, kept at the end.
+    pub data: PathBuf,
+    /// The control socket, created for its owner only and removed at the end.
+    pub control: Option<PathBuf>,
+    /// Write a request log from the start.
+    pub log: Option<PathBuf>,
+    /// The medium's write cache; `None` leaves it as the profile has it.
+    pub write_cache: Option<bool>,
+    /// Timing is on from the start.
+    pub timing: bool,
+    /// A flush waits until the data file is on the host's own storage, as a real disk's data would survive a power
+    /// failure of the host. Takes time that the model does not know of.
+    pub durable: bool,
+    /// What the guest reads as the disk's serial number; 20 bytes at most.
+    pub serial: String,
+    /// End when the first connection closes; otherwise the next one is waited for.
+    pub once: bool,
+    /// End when the thread that started this process ends.
+    pub end_with_parent: bool,
+    /// Ends the server.
+    pub stop: StopHandle,
+}
+
+/// Serves a disk until it is told to stop.
+///
+/// # Errors
+/// The options do not fit the medium, or the files and sockets cannot be made; nothing is left behind then.
+pub fn serve(options: ServeOptions) -> Result<(), DiskError> {
+    if options.end_with_parent {
+        rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::TERM))
+            .map_err(|e| DiskError::system("tie the disk to its parent")(e.into()))?;
+    }
+    let shared = Arc::new(Shared::new(build(&options)?, options.stop.clone()));
+    if let Some(log) = &options.log {
+        shared.manage().start_log(log)?;
+    }
+    let (listener, _socket) = listen(&options.socket)?;
+    let control = options.control.as_deref().map(listen).transpose()?;
+    let result = std::thread::scope(|scope| {
+        if let Some((listener, _socket)) = &control {
+            let shared = &shared;
+            scope.spawn(move || control::server::serve(listener, shared));
+        }
+        let result = serve_connections(&options, listener, &shared);
+        // Also for the threads that wait for the control socket or to shut a connection.
+        options.stop.stop();
+        result
+    });
+    let log = shared.manage().take_log();
+    result.and(close_log(log).map(|_| ()))
+}
+
+/// Checks the options and puts the disk together.
+fn build(options: &ServeOptions) -> Result<Core, DiskError> {
+    let profile = crate::profiles::profile(&options.profile)?;
+    let (size, offset) = (options.size_bytes, options.offset_bytes);
+    let end = offset.checked_add(size).filter(|end| *end <= profile.capacity_bytes);
+    if end.is_none() || size == 0 || size % SECTOR_BYTES != 0 || offset % SECTOR_BYTES != 0 {
+        let capacity = profile.capacity_bytes;
+        return Err(DiskError::Region { profile: profile.name.to_owned(), size, offset, capacity });
+    }
+    let mut model = profile.model()?;
+    if let Some(on) = options.write_cache {
+        model.set_write_cache(on);
+    }
+    let mut serial = [0; ID_BYTES as usize];
+    for (to, from) in serial.iter_mut().zip(options.serial.bytes()) {
+        *to = from;
+    }
+    Core::new(CoreParts {
+        target: Target { store: Store::open(&options.data, size)?, serial, durable: options.durable },
+        profile: profile.name.to_owned(),
+        first_sector: offset / SECTOR_BYTES,
+        model,
+        model_takes_time: profile.medium != Medium::Null,
+        timing: options.timing,
+    })
+}
+
+/// A socket that is removed when it is no longer needed.
+struct SocketFile(PathBuf);
+
+impl Drop for SocketFile {
+    fn drop(&mut self) {
+        // Somebody may have removed it before; there is nobody to tell either way.
+        let _ = std::fs::remove_file(&self.0);
+    }
+}
+
+/// Listens on a new socket for its owner only. One that a dead server left is replaced, a live one is not.
+fn listen(path: &Path) -> Result<(UnixListener, SocketFile), DiskError> {
+    let occupied = std::os::unix::net::UnixStream::connect(path);
+    match occupied {
+        Ok(_) => {
+            let reason = "another server listens there; stop it or choose another socket".to_owned();
+            return Err(DiskError::Vhost { socket: path.to_owned(), reason });
+        }
+        Err(error) if error.kind() == std::io::ErrorKind::ConnectionRefused => {
+            let _ = std::fs::remove_file(path);
+        }
+        Err(_) => {}
+    }
+    let listener = UnixListener::bind(path).map_err(DiskError::io("create the socket", path))?;
+    let file = SocketFile(path.to_owned());
+    std::fs::set_permissions(path, Permissions::from_mode(0o600))
+        .map_err(DiskError::io("restrict access to", path))?;
+    listener.set_nonblocking(true).map_err(DiskError::io("listen on", path))?;
+    Ok((listener, file))
+}
+
+/// Serves one front end after the other.
+fn serve_connections(
+    options: &ServeOptions,
+    listener: UnixListener,
+    shared: &Arc<Shared>,
+) -> Result<(), DiskError> {
+    let waiter = listener.try_clone().map_err(DiskError::io("listen on", &options.socket))?;
+    let mut listener = Listener::from(listener);
+    let current: Mutex<Option<ShutdownHandle>> = Mutex::new(None);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            options.stop.wait_with(None, None);
+            if let Some(handle) = lock(&current).as_ref() {
+                handle.shutdown();
+            }
+        });
+        let result = loop {
+            if options.stop.wait_with(Some(waiter.as_fd()), None) == Woken::Stopped {
+                break Ok(());
+            }
+            let served = serve_connection(options, &mut listener, shared, &current);
+            shared.manage().disconnect();
+            if served.is_err() || options.once {
+                break served;
+            }
+        };
+        options.stop.stop();
+        result
+    })
+}
+
+/// Serves the front end that is waiting to be accepted, until it goes away or the server is told to stop.
+fn serve_connection(
+    options: &ServeOptions,
+    listener: &mut Listener,
+    shared: &Arc<Shared>,
+    current: &Mutex<Option<ShutdownHandle>>,
+) -> Result<(), DiskError> {
+    let failed = |error: BackendError| DiskError::Vhost {
+        socket: options.socket.clone(),
+        reason: error.to_string(),
+    };
+    let backend = Arc::new(
+        Backend::new(Arc::clone(shared)).map_err(DiskError::system("prepare a vhost-user connection"))?,
+    );
+    let memory = GuestMemoryAtomic::new(GuestMemoryMmap::new());
+    let mut daemon =
+        VhostUserDaemon::new("vhost-user".to_owned(), Arc::clone(&backend), memory).map_err(failed)?;
+    for handler in daemon.get_epoll_handlers() {
+        handler
+            .register_listener(backend.alarm_fd(), EventSet::IN, Backend::alarm_event())
+            .map_err(DiskError::system("watch the disk's timer"))?;
+    }
+    daemon.start(listener).map_err(failed)?;
+    *lock(current) = daemon.shutdown_handle();
+    if options.stop.is_stopped() {
+        daemon.request_shutdown();
+    }
+    let result = daemon.wait();
+    *lock(current) = None;
+    match result {
+        // Front ends go away in many ways: QEMU quits, is killed, or resets in the middle of a message.
+        Ok(())
+        | Err(BackendError::HandleRequest(
+            VhostUserError::Disconnected | VhostUserError::PartialMessage | VhostUserError::SocketBroken(_),
+        )) => Ok(()),
+        // What one front end said wrongly does not end the disk for the next.
+        Err(BackendError::HandleRequest(error)) => {
+            eprintln!("disk on {}: the front end was dropped: {error}", options.socket.display());
+            Ok(())
+        }
+        Err(error) => Err(failed(error)),
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+}

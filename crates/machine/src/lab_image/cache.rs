@@ -1,0 +1,338 @@
+//! Where images are kept, and how one comes to be there: built by one process at a time in a directory of its own, put in
+//! place by one rename.
+//!
+//! ```text
+//! <cache>/debs/                          fetched packages, kept for the next build
+//! <cache>/lab/lock                       held by the process that builds
+//! <cache>/lab/<hash>/                    a finished image
+//! <cache>/lab/<hash>.partial-<process>/  a build under way, or what a killed one left
+//! ```
+
+use std::fs::{self, File, TryLockError};
+use std::io::{Read, Seek, SeekFrom, Write};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use super::error::LabImageError;
+use super::orphans;
+use super::{LabImage, LabManifest};
+
+/// The names of an image's files.
+pub const KERNEL: &str = "vmlinuz";
+/// The image's part of the initramfs.
+pub const MODULES_CPIO: &str = "modules.cpio";
+/// The root.
+pub const ROOT_SQUASHFS: &str = "root.squashfs";
+/// What the image is made of.
+pub const MANIFEST: &str = "manifest.json";
+
+/// What the name of an unfinished build's directory has between hash and process.
+const PARTIAL: &str = ".partial-";
+
+/// A file in an unfinished build's directory that names another directory the build uses.
+const WORK_DIRECTORY_NOTE: &str = "work-directory";
+
+/// How often a process that waits looks whether the other has finished.
+const POLL: Duration = Duration::from_millis(200);
+
+/// The directories of lab images below one cache directory.
+pub struct Cache {
+    directory: PathBuf,
+}
+
+/// Held by the one process that may build; gone with it, however it ends.
+pub struct BuildLock {
+    _file: File,
+}
+
+impl Cache {
+    /// Images and packages below `directory`, which need not exist yet.
+    pub fn new(directory: &Path) -> Self {
+        Cache { directory: directory.to_owned() }
+    }
+
+    /// Where fetched packages are kept.
+    pub fn debs(&self) -> PathBuf {
+        self.directory.join("debs")
+    }
+
+    fn images(&self) -> PathBuf {
+        self.directory.join("lab")
+    }
+
+    /// Where the image of this (short) hash is or will be.
+    pub fn image_directory(&self, hash: &str) -> PathBuf {
+        self.images().join(hash)
+    }
+
+    /// The image of this (short) hash, if it is there and complete.
+    pub fn find(&self, hash: &str) -> Option<LabImage> {
+        let directory = self.image_directory(hash);
+        let text = fs::read_to_string(directory.join(MANIFEST)).ok()?;
+        let manifest: LabManifest = serde_json::from_str(&text).ok()?;
+        let image = LabImage {
+            kernel: directory.join(KERNEL),
+            modules_cpio: directory.join(MODULES_CPIO),
+            root_squashfs: directory.join(ROOT_SQUASHFS),
+            directory,
+            manifest,
+        };
+        let complete = [&image.kernel, &image.modules_cpio, &image.root_squashfs]
+            .into_iter()
+            .all(|file| fs::metadata(file).is_ok_and(|metadata| metadata.len() > 0));
+        (complete && image.manifest.hash.starts_with(hash)).then_some(image)
+    }
+
+    /// Waits until this process is the one that may build. `waiting` is told which process is waited for.
+    pub fn lock(&self, interrupted: &AtomicBool, waiting: &dyn Fn(&str)) -> Result<BuildLock, LabImageError> {
+        let images = self.images();
+        fs::create_dir_all(&images).map_err(LabImageError::file("cannot create", &images))?;
+        let path = images.join("lock");
+        let mut file = File::options()
+            .read(true)
+            .write(true)
+            .create(true)
+            .truncate(false)
+            .open(&path)
+            .map_err(LabImageError::file("cannot open", &path))?;
+        loop {
+            match file.try_lock() {
+                Ok(()) => break,
+                Err(TryLockError::WouldBlock) => waiting(&owner(&mut file)),
+                Err(TryLockError::Error(e)) => return Err(LabImageError::file("cannot lock", &path)(e)),
+            }
+            if interrupted.load(Ordering::Relaxed) {
+                return Err(LabImageError::Interrupted);
+            }
+            std::thread::sleep(POLL);
+        }
+        // The number only serves whoever waits to say for whom; nothing depends on it.
+        let _ = file.set_len(0);
+        let _ = file.seek(SeekFrom::Start(0)).and_then(|_| write!(file, "{}", std::process::id()));
+        Ok(BuildLock { _file: file })
+    }
+
+    /// Removes what killed builds left. Whoever holds the lock is the only one who builds, so every unfinished build that
+    /// is there has no owner any more.
+    pub fn remove_stale(&self, _lock: &BuildLock) -> Result<(), LabImageError> {
+        let images = self.images();
+        let entries = fs::read_dir(&images).map_err(LabImageError::file("cannot read", &images))?;
+        for path in entries.flatten().map(|entry| entry.path()) {
+            if path.file_name().is_some_and(|name| name.to_string_lossy().contains(PARTIAL)) {
+                orphans::end(&path);
+                PartialImage { directory: path, work_directory: None }.remove()?;
+            }
+        }
+        Ok(())
+    }
+
+    /// A new directory to build the image of this hash in.
+    pub fn begin(&self, hash: &str, _lock: &BuildLock) -> Result<PartialImage, LabImageError> {
+        let directory = self.images().join(format!("{hash}{PARTIAL}{}", std::process::id()));
+        let partial = PartialImage { directory, work_directory: None };
+        let image = partial.image();
+        fs::create_dir_all(&image).map_err(LabImageError::file("cannot create", &image))?;
+        fs::create_dir_all(self.debs()).map_err(LabImageError::file("cannot create", &self.debs()))?;
+        Ok(partial)
+    }
+
+    /// Puts a finished image in place, of a damaged one that may be there already.
+    pub fn finish(&self, partial: PartialImage, hash: &str) -> Result<LabImage, LabImageError> {
+        for name in [KERNEL, MODULES_CPIO, ROOT_SQUASHFS, MANIFEST] {
+            let path = partial.image().join(name);
+            // A machine that loses its power right after the rename must not find an empty image.
+            File::open(&path)
+                .and_then(|file| file.sync_all())
+                .map_err(LabImageError::file("cannot write", &path))?;
+        }
+        let target = self.image_directory(hash);
+        if target.exists() {
+            fs::remove_dir_all(&target).map_err(LabImageError::file("cannot remove", &target))?;
+        }
+        fs::rename(partial.image(), &target).map_err(LabImageError::file("cannot put in place", &target))?;
+        partial.remove()?;
+        self.find(hash)
+            .ok_or_else(|| LabImageError::Unusable(format!("{} is not complete", target.display())))
+    }
+}
+
+/// The process that the lock's file names, for a message.
+fn owner(file: &mut File) -> String {
+    let mut text = String::new();
+    let _ = file.seek(SeekFrom::Start(0)).and_then(|_| file.read_to_string(&mut text));
+    match text.trim().parse::<u32>() {
+        Ok(pid) => format!("process {pid} is building the same"),
+        Err(_) => "another process is building the same".to_owned(),
+    }
+}
+
+/// An image that is being built; removed when dropped.
+pub struct PartialImage {
+    directory: PathBuf,
+    work_directory: Option<PathBuf>,
+}
+
+impl PartialImage {
+    /// The directory of this build.
+    pub fn directory(&self) -> &Path {
+        &self.directory
+    }
+
+    /// The directory that becomes the image.
+    pub fn image(&self) -> PathBuf {
+        self.directory.join("image")
+    }
+
+    /// Notes a directory elsewhere that belongs to this build, before it is made, so that it is removed in any case.
+    pub fn set_work_directory(&mut self, work_directory: &Path) -> Result<(), LabImageError> {
+        let note = self.directory.join(WORK_DIRECTORY_NOTE);
+        fs::write(&note, work_directory.as_os_str().as_encoded_bytes())
+            .map_err(LabImageError::file("cannot write", &note))?;
+        self.work_directory = Some(work_directory.to_owned());
+        Ok(())
+    }
+
+    /// Removes everything of this build.
+    fn remove(&self) -> Result<(), LabImageError> {
+        let noted = || fs::read_to_string(self.directory.join(WORK_DIRECTORY_NOTE)).ok().map(PathBuf::from);
+        if let Some(work_directory) = self.work_directory.clone().or_else(noted) {
+            remove_tree(&work_directory)?;
+        }
+        remove_tree(&self.directory)
+    }
+}
+
+impl Drop for PartialImage {
+    fn drop(&mut self) {
+        // Nothing can be done here about a failure; the next build tries again and tells.
+        let _ = self.remove();
+    }
+}
+
+/// Removes a directory that may hold files of an ordinary user's subordinate ids.
+fn remove_tree(directory: &Path) -> Result<(), LabImageError> {
+    match fs::remove_dir_all(directory) {
+        Ok(()) => return Ok(()),
+        Err(e) if e.kind() == std::io::ErrorKind::NotFound => return Ok(()),
+        Err(_) => {}
+    }
+    // Only root in the namespace those files were made in may remove them; mmdebstrap knows how to enter it.
+    let _ = Command::new("mmdebstrap").args(["--unshare-helper", "rm", "-rf", "--"]).arg(directory).output();
+    match fs::remove_dir_all(directory) {
+        Err(e) if e.kind() != std::io::ErrorKind::NotFound => {
+            Err(LabImageError::file("cannot remove what an earlier build left,", directory)(e))
+        }
+        _ => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const HASH: &str = "0123456789abcdef";
+
+    fn never() -> AtomicBool {
+        AtomicBool::new(false)
+    }
+
+    fn lock(cache: &Cache) -> BuildLock {
+        cache.lock(&never(), &|_| panic!("nobody else builds")).unwrap()
+    }
+
+    fn fill(partial: &PartialImage) {
+        for name in [KERNEL, MODULES_CPIO, ROOT_SQUASHFS] {
+            fs::write(partial.image().join(name), name).unwrap();
+        }
+        let manifest = LabManifest {
+            hash: format!("{HASH}ff"),
+            suite: "bookworm".into(),
+            architecture: "amd64".into(),
+            kernel_release: "6.1.0-1-amd64".into(),
+            packages: [("fio".to_owned(), "3.33-3".to_owned())].into(),
+        };
+        fs::write(partial.image().join(MANIFEST), serde_json::to_string(&manifest).unwrap()).unwrap();
+    }
+
+    #[test]
+    fn a_finished_image_is_found_and_nothing_else_remains() {
+        let directory = tempfile::tempdir().unwrap();
+        let cache = Cache::new(directory.path());
+        assert!(cache.find(HASH).is_none());
+        let lock = lock(&cache);
+        let partial = cache.begin(HASH, &lock).unwrap();
+        fill(&partial);
+        assert!(cache.find(HASH).is_none());
+        let image = cache.finish(partial, HASH).unwrap();
+        assert_eq!(image.manifest.packages["fio"], "3.33-3");
+        assert_eq!(fs::read_to_string(&image.kernel).unwrap(), KERNEL);
+        let mut names: Vec<_> = fs::read_dir(cache.images())
+            .unwrap()
+            .map(|e| e.unwrap().file_name().into_string().unwrap())
+            .collect();
+        names.sort();
+        assert_eq!(names, [HASH, "lock"]);
+    }
+
+    #[test]
+    fn a_damaged_image_is_not_found_and_is_replaced() {
+        let directory = tempfile::tempdir().unwrap();
+        let cache = Cache::new(directory.path());
+        let lock = lock(&cache);
+        for _ in 0..2 {
+            let partial = cache.begin(HASH, &lock).unwrap();
+            fill(&partial);
+            let image = cache.finish(partial, HASH).unwrap();
+            fs::write(image.root_squashfs, "").unwrap();
+            assert!(cache.find(HASH).is_none());
+        }
+    }
+
+    #[test]
+    fn what_a_killed_build_left_is_removed_and_the_packages_are_kept() {
+        let directory = tempfile::tempdir().unwrap();
+        let elsewhere = directory.path().join("elsewhere");
+        let cache = Cache::new(directory.path());
+        let lock = lock(&cache);
+        let mut partial = cache.begin(HASH, &lock).unwrap();
+        partial.set_work_directory(&elsewhere).unwrap();
+        fs::create_dir(&elsewhere).unwrap();
+        fs::write(elsewhere.join("root.tar"), "x").unwrap();
+        fs::write(cache.debs().join("fio.deb"), "x").unwrap();
+        let left = partial.directory().to_owned();
+        std::mem::forget(partial); // as if the process had been killed
+        assert!(left.exists());
+        cache.remove_stale(&lock).unwrap();
+        assert!(!left.exists() && !elsewhere.exists());
+        assert!(cache.debs().join("fio.deb").exists());
+    }
+
+    #[test]
+    fn a_build_that_fails_leaves_nothing() {
+        let directory = tempfile::tempdir().unwrap();
+        let cache = Cache::new(directory.path());
+        let lock = lock(&cache);
+        let partial = cache.begin(HASH, &lock).unwrap();
+        let left = partial.directory().to_owned();
+        assert!(left.exists());
+        drop(partial);
+        assert!(!left.exists());
+    }
+
+    #[test]
+    fn the_second_of_two_waits_and_can_be_interrupted() {
+        let directory = tempfile::tempdir().unwrap();
+        let cache = Cache::new(directory.path());
+        let first = lock(&cache);
+        let interrupted = never();
+        let result = cache.lock(&interrupted, &|detail| {
+            assert_eq!(detail, format!("process {} is building the same", std::process::id()));
+            interrupted.store(true, Ordering::Relaxed);
+        });
+        assert!(matches!(result, Err(LabImageError::Interrupted)));
+        drop(first);
+        lock(&cache);
+    }
+}

@@ -1,0 +1,325 @@
+//! The command line's words.
+
+use std::path::PathBuf;
+
+use clap::{Args, Parser, Subcommand, ValueEnum};
+use nestor_build::Place;
+
+/// A laboratory for storage under virtual machines.
+#[derive(Debug, Parser)]
+#[command(name = "nestor", version, max_term_width = 110, arg_required_else_help = true)]
+#[command(
+    after_help = "A stack is written from the application down to the medium: ext3/kvm/raw/jfs/hdd is an ext3 guest\n\
+whose disk is a raw image on a JFS host. `nestor stack` lists the layers, `nestor stack STACK` explains one.\n\n\
+Examples:\n  \
+nestor run ext3/kvm/raw/jfs/hdd fio:seq-write\n  \
+nestor compare ext3/kvm/hdd ext3/kvm/raw/jfs/hdd fio:seq-write\n  \
+nestor study studies/quick.toml\n  \
+nestor doctor"
+)]
+pub struct Cli {
+    /// What to do.
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+/// The commands.
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Build a stack, run a workload on it, and show what each layer did
+    #[command(after_help = "Examples:\n  nestor run ext3/kvm/raw/jfs/hdd fio:seq-write\n  \
+        nestor run ext4/kvm:cache=writeback/qcow2/xfs/hdd:wd-re3 fio:rand-write:bs=4k --replications 5\n  \
+        nestor run --on this xfs/file:/srv/disk.img fio:seq-read")]
+    Run(RunArguments),
+    /// Run one workload on two stacks, in pairs of random order, and say how they differ
+    #[command(after_help = "Example:\n  nestor compare ext3/kvm/hdd ext3/kvm/raw/jfs/hdd fio:seq-write")]
+    Compare(CompareArguments),
+    /// Run a study: stacks × workloads from a file; an interrupted one goes on where it stopped
+    #[command(after_help = "Example:\n  nestor study studies/quick.toml")]
+    Study(StudyArguments),
+    /// Write the HTML report of runs or of a study, or list what there is
+    #[command(after_help = "Examples:\n  nestor report                 list the runs\n  \
+        nestor report 41              report of run 41\n  nestor report --study quick   report of a study")]
+    Report(ReportArguments),
+    /// Say what this machine can do, and what mends what it cannot
+    Doctor(DoctorArguments),
+    /// Modelled disks: list, check against published figures, serve to any virtual machine
+    #[command(subcommand)]
+    Disk(DiskCommand),
+    /// Record and condense block traces
+    #[command(subcommand)]
+    Trace(TraceCommand),
+    /// The lab image that every machine boots
+    #[command(subcommand)]
+    Lab(LabCommand),
+    /// List the layers stacks are made of, or check and explain stacks
+    #[command(after_help = "Examples:\n  nestor stack\n  nestor stack 'ext4/kvm:cache={none,writeback}/raw/xfs/hdd'")]
+    Stack(StackArguments),
+    /// List the workloads
+    Workloads(JsonArguments),
+    /// Print shell completions
+    Completions {
+        /// Which shell.
+        shell: clap_complete::Shell,
+    },
+    /// Print the manual page
+    Man,
+    /// Obey requests on standard input and output
+    #[command(hide = true)]
+    Agent,
+}
+
+/// Where and how cells run.
+#[derive(Args, Clone, Debug)]
+pub struct LabArguments {
+    /// Where the stack stands: emulated, this, ssh:HOST
+    #[arg(long, value_name = "PLACE", default_value_t = Place::Emulated)]
+    pub on: Place,
+    /// A device or file of yours that may be overwritten although it carries a signature; names it exactly
+    #[arg(long, value_name = "PATH")]
+    pub overwrite: Vec<PathBuf>,
+    /// Measure without recording at the trace points
+    #[arg(long)]
+    pub no_trace: bool,
+    /// File of results [default: nestor/results.sqlite in your data directory]
+    #[arg(long, value_name = "FILE")]
+    pub store: Option<PathBuf>,
+    /// Print JSON instead of a table
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// Arguments of `nestor run`.
+#[derive(Args, Debug)]
+pub struct RunArguments {
+    /// The stack; alternatives in braces run one after another
+    pub stack: String,
+    /// The workload, such as fio:seq-write
+    pub workload: String,
+    /// How many freshly built stacks to measure
+    #[arg(long, short = 'n', default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=1000))]
+    pub replications: u32,
+    /// Decides the order and the workload's own random choices
+    #[arg(long, default_value_t = 1)]
+    pub seed: u64,
+    #[command(flatten)]
+    pub lab: LabArguments,
+}
+
+/// Arguments of `nestor compare`.
+#[derive(Args, Debug)]
+pub struct CompareArguments {
+    /// The stack to compare with
+    pub baseline: String,
+    /// The stack that is compared
+    pub candidate: String,
+    /// The workload
+    pub workload: String,
+    /// How many pairs of freshly built stacks to measure
+    #[arg(long, short = 'n', default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=1000))]
+    pub replications: u32,
+    /// Decides the order and the workload's own random choices
+    #[arg(long, default_value_t = 1)]
+    pub seed: u64,
+    #[command(flatten)]
+    pub lab: LabArguments,
+}
+
+/// Arguments of `nestor study`.
+#[derive(Args, Debug)]
+pub struct StudyArguments {
+    /// The study's file
+    pub file: PathBuf,
+    /// Where the HTML report goes [default: nestor/reports/NAME.html in your data directory]
+    #[arg(long, value_name = "FILE")]
+    pub output: Option<PathBuf>,
+    /// Forget nothing, but measure every cell again
+    #[arg(long)]
+    pub again: bool,
+    #[command(flatten)]
+    pub lab: LabArguments,
+}
+
+/// Arguments of `nestor report`.
+#[derive(Args, Debug)]
+pub struct ReportArguments {
+    /// Number of a run
+    pub run: Option<i64>,
+    /// Name of a study
+    #[arg(long, conflicts_with = "run")]
+    pub study: Option<String>,
+    /// Where the HTML report goes
+    #[arg(long, value_name = "FILE")]
+    pub output: Option<PathBuf>,
+    /// Take the runs of another file of results over into this one first
+    #[arg(long, value_name = "FILE")]
+    pub merge: Option<PathBuf>,
+    /// File of results [default: nestor/results.sqlite in your data directory]
+    #[arg(long, value_name = "FILE")]
+    pub store: Option<PathBuf>,
+    /// Print JSON instead of a table
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// Arguments of `nestor doctor`.
+#[derive(Args, Debug)]
+pub struct DoctorArguments {
+    /// Remove what killed runs left behind
+    #[arg(long)]
+    pub clean: bool,
+    /// Print JSON instead of a table
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// A command whose only choice is the form of its output.
+#[derive(Args, Debug)]
+pub struct JsonArguments {
+    /// Print JSON instead of a table
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// Arguments of `nestor stack`.
+#[derive(Args, Debug)]
+pub struct StackArguments {
+    /// Stacks to check; without any, the layers are listed
+    pub stacks: Vec<String>,
+    /// Print JSON instead of a table
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// `nestor disk …`
+#[derive(Debug, Subcommand)]
+pub enum DiskCommand {
+    /// List the profiles
+    List(JsonArguments),
+    /// Print model against published figures
+    #[command(after_help = "Examples:\n  nestor disk check wd-re3\n  nestor disk check all --json")]
+    Check {
+        /// A profile, or all
+        profile: String,
+        /// Print JSON instead of a table
+        #[arg(long)]
+        json: bool,
+    },
+    /// Offer a modelled disk to a virtual machine as vhost-user-blk
+    #[command(after_help = "Example:\n  nestor disk serve wd-re3 --socket /run/disk.sock --data disk.img --size 16G &\n  \
+        qemu-system-x86_64 -object memory-backend-memfd,id=m,size=1G,share=on -machine q35,memory-backend=m \\\n    \
+        -chardev socket,id=d,path=/run/disk.sock -device vhost-user-blk-pci,chardev=d …")]
+    Serve(ServeArguments),
+    /// Speak to a served disk: timing on|off, reset, start-log FILE, stop-log, statistics, quit
+    Control {
+        /// Its control socket
+        #[arg(long, value_name = "SOCKET")]
+        control: PathBuf,
+        /// The command
+        #[arg(required = true)]
+        words: Vec<String>,
+    },
+}
+
+/// Arguments of `nestor disk serve`.
+#[derive(Args, Debug)]
+pub struct ServeArguments {
+    /// The profile
+    pub profile: String,
+    /// Socket for the virtual machine; made with mode 0600
+    #[arg(long, value_name = "SOCKET")]
+    pub socket: PathBuf,
+    /// Sparse file with the data [default: a temporary one, removed at the end]
+    #[arg(long, value_name = "FILE")]
+    pub data: Option<PathBuf>,
+    /// Socket for `nestor disk control`
+    #[arg(long, value_name = "SOCKET")]
+    pub control: Option<PathBuf>,
+    /// Size of the region of the disk that is offered
+    #[arg(long, value_name = "SIZE", default_value = "16G")]
+    pub size: nestor_stack::Bytes,
+    /// Where on the disk that region begins
+    #[arg(long, value_name = "SIZE", default_value = "0")]
+    pub at: nestor_stack::Bytes,
+    /// The disk's own write cache [default: as the profile has it]
+    #[arg(long, value_name = "STATE")]
+    pub write_cache: Option<Switch>,
+    /// Whether requests take the time the model says
+    #[arg(long, value_name = "STATE", default_value = "on")]
+    pub timing: Switch,
+    /// Serial number the machine sees
+    #[arg(long, default_value = "nestor")]
+    pub serial: String,
+    /// Let a flush wait until the data file is on this machine's own storage
+    #[arg(long)]
+    pub durable: bool,
+    /// Log of requests, written from the start
+    #[arg(long, value_name = "FILE")]
+    pub log: Option<PathBuf>,
+}
+
+/// On or off.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Switch {
+    /// On.
+    On,
+    /// Off.
+    Off,
+}
+
+/// `nestor trace …`
+#[derive(Debug, Subcommand)]
+pub enum TraceCommand {
+    /// Record the block layer's events of a device until interrupted
+    Record {
+        /// The block device
+        #[arg(long, value_name = "DEVICE")]
+        device: PathBuf,
+        /// Directory for the recording
+        #[arg(long, value_name = "DIRECTORY")]
+        output: PathBuf,
+        /// How: blktrace's relay files, tracefs where the kernel locks those, or whichever works
+        #[arg(long, value_enum, default_value = "auto")]
+        method: RecordMethod,
+    },
+    /// Condense a recording, or a modelled disk's log, to the numbers of one layer
+    Summarize {
+        /// A directory made by `nestor trace record`
+        #[arg(required_unless_present = "disk_log")]
+        recording: Option<PathBuf>,
+        /// A modelled disk's log instead
+        #[arg(long, value_name = "FILE", conflicts_with = "recording")]
+        disk_log: Option<PathBuf>,
+        /// Print JSON instead of a table
+        #[arg(long)]
+        json: bool,
+    },
+}
+
+/// Ways to record.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum RecordMethod {
+    /// Whichever works.
+    Auto,
+    /// blktrace.
+    Relay,
+    /// tracefs.
+    Tracefs,
+}
+
+/// `nestor lab …`
+#[derive(Debug, Subcommand)]
+pub enum LabCommand {
+    /// Make the lab image, unless it is there
+    Build {
+        /// Print JSON: the image's files
+        #[arg(long)]
+        json: bool,
+    },
+    /// Say what is in it
+    Show {
+        /// Print JSON
+        #[arg(long)]
+        json: bool,
+    },
+}

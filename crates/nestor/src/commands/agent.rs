@@ -1,0 +1,32 @@
+//! `nestor agent`: obeys requests on standard input and output until they end.
+
+use std::sync::Arc;
+
+use anyhow::{Context, Result, bail};
+use nestor_machine::agent::{Agent, work_root};
+use signal_hook::consts::{SIGINT, SIGTERM};
+use signal_hook::iterator::Signals;
+
+/// Serves until standard input ends or a signal comes; either way everything is taken down.
+///
+/// # Errors
+/// When the work directory cannot be made, or something could not be taken down.
+pub fn run() -> Result<()> {
+    let root = work_root();
+    let agent = Agent::new(&root).with_context(|| format!("the work directory in {} is unusable", root.display()))?;
+    let agent = Arc::new(agent);
+    let mut signals = Signals::new([SIGINT, SIGTERM]).context("signals could not be caught")?;
+    let for_signals = Arc::clone(&agent);
+    std::thread::spawn(move || {
+        if signals.forever().next().is_some() {
+            let problems = for_signals.finish();
+            problems.iter().for_each(|problem| eprintln!("warning: {problem}"));
+            std::process::exit(i32::from(!problems.is_empty()));
+        }
+    });
+    let problems = agent.serve(std::io::stdin().lock(), std::io::stdout());
+    if problems.is_empty() {
+        return Ok(());
+    }
+    bail!("not everything could be taken down:\n  {}\n  `nestor doctor --clean` tries again", problems.join("\n  "))
+}

@@ -1,0 +1,43 @@
+//! `nestor compare`
+
+use std::process::ExitCode;
+
+use anyhow::{Result, bail};
+use nestor_report::{CompareView, compare_text};
+use nestor_study::StoredRun;
+
+use crate::cli::CompareArguments;
+use crate::commands::run::{one_off, open_store};
+use crate::output::{print_json, style};
+use crate::session;
+
+/// Measures a workload on two stacks in pairs of random order and says how they differ.
+///
+/// # Errors
+/// What is wrong with the stacks or the workload, or why there is nothing to compare.
+pub fn run(arguments: &CompareArguments) -> Result<ExitCode> {
+    let stacks = [arguments.baseline.as_str(), arguments.candidate.as_str()];
+    let study = one_off(&stacks, &arguments.workload, arguments.replications, arguments.seed)?;
+    let [baseline, candidate] = study.stacks.as_slice() else {
+        bail!("two different stacks are compared; these make {}", study.stacks.len());
+    };
+    let [workload] = study.workloads.as_slice() else {
+        bail!("one workload is compared; `{}` makes {}", arguments.workload, study.workloads.len());
+    };
+    let mut store = open_store(&arguments.lab)?;
+    let end = session::run(&study, &arguments.lab, false, &mut store)?;
+    let runs = end.runs.iter().map(|&run| store.run(run)).collect::<Result<Vec<_>, _>>()?;
+    let of = |stack: &str| -> Vec<&StoredRun> {
+        runs.iter().filter(|r| r.record.stack == stack && r.record.workload == *workload).collect()
+    };
+    let Some(view) = CompareView::of(&of(baseline), &of(candidate)) else {
+        bail!("nothing was measured, so there is nothing to compare");
+    };
+    if arguments.lab.json {
+        print_json(&view)?;
+    } else {
+        println!("{}", compare_text(&view, style()));
+    }
+    let both = !view.baseline.summary.samples.is_empty() && !view.candidate.summary.samples.is_empty();
+    Ok(if both { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}

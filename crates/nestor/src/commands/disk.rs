@@ -1,0 +1,102 @@
+//! `nestor disk`: modelled media.
+
+use anyhow::{Context, Result, anyhow, bail};
+use nestor_disk::control::{ControlRequest, ControlResponse};
+use nestor_disk::{ControlClient, ServeOptions, StopHandle};
+use serde_json::json;
+
+use crate::cli::{DiskCommand, ServeArguments, Switch};
+use crate::output::{print_json, table};
+
+/// Runs `nestor disk …`.
+///
+/// # Errors
+/// An unknown profile, or a server that does not answer.
+pub fn run(command: DiskCommand) -> Result<()> {
+    match command {
+        DiskCommand::List(arguments) => list(arguments.json),
+        DiskCommand::Check { profile, json } => check(&profile, json),
+        DiskCommand::Serve(arguments) => serve(&arguments),
+        DiskCommand::Control { control, words } => {
+            let request = control_request(&words)?;
+            match ControlClient::connect(&control)?.request(&request)? {
+                ControlResponse::Failed { reason } => Err(anyhow!("the disk refused: {reason}")),
+                answer => print_json(&answer),
+            }
+        }
+    }
+}
+
+fn list(as_json: bool) -> Result<()> {
+    let profiles = nestor_disk::profiles::PROFILES;
+    if as_json {
+        let rows: Vec<_> = profiles
+            .iter()
+            .map(|p| json!({ "profile": p.name, "kind": p.medium.kind(), "capacity_bytes": p.capacity_bytes, "title": p.title }))
+            .collect();
+        return print_json(&rows);
+    }
+    let rows: Vec<[String; 4]> = profiles
+        .iter()
+        .map(|p| {
+            let gigabytes = format!("{:.0} GB", p.capacity_bytes as f64 / 1e9);
+            [p.name.to_owned(), p.medium.kind().to_owned(), gigabytes, p.title.to_owned()]
+        })
+        .collect();
+    print!("{}", table(&["profile", "kind", "capacity", ""], &rows));
+    Ok(())
+}
+
+fn check(profile: &str, as_json: bool) -> Result<()> {
+    let profiles = match profile {
+        "all" => nestor_disk::profiles::PROFILES.to_vec(),
+        name => vec![nestor_disk::profile(name)?],
+    };
+    let _ = (profiles, as_json); bail!("TEMP")
+}
+
+fn serve(arguments: &ServeArguments) -> Result<()> {
+    let stop = StopHandle::new()?;
+    stop.stop_on_signals()?;
+    let temporary;
+    let data = match &arguments.data {
+        Some(path) => path.clone(),
+        None => {
+            temporary = tempfile::tempdir_in("/var/tmp").context("no directory for the disk's data")?;
+            temporary.path().join("data.img")
+        }
+    };
+    nestor_disk::serve(ServeOptions {
+        profile: arguments.profile.clone(),
+        size_bytes: arguments.size.get(),
+        offset_bytes: arguments.at.get(),
+        socket: arguments.socket.clone(),
+        data,
+        control: arguments.control.clone(),
+        log: arguments.log.clone(),
+        write_cache: arguments.write_cache.map(|switch| switch == Switch::On),
+        timing: arguments.timing == Switch::On,
+        durable: arguments.durable,
+        serial: arguments.serial.clone(),
+        once: false,
+        end_with_parent: false,
+        stop,
+    })?;
+    Ok(())
+}
+
+fn control_request(words: &[String]) -> Result<ControlRequest> {
+    let words: Vec<&str> = words.iter().map(String::as_str).collect();
+    Ok(match words.as_slice() {
+        ["timing", state @ ("on" | "off")] => ControlRequest::Timing { on: *state == "on" },
+        ["start-log", path] => ControlRequest::StartLog { path: std::path::absolute(path)? },
+        ["stop-log"] => ControlRequest::StopLog,
+        ["reset"] => ControlRequest::Reset,
+        ["statistics"] => ControlRequest::Statistics,
+        ["quit"] => ControlRequest::Quit,
+        other => bail!(
+            "`{}` is no command of a disk; there are: timing on|off, start-log FILE, stop-log, reset, statistics, quit",
+            other.join(" ")
+        ),
+    })
+}

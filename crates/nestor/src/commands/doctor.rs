@@ -1,0 +1,67 @@
+//! `nestor doctor`
+
+use anyhow::{Result, bail};
+use nestor_build::doctor::{DoctorPlaces, Finding, State, examine};
+use nestor_machine::Ground;
+use nestor_machine::agent::{ledger, work_root};
+
+use crate::cli::DoctorArguments;
+use crate::commands::lab;
+use crate::output::{print_json, table};
+use crate::paths;
+
+/// Says what this machine can do, or removes what killed runs left.
+///
+/// # Errors
+/// When something could not be removed, or the local agent does not start.
+pub fn run(arguments: &DoctorArguments) -> Result<()> {
+    if arguments.clean {
+        return clean();
+    }
+    let facts = Ground::here()?.machine().facts()?;
+    let places = DoctorPlaces {
+        cache_directory: paths::cache_directory(),
+        work_root: work_root(),
+        lab_image: lab::state(),
+    };
+    let findings = examine(&facts, &places);
+    if arguments.json {
+        return print_json(&findings);
+    }
+    print!("{}", render(&findings));
+    Ok(())
+}
+
+fn render(findings: &[Finding]) -> String {
+    let rows: Vec<[String; 4]> = findings
+        .iter()
+        .map(|f| {
+            let sign = match f.state {
+                State::Ok => "ok",
+                State::Limited => "limited",
+                State::Missing => "MISSING",
+            };
+            [sign.to_owned(), f.subject.clone(), f.found.clone(), f.advice.clone()]
+        })
+        .collect();
+    table(&["", "what", "found", "advice"], &rows)
+}
+
+fn clean() -> Result<()> {
+    let leftovers = ledger::leftovers(&work_root());
+    if leftovers.is_empty() {
+        println!("nothing is left of killed runs");
+        return Ok(());
+    }
+    let mut problems = Vec::new();
+    for leftover in &leftovers {
+        match leftover.clean() {
+            Ok(()) => println!("removed {} ({} things)", leftover.directory.display(), leftover.resources.len()),
+            Err(left) => problems.extend(left),
+        }
+    }
+    if problems.is_empty() {
+        return Ok(());
+    }
+    bail!("not everything could be removed:\n  {}", problems.join("\n  "))
+}

@@ -1,0 +1,14 @@
+//! One file per command.
+
+pub mod agent;
+pub mod compare;
+pub mod disk;
+pub mod doctor;
+pub mod lab;
+pub mod report;
+pub mod run;
+pub mod shell;
+pub mod stack;
+pub mod study;
+pub mod trace;
+pub mod workloads;

@@ -1,0 +1,68 @@
+//! `nestor report`
+
+use anyhow::{Context, Result, bail};
+use nestor_report::{RunView, RunsView, render_run, render_study, run_text, runs_text, study_text};
+use nestor_study::{RunFilter, Store};
+
+use crate::cli::ReportArguments;
+use crate::commands::study::{report_of, write_report};
+use crate::output::{print_json, style};
+use crate::paths;
+
+/// Writes the report of a run or a study, or lists what there is.
+///
+/// # Errors
+/// When there is no such run or study, or the report cannot be written.
+pub fn run(arguments: &ReportArguments) -> Result<()> {
+    let path = arguments.store.clone().unwrap_or_else(paths::default_store);
+    let mut store = Store::open(&path)?;
+    if let Some(other) = &arguments.merge {
+        let merged = store.merge(other)?;
+        eprintln!("{} runs taken over, {} were known", merged.added, merged.known);
+    }
+    match (&arguments.run, &arguments.study) {
+        (Some(run), _) => of_run(&store, *run, arguments),
+        (None, Some(name)) => of_study(&store, name, arguments),
+        (None, None) => list(&store, arguments),
+    }
+}
+
+fn of_run(store: &Store, number: i64, arguments: &ReportArguments) -> Result<()> {
+    let run = store.run(number)?;
+    let view = RunView::of(&[&run]).context("the run has nothing to show")?;
+    if arguments.json {
+        return print_json(&view);
+    }
+    let path = arguments.output.clone().unwrap_or_else(|| paths::default_report(&format!("run-{number}")));
+    write_report(&path, &render_run(&view))?;
+    println!("{}", run_text(&view, style()));
+    println!("report: {}", path.display());
+    Ok(())
+}
+
+fn of_study(store: &Store, name: &str, arguments: &ReportArguments) -> Result<()> {
+    let studies = store.studies()?;
+    let Some(record) = studies.iter().rev().find(|s| s.study.name == name) else {
+        let known: Vec<&str> = studies.iter().map(|s| s.study.name.as_str()).collect();
+        bail!("there is no study `{name}` in {}; there are: {}", store.path().display(), known.join(", "));
+    };
+    let report = report_of(store, record)?;
+    if arguments.json {
+        return print_json(&report);
+    }
+    let path = arguments.output.clone().unwrap_or_else(|| paths::default_report(name));
+    write_report(&path, &render_study(&report))?;
+    println!("{}", study_text(&report, style()));
+    println!("report: {}", path.display());
+    Ok(())
+}
+
+fn list(store: &Store, arguments: &ReportArguments) -> Result<()> {
+    let runs = store.list(&RunFilter::default())?;
+    let view = RunsView { total: runs.len(), runs };
+    if arguments.json {
+        return print_json(&view);
+    }
+    print!("{}", runs_text(&view, style()));
+    Ok(())
+}

@@ -1,0 +1,91 @@
+//! `nestor study`
+
+use std::path::Path;
+use std::process::ExitCode;
+
+use anyhow::{Context, Result, bail};
+use nestor_report::{StudyReport, render_study, study_text};
+use nestor_stack::{LayerDefinition, Stack, StackError, StackErrorKind};
+use nestor_study::{RunFilter, Store, Study, StudyRecord};
+
+use crate::cli::StudyArguments;
+use crate::commands::run::open_store;
+use crate::notation::LabNotation;
+use crate::output::{print_json, style};
+use crate::{paths, session};
+
+/// Runs a study from its file, or goes on with it, and writes its report.
+///
+/// # Errors
+/// What is wrong with the file, or why nothing could be measured.
+pub fn run(arguments: &StudyArguments) -> Result<ExitCode> {
+    let mut study = Study::read(&arguments.file, &LabNotation)?;
+    check_profiles(&study).with_context(|| arguments.file.display().to_string())?;
+    if arguments.again {
+        // Results are kept under the study's identity; another seed is another one.
+        study.seed = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).map_or(1, |d| d.as_secs());
+    }
+    let mut store = open_store(&arguments.lab)?;
+    let ground = arguments.lab.on.to_string();
+    let hash = study.hash(&ground);
+    let usual_cell = store.usual_cell_s(&ground)?.map(std::time::Duration::from_secs_f64);
+    let mut record = StudyRecord {
+        hash: hash.clone(),
+        ground,
+        sentinels: study.plan(usual_cell).sentinels,
+        study,
+        ended_early: None,
+    };
+    store.save_study(&record)?;
+    let end = session::run(&record.study, &arguments.lab, true, &mut store)?;
+    record.ended_early = end.not_run.first().map(|cell| cell.reason.clone());
+    store.save_study(&record)?;
+    if end.already_done > 0 {
+        eprintln!("{} cells had been measured before and were not measured again (--again does)", end.already_done);
+    }
+    let report = report_of(&store, &record)?;
+    let path = arguments.output.clone().unwrap_or_else(|| paths::default_report(&record.study.name));
+    write_report(&path, &render_study(&report))?;
+    if arguments.lab.json {
+        print_json(&report)?;
+    } else {
+        println!("{}", study_text(&report, style()));
+        println!("report: {}", path.display());
+    }
+    Ok(if report.cells.iter().any(|cell| cell.run.is_some()) { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+/// The report of a study from what is kept of it.
+pub fn report_of(store: &Store, record: &StudyRecord) -> Result<StudyReport> {
+    let filter = RunFilter { study_hash: Some(record.hash.clone()), latest_only: true, ..RunFilter::default() };
+    Ok(StudyReport::of(record, &store.runs(&filter)?))
+}
+
+/// Writes a report where the user finds it, making the directory if it is the program's own.
+pub fn write_report(path: &Path, html: &str) -> Result<()> {
+    if let Some(parent) = path.parent() {
+        std::fs::create_dir_all(parent).with_context(|| format!("{} could not be made", parent.display()))?;
+    }
+    std::fs::write(path, html).with_context(|| format!("the report {} could not be written", path.display()))
+}
+
+/// Refuses stacks whose medium names a profile that does not exist, before anything is started.
+pub fn check_profiles(study: &Study) -> Result<()> {
+    for text in &study.stacks {
+        let stack = Stack::parse(text)?;
+        stack.require_buildable()?;
+        let index = stack.layers().len() - 1;
+        let medium = stack.medium();
+        let LayerDefinition::Medium(kind) = medium.definition() else { continue };
+        if !kind.is_modelled() {
+            continue;
+        }
+        if let Err(e) = nestor_disk::profile(nestor_build::profile_name(medium)) {
+            let error =
+                StackError::at_option(&stack, index, "profile", e.to_string(), "`nestor disk list` shows them");
+            debug_assert_ne!(error.kind(), StackErrorKind::Type);
+            bail!("{error}");
+        }
+    }
+    Ok(())
+}

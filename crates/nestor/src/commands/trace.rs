@@ -1,0 +1,81 @@
+//! `nestor trace`: recordings of the block layer.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+use anyhow::{Context, Result};
+use nestor_trace::{LayerMetrics, Method, RecordOptions, record, summarize_disk_log, summarize_recording};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+
+use crate::cli::{RecordMethod, TraceCommand};
+use crate::output::{print_json, table};
+
+/// Runs `nestor trace …`.
+///
+/// # Errors
+/// When the device cannot be recorded, or a recording cannot be read.
+pub fn run(command: TraceCommand) -> Result<()> {
+    match command {
+        TraceCommand::Record { device, output, method } => {
+            let stop = Arc::new(AtomicBool::new(false));
+            for signal in [SIGINT, SIGTERM, SIGHUP] {
+                signal_hook::flag::register(signal, Arc::clone(&stop)).context("signals could not be caught")?;
+            }
+            let method = match method {
+                RecordMethod::Auto => Method::Auto,
+                RecordMethod::Relay => Method::Relay,
+                RecordMethod::Tracefs => Method::Tracefs,
+            };
+            print_json(&record(&RecordOptions { device, output, method }, &stop)?)
+        }
+        TraceCommand::Summarize { recording, disk_log, json } => {
+            let metrics = match (recording, disk_log) {
+                (_, Some(log)) => summarize_disk_log(&log)?,
+                (Some(directory), None) => summarize_recording(&directory)?,
+                (None, None) => summarize_recording(Path::new("."))?,
+            };
+            if json {
+                return print_json(&metrics);
+            }
+            print!("{}", render(&metrics));
+            Ok(())
+        }
+    }
+}
+
+fn render(metrics: &LayerMetrics) -> String {
+    let directions = [("read", &metrics.read), ("write", &metrics.write), ("discard", &metrics.discard)];
+    let counts: Vec<[String; 7]> = directions
+        .iter()
+        .map(|(name, d)| {
+            [
+                (*name).to_owned(),
+                d.queued.to_string(),
+                d.back_merges.to_string(),
+                d.front_merges.to_string(),
+                d.issued.to_string(),
+                d.completed.to_string(),
+                format!("{} KiB", d.issued_bytes >> 10),
+            ]
+        })
+        .collect();
+    let mut text = table(&["", "queued", "back merges", "front merges", "issued", "completed", "bytes"], &counts);
+    text += &format!("  flushes {}   FUA writes {}\n\n", metrics.flushes, metrics.fua_writes);
+    let phases = [("Q2I", &metrics.q2i), ("I2D", &metrics.i2d), ("D2C", &metrics.d2c), ("Q2C", &metrics.q2c)];
+    let microseconds = |ns: f64| format!("{:.1} us", ns / 1e3);
+    let rows: Vec<[String; 7]> = phases
+        .iter()
+        .filter_map(|(name, histogram)| {
+            let s = histogram.as_ref()?.summary()?;
+            let quantiles = [s.min_ns, s.p50_ns, s.p90_ns, s.p99_ns, s.max_ns].map(|ns| microseconds(ns as f64));
+            let [min, p50, p90, p99, max] = quantiles;
+            Some([(*name).to_owned(), microseconds(s.mean_ns), min, p50, p90, p99, max])
+        })
+        .collect();
+    text += &table(&["", "mean", "min", "p50", "p90", "p99", "max"], &rows);
+    for remark in &metrics.remarks {
+        text += &format!("  {remark}\n");
+    }
+    text
+}

@@ -1,0 +1,31 @@
+//! `nestor workloads`
+
+use anyhow::Result;
+use nestor_load::catalogue;
+
+use crate::cli::JsonArguments;
+use crate::output::{print_json, table};
+
+/// Lists the workloads with their options.
+///
+/// # Errors
+/// When the list has no JSON form.
+pub fn run(arguments: &JsonArguments) -> Result<()> {
+    let workloads = catalogue();
+    if arguments.json {
+        return print_json(&workloads);
+    }
+    for workload in workloads {
+        println!("{}   {}   ({})", workload.workload, workload.summary, workload.parameters);
+        let rows: Vec<[String; 3]> = workload
+            .options
+            .iter()
+            .map(|o| {
+                let default = o.default.clone().unwrap_or_else(|| "-".into());
+                [format!("  :{}={}", o.option, o.form), default, o.summary.to_owned()]
+            })
+            .collect();
+        print!("{}", table(&["  option", "default", ""], &rows));
+    }
+    Ok(())
+}

@@ -1,0 +1,33 @@
+//! Where the program keeps its own files.
+
+use std::path::PathBuf;
+
+/// Lab images and what probes found: `$NESTOR_CACHE`, or `nestor` in the user's cache directory.
+pub fn cache_directory() -> PathBuf {
+    if let Some(directory) = std::env::var_os("NESTOR_CACHE").filter(|d| !d.is_empty()) {
+        return directory.into();
+    }
+    user_directory("XDG_CACHE_HOME", ".cache")
+}
+
+/// Results, unless another file is named: `nestor/results.sqlite` in the user's data directory.
+pub fn default_store() -> PathBuf {
+    data_directory().join("results.sqlite")
+}
+
+/// Reports, unless another file is named.
+pub fn default_report(name: &str) -> PathBuf {
+    data_directory().join("reports").join(format!("{name}.html"))
+}
+
+fn data_directory() -> PathBuf {
+    user_directory("XDG_DATA_HOME", ".local/share")
+}
+
+fn user_directory(variable: &str, below_home: &str) -> PathBuf {
+    let base = match std::env::var_os(variable).filter(|d| !d.is_empty()) {
+        Some(directory) => PathBuf::from(directory),
+        None => PathBuf::from(std::env::var_os("HOME").unwrap_or_else(|| "/root".into())).join(below_home),
+    };
+    base.join("nestor")
+}

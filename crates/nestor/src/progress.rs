@@ -1,0 +1,107 @@
+//! Progress on a terminal: what is happening, how far, how long still. Quiet in a pipe.
+
+use std::io::IsTerminal;
+use std::sync::Arc;
+use std::time::Duration;
+
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use nestor_study::campaign::Watcher;
+use nestor_study::CellKey;
+use nestor_study::{CellRecord, Outcome};
+
+/// A bar with a line above it for the cell and one for the step.
+#[derive(Clone)]
+pub struct Progress {
+    bar: ProgressBar,
+    /// In a pipe, one plain line per cell instead.
+    plain: bool,
+}
+
+impl Progress {
+    /// A bar of `length` units; hidden unless standard error is a terminal.
+    pub fn new(length: u64) -> Self {
+        let terminal = std::io::stderr().is_terminal();
+        let bar = ProgressBar::new(length);
+        bar.set_draw_target(if terminal { ProgressDrawTarget::stderr() } else { ProgressDrawTarget::hidden() });
+        let style = ProgressStyle::with_template("{prefix}\n  {wide_bar} {pos}/{len}  {elapsed} gone{msg}")
+            .unwrap_or_else(|_| ProgressStyle::default_bar());
+        bar.set_style(style);
+        if terminal {
+            bar.enable_steady_tick(Duration::from_millis(250));
+        }
+        Self { bar, plain: !terminal }
+    }
+
+    /// Says what is happening.
+    pub fn step(&self, what: &str) {
+        let head = self.bar.prefix();
+        let head = head.lines().next().unwrap_or_default().to_owned();
+        self.bar.set_prefix(format!("{head}\n  {what}"));
+    }
+
+    /// Says what it is about, and how long it still takes.
+    pub fn about(&self, what: &str, left: Option<Duration>) {
+        self.bar.set_prefix(what.to_owned());
+        let left = left.map_or_else(String::new, |left| format!(", about {} left", short_duration(left)));
+        self.bar.set_message(left);
+    }
+
+    /// How far it is.
+    pub fn position(&self, position: u64) {
+        self.bar.set_position(position);
+    }
+
+    /// How far it goes.
+    pub fn length(&self, length: u64) {
+        self.bar.set_length(length);
+    }
+
+    /// Removes the bar.
+    pub fn finish(&self) {
+        self.bar.finish_and_clear();
+    }
+
+    /// A line that stays.
+    pub fn line(&self, text: &str) {
+        if self.plain {
+            eprintln!("{text}");
+        } else {
+            self.bar.println(text);
+        }
+    }
+
+    /// For the lab, which says what it does.
+    pub fn as_lab_progress(&self) -> nestor_build::Progress {
+        let progress = self.clone();
+        Arc::new(move |what: &str| progress.step(what))
+    }
+}
+
+/// `45 s`, `3 min`.
+fn short_duration(duration: Duration) -> String {
+    match duration.as_secs() {
+        seconds @ 0..100 => format!("{seconds} s"),
+        seconds => format!("{} min", seconds.div_ceil(60)),
+    }
+}
+
+impl Watcher for Progress {
+    fn cell_begins(&self, cell: &CellKey, done: usize, all: usize, left: Option<Duration>) {
+        self.length(all as u64);
+        self.position(done as u64);
+        self.about(&format!("{}  {}", cell.stack, cell.workload), left);
+    }
+
+    fn step(&self, what: &str) {
+        Self::step(self, what);
+    }
+
+    fn cell_ended(&self, record: &CellRecord, run: i64) {
+        self.bar.inc(1);
+        let result = match &record.outcome {
+            Outcome::Measured(measured) => format!("{:.1} MB/s", measured.load.bytes_per_second() / 1e6),
+            Outcome::Failed(message) => format!("failed: {}", message.lines().next().unwrap_or_default()),
+        };
+        self.line(&format!("  run {run}  {}  {}  {result}  ({:.0} s)", record.stack, record.workload, record.cell_s));
+    }
+}

@@ -1,0 +1,86 @@
+//! Opens a lab for a command, runs a campaign in it, and takes everything down, also when interrupted.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use anyhow::{Context, Result, bail};
+use nestor_build::{Lab, LabFiles, LabOptions, Place};
+use nestor_stack::{LayerDefinition, Stack};
+use nestor_study::campaign::{CampaignEnd, CampaignOptions, run_campaign};
+use nestor_study::{Store, Study};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use signal_hook::iterator::Signals;
+
+use crate::cli::LabArguments;
+use crate::commands::lab::ensure_lab_image;
+use crate::paths;
+use crate::progress::Progress;
+
+/// Runs a campaign where the arguments say and returns how it ended.
+///
+/// # Errors
+/// When the lab cannot be opened or results cannot be kept.
+pub fn run(study: &Study, arguments: &LabArguments, as_study: bool, store: &mut Store) -> Result<CampaignEnd> {
+    let stacks: Vec<Stack> = study.stacks.iter().filter_map(|text| Stack::parse(text).ok()).collect();
+    let image = if needs_image_here(&arguments.on, &stacks) { Some(lab_files()?) } else { None };
+    let progress = Progress::new(study.stacks.len() as u64);
+    let mut lab = Lab::open(LabOptions {
+        place: arguments.on.clone(),
+        image,
+        cache_directory: paths::cache_directory(),
+        overwrite: arguments.overwrite.clone(),
+        progress: progress.as_lab_progress(),
+    })?;
+    let interrupted = interrupt_on_signals(&lab)?;
+    let options = CampaignOptions { as_study, trace: !arguments.no_trace };
+    let end = run_campaign(&mut lab, study, store, options, &interrupted, &progress);
+    progress.step("taking the machines down");
+    drop(lab);
+    progress.finish();
+    let end = end?;
+    if interrupted.load(Ordering::Relaxed) {
+        bail!("interrupted; everything was taken down and {} finished results were kept", end.runs.len());
+    }
+    Ok(end)
+}
+
+/// Whether this machine has to have the lab image: for an emulated host, or for guests here.
+fn needs_image_here(place: &Place, stacks: &[Stack]) -> bool {
+    let has_guest =
+        |stack: &Stack| stack.layers().iter().any(|l| matches!(l.definition(), LayerDefinition::Hypervisor(_)));
+    match place {
+        Place::Emulated => true,
+        Place::This => stacks.iter().any(has_guest),
+        Place::Ssh(_) => false,
+    }
+}
+
+fn lab_files() -> Result<LabFiles> {
+    let image = ensure_lab_image()?;
+    let text = |path: &std::path::Path| path.display().to_string();
+    Ok(LabFiles {
+        kernel: text(&image.kernel),
+        modules_cpio: text(&image.modules_cpio),
+        root: text(&image.root_squashfs),
+        hash: image.manifest.hash.clone(),
+    })
+}
+
+/// After a signal every request under way ends, so the campaign comes to its end and takes everything down.
+fn interrupt_on_signals(lab: &Lab) -> Result<Arc<AtomicBool>> {
+    let interrupted = Arc::new(AtomicBool::new(false));
+    let interrupt = lab.interrupter();
+    let mut signals = Signals::new([SIGINT, SIGTERM, SIGHUP]).context("signals could not be caught")?;
+    let flag = Arc::clone(&interrupted);
+    std::thread::spawn(move || {
+        for _ in signals.forever() {
+            if flag.swap(true, Ordering::Relaxed) {
+                eprintln!("still taking everything down; this takes at most a minute");
+            } else {
+                eprintln!("interrupted; taking everything down");
+                interrupt("interrupted");
+            }
+        }
+    });
+    Ok(interrupted)
+}

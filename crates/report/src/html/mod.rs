@@ -1,0 +1,73 @@
+//! The views as one HTML file that needs nothing else: no network, no fonts, no scripts from elsewhere.
+
+mod charts;
+mod heat;
+mod page;
+mod picture;
+
+use minijinja::value::Serde;
+use minijinja::{Environment, Value, context};
+
+use crate::view::{RunView, StudyReport};
+
+pub use picture::render_matrix_svg;
+
+/// A whole study: the answer and the matrix on the first screen, then every cell down to the medium.
+pub fn render_study(report: &StudyReport) -> String {
+    render("study.html", Value::from(Serde(page::StudyPage::of(report))))
+}
+
+/// One stack under one workload.
+pub fn render_run(view: &RunView) -> String {
+    render("run.html", Value::from(Serde(page::RunPage::of(view))))
+}
+
+fn render(template: &str, page: Value) -> String {
+    let mut environment = Environment::new();
+    // Templates named `.html` escape everything they are given, except the charts, which escape by themselves.
+    for (name, text) in TEMPLATES {
+        environment.add_template(name, text).expect("the templates are constant and tested");
+    }
+    environment
+        .get_template(template)
+        .and_then(|t| {
+            t.render(context! {
+                page,
+                style => Value::from_safe_string(STYLE.to_owned()),
+                script => Value::from_safe_string(SCRIPT.to_owned()),
+            })
+        })
+        .expect("the templates are constant and tested, and a page holds every value that they name")
+}
+
+const STYLE: &str = include_str!("templates/style.css");
+const SCRIPT: &str = include_str!("templates/script.js");
+const TEMPLATES: [(&str, &str); 4] = [
+    ("page.html", include_str!("templates/page.html")),
+    ("study.html", include_str!("templates/study.html")),
+    ("run.html", include_str!("templates/run.html")),
+    ("cell.html", include_str!("templates/cell.html")),
+];
+
+/// A text that stands as it is in an SVG or HTML element or attribute.
+fn escaped(text: &str) -> String {
+    let mut safe = String::with_capacity(text.len());
+    for c in text.chars() {
+        match c {
+            '&' => safe.push_str("&amp;"),
+            '<' => safe.push_str("&lt;"),
+            '>' => safe.push_str("&gt;"),
+            '"' => safe.push_str("&quot;"),
+            '\'' => safe.push_str("&#39;"),
+            // XML 1.0 has no way to write most control characters.
+            c if c.is_control() && !"\n\t".contains(c) => safe.push('\u{fffd}'),
+            c => safe.push(c),
+        }
+    }
+    safe
+}
+
+/// A number with a real minus, a micro sign, and no line break before its unit.
+fn typeset(text: &str) -> String {
+    text.replace(" us", " µs").replace('-', "−").replace(' ', "\u{a0}")
+}

@@ -1,0 +1,115 @@
+//! The matrix alone as a picture, for a README or a slide.
+
+use std::fmt::Write as _;
+
+use super::escaped;
+use super::heat::{HeatCell, HeatMap, heat_maps};
+use crate::view::StudyReport;
+
+const CELL_WIDTH: usize = 150;
+const CELL_HEIGHT: usize = 54;
+const LEFT: usize = 190;
+const MARGIN: usize = 24;
+/// Letters of the texts above and below that fit a hundred units of width.
+const LETTERS_PER_100: usize = 15;
+
+const STYLE: &str = "text{font:14px system-ui,'Segoe UI',Helvetica,Arial,sans-serif;fill:#1d2329}\
+.title{font-size:19px;font-weight:650}.quiet{fill:#5a646e;font-size:12px}.value{font-weight:600}\
+.caution{fill:#8a5300;font-size:13px}.page{fill:#fff}.neutral{fill:#eef0f2}.slower{fill:#e07b1a}.faster{fill:#2f7fc1}\
+@media(prefers-color-scheme:dark){text{fill:#e6e9ec}.quiet{fill:#9aa4ae}.caution{fill:#f0b35b}.page{fill:#14181c}.neutral{fill:#2a3138}}";
+
+/// The matrices of a study with their legend, as a picture that stands alone and follows light and dark.
+pub fn render_matrix_svg(report: &StudyReport) -> String {
+    let maps = heat_maps(report);
+    let columns = maps.iter().map(|m| m.columns.len()).max().unwrap_or(0);
+    let width = MARGIN * 2 + LEFT + columns.max(3) * CELL_WIDTH;
+    let mut body = String::new();
+    let mut y = MARGIN + 14;
+    line(&mut body, MARGIN, y, "title", &report.title);
+    y += 6;
+    for sentence in report.honesty.iter().take(1) {
+        for part in broken(sentence, (width - 2 * MARGIN) * LETTERS_PER_100 / 100) {
+            y += 18;
+            line(&mut body, MARGIN, y, "caution", &part);
+        }
+    }
+    for map in &maps {
+        y = draw_map(&mut body, map, y + 26);
+    }
+    for text in legend(report) {
+        for part in broken(&text, (width - 2 * MARGIN) * LETTERS_PER_100 / 100) {
+            y += 18;
+            line(&mut body, MARGIN, y, "quiet", &part);
+        }
+    }
+    let height = y + MARGIN;
+    format!(
+        "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {width} {height}\" width=\"{width}\" height=\"{height}\" \
+         role=\"img\"><title>{}</title><style>{STYLE}</style><rect class=\"page\" width=\"{width}\" height=\"{height}\" rx=\"8\"/>\
+         {body}</svg>\n",
+        escaped(&report.title)
+    )
+}
+
+/// What colours and letters mean, and what every cell has in common.
+fn legend(report: &StudyReport) -> Vec<String> {
+    let mut lines = vec![
+        "Throughput against the raw disk or the named baseline, 95 % interval. Blue is faster, orange slower, pale not told apart."
+            .to_owned(),
+    ];
+    let common = report.common_marks.iter().filter(|m| m.name != "emulated");
+    lines.extend(common.map(|m| format!("Every cell: {}", m.meaning)));
+    lines.extend(report.other_marks.iter().map(|m| format!("{}: {}", m.letter, m.meaning)));
+    lines
+}
+
+fn draw_map(body: &mut String, map: &HeatMap, top: usize) -> usize {
+    let mut y = top;
+    line(body, MARGIN, y, "value", &map.title);
+    y += 22;
+    for (i, name) in map.columns.iter().enumerate() {
+        centred(body, MARGIN + LEFT + i * CELL_WIDTH + CELL_WIDTH / 2, y, "quiet", name);
+    }
+    y += 8;
+    for row in &map.rows {
+        line(body, MARGIN, y + CELL_HEIGHT / 2 + 5, "", &row.name);
+        for (i, cell) in row.cells.iter().enumerate() {
+            draw_cell(body, cell, MARGIN + LEFT + i * CELL_WIDTH, y);
+        }
+        y += CELL_HEIGHT;
+    }
+    y + 10
+}
+
+fn draw_cell(body: &mut String, cell: &HeatCell, x: usize, y: usize) {
+    if cell.class == "absent" {
+        return;
+    }
+    let (width, height) = (CELL_WIDTH - 3, CELL_HEIGHT - 3);
+    let _ = write!(body, "<rect class=\"neutral\" x=\"{x}\" y=\"{y}\" width=\"{width}\" height=\"{height}\" rx=\"4\"/>");
+    if matches!(cell.class, "slower" | "faster") {
+        let opacity = f64::from(cell.mix) / 100.0;
+        let _ = write!(
+            body,
+            "<rect class=\"{}\" opacity=\"{opacity:.2}\" x=\"{x}\" y=\"{y}\" width=\"{width}\" height=\"{height}\" rx=\"4\"/>",
+            cell.class
+        );
+    }
+    let letters = if cell.letters.is_empty() { String::new() } else { format!(" {}", cell.letters) };
+    // A value without an interval stands in the middle.
+    let drop = if cell.interval.is_empty() { 8 } else { 0 };
+    centred(body, x + width / 2, y + 23 + drop, "value", &format!("{}{letters}", cell.value));
+    centred(body, x + width / 2, y + 41, "quiet", &cell.interval);
+}
+
+fn line(body: &mut String, x: usize, y: usize, class: &str, text: &str) {
+    let _ = write!(body, "<text class=\"{class}\" x=\"{x}\" y=\"{y}\">{}</text>", escaped(text));
+}
+
+fn centred(body: &mut String, x: usize, y: usize, class: &str, text: &str) {
+    let _ = write!(body, "<text class=\"{class}\" x=\"{x}\" y=\"{y}\" text-anchor=\"middle\">{}</text>", escaped(text));
+}
+
+fn broken(text: &str, letters: usize) -> Vec<String> {
+    crate::Style { color: false, width: letters }.wrapped("", 0, text)
+}

@@ -1,0 +1,96 @@
+//! Short names for long stacks and workloads, where the long one is said once nearby.
+
+use nestor_stack::{LayerDefinition, Stack};
+
+/// The three parts of a stack that a matrix tells apart.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct StackParts {
+    /// Down to the innermost virtual machine: `ext3/kvm`; for a native stack its file system.
+    pub guest: String,
+    /// Between that and the medium: `raw/jfs`; empty for a raw disk.
+    pub host: String,
+    /// The medium: `hdd`.
+    pub medium: String,
+}
+
+impl StackParts {
+    /// Takes a stack apart. A text that is no stack is its own guest on nothing.
+    pub fn of(stack: &str) -> Self {
+        let Ok(parsed) = Stack::parse(stack) else {
+            return Self { guest: stack.to_owned(), host: String::new(), medium: String::new() };
+        };
+        let layers = parsed.layers();
+        let joined = |range: std::ops::Range<usize>| {
+            layers[range].iter().map(ToString::to_string).collect::<Vec<_>>().join("/")
+        };
+        let medium = layers.len() - 1;
+        let hypervisor = layers.iter().position(|l| matches!(l.definition(), LayerDefinition::Hypervisor(_)));
+        let host = match hypervisor {
+            Some(last) => joined(last + 1..medium),
+            None if medium == 0 => "no VM".to_owned(),
+            None => ["no VM".to_owned()].into_iter().chain((medium > 1).then(|| joined(1..medium))).collect::<Vec<_>>().join("/"),
+        };
+        Self { guest: joined(0..hypervisor.unwrap_or(0) + 1), host, medium: layers[medium].to_string() }
+    }
+}
+
+/// Column names: the medium is left out where all have the same, and what lies directly on it is the raw disk.
+pub fn host_names(parts: &[StackParts]) -> Vec<String> {
+    let one_medium = parts.windows(2).all(|pair| pair[0].medium == pair[1].medium);
+    let name = |part: &StackParts| match (part.host.is_empty(), one_medium) {
+        (true, true) => "raw disk".to_owned(),
+        (true, false) => format!("raw disk ({})", part.medium),
+        (false, true) => part.host.clone(),
+        (false, false) => format!("{}/{}", part.host, part.medium),
+    };
+    parts.iter().map(name).collect()
+}
+
+/// Names without the options (`:…`) that all of them end with, and those options.
+pub fn without_common_options(names: &[String]) -> (Vec<String>, String) {
+    let split: Vec<Vec<&str>> = names.iter().map(|n| n.split(':').collect()).collect();
+    let Some(first) = split.first() else { return (Vec::new(), String::new()) };
+    // The engine and the case (`fio:seq-read`) are always kept.
+    let shortest = split.iter().map(Vec::len).min().unwrap_or(0).saturating_sub(2);
+    let ending = |parts: &[&str], n: usize| parts[parts.len() - n..].join(":");
+    let same = |n: &usize| split.iter().all(|parts| ending(parts, *n) == ending(first, *n));
+    let common = (0..=shortest).rev().find(same).unwrap_or(0);
+    let names = split.iter().map(|parts| parts[..parts.len() - common].join(":")).collect();
+    (names, ending(first, common))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_stack_falls_apart_at_its_hypervisor() {
+        let parts = |stack| {
+            let StackParts { guest, host, medium } = StackParts::of(stack);
+            format!("{guest} | {host} | {medium}")
+        };
+        assert_eq!(parts("ext3/kvm/raw/jfs/hdd"), "ext3/kvm | raw/jfs | hdd");
+        assert_eq!(parts("ext3/kvm/hdd"), "ext3/kvm |  | hdd");
+        assert_eq!(parts("ext4/kvm/qcow2/xfs/kvm/raw/xfs/hdd"), "ext4/kvm | qcow2/xfs/kvm/raw/xfs | hdd");
+        assert_eq!(parts("xfs/kvm/raw/ext4/file:/srv/disk.img"), "xfs/kvm | raw/ext4 | file:/srv/disk.img");
+        assert_eq!(parts("ext4/hdd"), "ext4 | no VM | hdd");
+        assert_eq!(parts("<b>no stack</b>"), "<b>no stack</b> |  | ");
+    }
+
+    #[test]
+    fn a_common_medium_is_left_out() {
+        let names = |stacks: &[&str]| host_names(&stacks.iter().map(|s| StackParts::of(s)).collect::<Vec<_>>());
+        assert_eq!(names(&["xfs/kvm/hdd", "xfs/kvm/raw/jfs/hdd"]), ["raw disk", "raw/jfs"]);
+        assert_eq!(names(&["xfs/kvm/hdd", "xfs/kvm/raw/jfs/ssd"]), ["raw disk (hdd)", "raw/jfs/ssd"]);
+    }
+
+    #[test]
+    fn common_options_are_said_once() {
+        let owned = |names: &[&str]| names.iter().map(|n| (*n).to_owned()).collect::<Vec<_>>();
+        let (names, common) = without_common_options(&owned(&["fio:seq-read:bs=8k:scale=0.1", "fio:seq-write:scale=0.1"]));
+        assert_eq!((names, common.as_str()), (owned(&["fio:seq-read:bs=8k", "fio:seq-write"]), "scale=0.1"));
+        let (names, common) = without_common_options(&owned(&["fio:seq-read"]));
+        assert_eq!((names, common.as_str()), (owned(&["fio:seq-read"]), ""));
+        assert_eq!(without_common_options(&[]), (Vec::new(), String::new()));
+    }
+}

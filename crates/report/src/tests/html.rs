@@ -1,0 +1,129 @@
+//! What people see in a browser.
+
+use super::fixture::*;
+use crate::{RunView, StudyReport, render_matrix_svg, render_run, render_study};
+
+#[test]
+#[ignore = "writes the made-up reports to the folder NESTOR_MADE_UP_REPORTS, to be looked at in a browser"]
+fn write_the_made_up_reports() {
+    let folder = std::path::PathBuf::from(std::env::var_os("NESTOR_MADE_UP_REPORTS").expect("a folder"));
+    let report = StudyReport::of(&study(3), &study_runs());
+    std::fs::write(folder.join("study.html"), render_study(&report)).unwrap();
+    std::fs::write(folder.join("matrix.svg"), render_matrix_svg(&report)).unwrap();
+    let runs = stored(runs(2, 1, 5));
+    std::fs::write(folder.join("run.html"), render_run(&RunView::of(&borrowed(&runs)).unwrap())).unwrap();
+}
+
+/// The report with every number that a test does not care about.
+fn whole() -> String {
+    render_study(&StudyReport::of(&study(3), &study_runs()))
+}
+
+#[test]
+fn the_file_needs_nothing_else() {
+    let html = whole();
+    for outside in ["http://", "https://", "src=", "@import", "url(", "<link"] {
+        let found = html.find(outside).map(|at| &html[at..html.len().min(at + 60)]);
+        assert_eq!(found, None, "{outside}");
+    }
+    assert!(html.len() < 1_000_000, "{} bytes", html.len());
+}
+
+#[test]
+fn the_first_screen_says_the_answer_how_sure_and_what_is_less_than_it_seems() {
+    let html = whole();
+    let matrix = html.find("<table class=\"heat\">").unwrap();
+    let first = &html[..matrix];
+    for needed in ["A made-up study", "on an emulated host (TCG", "Of 11 comparisons: 5 slower", "Slowest: "] {
+        assert!(first.contains(needed), "{needed}");
+    }
+    for needed in ["−35.4", "[−35.5,\u{a0}−35.3]", "failed", "budget of 5 min ended", "C</dt>", "its console ended with: &lt;panic&gt;"] {
+        assert!(html.contains(needed), "{needed}");
+    }
+}
+
+#[test]
+fn every_cell_leads_from_the_application_to_the_medium() {
+    let html = whole();
+    assert_eq!(html.matches("<details class=\"cell\"").count(), 16);
+    let of = |anchor: &str| {
+        let start = html.find(&format!("id=\"{anchor}\"")).unwrap();
+        let rest = &html[start..];
+        &rest[..rest.find("<details class=\"raw\"").unwrap()]
+    };
+    let nested = of("cell-2");
+    let places: Vec<_> = ["application", "ext3", "kvm/raw", "jfs", "hdd"]
+        .iter()
+        .map(|layer| nested.find(&format!(">{layer}</b>")).unwrap_or_else(|| panic!("{layer} is missing")))
+        .collect();
+    assert!(places.is_sorted());
+    for needed in ["seek 62 %", "from memory: some of the data never reached the medium", "Linux 6.1.0-28-amd64", "emptied in every machine"] {
+        assert!(nested.contains(needed), "{needed}");
+    }
+    // Every link of the matrix leads somewhere.
+    for link in html.split("href=\"#").skip(1) {
+        let anchor = &link[..link.find('"').unwrap()];
+        assert!(html.contains(&format!("id=\"{anchor}\"")), "{anchor}");
+    }
+}
+
+#[test]
+fn a_study_without_runs_and_a_run_without_numbers_have_a_page() {
+    let empty = render_study(&StudyReport::of(&study(2), &[]));
+    assert!(empty.contains("Nothing can be compared yet") && empty.contains("not run"));
+    let failed: Vec<_> = study_runs().into_iter().filter(|r| r.record.failure().is_some()).collect();
+    let page = render_run(&RunView::of(&borrowed(&failed)).unwrap());
+    assert!(page.contains("no number") && page.contains("the guest did not answer"));
+}
+
+/// The tags of a page, without what is between them: where hostile text breaks out, they change.
+fn skeleton(html: &str) -> Vec<String> {
+    let after_script = html.split("<script>").next().unwrap_or_default();
+    after_script
+        .split('<')
+        .skip(1)
+        .map(|tag| tag.split(['>', ' ']).next().unwrap_or_default().to_owned())
+        .collect()
+}
+
+fn with_names(stack: &str, text: &str) -> (String, String) {
+    let mut record = runs(2, 1, 1).remove(0);
+    record.stack = stack.to_owned();
+    record.workload = text.to_owned();
+    record.environment.settings.insert("a setting".to_owned(), text.to_owned());
+    record.environment.machines[0].cpu_model = text.to_owned();
+    record.marks.push(nestor_study::Mark::Cached { reason: text.to_owned() });
+    if let nestor_study::Outcome::Measured(measured) = &mut record.outcome {
+        measured.load.engine = text.to_owned();
+        measured.layers[1].layer = text.to_owned();
+        measured.layers[1].metrics.as_mut().unwrap().remarks.push(text.to_owned());
+    }
+    let mut failed = record.clone();
+    failed.block = 1;
+    failed.outcome = nestor_study::Outcome::Failed(text.to_owned());
+    let mut of = study(2);
+    of.study.title = text.to_owned();
+    of.study.stacks = vec![stack.to_owned()];
+    of.study.baselines = [(stack.to_owned(), stack.to_owned())].into();
+    of.study.workloads = vec![text.to_owned()];
+    let report = StudyReport::of(&of, &stored(vec![record, failed]));
+    (render_study(&report), render_matrix_svg(&report))
+}
+
+proptest::proptest! {
+    #![proptest_config(proptest::test_runner::Config::with_cases(48))]
+
+    #[test]
+    fn hostile_text_never_breaks_out(
+        stack in "[<>\"'&a-z/ ={}%]{1,30}",
+        text in "(\\PC|[\u{0}-\u{1f}]|</?script>|<!--|-->|\"|'|&|<img onerror=x>|\\{\\{|\\{%|\\]\\]>){1,12}",
+    ) {
+        // The same page with harmless text of the same kind: one line, no leading sign, not empty.
+        let (html, svg) = with_names(&stack, &text);
+        let (tame_html, tame_svg) = with_names("tame", "harmless");
+        proptest::prop_assert_eq!(skeleton(&html), skeleton(&tame_html));
+        let drawn = |svg: &str| skeleton(svg).into_iter().filter(|t| !t.contains("text")).collect::<Vec<_>>();
+        proptest::prop_assert_eq!(drawn(&svg), drawn(&tame_svg));
+        proptest::prop_assert!(!svg.chars().any(|c| c.is_control() && c != '\n' && c != '\t'));
+    }
+}

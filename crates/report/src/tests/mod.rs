@@ -1,0 +1,5 @@
+//! Tests of the crate. All numbers in the fixtures are made up.
+
+mod fixture;
+mod html;
+mod text;

@@ -1,0 +1,339 @@
+//! What people see on a terminal.
+
+use super::fixture::*;
+use crate::{CompareView, RunView, RunsView, Style, StudyReport, compare_text, run_text, runs_text, study_text};
+use nestor_study::{RunListing, StoredRun};
+use unicode_width::UnicodeWidthStr;
+
+fn cell(stack: usize, workload: usize, blocks: u32) -> Vec<StoredRun> {
+    stored(runs(stack, workload, blocks))
+}
+
+fn narrow() -> Style {
+    Style::terminal(80, true)
+}
+
+#[test]
+fn a_run() {
+    let runs = cell(2, 1, 5);
+    let view = RunView::of(&borrowed(&runs)).unwrap();
+    insta::assert_snapshot!(run_text(&view, Style::plain()), @r"
+    ext3/kvm:cache=writethrough/raw/jfs/hdd  fio:seq-write:scale=0.0125  (8 KiB, depth 255, 64 MiB in 8 files)
+    on an emulated host (TCG, no KVM here): shapes and ratios hold, absolute CPU-bound numbers do not
+
+      26.6 MB/s  [25.7, 27.5]  3 244 IOPS  5 fresh stacks
+      latency p50 57.9 ms  p99 472.6 ms  steady from the start
+
+      layer                   requests      bytes  x above  merged     queue  service
+      application  fio 3.33     32 640  255.0 MiB        -       -         -  57.9 ms
+      ext3         guest fs    132 254  263.5 MiB     1.03  94.9 %  123.0 us  46.0 ms
+          +8.5 MiB, 72 % sequential, 12 flushes
+      kvm/raw      raw image         -          -        -       -         -        -
+      jfs          host fs      11 710  278.2 MiB     1.06  62.0 %  123.0 us  46.0 ms
+          +14.7 MiB, 72 % sequential, 12 flushes
+      hdd          disk          4 450  278.2 MiB     1.00       -    7.9 ms   3.1 ms
+          seek 62 %, rotate 21 %, transfer 15 %, 12 flushes
+      layers of run 4, the one of median throughput; times are medians
+
+      host Linux 6.1.0-28-amd64, 2 x CPU (tcg), 41 % busy, 1.0 GiB; guest Linux 6.1.0-28-amd64, 2 x CPU (kvm), 22 % busy,
+        256.0 MiB
+      caches: emptied in every machine before measuring; disk timing: model's timing off while preparing, on while
+        measuring; kvm cache: writethrough; working set: 64 MiB
+      measured for 10.0 s, whole cell 14.2 s; nestor 0.1.0
+      saved as runs 1 to 5      nestor report 5
+    ");
+}
+
+#[test]
+fn a_single_run_on_a_narrow_terminal() {
+    let runs = cell(2, 1, 1);
+    let view = RunView::of(&borrowed(&runs)).unwrap();
+    insta::assert_snapshot!(run_text(&view, narrow()), @r"
+    ext3/kvm:cache=writethrough/raw/jfs/hdd
+    fio:seq-write:scale=0.0125
+      (8 KiB, depth 255, 64 MiB in 8 files)
+    on an emulated host (TCG, no KVM here): shapes and ratios hold, absolute
+      CPU-bound numbers do not
+
+      26.1 MB/s  3 187 IOPS  1 fresh stack: no interval
+      latency p50 59.1 ms  p99 472.6 ms  steady from the start
+
+      layer        requests      bytes  x above  merged     queue  service
+      application    31 872  249.0 MiB        -       -         -  59.1 ms
+      ext3          129 137  257.3 MiB     1.03  94.9 %  123.0 us  46.0 ms
+          +8.3 MiB, 72 % sequential, 12 flushes
+      kvm/raw             -          -        -       -         -        -
+      jfs            11 436  271.6 MiB     1.06  62.0 %  123.0 us  46.0 ms
+          +14.3 MiB, 72 % sequential, 12 flushes
+      hdd             4 346  271.6 MiB     1.00       -    7.9 ms   3.1 ms
+          seek 62 %, rotate 21 %, transfer 15 %, 12 flushes
+      times are medians
+
+      host Linux 6.1.0-28-amd64, 2 x CPU (tcg), 41 % busy, 1.0 GiB; guest Linux
+        6.1.0-28-amd64, 2 x CPU (kvm), 22 % busy, 256.0 MiB
+      caches: emptied in every machine before measuring; disk timing: model's
+        timing off while preparing, on while measuring; kvm cache: writethrough;
+        working set: 64 MiB
+      measured for 10.0 s, whole cell 14.2 s; nestor 0.1.0
+      saved as run 1      nestor report 1
+    ");
+}
+
+#[test]
+fn a_failed_run() {
+    let failed: Vec<StoredRun> =
+        study_runs().into_iter().filter(|r| r.record.failure().is_some()).take(1).collect();
+    let view = RunView::of(&borrowed(&failed)).unwrap();
+    insta::assert_snapshot!(run_text(&view, narrow()), @r"
+    ext3/kvm:cache=writethrough/raw/xfs/hdd
+    fio:rand-write:scale=0.0125
+      (8 KiB, depth 255, 64 MiB in 8 files)
+    on an emulated host (TCG, no KVM here): shapes and ratios hold, absolute
+      CPU-bound numbers do not
+
+      no numbers: no run of this cell succeeded
+      run 43 failed:
+        the guest did not answer for 60 s
+          its console ended with: <panic>
+
+      host Linux 6.1.0-28-amd64, 2 x CPU (tcg), 1.0 GiB; guest Linux
+        6.1.0-28-amd64, 2 x CPU (kvm), 256.0 MiB
+      caches: emptied in every machine before measuring; disk timing: model's
+        timing off while preparing, on while measuring; kvm cache: writethrough;
+        working set: 64 MiB
+      whole cell 14.2 s; nestor 0.1.0
+      saved as run 43      nestor report 43
+    ");
+}
+
+#[test]
+fn a_comparison() {
+    let (base, other) = (cell(0, 1, 5), cell(2, 1, 5));
+    let view = CompareView::of(&borrowed(&base), &borrowed(&other)).unwrap();
+    insta::assert_snapshot!(compare_text(&view, Style::plain()), @r"
+    fio:seq-write:scale=0.0125  (8 KiB, depth 255, 64 MiB in 8 files)
+    on an emulated host (TCG, no KVM here): shapes and ratios hold, absolute CPU-bound numbers do not
+
+      ext3/kvm:cache=writethrough/hdd          31.3 MB/s  [30.3, 32.4]
+      ext3/kvm:cache=writethrough/raw/jfs/hdd  26.6 MB/s  [25.7, 27.5]  -15.2 %  [-19.3, -10.9]
+      5 pairs, order random, drift not tested
+
+      at the medium                      baseline  candidate
+      bytes per byte of the application      1.03       1.09
+      requests                              4 960      4 450
+      bytes per request                    64 KiB   64.0 KiB
+      sequential                             72 %       72 %
+      flushes                                  12         12
+      queue, median                        7.9 ms     7.9 ms
+      service, median                      3.1 ms     3.1 ms
+      of it seek                             62 %       62 %
+      of it rotation                         21 %       21 %
+      of it transfer                         15 %       15 %
+
+      runs 1, 2, 3, 4, 5 against 1, 2, 3, 4, 5      nestor report RUN
+    ");
+}
+
+#[test]
+fn a_doubtful_comparison_on_a_narrow_terminal() {
+    let all = study_runs();
+    let of = |stack: &str| -> Vec<&StoredRun> {
+        all.iter().filter(|r| r.record.stack == stack && r.record.workload == WORKLOADS[0]).collect()
+    };
+    let view = CompareView::of(&of(BASELINE), &of(STACKS[2])).unwrap();
+    insta::assert_snapshot!(compare_text(&view, narrow()), @r"
+    fio:seq-read:scale=0.0125  (8 KiB, depth 255, 64 MiB in 8 files)
+    on an emulated host (TCG, no KVM here): shapes and ratios hold, absolute
+      CPU-bound numbers do not
+
+      ext3/kvm:cache=writethrough/hdd
+        105 MB/s  [98.7, 112]
+      ext3/kvm:cache=writethrough/raw/jfs/hdd
+        68.0 MB/s  [63.7, 72.3]
+      -35.4 %  [-35.5, -35.3]
+      3 pairs, order random, drift not tested
+      less sure than it seems:
+        candidate: cached in 3 of 3: of 646.0 MiB that the application read, 3 %
+          was read below hdd (disk) in the host: the rest stayed in memory at or
+          above it
+
+      at the medium                      baseline  candidate
+      bytes per byte of the application      1.03       0.03
+      requests                             16 533        320
+      bytes per request                  64.0 KiB     64 KiB
+      sequential                             72 %       72 %
+      flushes                                   0          0
+      queue, median                        7.9 ms     7.9 ms
+      service, median                      3.1 ms     3.1 ms
+      of it seek                             62 %       62 %
+      of it rotation                         21 %       21 %
+      of it transfer                         15 %       15 %
+
+      runs 25, 26, 27 against 1, 2, 3      nestor report RUN
+    ");
+}
+
+#[test]
+fn a_study() {
+    let report = StudyReport::of(&study(3), &study_runs());
+    insta::assert_snapshot!(study_text(&report, Style::plain()), @r"
+    A made-up study of one nested file system  (made-up)
+    on an emulated host (TCG, no KVM here): shapes and ratios hold, absolute CPU-bound numbers do not
+
+      Of 11 comparisons: 5 slower than the baseline, 6 not told apart from it.
+      Slowest: ext3/kvm:cache=writethrough/raw/jfs/hdd under fio:seq-read:scale=0.0125, -35.4 % [-35.5, -35.3], doubtful:
+        see its marks.
+      42 fresh stacks measured, 2 failed, 4 not run; 3 blocks, each with every cell in random order (seed 1)
+      time allowed 5 min; budget of 5 min ended
+      drift not tested: the baseline ran once in each block
+
+      ext3/kvm:cache=writethrough, scale=0.0125
+      workload                      raw disk               raw/ext2                    raw/jfs                    raw/xfs
+      fio:seq-read      105 MB/s [98.7, 112]   -2.7 % [-13.2, +9.1]  C  -35.4 % [-35.5, -35.3]  M  +17.4 % [-29.7, +96.1]
+      fio:seq-write   31.6 MB/s [29.6, 33.5]  -16.8 % [-25.6, -7.0]  C  -16.9 % [-17.2, -16.7]     -31.2 % [-59.2, +15.9]
+      fio:rand-read   14.7 MB/s [13.8, 15.6]   +2.1 % [-9.5, +15.3]  C  -11.2 % [-11.8, -10.6]      +7.4 % [-32.9, +71.9]
+      fio:rand-write  5.24 MB/s [4.98, 5.50]   -2.0 % [-10.2, +6.9]  C     -8.0 % [-8.4, -7.6]                     failed
+
+      change of throughput against the raw disk or named baseline, 95 % interval
+      C: CPU-bound: a machine's CPUs were busy over 70 % of the time
+      M: from memory: some of the data never reached the medium
+
+      less sure than they seem:
+      ext3/kvm:cache=writethrough/raw/ext2/hdd fio:seq-read:scale=0.0125: 3 pairs, order random, drift not tested, not
+        told apart
+        candidate: cpu-bound in 1 of 3: the CPUs of the host were busy 88 % of the time
+      ext3/kvm:cache=writethrough/raw/jfs/hdd fio:seq-read:scale=0.0125: 3 pairs, order random, drift not tested
+        candidate: cached in 3 of 3: of 646.0 MiB that the application read, 3 % was read below hdd (disk) in the host:
+          the rest stayed in memory at or above it
+      ext3/kvm:cache=writethrough/raw/ext2/hdd fio:seq-write:scale=0.0125: 3 pairs, order random, drift not tested
+        candidate: cpu-bound in 1 of 3: the CPUs of the host were busy 88 % of the time
+      ext3/kvm:cache=writethrough/raw/ext2/hdd fio:rand-read:scale=0.0125: 3 pairs, order random, drift not tested, not
+        told apart
+        candidate: cpu-bound in 1 of 3: the CPUs of the host were busy 88 % of the time
+      ext3/kvm:cache=writethrough/raw/ext2/hdd fio:rand-write:scale=0.0125: 3 pairs, order random, drift not tested, not
+        told apart
+        candidate: cpu-bound in 1 of 3: the CPUs of the host were busy 88 % of the time
+
+      failed: ext3/kvm:cache=writethrough/raw/xfs/hdd fio:rand-write:scale=0.0125 (runs 43, 44)
+        the guest did not answer for 60 s
+          its console ended with: <panic>
+      not run: 4 cells: budget of 5 min ended
+    ");
+}
+
+#[test]
+fn a_study_on_a_narrow_terminal_with_one_block() {
+    let runs: Vec<StoredRun> = study_runs().into_iter().filter(|r| r.record.block == 0).collect();
+    let report = StudyReport::of(&study(1), &runs);
+    insta::assert_snapshot!(study_text(&report, narrow()), @r"
+    A made-up study of one nested file system  (made-up)
+    on an emulated host (TCG, no KVM here): shapes and ratios hold, absolute
+      CPU-bound numbers do not
+
+      Of 11 comparisons: 11 measured once, so without an interval.
+      Slowest: ext3/kvm:cache=writethrough/raw/jfs/hdd under
+        fio:seq-read:scale=0.0125, -35.4 % (one pair: no interval), doubtful: see
+        its marks.
+      Fastest: ext3/kvm:cache=writethrough/raw/xfs/hdd under
+        fio:seq-read:scale=0.0125, +22.2 % (one pair: no interval).
+      15 fresh stacks measured, 1 failed, 0 not run; 1 block, each with every cell
+        in random order (seed 1)
+      time allowed 5 min; budget of 5 min ended
+      drift not tested: the baseline ran once in each block
+
+      ext3/kvm:cache=writethrough, scale=0.0125
+      workload         raw disk     raw/ext2      raw/jfs         raw/xfs
+      fio:seq-read     105 MB/s   -0.1 % (1)  -35.4 % (1)  M  +22.2 % (1)
+      fio:seq-write   31.5 MB/s  -14.7 % (1)  -17.0 % (1)     -28.3 % (1)
+      fio:rand-read   14.7 MB/s   +5.0 % (1)  -11.4 % (1)     +11.4 % (1)
+      fio:rand-write  5.24 MB/s   +0.0 % (1)   -8.0 % (1)          failed
+
+      change of throughput against the raw disk or named baseline, 95 % interval
+      (1): 1 fresh stack: no interval
+      M: from memory: some of the data never reached the medium
+
+      less sure than they seem:
+      ext3/kvm:cache=writethrough/raw/jfs/hdd fio:seq-read:scale=0.0125: 1 pair:
+        no interval, order random, drift not tested
+        candidate: cached in 1 of 1: of 646.0 MiB that the application read, 3 %
+          was read below hdd (disk) in the host: the rest stayed in memory at or
+          above it
+
+      failed: ext3/kvm:cache=writethrough/raw/xfs/hdd fio:rand-write:scale=0.0125
+        (run 43)
+        the guest did not answer for 60 s
+          its console ended with: <panic>
+    ");
+}
+
+#[test]
+fn a_study_that_has_not_begun() {
+    let report = StudyReport::of(&study(1), &[]);
+    let text = study_text(&report, narrow());
+    assert!(text.contains("Nothing can be compared yet"), "{text}");
+    assert!(text.contains("not run: 16 cells: budget of 5 min ended"), "{text}");
+}
+
+#[test]
+fn lists_of_runs() {
+    let listing = |number: i64, failure: Option<&str>| RunListing {
+        number,
+        started_at: "2026-01-02T03:04:05Z".to_owned(),
+        study: None,
+        stack: STACKS[number as usize].to_owned(),
+        workload: "fio:seq-write".to_owned(),
+        ground: "emulated".to_owned(),
+        bytes_per_second: failure.is_none().then_some(26.2e6),
+        failure: failure.map(str::to_owned),
+        marks: vec!["emulated".to_owned()],
+    };
+    let view = RunsView { runs: vec![listing(2, None), listing(1, Some("no"))], total: 7 };
+    insta::assert_snapshot!(runs_text(&view, Style::plain()), @r"
+    run  began (UTC)       stack                                     workload       throughput  marks
+      2  2026-01-02 03:04  ext3/kvm:cache=writethrough/raw/jfs/hdd   fio:seq-write   26.2 MB/s  emulated
+      1  2026-01-02 03:04  ext3/kvm:cache=writethrough/raw/ext2/hdd  fio:seq-write      failed  emulated
+    2 of 7 runs
+    ");
+    assert!(runs_text(&RunsView { runs: Vec::new(), total: 0 }, narrow()).starts_with("no runs yet"));
+}
+
+#[test]
+fn narrow_means_at_most_eighty_columns() {
+    let all = study_runs();
+    let study_text = study_text(&StudyReport::of(&study(3), &all), narrow());
+    let run = RunView::of(&borrowed(&cell(2, 1, 5))).unwrap();
+    let (base, other) = (cell(0, 1, 3), cell(3, 2, 3));
+    let comparison = CompareView::of(&borrowed(&base), &borrowed(&other)).unwrap();
+    for text in [study_text, run_text(&run, narrow()), compare_text(&comparison, narrow())] {
+        for line in text.lines() {
+            assert!(line.width() <= 80, "{} columns: {line}", line.width());
+        }
+    }
+}
+
+#[test]
+fn without_colour_there_are_no_escapes_and_with_it_the_words_are_the_same() {
+    let run = RunView::of(&borrowed(&cell(2, 1, 2))).unwrap();
+    let plain = run_text(&run, Style { color: false, width: 100 });
+    let coloured = run_text(&run, Style { color: true, width: 100 });
+    assert!(!plain.contains('\x1b') && coloured.contains('\x1b'));
+    let mut stripped = coloured;
+    for code in ["\x1b[0m", "\x1b[1m", "\x1b[2m", "\x1b[31m", "\x1b[33m"] {
+        stripped = stripped.replace(code, "");
+    }
+    assert_eq!(stripped, plain);
+}
+
+proptest::proptest! {
+    #[test]
+    fn no_message_can_move_the_cursor(hostile in "(\\PC|[\x1b\r\t\n\x07]){0,40}") {
+        let mut records = runs(2, 1, 1);
+        records[0].stack = hostile.clone();
+        records[0].environment.settings.insert(hostile.clone(), hostile.clone());
+        records.push(nestor_study::CellRecord { outcome: nestor_study::Outcome::Failed(hostile.clone()), ..records[0].clone() });
+        let all = stored(records);
+        let view = RunView::of(&borrowed(&all)).unwrap();
+        let text = run_text(&view, narrow());
+        proptest::prop_assert!(!text.chars().any(|c| c.is_control() && c != '\n'));
+    }
+}

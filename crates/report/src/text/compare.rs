@@ -1,0 +1,165 @@
+//! What `nestor compare` prints.
+
+use nestor_study::{CellSummary, Comparison, Drift};
+
+use super::{Lines, header, honesty_lines, message_lines};
+use crate::style::{Align, Style, Table};
+use crate::units;
+use crate::view::{CompareView, LayerRow};
+
+/// Two stacks under one workload: the answer, how sure, what differs below.
+pub fn compare_text(view: &CompareView, style: Style) -> String {
+    let mut lines = Lines::default();
+    let comparison = &view.comparison;
+    lines.extend(header(style, "", &view.baseline.workload, &view.baseline.workload_words));
+    let mut honesty = view.baseline.honesty.clone();
+    honesty.extend(view.candidate.honesty.iter().filter(|h| !view.baseline.honesty.contains(h)).cloned());
+    lines.extend(honesty_lines(style, &honesty));
+    lines.gap();
+    lines.extend(answer(comparison, style));
+    lines.extend(doubt_lines(&comparison.doubts, style));
+    for cell in [&comparison.baseline, &comparison.candidate] {
+        lines.extend(failure_lines(cell, style));
+    }
+    let below = differences_below(&view.baseline.layers, &view.candidate.layers);
+    if !below.is_empty() {
+        lines.gap();
+        lines.extend(below);
+    }
+    lines.gap();
+    lines.push(&format!("  runs {}      nestor report RUN", runs(comparison)));
+    lines.finish()
+}
+
+fn answer(comparison: &Comparison, style: Style) -> Vec<String> {
+    use Align::{Left, Right};
+    let mut table = Table::new(&[Left, Right, Left, Right, Left, Left]);
+    let change = comparison.ratio.as_ref();
+    let (how_sure, long) = (how_sure(comparison), "");
+    for (cell, is_candidate) in [(&comparison.baseline, false), (&comparison.candidate, true)] {
+        let rate = cell.bytes_per_second.as_ref();
+        let shown = change.filter(|_| is_candidate);
+        table.row(&[
+            cell.stack.as_str(),
+            &rate.map_or_else(|| "failed".to_owned(), |r| units::rate(r.value)),
+            &rate.and_then(|r| r.interval).map_or_else(|| "-".to_owned(), units::rate_interval),
+            &shown.map(units::change).unwrap_or_default(),
+            &shown.and_then(units::change_interval).unwrap_or_default(),
+            if is_candidate { long } else { "" },
+        ]);
+    }
+    if table.width() > style.width {
+        return stacked_answer(comparison, style, &how_sure);
+    }
+    let mut lines = table.lines();
+    if let Some(last) = lines.last_mut() {
+        *last = style.strong(last);
+        let joined = format!("{last}   {how_sure}");
+        if unicode_width::UnicodeWidthStr::width(joined.as_str()) <= style.width {
+            *last = joined;
+            return lines;
+        }
+    }
+    lines.push(format!("  {how_sure}"));
+    lines
+}
+
+/// The same in lines of their own, where stacks are long and the terminal is narrow.
+fn stacked_answer(comparison: &Comparison, style: Style, how_sure: &str) -> Vec<String> {
+    let mut lines = Vec::new();
+    for cell in [&comparison.baseline, &comparison.candidate] {
+        lines.push(format!("  {}", crate::style::visible(&cell.stack)));
+        lines.push(match &cell.bytes_per_second {
+            Some(mean) => format!("    {}  {}", units::rate(mean.value), units::mean_interval(mean)),
+            None => "    failed".to_owned(),
+        });
+    }
+    if let Some(ratio) = &comparison.ratio {
+        let interval = units::change_interval(ratio).unwrap_or_default();
+        lines.push(style.strong(format!("  {}  {interval}", units::change(ratio)).trim_end()));
+    }
+    lines.push(format!("  {how_sure}"));
+    lines
+}
+
+/// `6 pairs, order random, no drift`.
+pub(super) fn how_sure(comparison: &Comparison) -> String {
+    let Some(ratio) = &comparison.ratio else {
+        return "nothing to compare: one side has no numbers".to_owned();
+    };
+    let pairs = match (comparison.paired, ratio.pairs) {
+        (true, 1) => "1 pair: no interval".to_owned(),
+        (true, n) => format!("{n} pairs"),
+        (false, n) => format!("not paired, at least {}", units::plural(n, "run")),
+    };
+    let order = if comparison.random_order { "order random" } else { "order not random" };
+    let drift = match &comparison.drift {
+        Drift::NotTested => "drift not tested".to_owned(),
+        Drift::None { .. } => "no drift".to_owned(),
+        Drift::Seen { ratio } => format!("baseline drifted {}", units::change(ratio)),
+    };
+    let verdict = match ratio.differs() {
+        Some(false) => ", not told apart",
+        _ => "",
+    };
+    format!("{pairs}, {order}, {drift}{verdict}")
+}
+
+pub(super) fn doubt_lines(doubts: &[String], style: Style) -> Vec<String> {
+    if doubts.is_empty() {
+        return Vec::new();
+    }
+    let mut lines = vec![style.caution("  less sure than it seems:")];
+    lines.extend(doubts.iter().flat_map(|d| style.wrapped("    ", 6, d)).map(|l| style.caution(&l)));
+    lines
+}
+
+fn failure_lines(cell: &CellSummary, style: Style) -> Vec<String> {
+    let mut lines = Vec::new();
+    for failure in &cell.failures {
+        lines.push(style.wrong(&format!("  failed, so not in the mean: {} (run {})", cell.stack, failure.run)));
+        lines.extend(message_lines(4, &failure.reason));
+    }
+    lines
+}
+
+/// What the medium and each file system above it saw, baseline beside candidate.
+fn differences_below(baseline: &[LayerRow], candidate: &[LayerRow]) -> Vec<String> {
+    use Align::{Left, Right};
+    let (Some(from), Some(to)) = (medium(baseline), medium(candidate)) else { return Vec::new() };
+    let mut table = Table::new(&[Left, Right, Right]);
+    table.row(&["at the medium", "baseline", "candidate"]);
+    let mut row = |name: &str, value: &dyn Fn(&LayerRow) -> Option<String>| {
+        if let (Some(from), Some(to)) = (value(from), value(to)) {
+            table.row(&[name, &from, &to]);
+        }
+    };
+    let median = |l: Option<nestor_model::LatencySummary>| l.map(|l| units::duration_ns(l.p50_ns as f64));
+    let per_cent = |share: f64| format!("{:.0} %", share * 100.0);
+    row("bytes per byte of the application", &|l| l.times_application.map(|t| format!("{t:.2}")));
+    row("requests", &|l| l.requests.map(units::count));
+    row("bytes per request", &|l| {
+        let (bytes, requests) = (l.bytes?, l.requests.filter(|r| *r > 0)?);
+        Some(units::bytes(bytes / requests))
+    });
+    row("sequential", &|l| l.sequential_share.map(per_cent));
+    row("flushes", &|l| Some(units::count(l.flushes)));
+    row("queue, median", &|l| median(l.queue));
+    row("service, median", &|l| median(l.service));
+    row("of it seek", &|l| l.service_shares.map(|s| per_cent(s.seek)));
+    row("of it rotation", &|l| l.service_shares.map(|s| per_cent(s.rotation)));
+    row("of it transfer", &|l| l.service_shares.map(|s| per_cent(s.transfer)));
+    table.lines()
+}
+
+fn medium(layers: &[LayerRow]) -> Option<&LayerRow> {
+    layers.iter().skip(1).rfind(|l| l.trace_point.is_some())
+}
+
+fn runs(comparison: &Comparison) -> String {
+    let numbers = |cell: &CellSummary| {
+        let numbers = cell.samples.iter().map(|s| s.run).chain(cell.failures.iter().map(|f| f.run));
+        numbers.map(|n| n.to_string()).collect::<Vec<_>>().join(", ")
+    };
+    format!("{} against {}", numbers(&comparison.candidate), numbers(&comparison.baseline))
+}

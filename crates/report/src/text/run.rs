@@ -1,0 +1,151 @@
+//! What `nestor run` prints.
+
+use super::{Lines, header, honesty_lines, mark_lines, message_lines};
+use crate::style::{Align, Style, Table};
+use crate::units;
+use crate::view::{LayerRow, RunView};
+
+/// One stack under one workload, from the answer down to the settings.
+pub fn run_text(view: &RunView, style: Style) -> String {
+    let mut lines = Lines::default();
+    lines.extend(header(style, &view.stack, &view.workload, &view.workload_words));
+    lines.extend(honesty_lines(style, &view.honesty));
+    lines.gap();
+    lines.extend(answer(view, style));
+    let runs = view.summary.samples.len();
+    lines.extend(mark_lines(style, &view.summary.marks, runs));
+    for failure in &view.summary.failures {
+        lines.push(&style.wrong(&format!("  run {} failed:", failure.run)));
+        lines.extend(message_lines(4, &failure.reason));
+    }
+    if !view.layers.is_empty() {
+        lines.gap();
+        lines.extend(layer_table(&view.layers, style));
+        if let (Some(shown), true) = (view.shown_run, runs > 1) {
+            lines.push(&style.faint(&format!("  layers of run {shown}, the one of median throughput; times are medians")));
+        } else {
+            lines.push(&style.faint("  times are medians"));
+        }
+        lines.extend(trace_remarks(view, style));
+    }
+    lines.gap();
+    lines.extend(environment(view, style));
+    lines.push(&saved_as(view));
+    lines.finish()
+}
+
+fn answer(view: &RunView, style: Style) -> Vec<String> {
+    let Some(mean) = view.summary.bytes_per_second else {
+        return vec![style.wrong("  no numbers: no run of this cell succeeded")];
+    };
+    let mut parts = vec![style.strong(&units::rate(mean.value))];
+    if let Some(interval) = mean.interval {
+        parts.push(units::rate_interval(interval));
+    }
+    if let Some(operations) = view.summary.operations_per_second {
+        parts.push(units::iops(operations.value));
+    }
+    parts.push(units::fresh_stacks(mean.samples));
+    let mut lines = vec![format!("  {}", parts.join("  "))];
+    let mut latencies: Vec<String> = view
+        .summary
+        .latency
+        .iter()
+        .map(|(class, l)| {
+            let name = if view.summary.latency.len() > 1 { format!("{class} ") } else { String::new() };
+            let (p50, p99) = (units::duration_ns(l.p50_ns as f64), units::duration_ns(l.p99_ns as f64));
+            format!("{name}latency p50 {p50}  p99 {p99}")
+        })
+        .collect();
+    latencies.extend(view.steady.clone());
+    lines.push(format!("  {}", latencies.join("  ")));
+    lines
+}
+
+/// The table from the application to the medium. What a layer adds stands at its end, or below if the line is full.
+pub(super) fn layer_table(layers: &[LayerRow], style: Style) -> Vec<String> {
+    let full = table(layers, true);
+    let adds: Vec<String> = layers.iter().map(LayerRow::adds).collect();
+    let widest_adds = adds.iter().map(|a| a.chars().count()).max().unwrap_or(0);
+    if full.width() + 2 + widest_adds <= style.width {
+        let lines = full.lines();
+        let width = full.width();
+        return lines
+            .into_iter()
+            .zip([String::from("adds")].iter().chain(&adds))
+            .map(|(line, adds)| format!("{line:<width$}  {adds}").trim_end().to_owned())
+            .collect();
+    }
+    let fitting = if full.width() <= style.width { full } else { table(layers, false) };
+    let mut lines = Vec::new();
+    for (line, adds) in fitting.lines().into_iter().zip([String::new()].iter().chain(&adds)) {
+        lines.push(line);
+        if !adds.is_empty() {
+            lines.extend(style.wrapped("      ", 6, adds));
+        }
+    }
+    lines
+}
+
+fn table(layers: &[LayerRow], with_role: bool) -> Table {
+    use Align::{Left, Right};
+    let mut table = Table::new(&[Left, Left, Right, Right, Right, Right, Right, Right]);
+    table.row(&["layer", if with_role { " " } else { "" }, "requests", "bytes", "x above", "merged", "queue", "service"]);
+    let or_dash = |text: Option<String>| text.unwrap_or_else(|| "-".to_owned());
+    for row in layers {
+        let median = |latency: &Option<nestor_model::LatencySummary>| {
+            or_dash(latency.map(|l| units::duration_ns(l.p50_ns as f64)))
+        };
+        table.row(&[
+            row.short_name(),
+            if with_role { &row.role } else { "" },
+            &or_dash(row.requests.map(units::count)),
+            &or_dash(row.bytes.map(units::bytes)),
+            &or_dash(row.times_above.map(|t| format!("{t:.2}"))),
+            &or_dash(row.merged_share.map(units::share)),
+            &median(&row.queue),
+            &median(&row.service),
+        ]);
+    }
+    table
+}
+
+fn trace_remarks(view: &RunView, style: Style) -> Vec<String> {
+    let remarks = view.layers.iter().flat_map(|l| l.remarks.iter().map(|r| format!("{}: {r}", l.short_name())));
+    remarks.flat_map(|r| style.wrapped("  ", 4, &r)).collect()
+}
+
+fn environment(view: &RunView, style: Style) -> Vec<String> {
+    let machines: Vec<String> = view
+        .environment
+        .machines
+        .iter()
+        .map(|m| {
+            let busy = view.cpu_busy.iter().find(|(label, _)| *label == m.label);
+            let busy = busy.map(|(_, b)| format!(", {:.0} % busy", b * 100.0)).unwrap_or_default();
+            let memory = units::bytes(m.memory_bytes);
+            format!("{} Linux {}, {} x CPU ({}){busy}, {memory}", m.label, m.kernel, m.cpus, m.accelerator)
+        })
+        .collect();
+    let settings: Vec<String> = view
+        .environment
+        .settings
+        .iter()
+        .filter(|(name, _)| !name.starts_with("remark"))
+        .map(|(name, value)| format!("{name}: {value}"))
+        .collect();
+    let mut lines = Vec::new();
+    lines.extend(style.wrapped("  ", 4, &machines.join("; ")));
+    lines.extend(style.wrapped("  ", 4, &settings.join("; ")));
+    let measured = view.measured_s.map(|s| format!("measured for {s:.1} s, ")).unwrap_or_default();
+    lines.push(format!("  {measured}whole cell {:.1} s; {}", view.cell_s, view.environment.nestor));
+    lines.iter().map(|l| style.faint(l)).collect()
+}
+
+fn saved_as(view: &RunView) -> String {
+    match view.runs.as_slice() {
+        [run] => format!("  saved as run {run}      nestor report {run}"),
+        [first, .., last] => format!("  saved as runs {first} to {last}      nestor report {last}"),
+        [] => String::new(),
+    }
+}

@@ -1,0 +1,30 @@
+//! What lists of runs print.
+
+use super::Lines;
+use crate::style::{Align, Style, Table};
+use crate::units;
+use crate::view::RunsView;
+
+/// The runs, one line each, newest first.
+pub fn runs_text(view: &RunsView, style: Style) -> String {
+    use Align::{Left, Right};
+    if view.runs.is_empty() {
+        return "no runs yet: nestor run STACK WORKLOAD makes one\n".to_owned();
+    }
+    let mut table = Table::new(&[Right, Left, Left, Left, Right, Left]);
+    table.row(&["run", "began (UTC)", "stack", "workload", "throughput", "marks"]);
+    for run in &view.runs {
+        // RFC 3339 to the minute, which is what tells runs apart.
+        let began = run.started_at.get(..16).unwrap_or(&run.started_at).replace('T', " ");
+        let result = run.bytes_per_second.map_or_else(|| "failed".to_owned(), units::rate);
+        table.row(&[&run.number.to_string(), &began, &run.stack, &run.workload, &result, &run.marks.join(", ")]);
+    }
+    let mut lines = Lines::default();
+    let mut rows = table.lines().into_iter();
+    lines.extend(rows.next().map(|head| style.faint(&head)));
+    lines.extend(rows);
+    if view.total > view.runs.len() {
+        lines.push(&style.faint(&format!("  {} of {} runs", view.runs.len(), view.total)));
+    }
+    lines.finish()
+}

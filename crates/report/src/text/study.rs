@@ -1,0 +1,153 @@
+//! What `nestor study` prints: the answer, how sure, the matrix, what is missing.
+
+use nestor_model::Ratio;
+
+use super::compare::how_sure;
+use super::{Lines, honesty_lines, message_lines};
+use crate::style::{Align, Style, Table, visible};
+use crate::units;
+use crate::view::{CellKind, Matrix, MatrixCell, StudyReport};
+
+/// The whole study on one screen or two.
+pub fn study_text(report: &StudyReport, style: Style) -> String {
+    let mut lines = Lines::default();
+    lines.push(&style.strong(&visible(&format!("{}  ({})", report.title, report.name))));
+    lines.extend(honesty_lines(style, &report.honesty));
+    for mark in report.common_marks.iter().filter(|m| m.name != "emulated") {
+        lines.extend(style.wrapped("", 2, &format!("every cell: {}", mark.meaning)).iter().map(|l| style.caution(l)));
+    }
+    lines.gap();
+    lines.extend(report.answer.iter().flat_map(|sentence| style.wrapped("  ", 4, sentence)));
+    lines.extend(report.method.iter().flat_map(|line| style.wrapped("  ", 4, line)).map(|l| style.faint(&l)));
+    for matrix in &report.matrices {
+        lines.gap();
+        lines.extend(matrix_lines(matrix, style));
+    }
+    lines.gap();
+    lines.extend(legend(report, style));
+    lines.extend(doubts(report, style));
+    lines.extend(missing(report, style));
+    lines.finish()
+}
+
+fn matrix_lines(matrix: &Matrix, style: Style) -> Vec<String> {
+    use Align::{Left, Right};
+    let mut aligns = vec![Left];
+    // Marks have a column of their own after each value, so that the values stand under each other.
+    aligns.extend(matrix.columns.iter().flat_map(|_| [Right, Left]));
+    let mut table = Table::new(&aligns);
+    let mut head = vec![matrix.rows_are.to_owned()];
+    head.extend(matrix.columns.iter().flat_map(|name| [name.clone(), String::new()]));
+    table.row(&head);
+    for (name, cells) in matrix.rows.iter().zip(&matrix.cells) {
+        let mut row = vec![name.clone()];
+        row.extend(cells.iter().flat_map(|c| [cell_text(c), c.letters.clone()]));
+        table.row(&row);
+    }
+    let title = style.strong(&format!("  {}", visible(&matrix.title)));
+    let body = if table.width() > style.width { list_lines(matrix) } else { table.lines() };
+    [vec![title], body].concat()
+}
+
+/// `30.7 MB/s` for a baseline, `-14.7 % [-18.9, -10.2]` for what is compared with it.
+fn cell_text(cell: &MatrixCell) -> String {
+    match (cell.kind, &cell.bytes_per_second, &cell.ratio) {
+        (CellKind::Compared, _, Some(ratio)) => change_text(ratio),
+        (CellKind::Baseline | CellKind::Alone, Some(mean), _) => {
+            let interval = mean.interval.map(|i| format!(" {}", units::rate_interval(i))).unwrap_or_default();
+            format!("{}{interval}", units::rate(mean.value))
+        }
+        (CellKind::Failed, ..) => "failed".to_owned(),
+        (CellKind::Absent, ..) => String::new(),
+        _ => "not run".to_owned(),
+    }
+}
+
+fn change_text(ratio: &Ratio) -> String {
+    match units::change_interval(ratio) {
+        Some(interval) => format!("{} {interval}", units::change(ratio)),
+        None => format!("{} (1)", units::change(ratio)),
+    }
+}
+
+/// One line per cell, where the matrix is wider than the terminal.
+fn list_lines(matrix: &Matrix) -> Vec<String> {
+    use Align::{Left, Right};
+    let mut table = Table::new(&[Left, Left, Right, Right, Left, Left]);
+    table.row(&[matrix.rows_are, "host", "throughput", "change", "", ""]);
+    for (name, cells) in matrix.rows.iter().zip(&matrix.cells) {
+        let mut name = name.as_str();
+        for (column, cell) in matrix.columns.iter().zip(cells).filter(|(_, c)| c.kind != CellKind::Absent) {
+            let rate = match (&cell.bytes_per_second, cell.kind) {
+                (Some(mean), _) => units::rate(mean.value),
+                (None, CellKind::Failed) => "failed".to_owned(),
+                (None, _) => "not run".to_owned(),
+            };
+            let ratio = cell.ratio.as_ref().filter(|_| cell.kind == CellKind::Compared);
+            let interval = match ratio {
+                Some(r) => units::change_interval(r).unwrap_or_else(|| "(1)".to_owned()),
+                None => cell.bytes_per_second.and_then(|m| m.interval).map(units::rate_interval).unwrap_or_default(),
+            };
+            table.row(&[name, column, &rate, &ratio.map(units::change).unwrap_or_default(), &interval, &cell.letters]);
+            name = "";
+        }
+    }
+    table.lines()
+}
+
+fn legend(report: &StudyReport, style: Style) -> Vec<String> {
+    let mut text = vec!["change of throughput against the raw disk or named baseline, 95 % interval".to_owned()];
+    let cells = || report.matrices.iter().flat_map(|m| m.cells.iter().flatten());
+    if cells().any(|c| c.ratio.is_some_and(|r| r.interval.is_none())) {
+        text.push("(1): 1 fresh stack: no interval".to_owned());
+    }
+    text.extend(report.other_marks.iter().map(|m| format!("{}: {}", m.letter, m.meaning)));
+    text.iter().flat_map(|t| style.wrapped("  ", 4, t)).map(|l| style.faint(&l)).collect()
+}
+
+/// As many doubtful comparisons are explained here; the others have their letters and the HTML report.
+const EXPLAINED: usize = 6;
+
+/// Comparisons of which the reader must know more than the letter.
+fn doubts(report: &StudyReport, style: Style) -> Vec<String> {
+    let doubtful: Vec<_> = report
+        .cells
+        .iter()
+        .filter_map(|cell| Some((cell, cell.comparison.as_ref().filter(|c| c.ratio.is_some())?)))
+        .map(|(cell, comparison)| (cell, comparison, report.particular_doubts(comparison)))
+        .filter(|(_, _, doubts)| !doubts.is_empty())
+        .collect();
+    if doubtful.is_empty() {
+        return Vec::new();
+    }
+    let mut lines = vec![String::new(), style.caution("  less sure than they seem:")];
+    for (cell, comparison, doubts) in doubtful.iter().take(EXPLAINED) {
+        let head = format!("{}  {}: {}", cell.stack, cell.workload, how_sure(comparison));
+        lines.extend(style.wrapped("  ", 4, &head).iter().map(|l| style.caution(l)));
+        lines.extend(doubts.iter().flat_map(|d| style.wrapped("    ", 6, d)).map(|l| style.caution(&l)));
+    }
+    if let Some(more) = doubtful.len().checked_sub(EXPLAINED).filter(|n| *n > 0) {
+        lines.push(style.caution(&format!("  and {more} more: see their letters above and the report")));
+    }
+    lines
+}
+
+fn missing(report: &StudyReport, style: Style) -> Vec<String> {
+    let mut lines = Vec::new();
+    for cell in &report.cells {
+        for (reason, runs) in cell.failures_by_reason() {
+            let numbers: Vec<String> = runs.iter().map(ToString::to_string).collect();
+            let word = if runs.len() == 1 { "run" } else { "runs" };
+            let head = format!("failed: {}  {} ({word} {})", cell.stack, cell.workload, numbers.join(", "));
+            lines.extend(style.wrapped("  ", 4, &head).iter().map(|l| style.wrong(l)));
+            lines.extend(message_lines(4, &reason));
+        }
+    }
+    for (reason, count) in report.not_run_by_reason() {
+        lines.push(style.caution(&format!("  not run: {}: {}", units::plural(count, "cell"), visible(&reason))));
+    }
+    if !lines.is_empty() {
+        lines.insert(0, String::new());
+    }
+    lines
+}

@@ -1,0 +1,28 @@
+//! Two stacks under one workload: `nestor compare`.
+
+use nestor_study::{Comparison, StoredRun, compare};
+use serde::Serialize;
+
+use super::RunView;
+
+/// Everything that is said of two stacks under one workload.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct CompareView {
+    /// The numbers and every reason to doubt them.
+    pub comparison: Comparison,
+    /// The baseline alone.
+    pub baseline: RunView,
+    /// The candidate alone.
+    pub candidate: RunView,
+}
+
+impl CompareView {
+    /// Compares the runs of a candidate with those of a baseline. `None` if either has no runs at all.
+    pub fn of(baseline: &[&StoredRun], candidate: &[&StoredRun]) -> Option<Self> {
+        Some(Self {
+            comparison: compare(baseline, candidate)?,
+            baseline: RunView::of(baseline)?,
+            candidate: RunView::of(candidate)?,
+        })
+    }
+}

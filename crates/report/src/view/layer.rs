@@ -1,0 +1,229 @@
+//! One layer of a run as a row of the table that leads from the application to the medium.
+
+use nestor_model::LatencySummary;
+use nestor_study::{LayerRecord, Measured};
+use nestor_trace::{LayerMetrics, TracePoint};
+use serde::Serialize;
+
+use crate::units;
+
+/// The numbers of one layer.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct LayerRow {
+    /// The layer as written, with its options.
+    pub layer: String,
+    /// Its role in words.
+    pub role: String,
+    /// The machine it runs in.
+    pub machine: String,
+    /// How it was recorded; `None` where nothing was.
+    pub trace_point: Option<&'static str>,
+    /// Requests that the layer made at its lower edge, before merging.
+    pub requests: Option<u64>,
+    /// Requests that were sent on, after merging.
+    pub issued: Option<u64>,
+    /// Bytes sent on.
+    pub bytes: Option<u64>,
+    /// Of these, read.
+    pub read_bytes: Option<u64>,
+    /// Of these, written.
+    pub write_bytes: Option<u64>,
+    /// Bytes over those of the next recorded layer above.
+    pub times_above: Option<f64>,
+    /// Bytes over those of the application.
+    pub times_application: Option<f64>,
+    /// Share of the requests that was merged into another, 0 to 1.
+    pub merged_share: Option<f64>,
+    /// Share of the issued requests that follows the one before without a gap, 0 to 1.
+    pub sequential_share: Option<f64>,
+    /// Cache flushes without data.
+    pub flushes: u64,
+    /// Writes that had to reach the medium.
+    pub fua_writes: u64,
+    /// Requests of the layer above that asked for a flush.
+    pub flushes_queued: u64,
+    /// Time from queueing to insertion.
+    pub q2i: Option<LatencySummary>,
+    /// Time from insertion to issue.
+    pub i2d: Option<LatencySummary>,
+    /// Time from queueing to issue: everything that this layer's own queue adds.
+    pub queue: Option<LatencySummary>,
+    /// Time of service by everything below; at the application, of an operation.
+    pub service: Option<LatencySummary>,
+    /// Time from queueing to completion.
+    pub q2c: Option<LatencySummary>,
+    /// Sizes of the issued requests in bytes, and how many have each.
+    pub sizes: Vec<(u64, u64)>,
+    /// Where a modelled disk spent its time.
+    pub service_shares: Option<ServiceShares>,
+    /// Events that the recorder lost.
+    pub dropped_events: u64,
+    /// What the recorder had to say.
+    pub remarks: Vec<String>,
+}
+
+/// Shares (0 to 1) of a modelled disk's service time.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct ServiceShares {
+    /// Moving the arm.
+    pub seek: f64,
+    /// Waiting for the sector.
+    pub rotation: f64,
+    /// Moving data.
+    pub transfer: f64,
+    /// Everything else.
+    pub overhead: f64,
+    /// Seconds of service in all.
+    pub total_s: f64,
+    /// Requests answered from the disk's cache.
+    pub cache_hits: u64,
+}
+
+impl LayerRow {
+    /// The rows of a run, application first.
+    pub fn of(measured: &Measured) -> Vec<Self> {
+        let application = Self::application(measured);
+        let application_bytes = measured.load.bytes();
+        let mut above = application_bytes;
+        let mut rows: Vec<Self> = vec![application];
+        for layer in measured.layers.iter().filter(|l| l.layer != "application") {
+            let mut row = Self::below(layer);
+            // Layers between two trace points cannot be told from each other: a virtual machine and its image.
+            if let Some(unseen) = rows.last_mut().filter(|r| r.trace_point.is_none() && row.trace_point.is_none()) {
+                unseen.layer = format!("{}/{}", unseen.short_name(), row.short_name());
+                unseen.role = row.role;
+                continue;
+            }
+            if let Some(bytes) = row.bytes {
+                row.times_above = times(bytes, above);
+                row.times_application = times(bytes, application_bytes);
+                above = bytes;
+            }
+            rows.push(row);
+        }
+        rows
+    }
+
+    fn application(measured: &Measured) -> Self {
+        let load = &measured.load;
+        let bytes_of = |class: &str| load.operations.iter().find(|(c, _)| c.0 == class).map(|(_, o)| o.bytes);
+        // Latencies of different classes are different things; only a single one can stand in the table.
+        let mut classes = load.operations.values();
+        let service = match (classes.next(), classes.next()) {
+            (Some(only), None) => only.latency.summary(),
+            _ => None,
+        };
+        let machine = measured.layers.iter().find(|l| l.layer == "application").map(|l| l.machine.clone());
+        Self {
+            layer: "application".to_owned(),
+            role: load.engine.clone(),
+            machine: machine.unwrap_or_default(),
+            trace_point: Some("engine"),
+            requests: Some(load.operations.values().map(|o| o.operations).sum()),
+            bytes: Some(load.bytes()),
+            read_bytes: bytes_of("read"),
+            write_bytes: bytes_of("write"),
+            service,
+            ..Self::default()
+        }
+    }
+
+    fn below(layer: &LayerRecord) -> Self {
+        let row = Self {
+            layer: layer.layer.clone(),
+            role: layer.role.clone(),
+            machine: layer.machine.clone(),
+            ..Self::default()
+        };
+        let Some(metrics) = &layer.metrics else { return row };
+        let summary = |h: &Option<nestor_model::LatencyHistogram>| h.as_ref().and_then(|h| h.summary());
+        Self {
+            trace_point: Some(trace_point_words(metrics.trace_point)),
+            requests: Some(metrics.read.queued + metrics.write.queued),
+            issued: Some(metrics.issued()),
+            bytes: Some(metrics.issued_bytes()),
+            read_bytes: Some(metrics.read.issued_bytes),
+            write_bytes: Some(metrics.write.issued_bytes),
+            // A disk does not merge what arrives.
+            merged_share: metrics.merged_share().filter(|_| metrics.trace_point != TracePoint::DiskLog),
+            sequential_share: metrics.sequential_share,
+            flushes: metrics.flushes,
+            fua_writes: metrics.fua_writes,
+            flushes_queued: metrics.flushes_queued,
+            q2i: summary(&metrics.q2i),
+            i2d: summary(&metrics.i2d),
+            queue: summary(&metrics.q2d).or_else(|| summary(&metrics.i2d)),
+            service: summary(&metrics.d2c),
+            q2c: summary(&metrics.q2c),
+            sizes: metrics.size_histogram.iter().map(|(size, count)| (*size, *count)).collect(),
+            service_shares: service_shares(metrics),
+            dropped_events: metrics.dropped_events,
+            remarks: metrics.remarks.clone(),
+            ..row
+        }
+    }
+
+    /// The layer without its options, for narrow columns; a medium keeps its profile.
+    pub fn short_name(&self) -> &str {
+        let keeps = self.role == "disk" && !self.layer.starts_with("dev:") && !self.layer.starts_with("file:");
+        if keeps { &self.layer } else { self.layer.split(':').next().unwrap_or(&self.layer) }
+    }
+
+    /// What the layer adds to or makes of the requests, in words.
+    pub fn adds(&self) -> String {
+        let mut parts = Vec::new();
+        if let (Some(bytes), Some(times)) = (self.bytes, self.times_above) {
+            // Less than half a per cent is the edges of the recording.
+            let above = bytes as f64 / times;
+            let difference = bytes as f64 - above;
+            if times > 0.0 && (times - 1.0).abs() >= 0.005 {
+                let sign = if difference < 0.0 { "-" } else { "+" };
+                parts.push(format!("{sign}{}", units::bytes(difference.abs() as u64)));
+            }
+        }
+        if let Some(shares) = &self.service_shares {
+            let per_cent = |share: f64| format!("{:.0} %", share * 100.0);
+            parts.push(format!(
+                "seek {}, rotate {}, transfer {}",
+                per_cent(shares.seek),
+                per_cent(shares.rotation),
+                per_cent(shares.transfer)
+            ));
+        } else if let Some(share) = self.sequential_share {
+            parts.push(format!("{:.0} % sequential", share * 100.0));
+        }
+        if self.flushes > 0 {
+            parts.push(units::plural_u64(self.flushes, "flush", "flushes"));
+        }
+        if self.fua_writes > 0 {
+            parts.push(format!("{} FUA", units::count(self.fua_writes)));
+        }
+        parts.join(", ")
+    }
+}
+
+fn times(bytes: u64, above: u64) -> Option<f64> {
+    (above > 0).then(|| bytes as f64 / above as f64)
+}
+
+fn trace_point_words(point: TracePoint) -> &'static str {
+    match point {
+        TracePoint::Application => "engine",
+        TracePoint::Blktrace => "blktrace",
+        TracePoint::Tracefs => "tracefs",
+        TracePoint::DiskLog => "disk log",
+    }
+}
+
+fn service_shares(metrics: &LayerMetrics) -> Option<ServiceShares> {
+    let service = metrics.service?;
+    let total = (service.seek_ns + service.rotation_ns + service.transfer_ns + service.overhead_ns) as f64;
+    (total > 0.0).then(|| ServiceShares {
+        seek: service.seek_ns as f64 / total,
+        rotation: service.rotation_ns as f64 / total,
+        transfer: service.transfer_ns as f64 / total,
+        overhead: service.overhead_ns as f64 / total,
+        total_s: total / 1e9,
+        cache_hits: service.cache_hits,
+    })
+}

@@ -1,0 +1,155 @@
+//! The matrix of a study: each stack against its baseline, at a glance.
+
+use nestor_model::{Mean, Ratio};
+use nestor_study::{Drift, Study};
+use serde::Serialize;
+
+use super::study::{CellReport, KnownMark};
+use crate::labels::{StackParts, host_names, without_common_options};
+
+/// What a cell of the matrix is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum CellKind {
+    /// What others are compared with.
+    Baseline,
+    /// Compared with its baseline.
+    Compared,
+    /// Measured, but its baseline has no numbers.
+    Alone,
+    /// It ran and has no numbers.
+    Failed,
+    /// It has not run.
+    NotRun,
+    /// The study does not contain it.
+    Absent,
+}
+
+/// One cell.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct MatrixCell {
+    /// What it is.
+    pub kind: CellKind,
+    /// The stack; empty for [`CellKind::Absent`].
+    pub stack: String,
+    /// The workload.
+    pub workload: String,
+    /// Throughput in bytes per second.
+    pub bytes_per_second: Option<Mean>,
+    /// Over the baseline.
+    pub ratio: Option<Ratio>,
+    /// Letters of the marks that not all cells have.
+    pub letters: String,
+    /// How many fresh stacks failed beside those that did not.
+    pub failures: usize,
+    /// Whether the baseline drifted.
+    pub drifted: bool,
+    /// Place in [`StudyReport::cells`](super::StudyReport::cells), where there is one.
+    pub cell: Option<usize>,
+}
+
+/// One matrix.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Matrix {
+    /// What all its cells have in common.
+    pub title: String,
+    /// What its rows are.
+    pub rows_are: &'static str,
+    /// Names of the rows.
+    pub rows: Vec<String>,
+    /// Names of the columns.
+    pub columns: Vec<String>,
+    /// The cells, row by row.
+    pub cells: Vec<Vec<MatrixCell>>,
+}
+
+/// The matrices of a study: one per workload with a row per guest, or, for a single guest, one with a row per workload.
+pub(super) fn matrices(study: &Study, reports: &[CellReport], common: &[KnownMark]) -> Vec<Matrix> {
+    let parts: Vec<StackParts> = study.stacks.iter().map(|s| StackParts::of(s)).collect();
+    let guests = distinct(parts.iter().map(|p| p.guest.clone()));
+    let (workloads, common_options) = without_common_options(&study.workloads);
+    let columns = distinct_columns(&parts);
+    let names = host_names(&columns);
+    let cell = |guest: &str, column: &StackParts, workload: &str| {
+        let index = parts.iter().position(|p| p.guest == guest && p.host == column.host && p.medium == column.medium);
+        let stack = index.map(|i| study.stacks[i].as_str());
+        let found = reports.iter().position(|r| Some(r.stack.as_str()) == stack && r.workload == workload);
+        found.map_or_else(|| absent(workload), |i| of_report(&reports[i], i, common))
+    };
+    if let [guest] = guests.as_slice() {
+        let cells = study.workloads.iter().map(|w| columns.iter().map(|c| cell(guest, c, w)).collect()).collect();
+        let title = [guest.as_str(), common_options.as_str()].iter().filter(|t| !t.is_empty()).copied().collect::<Vec<_>>();
+        return vec![Matrix { title: title.join(", "), rows_are: "workload", rows: workloads, columns: names, cells }];
+    }
+    let of_workload = |workload: &String| Matrix {
+        title: workload.clone(),
+        rows_are: "guest",
+        rows: guests.clone(),
+        columns: names.clone(),
+        cells: guests.iter().map(|g| columns.iter().map(|c| cell(g, c, workload)).collect()).collect(),
+    };
+    study.workloads.iter().map(of_workload).collect()
+}
+
+fn distinct(names: impl Iterator<Item = String>) -> Vec<String> {
+    let mut found: Vec<String> = Vec::new();
+    names.for_each(|name| {
+        if !found.contains(&name) {
+            found.push(name);
+        }
+    });
+    found
+}
+
+/// The hosts, raw disks first, otherwise in the study's order.
+fn distinct_columns(parts: &[StackParts]) -> Vec<StackParts> {
+    let mut found: Vec<StackParts> = Vec::new();
+    for part in parts {
+        if !found.iter().any(|f| f.host == part.host && f.medium == part.medium) {
+            found.push(part.clone());
+        }
+    }
+    found.sort_by_key(|part| !part.host.is_empty());
+    found
+}
+
+fn absent(workload: &str) -> MatrixCell {
+    MatrixCell {
+        kind: CellKind::Absent,
+        stack: String::new(),
+        workload: workload.to_owned(),
+        bytes_per_second: None,
+        ratio: None,
+        letters: String::new(),
+        failures: 0,
+        drifted: false,
+        cell: None,
+    }
+}
+
+fn of_report(report: &CellReport, index: usize, common: &[KnownMark]) -> MatrixCell {
+    let summary = report.run.as_ref().map(|r| &r.summary);
+    let bytes_per_second = summary.and_then(|s| s.bytes_per_second);
+    let ratio = report.comparison.as_ref().and_then(|c| c.ratio);
+    let failures = summary.map_or(0, |s| s.failures.len());
+    let kind = match (bytes_per_second, report.is_baseline, ratio) {
+        (Some(_), true, _) => CellKind::Baseline,
+        (Some(_), false, Some(_)) => CellKind::Compared,
+        (Some(_), false, None) => CellKind::Alone,
+        (None, _, _) if failures > 0 => CellKind::Failed,
+        (None, _, _) => CellKind::NotRun,
+    };
+    let is_common = |name: &str| common.iter().any(|c| c.name == name);
+    let marks = summary.into_iter().flat_map(|s| &s.marks).filter(|m| !is_common(m.mark.name()));
+    MatrixCell {
+        kind,
+        stack: report.stack.clone(),
+        workload: report.workload.clone(),
+        bytes_per_second,
+        ratio,
+        letters: marks.map(|m| m.mark.letter()).collect(),
+        failures,
+        drifted: report.comparison.as_ref().is_some_and(|c| matches!(c.drift, Drift::Seen { .. })),
+        cell: Some(index),
+    }
+}

@@ -1,0 +1,56 @@
+//! What is to be said, as plain data, before it is said in one form or another.
+
+mod compare;
+mod layer;
+mod matrix;
+mod run;
+mod study;
+
+pub use compare::CompareView;
+pub use layer::{LayerRow, ServiceShares};
+pub use matrix::{CellKind, Matrix, MatrixCell};
+pub use run::{RunView, RunsView};
+pub use study::{CellReport, KnownMark, StudyReport};
+
+use nestor_load::Workload;
+use nestor_study::{Environment, StoredRun};
+
+/// A workload's parameters in words; empty if it is not understood by this Nestor.
+pub(crate) fn workload_words(workload: &str) -> String {
+    Workload::parse(workload).map(|w| w.describe()).unwrap_or_default()
+}
+
+/// Where the runs were made, in sentences whose first says what their numbers are good for.
+pub(crate) fn honesty(runs: &[&StoredRun]) -> Vec<String> {
+    let mut sentences: Vec<String> = Vec::new();
+    for run in runs {
+        for sentence in honesty_of(&run.record.environment) {
+            if !sentences.contains(&sentence) {
+                sentences.push(sentence);
+            }
+        }
+    }
+    sentences
+}
+
+fn honesty_of(environment: &Environment) -> Vec<String> {
+    const EMULATED: &str = "shapes and ratios hold, absolute CPU-bound numbers do not";
+    let Some(host) = environment.machines.first() else { return Vec::new() };
+    let place = match environment.ground.as_str() {
+        "emulated" => "on an emulated host".to_owned(),
+        "this" => "on this machine".to_owned(),
+        other => format!("on {}", other.strip_prefix("ssh:").unwrap_or(other)),
+    };
+    let mut sentences = vec![match host.accelerator.as_str() {
+        "tcg" => format!("{place} (TCG, no KVM here): {EMULATED}"),
+        "hardware" => format!("{place} ({} x {}, Linux {})", host.cpus, host.cpu_model, host.kernel),
+        accelerator => format!("{place} ({})", accelerator.to_uppercase()),
+    }];
+    let emulated_guest = environment.machines.iter().skip(1).find(|m| m.accelerator == "tcg");
+    if let Some(guest) = emulated_guest.filter(|_| host.accelerator != "tcg") {
+        sentences.push(format!("its {} ran on an emulated CPU (TCG): {EMULATED}", guest.label));
+    }
+    let remarks = environment.settings.iter().filter(|(name, _)| name.starts_with("remark"));
+    sentences.extend(remarks.map(|(_, remark)| remark.clone()));
+    sentences
+}

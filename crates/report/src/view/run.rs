@@ -1,0 +1,101 @@
+//! One stack under one workload: `nestor run`.
+
+use nestor_study::{CellSummary, Environment, RunListing, StoredRun, checks, summarise};
+use serde::Serialize;
+
+use super::{LayerRow, honesty, workload_words};
+
+/// Everything that is said of one stack under one workload.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct RunView {
+    /// The stack.
+    pub stack: String,
+    /// The workload.
+    pub workload: String,
+    /// Its parameters in words.
+    pub workload_words: String,
+    /// Where it ran and what that means for the numbers.
+    pub honesty: Vec<String>,
+    /// The numbers of all runs together.
+    pub summary: CellSummary,
+    /// Whether the throughput settled, in words, for the shown run.
+    pub steady: Option<String>,
+    /// The run whose layers are shown: the one of median throughput.
+    pub shown_run: Option<i64>,
+    /// The layers of that run, application first.
+    pub layers: Vec<LayerRow>,
+    /// Latencies of that run as histograms: class of operation, then (nanoseconds, operations).
+    pub latency_histograms: Vec<(String, Vec<(u64, u64)>)>,
+    /// Busy share of each machine's CPUs in that run, outermost first.
+    pub cpu_busy: Vec<(String, f64)>,
+    /// Where that run was made, or the last if none has numbers.
+    pub environment: Environment,
+    /// Seconds that the run was measured, and that its whole cell took.
+    pub measured_s: Option<f64>,
+    /// See [`Self::measured_s`].
+    pub cell_s: f64,
+    /// The numbers of all runs.
+    pub runs: Vec<i64>,
+    /// The shown run's record as kept, without the engine's own output.
+    #[serde(skip)]
+    pub record: Option<StoredRun>,
+}
+
+impl RunView {
+    /// Puts the runs of one stack under one workload together. `None` without runs.
+    pub fn of(runs: &[&StoredRun]) -> Option<Self> {
+        let summary = summarise(runs)?;
+        let shown = median_run(runs).or_else(|| runs.last().copied())?;
+        let measured = shown.record.measured();
+        let histograms = measured.map(|m| {
+            let classes = m.load.operations.iter();
+            classes.map(|(class, o)| (class.0.clone(), o.latency.buckets().collect())).collect()
+        });
+        Some(Self {
+            stack: summary.stack.clone(),
+            workload: summary.workload.clone(),
+            workload_words: workload_words(&summary.workload),
+            honesty: honesty(runs),
+            steady: measured.and_then(|m| checks::steady_after_s(m)).map(|second| match second {
+                0 => "steady from the start".to_owned(),
+                s => format!("steady after {s} s"),
+            }),
+            shown_run: measured.map(|_| shown.number),
+            layers: measured.map(LayerRow::of).unwrap_or_default(),
+            latency_histograms: histograms.unwrap_or_default(),
+            cpu_busy: measured.map(|m| m.cpu_busy.clone()).unwrap_or_default(),
+            environment: shown.record.environment.clone(),
+            measured_s: measured.map(|m| m.load.elapsed_ns as f64 / 1e9),
+            cell_s: shown.record.cell_s,
+            runs: runs.iter().map(|r| r.number).collect(),
+            record: Some(without_engine_output(shown)),
+            summary,
+        })
+    }
+}
+
+/// The run of median throughput; of an even number the slower of the two in the middle.
+fn median_run<'a>(runs: &[&'a StoredRun]) -> Option<&'a StoredRun> {
+    let mut measured: Vec<(f64, &StoredRun)> =
+        runs.iter().filter_map(|r| Some((r.record.measured()?.load.bytes_per_second(), *r))).collect();
+    measured.sort_by(|a, b| a.0.total_cmp(&b.0));
+    measured.get(measured.len().checked_sub(1)? / 2).map(|(_, run)| *run)
+}
+
+fn without_engine_output(run: &StoredRun) -> StoredRun {
+    let mut run = run.clone();
+    if let nestor_study::Outcome::Measured(measured) = &mut run.record.outcome {
+        let bytes = measured.load.engine_output.len();
+        measured.load.engine_output = format!("left out here: {bytes} bytes, kept with run {}", run.number);
+    }
+    run
+}
+
+/// A list of runs.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct RunsView {
+    /// The runs, newest first.
+    pub runs: Vec<RunListing>,
+    /// How many there are in all.
+    pub total: usize,
+}

@@ -1,0 +1,268 @@
+//! Reading and printing stacks, over everything the registry has.
+
+use nestor_stack::{
+    Bytes, LayerDefinition, LayerSpec, Offer, OptionKind, OptionSpec, SizeRule, Stack, registry,
+};
+use proptest::prelude::*;
+
+/// A value of an option, in some spelling.
+fn value(kind: &OptionKind) -> BoxedStrategy<String> {
+    match *kind {
+        OptionKind::Flag => prop_oneof![Just("on".to_owned()), Just("off".to_owned())].boxed(),
+        OptionKind::Choice(words) => proptest::sample::select(words).prop_map(str::to_owned).boxed(),
+        OptionKind::Number { min, max } => (min..=max, 0usize..3)
+            .prop_map(|(number, zeros)| format!("{}{number}", "0".repeat(zeros)))
+            .boxed(),
+        OptionKind::Size { min, max, rule } => {
+            let size = match rule {
+                SizeRule::PowerOfTwo => {
+                    (min.get().ilog2()..=max.get().ilog2()).prop_map(|shift| 1u64 << shift).boxed()
+                }
+                SizeRule::MultipleOf(unit) => {
+                    (min.get().div_ceil(unit)..=max.get() / unit).prop_map(move |n| n * unit).boxed()
+                }
+            };
+            (size, any::<bool>())
+                .prop_map(|(size, exact)| if exact { size.to_string() } else { Bytes(size).to_string() })
+                .boxed()
+        }
+        OptionKind::Positional => "[A-Za-z0-9._-]{1,12}".boxed(),
+        OptionKind::List => "[a-z0-9_=.-]{1,8}(\\+[a-z0-9_=.-]{1,8}){0,2}".boxed(),
+        OptionKind::Path => "(/[a-zA-Z0-9:=._ é日-]{1,6}){1,4}".boxed(),
+    }
+}
+
+/// An option in some spelling.
+fn option(spec: &'static OptionSpec) -> BoxedStrategy<String> {
+    let name = spec.name;
+    let kind = spec.kind;
+    (value(&kind), any::<bool>())
+        .prop_map(move |(value, bare)| match kind {
+            OptionKind::Path => value,
+            OptionKind::Flag if bare && value == "on" => name.to_owned(),
+            _ => format!("{name}={value}"),
+        })
+        .boxed()
+}
+
+/// A layer with some of its options, in any order.
+fn layer(spec: &'static LayerSpec) -> BoxedStrategy<String> {
+    let is_path = spec.options.iter().any(|o| o.kind == OptionKind::Path);
+    let options: Vec<&OptionSpec> = spec.options.iter().collect();
+    let count = if is_path { 1..=1 } else { 0..=options.len() };
+    proptest::sample::subsequence(options, count)
+        .prop_shuffle()
+        .prop_flat_map(|chosen| chosen.into_iter().map(option).collect::<Vec<_>>())
+        .prop_map(move |options| {
+            let options: String = options.iter().map(|o| format!(":{o}")).collect();
+            format!("{}{options}", spec.name)
+        })
+        .boxed()
+}
+
+/// A stack: from a medium upwards, each layer one that can stand on the one below.
+fn stack() -> impl Strategy<Value = String> {
+    proptest::collection::vec(any::<proptest::sample::Index>(), 1..9).prop_flat_map(|picks| {
+        let mut offers: Option<Offer> = None;
+        let mut specs = Vec::new();
+        for pick in picks {
+            let fits = |spec: &&&'static LayerSpec| match offers {
+                None => matches!(spec.definition, LayerDefinition::Medium(_)),
+                Some(offer) => spec.definition.needs().contains(&offer),
+            };
+            let choice: Vec<_> = registry().iter().filter(fits).collect();
+            let spec: &'static LayerSpec = pick.get::<&&'static LayerSpec>(&choice);
+            offers = Some(spec.definition.offers());
+            specs.insert(0, spec);
+        }
+        let layers: Vec<_> = specs.into_iter().map(layer).collect();
+        layers.prop_map(|layers| layers.join("/"))
+    })
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 1000, ..ProptestConfig::default() })]
+
+    #[test]
+    fn what_is_printed_reads_as_the_same_stack(text in stack()) {
+        match Stack::parse(&text) {
+            Ok(stack) => {
+                let printed = stack.to_string();
+                let again = Stack::parse(&printed).unwrap();
+                prop_assert_eq!(&again, &stack);
+                prop_assert_eq!(again.to_string(), printed.clone());
+                for layer in again.layers() {
+                    prop_assert_eq!(&printed[layer.span.clone()], layer.label());
+                    prop_assert_eq!(&printed[layer.name_span()], layer.name());
+                    for option in layer.spec.options {
+                        if let Some(span) = layer.option_span(option.name) {
+                            prop_assert!(layer.is_set(option.name));
+                            prop_assert!(layer.span.start < span.start && span.end <= layer.span.end);
+                        }
+                    }
+                }
+                let json = serde_json::to_string(&stack).unwrap();
+                prop_assert_eq!(serde_json::from_str::<Stack>(&json).unwrap(), stack);
+            }
+            // Types fit by construction; only options that exclude each other are left.
+            Err(error) => prop_assert_eq!(error.kind(), nestor_stack::StackErrorKind::Conflict, "{}", error),
+        }
+    }
+
+    #[test]
+    fn the_machines_partition_the_stack(text in stack()) {
+        let Ok(stack) = Stack::parse(&text) else { return Ok(()) };
+        let machines = stack.machines();
+        let crossings = stack.layers().iter().filter(|l| l.definition().is_crossing()).count();
+        prop_assert_eq!(machines.len(), crossings + 1);
+        let mut seen: Vec<usize> = Vec::new();
+        for (depth, machine) in machines.iter().enumerate().rev() {
+            prop_assert_eq!(machine.depth, depth);
+            seen.extend(machine.range.clone());
+            seen.extend(machine.crossing_index);
+        }
+        prop_assert_eq!(seen, (0..stack.layers().len()).collect::<Vec<_>>());
+    }
+
+    #[test]
+    fn any_text_is_read_or_refused_with_a_caret_in_it(text in "\\PC{0,40}") {
+        refused_well(&text);
+    }
+
+    #[test]
+    fn any_near_stack_is_read_or_refused_with_a_caret_in_it(
+        text in stack(),
+        at in any::<proptest::sample::Index>(),
+        noise in "[/:=+{}, \u{1b}日é0a-]{0,3}",
+        cut in 0usize..4,
+    ) {
+        let mut characters: Vec<char> = text.chars().collect();
+        let at = at.index(characters.len() + 1);
+        let end = (at + cut).min(characters.len());
+        characters.splice(at..end, noise.chars());
+        refused_well(&characters.into_iter().collect::<String>());
+    }
+}
+
+fn refused_well(text: &str) {
+    let Err(error) = Stack::parse(text) else { return };
+    assert_eq!(error.stack(), text);
+    assert!(text.get(error.span()).is_some(), "{:?} is no part of {text:?}", error.span());
+    let printed = error.to_string();
+    assert!(printed.lines().count() >= 4, "no help in:\n{printed}");
+    assert!(!printed.contains('\u{1b}'));
+    if let Some(suggestion) = error.suggestion() {
+        Stack::parse(suggestion).unwrap_or_else(|e| panic!("a suggestion is wrong:\n{printed}\n\n{e}"));
+        assert!(error.help().unwrap().ends_with(suggestion));
+    }
+}
+
+#[test]
+fn spellings_with_one_meaning_are_one_stack() {
+    let canonical = [
+        ("ext4/kvm:cache=none:aio=threads/hdd", "ext4/kvm/hdd"),
+        ("ext4/kvm:memory=1024M:cpus=02/hdd", "ext4/kvm:memory=1G:cpus=2/hdd"),
+        ("ext4/kvm:cpus=2:memory=1048576KiB/hdd", "ext4/kvm:memory=1G:cpus=2/hdd"),
+        ("ext4/kvm:iothread=on/hdd", "ext4/kvm:iothread/hdd"),
+        ("ext4/kvm:iothread=off/hdd", "ext4/kvm/hdd"),
+        ("ext4/hdd:wcache", "ext4/hdd:wcache=on"),
+        ("ext4/hdd:profile=wd-re3", "ext4/hdd:wd-re3"),
+        ("ext4/hdd:size=1G:wd-re3", "ext4/hdd:wd-re3:size=1G"),
+        ("ext4/hdd:profile=wcache", "ext4/hdd:profile=wcache"),
+        ("ext4:mount=noatime+commit=30/hdd", "ext4:mount=noatime+commit=30/hdd"),
+        ("xfs/dev:/dev/sdb", "xfs/dev:/dev/sdb"),
+        ("xfs/file:/srv/a:b=c/disk.img", "xfs/file:/srv/a:b=c/disk.img"),
+        ("kvm/qcow2:cluster=65536/ext4/hdd:at=0", "kvm/qcow2/ext4/hdd"),
+    ];
+    for (written, printed) in canonical {
+        assert_eq!(Stack::parse(written).unwrap().to_string(), printed);
+    }
+}
+
+#[test]
+fn options_have_their_value_or_their_default() {
+    let stack =
+        Stack::parse("btrfs:nocow:mount=a+b=c/kvm:disk=lsi/qcow2:l2-cache=1M/xfs/hdd:wd-re3:wcache=off")
+            .unwrap();
+    let [btrfs, kvm, qcow2, xfs, hdd] = stack.layers() else { panic!("five layers") };
+    assert!(btrfs.is_on("nocow"));
+    assert_eq!(btrfs.list("mount").collect::<Vec<_>>(), ["a", "b=c"]);
+    assert_eq!(kvm.option("disk"), Some("lsi"));
+    assert_eq!(kvm.size("memory"), Some(Bytes::mib(256)));
+    assert_eq!((kvm.number("cpus"), kvm.is_set("cpus")), (Some(1), false));
+    assert_eq!(kvm.option("sched"), None);
+    assert_eq!(qcow2.size("l2-cache"), Some(Bytes::mib(1)));
+    assert_eq!(xfs.option("no such option"), None);
+    let disk = hdd.modelled_disk().unwrap();
+    assert_eq!((disk.profile, disk.write_cache, disk.size), (Some("wd-re3"), Some(false), Bytes::gib(16)));
+    assert_eq!(hdd.label(), "hdd:wd-re3:wcache=off");
+    let roles: Vec<_> = (0..5).map(|i| stack.role(i)).collect();
+    assert_eq!(roles, ["guest fs", "virtual machine", "qcow2 image", "host fs", "disk"]);
+}
+
+#[test]
+fn every_layer_says_what_it_is() {
+    let help = nestor_stack::layers_help();
+    assert_eq!(help.len(), registry().len());
+    for (layer, spec) in help.iter().zip(registry()) {
+        assert!(!layer.summary.is_empty(), "{} has no summary", layer.name);
+        assert!(spec.name.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-'));
+        assert_eq!(
+            registry().iter().filter(|other| other.name == spec.name).count(),
+            1,
+            "{} twice",
+            spec.name
+        );
+        for option in &layer.options {
+            assert!(
+                !option.summary.is_empty() && !option.values.is_empty(),
+                "{}:{}",
+                layer.name,
+                option.name
+            );
+            assert_eq!(spec.options.iter().filter(|o| o.name == option.name).count(), 1);
+        }
+        let positional = spec.options.iter().filter(|o| o.kind == OptionKind::Positional).count();
+        let paths = spec.options.iter().filter(|o| o.kind == OptionKind::Path).count();
+        assert!(positional <= 1 && (paths == 0 || spec.options.len() == 1));
+    }
+}
+
+#[test]
+fn every_default_is_in_canonical_form() {
+    for spec in registry() {
+        for option in spec.options.iter().filter(|o| o.default.is_some()) {
+            let default = option.default.unwrap();
+            let below = match spec.definition.needs() {
+                [] => "",
+                [Offer::Dir] => "/ext4/hdd",
+                [Offer::Image] => "/raw/ext4/hdd",
+                _ => "/hdd",
+            };
+            let text = format!("{}:{}={default}{below}", spec.name, option.name);
+            let stack = Stack::parse(&text).unwrap();
+            assert_eq!(stack.to_string(), format!("{}{below}", spec.name), "default of {}", option.name);
+            assert_eq!(stack.layers()[0].option(option.name), Some(default));
+        }
+    }
+}
+
+#[test]
+fn the_table_of_the_design_is_read() {
+    for text in [
+        "ext4/hdd",
+        "ext3/kvm/hdd",
+        "ext3/kvm/raw/jfs/hdd",
+        "ext4/kvm:disk=lsi:cache=writethrough/vmdk/ext4/hdd:wd-re3",
+        "ext2/kvm/raw/nfs/ext4/hdd",
+        "nfs/ext2/loop/raw/ext4/hdd",
+        "ext4/kvm/qcow2/xfs/kvm/raw/xfs/hdd",
+        "xfs/dev:/dev/sdb",
+        "xfs/file:/srv/disk.img",
+    ] {
+        let stack = Stack::parse(text).unwrap();
+        assert_eq!(stack.to_string(), text);
+        stack.require_directory().unwrap();
+    }
+    assert_eq!(Stack::parse("kvm/hdd").unwrap().offers(), Offer::Block);
+}

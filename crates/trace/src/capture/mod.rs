@@ -1,0 +1,187 @@
+//! Recording the block events of a device on the machine where this runs.
+//!
+//! Two ways: `blktrace`, which reads the kernel's relay files, and tracefs, which some kernels still offer where
+//! they lock those (`lockdown=confidentiality`). Both times are `CLOCK_MONOTONIC`, so recordings of one machine share
+//! a clock whatever they were made with.
+
+mod device;
+mod mounts;
+mod relay;
+mod tracefs;
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::AtomicBool;
+
+use serde::{Deserialize, Serialize};
+
+use crate::error::TraceError;
+use crate::event::Device;
+use crate::metrics::TracePoint;
+
+use device::BlockDevice;
+pub use tracefs::remove_stale_instances;
+
+/// Name of the file that appears in the output directory when events are being recorded.
+pub const READY_FILE: &str = "ready";
+/// Name of the file with the [`RecordSummary`], written when the recording has ended.
+pub const SUMMARY_FILE: &str = "record.json";
+
+/// Which way to record.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Method {
+    /// Relay files if `blktrace` is there and may read them, else tracefs.
+    #[default]
+    Auto,
+    /// `blktrace`.
+    Relay,
+    /// tracefs.
+    Tracefs,
+}
+
+/// What to record, and where to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RecordOptions {
+    /// The block device.
+    pub device: PathBuf,
+    /// A directory that is not on that device; made if it is missing.
+    pub output: PathBuf,
+    /// Which way.
+    pub method: Method,
+}
+
+/// How a recording went.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RecordSummary {
+    /// The way that was taken.
+    pub method: TracePoint,
+    /// Why that one.
+    pub why: String,
+    /// The device's number.
+    pub device: Device,
+    /// Its partitions; tracefs gives the queue events of theirs under their own numbers.
+    pub partitions: Vec<Device>,
+    /// Events that the kernel could not keep.
+    pub dropped_events: u64,
+    /// Names of the recorded files in the output directory.
+    pub files: Vec<PathBuf>,
+    /// `CLOCK_MONOTONIC` when events began to be recorded: the clock of the events.
+    pub started_monotonic_ns: u64,
+    /// `CLOCK_REALTIME` at the same moment.
+    pub started_realtime_ns: u64,
+    /// `CLOCK_MONOTONIC` when recording ended.
+    pub stopped_monotonic_ns: u64,
+}
+
+impl RecordSummary {
+    /// Reads the summary of the recording in a directory.
+    ///
+    /// # Errors
+    /// There is none, or it is not one.
+    pub fn read(directory: &Path) -> Result<Self, TraceError> {
+        let path = directory.join(SUMMARY_FILE);
+        let text = fs::read(&path).map_err(TraceError::io("read the recording's summary", &path))?;
+        serde_json::from_slice(&text).map_err(|error| TraceError::Format {
+            path,
+            offset: 0,
+            reason: format!("not the summary of a recording: {error}; record again"),
+        })
+    }
+
+    fn write(&self, directory: &Path) -> Result<(), TraceError> {
+        let path = directory.join(SUMMARY_FILE);
+        let text = serde_json::to_vec_pretty(self).expect("a plain structure can be written as JSON");
+        fs::write(&path, text).map_err(TraceError::io("write the recording's summary", &path))
+    }
+}
+
+/// What a way of recording reports when it has ended.
+struct Recorded {
+    dropped_events: u64,
+    files: Vec<PathBuf>,
+    started: Moment,
+    stopped_monotonic_ns: u64,
+}
+
+/// One instant on both clocks.
+#[derive(Clone, Copy)]
+struct Moment {
+    monotonic_ns: u64,
+    realtime_ns: u64,
+}
+
+impl Moment {
+    fn now() -> Self {
+        use rustix::time::{ClockId, clock_gettime};
+        let read = |clock| {
+            let time = clock_gettime(clock);
+            time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
+        };
+        Self { monotonic_ns: read(ClockId::Monotonic), realtime_ns: read(ClockId::Realtime) }
+    }
+}
+
+/// Records until `stop` is set, then writes the [`RecordSummary`] beside the recorded files and returns it.
+///
+/// A file `ready` appears in the output directory as soon as every later request of the device is recorded. What is
+/// mounted or made for the recording is taken away again, also after an error. Needs root.
+///
+/// # Errors
+/// The device or the directory cannot be used; the kernel cannot record this way; the recorder ended by itself.
+pub fn record(options: &RecordOptions, stop: &AtomicBool) -> Result<RecordSummary, TraceError> {
+    let device = BlockDevice::open(&options.device)?;
+    let output = &options.output;
+    fs::create_dir_all(output).map_err(TraceError::io("make the output directory", output))?;
+    for old in [READY_FILE, SUMMARY_FILE] {
+        // A recording that was here before must not look like this one.
+        let _ = fs::remove_file(output.join(old));
+    }
+    let (method, why, recorded) = match options.method {
+        Method::Relay => {
+            (TracePoint::Blktrace, "asked for".to_owned(), relay::Relay::start(&device, output)?.run(stop)?)
+        }
+        Method::Tracefs => {
+            (TracePoint::Tracefs, "asked for".to_owned(), tracefs::run(&device, output, stop)?)
+        }
+        Method::Auto => match relay::Relay::start(&device, output) {
+            Ok(relay) => (TracePoint::Blktrace, "blktrace works here".to_owned(), relay.run(stop)?),
+            Err(error) => (TracePoint::Tracefs, error.to_string(), tracefs::run(&device, output, stop)?),
+        },
+    };
+    let _ = fs::remove_file(output.join(READY_FILE));
+    let summary = RecordSummary {
+        method,
+        why,
+        device: device.number,
+        partitions: device.partitions.clone(),
+        dropped_events: recorded.dropped_events,
+        files: recorded.files,
+        started_monotonic_ns: recorded.started.monotonic_ns,
+        started_realtime_ns: recorded.started.realtime_ns,
+        stopped_monotonic_ns: recorded.stopped_monotonic_ns,
+    };
+    summary.write(output)?;
+    Ok(summary)
+}
+
+/// Says that events are being recorded, and when that was.
+fn announce_ready(output: &Path) -> Result<Moment, TraceError> {
+    let now = Moment::now();
+    let path = output.join(READY_FILE);
+    fs::write(&path, format!("{}\n", now.monotonic_ns)).map_err(TraceError::io("write", &path))?;
+    Ok(now)
+}
+
+/// Bytes of the kernel's buffers, all CPUs together: enough for bursts, and little of a small machine's memory, which
+/// is the cache under test.
+fn buffer_bytes() -> u64 {
+    const MOST: u64 = 32 << 20;
+    const LEAST: u64 = 2 << 20;
+    let info = rustix::system::sysinfo();
+    (info.totalram as u64 * u64::from(info.mem_unit.max(1)) / 16).clamp(LEAST, MOST)
+}
+
+fn cpus() -> u64 {
+    std::thread::available_parallelism().map_or(1, |n| n.get() as u64)
+}

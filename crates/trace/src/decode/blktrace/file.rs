@@ -1,0 +1,225 @@
+//! One CPU's file, read in constant memory.
+
+use std::collections::HashMap;
+use std::fs::File;
+use std::io::{ErrorKind, Read};
+use std::path::{Path, PathBuf};
+
+use super::record::{ByteOrder, Header, Meaning, Version, recognise};
+use crate::decode::ReadWarnings;
+use crate::error::TraceError;
+use crate::event::{Action, BlockEvent};
+
+/// Bytes read at a time; must hold the longest record (64 bytes and 65,535 of data).
+const BUFFER_BYTES: usize = 256 * 1024;
+
+/// Thread names kept of one file, so that a hostile one cannot fill the memory.
+const MOST_NAMES: usize = 1 << 16;
+
+/// The wall clock at one instant of the trace.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ClockNote {
+    /// The trace's own clock (`CLOCK_MONOTONIC`).
+    pub time_ns: u64,
+    /// `CLOCK_REALTIME` then.
+    pub realtime_ns: u64,
+}
+
+/// Reads the events of one file.
+///
+/// A file that does not begin with a record is refused. Bytes later on that are no record are skipped up to the
+/// next one and counted, as is an unfinished record at the end.
+pub struct FileReader<R> {
+    source: R,
+    path: PathBuf,
+    buffer: Vec<u8>,
+    /// The unread part of `buffer`.
+    start: usize,
+    end: usize,
+    /// Where in the file `start` is.
+    offset: u64,
+    order: Option<ByteOrder>,
+    last: Option<(u32, u64)>,
+    clock: Option<ClockNote>,
+    names: HashMap<u32, String>,
+    warnings: ReadWarnings,
+}
+
+impl FileReader<File> {
+    /// Opens a file.
+    ///
+    /// # Errors
+    /// It cannot be opened.
+    pub fn open(path: &Path) -> Result<Self, TraceError> {
+        let file = File::open(path).map_err(TraceError::io("open the trace", path))?;
+        Ok(Self::new(file, path))
+    }
+}
+
+impl<R: Read> FileReader<R> {
+    /// Reads from `source`; `path` is what errors call it.
+    pub fn new(source: R, path: impl Into<PathBuf>) -> Self {
+        Self {
+            source,
+            path: path.into(),
+            buffer: vec![0; BUFFER_BYTES],
+            start: 0,
+            end: 0,
+            offset: 0,
+            order: None,
+            last: None,
+            clock: None,
+            names: HashMap::new(),
+            warnings: ReadWarnings::default(),
+        }
+    }
+
+    /// The first wall clock note read so far.
+    pub fn clock(&self) -> Option<ClockNote> {
+        self.clock
+    }
+
+    /// Names of threads by number, as far as read.
+    pub fn thread_names(&self) -> &HashMap<u32, String> {
+        &self.names
+    }
+
+    /// What was odd so far.
+    pub fn warnings(&self) -> &ReadWarnings {
+        &self.warnings
+    }
+
+    /// The next event, or `None` at the end.
+    ///
+    /// # Errors
+    /// The file cannot be read or is not blktrace's.
+    pub fn next_event(&mut self) -> Result<Option<BlockEvent>, TraceError> {
+        loop {
+            let Some((order, version)) = self.find_record()? else { return Ok(None) };
+            let header_bytes = version.header_bytes();
+            if !self.fill(header_bytes)? {
+                return Ok(self.end_unfinished());
+            }
+            let header = Header::decode(&self.buffer[self.start..self.end], order, version);
+            let whole = header_bytes + usize::from(header.pdu_bytes);
+            if !self.fill(whole)? {
+                return Ok(self.end_unfinished());
+            }
+            let record = self.start..self.start + whole;
+            self.start += whole;
+            self.offset += whole as u64;
+            if let Some(event) = self.understand(&header, order, record.start + header_bytes..record.end) {
+                return Ok(Some(event));
+            }
+        }
+    }
+
+    fn understand(
+        &mut self,
+        header: &Header,
+        order: ByteOrder,
+        pdu: std::ops::Range<usize>,
+    ) -> Option<BlockEvent> {
+        match header.meaning(&self.buffer[pdu], order) {
+            Meaning::Event(event) => {
+                self.check_order(&event);
+                if let Action::Other(_) = event.action {
+                    self.warnings.unknown_actions += 1;
+                    return None;
+                }
+                return Some(event);
+            }
+            Meaning::Process { name } => {
+                if self.names.len() < MOST_NAMES {
+                    let name = name.split(|&b| b == 0).next().unwrap_or(&[]);
+                    self.names.insert(header.pid, String::from_utf8_lossy(name).into_owned());
+                }
+            }
+            Meaning::Clock { realtime_ns } => {
+                self.clock.get_or_insert(ClockNote { time_ns: header.time_ns, realtime_ns });
+            }
+            Meaning::Remark => {}
+        }
+        None
+    }
+
+    /// Events are numbered per CPU by the kernel when it has room for them, so a gap is a loss after that.
+    /// Notifications carry the number 0 or none of their own and are not checked.
+    fn check_order(&mut self, event: &BlockEvent) {
+        if let Some((sequence, time_ns)) = self.last {
+            if event.time_ns < time_ns {
+                self.warnings.out_of_order += 1;
+            }
+            if sequence != 0 && event.sequence > sequence {
+                self.warnings.missing_records += u64::from(event.sequence - sequence - 1);
+            }
+        }
+        self.last = Some((event.sequence, event.time_ns));
+    }
+
+    /// Brings `start` to the next record and says its form; `None` at the end of the file.
+    fn find_record(&mut self) -> Result<Option<(ByteOrder, Version)>, TraceError> {
+        loop {
+            if !self.fill(4)? {
+                self.end_unfinished();
+                return Ok(None);
+            }
+            let word: [u8; 4] =
+                self.buffer[self.start..self.start + 4].try_into().expect("four bytes are there");
+            match (recognise(word), self.order) {
+                (Some((order, version)), None) => {
+                    self.order = Some(order);
+                    return Ok(Some((order, version)));
+                }
+                (Some((order, version)), Some(before)) if order == before => {
+                    return Ok(Some((order, version)));
+                }
+                (_, None) => return Err(self.not_blktrace(word)),
+                _ => {
+                    self.start += 1;
+                    self.offset += 1;
+                    self.warnings.skipped_bytes += 1;
+                }
+            }
+        }
+    }
+
+    fn not_blktrace(&self, word: [u8; 4]) -> TraceError {
+        let [a, b, c, d] = word;
+        TraceError::Format {
+            path: self.path.clone(),
+            offset: self.offset,
+            reason: format!(
+                "not a blktrace file: it begins with {a:02x} {b:02x} {c:02x} {d:02x} instead of a record of version \
+                 7 or 8; give the files that blktrace wrote (NAME.blktrace.0, …), not blkparse's output"
+            ),
+        }
+    }
+
+    /// Counts what is left as an unfinished record.
+    fn end_unfinished(&mut self) -> Option<BlockEvent> {
+        self.warnings.truncated_bytes += (self.end - self.start) as u64;
+        self.offset += (self.end - self.start) as u64;
+        self.start = self.end;
+        None
+    }
+
+    /// Makes at least `wanted` unread bytes available unless the file ends before.
+    fn fill(&mut self, wanted: usize) -> Result<bool, TraceError> {
+        if self.end - self.start >= wanted {
+            return Ok(true);
+        }
+        self.buffer.copy_within(self.start..self.end, 0);
+        self.end -= self.start;
+        self.start = 0;
+        while self.end < wanted {
+            match self.source.read(&mut self.buffer[self.end..]) {
+                Ok(0) => return Ok(false),
+                Ok(read) => self.end += read,
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(error) => return Err(TraceError::io("read the trace", &self.path)(error)),
+            }
+        }
+        Ok(true)
+    }
+}

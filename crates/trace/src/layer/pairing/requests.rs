@@ -1,0 +1,441 @@
+//! The requests in flight and their bios.
+
+use super::super::index::{Index, boundary};
+use super::super::slab::{Id, NONE, Slab};
+use super::{BioLife, MOST_IN_FLIGHT, RequestLife};
+use crate::event::{BlockEvent, Device, Direction, Flags, SECTOR_BYTES};
+
+/// How far a request has come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum State {
+    Queued,
+    Inserted,
+    Issued,
+}
+
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Request {
+    pub device: Device,
+    pub direction: Direction,
+    pub state: State,
+    /// Sectors still to be completed.
+    pub start: u64,
+    pub end: u64,
+    /// Sectors when it was sent.
+    pub issued: (u64, u64),
+    /// A bio asked for FUA and the device was not asked for it.
+    pub flush_follows: bool,
+    pub queued_ns: Option<u64>,
+    pub got_ns: Option<u64>,
+    pub inserted_ns: Option<u64>,
+    pub issued_ns: Option<u64>,
+    first_piece: Id,
+    last_piece: Id,
+    /// The next with the same start, the next with the same end.
+    next_start: Id,
+    next_end: Id,
+    /// Neighbours in the order of beginning.
+    older: Id,
+    newer: Id,
+}
+
+impl Request {
+    pub fn life(&self, completed_ns: u64) -> RequestLife {
+        let (start, end) = if self.issued_ns.is_some() { self.issued } else { (self.start, self.end) };
+        RequestLife {
+            device: self.device,
+            direction: self.direction,
+            sector: start,
+            bytes: end.saturating_sub(start).saturating_mul(SECTOR_BYTES),
+            queued_ns: self.queued_ns,
+            got_ns: self.got_ns,
+            inserted_ns: self.inserted_ns,
+            issued_ns: self.issued_ns,
+            completed_ns,
+        }
+    }
+}
+
+/// A part of a bio that lies in one request; the pieces of a request are in the order of their sectors.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Piece {
+    bio: Id,
+    end: u64,
+    next: Id,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Bio {
+    queued_ns: u64,
+    pieces: u32,
+    /// A piece of it was given up, so its end cannot be seen.
+    lost: bool,
+}
+
+#[derive(Debug)]
+pub(super) struct Requests {
+    requests: Slab<Request>,
+    pieces: Slab<Piece>,
+    bios: Slab<Bio>,
+    by_start: Index,
+    by_end: Index,
+    oldest: Id,
+    newest: Id,
+    given_up: u64,
+}
+
+impl Requests {
+    pub fn new() -> Self {
+        Self {
+            requests: Slab::new(),
+            pieces: Slab::new(),
+            bios: Slab::new(),
+            by_start: Index::default(),
+            by_end: Index::default(),
+            oldest: NONE,
+            newest: NONE,
+            given_up: 0,
+        }
+    }
+
+    pub fn in_flight(&self) -> usize {
+        self.requests.in_use()
+    }
+
+    pub fn given_up(&self) -> u64 {
+        self.given_up
+    }
+
+    pub fn get(&self, id: Id) -> &Request {
+        &self.requests[id]
+    }
+
+    pub fn get_mut(&mut self, id: Id) -> &mut Request {
+        &mut self.requests[id]
+    }
+
+    /// A new bio, which is a request of its own until it is merged or split.
+    pub fn queue(&mut self, event: &BlockEvent) {
+        let bio = self.bios.add(Bio { queued_ns: event.time_ns, pieces: 1, lost: false });
+        let piece = self.pieces.add(Piece { bio, end: event.end_sector(), next: NONE });
+        let mut request = new_request(event);
+        request.queued_ns = Some(event.time_ns);
+        request.flush_follows = event.flags.contains(Flags::FUA);
+        (request.first_piece, request.last_piece) = (piece, piece);
+        self.add(request);
+    }
+
+    /// A request of which no bio is known.
+    pub fn without_bio(&mut self, event: &BlockEvent) -> Id {
+        self.add(new_request(event))
+    }
+
+    /// The oldest request that begins where `event` does, moves the same way and is `wanted`; of several, one of the
+    /// event's own length.
+    pub fn oldest_at(&self, event: &BlockEvent, wanted: impl Fn(&Request) -> bool) -> Id {
+        let end = event.end_sector();
+        let (mut best, mut best_fits) = (NONE, false);
+        let mut id = self.by_start.newest(boundary(event.device, event.sector));
+        while id != NONE {
+            let request = &self.requests[id];
+            if request.direction == event.direction && wanted(request) {
+                let fits = request.end == end;
+                if fits || !best_fits {
+                    (best, best_fits) = (id, fits);
+                }
+            }
+            id = request.next_start;
+        }
+        best
+    }
+
+    /// As [`Self::oldest_at`], the newest.
+    pub fn newest_at(&self, event: &BlockEvent, wanted: impl Fn(&Request) -> bool) -> Id {
+        let mut id = self.by_start.newest(boundary(event.device, event.sector));
+        while id != NONE {
+            let request = &self.requests[id];
+            if request.direction == event.direction && wanted(request) {
+                break;
+            }
+            id = request.next_start;
+        }
+        id
+    }
+
+    /// The newest request that has not been sent and ends where `event` begins, other than `but`.
+    pub fn ending_at(&self, event: &BlockEvent, but: Id) -> Id {
+        let mut id = self.by_end.newest(boundary(event.device, event.sector));
+        while id != NONE {
+            let request = &self.requests[id];
+            if id != but && request.state != State::Issued && request.direction == event.direction {
+                break;
+            }
+            id = request.next_end;
+        }
+        id
+    }
+
+    /// Makes a request end at `end`: cuts off what is behind, or takes in the requests behind it that were not sent.
+    pub fn fit(&mut self, id: Id, end: u64) {
+        if self.requests[id].end > end && self.requests[id].start < end {
+            self.cut(id, end);
+            return;
+        }
+        while self.requests[id].end < end {
+            let request = self.requests[id];
+            let mut behind = self.by_start.newest(boundary(request.device, request.end));
+            while behind != NONE {
+                let next = &self.requests[behind];
+                let joins =
+                    next.state != State::Issued && next.direction == request.direction && next.end <= end;
+                if joins {
+                    break;
+                }
+                behind = next.next_start;
+            }
+            if behind == NONE {
+                self.set_end(id, end);
+            } else {
+                self.join(id, behind, id);
+            }
+        }
+    }
+
+    /// Makes one request of two adjacent ones. The times of `survivor` hold, with the earliest Q of both.
+    pub fn join(&mut self, front: Id, back: Id, survivor: Id) {
+        let gone = if survivor == front { back } else { front };
+        let (start, end) = (self.requests[front].start, self.requests[back].end);
+        let (first, last) = match (self.requests[front].first_piece, self.requests[back].first_piece) {
+            (NONE, first) => (first, self.requests[back].last_piece),
+            (first, NONE) => (first, self.requests[front].last_piece),
+            (first, second) => {
+                let joint = self.requests[front].last_piece;
+                self.pieces[joint].next = second;
+                (first, self.requests[back].last_piece)
+            }
+        };
+        let absorbed = self.requests[gone];
+        self.remove(gone);
+        self.set_start(survivor, start);
+        self.set_end(survivor, end);
+        let request = &mut self.requests[survivor];
+        (request.first_piece, request.last_piece) = (first, last);
+        request.flush_follows |= absorbed.flush_follows;
+        request.queued_ns = match (request.queued_ns, absorbed.queued_ns) {
+            (Some(a), Some(b)) => Some(a.min(b)),
+            (a, b) => a.or(b),
+        };
+    }
+
+    /// Makes two requests of one; the second begins at `at`, and its times are the first's up to Q.
+    pub fn cut(&mut self, id: Id, at: u64) {
+        self.cut_pieces(id, at);
+        let mut second = self.requests[id];
+        second.start = at;
+        second.state = State::Queued;
+        (second.got_ns, second.inserted_ns, second.issued_ns) = (None, None, None);
+        // The pieces up to `at` stay.
+        let (mut last, mut piece) = (NONE, self.requests[id].first_piece);
+        while piece != NONE && self.pieces[piece].end <= at {
+            last = piece;
+            piece = self.pieces[piece].next;
+        }
+        second.first_piece = piece;
+        if piece == NONE {
+            second.last_piece = NONE;
+        }
+        let first = &mut self.requests[id];
+        first.last_piece = last;
+        if last == NONE {
+            first.first_piece = NONE;
+        } else {
+            self.pieces[last].next = NONE;
+        }
+        self.set_end(id, at);
+        self.add(second);
+    }
+
+    /// Cuts the piece that lies across `at`, if one does.
+    pub fn cut_pieces(&mut self, id: Id, at: u64) {
+        let mut from = self.requests[id].start;
+        let mut piece = self.requests[id].first_piece;
+        while piece != NONE && self.pieces[piece].end <= at {
+            from = self.pieces[piece].end;
+            piece = self.pieces[piece].next;
+        }
+        if piece == NONE || from >= at {
+            return;
+        }
+        let behind = self.pieces[piece];
+        let rest = self.pieces.add(behind);
+        self.pieces[piece].end = at;
+        self.pieces[piece].next = rest;
+        self.bios[behind.bio].pieces += 1;
+        if self.requests[id].last_piece == piece {
+            self.requests[id].last_piece = rest;
+        }
+    }
+
+    /// Takes the first piece off a request if it ends at or before `end`.
+    pub fn take_first_piece(&mut self, id: Id, end: u64) -> Option<Piece> {
+        let first = self.requests[id].first_piece;
+        if first == NONE || self.pieces[first].end > end {
+            return None;
+        }
+        let piece = self.pieces[first];
+        self.pieces.free(first);
+        let request = &mut self.requests[id];
+        request.first_piece = piece.next;
+        if piece.next == NONE {
+            request.last_piece = NONE;
+        }
+        Some(piece)
+    }
+
+    /// Ends a piece; if it was the last of its bio, tells that one's life.
+    pub fn end_piece(&mut self, piece: Piece, request: &Request, completed_ns: u64) -> Option<BioLife> {
+        let bio = &mut self.bios[piece.bio];
+        bio.pieces -= 1;
+        if bio.pieces > 0 {
+            return None;
+        }
+        let bio = *bio;
+        self.bios.free(piece.bio);
+        (!bio.lost).then_some(BioLife {
+            device: request.device,
+            direction: request.direction,
+            queued_ns: bio.queued_ns,
+            completed_ns,
+        })
+    }
+
+    /// Removes a request that has ended and what it still holds.
+    pub fn remove(&mut self, id: Id) {
+        let request = self.requests[id];
+        self.unlink_start(id);
+        self.unlink_end(id);
+        match request.older {
+            NONE => self.oldest = request.newer,
+            older => self.requests[older].newer = request.newer,
+        }
+        match request.newer {
+            NONE => self.newest = request.older,
+            newer => self.requests[newer].older = request.older,
+        }
+        self.requests.free(id);
+    }
+
+    /// Removes a request whose end cannot be seen, with its bios.
+    pub fn forget(&mut self, id: Id) {
+        let request = self.requests[id];
+        while let Some(piece) = self.take_first_piece(id, u64::MAX) {
+            self.bios[piece.bio].lost = true;
+            self.end_piece(piece, &request, 0);
+        }
+        self.remove(id);
+    }
+
+    pub fn set_start(&mut self, id: Id, start: u64) {
+        if self.requests[id].start != start {
+            self.unlink_start(id);
+            self.requests[id].start = start;
+            self.link_start(id);
+        }
+    }
+
+    pub fn set_end(&mut self, id: Id, end: u64) {
+        if self.requests[id].end != end {
+            self.unlink_end(id);
+            self.requests[id].end = end;
+            self.link_end(id);
+        }
+    }
+
+    fn add(&mut self, mut request: Request) -> Id {
+        if self.requests.in_use() >= MOST_IN_FLIGHT {
+            self.given_up += 1;
+            self.forget(self.oldest);
+        }
+        (request.older, request.newer) = (self.newest, NONE);
+        let id = self.requests.add(request);
+        match self.newest {
+            NONE => self.oldest = id,
+            newest => self.requests[newest].newer = id,
+        }
+        self.newest = id;
+        self.link_start(id);
+        self.link_end(id);
+        id
+    }
+
+    fn link_start(&mut self, id: Id) {
+        let at = boundary(self.requests[id].device, self.requests[id].start);
+        let requests = &mut self.requests;
+        let surplus = self.by_start.link(at, id, |id, set| {
+            let next = &mut requests[id].next_start;
+            set.inspect(|&set| *next = set);
+            *next
+        });
+        self.give_up(surplus);
+    }
+
+    fn link_end(&mut self, id: Id) {
+        let at = boundary(self.requests[id].device, self.requests[id].end);
+        let requests = &mut self.requests;
+        let surplus = self.by_end.link(at, id, |id, set| {
+            let next = &mut requests[id].next_end;
+            set.inspect(|&set| *next = set);
+            *next
+        });
+        self.give_up(surplus);
+    }
+
+    fn unlink_start(&mut self, id: Id) {
+        let at = boundary(self.requests[id].device, self.requests[id].start);
+        let requests = &mut self.requests;
+        self.by_start.unlink(at, id, |id, set| {
+            let next = &mut requests[id].next_start;
+            set.inspect(|&set| *next = set);
+            *next
+        });
+    }
+
+    fn unlink_end(&mut self, id: Id) {
+        let at = boundary(self.requests[id].device, self.requests[id].end);
+        let requests = &mut self.requests;
+        self.by_end.unlink(at, id, |id, set| {
+            let next = &mut requests[id].next_end;
+            set.inspect(|&set| *next = set);
+            *next
+        });
+    }
+
+    fn give_up(&mut self, surplus: Option<Id>) {
+        if let Some(id) = surplus {
+            self.given_up += 1;
+            self.forget(id);
+        }
+    }
+}
+
+fn new_request(event: &BlockEvent) -> Request {
+    Request {
+        device: event.device,
+        direction: event.direction,
+        state: State::Queued,
+        start: event.sector,
+        end: event.end_sector(),
+        issued: (event.sector, event.end_sector()),
+        flush_follows: false,
+        queued_ns: None,
+        got_ns: None,
+        inserted_ns: None,
+        issued_ns: None,
+        first_piece: NONE,
+        last_piece: NONE,
+        next_start: NONE,
+        next_end: NONE,
+        older: NONE,
+        newer: NONE,
+    }
+}
