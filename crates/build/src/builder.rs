@@ -3,7 +3,7 @@
 use nestor_machine::{Command, Machine};
 use nestor_stack::{FileSystemSpec, ImageFormatSpec, Layer, LayerDefinition, MediumKind, MkfsTarget, Stack};
 
-use crate::built::{BlockPoint, BuiltMachine, BuiltStack, Top, Undo};
+use crate::built::{BlockPoint, BuiltMachine, BuiltStack, Mounted, Top, Undo};
 use crate::served_disk::{self, ServedDisk};
 use crate::{BuildError, Lab, image, user_medium};
 
@@ -25,6 +25,7 @@ pub(crate) struct Progressing<'a> {
     pub(crate) settings: Vec<(String, String)>,
     pub(crate) undo: Vec<Undo>,
     pub(crate) modelled: bool,
+    pub(crate) mounts: Vec<Mounted>,
 }
 
 impl Progressing<'_> {
@@ -61,6 +62,7 @@ impl Lab {
             settings: Vec::new(),
             undo: Vec::new(),
             modelled: false,
+            mounts: Vec::new(),
         };
         match self.build_layers(&mut progressing) {
             Ok(top) => Ok(BuiltStack {
@@ -71,6 +73,7 @@ impl Lab {
                 modelled: progressing.modelled,
                 settings: progressing.settings,
                 undo: progressing.undo,
+                mounts: progressing.mounts,
             }),
             Err(e) => {
                 if let Err(problems) = self.undo_all(progressing.undo) {
@@ -90,12 +93,16 @@ impl Lab {
             (self.progress)(&format!("building {layer}"));
             offered = match (layer.definition(), offered) {
                 (LayerDefinition::FileSystem(spec), Offered::Block { device, zeroed }) => {
+                    self.load_modules(&progressing.machine(), spec.kernel_modules);
                     build_file_system(progressing, index, spec, &device, zeroed)?
                 }
                 (LayerDefinition::ImageFormat(spec), Offered::Directory { path }) => {
                     build_image(progressing, index, spec, &path)?
                 }
-                (LayerDefinition::Loop, Offered::Image { path, .. }) => build_loop(progressing, index, &path)?,
+                (LayerDefinition::Loop, Offered::Image { path, .. }) => {
+                    self.load_modules(&progressing.machine(), &["loop"]);
+                    build_loop(progressing, index, &path)?
+                }
                 (LayerDefinition::Hypervisor(spec), offered) => {
                     self.build_guest(progressing, index, spec, offered)?
                 }
@@ -277,18 +284,21 @@ fn build_file_system(
     let layer = &progressing.stack.layers()[index];
     let failed = |source| BuildError::Layer { layer: layer.label(), source };
     let machine = progressing.machine();
-    for module in spec.kernel_modules {
-        // A kernel may have it built in; if it has it not at all, the mount says so.
-        let _ = machine.run(Command::new(["modprobe", "-q", module]));
-    }
     let argv = (spec.mkfs)(layer, &MkfsTarget { device, zeroed });
     machine.run_ok(Command::new(argv).timeout_s(600)).map_err(failed)?;
     let target = progressing.mount_point(index);
     let options = (spec.mount_options)(layer);
     machine.mount(device, &target, spec.mount_type, &options).map_err(failed)?;
     progressing.undo.push(Undo::Unmount { machine, target: target.clone(), depth: progressing.depth() });
+    progressing.mounts.push(Mounted {
+        machine: progressing.depth(),
+        source: device.to_owned(),
+        target: target.clone(),
+        file_system: spec.mount_type,
+        options,
+    });
     let path = format!("{target}/nestor");
-    progressing.machine().run_ok(Command::new(["mkdir", "-p", "--", &path])).map_err(failed)?;
+    progressing.machine().make_directory(&path).map_err(failed)?;
     if layer.is_on("nocow") {
         progressing.machine().run_ok(Command::new(["chattr", "+C", "--", &path])).map_err(failed)?;
     }
@@ -317,7 +327,6 @@ fn build_image(
 fn build_loop(progressing: &mut Progressing<'_>, index: usize, path: &str) -> Result<Offered, BuildError> {
     let layer = &progressing.stack.layers()[index];
     let machine = progressing.machine();
-    let _ = machine.run(Command::new(["modprobe", "-q", "loop"]));
     let device = machine
         .attach_loop(path, layer.is_on("direct-io"))
         .map_err(|source| BuildError::Layer { layer: layer.label(), source })?;

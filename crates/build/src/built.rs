@@ -1,6 +1,6 @@
 //! A stack that stands: its machines, its trace points, and what has to be undone.
 
-use nestor_machine::{DiskAttachment, Facts, Machine};
+use nestor_machine::{Command, DiskAttachment, Facts, Machine, MachineError};
 use nestor_stack::Stack;
 
 /// What a workload works on.
@@ -51,9 +51,48 @@ pub struct BuiltStack {
     /// What was chosen where the stack says nothing: sizes, schedulers, read-ahead.
     pub settings: Vec<(String, String)>,
     pub(crate) undo: Vec<Undo>,
+    pub(crate) mounts: Vec<Mounted>,
+}
+
+/// A mounted file system of the stack.
+pub(crate) struct Mounted {
+    /// Position of its machine.
+    pub(crate) machine: usize,
+    pub(crate) source: String,
+    pub(crate) target: String,
+    pub(crate) file_system: &'static str,
+    pub(crate) options: Vec<String>,
 }
 
 impl BuiltStack {
+    /// Writes out and empties every cache of the stack, from the application to the medium.
+    ///
+    /// The file system that the workload uses is mounted anew, which empties exactly its caches; the machine keeps its
+    /// programs in memory. The machines around it drop all of theirs: what lies below a running guest cannot be
+    /// unmounted.
+    ///
+    /// # Errors
+    /// When a machine does not answer or a file system does not mount again.
+    pub fn empty_caches(&self) -> Result<(), MachineError> {
+        let top = self.machines.len() - 1;
+        for (index, machine) in self.machines.iter().enumerate().rev() {
+            let machine = &machine.machine;
+            let mounted = self.mounts.iter().rfind(|m| m.machine == top);
+            match mounted {
+                Some(mounted) if index == top && matches!(self.top, Top::Directory(_)) => {
+                    machine.unmount(&mounted.target)?;
+                    machine.mount(&mounted.source, &mounted.target, mounted.file_system, &mounted.options)?;
+                    let below_a_loop = self.mounts.iter().filter(|m| m.machine == top).count() > 1;
+                    if below_a_loop {
+                        drop_caches(machine)?;
+                    }
+                }
+                _ => drop_caches(machine)?,
+            }
+        }
+        Ok(())
+    }
+
     /// The machine the workload runs in.
     pub fn top_machine(&self) -> &BuiltMachine {
         self.machines.last().expect("a built stack has its host at least")
@@ -72,4 +111,10 @@ pub(crate) enum Undo {
     StopGuest { depth: usize },
     /// Erase the signatures from a medium of the user's that was empty before.
     Erase { machine: Machine, device: String },
+}
+
+/// Writes out what is dirty and drops the page, inode and directory caches.
+fn drop_caches(machine: &Machine) -> Result<(), MachineError> {
+    machine.run_ok(Command::new(["sync"]).timeout_s(600))?;
+    machine.write_file("/proc/sys/vm/drop_caches", b"3")
 }

@@ -50,10 +50,10 @@ impl Lab {
         })?;
         if at_start {
             progressing.undo.push(Undo::StopGuest { depth });
-            load_modules(&guest.machine, options.device.kernel_modules);
+            self.load_modules(&guest.machine, options.device.kernel_modules);
         } else {
             let name = self.guests[depth - 1].spec.name.clone();
-            plug_in(&parent, &name, &guest.machine, &options, &disk).map_err(failed)?;
+            self.plug_in(&parent, &name, &guest.machine, &options, &disk).map_err(failed)?;
             progressing.undo.push(Undo::DetachDisk { parent, guest: name, disk: Box::new(disk), depth });
         }
         let device = guest.machine.find_disk(SERIAL, FIND_LIMIT_MS).map_err(failed)?;
@@ -123,7 +123,7 @@ impl Lab {
             (self.progress)(&format!("booting the {label}"));
             if self.place.is_emulated() || depth > 1 {
                 // The lab's machines have no udev: nothing else loads KVM.
-                load_modules(parent, &["kvm_amd", "kvm_intel"]);
+                self.load_modules(parent, &["kvm_amd", "kvm_intel"]);
             }
             let identity = self.guest_identity(depth);
             let guest = self.boot(parent, spec, &label, &identity)?;
@@ -136,6 +136,34 @@ impl Lab {
             facts: guest.facts.clone(),
             accelerator: guest.accelerator.clone(),
         })
+    }
+
+    /// Plugs the disk in and makes the guest see it, in the order its driver needs.
+    fn plug_in(
+        &mut self,
+        parent: &Machine,
+        name: &str,
+        guest: &Machine,
+        options: &HypervisorOptions<'_>,
+        disk: &DiskAttachment,
+    ) -> Result<(), nestor_machine::MachineError> {
+        let modules = options.device.kernel_modules;
+        if options.device.attach == Attach::BeforeDriver {
+            for module in modules.iter().rev() {
+                // Loaded for an earlier stack; `sd_mod` may be in use and stay.
+                let _ = guest.run(Command::new(["modprobe", "--remove", "--quiet", module]));
+                self.forget_module(guest, module);
+            }
+            parent.attach_disk(name, disk)?;
+            self.load_modules(guest, modules);
+            return Ok(());
+        }
+        self.load_modules(guest, modules);
+        parent.attach_disk(name, disk)?;
+        if options.device.attach == Attach::RunningThenScan {
+            guest.run_ok(Command::new(["sh", "-c", SCAN]))?;
+        }
+        Ok(())
     }
 }
 
@@ -199,43 +227,5 @@ fn image_format(layer: &Layer) -> Option<&'static ImageFormatSpec> {
     match layer.definition() {
         LayerDefinition::ImageFormat(spec) => Some(spec),
         _ => None,
-    }
-}
-
-/// Plugs the disk in and makes the guest see it, in the order its driver needs.
-fn plug_in(
-    parent: &Machine,
-    name: &str,
-    guest: &Machine,
-    options: &HypervisorOptions<'_>,
-    disk: &DiskAttachment,
-) -> Result<(), nestor_machine::MachineError> {
-    let modules = options.device.kernel_modules;
-    match options.device.attach {
-        Attach::BeforeDriver => {
-            for module in modules.iter().rev() {
-                // Loaded by an earlier stack; `sd_mod` may be in use and stay.
-                let _ = guest.run(Command::new(["modprobe", "--remove", "--quiet", module]));
-            }
-            parent.attach_disk(name, disk)?;
-            load_modules(guest, modules);
-        }
-        Attach::Running | Attach::AtStart => {
-            load_modules(guest, modules);
-            parent.attach_disk(name, disk)?;
-        }
-        Attach::RunningThenScan => {
-            load_modules(guest, modules);
-            parent.attach_disk(name, disk)?;
-            guest.run_ok(Command::new(["sh", "-c", SCAN]))?;
-        }
-    }
-    Ok(())
-}
-
-fn load_modules(machine: &Machine, modules: &[&str]) {
-    for module in modules {
-        // Built in, or for another processor: what is really missing shows when the disk does not appear.
-        let _ = machine.run(Command::new(["modprobe", "--quiet", module]));
     }
 }

@@ -1,6 +1,7 @@
 //! The place where stacks are built: the ground, the emulated host if there is one, and the guests that stay booted
 //! from one stack to the next.
 
+use std::collections::{BTreeMap, HashSet};
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -9,7 +10,7 @@ use nestor_stack::Stack;
 
 use crate::accelerators::{AcceleratorMemory, machine_identity, nested_identity};
 use crate::served_disk::ServedDisk;
-use crate::{BuildError, Place, memory};
+use crate::{BuildError, Place, memory, packages};
 
 /// Hears what is happening, in a few words.
 pub type Progress = Arc<dyn Fn(&str) + Send + Sync>;
@@ -48,6 +49,8 @@ pub(crate) struct Kept {
     pub(crate) accelerator: String,
     pub(crate) facts: Facts,
     pub(crate) files: LabFiles,
+    /// Packages with their versions.
+    pub(crate) packages: BTreeMap<String, String>,
 }
 
 /// The place where stacks are built. Dropping it takes everything down.
@@ -61,6 +64,9 @@ pub struct Lab {
     pub(crate) disk: Option<ServedDisk>,
     pub(crate) disk_attachment: Option<DiskAttachment>,
     pub(crate) ground_facts: Facts,
+    /// Modules that need not be loaded again: machine and name.
+    loaded_modules: HashSet<(String, String)>,
+    ground_packages: Option<BTreeMap<String, String>>,
     memory: AcceleratorMemory,
     host_memory_bytes: u64,
     // Dropped last: it takes down what the others describe.
@@ -101,6 +107,8 @@ impl Lab {
             disk: None,
             disk_attachment: None,
             ground_facts,
+            loaded_modules: HashSet::new(),
+            ground_packages: None,
             memory: AcceleratorMemory::open(&options.cache_directory),
             host_memory_bytes: 0,
             ground,
@@ -224,7 +232,37 @@ impl Lab {
             root,
             hash: String::new(),
         };
-        Ok(Kept { spec, machine, accelerator: boot.accelerator, facts, files })
+        self.loaded_modules.retain(|(machine, _)| machine != label);
+        let packages = packages::of_lab_machine(&machine)?;
+        Ok(Kept { spec, machine, accelerator: boot.accelerator, facts, files, packages })
+    }
+
+    /// Loads kernel modules unless that was done before. A kernel may have them built in, or they may be for another
+    /// processor: what is really missing shows when what needs it fails.
+    pub(crate) fn load_modules(&mut self, machine: &Machine, modules: &[&str]) {
+        for module in modules {
+            if self.loaded_modules.insert((machine.label().to_owned(), (*module).to_owned())) {
+                let _ = machine.run(Command::new(["modprobe", "--quiet", module]));
+            }
+        }
+    }
+
+    /// The next need of a module loads it again.
+    pub(crate) fn forget_module(&mut self, machine: &Machine, module: &str) {
+        self.loaded_modules.remove(&(machine.label().to_owned(), module.to_owned()));
+    }
+
+    /// Packages that matter, with their versions, of the machine at `depth` of the stack that stands.
+    pub fn packages(&mut self, depth: usize) -> BTreeMap<String, String> {
+        let kept = match (depth, &self.host) {
+            (0, host) => host.as_ref(),
+            (depth, _) => self.guests.get(depth - 1),
+        };
+        if let Some(kept) = kept {
+            return kept.packages.clone();
+        }
+        let ground = self.ground.machine().clone();
+        self.ground_packages.get_or_insert_with(|| packages::of_debian_machine(&ground)).clone()
     }
 
     /// What is remembered of KVM for a guest at `depth` (the guest of the host is 1).

@@ -12,6 +12,7 @@ mod hypervisor;
 mod image;
 mod lab;
 mod memory;
+mod packages;
 mod place;
 mod served_disk;
 mod user_medium;

@@ -9,7 +9,8 @@ use std::process::{Child, Command, Stdio};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use nestor_disk::{DiskError, ServeOptions, StopHandle, serve};
+use nestor_disk::log::{self, Reader};
+use nestor_disk::{ControlClient, DiskError, ServeOptions, StopHandle, serve};
 use rand::rngs::SmallRng;
 use rand::{RngExt, SeedableRng};
 use support::FrontEnd;
@@ -21,16 +22,95 @@ const DISK_BYTES: u64 = 1 << 30;
 const DEPTH: u16 = 64;
 const ROUND: Duration = Duration::from_secs(2);
 const ROUNDS: usize = 5;
+const TIMED_REQUESTS: usize = 10_000;
 
 fn main() {
     let folder = tempfile::tempdir().expect("a folder for the disks");
     compare_iops(folder.path());
+    println!();
+    println!("served latency against the model's, {TIMED_REQUESTS} random {BLOCK_BYTES}-byte reads each");
+    println!(
+        "  {:<32} {:>10} {:>10} {:>22} {:>22}",
+        "", "model p50", "model p99", "disk's own clock", "the front end's clock"
+    );
+    println!(
+        "  {:<32} {:>10} {:>10} {:>11}{:>11} {:>11}{:>11}",
+        "", "ms", "ms", "median", "p99", "median", "p99"
+    );
+    for (profile, size_bytes, depth) in
+        [("raid0-14x10k", 64 << 30, 32), ("wd-7200-1tb", 1 << 30, 32), ("wd-7200-1tb", 256 << 20, 1)]
+    {
+        compare_latency(folder.path(), profile, size_bytes, depth);
+    }
+}
+
+/// Serves random reads with timing and compares each one's latency with what the model computed for it.
+fn compare_latency(folder: &Path, profile: &str, size_bytes: u64, depth: u16) {
+    let ours = Ours::start(folder, profile, size_bytes, "timed");
+    let mut control = ControlClient::connect(&ours.control).expect("its control socket");
+    let path = folder.join("timed.log");
+    control.start_log(&path).expect("a log");
+    let mut front_end = FrontEnd::connect(&ours.socket, BLOCK_BYTES);
+    let mut random = SmallRng::seed_from_u64(7);
+    // One queue: the disk numbers requests in the order in which they are made here.
+    let (mut submitted, mut seen_ns) = (Vec::new(), vec![0.0; TIMED_REQUESTS]);
+    let mut number_in_slot = [0; support::SLOTS as usize];
+    let mut submit = |front_end: &mut FrontEnd, submitted: &mut Vec<Instant>, slot: u16| {
+        let sector = random.random_range(0..size_bytes / u64::from(BLOCK_BYTES)) * BLOCK_SECTORS;
+        submitted.push(Instant::now());
+        front_end.submit(slot, VIRTIO_BLK_T_IN, sector, BLOCK_BYTES, true);
+        front_end.kick();
+        submitted.len() - 1
+    };
+    for slot in 0..depth {
+        number_in_slot[usize::from(slot)] = submit(&mut front_end, &mut submitted, slot);
+    }
+    let mut done = 0;
+    while done < TIMED_REQUESTS {
+        while let Some((slot, _)) = front_end.poll() {
+            let number = number_in_slot[usize::from(slot)];
+            seen_ns[number] = submitted[number].elapsed().as_nanos() as f64;
+            done += 1;
+            if submitted.len() < TIMED_REQUESTS {
+                number_in_slot[usize::from(slot)] = submit(&mut front_end, &mut submitted, slot);
+            }
+        }
+        if done < TIMED_REQUESTS {
+            front_end.wait();
+        }
+    }
+    control.stop_log().expect("a complete log");
+    let records: Vec<_> = Reader::open(&path).expect("the log").map(|r| r.expect("a whole record")).collect();
+    assert_eq!(records.len(), TIMED_REQUESTS);
+    let model = |r: &log::Record| r.model_latency_ns() as f64;
+    let mut own: Vec<f64> =
+        records.iter().map(|r| (r.latency_ns() as f64 / model(r) - 1.0).abs() * 100.0).collect();
+    let mut seen: Vec<f64> =
+        records.iter().map(|r| (seen_ns[r.sequence as usize] / model(r) - 1.0).abs() * 100.0).collect();
+    let mut latency: Vec<f64> = records.iter().map(|r| model(r) / 1e6).collect();
+    println!(
+        "  {:<32} {:>10.2} {:>10.2} {:>9.3} %{:>9.3} % {:>9.3} %{:>9.3} %",
+        format!("{profile}, {} MiB, depth {depth}", size_bytes >> 20),
+        quantile(&mut latency, 0.5),
+        quantile(&mut latency, 0.99),
+        quantile(&mut own, 0.5),
+        quantile(&mut own, 0.99),
+        quantile(&mut seen, 0.5),
+        quantile(&mut seen, 0.99),
+    );
+}
+
+fn quantile(values: &mut [f64], share: f64) -> f64 {
+    values.sort_by(f64::total_cmp);
+    values.get((values.len() as f64 * share) as usize).copied().unwrap_or(f64::NAN)
 }
 
 fn compare_iops(folder: &Path) {
     let ours = Ours::start(folder, "null", DISK_BYTES, "ours");
     let theirs = StorageDaemon::start(folder);
-    println!("random {BLOCK_BYTES}-byte requests at depth {DEPTH}, {ROUNDS} rounds of {ROUND:?} in turn, IOPS");
+    println!(
+        "random {BLOCK_BYTES}-byte requests at depth {DEPTH}, {ROUNDS} rounds of {ROUND:?} in turn, IOPS"
+    );
     println!("  {:<8} {:>12} {:>12} {:>7}", "", "nestor null", "qemu-s-d", "ratio");
     for (name, kind) in [("write", VIRTIO_BLK_T_OUT), ("read", VIRTIO_BLK_T_IN)] {
         let (mut a, mut b) = (Vec::new(), Vec::new());
@@ -42,14 +122,9 @@ fn compare_iops(folder: &Path) {
                 b.push(iops(second, kind, round));
             }
         }
-        let (a, b) = (median(&mut a), median(&mut b));
+        let (a, b) = (quantile(&mut a, 0.5), quantile(&mut b, 0.5));
         println!("  {name:<8} {a:>12.0} {b:>12.0} {:>7.2}", a / b);
     }
-}
-
-fn median(values: &mut [f64]) -> f64 {
-    values.sort_by(f64::total_cmp);
-    values.get(values.len() / 2).copied().unwrap_or(f64::NAN)
 }
 
 /// Keeps the queue full for a round and counts completions.
@@ -89,6 +164,7 @@ fn iops(front_end: &mut FrontEnd, kind: u32, seed: u64) -> f64 {
 /// A disk of ours, served by a thread of this process.
 struct Ours {
     socket: PathBuf,
+    control: PathBuf,
     stop: StopHandle,
     thread: Option<JoinHandle<Result<(), DiskError>>>,
 }
@@ -97,13 +173,14 @@ impl Ours {
     fn start(folder: &Path, profile: &str, size_bytes: u64, name: &str) -> Self {
         let stop = StopHandle::new().expect("a pipe");
         let socket = folder.join(format!("{name}.sock"));
+        let control = folder.join(format!("{name}.control"));
         let options = ServeOptions {
             profile: profile.to_owned(),
             size_bytes,
             offset_bytes: 0,
             socket: socket.clone(),
             data: folder.join(format!("{name}.data")),
-            control: Some(folder.join(format!("{name}.control"))),
+            control: Some(control.clone()),
             log: None,
             write_cache: None,
             timing: true,
@@ -115,7 +192,7 @@ impl Ours {
         };
         let thread = Some(std::thread::spawn(move || serve(options)));
         wait_for(&socket);
-        Self { socket, stop, thread }
+        Self { socket, control, stop, thread }
     }
 }
 

@@ -4,6 +4,7 @@
 //! [`serve`] offers one to a virtual machine, with the data in a sparse file. A [`log`] tells what it did with each
 //! request, and through a [`control`] socket timing is switched while the disk is in use.
 
+pub mod check;
 pub mod control;
 mod error;
 pub mod log;
@@ -12,8 +13,9 @@ mod profile;
 pub mod profiles;
 mod server;
 
+pub use check::{CheckReport, CheckRow, check};
 pub use control::ControlClient;
 pub use error::DiskError;
-pub use profile::{Figure, Medium, Profile};
+pub use profile::{Figure, HddProfile, Interface, Medium, Profile, Raid0Profile, SsdProfile};
 pub use profiles::profile;
 pub use server::{ServeOptions, StopHandle, serve};

@@ -209,9 +209,7 @@ impl Profile {
         let misfit = |reason| DiskError::Profile { profile: self.name.to_owned(), reason };
         Ok(match &self.medium {
             Medium::Null => Box::new(NullModel::default()),
-            Medium::Hdd(hdd) => {
-                Box::new(HddModel::new(hdd.figures(self.capacity_bytes)).map_err(misfit)?)
-            }
+            Medium::Hdd(hdd) => Box::new(HddModel::new(hdd.figures(self.capacity_bytes)).map_err(misfit)?),
             Medium::Raid0(raid) => Box::new(Raid0Model::new(raid.figures()).map_err(misfit)?),
             Medium::Ssd(ssd) => Box::new(SsdModel::new(ssd.figures()).map_err(misfit)?),
         })

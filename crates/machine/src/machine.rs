@@ -1,7 +1,7 @@
 //! A machine as its controller sees it: a connection and the way through it.
 
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use crate::connection::{Connection, NoAnswer};
 use crate::error::MachineError;
@@ -25,6 +25,9 @@ pub struct Boot {
     /// Milliseconds until its agent answered.
     pub boot_ms: u64,
 }
+
+/// If this variable is set, each request is printed with the time its answer took.
+const REQUEST_LOG: &str = "NESTOR_LOG_REQUESTS";
 
 /// What a request may take when it says nothing else.
 const USUAL_LIMIT: Duration = Duration::from_secs(60);
@@ -51,6 +54,7 @@ impl Machine {
 
     fn request(&self, request: Request) -> Result<Answer, MachineError> {
         let name = request_name(&request);
+        let what = if std::env::var_os(REQUEST_LOG).is_some() { describe(&request) } else { String::new() };
         let mut limit = own_limit(&request);
         let mut request = request;
         for machine in self.route.iter().rev() {
@@ -58,7 +62,12 @@ impl Machine {
             request = Request::Forward { machine: machine.clone(), timeout_ms, request: Box::new(request) };
             limit += LEVEL_ALLOWANCE;
         }
-        match self.connection.request(request, limit) {
+        let started = Instant::now();
+        let answered = self.connection.request(request, limit);
+        if std::env::var_os(REQUEST_LOG).is_some() {
+            eprintln!("{:>7.3} s  {}: {what}", started.elapsed().as_secs_f64(), self.label);
+        }
+        match answered {
             Ok(Answer::Failed(message)) => Err(MachineError::Refused { machine: self.label.clone(), message }),
             Ok(answer) => Ok(answer),
             Err(NoAnswer::Gone(detail)) => Err(MachineError::Gone { machine: self.label.clone(), detail }),
@@ -251,6 +260,17 @@ fn own_limit(request: &Request) -> Duration {
             Duration::from_millis(spec.boot_timeout_ms) + crate::qemu::accelerator::PROBE_LIMIT + USUAL_LIMIT
         }
         _ => USUAL_LIMIT,
+    }
+}
+
+/// A request in one line, for the log.
+fn describe(request: &Request) -> String {
+    match request {
+        Request::Run(command) | Request::StartProcess { command, .. } => command.argv.join(" "),
+        Request::WriteFile { path, .. } | Request::ReadFile { path, .. } | Request::Set { path, .. } => {
+            format!("{} {path}", request_name(request))
+        }
+        _ => request_name(request).to_owned(),
     }
 }
 

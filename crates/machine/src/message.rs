@@ -259,7 +259,7 @@ pub struct Facts {
     pub root: bool,
     /// Whether the agent may open `/dev/kvm`.
     pub kvm_device: bool,
-    /// First line of `qemu-system-x86_64 --version`, if there is one.
+    /// First line of `qemu-system-x86_64 --version`, if there is one; not looked for in a lab machine.
     pub qemu: Option<String>,
     /// Directory for sockets, logs and scratch files of this agent.
     pub work_directory: String,
@@ -267,7 +267,7 @@ pub struct Facts {
     pub binary: String,
     /// The agent's process id.
     pub pid: u32,
-    /// Block file systems that the kernel has or can load.
+    /// Block file systems that the kernel has or can load; not looked for in a lab machine.
     pub file_systems: Vec<String>,
 }
 

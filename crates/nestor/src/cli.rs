@@ -287,6 +287,9 @@ pub enum TraceCommand {
         /// A directory made by `nestor trace record`
         #[arg(required_unless_present = "disk_log")]
         recording: Option<PathBuf>,
+        /// Remove the recording afterwards
+        #[arg(long, requires = "recording")]
+        remove: bool,
         /// A modelled disk's log instead
         #[arg(long, value_name = "FILE", conflicts_with = "recording")]
         disk_log: Option<PathBuf>,

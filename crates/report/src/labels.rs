@@ -28,7 +28,11 @@ impl StackParts {
         let host = match hypervisor {
             Some(last) => joined(last + 1..medium),
             None if medium == 0 => "no VM".to_owned(),
-            None => ["no VM".to_owned()].into_iter().chain((medium > 1).then(|| joined(1..medium))).collect::<Vec<_>>().join("/"),
+            None => ["no VM".to_owned()]
+                .into_iter()
+                .chain((medium > 1).then(|| joined(1..medium)))
+                .collect::<Vec<_>>()
+                .join("/"),
         };
         Self { guest: joined(0..hypervisor.unwrap_or(0) + 1), host, medium: layers[medium].to_string() }
     }
@@ -59,6 +63,17 @@ pub fn without_common_options(names: &[String]) -> (Vec<String>, String) {
     (names, ending(first, common))
 }
 
+/// Guests without the virtual machine (`/kvm:…`) that all of them run in, and that machine.
+pub fn without_common_machine(guests: &[String]) -> (Vec<String>, String) {
+    let split: Option<Vec<(&str, &str)>> = guests.iter().map(|g| g.rsplit_once('/')).collect();
+    match split.as_deref() {
+        Some(parts @ [(_, machine), ..]) if parts.iter().all(|(_, m)| m == machine) => {
+            (parts.iter().map(|(guest, _)| (*guest).to_owned()).collect(), (*machine).to_owned())
+        }
+        _ => (guests.to_vec(), String::new()),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -79,15 +94,32 @@ mod tests {
 
     #[test]
     fn a_common_medium_is_left_out() {
-        let names = |stacks: &[&str]| host_names(&stacks.iter().map(|s| StackParts::of(s)).collect::<Vec<_>>());
+        let names =
+            |stacks: &[&str]| host_names(&stacks.iter().map(|s| StackParts::of(s)).collect::<Vec<_>>());
         assert_eq!(names(&["xfs/kvm/hdd", "xfs/kvm/raw/jfs/hdd"]), ["raw disk", "raw/jfs"]);
         assert_eq!(names(&["xfs/kvm/hdd", "xfs/kvm/raw/jfs/ssd"]), ["raw disk (hdd)", "raw/jfs/ssd"]);
     }
 
+    fn owned(names: &[&str]) -> Vec<String> {
+        names.iter().map(|n| (*n).to_owned()).collect()
+    }
+
+    #[test]
+    fn a_common_virtual_machine_is_said_once() {
+        let shortened = |guests: &[&str]| without_common_machine(&owned(guests));
+        assert_eq!(
+            shortened(&["ext3/kvm:cache=none", "jfs/kvm:cache=none"]),
+            (owned(&["ext3", "jfs"]), "kvm:cache=none".to_owned())
+        );
+        assert_eq!(shortened(&["ext3/kvm", "ext3/tcg"]), (owned(&["ext3/kvm", "ext3/tcg"]), String::new()));
+        assert_eq!(shortened(&["ext3/kvm", "ext3"]), (owned(&["ext3/kvm", "ext3"]), String::new()));
+        assert_eq!(shortened(&[]), (Vec::new(), String::new()));
+    }
+
     #[test]
     fn common_options_are_said_once() {
-        let owned = |names: &[&str]| names.iter().map(|n| (*n).to_owned()).collect::<Vec<_>>();
-        let (names, common) = without_common_options(&owned(&["fio:seq-read:bs=8k:scale=0.1", "fio:seq-write:scale=0.1"]));
+        let (names, common) =
+            without_common_options(&owned(&["fio:seq-read:bs=8k:scale=0.1", "fio:seq-write:scale=0.1"]));
         assert_eq!((names, common.as_str()), (owned(&["fio:seq-read:bs=8k", "fio:seq-write"]), "scale=0.1"));
         let (names, common) = without_common_options(&owned(&["fio:seq-read"]));
         assert_eq!((names, common.as_str()), (owned(&["fio:seq-read"]), ""));

@@ -66,7 +66,11 @@ impl Style {
             }
         }
         let margin = " ".repeat(indent);
-        lines.iter().enumerate().map(|(i, l)| format!("{}{l}", if i == 0 { first } else { &margin })).collect()
+        lines
+            .iter()
+            .enumerate()
+            .map(|(i, l)| format!("{}{l}", if i == 0 { first } else { &margin }))
+            .collect()
     }
 }
 
@@ -127,7 +131,9 @@ impl Table {
     /// The lines, indented by two, without spaces at their ends.
     pub(crate) fn lines(&self) -> Vec<String> {
         let widths: Vec<usize> = (0..self.aligns.len())
-            .map(|column| self.rows.iter().filter_map(|r| r.get(column)).map(|c| c.width()).max().unwrap_or(0))
+            .map(|column| {
+                self.rows.iter().filter_map(|r| r.get(column)).map(|c| c.width()).max().unwrap_or(0)
+            })
             .collect();
         self.rows
             .iter()

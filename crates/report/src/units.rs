@@ -69,7 +69,7 @@ pub fn bytes(bytes: u64) -> String {
         value /= 1_024.0;
         unit += 1;
     }
-    let whole = unit == 0 && bytes % 1_024 == 0;
+    let whole = unit == 0 && bytes.is_multiple_of(1_024);
     if whole { format!("{value:.0} {}", UNITS[unit]) } else { format!("{value:.1} {}", UNITS[unit]) }
 }
 
@@ -88,7 +88,7 @@ pub fn count(number: u64) -> String {
     let digits = number.to_string();
     let mut text = String::new();
     for (i, digit) in digits.chars().enumerate() {
-        if i > 0 && (digits.len() - i) % 3 == 0 {
+        if i > 0 && (digits.len() - i).is_multiple_of(3) {
             text.push(' ');
         }
         text.push(digit);
@@ -122,8 +122,14 @@ mod tests {
 
     #[test]
     fn numbers_read_well() {
-        assert_eq!([rate(26_240_000.0), rate(1_018_000.0), rate(114e6)], ["26.2 MB/s", "1.02 MB/s", "114 MB/s"]);
-        assert_eq!([bytes(512), bytes(8_192), bytes(512 << 20), bytes(1 << 40)], ["512 B", "8 KiB", "512.0 MiB", "1.0 TiB"]);
+        assert_eq!(
+            [rate(26_240_000.0), rate(1_018_000.0), rate(114e6)],
+            ["26.2 MB/s", "1.02 MB/s", "114 MB/s"]
+        );
+        assert_eq!(
+            [bytes(512), bytes(8_192), bytes(512 << 20), bytes(1 << 40)],
+            ["512 B", "8 KiB", "512.0 MiB", "1.0 TiB"]
+        );
         assert_eq!([bytes(1_500), bytes((1 << 20) - 1), bytes(u64::MAX)], ["1.5 KiB", "1.0 MiB", "16.0 EiB"]);
         assert_eq!(
             [850.0, 12_300.0, 61e6, 999_960.0, 1.234e9].map(duration_ns),

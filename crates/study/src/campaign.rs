@@ -72,7 +72,9 @@ pub fn run_campaign(
     let mut reason = String::new();
     for (done, cell) in cells.iter().enumerate() {
         let mean_cell = mean_so_far(started.elapsed(), done).or(usual_cell);
-        if study.budget.is_some_and(|budget| started.elapsed() + mean_cell.unwrap_or_default() > budget) && done > 0 {
+        if study.budget.is_some_and(|budget| started.elapsed() + mean_cell.unwrap_or_default() > budget)
+            && done > 0
+        {
             reason = study.budget.map(budget_ended).unwrap_or_default();
             break;
         }
@@ -91,7 +93,9 @@ pub fn run_campaign(
             Some(message) => failures.push(message.to_owned()),
             None => failures.clear(),
         }
-        if failures.len() >= SAME_FAILURES && failures.iter().rev().take(SAME_FAILURES).all(|f| *f == failures[0]) {
+        if failures.len() >= SAME_FAILURES
+            && failures.iter().rev().take(SAME_FAILURES).all(|f| *f == failures[0])
+        {
             reason = format!("{SAME_FAILURES} cells in a row failed alike");
             break;
         }

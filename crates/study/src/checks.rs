@@ -193,9 +193,12 @@ fn faster_than_the_medium(measured: &Measured, expected: &Expected) -> Vec<Strin
     let mut reasons = Vec::new();
     if let Some(limit) = expected.medium_bytes_per_s.filter(|l| bytes_per_s > l * (1.0 + TIME_TOLERANCE)) {
         let (seen, limit) = (bytes_per_s / 1e6, limit / 1e6);
-        reasons.push(format!("{} moved {seen:.0} MB/s; it cannot move more than {limit:.0} MB/s", layer.layer));
+        reasons
+            .push(format!("{} moved {seen:.0} MB/s; it cannot move more than {limit:.0} MB/s", layer.layer));
     }
-    if let Some(limit) = expected.medium_requests_per_s.filter(|l| requests_per_s > l * (1.0 + TIME_TOLERANCE)) {
+    if let Some(limit) =
+        expected.medium_requests_per_s.filter(|l| requests_per_s > l * (1.0 + TIME_TOLERANCE))
+    {
         reasons.push(format!(
             "{} served {requests_per_s:.0} requests/s; it cannot serve more than {limit:.0}",
             layer.layer
@@ -209,7 +212,9 @@ pub fn bytes_by_second(measured: &Measured) -> Vec<f64> {
     let whole_seconds = (measured.load.elapsed_ns / 1_000_000_000) as usize;
     let longest = measured.load.operations.values().map(|o| o.bytes_by_second.len()).max().unwrap_or(0);
     (0..longest.min(whole_seconds))
-        .map(|i| measured.load.operations.values().filter_map(|o| o.bytes_by_second.get(i)).sum::<u64>() as f64)
+        .map(|i| {
+            measured.load.operations.values().filter_map(|o| o.bytes_by_second.get(i)).sum::<u64>() as f64
+        })
         .collect()
 }
 
@@ -227,7 +232,8 @@ fn not_steady(measured: &Measured) -> Option<Mark> {
     let round = seconds.len() / steady::ROUNDS;
     if round == 0 {
         let elapsed_s = measured.load.elapsed_ns as f64 / 1e9;
-        let reason = format!("a run of {elapsed_s:.1} s is too short for {} rounds of a second", steady::ROUNDS);
+        let reason =
+            format!("a run of {elapsed_s:.1} s is too short for {} rounds of a second", steady::ROUNDS);
         return Some(Mark::NotSteady { reason });
     }
     let settled = &seconds[seconds.len() - round * steady::ROUNDS..];

@@ -6,8 +6,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use nestor_model::{
-    LatencyHistogram, LatencySummary, Mean, Ratio, coefficient_of_variation, geometric_mean, mean, paired_bootstrap,
-    paired_ratio, unpaired_ratio,
+    LatencyHistogram, LatencySummary, Mean, Ratio, coefficient_of_variation, geometric_mean, mean,
+    paired_bootstrap, paired_ratio, unpaired_ratio,
 };
 use serde::{Deserialize, Serialize};
 
@@ -158,7 +158,8 @@ pub fn compare(baseline_runs: &[&StoredRun], candidate_runs: &[&StoredRun]) -> O
     doubts.extend(differences(baseline_runs, candidate_runs));
     if let Drift::Seen { ratio } = &drift {
         let change = ratio.change_percent();
-        doubts.push(format!("the baseline drifted by {change:+.1} % from the start to the end of the blocks"));
+        doubts
+            .push(format!("the baseline drifted by {change:+.1} % from the start to the end of the blocks"));
     }
     if !paired && ratio.is_some() {
         doubts.push("baseline and candidate have no block in common, so nothing was paired".to_owned());
@@ -199,16 +200,26 @@ fn counted_marks(runs: &[&StoredRun]) -> Vec<CountedMark> {
     for run in runs {
         let mut kinds = BTreeSet::new();
         for mark in &run.record.marks {
-            if !kinds.insert(mark.name()) {
+            if !kinds.insert(kind(mark)) {
                 continue;
             }
-            match counted.iter_mut().find(|c| c.mark.name() == mark.name()) {
+            match counted.iter_mut().find(|c| kind(&c.mark) == kind(mark)) {
                 Some(known) => known.runs += 1,
                 None => counted.push(CountedMark { mark: mark.clone(), runs: 1 }),
             }
         }
     }
     counted
+}
+
+/// Marks of one kind are counted together: of one name, and about one machine or layer.
+fn kind(mark: &Mark) -> (&'static str, Option<&str>) {
+    let about = match mark {
+        Mark::CpuBound { machine, .. } => Some(machine.as_str()),
+        Mark::EventsDropped { layer, .. } => Some(layer.as_str()),
+        _ => None,
+    };
+    (mark.name(), about)
 }
 
 /// Per block that both have: the baseline's and the candidate's throughput there.
@@ -238,7 +249,9 @@ fn doubtful_marks(baseline: &CellSummary, candidate: &CellSummary) -> Vec<String
     let of = |cell: &CellSummary, side: &str| {
         let marks = cell.marks.iter().filter(|m| m.mark.spoils_comparison());
         let runs = cell.samples.len() + cell.failures.len();
-        marks.map(|m| format!("{side}: {} in {} of {runs}: {}", m.mark.name(), m.runs, m.mark.detail())).collect::<Vec<_>>()
+        marks
+            .map(|m| format!("{side}: {} in {} of {runs}: {}", m.mark.name(), m.runs, m.mark.detail()))
+            .collect::<Vec<_>>()
     };
     [of(baseline, "baseline"), of(candidate, "candidate")].concat()
 }
@@ -247,13 +260,16 @@ fn doubtful_marks(baseline: &CellSummary, candidate: &CellSummary) -> Vec<String
 fn differences(baseline: &[&StoredRun], candidate: &[&StoredRun]) -> Vec<String> {
     let facts = |runs: &[&StoredRun]| {
         let mut facts: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
-        for (name, value) in runs.iter().filter(|r| r.record.measured().is_some()).flat_map(|r| environment_facts(&r.record)) {
+        for (name, value) in
+            runs.iter().filter(|r| r.record.measured().is_some()).flat_map(|r| environment_facts(&r.record))
+        {
             facts.entry(name).or_default().insert(value);
         }
         facts
     };
     let (baseline, candidate) = (facts(baseline), facts(candidate));
-    let list = |values: &BTreeSet<String>| values.iter().map(String::as_str).collect::<Vec<_>>().join(" and ");
+    let list =
+        |values: &BTreeSet<String>| values.iter().map(String::as_str).collect::<Vec<_>>().join(" and ");
     baseline
         .iter()
         .filter_map(|(name, values)| Some((name, values, candidate.get(name)?)))
@@ -268,7 +284,9 @@ fn differences(baseline: &[&StoredRun], candidate: &[&StoredRun]) -> Vec<String>
 fn environment_facts(record: &CellRecord) -> Vec<(String, String)> {
     let environment = &record.environment;
     let mut facts = vec![("ground".to_owned(), environment.ground.clone())];
-    facts.extend(environment.packages.iter().map(|(name, version)| (format!("version of {name}"), version.clone())));
+    facts.extend(
+        environment.packages.iter().map(|(name, version)| (format!("version of {name}"), version.clone())),
+    );
     if let Some(host) = environment.machines.first() {
         facts.push(("host kernel".to_owned(), host.kernel.clone()));
         facts.push(("host CPU".to_owned(), host.cpu_model.clone()));

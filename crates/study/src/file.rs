@@ -101,12 +101,14 @@ impl<'a> Reader<'a> {
     fn study(&self, notation: &dyn Notation) -> Result<Study, Complaint> {
         self.refuse_unknown_keys()?;
         let name = self.name()?;
-        let title = self.text(self.needed("title", "one line for people, such as \"Nesting in five minutes\"")?)?;
+        let title =
+            self.text(self.needed("title", "one line for people, such as \"Nesting in five minutes\"")?)?;
         let stacks =
             self.expanded("stacks", "a list of stacks, such as [\"ext3/kvm/hdd\"]", |s| notation.stacks(s))?;
-        let workloads = self.expanded("workloads", "a list of workloads, such as [\"fio:seq-read\"]", |s| {
-            notation.workloads(s)
-        })?;
+        let workloads =
+            self.expanded("workloads", "a list of workloads, such as [\"fio:seq-read\"]", |s| {
+                notation.workloads(s)
+            })?;
         let mut study = Study {
             name,
             title: title.to_owned(),
@@ -137,7 +139,9 @@ impl<'a> Reader<'a> {
         self.table.get(key).ok_or_else(|| {
             let end = self.source.text.len();
             let at = self.source.text.trim_end().len().min(end);
-            self.source.complain(at..at, format!("the study has no `{key}`")).help(format!("`{key}` is {what}"))
+            self.source
+                .complain(at..at, format!("the study has no `{key}`"))
+                .help(format!("`{key}` is {what}"))
         })
     }
 
@@ -176,7 +180,8 @@ impl<'a> Reader<'a> {
             return Ok(name.to_owned());
         }
         let complaint = self.source.complain(value.span(), format!("`{name}` is not a name"));
-        Err(complaint.help("a name is made of letters, digits, `-`, `_` and `.`; the long form goes into `title`"))
+        Err(complaint
+            .help("a name is made of letters, digits, `-`, `_` and `.`; the long form goes into `title`"))
     }
 
     fn budget(&self) -> Result<Option<Duration>, Complaint> {
@@ -207,7 +212,10 @@ impl<'a> Reader<'a> {
             }
         }
         if found.is_empty() {
-            return Err(self.source.complain(value.span(), format!("`{key}` is empty")).help(format!("it is {what}")));
+            return Err(self
+                .source
+                .complain(value.span(), format!("`{key}` is empty"))
+                .help(format!("it is {what}")));
         }
         Ok(found)
     }
@@ -230,7 +238,10 @@ impl<'a> Reader<'a> {
             (Some(value), None) => self.one_baseline(study, value, notation),
             (None, Some(value)) => self.baseline_rule(study, value, notation),
             (None, None) => self
-                .needed("baseline", "the stack that the others are compared with (or write baselines = \"raw-disk\")")
+                .needed(
+                    "baseline",
+                    "the stack that the others are compared with (or write baselines = \"raw-disk\")",
+                )
                 .map(|_| ()),
         }
     }
@@ -245,13 +256,17 @@ impl<'a> Reader<'a> {
         let found = self.notation(value, notation.stacks(written))?;
         let [baseline] = found.as_slice() else {
             let message = format!("the baseline stands for {} stacks; there can be one", found.len());
-            return Err(self.source.complain(value.span(), message).help("baselines = \"raw-disk\" gives each its own"));
+            return Err(self
+                .source
+                .complain(value.span(), message)
+                .help("baselines = \"raw-disk\" gives each its own"));
         };
         if !study.stacks.contains(baseline) {
             let names: Vec<&str> = study.stacks.iter().map(String::as_str).collect();
             let near = nearest(baseline, &names).unwrap_or(names[0]);
             let complaint = self.source.complain(value.span(), "the baseline is not among the stacks");
-            return Err(complaint.help(format!("add {baseline} to `stacks`, or take one of them, for example {near}")));
+            return Err(complaint
+                .help(format!("add {baseline} to `stacks`, or take one of them, for example {near}")));
         }
         study.baselines = study.stacks.iter().map(|s| (s.clone(), baseline.clone())).collect();
         Ok(())
@@ -265,10 +280,13 @@ impl<'a> Reader<'a> {
     ) -> Result<(), Complaint> {
         let rule = self.text(value)?;
         if rule != "raw-disk" {
-            return Err(self.source.complain(value.span(), format!("there is no rule `{rule}` for baselines")).help(
-                "the one rule is \"raw-disk\": the same guest directly on the medium\n\
+            return Err(self
+                .source
+                .complain(value.span(), format!("there is no rule `{rule}` for baselines"))
+                .help(
+                    "the one rule is \"raw-disk\": the same guest directly on the medium\n\
                  to name one stack for all, write baseline = \"STACK\"",
-            ));
+                ));
         }
         for stack in study.stacks.clone() {
             let baseline = notation.raw_disk(&stack);

@@ -15,7 +15,7 @@ mod study;
 pub use compare::{CellSummary, Comparison, CountedMark, Drift, Failure, Sample, compare, summarise};
 pub use complaint::Complaint;
 pub use file::{StudyFileError, parse_duration};
-pub use notation::{Notation, Written};
+pub use notation::Notation;
 pub use plan::{CellKey, NotRun, Plan, PlannedCell, budget_ended, duration_words};
 pub use record::{CellRecord, Environment, LayerRecord, MachineRecord, Mark, Measured, Outcome};
 pub use store::{MergeReport, RunFilter, RunListing, Store, StoreError, StoredRun, StudyRecord};

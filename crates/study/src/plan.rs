@@ -124,6 +124,7 @@ pub fn budget_ended(budget: Duration) -> String {
 pub fn duration_words(duration: Duration) -> String {
     let seconds = duration.as_secs();
     let parts = [(seconds / 3_600, "h"), (seconds % 3_600 / 60, "min"), (seconds % 60, "s")];
-    let words: Vec<String> = parts.iter().filter(|(n, _)| *n > 0).map(|(n, unit)| format!("{n} {unit}")).collect();
+    let words: Vec<String> =
+        parts.iter().filter(|(n, _)| *n > 0).map(|(n, unit)| format!("{n} {unit}")).collect();
     if words.is_empty() { "0 s".to_owned() } else { words.join(" ") }
 }

@@ -149,7 +149,10 @@ impl Mark {
     /// Whether a comparison with such a cell must not be made without saying so beside the number.
     pub fn spoils_comparison(&self) -> bool {
         match self {
-            Self::CpuBound { .. } | Self::Cached { .. } | Self::Inconsistent { .. } | Self::NotSteady { .. } => true,
+            Self::CpuBound { .. }
+            | Self::Cached { .. }
+            | Self::Inconsistent { .. }
+            | Self::NotSteady { .. } => true,
             // Both sides of a comparison ran on the same emulated CPU; lost events make counts, not rates, doubtful.
             Self::EmulatedCpu | Self::EventsDropped { .. } => false,
         }
@@ -186,7 +189,9 @@ impl Mark {
             Self::CpuBound { .. } => "CPU-bound: a machine's CPUs were busy over 70 % of the time",
             Self::Cached { .. } => "from memory: some of the data never reached the medium",
             Self::Inconsistent { .. } => "inconsistent: a conservation check failed",
-            Self::NotSteady { .. } => "not steady: throughput had not settled, or the run was too short to tell",
+            Self::NotSteady { .. } => {
+                "not steady: throughput had not settled, or the run was too short to tell"
+            }
             Self::EventsDropped { .. } => "events dropped: counts of a layer are lower bounds",
         }
     }
@@ -198,7 +203,9 @@ impl Mark {
             Self::CpuBound { machine, busy } => {
                 format!("the CPUs of the {machine} were busy {:.0} % of the time", busy * 100.0)
             }
-            Self::Cached { reason } | Self::Inconsistent { reason } | Self::NotSteady { reason } => reason.clone(),
+            Self::Cached { reason } | Self::Inconsistent { reason } | Self::NotSteady { reason } => {
+                reason.clone()
+            }
             Self::EventsDropped { layer, events } => format!("the trace of {layer} lost {events} events"),
         }
     }

@@ -22,8 +22,8 @@ impl ControlClient {
     /// Nobody serves there.
     pub fn connect(path: impl AsRef<Path>) -> Result<Self, DiskError> {
         let path = path.as_ref().to_owned();
-        let stream =
-            UnixStream::connect(&path).map_err(DiskError::io("connect to the disk's control socket", &path))?;
+        let stream = UnixStream::connect(&path)
+            .map_err(DiskError::io("connect to the disk's control socket", &path))?;
         Ok(Self { path, stream: BufReader::new(stream) })
     }
 
@@ -41,8 +41,10 @@ impl ControlClient {
         if read == 0 {
             return Err(talk()(std::io::ErrorKind::UnexpectedEof.into()));
         }
-        serde_json::from_str(&line)
-            .map_err(|e| DiskError::Control { path: self.path.clone(), reason: format!("{} ({e})", line.trim()) })
+        serde_json::from_str(&line).map_err(|e| DiskError::Control {
+            path: self.path.clone(),
+            reason: format!("{} ({e})", line.trim()),
+        })
     }
 
     /// Switches timing; returns when the disk has come to rest under the old setting.

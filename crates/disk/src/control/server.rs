@@ -41,7 +41,9 @@ fn converse(stream: &UnixStream, shared: &Shared) {
         let quits = matches!(request, Ok(ControlRequest::Quit));
         let response = match request {
             Ok(request) => answer(request, shared),
-            Err(error) => ControlResponse::Failed { reason: format!("this is not a control request: {error}") },
+            Err(error) => {
+                ControlResponse::Failed { reason: format!("this is not a control request: {error}") }
+            }
         };
         let mut text = serde_json::to_string(&response).expect("answers are plain data");
         text.push('\n');

@@ -38,16 +38,22 @@ impl<R: Read> Reader<R> {
     pub fn new(mut source: R, path: impl Into<PathBuf>) -> Result<Self, DiskError> {
         let path = path.into();
         let mut bytes = [0; HEADER_BYTES];
-        let read = read_up_to(&mut source, &mut bytes).map_err(DiskError::io("read the request log", &path))?;
+        let read =
+            read_up_to(&mut source, &mut bytes).map_err(DiskError::io("read the request log", &path))?;
         if read < HEADER_BYTES {
             return Err(DiskError::Log {
                 path,
                 offset: read as u64,
-                reason: format!("the file ends within its header of {HEADER_BYTES} bytes; record the log again"),
+                reason: format!(
+                    "the file ends within its header of {HEADER_BYTES} bytes; record the log again"
+                ),
             });
         }
-        let header = Header::decode(&bytes)
-            .map_err(|(offset, reason)| DiskError::Log { path: path.clone(), offset, reason })?;
+        let header = Header::decode(&bytes).map_err(|(offset, reason)| DiskError::Log {
+            path: path.clone(),
+            offset,
+            reason,
+        })?;
         Ok(Self { source, path, header, offset: HEADER_BYTES as u64, ended: false })
     }
 

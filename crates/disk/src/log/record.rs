@@ -183,7 +183,9 @@ impl Operation {
     }
 
     fn from_code(code: u8) -> Option<Self> {
-        [Self::Read, Self::Write, Self::Flush, Self::Discard, Self::WriteZeroes].get(usize::from(code)).copied()
+        [Self::Read, Self::Write, Self::Flush, Self::Discard, Self::WriteZeroes]
+            .get(usize::from(code))
+            .copied()
     }
 }
 
@@ -227,7 +229,9 @@ impl Header {
             if found != expected {
                 return Err((
                     offset,
-                    format!("{what} {found}, where this program reads {expected}; record the log again with it"),
+                    format!(
+                        "{what} {found}, where this program reads {expected}; record the log again with it"
+                    ),
                 ));
             }
         }

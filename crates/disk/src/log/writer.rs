@@ -160,25 +160,27 @@ mod tests {
             any::<[u64; 8]>(),
             any::<[bool; 3]>(),
         )
-            .prop_map(|((sequence, sector, sectors, queue, queue_depth), operation, times, flags)| Record {
-                sequence,
-                operation,
-                sector,
-                sectors,
-                queue,
-                queue_depth,
-                arrival_ns: times[0],
-                service_start_ns: times[1],
-                complete_ns: times[2],
-                model_complete_ns: times[3],
-                seek_ns: times[4],
-                rotation_ns: times[5],
-                transfer_ns: times[6],
-                overhead_ns: times[7],
-                cache_hit: flags[0],
-                timed: flags[1],
-                failed: flags[2],
-            })
+            .prop_map(
+                |((sequence, sector, sectors, queue, queue_depth), operation, times, flags)| Record {
+                    sequence,
+                    operation,
+                    sector,
+                    sectors,
+                    queue,
+                    queue_depth,
+                    arrival_ns: times[0],
+                    service_start_ns: times[1],
+                    complete_ns: times[2],
+                    model_complete_ns: times[3],
+                    seek_ns: times[4],
+                    rotation_ns: times[5],
+                    transfer_ns: times[6],
+                    overhead_ns: times[7],
+                    cache_hit: flags[0],
+                    timed: flags[1],
+                    failed: flags[2],
+                },
+            )
     }
 
     proptest! {

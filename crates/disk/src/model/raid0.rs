@@ -99,7 +99,9 @@ impl Raid0Model {
         if open.parts_left > 0 {
             return;
         }
-        let Some(Open { request, last: Some(last), all_hit, .. }) = self.open.remove(&part.id) else { return };
+        let Some(Open { request, last: Some(last), all_hit, .. }) = self.open.remove(&part.id) else {
+            return;
+        };
         let moves_data = matches!(request.operation, Operation::Read | Operation::Write);
         let bytes = if moves_data { u64::from(request.sectors) * SECTOR_BYTES } else { 0 };
         let bus_ns = (bytes as f64 / self.figures.bus_bytes_per_s * 1e9) as u64;

@@ -185,10 +185,8 @@ impl SsdModel {
         }
         // The interface works while later pages are still read.
         let interface_ns = self.interface_ns(asked_ns, bytes);
-        let tail_ns = Self::bytes_ns(
-            bytes.min(u64::from(self.figures.page_bytes)),
-            self.figures.interface_bytes_per_s,
-        );
+        let tail_ns =
+            Self::bytes_ns(bytes.min(u64::from(self.figures.page_bytes)), self.figures.interface_bytes_per_s);
         let done_ns = interface_ns.max(last_ns + tail_ns);
         self.complete(request.id, now_ns, done_ns, last_ns - asked_ns, false);
     }
@@ -240,7 +238,8 @@ impl SsdModel {
 
     /// A full buffer of lone pages would wait for ever.
     fn relieve(&mut self, now_ns: u64) {
-        if !self.incoming.is_empty() && self.programmed.is_empty() && self.in_disk < self.figures.queue_depth {
+        if !self.incoming.is_empty() && self.programmed.is_empty() && self.in_disk < self.figures.queue_depth
+        {
             self.program_rests(now_ns);
         }
     }

@@ -22,6 +22,9 @@ pub const SSD_SATA: Profile = Profile {
         read_us: Figure::assume(50.0, "usual for multi-level flash; the published latency leaves the rest"),
         program_pages: Figure::assume(8.0, "two planes of 16 KiB"),
         channel_mb_s: Figure::assume(400.0, "ONFI 3 and Toggle 2 interfaces"),
-        write_buffer_mib: Figure::assume(16.0, "a small part of the 512 MB of memory; most of that holds the map"),
+        write_buffer_mib: Figure::assume(
+            16.0,
+            "a small part of the 512 MB of memory; most of that holds the map",
+        ),
     }),
 };

@@ -19,9 +19,15 @@ pub const ST1000LM024: Profile = Profile {
         full_stroke_ms: Figure::assume(20.0, LIKE),
         head_switch_ms: Figure::assume(1.0, "as a seek to the next track"),
         outer_mb_s: Figure::assume(112.0, "of the order that disks of 500 GB platters at 5400 rpm reach"),
-        inner_mb_s: Figure::assume(54.0, "inner tracks of a 2.5-inch platter are about half as long as outer ones"),
+        inner_mb_s: Figure::assume(
+            54.0,
+            "inner tracks of a 2.5-inch platter are about half as long as outer ones",
+        ),
         heads: Figure::from_source(4.0, "two platters of 500 GB: Clubic, Samsung Spinpoint M8, 2011"),
-        zones: Figure::assume(16.0, "not published for this disk; drive manuals of these years list 11 to 30"),
+        zones: Figure::assume(
+            16.0,
+            "not published for this disk; drive manuals of these years list 11 to 30",
+        ),
         buffer_mib: Figure::from_source(16.0, PAPER),
         write_share: Figure::assume(0.25, "no manufacturer publishes how the buffer is divided"),
         read_segments: Figure::assume(16.0, "no manufacturer publishes how the buffer is divided"),

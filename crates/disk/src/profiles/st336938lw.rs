@@ -11,7 +11,10 @@ pub(super) const DISK_10K: HddProfile = HddProfile {
     rpm: Figure::from_source(10_000.0, PAPER),
     track_to_track_ms: Figure::assume(0.6, "of the order of 10000 rpm disks of 2002; no source was at hand"),
     average_seek_ms: Figure::assume(4.9, LIKE),
-    average_write_seek_ms: Figure::assume(5.5, "0.6 ms above reading, as IBM Ultrastar 146Z10, manual §4.5.2.1"),
+    average_write_seek_ms: Figure::assume(
+        5.5,
+        "0.6 ms above reading, as IBM Ultrastar 146Z10, manual §4.5.2.1",
+    ),
     full_stroke_ms: Figure::assume(10.5, "IBM Ultrastar 146Z10, manual §4.5.2.2, a 10000 rpm disk of 2002"),
     head_switch_ms: Figure::assume(0.6, "as a seek to the next track"),
     outer_mb_s: Figure::assume(36.0, LIKE),

@@ -120,7 +120,9 @@ impl VhostUserBackend for Backend {
     fn get_config(&self, offset: u32, size: u32) -> Vec<u8> {
         let (config, offset) = (self.config(), offset as usize);
         // Fields that this disk does not have are zero.
-        (offset..offset.saturating_add(size as usize)).map(|at| config.get(at).copied().unwrap_or(0)).collect()
+        (offset..offset.saturating_add(size as usize))
+            .map(|at| config.get(at).copied().unwrap_or(0))
+            .collect()
     }
 
     fn set_config(&self, offset: u32, bytes: &[u8]) -> io::Result<()> {

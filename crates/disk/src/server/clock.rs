@@ -43,7 +43,8 @@ impl Alarm {
         let at = at_ns.map_or(0, |ns| ns.max(1));
         let value = Timespec { tv_sec: (at / 1_000_000_000) as i64, tv_nsec: (at % 1_000_000_000) as i64 };
         let new = Itimerspec { it_interval: Timespec { tv_sec: 0, tv_nsec: 0 }, it_value: value };
-        timerfd_settime(&self.fd, TimerfdTimerFlags::ABSTIME, &new).expect("a timer of ours, a time in range");
+        timerfd_settime(&self.fd, TimerfdTimerFlags::ABSTIME, &new)
+            .expect("a timer of ours, a time in range");
         self.set_to_ns = at_ns;
     }
 

@@ -4,9 +4,7 @@ use std::collections::VecDeque;
 use std::io;
 
 use vhost_user_backend::{VringMutex, VringT};
-use virtio_bindings::bindings::virtio_blk::{
-    VIRTIO_BLK_S_IOERR, VIRTIO_BLK_S_OK, VIRTIO_BLK_S_UNSUPP,
-};
+use virtio_bindings::bindings::virtio_blk::{VIRTIO_BLK_S_IOERR, VIRTIO_BLK_S_OK, VIRTIO_BLK_S_UNSUPP};
 use virtio_queue::QueueT;
 use vm_memory::{Bytes, GuestAddress, GuestAddressSpace, GuestMemoryAtomic, GuestMemoryMmap};
 
@@ -283,7 +281,8 @@ impl Core {
             let head = chain.head_index();
             let arrival_ns = if self.log.is_some() { now_ns() } else { 0 };
             let parsed = self.parsed.parse(pieces(chain), memory, self.sectors);
-            let done = parsed.map(|command| (command, self.target.execute(&command, &self.parsed.data, memory)));
+            let done =
+                parsed.map(|command| (command, self.target.execute(&command, &self.parsed.data, memory)));
             let (filled, status) = outcome(done.as_ref().map(|(_, result)| result).map_err(|e| *e));
             let used = write_status(memory, self.parsed.status, filled, status);
             let _ = state.add_used(head, used);
@@ -345,7 +344,8 @@ impl Core {
             self.in_flight.push(None);
             self.in_flight.len() - 1
         });
-        let (operation, sector, sectors) = describe(&command).expect("commands without a medium do not come here");
+        let (operation, sector, sectors) =
+            describe(&command).expect("commands without a medium do not come here");
         let record = self.new_record(queue, operation, sector, sectors, arrival_ns);
         self.in_flight[slot] = Some(InFlight {
             queue,

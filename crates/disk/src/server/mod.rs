@@ -24,8 +24,8 @@ use vmm_sys_util::epoll::EventSet;
 use self::backend::Backend;
 use self::core::{Core, CoreParts};
 use self::execute::Target;
-use self::request::ID_BYTES;
 use self::manage::{Shared, close_log};
+use self::request::ID_BYTES;
 use self::stop::Woken;
 use self::store::Store;
 use crate::control;
@@ -194,10 +194,8 @@ fn serve_connection(
     shared: &Arc<Shared>,
     current: &Mutex<Option<ShutdownHandle>>,
 ) -> Result<(), DiskError> {
-    let failed = |error: BackendError| DiskError::Vhost {
-        socket: options.socket.clone(),
-        reason: error.to_string(),
-    };
+    let failed =
+        |error: BackendError| DiskError::Vhost { socket: options.socket.clone(), reason: error.to_string() };
     let backend = Arc::new(
         Backend::new(Arc::clone(shared)).map_err(DiskError::system("prepare a vhost-user connection"))?,
     );

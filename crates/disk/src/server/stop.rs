@@ -61,10 +61,8 @@ impl StopHandle {
         if let Some(fd) = &fd {
             fds.push(PollFd::new(fd, PollFlags::IN));
         }
-        let limit = limit_ms.map(|ms| Timespec {
-            tv_sec: (ms / 1000) as i64,
-            tv_nsec: (ms % 1000 * 1_000_000) as i64,
-        });
+        let limit = limit_ms
+            .map(|ms| Timespec { tv_sec: (ms / 1000) as i64, tv_nsec: (ms % 1000 * 1_000_000) as i64 });
         loop {
             match poll(&mut fds, limit.as_ref()) {
                 Err(rustix::io::Errno::INTR) => {}

@@ -15,9 +15,7 @@ use vhost::vhost_user::{Frontend, VhostUserFrontend};
 use vhost::{VhostBackend, VhostUserMemoryRegionInfo, VringConfigData};
 use virtio_bindings::bindings::virtio_config::VIRTIO_F_VERSION_1;
 use virtio_bindings::bindings::virtio_ring::VIRTIO_RING_F_EVENT_IDX;
-use vm_memory::{
-    Bytes, FileOffset, GuestAddress, GuestMemoryBackend, GuestMemoryMmap, GuestMemoryRegion, GuestRegionMmap,
-};
+use vm_memory::{Bytes, FileOffset, GuestAddress, GuestMemoryBackend, GuestMemoryMmap, GuestRegionMmap};
 use vmm_sys_util::eventfd::EventFd;
 
 /// Size of the queue; each request takes three descriptors of it.
@@ -60,7 +58,8 @@ impl FrontEnd {
         let memfd = rustix::fs::memfd_create("guest", rustix::fs::MemfdFlags::CLOEXEC).unwrap();
         let file = File::from(memfd);
         file.set_len(memory_bytes).unwrap();
-        let region = vm_memory::MmapRegion::from_file(FileOffset::new(file, 0), memory_bytes as usize).unwrap();
+        let region =
+            vm_memory::MmapRegion::from_file(FileOffset::new(file, 0), memory_bytes as usize).unwrap();
         let region = GuestRegionMmap::new(region, GuestAddress(0)).unwrap();
         let memory = GuestMemoryMmap::from_regions(vec![region]).unwrap();
         let mut front_end = Self {
@@ -76,7 +75,7 @@ impl FrontEnd {
             calls: 0,
         };
         front_end.negotiate();
-        front_end.start_queue();
+        front_end.start_queue(0);
         front_end
     }
 
@@ -95,10 +94,10 @@ impl FrontEnd {
         frontend.set_features(offered & wanted).unwrap();
     }
 
-    fn start_queue(&mut self) {
+    fn start_queue(&mut self, base: u16) {
         let region = self.memory.iter().next().unwrap();
         let info = VhostUserMemoryRegionInfo::from_guest_region(region).unwrap();
-        let base = info.userspace_addr;
+        let memory = info.userspace_addr;
         let frontend = &mut self.frontend;
         frontend.set_mem_table(&[info]).unwrap();
         frontend.set_vring_num(0, QUEUE_SIZE).unwrap();
@@ -106,13 +105,13 @@ impl FrontEnd {
             queue_max_size: QUEUE_SIZE,
             queue_size: QUEUE_SIZE,
             flags: 0,
-            desc_table_addr: base + DESCRIPTORS_AT,
-            used_ring_addr: base + USED_AT,
-            avail_ring_addr: base + AVAILABLE_AT,
+            desc_table_addr: memory + DESCRIPTORS_AT,
+            used_ring_addr: memory + USED_AT,
+            avail_ring_addr: memory + AVAILABLE_AT,
             log_addr: None,
         };
         frontend.set_vring_addr(0, &config).unwrap();
-        frontend.set_vring_base(0, self.next_available).unwrap();
+        frontend.set_vring_base(0, base).unwrap();
         frontend.set_vring_call(0, &self.call).unwrap();
         frontend.set_vring_kick(0, &self.kick).unwrap();
         frontend.set_vring_enable(0, true).unwrap();
@@ -121,7 +120,7 @@ impl FrontEnd {
     /// Takes the queue away, as a guest's reset does, and gives it back. Returns where the device stopped.
     pub fn restart_queue(&mut self) -> u32 {
         let base = self.frontend.get_vring_base(0).unwrap();
-        self.start_queue();
+        self.start_queue(base as u16);
         base
     }
 
@@ -172,8 +171,7 @@ impl FrontEnd {
         memory.write_obj(sector, GuestAddress(header + 8)).unwrap();
         memory.write_obj(0xffu8, GuestAddress(status_at(slot))).unwrap();
         let data = self.data_at(slot);
-        let chain =
-            [(header, 16, false), (data, bytes, device_writes), (status_at(slot), 1, true)];
+        let chain = [(header, 16, false), (data, bytes, device_writes), (status_at(slot), 1, true)];
         if bytes == 0 {
             self.submit_raw(slot, &[chain[0], chain[2]]);
         } else {

@@ -103,12 +103,11 @@ fn mmdebstrap(
     fetched: Option<&Fetched>,
     settings: &[String],
 ) -> Command {
-    let mut command = build.environment.command("mmdebstrap");
+    let mut command = build.environment.mmdebstrap();
     command.env("TMPDIR", work);
     // The kernel's package would have an initramfs made, which nobody boots.
     command.env("INITRD", "No");
-    let mode = if build.environment.is_root { "root" } else { "unshare" };
-    command.arg(format!("--mode={mode}")).args(["--variant=essential", "--format=tar", "--verbose"]);
+    command.args(["--variant=essential", "--format=tar", "--verbose"]);
     command.arg(format!("--architectures={}", build.recipe.architecture));
     command.arg(format!("--include={}", build.recipe.install_list().join(",")));
     for filter in build.recipe.path_filters() {

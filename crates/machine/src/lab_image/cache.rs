@@ -10,6 +10,7 @@
 
 use std::fs::{self, File, TryLockError};
 use std::io::{Read, Seek, SeekFrom, Write};
+use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -213,19 +214,37 @@ impl Drop for PartialImage {
 
 /// Removes a directory that may hold files of an ordinary user's subordinate ids.
 fn remove_tree(directory: &Path) -> Result<(), LabImageError> {
+    if let Some(mounted) = mounted_below(directory) {
+        // Never reached by a build of this program; but what is mounted there could be the machine's own.
+        let refusal = std::io::Error::other(format!("{} is mounted there; unmount it", mounted.display()));
+        return Err(LabImageError::file("cannot remove what an earlier build left,", directory)(refusal));
+    }
     match fs::remove_dir_all(directory) {
         Ok(()) => return Ok(()),
         Err(e) if e.kind() == std::io::ErrorKind::NotFound => return Ok(()),
         Err(_) => {}
     }
     // Only root in the namespace those files were made in may remove them; mmdebstrap knows how to enter it.
-    let _ = Command::new("mmdebstrap").args(["--unshare-helper", "rm", "-rf", "--"]).arg(directory).output();
+    let mut helper = Command::new("mmdebstrap");
+    helper.args(["--unshare-helper", "rm", "-rf", "--"]).arg(directory);
+    // A second key pressed at the terminal shall not reach it.
+    let _ = helper.process_group(0).output();
     match fs::remove_dir_all(directory) {
         Err(e) if e.kind() != std::io::ErrorKind::NotFound => {
             Err(LabImageError::file("cannot remove what an earlier build left,", directory)(e))
         }
         _ => Ok(()),
     }
+}
+
+fn mounted_below(directory: &Path) -> Option<PathBuf> {
+    let mounts = fs::read_to_string("/proc/self/mountinfo").ok()?;
+    // proc_pid_mountinfo(5): the fifth field is the mount point; a blank in it is written \040.
+    let points = mounts
+        .lines()
+        .filter_map(|line| line.split(' ').nth(4))
+        .map(|p| PathBuf::from(p.replace("\\040", " ")));
+    points.into_iter().find(|point| point.starts_with(directory))
 }
 
 #[cfg(test)]

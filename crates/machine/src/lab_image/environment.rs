@@ -4,8 +4,12 @@ use std::env;
 use std::ffi::OsString;
 use std::fs;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+
+use rustix::mount::{MountPropagationFlags, mount_change};
+use rustix::thread::{UnshareFlags, unshare_unsafe};
 
 use super::error::LabImageError;
 use super::sources::MIRROR_VARIABLE;
@@ -34,6 +38,8 @@ pub struct Environment {
     pub mirror: Option<String>,
     /// Whether the build runs as root.
     pub is_root: bool,
+    /// Whether mmdebstrap gets a mount namespace, which only root can give it.
+    pub own_mounts: bool,
 }
 
 impl Environment {
@@ -41,11 +47,13 @@ impl Environment {
     pub fn of_this_process() -> Environment {
         let own = env::var_os("PATH").unwrap_or_default();
         let directories = env::split_paths(&own).chain(SYSTEM_DIRECTORIES.map(PathBuf::from));
+        let is_root = rustix::process::geteuid().is_root();
         Environment {
             search_path: env::join_paths(directories).unwrap_or(own),
             apt_directory: PathBuf::from("/etc/apt"),
             mirror: env::var(MIRROR_VARIABLE).ok().filter(|uri| !uri.is_empty()),
-            is_root: rustix::process::geteuid().is_root(),
+            is_root,
+            own_mounts: is_root,
         }
     }
 
@@ -58,6 +66,27 @@ impl Environment {
             .env("LC_ALL", "C.UTF-8")
             .env("DEBIAN_FRONTEND", "noninteractive");
         command.env_remove("APT_CONFIG").env_remove("TAR_OPTIONS").stdin(std::process::Stdio::null());
+        command
+    }
+
+    /// A call of mmdebstrap.
+    ///
+    /// Root's would mount the new root's file systems where the whole machine sees them, and leave them there when it is
+    /// killed; in a mount namespace of its own they end with it. An ordinary user's makes itself one.
+    pub fn mmdebstrap(&self) -> Command {
+        let mut command = self.command("mmdebstrap");
+        command.arg(if self.is_root { "--mode=root" } else { "--mode=unshare" });
+        if self.own_mounts {
+            // SAFETY: between fork and exec the closure only makes two system calls, neither of which allocates or locks,
+            // and the child has no other thread that could share what is unshared.
+            unsafe {
+                command.pre_exec(|| {
+                    unshare_unsafe(UnshareFlags::NEWNS)?;
+                    mount_change("/", MountPropagationFlags::PRIVATE | MountPropagationFlags::REC)?;
+                    Ok(())
+                });
+            }
+        }
         command
     }
 
@@ -206,6 +235,7 @@ mod tests {
             apt_directory: "/nonexistent".into(),
             mirror: None,
             is_root: false,
+            own_mounts: false,
         };
         let error = environment.check("amd64").unwrap_err();
         insta::assert_snapshot!(error, @"the lab image cannot be built without mmdebstrap, apt-get, sqfstar, tar, newuidmap, newgidmap, unshare; install what is missing: apt-get install mmdebstrap apt squashfs-tools tar uidmap util-linux");

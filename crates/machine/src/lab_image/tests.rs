@@ -49,6 +49,7 @@ impl Bench {
             apt_directory: directory.path().join("no-apt"),
             mirror: None,
             is_root: true,
+            own_mounts: false,
         };
         let interrupted = AtomicBool::new(false);
         let bench = Bench { directory, recipe, environment, interrupted, news: RefCell::default() };

@@ -20,9 +20,6 @@ const REMEMBERED_LINES: usize = 400;
 /// Lines of output that an error message shows.
 const SHOWN_LINES: usize = 8;
 
-/// How long a program may take to end when asked to, before it is killed. mmdebstrap removes its directory meanwhile.
-const TIME_TO_END: Duration = Duration::from_secs(15);
-
 /// How long killed processes may take to be gone.
 const TIME_TO_VANISH: Duration = Duration::from_secs(5);
 
@@ -43,7 +40,7 @@ pub enum ToolFailure {
 /// Runs `command` to its end and hands every line it prints to `on_line`.
 ///
 /// The program gets a process group of its own, so that a key pressed at the terminal reaches only the caller, who sets
-/// `interrupted`; then the group is asked to end and, if it does not, killed. It is asked as well when the caller dies.
+/// `interrupted`; then the group is killed. The program is told as well when the caller dies.
 pub fn run(
     command: &mut Command,
     interrupted: &AtomicBool,
@@ -133,15 +130,11 @@ fn wait_or_stop(child: &mut Child, interrupted: &AtomicBool) -> io::Result<Optio
     }
 }
 
+/// Without asking first: mmdebstrap would answer by going on to its end, and what it leaves is removed anyway.
 fn end_group(child: &mut Child) {
-    let Some(group) = i32::try_from(child.id()).ok().and_then(Pid::from_raw) else { return };
-    let _ = rustix::process::kill_process_group(group, Signal::TERM);
-    let deadline = Instant::now() + TIME_TO_END;
-    while Instant::now() < deadline && matches!(child.try_wait(), Ok(None)) {
-        std::thread::sleep(POLL / 10);
+    if let Some(group) = i32::try_from(child.id()).ok().and_then(Pid::from_raw) {
+        kill_group(group);
     }
-    // Also after the program itself has ended: a child of it may still be there.
-    kill_group(group);
     let _ = child.wait();
 }
 

@@ -30,13 +30,14 @@ pub fn run(arguments: &CompareArguments) -> Result<ExitCode> {
     let of = |stack: &str| -> Vec<&StoredRun> {
         runs.iter().filter(|r| r.record.stack == stack && r.record.workload == *workload).collect()
     };
-    let Some(view) = CompareView::of(&of(baseline), &of(candidate)) else {
+    let view = CompareView::of(&of(baseline), &of(candidate)).map(CompareView::in_random_order);
+    let Some(view) = view else {
         bail!("nothing was measured, so there is nothing to compare");
     };
     if arguments.lab.json {
         print_json(&view)?;
     } else {
-        println!("{}", compare_text(&view, style()));
+        print!("{}", compare_text(&view, style()));
     }
     let both = !view.baseline.summary.samples.is_empty() && !view.candidate.summary.samples.is_empty();
     Ok(if both { ExitCode::SUCCESS } else { ExitCode::FAILURE })

@@ -35,7 +35,7 @@ fn of_run(store: &Store, number: i64, arguments: &ReportArguments) -> Result<()>
     }
     let path = arguments.output.clone().unwrap_or_else(|| paths::default_report(&format!("run-{number}")));
     write_report(&path, &render_run(&view))?;
-    println!("{}", run_text(&view, style()));
+    print!("{}", run_text(&view, style()));
     println!("report: {}", path.display());
     Ok(())
 }
@@ -52,7 +52,7 @@ fn of_study(store: &Store, name: &str, arguments: &ReportArguments) -> Result<()
     }
     let path = arguments.output.clone().unwrap_or_else(|| paths::default_report(name));
     write_report(&path, &render_study(&report))?;
-    println!("{}", study_text(&report, style()));
+    print!("{}", study_text(&report, style()));
     println!("report: {}", path.display());
     Ok(())
 }

@@ -49,7 +49,7 @@ pub fn run(arguments: &StudyArguments) -> Result<ExitCode> {
     if arguments.lab.json {
         print_json(&report)?;
     } else {
-        println!("{}", study_text(&report, style()));
+        print!("{}", study_text(&report, style()));
         println!("report: {}", path.display());
     }
     Ok(if report.cells.iter().any(|cell| cell.run.is_some()) { ExitCode::SUCCESS } else { ExitCode::FAILURE })

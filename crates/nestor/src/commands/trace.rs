@@ -29,17 +29,23 @@ pub fn run(command: TraceCommand) -> Result<()> {
             };
             print_json(&record(&RecordOptions { device, output, method }, &stop)?)
         }
-        TraceCommand::Summarize { recording, disk_log, json } => {
+        TraceCommand::Summarize { recording, remove, disk_log, json } => {
+            let recorded = recording.clone();
             let metrics = match (recording, disk_log) {
                 (_, Some(log)) => summarize_disk_log(&log)?,
                 (Some(directory), None) => summarize_recording(&directory)?,
                 (None, None) => summarize_recording(Path::new("."))?,
             };
             if json {
-                return print_json(&metrics);
+                print_json(&metrics)?;
+            } else {
+                print!("{}", render(&metrics));
             }
-            print!("{}", render(&metrics));
-            Ok(())
+            match recorded.filter(|_| remove) {
+                Some(directory) => std::fs::remove_dir_all(&directory)
+                    .with_context(|| format!("the recording {} could not be removed", directory.display())),
+                None => Ok(()),
+            }
         }
     }
 }

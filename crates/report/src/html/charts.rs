@@ -54,8 +54,10 @@ fn bar_chart(bars: &Bars, what: &str, size: Size) -> String {
     let highest = bars.shares.iter().copied().fold(f64::MIN_POSITIVE, f64::max);
     let step = width / bars.shares.len().max(1) as f64;
     let thickness = (step * 0.86).min(26.0);
-    let mut svg =
-        format!("<svg class=\"bars\" viewBox=\"0 0 {width} {}\" role=\"img\" aria-label=\"{what}\">", height + 16.0);
+    let mut svg = format!(
+        "<svg class=\"bars\" viewBox=\"0 0 {width} {}\" role=\"img\" aria-label=\"{what}\">",
+        height + 16.0
+    );
     for (i, (share, label)) in bars.shares.iter().zip(&bars.labels).enumerate() {
         let tall = if *share > 0.0 { (share / highest * height).max(1.0) } else { 0.0 };
         let (x, y) = (i as f64 * step + (step - thickness) / 2.0, height - tall);
@@ -96,7 +98,9 @@ pub(super) fn service_bar(shares: &ServiceShares) -> String {
         ("overhead", shares.overhead),
     ];
     const WIDTH: f64 = 1_000.0;
-    let mut svg = format!("<svg class=\"stack\" viewBox=\"0 0 {WIDTH} 34\" role=\"img\" aria-label=\"service time of the disk\">");
+    let mut svg = format!(
+        "<svg class=\"stack\" viewBox=\"0 0 {WIDTH} 34\" role=\"img\" aria-label=\"service time of the disk\">"
+    );
     let mut x = 0.0;
     for (name, share) in parts {
         let width = share * WIDTH;
@@ -107,7 +111,11 @@ pub(super) fn service_bar(shares: &ServiceShares) -> String {
         );
         // About nine units a letter.
         if width > label.len() as f64 * 9.0 {
-            let _ = write!(svg, "<text x=\"{:.1}\" y=\"22\" text-anchor=\"middle\">{label}</text>", x + width / 2.0);
+            let _ = write!(
+                svg,
+                "<text x=\"{:.1}\" y=\"22\" text-anchor=\"middle\">{label}</text>",
+                x + width / 2.0
+            );
         }
         svg.push_str("</g>");
         x += width;
@@ -120,18 +128,27 @@ pub(super) fn service_bar(shares: &ServiceShares) -> String {
 pub(super) fn samples_strip(samples: &[f64], mean: &nestor_model::Mean, highest: f64) -> String {
     const WIDTH: f64 = 300.0;
     let at = |value: f64| (value / highest.max(f64::MIN_POSITIVE)).clamp(0.0, 1.0) * (WIDTH - 12.0) + 6.0;
-    let mut svg =
-        format!("<svg class=\"strip\" viewBox=\"0 0 {WIDTH} 26\" role=\"img\" aria-label=\"runs, mean and interval\">");
+    let mut svg = format!(
+        "<svg class=\"strip\" viewBox=\"0 0 {WIDTH} 26\" role=\"img\" aria-label=\"runs, mean and interval\">"
+    );
     let _ = write!(svg, "<path class=\"axis\" d=\"M6 20H{}\"/>", WIDTH - 6.0);
     if let Some(interval) = mean.interval {
         let (low, high) = (at(interval.low), at(interval.high));
-        let _ = write!(svg, "<rect class=\"interval\" x=\"{low:.1}\" y=\"6\" width=\"{:.1}\" height=\"14\"/>", (high - low).max(1.0));
+        let _ = write!(
+            svg,
+            "<rect class=\"interval\" x=\"{low:.1}\" y=\"6\" width=\"{:.1}\" height=\"14\"/>",
+            (high - low).max(1.0)
+        );
     }
     let x = at(mean.value);
     let _ = write!(svg, "<path class=\"mean\" d=\"M{x:.1} 3V23\"/>");
     for sample in samples {
         let title = typeset_rate(*sample);
-        let _ = write!(svg, "<circle cx=\"{:.1}\" cy=\"13\" r=\"3.5\"><title>{title}</title></circle>", at(*sample));
+        let _ = write!(
+            svg,
+            "<circle cx=\"{:.1}\" cy=\"13\" r=\"3.5\"><title>{title}</title></circle>",
+            at(*sample)
+        );
     }
     svg.push_str("</svg>");
     svg

@@ -134,14 +134,22 @@ fn tip(report: &StudyReport, cell: &MatrixCell) -> Vec<String> {
             Some(false) => "not told apart from the baseline",
             None => "one pair: no interval",
         };
-        lines.push(format!("{} {}: {told}", units::change(ratio), units::change_interval(ratio).unwrap_or_default()));
+        lines.push(format!(
+            "{} {}: {told}",
+            units::change(ratio),
+            units::change_interval(ratio).unwrap_or_default()
+        ));
     }
     let report_cell = cell.cell.and_then(|i| report.cells.get(i));
     if let Some(comparison) = report_cell.and_then(|c| c.comparison.as_ref()) {
         lines.extend(report.particular_doubts(comparison).into_iter().cloned());
     }
     for (reason, runs) in report_cell.map(|c| c.failures_by_reason()).unwrap_or_default() {
-        lines.push(format!("{} failed: {}", units::plural(runs.len(), "run"), reason.lines().next().unwrap_or_default()));
+        lines.push(format!(
+            "{} failed: {}",
+            units::plural(runs.len(), "run"),
+            reason.lines().next().unwrap_or_default()
+        ));
     }
     if let Some(missing) = report_cell.and_then(|c| c.not_run.first()) {
         let count = report_cell.map_or(0, |c| c.not_run.len());

@@ -64,7 +64,11 @@ impl StudyPage {
             maps: heat_maps(report),
             failures: failures.collect(),
             not_run: report.not_run_by_reason(),
-            nestor: report.cells.iter().find_map(|c| Some(c.run.as_ref()?.environment.nestor.clone())).unwrap_or_default(),
+            nestor: report
+                .cells
+                .iter()
+                .find_map(|c| Some(c.run.as_ref()?.environment.nestor.clone()))
+                .unwrap_or_default(),
             cells: cells.collect(),
         }
     }
@@ -113,6 +117,7 @@ struct CellPage {
     marks: Vec<(String, String, String)>,
     failures: Vec<(String, String)>,
     shown_run: Option<i64>,
+    several: bool,
     runs: String,
     layers: Vec<LayerPage>,
     disk: Option<DiskPage>,
@@ -198,12 +203,18 @@ impl CellPage {
             workload_words: run.workload_words.clone(),
             is_baseline: cell.is_some_and(|c| c.is_baseline),
             rate: mean.map(|m| typeset(&units::rate(m.value))),
-            interval: mean.and_then(|m| m.interval).map(|i| typeset(&units::rate_interval(i))).unwrap_or_default(),
+            interval: mean
+                .and_then(|m| m.interval)
+                .map(|i| typeset(&units::rate_interval(i)))
+                .unwrap_or_default(),
             iops: summary.operations_per_second.map(|m| typeset(&units::iops(m.value))).unwrap_or_default(),
             stacks: mean.map(|m| units::fresh_stacks(m.samples)).unwrap_or_default(),
             samples: chart(mean.map(|m| charts::samples_strip(&values, &m, highest * 1.05))),
             change: ratio.map(|r| typeset(&units::change(&r))),
-            change_interval: ratio.and_then(|r| units::change_interval(&r)).map(|i| typeset(&i)).unwrap_or_default(),
+            change_interval: ratio
+                .and_then(|r| units::change_interval(&r))
+                .map(|i| typeset(&i))
+                .unwrap_or_default(),
             direction: ratio.map_or("", |r| direction(&r)),
             how_sure: comparison.map(how_sure).unwrap_or_default(),
             doubts: comparison.map(|c| c.doubts.clone()).unwrap_or_default(),
@@ -212,10 +223,15 @@ impl CellPage {
             marks: marks(summary),
             failures: summary.failures.iter().map(|f| (f.run.to_string(), f.reason.clone())).collect(),
             shown_run: run.shown_run,
+            several: numbers.len() > 1,
             runs: numbers.join(", "),
             layers: layers(&run.layers),
             disk: run.layers.iter().find_map(disk),
-            remarks: run.layers.iter().flat_map(|l| l.remarks.iter().map(|r| format!("{}: {r}", l.short_name()))).collect(),
+            remarks: run
+                .layers
+                .iter()
+                .flat_map(|l| l.remarks.iter().map(|r| format!("{}: {r}", l.short_name())))
+                .collect(),
             machines: machines(run),
             settings: run.environment.settings.iter().map(|(k, v)| (k.clone(), v.clone())).collect(),
             packages: run.environment.packages.iter().map(|(k, v)| (k.clone(), v.clone())).collect(),
@@ -241,7 +257,11 @@ fn how_sure(comparison: &Comparison) -> String {
             parts.push("not told apart from the baseline".to_owned());
         }
     }
-    parts.push(if comparison.random_order { "order random".to_owned() } else { "order not random".to_owned() });
+    parts.push(if comparison.random_order {
+        "order random".to_owned()
+    } else {
+        "order not random".to_owned()
+    });
     parts.push(match &comparison.drift {
         Drift::NotTested => "drift not tested".to_owned(),
         Drift::None { .. } => "no drift".to_owned(),
@@ -329,7 +349,9 @@ fn disk(row: &LayerRow) -> Option<DiskPage> {
 }
 
 fn machines(run: &RunView) -> Vec<MachinePage> {
-    let busy = |label: &str| run.cpu_busy.iter().find(|(l, _)| l == label).map(|(_, b)| format!("{:.0} %", b * 100.0));
+    let busy = |label: &str| {
+        run.cpu_busy.iter().find(|(l, _)| l == label).map(|(_, b)| format!("{:.0} %", b * 100.0))
+    };
     let page = |m: &nestor_study::MachineRecord| MachinePage {
         label: m.label.clone(),
         kernel: m.kernel.clone(),

@@ -86,7 +86,10 @@ fn draw_cell(body: &mut String, cell: &HeatCell, x: usize, y: usize) {
         return;
     }
     let (width, height) = (CELL_WIDTH - 3, CELL_HEIGHT - 3);
-    let _ = write!(body, "<rect class=\"neutral\" x=\"{x}\" y=\"{y}\" width=\"{width}\" height=\"{height}\" rx=\"4\"/>");
+    let _ = write!(
+        body,
+        "<rect class=\"neutral\" x=\"{x}\" y=\"{y}\" width=\"{width}\" height=\"{height}\" rx=\"4\"/>"
+    );
     if matches!(cell.class, "slower" | "faster") {
         let opacity = f64::from(cell.mix) / 100.0;
         let _ = write!(
@@ -107,7 +110,11 @@ fn line(body: &mut String, x: usize, y: usize, class: &str, text: &str) {
 }
 
 fn centred(body: &mut String, x: usize, y: usize, class: &str, text: &str) {
-    let _ = write!(body, "<text class=\"{class}\" x=\"{x}\" y=\"{y}\" text-anchor=\"middle\">{}</text>", escaped(text));
+    let _ = write!(
+        body,
+        "<text class=\"{class}\" x=\"{x}\" y=\"{y}\" text-anchor=\"middle\">{}</text>",
+        escaped(text)
+    );
 }
 
 fn broken(text: &str, letters: usize) -> Vec<String> {

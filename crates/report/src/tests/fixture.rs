@@ -1,6 +1,7 @@
 //! A made-up study: one guest on a raw disk and on three host file systems, under four workloads.
 
 use std::collections::BTreeMap;
+use std::sync::OnceLock;
 use std::time::Duration;
 
 use nestor_load::{LoadResult, OperationClass, OperationResult};
@@ -27,19 +28,30 @@ pub const WORKLOADS: [&str; 4] = [
     "fio:rand-write:scale=0.0125",
 ];
 /// Throughput over the baseline's, by stack and workload.
-const RATIOS: [[f64; 4]; 4] = [[1.0; 4], [0.97, 0.83, 1.02, 0.99], [0.66, 0.85, 0.91, 0.95], [1.21, 0.71, 1.11, 0.58]];
+const RATIOS: [[f64; 4]; 4] =
+    [[1.0; 4], [0.97, 0.83, 1.02, 0.99], [0.66, 0.85, 0.91, 0.95], [1.21, 0.71, 1.11, 0.58]];
 /// The baseline's throughput in MiB/s by workload.
 const BASES: [f64; 4] = [100.0, 30.0, 14.0, 5.0];
 
 /// A histogram around a median, with a tail.
 pub fn spread(count: u64, median_ns: u64) -> LatencyHistogram {
     let mut histogram = LatencyHistogram::default();
-    let shares = [(0.3, 0.02), (0.5, 0.08), (0.8, 0.25), (1.0, 0.3), (1.3, 0.2), (2.0, 0.1), (4.0, 0.03), (8.0, 0.015), (16.0, 0.005)];
+    let shares = [
+        (0.3, 0.02),
+        (0.5, 0.08),
+        (0.8, 0.25),
+        (1.0, 0.3),
+        (1.3, 0.2),
+        (2.0, 0.1),
+        (4.0, 0.03),
+        (8.0, 0.015),
+        (16.0, 0.005),
+    ];
     for (factor, share) in shares {
         let latency = (median_ns as f64 * factor) as u64;
         histogram.record_many_ns(latency, ((count as f64 * share) as u64).max(1));
     }
-    histogram
+    histogram.compacted()
 }
 
 pub fn metrics(reads: bool, bytes: u64, request: u64, merged: f64, point: TracePoint) -> LayerMetrics {
@@ -55,8 +67,11 @@ pub fn metrics(reads: bool, bytes: u64, request: u64, merged: f64, point: TraceP
         back_merges: queued - issued,
         front_merges: 0,
     };
-    let (read, write) =
-        if reads { (direction, DirectionMetrics::default()) } else { (DirectionMetrics::default(), direction) };
+    let (read, write) = if reads {
+        (direction, DirectionMetrics::default())
+    } else {
+        (DirectionMetrics::default(), direction)
+    };
     let disk = point == TracePoint::DiskLog;
     LayerMetrics {
         trace_point: point,
@@ -101,19 +116,34 @@ pub fn layer(layer: &str, role: &str, machine: &str, metrics: Option<LayerMetric
 fn layers(stack: &str, reads: bool, bytes: u64) -> Vec<LayerRecord> {
     let mut layers = vec![
         layer("application", "", "guest", None),
-        layer("ext3", "guest fs", "guest", Some(metrics(reads, bytes + bytes / 30, 40_960, 0.949, TracePoint::Blktrace))),
+        layer(
+            "ext3",
+            "guest fs",
+            "guest",
+            Some(metrics(reads, bytes + bytes / 30, 40_960, 0.949, TracePoint::Blktrace)),
+        ),
         layer("kvm:cache=writethrough", "virtual machine", "host", None),
     ];
     let host_fs = stack.split('/').nth(3).filter(|_| stack.contains("/raw/"));
     let medium_bytes = if let Some(fs) = host_fs {
         layers.push(layer("raw", "raw image", "host", None));
         let bytes = bytes + bytes / 11;
-        layers.push(layer(fs, "host fs", "host", Some(metrics(reads, bytes, 65_536, 0.62, TracePoint::Blktrace))));
+        layers.push(layer(
+            fs,
+            "host fs",
+            "host",
+            Some(metrics(reads, bytes, 65_536, 0.62, TracePoint::Blktrace)),
+        ));
         bytes
     } else {
         bytes + bytes / 30
     };
-    layers.push(layer("hdd", "disk", "host", Some(metrics(reads, medium_bytes, 65_536, 0.0, TracePoint::DiskLog))));
+    layers.push(layer(
+        "hdd",
+        "disk",
+        "host",
+        Some(metrics(reads, medium_bytes, 65_536, 0.0, TracePoint::DiskLog)),
+    ));
     layers
 }
 
@@ -126,7 +156,8 @@ pub fn environment() -> Environment {
         memory_bytes: memory_mib * MIB,
         accelerator: accelerator.to_owned(),
     };
-    let texts = |pairs: &[(&str, &str)]| pairs.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned())).collect();
+    let texts =
+        |pairs: &[(&str, &str)]| pairs.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned())).collect();
     Environment {
         nestor: "nestor 0.1.0".to_owned(),
         ground: "emulated".to_owned(),
@@ -156,7 +187,10 @@ pub fn measured(stack: &str, workload: &str, mib_per_s: f64) -> Measured {
             engine: "fio 3.33".to_owned(),
             workload: workload.to_owned(),
             elapsed_ns: 10_000_000_000,
-            operations: BTreeMap::from([(OperationClass(if reads { "read" } else { "write" }.to_owned()), result)]),
+            operations: BTreeMap::from([(
+                OperationClass(if reads { "read" } else { "write" }.to_owned()),
+                result,
+            )]),
             working_set_bytes: 64 * MIB,
             scale_factor: 0.0125,
             cpu_user_s: 0.5,
@@ -190,7 +224,7 @@ pub fn record(stack: &str, workload: &str, block: u32, mib_per_s: f64) -> CellRe
 
 pub fn stored(records: Vec<CellRecord>) -> Vec<StoredRun> {
     let numbered = records.into_iter().zip(1..);
-    numbered.map(|(record, number)| StoredRun { number, id: record.content_id().unwrap(), record }).collect()
+    numbered.map(|(record, number)| StoredRun { number, id: format!("{number:064x}"), record }).collect()
 }
 
 pub fn borrowed(runs: &[StoredRun]) -> Vec<&StoredRun> {
@@ -228,6 +262,11 @@ pub fn study(replications: u32) -> StudyRecord {
 
 /// Three blocks, of which the last lacks XFS, a failure, a cached cell and a busy one.
 pub fn study_runs() -> Vec<StoredRun> {
+    static RUNS: OnceLock<Vec<StoredRun>> = OnceLock::new();
+    RUNS.get_or_init(make_study_runs).clone()
+}
+
+fn make_study_runs() -> Vec<StoredRun> {
     let mut records: Vec<CellRecord> = Vec::new();
     for stack in 0..4 {
         for workload in 0..4 {
@@ -245,7 +284,9 @@ pub fn study_runs() -> Vec<StoredRun> {
         }
         record.marks = marks(measured, &record.environment, &Expected::default());
         if record.stack == STACKS[3] && record.workload == WORKLOADS[3] {
-            record.outcome = Outcome::Failed("the guest did not answer for 60 s\n  its console ended with: <panic>".to_owned());
+            record.outcome = Outcome::Failed(
+                "the guest did not answer for 60 s\n  its console ended with: <panic>".to_owned(),
+            );
             record.marks.clear();
         }
     }

@@ -1,7 +1,9 @@
 //! What people see on a terminal.
 
 use super::fixture::*;
-use crate::{CompareView, RunView, RunsView, Style, StudyReport, compare_text, run_text, runs_text, study_text};
+use crate::{
+    CompareView, RunView, RunsView, StudyReport, Style, compare_text, run_text, runs_text, study_text,
+};
 use nestor_study::{RunListing, StoredRun};
 use unicode_width::UnicodeWidthStr;
 
@@ -32,7 +34,7 @@ fn a_run() {
       jfs          host fs      11 710  278.2 MiB     1.06  62.0 %  123.0 us  46.0 ms
           +14.7 MiB, 72 % sequential, 12 flushes
       hdd          disk          4 450  278.2 MiB     1.00       -    7.9 ms   3.1 ms
-          seek 62 %, rotate 21 %, transfer 15 %, 12 flushes
+          seek 62 %, rotate 21 %, transfer 15 %, overhead 2 %, 12 flushes
       layers of run 4, the one of median throughput; times are medians
 
       host Linux 6.1.0-28-amd64, 2 x CPU (tcg), 41 % busy, 1.0 GiB; guest Linux 6.1.0-28-amd64, 2 x CPU (kvm), 22 % busy,
@@ -66,7 +68,7 @@ fn a_single_run_on_a_narrow_terminal() {
       jfs            11 436  271.6 MiB     1.06  62.0 %  123.0 us  46.0 ms
           +14.3 MiB, 72 % sequential, 12 flushes
       hdd             4 346  271.6 MiB     1.00       -    7.9 ms   3.1 ms
-          seek 62 %, rotate 21 %, transfer 15 %, 12 flushes
+          seek 62 %, rotate 21 %, transfer 15 %, overhead 2 %, 12 flushes
       times are medians
 
       host Linux 6.1.0-28-amd64, 2 x CPU (tcg), 41 % busy, 1.0 GiB; guest Linux
@@ -267,6 +269,33 @@ fn a_study_on_a_narrow_terminal_with_one_block() {
 }
 
 #[test]
+fn a_study_of_two_guests_has_a_matrix_per_workload() {
+    let guests = ["ext3", "jfs"];
+    let stacks: Vec<String> =
+        guests.iter().flat_map(|g| [format!("{g}/kvm/hdd"), format!("{g}/kvm/raw/xfs/hdd")]).collect();
+    let mut of = study(1);
+    of.study.baselines = stacks.iter().map(|s| (s.clone(), s.replace("raw/xfs/", ""))).collect();
+    of.study.workloads.truncate(2);
+    of.study.stacks = stacks.clone();
+    let cells = stacks.iter().flat_map(|s| of.study.workloads.iter().map(move |w| (s, w)));
+    let runs = stored(cells.map(|(s, w)| record(s, w, 0, 10.0 + s.len() as f64)).collect());
+    let text = study_text(&StudyReport::of(&of, &runs), narrow());
+    let start = text.find("  fio:seq-read:scale=0.0125, in kvm").unwrap();
+    let end = text.find("  change of throughput").unwrap();
+    insta::assert_snapshot!(&text[start..end], @r"
+    fio:seq-read:scale=0.0125, in kvm
+    guest   raw disk      raw/xfs
+    ext3   23.1 MB/s  +36.4 % (1)
+    jfs    22.0 MB/s  +38.1 % (1)
+
+    fio:seq-write:scale=0.0125, in kvm
+    guest   raw disk      raw/xfs
+    ext3   23.1 MB/s  +36.4 % (1)
+    jfs    22.0 MB/s  +38.1 % (1)
+    ");
+}
+
+#[test]
 fn a_study_that_has_not_begun() {
     let report = StudyReport::of(&study(1), &[]);
     let text = study_text(&report, narrow());
@@ -325,9 +354,11 @@ fn without_colour_there_are_no_escapes_and_with_it_the_words_are_the_same() {
 }
 
 proptest::proptest! {
+    #![proptest_config(proptest::test_runner::Config::with_cases(64))]
+
     #[test]
     fn no_message_can_move_the_cursor(hostile in "(\\PC|[\x1b\r\t\n\x07]){0,40}") {
-        let mut records = runs(2, 1, 1);
+        let mut records = vec![study_runs().remove(0).record];
         records[0].stack = hostile.clone();
         records[0].environment.settings.insert(hostile.clone(), hostile.clone());
         records.push(nestor_study::CellRecord { outcome: nestor_study::Outcome::Failed(hostile.clone()), ..records[0].clone() });

@@ -117,7 +117,9 @@ pub(super) fn doubt_lines(doubts: &[String], style: Style) -> Vec<String> {
 fn failure_lines(cell: &CellSummary, style: Style) -> Vec<String> {
     let mut lines = Vec::new();
     for failure in &cell.failures {
-        lines.push(style.wrong(&format!("  failed, so not in the mean: {} (run {})", cell.stack, failure.run)));
+        lines.push(
+            style.wrong(&format!("  failed, so not in the mean: {} (run {})", cell.stack, failure.run)),
+        );
         lines.extend(message_lines(4, &failure.reason));
     }
     lines

@@ -43,12 +43,14 @@ impl Lines {
 /// `ext3/kvm/hdd   fio:seq-write  (8 KiB, depth 255, …)`, over as many lines as it needs.
 fn header(style: Style, stacks: &str, workload: &str, words: &str) -> Vec<String> {
     let words = if words.is_empty() { String::new() } else { format!("({words})") };
-    let one_line = [stacks, workload, &words].iter().filter(|t| !t.is_empty()).map(|t| visible(t)).collect::<Vec<_>>();
+    let one_line =
+        [stacks, workload, &words].iter().filter(|t| !t.is_empty()).map(|t| visible(t)).collect::<Vec<_>>();
     let line = one_line.join("  ");
     if line.chars().count() <= style.width {
         return vec![style.strong(&line)];
     }
-    let mut lines: Vec<String> = [stacks, workload].iter().filter(|t| !t.is_empty()).map(|t| style.strong(&visible(t))).collect();
+    let mut lines: Vec<String> =
+        [stacks, workload].iter().filter(|t| !t.is_empty()).map(|t| style.strong(&visible(t))).collect();
     lines.extend(style.wrapped("  ", 2, &words));
     lines
 }

@@ -22,7 +22,11 @@ pub fn run_text(view: &RunView, style: Style) -> String {
         lines.gap();
         lines.extend(layer_table(&view.layers, style));
         if let (Some(shown), true) = (view.shown_run, runs > 1) {
-            lines.push(&style.faint(&format!("  layers of run {shown}, the one of median throughput; times are medians")));
+            lines.push(
+                &style.faint(&format!(
+                    "  layers of run {shown}, the one of median throughput; times are medians"
+                )),
+            );
         } else {
             lines.push(&style.faint("  times are medians"));
         }
@@ -90,7 +94,16 @@ pub(super) fn layer_table(layers: &[LayerRow], style: Style) -> Vec<String> {
 fn table(layers: &[LayerRow], with_role: bool) -> Table {
     use Align::{Left, Right};
     let mut table = Table::new(&[Left, Left, Right, Right, Right, Right, Right, Right]);
-    table.row(&["layer", if with_role { " " } else { "" }, "requests", "bytes", "x above", "merged", "queue", "service"]);
+    table.row(&[
+        "layer",
+        if with_role { " " } else { "" },
+        "requests",
+        "bytes",
+        "x above",
+        "merged",
+        "queue",
+        "service",
+    ]);
     let or_dash = |text: Option<String>| text.unwrap_or_else(|| "-".to_owned());
     for row in layers {
         let median = |latency: &Option<nestor_model::LatencySummary>| {
@@ -111,7 +124,8 @@ fn table(layers: &[LayerRow], with_role: bool) -> Table {
 }
 
 fn trace_remarks(view: &RunView, style: Style) -> Vec<String> {
-    let remarks = view.layers.iter().flat_map(|l| l.remarks.iter().map(|r| format!("{}: {r}", l.short_name())));
+    let remarks =
+        view.layers.iter().flat_map(|l| l.remarks.iter().map(|r| format!("{}: {r}", l.short_name())));
     remarks.flat_map(|r| style.wrapped("  ", 4, &r)).collect()
 }
 

@@ -17,7 +17,14 @@ pub fn runs_text(view: &RunsView, style: Style) -> String {
         // RFC 3339 to the minute, which is what tells runs apart.
         let began = run.started_at.get(..16).unwrap_or(&run.started_at).replace('T', " ");
         let result = run.bytes_per_second.map_or_else(|| "failed".to_owned(), units::rate);
-        table.row(&[&run.number.to_string(), &began, &run.stack, &run.workload, &result, &run.marks.join(", ")]);
+        table.row(&[
+            &run.number.to_string(),
+            &began,
+            &run.stack,
+            &run.workload,
+            &result,
+            &run.marks.join(", "),
+        ]);
     }
     let mut lines = Lines::default();
     let mut rows = table.lines().into_iter();

@@ -14,7 +14,9 @@ pub fn study_text(report: &StudyReport, style: Style) -> String {
     lines.push(&style.strong(&visible(&format!("{}  ({})", report.title, report.name))));
     lines.extend(honesty_lines(style, &report.honesty));
     for mark in report.common_marks.iter().filter(|m| m.name != "emulated") {
-        lines.extend(style.wrapped("", 2, &format!("every cell: {}", mark.meaning)).iter().map(|l| style.caution(l)));
+        lines.extend(
+            style.wrapped("", 2, &format!("every cell: {}", mark.meaning)).iter().map(|l| style.caution(l)),
+        );
     }
     lines.gap();
     lines.extend(report.answer.iter().flat_map(|sentence| style.wrapped("  ", 4, sentence)));
@@ -86,9 +88,20 @@ fn list_lines(matrix: &Matrix) -> Vec<String> {
             let ratio = cell.ratio.as_ref().filter(|_| cell.kind == CellKind::Compared);
             let interval = match ratio {
                 Some(r) => units::change_interval(r).unwrap_or_else(|| "(1)".to_owned()),
-                None => cell.bytes_per_second.and_then(|m| m.interval).map(units::rate_interval).unwrap_or_default(),
+                None => cell
+                    .bytes_per_second
+                    .and_then(|m| m.interval)
+                    .map(units::rate_interval)
+                    .unwrap_or_default(),
             };
-            table.row(&[name, column, &rate, &ratio.map(units::change).unwrap_or_default(), &interval, &cell.letters]);
+            table.row(&[
+                name,
+                column,
+                &rate,
+                &ratio.map(units::change).unwrap_or_default(),
+                &interval,
+                &cell.letters,
+            ]);
             name = "";
         }
     }
@@ -96,7 +109,8 @@ fn list_lines(matrix: &Matrix) -> Vec<String> {
 }
 
 fn legend(report: &StudyReport, style: Style) -> Vec<String> {
-    let mut text = vec!["change of throughput against the raw disk or named baseline, 95 % interval".to_owned()];
+    let mut text =
+        vec!["change of throughput against the raw disk or named baseline, 95 % interval".to_owned()];
     let cells = || report.matrices.iter().flat_map(|m| m.cells.iter().flatten());
     if cells().any(|c| c.ratio.is_some_and(|r| r.interval.is_none())) {
         text.push("(1): 1 fresh stack: no interval".to_owned());
@@ -144,7 +158,11 @@ fn missing(report: &StudyReport, style: Style) -> Vec<String> {
         }
     }
     for (reason, count) in report.not_run_by_reason() {
-        lines.push(style.caution(&format!("  not run: {}: {}", units::plural(count, "cell"), visible(&reason))));
+        lines.push(style.caution(&format!(
+            "  not run: {}: {}",
+            units::plural(count, "cell"),
+            visible(&reason)
+        )));
     }
     if !lines.is_empty() {
         lines.insert(0, String::new());

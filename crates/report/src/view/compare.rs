@@ -25,4 +25,11 @@ impl CompareView {
             candidate: RunView::of(candidate)?,
         })
     }
+
+    /// The same, for runs whose order the caller randomised: single runs do not tell by themselves.
+    #[must_use]
+    pub fn in_random_order(mut self) -> Self {
+        self.comparison.random_order = true;
+        self
+    }
 }

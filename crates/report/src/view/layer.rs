@@ -89,7 +89,9 @@ impl LayerRow {
         for layer in measured.layers.iter().filter(|l| l.layer != "application") {
             let mut row = Self::below(layer);
             // Layers between two trace points cannot be told from each other: a virtual machine and its image.
-            if let Some(unseen) = rows.last_mut().filter(|r| r.trace_point.is_none() && row.trace_point.is_none()) {
+            if let Some(unseen) =
+                rows.last_mut().filter(|r| r.trace_point.is_none() && row.trace_point.is_none())
+            {
                 unseen.layer = format!("{}/{}", unseen.short_name(), row.short_name());
                 unseen.role = row.role;
                 continue;
@@ -165,7 +167,8 @@ impl LayerRow {
 
     /// The layer without its options, for narrow columns; a medium keeps its profile.
     pub fn short_name(&self) -> &str {
-        let keeps = self.role == "disk" && !self.layer.starts_with("dev:") && !self.layer.starts_with("file:");
+        let keeps =
+            self.role == "disk" && !self.layer.starts_with("dev:") && !self.layer.starts_with("file:");
         if keeps { &self.layer } else { self.layer.split(':').next().unwrap_or(&self.layer) }
     }
 
@@ -182,13 +185,15 @@ impl LayerRow {
             }
         }
         if let Some(shares) = &self.service_shares {
-            let per_cent = |share: f64| format!("{:.0} %", share * 100.0);
-            parts.push(format!(
-                "seek {}, rotate {}, transfer {}",
-                per_cent(shares.seek),
-                per_cent(shares.rotation),
-                per_cent(shares.transfer)
-            ));
+            let named = [
+                ("seek", shares.seek),
+                ("rotate", shares.rotation),
+                ("transfer", shares.transfer),
+                ("overhead", shares.overhead),
+            ];
+            // Less than half a per cent would print as none.
+            let worth_saying = named.iter().filter(|(_, share)| *share >= 0.005);
+            parts.extend(worth_saying.map(|(name, share)| format!("{name} {:.0} %", share * 100.0)));
         } else if let Some(share) = self.sequential_share {
             parts.push(format!("{:.0} % sequential", share * 100.0));
         }

@@ -1,11 +1,13 @@
 //! The matrix of a study: each stack against its baseline, at a glance.
 
+use std::collections::BTreeSet;
+
 use nestor_model::{Mean, Ratio};
 use nestor_study::{Drift, Study};
 use serde::Serialize;
 
 use super::study::{CellReport, KnownMark};
-use crate::labels::{StackParts, host_names, without_common_options};
+use crate::labels::{StackParts, host_names, without_common_machine, without_common_options};
 
 /// What a cell of the matrix is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -71,20 +73,33 @@ pub(super) fn matrices(study: &Study, reports: &[CellReport], common: &[KnownMar
     let columns = distinct_columns(&parts);
     let names = host_names(&columns);
     let cell = |guest: &str, column: &StackParts, workload: &str| {
-        let index = parts.iter().position(|p| p.guest == guest && p.host == column.host && p.medium == column.medium);
+        let index =
+            parts.iter().position(|p| p.guest == guest && p.host == column.host && p.medium == column.medium);
         let stack = index.map(|i| study.stacks[i].as_str());
         let found = reports.iter().position(|r| Some(r.stack.as_str()) == stack && r.workload == workload);
         found.map_or_else(|| absent(workload), |i| of_report(&reports[i], i, common))
     };
     if let [guest] = guests.as_slice() {
-        let cells = study.workloads.iter().map(|w| columns.iter().map(|c| cell(guest, c, w)).collect()).collect();
-        let title = [guest.as_str(), common_options.as_str()].iter().filter(|t| !t.is_empty()).copied().collect::<Vec<_>>();
-        return vec![Matrix { title: title.join(", "), rows_are: "workload", rows: workloads, columns: names, cells }];
+        let cells =
+            study.workloads.iter().map(|w| columns.iter().map(|c| cell(guest, c, w)).collect()).collect();
+        let title = [guest.as_str(), common_options.as_str()]
+            .iter()
+            .filter(|t| !t.is_empty())
+            .copied()
+            .collect::<Vec<_>>();
+        return vec![Matrix {
+            title: title.join(", "),
+            rows_are: "workload",
+            rows: workloads,
+            columns: names,
+            cells,
+        }];
     }
+    let (rows, machine) = without_common_machine(&guests);
     let of_workload = |workload: &String| Matrix {
-        title: workload.clone(),
+        title: if machine.is_empty() { workload.clone() } else { format!("{workload}, in {machine}") },
         rows_are: "guest",
-        rows: guests.clone(),
+        rows: rows.clone(),
         columns: names.clone(),
         cells: guests.iter().map(|g| columns.iter().map(|c| cell(g, c, workload)).collect()).collect(),
     };
@@ -147,7 +162,7 @@ fn of_report(report: &CellReport, index: usize, common: &[KnownMark]) -> MatrixC
         workload: report.workload.clone(),
         bytes_per_second,
         ratio,
-        letters: marks.map(|m| m.mark.letter()).collect(),
+        letters: marks.map(|m| m.mark.letter()).collect::<BTreeSet<char>>().into_iter().collect(),
         failures,
         drifted: report.comparison.as_ref().is_some_and(|c| matches!(c.drift, Drift::Seen { .. })),
         cell: Some(index),

@@ -56,7 +56,7 @@ impl RunView {
             workload: summary.workload.clone(),
             workload_words: workload_words(&summary.workload),
             honesty: honesty(runs),
-            steady: measured.and_then(|m| checks::steady_after_s(m)).map(|second| match second {
+            steady: measured.and_then(checks::steady_after_s).map(|second| match second {
                 0 => "steady from the start".to_owned(),
                 s => format!("steady after {s} s"),
             }),

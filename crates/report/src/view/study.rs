@@ -100,7 +100,8 @@ impl StudyReport {
 
     /// The doubts of a comparison that are not those of every cell.
     pub fn particular_doubts<'a>(&self, comparison: &'a Comparison) -> Vec<&'a String> {
-        let common = |doubt: &String| self.common_marks.iter().any(|m| doubt.contains(&format!(": {} in ", m.name)));
+        let common =
+            |doubt: &String| self.common_marks.iter().any(|m| doubt.contains(&format!(": {} in ", m.name)));
         comparison.doubts.iter().filter(|d| !common(d)).collect()
     }
 
@@ -156,7 +157,11 @@ fn cell(study: &Study, stack: &str, workload: &str, runs: &[StoredRun], not_run:
         is_baseline,
         run: RunView::of(&of(stack)),
         comparison: if is_baseline { None } else { compare(&of(study.baseline_of(stack)), &of(stack)) },
-        not_run: not_run.iter().filter(|n| n.key.stack == stack && n.key.workload == workload).cloned().collect(),
+        not_run: not_run
+            .iter()
+            .filter(|n| n.key.stack == stack && n.key.workload == workload)
+            .cloned()
+            .collect(),
     }
 }
 
@@ -188,7 +193,9 @@ fn answer(cells: &[CellReport]) -> Vec<String> {
     let compared: Vec<Compared<'_>> =
         cells.iter().filter_map(|c| Some((c, c.comparison.as_ref()?.ratio?))).collect();
     if compared.is_empty() {
-        return vec!["Nothing can be compared yet: no cell has both its own numbers and its baseline's.".to_owned()];
+        return vec![
+            "Nothing can be compared yet: no cell has both its own numbers and its baseline's.".to_owned(),
+        ];
     }
     let told = |slower: bool| {
         let differs = compared.iter().filter(|(_, r)| r.differs() == Some(true) && (r.value < 1.0) == slower);
@@ -205,10 +212,14 @@ fn answer(cells: &[CellReport]) -> Vec<String> {
         (without_interval, "measured once, so without an interval"),
     ] {
         if number > 0 {
-            parts.push(format!("{number} {}", if parts.is_empty() && words == "faster" { "faster than the baseline" } else { words }));
+            parts.push(format!(
+                "{number} {}",
+                if parts.is_empty() && words == "faster" { "faster than the baseline" } else { words }
+            ));
         }
     }
-    let mut sentences = vec![format!("Of {}: {}.", units::plural(compared.len(), "comparison"), parts.join(", "))];
+    let mut sentences =
+        vec![format!("Of {}: {}.", units::plural(compared.len(), "comparison"), parts.join(", "))];
     // What is told apart comes first; an estimate that is not must say so.
     let told_apart: Vec<_> = compared.iter().filter(|(_, r)| r.differs() == Some(true)).collect();
     let candidates = if told_apart.is_empty() { compared.iter().collect() } else { told_apart };
@@ -227,7 +238,12 @@ fn extreme(word: &str, (cell, ratio): &Compared<'_>) -> String {
     let told = if ratio.differs() == Some(false) { ", not told apart from it" } else { "" };
     let doubted = cell.comparison.as_ref().is_some_and(|c| !c.doubts.is_empty());
     let doubt = if doubted { ", doubtful: see its marks" } else { "" };
-    format!("{word}: {} under {}, {} {interval}{told}{doubt}.", cell.stack, cell.workload, units::change(ratio))
+    format!(
+        "{word}: {} under {}, {} {interval}{told}{doubt}.",
+        cell.stack,
+        cell.workload,
+        units::change(ratio)
+    )
 }
 
 fn method(record: &StudyRecord, cells: &[CellReport], runs: &[StoredRun], not_run: usize) -> Vec<String> {

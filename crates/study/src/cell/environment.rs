@@ -3,32 +3,13 @@
 use std::collections::BTreeMap;
 
 use nestor_build::{BuiltStack, Lab};
-use nestor_machine::{Command, Machine};
 use nestor_stack::LayerDefinition;
 
 use super::CellRequest;
 use crate::record::{Environment, MachineRecord};
 
-/// Packages whose versions are kept with every result.
-const PACKAGES: [&str; 14] = [
-    "linux-image-amd64",
-    "qemu-system-x86",
-    "qemu-utils",
-    "fio",
-    "blktrace",
-    "e2fsprogs",
-    "xfsprogs",
-    "jfsutils",
-    "reiserfsprogs",
-    "btrfs-progs",
-    "f2fs-tools",
-    "util-linux",
-    "libaio1",
-    "kmod",
-];
-
 /// The environment of a cell whose stack stands.
-pub(super) fn of(lab: &Lab, built: &BuiltStack, request: &CellRequest<'_>) -> Environment {
+pub(super) fn of(lab: &mut Lab, built: &BuiltStack, request: &CellRequest<'_>) -> Environment {
     Environment {
         nestor: format!("nestor {}", env!("CARGO_PKG_VERSION")),
         ground: lab.place().to_string(),
@@ -44,36 +25,23 @@ pub(super) fn of(lab: &Lab, built: &BuiltStack, request: &CellRequest<'_>) -> En
                 accelerator: m.accelerator.clone(),
             })
             .collect(),
-        packages: packages(built),
+        packages: packages(lab, built),
         settings: settings(built, request),
     }
 }
 
-fn packages(built: &BuiltStack) -> BTreeMap<String, String> {
-    // Machines of the lab share one image, and `--on this` guests boot it too: two machines tell all versions.
+fn packages(lab: &mut Lab, built: &BuiltStack) -> BTreeMap<String, String> {
+    // Machines of the lab share one image, so the host's and the guest's lists tell all versions.
     let mut packages = BTreeMap::new();
     let mut seen = Vec::new();
-    for machine in built.machines.iter().take(2) {
-        let found = installed(&machine.machine);
+    for (depth, machine) in built.machines.iter().enumerate().take(2) {
+        let found = lab.packages(depth);
         if !seen.contains(&found) {
             packages.extend(found.iter().map(|(name, version)| (format!("{} {name}", machine.label), version.clone())));
             seen.push(found);
         }
     }
     packages
-}
-
-fn installed(machine: &Machine) -> BTreeMap<String, String> {
-    let argv = ["dpkg-query", "--show", "--showformat=${Package} ${Version}\\n"].into_iter().chain(PACKAGES);
-    // A machine without dpkg has no package versions to tell; unknown packages only make it exit with an error.
-    let Ok(finished) = machine.run(Command::new(argv)) else { return BTreeMap::new() };
-    finished
-        .stdout_text()
-        .lines()
-        .filter_map(|line| line.split_once(' '))
-        .filter(|(_, version)| !version.is_empty())
-        .map(|(name, version)| (name.to_owned(), version.to_owned()))
-        .collect()
 }
 
 fn settings(built: &BuiltStack, request: &CellRequest<'_>) -> BTreeMap<String, String> {

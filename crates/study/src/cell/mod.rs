@@ -138,10 +138,7 @@ fn measure_on(
         request.workload.check_preparation(&output)?;
     }
     progress("emptying the caches");
-    for machine in built.machines.iter().rev() {
-        machine.machine.run_ok(Command::new(["sync"]).timeout_s(600))?;
-        machine.machine.write_file("/proc/sys/vm/drop_caches", b"3")?;
-    }
+    built.empty_caches()?;
     lab.set_disk_timing(true)?;
     let step = request.workload.measure(&place, request.seed);
     progress(&step.title);

@@ -60,10 +60,9 @@ impl Observation {
         for (index, point) in built.points.iter().enumerate() {
             let machine = &built.machines[point.machine];
             let directory = format!("{}/trace-{index}", machine.facts.work_directory);
-            machine.machine.run_ok(Command::new(["rm", "-rf", "--", &directory]))?;
-            machine.machine.run_ok(Command::new(["mkdir", "-p", "--", &directory]))?;
+            machine.machine.make_directory(&directory)?;
             let argv = ["{nestor}", "trace", "record", "--device", &point.device, "--output", &directory];
-            let process = machine.machine.start_process(Command::new(argv), &format!("{directory}/recorder.txt"))?;
+            let process = machine.machine.start_process(Command::new(argv), &format!("{directory}.txt"))?;
             self.recorders.push(Recorder { point: index, machine: machine.machine.clone(), process, directory });
         }
         self.recorders.iter().try_for_each(Recorder::wait_until_ready)
@@ -82,16 +81,7 @@ impl Observation {
             Some(disk) if self.disk_log => Some(disk.stop_log()),
             _ => None,
         };
-        let stopped: Vec<_> =
-            self.recorders.iter().map(|r| r.machine.stop_process(r.process, 30_000)).collect();
-        let mut by_point: BTreeMap<usize, LayerMetrics> = BTreeMap::new();
-        for (recorder, stopped) in self.recorders.iter().zip(stopped) {
-            let finished = stopped?;
-            if !finished.succeeded() {
-                return Err(recorder.failed("did not end well"));
-            }
-            by_point.insert(recorder.point, recorder.summarize()?);
-        }
+        let by_point = summaries(&self.recorders)?;
         let medium = match log {
             Some(path) => Some(summarize(lab.ground(), &["--disk-log", &path?])?),
             None => None,
@@ -106,14 +96,35 @@ impl Observation {
     }
 }
 
+/// Stops all recorders and condenses what each has, all at once: each works in its own machine.
+fn summaries(recorders: &[Recorder]) -> Result<BTreeMap<usize, LayerMetrics>, CellError> {
+    std::thread::scope(|scope| {
+        let running: Vec<_> =
+            recorders.iter().map(|recorder| (recorder.point, scope.spawn(|| recorder.stop_and_summarize()))).collect();
+        let stopped = |handle: std::thread::ScopedJoinHandle<'_, _>| {
+            handle.join().unwrap_or_else(|_| Err(CellError::Trace("a recorder could not be stopped".into())))
+        };
+        // All are waited for, also after one failed.
+        let all: Vec<_> = running.into_iter().map(|(point, handle)| (point, stopped(handle))).collect();
+        all.into_iter().map(|(point, metrics)| Ok((point, metrics?))).collect()
+    })
+}
+
 impl Recorder {
+    fn stop_and_summarize(&self) -> Result<LayerMetrics, CellError> {
+        if !self.machine.stop_process(self.process, 30_000)?.succeeded() {
+            return Err(self.failed("did not end well"));
+        }
+        summarize(&self.machine, &["--remove", &self.directory])
+    }
+
     fn wait_until_ready(&self) -> Result<(), CellError> {
         let deadline = Instant::now() + RECORDER_LIMIT;
         while Instant::now() < deadline {
             if self.machine.read_file(&format!("{}/ready", self.directory)).is_ok() {
                 return Ok(());
             }
-            let said = self.machine.read_file(&format!("{}/recorder.txt", self.directory))?;
+            let said = self.machine.read_file(&format!("{}.txt", self.directory))?;
             if String::from_utf8_lossy(&said).contains("error:") {
                 break;
             }
@@ -123,18 +134,12 @@ impl Recorder {
     }
 
     fn failed(&self, what: &str) -> CellError {
-        let said = self.machine.read_file(&format!("{}/recorder.txt", self.directory)).unwrap_or_default();
+        let said = self.machine.read_file(&format!("{}.txt", self.directory)).unwrap_or_default();
         CellError::Trace(format!(
             "{}: the recorder of a trace point {what}: {}",
             self.machine.label(),
             String::from_utf8_lossy(&said).trim()
         ))
-    }
-
-    fn summarize(&self) -> Result<LayerMetrics, CellError> {
-        let metrics = summarize(&self.machine, &[&self.directory]);
-        self.machine.run(Command::new(["rm", "-rf", "--", &self.directory]))?;
-        metrics
     }
 }
 

@@ -77,7 +77,9 @@ pub enum StoreError {
         range: String,
     },
     /// The record holds what no store can keep.
-    #[error("the result cannot be stored: {reason} (stack {stack}, workload {workload})\n  this is a fault in Nestor: please report it with this message")]
+    #[error(
+        "the result cannot be stored: {reason} (stack {stack}, workload {workload})\n  this is a fault in Nestor: please report it with this message"
+    )]
     NotStorable {
         /// The record's stack.
         stack: String,

@@ -86,7 +86,9 @@ impl Store {
         let (condition, values) = filter.condition();
         let statement = format!("SELECT number, id, record FROM runs WHERE {condition} ORDER BY number");
         let rows = self.on(|c| {
-            c.prepare(&statement)?.query_map(params_from_iter(&values), run_columns)?.collect::<Result<Vec<_>, _>>()
+            c.prepare(&statement)?
+                .query_map(params_from_iter(&values), run_columns)?
+                .collect::<Result<Vec<_>, _>>()
         })?;
         rows.into_iter().map(|row| self.decode(row)).collect()
     }
@@ -141,7 +143,9 @@ impl Store {
     /// If the file cannot be read.
     pub fn studies(&self) -> Result<Vec<StudyRecord>, StoreError> {
         let texts: Vec<String> = self.on(|c| {
-            c.prepare("SELECT record FROM studies ORDER BY name, hash")?.query_map([], |row| row.get(0))?.collect()
+            c.prepare("SELECT record FROM studies ORDER BY name, hash")?
+                .query_map([], |row| row.get(0))?
+                .collect()
         })?;
         texts.iter().map(|text| self.decode_study(text)).collect()
     }
@@ -152,8 +156,9 @@ impl Store {
     ///
     /// If the file cannot be read.
     pub fn study(&self, hash: &str) -> Result<Option<StudyRecord>, StoreError> {
-        let text: Option<String> = self
-            .on(|c| c.query_row("SELECT record FROM studies WHERE hash = ?", [hash], |row| row.get(0)).optional())?;
+        let text: Option<String> = self.on(|c| {
+            c.query_row("SELECT record FROM studies WHERE hash = ?", [hash], |row| row.get(0)).optional()
+        })?;
         text.map(|text| self.decode_study(&text)).transpose()
     }
 
@@ -187,8 +192,9 @@ impl Store {
     }
 
     fn no_such_run(&self, number: i64) -> Result<StoreError, StoreError> {
-        let ends: (Option<i64>, Option<i64>) = self
-            .on(|c| c.query_row("SELECT min(number), max(number) FROM runs", [], |r| Ok((r.get(0)?, r.get(1)?))))?;
+        let ends: (Option<i64>, Option<i64>) = self.on(|c| {
+            c.query_row("SELECT min(number), max(number) FROM runs", [], |r| Ok((r.get(0)?, r.get(1)?)))
+        })?;
         let range = match ends {
             (Some(first), Some(last)) => format!("its runs are numbered {first} to {last}"),
             _ => "it has no runs yet".to_owned(),

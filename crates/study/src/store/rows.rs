@@ -160,7 +160,8 @@ fn insert_histogram(
     name: &str,
     histogram: &LatencyHistogram,
 ) -> rusqlite::Result<()> {
-    let encoded = serde_json::to_value(histogram).map_err(|e| rusqlite::Error::ToSqlConversionFailure(e.into()))?;
+    let encoded =
+        serde_json::to_value(histogram).map_err(|e| rusqlite::Error::ToSqlConversionFailure(e.into()))?;
     let mut insert = connection
         .prepare_cached("INSERT INTO histograms (run, depth, name, histogram) VALUES (?, ?, ?, ?)")?;
     insert.execute(params![run, depth, name, encoded.as_str()])?;

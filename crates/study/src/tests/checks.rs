@@ -9,7 +9,10 @@ const BYTES: u64 = 100 * MIB;
 fn found(change: impl Fn(&mut Measured), expected: &Expected) -> Vec<String> {
     let mut measured = measured(BYTES);
     change(&mut measured);
-    marks(&measured, &environment(), expected).iter().map(|m| format!("{}: {}", m.name(), m.detail())).collect()
+    marks(&measured, &environment(), expected)
+        .iter()
+        .map(|m| format!("{}: {}", m.name(), m.detail()))
+        .collect()
 }
 
 fn found_alone(change: impl Fn(&mut Measured)) -> Vec<String> {
@@ -38,7 +41,10 @@ fn busy_cpus_are_told() {
     let marks = found_alone(|m| m.cpu_busy[1].1 = 0.71);
     assert_eq!(marks, ["cpu-bound: the CPUs of the guest were busy 71 % of the time"]);
     assert_eq!(found_alone(|m| m.cpu_busy[1].1 = 0.70).len(), 0);
-    assert_eq!(found_alone(|m| m.host_cpu_busy = 0.9), ["cpu-bound: the CPUs of the host were busy 90 % of the time"]);
+    assert_eq!(
+        found_alone(|m| m.host_cpu_busy = 0.9),
+        ["cpu-bound: the CPUs of the host were busy 90 % of the time"]
+    );
 }
 
 #[test]
@@ -104,13 +110,12 @@ fn impossible_rates_are_inconsistent() {
     let expected = Expected { concurrency: Some(2.0), ..Expected::default() };
     assert_eq!(
         found(|_| {}, &expected),
-        ["inconsistent: Little's law: throughput times latency gives 4.0 operations outstanding, the workload keeps 2"]
+        [
+            "inconsistent: Little's law: throughput times latency gives 4.0 operations outstanding, the workload keeps 2"
+        ]
     );
-    let expected = Expected {
-        medium_bytes_per_s: Some(5e6),
-        medium_requests_per_s: Some(100.0),
-        ..Expected::default()
-    };
+    let expected =
+        Expected { medium_bytes_per_s: Some(5e6), medium_requests_per_s: Some(100.0), ..Expected::default() };
     assert_eq!(
         found(|_| {}, &expected),
         [
@@ -130,7 +135,10 @@ fn unsettled_and_short_runs_are_told() {
         }
     };
     let marks = found_alone(seconds(&[50, 60, 70, 80, 90, 100, 110, 120, 130, 140]));
-    assert!(marks[0].starts_with("not-steady: over 5 rounds of 2 s throughput ranged over 84 %"), "{marks:?}");
+    assert!(
+        marks[0].starts_with("not-steady: over 5 rounds of 2 s throughput ranged over 84 %"),
+        "{marks:?}"
+    );
     let marks = found_alone(seconds(&[100, 100]));
     assert_eq!(marks, ["not-steady: a run of 2.0 s is too short for 5 rounds of a second"]);
     let mut settling = measured(BYTES);

@@ -54,7 +54,10 @@ fn marks_are_carried_as_doubts() {
     let marked = CellRecord { marks: vec![Mark::EmulatedCpu, busy], ..record("other", 0, 50 * MIB) };
     let (base, other) = (runs("base", &[100, 100]), stored(vec![marked, record("other", 1, 50 * MIB)]));
     let comparison = compare(&borrowed(&base), &borrowed(&other)).unwrap();
-    assert_eq!(comparison.doubts, ["candidate: cpu-bound in 1 of 2: the CPUs of the host were busy 93 % of the time"]);
+    assert_eq!(
+        comparison.doubts,
+        ["candidate: cpu-bound in 1 of 2: the CPUs of the host were busy 93 % of the time"]
+    );
     assert_eq!(comparison.candidate.marks.len(), 2);
 }
 
@@ -71,7 +74,10 @@ fn the_ends_of_the_blocks_show_drift() {
     let slowing = stored(both_ends(100, 81));
     let comparison = compare(&borrowed(&slowing), &borrowed(&other)).unwrap();
     assert!(matches!(comparison.drift, Drift::Seen { .. }));
-    assert_eq!(comparison.doubts, ["the baseline drifted by -19.0 % from the start to the end of the blocks"]);
+    assert_eq!(
+        comparison.doubts,
+        ["the baseline drifted by -19.0 % from the start to the end of the blocks"]
+    );
     // The block's baseline is the geometric mean of its ends: 90.
     assert!((comparison.ratio.unwrap().value - 50.0 / 90.0).abs() < 1e-9);
     let calm = stored(both_ends(100, 99));

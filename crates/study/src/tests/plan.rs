@@ -62,7 +62,8 @@ fn sentinels_run_when_there_is_time() {
 #[test]
 fn an_order_stays_the_same_from_version_to_version() {
     let plan = Study { sentinels: Some(false), ..study(1) }.plan(None);
-    let order: Vec<String> = plan.cells.iter().map(|c| format!("{}:{}", c.key.stack, c.key.workload)).collect();
+    let order: Vec<String> =
+        plan.cells.iter().map(|c| format!("{}:{}", c.key.stack, c.key.workload)).collect();
     insta::assert_snapshot!(
         order.join(" "),
         @"base:write a:read c:read b:write b:read base:read a:write c:write"

@@ -42,7 +42,8 @@ fn a_run_comes_back_as_it_was_and_is_spread_for_queries() {
     let count = |table: &str| -> i64 {
         connection.query_row(&format!("SELECT count(*) FROM {table}"), [], |row| row.get(0)).unwrap()
     };
-    let tables = ["samples", "operations", "layer_metrics", "histograms", "request_sizes", "environment", "marks"];
+    let tables =
+        ["samples", "operations", "layer_metrics", "histograms", "request_sizes", "environment", "marks"];
     assert_eq!(tables.map(count), [10, 1, 4, 11, 2, 4, 2]);
     let amplification: f64 = connection
         .query_row(
@@ -90,7 +91,11 @@ fn failures_are_tried_again_and_the_latest_counts() {
     assert_eq!(finished.iter().map(|k| k.stack.as_str()).collect::<Vec<_>>(), ["a"]);
     let latest = RunFilter { latest_only: true, ..RunFilter::default() };
     assert_eq!(store.numbers(&latest).unwrap(), [2, again]);
-    let of_a = RunFilter { stack: Some("a".to_owned()), ground: Some("emulated".to_owned()), ..RunFilter::default() };
+    let of_a = RunFilter {
+        stack: Some("a".to_owned()),
+        ground: Some("emulated".to_owned()),
+        ..RunFilter::default()
+    };
     let listing = store.list(&of_a).unwrap();
     assert_eq!(listing.len(), 2);
     assert_eq!((listing[0].number, listing[1].failure.as_deref()), (again, Some("the guest died")));
@@ -111,7 +116,8 @@ fn files_merge_without_clashes() {
     theirs.save_study(&study("0123456789abcdef")).unwrap();
     assert_eq!(ours.merge(theirs.path()).unwrap(), MergeReport { added: 1, known: 1 });
     assert_eq!(ours.merge(theirs.path()).unwrap(), MergeReport { added: 0, known: 2 });
-    let stacks: Vec<_> = ours.runs(&RunFilter::default()).unwrap().into_iter().map(|r| r.record.stack).collect();
+    let stacks: Vec<_> =
+        ours.runs(&RunFilter::default()).unwrap().into_iter().map(|r| r.record.stack).collect();
     assert_eq!(stacks, ["a", "b", "c"]);
     assert_eq!(ours.studies().unwrap(), [study("0123456789abcdef")]);
 }
@@ -128,7 +134,13 @@ fn study(hash: &str) -> StudyRecord {
         budget: None,
         sentinels: None,
     };
-    StudyRecord { hash: hash.to_owned(), ground: "emulated".to_owned(), study, sentinels: false, ended_early: None }
+    StudyRecord {
+        hash: hash.to_owned(),
+        ground: "emulated".to_owned(),
+        study,
+        sentinels: false,
+        ended_early: None,
+    }
 }
 
 #[test]

@@ -72,13 +72,12 @@ impl Geometry {
         if figures.inner_bytes_per_s > figures.outer_bytes_per_s {
             return Err("inner tracks cannot be faster than outer ones".to_owned());
         }
-        let cylinder_ns = heads * figures.revolution_ns
-            + (heads - 1) * figures.head_switch_ns
-            + figures.cylinder_switch_ns;
+        let cylinder_ns =
+            heads * figures.revolution_ns + (heads - 1) * figures.head_switch_ns + figures.cylinder_switch_ns;
         let sectors_per_track = |zone: u64| {
             let inwards = if zones == 1 { 0.0 } else { zone as f64 / (zones - 1) as f64 };
-            let rate = figures.outer_bytes_per_s
-                + inwards * (figures.inner_bytes_per_s - figures.outer_bytes_per_s);
+            let rate =
+                figures.outer_bytes_per_s + inwards * (figures.inner_bytes_per_s - figures.outer_bytes_per_s);
             (rate * cylinder_ns as f64 / 1e9 / SECTOR_BYTES as f64 / heads as f64).round() as u64
         };
         let per_cylinder: u64 = (0..zones).map(|zone| sectors_per_track(zone) * heads).sum();
@@ -158,7 +157,8 @@ impl Geometry {
         let mut ns = 0;
         self.walk(sector, sectors, |place, passed, switch| {
             // Differences of rounded positions, not rounded differences: the next sector is met exactly.
-            ns += self.in_track_ns(place, place.sector + passed) - self.in_track_ns(place, place.sector) + switch;
+            ns += self.in_track_ns(place, place.sector + passed) - self.in_track_ns(place, place.sector)
+                + switch;
             true
         });
         ns
@@ -187,8 +187,9 @@ impl Geometry {
                 return left_ns > 0;
             }
             // The last sector whose end lies within the time that is left.
-            let by_rate =
-                ((start + left_ns + 1) * place.sectors_per_track).div_ceil(self.revolution_ns).saturating_sub(1);
+            let by_rate = ((start + left_ns + 1) * place.sectors_per_track)
+                .div_ceil(self.revolution_ns)
+                .saturating_sub(1);
             total += by_rate.saturating_sub(place.sector).min(passed);
             false
         });

@@ -351,11 +351,8 @@ impl HddModel {
             let goes_on = q.reads()
                 && self.ahead.is_some_and(|ahead| ahead.leads_to(q.request.sector, &self.arm, now_ns));
             let cost = if goes_on {
-                let (read_ns, _) = self.ahead.expect("it leads there").when_read(
-                    q.request.sector,
-                    &self.arm,
-                    now_ns,
-                );
+                let (read_ns, _) =
+                    self.ahead.expect("it leads there").when_read(q.request.sector, &self.arm, now_ns);
                 let age_ns = now_ns.saturating_sub(q.admitted_ns) as i64;
                 (read_ns - now_ns) as i64 * AGE_DIVISOR - age_ns
             } else {

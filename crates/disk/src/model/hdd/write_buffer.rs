@@ -33,7 +33,13 @@ pub struct WriteBuffer {
 impl WriteBuffer {
     /// A buffer for `sectors` in at most `runs` runs.
     pub fn new(sectors: u64, runs: usize) -> Self {
-        Self { runs: BTreeMap::new(), sectors: 0, destaging: 0, most_sectors: sectors, most_runs: runs.max(1) }
+        Self {
+            runs: BTreeMap::new(),
+            sectors: 0,
+            destaging: 0,
+            most_sectors: sectors,
+            most_runs: runs.max(1),
+        }
     }
 
     /// Nothing waits to be written.
@@ -58,7 +64,8 @@ impl WriteBuffer {
 
     /// It is so full that writing it out must not wait for reads.
     pub fn is_pressed(&self) -> bool {
-        (self.sectors + self.destaging) * 4 > self.most_sectors * 3 || self.runs.len() * 4 > self.most_runs * 3
+        (self.sectors + self.destaging) * 4 > self.most_sectors * 3
+            || self.runs.len() * 4 > self.most_runs * 3
     }
 
     /// Whether the whole range is held.
