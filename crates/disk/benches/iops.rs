@@ -79,6 +79,7 @@ fn compare_latency(folder: &Path, profile: &str, size_bytes: u64, depth: u16) {
             front_end.wait();
         }
     }
+    let priority = control.statistics().expect("statistics").priority;
     control.stop_log().expect("a complete log");
     let records: Vec<_> = Reader::open(&path).expect("the log").map(|r| r.expect("a whole record")).collect();
     assert_eq!(records.len(), TIMED_REQUESTS);
@@ -89,7 +90,7 @@ fn compare_latency(folder: &Path, profile: &str, size_bytes: u64, depth: u16) {
         records.iter().map(|r| (seen_ns[r.sequence as usize] / model(r) - 1.0).abs() * 100.0).collect();
     let mut latency: Vec<f64> = records.iter().map(|r| model(r) / 1e6).collect();
     println!(
-        "  {:<32} {:>10.2} {:>10.2} {:>9.3} %{:>9.3} % {:>9.3} %{:>9.3} %",
+        "  {:<32} {:>10.2} {:>10.2} {:>9.3} %{:>9.3} % {:>9.3} %{:>9.3} %  {priority:?}",
         format!("{profile}, {} MiB, depth {depth}", size_bytes >> 20),
         quantile(&mut latency, 0.5),
         quantile(&mut latency, 0.99),

@@ -244,3 +244,44 @@ fn number(value: f64) -> String {
         _ => format!("{value:.0}"),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::profiles::PROFILES;
+
+    #[test]
+    fn every_model_does_what_its_profile_says() {
+        for profile in PROFILES {
+            let report = check(profile).unwrap();
+            for row in &report.rows {
+                let deviation = row.deviation_percent.unwrap_or(0.0);
+                assert!(deviation.abs() < 3.0, "{}: {} deviates {deviation} %", profile.name, row.quantity);
+                assert!(row.model.is_finite() && !row.source.is_empty());
+            }
+        }
+    }
+
+    #[test]
+    fn a_report_is_a_table() {
+        let report = CheckReport {
+            profile: "a-disk".to_owned(),
+            title: "a disk".to_owned(),
+            remarks: vec!["it is not real".to_owned()],
+            rows: vec![
+                row("average seek", "ms", Some(&Figure::from_source(8.5, "a data sheet")), 8.6),
+                row("sequential read, outer", "MB/s", Some(&Figure::assume(126.0, "a guess")), 126.0),
+                row("random 4 KiB reads, depth 1", "IOPS", None, 1234.4),
+            ],
+        };
+        insta::assert_snapshot!(report.to_text(), @r"
+        a-disk   a disk
+                                              published     model  deviation  source
+          average seek, ms                         8.50      8.60     +1.2 %  a data sheet
+          sequential read, outer, MB/s          (126.0)     126.0     +0.0 %  a guess
+          random 4 KiB reads, depth 1, IOPS           -      1234          -  not published
+          in brackets: assumed, not published
+          remark: it is not real
+        ");
+    }
+}

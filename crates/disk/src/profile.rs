@@ -236,7 +236,7 @@ impl HddProfile {
             single_seek_ms: self.track_to_track_ms.value(),
             average_seek_ms: self.average_seek_ms.value(),
             full_seek_ms: self.full_stroke_ms.value(),
-            write_settle_ns: ns(&self.average_write_seek_ms).saturating_sub(ns(&self.average_seek_ms)),
+            write_seek_factor: self.average_write_seek_ms.value() / self.average_seek_ms.value(),
             command_overhead_ns: (self.command_overhead_us.value() * 1e3) as u64,
             interface_bytes_per_s: self.interface_mb_s.value() * 1e6,
             read_cache_sectors: (buffer_sectors * (1.0 - write_share)) as u64,

@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 pub use client::ControlClient;
 
 use crate::log::LogSummary;
+pub use crate::server::priority::Priority;
 
 /// What can be asked of a serving disk.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -95,6 +96,8 @@ pub struct Statistics {
     pub lag_total_ns: u64,
     /// The same of the latest one.
     pub lag_max_ns: u64,
+    /// How the thread that serves the guest is scheduled: a hint to how exact the timing is on a busy machine.
+    pub priority: Priority,
     /// Bytes that the data file takes on its file system.
     pub allocated_bytes: u64,
 }

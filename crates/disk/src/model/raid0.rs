@@ -172,3 +172,83 @@ impl Model for Raid0Model {
         self.bus_free_ns = 0;
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::check::run_closed_loop;
+    use crate::profile::Medium;
+    use crate::profiles::profile;
+
+    fn array() -> Raid0Model {
+        let Medium::Raid0(raid) = &profile("raid0").unwrap().medium else {
+            panic!("the default array is one")
+        };
+        Raid0Model::new(raid.figures()).unwrap()
+    }
+
+    #[test]
+    fn a_long_request_is_one_piece_on_each_disk() {
+        let model = array();
+        // Two and a half rows of 14 chunks of 32 sectors, from the middle of a chunk.
+        let pieces = model.split(16, 14 * 32 * 2 + 7 * 32);
+        assert_eq!(pieces.len(), 14);
+        assert_eq!(pieces[0], (0, 16, 16 + 32 + 32));
+        assert_eq!(pieces[6], (6, 0, 32 * 3));
+        assert_eq!(pieces[7], (7, 0, 32 * 2 + 16));
+        assert_eq!(pieces[13], (13, 0, 32 * 2));
+    }
+
+    #[test]
+    fn disks_work_at_the_same_time() {
+        let reads = |step: u64| {
+            (0..1400).map(move |id| ModelRequest {
+                id,
+                operation: Operation::Read,
+                sector: id.wrapping_mul(7_919_993) % 2_000_000 * 448 + id * step % 448,
+                sectors: 8,
+            })
+        };
+        let spread = run_closed_loop(&mut array(), 14, reads(32)).1;
+        let on_one = run_closed_loop(&mut array(), 14, reads(0)).1;
+        assert!(on_one > 4 * spread, "{on_one} ns on one disk, {spread} ns on all");
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(48))]
+
+        #[test]
+        fn pieces_cover_a_request_once(sector in 0u64..1_000_000, sectors in 1u64..5000) {
+            let pieces = array().split(sector, sectors);
+            prop_assert_eq!(pieces.iter().map(|p| u64::from(p.2)).sum::<u64>(), sectors);
+            for (member, start, length) in pieces {
+                for at in start..start + u64::from(length) {
+                    let logical = (at / 32 * 14 + member as u64) * 32 + at % 32;
+                    prop_assert!((sector..sector + sectors).contains(&logical));
+                }
+            }
+        }
+
+        #[test]
+        fn nothing_is_lost_and_parts_add_up(
+            mix in prop::collection::vec((0u32..4, 0u64..900_000_000, 1u32..2000), 1..60),
+            write_cache in any::<bool>(),
+        ) {
+            let mut model = array();
+            model.set_write_cache(write_cache);
+            let requests = mix.iter().enumerate().map(|(id, (kind, sector, sectors))| ModelRequest {
+                id: id as u64,
+                operation: [Operation::Read, Operation::Write, Operation::Flush, Operation::Discard][*kind as usize],
+                sector: *sector,
+                sectors: *sectors,
+            });
+            let (done, _) = run_closed_loop(&mut model, 8, requests);
+            prop_assert!(model.is_settled());
+            prop_assert_eq!(done.len(), mix.len());
+            prop_assert!(done.windows(2).all(|pair| pair[0].complete_ns <= pair[1].complete_ns));
+            prop_assert!(done.iter().all(|c| c.service_start_ns + c.parts.total_ns() == c.complete_ns));
+        }
+    }
+}

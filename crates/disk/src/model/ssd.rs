@@ -301,3 +301,78 @@ impl Model for SsdModel {
         self.clock_ns = now_ns;
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::check::run_closed_loop;
+    use crate::profile::Medium;
+    use crate::profiles::profile;
+
+    fn disk() -> SsdModel {
+        let Medium::Ssd(ssd) = &profile("ssd").unwrap().medium else { panic!("the default ssd is one") };
+        SsdModel::new(ssd.figures()).unwrap()
+    }
+
+    fn requests(operation: Operation, count: u64, step: u64) -> impl Iterator<Item = ModelRequest> {
+        (0..count).map(move |id| ModelRequest { id, operation, sector: id * step, sectors: 8 })
+    }
+
+    #[test]
+    fn dies_work_at_the_same_time_but_each_does_one_thing_at_once() {
+        let all_dies = run_closed_loop(&mut disk(), 32, requests(Operation::Read, 3200, 8)).1;
+        let one_die = run_closed_loop(&mut disk(), 32, requests(Operation::Read, 3200, 8 * 32)).1;
+        assert!(one_die > 4 * all_dies, "{one_die} ns on one die, {all_dies} ns on all");
+    }
+
+    #[test]
+    fn a_flush_waits_for_the_buffer() {
+        let mut model = disk();
+        for write in requests(Operation::Write, 10, 8) {
+            model.submit(write, 0);
+        }
+        model.submit(ModelRequest { id: 99, operation: Operation::Flush, sector: 0, sectors: 0 }, 0);
+        let mut done = Vec::new();
+        while let Some(next_ns) = model.next_event_ns() {
+            model.advance(next_ns, &mut done);
+        }
+        assert!(model.is_settled());
+        assert_eq!(done.last().unwrap().id, 99);
+        assert!(done[10].complete_ns > done[9].complete_ns + model.figures.program_ns / 2);
+    }
+
+    proptest! {
+        #[test]
+        fn nothing_is_lost_and_parts_add_up(
+            mix in prop::collection::vec((0u32..5, 0u64..4_000_000, 1u32..5000, 0u64..200_000), 1..200)
+        ) {
+            let (mut model, mut done, mut now_ns) = (disk(), Vec::new(), 0);
+            for (id, (kind, sector, sectors, pause_ns)) in mix.iter().enumerate() {
+                now_ns += pause_ns;
+                model.advance(now_ns, &mut done);
+                let operation = [
+                    Operation::Read,
+                    Operation::Write,
+                    Operation::Flush,
+                    Operation::Discard,
+                    Operation::WriteZeroes,
+                ][*kind as usize];
+                model.submit(ModelRequest { id: id as u64, operation, sector: *sector, sectors: *sectors }, now_ns);
+            }
+            while let Some(next_ns) = model.next_event_ns() {
+                model.advance(next_ns, &mut done);
+            }
+            prop_assert_eq!(done.len(), mix.len());
+            prop_assert!(done.windows(2).all(|pair| pair[0].complete_ns <= pair[1].complete_ns));
+            prop_assert!(done.iter().all(|c| c.service_start_ns + c.parts.total_ns() == c.complete_ns));
+            model.settle(now_ns);
+            while let Some(next_ns) = model.next_event_ns() {
+                model.advance(next_ns, &mut done);
+            }
+            prop_assert!(model.is_settled());
+            prop_assert_eq!(model.buffered_bytes, 0);
+        }
+    }
+}

@@ -20,7 +20,7 @@ pub const WD_RE3: Profile = Profile {
             8.9,
             "widely quoted for WD's 7200 rpm disks; the sheet was not at hand",
         ),
-        average_write_seek_ms: Figure::assume(10.9, "as the average read seek; writes settle 2 ms longer"),
+        average_write_seek_ms: Figure::assume(10.9, "as the average read seek, and 2 ms more"),
         full_stroke_ms: Figure::assume(
             21.0,
             "widely quoted for WD's 7200 rpm disks; the sheet was not at hand",

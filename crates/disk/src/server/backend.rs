@@ -2,7 +2,7 @@
 
 use std::io;
 use std::os::fd::AsRawFd;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 use vhost::vhost_user::message::{VhostUserProtocolFeatures, VhostUserVirtioFeatures};
 use vhost_user_backend::VhostUserBackend;
@@ -17,6 +17,7 @@ use vmm_sys_util::event::{EventConsumer, EventFlag, EventNotifier, new_event_con
 
 use super::core::{Memory, Vring};
 use super::manage::Shared;
+use super::priority::Priority;
 use crate::model::SECTOR_BYTES;
 
 /// Queues that the guest may use.
@@ -38,6 +39,8 @@ const CONFIG_WCE_AT: usize = 32;
 pub struct Backend {
     shared: Arc<Shared>,
     exit: (EventConsumer, EventNotifier),
+    /// What the serving thread was last scheduled as.
+    priority: Mutex<Option<Priority>>,
 }
 
 impl Backend {
@@ -47,7 +50,7 @@ impl Backend {
     /// No file descriptors are left.
     pub fn new(shared: Arc<Shared>) -> io::Result<Self> {
         let exit = new_event_consumer_and_notifier(EventFlag::NONBLOCK | EventFlag::CLOEXEC)?;
-        Ok(Self { shared, exit })
+        Ok(Self { shared, exit, priority: Mutex::new(None) })
     }
 
     /// The number under which the disk's alarm is registered with the library's event loop.
@@ -162,6 +165,9 @@ impl VhostUserBackend for Backend {
         core.set_vrings(vrings);
         if u64::from(event) == Self::alarm_event() {
             core.alarm().acknowledge();
+        }
+        if let Ok(mut priority) = self.priority.lock() {
+            *priority = core.prioritise(*priority);
         }
         core.run();
         Ok(())

@@ -10,6 +10,7 @@ use vm_memory::{Bytes, GuestAddress, GuestAddressSpace, GuestMemoryAtomic, Guest
 
 use super::clock::{Alarm, now_ns};
 use super::execute::Target;
+use super::priority::{Priority, schedule_as};
 use super::request::{Command, Parsed, Refusal, Segment, pieces};
 use crate::control::Statistics;
 use crate::error::DiskError;
@@ -77,6 +78,7 @@ pub struct Core {
     pub(super) log: Option<Writer>,
     pub(super) statistics: Statistics,
     alarm: Alarm,
+    wanted_priority: Priority,
 }
 
 /// What a disk is made of.
@@ -93,6 +95,8 @@ pub struct CoreParts {
     pub model_takes_time: bool,
     /// Timing is on from the start.
     pub timing: bool,
+    /// How the serving thread should be scheduled while timing is on.
+    pub priority: Priority,
 }
 
 impl Core {
@@ -122,6 +126,7 @@ impl Core {
             log: None,
             statistics: Statistics::default(),
             alarm: Alarm::new()?,
+            wanted_priority: parts.priority,
         };
         core.model.reset(now_ns());
         Ok(core)
@@ -183,6 +188,16 @@ impl Core {
             }
         }
         self.notify();
+    }
+
+    /// Gives the calling thread, which serves the guest and is scheduled as `present`, the priority that the disk's
+    /// timing takes. Returns how it is scheduled then.
+    pub fn prioritise(&mut self, present: Option<Priority>) -> Option<Priority> {
+        let wanted = if self.timed() { self.wanted_priority } else { Priority::Ordinary };
+        if present != Some(wanted) {
+            self.statistics.priority = schedule_as(wanted);
+        }
+        Some(wanted)
     }
 
     /// One turn: answers what is due, takes what has arrived, and sets the alarm for the next time.

@@ -5,6 +5,7 @@ mod clock;
 mod core;
 mod execute;
 pub(crate) mod manage;
+pub(crate) mod priority;
 mod request;
 pub(crate) mod stop;
 mod store;
@@ -25,6 +26,7 @@ use self::backend::Backend;
 use self::core::{Core, CoreParts};
 use self::execute::Target;
 use self::manage::{Shared, close_log};
+use self::priority::Priority;
 use self::request::ID_BYTES;
 use self::stop::Woken;
 use self::store::Store;
@@ -122,6 +124,12 @@ fn build(options: &ServeOptions) -> Result<Core, DiskError> {
         model,
         model_takes_time: profile.medium != Medium::Null,
         timing: options.timing,
+        priority: match profile.medium {
+            Medium::Null => Priority::Ordinary,
+            // Some completion of a flash disk is always near; waiting for it in real time would take a whole CPU.
+            Medium::Ssd(_) => Priority::ShortSlices,
+            Medium::Hdd(_) | Medium::Raid0(_) => Priority::RealTime,
+        },
     })
 }
 

@@ -232,3 +232,108 @@ fn check_range(sector: u64, sectors: u32, disk_sectors: u64) -> Result<(), Refus
         _ => Err(Refusal::Invalid),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    const MEMORY_BYTES: u64 = 1 << 16;
+    const DISK_SECTORS: u64 = 1000;
+
+    fn memory() -> GuestMemoryMmap {
+        GuestMemoryMmap::from_ranges(&[(GuestAddress(0), MEMORY_BYTES as usize)]).unwrap()
+    }
+
+    fn piece(address: u64, bytes: u32, device_writes: bool) -> Piece {
+        Piece { segment: Segment { address: GuestAddress(address), bytes }, device_writes }
+    }
+
+    fn parse(header: [u8; 16], chain: &[Piece]) -> (Result<Command, Refusal>, Parsed) {
+        let memory = memory();
+        memory.write_slice(&header, GuestAddress(0)).unwrap();
+        let mut parsed = Parsed::default();
+        let result = parsed.parse(chain.iter().copied(), &memory, DISK_SECTORS);
+        (result, parsed)
+    }
+
+    fn header(kind: u32, sector: u64) -> [u8; 16] {
+        let mut bytes = [0; 16];
+        bytes[..4].copy_from_slice(&kind.to_le_bytes());
+        bytes[8..].copy_from_slice(&sector.to_le_bytes());
+        bytes
+    }
+
+    #[test]
+    fn the_layout_of_the_pieces_is_free() {
+        // Header in two pieces, data of a write behind the header in one piece, status behind the data in one piece.
+        let chain = [piece(0, 5, false), piece(5, 11, false), piece(4096, 512, true), piece(9000, 513, true)];
+        let (command, parsed) = parse(header(VIRTIO_BLK_T_IN, 3), &chain);
+        assert_eq!(command, Ok(Command::Read { sector: 3, sectors: 2 }));
+        assert_eq!(parsed.status, Some(GuestAddress(9512)));
+        assert_eq!(parsed.data.iter().map(|s| s.bytes).collect::<Vec<_>>(), [512, 512]);
+
+        let (command, parsed) =
+            parse(header(VIRTIO_BLK_T_OUT, 7), &[piece(0, 528, false), piece(600, 1, true)]);
+        assert_eq!(command, Ok(Command::Write { sector: 7, sectors: 1 }));
+        assert_eq!(parsed.data, [Segment { address: GuestAddress(16), bytes: 512 }]);
+    }
+
+    #[test]
+    fn malformed_requests_are_refused_with_a_status_if_there_is_room_for_one() {
+        let status = piece(600, 1, true);
+        for (kind, chain, refusal) in [
+            (VIRTIO_BLK_T_IN, vec![piece(0, 16, false)], Refusal::Invalid),
+            (VIRTIO_BLK_T_IN, vec![piece(0, 16, false), status], Refusal::Invalid),
+            (VIRTIO_BLK_T_IN, vec![status, piece(0, 16, false)], Refusal::Invalid),
+            (VIRTIO_BLK_T_IN, vec![piece(0, 15, false), status], Refusal::Invalid),
+            (VIRTIO_BLK_T_OUT, vec![piece(0, 16, false), piece(64, 512, true), status], Refusal::Invalid),
+            (VIRTIO_BLK_T_DISCARD, vec![piece(0, 31, false), status], Refusal::Invalid),
+            (77, vec![piece(0, 16, false), status], Refusal::Unsupported),
+        ] {
+            let (command, parsed) = parse(header(kind, 0), &chain);
+            assert_eq!(command, Err(refusal), "{kind}: {chain:?}");
+            assert_eq!(parsed.status.is_some(), chain.iter().any(|p| p.device_writes));
+        }
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(2000))]
+
+        #[test]
+        fn no_chain_panics_and_what_is_accepted_lies_on_the_disk(
+            kind in prop_oneof![0u32..16, any::<u32>()],
+            sector in prop_oneof![0u64..1100, any::<u64>()],
+            chain in prop::collection::vec(
+                (
+                    prop_oneof![0u64..MEMORY_BYTES, any::<u64>()],
+                    prop_oneof![0u32..2048, any::<u32>()],
+                    any::<bool>(),
+                ),
+                0..8,
+            ),
+            well_formed in any::<bool>(),
+        ) {
+            let mut pieces: Vec<Piece> = chain.iter().map(|(a, b, w)| piece(*a, *b, *w)).collect();
+            if well_formed {
+                pieces.insert(0, piece(0, 16, false));
+                pieces.sort_by_key(|p| p.device_writes);
+                pieces.push(piece(MEMORY_BYTES - 1, 1, true));
+            }
+            let (command, parsed) = parse(header(kind, sector), &pieces);
+            let data_bytes: u64 = parsed.data.iter().map(|s| u64::from(s.bytes)).sum();
+            match command {
+                Ok(Command::Read { sector, sectors } | Command::Write { sector, sectors }) => {
+                    prop_assert_eq!(u64::from(sectors) * SECTOR_BYTES, data_bytes);
+                    prop_assert!(sectors > 0 && sector + u64::from(sectors) <= DISK_SECTORS);
+                    prop_assert!(parsed.status.is_some());
+                }
+                Ok(Command::Discard { sector, sectors } | Command::WriteZeroes { sector, sectors, .. }) => {
+                    prop_assert!(sector + u64::from(sectors) <= DISK_SECTORS);
+                }
+                Ok(Command::Flush | Command::GetId) | Err(_) => {}
+            }
+        }
+    }
+}

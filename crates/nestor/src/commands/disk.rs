@@ -52,7 +52,17 @@ fn check(profile: &str, as_json: bool) -> Result<()> {
         "all" => nestor_disk::profiles::PROFILES.to_vec(),
         name => vec![nestor_disk::profile(name)?],
     };
-    let _ = (profiles, as_json); bail!("TEMP")
+    let reports = profiles.into_iter().map(nestor_disk::check).collect::<Result<Vec<_>, _>>()?;
+    if as_json {
+        return print_json(&reports);
+    }
+    for (index, report) in reports.iter().enumerate() {
+        if index > 0 {
+            println!();
+        }
+        print!("{}", report.to_text());
+    }
+    Ok(())
 }
 
 fn serve(arguments: &ServeArguments) -> Result<()> {

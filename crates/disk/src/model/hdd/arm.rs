@@ -9,17 +9,17 @@ use crate::model::ServiceParts;
 pub struct Arm {
     geometry: Geometry,
     seek: SeekCurve,
-    write_settle_ns: u64,
+    write_seek_factor: f64,
     phase_ns: u64,
     cylinder: u64,
     head: u64,
 }
 
 impl Arm {
-    /// An arm over the outermost cylinder. Writes settle longer by `write_settle_ns`; the index mark passes at
+    /// An arm over the outermost cylinder. Seeks for writes take longer by a factor; the index mark passes at
     /// multiples of the revolution's time less `phase_ns`.
-    pub fn new(geometry: Geometry, seek: SeekCurve, write_settle_ns: u64, phase_ns: u64) -> Self {
-        Self { geometry, seek, write_settle_ns, phase_ns, cylinder: 0, head: 0 }
+    pub fn new(geometry: Geometry, seek: SeekCurve, write_seek_factor: f64, phase_ns: u64) -> Self {
+        Self { geometry, seek, write_seek_factor, phase_ns, cylinder: 0, head: 0 }
     }
 
     /// The layout of the platters.
@@ -41,11 +41,11 @@ impl Arm {
     /// Time to move the heads to a place.
     pub fn seek_ns(&self, to: &Place, writes: bool) -> u64 {
         let distance = self.cylinder.abs_diff(to.cylinder);
-        let settle_ns = if writes { self.write_settle_ns } else { 0 };
+        let factor = if writes { self.write_seek_factor } else { 1.0 };
         match (distance, self.head == to.head) {
             (0, true) => 0,
             (0, false) => self.geometry.head_switch_ns(),
-            _ => (self.seek.time_ms(distance as f64) * 1e6) as u64 + settle_ns,
+            _ => (self.seek.time_ms(distance as f64) * factor * 1e6) as u64,
         }
     }
 

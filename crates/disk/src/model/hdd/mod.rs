@@ -11,6 +11,8 @@ mod geometry;
 mod read_ahead;
 mod read_cache;
 mod seek;
+#[cfg(test)]
+mod tests;
 mod write_buffer;
 
 use std::collections::{BTreeMap, VecDeque};
@@ -30,6 +32,9 @@ pub use self::seek::SeekCurve;
 /// aged form of shortest-access-time-first (Jacobson and Wilkes, "Disk scheduling algorithms based on rotational
 /// position", HPL-CSP-91-7, 1991).
 const AGE_DIVISOR: i64 = 32;
+/// The same for data that waits in the write buffer, whose host does not wait for it. There are many of them, so they
+/// grow old; a greater weight would bring them to the platters in the order in which they came.
+const DESTAGE_AGE_DIVISOR: i64 = 512;
 /// How long written data rests in the buffer before an idle drive brings it to the platters: neighbours may come.
 /// No manufacturer publishes it.
 const DESTAGE_DELAY_NS: u64 = 10_000_000;
@@ -45,8 +50,8 @@ pub struct HddFigures {
     pub average_seek_ms: f64,
     /// Seek across all cylinders, milliseconds.
     pub full_seek_ms: f64,
-    /// How much longer a seek for a write takes, because writing needs the head closer to its track.
-    pub write_settle_ns: u64,
+    /// How many times longer a seek for a write takes, because writing needs the head closer to its track.
+    pub write_seek_factor: f64,
     /// From a command's arrival until the drive can act on it.
     pub command_overhead_ns: u64,
     /// Rate of the interface.
@@ -152,7 +157,7 @@ impl HddModel {
         Ok(Self {
             figures,
             clock_ns: 0,
-            arm: Arm::new(geometry, seek, figures.write_settle_ns, figures.phase_ns),
+            arm: Arm::new(geometry, seek, figures.write_seek_factor, figures.phase_ns),
             ahead: None,
             cache: ReadCache::new(figures.read_cache_sectors, figures.read_segments),
             buffer: WriteBuffer::new(figures.write_buffer_sectors, figures.write_runs as usize),
@@ -342,10 +347,10 @@ impl HddModel {
         if let Some(ahead) = self.ahead {
             arm.follow(ahead.reached(&self.arm, now_ns).saturating_sub(1));
         }
-        let cost = |sector, writes, since_ns: u64| {
+        let cost = |sector, writes, since_ns: u64, divisor: i64| {
             let parts = arm.position(sector, now_ns, writes);
             let age_ns = now_ns.saturating_sub(since_ns) as i64;
-            (parts.seek_ns + parts.rotation_ns) as i64 * AGE_DIVISOR - age_ns
+            (parts.seek_ns + parts.rotation_ns) as i64 - age_ns / divisor
         };
         let commands = self.queue.iter().enumerate().filter(|(_, q)| q.ready_ns <= now_ns).map(|(i, q)| {
             let goes_on = q.reads()
@@ -354,9 +359,9 @@ impl HddModel {
                 let (read_ns, _) =
                     self.ahead.expect("it leads there").when_read(q.request.sector, &self.arm, now_ns);
                 let age_ns = now_ns.saturating_sub(q.admitted_ns) as i64;
-                (read_ns - now_ns) as i64 * AGE_DIVISOR - age_ns
+                (read_ns - now_ns) as i64 - age_ns / AGE_DIVISOR
             } else {
-                cost(q.request.sector, !q.reads(), q.admitted_ns)
+                cost(q.request.sector, !q.reads(), q.admitted_ns, AGE_DIVISOR)
             };
             (cost, Candidate::Command(i))
         });
@@ -364,7 +369,9 @@ impl HddModel {
             .buffer
             .runs()
             .filter(|run| (urgent || self.queue.is_empty()) && Self::destage_from_ns(run, urgent) <= now_ns)
-            .map(|run| (cost(run.start, true, run.since_ns), Candidate::Destage(run.start)));
+            .map(|run| {
+                (cost(run.start, true, run.since_ns, DESTAGE_AGE_DIVISOR), Candidate::Destage(run.start))
+            });
         commands.chain(destages).min_by_key(|(cost, _)| *cost).map(|(_, candidate)| candidate)
     }
 
