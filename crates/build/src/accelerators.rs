@@ -16,7 +16,8 @@ impl AcceleratorMemory {
     /// Reads what is known; an unreadable file is the same as none.
     pub fn open(cache_directory: &Path) -> Self {
         let path = cache_directory.join("accelerators.json");
-        let known = fs::read(&path).ok().and_then(|bytes| serde_json::from_slice(&bytes).ok()).unwrap_or_default();
+        let known =
+            fs::read(&path).ok().and_then(|bytes| serde_json::from_slice(&bytes).ok()).unwrap_or_default();
         Self { path, known }
     }
 

@@ -4,6 +4,7 @@ use nestor_machine::{Command, Machine};
 use nestor_stack::{FileSystemSpec, ImageFormatSpec, Layer, LayerDefinition, MediumKind, MkfsTarget, Stack};
 
 use crate::built::{BlockPoint, BuiltMachine, BuiltStack, Mounted, Top, Undo};
+use crate::hypervisor::WriteCacheSwitch;
 use crate::served_disk::{self, ServedDisk};
 use crate::{BuildError, Lab, image, user_medium};
 
@@ -26,6 +27,7 @@ pub(crate) struct Progressing<'a> {
     pub(crate) undo: Vec<Undo>,
     pub(crate) modelled: bool,
     pub(crate) mounts: Vec<Mounted>,
+    pub(crate) write_caches: Vec<WriteCacheSwitch>,
 }
 
 impl Progressing<'_> {
@@ -63,6 +65,7 @@ impl Lab {
             undo: Vec::new(),
             modelled: false,
             mounts: Vec::new(),
+            write_caches: Vec::new(),
         };
         match self.build_layers(&mut progressing) {
             Ok(top) => Ok(BuiltStack {
@@ -74,6 +77,7 @@ impl Lab {
                 settings: progressing.settings,
                 undo: progressing.undo,
                 mounts: progressing.mounts,
+                write_caches: progressing.write_caches,
             }),
             Err(e) => {
                 if let Err(problems) = self.undo_all(progressing.undo) {
@@ -107,27 +111,36 @@ impl Lab {
                     self.build_guest(progressing, index, spec, offered)?
                 }
                 _ => {
-                    return Err(refused(layer, "it does not fit on the layer below it; this stack should not have parsed"));
+                    return Err(refused(
+                        layer,
+                        "it does not fit on the layer below it; this stack should not have parsed",
+                    ));
                 }
             };
         }
         match offered {
             Offered::Directory { path } => Ok(Top::Directory(path)),
             Offered::Block { device, .. } => Ok(Top::Device(device)),
-            Offered::Image { .. } => {
-                Err(refused(&stack.layers()[0], "a workload needs a directory or a block device, not an image"))
-            }
+            Offered::Image { .. } => Err(refused(
+                &stack.layers()[0],
+                "a workload needs a directory or a block device, not an image",
+            )),
         }
     }
 
-    fn build_medium(&mut self, progressing: &mut Progressing<'_>, index: usize) -> Result<Offered, BuildError> {
+    fn build_medium(
+        &mut self,
+        progressing: &mut Progressing<'_>,
+        index: usize,
+    ) -> Result<Offered, BuildError> {
         let layer = &progressing.stack.layers()[index];
         let LayerDefinition::Medium(kind) = layer.definition() else {
             return Err(refused(layer, "it is no medium"));
         };
         let modelled = kind.is_modelled();
         if modelled && !self.place.is_emulated() {
-            let what = "a modelled disk needs the emulated host; use `--on emulated`, or dev:/dev/… or file:/… here";
+            let what =
+                "a modelled disk needs the emulated host; use `--on emulated`, or dev:/dev/… or file:/… here";
             return Err(refused(layer, what));
         }
         if !modelled && self.place.is_emulated() {
@@ -196,15 +209,18 @@ impl Lab {
         let path = layer.path().map(|p| p.display().to_string()).unwrap_or_default();
         let allowed = self.overwrite.iter().any(|p| p.as_os_str() == path.as_str());
         let machine = progressing.machine();
-        user_medium::check(&machine, layer, &path, kind, allowed)?;
+        user_medium::take(&machine, layer, &path, kind, allowed)?;
+        progressing.undo.push(Undo::Release { machine: machine.clone(), path: path.clone() });
         if kind == MediumKind::Device {
-            progressing.undo.push(Undo::Erase { machine, device: path.clone() });
             return Ok((path, false));
         }
         let failed = |source| BuildError::Layer { layer: layer.label(), source };
         let device = machine.attach_loop(&path, true).map_err(failed)?;
-        progressing.undo.push(Undo::DetachLoop { machine: machine.clone(), device: device.clone(), depth: 0 });
-        progressing.undo.push(Undo::Erase { machine: machine.clone(), device: device.clone() });
+        progressing.undo.push(Undo::DetachLoop {
+            machine: machine.clone(),
+            device: device.clone(),
+            depth: 0,
+        });
         // A loop device discards by making holes in its file, which read as zeros.
         let discarded = machine.run(Command::new(["blkdiscard", "--force", &device])).map_err(failed)?;
         Ok((device, discarded.succeeded()))
@@ -228,14 +244,15 @@ impl Lab {
             let (depth, result) = match step {
                 Undo::Unmount { machine, target, depth } => (depth, machine.unmount(&target)),
                 Undo::DetachLoop { machine, device, depth } => (depth, machine.detach_loop(&device)),
-                Undo::DetachDisk { parent, guest, disk, depth } => {
-                    (depth, if self.guests.len() < depth { Ok(()) } else { parent.detach_disk(&guest, &disk) })
-                }
+                Undo::DetachDisk { parent, guest, disk, depth } => (
+                    depth,
+                    if self.guests.len() < depth { Ok(()) } else { parent.detach_disk(&guest, &disk) },
+                ),
                 Undo::StopGuest { depth } => {
                     self.stop_guests_from(depth - 1);
                     (depth, Ok(()))
                 }
-                Undo::Erase { machine, device } => (0, user_medium::erase(&machine, &device)),
+                Undo::Release { machine, path } => (0, machine.release(&path)),
             };
             let Err(e) = result else { continue };
             // A guest that does not do what it is told is ended, which undoes whatever was in it. The host's own
@@ -350,11 +367,14 @@ pub(crate) fn tune(progressing: &mut Progressing<'_>, layer: &Layer, device: &st
         machine.set(&format!("{queue}/scheduler"), scheduler).map_err(failed)?;
     }
     if let Some(readahead) = tuning.readahead {
-        machine.set(&format!("{queue}/read_ahead_kb"), &(readahead.get() >> 10).to_string()).map_err(failed)?;
+        machine
+            .set(&format!("{queue}/read_ahead_kb"), &(readahead.get() >> 10).to_string())
+            .map_err(failed)?;
     }
     let label = progressing.machines.last().map(|m| m.label.clone()).unwrap_or_default();
     let scheduler = read_setting(&machine, &format!("{queue}/scheduler"));
-    let chosen = scheduler.split_once('[').and_then(|(_, rest)| rest.split_once(']')).map_or("none", |(s, _)| s);
+    let chosen =
+        scheduler.split_once('[').and_then(|(_, rest)| rest.split_once(']')).map_or("none", |(s, _)| s);
     progressing.note(format!("{label} scheduler"), chosen);
     let readahead_kib = read_setting(&machine, &format!("{queue}/read_ahead_kb"));
     progressing.note(format!("{label} read-ahead"), format!("{readahead_kib} KiB"));

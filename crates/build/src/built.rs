@@ -3,6 +3,8 @@
 use nestor_machine::{Command, DiskAttachment, Facts, Machine, MachineError};
 use nestor_stack::Stack;
 
+use crate::hypervisor::WriteCacheSwitch;
+
 /// What a workload works on.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Top {
@@ -52,6 +54,7 @@ pub struct BuiltStack {
     pub settings: Vec<(String, String)>,
     pub(crate) undo: Vec<Undo>,
     pub(crate) mounts: Vec<Mounted>,
+    pub(crate) write_caches: Vec<WriteCacheSwitch>,
 }
 
 /// A mounted file system of the stack.
@@ -65,6 +68,14 @@ pub(crate) struct Mounted {
 }
 
 impl BuiltStack {
+    /// Ends the preparation: disks that write through were laid out with their caches on, and now write through.
+    ///
+    /// # Errors
+    /// When a machine does not answer.
+    pub fn end_preparation(&self) -> Result<(), MachineError> {
+        self.write_caches.iter().try_for_each(|switch| switch.set(false))
+    }
+
     /// Writes out and empties every cache of the stack, from the application to the medium.
     ///
     /// The file system that the workload uses is mounted anew, which empties exactly its caches; the machine keeps its
@@ -109,8 +120,8 @@ pub(crate) enum Undo {
     DetachDisk { parent: Machine, guest: String, disk: Box<DiskAttachment>, depth: usize },
     /// End the guest at `depth`, whose disk cannot be unplugged.
     StopGuest { depth: usize },
-    /// Erase the signatures from a medium of the user's that was empty before.
-    Erase { machine: Machine, device: String },
+    /// Erase what was written to a medium of the user's and let it go.
+    Release { machine: Machine, path: String },
 }
 
 /// Writes out what is dirty and drops the page, inode and directory caches.

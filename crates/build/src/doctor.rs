@@ -59,7 +59,9 @@ const PROGRAMS: [(&str, &str, &str); 9] = [
 /// Looks at this machine.
 pub fn examine(facts: &Facts, places: &DoctorPlaces) -> Vec<Finding> {
     let mut findings = vec![machine(facts), user(facts), acceleration(facts, places), lab_image(places)];
-    findings.extend(PROGRAMS.iter().map(|(program, package, purpose)| program_finding(program, package, purpose)));
+    findings.extend(
+        PROGRAMS.iter().map(|(program, package, purpose)| program_finding(program, package, purpose)),
+    );
     findings.extend(file_systems(facts));
     findings.push(tracing(facts));
     findings.extend([space("cache", &places.cache_directory), space("work directory", &places.work_root)]);
@@ -72,9 +74,20 @@ fn finding(subject: &str, state: State, found: impl Into<String>, advice: impl I
 }
 
 fn machine(facts: &Facts) -> Finding {
-    let found = format!("{} CPUs, {} MiB, Linux {}, {}", facts.cpus, facts.memory_bytes >> 20, facts.kernel, facts.cpu_model);
+    let found = format!(
+        "{} CPUs, {} MiB, Linux {}, {}",
+        facts.cpus,
+        facts.memory_bytes >> 20,
+        facts.kernel,
+        facts.cpu_model
+    );
     if facts.memory_bytes < 3 << 30 {
-        return finding("machine", State::Limited, found, "an emulated host with one guest takes about 2 GiB");
+        return finding(
+            "machine",
+            State::Limited,
+            found,
+            "an emulated host with one guest takes about 2 GiB",
+        );
     }
     finding("machine", State::Ok, found, "")
 }
@@ -93,11 +106,19 @@ fn acceleration(facts: &Facts, places: &DoctorPlaces) -> Finding {
         (_, Accelerator::Kvm) => finding("acceleration", State::Ok, "KVM works (a probe booted)", ""),
         (true, Accelerator::Tcg) => {
             let advice = "emulation is used and every result says so; to probe again, remove accelerators.json from the cache";
-            finding("acceleration", State::Limited, "/dev/kvm is there, but a probe did not boot in time", advice)
+            finding(
+                "acceleration",
+                State::Limited,
+                "/dev/kvm is there, but a probe did not boot in time",
+                advice,
+            )
         }
-        (true, Accelerator::Auto) => {
-            finding("acceleration", State::Ok, "/dev/kvm is there, not yet probed", "the first run boots a probe, once")
-        }
+        (true, Accelerator::Auto) => finding(
+            "acceleration",
+            State::Ok,
+            "/dev/kvm is there, not yet probed",
+            "the first run boots a probe, once",
+        ),
         (false, _) => {
             let advice = if Path::new("/dev/kvm").exists() {
                 "adduser $USER kvm, then log in again; until then emulation is used and every result says so"
@@ -112,14 +133,21 @@ fn acceleration(facts: &Facts, places: &DoctorPlaces) -> Finding {
 fn lab_image(places: &DoctorPlaces) -> Finding {
     match &places.lab_image {
         (hash, true) => finding("lab image", State::Ok, format!("{hash} is ready"), ""),
-        (hash, false) => finding("lab image", State::Limited, format!("{hash} is not made yet"), "nestor lab build"),
+        (hash, false) => {
+            finding("lab image", State::Limited, format!("{hash} is not made yet"), "nestor lab build")
+        }
     }
 }
 
 fn program_finding(program: &str, package: &str, purpose: &str) -> Finding {
     match find_program(program) {
         Some(path) => finding(program, State::Ok, path.display().to_string(), purpose),
-        None => finding(program, State::Missing, "not installed", format!("apt-get install {package}   (for {purpose})")),
+        None => finding(
+            program,
+            State::Missing,
+            "not installed",
+            format!("apt-get install {package}   (for {purpose})"),
+        ),
     }
 }
 
@@ -141,12 +169,18 @@ fn file_systems(facts: &Facts) -> Vec<Finding> {
             let tool = find_program(&program).is_some();
             match (facts.file_systems.iter().any(|name| name == layer.name), tool) {
                 (true, true) => finding(&subject, State::Ok, "kernel and tools have it", ""),
-                (true, false) => {
-                    finding(&subject, State::Missing, format!("{program} is not installed"), format!("apt-get install {packages}"))
-                }
-                (false, _) => {
-                    finding(&subject, State::Limited, "this kernel does not have it", "the emulated host does: --on emulated")
-                }
+                (true, false) => finding(
+                    &subject,
+                    State::Missing,
+                    format!("{program} is not installed"),
+                    format!("apt-get install {packages}"),
+                ),
+                (false, _) => finding(
+                    &subject,
+                    State::Limited,
+                    "this kernel does not have it",
+                    "the emulated host does: --on emulated",
+                ),
             }
         })
         .collect()
@@ -155,7 +189,12 @@ fn file_systems(facts: &Facts) -> Vec<Finding> {
 fn tracing(facts: &Facts) -> Finding {
     let lockdown = std::fs::read_to_string("/sys/kernel/security/lockdown").unwrap_or_default();
     if !facts.root {
-        return finding("tracing", State::Limited, "needs root on this kernel", "the emulated host traces without");
+        return finding(
+            "tracing",
+            State::Limited,
+            "needs root on this kernel",
+            "the emulated host traces without",
+        );
     }
     if lockdown.contains("[confidentiality]") {
         let advice = "blktrace's relay files are locked; the same events are read from tracefs";
@@ -168,7 +207,14 @@ fn space(subject: &str, directory: &Path) -> Finding {
     let existing = directory.ancestors().find(|d| d.exists()).unwrap_or(Path::new("/"));
     let free_mib = match rustix::fs::statvfs(existing) {
         Ok(stat) => (stat.f_bavail * stat.f_frsize) >> 20,
-        Err(e) => return finding(subject, State::Missing, format!("{}: {e}", directory.display()), "choose another one"),
+        Err(e) => {
+            return finding(
+                subject,
+                State::Missing,
+                format!("{}: {e}", directory.display()),
+                "choose another one",
+            );
+        }
     };
     let found = format!("{}: {free_mib} MiB free", directory.display());
     if free_mib < 4096 {
@@ -182,7 +228,12 @@ fn space(subject: &str, directory: &Path) -> Finding {
 fn leftovers(work_root: &Path) -> Finding {
     match nestor_machine::agent::ledger::leftovers(work_root).len() {
         0 => finding("leftovers", State::Ok, "none", ""),
-        count => finding("leftovers", State::Limited, format!("{count} killed runs left something"), "nestor doctor --clean"),
+        count => finding(
+            "leftovers",
+            State::Limited,
+            format!("{count} killed runs left something"),
+            "nestor doctor --clean",
+        ),
     }
 }
 

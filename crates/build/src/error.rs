@@ -43,7 +43,9 @@ impl BuildError {
         match error {
             MachineError::Gone { .. } | MachineError::TimedOut { .. } => true,
             MachineError::Refused { message, .. } => {
-                message.contains(" died: ") || message.contains("did not answer") || message.contains("(any more)")
+                message.contains(" died: ")
+                    || message.contains("did not answer")
+                    || message.contains("(any more)")
             }
             _ => false,
         }

@@ -23,7 +23,10 @@ pub(crate) fn free_bytes(machine: &Machine, layer: &Layer, directory: &str) -> R
     let mut numbers = text.split_whitespace().map(str::parse::<u64>);
     match (numbers.next(), numbers.next()) {
         (Some(Ok(blocks)), Some(Ok(block_bytes))) => Ok(blocks * block_bytes),
-        _ => Err(refused(layer, format!("the free space in {directory} is unknown: stat says `{}`", text.trim()))),
+        _ => Err(refused(
+            layer,
+            format!("the free space in {directory} is unknown: stat says `{}`", text.trim()),
+        )),
     }
 }
 
@@ -46,7 +49,10 @@ pub(crate) fn size_bytes(layer: &Layer, free_bytes: u64) -> Result<u64, BuildErr
         None => match (free_bytes / 5 * 4).min(USUAL_BYTES) / GRANULE_BYTES * GRANULE_BYTES {
             0 => Err(refused(
                 layer,
-                format!("the file system below it has only {} MiB free; give the medium a larger `size=`", free_bytes >> 20),
+                format!(
+                    "the file system below it has only {} MiB free; give the medium a larger `size=`",
+                    free_bytes >> 20
+                ),
             )),
             size => Ok(size),
         },

@@ -76,6 +76,15 @@ pub struct Lab {
 /// Milliseconds a machine gets to boot: hundreds of times what hardware needs, ten times what emulation does.
 const BOOT_LIMIT_MS: u64 = 90_000;
 
+/// Seconds that every machine gets to boot, instead of [`BOOT_LIMIT_MS`] or a guest's usual limit.
+const BOOT_LIMIT_VARIABLE: &str = "NESTOR_BOOT_LIMIT_S";
+
+/// Milliseconds a machine gets to boot: the user's wish, otherwise `usual`.
+pub(crate) fn boot_limit_ms(usual: u64) -> u64 {
+    let wish = std::env::var(BOOT_LIMIT_VARIABLE).ok().and_then(|text| text.trim().parse::<u64>().ok());
+    wish.filter(|&seconds| seconds > 0).map_or(usual, |seconds| seconds.saturating_mul(1000))
+}
+
 /// Processors of the emulated host: one for its guest, one for itself.
 const HOST_CPUS: u32 = 2;
 
@@ -199,7 +208,7 @@ impl Lab {
             shared_memory: true,
             iothreads: Vec::new(),
             cold_disks: Vec::new(),
-            boot_timeout_ms: BOOT_LIMIT_MS,
+            boot_timeout_ms: boot_limit_ms(BOOT_LIMIT_MS),
         };
         (self.progress)("booting the emulated host");
         let host = self.boot(&self.ground.machine().clone(), spec, "host", &identity)?;
@@ -269,7 +278,11 @@ impl Lab {
     pub(crate) fn guest_identity(&self, depth: usize) -> String {
         let hash = self.image.as_ref().map_or("", |image| image.hash.as_str());
         let ground = machine_identity(&self.ground_facts, hash);
-        if self.place.is_emulated() { nested_identity(&ground, self.host_accelerator(), depth) } else { ground }
+        if self.place.is_emulated() {
+            nested_identity(&ground, self.host_accelerator(), depth)
+        } else {
+            ground
+        }
     }
 
     /// What was found earlier about KVM.

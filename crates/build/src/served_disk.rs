@@ -47,7 +47,8 @@ impl ServedDisk {
                 Ok(_) => return Ok(()),
                 Err(_) if Instant::now() < deadline => std::thread::sleep(Duration::from_millis(20)),
                 Err(e) => {
-                    let said = self.ground.read_file(&format!("{}/log.txt", self.directory)).unwrap_or_default();
+                    let said =
+                        self.ground.read_file(&format!("{}/log.txt", self.directory)).unwrap_or_default();
                     let said = String::from_utf8_lossy(&said);
                     let message = format!("its disk server does not answer ({e})\n    {}", said.trim());
                     return Err(BuildError::Refused { layer: layer.label(), message });
@@ -60,7 +61,10 @@ impl ServedDisk {
     pub fn attachment(&self) -> DiskAttachment {
         DiskAttachment {
             serial: SERIAL.into(),
-            backend: DiskBackend::VhostUser { socket: format!("{}/disk.sock", self.directory), queues: QUEUES },
+            backend: DiskBackend::VhostUser {
+                socket: format!("{}/disk.sock", self.directory),
+                queues: QUEUES,
+            },
             devices: Vec::new(),
         }
     }
@@ -124,7 +128,9 @@ impl ServedDisk {
 /// What makes two media the same disk: everything but what the kernel above does with it.
 pub fn disk_key(layer: &Layer) -> String {
     let option = |name: &str| layer.option(name).unwrap_or_default().to_owned();
-    ["profile", "size", "at", "wcache"].iter().fold(layer.name().to_owned(), |key, name| key + ":" + &option(name))
+    ["profile", "size", "at", "wcache"]
+        .iter()
+        .fold(layer.name().to_owned(), |key, name| key + ":" + &option(name))
 }
 
 fn serve_command(layer: &Layer, directory: &str) -> Vec<String> {

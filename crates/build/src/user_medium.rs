@@ -1,16 +1,17 @@
 //! Devices and files of the user's: looked at before they are used, and left without a signature.
 
-use nestor_machine::{Command, Machine, MachineError};
+use nestor_machine::{Command, Machine};
 use nestor_stack::{Layer, MediumKind};
 
 use crate::BuildError;
 use crate::builder::refused;
 
-/// Refuses a medium that is in use, or that carries a signature unless it was named for overwriting.
+/// Takes a medium until it is released, when what was written to it is erased. Refuses one that is in use, or that
+/// carries a signature unless it was named for overwriting.
 ///
 /// # Errors
 /// What is wrong with it and what to do.
-pub(crate) fn check(
+pub(crate) fn take(
     machine: &Machine,
     layer: &Layer,
     path: &str,
@@ -32,18 +33,59 @@ pub(crate) fn check(
     let kind_found = found.stdout_text().trim().to_owned();
     let wanted = if kind == MediumKind::File { "regular" } else { "block special" };
     if !kind_found.starts_with(wanted) {
-        return Err(refused(layer, format!("{path} is a {kind_found}, not a {wanted} file; use `dev:` for block devices and `file:` for files")));
+        return Err(refused(layer, wrong_kind(path, &kind_found, wanted)));
     }
     if kind == MediumKind::Device {
         refuse_if_in_use(machine, layer, path)?;
     } else {
         let loops = machine.run_ok(Command::new(["losetup", "--associated", path])).map_err(failed)?;
         if !loops.trim().is_empty() {
-            return Err(refused(layer, format!("{path} is in use as a loop device: {}", loops.trim())));
+            let device = loops.split(':').next().unwrap_or_default();
+            let what = format!(
+                "{path} is in use as the loop device {device}; `losetup --detach {device}` ends that"
+            );
+            return Err(refused(layer, what));
         }
     }
+    machine.claim(path).map_err(|e| refused(layer, e.to_string()))?;
+    let taken = refuse_signatures(machine, layer, path, may_overwrite)
+        .and_then(|()| machine.erase_at_release(path).map_err(failed));
+    if taken.is_err() {
+        // Not marked as ours, so nothing on it is erased.
+        let _ = machine.release(path);
+    }
+    taken
+}
+
+/// What to write instead of `dev:` or `file:` with something of another kind.
+fn wrong_kind(path: &str, found: &str, wanted: &str) -> String {
+    let instead = match found {
+        "block special file" => format!("write `dev:{path}`"),
+        "directory" => format!("name a file in it, which `truncate --size 16G {path}/disk.img` makes"),
+        found if found.starts_with("regular") => format!("write `file:{path}`"),
+        _ => "media are block devices and regular files".to_owned(),
+    };
+    format!("{path} is a {found}, not a {wanted} file; {instead}")
+}
+
+/// Refuses a medium that may hold data; what may be overwritten is erased.
+fn refuse_signatures(
+    machine: &Machine,
+    layer: &Layer,
+    path: &str,
+    may_overwrite: bool,
+) -> Result<(), BuildError> {
+    let failed = |source| BuildError::Layer { layer: layer.label(), source };
     let signatures = machine
-        .run_ok(Command::new(["wipefs", "--no-act", "--noheadings", "--output", "OFFSET,TYPE,LABEL", "--", path]))
+        .run_ok(Command::new([
+            "wipefs",
+            "--no-act",
+            "--noheadings",
+            "--output",
+            "OFFSET,TYPE,LABEL",
+            "--",
+            path,
+        ]))
         .map_err(failed)?;
     let signatures: Vec<&str> = signatures.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
     if !signatures.is_empty() && !may_overwrite {
@@ -57,7 +99,11 @@ pub(crate) fn check(
         ));
     }
     if !signatures.is_empty() {
-        erase(machine, path).map_err(failed)?;
+        machine
+            .run_ok(Command::new(["wipefs", "--all", "--force", "--quiet", "--", path]))
+            .map_err(failed)?;
+        // Partitions that were on it are gone; a file or a partition has none to forget.
+        let _ = machine.run(Command::new(["blockdev", "--rereadpt", path]));
     }
     Ok(())
 }
@@ -66,15 +112,23 @@ pub(crate) fn check(
 fn refuse_if_in_use(machine: &Machine, layer: &Layer, path: &str) -> Result<(), BuildError> {
     let failed = |source| BuildError::Layer { layer: layer.label(), source };
     let listing = machine
-        .run_ok(Command::new(["lsblk", "--noheadings", "--raw", "--output", "NAME,TYPE,MOUNTPOINTS", "--", path]))
+        .run_ok(Command::new([
+            "lsblk",
+            "--noheadings",
+            "--raw",
+            "--output",
+            "NAME,TYPE,MOUNTPOINTS",
+            "--",
+            path,
+        ]))
         .map_err(failed)?;
     if let Some(problem) = in_use(&listing) {
-        return Err(refused(layer, format!("{path} is in use: {problem}; nothing was written")));
-    }
-    // Swap, md, device-mapper and other kernels' users hold the device exclusively.
-    let exclusive = machine.run(Command::new(["blockdev", "--rereadpt", path])).map_err(failed)?;
-    if !exclusive.succeeded() && exclusive.stderr_text().contains("busy") {
-        return Err(refused(layer, format!("{path} is in use (the kernel says it is busy); nothing was written")));
+        return Err(refused(
+            layer,
+            format!(
+                "{path} is in use: {problem}; nothing was written. Unmount it first, or name another device; `lsblk` lists them"
+            ),
+        ));
     }
     Ok(())
 }
@@ -87,15 +141,12 @@ fn in_use(listing: &str) -> Option<String> {
     if let Some(target) = mounted(&first) {
         return Some(format!("it is mounted on {target}"));
     }
-    rows.next().map(|row| match mounted(&row) {
-        Some(target) => format!("its {} {} is mounted on {target}", row.get(1).unwrap_or(&"part"), row[0]),
-        None => format!("it holds the {} {}", row.get(1).unwrap_or(&"part"), row[0]),
+    rows.find_map(|row| match (mounted(&row), *row.get(1).unwrap_or(&"part")) {
+        (Some(target), kind) => Some(format!("its {kind} {} is mounted on {target}", row[0])),
+        // A partition that nobody uses is a matter of the partition table, which is a signature.
+        (None, "part") => None,
+        (None, kind) => Some(format!("it holds the {kind} {}", row[0])),
     })
-}
-
-/// Removes the signatures that building left, so that the medium is as empty as it was found.
-pub(crate) fn erase(machine: &Machine, device: &str) -> Result<(), MachineError> {
-    machine.run_ok(Command::new(["wipefs", "--all", "--force", "--quiet", "--", device])).map(|_| ())
 }
 
 #[cfg(test)]
@@ -106,8 +157,15 @@ mod tests {
     fn a_device_with_anything_on_it_is_in_use() {
         assert_eq!(in_use("sdb disk \n"), None);
         assert_eq!(in_use("sdb disk /srv\n").as_deref(), Some("it is mounted on /srv"));
-        assert_eq!(in_use("sdb disk \nsdb1 part /srv\n").as_deref(), Some("its part sdb1 is mounted on /srv"));
-        assert_eq!(in_use("sdb disk \nvg-data lvm \n").as_deref(), Some("it holds the lvm vg-data"));
+        assert_eq!(
+            in_use("sdb disk \nsdb1 part /srv\n").as_deref(),
+            Some("its part sdb1 is mounted on /srv")
+        );
+        assert_eq!(in_use("sdb disk \nsdb1 part \n"), None, "its partition table is a signature");
+        assert_eq!(
+            in_use("sdb disk \nsdb1 part \nvg-data lvm \n").as_deref(),
+            Some("it holds the lvm vg-data")
+        );
         assert_eq!(in_use("sda disk [SWAP]\n").as_deref(), Some("it is mounted on [SWAP]"));
     }
 }

@@ -37,9 +37,7 @@ fn main() {
         "  {:<32} {:>10} {:>10} {:>11}{:>11} {:>11}{:>11}",
         "", "ms", "ms", "median", "p99", "median", "p99"
     );
-    for (profile, size_bytes, depth) in
-        [("raid0-14x10k", 64 << 30, 32), ("wd-7200-1tb", 1 << 30, 32), ("wd-7200-1tb", 256 << 20, 1)]
-    {
+    for (profile, size_bytes, depth) in [("raid0-14x10k", 64 << 30, 32), ("wd-7200-1tb", 256 << 20, 1)] {
         compare_latency(folder.path(), profile, size_bytes, depth);
     }
 }

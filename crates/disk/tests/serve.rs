@@ -21,6 +21,26 @@ const OK: u8 = VIRTIO_BLK_S_OK as u8;
 const IOERR: u8 = VIRTIO_BLK_S_IOERR as u8;
 const UNSUPP: u8 = VIRTIO_BLK_S_UNSUPP as u8;
 
+/// Options with nothing special; sockets and files are the caller's to name.
+fn options(profile: &str, size_bytes: u64) -> ServeOptions {
+    ServeOptions {
+        profile: profile.to_owned(),
+        size_bytes,
+        offset_bytes: 0,
+        socket: PathBuf::new(),
+        data: PathBuf::new(),
+        control: None,
+        log: None,
+        write_cache: None,
+        timing: true,
+        durable: false,
+        serial: "a disk of Nestor".to_owned(),
+        once: false,
+        end_with_parent: false,
+        stop: StopHandle::new().unwrap(),
+    }
+}
+
 /// A disk served by a thread, in a folder of its own.
 struct Served {
     folder: tempfile::TempDir,
@@ -33,20 +53,11 @@ impl Served {
         let folder = tempfile::tempdir().unwrap();
         let stop = StopHandle::new().unwrap();
         let mut options = ServeOptions {
-            profile: profile.to_owned(),
-            size_bytes: SIZE,
-            offset_bytes: 0,
             socket: folder.path().join("disk.sock"),
             data: folder.path().join("disk.data"),
             control: Some(folder.path().join("disk.control")),
-            log: None,
-            write_cache: None,
-            timing: true,
-            durable: false,
-            serial: "a disk of Nestor".to_owned(),
-            once: false,
-            end_with_parent: false,
             stop: stop.clone(),
+            ..options(profile, SIZE)
         };
         change(&mut options);
         let thread = Some(std::thread::spawn(move || serve(options)));
@@ -70,8 +81,8 @@ impl Served {
         ControlClient::connect(self.path("disk.control")).unwrap()
     }
 
-    fn finish(mut self) -> tempfile::TempDir {
-        self.stop.stop();
+    /// Waits until the server has ended by itself.
+    fn wait(mut self) -> tempfile::TempDir {
         self.thread.take().unwrap().join().unwrap().unwrap();
         std::mem::replace(&mut self.folder, tempfile::tempdir().unwrap())
     }
@@ -332,13 +343,24 @@ fn quitting_removes_the_sockets_and_keeps_the_data() {
     let mut front_end = served.front_end();
     assert_eq!(write(&mut front_end, 0, &pattern(5, 512)), OK);
     served.control().quit().unwrap();
-    let folder = served.finish();
+    let folder = served.wait();
     let left: Vec<_> = std::fs::read_dir(folder.path())
         .unwrap()
         .map(|e| e.unwrap().file_name().into_string().unwrap())
         .collect();
     assert_eq!(left, ["disk.data"]);
     assert_eq!(&std::fs::read(folder.path().join("disk.data")).unwrap()[..512], pattern(5, 512));
+}
+
+#[test]
+fn the_end_of_an_input_ends_the_server() {
+    let served = Served::start("null", |_| {});
+    let (reader, writer) = std::io::pipe().unwrap();
+    served.stop.stop_at_end_of(reader).unwrap();
+    assert!(!served.stop.is_stopped());
+    drop(writer);
+    let folder = served.wait();
+    assert!(!folder.path().join("disk.sock").exists());
 }
 
 #[test]
@@ -352,23 +374,29 @@ fn sockets_and_data_are_the_owners_only() {
 }
 
 #[test]
+fn two_disks_never_share_a_socket_or_a_file() {
+    let served = Served::start("null", |_| {});
+    let folder = tempfile::tempdir().unwrap();
+    let second = |socket: PathBuf, data: PathBuf| {
+        let control = Some(folder.path().join("control"));
+        serve(ServeOptions { socket, data, control, ..options("null", SIZE) }).unwrap_err().to_string()
+    };
+    let error = second(served.path("disk.sock"), folder.path().join("data"));
+    assert!(error.contains("another server listens there"), "{error}");
+    let error = second(folder.path().join("socket"), served.path("disk.data"));
+    assert!(error.contains("does another disk serve it?"), "{error}");
+    assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0, "nothing is left behind");
+    let mut front_end = served.front_end();
+    assert_eq!(front_end.request(VIRTIO_BLK_T_FLUSH, 0, 0, false), OK, "the first disk still works");
+}
+
+#[test]
 fn impossible_options_are_refused_in_words() {
     let folder = tempfile::tempdir().unwrap();
     let options = |profile: &str, size_bytes| ServeOptions {
-        profile: profile.to_owned(),
-        size_bytes,
-        offset_bytes: 0,
         socket: folder.path().join("s"),
         data: folder.path().join("d"),
-        control: None,
-        log: None,
-        write_cache: None,
-        timing: true,
-        durable: false,
-        serial: String::new(),
-        once: true,
-        end_with_parent: false,
-        stop: StopHandle::new().unwrap(),
+        ..options(profile, size_bytes)
     };
     insta::assert_snapshot!(
         serve(options("wd-9999", 512)).unwrap_err(),

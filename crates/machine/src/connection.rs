@@ -78,7 +78,9 @@ impl Connection {
             number
         };
         let written = match &mut *lock(&self.writer) {
-            Some(writer) => write_frame(writer, &Envelope { number, body: request }).map_err(|e| e.to_string()),
+            Some(writer) => {
+                write_frame(writer, &Envelope { number, body: request }).map_err(|e| e.to_string())
+            }
             None => Err("the connection was closed".to_owned()),
         };
         if let Err(reason) = written {

@@ -42,7 +42,9 @@ fn read(path: &str) -> String {
 fn cpu_model(cpuinfo: &str) -> String {
     cpuinfo
         .lines()
-        .find_map(|line| line.strip_prefix("model name")?.split_once(':').map(|(_, name)| name.trim().to_owned()))
+        .find_map(|line| {
+            line.strip_prefix("model name")?.split_once(':').map(|(_, name)| name.trim().to_owned())
+        })
         .unwrap_or_else(|| "unknown".into())
 }
 

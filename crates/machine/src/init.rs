@@ -117,7 +117,10 @@ fn enter_root(device: &str) -> Result<(), String> {
     }
     let options = CString::new("lowerdir=/image,upperdir=/memory/upper,workdir=/memory/work")
         .map_err(|e| format!("overlay options: {e}"))?;
-    step("mounting the root", mount("overlay", "/newroot", "overlay", MountFlags::empty(), Some(options.as_c_str())))?;
+    step(
+        "mounting the root",
+        mount("overlay", "/newroot", "overlay", MountFlags::empty(), Some(options.as_c_str())),
+    )?;
     for directory in ["/proc", "/sys", "/dev"] {
         step(directory, mount_move(directory, format!("/newroot{directory}")))?;
     }

@@ -68,7 +68,9 @@ impl Machine {
             eprintln!("{:>7.3} s  {}: {what}", started.elapsed().as_secs_f64(), self.label);
         }
         match answered {
-            Ok(Answer::Failed(message)) => Err(MachineError::Refused { machine: self.label.clone(), message }),
+            Ok(Answer::Failed(message)) => {
+                Err(MachineError::Refused { machine: self.label.clone(), message })
+            }
             Ok(answer) => Ok(answer),
             Err(NoAnswer::Gone(detail)) => Err(MachineError::Gone { machine: self.label.clone(), detail }),
             Err(NoAnswer::TimedOut(limit)) => {
@@ -204,6 +206,21 @@ impl Machine {
         self.done(Request::DetachLoop { device: device.to_owned() })
     }
 
+    /// Takes a device or file of the user's for ourselves until [`Self::release`] or take-down.
+    pub fn claim(&self, path: &str) -> Result<(), MachineError> {
+        self.done(Request::Claim { path: path.to_owned() })
+    }
+
+    /// What a claimed medium carries from now on is erased when it is released.
+    pub fn erase_at_release(&self, path: &str) -> Result<(), MachineError> {
+        self.done(Request::EraseAtRelease { path: path.to_owned() })
+    }
+
+    /// Undoes [`Self::claim`].
+    pub fn release(&self, path: &str) -> Result<(), MachineError> {
+        self.done(Request::Release { path: path.to_owned() })
+    }
+
     /// Changes a kernel setting; it is set back at take-down.
     pub fn set(&self, path: &str, value: &str) -> Result<(), MachineError> {
         self.done(Request::Set { path: path.to_owned(), value: value.to_owned() })
@@ -287,6 +304,9 @@ fn request_name(request: &Request) -> &'static str {
         Request::Unmount { .. } => "unmount",
         Request::AttachLoop { .. } => "make a loop device",
         Request::DetachLoop { .. } => "detach a loop device",
+        Request::Claim { .. } => "take a medium",
+        Request::EraseAtRelease { .. } => "mark a medium as ours",
+        Request::Release { .. } => "release a medium",
         Request::Set { .. } => "change a setting",
         Request::FindDisk { .. } => "find a disk",
         Request::StartMachine(_) => "boot a machine",

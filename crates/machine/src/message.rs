@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 use crate::spec::{DiskAttachment, MachineSpec};
 
 /// Version of the messages; an agent of another version is refused.
-pub const PROTOCOL: u32 = 1;
+pub const PROTOCOL: u32 = 2;
 
 /// Longest frame that is accepted, in bytes: a hostile length must not exhaust memory.
 pub const MAX_FRAME_BYTES: u32 = 64 << 20;
@@ -159,6 +159,21 @@ pub enum Request {
     DetachLoop {
         /// `/dev/loopN`.
         device: String,
+    },
+    /// Take a device or file of the user's for ourselves: refused while somebody else uses it, another Nestor included.
+    Claim {
+        /// Absolute path.
+        path: String,
+    },
+    /// From now on everything on a claimed medium was written by us: [`Request::Release`] and take-down erase it.
+    EraseAtRelease {
+        /// As claimed.
+        path: String,
+    },
+    /// Undo [`Request::Claim`].
+    Release {
+        /// As claimed.
+        path: String,
     },
     /// Write a value into a file of `/sys` or `/proc/sys`; the old one is restored at take-down.
     Set {

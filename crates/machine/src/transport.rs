@@ -65,11 +65,12 @@ impl Ground {
             .spawn()
             .map_err(|e| MachineError::Ground(format!("the agent on {label} could not be started: {e}")))?;
         let (Some(stdin), Some(stdout)) = (process.stdin.take(), process.stdout.take()) else {
-            return Err(MachineError::Ground(format!("the agent on {label} has no standard input or output")));
+            return Err(MachineError::Ground(format!(
+                "the agent on {label} has no standard input or output"
+            )));
         };
         let connection = Arc::new(Connection::new(stdout, stdin));
-        let ground =
-            Self { machine: Machine::ground(Arc::clone(&connection), label), connection, process };
+        let ground = Self { machine: Machine::ground(Arc::clone(&connection), label), connection, process };
         ground.connection.wait_hello(HELLO_LIMIT).map_err(|e| {
             let reason = match e {
                 NoAnswer::Gone(reason) => reason,
@@ -95,7 +96,9 @@ impl Ground {
 impl Drop for Ground {
     fn drop(&mut self) {
         if let Err(MachineError::Refused { message, .. }) = self.machine.take_down() {
-            eprintln!("warning: not everything could be taken down: {message}\n  `nestor doctor --clean` tries again");
+            eprintln!(
+                "warning: not everything could be taken down: {message}\n  `nestor doctor --clean` tries again"
+            );
         }
         // The end of its input tells the agent to end.
         self.connection.hang_up();
@@ -120,8 +123,9 @@ fn install_over_ssh(host: &str) -> Result<String, MachineError> {
             "{host} could not be reached by ssh: {detail}\n  `ssh {host} true` must work without a password"
         ))
     };
-    let binary = std::fs::read(OWN_BINARY)
-        .map_err(|e| MachineError::Ground(format!("the program could not read itself to copy it to {host}: {e}")))?;
+    let binary = std::fs::read(OWN_BINARY).map_err(|e| {
+        MachineError::Ground(format!("the program could not read itself to copy it to {host}: {e}"))
+    })?;
     let digest: String = Sha256::digest(&binary).iter().take(8).map(|byte| format!("{byte:02x}")).collect();
     let path = format!(".cache/nestor/bin/nestor-{digest}");
     let present = ssh(host)
@@ -147,7 +151,9 @@ fn install_over_ssh(host: &str) -> Result<String, MachineError> {
     let written = copy.stdin.take().map_or(Ok(()), |mut pipe| pipe.write_all(&binary));
     let status = copy.wait().map_err(|e| unreachable(e.to_string()))?;
     if !status.success() || written.is_err() {
-        return Err(MachineError::Ground(format!("the program could not be copied to {host}:{path} ({status})")));
+        return Err(MachineError::Ground(format!(
+            "the program could not be copied to {host}:{path} ({status})"
+        )));
     }
     Ok(path)
 }

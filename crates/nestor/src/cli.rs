@@ -53,7 +53,9 @@ pub enum Command {
     #[command(subcommand)]
     Lab(LabCommand),
     /// List the layers stacks are made of, or check and explain stacks
-    #[command(after_help = "Examples:\n  nestor stack\n  nestor stack 'ext4/kvm:cache={none,writeback}/raw/xfs/hdd'")]
+    #[command(
+        after_help = "Examples:\n  nestor stack\n  nestor stack 'ext4/kvm:cache={none,writeback}/raw/xfs/hdd'"
+    )]
     Stack(StackArguments),
     /// List the workloads
     Workloads(JsonArguments),
@@ -151,6 +153,9 @@ pub struct ReportArguments {
     /// Where the HTML report goes
     #[arg(long, value_name = "FILE")]
     pub output: Option<PathBuf>,
+    /// Also write the study's matrix as an SVG picture
+    #[arg(long, value_name = "FILE", requires = "study")]
+    pub picture: Option<PathBuf>,
     /// Take the runs of another file of results over into this one first
     #[arg(long, value_name = "FILE")]
     pub merge: Option<PathBuf>,
@@ -206,9 +211,11 @@ pub enum DiskCommand {
         json: bool,
     },
     /// Offer a modelled disk to a virtual machine as vhost-user-blk
-    #[command(after_help = "Example:\n  nestor disk serve wd-re3 --socket /run/disk.sock --data disk.img --size 16G &\n  \
+    #[command(
+        after_help = "Example:\n  nestor disk serve wd-re3 --socket /run/disk.sock --data disk.img --size 16G &\n  \
         qemu-system-x86_64 -object memory-backend-memfd,id=m,size=1G,share=on -machine q35,memory-backend=m \\\n    \
-        -chardev socket,id=d,path=/run/disk.sock -device vhost-user-blk-pci,chardev=d …")]
+        -chardev socket,id=d,path=/run/disk.sock -device vhost-user-blk-pci,chardev=d …"
+    )]
     Serve(ServeArguments),
     /// Speak to a served disk: timing on|off, reset, start-log FILE, stop-log, statistics, quit
     Control {

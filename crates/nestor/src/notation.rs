@@ -15,6 +15,9 @@ impl Notation for LabNotation {
 
     fn workloads(&self, written: &str) -> Result<Vec<String>, String> {
         let texts = nestor_stack::expand(written).map_err(|e| e.to_string())?;
+        if texts.is_empty() {
+            return Err("a workload is empty\n  it is an engine and a case, as in fio:seq-write; `nestor workloads` lists them".into());
+        }
         texts
             .iter()
             .map(|text| Workload::parse(text).map(|w| w.to_string()).map_err(|e| e.to_string()))
@@ -44,7 +47,10 @@ mod tests {
     fn the_raw_disk_of_a_guest_is_its_baseline() {
         let raw_disk = |stack| LabNotation.raw_disk(stack);
         assert_eq!(raw_disk("ext3/kvm/raw/jfs/hdd"), "ext3/kvm/hdd");
-        assert_eq!(raw_disk("ext3/kvm:cache=writethrough/hdd:wd-re3"), "ext3/kvm:cache=writethrough/hdd:wd-re3");
+        assert_eq!(
+            raw_disk("ext3/kvm:cache=writethrough/hdd:wd-re3"),
+            "ext3/kvm:cache=writethrough/hdd:wd-re3"
+        );
         assert_eq!(raw_disk("ext4/kvm/qcow2/xfs/kvm/raw/ext4/null"), "ext4/kvm/null");
         assert_eq!(raw_disk("ext4/hdd"), "ext4/hdd");
     }

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
-use nestor_study::campaign::Watcher;
 use nestor_study::CellKey;
+use nestor_study::campaign::Watcher;
 use nestor_study::{CellRecord, Outcome};
 
 /// A bar with a line above it for the cell and one for the step.
@@ -22,7 +22,11 @@ impl Progress {
     pub fn new(length: u64) -> Self {
         let terminal = std::io::stderr().is_terminal();
         let bar = ProgressBar::new(length);
-        bar.set_draw_target(if terminal { ProgressDrawTarget::stderr() } else { ProgressDrawTarget::hidden() });
+        bar.set_draw_target(if terminal {
+            ProgressDrawTarget::stderr()
+        } else {
+            ProgressDrawTarget::hidden()
+        });
         let style = ProgressStyle::with_template("{prefix}\n  {wide_bar} {pos}/{len}  {elapsed} gone{msg}")
             .unwrap_or_else(|_| ProgressStyle::default_bar());
         bar.set_style(style);
@@ -100,8 +104,12 @@ impl Watcher for Progress {
         self.bar.inc(1);
         let result = match &record.outcome {
             Outcome::Measured(measured) => format!("{:.1} MB/s", measured.load.bytes_per_second() / 1e6),
-            Outcome::Failed(message) => format!("failed: {}", message.lines().next().unwrap_or_default()),
+            // Why is part of the result, which comes at the end.
+            Outcome::Failed(_) => "failed".to_owned(),
         };
-        self.line(&format!("  run {run}  {}  {}  {result}  ({:.0} s)", record.stack, record.workload, record.cell_s));
+        self.line(&format!(
+            "  run {run}  {}  {}  {result}  ({:.0} s)",
+            record.stack, record.workload, record.cell_s
+        ));
     }
 }

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use anyhow::{Context, Result, bail};
 use nestor_build::{Lab, LabFiles, LabOptions, Place};
-use nestor_stack::{LayerDefinition, Stack};
+use nestor_stack::{LayerDefinition, Offer, Stack, StackError};
 use nestor_study::campaign::{CampaignEnd, CampaignOptions, run_campaign};
 use nestor_study::{Store, Study};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
@@ -20,8 +20,14 @@ use crate::progress::Progress;
 ///
 /// # Errors
 /// When the lab cannot be opened or results cannot be kept.
-pub fn run(study: &Study, arguments: &LabArguments, as_study: bool, store: &mut Store) -> Result<CampaignEnd> {
+pub fn run(
+    study: &Study,
+    arguments: &LabArguments,
+    as_study: bool,
+    store: &mut Store,
+) -> Result<CampaignEnd> {
     let stacks: Vec<Stack> = study.stacks.iter().filter_map(|text| Stack::parse(text).ok()).collect();
+    stacks.iter().try_for_each(|stack| check_place(stack, &arguments.on))?;
     let image = if needs_image_here(&arguments.on, &stacks) { Some(lab_files()?) } else { None };
     let progress = Progress::new(study.stacks.len() as u64);
     let mut lab = Lab::open(LabOptions {
@@ -44,10 +50,32 @@ pub fn run(study: &Study, arguments: &LabArguments, as_study: bool, store: &mut 
     Ok(end)
 }
 
+/// Refuses, before anything is started, what cannot be built in a place or has no room for a workload.
+fn check_place(stack: &Stack, place: &Place) -> Result<()> {
+    if stack.offers() == Offer::Image {
+        stack.require_directory()?;
+    }
+    let LayerDefinition::Medium(kind) = stack.medium().definition() else { return Ok(()) };
+    let medium = stack.layers().len() - 1;
+    let (message, help) = match (kind.is_modelled(), place.is_emulated()) {
+        (true, false) => (
+            format!("a modelled disk needs the emulated host, this is `--on {place}`"),
+            "leave `--on` out, or use a disk of yours: dev:/dev/… or file:/…",
+        ),
+        (false, true) => (
+            "a device or file of yours needs your own kernel, not the emulated host".to_owned(),
+            "add `--on this` or `--on ssh:HOST`, or use a modelled disk: hdd, ssd, raid0, null",
+        ),
+        _ => return Ok(()),
+    };
+    Err(StackError::at_layer(stack, medium, message, help).into())
+}
+
 /// Whether this machine has to have the lab image: for an emulated host, or for guests here.
 fn needs_image_here(place: &Place, stacks: &[Stack]) -> bool {
-    let has_guest =
-        |stack: &Stack| stack.layers().iter().any(|l| matches!(l.definition(), LayerDefinition::Hypervisor(_)));
+    let has_guest = |stack: &Stack| {
+        stack.layers().iter().any(|l| matches!(l.definition(), LayerDefinition::Hypervisor(_)))
+    };
     match place {
         Place::Emulated => true,
         Place::This => stacks.iter().any(has_guest),

@@ -8,7 +8,7 @@ use nestor_build::Lab;
 use nestor_load::Workload;
 use nestor_stack::Stack;
 
-use crate::cell::{CellRequest, run_cell};
+use crate::cell::{CellEnd, CellRequest, run_cell};
 use crate::plan::{CellKey, NotRun, PlannedCell, budget_ended};
 use crate::record::CellRecord;
 use crate::store::{Store, StoreError};
@@ -65,12 +65,16 @@ pub fn run_campaign(
     let usual_cell = store.usual_cell_s(&ground)?.map(Duration::from_secs_f64);
     let plan = study.plan(usual_cell);
     let mut finished = if options.as_study { store.finished(&hash)? } else { HashSet::new() };
-    let cells = plan.remaining(&finished);
+    let mut cells = plan.remaining(&finished);
     let mut end = CampaignEnd { already_done: plan.cells.len() - cells.len(), ..CampaignEnd::default() };
     lab.make_room_for(&parsed_stacks(study));
     let mut failures: Vec<String> = Vec::new();
+    let mut tried_again: HashSet<CellKey> = HashSet::new();
+    // Said once, not once per replication.
+    let mut refused: HashSet<String> = HashSet::new();
     let mut reason = String::new();
-    for (done, cell) in cells.iter().enumerate() {
+    let mut done = 0;
+    while let Some(cell) = cells.get(done).cloned() {
         let mean_cell = mean_so_far(started.elapsed(), done).or(usual_cell);
         if study.budget.is_some_and(|budget| started.elapsed() + mean_cell.unwrap_or_default() > budget)
             && done > 0
@@ -79,8 +83,17 @@ pub fn run_campaign(
             break;
         }
         let left = mean_cell.map(|mean| mean * u32::try_from(cells.len() - done).unwrap_or(u32::MAX));
-        watcher.cell_begins(&cell.key, done, cells.len(), left);
-        let Some(record) = run_one(lab, study, cell, options, &hash, watcher) else { continue };
+        done += 1;
+        if refused.contains(&cell.key.stack) {
+            finished.insert(cell.key.clone());
+            continue;
+        }
+        watcher.cell_begins(&cell.key, done - 1, cells.len(), left);
+        let Some(CellEnd { record, refused: stack_refused }) =
+            run_one(lab, study, &cell, options, &hash, watcher)
+        else {
+            continue;
+        };
         if interrupted.load(Ordering::Relaxed) {
             reason = "interrupted".into();
             break;
@@ -89,12 +102,21 @@ pub fn run_campaign(
         end.runs.push(run);
         finished.insert(cell.key.clone());
         watcher.cell_ended(&record, run);
+        if stack_refused {
+            refused.insert(cell.key.stack.clone());
+        }
         match record.failure() {
-            Some(message) => failures.push(message.to_owned()),
+            Some(message) => {
+                failures.push(message.to_owned());
+                // A machine may have died of something that has passed: once more, after all others. Both are kept.
+                if options.as_study && !stack_refused && tried_again.insert(cell.key.clone()) {
+                    cells.push(cell.clone());
+                }
+            }
             None => failures.clear(),
         }
         if failures.len() >= SAME_FAILURES
-            && failures.iter().rev().take(SAME_FAILURES).all(|f| *f == failures[0])
+            && failures.iter().rev().take(SAME_FAILURES).all(|f| Some(f) == failures.last())
         {
             reason = format!("{SAME_FAILURES} cells in a row failed alike");
             break;
@@ -120,7 +142,7 @@ fn run_one(
     options: CampaignOptions,
     hash: &str,
     watcher: &dyn Watcher,
-) -> Option<CellRecord> {
+) -> Option<CellEnd> {
     let stack = Stack::parse(&cell.key.stack).ok()?;
     let workload = Workload::parse(&cell.key.workload).ok()?;
     let request = CellRequest {

@@ -33,7 +33,7 @@ use self::store::Store;
 use crate::control;
 use crate::error::DiskError;
 use crate::model::SECTOR_BYTES;
-use crate::profile::Medium;
+use crate::profile::{Medium, Profile};
 
 pub use self::stop::StopHandle;
 
@@ -80,12 +80,13 @@ pub fn serve(options: ServeOptions) -> Result<(), DiskError> {
         rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::TERM))
             .map_err(|e| DiskError::system("tie the disk to its parent")(e.into()))?;
     }
-    let shared = Arc::new(Shared::new(build(&options)?, options.stop.clone()));
+    let profile = check(&options)?;
+    let (listener, _socket) = listen(&options.socket)?;
+    let control = options.control.as_deref().map(listen).transpose()?;
+    let shared = Arc::new(Shared::new(build(&options, profile)?, options.stop.clone()));
     if let Some(log) = &options.log {
         shared.manage().start_log(log)?;
     }
-    let (listener, _socket) = listen(&options.socket)?;
-    let control = options.control.as_deref().map(listen).transpose()?;
     let result = std::thread::scope(|scope| {
         if let Some((listener, _socket)) = &control {
             let shared = &shared;
@@ -100,15 +101,24 @@ pub fn serve(options: ServeOptions) -> Result<(), DiskError> {
     result.and(close_log(log).map(|_| ()))
 }
 
-/// Checks the options and puts the disk together.
-fn build(options: &ServeOptions) -> Result<Core, DiskError> {
+/// Finds the profile and checks that the region lies on it.
+fn check(options: &ServeOptions) -> Result<&'static Profile, DiskError> {
     let profile = crate::profiles::profile(&options.profile)?;
     let (size, offset) = (options.size_bytes, options.offset_bytes);
     let end = offset.checked_add(size).filter(|end| *end <= profile.capacity_bytes);
-    if end.is_none() || size == 0 || size % SECTOR_BYTES != 0 || offset % SECTOR_BYTES != 0 {
+    if end.is_none()
+        || size == 0
+        || !size.is_multiple_of(SECTOR_BYTES)
+        || !offset.is_multiple_of(SECTOR_BYTES)
+    {
         let capacity = profile.capacity_bytes;
         return Err(DiskError::Region { profile: profile.name.to_owned(), size, offset, capacity });
     }
+    Ok(profile)
+}
+
+/// Puts the disk together.
+fn build(options: &ServeOptions, profile: &Profile) -> Result<Core, DiskError> {
     let mut model = profile.model()?;
     if let Some(on) = options.write_cache {
         model.set_write_cache(on);
@@ -118,9 +128,13 @@ fn build(options: &ServeOptions) -> Result<Core, DiskError> {
         *to = from;
     }
     Core::new(CoreParts {
-        target: Target { store: Store::open(&options.data, size)?, serial, durable: options.durable },
+        target: Target {
+            store: Store::open(&options.data, options.size_bytes)?,
+            serial,
+            durable: options.durable,
+        },
         profile: profile.name.to_owned(),
-        first_sector: offset / SECTOR_BYTES,
+        first_sector: options.offset_bytes / SECTOR_BYTES,
         model,
         model_takes_time: profile.medium != Medium::Null,
         timing: options.timing,

@@ -220,7 +220,7 @@ pub fn pieces<'a>(
 /// The length of the segments in sectors, if it is a whole number of them.
 fn whole_sectors(segments: &[Segment]) -> Result<u32, Refusal> {
     let bytes: u64 = segments.iter().map(|s| u64::from(s.bytes)).sum();
-    if bytes == 0 || bytes % SECTOR_BYTES != 0 {
+    if bytes == 0 || !bytes.is_multiple_of(SECTOR_BYTES) {
         return Err(Refusal::Invalid);
     }
     u32::try_from(bytes / SECTOR_BYTES).map_err(|_| Refusal::Invalid)

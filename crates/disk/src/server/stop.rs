@@ -1,5 +1,6 @@
 //! Telling a server to end.
 
+use std::io::Read;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 
@@ -48,6 +49,21 @@ impl StopHandle {
                 .map_err(DiskError::system("catch signals"))?;
         }
         Ok(())
+    }
+
+    /// Also ends the server when `source` ends: given a pipe from another process, when that process does.
+    ///
+    /// # Errors
+    /// No thread can be started.
+    pub fn stop_at_end_of(&self, mut source: impl Read + Send + 'static) -> Result<(), DiskError> {
+        let stop = self.clone();
+        let wait = move || {
+            // An error ends it as well: nothing more will come.
+            let _ = std::io::copy(&mut source, &mut std::io::sink());
+            stop.stop();
+        };
+        let thread = std::thread::Builder::new().name("disk-parent".to_owned()).spawn(wait);
+        thread.map(|_| ()).map_err(DiskError::system("wait for the end of input"))
     }
 
     /// Whether the server was told to end.

@@ -6,7 +6,7 @@ use std::os::fd::AsRawFd;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
-use rustix::fs::FallocateFlags;
+use rustix::fs::{FallocateFlags, FlockOperation};
 use vm_memory::{GuestMemoryBackend, GuestMemoryMmap};
 
 use super::request::Segment;
@@ -50,6 +50,10 @@ impl Store {
             .mode(0o600)
             .open(path)
             .map_err(DiskError::io("open the data file", path))?;
+        // Two disks on one file would destroy each other's file systems. The lock ends with the process.
+        rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive).map_err(|error| {
+            DiskError::io("lock the data file (does another disk serve it?)", path)(error.into())
+        })?;
         file.set_len(size).map_err(DiskError::io("give its size to the data file", path))?;
         Ok(Self { file, size, pieces: Vec::with_capacity(MOST_PIECES) })
     }

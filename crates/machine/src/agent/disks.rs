@@ -33,7 +33,8 @@ fn look_for(block: &Path, serial: &str) -> Option<String> {
         let has_serial = SERIAL_FILES.iter().any(|file| {
             let bytes = fs::read(entry.path().join(file)).unwrap_or_default();
             // Page 0x80 has a header of four bytes, and buses pad with blanks or zeros.
-            let text: String = bytes.iter().map(|&b| if b.is_ascii_graphic() { b as char } else { ' ' }).collect();
+            let text: String =
+                bytes.iter().map(|&b| if b.is_ascii_graphic() { b as char } else { ' ' }).collect();
             text.split_whitespace().any(|word| word == serial)
         });
         has_serial.then(|| format!("/dev/{}", entry.file_name().to_string_lossy()))

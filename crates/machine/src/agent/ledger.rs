@@ -43,6 +43,11 @@ pub enum Resource {
         /// Where.
         path: String,
     },
+    /// What we wrote on a device or file of the user's that carried nothing before, or could be overwritten.
+    Signatures {
+        /// The device or file.
+        path: String,
+    },
     /// A kernel setting with its former value.
     Setting {
         /// The file of `/sys` or `/proc/sys`.
@@ -68,6 +73,7 @@ impl Resource {
                 }
                 _ => Ok(()),
             },
+            Self::Signatures { path } => erase_signatures(path),
             Self::Setting { path, former } => match fs::write(path, former) {
                 Err(e) if e.kind() != io::ErrorKind::NotFound => {
                     Err(format!("{path} could not be set back to `{former}`: {e}"))
@@ -99,7 +105,9 @@ fn end_process_group(pid: u32, start_ticks: u64, what: &str) -> Result<(), Strin
     if !is_same_live_process(pid, start_ticks) {
         return Ok(());
     }
-    for (signal, patience) in [(Signal::TERM, Duration::from_secs(2)), (Signal::KILL, Duration::from_secs(10))] {
+    for (signal, patience) in
+        [(Signal::TERM, Duration::from_secs(2)), (Signal::KILL, Duration::from_secs(10))]
+    {
         // A group that is gone is what we want.
         let _ = kill_process_group(group, signal);
         let deadline = Instant::now() + patience;
@@ -128,9 +136,24 @@ fn unmount_everything_at(target: &str) -> Result<(), String> {
     }
 }
 
+fn erase_signatures(path: &str) -> Result<(), String> {
+    match Command::new("wipefs").args(["--all", "--force", "--quiet", "--", path]).output() {
+        Ok(output) if output.status.success() => Ok(()),
+        // A device that was pulled, a file that was removed: nothing is left to erase.
+        _ if !Path::new(path).exists() => Ok(()),
+        Ok(output) => Err(format!(
+            "what was written to {path} could not be erased: {}",
+            String::from_utf8_lossy(&output.stderr).trim_end()
+        )),
+        Err(e) => Err(format!("what was written to {path} could not be erased, wipefs does not run: {e}")),
+    }
+}
+
 fn detach_loop(device: &str, file: &str) -> Result<(), String> {
     let name = device.trim_start_matches("/dev/");
-    let Ok(backing) = fs::read_to_string(format!("/sys/block/{name}/loop/backing_file")) else { return Ok(()) };
+    let Ok(backing) = fs::read_to_string(format!("/sys/block/{name}/loop/backing_file")) else {
+        return Ok(());
+    };
     if backing.trim_end().trim_end_matches(" (deleted)") != file {
         return Ok(());
     }
@@ -253,14 +276,33 @@ pub fn leftovers(root: &Path) -> Vec<Leftover> {
     found
 }
 
+fn is_medium(resource: &Resource) -> bool {
+    matches!(resource, Resource::Signatures { .. })
+}
+
 impl Leftover {
-    /// Undoes what the dead agent left, last first, and removes its work directory.
+    /// Media of the user's that the dead agent had written to. They are not erased: since then they may have been
+    /// put to another use.
+    pub fn written_media(&self) -> Vec<&str> {
+        let path = |resource| match resource {
+            Resource::Signatures { path } => Some(path.as_str()),
+            _ => None,
+        };
+        self.resources.iter().filter_map(path).collect()
+    }
+
+    /// Undoes what the dead agent left, last first, except [`Self::written_media`], and removes its work directory.
     ///
     /// # Errors
     /// What could not be undone; the work directory then stays, so that it can be tried again.
     pub fn clean(&self) -> Result<(), Vec<String>> {
-        let problems: Vec<String> =
-            self.resources.iter().rev().filter_map(|resource| resource.take_down().err()).collect();
+        let problems: Vec<String> = self
+            .resources
+            .iter()
+            .rev()
+            .filter(|r| !is_medium(r))
+            .filter_map(|r| r.take_down().err())
+            .collect();
         if problems.is_empty() {
             fs::remove_dir_all(&self.directory)
                 .map_err(|e| vec![format!("{} could not be removed: {e}", self.directory.display())])

@@ -2,6 +2,7 @@
 
 mod disks;
 pub mod ledger;
+mod media;
 pub mod process;
 mod requests;
 
@@ -12,6 +13,7 @@ use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::process::Child;
 use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::{Duration, Instant};
 
 use crate::message::{Answer, Envelope, PROTOCOL, Request, read_frame, write_frame};
 use crate::qemu::RunningMachine;
@@ -27,8 +29,21 @@ pub struct Agent {
     processes: Mutex<HashMap<u32, (u64, Child)>>,
     /// Process groups of programs that run to their end, to be killed if the stream ends first.
     running: Mutex<Vec<u32>>,
+    /// Media of the user's that are ours for now; the open files hold their locks.
+    claimed: Mutex<HashMap<String, fs::File>>,
+    /// Requests that are being carried out, and whether further ones are refused.
+    under_way: Mutex<UnderWay>,
     probe: Mutex<Option<crate::qemu::accelerator::Probe>>,
 }
+
+#[derive(Default)]
+struct UnderWay {
+    requests: usize,
+    closed: bool,
+}
+
+/// How long take-down waits for requests that it has cut short.
+const CUT_SHORT_LIMIT: Duration = Duration::from_secs(20);
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
@@ -48,7 +63,10 @@ impl Agent {
     pub fn new(root: &Path) -> io::Result<Self> {
         fs::DirBuilder::new().recursive(true).mode(0o700).create(root)?;
         if fs::symlink_metadata(root)?.uid() != rustix::process::geteuid().as_raw() {
-            let what = format!("{} belongs to another user; set NESTOR_WORK to a directory of yours", root.display());
+            let what = format!(
+                "{} belongs to another user; set NESTOR_WORK to a directory of yours",
+                root.display()
+            );
             return Err(io::Error::new(io::ErrorKind::PermissionDenied, what));
         }
         let work_directory = root.join(std::process::id().to_string());
@@ -63,6 +81,8 @@ impl Agent {
             machines: Mutex::default(),
             processes: Mutex::default(),
             running: Mutex::default(),
+            claimed: Mutex::default(),
+            under_way: Mutex::default(),
             probe: Mutex::default(),
         })
     }
@@ -79,7 +99,7 @@ impl Agent {
             while let Ok(envelope) = read_frame::<Envelope<Request>>(&mut reader) {
                 let (agent, writer) = (Arc::clone(self), Arc::clone(&writer));
                 std::thread::spawn(move || {
-                    let body = agent.obey(envelope.body).unwrap_or_else(Answer::Failed);
+                    let body = agent.obey_unless_closed(envelope.body).unwrap_or_else(Answer::Failed);
                     // If nobody listens any more the serving loop notices by itself.
                     let _ = write_frame(&mut *lock(&writer), &Envelope { number: envelope.number, body });
                 });
@@ -97,18 +117,37 @@ impl Agent {
         problems
     }
 
-    /// Takes down everything, last made first.
-    pub fn take_down(&self) -> Vec<String> {
-        for group in std::mem::take(&mut *lock(&self.running)) {
-            if let Some(group) = i32::try_from(group).ok().and_then(rustix::process::Pid::from_raw) {
-                let _ = rustix::process::kill_process_group(group, rustix::process::Signal::KILL);
-            }
+    /// Carries out a request, unless everything is being taken down: nothing may be made behind its back.
+    fn obey_unless_closed(&self, request: Request) -> Result<Answer, String> {
+        if matches!(request, Request::TakeDown) {
+            return self.obey(request);
         }
-        lock(&self.machines).drain().for_each(|(_, (number, machine))| {
-            machine.kill();
-            lock(&self.ledger).strike(number);
-        });
+        {
+            let mut under_way = lock(&self.under_way);
+            if under_way.closed {
+                return Err("everything is being taken down".into());
+            }
+            under_way.requests += 1;
+        }
+        let answer = self.obey(request);
+        lock(&self.under_way).requests -= 1;
+        answer
+    }
+
+    /// Takes down everything, last made first, and refuses all further requests.
+    pub fn take_down(&self) -> Vec<String> {
+        lock(&self.under_way).closed = true;
+        // Requests that are under way may still make something, so they are cut short and waited for.
+        let deadline = Instant::now() + CUT_SHORT_LIMIT;
+        loop {
+            self.end_running();
+            if lock(&self.under_way).requests == 0 || Instant::now() >= deadline {
+                break;
+            }
+            std::thread::sleep(Duration::from_millis(5));
+        }
         let problems = lock(&self.ledger).take_down();
+        lock(&self.claimed).clear();
         for (_, (_, mut child)) in lock(&self.processes).drain() {
             let _ = child.wait();
         }
@@ -116,7 +155,26 @@ impl Agent {
     }
 }
 
+impl Agent {
+    /// Kills what requests wait for: programs, machines that boot, machines that are up.
+    fn end_running(&self) {
+        for group in std::mem::take(&mut *lock(&self.running)) {
+            if let Some(group) = i32::try_from(group).ok().and_then(rustix::process::Pid::from_raw) {
+                let _ = rustix::process::kill_process_group(group, rustix::process::Signal::KILL);
+            }
+        }
+        let machines: Vec<_> = lock(&self.machines).drain().collect();
+        for (_, (number, machine)) in machines {
+            machine.kill();
+            lock(&self.ledger).strike(number);
+        }
+    }
+}
+
 fn unused_name(root: &Path) -> String {
     let pid = std::process::id();
-    (1..).map(|n| format!("{pid}-{n}")).find(|name| !root.join(name).exists()).unwrap_or_else(|| pid.to_string())
+    (1..)
+        .map(|n| format!("{pid}-{n}"))
+        .find(|name| !root.join(name).exists())
+        .unwrap_or_else(|| pid.to_string())
 }

@@ -8,7 +8,9 @@ use std::sync::mpsc::{Sender, channel};
 use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::process::{Pid, PidfdFlags, Signal, kill_process_group, pidfd_open, set_parent_process_death_signal};
+use rustix::process::{
+    Pid, PidfdFlags, Signal, kill_process_group, pidfd_open, set_parent_process_death_signal,
+};
 
 use crate::message::{Command, Finished, MAX_FRAME_BYTES};
 
@@ -137,7 +139,8 @@ pub fn start(spawner: &Spawner, command: &Command, output: &str) -> Result<Child
         .append(true)
         .open(output)
         .map_err(|e| format!("the output file {output} could not be opened: {e}"))?;
-    let error_file = file.try_clone().map_err(|e| format!("the output file {output} could not be shared: {e}"))?;
+    let error_file =
+        file.try_clone().map_err(|e| format!("the output file {output} could not be shared: {e}"))?;
     os.stdin(Stdio::null()).stdout(file).stderr(error_file);
     spawner.spawn(os).map_err(|e| cannot_start(&command.argv, &e))
 }
@@ -149,10 +152,9 @@ pub fn start(spawner: &Spawner, command: &Command, output: &str) -> Result<Child
 pub fn stop(child: &mut Child, grace: Duration) -> io::Result<Finished> {
     let started = Instant::now();
     // Only the leader is asked: a tool such as blktrace tells its own helpers.
-    if child.try_wait()?.is_none() {
-        if let Some(pid) = process_id(child) {
-            let _ = rustix::process::kill_process(pid, Signal::INT);
-        }
+    let lives = child.try_wait()?.is_none();
+    if let Some(pid) = process_id(child).filter(|_| lives) {
+        let _ = rustix::process::kill_process(pid, Signal::INT);
     }
     let timed_out = !wait_at_most(child, grace)?;
     kill_group(child, Signal::KILL);
@@ -228,7 +230,8 @@ mod tests {
 
     #[test]
     fn output_input_and_exit_code_come_back() {
-        let command = Command { stdin: b"hello".to_vec(), ..Command::new(["sh", "-c", "cat; echo no >&2; exit 3"]) };
+        let command =
+            Command { stdin: b"hello".to_vec(), ..Command::new(["sh", "-c", "cat; echo no >&2; exit 3"]) };
         let finished = run_here(&command).unwrap();
         assert_eq!((finished.exit_code, finished.stdout.as_slice()), (Some(3), b"hello".as_slice()));
         assert_eq!(finished.stderr_text(), "no");

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use super::ledger::{Resource, process_start_ticks};
-use super::{Agent, disks, lock, process};
+use super::{Agent, disks, lock, media, process};
 use crate::connection::NoAnswer;
 use crate::facts;
 use crate::message::{Answer, Command, MAX_FRAME_BYTES, Request};
@@ -35,19 +35,24 @@ impl Agent {
             Request::Mount { source, target, file_system, options } => {
                 self.mount(&source, &target, &file_system, &options)
             }
-            Request::Unmount { target } => {
-                self.undo(&format!("{target} is not mounted by nestor"), |r| {
-                    matches!(r, Resource::Mount { target: t } if *t == target)
-                })
-            }
+            Request::Unmount { target } => self.undo(
+                &format!("{target} is not mounted by nestor"),
+                |r| matches!(r, Resource::Mount { target: t } if *t == target),
+            ),
             Request::AttachLoop { file, direct_io } => self.attach_loop(&file, direct_io),
-            Request::DetachLoop { device } => {
-                self.undo(&format!("{device} is not a loop device of nestor's"), |r| {
-                    matches!(r, Resource::LoopDevice { device: d, .. } if *d == device)
-                })
+            Request::DetachLoop { device } => self.undo(
+                &format!("{device} is not a loop device of nestor's"),
+                |r| matches!(r, Resource::LoopDevice { device: d, .. } if *d == device),
+            ),
+            Request::Claim { path } => self.claim(path),
+            Request::EraseAtRelease { path } => {
+                self.enter(Resource::Signatures { path }).map(|_| Answer::Done)
             }
+            Request::Release { path } => self.release(&path),
             Request::Set { path, value } => self.set(&path, &value),
-            Request::FindDisk { serial, timeout_ms } => disks::find(&serial, Duration::from_millis(timeout_ms)),
+            Request::FindDisk { serial, timeout_ms } => {
+                disks::find(&serial, Duration::from_millis(timeout_ms))
+            }
             Request::StartMachine(spec) => self.start_machine(&spec),
             Request::StopMachine { machine } => self.stop_machine(&machine),
             Request::AttachDisk { machine, disk } => self.with_disk(&machine, &disk, RunningMachine::attach),
@@ -84,8 +89,9 @@ impl Agent {
     }
 
     fn stop_process(&self, pid: u32, grace_ms: u64) -> Obeyed {
-        let (entry, mut child) =
-            lock(&self.processes).remove(&pid).ok_or_else(|| format!("process {pid} was not started by nestor"))?;
+        let (entry, mut child) = lock(&self.processes)
+            .remove(&pid)
+            .ok_or_else(|| format!("process {pid} was not started by nestor"))?;
         let finished = process::stop(&mut child, Duration::from_millis(grace_ms))
             .map_err(|e| format!("waiting for process {pid} failed: {e}"))?;
         lock(&self.ledger).strike(entry);
@@ -129,8 +135,26 @@ impl Agent {
         Ok(Answer::Device(device))
     }
 
+    fn claim(&self, path: String) -> Obeyed {
+        let file = media::claim(&path)?;
+        lock(&self.claimed).insert(path, file);
+        Ok(Answer::Done)
+    }
+
+    fn release(&self, path: &str) -> Obeyed {
+        let is_it = |r: &Resource| matches!(r, Resource::Signatures { path: p } if *p == path);
+        let erased = lock(&self.ledger).find(is_it);
+        if let Some((number, resource)) = erased {
+            resource.take_down()?;
+            lock(&self.ledger).strike(number);
+        }
+        lock(&self.claimed).remove(path);
+        Ok(Answer::Done)
+    }
+
     fn set(&self, path: &str, value: &str) -> Obeyed {
-        let former = fs::read_to_string(path).map_err(|e| format!("the setting {path} could not be read: {e}"))?;
+        let former =
+            fs::read_to_string(path).map_err(|e| format!("the setting {path} could not be read: {e}"))?;
         // A list of choices shows the chosen one in brackets.
         let former = match former.split_once('[').and_then(|(_, rest)| rest.split_once(']')) {
             Some((chosen, _)) => chosen.to_owned(),
@@ -150,7 +174,7 @@ impl Agent {
             Some(kvm) => kvm,
             None => self.probe(spec).kvm_works,
         };
-        let mut entry = 0;
+        let (mut entry, mut group) = (0, 0);
         let started = Instant::now();
         let booted = RunningMachine::boot(spec, kvm, directory, &self.spawner, |qemu| {
             let pid = qemu.id();
@@ -158,7 +182,11 @@ impl Agent {
             let what = format!("QEMU of the machine `{}`", spec.name);
             // Without a ledger the machine still dies with the agent.
             entry = self.enter(Resource::Process { pid, start_ticks, what }).unwrap_or_default();
+            // Until it is up, take-down ends it as it ends programs.
+            group = pid;
+            lock(&self.running).push(pid);
         });
+        lock(&self.running).retain(|&g| g != group);
         match booted {
             Ok(machine) => {
                 lock(&self.machines).insert(spec.name.clone(), (entry, Arc::new(machine)));
@@ -184,8 +212,9 @@ impl Agent {
     }
 
     fn stop_machine(&self, name: &str) -> Obeyed {
-        let (entry, machine) =
-            lock(&self.machines).remove(name).ok_or_else(|| format!("there is no machine `{name}` to stop"))?;
+        let (entry, machine) = lock(&self.machines)
+            .remove(name)
+            .ok_or_else(|| format!("there is no machine `{name}` to stop"))?;
         machine.kill();
         lock(&self.ledger).strike(entry);
         Ok(Answer::Done)
@@ -238,7 +267,8 @@ impl Agent {
 
 fn run_tool(mut command: OsCommand, what: &str) -> Result<String, String> {
     let program = command.get_program().to_string_lossy().into_owned();
-    let output = command.output().map_err(|e| format!("{what}: {}", process::cannot_start(&[program], &e)))?;
+    let output =
+        command.output().map_err(|e| format!("{what}: {}", process::cannot_start(&[program], &e)))?;
     if !output.status.success() {
         return Err(format!("{what}: {}", String::from_utf8_lossy(&output.stderr).trim_end()));
     }

@@ -48,15 +48,15 @@ pub const ROOT_SERIAL: &str = "nestor-root";
 
 /// Kernel command line of a lab machine. `panic=-1` with `-no-reboot` turns a kernel panic into QEMU's end, which the
 /// machine that booted it notices at once.
-const KERNEL_COMMAND_LINE: &str =
-    "console=ttyS0 quiet loglevel=4 panic=-1 oops=panic random.trust_cpu=on mitigations=off nmi_watchdog=0 rdinit=/init";
+const KERNEL_COMMAND_LINE: &str = "console=ttyS0 quiet loglevel=4 panic=-1 oops=panic random.trust_cpu=on mitigations=off nmi_watchdog=0 rdinit=/init";
 
 /// The whole command line of a machine.
 pub fn command_line(spec: &MachineSpec, kvm: bool, files: &MachineFiles) -> Vec<String> {
     // A parallel ATA controller can only be added to the board that has none of its own; everything else is plugged
     // into the running machine, which the older board does without bridges.
     let board = if spec.cold_disks.is_empty() { "pc" } else { "q35" };
-    let mut argv = bare_machine(board, &spec.name, spec.memory_bytes, spec.cpus, kvm, spec.shared_memory, files);
+    let mut argv =
+        bare_machine(board, &spec.name, spec.memory_bytes, spec.cpus, kvm, spec.shared_memory, files);
     argv.extend(boot(&spec.kernel, &files.initramfs(), ""));
     for iothread in &spec.iothreads {
         argv.extend(["-object".into(), format!("iothread,id={iothread}")]);
@@ -93,7 +93,6 @@ pub fn vhost_user_device(id: &str, queues: u16, chardev: &str) -> Value {
         "num-queues": queues, "queue-size": 256 })
 }
 
-#[expect(clippy::too_many_arguments, reason = "two callers, each with its own values for most")]
 fn bare_machine(
     board: &str,
     name: &str,
@@ -141,7 +140,10 @@ fn bare_machine(
     .map(str::to_owned)
     .into();
     if shared_memory {
-        argv.extend(["-object".into(), format!("memory-backend-memfd,id=memory,size={memory_mib}M,share=on")]);
+        argv.extend([
+            "-object".into(),
+            format!("memory-backend-memfd,id=memory,size={memory_mib}M,share=on"),
+        ]);
     }
     argv
 }

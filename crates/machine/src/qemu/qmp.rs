@@ -58,7 +58,12 @@ impl Qmp {
     ///
     /// # Errors
     /// When it does not come within `limit`.
-    pub fn wait_event(&mut self, name: &str, limit: Duration, fits: impl Fn(&Value) -> bool) -> Result<(), String> {
+    pub fn wait_event(
+        &mut self,
+        name: &str,
+        limit: Duration,
+        fits: impl Fn(&Value) -> bool,
+    ) -> Result<(), String> {
         let deadline = Instant::now() + limit;
         let is_it = |e: &Value| e.get("event").and_then(Value::as_str) == Some(name) && fits(&e["data"]);
         loop {

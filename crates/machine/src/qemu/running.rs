@@ -83,7 +83,7 @@ impl RunningMachine {
         match Self::connect(&mut qemu, &files, deadline) {
             Ok((connection, qmp)) => {
                 let machine = Self { connection, files, qemu: Mutex::new(qemu), qmp: Mutex::new(qmp) };
-                machine.wait_for_agent(deadline.saturating_duration_since(Instant::now())).map(|()| machine)
+                machine.wait_for_agent(deadline, limit).map(|()| machine)
             }
             Err(e) => {
                 kill_group(&qemu, rustix::process::Signal::KILL);
@@ -93,21 +93,32 @@ impl RunningMachine {
         }
     }
 
-    fn connect(qemu: &mut Child, files: &MachineFiles, deadline: Instant) -> Result<(Connection, Qmp), String> {
+    fn connect(
+        qemu: &mut Child,
+        files: &MachineFiles,
+        deadline: Instant,
+    ) -> Result<(Connection, Qmp), String> {
         let agent = connect_when_there(&files.agent_socket(), qemu, deadline)?;
         let reader = agent.try_clone().map_err(|e| format!("the agent's socket could not be shared: {e}"))?;
-        let qmp = Qmp::connect(&files.qmp_socket()).map_err(|e| format!("QEMU's monitor does not answer: {e}"))?;
+        let qmp =
+            Qmp::connect(&files.qmp_socket()).map_err(|e| format!("QEMU's monitor does not answer: {e}"))?;
         Ok((Connection::new(reader, agent), qmp))
     }
 
-    fn wait_for_agent(&self, limit: Duration) -> Result<(), String> {
-        self.connection.wait_hello(limit).map_err(|e| {
+    fn wait_for_agent(&self, deadline: Instant, limit: Duration) -> Result<(), String> {
+        self.connection.wait_hello(deadline.saturating_duration_since(Instant::now())).map_err(|e| {
             let what = match e {
-                NoAnswer::TimedOut(_) => format!("it did not boot within its {} s", limit.as_secs().max(1)),
+                NoAnswer::TimedOut(_) => {
+                    format!(
+                        "it did not boot within its {} s; NESTOR_BOOT_LIMIT_S gives it longer",
+                        limit.as_secs()
+                    )
+                }
                 NoAnswer::Gone(reason) => format!("it died while booting ({reason})"),
             };
+            let last_words = self.last_words();
             self.kill();
-            format!("{what}{}", self.last_words())
+            format!("{what}{last_words}")
         })
     }
 
@@ -163,12 +174,20 @@ impl RunningMachine {
     /// How QEMU ended and the last lines of the console, for a message, or nothing while it lives and is silent.
     pub fn last_words(&self) -> String {
         let ended = {
-            let qemu = lock(&self.qemu);
+            let mut qemu = lock(&self.qemu);
             // A kernel that panics makes QEMU end a moment after the connection broke.
-            matches!(wait_at_most(&qemu, Duration::from_millis(500)), Ok(true))
+            let has_ended = matches!(wait_at_most(&qemu, Duration::from_millis(500)), Ok(true));
+            if has_ended { qemu.try_wait().ok().flatten() } else { None }
         };
-        let state = if ended { "; its QEMU has ended" } else { "" };
-        format!("{state}{}{}", tail(&self.files.console(), "its console ends"), tail(&self.files.qemu_log(), "QEMU said"))
+        let state = ended.map_or_else(String::new, |status| format!("; its QEMU has ended ({status})"));
+        let console = tail(&self.files.console(), "its console ends");
+        let qemu = tail(&self.files.qemu_log(), "QEMU said");
+        if ended.is_some() && console.is_empty() && qemu.is_empty() {
+            return format!(
+                "{state} without a word: it was killed, for example for want of memory, or reset itself"
+            );
+        }
+        format!("{state}{console}{qemu}")
     }
 }
 
@@ -214,7 +233,11 @@ fn connect_when_there(socket: &Path, qemu: &mut Child, deadline: Instant) -> Res
     }
 }
 
-fn attach_steps<'a>(qmp: &mut Qmp, disk: &DiskAttachment, undo: &mut Vec<(&'a str, Value)>) -> Result<(), String> {
+fn attach_steps(
+    qmp: &mut Qmp,
+    disk: &DiskAttachment,
+    undo: &mut Vec<(&'static str, Value)>,
+) -> Result<(), String> {
     match &disk.backend {
         DiskBackend::VhostUser { socket, queues } => {
             let address = json!({ "type": "unix", "data": { "path": socket } });
@@ -277,4 +300,3 @@ fn tail(file: &Path, heading: &str) -> String {
     let last = lines[lines.len().saturating_sub(CONSOLE_LINES)..].join("\n    ");
     format!("; {heading}:\n    {last}")
 }
-

@@ -13,7 +13,8 @@ use signal_hook::iterator::Signals;
 /// When the work directory cannot be made, or something could not be taken down.
 pub fn run() -> Result<()> {
     let root = work_root();
-    let agent = Agent::new(&root).with_context(|| format!("the work directory in {} is unusable", root.display()))?;
+    let agent =
+        Agent::new(&root).with_context(|| format!("the work directory in {} is unusable", root.display()))?;
     let agent = Arc::new(agent);
     let mut signals = Signals::new([SIGINT, SIGTERM]).context("signals could not be caught")?;
     let for_signals = Arc::clone(&agent);
@@ -28,5 +29,8 @@ pub fn run() -> Result<()> {
     if problems.is_empty() {
         return Ok(());
     }
-    bail!("not everything could be taken down:\n  {}\n  `nestor doctor --clean` tries again", problems.join("\n  "))
+    bail!(
+        "not everything could be taken down:\n  {}\n  `nestor doctor --clean` tries again",
+        problems.join("\n  ")
+    )
 }

@@ -56,7 +56,14 @@ fn clean() -> Result<()> {
     let mut problems = Vec::new();
     for leftover in &leftovers {
         match leftover.clean() {
-            Ok(()) => println!("removed {} ({} things)", leftover.directory.display(), leftover.resources.len()),
+            Ok(()) => {
+                println!("removed {} ({} things)", leftover.directory.display(), leftover.resources.len());
+                for path in leftover.written_media() {
+                    println!(
+                        "  {path} still carries what that run wrote; `--overwrite {path}` lets it be used again"
+                    );
+                }
+            }
             Err(left) => problems.extend(left),
         }
     }

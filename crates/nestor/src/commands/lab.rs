@@ -48,7 +48,8 @@ pub fn ensure_lab_image() -> Result<LabImage> {
     }
     let interrupted = Arc::new(AtomicBool::new(false));
     for signal in [SIGINT, SIGTERM] {
-        signal_hook::flag::register(signal, Arc::clone(&interrupted)).context("signals could not be caught")?;
+        signal_hook::flag::register(signal, Arc::clone(&interrupted))
+            .context("signals could not be caught")?;
     }
     let bar = Progress::new(100);
     let progress = |news: LabProgress| {

@@ -1,7 +1,9 @@
 //! `nestor report`
 
 use anyhow::{Context, Result, bail};
-use nestor_report::{RunView, RunsView, render_run, render_study, run_text, runs_text, study_text};
+use nestor_report::{
+    RunView, RunsView, render_matrix_svg, render_run, render_study, run_text, runs_text, study_text,
+};
 use nestor_study::{RunFilter, Store};
 
 use crate::cli::ReportArguments;
@@ -47,6 +49,9 @@ fn of_study(store: &Store, name: &str, arguments: &ReportArguments) -> Result<()
         bail!("there is no study `{name}` in {}; there are: {}", store.path().display(), known.join(", "));
     };
     let report = report_of(store, record)?;
+    if let Some(picture) = &arguments.picture {
+        write_report(picture, &render_matrix_svg(&report))?;
+    }
     if arguments.json {
         return print_json(&report);
     }

@@ -15,5 +15,7 @@ pub fn completions(shell: clap_complete::Shell) {
 /// # Errors
 /// When standard output cannot be written.
 pub fn manual() -> Result<()> {
-    clap_mangen::Man::new(Cli::command()).render(&mut std::io::stdout()).context("the manual page could not be written")
+    clap_mangen::Man::new(Cli::command())
+        .render(&mut std::io::stdout())
+        .context("the manual page could not be written")
 }

@@ -36,7 +36,9 @@ fn list(layers: &[LayerHelp]) -> Result<()> {
         let rows: Vec<[String; 3]> = layer
             .options
             .iter()
-            .map(|o| [format!("      :{}", o.form), o.default.unwrap_or("-").to_owned(), o.summary.to_owned()])
+            .map(|o| {
+                [format!("      :{}", o.form), o.default.unwrap_or("-").to_owned(), o.summary.to_owned()]
+            })
             .collect();
         if !rows.is_empty() {
             print!("{}", table(&["      option", "default", ""], &rows));

@@ -3,9 +3,9 @@
 use std::path::Path;
 use std::process::ExitCode;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, anyhow};
 use nestor_report::{StudyReport, render_study, study_text};
-use nestor_stack::{LayerDefinition, Stack, StackError, StackErrorKind};
+use nestor_stack::{LayerDefinition, Stack, StackError};
 use nestor_study::{RunFilter, Store, Study, StudyRecord};
 
 use crate::cli::StudyArguments;
@@ -23,7 +23,8 @@ pub fn run(arguments: &StudyArguments) -> Result<ExitCode> {
     check_profiles(&study).with_context(|| arguments.file.display().to_string())?;
     if arguments.again {
         // Results are kept under the study's identity; another seed is another one.
-        study.seed = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).map_or(1, |d| d.as_secs());
+        study.seed =
+            std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).map_or(1, |d| d.as_secs());
     }
     let mut store = open_store(&arguments.lab)?;
     let ground = arguments.lab.on.to_string();
@@ -41,7 +42,10 @@ pub fn run(arguments: &StudyArguments) -> Result<ExitCode> {
     record.ended_early = end.not_run.first().map(|cell| cell.reason.clone());
     store.save_study(&record)?;
     if end.already_done > 0 {
-        eprintln!("{} cells had been measured before and were not measured again (--again does)", end.already_done);
+        eprintln!(
+            "{} cells had been measured before and were not measured again (--again does)",
+            end.already_done
+        );
     }
     let report = report_of(&store, &record)?;
     let path = arguments.output.clone().unwrap_or_else(|| paths::default_report(&record.study.name));
@@ -57,7 +61,8 @@ pub fn run(arguments: &StudyArguments) -> Result<ExitCode> {
 
 /// The report of a study from what is kept of it.
 pub fn report_of(store: &Store, record: &StudyRecord) -> Result<StudyReport> {
-    let filter = RunFilter { study_hash: Some(record.hash.clone()), latest_only: true, ..RunFilter::default() };
+    let filter =
+        RunFilter { study_hash: Some(record.hash.clone()), latest_only: true, ..RunFilter::default() };
     Ok(StudyReport::of(record, &store.runs(&filter)?))
 }
 
@@ -80,11 +85,18 @@ pub fn check_profiles(study: &Study) -> Result<()> {
         if !kind.is_modelled() {
             continue;
         }
-        if let Err(e) = nestor_disk::profile(nestor_build::profile_name(medium)) {
+        let refuse = |message: String| {
             let error =
-                StackError::at_option(&stack, index, "profile", e.to_string(), "`nestor disk list` shows them");
-            debug_assert_ne!(error.kind(), StackErrorKind::Type);
-            bail!("{error}");
+                StackError::at_option(&stack, index, "profile", message, "`nestor disk list` shows them");
+            Err(anyhow!("{error}"))
+        };
+        match nestor_disk::profile(nestor_build::profile_name(medium)) {
+            Err(e) => return refuse(e.to_string()),
+            Ok(profile) if profile.medium.kind() != medium.name() => {
+                let (name, kind) = (profile.name, profile.medium.kind());
+                return refuse(format!("{name} is a profile of {kind}, not of {}", medium.name()));
+            }
+            Ok(_) => {}
         }
     }
     Ok(())

@@ -20,7 +20,8 @@ pub fn run(command: TraceCommand) -> Result<()> {
         TraceCommand::Record { device, output, method } => {
             let stop = Arc::new(AtomicBool::new(false));
             for signal in [SIGINT, SIGTERM, SIGHUP] {
-                signal_hook::flag::register(signal, Arc::clone(&stop)).context("signals could not be caught")?;
+                signal_hook::flag::register(signal, Arc::clone(&stop))
+                    .context("signals could not be caught")?;
             }
             let method = match method {
                 RecordMethod::Auto => Method::Auto,
@@ -66,7 +67,8 @@ fn render(metrics: &LayerMetrics) -> String {
             ]
         })
         .collect();
-    let mut text = table(&["", "queued", "back merges", "front merges", "issued", "completed", "bytes"], &counts);
+    let mut text =
+        table(&["", "queued", "back merges", "front merges", "issued", "completed", "bytes"], &counts);
     text += &format!("  flushes {}   FUA writes {}\n\n", metrics.flushes, metrics.fua_writes);
     let phases = [("Q2I", &metrics.q2i), ("I2D", &metrics.i2d), ("D2C", &metrics.d2c), ("Q2C", &metrics.q2c)];
     let microseconds = |ns: f64| format!("{:.1} us", ns / 1e3);
@@ -74,7 +76,8 @@ fn render(metrics: &LayerMetrics) -> String {
         .iter()
         .filter_map(|(name, histogram)| {
             let s = histogram.as_ref()?.summary()?;
-            let quantiles = [s.min_ns, s.p50_ns, s.p90_ns, s.p99_ns, s.max_ns].map(|ns| microseconds(ns as f64));
+            let quantiles =
+                [s.min_ns, s.p50_ns, s.p90_ns, s.p99_ns, s.max_ns].map(|ns| microseconds(ns as f64));
             let [min, p50, p90, p99, max] = quantiles;
             Some([(*name).to_owned(), microseconds(s.mean_ns), min, p50, p90, p99, max])
         })

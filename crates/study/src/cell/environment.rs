@@ -37,7 +37,9 @@ fn packages(lab: &mut Lab, built: &BuiltStack) -> BTreeMap<String, String> {
     for (depth, machine) in built.machines.iter().enumerate().take(2) {
         let found = lab.packages(depth);
         if !seen.contains(&found) {
-            packages.extend(found.iter().map(|(name, version)| (format!("{} {name}", machine.label), version.clone())));
+            packages.extend(
+                found.iter().map(|(name, version)| (format!("{} {name}", machine.label), version.clone())),
+            );
             seen.push(found);
         }
     }
@@ -54,12 +56,15 @@ fn settings(built: &BuiltStack, request: &CellRequest<'_>) -> BTreeMap<String, S
             }
         }
     }
-    let timing = if built.modelled { "model's timing off while preparing, on while measuring" } else { "real" };
+    let timing =
+        if built.modelled { "model's timing off while preparing, on while measuring" } else { "real" };
     settings.insert("disk timing".into(), timing.into());
     settings.insert("caches".into(), "emptied in every machine before measuring".into());
     settings.insert("working set".into(), format!("{} MiB", request.workload.data_set().bytes >> 20));
     settings.insert("seed".into(), request.seed.to_string());
     settings.insert("traced".into(), if request.trace { "yes" } else { "no" }.into());
-    settings.extend(request.workload.remarks().into_iter().enumerate().map(|(i, r)| (format!("remark {}", i + 1), r)));
+    settings.extend(
+        request.workload.remarks().into_iter().enumerate().map(|(i, r)| (format!("remark {}", i + 1), r)),
+    );
     settings
 }

@@ -2,6 +2,7 @@
 
 mod environment;
 mod observe;
+mod processors;
 
 use std::time::Instant;
 
@@ -50,23 +51,35 @@ enum CellError {
     Trace(String),
 }
 
-/// Runs one cell. It always ends with a record: a failure is one too.
-pub fn run_cell(lab: &mut Lab, request: &CellRequest<'_>, progress: &dyn Fn(&str)) -> CellRecord {
+/// How a cell ended.
+pub struct CellEnd {
+    /// What is kept of it; a failure is kept too.
+    pub record: CellRecord,
+    /// Whether the stack cannot be built as it is written, so that trying again ends alike.
+    pub refused: bool,
+}
+
+/// Runs one cell.
+pub fn run_cell(lab: &mut Lab, request: &CellRequest<'_>, progress: &dyn Fn(&str)) -> CellEnd {
     let started = Instant::now();
     let started_at = jiff::Timestamp::now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string();
     let mut environment = Environment::default();
     let mut marks = Vec::new();
+    let mut refused = false;
     let outcome = match measure_on_fresh_stack(lab, request, &mut environment, progress) {
         Ok(measured) => {
             marks = checks::marks(&measured, &environment, &expected(request.workload));
             Outcome::Measured(measured)
         }
-        Err(e) => Outcome::Failed(e.to_string()),
+        Err(e) => {
+            refused = matches!(e, CellError::Build(BuildError::Refused { .. } | BuildError::Stack(_)));
+            Outcome::Failed(e.to_string())
+        }
     };
     if environment.machines.iter().any(|m| m.accelerator == "tcg") && !marks.contains(&Mark::EmulatedCpu) {
         marks.insert(0, Mark::EmulatedCpu);
     }
-    CellRecord {
+    let record = CellRecord {
         stack: request.stack.to_string(),
         workload: request.workload.to_string(),
         study: request.study.map(str::to_owned),
@@ -79,7 +92,8 @@ pub fn run_cell(lab: &mut Lab, request: &CellRequest<'_>, progress: &dyn Fn(&str
         outcome,
         marks,
         environment,
-    }
+    };
+    CellEnd { record, refused }
 }
 
 /// What the workload says beforehand about its own numbers.
@@ -98,10 +112,8 @@ fn measure_on_fresh_stack(
     let built = lab.build(request.stack)?;
     *environment = environment::of(lab, &built, request);
     let measured = measure_on(lab, &built, request, progress);
-    if let Err(e) = &measured {
-        if lost_a_machine(e) {
-            progress("a machine of the stack is lost; starting it anew for the next cell");
-        }
+    if measured.as_ref().is_err_and(lost_a_machine) {
+        progress("a machine of the stack is lost; starting it anew for the next cell");
     }
     progress("taking the stack down");
     let taken_down = lab.take_down(built);
@@ -138,6 +150,7 @@ fn measure_on(
         request.workload.check_preparation(&output)?;
     }
     progress("emptying the caches");
+    built.end_preparation()?;
     built.empty_caches()?;
     lab.set_disk_timing(true)?;
     let step = request.workload.measure(&place, request.seed);

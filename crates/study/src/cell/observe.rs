@@ -4,17 +4,18 @@ use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 use nestor_build::{BuiltStack, Lab};
-use nestor_machine::{Command, Machine, MachineError};
+use nestor_machine::{Command, Machine};
 use nestor_stack::{LayerDefinition, Offer};
 use nestor_trace::LayerMetrics;
 
 use super::CellError;
+use super::processors::ProcessorWatch;
 use crate::record::LayerRecord;
 
 /// Recorders that run, and processor times when they started.
 pub(super) struct Observation {
     recorders: Vec<Recorder>,
-    cpu_before: Vec<CpuTimes>,
+    processors: ProcessorWatch,
     disk_log: bool,
 }
 
@@ -39,44 +40,23 @@ const RECORDER_LIMIT: Duration = Duration::from_secs(30);
 impl Observation {
     /// Starts a recorder at every block device of the stack, the modelled disk's log, and the clocks.
     pub(super) fn start(lab: &Lab, built: &BuiltStack, trace: bool) -> Result<Self, CellError> {
-        let mut observation = Self { recorders: Vec::new(), cpu_before: Vec::new(), disk_log: trace && built.modelled };
-        if let Err(e) = observation.start_recorders(built, trace) {
-            observation.abandon();
-            return Err(e);
-        }
-        if observation.disk_log {
-            if let Some(disk) = lab.served_disk() {
-                disk.start_log()?;
+        let mut recorders = Vec::new();
+        if trace {
+            if let Err(e) = start_recorders(built, &mut recorders) {
+                abandon(&recorders);
+                return Err(e);
             }
         }
-        observation.cpu_before = cpu_times(built)?;
-        Ok(observation)
-    }
-
-    fn start_recorders(&mut self, built: &BuiltStack, trace: bool) -> Result<(), CellError> {
-        if !trace {
-            return Ok(());
+        let disk_log = trace && built.modelled;
+        if let Some(disk) = lab.served_disk().filter(|_| disk_log) {
+            disk.start_log()?;
         }
-        for (index, point) in built.points.iter().enumerate() {
-            let machine = &built.machines[point.machine];
-            let directory = format!("{}/trace-{index}", machine.facts.work_directory);
-            machine.machine.make_directory(&directory)?;
-            let argv = ["{nestor}", "trace", "record", "--device", &point.device, "--output", &directory];
-            let process = machine.machine.start_process(Command::new(argv), &format!("{directory}.txt"))?;
-            self.recorders.push(Recorder { point: index, machine: machine.machine.clone(), process, directory });
-        }
-        self.recorders.iter().try_for_each(Recorder::wait_until_ready)
-    }
-
-    fn abandon(&self) {
-        for recorder in &self.recorders {
-            let _ = recorder.machine.stop_process(recorder.process, 5_000);
-        }
+        Ok(Self { recorders, processors: ProcessorWatch::start(built), disk_log })
     }
 
     /// Stops everything and reads what was recorded.
     pub(super) fn finish(self, lab: &Lab, built: &BuiltStack) -> Result<Observed, CellError> {
-        let cpu_after = cpu_times(built);
+        let cpu_busy = self.processors.finish();
         let log = match lab.served_disk() {
             Some(disk) if self.disk_log => Some(disk.stop_log()),
             _ => None,
@@ -86,21 +66,37 @@ impl Observation {
             Some(path) => Some(summarize(lab.ground(), &["--disk-log", &path?])?),
             None => None,
         };
-        let cpu_busy = built
-            .machines
-            .iter()
-            .zip(self.cpu_before.iter().zip(cpu_after?))
-            .map(|(machine, (before, after))| (machine.label.clone(), before.busy_share_until(&after)))
-            .collect();
-        Ok(Observed { layers: layers(built, &by_point, medium), cpu_busy })
+        Ok(Observed { layers: layers(built, &by_point, medium), cpu_busy: cpu_busy? })
+    }
+}
+
+/// Starts a recorder at every block device and waits until all of them record.
+fn start_recorders(built: &BuiltStack, recorders: &mut Vec<Recorder>) -> Result<(), CellError> {
+    for (index, point) in built.points.iter().enumerate() {
+        let machine = &built.machines[point.machine];
+        let directory = format!("{}/trace-{index}", machine.facts.work_directory);
+        machine.machine.make_directory(&directory)?;
+        let argv = ["{nestor}", "trace", "record", "--device", &point.device, "--output", &directory];
+        let process = machine.machine.start_process(Command::new(argv), &format!("{directory}.txt"))?;
+        recorders.push(Recorder { point: index, machine: machine.machine.clone(), process, directory });
+    }
+    recorders.iter().try_for_each(Recorder::wait_until_ready)
+}
+
+/// Ends recorders whose recordings nobody wants any more.
+fn abandon(recorders: &[Recorder]) {
+    for recorder in recorders {
+        let _ = recorder.machine.stop_process(recorder.process, 5_000);
     }
 }
 
 /// Stops all recorders and condenses what each has, all at once: each works in its own machine.
 fn summaries(recorders: &[Recorder]) -> Result<BTreeMap<usize, LayerMetrics>, CellError> {
     std::thread::scope(|scope| {
-        let running: Vec<_> =
-            recorders.iter().map(|recorder| (recorder.point, scope.spawn(|| recorder.stop_and_summarize()))).collect();
+        let running: Vec<_> = recorders
+            .iter()
+            .map(|recorder| (recorder.point, scope.spawn(|| recorder.stop_and_summarize())))
+            .collect();
         let stopped = |handle: std::thread::ScopedJoinHandle<'_, _>| {
             handle.join().unwrap_or_else(|_| Err(CellError::Trace("a recorder could not be stopped".into())))
         };
@@ -147,15 +143,25 @@ impl Recorder {
 fn summarize(machine: &Machine, arguments: &[&str]) -> Result<LayerMetrics, CellError> {
     let argv = ["{nestor}", "trace", "summarize", "--json"].into_iter().chain(arguments.iter().copied());
     let text = machine.run_ok(Command::new(argv).timeout_s(300))?;
-    serde_json::from_str(&text)
-        .map_err(|e| CellError::Trace(format!("{}: the summary of a trace is not readable: {e}", machine.label())))
+    serde_json::from_str(&text).map_err(|e| {
+        CellError::Trace(format!("{}: the summary of a trace is not readable: {e}", machine.label()))
+    })
 }
 
 /// One row per layer; each shows the requests at its lower edge, where it meets a block device or the medium.
-fn layers(built: &BuiltStack, by_point: &BTreeMap<usize, LayerMetrics>, medium: Option<LayerMetrics>) -> Vec<LayerRecord> {
+fn layers(
+    built: &BuiltStack,
+    by_point: &BTreeMap<usize, LayerMetrics>,
+    medium: Option<LayerMetrics>,
+) -> Vec<LayerRecord> {
     let stack_layers = built.stack.layers();
     let device_of = |index: usize| {
-        built.points.iter().position(|p| p.offered_by == index).and_then(|point| by_point.get(&point)).cloned()
+        built
+            .points
+            .iter()
+            .position(|p| p.offered_by == index)
+            .and_then(|point| by_point.get(&point))
+            .cloned()
     };
     let segments = built.stack.machines();
     let machine_of = |index: usize| {
@@ -163,7 +169,9 @@ fn layers(built: &BuiltStack, by_point: &BTreeMap<usize, LayerMetrics>, medium: 
             .iter()
             .find(|s| s.range.contains(&index))
             // A crossing layer itself runs in the machine around the one it starts.
-            .or_else(|| segments.iter().position(|s| s.crossing_index == Some(index)).map(|i| &segments[i - 1]))
+            .or_else(|| {
+                segments.iter().position(|s| s.crossing_index == Some(index)).map(|i| &segments[i - 1])
+            })
             .map_or_else(|| "host".to_owned(), |s| s.label.clone())
     };
     let application = LayerRecord {
@@ -178,52 +186,12 @@ fn layers(built: &BuiltStack, by_point: &BTreeMap<usize, LayerMetrics>, medium: 
             LayerDefinition::Medium(_) => medium.clone(),
             _ => device_of(index + 1),
         };
-        rows.push(LayerRecord { layer: layer.label(), role: built.stack.role(index), machine: machine_of(index), metrics });
+        rows.push(LayerRecord {
+            layer: layer.label(),
+            role: built.stack.role(index),
+            machine: machine_of(index),
+            metrics,
+        });
     }
     rows
-}
-
-/// Processor time of a machine since its boot, in ticks.
-#[derive(Clone, Copy, Debug, PartialEq)]
-struct CpuTimes {
-    busy: u64,
-    total: u64,
-}
-
-fn cpu_times(built: &BuiltStack) -> Result<Vec<CpuTimes>, MachineError> {
-    built
-        .machines
-        .iter()
-        .map(|m| m.machine.read_file("/proc/stat").map(|text| CpuTimes::parse(&String::from_utf8_lossy(&text))))
-        .collect()
-}
-
-impl CpuTimes {
-    /// The first line of `/proc/stat`: user, nice, system, idle, iowait, irq, softirq, steal; guest time is in user.
-    fn parse(stat: &str) -> Self {
-        let numbers: Vec<u64> =
-            stat.lines().next().unwrap_or_default().split_whitespace().skip(1).take(8).filter_map(|n| n.parse().ok()).collect();
-        let total = numbers.iter().sum();
-        let idle: u64 = numbers.iter().skip(3).take(2).sum();
-        Self { busy: total - idle, total }
-    }
-
-    fn busy_share_until(self, later: &Self) -> f64 {
-        let total = later.total.saturating_sub(self.total);
-        if total == 0 { 0.0 } else { later.busy.saturating_sub(self.busy) as f64 / total as f64 }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn waiting_for_a_disk_is_not_busy() {
-        let before = CpuTimes::parse("cpu  100 0 50 800 50 0 0 0 0 0\ncpu0 1 2 3\n");
-        let after = CpuTimes::parse("cpu  130 0 70 820 80 0 0 0 0 0\n");
-        assert_eq!(before, CpuTimes { busy: 150, total: 1000 });
-        assert_eq!(before.busy_share_until(&after), 0.5);
-        assert_eq!(before.busy_share_until(&before), 0.0);
-    }
 }

@@ -127,7 +127,8 @@ fn pci_controller(driver: &str, controller: &Controller<'_>) -> Value {
     device
 }
 
-/// A disk on `bus`, or on QEMU's choice of a bus.
+/// A disk on `bus`, or on QEMU's choice of a bus. A failed request is the guest's to handle, as on a real disk; by
+/// default QEMU would stop the whole guest when the host's file system is full.
 fn disk(driver: &str, disk: &Disk<'_>, bus: Option<&str>) -> Value {
     let mut device = json!({
         "driver": driver,
@@ -137,9 +138,16 @@ fn disk(driver: &str, disk: &Disk<'_>, bus: Option<&str>) -> Value {
         // `device_add` takes this property as a word, not as a boolean.
         "write-cache": if disk.write_cache { "on" } else { "off" },
     });
+    if driver != REPORTS_ERRORS_ALWAYS {
+        device["rerror"] = json!("report");
+        device["werror"] = json!("report");
+    }
     set(&mut device, "bus", bus);
     device
 }
+
+/// QEMU's NVMe disk has no choice of what to do about errors: it reports them.
+const REPORTS_ERRORS_ALWAYS: &str = "nvme";
 
 /// A SCSI disk on its controller's bus; the slot is the target.
 fn scsi_disk(arguments: &Disk<'_>) -> Value {
