@@ -284,11 +284,13 @@ impl Leftover {
     /// Media of the user's that the dead agent had written to. They are not erased: since then they may have been
     /// put to another use.
     pub fn written_media(&self) -> Vec<&str> {
-        let path = |resource| match resource {
-            Resource::Signatures { path } => Some(path.as_str()),
-            _ => None,
-        };
-        self.resources.iter().filter_map(path).collect()
+        self.resources
+            .iter()
+            .filter_map(|resource| match resource {
+                Resource::Signatures { path } => Some(path.as_str()),
+                _ => None,
+            })
+            .collect()
     }
 
     /// Undoes what the dead agent left, last first, except [`Self::written_media`], and removes its work directory.

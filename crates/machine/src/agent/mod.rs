@@ -74,8 +74,11 @@ impl Agent {
         let work_directory =
             if work_directory.exists() { root.join(unused_name(root)) } else { work_directory };
         fs::DirBuilder::new().mode(0o700).create(&work_directory)?;
+        let ledger = Ledger::create(&work_directory).inspect_err(|_| {
+            let _ = fs::remove_dir_all(&work_directory);
+        })?;
         Ok(Self {
-            ledger: Mutex::new(Ledger::create(&work_directory)?),
+            ledger: Mutex::new(ledger),
             work_directory,
             spawner: Spawner::new(),
             machines: Mutex::default(),

@@ -4,6 +4,7 @@ use anyhow::{Result, bail};
 use nestor_build::doctor::{DoctorPlaces, Finding, State, examine};
 use nestor_machine::Ground;
 use nestor_machine::agent::{ledger, work_root};
+use nestor_trace::remove_stale_instances;
 
 use crate::cli::DoctorArguments;
 use crate::commands::lab;
@@ -49,7 +50,11 @@ fn render(findings: &[Finding]) -> String {
 
 fn clean() -> Result<()> {
     let leftovers = ledger::leftovers(&work_root());
-    if leftovers.is_empty() {
+    let instances = remove_stale_instances();
+    for instance in &instances {
+        println!("removed {}", instance.display());
+    }
+    if leftovers.is_empty() && instances.is_empty() {
         println!("nothing is left of killed runs");
         return Ok(());
     }

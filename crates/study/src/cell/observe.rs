@@ -41,11 +41,10 @@ impl Observation {
     /// Starts a recorder at every block device of the stack, the modelled disk's log, and the clocks.
     pub(super) fn start(lab: &Lab, built: &BuiltStack, trace: bool) -> Result<Self, CellError> {
         let mut recorders = Vec::new();
-        if trace {
-            if let Err(e) = start_recorders(built, &mut recorders) {
-                abandon(&recorders);
-                return Err(e);
-            }
+        let started = if trace { start_recorders(built, &mut recorders) } else { Ok(()) };
+        if let Err(e) = started {
+            abandon(&recorders);
+            return Err(e);
         }
         let disk_log = trace && built.modelled;
         if let Some(disk) = lab.served_disk().filter(|_| disk_log) {
