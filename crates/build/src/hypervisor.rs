@@ -19,6 +19,12 @@ const IOTHREAD: &str = "io0";
 /// Milliseconds a guest gets to boot: ten seconds is usual in an emulated host, minutes when emulated in emulation.
 const BOOT_LIMIT_MS: u64 = 240_000;
 
+/// The same for a guest in a guest: every exit of it is several exits of each machine around it.
+const DEEP_BOOT_LIMIT_MS: u64 = 900_000;
+
+/// Milliseconds a probe of KVM gets in a guest.
+const DEEP_PROBE_LIMIT_MS: u64 = 300_000;
+
 /// Milliseconds a guest gets to notice a disk.
 const FIND_LIMIT_MS: u64 = 20_000;
 
@@ -109,7 +115,12 @@ impl Lab {
             shared_memory: false,
             iothreads: vec![IOTHREAD.into()],
             cold_disks: cold_disk.cloned().into_iter().collect(),
-            boot_timeout_ms: crate::lab::boot_limit_ms(BOOT_LIMIT_MS),
+            probe_timeout_ms: if depth > 1 { DEEP_PROBE_LIMIT_MS } else { crate::lab::PROBE_LIMIT_MS },
+            boot_timeout_ms: crate::lab::boot_limit_ms(if depth > 1 {
+                DEEP_BOOT_LIMIT_MS
+            } else {
+                BOOT_LIMIT_MS
+            }),
         }
     }
 

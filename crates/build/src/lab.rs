@@ -76,6 +76,9 @@ pub struct Lab {
 /// Milliseconds a machine gets to boot: hundreds of times what hardware needs, ten times what emulation does.
 const BOOT_LIMIT_MS: u64 = 90_000;
 
+/// Milliseconds a probe of KVM gets: real KVM boots it in well under a second, KVM in an emulated host in under ten.
+pub(crate) const PROBE_LIMIT_MS: u64 = 30_000;
+
 /// Seconds that every machine gets to boot, instead of [`BOOT_LIMIT_MS`] or a guest's usual limit.
 const BOOT_LIMIT_VARIABLE: &str = "NESTOR_BOOT_LIMIT_S";
 
@@ -105,6 +108,11 @@ impl Lab {
                 "`--on {}` makes and mounts file systems there, which needs root; run it as root, or use `--on emulated`",
                 options.place
             )));
+        }
+        if options.place.is_emulated() && ground_facts.qemu.is_none() {
+            return Err(BuildError::Lab(
+                "the emulated host needs QEMU, which is not installed; `apt-get install qemu-system-x86` installs it".into(),
+            ));
         }
         Ok(Self {
             place: options.place,
@@ -208,6 +216,7 @@ impl Lab {
             shared_memory: true,
             iothreads: Vec::new(),
             cold_disks: Vec::new(),
+            probe_timeout_ms: PROBE_LIMIT_MS,
             boot_timeout_ms: boot_limit_ms(BOOT_LIMIT_MS),
         };
         (self.progress)("booting the emulated host");

@@ -8,6 +8,7 @@ mod builder;
 mod built;
 pub mod doctor;
 mod error;
+mod fullness;
 mod hypervisor;
 mod image;
 mod lab;

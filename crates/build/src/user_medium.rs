@@ -37,18 +37,10 @@ pub(crate) fn take(
     }
     if kind == MediumKind::Device {
         refuse_if_in_use(machine, layer, path)?;
-    } else {
-        let loops = machine.run_ok(Command::new(["losetup", "--associated", path])).map_err(failed)?;
-        if !loops.trim().is_empty() {
-            let device = loops.split(':').next().unwrap_or_default();
-            let what = format!(
-                "{path} is in use as the loop device {device}; `losetup --detach {device}` ends that"
-            );
-            return Err(refused(layer, what));
-        }
     }
     machine.claim(path).map_err(|e| refused(layer, e.to_string()))?;
-    let taken = refuse_signatures(machine, layer, path, may_overwrite)
+    let taken = refuse_loop_device(machine, layer, path, kind)
+        .and_then(|()| refuse_signatures(machine, layer, path, may_overwrite))
         .and_then(|()| machine.erase_at_release(path).map_err(failed));
     if taken.is_err() {
         // Not marked as ours, so nothing on it is erased.
@@ -66,6 +58,28 @@ fn wrong_kind(path: &str, found: &str, wanted: &str) -> String {
         _ => "media are block devices and regular files".to_owned(),
     };
     format!("{path} is a {found}, not a {wanted} file; {instead}")
+}
+
+/// A file that somebody made a loop device of is in use; no other Nestor did, for those lock it.
+fn refuse_loop_device(
+    machine: &Machine,
+    layer: &Layer,
+    path: &str,
+    kind: MediumKind,
+) -> Result<(), BuildError> {
+    if kind != MediumKind::File {
+        return Ok(());
+    }
+    let loops = machine
+        .run_ok(Command::new(["losetup", "--associated", path]))
+        .map_err(|source| BuildError::Layer { layer: layer.label(), source })?;
+    match loops.split(':').next().map(str::trim).filter(|device| !device.is_empty()) {
+        Some(device) => Err(refused(
+            layer,
+            format!("{path} is in use as the loop device {device}; `losetup --detach {device}` ends that"),
+        )),
+        None => Ok(()),
+    }
 }
 
 /// Refuses a medium that may hold data; what may be overwritten is erased.

@@ -55,6 +55,7 @@ impl Connection {
     pub fn wait_hello(&self, limit: Duration) -> Result<(), NoAnswer> {
         match lock(&self.hello).recv_timeout(limit) {
             Ok(Answer::Hello { protocol: PROTOCOL }) => Ok(()),
+            Ok(Answer::Failed(reason)) => Err(NoAnswer::Gone(reason)),
             Ok(_) => Err(NoAnswer::Gone("its agent is of another version of nestor".into())),
             Err(RecvTimeoutError::Timeout) => Err(NoAnswer::TimedOut(limit)),
             Err(RecvTimeoutError::Disconnected) => Err(NoAnswer::Gone(self.reason())),

@@ -274,7 +274,7 @@ fn own_limit(request: &Request) -> Duration {
         Request::Run(command) => Duration::from_millis(command.timeout_ms) + Duration::from_secs(15),
         Request::StopProcess { grace_ms, .. } => Duration::from_millis(*grace_ms) + Duration::from_secs(15),
         Request::StartMachine(spec) => {
-            Duration::from_millis(spec.boot_timeout_ms) + crate::qemu::accelerator::PROBE_LIMIT + USUAL_LIMIT
+            Duration::from_millis(spec.boot_timeout_ms + spec.probe_timeout_ms) + USUAL_LIMIT
         }
         _ => USUAL_LIMIT,
     }

@@ -38,6 +38,8 @@ pub struct MachineSpec {
     pub iothreads: Vec<String>,
     /// Disks that cannot be plugged in later (IDE and AHCI buses).
     pub cold_disks: Vec<DiskAttachment>,
+    /// Milliseconds a probe of KVM gets to boot, if [`Accelerator::Auto`] has to find out.
+    pub probe_timeout_ms: u64,
     /// Milliseconds the agent inside gets to answer.
     pub boot_timeout_ms: u64,
 }

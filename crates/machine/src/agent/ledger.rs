@@ -266,7 +266,7 @@ pub fn leftovers(root: &Path) -> Vec<Leftover> {
         .filter_map(|directory| {
             let text = fs::read(directory.join(LEDGER_FILE)).ok()?;
             let file: LedgerFile = serde_json::from_slice(&text).ok()?;
-            if process_start_ticks(file.owner_pid) == Some(file.owner_start_ticks) {
+            if is_same_live_process(file.owner_pid, file.owner_start_ticks) {
                 return None;
             }
             Some(Leftover { directory, resources: file.entries.into_iter().map(|(_, r)| r).collect() })

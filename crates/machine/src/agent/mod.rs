@@ -174,6 +174,12 @@ impl Agent {
     }
 }
 
+/// Tells the controller, in place of a greeting, why there is no agent.
+pub fn decline(mut writer: impl Write, reason: &str) {
+    // Without a controller there is nobody to tell.
+    let _ = write_frame(&mut writer, &Envelope { number: 0, body: Answer::Failed(reason.to_owned()) });
+}
+
 fn unused_name(root: &Path) -> String {
     let pid = std::process::id();
     (1..)

@@ -206,7 +206,13 @@ impl Agent {
         lock(&self.probe)
             .get_or_insert_with(|| {
                 let directory = self.work_directory.join("probe");
-                probe_kvm(&spec.kernel, &spec.modules_cpio, directory, &self.spawner)
+                probe_kvm(
+                    &spec.kernel,
+                    &spec.modules_cpio,
+                    directory,
+                    Duration::from_millis(spec.probe_timeout_ms),
+                    &self.spawner,
+                )
             })
             .clone()
     }

@@ -6,10 +6,6 @@ use std::time::Duration;
 use super::RunningMachine;
 use crate::agent::process::Spawner;
 
-/// How long a probe boot may take. Real KVM boots the probe in well under a second; KVM inside an emulated host in
-/// under ten.
-pub const PROBE_LIMIT: Duration = Duration::from_secs(30);
-
 /// What a probe found.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Probe {
@@ -20,11 +16,17 @@ pub struct Probe {
 }
 
 /// Boots a small machine under KVM and waits for its hello.
-pub fn probe_kvm(kernel: &str, modules_cpio: &str, directory: PathBuf, spawner: &Spawner) -> Probe {
+pub fn probe_kvm(
+    kernel: &str,
+    modules_cpio: &str,
+    directory: PathBuf,
+    limit: Duration,
+    spawner: &Spawner,
+) -> Probe {
     let openable = std::fs::OpenOptions::new().read(true).write(true).open("/dev/kvm");
     let reason = match openable {
         Err(e) => Some(format!("/dev/kvm could not be opened: {e}")),
-        Ok(_) => RunningMachine::probe(kernel, modules_cpio, true, directory, PROBE_LIMIT, spawner)
+        Ok(_) => RunningMachine::probe(kernel, modules_cpio, true, directory, limit, spawner)
             .err()
             .map(|e| format!("a machine under KVM did not boot: {e}")),
     };

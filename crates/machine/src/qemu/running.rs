@@ -210,8 +210,16 @@ fn prepare_files(directory: PathBuf, modules_cpio: &str) -> Result<MachineFiles,
         .create(&directory)
         .map_err(|e| format!("the directory {} could not be made: {e}", directory.display()))?;
     let files = MachineFiles { directory };
-    initramfs(Path::new(modules_cpio), Path::new(OWN_BINARY), &files.initramfs())
-        .map_err(|e| format!("the initramfs {} could not be written: {e}", files.initramfs().display()))?;
+    initramfs(Path::new(modules_cpio), Path::new(OWN_BINARY), &files.initramfs()).map_err(|e| {
+        let path = files.initramfs().display().to_string();
+        let advice = match e.kind() {
+            io::ErrorKind::StorageFull => {
+                "; make room there, or set NESTOR_WORK to a directory with 4 GiB free"
+            }
+            _ => "",
+        };
+        format!("the initramfs {path} could not be written: {e}{advice}")
+    })?;
     Ok(files)
 }
 

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use anyhow::{Context, Result, bail};
-use nestor_machine::agent::{Agent, work_root};
+use nestor_machine::agent::{Agent, decline, work_root};
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 
@@ -19,9 +19,17 @@ pub fn run() -> Result<()> {
         libc::signal(libc::SIGPIPE, libc::SIG_IGN);
     }
     let root = work_root();
-    let agent =
-        Agent::new(&root).with_context(|| format!("the work directory in {} is unusable", root.display()))?;
-    let agent = Arc::new(agent);
+    let agent = match Agent::new(&root) {
+        Ok(agent) => Arc::new(agent),
+        Err(e) => {
+            let reason = format!(
+                "no work directory could be made in {}: {e}; set NESTOR_WORK to a directory you may write to, with 4 GiB free",
+                root.display()
+            );
+            decline(std::io::stdout(), &reason);
+            std::process::exit(1);
+        }
+    };
     let mut signals = Signals::new([SIGINT, SIGTERM]).context("signals could not be caught")?;
     let for_signals = Arc::clone(&agent);
     std::thread::spawn(move || {

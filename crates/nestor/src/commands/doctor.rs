@@ -4,7 +4,7 @@ use anyhow::{Result, bail};
 use nestor_build::doctor::{DoctorPlaces, Finding, State, examine};
 use nestor_machine::Ground;
 use nestor_machine::agent::{ledger, work_root};
-use nestor_trace::remove_stale_instances;
+use nestor_trace::capture::remove_stale_instances;
 
 use crate::cli::DoctorArguments;
 use crate::commands::lab;

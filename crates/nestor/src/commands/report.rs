@@ -46,7 +46,12 @@ fn of_study(store: &Store, name: &str, arguments: &ReportArguments) -> Result<()
     let studies = store.studies()?;
     let Some(record) = studies.iter().rev().find(|s| s.study.name == name) else {
         let known: Vec<&str> = studies.iter().map(|s| s.study.name.as_str()).collect();
-        bail!("there is no study `{name}` in {}; there are: {}", store.path().display(), known.join(", "));
+        let known = if known.is_empty() {
+            "there is none yet".to_owned()
+        } else {
+            format!("there are: {}", known.join(", "))
+        };
+        bail!("there is no study `{name}` in {}; {known}", store.path().display());
     };
     let report = report_of(store, record)?;
     if let Some(picture) = &arguments.picture {

@@ -49,6 +49,8 @@ enum CellError {
     Load(#[from] LoadError),
     #[error("{0}")]
     Trace(String),
+    #[error("{0}\n{1}")]
+    Full(String, String),
 }
 
 /// How a cell ended.
@@ -72,8 +74,10 @@ pub fn run_cell(lab: &mut Lab, request: &CellRequest<'_>, progress: &dyn Fn(&str
             Outcome::Measured(measured)
         }
         Err(e) => {
-            refused = matches!(e, CellError::Build(BuildError::Refused { .. } | BuildError::Stack(_)));
-            Outcome::Failed(e.to_string())
+            let message = e.to_string();
+            refused = matches!(e, CellError::Build(BuildError::Refused { .. } | BuildError::Stack(_)))
+                || message.contains("is not installed");
+            Outcome::Failed(message)
         }
     };
     if environment.machines.iter().any(|m| m.accelerator == "tcg") && !marks.contains(&Mark::EmulatedCpu) {
@@ -115,8 +119,14 @@ fn measure_on_fresh_stack(
     if measured.as_ref().is_err_and(lost_a_machine) {
         progress("a machine of the stack is lost; starting it anew for the next cell");
     }
+    let full = match &measured {
+        Err(CellError::Load(_)) => lab.full_file_systems(&built),
+        _ => Vec::new(),
+    };
     progress("taking the stack down");
     let taken_down = lab.take_down(built);
+    let measured = measured
+        .map_err(|e| if full.is_empty() { e } else { CellError::Full(e.to_string(), full.join("\n")) });
     let measured = measured?;
     taken_down?;
     Ok(measured)

@@ -1,0 +1,72 @@
+//! Which of the file systems that a built stack stands on are full.
+//!
+//! A workload sees only an I/O error when one of them runs out of space: sparse images, sparse files as disks and
+//! the data of modelled disks promise more than is there.
+
+use std::path::Path;
+
+use nestor_machine::{Command, Machine};
+
+use crate::{BuiltStack, Lab};
+
+/// Less than this is full: file systems keep some blocks to themselves.
+const FULL_BYTES: u64 = 16 << 20;
+
+impl Lab {
+    /// Those that are full, each with its machine and what to do. None where a machine does not tell.
+    pub fn full_file_systems(&self, built: &BuiltStack) -> Vec<String> {
+        let mut full = Vec::new();
+        for mounted in &built.mounts {
+            let machine = &built.machines[mounted.machine].machine;
+            if is_full(machine, &mounted.target) {
+                let (label, kind) = (machine.label(), mounted.file_system);
+                full.push(format!(
+                    "the {kind} of the {label} is full: make the data set smaller (`scale=`) or what is below it larger (`size=`)"
+                ));
+            }
+        }
+        let ground = self.ground();
+        if let Some(path) =
+            built.stack.medium().path().and_then(Path::parent).map(|p| p.display().to_string())
+        {
+            if is_full(ground, &path) {
+                full.push(format!(
+                    "the file system of {path} is full, which holds the medium: make room there, or the data set smaller (`scale=`)"
+                ));
+            }
+        } else if is_full(ground, &self.ground_facts.work_directory) {
+            full.push(format!(
+                "the file system of {} is full, which holds the data of the modelled disk: make room there, set \
+                 NESTOR_WORK to a directory with more, or make the data set smaller (`scale=`)",
+                self.ground_facts.work_directory
+            ));
+        }
+        full
+    }
+}
+
+fn is_full(machine: &Machine, path: &str) -> bool {
+    let asked =
+        machine.run(Command::new(["stat", "--file-system", "--format=%a %S %b", "--", path]).timeout_s(10));
+    asked.is_ok_and(|answer| says_full(&answer.stdout_text()))
+}
+
+/// Free blocks, bytes of a block, blocks in all; those without blocks (`/dev`, `/proc`) cannot be full.
+fn says_full(stat: &str) -> bool {
+    let numbers: Vec<u64> = stat.split_whitespace().filter_map(|n| n.parse().ok()).collect();
+    matches!(numbers.as_slice(), [free, bytes, blocks] if *blocks > 0 && free.saturating_mul(*bytes) < FULL_BYTES)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_system_with_next_to_nothing_free_is_full() {
+        assert!(says_full("0 4096 76800\n"));
+        assert!(says_full("100 4096 76800\n"));
+        assert!(!says_full("76000 4096 76800\n"));
+        assert!(!says_full("0 4096 0\n"), "of no size");
+        assert!(!says_full("stat: cannot read"));
+    }
+}
