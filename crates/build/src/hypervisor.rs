@@ -31,6 +31,9 @@ const FIND_LIMIT_MS: u64 = 20_000;
 /// Makes SCSI hosts look for disks. No part of it is input.
 const SCAN: &str = "for host in /sys/class/scsi_host/host*; do echo '- - -' > $host/scan; done";
 
+/// How often they are made to look, a second apart: their driver takes a moment to see a new controller.
+const SCANS: u32 = 20;
+
 impl Lab {
     /// The machine of a hypervisor layer with its disk on top of what was built so far.
     pub(crate) fn build_guest(
@@ -184,10 +187,22 @@ impl Lab {
         self.load_modules(guest, modules);
         parent.attach_disk(name, disk)?;
         if options.device.attach == Attach::RunningThenScan {
-            guest.run_ok(Command::new(["sh", "-c", SCAN]))?;
+            scan_until_found(guest)?;
         }
         Ok(())
     }
+}
+
+/// Makes the guest's SCSI hosts look for the disk until it is there.
+fn scan_until_found(guest: &Machine) -> Result<(), nestor_machine::MachineError> {
+    for _ in 1..SCANS {
+        // There may be no host yet to look.
+        guest.run(Command::new(["sh", "-c", SCAN]))?;
+        if guest.find_disk(SERIAL, 1000).is_ok() {
+            return Ok(());
+        }
+    }
+    guest.find_disk(SERIAL, 1000).map(|_| ())
 }
 
 /// The write cache of a guest's virtio-blk disk, which the guest can switch while the disk is in use.

@@ -20,16 +20,17 @@ pub struct Qmp {
 const ANSWER_LIMIT: Duration = Duration::from_secs(30);
 
 impl Qmp {
-    /// Connects and negotiates.
+    /// Connects and negotiates; each answer may take `limit`, which is not zero.
     ///
     /// # Errors
     /// When QEMU does not answer as a monitor does.
-    pub fn connect(socket: &Path) -> io::Result<Self> {
+    pub fn connect(socket: &Path, limit: Duration) -> io::Result<Self> {
         let stream = UnixStream::connect(socket)?;
-        stream.set_read_timeout(Some(ANSWER_LIMIT))?;
+        stream.set_read_timeout(Some(limit))?;
         let mut qmp = Self { reader: BufReader::new(stream), events: Vec::new() };
         qmp.read_line()?;
         qmp.execute("qmp_capabilities", &json!({})).map_err(io::Error::other)?;
+        qmp.set_timeout(ANSWER_LIMIT);
         Ok(qmp)
     }
 

@@ -80,7 +80,7 @@ impl RunningMachine {
         command.args(&argv[1..]).stdin(Stdio::null()).stdout(Stdio::null()).stderr(log);
         let mut qemu = spawner.spawn(command).map_err(|e| cannot_start(argv, &e))?;
         on_start(&qemu);
-        match Self::connect(&mut qemu, &files, deadline) {
+        match Self::connect(&mut qemu, &files, deadline, limit) {
             Ok((connection, qmp)) => {
                 let machine = Self { connection, files, qemu: Mutex::new(qemu), qmp: Mutex::new(qmp) };
                 machine.wait_for_agent(deadline, limit).map(|()| machine)
@@ -97,23 +97,25 @@ impl RunningMachine {
         qemu: &mut Child,
         files: &MachineFiles,
         deadline: Instant,
+        limit: Duration,
     ) -> Result<(Connection, Qmp), String> {
-        let agent = connect_when_there(&files.agent_socket(), qemu, deadline)?;
+        let agent = connect_when_there(&files.agent_socket(), qemu, deadline, limit)?;
         let reader = agent.try_clone().map_err(|e| format!("the agent's socket could not be shared: {e}"))?;
-        let qmp =
-            Qmp::connect(&files.qmp_socket()).map_err(|e| format!("QEMU's monitor does not answer: {e}"))?;
+        let left = deadline.saturating_duration_since(Instant::now()).max(Duration::from_millis(1));
+        let qmp = Qmp::connect(&files.qmp_socket(), left).map_err(|e| {
+            if Instant::now() >= deadline {
+                late("QEMU's monitor did not answer", limit)
+            } else {
+                format!("QEMU's monitor does not answer: {e}")
+            }
+        })?;
         Ok((Connection::new(reader, agent), qmp))
     }
 
     fn wait_for_agent(&self, deadline: Instant, limit: Duration) -> Result<(), String> {
         self.connection.wait_hello(deadline.saturating_duration_since(Instant::now())).map_err(|e| {
             let what = match e {
-                NoAnswer::TimedOut(_) => {
-                    format!(
-                        "it did not boot within its {} s; NESTOR_BOOT_LIMIT_S gives it longer",
-                        limit.as_secs()
-                    )
-                }
+                NoAnswer::TimedOut(_) => late("it did not boot", limit),
                 NoAnswer::Gone(reason) => format!("it died while booting ({reason})"),
             };
             let last_words = self.last_words();
@@ -223,7 +225,17 @@ fn prepare_files(directory: PathBuf, modules_cpio: &str) -> Result<MachineFiles,
     Ok(files)
 }
 
-fn connect_when_there(socket: &Path, qemu: &mut Child, deadline: Instant) -> Result<UnixStream, String> {
+/// What to do about a machine that is not up in time: it hangs, or the machine around it is slow.
+fn late(what: &str, limit: Duration) -> String {
+    format!("{what} within its {} s; NESTOR_BOOT_LIMIT_S gives it longer", limit.as_secs())
+}
+
+fn connect_when_there(
+    socket: &Path,
+    qemu: &mut Child,
+    deadline: Instant,
+    limit: Duration,
+) -> Result<UnixStream, String> {
     loop {
         match UnixStream::connect(socket) {
             Ok(stream) => return Ok(stream),
@@ -232,7 +244,7 @@ fn connect_when_there(socket: &Path, qemu: &mut Child, deadline: Instant) -> Res
                     return Err(format!("QEMU ended at once ({status})"));
                 }
                 if Instant::now() > deadline {
-                    return Err("QEMU did not open its sockets in time".into());
+                    return Err(late("QEMU did not open its sockets", limit));
                 }
                 std::thread::sleep(Duration::from_millis(10));
             }

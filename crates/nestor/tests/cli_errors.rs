@@ -1,0 +1,148 @@
+//! What is said of bad input before any machine is started: one message that says what to do, and a failure.
+
+mod support;
+
+use std::fs;
+
+use predicates::prelude::*;
+use predicates::str::contains;
+use support::Sandbox;
+
+/// Runs the program and returns what it says; it has to fail, print no result and leave nothing.
+fn refused(sandbox: &Sandbox, arguments: &[&str]) -> String {
+    let output = sandbox.nestor(arguments).assert().failure().stdout("").get_output().clone();
+    assert_eq!(sandbox.left_behind(), Vec::<String>::new());
+    let said = String::from_utf8(output.stderr).expect("messages are UTF-8");
+    assert_eq!(said.matches("error:").count(), 1, "one message:\n{said}");
+    said
+}
+
+fn run_refused(stack: &str, workload: &str) -> String {
+    refused(&Sandbox::new(), &["run", stack, workload])
+}
+
+#[test]
+fn a_stack_that_does_not_fit_together_is_shown_with_what_would() {
+    let said = run_refused("ext4/kvm/jfs/hdd", "fio:seq-write");
+    assert!(
+        said.contains("^^^ kvm needs a block device or an image below it; jfs offers a directory"),
+        "{said}"
+    );
+    assert!(said.contains("put an image between them: ext4/kvm/raw/jfs/hdd"), "{said}");
+    let said = run_refused("raw/ext4/null", "fio:seq-write");
+    assert!(said.contains("put a file system on top: ext4/kvm/raw/ext4/null"), "{said}");
+    assert!(run_refused("", "fio:seq-write").contains("a stack is empty"));
+}
+
+#[test]
+fn what_is_misspelt_is_named_with_the_nearest_that_exists() {
+    for (stack, workload, right) in [
+        ("ext5/null", "fio:seq-write", "did you mean ext2?"),
+        ("ext4/kvm:cach=none/null", "fio:seq-write", "did you mean cache?"),
+        ("ext4/kvm:cache=nonee/null", "fio:seq-write", "did you mean none?"),
+        ("ext4/hdd:wd-re4", "fio:seq-write", "`nestor disk list` shows them"),
+        ("ext4/null", "fio:seq-wrte", "did you mean seq-write?"),
+        ("ext4/null", "fios:seq-write", "did you mean fio?"),
+        ("ext4/null", "fio:seq-write:sclae=0.1", "did you mean scale?"),
+        ("ext4/null", "", "`nestor workloads` lists them"),
+    ] {
+        let said = run_refused(stack, workload);
+        assert!(said.contains(right), "{stack} {workload}:\n{said}");
+    }
+}
+
+#[test]
+fn a_medium_that_does_not_fit_its_place_is_refused_before_anything_is_started() {
+    let sandbox = Sandbox::new();
+    let said = refused(&sandbox, &["run", "--on", "this", "ext4/null", "fio:seq-write"]);
+    assert!(said.contains("a modelled disk needs the emulated host"), "{said}");
+    let said = refused(&sandbox, &["run", "ext4/file:/srv/disk.img", "fio:seq-write"]);
+    assert!(said.contains("add `--on this`"), "{said}");
+    let said = refused(&sandbox, &["run", "--on", "nowhere", "ext4/null", "fio:seq-write"]);
+    assert!(said.contains("there are: emulated, this, ssh:HOST"), "{said}");
+}
+
+#[test]
+fn a_study_file_with_a_typo_is_shown_with_line_and_column() {
+    let sandbox = Sandbox::new();
+    let study = |text: &str| {
+        fs::write(sandbox.path("s.toml"), text).unwrap();
+        refused(&sandbox, &["study", "s.toml"])
+    };
+    let good = "name = \"x\"\ntitle = \"t\"\nstacks = [\"ext4/null\"]\nworkloads = [\"fio:seq-write\"]\n";
+    let said = study(&good.replace("stacks", "stack"));
+    assert!(
+        said.contains("s.toml:3:1: a study has no key `stack`") && said.contains("did you mean `stacks`?"),
+        "{said}"
+    );
+    let said = study(&good.replace("ext4/null", "ext4/kvmm/null"));
+    assert!(said.contains("s.toml:3:") && said.contains("did you mean kvm? ext4/kvm/null"), "{said}");
+    assert!(study("name = \"x").contains("s.toml:1:"));
+    let said = refused(&sandbox, &["study", "none.toml"]);
+    assert_eq!(said.matches("No such file").count(), 1, "the cause is said once:\n{said}");
+}
+
+#[test]
+fn results_that_cannot_be_kept_are_refused_before_anything_is_measured() {
+    let sandbox = Sandbox::new();
+    fs::write(sandbox.path("notes.txt"), "not results").unwrap();
+    let said = refused(&sandbox, &["run", "ext4/null", "fio:seq-write", "--store", "notes.txt"]);
+    assert!(said.contains("is not a file of Nestor results"), "{said}");
+    assert_eq!(fs::read_to_string(sandbox.path("notes.txt")).unwrap(), "not results");
+    let said = refused(&sandbox, &["run", "ext4/null", "fio:seq-write", "--store", "/proc/none/r.sqlite"]);
+    assert!(said.contains("/proc/none/r.sqlite"), "{said}");
+}
+
+#[test]
+fn a_lab_image_that_cannot_be_made_says_what_is_missing() {
+    let sandbox = Sandbox::new();
+    let arguments = ["run", "ext4/null", "fio:seq-write"];
+    sandbox
+        .nestor(arguments)
+        .env("NESTOR_CACHE", sandbox.path("cache"))
+        .env("NESTOR_DEBIAN_MIRROR", "http://127.0.0.1:9")
+        .assert()
+        .failure()
+        // Where the programs to build it, or the right to, are missing, that is said instead.
+        .stderr(
+            contains("set NESTOR_DEBIAN_MIRROR")
+                .or(contains("install what is missing: apt-get install"))
+                .or(contains("as root"))
+                .or(contains("make room")),
+        );
+    let said = sandbox.nestor(arguments).env("NESTOR_CACHE", "/proc/none").assert().failure();
+    said.stderr(contains("/proc/none").and(contains("No such file or directory").count(1)));
+    assert_eq!(sandbox.left_behind(), Vec::<String>::new());
+}
+
+#[test]
+fn without_a_work_directory_the_variable_for_another_is_named() {
+    let sandbox = Sandbox::new();
+    let output =
+        sandbox.nestor(["doctor"]).env("NESTOR_WORK", "/proc/none").assert().failure().get_output().clone();
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(said.contains("set NESTOR_WORK to a directory"), "{said}");
+    assert_eq!(said.matches("error:").count(), 1, "one message:\n{said}");
+}
+
+#[test]
+fn without_qemu_its_package_is_named() {
+    let sandbox = Sandbox::new();
+    if !support::can_run(false, true) {
+        return;
+    }
+    fs::create_dir(sandbox.path("empty")).unwrap();
+    let run =
+        sandbox.nestor(["run", "ext4/null", "fio:seq-write"]).env("PATH", sandbox.path("empty")).assert();
+    run.failure()
+        .stdout("")
+        .stderr(contains("`apt-get install qemu-system-x86`").and(contains("error:").count(1)));
+    assert_eq!(sandbox.left_behind(), Vec::<String>::new());
+}
+
+#[test]
+fn what_is_not_there_to_report_is_said_with_what_is() {
+    let sandbox = Sandbox::new();
+    assert!(refused(&sandbox, &["report", "7"]).contains("no run 7"));
+    assert!(refused(&sandbox, &["report", "--study", "none"]).contains("there is none yet"));
+}
