@@ -47,10 +47,10 @@ lint: packages
 
 # The release build comes first: the tests that boot machines use it.
 test: lint build lab
-	$(CARGO) test --locked --workspace
+	NESTOR_TEST_BINARY=$(CURDIR)/$(NESTOR) $(CARGO) test --locked --workspace
 
 test-long: lint build lab
-	$(CARGO) test --locked --workspace -- --include-ignored
+	NESTOR_TEST_BINARY=$(CURDIR)/$(NESTOR) $(CARGO) test --locked --workspace -- --include-ignored
 
 fuzz: packages
 	PROPTEST_CASES=$(FUZZ_CASES) $(CARGO) test --release --locked --workspace --lib

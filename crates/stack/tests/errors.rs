@@ -229,7 +229,7 @@ messages! {
     an option has a value it does not take
       ext4/kvm:memory=10/hdd
                       ^^ memory cannot be `10`
-      memory takes a multiple of 1M from 64M to 1T; left out it is 256M
+      memory takes a multiple of 1M from 192M to 1T; left out it is 256M
 "#;
     a_size_that_is_not_a_multiple: "ext4/hdd:size=1000001" => @r#"
     an option has a value it does not take
@@ -241,7 +241,7 @@ messages! {
     an option has a value it does not take
       ext4/kvm:memory=256MB/hdd
                       ^^^^^ memory cannot be `256MB`
-      memory takes a multiple of 1M from 64M to 1T; left out it is 256M
+      memory takes a multiple of 1M from 192M to 1T; left out it is 256M
 "#;
     a_size_that_is_no_power_of_two: "ext4/kvm/qcow2:cluster=100k/ext4/hdd" => @r#"
     an option has a value it does not take

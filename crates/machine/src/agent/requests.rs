@@ -250,7 +250,7 @@ impl Agent {
         machine.connection.request(request, Duration::from_millis(timeout_ms)).map_err(|e| match e {
             NoAnswer::Gone(reason) => format!("the machine `{name}` died: {reason}{}", machine.last_words()),
             NoAnswer::TimedOut(limit) => format!(
-                "the machine `{name}` did not answer within {} s{}",
+                "the machine `{name}` did not answer within {} s: it hangs, or is overloaded{}",
                 limit.as_secs(),
                 machine.last_words()
             ),

@@ -118,6 +118,7 @@ fn measure_on_fresh_stack(
     let measured = measure_on(lab, &built, request, progress);
     if measured.as_ref().is_err_and(lost_a_machine) {
         progress("a machine of the stack is lost; starting it anew for the next cell");
+        lab.give_up_guests();
     }
     let full = match &measured {
         Err(CellError::Load(_)) => lab.full_file_systems(&built),
@@ -135,7 +136,7 @@ fn measure_on_fresh_stack(
 fn lost_a_machine(error: &CellError) -> bool {
     match error {
         CellError::Build(e) => e.machine_is_lost(),
-        CellError::Machine(e) => matches!(e, MachineError::Gone { .. } | MachineError::TimedOut { .. }),
+        CellError::Machine(e) => BuildError::Machine(e.clone()).machine_is_lost(),
         _ => false,
     }
 }
