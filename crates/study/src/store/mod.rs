@@ -10,7 +10,7 @@ mod rows;
 mod schema;
 
 use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use rusqlite::{Connection, OpenFlags, OptionalExtension, TransactionBehavior, params};
 use serde::{Deserialize, Serialize};
@@ -77,6 +77,19 @@ impl Store {
             std::fs::create_dir_all(folder)
                 .map_err(|e| StoreError::CannotOpen { path: path.to_owned(), reason: e.to_string() })?;
         }
+        let began = Instant::now();
+        loop {
+            match Self::open_now(path) {
+                // SQLite does not wait by itself while another process makes the file a WAL one.
+                Err(StoreError::Locked { .. }) if began.elapsed() < BUSY_TIMEOUT => {
+                    std::thread::sleep(Duration::from_millis(20));
+                }
+                result => return result,
+            }
+        }
+    }
+
+    fn open_now(path: &Path) -> Result<Self, StoreError> {
         let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_CREATE;
         let mut store = Self::connect(path, flags)?;
         // The kind is asked before anything is written: a foreign file stays untouched.
