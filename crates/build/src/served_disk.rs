@@ -4,7 +4,7 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use nestor_machine::{Command, DiskAttachment, DiskBackend, Machine};
-use nestor_stack::{Layer, LayerDefinition, MediumKind};
+use nestor_stack::Layer;
 
 use crate::BuildError;
 
@@ -147,15 +147,9 @@ fn serve_command(layer: &Layer, directory: &str) -> Vec<String> {
     argv
 }
 
-/// The profile a medium names, or its kind's own default.
+/// The profile a medium names, or its kind, which stands for the kind's own default.
 pub fn profile_name(layer: &Layer) -> &str {
-    let default = match layer.definition() {
-        LayerDefinition::Medium(MediumKind::Hdd) => "wd-7200-1tb",
-        LayerDefinition::Medium(MediumKind::Ssd) => "ssd-sata",
-        LayerDefinition::Medium(MediumKind::Raid0) => "raid0-14x10k",
-        _ => "null",
-    };
-    layer.option("profile").unwrap_or(default)
+    layer.option("profile").unwrap_or(layer.name())
 }
 
 /// The serial number by which the machine finds the medium.

@@ -32,7 +32,8 @@ struct Shared {
     gone: Option<String>,
 }
 
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+/// Takes a lock whether or not a thread panicked with it.
+pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     // A thread that panicked while holding one of these locks left consistent data: every change is one statement.
     mutex.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
 }

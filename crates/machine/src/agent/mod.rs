@@ -12,9 +12,10 @@ use std::io::{self, Read, Write};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::process::Child;
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
+use crate::connection::lock;
 use crate::message::{Answer, Envelope, PROTOCOL, Request, read_frame, write_frame};
 use crate::qemu::RunningMachine;
 use ledger::Ledger;
@@ -44,10 +45,6 @@ struct UnderWay {
 
 /// How long take-down waits for requests that it has cut short.
 const CUT_SHORT_LIMIT: Duration = Duration::from_secs(20);
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
-}
 
 /// The directory below which agents of this user have their work directories.
 pub fn work_root() -> PathBuf {

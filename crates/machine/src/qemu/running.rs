@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 use super::arguments::{self, MachineFiles};
 use super::qmp::Qmp;
 use crate::agent::process::{OWN_BINARY, Spawner, cannot_start, kill_group, wait_at_most};
-use crate::connection::{Connection, NoAnswer};
+use crate::connection::{Connection, NoAnswer, lock};
 use crate::lab_image::initramfs;
 use crate::spec::{DiskAttachment, DiskBackend, MachineSpec};
 
@@ -199,10 +199,6 @@ impl Drop for RunningMachine {
         // Scratch files of a machine that is gone; the agent's work directory goes as a whole later anyway.
         let _ = fs::remove_dir_all(&self.files.directory);
     }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
 }
 
 fn prepare_files(directory: PathBuf, modules_cpio: &str) -> Result<MachineFiles, String> {
