@@ -2,10 +2,12 @@
 //!
 //! The same binary is the agent in every machine and, as the first process of a lab machine, its init.
 
+#[macro_use]
+mod output;
+
 mod cli;
 mod commands;
 mod notation;
-mod output;
 mod paths;
 mod progress;
 mod session;
@@ -19,11 +21,6 @@ use cli::{Cli, Command};
 fn main() -> ExitCode {
     if nestor_machine::init::is_first_process() {
         nestor_machine::init::run();
-    }
-    // A closed pipe ends the program quietly, as it does every other one.
-    // SAFETY: no other thread exists yet, and the default disposition needs no handler.
-    unsafe {
-        libc::signal(libc::SIGPIPE, libc::SIG_DFL);
     }
     match run(Cli::parse()) {
         Ok(code) => code,

@@ -1,18 +1,46 @@
 //! Plain output of the commands that have no report of their own.
 
-use std::io::IsTerminal;
+use std::fmt::Arguments;
+use std::io::{ErrorKind, IsTerminal, Write};
 
 use anyhow::{Context, Result};
 use nestor_report::Style;
 use serde::Serialize;
 use unicode_width::UnicodeWidthStr;
 
+/// Like `print!`, but ends the program quietly where nobody reads any more (`nestor runs | head`).
+///
+/// The signal that ends other programs then, SIGPIPE, stays ignored here: it would also end this one, with no word,
+/// when an agent or a client of a disk goes away between two messages.
+macro_rules! out {
+    ($($argument:tt)*) => { $crate::output::write_out(format_args!($($argument)*)) };
+}
+
+/// [`out!`] with a line end.
+macro_rules! outln {
+    () => { out!("\n") };
+    ($format:literal $($argument:tt)*) => { out!("{}\n", format_args!($format $($argument)*)) };
+}
+
+/// What [`out!`] does.
+pub fn write_out(text: Arguments<'_>) {
+    let mut stdout = std::io::stdout().lock();
+    match stdout.write_fmt(text).and_then(|()| stdout.flush()) {
+        Ok(()) => {}
+        Err(e) if e.kind() == ErrorKind::BrokenPipe => std::process::exit(0),
+        Err(e) => {
+            eprintln!("error: the output could not be written: {e}");
+            std::process::exit(1)
+        }
+    }
+}
+
 /// Prints a value as indented JSON.
 ///
 /// # Errors
 /// When it has no JSON form.
 pub fn print_json<T: Serialize + ?Sized>(value: &T) -> Result<()> {
-    println!("{}", serde_json::to_string_pretty(value).context("the result has no JSON form")?);
+    outln!("{}", serde_json::to_string_pretty(value).context("the result has no JSON form")?);
     Ok(())
 }
 

@@ -12,12 +12,6 @@ use signal_hook::iterator::Signals;
 /// # Errors
 /// When the work directory cannot be made, or something could not be taken down.
 pub fn run() -> Result<()> {
-    // A controller that was killed closes both pipes. An answer that nobody reads must not end the agent before it
-    // has taken everything down.
-    // SAFETY: ignoring a signal needs no handler.
-    unsafe {
-        libc::signal(libc::SIGPIPE, libc::SIG_IGN);
-    }
     let root = work_root();
     let agent = match Agent::new(&root) {
         Ok(agent) => Arc::new(agent),

@@ -37,7 +37,7 @@ pub fn run(arguments: &CompareArguments) -> Result<ExitCode> {
     if arguments.lab.json {
         print_json(&view)?;
     } else {
-        print!("{}", compare_text(&view, style()));
+        out!("{}", compare_text(&view, style()));
     }
     let both = !view.baseline.summary.samples.is_empty() && !view.candidate.summary.samples.is_empty();
     Ok(if both { ExitCode::SUCCESS } else { ExitCode::FAILURE })

@@ -43,7 +43,7 @@ fn list(as_json: bool) -> Result<()> {
             [p.name.to_owned(), p.medium.kind().to_owned(), gigabytes, p.title.to_owned()]
         })
         .collect();
-    print!("{}", table(&["profile", "kind", "capacity", ""], &rows));
+    out!("{}", table(&["profile", "kind", "capacity", ""], &rows));
     Ok(())
 }
 
@@ -58,9 +58,9 @@ fn check(profile: &str, as_json: bool) -> Result<()> {
     }
     for (index, report) in reports.iter().enumerate() {
         if index > 0 {
-            println!();
+            outln!();
         }
-        print!("{}", report.to_text());
+        out!("{}", report.to_text());
     }
     Ok(())
 }

@@ -29,7 +29,7 @@ pub fn run(arguments: &DoctorArguments) -> Result<()> {
     if arguments.json {
         return print_json(&findings);
     }
-    print!("{}", render(&findings));
+    out!("{}", render(&findings));
     Ok(())
 }
 
@@ -52,19 +52,19 @@ fn clean() -> Result<()> {
     let leftovers = ledger::leftovers(&work_root());
     let instances = remove_stale_instances();
     for instance in &instances {
-        println!("removed {}", instance.display());
+        outln!("removed {}", instance.display());
     }
     if leftovers.is_empty() && instances.is_empty() {
-        println!("nothing is left of killed runs");
+        outln!("nothing is left of killed runs");
         return Ok(());
     }
     let mut problems = Vec::new();
     for leftover in &leftovers {
         match leftover.clean() {
             Ok(()) => {
-                println!("removed {} ({} things)", leftover.directory.display(), leftover.resources.len());
+                outln!("removed {} ({} things)", leftover.directory.display(), leftover.resources.len());
                 for path in leftover.written_media() {
-                    println!(
+                    outln!(
                         "  {path} still carries what that run wrote; `--overwrite {path}` lets it be used again"
                     );
                 }

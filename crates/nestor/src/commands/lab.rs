@@ -79,8 +79,8 @@ fn describe(image: &LabImage) -> serde_json::Value {
 
 fn say(image: &LabImage) -> Result<()> {
     let bytes = std::fs::metadata(&image.root_squashfs).map_or(0, |m| m.len());
-    println!("{}", image.directory.display());
-    println!(
+    outln!("{}", image.directory.display());
+    outln!(
         "  Debian {} {}, Linux {}, {} packages, {} MiB",
         image.manifest.suite,
         image.manifest.architecture,

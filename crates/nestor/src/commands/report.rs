@@ -37,8 +37,8 @@ fn of_run(store: &Store, number: i64, arguments: &ReportArguments) -> Result<()>
     }
     let path = arguments.output.clone().unwrap_or_else(|| paths::default_report(&format!("run-{number}")));
     write_report(&path, &render_run(&view))?;
-    print!("{}", run_text(&view, style()));
-    println!("report: {}", path.display());
+    out!("{}", run_text(&view, style()));
+    outln!("report: {}", path.display());
     Ok(())
 }
 
@@ -62,8 +62,8 @@ fn of_study(store: &Store, name: &str, arguments: &ReportArguments) -> Result<()
     }
     let path = arguments.output.clone().unwrap_or_else(|| paths::default_report(name));
     write_report(&path, &render_study(&report))?;
-    print!("{}", study_text(&report, style()));
-    println!("report: {}", path.display());
+    out!("{}", study_text(&report, style()));
+    outln!("report: {}", path.display());
     Ok(())
 }
 
@@ -73,6 +73,6 @@ fn list(store: &Store, arguments: &ReportArguments) -> Result<()> {
     if arguments.json {
         return print_json(&view);
     }
-    print!("{}", runs_text(&view, style()));
+    out!("{}", runs_text(&view, style()));
     Ok(())
 }

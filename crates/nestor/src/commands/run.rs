@@ -33,7 +33,7 @@ pub fn run(arguments: &RunArguments) -> Result<ExitCode> {
     if arguments.lab.json {
         print_json(&views)?;
     } else {
-        views.iter().for_each(|view| println!("{}", run_text(view, style())));
+        views.iter().for_each(|view| outln!("{}", run_text(view, style())));
     }
     Ok(exit_code(&views))
 }

@@ -7,15 +7,18 @@ use crate::cli::Cli;
 
 /// Prints the completions for a shell.
 pub fn completions(shell: clap_complete::Shell) {
-    clap_complete::generate(shell, &mut Cli::command(), "nestor", &mut std::io::stdout());
+    let mut text = Vec::new();
+    clap_complete::generate(shell, &mut Cli::command(), "nestor", &mut text);
+    out!("{}", String::from_utf8_lossy(&text));
 }
 
 /// Prints the manual page.
 ///
 /// # Errors
-/// When standard output cannot be written.
+/// When it cannot be made.
 pub fn manual() -> Result<()> {
-    clap_mangen::Man::new(Cli::command())
-        .render(&mut std::io::stdout())
-        .context("the manual page could not be written")
+    let mut text = Vec::new();
+    clap_mangen::Man::new(Cli::command()).render(&mut text).context("the manual page could not be made")?;
+    out!("{}", String::from_utf8_lossy(&text));
+    Ok(())
 }

@@ -24,7 +24,7 @@ pub fn run(arguments: &StackArguments) -> Result<()> {
         return print_json(&stacks.iter().map(machines_json).collect::<Vec<_>>());
     }
     for stack in &stacks {
-        print!("{}", explain(stack));
+        out!("{}", explain(stack));
     }
     Ok(())
 }
@@ -32,7 +32,7 @@ pub fn run(arguments: &StackArguments) -> Result<()> {
 fn list(layers: &[LayerHelp]) -> Result<()> {
     for layer in layers {
         let later = layer.not_buildable.map_or_else(String::new, |reason| format!("  (not yet: {reason})"));
-        println!("{:<9} {}: {}{later}", layer.name, layer.kind, layer.summary);
+        outln!("{:<9} {}: {}{later}", layer.name, layer.kind, layer.summary);
         let rows: Vec<[String; 3]> = layer
             .options
             .iter()
@@ -41,7 +41,7 @@ fn list(layers: &[LayerHelp]) -> Result<()> {
             })
             .collect();
         if !rows.is_empty() {
-            print!("{}", table(&["      option", "default", ""], &rows));
+            out!("{}", table(&["      option", "default", ""], &rows));
         }
     }
     Ok(())

@@ -53,8 +53,8 @@ pub fn run(arguments: &StudyArguments) -> Result<ExitCode> {
     if arguments.lab.json {
         print_json(&report)?;
     } else {
-        print!("{}", study_text(&report, style()));
-        println!("report: {}", path.display());
+        out!("{}", study_text(&report, style()));
+        outln!("report: {}", path.display());
     }
     Ok(if report.cells.iter().any(|cell| cell.run.is_some()) { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }

@@ -40,7 +40,7 @@ pub fn run(command: TraceCommand) -> Result<()> {
             if json {
                 print_json(&metrics)?;
             } else {
-                print!("{}", render(&metrics));
+                out!("{}", render(&metrics));
             }
             match recorded.filter(|_| remove) {
                 Some(directory) => std::fs::remove_dir_all(&directory)

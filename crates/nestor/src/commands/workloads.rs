@@ -16,7 +16,7 @@ pub fn run(arguments: &JsonArguments) -> Result<()> {
         return print_json(&workloads);
     }
     for workload in workloads {
-        println!("{}   {}   ({})", workload.workload, workload.summary, workload.parameters);
+        outln!("{}   {}   ({})", workload.workload, workload.summary, workload.parameters);
         let rows: Vec<[String; 3]> = workload
             .options
             .iter()
@@ -25,7 +25,7 @@ pub fn run(arguments: &JsonArguments) -> Result<()> {
                 [format!("  :{}={}", o.option, o.form), default, o.summary.to_owned()]
             })
             .collect();
-        print!("{}", table(&["  option", "default", ""], &rows));
+        out!("{}", table(&["  option", "default", ""], &rows));
     }
     Ok(())
 }
