@@ -9,8 +9,9 @@ CARGO ?= cargo
 NESTOR := target/nestor
 # Asked when it is used: before `packages` there may be no compiler.
 HOST = $(shell rustc -vV | sed -n 's/^host: //p')
-# How many inputs `make fuzz` makes up for each property.
+# How many inputs `make fuzz` makes up for each property, and how long it fuzzes each reader.
 FUZZ_CASES ?= 20000
+FUZZ_SECONDS ?= 60
 
 .PHONY: help demo test test-long fuzz bench lint build lab clean packages
 
@@ -18,7 +19,7 @@ help:
 	@echo "make demo       install packages, build, make the lab image, run studies/quick.toml (12 minutes at most)"
 	@echo "make test       everything that has to hold, with a real run on an emulated host"
 	@echo "make test-long  the same with the tests that take minutes each"
-	@echo "make fuzz       the property tests with many more inputs (FUZZ_CASES=$(FUZZ_CASES))"
+	@echo "make fuzz       every reader fuzzed for FUZZ_SECONDS=$(FUZZ_SECONDS), the property tests with FUZZ_CASES=$(FUZZ_CASES) inputs"
 	@echo "make bench      speed of the parts, beside the programs they are measured against"
 	@echo "make lint       formatting, clippy, licences"
 	@echo "make build      the program, as $(NESTOR)"
@@ -48,11 +49,13 @@ lint: packages
 # The release build comes first: the tests that boot machines use it.
 test: lint build lab
 	NESTOR_TEST_BINARY=$(CURDIR)/$(NESTOR) $(CARGO) test --locked --workspace
+	scripts/fuzz 3
 
 test-long: lint build lab
 	NESTOR_TEST_BINARY=$(CURDIR)/$(NESTOR) $(CARGO) test --locked --workspace -- --include-ignored
 
 fuzz: packages
+	FUZZ_FEATURES=study scripts/fuzz $(FUZZ_SECONDS)
 	PROPTEST_CASES=$(FUZZ_CASES) $(CARGO) test --release --locked --workspace --lib
 
 bench: build

@@ -3,7 +3,9 @@
 use nestor_machine::{Command, Machine};
 use nestor_stack::{FileSystemSpec, ImageFormatSpec, Layer, LayerDefinition, MediumKind, MkfsTarget, Stack};
 
-use crate::built::{BlockPoint, BuiltMachine, BuiltStack, Mounted, Top, Undo};
+use crate::built::{
+    BlockPoint, BuiltFileSystem, BuiltImage, BuiltMachine, BuiltStack, Top, Undo, VirtualDisk,
+};
 use crate::hypervisor::WriteCacheSwitch;
 use crate::served_disk::{self, ServedDisk};
 use crate::{BuildError, Lab, image, user_medium};
@@ -26,7 +28,9 @@ pub(crate) struct Progressing<'a> {
     pub(crate) settings: Vec<(String, String)>,
     pub(crate) undo: Vec<Undo>,
     pub(crate) modelled: bool,
-    pub(crate) mounts: Vec<Mounted>,
+    pub(crate) file_systems: Vec<BuiltFileSystem>,
+    pub(crate) images: Vec<BuiltImage>,
+    pub(crate) virtual_disks: Vec<VirtualDisk>,
     pub(crate) write_caches: Vec<WriteCacheSwitch>,
 }
 
@@ -64,7 +68,9 @@ impl Lab {
             settings: Vec::new(),
             undo: Vec::new(),
             modelled: false,
-            mounts: Vec::new(),
+            file_systems: Vec::new(),
+            images: Vec::new(),
+            virtual_disks: Vec::new(),
             write_caches: Vec::new(),
         };
         match self.build_layers(&mut progressing) {
@@ -76,7 +82,9 @@ impl Lab {
                 modelled: progressing.modelled,
                 settings: progressing.settings,
                 undo: progressing.undo,
-                mounts: progressing.mounts,
+                file_systems: progressing.file_systems,
+                images: progressing.images,
+                virtual_disks: progressing.virtual_disks,
                 write_caches: progressing.write_caches,
             }),
             Err(e) => {
@@ -307,11 +315,12 @@ fn build_file_system(
     let options = (spec.mount_options)(layer);
     machine.mount(device, &target, spec.mount_type, &options).map_err(failed)?;
     progressing.undo.push(Undo::Unmount { machine, target: target.clone(), depth: progressing.depth() });
-    progressing.mounts.push(Mounted {
+    progressing.file_systems.push(BuiltFileSystem {
+        layer: index,
         machine: progressing.depth(),
-        source: device.to_owned(),
-        target: target.clone(),
-        file_system: spec.mount_type,
+        device: device.to_owned(),
+        mount_point: target.clone(),
+        kind: spec.mount_type,
         options,
     });
     let path = format!("{target}/nestor");
@@ -338,6 +347,12 @@ fn build_image(
         .run_ok(Command::new(argv).timeout_s(1800))
         .map_err(|source| BuildError::Layer { layer: layer.label(), source })?;
     progressing.note(format!("{} image", layer.name()), format!("{} MiB", size_bytes >> 20));
+    progressing.images.push(BuiltImage {
+        layer: index,
+        machine: progressing.depth(),
+        path: path.clone(),
+        format: layer.name().to_owned(),
+    });
     Ok(Offered::Image { path, layer: index })
 }
 
@@ -371,7 +386,14 @@ pub(crate) fn tune(progressing: &mut Progressing<'_>, layer: &Layer, device: &st
             .set(&format!("{queue}/read_ahead_kb"), &(readahead.get() >> 10).to_string())
             .map_err(failed)?;
     }
+    if tuning.no_merges {
+        // 2: not even with the request queued last (Documentation/block/queue-sysfs.rst).
+        machine.set(&format!("{queue}/nomerges"), "2").map_err(failed)?;
+    }
     let label = progressing.machines.last().map(|m| m.label.clone()).unwrap_or_default();
+    if tuning.no_merges {
+        progressing.note(format!("{label} merges"), "off");
+    }
     let scheduler = read_setting(&machine, &format!("{queue}/scheduler"));
     let chosen =
         scheduler.split_once('[').and_then(|(_, rest)| rest.split_once(']')).map_or("none", |(s, _)| s);

@@ -38,6 +38,50 @@ pub struct BlockPoint {
     pub device: String,
 }
 
+/// A mounted file system of the stack.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BuiltFileSystem {
+    /// Its position in the stack.
+    pub layer: usize,
+    /// The machine that mounts it, by position in [`BuiltStack::machines`].
+    pub machine: usize,
+    /// `/dev/…`.
+    pub device: String,
+    /// Where it is mounted.
+    pub mount_point: String,
+    /// Kernel's name of the file system.
+    pub(crate) kind: &'static str,
+    pub(crate) options: Vec<String>,
+}
+
+/// The image file of a virtual disk or a loop device.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BuiltImage {
+    /// Its position in the stack.
+    pub layer: usize,
+    /// The machine that has it.
+    pub machine: usize,
+    /// The file.
+    pub path: String,
+    /// `raw`, `qcow2`, …
+    pub format: String,
+}
+
+/// A guest's disk as the hypervisor around it has it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct VirtualDisk {
+    /// The hypervisor's position in the stack.
+    pub layer: usize,
+    /// The machine that the hypervisor runs on.
+    pub machine: usize,
+    /// The guest's name there, as it was booted.
+    pub guest: String,
+    /// The device model (`virtio-blk`, …).
+    pub model: &'static str,
+    /// Its image, by position in [`BuiltStack::images`]; `None` for a disk that is a block device of the machine.
+    pub image: Option<usize>,
+}
+
 /// A stack that stands. It has to be given back to [`crate::Lab::take_down`].
 pub struct BuiltStack {
     /// What was built.
@@ -52,19 +96,14 @@ pub struct BuiltStack {
     pub modelled: bool,
     /// What was chosen where the stack says nothing: sizes, schedulers, read-ahead.
     pub settings: Vec<(String, String)>,
+    /// Its mounted file systems, the lowest first.
+    pub file_systems: Vec<BuiltFileSystem>,
+    /// Its image files, the lowest first.
+    pub images: Vec<BuiltImage>,
+    /// The disks of its guests, the outermost first.
+    pub virtual_disks: Vec<VirtualDisk>,
     pub(crate) undo: Vec<Undo>,
-    pub(crate) mounts: Vec<Mounted>,
     pub(crate) write_caches: Vec<WriteCacheSwitch>,
-}
-
-/// A mounted file system of the stack.
-pub(crate) struct Mounted {
-    /// Position of its machine.
-    pub(crate) machine: usize,
-    pub(crate) source: String,
-    pub(crate) target: String,
-    pub(crate) file_system: &'static str,
-    pub(crate) options: Vec<String>,
 }
 
 impl BuiltStack {
@@ -88,12 +127,12 @@ impl BuiltStack {
         let top = self.machines.len() - 1;
         for (index, machine) in self.machines.iter().enumerate().rev() {
             let machine = &machine.machine;
-            let mounted = self.mounts.iter().rfind(|m| m.machine == top);
+            let mounted = self.file_systems.iter().rfind(|m| m.machine == top);
             match mounted {
                 Some(mounted) if index == top && matches!(self.top, Top::Directory(_)) => {
-                    machine.unmount(&mounted.target)?;
-                    machine.mount(&mounted.source, &mounted.target, mounted.file_system, &mounted.options)?;
-                    let below_a_loop = self.mounts.iter().filter(|m| m.machine == top).count() > 1;
+                    machine.unmount(&mounted.mount_point)?;
+                    machine.mount(&mounted.device, &mounted.mount_point, mounted.kind, &mounted.options)?;
+                    let below_a_loop = self.file_systems.iter().filter(|m| m.machine == top).count() > 1;
                     if below_a_loop {
                         drop_caches(machine)?;
                     }

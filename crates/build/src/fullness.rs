@@ -16,10 +16,10 @@ impl Lab {
     /// Those that are full, each with its machine and what to do. None where a machine does not tell.
     pub fn full_file_systems(&self, built: &BuiltStack) -> Vec<String> {
         let mut full = Vec::new();
-        for mounted in &built.mounts {
+        for mounted in &built.file_systems {
             let machine = &built.machines[mounted.machine].machine;
-            if is_full(machine, &mounted.target) {
-                let (label, kind) = (machine.label(), mounted.file_system);
+            if is_full(machine, &mounted.mount_point) {
+                let (label, kind) = (machine.label(), mounted.kind);
                 full.push(format!(
                     "the {kind} of the {label} is full: make the data set smaller (`scale=`) or what is below it larger (`size=`)"
                 ));

@@ -6,7 +6,7 @@ use nestor_stack::layers::hypervisors::{self, HostTarget, HypervisorOptions};
 use nestor_stack::{HypervisorSpec, ImageFormatSpec, Layer, LayerDefinition};
 
 use crate::builder::{Offered, Progressing, refused, tune};
-use crate::built::{BlockPoint, BuiltMachine, Undo};
+use crate::built::{BlockPoint, BuiltMachine, Undo, VirtualDisk};
 use crate::lab::LabFiles;
 use crate::{BuildError, Lab, memory};
 
@@ -49,6 +49,10 @@ impl Lab {
         let depth = progressing.machines.len();
         let zeroed = !matches!(below, Offered::Block { zeroed: false, .. });
         let disk = attachment(progressing, layer, &options, &below)?;
+        let image = match &below {
+            Offered::Image { layer, .. } => Some(*layer),
+            _ => None,
+        };
         let files = self.files_in(&progressing.machines)?;
         let at_start = options.device.attach == Attach::AtStart;
         let guest_spec =
@@ -67,6 +71,13 @@ impl Lab {
             progressing.undo.push(Undo::DetachDisk { parent, guest: name, disk: Box::new(disk), depth });
         }
         let device = guest.machine.find_disk(SERIAL, FIND_LIMIT_MS).map_err(failed)?;
+        progressing.virtual_disks.push(VirtualDisk {
+            layer: index,
+            machine: depth - 1,
+            guest: self.guests[depth - 1].spec.name.clone(),
+            model: options.device.name,
+            image: image.and_then(|layer| progressing.images.iter().position(|i| i.layer == layer)),
+        });
         if options.device.name == "virtio-blk" && !options.block.cache.write_cache() {
             let switch = WriteCacheSwitch { machine: guest.machine.clone(), path: cache_type_file(&device) };
             if switch.set(true).is_ok() {

@@ -15,12 +15,14 @@ mod lab;
 mod memory;
 mod packages;
 mod place;
+mod scattered;
 mod served_disk;
 mod user_medium;
 
-pub use built::{BlockPoint, BuiltMachine, BuiltStack, Top};
+pub use built::{BlockPoint, BuiltFileSystem, BuiltImage, BuiltMachine, BuiltStack, Top, VirtualDisk};
 pub use error::BuildError;
 pub use lab::{Lab, LabFiles, LabOptions, Progress};
 pub use memory::host_needs;
 pub use place::Place;
+pub use scattered::{ScatteredError, make_scattered};
 pub use served_disk::{ServedDisk, profile_name};

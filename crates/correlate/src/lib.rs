@@ -1,5 +1,27 @@
 //! One request through all layers: guest, hypervisor, host file system, host block layer, medium.
+//!
+//! [`correlate`] reads the requests of each level twice. The first reading finds out how long requests take, samples
+//! them at places that a hash chooses, and estimates the machines' clocks from these; the second one goes over all
+//! levels at once in the order of issue and joins every request with those above that wait for it.
 
+mod blame;
+mod clock;
+mod engine;
+mod error;
+mod input;
+mod join;
+mod order;
+mod sample;
+mod space;
+pub mod stamps;
+mod survey;
+mod text;
 mod tree;
 
-pub use tree::{Correlation, Join, Level, Node, Origin, SampledTree};
+pub use blame::{Blame, BlameBuilder, Cause, Spent, Transition};
+pub use engine::{CorrelateOptions, correlate, correlate_observed};
+pub use error::CorrelateError;
+pub use input::{Absorption, CacheBetween, LevelInput, RequestSource, RequestStream};
+pub use join::{Joined, Observer};
+pub use space::{ExtentMap, MappedExtent, MappedPiece, SpaceMap, read_extents};
+pub use tree::{Correlation, Join, Level, LevelTimes, Node, Origin, SampledTree};

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use nestor_model::LatencyHistogram;
-use nestor_trace::Request;
+use nestor_trace::{Operation, Request};
 use serde::{Deserialize, Serialize};
 
 /// One trace point in the order from the application down to the medium.
@@ -31,6 +31,8 @@ pub enum Origin {
     WriteBack,
     /// Nobody asked yet: it stands beside what is being read.
     ReadAhead,
+    /// A read of whole blocks because a write of the level above covers them in part.
+    ReadModifyWrite,
     /// The journal of the file system between.
     Journal,
     /// Other metadata of the file system or image format between.
@@ -39,8 +41,17 @@ pub enum Origin {
     Unknown,
 }
 
+/// How long the requests of one level took, whoever asked for them. Flushes are not among them.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct LevelTimes {
+    /// Queued to issued: this level's own queue.
+    pub queue: LatencyHistogram,
+    /// Issued to completed: everything below.
+    pub service: LatencyHistogram,
+}
+
 /// How the requests of one level were joined with those of the level above.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Join {
     /// Position of the upper level in [`Correlation::levels`].
     pub above: usize,
@@ -53,6 +64,14 @@ pub struct Join {
     pub unmatched_above: u64,
     /// Requests of the upper level answered without a request below: reads from a cache, writes into one.
     pub absorbed: u64,
+    /// Requests of the upper level that could not be joined because the lower one was not being recorded then; they
+    /// are not in `unmatched_above`.
+    #[serde(default)]
+    pub outside_above: u64,
+    /// Requests of the lower level that nothing explains because the upper one was not being recorded then; they are
+    /// not in `origins`.
+    #[serde(default)]
+    pub outside_below: u64,
     /// Requests of the upper level with more than one child.
     pub split: u64,
     /// Requests of the lower level with more than one parent.
@@ -60,12 +79,26 @@ pub struct Join {
     /// What this level adds to a request that waited for its children: the request's time above, less the part of it
     /// during which a child was under way.
     pub added: LatencyHistogram,
+    /// [`Self::added`] by what the request above asked for.
+    #[serde(default)]
+    pub added_by: BTreeMap<Operation, LatencyHistogram>,
+    /// Requests of the lower level that carry bytes a request above had been served with before: retries.
+    #[serde(default)]
+    pub repeated: u64,
     /// Add this to a time of the lower level to have it on the upper level's clock, at the trace's middle.
     pub clock_offset_ns: i64,
     /// Drift of the lower clock against the upper, parts per billion.
     pub clock_drift_ppb: i64,
     /// How far the true offset can be from `clock_offset_ns`, by causality alone; 0 for one and the same clock.
+    /// `u64::MAX` where no pair of requests bounds it.
     pub clock_bound_ns: u64,
+    /// Pairs of requests that the bound rests on; 0 for one and the same clock.
+    #[serde(default)]
+    pub clock_pairs: u64,
+    /// How often one of the two clocks jumped against the other; offset and drift are those after the last jump
+    /// before the trace's middle.
+    #[serde(default)]
+    pub clock_jumps: u32,
 }
 
 /// A request and what it caused below.
@@ -99,8 +132,22 @@ pub struct Correlation {
     pub levels: Vec<Level>,
     /// One for each level but the first.
     pub joins: Vec<Join>,
-    /// Some requests from top to bottom.
+    /// Where the time of the lowest level went, by what asked for it; filled by a [`crate::BlameBuilder`].
+    #[serde(default)]
+    pub blame: crate::Blame,
+    /// How long the requests of each level took, one for each level.
+    #[serde(default)]
+    pub times: Vec<LevelTimes>,
+    /// Some requests from top to bottom: the median, the p99 and the longest of each operation.
     pub trees: Vec<SampledTree>,
+    /// What went on around the trace's middle, in the order of its beginning: requests of the topmost level and
+    /// those of lower levels that have no parent, each with its children.
+    #[serde(default)]
+    pub timeline: Vec<Node>,
+    /// Requests that were in memory at once at most, of all levels: those under way and those that were put into
+    /// order.
+    #[serde(default)]
+    pub most_held: u64,
     /// What makes it less certain than it seems.
     pub remarks: Vec<String>,
 }

@@ -181,6 +181,7 @@ impl Ours {
             data: folder.join(format!("{name}.data")),
             control: Some(control.clone()),
             log: None,
+            stamps: None,
             write_cache: None,
             timing: true,
             durable: false,

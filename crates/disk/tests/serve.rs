@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use nestor_disk::log::{Operation, Reader};
+use nestor_disk::log::{Operation, Reader, StampReader, StampRun};
 use nestor_disk::{ControlClient, DiskError, ServeOptions, StopHandle, serve};
 use support::{FrontEnd, header_address, status_at};
 use virtio_bindings::bindings::virtio_blk::{
@@ -31,6 +31,7 @@ fn options(profile: &str, size_bytes: u64) -> ServeOptions {
         data: PathBuf::new(),
         control: None,
         log: None,
+        stamps: None,
         write_cache: None,
         timing: true,
         durable: false,
@@ -418,4 +419,37 @@ fn nonsense_on_the_control_socket_is_answered() {
     let mut lines = BufReader::new(stream).lines();
     assert!(lines.next().unwrap().unwrap().contains("this is not a control request"));
     assert!(lines.next().unwrap().unwrap().contains("\"answer\":\"statistics\""));
+}
+
+#[test]
+fn stamps_in_the_data_are_noted_beside_the_log() {
+    for profile in ["null", "ssd-sata"] {
+        let served = Served::start(profile, |_| {});
+        let mut control = served.control();
+        control.start_log(served.path("disk.log")).unwrap();
+        control.start_stamps(served.path("disk.stamps")).unwrap();
+        let mut front_end = served.front_end();
+        let mut data = vec![3; 4096];
+        nestor_disk::log::stamp(&mut data[..2048], 11);
+        nestor_disk::log::stamp(&mut data[2048..3072], 12);
+        assert_eq!(write(&mut front_end, 100, &data), OK);
+        assert_eq!(write(&mut front_end, 200, &pattern(1, 4096)), OK);
+        read(&mut front_end, 102, 2048);
+        control.stop_stamps().unwrap();
+        control.stop_log().unwrap();
+        let records: Vec<_> =
+            Reader::open(served.path("disk.log")).unwrap().collect::<Result<_, _>>().unwrap();
+        let runs: Vec<_> =
+            StampReader::open(served.path("disk.stamps")).unwrap().collect::<Result<_, _>>().unwrap();
+        let run = |request: usize, sector, sectors, stamp, read| StampRun {
+            sequence: records[request].sequence,
+            sector,
+            sectors,
+            stamp,
+            read,
+        };
+        let expected =
+            [run(0, 100, 4, 11, false), run(0, 104, 2, 12, false), run(2, 102, 2, 11, true), run(2, 104, 2, 12, true)];
+        assert_eq!(runs, expected, "{profile}");
+    }
 }

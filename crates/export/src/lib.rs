@@ -1,1 +1,28 @@
 //! Traces in the formats of other programs: Perfetto, Parquet, CSV.
+//!
+//! A [`Trace`] is the requests of one or more trace points ([`Level`](nestor_correlate::Level)s), topmost first, and
+//! what is known of who caused whom ([`Links`]). All writers stream: the requests are read from where they lie, and
+//! what is held in memory is the requests in flight, and for links three words each.
+
+mod csv;
+mod error;
+mod input;
+mod links;
+mod order;
+mod output;
+mod parquet;
+mod perfetto;
+mod trace;
+mod words;
+
+pub use csv::write_csv;
+pub use error::ExportError;
+pub use input::{Inputs, open_inputs};
+pub use links::Links;
+pub use output::{Format, Written, export_to_file};
+pub use parquet::write_parquet;
+pub use perfetto::write_perfetto;
+pub use trace::{ClockMap, ExportLevel, RequestSource, Requests, TimeWindow, Trace};
+
+#[cfg(test)]
+mod tests;

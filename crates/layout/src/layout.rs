@@ -1,5 +1,8 @@
 //! The result: byte ranges and what they are for.
 
+use std::collections::BTreeMap;
+use std::fmt;
+
 use serde::{Deserialize, Serialize};
 
 /// What a byte range of a device is for.
@@ -36,6 +39,98 @@ pub enum Class {
     Unknown = 12,
 }
 
+impl Class {
+    /// All of them, in the order of their numbers.
+    pub const ALL: [Self; 13] = [
+        Self::FileData,
+        Self::ImageData,
+        Self::Journal,
+        Self::Inode,
+        Self::Directory,
+        Self::AllocationMap,
+        Self::ExtentMap,
+        Self::Superblock,
+        Self::OtherMetadata,
+        Self::MixedMetadata,
+        Self::Flush,
+        Self::Free,
+        Self::Unknown,
+    ];
+
+    /// The name in results and tables; the one that it is serialised with.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::FileData => "file-data",
+            Self::ImageData => "image-data",
+            Self::Journal => "journal",
+            Self::Inode => "inode",
+            Self::Directory => "directory",
+            Self::AllocationMap => "allocation-map",
+            Self::ExtentMap => "extent-map",
+            Self::Superblock => "superblock",
+            Self::OtherMetadata => "other-metadata",
+            Self::MixedMetadata => "mixed-metadata",
+            Self::Flush => "flush",
+            Self::Free => "free",
+            Self::Unknown => "unknown",
+        }
+    }
+
+    /// The class of that name.
+    pub fn from_name(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|class| class.name() == name)
+    }
+
+    /// Whether it is the file system's own, neither contents of files nor its journal.
+    pub fn is_metadata(self) -> bool {
+        matches!(
+            self,
+            Self::Inode
+                | Self::Directory
+                | Self::AllocationMap
+                | Self::ExtentMap
+                | Self::Superblock
+                | Self::OtherMetadata
+                | Self::MixedMetadata
+        )
+    }
+
+    /// Whether it is the contents of files.
+    pub fn is_data(self) -> bool {
+        matches!(self, Self::FileData | Self::ImageData)
+    }
+
+    /// The class of a number (`class as u8`).
+    pub fn from_number(number: u8) -> Option<Self> {
+        Self::ALL.get(usize::from(number)).copied()
+    }
+
+    /// Its name for people.
+    pub fn label(self) -> &'static str {
+        match self {
+            Self::FileData => "file data",
+            Self::ImageData => "image data",
+            Self::Journal => "journal",
+            Self::Inode => "inode",
+            Self::Directory => "directory",
+            Self::AllocationMap => "allocation map",
+            Self::ExtentMap => "extent map",
+            Self::Superblock => "superblock",
+            Self::OtherMetadata => "other metadata",
+            Self::MixedMetadata => "mixed metadata",
+            Self::Flush => "flush",
+            Self::Free => "free",
+            Self::Unknown => "unknown",
+        }
+    }
+}
+
+impl fmt::Display for Class {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.label())
+    }
+}
+
 /// A byte range of a device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Extent {
@@ -64,4 +159,83 @@ pub struct Layout {
     pub extents: Vec<Extent>,
     /// What makes the layout less certain than it seems (a log that has not been replayed, damaged structures).
     pub remarks: Vec<String>,
+}
+
+/// A part of a byte range that has one use.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Piece<'a> {
+    /// What it is for: the extent's class, [`Class::Free`] between extents, [`Class::Unknown`] beyond the file system.
+    pub class: Class,
+    /// First byte on the device.
+    pub start: u64,
+    /// Length in bytes.
+    pub bytes: u64,
+    /// The extent it lies in.
+    pub extent: Option<&'a Extent>,
+}
+
+impl Extent {
+    /// The byte after its last one.
+    pub fn end(&self) -> u64 {
+        self.start.saturating_add(self.bytes)
+    }
+}
+
+impl Layout {
+    /// Cuts a byte range of the device where its use changes; in order, without gaps.
+    pub fn pieces(&self, offset: u64, bytes: u64) -> impl Iterator<Item = Piece<'_>> {
+        let mut index = self.extents.partition_point(|extent| extent.end() <= offset);
+        let mut position = offset;
+        let range_end = offset.saturating_add(bytes);
+        std::iter::from_fn(move || {
+            if position >= range_end {
+                return None;
+            }
+            let next = self.extents.get(index);
+            let (class, end, extent) = match next {
+                Some(extent) if extent.start <= position => {
+                    index += 1;
+                    (extent.class, extent.end(), Some(extent))
+                }
+                _ if position >= self.total_bytes => (Class::Unknown, range_end, None),
+                _ => (Class::Free, next.map_or(self.total_bytes, |extent| extent.start), None),
+            };
+            let start = position;
+            position = end.min(range_end);
+            Some(Piece { class, start, bytes: position - start, extent })
+        })
+    }
+
+    /// Where the contents of a file lie: (position in the file, position on the device, bytes), sorted by position in
+    /// the file. Holes are left out.
+    pub fn file(&self, inode: u64) -> Vec<(u64, u64, u64)> {
+        let contents = |extent: &Extent| {
+            let of_file =
+                extent.inode == Some(inode) && matches!(extent.class, Class::FileData | Class::ImageData);
+            of_file.then_some((extent.file_offset?, extent.start, extent.bytes))
+        };
+        let mut ranges: Vec<_> = self.extents.iter().filter_map(contents).collect();
+        ranges.sort_unstable();
+        ranges
+    }
+
+    /// Gives the data of a file another class: [`Class::ImageData`] for the image file of a virtual disk. Returns how
+    /// many bytes that were.
+    pub fn rename(&mut self, inode: u64, class: Class) -> u64 {
+        let data = |extent: &&mut Extent| extent.inode == Some(inode) && extent.class == Class::FileData;
+        let renamed = self.extents.iter_mut().filter(data).map(|extent| {
+            extent.class = class;
+            extent.bytes
+        });
+        renamed.sum()
+    }
+
+    /// Bytes by class, free ones too.
+    pub fn summary(&self) -> BTreeMap<Class, u64> {
+        let mut summary = BTreeMap::new();
+        for piece in self.pieces(0, self.total_bytes) {
+            *summary.entry(piece.class).or_default() += piece.bytes;
+        }
+        summary
+    }
 }

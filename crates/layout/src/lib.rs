@@ -5,8 +5,22 @@
 //! in it. So a block request can be attributed (journal, inode, …), and an offset in an image file be found on the
 //! host's disk. It needs no tool of the file system and no right but to read the device.
 
+mod btrfs;
+mod builder;
+mod damage;
+mod device;
+mod ext;
+mod fields;
+mod file_systems;
+#[cfg(test)]
+mod hostile;
+mod jfs;
 mod layout;
 mod read_at;
+mod reiserfs;
+mod stored;
+mod xfs;
 
-pub use layout::{Class, Extent, Layout};
+pub use device::{CachedDevice, DirectDevice};
+pub use layout::{Class, Extent, Layout, Piece};
 pub use read_at::{LayoutError, ReadAt, read};

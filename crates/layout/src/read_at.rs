@@ -1,7 +1,11 @@
 //! Reading a layout from a device.
 
-use std::io;
+use std::fs::File;
+use std::io::{self, Seek as _, SeekFrom};
+use std::os::unix::fs::FileExt as _;
 
+use crate::device::CachedDevice;
+use crate::file_systems::FILE_SYSTEMS;
 use crate::layout::Layout;
 
 /// A device or a file, read at any position.
@@ -11,6 +15,45 @@ pub trait ReadAt {
     /// # Errors
     /// When the device ends before, or cannot be read.
     fn read_at(&self, offset: u64, buffer: &mut [u8]) -> io::Result<()>;
+
+    /// Its size in bytes.
+    ///
+    /// # Errors
+    /// When it cannot be found out.
+    fn bytes(&self) -> io::Result<u64>;
+
+    /// Whether the file system on it is known to be frozen: it is all in its place then, although its log may look as
+    /// after a crash.
+    fn is_frozen(&self) -> bool {
+        false
+    }
+}
+
+impl ReadAt for &[u8] {
+    fn read_at(&self, offset: u64, buffer: &mut [u8]) -> io::Result<()> {
+        let part = usize::try_from(offset)
+            .ok()
+            .and_then(|start| self.get(start..start.checked_add(buffer.len())?))
+            .ok_or(io::ErrorKind::UnexpectedEof)?;
+        buffer.copy_from_slice(part);
+        Ok(())
+    }
+
+    fn bytes(&self) -> io::Result<u64> {
+        Ok(self.len() as u64)
+    }
+}
+
+impl ReadAt for File {
+    fn read_at(&self, offset: u64, buffer: &mut [u8]) -> io::Result<()> {
+        self.read_exact_at(buffer, offset)
+    }
+
+    /// Of a block device too, whose metadata says 0; so it moves the file's position to its end.
+    fn bytes(&self) -> io::Result<u64> {
+        let mut file = self;
+        file.seek(SeekFrom::End(0))
+    }
 }
 
 /// Why there is no layout.
@@ -25,7 +68,9 @@ pub enum LayoutError {
         source: io::Error,
     },
     /// No file system that is known.
-    #[error("the device carries no file system whose layout can be read (ext2, ext3, ext4, xfs, jfs, reiserfs, btrfs)")]
+    #[error(
+        "the device carries no file system whose layout can be read (ext2, ext3, ext4, xfs, jfs, reiserfs, btrfs)"
+    )]
     NotKnown,
     /// The structures contradict themselves.
     #[error("the {file_system} file system is damaged at byte {offset}: {reason}; check it with its fsck")]
@@ -49,8 +94,26 @@ pub enum LayoutError {
 
 /// Reads the layout of whatever file system is on the device.
 ///
+/// A device may carry superblocks of several, from before it was formatted anew: the first that can be read counts.
+///
 /// # Errors
 /// See [`LayoutError`].
-pub fn read(_device: &dyn ReadAt) -> Result<Layout, LayoutError> {
-    Err(LayoutError::NotKnown)
+pub fn read(device: &dyn ReadAt) -> Result<Layout, LayoutError> {
+    let cached = CachedDevice::new(device)?;
+    let mut failed = None;
+    for file_system in FILE_SYSTEMS {
+        if !(file_system.recognise)(&cached) {
+            continue;
+        }
+        match ((file_system.read)(&cached), &failed) {
+            (Ok(layout), None) => return Ok(layout),
+            (Ok(mut layout), Some((name, error))) => {
+                layout.remarks.push(format!("a superblock of {name} on the device was passed over: {error}"));
+                return Ok(layout);
+            }
+            (Err(error), None) => failed = Some((file_system.name, error)),
+            (Err(_), Some(_)) => {}
+        }
+    }
+    Err(failed.map_or(LayoutError::NotKnown, |(_, error)| error))
 }

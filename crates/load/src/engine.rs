@@ -49,6 +49,12 @@ pub trait Engine: Sync {
     /// The command that is measured. The same seed gives the same sequence of operations.
     fn measure(&self, workload: &Workload, place: &Place, seed: u64) -> Step;
 
+    /// The same command, leaving a record of each operation as well; `None` for an engine or a workload that cannot, or
+    /// that has so many operations that their record would fill a small machine's memory.
+    fn measure_recorded(&self, _workload: &Workload, _place: &Place, _seed: u64) -> Option<RecordedStep> {
+        None
+    }
+
     /// Judges the output of a step of [`Engine::prepare`].
     ///
     /// # Errors
@@ -149,6 +155,26 @@ pub struct Step {
     pub output_files: Vec<String>,
     /// Seconds after which it must be taken for hung and killed. A generous bound, not an estimate.
     pub timeout_s: u64,
+}
+
+/// A command that leaves a record of each operation.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RecordedStep {
+    /// The command.
+    pub step: Step,
+    /// What it leaves, on the machine where it ran.
+    pub log: OperationLog,
+}
+
+/// Files with a record of each operation, in fio's forms.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct OperationLog {
+    /// Of every operation: when it ended and how long it took.
+    pub latency_log: String,
+    /// Of every operation: on which file, and when it was submitted.
+    pub iolog: String,
+    /// Whether every operation goes to the device at once, without a cache of the machine's.
+    pub direct: bool,
 }
 
 /// What a command left behind.

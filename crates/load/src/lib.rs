@@ -13,7 +13,9 @@ mod notation;
 pub mod result;
 pub mod value;
 
-pub use engine::{Case, DataSet, Ended, Engine, Misfit, OptionSpec, Place, Step, StepOutput, Target};
+pub use engine::{
+    Case, DataSet, Ended, Engine, Misfit, OperationLog, OptionSpec, Place, RecordedStep, Step, StepOutput, Target,
+};
 pub use engines::{WorkloadSummary, catalogue};
 pub use error::{LoadError, Problem, WorkloadError};
 pub use notation::Workload;

@@ -7,7 +7,7 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-use crate::engine::{Case, DataSet, Engine, OptionSpec, Place, Step, StepOutput};
+use crate::engine::{Case, DataSet, Engine, OptionSpec, Place, RecordedStep, Step, StepOutput};
 use crate::engines::ENGINES;
 use crate::error::{LoadError, Problem, WorkloadError};
 use crate::result::LoadResult;
@@ -127,6 +127,11 @@ impl Workload {
     /// See [`Engine::measure`].
     pub fn measure(&self, place: &Place, seed: u64) -> Step {
         self.engine().measure(self, place, seed)
+    }
+
+    /// See [`Engine::measure_recorded`].
+    pub fn measure_recorded(&self, place: &Place, seed: u64) -> Option<RecordedStep> {
+        self.engine().measure_recorded(self, place, seed)
     }
 
     /// See [`Engine::check_preparation`].

@@ -184,3 +184,32 @@ fn fios_refusals_are_passed_on() {
     assert!(matches!(error, LoadError::OperationFailed { .. } | LoadError::Refused { .. }), "{error}");
     assert!(error.to_string().contains("file creation disallowed"), "{error}");
 }
+
+#[test]
+fn every_operation_is_recorded_with_its_file_and_its_duration() {
+    let bench = Bench::new();
+    let workload = Workload::parse("fio:rand-write:size=4M:files=4:direct=off").unwrap();
+    bench.prepare(&workload, &bench.place());
+    let recorded = workload.measure_recorded(&bench.place(), 1).unwrap();
+    let result = workload.parse_output(&run(&recorded.step)).unwrap();
+    assert_eq!(class(&result, "write").latency.count(), 512);
+    let lines = |path: &str| -> Vec<Vec<String>> {
+        let text = std::fs::read_to_string(path).unwrap();
+        text.lines().map(|line| line.split([',', ' ']).filter(|w| !w.is_empty()).map(str::to_owned).collect()).collect()
+    };
+    let latencies = lines(&recorded.log.latency_log);
+    let of_writes: Vec<u64> =
+        latencies.iter().filter(|l| l[2] == "1").map(|l| l[1].parse().unwrap()).collect();
+    assert_eq!(of_writes.len(), 512);
+    let slowest = class(&result, "write").latency.summary().unwrap().max_ns;
+    assert!(within_one_bin(*of_writes.iter().max().unwrap(), slowest), "the same latencies as in the report");
+    let iolog = lines(&recorded.log.iolog);
+    assert_eq!(iolog[0].join(" "), "fio version 3 iolog");
+    assert_eq!(iolog.iter().filter(|l| l.get(2).is_some_and(|action| action == "write")).count(), 512);
+    assert!(!recorded.log.direct);
+    // Jobs would write over each other's record, and too many operations would fill a small machine's memory.
+    let place = bench.place();
+    let recorded = |text: &str| Workload::parse(text).unwrap().measure_recorded(&place, 1);
+    assert_eq!(recorded("fio:rand-write:size=4M:files=4:numjobs=2"), None);
+    assert_eq!(recorded("fio:rand-write:scale=1"), None);
+}

@@ -32,6 +32,10 @@ const REQUEST_LOG: &str = "NESTOR_LOG_REQUESTS";
 /// What a request may take when it says nothing else.
 const USUAL_LIMIT: Duration = Duration::from_secs(60);
 
+/// Bytes of a large file that are asked for at once: far below a frame's limit, because every machine on the way holds
+/// them in memory.
+const FETCH_BYTES: u64 = 4 << 20;
+
 /// What each level on the way may add.
 const LEVEL_ALLOWANCE: Duration = Duration::from_secs(10);
 
@@ -164,6 +168,26 @@ impl Machine {
         match self.request(Request::ReadFile { path: path.to_owned(), offset: 0, max_bytes: u64::MAX })? {
             Answer::Bytes(bytes) => Ok(bytes),
             _ => Err(self.out_of_turn()),
+        }
+    }
+
+    /// Copies a file of any size to a writer, piece by piece; the bytes that were copied.
+    pub fn fetch_file(&self, path: &str, to: &mut dyn std::io::Write) -> Result<u64, MachineError> {
+        let mut offset = 0;
+        loop {
+            let request = Request::ReadFile { path: path.to_owned(), offset, max_bytes: FETCH_BYTES };
+            let bytes = match self.request(request)? {
+                Answer::Bytes(bytes) => bytes,
+                _ => return Err(self.out_of_turn()),
+            };
+            if bytes.is_empty() {
+                return Ok(offset);
+            }
+            to.write_all(&bytes).map_err(|e| MachineError::Refused {
+                machine: self.label.clone(),
+                message: format!("its file {path} could not be written here: {e}"),
+            })?;
+            offset += bytes.len() as u64;
         }
     }
 

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use nestor_build::Place;
+use nestor_study::TraceMode;
 
 /// A laboratory for storage under virtual machines.
 #[derive(Debug, Parser)]
@@ -37,6 +38,9 @@ pub enum Command {
     /// Run a study: stacks × workloads from a file; an interrupted one goes on where it stopped
     #[command(after_help = "Example:\n  nestor study studies/quick.toml")]
     Study(StudyArguments),
+    /// Say what made a run slower or faster than its baseline
+    #[command(after_help = "Examples:\n  nestor explain 41\n  nestor explain 41 --against 38")]
+    Explain(crate::commands::explain::ExplainArguments),
     /// Write the HTML report of runs or of a study, or list what there is
     #[command(after_help = "Examples:\n  nestor report                 list the runs\n  \
         nestor report 41              report of run 41\n  nestor report --study quick   report of a study")]
@@ -80,15 +84,49 @@ pub struct LabArguments {
     /// A device or file of yours that may be overwritten although it carries a signature; names it exactly
     #[arg(long, value_name = "PATH")]
     pub overwrite: Vec<PathBuf>,
-    /// Measure without recording at the trace points
-    #[arg(long)]
+    /// How much to record: every request through all layers, the numbers of each layer, or nothing [default: full, or
+    /// as the study says]
+    #[arg(long, value_enum, value_name = "HOW")]
+    pub trace: Option<TraceChoice>,
+    /// Measure without recording at the trace points: the same as --trace none
+    #[arg(long, conflicts_with = "trace")]
     pub no_trace: bool,
+    /// Measure each traced cell untraced as well, on a fresh stack in the same block, and say what tracing cost
+    #[arg(long)]
+    pub trace_cost: bool,
+    /// Keep the requests of every traced cell in this directory, with what is needed to join them
+    #[arg(long, value_name = "DIRECTORY")]
+    pub trace_to: Option<PathBuf>,
     /// File of results [default: nestor/results.sqlite in your data directory]
     #[arg(long, value_name = "FILE")]
     pub store: Option<PathBuf>,
     /// Print JSON instead of a table
     #[arg(long)]
     pub json: bool,
+}
+
+/// How much to record.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum TraceChoice {
+    /// Every boundary, and each request joined through all layers.
+    Full,
+    /// The numbers of each layer.
+    Layers,
+    /// Nothing.
+    None,
+}
+
+impl LabArguments {
+    /// What is to be recorded, where the study or the command says `usual`.
+    pub fn trace_mode(&self, usual: TraceMode) -> TraceMode {
+        match self.trace {
+            _ if self.no_trace => TraceMode::None,
+            Some(TraceChoice::Full) => TraceMode::Full,
+            Some(TraceChoice::Layers) => TraceMode::Layers,
+            Some(TraceChoice::None) => TraceMode::None,
+            None => usual,
+        }
+    }
 }
 
 /// Arguments of `nestor run`.
@@ -263,6 +301,9 @@ pub struct ServeArguments {
     /// Log of requests, written from the start
     #[arg(long, value_name = "FILE")]
     pub log: Option<PathBuf>,
+    /// Stamps found in the data of requests, written from the start: for tests of traces
+    #[arg(long, value_name = "FILE", hide = true)]
+    pub stamps: Option<PathBuf>,
 }
 
 /// On or off.
@@ -289,6 +330,15 @@ pub enum TraceCommand {
         #[arg(long, value_enum, default_value = "auto")]
         method: RecordMethod,
     },
+    /// Turn fio's own record of its operations into requests
+    Application(crate::commands::trace::application::ApplicationArguments),
+    /// Join the requests of a guest with those of its hypervisor, its host and the disk
+    Correlate(crate::commands::trace::correlate::CorrelateArguments),
+    /// Record and condense what QEMU does for a guest's disk
+    #[command(subcommand)]
+    Hypervisor(crate::commands::trace::hypervisor::HypervisorCommand),
+    /// Read what the bytes of a file system's device are for
+    Layout(crate::commands::trace::layout::LayoutArguments),
     /// Condense a recording, or a modelled disk's log, to the numbers of one layer
     Summarize {
         /// A directory made by `nestor trace record`
@@ -297,6 +347,12 @@ pub enum TraceCommand {
         /// Remove the recording afterwards
         #[arg(long, requires = "recording")]
         remove: bool,
+        /// The layout of the file system on the device, made by `nestor trace layout`: tells what the bytes are for
+        #[arg(long, value_name = "FILE", requires = "recording")]
+        layout: Option<PathBuf>,
+        /// Write the requests here
+        #[arg(long, value_name = "FILE", requires = "recording")]
+        requests: Option<PathBuf>,
         /// A modelled disk's log instead
         #[arg(long, value_name = "FILE", conflicts_with = "recording")]
         disk_log: Option<PathBuf>,
@@ -325,6 +381,14 @@ pub enum LabCommand {
         /// Print JSON: the image's files
         #[arg(long)]
         json: bool,
+    },
+    /// Make a file whose space lies in many pieces
+    #[command(hide = true)]
+    ScatteredImage {
+        /// The file; it must not exist.
+        path: PathBuf,
+        /// Its size in bytes.
+        bytes: u64,
     },
     /// Say what is in it
     Show {

@@ -43,6 +43,7 @@ fn run(cli: Cli) -> Result<ExitCode> {
         Command::Run(arguments) => return commands::run::run(&arguments),
         Command::Compare(arguments) => return commands::compare::run(&arguments),
         Command::Study(arguments) => return commands::study::run(&arguments),
+        Command::Explain(arguments) => commands::explain::run(&arguments)?,
         Command::Report(arguments) => commands::report::run(&arguments)?,
         Command::Doctor(arguments) => commands::doctor::run(&arguments)?,
         Command::Disk(command) => commands::disk::run(command)?,

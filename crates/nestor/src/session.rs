@@ -38,8 +38,8 @@ pub fn run(
         progress: progress.as_lab_progress(),
     })?;
     let interrupted = interrupt_on_signals(&lab)?;
-    let options = CampaignOptions { as_study, trace: !arguments.no_trace };
-    let end = run_campaign(&mut lab, study, store, options, &interrupted, &progress);
+    let options = CampaignOptions { as_study, trace_to: arguments.trace_to.clone() };
+    let end = run_campaign(&mut lab, study, store, &options, &interrupted, &progress);
     progress.step("taking the machines down");
     drop(lab);
     progress.finish();

@@ -13,8 +13,8 @@ pub mod view;
 
 pub use html::{render_matrix_svg, render_run, render_study};
 pub use style::Style;
-pub use text::{compare_text, run_text, runs_text, study_text};
-pub use view::{CompareView, LayerRow, Matrix, MatrixCell, RunView, RunsView, StudyReport};
+pub use text::{compare_text, run_text, runs_text, study_text, trace_text};
+pub use view::{CompareView, LayerRow, Matrix, MatrixCell, RunView, RunsView, StudyReport, TraceView};
 
 #[cfg(test)]
 mod tests;

@@ -36,6 +36,8 @@ pub struct BlockTuning<'a> {
     pub scheduler: Option<&'a str>,
     /// Read-ahead, for `/sys/block/*/queue/read_ahead_kb`; a multiple of 4 KiB.
     pub readahead: Option<Bytes>,
+    /// Whether requests are not to be merged, for `/sys/block/*/queue/nomerges`.
+    pub no_merges: bool,
 }
 
 impl Layer {
@@ -104,9 +106,13 @@ impl Layer {
         self.option(option.name).map(Path::new)
     }
 
-    /// How to treat the block device this layer offers (options `sched` and `readahead`).
+    /// How to treat the block device this layer offers (options `sched`, `readahead` and `merges`).
     pub fn block_tuning(&self) -> BlockTuning<'_> {
-        BlockTuning { scheduler: self.option("sched"), readahead: self.size("readahead") }
+        BlockTuning {
+            scheduler: self.option("sched"),
+            readahead: self.size("readahead"),
+            no_merges: self.option("merges") == Some("off"),
+        }
     }
 
     /// Where the option stands in the stack's source, key included; `None` if it has its default value.

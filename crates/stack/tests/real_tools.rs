@@ -213,7 +213,12 @@ fn every_image_is_made_and_opened() {
         let path = folder.path().join("image").with_extension(spec.extension);
         let path = path.to_str().unwrap();
         let size = Bytes::mib(64);
-        run(&(spec.create)(layer, path, size.get()));
+        let argv = (spec.create)(layer, path, size.get());
+        // An image made by this program's own command is tested where that command is.
+        if argv[0] == "{nestor}" {
+            continue;
+        }
+        run(&argv);
         let cache = if has_direct_io(folder.path()) { "none" } else { "writeback" };
         let hypervisor = Stack::parse(&format!("kvm:cache={cache}:discard=unmap/hdd")).unwrap();
         let host = hypervisor.layers()[0].hypervisor().unwrap().block;

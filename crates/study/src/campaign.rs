@@ -1,6 +1,7 @@
 //! Runs the cells of a study in their order, keeps each result as soon as it is there, and stops at the budget.
 
 use std::collections::HashSet;
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
@@ -13,14 +14,15 @@ use crate::plan::{CellKey, NotRun, PlannedCell, budget_ended};
 use crate::record::CellRecord;
 use crate::store::{Store, StoreError};
 use crate::study::Study;
+use crate::trace_mode::TraceMode;
 
 /// How a study is run.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct CampaignOptions {
     /// Whether results are kept under the study's name and an earlier, interrupted run of it is continued.
     pub as_study: bool,
-    /// Whether to record at the trace points.
-    pub trace: bool,
+    /// A directory that is to keep what was recorded of each traced cell: its requests, layouts and a manifest.
+    pub trace_to: Option<PathBuf>,
 }
 
 /// Hears how a campaign goes on.
@@ -55,7 +57,7 @@ pub fn run_campaign(
     lab: &mut Lab,
     study: &Study,
     store: &mut Store,
-    options: CampaignOptions,
+    options: &CampaignOptions,
     interrupted: &AtomicBool,
     watcher: &dyn Watcher,
 ) -> Result<CampaignEnd, StoreError> {
@@ -139,7 +141,7 @@ fn run_one(
     lab: &mut Lab,
     study: &Study,
     cell: &PlannedCell,
-    options: CampaignOptions,
+    options: &CampaignOptions,
     hash: &str,
     watcher: &dyn Watcher,
 ) -> Option<CellEnd> {
@@ -154,7 +156,9 @@ fn run_one(
         repeat: cell.key.repeat,
         position: cell.position,
         seed: study.seed.wrapping_mul(1_000_003).wrapping_add(u64::from(cell.key.block)),
-        trace: options.trace,
+        trace: if cell.key.untraced_twin { TraceMode::None } else { study.trace },
+        untraced_twin: cell.key.untraced_twin,
+        trace_to: options.trace_to.as_deref(),
     };
     Some(run_cell(lab, &request, &|what| watcher.step(what)))
 }

@@ -4,6 +4,7 @@
 //! below the application could be recorded, data that fits into memory is taken to come from there.
 
 use nestor_model::{LatencyHistogram, identity, steady};
+use nestor_trace::metrics::ClassMetrics;
 use nestor_trace::{DirectionMetrics, LayerMetrics};
 
 use crate::record::{Environment, LayerRecord, Mark, Measured};
@@ -18,6 +19,10 @@ const SMALLEST_VOLUME_BYTES: u64 = 1 << 20;
 const WORKING_SET_OVER_MEMORY: u64 = 2;
 /// Requests that may be under way at each end of a trace: fio's depth of 255 at both.
 const UNDER_WAY: u64 = 512;
+/// A larger share of requests that could not be joined is marked.
+pub const UNMATCHED_ABOVE: f64 = 0.01;
+/// A larger share of a layer's bytes whose use is not known is marked.
+pub const UNCLASSIFIED_ABOVE: f64 = 0.02;
 /// Share by which counts of one layer may differ from each other.
 const COUNT_TOLERANCE: f64 = 0.01;
 /// Share by which sums of times may differ; histograms round each to three digits.
@@ -45,7 +50,26 @@ pub fn marks(measured: &Measured, environment: &Environment, expected: &Expected
     marks.extend(inconsistent(measured, expected).into_iter().map(|reason| Mark::Inconsistent { reason }));
     marks.extend(not_steady(measured));
     marks.extend(events_dropped(measured));
+    marks.extend(unmatched(measured));
+    marks.extend(unclassified(measured));
     marks
+}
+
+fn unclassified(measured: &Measured) -> Vec<Mark> {
+    let share = |metrics: &LayerMetrics| {
+        let bytes: u64 = metrics.classes.values().map(ClassMetrics::bytes).sum();
+        metrics.unclassified_bytes().filter(|_| bytes > 0).map(|unknown| unknown as f64 / bytes as f64)
+    };
+    traced_below_application(measured)
+        .filter_map(|(layer, metrics)| Some((layer, share(metrics)?)))
+        .filter(|(_, share)| *share > UNCLASSIFIED_ABOVE)
+        .map(|(layer, share)| Mark::Unclassified { layer: layer.layer.clone(), share })
+        .collect()
+}
+
+fn unmatched(measured: &Measured) -> Option<Mark> {
+    let share = measured.correlation.as_ref()?.unmatched_share()?;
+    (share > UNMATCHED_ABOVE).then_some(Mark::Unmatched { share })
 }
 
 fn cpu_bound(measured: &Measured) -> Vec<Mark> {

@@ -116,8 +116,10 @@ pub struct Comparison {
     pub doubts: Vec<String>,
 }
 
-/// Puts the runs of one stack under one workload together. `None` without runs.
+/// Puts the runs of one stack under one workload together. `None` without runs. Untraced repeats of traced cells are
+/// left out: they only show what recording costs.
 pub fn summarise(runs: &[&StoredRun]) -> Option<CellSummary> {
+    let runs = &without_twins(runs);
     let first = &runs.first()?.record;
     let mut samples: Vec<Sample> = runs.iter().filter_map(|r| sample(r)).collect();
     samples.sort_by_key(|s| (s.block, s.repeat, s.run));
@@ -145,6 +147,7 @@ pub fn summarise(runs: &[&StoredRun]) -> Option<CellSummary> {
 /// Where both have runs in the same blocks the ratio is taken block by block; a block's baseline is the geometric mean
 /// of its runs there. Otherwise the ratio is that of the two groups, and the comparison says so.
 pub fn compare(baseline_runs: &[&StoredRun], candidate_runs: &[&StoredRun]) -> Option<Comparison> {
+    let (baseline_runs, candidate_runs) = (&without_twins(baseline_runs), &without_twins(candidate_runs));
     let baseline = summarise(baseline_runs)?;
     let candidate = summarise(candidate_runs)?;
     let pairs = pairs_by_block(&baseline.samples, &candidate.samples);
@@ -174,6 +177,10 @@ pub fn compare(baseline_runs: &[&StoredRun], candidate_runs: &[&StoredRun]) -> O
         baseline,
         candidate,
     })
+}
+
+fn without_twins<'a>(runs: &[&'a StoredRun]) -> Vec<&'a StoredRun> {
+    runs.iter().copied().filter(|r| !r.record.untraced_twin).collect()
 }
 
 fn sample(run: &StoredRun) -> Option<Sample> {

@@ -11,6 +11,8 @@
 //! seed = 1                             # decides the order; 1 if left out
 //! budget = "5m"                        # stop after this; no limit if left out
 //! sentinels = true                     # baseline at both ends of each block; decided by budget if left out
+//! trace = "full"                       # or "layers", "none": how much is recorded; "full" if left out
+//! trace_cost = false                   # run each traced cell untraced as well, to know what recording costs
 //! ```
 
 use std::collections::BTreeMap;
@@ -22,9 +24,9 @@ use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
 use crate::complaint::{Complaint, Source};
-use crate::{Notation, Study};
+use crate::{Notation, Study, TraceMode};
 
-const KEYS: [&str; 10] = [
+const KEYS: [&str; 12] = [
     "name",
     "title",
     "stacks",
@@ -35,6 +37,8 @@ const KEYS: [&str; 10] = [
     "seed",
     "budget",
     "sentinels",
+    "trace",
+    "trace_cost",
 ];
 
 /// The most blocks a study may ask for.
@@ -119,6 +123,8 @@ impl<'a> Reader<'a> {
             seed: self.number("seed", 0, i64::MAX)?.unwrap_or(1) as u64,
             budget: self.budget()?,
             sentinels: self.table.get("sentinels").map(|v| self.truth(v)).transpose()?,
+            trace: self.trace()?,
+            trace_cost: self.table.get("trace_cost").map(|v| self.truth(v)).transpose()?.unwrap_or(false),
         };
         self.set_baselines(&mut study, notation)?;
         Ok(study)
@@ -171,6 +177,16 @@ impl<'a> Reader<'a> {
             Ok(number) if (least..=most).contains(&number) => Ok(Some(number)),
             _ => Err(self.source.complain(value.span(), format!("`{key}` is {what}"))),
         }
+    }
+
+    fn trace(&self) -> Result<TraceMode, Complaint> {
+        let Some(value) = self.table.get("trace") else { return Ok(TraceMode::default()) };
+        let text = self.text(value)?;
+        text.parse().map_err(|message: String| {
+            self.source
+                .complain(value.span(), message)
+                .help("full: every request through all layers; layers: the numbers of each layer; none: nothing")
+        })
     }
 
     fn name(&self) -> Result<String, Complaint> {

@@ -24,6 +24,9 @@ pub struct CellKey {
     pub block: u32,
     /// 0, or 1 for the closing run of a baseline that runs at both ends of the block.
     pub repeat: u32,
+    /// Whether it is the untraced repeat of the traced cell of the same name.
+    #[serde(default)]
+    pub untraced_twin: bool,
 }
 
 /// A cell that is to run.
@@ -76,8 +79,13 @@ impl Study {
 
     fn cell_count(&self, sentinels: bool) -> u32 {
         let baselines = self.stacks.iter().filter(|s| self.is_baseline(s)).count();
-        let stacks = self.stacks.len() + if sentinels { baselines } else { 0 };
+        let twins = if self.has_untraced_twins() { self.stacks.len() } else { 0 };
+        let stacks = self.stacks.len() + if sentinels { baselines } else { 0 } + twins;
         (stacks * self.workloads.len()) as u32 * self.replications
+    }
+
+    fn has_untraced_twins(&self) -> bool {
+        self.trace_cost && self.trace.records()
     }
 
     fn block(&self, block: u32, sentinels: bool) -> Vec<CellKey> {
@@ -86,7 +94,18 @@ impl Study {
             let mut cells: Vec<CellKey> = Vec::new();
             for stack in self.stacks.iter().filter(|s| wanted(s)) {
                 for workload in &self.workloads {
-                    cells.push(CellKey { stack: stack.clone(), workload: workload.clone(), block, repeat });
+                    let traced = CellKey {
+                        stack: stack.clone(),
+                        workload: workload.clone(),
+                        block,
+                        repeat,
+                        untraced_twin: false,
+                    };
+                    // One pair per block: a closing run only guards against drift.
+                    if self.has_untraced_twins() && repeat == 0 {
+                        cells.push(CellKey { untraced_twin: true, ..traced.clone() });
+                    }
+                    cells.push(traced);
                 }
             }
             random.shuffle(&mut cells);

@@ -2,10 +2,14 @@
 
 use std::collections::BTreeMap;
 
+use nestor_correlate::Correlation;
 use nestor_load::LoadResult;
 use nestor_trace::LayerMetrics;
+use nestor_trace::hypervisor::FormatCounts;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
+
+use crate::TraceMode;
 
 /// One measurement, self-contained, so that results of several machines can be put into one store.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -26,6 +30,12 @@ pub struct CellRecord {
     pub repeat: u32,
     /// Position in the order in which cells were really run, from 0.
     pub position: u32,
+    /// How much was recorded.
+    #[serde(default = "TraceMode::of_old_records")]
+    pub trace: TraceMode,
+    /// Whether it is the untraced repeat of a traced cell: it shows what recording costs, and counts for nothing else.
+    #[serde(default)]
+    pub untraced_twin: bool,
     /// When the cell began: RFC 3339, UTC.
     pub started_at: String,
     /// Seconds the whole cell took: building the stack, preparing the data set, measuring, taking it down.
@@ -93,6 +103,32 @@ pub struct Measured {
     pub host_cpu_busy: f64,
     /// Busy share (0 to 1) of each machine's CPUs, outermost first, by machine label.
     pub cpu_busy: Vec<(String, f64)>,
+    /// The image files, the lowest first.
+    #[serde(default)]
+    pub images: Vec<ImageRecord>,
+    /// How the requests of each trace point came from those above; absent where not everything was recorded.
+    #[serde(default)]
+    pub correlation: Option<Correlation>,
+    /// What could not be recorded or joined, and why.
+    #[serde(default)]
+    pub trace_remarks: Vec<String>,
+}
+
+/// The image file of a virtual disk or a loop device, after the workload.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct ImageRecord {
+    /// The layer as written in the stack.
+    pub layer: String,
+    /// `raw`, `qcow2`, …
+    pub format: String,
+    /// Pieces in which it lies on the device below; one piece is a file without fragmentation.
+    pub extents: u64,
+    /// Bytes of these pieces.
+    pub allocated_bytes: u64,
+    /// Length of the file.
+    pub file_bytes: u64,
+    /// What the format did with its own tables while the workload ran.
+    pub tables: FormatCounts,
 }
 
 /// One layer of the stack as measured.
@@ -143,6 +179,18 @@ pub enum Mark {
         /// How many.
         events: u64,
     },
+    /// More than 1 % of the requests could not be joined with those above or below.
+    Unmatched {
+        /// Share of them, 0 to 1.
+        share: f64,
+    },
+    /// What more than 2 % of a layer's bytes are for is not known.
+    Unclassified {
+        /// Where.
+        layer: String,
+        /// Share of them, 0 to 1.
+        share: f64,
+    },
 }
 
 impl Mark {
@@ -153,8 +201,12 @@ impl Mark {
             | Self::Cached { .. }
             | Self::Inconsistent { .. }
             | Self::NotSteady { .. } => true,
-            // Both sides of a comparison ran on the same emulated CPU; lost events make counts, not rates, doubtful.
-            Self::EmulatedCpu | Self::EventsDropped { .. } => false,
+            // Both sides of a comparison ran on the same emulated CPU; what a trace lacks makes counts, not rates,
+            // doubtful.
+            Self::EmulatedCpu
+            | Self::EventsDropped { .. }
+            | Self::Unmatched { .. }
+            | Self::Unclassified { .. } => false,
         }
     }
 
@@ -167,6 +219,8 @@ impl Mark {
             Self::Inconsistent { .. } => "inconsistent",
             Self::NotSteady { .. } => "not-steady",
             Self::EventsDropped { .. } => "events-dropped",
+            Self::Unmatched { .. } => "unmatched",
+            Self::Unclassified { .. } => "unclassified",
         }
     }
 
@@ -179,6 +233,8 @@ impl Mark {
             Self::Inconsistent { .. } => 'I',
             Self::NotSteady { .. } => 'S',
             Self::EventsDropped { .. } => 'D',
+            Self::Unmatched { .. } => 'U',
+            Self::Unclassified { .. } => 'K',
         }
     }
 
@@ -193,6 +249,12 @@ impl Mark {
                 "not steady: throughput had not settled, or the run was too short to tell"
             }
             Self::EventsDropped { .. } => "events dropped: counts of a layer are lower bounds",
+            Self::Unmatched { .. } => {
+                "unmatched: over 1 % of the requests could not be joined with those above or below"
+            }
+            Self::Unclassified { .. } => {
+                "not classified: what over 2 % of a layer's bytes are for is not known"
+            }
         }
     }
 
@@ -207,6 +269,12 @@ impl Mark {
                 reason.clone()
             }
             Self::EventsDropped { layer, events } => format!("the trace of {layer} lost {events} events"),
+            Self::Unmatched { share } => {
+                format!("{:.1} % of the requests could not be joined with those above or below", share * 100.0)
+            }
+            Self::Unclassified { layer, share } => {
+                format!("what {:.1} % of the bytes at {layer} are for is not known", share * 100.0)
+            }
         }
     }
 }

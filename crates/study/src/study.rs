@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+use crate::TraceMode;
 use crate::record::sha256_hex;
 
 /// A study as read from its file, with everything expanded.
@@ -28,6 +29,12 @@ pub struct Study {
     pub budget: Option<Duration>,
     /// Whether the baseline runs at both ends of each block; `None` lets [`Study::plan`](crate::Study::plan) decide.
     pub sentinels: Option<bool>,
+    /// How much is recorded.
+    #[serde(default)]
+    pub trace: TraceMode,
+    /// Whether each traced cell is run untraced as well, to know what recording costs.
+    #[serde(default)]
+    pub trace_cost: bool,
 }
 
 impl Study {
@@ -44,8 +51,8 @@ impl Study {
     /// What identifies results that may be put together: 16 hexadecimal digits.
     ///
     /// Covers the stacks, workloads, baselines and seed, and the `ground` they ran on (`emulated`, `this`,
-    /// `ssh:HOST`). It leaves out the title, the number of replications, the budget and the sentinels, so that a study
-    /// can be continued with more blocks or more time.
+    /// `ssh:HOST`). It leaves out the title, the number of replications, the budget, the sentinels and what is
+    /// recorded, so that a study can be continued with more blocks or more time.
     pub fn hash(&self, ground: &str) -> String {
         let identity = (&self.stacks, &self.baselines, &self.workloads, self.seed, ground);
         let text = serde_json::to_string(&identity).expect("texts and whole numbers have a JSON form");

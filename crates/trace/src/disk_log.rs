@@ -140,6 +140,7 @@ impl DiskLayer {
             dropped_events,
             span_s: last.saturating_sub(first) as f64 / 1e9,
             remarks,
+            ..LayerMetrics::new(TracePoint::DiskLog)
         }
     }
 }

@@ -78,6 +78,12 @@ impl Flags {
         self.0 & other.0 == other.0
     }
 
+    /// These and those.
+    #[must_use]
+    pub fn union(self, other: Self) -> Self {
+        Self(self.0 | other.0)
+    }
+
     /// These and `other` if `set`.
     #[must_use]
     pub fn with(self, other: Self, set: bool) -> Self {

@@ -3,19 +3,35 @@
 //! [`decode`] reads what was recorded into [`event::BlockEvent`]s, in constant memory; [`layer`] follows requests
 //! through them and counts; [`summarize`] joins the two into [`LayerMetrics`]. [`capture`] records.
 
+pub mod analyze;
+pub mod attribute;
+pub mod application;
 pub mod capture;
 pub mod decode;
 pub mod disk_log;
 pub mod error;
 pub mod event;
+pub mod hypervisor;
 pub mod layer;
 pub mod metrics;
 pub mod request;
+pub mod request_file;
+mod sink;
 pub mod summarize;
 
-pub use capture::{Method, RecordOptions, RecordSummary, record};
+pub use analyze::{Analysis, AnalyzeOptions, AnalyzedLayer, analyze};
+pub use attribute::{Attributed, Attribution, ClassTally};
+pub use capture::{
+    HypervisorOptions, HypervisorSource, Interface, Method, RecordOptions, RecordSummary, record, record_hypervisor,
+};
 pub use disk_log::summarize_disk_log;
 pub use error::TraceError;
 pub use request::{Operation, Request};
-pub use metrics::{DirectionMetrics, LayerMetrics, TracePoint};
-pub use summarize::{summarize_blktrace, summarize_recording, summarize_tracefs};
+pub use request_file::{ClockReading, DiskLogRequests, RequestHeader, RequestReader, RequestWriter};
+pub use metrics::{
+    BttInterval, BttMetrics, ClassMetrics, DirectionMetrics, DirectionTimes, Identity, LayerMetrics, LivePeriods,
+    PlugMetrics, ProcessIntervals, ProcessMetrics, SeekMetrics, Timeline, TracePoint,
+};
+pub use summarize::{
+    SummarizeOptions, summarize_blktrace, summarize_recording, summarize_recording_with, summarize_tracefs,
+};

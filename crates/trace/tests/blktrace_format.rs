@@ -55,7 +55,7 @@ fn names_clocks_and_messages_are_no_events() {
     assert_eq!(reader.next_event().unwrap(), None);
     let clock = reader.clock().unwrap();
     assert_eq!((clock.time_ns, clock.realtime_ns), (5000, 1_700_000_000_000_000_123));
-    assert_eq!(reader.thread_names()[&77], "kworker/u4:1");
+    assert_eq!(reader.thread_names().get(77), Some("kworker/u4:1"));
 }
 
 #[test]

@@ -37,7 +37,7 @@ impl Observer for Lives {
     fn bio_ended(&mut self, life: &BioLife) {
         self.bios.push(*life);
     }
-    fn flush_ended(&mut self, _: u64, _: u64) {}
+    fn flush_ended(&mut self, _: &RequestLife) {}
 }
 
 fn lives(events: &[BlockEvent]) -> Lives {

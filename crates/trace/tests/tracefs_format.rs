@@ -126,7 +126,7 @@ fn a_text_of_something_else_is_refused() {
 
 #[test]
 fn endless_lines_are_skipped_in_constant_memory() {
-    let mut text = vec![b'x'; 1 << 20];
+    let mut text = vec![b'x'; 1 << 19];
     text.extend(b"\n a-1 [000] ..... 1.5: block_bio_queue: 8,0 R 0 + 8 [a]\n");
     let mut reader = TextReader::new(text.as_slice(), "trace");
     assert_eq!(reader.next_event().unwrap().unwrap().action, Action::Queue);

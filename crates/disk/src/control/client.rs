@@ -74,6 +74,22 @@ impl ControlClient {
         }
     }
 
+    /// Starts to note stamps at `path`.
+    ///
+    /// # Errors
+    /// See [`Self::request`]; or the file cannot be created.
+    pub fn start_stamps(&mut self, path: impl Into<PathBuf>) -> Result<(), DiskError> {
+        self.expect_done(&ControlRequest::StartStamps { path: path.into() })
+    }
+
+    /// Closes the file of stamps.
+    ///
+    /// # Errors
+    /// See [`Self::request`]; or the file could not be written.
+    pub fn stop_stamps(&mut self) -> Result<(), DiskError> {
+        self.expect_done(&ControlRequest::StopStamps)
+    }
+
     /// Drops all data, caches and positions.
     ///
     /// # Errors

@@ -29,6 +29,13 @@ pub enum ControlRequest {
     },
     /// Close the request log; answered when all of it is written.
     StopLog,
+    /// Note the stamps in the data; a file of stamps that is being written is closed. For tests of truth.
+    StartStamps {
+        /// The file, created or emptied. As the server sees it.
+        path: PathBuf,
+    },
+    /// Close the file of stamps; answered when all of it is written.
+    StopStamps,
     /// Drop all data and forget caches and the position of the head; answered when what had arrived is done.
     Reset,
     /// Say what was done so far.

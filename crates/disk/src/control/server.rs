@@ -6,7 +6,7 @@ use std::os::unix::net::{UnixListener, UnixStream};
 use std::sync::Arc;
 
 use super::{ControlRequest, ControlResponse};
-use crate::server::manage::{Shared, close_log};
+use crate::server::manage::{Shared, close_log, close_stamps};
 use crate::server::stop::Woken;
 
 /// Longest request; a path is at most 4096 bytes, six characters each when escaped.
@@ -78,6 +78,14 @@ fn answer(request: ControlRequest, shared: &Shared) -> ControlResponse {
                 Ok(summary) => ControlResponse::LogClosed(summary),
                 Err(error) => ControlResponse::Failed { reason: error.to_string() },
             }
+        }
+        ControlRequest::StartStamps { path } => {
+            let old = shared.manage().take_stamps();
+            done(close_stamps(old).and_then(|_| shared.manage().start_stamps(&path)))
+        }
+        ControlRequest::StopStamps => {
+            let stamps = shared.manage().take_stamps();
+            done(close_stamps(stamps).map(|_| ()))
         }
         ControlRequest::Reset => done(shared.reset()),
         ControlRequest::Statistics => ControlResponse::Statistics(Box::new(shared.manage().statistics())),

@@ -12,9 +12,10 @@ use super::clock::{Alarm, now_ns};
 use super::execute::Target;
 use super::priority::{Priority, schedule_as};
 use super::request::{Command, Parsed, Refusal, Segment, pieces};
+use super::stamping;
 use crate::control::Statistics;
 use crate::error::DiskError;
-use crate::log::{Operation, Record, Writer};
+use crate::log::{Operation, Record, StampWriter, Writer};
 use crate::model::{Completion, Model, ModelRequest, SECTOR_BYTES};
 
 /// The guest's memory as the vhost-user library hands it over.
@@ -76,6 +77,7 @@ pub struct Core {
     parsed: Parsed,
     sequence: u64,
     pub(super) log: Option<Writer>,
+    pub(super) stamps: Option<StampWriter>,
     pub(super) statistics: Statistics,
     alarm: Alarm,
     wanted_priority: Priority,
@@ -124,6 +126,7 @@ impl Core {
             parsed: Parsed::default(),
             sequence: 0,
             log: None,
+            stamps: None,
             statistics: Statistics::default(),
             alarm: Alarm::new()?,
             wanted_priority: parts.priority,
@@ -294,7 +297,7 @@ impl Core {
         while let Some(chain) = state.get_queue_mut().pop_descriptor_chain(memory) {
             any = true;
             let head = chain.head_index();
-            let arrival_ns = if self.log.is_some() { now_ns() } else { 0 };
+            let arrival_ns = if self.log.is_some() || self.stamps.is_some() { now_ns() } else { 0 };
             let parsed = self.parsed.parse(pieces(chain), memory, self.sectors);
             let done =
                 parsed.map(|command| (command, self.target.execute(&command, &self.parsed.data, memory)));
@@ -303,7 +306,7 @@ impl Core {
             let _ = state.add_used(head, used);
             if let Ok((command, _)) = done {
                 self.count(&command, status);
-                self.log_untimed(queue, &command, arrival_ns, status);
+                self.log_untimed(queue, &command, arrival_ns, status, memory);
             } else {
                 self.statistics.refused += 1;
             }
@@ -414,6 +417,10 @@ impl Core {
         let Some(request) = self.in_flight.get_mut(slot).and_then(Option::as_mut) else { return };
         if request.progress == Progress::Arrived {
             let result = self.target.execute(&request.command, &request.data, &memory.memory());
+            if let Some(stamps) = self.stamps.as_mut().filter(|_| result.is_ok()) {
+                let memory = memory.memory();
+                stamping::note(stamps, request.record.sequence, &request.command, &request.data, &memory);
+            }
             let (filled, status) = outcome(Ok(&result));
             request.progress = Progress::Executed { filled, status };
         }
@@ -511,8 +518,15 @@ impl Core {
         counter.bytes += u64::from(sectors) * SECTOR_BYTES;
     }
 
-    fn log_untimed(&mut self, queue: usize, command: &Command, arrival_ns: u64, status: u8) {
-        if self.log.is_none() {
+    fn log_untimed(
+        &mut self,
+        queue: usize,
+        command: &Command,
+        arrival_ns: u64,
+        status: u8,
+        memory: &GuestMemoryMmap,
+    ) {
+        if self.log.is_none() && self.stamps.is_none() {
             return;
         }
         let Some((operation, sector, sectors)) = describe(command) else { return };
@@ -522,6 +536,9 @@ impl Core {
         record.model_complete_ns = complete_ns;
         record.overhead_ns = complete_ns - arrival_ns;
         record.failed = u32::from(status) != VIRTIO_BLK_S_OK;
+        if let Some(stamps) = self.stamps.as_mut().filter(|_| !record.failed) {
+            stamping::note(stamps, record.sequence, command, &self.parsed.data, memory);
+        }
         if let Some(log) = &mut self.log {
             log.push(record);
         }

@@ -10,7 +10,7 @@ use super::core::Core;
 use super::stop::StopHandle;
 use crate::control::Statistics;
 use crate::error::DiskError;
-use crate::log::{Header, LogSummary, Writer};
+use crate::log::{Header, LogSummary, StampWriter, Writer};
 
 /// How often to look whether a disk has come to rest, where its model does not say when.
 const LOOK_EVERY_NS: u64 = 2_000_000;
@@ -138,6 +138,20 @@ impl Core {
         self.log.take()
     }
 
+    /// Starts to note the stamps in the data.
+    ///
+    /// # Errors
+    /// The file cannot be created.
+    pub fn start_stamps(&mut self, path: &Path) -> Result<(), DiskError> {
+        self.stamps = Some(StampWriter::create(path)?);
+        Ok(())
+    }
+
+    /// Takes the file of stamps out; the caller closes it.
+    pub fn take_stamps(&mut self) -> Option<StampWriter> {
+        self.stamps.take()
+    }
+
     /// What the disk has done so far.
     pub fn statistics(&self) -> Statistics {
         Statistics {
@@ -154,4 +168,9 @@ impl Core {
 /// Closes a log that may not be there.
 pub fn close_log(log: Option<Writer>) -> Result<LogSummary, DiskError> {
     log.map_or(Ok(LogSummary::default()), Writer::finish)
+}
+
+/// Closes a file of stamps that may not be there; returns how many runs it has.
+pub fn close_stamps(stamps: Option<StampWriter>) -> Result<u64, DiskError> {
+    stamps.map_or(Ok(0), StampWriter::finish)
 }

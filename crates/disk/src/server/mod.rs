@@ -7,6 +7,7 @@ mod execute;
 pub(crate) mod manage;
 pub(crate) mod priority;
 mod request;
+mod stamping;
 pub(crate) mod stop;
 mod store;
 
@@ -25,7 +26,7 @@ use vmm_sys_util::epoll::EventSet;
 use self::backend::Backend;
 use self::core::{Core, CoreParts};
 use self::execute::Target;
-use self::manage::{Shared, close_log};
+use self::manage::{Shared, close_log, close_stamps};
 use self::priority::Priority;
 use self::request::ID_BYTES;
 use self::stop::Woken;
@@ -54,6 +55,8 @@ pub struct ServeOptions {
     pub control: Option<PathBuf>,
     /// Write a request log from the start.
     pub log: Option<PathBuf>,
+    /// Note the stamps in the data from the start. For tests of truth: it takes time that the model does not know of.
+    pub stamps: Option<PathBuf>,
     /// The medium's write cache; `None` leaves it as the profile has it.
     pub write_cache: Option<bool>,
     /// Timing is on from the start.
@@ -87,6 +90,9 @@ pub fn serve(options: ServeOptions) -> Result<(), DiskError> {
     if let Some(log) = &options.log {
         shared.manage().start_log(log)?;
     }
+    if let Some(stamps) = &options.stamps {
+        shared.manage().start_stamps(stamps)?;
+    }
     let result = std::thread::scope(|scope| {
         if let Some((listener, _socket)) = &control {
             let shared = &shared;
@@ -97,8 +103,11 @@ pub fn serve(options: ServeOptions) -> Result<(), DiskError> {
         options.stop.stop();
         result
     });
-    let log = shared.manage().take_log();
-    result.and(close_log(log).map(|_| ()))
+    let (log, stamps) = {
+        let mut core = shared.manage();
+        (core.take_log(), core.take_stamps())
+    };
+    result.and(close_log(log).map(|_| ())).and(close_stamps(stamps).map(|_| ()))
 }
 
 /// Finds the profile and checks that the region lies on it.

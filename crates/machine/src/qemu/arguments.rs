@@ -34,6 +34,16 @@ impl MachineFiles {
         self.directory.join("qemu.log")
     }
 
+    /// A second monitor, for whoever records what QEMU does.
+    pub fn trace_monitor(&self) -> PathBuf {
+        self.directory.join(TRACE_MONITOR)
+    }
+
+    /// Where QEMU writes its trace events while nobody records them: see [`WATCHED_EVENT`].
+    pub fn event_log(&self) -> PathBuf {
+        self.directory.join(EVENT_LOG)
+    }
+
     /// Kernel modules and agent for the first moments of the machine.
     pub fn initramfs(&self) -> PathBuf {
         self.directory.join("initramfs.cpio")
@@ -42,6 +52,33 @@ impl MachineFiles {
 
 /// The name of the agent's port in every machine.
 pub const AGENT_PORT: &str = "nestor.agent";
+
+/// Name of the second monitor's socket in a machine's directory.
+const TRACE_MONITOR: &str = "trace.sock";
+
+/// Name of the event log in a machine's directory.
+const EVENT_LOG: &str = "events.log";
+
+/// The trace event that QEMU logs from the start: drivers that take over or let go of a virtio device. QEMU's events
+/// name devices by their addresses, which nothing else tells; the device that was plugged in last is in the last line.
+const WATCHED_EVENT: &str = "virtio_set_status";
+
+/// The files that whoever records what the QEMU of a machine does has to know.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TraceFiles {
+    /// QEMU's monitor for recorders.
+    pub monitor: String,
+    /// Where QEMU's log belongs when nobody records.
+    pub event_log: String,
+}
+
+impl TraceFiles {
+    /// Those of a machine by its name, booted by the agent with this work directory.
+    pub fn of(work_directory: &str, machine: &str) -> Self {
+        let files = MachineFiles { directory: Path::new(work_directory).join(machine) };
+        Self { monitor: path(&files.trace_monitor()), event_log: path(&files.event_log()) }
+    }
+}
 
 /// The serial number of the disk that holds the lab image's root.
 pub const ROOT_SERIAL: &str = "nestor-root";
@@ -58,6 +95,7 @@ pub fn command_line(spec: &MachineSpec, kvm: bool, files: &MachineFiles) -> Vec<
     let mut argv =
         bare_machine(board, &spec.name, spec.memory_bytes, spec.cpus, kvm, spec.shared_memory, files);
     argv.extend(boot(&spec.kernel, &files.initramfs(), ""));
+    argv.extend(tracing(files));
     for iothread in &spec.iothreads {
         argv.extend(["-object".into(), format!("iothread,id={iothread}")]);
     }
@@ -146,6 +184,21 @@ fn bare_machine(
         ]);
     }
     argv
+}
+
+/// Lets somebody else than the agent switch trace events on and off. Times are only in the log when QEMU puts them
+/// into its messages as well.
+fn tracing(files: &MachineFiles) -> [String; 8] {
+    [
+        "-qmp".into(),
+        format!("unix:{},server=on,wait=off", path(&files.trace_monitor())),
+        "-msg".into(),
+        "timestamp=on".into(),
+        "-D".into(),
+        path(&files.event_log()),
+        "-trace".into(),
+        format!("enable={WATCHED_EVENT}"),
+    ]
 }
 
 fn boot(kernel: &str, initramfs: &Path, extra: &str) -> [String; 6] {

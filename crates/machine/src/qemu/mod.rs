@@ -5,6 +5,7 @@ pub mod arguments;
 pub mod qmp;
 mod running;
 
+pub use arguments::TraceFiles;
 pub use running::RunningMachine;
 
 /// QEMU's program for the only architecture of the lab image.

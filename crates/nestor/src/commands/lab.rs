@@ -23,6 +23,7 @@ pub fn run(command: &LabCommand) -> Result<()> {
             let image = ensure_lab_image()?;
             if *json { print_json(&describe(&image)) } else { say(&image) }
         }
+        LabCommand::ScatteredImage { path, bytes } => Ok(nestor_build::make_scattered(path, *bytes)?),
         LabCommand::Show { json } => {
             let Some(image) = lab_image::find(&paths::cache_directory()) else {
                 bail!("the lab image is not made yet; `nestor lab build` makes it");

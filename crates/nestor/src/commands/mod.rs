@@ -4,6 +4,7 @@ pub mod agent;
 pub mod compare;
 pub mod disk;
 pub mod doctor;
+pub mod explain;
 pub mod lab;
 pub mod report;
 pub mod run;

@@ -2,9 +2,9 @@
 
 use std::process::ExitCode;
 
-use anyhow::{Result, anyhow};
+use anyhow::{Result, anyhow, bail};
 use nestor_report::{RunView, run_text};
-use nestor_study::{Store, Study};
+use nestor_study::{Store, StoredRun, Study, TraceCost, TraceMode, trace_costs};
 
 use crate::cli::{LabArguments, RunArguments};
 use crate::commands::study::check_profiles;
@@ -18,24 +18,68 @@ use nestor_study::Notation;
 /// # Errors
 /// What is wrong with the stack or the workload, or why nothing could be measured.
 pub fn run(arguments: &RunArguments) -> Result<ExitCode> {
-    let study = one_off(&[&arguments.stack], &arguments.workload, arguments.replications, arguments.seed)?;
+    let mut study = one_off(&[&arguments.stack], &arguments.workload, arguments.replications, arguments.seed)?;
+    set_tracing(&mut study, &arguments.lab)?;
     let mut store = open_store(&arguments.lab)?;
     let end = session::run(&study, &arguments.lab, false, &mut store)?;
+    let runs = end.runs.iter().map(|&run| store.run(run)).collect::<Result<Vec<_>, _>>()?;
+    let costs = trace_costs(&runs.iter().collect::<Vec<_>>());
     let mut views = Vec::new();
     for stack in &study.stacks {
         for workload in &study.workloads {
-            let runs = end.runs.iter().map(|&run| store.run(run)).collect::<Result<Vec<_>, _>>()?;
-            let of_cell: Vec<_> =
-                runs.iter().filter(|r| r.record.stack == *stack && r.record.workload == *workload).collect();
+            let of_cell: Vec<_> = traced(&runs)
+                .filter(|r| r.record.stack == *stack && r.record.workload == *workload)
+                .collect();
             views.extend(RunView::of(&of_cell));
         }
     }
     if arguments.lab.json {
-        print_json(&views)?;
+        print_json(&with_costs(&views, &costs)?)?;
     } else {
-        views.iter().for_each(|view| outln!("{}", run_text(view, style())));
+        for view in &views {
+            outln!("{}", run_text(view, style()));
+            let of_view = |c: &&TraceCost| {
+                c.stack.as_ref() == Some(&view.summary.stack) && c.workload.as_ref() == Some(&view.summary.workload)
+            };
+            costs.iter().filter(of_view).for_each(|cost| outln!("{}", cost.in_words()));
+        }
     }
     Ok(exit_code(&views))
+}
+
+/// The runs whose numbers count: all but the untraced repeats of traced cells.
+pub fn traced(runs: &[StoredRun]) -> impl Iterator<Item = &StoredRun> {
+    runs.iter().filter(|r| !r.record.untraced_twin)
+}
+
+/// The views as they are printed, each with what tracing cost there, if that was measured.
+fn with_costs(views: &[RunView], costs: &[TraceCost]) -> Result<serde_json::Value> {
+    let mut json = serde_json::to_value(views)?;
+    for (view, printed) in views.iter().zip(json.as_array_mut().into_iter().flatten()) {
+        let of_view = |c: &&TraceCost| {
+            c.stack.as_ref() == Some(&view.summary.stack) && c.workload.as_ref() == Some(&view.summary.workload)
+        };
+        if let Some(cost) = costs.iter().find(of_view) {
+            printed["trace_cost"] = serde_json::to_value(cost)?;
+        }
+    }
+    Ok(json)
+}
+
+/// What the command line says of tracing goes into the study.
+///
+/// # Errors
+/// What does not go together.
+pub fn set_tracing(study: &mut Study, arguments: &LabArguments) -> Result<()> {
+    study.trace = arguments.trace_mode(study.trace);
+    study.trace_cost |= arguments.trace_cost;
+    if study.trace_cost && !study.trace.records() {
+        bail!("nothing is traced, so tracing costs nothing; leave out `--trace none` or what asks for its cost");
+    }
+    if arguments.trace_to.is_some() && study.trace != TraceMode::Full {
+        bail!("only `--trace full` has requests to keep; leave out `--trace` or `--trace-to`");
+    }
+    Ok(())
 }
 
 /// Failure if any cell has no numbers at all.
@@ -71,6 +115,8 @@ pub fn one_off(stacks: &[&str], workload: &str, replications: u32, seed: u64) ->
         seed,
         budget: None,
         sentinels: Some(false),
+        trace: TraceMode::Full,
+        trace_cost: false,
     };
     check_profiles(&study)?;
     Ok(study)

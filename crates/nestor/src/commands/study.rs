@@ -6,10 +6,11 @@ use std::process::ExitCode;
 use anyhow::{Context, Result, anyhow};
 use nestor_report::{StudyReport, render_study, study_text};
 use nestor_stack::{LayerDefinition, Stack, StackError};
-use nestor_study::{RunFilter, Store, Study, StudyRecord};
+use nestor_study::{RunFilter, Store, Study, StudyRecord, TraceCost, trace_costs};
 
 use crate::cli::StudyArguments;
-use crate::commands::run::open_store;
+use crate::commands::compare::print_costs;
+use crate::commands::run::{open_store, set_tracing};
 use crate::notation::LabNotation;
 use crate::output::{print_json, style};
 use crate::{paths, session};
@@ -21,6 +22,7 @@ use crate::{paths, session};
 pub fn run(arguments: &StudyArguments) -> Result<ExitCode> {
     let mut study = Study::read(&arguments.file, &LabNotation)?;
     check_profiles(&study).with_context(|| arguments.file.display().to_string())?;
+    set_tracing(&mut study, &arguments.lab)?;
     if arguments.again {
         // Results are kept under the study's identity; another seed is another one.
         study.seed =
@@ -47,13 +49,19 @@ pub fn run(arguments: &StudyArguments) -> Result<ExitCode> {
             end.already_done
         );
     }
+    let costs = costs_of(&store, &record)?;
     let report = report_of(&store, &record)?;
     let path = arguments.output.clone().unwrap_or_else(|| paths::default_report(&record.study.name));
     write_report(&path, &render_study(&report))?;
     if arguments.lab.json {
-        print_json(&report)?;
+        let mut json = serde_json::to_value(&report)?;
+        if !costs.is_empty() {
+            json["trace_costs"] = serde_json::to_value(&costs)?;
+        }
+        print_json(&json)?;
     } else {
         out!("{}", study_text(&report, style()));
+        print_costs(&costs);
         outln!("report: {}", path.display());
     }
     Ok(if report.cells.iter().any(|cell| cell.run.is_some()) { ExitCode::SUCCESS } else { ExitCode::FAILURE })
@@ -61,9 +69,25 @@ pub fn run(arguments: &StudyArguments) -> Result<ExitCode> {
 
 /// The report of a study from what is kept of it.
 pub fn report_of(store: &Store, record: &StudyRecord) -> Result<StudyReport> {
-    let filter =
-        RunFilter { study_hash: Some(record.hash.clone()), latest_only: true, ..RunFilter::default() };
-    Ok(StudyReport::of(record, &store.runs(&filter)?))
+    let mut runs = store.runs(&of_study(record))?;
+    runs.retain(|r| !r.record.untraced_twin);
+    // Its own lines tell what tracing cost; the untraced repeats are no cells of the report.
+    let mut record = record.clone();
+    record.study.trace_cost = false;
+    Ok(StudyReport::of(&record, &runs))
+}
+
+/// What tracing cost in a study that measured it.
+fn costs_of(store: &Store, record: &StudyRecord) -> Result<Vec<TraceCost>> {
+    if !record.study.trace_cost {
+        return Ok(Vec::new());
+    }
+    let runs = store.runs(&of_study(record))?;
+    Ok(trace_costs(&runs.iter().collect::<Vec<_>>()))
+}
+
+fn of_study(record: &StudyRecord) -> RunFilter {
+    RunFilter { study_hash: Some(record.hash.clone()), latest_only: true, ..RunFilter::default() }
 }
 
 /// Writes a report where the user finds it, making the directory if it is the program's own.

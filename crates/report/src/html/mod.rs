@@ -1,9 +1,12 @@
 //! The views as one HTML file that needs nothing else: no network, no fonts, no scripts from elsewhere.
 
 mod charts;
+mod findings;
 mod heat;
 mod page;
 mod picture;
+mod record;
+mod trace;
 
 use minijinja::value::Serde;
 use minijinja::{Environment, Value, context};
@@ -42,10 +45,12 @@ fn render(template: &str, page: Value) -> String {
 
 const STYLE: &str = include_str!("templates/style.css");
 const SCRIPT: &str = include_str!("templates/script.js");
-const TEMPLATES: [(&str, &str); 4] = [
+const TEMPLATES: [(&str, &str); 6] = [
     ("page.html", include_str!("templates/page.html")),
     ("study.html", include_str!("templates/study.html")),
     ("run.html", include_str!("templates/run.html")),
+    ("findings.html", include_str!("templates/findings.html")),
+    ("trace.html", include_str!("templates/trace.html")),
     ("cell.html", include_str!("templates/cell.html")),
 ];
 
@@ -65,6 +70,11 @@ fn escaped(text: &str) -> String {
         }
     }
     safe
+}
+
+/// A sentence with micro signs; its spaces stay, so that it can be broken.
+fn with_micro_signs(text: &str) -> String {
+    text.replace(" us", " µs")
 }
 
 /// A number with a real minus, a micro sign, and no line break before its unit.

@@ -5,8 +5,11 @@ use nestor_model::LatencySummary;
 use nestor_study::{CellSummary, Comparison, Drift};
 use serde::Serialize;
 
+use super::findings::FindingsPage;
 use super::heat::{HeatMap, direction, heat_maps};
-use super::{charts, typeset};
+use super::record::readable_json;
+use super::trace::TracePage;
+use super::{charts, typeset, with_micro_signs};
 use crate::units;
 use crate::view::{CellReport, KnownMark, LayerRow, RunView, StudyReport};
 
@@ -121,6 +124,9 @@ struct CellPage {
     runs: String,
     layers: Vec<LayerPage>,
     disk: Option<DiskPage>,
+    certainty: String,
+    why: Option<FindingsPage>,
+    trace: Option<TracePage>,
     remarks: Vec<String>,
     machines: Vec<MachinePage>,
     settings: Vec<(String, String)>,
@@ -227,6 +233,9 @@ impl CellPage {
             runs: numbers.join(", "),
             layers: layers(&run.layers),
             disk: run.layers.iter().find_map(disk),
+            certainty: run.trace.as_ref().map(|t| with_micro_signs(&t.certainty.join("; "))).unwrap_or_default(),
+            why: run.explanation.as_ref().map(FindingsPage::of),
+            trace: TracePage::of(run.trace.as_ref(), &run.layers),
             remarks: run
                 .layers
                 .iter()
@@ -240,7 +249,7 @@ impl CellPage {
                 run.measured_s.map(|s| format!("measured for {s:.1} s, ")).unwrap_or_default(),
                 run.cell_s
             ),
-            json: run.record.as_ref().and_then(|r| serde_json::to_string_pretty(r).ok()).unwrap_or_default(),
+            json: run.record.as_ref().and_then(readable_json).unwrap_or_default(),
         }
     }
 }

@@ -9,6 +9,7 @@ use nestor_model::LatencyHistogram;
 use nestor_study::checks::{Expected, marks};
 use nestor_study::{
     CellRecord, Environment, LayerRecord, MachineRecord, Measured, Outcome, StoredRun, Study, StudyRecord,
+    TraceMode,
 };
 use nestor_trace::metrics::ServiceTime;
 use nestor_trace::{DirectionMetrics, LayerMetrics, TracePoint};
@@ -106,6 +107,7 @@ pub fn metrics(reads: bool, bytes: u64, request: u64, merged: f64, point: TraceP
         dropped_events: 0,
         span_s: 9.8,
         remarks: Vec::new(),
+        ..LayerMetrics::new(point)
     }
 }
 
@@ -200,6 +202,9 @@ pub fn measured(stack: &str, workload: &str, mib_per_s: f64) -> Measured {
         layers: layers(stack, reads, bytes),
         host_cpu_busy: 0.41,
         cpu_busy: vec![("host".to_owned(), 0.41), ("guest".to_owned(), 0.22)],
+        images: Vec::new(),
+        correlation: None,
+        trace_remarks: Vec::new(),
     }
 }
 
@@ -214,6 +219,8 @@ pub fn record(stack: &str, workload: &str, block: u32, mib_per_s: f64) -> CellRe
         block,
         repeat: 0,
         position: block,
+        trace: TraceMode::Layers,
+        untraced_twin: false,
         started_at: format!("2026-01-02T03:{block:02}:05Z"),
         cell_s: 14.2,
         marks: marks(&measured, &environment, &Expected::default()),
@@ -250,6 +257,8 @@ pub fn study(replications: u32) -> StudyRecord {
         seed: 1,
         budget: Some(Duration::from_secs(300)),
         sentinels: Some(false),
+        trace: TraceMode::Layers,
+        trace_cost: false,
     };
     StudyRecord {
         hash: "0123456789abcdef".to_owned(),

@@ -1,6 +1,7 @@
 //! What people see in a browser.
 
 use super::fixture::*;
+use super::traced::{explanation, traced_runs};
 use crate::{RunView, StudyReport, render_matrix_svg, render_run, render_study};
 
 #[test]
@@ -10,8 +11,9 @@ fn write_the_made_up_reports() {
     let report = StudyReport::of(&study(3), &study_runs());
     std::fs::write(folder.join("study.html"), render_study(&report)).unwrap();
     std::fs::write(folder.join("matrix.svg"), render_matrix_svg(&report)).unwrap();
-    let runs = stored(runs(2, 1, 5));
-    std::fs::write(folder.join("run.html"), render_run(&RunView::of(&borrowed(&runs)).unwrap())).unwrap();
+    let runs = traced_runs(1, 5);
+    let view = RunView { explanation: Some(explanation()), ..RunView::of(&borrowed(&runs)).unwrap() };
+    std::fs::write(folder.join("run.html"), render_run(&view)).unwrap();
 }
 
 /// The report with every number that a test does not care about.

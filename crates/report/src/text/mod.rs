@@ -4,11 +4,13 @@ mod compare;
 mod run;
 mod runs;
 mod study;
+mod trace;
 
 pub use compare::compare_text;
 pub use run::run_text;
 pub use runs::runs_text;
 pub use study::study_text;
+pub use trace::trace_text;
 
 use nestor_study::CountedMark;
 

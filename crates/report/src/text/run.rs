@@ -31,6 +31,7 @@ pub fn run_text(view: &RunView, style: Style) -> String {
             lines.push(&style.faint("  times are medians"));
         }
         lines.extend(trace_remarks(view, style));
+        lines.extend(certainty(view, style));
     }
     lines.gap();
     lines.extend(environment(view, style));
@@ -121,6 +122,14 @@ fn table(layers: &[LayerRow], with_role: bool) -> Table {
         ]);
     }
     table
+}
+
+/// How much to believe of what the layers' traces say together.
+fn certainty(view: &RunView, style: Style) -> Vec<String> {
+    let Some(trace) = &view.trace else { return Vec::new() };
+    let mut lines = style.wrapped("  ", 4, &trace.certainty.join("; "));
+    lines.extend(trace.remarks.iter().flat_map(|remark| style.wrapped("  ", 4, remark)));
+    lines
 }
 
 fn trace_remarks(view: &RunView, style: Style) -> Vec<String> {

@@ -2,9 +2,11 @@
 
 use nestor_model::LatencySummary;
 use nestor_study::{LayerRecord, Measured};
+use nestor_trace::metrics::{SeekMetrics, Timeline};
 use nestor_trace::{LayerMetrics, TracePoint};
 use serde::Serialize;
 
+use super::classes::{self, ClassShare};
 use crate::units;
 
 /// The numbers of one layer.
@@ -54,6 +56,14 @@ pub struct LayerRow {
     pub q2c: Option<LatencySummary>,
     /// Sizes of the issued requests in bytes, and how many have each.
     pub sizes: Vec<(u64, u64)>,
+    /// What its bytes are for; empty where nothing was attributed.
+    pub classes: Vec<ClassShare>,
+    /// Distances between its requests. They are in the run's record, and too many for a table.
+    #[serde(skip)]
+    pub seeks: Option<SeekMetrics>,
+    /// What happened when; as above.
+    #[serde(skip)]
+    pub timeline: Option<Timeline>,
     /// Where a modelled disk spent its time.
     pub service_shares: Option<ServiceShares>,
     /// Events that the recorder lost.
@@ -158,6 +168,9 @@ impl LayerRow {
             service: summary(&metrics.d2c),
             q2c: summary(&metrics.q2c),
             sizes: metrics.size_histogram.iter().map(|(size, count)| (*size, *count)).collect(),
+            classes: classes::shares(metrics),
+            seeks: metrics.d2d_seeks.clone(),
+            timeline: metrics.timeline.clone(),
             service_shares: service_shares(metrics),
             dropped_events: metrics.dropped_events,
             remarks: metrics.remarks.clone(),
@@ -184,6 +197,7 @@ impl LayerRow {
                 parts.push(format!("{sign}{}", units::bytes(difference.abs() as u64)));
             }
         }
+        parts.extend(classes::extra_words(&self.classes));
         if let Some(shares) = &self.service_shares {
             let named = [
                 ("seek", shares.seek),
@@ -216,6 +230,7 @@ fn trace_point_words(point: TracePoint) -> &'static str {
         TracePoint::Application => "engine",
         TracePoint::Blktrace => "blktrace",
         TracePoint::Tracefs => "tracefs",
+        TracePoint::Hypervisor => "hypervisor",
         TracePoint::DiskLog => "disk log",
     }
 }

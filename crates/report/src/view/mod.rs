@@ -1,16 +1,22 @@
 //! What is to be said, as plain data, before it is said in one form or another.
 
+mod classes;
 mod compare;
 mod layer;
 mod matrix;
 mod run;
 mod study;
+mod trace;
 
+pub use classes::{ClassShare, class_words};
 pub use compare::CompareView;
 pub use layer::{LayerRow, ServiceShares};
 pub use matrix::{CellKind, Matrix, MatrixCell};
 pub use run::{RunView, RunsView};
 pub use study::{CellReport, KnownMark, StudyReport};
+pub use trace::{
+    JoinRow, LevelName, OriginShare, Part, TraceView, Waterfall, WaterfallRow, operation_words, origin_words,
+};
 
 use nestor_load::Workload;
 use nestor_study::{Environment, StoredRun};

@@ -1,9 +1,10 @@
 //! One stack under one workload: `nestor run`.
 
-use nestor_study::{CellSummary, Environment, RunListing, StoredRun, checks, summarise};
+use nestor_explain::Explanation;
+use nestor_study::{CellSummary, Environment, RunListing, StoredRun, checks, summarise, trace_costs};
 use serde::Serialize;
 
-use super::{LayerRow, honesty, workload_words};
+use super::{LayerRow, TraceView, honesty, workload_words};
 
 /// Everything that is said of one stack under one workload.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -24,6 +25,11 @@ pub struct RunView {
     pub shown_run: Option<i64>,
     /// The layers of that run, application first.
     pub layers: Vec<LayerRow>,
+    /// Its requests joined through the layers, where they were recorded.
+    pub trace: Option<TraceView>,
+    /// Why it is as fast as it is; whoever has more than one cell at hand sets it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub explanation: Option<Explanation>,
     /// Latencies of that run as histograms: class of operation, then (nanoseconds, operations).
     pub latency_histograms: Vec<(String, Vec<(u64, u64)>)>,
     /// Busy share of each machine's CPUs in that run, outermost first.
@@ -47,6 +53,7 @@ impl RunView {
         let summary = summarise(runs)?;
         let shown = median_run(runs).or_else(|| runs.last().copied())?;
         let measured = shown.record.measured();
+        let cost = trace_costs(runs).into_iter().next();
         let histograms = measured.map(|m| {
             let classes = m.load.operations.iter();
             classes.map(|(class, o)| (class.0.clone(), o.latency.buckets().collect())).collect()
@@ -62,6 +69,8 @@ impl RunView {
             }),
             shown_run: measured.map(|_| shown.number),
             layers: measured.map(LayerRow::of).unwrap_or_default(),
+            trace: measured.and_then(|m| TraceView::of_run(m, cost.as_ref())),
+            explanation: None,
             latency_histograms: histograms.unwrap_or_default(),
             cpu_busy: measured.map(|m| m.cpu_busy.clone()).unwrap_or_default(),
             environment: shown.record.environment.clone(),

@@ -141,6 +141,7 @@ fn not_run(record: &StudyRecord, runs: &[StoredRun]) -> Vec<NotRun> {
             workload: r.record.workload.clone(),
             block: r.record.block,
             repeat: r.record.repeat,
+            untraced_twin: r.record.untraced_twin,
         })
         .collect();
     study.plan(None).not_run(&done, record.ended_early.as_deref().unwrap_or("not reached yet"))

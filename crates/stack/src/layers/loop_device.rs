@@ -1,6 +1,6 @@
 //! `loop`: a raw image as a block device in the same machine.
 
-use super::options::{READAHEAD, SCHED};
+use super::options::{MERGES, READAHEAD, SCHED};
 use crate::{Conflict, Layer, LayerDefinition, LayerSpec, OptionKind, OptionSpec};
 
 pub(super) static LAYER: LayerSpec = LayerSpec {
@@ -15,6 +15,7 @@ pub(super) static LAYER: LayerSpec = LayerSpec {
         },
         SCHED,
         READAHEAD,
+        MERGES,
     ],
     definition: LayerDefinition::Loop,
     packages: &["mount"],

@@ -26,6 +26,14 @@ pub(super) const READAHEAD: OptionSpec = OptionSpec {
     default: None,
 };
 
+/// Merging in the block device a layer offers.
+pub(super) const MERGES: OptionSpec = OptionSpec {
+    name: "merges",
+    summary: "whether neighbouring requests to this block device are merged in the machine that uses it",
+    kind: OptionKind::Choice(&["on", "off"]),
+    default: Some("on"),
+};
+
 /// Virtual size of an image.
 pub(super) const IMAGE_SIZE: OptionSpec = OptionSpec {
     name: "size",

@@ -62,7 +62,7 @@ fn settings(built: &BuiltStack, request: &CellRequest<'_>) -> BTreeMap<String, S
     settings.insert("caches".into(), "emptied in every machine before measuring".into());
     settings.insert("working set".into(), format!("{} MiB", request.workload.data_set().bytes >> 20));
     settings.insert("seed".into(), request.seed.to_string());
-    settings.insert("traced".into(), if request.trace { "yes" } else { "no" }.into());
+    settings.insert("trace".into(), request.trace.to_string());
     settings.extend(
         request.workload.remarks().into_iter().enumerate().map(|(i, r)| (format!("remark {}", i + 1), r)),
     );

@@ -1,16 +1,25 @@
 //! One cell: build the stack, lay out the data, measure with every trace point on, take it down.
 
+mod condense;
 mod environment;
+mod joined;
+mod manifest;
 mod observe;
 mod processors;
+mod recorder;
+mod scratch;
 
+use std::path::Path;
 use std::time::Instant;
 
 use nestor_build::{BuildError, BuiltStack, Lab, Top};
-use nestor_load::{Ended, LoadError, LoadResult, Place, Step, StepOutput, Target, Workload};
+use nestor_load::{
+    Ended, LoadError, LoadResult, OperationClass, Place, Step, StepOutput, Target, Workload,
+};
 use nestor_machine::{Command, Machine, MachineError};
 use nestor_stack::Stack;
 
+use crate::TraceMode;
 use crate::checks::{self, Expected};
 use crate::record::{CellRecord, Environment, Mark, Measured, Outcome};
 use observe::Observation;
@@ -34,8 +43,12 @@ pub struct CellRequest<'a> {
     pub position: u32,
     /// Seed of the workload's own random choices.
     pub seed: u64,
-    /// Whether to record at the trace points.
-    pub trace: bool,
+    /// How much to record.
+    pub trace: TraceMode,
+    /// Whether it is the untraced repeat of a traced cell.
+    pub untraced_twin: bool,
+    /// A directory that is to keep what was recorded.
+    pub trace_to: Option<&'a Path>,
 }
 
 /// Why a cell has no numbers.
@@ -91,6 +104,8 @@ pub fn run_cell(lab: &mut Lab, request: &CellRequest<'_>, progress: &dyn Fn(&str
         block: request.block,
         repeat: request.repeat,
         position: request.position,
+        trace: request.trace,
+        untraced_twin: request.untraced_twin,
         started_at,
         cell_s: started.elapsed().as_secs_f64(),
         outcome,
@@ -164,21 +179,45 @@ fn measure_on(
     built.end_preparation()?;
     built.empty_caches()?;
     lab.set_disk_timing(true)?;
-    let step = request.workload.measure(&place, request.seed);
+    let recorded_step = (request.trace == TraceMode::Full)
+        .then(|| request.workload.measure_recorded(&place, request.seed))
+        .flatten();
+    let (step, operation_log) = match recorded_step {
+        Some(recorded) => (recorded.step, Some(recorded.log)),
+        None => (request.workload.measure(&place, request.seed), None),
+    };
     progress(&step.title);
     let observation = Observation::start(lab, built, request.trace)?;
     let output = run_step(machine, &step);
     // Also after a failure: recorders must not outlive the cell.
-    let observed = observation.finish(lab, built);
+    let recorded = observation.stop(lab);
     lab.set_disk_timing(false)?;
-    let load = request.workload.parse_output(&output?)?;
-    let observed = observed?;
-    Ok(assemble(load, observed))
+    let mut load = request.workload.parse_output(&output?)?;
+    if request.trace == TraceMode::Full {
+        progress("reading layouts and joining requests");
+    }
+    let joined = joined::condense_and_join(lab, built, &recorded?, operation_log.as_ref(), request)?;
+    for (class, seconds) in &joined.bytes_by_second {
+        if let Some(result) = load.operations.get_mut(&OperationClass(class.clone())) {
+            // The last second is a part of one.
+            let whole = (load.elapsed_ns / 1_000_000_000) as usize;
+            result.bytes_by_second = seconds.iter().copied().take(whole).collect();
+        }
+    }
+    Ok(assemble(load, joined))
 }
 
-fn assemble(load: LoadResult, observed: observe::Observed) -> Measured {
-    let host_cpu_busy = observed.cpu_busy.first().map_or(0.0, |(_, busy)| *busy);
-    Measured { load, layers: observed.layers, host_cpu_busy, cpu_busy: observed.cpu_busy }
+fn assemble(load: LoadResult, joined: joined::Joined) -> Measured {
+    let host_cpu_busy = joined.cpu_busy.first().map_or(0.0, |(_, busy)| *busy);
+    Measured {
+        load,
+        layers: joined.layers,
+        host_cpu_busy,
+        cpu_busy: joined.cpu_busy,
+        images: joined.images,
+        correlation: joined.correlation,
+        trace_remarks: joined.remarks,
+    }
 }
 
 fn run_step(machine: &Machine, step: &Step) -> Result<StepOutput, MachineError> {

@@ -184,8 +184,8 @@ impl Store {
         let load = record.measured().map(|m| &m.load);
         transaction.execute(
             "INSERT INTO runs (id, study, study_hash, stack, workload, block, repeat, position, started_at, cell_s, \
-             outcome, failure, ground, elapsed_ns, bytes_per_second, operations_per_second, host_cpu_busy, record) \
-             VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+             outcome, failure, ground, elapsed_ns, bytes_per_second, operations_per_second, host_cpu_busy, record, trace, \
+             untraced_twin) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
             params![
                 id,
                 record.study,
@@ -208,6 +208,8 @@ impl Store {
                 load.map(nestor_load::LoadResult::operations_per_second),
                 record.measured().map(|m| m.host_cpu_busy),
                 json,
+                record.trace.to_string(),
+                record.untraced_twin,
             ],
         )?;
         let number = transaction.last_insert_rowid();

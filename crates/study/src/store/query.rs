@@ -127,10 +127,17 @@ impl Store {
     pub fn finished(&self, study_hash: &str) -> Result<HashSet<CellKey>, StoreError> {
         self.on(|c| {
             c.prepare(
-                "SELECT stack, workload, block, repeat FROM runs WHERE study_hash = ? AND outcome = 'measured'",
+                "SELECT stack, workload, block, repeat, untraced_twin FROM runs WHERE study_hash = ? \
+                 AND outcome = 'measured'",
             )?
             .query_map([study_hash], |row| {
-                Ok(CellKey { stack: row.get(0)?, workload: row.get(1)?, block: row.get(2)?, repeat: row.get(3)? })
+                Ok(CellKey {
+                    stack: row.get(0)?,
+                    workload: row.get(1)?,
+                    block: row.get(2)?,
+                    repeat: row.get(3)?,
+                    untraced_twin: row.get(4)?,
+                })
             })?
             .collect()
         })
@@ -224,7 +231,7 @@ impl RunFilter {
             conditions.push(
                 "(runs.study_hash IS NULL OR NOT EXISTS (SELECT 1 FROM runs AS later WHERE later.study_hash = runs.study_hash \
                  AND later.stack = runs.stack AND later.workload = runs.workload AND later.block = runs.block \
-                 AND later.repeat = runs.repeat AND later.number > runs.number))"
+                 AND later.repeat = runs.repeat AND later.untraced_twin = runs.untraced_twin AND later.number > runs.number))"
                     .to_owned(),
             );
         }

@@ -6,7 +6,7 @@ use rusqlite::{Connection, TransactionBehavior};
 pub(super) const APPLICATION_ID: i64 = 0x4e53_5452;
 
 /// Each step turns a file of version N, its index, into one of version N + 1. Steps are never changed, only added.
-const MIGRATIONS: [&str; 1] = ["
+const MIGRATIONS: [&str; 2] = ["
 CREATE TABLE studies (
     hash TEXT PRIMARY KEY,
     name TEXT NOT NULL,
@@ -96,6 +96,9 @@ CREATE TABLE marks (
     detail TEXT NOT NULL,
     PRIMARY KEY (run, place)
 ) STRICT, WITHOUT ROWID;
+", "
+ALTER TABLE runs ADD COLUMN trace TEXT NOT NULL DEFAULT 'layers';
+ALTER TABLE runs ADD COLUMN untraced_twin INTEGER NOT NULL DEFAULT 0 CHECK (untraced_twin IN (0, 1));
 "];
 
 /// The version this program writes.

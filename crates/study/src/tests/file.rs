@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::fixture::Toy;
-use crate::{Study, parse_duration};
+use crate::{Study, TraceMode, parse_duration};
 
 const GOOD: &str = r#"
 name = "quick"
@@ -32,6 +32,19 @@ fn a_file_says_what_it_says() {
     assert_eq!((study.replications, study.seed, study.budget), (2, 31, Some(Duration::from_secs(300))));
     assert_eq!(study.baseline_of("ext3/kvm/raw/jfs/hdd"), "ext3/kvm/hdd");
     assert_eq!(study.sentinels, None);
+    assert_eq!((study.trace, study.trace_cost), (TraceMode::Full, false));
+    let study = parse(&(GOOD.to_owned() + "trace = \"layers\"\ntrace_cost = true\n")).unwrap();
+    assert_eq!((study.trace, study.trace_cost), (TraceMode::Layers, true));
+}
+
+#[test]
+fn a_way_of_tracing_that_does_not_exist() {
+    insta::assert_snapshot!(refused(|t| t + "trace = \"much\"\n"), @r#"
+    studies/s.toml:10:9: `much` is none of full, layers, none
+      10 | trace = "much"
+         |         ^^^^^^
+      full: every request through all layers; layers: the numbers of each layer; none: nothing
+    "#);
 }
 
 #[test]
@@ -62,7 +75,7 @@ fn a_misspelt_key() {
       6 | workload = ["fio:seq-read|fio:seq-write"]
         | ^^^^^^^^
       did you mean `workloads`?
-      its keys are name, title, stacks, baseline, baselines, workloads, replications, seed, budget, sentinels
+      its keys are name, title, stacks, baseline, baselines, workloads, replications, seed, budget, sentinels, trace, trace_cost
     "#);
 }
 

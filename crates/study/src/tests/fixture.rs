@@ -7,7 +7,7 @@ use nestor_model::LatencyHistogram;
 use nestor_trace::{DirectionMetrics, LayerMetrics, TracePoint};
 
 use crate::record::{CellRecord, Environment, LayerRecord, MachineRecord, Measured, Outcome};
-use crate::{Notation, StoredRun};
+use crate::{Notation, StoredRun, TraceMode};
 
 pub const MIB: u64 = 1 << 20;
 
@@ -51,6 +51,7 @@ pub fn writes(bytes: u64) -> LayerMetrics {
         dropped_events: 0,
         span_s: 10.0,
         remarks: Vec::new(),
+        ..LayerMetrics::new(TracePoint::Blktrace)
     }
 }
 
@@ -87,6 +88,9 @@ pub fn measured(bytes: u64) -> Measured {
         ],
         host_cpu_busy: 0.3,
         cpu_busy: vec![("host".to_owned(), 0.3), ("guest".to_owned(), 0.4)],
+        images: Vec::new(),
+        correlation: None,
+        trace_remarks: Vec::new(),
     }
 }
 
@@ -118,6 +122,8 @@ pub fn record(stack: &str, block: u32, bytes: u64) -> CellRecord {
         block,
         repeat: 0,
         position: block,
+        trace: TraceMode::Layers,
+        untraced_twin: false,
         started_at: "2026-01-02T03:04:05Z".to_owned(),
         cell_s: 12.5,
         outcome: Outcome::Measured(measured(bytes)),

@@ -6,3 +6,4 @@ mod file;
 mod fixture;
 mod plan;
 mod store;
+mod tracing;

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::time::Duration;
 
-use crate::{CellKey, Study, budget_ended, duration_words};
+use crate::{CellKey, Study, TraceMode, budget_ended, duration_words};
 
 fn study(replications: u32) -> Study {
     let stacks = ["base", "a", "b", "c"].map(str::to_owned);
@@ -17,6 +17,8 @@ fn study(replications: u32) -> Study {
         seed: 1,
         budget: None,
         sentinels: None,
+        trace: TraceMode::Layers,
+        trace_cost: false,
     }
 }
 
@@ -86,6 +88,22 @@ fn what_is_done_is_not_done_again_and_what_is_missing_is_named() {
     let not_run = plan.not_run(&finished, &budget_ended(Duration::from_secs(300)));
     assert_eq!(not_run.len(), 6);
     assert_eq!(not_run[0].reason, "budget of 5 min ended");
+}
+
+#[test]
+fn each_traced_cell_has_an_untraced_repeat_in_its_block() {
+    let study = Study { trace_cost: true, sentinels: Some(true), ..study(2) };
+    let plan = study.plan(None);
+    assert_eq!(plan.cells.len(), 2 * (5 + 4) * 2);
+    for block in plan.cells.chunks(18) {
+        let twins: Vec<_> = block.iter().filter(|c| c.key.untraced_twin).collect();
+        assert_eq!(twins.len(), 8);
+        assert!(twins.iter().all(|c| c.key.repeat == 0), "a closing run has none");
+    }
+    let fits = Study { budget: Some(Duration::from_secs(36)), sentinels: None, ..study.clone() };
+    assert!(fits.plan(Some(Duration::from_secs(1))).sentinels, "36 cells of 1 s fit 36 s");
+    let untraced = Study { trace: TraceMode::None, ..study }.plan(None);
+    assert!(untraced.cells.iter().all(|c| !c.key.untraced_twin), "what is not traced has no untraced repeat");
 }
 
 #[test]

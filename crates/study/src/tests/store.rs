@@ -8,7 +8,7 @@ use tempfile::TempDir;
 
 use super::fixture::*;
 use crate::record::{Mark, Outcome};
-use crate::{MergeReport, RunFilter, Store, Study, StudyRecord};
+use crate::{MergeReport, RunFilter, Store, Study, StudyRecord, TraceMode};
 
 struct Place {
     folder: TempDir,
@@ -133,6 +133,8 @@ fn study(hash: &str) -> StudyRecord {
         seed: 1,
         budget: None,
         sentinels: None,
+        trace: TraceMode::Layers,
+        trace_cost: false,
     };
     StudyRecord {
         hash: hash.to_owned(),
@@ -197,7 +199,7 @@ fn foreign_damaged_and_newer_files_are_refused_untouched() {
     drop(Store::open(&newer).unwrap());
     Connection::open(&newer).unwrap().pragma_update(None, "user_version", 99).unwrap();
     insta::assert_snapshot!(place.error(Store::open_read_only(&newer)), @r"
-    the results in DIR/newer.db were written by a newer Nestor (version 99 of the tables; this one knows 1)
+    the results in DIR/newer.db were written by a newer Nestor (version 99 of the tables; this one knows 2)
       use that Nestor, or name another file
     ");
 }

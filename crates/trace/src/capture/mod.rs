@@ -5,6 +5,7 @@
 //! a clock whatever they were made with.
 
 mod device;
+mod hypervisor;
 mod mounts;
 mod relay;
 mod tracefs;
@@ -20,6 +21,7 @@ use crate::event::Device;
 use crate::metrics::TracePoint;
 
 use device::BlockDevice;
+pub use hypervisor::{HypervisorOptions, HypervisorSource, Interface, record_hypervisor};
 pub use tracefs::remove_stale_instances;
 
 /// Name of the file that appears in the output directory when events are being recorded.
@@ -72,6 +74,9 @@ pub struct RecordSummary {
     pub started_realtime_ns: u64,
     /// `CLOCK_MONOTONIC` when recording ended.
     pub stopped_monotonic_ns: u64,
+    /// What is known of a recording of a hypervisor's requests; absent for a block device's.
+    #[serde(default)]
+    pub hypervisor: Option<HypervisorSource>,
 }
 
 impl RecordSummary {
@@ -106,13 +111,13 @@ struct Recorded {
 
 /// One instant on both clocks.
 #[derive(Clone, Copy)]
-struct Moment {
-    monotonic_ns: u64,
-    realtime_ns: u64,
+pub(crate) struct Moment {
+    pub monotonic_ns: u64,
+    pub realtime_ns: u64,
 }
 
 impl Moment {
-    fn now() -> Self {
+    pub fn now() -> Self {
         use rustix::time::{ClockId, clock_gettime};
         let read = |clock| {
             let time = clock_gettime(clock);
@@ -160,6 +165,7 @@ pub fn record(options: &RecordOptions, stop: &AtomicBool) -> Result<RecordSummar
         started_monotonic_ns: recorded.started.monotonic_ns,
         started_realtime_ns: recorded.started.realtime_ns,
         stopped_monotonic_ns: recorded.stopped_monotonic_ns,
+        hypervisor: None,
     };
     summary.write(output)?;
     Ok(summary)

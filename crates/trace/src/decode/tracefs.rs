@@ -7,12 +7,12 @@
 use std::io::BufRead;
 use std::path::PathBuf;
 
-use super::ReadWarnings;
+use super::lines::Lines;
+use super::rwbs;
+use super::sequence::SequenceCheck;
+use super::{EventSource, ReadWarnings, ThreadNames};
 use crate::error::TraceError;
 use crate::event::{Action, BlockEvent, Device, Direction, Flags, SECTOR_BYTES};
-
-/// The longest line read whole; what is longer is no event.
-const LONGEST_LINE: u64 = 16 * 1024;
 
 /// Every event of the block layer's trace points whose meaning is known here, with its action.
 const ACTIONS: [(&str, Action); 13] = [
@@ -53,24 +53,22 @@ pub enum Line {
 
 /// Reads the events of a text in constant memory.
 pub struct TextReader<R> {
-    source: R,
-    path: PathBuf,
-    line: Vec<u8>,
+    lines: Lines<R>,
+    names: ThreadNames,
     warnings: ReadWarnings,
     lost: u64,
-    last_ns: Vec<u64>,
+    sequences: SequenceCheck,
 }
 
 impl<R: BufRead> TextReader<R> {
     /// Reads from `source`; `path` is what errors call it.
     pub fn new(source: R, path: impl Into<PathBuf>) -> Self {
         Self {
-            source,
-            path: path.into(),
-            line: Vec::new(),
+            lines: Lines::new(source, path),
+            names: ThreadNames::default(),
             warnings: ReadWarnings::default(),
             lost: 0,
-            last_ns: Vec::new(),
+            sequences: SequenceCheck::default(),
         }
     }
 
@@ -87,69 +85,49 @@ impl<R: BufRead> TextReader<R> {
     /// The next event, or `None` at the end.
     ///
     /// # Errors
-    /// The text cannot be read.
+    /// The text cannot be read or has become something else.
     pub fn next_event(&mut self) -> Result<Option<BlockEvent>, TraceError> {
-        while let Some(whole) = self.next_line()? {
-            let text = String::from_utf8_lossy(&self.line);
-            let meaning = if whole { parse_line(text.trim_end()) } else { Line::Unreadable };
+        while self.lines.advance()? {
+            let meaning =
+                if self.lines.is_whole() { parse_line(&self.lines.text()) } else { Line::Unreadable };
             match meaning {
                 Line::Event(event) => {
-                    self.check_order(&event);
+                    self.lines.accept();
+                    if let Some(name) = thread_name(&self.lines.text()) {
+                        self.names.insert(event.pid, name);
+                    }
+                    self.sequences.check(&event, &mut self.warnings);
                     return Ok(Some(event));
                 }
                 Line::Lost(count) => self.lost = self.lost.saturating_add(count),
                 Line::Other => {}
                 Line::Unknown => self.warnings.unknown_actions += 1,
-                Line::Unreadable => self.warnings.skipped_lines += 1,
+                Line::Unreadable => {
+                    self.warnings.skipped_lines += 1;
+                    continue;
+                }
             }
+            self.lines.accept();
         }
         Ok(None)
     }
+}
 
-    /// Reads a line into `self.line`; says whether it was read whole, or `None` at the end.
-    fn next_line(&mut self) -> Result<Option<bool>, TraceError> {
-        self.line.clear();
-        let mut limited = std::io::Read::take(&mut self.source, LONGEST_LINE);
-        let read = limited
-            .read_until(b'\n', &mut self.line)
-            .map_err(TraceError::io("read the trace", &self.path))?;
-        if read == 0 {
-            return Ok(None);
-        }
-        if self.line.ends_with(b"\n") || (read as u64) < LONGEST_LINE {
-            return Ok(Some(true));
-        }
-        self.skip_rest_of_line()?;
-        Ok(Some(false))
+impl<R: BufRead + Send> EventSource for TextReader<R> {
+    fn next_event(&mut self) -> Result<Option<BlockEvent>, TraceError> {
+        TextReader::next_event(self)
     }
 
-    fn skip_rest_of_line(&mut self) -> Result<(), TraceError> {
-        loop {
-            let buffer = self.source.fill_buf().map_err(TraceError::io("read the trace", &self.path))?;
-            let newline = buffer.iter().position(|&b| b == b'\n');
-            let used = newline.map_or(buffer.len(), |at| at + 1);
-            let ended = newline.is_some() || used == 0;
-            self.source.consume(used);
-            if ended {
-                return Ok(());
-            }
-        }
+    fn warnings(&self) -> ReadWarnings {
+        *TextReader::warnings(self)
     }
 
-    fn check_order(&mut self, event: &BlockEvent) {
-        /// More CPUs than any machine has; events of higher ones are not checked.
-        const MOST_CPUS: usize = 8192;
-        let cpu = event.cpu as usize;
-        if cpu >= MOST_CPUS {
-            return;
-        }
-        if cpu >= self.last_ns.len() {
-            self.last_ns.resize(cpu + 1, 0);
-        }
-        if event.time_ns < self.last_ns[cpu] {
-            self.warnings.out_of_order += 1;
-        }
-        self.last_ns[cpu] = event.time_ns;
+    fn lost_events(&self) -> u64 {
+        TextReader::lost_events(self)
+    }
+
+    fn thread_name(&self, pid: u32) -> Option<&str> {
+        self.names.get(pid)
     }
 }
 
@@ -165,8 +143,13 @@ pub fn parse_line(line: &str) -> Line {
         return Line::Lost(count);
     }
     let Some((head, event)) = line.split_once(": block_") else {
-        // Some other event, if it has the form of one at all.
-        return if line.contains("]") && line.contains(": ") { Line::Other } else { Line::Unreadable };
+        // Some other event, if it has the form of one at all. A thread's name may hold the separator.
+        let mut ends = line.match_indices(": ");
+        return if ends.any(|(end, _)| context(&line[..end]).is_some()) {
+            Line::Other
+        } else {
+            Line::Unreadable
+        };
     };
     let Some((name, fields)) = event.split_once(':') else { return Line::Unreadable };
     if REDUNDANT.contains(&name) {
@@ -215,16 +198,20 @@ fn lost(line: &str) -> Option<u64> {
     rest.split_whitespace().next()?.parse().ok()
 }
 
+/// The thread's name before its number; the kernel prints `<...>` where it has forgotten it.
+fn thread_name(line: &str) -> Option<&str> {
+    let (head, _) = line.split_once(": block_")?;
+    let (thread, _) = head.rsplit_once('[')?;
+    let thread = thread.trim_end();
+    let thread = if thread.ends_with(')') { thread.rsplit_once('(')?.0 } else { thread };
+    let (name, _) = thread.rsplit_once('-')?;
+    Some(name.trim_start()).filter(|name| *name != "<...>")
+}
+
 /// Thread, CPU and time before the event's name.
 fn context(head: &str) -> Option<(u32, u32, u64)> {
     let (rest, time) = head.trim_end().rsplit_once(char::is_whitespace)?;
-    let (seconds, fraction) = time.split_once('.')?;
-    let digits = fraction.len();
-    if digits == 0 || digits > 9 {
-        return None;
-    }
-    let fraction_ns = fraction.parse::<u64>().ok()? * 10_u64.pow(9 - digits as u32);
-    let time_ns = seconds.parse::<u64>().ok()?.checked_mul(1_000_000_000)?.checked_add(fraction_ns)?;
+    let time_ns = rwbs::time_ns(time)?;
     // The thread's name may hold anything, so the CPU is looked for from the right.
     let (thread, cpu) = rest[..rest.rfind(']')?].rsplit_once('[')?;
     // With `record-tgid` there is a `(TGID)` between thread and CPU.
@@ -276,7 +263,7 @@ fn request(action: Action, fields: &str) -> Option<Fields> {
         }
         _ => 0,
     };
-    let (direction, flags) = rwbs_meaning(rwbs, bytes);
+    let (direction, flags) = rwbs::meaning(rwbs, bytes);
     // A request with bytes but no sectors carries a command of the device's own language.
     let flags = flags.with(Flags::PASSTHROUGH, sectors == 0 && command_bytes > 0);
     Some(Fields { device, action, direction, flags, sector: sector.parse().ok()?, bytes, error })
@@ -289,7 +276,7 @@ fn split(fields: &str) -> Option<Fields> {
     let sector: u64 = words.next()?.parse().ok()?;
     let new_sector: u64 = words.nth(1)?.parse().ok()?;
     let bytes = new_sector.saturating_sub(sector).checked_mul(SECTOR_BYTES)?;
-    let (direction, flags) = rwbs_meaning(rwbs, bytes);
+    let (direction, flags) = rwbs::meaning(rwbs, bytes);
     Some(Fields { device, action: Action::Split { new_sector }, direction, flags, sector, bytes, error: 0 })
 }
 
@@ -316,30 +303,4 @@ fn device_and_rwbs(fields: &str) -> Option<(Device, &str, &str)> {
 fn device(text: &str) -> Option<Device> {
     let (major, minor) = text.split_once(',')?;
     Some(Device { major: major.parse().ok()?, minor: minor.parse().ok()? })
-}
-
-/// Takes apart what `blk_fill_rwbs` (`kernel/trace/blktrace.c`) prints: `F` for a flush before, the operation,
-/// then `F` for FUA, `A`, `S`, `M`.
-fn rwbs_meaning(rwbs: &str, bytes: u64) -> (Direction, Flags) {
-    let letters = rwbs.as_bytes();
-    let preflush = letters.len() > 1 && letters[0] == b'F' && b"WDRFNZ".contains(&letters[1]);
-    let letters = &letters[usize::from(preflush)..];
-    let (operation, modifiers) = letters.split_first().map_or((b'N', &[][..]), |(o, m)| (*o, m));
-    let direction = match operation {
-        b'R' => Direction::Read,
-        b'D' => Direction::Discard,
-        b'W' if modifiers.first() == Some(&b'Z') => Direction::Discard,
-        b'W' | b'Z' if bytes > 0 || !preflush => Direction::Write,
-        // Operations without a letter of their own; those with sectors are zeroes written without data.
-        b'N' if bytes > 0 => Direction::Discard,
-        _ => Direction::None,
-    };
-    let has = |letter: u8| modifiers.contains(&letter);
-    let flags = Flags::default()
-        .with(Flags::FLUSH, preflush || operation == b'F')
-        .with(Flags::FUA, has(b'F'))
-        .with(Flags::SYNC, has(b'S'))
-        .with(Flags::META, has(b'M'))
-        .with(Flags::AHEAD, has(b'A'));
-    (direction, flags)
 }

@@ -1,129 +1,147 @@
 //! Counting a layer's events.
 
-use std::collections::{BTreeMap, BTreeSet};
-
-use nestor_model::LatencyHistogram;
-
-use super::pairing::{BioLife, Observer, Pairing, RequestLife};
+use super::bios::{BioMetrics, Bios};
+use super::counts::Counts;
+use super::lives::{Lives, NoSink, RequestSink, Told};
+use super::pairing::{MOST_IN_FLIGHT, Pairing};
+use super::processes::Phase;
+use super::timeline::{Clock, Happened};
 use crate::event::{Action, BlockEvent, Device, Direction, Flags};
-use crate::metrics::{DirectionMetrics, LayerMetrics, TracePoint};
+use crate::metrics::{LayerMetrics, TracePoint};
 
-/// Different sizes that are told apart; a hostile trace could have any number.
-const MOST_SIZES: usize = 1 << 16;
-/// Devices that are named in a remark.
-const MOST_DEVICES: usize = 64;
+/// Different seek distances that are counted each, of bios and of requests: 8 MiB of counters each.
+const MOST_DISTANCES: usize = 780_000;
+
+/// How much is kept of a device.
+#[derive(Clone, Copy, Debug)]
+pub struct Limits {
+    /// Bios and requests followed at once.
+    pub in_flight: usize,
+    /// Different seek distances that are counted each, so that the most frequent is exact.
+    pub seek_distances: usize,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self { in_flight: MOST_IN_FLIGHT, seek_distances: MOST_DISTANCES }
+    }
+}
+
+/// What the numbers of a layer need to know besides its events.
+pub struct Surroundings<'a> {
+    /// Events that the recorder says it lost.
+    pub dropped_events: u64,
+    /// The first event of the whole trace, if the layer's own is not it.
+    pub trace_start_ns: Option<u64>,
+    /// Names of threads.
+    pub thread_name: &'a dyn Fn(u32) -> Option<String>,
+}
 
 /// Turns a stream of events, in the order of time, into the numbers of a layer.
 ///
-/// Memory is that of the requests in flight. Events of another device than the one asked for are passed over.
+/// Memory is that of the requests in flight and of the histograms. Events of another device than the one asked for
+/// are passed over.
 #[derive(Debug)]
 pub struct LayerAccumulator {
     trace_point: TracePoint,
     device: Option<Device>,
+    other_devices: u64,
+    counts: Counts,
     pairing: Pairing,
     lives: Lives,
-    counts: Counts,
-}
-
-#[derive(Debug, Default)]
-struct Counts {
-    events: u64,
-    other_devices: u64,
-    devices: BTreeSet<Device>,
-    first_ns: u64,
-    last_ns: u64,
-    read: DirectionMetrics,
-    write: DirectionMetrics,
-    discard: DirectionMetrics,
-    flushes: u64,
-    fua_writes: u64,
-    flushes_queued: u64,
-    fua_writes_queued: u64,
-    completed_empty: u64,
-    issues: u64,
-    sizes: BTreeMap<u64, u64>,
-    other_sizes: u64,
-    last_end: [Option<(Device, u64)>; 2],
-    sequential: u64,
-    requeues: u64,
-    errors: u64,
-    passthrough: u64,
-}
-
-/// The times of the lives that ended.
-#[derive(Debug, Default)]
-struct Lives {
-    q2i: LatencyHistogram,
-    i2d: LatencyHistogram,
-    q2d: LatencyHistogram,
-    d2c: LatencyHistogram,
-    q2c: LatencyHistogram,
-    flush_d2c: LatencyHistogram,
-    /// Requests of which some event is older than the one that must come before it.
-    backward: u64,
-}
-
-impl Lives {
-    /// From `from` to `to`, or `None` and a count if that is backwards.
-    fn span(&mut self, from: Option<u64>, to: Option<u64>) -> Option<u64> {
-        let (from, to) = (from?, to?);
-        if to < from {
-            self.backward += 1;
-        }
-        to.checked_sub(from)
-    }
-}
-
-impl Observer for Lives {
-    fn request_ended(&mut self, life: &RequestLife) {
-        let completed = life.issued_ns.and(Some(life.completed_ns));
-        if let Some(ns) = self.span(life.queued_ns, life.inserted_ns) {
-            self.q2i.record_ns(ns);
-        }
-        if let Some(ns) = self.span(life.inserted_ns, life.issued_ns) {
-            self.i2d.record_ns(ns);
-        }
-        if let Some(ns) = self.span(life.queued_ns, life.issued_ns) {
-            self.q2d.record_ns(ns);
-        }
-        if let Some(ns) = self.span(life.issued_ns, completed) {
-            self.d2c.record_ns(ns);
-        }
-    }
-
-    fn bio_ended(&mut self, life: &BioLife) {
-        if let Some(ns) = self.span(Some(life.queued_ns), Some(life.completed_ns)) {
-            self.q2c.record_ns(ns);
-        }
-    }
-
-    fn flush_ended(&mut self, issued_ns: u64, completed_ns: u64) {
-        if let Some(ns) = self.span(Some(issued_ns), Some(completed_ns)) {
-            self.flush_d2c.record_ns(ns);
-        }
-    }
+    bios: Bios,
+    clock: Clock,
 }
 
 impl LayerAccumulator {
     /// Counts the events of one device, or of all together.
     pub fn new(trace_point: TracePoint, device: Option<Device>) -> Self {
+        Self::with_limits(trace_point, device, true, Limits::default())
+    }
+
+    /// As [`Self::new`]; with `per_process`, threads are told apart.
+    pub fn with_limits(
+        trace_point: TracePoint,
+        device: Option<Device>,
+        per_process: bool,
+        limits: Limits,
+    ) -> Self {
         Self {
             trace_point,
             device,
-            pairing: Pairing::new(),
+            other_devices: 0,
+            counts: Counts::new(),
+            pairing: Pairing::with_most(limits.in_flight),
             lives: Lives::default(),
-            counts: Counts::default(),
+            bios: Bios::new(limits.in_flight, limits.seek_distances, per_process),
+            clock: Clock::new(),
         }
     }
 
     /// Takes the next event.
+    #[inline]
     pub fn push(&mut self, event: &BlockEvent) {
+        self.push_to(event, &mut NoSink);
+    }
+
+    /// Takes the next event and tells `sink` of the request that it ended, if it did.
+    #[inline]
+    pub fn push_to(&mut self, event: &BlockEvent, sink: &mut impl RequestSink) {
         if self.device.is_some_and(|device| device != event.device) {
-            self.counts.other_devices += 1;
+            self.other_devices += 1;
             return;
         }
-        self.counts.count(event);
-        self.pairing.push(event, &mut self.lives);
+        // Each arm is the same with the action known, so that what counts below need not ask again.
+        match event.action {
+            Action::Queue => self.take(Action::Queue, event, sink),
+            Action::GetRequest => self.take(Action::GetRequest, event, sink),
+            Action::Insert => self.take(Action::Insert, event, sink),
+            Action::Issue => self.take(Action::Issue, event, sink),
+            Action::Complete => self.take(Action::Complete, event, sink),
+            Action::BackMerge => self.take(Action::BackMerge, event, sink),
+            Action::Plug => self.take(Action::Plug, event, sink),
+            action @ Action::Unplug { .. } => self.take(action, event, sink),
+            action => self.take(action, event, sink),
+        }
+    }
+
+    #[inline(always)]
+    fn take(&mut self, action: Action, event: &BlockEvent, sink: &mut impl RequestSink) {
+        self.counts.count(action, event);
+        if event.flags.contains(Flags::PASSTHROUGH) {
+            return;
+        }
+        if event.bytes > 0 {
+            self.bios.push(action, event);
+        } else {
+            self.bios.push_empty(action, event);
+        }
+        self.tick(action, event);
+        self.pairing.take(action, event, &mut Told { lives: &mut self.lives, sink });
+    }
+
+    #[inline(always)]
+    fn tick(&mut self, action: Action, event: &BlockEvent) {
+        if event.bytes == 0 {
+            return;
+        }
+        let what = match action {
+            Action::Queue => Happened::Queued,
+            Action::Issue => Happened::Issued,
+            Action::Complete => match event.direction {
+                Direction::Read => Happened::CompletedRead(event.bytes),
+                Direction::Write => Happened::CompletedWrite(event.bytes),
+                _ => Happened::CompletedOther,
+            },
+            Action::Requeue => Happened::GivenBack,
+            _ => return,
+        };
+        self.clock.push(event.time_ns, what, self.pairing.in_flight());
+    }
+
+    /// A bio of this device was handed on to another one, as that one's events say (A).
+    pub fn remapped(&mut self, from: Device, from_sector: u64, time_ns: u64) {
+        self.bios.remapped(from, from_sector, time_ns);
     }
 
     /// Events counted so far.
@@ -133,7 +151,12 @@ impl LayerAccumulator {
 
     /// Events of devices that were not asked for.
     pub fn events_of_other_devices(&self) -> u64 {
-        self.counts.other_devices
+        self.other_devices
+    }
+
+    /// Whether there was any request or flush.
+    pub fn had_requests(&self) -> bool {
+        self.counts.had_requests()
     }
 
     /// Requests that have begun and not ended.
@@ -142,43 +165,36 @@ impl LayerAccumulator {
     }
 
     /// The numbers; `dropped_events` is what the recorder says it lost.
-    pub fn finish(mut self, dropped_events: u64) -> LayerMetrics {
-        self.pairing.finish(&mut self.lives);
+    pub fn finish(self, dropped_events: u64) -> LayerMetrics {
+        self.finish_within(
+            &Surroundings { dropped_events, trace_start_ns: None, thread_name: &|_| None },
+            &mut NoSink,
+        )
+    }
+
+    /// The numbers, with more to know.
+    pub fn finish_within(mut self, around: &Surroundings<'_>, sink: &mut impl RequestSink) -> LayerMetrics {
+        self.pairing.finish(&mut Told { lives: &mut self.lives, sink });
         let mut remarks = self.remarks();
-        let Counts { read, write, discard, mut flushes, mut fua_writes, issues, .. } = self.counts;
-        let bio_based = issues == 0 && self.counts.completed_empty + read.completed + write.completed > 0;
+        let bio_based = self.counts.is_bio_based();
         if bio_based {
-            // A device without requests (device mapper, MD): what is queued is what goes down.
-            (flushes, fua_writes) = (self.counts.flushes_queued, self.counts.fua_writes_queued);
             remarks.push("the device issues no requests of its own (device mapper or MD): no D2C".to_owned());
         }
+        let dropped_events = around.dropped_events;
         if dropped_events > 0 {
             remarks.push(format!("the recorder lost {dropped_events} events: all counts are lower bounds"));
         }
-        let data_issues = read.issued + write.issued;
-        let some = |histogram: LatencyHistogram| (histogram.count() > 0).then_some(histogram);
-        LayerMetrics {
-            trace_point: self.trace_point,
-            read,
-            write,
-            discard,
-            flushes,
-            fua_writes,
-            flushes_queued: self.counts.flushes_queued,
-            fua_writes_queued: self.counts.fua_writes_queued,
-            q2i: some(self.lives.q2i),
-            i2d: some(self.lives.i2d),
-            q2d: some(self.lives.q2d),
-            d2c: some(self.lives.d2c),
-            q2c: some(self.lives.q2c),
-            flush_d2c: some(self.lives.flush_d2c),
-            size_histogram: self.counts.sizes,
-            sequential_share: (data_issues > 0).then(|| self.counts.sequential as f64 / data_issues as f64),
-            service: None,
-            dropped_events,
-            span_s: self.counts.last_ns.saturating_sub(self.counts.first_ns) as f64 / 1e9,
-            remarks,
+        let mut metrics = LayerMetrics { dropped_events, remarks, ..LayerMetrics::new(self.trace_point) };
+        let start_ns = around.trace_start_ns.unwrap_or(self.counts.first_ns);
+        metrics.timeline = self.clock.finish();
+        self.counts.fill(&mut metrics);
+        self.lives.fill(&mut metrics);
+        fill_bios(self.bios.finish(start_ns), around, &mut metrics);
+        if bio_based {
+            // What is queued is what goes down.
+            (metrics.flushes, metrics.fua_writes) = (metrics.flushes_queued, metrics.fua_writes_queued);
         }
+        metrics
     }
 
     fn remarks(&self) -> Vec<String> {
@@ -198,6 +214,10 @@ impl LayerAccumulator {
         say(unpaired.merges, "merges have a part that is not in the trace");
         say(unpaired.given_up, "requests were given up because too many were in flight: counted, not timed");
         say(unpaired.impossible, "events name sectors beyond any device and were not timed");
+        say(
+            self.lives.identity.violations,
+            "requests whose Q2I + I2D + D2C is not their Q2C, because events are missing or run backwards",
+        );
         say(self.lives.backward, "intervals run backwards (clocks of the CPUs differ) and were left out");
         say(
             self.counts.requeues,
@@ -223,87 +243,18 @@ impl LayerAccumulator {
     }
 }
 
-impl Counts {
-    fn count(&mut self, event: &BlockEvent) {
-        if self.events == 0 {
-            self.first_ns = event.time_ns;
-        }
-        self.events += 1;
-        self.first_ns = self.first_ns.min(event.time_ns);
-        self.last_ns = self.last_ns.max(event.time_ns);
-        if self.devices.len() < MOST_DEVICES && event.device != Device::default() {
-            self.devices.insert(event.device);
-        }
-        if event.flags.contains(Flags::PASSTHROUGH) {
-            self.passthrough += 1;
-            return;
-        }
-        match event.action {
-            Action::Queue => self.queued(event),
-            Action::Issue => self.issued(event),
-            Action::Complete => self.completed(event),
-            Action::Requeue => self.requeues += 1,
-            Action::BackMerge => self.with_direction(event, |d, _| d.back_merges += 1),
-            Action::FrontMerge => self.with_direction(event, |d, _| d.front_merges += 1),
-            _ => {}
-        }
-    }
-
-    /// Adds to the counts of the event's direction if it carries data.
-    fn with_direction(&mut self, event: &BlockEvent, add: impl FnOnce(&mut DirectionMetrics, u64)) {
-        if event.bytes == 0 {
-            return;
-        }
-        match event.direction {
-            Direction::Read => add(&mut self.read, event.bytes),
-            Direction::Write => add(&mut self.write, event.bytes),
-            Direction::Discard => add(&mut self.discard, event.bytes),
-            Direction::None => {}
-        }
-    }
-
-    fn queued(&mut self, event: &BlockEvent) {
-        self.flushes_queued += u64::from(event.flags.contains(Flags::FLUSH));
-        self.fua_writes_queued += u64::from(event.bytes > 0 && event.flags.contains(Flags::FUA));
-        self.with_direction(event, |direction, bytes| {
-            direction.queued += 1;
-            direction.queued_bytes += bytes;
-        });
-    }
-
-    fn issued(&mut self, event: &BlockEvent) {
-        self.issues += 1;
-        self.flushes += u64::from(event.is_empty_flush());
-        self.fua_writes += u64::from(event.bytes > 0 && event.flags.contains(Flags::FUA));
-        self.with_direction(event, |direction, bytes| {
-            direction.issued += 1;
-            direction.issued_bytes += bytes;
-        });
-        let lane = match event.direction {
-            Direction::Read => 0,
-            Direction::Write => 1,
-            _ => return,
-        };
-        if event.bytes == 0 {
-            return;
-        }
-        if self.sizes.len() < MOST_SIZES || self.sizes.contains_key(&event.bytes) {
-            *self.sizes.entry(event.bytes).or_default() += 1;
-        } else {
-            self.other_sizes += 1;
-        }
-        if self.last_end[lane] == Some((event.device, event.sector)) {
-            self.sequential += 1;
-        }
-        self.last_end[lane] = Some((event.device, event.end_sector()));
-    }
-
-    fn completed(&mut self, event: &BlockEvent) {
-        self.errors += u64::from(event.error != 0);
-        self.completed_empty += u64::from(event.bytes == 0);
-        self.with_direction(event, |direction, bytes| {
-            direction.completed += 1;
-            direction.completed_bytes += bytes;
-        });
-    }
+fn fill_bios(found: BioMetrics, around: &Surroundings<'_>, metrics: &mut LayerMetrics) {
+    let latencies = |phase: Phase| found.phases[phase as usize].latencies();
+    metrics.q2q = latencies(Phase::Q2Q);
+    metrics.q2a = latencies(Phase::Q2A);
+    metrics.q2g = latencies(Phase::Q2G);
+    metrics.s2g = latencies(Phase::S2G);
+    metrics.g2i = latencies(Phase::G2I);
+    metrics.q2m = latencies(Phase::Q2M);
+    metrics.m2d = latencies(Phase::M2D);
+    metrics.q2q_seeks = found.q2q.finish();
+    metrics.d2d_seeks = found.d2d.finish();
+    metrics.plugs = (found.plugs.unplugs + found.plugs.timer_unplugs > 0).then_some(found.plugs);
+    metrics.btt = (found.btt.queued + found.btt.issued > 0).then_some(found.btt);
+    metrics.processes = found.processes.map(|p| p.finish(around.thread_name)).unwrap_or_default();
 }

@@ -4,8 +4,23 @@
 //! be computed of requests later on (seeks, queue depth, attribution) is another [`pairing::Observer`].
 
 mod accumulate;
+mod bios;
+mod counts;
+mod devices;
+mod histogram;
 mod index;
+mod live;
+mod lives;
+mod modes;
 pub mod pairing;
+mod processes;
+mod requests;
+mod seeks;
 mod slab;
+mod table;
+mod timeline;
 
-pub use accumulate::LayerAccumulator;
+pub use accumulate::{LayerAccumulator, Limits, Surroundings};
+pub use devices::Devices;
+pub use lives::{NoSink, RequestSink};
+pub use requests::RequestLayers;

@@ -23,6 +23,16 @@ impl<T> Slab<T> {
         self.things.len() - self.free.len()
     }
 
+    /// All numbers given out so far, in use or free.
+    pub fn ids(&self) -> std::ops::Range<Id> {
+        0..self.things.len() as Id
+    }
+
+    /// What stands at a number, if it was ever given out.
+    pub fn get(&self, id: Id) -> Option<&T> {
+        self.things.get(id as usize)
+    }
+
     pub fn add(&mut self, thing: T) -> Id {
         if let Some(id) = self.free.pop() {
             self.things[id as usize] = thing;

@@ -2,7 +2,7 @@
 
 use super::data_set::{DataPlan, in_words};
 use super::{bytes, choice, count, makes_new_files, switch, time_limit_s};
-use crate::engine::{Place, Step, Target};
+use crate::engine::{OperationLog, Place, RecordedStep, Step, Target};
 use crate::notation::Workload;
 use crate::value::Value;
 
@@ -99,6 +99,32 @@ pub(super) fn prepare(workload: &Workload, place: &Place) -> Vec<Step> {
         output_files: Vec::new(),
         timeout_s: SPARE_S + plan.bytes() / SLOWEST_LAYOUT_BYTES_PER_S,
     }]
+}
+
+/// More operations than this are not recorded one by one: fio keeps 48 bytes of each in memory and leaves 100 in its
+/// logs, which in a lab machine are memory too.
+const MOST_RECORDED: u64 = 400_000;
+
+/// The measured run with a record of each operation instead of the log of bandwidth: fio has one interval for all its
+/// logs, and the bandwidth follows from the operations.
+///
+/// Several jobs would write into one iolog.
+pub(super) fn measure_recorded(workload: &Workload, place: &Place, seed: u64) -> Option<RecordedStep> {
+    let plan = DataPlan::of(workload);
+    if plan.jobs > 1 || plan.bytes() / bytes(workload, "bs") > MOST_RECORDED {
+        return None;
+    }
+    let mut step = measure(workload, place, seed);
+    let (_, prefix) = bandwidth_log(place);
+    let averages = ["--write_bw_log=", "--log_avg_msec=", "--bwavgtime="];
+    step.argv.retain(|argument| !averages.iter().any(|start| argument.starts_with(start)));
+    let iolog = format!("{prefix}.iolog");
+    // Latency as it is reported: from the moment an operation is made. The two parts have logs of their own.
+    step.argv.extend(["--disable_slat=1", "--disable_clat=1", "--log_offset=1", "--log_unix_epoch=1"].map(str::to_owned));
+    step.argv.extend([format!("--write_lat_log={prefix}"), format!("--write_iolog={iolog}")]);
+    step.output_files.clear();
+    let log = OperationLog { latency_log: format!("{prefix}_lat.log"), iolog, direct: switch(workload, "direct") };
+    Some(RecordedStep { step, log })
 }
 
 /// The measured run.

@@ -25,6 +25,8 @@
 //! Latency is fio's `lat`: from the moment the request is made to its completion, waiting for submission included; as a
 //! histogram (JSON+ bins, whose middle is at most 0.8 % from the truth), never as percentiles. fsyncs are a class
 //! of their own. Throughput by second comes from fio's bandwidth log, written to memory and saved when the run is over.
+//! Where every request is traced, each operation is recorded instead (`write_lat_log`, `write_iolog`), which costs about
+//! 0.6 us of processor time an operation (engine `null`, 524,288 operations on hardware: 0.25 s without, 0.55 s with).
 //! Buffered writes end with an fsync of every file, which counts into the measured time.
 
 mod bandwidth_log;
@@ -32,7 +34,7 @@ mod data_set;
 mod job;
 mod report;
 
-use crate::engine::{Case, DataSet, Engine, Misfit, OptionSpec, Place, Step, StepOutput};
+use crate::engine::{Case, DataSet, Engine, Misfit, OptionSpec, Place, RecordedStep, Step, StepOutput};
 use crate::error::LoadError;
 use crate::notation::Workload;
 use crate::result::LoadResult;
@@ -235,6 +237,10 @@ impl Engine for Fio {
 
     fn measure(&self, workload: &Workload, place: &Place, seed: u64) -> Step {
         job::measure(workload, place, seed)
+    }
+
+    fn measure_recorded(&self, workload: &Workload, place: &Place, seed: u64) -> Option<RecordedStep> {
+        job::measure_recorded(workload, place, seed)
     }
 
     fn check_preparation(&self, _workload: &Workload, output: &StepOutput) -> Result<(), LoadError> {

@@ -1,11 +1,19 @@
 //! `nestor trace`: recordings of the block layer.
 
+pub mod application;
+pub mod correlate;
+pub mod hypervisor;
+pub mod layout;
+
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use anyhow::{Context, Result};
-use nestor_trace::{LayerMetrics, Method, RecordOptions, record, summarize_disk_log, summarize_recording};
+use nestor_layout::Layout;
+use nestor_trace::attribute::Attribution;
+use nestor_trace::summarize::{SummarizeOptions, summarize_recording_with};
+use nestor_trace::{LayerMetrics, Method, RecordOptions, record, summarize_disk_log};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
 use crate::cli::{RecordMethod, TraceCommand};
@@ -30,12 +38,24 @@ pub fn run(command: TraceCommand) -> Result<()> {
             };
             print_json(&record(&RecordOptions { device, output, method }, &stop)?)
         }
-        TraceCommand::Summarize { recording, remove, disk_log, json } => {
+        TraceCommand::Application(arguments) => application::run(arguments),
+        TraceCommand::Correlate(arguments) => correlate::run(&arguments),
+        TraceCommand::Hypervisor(command) => hypervisor::run(command),
+        TraceCommand::Layout(arguments) => layout::run(&arguments),
+        TraceCommand::Summarize { recording, remove, layout, requests, disk_log, json } => {
             let recorded = recording.clone();
             let metrics = match (recording, disk_log) {
                 (_, Some(log)) => summarize_disk_log(&log)?,
-                (Some(directory), None) => summarize_recording(&directory)?,
-                (None, None) => summarize_recording(Path::new("."))?,
+                (directory, None) => {
+                    let directory = directory.unwrap_or_else(|| ".".into());
+                    let attribution = layout.as_deref().map(attribution).transpose()?;
+                    let options = SummarizeOptions {
+                        attribution: attribution.as_ref(),
+                        requests,
+                        ..SummarizeOptions::default()
+                    };
+                    summarize_recording_with(&directory, &options)?
+                }
             };
             if json {
                 print_json(&metrics)?;
@@ -49,6 +69,15 @@ pub fn run(command: TraceCommand) -> Result<()> {
             }
         }
     }
+}
+
+/// What the bytes of a device are for, from a layout that was written before. Images are marked in it.
+fn attribution(layout: &Path) -> Result<Attribution> {
+    let file = std::fs::File::open(layout)
+        .with_context(|| format!("the layout {} could not be opened", layout.display()))?;
+    let read = Layout::read_from(&mut std::io::BufReader::new(file))
+        .with_context(|| format!("the layout {} could not be read", layout.display()))?;
+    Ok(Attribution::new(read, &[]))
 }
 
 fn render(metrics: &LayerMetrics) -> String {

@@ -1,7 +1,7 @@
 //! The options of a virtual machine and its disk.
 
 use super::super::images::vmdk;
-use super::super::options::{READAHEAD, SCHED};
+use super::super::options::{MERGES, READAHEAD, SCHED};
 use super::devices::{self, DeviceModelSpec};
 use super::{Accelerator, Aio, CacheMode, Discard, HostBlockOptions};
 use crate::{BlockTuning, Bytes, Conflict, Layer, LayerDefinition, OptionKind, OptionSpec, SizeRule};
@@ -60,6 +60,7 @@ pub(super) static OPTIONS: &[OptionSpec] = &[
     },
     SCHED,
     READAHEAD,
+    MERGES,
 ];
 
 /// The options of a hypervisor layer, typed.

@@ -11,8 +11,8 @@ pub(in crate::layers) static LAYER: LayerSpec = LayerSpec {
     options: &[
         OptionSpec {
             name: "alloc",
-            summary: "space is taken when written, reserved with fallocate, or written with zeros",
-            kind: OptionKind::Choice(&["sparse", "falloc", "full"]),
+            summary: "space is taken when written, reserved with fallocate, written with zeros, or reserved in many pieces as on a disk long in use",
+            kind: OptionKind::Choice(&["sparse", "falloc", "full", "scattered"]),
             default: Some("sparse"),
         },
         IMAGE_SIZE,
@@ -29,6 +29,10 @@ pub(in crate::layers) static LAYER: LayerSpec = LayerSpec {
 
 fn create(layer: &Layer, path: &str, size_bytes: u64) -> Vec<String> {
     let options: &[(&str, String)] = match layer.option("alloc") {
+        Some("scattered") => {
+            let size = size_bytes.to_string();
+            return ["{nestor}", "lab", "scattered-image", path, &size].map(str::to_owned).into();
+        }
         Some(mode @ ("falloc" | "full")) => &[("preallocation", mode.to_owned())],
         _ => &[],
     };

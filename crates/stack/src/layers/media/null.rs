@@ -1,6 +1,6 @@
 //! `null`: a disk without timing.
 
-use super::super::options::{READAHEAD, SCHED};
+use super::super::options::{MERGES, READAHEAD, SCHED};
 use super::SIZE;
 use crate::spec::no_conflicts;
 use crate::{LayerDefinition, LayerSpec, MediumKind};
@@ -8,7 +8,7 @@ use crate::{LayerDefinition, LayerSpec, MediumKind};
 pub(in crate::layers) static LAYER: LayerSpec = LayerSpec {
     name: "null",
     summary: "disk without timing: keeps data, serves as fast as it can",
-    options: &[SIZE, SCHED, READAHEAD],
+    options: &[SIZE, SCHED, READAHEAD, MERGES],
     definition: LayerDefinition::Medium(MediumKind::Null),
     packages: &[],
     check: no_conflicts,

@@ -1,6 +1,6 @@
 //! `ssd`: modelled solid-state disk.
 
-use super::super::options::{READAHEAD, SCHED};
+use super::super::options::{MERGES, READAHEAD, SCHED};
 use super::{AT, PROFILE, SIZE, WCACHE};
 use crate::spec::no_conflicts;
 use crate::{LayerDefinition, LayerSpec, MediumKind};
@@ -8,7 +8,7 @@ use crate::{LayerDefinition, LayerSpec, MediumKind};
 pub(in crate::layers) static LAYER: LayerSpec = LayerSpec {
     name: "ssd",
     summary: "modelled solid-state disk",
-    options: &[PROFILE, SIZE, AT, WCACHE, SCHED, READAHEAD],
+    options: &[PROFILE, SIZE, AT, WCACHE, SCHED, READAHEAD, MERGES],
     definition: LayerDefinition::Medium(MediumKind::Ssd),
     packages: &[],
     check: no_conflicts,

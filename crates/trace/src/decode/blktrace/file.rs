@@ -1,20 +1,17 @@
 //! One CPU's file, read in constant memory.
 
-use std::collections::HashMap;
 use std::fs::File;
 use std::io::{ErrorKind, Read};
 use std::path::{Path, PathBuf};
 
-use super::record::{ByteOrder, Header, Meaning, Version, recognise};
-use crate::decode::ReadWarnings;
+use super::record::{ByteOrder, Header, Meaning, USUAL_BYTES, USUAL_MAGIC, Version, recognise};
+use crate::decode::sequence::SequenceCheck;
+use crate::decode::{MOST_GARBAGE_BYTES, ReadWarnings, ThreadNames, garbage};
 use crate::error::TraceError;
 use crate::event::{Action, BlockEvent};
 
 /// Bytes read at a time; must hold the longest record (64 bytes and 65,535 of data).
-const BUFFER_BYTES: usize = 256 * 1024;
-
-/// Thread names kept of one file, so that a hostile one cannot fill the memory.
-const MOST_NAMES: usize = 1 << 16;
+const BUFFER_BYTES: usize = 128 * 1024;
 
 /// The wall clock at one instant of the trace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -39,9 +36,11 @@ pub struct FileReader<R> {
     /// Where in the file `start` is.
     offset: u64,
     order: Option<ByteOrder>,
-    last: Option<(u32, u64)>,
+    /// An event that was read and is later than what was asked for.
+    held: Option<BlockEvent>,
+    sequences: SequenceCheck,
     clock: Option<ClockNote>,
-    names: HashMap<u32, String>,
+    names: ThreadNames,
     warnings: ReadWarnings,
 }
 
@@ -67,9 +66,10 @@ impl<R: Read> FileReader<R> {
             end: 0,
             offset: 0,
             order: None,
-            last: None,
+            held: None,
+            sequences: SequenceCheck::default(),
             clock: None,
-            names: HashMap::new(),
+            names: ThreadNames::default(),
             warnings: ReadWarnings::default(),
         }
     }
@@ -80,7 +80,7 @@ impl<R: Read> FileReader<R> {
     }
 
     /// Names of threads by number, as far as read.
-    pub fn thread_names(&self) -> &HashMap<u32, String> {
+    pub fn thread_names(&self) -> &ThreadNames {
         &self.names
     }
 
@@ -94,6 +94,77 @@ impl<R: Read> FileReader<R> {
     /// # Errors
     /// The file cannot be read or is not blktrace's.
     pub fn next_event(&mut self) -> Result<Option<BlockEvent>, TraceError> {
+        match self.held.take() {
+            Some(event) => Ok(Some(event)),
+            None => self.read_event(),
+        }
+    }
+
+    /// Appends events up to the time `until_ns` (up to it and not including it where `exclusive`) until `events` holds
+    /// `most`; says when the next one is, `None` at the end.
+    pub(super) fn run(
+        &mut self,
+        until_ns: u64,
+        exclusive: bool,
+        most: usize,
+        events: &mut Vec<BlockEvent>,
+    ) -> Result<Option<u64>, TraceError> {
+        loop {
+            if self.held.is_none() {
+                if let Some(time_ns) = self.usual_run(until_ns, exclusive, most, events) {
+                    return Ok(Some(time_ns));
+                }
+                self.held = self.read_event()?;
+            }
+            let Some(event) = self.held else { return Ok(None) };
+            let wanted = if exclusive { event.time_ns < until_ns } else { event.time_ns <= until_ns };
+            if !wanted || events.len() >= most {
+                return Ok(Some(event.time_ns));
+            }
+            self.held = None;
+            events.push(event);
+        }
+    }
+
+    /// As [`Self::run`] for events of the usual form that are in the buffer; `None` when there is something else.
+    #[inline]
+    fn usual_run(
+        &mut self,
+        until_ns: u64,
+        exclusive: bool,
+        most: usize,
+        events: &mut Vec<BlockEvent>,
+    ) -> Option<u64> {
+        if self.order != Some(ByteOrder::Little) {
+            return None;
+        }
+        let begun = self.start;
+        let mut next_ns = None;
+        while let Some(bytes) = self.buffer[self.start..self.end].first_chunk::<USUAL_BYTES>() {
+            let header = Header::decode_usual(bytes);
+            let whole = self.start + USUAL_BYTES + usize::from(header.pdu_bytes);
+            if bytes[..4] != USUAL_MAGIC || !header.is_event() || whole > self.end {
+                break;
+            }
+            let wanted = if exclusive { header.time_ns < until_ns } else { header.time_ns <= until_ns };
+            if !wanted || events.len() >= most {
+                next_ns = Some(header.time_ns);
+                break;
+            }
+            let event = header.usual_event(&self.buffer[self.start + USUAL_BYTES..whole]);
+            self.start = whole;
+            self.sequences.check(&event, &mut self.warnings);
+            if let Action::Other(_) = event.action {
+                self.warnings.unknown_actions += 1;
+            } else {
+                events.push(event);
+            }
+        }
+        self.offset += (self.start - begun) as u64;
+        next_ns
+    }
+
+    fn read_event(&mut self) -> Result<Option<BlockEvent>, TraceError> {
         loop {
             let Some((order, version)) = self.find_record()? else { return Ok(None) };
             let header_bytes = version.header_bytes();
@@ -122,7 +193,7 @@ impl<R: Read> FileReader<R> {
     ) -> Option<BlockEvent> {
         match header.meaning(&self.buffer[pdu], order) {
             Meaning::Event(event) => {
-                self.check_order(&event);
+                self.sequences.check(&event, &mut self.warnings);
                 if let Action::Other(_) = event.action {
                     self.warnings.unknown_actions += 1;
                     return None;
@@ -130,10 +201,8 @@ impl<R: Read> FileReader<R> {
                 return Some(event);
             }
             Meaning::Process { name } => {
-                if self.names.len() < MOST_NAMES {
-                    let name = name.split(|&b| b == 0).next().unwrap_or(&[]);
-                    self.names.insert(header.pid, String::from_utf8_lossy(name).into_owned());
-                }
+                let name = name.split(|&b| b == 0).next().unwrap_or(&[]);
+                self.names.insert(header.pid, &String::from_utf8_lossy(name));
             }
             Meaning::Clock { realtime_ns } => {
                 self.clock.get_or_insert(ClockNote { time_ns: header.time_ns, realtime_ns });
@@ -143,22 +212,9 @@ impl<R: Read> FileReader<R> {
         None
     }
 
-    /// Events are numbered per CPU by the kernel when it has room for them, so a gap is a loss after that.
-    /// Notifications carry the number 0 or none of their own and are not checked.
-    fn check_order(&mut self, event: &BlockEvent) {
-        if let Some((sequence, time_ns)) = self.last {
-            if event.time_ns < time_ns {
-                self.warnings.out_of_order += 1;
-            }
-            if sequence != 0 && event.sequence > sequence {
-                self.warnings.missing_records += u64::from(event.sequence - sequence - 1);
-            }
-        }
-        self.last = Some((event.sequence, event.time_ns));
-    }
-
     /// Brings `start` to the next record and says its form; `None` at the end of the file.
     fn find_record(&mut self) -> Result<Option<(ByteOrder, Version)>, TraceError> {
+        let skipped_before = self.warnings.skipped_bytes;
         loop {
             if !self.fill(4)? {
                 self.end_unfinished();
@@ -179,6 +235,11 @@ impl<R: Read> FileReader<R> {
                     self.start += 1;
                     self.offset += 1;
                     self.warnings.skipped_bytes += 1;
+                    let skipped = self.warnings.skipped_bytes - skipped_before;
+                    if skipped > MOST_GARBAGE_BYTES {
+                        let (path, offset) = (self.path.clone(), self.offset - skipped);
+                        return Err(TraceError::Format { path, offset, reason: garbage("a record") });
+                    }
                 }
             }
         }

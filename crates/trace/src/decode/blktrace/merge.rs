@@ -1,7 +1,5 @@
 //! The files of all CPUs as one stream in the order of time.
 
-use std::cmp::Reverse;
-use std::collections::BinaryHeap;
 use std::fs::File;
 use std::io::Read;
 use std::path::PathBuf;
@@ -17,12 +15,11 @@ use crate::event::BlockEvent;
 /// stand and are counted in [`ReadWarnings::out_of_order`].
 pub struct MergedReader<R> {
     files: Vec<FileReader<R>>,
-    /// The next event of each file but `current`, earliest first.
-    waiting: BinaryHeap<Reverse<(u64, usize)>>,
-    heads: Vec<Option<BlockEvent>>,
-    /// The file that the last event came from: the next is mostly from there too.
-    current: Option<usize>,
+    /// When the next event of each file is that has one, and which file it is: a heap, earliest first, so that after a
+    /// row of events of one file a few comparisons find the next.
+    next: Vec<(u64, usize)>,
     started: bool,
+    one: Vec<BlockEvent>,
 }
 
 impl MergedReader<File> {
@@ -38,8 +35,7 @@ impl MergedReader<File> {
 impl<R: Read> MergedReader<R> {
     /// Merges what `files` yield.
     pub fn new(files: Vec<FileReader<R>>) -> Self {
-        let heads = vec![None; files.len()];
-        Self { files, waiting: BinaryHeap::new(), heads, current: None, started: false }
+        Self { files, next: Vec::new(), started: false, one: Vec::with_capacity(1) }
     }
 
     /// The next event of all files, or `None` at the end.
@@ -47,38 +43,64 @@ impl<R: Read> MergedReader<R> {
     /// # Errors
     /// A file cannot be read or is not blktrace's.
     pub fn next_event(&mut self) -> Result<Option<BlockEvent>, TraceError> {
-        if !self.started {
-            self.started = true;
-            for index in 0..self.files.len() {
-                self.advance(index)?;
-            }
-        }
-        if let Some(index) = self.current.take()
-            && let Some(event) = self.files[index].next_event()?
-        {
-            if self.waiting.peek().is_none_or(|Reverse(w)| (event.time_ns, index) <= *w) {
-                self.current = Some(index);
-                return Ok(Some(event));
-            }
-            self.heads[index] = Some(event);
-            self.waiting.push(Reverse((event.time_ns, index)));
-        }
-        let Some(Reverse((_, index))) = self.waiting.pop() else { return Ok(None) };
-        self.current = Some(index);
-        Ok(self.heads[index].take())
+        let mut one = std::mem::take(&mut self.one);
+        let read = self.next_events(1, &mut one);
+        self.one = one;
+        read.map(|_| self.one.pop())
     }
 
-    fn advance(&mut self, index: usize) -> Result<(), TraceError> {
-        if let Some(event) = self.files[index].next_event()? {
-            self.heads[index] = Some(event);
-            self.waiting.push(Reverse((event.time_ns, index)));
+    /// Replaces `events` by the next ones, `most` at most; says whether there were any.
+    ///
+    /// # Errors
+    /// A file cannot be read or is not blktrace's; the events before that are in `events`.
+    pub fn next_events(&mut self, most: usize, events: &mut Vec<BlockEvent>) -> Result<bool, TraceError> {
+        events.clear();
+        if !self.started {
+            self.started = true;
+            for (index, file) in self.files.iter_mut().enumerate() {
+                if let Some(time_ns) = file.run(0, true, 0, events)? {
+                    self.next.push((time_ns, index));
+                }
+            }
+            self.next.sort_unstable();
         }
-        Ok(())
+        while events.len() < most && !self.next.is_empty() {
+            let index = self.next[0].1;
+            let second = self.next[1..].iter().take(2).min();
+            let (until_ns, exclusive) = second.map_or((u64::MAX, false), |(ns, other)| (*ns, *other < index));
+            match self.files[index].run(until_ns, exclusive, most, events)? {
+                Some(time_ns) => self.next[0].0 = time_ns,
+                None => {
+                    self.next.swap_remove(0);
+                }
+            }
+            self.sift_down();
+        }
+        Ok(!events.is_empty())
+    }
+
+    /// Brings the first file, whose time has changed, to its place.
+    fn sift_down(&mut self) {
+        let mut at = 0;
+        loop {
+            let children = 2 * at + 1..(2 * at + 3).min(self.next.len());
+            let Some(first) = children.min_by_key(|&child| self.next[child]) else { return };
+            if self.next[at] <= self.next[first] {
+                return;
+            }
+            self.next.swap(at, first);
+            at = first;
+        }
     }
 
     /// The first wall clock note of any file.
     pub fn clock(&self) -> Option<ClockNote> {
         self.files.iter().find_map(FileReader::clock)
+    }
+
+    /// The name of a thread, as far as read.
+    pub fn thread_name(&self, pid: u32) -> Option<&str> {
+        self.files.iter().find_map(|file| file.thread_names().get(pid))
     }
 
     /// What was odd so far, all files together.

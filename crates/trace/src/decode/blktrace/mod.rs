@@ -8,3 +8,8 @@ mod record;
 pub use file::{ClockNote, FileReader};
 pub use merge::MergedReader;
 pub use record::{ByteOrder, Encoder, Version};
+
+/// Whether a file that begins with these bytes begins with a record.
+pub(super) fn begins(word: [u8; 4]) -> bool {
+    record::recognise(word).is_some()
+}

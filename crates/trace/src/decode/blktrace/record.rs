@@ -11,6 +11,12 @@ const MAGIC: u32 = 0x6561_7400;
 /// Bytes of the longest header.
 pub(super) const LONGEST_HEADER: usize = 64;
 
+/// Bytes of a header of version 7.
+pub(super) const USUAL_BYTES: usize = 48;
+
+/// How a record of version 7 in little-endian order begins.
+pub(super) const USUAL_MAGIC: [u8; 4] = (MAGIC | 7).to_le_bytes();
+
 /// `__BLK_TA_CGROUP`: the data after the record begins with the 8 bytes of a cgroup's number.
 const CGROUP: u16 = 1 << 8;
 const CGROUP_BYTES: usize = 8;
@@ -58,7 +64,7 @@ impl Version {
     /// Bytes before the data that belong to the action.
     pub fn header_bytes(self) -> usize {
         match self {
-            Self::V7 => 48,
+            Self::V7 => USUAL_BYTES,
             Self::V8 => LONGEST_HEADER,
         }
     }
@@ -151,6 +157,40 @@ impl Header {
         }
     }
 
+    /// Reads a header of version 7 in little-endian order, which nearly all are.
+    #[inline]
+    pub fn decode_usual(bytes: &[u8; USUAL_BYTES]) -> Self {
+        let u16_at = |at: usize| u16::from_le_bytes([bytes[at], bytes[at + 1]]);
+        let u32_at = |at: usize| u32::from_le_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]]);
+        let u64_at = |at: usize| u64::from(u32_at(at)) | (u64::from(u32_at(at + 4)) << 32);
+        Self {
+            sequence: u32_at(4),
+            time_ns: u64_at(8),
+            sector: u64_at(16),
+            bytes: u32_at(24),
+            action: u64::from(u32_at(28)),
+            pid: u32_at(32),
+            device: u32_at(36),
+            cpu: u32_at(40),
+            error: u16_at(44),
+            pdu_bytes: u16_at(46),
+        }
+    }
+
+    /// Whether the record is a block event rather than a notification or a driver's own data.
+    #[inline]
+    pub fn is_event(&self) -> bool {
+        (self.action >> CATEGORY_SHIFT) & (category::NOTIFY | category::DRIVER_DATA) == 0
+    }
+
+    /// The event, if the record is one; `pdu` is the data after the header.
+    #[inline]
+    pub fn usual_event(&self, pdu: &[u8]) -> BlockEvent {
+        let kind = (self.action & 0xffff) as u16;
+        let pdu = if kind & CGROUP != 0 { pdu.get(CGROUP_BYTES..).unwrap_or(&[]) } else { pdu };
+        self.event(self.action >> CATEGORY_SHIFT, action(kind & !CGROUP, pdu))
+    }
+
     /// Says what the record is about; `pdu` is the data after the header.
     pub fn meaning<'a>(&self, pdu: &'a [u8], order: ByteOrder) -> Meaning<'a> {
         let categories = self.action >> CATEGORY_SHIFT;
@@ -166,6 +206,7 @@ impl Header {
         Meaning::Event(self.event(categories, action(kind, pdu)))
     }
 
+    #[inline]
     fn event(&self, categories: u64, action: Action) -> BlockEvent {
         let has = |bit: u64| categories & bit != 0;
         let direction = if has(category::DISCARD) {
@@ -204,6 +245,7 @@ impl Header {
 }
 
 /// `enum blktrace_act`; numbers in the data after the record are big-endian on every machine.
+#[inline]
 fn action(kind: u16, pdu: &[u8]) -> Action {
     let be32 = |at: usize| pdu.get(at..at + 4).map(|b| u32::from_be_bytes(b.try_into().expect("four bytes")));
     let be64 =

@@ -24,7 +24,7 @@ use flushes::Flushes;
 use requests::{Request, Requests, State};
 
 /// Requests followed at once. A kernel's queues hold some thousands per device at most.
-pub const MOST_IN_FLIGHT: usize = 1 << 18;
+pub const MOST_IN_FLIGHT: usize = 1 << 16;
 
 /// A request's life, told when it has ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -35,8 +35,16 @@ pub struct RequestLife {
     pub direction: Direction,
     /// First sector when it was sent.
     pub sector: u64,
-    /// Bytes when it was sent.
+    /// Bytes when it was sent; 0 for a flush.
     pub bytes: u64,
+    /// Modifiers of its first bio and those it was sent with.
+    pub flags: Flags,
+    /// The thread that queued its first bio; where that is not in the trace, the one that began it.
+    pub pid: u32,
+    /// Bios that were merged into it, counting those of which it has a part; 0 where none is in the trace.
+    pub bios: u32,
+    /// Q of the first of these bios.
+    pub first_bio_ns: Option<u64>,
     /// Q of its first bio; `None` if that is not in the trace.
     pub queued_ns: Option<u64>,
     /// G.
@@ -68,8 +76,8 @@ pub trait Observer {
     fn request_ended(&mut self, life: &RequestLife);
     /// A bio with data has ended.
     fn bio_ended(&mut self, life: &BioLife);
-    /// A flush was sent (D) and has ended (C).
-    fn flush_ended(&mut self, issued_ns: u64, completed_ns: u64);
+    /// A flush without data was sent (D) and has ended (C).
+    fn flush_ended(&mut self, life: &RequestLife);
 }
 
 /// What could not be paired.
@@ -104,7 +112,12 @@ impl Default for Pairing {
 impl Pairing {
     /// Nothing is in flight.
     pub fn new() -> Self {
-        Self { requests: Requests::new(), flushes: Flushes::default(), unpaired: Unpaired::default() }
+        Self::with_most(MOST_IN_FLIGHT)
+    }
+
+    /// Follows at most `most` requests at once.
+    pub(super) fn with_most(most: usize) -> Self {
+        Self { requests: Requests::new(most), flushes: Flushes::default(), unpaired: Unpaired::default() }
     }
 
     /// What could not be paired so far.
@@ -119,8 +132,17 @@ impl Pairing {
 
     /// Takes the next event, in the order of time.
     pub fn push(&mut self, event: &BlockEvent, observer: &mut impl Observer) {
+        self.take(event.action, event, observer);
+    }
+
+    /// As [`Self::push`]; `action` is the event's action, which the caller knows.
+    #[inline(always)]
+    pub(super) fn take(&mut self, action: Action, event: &BlockEvent, observer: &mut impl Observer) {
         if event.flags.contains(Flags::PASSTHROUGH) {
             return;
+        }
+        if action == Action::Queue && event.flags.contains(Flags::FLUSH) {
+            self.flushes.asked(event);
         }
         if event.bytes < SECTOR_BYTES {
             self.flushes.push(event, observer);
@@ -130,7 +152,7 @@ impl Pairing {
             self.unpaired.impossible += 1;
             return;
         }
-        match event.action {
+        match action {
             Action::Queue => {
                 self.requests.queue(event);
             }
@@ -229,11 +251,7 @@ impl Pairing {
             id = self.begun_before(event);
         }
         self.requests.fit(id, event.end_sector());
-        let request = self.requests.get_mut(id);
-        request.issued_ns = Some(event.time_ns);
-        request.state = State::Issued;
-        request.issued = (request.start, request.end);
-        request.flush_follows &= !event.flags.contains(Flags::FUA);
+        self.requests.get_mut(id).issued(event);
     }
 
     fn begun_before(&mut self, event: &BlockEvent) -> u32 {
@@ -267,6 +285,7 @@ impl Pairing {
         let request = *self.requests.get(id);
         let flush_follows = request.flush_follows && request.issued_ns.is_some() && !partial;
         while let Some(piece) = self.requests.take_first_piece(id, end) {
+            self.requests.note_bio(id, &piece);
             if let Some(life) = self.requests.end_piece(piece, &request, event.time_ns) {
                 if flush_follows {
                     self.flushes.await_second_completion(request.start, life, observer);
@@ -279,7 +298,7 @@ impl Pairing {
             self.requests.set_start(id, end);
             return;
         }
-        observer.request_ended(&request.life(event.time_ns));
+        observer.request_ended(&self.requests.get(id).life(event.time_ns));
         self.requests.remove(id);
     }
 }

@@ -1,8 +1,9 @@
 //! The requests in flight and their bios.
 
-use super::super::index::{Index, boundary};
+use super::super::index::Index;
 use super::super::slab::{Id, NONE, Slab};
-use super::{BioLife, MOST_IN_FLIGHT, RequestLife};
+use super::super::table::key;
+use super::{BioLife, RequestLife};
 use crate::event::{BlockEvent, Device, Direction, Flags, SECTOR_BYTES};
 
 /// How far a request has come.
@@ -29,6 +30,13 @@ pub(super) struct Request {
     pub got_ns: Option<u64>,
     pub inserted_ns: Option<u64>,
     pub issued_ns: Option<u64>,
+    /// Of the event that began it or sent it.
+    flags: Flags,
+    /// The thread of that event.
+    pid: u32,
+    /// Of the bios that have ended with it so far: the first, and how many.
+    first_bio: Option<FirstBio>,
+    bios: u32,
     first_piece: Id,
     last_piece: Id,
     /// The next with the same start, the next with the same end.
@@ -39,7 +47,23 @@ pub(super) struct Request {
     newer: Id,
 }
 
+#[derive(Clone, Copy, Debug)]
+struct FirstBio {
+    queued_ns: u64,
+    pid: u32,
+    flags: Flags,
+}
+
 impl Request {
+    /// It was sent.
+    pub fn issued(&mut self, event: &BlockEvent) {
+        self.issued_ns = Some(event.time_ns);
+        self.state = State::Issued;
+        self.issued = (self.start, self.end);
+        self.flush_follows &= !event.flags.contains(Flags::FUA);
+        self.flags = event.flags;
+    }
+
     pub fn life(&self, completed_ns: u64) -> RequestLife {
         let (start, end) = if self.issued_ns.is_some() { self.issued } else { (self.start, self.end) };
         RequestLife {
@@ -47,6 +71,10 @@ impl Request {
             direction: self.direction,
             sector: start,
             bytes: end.saturating_sub(start).saturating_mul(SECTOR_BYTES),
+            flags: self.first_bio.map_or(self.flags, |bio| self.flags.union(bio.flags)),
+            pid: self.first_bio.map_or(self.pid, |bio| bio.pid),
+            bios: self.bios,
+            first_bio_ns: self.first_bio.map(|bio| bio.queued_ns),
             queued_ns: self.queued_ns,
             got_ns: self.got_ns,
             inserted_ns: self.inserted_ns,
@@ -67,6 +95,8 @@ pub(super) struct Piece {
 #[derive(Clone, Copy, Debug)]
 struct Bio {
     queued_ns: u64,
+    pid: u32,
+    flags: Flags,
     pieces: u32,
     /// A piece of it was given up, so its end cannot be seen.
     lost: bool,
@@ -82,10 +112,12 @@ pub(super) struct Requests {
     oldest: Id,
     newest: Id,
     given_up: u64,
+    most: usize,
 }
 
 impl Requests {
-    pub fn new() -> Self {
+    /// Follows at most `most` at once.
+    pub fn new(most: usize) -> Self {
         Self {
             requests: Slab::new(),
             pieces: Slab::new(),
@@ -95,6 +127,7 @@ impl Requests {
             oldest: NONE,
             newest: NONE,
             given_up: 0,
+            most,
         }
     }
 
@@ -116,7 +149,13 @@ impl Requests {
 
     /// A new bio, which is a request of its own until it is merged or split.
     pub fn queue(&mut self, event: &BlockEvent) {
-        let bio = self.bios.add(Bio { queued_ns: event.time_ns, pieces: 1, lost: false });
+        let bio = self.bios.add(Bio {
+            queued_ns: event.time_ns,
+            pid: event.pid,
+            flags: event.flags,
+            pieces: 1,
+            lost: false,
+        });
         let piece = self.pieces.add(Piece { bio, end: event.end_sector(), next: NONE });
         let mut request = new_request(event);
         request.queued_ns = Some(event.time_ns);
@@ -135,7 +174,7 @@ impl Requests {
     pub fn oldest_at(&self, event: &BlockEvent, wanted: impl Fn(&Request) -> bool) -> Id {
         let end = event.end_sector();
         let (mut best, mut best_fits) = (NONE, false);
-        let mut id = self.by_start.newest(boundary(event.device, event.sector));
+        let mut id = self.by_start.newest(key(event.device, event.sector));
         while id != NONE {
             let request = &self.requests[id];
             if request.direction == event.direction && wanted(request) {
@@ -151,7 +190,7 @@ impl Requests {
 
     /// As [`Self::oldest_at`], the newest.
     pub fn newest_at(&self, event: &BlockEvent, wanted: impl Fn(&Request) -> bool) -> Id {
-        let mut id = self.by_start.newest(boundary(event.device, event.sector));
+        let mut id = self.by_start.newest(key(event.device, event.sector));
         while id != NONE {
             let request = &self.requests[id];
             if request.direction == event.direction && wanted(request) {
@@ -164,7 +203,7 @@ impl Requests {
 
     /// The newest request that has not been sent and ends where `event` begins, other than `but`.
     pub fn ending_at(&self, event: &BlockEvent, but: Id) -> Id {
-        let mut id = self.by_end.newest(boundary(event.device, event.sector));
+        let mut id = self.by_end.newest(key(event.device, event.sector));
         while id != NONE {
             let request = &self.requests[id];
             if id != but && request.state != State::Issued && request.direction == event.direction {
@@ -183,7 +222,7 @@ impl Requests {
         }
         while self.requests[id].end < end {
             let request = self.requests[id];
-            let mut behind = self.by_start.newest(boundary(request.device, request.end));
+            let mut behind = self.by_start.newest(key(request.device, request.end));
             while behind != NONE {
                 let next = &self.requests[behind];
                 let joins =
@@ -241,8 +280,14 @@ impl Requests {
             piece = self.pieces[piece].next;
         }
         second.first_piece = piece;
+        if let Some(first_ns) = self.first_queued(piece, NONE) {
+            second.queued_ns = Some(first_ns);
+        }
         if piece == NONE {
             second.last_piece = NONE;
+        }
+        if let Some(first_ns) = self.first_queued(self.requests[id].first_piece, piece) {
+            self.requests[id].queued_ns = Some(first_ns);
         }
         let first = &mut self.requests[id];
         first.last_piece = last;
@@ -290,6 +335,28 @@ impl Requests {
             request.last_piece = NONE;
         }
         Some(piece)
+    }
+
+    /// The earliest Q of the bios of the pieces from `piece` up to, not including, `end`.
+    fn first_queued(&self, mut piece: Id, end: Id) -> Option<u64> {
+        let mut first = None;
+        while piece != NONE && piece != end {
+            let Piece { bio, next, .. } = self.pieces[piece];
+            let queued_ns = self.bios[bio].queued_ns;
+            first = Some(first.map_or(queued_ns, |f: u64| f.min(queued_ns)));
+            piece = next;
+        }
+        first
+    }
+
+    /// Notes in the request that a piece ends with it.
+    pub fn note_bio(&mut self, id: Id, piece: &Piece) {
+        let Bio { queued_ns, pid, flags, .. } = self.bios[piece.bio];
+        let request = &mut self.requests[id];
+        request.bios += 1;
+        if request.first_bio.is_none_or(|first| queued_ns < first.queued_ns) {
+            request.first_bio = Some(FirstBio { queued_ns, pid, flags });
+        }
     }
 
     /// Ends a piece; if it was the last of its bio, tells that one's life.
@@ -352,7 +419,7 @@ impl Requests {
     }
 
     fn add(&mut self, mut request: Request) -> Id {
-        if self.requests.in_use() >= MOST_IN_FLIGHT {
+        if self.requests.in_use() >= self.most {
             self.given_up += 1;
             self.forget(self.oldest);
         }
@@ -369,7 +436,7 @@ impl Requests {
     }
 
     fn link_start(&mut self, id: Id) {
-        let at = boundary(self.requests[id].device, self.requests[id].start);
+        let at = key(self.requests[id].device, self.requests[id].start);
         let requests = &mut self.requests;
         let surplus = self.by_start.link(at, id, |id, set| {
             let next = &mut requests[id].next_start;
@@ -380,7 +447,7 @@ impl Requests {
     }
 
     fn link_end(&mut self, id: Id) {
-        let at = boundary(self.requests[id].device, self.requests[id].end);
+        let at = key(self.requests[id].device, self.requests[id].end);
         let requests = &mut self.requests;
         let surplus = self.by_end.link(at, id, |id, set| {
             let next = &mut requests[id].next_end;
@@ -391,7 +458,7 @@ impl Requests {
     }
 
     fn unlink_start(&mut self, id: Id) {
-        let at = boundary(self.requests[id].device, self.requests[id].start);
+        let at = key(self.requests[id].device, self.requests[id].start);
         let requests = &mut self.requests;
         self.by_start.unlink(at, id, |id, set| {
             let next = &mut requests[id].next_start;
@@ -401,7 +468,7 @@ impl Requests {
     }
 
     fn unlink_end(&mut self, id: Id) {
-        let at = boundary(self.requests[id].device, self.requests[id].end);
+        let at = key(self.requests[id].device, self.requests[id].end);
         let requests = &mut self.requests;
         self.by_end.unlink(at, id, |id, set| {
             let next = &mut requests[id].next_end;
@@ -431,6 +498,10 @@ fn new_request(event: &BlockEvent) -> Request {
         got_ns: None,
         inserted_ns: None,
         issued_ns: None,
+        flags: event.flags,
+        pid: event.pid,
+        first_bio: None,
+        bios: 0,
         first_piece: NONE,
         last_piece: NONE,
         next_start: NONE,

@@ -1,9 +1,22 @@
 //! What a trace says of one layer: the numbers under one `/` of a stack.
 
+mod btt;
+mod classes;
+mod process;
+mod seeks;
+mod timeline;
+
 use std::collections::BTreeMap;
 
+use nestor_layout::Class;
 use nestor_model::LatencyHistogram;
 use serde::{Deserialize, Serialize};
+
+pub use btt::{BttInterval, BttMetrics, LivePeriods, PlugMetrics};
+pub use classes::ClassMetrics;
+pub use process::{ProcessIntervals, ProcessMetrics};
+pub use seeks::{CDF_STEPS, SeekMetrics};
+pub use timeline::Timeline;
 
 /// How the requests of a layer were seen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -15,6 +28,8 @@ pub enum TracePoint {
     Blktrace,
     /// The same events from tracefs, where the kernel locks the relay files.
     Tracefs,
+    /// The hypervisor's own trace events.
+    Hypervisor,
     /// The modelled disk's request log.
     DiskLog,
 }
@@ -81,10 +96,68 @@ pub struct LayerMetrics {
     /// Issue to complete of the flushes without data, which are in none of the others.
     #[serde(default)]
     pub flush_d2c: Option<LatencyHistogram>,
+    /// Queue to queue: from one bio to the next.
+    #[serde(default)]
+    pub q2q: Option<LatencyHistogram>,
+    /// Queue to remap: blktrace Q2A, until a device mapper or MD device handed a bio on to the device below.
+    #[serde(default)]
+    pub q2a: Option<LatencyHistogram>,
+    /// Queue to get request: blktrace Q2G, until a bio had a request of its own.
+    #[serde(default)]
+    pub q2g: Option<LatencyHistogram>,
+    /// Sleep to get request: blktrace S2G, the part of Q2G that was spent waiting for a request to become free.
+    #[serde(default)]
+    pub s2g: Option<LatencyHistogram>,
+    /// Get request to insert: blktrace G2I.
+    #[serde(default)]
+    pub g2i: Option<LatencyHistogram>,
+    /// Queue to merge: blktrace Q2M, until a bio was merged into a waiting request.
+    #[serde(default)]
+    pub q2m: Option<LatencyHistogram>,
+    /// Merge to issue: blktrace M2D, of the bios that were merged.
+    #[serde(default)]
+    pub m2d: Option<LatencyHistogram>,
+    /// The times of reads alone.
+    #[serde(default)]
+    pub read_times: DirectionTimes,
+    /// The times of writes alone.
+    #[serde(default)]
+    pub write_times: DirectionTimes,
     /// Issued request size in bytes → how many.
     pub size_histogram: BTreeMap<u64, u64>,
     /// Share of issued requests (0 to 1) that start where the one before, of the same direction, ended.
     pub sequential_share: Option<f64>,
+    /// The same of the issued reads alone.
+    #[serde(default)]
+    pub sequential_read_share: Option<f64>,
+    /// The same of the issued writes alone.
+    #[serde(default)]
+    pub sequential_write_share: Option<f64>,
+    /// Distances from one bio to the next as the layer above made them.
+    #[serde(default)]
+    pub q2q_seeks: Option<SeekMetrics>,
+    /// Distances from one issued request to the next: what the layers below have to seek.
+    #[serde(default)]
+    pub d2d_seeks: Option<SeekMetrics>,
+    /// Holding requests back so that they can be merged.
+    #[serde(default)]
+    pub plugs: Option<PlugMetrics>,
+    /// What happened when.
+    #[serde(default)]
+    pub timeline: Option<Timeline>,
+    /// Who asked for it; the largest first, the rest as one entry at the end.
+    #[serde(default)]
+    pub processes: Vec<ProcessMetrics>,
+    /// What the requests sent downwards were for, by the layout of the file system above; empty where nothing was
+    /// attributed.
+    #[serde(default)]
+    pub classes: BTreeMap<Class, ClassMetrics>,
+    /// Requests for which Q2I + I2D + D2C was held against Q2C.
+    #[serde(default)]
+    pub identity: Identity,
+    /// The numbers as `btt` defines and prints them, to the nanosecond.
+    #[serde(default)]
+    pub btt: Option<BttMetrics>,
     /// Where a modelled disk spent its service time; absent elsewhere.
     pub service: Option<ServiceTime>,
     /// Events the recorder lost; any number above zero makes counts lower bounds.
@@ -93,6 +166,30 @@ pub struct LayerMetrics {
     pub span_s: f64,
     /// First device-independent remark about how the numbers came to be, if any (for example unpaired requests).
     pub remarks: Vec<String>,
+}
+
+/// The times of one direction; the intervals are those of [`LayerMetrics`].
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct DirectionTimes {
+    /// Queue to issue, per request.
+    pub q2d: Option<LatencyHistogram>,
+    /// Issue to complete, per request.
+    pub d2c: Option<LatencyHistogram>,
+    /// Queue to complete, per bio.
+    pub q2c: Option<LatencyHistogram>,
+}
+
+/// Whether the parts of a request's life add up to the whole.
+///
+/// A request lives from the Q of the bio that began it, the earliest of those merged into it, to its C. For each
+/// request of which all of that was seen, Q2I + I2D + D2C (Q2D + D2C where nothing was inserted) must be the time from
+/// that Q, taken from the bios themselves, to that C.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Identity {
+    /// Requests that were checked.
+    pub checked: u64,
+    /// Requests for which it does not hold, because events are missing or their times run backwards.
+    pub violations: u64,
 }
 
 /// Where a modelled disk's service time went, summed over all requests.
@@ -111,6 +208,51 @@ pub struct ServiceTime {
 }
 
 impl LayerMetrics {
+    /// The numbers of a trace point at which nothing happened.
+    pub fn new(trace_point: TracePoint) -> Self {
+        Self {
+            trace_point,
+            read: DirectionMetrics::default(),
+            write: DirectionMetrics::default(),
+            discard: DirectionMetrics::default(),
+            flushes: 0,
+            fua_writes: 0,
+            flushes_queued: 0,
+            fua_writes_queued: 0,
+            q2i: None,
+            i2d: None,
+            q2d: None,
+            d2c: None,
+            q2c: None,
+            flush_d2c: None,
+            q2q: None,
+            q2a: None,
+            q2g: None,
+            s2g: None,
+            g2i: None,
+            q2m: None,
+            m2d: None,
+            read_times: DirectionTimes::default(),
+            write_times: DirectionTimes::default(),
+            size_histogram: BTreeMap::new(),
+            sequential_share: None,
+            sequential_read_share: None,
+            sequential_write_share: None,
+            q2q_seeks: None,
+            d2d_seeks: None,
+            plugs: None,
+            timeline: None,
+            processes: Vec::new(),
+            classes: BTreeMap::new(),
+            identity: Identity::default(),
+            btt: None,
+            service: None,
+            dropped_events: 0,
+            span_s: 0.0,
+            remarks: Vec::new(),
+        }
+    }
+
     /// Bytes sent downwards, reads and writes.
     pub fn issued_bytes(&self) -> u64 {
         self.read.issued_bytes + self.write.issued_bytes

@@ -1,0 +1,181 @@
+//! An image file whose space lies in many pieces, as on a file system that has long been in use.
+
+use std::fs::{File, OpenOptions};
+use std::io;
+use std::path::{Path, PathBuf};
+
+use nestor_stack::Bytes;
+use rustix::fs::{FallocateFlags, fallocate, fstatvfs};
+
+/// Bytes of a piece: small against what a disk reads in one go, large enough for the file system's own maps to stay
+/// small.
+const PIECE: u64 = Bytes::kib(256).get();
+/// Of so many pieces of the space one is given to the image, so that the next is several tracks away.
+const ONE_OF: u64 = 8;
+
+/// Why there is no such image.
+#[derive(Debug, thiserror::Error)]
+pub enum ScatteredError {
+    /// The file system does not do what is needed.
+    #[error(
+        "{path} could not be made in pieces: {step}: {source}; alloc=scattered needs a file system with fallocate and \
+         holes (ext4, xfs, btrfs, f2fs)"
+    )]
+    Step {
+        /// The image.
+        path: PathBuf,
+        /// What was being done.
+        step: &'static str,
+        /// Why it failed.
+        source: io::Error,
+    },
+    /// There is too little room for its pieces to lie apart.
+    #[error(
+        "{path} of {wanted} MiB cannot be made in pieces: {available} MiB are free, and twice its size is needed; set \
+         size= of the image"
+    )]
+    Room {
+        /// The image.
+        path: PathBuf,
+        /// Its size.
+        wanted: u64,
+        /// Free space.
+        available: u64,
+    },
+}
+
+/// Makes a file of `bytes` whose reserved space lies in many pieces.
+///
+/// A second file takes all space there is, gives back every few pieces of it, the image is reserved in those, and the
+/// second file is removed.
+///
+/// # Errors
+/// See [`ScatteredError`]. What was made is removed again.
+pub fn make_scattered(path: &Path, bytes: u64) -> Result<(), ScatteredError> {
+    let filler_path = path.with_extension("filler");
+    let made = scatter(path, &filler_path, bytes);
+    let _ = std::fs::remove_file(&filler_path);
+    if made.is_err() {
+        let _ = std::fs::remove_file(path);
+    }
+    made
+}
+
+fn scatter(path: &Path, filler_path: &Path, bytes: u64) -> Result<(), ScatteredError> {
+    let failed = |step: &'static str| {
+        move |source: io::Error| ScatteredError::Step { path: path.to_owned(), step, source }
+    };
+    let create = |path: &Path| OpenOptions::new().write(true).create_new(true).open(path);
+    let image = create(path).map_err(failed("making the file"))?;
+    let filler = create(filler_path).map_err(failed("making a second file"))?;
+    let free = fstatvfs(&filler).map_err(|e| failed("asking for free space")(e.into()))?;
+    let available = free.f_bfree * free.f_frsize;
+    if available / 2 < bytes {
+        let mib = |bytes: u64| bytes >> 20;
+        return Err(ScatteredError::Room {
+            path: path.to_owned(),
+            wanted: mib(bytes),
+            available: mib(available),
+        });
+    }
+    let filled = fill(&filler, available).map_err(failed("reserving space"))?;
+    give_back(&filler, filled, bytes).map_err(failed("giving back pieces"))?;
+    image.set_len(bytes).map_err(failed("setting its size"))?;
+    let mut at = 0;
+    while at < bytes {
+        let length = (bytes - at).min(PIECE);
+        reserve(&image, at, length).map_err(failed("reserving its pieces"))?;
+        at += length;
+    }
+    image.sync_all().map_err(failed("writing it out"))
+}
+
+/// Lets a file take nearly all space; how much it took.
+fn fill(filler: &File, available: u64) -> io::Result<u64> {
+    let mut filled = 0;
+    let mut step = available;
+    while step >= PIECE {
+        match fallocate(filler, FallocateFlags::empty(), filled, step) {
+            Ok(()) => filled += step,
+            Err(rustix::io::Errno::NOSPC) => step /= 2,
+            Err(e) => return Err(e.into()),
+        }
+    }
+    filler.sync_all()?;
+    Ok(filled)
+}
+
+/// Punches pieces out of a file: every few at first, then those between if more are needed.
+fn give_back(filler: &File, filled: u64, bytes: u64) -> io::Result<()> {
+    // A tenth more than the image: the file system's own maps need some.
+    let mut needed = bytes + bytes / 10;
+    for first in 0..ONE_OF {
+        let mut at = first * PIECE;
+        while needed > 0 && at + PIECE <= filled {
+            fallocate(filler, FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE, at, PIECE)?;
+            needed = needed.saturating_sub(PIECE);
+            at += ONE_OF * PIECE;
+        }
+    }
+    // Freed blocks may be taken again only when the transaction that freed them is on the disk.
+    filler.sync_all()
+}
+
+fn reserve(image: &File, at: u64, length: u64) -> io::Result<()> {
+    match fallocate(image, FallocateFlags::empty(), at, length) {
+        Err(rustix::io::Errno::NOSPC) => {
+            image.sync_all()?;
+            Ok(fallocate(image, FallocateFlags::empty(), at, length)?)
+        }
+        reserved => Ok(reserved?),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::process::Command;
+
+    use super::*;
+
+    /// Runs a program; whether it succeeded.
+    fn run(argv: &[&str]) -> bool {
+        let ran = Command::new(argv[0]).args(&argv[1..]).output();
+        ran.is_ok_and(|output| output.status.success())
+    }
+
+    #[test]
+    fn its_space_lies_in_many_pieces() {
+        if !rustix::process::geteuid().is_root() {
+            eprintln!("not root: no file system can be mounted, not tried");
+            return;
+        }
+        for (file_system, mkfs) in [("ext4", "mkfs.ext4"), ("xfs", "mkfs.xfs"), ("btrfs", "mkfs.btrfs")] {
+            let directory = tempfile::tempdir_in("/var/tmp").unwrap();
+            let disk = directory.path().join("disk");
+            File::create(&disk).unwrap().set_len(1 << 30).unwrap();
+            let mounted = directory.path().join("mounted");
+            std::fs::create_dir(&mounted).unwrap();
+            let (disk, mount_point) = (disk.to_str().unwrap(), mounted.to_str().unwrap());
+            if !run(&[mkfs, disk]) || !run(&["mount", "-o", "loop", disk, mount_point]) {
+                eprintln!("{file_system} cannot be mounted here: not tried");
+                continue;
+            }
+            let image = mounted.join("image.raw");
+            let made = make_scattered(&image, 100 << 20);
+            let pieces = Command::new("filefrag").arg(&image).output();
+            let too_large = make_scattered(&mounted.join("large.raw"), 10 << 30);
+            let left: Vec<_> = std::fs::read_dir(&mounted).unwrap().map(|e| e.unwrap().file_name()).collect();
+            assert!(run(&["umount", mount_point]));
+            made.unwrap();
+            assert!(matches!(too_large, Err(ScatteredError::Room { .. })), "{too_large:?}");
+            assert!(!left.iter().any(|name| name == "image.filler" || name == "large.raw"), "{left:?}");
+            let Ok(pieces) = pieces else {
+                eprintln!("filefrag is not installed: pieces not counted");
+                continue;
+            };
+            let text = String::from_utf8_lossy(&pieces.stdout).into_owned();
+            let count = text.split_whitespace().find_map(|word| word.parse::<u64>().ok()).unwrap_or(0);
+            assert!(count >= 200, "{file_system}: {text}");
+        }
+    }
+}

@@ -1,0 +1,51 @@
+//! Requests of two levels that may belong together, and what that would say of the clocks.
+
+use crate::survey::{Occurrence, Sample};
+
+use super::signed;
+
+/// Pairs that are formed: more do not make the estimate better.
+const MOST_PAIRS: usize = 200_000;
+
+/// What a pair of requests says of the offset (upper less lower clock), if they belong together.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Pair {
+    /// When, on the lower clock.
+    pub at_ns: i64,
+    /// The offset is not less: the lower request begins after the upper one.
+    pub low_ns: i64,
+    /// The offset is not more: the lower request is finished before the upper one.
+    pub high_ns: i64,
+    /// There is no other request of the same operation at this place on either side.
+    pub unique: bool,
+}
+
+impl Pair {
+    /// `None` if they cannot belong together: the lower one took longer.
+    pub fn new(upper: &Occurrence, lower: &Occurrence, unique: bool, slack_ns: i64) -> Option<Self> {
+        // Of a request that was put together, only the whole came after all that it was put together of.
+        let begun_ns = if lower.merged { lower.issued_ns } else { lower.queued_ns };
+        let pair = Self {
+            at_ns: signed(lower.completed_ns),
+            low_ns: signed(upper.issued_ns) - signed(begun_ns),
+            high_ns: signed(upper.completed_ns) - signed(lower.completed_ns),
+            unique,
+        };
+        (!lower.ahead && pair.low_ns - slack_ns <= pair.high_ns + slack_ns).then_some(pair)
+    }
+}
+
+/// Pairs of what two levels sampled at the same places, those at places with few requests first.
+pub(crate) fn pairs(upper: &Sample, lower: &Sample, slack_ns: i64) -> Vec<Pair> {
+    let mut pairs = Vec::new();
+    for (above, below) in upper.common(lower) {
+        let unique = above.count() == 1 && below.count() == 1;
+        for upper in above.occurrences() {
+            pairs.extend(below.occurrences().filter_map(|lower| Pair::new(upper, lower, unique, slack_ns)));
+        }
+        if pairs.len() > MOST_PAIRS {
+            break;
+        }
+    }
+    pairs
+}

@@ -1,0 +1,275 @@
+//! The correlation as a whole: two readings and what they say.
+
+use nestor_trace::{Operation, TraceError};
+
+use crate::clock::{self, Clock, signed};
+use crate::error::CorrelateError;
+use crate::input::LevelInput;
+use crate::join::{Between, Joined, Lane, MOST_LEVELS, Observer, Sweep};
+use crate::order::Ordered;
+use crate::sample::Sampler;
+use crate::space::SpaceMap;
+use crate::survey::{Survey, survey};
+use crate::tree::{Correlation, Join, Level, Origin};
+
+/// Share of the bytes asked for that a map must know.
+const LEAST_MAPPED: f64 = 0.5;
+/// Requests above without a single one below that make a map wrong rather than a trace short.
+const ENOUGH_TO_JUDGE: u64 = 32;
+
+/// What a correlation is to give.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CorrelateOptions {
+    /// Requests around the trace's middle that are kept with their children.
+    pub timeline_trees: usize,
+}
+
+impl Default for CorrelateOptions {
+    fn default() -> Self {
+        Self { timeline_trees: 200 }
+    }
+}
+
+/// Joins the requests of all levels, topmost first. Each level is read twice. Memory is bounded by the requests that
+/// are under way at once and a few fixed histories (some 40 MiB a level at most), not by the traces' length.
+///
+/// # Errors
+/// See [`CorrelateError`].
+pub fn correlate(levels: &[LevelInput<'_>], options: &CorrelateOptions) -> Result<Correlation, CorrelateError> {
+    join_levels(levels, options, None)
+}
+
+/// [`correlate`], and tells `observer` of every request below the topmost level in the order in which they begin.
+///
+/// # Errors
+/// See [`CorrelateError`].
+pub fn correlate_observed(
+    levels: &[LevelInput<'_>],
+    options: &CorrelateOptions,
+    observer: &mut dyn FnMut(&Joined<'_>),
+) -> Result<Correlation, CorrelateError> {
+    join_levels(levels, options, Some(observer))
+}
+
+fn join_levels<'a>(
+    levels: &'a [LevelInput<'a>],
+    options: &CorrelateOptions,
+    observer: Option<Observer<'a>>,
+) -> Result<Correlation, CorrelateError> {
+    if levels.len() < 2 {
+        return Err(CorrelateError::TooFewLevels { levels: levels.len() });
+    }
+    if levels.len() > MOST_LEVELS {
+        return Err(CorrelateError::TooManyLevels { levels: levels.len(), limit: MOST_LEVELS });
+    }
+    let mut remarks = Vec::new();
+    let mut surveys = read_all(levels, &mut remarks)?;
+    check_maps(levels, &surveys, &mut remarks)?;
+    let clocks = clocks(levels, &surveys, &mut remarks);
+    let spans = spans_on_top(&surveys, &clocks);
+    let betweens: Vec<Between<'_>> = (1..levels.len())
+        .map(|lower| {
+            let tolerance = clocks[lower - 1].tolerance_ns;
+            let mut between =
+                Between::new(&levels[lower].map, levels[lower].cache, tolerance, [spans[lower - 1], spans[lower]]);
+            between.flushes_below = surveys[lower].by_operation[Operation::Flush as usize] > 0;
+            between.discards_below = surveys[lower].by_operation[Operation::Discard as usize] > 0;
+            between
+        })
+        .collect();
+    // The middle of what the lowest level saw: the topmost one may have been recorded for longer.
+    let (first, last) = spans[levels.len() - 1];
+    let middle = first + (last - first) / 2;
+    let sampler = Sampler::new(&surveys[0].latency, options.timeline_trees, middle.max(spans[0].0));
+    let mut lanes = Vec::new();
+    for (index, level) in levels.iter().enumerate() {
+        let stream = level.source.open().map_err(|source| requests_error(levels, index, source))?;
+        let upward = clocks[..index].iter().rev().cloned().collect();
+        let attributed = surveys[index].attributed;
+        lanes.push(Lane::new(Ordered::new(stream, &mut surveys[index]), upward, attributed));
+    }
+    let swept = Sweep::new(lanes, betweens, sampler, observer).run();
+    if swept.forced > 0 {
+        remarks.push(format!(
+            "{} requests were taken for over too early because more were under way than can be",
+            swept.forced
+        ));
+    }
+    let mut joins = Vec::new();
+    for (upper, between) in swept.betweens.into_iter().enumerate() {
+        let names = format!("{} to {}", levels[upper].header.layer, levels[upper + 1].header.layer);
+        if between.forgot() {
+            remarks.push(format!("{names}: more was written than is remembered; some origins of later writes are unknown"));
+        }
+        let clock = &clocks[upper];
+        joins.push(Join {
+            above: upper,
+            clock_offset_ns: clock.offset_ns,
+            clock_drift_ppb: clock.drift_ppb,
+            clock_bound_ns: clock.bound_ns,
+            clock_pairs: clock.pairs,
+            clock_jumps: clock.jumps,
+            ..between.tally.finish(&names, &mut remarks)
+        });
+    }
+    check_joins(levels, &surveys, &joins, &mut remarks)?;
+    let (trees, timeline) = swept.sampler.finish();
+    Ok(Correlation {
+        levels: levels.iter().zip(&surveys).map(|(level, survey)| described(level, survey)).collect(),
+        joins,
+        blame: swept.blame,
+        times: surveys.iter_mut().map(|survey| std::mem::take(&mut survey.times)).collect(),
+        trees,
+        timeline,
+        most_held: swept.most_held as u64,
+        remarks,
+    })
+}
+
+fn described(level: &LevelInput<'_>, survey: &Survey) -> Level {
+    let header = &level.header;
+    Level {
+        layer: header.layer.clone(),
+        kind: header.kind.clone(),
+        machine: header.machine.clone(),
+        requests: survey.requests,
+    }
+}
+
+fn requests_error(levels: &[LevelInput<'_>], level: usize, source: TraceError) -> CorrelateError {
+    CorrelateError::Requests { level, layer: levels[level].header.layer.clone(), source }
+}
+
+/// The first reading of every level.
+fn read_all(levels: &[LevelInput<'_>], remarks: &mut Vec<String>) -> Result<Vec<Survey>, CorrelateError> {
+    let mut surveys = Vec::new();
+    for (index, level) in levels.iter().enumerate() {
+        let below = levels.get(index + 1).map(|lower| &lower.map);
+        let survey = survey(level, below, index == 0).map_err(|source| requests_error(levels, index, source))?;
+        let layer = &level.header.layer;
+        if survey.requests == 0 {
+            return Err(CorrelateError::Empty { level: index, layer: layer.clone() });
+        }
+        if let Some(error) = &survey.torn {
+            remarks.push(format!("{layer}: {error}"));
+        }
+        if level.header.dropped > 0 {
+            remarks.push(format!(
+                "{layer}: at least {} requests are missing in its trace; what belongs to them has no parent or no child",
+                level.header.dropped
+            ));
+        }
+        surveys.push(survey);
+    }
+    Ok(surveys)
+}
+
+/// Refuses maps that are of something else.
+fn check_maps(
+    levels: &[LevelInput<'_>],
+    surveys: &[Survey],
+    remarks: &mut Vec<String>,
+) -> Result<(), CorrelateError> {
+    for (lower, level) in levels.iter().enumerate().skip(1) {
+        let SpaceMap::Extents(map) = &level.map else { continue };
+        let (above, below) = (&levels[lower - 1].header.layer, &level.header.layer);
+        let refuse = |reason: String| {
+            Err(CorrelateError::MapDoesNotFit { above: above.clone(), below: below.clone(), reason })
+        };
+        let (mapped, missing) = surveys[lower - 1].mapped_bytes;
+        let (upper_end, lower_end) = map.ends();
+        if (mapped as f64) < LEAST_MAPPED * (mapped as f64 + missing as f64) {
+            return refuse(format!(
+                "it knows {mapped} of the {} bytes that {above} asked for, up to byte {upper_end}, while {above} used \
+                 bytes up to {}; take the map of the image that was used then",
+                mapped.saturating_add(missing),
+                surveys[lower - 1].end
+            ));
+        }
+        let space = level.header.space_bytes;
+        if space > 0 && lower_end > space {
+            return refuse(format!(
+                "it reaches to byte {lower_end} of a device that has {space}; is it of another device, or does a \
+                 partition begin later?"
+            ));
+        }
+        if missing > 0 {
+            remarks.push(format!(
+                "{above} to {below}: {missing} bytes that were asked for are not in the map (holes, or the image grew)"
+            ));
+        }
+    }
+    Ok(())
+}
+
+/// Says where joins are so few that a map is of something else.
+fn check_joins(
+    levels: &[LevelInput<'_>],
+    surveys: &[Survey],
+    joins: &[Join],
+    remarks: &mut Vec<String>,
+) -> Result<(), CorrelateError> {
+    for join in joins {
+        let (above, below) = (&levels[join.above].header.layer, &levels[join.above + 1].header.layer);
+        let [reads, writes, ..] = surveys[join.above].by_operation;
+        let found: u64 = [Origin::Parent, Origin::WriteBack, Origin::FlushOfParent, Origin::ReadModifyWrite]
+            .iter()
+            .filter_map(|origin| join.origin_bytes.get(origin))
+            .sum();
+        if found > 0 || reads + writes < ENOUGH_TO_JUDGE {
+            continue;
+        }
+        if matches!(levels[join.above + 1].map, SpaceMap::Extents(_)) {
+            return Err(CorrelateError::MapDoesNotFit {
+                above: above.clone(),
+                below: below.clone(),
+                reason: format!(
+                    "none of the requests of {below} lies where it puts those of {above}; take the map of the image and \
+                     the trace of the device that were used"
+                ),
+            });
+        }
+        remarks.push(format!("{above} to {below}: no request of the one belongs to one of the other"));
+    }
+    Ok(())
+}
+
+/// The clock of every level but the topmost, against the level above.
+fn clocks(levels: &[LevelInput<'_>], surveys: &[Survey], remarks: &mut Vec<String>) -> Vec<Clock> {
+    let between = |lower: usize| {
+        let (above, below) = (&levels[lower - 1].header, &levels[lower].header);
+        let resolution = surveys[lower - 1].resolution_ns.max(surveys[lower].resolution_ns);
+        if above.machine == below.machine && !above.machine.is_empty() {
+            return Clock::same(resolution);
+        }
+        let slack = if resolution > 1 { resolution } else { 0 };
+        let pairs = clock::pairs(&surveys[lower - 1].upper_sample, &surveys[lower].lower_sample, signed(slack));
+        let span = (signed(surveys[lower].span_ns.0), signed(surveys[lower].span_ns.1));
+        let fallback = signed(surveys[lower - 1].span_ns.0) - span.0;
+        let guess = clock::guess(&above.clock, &below.clock);
+        let mut said = Vec::new();
+        let clock = Clock::estimate(&pairs, guess, fallback, span, slack, &mut said);
+        let names = format!("{} to {}", above.layer, below.layer);
+        remarks.extend(said.into_iter().map(|remark| format!("{names}: {remark}")));
+        if clock.bound_ns == u64::MAX && guess.is_some() {
+            remarks.push(format!(
+                "{names}: no pair of requests bounds the clocks; they are taken to agree on the time of day"
+            ));
+        }
+        for at_ns in clock.jumps_at() {
+            let after = (at_ns - span.0).max(0) as f64 / 1e9;
+            remarks.push(format!("{names}: one of the two clocks jumped {after:.3} s after the lower trace began"));
+        }
+        clock
+    };
+    (1..levels.len()).map(between).collect()
+}
+
+/// When each level was recorded, on the topmost level's clock.
+fn spans_on_top(surveys: &[Survey], clocks: &[Clock]) -> Vec<(i64, i64)> {
+    let on_top = |(level, survey): (usize, &Survey)| {
+        let up = |time: u64| clocks[..level].iter().rev().fold(signed(time), |time, clock| clock.to_upper(time));
+        (up(survey.span_ns.0), up(survey.span_ns.1))
+    };
+    surveys.iter().enumerate().map(on_top).collect()
+}

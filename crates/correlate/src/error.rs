@@ -1,0 +1,71 @@
+//! Why requests cannot be joined, in words.
+
+use std::io;
+use std::path::PathBuf;
+
+use nestor_trace::TraceError;
+
+/// Why there is no correlation.
+#[derive(Debug, thiserror::Error)]
+pub enum CorrelateError {
+    /// The requests of a level could not be read.
+    #[error("the requests of the level {level} ({layer}) could not be read: {source}")]
+    Requests {
+        /// Its position, 0 at the top.
+        level: usize,
+        /// Its layer.
+        layer: String,
+        /// Why.
+        source: TraceError,
+    },
+    /// There is nothing to join.
+    #[error("a correlation needs the requests of at least two levels, there is {levels}; name a lower one too")]
+    TooFewLevels {
+        /// How many there are.
+        levels: usize,
+    },
+    /// More levels than anybody nests.
+    #[error("{levels} levels are more than the {limit} that can be joined at once; leave some out")]
+    TooManyLevels {
+        /// How many there are.
+        levels: usize,
+        /// How many there may be.
+        limit: usize,
+    },
+    /// A level without requests.
+    #[error("the level {level} ({layer}) has no requests; was it recorded while the workload ran?")]
+    Empty {
+        /// Its position, 0 at the top.
+        level: usize,
+        /// Its layer.
+        layer: String,
+    },
+    /// A map that is of another image, another disk, or another time.
+    #[error("the map from {above} to {below} does not fit the trace: {reason}")]
+    MapDoesNotFit {
+        /// Layer of the upper level.
+        above: String,
+        /// Layer of the lower level.
+        below: String,
+        /// What does not fit and what to do.
+        reason: String,
+    },
+    /// A map that cannot be.
+    #[error("{}{}: {reason}", path.display(), line.map_or_else(String::new, |line| format!(", line {line}")))]
+    Map {
+        /// The file it is from.
+        path: PathBuf,
+        /// The line, from 1.
+        line: Option<usize>,
+        /// What is wrong and what to do.
+        reason: String,
+    },
+    /// A file that cannot be read.
+    #[error("cannot read {}: {source}", path.display())]
+    Io {
+        /// Which.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+}

@@ -1,0 +1,120 @@
+//! What is joined: the levels with their requests, and how the space of one lies in that of the next.
+
+use std::path::{Path, PathBuf};
+
+use nestor_trace::{Request, RequestHeader, RequestReader, TraceError};
+
+use crate::error::CorrelateError;
+use crate::space::SpaceMap;
+
+/// Requests of one level, in the order of completion.
+pub type RequestStream<'a> = Box<dyn Iterator<Item = Result<Request, TraceError>> + 'a>;
+
+/// Where the requests of a level come from. They are read twice, so that neither memory nor a guess has to stand for
+/// what the first reading finds out.
+pub trait RequestSource {
+    /// Begins to read them, from the first on.
+    ///
+    /// # Errors
+    /// They cannot be read.
+    fn open(&self) -> Result<RequestStream<'_>, TraceError>;
+}
+
+impl RequestSource for PathBuf {
+    fn open(&self) -> Result<RequestStream<'_>, TraceError> {
+        Ok(Box::new(RequestReader::open(self)?))
+    }
+}
+
+impl RequestSource for Vec<Request> {
+    fn open(&self) -> Result<RequestStream<'_>, TraceError> {
+        Ok(Box::new(self.iter().copied().map(Ok)))
+    }
+}
+
+impl<F> RequestSource for F
+where
+    F: Fn() -> Result<RequestStream<'static>, TraceError>,
+{
+    fn open(&self) -> Result<RequestStream<'_>, TraceError> {
+        self()
+    }
+}
+
+/// Whether something between two levels can answer a request without the lower one.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Absorption {
+    /// Every request needs one below.
+    Never,
+    /// A cache may answer.
+    Possible,
+    /// Not known: it is inferred from the share of requests without one below, and remarked on.
+    #[default]
+    Unknown,
+}
+
+/// What the layers between two levels can answer themselves.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct CacheBetween {
+    /// Reads.
+    pub reads: Absorption,
+    /// Writes, which a cache writes out later.
+    pub writes: Absorption,
+}
+
+impl CacheBetween {
+    /// Nothing is cached (`cache=none`, `directsync`; a host's block layer above its disk).
+    pub const NONE: Self = Self { reads: Absorption::Never, writes: Absorption::Never };
+    /// Reads only (`cache=writethrough`).
+    pub const WRITE_THROUGH: Self = Self { reads: Absorption::Possible, writes: Absorption::Never };
+    /// Reads and writes (`cache=writeback`, `unsafe`).
+    pub const WRITE_BACK: Self = Self { reads: Absorption::Possible, writes: Absorption::Possible };
+    /// Not known.
+    pub const UNKNOWN: Self = Self { reads: Absorption::Unknown, writes: Absorption::Unknown };
+}
+
+/// One trace point.
+pub struct LevelInput<'a> {
+    /// What is known of its requests: layer, kind, machine, clock.
+    pub header: RequestHeader,
+    /// The requests.
+    pub source: Box<dyn RequestSource + 'a>,
+    /// How the space of the level above lies in this one's. The topmost level has no use for it.
+    pub map: SpaceMap,
+    /// What lies between the level above and this one. The topmost level has no use for it.
+    pub cache: CacheBetween,
+}
+
+impl LevelInput<'static> {
+    /// The requests of a request file, in the same space as the level above, with unknown caches between.
+    ///
+    /// # Errors
+    /// The file cannot be opened or is no file of requests.
+    pub fn from_file(path: &Path) -> Result<Self, CorrelateError> {
+        let reader = RequestReader::open(path).map_err(|source| CorrelateError::Requests {
+            level: 0,
+            layer: path.display().to_string(),
+            source,
+        })?;
+        Ok(Self::new(reader.header().clone(), path.to_path_buf()))
+    }
+}
+
+impl<'a> LevelInput<'a> {
+    /// Requests in the same space as those of the level above, with unknown caches between.
+    pub fn new(header: RequestHeader, source: impl RequestSource + 'a) -> Self {
+        Self { header, source: Box::new(source), map: SpaceMap::Identity, cache: CacheBetween::UNKNOWN }
+    }
+
+    /// The same with another map.
+    #[must_use]
+    pub fn with_map(self, map: SpaceMap) -> Self {
+        Self { map, ..self }
+    }
+
+    /// The same with what is known of the caches above it.
+    #[must_use]
+    pub fn with_cache(self, cache: CacheBetween) -> Self {
+        Self { cache, ..self }
+    }
+}

@@ -1,0 +1,104 @@
+//! Requests that are shown: the median, the p99 and the longest of each operation, and what went on around the middle.
+
+use std::collections::BTreeMap;
+
+use nestor_model::LatencyHistogram;
+use nestor_trace::Operation;
+
+use crate::join::Active;
+use crate::tree::{Node, SampledTree};
+
+/// Children of one request that are shown; a flush can have thousands.
+const MOST_CHILDREN: usize = 256;
+
+/// A request that is looked for: the one whose latency is nearest.
+#[derive(Debug)]
+struct Wanted {
+    name: String,
+    operation: Operation,
+    latency_ns: u64,
+    /// Of the one that was found: how far its latency is off.
+    found: Option<(u64, Node)>,
+}
+
+/// Collects trees while requests end.
+#[derive(Debug)]
+pub(crate) struct Sampler {
+    wanted: Vec<Wanted>,
+    timeline: Vec<Node>,
+    timeline_trees: usize,
+    timeline_from: i64,
+}
+
+impl Sampler {
+    /// Looks for the quantiles of these latencies, and for `timeline_trees` requests that were queued after
+    /// `timeline_from`.
+    pub fn new(
+        latency: &BTreeMap<Operation, LatencyHistogram>,
+        timeline_trees: usize,
+        timeline_from: i64,
+    ) -> Self {
+        let mut wanted = Vec::new();
+        for (operation, histogram) in latency {
+            let word = word(*operation);
+            for (name, quantile) in [("median", 0.5), ("p99", 0.99), ("longest", 1.0)] {
+                let latency_ns = histogram.quantile_ns(quantile).unwrap_or(0);
+                wanted.push(Wanted { name: format!("{name} {word}"), operation: *operation, latency_ns, found: None });
+            }
+        }
+        Self { wanted, timeline: Vec::new(), timeline_trees, timeline_from }
+    }
+
+    /// A request without a parent is over.
+    pub fn offer<'s>(&mut self, level: usize, slot: u32, active: &impl Fn(usize, u32) -> &'s Active) {
+        let root = active(level, slot);
+        let timed = &root.timed;
+        if level == 0 {
+            let latency_ns = (timed.completed - timed.queued).max(0) as u64;
+            for wanted in &mut self.wanted {
+                let off = wanted.latency_ns.abs_diff(latency_ns);
+                let better = wanted.found.as_ref().is_none_or(|(best, _)| off < *best);
+                if wanted.operation == timed.request.operation && better {
+                    wanted.found = Some((off, node(level, slot, active)));
+                }
+            }
+        }
+        if self.timeline.len() < self.timeline_trees && timed.queued >= self.timeline_from {
+            self.timeline.push(node(level, slot, active));
+        }
+    }
+
+    /// What was found.
+    pub fn finish(mut self) -> (Vec<SampledTree>, Vec<Node>) {
+        let trees = self.wanted.into_iter().filter_map(|wanted| {
+            let (_, root) = wanted.found?;
+            Some(SampledTree { name: wanted.name, root })
+        });
+        self.timeline.sort_by_key(|node| (node.request.queued_ns, node.level));
+        (trees.collect(), self.timeline)
+    }
+}
+
+fn node<'s>(level: usize, slot: u32, active: &impl Fn(usize, u32) -> &'s Active) -> Node {
+    let this = active(level, slot);
+    let children = this.children.iter().take(MOST_CHILDREN).map(|child| node(level + 1, *child, active));
+    let mut children: Vec<Node> = children.collect();
+    children.sort_by_key(|child| child.request.queued_ns);
+    Node {
+        level,
+        request: this.timed.on_top(),
+        origin: this.origin,
+        shared_with: this.parents.saturating_sub(1),
+        children,
+    }
+}
+
+/// The operation as a word.
+pub(crate) fn word(operation: Operation) -> &'static str {
+    match operation {
+        Operation::Read => "read",
+        Operation::Write => "write",
+        Operation::Flush => "flush",
+        Operation::Discard => "discard",
+    }
+}

@@ -1,0 +1,244 @@
+//! How the space of one level lies in that of the next: an image file on a device.
+
+mod parse;
+
+pub use parse::read_extents;
+
+/// A range of an upper space and where it begins in a lower one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct MappedExtent {
+    /// First byte above.
+    pub upper: u64,
+    /// First byte below.
+    pub lower: u64,
+    /// Length in bytes.
+    pub bytes: u64,
+}
+
+/// From the space of a level to that of the next one down.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum SpaceMap {
+    /// The same offsets.
+    #[default]
+    Identity,
+    /// Ranges of the upper space at places of the lower one.
+    Extents(ExtentMap),
+    /// Not known beforehand, but data keeps its position within a cluster (qcow2, vmdk, vdi: an image format that
+    /// allocates clusters as they are written): learnt from the requests.
+    Clusters {
+        /// Bytes of a cluster, a power of two.
+        bytes: u64,
+    },
+}
+
+/// Extents, found from both sides.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ExtentMap {
+    /// Sorted by `upper`, without overlap there.
+    by_upper: Vec<MappedExtent>,
+    /// Positions in `by_upper`, sorted by `lower`.
+    by_lower: Vec<u32>,
+}
+
+/// A part of a mapped range.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct MappedPiece {
+    /// First byte above.
+    pub upper: u64,
+    /// First byte below; `None` where nothing is mapped (a hole).
+    pub lower: Option<u64>,
+    /// Length in bytes.
+    pub bytes: u64,
+}
+
+impl ExtentMap {
+    /// Makes a map of extents in any order; those that continue one another are joined.
+    ///
+    /// # Errors
+    /// Two extents hold the same byte of the upper space, one is longer than a space can be, or there are none.
+    pub fn new(mut extents: Vec<MappedExtent>) -> Result<Self, String> {
+        extents.retain(|extent| extent.bytes > 0);
+        extents.sort_unstable_by_key(|extent| extent.upper);
+        let mut by_upper: Vec<MappedExtent> = Vec::with_capacity(extents.len());
+        for extent in extents {
+            let ends = extent.upper.checked_add(extent.bytes).zip(extent.lower.checked_add(extent.bytes));
+            if ends.is_none() {
+                return Err(format!("an extent of {} bytes at {} goes beyond 2^64", extent.bytes, extent.upper));
+            }
+            match by_upper.last_mut() {
+                Some(last) if last.upper + last.bytes > extent.upper => {
+                    return Err(format!("two extents hold byte {} of the image", extent.upper));
+                }
+                Some(last)
+                    if last.upper + last.bytes == extent.upper && last.lower + last.bytes == extent.lower =>
+                {
+                    last.bytes += extent.bytes;
+                }
+                _ => by_upper.push(extent),
+            }
+        }
+        if by_upper.is_empty() {
+            return Err("it has no extents".to_owned());
+        }
+        let Ok(count) = u32::try_from(by_upper.len()) else {
+            return Err(format!("{} extents are more than can be held", by_upper.len()));
+        };
+        let mut by_lower: Vec<u32> = (0..count).collect();
+        by_lower.sort_unstable_by_key(|index| by_upper[*index as usize].lower);
+        Ok(Self { by_upper, by_lower })
+    }
+
+    /// The extents, sorted by their place above.
+    pub fn extents(&self) -> &[MappedExtent] {
+        &self.by_upper
+    }
+
+    /// Moves everything below by `bytes`: from a partition to its disk.
+    ///
+    /// # Errors
+    /// An extent would leave the space.
+    pub fn shifted(&self, bytes: u64) -> Result<Self, String> {
+        let moved = self.by_upper.iter().map(|extent| {
+            let lower = extent.lower.checked_add(bytes).ok_or("the shift goes beyond 2^64")?;
+            Ok(MappedExtent { lower, ..*extent })
+        });
+        Self::new(moved.collect::<Result<_, &str>>()?)
+    }
+
+    /// The byte after the last one that is mapped, above and below.
+    pub fn ends(&self) -> (u64, u64) {
+        let end = |at: fn(&MappedExtent) -> u64| self.by_upper.iter().map(|e| at(e) + e.bytes).max().unwrap_or(0);
+        (end(|extent| extent.upper), end(|extent| extent.lower))
+    }
+
+    /// Cuts a range of the upper space where its place below changes.
+    pub fn pieces(&self, offset: u64, bytes: u64) -> impl Iterator<Item = MappedPiece> + '_ {
+        let mut index = self.by_upper.partition_point(|extent| extent.upper + extent.bytes <= offset);
+        let mut position = offset;
+        let end = offset.saturating_add(bytes);
+        std::iter::from_fn(move || {
+            if position >= end {
+                return None;
+            }
+            let upper = position;
+            let (lower, piece_end) = match self.by_upper.get(index) {
+                Some(extent) if extent.upper <= position => {
+                    index += 1;
+                    (Some(extent.lower + (position - extent.upper)), extent.upper + extent.bytes)
+                }
+                Some(extent) => (None, extent.upper),
+                None => (None, end),
+            };
+            position = piece_end.min(end);
+            Some(MappedPiece { upper, lower, bytes: position - upper })
+        })
+    }
+
+    /// Where a byte below is above, if it belongs to the map.
+    pub fn above(&self, lower: u64) -> Option<u64> {
+        let at = self.by_lower.partition_point(|index| self.by_upper[*index as usize].lower <= lower);
+        let extent = &self.by_upper[*self.by_lower.get(at.checked_sub(1)?)? as usize];
+        (lower - extent.lower < extent.bytes).then(|| extent.upper + (lower - extent.lower))
+    }
+}
+
+impl SpaceMap {
+    /// Where a byte of the upper space is below.
+    pub fn below(&self, upper: u64) -> Option<u64> {
+        match self {
+            Self::Identity => Some(upper),
+            Self::Extents(map) => map.pieces(upper, 1).next()?.lower,
+            Self::Clusters { .. } => None,
+        }
+    }
+
+    /// Calls `act` with each part of a range that is known below, as place below and length; returns the bytes that
+    /// are not.
+    pub fn for_each_piece(&self, offset: u64, bytes: u64, mut act: impl FnMut(u64, u64)) -> u64 {
+        match self {
+            Self::Identity => {
+                if bytes > 0 {
+                    act(offset, bytes);
+                }
+                0
+            }
+            Self::Extents(map) => {
+                let mut missing = 0;
+                for piece in map.pieces(offset, bytes) {
+                    match piece.lower {
+                        Some(lower) => act(lower, piece.bytes),
+                        None => missing += piece.bytes,
+                    }
+                }
+                missing
+            }
+            Self::Clusters { .. } => bytes,
+        }
+    }
+
+    /// Where a byte below is above, if it belongs to the map.
+    pub fn above(&self, lower: u64) -> Option<u64> {
+        match self {
+            Self::Identity => Some(lower),
+            Self::Extents(map) => map.above(lower),
+            Self::Clusters { .. } => None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn any_map() -> impl Strategy<Value = ExtentMap> {
+        // Gaps and lengths above; below the extents lie in another order, one after the other.
+        prop::collection::vec((0..5_u64, 1..9_u64), 1..20).prop_map(|parts| {
+            let mut extents = Vec::new();
+            let (mut upper, mut lower) = (0, 1000);
+            for (gap, bytes) in parts {
+                upper += gap;
+                extents.push(MappedExtent { upper, lower: 0, bytes });
+                upper += bytes;
+            }
+            for extent in extents.iter_mut().rev() {
+                extent.lower = lower;
+                lower += extent.bytes;
+            }
+            ExtentMap::new(extents).unwrap()
+        })
+    }
+
+    proptest! {
+        #[test]
+        fn a_byte_comes_back_to_where_it_was(map in any_map(), offset in 0..300_u64, bytes in 0..60_u64) {
+            let mut position = offset;
+            for piece in map.pieces(offset, bytes) {
+                prop_assert_eq!(piece.upper, position);
+                prop_assert!(piece.bytes > 0);
+                position += piece.bytes;
+                if let Some(lower) = piece.lower {
+                    for byte in 0..piece.bytes {
+                        prop_assert_eq!(map.above(lower + byte), Some(piece.upper + byte));
+                    }
+                }
+            }
+            prop_assert_eq!(position, offset + bytes);
+        }
+    }
+
+    #[test]
+    fn a_map_that_contradicts_itself_is_refused() {
+        let extent = |upper, lower, bytes| MappedExtent { upper, lower, bytes };
+        assert_eq!(
+            ExtentMap::new(vec![extent(0, 0, 10), extent(5, 90, 10)]).unwrap_err(),
+            "two extents hold byte 5 of the image"
+        );
+        assert!(ExtentMap::new(vec![extent(u64::MAX - 2, 0, 10)]).is_err());
+        assert!(ExtentMap::new(vec![extent(7, 0, 0)]).is_err());
+        let joined = ExtentMap::new(vec![extent(10, 110, 10), extent(0, 100, 10)]).unwrap();
+        assert_eq!(joined.extents(), [extent(0, 100, 20)]);
+        assert_eq!(joined.shifted(7).unwrap().extents(), [extent(0, 107, 20)]);
+    }
+}

@@ -1,0 +1,348 @@
+//! Extents of an image file as other programs print them.
+
+use std::fs::File;
+use std::io::{BufRead, BufReader, Read};
+use std::path::Path;
+
+use nestor_layout::{Class, Layout};
+use serde_json::Value;
+
+use super::{ExtentMap, MappedExtent};
+use crate::error::CorrelateError;
+
+/// What a layout file begins with.
+const LAYOUT_MAGIC: &[u8] = b"NSTLAY01";
+/// Longest line of a text: no extent's line comes near it.
+const LONGEST_LINE_BYTES: u64 = 4096;
+/// Bytes of a text: some ten million extents.
+const LONGEST_TEXT_BYTES: u64 = 1 << 30;
+/// `xfs_bmap` counts in these (xfs_bmap(8): "units of 512-byte blocks").
+const XFS_BMAP_BLOCK: u64 = 512;
+
+/// Reads where the contents of an image file lie on its device: the output of `filefrag -v`, of `xfs_bmap` (also
+/// `-v`, `-p`, `-l`), of `qemu-img map --output=json`; JSON or CSV with the columns upper offset, lower offset and
+/// bytes; or a layout of `nestor trace layout`, of which `inode` is the image file (not needed where only one file is
+/// marked as an image).
+///
+/// # Errors
+/// The file cannot be read, is none of these, or contradicts itself; the line is named.
+pub fn read_extents(path: &Path, inode: Option<u64>) -> Result<ExtentMap, CorrelateError> {
+    let io = |source| CorrelateError::Io { path: path.to_path_buf(), source };
+    let file = File::open(path).map_err(io)?;
+    let mut reader = BufReader::with_capacity(1 << 16, file.take(LONGEST_TEXT_BYTES));
+    let start = reader.fill_buf().map_err(io)?;
+    let wrong = |line, reason| CorrelateError::Map { path: path.to_path_buf(), line, reason };
+    let first = start.iter().find(|byte| !byte.is_ascii_whitespace()).copied();
+    let extents = if start.starts_with(LAYOUT_MAGIC) {
+        let layout = Layout::read_from(&mut reader).map_err(io)?;
+        of_layout(&layout, inode).map_err(|reason| wrong(None, reason))?
+    } else if matches!(first, Some(b'[' | b'{')) {
+        let value: Value =
+            serde_json::from_reader(&mut reader).map_err(|e| wrong(Some(e.line()), format!("this is no JSON: {e}")))?;
+        of_json(&value, inode).map_err(|reason| wrong(None, reason))?
+    } else {
+        of_text(&mut reader).map_err(|failure| match failure {
+            TextFailure::Io(source) => io(source),
+            TextFailure::Line(line, reason) => wrong(line, reason),
+        })?
+    };
+    ExtentMap::new(extents).map_err(|reason| wrong(None, reason))
+}
+
+fn of_layout(layout: &Layout, inode: Option<u64>) -> Result<Vec<MappedExtent>, String> {
+    let inode = match inode {
+        Some(inode) => inode,
+        None => {
+            let images = layout.extents.iter().filter(|e| e.class == Class::ImageData).filter_map(|e| e.inode);
+            let mut images: Vec<u64> = images.collect();
+            images.sort_unstable();
+            images.dedup();
+            match images[..] {
+                [only] => only,
+                _ => {
+                    return Err(format!(
+                        "the layout has {} files marked as images; name the image's inode (`stat -c %i IMAGE`)",
+                        images.len()
+                    ));
+                }
+            }
+        }
+    };
+    let ranges = layout.file(inode);
+    if ranges.is_empty() {
+        return Err(format!("no contents of inode {inode} are in the layout"));
+    }
+    Ok(ranges.into_iter().map(|(upper, lower, bytes)| MappedExtent { upper, lower, bytes }).collect())
+}
+
+fn of_json(value: &Value, inode: Option<u64>) -> Result<Vec<MappedExtent>, String> {
+    if value.get("file_system").is_some() {
+        let layout: Layout = serde_json::from_value(value.clone()).map_err(|e| e.to_string())?;
+        return of_layout(&layout, inode);
+    }
+    let list = value.get("extents").unwrap_or(value);
+    let list = list.as_array().ok_or("a list of extents is expected")?;
+    let field = |item: &Value, index: usize, names: &[&str]| {
+        item.get(index).or_else(|| names.iter().find_map(|name| item.get(*name))).and_then(Value::as_u64)
+    };
+    let mut extents = Vec::new();
+    for (number, item) in list.iter().enumerate() {
+        let upper = field(item, 0, &["upper", "file_offset", "logical", "start"]);
+        let lower = field(item, 1, &["lower", "device_offset", "physical", "offset"]);
+        let bytes = field(item, 2, &["bytes", "length", "len"]);
+        match (upper, lower, bytes) {
+            (Some(upper), Some(lower), Some(bytes)) => extents.push(MappedExtent { upper, lower, bytes }),
+            // What `qemu-img map` prints of a range without data has no offset.
+            (Some(_), None, Some(_)) if item.get("data").is_some() => {}
+            _ => {
+                return Err(format!(
+                    "extent {number} has not the three numbers upper, lower and bytes (or start, offset and length)"
+                ));
+            }
+        }
+    }
+    Ok(extents)
+}
+
+enum TextFailure {
+    Io(std::io::Error),
+    Line(Option<usize>, String),
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Form {
+    /// `filefrag -v`, in blocks of so many bytes.
+    Filefrag(u64),
+    XfsBmap,
+    Csv,
+}
+
+fn of_text(reader: &mut impl BufRead) -> Result<Vec<MappedExtent>, TextFailure> {
+    let mut extents = Vec::new();
+    let mut form = None;
+    let mut line = Vec::new();
+    for number in 1.. {
+        line.clear();
+        let read = reader.take(LONGEST_LINE_BYTES).read_until(b'\n', &mut line).map_err(TextFailure::Io)?;
+        if read == 0 {
+            break;
+        }
+        let failed = |reason: &str| {
+            let shown: String = String::from_utf8_lossy(&line).trim().chars().take(60).collect();
+            TextFailure::Line(Some(number), format!("{reason}: {shown}"))
+        };
+        let Ok(text) = std::str::from_utf8(&line) else { return Err(failed("this is no text")) };
+        let text = text.trim();
+        if let Some(block) = filefrag_block(text) {
+            form = Some(Form::Filefrag(block));
+            continue;
+        }
+        if form.is_none() {
+            form = form_of(text);
+        }
+        let extent = match form {
+            Some(Form::Filefrag(block)) => filefrag_line(text, block),
+            Some(Form::XfsBmap) => xfs_bmap_line(text),
+            Some(Form::Csv) => csv_line(text),
+            None => Ok(None),
+        };
+        extents.extend(extent.map_err(|reason| failed(&reason))?);
+    }
+    if form.is_none() {
+        let reason = "no extents are recognised in it; give the output of `filefrag -v IMAGE` or `xfs_bmap -v IMAGE`, \
+                      or lines `image offset,device offset,bytes`";
+        return Err(TextFailure::Line(None, reason.to_owned()));
+    }
+    Ok(extents)
+}
+
+/// Of a first line of extents, which program printed it.
+fn form_of(line: &str) -> Option<Form> {
+    if line.split(',').count() == 3 && line.starts_with(|c: char| c.is_ascii_digit()) {
+        return Some(Form::Csv);
+    }
+    (xfs_bmap_parts(line).is_some()).then_some(Form::XfsBmap)
+}
+
+/// `File size of F is N (M blocks of 4096 bytes)`.
+fn filefrag_block(line: &str) -> Option<u64> {
+    let rest = line.strip_prefix("File size of ")?;
+    let (_, tail) = rest.rsplit_once(" of ")?;
+    tail.strip_suffix(" bytes)")?.parse().ok().filter(|block| *block > 0)
+}
+
+/// `   0:        0..    1023:   40446976..  40447999:   1024:    2584: last,eof`
+fn filefrag_line(line: &str, block: u64) -> Result<Option<MappedExtent>, String> {
+    let parts: Vec<&str> = line.split(':').map(str::trim).collect();
+    let [number, logical, physical, length, rest @ ..] = parts.as_slice() else { return Ok(None) };
+    if number.parse::<u64>().is_err() {
+        return Ok(None);
+    }
+    // Such extents are not, or not as they stand, on the device (filefrag(8), FIEMAP flags).
+    let elsewhere = ["unknown_loc", "delalloc", "inline", "not_aligned", "encoded", "encrypted"];
+    if rest.iter().any(|part| part.split(',').any(|flag| elsewhere.contains(&flag))) {
+        return Ok(None);
+    }
+    let first = |range: &str| range.split("..").next().and_then(|text| text.trim().parse::<u64>().ok());
+    let numbers = (first(logical), first(physical), length.parse::<u64>().ok());
+    let (Some(upper), Some(lower), Some(length)) = numbers else {
+        return Err("this is no extent of filefrag".to_owned());
+    };
+    in_bytes([upper, lower, length], block).map(Some)
+}
+
+/// `   0: [0..8191]:       192..8383         0 (192..8383)       8192 000000`, as file and device range.
+fn xfs_bmap_parts(line: &str) -> Option<(&str, &str)> {
+    let (number, rest) = line.split_once(": [")?;
+    number.trim().parse::<u64>().ok()?;
+    let (file, device) = rest.split_once("]:")?;
+    Some((file, device.split_whitespace().next()?))
+}
+
+fn xfs_bmap_line(line: &str) -> Result<Option<MappedExtent>, String> {
+    let Some((file, device)) = xfs_bmap_parts(line) else { return Ok(None) };
+    if device == "hole" || device == "delalloc" {
+        return Ok(None);
+    }
+    let range = |text: &str| {
+        let (first, last) = text.split_once("..")?;
+        let (first, last) = (first.parse::<u64>().ok()?, last.parse::<u64>().ok()?);
+        Some((first, last.checked_sub(first)?.checked_add(1)?))
+    };
+    let (Some((upper, bytes)), Some((lower, below))) = (range(file), range(device)) else {
+        return Err("this is no extent of xfs_bmap".to_owned());
+    };
+    if bytes != below {
+        return Err("the two ranges of this extent differ in length".to_owned());
+    }
+    in_bytes([upper, lower, bytes], XFS_BMAP_BLOCK).map(Some)
+}
+
+/// `upper,lower,bytes`; lines without a digit (headings, comments, empty ones) are passed over.
+fn csv_line(line: &str) -> Result<Option<MappedExtent>, String> {
+    if line.starts_with('#') || !line.starts_with(|c: char| c.is_ascii_digit()) {
+        return Ok(None);
+    }
+    let numbers: Vec<Option<u64>> = line.split(',').map(|text| text.trim().parse().ok()).collect();
+    match numbers[..] {
+        [Some(upper), Some(lower), Some(bytes)] => Ok(Some(MappedExtent { upper, lower, bytes })),
+        _ => Err("three numbers are expected, image offset, device offset and bytes".to_owned()),
+    }
+}
+
+fn in_bytes(blocks: [u64; 3], block: u64) -> Result<MappedExtent, String> {
+    let [Some(upper), Some(lower), Some(bytes)] = blocks.map(|count| count.checked_mul(block)) else {
+        return Err("this extent goes beyond 2^64 bytes".to_owned());
+    };
+    Ok(MappedExtent { upper, lower, bytes })
+}
+
+#[cfg(test)]
+mod tests {
+    use nestor_layout::Extent;
+    use proptest::prelude::*;
+
+    use super::*;
+
+    const FILEFRAG: &str = "Filesystem type is: 58465342
+File size of m/i is 20971520 (5120 blocks of 4096 bytes)
+ ext:     logical_offset:        physical_offset: length:   expected: flags:
+   0:        0..    1023:         24..      1047:   1024:            
+   1:     2560..    2815:       1304..      1559:    256:       2584:
+   2:     3840..    4095:       1048..      1303:    256:       2584: last,unwritten
+m/i: 3 extents found
+";
+    const XFS_BMAP: &str = "m/i:
+ EXT: FILE-OFFSET      BLOCK-RANGE      AG AG-OFFSET        TOTAL FLAGS
+   0: [0..8191]:       192..8383         0 (192..8383)       8192 000000
+   1: [8192..20479]:   hole                                 12288
+   2: [20480..22527]:  10432..12479      0 (10432..12479)    2048 000000
+   3: [22528..30719]:  hole                                  8192
+   4: [30720..32767]:  8384..10431       0 (8384..10431)     2048 010000
+   5: [32768..40959]:  hole                                  8192
+";
+
+    fn read(text: &[u8]) -> Result<ExtentMap, CorrelateError> {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("map");
+        std::fs::write(&path, text).unwrap();
+        read_extents(&path, None).map_err(|error| match error {
+            CorrelateError::Map { line, reason, .. } => CorrelateError::Map { path: "map".into(), line, reason },
+            other => other,
+        })
+    }
+
+    #[test]
+    fn every_program_tells_of_the_same_file() {
+        let extent = |upper: u64, lower: u64, blocks: u64| MappedExtent {
+            upper: upper * 4096,
+            lower: lower * 4096,
+            bytes: blocks * 4096,
+        };
+        let expected = [extent(0, 24, 1024), extent(2560, 1304, 256), extent(3840, 1048, 256)];
+        assert_eq!(read(FILEFRAG.as_bytes()).unwrap().extents(), expected);
+        assert_eq!(read(XFS_BMAP.as_bytes()).unwrap().extents(), expected);
+        let short = XFS_BMAP.replace("         0 (192..8383)       8192 000000", " 8192 blocks");
+        assert_eq!(read(short.as_bytes()).unwrap().extents(), expected);
+        let csv: String = expected.iter().map(|e| format!("{},{},{}\n", e.upper, e.lower, e.bytes)).collect();
+        assert_eq!(read(format!("image,device,bytes\n{csv}").as_bytes()).unwrap().extents(), expected);
+        let json: Vec<[u64; 3]> = expected.iter().map(|e| [e.upper, e.lower, e.bytes]).collect();
+        assert_eq!(read(serde_json::to_string(&json).unwrap().as_bytes()).unwrap().extents(), expected);
+        let map: Vec<_> = expected
+            .iter()
+            .map(|e| serde_json::json!({"start": e.upper, "length": e.bytes, "data": true, "offset": e.lower}))
+            .chain([serde_json::json!({"start": 1_u64 << 40, "length": 7, "data": false})])
+            .collect();
+        assert_eq!(read(serde_json::to_string(&map).unwrap().as_bytes()).unwrap().extents(), expected);
+    }
+
+    #[test]
+    fn a_layout_knows_its_image() {
+        let extent = |start, class, inode, file_offset| Extent { start, bytes: 4096, class, inode, file_offset };
+        let layout = Layout {
+            file_system: "xfs".to_owned(),
+            block_bytes: 4096,
+            total_bytes: 1 << 20,
+            extents: vec![
+                extent(8192, Class::ImageData, Some(131), Some(4096)),
+                extent(16384, Class::FileData, Some(132), Some(0)),
+                extent(20480, Class::ImageData, Some(131), Some(0)),
+            ],
+            remarks: Vec::new(),
+        };
+        let mut bytes = Vec::new();
+        layout.write_to(&mut bytes).unwrap();
+        let expected = [
+            MappedExtent { upper: 0, lower: 20480, bytes: 4096 },
+            MappedExtent { upper: 4096, lower: 8192, bytes: 4096 },
+        ];
+        assert_eq!(read(&bytes).unwrap().extents(), expected);
+        assert_eq!(read(serde_json::to_string(&layout).unwrap().as_bytes()).unwrap().extents(), expected);
+        assert_eq!(of_layout(&layout, Some(7)).unwrap_err(), "no contents of inode 7 are in the layout");
+    }
+
+    #[test]
+    fn errors_name_the_line() {
+        insta::assert_snapshot!(
+            read(b"0,4096,x\n1,2,3").unwrap_err(),
+            @"map, line 1: three numbers are expected, image offset, device offset and bytes: 0,4096,x"
+        );
+        insta::assert_snapshot!(read(b"hello\nworld\n").unwrap_err(), @"map: no extents are recognised in it; give the output of `filefrag -v IMAGE` or `xfs_bmap -v IMAGE`, or lines `image offset,device offset,bytes`");
+        let broken = XFS_BMAP.replace("10432..12479  ", "10432..12478  ");
+        insta::assert_snapshot!(
+            read(broken.as_bytes()).unwrap_err(),
+            @"map, line 5: the two ranges of this extent differ in length: 2: [20480..22527]:  10432..12478      0 (10432..12479)    20"
+        );
+        assert!(read(b"[1, 2").is_err());
+        assert!(read(b"[[1, 2]]").is_err());
+        assert!(read(b"").is_err());
+    }
+
+    proptest! {
+        #[test]
+        fn arbitrary_text_never_panics(text in "[0-9.,:\\[\\] holeaxt\n]{0,200}", head in 0..3_usize) {
+            let head = ["", "File size of x is 1 (1 blocks of 4096 bytes)\n", "NSTLAY01"][head];
+            let _ = read(format!("{head}{text}").as_bytes());
+        }
+    }
+}

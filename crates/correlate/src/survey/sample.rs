@@ -1,0 +1,167 @@
+//! Requests at places that a hash chooses.
+
+use std::collections::BTreeMap;
+
+use nestor_trace::event::Flags;
+use nestor_trace::{Operation, Request};
+
+/// Places that are kept. Of the two sides of a join those with the smallest hashes are, which are the same on both.
+const PLACES: usize = 8192;
+/// Requests of one place that are kept from the beginning of the trace, and as many from its end.
+const KEPT_EACH: usize = 4;
+
+/// A request at a sampled place.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Occurrence {
+    /// When it was queued.
+    pub queued_ns: u64,
+    /// When it was sent on.
+    pub issued_ns: u64,
+    /// When it was finished.
+    pub completed_ns: u64,
+    /// Its length.
+    pub bytes: u64,
+    /// It was put together of several.
+    pub merged: bool,
+    /// It was read before anybody asked.
+    pub ahead: bool,
+}
+
+/// All that is kept of one place.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Place {
+    first: Vec<Occurrence>,
+    /// A ring of the latest ones after those.
+    last: Vec<Occurrence>,
+    count: u64,
+}
+
+impl Place {
+    fn push(&mut self, occurrence: Occurrence) {
+        if self.first.len() < KEPT_EACH {
+            self.first.push(occurrence);
+        } else if self.last.len() < KEPT_EACH {
+            self.last.push(occurrence);
+        } else {
+            self.last[(self.count % KEPT_EACH as u64) as usize] = occurrence;
+        }
+        self.count += 1;
+    }
+
+    /// Requests that were seen there.
+    pub(crate) fn count(&self) -> u64 {
+        self.count
+    }
+
+    /// Those that were kept.
+    pub(crate) fn occurrences(&self) -> impl Iterator<Item = &Occurrence> {
+        self.first.iter().chain(&self.last)
+    }
+}
+
+/// Requests at the places with the smallest hashes.
+#[derive(Clone, Debug)]
+pub(crate) struct Sample {
+    places: BTreeMap<u64, Place>,
+    /// Larger hashes are not sampled any more.
+    limit: u64,
+}
+
+impl Default for Sample {
+    fn default() -> Self {
+        Self { places: BTreeMap::new(), limit: u64::MAX }
+    }
+}
+
+impl Sample {
+    /// Looks whether a request is at a place that is sampled; `lower` is its place in the space of the lower level.
+    pub(crate) fn push(&mut self, request: &Request, lower: u64) {
+        if !matches!(request.operation, Operation::Read | Operation::Write) {
+            return;
+        }
+        let hash = scramble(lower ^ (request.operation as u64) << 62);
+        if hash > self.limit {
+            return;
+        }
+        self.places.entry(hash).or_default().push(Occurrence {
+            queued_ns: request.queued_ns,
+            issued_ns: request.issued_ns,
+            completed_ns: request.completed_ns,
+            bytes: request.bytes,
+            merged: request.bios > 1,
+            ahead: request.flags.contains(Flags::AHEAD),
+        });
+        if self.places.len() >= 2 * PLACES {
+            let limit = *self.places.keys().nth(PLACES).expect("there are twice as many");
+            self.limit = limit;
+            self.places.split_off(&limit.saturating_add(1));
+        }
+    }
+
+    /// Places that both samples have, the ones with fewest requests first.
+    pub(crate) fn common<'a>(&'a self, other: &'a Self) -> Vec<(&'a Place, &'a Place)> {
+        let both = self.places.iter().filter_map(|(hash, place)| Some((place, other.places.get(hash)?)));
+        let mut both: Vec<_> = both.collect();
+        both.sort_by_key(|(a, b)| a.count.saturating_mul(b.count));
+        both
+    }
+}
+
+/// The finaliser of SplitMix64 (Steele, Lea, Flood, OOPSLA 2014): every bit of the result depends on every bit of the
+/// place, and different places have different results.
+fn scramble(place: u64) -> u64 {
+    let mut x = place.wrapping_add(0x9e37_79b9_7f4a_7c15);
+    x = (x ^ (x >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    x = (x ^ (x >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    x ^ (x >> 31)
+}
+
+#[cfg(test)]
+mod tests {
+    use nestor_layout::Class;
+
+    use super::*;
+
+    fn request(offset: u64, at_ns: u64) -> Request {
+        Request {
+            id: 0,
+            operation: Operation::Read,
+            flags: Flags::default(),
+            class: Class::Unknown,
+            offset,
+            bytes: 4096,
+            queued_ns: at_ns,
+            issued_ns: at_ns,
+            completed_ns: at_ns + 1,
+            bios: 1,
+            pid: 0,
+        }
+    }
+
+    #[test]
+    fn two_sides_sample_the_same_places_in_bounded_memory() {
+        let (mut a, mut b) = (Sample::default(), Sample::default());
+        for index in 0..100_000_u64 {
+            a.push(&request(index * 4096, index), index * 4096);
+            // The other side sees them in another order, and others besides.
+            let other = (index * 7919) % 100_000;
+            b.push(&request(other * 4096, index), other * 4096);
+            b.push(&request(other * 4096 + 512, index), other * 4096 + 512);
+        }
+        assert!(a.places.len() < 2 * PLACES && b.places.len() < 2 * PLACES);
+        let common = a.common(&b).len();
+        assert!(common > PLACES / 4, "{common}");
+    }
+
+    #[test]
+    fn of_a_place_the_first_and_the_last_are_kept() {
+        let mut sample = Sample::default();
+        for at_ns in 0..100 {
+            sample.push(&request(0, at_ns), 0);
+        }
+        let (place, _) = sample.common(&sample)[0];
+        let mut kept: Vec<u64> = place.occurrences().map(|o| o.queued_ns).collect();
+        kept.sort_unstable();
+        assert_eq!((place.count(), kept), (100, vec![0, 1, 2, 3, 96, 97, 98, 99]));
+    }
+}

@@ -1,0 +1,262 @@
+//! A correlation in words, tables and bars of plain text.
+
+use nestor_model::LatencyHistogram;
+use nestor_trace::Operation;
+
+use crate::sample::word;
+use crate::tree::{Correlation, Join, Node, Origin};
+
+/// Columns of a bar.
+const BAR: usize = 40;
+/// Children of one request that are printed.
+const MOST_PRINTED: usize = 16;
+
+impl Correlation {
+    /// Everything that fits on a screen: how much was joined, what the clocks are known to, where time is added, and
+    /// the chosen requests as waterfalls.
+    pub fn to_text(&self) -> String {
+        let mut text = self.levels_text();
+        text.push('\n');
+        text += &self.joins_text();
+        text.push('\n');
+        text += &self.times_text();
+        for tree in self.trees.iter().filter(|tree| !tree.name.starts_with("longest")) {
+            text.push('\n');
+            text += &self.waterfall(&tree.name, &tree.root);
+        }
+        if !self.remarks.is_empty() {
+            text.push('\n');
+        }
+        for remark in &self.remarks {
+            text += &format!("  {remark}\n");
+        }
+        text
+    }
+
+    fn name(&self, level: usize) -> &str {
+        self.levels.get(level).map_or("?", |level| &level.layer)
+    }
+
+    fn levels_text(&self) -> String {
+        let rows = self.levels.iter().map(|level| {
+            vec![level.layer.clone(), level.kind.clone(), level.machine.clone(), level.requests.to_string()]
+        });
+        columns(&["layer", "recorded", "machine", "requests"], rows.collect())
+    }
+
+    fn joins_text(&self) -> String {
+        let rows = self.joins.iter().enumerate().map(|(index, join)| {
+            let of = |origin: Origin| join.origins.get(&origin).copied().unwrap_or(0);
+            let counts = [
+                of(Origin::Parent),
+                join.split,
+                join.merged,
+                of(Origin::ReadAhead),
+                of(Origin::WriteBack) + of(Origin::FlushOfParent),
+                of(Origin::ReadModifyWrite),
+                of(Origin::Journal),
+                of(Origin::Metadata),
+                of(Origin::Unknown),
+                join.absorbed,
+                join.unmatched_above,
+            ];
+            let names = format!("{} > {}", self.name(join.above), self.name(index + 1));
+            std::iter::once(names).chain(counts.map(|count| count.to_string())).collect()
+        });
+        let heading = [
+            "from > to",
+            "joined",
+            "split",
+            "merged",
+            "read ahead",
+            "written later",
+            "partial write",
+            "journal",
+            "metadata",
+            "unknown",
+            "from cache",
+            "unmatched",
+        ];
+        let mut text = columns(&heading, rows.collect());
+        text.push('\n');
+        for (index, join) in self.joins.iter().enumerate() {
+            text += &self.clock_line(index, join);
+        }
+        text += &match self.unmatched_share() {
+            Some(share) => format!("  unmatched: {:.2} % of a level's requests at most\n", 100.0 * share),
+            None => String::new(),
+        };
+        text
+    }
+
+    fn clock_line(&self, index: usize, join: &Join) -> String {
+        let names = format!("{} > {}", self.name(join.above), self.name(index + 1));
+        let outside = join.outside_above + join.outside_below;
+        let outside = match outside {
+            0 => String::new(),
+            count => format!("; {count} requests lie outside the time that both were recorded"),
+        };
+        if join.clock_bound_ns == 0 {
+            return format!("  {names}: one clock{outside}\n");
+        }
+        if join.clock_bound_ns == u64::MAX {
+            return format!("  {names}: no request bounds the clocks against each other{outside}\n");
+        }
+        let jumps = match join.clock_jumps {
+            0 => String::new(),
+            1 => ", one jump".to_owned(),
+            count => format!(", {count} jumps"),
+        };
+        format!(
+            "  {names}: clocks known to {} at the middle (offset {:.6} s, drift {:.2} ppm, {} pairs{jumps}){outside}\n",
+            duration(join.clock_bound_ns),
+            join.clock_offset_ns as f64 / 1e9,
+            join.clock_drift_ppb as f64 / 1e3,
+            join.clock_pairs,
+        )
+    }
+
+    fn times_text(&self) -> String {
+        let mut rows = Vec::new();
+        let mut row = |what: String, histogram: &LatencyHistogram| {
+            if let Some(summary) = histogram.summary() {
+                let shown = [summary.p50_ns, summary.p90_ns, summary.p99_ns, summary.max_ns].map(duration);
+                let mean = duration(summary.mean_ns.round() as u64);
+                rows.push([vec![what, summary.count.to_string(), mean], shown.to_vec()].concat());
+            }
+        };
+        for (level, times) in self.times.iter().enumerate() {
+            if level > 0
+                && let Some(join) = self.joins.get(level - 1)
+            {
+                for (operation, added) in &join.added_by {
+                    let names = format!("{} > {}", self.name(join.above), self.name(level));
+                    row(format!("  between {names}, {}", word(*operation)), added);
+                }
+            }
+            row(format!("{}: its own queue", self.name(level)), &times.queue);
+            if level + 1 == self.times.len() {
+                row(format!("{}: service", self.name(level)), &times.service);
+            }
+        }
+        columns(&["where time is added", "requests", "mean", "p50", "p90", "p99", "max"], rows)
+    }
+
+    /// A request and its children, one a line, with a bar: dots for the time in a level's own queue, hashes from issue
+    /// to completion.
+    fn waterfall(&self, name: &str, root: &Node) -> String {
+        let whole = &root.request;
+        let total = whole.completed_ns.saturating_sub(whole.queued_ns);
+        let mut text = format!("  {name}: {}\n", duration(total));
+        let mut rows = Vec::new();
+        self.add_rows(root, whole.queued_ns, total.max(1), &mut rows);
+        text += &columns(&[], rows);
+        text
+    }
+
+    fn add_rows(&self, node: &Node, from_ns: u64, total_ns: u64, rows: &mut Vec<Vec<String>>) {
+        let request = &node.request;
+        let what = match request.operation {
+            Operation::Flush => "flush".to_owned(),
+            operation => format!("{} {} at {}", word(operation), bytes(request.bytes), request.offset),
+        };
+        let why = match node.origin {
+            Origin::Parent | Origin::Unknown => String::new(),
+            origin => origin_word(origin).to_owned(),
+        };
+        let shared = match node.shared_with {
+            0 => String::new(),
+            count => format!("serves {count} more"),
+        };
+        let indent = "  ".repeat(node.level);
+        rows.push(vec![
+            format!("  {indent}{}", self.name(node.level)),
+            what,
+            format!("+{}", duration(request.queued_ns.saturating_sub(from_ns))),
+            duration(request.completed_ns.saturating_sub(request.queued_ns)),
+            bar(request.queued_ns, request.issued_ns, request.completed_ns, from_ns, total_ns),
+            [why, shared].into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join(", "),
+        ]);
+        for child in node.children.iter().take(MOST_PRINTED) {
+            self.add_rows(child, from_ns, total_ns, rows);
+        }
+        if node.children.len() > MOST_PRINTED {
+            rows.push(vec![format!("  {indent}  and {} more", node.children.len() - MOST_PRINTED)]);
+        }
+    }
+}
+
+fn origin_word(origin: Origin) -> &'static str {
+    match origin {
+        Origin::Parent => "asked for",
+        Origin::FlushOfParent => "because of a flush",
+        Origin::WriteBack => "written back",
+        Origin::ReadAhead => "read ahead",
+        Origin::ReadModifyWrite => "read for a partial write",
+        Origin::Journal => "journal",
+        Origin::Metadata => "metadata",
+        Origin::Unknown => "unknown",
+    }
+}
+
+fn bar(queued_ns: u64, issued_ns: u64, completed_ns: u64, from_ns: u64, total_ns: u64) -> String {
+    let column = |time_ns: u64| {
+        let part = u128::from(time_ns.saturating_sub(from_ns)) * BAR as u128 / u128::from(total_ns);
+        (part as usize).min(BAR)
+    };
+    let start = column(queued_ns).min(BAR - 1);
+    let end = column(completed_ns).max(start + 1);
+    let issued = column(issued_ns).clamp(start, end - 1);
+    let paint = |at: usize| match at {
+        at if at < start || at >= end => ' ',
+        at if at < issued => '.',
+        _ => '#',
+    };
+    format!("|{}|", (0..BAR).map(paint).collect::<String>())
+}
+
+/// Three digits and a unit.
+fn duration(ns: u64) -> String {
+    match ns {
+        0..1_000 => format!("{ns} ns"),
+        1_000..1_000_000 => format!("{:.1} us", ns as f64 / 1e3),
+        1_000_000..10_000_000_000 => format!("{:.2} ms", ns as f64 / 1e6),
+        _ => format!("{:.1} s", ns as f64 / 1e9),
+    }
+}
+
+fn bytes(bytes: u64) -> String {
+    match bytes {
+        bytes if bytes >= 1 << 20 && bytes.is_multiple_of(1 << 20) => format!("{} MiB", bytes >> 20),
+        bytes if bytes >= 1024 && bytes.is_multiple_of(1024) => format!("{} KiB", bytes >> 10),
+        bytes => format!("{bytes} B"),
+    }
+}
+
+/// Columns two blanks apart; numbers to the right, without trailing blanks.
+fn columns(heading: &[&str], rows: Vec<Vec<String>>) -> String {
+    let heading: Vec<String> = heading.iter().map(|word| (*word).to_owned()).collect();
+    let lines: Vec<&Vec<String>> = std::iter::once(&heading).filter(|h| !h.is_empty()).chain(&rows).collect();
+    let count = lines.iter().map(|line| line.len()).max().unwrap_or(0);
+    // A line with one cell only is a remark and may be as long as it likes.
+    let cells = |column: usize| lines.iter().filter(|line| line.len() > 1).filter_map(move |line| line.get(column));
+    let width = |column: usize| cells(column).map(|cell| cell.chars().count()).max().unwrap_or(0);
+    let numeric = |column: usize| {
+        let starts = |cell: &String| cell.starts_with(|c: char| c.is_ascii_digit() || c == '+');
+        let mut found = cells(column).skip(usize::from(!heading.is_empty())).peekable();
+        column > 0 && found.peek().is_some() && found.all(starts)
+    };
+    let shape: Vec<(usize, bool)> = (0..count).map(|column| (width(column), numeric(column))).collect();
+    let mut text = String::new();
+    for line in lines {
+        let mut written = String::new();
+        for (cell, (width, right)) in line.iter().zip(&shape) {
+            let padding = " ".repeat(width.saturating_sub(cell.chars().count()));
+            written.push_str("  ");
+            written += &if *right { padding + cell } else { format!("{cell}{padding}") };
+        }
+        text += written.trim_end();
+        text.push('\n');
+    }
+    text
+}

@@ -1,0 +1,270 @@
+//! Stamps: who wrote the data of each request, by marks in the data itself.
+//!
+//! A sector that begins with [`STAMP_MAGIC`] carries eight more bytes, little-endian, by which its writer knows it
+//! again. However many layers a write passes through, and whatever they merge, split, delay or move, the stamps that
+//! arrive at the disk tell the truth about where each of its sectors came from. So a join of traces can be checked.
+//!
+//! A stamp file is a header of [`STAMP_HEADER_BYTES`] and then records of [`STAMP_RECORD_BYTES`], all little-endian: a
+//! run of neighbouring sectors of one request with the same stamp.
+//!
+//! | bytes | record field |
+//! |---|---|
+//! | 8 × 3 | sequence of the request in the log, first sector, stamp |
+//! | 4 × 2 | sectors, 1 if the request read |
+
+use std::fs::{File, OpenOptions};
+use std::io::{self, BufReader, BufWriter, Read, Write};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+
+use crate::error::DiskError;
+use crate::model::SECTOR_BYTES;
+
+/// What a stamped sector begins with.
+pub const STAMP_MAGIC: &[u8; 8] = b"NSTSTAMP";
+/// Bytes of a stamped sector that the magic and the stamp take.
+pub const STAMP_BYTES: usize = 16;
+/// Bytes of a stamp file's header.
+pub const STAMP_HEADER_BYTES: usize = 16;
+/// Bytes of a stamp file's record.
+pub const STAMP_RECORD_BYTES: usize = 32;
+
+const FILE_MAGIC: &[u8; 8] = b"NSTRSTMP";
+const VERSION: u32 = 1;
+
+/// Neighbouring sectors of one request that carry the same stamp.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct StampRun {
+    /// [`Record::sequence`](super::Record::sequence) of the request.
+    pub sequence: u64,
+    /// First sector (of 512 bytes).
+    pub sector: u64,
+    /// Number of sectors.
+    pub sectors: u32,
+    /// What they carry.
+    pub stamp: u64,
+    /// The request read them: the stamp is that of whoever wrote them before.
+    pub read: bool,
+}
+
+/// Marks a buffer: every sector of it gets the magic and the stamp.
+pub fn stamp(buffer: &mut [u8], stamp: u64) {
+    for sector in buffer.chunks_exact_mut(SECTOR_BYTES as usize) {
+        sector[..8].copy_from_slice(STAMP_MAGIC);
+        sector[8..STAMP_BYTES].copy_from_slice(&stamp.to_le_bytes());
+    }
+}
+
+/// The stamp of a sector that begins with these bytes, if it has one.
+pub fn stamp_of(start: &[u8; STAMP_BYTES]) -> Option<u64> {
+    let (magic, stamp) = start.split_at(8);
+    (magic == STAMP_MAGIC).then(|| u64::from_le_bytes(stamp.try_into().expect("eight bytes")))
+}
+
+impl StampRun {
+    fn encode(&self) -> [u8; STAMP_RECORD_BYTES] {
+        let mut bytes = [0; STAMP_RECORD_BYTES];
+        for (index, field) in [self.sequence, self.sector, self.stamp].iter().enumerate() {
+            bytes[index * 8..index * 8 + 8].copy_from_slice(&field.to_le_bytes());
+        }
+        bytes[24..28].copy_from_slice(&self.sectors.to_le_bytes());
+        bytes[28..].copy_from_slice(&u32::from(self.read).to_le_bytes());
+        bytes
+    }
+
+    fn decode(bytes: &[u8; STAMP_RECORD_BYTES]) -> Result<Self, String> {
+        let long = |at: usize| u64::from_le_bytes(bytes[at..at + 8].try_into().expect("eight bytes"));
+        let word = |at: usize| u32::from_le_bytes(bytes[at..at + 4].try_into().expect("four bytes"));
+        let read = match word(28) {
+            0 => false,
+            1 => true,
+            other => return Err(format!("a request neither read nor wrote ({other})")),
+        };
+        Ok(Self { sequence: long(0), sector: long(8), stamp: long(16), sectors: word(24), read })
+    }
+}
+
+/// Writes a stamp file. Unlike the request log it writes on the serving thread: stamping is for tests of truth, not
+/// for measuring.
+#[derive(Debug)]
+pub struct StampWriter {
+    path: PathBuf,
+    out: BufWriter<File>,
+    failed: Option<io::Error>,
+    runs: u64,
+}
+
+impl StampWriter {
+    /// Creates (or empties) the file, readable by its owner only.
+    ///
+    /// # Errors
+    /// The file cannot be created or written.
+    pub fn create(path: impl AsRef<Path>) -> Result<Self, DiskError> {
+        let path = path.as_ref().to_owned();
+        let file = OpenOptions::new()
+            .write(true)
+            .create(true)
+            .truncate(true)
+            .mode(0o600)
+            .open(&path)
+            .map_err(DiskError::io("create the file of stamps", &path))?;
+        let mut header = [0; STAMP_HEADER_BYTES];
+        header[..8].copy_from_slice(FILE_MAGIC);
+        header[8..12].copy_from_slice(&VERSION.to_le_bytes());
+        header[12..].copy_from_slice(&(STAMP_RECORD_BYTES as u32).to_le_bytes());
+        let mut out = BufWriter::with_capacity(1 << 18, file);
+        out.write_all(&header).map_err(DiskError::io("write the file of stamps", &path))?;
+        Ok(Self { path, out, failed: None, runs: 0 })
+    }
+
+    /// Adds a run. A failure is kept for [`finish`](Self::finish).
+    pub fn push(&mut self, run: &StampRun) {
+        if self.failed.is_some() {
+            return;
+        }
+        match self.out.write_all(&run.encode()) {
+            Ok(()) => self.runs += 1,
+            Err(error) => self.failed = Some(error),
+        }
+    }
+
+    /// Writes what is left and returns how many runs there are.
+    ///
+    /// # Errors
+    /// Some of it could not be written.
+    pub fn finish(mut self) -> Result<u64, DiskError> {
+        let result = self.failed.take().map_or_else(|| self.out.flush(), Err);
+        result.map_err(DiskError::io("write the file of stamps", &self.path))?;
+        Ok(self.runs)
+    }
+}
+
+/// Iterates over the runs of a stamp file in constant memory. After the first error the iterator ends.
+pub struct StampReader<R> {
+    source: R,
+    path: PathBuf,
+    offset: u64,
+    ended: bool,
+}
+
+impl StampReader<BufReader<File>> {
+    /// Opens a stamp file.
+    ///
+    /// # Errors
+    /// It cannot be read or is none.
+    pub fn open(path: impl AsRef<Path>) -> Result<Self, DiskError> {
+        let path = path.as_ref();
+        let file = File::open(path).map_err(DiskError::io("open the file of stamps", path))?;
+        Self::new(BufReader::with_capacity(1 << 16, file), path)
+    }
+}
+
+impl<R: Read> StampReader<R> {
+    /// Reads the header from `source`; `path` is what errors call it.
+    ///
+    /// # Errors
+    /// As [`StampReader::open`].
+    pub fn new(mut source: R, path: impl Into<PathBuf>) -> Result<Self, DiskError> {
+        let path = path.into();
+        let mut header = [0; STAMP_HEADER_BYTES];
+        let wrong = |reason: &str| DiskError::Log { path: path.clone(), offset: 0, reason: reason.to_owned() };
+        match source.read_exact(&mut header) {
+            Ok(()) => {}
+            Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => {
+                return Err(wrong("the file ends within its header; record the stamps again"));
+            }
+            Err(error) => return Err(DiskError::io("read the file of stamps", &path)(error)),
+        }
+        let sizes = [VERSION.to_le_bytes(), (STAMP_RECORD_BYTES as u32).to_le_bytes()].concat();
+        if &header[..8] != FILE_MAGIC || header[8..] != sizes {
+            return Err(wrong("this is no file of stamps that this program reads"));
+        }
+        Ok(Self { source, path, offset: STAMP_HEADER_BYTES as u64, ended: false })
+    }
+}
+
+impl<R: Read> Iterator for StampReader<R> {
+    type Item = Result<StampRun, DiskError>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        if self.ended {
+            return None;
+        }
+        let mut bytes = [0; STAMP_RECORD_BYTES];
+        let mut filled = 0;
+        while filled < bytes.len() {
+            match self.source.read(&mut bytes[filled..]) {
+                Ok(0) => break,
+                Ok(read) => filled += read,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => {
+                    self.ended = true;
+                    return Some(Err(DiskError::io("read the file of stamps", &self.path)(error)));
+                }
+            }
+        }
+        let at = self.offset;
+        self.offset += filled as u64;
+        let wrong = |reason| DiskError::Log { path: self.path.clone(), offset: at, reason };
+        let run = match filled {
+            0 => None,
+            STAMP_RECORD_BYTES => Some(StampRun::decode(&bytes).map_err(wrong)),
+            _ => Some(Err(wrong(format!("the file ends within a record ({filled} of {STAMP_RECORD_BYTES} bytes)")))),
+        };
+        self.ended = !matches!(run, Some(Ok(_)));
+        run
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(48))]
+
+        #[test]
+        fn what_is_written_is_read(runs in prop::collection::vec(any::<([u64; 3], u32, bool)>(), 0..300)) {
+            let folder = tempfile::tempdir().unwrap();
+            let path = folder.path().join("stamps");
+            let runs: Vec<StampRun> = runs
+                .into_iter()
+                .map(|([sequence, sector, stamp], sectors, read)| StampRun { sequence, sector, sectors, stamp, read })
+                .collect();
+            let mut writer = StampWriter::create(&path).unwrap();
+            runs.iter().for_each(|run| writer.push(run));
+            prop_assert_eq!(writer.finish().unwrap(), runs.len() as u64);
+            let read: Vec<_> = StampReader::open(&path).unwrap().collect::<Result<_, _>>().unwrap();
+            prop_assert_eq!(read, runs);
+        }
+
+        #[test]
+        fn arbitrary_bytes_never_panic(mut bytes in prop::collection::vec(any::<u8>(), 0..200), valid in any::<bool>()) {
+            if valid {
+                let folder = tempfile::tempdir().unwrap();
+                StampWriter::create(folder.path().join("s")).unwrap().finish().unwrap();
+                let mut file = std::fs::read(folder.path().join("s")).unwrap();
+                file.append(&mut bytes);
+                bytes = file;
+            }
+            if let Ok(reader) = StampReader::new(bytes.as_slice(), "bytes") {
+                prop_assert!(reader.count() <= bytes.len() / STAMP_RECORD_BYTES + 1);
+            }
+        }
+    }
+
+    #[test]
+    fn a_marked_buffer_shows_its_stamp_in_every_sector() {
+        let mut buffer = vec![7; 1536];
+        stamp(&mut buffer, 42);
+        for sector in buffer.chunks(512) {
+            assert_eq!(stamp_of(sector[..16].try_into().unwrap()), Some(42));
+            assert_eq!(sector[16], 7);
+        }
+        assert_eq!(stamp_of(&[0; 16]), None);
+    }
+}

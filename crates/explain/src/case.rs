@@ -1,0 +1,89 @@
+//! What a mechanism is given: the cell, its baseline, and the part of the difference that nobody has claimed yet.
+
+use std::collections::BTreeMap;
+
+use crate::evidence::{Evidence, Part};
+use crate::finding::{Finding, MechanismName, Number};
+
+/// A cell and what it is compared with.
+pub struct Case<'a> {
+    /// The cell.
+    pub here: &'a Evidence,
+    /// Its baseline.
+    pub baseline: Option<&'a Evidence>,
+}
+
+impl Case<'_> {
+    /// A quantity here and in the baseline.
+    pub fn both(&self, quantity: impl Fn(&Evidence) -> f64) -> (f64, Option<f64>) {
+        (quantity(self.here), self.baseline.map(quantity))
+    }
+
+    /// How much more of a quantity there is here than in the baseline, which without one is 0.
+    pub fn more(&self, quantity: impl Fn(&Evidence) -> f64) -> f64 {
+        let (here, baseline) = self.both(quantity);
+        here - baseline.unwrap_or(0.0)
+    }
+
+    /// A quantity as a number of a finding.
+    pub fn number(&self, what: &str, unit: &str, quantity: impl Fn(&Evidence) -> f64) -> Number {
+        let (here, baseline) = self.both(quantity);
+        Number { what: what.to_owned(), here, baseline, unit: unit.to_owned() }
+    }
+
+    /// The whole that shares are taken of: the difference in time per operation, or without a baseline the time.
+    pub fn whole_ns(&self) -> f64 {
+        self.more(Evidence::time_per_operation_ns)
+    }
+}
+
+/// What is left to explain of each part, time per operation in nanoseconds; negative where the cell is faster.
+#[derive(Clone, Debug, Default)]
+pub struct Left(BTreeMap<Part, f64>);
+
+impl Left {
+    /// Nothing has been claimed.
+    pub fn of(case: &Case<'_>) -> Self {
+        Self(Part::ALL.into_iter().map(|part| (part, case.more(|e| e.part_ns(part)))).collect())
+    }
+
+    /// What is left of a part.
+    pub fn part(&self, part: Part) -> f64 {
+        self.0.get(&part).copied().unwrap_or(0.0)
+    }
+
+    /// Claims up to `wanted_ns` of a part, of the same sign; gives what there was.
+    pub fn claim(&mut self, part: Part, wanted_ns: f64) -> f64 {
+        let left = self.0.entry(part).or_default();
+        if *left * wanted_ns <= 0.0 {
+            return 0.0;
+        }
+        let claimed = if wanted_ns.abs() < left.abs() { wanted_ns } else { *left };
+        *left -= claimed;
+        claimed
+    }
+
+    /// Claims all of a part.
+    pub fn claim_all(&mut self, part: Part) -> f64 {
+        self.claim(part, self.part(part))
+    }
+
+    /// What nobody claimed.
+    pub fn rest(&self) -> f64 {
+        self.0.values().sum()
+    }
+}
+
+/// A finding without proofs and share, which are added to all alike.
+pub fn finding(mechanism: MechanismName, layer: &str, effect_ns: f64, words: String) -> Finding {
+    Finding {
+        mechanism,
+        layer: layer.to_owned(),
+        words,
+        effect_ns,
+        share: 0.0,
+        numbers: Vec::new(),
+        proofs: Vec::new(),
+        advice: None,
+    }
+}

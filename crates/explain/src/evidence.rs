@@ -1,0 +1,279 @@
+//! What is known of a cell, in the form that mechanisms ask for: sums over its runs.
+
+use std::collections::BTreeMap;
+
+use nestor_correlate::{Blame, Cause, Origin, SampledTree, Spent};
+use nestor_layout::Class;
+use nestor_model::LatencyHistogram;
+use nestor_trace::LayerMetrics;
+
+/// Operations and bytes of one direction.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Volume {
+    /// Operations or requests.
+    pub count: f64,
+    /// Their bytes.
+    pub bytes: f64,
+}
+
+/// What was seen at the lower edge of one layer.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Edge {
+    /// The layer as written.
+    pub layer: String,
+    /// Its role in words.
+    pub role: String,
+    /// The machine it runs in.
+    pub machine: String,
+    /// Reads sent downwards.
+    pub reads: Volume,
+    /// Writes sent downwards.
+    pub writes: Volume,
+    /// Requests that the layer above made, reads and writes.
+    pub queued: f64,
+    /// Of those, merged into another.
+    pub merged: f64,
+    /// Flushes sent downwards.
+    pub flushes: f64,
+    /// Flushes that the layer above asked for.
+    pub flushes_queued: f64,
+    /// Sum of the times before requests were sent downwards, ns.
+    pub waited_ns: f64,
+    /// Sum of the times that they were below, ns.
+    pub served_ns: f64,
+    /// Length of the trace, ns.
+    pub span_ns: f64,
+}
+
+/// How the requests of one level came from those above.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Joined {
+    /// Kind of the level: `guest block`, `hypervisor`, `host block`, `medium`.
+    pub kind: String,
+    /// The layer.
+    pub layer: String,
+    /// Requests by origin.
+    pub origins: BTreeMap<Origin, f64>,
+    /// Requests of the level above that were answered without one here.
+    pub absorbed: f64,
+}
+
+/// The image files of a stack.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct ImageEvidence {
+    /// Pieces of the image file on its file system, all runs together.
+    pub extents: f64,
+    /// Bytes that are allocated.
+    pub allocated_bytes: f64,
+    /// Tables of the image format that were read from, or written to, the image file.
+    pub table_reads: f64,
+    /// Clusters and tables that were allocated.
+    pub allocations: f64,
+}
+
+/// Sums over the runs of one cell.
+#[derive(Clone, Debug, Default)]
+pub struct Evidence {
+    /// The stack.
+    pub stack: String,
+    /// The workload.
+    pub workload: String,
+    /// Numbers of the runs.
+    pub runs: Vec<i64>,
+    /// Operations per second of each run.
+    pub rates: Vec<f64>,
+    /// Measured time, ns.
+    pub elapsed_ns: f64,
+    /// Reads of the application.
+    pub reads: Volume,
+    /// Writes of the application.
+    pub writes: Volume,
+    /// Sum of the latencies of its operations, ns.
+    pub latency_ns: f64,
+    /// The edges, topmost first, without the application's.
+    pub edges: Vec<Edge>,
+    /// The joins, topmost first.
+    pub joins: Vec<Joined>,
+    /// Where the time of the lowest level went.
+    pub blame: Blame,
+    /// The image files.
+    pub image: Option<ImageEvidence>,
+    /// Busy share of the processors of each machine, outermost first, mean over the runs.
+    pub cpu_busy: Vec<(String, f64)>,
+    /// Requests that were followed from top to bottom, with their runs and the names of their levels.
+    pub trees: Vec<(i64, Vec<String>, SampledTree)>,
+    /// What the runs' own marks and remarks say.
+    pub doubts: Vec<String>,
+}
+
+/// Which part of the lowest level's time: every moment is in one of them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Part {
+    /// Contents of files, asked for by the application.
+    Data,
+    /// Reads of data while the application itself does not read: the rest of blocks that are written in part.
+    DataReadForWrite,
+    /// Journal of the topmost file system.
+    TopJournal,
+    /// Its other metadata.
+    TopMetadata,
+    /// Journal of a file system below.
+    HostJournal,
+    /// Its other metadata.
+    HostMetadata,
+    /// Parts of the image file that no guest request asked for: the image format's tables.
+    ImageFormat,
+    /// Flushes.
+    Flush,
+    /// Nothing was under way at the lowest level.
+    Idle,
+}
+
+impl Part {
+    /// All parts.
+    pub const ALL: [Self; 9] = [
+        Self::Data,
+        Self::DataReadForWrite,
+        Self::TopJournal,
+        Self::TopMetadata,
+        Self::HostJournal,
+        Self::HostMetadata,
+        Self::ImageFormat,
+        Self::Flush,
+        Self::Idle,
+    ];
+
+    /// The part that a cause belongs to.
+    pub fn of(cause: &Cause) -> Self {
+        let (top, bottom) = (cause.top(), cause.bottom());
+        if bottom == Some(Class::Flush) {
+            return Self::Flush;
+        }
+        if cause.is_own() {
+            return match bottom {
+                Some(Class::Journal) => Self::HostJournal,
+                Some(class) if class.is_metadata() => Self::HostMetadata,
+                // Written in the image file, asked for by nobody above.
+                Some(class) if class.is_data() && cause.0.len() > 1 => Self::ImageFormat,
+                _ => Self::Data,
+            };
+        }
+        match top {
+            Some(Class::Journal) => Self::TopJournal,
+            Some(class) if class.is_metadata() => Self::TopMetadata,
+            _ => Self::Data,
+        }
+    }
+}
+
+impl Evidence {
+    /// Operations of the application.
+    pub fn operations(&self) -> f64 {
+        self.reads.count + self.writes.count
+    }
+
+    /// A sum over the runs as a share of each operation of the application.
+    pub fn per_operation(&self, sum: f64) -> f64 {
+        sum / self.operations().max(1.0)
+    }
+
+    /// Wall-clock time for each operation, ns.
+    pub fn time_per_operation_ns(&self) -> f64 {
+        self.per_operation(self.elapsed_ns)
+    }
+
+    /// Operations of the application under way at once, on average (Little's law).
+    pub fn concurrency(&self) -> f64 {
+        self.latency_ns / self.elapsed_ns.max(1.0)
+    }
+
+    /// Whether the application only writes.
+    pub fn only_writes(&self) -> bool {
+        self.reads.count == 0.0 && self.writes.count > 0.0
+    }
+
+    /// The lowest edge with numbers.
+    pub fn lowest(&self) -> Option<&Edge> {
+        self.edges.last()
+    }
+
+    /// What the lowest level spent on the causes for which `holds` says so.
+    pub fn spent(&self, holds: impl Fn(&Cause) -> bool) -> Spent {
+        let mut sum = Spent::default();
+        for (_, spent) in self.blame.causes.iter().filter(|(cause, _)| holds(cause)) {
+            add_spent(&mut sum, spent);
+        }
+        sum
+    }
+
+    /// Time for each operation that the lowest level spent on a part, ns.
+    pub fn part_ns(&self, part: Part) -> f64 {
+        let busy_ns = match part {
+            Part::Idle => (self.elapsed_ns - self.blame.busy_ns as f64).max(0.0),
+            Part::DataReadForWrite => self.reads_for_writes().read_busy_ns as f64,
+            Part::Data => {
+                let data = self.spent(|cause| Part::of(cause) == Part::Data).busy_ns as f64;
+                data - self.part_ns(Part::DataReadForWrite) * self.operations().max(1.0)
+            }
+            part => self.spent(|cause| Part::of(cause) == part).busy_ns as f64,
+        };
+        self.per_operation(busy_ns)
+    }
+
+    /// Reads of data under an application that only writes.
+    pub fn reads_for_writes(&self) -> Spent {
+        if !self.only_writes() {
+            return Spent::default();
+        }
+        self.spent(|cause| Part::of(cause) == Part::Data)
+    }
+}
+
+impl Edge {
+    /// Requests sent downwards, reads and writes.
+    pub fn issued(&self) -> f64 {
+        self.reads.count + self.writes.count
+    }
+
+    /// Mean bytes of a request; 0 without requests.
+    pub fn mean_bytes(&self) -> f64 {
+        (self.reads.bytes + self.writes.bytes) / self.issued().max(1.0)
+    }
+
+    /// Requests below this edge at once, on average.
+    pub fn depth(&self) -> f64 {
+        self.served_ns / self.span_ns.max(1.0)
+    }
+
+    /// Adds the numbers of one run.
+    pub fn add(&mut self, metrics: &LayerMetrics) {
+        let sum_ns = |histogram: &Option<LatencyHistogram>| {
+            histogram.as_ref().and_then(LatencyHistogram::summary).map_or(0.0, |s| s.mean_ns * s.count as f64)
+        };
+        for (volume, direction) in [(&mut self.reads, &metrics.read), (&mut self.writes, &metrics.write)] {
+            volume.count += direction.issued as f64;
+            volume.bytes += direction.issued_bytes as f64;
+            self.queued += direction.queued as f64;
+            self.merged += (direction.back_merges + direction.front_merges) as f64;
+        }
+        self.flushes += metrics.flushes as f64;
+        self.flushes_queued += metrics.flushes_queued as f64;
+        self.waited_ns += sum_ns(if metrics.q2d.is_some() { &metrics.q2d } else { &metrics.i2d });
+        self.served_ns += sum_ns(&metrics.d2c);
+        self.span_ns += metrics.span_s * 1e9;
+    }
+}
+
+/// Adds what one cause took to a sum.
+pub fn add_spent(sum: &mut Spent, spent: &Spent) {
+    sum.requests += spent.requests;
+    sum.reads += spent.reads;
+    sum.bytes += spent.bytes;
+    sum.busy_ns += spent.busy_ns;
+    sum.read_busy_ns += spent.read_busy_ns;
+    sum.jumps += spent.jumps;
+    sum.jump_bytes = sum.jump_bytes.saturating_add(spent.jump_bytes);
+    sum.jump_busy_ns += spent.jump_busy_ns;
+    sum.scattered += spent.scattered;
+    sum.scattered_busy_ns += spent.scattered_busy_ns;
+}

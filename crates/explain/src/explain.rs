@@ -1,0 +1,100 @@
+//! From evidence to an explanation.
+
+use nestor_model::{Ratio, unpaired_ratio};
+
+use crate::case::{Case, Left, finding};
+use crate::evidence::Evidence;
+use crate::finding::{Explanation, Finding, MechanismName};
+use crate::mechanisms::MECHANISMS;
+use crate::proof;
+
+/// The smallest share of the difference (or of the time) for which a mechanism is named.
+pub const NAMED_FROM: f64 = 0.10;
+/// A difference smaller than this is not explained if there are too few runs for an interval: repeated runs of one
+/// cell differ by as much.
+const WORTH_EXPLAINING: f64 = 0.05;
+
+/// Explains a cell, against a baseline if there is one.
+pub fn explain(here: &Evidence, baseline: Option<&Evidence>) -> Explanation {
+    let case = Case { here, baseline };
+    let ratio = baseline.and_then(|b| unpaired_ratio(&b.rates, &here.rates));
+    let whole_ns = case.whole_ns();
+    let mut left = Left::of(&case);
+    let mut findings = Vec::new();
+    if is_noise(ratio.as_ref()) {
+        findings.push(noise(whole_ns, ratio.as_ref()));
+    } else {
+        for mechanism in MECHANISMS {
+            findings.extend((mechanism.find)(&case, &mut left));
+        }
+        // Shares are of everything that was moved, not of what is left after one thing has made up for another.
+        let moved_ns: f64 = findings.iter().map(|f| f.effect_ns.abs()).sum::<f64>() + left.rest().abs();
+        let of_ns = if baseline.is_some() { moved_ns.max(whole_ns.abs()) } else { whole_ns };
+        for found in &mut findings {
+            found.share = found.effect_ns.abs() / of_ns.max(1.0);
+            found.proofs = proof::of(here, found.mechanism);
+        }
+        findings.retain(|f| f.share >= NAMED_FROM);
+        findings.sort_by(|a, b| b.share.total_cmp(&a.share));
+    }
+    let explained: f64 = findings.iter().map(|f| f.share).sum();
+    Explanation {
+        stack: here.stack.clone(),
+        workload: here.workload.clone(),
+        runs: here.runs.clone(),
+        baseline: baseline.map(|b| b.stack.clone()),
+        baseline_runs: baseline.map(|b| b.runs.clone()).unwrap_or_default(),
+        time_per_operation_ns: here.time_per_operation_ns(),
+        baseline_time_per_operation_ns: baseline.map(Evidence::time_per_operation_ns),
+        change_percent: ratio.map(|r| r.change_percent()),
+        change_interval_percent: ratio
+            .and_then(|r| r.change_interval_percent())
+            .map(|interval| [interval.low, interval.high]),
+        unexplained_share: (1.0 - explained).clamp(0.0, 1.0),
+        doubts: doubts(here, baseline),
+        findings,
+    }
+}
+
+fn is_noise(ratio: Option<&Ratio>) -> bool {
+    ratio.is_some_and(|ratio| match ratio.differs() {
+        Some(differs) => !differs,
+        None => (ratio.value - 1.0).abs() < WORTH_EXPLAINING,
+    })
+}
+
+fn noise(whole_ns: f64, ratio: Option<&Ratio>) -> Finding {
+    let words = match ratio.and_then(|r| r.change_interval_percent()) {
+        Some(interval) => format!(
+            "no difference that can be told from chance: the interval from {:+.1} to {:+.1} % holds zero",
+            interval.low, interval.high
+        ),
+        None => format!(
+            "no difference worth explaining: below {:.0} %, and too few runs to tell it from chance",
+            WORTH_EXPLAINING * 100.0
+        ),
+    };
+    let mut found = finding(MechanismName::Noise, "", whole_ns, words);
+    found.share = 1.0;
+    found.advice = Some("more replications (`-n`) narrow the interval".to_owned());
+    found
+}
+
+fn doubts(here: &Evidence, baseline: Option<&Evidence>) -> Vec<String> {
+    let of = |label: &str, evidence: &Evidence| -> Vec<String> {
+        evidence.doubts.iter().map(|doubt| format!("{label}: {doubt}")).collect()
+    };
+    let mut doubts = of("here", here);
+    doubts.extend(baseline.map(|b| of("baseline", b)).unwrap_or_default());
+    if here.blame.span_ns == 0 {
+        doubts.push(
+            "here: nothing was recorded at the lowest level, so only what the application saw can be compared; \
+             run it with --trace full"
+                .to_owned(),
+        );
+    }
+    if baseline.is_some_and(|b| b.workload != here.workload) {
+        doubts.push("the workloads differ".to_owned());
+    }
+    doubts
+}

@@ -1,0 +1,143 @@
+//! The answer: mechanisms by name, each with its numbers and the requests that prove it.
+
+use serde::{Deserialize, Serialize};
+
+/// What can make a stack slower or faster than another.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum MechanismName {
+    /// Read-ahead of a host turns many reads of the guest into few.
+    HostReadAhead,
+    /// Reads are answered, or writes kept, by a cache of the host.
+    HostCache,
+    /// Neighbouring requests are not merged, or more of them are.
+    Merging,
+    /// Journal and metadata of the topmost file system.
+    GuestAmplification,
+    /// Journal and metadata of a file system below.
+    HostAmplification,
+    /// Each commit of the guest's journal makes the host's file system commit its own.
+    JournalOfJournal,
+    /// Writes of parts of blocks, for which the rest is read first.
+    ReadModifyWrite,
+    /// Flushes, and what a cache mode really does with them.
+    Flushes,
+    /// The way between data and log.
+    SeeksToLog,
+    /// Tables of the image format.
+    ImageMetadata,
+    /// Only few requests may be under way at once.
+    SingleQueue,
+    /// The hypervisor's processor sets the pace.
+    CpuBound,
+    /// The image file lies in pieces.
+    Fragmentation,
+    /// No difference that could be told from chance.
+    Noise,
+}
+
+impl MechanismName {
+    /// The name in tables, results and on the command line.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::HostReadAhead => "host-read-ahead",
+            Self::HostCache => "host-cache",
+            Self::Merging => "merging",
+            Self::GuestAmplification => "guest-amplification",
+            Self::HostAmplification => "host-amplification",
+            Self::JournalOfJournal => "journal-of-journal",
+            Self::ReadModifyWrite => "read-modify-write",
+            Self::Flushes => "flushes",
+            Self::SeeksToLog => "seeks-to-log",
+            Self::ImageMetadata => "image-metadata",
+            Self::SingleQueue => "single-queue",
+            Self::CpuBound => "cpu-bound",
+            Self::Fragmentation => "fragmentation",
+            Self::Noise => "noise",
+        }
+    }
+}
+
+/// One number of a finding, beside the baseline's where there is one.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Number {
+    /// What is counted.
+    pub what: String,
+    /// The number here.
+    pub here: f64,
+    /// The same of the baseline.
+    pub baseline: Option<f64>,
+    /// Its unit: `per operation`, `us`, `MiB`; empty for a ratio.
+    pub unit: String,
+}
+
+/// A request that proves a finding.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Proof {
+    /// The run it is from.
+    pub run: i64,
+    /// Where it was seen: the layer and kind of its trace point.
+    pub level: String,
+    /// Its number there.
+    pub request: u64,
+    /// In words: operation, place, size, class, times.
+    pub words: String,
+}
+
+/// One mechanism at work.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Finding {
+    /// Which.
+    pub mechanism: MechanismName,
+    /// The layer it happens in, as written in the stack.
+    pub layer: String,
+    /// What happened, in one sentence.
+    pub words: String,
+    /// Time that it adds to each operation of the application, in nanoseconds; negative where it saves time.
+    pub effect_ns: f64,
+    /// The same as a share of the whole difference (or, without a baseline, of the whole time), 0 to 1; beyond 1 where
+    /// something else made up for it.
+    pub share: f64,
+    /// The numbers behind it.
+    pub numbers: Vec<Number>,
+    /// Requests that show it, from the sampled trees.
+    pub proofs: Vec<Proof>,
+    /// What to change.
+    pub advice: Option<String>,
+}
+
+/// Why a cell is as fast as it is.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Explanation {
+    /// The stack that is explained.
+    pub stack: String,
+    /// The workload.
+    pub workload: String,
+    /// Its runs.
+    pub runs: Vec<i64>,
+    /// The stack it is compared with.
+    pub baseline: Option<String>,
+    /// Runs of the baseline.
+    pub baseline_runs: Vec<i64>,
+    /// Time of the wall clock for each operation of the application, nanoseconds.
+    pub time_per_operation_ns: f64,
+    /// The same of the baseline.
+    pub baseline_time_per_operation_ns: Option<f64>,
+    /// Throughput against the baseline, per cent, with its 95 % interval where there are runs enough.
+    pub change_percent: Option<f64>,
+    /// See [`Self::change_percent`].
+    pub change_interval_percent: Option<[f64; 2]>,
+    /// The mechanisms, the one with the largest effect first.
+    pub findings: Vec<Finding>,
+    /// Share of the difference (or of the time) that no finding explains.
+    pub unexplained_share: f64,
+    /// Every reason to doubt it.
+    pub doubts: Vec<String>,
+}
+
+impl Explanation {
+    /// The mechanism with the largest effect.
+    pub fn first(&self) -> Option<MechanismName> {
+        self.findings.first().map(|finding| finding.mechanism)
+    }
+}

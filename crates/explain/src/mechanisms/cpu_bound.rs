@@ -1,0 +1,40 @@
+//! The hypervisor's processor sets the pace.
+
+use super::Mechanism;
+use crate::case::{Case, Left, finding};
+use crate::evidence::{Evidence, Part};
+use crate::finding::{Finding, MechanismName};
+
+pub(super) static MECHANISM: Mechanism = Mechanism {
+    name: MechanismName::CpuBound,
+    summary: "a machine's processors are busy while the medium is idle",
+    find,
+};
+
+/// Busy share from which on processors are taken to set the pace (as `nestor_study::checks::CPU_BOUND_ABOVE`).
+const BUSY: f64 = 0.70;
+
+fn busiest(e: &Evidence) -> Option<&(String, f64)> {
+    e.cpu_busy.iter().max_by(|a, b| a.1.total_cmp(&b.1))
+}
+
+fn find(case: &Case<'_>, left: &mut Left) -> Option<Finding> {
+    let (machine, busy) = busiest(case.here)?;
+    let idle = left.part(Part::Idle);
+    if *busy < BUSY || idle <= 0.0 {
+        return None;
+    }
+    let effect = left.claim_all(Part::Idle);
+    let words = format!(
+        "the processors of the {machine} are busy {:.0} % of the time and the medium only {:.0} %",
+        busy * 100.0,
+        100.0 * (1.0 - case.here.part_ns(Part::Idle) / case.here.time_per_operation_ns().max(1.0))
+    );
+    let mut found = finding(MechanismName::CpuBound, machine, effect, words);
+    found.numbers = vec![
+        case.number("busiest processors", "%", |e| busiest(e).map_or(0.0, |(_, busy)| busy * 100.0)),
+        case.number("medium without work", "us per operation", |e| e.part_ns(Part::Idle) / 1e3),
+    ];
+    found.advice = Some("an iothread, more processors, fewer and larger requests; on an emulated processor, none of it is about the real one".to_owned());
+    Some(found)
+}

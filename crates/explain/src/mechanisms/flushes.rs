@@ -1,0 +1,70 @@
+//! Flushes: how many, and what a cache mode really does with them.
+
+use super::Mechanism;
+use crate::case::{Case, Left, finding};
+use crate::evidence::{Evidence, Part};
+use crate::finding::{Finding, MechanismName};
+
+pub(super) static MECHANISM: Mechanism = Mechanism {
+    name: MechanismName::Flushes,
+    summary: "flushes of the medium's cache: too many, or fewer than the guest asked for",
+    find,
+};
+
+/// Flushes at the medium for each operation from which on they matter.
+const FLUSHES_PER_OPERATION: f64 = 0.02;
+
+fn at_top(e: &Evidence) -> f64 {
+    e.per_operation(e.edges.first().map_or(0.0, |edge| edge.flushes_queued.max(edge.flushes)))
+}
+
+fn at_medium(e: &Evidence) -> f64 {
+    e.per_operation(e.lowest().map_or(0.0, |edge| edge.flushes))
+}
+
+fn find(case: &Case<'_>, left: &mut Left) -> Option<Finding> {
+    let more = case.more(at_medium);
+    let dropped = at_top(case.here) > FLUSHES_PER_OPERATION
+        && at_medium(case.here) < 0.1 * at_top(case.here)
+        && case.baseline.is_none_or(|b| at_medium(b) >= 0.5 * at_top(b));
+    if more < FLUSHES_PER_OPERATION && !dropped {
+        return None;
+    }
+    let sign = if dropped { f64::min } else { f64::max };
+    // A flush waits for what the medium's cache holds, so that the writes behind it cannot be sorted or gathered.
+    let mut effect = left.claim(Part::Flush, sign(left.part(Part::Flush), 0.0));
+    effect += left.claim(Part::Data, sign(left.part(Part::Data), 0.0));
+    effect += left.claim(Part::Idle, sign(left.part(Part::Idle), 0.0));
+    let (top, medium) = (at_top(case.here), at_medium(case.here));
+    let words = if dropped {
+        format!(
+            "the guest asks for {top:.2} flushes for each operation and {medium:.2} reach the medium: they are dropped"
+        )
+    } else if medium > 2.0 * top {
+        format!(
+            "{medium:.2} flushes for each operation reach the medium, of which the guest asked for {top:.2}: the cache mode adds the rest"
+        )
+    } else {
+        format!("{medium:.2} flushes for each operation reach the medium, as the guest asked ({top:.2})")
+    };
+    let layer = if medium > 2.0 * top || dropped {
+        case.here.edges.iter().find(|edge| edge.role.contains("image") || edge.role.contains("disk"))
+    } else {
+        case.here.edges.first()
+    };
+    let layer = layer.map_or_else(String::new, |edge| edge.layer.clone());
+    let mut found = finding(MechanismName::Flushes, &layer, effect, words);
+    found.numbers = vec![
+        case.number("flushes the guest asked for", "per operation", at_top),
+        case.number("flushes at the medium", "per operation", at_medium),
+        case.number("time of flushes at the lowest level", "us per operation", |e| {
+            e.part_ns(Part::Flush) / 1e3
+        }),
+    ];
+    found.advice = Some(if dropped {
+        "cache=unsafe loses what the guest believes to be safe when the host fails; cache=none or writeback keep it".to_owned()
+    } else {
+        "cache=none or writeback flush only when the guest asks; writethrough and directsync after every write".to_owned()
+    });
+    Some(found)
+}

@@ -1,0 +1,44 @@
+//! The image file lies in pieces.
+
+use super::Mechanism;
+use crate::case::{Case, Left, finding};
+use crate::evidence::{Evidence, Part};
+use crate::finding::{Finding, MechanismName};
+
+pub(super) static MECHANISM: Mechanism = Mechanism {
+    name: MechanismName::Fragmentation,
+    summary: "what is in order in the guest is scattered on the medium, because the image file lies in pieces",
+    find,
+};
+
+/// Share of the data requests at the lowest level that were scattered.
+const SCATTERED_SHARE: f64 = 0.02;
+
+fn scattered(e: &Evidence) -> f64 {
+    let data = e.spent(|cause| Part::of(cause) == Part::Data);
+    data.scattered as f64 / (data.requests as f64).max(1.0)
+}
+
+fn find(case: &Case<'_>, left: &mut Left) -> Option<Finding> {
+    let pieces = |e: &Evidence| e.image.map_or(0.0, |image| image.extents / e.runs.len().max(1) as f64);
+    if case.more(scattered) < SCATTERED_SHARE
+        || pieces(case.here) < 2.0 * case.baseline.map_or(8.0, pieces).max(1.0)
+    {
+        return None;
+    }
+    let effect = left.claim(Part::Data, left.part(Part::Data).max(0.0));
+    let words = format!(
+        "the image file lies in {:.0} pieces: {:.0} % of the requests at the medium jump where the guest's do not",
+        pieces(case.here),
+        scattered(case.here) * 100.0
+    );
+    let layer = case.here.edges.iter().find(|edge| edge.role.contains("image"));
+    let layer = layer.map_or_else(String::new, |edge| edge.layer.clone());
+    let mut found = finding(MechanismName::Fragmentation, &layer, effect, words);
+    found.numbers = vec![
+        case.number("pieces of the image file", "", pieces),
+        case.number("scattered requests", "%", |e| scattered(e) * 100.0),
+    ];
+    found.advice = Some("allocate the image at once (alloc=full or falloc), or copy it anew".to_owned());
+    Some(found)
+}

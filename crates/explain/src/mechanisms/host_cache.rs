@@ -1,0 +1,53 @@
+//! A cache of the host answers reads or keeps writes.
+
+use super::Mechanism;
+use crate::case::{Case, Left, finding};
+use crate::evidence::{Evidence, Part};
+use crate::finding::{Finding, MechanismName};
+
+pub(super) static MECHANISM: Mechanism = Mechanism {
+    name: MechanismName::HostCache,
+    summary: "reads are answered, or writes kept, by the page cache of the host",
+    find,
+};
+
+/// Share of the bytes that must not have reached the lowest level.
+const KEPT_SHARE: f64 = 0.20;
+
+/// Share (0 to 1) of the application's bytes that never reached the lowest level.
+fn kept(e: &Evidence) -> f64 {
+    let asked = e.reads.bytes + e.writes.bytes;
+    let reached = |volume: fn(&crate::evidence::Edge) -> f64| e.lowest().map_or(0.0, volume);
+    let missing = |asked: f64, reached: f64| (asked - reached).max(0.0);
+    let missing = missing(e.reads.bytes, reached(|edge| edge.reads.bytes))
+        + missing(e.writes.bytes, reached(|edge| edge.writes.bytes));
+    missing / asked.max(1.0)
+}
+
+fn find(case: &Case<'_>, left: &mut Left) -> Option<Finding> {
+    if case.here.edges.is_empty() || case.more(kept) < KEPT_SHARE {
+        return None;
+    }
+    let saved = Part::ALL.map(|part| left.claim(part, left.part(part).min(0.0))).iter().sum::<f64>();
+    // Without a baseline there is no time that was saved, only time that was not spent.
+    let effect = if case.baseline.is_some() { saved } else { 0.0 };
+    let words = format!(
+        "{:.0} % of the bytes came from, or stayed in, a cache of the host and never reached the medium",
+        kept(case.here) * 100.0
+    );
+    let layer =
+        case.here.edges.iter().rev().find(|edge| edge.role.contains("image") || edge.role.contains("host"));
+    let layer = layer.map_or_else(String::new, |edge| edge.layer.clone());
+    let mut found = finding(MechanismName::HostCache, &layer, effect, words);
+    found.numbers = vec![
+        case.number("bytes that did not reach the medium", "% of the application's", |e| kept(e) * 100.0),
+        case.number("requests at the medium", "per operation", |e| {
+            e.per_operation(e.lowest().map_or(0.0, crate::evidence::Edge::issued))
+        }),
+    ];
+    found.advice = Some(
+        "measure a data set of at least twice all memory, or with cache=none, if the medium is what matters"
+            .to_owned(),
+    );
+    Some(found)
+}

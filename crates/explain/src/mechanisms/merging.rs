@@ -1,0 +1,62 @@
+//! Neighbouring requests are merged, or are not.
+
+use super::Mechanism;
+use crate::case::{Case, Left, finding};
+use crate::evidence::{Edge, Evidence, Part};
+use crate::finding::{Finding, MechanismName};
+
+pub(super) static MECHANISM: Mechanism = Mechanism {
+    name: MechanismName::Merging,
+    summary: "neighbouring requests are not merged, or many more are",
+    find,
+};
+
+/// By how much the mean size of requests must differ.
+const SIZE_RATIO: f64 = 1.5;
+/// By how much the share of merged requests must differ.
+const MERGED_SHARE: f64 = 0.20;
+
+fn merged(edge: &Edge) -> f64 {
+    edge.merged / edge.queued.max(1.0)
+}
+
+/// The edge whose merging differs most from the baseline's edge of the same role.
+fn most_different<'a>(here: &'a Evidence, baseline: &Evidence) -> Option<(&'a Edge, f64)> {
+    let differences = here.edges.iter().filter_map(|edge| {
+        let other = baseline.edges.iter().find(|b| b.role == edge.role && b.machine == edge.machine)?;
+        (edge.queued > 0.0 && other.queued > 0.0).then(|| (edge, merged(edge) - merged(other)))
+    });
+    differences.max_by(|a, b| a.1.abs().total_cmp(&b.1.abs()))
+}
+
+fn find(case: &Case<'_>, left: &mut Left) -> Option<Finding> {
+    let baseline = case.baseline?;
+    let (edge, difference) = most_different(case.here, baseline)?;
+    let size = |e: &Evidence| e.lowest().map_or(0.0, Edge::mean_bytes);
+    let ratio = size(case.here) / size(baseline).max(1.0);
+    let sizes_differ = !(1.0 / SIZE_RATIO..=SIZE_RATIO).contains(&ratio);
+    if difference.abs() < MERGED_SHARE || !sizes_differ {
+        return None;
+    }
+    let effect = [Part::Data, Part::Idle].map(|part| left.claim_all(part)).iter().sum();
+    let words = format!(
+        "{:.0} % of the requests are merged at {}, {:.0} % in the baseline; the medium gets {:.0} KiB a request instead of {:.0}",
+        merged(edge) * 100.0,
+        edge.layer,
+        (merged(edge) - difference) * 100.0,
+        size(case.here) / 1024.0,
+        size(baseline) / 1024.0
+    );
+    let mut found = finding(MechanismName::Merging, &edge.layer, effect, words);
+    let requests = |e: &Evidence| e.per_operation(e.lowest().map_or(0.0, Edge::issued));
+    found.numbers = vec![
+        case.number("size of a request at the medium", "KiB", |e| size(e) / 1024.0),
+        case.number("requests at the medium", "per operation", requests),
+    ];
+    found.advice = Some(if difference < 0.0 {
+        "a scheduler that merges (sched=mq-deadline), or larger requests from the application".to_owned()
+    } else {
+        "merging helps throughput; if single requests wait for it, sched=none".to_owned()
+    });
+    Some(found)
+}

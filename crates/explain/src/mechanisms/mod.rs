@@ -1,0 +1,45 @@
+//! The mechanisms, one file each, in the order in which they claim parts of the time.
+//!
+//! A mechanism whose sign is unmistakable comes before one that would claim the same time with less proof.
+
+mod amplification;
+mod cpu_bound;
+mod flushes;
+mod fragmentation;
+mod host_cache;
+mod image_metadata;
+mod merging;
+mod read_ahead;
+mod read_modify_write;
+mod seeks_to_log;
+mod single_queue;
+
+use crate::case::{Case, Left};
+use crate::finding::{Finding, MechanismName};
+
+/// A way in which a layer makes a workload slower or faster.
+pub struct Mechanism {
+    /// Its name.
+    pub name: MechanismName,
+    /// What it is, in one line.
+    pub summary: &'static str,
+    /// Claims its part of the time, if it was at work.
+    pub find: fn(&Case<'_>, &mut Left) -> Option<Finding>,
+}
+
+/// All of them, in the order in which they claim.
+pub static MECHANISMS: &[&Mechanism] = &[
+    &read_modify_write::MECHANISM,
+    &image_metadata::MECHANISM,
+    &host_cache::MECHANISM,
+    &read_ahead::MECHANISM,
+    &flushes::MECHANISM,
+    &amplification::JOURNAL_OF_JOURNAL,
+    &amplification::HOST,
+    &amplification::GUEST,
+    &seeks_to_log::MECHANISM,
+    &fragmentation::MECHANISM,
+    &single_queue::MECHANISM,
+    &merging::MECHANISM,
+    &cpu_bound::MECHANISM,
+];

@@ -1,0 +1,56 @@
+//! Only few requests may be under way at once.
+
+use super::Mechanism;
+use crate::case::{Case, Left, finding};
+use crate::evidence::{Edge, Evidence, Part};
+use crate::finding::{Finding, MechanismName};
+
+pub(super) static MECHANISM: Mechanism = Mechanism {
+    name: MechanismName::SingleQueue,
+    summary: "a device model or queue lets only one request through at a time",
+    find,
+};
+
+/// At most so many requests below an edge that is a limit.
+const NARROW: f64 = 1.2;
+/// At least so many operations of the application at once, for a limit to matter.
+const WIDE: f64 = 2.0;
+
+/// The first edge with hardly more than one request below it, while more wait above it than it lets through.
+fn narrow(e: &Evidence) -> Option<&Edge> {
+    e.edges
+        .iter()
+        .find(|edge| edge.issued() > 0.0 && edge.depth() <= NARROW && edge.waited_ns > edge.served_ns)
+}
+
+fn depth(e: &Evidence) -> f64 {
+    e.lowest().map_or(0.0, Edge::depth)
+}
+
+fn find(case: &Case<'_>, left: &mut Left) -> Option<Finding> {
+    let edge = narrow(case.here)?;
+    let was_wide =
+        case.baseline.is_none_or(|b| narrow(b).is_none() && depth(b) > WIDE * NARROW.min(depth(case.here)));
+    if case.here.concurrency() < WIDE || !was_wide {
+        return None;
+    }
+    let effect = [Part::Data, Part::Idle].map(|part| left.claim(part, left.part(part).max(0.0))).iter().sum();
+    let words = format!(
+        "the application keeps {:.1} operations under way, below {} there are {:.1}",
+        case.here.concurrency(),
+        edge.layer,
+        edge.depth()
+    );
+    let mut found = finding(MechanismName::SingleQueue, &edge.layer, effect, words);
+    found.numbers = vec![
+        case.number("operations of the application at once", "", Evidence::concurrency),
+        case.number("requests at the lowest level at once", "", depth),
+        case.number("waiting above the narrow place", "us per request", |e| {
+            e.edges.first().map_or(0.0, |edge| edge.waited_ns / edge.issued().max(1.0) / 1e3)
+        }),
+    ];
+    found.advice = Some(
+        "a device model with a deeper queue: disk=virtio-blk, virtio-scsi or nvme instead of ide".to_owned(),
+    );
+    Some(found)
+}

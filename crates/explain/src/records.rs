@@ -1,0 +1,125 @@
+//! Evidence from the records of runs.
+
+use nestor_correlate::Blame;
+use nestor_study::{CellRecord, LayerRecord, Mark, Measured};
+
+use crate::evidence::{Edge, Evidence, ImageEvidence, Joined, add_spent};
+
+impl Evidence {
+    /// What the runs of one cell show together. Runs without numbers are left out; `None` if all are.
+    pub fn of(runs: &[(i64, &CellRecord)]) -> Option<Self> {
+        let mut evidence = Self::default();
+        for (number, record) in runs {
+            if let Some(measured) = record.measured() {
+                evidence.add(*number, record, measured);
+            }
+        }
+        let count = evidence.runs.len() as f64;
+        evidence.cpu_busy.iter_mut().for_each(|(_, busy)| *busy /= count);
+        (count > 0.0).then_some(evidence)
+    }
+
+    fn add(&mut self, number: i64, record: &CellRecord, measured: &Measured) {
+        self.stack.clone_from(&record.stack);
+        self.workload.clone_from(&record.workload);
+        self.runs.push(number);
+        self.rates.push(measured.load.operations_per_second());
+        self.elapsed_ns += measured.load.elapsed_ns as f64;
+        for (class, result) in &measured.load.operations {
+            // Classes other than reads count as writes: they change something.
+            let volume = if class.0.contains("read") { &mut self.reads } else { &mut self.writes };
+            volume.count += result.operations as f64;
+            volume.bytes += result.bytes as f64;
+            if let Some(summary) = result.latency.summary() {
+                self.latency_ns += summary.mean_ns * summary.count as f64;
+            }
+        }
+        self.add_layers(&measured.layers);
+        self.add_correlation(number, measured);
+        for (machine, busy) in &measured.cpu_busy {
+            match self.cpu_busy.iter_mut().find(|(name, _)| name == machine) {
+                Some((_, sum)) => *sum += busy,
+                None => self.cpu_busy.push((machine.clone(), *busy)),
+            }
+        }
+        for image in &measured.images {
+            let sum = self.image.get_or_insert_with(ImageEvidence::default);
+            sum.extents += image.extents as f64;
+            sum.allocated_bytes += image.allocated_bytes as f64;
+            sum.table_reads += (image.tables.table_reads + image.tables.table_writes) as f64;
+            sum.allocations += (image.tables.allocations + image.tables.tables_made) as f64;
+        }
+        let marks = record.marks.iter().filter(|mark| !matches!(mark, Mark::CpuBound { .. }));
+        let said = marks.map(|mark| format!("{}: {}", mark.name(), mark.detail()));
+        for doubt in said.chain(measured.trace_remarks.iter().cloned()) {
+            if !self.doubts.contains(&doubt) {
+                self.doubts.push(doubt);
+            }
+        }
+    }
+
+    fn add_layers(&mut self, layers: &[LayerRecord]) {
+        for layer in layers {
+            let Some(metrics) = &layer.metrics else { continue };
+            let same = |edge: &&mut Edge| {
+                edge.layer == layer.layer && edge.role == layer.role && edge.machine == layer.machine
+            };
+            let edge = match self.edges.iter_mut().find(same) {
+                Some(edge) => edge,
+                None => {
+                    self.edges.push(Edge {
+                        layer: layer.layer.clone(),
+                        role: layer.role.clone(),
+                        machine: layer.machine.clone(),
+                        ..Edge::default()
+                    });
+                    self.edges.last_mut().expect("one was just put there")
+                }
+            };
+            edge.add(metrics);
+        }
+    }
+
+    fn add_correlation(&mut self, number: i64, measured: &Measured) {
+        let Some(correlation) = &measured.correlation else { return };
+        add_blame(&mut self.blame, &correlation.blame);
+        for (index, join) in correlation.joins.iter().enumerate() {
+            let Some(level) = correlation.levels.get(index + 1) else { continue };
+            let known = self.joins.iter_mut().find(|j| j.kind == level.kind && j.layer == level.layer);
+            let joined = match known {
+                Some(joined) => joined,
+                None => {
+                    let (kind, layer) = (level.kind.clone(), level.layer.clone());
+                    self.joins.push(Joined { kind, layer, ..Joined::default() });
+                    self.joins.last_mut().expect("one was just put there")
+                }
+            };
+            joined.absorbed += join.absorbed as f64;
+            for (origin, count) in &join.origins {
+                *joined.origins.entry(*origin).or_default() += *count as f64;
+            }
+        }
+        let levels: Vec<String> =
+            correlation.levels.iter().map(|level| format!("{} ({})", level.layer, level.kind)).collect();
+        self.trees.extend(correlation.trees.iter().map(|tree| (number, levels.clone(), tree.clone())));
+    }
+}
+
+fn add_blame(sum: &mut Blame, blame: &Blame) {
+    sum.span_ns += blame.span_ns;
+    sum.busy_ns += blame.busy_ns;
+    sum.occupied_ns += blame.occupied_ns;
+    for (cause, spent) in &blame.causes {
+        add_spent(sum.causes.entry(cause.clone()).or_default(), spent);
+    }
+    for transition in &blame.transitions {
+        match sum.transitions.iter_mut().find(|t| t.from == transition.from && t.to == transition.to) {
+            Some(known) => {
+                known.jumps += transition.jumps;
+                known.jump_bytes = known.jump_bytes.saturating_add(transition.jump_bytes);
+                known.busy_ns += transition.busy_ns;
+            }
+            None => sum.transitions.push(transition.clone()),
+        }
+    }
+}

@@ -1,0 +1,84 @@
+//! What can go wrong with an export, in words.
+
+use std::io;
+use std::path::PathBuf;
+
+/// Why there is no export.
+#[derive(Debug, thiserror::Error)]
+pub enum ExportError {
+    /// The requests cannot be read.
+    #[error("{0}")]
+    Trace(#[from] nestor_trace::TraceError),
+    /// A file or directory cannot be read.
+    #[error("cannot read {}: {source}", path.display())]
+    Read {
+        /// Which.
+        path: PathBuf,
+        /// What the operating system said.
+        source: io::Error,
+    },
+    /// The description of a recording is not understood.
+    #[error("{}: {reason}; record again with --trace-to", path.display())]
+    Manifest {
+        /// Its file.
+        path: PathBuf,
+        /// What is wrong.
+        reason: String,
+    },
+    /// A directory holds more than one recording.
+    #[error("{} holds {count} recordings; name one of them, such as {}", path.display(), first.display())]
+    Several {
+        /// The directory.
+        path: PathBuf,
+        /// How many.
+        count: usize,
+        /// The first of them.
+        first: PathBuf,
+    },
+    /// A trace that has no requests in it.
+    #[error(
+        "{name}: {format} has no requests to export; of QEMU's events `nestor trace hypervisor` makes a file of requests"
+    )]
+    NoRequests {
+        /// What the trace is called.
+        name: String,
+        /// Its form.
+        format: String,
+    },
+    /// The output cannot be written.
+    #[error("cannot write {}: {source}", path.display())]
+    Write {
+        /// The file that was to be made.
+        path: PathBuf,
+        /// What the operating system said.
+        source: io::Error,
+    },
+    /// Writing to a stream failed.
+    #[error("the export could not be written: {0}")]
+    Stream(#[from] io::Error),
+    /// The Parquet writer refused.
+    #[error("the Parquet file could not be written: {0}")]
+    Parquet(#[from] ::parquet::errors::ParquetError),
+    /// The file is there already.
+    #[error("{} is there already; name another file, or say --force to replace it", path.display())]
+    Exists {
+        /// Which file.
+        path: PathBuf,
+    },
+    /// There is nothing to write.
+    #[error("there is no trace point to export; name at least one file of requests or trace")]
+    NoLevels,
+    /// Sorting by start would need too much memory.
+    #[error(
+        "{layer}: more than {limit} requests lie within the time of its longest ({longest_s:.1} s); \
+         export a part of the time with --from and --to"
+    )]
+    TooManyAtOnce {
+        /// The layer whose requests they are.
+        layer: String,
+        /// How many can be held.
+        limit: usize,
+        /// Seconds from the earliest start to the end of the request that was known last.
+        longest_s: f64,
+    },
+}

@@ -1,0 +1,90 @@
+//! `nestor explain`
+
+use anyhow::{Context, Result, bail};
+use clap::Args;
+use nestor_explain::{Evidence, explain, explanation_text};
+use nestor_study::{CellRecord, RunFilter, Store, StoredRun};
+
+use crate::output::print_json;
+use crate::paths;
+
+/// Arguments of `nestor explain`.
+#[derive(Args, Debug)]
+pub struct ExplainArguments {
+    /// Number of a run; other runs of the same stack and workload in the same study are taken with it
+    #[arg(value_name = "RESULT")]
+    pub run: i64,
+    /// Number of a run of the stack to compare with [default: the study's baseline, if it has one]
+    #[arg(long, value_name = "RESULT")]
+    pub against: Option<i64>,
+    /// File of results [default: nestor/results.sqlite in your data directory]
+    #[arg(long, value_name = "FILE")]
+    pub store: Option<std::path::PathBuf>,
+    /// Print JSON instead of text
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// Says what made a cell slower or faster than its baseline.
+///
+/// # Errors
+/// When there is no such run, or it has no numbers.
+pub fn run(arguments: &ExplainArguments) -> Result<()> {
+    let path = arguments.store.clone().unwrap_or_else(paths::default_store);
+    let store = Store::open(&path)?;
+    let chosen = store.run(arguments.run)?;
+    let baseline = match arguments.against {
+        Some(number) => Some(store.run(number)?),
+        None => baseline_of(&store, &chosen)?,
+    };
+    let here = evidence(&store, &chosen)?;
+    let before = baseline.map(|run| evidence(&store, &run)).transpose()?;
+    let explanation = explain(&here, before.as_ref());
+    if arguments.json {
+        return print_json(&explanation);
+    }
+    out!("{}", explanation_text(&explanation));
+    Ok(())
+}
+
+/// A run of the baseline that the run's study names for its stack.
+fn baseline_of(store: &Store, run: &StoredRun) -> Result<Option<StoredRun>> {
+    let Some(hash) = &run.record.study_hash else { return Ok(None) };
+    let Some(study) = store.study(hash)? else { return Ok(None) };
+    let Some(stack) = study.study.baselines.get(&run.record.stack).filter(|b| **b != run.record.stack) else {
+        return Ok(None);
+    };
+    let filter = RunFilter {
+        study_hash: Some(hash.clone()),
+        stack: Some(stack.clone()),
+        workload: Some(run.record.workload.clone()),
+        latest_only: true,
+        ..RunFilter::default()
+    };
+    Ok(store.runs(&filter)?.into_iter().find(|run| run.record.measured().is_some()))
+}
+
+/// What all runs of the same cell show.
+fn evidence(store: &Store, chosen: &StoredRun) -> Result<Evidence> {
+    if let Some(reason) = chosen.record.failure() {
+        bail!("run {} has no numbers to explain: {reason}", chosen.number);
+    }
+    let filter = RunFilter {
+        stack: Some(chosen.record.stack.clone()),
+        workload: Some(chosen.record.workload.clone()),
+        ground: Some(chosen.record.environment.ground.clone()),
+        latest_only: true,
+        ..RunFilter::default()
+    };
+    let runs = store.runs(&filter)?;
+    let alike: Vec<(i64, &CellRecord)> = runs
+        .iter()
+        .filter(|run| {
+            run.record.study_hash == chosen.record.study_hash
+                && run.record.trace == chosen.record.trace
+                && run.record.untraced_twin == chosen.record.untraced_twin
+        })
+        .map(|run| (run.number, &run.record))
+        .collect();
+    Evidence::of(&alike).context("the run has no numbers to explain")
+}

@@ -1,0 +1,167 @@
+//! `nestor trace correlate`: the requests of a guest joined with those below it.
+
+mod load;
+
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result};
+use clap::{Args, ValueEnum};
+use nestor_correlate::{
+    CacheBetween, CorrelateOptions, ExtentMap, LevelInput, SpaceMap, correlate, read_extents,
+};
+
+use crate::output::print_json;
+use load::{Role, Wanted, load};
+
+/// Arguments of `nestor trace correlate`.
+#[derive(Args, Debug)]
+#[command(after_help = "A trace is a directory of `nestor trace record`, blktrace's files or blkparse's output, or a \
+file of requests.\n\nExamples:\n  nestor trace correlate --guest vda --host sda --image <(filefrag -v disk.img)\n  \
+nestor trace correlate --guest guest.requests --host host.requests --medium disk.log \\\n    \
+--image host.layout --image-inode 131 --cache writeback")]
+pub struct CorrelateArguments {
+    /// Trace of the guest's disk, taken in the guest
+    #[arg(long, value_name = "TRACE")]
+    guest: PathBuf,
+    /// Requests of the guest as its hypervisor saw them
+    #[arg(long, value_name = "TRACE")]
+    hypervisor: Option<PathBuf>,
+    /// The hypervisor's requests on the image file, where its format is not raw
+    #[arg(long, value_name = "TRACE", requires = "hypervisor")]
+    hypervisor_file: Option<PathBuf>,
+    /// Trace of the host's disk, taken on the host
+    #[arg(long, value_name = "TRACE")]
+    host: PathBuf,
+    /// Log of the modelled disk below, or a trace from whatever is below the host
+    #[arg(long, value_name = "TRACE")]
+    medium: Option<PathBuf>,
+    /// Where the image lies on the host's disk: output of `filefrag -v` or `xfs_bmap -v`, JSON or CSV of image offset,
+    /// device offset and bytes, or a layout of `nestor trace layout` [default: the guest's disk is the host's]
+    #[arg(long, value_name = "FILE")]
+    image: Option<PathBuf>,
+    /// The image's inode, where the map is a layout that knows several images
+    #[arg(long, value_name = "NUMBER")]
+    image_inode: Option<u64>,
+    /// Where the host's file system begins on the traced disk, in bytes
+    #[arg(long, value_name = "BYTES", default_value = "0", requires = "image")]
+    image_shift: nestor_stack::Bytes,
+    /// Bytes of a cluster of the image's format
+    #[arg(long, value_name = "BYTES", default_value = "64K")]
+    cluster: nestor_stack::Bytes,
+    /// Layout of the guest's file system, to say what its requests are for
+    #[arg(long, value_name = "FILE")]
+    guest_layout: Option<PathBuf>,
+    /// Layout of the host's file system
+    #[arg(long, value_name = "FILE")]
+    host_layout: Option<PathBuf>,
+    /// The disk in the guest's trace, where it has several (8:0)
+    #[arg(long, value_name = "DEVICE")]
+    guest_device: Option<String>,
+    /// The disk in the host's trace, where it has several
+    #[arg(long, value_name = "DEVICE")]
+    host_device: Option<String>,
+    /// The hypervisor's cache mode [default: inferred]
+    #[arg(long, value_enum, value_name = "MODE")]
+    cache: Option<CacheMode>,
+    /// Requests around the trace's middle to keep with their children
+    #[arg(long, value_name = "COUNT", default_value_t = 200)]
+    timeline: usize,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+}
+
+/// QEMU's names of what is cached on the host.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum CacheMode {
+    /// Nothing.
+    None,
+    /// Nothing, and every write is flushed.
+    Directsync,
+    /// Reads.
+    Writethrough,
+    /// Reads and writes.
+    Writeback,
+    /// Reads and writes, and flushes are ignored.
+    Unsafe,
+}
+
+impl CacheMode {
+    fn between(self) -> CacheBetween {
+        match self {
+            Self::None | Self::Directsync => CacheBetween::NONE,
+            Self::Writethrough => CacheBetween::WRITE_THROUGH,
+            Self::Writeback | Self::Unsafe => CacheBetween::WRITE_BACK,
+        }
+    }
+}
+
+/// Runs it.
+///
+/// # Errors
+/// When a trace cannot be read, or they do not belong together.
+pub fn run(arguments: &CorrelateArguments) -> Result<()> {
+    let converted = tempfile::tempdir_in("/var/tmp").context("no directory for the requests of the traces")?;
+    let mut remarks = Vec::new();
+    let levels = levels(arguments, converted.path(), &mut remarks)?;
+    let options = CorrelateOptions { timeline_trees: arguments.timeline };
+    let mut correlation = correlate(&levels, &options)?;
+    correlation.remarks.splice(0..0, remarks);
+    if arguments.json {
+        return print_json(&correlation);
+    }
+    out!("{}", correlation.to_text());
+    Ok(())
+}
+
+fn levels(
+    arguments: &CorrelateArguments,
+    converted: &Path,
+    remarks: &mut Vec<String>,
+) -> Result<Vec<LevelInput<'static>>> {
+    let mut levels = Vec::new();
+    let mut add = |path: &Path, role: Role, layout: Option<&Path>, device: Option<&str>| {
+        let to = converted.join(format!("{}.requests", levels.len()));
+        let wanted = Wanted { path, role, layout, device, image_inode: arguments.image_inode, to: &to };
+        let (level, said) = load(&wanted)?;
+        remarks.extend(said);
+        levels.push(level);
+        anyhow::Ok(())
+    };
+    add(&arguments.guest, Role::Guest, arguments.guest_layout.as_deref(), arguments.guest_device.as_deref())?;
+    if let Some(path) = &arguments.hypervisor {
+        add(path, Role::Hypervisor, None, None)?;
+    }
+    if let Some(path) = &arguments.hypervisor_file {
+        add(path, Role::ImageFile, None, None)?;
+    }
+    add(&arguments.host, Role::Host, arguments.host_layout.as_deref(), arguments.host_device.as_deref())?;
+    if let Some(path) = &arguments.medium {
+        add(path, Role::Medium, None, None)?;
+    }
+    let image = image(arguments)?;
+    let host = levels.len() - 1 - usize::from(arguments.medium.is_some());
+    let file = arguments.hypervisor_file.as_ref().map(|_| host - 1);
+    let described = levels.into_iter().enumerate().map(|(index, level)| {
+        if index == host {
+            let map = image.clone().map_or(SpaceMap::Identity, SpaceMap::Extents);
+            let cache = arguments.cache.map_or(CacheBetween::UNKNOWN, CacheMode::between);
+            level.with_map(map).with_cache(cache)
+        } else if Some(index) == file {
+            // An image format answers reads of what was never written, and writes of zeros, by itself.
+            level.with_map(SpaceMap::Clusters { bytes: arguments.cluster.get() })
+        } else {
+            level.with_cache(CacheBetween::NONE)
+        }
+    });
+    Ok(described.collect())
+}
+
+/// Where the image lies on the host's disk.
+fn image(arguments: &CorrelateArguments) -> Result<Option<ExtentMap>> {
+    let Some(path) = &arguments.image else { return Ok(None) };
+    let map = read_extents(path, arguments.image_inode)?;
+    let shift = arguments.image_shift.get();
+    let map = map.shifted(shift).map_err(|reason| anyhow::anyhow!("{}: {reason}", path.display()))?;
+    Ok(Some(map))
+}

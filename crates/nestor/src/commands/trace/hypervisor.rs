@@ -1,0 +1,134 @@
+//! `nestor trace hypervisor`: what QEMU did for a guest's disk.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+use anyhow::{Context, Result, bail};
+use clap::{Args, Subcommand};
+use nestor_trace::hypervisor::{HypervisorMetrics, HypervisorOutput, summarize_hypervisor};
+use nestor_trace::{HypervisorOptions, Interface, record_hypervisor};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+
+use super::render;
+use crate::output::print_json;
+
+/// `nestor trace hypervisor …`
+#[derive(Debug, Subcommand)]
+pub enum HypervisorCommand {
+    /// Record what a running QEMU is asked for by its guest, until interrupted
+    Record(RecordArguments),
+    /// Condense such a recording to the numbers of the virtual disk and of the image file
+    Summarize(SummarizeArguments),
+}
+
+/// Arguments of `nestor trace hypervisor record`.
+#[derive(Args, Debug)]
+pub struct RecordArguments {
+    /// Socket of a QMP monitor that nobody else uses
+    #[arg(long, value_name = "SOCKET")]
+    monitor: PathBuf,
+    /// Directory for the recording, which QEMU has to be able to write to
+    #[arg(long, value_name = "DIRECTORY")]
+    output: PathBuf,
+    /// The disk's device model: virtio-blk, virtio-scsi, lsi, mptsas, pvscsi, ide, ahci, nvme
+    #[arg(long, default_value = "virtio-blk")]
+    disk: String,
+    /// The image's format, unless it is raw
+    #[arg(long)]
+    format: Option<String>,
+    /// Where QEMU logs while nobody records
+    #[arg(long, value_name = "FILE")]
+    event_log: Option<PathBuf>,
+}
+
+/// Arguments of `nestor trace hypervisor summarize`.
+#[derive(Args, Debug)]
+pub struct SummarizeArguments {
+    /// The directory of the recording
+    recording: PathBuf,
+    /// Write the requests on the virtual disk here
+    #[arg(long, value_name = "FILE")]
+    requests: Option<PathBuf>,
+    /// Write the requests on the image file here
+    #[arg(long, value_name = "FILE")]
+    file_requests: Option<PathBuf>,
+    /// The layer the requests belong to, as the file of requests is to name it
+    #[arg(long, default_value = "kvm")]
+    layer: String,
+    /// The machine the hypervisor runs on, as the file of requests is to name it
+    #[arg(long, default_value = "host")]
+    machine: String,
+    /// Bytes of the virtual disk
+    #[arg(long, default_value_t = 0)]
+    disk_bytes: u64,
+    /// Remove the recording afterwards
+    #[arg(long)]
+    remove: bool,
+    /// Print JSON instead of a table
+    #[arg(long)]
+    json: bool,
+}
+
+/// Runs it.
+///
+/// # Errors
+/// When QEMU cannot be recorded, or a recording cannot be read.
+pub fn run(command: HypervisorCommand) -> Result<()> {
+    match command {
+        HypervisorCommand::Record(arguments) => {
+            let Some(interface) = Interface::of_model(&arguments.disk) else {
+                bail!("{} is no device model that can be recorded; `--help` lists them", arguments.disk);
+            };
+            let stop = Arc::new(AtomicBool::new(false));
+            for signal in [SIGINT, SIGTERM, SIGHUP] {
+                signal_hook::flag::register(signal, Arc::clone(&stop))
+                    .context("signals could not be caught")?;
+            }
+            let options = HypervisorOptions {
+                monitor: arguments.monitor,
+                output: arguments.output,
+                interface,
+                format: arguments.format.filter(|format| format != "raw"),
+                event_log: arguments.event_log,
+            };
+            print_json(&record_hypervisor(&options, &stop)?)
+        }
+        HypervisorCommand::Summarize(arguments) => summarize(&arguments),
+    }
+}
+
+fn summarize(arguments: &SummarizeArguments) -> Result<()> {
+    let output = HypervisorOutput {
+        disk_requests: arguments.requests.clone(),
+        file_requests: arguments.file_requests.clone(),
+        layer: arguments.layer.clone(),
+        machine: arguments.machine.clone(),
+        disk_bytes: arguments.disk_bytes,
+    };
+    let metrics = summarize_hypervisor(&arguments.recording, &output)?;
+    if arguments.json {
+        print_json(&metrics)?;
+    } else {
+        out!("{}", text(&metrics));
+    }
+    if arguments.remove {
+        std::fs::remove_dir_all(&arguments.recording).with_context(|| {
+            format!("the recording {} could not be removed", arguments.recording.display())
+        })?;
+    }
+    Ok(())
+}
+
+fn text(metrics: &HypervisorMetrics) -> String {
+    let mut text = format!("virtual disk\n{}", render(&metrics.disk));
+    if let Some(file) = &metrics.file {
+        let format = &metrics.format;
+        text += &format!("\nimage file\n{}", render(file));
+        text += &format!(
+            "  tables read {}, written {}, made {}; allocations {}\n",
+            format.table_reads, format.table_writes, format.tables_made, format.allocations
+        );
+    }
+    text
+}

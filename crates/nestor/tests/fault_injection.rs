@@ -1,0 +1,174 @@
+//! Each mechanism, planted in a real stack, has to be the one that `nestor explain` names.
+//!
+//! The table that is printed, planted against named, is a diagonal. `NESTOR_FAULTS=flushes,merging` tries only some.
+
+mod support;
+
+use serde_json::Value;
+use support::{Sandbox, alone, can_run};
+
+/// A mechanism, a stack in which it is at work, and one that differs in nothing else.
+struct Fault {
+    planted: &'static str,
+    baseline: &'static str,
+    stack: &'static str,
+    workload: &'static str,
+    /// One pair is enough where the effect is many times what chance does.
+    pairs: u32,
+}
+
+const FAULTS: &[Fault] = &[
+    Fault {
+        // More streams than the disk's own cache has segments for.
+        planted: "host-read-ahead",
+        baseline: "kvm:cache=none/raw/ext4/hdd",
+        stack: "kvm:cache=writeback/raw/ext4/hdd",
+        workload: "fio:seq-read:size=8M:files=32:service=roundrobin:depth=1",
+        pairs: 1,
+    },
+    Fault {
+        planted: "host-cache",
+        baseline: "kvm:cache=none/raw/xfs/hdd",
+        stack: "kvm:cache=unsafe/raw/xfs/hdd",
+        workload: "fio:rand-write:size=8M:depth=4",
+        pairs: 1,
+    },
+    Fault {
+        planted: "merging",
+        baseline: "ext4/hdd:sched=mq-deadline",
+        stack: "ext4/hdd:sched=mq-deadline:merges=off",
+        workload: "fio:seq-write:size=64M:bs=4k:depth=64",
+        pairs: 1,
+    },
+    Fault {
+        planted: "guest-amplification",
+        baseline: "ext3:journal=writeback/kvm/hdd",
+        stack: "ext3:journal=data/kvm/hdd",
+        workload: "fio:rand-write:size=4M:depth=1:direct=0:fsync=1:overwrite=1",
+        pairs: 1,
+    },
+    Fault {
+        planted: "host-amplification",
+        baseline: "ext2/kvm/raw:alloc=full:size=256M/ext4/hdd",
+        stack: "ext2/kvm/raw:size=256M/ext4:journal=data/hdd",
+        workload: "fio:rand-write:size=4M:depth=4",
+        pairs: 1,
+    },
+    Fault {
+        planted: "journal-of-journal",
+        baseline: "ext4/kvm/hdd",
+        stack: "ext4/kvm/raw/ext4/hdd",
+        workload: "fio:seq-write:size=4M:depth=1:direct=0:fsync=1",
+        pairs: 1,
+    },
+    Fault {
+        planted: "read-modify-write",
+        baseline: "kvm:cache=none/raw/xfs/hdd",
+        stack: "kvm:cache=writeback/raw/xfs/hdd",
+        workload: "fio:rand-write:size=1M:bs=1k:depth=1:fsync=8",
+        pairs: 1,
+    },
+    Fault {
+        planted: "flushes",
+        baseline: "kvm:cache=none/hdd:wcache=on",
+        stack: "kvm:cache=writethrough/hdd:wcache=on",
+        workload: "fio:rand-write:size=8M:depth=4",
+        pairs: 1,
+    },
+    Fault {
+        planted: "seeks-to-log",
+        baseline: "ext4/hdd:size=2G",
+        stack: "ext4/hdd:size=900G",
+        workload: "fio:rand-write:size=4M:depth=1:direct=0:fsync=1",
+        pairs: 1,
+    },
+    Fault {
+        planted: "image-metadata",
+        baseline: "kvm/qcow2:size=4G:cluster=4k:l2-cache=8M/xfs/hdd",
+        stack: "kvm/qcow2:size=4G:cluster=4k:l2-cache=8k/xfs/hdd",
+        workload: "fio:rand-read:size=256M:depth=4:runtime=20s",
+        pairs: 1,
+    },
+    Fault {
+        planted: "single-queue",
+        baseline: "kvm:disk=virtio-blk/raid0",
+        stack: "kvm:disk=ide/raid0",
+        workload: "fio:rand-read:size=32M:depth=32:runtime=15s",
+        pairs: 1,
+    },
+    Fault {
+        planted: "cpu-bound",
+        baseline: "null",
+        stack: "kvm/null",
+        workload: "fio:rand-read:size=64M:bs=4k:depth=16",
+        pairs: 1,
+    },
+    Fault {
+        planted: "fragmentation",
+        baseline: "kvm/raw:alloc=falloc:size=1G/ext4/hdd",
+        stack: "kvm/raw:alloc=scattered:size=1G/ext4/hdd",
+        workload: "fio:seq-read:size=128M:bs=256k:depth=2",
+        pairs: 1,
+    },
+    Fault {
+        planted: "noise",
+        baseline: "ext4/hdd:wcache=off",
+        stack: "ext4:mount=noatime/hdd:wcache=off",
+        workload: "fio:rand-write:size=4M:depth=4",
+        pairs: 3,
+    },
+];
+
+#[test]
+#[ignore = "builds 32 stacks, about 15 minutes; part of `make test-long`"]
+fn each_planted_mechanism_is_named_first() {
+    if !can_run(false, true) {
+        return;
+    }
+    let _alone = alone();
+    let wanted = std::env::var("NESTOR_FAULTS").unwrap_or_default();
+    let wanted: Vec<&str> = wanted.split(',').filter(|name| !name.is_empty()).collect();
+    let chosen = FAULTS.iter().filter(|fault| wanted.is_empty() || wanted.contains(&fault.planted));
+    let rows: Vec<(&str, Vec<String>)> = chosen.map(|fault| (fault.planted, named(fault))).collect();
+    println!("\n{:<22} named", "planted");
+    rows.iter().for_each(|(planted, named)| println!("{planted:<22} {}", named.join(", ")));
+    let off: Vec<_> = rows
+        .iter()
+        .filter(|(planted, named)| named.first().is_none_or(|first| !first.starts_with(planted)))
+        .collect();
+    assert!(off.is_empty(), "not on the diagonal: {off:?}");
+}
+
+/// What is named for a fault, the largest first, each with its share.
+fn named(fault: &Fault) -> Vec<String> {
+    let sandbox = Sandbox::new();
+    let pairs = fault.pairs.to_string();
+    let compared = sandbox
+        .nestor(["compare", fault.baseline, fault.stack, fault.workload, "-n", &pairs, "--json"])
+        .timeout(std::time::Duration::from_secs(900))
+        .output()
+        .expect("it runs");
+    let said = String::from_utf8_lossy(&compared.stderr);
+    let Ok(view) = serde_json::from_slice::<Value>(&compared.stdout) else {
+        return vec![format!("nothing measured: {}", said.trim())];
+    };
+    let run = |side: &str| view[side]["summary"]["samples"][0]["run"].as_i64().map(|run| run.to_string());
+    let (Some(baseline), Some(candidate)) = (run("baseline"), run("candidate")) else {
+        return vec![format!("nothing measured: {}", said.trim())];
+    };
+    let explained =
+        sandbox.nestor(["explain", &candidate, "--against", &baseline]).output().expect("it runs");
+    println!("{}", String::from_utf8_lossy(&explained.stdout));
+    let explained =
+        sandbox.nestor(["explain", &candidate, "--against", &baseline, "--json"]).output().expect("it runs");
+    let explanation: Value = serde_json::from_slice(&explained.stdout)
+        .unwrap_or_else(|e| panic!("{e}: {}", String::from_utf8_lossy(&explained.stderr)));
+    let findings = explanation["findings"].as_array().cloned().unwrap_or_default();
+    findings
+        .iter()
+        .map(|f| {
+            let share = f["share"].as_f64().unwrap_or_default() * 100.0;
+            format!("{} {share:.0} %", f["mechanism"].as_str().unwrap_or_default())
+        })
+        .collect()
+}

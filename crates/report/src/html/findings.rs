@@ -1,0 +1,94 @@
+//! Why a cell is as fast as it is: the mechanisms that were recognised, each with its numbers and proofs.
+
+use nestor_explain::{Explanation, Finding, MechanismName, Number};
+use serde::Serialize;
+
+use super::{typeset, with_micro_signs};
+use crate::units;
+
+/// The part of a cell's page that comes from its explanation.
+#[derive(Debug, Serialize)]
+pub(super) struct FindingsPage {
+    answer: String,
+    findings: Vec<FindingPage>,
+    unexplained: String,
+    doubts: Vec<String>,
+}
+
+#[derive(Debug, Serialize)]
+struct FindingPage {
+    mechanism: &'static str,
+    layer: String,
+    words: String,
+    share: String,
+    /// Which way it works, as a class of the style sheet, and in words.
+    direction: &'static str,
+    direction_words: &'static str,
+    /// Width of its bar in per cent.
+    bar: f64,
+    effect: String,
+    numbers: Vec<(String, String, String)>,
+    proofs: Vec<(String, String)>,
+    advice: String,
+}
+
+impl FindingsPage {
+    pub(super) fn of(explanation: &Explanation) -> Self {
+        let compared = explanation.baseline.is_some();
+        let noise = explanation.findings.iter().any(|f| f.mechanism == MechanismName::Noise);
+        let unexplained = explanation.unexplained_share;
+        Self {
+            answer: with_micro_signs(&answer(explanation)),
+            findings: explanation.findings.iter().map(|finding| page(finding, compared)).collect(),
+            unexplained: if unexplained >= 0.01 && !noise {
+                typeset(&format!("{:.0} %", unexplained * 100.0))
+            } else {
+                String::new()
+            },
+            doubts: explanation.doubts.clone(),
+        }
+    }
+}
+
+fn answer(e: &Explanation) -> String {
+    let here = units::duration_ns(e.time_per_operation_ns);
+    let Some(baseline) = &e.baseline else {
+        return format!("{here} an operation, taken apart; there is no baseline to compare with.");
+    };
+    let before = e.baseline_time_per_operation_ns.map_or_else(|| "?".to_owned(), units::duration_ns);
+    let change = e.change_percent.map(|change| {
+        let interval = e
+            .change_interval_percent
+            .map(|[low, high]| format!(" [{}, {}]", units::signed(low), units::signed(high)));
+        format!(", {} %{}", units::signed(change), interval.unwrap_or_default())
+    });
+    format!("Against {baseline}: {here} an operation instead of {before}{}.", change.unwrap_or_default())
+}
+
+fn page(finding: &Finding, compared: bool) -> FindingPage {
+    let (direction, direction_words) = match (compared, finding.effect_ns < 0.0) {
+        (false, _) => ("", ""),
+        (true, true) => ("faster", "of the difference, faster"),
+        (true, false) => ("slower", "of the difference, slower"),
+    };
+    let number = |n: &Number| {
+        let with_unit = |value: f64| typeset(format!("{} {}", units::digits(value), n.unit).trim_end());
+        (n.what.clone(), with_unit(n.here), n.baseline.map(with_unit).unwrap_or_default())
+    };
+    let proof = |p: &nestor_explain::Proof| {
+        (format!("run {}, {}, request {}", p.run, p.level, p.request), p.words.clone())
+    };
+    FindingPage {
+        mechanism: finding.mechanism.name(),
+        layer: finding.layer.clone(),
+        words: finding.words.clone(),
+        share: typeset(&format!("{:.0} %", finding.share * 100.0)),
+        direction,
+        direction_words,
+        bar: (finding.share.abs() * 100.0).clamp(0.0, 100.0),
+        effect: typeset(&units::duration_ns(finding.effect_ns.abs())),
+        numbers: finding.numbers.iter().map(number).collect(),
+        proofs: finding.proofs.iter().map(proof).collect(),
+        advice: finding.advice.clone().unwrap_or_default(),
+    }
+}

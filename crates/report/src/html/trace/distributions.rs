@@ -1,0 +1,152 @@
+//! Sizes and distances of requests.
+
+use super::svg::{Anchor, LETTER, SMALL, Svg, fitted};
+use crate::html::typeset;
+use crate::units;
+use crate::view::LayerRow;
+
+/// Lines that differ without colour too; there are never more layers than the eye can follow.
+const DASHES: usize = 5;
+
+/// The request sizes of each layer below each other, on one axis: one bar for each power of two.
+pub(super) fn sizes_svg(layers: &[LayerRow]) -> Option<String> {
+    const WIDTH: f64 = 540.0;
+    const FROM: f64 = 110.0;
+    const ROW: f64 = 66.0;
+    const TALL: f64 = 44.0;
+    let shown: Vec<&LayerRow> = layers.iter().filter(|l| !l.sizes.is_empty()).collect();
+    let power = |bytes: u64| bytes.max(1).ilog2();
+    let all = || shown.iter().flat_map(|l| &l.sizes).map(|(bytes, _)| power(*bytes));
+    let (first, last) = (all().min()?, all().max()?);
+    let bins = (last - first + 1) as usize;
+    let step = (WIDTH - FROM - 4.0) / bins as f64;
+    let height = shown.len() as f64 * ROW;
+    let mut svg = Svg::new("sizes", WIDTH, height + 22.0, "request sizes of each layer");
+    for (index, layer) in shown.iter().enumerate() {
+        let base = index as f64 * ROW + TALL + 12.0;
+        let counts: u64 = layer.sizes.iter().map(|(_, count)| count).sum();
+        let mut shares = vec![0.0; bins];
+        for (bytes, count) in &layer.sizes {
+            shares[(power(*bytes) - first) as usize] += *count as f64 / counts.max(1) as f64;
+        }
+        let highest = shares.iter().copied().fold(f64::MIN_POSITIVE, f64::max);
+        svg.text("name", 2.0, base - 22.0, Anchor::Start, &fitted(layer.short_name(), FROM - 12.0, LETTER));
+        let requests = units::plural_u64(counts, "request", "requests");
+        svg.text("what", 2.0, base - 7.0, Anchor::Start, &fitted(&typeset(&requests), FROM - 8.0, SMALL));
+        for (bin, share) in shares.iter().enumerate().filter(|(_, share)| **share > 0.0) {
+            let from = 1u64 << (first + bin as u32);
+            let tall = (share / highest * (TALL - 12.0)).max(1.0);
+            let x = FROM + bin as f64 * step;
+            let title =
+                format!("{}: from {}: {}", layer.short_name(), units::bytes(from), units::share(*share));
+            svg.titled("bar", &title, |svg| {
+                svg.rect("hit", x, base - TALL, step, TALL);
+                svg.rect("plain", x + step * 0.08, base - tall, step * 0.84, tall);
+                // Only what stands out is labelled; the rest is a look away.
+                if *share >= 0.1 && step >= 34.0 {
+                    let label = typeset(&format!("{:.0} %", share * 100.0));
+                    svg.text("tick", x + step / 2.0, base - tall - 3.0, Anchor::Middle, &label);
+                }
+            });
+        }
+        svg.path("axis", &format!("M{FROM:.1} {base:.1}H{WIDTH}"));
+    }
+    let every = (bins as f64 * 54.0 / (WIDTH - FROM)).ceil().max(1.0) as usize;
+    for bin in (0..bins).step_by(every) {
+        let x = FROM + (bin as f64 + 0.5) * step;
+        svg.text(
+            "tick",
+            x,
+            height + 12.0,
+            Anchor::Middle,
+            &typeset(&units::bytes(1 << (first + bin as u32))),
+        );
+    }
+    Some(svg.finish())
+}
+
+/// How far it is from each request to the next, as shares of the range that a layer uses: the distribution of each
+/// layer, over a logarithmic axis.
+pub(super) fn seeks_svg(layers: &[LayerRow]) -> Option<String> {
+    const WIDTH: f64 = 540.0;
+    const FROM: f64 = 44.0;
+    const TALL: f64 = 190.0;
+    /// Distances below this share of the range stand at the left edge with those of none.
+    const LEAST: f64 = 1e-6;
+    let shown: Vec<(&LayerRow, Vec<(f64, f64)>)> = layers
+        .iter()
+        .filter_map(|layer| Some((layer, layer.seeks.as_ref()?)))
+        .filter(|(_, seeks)| seeks.count > 1 && !seeks.cdf_sectors.is_empty())
+        .map(|(layer, seeks)| (layer, seeks.normalised_cdf().collect()))
+        .collect();
+    if shown.is_empty() {
+        return None;
+    }
+    let legend = shown.len() as f64 * 18.0 + 8.0;
+    let base = legend + TALL;
+    let mut svg = Svg::new("seeks", WIDTH, base + 40.0, "distances between requests of each layer");
+    let right = WIDTH - 14.0;
+    let at = |distance: f64, share: f64| {
+        let along = (distance.max(LEAST).log10() - LEAST.log10()) / -LEAST.log10();
+        (FROM + along * (right - FROM), base - share * TALL)
+    };
+    for percent in [0, 25, 50, 75, 100] {
+        let (_, y) = at(1.0, f64::from(percent) / 100.0);
+        svg.path("grid", &format!("M{FROM:.1} {y:.1}H{right:.1}"));
+        svg.text("tick", FROM - 6.0, y + 4.0, Anchor::End, &typeset(&format!("{percent} %")));
+    }
+    for (distance, label) in [
+        (LEAST, "none"),
+        (1e-5, "0.001 %"),
+        (1e-4, "0.01 %"),
+        (1e-3, "0.1 %"),
+        (1e-2, "1 %"),
+        (0.1, "10 %"),
+        (1.0, "100 %"),
+    ] {
+        let (x, _) = at(distance, 0.0);
+        svg.path("grid", &format!("M{x:.1} {legend:.1}V{:.1}", base + 4.0));
+        let anchor = if distance < 1.0 { Anchor::Middle } else { Anchor::End };
+        svg.text("tick", if distance < 1.0 { x } else { WIDTH - 2.0 }, base + 17.0, anchor, &typeset(label));
+    }
+    svg.text(
+        "tick",
+        (FROM + right) / 2.0,
+        base + 34.0,
+        Anchor::Middle,
+        "distance to the next request, of the range in use",
+    );
+    for (index, (layer, points)) in shown.iter().enumerate() {
+        let without = points.iter().filter(|(d, _)| *d <= 0.0).map(|(_, share)| *share).fold(0.0, f64::max);
+        let median = points.iter().find(|(_, share)| *share >= 0.5).map_or(0.0, |(d, _)| *d);
+        let half = if median > 0.0 {
+            format!(", half within {} of the range", percent(median))
+        } else {
+            String::new()
+        };
+        let words = format!("{}: {:.0} % without a seek{half}", layer.short_name(), without * 100.0);
+        let class = format!("line dash-{}", index % DASHES);
+        let y = 12.0 + index as f64 * 18.0;
+        let mut data = String::new();
+        for (i, (distance, share)) in points.iter().enumerate() {
+            let (x, y) = at(*distance, *share);
+            data.push_str(&format!("{}{x:.1} {y:.1}", if i == 0 { 'M' } else { 'L' }));
+        }
+        svg.titled("curve", &words, |svg| {
+            svg.path(&class, &format!("M{FROM:.1} {:.1}h34", y - 4.0));
+            svg.text("name", FROM + 42.0, y, Anchor::Start, &fitted(&words, WIDTH - FROM - 44.0, LETTER));
+            svg.path(&class, &data);
+        });
+    }
+    Some(svg.finish())
+}
+
+/// A share of a range, with as many digits as it deserves.
+fn percent(share: f64) -> String {
+    match share * 100.0 {
+        p if p <= 0.0 => "0 %".to_owned(),
+        p if p < 0.01 => "0.01 %".to_owned(),
+        p if p < 1.0 => format!("{p:.2} %"),
+        p => format!("{p:.1} %"),
+    }
+}

@@ -1,0 +1,113 @@
+//! What traces show of a cell: requests through all layers, bytes by purpose, sizes, distances, time.
+
+mod classes;
+mod distributions;
+mod svg;
+mod timeline;
+mod waterfall;
+
+use minijinja::Value;
+use serde::Serialize;
+
+use super::{typeset, with_micro_signs};
+use crate::units;
+use crate::view::{JoinRow, LayerRow, TraceView};
+
+/// The part of a cell's page that comes from its traces.
+#[derive(Debug, Serialize)]
+pub(super) struct TracePage {
+    waterfalls: Vec<WaterfallPage>,
+    classes: Value,
+    class_table: Option<classes::ClassTable>,
+    joins: Vec<JoinPage>,
+    sizes: Value,
+    seeks: Value,
+    timelines: Value,
+    remarks: Vec<String>,
+}
+
+#[derive(Debug, Serialize)]
+struct WaterfallPage {
+    name: String,
+    what: String,
+    words: String,
+    svg: Value,
+}
+
+#[derive(Debug, Serialize)]
+struct JoinPage {
+    layer: String,
+    kind: String,
+    machine: String,
+    requests: String,
+    origins: Vec<(&'static str, String, String)>,
+    unmatched: String,
+    absorbed: String,
+    split: String,
+    merged: String,
+    added: String,
+    added_p99: String,
+    clock: String,
+}
+
+/// Charts escape by themselves.
+fn drawn(svg: Option<String>) -> Value {
+    svg.map_or(Value::from(()), Value::from_safe_string)
+}
+
+impl TracePage {
+    /// `None` where the traces say no more than the table of layers.
+    pub(super) fn of(trace: Option<&TraceView>, layers: &[LayerRow]) -> Option<Self> {
+        let waterfalls = trace.iter().flat_map(|t| &t.waterfalls).map(|waterfall| WaterfallPage {
+            name: waterfall.name.clone(),
+            what: waterfall.what.clone(),
+            words: with_micro_signs(&waterfall.words()),
+            svg: drawn(Some(waterfall::waterfall_svg(waterfall))),
+        });
+        let joins = trace.map(|t| t.joins.as_slice()).unwrap_or_default();
+        let page = Self {
+            waterfalls: waterfalls.collect(),
+            classes: drawn(classes::classes_svg(layers)),
+            class_table: classes::class_table(layers),
+            joins: joins.iter().map(join).collect(),
+            sizes: drawn(distributions::sizes_svg(layers)),
+            seeks: drawn(distributions::seeks_svg(layers)),
+            timelines: drawn(timeline::timelines_svg(layers)),
+            remarks: trace.map(|t| t.remarks.clone()).unwrap_or_default(),
+        };
+        // Sizes are in the table of layers already; alone they are no reason for a section.
+        let says_more = !page.waterfalls.is_empty()
+            || !page.joins.is_empty()
+            || !page.remarks.is_empty()
+            || [&page.classes, &page.seeks, &page.timelines].iter().any(|chart| chart.is_true());
+        says_more.then_some(page)
+    }
+}
+
+fn join(row: &JoinRow) -> JoinPage {
+    let or_dash = |text: Option<String>| text.map_or_else(|| "–".to_owned(), |t| typeset(&t));
+    let time = |ns: u64| units::duration_ns(ns as f64);
+    let origins = row.origins.iter().map(|o| {
+        let title =
+            format!("{}, {}", units::plural_u64(o.requests, "request", "requests"), units::bytes(o.bytes));
+        (o.words, typeset(&units::share(o.share)), title)
+    });
+    JoinPage {
+        layer: row.name.layer.clone(),
+        kind: row.name.kind.clone(),
+        machine: row.name.machine.clone(),
+        requests: typeset(&units::count(row.requests)),
+        origins: origins.collect(),
+        unmatched: or_dash(row.unmatched_share.map(units::share)),
+        absorbed: or_dash(row.absorbed.map(units::count)),
+        split: or_dash(row.split.map(units::count)),
+        merged: or_dash(row.merged.map(units::count)),
+        added: or_dash(row.added.map(|a| time(a.p50_ns))),
+        added_p99: or_dash(row.added.map(|a| time(a.p99_ns))),
+        clock: match row.clock_words() {
+            Some(words) => typeset(&words),
+            None if row.unmatched_above.is_some() => "the same".to_owned(),
+            None => "–".to_owned(),
+        },
+    }
+}

@@ -1,0 +1,147 @@
+//! Drawing with text that fits: an SVG is drawn in the page's pixels and knows roughly how wide its letters are.
+
+use std::fmt::Write as _;
+
+use unicode_width::UnicodeWidthChar;
+
+use crate::html::escaped;
+
+/// Letters of the charts, in pixels.
+pub(super) const LETTER: f64 = 12.0;
+/// Letters of axes.
+pub(super) const SMALL: f64 = 11.0;
+
+/// On which side of its place a text stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Anchor {
+    Start,
+    Middle,
+    End,
+}
+
+impl Anchor {
+    fn name(self) -> &'static str {
+        match self {
+            Self::Start => "start",
+            Self::Middle => "middle",
+            Self::End => "end",
+        }
+    }
+}
+
+/// How wide a text is at most, in the sans-serif fonts that systems have. Their widest common letters take 0.95 of the
+/// height, most 0.5 to 0.6; the mean of English text with digits is 0.54 in the widest of them (DejaVu Sans, Verdana:
+/// 0.62).
+pub(super) fn text_width(text: &str, size: f64) -> f64 {
+    let of = |c: char| match c {
+        'i' | 'j' | 'l' | 't' | 'f' | 'r' | 'I' | ' ' | '\u{a0}' | '.' | ',' | ':' | ';' | '\'' | '|'
+        | '(' | ')' | '/' => 0.42,
+        'm' | 'w' | 'M' | 'W' | '%' | '@' | '…' => 1.0,
+        c if c.is_ascii_uppercase() => 0.74,
+        c if c.is_ascii() => 0.65,
+        c => 0.7 * c.width().unwrap_or(0).max(1) as f64,
+    };
+    text.chars().map(of).sum::<f64>() * size
+}
+
+/// The text, or as much of it as has room, with an ellipsis.
+pub(super) fn fitted(text: &str, room: f64, size: f64) -> String {
+    if text_width(text, size) <= room {
+        return text.to_owned();
+    }
+    let mut kept = String::new();
+    for c in text.chars() {
+        if text_width(&kept, size) + text_width(&c.to_string(), size) + size > room {
+            break;
+        }
+        kept.push(c);
+    }
+    if kept.is_empty() { String::new() } else { format!("{}…", kept.trim_end()) }
+}
+
+/// An SVG that is being drawn.
+pub(super) struct Svg(String);
+
+impl Svg {
+    /// An empty one. `label` is what a screen reader says of it.
+    pub(super) fn new(class: &str, width: f64, height: f64, label: &str) -> Self {
+        Self(format!(
+            "<svg class=\"{class}\" viewBox=\"0 0 {width:.0} {height:.0}\" style=\"max-width:{width:.0}px\" role=\"img\" \
+             aria-label=\"{}\">",
+            escaped(label)
+        ))
+    }
+
+    /// Something that is shown when it is pointed at: everything drawn by `draw` has the title.
+    pub(super) fn titled(&mut self, class: &str, title: &str, draw: impl FnOnce(&mut Self)) {
+        let _ = write!(self.0, "<g class=\"{class}\">");
+        if !title.is_empty() {
+            let _ = write!(self.0, "<title>{}</title>", escaped(title));
+        }
+        draw(self);
+        self.0.push_str("</g>");
+    }
+
+    pub(super) fn rect(&mut self, class: &str, x: f64, y: f64, width: f64, height: f64) {
+        let (width, height) = (width.max(0.0), height.max(0.0));
+        let _ = write!(
+            self.0,
+            "<rect class=\"{class}\" x=\"{x:.1}\" y=\"{y:.1}\" width=\"{width:.1}\" height=\"{height:.1}\"/>"
+        );
+    }
+
+    /// A line through points, or an area if the path is closed by its class.
+    pub(super) fn path(&mut self, class: &str, data: &str) {
+        let _ = write!(self.0, "<path class=\"{class}\" d=\"{data}\"/>");
+    }
+
+    pub(super) fn text(&mut self, class: &str, x: f64, y: f64, anchor: Anchor, text: &str) {
+        if text.is_empty() {
+            return;
+        }
+        let _ = write!(
+            self.0,
+            "<text class=\"{class}\" x=\"{x:.1}\" y=\"{y:.1}\" text-anchor=\"{}\">{}</text>",
+            anchor.name(),
+            escaped(text)
+        );
+    }
+
+    pub(super) fn finish(mut self) -> String {
+        self.0.push_str("</svg>");
+        self.0
+    }
+}
+
+/// Round places on an axis from 0: their distance is 1, 2 or 5 times a power of ten.
+pub(super) fn ticks(highest: f64, most: usize) -> Vec<f64> {
+    if !(highest.is_finite() && highest > 0.0) {
+        return vec![0.0];
+    }
+    let rough = highest / most.max(1) as f64;
+    let power = 10f64.powf(rough.log10().floor());
+    let step = [1.0, 2.0, 5.0, 10.0].iter().map(|f| f * power).find(|step| *step >= rough).unwrap_or(power);
+    let count = (highest / step + 1e-9).floor() as usize;
+    (0..=count).map(|i| i as f64 * step).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ticks_are_round_and_within() {
+        assert_eq!(ticks(41.3, 5), [0.0, 10.0, 20.0, 30.0, 40.0]);
+        assert_eq!(ticks(1.0, 4), [0.0, 0.5, 1.0]);
+        assert_eq!(ticks(0.0, 4), [0.0]);
+        assert_eq!(ticks(f64::NAN, 4), [0.0]);
+    }
+
+    #[test]
+    fn text_is_cut_to_its_room() {
+        assert_eq!(fitted("journal", 200.0, 12.0), "journal");
+        let cut = fitted("a-very-long-name-of-a-layer", 80.0, 12.0);
+        assert!(cut.ends_with('…') && text_width(&cut, 12.0) <= 80.0, "{cut}");
+        assert_eq!(fitted("journal", 3.0, 12.0), "");
+    }
+}

@@ -1,0 +1,164 @@
+//! The pages in a real browser: nothing complains, no picture is empty, no text leaves its place or lies over another.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+use serde::Deserialize;
+
+use super::fixture::*;
+use super::traced::{explanation, traced_runs};
+use crate::{RunView, StudyReport, render_run, render_study};
+
+/// Where distributions put it, under which names.
+fn chromium() -> Option<PathBuf> {
+    let names = ["chromium", "chromium-browser", "google-chrome"];
+    let folders = ["/usr/bin", "/usr/local/bin", "/snap/bin"];
+    folders
+        .iter()
+        .flat_map(|folder| names.map(|name| Path::new(folder).join(name)))
+        .find(|path| path.exists())
+}
+
+/// Runs first: collects what would be printed to the console.
+const BEFORE: &str = "<script>
+window.complaints = [];
+addEventListener('error', function (e) { complaints.push(String(e.message || e.target)); }, true);
+console.error = console.warn = function () { complaints.push([].join.call(arguments, ' ')); };
+</script>";
+
+/// Runs last: opens every cell and measures what is there.
+const AFTER: &str = r#"<script>
+document.querySelectorAll("details").forEach(function (d) { d.open = true; });
+var found = { complaints: window.complaints, svgs: 0, empty: [], outside: [], overlapping: [], wider: [] };
+function says(t) { return t.textContent.slice(0, 60); }
+document.querySelectorAll("svg").forEach(function (svg) {
+  found.svgs += 1;
+  var kind = svg.getAttribute("class"), box = svg.viewBox.baseVal, size = svg.getBoundingClientRect();
+  var drawn = svg.querySelectorAll("rect,path,circle").length;
+  if (!drawn || size.width < 10 || size.height < 4) found.empty.push(kind);
+  var texts = [].map.call(svg.querySelectorAll("text"), function (t) { return { t: t, b: t.getBBox() }; });
+  texts.forEach(function (a, i) {
+    var b = a.b;
+    if (b.x < -0.5 || b.y < -2 || b.x + b.width > box.width + 0.5 || b.y + b.height > box.height + 2)
+      found.outside.push(kind + ": " + says(a.t));
+    if (a.t.classList.contains("inside")) {
+      var room = a.t.parentNode.querySelector("rect.serve");
+      var r = room && room.getBBox();
+      if (r && (b.x < r.x - 0.5 || b.x + b.width > r.x + r.width + 0.5))
+        found.outside.push(kind + " bar: " + says(a.t));
+    }
+    texts.slice(i + 1).forEach(function (c) {
+      var o = c.b;
+      var across = Math.min(b.x + b.width, o.x + o.width) - Math.max(b.x, o.x);
+      var down = Math.min(b.y + b.height, o.y + o.height) - Math.max(b.y, o.y);
+      // Lines of text stand closer than their boxes are tall.
+      if (across > 0.5 && down > 4) found.overlapping.push(kind + ": " + says(a.t) + " / " + says(c.t));
+    });
+  });
+});
+if (document.documentElement.scrollWidth > document.documentElement.clientWidth)
+  document.querySelectorAll("main *").forEach(function (e) {
+    if (!e.closest(".scroll") && !e.closest(".tip") && e.getBoundingClientRect().right > innerWidth + 1) found.wider.push(e.tagName + "." + (e.className.baseVal || e.className));
+  });
+var shown = document.createElement("pre");
+shown.id = "found";
+shown.textContent = "FOUND" + JSON.stringify(found).replace(/[<>&\u00a0-\uffff]/g, "?") + "DNUOF";
+document.body.appendChild(shown);
+</script>"#;
+
+#[derive(Debug, Deserialize)]
+struct Found {
+    complaints: Vec<String>,
+    svgs: usize,
+    empty: Vec<String>,
+    outside: Vec<String>,
+    overlapping: Vec<String>,
+    wider: Vec<String>,
+}
+
+/// What a browser with a window of that width finds.
+fn found(chromium: &Path, html: &str, width: u32) -> Found {
+    let folder = tempfile::tempdir().unwrap();
+    let (page, dom) = (folder.path().join("page.html"), folder.path().join("dom.html"));
+    let probed = html.replacen("<head>", &format!("<head>{BEFORE}"), 1).replacen(
+        "</body>",
+        &format!("{AFTER}</body>"),
+        1,
+    );
+    std::fs::write(&page, probed).unwrap();
+    let mut browser = Command::new(chromium)
+        .args(["--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run"])
+        .args([
+            "--disable-background-networking",
+            "--disable-component-update",
+            "--disable-sync",
+            "--dump-dom",
+        ])
+        .arg(format!("--user-data-dir={}", folder.path().join("profile").display()))
+        .arg(format!("--window-size={width},1000"))
+        .arg(format!("file://{}", page.display()))
+        .stdin(Stdio::null())
+        .stdout(std::fs::File::create(&dom).unwrap())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    // Nothing here depends on the time; this only ends a browser that hangs.
+    let deadline = Instant::now() + Duration::from_secs(120);
+    while browser.try_wait().unwrap().is_none() {
+        if Instant::now() > deadline {
+            browser.kill().unwrap();
+            panic!("the browser does not end");
+        }
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    let dom = std::fs::read_to_string(&dom).unwrap();
+    let start = dom.rfind("FOUND{").expect("the page's last script ran") + "FOUND".len();
+    let json = &dom[start..start + dom[start..].find("DNUOF").unwrap()];
+    serde_json::from_str(&json.replace("&amp;", "&")).unwrap()
+}
+
+fn assert_clean(html: &str, least_svgs: usize) {
+    let Some(chromium) = chromium() else {
+        eprintln!("not tried: chromium is not installed");
+        return;
+    };
+    for width in [1_280, 500] {
+        let found = found(&chromium, html, width);
+        assert!(found.svgs >= least_svgs, "{} pictures", found.svgs);
+        let nothing: [String; 0] = [];
+        assert_eq!(found.complaints, nothing, "console, window {width}");
+        assert_eq!(found.empty, nothing, "empty pictures, window {width}");
+        assert_eq!(found.outside, nothing, "text outside of its place, window {width}");
+        assert_eq!(found.overlapping, nothing, "text over text, window {width}");
+        assert_eq!(found.wider, nothing, "elements wider than the window {width}");
+    }
+}
+
+#[test]
+fn a_traced_run_is_drawn_cleanly() {
+    let runs = traced_runs(1, 5);
+    let view = RunView { explanation: Some(explanation()), ..RunView::of(&borrowed(&runs)).unwrap() };
+    assert_clean(&render_run(&view), 12);
+}
+
+#[test]
+fn a_study_without_traces_is_drawn_cleanly() {
+    assert_clean(&render_study(&StudyReport::of(&study(3), &study_runs())), 40);
+}
+
+#[test]
+fn long_names_are_cut_not_drawn_over_others() {
+    let mut runs = traced_runs(0, 1);
+    let long =
+        "dev:/dev/disk/by-id/a-name-of-a-device-that-nobody-would-believe-could-be-as-long-as-this-one-is";
+    if let nestor_study::Outcome::Measured(measured) = &mut runs[0].record.outcome {
+        measured.layers[1].layer = long.to_owned();
+        measured.layers[1].machine = "guest 2 within a guest within a host".to_owned();
+        let correlation = measured.correlation.as_mut().unwrap();
+        correlation.levels[0].layer = long.to_owned();
+        correlation.levels[2].kind = long.to_owned();
+        correlation.trees[1].root.request.bytes = u64::MAX;
+    }
+    assert_clean(&render_run(&RunView::of(&borrowed(&runs)).unwrap()), 12);
+}

@@ -1,0 +1,198 @@
+//! What is said of traces, and that records without them are shown as before.
+
+use nestor_correlate::Origin;
+use nestor_layout::Class;
+
+use super::fixture::*;
+use super::traced::{correlation, explanation, node, request, traced_runs};
+use crate::view::Waterfall;
+use crate::{RunView, Style, TraceView, render_run, run_text, trace_text};
+
+#[test]
+fn the_certainty_stands_on_the_first_screen() {
+    let runs = traced_runs(1, 1);
+    let text = run_text(&RunView::of(&borrowed(&runs)).unwrap(), Style::plain());
+    insta::assert_snapshot!(text, @r"
+    ext3/kvm:cache=writethrough/raw/jfs/hdd  fio:seq-write:scale=0.0125  (8 KiB, depth 255, 64 MiB in 8 files)
+    on an emulated host (TCG, no KVM here): shapes and ratios hold, absolute CPU-bound numbers do not
+
+      26.1 MB/s  3 187 IOPS  1 fresh stack: no interval
+      latency p50 59.1 ms  p99 472.6 ms  steady from the start
+
+      layer                   requests      bytes  x above  merged     queue  service
+      application  fio 3.33     31 872  249.0 MiB        -       -         -  59.1 ms
+      ext3         guest fs    129 137  257.3 MiB     1.03  94.9 %  123.0 us  46.0 ms
+          +8.3 MiB, journal 6.7 MiB, inodes 1.5, maps 510.0 KiB, not classified 255.0, 72 % sequential, 12 flushes
+      kvm/raw      raw image         -          -        -       -         -        -
+      jfs          host fs      11 436  271.6 MiB     1.06  62.0 %  123.0 us  46.0 ms
+          +14.3 MiB, journal 9.5 MiB, maps 6.0, inodes 1.7, extent maps 764.9 KiB, not classified 510.0, 72 % sequential, 12
+          flushes
+      hdd          disk          4 346  271.6 MiB     1.00       -    7.9 ms   3.1 ms
+          seek 62 %, rotate 21 %, transfer 15 %, overhead 2 %, 12 flushes
+      times are medians
+      clock guest-host known to 18.4 us, host-ground known to 2.1 us; 0.3 % of guest requests unmatched
+      the layout of a second file system was not asked for
+
+      host Linux 6.1.0-28-amd64, 2 x CPU (tcg), 41 % busy, 1.0 GiB; guest Linux 6.1.0-28-amd64, 2 x CPU (kvm), 22 % busy,
+        256.0 MiB
+      caches: emptied in every machine before measuring; disk timing: model's timing off while preparing, on while
+        measuring; kvm cache: writethrough; working set: 64 MiB
+      measured for 10.0 s, whole cell 14.2 s; nestor 0.1.0
+      saved as run 1      nestor report 1
+    ");
+}
+
+#[test]
+fn joined_traces_as_text() {
+    insta::assert_snapshot!(trace_text(&TraceView::of(&correlation(false)), Style::plain()), @r"
+    clock guest-host known to 18.4 us, host-ground known to 2.1 us; 0.3 % of guest requests unmatched
+
+    trace point               requests  unmatched  absorbed  split  merged      adds       clock
+    ext3         guest block     3 310          -         -      -       -         -           -
+    kvm          hypervisor      3 306      0.3 %         0      0       0  880.1 us  to 18.4 us
+    jfs          host block     10 768      0.0 %       412    120      31    3.1 ms           -
+    hdd          medium          2 967      0.0 %         0    240      62    7.9 ms   to 2.1 us
+    requests at kvm: asked for 100.0 %
+    requests at jfs: asked for 68.7 %, written back 17.6 %, journal 10.4 %, metadata 3.2 %, unexplained 0.1 %
+    requests at hdd: asked for 100.0 %
+
+    median write: write of 8 KiB, file data
+    Of 12.9 ms: 520.0 us from ext3 to kvm, 170.0 us from kvm to jfs, 170.0 us from jfs to hdd, 12.0 ms in hdd.
+    ext3       write 8 KiB  |==============================|  12.9 ms  file data
+      kvm      write 8 KiB  |============================= |  12.4 ms  file data
+        jfs    write 8 KiB  |============================  |  12.2 ms  image data
+          hdd  write 8 KiB  |..................==========  |  12.0 ms
+
+    p99 write: write of 128 KiB, file data
+    Of 97.9 ms: 1.8 ms from ext3 to kvm, 1.6 ms from kvm to jfs, 9.3 ms from jfs to hdd, 85.2 ms in hdd.
+    ext3       write 128 KiB  |==============================|  97.9 ms  file data
+      kvm      write 128 KiB  |============================= |  96.1 ms  file data
+        jfs    write 128 KiB  |...===============            |  59.6 ms  image data
+          hdd  write 64 KiB   |   ..====                     |  21.3 ms
+          hdd  write 64 KiB   |   ..........=====            |  50.8 ms
+        jfs    write 12 KiB   |                  ========    |  26.8 ms  journal
+          hdd  write 12 KiB   |                  ========    |  26.5 ms
+        jfs    write 4 KiB    |                           == |   8.1 ms  allocation map, metadata
+          hdd  write 4 KiB    |                           == |   7.9 ms
+
+    p99 flush: flush
+    Of 46.5 ms: 1.2 ms from ext3 to kvm, 4.2 ms from kvm to jfs, 41.0 ms in jfs.
+    ext3     flush             |==============================|  46.5 ms
+      kvm    flush             |============================= |  45.3 ms
+        jfs  write 64 KiB      | ==                           |   4.0 ms  image data, for a flush
+        jfs  write 64 KiB      | ===                          |   4.0 ms  image data, for a flush
+        jfs  write 64 KiB      |  ===                         |   4.1 ms  image data, for a flush
+        jfs  write 64 KiB      |   ==                         |   4.2 ms  image data, for a flush
+        jfs  write 64 KiB      |   ===                        |   4.2 ms  image data, for a flush
+        jfs  write 64 KiB      |    ==                        |   4.2 ms  image data, for a flush
+        jfs  write 64 KiB      |    ===                       |   4.3 ms  image data, for a flush
+        jfs  write 64 KiB      |     ===                      |   4.3 ms  image data, for a flush
+        jfs  32 more, 2.0 MiB  |     .=====================   |  33.9 ms
+    ");
+}
+
+#[test]
+fn nothing_joined_says_nothing() {
+    let view = TraceView::of(&nestor_correlate::Correlation::default());
+    assert_eq!(view, TraceView::default());
+    assert_eq!(trace_text(&view, Style::plain()), "\n");
+}
+
+#[test]
+fn the_parts_of_a_request_add_up_to_it() {
+    let correlation = correlation(false);
+    for tree in &correlation.trees {
+        let waterfall = Waterfall::of(&correlation, tree).unwrap();
+        let sum: u64 = waterfall.parts.iter().map(|part| part.took_ns).sum();
+        assert_eq!(sum, waterfall.total_ns, "{}", tree.name);
+    }
+}
+
+#[test]
+fn a_request_with_many_children_stays_readable() {
+    let correlation = correlation(false);
+    let flush = Waterfall::of(&correlation, &correlation.trees[2]).unwrap();
+    assert!(flush.rows.len() <= 30, "{} rows", flush.rows.len());
+    let rest = flush.rows.last().unwrap();
+    assert_eq!((rest.more, rest.bytes, rest.completed_ns), (32, 32 * 65_536, 6_000_000 + 39 * 950_000));
+}
+
+#[test]
+fn a_tree_of_other_levels_is_not_shown() {
+    let mut correlation = correlation(false);
+    correlation.trees[0].root = node(9, request(1, Class::Journal, 4, (0, 1, 2)), Origin::Parent, Vec::new());
+    assert_eq!(TraceView::of(&correlation).waterfalls.len(), 2);
+}
+
+#[test]
+fn a_run_that_was_not_joined_has_no_section_of_it() {
+    let plain = stored(runs(2, 1, 1));
+    let page = render_run(&RunView::of(&borrowed(&plain)).unwrap());
+    assert!(!page.contains("One request through all layers") && !page.contains("class=\"certainty\""));
+    let traced = traced_runs(1, 1);
+    let page = render_run(&RunView::of(&borrowed(&traced)).unwrap());
+    for needed in [
+        "One request through all layers",
+        "Bytes of each layer by what they are for",
+        "not classified",
+        "How the layers were joined",
+        "Request sizes",
+        "Distance from each request to the next",
+        "Over time",
+        "p99 write",
+        "known to 18.4 µs",
+        "of files deleted since",
+        "from jfs to hdd",
+    ] {
+        assert!(page.contains(needed), "{needed}");
+    }
+}
+
+#[test]
+fn an_explanation_stands_above_the_layers() {
+    let traced = traced_runs(1, 1);
+    let mut view = RunView::of(&borrowed(&traced)).unwrap();
+    assert!(!render_run(&view).contains("<h3>Why</h3>"));
+    view.explanation = Some(explanation());
+    let page = render_run(&view);
+    let at = |text: &str| page.find(text).unwrap_or_else(|| panic!("{text} is missing"));
+    assert!(
+        at("journal-of-journal") < at("allocation maps &lt;of JFS&gt;")
+            && at("not explained") < at("class=\"layers\"")
+    );
+    for needed in [
+        "300.0 µs an operation instead of 250.0 µs, -14.7 % [-18.9, -10.2].",
+        "71\u{a0}%",
+    ] {
+        at(needed);
+    }
+}
+
+#[test]
+fn a_record_from_before_there_were_traces_is_read() {
+    let old = stored(runs(2, 1, 1)).remove(0);
+    let mut json = serde_json::to_value(&old.record).unwrap();
+    let record = json.as_object_mut().unwrap();
+    record.remove("trace");
+    record.remove("untraced_twin");
+    let measured = record["outcome"]["measured"].as_object_mut().unwrap();
+    for new in ["images", "correlation", "trace_remarks"] {
+        assert!(measured.remove(new).is_some(), "{new}");
+    }
+    for layer in measured["layers"].as_array_mut().unwrap() {
+        if let Some(metrics) = layer["metrics"].as_object_mut() {
+            for new in
+                ["classes", "timeline", "d2d_seeks", "q2q_seeks", "plugs", "processes", "btt", "identity"]
+            {
+                metrics.remove(new);
+            }
+        }
+    }
+    let record = serde_json::from_value(json).unwrap();
+    let read = nestor_study::StoredRun { record, ..old.clone() };
+    let style = Style::plain();
+    assert_eq!(
+        run_text(&RunView::of(&[&read]).unwrap(), style),
+        run_text(&RunView::of(&[&old]).unwrap(), style)
+    );
+}

@@ -1,0 +1,152 @@
+//! How each trace point was joined to the one above.
+
+use nestor_correlate::{Correlation, Level, Origin};
+use nestor_model::LatencySummary;
+use serde::Serialize;
+
+use crate::units;
+
+/// What a trace point is called.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct LevelName {
+    /// The layer without its options.
+    pub layer: String,
+    /// What was recorded there.
+    pub kind: String,
+    /// The machine.
+    pub machine: String,
+}
+
+impl LevelName {
+    /// The name of a level.
+    pub fn of(level: &Level) -> Self {
+        Self {
+            layer: short_layer(&level.layer, &level.kind).to_owned(),
+            kind: level.kind.clone(),
+            machine: level.machine.clone(),
+        }
+    }
+
+    /// What its requests are called in a sentence: `guest`, `medium`, `host block`.
+    pub fn short(&self) -> &str {
+        match self.kind.as_str() {
+            "" => &self.layer,
+            // The usual sentence says "guest requests".
+            kind => kind.strip_suffix(" block").filter(|machine| *machine == self.machine).unwrap_or(kind),
+        }
+    }
+}
+
+/// The layer without its options; a modelled medium keeps its profile.
+pub(super) fn short_layer<'a>(layer: &'a str, kind: &str) -> &'a str {
+    let keeps = kind == "medium" && !layer.starts_with("dev:") && !layer.starts_with("file:");
+    if keeps { layer } else { layer.split(':').next().unwrap_or(layer) }
+}
+
+/// How many requests of a level came from where.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct OriginShare {
+    /// Where from.
+    pub origin: Origin,
+    /// In words.
+    pub words: &'static str,
+    /// Requests.
+    pub requests: u64,
+    /// Their bytes.
+    pub bytes: u64,
+    /// Of all requests of the level, 0 to 1.
+    pub share: f64,
+}
+
+/// One trace point.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct JoinRow {
+    /// Its name.
+    #[serde(flatten)]
+    pub name: LevelName,
+    /// Requests seen there.
+    pub requests: u64,
+    /// Where they came from; empty for the topmost level.
+    pub origins: Vec<OriginShare>,
+    /// Requests of the level above that have no child although they need one.
+    pub unmatched_above: Option<u64>,
+    /// The same as a share (0 to 1) of the level above.
+    pub unmatched_share: Option<f64>,
+    /// Requests of the level above that were answered without a request here.
+    pub absorbed: Option<u64>,
+    /// Requests of the level above with more than one child.
+    pub split: Option<u64>,
+    /// Requests here with more than one parent.
+    pub merged: Option<u64>,
+    /// Time added on the way from the level above.
+    pub added: Option<LatencySummary>,
+    /// How far the clock's offset can be wrong; `None` for one and the same clock, `u64::MAX` where nothing bounds it.
+    pub clock_bound_ns: Option<u64>,
+}
+
+impl JoinRow {
+    /// How well its clock is known against the one of the level above; `None` for the topmost and for the same clock.
+    pub(crate) fn clock_words(&self) -> Option<String> {
+        self.clock_bound_ns.map(|bound| match bound {
+            u64::MAX => "not at all".to_owned(),
+            bound => format!("to {}", units::duration_ns(bound as f64)),
+        })
+    }
+}
+
+/// What an origin is called.
+pub fn origin_words(origin: Origin) -> &'static str {
+    match origin {
+        Origin::Parent => "asked for",
+        Origin::FlushOfParent => "for a flush",
+        Origin::WriteBack => "written back",
+        Origin::ReadAhead => "read ahead",
+        Origin::ReadModifyWrite => "read to be modified",
+        Origin::Journal => "journal",
+        Origin::Metadata => "metadata",
+        Origin::Unknown => "unexplained",
+    }
+}
+
+impl JoinRow {
+    /// The trace points of a correlation.
+    pub fn of(correlation: &Correlation) -> Vec<Self> {
+        correlation
+            .levels
+            .iter()
+            .enumerate()
+            .map(|(index, level)| Self::of_level(correlation, index, level))
+            .collect()
+    }
+
+    fn of_level(correlation: &Correlation, index: usize, level: &Level) -> Self {
+        let row = Self { name: LevelName::of(level), requests: level.requests, ..Self::default() };
+        let Some(join) = index.checked_sub(1).and_then(|above| correlation.joins.get(above)) else {
+            return row;
+        };
+        let whole: u64 = join.origins.values().sum();
+        let origins = join.origins.iter().filter(|(_, requests)| **requests > 0).map(|(origin, requests)| {
+            OriginShare {
+                origin: *origin,
+                words: origin_words(*origin),
+                requests: *requests,
+                bytes: join.origin_bytes.get(origin).copied().unwrap_or(0),
+                share: *requests as f64 / whole.max(1) as f64,
+            }
+        });
+        let above = correlation.levels.get(join.above);
+        let of_above = above.map_or(0, |above| above.requests);
+        let one_clock = join.clock_bound_ns == 0;
+        Self {
+            origins: origins.collect(),
+            unmatched_above: Some(join.unmatched_above),
+            unmatched_share: (of_above > 0).then(|| join.unmatched_above as f64 / of_above as f64),
+            absorbed: Some(join.absorbed),
+            split: Some(join.split),
+            merged: Some(join.merged),
+            added: join.added.summary(),
+            clock_bound_ns: (!one_clock).then_some(join.clock_bound_ns),
+            ..row
+        }
+    }
+}

@@ -1,0 +1,50 @@
+//! What a trace says beyond sums: requests followed through all layers, and how sure that is.
+
+mod certainty;
+mod joins;
+mod waterfall;
+
+pub use certainty::certainty;
+pub use joins::{JoinRow, LevelName, OriginShare, origin_words};
+pub use waterfall::{Part, Waterfall, WaterfallRow, operation_words};
+
+use nestor_correlate::Correlation;
+use nestor_study::{Measured, TraceCost};
+use serde::Serialize;
+
+/// What the joined traces of a run say.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct TraceView {
+    /// How sure it is, in parts of a sentence: `clock guest-host known to 18 us`, …
+    pub certainty: Vec<String>,
+    /// The trace points with how each was joined to the one above, topmost first.
+    pub joins: Vec<JoinRow>,
+    /// Some requests from top to bottom.
+    pub waterfalls: Vec<Waterfall>,
+    /// What makes it less certain than it seems.
+    pub remarks: Vec<String>,
+}
+
+impl TraceView {
+    /// What a correlation says.
+    pub fn of(correlation: &Correlation) -> Self {
+        Self {
+            certainty: certainty(correlation),
+            joins: JoinRow::of(correlation),
+            waterfalls: correlation
+                .trees
+                .iter()
+                .filter_map(|tree| Waterfall::of(correlation, tree))
+                .collect(),
+            remarks: correlation.remarks.clone(),
+        }
+    }
+
+    /// What was joined in a run, and what tracing cost its cell. `None` where nothing is known of either.
+    pub fn of_run(measured: &Measured, cost: Option<&TraceCost>) -> Option<Self> {
+        let mut view = measured.correlation.as_ref().map(Self::of).unwrap_or_default();
+        view.certainty.extend(cost.map(TraceCost::in_words));
+        view.remarks.extend(measured.trace_remarks.iter().cloned());
+        (view != Self::default()).then_some(view)
+    }
+}

@@ -1,0 +1,206 @@
+//! From a trace that a user brings to the numbers of each device in it.
+
+use serde::Serialize;
+
+use crate::attribute::Attribution;
+use crate::decode::{EventSource, Format, QemuSource, RequestSource, Source, Trace, VscsiHistogram};
+use crate::error::TraceError;
+use crate::event::{BlockEvent, Device};
+use crate::layer::{Devices, RequestLayers};
+use crate::metrics::{LayerMetrics, TracePoint};
+use crate::sink::Requests;
+
+/// Events that are read at a time: few enough to stay in the processor's first cache.
+const BATCH: usize = 256;
+
+/// Kinds of QEMU's events that are counted each.
+const MOST_NAMES: usize = 64;
+
+/// What to look at.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct AnalyzeOptions<'a> {
+    /// Only this device.
+    pub device: Option<Device>,
+    /// Tell threads apart.
+    pub per_process: bool,
+    /// What the bytes of the device are for.
+    pub attribution: Option<&'a Attribution>,
+}
+
+/// What a trace says.
+#[derive(Clone, Debug, Serialize)]
+pub struct Analysis {
+    /// Name of the trace and what it is: `sda: blktrace records, 4 files`.
+    pub trace: String,
+    /// Events or requests that were read.
+    pub records: u64,
+    /// Each device, in the order in which they appeared.
+    pub layers: Vec<AnalyzedLayer>,
+    /// What belongs beside all of them, with counts.
+    pub remarks: Vec<String>,
+}
+
+/// One device, disk or file of a trace.
+#[derive(Clone, Debug, Serialize)]
+pub struct AnalyzedLayer {
+    /// `8:0`, or the disk's name.
+    pub name: String,
+    /// Its numbers.
+    pub metrics: LayerMetrics,
+}
+
+/// Reads a trace to its end and counts.
+///
+/// Memory is that of what is in flight and of the histograms, whatever the length.
+///
+/// # Errors
+/// The trace cannot be read, or there is nothing in it that can be counted.
+pub fn analyze(trace: Trace, options: &AnalyzeOptions<'_>) -> Result<Analysis, TraceError> {
+    let trace_name = trace.description();
+    let mut analysis = match trace.source {
+        Source::BlockEvents(source) => block_events(source, point(trace.format), options)?,
+        Source::Requests(source) => requests(source, point(trace.format), options)?,
+        Source::Histograms(histograms) => vscsi(&histograms),
+        Source::Qemu(source) => qemu(source)?,
+    };
+    analysis.trace = trace_name;
+    analysis.remarks.splice(0..0, trace.remarks);
+    if analysis.layers.is_empty() && options.device.is_some() {
+        let hint = match analysis.records {
+            0 => "there are no block events at all; check that these are the right files".to_owned(),
+            n => format!("there are {n} events of other devices; check the device's number"),
+        };
+        return Err(TraceError::Empty { paths: trace.paths, device: options.device, hint });
+    }
+    Ok(analysis)
+}
+
+fn point(format: Format) -> TracePoint {
+    match format {
+        Format::Blktrace | Format::Blkparse => TracePoint::Blktrace,
+        Format::Tracefs => TracePoint::Tracefs,
+        Format::DiskLog => TracePoint::DiskLog,
+        Format::Simpletrace | Format::QemuLog | Format::VscsiCommands | Format::VscsiHistograms => {
+            TracePoint::Hypervisor
+        }
+        Format::FioIolog | Format::FioLatencyLog | Format::Msr | Format::RequestFile => TracePoint::Application,
+    }
+}
+
+/// Reads all events into `devices`.
+///
+/// # Errors
+/// The trace cannot be read.
+pub(crate) fn read_events(
+    source: &mut dyn EventSource,
+    devices: &mut Devices,
+    requests: &mut Requests<'_>,
+    adjust: impl Fn(&mut BlockEvent),
+) -> Result<(), TraceError> {
+    let mut events = Vec::with_capacity(BATCH);
+    while source.next_events(BATCH, &mut events)? {
+        events.iter_mut().for_each(&adjust);
+        if requests.wanted() {
+            let names = |pid| source.thread_name(pid);
+            let mut sink = requests.with_names(&names);
+            events.iter().for_each(|event| devices.push(event, &mut sink));
+        } else {
+            events.iter().for_each(|event| devices.push(event, &mut crate::layer::NoSink));
+        }
+    }
+    Ok(())
+}
+
+fn block_events(
+    mut source: Box<dyn EventSource>,
+    point: TracePoint,
+    options: &AnalyzeOptions<'_>,
+) -> Result<Analysis, TraceError> {
+    let mut devices = Devices::new(point, options.device, options.per_process);
+    let mut requests = Requests::new(options.attribution, None);
+    read_events(&mut *source, &mut devices, &mut requests, |_| {})?;
+    let name_of = |pid| source.thread_name(pid).map(str::to_owned);
+    let records = devices.events();
+    let mut remarks = source.warnings().remarks();
+    match devices.events_without_place() {
+        0 => {}
+        n => remarks.push(format!("{n} events are of further devices, for which there was no place; name one")),
+    }
+    let names = |pid| source.thread_name(pid);
+    let found = devices.finish(source.lost_events(), &name_of, &mut requests.with_names(&names));
+    let mut layers = Vec::new();
+    for (device, mut metrics) in found {
+        metrics.classes = requests.classes_of(device);
+        layers.push(AnalyzedLayer { name: device.to_string(), metrics });
+    }
+    if layers.is_empty() {
+        remarks.push("no request is in the trace".to_owned());
+    }
+    Ok(Analysis { trace: String::new(), records, layers, remarks })
+}
+
+fn requests(
+    mut source: Box<dyn RequestSource>,
+    point: TracePoint,
+    options: &AnalyzeOptions<'_>,
+) -> Result<Analysis, TraceError> {
+    let mut layers = RequestLayers::new(point, source.recorded());
+    let mut records = 0;
+    while let Some(traced) = source.next_request()? {
+        records += 1;
+        let attributed = options.attribution.map(|attribution| {
+            let request = &traced.request;
+            attribution.class_of(request.operation, request.flags, request.offset, request.bytes, None)
+        });
+        layers.push(&traced, attributed.as_ref());
+    }
+    let mut remarks = source.warnings().remarks();
+    let recorded = source.recorded();
+    for (known, text) in [
+        (recorded.time, "the trace does not say when requests came: no rates and nothing over time"),
+        (recorded.latency, "the trace does not say how long requests took: no latencies"),
+        (recorded.offset, "the trace does not say where requests were: no seek distances"),
+    ] {
+        if !known {
+            remarks.push(text.to_owned());
+        }
+    }
+    let (found, without_place) = layers.finish();
+    if without_place > 0 {
+        remarks.push(format!("{without_place} requests are of further disks, for which there was no place"));
+    }
+    let name = |target: usize| source.targets().get(target).cloned().unwrap_or_else(|| format!("disk {target}"));
+    let layers = found.into_iter().map(|(target, metrics)| AnalyzedLayer { name: name(target), metrics }).collect();
+    Ok(Analysis { trace: String::new(), records, layers, remarks })
+}
+
+/// Histograms that vscsiStats counted: nothing is left to count, so what they are is told in remarks.
+fn vscsi(histograms: &[VscsiHistogram]) -> Analysis {
+    let remark = format!(
+        "{} histograms that vscsiStats has counted already; export them with `nestor trace export`",
+        histograms.len()
+    );
+    Analysis { trace: String::new(), records: 0, layers: Vec::new(), remarks: vec![remark] }
+}
+
+/// QEMU's own events: which of them are requests of which disk is known only with its recording.
+fn qemu(mut source: Box<dyn QemuSource>) -> Result<Analysis, TraceError> {
+    let mut by_name = std::collections::BTreeMap::<String, u64>::new();
+    let mut records = 0;
+    while let Some(event) = source.next_event()? {
+        records += 1;
+        let name = &*event.name;
+        let room = by_name.len() < MOST_NAMES;
+        match by_name.get_mut(name) {
+            Some(count) => *count += 1,
+            None if room => {
+                by_name.insert(name.to_owned(), 1);
+            }
+            None => {}
+        }
+    }
+    let mut remarks = source.warnings().remarks();
+    remarks.extend(by_name.iter().map(|(name, count)| format!("{count} x {name}")));
+    remarks.push("for the numbers of a disk, give its recording to `nestor trace hypervisor summarize`".to_owned());
+    Ok(Analysis { trace: String::new(), records, layers: Vec::new(), remarks })
+}

@@ -1,0 +1,188 @@
+//! A hypervisor's own trace events as requests: of the guest on its virtual disk, and of the hypervisor on the image
+//! file.
+//!
+//! What is recorded and why is told in [`crate::capture`]'s part for hypervisors. Two passes over the log, in constant
+//! memory: the first finds out which of QEMU's devices and block nodes are the disk's, the second follows the
+//! requests.
+//!
+//! - **Virtual disk**: from the moment the device model took a request from the guest until it handed it back. Of a
+//!   flush through virtio-blk or ATA only one of the two is known; then both times are the same.
+//! - **Image file**: only of image formats; a raw image has the requests of the virtual disk. Nothing tells when such
+//!   a request ended: its end is the end of the request of the guest that was under way for it, which is the latest
+//!   it can be.
+
+mod choose;
+mod disk;
+mod file;
+mod pieces;
+
+use std::fs::File;
+use std::io::BufReader;
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+
+use crate::capture::{HypervisorSource, RecordSummary};
+use crate::decode::QemuSource;
+use crate::decode::qemu::{LogReader, QemuEvent, Signatures};
+use crate::error::TraceError;
+use crate::metrics::LayerMetrics;
+use crate::request_file::{ClockReading, RequestHeader};
+use choose::Choice;
+use disk::DiskRequests;
+use file::FileRequests;
+use pieces::Collected;
+
+/// What a recording of a hypervisor says.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct HypervisorMetrics {
+    /// The requests of the guest on its virtual disk.
+    pub disk: LayerMetrics,
+    /// The hypervisor's requests on the image file; absent for raw images and block devices, where they are the same.
+    pub file: Option<LayerMetrics>,
+    /// What the image format did with its own tables.
+    pub format: FormatCounts,
+}
+
+/// What an image format did with its own tables.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FormatCounts {
+    /// Tables that had to be read because the hypervisor's cache of them did not hold them: qcow2's L2 tables and
+    /// reference counts.
+    pub table_reads: u64,
+    /// Tables that were written back.
+    pub table_writes: u64,
+    /// Times that room for data was taken from the image file.
+    pub allocations: u64,
+    /// Tables that had to be made because data was written where there was none.
+    pub tables_made: u64,
+}
+
+/// Where the requests of a recording go, and what its files say of themselves.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct HypervisorOutput {
+    /// File for the requests on the virtual disk.
+    pub disk_requests: Option<PathBuf>,
+    /// File for the requests on the image file; made for image formats only.
+    pub file_requests: Option<PathBuf>,
+    /// The layer, as written in the stack.
+    pub layer: String,
+    /// The machine that the hypervisor runs on.
+    pub machine: String,
+    /// Bytes of the virtual disk, 0 where unknown.
+    pub disk_bytes: u64,
+}
+
+/// Condenses what [`record_hypervisor`](crate::capture::record_hypervisor) left in a directory, and writes its requests.
+///
+/// # Errors
+/// The recording has not ended or was made by something else; its file cannot be read, or the output not be written.
+pub fn summarize_hypervisor(
+    directory: &Path,
+    output: &HypervisorOutput,
+) -> Result<HypervisorMetrics, TraceError> {
+    let summary = RecordSummary::read(directory)?;
+    let Some(source) = summary.hypervisor.clone() else {
+        let reason = "this is the recording of a block device, not of a hypervisor".to_owned();
+        return Err(TraceError::Format { path: directory.to_path_buf(), offset: 0, reason });
+    };
+    let log = summary.files.first().map_or_else(|| directory.to_path_buf(), |name| directory.join(name));
+    let mut choice = Choice::new(&source);
+    each_event(&log, |event| {
+        choice.look_at(event);
+        Ok(())
+    })?;
+    let chosen = choice.end();
+    let header = |kind: &str| RequestHeader {
+        layer: output.layer.clone(),
+        kind: kind.to_owned(),
+        machine: output.machine.clone(),
+        clock: ClockReading {
+            realtime_ns: Some(summary.started_realtime_ns),
+            monotonic_ns: summary.started_monotonic_ns,
+        },
+        space_bytes: output.disk_bytes,
+        dropped: summary.dropped_events,
+        records: 0,
+    };
+    let clock = Clock::of(&summary, &source);
+    let mut disk = Collected::new(output.disk_requests.as_deref(), header("hypervisor"))?;
+    let mut file = Collected::new(
+        output.file_requests.as_deref().filter(|_| source.format.is_some()),
+        RequestHeader { space_bytes: 0, ..header("image file") },
+    )?;
+    let mut disk_requests = DiskRequests::new(source.interface, chosen.device);
+    let mut file_requests = FileRequests::new(chosen.file_node);
+    let mut format = FormatCounts::default();
+    let warnings = each_event(&log, |event| {
+        let event = QemuEvent { time_ns: clock.monotonic_ns(event.time_ns), ..event.clone() };
+        count(&mut format, &event.name);
+        let changes = disk_requests.look_at(&event, &mut disk)?;
+        file_requests.look_at(&event, changes, &mut file)
+    })?;
+    let mut disk = disk.finish(summary.dropped_events)?;
+    disk.remarks.extend(chosen.remarks);
+    disk.remarks.extend(warnings);
+    let file = file.finish(summary.dropped_events)?;
+    Ok(HypervisorMetrics { disk, file: source.format.is_some().then_some(file), format })
+}
+
+fn count(format: &mut FormatCounts, event: &str) {
+    match event {
+        "qcow2_cache_get_read" => format.table_reads += 1,
+        "qcow2_cache_entry_flush" => format.table_writes += 1,
+        "qcow2_cluster_alloc_phys" => format.allocations += 1,
+        "qcow2_l2_allocate" => format.tables_made += 1,
+        _ => {}
+    }
+}
+
+/// Reads the log from beginning to end; what was wrong with it, in words.
+fn each_event(
+    log: &Path,
+    mut look_at: impl FnMut(&QemuEvent) -> Result<(), TraceError>,
+) -> Result<Vec<String>, TraceError> {
+    let file = File::open(log).map_err(TraceError::io("open the trace", log))?;
+    let mut reader = LogReader::new(BufReader::with_capacity(1 << 18, file), log, Signatures::of_storage());
+    while let Some(event) = reader.next_event()? {
+        look_at(&event)?;
+    }
+    Ok(reader.warnings().remarks())
+}
+
+/// From `CLOCK_REALTIME`, which QEMU logs, to `CLOCK_MONOTONIC`.
+///
+/// Both are read when recording begins and ends. A clock that was being corrected meanwhile (the kernel slews it evenly)
+/// is so on the straight line between; one that was set in one step is wrong by at most that step.
+#[derive(Clone, Copy, Debug)]
+struct Clock {
+    realtime_ns: i128,
+    monotonic_ns: i128,
+    realtime_span_ns: i128,
+    monotonic_span_ns: i128,
+}
+
+impl Clock {
+    fn of(summary: &RecordSummary, source: &HypervisorSource) -> Self {
+        let span = |from: u64, to: u64| i128::from(to) - i128::from(from);
+        Self {
+            realtime_ns: summary.started_realtime_ns.into(),
+            monotonic_ns: summary.started_monotonic_ns.into(),
+            realtime_span_ns: span(summary.started_realtime_ns, source.stopped_realtime_ns),
+            monotonic_span_ns: span(summary.started_monotonic_ns, summary.stopped_monotonic_ns),
+        }
+    }
+
+    fn monotonic_ns(&self, realtime_ns: u64) -> u64 {
+        let passed = i128::from(realtime_ns) - self.realtime_ns;
+        let passed = if self.realtime_span_ns > 0 && self.monotonic_span_ns > 0 {
+            passed * self.monotonic_span_ns / self.realtime_span_ns
+        } else {
+            passed
+        };
+        u64::try_from((self.monotonic_ns + passed).max(0)).unwrap_or(u64::MAX)
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,181 @@
+//! Counting events by what they are.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::event::{Action, BlockEvent, Device, Direction, Flags, SECTOR_BYTES};
+use crate::metrics::{DirectionMetrics, LayerMetrics};
+
+/// Different sizes that are told apart; a hostile trace could have any number.
+const MOST_SIZES: usize = 1 << 14;
+/// Sizes of whole sectors up to this many have a counter each: 2 MiB.
+const USUAL_SECTORS: usize = 4096;
+/// Devices that are named in a remark.
+const MOST_DEVICES: usize = 64;
+
+#[derive(Debug, Default)]
+pub(super) struct Counts {
+    pub events: u64,
+    pub devices: BTreeSet<Device>,
+    last_device: Option<Device>,
+    pub first_ns: u64,
+    last_ns: u64,
+    read: DirectionMetrics,
+    write: DirectionMetrics,
+    discard: DirectionMetrics,
+    flushes: u64,
+    fua_writes: u64,
+    flushes_queued: u64,
+    fua_writes_queued: u64,
+    completed_empty: u64,
+    issues: u64,
+    usual_sizes: Vec<u64>,
+    sizes: BTreeMap<u64, u64>,
+    pub other_sizes: u64,
+    last_end: [Option<(Device, u64)>; 2],
+    sequential: [u64; 2],
+    pub requeues: u64,
+    pub errors: u64,
+    pub passthrough: u64,
+}
+
+impl Counts {
+    pub fn new() -> Self {
+        Self { first_ns: u64::MAX, usual_sizes: vec![0; USUAL_SECTORS + 1], ..Self::default() }
+    }
+
+    /// Whether there was any request or flush.
+    pub fn had_requests(&self) -> bool {
+        let of = |d: &DirectionMetrics| d.queued + d.issued + d.completed;
+        let data = of(&self.read) + of(&self.write) + of(&self.discard);
+        data + self.flushes + self.flushes_queued + self.completed_empty > 0
+    }
+
+    /// Whether the device issues no requests but completes what is queued.
+    pub fn is_bio_based(&self) -> bool {
+        self.issues == 0 && self.completed_empty + self.read.completed + self.write.completed > 0
+    }
+
+    /// Sets the numbers that these counts are.
+    pub fn fill(self, metrics: &mut LayerMetrics) {
+        let share = |sequential: u64, issued: u64| (issued > 0).then(|| sequential as f64 / issued as f64);
+        let [reads, writes] = self.sequential;
+        metrics.sequential_share = share(reads + writes, self.read.issued + self.write.issued);
+        metrics.sequential_read_share = share(reads, self.read.issued);
+        metrics.sequential_write_share = share(writes, self.write.issued);
+        metrics.read = self.read;
+        metrics.write = self.write;
+        metrics.discard = self.discard;
+        metrics.flushes = self.flushes;
+        metrics.fua_writes = self.fua_writes;
+        metrics.flushes_queued = self.flushes_queued;
+        metrics.fua_writes_queued = self.fua_writes_queued;
+        metrics.size_histogram = self.sizes;
+        let usual = self.usual_sizes.iter().enumerate().filter(|(_, count)| **count > 0);
+        metrics.size_histogram.extend(usual.map(|(sectors, &count)| (sectors as u64 * SECTOR_BYTES, count)));
+        metrics.span_s =
+            if self.events == 0 { 0.0 } else { self.last_ns.saturating_sub(self.first_ns) as f64 / 1e9 };
+    }
+
+    /// Counts an event; `action` is its action.
+    #[inline(always)]
+    pub fn count(&mut self, action: Action, event: &BlockEvent) {
+        self.events += 1;
+        self.first_ns = self.first_ns.min(event.time_ns);
+        self.last_ns = self.last_ns.max(event.time_ns);
+        if self.last_device != Some(event.device) {
+            self.meet(event.device);
+        }
+        if event.flags.contains(Flags::PASSTHROUGH) {
+            self.passthrough += 1;
+            return;
+        }
+        match action {
+            Action::Queue => self.queued(event),
+            Action::Issue => self.issued(event),
+            Action::Complete => self.completed(event),
+            Action::Requeue => self.requeues += 1,
+            Action::BackMerge => self.with_direction(event, |d, _| d.back_merges += 1),
+            Action::FrontMerge => self.with_direction(event, |d, _| d.front_merges += 1),
+            _ => {}
+        }
+    }
+
+    #[cold]
+    fn meet(&mut self, device: Device) {
+        self.last_device = Some(device);
+        if self.devices.len() < MOST_DEVICES && device != Device::default() {
+            self.devices.insert(device);
+        }
+    }
+
+    /// Adds to the counts of the event's direction if it carries data.
+    #[inline]
+    fn with_direction(&mut self, event: &BlockEvent, add: impl FnOnce(&mut DirectionMetrics, u64)) {
+        if event.bytes == 0 {
+            return;
+        }
+        match event.direction {
+            Direction::Read => add(&mut self.read, event.bytes),
+            Direction::Write => add(&mut self.write, event.bytes),
+            Direction::Discard => add(&mut self.discard, event.bytes),
+            Direction::None => {}
+        }
+    }
+
+    #[inline]
+    fn queued(&mut self, event: &BlockEvent) {
+        self.flushes_queued += u64::from(event.flags.contains(Flags::FLUSH));
+        self.fua_writes_queued += u64::from(event.bytes > 0 && event.flags.contains(Flags::FUA));
+        self.with_direction(event, |direction, bytes| {
+            direction.queued += 1;
+            direction.queued_bytes += bytes;
+        });
+    }
+
+    #[inline]
+    fn issued(&mut self, event: &BlockEvent) {
+        self.issues += 1;
+        self.flushes += u64::from(event.is_empty_flush());
+        self.fua_writes += u64::from(event.bytes > 0 && event.flags.contains(Flags::FUA));
+        self.with_direction(event, |direction, bytes| {
+            direction.issued += 1;
+            direction.issued_bytes += bytes;
+        });
+        let lane = match event.direction {
+            Direction::Read => 0,
+            Direction::Write => 1,
+            _ => return,
+        };
+        if event.bytes == 0 {
+            return;
+        }
+        self.size(event.bytes);
+        if self.last_end[lane] == Some((event.device, event.sector)) {
+            self.sequential[lane] += 1;
+        }
+        self.last_end[lane] = Some((event.device, event.end_sector()));
+    }
+
+    #[inline]
+    fn size(&mut self, bytes: u64) {
+        if bytes % SECTOR_BYTES == 0
+            && let Some(count) = self.usual_sizes.get_mut((bytes / SECTOR_BYTES) as usize)
+        {
+            *count += 1;
+        } else if self.sizes.len() < MOST_SIZES || self.sizes.contains_key(&bytes) {
+            *self.sizes.entry(bytes).or_default() += 1;
+        } else {
+            self.other_sizes += 1;
+        }
+    }
+
+    #[inline]
+    fn completed(&mut self, event: &BlockEvent) {
+        self.errors += u64::from(event.error != 0);
+        self.completed_empty += u64::from(event.bytes == 0);
+        self.with_direction(event, |direction, bytes| {
+            direction.completed += 1;
+            direction.completed_bytes += bytes;
+        });
+    }
+}

@@ -1,0 +1,63 @@
+//! The request file: the requests of one trace point, in the order of completion, as they travel from the machine
+//! that recorded them to whoever joins them with those of other trace points.
+//!
+//! A file is a header of [`HEADER_BYTES`] and then records of [`RECORD_BYTES`], all little-endian:
+//!
+//! | bytes | header field |
+//! |---|---|
+//! | 8 | `NSTRREQS` |
+//! | 4 × 4 | version 1, header length, record length, bit 0: the clock's realtime is known, bit 1: the file was closed |
+//! | 8 × 5 | realtime and monotonic clock at one moment, bytes of the space, records, dropped |
+//! | 512, 128, 256 | layer, kind, machine: UTF-8, filled with zeros |
+//!
+//! | bytes | record field |
+//! |---|---|
+//! | 8 × 6 | id, offset, bytes, queued, issued, completed |
+//! | 4 × 2 | bios, pid |
+//! | 1 × 3, 5 | operation, flags, class, zeros |
+
+mod codec;
+mod disk_log;
+mod reader;
+mod writer;
+
+pub use disk_log::DiskLogRequests;
+pub use reader::RequestReader;
+pub use writer::RequestWriter;
+
+use serde::{Deserialize, Serialize};
+
+/// Bytes of a request file's header.
+pub const HEADER_BYTES: usize = 1024;
+/// Bytes of a request file's record.
+pub const RECORD_BYTES: usize = 64;
+
+/// Two clocks of one machine, read at one moment.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ClockReading {
+    /// `CLOCK_REALTIME` in nanoseconds since 1970; `None` where nobody read it.
+    pub realtime_ns: Option<u64>,
+    /// `CLOCK_MONOTONIC`, the clock of the requests' times, at that moment.
+    pub monotonic_ns: u64,
+}
+
+/// What a request file says of itself.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RequestHeader {
+    /// The layer at whose lower edge the trace point lies, as written in the stack (`ext4`, `kvm`, `hdd:wd-7200`); at
+    /// most 512 bytes are kept.
+    pub layer: String,
+    /// What was recorded there: `guest block`, `hypervisor`, `host block`, `medium`; at most 128 bytes are kept.
+    pub kind: String,
+    /// The machine whose clock the times are on; two trace points with the same name share one clock. At most 256
+    /// bytes are kept.
+    pub machine: String,
+    /// That machine's clocks when the recording began.
+    pub clock: ClockReading,
+    /// Bytes of the space that offsets point into (a disk, an image file); 0 where unknown.
+    pub space_bytes: u64,
+    /// Requests that are missing because a recorder could not keep up. At least so many events were lost.
+    pub dropped: u64,
+    /// Requests in the file; 0 if it was never closed. [`RequestWriter`] counts them.
+    pub records: u64,
+}

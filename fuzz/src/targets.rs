@@ -1,0 +1,161 @@
+//! What is fuzzed: each target takes any bytes and must neither panic, nor hang, nor take memory without end.
+
+use std::io::Cursor;
+
+use nestor_disk::log::Reader as DiskLogReader;
+use nestor_layout::Layout;
+use nestor_load::Workload;
+use nestor_stack::Stack;
+use nestor_trace::RequestReader;
+use nestor_trace::decode::blkparse::BlkparseReader;
+use nestor_trace::decode::blktrace::{FileReader, MergedReader};
+use nestor_trace::decode::csv::{CsvForm, CsvReader};
+use nestor_trace::decode::fio::{IologReader, LatencyLogReader};
+use nestor_trace::decode::qemu::{LogReader, Signatures, SimpletraceReader};
+use nestor_trace::decode::tracefs::TextReader;
+use nestor_trace::decode::vscsi::read_histograms;
+use nestor_trace::decode::{EventSource, Input, OpenOptions, QemuSource, RequestSource, Source, open_input};
+
+use crate::images;
+
+/// What is done with an input.
+pub type Target = fn(&[u8]);
+
+const TARGETS: &[(&str, Target)] = &[
+    ("open", open),
+    ("blktrace", |data| {
+        events(&mut MergedReader::new(halves(data).map(|half| FileReader::new(half, "fuzz")).into()))
+    }),
+    ("tracefs", |data| events(&mut TextReader::new(data, "fuzz"))),
+    ("blkparse", |data| events(&mut BlkparseReader::new(data, "fuzz"))),
+    ("simpletrace", |data| qemu(&mut SimpletraceReader::new(data, "fuzz", Signatures::of_storage()))),
+    ("qemu-log", |data| qemu(&mut LogReader::new(data, "fuzz", Signatures::of_storage()))),
+    ("fio-iolog", |data| requests(&mut IologReader::new(data, "fuzz"))),
+    ("fio-latency-log", |data| requests(&mut LatencyLogReader::new(data, "fuzz"))),
+    ("msr", |data| requests(&mut CsvReader::new(data, "fuzz", CsvForm::Msr))),
+    ("vscsi-commands", |data| requests(&mut CsvReader::new(data, "fuzz", CsvForm::VscsiCommands))),
+    ("vscsi-histograms", |data| drop(read_histograms(data, "fuzz"))),
+    ("request-file", request_file),
+    ("disk-log", disk_log),
+    ("layout", |data| drop(nestor_layout::read(&data))),
+    ("layout-file", |mut data| drop(Layout::read_from(&mut data))),
+    ("layout-ext2", |data| images::read_patched("ext2", data)),
+    ("layout-ext4", |data| images::read_patched("ext4", data)),
+    ("layout-xfs", |data| images::read_patched("xfs", data)),
+    ("layout-jfs", |data| images::read_patched("jfs", data)),
+    ("layout-reiserfs", |data| images::read_patched("reiserfs", data)),
+    ("layout-btrfs", |data| images::read_patched("btrfs", data)),
+    ("stack", |data| text(data, stack)),
+    ("workload", |data| text(data, |text| drop(Workload::parse(text)))),
+    #[cfg(feature = "study")]
+    ("study", |data| text(data, study::parse)),
+];
+
+/// All targets.
+pub fn names() -> Vec<&'static str> {
+    TARGETS.iter().map(|(name, _)| *name).collect()
+}
+
+/// The target of that name.
+pub fn find(name: &str) -> Option<Target> {
+    TARGETS.iter().find(|(known, _)| *known == name).map(|(_, target)| *target)
+}
+
+fn halves(data: &[u8]) -> [&[u8]; 2] {
+    let (a, b) = data.split_at(data.len() / 2);
+    [a, b]
+}
+
+fn open(data: &[u8]) {
+    let input = Input::new(Cursor::new(data.to_vec()), "fuzz");
+    let Ok(trace) = open_input(input, &OpenOptions::default()) else { return };
+    assert!(!trace.description().is_empty());
+    match trace.source {
+        Source::BlockEvents(mut source) => events(&mut *source),
+        Source::Requests(mut source) => requests(&mut *source),
+        Source::Qemu(mut source) => qemu(&mut *source),
+        Source::Histograms(_) => {}
+    }
+}
+
+fn events(source: &mut dyn EventSource) {
+    while let Ok(Some(event)) = source.next_event() {
+        let _ = (event.end_sector(), source.thread_name(event.pid));
+    }
+    source.warnings().remarks();
+}
+
+fn requests(source: &mut dyn RequestSource) {
+    let mut count = 0;
+    while let Ok(Some(found)) = source.next_request() {
+        assert!(found.request.completed_ns >= found.request.queued_ns);
+        assert!((found.target as usize) < source.targets().len());
+        assert_eq!(found.request.id, count);
+        count += 1;
+    }
+    source.warnings().remarks();
+}
+
+fn qemu(source: &mut dyn QemuSource) {
+    while let Ok(Some(event)) = source.next_event() {
+        let _ = (event.number("offset"), event.signed("ret"), event.text("cmd"));
+    }
+    source.warnings().remarks();
+}
+
+fn request_file(data: &[u8]) {
+    if let Ok(reader) = RequestReader::from_reader(data, "fuzz") {
+        reader.for_each(drop);
+    }
+}
+
+fn disk_log(data: &[u8]) {
+    if let Ok(reader) = DiskLogReader::new(data, "fuzz") {
+        reader.for_each(drop);
+    }
+}
+
+fn text(data: &[u8], target: impl Fn(&str)) {
+    if let Ok(text) = std::str::from_utf8(data) {
+        target(text);
+    }
+}
+
+fn stack(text: &str) {
+    let Ok(stacks) = nestor_stack::parse_all(text) else { return };
+    for stack in stacks {
+        let canonical = stack.to_string();
+        assert_eq!(Stack::parse(&canonical).map(|again| again.to_string()).as_deref(), Ok(&*canonical));
+    }
+}
+
+#[cfg(feature = "study")]
+mod study {
+    use nestor_load::Workload;
+    use nestor_study::{Notation, Study};
+
+    pub fn parse(text: &str) {
+        let _ = Study::parse("fuzz", text, &Written);
+    }
+
+    struct Written;
+
+    impl Notation for Written {
+        fn stacks(&self, written: &str) -> Result<Vec<String>, String> {
+            let stacks = nestor_stack::parse_all(written).map_err(|e| e.to_string())?;
+            Ok(stacks.iter().map(ToString::to_string).collect())
+        }
+
+        fn workloads(&self, written: &str) -> Result<Vec<String>, String> {
+            let texts = nestor_stack::expand(written).map_err(|e| e.to_string())?;
+            texts
+                .iter()
+                .map(|t| Workload::parse(t).map(|w| w.to_string()).map_err(|e| e.to_string()))
+                .collect()
+        }
+
+        fn raw_disk(&self, stack: &str) -> String {
+            stack.to_owned()
+        }
+    }
+}
