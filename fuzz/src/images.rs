@@ -13,11 +13,20 @@ use nestor_layout::ReadAt;
 
 const BLOCK_BYTES: usize = 4096;
 
+type Blocks = BTreeMap<u64, [u8; BLOCK_BYTES]>;
+
 /// A device of which only the blocks that are not zero are kept.
-#[derive(Clone)]
 struct Image {
     bytes: u64,
-    blocks: BTreeMap<u64, [u8; BLOCK_BYTES]>,
+    blocks: Blocks,
+    /// Their numbers.
+    numbers: Vec<u64>,
+}
+
+/// A device with changes.
+struct Changed<'a> {
+    image: &'a Image,
+    blocks: Blocks,
 }
 
 static IMAGE: OnceLock<Option<Image>> = OnceLock::new();
@@ -29,9 +38,8 @@ pub fn read_patched(file_system: &str, data: &[u8]) {
         let path = Path::new(&directory).join(file_system);
         Image::load(&path).inspect_err(|error| eprintln!("{}: {error}", path.display())).ok()
     });
-    let Some(mut image) = image.clone() else { return };
-    image.change(data);
-    if let Ok(layout) = nestor_layout::read(&image) {
+    let Some(image) = image else { return };
+    if let Ok(layout) = nestor_layout::read(&image.changed(data)) {
         assert!(layout.extents.is_sorted_by(|a, b| a.end() <= b.start), "extents overlap");
     }
 }
@@ -39,7 +47,7 @@ pub fn read_patched(file_system: &str, data: &[u8]) {
 impl Image {
     fn load(path: &Path) -> io::Result<Self> {
         let mut file = File::open(path)?;
-        let mut image = Self { bytes: file.metadata()?.len(), blocks: BTreeMap::new() };
+        let mut image = Self { bytes: file.metadata()?.len(), blocks: Blocks::new(), numbers: Vec::new() };
         let mut buffer = vec![0; 256 * BLOCK_BYTES];
         let mut number = 0;
         loop {
@@ -49,6 +57,7 @@ impl Image {
                     let mut whole = [0; BLOCK_BYTES];
                     whole[..block.len()].copy_from_slice(block);
                     image.blocks.insert(number, whole);
+                    image.numbers.push(number);
                 }
                 number += 1;
             }
@@ -58,24 +67,26 @@ impl Image {
         }
     }
 
-    fn change(&mut self, mut data: &[u8]) {
-        let numbers: Vec<u64> = self.blocks.keys().copied().collect();
+    fn changed(&self, mut data: &[u8]) -> Changed<'_> {
+        let mut blocks = Blocks::new();
         while let Some((&[b0, b1, p0, p1, length], rest)) = data.split_first_chunk::<5>() {
-            let number = usize::from(u16::from_le_bytes([b0, b1])) % numbers.len().max(1);
+            let number = usize::from(u16::from_le_bytes([b0, b1])) % self.numbers.len().max(1);
             let place = usize::from(u16::from_le_bytes([p0, p1])) % BLOCK_BYTES;
             let length = usize::from(length).min(rest.len()).min(BLOCK_BYTES - place);
             let (new, rest) = rest.split_at(length);
-            if let Some(block) = numbers.get(number).and_then(|number| self.blocks.get_mut(number)) {
+            if let Some(number) = self.numbers.get(number) {
+                let block = blocks.entry(*number).or_insert_with(|| self.blocks[number]);
                 block[place..place + length].copy_from_slice(new);
             }
             data = rest;
         }
+        Changed { image: self, blocks }
     }
 }
 
-impl ReadAt for Image {
+impl ReadAt for Changed<'_> {
     fn read_at(&self, offset: u64, buffer: &mut [u8]) -> io::Result<()> {
-        let end = offset.checked_add(buffer.len() as u64).filter(|end| *end <= self.bytes);
+        let end = offset.checked_add(buffer.len() as u64).filter(|end| *end <= self.image.bytes);
         end.ok_or(io::ErrorKind::UnexpectedEof)?;
         let mut at = offset;
         let mut rest = buffer;
@@ -83,7 +94,8 @@ impl ReadAt for Image {
             let place = (at % BLOCK_BYTES as u64) as usize;
             let length = rest.len().min(BLOCK_BYTES - place);
             let (part, after) = rest.split_at_mut(length);
-            match self.blocks.get(&(at / BLOCK_BYTES as u64)) {
+            let number = at / BLOCK_BYTES as u64;
+            match self.blocks.get(&number).or_else(|| self.image.blocks.get(&number)) {
                 Some(block) => part.copy_from_slice(&block[place..place + length]),
                 None => part.fill(0),
             }
@@ -94,7 +106,7 @@ impl ReadAt for Image {
     }
 
     fn bytes(&self) -> io::Result<u64> {
-        Ok(self.bytes)
+        Ok(self.image.bytes)
     }
 }
 

@@ -35,13 +35,16 @@ fn main() {
         records as f64 / seconds / 1e6
     );
     println!(
-        "peak memory {} MiB, of it {} MiB before; at most {} requests held",
+        "peak memory {} MiB ({} MiB while the traces were made); at most {} requests held",
         peak_memory_kib() >> 10,
         before >> 10,
         result.most_held
     );
     let unmatched = 100.0 * result.unmatched_share().unwrap_or(0.0);
-    println!("unmatched {unmatched:.3} %; clock bound {:?} ns", result.joins.iter().map(|j| j.clock_bound_ns).collect::<Vec<_>>());
+    println!(
+        "unmatched {unmatched:.3} %; clock bound {:?} ns",
+        result.joins.iter().map(|j| j.clock_bound_ns).collect::<Vec<_>>()
+    );
     assert!(seconds <= TARGET_S || std::env::var_os("NESTOR_BENCH_LENIENT").is_some(), "too slow");
 }
 

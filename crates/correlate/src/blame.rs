@@ -136,7 +136,12 @@ impl BlameBuilder {
     /// Takes the next request.
     ///
     /// `top` is the range of its topmost ancestor, offset and bytes.
-    pub fn push(&mut self, request: &Request, cause: Cause, top: Option<(u64, u64)>) {
+    pub fn push(&mut self, request: &Request, mut cause: Cause, top: Option<(u64, u64)>) {
+        if request.operation == Operation::Flush {
+            // Also where no layout says what blocks are for.
+            cause.0.pop();
+            cause.0.push(Some(Class::Flush));
+        }
         let queued_ns = request.queued_ns;
         let first = *self.first_queued_ns.get_or_insert(queued_ns);
         self.first_queued_ns = Some(first.min(queued_ns));
@@ -153,7 +158,7 @@ impl BlameBuilder {
         let spent = self.blame.causes.entry(cause.clone()).or_default();
         spent.requests += 1;
         spent.reads += u64::from(request.operation == Operation::Read);
-        spent.bytes += request.bytes;
+        spent.bytes = spent.bytes.saturating_add(request.bytes);
         spent.busy_ns += busy_ns;
         spent.read_busy_ns += if request.operation == Operation::Read { busy_ns } else { 0 };
         if request.bytes == 0 {
@@ -184,7 +189,13 @@ impl BlameBuilder {
         self.blame.span_ns = self.busy_until_ns.saturating_sub(self.first_queued_ns.unwrap_or_default());
         let all = self.transitions.into_iter();
         self.blame.transitions = all
-            .map(|((from, to), (jumps, jump_bytes, busy_ns))| Transition { from, to, jumps, jump_bytes, busy_ns })
+            .map(|((from, to), (jumps, jump_bytes, busy_ns))| Transition {
+                from,
+                to,
+                jumps,
+                jump_bytes,
+                busy_ns,
+            })
             .collect();
         self.blame.transitions.sort_by_key(|t| std::cmp::Reverse(t.busy_ns));
         self.blame.transitions.truncate(32);
@@ -228,10 +239,17 @@ mod tests {
         // Overlaps the first by 60.
         builder.push(&request(Operation::Write, 4096, 4096, [5, 40, 160]), data.clone(), Some((4096, 4096)));
         builder.push(&request(Operation::Write, 1 << 20, 4096, [200, 200, 300]), journal.clone(), None);
-        builder.push(&request(Operation::Write, 8192, 4096, [300, 310, 400]), data.clone(), Some((8192, 4096)));
+        builder.push(
+            &request(Operation::Write, 8192, 4096, [300, 310, 400]),
+            data.clone(),
+            Some((8192, 4096)),
+        );
         builder.push(&request(Operation::Flush, 0, 0, [400, 400, 450]), cause("flush>flush"), None);
         let blame = builder.finish();
-        assert_eq!((blame.span_ns, blame.busy_ns, blame.occupied_ns), (450, 90 + 60 + 100 + 90 + 50, 160 + 250));
+        assert_eq!(
+            (blame.span_ns, blame.busy_ns, blame.occupied_ns),
+            (450, 90 + 60 + 100 + 90 + 50, 160 + 250)
+        );
         assert_eq!(blame.busy_ns, blame.causes.values().map(|s| s.busy_ns).sum::<u64>());
         let spent = blame.causes[&data];
         assert_eq!((spent.requests, spent.busy_ns, spent.jumps, spent.scattered), (3, 240, 1, 0));
@@ -248,7 +266,11 @@ mod tests {
         for (index, place) in [0_u64, 1 << 20, 5 << 20].into_iter().enumerate() {
             let at = index as u64;
             let times = [at * 100, at * 100, at * 100 + 50];
-            builder.push(&request(Operation::Read, place, 4096, times), data.clone(), Some((at * 4096, 4096)));
+            builder.push(
+                &request(Operation::Read, place, 4096, times),
+                data.clone(),
+                Some((at * 4096, 4096)),
+            );
         }
         let spent = builder.finish().causes[&data];
         assert_eq!((spent.jumps, spent.scattered, spent.scattered_busy_ns), (2, 2, 100));

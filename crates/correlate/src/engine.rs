@@ -35,7 +35,10 @@ impl Default for CorrelateOptions {
 ///
 /// # Errors
 /// See [`CorrelateError`].
-pub fn correlate(levels: &[LevelInput<'_>], options: &CorrelateOptions) -> Result<Correlation, CorrelateError> {
+pub fn correlate(
+    levels: &[LevelInput<'_>],
+    options: &CorrelateOptions,
+) -> Result<Correlation, CorrelateError> {
     join_levels(levels, options, None)
 }
 
@@ -70,8 +73,13 @@ fn join_levels<'a>(
     let betweens: Vec<Between<'_>> = (1..levels.len())
         .map(|lower| {
             let tolerance = clocks[lower - 1].tolerance_ns;
-            let mut between =
-                Between::new(&levels[lower].map, levels[lower].cache, tolerance, [spans[lower - 1], spans[lower]]);
+            let mut between = Between::new(
+                &levels[lower].map,
+                levels[lower].cache,
+                tolerance,
+                [spans[lower - 1], spans[lower]],
+            );
+            between.momentary_flushes = surveys[lower - 1].momentary_flushes;
             between.flushes_below = surveys[lower].by_operation[Operation::Flush as usize] > 0;
             between.discards_below = surveys[lower].by_operation[Operation::Discard as usize] > 0;
             between
@@ -99,7 +107,9 @@ fn join_levels<'a>(
     for (upper, between) in swept.betweens.into_iter().enumerate() {
         let names = format!("{} to {}", levels[upper].header.layer, levels[upper + 1].header.layer);
         if between.forgot() {
-            remarks.push(format!("{names}: more was written than is remembered; some origins of later writes are unknown"));
+            remarks.push(format!(
+                "{names}: more was written than is remembered; some origins of later writes are unknown"
+            ));
         }
         let clock = &clocks[upper];
         joins.push(Join {
@@ -108,7 +118,7 @@ fn join_levels<'a>(
             clock_drift_ppb: clock.drift_ppb,
             clock_bound_ns: clock.bound_ns,
             clock_pairs: clock.pairs,
-            clock_jumps: clock.jumps,
+            clock_jumps: clock.jumps.len() as u32,
             ..between.tally.finish(&names, &mut remarks)
         });
     }
@@ -145,7 +155,8 @@ fn read_all(levels: &[LevelInput<'_>], remarks: &mut Vec<String>) -> Result<Vec<
     let mut surveys = Vec::new();
     for (index, level) in levels.iter().enumerate() {
         let below = levels.get(index + 1).map(|lower| &lower.map);
-        let survey = survey(level, below, index == 0).map_err(|source| requests_error(levels, index, source))?;
+        let survey =
+            survey(level, below, index == 0).map_err(|source| requests_error(levels, index, source))?;
         let layer = &level.header.layer;
         if survey.requests == 0 {
             return Err(CorrelateError::Empty { level: index, layer: layer.clone() });
@@ -212,11 +223,10 @@ fn check_joins(
     for join in joins {
         let (above, below) = (&levels[join.above].header.layer, &levels[join.above + 1].header.layer);
         let [reads, writes, ..] = surveys[join.above].by_operation;
-        let found: u64 = [Origin::Parent, Origin::WriteBack, Origin::FlushOfParent, Origin::ReadModifyWrite]
+        let found = [Origin::Parent, Origin::WriteBack, Origin::FlushOfParent, Origin::ReadModifyWrite]
             .iter()
-            .filter_map(|origin| join.origin_bytes.get(origin))
-            .sum();
-        if found > 0 || reads + writes < ENOUGH_TO_JUDGE {
+            .any(|origin| join.origin_bytes.get(origin).is_some_and(|bytes| *bytes > 0));
+        if found || reads + writes < ENOUGH_TO_JUDGE {
             continue;
         }
         if matches!(levels[join.above + 1].map, SpaceMap::Extents(_)) {
@@ -243,7 +253,8 @@ fn clocks(levels: &[LevelInput<'_>], surveys: &[Survey], remarks: &mut Vec<Strin
             return Clock::same(resolution);
         }
         let slack = if resolution > 1 { resolution } else { 0 };
-        let pairs = clock::pairs(&surveys[lower - 1].upper_sample, &surveys[lower].lower_sample, signed(slack));
+        let pairs =
+            clock::pairs(&surveys[lower - 1].upper_sample, &surveys[lower].lower_sample, signed(slack));
         let span = (signed(surveys[lower].span_ns.0), signed(surveys[lower].span_ns.1));
         let fallback = signed(surveys[lower - 1].span_ns.0) - span.0;
         let guess = clock::guess(&above.clock, &below.clock);
@@ -256,9 +267,11 @@ fn clocks(levels: &[LevelInput<'_>], surveys: &[Survey], remarks: &mut Vec<Strin
                 "{names}: no pair of requests bounds the clocks; they are taken to agree on the time of day"
             ));
         }
-        for at_ns in clock.jumps_at() {
+        for at_ns in &clock.jumps {
             let after = (at_ns - span.0).max(0) as f64 / 1e9;
-            remarks.push(format!("{names}: one of the two clocks jumped {after:.3} s after the lower trace began"));
+            remarks.push(format!(
+                "{names}: one of the two clocks jumped {after:.3} s after the lower trace began"
+            ));
         }
         clock
     };
@@ -268,7 +281,8 @@ fn clocks(levels: &[LevelInput<'_>], surveys: &[Survey], remarks: &mut Vec<Strin
 /// When each level was recorded, on the topmost level's clock.
 fn spans_on_top(surveys: &[Survey], clocks: &[Clock]) -> Vec<(i64, i64)> {
     let on_top = |(level, survey): (usize, &Survey)| {
-        let up = |time: u64| clocks[..level].iter().rev().fold(signed(time), |time, clock| clock.to_upper(time));
+        let up =
+            |time: u64| clocks[..level].iter().rev().fold(signed(time), |time, clock| clock.to_upper(time));
         (up(survey.span_ns.0), up(survey.span_ns.1))
     };
     surveys.iter().enumerate().map(on_top).collect()

@@ -19,7 +19,9 @@ pub enum CorrelateError {
         source: TraceError,
     },
     /// There is nothing to join.
-    #[error("a correlation needs the requests of at least two levels, there is {levels}; name a lower one too")]
+    #[error(
+        "a correlation needs the requests of at least two levels, there is {levels}; name a lower one too"
+    )]
     TooFewLevels {
         /// How many there are.
         levels: usize,

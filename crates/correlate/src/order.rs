@@ -84,9 +84,12 @@ impl Iterator for Ordered<'_> {
 
     fn next(&mut self) -> Option<Request> {
         loop {
-            let settled_ns = self.latest_ns.saturating_sub(self.disorder_ns).saturating_sub(self.rest_wait_ns);
+            let settled_ns =
+                self.latest_ns.saturating_sub(self.disorder_ns).saturating_sub(self.rest_wait_ns);
             let first = self.waiting.peek().map(|Reverse((issued_ns, ..))| *issued_ns);
-            let ready = self.ended || first.is_some_and(|first| first < settled_ns) || self.waiting.len() >= MOST_HELD;
+            let ready = self.ended
+                || first.is_some_and(|first| first < settled_ns)
+                || self.waiting.len() >= MOST_HELD;
             if !ready {
                 self.read_one();
                 continue;

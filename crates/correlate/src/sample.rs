@@ -43,7 +43,12 @@ impl Sampler {
             let word = word(*operation);
             for (name, quantile) in [("median", 0.5), ("p99", 0.99), ("longest", 1.0)] {
                 let latency_ns = histogram.quantile_ns(quantile).unwrap_or(0);
-                wanted.push(Wanted { name: format!("{name} {word}"), operation: *operation, latency_ns, found: None });
+                wanted.push(Wanted {
+                    name: format!("{name} {word}"),
+                    operation: *operation,
+                    latency_ns,
+                    found: None,
+                });
             }
         }
         Self { wanted, timeline: Vec::new(), timeline_trees, timeline_from }

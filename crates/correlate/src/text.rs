@@ -239,7 +239,8 @@ fn columns(heading: &[&str], rows: Vec<Vec<String>>) -> String {
     let lines: Vec<&Vec<String>> = std::iter::once(&heading).filter(|h| !h.is_empty()).chain(&rows).collect();
     let count = lines.iter().map(|line| line.len()).max().unwrap_or(0);
     // A line with one cell only is a remark and may be as long as it likes.
-    let cells = |column: usize| lines.iter().filter(|line| line.len() > 1).filter_map(move |line| line.get(column));
+    let cells =
+        |column: usize| lines.iter().filter(|line| line.len() > 1).filter_map(move |line| line.get(column));
     let width = |column: usize| cells(column).map(|cell| cell.chars().count()).max().unwrap_or(0);
     let numeric = |column: usize| {
         let starts = |cell: &String| cell.starts_with(|c: char| c.is_ascii_digit() || c == '+');

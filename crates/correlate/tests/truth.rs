@@ -3,8 +3,10 @@
 mod support;
 
 use nestor_correlate::{
-    CacheBetween, CorrelateOptions, Correlation, LevelInput, Origin, SpaceMap, correlate_observed,
+    CacheBetween, CorrelateOptions, Correlation, ExtentMap, LevelInput, MappedExtent, Node, Origin, SpaceMap,
+    correlate_observed,
 };
+use nestor_trace::{Operation, Request};
 use proptest::prelude::*;
 use support::{Plan, Recorded, Stack, header};
 
@@ -107,7 +109,10 @@ fn many_at_a_time_are_joined_exactly_where_no_two_are_alike() {
     while let Some(child) = node.children.first() {
         let (above, below) = (&node.request, &child.request);
         // A clock that is known to some microseconds moves a request by as much.
-        assert!(below.queued_ns + 100_000 >= above.issued_ns && below.completed_ns <= above.completed_ns + 100_000);
+        assert!(
+            below.queued_ns + 100_000 >= above.issued_ns
+                && below.completed_ns <= above.completed_ns + 100_000
+        );
         depth += 1;
         node = child;
     }
@@ -163,7 +168,7 @@ fn memory_is_bounded_by_what_is_in_flight() {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 24, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 8, ..ProptestConfig::default() })]
 
     #[test]
     fn ordinary_stacks_are_joined(
@@ -178,7 +183,7 @@ proptest! {
     ) {
         let plan = Plan {
             seed, depth, reads, sequential, merged, flushes, journal, extents, disordered,
-            requests: 1500,
+            requests: 1000,
             guest_clock: (hours * 3_600_000_000_000, ppm),
             medium_clock: medium,
             ..Plan::default()
@@ -189,9 +194,140 @@ proptest! {
 
     #[test]
     fn lost_records_cost_only_what_belongs_to_them(seed in any::<u64>(), lost in 0.0..0.1_f64, depth in 1..32_usize) {
-        let plan = Plan { seed, lost, depth, requests: 1500, ..Plan::default() };
+        let plan = Plan { seed, lost, depth, requests: 1000, ..Plan::default() };
         let checked = assert_share(plan, 0.98);
         // Each side of a join misses what the other side lost.
         prop_assert!(checked.correlation.unmatched_share().unwrap() < 2.5 * lost + 0.01);
     }
+}
+
+/// An image format that places clusters as they are written, and reads its tables: its requests on the file are known,
+/// but not where in the file a cluster lies.
+#[test]
+fn clusters_of_an_image_format_are_learnt() {
+    const CLUSTER: u64 = 65536;
+    let recorded = Stack::new(Plan { requests: 6000, sequential: 0.6, depth: 16, ..Plan::default() }).run();
+    let above = recorded.levels[1].clone();
+    let mut places = std::collections::HashMap::new();
+    let mut next = 16;
+    let mut below: Vec<(Request, Option<u64>)> = Vec::new();
+    for (index, upper) in above.iter().enumerate() {
+        let (mut at, end) = (upper.offset, upper.offset + upper.bytes);
+        while at < end {
+            let cluster = *places.entry(at / CLUSTER).or_insert_with(|| {
+                next += 1;
+                next
+            });
+            let bytes = (CLUSTER - at % CLUSTER).min(end - at);
+            let offset = cluster * CLUSTER + at % CLUSTER;
+            below.push((Request { offset, bytes, queued_ns: upper.issued_ns, ..*upper }, Some(upper.id)));
+            at += bytes;
+        }
+        if index % 50 == 0 {
+            // A table: its place within its cluster is that of a block of data, its cluster is no data's.
+            let table = Request { operation: Operation::Read, offset: 3 * CLUSTER, bytes: 512, ..*upper };
+            below.push((table, None));
+        }
+    }
+    let truth: Vec<Option<u64>> = below.iter().map(|(_, parent)| *parent).collect();
+    let below: Vec<Request> =
+        below.iter().enumerate().map(|(id, (request, _))| Request { id: id as u64, ..*request }).collect();
+    let levels = [
+        LevelInput::new(header("kvm", "hypervisor", "host"), above),
+        LevelInput::new(header("qcow2", "image file", "host"), below)
+            .with_map(SpaceMap::Clusters { bytes: CLUSTER })
+            .with_cache(CacheBetween::NONE),
+    ];
+    let mut right = 0;
+    let mut tables = 0;
+    let correlation = correlate_observed(&levels, &CorrelateOptions::default(), &mut |joined| match truth
+        [joined.request.id as usize]
+    {
+        Some(parent) => right += usize::from(joined.parents == [parent]),
+        None => tables += usize::from(joined.origin == Origin::Metadata),
+    })
+    .unwrap();
+    let data = truth.iter().flatten().count();
+    assert!(right as f64 >= 0.97 * data as f64, "{right} of {data}");
+    assert!(tables as f64 >= 0.9 * (truth.len() - data) as f64, "{tables} tables");
+    assert!(correlation.unmatched_share().unwrap() < 0.02);
+}
+
+fn any_request() -> impl Strategy<Value = Request> {
+    // Small numbers meet each other, large ones are hostile.
+    let number = prop_oneof![0..100_000_u64, any::<u64>()];
+    (prop::array::uniform5(number), 0..4_u8, any::<[u32; 2]>()).prop_map(
+        |(numbers, operation, [bios, pid])| {
+            let [offset, bytes, queued_ns, issued_ns, completed_ns] = numbers;
+            let all = [Operation::Read, Operation::Write, Operation::Flush, Operation::Discard];
+            let flags = nestor_trace::event::Flags::default();
+            let operation = all[usize::from(operation)];
+            let class = nestor_layout::Class::Unknown;
+            Request {
+                id: 0,
+                operation,
+                flags,
+                class,
+                offset,
+                bytes,
+                queued_ns,
+                issued_ns,
+                completed_ns,
+                bios,
+                pid,
+            }
+        },
+    )
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 32, ..ProptestConfig::default() })]
+
+    #[test]
+    fn hostile_requests_never_panic(
+        levels in prop::collection::vec(prop::collection::vec(any_request(), 1..60), 2..4),
+        map in 0..3_u8,
+        machines in any::<bool>(),
+    ) {
+        let inputs = levels.iter().enumerate().map(|(index, requests)| {
+            let machine = if machines { format!("machine {index}") } else { "one".to_owned() };
+            let map = match map {
+                0 => SpaceMap::Identity,
+                1 => SpaceMap::Clusters { bytes: 4096 },
+                _ => SpaceMap::Extents(
+                    ExtentMap::new(vec![MappedExtent { upper: 0, lower: 512, bytes: u64::MAX / 2 }]).unwrap(),
+                ),
+            };
+            LevelInput::new(header("layer", "kind", &machine), requests.clone()).with_map(map)
+        });
+        let inputs: Vec<_> = inputs.collect();
+        if let Ok(correlation) = correlate_observed(&inputs, &CorrelateOptions::default(), &mut |_| {}) {
+            let _ = correlation.to_text();
+            for (index, join) in correlation.joins.iter().enumerate() {
+                let known: u64 = join.origins.values().sum();
+                prop_assert_eq!(known + join.outside_below, correlation.levels[index + 1].requests);
+            }
+        }
+    }
+}
+
+/// Of a hypervisor's flush only the moment is known at which it was over.
+#[test]
+fn flushes_of_which_one_moment_is_known_find_their_children() {
+    let plan = Plan { flushes: 0.05, depth: 4, requests: 2000, ..Plan::default() };
+    let mut recorded = Stack::new(plan).run();
+    for request in &mut recorded.levels[1] {
+        if request.operation == Operation::Flush {
+            request.queued_ns = request.completed_ns;
+            request.issued_ns = request.completed_ns;
+        }
+    }
+    let levels = inputs(&recorded, false);
+    let correlation = correlate_observed(&levels, &CorrelateOptions::default(), &mut |_| {}).unwrap();
+    assert!(correlation.unmatched_share().unwrap() < 0.005, "{:?}", correlation.joins[1]);
+    let flush = correlation.trees.iter().find(|tree| tree.name == "median flush").unwrap();
+    let below = |node: &Node| node.children.first().cloned().unwrap();
+    let host = below(&below(&flush.root));
+    assert_eq!((host.level, host.request.operation, host.origin), (2, Operation::Flush, Origin::Parent));
+    assert_eq!(below(&host).request.operation, Operation::Flush);
 }

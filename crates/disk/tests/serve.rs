@@ -448,8 +448,12 @@ fn stamps_in_the_data_are_noted_beside_the_log() {
             stamp,
             read,
         };
-        let expected =
-            [run(0, 100, 4, 11, false), run(0, 104, 2, 12, false), run(2, 102, 2, 11, true), run(2, 104, 2, 12, true)];
+        let expected = [
+            run(0, 100, 4, 11, false),
+            run(0, 104, 2, 12, false),
+            run(2, 102, 2, 11, true),
+            run(2, 104, 2, 12, true),
+        ];
         assert_eq!(runs, expected, "{profile}");
     }
 }

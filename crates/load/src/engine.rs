@@ -173,6 +173,8 @@ pub struct OperationLog {
     pub latency_log: String,
     /// Of every operation: on which file, and when it was submitted.
     pub iolog: String,
+    /// What is left beside them and not needed.
+    pub others: Vec<String>,
     /// Whether every operation goes to the device at once, without a cache of the machine's.
     pub direct: bool,
 }

@@ -188,14 +188,16 @@ fn fios_refusals_are_passed_on() {
 #[test]
 fn every_operation_is_recorded_with_its_file_and_its_duration() {
     let bench = Bench::new();
-    let workload = Workload::parse("fio:rand-write:size=4M:files=4:direct=off").unwrap();
+    let workload = Workload::parse("fio:rand-write:size=4M:files=4:direct=off:fsync=64").unwrap();
     bench.prepare(&workload, &bench.place());
     let recorded = workload.measure_recorded(&bench.place(), 1).unwrap();
     let result = workload.parse_output(&run(&recorded.step)).unwrap();
     assert_eq!(class(&result, "write").latency.count(), 512);
     let lines = |path: &str| -> Vec<Vec<String>> {
         let text = std::fs::read_to_string(path).unwrap();
-        text.lines().map(|line| line.split([',', ' ']).filter(|w| !w.is_empty()).map(str::to_owned).collect()).collect()
+        text.lines()
+            .map(|line| line.split([',', ' ']).filter(|w| !w.is_empty()).map(str::to_owned).collect())
+            .collect()
     };
     let latencies = lines(&recorded.log.latency_log);
     let of_writes: Vec<u64> =
@@ -206,6 +208,11 @@ fn every_operation_is_recorded_with_its_file_and_its_duration() {
     let iolog = lines(&recorded.log.iolog);
     assert_eq!(iolog[0].join(" "), "fio version 3 iolog");
     assert_eq!(iolog.iter().filter(|l| l.get(2).is_some_and(|action| action == "write")).count(), 512);
+    let syncs = |lines: &[Vec<String>], at: usize, word: &str| {
+        lines.iter().filter(|l| l.get(at).is_some_and(|w| w == word)).count() as u64
+    };
+    assert!(class(&result, "fsync").operations > 0);
+    assert_eq!(syncs(&iolog, 2, "sync"), class(&result, "fsync").operations);
     assert!(!recorded.log.direct);
     // Jobs would write over each other's record, and too many operations would fill a small machine's memory.
     let place = bench.place();

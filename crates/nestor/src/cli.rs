@@ -337,29 +337,22 @@ pub enum TraceCommand {
     /// Record and condense what QEMU does for a guest's disk
     #[command(subcommand)]
     Hypervisor(crate::commands::trace::hypervisor::HypervisorCommand),
+    /// Write marked data to a device, for tests of joins
+    #[command(hide = true)]
+    StampWrite(crate::commands::trace::stamp_write::StampWriteArguments),
     /// Read what the bytes of a file system's device are for
     Layout(crate::commands::trace::layout::LayoutArguments),
+    /// Write requests as a trace for Perfetto, as Parquet or as CSV
+    Export(crate::commands::trace::export::ExportArguments),
     /// Condense a recording, or a modelled disk's log, to the numbers of one layer
-    Summarize {
-        /// A directory made by `nestor trace record`
-        #[arg(required_unless_present = "disk_log")]
-        recording: Option<PathBuf>,
-        /// Remove the recording afterwards
-        #[arg(long, requires = "recording")]
-        remove: bool,
-        /// The layout of the file system on the device, made by `nestor trace layout`: tells what the bytes are for
-        #[arg(long, value_name = "FILE", requires = "recording")]
-        layout: Option<PathBuf>,
-        /// Write the requests here
-        #[arg(long, value_name = "FILE", requires = "recording")]
-        requests: Option<PathBuf>,
-        /// A modelled disk's log instead
-        #[arg(long, value_name = "FILE", conflicts_with = "recording")]
-        disk_log: Option<PathBuf>,
-        /// Print JSON instead of a table
-        #[arg(long)]
-        json: bool,
-    },
+    Summarize(crate::commands::trace::summarize::SummarizeArguments),
+    /// Say what a trace of yours says of each device in it
+    #[command(
+        after_help = "Examples:\n  nestor trace analyze sda.blktrace.*\n  nestor trace analyze --device 8:0 --per-process sda\n  blkparse -i sda -d - -O -o /dev/null | nestor trace analyze -"
+    )]
+    Analyze(crate::commands::trace::analyze::AnalyzeArguments),
+    /// Compare two traces
+    Diff(crate::commands::trace::diff::DiffArguments),
 }
 
 /// Ways to record.

@@ -44,7 +44,7 @@ const FAULTS: &[Fault] = &[
         planted: "guest-amplification",
         baseline: "ext3:journal=writeback/kvm/hdd",
         stack: "ext3:journal=data/kvm/hdd",
-        workload: "fio:rand-write:size=4M:depth=1:direct=0:fsync=1:overwrite=1",
+        workload: "fio:rand-write:size=4M:depth=1:direct=off:fsync=1:overwrite=on",
         pairs: 1,
     },
     Fault {
@@ -58,7 +58,7 @@ const FAULTS: &[Fault] = &[
         planted: "journal-of-journal",
         baseline: "ext4/kvm/hdd",
         stack: "ext4/kvm/raw/ext4/hdd",
-        workload: "fio:seq-write:size=4M:depth=1:direct=0:fsync=1",
+        workload: "fio:seq-write:size=4M:depth=1:direct=off:fsync=1",
         pairs: 1,
     },
     Fault {
@@ -79,7 +79,7 @@ const FAULTS: &[Fault] = &[
         planted: "seeks-to-log",
         baseline: "ext4/hdd:size=2G",
         stack: "ext4/hdd:size=900G",
-        workload: "fio:rand-write:size=4M:depth=1:direct=0:fsync=1",
+        workload: "fio:rand-write:size=4M:depth=1:direct=off:fsync=1",
         pairs: 1,
     },
     Fault {

@@ -83,6 +83,11 @@ pub fn duration_ns(nanoseconds: f64) -> String {
     }
 }
 
+/// A quantile of a histogram, whose smallest bucket is 1 ns and holds what took no time at all.
+pub fn latency_ns(nanoseconds: u64) -> String {
+    if nanoseconds <= 1 { "0".to_owned() } else { duration_ns(nanoseconds as f64) }
+}
+
 /// Whole numbers in groups of three: `107 768`.
 pub fn count(number: u64) -> String {
     let digits = number.to_string();

@@ -183,9 +183,9 @@ impl<'a> Reader<'a> {
         let Some(value) = self.table.get("trace") else { return Ok(TraceMode::default()) };
         let text = self.text(value)?;
         text.parse().map_err(|message: String| {
-            self.source
-                .complain(value.span(), message)
-                .help("full: every request through all layers; layers: the numbers of each layer; none: nothing")
+            self.source.complain(value.span(), message).help(
+                "full: every request through all layers; layers: the numbers of each layer; none: nothing",
+            )
         })
     }
 

@@ -50,9 +50,7 @@ impl Measured {
 fn flow((asked_read, asked_write): (u64, u64), metrics: &LayerMetrics) -> LayerFlow {
     let sent = |direction: &DirectionMetrics| direction.issued_bytes;
     let (read, write) = (sent(&metrics.read), sent(&metrics.write));
-    let hit = |asked: u64, sent: u64| {
-        (asked > 0).then(|| asked.saturating_sub(sent) as f64 / asked as f64)
-    };
+    let hit = |asked: u64, sent: u64| (asked > 0).then(|| asked.saturating_sub(sent) as f64 / asked as f64);
     LayerFlow {
         asked_read_bytes: asked_read,
         asked_write_bytes: asked_write,

@@ -270,7 +270,10 @@ impl Mark {
             }
             Self::EventsDropped { layer, events } => format!("the trace of {layer} lost {events} events"),
             Self::Unmatched { share } => {
-                format!("{:.1} % of the requests could not be joined with those above or below", share * 100.0)
+                format!(
+                    "{:.1} % of the requests could not be joined with those above or below",
+                    share * 100.0
+                )
             }
             Self::Unclassified { layer, share } => {
                 format!("what {:.1} % of the bytes at {layer} are for is not known", share * 100.0)

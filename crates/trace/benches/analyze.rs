@@ -50,7 +50,11 @@ fn main() {
     generate(&Mix::random_4k(REQUESTS), 42, &mut files);
     let records = files.finish();
     let bytes: u64 = paths.iter().map(|p| p.metadata().expect("a file").len()).sum();
-    println!("{records} records, {} MiB, {} files, one CPU, medians of {ROUNDS} rounds", bytes >> 20, paths.len());
+    println!(
+        "{records} records, {} MiB, {} files, one CPU, medians of {ROUNDS} rounds",
+        bytes >> 20,
+        paths.len()
+    );
     compare(folder.path(), &paths, records);
 }
 

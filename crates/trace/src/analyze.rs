@@ -6,7 +6,7 @@ use crate::attribute::Attribution;
 use crate::decode::{EventSource, Format, QemuSource, RequestSource, Source, Trace, VscsiHistogram};
 use crate::error::TraceError;
 use crate::event::{BlockEvent, Device};
-use crate::layer::{Devices, RequestLayers};
+use crate::layer::{Devices, NoSink, RequestLayers};
 use crate::metrics::{LayerMetrics, TracePoint};
 use crate::sink::Requests;
 
@@ -83,7 +83,9 @@ fn point(format: Format) -> TracePoint {
         Format::Simpletrace | Format::QemuLog | Format::VscsiCommands | Format::VscsiHistograms => {
             TracePoint::Hypervisor
         }
-        Format::FioIolog | Format::FioLatencyLog | Format::Msr | Format::RequestFile => TracePoint::Application,
+        Format::FioIolog | Format::FioLatencyLog | Format::Msr | Format::RequestFile => {
+            TracePoint::Application
+        }
     }
 }
 
@@ -103,9 +105,9 @@ pub(crate) fn read_events(
         if requests.wanted() {
             let names = |pid| source.thread_name(pid);
             let mut sink = requests.with_names(&names);
-            events.iter().for_each(|event| devices.push(event, &mut sink));
+            devices.push_all(&events, &mut sink);
         } else {
-            events.iter().for_each(|event| devices.push(event, &mut crate::layer::NoSink));
+            devices.push_all(&events, &mut NoSink);
         }
     }
     Ok(())
@@ -124,7 +126,9 @@ fn block_events(
     let mut remarks = source.warnings().remarks();
     match devices.events_without_place() {
         0 => {}
-        n => remarks.push(format!("{n} events are of further devices, for which there was no place; name one")),
+        n => {
+            remarks.push(format!("{n} events are of further devices, for which there was no place; name one"))
+        }
     }
     let names = |pid| source.thread_name(pid);
     let found = devices.finish(source.lost_events(), &name_of, &mut requests.with_names(&names));
@@ -169,8 +173,10 @@ fn requests(
     if without_place > 0 {
         remarks.push(format!("{without_place} requests are of further disks, for which there was no place"));
     }
-    let name = |target: usize| source.targets().get(target).cloned().unwrap_or_else(|| format!("disk {target}"));
-    let layers = found.into_iter().map(|(target, metrics)| AnalyzedLayer { name: name(target), metrics }).collect();
+    let name =
+        |target: usize| source.targets().get(target).cloned().unwrap_or_else(|| format!("disk {target}"));
+    let layers =
+        found.into_iter().map(|(target, metrics)| AnalyzedLayer { name: name(target), metrics }).collect();
     Ok(Analysis { trace: String::new(), records, layers, remarks })
 }
 
@@ -201,6 +207,8 @@ fn qemu(mut source: Box<dyn QemuSource>) -> Result<Analysis, TraceError> {
     }
     let mut remarks = source.warnings().remarks();
     remarks.extend(by_name.iter().map(|(name, count)| format!("{count} x {name}")));
-    remarks.push("for the numbers of a disk, give its recording to `nestor trace hypervisor summarize`".to_owned());
+    remarks.push(
+        "for the numbers of a disk, give its recording to `nestor trace hypervisor summarize`".to_owned(),
+    );
     Ok(Analysis { trace: String::new(), records, layers: Vec::new(), remarks })
 }

@@ -219,11 +219,7 @@ enum Places {
 }
 
 impl Places {
-    fn of(
-        names: &[String],
-        layout: Option<&Path>,
-        remarks: &mut Vec<String>,
-    ) -> Result<Self, TraceError> {
+    fn of(names: &[String], layout: Option<&Path>, remarks: &mut Vec<String>) -> Result<Self, TraceError> {
         if names.iter().any(|name| fs::metadata(name).is_ok_and(|m| m.file_type().is_block_device())) {
             return Ok(Self::Device);
         }
@@ -232,9 +228,11 @@ impl Places {
             return Ok(Self::Files(vec![Vec::new(); names.len()]));
         };
         let file = File::open(path).map_err(TraceError::io("open the layout", path))?;
-        let layout = Layout::read_from(&mut BufReader::new(file)).map_err(TraceError::io("read the layout", path))?;
+        let layout =
+            Layout::read_from(&mut BufReader::new(file)).map_err(TraceError::io("read the layout", path))?;
         let extents = |name: &String| {
-            let inode = fs::metadata(name).map_err(TraceError::io("look at the application's file", name))?.ino();
+            let inode =
+                fs::metadata(name).map_err(TraceError::io("look at the application's file", name))?.ino();
             Ok(layout.file(inode))
         };
         Ok(Self::Files(names.iter().map(extents).collect::<Result<_, TraceError>>()?))

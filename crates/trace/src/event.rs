@@ -73,6 +73,16 @@ impl Flags {
     /// Not a request for data: a command passed through to the device.
     pub const PASSTHROUGH: Self = Self(32);
 
+    /// The bits, in the order of the constants.
+    pub(crate) const fn bits(self) -> u8 {
+        self.0
+    }
+
+    /// The modifiers of some bits.
+    pub(crate) const fn from_bits(bits: u8) -> Self {
+        Self(bits)
+    }
+
     /// Whether all of `other` are set.
     pub fn contains(self, other: Self) -> bool {
         self.0 & other.0 == other.0

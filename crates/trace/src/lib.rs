@@ -4,8 +4,8 @@
 //! through them and counts; [`summarize`] joins the two into [`LayerMetrics`]. [`capture`] records.
 
 pub mod analyze;
-pub mod attribute;
 pub mod application;
+pub mod attribute;
 pub mod capture;
 pub mod decode;
 pub mod disk_log;
@@ -22,16 +22,17 @@ pub mod summarize;
 pub use analyze::{Analysis, AnalyzeOptions, AnalyzedLayer, analyze};
 pub use attribute::{Attributed, Attribution, ClassTally};
 pub use capture::{
-    HypervisorOptions, HypervisorSource, Interface, Method, RecordOptions, RecordSummary, record, record_hypervisor,
+    HypervisorOptions, HypervisorSource, Interface, Method, RecordOptions, RecordSummary, record,
+    record_hypervisor,
 };
 pub use disk_log::summarize_disk_log;
 pub use error::TraceError;
+pub use metrics::{
+    BttInterval, BttMetrics, ClassMetrics, DirectionMetrics, DirectionTimes, Identity, LayerMetrics,
+    LivePeriods, PlugMetrics, ProcessIntervals, ProcessMetrics, SeekMetrics, Timeline, TracePoint,
+};
 pub use request::{Operation, Request};
 pub use request_file::{ClockReading, DiskLogRequests, RequestHeader, RequestReader, RequestWriter};
-pub use metrics::{
-    BttInterval, BttMetrics, ClassMetrics, DirectionMetrics, DirectionTimes, Identity, LayerMetrics, LivePeriods,
-    PlugMetrics, ProcessIntervals, ProcessMetrics, SeekMetrics, Timeline, TracePoint,
-};
 pub use summarize::{
     SummarizeOptions, summarize_blktrace, summarize_recording, summarize_recording_with, summarize_tracefs,
 };

@@ -32,7 +32,10 @@ impl<'a> Requests<'a> {
     }
 
     /// Takes requests whose threads have these names.
-    pub fn with_names<'s, 'n>(&'s mut self, name_of: &'s dyn Fn(u32) -> Option<&'n str>) -> Named<'s, 'a, 'n> {
+    pub fn with_names<'s, 'n>(
+        &'s mut self,
+        name_of: &'s dyn Fn(u32) -> Option<&'n str>,
+    ) -> Named<'s, 'a, 'n> {
         Named { requests: self, name_of }
     }
 

@@ -47,7 +47,8 @@ pub fn summarize_blktrace(
     device: Option<(u32, u32)>,
 ) -> Result<LayerMetrics, TraceError> {
     let mut reader = MergedReader::open(inputs)?;
-    let job = Job { point: TracePoint::Blktrace, paths: inputs, device: device.map(Device::from), lost_events: 0 };
+    let job =
+        Job { point: TracePoint::Blktrace, paths: inputs, device: device.map(Device::from), lost_events: 0 };
     job.run(&mut reader, &mut Requests::new(None, None), |_| {})
 }
 
@@ -65,7 +66,8 @@ pub fn summarize_tracefs(
 ) -> Result<LayerMetrics, TraceError> {
     let mut reader = TextReader::new(reader, path);
     let paths = [path.to_path_buf()];
-    let job = Job { point: TracePoint::Tracefs, paths: &paths, device: device.map(Device::from), lost_events: 0 };
+    let job =
+        Job { point: TracePoint::Tracefs, paths: &paths, device: device.map(Device::from), lost_events: 0 };
     job.run(&mut reader, &mut Requests::new(None, None), |_| {})
 }
 

@@ -30,7 +30,9 @@ fn output_of(command: &mut Command) -> Option<String> {
 fn btt(directory: &Path, name: &str) -> Option<String> {
     let scratch = tempfile::tempdir().unwrap();
     let dump = scratch.path().join("dump.bin");
-    output_of(Command::new("blkparse").current_dir(directory).args(["-q", "-O", "-i", name, "-d"]).arg(&dump))?;
+    output_of(
+        Command::new("blkparse").current_dir(directory).args(["-q", "-O", "-i", name, "-d"]).arg(&dump),
+    )?;
     // btt leaves files where it runs.
     output_of(Command::new("btt").current_dir(scratch.path()).arg("-A").arg("-i").arg(&dump))
 }
@@ -218,7 +220,8 @@ fn assert_plugs(lines: &[&str], device: Device, m: &LayerMetrics) {
         return;
     };
     let [counts, means] = of_device.as_slice() else { panic!("btt has no plugs of {device}") };
-    let counts: Vec<_> = counts.join(" ").replace(['(', ')'], " ").split_whitespace().map(str::to_owned).collect();
+    let counts: Vec<_> =
+        counts.join(" ").replace(['(', ')'], " ").split_whitespace().map(str::to_owned).collect();
     assert_eq!(counts[0], plugs.unplugs.to_string(), "plugs of {device}");
     assert_eq!(counts[1], plugs.timer_unplugs.to_string(), "timer unplugs of {device}");
     assert_digits(plugs.plugged_share().unwrap() * 100.0, &counts[2], "time plugged");
@@ -240,8 +243,11 @@ fn assert_live(lines: &[&str], device: Device, m: &LayerMetrics) {
 /// The first table: all devices together.
 fn assert_all(text: &str, layers: &[(Device, LayerMetrics)]) {
     let lines = section(text, "All Devices");
-    let theirs: BTreeMap<_, _> =
-        lines.iter().filter(|l| l.split_whitespace().count() == 5 && l.contains('.')).map(|l| average(l)).collect();
+    let theirs: BTreeMap<_, _> = lines
+        .iter()
+        .filter(|l| l.split_whitespace().count() == 5 && l.contains('.'))
+        .map(|l| average(l))
+        .collect();
     let mut sums: BTreeMap<String, BttInterval> = BTreeMap::new();
     for (device, m) in layers {
         for (name, interval) in intervals(m) {

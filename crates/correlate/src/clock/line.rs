@@ -55,8 +55,13 @@ impl Envelope {
 
     /// Lowest and highest offset at `moment` of lines with this slope that keep all bounds.
     fn room(&self, slope: f64, moment: f64) -> (f64, f64) {
-        let low = self.lows.iter().map(|(at, bound)| bound - slope * (at - moment)).fold(f64::NEG_INFINITY, f64::max);
-        let high = self.highs.iter().map(|(at, bound)| bound - slope * (at - moment)).fold(f64::INFINITY, f64::min);
+        let low = self
+            .lows
+            .iter()
+            .map(|(at, bound)| bound - slope * (at - moment))
+            .fold(f64::NEG_INFINITY, f64::max);
+        let high =
+            self.highs.iter().map(|(at, bound)| bound - slope * (at - moment)).fold(f64::INFINITY, f64::min);
         (low, high)
     }
 

@@ -41,8 +41,8 @@ pub(crate) struct Clock {
     pub bound_ns: u64,
     /// Pairs it rests on.
     pub pairs: u64,
-    /// Jumps.
-    pub jumps: u32,
+    /// Moments of the lower clock at which one of the two jumped.
+    pub jumps: Vec<i64>,
 }
 
 /// A moment of a file on a scale that has room for offsets.
@@ -60,7 +60,7 @@ impl Clock {
             drift_ppb: 0,
             bound_ns: 0,
             pairs: 0,
-            jumps: 0,
+            jumps: Vec::new(),
         }
     }
 
@@ -90,7 +90,8 @@ impl Clock {
         let mut fits = Vec::new();
         let mut rest = pairs.to_vec();
         while fits.len() <= MOST_JUMPS {
-            let Some(fit) = fit(&rest, guess_ns, slack_ns).filter(|fit| fit.agreeing.len() >= FEWEST_PAIRS) else {
+            let Some(fit) = fit(&rest, guess_ns, slack_ns).filter(|fit| fit.agreeing.len() >= FEWEST_PAIRS)
+            else {
                 break;
             };
             // After the first line another one is a jump only if it explains what only one line can explain.
@@ -106,7 +107,10 @@ impl Clock {
             return match guess_ns {
                 Some(guess_ns) => Self::believed(guess_ns),
                 None => {
-                    remarks.push("no pair of requests bounds the offset of its clock and nothing else tells it".to_owned());
+                    remarks.push(
+                        "no pair of requests bounds the offset of its clock and nothing else tells it"
+                            .to_owned(),
+                    );
                     Self::believed(fallback_ns)
                 }
             };
@@ -133,7 +137,7 @@ impl Clock {
             drift_ppb: (at_middle.line.slope * 1e9).round() as i64,
             bound_ns: at_middle.bound_at(middle_ns, slack_ns).max(0) as u64,
             pairs: pieces.iter().map(|(_, fit)| fit.agreeing.len() as u64).sum(),
-            jumps: pieces.len() as u32 - 1,
+            jumps: jumps(pieces, slack_ns),
             pieces: pieces.iter().map(|(from_ns, fit)| (*from_ns, fit.line)).collect(),
         }
     }
@@ -150,18 +154,23 @@ impl Clock {
         };
         lower_ns.saturating_add(line.offset_at(lower_ns))
     }
+}
 
-    /// Moments of the lower clock at which a jump was seen.
-    pub fn jumps_at(&self) -> impl Iterator<Item = i64> + '_ {
-        self.pieces.iter().skip(1).map(|(from_ns, _)| *from_ns)
-    }
+/// Where one line ends and the next begins at another offset. A clock that is merely slewed changes its drift there.
+fn jumps(pieces: &[(i64, vote::Fit)], slack_ns: i64) -> Vec<i64> {
+    let jump = |pair: &[(i64, vote::Fit)]| {
+        let [(_, before), (at_ns, after)] = pair else { return None };
+        let by_ns =
+            after.line.offset_at(*at_ns).saturating_sub(before.line.offset_at(*at_ns)).saturating_abs();
+        let uncertain_ns = before.bound_at(*at_ns, slack_ns).saturating_add(after.bound_at(*at_ns, slack_ns));
+        (by_ns > uncertain_ns).then_some(*at_ns)
+    };
+    pieces.windows(2).filter_map(jump).collect()
 }
 
 /// Offset of a lower clock against an upper one by what both machines took the time of day to be.
 pub(crate) fn guess(upper: &ClockReading, lower: &ClockReading) -> Option<i64> {
-    let base = |reading: &ClockReading| {
-        Some(signed(reading.monotonic_ns) - signed(reading.realtime_ns?))
-    };
+    let base = |reading: &ClockReading| Some(signed(reading.monotonic_ns) - signed(reading.realtime_ns?));
     Some(base(upper)? - base(lower)?)
 }
 
@@ -179,7 +188,8 @@ fn segments(fits: &[vote::Fit], slack_ns: i64) -> Vec<(i64, vote::Fit)> {
         let from = index.saturating_sub(NEIGHBOURS / 2);
         let near = &labels[from..(from + NEIGHBOURS).min(labels.len())];
         let votes = |label: usize| near.iter().filter(|(_, other)| *other == label).count();
-        let winner = (0..fits.len()).max_by_key(|label| (votes(*label), std::cmp::Reverse(*label))).unwrap_or(0);
+        let winner =
+            (0..fits.len()).max_by_key(|label| (votes(*label), std::cmp::Reverse(*label))).unwrap_or(0);
         if pieces.last().is_none_or(|(_, label)| *label != winner) {
             // Between the last pair of the one line and the first of the other: when a machine was stopped, nothing
             // happened there.

@@ -18,11 +18,13 @@ pub(crate) struct Pair {
     pub high_ns: i64,
     /// There is no other request of the same operation at this place on either side.
     pub unique: bool,
+    /// Which requests they are, above and below: one can be in several pairs, of which one is true at most.
+    pub members: (u32, u32),
 }
 
 impl Pair {
     /// `None` if they cannot belong together: the lower one took longer.
-    pub fn new(upper: &Occurrence, lower: &Occurrence, unique: bool, slack_ns: i64) -> Option<Self> {
+    fn new(upper: &Occurrence, lower: &Occurrence, unique: bool, slack_ns: i64) -> Option<Self> {
         // Of a request that was put together, only the whole came after all that it was put together of.
         let begun_ns = if lower.merged { lower.issued_ns } else { lower.queued_ns };
         let pair = Self {
@@ -30,6 +32,7 @@ impl Pair {
             low_ns: signed(upper.issued_ns) - signed(begun_ns),
             high_ns: signed(upper.completed_ns) - signed(lower.completed_ns),
             unique,
+            members: (0, 0),
         };
         (!lower.ahead && pair.low_ns - slack_ns <= pair.high_ns + slack_ns).then_some(pair)
     }
@@ -38,10 +41,18 @@ impl Pair {
 /// Pairs of what two levels sampled at the same places, those at places with few requests first.
 pub(crate) fn pairs(upper: &Sample, lower: &Sample, slack_ns: i64) -> Vec<Pair> {
     let mut pairs = Vec::new();
+    let (mut uppers, mut lowers) = (0, 0);
     for (above, below) in upper.common(lower) {
         let unique = above.count() == 1 && below.count() == 1;
+        let first = lowers;
         for upper in above.occurrences() {
-            pairs.extend(below.occurrences().filter_map(|lower| Pair::new(upper, lower, unique, slack_ns)));
+            lowers = first;
+            for lower in below.occurrences() {
+                let pair = Pair::new(upper, lower, unique, slack_ns);
+                pairs.extend(pair.map(|pair| Pair { members: (uppers, lowers), ..pair }));
+                lowers += 1;
+            }
+            uppers += 1;
         }
         if pairs.len() > MOST_PAIRS {
             break;

@@ -24,7 +24,7 @@ impl Made {
         let mut random = SeededOrder::new(seed);
         let mut below = |bound: u64| random.below(bound as usize) as i64;
         (0..count)
-            .map(|_| {
+            .map(|number| {
                 let at_ns = below(self.span_ns);
                 let wrong = (below(1 << 20) as f64) < self.false_share * f64::from(1 << 20);
                 let shift = if wrong { below(2 * self.span_ns) - self.span_ns as i64 } else { 0 };
@@ -34,6 +34,7 @@ impl Made {
                     low_ns: truth - 3_000 - below(200_000),
                     high_ns: truth + 4_000 + below(200_000),
                     unique: !wrong,
+                    members: (number as u32, number as u32),
                 }
             })
             .collect()
@@ -52,7 +53,11 @@ impl Made {
         for part in 0..=20 {
             let at_ns = self.span_ns as i64 * part / 20;
             let off = clock.to_upper(at_ns) - at_ns - self.offset_at(at_ns);
-            assert!(off.abs() <= clock.tolerance_ns, "{off} ns off at {at_ns}, tolerance {} ns", clock.tolerance_ns);
+            assert!(
+                off.abs() <= clock.tolerance_ns,
+                "{off} ns off at {at_ns}, tolerance {} ns",
+                clock.tolerance_ns
+            );
         }
     }
 }
@@ -88,8 +93,8 @@ fn a_jump_is_found() {
     for by_ns in [-5_000_000_000, 80_000_000, -3_000_000] {
         let made = Made { ppm: 20.0, jump: Some((40_000_000_000, by_ns)), ..PLAIN };
         let clock = made.estimate(&made.pairs(1500, 9), None);
-        assert_eq!(clock.jumps, 1);
-        let at = clock.jumps_at().next().unwrap();
+        assert_eq!(clock.jumps.len(), 1);
+        let at = clock.jumps[0];
         assert!((at - 40_000_000_000).abs() < 500_000_000, "{at}");
         for at_ns in [0, 20_000_000_000, 39_000_000_000, 41_000_000_000, 60_000_000_000] {
             let off = clock.to_upper(at_ns) - at_ns - made.offset_at(at_ns);
@@ -104,7 +109,11 @@ fn the_time_of_day_decides_between_places_that_are_as_good() {
     let mut pairs = PLAIN.pairs(1000, 4);
     let shifted: Vec<Pair> = pairs
         .iter()
-        .map(|pair| Pair { low_ns: pair.low_ns + 10_000_000_000, high_ns: pair.high_ns + 10_000_000_000, ..*pair })
+        .map(|pair| Pair {
+            low_ns: pair.low_ns + 10_000_000_000,
+            high_ns: pair.high_ns + 10_000_000_000,
+            ..*pair
+        })
         .collect();
     pairs.extend(&shifted[..975]);
     for shift in [0, 10_000_000_000] {

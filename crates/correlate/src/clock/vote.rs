@@ -1,5 +1,7 @@
 //! The line that most pairs agree on.
 
+use std::collections::HashMap;
+
 use super::line::{Envelope, Line, MOST_DRIFT};
 use super::{FEWEST_PAIRS, Pair};
 
@@ -8,7 +10,7 @@ const SLOPES: usize = 17;
 /// Rounds of that: 8^8 times finer than [`MOST_DRIFT`].
 const ROUNDS: usize = 8;
 /// Pairs that take part once it is known roughly where the offset lies.
-const VOTERS: usize = 4096;
+const VOTERS: usize = 2048;
 /// Rounds in which bounds that no line can keep with the others are taken out.
 const REMOVALS: usize = 24;
 
@@ -74,8 +76,22 @@ pub(super) fn fit(pairs: &[Pair], guess_ns: Option<i64>, slack_ns: i64) -> Optio
     let step = (sure.len() + unsure.len()).div_ceil(VOTERS).max(1);
     let voters: Vec<&Pair> = sure.into_iter().chain(unsure).step_by(step).collect();
     let line = refine(&voters, origin_ns, base_ns, half_span, slack)?;
-    let agreeing: Vec<Pair> = pairs.iter().filter(|pair| line.agrees(pair, slack_ns + 500)).copied().collect();
-    (agreeing.len() >= FEWEST_PAIRS).then(|| polish(line, agreeing, slack_ns))
+    let agreeing: Vec<Pair> =
+        pairs.iter().filter(|pair| line.agrees(pair, slack_ns + 500)).copied().collect();
+    (agreeing.len() >= FEWEST_PAIRS).then(|| polish(line, undisputed(agreeing), slack_ns))
+}
+
+/// Those of which neither request is in another pair. A true pair agrees with the line; so if a false one does as
+/// well, a request of it is in two, and both are left out. Only where hardly any are left all must do.
+fn undisputed(agreeing: Vec<Pair>) -> Vec<Pair> {
+    let mut counts: [HashMap<u32, u32>; 2] = Default::default();
+    for pair in &agreeing {
+        *counts[0].entry(pair.members.0).or_default() += 1;
+        *counts[1].entry(pair.members.1).or_default() += 1;
+    }
+    let alone = |pair: &&Pair| counts[0][&pair.members.0] == 1 && counts[1][&pair.members.1] == 1;
+    let undisputed: Vec<Pair> = agreeing.iter().filter(alone).copied().collect();
+    if undisputed.len() < FEWEST_PAIRS { agreeing } else { undisputed }
 }
 
 /// Tries slopes, ever finer ones around the best.
@@ -158,8 +174,10 @@ fn tallest(intervals: Vec<(f64, f64)>, guess: Option<f64>) -> Option<Peak> {
             peaks.push(Peak { low: *at, high: edges[index + 1].0, votes: open });
         }
     }
-    let enough = |peak: &&Peak| if guess.is_some() { 10 * peak.votes >= 9 * most } else { peak.votes == most };
-    let distance = |peak: &Peak| guess.map_or(0.0, |guess| (peak.low - guess).max(guess - peak.high).max(0.0));
+    let enough =
+        |peak: &&Peak| if guess.is_some() { 10 * peak.votes >= 9 * most } else { peak.votes == most };
+    let distance =
+        |peak: &Peak| guess.map_or(0.0, |guess| (peak.low - guess).max(guess - peak.high).max(0.0));
     peaks
         .iter()
         .filter(enough)

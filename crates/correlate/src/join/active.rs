@@ -172,6 +172,21 @@ impl Actives {
         active.parents += 1;
     }
 
+    /// It is needed although no request above points to it yet.
+    pub fn keep(&mut self, slot: u32) {
+        self.slots[slot as usize].held_by += 1;
+    }
+
+    /// Whether it is needed for a request above that is not known yet.
+    pub fn is_kept(&self, slot: u32) -> bool {
+        self.slots[slot as usize].held_by > self.slots[slot as usize].parents
+    }
+
+    /// A request above points to what was [kept](Self::keep) for it.
+    pub fn adopt(&mut self, slot: u32) {
+        self.slots[slot as usize].parents += 1;
+    }
+
     /// A request above points to it no longer. True if nobody needs it any more.
     pub fn release(&mut self, slot: u32) -> bool {
         let active = &mut self.slots[slot as usize];

@@ -1,10 +1,12 @@
 //! What lies between two levels: which requests above wait for which below, and what explains the others.
 
+use std::collections::VecDeque;
+
 use nestor_layout::Class;
 use nestor_trace::Operation;
 use nestor_trace::event::Flags;
 
-use super::active::{Active, Actives, Ancestry};
+use super::active::{Active, Actives, Ancestry, Timed};
 use super::choose::Choice;
 use super::clusters::Clusters;
 use super::ranges::{RangeIndex, Streams, Written};
@@ -15,6 +17,9 @@ use crate::tree::Origin;
 
 /// Stands among the ranges of a request above for the flush that it got: no data lies there.
 const FLUSHED: (u64, u64) = (u64::MAX - 1, u64::MAX);
+
+/// Flushes below that wait for a momentary one above: as many as a journal writes during the longest of them.
+const MOST_UNASKED: usize = 256;
 
 /// What two neighbouring levels have under way.
 pub(crate) struct Between<'a> {
@@ -42,6 +47,11 @@ pub(crate) struct Between<'a> {
     /// The level below has discards at all.
     pub discards_below: bool,
     pub tally: Tally,
+    /// Flushes below that nobody waits for, while the level above has flushes of which only a moment is known: one of
+    /// those may turn out to have asked. They are counted when that is settled.
+    unasked: VecDeque<u32>,
+    /// The level above has such flushes.
+    pub momentary_flushes: bool,
     choice: Choice,
     last_class_below: Class,
     under_way: usize,
@@ -69,6 +79,8 @@ impl<'a> Between<'a> {
             flushes_below: true,
             discards_below: true,
             tally: Tally::default(),
+            unasked: VecDeque::new(),
+            momentary_flushes: false,
             choice: Choice::default(),
             last_class_below: Class::Unknown,
             under_way: 0,
@@ -101,6 +113,9 @@ impl<'a> Between<'a> {
         self.for_each_part(upper, |start, bytes| parts.push((start, bytes)));
         for (start, bytes) in &parts {
             self.above[operation as usize].insert(*start, *bytes, slot);
+        }
+        if operation == Operation::Flush {
+            self.adopt(slot, uppers, lowers);
         }
         if operation != Operation::Read {
             return;
@@ -165,10 +180,18 @@ impl<'a> Between<'a> {
     }
 
     /// A request below begins: finds out where it comes from and joins it with its parents, which are returned.
-    pub fn begin_below(&mut self, slot: u32, lowers: &mut Actives, uppers: &mut Actives) -> &[u32] {
+    ///
+    /// `asked` is what is known of a flush two levels above that may have asked for it.
+    pub fn begin_below(
+        &mut self,
+        slot: u32,
+        lowers: &mut Actives,
+        uppers: &mut Actives,
+        asked: Option<Ancestry>,
+    ) -> &[u32] {
         let mut choice = std::mem::take(&mut self.choice);
         choice.clear();
-        let (origin, ancestry) = self.origin_of(&lowers[slot], uppers, &mut choice);
+        let (origin, ancestry) = self.origin_of(&lowers[slot], uppers, asked, &mut choice);
         for parent in &choice.parents {
             uppers[*parent].children.push(slot);
             lowers.hold(slot);
@@ -176,16 +199,29 @@ impl<'a> Between<'a> {
         let lower = &mut lowers[slot];
         lower.origin = origin;
         lower.ancestry = ancestry;
+        if let Some(parent) = choice.parents.first() {
+            lower.timed = extended(lower.timed, &uppers[*parent].timed);
+        }
         let timed = lower.timed;
         let request = &timed.request;
         let outside = timed.queued < self.spans[0].0.saturating_sub(self.tolerance)
             || timed.completed > self.spans[0].1.saturating_add(self.tolerance);
         let extra: Vec<(Origin, u64)> = if origin == Origin::Parent {
-            choice.extra.iter().map(|(from, to)| (self.extra_origin(request.operation, *from, *to), to - from)).collect()
+            choice
+                .extra
+                .iter()
+                .map(|(from, to)| (self.extra_origin(request.operation, *from, *to), to - from))
+                .collect()
         } else {
             Vec::new()
         };
-        self.tally.begin_below(lower, &extra, outside, choice.repeated);
+        let waits =
+            request.operation == Operation::Flush && self.momentary_flushes && choice.parents.is_empty();
+        if waits {
+            self.set_aside(slot, lowers);
+        } else {
+            self.tally.begin_below(&lowers[slot], &extra, outside, choice.repeated);
+        }
         if request.operation == Operation::Read {
             self.streams_below.push(request.offset, timed.end());
             if self.cache.reads != Absorption::Never {
@@ -195,6 +231,64 @@ impl<'a> Between<'a> {
         self.last_class_below = request.class;
         self.choice = choice;
         &self.choice.parents
+    }
+
+    /// What a flush comes from that was under way all the time that one two levels below was.
+    pub fn waiting_flush(&self, lower: &Timed, uppers: &Actives) -> Option<Ancestry> {
+        let covers = |slot: &&u32| {
+            let upper = &uppers[**slot].timed;
+            upper.issued <= lower.queued && lower.completed <= upper.completed
+        };
+        self.flushes.iter().find(covers).map(|slot| uppers[*slot].ancestry)
+    }
+
+    /// A flush below waits until it is known whether a momentary one above has asked for it.
+    fn set_aside(&mut self, slot: u32, lowers: &mut Actives) {
+        lowers.keep(slot);
+        self.unasked.push_back(slot);
+        if self.unasked.len() > MOST_UNASKED
+            && let Some(oldest) = self.unasked.pop_front()
+        {
+            self.settle(oldest, lowers);
+        }
+    }
+
+    /// A flush above of which only a moment was known has begun: it takes those below that happened meanwhile.
+    fn adopt(&mut self, slot: u32, uppers: &mut Actives, lowers: &mut Actives) {
+        let timed = uppers[slot].timed;
+        let ancestry = uppers[slot].ancestry;
+        for lower in std::mem::take(&mut self.unasked) {
+            let below = &lowers[lower].timed;
+            let inside = below.queued >= timed.issued.saturating_sub(self.tolerance)
+                && below.completed <= timed.completed.saturating_add(self.tolerance);
+            if inside {
+                uppers[slot].serve(FLUSHED.0, FLUSHED.1);
+                uppers[slot].children.push(lower);
+                lowers.adopt(lower);
+                lowers[lower].origin = Origin::Parent;
+                lowers[lower].ancestry = ancestry;
+                self.tally.begin_below(&lowers[lower], &[], false, false);
+            } else {
+                self.unasked.push_back(lower);
+            }
+        }
+    }
+
+    /// Nobody asked for a flush below.
+    fn settle(&mut self, slot: u32, lowers: &mut Actives) {
+        let timed = &lowers[slot].timed;
+        let outside = timed.queued < self.spans[0].0 || timed.completed > self.spans[0].1;
+        self.tally.begin_below(&lowers[slot], &[], outside, false);
+        if lowers.release(slot) {
+            lowers.remove(slot);
+        }
+    }
+
+    /// Everything is over: whatever still waits was not asked for.
+    pub fn settle_all(&mut self, lowers: &mut Actives) {
+        for slot in std::mem::take(&mut self.unasked) {
+            self.settle(slot, lowers);
+        }
     }
 
     /// Why a part of a request was carried that nobody waits for.
@@ -207,10 +301,16 @@ impl<'a> Between<'a> {
         }
     }
 
-    fn origin_of(&mut self, lower: &Active, uppers: &mut Actives, choice: &mut Choice) -> (Origin, Ancestry) {
+    fn origin_of(
+        &mut self,
+        lower: &Active,
+        uppers: &mut Actives,
+        asked: Option<Ancestry>,
+        choice: &mut Choice,
+    ) -> (Origin, Ancestry) {
         let operation = lower.timed.request.operation;
         if operation == Operation::Flush {
-            return self.origin_of_flush(lower, uppers, choice);
+            return self.origin_of_flush(lower, uppers, asked, choice);
         }
         self.choose(lower, uppers, choice);
         if let Some(first) = choice.parents.first() {
@@ -270,8 +370,15 @@ impl<'a> Between<'a> {
         choice.carried = to - from;
     }
 
-    fn origin_of_flush(&self, lower: &Active, uppers: &mut Actives, choice: &mut Choice) -> (Origin, Ancestry) {
-        let waiting = self.flushes.iter().copied().filter(|slot| waits(&uppers[*slot], lower, self.tolerance));
+    fn origin_of_flush(
+        &self,
+        lower: &Active,
+        uppers: &mut Actives,
+        asked: Option<Ancestry>,
+        choice: &mut Choice,
+    ) -> (Origin, Ancestry) {
+        let waiting =
+            self.flushes.iter().copied().filter(|slot| waits(&uppers[*slot], lower, self.tolerance));
         let mut waiting: Vec<u32> = waiting.collect();
         // A write that has to be flushed needs one of its own only where nothing but writes asks for it.
         let is_flush = |slot: &u32| uppers[*slot].timed.request.operation == Operation::Flush;
@@ -290,6 +397,10 @@ impl<'a> Between<'a> {
             let origin = if only_flush { Origin::Parent } else { Origin::FlushOfParent };
             return (origin, uppers[*first].ancestry);
         }
+        if let Some(ancestry) = asked {
+            // Its parent will be known later.
+            return (Origin::Unknown, ancestry);
+        }
         // A cache that is written through flushes after every write.
         let mut writes = Vec::new();
         self.above[Operation::Write as usize].overlapping(0, u64::MAX, |slot, _, _| writes.push(slot));
@@ -305,7 +416,12 @@ impl<'a> Between<'a> {
         (if own { Origin::Journal } else { Origin::Unknown }, Ancestry::NONE)
     }
 
-    fn origin_of_write(&self, lower: &Active, uppers: &mut Actives, choice: &mut Choice) -> (Origin, Ancestry) {
+    fn origin_of_write(
+        &self,
+        lower: &Active,
+        uppers: &mut Actives,
+        choice: &mut Choice,
+    ) -> (Origin, Ancestry) {
         let (from, to) = (lower.timed.request.offset, lower.timed.end());
         let late = choice.late.filter(|_| self.cache.writes != Absorption::Never);
         let writer = match late {
@@ -328,7 +444,12 @@ impl<'a> Between<'a> {
         (Origin::Unknown, Ancestry::NONE)
     }
 
-    fn origin_of_read(&self, lower: &Active, uppers: &mut Actives, choice: &mut Choice) -> (Origin, Ancestry) {
+    fn origin_of_read(
+        &self,
+        lower: &Active,
+        uppers: &mut Actives,
+        choice: &mut Choice,
+    ) -> (Origin, Ancestry) {
         let (from, to) = (lower.timed.request.offset, lower.timed.end());
         // To write a part of a block the whole of it is read; the read touches or holds what is written.
         let mut writer = None;
@@ -361,7 +482,8 @@ impl<'a> Between<'a> {
 
     /// The latest flush that waits is what made a cache be written out: an older one has sent its writes by then.
     fn link_to_flush(&self, lower: &Active, uppers: &Actives, choice: &mut Choice) {
-        let waiting = self.flushes.iter().copied().filter(|slot| waits(&uppers[*slot], lower, self.tolerance));
+        let waiting =
+            self.flushes.iter().copied().filter(|slot| waits(&uppers[*slot], lower, self.tolerance));
         choice.parents.extend(waiting.max_by_key(|slot| uppers[*slot].timed.issued));
     }
 
@@ -388,6 +510,20 @@ impl<'a> Between<'a> {
 fn waits(upper: &Active, lower: &Active, tolerance: i64) -> bool {
     upper.timed.issued <= lower.timed.begun().saturating_add(tolerance)
         && upper.timed.completed >= lower.timed.completed.saturating_sub(tolerance)
+}
+
+/// A flush of which only one moment is known, as long as it can have been: the moment nearer to its parent's end is
+/// taken for its own end, and one nearer to its beginning for its own beginning.
+fn extended(lower: Timed, parent: &Timed) -> Timed {
+    if lower.request.operation != Operation::Flush || lower.completed > lower.queued {
+        return lower;
+    }
+    let at = lower.completed;
+    if at - parent.issued < parent.completed - at {
+        return Timed { completed: parent.completed.max(at), ..lower };
+    }
+    let begun = parent.issued.min(at);
+    Timed { queued: begun, issued: begun, ..lower }
 }
 
 fn is_barrier(flags: Flags) -> bool {

@@ -91,7 +91,9 @@ impl Choice {
                 .candidates
                 .iter()
                 .enumerate()
-                .map(|(at, candidate)| (at, fresh(candidate, &self.extra, &uppers[candidate.slot]), candidate))
+                .map(|(at, candidate)| {
+                    (at, fresh(candidate, &self.extra, &uppers[candidate.slot]), candidate)
+                })
                 .filter(|(_, fresh, _)| *fresh > 0)
                 .max_by_key(|(_, fresh, candidate)| (candidate.exact, *fresh, -candidate.span));
             let Some((at, fresh, _)) = best else { break };
@@ -106,7 +108,9 @@ impl Choice {
         let again = self
             .candidates
             .iter()
-            .filter(|candidate| self.extra.iter().any(|(from, to)| candidate.from < *to && *from < candidate.to))
+            .filter(|candidate| {
+                self.extra.iter().any(|(from, to)| candidate.from < *to && *from < candidate.to)
+            })
             .max_by_key(|candidate| (candidate.exact, candidate.to - candidate.from, -candidate.span));
         if let Some(candidate) = again.copied() {
             self.repeated = true;

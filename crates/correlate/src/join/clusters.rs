@@ -6,6 +6,9 @@ use std::collections::HashMap;
 /// Clusters that are remembered: 64 GiB of 64 KiB, about 50 MiB of memory.
 const MOST_CLUSTERS: usize = 1 << 20;
 
+/// Clusters that are looked at for one request: 64 MiB of 64 KiB, more than any machine asks for at once.
+const MOST_OF_ONE: u64 = 1024;
+
 /// Clusters below and the ones above that they hold.
 #[derive(Debug)]
 pub(crate) struct Clusters {
@@ -23,6 +26,9 @@ impl Clusters {
     /// Cuts a range below at the clusters' edges, as parts of the range above where those are known. `None` if one of
     /// them is not.
     pub fn above(&self, from: u64, to: u64) -> Option<Vec<(u64, u64)>> {
+        if (to - from) / self.bytes >= MOST_OF_ONE {
+            return None;
+        }
         let mut parts = Vec::new();
         let mut at = from;
         while at < to {
@@ -39,8 +45,8 @@ impl Clusters {
     /// whose cluster is not known to lie elsewhere.
     pub fn candidate(&self, from: u64, to: u64, start: u64, end: u64) -> Option<u64> {
         let within = from % self.bytes;
-        let mut cluster = start / self.bytes;
-        loop {
+        let first = start / self.bytes;
+        for cluster in first..=first.saturating_add(MOST_OF_ONE) {
             let upper = cluster.checked_mul(self.bytes)?.checked_add(within)?;
             if upper.checked_add(to - from)? > end {
                 return None;
@@ -48,14 +54,17 @@ impl Clusters {
             if upper >= start && self.below.get(&cluster).is_none_or(|known| *known == from / self.bytes) {
                 return Some(upper);
             }
-            cluster += 1;
         }
+        None
     }
 
     /// A range below holds one above.
     pub fn learn(&mut self, from: u64, to: u64, upper: u64) {
         let first = from / self.bytes;
         let last = to.saturating_sub(1).max(from) / self.bytes;
+        if last - first >= MOST_OF_ONE {
+            return;
+        }
         for step in 0..=(last - first) {
             if self.above.len() >= MOST_CLUSTERS {
                 return;

@@ -15,7 +15,7 @@ mod tally;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-use nestor_trace::Request;
+use nestor_trace::{Operation, Request};
 
 pub(crate) use active::{Active, Actives, MOST_LEVELS, Timed};
 pub(crate) use between::Between;
@@ -49,7 +49,8 @@ impl<'a> Lane<'a> {
 
     fn advance(&mut self) {
         self.next = self.requests.next().map(|request| {
-            let to_top = |time: u64| self.clocks.iter().fold(signed(time), |time, clock| clock.to_upper(time));
+            let to_top =
+                |time: u64| self.clocks.iter().fold(signed(time), |time, clock| clock.to_upper(time));
             Timed {
                 request,
                 queued: to_top(request.queued_ns),
@@ -151,6 +152,9 @@ impl<'a> Sweep<'a> {
                 (None, None) => break,
             }
         }
+        for (between, lane) in self.betweens.iter_mut().zip(self.lanes.iter_mut().skip(1)) {
+            between.settle_all(&mut lane.active);
+        }
         let held = |lane: &Lane<'_>| lane.requests.most_held + lane.active.most();
         Swept {
             most_held: self.lanes.iter().map(held).sum(),
@@ -168,9 +172,16 @@ impl<'a> Sweep<'a> {
         let (request, attributed) = (timed.request, lane.attributed);
         let slot = lane.active.insert(timed);
         if level > 0 {
+            let flush = level > 1 && self.betweens[level - 1].momentary_flushes;
+            let asked = match request.operation {
+                Operation::Flush if flush => {
+                    self.betweens[level - 2].waiting_flush(&timed, &self.lanes[level - 2].active)
+                }
+                _ => None,
+            };
             let (uppers, lowers) = self.lanes.split_at_mut(level);
             let (uppers, lowers) = (&mut uppers[level - 1].active, &mut lowers[0].active);
-            let parents = self.betweens[level - 1].begin_below(slot, lowers, uppers);
+            let parents = self.betweens[level - 1].begin_below(slot, lowers, uppers, asked);
             if let Some(observer) = &mut self.observer {
                 self.parents.clear();
                 self.parents.extend(parents.iter().map(|parent| uppers[*parent].timed.request.id));
@@ -188,7 +199,8 @@ impl<'a> Sweep<'a> {
             let (uppers, lowers) = self.lanes.split_at_mut(level + 1);
             self.betweens[level].begin_above(slot, &mut uppers[level].active, &mut lowers[0].active);
         }
-        let at = timed.completed.saturating_add(self.end_lags[level]);
+        let completed = self.lanes[level].active[slot].timed.completed;
+        let at = completed.saturating_add(self.end_lags[level]);
         self.ends.push(Reverse((at, Reverse(level), slot)));
         if self.lanes[level].active.len() > MOST_ACTIVE {
             self.forced += 1;
@@ -211,7 +223,7 @@ impl<'a> Sweep<'a> {
             let cause = Cause(classes.map(|(level, _)| active.ancestry.class(level)).collect());
             self.blame.push(&active.timed.on_top(), cause, active.ancestry.top);
         }
-        if active.parents == 0 {
+        if active.parents == 0 && !self.lanes[level].active.is_kept(slot) {
             let lanes = &self.lanes;
             self.sampler.offer(level, slot, &|level, slot| &lanes[level].active[slot]);
         }

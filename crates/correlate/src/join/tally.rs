@@ -88,9 +88,10 @@ impl Tally {
         }
         let beside: u64 = extra.iter().map(|(_, bytes)| bytes).sum();
         *join.origins.entry(lower.origin).or_default() += 1;
-        *join.origin_bytes.entry(lower.origin).or_default() += lower.timed.request.bytes - beside;
-        for (origin, bytes) in extra {
-            *join.origin_bytes.entry(*origin).or_default() += bytes;
+        let own = [(lower.origin, lower.timed.request.bytes - beside)];
+        for (origin, bytes) in own.iter().chain(extra) {
+            let sum = join.origin_bytes.entry(*origin).or_default();
+            *sum = sum.saturating_add(*bytes);
         }
         join.merged += u64::from(lower.parents > 1);
         join.repeated += u64::from(repeated);

@@ -63,7 +63,10 @@ impl ExtentMap {
         for extent in extents {
             let ends = extent.upper.checked_add(extent.bytes).zip(extent.lower.checked_add(extent.bytes));
             if ends.is_none() {
-                return Err(format!("an extent of {} bytes at {} goes beyond 2^64", extent.bytes, extent.upper));
+                return Err(format!(
+                    "an extent of {} bytes at {} goes beyond 2^64",
+                    extent.bytes, extent.upper
+                ));
             }
             match by_upper.last_mut() {
                 Some(last) if last.upper + last.bytes > extent.upper => {
@@ -107,7 +110,8 @@ impl ExtentMap {
 
     /// The byte after the last one that is mapped, above and below.
     pub fn ends(&self) -> (u64, u64) {
-        let end = |at: fn(&MappedExtent) -> u64| self.by_upper.iter().map(|e| at(e) + e.bytes).max().unwrap_or(0);
+        let end =
+            |at: fn(&MappedExtent) -> u64| self.by_upper.iter().map(|e| at(e) + e.bytes).max().unwrap_or(0);
         (end(|extent| extent.upper), end(|extent| extent.lower))
     }
 

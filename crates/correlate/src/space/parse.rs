@@ -37,8 +37,8 @@ pub fn read_extents(path: &Path, inode: Option<u64>) -> Result<ExtentMap, Correl
         let layout = Layout::read_from(&mut reader).map_err(io)?;
         of_layout(&layout, inode).map_err(|reason| wrong(None, reason))?
     } else if matches!(first, Some(b'[' | b'{')) {
-        let value: Value =
-            serde_json::from_reader(&mut reader).map_err(|e| wrong(Some(e.line()), format!("this is no JSON: {e}")))?;
+        let value: Value = serde_json::from_reader(&mut reader)
+            .map_err(|e| wrong(Some(e.line()), format!("this is no JSON: {e}")))?;
         of_json(&value, inode).map_err(|reason| wrong(None, reason))?
     } else {
         of_text(&mut reader).map_err(|failure| match failure {
@@ -53,7 +53,8 @@ fn of_layout(layout: &Layout, inode: Option<u64>) -> Result<Vec<MappedExtent>, S
     let inode = match inode {
         Some(inode) => inode,
         None => {
-            let images = layout.extents.iter().filter(|e| e.class == Class::ImageData).filter_map(|e| e.inode);
+            let images =
+                layout.extents.iter().filter(|e| e.class == Class::ImageData).filter_map(|e| e.inode);
             let mut images: Vec<u64> = images.collect();
             images.sort_unstable();
             images.dedup();
@@ -267,7 +268,9 @@ m/i: 3 extents found
         let path = folder.path().join("map");
         std::fs::write(&path, text).unwrap();
         read_extents(&path, None).map_err(|error| match error {
-            CorrelateError::Map { line, reason, .. } => CorrelateError::Map { path: "map".into(), line, reason },
+            CorrelateError::Map { line, reason, .. } => {
+                CorrelateError::Map { path: "map".into(), line, reason }
+            }
             other => other,
         })
     }
@@ -290,7 +293,9 @@ m/i: 3 extents found
         assert_eq!(read(serde_json::to_string(&json).unwrap().as_bytes()).unwrap().extents(), expected);
         let map: Vec<_> = expected
             .iter()
-            .map(|e| serde_json::json!({"start": e.upper, "length": e.bytes, "data": true, "offset": e.lower}))
+            .map(
+                |e| serde_json::json!({"start": e.upper, "length": e.bytes, "data": true, "offset": e.lower}),
+            )
             .chain([serde_json::json!({"start": 1_u64 << 40, "length": 7, "data": false})])
             .collect();
         assert_eq!(read(serde_json::to_string(&map).unwrap().as_bytes()).unwrap().extents(), expected);
@@ -298,7 +303,8 @@ m/i: 3 extents found
 
     #[test]
     fn a_layout_knows_its_image() {
-        let extent = |start, class, inode, file_offset| Extent { start, bytes: 4096, class, inode, file_offset };
+        let extent =
+            |start, class, inode, file_offset| Extent { start, bytes: 4096, class, inode, file_offset };
         let layout = Layout {
             file_system: "xfs".to_owned(),
             block_bytes: 4096,

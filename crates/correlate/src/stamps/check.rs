@@ -88,7 +88,9 @@ impl StampCheck {
             if ancestors.iter().any(|ancestor| belongs(ancestor, operation, run.read, slack_ns)) {
                 agreement.agreeing += 1;
             } else if agreement.examples.len() < MOST_EXAMPLES {
-                agreement.examples.push(format!("{run:?} is of {operation:?}, and was joined with {ancestors:?}"));
+                agreement
+                    .examples
+                    .push(format!("{run:?} is of {operation:?}, and was joined with {ancestors:?}"));
             }
         }
         agreement

@@ -103,7 +103,14 @@ fn work(
         let operation = if reads { Operation::Read } else { Operation::Write };
         let ended_ns = monotonic_ns();
         let mut done = done.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
-        done.push(StampedOperation { stamp: number, operation, offset, bytes: options.bytes, started_ns, ended_ns });
+        done.push(StampedOperation {
+            stamp: number,
+            operation,
+            offset,
+            bytes: options.bytes,
+            started_ns,
+            ended_ns,
+        });
     }
 }
 

@@ -1,6 +1,8 @@
 //! A stack of which everything is known: guest block layer, hypervisor, host block layer, medium. What it records is
 //! made up; which request caused which is written down beside it.
 
+#![allow(dead_code)] // The tests each use a part.
+
 use std::collections::HashMap;
 
 use nestor_correlate::{ExtentMap, MappedExtent, Origin};
@@ -76,20 +78,20 @@ impl Default for Plan {
 type Truth = (Origin, Vec<usize>);
 
 #[derive(Clone, Debug)]
-struct Known {
+struct Made {
     request: Request,
     truth: Truth,
 }
 
+/// Of a level: from a request's number to its origin and the numbers of its parents. `None` where one of the parents'
+/// records was lost.
+pub type Known = HashMap<u64, Option<(Origin, Vec<u64>)>>;
+
 /// What was recorded, topmost level first, and the truth about every request below the topmost one.
 pub struct Recorded {
     pub levels: [Vec<Request>; 4],
-    /// Of each level: from a request's number to its origin and the numbers of its parents. `None` where one of the
-    /// parents' records was lost.
-    pub truth: [HashMap<u64, Option<(Origin, Vec<u64>)>>; 4],
+    pub truth: [Known; 4],
     pub map: ExtentMap,
-    /// Most that were in flight at once.
-    pub depth: usize,
 }
 
 pub fn header(layer: &str, kind: &str, machine: &str) -> RequestHeader {
@@ -106,7 +108,7 @@ pub struct Stack {
     plan: Plan,
     random: SeededOrder,
     map: ExtentMap,
-    levels: [Vec<Known>; 4],
+    levels: [Vec<Made>; 4],
     /// The range in flight of each slot.
     in_flight: Vec<Option<(u64, u64, u64)>>,
     /// Blocks that the host's cache has read or reads: when that began and ended, and its request.
@@ -139,7 +141,7 @@ impl Stack {
     }
 
     fn add(&mut self, level: usize, request: Request, truth: Truth) -> usize {
-        self.levels[level].push(Known { request, truth });
+        self.levels[level].push(Made { request, truth });
         self.levels[level].len() - 1
     }
 
@@ -248,7 +250,8 @@ impl Stack {
         for piece in pieces {
             let lower = piece.lower.expect("the image has no holes");
             let wanted = piece.upper < offset + bytes;
-            let truth = if wanted { (Origin::Parent, parents.to_vec()) } else { (Origin::ReadAhead, Vec::new()) };
+            let truth =
+                if wanted { (Origin::Parent, parents.to_vec()) } else { (Origin::ReadAhead, Vec::new()) };
             let done = self.device(request(operation, lower, piece.bytes, [at, at, at]), truth, at);
             if wanted {
                 last = last.max(done);
@@ -315,7 +318,11 @@ impl Stack {
                 request(operation, offset, BLOCK, [at, sent, completed]),
                 (Origin::Unknown, Vec::new()),
             );
-            self.add(1, request(operation, offset, BLOCK, [arrived, started, answered]), (Origin::Parent, vec![guest]));
+            self.add(
+                1,
+                request(operation, offset, BLOCK, [arrived, started, answered]),
+                (Origin::Parent, vec![guest]),
+            );
         }
         (end, count)
     }
@@ -335,8 +342,11 @@ impl Stack {
         let done = self.device(flush, (Origin::Parent, vec![hypervisor]), queued);
         let answered = done + self.between(1_000, 5_000);
         let completed = answered + self.between(1_000, 20_000);
-        let guest =
-            self.add(0, request(Operation::Flush, 0, 0, [at, issued, completed]), (Origin::Unknown, Vec::new()));
+        let guest = self.add(
+            0,
+            request(Operation::Flush, 0, 0, [at, issued, completed]),
+            (Origin::Unknown, Vec::new()),
+        );
         let times = [arrived, started, answered];
         self.add(1, request(Operation::Flush, 0, 0, times), (Origin::Parent, vec![guest]));
         completed
@@ -369,13 +379,13 @@ impl Stack {
     /// The host's own log.
     fn journal(&mut self, at: u64) {
         let offset = 8 * DISK + self.between(0, 1000) * BLOCK;
-        let write = Request { class: Class::Journal, ..request(Operation::Write, offset, 8 * BLOCK, [at, at, at]) };
+        let write =
+            Request { class: Class::Journal, ..request(Operation::Write, offset, 8 * BLOCK, [at, at, at]) };
         self.device(write, (Origin::Journal, Vec::new()), at);
     }
 
     /// Puts everything on the machines' clocks and into the order of completion, and loses some.
     fn finish(mut self) -> Recorded {
-        let depth = most_at_once(&self.levels);
         let mut levels: [Vec<Request>; 4] = Default::default();
         let mut numbers: Vec<HashMap<usize, u64>> = vec![HashMap::new(); 4];
         let end = self.levels[0].iter().map(|known| known.request.completed_ns).max().unwrap_or(0);
@@ -410,15 +420,16 @@ impl Stack {
                 }
             }
         }
-        let mut truth: [HashMap<u64, Option<(Origin, Vec<u64>)>>; 4] = Default::default();
+        let mut truth: [Known; 4] = Default::default();
         for level in 1..4 {
             for (index, id) in &numbers[level] {
                 let (origin, parents) = &self.levels[level][*index].truth;
-                let known: Option<Vec<u64>> = parents.iter().map(|p| numbers[level - 1].get(p).copied()).collect();
+                let known: Option<Vec<u64>> =
+                    parents.iter().map(|p| numbers[level - 1].get(p).copied()).collect();
                 truth[level].insert(*id, known.map(|known| (*origin, known)));
             }
         }
-        Recorded { levels, truth, map: self.map, depth }
+        Recorded { levels, truth, map: self.map }
     }
 }
 
@@ -453,18 +464,11 @@ fn scattered_image(extents: usize, random: &mut SeededOrder) -> ExtentMap {
     let extent = |index: usize| {
         let upper = index as u64 * bytes;
         let bytes = if index + 1 == extents { DISK - upper } else { bytes };
-        MappedExtent { upper, lower: (1 << 20) + places[index] * 2 * (DISK / extents as u64 + BLOCK) / BLOCK * BLOCK, bytes }
+        MappedExtent {
+            upper,
+            lower: (1 << 20) + places[index] * 2 * (DISK / extents as u64 + BLOCK) / BLOCK * BLOCK,
+            bytes,
+        }
     };
     ExtentMap::new((0..extents).map(extent).collect()).unwrap()
-}
-
-fn most_at_once(levels: &[Vec<Known>; 4]) -> usize {
-    let mut edges: Vec<(u64, i64)> = Vec::new();
-    for known in levels.iter().flatten() {
-        edges.push((known.request.queued_ns, 1));
-        edges.push((known.request.completed_ns, -1));
-    }
-    edges.sort_unstable();
-    let mut now = 0;
-    edges.into_iter().map(|(_, step)| { now += step; now }).max().unwrap_or(0) as usize
 }

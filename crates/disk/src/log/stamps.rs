@@ -169,7 +169,8 @@ impl<R: Read> StampReader<R> {
     pub fn new(mut source: R, path: impl Into<PathBuf>) -> Result<Self, DiskError> {
         let path = path.into();
         let mut header = [0; STAMP_HEADER_BYTES];
-        let wrong = |reason: &str| DiskError::Log { path: path.clone(), offset: 0, reason: reason.to_owned() };
+        let wrong =
+            |reason: &str| DiskError::Log { path: path.clone(), offset: 0, reason: reason.to_owned() };
         match source.read_exact(&mut header) {
             Ok(()) => {}
             Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => {
@@ -211,7 +212,9 @@ impl<R: Read> Iterator for StampReader<R> {
         let run = match filled {
             0 => None,
             STAMP_RECORD_BYTES => Some(StampRun::decode(&bytes).map_err(wrong)),
-            _ => Some(Err(wrong(format!("the file ends within a record ({filled} of {STAMP_RECORD_BYTES} bytes)")))),
+            _ => Some(Err(wrong(format!(
+                "the file ends within a record ({filled} of {STAMP_RECORD_BYTES} bytes)"
+            )))),
         };
         self.ended = !matches!(run, Some(Ok(_)));
         run

@@ -301,12 +301,17 @@ impl Core {
             let parsed = self.parsed.parse(pieces(chain), memory, self.sectors);
             let done =
                 parsed.map(|command| (command, self.target.execute(&command, &self.parsed.data, memory)));
+            if let (Ok((command, Ok(_))), Some(stamps)) = (&done, &mut self.stamps) {
+                // Before the answer: after it the guest uses the memory for other things. The record made below has
+                // this sequence.
+                stamping::note(stamps, self.sequence, command, &self.parsed.data, memory);
+            }
             let (filled, status) = outcome(done.as_ref().map(|(_, result)| result).map_err(|e| *e));
             let used = write_status(memory, self.parsed.status, filled, status);
             let _ = state.add_used(head, used);
             if let Ok((command, _)) = done {
                 self.count(&command, status);
-                self.log_untimed(queue, &command, arrival_ns, status, memory);
+                self.log_untimed(queue, &command, arrival_ns, status);
             } else {
                 self.statistics.refused += 1;
             }
@@ -518,14 +523,7 @@ impl Core {
         counter.bytes += u64::from(sectors) * SECTOR_BYTES;
     }
 
-    fn log_untimed(
-        &mut self,
-        queue: usize,
-        command: &Command,
-        arrival_ns: u64,
-        status: u8,
-        memory: &GuestMemoryMmap,
-    ) {
+    fn log_untimed(&mut self, queue: usize, command: &Command, arrival_ns: u64, status: u8) {
         if self.log.is_none() && self.stamps.is_none() {
             return;
         }
@@ -536,9 +534,6 @@ impl Core {
         record.model_complete_ns = complete_ns;
         record.overhead_ns = complete_ns - arrival_ns;
         record.failed = u32::from(status) != VIRTIO_BLK_S_OK;
-        if let Some(stamps) = self.stamps.as_mut().filter(|_| !record.failed) {
-            stamping::note(stamps, record.sequence, command, &self.parsed.data, memory);
-        }
         if let Some(log) = &mut self.log {
             log.push(record);
         }

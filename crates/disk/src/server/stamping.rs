@@ -21,7 +21,8 @@ pub fn note(
     };
     let mut run: Option<StampRun> = None;
     for index in 0..sectors {
-        let found = start_of(u64::from(index) * SECTOR_BYTES, data, memory).and_then(|start| stamp_of(&start));
+        let found =
+            start_of(u64::from(index) * SECTOR_BYTES, data, memory).and_then(|start| stamp_of(&start));
         run = match (run, found) {
             (Some(run), Some(stamp)) if run.stamp == stamp => {
                 Some(StampRun { sectors: run.sectors + 1, ..run })

@@ -19,6 +19,13 @@ struct Manifest {
 
 #[derive(Deserialize)]
 struct ManifestLevel {
+    /// Names as in the stack, which the machine that recorded did not know.
+    #[serde(default)]
+    layer: String,
+    #[serde(default)]
+    kind: String,
+    #[serde(default)]
+    machine: String,
     file: String,
     map: String,
     extents: Option<String>,
@@ -52,9 +59,11 @@ pub(super) fn recorded_levels(directory: &Path) -> Result<Option<Vec<Recorded>>,
     match found.as_slice() {
         [] => Ok(None),
         [only] => read(only).map(Some),
-        [first, ..] => {
-            Err(ExportError::Several { path: directory.to_path_buf(), count: found.len(), first: first.clone() })
-        }
+        [first, ..] => Err(ExportError::Several {
+            path: directory.to_path_buf(),
+            count: found.len(),
+            first: first.clone(),
+        }),
     }
 }
 
@@ -65,18 +74,28 @@ fn read(directory: &Path) -> Result<Vec<Recorded>, ExportError> {
     let manifest: Manifest = serde_json::from_slice(&text).map_err(|e| wrong(e.to_string()))?;
     let mut levels = Vec::new();
     for level in manifest.levels {
-        let file = beside(directory, &level.file).ok_or_else(|| wrong(format!("{:?} is no file in it", level.file)))?;
+        let file = beside(directory, &level.file)
+            .ok_or_else(|| wrong(format!("{:?} is no file in it", level.file)))?;
         let map = match (level.map.as_str(), &level.extents, level.cluster_bytes) {
             ("identity", ..) => SpaceMap::Identity,
             ("extents", Some(name), _) => {
-                let extents = beside(directory, name).ok_or_else(|| wrong(format!("{name:?} is no file in it")))?;
+                let extents =
+                    beside(directory, name).ok_or_else(|| wrong(format!("{name:?} is no file in it")))?;
                 SpaceMap::Extents(read_extents(&extents, None).map_err(|e| wrong(e.to_string()))?)
             }
             ("clusters", _, Some(bytes)) if bytes.is_power_of_two() => SpaceMap::Clusters { bytes },
             (map, ..) => return Err(wrong(format!("the map {map:?} of {} is not understood", level.file))),
         };
-        let cache = CacheBetween { reads: absorption(&level.cached_reads), writes: absorption(&level.cached_writes) };
-        let header = RequestReader::open(&file)?.header().clone();
+        let cache =
+            CacheBetween { reads: absorption(&level.cached_reads), writes: absorption(&level.cached_writes) };
+        let recorded = RequestReader::open(&file)?.header().clone();
+        let known = |name: String, else_this: &str| if name.is_empty() { else_this.to_owned() } else { name };
+        let header = RequestHeader {
+            layer: known(level.layer, &recorded.layer),
+            kind: known(level.kind, &recorded.kind),
+            machine: known(level.machine, &recorded.machine),
+            ..recorded
+        };
         levels.push(Recorded { header, file, map, cache });
     }
     if levels.is_empty() { Err(ExportError::NoLevels) } else { Ok(levels) }

@@ -82,7 +82,8 @@ fn apart(levels: Vec<(RequestHeader, PathBuf)>, remarks: &mut Vec<String>) -> Re
 
 /// The offset between two monotonic clocks whose machines agree on the time of day.
 fn by_calendar(upper: &ClockReading, lower: &ClockReading) -> Option<ClockMap> {
-    let since_start = |clock: &ClockReading| Some(i128::from(clock.realtime_ns?) - i128::from(clock.monotonic_ns));
+    let since_start =
+        |clock: &ClockReading| Some(i128::from(clock.realtime_ns?) - i128::from(clock.monotonic_ns));
     let offset = since_start(lower)? - since_start(upper)?;
     Some(ClockMap { offset_ns: i64::try_from(offset).ok()?, ..ClockMap::default() })
 }

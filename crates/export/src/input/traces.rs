@@ -41,7 +41,10 @@ pub(super) fn request_files(
         };
         remarks.extend(warnings.remarks().into_iter().map(|remark| format!("{}: {remark}", trace.name)));
         if split.left_out > 0 {
-            remarks.push(format!("{}: {} requests of further devices were left out", trace.name, split.left_out));
+            remarks.push(format!(
+                "{}: {} requests of further devices were left out",
+                trace.name, split.left_out
+            ));
         }
         files.extend(split.finish()?);
     }
@@ -106,8 +109,10 @@ impl<'a> Split<'a> {
             }
             None => {
                 let path = self.scratch.join(format!("{}-{}.requests", self.number, self.files.len()));
-                let layer = if target.is_empty() { self.name.to_owned() } else { format!("{} {target}", self.name) };
-                let header = RequestHeader { layer, kind: self.format.to_string(), ..RequestHeader::default() };
+                let layer =
+                    if target.is_empty() { self.name.to_owned() } else { format!("{} {target}", self.name) };
+                let header =
+                    RequestHeader { layer, kind: self.format.to_string(), ..RequestHeader::default() };
                 self.files.push((key, path.clone(), RequestWriter::create(&path, header)?, 0));
                 self.files.len() - 1
             }

@@ -2,7 +2,7 @@
 
 use anyhow::{Context, Result, bail};
 use clap::Args;
-use nestor_explain::{Evidence, explain, explanation_text};
+use nestor_explain::{Evidence, Explanation, explain, explanation_text};
 use nestor_study::{CellRecord, RunFilter, Store, StoredRun};
 
 use crate::output::print_json;
@@ -32,19 +32,27 @@ pub struct ExplainArguments {
 pub fn run(arguments: &ExplainArguments) -> Result<()> {
     let path = arguments.store.clone().unwrap_or_else(paths::default_store);
     let store = Store::open(&path)?;
-    let chosen = store.run(arguments.run)?;
-    let baseline = match arguments.against {
-        Some(number) => Some(store.run(number)?),
-        None => baseline_of(&store, &chosen)?,
-    };
-    let here = evidence(&store, &chosen)?;
-    let before = baseline.map(|run| evidence(&store, &run)).transpose()?;
-    let explanation = explain(&here, before.as_ref());
+    let explanation = explanation(&store, arguments.run, arguments.against)?;
     if arguments.json {
         return print_json(&explanation);
     }
     out!("{}", explanation_text(&explanation));
     Ok(())
+}
+
+/// Explains a run of a store, against the given run or the baseline of its study.
+///
+/// # Errors
+/// When there is no such run, or it has no numbers.
+pub fn explanation(store: &Store, run: i64, against: Option<i64>) -> Result<Explanation> {
+    let chosen = store.run(run)?;
+    let baseline = match against {
+        Some(number) => Some(store.run(number)?),
+        None => baseline_of(store, &chosen)?,
+    };
+    let here = evidence(store, &chosen)?;
+    let before = baseline.map(|run| evidence(store, &run)).transpose()?;
+    Ok(explain(&here, before.as_ref()))
 }
 
 /// A run of the baseline that the run's study names for its stack.

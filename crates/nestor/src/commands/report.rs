@@ -7,6 +7,7 @@ use nestor_report::{
 use nestor_study::{RunFilter, Store};
 
 use crate::cli::ReportArguments;
+use crate::commands::explain::explanation;
 use crate::commands::study::{report_of, write_report};
 use crate::output::{print_json, style};
 use crate::paths;
@@ -31,7 +32,10 @@ pub fn run(arguments: &ReportArguments) -> Result<()> {
 
 fn of_run(store: &Store, number: i64, arguments: &ReportArguments) -> Result<()> {
     let run = store.run(number)?;
-    let view = RunView::of(&[&run]).context("the run has nothing to show")?;
+    let mut view = RunView::of(&[&run]).context("the run has nothing to show")?;
+    if run.record.measured().is_some() {
+        view.explanation = Some(explanation(store, number, None)?);
+    }
     if arguments.json {
         return print_json(&view);
     }

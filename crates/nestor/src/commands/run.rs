@@ -18,7 +18,8 @@ use nestor_study::Notation;
 /// # Errors
 /// What is wrong with the stack or the workload, or why nothing could be measured.
 pub fn run(arguments: &RunArguments) -> Result<ExitCode> {
-    let mut study = one_off(&[&arguments.stack], &arguments.workload, arguments.replications, arguments.seed)?;
+    let mut study =
+        one_off(&[&arguments.stack], &arguments.workload, arguments.replications, arguments.seed)?;
     set_tracing(&mut study, &arguments.lab)?;
     let mut store = open_store(&arguments.lab)?;
     let end = session::run(&study, &arguments.lab, false, &mut store)?;
@@ -39,7 +40,8 @@ pub fn run(arguments: &RunArguments) -> Result<ExitCode> {
         for view in &views {
             outln!("{}", run_text(view, style()));
             let of_view = |c: &&TraceCost| {
-                c.stack.as_ref() == Some(&view.summary.stack) && c.workload.as_ref() == Some(&view.summary.workload)
+                c.stack.as_ref() == Some(&view.summary.stack)
+                    && c.workload.as_ref() == Some(&view.summary.workload)
             };
             costs.iter().filter(of_view).for_each(|cost| outln!("{}", cost.in_words()));
         }
@@ -57,7 +59,8 @@ fn with_costs(views: &[RunView], costs: &[TraceCost]) -> Result<serde_json::Valu
     let mut json = serde_json::to_value(views)?;
     for (view, printed) in views.iter().zip(json.as_array_mut().into_iter().flatten()) {
         let of_view = |c: &&TraceCost| {
-            c.stack.as_ref() == Some(&view.summary.stack) && c.workload.as_ref() == Some(&view.summary.workload)
+            c.stack.as_ref() == Some(&view.summary.stack)
+                && c.workload.as_ref() == Some(&view.summary.workload)
         };
         if let Some(cost) = costs.iter().find(of_view) {
             printed["trace_cost"] = serde_json::to_value(cost)?;
@@ -74,7 +77,9 @@ pub fn set_tracing(study: &mut Study, arguments: &LabArguments) -> Result<()> {
     study.trace = arguments.trace_mode(study.trace);
     study.trace_cost |= arguments.trace_cost;
     if study.trace_cost && !study.trace.records() {
-        bail!("nothing is traced, so tracing costs nothing; leave out `--trace none` or what asks for its cost");
+        bail!(
+            "nothing is traced, so tracing costs nothing; leave out `--trace none` or what asks for its cost"
+        );
     }
     if arguments.trace_to.is_some() && study.trace != TraceMode::Full {
         bail!("only `--trace full` has requests to keep; leave out `--trace` or `--trace-to`");

@@ -10,6 +10,7 @@ use crate::units;
 #[derive(Debug, Serialize)]
 pub(super) struct FindingsPage {
     answer: String,
+    compared: bool,
     findings: Vec<FindingPage>,
     unexplained: String,
     doubts: Vec<String>,
@@ -39,6 +40,7 @@ impl FindingsPage {
         let unexplained = explanation.unexplained_share;
         Self {
             answer: with_micro_signs(&answer(explanation)),
+            compared,
             findings: explanation.findings.iter().map(|finding| page(finding, compared)).collect(),
             unexplained: if unexplained >= 0.01 && !noise {
                 typeset(&format!("{:.0} %", unexplained * 100.0))

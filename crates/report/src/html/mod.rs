@@ -14,6 +14,7 @@ use minijinja::{Environment, Value, context};
 use crate::view::{RunView, StudyReport};
 
 pub use picture::render_matrix_svg;
+pub use trace::render_waterfalls_svg;
 
 /// A whole study: the answer and the matrix on the first screen, then every cell down to the medium.
 pub fn render_study(report: &StudyReport) -> String {

@@ -233,7 +233,11 @@ impl CellPage {
             runs: numbers.join(", "),
             layers: layers(&run.layers),
             disk: run.layers.iter().find_map(disk),
-            certainty: run.trace.as_ref().map(|t| with_micro_signs(&t.certainty.join("; "))).unwrap_or_default(),
+            certainty: run
+                .trace
+                .as_ref()
+                .map(|t| with_micro_signs(&t.certainty.join("; ")))
+                .unwrap_or_default(),
             why: run.explanation.as_ref().map(FindingsPage::of),
             trace: TracePage::of(run.trace.as_ref(), &run.layers),
             remarks: run
@@ -312,8 +316,8 @@ fn layers(rows: &[LayerRow]) -> Vec<LayerPage> {
 fn layer(row: &LayerRow, most_bytes: f64) -> LayerPage {
     let or_dash = |text: Option<String>| text.map_or_else(|| "–".to_owned(), |t| typeset(&t));
     let stage = |latency: &Option<LatencySummary>| Stage {
-        p50: or_dash(latency.map(|l| units::duration_ns(l.p50_ns as f64))),
-        p99: or_dash(latency.map(|l| units::duration_ns(l.p99_ns as f64))),
+        p50: or_dash(latency.map(|l| units::latency_ns(l.p50_ns))),
+        p99: or_dash(latency.map(|l| units::latency_ns(l.p99_ns))),
     };
     LayerPage {
         name: row.short_name().to_owned(),

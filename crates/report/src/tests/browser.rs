@@ -8,7 +8,7 @@ use serde::Deserialize;
 
 use super::fixture::*;
 use super::traced::{explanation, traced_runs};
-use crate::{RunView, StudyReport, render_run, render_study};
+use crate::{RunView, StudyReport, render_run, render_study, render_waterfalls_svg};
 
 /// Where distributions put it, under which names.
 fn chromium() -> Option<PathBuf> {
@@ -19,6 +19,10 @@ fn chromium() -> Option<PathBuf> {
         .flat_map(|folder| names.map(|name| Path::new(folder).join(name)))
         .find(|path| path.exists())
 }
+
+/// Windows of a desk and of a telephone.
+const WIDE: u32 = 1_280;
+const NARROW: u32 = 500;
 
 /// Runs first: collects what would be printed to the console.
 const BEFORE: &str = "<script>
@@ -33,27 +37,27 @@ document.querySelectorAll("details").forEach(function (d) { d.open = true; });
 var found = { complaints: window.complaints, svgs: 0, empty: [], outside: [], overlapping: [], wider: [] };
 function says(t) { return t.textContent.slice(0, 60); }
 document.querySelectorAll("svg").forEach(function (svg) {
+  if (svg.ownerSVGElement) return;
   found.svgs += 1;
-  var kind = svg.getAttribute("class"), box = svg.viewBox.baseVal, size = svg.getBoundingClientRect();
+  var kind = svg.getAttribute("class"), whole = svg.getBoundingClientRect();
+  var scale = whole.width / svg.viewBox.baseVal.width;
   var drawn = svg.querySelectorAll("rect,path,circle").length;
-  if (!drawn || size.width < 10 || size.height < 4) found.empty.push(kind);
-  var texts = [].map.call(svg.querySelectorAll("text"), function (t) { return { t: t, b: t.getBBox() }; });
+  if (!drawn || whole.width < 10 || whole.height < 4) found.empty.push(kind);
+  var texts = [].map.call(svg.querySelectorAll("text"), function (t) { return { t: t, b: t.getBoundingClientRect() }; });
+  function outside(b, room, across, down) {
+    return b.left < room.left - across || b.right > room.right + across || b.top < room.top - down || b.bottom > room.bottom + down;
+  }
   texts.forEach(function (a, i) {
-    var b = a.b;
-    if (b.x < -0.5 || b.y < -2 || b.x + b.width > box.width + 0.5 || b.y + b.height > box.height + 2)
-      found.outside.push(kind + ": " + says(a.t));
+    if (outside(a.b, whole, 0.5, 2)) found.outside.push(kind + ": " + says(a.t));
     if (a.t.classList.contains("inside")) {
       var room = a.t.parentNode.querySelector("rect.serve");
-      var r = room && room.getBBox();
-      if (r && (b.x < r.x - 0.5 || b.x + b.width > r.x + r.width + 0.5))
-        found.outside.push(kind + " bar: " + says(a.t));
+      if (room && outside(a.b, room.getBoundingClientRect(), 0.5, 4)) found.outside.push(kind + " bar: " + says(a.t));
     }
     texts.slice(i + 1).forEach(function (c) {
-      var o = c.b;
-      var across = Math.min(b.x + b.width, o.x + o.width) - Math.max(b.x, o.x);
-      var down = Math.min(b.y + b.height, o.y + o.height) - Math.max(b.y, o.y);
+      var across = Math.min(a.b.right, c.b.right) - Math.max(a.b.left, c.b.left);
+      var down = Math.min(a.b.bottom, c.b.bottom) - Math.max(a.b.top, c.b.top);
       // Lines of text stand closer than their boxes are tall.
-      if (across > 0.5 && down > 4) found.overlapping.push(kind + ": " + says(a.t) + " / " + says(c.t));
+      if (across > 0.5 && down > 4 * scale) found.overlapping.push(kind + ": " + says(a.t) + " / " + says(c.t));
     });
   });
 });
@@ -118,33 +122,46 @@ fn found(chromium: &Path, html: &str, width: u32) -> Found {
     serde_json::from_str(&json.replace("&amp;", "&")).unwrap()
 }
 
-fn assert_clean(html: &str, least_svgs: usize) {
+fn assert_clean(html: &str, least_svgs: usize, width: u32) {
     let Some(chromium) = chromium() else {
         eprintln!("not tried: chromium is not installed");
         return;
     };
-    for width in [1_280, 500] {
-        let found = found(&chromium, html, width);
-        assert!(found.svgs >= least_svgs, "{} pictures", found.svgs);
-        let nothing: [String; 0] = [];
-        assert_eq!(found.complaints, nothing, "console, window {width}");
-        assert_eq!(found.empty, nothing, "empty pictures, window {width}");
-        assert_eq!(found.outside, nothing, "text outside of its place, window {width}");
-        assert_eq!(found.overlapping, nothing, "text over text, window {width}");
-        assert_eq!(found.wider, nothing, "elements wider than the window {width}");
-    }
+    let found = found(&chromium, html, width);
+    assert!(found.svgs >= least_svgs, "{} pictures", found.svgs);
+    let nothing: [String; 0] = [];
+    assert_eq!(found.complaints, nothing, "console, window {width}");
+    assert_eq!(found.empty, nothing, "empty pictures, window {width}");
+    assert_eq!(found.outside, nothing, "text outside of its place, window {width}");
+    assert_eq!(found.overlapping, nothing, "text over text, window {width}");
+    assert_eq!(found.wider, nothing, "elements wider than the window {width}");
 }
 
 #[test]
 fn a_traced_run_is_drawn_cleanly() {
     let runs = traced_runs(1, 5);
     let view = RunView { explanation: Some(explanation()), ..RunView::of(&borrowed(&runs)).unwrap() };
-    assert_clean(&render_run(&view), 12);
+    assert_clean(&render_run(&view), 12, WIDE);
+}
+
+#[test]
+fn the_picture_of_a_run_is_drawn_cleanly() {
+    let runs = traced_runs(1, 1);
+    let picture = render_waterfalls_svg(&RunView::of(&borrowed(&runs)).unwrap()).unwrap();
+    assert_clean(
+        &format!(
+            "<!doctype html><html><head></head><body><main class=\"scroll\">{picture}</main></body></html>"
+        ),
+        1,
+        WIDE,
+    );
+    let plain = stored(super::fixture::runs(2, 1, 1));
+    assert_eq!(render_waterfalls_svg(&RunView::of(&borrowed(&plain)).unwrap()), None);
 }
 
 #[test]
 fn a_study_without_traces_is_drawn_cleanly() {
-    assert_clean(&render_study(&StudyReport::of(&study(3), &study_runs())), 40);
+    assert_clean(&render_study(&StudyReport::of(&study(3), &study_runs())), 40, WIDE);
 }
 
 #[test]
@@ -159,6 +176,7 @@ fn long_names_are_cut_not_drawn_over_others() {
         correlation.levels[0].layer = long.to_owned();
         correlation.levels[2].kind = long.to_owned();
         correlation.trees[1].root.request.bytes = u64::MAX;
+        correlation.trees[2].root.request.completed_ns += 900_000_000;
     }
-    assert_clean(&render_run(&RunView::of(&borrowed(&runs)).unwrap()), 12);
+    assert_clean(&render_run(&RunView::of(&borrowed(&runs)).unwrap()), 12, NARROW);
 }

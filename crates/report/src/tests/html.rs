@@ -2,7 +2,7 @@
 
 use super::fixture::*;
 use super::traced::{explanation, traced_runs};
-use crate::{RunView, StudyReport, render_matrix_svg, render_run, render_study};
+use crate::{RunView, StudyReport, render_matrix_svg, render_run, render_study, render_waterfalls_svg};
 
 #[test]
 #[ignore = "writes the made-up reports to the folder NESTOR_MADE_UP_REPORTS, to be looked at in a browser"]
@@ -14,6 +14,7 @@ fn write_the_made_up_reports() {
     let runs = traced_runs(1, 5);
     let view = RunView { explanation: Some(explanation()), ..RunView::of(&borrowed(&runs)).unwrap() };
     std::fs::write(folder.join("run.html"), render_run(&view)).unwrap();
+    std::fs::write(folder.join("waterfalls.svg"), render_waterfalls_svg(&view).unwrap()).unwrap();
 }
 
 /// The report with every number that a test does not care about.

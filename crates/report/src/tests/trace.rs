@@ -149,6 +149,54 @@ fn a_run_that_was_not_joined_has_no_section_of_it() {
 }
 
 #[test]
+fn what_is_too_narrow_to_see_is_drawn_once_more() {
+    let zoomed = |runs: &[nestor_study::StoredRun]| {
+        let page = render_run(&RunView::of(&borrowed(runs)).unwrap());
+        page.matches("times as wide:</p>").count()
+    };
+    let mut runs = traced_runs(1, 1);
+    assert_eq!(zoomed(&runs), 0);
+    if let nestor_study::Outcome::Measured(measured) = &mut runs[0].record.outcome {
+        measured.correlation.as_mut().unwrap().trees[0].root.request.completed_ns += 400_000_000;
+    }
+    assert_eq!(zoomed(&runs), 1);
+}
+
+#[test]
+fn time_lines_of_different_clocks_begin_where_the_clocks_say() {
+    let runs = traced_runs(1, 1);
+    let view = RunView::of(&borrowed(&runs)).unwrap();
+    let starts: Vec<_> = view.layers.iter().filter_map(|layer| layer.timeline_start_ns).collect();
+    assert_eq!(starts, [5_000_000_000; 3]);
+    assert!(!render_run(&view).contains("each layer from its own first request"));
+    let mut apart = view;
+    apart.layers.last_mut().unwrap().timeline_start_ns = None;
+    assert!(render_run(&apart).contains("each layer from its own first request"));
+}
+
+#[test]
+fn an_untraced_repeat_tells_what_tracing_cost_and_nothing_else() {
+    let mut runs = traced_runs(1, 2);
+    for run in traced_runs(1, 2) {
+        let mut record = run.record;
+        record.untraced_twin = true;
+        record.trace = nestor_study::TraceMode::None;
+        if let nestor_study::Outcome::Measured(measured) = &mut record.outcome {
+            measured.load.elapsed_ns = measured.load.elapsed_ns * 98 / 100;
+            measured.correlation = None;
+        }
+        runs.push(nestor_study::StoredRun { number: 10 + run.number, record, ..run });
+    }
+    let view = RunView::of(&borrowed(&runs)).unwrap();
+    assert!(view.shown_run.is_some_and(|number| number < 10));
+    let certainty = view.trace.unwrap().certainty;
+    assert!(
+        certainty.iter().any(|part| part.starts_with("tracing cost 2.0 % of the throughput")),
+        "{certainty:?}"
+    );
+}
+
+#[test]
 fn an_explanation_stands_above_the_layers() {
     let traced = traced_runs(1, 1);
     let mut view = RunView::of(&borrowed(&traced)).unwrap();
@@ -160,10 +208,7 @@ fn an_explanation_stands_above_the_layers() {
         at("journal-of-journal") < at("allocation maps &lt;of JFS&gt;")
             && at("not explained") < at("class=\"layers\"")
     );
-    for needed in [
-        "300.0 µs an operation instead of 250.0 µs, -14.7 % [-18.9, -10.2].",
-        "71\u{a0}%",
-    ] {
+    for needed in ["300.0 µs an operation instead of 250.0 µs, -14.7 % [-18.9, -10.2].", "71\u{a0}%"] {
         at(needed);
     }
 }

@@ -19,9 +19,9 @@ pub fn traced_runs(workload: usize, blocks: u32) -> Vec<StoredRun> {
         let reads = record.workload.contains("read");
         for layer in &mut measured.layers {
             match (layer.layer.as_str(), layer.metrics.as_mut()) {
-                ("ext3", Some(metrics)) => dress(metrics, bytes, reads, &GUEST, (0.94, 24.0)),
-                ("jfs", Some(metrics)) => dress(metrics, bytes, reads, &HOST, (0.62, 12.0)),
-                ("hdd", Some(metrics)) => dress(metrics, bytes, reads, &[], (0.55, 4.0)),
+                ("ext3", Some(metrics)) => dress(metrics, bytes, reads, &GUEST, (0.94, 24.0, 0)),
+                ("jfs", Some(metrics)) => dress(metrics, bytes, reads, &HOST, (0.62, 12.0, 2)),
+                ("hdd", Some(metrics)) => dress(metrics, bytes, reads, &[], (0.55, 4.0, 3)),
                 _ => {}
             }
         }
@@ -30,6 +30,9 @@ pub fn traced_runs(workload: usize, blocks: u32) -> Vec<StoredRun> {
     }
     stored(records)
 }
+
+/// How far the clock of each level is ahead of the one above.
+const AHEAD_NS: u64 = 1_204_334_887;
 
 /// Bytes of classes in thousandths of the data.
 const GUEST: [(Class, u64); 6] = [
@@ -50,8 +53,14 @@ const HOST: [(Class, u64); 7] = [
     (Class::Unknown, 2),
 ];
 
-fn dress(metrics: &mut LayerMetrics, bytes: u64, reads: bool, classes: &[(Class, u64)], look: (f64, f64)) {
-    let (sequential, depth) = look;
+fn dress(
+    metrics: &mut LayerMetrics,
+    bytes: u64,
+    reads: bool,
+    classes: &[(Class, u64)],
+    look: (f64, f64, u64),
+) {
+    let (sequential, depth, level) = look;
     let of = |(class, thousandths): &(Class, u64)| {
         let bytes = bytes / 1000 * thousandths;
         let (read_bytes, write_bytes) = if reads { (bytes, 0) } else { (0, bytes) };
@@ -81,7 +90,7 @@ fn dress(metrics: &mut LayerMetrics, bytes: u64, reads: bool, classes: &[(Class,
         (0..steps).map(|i| (bytes as f64 / f64::from(steps) * wave(i, depth) * storm(i)) as u64).collect();
     let nothing = vec![0; steps as usize];
     metrics.timeline = Some(Timeline {
-        start_ns: 5_000_000_000,
+        start_ns: 5_000_000_000 + level * AHEAD_NS,
         step_ns: 50_000_000,
         queued: nothing.clone(),
         issued: nothing.clone(),
@@ -188,7 +197,7 @@ pub fn correlation(reads: bool) -> Correlation {
         split: 120 * above as u64,
         merged: 31 * above as u64,
         added: spread(3_310, added_ns),
-        clock_offset_ns: -1_204_334_887,
+        clock_offset_ns: -(AHEAD_NS as i64),
         clock_drift_ppb: 212,
         clock_bound_ns,
         ..Join::default()

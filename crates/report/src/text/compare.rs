@@ -1,5 +1,6 @@
 //! What `nestor compare` prints.
 
+use nestor_explain::{Explanation, MechanismName};
 use nestor_study::{CellSummary, Comparison, Drift};
 
 use super::{Lines, header, honesty_lines, message_lines};
@@ -21,6 +22,10 @@ pub fn compare_text(view: &CompareView, style: Style) -> String {
     for cell in [&comparison.baseline, &comparison.candidate] {
         lines.extend(failure_lines(cell, style));
     }
+    if let Some(explanation) = &view.candidate.explanation {
+        lines.gap();
+        lines.extend(why_lines(explanation, style));
+    }
     let below = differences_below(&view.baseline.layers, &view.candidate.layers);
     if !below.is_empty() {
         lines.gap();
@@ -29,6 +34,25 @@ pub fn compare_text(view: &CompareView, style: Style) -> String {
     lines.gap();
     lines.push(&format!("  runs {}      nestor report RUN", runs(comparison)));
     lines.finish()
+}
+
+/// One mechanism a line, with its part of the difference.
+fn why_lines(explanation: &Explanation, style: Style) -> Vec<String> {
+    let part = |share: f64, sign: &str| format!("{sign}{:.0} %", share * 100.0);
+    let mut lines = Vec::new();
+    let mut say = |part: &str, words: &str| {
+        let title = if lines.is_empty() { "why" } else { "" };
+        // The words of the first column are blanks to the folding, so that lines below stand under the words.
+        lines.extend(style.wrapped(&format!("  {title:<4} {part:>6}  "), 15, words));
+    };
+    for finding in &explanation.findings {
+        let sign = if finding.effect_ns < 0.0 { "-" } else { "+" };
+        say(&part(finding.share, sign), &format!("{}: {}", finding.mechanism.name(), finding.words));
+    }
+    if explanation.unexplained_share >= 0.01 && explanation.first() != Some(MechanismName::Noise) {
+        say(&part(explanation.unexplained_share, ""), "of the time moved between the two is not explained");
+    }
+    lines
 }
 
 fn answer(comparison: &Comparison, style: Style) -> Vec<String> {

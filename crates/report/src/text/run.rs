@@ -108,7 +108,7 @@ fn table(layers: &[LayerRow], with_role: bool) -> Table {
     let or_dash = |text: Option<String>| text.unwrap_or_else(|| "-".to_owned());
     for row in layers {
         let median = |latency: &Option<nestor_model::LatencySummary>| {
-            or_dash(latency.map(|l| units::duration_ns(l.p50_ns as f64)))
+            or_dash(latency.map(|l| units::latency_ns(l.p50_ns)))
         };
         table.row(&[
             row.short_name(),

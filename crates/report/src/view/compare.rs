@@ -1,5 +1,6 @@
 //! Two stacks under one workload: `nestor compare`.
 
+use nestor_explain::{Evidence, Explanation, explain};
 use nestor_study::{Comparison, StoredRun, compare};
 use serde::Serialize;
 
@@ -19,11 +20,13 @@ pub struct CompareView {
 impl CompareView {
     /// Compares the runs of a candidate with those of a baseline. `None` if either has no runs at all.
     pub fn of(baseline: &[&StoredRun], candidate: &[&StoredRun]) -> Option<Self> {
-        Some(Self {
+        let mut view = Self {
             comparison: compare(baseline, candidate)?,
             baseline: RunView::of(baseline)?,
             candidate: RunView::of(candidate)?,
-        })
+        };
+        view.candidate.explanation = why(baseline, candidate);
+        Some(view)
     }
 
     /// The same, for runs whose order the caller randomised: single runs do not tell by themselves.
@@ -32,4 +35,14 @@ impl CompareView {
         self.comparison.random_order = true;
         self
     }
+}
+
+/// What made the candidate slower or faster; `None` unless the requests of both were joined through the layers.
+fn why(baseline: &[&StoredRun], candidate: &[&StoredRun]) -> Option<Explanation> {
+    let evidence = |runs: &[&StoredRun]| {
+        let joined = |run: &StoredRun| run.record.measured().is_some_and(|m| m.correlation.is_some());
+        let joined = runs.iter().filter(|run| joined(run));
+        Evidence::of(&joined.map(|run| (run.number, &run.record)).collect::<Vec<_>>())
+    };
+    Some(explain(&evidence(candidate)?, Some(&evidence(baseline)?)))
 }

@@ -1,5 +1,6 @@
 //! One layer of a run as a row of the table that leads from the application to the medium.
 
+use nestor_correlate::Correlation;
 use nestor_model::LatencySummary;
 use nestor_study::{LayerRecord, Measured};
 use nestor_trace::metrics::{SeekMetrics, Timeline};
@@ -64,6 +65,9 @@ pub struct LayerRow {
     /// What happened when; as above.
     #[serde(skip)]
     pub timeline: Option<Timeline>,
+    /// When that begins on the clock of the topmost trace point; `None` where its own clock was not compared with it.
+    #[serde(skip)]
+    pub timeline_start_ns: Option<i64>,
     /// Where a modelled disk spent its time.
     pub service_shares: Option<ServiceShares>,
     /// Events that the recorder lost.
@@ -113,7 +117,20 @@ impl LayerRow {
             }
             rows.push(row);
         }
+        if let Some(correlation) = &measured.correlation {
+            rows.iter_mut().for_each(|row| row.timeline_start_ns = row.start_on_top_clock(correlation));
+        }
         rows
+    }
+
+    /// When its time line begins, by the offsets between the clocks from its level upwards.
+    fn start_on_top_clock(&self, correlation: &Correlation) -> Option<i64> {
+        let timeline = self.timeline.as_ref()?;
+        let of_row = |level: &nestor_correlate::Level| level.layer == self.layer;
+        let level = correlation.levels.iter().position(of_row)?;
+        let own = i64::try_from(timeline.start_ns).ok()?;
+        let joins = correlation.joins.get(..level)?;
+        joins.iter().try_fold(own, |time, join| time.checked_add(join.clock_offset_ns))
     }
 
     fn application(measured: &Measured) -> Self {

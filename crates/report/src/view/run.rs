@@ -86,7 +86,11 @@ impl RunView {
 /// The run of median throughput; of an even number the slower of the two in the middle.
 fn median_run<'a>(runs: &[&'a StoredRun]) -> Option<&'a StoredRun> {
     let mut measured: Vec<(f64, &StoredRun)> =
-        runs.iter().filter_map(|r| Some((r.record.measured()?.load.bytes_per_second(), *r))).collect();
+        // An untraced repeat has nothing to show but its throughput.
+        runs.iter()
+            .filter(|r| !r.record.untraced_twin)
+            .filter_map(|r| Some((r.record.measured()?.load.bytes_per_second(), *r)))
+            .collect();
     measured.sort_by(|a, b| a.0.total_cmp(&b.0));
     measured.get(measured.len().checked_sub(1)? / 2).map(|(_, run)| *run)
 }
@@ -95,6 +99,8 @@ fn without_engine_output(run: &StoredRun) -> StoredRun {
     let mut run = run.clone();
     if let nestor_study::Outcome::Measured(measured) = &mut run.record.outcome {
         let bytes = measured.load.engine_output.len();
+        // Hundreds of requests, for `nestor explain`; those that are shown are beside it.
+        measured.correlation.iter_mut().for_each(|correlation| correlation.timeline.clear());
         measured.load.engine_output = format!("left out here: {bytes} bytes, kept with run {}", run.number);
     }
     run

@@ -5,7 +5,8 @@ use std::collections::BTreeMap;
 use std::fs::File;
 use std::path::{Path, PathBuf};
 
-use nestor_build::{BuiltStack, Lab, Top};
+use nestor_build::{BuiltImage, BuiltStack, Lab, Top};
+use nestor_correlate::{ExtentMap, read_extents};
 use nestor_layout::Layout;
 use nestor_load::OperationLog;
 use nestor_machine::{Command, Machine};
@@ -53,6 +54,8 @@ pub(super) struct RequestFiles {
     /// Where each image lies on the device below, by position in [`BuiltStack::images`]: position in the file, on the
     /// device, and bytes.
     pub image_extents: BTreeMap<usize, Vec<(u64, u64, u64)>>,
+    /// Where the virtual disk lies in its image file, by position in [`BuiltStack::images`]; of image formats only.
+    pub image_maps: BTreeMap<usize, ExtentMap>,
 }
 
 /// Seconds that condensing a recording may take, or reading a layout: an emulated machine with a large file system.
@@ -94,8 +97,10 @@ pub(super) fn condense(
     }
     if let Some(log) = &recorded.disk_log {
         let log_text = log.display().to_string();
-        condensed.medium =
-            Some(answer(lab.ground(), &["{nestor}", "trace", "summarize", "--json", "--disk-log", &log_text])?);
+        condensed.medium = Some(answer(
+            lab.ground(),
+            &["{nestor}", "trace", "summarize", "--json", "--disk-log", &log_text],
+        )?);
         if let Some(directory) = directory {
             condensed.requests.medium = Some(medium_requests(built, log, directory)?);
         }
@@ -205,11 +210,13 @@ fn application(
         argv.extend(["--layout", layout]);
     }
     let summary: ApplicationSummary = answer(machine, &argv)?;
-    machine.run(Command::new(["rm", "-f", "--", &log.latency_log, &log.iolog]))?;
+    let left = [&log.latency_log, &log.iolog].into_iter().chain(&log.others).map(String::as_str);
+    machine.run(Command::new(["rm", "-f", "--"].into_iter().chain(left)))?;
     condensed.bytes_by_second = summary.bytes_by_second;
     condensed.remarks.extend(summary.remarks.into_iter().map(|remark| format!("application: {remark}")));
     if summary.placed > 0 {
-        condensed.requests.application = Some(fetch(machine, &there, &directory.join("application.requests"))?);
+        condensed.requests.application =
+            Some(fetch(machine, &there, &directory.join("application.requests"))?);
     }
     Ok(())
 }
@@ -226,7 +233,8 @@ fn layout_of_point<'a>(
     layouts: &'a BTreeMap<usize, String>,
 ) -> Option<&'a str> {
     let point = &built.points[index];
-    let on_it = built.file_systems.iter().position(|f| (f.machine, &f.device) == (point.machine, &point.device));
+    let on_it =
+        built.file_systems.iter().position(|f| (f.machine, &f.device) == (point.machine, &point.device));
     on_it.and_then(|index| layouts.get(&index)).map(String::as_str)
 }
 
@@ -285,9 +293,27 @@ fn images(
                 Ok(None) => {}
                 Err(e) => condensed.remarks.push(format!("the extents of {}: {e}", record.layer)),
             }
+            if image.format != "raw" {
+                match image_map(built, image, &directory.join(format!("map-of-image-{index}.json"))) {
+                    Ok(map) => {
+                        condensed.requests.image_maps.insert(index, map);
+                    }
+                    Err(e) => condensed.remarks.push(format!("the map of {}: {e}", record.layer)),
+                }
+            }
         }
         condensed.images.push(record);
     }
+}
+
+/// Where the virtual disk lies in its image file, as the format's own tool says. The guest's file system was frozen
+/// before, which flushes the disk, so what QEMU holds of the tables is in the file.
+fn image_map(built: &BuiltStack, image: &BuiltImage, here: &Path) -> Result<ExtentMap, CellError> {
+    let machine = &built.machines[image.machine].machine;
+    let argv = ["qemu-img", "map", "--force-share", "--output=json", "-f", &image.format, "--", &image.path];
+    let text = machine.run_ok(Command::new(argv).timeout_s(CONDENSING_S))?;
+    std::fs::write(here, text).map_err(|e| CellError::Trace(format!("{}: {e}", here.display())))?;
+    read_extents(here, None).map_err(|e| CellError::Trace(e.to_string()))
 }
 
 /// How many pieces extents make when those that continue one another are one.
@@ -346,7 +372,9 @@ impl Condensed {
         for (index, layer) in built.stack.layers().iter().enumerate() {
             let metrics = match layer.definition() {
                 LayerDefinition::Medium(_) => self.medium.clone(),
-                LayerDefinition::Hypervisor(_) => device_of(index + 1).or_else(|| self.virtual_disk(built, index)),
+                LayerDefinition::Hypervisor(_) => {
+                    device_of(index + 1).or_else(|| self.virtual_disk(built, index))
+                }
                 LayerDefinition::ImageFormat(_) => self.image_file(built, index),
                 _ => device_of(index + 1),
             };
@@ -366,7 +394,8 @@ impl Condensed {
     }
 
     fn image_file(&self, built: &BuiltStack, layer: usize) -> Option<LayerMetrics> {
-        let on_it = |disk: &nestor_build::VirtualDisk| disk.image.is_some_and(|i| built.images[i].layer == layer);
+        let on_it =
+            |disk: &nestor_build::VirtualDisk| disk.image.is_some_and(|i| built.images[i].layer == layer);
         let disk = built.virtual_disks.iter().position(on_it)?;
         self.virtual_disks.get(&disk).and_then(|metrics| metrics.file.clone())
     }

@@ -187,15 +187,21 @@ impl Walk<'_> {
     /// The requests on the virtual disk and, of an image format, on the image file.
     fn add_hypervisor(&mut self, index: usize) -> Result<(), CellError> {
         let built = self.built;
-        let Some(disk) = built.virtual_disks.iter().position(|disk| disk.layer == index) else { return Ok(()) };
+        let Some(disk) = built.virtual_disks.iter().position(|disk| disk.layer == index) else {
+            return Ok(());
+        };
         let layer = &built.stack.layers()[index];
         if let Some((on_disk, on_file)) = self.condensed.requests.virtual_disks.get(&disk) {
             let machine = &built.machines[built.virtual_disks[disk].machine].label;
             self.add(on_disk, &layer.label(), "hypervisor", machine)?;
-            if let (Some(on_file), Some(image)) = (on_file, built.virtual_disks[disk].image) {
-                let image = &built.stack.layers()[built.images[image].layer];
-                let bytes = image.size("cluster").map_or(CLUSTER_BYTES, |size| size.get());
-                self.way.map = SpaceMap::Clusters { bytes };
+            if let (Some(on_file), Some(index)) = (on_file, built.virtual_disks[disk].image) {
+                let image = &built.stack.layers()[built.images[index].layer];
+                self.way.map = match self.condensed.requests.image_maps.get(&index) {
+                    Some(map) => SpaceMap::Extents(map.clone()),
+                    None => {
+                        SpaceMap::Clusters { bytes: image.size("cluster").map_or(CLUSTER_BYTES, |s| s.get()) }
+                    }
+                };
                 self.add(on_file, &image.label(), "image file", machine)?;
             }
         }

@@ -13,9 +13,7 @@ use std::path::Path;
 use std::time::Instant;
 
 use nestor_build::{BuildError, BuiltStack, Lab, Top};
-use nestor_load::{
-    Ended, LoadError, LoadResult, OperationClass, Place, Step, StepOutput, Target, Workload,
-};
+use nestor_load::{Ended, LoadError, LoadResult, OperationClass, Place, Step, StepOutput, Target, Workload};
 use nestor_machine::{Command, Machine, MachineError};
 use nestor_stack::Stack;
 

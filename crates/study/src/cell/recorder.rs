@@ -51,12 +51,7 @@ impl Recorder {
         Self::start(built, Subject::VirtualDisk(index), disk.machine, &arguments)
     }
 
-    fn start(
-        built: &BuiltStack,
-        subject: Subject,
-        at: usize,
-        arguments: &[&str],
-    ) -> Result<Self, CellError> {
+    fn start(built: &BuiltStack, subject: Subject, at: usize, arguments: &[&str]) -> Result<Self, CellError> {
         let place = &built.machines[at];
         let name = match subject {
             Subject::Point(index) => format!("trace-{index}"),

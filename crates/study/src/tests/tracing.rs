@@ -89,8 +89,11 @@ fn requests_that_could_not_be_joined_are_marked() {
     let level = |requests| Level { requests, ..level() };
     let found = |unknown: u64| {
         let join = Join { origins: BTreeMap::from([(Origin::Unknown, unknown)]), ..join() };
-        let correlation =
-            Correlation { levels: vec![level(100), level(1000)], joins: vec![join], ..Correlation::default() };
+        let correlation = Correlation {
+            levels: vec![level(100), level(1000)],
+            joins: vec![join],
+            ..Correlation::default()
+        };
         let measured = crate::Measured { correlation: Some(correlation), ..measured(100 * MIB) };
         marks(&measured, &environment(), &Expected::default())
     };
@@ -99,7 +102,8 @@ fn requests_that_could_not_be_joined_are_marked() {
 }
 
 fn level() -> Level {
-    serde_json::from_value(serde_json::json!({ "layer": "l", "kind": "k", "machine": "m", "requests": 0 })).unwrap()
+    serde_json::from_value(serde_json::json!({ "layer": "l", "kind": "k", "machine": "m", "requests": 0 }))
+        .unwrap()
 }
 
 fn join() -> Join {

@@ -69,12 +69,12 @@ impl Interface {
     /// The events of requests' arrival and completion.
     pub fn events(self) -> &'static [&'static str] {
         match self {
-            Self::VirtioBlk => &["virtio_blk_handle_read", "virtio_blk_handle_write", "virtio_blk_req_complete"],
+            Self::VirtioBlk => {
+                &["virtio_blk_handle_read", "virtio_blk_handle_write", "virtio_blk_req_complete"]
+            }
             Self::Scsi => &["scsi_req_parsed", "scsi_req_parsed_lba", "scsi_req_dequeue"],
             // The length is only in the event of the block layer that follows.
-            Self::Ata => {
-                &["ide_exec_cmd", "dma_blk_io", "blk_co_preadv", "blk_co_pwritev", "dma_complete"]
-            }
+            Self::Ata => &["ide_exec_cmd", "dma_blk_io", "blk_co_preadv", "blk_co_pwritev", "dma_complete"],
             Self::Nvme => {
                 &["pci_nvme_io_cmd", "pci_nvme_read", "pci_nvme_write", "pci_nvme_enqueue_req_completion"]
             }
@@ -128,18 +128,25 @@ pub struct HypervisorSource {
 ///
 /// # Errors
 /// The monitor does not answer, or this QEMU lacks the events; the directory cannot be used.
-pub fn record_hypervisor(options: &HypervisorOptions, stop: &AtomicBool) -> Result<RecordSummary, TraceError> {
+pub fn record_hypervisor(
+    options: &HypervisorOptions,
+    stop: &AtomicBool,
+) -> Result<RecordSummary, TraceError> {
     let output = &options.output;
     fs::create_dir_all(output).map_err(TraceError::io("make the output directory", output))?;
     for old in [READY_FILE, SUMMARY_FILE, LOG] {
         let _ = fs::remove_file(output.join(old));
     }
     let device_address = options.event_log.as_deref().and_then(last_device);
-    let cannot = |reason: String| TraceError::Capture { device: options.monitor.clone(), method: METHOD, reason };
+    let cannot =
+        |reason: String| TraceError::Capture { device: options.monitor.clone(), method: METHOD, reason };
     let mut qmp = Qmp::connect(&options.monitor, GREETING_LIMIT).map_err(|e| {
-        cannot(format!("its monitor does not answer: {e}; give the socket of a monitor that nobody else uses"))
+        cannot(format!(
+            "its monitor does not answer: {e}; give the socket of a monitor that nobody else uses"
+        ))
     })?;
-    let started = start(&mut qmp, options).and_then(|events| Ok((events, announce_ready(output).map_err(|e| e.to_string())?)));
+    let started = start(&mut qmp, options)
+        .and_then(|events| Ok((events, announce_ready(output).map_err(|e| e.to_string())?)));
     let (events, started) = match started {
         Ok(started) => started,
         Err(reason) => {

@@ -13,8 +13,9 @@ pub const STANDARD_INPUT: &str = "-";
 /// Bytes from a file, from standard input, or from memory.
 pub struct Input {
     path: PathBuf,
-    /// What was looked at and is yet to be read from `read` on.
+    /// What was looked at is at the beginning of it, up to `looked_at`; from `read` on it is yet to be read.
     head: Vec<u8>,
+    looked_at: usize,
     read: usize,
     source: Box<dyn Read + Send>,
     ended: bool,
@@ -37,7 +38,14 @@ impl Input {
 
     /// Reads from `source`; `path` is what errors call it.
     pub fn new(source: impl Read + Send + 'static, path: impl Into<PathBuf>) -> Self {
-        Self { path: path.into(), head: Vec::new(), read: 0, source: Box::new(source), ended: false }
+        Self {
+            path: path.into(),
+            head: Vec::new(),
+            looked_at: 0,
+            read: 0,
+            source: Box::new(source),
+            ended: false,
+        }
     }
 
     /// What errors call it.
@@ -50,29 +58,30 @@ impl Input {
     /// # Errors
     /// It cannot be read.
     pub fn look_further(&mut self, most: usize) -> Result<(&[u8], bool), TraceError> {
-        let have = self.head.len();
-        if !self.ended && have < most {
+        if self.head.len() < most {
             self.head.resize(most, 0);
-            let got = read_some(&mut self.source, &mut self.head[have..]);
+        }
+        if !self.ended && self.looked_at < most {
+            let got = read_some(&mut self.source, &mut self.head[self.looked_at..most]);
             let got = got.map_err(TraceError::io("read the trace", &self.path))?;
-            self.head.truncate(have + got);
+            self.looked_at += got;
             self.ended = got == 0;
         }
-        Ok((&self.head, self.ended))
+        Ok((&self.head[..self.looked_at], self.ended))
     }
 }
 
 impl Read for Input {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        let ready = &self.head[self.read..];
+        let ready = &self.head[self.read..self.looked_at];
         if ready.is_empty() {
             return self.source.read(buffer);
         }
         let taken = ready.len().min(buffer.len());
         buffer[..taken].copy_from_slice(&ready[..taken]);
         self.read += taken;
-        if self.read == self.head.len() {
-            (self.head, self.read) = (Vec::new(), 0);
+        if self.read == self.looked_at {
+            (self.head, self.looked_at, self.read) = (Vec::new(), 0, 0);
         }
         Ok(taken)
     }

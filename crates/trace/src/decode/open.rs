@@ -164,17 +164,21 @@ fn split_cpu(path: &Path) -> Option<(OsString, u32)> {
 
 /// The form of a file. One that is empty is blktrace's where its name says so: a CPU may have nothing to do.
 fn judge(input: &mut Input, of_cpu: bool, signatures: &Signatures) -> Result<Format, TraceError> {
-    let mut length = 0;
+    // Judged again only when there is twice as much, for a pipe may give a byte at a time.
+    let mut enough = 1;
     loop {
         let (head, ended) = input.look_further(HEAD_BYTES)?;
-        let stuck = ended || head.len() >= HEAD_BYTES || (head.len() == length && length > 0);
-        length = head.len();
+        let last = ended || head.len() >= HEAD_BYTES;
+        if head.len() < enough && !last {
+            continue;
+        }
+        enough = head.len() * 2;
         let reason = match recognise(head, ended, signatures) {
             Recognition::Is(format) => return Ok(format),
-            _ if length == 0 && of_cpu && ended => return Ok(Format::Blktrace),
-            Recognition::Undecided if !stuck => continue,
+            _ if head.is_empty() && of_cpu => return Ok(Format::Blktrace),
+            _ if head.is_empty() => "the file is empty".to_owned(),
+            Recognition::Undecided if !last => continue,
             Recognition::Wrapped(hint) => hint.to_owned(),
-            _ if length == 0 => "the file is empty".to_owned(),
             Recognition::Undecided | Recognition::Unknown => unknown(head),
         };
         return Err(TraceError::Format { path: input.path().to_path_buf(), offset: 0, reason });

@@ -27,6 +27,19 @@ pub(crate) struct SequenceCheck {
 }
 
 impl SequenceCheck {
+    /// Whether an event is simply the next one of the recorder of the last; if so, it is judged.
+    #[inline(always)]
+    pub fn follows(&mut self, recorder: (Device, u32), sequence: u32, time_ns: u64) -> bool {
+        let Some((current, last)) = &mut self.current else { return false };
+        let follows = *current == recorder
+            && sequence == last.sequence.wrapping_add(1)
+            && time_ns.wrapping_sub(last.time_ns) <= JUMP_NS;
+        if follows {
+            *last = Last { sequence, time_ns };
+        }
+        follows
+    }
+
     /// Judges the next event.
     ///
     /// blktrace numbers a recorder's events from 1 when it has room for them, so a gap is a loss. Events without a number

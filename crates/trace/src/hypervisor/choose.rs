@@ -94,7 +94,8 @@ impl Choice {
         }
         // A node above the image file sees the guest's own offsets; in the file they are elsewhere, or it would be raw.
         let below = self.nodes.iter().filter(|(_, (hits, all))| hits * 2 < *all);
-        let file_node = below.max_by_key(|(address, (_, all))| (*all, **address)).map(|(address, _)| *address);
+        let file_node =
+            below.max_by_key(|(address, (_, all))| (*all, **address)).map(|(address, _)| *address);
         if self.has_format && file_node.is_none() && !self.nodes.is_empty() {
             remarks.push("which requests went to the image file could not be told".to_owned());
         }

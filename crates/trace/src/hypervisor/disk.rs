@@ -98,7 +98,9 @@ impl DiskRequests {
             "scsi_req_parsed_lba" => {
                 let moved = self.half.remove(&key);
                 let operation = scsi_operation(field("command")).filter(|o| *o != Operation::Flush);
-                let (Some(bytes), Some(operation)) = (moved, operation) else { return Ok(Changes::default()) };
+                let (Some(bytes), Some(operation)) = (moved, operation) else {
+                    return Ok(Changes::default());
+                };
                 let offset = field("lba").saturating_mul(SECTOR_BYTES);
                 Ok(self.begin(key, begun(event, operation, offset, bytes), to))
             }

@@ -1,6 +1,6 @@
 //! Requests of the hypervisor on the image file.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 
 use super::disk::Changes;
 use super::pieces::{Begun, Collected};
@@ -15,9 +15,17 @@ const ZERO_WRITE: u64 = 0x2;
 #[derive(Clone, Debug)]
 struct Parent {
     begun: Begun,
+    /// Bytes that the image format was asked for; with more requests of the guest made into one, more than its own.
+    asked: u64,
     /// Bytes of data already asked for below.
     covered: u64,
     children: Vec<Begun>,
+}
+
+impl Parent {
+    fn lacks(&self, child: &Begun) -> bool {
+        self.begun.operation == child.operation && self.asked - self.covered.min(self.asked) >= child.bytes
+    }
 }
 
 /// Follows the requests on one node of QEMU's block layer.
@@ -25,13 +33,15 @@ pub(super) struct FileRequests {
     node: Option<u64>,
     /// In the order in which they began, by a running number.
     parents: BTreeMap<u64, Parent>,
-    by_key: std::collections::HashMap<u64, u64>,
+    by_key: HashMap<u64, u64>,
+    /// The one that the image format was handed last: what it asks of its file at once is for that one.
+    current: Option<u64>,
     next: u64,
 }
 
 impl FileRequests {
     pub fn new(node: Option<u64>) -> Self {
-        Self { node, parents: BTreeMap::new(), by_key: std::collections::HashMap::new(), next: 0 }
+        Self { node, parents: BTreeMap::new(), by_key: HashMap::new(), current: None, next: 0 }
     }
 
     /// Takes an event, and what it meant for the requests of the virtual disk.
@@ -42,7 +52,8 @@ impl FileRequests {
         to: &mut Collected,
     ) -> Result<(), TraceError> {
         if let Some((key, begun)) = changes.begun {
-            self.parents.insert(self.next, Parent { begun, covered: 0, children: Vec::new() });
+            let parent = Parent { begun, asked: begun.bytes, covered: 0, children: Vec::new() };
+            self.parents.insert(self.next, parent);
             self.by_key.insert(key, self.next);
             self.next += 1;
         }
@@ -57,21 +68,21 @@ impl FileRequests {
             "bdrv_co_pwritev_part" => true,
             _ => return Ok(()),
         };
-        if self.node.is_none() || event.number("bs") != self.node {
+        let number = |name: &str| event.number(name).unwrap_or(0);
+        if self.node.is_none() {
             return Ok(());
         }
-        let operation = match (writes, event.number("flags").unwrap_or(0) & ZERO_WRITE != 0) {
+        if event.number("bs") != self.node {
+            self.hand_over(writes, number("offset"), number("bytes"));
+            return Ok(());
+        }
+        let operation = match (writes, number("flags") & ZERO_WRITE != 0) {
             (false, _) => Operation::Read,
             (true, false) => Operation::Write,
             (true, true) => Operation::Discard,
         };
-        let child = Begun {
-            queued_ns: event.time_ns,
-            operation,
-            offset: event.number("offset").unwrap_or(0),
-            bytes: event.number("bytes").unwrap_or(0),
-            pid: event.pid,
-        };
+        let (offset, bytes) = (number("offset"), number("bytes"));
+        let child = Begun { queued_ns: event.time_ns, operation, offset, bytes, pid: event.pid };
         to.begin(&child);
         match self.parent_of(&child) {
             Some(parent) => parent.children.push(child),
@@ -81,14 +92,27 @@ impl FileRequests {
         Ok(())
     }
 
-    /// The request of the guest that waits for one on the file: the oldest that moves data the same way and has not
-    /// yet asked for all of it; for anything else, the oldest at all.
+    /// A request on a node above the file: the image format was handed a request of the guest, or several as one.
+    fn hand_over(&mut self, writes: bool, offset: u64, bytes: u64) {
+        let operation = if writes { Operation::Write } else { Operation::Read };
+        let is_it = |p: &Parent| p.begun.operation == operation && p.begun.offset == offset && p.covered == 0;
+        // The youngest: what began before it was handed over before.
+        let found = self.parents.iter_mut().rev().find(|(_, parent)| is_it(parent));
+        if let Some((number, parent)) = found {
+            parent.asked = parent.asked.max(bytes);
+            self.current = Some(*number);
+        }
+    }
+
+    /// The request of the guest that waits for one on the file: the one that was handed over last if it has not asked
+    /// for all of its data yet; else the format had to wait for something in between, and it is the oldest one that
+    /// lacks data; for anything else, such as tables, the one that was handed over last.
     fn parent_of(&mut self, child: &Begun) -> Option<&mut Parent> {
-        let fits = |p: &Parent| {
-            p.begun.operation == child.operation && p.begun.bytes - p.covered.min(p.begun.bytes) >= child.bytes
-        };
-        let data = self.parents.iter().find(|(_, p)| child.bytes > 0 && fits(p)).map(|(number, _)| *number);
-        let number = data.or_else(|| self.parents.keys().next().copied())?;
+        let lacks = |number: &u64| self.parents.get(number).is_some_and(|p| p.lacks(child));
+        let oldest = || self.parents.iter().find(|(_, p)| p.lacks(child)).map(|(number, _)| *number);
+        let data = self.current.filter(lacks).or_else(oldest).filter(|_| child.bytes > 0);
+        let last = self.current.filter(|number| self.parents.contains_key(number));
+        let number = data.or(last).or_else(|| self.parents.keys().next().copied())?;
         let parent = self.parents.get_mut(&number)?;
         if data.is_some() {
             parent.covered += child.bytes;

@@ -46,6 +46,7 @@ pub struct LayerAccumulator {
     trace_point: TracePoint,
     device: Option<Device>,
     other_devices: u64,
+    last_device: Option<Device>,
     counts: Counts,
     pairing: Pairing,
     lives: Lives,
@@ -70,12 +71,18 @@ impl LayerAccumulator {
             trace_point,
             device,
             other_devices: 0,
+            last_device: None,
             counts: Counts::new(),
             pairing: Pairing::with_most(limits.in_flight),
             lives: Lives::default(),
             bios: Bios::new(limits.in_flight, limits.seek_distances, per_process),
             clock: Clock::new(),
         }
+    }
+
+    /// Names a device of which events come through [`Self::push_own`].
+    pub(super) fn meet(&mut self, device: Device) {
+        self.counts.meet(device);
     }
 
     /// Takes the next event.
@@ -91,6 +98,16 @@ impl LayerAccumulator {
             self.other_devices += 1;
             return;
         }
+        if self.last_device != Some(event.device) {
+            self.last_device = Some(event.device);
+            self.counts.meet(event.device);
+        }
+        self.push_own(event, sink);
+    }
+
+    /// As [`Self::push_to`] for events of one device that the caller has seen to.
+    #[inline]
+    pub(super) fn push_own(&mut self, event: &BlockEvent, sink: &mut impl RequestSink) {
         // Each arm is the same with the action known, so that what counts below need not ask again.
         match event.action {
             Action::Queue => self.take(Action::Queue, event, sink),

@@ -189,7 +189,11 @@ impl Bios {
     #[inline]
     fn record(&mut self, id: Id, phase: Phase, from: u64, to: u64) {
         let ns = interval(from, to);
-        self.phases[phase as usize].record(ns);
+        match phase {
+            // Of these there are distributions per request.
+            Phase::I2D | Phase::D2C | Phase::Q2C => self.phases[phase as usize].record_exact(ns),
+            _ => self.phases[phase as usize].record(ns),
+        }
         if let Some(processes) = &mut self.processes {
             processes.record(self.bios[id].process, phase, ns);
         }
@@ -231,9 +235,7 @@ impl Bios {
         if lists > self.lists.len() as u64 {
             // Fewer lists than places where one might be.
             let mut all = self.bios.ids();
-            return all
-                .find(|&id| self.bios[id].queued_ns != NEVER && holds(&self.bios[id]))
-                .unwrap_or(NONE);
+            return all.find(|&id| self.bios[id].queued_ns != NEVER && holds(&self.bios[id])).unwrap_or(NONE);
         }
         let last = sector >> LIST_SHIFT;
         for list in (last.saturating_sub(lists)..=last).rev() {
@@ -386,7 +388,11 @@ impl Bios {
             // Fewer lists than places where one might be.
             for id in self.bios.ids() {
                 let bio = &self.bios[id];
-                if bio.queued_ns != NEVER && bio.device == event.device && bio.start >= start && bio.end <= end {
+                if bio.queued_ns != NEVER
+                    && bio.device == event.device
+                    && bio.start >= start
+                    && bio.end <= end
+                {
                     then(self, id);
                 }
             }

@@ -16,7 +16,6 @@ const MOST_DEVICES: usize = 64;
 pub(super) struct Counts {
     pub events: u64,
     pub devices: BTreeSet<Device>,
-    last_device: Option<Device>,
     pub first_ns: u64,
     last_ns: u64,
     read: DirectionMetrics,
@@ -82,9 +81,6 @@ impl Counts {
         self.events += 1;
         self.first_ns = self.first_ns.min(event.time_ns);
         self.last_ns = self.last_ns.max(event.time_ns);
-        if self.last_device != Some(event.device) {
-            self.meet(event.device);
-        }
         if event.flags.contains(Flags::PASSTHROUGH) {
             self.passthrough += 1;
             return;
@@ -100,9 +96,9 @@ impl Counts {
         }
     }
 
+    /// Notes that events of a device are counted.
     #[cold]
-    fn meet(&mut self, device: Device) {
-        self.last_device = Some(device);
+    pub fn meet(&mut self, device: Device) {
         if self.devices.len() < MOST_DEVICES && device != Device::default() {
             self.devices.insert(device);
         }
@@ -158,7 +154,7 @@ impl Counts {
 
     #[inline]
     fn size(&mut self, bytes: u64) {
-        if bytes % SECTOR_BYTES == 0
+        if bytes.is_multiple_of(SECTOR_BYTES)
             && let Some(count) = self.usual_sizes.get_mut((bytes / SECTOR_BYTES) as usize)
         {
             *count += 1;

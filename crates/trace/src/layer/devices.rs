@@ -50,32 +50,54 @@ impl Devices {
     }
 
     /// Takes the next event and tells `sink` of the request that it ended, if it did.
-    #[inline]
     pub fn push(&mut self, event: &BlockEvent, sink: &mut impl RequestSink) {
-        self.events += 1;
-        self.first_ns = self.first_ns.min(event.time_ns);
-        if let Action::Remap { from, from_sector } = event.action
-            && let Some(at) = self.layers.iter().position(|(device, _)| *device == from)
-        {
-            self.layers[at].1.remapped(from, from_sector, event.time_ns);
+        self.push_all(std::slice::from_ref(event), sink);
+    }
+
+    /// Takes the next events and tells `sink` of the requests that they ended.
+    pub fn push_all(&mut self, events: &[BlockEvent], sink: &mut impl RequestSink) {
+        self.events += events.len() as u64;
+        let mut rest = events;
+        while let Some(first) = rest.first() {
+            let device = first.device;
+            let mine = rest.iter().take_while(|event| event.device == device).count();
+            let (row, after) = rest.split_at(mine);
+            rest = after;
+            self.row(device, row, sink);
         }
-        if self.layers.get(self.last).is_none_or(|(device, _)| *device != event.device)
-            && !self.change_device(event.device)
+    }
+
+    /// Takes events in a row of one device.
+    fn row(&mut self, device: Device, events: &[BlockEvent], sink: &mut impl RequestSink) {
+        for event in events {
+            self.first_ns = self.first_ns.min(event.time_ns);
+            if let Action::Remap { from, from_sector } = event.action
+                && let Some(at) = self.layers.iter().position(|(device, _)| *device == from)
+            {
+                self.layers[at].1.remapped(from, from_sector, event.time_ns);
+            }
+        }
+        if self.layers.get(self.last).is_none_or(|(known, _)| *known != device)
+            && !self.change_device(device, events.len() as u64)
         {
             return;
         }
-        self.layers[self.last].1.push_to(event, sink);
+        let layer = &mut self.layers[self.last].1;
+        for event in events {
+            layer.push_own(event, sink);
+        }
     }
 
     #[cold]
-    fn change_device(&mut self, device: Device) -> bool {
+    fn change_device(&mut self, device: Device, events: u64) -> bool {
         if self.only.is_some_and(|only| only != device) {
-            self.of_others += 1;
+            self.of_others += events;
             return false;
         }
         if self.together && !self.layers.is_empty() {
             // The first place is everybody's.
             self.layers[0].0 = device;
+            self.layers[0].1.meet(device);
             return true;
         }
         if let Some(at) = self.layers.iter().position(|(known, _)| *known == device) {
@@ -83,11 +105,12 @@ impl Devices {
             return true;
         }
         if self.layers.len() == MOST_DEVICES {
-            self.without_place += 1;
+            self.without_place += events;
             return false;
         }
         let limits = if self.layers.is_empty() { Limits::default() } else { LATER };
-        let layer = LayerAccumulator::with_limits(self.trace_point, None, self.per_process, limits);
+        let mut layer = LayerAccumulator::with_limits(self.trace_point, None, self.per_process, limits);
+        layer.meet(device);
         self.last = self.layers.len();
         self.layers.push((device, layer));
         true

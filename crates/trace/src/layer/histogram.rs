@@ -98,6 +98,12 @@ impl Histogram {
         }
     }
 
+    /// Counts a value in what is exact only.
+    #[inline]
+    pub fn record_exact(&mut self, value: u64) {
+        self.exact.record(value);
+    }
+
     #[cold]
     fn begin(&mut self, bucket: usize) {
         self.counts = vec![0; buckets(FINE)];
@@ -146,12 +152,7 @@ impl Histogram {
 }
 
 /// The bucket's upper end, but for the largest and smallest value the exact one.
-fn quantile_of(
-    counts: &[u32],
-    exact: &Exact,
-    quantile: f64,
-    bounds: impl Fn(usize) -> (u64, u64),
-) -> u64 {
+fn quantile_of(counts: &[u32], exact: &Exact, quantile: f64, bounds: impl Fn(usize) -> (u64, u64)) -> u64 {
     let wanted = ((exact.count as f64 * quantile).ceil() as u64).max(1);
     let mut sum = 0;
     for (bucket, &count) in counts.iter().enumerate() {

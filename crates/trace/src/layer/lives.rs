@@ -90,7 +90,8 @@ impl Lives {
         self.identity.checked += 1;
         let queue = if life.inserted_ns.is_some() { q2i.zip(i2d).map(|(a, b)| a + b) } else { q2d };
         let sum = queue.zip(d2c).and_then(|(queue, service)| queue.checked_add(service));
-        self.identity.violations += u64::from(sum.is_none() || sum != life.completed_ns.checked_sub(first_ns));
+        self.identity.violations +=
+            u64::from(sum.is_none() || sum != life.completed_ns.checked_sub(first_ns));
     }
 
     /// Sets the numbers that these times are.

@@ -23,6 +23,8 @@ struct RequestLayer {
     seeks: Seeks,
     spans: Spans,
     classes: ClassTally,
+    /// Some request was sent later than it came.
+    queued: bool,
 }
 
 /// Turns requests, in about the order of completion, into the numbers of each disk or file.
@@ -55,6 +57,7 @@ impl RequestLayers {
             seeks: Seeks::new(MOST_DISTANCES),
             spans: Spans::new(),
             classes: ClassTally::default(),
+            queued: false,
         });
         layer.push(&traced.request, self.recorded);
         if let Some(attributed) = attributed {
@@ -86,6 +89,7 @@ impl RequestLayer {
         if recorded.time {
             self.spans.push(request);
         }
+        self.queued |= request.issued_ns > request.queued_ns;
         if recorded.latency {
             self.times(request);
         }
@@ -122,6 +126,13 @@ impl RequestLayer {
         let mut metrics = LayerMetrics::new(trace_point);
         self.counts.fill(&mut metrics);
         self.lives.fill(&mut metrics);
+        if !self.queued {
+            // Nobody saw when they were sent: D2C is the whole.
+            for times in [&mut metrics.read_times, &mut metrics.write_times] {
+                times.q2d = None;
+            }
+            metrics.q2d = None;
+        }
         metrics.d2d_seeks = self.seeks.finish();
         metrics.timeline = self.spans.finish();
         metrics.classes = self.classes.finish();

@@ -38,6 +38,8 @@ pub(super) struct Clock {
     /// Width of a step as a power of two.
     shift: u32,
     at: usize,
+    /// End of the step that is being filled.
+    end_ns: u64,
     steps: Vec<Step>,
     depth: u32,
 }
@@ -61,6 +63,7 @@ impl Clock {
             now_ns: 0,
             shift: 10,
             at: 0,
+            end_ns: 0,
             steps: vec![Step::default(); Timeline::MOST_STEPS],
             depth: 0,
         }
@@ -102,13 +105,13 @@ impl Clock {
     #[inline]
     fn advance(&mut self, time_ns: u64, outstanding: u64) {
         let mut past = time_ns.saturating_sub(self.now_ns);
-        let end_ns = self.start_ns.saturating_add((self.at as u64 + 1).saturating_mul(1 << self.shift));
-        if time_ns >= end_ns {
+        if time_ns >= self.end_ns {
             past = self.cross(time_ns, outstanding);
         }
         let step = &mut self.steps[self.at];
-        step.outstanding = step.outstanding.saturating_add(past.saturating_mul(outstanding));
-        step.depth = step.depth.saturating_add(past.saturating_mul(u64::from(self.depth)));
+        // Overflows after centuries; a clock that jumps so far gives no sensible depth anyway.
+        step.outstanding = step.outstanding.wrapping_add(past.wrapping_mul(outstanding));
+        step.depth = step.depth.wrapping_add(past.wrapping_mul(u64::from(self.depth)));
         self.now_ns = self.now_ns.max(time_ns);
     }
 
@@ -140,6 +143,7 @@ impl Clock {
             let step = &mut self.steps[self.at];
             step.depth_max = step.depth_max.max(self.depth);
         }
+        self.end_ns = self.start_ns.saturating_add((self.at as u64 + 1).saturating_mul(1 << self.shift));
         past_start - from
     }
 
@@ -191,7 +195,9 @@ impl Spans {
         }
         clock.advance(request.completed_ns, 0);
         let to_ns = request.completed_ns;
-        self.spread(request.queued_ns, to_ns, |step, ns| step.outstanding = step.outstanding.saturating_add(ns));
+        self.spread(request.queued_ns, to_ns, |step, ns| {
+            step.outstanding = step.outstanding.saturating_add(ns)
+        });
         self.spread(request.issued_ns, to_ns, |step, ns| step.depth = step.depth.saturating_add(ns));
         self.step_at(request.queued_ns).queued += 1;
         self.step_at(request.issued_ns).issued += 1;

@@ -15,8 +15,7 @@ const NAME_BYTES: [usize; 3] = [512, 128, 256];
 /// Where the names begin.
 const NAMES_AT: usize = 64;
 
-const OPERATIONS: [Operation; 4] =
-    [Operation::Read, Operation::Write, Operation::Flush, Operation::Discard];
+const OPERATIONS: [Operation; 4] = [Operation::Read, Operation::Write, Operation::Flush, Operation::Discard];
 const FLAGS: [Flags; 6] =
     [Flags::FLUSH, Flags::FUA, Flags::SYNC, Flags::META, Flags::AHEAD, Flags::PASSTHROUGH];
 
@@ -62,8 +61,11 @@ pub(super) fn decode_header(bytes: &[u8; HEADER_BYTES]) -> Result<(RequestHeader
     if &bytes[..8] != MAGIC {
         return Err((0, "this is not a file of requests".to_owned()));
     }
-    let expected =
-        [("version", VERSION), ("header length", HEADER_BYTES as u32), ("record length", RECORD_BYTES as u32)];
+    let expected = [
+        ("version", VERSION),
+        ("header length", HEADER_BYTES as u32),
+        ("record length", RECORD_BYTES as u32),
+    ];
     for (index, (what, expected)) in expected.into_iter().enumerate() {
         let at = 8 + index * 4;
         let found = u32_at(bytes, at);
@@ -133,8 +135,7 @@ pub(super) fn decode_record(bytes: &[u8; RECORD_BYTES]) -> Result<Request, Strin
     let operation = *OPERATIONS
         .get(usize::from(operation))
         .ok_or_else(|| format!("there is no operation {operation}"))?;
-    let class =
-        Class::from_number(class).ok_or_else(|| format!("there is no class {class} of data"))?;
+    let class = Class::from_number(class).ok_or_else(|| format!("there is no class {class} of data"))?;
     if flags >> FLAGS.len() != 0 {
         return Err(format!("flags {flags:#04x} have a bit that does not exist"));
     }

@@ -4,8 +4,8 @@ use std::fs::File;
 use std::io::{BufWriter, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 
-use super::{ClockReading, RequestHeader};
 use super::codec::{encode_header, encode_record};
+use super::{ClockReading, RequestHeader};
 use crate::error::TraceError;
 use crate::request::Request;
 

@@ -120,7 +120,8 @@ impl Files {
     /// Makes `DIRECTORY/NAME.blktrace.N`.
     pub fn create(directory: &Path, name: &str, cpus: u32) -> (Self, Vec<PathBuf>) {
         let paths: Vec<_> = (0..cpus).map(|cpu| directory.join(format!("{name}.blktrace.{cpu}"))).collect();
-        let files = paths.iter().map(|p| BufWriter::with_capacity(1 << 20, File::create(p).unwrap())).collect();
+        let files =
+            paths.iter().map(|p| BufWriter::with_capacity(1 << 20, File::create(p).unwrap())).collect();
         (Self { files, sequences: vec![0; cpus as usize], record: Vec::new(), records: 0 }, paths)
     }
 
@@ -325,7 +326,8 @@ fn request<E: Events>(mix: &Mix, start_ns: u64, numbers: &mut Numbers, maker: &m
     let done = event(step(numbers, 4_000_000), Action::Complete, first, whole);
     maker.at(BlockEvent { cpu: other, pid: 0, ..done });
     if volume {
-        let above = BlockEvent { device: VOLUME, ..event(step(numbers, 900), Action::Complete, sector - 64, 8) };
+        let above =
+            BlockEvent { device: VOLUME, ..event(step(numbers, 900), Action::Complete, sector - 64, 8) };
         maker.at(BlockEvent { cpu: other, pid: 0, ..above });
     }
     maker.ends.push(Reverse((now, device, region)));

@@ -101,8 +101,8 @@ pub(super) fn prepare(workload: &Workload, place: &Place) -> Vec<Step> {
     }]
 }
 
-/// More operations than this are not recorded one by one: fio keeps 48 bytes of each in memory and leaves 100 in its
-/// logs, which in a lab machine are memory too.
+/// More operations than this are not recorded one by one: fio keeps twice 48 bytes of each in memory and leaves
+/// 150 in its logs, which in a lab machine are memory too.
 const MOST_RECORDED: u64 = 400_000;
 
 /// The measured run with a record of each operation instead of the log of bandwidth: fio has one interval for all its
@@ -111,7 +111,8 @@ const MOST_RECORDED: u64 = 400_000;
 /// Several jobs would write into one iolog.
 pub(super) fn measure_recorded(workload: &Workload, place: &Place, seed: u64) -> Option<RecordedStep> {
     let plan = DataPlan::of(workload);
-    if plan.jobs > 1 || plan.bytes() / bytes(workload, "bs") > MOST_RECORDED {
+    let operations = plan.bytes() / bytes(workload, "bs");
+    if plan.jobs > 1 || operations > MOST_RECORDED {
         return None;
     }
     let mut step = measure(workload, place, seed);
@@ -119,11 +120,22 @@ pub(super) fn measure_recorded(workload: &Workload, place: &Place, seed: u64) ->
     let averages = ["--write_bw_log=", "--log_avg_msec=", "--bwavgtime="];
     step.argv.retain(|argument| !averages.iter().any(|start| argument.starts_with(start)));
     let iolog = format!("{prefix}.iolog");
-    // Latency as it is reported: from the moment an operation is made. The two parts have logs of their own.
-    step.argv.extend(["--disable_slat=1", "--disable_clat=1", "--log_offset=1", "--log_unix_epoch=1"].map(str::to_owned));
+    // Latency as it is reported: from the moment an operation is made. The part after submission has a log as well, and
+    // must: fio has no latency of syncs without it (`disable_clat` leaves them out).
+    step.argv.extend(["--disable_slat=1", "--log_offset=1", "--log_unix_epoch=1"].map(str::to_owned));
+    // Room for all from the start. fio makes more while it submits, so what ends after the last submission is lost if
+    // the room was full then (seen in 3.33: `iolog->pending` in its `stat.c`). A sync may follow each write.
+    step.argv.push(format!("--log_entries={}", 2 * operations + 1024));
+    // The processor's own counter, fio's usual clock, drifts against the kernel's in a machine within an emulated one.
+    step.argv.push("--clocksource=clock_gettime".to_owned());
     step.argv.extend([format!("--write_lat_log={prefix}"), format!("--write_iolog={iolog}")]);
     step.output_files.clear();
-    let log = OperationLog { latency_log: format!("{prefix}_lat.log"), iolog, direct: switch(workload, "direct") };
+    let log = OperationLog {
+        latency_log: format!("{prefix}_lat.log"),
+        iolog,
+        others: vec![format!("{prefix}_clat.log")],
+        direct: switch(workload, "direct"),
+    };
     Some(RecordedStep { step, log })
 }
 
@@ -286,6 +298,33 @@ mod tests {
         --bwavgtime=1000
         --per_job_logs=0
         ");
+    }
+
+    #[test]
+    fn operations_are_recorded_instead_of_averages() {
+        let workload = Workload::parse("fio:seq-write:direct=off").unwrap();
+        let plain = measure(&workload, &place(), 1);
+        let recorded = measure_recorded(&workload, &place(), 1).unwrap();
+        let only_in = |a: &Step, b: &Step| -> String {
+            let missing: Vec<_> = a.argv.iter().filter(|x| !b.argv.contains(x)).map(String::as_str).collect();
+            missing.join("\n")
+        };
+        insta::assert_snapshot!(only_in(&plain, &recorded.step), @r"
+        --write_bw_log=/run/nestor/nestor-fio
+        --log_avg_msec=1000
+        --bwavgtime=1000
+        ");
+        insta::assert_snapshot!(only_in(&recorded.step, &plain), @r"
+        --disable_slat=1
+        --log_offset=1
+        --log_unix_epoch=1
+        --log_entries=132096
+        --clocksource=clock_gettime
+        --write_lat_log=/run/nestor/nestor-fio
+        --write_iolog=/run/nestor/nestor-fio.iolog
+        ");
+        assert_eq!(recorded.log.latency_log, "/run/nestor/nestor-fio_lat.log");
+        assert!(!recorded.log.direct && recorded.step.output_files.is_empty());
     }
 
     #[test]

@@ -1,5 +1,7 @@
 //! `nestor trace analyze`: what a trace says of each device in it.
 
+#[cfg(test)]
+mod tests;
 pub mod text;
 
 use std::fs::File;
@@ -50,8 +52,9 @@ pub fn device(text: &str) -> Result<Device, String> {
 pub fn attribution(path: &Path) -> Result<Attribution> {
     let shown = path.display();
     let file = File::open(path).with_context(|| format!("the layout {shown} could not be opened"))?;
-    let layout = Layout::read_from(&mut BufReader::new(file))
-        .with_context(|| format!("the layout {shown} could not be read; make it with `nestor trace layout`"))?;
+    let layout = Layout::read_from(&mut BufReader::new(file)).with_context(|| {
+        format!("the layout {shown} could not be read; make it with `nestor trace layout`")
+    })?;
     Ok(Attribution::new(layout, &[]))
 }
 

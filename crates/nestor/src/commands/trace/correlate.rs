@@ -15,10 +15,12 @@ use load::{Role, Wanted, load};
 
 /// Arguments of `nestor trace correlate`.
 #[derive(Args, Debug)]
-#[command(after_help = "A trace is a directory of `nestor trace record`, blktrace's files or blkparse's output, or a \
+#[command(
+    after_help = "A trace is a directory of `nestor trace record`, blktrace's files or blkparse's output, or a \
 file of requests.\n\nExamples:\n  nestor trace correlate --guest vda --host sda --image <(filefrag -v disk.img)\n  \
 nestor trace correlate --guest guest.requests --host host.requests --medium disk.log \\\n    \
---image host.layout --image-inode 131 --cache writeback")]
+--image host.layout --image-inode 131 --cache writeback"
+)]
 pub struct CorrelateArguments {
     /// Trace of the guest's disk, taken in the guest
     #[arg(long, value_name = "TRACE")]
@@ -101,7 +103,8 @@ impl CacheMode {
 /// # Errors
 /// When a trace cannot be read, or they do not belong together.
 pub fn run(arguments: &CorrelateArguments) -> Result<()> {
-    let converted = tempfile::tempdir_in("/var/tmp").context("no directory for the requests of the traces")?;
+    let converted =
+        tempfile::tempdir_in("/var/tmp").context("no directory for the requests of the traces")?;
     let mut remarks = Vec::new();
     let levels = levels(arguments, converted.path(), &mut remarks)?;
     let options = CorrelateOptions { timeline_trees: arguments.timeline };

@@ -2,9 +2,12 @@
 
 mod classes;
 mod distributions;
+mod picture;
 mod svg;
 mod timeline;
 mod waterfall;
+
+pub use picture::render_waterfalls_svg;
 
 use minijinja::Value;
 use serde::Serialize;
@@ -32,6 +35,8 @@ struct WaterfallPage {
     what: String,
     words: String,
     svg: Value,
+    /// What lies below, drawn wider, and what it is.
+    zoomed: Option<(Value, String)>,
 }
 
 #[derive(Debug, Serialize)]
@@ -63,6 +68,7 @@ impl TracePage {
             what: waterfall.what.clone(),
             words: with_micro_signs(&waterfall.words()),
             svg: drawn(Some(waterfall::waterfall_svg(waterfall))),
+            zoomed: waterfall::zoomed_svg(waterfall).map(|(svg, caption)| (drawn(Some(svg)), caption)),
         });
         let joins = trace.map(|t| t.joins.as_slice()).unwrap_or_default();
         let page = Self {

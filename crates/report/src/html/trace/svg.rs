@@ -72,6 +72,15 @@ impl Svg {
         ))
     }
 
+    /// A part of another.
+    pub(super) fn part() -> Self {
+        Self(String::new())
+    }
+
+    pub(super) fn into_part(self) -> String {
+        self.0
+    }
+
     /// Something that is shown when it is pointed at: everything drawn by `draw` has the title.
     pub(super) fn titled(&mut self, class: &str, title: &str, draw: impl FnOnce(&mut Self)) {
         let _ = write!(self.0, "<g class=\"{class}\">");

@@ -19,7 +19,8 @@ const MOST_POINTS: usize = 140;
 
 /// Values over time, each for a step of equal width.
 struct Series {
-    /// Both in seconds.
+    /// When the first step begins, seconds after the first of all layers.
+    start_s: f64,
     step_s: f64,
     values: Vec<f64>,
     /// The largest within each step, where it is known.
@@ -28,11 +29,12 @@ struct Series {
 
 impl Series {
     /// With at most [`MOST_POINTS`]: means of neighbours.
-    fn new(step_ns: u64, values: Vec<f64>, highest: Vec<f64>) -> Self {
+    fn new((start_s, step_ns): (f64, u64), values: Vec<f64>, highest: Vec<f64>) -> Self {
         let fold = values.len().div_ceil(MOST_POINTS).max(1);
         let mean = |chunk: &[f64]| chunk.iter().sum::<f64>() / chunk.len() as f64;
         let most = |chunk: &[f64]| chunk.iter().copied().fold(0.0, f64::max);
         Self {
+            start_s,
             step_s: step_ns as f64 * fold as f64 / 1e9,
             values: values.chunks(fold).map(mean).collect(),
             highest: highest.chunks(fold).map(most).collect(),
@@ -44,15 +46,19 @@ impl Series {
     }
 }
 
-fn throughput(timeline: &Timeline) -> Series {
+fn throughput(timeline: &Timeline, start_s: f64) -> Series {
     let seconds = (timeline.step_ns.max(1)) as f64 / 1e9;
     let both = timeline.read_bytes.iter().zip(&timeline.write_bytes);
-    Series::new(timeline.step_ns, both.map(|(r, w)| (*r + *w) as f64 / seconds).collect(), Vec::new())
+    Series::new(
+        (start_s, timeline.step_ns),
+        both.map(|(r, w)| (*r + *w) as f64 / seconds).collect(),
+        Vec::new(),
+    )
 }
 
-fn depth(timeline: &Timeline) -> Series {
+fn depth(timeline: &Timeline, start_s: f64) -> Series {
     let highest = timeline.depth_max.iter().map(|d| f64::from(*d)).collect();
-    Series::new(timeline.step_ns, timeline.depth.clone(), highest)
+    Series::new((start_s, timeline.step_ns), timeline.depth.clone(), highest)
 }
 
 /// A place for a chart.
@@ -66,13 +72,20 @@ struct Frame {
 }
 
 pub(super) fn timelines_svg(layers: &[LayerRow]) -> Option<String> {
-    let shown: Vec<(&LayerRow, Series, Series)> = layers
-        .iter()
-        .filter_map(|layer| Some((layer, layer.timeline.as_ref()?)))
-        .filter(|(_, timeline)| timeline.step_ns > 0 && !timeline.depth.is_empty())
-        .map(|(layer, timeline)| (layer, throughput(timeline), depth(timeline)))
+    let with_timeline = || {
+        let all = layers.iter().filter_map(|layer| Some((layer, layer.timeline.as_ref()?)));
+        all.filter(|(_, timeline)| timeline.step_ns > 0 && !timeline.depth.is_empty())
+    };
+    // Where a clock was not compared with the others each layer begins with its own first request.
+    let starts: Option<Vec<i64>> = with_timeline().map(|(layer, _)| layer.timeline_start_ns).collect();
+    let first = starts.as_ref().and_then(|starts| starts.iter().copied().min()).unwrap_or(0);
+    let start_s = |index: usize| starts.as_ref().map_or(0.0, |starts| (starts[index] - first) as f64 / 1e9);
+    let shown: Vec<(&LayerRow, Series, Series)> = with_timeline()
+        .enumerate()
+        .map(|(index, (layer, t))| (layer, throughput(t, start_s(index)), depth(t, start_s(index))))
         .collect();
-    let seconds = shown.iter().map(|(_, t, _)| t.step_s * t.values.len() as f64).fold(0.0, f64::max);
+    let seconds =
+        shown.iter().map(|(_, t, _)| t.start_s + t.step_s * t.values.len() as f64).fold(0.0, f64::max);
     // Bytes are compared between layers, so they share a scale; depths are limits of each layer's own.
     let fastest = shown.iter().map(|(_, t, _)| t.top()).fold(0.0, f64::max);
     if shown.is_empty() || seconds <= 0.0 {
@@ -83,7 +96,17 @@ pub(super) fn timelines_svg(layers: &[LayerRow]) -> Option<String> {
         Svg::new("timelines", WIDTH, height + 24.0, "throughput and queue depth of each layer over time");
     let width = (WIDTH - NAME - 2.0 * LABEL - GAP - 8.0) / 2.0;
     let (left, right) = (NAME + LABEL, NAME + 2.0 * LABEL + width + GAP);
-    svg.text("head", left, 12.0, Anchor::Start, "throughput; dashed: its mean");
+    svg.text(
+        "head",
+        left,
+        12.0,
+        Anchor::Start,
+        if starts.is_some() {
+            "throughput; dashed: its mean"
+        } else {
+            "throughput; dashed: its mean; each layer from its own first request"
+        },
+    );
     svg.text(
         "head",
         right,
@@ -132,14 +155,12 @@ fn chart(svg: &mut Svg, layer: &LayerRow, series: &Series, frame: &Frame, words:
     svg.text("tick", frame.x - 6.0, frame.base - TALL + 4.0, Anchor::End, &typeset(&words(frame.top)));
     svg.text("tick", frame.x - 6.0, frame.base + 3.0, Anchor::End, "0");
     // Steps, because the values are means over them.
+    let (left, _) = at(series.start_s, 0.0);
     let steps = |values: &[f64], close: bool| {
-        let mut data = format!(
-            "M{:.1} {:.1}",
-            frame.x,
-            if close { frame.base } else { at(0.0, values.first().copied().unwrap_or(0.0)).1 }
-        );
+        let begin = if close { frame.base } else { at(0.0, values.first().copied().unwrap_or(0.0)).1 };
+        let mut data = format!("M{left:.1} {begin:.1}");
         for (i, value) in values.iter().enumerate() {
-            let (x, y) = at((i + 1) as f64 * series.step_s, *value);
+            let (x, y) = at(series.start_s + (i + 1) as f64 * series.step_s, *value);
             data.push_str(&format!("V{y:.1}H{x:.1}"));
         }
         if close {

@@ -5,7 +5,7 @@ use crate::html::typeset;
 use crate::units;
 use crate::view::{Waterfall, WaterfallRow, operation_words, origin_words};
 
-const WIDTH: f64 = 1120.0;
+pub(super) const WIDTH: f64 = 1120.0;
 const ROW: f64 = 24.0;
 const BAR: f64 = 14.0;
 /// Where the bars begin and end.
@@ -14,17 +14,28 @@ const TO: f64 = 985.0;
 const INDENT: f64 = 14.0;
 const AXIS: f64 = 26.0;
 
+/// What is caused below is drawn once more on an axis of its own if it takes less than this of the whole.
+const TOO_NARROW: f64 = 0.2;
+
 /// An axis of time in nanoseconds.
 struct Axis {
     first: f64,
     last: f64,
+    /// What is 0 on it.
+    zero: f64,
 }
 
 impl Axis {
     fn of(rows: &[WaterfallRow]) -> Self {
-        let first = rows.iter().map(|r| r.queued_ns).min().unwrap_or(0).min(0) as f64;
+        let first = rows.iter().map(|r| r.queued_ns).min().unwrap_or(0) as f64;
         let last = rows.iter().map(|r| r.completed_ns).max().unwrap_or(1) as f64;
-        Self { first, last: last.max(first + 1.0) }
+        // Times before a request's own beginning exist where clocks are known to within a bound only.
+        let zero = rows.first().map_or(0.0, |row| row.queued_ns as f64);
+        Self { first, last: last.max(first + 1.0), zero }
+    }
+
+    fn span(&self) -> f64 {
+        self.last - self.first
     }
 
     fn at(&self, time_ns: i64) -> f64 {
@@ -33,22 +44,57 @@ impl Axis {
 }
 
 pub(super) fn waterfall_svg(waterfall: &Waterfall) -> String {
-    let axis = Axis::of(&waterfall.rows);
-    let height = waterfall.rows.len() as f64 * ROW;
     let label = format!("{}: {}, {}", waterfall.name, waterfall.what, waterfall.words());
-    let mut svg = Svg::new("waterfall", WIDTH, height + AXIS, &label);
-    draw_axis(&mut svg, &axis, height);
-    for (index, row) in waterfall.rows.iter().enumerate() {
-        draw_row(&mut svg, &axis, row, index as f64 * ROW);
+    svg_of(&waterfall.rows, &label)
+}
+
+/// What a request caused, on an axis of its own, with a caption; `None` where it can be seen beside the request.
+pub(super) fn zoomed_svg(waterfall: &Waterfall) -> Option<(String, String)> {
+    let [whole, below @ ..] = waterfall.rows.as_slice() else { return None };
+    let first = below.first()?;
+    let (wide, narrow) = (Axis::of(&waterfall.rows).span(), Axis::of(below).span());
+    if narrow > wide * TOO_NARROW {
+        return None;
     }
+    let times = units::digits(wide / narrow);
+    let caption = format!(
+        "The same below the {}, from {} on, {times} times as wide:",
+        whole.name.layer, first.name.layer
+    );
+    Some((svg_of(below, &caption), caption))
+}
+
+fn svg_of(rows: &[WaterfallRow], label: &str) -> String {
+    let mut svg = Svg::new("waterfall", WIDTH, size(rows).1, label);
+    draw(&mut svg, rows);
     svg.finish()
 }
 
+/// The bars without an element around them, and their height.
+pub(super) fn drawn(waterfall: &Waterfall) -> (String, f64) {
+    let mut svg = Svg::part();
+    draw(&mut svg, &waterfall.rows);
+    (svg.into_part(), size(&waterfall.rows).1)
+}
+
+/// Height of the bars, and with the axis.
+fn size(rows: &[WaterfallRow]) -> (f64, f64) {
+    let bars = rows.len() as f64 * ROW;
+    (bars, bars + AXIS)
+}
+
+fn draw(svg: &mut Svg, rows: &[WaterfallRow]) {
+    let axis = Axis::of(rows);
+    draw_axis(svg, &axis, size(rows).0);
+    for (index, row) in rows.iter().enumerate() {
+        draw_row(svg, &axis, row, index as f64 * ROW);
+    }
+}
+
 fn draw_axis(svg: &mut Svg, axis: &Axis, height: f64) {
-    // Times before the request's own beginning exist where clocks are known to within a bound only.
     let mut free_from = f64::MIN;
-    for tick in ticks(axis.last, 6) {
-        let x = axis.at(tick as i64);
+    for tick in ticks(axis.last - axis.zero, 6) {
+        let x = axis.at((axis.zero + tick) as i64);
         svg.path("grid", &format!("M{x:.1} 0V{:.1}", height + 4.0));
         let words = typeset(&units::duration_ns(tick));
         let text = if tick == 0.0 { "0" } else { words.as_str() };
@@ -81,14 +127,14 @@ fn draw_row(svg: &mut Svg, axis: &Axis, row: &WaterfallRow, y: f64) {
         } else {
             svg.rect("several", queued, top + BAR / 2.0 - 2.0, (completed - queued).max(1.2), 4.0);
         }
+        draw_note(svg, row, (queued, issued, completed), middle);
     });
     let took = typeset(&units::duration_ns((row.completed_ns - row.queued_ns).max(0) as f64));
     svg.text("took", WIDTH - 2.0, middle, Anchor::End, &took);
-    draw_note(svg, row, (queued, completed), middle);
 }
 
 /// Class and origin, beside the bar where there is room: behind it, else before it.
-fn draw_note(svg: &mut Svg, row: &WaterfallRow, (from, to): (f64, f64), y: f64) {
+fn draw_note(svg: &mut Svg, row: &WaterfallRow, (from, issued, to): (f64, f64, f64), y: f64) {
     let note = note(row);
     let width = text_width(&note, SMALL) + 6.0;
     let right_edge = TO + 40.0;
@@ -96,7 +142,7 @@ fn draw_note(svg: &mut Svg, row: &WaterfallRow, (from, to): (f64, f64), y: f64) 
         svg.text("note", to + 6.0, y, Anchor::Start, &note);
     } else if from - width >= FROM {
         svg.text("note", from - 6.0, y, Anchor::End, &note);
-    } else if to - from >= width + 6.0 {
+    } else if to - issued >= width + 6.0 {
         svg.text(&format!("inside on-{}", row.carries.name()), to - 6.0, y, Anchor::End, &note);
     }
 }

@@ -4,7 +4,7 @@ use std::fs::File;
 use std::io::{ErrorKind, Read};
 use std::path::{Path, PathBuf};
 
-use super::record::{ByteOrder, Header, Meaning, USUAL_BYTES, USUAL_MAGIC, Version, recognise};
+use super::record::{ByteOrder, Header, Meaning, USUAL_BYTES, UsualHeader, Version, recognise};
 use crate::decode::sequence::SequenceCheck;
 use crate::decode::{MOST_GARBAGE_BYTES, ReadWarnings, ThreadNames, garbage};
 use crate::error::TraceError;
@@ -138,29 +138,32 @@ impl<R: Read> FileReader<R> {
         if self.order != Some(ByteOrder::Little) {
             return None;
         }
-        let begun = self.start;
+        let buffer = &self.buffer[..self.end];
+        let mut at = self.start;
         let mut next_ns = None;
-        while let Some(bytes) = self.buffer[self.start..self.end].first_chunk::<USUAL_BYTES>() {
-            let header = Header::decode_usual(bytes);
-            let whole = self.start + USUAL_BYTES + usize::from(header.pdu_bytes);
-            if bytes[..4] != USUAL_MAGIC || !header.is_event() || whole > self.end {
-                break;
-            }
-            let wanted = if exclusive { header.time_ns < until_ns } else { header.time_ns <= until_ns };
+        while let Some(header) = UsualHeader::of(&buffer[at..]) {
+            let pdu = at + USUAL_BYTES;
+            let end = pdu + header.pdu_bytes();
+            let Some(pdu) = buffer.get(pdu..end) else { break };
+            let time_ns = header.time_ns();
+            let wanted = if exclusive { time_ns < until_ns } else { time_ns <= until_ns };
             if !wanted || events.len() >= most {
-                next_ns = Some(header.time_ns);
+                next_ns = Some(time_ns);
                 break;
             }
-            let event = header.usual_event(&self.buffer[self.start + USUAL_BYTES..whole]);
-            self.start = whole;
-            self.sequences.check(&event, &mut self.warnings);
-            if let Action::Other(_) = event.action {
+            at = end;
+            let action = header.action(pdu);
+            if !self.sequences.follows(header.recorder(), header.sequence(), time_ns) {
+                self.sequences.check(&rare(header, action), &mut self.warnings);
+            }
+            if let Action::Other(_) = action {
                 self.warnings.unknown_actions += 1;
             } else {
-                events.push(event);
+                events.push(header.event(action));
             }
         }
-        self.offset += (self.start - begun) as u64;
+        self.offset += (at - self.start) as u64;
+        self.start = at;
         next_ns
     }
 
@@ -283,4 +286,11 @@ impl<R: Read> FileReader<R> {
         }
         Ok(true)
     }
+}
+
+/// The same as [`UsualHeader::event`] out of the way, so that what nearly all events need stays in registers.
+#[cold]
+#[inline(never)]
+fn rare(header: UsualHeader<'_>, action: Action) -> BlockEvent {
+    header.event(action)
 }

@@ -66,8 +66,13 @@ impl<R: Read> MergedReader<R> {
         }
         while events.len() < most && !self.next.is_empty() {
             let index = self.next[0].1;
-            let second = self.next[1..].iter().take(2).min();
-            let (until_ns, exclusive) = second.map_or((u64::MAX, false), |(ns, other)| (*ns, *other < index));
+            // The second is one of the two behind the first.
+            let second = match self.next[1..] {
+                [] => (u64::MAX, usize::MAX),
+                [one] => one,
+                [one, other, ..] => one.min(other),
+            };
+            let (until_ns, exclusive) = (second.0, second.1 < index);
             match self.files[index].run(until_ns, exclusive, most, events)? {
                 Some(time_ns) => self.next[0].0 = time_ns,
                 None => {

@@ -14,9 +14,6 @@ pub(super) const LONGEST_HEADER: usize = 64;
 /// Bytes of a header of version 7.
 pub(super) const USUAL_BYTES: usize = 48;
 
-/// How a record of version 7 in little-endian order begins.
-pub(super) const USUAL_MAGIC: [u8; 4] = (MAGIC | 7).to_le_bytes();
-
 /// `__BLK_TA_CGROUP`: the data after the record begins with the 8 bytes of a cgroup's number.
 const CGROUP: u16 = 1 << 8;
 const CGROUP_BYTES: usize = 8;
@@ -96,6 +93,100 @@ pub(super) struct Header {
     pub pdu_bytes: u16,
 }
 
+/// A header of version 7 in little-endian order, which nearly all are, read where it lies: what is not needed is not
+/// read.
+#[derive(Clone, Copy)]
+pub(super) struct UsualHeader<'a>(&'a [u8; USUAL_BYTES]);
+
+impl<'a> UsualHeader<'a> {
+    /// The header at the beginning of some bytes; `None` if there is something else, or no event.
+    #[inline(always)]
+    pub fn of(bytes: &'a [u8]) -> Option<Self> {
+        const OTHERS: u32 = ((category::NOTIFY | category::DRIVER_DATA) << CATEGORY_SHIFT) as u32;
+        let header = Self(bytes.first_chunk()?);
+        (header.u32(0) == MAGIC | 7 && header.action_word() & OTHERS == 0).then_some(header)
+    }
+
+    #[inline(always)]
+    fn u32(self, at: usize) -> u32 {
+        u32::from_le_bytes([self.0[at], self.0[at + 1], self.0[at + 2], self.0[at + 3]])
+    }
+
+    #[inline(always)]
+    fn u64(self, at: usize) -> u64 {
+        u64::from(self.u32(at)) | (u64::from(self.u32(at + 4)) << 32)
+    }
+
+    #[inline(always)]
+    fn u16(self, at: usize) -> u16 {
+        u16::from_le_bytes([self.0[at], self.0[at + 1]])
+    }
+
+    #[inline(always)]
+    fn action_word(self) -> u32 {
+        self.u32(28)
+    }
+
+    /// Bytes after the header.
+    #[inline(always)]
+    pub fn pdu_bytes(self) -> usize {
+        usize::from(self.u16(46))
+    }
+
+    /// When it happened.
+    #[inline(always)]
+    pub fn time_ns(self) -> u64 {
+        self.u64(8)
+    }
+
+    /// The number of the event at its recorder.
+    #[inline(always)]
+    pub fn sequence(self) -> u32 {
+        self.u32(4)
+    }
+
+    /// The recorder.
+    #[inline(always)]
+    pub fn recorder(self) -> (Device, u32) {
+        (Device::from_kernel(self.u32(36)), self.u32(40))
+    }
+
+    /// The action; `pdu` is the data after the header.
+    #[inline(always)]
+    pub fn action(self, pdu: &[u8]) -> Action {
+        // Most events have nothing after the header that would have to be looked at.
+        match self.action_word() as u16 {
+            1 => Action::Queue,
+            4 => Action::GetRequest,
+            7 => Action::Issue,
+            8 => Action::Complete,
+            9 => Action::Plug,
+            12 => Action::Insert,
+            kind => action_with_data(kind, pdu),
+        }
+    }
+
+    /// The event with its action.
+    #[inline(always)]
+    pub fn event(self, action: Action) -> BlockEvent {
+        let bytes = self.u32(24);
+        let (direction, flags) = direction_and_flags(u64::from(self.action_word() >> CATEGORY_SHIFT), bytes);
+        BlockEvent {
+            time_ns: self.time_ns(),
+            sequence: self.sequence(),
+            cpu: self.u32(40),
+            pid: self.u32(32),
+            device: Device::from_kernel(self.u32(36)),
+            action,
+            direction,
+            flags,
+            sector: self.u64(16),
+            bytes: u64::from(bytes),
+            error: errno(self.u16(44)),
+        }
+    }
+}
+
 /// What a record is about.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Meaning<'a> {
@@ -157,40 +248,6 @@ impl Header {
         }
     }
 
-    /// Reads a header of version 7 in little-endian order, which nearly all are.
-    #[inline]
-    pub fn decode_usual(bytes: &[u8; USUAL_BYTES]) -> Self {
-        let u16_at = |at: usize| u16::from_le_bytes([bytes[at], bytes[at + 1]]);
-        let u32_at = |at: usize| u32::from_le_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]]);
-        let u64_at = |at: usize| u64::from(u32_at(at)) | (u64::from(u32_at(at + 4)) << 32);
-        Self {
-            sequence: u32_at(4),
-            time_ns: u64_at(8),
-            sector: u64_at(16),
-            bytes: u32_at(24),
-            action: u64::from(u32_at(28)),
-            pid: u32_at(32),
-            device: u32_at(36),
-            cpu: u32_at(40),
-            error: u16_at(44),
-            pdu_bytes: u16_at(46),
-        }
-    }
-
-    /// Whether the record is a block event rather than a notification or a driver's own data.
-    #[inline]
-    pub fn is_event(&self) -> bool {
-        (self.action >> CATEGORY_SHIFT) & (category::NOTIFY | category::DRIVER_DATA) == 0
-    }
-
-    /// The event, if the record is one; `pdu` is the data after the header.
-    #[inline]
-    pub fn usual_event(&self, pdu: &[u8]) -> BlockEvent {
-        let kind = (self.action & 0xffff) as u16;
-        let pdu = if kind & CGROUP != 0 { pdu.get(CGROUP_BYTES..).unwrap_or(&[]) } else { pdu };
-        self.event(self.action >> CATEGORY_SHIFT, action(kind & !CGROUP, pdu))
-    }
-
     /// Says what the record is about; `pdu` is the data after the header.
     pub fn meaning<'a>(&self, pdu: &'a [u8], order: ByteOrder) -> Meaning<'a> {
         let categories = self.action >> CATEGORY_SHIFT;
@@ -206,27 +263,8 @@ impl Header {
         Meaning::Event(self.event(categories, action(kind, pdu)))
     }
 
-    #[inline]
     fn event(&self, categories: u64, action: Action) -> BlockEvent {
-        let has = |bit: u64| categories & bit != 0;
-        let direction = if has(category::DISCARD) {
-            Direction::Discard
-        } else if self.bytes == 0 && has(category::FLUSH) {
-            Direction::None
-        } else if has(category::WRITE) {
-            Direction::Write
-        } else if self.bytes > 0 {
-            Direction::Read
-        } else {
-            Direction::None
-        };
-        let flags = Flags::default()
-            .with(Flags::FLUSH, has(category::FLUSH))
-            .with(Flags::FUA, has(category::FUA))
-            .with(Flags::SYNC, has(category::SYNC))
-            .with(Flags::META, has(category::META))
-            .with(Flags::AHEAD, has(category::AHEAD))
-            .with(Flags::PASSTHROUGH, has(category::PC));
+        let (direction, flags) = direction_and_flags(categories, self.bytes);
         BlockEvent {
             time_ns: self.time_ns,
             sequence: self.sequence,
@@ -238,14 +276,87 @@ impl Header {
             flags,
             sector: self.sector,
             bytes: u64::from(self.bytes),
-            // The kernel stores a negative errno in an unsigned field.
-            error: u32::from((self.error as i16).unsigned_abs()),
+            error: errno(self.error),
         }
     }
 }
 
+/// Errors are stored as a negative errno in an unsigned field.
+#[inline(always)]
+fn errno(error: u16) -> u32 {
+    if error == 0 { 0 } else { u32::from((error as i16).unsigned_abs()) }
+}
+
+#[inline(always)]
+fn direction_and_flags(categories: u64, bytes: u32) -> (Direction, Flags) {
+    let [low, high] = [categories as u8, (categories >> 8) as u8].map(usize::from);
+    let (low, high) = (&LOW[low], &HIGH[high]);
+    // What a flush or a read is, is told by whether it has data.
+    let of_low = if bytes == 0 { low.empty } else { low.with_data };
+    (if high.is_discard { Direction::Discard } else { of_low }, low.flags.union(high.flags))
+}
+
+/// What half of the categories say.
+#[derive(Clone, Copy)]
+struct Half {
+    flags: Flags,
+    /// Direction of a record with bytes and of one without.
+    with_data: Direction,
+    empty: Direction,
+    is_discard: bool,
+}
+
+/// By the lower eight categories, and by those above: a look-up is faster than a question for each of them.
+static LOW: [Half; 256] = halves(0);
+static HIGH: [Half; 256] = halves(8);
+
+const fn halves(shift: u32) -> [Half; 256] {
+    let none = Half {
+        flags: Flags::from_bits(0),
+        with_data: Direction::None,
+        empty: Direction::None,
+        is_discard: false,
+    };
+    let mut halves = [none; 256];
+    let mut bits = 0;
+    while bits < halves.len() {
+        halves[bits] = half((bits as u64) << shift);
+        bits += 1;
+    }
+    halves
+}
+
+const fn half(categories: u64) -> Half {
+    const PLACES: [(u64, Flags); 6] = [
+        (category::FLUSH, Flags::FLUSH),
+        (category::FUA, Flags::FUA),
+        (category::SYNC, Flags::SYNC),
+        (category::META, Flags::META),
+        (category::AHEAD, Flags::AHEAD),
+        (category::PC, Flags::PASSTHROUGH),
+    ];
+    let mut flags = 0;
+    let mut place = 0;
+    while place < PLACES.len() {
+        if categories & PLACES[place].0 != 0 {
+            flags |= PLACES[place].1.bits();
+        }
+        place += 1;
+    }
+    let writes = categories & category::WRITE != 0;
+    let with_data = if writes { Direction::Write } else { Direction::Read };
+    let empty =
+        if writes && categories & category::FLUSH == 0 { Direction::Write } else { Direction::None };
+    Half { flags: Flags::from_bits(flags), with_data, empty, is_discard: categories & category::DISCARD != 0 }
+}
+
+/// The action of a record that may have data after it, of a cgroup or of its own.
+fn action_with_data(kind: u16, pdu: &[u8]) -> Action {
+    let pdu = if kind & CGROUP != 0 { pdu.get(CGROUP_BYTES..).unwrap_or(&[]) } else { pdu };
+    action(kind & !CGROUP, pdu)
+}
+
 /// `enum blktrace_act`; numbers in the data after the record are big-endian on every machine.
-#[inline]
 fn action(kind: u16, pdu: &[u8]) -> Action {
     let be32 = |at: usize| pdu.get(at..at + 4).map(|b| u32::from_be_bytes(b.try_into().expect("four bytes")));
     let be64 =

@@ -21,7 +21,7 @@ use super::slab::NONE;
 use crate::event::{Action, BlockEvent, Device, Direction, Flags, SECTOR_BYTES};
 
 use flushes::Flushes;
-use requests::{Request, Requests, State};
+use requests::{Request, Requests, Seen, State};
 
 /// Requests followed at once. A kernel's queues hold some thousands per device at most.
 pub const MOST_IN_FLIGHT: usize = 1 << 16;
@@ -174,10 +174,10 @@ impl Pairing {
     }
 
     fn got(&mut self, event: &BlockEvent) {
-        let id = self.requests.oldest_at(event, |r| r.state == State::Queued && r.got_ns.is_none());
+        let id = self.requests.oldest_at(event, |r| r.state == State::Queued && !r.got.is_seen());
         if id != NONE {
             self.requests.fit(id, event.end_sector());
-            self.requests.get_mut(id).got_ns = Some(event.time_ns);
+            self.requests.get_mut(id).got = Seen::at(event.time_ns);
         }
     }
 
@@ -236,7 +236,9 @@ impl Pairing {
         }
         self.requests.fit(id, event.end_sector());
         let request = self.requests.get_mut(id);
-        request.inserted_ns.get_or_insert(event.time_ns);
+        if !request.inserted.is_seen() {
+            request.inserted = Seen::at(event.time_ns);
+        }
         request.state = State::Inserted;
     }
 
@@ -263,7 +265,7 @@ impl Pairing {
         let id = self.requests.oldest_at(event, |r| r.state == State::Issued);
         if id != NONE {
             let request = self.requests.get_mut(id);
-            request.state = if request.inserted_ns.is_some() { State::Inserted } else { State::Queued };
+            request.state = if request.inserted.is_seen() { State::Inserted } else { State::Queued };
         }
     }
 
@@ -282,13 +284,14 @@ impl Pairing {
         if partial {
             self.requests.cut_pieces(id, end);
         }
-        let request = *self.requests.get(id);
-        let flush_follows = request.flush_follows && request.issued_ns.is_some() && !partial;
+        let request = self.requests.get(id);
+        let flush_follows = request.flush_follows && request.sent.is_seen() && !partial;
+        let (of, start) = ((request.device, request.direction), request.start);
         while let Some(piece) = self.requests.take_first_piece(id, end) {
             self.requests.note_bio(id, &piece);
-            if let Some(life) = self.requests.end_piece(piece, &request, event.time_ns) {
+            if let Some(life) = self.requests.end_piece(piece, of, event.time_ns) {
                 if flush_follows {
-                    self.flushes.await_second_completion(request.start, life, observer);
+                    self.flushes.await_second_completion(start, life, observer);
                 } else {
                     observer.bio_ended(&life);
                 }

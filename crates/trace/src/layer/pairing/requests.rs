@@ -14,6 +14,31 @@ pub(super) enum State {
     Issued,
 }
 
+/// A time, or that it was not seen; in one word, because requests are copied about for every event.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Seen(u64);
+
+impl Seen {
+    pub const NEVER: Self = Self(u64::MAX);
+
+    pub fn at(time_ns: u64) -> Self {
+        Self(time_ns.min(u64::MAX - 1))
+    }
+
+    pub fn is_seen(self) -> bool {
+        self != Self::NEVER
+    }
+
+    pub fn ns(self) -> Option<u64> {
+        self.is_seen().then_some(self.0)
+    }
+
+    /// The earlier one; what was not seen is later than all.
+    pub fn first(self, other: Self) -> Self {
+        Self(self.0.min(other.0))
+    }
+}
+
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Request {
     pub device: Device,
@@ -26,10 +51,10 @@ pub(super) struct Request {
     pub issued: (u64, u64),
     /// A bio asked for FUA and the device was not asked for it.
     pub flush_follows: bool,
-    pub queued_ns: Option<u64>,
-    pub got_ns: Option<u64>,
-    pub inserted_ns: Option<u64>,
-    pub issued_ns: Option<u64>,
+    pub queued: Seen,
+    pub got: Seen,
+    pub inserted: Seen,
+    pub sent: Seen,
     /// Of the event that began it or sent it.
     flags: Flags,
     /// The thread of that event.
@@ -57,7 +82,7 @@ struct FirstBio {
 impl Request {
     /// It was sent.
     pub fn issued(&mut self, event: &BlockEvent) {
-        self.issued_ns = Some(event.time_ns);
+        self.sent = Seen::at(event.time_ns);
         self.state = State::Issued;
         self.issued = (self.start, self.end);
         self.flush_follows &= !event.flags.contains(Flags::FUA);
@@ -65,7 +90,7 @@ impl Request {
     }
 
     pub fn life(&self, completed_ns: u64) -> RequestLife {
-        let (start, end) = if self.issued_ns.is_some() { self.issued } else { (self.start, self.end) };
+        let (start, end) = if self.sent.is_seen() { self.issued } else { (self.start, self.end) };
         RequestLife {
             device: self.device,
             direction: self.direction,
@@ -75,10 +100,10 @@ impl Request {
             pid: self.first_bio.map_or(self.pid, |bio| bio.pid),
             bios: self.bios,
             first_bio_ns: self.first_bio.map(|bio| bio.queued_ns),
-            queued_ns: self.queued_ns,
-            got_ns: self.got_ns,
-            inserted_ns: self.inserted_ns,
-            issued_ns: self.issued_ns,
+            queued_ns: self.queued.ns(),
+            got_ns: self.got.ns(),
+            inserted_ns: self.inserted.ns(),
+            issued_ns: self.sent.ns(),
             completed_ns,
         }
     }
@@ -108,7 +133,8 @@ pub(super) struct Requests {
     pieces: Slab<Piece>,
     bios: Slab<Bio>,
     by_start: Index,
-    by_end: Index,
+    /// Made when the first merge asks for it: many traces have none.
+    by_end: Option<Index>,
     oldest: Id,
     newest: Id,
     given_up: u64,
@@ -123,7 +149,7 @@ impl Requests {
             pieces: Slab::new(),
             bios: Slab::new(),
             by_start: Index::default(),
-            by_end: Index::default(),
+            by_end: None,
             oldest: NONE,
             newest: NONE,
             given_up: 0,
@@ -139,15 +165,18 @@ impl Requests {
         self.given_up
     }
 
+    #[inline]
     pub fn get(&self, id: Id) -> &Request {
         &self.requests[id]
     }
 
+    #[inline]
     pub fn get_mut(&mut self, id: Id) -> &mut Request {
         &mut self.requests[id]
     }
 
     /// A new bio, which is a request of its own until it is merged or split.
+    #[inline]
     pub fn queue(&mut self, event: &BlockEvent) {
         let bio = self.bios.add(Bio {
             queued_ns: event.time_ns,
@@ -158,7 +187,7 @@ impl Requests {
         });
         let piece = self.pieces.add(Piece { bio, end: event.end_sector(), next: NONE });
         let mut request = new_request(event);
-        request.queued_ns = Some(event.time_ns);
+        request.queued = Seen::at(event.time_ns);
         request.flush_follows = event.flags.contains(Flags::FUA);
         (request.first_piece, request.last_piece) = (piece, piece);
         self.add(request);
@@ -171,6 +200,7 @@ impl Requests {
 
     /// The oldest request that begins where `event` does, moves the same way and is `wanted`; of several, one of the
     /// event's own length.
+    #[inline]
     pub fn oldest_at(&self, event: &BlockEvent, wanted: impl Fn(&Request) -> bool) -> Id {
         let end = event.end_sector();
         let (mut best, mut best_fits) = (NONE, false);
@@ -202,8 +232,17 @@ impl Requests {
     }
 
     /// The newest request that has not been sent and ends where `event` begins, other than `but`.
-    pub fn ending_at(&self, event: &BlockEvent, but: Id) -> Id {
-        let mut id = self.by_end.newest(key(event.device, event.sector));
+    pub fn ending_at(&mut self, event: &BlockEvent, but: Id) -> Id {
+        if self.by_end.is_none() {
+            self.by_end = Some(Index::default());
+            let mut id = self.oldest;
+            while id != NONE {
+                self.link_end(id);
+                id = self.requests[id].newer;
+            }
+        }
+        let ends = self.by_end.as_ref();
+        let mut id = ends.map_or(NONE, |ends| ends.newest(key(event.device, event.sector)));
         while id != NONE {
             let request = &self.requests[id];
             if id != but && request.state != State::Issued && request.direction == event.direction {
@@ -215,6 +254,7 @@ impl Requests {
     }
 
     /// Makes a request end at `end`: cuts off what is behind, or takes in the requests behind it that were not sent.
+    #[inline]
     pub fn fit(&mut self, id: Id, end: u64) {
         if self.requests[id].end > end && self.requests[id].start < end {
             self.cut(id, end);
@@ -260,10 +300,7 @@ impl Requests {
         let request = &mut self.requests[survivor];
         (request.first_piece, request.last_piece) = (first, last);
         request.flush_follows |= absorbed.flush_follows;
-        request.queued_ns = match (request.queued_ns, absorbed.queued_ns) {
-            (Some(a), Some(b)) => Some(a.min(b)),
-            (a, b) => a.or(b),
-        };
+        request.queued = request.queued.first(absorbed.queued);
     }
 
     /// Makes two requests of one; the second begins at `at`, and its times are the first's up to Q.
@@ -272,7 +309,7 @@ impl Requests {
         let mut second = self.requests[id];
         second.start = at;
         second.state = State::Queued;
-        (second.got_ns, second.inserted_ns, second.issued_ns) = (None, None, None);
+        (second.got, second.inserted, second.sent) = (Seen::NEVER, Seen::NEVER, Seen::NEVER);
         // The pieces up to `at` stay.
         let (mut last, mut piece) = (NONE, self.requests[id].first_piece);
         while piece != NONE && self.pieces[piece].end <= at {
@@ -281,13 +318,13 @@ impl Requests {
         }
         second.first_piece = piece;
         if let Some(first_ns) = self.first_queued(piece, NONE) {
-            second.queued_ns = Some(first_ns);
+            second.queued = Seen::at(first_ns);
         }
         if piece == NONE {
             second.last_piece = NONE;
         }
         if let Some(first_ns) = self.first_queued(self.requests[id].first_piece, piece) {
-            self.requests[id].queued_ns = Some(first_ns);
+            self.requests[id].queued = Seen::at(first_ns);
         }
         let first = &mut self.requests[id];
         first.last_piece = last;
@@ -322,6 +359,7 @@ impl Requests {
     }
 
     /// Takes the first piece off a request if it ends at or before `end`.
+    #[inline]
     pub fn take_first_piece(&mut self, id: Id, end: u64) -> Option<Piece> {
         let first = self.requests[id].first_piece;
         if first == NONE || self.pieces[first].end > end {
@@ -350,6 +388,7 @@ impl Requests {
     }
 
     /// Notes in the request that a piece ends with it.
+    #[inline]
     pub fn note_bio(&mut self, id: Id, piece: &Piece) {
         let Bio { queued_ns, pid, flags, .. } = self.bios[piece.bio];
         let request = &mut self.requests[id];
@@ -360,7 +399,13 @@ impl Requests {
     }
 
     /// Ends a piece; if it was the last of its bio, tells that one's life.
-    pub fn end_piece(&mut self, piece: Piece, request: &Request, completed_ns: u64) -> Option<BioLife> {
+    #[inline]
+    pub fn end_piece(
+        &mut self,
+        piece: Piece,
+        (device, direction): (Device, Direction),
+        completed_ns: u64,
+    ) -> Option<BioLife> {
         let bio = &mut self.bios[piece.bio];
         bio.pieces -= 1;
         if bio.pieces > 0 {
@@ -369,14 +414,15 @@ impl Requests {
         let bio = *bio;
         self.bios.free(piece.bio);
         (!bio.lost).then_some(BioLife {
-            device: request.device,
-            direction: request.direction,
+            device,
+            direction,
             queued_ns: bio.queued_ns,
             completed_ns,
         })
     }
 
     /// Removes a request that has ended and what it still holds.
+    #[inline]
     pub fn remove(&mut self, id: Id) {
         let request = self.requests[id];
         self.unlink_start(id);
@@ -397,7 +443,7 @@ impl Requests {
         let request = self.requests[id];
         while let Some(piece) = self.take_first_piece(id, u64::MAX) {
             self.bios[piece.bio].lost = true;
-            self.end_piece(piece, &request, 0);
+            self.end_piece(piece, (request.device, request.direction), 0);
         }
         self.remove(id);
     }
@@ -418,6 +464,7 @@ impl Requests {
         }
     }
 
+    #[inline]
     fn add(&mut self, mut request: Request) -> Id {
         if self.requests.in_use() >= self.most {
             self.given_up += 1;
@@ -435,6 +482,7 @@ impl Requests {
         id
     }
 
+    #[inline]
     fn link_start(&mut self, id: Id) {
         let at = key(self.requests[id].device, self.requests[id].start);
         let requests = &mut self.requests;
@@ -446,10 +494,12 @@ impl Requests {
         self.give_up(surplus);
     }
 
+    #[inline]
     fn link_end(&mut self, id: Id) {
+        let Some(by_end) = &mut self.by_end else { return };
         let at = key(self.requests[id].device, self.requests[id].end);
         let requests = &mut self.requests;
-        let surplus = self.by_end.link(at, id, |id, set| {
+        let surplus = by_end.link(at, id, |id, set| {
             let next = &mut requests[id].next_end;
             set.inspect(|&set| *next = set);
             *next
@@ -457,6 +507,7 @@ impl Requests {
         self.give_up(surplus);
     }
 
+    #[inline]
     fn unlink_start(&mut self, id: Id) {
         let at = key(self.requests[id].device, self.requests[id].start);
         let requests = &mut self.requests;
@@ -467,10 +518,12 @@ impl Requests {
         });
     }
 
+    #[inline]
     fn unlink_end(&mut self, id: Id) {
+        let Some(by_end) = &mut self.by_end else { return };
         let at = key(self.requests[id].device, self.requests[id].end);
         let requests = &mut self.requests;
-        self.by_end.unlink(at, id, |id, set| {
+        by_end.unlink(at, id, |id, set| {
             let next = &mut requests[id].next_end;
             set.inspect(|&set| *next = set);
             *next
@@ -494,10 +547,10 @@ fn new_request(event: &BlockEvent) -> Request {
         end: event.end_sector(),
         issued: (event.sector, event.end_sector()),
         flush_follows: false,
-        queued_ns: None,
-        got_ns: None,
-        inserted_ns: None,
-        issued_ns: None,
+        queued: Seen::NEVER,
+        got: Seen::NEVER,
+        inserted: Seen::NEVER,
+        sent: Seen::NEVER,
         flags: event.flags,
         pid: event.pid,
         first_bio: None,

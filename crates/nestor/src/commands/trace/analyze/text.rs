@@ -2,7 +2,9 @@
 
 use nestor_model::{LatencyHistogram, LatencySummary};
 use nestor_report::units::{bytes, count, digits, duration_ns, iops, plural_u64, rate, share};
-use nestor_trace::{Analysis, AnalyzedLayer, BttInterval, DirectionMetrics, LayerMetrics, ProcessMetrics, SeekMetrics};
+use nestor_trace::{
+    Analysis, AnalyzedLayer, BttInterval, DirectionMetrics, LayerMetrics, ProcessMetrics, SeekMetrics,
+};
 
 use crate::output::table;
 
@@ -75,7 +77,11 @@ fn answer(m: &LayerMetrics) -> String {
         Some(s) if s < RANDOM_BELOW => "random",
         _ => "partly sequential",
     };
-    text += &format!("\n  {} read, {} each on average, {kind}", share(reads as f64 / issued as f64), bytes(moved / issued));
+    text += &format!(
+        "\n  {} read, {} each on average, {kind}",
+        share(reads as f64 / issued as f64),
+        bytes(moved / issued)
+    );
     if let Some(sequential) = m.sequential_share {
         text += &format!(" ({} follow the one before)", share(sequential));
     }
@@ -156,7 +162,18 @@ fn times(m: &LayerMetrics) -> String {
 fn time_row(name: &str, what: &str, s: &LatencySummary, of_q2c: String) -> [String; 10] {
     let [min, p50, p90, p99, max] =
         [s.min_ns, s.p50_ns, s.p90_ns, s.p99_ns, s.max_ns].map(|ns| duration_ns(ns as f64));
-    [name.to_owned(), what.to_owned(), count(s.count), min, duration_ns(s.mean_ns), p50, p90, p99, max, of_q2c]
+    [
+        name.to_owned(),
+        what.to_owned(),
+        count(s.count),
+        min,
+        duration_ns(s.mean_ns),
+        p50,
+        p90,
+        p99,
+        max,
+        of_q2c,
+    ]
 }
 
 fn btt_row(name: &str, what: &str, i: &BttInterval) -> [String; 10] {

@@ -14,8 +14,8 @@ use nestor_trace::hypervisor::{HypervisorOutput, summarize_hypervisor};
 use nestor_trace::layer::{Devices, RequestSink};
 use nestor_trace::summarize::{SummarizeOptions, summarize_recording_with};
 use nestor_trace::{
-    Attribution, ClockReading, DiskLogRequests, RecordSummary, Request, RequestHeader, RequestReader, RequestWriter,
-    TraceError, TracePoint,
+    Attribution, ClockReading, DiskLogRequests, RecordSummary, Request, RequestHeader, RequestReader,
+    RequestWriter, TraceError, TracePoint,
 };
 
 /// What a trace is of.
@@ -99,7 +99,11 @@ fn attribution(path: &Path, wanted: &Wanted<'_>) -> Result<Attribution> {
 }
 
 /// Makes a file of requests of whatever the trace is, unless it is one.
-fn convert(wanted: &Wanted<'_>, attribution: Option<&Attribution>, said: &mut Vec<String>) -> Result<PathBuf> {
+fn convert(
+    wanted: &Wanted<'_>,
+    attribution: Option<&Attribution>,
+    said: &mut Vec<String>,
+) -> Result<PathBuf> {
     let path = wanted.path;
     if path.is_dir()
         && let Ok(summary) = RecordSummary::read(path)
@@ -184,8 +188,7 @@ fn events(mut source: Box<dyn EventSource>, sink: &mut Sink<'_>, said: &mut Vec<
     devices.finish(source.lost_events(), &|_| None, sink);
     sink.header.dropped = source.lost_events();
     if let Some(note) = source.clock() {
-        sink.header.clock =
-            ClockReading { realtime_ns: Some(note.realtime_ns), monotonic_ns: note.time_ns };
+        sink.header.clock = ClockReading { realtime_ns: Some(note.realtime_ns), monotonic_ns: note.time_ns };
     }
     said.extend(source.warnings().remarks());
     Ok(())
@@ -274,9 +277,11 @@ impl<'a> Sink<'a> {
         let mut disks: Vec<(u64, u32)> = self.counts.iter().map(|(disk, count)| (*count, *disk)).collect();
         disks.sort_unstable_by(|a, b| b.cmp(a));
         let chosen = match self.wanted.device {
-            Some(name) => disks.iter().copied().find(|(_, disk)| self.names[*disk as usize] == name).ok_or_else(|| {
-                anyhow!("{path} has no requests of {name}; there are {}", self.names.join(", "))
-            })?,
+            Some(name) => {
+                disks.iter().copied().find(|(_, disk)| self.names[*disk as usize] == name).ok_or_else(
+                    || anyhow!("{path} has no requests of {name}; there are {}", self.names.join(", ")),
+                )?
+            }
             None => *disks.first().ok_or_else(|| anyhow!("{path} has no requests"))?,
         };
         if disks.len() > 1 && self.wanted.device.is_none() {

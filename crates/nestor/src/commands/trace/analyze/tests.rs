@@ -1,0 +1,155 @@
+use std::path::{Path, PathBuf};
+
+use nestor_trace::AnalyzeOptions;
+
+use super::{device, read, text};
+
+fn recorded() -> Vec<PathBuf> {
+    let data = Path::new(env!("CARGO_MANIFEST_DIR")).join("../trace/tests/data");
+    vec![data.join("ext4-loop.blktrace.0"), data.join("ext4-loop.blktrace.1")]
+}
+
+fn said(files: &[PathBuf], options: &AnalyzeOptions<'_>) -> String {
+    read(files, options).unwrap().iter().map(text::analysis).collect()
+}
+
+#[test]
+fn a_recorded_trace() {
+    let options = AnalyzeOptions { per_process: true, ..AnalyzeOptions::default() };
+    insta::assert_snapshot!(said(&recorded(), &options), @r"
+    ext4-loop: blktrace records, 2 files   947 records
+
+    7:0   122 requests in 1.93 s: 63.1 IOPS, 4.36 MB/s
+      50.0 % read, 67.5 KiB each on average, random (25.4 % follow the one before)
+      a request waits 193.2 us (median 129.7 us, p99 1.1 ms): 23.7 us until it is sent, 203.1 us in the device
+      0.02 requests are with the device on average, 16 at most; it is busy 0.4 % of the time
+
+                             number  min      mean      p50       p90       p99       max       of Q2C
+      Q2Q  between bios      137     1.7 us   14.1 ms   29.6 us   651.3 us  315.9 ms  322.2 ms
+      Q2G  to get request    122     871 ns   6.3 us    1.3 us    19.4 us   37.1 us   41.0 us   4.0029 %
+      G2I  to insert         122     961 ns   15.7 us   1.3 us    6.9 us    458.8 us  494.6 us  9.9459 %
+      Q2M  to merge          22      451 ns   796 ns    491 ns    1.8 us    2.4 us    2.4 us    0.0910 %
+      M2D  merged to issue   22      2.3 us   16.6 us   14.9 us   30.4 us   35.6 us   35.6 us
+      Q2I  queued to insert  122     2.0 us   22.3 us   2.8 us    37.1 us   466.2 us  511.5 us
+      I2D  scheduler         122     811 ns   1.4 us    1.0 us    1.8 us    6.2 us    6.7 us    0.7731 %
+      Q2D  whole queue       122     2.9 us   23.7 us   4.0 us    38.3 us   467.5 us  512.8 us
+      D2C  device            122     5.6 us   203.1 us  78.5 us   555.5 us  1.2 ms    1.4 ms    85.3391 %
+           per bio (btt)     132     5.6 us   124.5 us                                890.4 us
+      Q2C  whole, per bio    138     8.8 us   193.2 us  129.7 us  453.9 us  1.1 ms    1.4 ms
+           of reads          64      8.8 us   135.6 us  70.3 us   358.7 us  901.6 us  901.6 us
+           of writes         74      16.6 us  243.0 us  149.8 us  638.0 us  1.4 ms    1.4 ms
+           flushes           17      48.3 us  180.5 us  127.7 us  442.9 us  479.2 us  479.2 us
+
+             queued  back merges  front merges  issued  completed  asked for  moved
+      read   64      3            0             61      61         1.4 MiB    1.4 MiB
+      write  74      19           0             61      61         6.6 MiB    6.6 MiB
+      flushes 17 sent, 9 asked for   FUA writes 0 sent, 8 asked for
+
+      merge ratio  1.1   sectors per request: min 2, mean 134, max 1 040, total 16 458
+      sizes        4 KiB 45.9 %, 8 KiB 23.0 %, 512 KiB 4.9 %, 16 KiB 3.3 %, 64 KiB 3.3 %, 24 KiB 1.6 %, 18 others 18.0 %
+      Q2Q seeks    138: mean 85 196 sectors, median 16 (btt 0), mode 0 (50x); 84.0 % within 1 % of the range, 84.0 % within 10 %
+      D2D seeks    122: mean 96 369 sectors, median 48 (btt 0), mode 0 (34x); 80.0 % within 1 % of the range, 82.0 % within 10 %
+      plugs        118 (0 by timer), plugged 0.0 % of the time, 1.00 requests per unplug (0.00 by timer)
+      at each Q    0.16 requests wait on average
+      active       64 periods of 96.5 us on average, 25.5 ms between them
+      checked      Q2I + I2D + D2C = Q2C holds for 122 of 122 requests
+
+      thread  reads           writes           merged  flushes  Q2G      D2C       Q2C
+      10522   0      0 B      6       6.0 MiB  0       0        15.6 us
+      10492   53     1.0 MiB  1       4 KiB    0       0        3.7 us   105.6 us  112.2 us  p99 901.6 us
+      10511   5      384 KiB  1       128 KiB  0       0        11.6 us  360.4 us  377.0 us  p99 628.1 us
+      10500   0      0 B      24      192 KiB  0       0        3.2 us   197.4 us  203.4 us  p99 326.3 us
+      10506   0      0 B      1       128 KiB  0       0        31.9 us  136.2 us  179.5 us  p99 179.5 us
+      10517   0      0 B      24      96 KiB   15      0        7.6 us   101.4 us  120.0 us  p99 189.0 us
+      10493   0      0 B      11      44 KiB   4       3        4.5 us   50.2 us   178.7 us  p99 525.7 us
+      10512   0      0 B      6       24 KiB   0       6        7.4 us   48.2 us   77.4 us  p99 165.4 us
+      10495   4      16 KiB   0       0 B      3       0        20.2 us  49.0 us   71.7 us  p99 95.0 us
+      10496   1      4 KiB    0       0 B      0       0        19.8 us  67.3 us   96.1 us  p99 96.1 us
+      10507   1      4 KiB    0       0 B      0       0        21.8 us  158.4 us  184.7 us  p99 184.7 us
+    ");
+}
+
+#[test]
+fn requests_of_which_only_beginning_and_duration_are_known() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("web.csv");
+    let mut lines = String::new();
+    for n in 0..200_u64 {
+        let kind = if n % 4 == 0 { "Write" } else { "Read" };
+        let (time, offset) = (128_166_372_003_061_629 + n * 20_000, (n * 37 % 64) * 65_536);
+        lines += &format!("{time},web,{},{kind},{offset},8192,{}\n", n % 2, 3_000 + n * 50);
+    }
+    std::fs::write(&path, lines).unwrap();
+    insta::assert_snapshot!(said(&[path], &AnalyzeOptions::default()), @r"
+    web.csv: MSR Cambridge CSV   200 records
+
+    web.0   100 requests in 397.3 ms: 252 IOPS, 2.06 MB/s
+      50.0 % read, 8 KiB each on average, random (0.0 % follow the one before)
+      a request waits 795.0 us (median 790.0 us, p99 1.3 ms)
+      0.20 requests are with the device on average
+
+                           number  min       mean      p50       p90     p99     max     of Q2C
+      D2C  device          100     299.8 us  795.0 us  790.0 us  1.2 ms  1.3 ms  1.3 ms
+      Q2C  whole, per bio  100     299.8 us  795.0 us  790.0 us  1.2 ms  1.3 ms  1.3 ms
+           of reads        50      309.8 us  800.0 us  790.0 us  1.2 ms  1.3 ms  1.3 ms
+           of writes       50      299.8 us  790.0 us  780.3 us  1.2 ms  1.3 ms  1.3 ms
+
+             queued  back merges  front merges  issued  completed  asked for  moved
+      read   50      0            0             50      50         400 KiB    400 KiB
+      write  50      0            0             50      50         400 KiB    400 KiB
+
+      sizes        8 KiB 100.0 %
+      D2D seeks    100: mean 2 099 sectors, median 1 264 (btt 1 264), mode 1 264 (84x); 0.0 % within 1 % of the range, 0.0 % within 10 %
+
+    web.1   100 requests in 397.3 ms: 252 IOPS, 2.06 MB/s
+      100.0 % read, 8 KiB each on average, random (0.0 % follow the one before)
+      a request waits 800.0 us (median 795.1 us, p99 1.3 ms)
+      0.20 requests are with the device on average
+
+                           number  min       mean      p50       p90     p99     max     of Q2C
+      D2C  device          100     304.9 us  800.0 us  795.1 us  1.2 ms  1.3 ms  1.3 ms
+      Q2C  whole, per bio  100     304.9 us  800.0 us  795.1 us  1.2 ms  1.3 ms  1.3 ms
+           of reads        100     304.9 us  800.0 us  795.1 us  1.2 ms  1.3 ms  1.3 ms
+
+            queued  back merges  front merges  issued  completed  asked for  moved
+      read  100     0            0             100     100        800 KiB    800 KiB
+
+      sizes        8 KiB 100.0 %
+      D2D seeks    100: mean 2 202 sectors, median 1 264 (btt 1 264), mode 1 264 (83x); 0.0 % within 1 % of the range, 0.0 % within 10 %
+    ");
+}
+
+#[test]
+fn requests_of_which_nothing_but_their_place_is_known() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("replay.log");
+    let mut lines = "fio version 2 iolog\n/dev/sdb add\n/dev/sdb open\n".to_owned();
+    for n in 0..40_u64 {
+        lines += &format!("/dev/sdb write {} 4096\n", n * 4096);
+    }
+    std::fs::write(&path, lines + "/dev/sdb close\n").unwrap();
+    insta::assert_snapshot!(said(&[path], &AnalyzeOptions::default()), @r"
+    replay.log: fio iolog   40 records
+
+    /dev/sdb   40 requests, 160 KiB
+      0.0 % read, 4 KiB each on average, sequential (97.5 % follow the one before)
+
+             queued  back merges  front merges  issued  completed  asked for  moved
+      write  40      0            0             40      40         160 KiB    160 KiB
+
+      sizes        4 KiB 100.0 %
+      D2D seeks    40: mean 0 sectors, median 0 (btt 0), mode 0 (40x); 100.0 % within 1 % of the range, 100.0 % within 10 %
+
+      the trace does not say when requests came: no rates and nothing over time
+      the trace does not say how long requests took: no latencies
+    ");
+}
+
+#[test]
+fn a_device_that_is_not_there_is_told() {
+    let options = AnalyzeOptions { device: Some(device("8:16").unwrap()), ..AnalyzeOptions::default() };
+    let error = read(&recorded(), &options).unwrap_err().to_string();
+    assert!(error.contains("no block event of device 8:16"), "{error}");
+    assert!(error.contains("947 events of other devices"), "{error}");
+    insta::assert_snapshot!(device("sda").unwrap_err(), @r#""sda" is no device number; write it as lsblk does: 8:16"#);
+}

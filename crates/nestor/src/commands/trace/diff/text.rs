@@ -1,0 +1,114 @@
+//! What a comparison says, for people.
+
+use nestor_report::units::{bytes, count, digits, duration_ns, share, signed};
+
+use super::compare::{Difference, Unit, Verdict};
+use super::{Compared, ComparedLayer};
+use crate::output::table;
+
+/// Differences that are told in words.
+const MOST_WORDS: usize = 4;
+/// Smaller ones are not worth words: 2 % where there is an interval, 7 % where there is none.
+const SMALLEST_WORTH_WORDS: f64 = 0.02;
+
+/// The biggest differences in words, then all in a table.
+pub fn compared(compared: &Compared) -> String {
+    let mut text = format!("A  {}\nB  {}\n", compared.a, compared.b);
+    for layer in &compared.layers {
+        text += &layer_text(layer);
+    }
+    if !compared.remarks.is_empty() {
+        text += "\n";
+    }
+    for remark in &compared.remarks {
+        text += &format!("  {remark}\n");
+    }
+    text
+}
+
+fn layer_text(layer: &ComparedLayer) -> String {
+    let mut text = format!("\n{}\n", layer.name);
+    let told = worth_words(&layer.differences);
+    if told.is_empty() {
+        text += "  no difference beyond noise\n";
+    }
+    for difference in told {
+        text += &format!("  {}\n", words(difference));
+    }
+    let rows: Vec<[String; 6]> = layer.differences.iter().map(row).collect();
+    text + "\n" + &table(&["", "A", "B", "B / A", "95 % interval", ""], &rows)
+}
+
+/// The most important, of each interval only one: the mean where that differs too.
+fn worth_words(all: &[Difference]) -> Vec<&Difference> {
+    let matters = |d: &&Difference| d.verdict != Verdict::WithinNoise && d.importance > SMALLEST_WORTH_WORDS;
+    let mut told: Vec<&Difference> = Vec::new();
+    for difference in all.iter().filter(matters) {
+        let (_, family) = parts(difference.metric);
+        // Of reads and writes only what the whole does not say already.
+        let is_told = |t: &&Difference| {
+            let whole = parts(t.metric).1;
+            whole == family || (family.ends_with(whole) && close(t, difference))
+        };
+        if told.iter().any(is_told) {
+            continue;
+        }
+        let mean = all.iter().filter(matters).find(|d| parts(d.metric) == ("mean", family));
+        told.push(mean.unwrap_or(difference));
+        if told.len() == MOST_WORDS {
+            break;
+        }
+    }
+    told
+}
+
+/// `p99` and `read Q2C`.
+fn parts(metric: &str) -> (&str, &str) {
+    match metric.split_once(' ') {
+        Some((kind @ ("mean" | "p50" | "p99"), of)) => (kind, of),
+        _ => ("", metric),
+    }
+}
+
+/// Whether two ratios are about the same.
+fn close(a: &Difference, b: &Difference) -> bool {
+    a.ratio.zip(b.ratio).is_some_and(|(x, y)| (x / y).ln().abs() < 0.1)
+}
+
+/// `a request waits 2.1 ms in B, 1.0 ms in A: +110 %`
+fn words(d: &Difference) -> String {
+    let (a, b) = (value(d.unit, d.a), value(d.unit, d.b));
+    let change = d.ratio.map_or_else(String::new, |ratio| format!(": {} %", signed((ratio - 1.0) * 100.0)));
+    format!("{} {b} in B, {a} in A{change} ({})", d.meaning, d.metric)
+}
+
+fn row(d: &Difference) -> [String; 6] {
+    let interval =
+        d.interval.map_or_else(String::new, |i| format!("[{}, {}]", digits(i.low), digits(i.high)));
+    let verdict = match d.verdict {
+        Verdict::Differs => "differs",
+        Verdict::WithinNoise => "within noise",
+        Verdict::NoInterval => "no interval",
+    };
+    [
+        d.metric.to_owned(),
+        value(d.unit, d.a),
+        value(d.unit, d.b),
+        d.ratio.map_or_else(|| "-".to_owned(), digits),
+        interval,
+        verdict.to_owned(),
+    ]
+}
+
+fn value(unit: Unit, value: f64) -> String {
+    match unit {
+        Unit::Nanoseconds => duration_ns(value),
+        Unit::Bytes => bytes(value.round() as u64),
+        Unit::BytesPerSecond => nestor_report::units::rate(value),
+        Unit::PerSecond => nestor_report::units::iops(value),
+        Unit::Share => share(value),
+        Unit::Sectors => format!("{} sectors", count(value.round() as u64)),
+        Unit::Number if value >= 1000.0 => count(value.round() as u64),
+        Unit::Number => digits(value),
+    }
+}

@@ -1,0 +1,121 @@
+//! `nestor trace export`: traces in the formats of other programs.
+
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result};
+use clap::{ArgGroup, Args};
+use nestor_export::{Format, TimeWindow, Written, export_to_file, open_inputs};
+use nestor_report::units;
+use serde::Serialize;
+
+use crate::output::print_json;
+
+/// Arguments of `nestor trace export`.
+#[derive(Args, Debug)]
+#[command(
+    group(ArgGroup::new("format").required(true).multiple(true).args(["perfetto", "parquet", "csv"])),
+    after_help = "Examples:\n  \
+        nestor run ext3/kvm/raw/jfs/hdd fio:seq-write --trace-to traces\n  \
+        nestor trace export --perfetto run.perfetto-trace traces/000-*\n  \
+        nestor trace export --csv requests.csv sda.blktrace.*\n\n\
+        A .perfetto-trace is looked at with Perfetto's viewer: one track for each slot of a queue, and arrows \
+        from each request to what it caused below."
+)]
+pub struct ExportArguments {
+    /// A directory made by `nestor run --trace-to`, or files of requests or traces, the topmost layer's first
+    #[arg(required = true)]
+    inputs: Vec<PathBuf>,
+    /// Write a trace for Perfetto
+    #[arg(long, value_name = "FILE")]
+    perfetto: Option<PathBuf>,
+    /// Write a Parquet file, one row a request
+    #[arg(long, value_name = "FILE")]
+    parquet: Option<PathBuf>,
+    /// Write comma-separated values, one line a request
+    #[arg(long, value_name = "FILE")]
+    csv: Option<PathBuf>,
+    /// Leave out requests that ended before this many seconds after the first
+    #[arg(long, value_name = "SECONDS", value_parser = seconds)]
+    from: Option<u64>,
+    /// Leave out requests that began after this many seconds after the first
+    #[arg(long, value_name = "SECONDS", value_parser = seconds)]
+    to: Option<u64>,
+    /// Replace files that are there
+    #[arg(long)]
+    force: bool,
+    /// Print JSON: what was written, and remarks
+    #[arg(long)]
+    json: bool,
+}
+
+/// A file that was made.
+#[derive(Debug, Serialize)]
+struct Made<'a> {
+    file: &'a Path,
+    requests: u64,
+    links: u64,
+    bytes: u64,
+}
+
+/// Everything that is printed as JSON.
+#[derive(Debug, Serialize)]
+struct Printed<'a> {
+    files: Vec<Made<'a>>,
+    remarks: &'a [String],
+}
+
+/// Runs `nestor trace export`.
+///
+/// # Errors
+/// When an input cannot be read, a file is there already, or one cannot be written.
+pub fn run(arguments: &ExportArguments) -> Result<()> {
+    // Traces of other programs become files of requests first; these are large, so not in /tmp, which may be memory.
+    let base = std::env::var_os("NESTOR_WORK").map_or_else(|| "/var/tmp".into(), PathBuf::from);
+    let scratch = tempfile::Builder::new().prefix("nestor-export-").tempdir_in(&base).with_context(|| {
+        format!("{} cannot be used; set NESTOR_WORK to another directory", base.display())
+    })?;
+    let mut inputs = open_inputs(&arguments.inputs, scratch.path())?;
+    if arguments.from.is_some() || arguments.to.is_some() {
+        let (from_ns, to_ns) = (arguments.from.unwrap_or(0), arguments.to.unwrap_or(u64::MAX));
+        inputs.trace.window = Some(TimeWindow { from_ns, to_ns });
+    }
+    let wanted = [
+        (&arguments.perfetto, Format::Perfetto),
+        (&arguments.parquet, Format::Parquet),
+        (&arguments.csv, Format::Csv),
+    ];
+    let mut files = Vec::new();
+    for (path, format) in wanted {
+        let Some(path) = path else { continue };
+        let Written { requests, links, bytes } =
+            export_to_file(&inputs.trace, format, path, arguments.force)?;
+        files.push(Made { file: path, requests, links, bytes });
+    }
+    if arguments.json {
+        return print_json(&Printed { files, remarks: &inputs.remarks });
+    }
+    for made in &files {
+        outln!(
+            "  {}  {}, {}, {}",
+            made.file.display(),
+            units::plural_u64(made.requests, "request", "requests"),
+            units::plural_u64(made.links, "link", "links"),
+            units::bytes(made.bytes)
+        );
+    }
+    for remark in &inputs.remarks {
+        outln!("  {remark}");
+    }
+    Ok(())
+}
+
+/// Seconds as nanoseconds.
+fn seconds(text: &str) -> Result<u64, String> {
+    let seconds: f64 = text.parse().map_err(|_| "seconds are a number, such as 2.5".to_owned())?;
+    if seconds.is_finite() && seconds >= 0.0 {
+        // What is beyond the largest number becomes that: later than any trace.
+        Ok((seconds * 1e9) as u64)
+    } else {
+        Err("seconds are 0 or more".to_owned())
+    }
+}

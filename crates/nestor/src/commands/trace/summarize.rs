@@ -1,0 +1,76 @@
+//! `nestor trace summarize`: a recording condensed to the numbers of one layer.
+
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result};
+use clap::Args;
+use nestor_trace::{SummarizeOptions, summarize_disk_log, summarize_recording_with};
+
+use super::analyze::{attribution, text};
+use crate::output::print_json;
+
+/// Arguments of `nestor trace summarize`.
+#[derive(Args, Debug)]
+pub struct SummarizeArguments {
+    /// A directory made by `nestor trace record`
+    #[arg(required_unless_present = "disk_log")]
+    recording: Option<PathBuf>,
+    /// Remove the recording afterwards
+    #[arg(long, requires = "recording")]
+    remove: bool,
+    /// A modelled disk's log instead
+    #[arg(long, value_name = "FILE", conflicts_with = "recording")]
+    disk_log: Option<PathBuf>,
+    /// The layout of the file system on the device, made by `nestor trace layout`: says what requests were for
+    #[arg(long, value_name = "FILE", requires = "recording")]
+    layout: Option<PathBuf>,
+    /// Write the requests here, in the order of completion
+    #[arg(long, value_name = "FILE", requires = "recording")]
+    requests: Option<PathBuf>,
+    /// The layer that made the requests, as the file of requests is to name it
+    #[arg(long, default_value = "")]
+    layer: String,
+    /// The machine, likewise
+    #[arg(long, default_value = "")]
+    machine: String,
+    /// What kind of trace point it is, likewise: `guest block`, `host block`
+    #[arg(long, default_value = "block")]
+    kind: String,
+    /// Bytes of the device, likewise
+    #[arg(long, default_value_t = 0)]
+    disk_bytes: u64,
+    /// Print JSON instead of a table
+    #[arg(long)]
+    json: bool,
+}
+
+/// Runs it.
+///
+/// # Errors
+/// When the recording cannot be read, or the file of requests cannot be written.
+pub fn run(arguments: &SummarizeArguments) -> Result<()> {
+    let attribution = arguments.layout.as_deref().map(attribution).transpose()?;
+    let metrics = if let Some(log) = &arguments.disk_log {
+        summarize_disk_log(log)?
+    } else {
+        let options = SummarizeOptions {
+            attribution: attribution.as_ref(),
+            requests: arguments.requests.clone(),
+            layer: arguments.layer.clone(),
+            machine: arguments.machine.clone(),
+            kind: arguments.kind.clone(),
+            device_bytes: arguments.disk_bytes,
+        };
+        summarize_recording_with(arguments.recording.as_deref().unwrap_or(Path::new(".")), &options)?
+    };
+    if arguments.json {
+        print_json(&metrics)?;
+    } else {
+        out!("{}", text::metrics(&metrics));
+    }
+    match arguments.recording.as_ref().filter(|_| arguments.remove) {
+        Some(directory) => std::fs::remove_dir_all(directory)
+            .with_context(|| format!("the recording {} could not be removed", directory.display())),
+        None => Ok(()),
+    }
+}

@@ -1,0 +1,95 @@
+//! `nestor trace correlate` with files of a user's.
+
+mod support;
+
+use std::fs;
+
+use nestor_trace::event::Flags;
+use nestor_trace::{Operation, Request, RequestHeader, RequestWriter};
+use serde_json::Value;
+use support::Sandbox;
+
+const HOUR_NS: u64 = 3_600_000_000_000;
+
+fn request(id: u64, offset: u64, times: [u64; 3]) -> Request {
+    let [queued_ns, issued_ns, completed_ns] = times;
+    Request {
+        id,
+        operation: if id.is_multiple_of(3) { Operation::Write } else { Operation::Read },
+        flags: Flags::default(),
+        class: nestor_layout::Class::Unknown,
+        offset,
+        bytes: 4096,
+        queued_ns,
+        issued_ns,
+        completed_ns,
+        bios: 1,
+        pid: 1,
+    }
+}
+
+fn write(sandbox: &Sandbox, name: &str, requests: impl Iterator<Item = Request>) -> String {
+    let header =
+        RequestHeader { layer: name.to_owned(), machine: name.to_owned(), ..RequestHeader::default() };
+    let mut writer =
+        RequestWriter::create(sandbox.path(name), header).expect("the sandbox can be written to");
+    requests.for_each(|request| writer.push(&request).expect("the sandbox can be written to"));
+    writer.finish().expect("the sandbox can be written to");
+    sandbox.text(name)
+}
+
+/// A guest whose disk lies in two halves on the host's, the second one first; the host's clock is an hour ahead.
+fn traces(sandbox: &Sandbox) -> [String; 3] {
+    let place = |index: u64| (index * 37) % 512 * 4096;
+    let below = |offset: u64| if offset < 1 << 20 { offset + (5 << 20) } else { offset + (1 << 20) };
+    let start = |index: u64| HOUR_NS + index * 100_000;
+    let guest = (0..500).map(|i| request(i, place(i), [start(i), start(i) + 5_000, start(i) + 350_000]));
+    let host = (0..500).map(|i| {
+        let start = start(i) + HOUR_NS;
+        request(i, below(place(i)), [start + 20_000, start + 22_000, start + 330_000])
+    });
+    let map = "image,device,bytes\n0,5242880,1048576\n1048576,2097152,1048576\n";
+    fs::write(sandbox.path("map.csv"), map).expect("the sandbox can be written to");
+    [write(sandbox, "guest", guest), write(sandbox, "host", host), sandbox.text("map.csv")]
+}
+
+#[test]
+fn two_traces_and_a_map_are_joined() {
+    let sandbox = Sandbox::new();
+    let [guest, host, map] = traces(&sandbox);
+    let arguments = ["trace", "correlate", "--guest", &guest, "--host", &host, "--image", &map];
+    let output = sandbox.nestor(arguments).output().expect("the program runs");
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    for part in ["guest > host", "clocks known to", "median read: 350.0 us", "unmatched: 0.00 %"] {
+        assert!(text.contains(part), "{part}:\n{text}");
+    }
+    let output = sandbox.nestor(arguments).arg("--json").output().expect("the program runs");
+    let json: Value = serde_json::from_slice(&output.stdout).expect("it prints JSON");
+    let join = &json["joins"][0];
+    assert_eq!(join["origins"]["parent"], 500);
+    let off = join["clock_offset_ns"].as_i64().expect("a number") + HOUR_NS as i64;
+    assert!(off.unsigned_abs() <= join["clock_bound_ns"].as_u64().expect("a number"), "{join}");
+}
+
+#[test]
+fn what_does_not_belong_together_is_refused() {
+    let sandbox = Sandbox::new();
+    let [guest, host, map] = traces(&sandbox);
+    let said = |arguments: &[&str]| {
+        let assert = sandbox.nestor(["trace", "correlate"]).args(arguments).assert().failure().stdout("");
+        String::from_utf8_lossy(&assert.get_output().stderr).into_owned()
+    };
+    let elsewhere = sandbox.text("elsewhere.csv");
+    fs::write(&elsewhere, "0,9000000000,2097152\n").expect("the sandbox can be written to");
+    let message = said(&["--guest", &guest, "--host", &host, "--image", &elsewhere]);
+    assert!(message.contains("does not fit the trace: none of the requests of host"), "{message}");
+    fs::write(&elsewhere, "0,0,4096\n").expect("the sandbox can be written to");
+    let message = said(&["--guest", &guest, "--host", &host, "--image", &elsewhere]);
+    assert!(message.contains("take the map of the image that was used then"), "{message}");
+    fs::write(&elsewhere, "0,0,4096\n1,2,x\n").expect("the sandbox can be written to");
+    let message = said(&["--guest", &guest, "--host", &host, "--image", &elsewhere]);
+    assert!(message.contains("elsewhere.csv, line 2"), "{message}");
+    let message = said(&["--guest", &map, "--host", &host, "--image", &map]);
+    assert!(message.contains("map.csv"), "{message}");
+}

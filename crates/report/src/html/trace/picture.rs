@@ -1,0 +1,65 @@
+//! Requests through all layers as a picture that stands alone, for a README or a slide.
+
+use std::fmt::Write as _;
+
+use super::svg::{LETTER, text_width};
+use super::waterfall::{self, WIDTH};
+use crate::html::{STYLE, escaped, with_micro_signs};
+use crate::view::RunView;
+
+const MARGIN: f64 = 20.0;
+const LINE: f64 = 18.0;
+const GAP: f64 = 22.0;
+
+/// The waterfalls of a run whose requests were joined. `None` for any other.
+pub fn render_waterfalls_svg(run: &RunView) -> Option<String> {
+    let trace = run.trace.as_ref().filter(|trace| !trace.waterfalls.is_empty())?;
+    let mut body = String::new();
+    let mut y = MARGIN + 12.0;
+    line(&mut body, y, "name", &format!("{} under {}", run.stack, run.workload));
+    // Whatever makes the numbers less than they seem is in the picture too.
+    for sentence in run.honesty.iter().take(1).cloned().chain([trace.certainty.join("; ")]) {
+        for part in broken(&sentence) {
+            y += LINE;
+            line(&mut body, y, "what", &part);
+        }
+    }
+    for shown in &trace.waterfalls {
+        y += GAP;
+        for part in broken(&format!("{}: {}. {}", shown.name, shown.what, with_micro_signs(&shown.words()))) {
+            line(&mut body, y, "name", &part);
+            y += LINE;
+        }
+        y -= LINE / 2.0;
+        let (drawn, height) = waterfall::drawn(shown);
+        let _ = write!(body, "<g transform=\"translate({MARGIN} {y:.1})\">{drawn}</g>");
+        y += height;
+    }
+    let (width, height) = (WIDTH + 2.0 * MARGIN, y + MARGIN);
+    Some(format!(
+        "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {width:.0} {height:.0}\" width=\"{width:.0}\" \
+         height=\"{height:.0}\" role=\"img\"><title>{}</title><style><![CDATA[{STYLE}]]></style>\
+         <rect width=\"{width:.0}\" height=\"{height:.0}\" rx=\"8\" style=\"fill:var(--page)\"/><g class=\"trace\">\
+         <svg class=\"waterfall\" style=\"width:{width:.0}px;height:{height:.0}px;min-width:0\">{body}</svg></g></svg>\n",
+        escaped(&format!("Requests through all layers of {}", run.stack)),
+    ))
+}
+
+fn line(body: &mut String, y: f64, class: &str, text: &str) {
+    let _ = write!(body, "<text class=\"{class}\" x=\"{MARGIN}\" y=\"{y:.1}\">{}</text>", escaped(text));
+}
+
+/// A text in lines that fit.
+fn broken(text: &str) -> Vec<String> {
+    let mut lines: Vec<String> = Vec::new();
+    for word in text.split_whitespace() {
+        match lines.last_mut() {
+            Some(line) if text_width(&format!("{line} {word}"), LETTER) <= WIDTH => {
+                line.push(' ');
+                line.push_str(word);
+            }
+            _ => lines.push(word.to_owned()),
+        }
+    }
+    lines
+}
