@@ -14,7 +14,8 @@ pub mod result;
 pub mod value;
 
 pub use engine::{
-    Case, DataSet, Ended, Engine, Misfit, OperationLog, OptionSpec, Place, RecordedStep, Step, StepOutput, Target,
+    Case, DataSet, Ended, Engine, Misfit, OperationLog, OptionSpec, Place, RecordedStep, Step, StepOutput,
+    Target,
 };
 pub use engines::{WorkloadSummary, catalogue};
 pub use error::{LoadError, Problem, WorkloadError};

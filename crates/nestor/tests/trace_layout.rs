@@ -53,7 +53,7 @@ fn keep_busy(root: &Path, stop: &AtomicBool) {
     while !stop.load(Ordering::Relaxed) {
         let path = root.join(format!("busy-{}", round % 50));
         fs::write(&path, vec![1; 20_000 + round as usize % 7 * 5000]).unwrap();
-        if round % 3 == 0 {
+        if round.is_multiple_of(3) {
             fs::remove_file(&path).unwrap();
         }
         round += 1;

@@ -85,6 +85,10 @@ pub(crate) fn sha256_hex(bytes: &[u8]) -> String {
 /// A cell ends with numbers or with the reason why there are none.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
+#[expect(
+    clippy::large_enum_variant,
+    reason = "nearly all records are of the large kind, and few are held at once"
+)]
 pub enum Outcome {
     /// The numbers.
     Measured(Measured),

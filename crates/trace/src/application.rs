@@ -145,8 +145,10 @@ fn match_up(
     for (key, mut ended) in completions {
         ended.sort_by_key(|(end, latency)| end.saturating_sub(*latency));
         let submitted = submissions.remove(&key).unwrap_or_default();
-        summary.operations += ended.len().max(submitted.len()) as u64;
         let (operation, offset, bytes) = key;
+        // At its end fio syncs every file once more, which it does not report.
+        let unreported = if operation == Operation::Flush { 0 } else { submitted.len() };
+        summary.operations += ended.len().max(unreported) as u64;
         let pairs = ended.into_iter().zip(submitted);
         known.extend(pairs.map(|((ended_realtime_ns, latency_ns), (submitted_ns, target))| Known {
             submitted_ns,
@@ -158,7 +160,8 @@ fn match_up(
             bytes,
         }));
     }
-    summary.operations += submissions.values().map(|left| left.len() as u64).sum::<u64>();
+    let left = submissions.iter().filter(|((operation, ..), _)| *operation != Operation::Flush);
+    summary.operations += left.map(|(_, left)| left.len() as u64).sum::<u64>();
     summary.joined = known.len() as u64;
     known.sort_by_key(|k| (k.submitted_ns + k.latency_ns, k.submitted_ns));
     known

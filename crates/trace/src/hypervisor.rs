@@ -123,6 +123,7 @@ pub fn summarize_hypervisor(
     let mut disk = disk.finish(summary.dropped_events)?;
     disk.remarks.extend(chosen.remarks);
     disk.remarks.extend(warnings);
+    disk.remarks.extend(clock.remark());
     let file = file.finish(summary.dropped_events)?;
     Ok(HypervisorMetrics { disk, file: source.format.is_some().then_some(file), format })
 }
@@ -152,35 +153,40 @@ fn each_event(
 
 /// From `CLOCK_REALTIME`, which QEMU logs, to `CLOCK_MONOTONIC`.
 ///
-/// Both are read when recording begins and ends. A clock that was being corrected meanwhile (the kernel slews it evenly)
-/// is so on the straight line between; one that was set in one step is wrong by at most that step.
+/// The kernel corrects both alike (Documentation/timers/timekeeping.rst): they differ by a constant, until somebody
+/// sets the realtime clock.
 #[derive(Clone, Copy, Debug)]
 struct Clock {
-    realtime_ns: i128,
-    monotonic_ns: i128,
-    realtime_span_ns: i128,
-    monotonic_span_ns: i128,
+    /// Realtime less monotonic when recording began.
+    difference_ns: i128,
+    /// The same when it ended.
+    difference_at_end_ns: i128,
 }
+
+/// A larger change of the difference is a clock that was set; a smaller one is the time between reading the two.
+const CLOCK_WAS_SET_NS: u128 = 10_000_000;
 
 impl Clock {
     fn of(summary: &RecordSummary, source: &HypervisorSource) -> Self {
-        let span = |from: u64, to: u64| i128::from(to) - i128::from(from);
+        let difference = |realtime: u64, monotonic: u64| i128::from(realtime) - i128::from(monotonic);
         Self {
-            realtime_ns: summary.started_realtime_ns.into(),
-            monotonic_ns: summary.started_monotonic_ns.into(),
-            realtime_span_ns: span(summary.started_realtime_ns, source.stopped_realtime_ns),
-            monotonic_span_ns: span(summary.started_monotonic_ns, summary.stopped_monotonic_ns),
+            difference_ns: difference(summary.started_realtime_ns, summary.started_monotonic_ns),
+            difference_at_end_ns: difference(source.stopped_realtime_ns, summary.stopped_monotonic_ns),
         }
     }
 
     fn monotonic_ns(&self, realtime_ns: u64) -> u64 {
-        let passed = i128::from(realtime_ns) - self.realtime_ns;
-        let passed = if self.realtime_span_ns > 0 && self.monotonic_span_ns > 0 {
-            passed * self.monotonic_span_ns / self.realtime_span_ns
-        } else {
-            passed
-        };
-        u64::try_from((self.monotonic_ns + passed).max(0)).unwrap_or(u64::MAX)
+        u64::try_from((i128::from(realtime_ns) - self.difference_ns).max(0)).unwrap_or(u64::MAX)
+    }
+
+    fn remark(&self) -> Option<String> {
+        let change_ns = self.difference_at_end_ns - self.difference_ns;
+        (change_ns.unsigned_abs() > CLOCK_WAS_SET_NS).then(|| {
+            let change_ms = change_ns / 1_000_000;
+            format!(
+                "the machine's clock was set by {change_ms} ms while recording; later times are wrong by that"
+            )
+        })
     }
 }
 

@@ -106,10 +106,10 @@ pub(super) fn condense(
         }
     }
     images(built, &layouts, directory, &mut condensed);
-    if let (Some(log), Some(directory)) = (operation_log, directory) {
-        if let Err(e) = application(built, log, &layouts, directory, &mut condensed) {
-            condensed.remarks.push(format!("the application's own record of its operations: {e}"));
-        }
+    if let (Some(log), Some(directory)) = (operation_log, directory)
+        && let Err(e) = application(built, log, &layouts, directory, &mut condensed)
+    {
+        condensed.remarks.push(format!("the application's own record of its operations: {e}"));
     }
     Ok(condensed)
 }
@@ -325,13 +325,16 @@ fn pieces(extents: &[(u64, u64, u64)]) -> u64 {
     breaks.count() as u64 + u64::from(!extents.is_empty())
 }
 
+/// A piece of a file: position in it, position on the device, bytes.
+type FileExtent = (u64, u64, u64);
+
 fn image_extents(
     built: &BuiltStack,
     index: usize,
     layouts: &BTreeMap<usize, String>,
     directory: &Path,
     record: &mut ImageRecord,
-) -> Result<Option<Vec<(u64, u64, u64)>>, CellError> {
+) -> Result<Option<Vec<FileExtent>>, CellError> {
     let image = &built.images[index];
     let holds = |(_, f): &(usize, &nestor_build::BuiltFileSystem)| {
         f.machine == image.machine && image.path.starts_with(&format!("{}/", f.mount_point))

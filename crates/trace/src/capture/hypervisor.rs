@@ -117,7 +117,7 @@ pub struct HypervisorSource {
     pub format: Option<String>,
     /// The address by which QEMU's events name the disk's device, if it is known.
     pub device_address: Option<u64>,
-    /// `CLOCK_REALTIME` when recording ended: with the moment of the beginning it shows how the clock was corrected.
+    /// `CLOCK_REALTIME` when recording ended: with the moment of the beginning it shows whether the clock was set.
     pub stopped_realtime_ns: u64,
 }
 

@@ -116,14 +116,25 @@ pub(crate) struct Moment {
     pub realtime_ns: u64,
 }
 
+/// How often the clocks are read for one [`Moment`].
+const READINGS: usize = 9;
+
 impl Moment {
+    /// Now. A busy machine may be elsewhere for milliseconds between reading one clock and the other, so the pair is
+    /// taken that was read in the shortest time, and the realtime put in its middle.
     pub fn now() -> Self {
         use rustix::time::{ClockId, clock_gettime};
         let read = |clock| {
             let time = clock_gettime(clock);
             time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
         };
-        Self { monotonic_ns: read(ClockId::Monotonic), realtime_ns: read(ClockId::Realtime) }
+        let readings = (0..READINGS).map(|_| {
+            let before = read(ClockId::Monotonic);
+            let realtime_ns = read(ClockId::Realtime);
+            let took = read(ClockId::Monotonic).saturating_sub(before);
+            (took, Self { monotonic_ns: before + took / 2, realtime_ns })
+        });
+        readings.min_by_key(|(took, _)| *took).map(|(_, moment)| moment).expect("there are readings")
     }
 }
 

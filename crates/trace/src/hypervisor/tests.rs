@@ -170,16 +170,12 @@ fn requests_on_the_image_file_end_with_the_request_they_serve() {
 }
 
 #[test]
-fn a_clock_that_was_slewed_lies_on_a_line() {
-    let clock = Clock {
-        realtime_ns: 1000,
-        monotonic_ns: 50,
-        realtime_span_ns: 1_000_000,
-        monotonic_span_ns: 1_001_000,
-    };
-    assert_eq!(clock.monotonic_ns(1000), 50);
-    assert_eq!(clock.monotonic_ns(501_000), 500_550);
-    assert_eq!(Clock { realtime_span_ns: 0, ..clock }.monotonic_ns(501_000), 500_050);
+fn a_clock_that_was_set_meanwhile_is_told() {
+    let clock = Clock { difference_ns: 950, difference_at_end_ns: 950 };
+    assert_eq!((clock.monotonic_ns(501_000), clock.monotonic_ns(10)), (500_050, 0));
+    assert_eq!(clock.remark(), None);
+    let set = Clock { difference_at_end_ns: 950 - 2_000_000_000, ..clock };
+    assert!(set.remark().unwrap().contains("set by -2000 ms"));
 }
 
 #[test]

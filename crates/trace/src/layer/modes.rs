@@ -10,6 +10,7 @@ use std::collections::BTreeMap;
 const WAITING: usize = 16;
 /// Counters at the beginning.
 const FEWEST_SLOTS: usize = 1 << 10;
+const LARGE_SLOTS: usize = 1 << 16;
 
 /// Bits of a counter in its slot. What is more is carried to [`Modes::carried`].
 const COUNT_BITS: u32 = 24;
@@ -144,7 +145,9 @@ impl Modes {
             let middle = counts.len() / 2;
             floor = *counts.select_nth_unstable(middle).1;
         }
-        let size = (self.slots.len() * 4).min(self.most_slots);
+        // Small ones grow fast; of large ones the unused part would cost memory and time.
+        let times = if self.slots.len() < LARGE_SLOTS { 4 } else { 2 };
+        let size = (self.slots.len() * times).min(self.most_slots);
         let mut slots = vec![0; size];
         ask_for_huge_pages(&mut slots);
         let old = std::mem::replace(&mut self.slots, slots);

@@ -154,7 +154,7 @@ impl<R: Read> FileReader<R> {
             at = end;
             let action = header.action(pdu);
             if !self.sequences.follows(header.recorder(), header.sequence(), time_ns) {
-                self.sequences.check(&rare(header, action), &mut self.warnings);
+                self.sequences.check(&rare(&header, action), &mut self.warnings);
             }
             if let Action::Other(_) = action {
                 self.warnings.unknown_actions += 1;
@@ -291,6 +291,6 @@ impl<R: Read> FileReader<R> {
 /// The same as [`UsualHeader::event`] out of the way, so that what nearly all events need stays in registers.
 #[cold]
 #[inline(never)]
-fn rare(header: UsualHeader<'_>, action: Action) -> BlockEvent {
+fn rare(header: &UsualHeader, action: Action) -> BlockEvent {
     header.event(action)
 }

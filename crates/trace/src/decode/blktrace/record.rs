@@ -93,69 +93,68 @@ pub(super) struct Header {
     pub pdu_bytes: u16,
 }
 
-/// A header of version 7 in little-endian order, which nearly all are, read where it lies: what is not needed is not
-/// read.
+/// `struct blk_io_trace` as it lies in the file of a little-endian machine, which nearly all are.
 #[derive(Clone, Copy)]
-pub(super) struct UsualHeader<'a>(&'a [u8; USUAL_BYTES]);
+#[repr(C)]
+pub(super) struct UsualHeader {
+    magic: u32,
+    sequence: u32,
+    time_ns: u64,
+    sector: u64,
+    bytes: u32,
+    action: u32,
+    pid: u32,
+    device: u32,
+    cpu: u32,
+    error: u16,
+    pdu_bytes: u16,
+}
 
-impl<'a> UsualHeader<'a> {
+const _: () = assert!(size_of::<UsualHeader>() == USUAL_BYTES);
+
+impl UsualHeader {
     /// The header at the beginning of some bytes; `None` if there is something else, or no event.
     #[inline(always)]
-    pub fn of(bytes: &'a [u8]) -> Option<Self> {
+    pub fn of(bytes: &[u8]) -> Option<Self> {
         const OTHERS: u32 = ((category::NOTIFY | category::DRIVER_DATA) << CATEGORY_SHIFT) as u32;
-        let header = Self(bytes.first_chunk()?);
-        (header.u32(0) == MAGIC | 7 && header.action_word() & OTHERS == 0).then_some(header)
-    }
-
-    #[inline(always)]
-    fn u32(self, at: usize) -> u32 {
-        u32::from_le_bytes([self.0[at], self.0[at + 1], self.0[at + 2], self.0[at + 3]])
-    }
-
-    #[inline(always)]
-    fn u64(self, at: usize) -> u64 {
-        u64::from(self.u32(at)) | (u64::from(self.u32(at + 4)) << 32)
-    }
-
-    #[inline(always)]
-    fn u16(self, at: usize) -> u16 {
-        u16::from_le_bytes([self.0[at], self.0[at + 1]])
-    }
-
-    #[inline(always)]
-    fn action_word(self) -> u32 {
-        self.u32(28)
+        let bytes = bytes.first_chunk::<USUAL_BYTES>()?;
+        // SAFETY: as many bytes are there, the structure consists of numbers without gaps, of which all values are valid,
+        // and it need not be aligned to be read so.
+        let header = unsafe { std::ptr::from_ref(bytes).cast::<Self>().read_unaligned() };
+        let is_event = header.magic == MAGIC | 7 && header.action & OTHERS == 0;
+        // Elsewhere the fields would have to be turned round: the general way does.
+        (is_event && cfg!(target_endian = "little")).then_some(header)
     }
 
     /// Bytes after the header.
     #[inline(always)]
     pub fn pdu_bytes(self) -> usize {
-        usize::from(self.u16(46))
+        usize::from(self.pdu_bytes)
     }
 
     /// When it happened.
     #[inline(always)]
     pub fn time_ns(self) -> u64 {
-        self.u64(8)
+        self.time_ns
     }
 
     /// The number of the event at its recorder.
     #[inline(always)]
     pub fn sequence(self) -> u32 {
-        self.u32(4)
+        self.sequence
     }
 
     /// The recorder.
     #[inline(always)]
     pub fn recorder(self) -> (Device, u32) {
-        (Device::from_kernel(self.u32(36)), self.u32(40))
+        (Device::from_kernel(self.device), self.cpu)
     }
 
     /// The action; `pdu` is the data after the header.
     #[inline(always)]
     pub fn action(self, pdu: &[u8]) -> Action {
         // Most events have nothing after the header that would have to be looked at.
-        match self.action_word() as u16 {
+        match self.action as u16 {
             1 => Action::Queue,
             4 => Action::GetRequest,
             7 => Action::Issue,
@@ -169,20 +168,19 @@ impl<'a> UsualHeader<'a> {
     /// The event with its action.
     #[inline(always)]
     pub fn event(self, action: Action) -> BlockEvent {
-        let bytes = self.u32(24);
-        let (direction, flags) = direction_and_flags(u64::from(self.action_word() >> CATEGORY_SHIFT), bytes);
+        let (direction, flags) = direction_and_flags(u64::from(self.action >> CATEGORY_SHIFT), self.bytes);
         BlockEvent {
-            time_ns: self.time_ns(),
-            sequence: self.sequence(),
-            cpu: self.u32(40),
-            pid: self.u32(32),
-            device: Device::from_kernel(self.u32(36)),
+            time_ns: self.time_ns,
+            sequence: self.sequence,
+            cpu: self.cpu,
+            pid: self.pid,
+            device: Device::from_kernel(self.device),
             action,
             direction,
             flags,
-            sector: self.u64(16),
-            bytes: u64::from(bytes),
-            error: errno(self.u16(44)),
+            sector: self.sector,
+            bytes: u64::from(self.bytes),
+            error: errno(self.error),
         }
     }
 }
@@ -345,8 +343,7 @@ const fn half(categories: u64) -> Half {
     }
     let writes = categories & category::WRITE != 0;
     let with_data = if writes { Direction::Write } else { Direction::Read };
-    let empty =
-        if writes && categories & category::FLUSH == 0 { Direction::Write } else { Direction::None };
+    let empty = if writes && categories & category::FLUSH == 0 { Direction::Write } else { Direction::None };
     Half { flags: Flags::from_bits(flags), with_data, empty, is_discard: categories & category::DISCARD != 0 }
 }
 

@@ -413,12 +413,7 @@ impl Requests {
         }
         let bio = *bio;
         self.bios.free(piece.bio);
-        (!bio.lost).then_some(BioLife {
-            device,
-            direction,
-            queued_ns: bio.queued_ns,
-            completed_ns,
-        })
+        (!bio.lost).then_some(BioLife { device, direction, queued_ns: bio.queued_ns, completed_ns })
     }
 
     /// Removes a request that has ended and what it still holds.
