@@ -33,7 +33,7 @@ pub fn run(arguments: &ReportArguments) -> Result<()> {
 fn of_run(store: &Store, number: i64, arguments: &ReportArguments) -> Result<()> {
     let run = store.run(number)?;
     let mut view = RunView::of(&[&run]).context("the run has nothing to show")?;
-    if run.record.measured().is_some() {
+    if run.record.measured().is_some_and(|measured| measured.correlation.is_some()) {
         view.explanation = Some(explanation(store, number, None)?);
     }
     if arguments.json {

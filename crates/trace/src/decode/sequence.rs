@@ -18,6 +18,23 @@ struct Last {
     time_ns: u64,
 }
 
+/// The last event of all.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Latest {
+    pub device: Device,
+    pub cpu: u32,
+    pub sequence: u32,
+    pub time_ns: u64,
+}
+
+impl Latest {
+    /// Whether an event of the same recorder is simply the next one, with nothing to remark on.
+    #[inline(always)]
+    pub fn is_before(&self, sequence: u32, time_ns: u64) -> bool {
+        sequence == self.sequence.wrapping_add(1) && time_ns.wrapping_sub(self.time_ns) <= JUMP_NS
+    }
+}
+
 /// Finds losses and disorder in the events of each recorder.
 #[derive(Debug, Default)]
 pub(crate) struct SequenceCheck {
@@ -27,17 +44,16 @@ pub(crate) struct SequenceCheck {
 }
 
 impl SequenceCheck {
-    /// Whether an event is simply the next one of the recorder of the last; if so, it is judged.
-    #[inline(always)]
-    pub fn follows(&mut self, recorder: (Device, u32), sequence: u32, time_ns: u64) -> bool {
-        let Some((current, last)) = &mut self.current else { return false };
-        let follows = *current == recorder
-            && sequence == last.sequence.wrapping_add(1)
-            && time_ns.wrapping_sub(last.time_ns) <= JUMP_NS;
-        if follows {
-            *last = Last { sequence, time_ns };
-        }
-        follows
+    /// The last event, for who follows events for a while by [`Latest::is_before`].
+    pub fn latest(&self) -> Option<Latest> {
+        let ((device, cpu), Last { sequence, time_ns }) = self.current?;
+        Some(Latest { device, cpu, sequence, time_ns })
+    }
+
+    /// Takes over again: `latest` is the last event now.
+    pub fn resume(&mut self, latest: &Latest) {
+        let Latest { device, cpu, sequence, time_ns } = *latest;
+        self.current = Some(((device, cpu), Last { sequence, time_ns }));
     }
 
     /// Judges the next event.

@@ -57,41 +57,38 @@ impl Devices {
     /// Takes the next events and tells `sink` of the requests that they ended.
     pub fn push_all(&mut self, events: &[BlockEvent], sink: &mut impl RequestSink) {
         self.events += events.len() as u64;
-        let mut rest = events;
-        while let Some(first) = rest.first() {
-            let device = first.device;
-            let mine = rest.iter().take_while(|event| event.device == device).count();
-            let (row, after) = rest.split_at(mine);
-            rest = after;
-            self.row(device, row, sink);
+        if let Some(first) = events.first() {
+            self.first_ns = self.first_ns.min(first.time_ns);
         }
-    }
-
-    /// Takes events in a row of one device.
-    fn row(&mut self, device: Device, events: &[BlockEvent], sink: &mut impl RequestSink) {
         for event in events {
-            self.first_ns = self.first_ns.min(event.time_ns);
-            if let Action::Remap { from, from_sector } = event.action
-                && let Some(at) = self.layers.iter().position(|(device, _)| *device == from)
-            {
-                self.layers[at].1.remapped(from, from_sector, event.time_ns);
+            if let Action::Remap { from, from_sector } = event.action {
+                self.remap(from, from_sector, event.time_ns);
             }
-        }
-        if self.layers.get(self.last).is_none_or(|(known, _)| *known != device)
-            && !self.change_device(device, events.len() as u64)
-        {
-            return;
-        }
-        let layer = &mut self.layers[self.last].1;
-        for event in events {
-            layer.push_own(event, sink);
+            match self.layers.get_mut(self.last) {
+                Some((device, layer)) if *device == event.device => layer.push_own(event, sink),
+                _ => self.push_other(event, sink),
+            }
         }
     }
 
     #[cold]
-    fn change_device(&mut self, device: Device, events: u64) -> bool {
+    fn remap(&mut self, from: Device, from_sector: u64, time_ns: u64) {
+        if let Some((_, layer)) = self.layers.iter_mut().find(|(device, _)| *device == from) {
+            layer.remapped(from, from_sector, time_ns);
+        }
+    }
+
+    /// Takes an event of another device than the one before.
+    #[cold]
+    fn push_other(&mut self, event: &BlockEvent, sink: &mut impl RequestSink) {
+        if self.change_device(event.device) {
+            self.layers[self.last].1.push_own(event, sink);
+        }
+    }
+
+    fn change_device(&mut self, device: Device) -> bool {
         if self.only.is_some_and(|only| only != device) {
-            self.of_others += events;
+            self.of_others += 1;
             return false;
         }
         if self.together && !self.layers.is_empty() {
@@ -105,7 +102,7 @@ impl Devices {
             return true;
         }
         if self.layers.len() == MOST_DEVICES {
-            self.without_place += events;
+            self.without_place += 1;
             return false;
         }
         let limits = if self.layers.is_empty() { Limits::default() } else { LATER };

@@ -5,7 +5,7 @@ use std::io::{ErrorKind, Read};
 use std::path::{Path, PathBuf};
 
 use super::record::{ByteOrder, Header, Meaning, USUAL_BYTES, UsualHeader, Version, recognise};
-use crate::decode::sequence::SequenceCheck;
+use crate::decode::sequence::{Latest, SequenceCheck};
 use crate::decode::{MOST_GARBAGE_BYTES, ReadWarnings, ThreadNames, garbage};
 use crate::error::TraceError;
 use crate::event::{Action, BlockEvent};
@@ -100,25 +100,23 @@ impl<R: Read> FileReader<R> {
         }
     }
 
-    /// Appends events up to the time `until_ns` (up to it and not including it where `exclusive`) until `events` holds
-    /// `most`; says when the next one is, `None` at the end.
+    /// Appends events up to and including the time `until_ns` until `events` holds `most`; says when the next one is,
+    /// `None` at the end.
     pub(super) fn run(
         &mut self,
         until_ns: u64,
-        exclusive: bool,
         most: usize,
         events: &mut Vec<BlockEvent>,
     ) -> Result<Option<u64>, TraceError> {
         loop {
             if self.held.is_none() {
-                if let Some(time_ns) = self.usual_run(until_ns, exclusive, most, events) {
+                if let Some(time_ns) = self.usual_run(until_ns, most, events) {
                     return Ok(Some(time_ns));
                 }
                 self.held = self.read_event()?;
             }
             let Some(event) = self.held else { return Ok(None) };
-            let wanted = if exclusive { event.time_ns < until_ns } else { event.time_ns <= until_ns };
-            if !wanted || events.len() >= most {
+            if event.time_ns > until_ns || events.len() >= most {
                 return Ok(Some(event.time_ns));
             }
             self.held = None;
@@ -128,39 +126,48 @@ impl<R: Read> FileReader<R> {
 
     /// As [`Self::run`] for events of the usual form that are in the buffer; `None` when there is something else.
     #[inline]
-    fn usual_run(
-        &mut self,
-        until_ns: u64,
-        exclusive: bool,
-        most: usize,
-        events: &mut Vec<BlockEvent>,
-    ) -> Option<u64> {
+    fn usual_run(&mut self, until_ns: u64, most: usize, events: &mut Vec<BlockEvent>) -> Option<u64> {
         if self.order != Some(ByteOrder::Little) {
             return None;
         }
         let buffer = &self.buffer[..self.end];
         let mut at = self.start;
         let mut next_ns = None;
+        // What is checked of each event is kept here, and not in `self`, for as long as nothing is remarkable.
+        let mut latest = self.sequences.latest();
+        let mut recorder = latest.map(|latest| (latest.device.to_kernel(), latest.cpu));
         while let Some(header) = UsualHeader::of(&buffer[at..]) {
             let pdu = at + USUAL_BYTES;
             let end = pdu + header.pdu_bytes();
             let Some(pdu) = buffer.get(pdu..end) else { break };
             let time_ns = header.time_ns();
-            let wanted = if exclusive { time_ns < until_ns } else { time_ns <= until_ns };
-            if !wanted || events.len() >= most {
+            if time_ns > until_ns || events.len() >= most {
                 next_ns = Some(time_ns);
                 break;
             }
             at = end;
             let action = header.action(pdu);
-            if !self.sequences.follows(header.recorder(), header.sequence(), time_ns) {
-                self.sequences.check(&rare(&header, action), &mut self.warnings);
+            match &mut latest {
+                Some(latest)
+                    if recorder == Some(header.recorder())
+                        && latest.is_before(header.sequence(), time_ns) =>
+                {
+                    (latest.sequence, latest.time_ns) = (header.sequence(), time_ns);
+                }
+                _ => {
+                    remark(&mut self.sequences, latest, &header, &mut self.warnings);
+                    latest = self.sequences.latest();
+                    recorder = Some(header.recorder());
+                }
             }
             if let Action::Other(_) = action {
                 self.warnings.unknown_actions += 1;
             } else {
                 events.push(header.event(action));
             }
+        }
+        if let Some(latest) = &latest {
+            self.sequences.resume(latest);
         }
         self.offset += (at - self.start) as u64;
         self.start = at;
@@ -288,9 +295,18 @@ impl<R: Read> FileReader<R> {
     }
 }
 
-/// The same as [`UsualHeader::event`] out of the way, so that what nearly all events need stays in registers.
+/// Has an event judged that does not simply follow the latest one. Out of the way, so that what nearly all events need
+/// stays in registers.
 #[cold]
 #[inline(never)]
-fn rare(header: &UsualHeader, action: Action) -> BlockEvent {
-    header.event(action)
+fn remark(
+    sequences: &mut SequenceCheck,
+    latest: Option<Latest>,
+    header: &UsualHeader,
+    warnings: &mut ReadWarnings,
+) {
+    if let Some(latest) = &latest {
+        sequences.resume(latest);
+    }
+    sequences.check(&header.event(Action::Queue), warnings);
 }

@@ -58,7 +58,7 @@ impl<R: Read> MergedReader<R> {
         if !self.started {
             self.started = true;
             for (index, file) in self.files.iter_mut().enumerate() {
-                if let Some(time_ns) = file.run(0, true, 0, events)? {
+                if let Some(time_ns) = file.run(0, 0, events)? {
                     self.next.push((time_ns, index));
                 }
             }
@@ -72,8 +72,9 @@ impl<R: Read> MergedReader<R> {
                 [one] => one,
                 [one, other, ..] => one.min(other),
             };
-            let (until_ns, exclusive) = (second.0, second.1 < index);
-            match self.files[index].run(until_ns, exclusive, most, events)? {
+            // Of equal times the file's position decides. Where the other one is first, its time is not 0.
+            let until_ns = if second.1 < index { second.0.saturating_sub(1) } else { second.0 };
+            match self.files[index].run(until_ns, most, events)? {
                 Some(time_ns) => self.next[0].0 = time_ns,
                 None => {
                     self.next.swap_remove(0);
@@ -86,15 +87,16 @@ impl<R: Read> MergedReader<R> {
 
     /// Brings the first file, whose time has changed, to its place.
     fn sift_down(&mut self) {
+        let next = &mut self.next[..];
         let mut at = 0;
-        loop {
-            let children = 2 * at + 1..(2 * at + 3).min(self.next.len());
-            let Some(first) = children.min_by_key(|&child| self.next[child]) else { return };
-            if self.next[at] <= self.next[first] {
+        while let Some(&left) = next.get(2 * at + 1) {
+            let right = next.get(2 * at + 2).copied().unwrap_or(left);
+            let (child, first) = if right < left { (2 * at + 2, right) } else { (2 * at + 1, left) };
+            if next[at] <= first {
                 return;
             }
-            self.next.swap(at, first);
-            at = first;
+            next.swap(at, child);
+            at = child;
         }
     }
 

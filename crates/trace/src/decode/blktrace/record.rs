@@ -144,10 +144,10 @@ impl UsualHeader {
         self.sequence
     }
 
-    /// The recorder.
+    /// The recorder: the kernel's number of the device, and the CPU.
     #[inline(always)]
-    pub fn recorder(self) -> (Device, u32) {
-        (Device::from_kernel(self.device), self.cpu)
+    pub fn recorder(self) -> (u32, u32) {
+        (self.device, self.cpu)
     }
 
     /// The action; `pdu` is the data after the header.
