@@ -63,7 +63,9 @@ impl Served {
         change(&mut options);
         let thread = Some(std::thread::spawn(move || serve(options)));
         let served = Self { folder, stop, thread };
-        while std::os::unix::net::UnixStream::connect(served.path("disk.control")).is_err() {
+        // An answer, not only a connection: that is taken before everything stands.
+        let answers = || ControlClient::connect(served.path("disk.control"))?.statistics().map(|_| ());
+        while answers().is_err() {
             assert!(!served.thread.as_ref().unwrap().is_finished(), "the server ended at once");
             std::thread::sleep(Duration::from_millis(1));
         }
