@@ -116,6 +116,8 @@ pub(super) enum Kind {
 
 /// Looks at a file without changing it.
 pub(super) fn kind(connection: &Connection) -> rusqlite::Result<Kind> {
+    // One view of the file for all three: another program may be making it at this moment.
+    let connection = connection.unchecked_transaction()?;
     let application: i64 = connection.query_row("PRAGMA application_id", [], |row| row.get(0))?;
     let version: i64 = connection.query_row("PRAGMA user_version", [], |row| row.get(0))?;
     let objects: i64 = connection.query_row("SELECT count(*) FROM sqlite_schema", [], |row| row.get(0))?;
