@@ -3,10 +3,11 @@
 use serde::Serialize;
 
 use crate::attribute::Attribution;
+use crate::counted::CountedHistogram;
 use crate::decode::{EventSource, Format, QemuSource, RequestSource, Source, Trace, VscsiHistogram};
 use crate::error::TraceError;
 use crate::event::{BlockEvent, Device};
-use crate::layer::{Devices, NoSink, RequestLayers};
+use crate::layer::{Devices, MOST_DEVICES, MOST_TARGETS, NoSink, RequestLayers};
 use crate::metrics::{LayerMetrics, TracePoint};
 use crate::sink::Requests;
 
@@ -28,14 +29,17 @@ pub struct AnalyzeOptions<'a> {
 }
 
 /// What a trace says.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Default, Serialize)]
 pub struct Analysis {
     /// Name of the trace and what it is: `sda: blktrace records, 4 files`.
     pub trace: String,
-    /// Events or requests that were read.
+    /// Events, requests or histograms that were read.
     pub records: u64,
     /// Each device, in the order in which they appeared.
     pub layers: Vec<AnalyzedLayer>,
+    /// Distributions that the recorder has counted itself, of all disks (vscsiStats).
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub histograms: Vec<CountedHistogram>,
     /// What belongs beside all of them, with counts.
     pub remarks: Vec<String>,
 }
@@ -60,7 +64,7 @@ pub fn analyze(trace: Trace, options: &AnalyzeOptions<'_>) -> Result<Analysis, T
     let mut analysis = match trace.source {
         Source::BlockEvents(source) => block_events(source, point(trace.format), options)?,
         Source::Requests(source) => requests(source, point(trace.format), options)?,
-        Source::Histograms(histograms) => vscsi(&histograms),
+        Source::Histograms(histograms) => vscsi(histograms),
         Source::Qemu(source) => qemu(source)?,
     };
     analysis.trace = trace_name;
@@ -127,7 +131,9 @@ fn block_events(
     match devices.events_without_place() {
         0 => {}
         n => {
-            remarks.push(format!("{n} events are of further devices, for which there was no place; name one"))
+            remarks.push(format!(
+            "{n} events are of devices beyond the first {MOST_DEVICES}, which were left out; name one to count it"
+        ))
         }
     }
     let names = |pid| source.thread_name(pid);
@@ -140,7 +146,7 @@ fn block_events(
     if layers.is_empty() {
         remarks.push("no request is in the trace".to_owned());
     }
-    Ok(Analysis { trace: String::new(), records, layers, remarks })
+    Ok(Analysis { records, layers, remarks, ..Analysis::default() })
 }
 
 fn requests(
@@ -171,28 +177,34 @@ fn requests(
     }
     let (found, without_place) = layers.finish();
     if without_place > 0 {
-        remarks.push(format!("{without_place} requests are of further disks, for which there was no place"));
+        remarks.push(format!(
+            "{without_place} requests are of disks beyond the first {MOST_TARGETS}, which were left out"
+        ));
     }
     let name =
         |target: usize| source.targets().get(target).cloned().unwrap_or_else(|| format!("disk {target}"));
     let layers =
         found.into_iter().map(|(target, metrics)| AnalyzedLayer { name: name(target), metrics }).collect();
-    Ok(Analysis { trace: String::new(), records, layers, remarks })
+    Ok(Analysis { records, layers, remarks, ..Analysis::default() })
 }
 
-/// Histograms that vscsiStats counted: nothing is left to count, so what they are is told in remarks.
-fn vscsi(histograms: &[VscsiHistogram]) -> Analysis {
-    let remark = format!(
-        "{} histograms that vscsiStats has counted already; export them with `nestor trace export`",
-        histograms.len()
-    );
-    Analysis { trace: String::new(), records: 0, layers: Vec::new(), remarks: vec![remark] }
+/// Histograms that vscsiStats counted: nothing is left to count, and its numbers are passed on.
+fn vscsi(histograms: Vec<VscsiHistogram>) -> Analysis {
+    let records = histograms.len() as u64;
+    let empty = histograms.iter().filter(|histogram| histogram.count == 0).count();
+    let histograms: Vec<_> =
+        histograms.into_iter().filter(|histogram| histogram.count > 0).map(CountedHistogram::new).collect();
+    let mut remarks = Vec::new();
+    if empty > 0 {
+        remarks.push(format!("histograms without an observation, which are left out: {empty}"));
+    }
+    Analysis { records, histograms, remarks, ..Analysis::default() }
 }
 
 /// QEMU's own events: which of them are requests of which disk is known only with its recording.
 fn qemu(mut source: Box<dyn QemuSource>) -> Result<Analysis, TraceError> {
     let mut by_name = std::collections::BTreeMap::<String, u64>::new();
-    let mut records = 0;
+    let (mut records, mut without_place) = (0, 0_u64);
     while let Some(event) = source.next_event()? {
         records += 1;
         let name = &*event.name;
@@ -202,13 +214,16 @@ fn qemu(mut source: Box<dyn QemuSource>) -> Result<Analysis, TraceError> {
             None if room => {
                 by_name.insert(name.to_owned(), 1);
             }
-            None => {}
+            None => without_place += 1,
         }
     }
     let mut remarks = source.warnings().remarks();
+    if without_place > 0 {
+        remarks.push(format!("{without_place} events are of kinds beyond the first {MOST_NAMES}"));
+    }
     remarks.extend(by_name.iter().map(|(name, count)| format!("{count} x {name}")));
     remarks.push(
         "for the numbers of a disk, give its recording to `nestor trace hypervisor summarize`".to_owned(),
     );
-    Ok(Analysis { trace: String::new(), records, layers: Vec::new(), remarks })
+    Ok(Analysis { records, remarks, ..Analysis::default() })
 }

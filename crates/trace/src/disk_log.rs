@@ -7,21 +7,28 @@ use nestor_model::LatencyHistogram;
 
 use crate::error::TraceError;
 use crate::event::SECTOR_BYTES;
-use crate::metrics::{DirectionMetrics, LayerMetrics, ServiceTime, TracePoint};
+use crate::layer::seeks::Seeks;
+use crate::layer::timeline::Spans;
+use crate::metrics::{DirectionMetrics, DirectionTimes, LayerMetrics, ServiceTime, TracePoint};
+use crate::request_file::request_of;
+
+/// Different seek distances that are counted each.
+const MOST_DISTANCES: usize = 100_000;
 
 /// Condenses the request log of a modelled disk.
 ///
 /// A disk queues and serves, so of the intervals of a layer it has I2D (arrival to start of service), D2C (service,
 /// up to the posted completion) and Q2C (both). The parts of [`ServiceTime`] add up to the modelled service, which is
 /// shorter than D2C by what serving adds, and include those of flushes. The intervals are of requests with data;
-/// flushes have [`LayerMetrics::flush_d2c`].
+/// flushes have [`LayerMetrics::flush_d2c`]. Seeks are from each request with data to the one that was completed next,
+/// and the depth over time counts what has arrived and is not complete, as the driver above does.
 ///
 /// # Errors
 /// The log cannot be read or is damaged. A log that ends within a record is read up to there and remarked on.
 pub fn summarize_disk_log(path: &Path) -> Result<LayerMetrics, TraceError> {
     let mut reader = Reader::open(path)?;
     let (records, dropped) = (reader.header().records, reader.header().dropped);
-    let mut layer = DiskLayer::default();
+    let mut layer = DiskLayer::new();
     let mut remarks = Vec::new();
     for record in &mut reader {
         match record {
@@ -41,7 +48,7 @@ pub fn summarize_disk_log(path: &Path) -> Result<LayerMetrics, TraceError> {
     Ok(layer.finish(dropped, remarks))
 }
 
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct DiskLayer {
     records: u64,
     read: DirectionMetrics,
@@ -58,12 +65,58 @@ struct DiskLayer {
     span_ns: Option<(u64, u64)>,
     /// Of the read and write that were logged last: the sector after.
     last_end: [Option<u64>; 2],
-    sequential: u64,
+    sequential: [u64; 2],
     failed: u64,
     untimed: u64,
+    /// Of reads, of writes.
+    times: [Times; 2],
+    seeks: Seeks,
+    spans: Spans,
+}
+
+/// The intervals of one direction.
+#[derive(Debug, Default)]
+struct Times {
+    q2d: LatencyHistogram,
+    d2c: LatencyHistogram,
+    q2c: LatencyHistogram,
+}
+
+impl Times {
+    fn finish(self) -> DirectionTimes {
+        DirectionTimes { q2d: some(self.q2d), d2c: some(self.d2c), q2c: some(self.q2c) }
+    }
+}
+
+fn some(histogram: LatencyHistogram) -> Option<LatencyHistogram> {
+    (histogram.count() > 0).then_some(histogram)
 }
 
 impl DiskLayer {
+    fn new() -> Self {
+        Self {
+            records: 0,
+            read: DirectionMetrics::default(),
+            write: DirectionMetrics::default(),
+            discard: DirectionMetrics::default(),
+            flushes: 0,
+            i2d: LatencyHistogram::default(),
+            d2c: LatencyHistogram::default(),
+            q2c: LatencyHistogram::default(),
+            flush_d2c: LatencyHistogram::default(),
+            sizes: std::collections::BTreeMap::new(),
+            service: ServiceTime::default(),
+            span_ns: None,
+            last_end: [None; 2],
+            sequential: [0; 2],
+            failed: 0,
+            untimed: 0,
+            times: Default::default(),
+            seeks: Seeks::new(MOST_DISTANCES),
+            spans: Spans::new(),
+        }
+    }
+
     fn push(&mut self, record: &Record) {
         self.records += 1;
         let (first, last) = self.span_ns.unwrap_or((record.arrival_ns, record.complete_ns));
@@ -75,6 +128,7 @@ impl DiskLayer {
         self.service.transfer_ns = self.service.transfer_ns.saturating_add(record.transfer_ns);
         self.service.overhead_ns = self.service.overhead_ns.saturating_add(record.overhead_ns);
         self.service.cache_hits += u64::from(record.cache_hit);
+        self.spans.push_at_device(&request_of(record, self.records), u32::from(record.queue_depth));
         let service_ns = record.complete_ns.saturating_sub(record.service_start_ns);
         let bytes = u64::from(record.sectors) * SECTOR_BYTES;
         let (direction, lane) = match record.operation {
@@ -98,10 +152,15 @@ impl DiskLayer {
         self.i2d.record_ns(record.queue_ns());
         self.d2c.record_ns(service_ns);
         self.q2c.record_ns(record.latency_ns());
+        let end = record.sector.saturating_add(u64::from(record.sectors));
+        self.seeks.push(record.sector, end);
         if let Some(lane) = lane {
+            self.times[lane].q2d.record_ns(record.queue_ns());
+            self.times[lane].d2c.record_ns(service_ns);
+            self.times[lane].q2c.record_ns(record.latency_ns());
             *self.sizes.entry(bytes).or_default() += 1;
-            self.sequential += u64::from(self.last_end[lane] == Some(record.sector));
-            self.last_end[lane] = Some(record.sector.saturating_add(u64::from(record.sectors)));
+            self.sequential[lane] += u64::from(self.last_end[lane] == Some(record.sector));
+            self.last_end[lane] = Some(end);
         }
     }
 
@@ -114,9 +173,12 @@ impl DiskLayer {
         say(self.failed, "requests were answered with an error");
         say(self.untimed, "requests were served with the timing model off");
         say(dropped_events, "requests are missing in the log: all counts are lower bounds");
-        let some = |histogram: LatencyHistogram| (histogram.count() > 0).then_some(histogram);
         let (first, last) = self.span_ns.unwrap_or_default();
-        let requests = self.read.issued + self.write.issued;
+        // Records stand in the order of completion, which is the order in which the medium was used.
+        let share = |sequential: u64, of: u64| (of > 0).then(|| sequential as f64 / of as f64);
+        let (reads, writes) = (self.read.issued, self.write.issued);
+        let [sequential_reads, sequential_writes] = self.sequential;
+        let [read_times, write_times] = self.times.map(Times::finish);
         LayerMetrics {
             trace_point: TracePoint::DiskLog,
             read: self.read,
@@ -134,8 +196,13 @@ impl DiskLayer {
             q2c: some(self.q2c),
             flush_d2c: some(self.flush_d2c),
             size_histogram: self.sizes,
-            // Records stand in the order of completion, which is the order in which the medium was used.
-            sequential_share: (requests > 0).then(|| self.sequential as f64 / requests as f64),
+            sequential_share: share(sequential_reads + sequential_writes, reads + writes),
+            sequential_read_share: share(sequential_reads, reads),
+            sequential_write_share: share(sequential_writes, writes),
+            read_times,
+            write_times,
+            d2d_seeks: self.seeks.finish(),
+            timeline: self.spans.finish(),
             service: Some(self.service),
             dropped_events,
             span_s: last.saturating_sub(first) as f64 / 1e9,
@@ -206,6 +273,47 @@ mod tests {
         assert!((m.sequential_share.unwrap() - 1.0 / 3.0).abs() < 1e-9);
         assert!((m.span_s - 0.0391).abs() < 1e-9);
         assert_eq!(m.remarks, [""; 0]);
+        assert_eq!((m.sequential_read_share, m.sequential_write_share), (Some(0.0), Some(0.5)));
+        assert_eq!(m.write_times.d2c.unwrap().count(), 2);
+    }
+
+    #[test]
+    fn a_log_has_the_seeks_and_the_time_line_of_a_block_layer() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("disk.log");
+        write_log(&path);
+        let m = summarize_disk_log(&path).unwrap();
+        // From 0 to 0..16, on to 16..24 without a gap, then over 488 sectors to 512..520; a flush has no place.
+        let seeks = m.d2d_seeks.unwrap();
+        assert_eq!((seeks.count, seeks.mode_sectors, seeks.mode_count, seeks.span_sectors), (3, 0, 2, 520));
+        assert!((seeks.mean_sectors - 488.0 / 3.0).abs() < 1e-9);
+        assert_eq!((seeks.cdf_sectors.first(), seeks.cdf_sectors.last()), (Some(&0), Some(&488)));
+        let timeline = m.timeline.unwrap();
+        assert_eq!(timeline.start_ns, 1_000_000);
+        assert_eq!(
+            [&timeline.queued, &timeline.issued, &timeline.completed].map(|c| c.iter().sum::<u64>()),
+            [4; 3]
+        );
+        assert_eq!(timeline.write_bytes.iter().sum::<u64>(), 12_288);
+        assert_eq!(timeline.read_bytes.iter().sum::<u64>(), 4096);
+        // Each of four requests is there for 9.1 of every 10 ms, the last one to the end.
+        let busy_ns: f64 = timeline.depth.iter().map(|depth| depth * timeline.step_ns as f64).sum();
+        assert!((busy_ns / 36.4e6 - 1.0).abs() < 0.01, "{busy_ns}");
+        assert_eq!(timeline.depth_max.iter().max(), Some(&1));
+        assert_eq!(timeline.depth_max.len(), timeline.depth.len());
+    }
+
+    #[test]
+    fn the_log_as_a_layer_and_as_a_trace_say_the_same_of_seeks_and_depth() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("disk.log");
+        write_log(&path);
+        let layer = summarize_disk_log(&path).unwrap();
+        let trace = crate::decode::open(&[path]).unwrap().remove(0);
+        let analysis = crate::analyze(trace, &crate::AnalyzeOptions::default()).unwrap();
+        let analyzed = &analysis.layers[0].metrics;
+        assert_eq!(analyzed.d2d_seeks, layer.d2d_seeks);
+        assert_eq!(analyzed.timeline.as_ref().unwrap().depth, layer.timeline.unwrap().depth);
     }
 
     #[test]

@@ -7,9 +7,9 @@
 //!
 //! - **Virtual disk**: from the moment the device model took a request from the guest until it handed it back. Of a
 //!   flush through virtio-blk or ATA only one of the two is known; then both times are the same.
-//! - **Image file**: only of image formats; a raw image has the requests of the virtual disk. Nothing tells when such
-//!   a request ended: its end is the end of the request of the guest that was under way for it, which is the latest
-//!   it can be.
+//! - **Image file**: only of image formats; a raw image has the requests of the virtual disk. Its end is
+//!   when the thread or the ring that carried it out was done; where no event tells that (`aio=native`), it is the end
+//!   of the request of the guest that was under way for it, which is the latest it can be.
 
 mod choose;
 mod disk;
@@ -109,7 +109,12 @@ pub fn summarize_hypervisor(
     let mut disk = Collected::new(output.disk_requests.as_deref(), header("hypervisor"))?;
     let mut file = Collected::new(
         output.file_requests.as_deref().filter(|_| source.format.is_some()),
-        RequestHeader { space_bytes: 0, ..header("image file") },
+        // The layer of these requests is the image format, not the machine.
+        RequestHeader {
+            layer: source.format.clone().unwrap_or_default(),
+            space_bytes: 0,
+            ..header("image file")
+        },
     )?;
     let mut disk_requests = DiskRequests::new(source.interface, chosen.device);
     let mut file_requests = FileRequests::new(chosen.file_node);
@@ -120,6 +125,7 @@ pub fn summarize_hypervisor(
         let changes = disk_requests.look_at(&event, &mut disk)?;
         file_requests.look_at(&event, changes, &mut file)
     })?;
+    file_requests.settle(&mut file)?;
     let mut disk = disk.finish(summary.dropped_events)?;
     disk.remarks.extend(chosen.remarks);
     disk.remarks.extend(warnings);

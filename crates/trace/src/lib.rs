@@ -7,6 +7,7 @@ pub mod analyze;
 pub mod application;
 pub mod attribute;
 pub mod capture;
+mod counted;
 pub mod decode;
 pub mod disk_log;
 pub mod error;
@@ -25,6 +26,7 @@ pub use capture::{
     HypervisorOptions, HypervisorSource, Interface, Method, RecordOptions, RecordSummary, record,
     record_hypervisor,
 };
+pub use counted::{CountedHistogram, Unit};
 pub use disk_log::summarize_disk_log;
 pub use error::TraceError;
 pub use metrics::{

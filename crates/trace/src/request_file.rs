@@ -22,6 +22,7 @@ mod reader;
 mod writer;
 
 pub use disk_log::DiskLogRequests;
+pub(crate) use disk_log::request_of;
 pub use reader::RequestReader;
 pub use writer::RequestWriter;
 

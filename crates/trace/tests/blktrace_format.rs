@@ -221,3 +221,24 @@ proptest! {
         prop_assert_eq!(seen, times.iter().map(|(t, _)| *t).collect::<Vec<_>>());
     }
 }
+
+#[test]
+fn messages_are_counted_and_told() {
+    for (order, version) in [(ByteOrder::Little, Version::V7), (ByteOrder::Big, Version::V8)] {
+        let encoder = Encoder { order, version };
+        let mut bytes = encoded(&[event(1, Action::Queue, 0, 8)], order, version);
+        encoder.message(&event(2, Action::Queue, 0, 0), "fio begins", &mut bytes);
+        encoder.message(&event(3, Action::Queue, 0, 0), "fio ends", &mut bytes);
+        bytes.extend(encoded(&[event(4, Action::Complete, 0, 8)], order, version));
+        let mut reader = FileReader::new(&bytes[..], "memory");
+        let mut times = Vec::new();
+        while let Some(event) = reader.next_event().unwrap() {
+            times.push(event.time_ns / 1000);
+        }
+        assert_eq!(times, [1, 4]);
+        assert_eq!(
+            reader.warnings().remarks(),
+            ["2 messages of drivers, schedulers or users are in the trace: not counted as events"]
+        );
+    }
+}

@@ -150,3 +150,33 @@ fn names_of_threads_take_no_memory_without_end() {
     assert_eq!((names.len(), names.left_out()), (1 << 16, 70_000 - (1 << 16)));
     assert_eq!(names.get(3).map(str::len), Some(64));
 }
+
+/// fio's logs look alike: what is in them is told by their names only.
+#[test]
+fn a_log_of_fio_is_told_by_its_name() {
+    let directory = tempfile::tempdir().unwrap();
+    let log = |name: &str| {
+        let path = directory.path().join(name);
+        std::fs::write(&path, "1, 4096, 0, 4096, 0\n2, 8192, 1, 4096, 0\n").unwrap();
+        path
+    };
+    let refused = |name: &str| {
+        let error = error_of(&[log(name)]);
+        error.replace(&format!("{}/", directory.path().display()), "")
+    };
+    insta::assert_snapshot!(refused("job_bw.1.log"), @"job_bw.1.log: at byte 0: by its name it is fio's log of bandwidth (KiB/s), which has no requests in it; give its log of latencies (NAME_lat.JOB.log, of `write_lat_log`)");
+    insta::assert_snapshot!(refused("job_iops.log"), @"job_iops.log: at byte 0: by its name it is fio's log of operations per second, which has no requests in it; give its log of latencies (NAME_lat.JOB.log, of `write_lat_log`)");
+    assert!(refused("a.b_bw.12.log").contains("bandwidth"));
+    let remarks = |name: &str| {
+        let [trace] = open(&[log(name)]).unwrap().try_into().ok().unwrap();
+        assert_eq!(trace.format, Format::FioLatencyLog, "{name}");
+        trace.remarks
+    };
+    for name in ["job_lat.1.log", "job_clat.log", "x_bw_lat.3.log"] {
+        assert_eq!(remarks(name), Vec::<String>::new(), "{name}");
+    }
+    assert!(remarks("job_slat.1.log")[0].contains("submission"));
+    for name in ["results.txt", "bw.log", "job_bw.log.old"] {
+        assert!(remarks(name)[0].starts_with("read as latencies; fio's logs of bandwidth"), "{name}");
+    }
+}

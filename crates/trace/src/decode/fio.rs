@@ -2,7 +2,7 @@
 //! Section "Trace file format" and "Log file formats" of fio's manual page.
 
 use std::io::BufRead;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use nestor_layout::Class;
 
@@ -132,6 +132,64 @@ impl<R: BufRead + Send> RequestSource for IologReader<R> {
     }
 }
 
+/// What a log of fio is of, by the file's name: nothing in it tells.
+///
+/// fio names them `NAME_lat.JOB.log`, without the job's number with `per_job_logs=0` (section "Log file formats" of its
+/// manual page, `setup_log` in its `backend.c`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum LogKind {
+    /// Whole latencies (`_lat`) or those of completion (`_clat`).
+    Latency,
+    /// How long it took to submit (`_slat`).
+    Submission,
+    /// Something else, in words.
+    Other(&'static str),
+    /// The name does not tell.
+    Unknown,
+}
+
+impl LogKind {
+    /// By the name of a file.
+    pub fn of(path: &Path) -> Self {
+        let Some(name) = path.file_name().and_then(|name| name.to_str()) else { return Self::Unknown };
+        let Some(stem) = name.strip_suffix(".log") else { return Self::Unknown };
+        let stem = match stem.rsplit_once('.') {
+            Some((stem, job)) if !job.is_empty() && job.bytes().all(|b| b.is_ascii_digit()) => stem,
+            _ => stem,
+        };
+        let ends = |end: &str| stem.rsplit_once('_').is_some_and(|(_, last)| last == end);
+        match stem {
+            _ if ends("lat") || ends("clat") => Self::Latency,
+            _ if ends("slat") => Self::Submission,
+            _ if ends("bw") => Self::Other("bandwidth (KiB/s)"),
+            _ if ends("iops") => Self::Other("operations per second"),
+            _ if stem.ends_with("_clat_hist") => Self::Other("histograms of latency"),
+            _ => Self::Unknown,
+        }
+    }
+
+    /// Why such a log cannot be read as one of latencies, if it cannot.
+    pub fn refusal(self) -> Option<String> {
+        let Self::Other(what) = self else { return None };
+        Some(format!(
+            "by its name it is fio's log of {what}, which has no requests in it; give its log of latencies \
+             (NAME_lat.JOB.log, of `write_lat_log`)"
+        ))
+    }
+
+    /// What belongs beside the numbers of such a log.
+    pub fn remark(self) -> Option<&'static str> {
+        match self {
+            Self::Submission => Some("by its name it is a log of submission latencies: not whole requests"),
+            Self::Unknown => Some(
+                "read as latencies; fio's logs of bandwidth and of operations per second look the same, and the \
+                 name does not tell (NAME_lat.JOB.log would)",
+            ),
+            Self::Latency | Self::Other(_) => None,
+        }
+    }
+}
+
 /// A line of a latency log.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct LogLine {
@@ -189,7 +247,7 @@ pub(super) fn parse_log_line(line: &str) -> Option<LogLine> {
 /// Reads a latency log with an entry for every request.
 ///
 /// fio logs at the completion, in whole milliseconds from its start; a latency is exact. A log of bandwidth or of
-/// operations per second looks the same and is misread: nothing in it tells.
+/// operations per second looks the same, and only the file's name tells: see [`LogKind`].
 pub struct LatencyLogReader<R> {
     lines: Lines<R>,
     names: Vec<String>,

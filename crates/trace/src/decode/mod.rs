@@ -66,6 +66,10 @@ pub struct ReadWarnings {
     pub clock_jumps: u64,
     /// Events of a kind that this program does not know.
     pub unknown_actions: u64,
+    /// Messages of drivers, schedulers or users (`BLK_TN_MESSAGE`), which are no events of requests.
+    pub messages: u64,
+    /// Events whose numbers were not checked, because too many recorders (CPUs of devices) take turns.
+    pub unchecked_events: u64,
 }
 
 impl ReadWarnings {
@@ -78,6 +82,8 @@ impl ReadWarnings {
         self.out_of_order += other.out_of_order;
         self.clock_jumps += other.clock_jumps;
         self.unknown_actions += other.unknown_actions;
+        self.messages += other.messages;
+        self.unchecked_events += other.unchecked_events;
     }
 
     /// The warnings in words, one each.
@@ -102,6 +108,15 @@ impl ReadWarnings {
         say(n, format_args!("{n} events are more than a day younger than the one before: the clock was set"));
         let n = self.unknown_actions;
         say(n, format_args!("{n} events are of a kind that is not known and were ignored"));
+        let n = self.messages;
+        say(
+            n,
+            format_args!(
+                "{n} messages of drivers, schedulers or users are in the trace: not counted as events"
+            ),
+        );
+        let n = self.unchecked_events;
+        say(n, format_args!("{n} events are of so many CPUs and devices that losses were not looked for"));
         remarks
     }
 }

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use super::blkparse::BlkparseReader;
 use super::blktrace::{FileReader, MergedReader};
 use super::csv::{CsvForm, CsvReader};
-use super::fio::{IologReader, LatencyLogReader};
+use super::fio::{IologReader, LatencyLogReader, LogKind};
 use super::input::{Input, STANDARD_INPUT};
 use super::qemu::{LogReader, Signatures, SimpletraceReader};
 use super::recognise::{Format, Recognition, recognise};
@@ -220,7 +220,14 @@ fn single(format: Format, input: Input, signatures: &Signatures) -> Result<Trace
         }
         Format::QemuLog => Source::Qemu(Box::new(LogReader::new(text(input), &path, signatures.clone()))),
         Format::FioIolog => requests(IologReader::new(text(input), &path)),
-        Format::FioLatencyLog => requests(LatencyLogReader::new(text(input), &path)),
+        Format::FioLatencyLog => {
+            let kind = LogKind::of(&path);
+            if let Some(reason) = kind.refusal() {
+                return Err(TraceError::Format { path, offset: 0, reason });
+            }
+            remarks.extend(kind.remark().map(str::to_owned));
+            requests(LatencyLogReader::new(text(input), &path))
+        }
         Format::Msr => requests(CsvReader::new(text(input), &path, CsvForm::Msr)),
         Format::VscsiCommands => requests(CsvReader::new(text(input), &path, CsvForm::VscsiCommands)),
     };

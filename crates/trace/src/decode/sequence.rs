@@ -6,7 +6,7 @@ use super::ReadWarnings;
 use crate::event::{BlockEvent, Device};
 
 /// Recorders that are told apart: every device has one on every CPU. Events of further ones are not checked.
-const MOST_RECORDERS: usize = 1 << 16;
+const MOST_RECORDERS: usize = 1 << 12;
 
 /// An idle time that is taken for a jump of the clock: a day. A machine that sleeps stops `CLOCK_MONOTONIC`.
 const JUMP_NS: u64 = 86_400 * 1_000_000_000;
@@ -66,7 +66,7 @@ impl SequenceCheck {
         let now = Last { sequence: event.sequence, time_ns: event.time_ns };
         let last = match self.current {
             Some((current, last)) if current == recorder => Some(last),
-            _ => self.switch(recorder),
+            _ => self.switch(recorder, warnings),
         };
         self.current = Some((recorder, now));
         let Some(last) = last else { return };
@@ -80,12 +80,14 @@ impl SequenceCheck {
     }
 
     #[cold]
-    fn switch(&mut self, recorder: (Device, u32)) -> Option<Last> {
+    fn switch(&mut self, recorder: (Device, u32), warnings: &mut ReadWarnings) -> Option<Last> {
         if let Some((before, last)) = self.current.take()
             && (self.others.len() < MOST_RECORDERS || self.others.contains_key(&before))
         {
             self.others.insert(before, last);
         }
-        self.others.get(&recorder).copied()
+        let found = self.others.get(&recorder).copied();
+        warnings.unchecked_events += u64::from(found.is_none() && self.others.len() >= MOST_RECORDERS);
+        found
     }
 }

@@ -37,11 +37,26 @@ pub(super) struct FileRequests {
     /// The one that the image format was handed last: what it asks of its file at once is for that one.
     current: Option<u64>,
     next: u64,
+    /// Asked of the file and not yet handed to a thread or a ring, with what waits for it.
+    asked: Option<(Begun, Option<u64>)>,
+    /// Handed over, by what the events call it.
+    carried: HashMap<u64, Begun>,
 }
+
+/// Requests that are under way at once; more are a sign of lost events.
+const MOST_CARRIED: usize = 65_536;
 
 impl FileRequests {
     pub fn new(node: Option<u64>) -> Self {
-        Self { node, parents: BTreeMap::new(), by_key: HashMap::new(), current: None, next: 0 }
+        Self {
+            node,
+            parents: BTreeMap::new(),
+            by_key: HashMap::new(),
+            current: None,
+            next: 0,
+            asked: None,
+            carried: HashMap::new(),
+        }
     }
 
     /// Takes an event, and what it meant for the requests of the virtual disk.
@@ -51,6 +66,9 @@ impl FileRequests {
         changes: Changes,
         to: &mut Collected,
     ) -> Result<(), TraceError> {
+        if !matches!(&*event.name, "thread_pool_submit" | "luring_co_submit") {
+            self.settle(to)?;
+        }
         if let Some((key, begun)) = changes.begun {
             let parent = Parent { begun, asked: begun.bytes, covered: 0, children: Vec::new() };
             self.parents.insert(self.next, parent);
@@ -66,7 +84,7 @@ impl FileRequests {
         let writes = match &*event.name {
             "bdrv_co_preadv_part" => false,
             "bdrv_co_pwritev_part" => true,
-            _ => return Ok(()),
+            _ => return self.carry(event, to),
         };
         let number = |name: &str| event.number(name).unwrap_or(0);
         if self.node.is_none() {
@@ -84,10 +102,42 @@ impl FileRequests {
         let (offset, bytes) = (number("offset"), number("bytes"));
         let child = Begun { queued_ns: event.time_ns, operation, offset, bytes, pid: event.pid };
         to.begin(&child);
-        match self.parent_of(&child) {
+        self.asked = Some((child, self.parent_of(&child)));
+        Ok(())
+    }
+
+    /// Nothing tells when the request that was asked for last will be over: it is when what waits for it is, which is
+    /// the latest it can be.
+    pub fn settle(&mut self, to: &mut Collected) -> Result<(), TraceError> {
+        let Some((child, parent)) = self.asked.take() else { return Ok(()) };
+        match parent.and_then(|number| self.parents.get_mut(&number)) {
             Some(parent) => parent.children.push(child),
             // Nobody waits for it, such as a table that is written back; all that is known is that it began.
             None => to.complete(&child, child.queued_ns)?,
+        }
+        Ok(())
+    }
+
+    /// A thread or a ring takes the request that was asked for last, in the same breath, and later is done with it.
+    fn carry(&mut self, event: &QemuEvent, to: &mut Collected) -> Result<(), TraceError> {
+        let (begins, name) = match &*event.name {
+            "thread_pool_submit" => (true, "req"),
+            "luring_co_submit" => (true, "luringcb"),
+            "thread_pool_complete" => (false, "req"),
+            "luring_process_completion" => (false, "luringcb"),
+            _ => return Ok(()),
+        };
+        let Some(key) = event.number(name) else { return Ok(()) };
+        if !begins {
+            return match self.carried.remove(&key) {
+                Some(child) => to.complete(&child, event.time_ns.max(child.queued_ns)),
+                None => Ok(()),
+            };
+        }
+        if self.carried.len() < MOST_CARRIED
+            && let Some((child, _)) = self.asked.take()
+        {
+            self.carried.insert(key, child);
         }
         Ok(())
     }
@@ -107,16 +157,15 @@ impl FileRequests {
     /// The request of the guest that waits for one on the file: the one that was handed over last if it has not asked
     /// for all of its data yet; else the format had to wait for something in between, and it is the oldest one that
     /// lacks data; for anything else, such as tables, the one that was handed over last.
-    fn parent_of(&mut self, child: &Begun) -> Option<&mut Parent> {
+    fn parent_of(&mut self, child: &Begun) -> Option<u64> {
         let lacks = |number: &u64| self.parents.get(number).is_some_and(|p| p.lacks(child));
         let oldest = || self.parents.iter().find(|(_, p)| p.lacks(child)).map(|(number, _)| *number);
         let data = self.current.filter(lacks).or_else(oldest).filter(|_| child.bytes > 0);
         let last = self.current.filter(|number| self.parents.contains_key(number));
         let number = data.or(last).or_else(|| self.parents.keys().next().copied())?;
-        let parent = self.parents.get_mut(&number)?;
         if data.is_some() {
-            parent.covered += child.bytes;
+            self.parents.get_mut(&number)?.covered += child.bytes;
         }
-        Some(parent)
+        Some(number)
     }
 }

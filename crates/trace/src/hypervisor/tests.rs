@@ -39,6 +39,12 @@ fn summarized(lines: &str, source: HypervisorSource) -> (HypervisorMetrics, Vec<
     let metrics = summarize_hypervisor(directory.path(), &output).unwrap();
     let read = |name: &str| -> Vec<Request> {
         let Ok(reader) = RequestReader::open(path(name)) else { return Vec::new() };
+        let header = reader.header();
+        let expected = match name {
+            "file" => ("qcow2", "image file"),
+            _ => ("kvm", "hypervisor"),
+        };
+        assert_eq!((header.layer.as_str(), header.kind.as_str()), expected);
         reader.map(|r| r.unwrap()).collect()
     };
     (metrics, read("disk"), read("file"))
@@ -167,6 +173,39 @@ fn requests_on_the_image_file_end_with_the_request_they_serve() {
     );
     let counted = FormatCounts { table_reads: 1, table_writes: 1, allocations: 1, tables_made: 0 };
     assert_eq!(metrics.format, counted);
+}
+
+#[test]
+fn threads_and_rings_tell_when_requests_on_the_image_file_end() {
+    // Two of the guest's at once: the second one's table is read while the first one's data are.
+    let log = "7@1000.000100:virtio_blk_handle_read vdev 0x55aa req 0x1 sector 16 nsectors 16\n\
+               7@1000.000101:bdrv_co_preadv_part bs 0xf0 offset 8192 bytes 8192 flags 0x0\n\
+               7@1000.000102:bdrv_co_preadv_part bs 0xf1 offset 335872 bytes 8192 flags 0x0\n\
+               7@1000.000103:thread_pool_submit pool 0x3 req 0xa1 opaque 0x4\n\
+               7@1000.000110:virtio_blk_handle_read vdev 0x55aa req 0x2 sector 1600 nsectors 16\n\
+               7@1000.000111:bdrv_co_preadv_part bs 0xf0 offset 819200 bytes 8192 flags 0x0\n\
+               7@1000.000112:bdrv_co_preadv_part bs 0xf1 offset 262144 bytes 4096 flags 0x0\n\
+               7@1000.000113:luring_co_submit bs 0xf1 s 0x5 luringcb 0xb2 fd 9 offset 262144 nbytes 4096 type 1\n\
+               7@1000.000200:thread_pool_complete pool 0x3 req 0xa1 opaque 0x4 ret 0\n\
+               7@1000.000210:luring_process_completion s 0x5 luringcb 0xb2 ret 4096\n\
+               7@1000.000211:bdrv_co_preadv_part bs 0xf1 offset 401408 bytes 8192 flags 0x0\n\
+               7@1000.000230:virtio_blk_req_complete vdev 0x55aa req 0x1 status 0\n\
+               7@1000.000300:virtio_blk_req_complete vdev 0x55aa req 0x2 status 0\n";
+    let source = HypervisorSource {
+        device_address: Some(DISK),
+        format: Some("qcow2".into()),
+        ..HypervisorSource::default()
+    };
+    let (_, _, file) = summarized(log, source);
+    assert_eq!(
+        short(&file),
+        [
+            (Operation::Read, 335_872, 8192, 102_000, 200_000),
+            (Operation::Read, 262_144, 4096, 112_000, 210_000),
+            // Of this one nothing is told.
+            (Operation::Read, 401_408, 8192, 211_000, 300_000),
+        ]
+    );
 }
 
 #[test]

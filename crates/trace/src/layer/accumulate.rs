@@ -4,7 +4,7 @@ use super::bios::{BioMetrics, Bios};
 use super::counts::Counts;
 use super::lives::{Lives, NoSink, RequestSink, Told};
 use super::pairing::{MOST_IN_FLIGHT, Pairing};
-use super::processes::Phase;
+use super::processes::{MOST_PROCESSES, Phase};
 use super::timeline::{Clock, Happened};
 use crate::event::{Action, BlockEvent, Device, Direction, Flags};
 use crate::metrics::{LayerMetrics, TracePoint};
@@ -19,11 +19,13 @@ pub struct Limits {
     pub in_flight: usize,
     /// Different seek distances that are counted each, so that the most frequent is exact.
     pub seek_distances: usize,
+    /// Threads that are told apart, if they are.
+    pub processes: usize,
 }
 
 impl Default for Limits {
     fn default() -> Self {
-        Self { in_flight: MOST_IN_FLIGHT, seek_distances: MOST_DISTANCES }
+        Self { in_flight: MOST_IN_FLIGHT, seek_distances: MOST_DISTANCES, processes: MOST_PROCESSES }
     }
 }
 
@@ -75,7 +77,7 @@ impl LayerAccumulator {
             counts: Counts::new(),
             pairing: Pairing::with_most(limits.in_flight),
             lives: Lives::default(),
-            bios: Bios::new(limits.in_flight, limits.seek_distances, per_process),
+            bios: Bios::new(&limits, per_process),
             clock: Clock::new(),
         }
     }
@@ -145,11 +147,11 @@ impl LayerAccumulator {
         let what = match action {
             Action::Queue => Happened::Queued,
             Action::Issue => Happened::Issued,
-            Action::Complete => match event.direction {
-                Direction::Read => Happened::CompletedRead(event.bytes),
-                Direction::Write => Happened::CompletedWrite(event.bytes),
-                _ => Happened::CompletedOther,
-            },
+            Action::Complete => {
+                // No branch for what is as good as random.
+                let of = |direction| u64::from(event.direction == direction) * event.bytes;
+                Happened::Completed { read_bytes: of(Direction::Read), write_bytes: of(Direction::Write) }
+            }
             Action::Requeue => Happened::GivenBack,
             _ => return,
         };

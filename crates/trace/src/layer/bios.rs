@@ -3,7 +3,8 @@
 //! btt finds bios in a tree by a sector in them; an issue or a completion is of all that lie within its sectors. The same is had from lists of the bios that begin within the same 256 sectors, found by a hash table: one
 //! look-up for most events, and at most as many steps as there are different sectors in a list.
 
-use super::histogram::{Exact, Histogram};
+use super::accumulate::Limits;
+use super::histogram::{Exact, Histogram, Tally};
 use super::live::Live;
 use super::processes::{PHASES, Phase, Processes, interval};
 use super::seeks::Seeks;
@@ -51,7 +52,7 @@ pub(super) struct Bios {
     first_ns: Option<u64>,
     last_ns: u64,
     last_queued_ns: Option<u64>,
-    phases: [Histogram; PHASES],
+    phases: [Tally; PHASES],
     queued: u64,
     issued: u64,
     blocks: Exact,
@@ -63,6 +64,9 @@ pub(super) struct Bios {
     pub d2d: Seeks,
     pub processes: Option<Processes>,
 }
+
+/// Intervals of which bios need no distribution.
+const EXACT_ONLY: [Phase; 3] = [Phase::I2D, Phase::D2C, Phase::Q2C];
 
 #[derive(Debug, Default)]
 struct Plugs {
@@ -85,12 +89,12 @@ fn list_of(device: Device, sector: u64) -> Key {
 }
 
 impl Bios {
-    /// Follows at most `most` bios at once, and counts about `most_distances` different seek distances.
-    pub fn new(most: usize, most_distances: usize, processes: bool) -> Self {
+    /// Follows bios within limits, and tells threads apart if `per_process`.
+    pub fn new(limits: &Limits, per_process: bool) -> Self {
         Self {
             bios: Slab::new(),
             lists: Table::default(),
-            most,
+            most: limits.in_flight,
             longest: 0,
             hand: 0,
             last: NONE,
@@ -106,9 +110,9 @@ impl Bios {
             active_at_queue: 0,
             plugs: Plugs::default(),
             live: Live::default(),
-            q2q: Seeks::new(most_distances),
-            d2d: Seeks::new(most_distances),
-            processes: processes.then(Processes::new),
+            q2q: Seeks::new(limits.seek_distances),
+            d2d: Seeks::new(limits.seek_distances),
+            processes: per_process.then(|| Processes::new(limits.processes)),
         }
     }
 
@@ -186,16 +190,19 @@ impl Bios {
         }
     }
 
-    #[inline]
+    #[inline(always)]
     fn record(&mut self, id: Id, phase: Phase, from: u64, to: u64) {
         let ns = interval(from, to);
-        match phase {
-            // Of these there are distributions per request.
-            Phase::I2D | Phase::D2C | Phase::Q2C => self.phases[phase as usize].record_exact(ns),
-            _ => self.phases[phase as usize].record(ns),
+        // Of some there are distributions per request.
+        let exact_only = EXACT_ONLY.contains(&phase);
+        if !exact_only {
+            self.phases[phase as usize].record(ns);
         }
-        if let Some(processes) = &mut self.processes {
-            processes.record(self.bios[id].process, phase, ns);
+        match &mut self.processes {
+            // Which add up to the whole.
+            Some(processes) => processes.record(self.bios[id].process, phase, ns),
+            None if exact_only => self.phases[phase as usize].record_exact(ns),
+            None => {}
         }
     }
 
@@ -417,16 +424,7 @@ impl Bios {
         // Free for all who look through the bios themselves.
         self.bios[id].queued_ns = NEVER;
         self.bios.free(id);
-        let head = self.lists.get(list);
-        if head == id {
-            if next == NONE {
-                self.lists.remove(list);
-            } else {
-                self.lists.set(list, next);
-            }
-            return;
-        }
-        let mut before = head;
+        let Some(mut before) = self.lists.replace(list, id, next) else { return };
         while before != NONE {
             let after = self.bios[before].next;
             if after == id {
@@ -482,7 +480,13 @@ impl Bios {
         }
         let mut plugs = self.plugs.seen;
         plugs.span_ns = self.first_ns.map_or(0, |first| self.last_ns.saturating_sub(first));
-        let of = |phase: Phase| self.phases[phase as usize].exact().interval();
+        if let Some(processes) = &self.processes {
+            for phase in EXACT_ONLY {
+                processes.exact(phase).for_each(|exact| self.phases[phase as usize].merge_exact(exact));
+            }
+        }
+        let phases = self.phases.map(Tally::finish);
+        let of = |phase: Phase| phases[phase as usize].exact().interval();
         let btt = BttMetrics {
             q2q: of(Phase::Q2Q),
             q2a: of(Phase::Q2A),
@@ -500,13 +504,6 @@ impl Bios {
             active_at_queue: self.active_at_queue,
             live: self.live.finish(trace_first_ns),
         };
-        BioMetrics {
-            btt,
-            plugs,
-            phases: self.phases,
-            q2q: self.q2q,
-            d2d: self.d2d,
-            processes: self.processes,
-        }
+        BioMetrics { btt, plugs, phases, q2q: self.q2q, d2d: self.d2d, processes: self.processes }
     }
 }

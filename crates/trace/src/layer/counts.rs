@@ -11,6 +11,8 @@ const MOST_SIZES: usize = 1 << 14;
 const USUAL_SECTORS: usize = 4096;
 /// Devices that are named in a remark.
 const MOST_DEVICES: usize = 64;
+/// How many [`Direction`]s there are.
+const DIRECTIONS: usize = Direction::None as usize + 1;
 
 #[derive(Debug, Default)]
 pub(super) struct Counts {
@@ -18,9 +20,9 @@ pub(super) struct Counts {
     pub devices: BTreeSet<Device>,
     pub first_ns: u64,
     last_ns: u64,
-    read: DirectionMetrics,
-    write: DirectionMetrics,
-    discard: DirectionMetrics,
+    /// By [`Direction`]: reads and writes come in no order that a processor could foresee, so it is not asked which
+    /// one it is. The last is of no direction and not told.
+    directions: [DirectionMetrics; DIRECTIONS],
     flushes: u64,
     fua_writes: u64,
     flushes_queued: u64,
@@ -45,25 +47,25 @@ impl Counts {
     /// Whether there was any request or flush.
     pub fn had_requests(&self) -> bool {
         let of = |d: &DirectionMetrics| d.queued + d.issued + d.completed;
-        let data = of(&self.read) + of(&self.write) + of(&self.discard);
+        let data: u64 = self.directions[..Direction::None as usize].iter().map(of).sum();
         data + self.flushes + self.flushes_queued + self.completed_empty > 0
     }
 
     /// Whether the device issues no requests but completes what is queued.
     pub fn is_bio_based(&self) -> bool {
-        self.issues == 0 && self.completed_empty + self.read.completed + self.write.completed > 0
+        let [read, write, ..] = &self.directions;
+        self.issues == 0 && self.completed_empty + read.completed + write.completed > 0
     }
 
     /// Sets the numbers that these counts are.
     pub fn fill(self, metrics: &mut LayerMetrics) {
         let share = |sequential: u64, issued: u64| (issued > 0).then(|| sequential as f64 / issued as f64);
         let [reads, writes] = self.sequential;
-        metrics.sequential_share = share(reads + writes, self.read.issued + self.write.issued);
-        metrics.sequential_read_share = share(reads, self.read.issued);
-        metrics.sequential_write_share = share(writes, self.write.issued);
-        metrics.read = self.read;
-        metrics.write = self.write;
-        metrics.discard = self.discard;
+        let [read, write, discard, _] = self.directions;
+        metrics.sequential_share = share(reads + writes, read.issued + write.issued);
+        metrics.sequential_read_share = share(reads, read.issued);
+        metrics.sequential_write_share = share(writes, write.issued);
+        (metrics.read, metrics.write, metrics.discard) = (read, write, discard);
         metrics.flushes = self.flushes;
         metrics.fua_writes = self.fua_writes;
         metrics.flushes_queued = self.flushes_queued;
@@ -107,14 +109,8 @@ impl Counts {
     /// Adds to the counts of the event's direction if it carries data.
     #[inline]
     fn with_direction(&mut self, event: &BlockEvent, add: impl FnOnce(&mut DirectionMetrics, u64)) {
-        if event.bytes == 0 {
-            return;
-        }
-        match event.direction {
-            Direction::Read => add(&mut self.read, event.bytes),
-            Direction::Write => add(&mut self.write, event.bytes),
-            Direction::Discard => add(&mut self.discard, event.bytes),
-            Direction::None => {}
+        if event.bytes > 0 {
+            add(&mut self.directions[event.direction as usize], event.bytes);
         }
     }
 
@@ -137,18 +133,13 @@ impl Counts {
             direction.issued += 1;
             direction.issued_bytes += bytes;
         });
-        let lane = match event.direction {
-            Direction::Read => 0,
-            Direction::Write => 1,
-            _ => return,
-        };
-        if event.bytes == 0 {
+        let lane = event.direction as usize;
+        if event.bytes == 0 || lane >= self.last_end.len() {
             return;
         }
         self.size(event.bytes);
-        if self.last_end[lane] == Some((event.device, event.sector)) {
-            self.sequential[lane] += 1;
-        }
+        let follows = self.last_end[lane] == Some((event.device, event.sector));
+        self.sequential[lane] += u64::from(follows);
         self.last_end[lane] = Some((event.device, event.end_sector()));
     }
 

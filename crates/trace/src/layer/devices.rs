@@ -6,10 +6,10 @@ use crate::event::{Action, BlockEvent, Device};
 use crate::metrics::{LayerMetrics, TracePoint};
 
 /// Devices that are told apart; the events of more are counted and passed over.
-const MOST_DEVICES: usize = 32;
+pub(crate) const MOST_DEVICES: usize = 32;
 
 /// What is kept of the second device and those after it, so that many devices do not take much memory.
-const LATER: Limits = Limits { in_flight: 1 << 13, seek_distances: 24_000 };
+const LATER: Limits = Limits { in_flight: 1 << 11, seek_distances: 3_000, processes: 16 };
 
 /// Turns a stream of events into the numbers of each device in it.
 #[derive(Debug)]

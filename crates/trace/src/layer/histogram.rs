@@ -87,27 +87,18 @@ pub(super) struct Histogram {
 }
 
 impl Histogram {
-    #[inline]
-    pub fn record(&mut self, value: u64) {
-        self.exact.record(value);
-        let bucket = bucket::<FINE>(value);
-        if let Some(count) = self.counts.get_mut(bucket) {
-            *count = count.saturating_add(1);
-        } else {
-            self.begin(bucket);
+    /// Counts values. Of many at once the processor looks for the counters all together.
+    pub fn record_all(&mut self, values: &[u64]) {
+        if self.counts.is_empty() && !values.is_empty() {
+            self.counts = vec![0; buckets(FINE)];
         }
-    }
-
-    /// Counts a value in what is exact only.
-    #[inline]
-    pub fn record_exact(&mut self, value: u64) {
-        self.exact.record(value);
-    }
-
-    #[cold]
-    fn begin(&mut self, bucket: usize) {
-        self.counts = vec![0; buckets(FINE)];
-        self.counts[bucket] = 1;
+        let mut exact = self.exact;
+        for &value in values {
+            exact.record(value);
+            let count = &mut self.counts[bucket::<FINE>(value)];
+            *count = count.saturating_add(1);
+        }
+        self.exact = exact;
     }
 
     pub fn merge(&mut self, other: &Self) {
@@ -138,6 +129,23 @@ impl Histogram {
         quantile_of(&self.counts, &self.exact, quantile, bounds::<FINE>)
     }
 
+    /// [`Self::quantile`] of 0, 1/`steps`, 2/`steps`, … 1, in one pass.
+    pub fn quantiles(&self, steps: usize) -> Vec<u64> {
+        let (mut bucket, mut sum) = (0, 0);
+        let each = (0..=steps).map(|step| {
+            let wanted = rank(&self.exact, step as f64 / steps as f64);
+            while sum < wanted && bucket < self.counts.len() {
+                sum += u64::from(self.counts[bucket]);
+                bucket += 1;
+            }
+            if sum < wanted {
+                return self.exact.max;
+            }
+            bounds::<FINE>(bucket - 1).1.clamp(self.exact.min, self.exact.max)
+        });
+        each.collect()
+    }
+
     /// `None` without values. In little memory, because results are kept.
     pub fn latencies(&self) -> Option<LatencyHistogram> {
         if self.exact.count == 0 {
@@ -151,9 +159,58 @@ impl Histogram {
     }
 }
 
+/// Values that wait to be counted together.
+pub(super) const ROW: usize = 32;
+
+/// A [`Histogram`] in the making.
+#[derive(Debug, Default)]
+pub(super) struct Tally {
+    waiting: [u64; ROW],
+    count: usize,
+    histogram: Histogram,
+}
+
+impl Tally {
+    #[inline(always)]
+    pub fn record(&mut self, value: u64) {
+        self.waiting[self.count % ROW] = value;
+        self.count += 1;
+        if self.count == ROW {
+            self.flush();
+        }
+    }
+
+    /// Counts a value in what is exact only.
+    #[inline(always)]
+    pub fn record_exact(&mut self, value: u64) {
+        self.histogram.exact.record(value);
+    }
+
+    /// Adds values that were counted elsewhere to what is exact.
+    pub fn merge_exact(&mut self, other: &Exact) {
+        self.histogram.exact.merge(other);
+    }
+
+    #[inline(never)]
+    fn flush(&mut self) {
+        self.histogram.record_all(&self.waiting[..self.count]);
+        self.count = 0;
+    }
+
+    pub fn finish(mut self) -> Histogram {
+        self.flush();
+        self.histogram
+    }
+}
+
+/// Which value from the least on is the quantile.
+fn rank(exact: &Exact, quantile: f64) -> u64 {
+    ((exact.count as f64 * quantile).ceil() as u64).max(1)
+}
+
 /// The bucket's upper end, but for the largest and smallest value the exact one.
 fn quantile_of(counts: &[u32], exact: &Exact, quantile: f64, bounds: impl Fn(usize) -> (u64, u64)) -> u64 {
-    let wanted = ((exact.count as f64 * quantile).ceil() as u64).max(1);
+    let wanted = rank(exact, quantile);
     let mut sum = 0;
     for (bucket, &count) in counts.iter().enumerate() {
         sum += u64::from(count);
@@ -164,35 +221,35 @@ fn quantile_of(counts: &[u32], exact: &Exact, quantile: f64, bounds: impl Fn(usi
     exact.max
 }
 
-/// 1.6 %, in about 100 bytes for each power of two that occurs.
+/// 1.6 %, in 128 bytes for each power of two up to the largest value.
 #[derive(Clone, Debug, Default)]
 pub(super) struct CoarseHistogram {
     exact: Exact,
-    /// By power of two; empty where nothing was counted.
-    octaves: Vec<Option<Box<[u32; 1 << COARSE]>>>,
+    counts: Vec<u32>,
 }
 
 impl CoarseHistogram {
-    #[inline]
+    #[inline(always)]
     pub fn record(&mut self, value: u64) {
         self.exact.record(value);
         let bucket = bucket::<COARSE>(value);
-        let (octave, part) = (bucket >> COARSE, bucket & ((1 << COARSE) - 1));
-        if let Some(Some(counts)) = self.octaves.get_mut(octave) {
-            counts[part] = counts[part].saturating_add(1);
-        } else {
-            self.begin(octave, part);
+        match self.counts.get_mut(bucket) {
+            Some(count) => *count = count.saturating_add(1),
+            None => self.begin(bucket),
         }
     }
 
     #[cold]
-    fn begin(&mut self, octave: usize, part: usize) {
-        if self.octaves.len() <= octave {
-            self.octaves.resize(octave + 1, None);
-        }
-        let mut counts = Box::new([0; 1 << COARSE]);
-        counts[part] = 1;
-        self.octaves[octave] = Some(counts);
+    fn begin(&mut self, bucket: usize) {
+        let octaves = (bucket >> COARSE) + 1;
+        // Exactly: there are thousands of these.
+        self.counts.reserve_exact((octaves << COARSE) - self.counts.len());
+        self.counts.resize(octaves << COARSE, 0);
+        self.counts[bucket] = 1;
+    }
+
+    pub fn exact(&self) -> &Exact {
+        &self.exact
     }
 
     /// `None` without values.
@@ -200,10 +257,7 @@ impl CoarseHistogram {
         if self.exact.count == 0 {
             return None;
         }
-        let none = [0; 1 << COARSE];
-        let octaves = self.octaves.iter().map(|octave| octave.as_deref().unwrap_or(&none));
-        let counts: Vec<u32> = octaves.flatten().copied().collect();
-        let quantile = |q| quantile_of(&counts, &self.exact, q, bounds::<COARSE>);
+        let quantile = |q| quantile_of(&self.counts, &self.exact, q, bounds::<COARSE>);
         Some(LatencySummary {
             count: self.exact.count,
             mean_ns: self.exact.mean(),
@@ -234,6 +288,19 @@ mod tests {
     }
 
     proptest! {
+        // Few, because each looks through all buckets many times.
+        #![proptest_config(ProptestConfig::with_cases(16))]
+        #[test]
+        fn quantiles_in_one_pass_are_those_one_by_one(values in prop::collection::vec(0..1_u64 << 42, 1..200)) {
+            let mut histogram = Tally::default();
+            values.iter().for_each(|&value| histogram.record(value >> (value % 40)));
+            let histogram = histogram.finish();
+            let one_by_one: Vec<_> = (0..=20).map(|i| histogram.quantile(f64::from(i) / 20.0)).collect();
+            prop_assert_eq!(histogram.quantiles(20), one_by_one);
+        }
+    }
+
+    proptest! {
         #[test]
         fn a_value_lies_in_its_bucket(value in prop_oneof![0..10_000_u64, any::<u64>()]) {
             let value = value % BEYOND;
@@ -248,13 +315,13 @@ mod tests {
         #[test]
         fn it_is_the_kept_histogram(values in prop::collection::vec(1..1_u64 << 42, 1..50)) {
             let (mut fast, mut coarse, mut kept) =
-                (Histogram::default(), CoarseHistogram::default(), LatencyHistogram::default());
+                (Tally::default(), CoarseHistogram::default(), LatencyHistogram::default());
             for &value in &values {
                 fast.record(value);
                 coarse.record(value);
                 kept.record_ns(value);
             }
-            prop_assert!(fast.latencies().unwrap() == kept);
+            prop_assert!(fast.finish().latencies().unwrap() == kept);
             let (rough, exact) = (coarse.summary().unwrap(), kept.summary().unwrap());
             for (a, b) in [(rough.p50_ns, exact.p50_ns), (rough.p90_ns, exact.p90_ns), (rough.p99_ns, exact.p99_ns)] {
                 prop_assert!(a.abs_diff(b) <= (b >> COARSE) + 1 || b >= 1 << 40, "{a} {b}");
@@ -267,9 +334,9 @@ mod tests {
             b in prop::collection::vec(0..1_u64 << 36, 0..50),
         ) {
             let counted = |values: &[u64]| {
-                let mut histogram = Histogram::default();
+                let mut histogram = Tally::default();
                 values.iter().for_each(|&value| histogram.record(value));
-                histogram
+                histogram.finish()
             };
             let (mut both, second) = (counted(&a), counted(&b));
             both.merge(&second);

@@ -37,16 +37,7 @@ impl Index {
     #[inline]
     pub fn unlink(&mut self, at: Key, id: Id, mut next: impl FnMut(Id, Option<Id>) -> Id) {
         let after = next(id, None);
-        let newest = self.0.get(at);
-        if newest == id {
-            if after == NONE {
-                self.0.remove(at);
-            } else {
-                self.0.set(at, after);
-            }
-            return;
-        }
-        let mut before = newest;
+        let Some(mut before) = self.0.replace(at, id, after) else { return };
         while before != NONE {
             let following = next(before, None);
             if following == id {

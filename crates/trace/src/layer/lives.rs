@@ -3,7 +3,7 @@
 use nestor_layout::Class;
 use nestor_model::LatencyHistogram;
 
-use super::histogram::Histogram;
+use super::histogram::{Histogram, Tally};
 use super::pairing::{BioLife, Observer, RequestLife};
 use crate::event::{Device, Direction, Flags, SECTOR_BYTES};
 use crate::metrics::{DirectionTimes, Identity, LayerMetrics};
@@ -35,23 +35,20 @@ const LANES: usize = 3;
 
 #[derive(Debug, Default)]
 pub(super) struct Lives {
-    q2i: Histogram,
-    i2d: Histogram,
-    q2d: [Histogram; LANES],
-    d2c: [Histogram; LANES],
-    q2c: [Histogram; LANES],
-    flush_d2c: Histogram,
+    q2i: Tally,
+    i2d: Tally,
+    q2d: [Tally; LANES],
+    d2c: [Tally; LANES],
+    q2c: [Tally; LANES],
+    flush_d2c: Tally,
     /// Intervals whose end is older than their beginning.
     pub backward: u64,
     pub identity: Identity,
 }
 
+#[inline]
 fn lane(direction: Direction) -> usize {
-    match direction {
-        Direction::Read => 0,
-        Direction::Write => 1,
-        Direction::Discard | Direction::None => 2,
-    }
+    (direction as usize).min(LANES - 1)
 }
 
 impl Lives {
@@ -66,7 +63,7 @@ impl Lives {
     }
 
     /// Counts a request; see [`Identity`].
-    #[inline]
+    #[inline(always)]
     fn request(&mut self, life: &RequestLife) {
         let lane = lane(life.direction);
         let completed = life.issued_ns.and(Some(life.completed_ns));
@@ -102,17 +99,18 @@ impl Lives {
             sum.merge(&lanes[2]);
             sum.latencies()
         };
+        let [q2d, d2c, q2c] = [self.q2d, self.d2c, self.q2c].map(|lanes| lanes.map(Tally::finish));
         let of = |lane: usize| DirectionTimes {
-            q2d: self.q2d[lane].latencies(),
-            d2c: self.d2c[lane].latencies(),
-            q2c: self.q2c[lane].latencies(),
+            q2d: q2d[lane].latencies(),
+            d2c: d2c[lane].latencies(),
+            q2c: q2c[lane].latencies(),
         };
-        metrics.q2i = self.q2i.latencies();
-        metrics.i2d = self.i2d.latencies();
-        metrics.q2d = all(&self.q2d);
-        metrics.d2c = all(&self.d2c);
-        metrics.q2c = all(&self.q2c);
-        metrics.flush_d2c = self.flush_d2c.latencies();
+        metrics.q2i = self.q2i.finish().latencies();
+        metrics.i2d = self.i2d.finish().latencies();
+        metrics.q2d = all(&q2d);
+        metrics.d2c = all(&d2c);
+        metrics.q2c = all(&q2c);
+        metrics.flush_d2c = self.flush_d2c.finish().latencies();
         metrics.read_times = of(0);
         metrics.write_times = of(1);
         metrics.identity = self.identity;
@@ -126,7 +124,7 @@ pub(super) struct Told<'a, S> {
 }
 
 impl<S: RequestSink> Observer for Told<'_, S> {
-    #[inline]
+    #[inline(always)]
     fn request_ended(&mut self, life: &RequestLife) {
         self.lives.request(life);
         self.sink.request(life.device, &request_of(life));

@@ -15,12 +15,14 @@ mod modes;
 pub mod pairing;
 mod processes;
 mod requests;
-mod seeks;
+pub(crate) mod seeks;
 mod slab;
 mod table;
-mod timeline;
+pub(crate) mod timeline;
 
 pub use accumulate::{LayerAccumulator, Limits, Surroundings};
 pub use devices::Devices;
+pub(crate) use devices::MOST_DEVICES;
 pub use lives::{NoSink, RequestSink};
+pub(crate) use requests::MOST_TARGETS;
 pub use requests::RequestLayers;

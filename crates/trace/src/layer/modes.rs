@@ -5,12 +5,11 @@
 //! and its count is at most by the number of clearings too low.
 
 use std::collections::BTreeMap;
+use std::ops::{Deref, DerefMut};
 
-/// Numbers that wait until their counter is in the processor's cache.
-const WAITING: usize = 16;
 /// Counters at the beginning.
 const FEWEST_SLOTS: usize = 1 << 10;
-const LARGE_SLOTS: usize = 1 << 16;
+const LARGE_SLOTS: usize = 1 << 18;
 
 /// Bits of a counter in its slot. What is more is carried to [`Modes::carried`].
 const COUNT_BITS: u32 = 24;
@@ -27,12 +26,10 @@ pub(super) struct Modes {
     zeros: u64,
     /// A number and how often it was seen, in one word; 0 where there is none. As many as a power of two; numbers stand
     /// at their hash or after it.
-    slots: Vec<u64>,
+    slots: Slots,
     used: usize,
     most_slots: usize,
     carried: BTreeMap<u64, u64>,
-    waiting: [u64; WAITING],
-    counted: usize,
     /// How often the rarest were dropped.
     clearings: u64,
 }
@@ -58,12 +55,10 @@ impl Modes {
     pub fn new(most: usize) -> Self {
         Self {
             zeros: 0,
-            slots: vec![0; FEWEST_SLOTS],
+            slots: Slots::new(FEWEST_SLOTS),
             used: 0,
             most_slots: (most * 4 / 3).next_power_of_two().max(FEWEST_SLOTS),
             carried: BTreeMap::new(),
-            waiting: [0; WAITING],
-            counted: 0,
             clearings: 0,
         }
     }
@@ -74,18 +69,12 @@ impl Modes {
             self.zeros += 1;
             return;
         }
-        let number = number.min(LARGEST);
-        let before = std::mem::replace(&mut self.waiting[self.counted % WAITING], number);
-        self.counted += 1;
-        self.fetch(number);
-        if self.counted > WAITING {
-            self.add(before, 1);
-        }
+        self.add(number.min(LARGEST), 1);
     }
 
-    /// Asks for the counter's memory, which is likely not in the cache; it will be there when it is needed.
+    /// Asks for the memory of a number's counter, which is likely not in the cache, for when it will be counted.
     #[inline]
-    fn fetch(&self, number: u64) {
+    pub fn fetch(&self, number: u64) {
         #[cfg(target_arch = "x86_64")]
         {
             use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
@@ -145,27 +134,20 @@ impl Modes {
             let middle = counts.len() / 2;
             floor = *counts.select_nth_unstable(middle).1;
         }
-        // Small ones grow fast; of large ones the unused part would cost memory and time.
+        // Small ones grow fast, for each step touches all memory; of large ones the unused part would cost more.
         let times = if self.slots.len() < LARGE_SLOTS { 4 } else { 2 };
         let size = (self.slots.len() * times).min(self.most_slots);
-        let mut slots = vec![0; size];
-        ask_for_huge_pages(&mut slots);
-        let old = std::mem::replace(&mut self.slots, slots);
+        let old = std::mem::replace(&mut self.slots, Slots::new(size));
         self.used = 0;
         let carried = std::mem::take(&mut self.carried);
         let stays = |slot: u64| slot & COUNT > floor || carried.contains_key(&number(slot));
-        for slot in old.into_iter().filter(|&slot| slot != 0 && stays(slot)) {
+        for slot in old.iter().copied().filter(|&slot| slot != 0 && stays(slot)) {
             self.add(number(slot), slot & COUNT);
         }
         self.carried = carried;
     }
 
-    pub fn finish(&mut self) -> Mode {
-        let waiting = self.counted.min(WAITING);
-        for number in self.waiting.into_iter().take(waiting) {
-            self.add(number, 1);
-        }
-        self.counted = 0;
+    pub fn finish(&self) -> Mode {
         let mut mode = Mode { is_lower_bound: self.clearings > 0, ..Mode::default() };
         if self.zeros > 0 {
             (mode.count, mode.values) = (self.zeros, 1);
@@ -184,20 +166,51 @@ impl Modes {
     }
 }
 
-/// Counters are met in no order: with pages of 4 KiB the search for the page takes as long as the counting.
-fn ask_for_huge_pages(slots: &mut [u64]) {
+/// The counters' memory, all 0 at first.
+///
+/// Counters are met in no order: with pages of 4 KiB the search for the page takes as long as the counting. Large ones
+/// therefore begin at a huge page, for which there is room before them.
+#[derive(Debug)]
+struct Slots {
+    memory: Vec<u64>,
+    from: usize,
+    length: usize,
+}
+
+impl Slots {
     const HUGE_PAGE: usize = 2 << 20;
-    if size_of_val(slots) < 2 * HUGE_PAGE {
-        return;
+
+    fn new(length: usize) -> Self {
+        if length * size_of::<u64>() < Self::HUGE_PAGE {
+            return Self { memory: vec![0; length], from: 0, length };
+        }
+        let room = Self::HUGE_PAGE / size_of::<u64>();
+        let memory = vec![0_u64; length + room];
+        let from = memory.as_ptr().align_offset(Self::HUGE_PAGE).min(room);
+        let mut slots = Self { memory, from, length };
+        let start = slots.as_mut_ptr();
+        // All pages will be needed, so they are asked for at once and not one by one, when each is first met.
+        for advice in [libc::MADV_HUGEPAGE, libc::MADV_POPULATE_WRITE] {
+            // SAFETY: the range is the slice's, which begins at a page and consists of whole ones, and the advice changes
+            // how the memory is mapped, not what is in it. That it may be refused does no harm.
+            unsafe {
+                libc::madvise(start.cast(), length * size_of::<u64>(), advice);
+            }
+        }
+        slots
     }
-    let all = slots.as_mut_ptr_range();
-    let start = all.start.cast::<u8>();
-    let skipped = start.align_offset(HUGE_PAGE);
-    let length = (size_of_val(slots) - skipped.min(size_of_val(slots))) / HUGE_PAGE * HUGE_PAGE;
-    // SAFETY: the range lies within the slice, and the advice changes how the memory is mapped, not what is in it. That
-    // it may be refused does no harm.
-    unsafe {
-        libc::madvise(start.add(skipped).cast(), length, libc::MADV_HUGEPAGE);
+}
+
+impl Deref for Slots {
+    type Target = [u64];
+    fn deref(&self) -> &[u64] {
+        &self.memory[self.from..self.from + self.length]
+    }
+}
+
+impl DerefMut for Slots {
+    fn deref_mut(&mut self) -> &mut [u64] {
+        &mut self.memory[self.from..self.from + self.length]
     }
 }
 

@@ -1,13 +1,13 @@
 //! Who asked for what, for a bounded number of threads.
 
-use super::histogram::CoarseHistogram;
+use super::histogram::{CoarseHistogram, Exact};
 use super::slab::NONE;
 use super::table::{Key, Table, key};
 use crate::event::{BlockEvent, Device, Direction, Flags};
 use crate::metrics::{ProcessIntervals, ProcessMetrics};
 
-/// Threads that are told apart; the others are counted together.
-const MOST_PROCESSES: usize = 1024;
+/// Threads of a device that are told apart; the others are counted together.
+pub(super) const MOST_PROCESSES: usize = 512;
 
 /// The intervals of a bio's life, as btt defines them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -44,6 +44,7 @@ struct Process {
 pub(super) struct Processes {
     slots: Vec<Process>,
     by_pid: Table,
+    most: usize,
     /// The pid that was asked for last and its slot: events of a thread come in bunches.
     last: (u32, u32),
 }
@@ -53,8 +54,9 @@ fn key_of(pid: u32) -> Key {
 }
 
 impl Processes {
-    pub fn new() -> Self {
-        Self { slots: vec![Process::default()], by_pid: Table::default(), last: (0, NONE) }
+    /// Tells at most `most` threads apart.
+    pub fn new(most: usize) -> Self {
+        Self { slots: vec![Process::default()], by_pid: Table::default(), most, last: (0, NONE) }
     }
 
     /// The slot of a thread.
@@ -73,7 +75,7 @@ impl Processes {
 
     #[cold]
     fn admit(&mut self, pid: u32) -> u32 {
-        if self.slots.len() > MOST_PROCESSES {
+        if self.slots.len() > self.most {
             return 0;
         }
         let slot = self.slots.len() as u32;
@@ -108,6 +110,11 @@ impl Processes {
     #[inline]
     pub fn record(&mut self, slot: u32, phase: Phase, ns: u64) {
         self.slots[slot as usize].phases[phase as usize].record(ns);
+    }
+
+    /// Count, sum and extremes of an interval, of each thread.
+    pub fn exact(&self, phase: Phase) -> impl Iterator<Item = &Exact> {
+        self.slots.iter().map(move |process| process.phases[phase as usize].exact())
     }
 
     /// The largest by bytes first, those without a slot of their own last.

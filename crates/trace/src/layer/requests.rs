@@ -13,9 +13,10 @@ use crate::metrics::{LayerMetrics, TracePoint};
 use crate::request::{Operation, Request};
 
 /// Disks or files that are told apart.
-const MOST_TARGETS: usize = 32;
-/// Different seek distances that are counted each.
+pub(crate) const MOST_TARGETS: usize = 32;
+/// Different seek distances that are counted each, of the first disk and of each later one.
 const MOST_DISTANCES: usize = 100_000;
+const LATER_DISTANCES: usize = 12_000;
 
 struct RequestLayer {
     counts: Counts,
@@ -54,12 +55,12 @@ impl RequestLayers {
         let layer = self.layers[target].get_or_insert_with(|| RequestLayer {
             counts: Counts::new(),
             lives: Lives::default(),
-            seeks: Seeks::new(MOST_DISTANCES),
+            seeks: Seeks::new(if target == 0 { MOST_DISTANCES } else { LATER_DISTANCES }),
             spans: Spans::new(),
             classes: ClassTally::default(),
             queued: false,
         });
-        layer.push(&traced.request, self.recorded);
+        layer.push(&traced.request, self.recorded, self.trace_point);
         if let Some(attributed) = attributed {
             layer.classes.count(traced.request.operation, attributed);
         }
@@ -74,7 +75,7 @@ impl RequestLayers {
 }
 
 impl RequestLayer {
-    fn push(&mut self, request: &Request, recorded: Recorded) {
+    fn push(&mut self, request: &Request, recorded: Recorded, trace_point: TracePoint) {
         for (action, time_ns) in [
             (Action::Queue, request.queued_ns),
             (Action::Issue, request.issued_ns),
@@ -87,7 +88,12 @@ impl RequestLayer {
             self.seeks.push(start, start.saturating_add(request.bytes / SECTOR_BYTES));
         }
         if recorded.time {
-            self.spans.push(request);
+            // What arrived at a disk is with the device, whether the disk began with it or not.
+            let issued_ns = match trace_point {
+                TracePoint::DiskLog => request.queued_ns,
+                _ => request.issued_ns,
+            };
+            self.spans.push(&Request { issued_ns, ..*request });
         }
         self.queued |= request.issued_ns > request.queued_ns;
         if recorded.latency {

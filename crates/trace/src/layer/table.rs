@@ -35,6 +35,8 @@ pub(super) struct Table {
     slots: Vec<Slot>,
     used: usize,
     shift: u32,
+    /// The key that was set last, with what is there, until it is removed: the next look-ups are mostly for it.
+    last: Slot,
 }
 
 impl Default for Table {
@@ -45,7 +47,7 @@ impl Default for Table {
 
 impl Table {
     fn with_slots(slots: usize) -> Self {
-        Self { slots: vec![FREE; slots], used: 0, shift: u64::BITS - slots.trailing_zeros() }
+        Self { slots: vec![FREE; slots], used: 0, shift: u64::BITS - slots.trailing_zeros(), last: FREE }
     }
 
     /// How many keys there are.
@@ -75,6 +77,9 @@ impl Table {
     /// The number at a key, or [`NONE`].
     #[inline]
     pub fn get(&self, key: Key) -> Id {
+        if self.last.key == key && self.last.id != NONE {
+            return self.last.id;
+        }
         self.slots[self.find(key)].id
     }
 
@@ -90,18 +95,33 @@ impl Table {
             }
             self.used += 1;
         }
-        self.slots[at] = Slot { key, id };
+        self.last = Slot { key, id };
+        self.slots[at] = self.last;
         before
     }
 
-    /// Removes a key that is there.
+    /// Puts `after` at a key where there is `id`, or removes the key if that is [`NONE`]; else returns what is there.
     #[inline]
-    pub fn remove(&mut self, key: Key) {
-        let mask = self.slots.len() - 1;
-        let mut hole = self.find(key);
-        if self.slots[hole].id == NONE {
-            return;
+    pub fn replace(&mut self, key: Key, id: Id, after: Id) -> Option<Id> {
+        let at = self.find(key);
+        let there = self.slots[at].id;
+        if there != id {
+            return Some(there);
         }
+        if self.last.key == key {
+            self.last = FREE;
+        }
+        if after == NONE {
+            self.remove_at(at);
+        } else {
+            self.slots[at].id = after;
+        }
+        None
+    }
+
+    #[inline]
+    fn remove_at(&mut self, mut hole: usize) {
+        let mask = self.slots.len() - 1;
         self.used -= 1;
         let mut at = hole;
         loop {
@@ -147,8 +167,11 @@ mod tests {
             for (n, (position, remove)) in steps.into_iter().enumerate() {
                 let key = key(Device { major: 8, minor: 0 }, position * 8);
                 if remove {
-                    table.remove(key);
-                    map.remove(&position);
+                    if let Some(there) = map.remove(&position) {
+                        prop_assert_eq!(table.replace(key, there + 1, NONE), Some(there));
+                        prop_assert_eq!(table.replace(key, there, NONE), None);
+                    }
+                    prop_assert_eq!(table.get(key), NONE);
                 } else {
                     let before = map.insert(position, n as Id).unwrap_or(NONE);
                     prop_assert_eq!(table.set(key, n as Id), before);

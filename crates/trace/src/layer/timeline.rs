@@ -49,9 +49,7 @@ pub(super) struct Clock {
 pub(super) enum Happened {
     Queued,
     Issued,
-    CompletedRead(u64),
-    CompletedWrite(u64),
-    CompletedOther,
+    Completed { read_bytes: u64, write_bytes: u64 },
     GivenBack,
 }
 
@@ -85,15 +83,11 @@ impl Clock {
                 step.depth_max = step.depth_max.max(self.depth);
                 return;
             }
-            Happened::CompletedRead(bytes) => {
+            Happened::Completed { read_bytes, write_bytes } => {
                 step.completed += 1;
-                step.read_bytes += bytes;
+                step.read_bytes += read_bytes;
+                step.write_bytes += write_bytes;
             }
-            Happened::CompletedWrite(bytes) => {
-                step.completed += 1;
-                step.write_bytes += bytes;
-            }
-            Happened::CompletedOther => step.completed += 1,
             Happened::GivenBack => {}
         }
         if !matches!(what, Happened::Queued) {
@@ -178,17 +172,30 @@ impl Clock {
 
 /// Fills a [`Timeline`] with requests whose beginning and end are known, in no strict order.
 #[derive(Debug)]
-pub(super) struct Spans {
+pub(crate) struct Spans {
     clock: Clock,
+    /// Every request came with the depth that it met.
+    depths_known: bool,
 }
 
 impl Spans {
     pub fn new() -> Self {
-        Self { clock: Clock::new() }
+        Self { clock: Clock::new(), depths_known: true }
+    }
+
+    /// Adds a request that a device logged: it is with the device from when it arrived there, and `depth` requests
+    /// were then, itself included.
+    pub fn push_at_device(&mut self, request: &Request, depth: u32) {
+        let known = self.depths_known;
+        self.push(&Request { issued_ns: request.queued_ns, ..*request });
+        self.depths_known = known;
+        let step = self.step_at(request.queued_ns);
+        step.depth_max = step.depth_max.max(depth);
     }
 
     /// Adds a request: it is outstanding from when it was queued and with the device from when it was issued.
     pub fn push(&mut self, request: &Request) {
+        self.depths_known = false;
         let clock = &mut self.clock;
         if !clock.started {
             (clock.started, clock.start_ns, clock.now_ns) = (true, request.queued_ns, request.queued_ns);
@@ -231,10 +238,21 @@ impl Spans {
         }
     }
 
-    /// `None` without requests. The largest depth is not known, because the order is not.
+    /// `None` without requests. The largest depth is known only if every request said which it met, because the order
+    /// is not.
     pub fn finish(&self) -> Option<Timeline> {
-        let timeline = self.clock.finish()?;
-        Some(Timeline { depth_max: Vec::new(), ..timeline })
+        let mut timeline = self.clock.finish()?;
+        if !self.depths_known {
+            timeline.depth_max = Vec::new();
+            return Some(timeline);
+        }
+        // Depth rises only when a request arrives, so a step's largest is what it met or what the step began with.
+        let mut begun_with = 0_u64;
+        for (at, most) in timeline.depth_max.iter_mut().enumerate() {
+            *most = (*most).max(u32::try_from(begun_with).unwrap_or(u32::MAX));
+            begun_with = (begun_with + timeline.issued[at]).saturating_sub(timeline.completed[at]);
+        }
+        Some(timeline)
     }
 }
 
@@ -247,6 +265,22 @@ fn rounded(number: f64) -> f64 {
 mod tests {
     use super::*;
 
+    fn write(queued_ns: u64, issued_ns: u64, completed_ns: u64) -> Request {
+        Request {
+            id: 0,
+            operation: Operation::Write,
+            flags: crate::event::Flags::default(),
+            class: nestor_layout::Class::Unknown,
+            offset: 0,
+            bytes: 4096,
+            queued_ns,
+            issued_ns,
+            completed_ns,
+            bios: 1,
+            pid: 0,
+        }
+    }
+
     #[test]
     fn depth_is_averaged_over_time_however_wide_the_steps_become() {
         let mut clock = Clock::new();
@@ -255,7 +289,8 @@ mod tests {
             let start = 5_000 + second * 1_000_000_000;
             clock.push(start, Happened::Queued, 0);
             clock.push(start, Happened::Issued, 1);
-            clock.push(start + 750_000_000, Happened::CompletedRead(4096), 1);
+            let read = Happened::Completed { read_bytes: 4096, write_bytes: 0 };
+            clock.push(start + 750_000_000, read, 1);
         }
         let timeline = clock.finish().unwrap();
         assert!((Timeline::MOST_STEPS / 2..=Timeline::MOST_STEPS).contains(&timeline.depth.len()));
@@ -264,6 +299,42 @@ mod tests {
         assert!((timeline.mean_depth().unwrap() - 0.75).abs() < 0.01, "{:?}", timeline.mean_depth());
         assert_eq!(timeline.outstanding, timeline.depth);
         assert!(timeline.depth_max.iter().all(|&depth| depth == 1));
+    }
+
+    #[test]
+    fn a_devices_log_gives_the_same_depths_as_the_events() {
+        // Requests of 10 us that begin every 3 us, and after them one alone; the second is overtaken by the third.
+        let mut requests: Vec<(u64, u64)> = (0..40).map(|i| (i * 3_000, i * 3_000 + 10_000)).collect();
+        (requests[1].1, requests[2].1) = (requests[2].1, requests[1].1);
+        requests.push((1_000_000, 1_000_500));
+        let mut events: Vec<(u64, bool, u64)> =
+            requests.iter().flat_map(|&(from, to)| [(from, false, 4096), (to, true, 4096)]).collect();
+        events.sort_unstable();
+        let mut clock = Clock::new();
+        let mut met = std::collections::HashMap::new();
+        let mut outstanding = 0;
+        for (time_ns, completes, bytes) in events {
+            if completes {
+                clock.push(time_ns, Happened::Completed { read_bytes: 0, write_bytes: bytes }, outstanding);
+                outstanding -= 1;
+            } else {
+                clock.push(time_ns, Happened::Queued, outstanding);
+                outstanding += 1;
+                clock.push(time_ns, Happened::Issued, outstanding);
+                met.insert(time_ns, outstanding as u32);
+            }
+        }
+        requests.sort_unstable_by_key(|&(_, to)| to);
+        let mut spans = Spans::new();
+        for (queued_ns, completed_ns) in requests {
+            // When the device began with it is its own affair.
+            let request = write(queued_ns, completed_ns - 1, completed_ns);
+            spans.push_at_device(&request, met[&queued_ns]);
+        }
+        let (expected, found) = (clock.finish().unwrap(), spans.finish().unwrap());
+        assert_eq!(found, expected);
+        assert_eq!(found.depth_max.iter().max(), Some(&4));
+        assert!(found.mean_depth().unwrap() > 0.3);
     }
 
     #[test]

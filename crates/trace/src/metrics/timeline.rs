@@ -21,7 +21,8 @@ pub struct Timeline {
     pub write_bytes: Vec<u64>,
     /// Requests in this layer and below, issued or not: mean over the step.
     pub outstanding: Vec<f64>,
-    /// Requests issued and not completed (the depth at the driver): mean over the step.
+    /// Requests issued and not completed (the depth at the driver): mean over the step. At a modelled disk, those that
+    /// arrived and are not completed, which is what the driver above counts.
     pub depth: Vec<f64>,
     /// The largest depth at the driver; empty where it is not known.
     pub depth_max: Vec<u32>,

@@ -64,30 +64,6 @@ impl DiskLogRequests {
         }
         writer.finish()
     }
-
-    fn request(&mut self, record: &Record) -> Request {
-        let id = self.next_id;
-        self.next_id += 1;
-        let (operation, flags) = match record.operation {
-            DiskOperation::Read => (Operation::Read, Flags::default()),
-            DiskOperation::Write => (Operation::Write, Flags::default()),
-            DiskOperation::Flush => (Operation::Flush, Flags::FLUSH),
-            DiskOperation::Discard | DiskOperation::WriteZeroes => (Operation::Discard, Flags::default()),
-        };
-        Request {
-            id,
-            operation,
-            flags,
-            class: if operation == Operation::Flush { Class::Flush } else { Class::Unknown },
-            offset: record.sector.saturating_mul(SECTOR_BYTES),
-            bytes: u64::from(record.sectors) * SECTOR_BYTES,
-            queued_ns: record.arrival_ns,
-            issued_ns: record.service_start_ns,
-            completed_ns: record.complete_ns,
-            bios: 1,
-            pid: 0,
-        }
-    }
 }
 
 impl Iterator for DiskLogRequests {
@@ -95,7 +71,32 @@ impl Iterator for DiskLogRequests {
 
     fn next(&mut self) -> Option<Self::Item> {
         let record = self.reader.next()?;
-        Some(record.map(|record| self.request(&record)).map_err(TraceError::from))
+        let id = self.next_id;
+        self.next_id += 1;
+        Some(record.map(|record| request_of(&record, id)).map_err(TraceError::from))
+    }
+}
+
+/// A record of a log as the request of that number.
+pub(crate) fn request_of(record: &Record, id: u64) -> Request {
+    let (operation, flags) = match record.operation {
+        DiskOperation::Read => (Operation::Read, Flags::default()),
+        DiskOperation::Write => (Operation::Write, Flags::default()),
+        DiskOperation::Flush => (Operation::Flush, Flags::FLUSH),
+        DiskOperation::Discard | DiskOperation::WriteZeroes => (Operation::Discard, Flags::default()),
+    };
+    Request {
+        id,
+        operation,
+        flags,
+        class: if operation == Operation::Flush { Class::Flush } else { Class::Unknown },
+        offset: record.sector.saturating_mul(SECTOR_BYTES),
+        bytes: u64::from(record.sectors) * SECTOR_BYTES,
+        queued_ns: record.arrival_ns,
+        issued_ns: record.service_start_ns,
+        completed_ns: record.complete_ns,
+        bios: 1,
+        pid: 0,
     }
 }
 

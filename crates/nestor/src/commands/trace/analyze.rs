@@ -1,5 +1,6 @@
 //! `nestor trace analyze`: what a trace says of each device in it.
 
+mod histograms;
 #[cfg(test)]
 mod tests;
 pub mod text;

@@ -10,8 +10,12 @@ use crate::decode::{MOST_GARBAGE_BYTES, ReadWarnings, ThreadNames, garbage};
 use crate::error::TraceError;
 use crate::event::{Action, BlockEvent};
 
-/// Bytes read at a time; must hold the longest record (64 bytes and 65,535 of data).
-const BUFFER_BYTES: usize = 128 * 1024;
+/// Bytes held of a file at most; must hold the longest record (64 bytes and 65,535 of data).
+const MOST_BUFFER_BYTES: usize = 128 * 1024;
+
+/// Bytes held of a file at first: what the files of a few CPUs need together stays in the processor's cache, and what
+/// those of a thousand need is not much.
+const READ_BYTES: usize = 32 * 1024;
 
 /// The wall clock at one instant of the trace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -61,7 +65,7 @@ impl<R: Read> FileReader<R> {
         Self {
             source,
             path: path.into(),
-            buffer: vec![0; BUFFER_BYTES],
+            buffer: vec![0; READ_BYTES],
             start: 0,
             end: 0,
             offset: 0,
@@ -134,8 +138,8 @@ impl<R: Read> FileReader<R> {
         let mut at = self.start;
         let mut next_ns = None;
         // What is checked of each event is kept here, and not in `self`, for as long as nothing is remarkable.
-        let mut latest = self.sequences.latest();
-        let mut recorder = latest.map(|latest| (latest.device.to_kernel(), latest.cpu));
+        let mut latest = self.sequences.latest()?;
+        let mut recorder = (latest.device.to_kernel(), latest.cpu);
         while let Some(header) = UsualHeader::of(&buffer[at..]) {
             let pdu = at + USUAL_BYTES;
             let end = pdu + header.pdu_bytes();
@@ -146,29 +150,20 @@ impl<R: Read> FileReader<R> {
                 break;
             }
             at = end;
-            let action = header.action(pdu);
-            match &mut latest {
-                Some(latest)
-                    if recorder == Some(header.recorder())
-                        && latest.is_before(header.sequence(), time_ns) =>
-                {
-                    (latest.sequence, latest.time_ns) = (header.sequence(), time_ns);
-                }
-                _ => {
-                    remark(&mut self.sequences, latest, &header, &mut self.warnings);
-                    latest = self.sequences.latest();
-                    recorder = Some(header.recorder());
-                }
-            }
-            if let Action::Other(_) = action {
-                self.warnings.unknown_actions += 1;
+            if recorder == header.recorder() && latest.is_before(header.sequence(), time_ns) {
+                (latest.sequence, latest.time_ns) = (header.sequence(), time_ns);
             } else {
-                events.push(header.event(action));
+                latest = remark(&mut self.sequences, latest, header, &mut self.warnings);
+                recorder = header.recorder();
+            }
+            // Nobody gets a reference to the event: it would be put together elsewhere first and then copied, and the
+            // copying would wait for the parts.
+            events.push(header.event());
+            if header.has_data() {
+                set_action(header.action_with_data(pdu), events, &mut self.warnings);
             }
         }
-        if let Some(latest) = &latest {
-            self.sequences.resume(latest);
-        }
+        self.sequences.resume(&latest);
         self.offset += (at - self.start) as u64;
         self.start = at;
         next_ns
@@ -217,6 +212,7 @@ impl<R: Read> FileReader<R> {
             Meaning::Clock { realtime_ns } => {
                 self.clock.get_or_insert(ClockNote { time_ns: header.time_ns, realtime_ns });
             }
+            Meaning::Message => self.warnings.messages += 1,
             Meaning::Remark => {}
         }
         None
@@ -283,8 +279,12 @@ impl<R: Read> FileReader<R> {
         self.buffer.copy_within(self.start..self.end, 0);
         self.end -= self.start;
         self.start = 0;
+        if wanted > self.buffer.len() {
+            self.buffer.resize(MOST_BUFFER_BYTES, 0);
+        }
         while self.end < wanted {
-            match self.source.read(&mut self.buffer[self.end..]) {
+            let free = &mut self.buffer[self.end..];
+            match self.source.read(free) {
                 Ok(0) => return Ok(false),
                 Ok(read) => self.end += read,
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}
@@ -301,12 +301,21 @@ impl<R: Read> FileReader<R> {
 #[inline(never)]
 fn remark(
     sequences: &mut SequenceCheck,
-    latest: Option<Latest>,
-    header: &UsualHeader,
+    latest: Latest,
+    header: UsualHeader<'_>,
     warnings: &mut ReadWarnings,
-) {
-    if let Some(latest) = &latest {
-        sequences.resume(latest);
+) -> Latest {
+    sequences.resume(&latest);
+    sequences.check(&header.event(), warnings);
+    sequences.latest().unwrap_or(latest)
+}
+
+/// Sets the action of the last event, or takes that back if the action is not known.
+fn set_action(action: Action, events: &mut Vec<BlockEvent>, warnings: &mut ReadWarnings) {
+    if let Action::Other(_) = action {
+        warnings.unknown_actions += 1;
+        events.pop();
+    } else if let Some(last) = events.last_mut() {
+        last.action = action;
     }
-    sequences.check(&header.event(Action::Queue), warnings);
 }

@@ -17,9 +17,17 @@ pub struct MergedReader<R> {
     files: Vec<FileReader<R>>,
     /// When the next event of each file is that has one, and which file it is: a heap, earliest first, so that after a
     /// row of events of one file a few comparisons find the next.
-    next: Vec<(u64, usize)>,
+    next: Vec<Next>,
     started: bool,
     one: Vec<BlockEvent>,
+}
+
+/// The time of a file's next event, and below it the file's position: one number, so that which is first is found by
+/// one comparison and without a branch. Which file comes next is as good as random.
+type Next = u128;
+
+fn next_of(time_ns: u64, index: usize) -> Next {
+    u128::from(time_ns) << 64 | index as u128
 }
 
 impl MergedReader<File> {
@@ -59,45 +67,49 @@ impl<R: Read> MergedReader<R> {
             self.started = true;
             for (index, file) in self.files.iter_mut().enumerate() {
                 if let Some(time_ns) = file.run(0, 0, events)? {
-                    self.next.push((time_ns, index));
+                    self.next.push(next_of(time_ns, index));
                 }
             }
             self.next.sort_unstable();
         }
         while events.len() < most && !self.next.is_empty() {
-            let index = self.next[0].1;
+            let index = self.next[0] as u64 as usize;
             // The second is one of the two behind the first.
             let second = match self.next[1..] {
-                [] => (u64::MAX, usize::MAX),
+                [] => Next::MAX,
                 [one] => one,
                 [one, other, ..] => one.min(other),
             };
             // Of equal times the file's position decides. Where the other one is first, its time is not 0.
-            let until_ns = if second.1 < index { second.0.saturating_sub(1) } else { second.0 };
+            let is_first = u64::from((second as u64) < index as u64);
+            let until_ns = ((second >> 64) as u64).saturating_sub(is_first);
             match self.files[index].run(until_ns, most, events)? {
-                Some(time_ns) => self.next[0].0 = time_ns,
+                Some(time_ns) => self.set_first(next_of(time_ns, index)),
                 None => {
                     self.next.swap_remove(0);
+                    if let Some(&first) = self.next.first() {
+                        self.set_first(first);
+                    }
                 }
             }
-            self.sift_down();
         }
         Ok(!events.is_empty())
     }
 
-    /// Brings the first file, whose time has changed, to its place.
-    fn sift_down(&mut self) {
+    /// Sets the first file anew and brings it to its place.
+    fn set_first(&mut self, moved: Next) {
         let next = &mut self.next[..];
         let mut at = 0;
         while let Some(&left) = next.get(2 * at + 1) {
             let right = next.get(2 * at + 2).copied().unwrap_or(left);
-            let (child, first) = if right < left { (2 * at + 2, right) } else { (2 * at + 1, left) };
-            if next[at] <= first {
-                return;
+            let (child, first) = (2 * at + 1 + usize::from(right < left), left.min(right));
+            if moved <= first {
+                break;
             }
-            next.swap(at, child);
+            next[at] = first;
             at = child;
         }
+        next[at] = moved;
     }
 
     /// The first wall clock note of any file.

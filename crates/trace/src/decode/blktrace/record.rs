@@ -93,94 +93,95 @@ pub(super) struct Header {
     pub pdu_bytes: u16,
 }
 
-/// `struct blk_io_trace` as it lies in the file of a little-endian machine, which nearly all are.
+/// `struct blk_io_trace` as it lies in the file of a little-endian machine, which nearly all are. Its numbers are read
+/// where they lie when they are asked for.
 #[derive(Clone, Copy)]
-#[repr(C)]
-pub(super) struct UsualHeader {
-    magic: u32,
-    sequence: u32,
-    time_ns: u64,
-    sector: u64,
-    bytes: u32,
-    action: u32,
-    pid: u32,
-    device: u32,
-    cpu: u32,
-    error: u16,
-    pdu_bytes: u16,
-}
+pub(super) struct UsualHeader<'a>(&'a [u8; USUAL_BYTES]);
 
-const _: () = assert!(size_of::<UsualHeader>() == USUAL_BYTES);
-
-impl UsualHeader {
+impl<'a> UsualHeader<'a> {
     /// The header at the beginning of some bytes; `None` if there is something else, or no event.
     #[inline(always)]
-    pub fn of(bytes: &[u8]) -> Option<Self> {
+    pub fn of(bytes: &'a [u8]) -> Option<Self> {
         const OTHERS: u32 = ((category::NOTIFY | category::DRIVER_DATA) << CATEGORY_SHIFT) as u32;
-        let bytes = bytes.first_chunk::<USUAL_BYTES>()?;
-        // SAFETY: as many bytes are there, the structure consists of numbers without gaps, of which all values are valid,
-        // and it need not be aligned to be read so.
-        let header = unsafe { std::ptr::from_ref(bytes).cast::<Self>().read_unaligned() };
-        let is_event = header.magic == MAGIC | 7 && header.action & OTHERS == 0;
-        // Elsewhere the fields would have to be turned round: the general way does.
-        (is_event && cfg!(target_endian = "little")).then_some(header)
+        let header = Self(bytes.first_chunk::<USUAL_BYTES>()?);
+        (header.u32::<0>() == MAGIC | 7 && header.kind_and_categories() & OTHERS == 0).then_some(header)
+    }
+
+    #[inline(always)]
+    fn u16<const AT: usize>(self) -> u16 {
+        u16::from_le_bytes([self.0[AT], self.0[AT + 1]])
+    }
+
+    #[inline(always)]
+    fn u32<const AT: usize>(self) -> u32 {
+        u32::from_le_bytes(self.0[AT..AT + 4].try_into().expect("four bytes"))
+    }
+
+    #[inline(always)]
+    fn u64<const AT: usize>(self) -> u64 {
+        u64::from_le_bytes(self.0[AT..AT + 8].try_into().expect("eight bytes"))
+    }
+
+    #[inline(always)]
+    fn kind_and_categories(self) -> u32 {
+        self.u32::<28>()
     }
 
     /// Bytes after the header.
     #[inline(always)]
     pub fn pdu_bytes(self) -> usize {
-        usize::from(self.pdu_bytes)
+        usize::from(self.u16::<46>())
     }
 
     /// When it happened.
     #[inline(always)]
     pub fn time_ns(self) -> u64 {
-        self.time_ns
+        self.u64::<8>()
     }
 
     /// The number of the event at its recorder.
     #[inline(always)]
     pub fn sequence(self) -> u32 {
-        self.sequence
+        self.u32::<4>()
     }
 
     /// The recorder: the kernel's number of the device, and the CPU.
     #[inline(always)]
     pub fn recorder(self) -> (u32, u32) {
-        (self.device, self.cpu)
+        (self.u32::<36>(), self.u32::<40>())
+    }
+
+    /// Whether the kind alone does not say what the action is.
+    #[inline(always)]
+    pub fn has_data(self) -> bool {
+        let kind = self.kind_and_categories() as u16;
+        usize::from(kind) >= PLAIN.len() || NOT_PLAIN & (1 << kind) != 0
     }
 
     /// The action; `pdu` is the data after the header.
-    #[inline(always)]
-    pub fn action(self, pdu: &[u8]) -> Action {
-        // Most events have nothing after the header that would have to be looked at.
-        match self.action as u16 {
-            1 => Action::Queue,
-            4 => Action::GetRequest,
-            7 => Action::Issue,
-            8 => Action::Complete,
-            9 => Action::Plug,
-            12 => Action::Insert,
-            kind => action_with_data(kind, pdu),
-        }
+    pub fn action_with_data(self, pdu: &[u8]) -> Action {
+        action_with_data(self.kind_and_categories() as u16, pdu)
     }
 
-    /// The event with its action.
+    /// The event; where the kind does not say what its action is, that is still to be set.
     #[inline(always)]
-    pub fn event(self, action: Action) -> BlockEvent {
-        let (direction, flags) = direction_and_flags(u64::from(self.action >> CATEGORY_SHIFT), self.bytes);
+    pub fn event(self) -> BlockEvent {
+        let action = PLAIN[self.kind_and_categories() as usize % PLAIN.len()];
+        let (categories, bytes) = (self.kind_and_categories() >> CATEGORY_SHIFT, self.u32::<24>());
+        let (direction, flags) = direction_and_flags(u64::from(categories), bytes);
+        let (device, cpu) = self.recorder();
         BlockEvent {
-            time_ns: self.time_ns,
-            sequence: self.sequence,
-            cpu: self.cpu,
-            pid: self.pid,
-            device: Device::from_kernel(self.device),
+            time_ns: self.time_ns(),
+            sequence: self.sequence(),
+            cpu,
+            pid: self.u32::<32>(),
+            device: Device::from_kernel(device),
             action,
             direction,
             flags,
-            sector: self.sector,
-            bytes: u64::from(self.bytes),
-            error: errno(self.error),
+            sector: self.u64::<16>(),
+            bytes: u64::from(bytes),
+            error: errno(self.u16::<44>()),
         }
     }
 }
@@ -194,7 +195,9 @@ pub(super) enum Meaning<'a> {
     Process { name: &'a [u8] },
     /// The wall clock at the record's time.
     Clock { realtime_ns: u64 },
-    /// Something else that is no request: a message of a driver or scheduler, a driver's own data.
+    /// A message of a driver, a scheduler or a user.
+    Message,
+    /// Something else that is no request: a driver's own data.
     Remark,
 }
 
@@ -282,7 +285,7 @@ impl Header {
 /// Errors are stored as a negative errno in an unsigned field.
 #[inline(always)]
 fn errno(error: u16) -> u32 {
-    if error == 0 { 0 } else { u32::from((error as i16).unsigned_abs()) }
+    u32::from((error as i16).unsigned_abs())
 }
 
 #[inline(always)]
@@ -347,6 +350,29 @@ const fn half(categories: u64) -> Half {
     Half { flags: Flags::from_bits(flags), with_data, empty, is_discard: categories & category::DISCARD != 0 }
 }
 
+/// Actions by kind, where the kind alone says which it is: a look-up is faster than a question for each of them.
+static PLAIN: [Action; 16] = [
+    Action::Queue,
+    Action::Queue,
+    Action::BackMerge,
+    Action::FrontMerge,
+    Action::GetRequest,
+    Action::Sleep,
+    Action::Requeue,
+    Action::Issue,
+    Action::Complete,
+    Action::Plug,
+    Action::Queue,
+    Action::Queue,
+    Action::Insert,
+    Action::Queue,
+    Action::Bounce,
+    Action::Queue,
+];
+
+/// The kinds for which that is not so (unplugs, splits, remaps), a bit each.
+const NOT_PLAIN: u16 = 1 | 1 << 10 | 1 << 11 | 1 << 13 | 1 << 15;
+
 /// The action of a record that may have data after it, of a cgroup or of its own.
 fn action_with_data(kind: u16, pdu: &[u8]) -> Action {
     let pdu = if kind & CGROUP != 0 { pdu.get(CGROUP_BYTES..).unwrap_or(&[]) } else { pdu };
@@ -391,6 +417,7 @@ fn notification(kind: u16, pdu: &[u8], order: ByteOrder) -> Meaning<'_> {
             let from = Numbers { bytes: pdu, order };
             Meaning::Clock { realtime_ns: u64::from(from.u32(0)) * 1_000_000_000 + u64::from(from.u32(4)) }
         }
+        2 => Meaning::Message,
         _ => Meaning::Remark,
     }
 }
@@ -428,6 +455,11 @@ impl Encoder {
         self.u32((realtime_ns / 1_000_000_000) as u32, &mut pdu);
         self.u32((realtime_ns % 1_000_000_000) as u32, &mut pdu);
         self.record(at, category::NOTIFY << CATEGORY_SHIFT | 1, &pdu, out);
+    }
+
+    /// Appends the record that holds a message.
+    pub fn message(self, at: &BlockEvent, text: &str, out: &mut Vec<u8>) {
+        self.record(at, category::NOTIFY << CATEGORY_SHIFT | 2, text.as_bytes(), out);
     }
 
     fn record(self, e: &BlockEvent, action: u64, pdu: &[u8], out: &mut Vec<u8>) {

@@ -152,6 +152,7 @@ impl Pairing {
             self.unpaired.impossible += 1;
             return;
         }
+        self.requests.bound_pieces();
         match action {
             Action::Queue => {
                 self.requests.queue(event);
@@ -303,5 +304,45 @@ impl Pairing {
         }
         observer.request_ended(&self.requests.get(id).life(event.time_ns));
         self.requests.remove(id);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    struct Nobody;
+
+    impl Observer for Nobody {
+        fn request_ended(&mut self, _: &RequestLife) {}
+        fn bio_ended(&mut self, _: &BioLife) {}
+        fn flush_ended(&mut self, _: &RequestLife) {}
+    }
+
+    /// One request is in flight all the time, and would hold any number of bios.
+    #[test]
+    fn bios_merged_without_end_are_given_up() {
+        let mut pairing = Pairing::with_most(16);
+        let event = |n: u64, action: Action| BlockEvent {
+            time_ns: n,
+            sequence: 0,
+            cpu: 0,
+            pid: 1,
+            device: Device { major: 8, minor: 0 },
+            action,
+            direction: Direction::Write,
+            flags: Flags::default(),
+            sector: n * 8,
+            bytes: 4096,
+            error: 0,
+        };
+        for n in 0..1000 {
+            pairing.push(&event(n, Action::Queue), &mut Nobody);
+            if n > 0 {
+                pairing.push(&event(n, Action::BackMerge), &mut Nobody);
+            }
+            assert!(pairing.requests.pieces_in_use() <= 64, "{n}");
+        }
+        assert!(pairing.unpaired().given_up > 0);
     }
 }

@@ -6,6 +6,9 @@ use super::super::table::key;
 use super::{BioLife, RequestLife};
 use crate::event::{BlockEvent, Device, Direction, Flags, SECTOR_BYTES};
 
+/// Pieces of bios for each request that may be in flight.
+const PIECES: usize = 4;
+
 /// How far a request has come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum State {
@@ -139,6 +142,7 @@ pub(super) struct Requests {
     newest: Id,
     given_up: u64,
     most: usize,
+    most_pieces: usize,
 }
 
 impl Requests {
@@ -154,6 +158,7 @@ impl Requests {
             newest: NONE,
             given_up: 0,
             most,
+            most_pieces: most.saturating_mul(PIECES),
         }
     }
 
@@ -163,6 +168,28 @@ impl Requests {
 
     pub fn given_up(&self) -> u64 {
         self.given_up
+    }
+
+    #[cfg(test)]
+    pub fn pieces_in_use(&self) -> usize {
+        self.pieces.in_use()
+    }
+
+    /// Gives up the oldest requests while there are too many pieces: bios that were merged into few requests, which
+    /// alone would not be many. Call it when no request is being changed.
+    #[inline(always)]
+    pub fn bound_pieces(&mut self) {
+        if self.pieces.in_use() >= self.most_pieces {
+            self.give_up_oldest();
+        }
+    }
+
+    #[cold]
+    fn give_up_oldest(&mut self) {
+        while self.pieces.in_use() >= self.most_pieces && self.oldest != NONE {
+            self.given_up += 1;
+            self.forget(self.oldest);
+        }
     }
 
     #[inline]
@@ -254,8 +281,15 @@ impl Requests {
     }
 
     /// Makes a request end at `end`: cuts off what is behind, or takes in the requests behind it that were not sent.
-    #[inline]
+    #[inline(always)]
     pub fn fit(&mut self, id: Id, end: u64) {
+        if self.requests[id].end != end {
+            self.refit(id, end);
+        }
+    }
+
+    #[cold]
+    fn refit(&mut self, id: Id, end: u64) {
         if self.requests[id].end > end && self.requests[id].start < end {
             self.cut(id, end);
             return;

@@ -153,3 +153,52 @@ fn a_device_that_is_not_there_is_told() {
     assert!(error.contains("947 events of other devices"), "{error}");
     insta::assert_snapshot!(device("sda").unwrap_err(), @r#""sda" is no device number; write it as lsblk does: 8:16"#);
 }
+
+#[test]
+fn distributions_that_were_counted_by_the_recorder() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("vscsi.txt");
+    let of = "for virtual machine worldGroupID : 7, virtual disk handleID : 8211 (scsi0:0)";
+    let text = format!(
+        "Histogram: IO lengths of commands {of} {{\n min : 4096\n max : 1048576\n mean : 9240\n count : 17\n {{\n\
+         0 (<= 512)\n 12 (<= 4096)\n 4 (<= 524288)\n 1 (> 524288)\n }}\n}}\n\
+         Histogram: distance (in LBNs) between successive commands {of} {{\n min : -70000\n max : 60000\n\
+         mean : -3\n count : 3\n {{\n 1 (<= -50000)\n 0 (<= 50000)\n 2 (> 50000)\n }}\n}}\n\
+         Histogram: latency of IOs in Microseconds (us) {of} {{\n min : 90\n max : 200000\n mean : 700\n\
+         count : 6\n {{\n 4 (<= 100)\n 0 (<= 100000)\n 2 (> 100000)\n }}\n}}\n\
+         Histogram: latency of Write IOs in Microseconds (us) {of} {{\n count : 0\n {{\n }}\n}}\n"
+    );
+    std::fs::write(&path, text).unwrap();
+    let files = [path];
+    insta::assert_snapshot!(said(&files, &AnalyzeOptions::default()), @r"
+    vscsi.txt: vscsiStats histograms   4 records
+
+    scsi0:0, handle 8211, world group 7
+                                                      number  min              mean        p50 up to       p90 up to       p99 up to       max
+      IO lengths of commands                          17      4 KiB            9.0 KiB     4 KiB           512 KiB         1.0 MiB         1.0 MiB
+      distance (in LBNs) between successive commands  3       -70 000 sectors  -3 sectors  60 000 sectors  60 000 sectors  60 000 sectors  60 000 sectors
+      latency of IOs in Microseconds (us)             6       90.0 us          700.0 us    100.0 us        200.0 ms        200.0 ms        200.0 ms
+
+      IO lengths of commands  number  share
+      up to 4 KiB             12      70.6 %
+      up to 512 KiB           4       23.5 %
+      above 512 KiB           1       5.9 %
+
+      distance (in LBNs) between successive commands  number  share
+      up to -50 000 sectors                           1       33.3 %
+      above 50 000 sectors                            2       66.7 %
+
+      latency of IOs in Microseconds (us)  number  share
+      up to 100.0 us                       4       66.7 %
+      above 100.0 ms                       2       33.3 %
+
+      histograms without an observation, which are left out: 1
+    ");
+    let json = serde_json::to_value(read(&files, &AnalyzeOptions::default()).unwrap()).unwrap();
+    let lengths = &json[0]["histograms"][0];
+    assert_eq!(
+        (&lengths["unit"], &lengths["count"], &lengths["p90_at_most"]),
+        (&serde_json::json!("bytes"), &serde_json::json!(17), &serde_json::json!(524_288))
+    );
+    assert_eq!(lengths["buckets"][1], serde_json::json!({"limit": 4096, "count": 12}));
+}

@@ -6,6 +6,7 @@ use nestor_trace::{
     Analysis, AnalyzedLayer, BttInterval, DirectionMetrics, LayerMetrics, ProcessMetrics, SeekMetrics,
 };
 
+use super::histograms;
 use crate::output::table;
 
 /// Request sizes that are listed; the others together.
@@ -23,6 +24,7 @@ pub fn analysis(analysis: &Analysis) -> String {
         text += "\n";
         text += &layer_text(layer);
     }
+    text += &histograms::text(&analysis.histograms);
     if !analysis.remarks.is_empty() {
         text += "\n";
     }

@@ -42,7 +42,7 @@ fn trace(name: &str, service_us: u64, seed: u64, merged: u64) -> Analysis {
         layer.push(&event(30 + service_us / 2 + below(service_us), Action::Complete, sectors));
     }
     let layers = vec![AnalyzedLayer { name: "8:0".to_owned(), metrics: layer.finish(0) }];
-    Analysis { trace: name.to_owned(), records: 20_000, layers, remarks: Vec::new() }
+    Analysis { trace: name.to_owned(), records: 20_000, layers, ..Analysis::default() }
 }
 
 #[test]
