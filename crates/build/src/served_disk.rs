@@ -114,6 +114,28 @@ impl ServedDisk {
         Ok(self.log_path())
     }
 
+    /// Starts to note the marks in the data of requests, for checks of joins.
+    ///
+    /// # Errors
+    /// When the server does not answer.
+    pub fn start_stamps(&self) -> Result<(), BuildError> {
+        self.control(&["start-stamps", &self.stamps_path()])?;
+        Ok(())
+    }
+
+    /// Stops noting marks; the path of their file on the ground.
+    ///
+    /// # Errors
+    /// When the server does not answer.
+    pub fn stop_stamps(&self) -> Result<String, BuildError> {
+        self.control(&["stop-stamps"])?;
+        Ok(self.stamps_path())
+    }
+
+    fn stamps_path(&self) -> String {
+        format!("{}/stamps", self.directory)
+    }
+
     fn log_path(&self) -> String {
         format!("{}/requests.log", self.directory)
     }

@@ -1,7 +1,8 @@
 //! Where the time of the lowest level went, by what asked for it.
 //!
 //! The lowest level (the medium, or the block device nearest to it) is what all layers share. Every moment of it is
-//! given to one request, and every request to a *cause*: the classes it has at each attributed level, topmost first.
+//! given to one request, and every request to a *cause*: the classes it has at each attributed level, topmost first. The
+//! topmost is the first file system's, or where the stack has none there, whoever works on the device.
 //! `journal>image-data` is the guest's journal in the image file; `->journal` the host's own journal, which no guest
 //! request asked for. So the parts add up to the whole, and two stacks can be compared part by part.
 

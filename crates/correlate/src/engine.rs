@@ -4,7 +4,7 @@ use nestor_trace::{Operation, TraceError};
 
 use crate::clock::{self, Clock, signed};
 use crate::error::CorrelateError;
-use crate::input::LevelInput;
+use crate::input::{Absorption, LevelInput};
 use crate::join::{Between, Joined, Lane, MOST_LEVELS, Observer, Sweep};
 use crate::order::Ordered;
 use crate::sample::Sampler;
@@ -54,6 +54,11 @@ pub fn correlate_observed(
     join_levels(levels, options, Some(observer))
 }
 
+/// [`RequestHeader::kind`](nestor_trace::RequestHeader) of the application's own operations.
+const APPLICATION: &str = "application";
+/// That of a hypervisor's requests on the file that holds a virtual disk in an image format.
+const IMAGE_FILE: &str = "image file";
+
 fn join_levels<'a>(
     levels: &'a [LevelInput<'a>],
     options: &CorrelateOptions,
@@ -80,6 +85,7 @@ fn join_levels<'a>(
                 [spans[lower - 1], spans[lower]],
             );
             between.momentary_flushes = surveys[lower - 1].momentary_flushes;
+            between.is_image_file = levels[lower].header.kind == IMAGE_FILE;
             between.flushes_below = surveys[lower].by_operation[Operation::Flush as usize] > 0;
             between.discards_below = surveys[lower].by_operation[Operation::Discard as usize] > 0;
             between
@@ -89,12 +95,13 @@ fn join_levels<'a>(
     let (first, last) = spans[levels.len() - 1];
     let middle = first + (last - first) / 2;
     let sampler = Sampler::new(&surveys[0].latency, options.timeline_trees, middle.max(spans[0].0));
+    let named = named_in_causes(levels, &surveys);
     let mut lanes = Vec::new();
     for (index, level) in levels.iter().enumerate() {
         let stream = level.source.open().map_err(|source| requests_error(levels, index, source))?;
         let upward = clocks[..index].iter().rev().cloned().collect();
-        let attributed = surveys[index].attributed;
-        lanes.push(Lane::new(Ordered::new(stream, &mut surveys[index]), upward, attributed));
+        let in_cause = named[index];
+        lanes.push(Lane::new(Ordered::new(stream, &mut surveys[index]), upward, in_cause));
     }
     let swept = Sweep::new(lanes, betweens, sampler, observer).run();
     if swept.forced > 0 {
@@ -132,8 +139,17 @@ fn join_levels<'a>(
         trees,
         timeline,
         most_held: swept.most_held as u64,
+        agreement: None,
         remarks,
     })
+}
+
+/// Which levels a [`Cause`](crate::Cause) tells the classes of: every attributed one, and always one at the top. Above an
+/// attributed file system the application has nothing to add: whatever it asks for is file data.
+fn named_in_causes(levels: &[LevelInput<'_>], surveys: &[Survey]) -> Vec<bool> {
+    let below_application = levels[0].header.kind == APPLICATION && surveys[1].attributed;
+    let first = usize::from(below_application);
+    (0..levels.len()).map(|level| level == first || (level > first && surveys[level].attributed)).collect()
 }
 
 fn described(level: &LevelInput<'_>, survey: &Survey) -> Level {
@@ -206,7 +222,8 @@ fn check_maps(
         }
         if missing > 0 {
             remarks.push(format!(
-                "{above} to {below}: {missing} bytes that were asked for are not in the map (holes, or the image grew)"
+                "{above} to {below}: {} KiB that were asked for are not in the map (holes, or the image grew)",
+                missing.div_ceil(1024)
             ));
         }
     }
@@ -253,11 +270,15 @@ fn clocks(levels: &[LevelInput<'_>], surveys: &[Survey], remarks: &mut Vec<Strin
             return Clock::same(resolution);
         }
         let slack = if resolution > 1 { resolution } else { 0 };
-        let pairs =
-            clock::pairs(&surveys[lower - 1].upper_sample, &surveys[lower].lower_sample, signed(slack));
+        let (sample, sample_below) = (&surveys[lower - 1].upper_sample, &surveys[lower].lower_sample);
+        let writes_wait = levels[lower].cache.writes != Absorption::Possible;
+        let pairs = clock::pairs(sample, sample_below, writes_wait, signed(slack));
         let span = (signed(surveys[lower].span_ns.0), signed(surveys[lower].span_ns.1));
         let fallback = signed(surveys[lower - 1].span_ns.0) - span.0;
-        let guess = clock::guess(&above.clock, &below.clock);
+        let guess = clock::guess(&above.clock, &below.clock).map(|guess| match writes_wait {
+            true => guess,
+            false => clock::not_before(guess, &clock::written_before(sample, sample_below)),
+        });
         let mut said = Vec::new();
         let clock = Clock::estimate(&pairs, guess, fallback, span, slack, &mut said);
         let names = format!("{} to {}", above.layer, below.layer);

@@ -70,4 +70,30 @@ pub enum CorrelateError {
         /// Why.
         source: io::Error,
     },
+    /// A file that cannot be written.
+    #[error("cannot write {}: {source}", path.display())]
+    Write {
+        /// Which.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+    /// The description of a recording is not understood.
+    #[error("{}: {reason}; record again with --trace-to", path.display())]
+    Manifest {
+        /// Its file.
+        path: PathBuf,
+        /// What is wrong.
+        reason: String,
+    },
+    /// A directory holds more than one recording.
+    #[error("{} holds {count} recordings; name one of them, such as {}", path.display(), first.display())]
+    Several {
+        /// The directory.
+        path: PathBuf,
+        /// How many.
+        count: usize,
+        /// The first of them.
+        first: PathBuf,
+    },
 }

@@ -27,6 +27,9 @@ impl Correlation {
         if !self.remarks.is_empty() {
             text.push('\n');
         }
+        if let Some(agreement) = &self.agreement {
+            text += &format!("  {}\n", agreement.to_text());
+        }
         for remark in &self.remarks {
             text += &format!("  {remark}\n");
         }

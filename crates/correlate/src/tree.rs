@@ -148,6 +148,9 @@ pub struct Correlation {
     /// order.
     #[serde(default)]
     pub most_held: u64,
+    /// How far the joins agree with the truth, where the data carried marks ([`crate::stamps`]).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub agreement: Option<crate::stamps::Agreement>,
     /// What makes it less certain than it seems.
     pub remarks: Vec<String>,
 }

@@ -9,32 +9,9 @@ pub enum ExportError {
     /// The requests cannot be read.
     #[error("{0}")]
     Trace(#[from] nestor_trace::TraceError),
-    /// A file or directory cannot be read.
-    #[error("cannot read {}: {source}", path.display())]
-    Read {
-        /// Which.
-        path: PathBuf,
-        /// What the operating system said.
-        source: io::Error,
-    },
-    /// The description of a recording is not understood.
-    #[error("{}: {reason}; record again with --trace-to", path.display())]
-    Manifest {
-        /// Its file.
-        path: PathBuf,
-        /// What is wrong.
-        reason: String,
-    },
-    /// A directory holds more than one recording.
-    #[error("{} holds {count} recordings; name one of them, such as {}", path.display(), first.display())]
-    Several {
-        /// The directory.
-        path: PathBuf,
-        /// How many.
-        count: usize,
-        /// The first of them.
-        first: PathBuf,
-    },
+    /// A directory of recordings cannot be used.
+    #[error("{0}")]
+    Recording(#[from] nestor_correlate::CorrelateError),
     /// A trace that has no requests in it.
     #[error(
         "{name}: {format} has no requests to export; of QEMU's events `nestor trace hypervisor` makes a file of requests"

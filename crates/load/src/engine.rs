@@ -55,6 +55,12 @@ pub trait Engine: Sync {
         None
     }
 
+    /// For a workload whose writes carry the numbers of their operations: the file in which the measured step leaves those
+    /// operations (one of its output files), one JSON object a line as `nestor_correlate::stamps` writes them.
+    fn marked_operations(&self, _place: &Place) -> Option<String> {
+        None
+    }
+
     /// Judges the output of a step of [`Engine::prepare`].
     ///
     /// # Errors

@@ -134,6 +134,11 @@ impl Workload {
         self.engine().measure_recorded(self, place, seed)
     }
 
+    /// See [`Engine::marked_operations`].
+    pub fn marked_operations(&self, place: &Place) -> Option<String> {
+        self.engine().marked_operations(place)
+    }
+
     /// See [`Engine::check_preparation`].
     ///
     /// # Errors

@@ -184,15 +184,16 @@ pub struct StudyArguments {
 #[derive(Args, Debug)]
 pub struct ReportArguments {
     /// Number of a run
+    #[arg(group = "subject")]
     pub run: Option<i64>,
     /// Name of a study
-    #[arg(long, conflicts_with = "run")]
+    #[arg(long, group = "subject")]
     pub study: Option<String>,
     /// Where the HTML report goes
     #[arg(long, value_name = "FILE")]
     pub output: Option<PathBuf>,
-    /// Also write the study's matrix as an SVG picture
-    #[arg(long, value_name = "FILE", requires = "study")]
+    /// Also write an SVG picture: a study's matrix, or some requests of a run through all layers
+    #[arg(long, value_name = "FILE", requires = "subject")]
     pub picture: Option<PathBuf>,
     /// Take the runs of another file of results over into this one first
     #[arg(long, value_name = "FILE")]

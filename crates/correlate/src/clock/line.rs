@@ -65,14 +65,17 @@ impl Envelope {
         (low, high)
     }
 
-    /// The line with most room on both sides, and half that room; less than 0 if no line keeps all bounds.
+    /// The line with most room on both sides, and half that room; less than 0 if no line keeps all bounds. Clocks hardly
+    /// drift: where the bounds leave it open, one that does not is taken.
     pub fn widest(&self) -> (Line, f64) {
         // The room is a concave function of the slope: the least of many linear functions.
         let room = |slope: f64| {
             let (low, high) = self.room(slope, 0.0);
             high - low
         };
-        let slope = search(-MOST_DRIFT, MOST_DRIFT, room);
+        let steepest = search(-MOST_DRIFT, MOST_DRIFT, room);
+        let level = room(0.0);
+        let slope = if level > 0.0 && level >= room(steepest) / 2.0 { 0.0 } else { steepest };
         let (low, high) = self.room(slope, 0.0);
         let offset_ns = self.base_ns + (low + (high - low) / 2.0).round() as i64;
         (Line { origin_ns: self.origin_ns, offset_ns, slope }, (high - low) / 2.0)

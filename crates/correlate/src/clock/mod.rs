@@ -11,7 +11,7 @@ mod vote;
 
 use nestor_trace::request_file::ClockReading;
 
-pub(crate) use pairs::{Pair, pairs};
+pub(crate) use pairs::{Pair, pairs, written_before};
 
 use self::line::Line;
 use self::vote::fit;
@@ -166,6 +166,14 @@ fn jumps(pieces: &[(i64, vote::Fit)], slack_ns: i64) -> Vec<i64> {
         (by_ns > uncertain_ns).then_some(*at_ns)
     };
     pieces.windows(2).filter_map(jump).collect()
+}
+
+/// A guessed offset, no less than what was [written before](written_before) allows; what is far from the guess is taken
+/// for something else.
+pub(crate) fn not_before(guess_ns: i64, written: &[i64]) -> i64 {
+    let near =
+        written.iter().copied().filter(|least| (0..UNBOUNDED_TOLERANCE_NS).contains(&(least - guess_ns)));
+    near.max().unwrap_or(guess_ns)
 }
 
 /// Offset of a lower clock against an upper one by what both machines took the time of day to be.

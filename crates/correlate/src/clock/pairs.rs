@@ -1,6 +1,6 @@
 //! Requests of two levels that may belong together, and what that would say of the clocks.
 
-use crate::survey::{Occurrence, Sample};
+use crate::survey::{Occurrence, Place, Sample};
 
 use super::signed;
 
@@ -38,8 +38,9 @@ impl Pair {
     }
 }
 
-/// Pairs of what two levels sampled at the same places, those at places with few requests first.
-pub(crate) fn pairs(upper: &Sample, lower: &Sample, slack_ns: i64) -> Vec<Pair> {
+/// Pairs of what two levels sampled at the same places, those at places with few requests first. Where a cache takes
+/// writes, a write above does not wait for the one below, and they say nothing together.
+pub(crate) fn pairs(upper: &Sample, lower: &Sample, writes_wait: bool, slack_ns: i64) -> Vec<Pair> {
     let mut pairs = Vec::new();
     let (mut uppers, mut lowers) = (0, 0);
     for (above, below) in upper.common(lower) {
@@ -48,7 +49,8 @@ pub(crate) fn pairs(upper: &Sample, lower: &Sample, slack_ns: i64) -> Vec<Pair> 
         for upper in above.occurrences() {
             lowers = first;
             for lower in below.occurrences() {
-                let pair = Pair::new(upper, lower, unique, slack_ns);
+                let waits = writes_wait || !lower.writes;
+                let pair = Pair::new(upper, lower, unique, slack_ns).filter(|_| waits);
                 pairs.extend(pair.map(|pair| Pair { members: (uppers, lowers), ..pair }));
                 lowers += 1;
             }
@@ -59,4 +61,16 @@ pub(crate) fn pairs(upper: &Sample, lower: &Sample, slack_ns: i64) -> Vec<Pair> 
         }
     }
     pairs
+}
+
+/// What a cache that takes writes leaves to be known: the offset (upper less lower clock) is not less than any of
+/// these, as what is written out was written before.
+pub(crate) fn written_before(upper: &Sample, lower: &Sample) -> Vec<i64> {
+    let single = |(above, below): &(&Place, &Place)| above.count() == 1 && below.count() == 1;
+    let places = upper.common(lower).into_iter().filter(single).take(MOST_PAIRS);
+    let both =
+        places.filter_map(|(above, below)| Some((above.occurrences().next()?, below.occurrences().next()?)));
+    both.filter(|(_, lower)| lower.writes)
+        .map(|(upper, lower)| signed(upper.issued_ns) - signed(lower.queued_ns))
+        .collect()
 }

@@ -55,6 +55,8 @@ pub(crate) struct Between<'a> {
     choice: Choice,
     last_class_below: Class,
     under_way: usize,
+    /// The level below is an image file: what no part of the virtual disk lies at are the format's tables.
+    pub is_image_file: bool,
 }
 
 impl<'a> Between<'a> {
@@ -84,6 +86,7 @@ impl<'a> Between<'a> {
             choice: Choice::default(),
             last_class_below: Class::Unknown,
             under_way: 0,
+            is_image_file: false,
         }
     }
 
@@ -326,6 +329,11 @@ impl<'a> Between<'a> {
             Operation::Write => self.origin_of_write(lower, uppers, choice),
             Operation::Read => self.origin_of_read(lower, uppers, choice),
             Operation::Discard if choice.late.is_some() => (Origin::WriteBack, Ancestry::NONE),
+            // What a new cluster has beside the data that is written is made to read as zeros.
+            Operation::Discard if self.is_image_file => {
+                self.link_to_waiting(lower, uppers, choice);
+                (Origin::Metadata, Ancestry::NONE)
+            }
             Operation::Discard | Operation::Flush => (Origin::Unknown, Ancestry::NONE),
         }
     }
@@ -437,7 +445,7 @@ impl<'a> Between<'a> {
         if of_image && self.written.forgot {
             return (Origin::WriteBack, Ancestry::NONE);
         }
-        if self.clusters.is_some() {
+        if self.clusters.is_some() || self.is_image_file {
             self.link_to_waiting(lower, uppers, choice);
             return (Origin::Metadata, Ancestry::NONE);
         }
@@ -473,7 +481,7 @@ impl<'a> Between<'a> {
         if flagged || cached && (choice.late.is_some() || near && self.clusters.is_none()) {
             return (Origin::ReadAhead, Ancestry::NONE);
         }
-        if self.clusters.is_some() {
+        if self.clusters.is_some() || self.is_image_file {
             self.link_to_waiting(lower, uppers, choice);
             return (Origin::Metadata, Ancestry::NONE);
         }

@@ -34,7 +34,8 @@ pub(crate) struct Lane<'a> {
     requests: Ordered<'a>,
     /// From its clock to that of the level above, and on up to the topmost one.
     clocks: Vec<Clock>,
-    attributed: bool,
+    /// Whether causes tell its classes.
+    in_cause: bool,
     /// How much later than the topmost level it is met.
     lag: i64,
     next: Option<Timed>,
@@ -43,8 +44,8 @@ pub(crate) struct Lane<'a> {
 
 impl<'a> Lane<'a> {
     /// A level whose requests come in the order of issue.
-    pub fn new(requests: Ordered<'a>, clocks: Vec<Clock>, attributed: bool) -> Self {
-        Self { requests, clocks, attributed, lag: 0, next: None, active: Actives::default() }
+    pub fn new(requests: Ordered<'a>, clocks: Vec<Clock>, in_cause: bool) -> Self {
+        Self { requests, clocks, in_cause, lag: 0, next: None, active: Actives::default() }
     }
 
     fn advance(&mut self) {
@@ -169,7 +170,7 @@ impl<'a> Sweep<'a> {
         let lane = &mut self.lanes[level];
         let Some(timed) = lane.next.take() else { return };
         lane.advance();
-        let (request, attributed) = (timed.request, lane.attributed);
+        let (request, in_cause) = (timed.request, lane.in_cause);
         let slot = lane.active.insert(timed);
         if level > 0 {
             let flush = level > 1 && self.betweens[level - 1].momentary_flushes;
@@ -191,7 +192,7 @@ impl<'a> Sweep<'a> {
         } else {
             self.lanes[0].active[slot].ancestry.top = Some((request.offset, request.bytes));
         }
-        if attributed {
+        if in_cause {
             let active = &mut self.lanes[level].active[slot];
             active.ancestry = active.ancestry.with(level, request.class);
         }
@@ -219,7 +220,7 @@ impl<'a> Sweep<'a> {
         }
         let active = &self.lanes[level].active[slot];
         if level + 1 == self.lanes.len() {
-            let classes = self.lanes.iter().enumerate().filter(|(_, lane)| lane.attributed);
+            let classes = self.lanes.iter().enumerate().filter(|(_, lane)| lane.in_cause);
             let cause = Cause(classes.map(|(level, _)| active.ancestry.class(level)).collect());
             self.blame.push(&active.timed.on_top(), cause, active.ancestry.top);
         }

@@ -17,6 +17,8 @@ pub(crate) struct Tally {
     /// Reads and writes above that could have a request below, and those without, where caches are not known.
     could: [u64; 2],
     without: [u64; 2],
+    /// Writes answered by a cache that promises to be written through.
+    early: u64,
     scratch: Vec<(i64, i64)>,
 }
 
@@ -43,7 +45,8 @@ impl Tally {
         let absorption = if operation == Operation::Read { cache.reads } else { cache.writes };
         if outside {
             self.join.outside_above += 1;
-        } else if ends_here || absorption == Absorption::Possible {
+        } else if ends_here || matches!(absorption, Absorption::Possible | Absorption::Promised) {
+            self.early += u64::from(absorption == Absorption::Promised && !ends_here);
             self.join.absorbed += 1;
         } else if absorption == Absorption::Unknown && side < 2 {
             self.without[side] += 1;
@@ -115,6 +118,12 @@ impl Tally {
             } else {
                 self.join.unmatched_above += without;
             }
+        }
+        if self.early > 0 {
+            remarks.push(format!(
+                "{names}: {} of {} writes were over before anything of them was below, although the cache between is to be written through",
+                self.early, self.could[Operation::Write as usize]
+            ));
         }
         self.join
     }

@@ -1,13 +1,20 @@
 //! What was joined against what the marks say.
 
 use std::collections::HashMap;
+use std::io;
+use std::path::{Path, PathBuf};
 
-use nestor_disk::log::StampRun;
+use nestor_disk::DiskError;
+use nestor_disk::log::{Reader, StampReader, StampRun};
 use nestor_trace::{Operation, Request};
 use serde::{Deserialize, Serialize};
 
 use super::StampedOperation;
+use crate::engine::{CorrelateOptions, correlate_observed};
+use crate::error::CorrelateError;
+use crate::input::LevelInput;
 use crate::join::Joined;
+use crate::tree::Correlation;
 
 /// Disagreements that are told in words.
 const MOST_EXAMPLES: usize = 8;
@@ -28,10 +35,68 @@ pub struct Agreement {
 }
 
 impl Agreement {
+    /// In words, with the numbers.
+    pub fn to_text(&self) -> String {
+        let Some(share) = self.share() else {
+            return "no marked data reached the disk: nothing to check the joins with".to_owned();
+        };
+        format!(
+            "the marks in the data say that {:.2} % of the joins are true ({} of {}); {} more reached the disk without a \
+             request of the guest that waited for them",
+            100.0 * share,
+            self.agreeing,
+            self.checked,
+            self.without_ancestor
+        )
+    }
+
     /// Share (0 to 1) of the checked runs that agree; `None` without any.
     pub fn share(&self) -> Option<f64> {
         (self.checked > 0).then(|| self.agreeing as f64 / self.checked as f64)
     }
+}
+
+/// What really happened, for a check of joins.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Truth {
+    /// The modelled disk's log.
+    pub log: PathBuf,
+    /// The marks that the disk found meanwhile.
+    pub stamps: PathBuf,
+    /// The operations that made the marks.
+    pub operations: Vec<StampedOperation>,
+}
+
+/// By how much the times of a trace are rounded that was read from tracefs, which prints microseconds.
+const ROUNDED_NS: u64 = 1000;
+
+/// [`correlate`](crate::correlate), and holds the joins against the truth: see [`Correlation::agreement`].
+///
+/// # Errors
+/// See [`CorrelateError`]; the disk's log or the file of marks cannot be read.
+pub fn correlate_checked(
+    levels: &[LevelInput<'_>],
+    options: &CorrelateOptions,
+    truth: &Truth,
+) -> Result<Correlation, CorrelateError> {
+    let mut check = StampCheck::new();
+    let mut correlation = correlate_observed(levels, options, &mut |joined| check.observe(joined))?;
+    let failed = |layer: &str, source| CorrelateError::Requests { level: 0, layer: layer.to_owned(), source };
+    let top = &levels[0];
+    let requests = top.source.open().and_then(Iterator::collect::<Result<Vec<Request>, _>>);
+    let requests = requests.map_err(|e| failed(&top.header.layer, e))?;
+    let unreadable = |path: &Path, e: DiskError| CorrelateError::Io {
+        path: path.to_path_buf(),
+        source: io::Error::other(e),
+    };
+    let sequences: Vec<u64> = Reader::open(&truth.log)
+        .and_then(|log| log.map(|record| Ok(record?.sequence)).collect())
+        .map_err(|e| unreadable(&truth.log, e))?;
+    let runs: Vec<StampRun> = StampReader::open(&truth.stamps)
+        .and_then(Iterator::collect)
+        .map_err(|e| unreadable(&truth.stamps, e))?;
+    correlation.agreement = Some(check.agreement(&requests, sequences, runs, &truth.operations, ROUNDED_NS));
+    Ok(correlation)
 }
 
 /// Collects joins while they are made. Takes memory with the length of the trace: for tests only.

@@ -4,8 +4,8 @@
 mod check;
 mod write;
 
-pub use check::{Agreement, StampCheck};
-pub use write::{StampWriteOptions, write_stamped};
+pub use check::{Agreement, StampCheck, Truth, correlate_checked};
+pub use write::{StampWriteOptions, fill, write_stamped};
 
 use std::io::{BufRead, Write};
 

@@ -3,7 +3,7 @@
 use std::fs::{File, OpenOptions};
 use std::io;
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -16,6 +16,9 @@ use super::StampedOperation;
 
 /// Alignment that every device takes for direct I/O.
 const ALIGNMENT: usize = 4096;
+
+/// Bytes of one write while a device is filled.
+const FILL_BYTES: usize = 1 << 20;
 
 /// What to write.
 #[derive(Clone, Debug, PartialEq)]
@@ -38,6 +41,32 @@ pub struct StampWriteOptions {
     pub seed: u64,
 }
 
+fn open_direct(device: &Path) -> io::Result<File> {
+    let direct = rustix::fs::OFlags::DIRECT.bits().cast_signed();
+    OpenOptions::new().read(true).write(true).custom_flags(direct).open(device)
+}
+
+/// Fills a device from its beginning with data that carry no marks, past the page cache.
+///
+/// # Errors
+/// The device cannot be opened or written.
+pub fn fill(device: &Path, span_bytes: u64) -> io::Result<()> {
+    let file = open_direct(device)?;
+    let mut memory = vec![0_u8; FILL_BYTES + ALIGNMENT];
+    let start = memory.as_ptr().align_offset(ALIGNMENT);
+    let buffer = &mut memory[start..start + FILL_BYTES];
+    // Not zeros, which a layer could leave out.
+    buffer.iter_mut().enumerate().for_each(|(index, byte)| *byte = (index % 251) as u8 | 1);
+    let span_bytes = span_bytes / ALIGNMENT as u64 * ALIGNMENT as u64;
+    let mut offset = 0;
+    while offset < span_bytes {
+        let bytes = (span_bytes - offset).min(FILL_BYTES as u64);
+        file.write_all_at(&buffer[..bytes as usize], offset)?;
+        offset += bytes;
+    }
+    file.sync_all()
+}
+
 /// Writes and reads with O_DIRECT as it is told, and returns every operation in the order of completion.
 ///
 /// # Errors
@@ -49,14 +78,12 @@ pub fn write_stamped(options: &StampWriteOptions) -> io::Result<Vec<StampedOpera
         let reason = "operations must be of a multiple of 4096 bytes, fit into the span, and at least one be in flight";
         return Err(io::Error::new(io::ErrorKind::InvalidInput, reason));
     }
-    let direct = rustix::fs::OFlags::DIRECT.bits().cast_signed();
-    let open = || OpenOptions::new().read(true).write(true).custom_flags(direct).open(&options.device);
     let next = AtomicU64::new(1);
     let done = Mutex::new(Vec::new());
     std::thread::scope(|scope| {
         let workers: Vec<_> = (0..options.depth)
             .map(|worker| {
-                let (file, next, done) = (open(), &next, &done);
+                let (file, next, done) = (open_direct(&options.device), &next, &done);
                 scope.spawn(move || work(options, &file?, worker as u64, next, done))
             })
             .collect();

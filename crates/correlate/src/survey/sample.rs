@@ -25,6 +25,8 @@ pub(crate) struct Occurrence {
     pub merged: bool,
     /// It was read before anybody asked.
     pub ahead: bool,
+    /// It writes.
+    pub writes: bool,
 }
 
 /// All that is kept of one place.
@@ -90,6 +92,7 @@ impl Sample {
             bytes: request.bytes,
             merged: request.bios > 1,
             ahead: request.flags.contains(Flags::AHEAD),
+            writes: request.operation == Operation::Write,
         });
         if self.places.len() >= 2 * PLACES {
             let limit = *self.places.keys().nth(PLACES).expect("there are twice as many");

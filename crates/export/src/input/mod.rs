@@ -1,19 +1,17 @@
 //! From what a user names to what is exported: a directory that `nestor run --trace-to` left, or traces of any kind.
 
-mod manifest;
 mod traces;
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
-use nestor_correlate::{CorrelateOptions, Level, LevelInput, correlate_observed};
+use nestor_correlate::{CorrelateOptions, Level, LevelInput, RecordedLevel, Recording, correlate_observed};
 use nestor_trace::request_file::ClockReading;
 use nestor_trace::{RequestHeader, RequestReader};
 
 use crate::error::ExportError;
 use crate::links::Links;
 use crate::trace::{ClockMap, ExportLevel, Trace};
-use manifest::{Recorded, recorded_levels};
 use traces::request_files;
 
 /// What was found.
@@ -32,9 +30,9 @@ pub struct Inputs {
 /// Nothing is named; a file cannot be read or has no form that is known; a directory holds several recordings.
 pub fn open_inputs(inputs: &[PathBuf], scratch: &Path) -> Result<Inputs, ExportError> {
     if let [directory] = inputs
-        && let Some(recorded) = recorded_levels(directory)?
+        && let Some(recording) = Recording::find(directory)?
     {
-        return joined(recorded);
+        return joined(recording);
     }
     let mut remarks = Vec::new();
     let files = request_files(inputs, scratch, &mut remarks)?;
@@ -89,15 +87,12 @@ fn by_calendar(upper: &ClockReading, lower: &ClockReading) -> Option<ClockMap> {
 }
 
 /// Joins the trace points of one recording and keeps who caused whom.
-fn joined(recorded: Vec<Recorded>) -> Result<Inputs, ExportError> {
-    let inputs: Vec<LevelInput<'_>> = recorded
-        .iter()
-        .map(|level| {
-            LevelInput::new(level.header.clone(), level.file.clone())
-                .with_map(level.map.clone())
-                .with_cache(level.cache)
-        })
-        .collect();
+fn joined(recording: Recording) -> Result<Inputs, ExportError> {
+    let mut remarks = Vec::new();
+    let (recorded, idle): (Vec<RecordedLevel>, _) =
+        recording.levels.into_iter().partition(|level| level.header.records > 0);
+    remarks.extend(idle.iter().map(|level| format!("no request reached {}", level.header.layer)));
+    let inputs: Vec<LevelInput<'_>> = recorded.iter().map(RecordedLevel::input).collect();
     let mut links = Links::default();
     let mut moments: HashMap<usize, [(u64, u64); 2]> = HashMap::new();
     let correlation = correlate_observed(&inputs, &CorrelateOptions::default(), &mut |joined| {
@@ -106,7 +101,6 @@ fn joined(recorded: Vec<Recorded>) -> Result<Inputs, ExportError> {
         moments.entry(joined.level).or_insert([moment; 2])[1] = moment;
     });
     let files = recorded.into_iter().map(|level| (level.header, level.file)).collect::<Vec<_>>();
-    let mut remarks = Vec::new();
     let correlation = match correlation {
         Ok(correlation) => correlation,
         Err(error) => {

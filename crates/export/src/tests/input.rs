@@ -1,6 +1,7 @@
 use std::fs;
 use std::path::Path;
 
+use nestor_correlate::CorrelateError;
 use nestor_trace::request_file::{ClockReading, RequestHeader};
 use nestor_trace::{Request, RequestWriter};
 
@@ -75,7 +76,7 @@ fn several_recordings_have_to_be_told_apart() {
     recording(&folder.path().join("001-cell"), 3);
     recording(&folder.path().join("002-cell"), 3);
     let refused = open_inputs(&[folder.path().to_path_buf()], folder.path()).err().unwrap();
-    assert!(matches!(refused, ExportError::Several { count: 2, .. }), "{refused}");
+    assert!(matches!(refused, ExportError::Recording(CorrelateError::Several { count: 2, .. })), "{refused}");
 }
 
 #[test]
@@ -98,6 +99,24 @@ fn recordings_that_cannot_be_joined_are_exported_side_by_side() {
 }
 
 #[test]
+fn a_level_that_no_request_reached_is_left_out_and_the_others_are_joined() {
+    let folder = tempfile::tempdir().unwrap();
+    recording(folder.path(), 300);
+    file(&folder.path().join("idle.requests"), "", "", ClockReading::default(), std::iter::empty());
+    let path = folder.path().join("manifest.json");
+    let idle = r#"{ "layer": "raid0", "file": "idle.requests", "map": "identity", "cached_reads": "never",
+                    "cached_writes": "never" }"#;
+    let text = fs::read_to_string(&path).unwrap();
+    let last = text.rfind(']').unwrap();
+    fs::write(&path, format!("{}, {idle} {}", &text[..last], &text[last..])).unwrap();
+    let inputs = open_inputs(&[folder.path().to_path_buf()], folder.path()).unwrap();
+    assert_eq!(inputs.remarks, ["no request reached raid0"]);
+    let written = write_csv(&inputs.trace, &mut Vec::new()).unwrap();
+    assert_eq!((written.requests, inputs.trace.levels.len()), (600, 2));
+    assert_eq!(write_perfetto(&inputs.trace, &mut Vec::new()).unwrap().links, 300);
+}
+
+#[test]
 fn a_description_that_leads_elsewhere_is_refused() {
     let folder = tempfile::tempdir().unwrap();
     recording(folder.path(), 3);
@@ -112,7 +131,7 @@ fn a_description_that_leads_elsewhere_is_refused() {
     ] {
         fs::write(&path, wrong).unwrap();
         let refused = open_inputs(&[folder.path().to_path_buf()], folder.path()).err().unwrap();
-        assert!(matches!(refused, ExportError::Manifest { .. } | ExportError::NoLevels), "{refused}");
+        assert!(matches!(refused, ExportError::Recording(CorrelateError::Manifest { .. })), "{refused}");
     }
 }
 

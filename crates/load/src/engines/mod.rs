@@ -1,6 +1,7 @@
 //! The engines that are known. A new one is a file here and a line in [`ENGINES`].
 
 mod fio;
+mod stamps;
 
 use serde::Serialize;
 
@@ -8,7 +9,7 @@ use crate::engine::{Engine, OptionSpec};
 use crate::notation::Workload;
 
 /// All engines.
-pub const ENGINES: &[&dyn Engine] = &[&fio::Fio];
+pub const ENGINES: &[&dyn Engine] = &[&fio::Fio, &stamps::Stamps];
 
 /// One known workload, for lists.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]

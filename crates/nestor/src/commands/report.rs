@@ -2,7 +2,8 @@
 
 use anyhow::{Context, Result, bail};
 use nestor_report::{
-    RunView, RunsView, render_matrix_svg, render_run, render_study, run_text, runs_text, study_text,
+    RunView, RunsView, render_matrix_svg, render_run, render_study, render_waterfalls_svg, run_text,
+    runs_text, study_text,
 };
 use nestor_study::{RunFilter, Store};
 
@@ -35,6 +36,12 @@ fn of_run(store: &Store, number: i64, arguments: &ReportArguments) -> Result<()>
     let mut view = RunView::of(&[&run]).context("the run has nothing to show")?;
     if run.record.measured().is_some_and(|measured| measured.correlation.is_some()) {
         view.explanation = Some(explanation(store, number, None)?);
+    }
+    if let Some(picture) = &arguments.picture {
+        let drawn = render_waterfalls_svg(&view).with_context(|| {
+            format!("run {number} has no picture: its requests were not joined; measure with `--trace full`")
+        })?;
+        write_report(picture, &drawn)?;
     }
     if arguments.json {
         return print_json(&view);

@@ -17,6 +17,7 @@ use nestor_trace::{DiskLogRequests, LayerMetrics};
 use serde::de::DeserializeOwned;
 
 use super::CellError;
+use super::names::PointName;
 use super::observe::{Recorded, join};
 use super::recorder::{Recorder, Subject};
 use crate::record::{ImageRecord, LayerRecord};
@@ -157,6 +158,11 @@ fn one(
 ) -> Result<(Numbers, Vec<PathBuf>), CellError> {
     let there = format!("{}.requests", recorder.directory);
     let there_file = format!("{}.file-requests", recorder.directory);
+    // The machine that recorded does not know the stack, so what its files are to say of themselves is told.
+    let name = match recorder.subject {
+        Subject::Point(index) => PointName::of_point(built, index),
+        Subject::VirtualDisk(index) => PointName::of_virtual_disk(built, index),
+    };
     let mut argv = vec!["{nestor}", "trace"];
     let mut files: Vec<(&str, String)> = Vec::new();
     let numbers = match recorder.subject {
@@ -166,7 +172,8 @@ fn one(
                 argv.extend(["--layout", layout]);
             }
             if directory.is_some() {
-                argv.extend(["--requests", &there]);
+                argv.extend(["--requests", &there, "--layer", &name.layer, "--kind", &name.kind]);
+                argv.extend(["--machine", &name.machine]);
                 files.push((&there, format!("point-{index}.requests")));
             }
             Numbers::Block(Box::new(answer(&recorder.machine, &argv)?))
@@ -174,7 +181,7 @@ fn one(
         Subject::VirtualDisk(index) => {
             argv.extend(["hypervisor", "summarize", "--json", "--remove", &recorder.directory]);
             if directory.is_some() {
-                argv.extend(["--requests", &there]);
+                argv.extend(["--requests", &there, "--layer", &name.layer, "--machine", &name.machine]);
                 files.push((&there, format!("virtual-disk-{index}.requests")));
                 if has_format(built, index) {
                     argv.extend(["--file-requests", &there_file]);
@@ -261,8 +268,10 @@ fn fetch(machine: &Machine, there: &str, here: &Path) -> Result<PathBuf, CellErr
 fn medium_requests(built: &BuiltStack, log: &Path, directory: &Path) -> Result<PathBuf, CellError> {
     let failed = |e: nestor_trace::TraceError| CellError::Trace(format!("the modelled disk's log: {e}"));
     let path = directory.join("medium.requests");
-    let layer = built.stack.medium().label();
-    DiskLogRequests::open(log, &layer, "ground").and_then(|log| log.write_to(&path)).map_err(failed)?;
+    let name = PointName::of_medium(built);
+    DiskLogRequests::open(log, &name.layer, &name.machine)
+        .and_then(|log| log.write_to(&path))
+        .map_err(failed)?;
     Ok(path)
 }
 

@@ -8,6 +8,9 @@ use nestor_stack::LayerDefinition;
 use super::CellRequest;
 use crate::record::{Environment, MachineRecord};
 
+/// What the kernel reads the time from. A device that is emulated makes every look at the clock expensive.
+const CLOCK_SOURCE: &str = "/sys/devices/system/clocksource/clocksource0/current_clocksource";
+
 /// The environment of a cell whose stack stands.
 pub(super) fn of(lab: &mut Lab, built: &BuiltStack, request: &CellRequest<'_>) -> Environment {
     Environment {
@@ -54,6 +57,12 @@ fn settings(built: &BuiltStack, request: &CellRequest<'_>) -> BTreeMap<String, S
                 let value = layer.option(option).unwrap_or("default");
                 settings.insert(format!("{} {option}", layer.name()), value.to_owned());
             }
+        }
+    }
+    for machine in &built.machines {
+        if let Ok(clock) = machine.machine.read_file(CLOCK_SOURCE) {
+            let clock = String::from_utf8_lossy(&clock).trim().to_owned();
+            settings.insert(format!("{} clock", machine.label), clock);
         }
     }
     let timing =

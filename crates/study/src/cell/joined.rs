@@ -2,21 +2,24 @@
 //! of them.
 
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use nestor_build::{BuiltStack, Lab};
+use nestor_correlate::stamps::{Truth, correlate_checked, read_operations};
 use nestor_correlate::{
-    CacheBetween, CorrelateOptions, Correlation, ExtentMap, LevelInput, MappedExtent, SpaceMap, correlate,
+    CacheBetween, CorrelateOptions, Correlation, ExtentMap, MappedExtent, RecordedCell, RecordedLevel,
+    Recording, SpaceMap, correlate,
 };
-use nestor_load::OperationLog;
+use nestor_load::{OperationLog, StepOutput};
 use nestor_stack::LayerDefinition;
 use nestor_stack::layers::hypervisors::CacheMode;
 use nestor_trace::{RequestHeader, RequestReader};
 
 use super::condense::{Condensed, condense};
+use super::names::PointName;
 use super::observe::Recorded;
 use super::scratch::Scratch;
-use super::{CellError, CellRequest, manifest};
+use super::{CellError, CellRequest};
 use crate::TraceMode;
 use crate::record::{ImageRecord, LayerRecord};
 
@@ -29,15 +32,6 @@ pub(super) struct Joined {
     pub remarks: Vec<String>,
     /// Bytes of each class of operations in each second, where every operation was recorded.
     pub bytes_by_second: BTreeMap<String, Vec<u64>>,
-}
-
-/// One trace point with its requests, and what lies between the one above and this one.
-#[derive(Clone, Debug)]
-pub(super) struct LevelFile {
-    pub header: RequestHeader,
-    pub file: PathBuf,
-    pub map: SpaceMap,
-    pub cache: CacheBetween,
 }
 
 /// More requests than this are not joined: it would take longer than the cell.
@@ -53,6 +47,7 @@ pub(super) fn condense_and_join(
     built: &BuiltStack,
     recorded: &Recorded,
     operation_log: Option<&OperationLog>,
+    truth: Option<Truth>,
     request: &CellRequest<'_>,
 ) -> Result<Joined, CellError> {
     let scratch = match request.trace {
@@ -68,11 +63,18 @@ pub(super) fn condense_and_join(
         Some(_) => levels(built, &condensed, operation_log, &mut remarks)?,
         None => Vec::new(),
     };
+    let cell = RecordedCell {
+        stack: request.stack.to_string(),
+        workload: request.workload.to_string(),
+        block: request.block,
+        seed: request.seed,
+    };
+    let recording = Recording { cell, levels };
     if let Some(scratch) = scratch.as_ref().filter(|s| s.is_kept()) {
-        manifest::write(scratch.path(), request, &levels)?;
+        recording.write(scratch.path()).map_err(|e| CellError::Trace(e.to_string()))?;
     }
     Ok(Joined {
-        correlation: join(&levels, &mut remarks),
+        correlation: join(&recording, truth.as_ref(), &mut remarks),
         layers: condensed.layers(built),
         cpu_busy: recorded.cpu_busy.clone(),
         images: condensed.images,
@@ -81,9 +83,18 @@ pub(super) fn condense_and_join(
     })
 }
 
-fn join(levels: &[LevelFile], remarks: &mut Vec<String>) -> Option<Correlation> {
-    // A level without requests has nothing to join: everything above it was answered from a cache.
-    let busy: Vec<&LevelFile> = levels.iter().filter(|level| level.header.records > 0).collect();
+/// What the marks in the data tell, of a workload that marks them; `file` has its operations.
+pub(super) fn truth(recorded: &Recorded, output: &StepOutput, file: &str) -> Option<Truth> {
+    let (_, text) = output.files.iter().find(|(path, _)| path == file)?;
+    Some(Truth {
+        log: recorded.disk_log.clone()?,
+        stamps: recorded.stamps.clone()?,
+        operations: read_operations(text.as_bytes()).ok()?,
+    })
+}
+
+fn join(recording: &Recording, truth: Option<&Truth>, remarks: &mut Vec<String>) -> Option<Correlation> {
+    let busy: Vec<&RecordedLevel> = recording.busy_levels().collect();
     let requests: u64 = busy.iter().map(|level| level.header.records).sum();
     if requests > MOST_REQUESTS {
         remarks.push(format!(
@@ -94,12 +105,13 @@ fn join(levels: &[LevelFile], remarks: &mut Vec<String>) -> Option<Correlation> 
     if busy.len() < 2 {
         return None;
     }
-    let inputs = busy.iter().map(|level| {
-        LevelInput::new(level.header.clone(), level.file.clone())
-            .with_map(level.map.clone())
-            .with_cache(level.cache)
-    });
-    match correlate(&inputs.collect::<Vec<_>>(), &CorrelateOptions::default()) {
+    let inputs: Vec<_> = busy.into_iter().map(RecordedLevel::input).collect();
+    let options = CorrelateOptions::default();
+    let correlation = match truth {
+        Some(truth) => correlate_checked(&inputs, &options, truth),
+        None => correlate(&inputs, &options),
+    };
+    match correlation {
         Ok(correlation) => Some(correlation),
         Err(e) => {
             remarks.push(format!("the requests could not be joined: {e}"));
@@ -114,16 +126,15 @@ fn levels(
     condensed: &Condensed,
     operation_log: Option<&OperationLog>,
     remarks: &mut Vec<String>,
-) -> Result<Vec<LevelFile>, CellError> {
+) -> Result<Vec<RecordedLevel>, CellError> {
     let files = &condensed.requests;
     let mut walk = Walk { built, condensed, levels: Vec::new(), way: Way::default() };
     if let (Some(file), Some(log)) = (&files.application, operation_log) {
-        // fio's clock is its own: where it began is only inferred.
-        walk.add(file, "application", "application", "application")?;
+        walk.add(file, PointName::of_application())?;
         walk.way.cache = if log.direct { CacheBetween::NONE } else { CacheBetween::WRITE_BACK };
     }
     if let Some(point) = point_of(built, 0) {
-        walk.add_point(point, "application")?;
+        walk.add_point(point)?;
     }
     for (index, layer) in built.stack.layers().iter().enumerate() {
         match layer.definition() {
@@ -133,12 +144,12 @@ fn levels(
         }
         walk.pass_image(index, remarks);
         if let Some(point) = point_of(built, index + 1) {
-            walk.add_point(point, &layer.label())?;
+            walk.add_point(point)?;
         }
     }
     if let Some(medium) = &files.medium {
         walk.way.cache = CacheBetween::NONE;
-        walk.add(medium, &built.stack.medium().label(), "medium", "ground")?;
+        walk.add(medium, PointName::of_medium(built))?;
     }
     Ok(walk.levels)
 }
@@ -154,21 +165,17 @@ struct Way {
 struct Walk<'a> {
     built: &'a BuiltStack,
     condensed: &'a Condensed,
-    levels: Vec<LevelFile>,
+    levels: Vec<RecordedLevel>,
     way: Way,
 }
 
 impl Walk<'_> {
-    fn add(&mut self, file: &Path, layer: &str, kind: &str, machine: &str) -> Result<(), CellError> {
+    fn add(&mut self, file: &Path, name: PointName) -> Result<(), CellError> {
         let reader = RequestReader::open(file).map_err(|e| CellError::Trace(e.to_string()))?;
         let way = std::mem::take(&mut self.way);
-        self.levels.push(LevelFile {
-            header: RequestHeader {
-                layer: layer.to_owned(),
-                kind: kind.to_owned(),
-                machine: machine.to_owned(),
-                ..reader.header().clone()
-            },
+        let PointName { layer, kind, machine } = name;
+        self.levels.push(RecordedLevel {
+            header: RequestHeader { layer, kind, machine, ..reader.header().clone() },
             file: file.to_path_buf(),
             map: way.map,
             cache: way.cache,
@@ -178,10 +185,9 @@ impl Walk<'_> {
         Ok(())
     }
 
-    fn add_point(&mut self, point: usize, layer: &str) -> Result<(), CellError> {
+    fn add_point(&mut self, point: usize) -> Result<(), CellError> {
         let Some(file) = self.condensed.requests.points.get(&point) else { return Ok(()) };
-        let machine = &self.built.machines[self.built.points[point].machine].label;
-        self.add(file, layer, &format!("{machine} block"), machine)
+        self.add(file, PointName::of_point(self.built, point))
     }
 
     /// The requests on the virtual disk and, of an image format, on the image file.
@@ -192,9 +198,10 @@ impl Walk<'_> {
         };
         let layer = &built.stack.layers()[index];
         if let Some((on_disk, on_file)) = self.condensed.requests.virtual_disks.get(&disk) {
-            let machine = &built.machines[built.virtual_disks[disk].machine].label;
-            self.add(on_disk, &layer.label(), "hypervisor", machine)?;
-            if let (Some(on_file), Some(index)) = (on_file, built.virtual_disks[disk].image) {
+            self.add(on_disk, PointName::of_virtual_disk(built, disk))?;
+            if let (Some(on_file), Some(name), Some(index)) =
+                (on_file, PointName::of_image_file(built, disk), built.virtual_disks[disk].image)
+            {
                 let image = &built.stack.layers()[built.images[index].layer];
                 self.way.map = match self.condensed.requests.image_maps.get(&index) {
                     Some(map) => SpaceMap::Extents(map.clone()),
@@ -202,7 +209,7 @@ impl Walk<'_> {
                         SpaceMap::Clusters { bytes: image.size("cluster").map_or(CLUSTER_BYTES, |s| s.get()) }
                     }
                 };
-                self.add(on_file, &image.label(), "image file", machine)?;
+                self.add(on_file, name)?;
             }
         }
         self.way.cache = layer.hypervisor().map_or(CacheBetween::UNKNOWN, |o| host_cache(o.block.cache));

@@ -3,7 +3,7 @@
 mod condense;
 mod environment;
 mod joined;
-mod manifest;
+mod names;
 mod observe;
 mod processors;
 mod recorder;
@@ -185,16 +185,20 @@ fn measure_on(
         None => (request.workload.measure(&place, request.seed), None),
     };
     progress(&step.title);
-    let observation = Observation::start(lab, built, request.trace)?;
+    let marked = request.workload.marked_operations(&place).filter(|_| request.trace == TraceMode::Full);
+    let observation = Observation::start(lab, built, request.trace, marked.is_some())?;
     let output = run_step(machine, &step);
     // Also after a failure: recorders must not outlive the cell.
     let recorded = observation.stop(lab);
     lab.set_disk_timing(false)?;
-    let mut load = request.workload.parse_output(&output?)?;
+    let output = output?;
+    let mut load = request.workload.parse_output(&output)?;
+    let recorded = recorded?;
+    let truth = marked.and_then(|file| joined::truth(&recorded, &output, &file));
     if request.trace == TraceMode::Full {
         progress("reading layouts and joining requests");
     }
-    let joined = joined::condense_and_join(lab, built, &recorded?, operation_log.as_ref(), request)?;
+    let joined = joined::condense_and_join(lab, built, &recorded, operation_log.as_ref(), truth, request)?;
     for (class, seconds) in &joined.bytes_by_second {
         if let Some(result) = load.operations.get_mut(&OperationClass(class.clone())) {
             // The last second is a part of one.

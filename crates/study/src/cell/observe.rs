@@ -14,6 +14,7 @@ pub(super) struct Observation {
     recorders: Vec<Recorder>,
     processors: ProcessorWatch,
     disk_log: bool,
+    stamps: bool,
 }
 
 /// What was recorded; it still lies in the machines where it was recorded.
@@ -22,14 +23,21 @@ pub(super) struct Recorded {
     pub recorders: Vec<Recorder>,
     /// The modelled disk's log, on the ground.
     pub disk_log: Option<PathBuf>,
+    /// The marks that it found in the data, on the ground.
+    pub stamps: Option<PathBuf>,
     /// Busy share of each machine's processors, outermost first.
     pub cpu_busy: Vec<(String, f64)>,
 }
 
 impl Observation {
     /// Starts a recorder at every block device of the stack and at every hypervisor, the modelled disk's log, and the
-    /// clocks.
-    pub(super) fn start(lab: &Lab, built: &BuiltStack, trace: TraceMode) -> Result<Self, CellError> {
+    /// clocks; with `marked` data the disk notes the marks as well.
+    pub(super) fn start(
+        lab: &Lab,
+        built: &BuiltStack,
+        trace: TraceMode,
+        marked: bool,
+    ) -> Result<Self, CellError> {
         let mut recorders = Vec::new();
         let started = if trace.records() { start_recorders(built, trace, &mut recorders) } else { Ok(()) };
         if let Err(e) = started {
@@ -40,16 +48,19 @@ impl Observation {
         if let Some(disk) = lab.served_disk().filter(|_| disk_log) {
             disk.start_log()?;
         }
-        Ok(Self { recorders, processors: ProcessorWatch::start(built), disk_log })
+        let stamps = marked && disk_log;
+        if let Some(disk) = lab.served_disk().filter(|_| stamps) {
+            disk.start_stamps()?;
+        }
+        Ok(Self { recorders, processors: ProcessorWatch::start(built), disk_log, stamps })
     }
 
     /// Stops everything, all at once: each recorder works in its own machine.
     pub(super) fn stop(self, lab: &Lab) -> Result<Recorded, CellError> {
         let cpu_busy = self.processors.finish();
-        let log = match lab.served_disk() {
-            Some(disk) if self.disk_log => Some(disk.stop_log()),
-            _ => None,
-        };
+        let disk = lab.served_disk();
+        let log = disk.filter(|_| self.disk_log).map(|disk| disk.stop_log());
+        let stamps = disk.filter(|_| self.stamps).map(|disk| disk.stop_stamps());
         let stopped: Vec<_> = std::thread::scope(|scope| {
             let running: Vec<_> = self.recorders.iter().map(|r| scope.spawn(|| r.stop())).collect();
             running.into_iter().map(join).collect()
@@ -58,6 +69,7 @@ impl Observation {
         Ok(Recorded {
             recorders: self.recorders,
             disk_log: log.transpose()?.map(PathBuf::from),
+            stamps: stamps.transpose()?.map(PathBuf::from),
             cpu_busy: cpu_busy?,
         })
     }

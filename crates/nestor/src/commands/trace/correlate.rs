@@ -4,10 +4,11 @@ mod load;
 
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 use clap::{Args, ValueEnum};
 use nestor_correlate::{
-    CacheBetween, CorrelateOptions, ExtentMap, LevelInput, SpaceMap, correlate, read_extents,
+    CacheBetween, CorrelateOptions, ExtentMap, LevelInput, RecordedLevel, Recording, SpaceMap, correlate,
+    read_extents,
 };
 
 use crate::output::print_json;
@@ -17,14 +18,21 @@ use load::{Role, Wanted, load};
 #[derive(Args, Debug)]
 #[command(
     after_help = "A trace is a directory of `nestor trace record`, blktrace's files or blkparse's output, or a \
-file of requests.\n\nExamples:\n  nestor trace correlate --guest vda --host sda --image <(filefrag -v disk.img)\n  \
+file of requests.\n\nExamples:\n  nestor run ext3/kvm/raw/jfs/hdd fio:seq-write --trace-to traces\n  \
+nestor trace correlate traces\n  nestor trace correlate --guest vda --host sda --image <(filefrag -v disk.img)\n  \
 nestor trace correlate --guest guest.requests --host host.requests --medium disk.log \\\n    \
 --image host.layout --image-inode 131 --cache writeback"
 )]
 pub struct CorrelateArguments {
+    /// A directory made by `nestor run --trace-to`, which holds every trace of a cell and how they belong together
+    #[arg(value_name = "DIRECTORY", conflicts_with_all = [
+        "guest", "hypervisor", "hypervisor_file", "host", "medium", "image", "image_inode", "image_shift", "cluster",
+        "guest_layout", "host_layout", "guest_device", "host_device", "cache",
+    ])]
+    recording: Option<PathBuf>,
     /// Trace of the guest's disk, taken in the guest
-    #[arg(long, value_name = "TRACE")]
-    guest: PathBuf,
+    #[arg(long, value_name = "TRACE", required_unless_present = "recording")]
+    guest: Option<PathBuf>,
     /// Requests of the guest as its hypervisor saw them
     #[arg(long, value_name = "TRACE")]
     hypervisor: Option<PathBuf>,
@@ -32,8 +40,8 @@ pub struct CorrelateArguments {
     #[arg(long, value_name = "TRACE", requires = "hypervisor")]
     hypervisor_file: Option<PathBuf>,
     /// Trace of the host's disk, taken on the host
-    #[arg(long, value_name = "TRACE")]
-    host: PathBuf,
+    #[arg(long, value_name = "TRACE", required_unless_present = "recording")]
+    host: Option<PathBuf>,
     /// Log of the modelled disk below, or a trace from whatever is below the host
     #[arg(long, value_name = "TRACE")]
     medium: Option<PathBuf>,
@@ -106,7 +114,11 @@ pub fn run(arguments: &CorrelateArguments) -> Result<()> {
     let converted =
         tempfile::tempdir_in("/var/tmp").context("no directory for the requests of the traces")?;
     let mut remarks = Vec::new();
-    let levels = levels(arguments, converted.path(), &mut remarks)?;
+    let levels = match (&arguments.recording, &arguments.guest, &arguments.host) {
+        (Some(directory), ..) => recorded_levels(directory, &mut remarks)?,
+        (None, Some(guest), Some(host)) => levels(arguments, guest, host, converted.path(), &mut remarks)?,
+        _ => bail!("name a directory of `nestor run --trace-to`, or --guest and --host"),
+    };
     let options = CorrelateOptions { timeline_trees: arguments.timeline };
     let mut correlation = correlate(&levels, &options)?;
     correlation.remarks.splice(0..0, remarks);
@@ -117,8 +129,23 @@ pub fn run(arguments: &CorrelateArguments) -> Result<()> {
     Ok(())
 }
 
+/// The levels of a directory that `nestor run --trace-to` left.
+fn recorded_levels(directory: &Path, remarks: &mut Vec<String>) -> Result<Vec<LevelInput<'static>>> {
+    let Some(recording) = Recording::find(directory)? else {
+        bail!(
+            "{} is no directory that `nestor run --trace-to` made; of single traces name --guest and --host",
+            directory.display()
+        );
+    };
+    let idle = recording.levels.iter().filter(|level| level.header.records == 0);
+    remarks.extend(idle.map(|level| format!("no request reached {}", level.header.layer)));
+    Ok(recording.busy_levels().map(RecordedLevel::input).collect())
+}
+
 fn levels(
     arguments: &CorrelateArguments,
+    guest: &Path,
+    host: &Path,
     converted: &Path,
     remarks: &mut Vec<String>,
 ) -> Result<Vec<LevelInput<'static>>> {
@@ -131,14 +158,14 @@ fn levels(
         levels.push(level);
         anyhow::Ok(())
     };
-    add(&arguments.guest, Role::Guest, arguments.guest_layout.as_deref(), arguments.guest_device.as_deref())?;
+    add(guest, Role::Guest, arguments.guest_layout.as_deref(), arguments.guest_device.as_deref())?;
     if let Some(path) = &arguments.hypervisor {
         add(path, Role::Hypervisor, None, None)?;
     }
     if let Some(path) = &arguments.hypervisor_file {
         add(path, Role::ImageFile, None, None)?;
     }
-    add(&arguments.host, Role::Host, arguments.host_layout.as_deref(), arguments.host_device.as_deref())?;
+    add(host, Role::Host, arguments.host_layout.as_deref(), arguments.host_device.as_deref())?;
     if let Some(path) = &arguments.medium {
         add(path, Role::Medium, None, None)?;
     }

@@ -16,7 +16,7 @@ use crate::output::print_json;
     group(ArgGroup::new("format").required(true).multiple(true).args(["perfetto", "parquet", "csv"])),
     after_help = "Examples:\n  \
         nestor run ext3/kvm/raw/jfs/hdd fio:seq-write --trace-to traces\n  \
-        nestor trace export --perfetto run.perfetto-trace traces/000-*\n  \
+        nestor trace export --perfetto run.perfetto-trace traces\n  \
         nestor trace export --csv requests.csv sda.blktrace.*\n\n\
         A .perfetto-trace is looked at with Perfetto's viewer: one track for each slot of a queue, and arrows \
         from each request to what it caused below."

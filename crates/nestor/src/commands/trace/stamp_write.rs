@@ -4,9 +4,9 @@ use std::fs::File;
 use std::io::{BufWriter, Seek, SeekFrom};
 use std::path::PathBuf;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 use clap::Args;
-use nestor_correlate::stamps::{StampWriteOptions, write_operations, write_stamped};
+use nestor_correlate::stamps::{StampWriteOptions, fill, write_operations, write_stamped};
 
 /// Arguments of `nestor trace stamp-write`.
 #[derive(Args, Debug)]
@@ -15,8 +15,11 @@ pub struct StampWriteArguments {
     #[arg(long, value_name = "DEVICE")]
     device: PathBuf,
     /// Where the operations go, one JSON object a line
-    #[arg(long, value_name = "FILE")]
-    operations: PathBuf,
+    #[arg(long, value_name = "FILE", required_unless_present = "fill")]
+    operations: Option<PathBuf>,
+    /// Instead of operations: fill the device with data that carry no marks
+    #[arg(long, conflicts_with = "operations")]
+    fill: bool,
     /// Only so much of the device from its beginning [default: all of it]
     #[arg(long, value_name = "SIZE")]
     span: Option<nestor_stack::Bytes>,
@@ -46,11 +49,21 @@ pub struct StampWriteArguments {
 /// When the device cannot be written or read past the caches.
 pub fn run(arguments: &StampWriteArguments) -> Result<()> {
     let device = &arguments.device;
+    if device.is_dir() {
+        bail!(
+            "{} is a directory: marked data go to a block device, so the stack needs to be one without a file system \
+             at its top (kvm/raw/ext4/hdd, not ext4/kvm/raw/ext4/hdd)",
+            device.display()
+        );
+    }
     let span_bytes = match arguments.span {
         Some(span) => span.get(),
         None => File::open(device)
             .and_then(|mut file| file.seek(SeekFrom::End(0)))
             .with_context(|| format!("cannot open {}", device.display()))?,
+    };
+    let Some(to) = &arguments.operations else {
+        return fill(device, span_bytes).with_context(|| format!("cannot fill {}", device.display()));
     };
     let operations = write_stamped(&StampWriteOptions {
         device: device.clone(),
@@ -63,7 +76,6 @@ pub fn run(arguments: &StampWriteArguments) -> Result<()> {
         seed: arguments.seed,
     })
     .with_context(|| format!("cannot write marked data to {}", device.display()))?;
-    let to = &arguments.operations;
     File::create(to)
         .and_then(|file| write_operations(&operations, &mut BufWriter::new(file)))
         .with_context(|| format!("cannot write the operations to {}", to.display()))

@@ -1,0 +1,259 @@
+//! Marked data: a workload whose every write tells who wrote it, so that the joins of the requests can be checked.
+//!
+//! Every sector that is written carries the number of its operation; the modelled disk at the bottom notes the numbers
+//! that arrive. Whatever the layers between merged, split or delayed, the two together say which request of the guest each
+//! request of the disk came from, and the study counts how often the join of the traces says the same. The operations go
+//! past the page cache to a block device: with a file system at the top the place of an operation on the device would
+//! itself be something to infer.
+
+use std::collections::BTreeMap;
+
+use serde::Deserialize;
+
+use crate::engine::{Case, DataSet, Ended, Engine, Misfit, OptionSpec, Place, Step, StepOutput};
+use crate::error::LoadError;
+use crate::notation::Workload;
+use crate::result::{LoadResult, OperationClass, OperationResult};
+use crate::value::{Kind, Value};
+
+/// The engine.
+pub struct Stamps;
+
+/// How it is called in messages: it is this program itself.
+const PROGRAM: &str = "nestor";
+
+const CASES: &[Case] =
+    &[Case { name: "mixed", summary: "writes marked blocks and reads them, in order and at random" }];
+
+const OPTIONS: &[OptionSpec] = &[
+    OptionSpec { name: "bs", kind: Kind::Bytes, cases: &[], summary: "bytes per operation" },
+    OptionSpec {
+        name: "depth",
+        kind: Kind::Count { min: 1, max: 256 },
+        cases: &[],
+        summary: "operations in flight",
+    },
+    OptionSpec { name: "size", kind: Kind::Bytes, cases: &[], summary: "so much of the device" },
+    OptionSpec {
+        name: "operations",
+        kind: Kind::Count { min: 1, max: 1_000_000 },
+        cases: &[],
+        summary: "number of operations",
+    },
+    OptionSpec {
+        name: "read",
+        kind: Kind::Count { min: 0, max: 100 },
+        cases: &[],
+        summary: "per cent of the operations that are reads",
+    },
+    OptionSpec {
+        name: "sequential",
+        kind: Kind::Count { min: 0, max: 100 },
+        cases: &[],
+        summary: "per cent of the operations that follow the one before",
+    },
+];
+
+/// Bounds of an operation: what every device takes for direct I/O, and what a thread's buffer may take in a small machine.
+const BLOCK_BYTES: std::ops::RangeInclusive<u64> = 4096..=4 << 20;
+/// The slowest operation that is not taken for a hang, on a nested emulated machine.
+const SLOWEST_OPERATION_MS: u64 = 250;
+/// The slowest filling that is not taken for a hang.
+const SLOWEST_FILL_BYTES_PER_S: u64 = 1 << 20;
+const SPARE_S: u64 = 120;
+
+impl Engine for Stamps {
+    fn name(&self) -> &'static str {
+        "stamps"
+    }
+
+    fn program(&self) -> &'static str {
+        PROGRAM
+    }
+
+    fn cases(&self) -> &'static [Case] {
+        CASES
+    }
+
+    fn options(&self) -> &'static [OptionSpec] {
+        OPTIONS
+    }
+
+    fn default_value(&self, _workload: &Workload, option: &str) -> Option<Value> {
+        Some(match option {
+            "bs" => Value::Bytes(4 << 10),
+            "depth" => Value::Count(16),
+            "size" => Value::Bytes(64 << 20),
+            "operations" => Value::Count(2000),
+            "read" | "sequential" => Value::Count(30),
+            _ => return None,
+        })
+    }
+
+    fn check(&self, workload: &Workload) -> Result<(), Misfit> {
+        let (block, size) = (number(workload, "bs"), number(workload, "size"));
+        if !BLOCK_BYTES.contains(&block) || block % BLOCK_BYTES.start() != 0 {
+            return Err(Misfit {
+                option: "bs",
+                why: "operations go past the page cache, each with a buffer of its own".to_owned(),
+                remedy: "write a multiple of 4k, 4M at most".to_owned(),
+            });
+        }
+        if size < block {
+            return Err(Misfit {
+                option: "size",
+                why: "not one operation fits".to_owned(),
+                remedy: "write a size of at least bs".to_owned(),
+            });
+        }
+        Ok(())
+    }
+
+    fn data_set(&self, workload: &Workload) -> DataSet {
+        let bytes = number(workload, "size");
+        DataSet { bytes, files: 1, file_bytes: bytes, scale_factor: 1.0 }
+    }
+
+    fn describe(&self, workload: &Workload) -> String {
+        format!(
+            "{} operations of {} KiB, {} % reads, {} % in order, depth {}, on {} MiB",
+            number(workload, "operations"),
+            number(workload, "bs") as f64 / 1024.0,
+            number(workload, "read"),
+            number(workload, "sequential"),
+            number(workload, "depth"),
+            number(workload, "size") >> 20,
+        )
+    }
+
+    fn remarks(&self, _workload: &Workload) -> Vec<String> {
+        vec!["marked data are for checking joins: the disk looks into all of it".to_owned()]
+    }
+
+    fn prepare(&self, workload: &Workload, place: &Place) -> Vec<Step> {
+        let size = number(workload, "size");
+        let mut argv = command(place);
+        argv.extend(["--fill".to_owned(), format!("--span={size}")]);
+        vec![Step {
+            title: format!("filling {} MiB", size >> 20),
+            argv,
+            input_files: Vec::new(),
+            output_files: Vec::new(),
+            timeout_s: SPARE_S + size / SLOWEST_FILL_BYTES_PER_S,
+        }]
+    }
+
+    fn measure(&self, workload: &Workload, place: &Place, seed: u64) -> Step {
+        let operations = number(workload, "operations");
+        let mut argv = command(place);
+        let file = operations_file(place);
+        argv.extend([format!("--operations={file}"), format!("--seed={seed}")]);
+        argv.extend([format!("--span={}", number(workload, "size")), format!("--requests={operations}")]);
+        argv.extend([
+            format!("--bytes={}", number(workload, "bs")),
+            format!("--depth={}", number(workload, "depth")),
+        ]);
+        let share = |option: &str| number(workload, option) as f64 / 100.0;
+        argv.extend([format!("--reads={}", share("read")), format!("--sequential={}", share("sequential"))]);
+        Step {
+            title: format!("{workload} on {}", place.target.path()),
+            argv,
+            input_files: Vec::new(),
+            output_files: vec![file],
+            timeout_s: SPARE_S + operations * SLOWEST_OPERATION_MS / 1000,
+        }
+    }
+
+    fn marked_operations(&self, place: &Place) -> Option<String> {
+        Some(operations_file(place))
+    }
+
+    fn check_preparation(&self, _workload: &Workload, output: &StepOutput) -> Result<(), LoadError> {
+        ended_well(output)
+    }
+
+    fn parse(&self, workload: &Workload, output: &StepOutput) -> Result<LoadResult, LoadError> {
+        ended_well(output)?;
+        let no_output = || LoadError::NoOutput { program: PROGRAM, detail: output.stderr.trim().to_owned() };
+        let text = output.files.first().map(|(_, text)| text.as_str()).ok_or_else(no_output)?;
+        let operations: Vec<MarkedOperation> = serde_json::Deserializer::from_str(text)
+            .into_iter()
+            .collect::<Result<_, _>>()
+            .map_err(|e| LoadError::Unreadable {
+                program: PROGRAM,
+                versions: env!("CARGO_PKG_VERSION"),
+                detail: e.to_string(),
+            })?;
+        let start_ns = operations.iter().map(|o| o.started_ns).min().ok_or_else(no_output)?;
+        let end_ns = operations.iter().map(|o| o.ended_ns).max().unwrap_or(start_ns);
+        let mut classes: BTreeMap<OperationClass, OperationResult> = BTreeMap::new();
+        let seconds = ((end_ns - start_ns) / 1_000_000_000) as usize;
+        for operation in &operations {
+            let class = classes.entry(OperationClass(operation.operation.clone())).or_default();
+            class.operations += 1;
+            class.bytes += operation.bytes;
+            class.latency.record_ns(operation.ended_ns.saturating_sub(operation.started_ns));
+            // The last second is a part of one.
+            class.bytes_by_second.resize(seconds, 0);
+            let second = ((operation.ended_ns - start_ns) / 1_000_000_000) as usize;
+            if let Some(bytes) = class.bytes_by_second.get_mut(second) {
+                *bytes += operation.bytes;
+            }
+        }
+        Ok(LoadResult {
+            engine: format!("nestor {}", env!("CARGO_PKG_VERSION")),
+            workload: workload.to_string(),
+            elapsed_ns: end_ns - start_ns,
+            operations: classes,
+            working_set_bytes: self.data_set(workload).bytes,
+            scale_factor: 1.0,
+            cpu_user_s: 0.0,
+            cpu_system_s: 0.0,
+            engine_output: String::new(),
+        })
+    }
+}
+
+/// A line of what the writer leaves.
+#[derive(Debug, Deserialize)]
+struct MarkedOperation {
+    operation: String,
+    bytes: u64,
+    started_ns: u64,
+    ended_ns: u64,
+}
+
+/// `{nestor}` is this program wherever the step runs.
+fn command(place: &Place) -> Vec<String> {
+    let mut argv = ["{nestor}", "trace", "stamp-write", "--device"].map(str::to_owned).to_vec();
+    argv.push(place.target.path().to_owned());
+    argv
+}
+
+fn operations_file(place: &Place) -> String {
+    format!("{}/marked-operations.jsonl", place.scratch.trim_end_matches('/'))
+}
+
+fn number(workload: &Workload, option: &str) -> u64 {
+    match workload.value(option) {
+        Some(Value::Bytes(number) | Value::Count(number)) => number,
+        other => unreachable!("{option} is a number with a default, not {other:?}"),
+    }
+}
+
+fn ended_well(output: &StepOutput) -> Result<(), LoadError> {
+    match output.ended {
+        Ended::Code(0) => Ok(()),
+        Ended::NoProgram => Err(LoadError::NoProgram { program: PROGRAM }),
+        Ended::TimedOut => Err(LoadError::TimedOut { program: PROGRAM }),
+        Ended::Signal(signal) => Err(LoadError::Killed {
+            program: PROGRAM,
+            signal,
+            hint: "look at the machine's kernel log: it may have had too little memory",
+        }),
+        Ended::Code(code) => {
+            let detail = output.stderr.trim().trim_start_matches("error: ").to_owned();
+            Err(LoadError::Refused { program: PROGRAM, code, detail })
+        }
+    }
+}
