@@ -31,6 +31,14 @@ impl Case<'_> {
         Number { what: what.to_owned(), here, baseline, unit: unit.to_owned() }
     }
 
+    /// What so many more requests for each operation take outside the medium: on the way through the layers each takes as
+    /// long as the baseline's do, and they come one after the other, as commits and what waits for them do.
+    pub fn on_the_way_ns(&self, more_requests: f64) -> f64 {
+        let Some(baseline) = self.baseline else { return 0.0 };
+        let all = baseline.per_operation(baseline.spent(|_| true).requests as f64);
+        if all <= 0.0 { 0.0 } else { more_requests.max(0.0) * baseline.part_ns(Part::Idle) / all }
+    }
+
     /// The whole that shares are taken of: the difference in time per operation, or without a baseline the time.
     pub fn whole_ns(&self) -> f64 {
         self.more(Evidence::time_per_operation_ns)

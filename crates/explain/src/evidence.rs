@@ -150,11 +150,12 @@ impl Part {
             return Self::Flush;
         }
         if cause.is_own() {
-            return match bottom {
+            // The highest level that knows of it made it.
+            return match cause.0.iter().copied().flatten().next() {
                 Some(Class::Journal) => Self::HostJournal,
                 Some(class) if class.is_metadata() => Self::HostMetadata,
                 // Written in the image file, asked for by nobody above.
-                Some(class) if class.is_data() && cause.0.len() > 1 => Self::ImageFormat,
+                Some(class) if class.is_data() => Self::ImageFormat,
                 _ => Self::Data,
             };
         }

@@ -2,7 +2,7 @@
 
 use nestor_correlate::{Node, Origin};
 use nestor_layout::Class;
-use nestor_trace::Operation;
+use nestor_trace::{Operation, Request};
 
 use crate::evidence::Evidence;
 use crate::finding::{MechanismName, Proof};
@@ -12,11 +12,15 @@ const MOST_PROOFS: usize = 3;
 
 /// Requests of the sampled trees that show the mechanism.
 pub fn of(evidence: &Evidence, mechanism: MechanismName) -> Vec<Proof> {
+    if mechanism == MechanismName::Fragmentation {
+        return scattered(evidence);
+    }
     let mut proofs = Vec::new();
     for (run, levels, tree) in &evidence.trees {
         let mut path = Vec::new();
+        let top_block = levels.iter().position(|level| !level.ends_with("(application)")).unwrap_or(0);
         visit(&tree.root, &mut path, &mut |path, node| {
-            if proofs.len() < MOST_PROOFS && shows(mechanism, path, node) {
+            if proofs.len() < MOST_PROOFS && shows(mechanism, path, node, (top_block, levels.len() - 1)) {
                 let level = levels.get(node.level).cloned().unwrap_or_default();
                 let words = words(path, node, levels, &tree.name);
                 proofs.push(Proof { run: *run, level, request: node.request.id, words });
@@ -24,6 +28,48 @@ pub fn of(evidence: &Evidence, mechanism: MechanismName) -> Vec<Proof> {
         });
     }
     proofs
+}
+
+/// Neighbours above that are none below: of requests that follow one another in time, those that continue the one before
+/// while what they cause at the lowest level does not.
+fn scattered(evidence: &Evidence) -> Vec<Proof> {
+    let mut proofs = Vec::new();
+    for pair in evidence.trees.windows(2) {
+        let [(run, _, before), (same_run, levels, after)] = pair else { continue };
+        let follows = run == same_run && end(&before.root.request) == after.root.request.offset;
+        let (Some(last), Some(first)) = (lowest(&before.root, true), lowest(&after.root, false)) else {
+            continue;
+        };
+        if !follows || last.level != first.level || end(&last.request) == first.request.offset {
+            continue;
+        }
+        let mebibytes = end(&last.request).abs_diff(first.request.offset) as f64 / (1 << 20) as f64;
+        let level = levels.get(first.level).cloned().unwrap_or_default();
+        let words = format!(
+            "{} lies {mebibytes:.1} MiB from the request before, although the {} of {} continues it",
+            what(&first.request),
+            what(&after.root.request),
+            levels.get(after.root.level).map_or("the level above", String::as_str)
+        );
+        proofs.push(Proof { run: *run, level, request: first.request.id, words });
+        if proofs.len() == MOST_PROOFS {
+            break;
+        }
+    }
+    proofs
+}
+
+fn end(request: &Request) -> u64 {
+    request.offset.saturating_add(request.bytes)
+}
+
+/// The last, or the first, of what a request causes at the lowest level.
+fn lowest(node: &Node, last: bool) -> Option<&Node> {
+    let next = if last { node.children.last() } else { node.children.first() };
+    match next {
+        Some(next) => lowest(next, last),
+        None => (node.request.bytes > 0).then_some(node),
+    }
 }
 
 fn visit<'a>(node: &'a Node, path: &mut Vec<&'a Node>, see: &mut impl FnMut(&[&'a Node], &'a Node)) {
@@ -35,30 +81,32 @@ fn visit<'a>(node: &'a Node, path: &mut Vec<&'a Node>, see: &mut impl FnMut(&[&'
     path.pop();
 }
 
-/// Whether a request, below those of `path`, shows a mechanism.
-fn shows(mechanism: MechanismName, path: &[&Node], node: &Node) -> bool {
+/// Whether a request, below those of `path`, shows a mechanism. `top_block` is the level of the topmost block device, `lowest`
+/// that of the medium.
+fn shows(mechanism: MechanismName, path: &[&Node], node: &Node, (top_block, lowest): (usize, usize)) -> bool {
     let request = &node.request;
+    let is_own = request.class == Class::Journal || request.class.is_metadata();
     match mechanism {
         MechanismName::HostReadAhead => {
             path.last().is_some_and(|parent| {
                 parent.request.operation == Operation::Read && request.bytes > parent.request.bytes
             }) || node.origin == Origin::ReadAhead
         }
-        MechanismName::HostCache => path.is_empty() && node.children.is_empty() && request.bytes > 0,
-        MechanismName::Merging => node.shared_with > 0 || request.bios > 1,
-        MechanismName::GuestAmplification => {
-            path.is_empty() && (request.class == Class::Journal || request.class.is_metadata())
+        // Not the lowest level: there nothing has children.
+        MechanismName::HostCache => {
+            node.level < lowest && node.level >= top_block && node.children.is_empty() && request.bytes > 0
         }
+        MechanismName::Merging => node.shared_with > 0 || request.bios > 1,
+        MechanismName::GuestAmplification => is_own && node.level == top_block,
         MechanismName::HostAmplification | MechanismName::JournalOfJournal => {
-            matches!(node.origin, Origin::Journal | Origin::Metadata)
-                || (!path.is_empty() && (request.class == Class::Journal || request.class.is_metadata()))
+            is_own && node.level > top_block
         }
         MechanismName::ReadModifyWrite => node.origin == Origin::ReadModifyWrite,
         MechanismName::Flushes => request.operation == Operation::Flush,
-        MechanismName::SeeksToLog => path.is_empty() && request.class == Class::Journal,
-        MechanismName::ImageMetadata => node.origin == Origin::Metadata,
+        MechanismName::SeeksToLog => request.class == Class::Journal,
+        MechanismName::ImageMetadata => node.origin == Origin::Metadata && node.level > top_block,
         MechanismName::SingleQueue => {
-            path.is_empty()
+            node.level == top_block
                 && request.issued_ns - request.queued_ns.min(request.issued_ns)
                     > request.completed_ns.saturating_sub(request.issued_ns)
         }
@@ -70,36 +118,39 @@ fn shows(mechanism: MechanismName, path: &[&Node], node: &Node) -> bool {
 
 fn words(path: &[&Node], node: &Node, levels: &[String], tree: &str) -> String {
     let request = &node.request;
-    let what = match request.operation {
-        Operation::Read => "read",
-        Operation::Write => "write",
-        Operation::Flush => "flush",
-        Operation::Discard => "discard",
-    };
-    let place = match request.bytes {
-        0 => String::new(),
-        bytes => format!(" of {} at {} KiB", kibibytes(bytes), request.offset / 1024),
-    };
+    let what = what(request);
     let class = match request.class {
         Class::Unknown | Class::Flush => String::new(),
         class => format!(" ({})", class.name()),
     };
     let below = match path.last() {
         Some(parent) => format!(
-            ", for the {} of {} at {} KiB of {}",
-            if parent.request.operation == Operation::Read { "read" } else { "write" },
-            kibibytes(parent.request.bytes),
-            parent.request.offset / 1024,
+            ", for the {} of {}",
+            self::what(&parent.request),
             levels.get(parent.level).map_or("the level above", String::as_str)
         ),
         None => String::new(),
     };
     let us = |ns: u64| ns as f64 / 1000.0;
     format!(
-        "{what}{place}{class}, {:.0} us waiting and {:.0} us below{below} [{tree}]",
+        "{what}{class}, {:.0} us waiting and {:.0} us below{below} [{tree}]",
         us(request.issued_ns.saturating_sub(request.queued_ns)),
         us(request.completed_ns.saturating_sub(request.issued_ns)),
     )
+}
+
+/// `write of 8 KiB at 7432 KiB`.
+fn what(request: &Request) -> String {
+    let operation = match request.operation {
+        Operation::Read => "read",
+        Operation::Write => "write",
+        Operation::Flush => "flush",
+        Operation::Discard => "discard",
+    };
+    match request.bytes {
+        0 => operation.to_owned(),
+        bytes => format!("{operation} of {} at {} KiB", kibibytes(bytes), request.offset / 1024),
+    }
 }
 
 fn kibibytes(bytes: u64) -> String {

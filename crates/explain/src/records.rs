@@ -1,9 +1,12 @@
 //! Evidence from the records of runs.
 
-use nestor_correlate::Blame;
+use nestor_correlate::{Blame, Node, SampledTree};
 use nestor_study::{CellRecord, LayerRecord, Mark, Measured};
 
 use crate::evidence::{Edge, Evidence, ImageEvidence, Joined, add_spent};
+
+/// Of requests that were not chosen for how long they took.
+const AROUND_THE_MIDDLE: &str = "around the middle of the run";
 
 impl Evidence {
     /// What the runs of one cell show together. Runs without numbers are left out; `None` if all are.
@@ -101,7 +104,9 @@ impl Evidence {
         }
         let levels: Vec<String> =
             correlation.levels.iter().map(|level| format!("{} ({})", level.layer, level.kind)).collect();
-        self.trees.extend(correlation.trees.iter().map(|tree| (number, levels.clone(), tree.clone())));
+        let around = |root: &Node| SampledTree { name: AROUND_THE_MIDDLE.to_owned(), root: root.clone() };
+        let trees = correlation.trees.iter().cloned().chain(correlation.timeline.iter().map(around));
+        self.trees.extend(trees.map(|tree| (number, levels.clone(), tree)));
     }
 }
 

@@ -61,13 +61,13 @@ fn write_finding(text: &mut String, finding: &Finding, compared: bool) {
         (true, false) => " slower",
         (false, _) => "",
     };
-    let _ = writeln!(
-        text,
-        "  {:>4.0} %{sign}  {}{}",
-        finding.share * 100.0,
-        finding.mechanism.name(),
-        if finding.layer.is_empty() { String::new() } else { format!("  in {}", finding.layer) }
-    );
+    // Noise is no part of anything.
+    let part = match finding.mechanism {
+        crate::MechanismName::Noise => "        ".to_owned(),
+        _ => format!("  {:>4.0} %{sign}  ", finding.share * 100.0),
+    };
+    let layer = if finding.layer.is_empty() { String::new() } else { format!("  in {}", finding.layer) };
+    let _ = writeln!(text, "{part}{}{layer}", finding.mechanism.name());
     let _ = writeln!(text, "          {}", finding.words);
     for number in &finding.numbers {
         let baseline = number.baseline.map_or_else(String::new, |b| format!("   baseline {}", quantity(b)));

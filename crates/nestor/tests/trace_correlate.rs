@@ -93,3 +93,53 @@ fn what_does_not_belong_together_is_refused() {
     let message = said(&["--guest", &map, "--host", &host, "--image", &map]);
     assert!(message.contains("map.csv"), "{message}");
 }
+
+/// What `nestor run --trace-to` leaves of the same two machines, one cell in it.
+fn recording(sandbox: &Sandbox, cell: &str) -> String {
+    let [guest, host, map] = traces(sandbox);
+    let directory = sandbox.path("traces").join(cell);
+    fs::create_dir_all(&directory).expect("the sandbox can be written to");
+    for (from, name) in [(guest, "point-1.requests"), (host, "point-0.requests"), (map, "extents-1.csv")] {
+        fs::rename(from, directory.join(name)).expect("the sandbox can be written to");
+    }
+    let manifest = r#"{ "stack": "ext4/kvm/raw/xfs/dev:/dev/sdb", "workload": "fio:rand-read", "levels": [
+        { "layer": "ext4", "kind": "guest block", "machine": "guest", "file": "point-1.requests",
+          "map": "identity", "cached_reads": "unknown", "cached_writes": "unknown" },
+        { "layer": "xfs", "kind": "host block", "machine": "host", "file": "point-0.requests",
+          "map": "extents", "extents": "extents-1.csv", "cached_reads": "never", "cached_writes": "never" } ] }"#;
+    fs::write(directory.join("manifest.json"), manifest).expect("the sandbox can be written to");
+    sandbox.text("traces")
+}
+
+#[test]
+fn a_directory_of_recorded_traces_is_enough() {
+    let sandbox = Sandbox::new();
+    let directory = recording(&sandbox, "000-cell");
+    let output =
+        sandbox.nestor(["trace", "correlate", &directory, "--json"]).output().expect("the program runs");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let json: Value = serde_json::from_slice(&output.stdout).expect("it prints JSON");
+    assert_eq!(json["joins"][0]["origins"]["parent"], 500);
+    assert_eq!(
+        (&json["levels"][0]["layer"], &json["levels"][1]["machine"]),
+        (&"ext4".into(), &"host".into())
+    );
+    let csv = sandbox.text("all.csv");
+    sandbox.nestor(["trace", "export", "--csv", &csv, &directory]).assert().success();
+    let lines = fs::read_to_string(csv).expect("it was written");
+    assert_eq!(lines.lines().filter(|line| line.starts_with("1,xfs,host block,host,")).count(), 500);
+
+    let said = |arguments: &[&str]| {
+        let assert = sandbox.nestor(["trace", "correlate"]).args(arguments).assert().failure().stdout("");
+        String::from_utf8_lossy(&assert.get_output().stderr).into_owned()
+    };
+    let message = said(&[&directory, "--host", "sda"]);
+    assert!(message.contains("cannot be used with"), "{message}");
+    let message = said(&["--guest", "vda"]);
+    assert!(message.contains("--host"), "{message}");
+    let message = said(&[&sandbox.text("nowhere")]);
+    assert!(message.contains("is no directory that `nestor run --trace-to` made"), "{message}");
+    recording(&sandbox, "001-cell");
+    let message = said(&[&directory]);
+    assert!(message.contains("holds 2 recordings; name one of them"), "{message}");
+}

@@ -5,47 +5,13 @@ mod support;
 use std::fs::{self, File};
 use std::os::unix::fs::FileExt as _;
 use std::path::Path;
-use std::process::Command;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
 use nestor_layout::{Class, Layout};
 use serde_json::Value;
+use support::loop_mount::{LoopMount, tool};
 use support::{Sandbox, can_run, has_program};
-
-/// A file system on a loop device, mounted; both go at the end.
-struct LoopMount {
-    device: String,
-    point: String,
-}
-
-impl LoopMount {
-    fn new(sandbox: &Sandbox, file_system: &str) -> Self {
-        let image = sandbox.disk(&format!("{file_system}.disk"), 512 << 20);
-        tool(&[&format!("mkfs.{file_system}"), if file_system == "xfs" { "-q" } else { "-qF" }, &image]);
-        let device = tool(&["losetup", "--find", "--show", &image]);
-        let point = sandbox.text(&format!("{file_system}.mounted"));
-        fs::create_dir_all(&point).unwrap();
-        let mounted = Self { device, point };
-        tool(&["mount", &mounted.device, &mounted.point]);
-        mounted
-    }
-}
-
-impl Drop for LoopMount {
-    fn drop(&mut self) {
-        // A frozen file system cannot be unmounted; it would stay for good.
-        let _ = Command::new("fsfreeze").args(["--unfreeze", &self.point]).output();
-        let _ = Command::new("umount").arg(&self.point).output();
-        let _ = Command::new("losetup").args(["--detach", &self.device]).output();
-    }
-}
-
-fn tool(words: &[&str]) -> String {
-    let output = Command::new(words[0]).args(&words[1..]).output().expect("the tool can be started");
-    assert!(output.status.success(), "{words:?}: {}", String::from_utf8_lossy(&output.stderr));
-    String::from_utf8(output.stdout).unwrap().trim().to_owned()
-}
 
 /// Makes, grows and deletes files as long as it is not told to stop.
 fn keep_busy(root: &Path, stop: &AtomicBool) {

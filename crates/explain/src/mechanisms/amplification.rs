@@ -2,7 +2,7 @@
 
 use nestor_correlate::Spent;
 
-use super::Mechanism;
+use super::{Mechanism, flushes};
 use crate::case::{Case, Left, finding};
 use crate::evidence::{Evidence, Part};
 use crate::finding::{Finding, MechanismName};
@@ -27,6 +27,8 @@ pub(super) static GUEST: Mechanism = Mechanism {
 
 /// Requests of their own for each operation from which on they matter.
 const OWN_PER_OPERATION: f64 = 0.01;
+/// How many times as many as in the baseline they must be: runs of one stack differ by some per cent.
+const CLEARLY_MORE: f64 = 1.1;
 /// Commits of the host's journal for each of the guest's from which on one is taken to cause the other.
 const HOST_COMMITS_PER_GUEST_COMMIT: f64 = 0.25;
 
@@ -42,18 +44,50 @@ fn kibibytes(e: &Evidence, parts: &[Part]) -> f64 {
     e.per_operation(parts.iter().map(|part| of_part(e, *part).bytes as f64).sum()) / 1024.0
 }
 
-/// Claims the parts, and of the data the time of jumps back from them, which they cause.
+/// Of the flushes for each operation that the medium got more than in the baseline, those that belong to commits of a
+/// journal: asked for at the journal's level, and at most one before and one after each commit.
+fn flushes_of(case: &Case<'_>, journal: Part) -> f64 {
+    let (on_top, at_medium) = (case.more(flushes::at_top), case.more(flushes::at_medium));
+    let asked = if journal == Part::HostJournal { at_medium - on_top } else { on_top };
+    let commits = case.more(|e| requests(e, &[journal]));
+    asked.min(2.0 * commits).min(at_medium).max(0.0)
+}
+
+/// All such flushes, of the guest's journal and the host's.
+pub(super) fn flushes_of_commits(case: &Case<'_>) -> f64 {
+    flushes_of(case, Part::TopJournal) + flushes_of(case, Part::HostJournal)
+}
+
+/// Claims the parts, of the others the time of the ways back from them, which they cause, and of the flushes those of
+/// their commits.
 fn claim(case: &Case<'_>, left: &mut Left, parts: &[Part]) -> f64 {
+    let more = case.more(flushes::at_medium);
+    let of_commits =
+        parts.first().map_or(0.0, |journal| flushes_of(case, *journal)) / more.max(f64::MIN_POSITIVE);
+    let flushes = left.claim(Part::Flush, left.part(Part::Flush).max(0.0) * of_commits);
     let own: f64 = parts.iter().map(|part| left.claim(*part, left.part(*part).max(0.0))).sum();
-    let back = |e: &Evidence| {
-        let back = e
-            .blame
-            .transitions
-            .iter()
-            .filter(|t| parts.contains(&Part::of(&t.from)) && Part::of(&t.to) == Part::Data);
-        e.per_operation(back.map(|t| t.busy_ns as f64).sum())
-    };
-    own + left.claim(Part::Data, case.more(back).max(0.0))
+    let own = own + flushes;
+    let disturbed = [Part::Data, Part::TopJournal, Part::TopMetadata, Part::HostJournal, Part::HostMetadata];
+    let back = disturbed.into_iter().filter(|part| !parts.contains(part)).map(|part| {
+        let way_back = case.more(|e| e.per_operation(way_ns(e, parts, part)));
+        left.claim(part, way_back.max(0.0))
+    });
+    let back = back.sum::<f64>();
+    own + back + left.claim(Part::Idle, case.on_the_way_ns(case.more(|e| requests(e, parts))))
+}
+
+/// Time of the requests of a part right after a jump from one of others.
+fn way_ns(e: &Evidence, from: &[Part], to: Part) -> f64 {
+    let ways = e.blame.transitions.iter();
+    let ways = ways.filter(|t| from.contains(&Part::of(&t.from)) && Part::of(&t.to) == to);
+    ways.map(|t| t.busy_ns as f64).sum()
+}
+
+/// Whether a part has clearly more requests for each operation than in the baseline.
+fn has_more(case: &Case<'_>, parts: &[Part]) -> bool {
+    let (here, baseline) = case.both(|e| requests(e, parts));
+    let baseline = baseline.unwrap_or(0.0);
+    here - baseline >= OWN_PER_OPERATION && here >= CLEARLY_MORE * baseline
 }
 
 fn numbers(case: &Case<'_>, parts: &'static [Part], found: &mut Finding) {
@@ -100,7 +134,7 @@ fn find_journal_of_journal(case: &Case<'_>, left: &mut Left) -> Option<Finding> 
 }
 
 fn find_host(case: &Case<'_>, left: &mut Left) -> Option<Finding> {
-    if case.more(|e| requests(e, HOST_PARTS)) < OWN_PER_OPERATION {
+    if !has_more(case, HOST_PARTS) {
         return None;
     }
     let effect = claim(case, left, HOST_PARTS);
@@ -118,7 +152,7 @@ fn find_host(case: &Case<'_>, left: &mut Left) -> Option<Finding> {
 }
 
 fn find_guest(case: &Case<'_>, left: &mut Left) -> Option<Finding> {
-    if case.more(|e| requests(e, GUEST_PARTS)) < OWN_PER_OPERATION {
+    if !has_more(case, GUEST_PARTS) {
         return None;
     }
     let effect = claim(case, left, GUEST_PARTS);

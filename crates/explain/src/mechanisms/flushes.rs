@@ -1,6 +1,6 @@
 //! Flushes: how many, and what a cache mode really does with them.
 
-use super::Mechanism;
+use super::{Mechanism, amplification};
 use crate::case::{Case, Left, finding};
 use crate::evidence::{Evidence, Part};
 use crate::finding::{Finding, MechanismName};
@@ -14,16 +14,18 @@ pub(super) static MECHANISM: Mechanism = Mechanism {
 /// Flushes at the medium for each operation from which on they matter.
 const FLUSHES_PER_OPERATION: f64 = 0.02;
 
-fn at_top(e: &Evidence) -> f64 {
+/// Flushes for each operation that the topmost layer asks for.
+pub(super) fn at_top(e: &Evidence) -> f64 {
     e.per_operation(e.edges.first().map_or(0.0, |edge| edge.flushes_queued.max(edge.flushes)))
 }
 
-fn at_medium(e: &Evidence) -> f64 {
+/// Flushes for each operation that reach the medium.
+pub(super) fn at_medium(e: &Evidence) -> f64 {
     e.per_operation(e.lowest().map_or(0.0, |edge| edge.flushes))
 }
 
 fn find(case: &Case<'_>, left: &mut Left) -> Option<Finding> {
-    let more = case.more(at_medium);
+    let more = case.more(at_medium) - amplification::flushes_of_commits(case);
     let dropped = at_top(case.here) > FLUSHES_PER_OPERATION
         && at_medium(case.here) < 0.1 * at_top(case.here)
         && case.baseline.is_none_or(|b| at_medium(b) >= 0.5 * at_top(b));

@@ -27,6 +27,8 @@ fn find(case: &Case<'_>, left: &mut Left) -> Option<Finding> {
     let own = |e: &Evidence| e.per_operation(e.spent(|c| Part::of(c) == Part::ImageFormat).requests as f64);
     if own(case.here) > TABLES_PER_OPERATION {
         effect += left.claim(Part::Data, left.part(Part::Data).max(0.0));
+        // And a request waits for its table before it gets on its way: fewer are under way at once.
+        effect += left.claim(Part::Idle, left.part(Part::Idle).max(0.0));
     }
     let layer = case.here.edges.iter().find(|edge| edge.role.contains("image"));
     let layer = layer.map_or_else(String::new, |edge| edge.layer.clone());

@@ -16,6 +16,20 @@ const SIZE_RATIO: f64 = 1.5;
 /// By how much the share of merged requests must differ.
 const MERGED_SHARE: f64 = 0.20;
 
+/// Mean size of the requests for data at the lowest level: journals and tables have sizes of their own.
+fn size(e: &Evidence) -> f64 {
+    let data = e.spent(|cause| Part::of(cause) == Part::Data);
+    match data.requests {
+        0 => e.lowest().map_or(0.0, Edge::mean_bytes),
+        requests => data.bytes as f64 / requests as f64,
+    }
+}
+
+/// Time that requests wait above the edge to be merged, for each operation, ns.
+fn waited(e: &Evidence) -> f64 {
+    e.per_operation(e.edges.iter().map(|edge| edge.waited_ns).sum())
+}
+
 fn merged(edge: &Edge) -> f64 {
     edge.merged / edge.queued.max(1.0)
 }
@@ -32,10 +46,14 @@ fn most_different<'a>(here: &'a Evidence, baseline: &Evidence) -> Option<(&'a Ed
 fn find(case: &Case<'_>, left: &mut Left) -> Option<Finding> {
     let baseline = case.baseline?;
     let (edge, difference) = most_different(case.here, baseline)?;
-    let size = |e: &Evidence| e.lowest().map_or(0.0, Edge::mean_bytes);
     let ratio = size(case.here) / size(baseline).max(1.0);
     let sizes_differ = !(1.0 / SIZE_RATIO..=SIZE_RATIO).contains(&ratio);
     if difference.abs() < MERGED_SHARE || !sizes_differ {
+        return None;
+    }
+    // Fewer and larger requests are less work; what they can cost is the waiting for one another.
+    let slower = case.whole_ns() > 0.0;
+    if difference > 0.0 && slower && case.more(waited) < case.whole_ns() / 2.0 {
         return None;
     }
     let effect = [Part::Data, Part::Idle].map(|part| left.claim_all(part)).iter().sum();

@@ -36,12 +36,14 @@ fn find(case: &Case<'_>, left: &mut Left) -> Option<Finding> {
     }
     let effect = [Part::Data, Part::Idle].map(|part| left.claim(part, left.part(part).max(0.0))).iter().sum();
     let words = format!(
-        "the application keeps {:.1} operations under way, below {} there are {:.1}",
+        "the application keeps {:.1} operations under way, of which the {}'s device lets {:.1} through",
         case.here.concurrency(),
-        edge.layer,
+        edge.machine,
         edge.depth()
     );
-    let mut found = finding(MechanismName::SingleQueue, &edge.layer, effect, words);
+    // What narrows lies below the edge.
+    let below = case.here.edges.iter().skip_while(|other| *other != edge).nth(1).unwrap_or(edge);
+    let mut found = finding(MechanismName::SingleQueue, &below.layer, effect, words);
     found.numbers = vec![
         case.number("operations of the application at once", "", Evidence::concurrency),
         case.number("requests at the lowest level at once", "", depth),

@@ -3,6 +3,8 @@
 // Each test file uses its own part of this.
 #![allow(dead_code)]
 
+pub mod loop_mount;
+
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command as OsCommand, Stdio};
@@ -192,6 +194,11 @@ impl Running<'_> {
         self.wait_until(&format!("{words:?} in the log"), |_, log| {
             words.iter().all(|word| log.contains(word)).then_some(())
         });
+    }
+
+    /// Waits until a file is there.
+    pub fn wait_for_file(&mut self, path: &Path) {
+        self.wait_until(&format!("the file {}", path.display()), |_, _| path.exists().then_some(()));
     }
 
     fn wait_until<T>(&mut self, what: &str, mut look: impl FnMut(&Sandbox, &str) -> Option<T>) -> T {
