@@ -75,7 +75,7 @@ impl Style {
 }
 
 /// The words of a text, numbers together with their units.
-fn unbreakable(text: &str) -> Vec<String> {
+pub(crate) fn unbreakable(text: &str) -> Vec<String> {
     const UNITS: [&str; 14] =
         ["%", "B", "KiB", "MiB", "GiB", "TiB", "MB/s", "IOPS", "ns", "us", "ms", "s", "min", "h"];
     let mut words: Vec<String> = Vec::new();

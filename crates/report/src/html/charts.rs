@@ -12,11 +12,15 @@ struct Bars {
     shares: Vec<f64>,
 }
 
-/// How many requests had which size: one bar per power of two.
-pub(super) fn size_histogram(sizes: &[(u64, u64)]) -> Option<String> {
+/// How many requests had which size: one bar per power of two, over an axis from the smallest to the largest of all
+/// layers, so that they can be compared. `None` without requests.
+pub(super) fn size_histogram(sizes: &[(u64, u64)], (smallest, largest): (u64, u64)) -> Option<String> {
+    if sizes.is_empty() {
+        return None;
+    }
     let total: u64 = sizes.iter().map(|(_, count)| count).sum();
     let power = |bytes: u64| bytes.max(1).ilog2();
-    let (first, last) = (power(sizes.first()?.0), power(sizes.last()?.0));
+    let (first, last) = (power(smallest), power(largest));
     let mut bars = Bars { labels: Vec::new(), shares: Vec::new() };
     for bin in first..=last {
         let inside = sizes.iter().filter(|(bytes, _)| power(*bytes) == bin).map(|(_, count)| count);
@@ -129,7 +133,7 @@ pub(super) fn samples_strip(samples: &[f64], mean: &nestor_model::Mean, highest:
     const WIDTH: f64 = 300.0;
     let at = |value: f64| (value / highest.max(f64::MIN_POSITIVE)).clamp(0.0, 1.0) * (WIDTH - 12.0) + 6.0;
     let mut svg = format!(
-        "<svg class=\"strip\" viewBox=\"0 0 {WIDTH} 26\" role=\"img\" aria-label=\"runs, mean and interval\">"
+        "<svg class=\"strip\" viewBox=\"0 0 {WIDTH} 38\" role=\"img\" aria-label=\"runs, mean and interval\">"
     );
     let _ = write!(svg, "<path class=\"axis\" d=\"M6 20H{}\"/>", WIDTH - 6.0);
     if let Some(interval) = mean.interval {
@@ -150,7 +154,12 @@ pub(super) fn samples_strip(samples: &[f64], mean: &nestor_model::Mean, highest:
             at(*sample)
         );
     }
-    svg.push_str("</svg>");
+    let _ = write!(
+        svg,
+        "<text x=\"6\" y=\"34\">0</text><text x=\"{}\" y=\"34\" text-anchor=\"end\">{}</text></svg>",
+        WIDTH - 6.0,
+        typeset_rate(highest)
+    );
     svg
 }
 

@@ -78,6 +78,13 @@ fn with_micro_signs(text: &str) -> String {
     text.replace(" us", " µs")
 }
 
+/// A sentence in which no line ends between a number and its unit.
+fn sentence(text: &str) -> String {
+    let words = crate::style::unbreakable(text);
+    let words: Vec<String> = words.iter().map(|w| with_micro_signs(w).replace(' ', "\u{a0}")).collect();
+    words.join(" ")
+}
+
 /// A number with a real minus, a micro sign, and no line break before its unit.
 fn typeset(text: &str) -> String {
     text.replace(" us", " µs").replace('-', "−").replace(' ', "\u{a0}")

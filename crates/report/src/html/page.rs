@@ -9,7 +9,7 @@ use super::findings::FindingsPage;
 use super::heat::{HeatMap, direction, heat_maps};
 use super::record::readable_json;
 use super::trace::TracePage;
-use super::{charts, typeset, with_micro_signs};
+use super::{charts, sentence, typeset};
 use crate::units;
 use crate::view::{CellReport, KnownMark, LayerRow, RunView, StudyReport};
 
@@ -215,7 +215,11 @@ impl CellPage {
                 .unwrap_or_default(),
             iops: summary.operations_per_second.map(|m| typeset(&units::iops(m.value))).unwrap_or_default(),
             stacks: mean.map(|m| units::fresh_stacks(m.samples)).unwrap_or_default(),
-            samples: chart(mean.map(|m| charts::samples_strip(&values, &m, highest * 1.05))),
+            // One dot says something beside those of other cells only.
+            samples: chart(
+                mean.filter(|_| cell.is_some() || values.len() > 1)
+                    .map(|m| charts::samples_strip(&values, &m, highest * 1.05)),
+            ),
             change: ratio.map(|r| typeset(&units::change(&r))),
             change_interval: ratio
                 .and_then(|r| units::change_interval(&r))
@@ -225,7 +229,7 @@ impl CellPage {
             how_sure: comparison.map(how_sure).unwrap_or_default(),
             doubts: comparison.map(|c| c.doubts.clone()).unwrap_or_default(),
             latencies: latencies(run),
-            steady: run.steady.clone().unwrap_or_default(),
+            steady: run.steady.as_deref().map(typeset).unwrap_or_default(),
             marks: marks(summary),
             failures: summary.failures.iter().map(|f| (f.run.to_string(), f.reason.clone())).collect(),
             shown_run: run.shown_run,
@@ -233,17 +237,13 @@ impl CellPage {
             runs: numbers.join(", "),
             layers: layers(&run.layers),
             disk: run.layers.iter().find_map(disk),
-            certainty: run
-                .trace
-                .as_ref()
-                .map(|t| with_micro_signs(&t.certainty.join("; ")))
-                .unwrap_or_default(),
+            certainty: run.trace.as_ref().map(|t| sentence(&t.certainty.join("; "))).unwrap_or_default(),
             why: run.explanation.as_ref().map(FindingsPage::of),
             trace: TracePage::of(run.trace.as_ref(), &run.layers),
             remarks: run
                 .layers
                 .iter()
-                .flat_map(|l| l.remarks.iter().map(|r| format!("{}: {r}", l.short_name())))
+                .flat_map(|l| l.remarks.iter().map(|r| format!("{}: {r}", l.name_among(&run.layers))))
                 .collect(),
             machines: machines(run),
             settings: run.environment.settings.iter().map(|(k, v)| (k.clone(), v.clone())).collect(),
@@ -305,15 +305,17 @@ fn marks(summary: &CellSummary) -> Vec<(String, String, String)> {
     let share = |n: usize| if runs > 1 { format!("in {n} of {runs} runs") } else { String::new() };
     // Emulation is said once, at the top of the page.
     let marks = summary.marks.iter().filter(|m| m.mark.name() != "emulated");
-    marks.map(|m| (m.mark.meaning().to_owned(), share(m.runs), m.mark.detail())).collect()
+    marks.map(|m| (m.mark.meaning().to_owned(), share(m.runs), sentence(&m.mark.detail()))).collect()
 }
 
 fn layers(rows: &[LayerRow]) -> Vec<LayerPage> {
     let most = rows.iter().filter_map(|r| r.bytes).max().unwrap_or(1).max(1) as f64;
-    rows.iter().map(|row| layer(row, most)).collect()
+    let sizes = || rows.iter().flat_map(|r| &r.sizes).map(|(size, _)| *size);
+    let range = (sizes().min().unwrap_or(0), sizes().max().unwrap_or(0));
+    rows.iter().map(|row| layer(row, most, range)).collect()
 }
 
-fn layer(row: &LayerRow, most_bytes: f64) -> LayerPage {
+fn layer(row: &LayerRow, most_bytes: f64, sizes: (u64, u64)) -> LayerPage {
     let or_dash = |text: Option<String>| text.map_or_else(|| "–".to_owned(), |t| typeset(&t));
     let stage = |latency: &Option<LatencySummary>| Stage {
         p50: or_dash(latency.map(|l| units::latency_ns(l.p50_ns))),
@@ -343,13 +345,18 @@ fn layer(row: &LayerRow, most_bytes: f64) -> LayerPage {
         d2c: stage(&row.service.filter(|_| row.layer != "application")),
         q2c: stage(&row.q2c.or(row.service.filter(|_| row.layer == "application"))),
         adds: typeset_sentence(&row.adds()),
-        sizes: chart(charts::size_histogram(&row.sizes)),
+        sizes: chart(charts::size_histogram(&row.sizes, sizes)),
     }
 }
 
-/// A sentence keeps its spaces, so that it can be broken; only its sign is typeset.
+/// A sentence can be broken between its parts, and within those that are too long for a narrow column.
 fn typeset_sentence(text: &str) -> String {
-    text.strip_prefix('-').map_or_else(|| text.to_owned(), |rest| format!("−{rest}"))
+    const FITS: usize = 22;
+    let text = text.strip_prefix('-').map_or_else(|| text.to_owned(), |rest| format!("−{rest}"));
+    let whole = |part: &str| {
+        if part.chars().count() <= FITS { part.replace(' ', "\u{a0}") } else { part.to_owned() }
+    };
+    text.split(", ").map(whole).collect::<Vec<_>>().join(", ")
 }
 
 fn disk(row: &LayerRow) -> Option<DiskPage> {

@@ -22,11 +22,11 @@ fn the_certainty_stands_on_the_first_screen() {
       layer                   requests      bytes  x above  merged     queue  service
       application  fio 3.33     31 872  249.0 MiB        -       -         -  59.1 ms
       ext3         guest fs    129 137  257.3 MiB     1.03  94.9 %  123.0 us  46.0 ms
-          +8.3 MiB, journal 6.7 MiB, inodes 1.5, maps 510.0 KiB, not classified 255.0, 72 % sequential, 12 flushes
+          +8.3 MiB, journal 6.7 MiB, inodes 1.5 MiB, maps 510.0 KiB, not classified 255.0 KiB, 72 % sequential, 12 flushes
       kvm/raw      raw image         -          -        -       -         -        -
       jfs          host fs      11 436  271.6 MiB     1.06  62.0 %  123.0 us  46.0 ms
-          +14.3 MiB, journal 9.5 MiB, maps 6.0, inodes 1.7, extent maps 764.9 KiB, not classified 510.0, 72 % sequential, 12
-          flushes
+          +14.3 MiB, journal 9.5 MiB, maps 6.0 MiB, inodes 1.7 MiB, extent maps 764.9 KiB, not classified 510.0 KiB, 72 %
+          sequential, 12 flushes
       hdd          disk          4 346  271.6 MiB     1.00       -    7.9 ms   3.1 ms
           seek 62 %, rotate 21 %, transfer 15 %, overhead 2 %, 12 flushes
       times are medians
@@ -140,7 +140,7 @@ fn a_run_that_was_not_joined_has_no_section_of_it() {
         "Distance from each request to the next",
         "Over time",
         "p99 write",
-        "known to 18.4 µs",
+        "known to 18.4\u{a0}µs",
         "of files deleted since",
         "from jfs to hdd",
     ] {
@@ -149,10 +149,10 @@ fn a_run_that_was_not_joined_has_no_section_of_it() {
 }
 
 #[test]
-fn what_is_too_narrow_to_see_is_drawn_once_more() {
+fn what_is_too_narrow_to_see_has_an_axis_of_its_own() {
     let zoomed = |runs: &[nestor_study::StoredRun]| {
         let page = render_run(&RunView::of(&borrowed(runs)).unwrap());
-        page.matches("times as wide:</p>").count()
+        page.matches("class=\"funnel\"").count()
     };
     let mut runs = traced_runs(1, 1);
     assert_eq!(zoomed(&runs), 0);
@@ -172,6 +172,48 @@ fn time_lines_of_different_clocks_begin_where_the_clocks_say() {
     let mut apart = view;
     apart.layers.last_mut().unwrap().timeline_start_ns = None;
     assert!(render_run(&apart).contains("each layer from its own first request"));
+}
+
+#[test]
+fn a_file_system_that_is_in_the_guest_and_on_the_host_is_told_apart() {
+    let mut runs = traced_runs(1, 1);
+    if let nestor_study::Outcome::Measured(measured) = &mut runs[0].record.outcome {
+        measured.layers.iter_mut().filter(|l| l.layer == "jfs").for_each(|l| l.layer = "ext3".to_owned());
+        measured.correlation.as_mut().unwrap().levels[2].layer = "ext3".to_owned();
+    }
+    let view = RunView::of(&borrowed(&runs)).unwrap();
+    // Each begins by its own clock, which is hours ahead of the one above.
+    let starts: Vec<_> = view.layers.iter().filter_map(|layer| layer.timeline_start_ns).collect();
+    assert_eq!(starts, [5_000_000_000; 3]);
+    let page = render_run(&view);
+    for needed in [
+        ">ext3 (guest): ",
+        ">ext3 (host): ",
+        "<th class=\"n\" colspan=\"2\">ext3 (host)</th>",
+        "from kvm to ext3 (host)",
+    ] {
+        assert!(page.contains(needed), "{needed}");
+    }
+}
+
+#[test]
+fn layers_with_the_same_distances_share_a_curve() {
+    let runs = traced_runs(1, 1);
+    let mut view = RunView::of(&borrowed(&runs)).unwrap();
+    let curves = |view: &RunView| render_run(view).matches("<g class=\"curve\">").count();
+    assert_eq!(curves(&view), 3);
+    let above = view.layers.iter().find_map(|layer| layer.seeks.clone());
+    view.layers.last_mut().unwrap().seeks = above;
+    assert_eq!(curves(&view), 2);
+    assert!(render_run(&view).contains(">ext3, hdd: "));
+}
+
+#[test]
+fn numbers_keep_their_units_on_their_line() {
+    let runs = traced_runs(1, 1);
+    let page = render_run(&RunView::of(&borrowed(&runs)).unwrap());
+    let words = page.split("<figcaption>").nth(1).unwrap().split("</figcaption>").next().unwrap();
+    assert!(words.contains("\u{a0}µs from") && !words.contains(" µs"), "{words}");
 }
 
 #[test]

@@ -133,8 +133,10 @@ fn certainty(view: &RunView, style: Style) -> Vec<String> {
 }
 
 fn trace_remarks(view: &RunView, style: Style) -> Vec<String> {
-    let remarks =
-        view.layers.iter().flat_map(|l| l.remarks.iter().map(|r| format!("{}: {r}", l.short_name())));
+    let remarks = view
+        .layers
+        .iter()
+        .flat_map(|l| l.remarks.iter().map(|r| format!("{}: {r}", l.name_among(&view.layers))));
     remarks.flat_map(|r| style.wrapped("  ", 4, &r)).collect()
 }
 

@@ -57,25 +57,15 @@ pub(super) fn shares(metrics: &LayerMetrics) -> Vec<ClassShare> {
         .collect()
 }
 
-/// What is not contents of files, the largest first: `journal 14.0 MiB, inodes 3.1, maps 1.0`. The unit is said again
-/// where it changes. What is less than a thousandth is left out, but never that something was not classified.
+/// What is not contents of files, the largest first: `journal 14.0 MiB, inodes 3.1 MiB, maps 1.0 MiB`. What is less than a thousandth is left out, but never that something was not classified.
 pub(super) fn extra_words(shares: &[ClassShare]) -> Option<String> {
     let mut extra: Vec<&ClassShare> = shares
         .iter()
         .filter(|s| !s.class.is_data() && (s.share >= 0.001 || s.class == Class::Unknown))
         .collect();
     extra.sort_by_key(|s| std::cmp::Reverse(s.bytes));
-    let mut unit = String::new();
-    let words = extra.iter().map(|share| {
-        let size = units::bytes(share.bytes);
-        let (number, its_unit) = size.split_once(' ').unwrap_or((&size, ""));
-        if unit == its_unit {
-            format!("{} {number}", short_words(share.class))
-        } else {
-            its_unit.clone_into(&mut unit);
-            format!("{} {size}", short_words(share.class))
-        }
-    });
+    // Each with its unit: a bare number would be read as a count.
+    let words = extra.iter().map(|s| format!("{} {}", short_words(s.class), units::bytes(s.bytes)));
     let words: Vec<String> = words.collect();
     (!words.is_empty()).then(|| words.join(", "))
 }

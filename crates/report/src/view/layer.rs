@@ -126,7 +126,10 @@ impl LayerRow {
     /// When its time line begins, by the offsets between the clocks from its level upwards.
     fn start_on_top_clock(&self, correlation: &Correlation) -> Option<i64> {
         let timeline = self.timeline.as_ref()?;
-        let of_row = |level: &nestor_correlate::Level| level.layer == self.layer;
+        // A file system can be in the guest and in the host; the medium is served by a machine of its own.
+        let of_row = |level: &nestor_correlate::Level| {
+            level.layer == self.layer && (level.machine == self.machine || level.kind == "medium")
+        };
         let level = correlation.levels.iter().position(of_row)?;
         let own = i64::try_from(timeline.start_ns).ok()?;
         let joins = correlation.joins.get(..level)?;
@@ -200,6 +203,15 @@ impl LayerRow {
         let keeps =
             self.role == "disk" && !self.layer.starts_with("dev:") && !self.layer.starts_with("file:");
         if keeps { &self.layer } else { self.layer.split(':').next().unwrap_or(&self.layer) }
+    }
+
+    /// The short name, with the machine where another of these layers has the same: `ext4 (guest)`.
+    pub fn name_among(&self, layers: &[Self]) -> String {
+        let name = self.short_name();
+        match layers.iter().filter(|other| other.short_name() == name).count() {
+            0 | 1 => name.to_owned(),
+            _ => format!("{name} ({})", self.machine),
+        }
     }
 
     /// What the layer adds to or makes of the requests, in words.

@@ -1,7 +1,7 @@
 //! One stack under one workload: `nestor run`.
 
 use nestor_explain::Explanation;
-use nestor_study::{CellSummary, Environment, RunListing, StoredRun, checks, summarise, trace_costs};
+use nestor_study::{CellSummary, Environment, Mark, RunListing, StoredRun, checks, summarise, trace_costs};
 use serde::Serialize;
 
 use super::{LayerRow, TraceView, honesty, workload_words};
@@ -63,9 +63,14 @@ impl RunView {
             workload: summary.workload.clone(),
             workload_words: workload_words(&summary.workload),
             honesty: honesty(runs),
-            steady: measured.and_then(checks::steady_after_s).map(|second| match second {
-                0 => "steady from the start".to_owned(),
-                s => format!("steady after {s} s"),
+            steady: measured.and_then(checks::steady_after_s).map(|second| {
+                let marked = shown.record.marks.iter().any(|mark| matches!(mark, Mark::NotSteady { .. }));
+                match (second, marked) {
+                    (0, _) => "steady from the start".to_owned(),
+                    (s, false) => format!("steady after {s} s"),
+                    // The number is over the whole time, so it is not the steady one.
+                    (s, true) => format!("steady only after {s} s"),
+                }
             }),
             shown_run: measured.map(|_| shown.number),
             layers: measured.map(LayerRow::of).unwrap_or_default(),

@@ -156,8 +156,5 @@ pub(super) fn class_table(layers: &[LayerRow]) -> Option<ClassTable> {
     };
     let rows =
         Class::ALL.into_iter().filter(|class| *class != Class::Flush && occurs(*class)).map(row).collect();
-    Some(ClassTable {
-        layers: columns.iter().map(|(layer, _)| layer.short_name().to_owned()).collect(),
-        rows,
-    })
+    Some(ClassTable { layers: columns.iter().map(|(layer, _)| layer.name_among(layers)).collect(), rows })
 }

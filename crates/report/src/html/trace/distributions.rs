@@ -21,7 +21,7 @@ pub(super) fn sizes_svg(layers: &[LayerRow]) -> Option<String> {
     let bins = (last - first + 1) as usize;
     let step = (WIDTH - FROM - 4.0) / bins as f64;
     let height = shown.len() as f64 * ROW;
-    let mut svg = Svg::new("sizes", WIDTH, height + 22.0, "request sizes of each layer");
+    let mut svg = Svg::new("sizes", WIDTH, height + 38.0, "request sizes of each layer");
     for (index, layer) in shown.iter().enumerate() {
         let base = index as f64 * ROW + TALL + 12.0;
         let counts: u64 = layer.sizes.iter().map(|(_, count)| count).sum();
@@ -30,15 +30,15 @@ pub(super) fn sizes_svg(layers: &[LayerRow]) -> Option<String> {
             shares[(power(*bytes) - first) as usize] += *count as f64 / counts.max(1) as f64;
         }
         let highest = shares.iter().copied().fold(f64::MIN_POSITIVE, f64::max);
-        svg.text("name", 2.0, base - 22.0, Anchor::Start, &fitted(layer.short_name(), FROM - 12.0, LETTER));
+        let name = layer.name_among(layers);
+        svg.text("name", 2.0, base - 22.0, Anchor::Start, &fitted(&name, FROM - 12.0, LETTER));
         let requests = units::plural_u64(counts, "request", "requests");
         svg.text("what", 2.0, base - 7.0, Anchor::Start, &fitted(&typeset(&requests), FROM - 8.0, SMALL));
         for (bin, share) in shares.iter().enumerate().filter(|(_, share)| **share > 0.0) {
             let from = 1u64 << (first + bin as u32);
             let tall = (share / highest * (TALL - 12.0)).max(1.0);
             let x = FROM + bin as f64 * step;
-            let title =
-                format!("{}: from {}: {}", layer.short_name(), units::bytes(from), units::share(*share));
+            let title = format!("{name}: from {}: {}", units::bytes(from), units::share(*share));
             svg.titled("bar", &title, |svg| {
                 svg.rect("hit", x, base - TALL, step, TALL);
                 svg.rect("plain", x + step * 0.08, base - tall, step * 0.84, tall);
@@ -51,6 +51,9 @@ pub(super) fn sizes_svg(layers: &[LayerRow]) -> Option<String> {
         }
         svg.path("axis", &format!("M{FROM:.1} {base:.1}H{WIDTH}"));
     }
+    let middle = (FROM + WIDTH) / 2.0;
+    let caption = "share of the requests, from each size up to its double";
+    svg.text("tick", middle, height + 30.0, Anchor::Middle, caption);
     let every = (bins as f64 * 54.0 / (WIDTH - FROM)).ceil().max(1.0) as usize;
     for bin in (0..bins).step_by(every) {
         let x = FROM + (bin as f64 + 0.5) * step;
@@ -73,16 +76,20 @@ pub(super) fn seeks_svg(layers: &[LayerRow]) -> Option<String> {
     const TALL: f64 = 190.0;
     /// Distances below this share of the range stand at the left edge with those of none.
     const LEAST: f64 = 1e-6;
-    let shown: Vec<(&LayerRow, Vec<(f64, f64)>)> = layers
-        .iter()
-        .filter_map(|layer| Some((layer, layer.seeks.as_ref()?)))
-        .filter(|(_, seeks)| seeks.count > 1 && !seeks.cdf_sectors.is_empty())
-        .map(|(layer, seeks)| (layer, seeks.normalised_cdf().collect()))
-        .collect();
+    // Layers that hand requests on in the same order have one curve, which would hide all but the last of them.
+    let mut shown: Vec<(String, Vec<(f64, f64)>)> = Vec::new();
+    let with_seeks = layers.iter().filter_map(|layer| Some((layer, layer.seeks.as_ref()?)));
+    for (layer, seeks) in with_seeks.filter(|(_, s)| s.count > 1 && !s.cdf_sectors.is_empty()) {
+        let (name, points) = (layer.name_among(layers), seeks.normalised_cdf().collect::<Vec<_>>());
+        match shown.iter_mut().find(|(_, known)| alike(known, &points)) {
+            Some((names, _)) => *names = format!("{names}, {name}"),
+            None => shown.push((name, points)),
+        }
+    }
     if shown.is_empty() {
         return None;
     }
-    let legend = shown.len() as f64 * 18.0 + 8.0;
+    let legend = shown.len() as f64 * 18.0 + 26.0;
     let base = legend + TALL;
     let mut svg = Svg::new("seeks", WIDTH, base + 40.0, "distances between requests of each layer");
     let right = WIDTH - 14.0;
@@ -114,17 +121,14 @@ pub(super) fn seeks_svg(layers: &[LayerRow]) -> Option<String> {
         (FROM + right) / 2.0,
         base + 34.0,
         Anchor::Middle,
-        "distance to the next request, of the range in use",
+        "distance to the next request, as a share of the range in use",
     );
-    for (index, (layer, points)) in shown.iter().enumerate() {
+    svg.text("tick", 2.0, legend - 10.0, Anchor::Start, "share of the requests that are no farther away");
+    for (index, (names, points)) in shown.iter().enumerate() {
         let without = points.iter().filter(|(d, _)| *d <= 0.0).map(|(_, share)| *share).fold(0.0, f64::max);
         let median = points.iter().find(|(_, share)| *share >= 0.5).map_or(0.0, |(d, _)| *d);
-        let half = if median > 0.0 {
-            format!(", half within {} of the range", percent(median))
-        } else {
-            String::new()
-        };
-        let words = format!("{}: {:.0} % without a seek{half}", layer.short_name(), without * 100.0);
+        let half = if median > 0.0 { format!(", half within {}", percent(median)) } else { String::new() };
+        let words = format!("{names}: {:.0} % without a seek{half}", without * 100.0);
         let class = format!("line dash-{}", index % DASHES);
         let y = 12.0 + index as f64 * 18.0;
         let mut data = String::new();
@@ -139,6 +143,12 @@ pub(super) fn seeks_svg(layers: &[LayerRow]) -> Option<String> {
         });
     }
     Some(svg.finish())
+}
+
+/// Whether two curves cannot be told apart by eye: each step within a hundredth of a decade.
+fn alike(a: &[(f64, f64)], b: &[(f64, f64)]) -> bool {
+    let near = |a: f64, b: f64| (a <= 0.0 && b <= 0.0) || (a / b).log10().abs() < 0.01;
+    a.len() == b.len() && a.iter().zip(b).all(|((a, _), (b, _))| near(*a, *b))
 }
 
 /// A share of a range, with as many digits as it deserves.

@@ -12,7 +12,7 @@ pub use picture::render_waterfalls_svg;
 use minijinja::Value;
 use serde::Serialize;
 
-use super::{typeset, with_micro_signs};
+use super::{sentence, typeset};
 use crate::units;
 use crate::view::{JoinRow, LayerRow, TraceView};
 
@@ -35,8 +35,6 @@ struct WaterfallPage {
     what: String,
     words: String,
     svg: Value,
-    /// What lies below, drawn wider, and what it is.
-    zoomed: Option<(Value, String)>,
 }
 
 #[derive(Debug, Serialize)]
@@ -63,12 +61,13 @@ fn drawn(svg: Option<String>) -> Value {
 impl TracePage {
     /// `None` where the traces say no more than the table of layers.
     pub(super) fn of(trace: Option<&TraceView>, layers: &[LayerRow]) -> Option<Self> {
-        let waterfalls = trace.iter().flat_map(|t| &t.waterfalls).map(|waterfall| WaterfallPage {
+        let waterfalls = trace.map(|t| t.waterfalls.as_slice()).unwrap_or_default();
+        let from = waterfall::names_end(waterfalls);
+        let waterfalls = waterfalls.iter().map(|waterfall| WaterfallPage {
             name: waterfall.name.clone(),
             what: waterfall.what.clone(),
-            words: with_micro_signs(&waterfall.words()),
-            svg: drawn(Some(waterfall::waterfall_svg(waterfall))),
-            zoomed: waterfall::zoomed_svg(waterfall).map(|(svg, caption)| (drawn(Some(svg)), caption)),
+            words: sentence(&waterfall.words()),
+            svg: drawn(Some(waterfall::waterfall_svg(waterfall, from))),
         });
         let joins = trace.map(|t| t.joins.as_slice()).unwrap_or_default();
         let page = Self {
@@ -79,7 +78,7 @@ impl TracePage {
             sizes: drawn(distributions::sizes_svg(layers)),
             seeks: drawn(distributions::seeks_svg(layers)),
             timelines: drawn(timeline::timelines_svg(layers)),
-            remarks: trace.map(|t| t.remarks.clone()).unwrap_or_default(),
+            remarks: trace.iter().flat_map(|t| &t.remarks).map(|r| sentence(r)).collect(),
         };
         // Sizes are in the table of layers already; alone they are no reason for a section.
         let says_more = !page.waterfalls.is_empty()

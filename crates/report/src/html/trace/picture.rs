@@ -19,11 +19,12 @@ pub fn render_waterfalls_svg(run: &RunView) -> Option<String> {
     line(&mut body, y, "name", &format!("{} under {}", run.stack, run.workload));
     // Whatever makes the numbers less than they seem is in the picture too.
     for sentence in run.honesty.iter().take(1).cloned().chain([trace.certainty.join("; ")]) {
-        for part in broken(&sentence) {
+        for part in broken(&with_micro_signs(&sentence)) {
             y += LINE;
             line(&mut body, y, "what", &part);
         }
     }
+    let from = waterfall::names_end(&trace.waterfalls);
     for shown in &trace.waterfalls {
         y += GAP;
         for part in broken(&format!("{}: {}. {}", shown.name, shown.what, with_micro_signs(&shown.words()))) {
@@ -31,7 +32,7 @@ pub fn render_waterfalls_svg(run: &RunView) -> Option<String> {
             y += LINE;
         }
         y -= LINE / 2.0;
-        let (drawn, height) = waterfall::drawn(shown);
+        let (drawn, height) = waterfall::drawn(shown, from);
         let _ = write!(body, "<g transform=\"translate({MARGIN} {y:.1})\">{drawn}</g>");
         y += height;
     }

@@ -7,7 +7,8 @@ use crate::units;
 
 /// `clock guest-host known to 18 us`, `0.3 % of guest requests unmatched`.
 pub fn certainty(correlation: &Correlation) -> Vec<String> {
-    clocks(correlation).into_iter().chain(unmatched(correlation)).collect()
+    let agreement = correlation.agreement.as_ref().map(nestor_correlate::stamps::Agreement::to_text);
+    clocks(correlation).into_iter().chain(unmatched(correlation)).chain(agreement).collect()
 }
 
 /// The bounds of the clocks that are not one and the same.

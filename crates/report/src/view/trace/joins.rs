@@ -27,6 +27,19 @@ impl LevelName {
         }
     }
 
+    /// The names of all levels; those that several have are told apart by their machine: `ext4 (guest)`.
+    pub fn distinct(levels: &[Level]) -> Vec<Self> {
+        let names: Vec<Self> = levels.iter().map(Self::of).collect();
+        let shared = |name: &Self| {
+            names.iter().any(|other| other.layer == name.layer && other.machine != name.machine)
+        };
+        let told_apart = |name: &Self| match shared(name) {
+            true => Self { layer: format!("{} ({})", name.layer, name.machine), ..name.clone() },
+            false => name.clone(),
+        };
+        names.iter().map(told_apart).collect()
+    }
+
     /// What its requests are called in a sentence: `guest`, `medium`, `host block`.
     pub fn short(&self) -> &str {
         match self.kind.as_str() {

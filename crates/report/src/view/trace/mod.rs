@@ -9,6 +9,7 @@ pub use joins::{JoinRow, LevelName, OriginShare, origin_words};
 pub use waterfall::{Part, Waterfall, WaterfallRow, operation_words};
 
 use nestor_correlate::Correlation;
+use nestor_correlate::stamps::Agreement;
 use nestor_study::{Measured, TraceCost};
 use serde::Serialize;
 
@@ -19,6 +20,9 @@ pub struct TraceView {
     pub certainty: Vec<String>,
     /// The trace points with how each was joined to the one above, topmost first.
     pub joins: Vec<JoinRow>,
+    /// How far the joins agree with marks in the data, where the workload makes them (`stamps:`).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub agreement: Option<Agreement>,
     /// Some requests from top to bottom.
     pub waterfalls: Vec<Waterfall>,
     /// What makes it less certain than it seems.
@@ -31,6 +35,7 @@ impl TraceView {
         Self {
             certainty: certainty(correlation),
             joins: JoinRow::of(correlation),
+            agreement: correlation.agreement.clone(),
             waterfalls: correlation
                 .trees
                 .iter()

@@ -78,7 +78,7 @@ pub struct WaterfallRow {
 impl Waterfall {
     /// The bars of a sampled tree. `None` if it names levels that the correlation does not have.
     pub fn of(correlation: &Correlation, tree: &SampledTree) -> Option<Self> {
-        let names: Vec<LevelName> = correlation.levels.iter().map(LevelName::of).collect();
+        let names = LevelName::distinct(&correlation.levels);
         let root = &tree.root;
         let mut nodes = Vec::new();
         collect(root, 0, &mut nodes);
