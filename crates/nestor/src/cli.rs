@@ -86,7 +86,7 @@ pub struct LabArguments {
     pub overwrite: Vec<PathBuf>,
     /// How much to record: every request through all layers, the numbers of each layer, or nothing [default: full, or
     /// as the study says]
-    #[arg(long, value_enum, value_name = "HOW")]
+    #[arg(long, value_enum, value_name = "HOW", num_args = 0..=1, default_missing_value = "full")]
     pub trace: Option<TraceChoice>,
     /// Measure without recording at the trace points: the same as --trace none
     #[arg(long, conflicts_with = "trace")]
@@ -341,6 +341,9 @@ pub enum TraceCommand {
     /// Write marked data to a device, for tests of joins
     #[command(hide = true)]
     StampWrite(crate::commands::trace::stamp_write::StampWriteArguments),
+    /// Thaw a file system if whoever froze it is killed
+    #[command(hide = true)]
+    ThawWhenLeft(crate::commands::trace::layout::guard::GuardArguments),
     /// Read what the bytes of a file system's device are for
     Layout(crate::commands::trace::layout::LayoutArguments),
     /// Write requests as a trace for Perfetto, as Parquet or as CSV

@@ -3,8 +3,10 @@
 mod support;
 
 use std::fs::{self, File};
+use std::io::Write as _;
 use std::os::unix::fs::FileExt as _;
 use std::path::Path;
+use std::process::Command;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
@@ -103,6 +105,28 @@ fn what_must_not_be_frozen_is_not() {
     assert!(String::from_utf8_lossy(&result.stdout).contains("was not frozen while its layout was read"));
     tool(&["fsfreeze", "--freeze", &mounted.point]);
     refused(&mounted.point, &elsewhere, "could not be frozen");
+}
+
+#[test]
+fn a_file_system_is_thawed_when_the_program_that_froze_it_is_killed() {
+    if !can_run(true, false) || !has_program("mkfs.ext4") {
+        return;
+    }
+    let sandbox = Sandbox::new();
+    let mounted = LoopMount::new(&sandbox, "ext4");
+    let thaws =
+        || Command::new("fsfreeze").args(["--unfreeze", &mounted.point]).output().unwrap().status.success();
+    // What the guard of a program does that has frozen it: once the program is gone, once it has done its work.
+    for (told, is_thawed) in [(&b""[..], true), (&b"d"[..], false)] {
+        let mut guard = sandbox.nestor_with_input(&["trace", "thaw-when-left", &mounted.point]);
+        tool(&["fsfreeze", "--freeze", &mounted.point]);
+        let mut input = guard.stdin.take().unwrap();
+        input.write_all(told).unwrap();
+        drop(input);
+        assert!(guard.wait().unwrap().success());
+        // What is not frozen cannot be thawed.
+        assert_eq!(thaws(), !is_thawed);
+    }
 }
 
 #[test]

@@ -6,6 +6,7 @@
 pub mod loop_mount;
 
 use std::fs::{self, File};
+use std::io::{BufRead as _, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command as OsCommand, Stdio};
 use std::time::{Duration, Instant};
@@ -95,6 +96,18 @@ impl Sandbox {
         let mut command = OsCommand::new(binary());
         command.args(arguments).envs(self.variables()).current_dir(self.path("")).stdin(Stdio::null());
         command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("the program starts")
+    }
+
+    /// The program in the background, with its standard input to be written to, after it has printed its first line.
+    pub fn nestor_with_input(&self, arguments: &[&str]) -> Child {
+        let mut command = OsCommand::new(binary());
+        command.args(arguments).envs(self.variables()).current_dir(self.path(""));
+        let mut child =
+            command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().expect("the program starts");
+        let mut line = String::new();
+        let output = child.stdout.as_mut().expect("it is piped");
+        BufReader::new(output).read_line(&mut line).expect("it says something");
+        child
     }
 
     /// Everything of this sandbox's runs that is still there: processes, mounts, loop devices, work directories.

@@ -1,6 +1,7 @@
 //! `nestor trace layout`: what the bytes of a device are for.
 
 mod frozen;
+pub mod guard;
 mod mounts;
 
 use std::fs::File;

@@ -47,6 +47,7 @@ pub fn run(command: TraceCommand) -> Result<()> {
         TraceCommand::Export(arguments) => export::run(&arguments),
         TraceCommand::Hypervisor(command) => hypervisor::run(command),
         TraceCommand::Layout(arguments) => layout::run(&arguments),
+        TraceCommand::ThawWhenLeft(arguments) => layout::guard::run(&arguments),
         TraceCommand::StampWrite(arguments) => stamp_write::run(&arguments),
         TraceCommand::Summarize(arguments) => summarize::run(&arguments),
     }

@@ -9,16 +9,18 @@ use std::path::Path;
 use anyhow::{Context, Result, bail};
 use rustix::ioctl::{NoArg, Opcode, ioctl, opcode};
 
+use super::guard::Guard;
 use super::mounts;
 
 /// `FIFREEZE` and `FITHAW` (include/uapi/linux/fs.h); the number they are declared to take is not used.
 const FREEZE: Opcode = opcode::read_write::<i32>(b'X', 119);
 const THAW: Opcode = opcode::read_write::<i32>(b'X', 120);
 
-/// Thaws when it goes, whatever the reason.
+/// Thaws when it goes, whatever the reason; if this process is killed, its [`Guard`] does.
 #[derive(Debug)]
 pub(super) struct Frozen {
     directory: File,
+    guard: Guard,
     thawed: bool,
 }
 
@@ -41,11 +43,18 @@ impl Frozen {
         if let Some(why) = needed_here(file_system, output) {
             bail!("the file system at {shown} must not be frozen: {why}; unmount it and leave out --mount");
         }
+        let mut guard = Guard::of(mount)
+            .with_context(|| format!("there is nothing that would thaw {shown} if this program is killed"))?;
         // SAFETY: the request takes no argument (`ioctl_fsfreeze`, fs/ioctl.c).
-        unsafe { ioctl(&directory, NoArg::<FREEZE>::new()) }.map_err(io::Error::from).with_context(|| {
+        let frozen = unsafe { ioctl(&directory, NoArg::<FREEZE>::new()) };
+        if frozen.is_err() {
+            // Somebody else may have frozen it.
+            guard.dismiss();
+        }
+        frozen.map_err(io::Error::from).with_context(|| {
             format!("the file system at {shown} could not be frozen (root is needed, and that nobody else froze it)")
         })?;
-        Ok(Self { directory, thawed: false })
+        Ok(Self { directory, guard, thawed: false })
     }
 
     /// Thaws it.
@@ -58,9 +67,18 @@ impl Frozen {
 
     fn release(&mut self) -> io::Result<()> {
         self.thawed = true;
-        // SAFETY: the request takes no argument (`ioctl_fsthaw`, fs/ioctl.c).
-        Ok(unsafe { ioctl(&self.directory, NoArg::<THAW>::new()) }?)
+        let thawed = thaw(&self.directory);
+        if thawed.is_ok() {
+            self.guard.dismiss();
+        }
+        thawed
     }
+}
+
+/// Thaws what a directory is on.
+pub(super) fn thaw(directory: &File) -> io::Result<()> {
+    // SAFETY: the request takes no argument (`ioctl_fsthaw`, fs/ioctl.c).
+    Ok(unsafe { ioctl(directory, NoArg::<THAW>::new()) }?)
 }
 
 impl Drop for Frozen {
