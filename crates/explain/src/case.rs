@@ -76,6 +76,13 @@ impl Left {
         self.claim(part, self.part(part))
     }
 
+    /// Claims the time that parts take less than in the baseline. What the layers did while the medium worked is seen now
+    /// that it works less: as far as idle time only grew by that, it belongs to it.
+    pub fn claim_saved(&mut self, parts: &[Part]) -> f64 {
+        let saved: f64 = parts.iter().map(|part| self.claim(*part, self.part(*part).min(0.0))).sum();
+        saved + self.claim(Part::Idle, self.part(Part::Idle).max(0.0).min(-saved))
+    }
+
     /// What nobody claimed.
     pub fn rest(&self) -> f64 {
         self.0.values().sum()

@@ -103,7 +103,7 @@ fn errors_point_at_the_part_to_blame() {
     a workload is not understood
       fi:seq-write
       ^^ no engine is called "fi"
-      did you mean fio? engines are fio
+      did you mean fio? engines are fio, stamps
     "#);
     insta::assert_snapshot!(error("fio"), @r"
     a workload is not understood
@@ -199,9 +199,10 @@ fn options_that_do_not_go_together_are_refused() {
 fn the_catalogue_names_every_case_with_its_options() {
     let list = catalogue();
     let names: Vec<&str> = list.iter().map(|entry| entry.workload.as_str()).collect();
-    assert_eq!(names, ["fio:seq-read", "fio:seq-write", "fio:rand-read", "fio:rand-write", "fio:mixed"]);
+    let fio = ["fio:seq-read", "fio:seq-write", "fio:rand-read", "fio:rand-write", "fio:mixed"];
+    assert_eq!(names, [&fio[..], &["stamps:mixed"]].concat());
     for entry in &list {
-        assert_eq!(entry.options.iter().any(|o| o.option == "read"), entry.workload == "fio:mixed");
+        assert_eq!(entry.options.iter().any(|o| o.option == "read"), entry.workload.ends_with(":mixed"));
         for option in &entry.options {
             if let Some(default) = &option.default {
                 let text = format!("{}:{}={default}", entry.workload, option.option);

@@ -28,12 +28,10 @@ fn find(case: &Case<'_>, left: &mut Left) -> Option<Finding> {
     if case.here.edges.is_empty() || case.more(kept) < KEPT_SHARE {
         return None;
     }
-    // What the layers did while the medium worked is seen now that it does not: that belongs to it.
-    let claim = |part: Part| match part {
-        Part::Idle => left.claim_all(part),
-        part => left.claim(part, left.part(part).min(0.0)),
-    };
-    let saved = Part::ALL.map(claim).iter().sum::<f64>();
+    let saved = left.claim_saved(&Part::ALL);
+    if case.baseline.is_some() && saved >= 0.0 {
+        return None;
+    }
     // Without a baseline there is no time that was saved, only time that was not spent.
     let effect = if case.baseline.is_some() { saved } else { 0.0 };
     let words = format!(

@@ -35,8 +35,7 @@ fn find(case: &Case<'_>, left: &mut Left) -> Option<Finding> {
     if e.edges.len() < 2 || e.reads.count == 0.0 || !same_bytes || !gathers {
         return None;
     }
-    // What the layers did while the medium worked is seen now that it works less: that belongs to it.
-    let saved = left.claim(Part::Data, left.part(Part::Data).min(0.0)) + left.claim_all(Part::Idle);
+    let saved = left.claim_saved(&[Part::Data, Part::Idle]);
     let effect = if case.baseline.is_some() { saved } else { 0.0 };
     let size =
         |edge: Option<&Edge>| edge.map_or(0.0, |edge| edge.reads.bytes / edge.reads.count.max(1.0) / 1024.0);

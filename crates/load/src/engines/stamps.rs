@@ -257,3 +257,78 @@ fn ended_well(output: &StepOutput) -> Result<(), LoadError> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::engine::Target;
+
+    fn output(ended: Ended, file: &str, stderr: &str) -> StepOutput {
+        StepOutput {
+            ended,
+            stdout: String::new(),
+            stderr: stderr.to_owned(),
+            files: vec![("/scratch/marked-operations.jsonl".to_owned(), file.to_owned())],
+        }
+    }
+
+    #[test]
+    fn the_commands_say_all_that_was_asked_for() {
+        let workload = Workload::parse("stamps:mixed:bs=64k:depth=8:size=1G:operations=10:read=0").unwrap();
+        let place = Place { target: Target::Device("/dev/vdb".to_owned()), scratch: "/scratch".to_owned() };
+        let fill = &workload.prepare(&place)[0];
+        assert_eq!(
+            fill.argv.join(" "),
+            "{nestor} trace stamp-write --device /dev/vdb --fill --span=1073741824"
+        );
+        let step = workload.measure(&place, 7);
+        insta::assert_snapshot!(step.argv.join("\n"), @r"
+        {nestor}
+        trace
+        stamp-write
+        --device
+        /dev/vdb
+        --operations=/scratch/marked-operations.jsonl
+        --seed=7
+        --span=1073741824
+        --requests=10
+        --bytes=65536
+        --depth=8
+        --reads=0
+        --sequential=0.3
+        ");
+        assert_eq!(workload.marked_operations(&place).as_ref(), step.output_files.first());
+    }
+
+    #[test]
+    fn operations_are_counted_by_what_they_did() {
+        let workload = Workload::parse("stamps:mixed").unwrap();
+        let line = |operation: &str, from: u64, to: u64| {
+            format!(
+                r#"{{"stamp":1,"operation":"{operation}","offset":0,"bytes":4096,"started_ns":{from},"ended_ns":{to}}}"#
+            )
+        };
+        let second = 1_000_000_000;
+        let lines =
+            [line("write", 5, second), line("read", 9, second + 10), line("write", second, 2 * second + 5)];
+        let result = workload.parse_output(&output(Ended::Code(0), &lines.join("\n"), "")).unwrap();
+        assert_eq!(result.elapsed_ns, 2 * second);
+        let of = |class: &str| &result.operations[&OperationClass(class.to_owned())];
+        assert_eq!((of("write").operations, of("write").bytes, of("read").operations), (2, 8192, 1));
+        assert_eq!(of("write").bytes_by_second, [4096, 0]);
+        assert_eq!(of("read").latency.count(), 1);
+    }
+
+    #[test]
+    fn what_went_wrong_is_said() {
+        let workload = Workload::parse("stamps:mixed").unwrap();
+        let said = |output: &StepOutput| workload.parse_output(output).unwrap_err().to_string();
+        let refused = said(&output(Ended::Code(1), "", "error: /mnt is a directory"));
+        assert_eq!(refused, "nestor refused the workload (exit code 1): /mnt is a directory");
+        assert!(said(&output(Ended::TimedOut, "", "")).contains("did not end in its time"));
+        assert!(said(&output(Ended::Code(0), "", "")).contains("without printing a result"));
+        assert!(said(&output(Ended::Code(0), "{garbage", "")).contains("cannot be read"));
+        let error = Workload::parse("stamps:mixed:bs=512").unwrap_err().to_string();
+        assert!(error.contains("write a multiple of 4k"), "{error}");
+    }
+}
