@@ -312,9 +312,13 @@ impl Lab {
         }
     }
 
-    /// Ends all guests at once: one of them does not answer, and waiting for it would only take longer.
+    /// Ends all guests at once: one of them does not answer, and waiting for it would only take longer. If the emulated host
+    /// does not answer either, it is ended too, and booted again for the next stack.
     pub fn give_up_guests(&mut self) {
         self.stop_guests_from(0);
+        if self.host.as_ref().is_some_and(|host| host.machine.facts().is_err()) {
+            self.stop_host();
+        }
     }
 
     pub(crate) fn host_or_ground(&self) -> Machine {

@@ -126,8 +126,22 @@ fn measure_on_fresh_stack(
     environment: &mut Environment,
     progress: &dyn Fn(&str),
 ) -> Result<Measured, CellError> {
-    let built = lab.build(request.stack)?;
+    let mut lost = None;
+    let built = match lab.build(request.stack) {
+        // Nothing is measured yet, so another attempt is as good: emulated machines within emulated ones reset themselves
+        // now and then.
+        Err(e) if e.machine_is_lost() => {
+            progress("a machine was lost while the stack was built; starting it anew");
+            lab.give_up_guests();
+            lost = Some(e.to_string());
+            lab.build(request.stack)?
+        }
+        built => built?,
+    };
     *environment = environment::of(lab, &built, request);
+    if let Some(why) = lost {
+        environment.settings.insert("built at the second attempt".to_owned(), why);
+    }
     let measured = measure_on(lab, &built, request, progress);
     if measured.as_ref().is_err_and(lost_a_machine) {
         progress("a machine of the stack is lost; starting it anew for the next cell");
