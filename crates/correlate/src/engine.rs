@@ -100,8 +100,7 @@ fn join_levels<'a>(
     for (index, level) in levels.iter().enumerate() {
         let stream = level.source.open().map_err(|source| requests_error(levels, index, source))?;
         let upward = clocks[..index].iter().rev().cloned().collect();
-        let in_cause = named[index];
-        lanes.push(Lane::new(Ordered::new(stream, &mut surveys[index]), upward, in_cause));
+        lanes.push(Lane::new(Ordered::new(stream, &mut surveys[index]), upward, named[index]));
     }
     let swept = Sweep::new(lanes, betweens, sampler, observer).run();
     if swept.forced > 0 {
@@ -162,7 +161,7 @@ fn described(level: &LevelInput<'_>, survey: &Survey) -> Level {
     }
 }
 
-fn requests_error(levels: &[LevelInput<'_>], level: usize, source: TraceError) -> CorrelateError {
+pub(crate) fn requests_error(levels: &[LevelInput<'_>], level: usize, source: TraceError) -> CorrelateError {
     CorrelateError::Requests { level, layer: levels[level].header.layer.clone(), source }
 }
 

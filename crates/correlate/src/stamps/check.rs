@@ -10,7 +10,7 @@ use nestor_trace::{Operation, Request};
 use serde::{Deserialize, Serialize};
 
 use super::StampedOperation;
-use crate::engine::{CorrelateOptions, correlate_observed};
+use crate::engine::{CorrelateOptions, correlate_observed, requests_error};
 use crate::error::CorrelateError;
 use crate::input::LevelInput;
 use crate::join::Joined;
@@ -81,10 +81,8 @@ pub fn correlate_checked(
 ) -> Result<Correlation, CorrelateError> {
     let mut check = StampCheck::new();
     let mut correlation = correlate_observed(levels, options, &mut |joined| check.observe(joined))?;
-    let failed = |layer: &str, source| CorrelateError::Requests { level: 0, layer: layer.to_owned(), source };
-    let top = &levels[0];
-    let requests = top.source.open().and_then(Iterator::collect::<Result<Vec<Request>, _>>);
-    let requests = requests.map_err(|e| failed(&top.header.layer, e))?;
+    let requests = levels[0].source.open().and_then(Iterator::collect::<Result<Vec<Request>, _>>);
+    let requests = requests.map_err(|source| requests_error(levels, 0, source))?;
     let unreadable = |path: &Path, e: DiskError| CorrelateError::Io {
         path: path.to_path_buf(),
         source: io::Error::other(e),

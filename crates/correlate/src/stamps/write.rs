@@ -46,15 +46,21 @@ fn open_direct(device: &Path) -> io::Result<File> {
     OpenOptions::new().read(true).write(true).custom_flags(direct).open(device)
 }
 
+/// So many zeroed bytes of `memory` that every device takes for direct I/O.
+fn aligned(memory: &mut Vec<u8>, bytes: usize) -> &mut [u8] {
+    memory.resize(bytes + ALIGNMENT, 0);
+    let start = memory.as_ptr().align_offset(ALIGNMENT);
+    &mut memory[start..start + bytes]
+}
+
 /// Fills a device from its beginning with data that carry no marks, past the page cache.
 ///
 /// # Errors
 /// The device cannot be opened or written.
 pub fn fill(device: &Path, span_bytes: u64) -> io::Result<()> {
     let file = open_direct(device)?;
-    let mut memory = vec![0_u8; FILL_BYTES + ALIGNMENT];
-    let start = memory.as_ptr().align_offset(ALIGNMENT);
-    let buffer = &mut memory[start..start + FILL_BYTES];
+    let mut memory = Vec::new();
+    let buffer = aligned(&mut memory, FILL_BYTES);
     // Not zeros, which a layer could leave out.
     buffer.iter_mut().enumerate().for_each(|(index, byte)| *byte = (index % 251) as u8 | 1);
     let span_bytes = span_bytes / ALIGNMENT as u64 * ALIGNMENT as u64;
@@ -106,9 +112,8 @@ fn work(
     let mut random = SeededOrder::new(options.seed.wrapping_add(worker.wrapping_mul(0x9e37_79b9)));
     let mut share = |of: f64| (random.next() >> 11) as f64 / (1_u64 << 53) as f64 <= of && of > 0.0;
     let blocks = options.span_bytes / options.bytes;
-    let mut memory = vec![0; options.bytes as usize + ALIGNMENT];
-    let start = memory.as_ptr().align_offset(ALIGNMENT);
-    let buffer = &mut memory[start..start + options.bytes as usize];
+    let mut memory = Vec::new();
+    let buffer = aligned(&mut memory, options.bytes as usize);
     let mut places = SeededOrder::new(options.seed ^ worker.wrapping_mul(0x51_7c_c1));
     let mut block = 0;
     loop {

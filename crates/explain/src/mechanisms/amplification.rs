@@ -66,14 +66,13 @@ fn claim(case: &Case<'_>, left: &mut Left, parts: &[Part]) -> f64 {
         parts.first().map_or(0.0, |journal| flushes_of(case, *journal)) / more.max(f64::MIN_POSITIVE);
     let flushes = left.claim(Part::Flush, left.part(Part::Flush).max(0.0) * of_commits);
     let own: f64 = parts.iter().map(|part| left.claim(*part, left.part(*part).max(0.0))).sum();
-    let own = own + flushes;
     let disturbed = [Part::Data, Part::TopJournal, Part::TopMetadata, Part::HostJournal, Part::HostMetadata];
     let back = disturbed.into_iter().filter(|part| !parts.contains(part)).map(|part| {
         let way_back = case.more(|e| e.per_operation(way_ns(e, parts, part)));
         left.claim(part, way_back.max(0.0))
     });
     let back = back.sum::<f64>();
-    own + back + left.claim(Part::Idle, case.on_the_way_ns(case.more(|e| requests(e, parts))))
+    flushes + own + back + left.claim(Part::Idle, case.on_the_way_ns(case.more(|e| requests(e, parts))))
 }
 
 /// Time of the requests of a part right after a jump from one of others.
