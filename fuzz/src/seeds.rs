@@ -27,6 +27,21 @@ const STACKS: [&str; 8] = [
 const WORKLOADS: [&str; 4] =
     ["fio:seq-write", "fio:rand-read:block=4k:depth=255", "postmark:mail:files=500", "fio:{seq,rand}-write"];
 
+const SCRIPTS: [&str; 2] = [
+    "set $dir=/tmp\nset $n=4k * 2\nset $size=cvar(type=cvar-gamma,parameters=mean:16384;gamma:1.5,min=1,max=1m,round=512)\n\
+     set mode quit firstdone\neventgen rate = 50\n\
+     define fileset name=files,path=$dir/sub,entries=$n,size=$size,dirwidth=20,prealloc=80,paralloc\n\
+     define flowop name=both, $set, $count=2 {\n flowop openfile name=o,filesetname=$set,fd=1\n\
+     flowop read name=r,fd=1,iosize=8k,random,iters=$count\n flowop closefile name=c,fd=1\n}\n\
+     define process name=p,instances=2 {\n thread name=t,memsize=10m,instances=$n {\n\
+     flowop both name=b,iters=3,$set=files\n flowop semblock name=s,value=5,highwater=9\n\
+     flowop finishoncount name=f,value=9,target=b\n }\n}\necho \"about $dir\"\nrun 60\n",
+    "define randvar name=$x, type=tabular, min=1k, round=1k, randtable = {{80, 1k, 4k}, {20, 4k, 16k}}\nset $x.mean=9k\n\
+     define file name=one,path=/tmp,size=$x,reuse,cached=$cached # remark\n\
+     foreach $v in 1,2 { define process name=p { thread name=t { flowop hog name=h,value=$v } } create processes\n\
+     sleep $v stats snap shutdown processes }\npsrun -10 600\n",
+];
+
 /// Writes a directory for each target and prints their names.
 pub fn write(directory: &Path) -> io::Result<()> {
     for target in targets::names() {
@@ -45,6 +60,9 @@ pub fn write(directory: &Path) -> io::Result<()> {
     }
     for (number, workload) in WORKLOADS.iter().enumerate() {
         put("workload", &format!("example-{number}"), workload.as_bytes())?;
+    }
+    for (number, script) in SCRIPTS.iter().enumerate() {
+        put("wml", &format!("example-{number}"), script.as_bytes())?;
     }
     if directory.join("study").is_dir() {
         put("study", "quick", include_bytes!("../../studies/quick.toml"))?;

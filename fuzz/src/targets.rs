@@ -47,6 +47,7 @@ const TARGETS: &[(&str, Target)] = &[
     ("layout-btrfs", |data| images::read_patched("btrfs", data)),
     ("stack", |data| text(data, stack)),
     ("workload", |data| text(data, |text| drop(Workload::parse(text)))),
+    ("wml", wml),
     #[cfg(feature = "study")]
     ("study", |data| text(data, study::parse)),
 ];
@@ -126,6 +127,12 @@ fn stack(text: &str) {
     for stack in stacks {
         let canonical = stack.to_string();
         assert_eq!(Stack::parse(&canonical).map(|again| again.to_string()).as_deref(), Ok(&*canonical));
+    }
+}
+
+fn wml(data: &[u8]) {
+    if let Err(error) = nestor_wml::parse(&nestor_wml::Source::new("fuzz", data), &[]) {
+        assert!(error.to_string().contains('^'));
     }
 }
 

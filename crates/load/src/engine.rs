@@ -37,6 +37,11 @@ pub trait Engine: Sync {
     /// What the workload works on.
     fn data_set(&self, workload: &Workload) -> DataSet;
 
+    /// What kind of target it needs.
+    fn works_on(&self) -> WorksOn {
+        WorksOn::Both
+    }
+
     /// The workload's parameters in words: `8 KiB, depth 255, 512 MiB in 64 files`.
     fn describe(&self, workload: &Workload) -> String;
 
@@ -146,6 +151,17 @@ impl Target {
             Self::Directory(path) | Self::Device(path) => path,
         }
     }
+}
+
+/// What kind of target an engine can work on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum WorksOn {
+    /// A directory of a file system or a block device.
+    Both,
+    /// Only a directory: it makes files.
+    Directories,
+    /// Only a block device.
+    Devices,
 }
 
 /// One command on a machine.

@@ -154,6 +154,14 @@ pub enum LoadError {
         /// Versions this was tested with.
         versions: &'static str,
     },
+    /// The program ran, but measured nothing.
+    #[error("{program} measured nothing: {detail}")]
+    NothingMeasured {
+        /// The program.
+        program: &'static str,
+        /// Why, and what to change.
+        detail: String,
+    },
     /// The output contradicts itself or the workload.
     #[error("the result of {program} contradicts itself: {detail}")]
     Inconsistent {

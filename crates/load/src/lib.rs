@@ -10,15 +10,20 @@ pub mod engine;
 pub mod engines;
 mod error;
 mod notation;
+pub mod papers;
+mod personalities;
 pub mod result;
+pub mod timed;
 pub mod value;
 
 pub use engine::{
     Case, DataSet, Ended, Engine, Misfit, OperationLog, OptionSpec, Place, RecordedStep, Step, StepOutput,
-    Target,
+    Target, WorksOn,
 };
 pub use engines::{WorkloadSummary, catalogue};
 pub use error::{LoadError, Problem, WorkloadError};
 pub use notation::Workload;
+pub use personalities::{personality, personality_names};
 pub use result::{LoadResult, OperationClass, OperationResult};
+pub use timed::Timed;
 pub use value::{Kind, Value};

@@ -7,7 +7,7 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-use crate::engine::{Case, DataSet, Engine, OptionSpec, Place, RecordedStep, Step, StepOutput};
+use crate::engine::{Case, DataSet, Engine, OptionSpec, Place, RecordedStep, Step, StepOutput, WorksOn};
 use crate::engines::ENGINES;
 use crate::error::{LoadError, Problem, WorkloadError};
 use crate::result::LoadResult;
@@ -107,6 +107,11 @@ impl Workload {
     /// See [`Engine::data_set`].
     pub fn data_set(&self) -> DataSet {
         self.engine().data_set(self)
+    }
+
+    /// See [`Engine::works_on`].
+    pub fn works_on(&self) -> WorksOn {
+        self.engine().works_on()
     }
 
     /// See [`Engine::describe`].

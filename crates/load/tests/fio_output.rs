@@ -115,7 +115,10 @@ fn a_report_that_contradicts_itself_or_the_workload_is_refused() {
     assert!(
         error("fio:rand-read:size=16M:files=4:runtime=9s", &output(PACED)).contains("before its time limit")
     );
-    assert!(error("fio:rand-read:size=1M:files=4:runtime=3s", &output(PACED)).contains("of a data set of"));
+    assert!(
+        error("fio:rand-read:size=1M:files=4:runtime=3s", &output(PACED))
+            .contains("bytes moved instead of 1048576")
+    );
     assert!(
         error("fio:rand-read:size=16M:files=4:runtime=3s:bs=4k", &output(PACED))
             .contains("contradicts itself")

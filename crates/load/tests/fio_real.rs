@@ -1,64 +1,9 @@
 //! The commands run by the real fio (it must be installed), and its own numbers against ours.
 
-use std::path::Path;
-use std::process::Command;
+mod support;
 
-use nestor_load::{Ended, LoadError, LoadResult, OperationClass, Place, Step, StepOutput, Target, Workload};
-
-fn run(step: &Step) -> StepOutput {
-    let output = Command::new(&step.argv[0])
-        .args(&step.argv[1..])
-        .output()
-        .unwrap_or_else(|error| panic!("{} must be installed for this test: {error}", step.argv[0]));
-    let read = |path: &String| std::fs::read_to_string(path).ok().map(|text| (path.clone(), text));
-    StepOutput {
-        ended: Ended::Code(output.status.code().expect("fio is not killed")),
-        stdout: String::from_utf8(output.stdout).unwrap(),
-        stderr: String::from_utf8(output.stderr).unwrap(),
-        files: step.output_files.iter().filter_map(read).collect(),
-    }
-}
-
-/// A directory for the workload and one for the logs.
-struct Bench(tempfile::TempDir);
-
-impl Bench {
-    fn new() -> Self {
-        let bench = Self(tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap());
-        std::fs::create_dir(bench.0.path().join("top:1")).unwrap();
-        std::fs::create_dir(bench.0.path().join("scratch")).unwrap();
-        bench
-    }
-
-    /// A directory whose name holds fio's separator.
-    fn top(&self) -> std::path::PathBuf {
-        self.0.path().join("top:1")
-    }
-
-    fn place(&self) -> Place {
-        let text = |path: &Path| path.to_str().unwrap().to_owned();
-        Place { target: Target::Directory(text(&self.top())), scratch: text(&self.0.path().join("scratch")) }
-    }
-
-    fn prepare(&self, workload: &Workload, place: &Place) {
-        for step in workload.prepare(place) {
-            workload.check_preparation(&run(&step)).unwrap();
-        }
-    }
-
-    fn measure(&self, text: &str) -> (LoadResult, serde_json::Value) {
-        let workload = Workload::parse(text).unwrap();
-        self.prepare(&workload, &self.place());
-        let output = run(&workload.measure(&self.place(), 1));
-        let result = workload.parse_output(&output).unwrap();
-        let json = serde_json::from_str(&output.stdout[output.stdout.find('{').unwrap()..]).unwrap();
-        (result, json)
-    }
-}
-
-fn class<'r>(result: &'r LoadResult, name: &str) -> &'r nestor_load::OperationResult {
-    &result.operations[&OperationClass(name.to_owned())]
-}
+use nestor_load::{LoadError, Place, Target, Workload};
+use support::{Bench, class, run};
 
 /// fio's bins are 1/64 of a power of two wide (its `stat.h`, `FIO_IO_U_PLAT_BITS`).
 fn within_one_bin(ours: u64, fios: u64) -> bool {

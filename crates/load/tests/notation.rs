@@ -1,6 +1,7 @@
 //! The notation: what is written is what is printed, and what is wrong is pointed at.
 
-use nestor_load::{Kind, Workload, catalogue};
+use nestor_load::engines::ENGINES;
+use nestor_load::{Kind, Place, Target, Workload, catalogue};
 use proptest::prelude::*;
 
 /// Texts that fit the kind of an option.
@@ -22,13 +23,20 @@ fn value_text(kind: Kind) -> BoxedStrategy<String> {
     }
 }
 
-/// Workloads with any options in any order; not all of them fit together.
-fn workload_text() -> impl Strategy<Value = String> {
-    let engine = nestor_load::engines::ENGINES[0];
+/// Workloads of an engine with any options in any order; not all of them fit together.
+fn workload_of(engine: &'static dyn nestor_load::Engine) -> impl Strategy<Value = String> {
     let option = proptest::sample::select(engine.options().to_vec())
         .prop_flat_map(|spec| value_text(spec.kind).prop_map(move |value| format!(":{}={value}", spec.name)));
     (proptest::sample::select(engine.cases().to_vec()), proptest::collection::vec(option, 0..4))
-        .prop_map(|(case, options)| format!("fio:{}{}", case.name, options.concat()))
+        .prop_map(move |(case, options)| format!("{}:{}{}", engine.name(), case.name, options.concat()))
+}
+
+fn fio_text() -> impl Strategy<Value = String> {
+    workload_of(ENGINES[0])
+}
+
+fn workload_text() -> impl Strategy<Value = String> {
+    (0..ENGINES.len()).prop_flat_map(|index| workload_of(ENGINES[index]))
 }
 
 proptest! {
@@ -42,12 +50,17 @@ proptest! {
             prop_assert_eq!(again.data_set(), workload.data_set());
             let json = serde_json::to_string(&workload).unwrap();
             prop_assert_eq!(&json, &format!("{printed:?}"));
-            prop_assert_eq!(serde_json::from_str::<Workload>(&json).unwrap(), workload);
+            prop_assert_eq!(&serde_json::from_str::<Workload>(&json).unwrap(), &workload);
+            // Whatever fits together is a command that may take long, but not for ever.
+            prop_assert!(!workload.describe().is_empty());
+            let place = Place { target: Target::Directory("/top".to_owned()), scratch: "/run".to_owned() };
+            let longest_s = 100 * 365 * 24 * 3600;
+            prop_assert!(workload.prepare(&place).iter().all(|step| step.timeout_s < longest_s));
         }
     }
 
     #[test]
-    fn data_sets_are_whole_blocks_and_near_the_size_asked_for(text in workload_text()) {
+    fn data_sets_are_whole_blocks_and_near_the_size_asked_for(text in fio_text()) {
         if let Ok(workload) = Workload::parse(&text) {
             let data = workload.data_set();
             prop_assert!(data.bytes > 0);
@@ -103,7 +116,7 @@ fn errors_point_at_the_part_to_blame() {
     a workload is not understood
       fi:seq-write
       ^^ no engine is called "fi"
-      did you mean fio? engines are fio, stamps
+      did you mean fio? engines are fio, postmark, bonnie, dbench, iozone, iometer, stamps
     "#);
     insta::assert_snapshot!(error("fio"), @r"
     a workload is not understood
@@ -199,10 +212,33 @@ fn options_that_do_not_go_together_are_refused() {
 fn the_catalogue_names_every_case_with_its_options() {
     let list = catalogue();
     let names: Vec<&str> = list.iter().map(|entry| entry.workload.as_str()).collect();
-    let fio = ["fio:seq-read", "fio:seq-write", "fio:rand-read", "fio:rand-write", "fio:mixed"];
-    assert_eq!(names, [&fio[..], &["stamps:mixed"]].concat());
+    insta::assert_snapshot!(names.join("\n"), @r"
+    fio:seq-read
+    fio:seq-write
+    fio:rand-read
+    fio:rand-write
+    fio:mixed
+    postmark:xs
+    postmark:small
+    postmark:large
+    bonnie:all
+    bonnie:sequential
+    bonnie:files
+    dbench:fileserver
+    iozone:write
+    iozone:rewrite
+    iozone:read
+    iozone:reread
+    iozone:rand-read
+    iozone:rand-write
+    iometer:grid
+    iometer:mail
+    stamps:mixed
+    ");
     for entry in &list {
-        assert_eq!(entry.options.iter().any(|o| o.option == "read"), entry.workload.ends_with(":mixed"));
+        if entry.workload.starts_with("fio:") {
+            assert_eq!(entry.options.iter().any(|o| o.option == "read"), entry.workload.ends_with(":mixed"));
+        }
         for option in &entry.options {
             if let Some(default) = &option.default {
                 let text = format!("{}:{}={default}", entry.workload, option.option);

@@ -11,7 +11,7 @@ pub mod steady;
 pub mod student;
 pub mod summary;
 
-pub use latency::{LatencyHistogram, LatencySummary};
+pub use latency::{HIGHEST_LATENCY_NS, LatencyHistogram, LatencySummary};
 pub use random::SeededOrder;
 pub use ratio::{Ratio, geometric_mean, paired_bootstrap, paired_ratio, unpaired_ratio};
 pub use steady::{SteadyState, steady_from, steady_state};

@@ -61,6 +61,9 @@ pub enum Command {
         after_help = "Examples:\n  nestor stack\n  nestor stack 'ext4/kvm:cache={none,writeback}/raw/xfs/hdd'"
     )]
     Stack(StackArguments),
+    /// Run workloads on this machine's own directories and devices, without a lab
+    #[command(subcommand)]
+    Load(crate::commands::load::LoadCommand),
     /// List the workloads
     Workloads(JsonArguments),
     /// Print shell completions

@@ -50,6 +50,7 @@ fn run(cli: Cli) -> Result<ExitCode> {
         Command::Trace(command) => commands::trace::run(command)?,
         Command::Lab(command) => commands::lab::run(&command)?,
         Command::Stack(arguments) => commands::stack::run(&arguments)?,
+        Command::Load(command) => return commands::load::run(&command),
         Command::Workloads(arguments) => commands::workloads::run(&arguments)?,
         Command::Completions { shell } => commands::shell::completions(shell),
         Command::Man => commands::shell::manual()?,

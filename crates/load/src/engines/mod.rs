@@ -1,6 +1,14 @@
 //! The engines that are known. A new one is a file here and a line in [`ENGINES`].
 
+mod bonnie;
+mod dbench;
+mod ended;
 mod fio;
+mod iometer;
+mod iozone;
+mod options;
+mod postmark;
+mod random;
 mod stamps;
 
 use serde::Serialize;
@@ -8,8 +16,18 @@ use serde::Serialize;
 use crate::engine::{Engine, OptionSpec};
 use crate::notation::Workload;
 
+pub(crate) use ended::exit_code;
+
 /// All engines.
-pub const ENGINES: &[&dyn Engine] = &[&fio::Fio, &stamps::Stamps];
+pub const ENGINES: &[&dyn Engine] = &[
+    &fio::Fio,
+    &postmark::Postmark,
+    &bonnie::Bonnie,
+    &dbench::Dbench,
+    &iozone::Iozone,
+    &iometer::Iometer,
+    &stamps::Stamps,
+];
 
 /// One known workload, for lists.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]

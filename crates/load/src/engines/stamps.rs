@@ -10,7 +10,9 @@ use std::collections::BTreeMap;
 
 use serde::Deserialize;
 
-use crate::engine::{Case, DataSet, Ended, Engine, Misfit, OptionSpec, Place, Step, StepOutput};
+use super::ended::{exit_code, refused};
+use super::options::{bytes, count};
+use crate::engine::{Case, DataSet, Engine, Misfit, OptionSpec, Place, Step, StepOutput, WorksOn};
 use crate::error::LoadError;
 use crate::notation::Workload;
 use crate::result::{LoadResult, OperationClass, OperationResult};
@@ -91,7 +93,7 @@ impl Engine for Stamps {
     }
 
     fn check(&self, workload: &Workload) -> Result<(), Misfit> {
-        let (block, size) = (number(workload, "bs"), number(workload, "size"));
+        let (block, size) = (bytes(workload, "bs"), bytes(workload, "size"));
         if !BLOCK_BYTES.contains(&block) || block % BLOCK_BYTES.start() != 0 {
             return Err(Misfit {
                 option: "bs",
@@ -110,19 +112,23 @@ impl Engine for Stamps {
     }
 
     fn data_set(&self, workload: &Workload) -> DataSet {
-        let bytes = number(workload, "size");
+        let bytes = bytes(workload, "size");
         DataSet { bytes, files: 1, file_bytes: bytes, scale_factor: 1.0 }
+    }
+
+    fn works_on(&self) -> WorksOn {
+        WorksOn::Devices
     }
 
     fn describe(&self, workload: &Workload) -> String {
         format!(
             "{} operations of {} KiB, {} % reads, {} % in order, depth {}, on {} MiB",
-            number(workload, "operations"),
-            number(workload, "bs") as f64 / 1024.0,
-            number(workload, "read"),
-            number(workload, "sequential"),
-            number(workload, "depth"),
-            number(workload, "size") >> 20,
+            count(workload, "operations"),
+            bytes(workload, "bs") as f64 / 1024.0,
+            count(workload, "read"),
+            count(workload, "sequential"),
+            count(workload, "depth"),
+            bytes(workload, "size") >> 20,
         )
     }
 
@@ -131,7 +137,7 @@ impl Engine for Stamps {
     }
 
     fn prepare(&self, workload: &Workload, place: &Place) -> Vec<Step> {
-        let size = number(workload, "size");
+        let size = bytes(workload, "size");
         let mut argv = command(place);
         argv.extend(["--fill".to_owned(), format!("--span={size}")]);
         vec![Step {
@@ -144,16 +150,16 @@ impl Engine for Stamps {
     }
 
     fn measure(&self, workload: &Workload, place: &Place, seed: u64) -> Step {
-        let operations = number(workload, "operations");
+        let operations = count(workload, "operations");
         let mut argv = command(place);
         let file = operations_file(place);
         argv.extend([format!("--operations={file}"), format!("--seed={seed}")]);
-        argv.extend([format!("--span={}", number(workload, "size")), format!("--requests={operations}")]);
+        argv.extend([format!("--span={}", bytes(workload, "size")), format!("--requests={operations}")]);
         argv.extend([
-            format!("--bytes={}", number(workload, "bs")),
-            format!("--depth={}", number(workload, "depth")),
+            format!("--bytes={}", bytes(workload, "bs")),
+            format!("--depth={}", count(workload, "depth")),
         ]);
-        let share = |option: &str| number(workload, option) as f64 / 100.0;
+        let share = |option: &str| count(workload, option) as f64 / 100.0;
         argv.extend([format!("--reads={}", share("read")), format!("--sequential={}", share("sequential"))]);
         Step {
             title: format!("{workload} on {}", place.target.path()),
@@ -210,6 +216,8 @@ impl Engine for Stamps {
             cpu_user_s: 0.0,
             cpu_system_s: 0.0,
             engine_output: String::new(),
+            figures: BTreeMap::new(),
+            remarks: Vec::new(),
         })
     }
 }
@@ -234,34 +242,17 @@ fn operations_file(place: &Place) -> String {
     format!("{}/marked-operations.jsonl", place.scratch.trim_end_matches('/'))
 }
 
-fn number(workload: &Workload, option: &str) -> u64 {
-    match workload.value(option) {
-        Some(Value::Bytes(number) | Value::Count(number)) => number,
-        other => unreachable!("{option} is a number with a default, not {other:?}"),
-    }
-}
-
 fn ended_well(output: &StepOutput) -> Result<(), LoadError> {
-    match output.ended {
-        Ended::Code(0) => Ok(()),
-        Ended::NoProgram => Err(LoadError::NoProgram { program: PROGRAM }),
-        Ended::TimedOut => Err(LoadError::TimedOut { program: PROGRAM }),
-        Ended::Signal(signal) => Err(LoadError::Killed {
-            program: PROGRAM,
-            signal,
-            hint: "look at the machine's kernel log: it may have had too little memory",
-        }),
-        Ended::Code(code) => {
-            let detail = output.stderr.trim().trim_start_matches("error: ").to_owned();
-            Err(LoadError::Refused { program: PROGRAM, code, detail })
-        }
+    match exit_code(PROGRAM, &output.ended)? {
+        0 => Ok(()),
+        code => Err(refused(PROGRAM, code, output.stderr.trim().trim_start_matches("error: "))),
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::engine::Target;
+    use crate::engine::{Ended, Target};
 
     fn output(ended: Ended, file: &str, stderr: &str) -> StepOutput {
         StepOutput {

@@ -6,6 +6,7 @@ pub mod disk;
 pub mod doctor;
 pub mod explain;
 pub mod lab;
+pub mod load;
 pub mod report;
 pub mod run;
 pub mod shell;

@@ -183,6 +183,7 @@ pub fn measured(stack: &str, workload: &str, mib_per_s: f64) -> Measured {
         bytes,
         latency: spread(operations, (255e9 * 8_192.0 / (mib_per_s * MIB as f64) / 1.35) as u64),
         bytes_by_second: vec![bytes / 10; 10],
+        ..OperationResult::default()
     };
     Measured {
         load: LoadResult {
@@ -198,6 +199,8 @@ pub fn measured(stack: &str, workload: &str, mib_per_s: f64) -> Measured {
             cpu_user_s: 0.5,
             cpu_system_s: 1.5,
             engine_output: "{\"made\": \"up\"}".to_owned(),
+            figures: BTreeMap::new(),
+            remarks: Vec::new(),
         },
         layers: layers(stack, reads, bytes),
         host_cpu_busy: 0.41,

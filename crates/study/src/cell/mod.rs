@@ -236,7 +236,11 @@ fn assemble(load: LoadResult, joined: joined::Joined) -> Measured {
     }
 }
 
-fn run_step(machine: &Machine, step: &Step) -> Result<StepOutput, MachineError> {
+/// Runs one step of a workload on a machine, and brings back what it left.
+///
+/// # Errors
+/// When the machine does not answer. What the program itself did is in the output.
+pub fn run_step(machine: &Machine, step: &Step) -> Result<StepOutput, MachineError> {
     for (path, contents) in &step.input_files {
         machine.write_file(path, contents)?;
     }

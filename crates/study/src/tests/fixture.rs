@@ -67,6 +67,7 @@ pub fn measured(bytes: u64) -> Measured {
         bytes,
         latency: latency(operations, 40_000_000_000 / operations),
         bytes_by_second: vec![bytes / 10; 10],
+        ..OperationResult::default()
     };
     Measured {
         load: LoadResult {
@@ -79,6 +80,8 @@ pub fn measured(bytes: u64) -> Measured {
             cpu_user_s: 0.5,
             cpu_system_s: 1.5,
             engine_output: "{}".to_owned(),
+            figures: BTreeMap::new(),
+            remarks: Vec::new(),
         },
         layers: vec![
             layer("application", "fio", "guest", None),

@@ -1,6 +1,6 @@
 //! How large the data set is and into which files it is cut.
 
-use super::{bytes, count};
+use super::super::options::{bytes, count, in_words, switch};
 use crate::engine::{DataSet, Misfit};
 use crate::notation::Workload;
 use crate::value::Value;
@@ -12,22 +12,22 @@ const PUBLISHED_BYTES: u64 = 5 << 30;
 const SECTOR_BYTES: u64 = 512;
 
 /// Most files of a data set.
-pub(super) const MOST_FILES: u64 = 1_000_000;
+pub(in crate::engines) const MOST_FILES: u64 = 1_000_000;
 
 /// A data set, cut into files.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct DataPlan {
+pub(in crate::engines) struct DataPlan {
     /// Threads that share it.
-    pub(super) jobs: u64,
+    pub(in crate::engines) jobs: u64,
     /// Files of each thread.
-    pub(super) files_per_job: u64,
+    pub(in crate::engines) files_per_job: u64,
     /// Size of each file, a multiple of the block size.
-    pub(super) file_bytes: u64,
+    pub(in crate::engines) file_bytes: u64,
 }
 
 impl DataPlan {
     /// The size asked for is kept as well as whole blocks allow; `filesize` gives way to it.
-    pub(super) fn of(workload: &Workload) -> Self {
+    pub(in crate::engines) fn of(workload: &Workload) -> Self {
         let wanted = wanted_bytes(workload);
         let jobs = count(workload, "numjobs");
         let files = match workload.given("files") {
@@ -42,19 +42,19 @@ impl DataPlan {
         Self { jobs, files_per_job: files / jobs, file_bytes: wanted / files / block * block }
     }
 
-    pub(super) fn files(self) -> u64 {
+    pub(in crate::engines) fn files(self) -> u64 {
         self.files_per_job * self.jobs
     }
 
-    pub(super) fn bytes_per_job(self) -> u64 {
+    pub(in crate::engines) fn bytes_per_job(self) -> u64 {
         self.files_per_job * self.file_bytes
     }
 
-    pub(super) fn bytes(self) -> u64 {
+    pub(in crate::engines) fn bytes(self) -> u64 {
         self.bytes_per_job() * self.jobs
     }
 
-    pub(super) fn data_set(self) -> DataSet {
+    pub(in crate::engines) fn data_set(self) -> DataSet {
         DataSet {
             bytes: self.bytes(),
             files: self.files(),
@@ -64,7 +64,7 @@ impl DataPlan {
     }
 
     /// `512 MiB in 64 files`.
-    pub(super) fn in_words(self) -> String {
+    pub(in crate::engines) fn in_words(self) -> String {
         let plural = if self.files() == 1 { "" } else { "s" };
         format!("{} in {} file{plural}", in_words(self.bytes()), self.files())
     }
@@ -82,7 +82,7 @@ fn wanted_bytes(workload: &Workload) -> u64 {
 }
 
 /// Checks that the data set can be cut as asked.
-pub(super) fn check(workload: &Workload) -> Result<(), Misfit> {
+pub(in crate::engines) fn check(workload: &Workload) -> Result<(), Misfit> {
     for (option, other) in [("scale", "size"), ("filesize", "files")] {
         if workload.given(option).is_some() && workload.given(other).is_some() {
             return Err(Misfit {
@@ -93,7 +93,7 @@ pub(super) fn check(workload: &Workload) -> Result<(), Misfit> {
         }
     }
     let block = bytes(workload, "bs");
-    if super::switch(workload, "direct") && !block.is_multiple_of(SECTOR_BYTES) {
+    if switch(workload, "direct") && !block.is_multiple_of(SECTOR_BYTES) {
         return Err(Misfit {
             option: "bs",
             why: format!("direct I/O needs blocks of whole sectors, and {block} is not a multiple of 512"),
@@ -135,16 +135,6 @@ pub(super) fn check(workload: &Workload) -> Result<(), Misfit> {
         });
     }
     Ok(())
-}
-
-/// `8 KiB`, `512 MiB`, `1.5 GiB`: the largest unit that leaves a number of at least 1.
-pub(super) fn in_words(bytes: u64) -> String {
-    let units = [(1u64 << 40, "TiB"), (1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB")];
-    match units.iter().find(|(unit, _)| bytes >= *unit) {
-        Some((unit, name)) if bytes.is_multiple_of(*unit) => format!("{} {name}", bytes / unit),
-        Some((unit, name)) => format!("{:.1} {name}", bytes as f64 / *unit as f64),
-        None => format!("{bytes} B"),
-    }
 }
 
 #[cfg(test)]

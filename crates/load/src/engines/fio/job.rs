@@ -1,7 +1,9 @@
 //! The command lines of fio.
 
-use super::data_set::{DataPlan, in_words};
-use super::{bytes, choice, count, makes_new_files, switch, time_limit_s};
+use super::super::options::{bytes, choice, count, in_words, switch, time_limit_s};
+use super::super::random::seed_of;
+use super::data_set::DataPlan;
+use super::makes_new_files;
 use crate::engine::{OperationLog, Place, RecordedStep, Step, Target};
 use crate::notation::Workload;
 use crate::value::Value;
@@ -13,11 +15,11 @@ const OPEN_FILES: u64 = 768;
 const LAYOUT_BLOCK_BYTES: u64 = 1 << 20;
 
 /// The slowest layout that is not taken for a hang.
-const SLOWEST_LAYOUT_BYTES_PER_S: u64 = 4 << 20;
+pub(in crate::engines) const SLOWEST_LAYOUT_BYTES_PER_S: u64 = 4 << 20;
 /// The slowest run to the data set's end that is not taken for a hang (32 random 8 KiB operations per second).
-const SLOWEST_RUN_BYTES_PER_S: u64 = 256 << 10;
+pub(in crate::engines) const SLOWEST_RUN_BYTES_PER_S: u64 = 256 << 10;
 /// Starting fio, opening files and draining the queue, on a nested emulated machine.
-const SPARE_S: u64 = 120;
+pub(in crate::engines) const SPARE_S: u64 = 120;
 
 /// Where the measured step leaves its bandwidth log: fio appends `_bw.log` to the prefix it is given.
 pub(super) fn bandwidth_log(place: &Place) -> (String, String) {
@@ -26,16 +28,42 @@ pub(super) fn bandwidth_log(place: &Place) -> (String, String) {
 }
 
 /// A command line under construction.
-struct Arguments(Vec<String>);
+pub(in crate::engines) struct Arguments(pub(in crate::engines) Vec<String>);
 
 impl Arguments {
     fn new() -> Self {
+        let mut arguments = Self::of_all_jobs();
+        arguments.0.insert(1, "--name=nestor".to_owned());
+        arguments
+    }
+
+    /// What is set before the first [`Self::job`] is for all.
+    pub(in crate::engines) fn of_all_jobs() -> Self {
         // A thread instead of a process per job: less memory, and no System V shared memory needed for it.
-        let start = ["fio", "--name=nestor", "--thread=1", "--eta=never", "--output-format=json+"];
+        let start = ["fio", "--thread=1", "--eta=never", "--output-format=json+"];
         Self(start.map(str::to_owned).to_vec())
     }
 
-    fn set(&mut self, option: &str, value: impl std::fmt::Display) -> &mut Self {
+    /// What is set from here on is for this job.
+    pub(in crate::engines) fn job(&mut self, name: &str) -> &mut Self {
+        self.set("name", name)
+    }
+
+    /// Latencies as histograms of the whole time of each operation, and the throughput of each second.
+    ///
+    /// Returns the file with the throughput, which is there when the step has ended.
+    pub(in crate::engines) fn measured(&mut self, place: &Place) -> String {
+        self.set("lat_percentiles", 1).set("clat_percentiles", 0);
+        // With equal intervals each line is one sample; otherwise fio averages samples and leaves idle ones out.
+        let (log, prefix) = bandwidth_log(place);
+        self.set("write_bw_log", prefix)
+            .set("log_avg_msec", 1000)
+            .set("bwavgtime", 1000)
+            .set("per_job_logs", 0);
+        log
+    }
+
+    pub(in crate::engines) fn set(&mut self, option: &str, value: impl std::fmt::Display) -> &mut Self {
         self.0.push(format!("--{option}={value}"));
         self
     }
@@ -64,7 +92,7 @@ impl Arguments {
 }
 
 /// fio takes `:` in paths for a separator of several.
-fn escaped(path: &str) -> String {
+pub(in crate::engines) fn escaped(path: &str) -> String {
     path.replace('\\', "\\\\").replace(':', "\\:")
 }
 
@@ -163,19 +191,12 @@ pub(super) fn measure(workload: &Workload, place: &Place, seed: u64) -> Step {
     if writes(workload) && !switch(workload, "direct") {
         arguments.set("end_fsync", 1);
     }
-    if let Some(seconds) = time_limit_s(workload) {
+    if let Some(seconds) = time_limit_s(workload, "runtime") {
         arguments.set("runtime", seconds);
     }
     // fio 3.33 ignores `randseed` for offsets unless `randrepeat` is off.
     arguments.set("randrepeat", 0).set("randseed", seed_of(workload, seed));
-    arguments.set("lat_percentiles", 1).set("clat_percentiles", 0);
-    // With equal intervals each line is one sample; otherwise fio averages samples and leaves idle ones out.
-    let (log, prefix) = bandwidth_log(place);
-    arguments
-        .set("write_bw_log", prefix)
-        .set("log_avg_msec", 1000)
-        .set("bwavgtime", 1000)
-        .set("per_job_logs", 0);
+    let log = arguments.measured(place);
     Step {
         title: format!("{workload} on {}", place.target.path()),
         argv: arguments.0,
@@ -187,7 +208,7 @@ pub(super) fn measure(workload: &Workload, place: &Place, seed: u64) -> Step {
 
 /// A bound for the time of the measured run.
 fn longest_s(workload: &Workload, plan: DataPlan) -> u64 {
-    let run = time_limit_s(workload).unwrap_or(plan.bytes() / SLOWEST_RUN_BYTES_PER_S);
+    let run = time_limit_s(workload, "runtime").unwrap_or(plan.bytes() / SLOWEST_RUN_BYTES_PER_S);
     // What is still in the page cache when the time is over is written by the last fsync.
     let last_fsync = if writes(workload) && !switch(workload, "direct") {
         plan.bytes() / SLOWEST_LAYOUT_BYTES_PER_S
@@ -211,23 +232,8 @@ fn direction(workload: &Workload) -> &'static str {
     }
 }
 
-/// The seed for fio: the workload's own as it is written; otherwise the run's, mixed.
-///
-/// fio seeds its random streams with seed, seed + 1, seed + 2, …, so that runs with neighbouring seeds would share most of
-/// them. The mixing function is SplitMix64's finalizer (Steele, Lea, Flood, OOPSLA '14, §3).
-fn seed_of(workload: &Workload, seed: u64) -> u64 {
-    if let Some(Value::Count(own)) = workload.given("seed") {
-        return own;
-    }
-    let mut mixed = seed.wrapping_add(0x9e37_79b9_7f4a_7c15);
-    mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    // 31 bits: fio multiplies the seed by the job's number.
-    ((mixed ^ (mixed >> 31)) >> 33).max(1)
-}
-
 /// The block size of the layout: fio leaves out what remains of a file after whole blocks, so it must divide the size.
-fn layout_block(workload: &Workload, size: u64) -> u64 {
+pub(in crate::engines) fn layout_block(workload: &Workload, size: u64) -> u64 {
     greatest_common_divisor(size, LAYOUT_BLOCK_BYTES).max(bytes(workload, "bs"))
 }
 
@@ -424,13 +430,5 @@ mod tests {
         assert!(prepare(&workload, &place()).is_empty());
         let line = lines(&measure(&workload, &place(), 1));
         assert!(!line.contains("overwrite") && !line.contains("allow_file_create"), "{line}");
-    }
-
-    #[test]
-    fn seeds_of_runs_are_far_apart_and_an_own_seed_is_kept() {
-        let workload = Workload::parse("fio:rand-read").unwrap();
-        let (a, b) = (seed_of(&workload, 1), seed_of(&workload, 2));
-        assert!(a.abs_diff(b) > 1000 && a < 1 << 31);
-        assert_eq!(seed_of(&Workload::parse("fio:rand-read:seed=9").unwrap(), 1), 9);
     }
 }

@@ -30,10 +30,11 @@
 //! Buffered writes end with an fsync of every file, which counts into the measured time.
 
 mod bandwidth_log;
-mod data_set;
-mod job;
-mod report;
+pub(super) mod data_set;
+pub(super) mod job;
+pub(super) mod report;
 
+use super::options::{bytes, choice, count, in_words, switch, time_limit_s};
 use crate::engine::{Case, DataSet, Engine, Misfit, OptionSpec, Place, RecordedStep, Step, StepOutput};
 use crate::error::LoadError;
 use crate::notation::Workload;
@@ -202,7 +203,7 @@ impl Engine for Fio {
 
     fn describe(&self, workload: &Workload) -> String {
         let plan = data_set::DataPlan::of(workload);
-        let mut words = vec![data_set::in_words(bytes(workload, "bs"))];
+        let mut words = vec![in_words(bytes(workload, "bs"))];
         if workload.case() == "mixed" {
             words.push(format!("{} % reads", count(workload, "read")));
         }
@@ -248,8 +249,15 @@ impl Engine for Fio {
     }
 
     fn parse(&self, workload: &Workload, output: &StepOutput) -> Result<LoadResult, LoadError> {
-        let report = report::Report::read(output)?;
-        report.into_result(workload, output)
+        let plan = data_set::DataPlan::of(workload);
+        let expected = report::Expected {
+            jobs: plan.jobs,
+            block_bytes: bytes(workload, "bs"),
+            bytes: plan.bytes(),
+            time_limit_s: time_limit_s(workload, "runtime"),
+            data_set: plan.data_set(),
+        };
+        report::Report::read(output)?.into_result(workload, &expected, output)
     }
 }
 
@@ -269,42 +277,7 @@ fn check_depth(workload: &Workload) -> Result<(), Misfit> {
     Ok(())
 }
 
-// Options that have a default always have a value of their kind: the table above says so, and
-// `catalogue` is tested to walk through all of it.
-
-fn bytes(workload: &Workload, option: &str) -> u64 {
-    match workload.value(option) {
-        Some(Value::Bytes(bytes)) => bytes,
-        other => unreachable!("{option} is a size with a default, not {other:?}"),
-    }
-}
-
-fn count(workload: &Workload, option: &str) -> u64 {
-    match workload.value(option) {
-        Some(Value::Count(count)) => count,
-        other => unreachable!("{option} is a number with a default, not {other:?}"),
-    }
-}
-
-fn choice(workload: &Workload, option: &str) -> &'static str {
-    match workload.value(option) {
-        Some(Value::Choice(word)) => word,
-        other => unreachable!("{option} is a word with a default, not {other:?}"),
-    }
-}
-
-fn switch(workload: &Workload, option: &str) -> bool {
-    matches!(workload.value(option), Some(Value::Switch(true)))
-}
-
 /// Whether the workload writes to files that do not exist before.
 fn makes_new_files(workload: &Workload) -> bool {
     workload.value("overwrite") == Some(Value::Switch(false))
-}
-
-fn time_limit_s(workload: &Workload) -> Option<u64> {
-    match workload.value("runtime") {
-        Some(Value::TimeLimit(seconds)) => seconds,
-        _ => None,
-    }
 }

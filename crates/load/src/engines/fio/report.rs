@@ -5,9 +5,9 @@ use std::collections::BTreeMap;
 use nestor_model::LatencyHistogram;
 use serde::Deserialize;
 
-use super::data_set::DataPlan;
-use super::{bandwidth_log, bytes, time_limit_s};
-use crate::engine::{Ended, StepOutput};
+use super::super::ended::{exit_code, killed, refused};
+use super::bandwidth_log;
+use crate::engine::{DataSet, StepOutput};
 use crate::error::LoadError;
 use crate::notation::Workload;
 use crate::result::{LoadResult, OperationClass, OperationResult};
@@ -25,9 +25,24 @@ const STOPPED_BY_SIGNAL: i32 = 128;
 /// How much earlier than its time limit a run may end: fio looks at the clock once per operation.
 const CLOCK_SLACK_MS: u64 = 100;
 
+/// What a report must agree with.
+#[derive(Clone, Copy, Debug)]
+pub(in crate::engines) struct Expected {
+    /// Number of jobs.
+    pub(in crate::engines) jobs: u64,
+    /// Bytes of each operation.
+    pub(in crate::engines) block_bytes: u64,
+    /// Bytes moved by all of them, unless the time limit ends the run.
+    pub(in crate::engines) bytes: u64,
+    /// The time limit.
+    pub(in crate::engines) time_limit_s: Option<u64>,
+    /// What they work on.
+    pub(in crate::engines) data_set: DataSet,
+}
+
 /// The report; only what is used of it.
 #[derive(Debug, Deserialize)]
-pub(super) struct Report {
+pub(in crate::engines) struct Report {
     #[serde(rename = "fio version")]
     version: String,
     jobs: Vec<Job>,
@@ -72,22 +87,17 @@ struct Latency {
 
 impl Report {
     /// Reads what a run of fio printed, whether it laid out or measured.
-    pub(super) fn read(output: &StepOutput) -> Result<Self, LoadError> {
-        let code = match output.ended {
-            Ended::NoProgram => return Err(LoadError::NoProgram { program: PROGRAM }),
-            Ended::TimedOut => return Err(LoadError::TimedOut { program: PROGRAM }),
-            Ended::Signal(signal) => return Err(killed(signal)),
-            Ended::Code(code) => code,
-        };
+    pub(in crate::engines) fn read(output: &StepOutput) -> Result<Self, LoadError> {
+        let code = exit_code(PROGRAM, &output.ended)?;
         let detail = complaint(output);
         if code == STOPPED_BY_SIGNAL && detail.contains("terminating on signal") {
             let number = detail.rsplit(' ').next().and_then(|n| n.parse().ok());
-            return Err(killed(number.unwrap_or(15)));
+            return Err(killed(PROGRAM, number.unwrap_or(15)));
         }
         let Some(json) = json_part(&output.stdout) else {
             return Err(match code {
                 0 => LoadError::NoOutput { program: PROGRAM, detail },
-                code => refused(code, detail),
+                code => refused(PROGRAM, code, &detail),
             });
         };
         let mut reports = serde_json::Deserializer::from_str(json).into_iter::<Self>();
@@ -106,21 +116,27 @@ impl Report {
             Some(errno) => {
                 Err(LoadError::OperationFailed { program: PROGRAM, detail: or_errno(detail, errno) })
             }
-            None if code != 0 => Err(refused(code, detail)),
+            None if code != 0 => Err(refused(PROGRAM, code, &detail)),
             None if self.jobs.is_empty() => Err(unreadable("no job in it".to_owned())),
             None => Ok(()),
         }
     }
 
+    /// Each job as a report of its own, for jobs that ran one after the other.
+    pub(in crate::engines) fn of_each_job(self) -> Vec<Self> {
+        let version = self.version;
+        self.jobs.into_iter().map(|job| Self { version: version.clone(), jobs: vec![job] }).collect()
+    }
+
     /// Merges the jobs into one result, after checking it.
-    pub(super) fn into_result(
+    pub(in crate::engines) fn into_result(
         self,
         workload: &Workload,
+        expected: &Expected,
         output: &StepOutput,
     ) -> Result<LoadResult, LoadError> {
-        let plan = DataPlan::of(workload);
-        if self.jobs.len() as u64 != plan.jobs {
-            return Err(unreadable(format!("{} jobs in it instead of {}", self.jobs.len(), plan.jobs)));
+        if self.jobs.len() as u64 != expected.jobs {
+            return Err(unreadable(format!("{} jobs in it instead of {}", self.jobs.len(), expected.jobs)));
         }
         let log =
             output.files.iter().find(|(path, _)| path.ends_with("_bw.log")).map(|(_, text)| text.as_str());
@@ -130,7 +146,7 @@ impl Report {
             ("read", bandwidth_log::READ, (|job| &job.read) as fn(&Job) -> &Direction),
             ("write", bandwidth_log::WRITE, |job| &job.write),
         ] {
-            let mut result = merge_direction(name, self.jobs.iter().map(direction), bytes(workload, "bs"))?;
+            let mut result = merge_direction(name, self.jobs.iter().map(direction), expected.block_bytes)?;
             if result.operations > 0 {
                 result.bytes_by_second =
                     bandwidth_log::bytes_by_second(log.unwrap_or_default(), code, elapsed_ms, result.bytes);
@@ -142,7 +158,7 @@ impl Report {
             operations.insert(OperationClass("fsync".to_owned()), syncs);
         }
         let moved = operations.values().fold(0u64, |sum, o| sum.saturating_add(o.bytes));
-        check_data_set(workload, plan, moved, elapsed_ms)?;
+        check_data_set(expected, moved, elapsed_ms)?;
         let cpu_s = |per_cent: fn(&Job) -> f64| {
             self.jobs.iter().map(|job| per_cent(job) / 100.0 * job.job_runtime as f64 / 1e3).sum::<f64>()
         };
@@ -151,11 +167,13 @@ impl Report {
             workload: workload.to_string(),
             elapsed_ns: elapsed_ms.saturating_mul(1_000_000),
             operations,
-            working_set_bytes: plan.bytes(),
-            scale_factor: plan.data_set().scale_factor,
+            working_set_bytes: expected.data_set.bytes,
+            scale_factor: expected.data_set.scale_factor,
             cpu_user_s: cpu_s(|job| job.usr_cpu),
             cpu_system_s: cpu_s(|job| job.sys_cpu),
             engine_output: output.stdout.clone(),
+            figures: BTreeMap::new(),
+            remarks: Vec::new(),
         })
     }
 
@@ -221,18 +239,18 @@ fn add_bins(
     Ok(())
 }
 
-/// A run moves every byte of the data set once, or ends at its time limit.
-fn check_data_set(workload: &Workload, plan: DataPlan, moved: u64, elapsed_ms: u64) -> Result<(), LoadError> {
-    let limit_ms = time_limit_s(workload).map(|s| s.saturating_mul(1000));
+/// A run moves all bytes that it was asked to, or ends at its time limit.
+fn check_data_set(expected: &Expected, moved: u64, elapsed_ms: u64) -> Result<(), LoadError> {
+    let limit_ms = expected.time_limit_s.map(|s| s.saturating_mul(1000));
     let ended_by_time = limit_ms.is_some_and(|limit| elapsed_ms.saturating_add(CLOCK_SLACK_MS) >= limit);
-    if moved > plan.bytes() {
-        Err(inconsistent(format!("{moved} bytes moved of a data set of {}", plan.bytes())))
-    } else if moved < plan.bytes() && !ended_by_time {
+    if moved > expected.bytes {
+        Err(inconsistent(format!("{moved} bytes moved instead of {}", expected.bytes)))
+    } else if moved < expected.bytes && !ended_by_time {
         Err(inconsistent(format!(
             "it ended after {:.1} s and {moved} of {} bytes, before its time limit; if the device is smaller than the data \
              set, give a smaller size=",
             elapsed_ms as f64 / 1e3,
-            plan.bytes()
+            expected.bytes
         )))
     } else if moved == 0 {
         Err(inconsistent("not one operation was done in the time".to_owned()))
@@ -269,21 +287,6 @@ fn in_plain_words(line: &str) -> String {
 
 fn or_errno(detail: String, errno: i32) -> String {
     if detail.is_empty() { std::io::Error::from_raw_os_error(errno).to_string() } else { detail }
-}
-
-fn refused(code: i32, detail: String) -> LoadError {
-    let detail = if detail.is_empty() { "it did not say why".to_owned() } else { detail };
-    LoadError::Refused { program: PROGRAM, code, detail }
-}
-
-fn killed(signal: i32) -> LoadError {
-    let hint = match signal {
-        9 => "usually because the machine ran out of memory: look at its kernel log, or give it more memory",
-        2 | 15 => "somebody or something asked it to stop: run it again",
-        6 | 11 => "it crashed: try another engine= or another version of it",
-        _ => "look at the machine's kernel log",
-    };
-    LoadError::Killed { program: PROGRAM, signal, hint }
 }
 
 fn unreadable(detail: String) -> LoadError {

@@ -1,0 +1,131 @@
+//! What can go wrong with a run.
+
+use std::io;
+use std::path::PathBuf;
+
+/// Why a run has no result, or an incomplete one.
+#[derive(Debug, thiserror::Error)]
+pub enum FlowError {
+    /// A file set that cannot be made into a tree.
+    #[error("file set {set} cannot be laid out: {why}")]
+    Tree {
+        /// Its name.
+        set: String,
+        /// Why, and what to do.
+        why: String,
+    },
+    /// Something stands where a file set would be made.
+    #[error(
+        "{path} is not empty and was not made by this program: name another directory, move it away, or let the file set keep \
+         what is there (reuse)"
+    )]
+    NotOurs {
+        /// The directory.
+        path: PathBuf,
+    },
+    /// The prepared files are not there.
+    #[error("the files of {set} were not prepared under {path}: prepare them first, with the same options")]
+    NotPrepared {
+        /// The file set.
+        set: String,
+        /// Where they should be.
+        path: PathBuf,
+    },
+    /// The directory does not exist.
+    #[error("{path} does not exist: name an existing directory")]
+    NoDirectory {
+        /// What was named.
+        path: PathBuf,
+    },
+    /// A system call failed.
+    #[error("{what} {path}: {reason}{}", remedy(.source))]
+    Call {
+        /// What was tried: `cannot create`.
+        what: &'static str,
+        /// On which file.
+        path: String,
+        /// The system's words.
+        reason: String,
+        /// The system's error.
+        source: io::Error,
+    },
+    /// A flowop failed.
+    #[error("flowop {flowop} (line {line}) {problem}")]
+    Flowop {
+        /// Its name.
+        flowop: String,
+        /// Where it is written.
+        line: usize,
+        /// What happened and what to do.
+        problem: String,
+    },
+    /// A block device is used as a file and was not named by the user.
+    #[error("file {set} is the block device {path}, whose contents would be lost: name it with --overwrite {path}")]
+    Device {
+        /// The file's name.
+        set: String,
+        /// The device.
+        path: PathBuf,
+    },
+    /// Threads could not be started.
+    #[error("cannot start thread {started} of {wanted}: {source}; the machine allows no more: lower instances=, or raise ulimit -u")]
+    Threads {
+        /// How many there were.
+        started: usize,
+        /// How many were asked for.
+        wanted: usize,
+        /// The system's error.
+        source: io::Error,
+    },
+    /// `system` failed to start.
+    #[error("system {command:?} could not be run: {source}")]
+    System {
+        /// The command.
+        command: String,
+        /// The system's error.
+        source: io::Error,
+    },
+    /// Several machines could not be kept together.
+    #[error("the machines of this run are not together: {0}")]
+    Together(String),
+    /// The user asked to stop before there was anything to report.
+    #[error("stopped before the measurement began")]
+    Interrupted,
+}
+
+impl FlowError {
+    /// A failed system call on a file.
+    pub(crate) fn call(what: &'static str, path: impl Into<String>, source: io::Error) -> Self {
+        let text = source.to_string();
+        let reason = text.split(" (os error").next().unwrap_or(&text).to_lowercase();
+        Self::Call { what, path: path.into(), reason, source }
+    }
+
+    /// Whether there was no room.
+    pub fn is_full(&self) -> bool {
+        let number = match self {
+            Self::Call { source, .. } => source.raw_os_error(),
+            _ => None,
+        };
+        matches!(number, Some(libc::ENOSPC | libc::EDQUOT))
+    }
+}
+
+/// What to do about an error of the system.
+fn remedy(error: &io::Error) -> &'static str {
+    match error.raw_os_error() {
+        Some(libc::ENOSPC | libc::EDQUOT) => {
+            ": the file system is full; make the file sets smaller (--scale, --set) or the file system larger"
+        }
+        Some(libc::EMFILE | libc::ENFILE) => ": raise ulimit -n, or use fewer threads",
+        Some(libc::ENOENT) => ": something else removed it while the workload ran",
+        Some(libc::EINVAL) => {
+            ": direct I/O needs sizes and places that are multiples of the device's block (directio, iosize)"
+        }
+        Some(libc::EROFS) => ": the file system is mounted read-only, or became so after an error (see dmesg)",
+        Some(libc::EACCES | libc::EPERM) => ": this user may not do that there",
+        Some(libc::EBUSY) => ": it is in use; unmount it, or name another",
+        Some(libc::EIO) => ": the device below failed (see dmesg)",
+        _ => "",
+    }
+}

@@ -1,0 +1,28 @@
+//! The engine that runs a workload of flowops: files, threads, rates, and what each operation took.
+//!
+//! `nestor-wml` reads a script; [`run_script`] makes its file sets, starts its threads, and reports what they did. All threads of
+//! all processes of a script are threads of one process: Linux gives each its own priority, and nothing has to be shared
+//! between address spaces.
+
+mod aio;
+mod ending;
+mod error;
+mod flowops;
+mod memory;
+mod options;
+mod pace;
+mod pool;
+mod program;
+mod random;
+mod recorder;
+mod report;
+mod run;
+mod sets;
+mod signals;
+mod tree;
+mod worker;
+
+pub use error::FlowError;
+pub use options::{FlowOptions, Scale, Scaled, TINY_BYTES, file_sets, mean_bytes, relocate, scale};
+pub use report::{Ended, FileSetReport, FlowReport, FlowopReport, PaceReport, RunReport};
+pub use run::{Listener, Source, run_script};

@@ -1,0 +1,43 @@
+//! How a program ended, in the words that every engine uses.
+
+use crate::engine::Ended;
+use crate::error::LoadError;
+
+/// The exit code of a program that ended by itself.
+///
+/// # Errors
+/// It did not start, did not end, or was killed.
+pub(crate) fn exit_code(program: &'static str, ended: &Ended) -> Result<i32, LoadError> {
+    match *ended {
+        Ended::Code(code) => Ok(code),
+        Ended::NoProgram => Err(LoadError::NoProgram { program }),
+        Ended::TimedOut => Err(LoadError::TimedOut { program }),
+        Ended::Signal(signal) => Err(killed(program, signal)),
+    }
+}
+
+/// It was ended by a signal.
+pub(super) fn killed(program: &'static str, signal: i32) -> LoadError {
+    let hint = match signal {
+        9 => "usually because the machine ran out of memory: look at its kernel log, or give it more memory",
+        2 | 15 => "somebody or something asked it to stop: run it again",
+        6 | 11 => "it crashed: try other options or another version of it",
+        _ => "look at the machine's kernel log",
+    };
+    LoadError::Killed { program, signal, hint }
+}
+
+/// It refused to run, with what it said about it.
+pub(super) fn refused(program: &'static str, code: i32, detail: &str) -> LoadError {
+    let detail = if detail.is_empty() { "it did not say why" } else { detail };
+    LoadError::Refused { program, code, detail: detail.to_owned() }
+}
+
+/// It failed with this complaint: a full file system, or another error from the stack.
+pub(super) fn failed(program: &'static str, detail: String) -> LoadError {
+    if detail.contains("No space left on device") || detail.contains("Disk quota exceeded") {
+        LoadError::Full { detail }
+    } else {
+        LoadError::OperationFailed { program, detail }
+    }
+}

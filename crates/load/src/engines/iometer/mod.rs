@@ -1,0 +1,385 @@
+//! Iometer's load: one stream of requests per worker in which reads and writes, seeks and continuations are mixed by chance.
+//!
+//! The ESX study (Ahmad et al., WWC '03) ran Iometer 2003.05.10 over a grid of 4 block sizes, 5 shares of reads and 5 of
+//! seeks (§3.1, row A-7), and modelled a mail server with it (§5.2, rows A-25 to A-27).
+//!
+//! # Why fio's own mixture is not it
+//! fio's `rw=randrw` with `percentage_random` keeps a position for reads and one for writes, so that a file that is half read
+//! and half written "sequentially" is gone through twice; Iometer has one position, and a request that does not seek goes on
+//! where the last one ended, whatever that did (§3.4, row A-14: why the mixed sequential slices are the slowest). So the
+//! requests are drawn here, and fio replays them as an iolog.
+//!
+//! # The cases
+//! * `grid`: the paper's outstanding requests were 28, 47 and 64 on its three machines (row A-5): `depth=64` by default;
+//!   one worker, no think time (row A-6). Blocks, shares and 3 minutes a point: `bs=`, `read=`, `random=`, `runtime=3m`.
+//! * `mail`: 64 % reads, all random, 10.9 KB, 50 ms think time, 50 workers with one request each (§5.2). 10.9 KB become 11
+//!   KiB: 8.5 MB/s over 792 requests/s are 10.99 KiB with binary megabytes (row A-26), and requests past the page cache are
+//!   whole sectors.
+//!
+//! # How long
+//! fio ends at `operations` (all workers together; they are drawn before, 25 bytes of log each) or at `runtime`, whichever
+//! comes first.
+//!
+//! # The file
+//! The paper does not give its size. All workers work on one file, as Iometer's do on its `iobw.tst`, at multiples of the
+//! block size, past the page cache (`direct=on`).
+
+mod stream;
+
+use super::fio::job::{
+    Arguments, SLOWEST_LAYOUT_BYTES_PER_S, SLOWEST_RUN_BYTES_PER_S, SPARE_S, escaped, layout_block,
+};
+use super::fio::report::{Expected, Report};
+use super::options::{bytes, count, in_words, switch, time_limit_s};
+use super::random::seed_of;
+use crate::engine::{Case, DataSet, Engine, Misfit, OptionSpec, Place, Step, StepOutput, Target};
+use crate::error::LoadError;
+use crate::notation::Workload;
+use crate::result::LoadResult;
+use crate::value::{Kind, Value};
+use stream::{Pattern, Stream};
+
+/// The engine.
+pub struct Iometer;
+
+const CASES: &[Case] = &[
+    Case { name: "grid", summary: "a point of the grid of block size, reads and seeks" },
+    Case { name: "mail", summary: "a model of a mail server: 50 workers that think between requests" },
+];
+
+const OPTIONS: &[OptionSpec] = &[
+    OptionSpec { name: "bs", kind: Kind::Bytes, cases: &[], summary: "bytes per request" },
+    OptionSpec {
+        name: "read",
+        kind: Kind::Count { min: 0, max: 100 },
+        cases: &[],
+        summary: "per cent of the requests that read; each by chance",
+    },
+    OptionSpec {
+        name: "random",
+        kind: Kind::Count { min: 0, max: 100 },
+        cases: &[],
+        summary: "per cent of the requests that seek; the others go on after the one before",
+    },
+    OptionSpec {
+        name: "depth",
+        kind: Kind::Count { min: 1, max: 4096 },
+        cases: &[],
+        summary: "outstanding requests of each worker",
+    },
+    OptionSpec {
+        name: "think",
+        kind: Kind::Count { min: 0, max: 60_000 },
+        cases: &[],
+        summary: "milliseconds that a worker waits after each request",
+    },
+    OptionSpec {
+        name: "workers",
+        kind: Kind::Count { min: 1, max: 256 },
+        cases: &[],
+        summary: "number of workers",
+    },
+    OptionSpec { name: "size", kind: Kind::Bytes, cases: &[], summary: "the file that all workers share" },
+    OptionSpec {
+        name: "operations",
+        kind: Kind::Count { min: 1, max: 2_000_000 },
+        cases: &[],
+        summary: "end after so many requests of all workers",
+    },
+    OptionSpec { name: "runtime", kind: Kind::TimeLimit, cases: &[], summary: "end then, if not before" },
+    OptionSpec {
+        name: "direct",
+        kind: Kind::Switch,
+        cases: &[],
+        summary: "bypass the page cache (O_DIRECT)",
+    },
+    OptionSpec {
+        name: "seed",
+        kind: Kind::Count { min: 1, max: u32::MAX as u64 },
+        cases: &[],
+        summary: "fixed requests; without it, others for each replication",
+    },
+];
+
+/// Ours: twice the memory of a 256 MiB guest.
+const FILE_BYTES: u64 = 512 << 20;
+/// Ours: half a megabyte of log.
+const OPERATIONS: u64 = 20_000;
+/// Ours, as in the fio engine; the paper has 3 minutes.
+const RUNTIME_S: u64 = 10;
+/// O_DIRECT needs multiples of the device's logical block, 512 bytes at least.
+const SECTOR_BYTES: u64 = 512;
+/// The file's name within a log; fio puts the real one in its place.
+const NAME_IN_LOG: &str = "f";
+
+impl Engine for Iometer {
+    fn name(&self) -> &'static str {
+        "iometer"
+    }
+
+    fn program(&self) -> &'static str {
+        "fio"
+    }
+
+    fn cases(&self) -> &'static [Case] {
+        CASES
+    }
+
+    fn options(&self) -> &'static [OptionSpec] {
+        OPTIONS
+    }
+
+    fn default_value(&self, workload: &Workload, option: &str) -> Option<Value> {
+        let mail = workload.case() == "mail";
+        Some(match option {
+            "bs" => Value::Bytes(if mail { 11 << 10 } else { 4 << 10 }),
+            "read" => Value::Count(if mail { 64 } else { 50 }),
+            "random" => Value::Count(if mail { 100 } else { 50 }),
+            "depth" => Value::Count(if mail { 1 } else { 64 }),
+            "think" => Value::Count(if mail { 50 } else { 0 }),
+            "workers" => Value::Count(if mail { 50 } else { 1 }),
+            "size" => Value::Bytes(FILE_BYTES),
+            "operations" => Value::Count(OPERATIONS),
+            "runtime" => Value::TimeLimit(Some(RUNTIME_S)),
+            "direct" => Value::Switch(true),
+            _ => return None,
+        })
+    }
+
+    fn check(&self, workload: &Workload) -> Result<(), Misfit> {
+        let block = bytes(workload, "bs");
+        let misfit = |option, why: String, remedy: String| Err(Misfit { option, why, remedy });
+        if switch(workload, "direct") && !block.is_multiple_of(SECTOR_BYTES) {
+            let why =
+                format!("direct I/O needs blocks of whole sectors, and {block} is not a multiple of 512");
+            return misfit("bs", why, "make bs a multiple of 512, or add direct=off".to_owned());
+        }
+        if bytes(workload, "size") < block {
+            let option = if workload.given("size").is_some() { "size" } else { "bs" };
+            let remedy = format!("write a size of at least {}", in_words(block));
+            return misfit(option, "not one block fits".to_owned(), remedy);
+        }
+        if count(workload, "think") > 0 && count(workload, "depth") > 1 {
+            let option = if workload.given("depth").is_some() { "depth" } else { "think" };
+            let why = "a worker thinks after each request, so it has one at a time".to_owned();
+            return misfit(option, why, "write depth=1, and workers= for more requests at once".to_owned());
+        }
+        let (operations, workers) = (count(workload, "operations"), count(workload, "workers"));
+        if operations < workers {
+            let why = format!("{operations} operations are not one for each of {workers} workers");
+            return misfit("operations", why, format!("write at least {workers}"));
+        }
+        Ok(())
+    }
+
+    /// The paper does not say how large its file was.
+    fn data_set(&self, workload: &Workload) -> DataSet {
+        let bytes = blocks(workload) * bytes(workload, "bs");
+        DataSet { bytes, files: 1, file_bytes: bytes, scale_factor: 1.0 }
+    }
+
+    fn describe(&self, workload: &Workload) -> String {
+        let mut words = vec![
+            in_words(bytes(workload, "bs")),
+            format!("{} % reads", count(workload, "read")),
+            format!("{} % seeks", count(workload, "random")),
+            format!("depth {}", count(workload, "depth")),
+        ];
+        match count(workload, "workers") {
+            1 => {}
+            workers => words.push(format!("{workers} workers")),
+        }
+        match count(workload, "think") {
+            0 => {}
+            think_ms => words.push(format!("{think_ms} ms think time")),
+        }
+        if !switch(workload, "direct") {
+            words.push("buffered".to_owned());
+        }
+        words.push(format!("on {}", in_words(self.data_set(workload).bytes)));
+        words.join(", ")
+    }
+
+    fn remarks(&self, workload: &Workload) -> Vec<String> {
+        let mut remarks = vec!["requests drawn as Iometer draws them, replayed by fio".to_owned()];
+        if !switch(workload, "direct") && count(workload, "depth") > 1 {
+            remarks.push(
+                "libaio without direct=on is not asynchronous: the kernel sees one operation at a time"
+                    .to_owned(),
+            );
+        }
+        remarks
+    }
+
+    fn prepare(&self, workload: &Workload, place: &Place) -> Vec<Step> {
+        let mut arguments = Arguments::of_all_jobs();
+        let size = self.data_set(workload).bytes;
+        arguments.set("filename", escaped(&file_name(place))).set("size", size).set("fallocate", "none");
+        arguments.set("rw", "write").set("bs", layout_block(workload, size)).set("ioengine", "psync");
+        arguments.set("refill_buffers", 1).set("end_fsync", 1).job("layout");
+        vec![Step {
+            title: format!("laying out {}", in_words(size)),
+            argv: arguments.0,
+            input_files: Vec::new(),
+            output_files: Vec::new(),
+            timeout_s: SPARE_S + size / SLOWEST_LAYOUT_BYTES_PER_S,
+        }]
+    }
+
+    fn measure(&self, workload: &Workload, place: &Place, seed: u64) -> Step {
+        let logs = logs(workload, place, seed_of(workload, seed));
+        let mut arguments = Arguments::of_all_jobs();
+        arguments.set("replay_redirect", file_name(place));
+        arguments.set("bs", bytes(workload, "bs")).set("ioengine", "libaio");
+        arguments
+            .set("iodepth", count(workload, "depth"))
+            .set("direct", u8::from(switch(workload, "direct")));
+        match count(workload, "think") {
+            0 => {}
+            think_ms => {
+                arguments.set("thinktime", think_ms * 1000);
+            }
+        }
+        if let Some(seconds) = time_limit_s(workload, "runtime") {
+            arguments.set("runtime", seconds);
+        }
+        let log = arguments.measured(place);
+        // A job for each, not `numjobs`: with several clones that share a file fio 3.33 crashes, because `add_file` in its
+        // `filesetup.c` adds a file that a sibling has to none of the others ("clean cloned siblings").
+        for (worker, (path, _)) in logs.iter().enumerate() {
+            // So fio stops when all are issued. Without it, it asks the log for one more, takes itself for done, and leaves
+            // out what is still under way: up to depth - 1 requests (seen in 3.33: `td->done` in `td_io_getevents`).
+            let bytes = share(workload, worker as u64) * bytes(workload, "bs");
+            arguments.job(&format!("worker-{worker}")).set("read_iolog", escaped(path)).set("io_size", bytes);
+        }
+        Step {
+            title: format!("{workload} on {}", place.target.path()),
+            argv: arguments.0,
+            input_files: logs,
+            output_files: vec![log],
+            timeout_s: SPARE_S + longest_s(workload),
+        }
+    }
+
+    fn check_preparation(&self, _workload: &Workload, output: &StepOutput) -> Result<(), LoadError> {
+        Report::read(output).map(|_| ())
+    }
+
+    fn parse(&self, workload: &Workload, output: &StepOutput) -> Result<LoadResult, LoadError> {
+        let expected = Expected {
+            jobs: count(workload, "workers"),
+            block_bytes: bytes(workload, "bs"),
+            bytes: count(workload, "operations") * bytes(workload, "bs"),
+            time_limit_s: time_limit_s(workload, "runtime"),
+            data_set: self.data_set(workload),
+        };
+        Report::read(output)?.into_result(workload, &expected, output)
+    }
+}
+
+fn blocks(workload: &Workload) -> u64 {
+    bytes(workload, "size") / bytes(workload, "bs")
+}
+
+/// The file of each worker with its requests, in fio's form ("fio version 2 iolog"). It ends with a request: see [`Iometer::measure`].
+fn logs(workload: &Workload, place: &Place, seed: u64) -> Vec<(String, Vec<u8>)> {
+    let (workers, block) = (count(workload, "workers"), bytes(workload, "bs"));
+    let pattern = Pattern {
+        read: count(workload, "read"),
+        random: count(workload, "random"),
+        blocks: blocks(workload),
+    };
+    let scratch = place.scratch.trim_end_matches('/');
+    (0..workers)
+        .map(|worker| {
+            let path = format!("{scratch}/nestor-iometer-{worker}.iolog");
+            let requests = Stream::new(pattern, seed, worker).take(share(workload, worker) as usize);
+            let mut text = format!("fio version 2 iolog\n{NAME_IN_LOG} add\n{NAME_IN_LOG} open\n");
+            for request in requests {
+                let verb = if request.read { "read" } else { "write" };
+                text.push_str(&format!("{NAME_IN_LOG} {verb} {} {block}\n", request.block * block));
+            }
+            (path, text.into_bytes())
+        })
+        .collect()
+}
+
+/// How many of the requests are a worker's: the first ones have one more where they cannot be shared evenly.
+fn share(workload: &Workload, worker: u64) -> u64 {
+    let (operations, workers) = (count(workload, "operations"), count(workload, "workers"));
+    operations / workers + u64::from(worker < operations % workers)
+}
+
+/// A bound for the time of the measured run.
+fn longest_s(workload: &Workload) -> u64 {
+    time_limit_s(workload, "runtime").unwrap_or_else(|| {
+        let operations = count(workload, "operations");
+        let thinking = share(workload, 0) * count(workload, "think") / 1000;
+        thinking + operations * bytes(workload, "bs") / SLOWEST_RUN_BYTES_PER_S + operations / 10
+    })
+}
+
+fn file_name(place: &Place) -> String {
+    match &place.target {
+        Target::Directory(directory) => format!("{}/nestor-iometer.tst", directory.trim_end_matches('/')),
+        Target::Device(device) => device.clone(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn place() -> Place {
+        Place { target: Target::Directory("/mnt/top".to_owned()), scratch: "/run/nestor".to_owned() }
+    }
+
+    #[test]
+    fn the_mail_model_is_the_published_one() {
+        let workload = Workload::parse("iometer:mail").unwrap();
+        let words = "11 KiB, 64 % reads, 100 % seeks, depth 1, 50 workers, 50 ms think time, on 512.0 MiB";
+        assert_eq!(workload.describe(), words);
+        let step = workload.measure(&place(), 1);
+        assert_eq!(step.input_files.len(), 50);
+        let text = step.argv.join("\n");
+        for part in ["--thinktime=50000\n", "--iodepth=1\n", "--bs=11264\n", "--runtime=10\n"] {
+            assert!(text.contains(part), "{part} in {text}");
+        }
+        assert!(
+            text.ends_with(
+                "--name=worker-49\n--read_iolog=/run/nestor/nestor-iometer-49.iolog\n--io_size=4505600"
+            ),
+            "{text}"
+        );
+    }
+
+    #[test]
+    fn a_log_is_what_was_drawn_and_of_bounded_size() {
+        let workload =
+            Workload::parse("iometer:grid:size=16k:read=100:random=0:operations=5:workers=2").unwrap();
+        let step = workload.measure(&place(), 1);
+        insta::assert_snapshot!(String::from_utf8(step.input_files[0].1.clone()).unwrap(), @r"
+        fio version 2 iolog
+        f add
+        f open
+        f read 0 4096
+        f read 4096 4096
+        f read 8192 4096
+        ");
+        assert_eq!(String::from_utf8(step.input_files[1].1.clone()).unwrap().lines().count(), 5);
+        let large = Workload::parse("iometer:grid:size=1T:random=100:operations=2000000").unwrap();
+        assert!(large.measure(&place(), 1).input_files[0].1.len() < 2_000_000 * 32);
+    }
+
+    #[test]
+    fn options_that_do_not_fit_are_refused() {
+        let error = |text: &str| Workload::parse(text).unwrap_err().problem.to_string();
+        assert_eq!(
+            error("iometer:grid:think=5"),
+            "a worker thinks after each request, so it has one at a time"
+        );
+        assert_eq!(error("iometer:grid:size=1k"), "not one block fits");
+        assert_eq!(error("iometer:mail:operations=10"), "10 operations are not one for each of 50 workers");
+        assert!(error("iometer:grid:bs=1000").contains("whole sectors"));
+    }
+}

@@ -1,0 +1,54 @@
+//! The values of options that always have one, because the engine gives each a default.
+//!
+//! An engine that asks for an option without a default, or as another kind than the option's, is wrong itself; the tests
+//! walk through the catalogue of all options.
+
+use crate::notation::Workload;
+use crate::value::Value;
+
+/// A size in bytes.
+pub(super) fn bytes(workload: &Workload, option: &str) -> u64 {
+    match workload.value(option) {
+        Some(Value::Bytes(bytes)) => bytes,
+        other => unreachable!("{option} is a size with a default, not {other:?}"),
+    }
+}
+
+/// A whole number.
+pub(super) fn count(workload: &Workload, option: &str) -> u64 {
+    match workload.value(option) {
+        Some(Value::Count(count)) => count,
+        other => unreachable!("{option} is a number with a default, not {other:?}"),
+    }
+}
+
+/// A word of a choice.
+pub(super) fn choice(workload: &Workload, option: &str) -> &'static str {
+    match workload.value(option) {
+        Some(Value::Choice(word)) => word,
+        other => unreachable!("{option} is a word with a default, not {other:?}"),
+    }
+}
+
+/// `on`; `off` also where the case does not have the option.
+pub(super) fn switch(workload: &Workload, option: &str) -> bool {
+    matches!(workload.value(option), Some(Value::Switch(true)))
+}
+
+/// Seconds of a time limit; `None` when it is off.
+pub(super) fn time_limit_s(workload: &Workload, option: &str) -> Option<u64> {
+    match workload.value(option) {
+        Some(Value::TimeLimit(seconds)) => seconds,
+        _ => None,
+    }
+}
+
+/// `8 KiB`, `512 MiB`, `1.5 GiB`: the largest unit that leaves a number of at least 1.
+pub(super) fn in_words(bytes: u64) -> String {
+    let units = [(1u64 << 40, "TiB"), (1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB")];
+    match units.iter().find(|(unit, _)| bytes >= *unit) {
+        Some((unit, name)) if bytes.is_multiple_of(*unit) => format!("{} {name}", bytes / unit),
+        Some((unit, name)) => format!("{:.1} {name}", bytes as f64 / *unit as f64),
+        None => format!("{bytes} B"),
+    }
+}

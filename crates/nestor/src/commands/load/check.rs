@@ -1,0 +1,140 @@
+//! `nestor load check`: which scripts are understood, and which run.
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::sync::Mutex;
+
+use anyhow::{Context, Result};
+use clap::Args;
+use nestor_flow::{FlowOptions, FlowReport, Listener, RunReport, Scale, Source, relocate, run_script, scale};
+use serde::Serialize;
+
+use super::wml::load;
+use crate::output::{print_json, table};
+
+/// Arguments of `nestor load check`.
+#[derive(Args, Debug)]
+pub struct CheckArguments {
+    /// Scripts, or names of those that come with this program; without any, all of these
+    scripts: Vec<String>,
+    /// Also run each here, with file sets of at most 64 MiB in all, and remove them
+    #[arg(long, value_name = "DIRECTORY")]
+    dir: Option<PathBuf>,
+    /// Seconds for each
+    #[arg(long, value_name = "SECONDS", default_value_t = 1.0)]
+    time: f64,
+    /// Print JSON instead of a table
+    #[arg(long)]
+    json: bool,
+}
+
+/// One script.
+#[derive(Debug, Serialize)]
+struct Checked {
+    script: String,
+    understood: bool,
+    /// `None`: not tried.
+    runs: Option<bool>,
+    operations: Option<u64>,
+    /// What is wrong, or worth knowing.
+    note: String,
+}
+
+/// Checks them.
+///
+/// # Errors
+/// When the directory cannot be used.
+pub fn run(arguments: &CheckArguments) -> Result<ExitCode> {
+    let names: Vec<String> = if arguments.scripts.is_empty() {
+        nestor_load::personality_names().iter().map(ToString::to_string).collect()
+    } else {
+        arguments.scripts.clone()
+    };
+    let mut checked = Vec::new();
+    for name in &names {
+        checked.push(check(name, arguments)?);
+    }
+    let well = checked.iter().all(|c| c.understood && c.runs != Some(false));
+    if arguments.json {
+        print_json(&checked)?;
+    } else {
+        let yes = |yes: bool| if yes { "yes" } else { "NO" }.to_owned();
+        let rows: Vec<[String; 5]> = checked
+            .iter()
+            .map(|c| {
+                let operations = c.operations.map_or_else(|| "-".to_owned(), nestor_report::units::count);
+                let runs = c.runs.map_or_else(|| "-".to_owned(), yes);
+                [c.script.clone(), yes(c.understood), runs, operations, c.note.clone()]
+            })
+            .collect();
+        out!("{}", table(&["script", "understood", "runs", "operations", ""], &rows));
+    }
+    Ok(if well { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+fn check(name: &str, arguments: &CheckArguments) -> Result<Checked> {
+    let script = PathBuf::from(name).file_name().map_or_else(|| name.to_owned(), |n| n.to_string_lossy().into_owned());
+    let loaded = match load(name, &[]) {
+        Ok(loaded) => loaded,
+        Err(e) => {
+            let note = format!("{e:#}").replace('\n', " | ");
+            return Ok(Checked { script, understood: false, runs: None, operations: None, note });
+        }
+    };
+    let Some(directory) = &arguments.dir else {
+        let warnings = loaded.script.warnings.len();
+        let note = if warnings > 0 { format!("{warnings} warnings") } else { String::new() };
+        return Ok(Checked { script, understood: true, runs: None, operations: None, note });
+    };
+    let directory = std::fs::canonicalize(directory).with_context(|| format!("cannot use {}", directory.display()))?;
+    let own = directory.join(format!("nestor-check-{}", std::process::id()));
+    std::fs::create_dir_all(&own).with_context(|| format!("cannot create {}", own.display()))?;
+    let scaled = scale(&loaded.script, Scale::Tiny);
+    let places = relocate(&scaled.script, &own);
+    places.values().try_for_each(std::fs::create_dir_all).context("cannot create directories for the file sets")?;
+    let options = FlowOptions {
+        places,
+        seed: 1,
+        data_seed: 1,
+        time_s: Some(arguments.time),
+        no_system: true,
+        remove: true,
+        growth_limit_bytes: scaled.growth_limit_bytes,
+        ..FlowOptions::default()
+    };
+    let quiet = Quiet(Mutex::new(Vec::new()));
+    let source = Source { name: &loaded.name, text: &loaded.text };
+    let ran = run_script(&scaled.script, source, &options, &quiet);
+    std::fs::remove_dir_all(&own).with_context(|| format!("cannot remove {}", own.display()))?;
+    Ok(judge(script, ran))
+}
+
+fn judge(script: String, ran: Result<FlowReport, nestor_flow::FlowError>) -> Checked {
+    match ran {
+        Ok(report) => {
+            let operations = report.runs.iter().map(RunReport::operations).sum();
+            let ill = report.runs.iter().find(|run| !run.ended.is_well());
+            let note = ill.map(|run| format!("{:?}", run.ended)).unwrap_or_default();
+            let runs = ill.is_none() && !report.runs.is_empty() && operations > 0;
+            Checked { script, understood: true, runs: Some(runs), operations: Some(operations), note }
+        }
+        Err(e) => Checked { script, understood: true, runs: Some(false), operations: None, note: e.to_string() },
+    }
+}
+
+/// Keeps to itself what a script says.
+struct Quiet(Mutex<Vec<String>>);
+
+impl Listener for Quiet {
+    fn say(&self, line: &str) {
+        self.0.lock().unwrap_or_else(std::sync::PoisonError::into_inner).push(line.to_owned());
+    }
+
+    fn progress(&self, _what: &str, _share: f64) {}
+
+    fn report(&self, _so_far: &RunReport) {}
+
+    fn is_interrupted(&self) -> bool {
+        false
+    }
+}

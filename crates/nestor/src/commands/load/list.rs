@@ -1,0 +1,45 @@
+//! `nestor load list`: the workloads of the published studies by name.
+
+use anyhow::Result;
+use nestor_load::papers::PAPER_WORKLOADS;
+use nestor_load::personality_names;
+
+use crate::cli::JsonArguments;
+use crate::output::{print_json, table};
+
+/// Lists them.
+///
+/// # Errors
+/// When the list has no JSON form.
+pub fn run(arguments: &JsonArguments) -> Result<()> {
+    if arguments.json {
+        return print_json(PAPER_WORKLOADS);
+    }
+    let mut papers: Vec<char> = PAPER_WORKLOADS.iter().map(|row| row.paper).collect();
+    papers.dedup();
+    for paper in papers {
+        let rows: Vec<[String; 3]> = PAPER_WORKLOADS
+            .iter()
+            .filter(|row| row.paper == paper)
+            .map(|row| [format!("  {}", row.experiment), row.workload.to_owned(), row.summary.to_owned()])
+            .collect();
+        outln!("{}", title(paper));
+        out!("{}", table(&["  experiment", "workload", ""], &rows));
+        outln!();
+    }
+    outln!("nestor run STACK WORKLOAD runs one on a stack, nestor load run WORKLOAD --dir DIRECTORY on this machine;");
+    outln!("nestor workloads lists all options; scripts for nestor load wml: {}", personality_names().join(", "));
+    Ok(())
+}
+
+/// The study a letter stands for.
+fn title(paper: char) -> &'static str {
+    match paper {
+        'L' => "L  nested file systems (Le, Huang, Wang, FAST '12)",
+        'A' => "A  disk performance of ESX (Ahmad and others, WWC '03)",
+        'D' => "D  image propagation and paravirtual I/O (CLOSER '11)",
+        'H' => "H  virtualised NAS (Hildebrand and others, WIOV '11)",
+        'P' => "P  type-2 hypervisors with PostMark",
+        _ => "others",
+    }
+}

@@ -1,0 +1,61 @@
+//! `nestor load …`: workloads on this machine's own directories and devices, without a lab.
+
+mod check;
+mod list;
+mod merge;
+mod plain;
+mod replay;
+mod several;
+mod table;
+mod timed;
+mod wml;
+
+use std::process::ExitCode;
+
+use anyhow::Result;
+use clap::Subcommand;
+
+use crate::cli::JsonArguments;
+
+/// `nestor load …`
+#[derive(Debug, Subcommand)]
+pub enum LoadCommand {
+    /// Run a script of Filebench's Workload Model Language, of either dialect
+    #[command(after_help = "Examples:\n  nestor load wml workloads/fileserver.f --dir /srv/test --time 10\n  \
+        nestor load wml mailserver --dir /srv/test --scale tiny\n  \
+        nestor load wml webserver --dir /srv/test --memory-multiple 2 --json\n  \
+        nestor load wml varmail.f --dir /srv/test --set nfiles=5000 --open-loop 200")]
+    Wml(Box<wml::WmlArguments>),
+    /// Run any workload on a directory or device of this machine
+    #[command(after_help = "Examples:\n  nestor load run fio:rand-read:size=1G --dir /srv/test\n  \
+        nestor load run postmark:small --dir /srv/test")]
+    Run(plain::PlainArguments),
+    /// Send the requests of a recorded block trace again
+    Replay(replay::ReplayArguments),
+    /// List the workloads of the published studies by name
+    List(JsonArguments),
+    /// Try scripts: is each understood, and does it run in little space?
+    Check(check::CheckArguments),
+    /// Merge the results of several machines (JSON of `nestor load wml`)
+    Merge(merge::MergeArguments),
+    /// Run a program and write what time it took
+    #[command(hide = true)]
+    Timed(timed::TimedArguments),
+}
+
+/// Runs the command.
+///
+/// # Errors
+/// As the command says.
+pub fn run(command: &LoadCommand) -> Result<ExitCode> {
+    match command {
+        LoadCommand::Wml(arguments) => return wml::run(arguments),
+        LoadCommand::Run(arguments) => plain::run(arguments)?,
+        LoadCommand::Replay(arguments) => replay::run(arguments)?,
+        LoadCommand::List(arguments) => list::run(arguments)?,
+        LoadCommand::Check(arguments) => return check::run(arguments),
+        LoadCommand::Merge(arguments) => merge::run(arguments)?,
+        LoadCommand::Timed(arguments) => return timed::run(arguments),
+    }
+    Ok(ExitCode::SUCCESS)
+}

@@ -1,0 +1,163 @@
+//! `nestor load run`: any workload on a directory or device of this machine.
+
+use std::path::PathBuf;
+
+use anyhow::{Context, Result, bail};
+use clap::Args;
+use nestor_load::{LoadResult, Place, Target, Workload};
+use nestor_machine::Ground;
+use nestor_report::units::{bytes, count, digits, latency_ns, rate};
+
+use crate::output::{print_json, table};
+use crate::progress::Progress;
+
+/// Arguments of `nestor load run`.
+#[derive(Args, Debug)]
+pub struct PlainArguments {
+    /// The workload, such as fio:seq-write or postmark:small
+    workload: String,
+    /// Run it in this directory
+    #[arg(long, value_name = "DIRECTORY", required_unless_present = "device")]
+    dir: Option<PathBuf>,
+    /// Run it on this block device, whose contents are lost
+    #[arg(long, value_name = "DEVICE", conflicts_with = "dir")]
+    device: Option<PathBuf>,
+    /// Allows the device to be overwritten; names it exactly
+    #[arg(long, value_name = "PATH")]
+    overwrite: Vec<PathBuf>,
+    /// Decides the workload's random choices
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+    /// Remove the files afterwards
+    #[arg(long)]
+    remove: bool,
+    /// Print JSON instead of a table
+    #[arg(long)]
+    json: bool,
+}
+
+/// The directory that is made for the workload, so that it finds nothing of the user's.
+const OWN_DIRECTORY: &str = "nestor-load";
+
+/// Runs it: prepares its data, empties the page cache where that is allowed, measures.
+///
+/// # Errors
+/// When it is no workload, or fails.
+pub fn run(arguments: &PlainArguments) -> Result<()> {
+    let workload = Workload::parse(&arguments.workload)?;
+    let (target, own) = target(arguments)?;
+    let ground = Ground::here()?;
+    let progress = Progress::new(0);
+    let result = run_on(&ground, &workload, target, arguments.seed, &progress);
+    progress.finish();
+    if let Some(own) = own.filter(|_| arguments.remove) {
+        std::fs::remove_dir_all(&own).with_context(|| format!("cannot remove {}", own.display()))?;
+    }
+    let result = result?;
+    if arguments.json {
+        return print_json(&result);
+    }
+    out!("{}", text(&workload, &result));
+    Ok(())
+}
+
+fn target(arguments: &PlainArguments) -> Result<(Target, Option<PathBuf>)> {
+    if let Some(device) = &arguments.device {
+        if !arguments.overwrite.contains(device) {
+            bail!(
+                "{0} would be overwritten: name it with --overwrite {0} as well if nothing on it is needed",
+                device.display()
+            );
+        }
+        refuse_used(device)?;
+        return Ok((Target::Device(device.display().to_string()), None));
+    }
+    let directory = arguments.dir.as_deref().context("no directory is named")?;
+    let directory = std::fs::canonicalize(directory).with_context(|| format!("cannot use --dir {}", directory.display()))?;
+    let own = directory.join(OWN_DIRECTORY);
+    match std::fs::create_dir(&own) {
+        Ok(()) => {}
+        Err(e) if e.kind() == std::io::ErrorKind::AlreadyExists => bail!(
+            "{} is there already, from an earlier run: remove it, or name another directory (--remove removes it at the end)",
+            own.display()
+        ),
+        Err(e) => return Err(e).with_context(|| format!("cannot create {}", own.display())),
+    }
+    Ok((Target::Directory(own.display().to_string()), Some(own)))
+}
+
+/// A device that is mounted, or part of something, cannot be opened exclusively.
+fn refuse_used(device: &std::path::Path) -> Result<()> {
+    use std::os::unix::fs::OpenOptionsExt;
+    let opened = std::fs::File::options().read(true).custom_flags(libc::O_EXCL).open(device);
+    match opened {
+        Ok(_) => Ok(()),
+        Err(e) if e.raw_os_error() == Some(libc::EBUSY) => {
+            bail!("{} is in use: unmount it, or name another device; lsblk lists them", device.display())
+        }
+        Err(e) => Err(e).with_context(|| format!("cannot open {}", device.display())),
+    }
+}
+
+fn run_on(ground: &Ground, workload: &Workload, target: Target, seed: u64, progress: &Progress) -> Result<LoadResult> {
+    let machine = ground.machine();
+    let scratch = format!("{}/load", machine.facts()?.work_directory);
+    machine.make_directory(&scratch)?;
+    let place = Place { target, scratch };
+    for step in workload.prepare(&place) {
+        progress.step(&step.title);
+        let output = nestor_study::cell::run_step(machine, &step)?;
+        workload.check_preparation(&output)?;
+    }
+    progress.step("emptying the page cache");
+    rustix::fs::sync();
+    // Without the right to, the data that were just written are measured from the cache: say so.
+    if std::fs::write("/proc/sys/vm/drop_caches", "3").is_err() {
+        eprintln!("warning: the page cache could not be emptied (that needs root): reads may come from it");
+    }
+    let step = workload.measure(&place, seed);
+    progress.step(&step.title);
+    let output = nestor_study::cell::run_step(machine, &step)?;
+    Ok(workload.parse_output(&output)?)
+}
+
+fn text(workload: &Workload, result: &LoadResult) -> String {
+    let seconds = result.elapsed_ns as f64 / 1e9;
+    let mut text = format!(
+        "{}   {}   {} operations/s in {seconds:.1} s   ({})\n{}, {:.1} s of CPU\n",
+        result.workload,
+        rate(result.bytes_per_second()),
+        digits(result.operations_per_second()),
+        workload.describe(),
+        result.engine,
+        result.cpu_user_s + result.cpu_system_s,
+    );
+    for remark in workload.remarks() {
+        text += &format!("  {remark}\n");
+    }
+    if result.working_set_bytes > 0 && super::wml::memory_bytes().is_ok_and(|memory| result.working_set_bytes < memory) {
+        text += &format!(
+            "  the working set ({}) fits into this machine's memory: what is not direct I/O measures the page cache\n",
+            bytes(result.working_set_bytes)
+        );
+    }
+    let rows: Vec<[String; 8]> = result
+        .operations
+        .iter()
+        .map(|(class, done)| {
+            let seconds = done.elapsed_ns.map_or(seconds, |ns| ns as f64 / 1e9).max(1e-9);
+            let quantile = |q: f64| done.latency.quantile_ns(q).map_or_else(|| "-".to_owned(), latency_ns);
+            [
+                format!("  {}", class.0),
+                count(done.operations),
+                digits(done.operations as f64 / seconds),
+                if done.bytes > 0 { rate(done.bytes as f64 / seconds) } else { "-".to_owned() },
+                quantile(0.5),
+                quantile(0.99),
+                quantile(1.0),
+                done.cpu_percent.map_or_else(|| "-".to_owned(), |percent| format!("{percent:.0} %")),
+            ]
+        })
+        .collect();
+    text + &table(&["  operation", "count", "/s", "moves", "p50", "p99", "max", "CPU"], &rows)
+}

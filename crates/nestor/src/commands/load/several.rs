@@ -1,0 +1,167 @@
+//! One script on several machines at once.
+
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, anyhow, bail};
+use nestor_build::Place;
+use nestor_flow::{FlowReport, Scale};
+use nestor_machine::{Command, Ground, Machine};
+
+use super::wml::{Loaded, WmlArguments};
+
+/// The longest that a machine may take: file sets and the run itself.
+const PATIENCE_S: u64 = 24 * 3600;
+/// How often it is asked whether all machines are ready.
+const LOOK: Duration = Duration::from_millis(20);
+
+/// Where files of one part of the run are, on its machine.
+struct Part {
+    ground: Ground,
+    name: String,
+    scratch: String,
+    directory: String,
+}
+
+/// Runs the script everywhere: each machine makes its file sets, all begin when the last is ready.
+///
+/// # Errors
+/// When a machine cannot be reached or its part fails.
+pub fn run(arguments: &WmlArguments, loaded: &Loaded) -> Result<FlowReport> {
+    let Some(directory) = &arguments.dir else {
+        bail!("several machines need --dir: each works in a directory machine-1, machine-2, … below it");
+    };
+    let mut parts = Vec::new();
+    for (number, place) in arguments.machines.iter().enumerate() {
+        parts.push(Part::new(place, number + 1, directory)?);
+    }
+    let result = std::thread::scope(|scope| {
+        let running: Vec<_> = parts
+            .iter()
+            .map(|part| {
+                let argv = part.argv(arguments);
+                let text = loaded.text.as_bytes();
+                scope.spawn(move || part.run(argv, text))
+            })
+            .collect();
+        // Those that fail before they are ready would be waited for in vain.
+        let ready = wait_until_ready(&parts, || running.iter().any(std::thread::ScopedJoinHandle::is_finished));
+        if ready {
+            for part in &parts {
+                part.machine().write_file(&part.file("go"), b"go")?;
+            }
+        } else {
+            parts.iter().for_each(|part| (part.ground.interrupter())("another machine of the run failed"));
+        }
+        let mut merged: Option<FlowReport> = None;
+        let mut failed = None;
+        for (part, running) in parts.iter().zip(running) {
+            match running.join().map_err(|_| anyhow!("the thread for {} panicked", part.name))? {
+                Ok(report) => match &mut merged {
+                    None => merged = Some(report),
+                    Some(all) => all.merge(&report),
+                },
+                // The first one is the cause; others may have been interrupted because of it.
+                Err(e) => failed = failed.or(Some(e)),
+            }
+        }
+        failed.map_or_else(|| merged.context("no machine is named"), Err)
+    });
+    parts.iter().for_each(Part::clean);
+    result
+}
+
+fn wait_until_ready(parts: &[Part], failed: impl Fn() -> bool) -> bool {
+    let begin = Instant::now();
+    while begin.elapsed().as_secs() < PATIENCE_S {
+        if parts.iter().all(|part| part.machine().read_file(&part.file("ready")).is_ok()) {
+            return true;
+        }
+        if failed() {
+            return false;
+        }
+        std::thread::sleep(LOOK);
+    }
+    false
+}
+
+impl Part {
+    fn new(place: &Place, number: usize, directory: &Path) -> Result<Self> {
+        let ground = match place {
+            Place::This => Ground::here()?,
+            Place::Ssh(host) => Ground::over_ssh(host)?,
+            Place::Emulated => bail!("--machines takes machines that are there: this, ssh:HOST"),
+        };
+        let scratch = format!("/var/tmp/nestor-load-{}-{number}", std::process::id());
+        ground.machine().make_directory(&scratch)?;
+        let directory = format!("{}/machine-{number}", directory.display());
+        ground.machine().make_directory(&directory)?;
+        Ok(Self { ground, name: place.to_string(), scratch, directory })
+    }
+
+    fn machine(&self) -> &Machine {
+        self.ground.machine()
+    }
+
+    fn file(&self, name: &str) -> String {
+        format!("{}/{name}", self.scratch)
+    }
+
+    /// The command for one machine: the user's, with a directory and a seed of its own.
+    fn argv(&self, arguments: &WmlArguments) -> Vec<String> {
+        let mut argv: Vec<String> = ["{nestor}", "load", "wml"].map(str::to_owned).into();
+        let number = self.directory.rsplit('-').next().and_then(|n| n.parse::<u64>().ok()).unwrap_or(1);
+        argv.push(self.file("script.f"));
+        argv.extend(["--dir".to_owned(), self.directory.clone()]);
+        argv.extend(["--result".to_owned(), self.file("result.json")]);
+        argv.extend(["--ready-file".to_owned(), self.file("ready"), "--go-file".to_owned(), self.file("go")]);
+        argv.push(format!("--seed={}", arguments.seed.wrapping_add(number - 1)));
+        argv.push(format!("--data-seed={}", arguments.data_seed));
+        let mut option = |name: &str, value: Option<String>| argv.extend(value.map(|v| format!("--{name}={v}")));
+        option("time", arguments.time.map(|s| s.to_string()));
+        option("operations", arguments.operations.map(|n| n.to_string()));
+        option("open-loop", arguments.open_loop.map(|n| n.to_string()));
+        option("memory-multiple", arguments.memory_multiple.map(|n| n.to_string()));
+        option(
+            "scale",
+            arguments.scale.map(|how| match how {
+                Scale::Tiny => "tiny".to_owned(),
+                Scale::Factor(factor) => factor.to_string(),
+                Scale::Bytes(_) => unreachable!("--scale takes no bytes"),
+            }),
+        );
+        argv.extend(arguments.set.iter().map(|(name, value)| format!("--set={name}={value}")));
+        argv.extend(arguments.overwrite.iter().map(|path| format!("--overwrite={}", path.display())));
+        let switches = [
+            ("--cached", arguments.cached),
+            ("--remove", arguments.remove),
+            ("--no-system", arguments.no_system),
+            ("--prepare", arguments.prepare),
+            ("--prepared", arguments.prepared),
+        ];
+        argv.extend(switches.iter().filter(|(_, on)| *on).map(|(name, _)| (*name).to_owned()));
+        argv
+    }
+
+    fn run(&self, argv: Vec<String>, script: &[u8]) -> Result<FlowReport> {
+        let machine = self.machine();
+        machine.write_file(&self.file("script.f"), script)?;
+        let finished = machine.run(Command::new(argv).timeout_s(PATIENCE_S))?;
+        let text = machine.read_file(&self.file("result.json"));
+        let text = text.map_err(|_| {
+            let said = finished.stderr_text();
+            anyhow!("on {}: {}", self.name, said.trim().trim_start_matches("error: "))
+        })?;
+        serde_json::from_slice(&text).with_context(|| format!("the result of {} cannot be read", self.name))
+    }
+
+    /// Removes what was put there; the user's directory keeps what the script made.
+    fn clean(&self) {
+        let remove = Command::new(["rm", "-rf", "--", &self.scratch]);
+        if let Err(e) = self.machine().run(remove) {
+            eprintln!("warning: {} on {} could not be removed: {e}", self.scratch, self.name);
+        }
+        // Only if nothing is left in it.
+        let _ = self.machine().run(Command::new(["rmdir", "--ignore-fail-on-non-empty", "--", &self.directory]));
+    }
+}

@@ -1,0 +1,353 @@
+//! `nestor load wml`: runs a script of Filebench's language.
+
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail};
+use clap::Args;
+use nestor_flow::{
+    FlowOptions, FlowReport, Listener, RunReport, Scale, Scaled, Source, file_sets, relocate, run_script, scale,
+};
+use nestor_wml::Script;
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+
+use super::several;
+use super::table::flow_text;
+use crate::output::print_json;
+use crate::progress::Progress;
+
+/// Arguments of `nestor load wml`.
+#[derive(Args, Clone, Debug)]
+pub struct WmlArguments {
+    /// The script (.f), or the name of one that comes with this program (see `nestor load list`)
+    pub script: String,
+    /// Put all file sets into this directory, instead of where the script says
+    #[arg(long, value_name = "DIRECTORY")]
+    pub dir: Option<PathBuf>,
+    /// End each run after so many seconds, instead of when the script says
+    #[arg(long, value_name = "SECONDS", value_parser = seconds)]
+    pub time: Option<f64>,
+    /// End each run after exactly so many operations
+    #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(u64).range(1..))]
+    pub operations: Option<u64>,
+    /// Set a variable, instead of what the script sets it to
+    #[arg(long, value_name = "VARIABLE=VALUE", value_parser = assignment)]
+    pub set: Vec<(String, String)>,
+    /// Make all file sets larger or smaller: a factor, or tiny (at most 64 MiB in all, for trying)
+    #[arg(long, value_name = "FACTOR|tiny", value_parser = scaling, conflicts_with = "memory_multiple")]
+    pub scale: Option<Scale>,
+    /// Make all file sets together so many times as large as this machine's memory
+    #[arg(long, value_name = "FACTOR", value_parser = positive)]
+    pub memory_multiple: Option<f64>,
+    /// Measure although the file sets fit into memory, so that the page cache is measured
+    #[arg(long)]
+    pub cached: bool,
+    /// Begin passes through the threads' flowops at this rate, whether or not earlier ones have ended, and count their
+    /// latency from when they should have begun
+    #[arg(long, value_name = "PER SECOND", value_parser = positive)]
+    pub open_loop: Option<f64>,
+    /// Decides the order of random operations
+    #[arg(long, default_value_t = 1)]
+    pub seed: u64,
+    /// Decides the sizes and the tree of the file sets
+    #[arg(long, default_value_t = 1)]
+    pub data_seed: u64,
+    /// Remove the file sets afterwards
+    #[arg(long)]
+    pub remove: bool,
+    /// Do not obey the script's `system` commands
+    #[arg(long)]
+    pub no_system: bool,
+    /// A block device that the script may overwrite; names it exactly
+    #[arg(long, value_name = "PATH")]
+    pub overwrite: Vec<PathBuf>,
+    /// Only make the file sets
+    #[arg(long, conflicts_with = "prepared")]
+    pub prepare: bool,
+    /// Use the file sets that --prepare has made, with the same options
+    #[arg(long)]
+    pub prepared: bool,
+    /// Run on these machines at the same time and merge their results: this, ssh:HOST
+    #[arg(long, value_name = "PLACE", value_delimiter = ',')]
+    pub machines: Vec<nestor_build::Place>,
+    /// Only check that the script is understood
+    #[arg(long)]
+    pub check: bool,
+    /// Print JSON instead of a table
+    #[arg(long)]
+    pub json: bool,
+    /// Write the JSON to this file and print nothing
+    #[arg(long, value_name = "FILE", hide = true)]
+    pub result: Option<PathBuf>,
+    /// Make this file when all threads are ready
+    #[arg(long, value_name = "FILE", hide = true, requires = "go_file")]
+    pub ready_file: Option<PathBuf>,
+    /// Begin when this file is there
+    #[arg(long, value_name = "FILE", hide = true, requires = "ready_file")]
+    pub go_file: Option<PathBuf>,
+}
+
+fn positive(text: &str) -> Result<f64, String> {
+    match text.parse::<f64>() {
+        Ok(number) if number > 0.0 && number.is_finite() => Ok(number),
+        _ => Err("a number above 0".to_owned()),
+    }
+}
+
+fn seconds(text: &str) -> Result<f64, String> {
+    positive(text.strip_suffix('s').unwrap_or(text)).map_err(|_| "a number of seconds above 0, such as 10".to_owned())
+}
+
+fn scaling(text: &str) -> Result<Scale, String> {
+    if text == "tiny" {
+        return Ok(Scale::Tiny);
+    }
+    positive(text).map(Scale::Factor).map_err(|_| "a factor above 0, such as 0.1, or tiny".to_owned())
+}
+
+fn assignment(text: &str) -> Result<(String, String), String> {
+    match text.split_once('=') {
+        Some((name, value)) if !name.trim_start_matches('$').is_empty() && !value.is_empty() => {
+            Ok((name.to_owned(), value.to_owned()))
+        }
+        _ => Err("VARIABLE=VALUE, such as nfiles=1000".to_owned()),
+    }
+}
+
+/// A script that was read.
+pub struct Loaded {
+    /// Where it came from.
+    pub name: String,
+    /// Its text.
+    pub text: String,
+    /// Understood.
+    pub script: Script,
+}
+
+/// Reads a script: a file, or one that comes with the program.
+///
+/// # Errors
+/// When there is none, or it is not understood.
+pub fn load(script: &str, set: &[(String, String)]) -> Result<Loaded> {
+    let (name, bytes) = match nestor_load::personality(script) {
+        Some(text) if !Path::new(script).exists() => (format!("{script}.f"), text.as_bytes().to_vec()),
+        _ => {
+            let bytes = std::fs::read(script).with_context(|| {
+                format!("cannot read {script}; scripts that come with this program: {}", nestor_load::personality_names().join(", "))
+            })?;
+            (script.to_owned(), bytes)
+        }
+    };
+    let others = |other: &str| other_script(Path::new(script).parent(), other);
+    let source = nestor_wml::Source::new(&name, &bytes).with_environment(&environment).with_loader(&others);
+    let script = nestor_wml::parse(&source, set)?;
+    let text = String::from_utf8_lossy(&bytes).into_owned();
+    Ok(Loaded { name, text, script })
+}
+
+/// What `$(NAME)` and `${name}` stand for: the environment, and a few names of the language's own.
+fn environment(name: &str) -> Option<String> {
+    match name {
+        "date" => Some(jiff::Zoned::now().strftime("%Y-%m-%d-%H-%M").to_string()),
+        "hostname" => std::fs::read_to_string("/proc/sys/kernel/hostname").ok().map(|text| text.trim().to_owned()),
+        _ => std::env::var(name).ok(),
+    }
+}
+
+/// The script of `load NAME`: beside the one that loads it, or one that comes with this program.
+fn other_script(directory: Option<&Path>, name: &str) -> Option<Vec<u8>> {
+    let beside = |name: String| std::fs::read(directory.unwrap_or(Path::new(".")).join(name)).ok();
+    beside(name.to_owned())
+        .or_else(|| beside(format!("{name}.f")))
+        .or_else(|| nestor_load::personality(name).map(|text| text.as_bytes().to_vec()))
+}
+
+/// Runs a script.
+///
+/// # Errors
+/// When it cannot be read or begun.
+pub fn run(arguments: &WmlArguments) -> Result<ExitCode> {
+    let loaded = load(&arguments.script, &arguments.set)?;
+    if arguments.check {
+        outln!("{} is understood", loaded.name);
+        for warning in &loaded.script.warnings {
+            outln!("  {}:{}: {}", loaded.name, warning.line, warning.text);
+        }
+        return Ok(ExitCode::SUCCESS);
+    }
+    if arguments.machines.len() > 1 || arguments.machines.iter().any(|place| *place != nestor_build::Place::This) {
+        let report = several::run(arguments, &loaded)?;
+        return show(arguments, &loaded, 1.0, &report);
+    }
+    let scaled = scaled(arguments, &loaded.script)?;
+    if !arguments.cached && arguments.scale != Some(Scale::Tiny) && !arguments.prepare && arguments.go_file.is_none() {
+        refuse_cached(&scaled.script)?;
+    }
+    let options = options(arguments, &scaled)?;
+    for warning in &loaded.script.warnings {
+        eprintln!("warning: {}:{}: {}", loaded.name, warning.line, warning.text);
+    }
+    let terminal = Terminal::new(arguments)?;
+    let source = Source { name: &loaded.name, text: &loaded.text };
+    let report = run_script(&scaled.script, source, &options, &terminal);
+    terminal.progress.finish();
+    show(arguments, &loaded, scaled.factor, &report?)
+}
+
+fn scaled(arguments: &WmlArguments, script: &Script) -> Result<Scaled> {
+    let how = match (arguments.scale, arguments.memory_multiple) {
+        (Some(how), _) => how,
+        (None, Some(multiple)) => Scale::Bytes((multiple * memory_bytes()? as f64) as u64),
+        (None, None) => Scale::Factor(1.0),
+    };
+    Ok(scale(script, how))
+}
+
+fn options(arguments: &WmlArguments, scaled: &Scaled) -> Result<FlowOptions> {
+    let places = match &arguments.dir {
+        Some(directory) => {
+            let directory = std::fs::canonicalize(directory)
+                .with_context(|| format!("cannot use --dir {}", directory.display()))?;
+            let places = relocate(&scaled.script, &directory);
+            for place in places.values() {
+                std::fs::create_dir_all(place).with_context(|| format!("cannot create {}", place.display()))?;
+            }
+            places
+        }
+        None => Default::default(),
+    };
+    Ok(FlowOptions {
+        places,
+        seed: arguments.seed,
+        data_seed: arguments.data_seed,
+        time_s: arguments.time,
+        operations: arguments.operations,
+        passes_per_second: arguments.open_loop,
+        only_prepare: arguments.prepare,
+        prepared: arguments.prepared,
+        remove: arguments.remove,
+        no_system: arguments.no_system,
+        overwrite: arguments.overwrite.clone(),
+        growth_limit_bytes: scaled.growth_limit_bytes,
+    })
+}
+
+/// This machine's memory.
+pub fn memory_bytes() -> Result<u64> {
+    let text = std::fs::read_to_string("/proc/meminfo").context("cannot read how much memory there is")?;
+    let kilobytes = text.lines().find_map(|line| line.strip_prefix("MemTotal:")?.trim().split(' ').next()?.parse::<u64>().ok());
+    Ok(kilobytes.context("/proc/meminfo does not say how much memory there is")? * 1024)
+}
+
+/// A data set that the page cache can hold says nothing about the storage.
+fn refuse_cached(script: &Script) -> Result<()> {
+    let has_run = script.actions.iter().any(|action| matches!(action, nestor_wml::Action::Run(_)));
+    let bytes = nestor_flow::mean_bytes(script);
+    let memory = memory_bytes()?;
+    // Sets that are only names (directories, empty files) are about the file system's own structures.
+    if !has_run || bytes == 0 || bytes >= memory || file_sets(script).count() == 0 {
+        return Ok(());
+    }
+    let size = nestor_report::units::bytes;
+    bail!(
+        "the file sets ({}) fit into this machine's memory ({}), so its page cache would be measured and not the storage\n  \
+         --cached measures that; --memory-multiple 2 makes them twice as large as memory; --scale tiny only tries the workload",
+        size(bytes),
+        size(memory),
+    )
+}
+
+fn show(arguments: &WmlArguments, loaded: &Loaded, factor: f64, report: &FlowReport) -> Result<ExitCode> {
+    if let Some(file) = &arguments.result {
+        let text = serde_json::to_vec(report).context("the result has no JSON form")?;
+        std::fs::write(file, text).with_context(|| format!("cannot write {}", file.display()))?;
+    } else if arguments.json {
+        print_json(report)?;
+    } else {
+        out!("{}", flow_text(&loaded.name, factor, report));
+    }
+    let failed = report.runs.iter().find(|run| !run.ended.is_well());
+    match failed.map(|run| &run.ended) {
+        Some(nestor_flow::Ended::Interrupted) => Ok(ExitCode::from(130)),
+        Some(nestor_flow::Ended::Starved(why) | nestor_flow::Ended::Failed(why)) => bail!("{why}"),
+        _ => Ok(ExitCode::SUCCESS),
+    }
+}
+
+/// Tells the terminal, and listens to it.
+pub struct Terminal {
+    /// Set by the user's signals.
+    interrupted: Arc<AtomicBool>,
+    progress: Progress,
+    /// Lines of the script go to standard error when standard output is for the result.
+    quiet: bool,
+    last: Mutex<(String, u64)>,
+    meeting: Option<(PathBuf, PathBuf)>,
+}
+
+impl Terminal {
+    fn new(arguments: &WmlArguments) -> Result<Self> {
+        let interrupted = Arc::new(AtomicBool::new(false));
+        for signal in [SIGINT, SIGTERM, SIGHUP] {
+            signal_hook::flag::register(signal, Arc::clone(&interrupted)).context("cannot listen to signals")?;
+        }
+        let meeting = arguments.ready_file.clone().zip(arguments.go_file.clone());
+        Ok(Self {
+            interrupted,
+            progress: Progress::new(1000),
+            quiet: arguments.json || arguments.result.is_some(),
+            last: Mutex::new((String::new(), 0)),
+            meeting,
+        })
+    }
+}
+
+impl Listener for Terminal {
+    fn say(&self, line: &str) {
+        if !self.quiet {
+            self.progress.line(line);
+        }
+    }
+
+    fn progress(&self, what: &str, share: f64) {
+        let now = (share.clamp(0.0, 1.0) * 1000.0) as u64;
+        let mut last = self.last.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        if last.0 != what {
+            self.progress.about(what, None);
+            last.0 = what.to_owned();
+        }
+        if last.1 != now {
+            self.progress.position(now);
+            last.1 = now;
+        }
+    }
+
+    fn report(&self, so_far: &RunReport) {
+        let seconds = so_far.elapsed_ns as f64 / 1e9;
+        self.say(&format!(
+            "after {seconds:.0} s: {} operations, {:.1} operations/s, {}",
+            so_far.operations(),
+            so_far.operations() as f64 / seconds,
+            nestor_report::units::rate(so_far.bytes() as f64 / seconds),
+        ));
+    }
+
+    fn is_interrupted(&self) -> bool {
+        self.interrupted.load(Ordering::Relaxed)
+    }
+
+    fn wait_for_others(&self) -> Result<(), String> {
+        let Some((ready, go)) = &self.meeting else { return Ok(()) };
+        std::fs::write(ready, "ready").map_err(|e| format!("cannot write {}: {e}", ready.display()))?;
+        while !go.exists() {
+            if self.is_interrupted() {
+                return Err("stopped while waiting for the other machines".to_owned());
+            }
+            std::thread::sleep(Duration::from_micros(200));
+        }
+        Ok(())
+    }
+}

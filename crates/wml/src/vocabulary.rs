@@ -1,0 +1,249 @@
+//! The words of the language.
+
+use crate::plan::FlowopKind;
+
+/// The commands, of either dialect.
+pub(crate) const COMMANDS: &[&str] = &[
+    "create",
+    "debug",
+    "define",
+    "disable_osprof",
+    "domultisync",
+    "echo",
+    "enable",
+    "enable_osprof",
+    "eventgen",
+    "exit",
+    "foreach",
+    "fscheck",
+    "fsflush",
+    "help",
+    "list",
+    "load",
+    "log",
+    "psrun",
+    "quit",
+    "run",
+    "set",
+    "shutdown",
+    "sleep",
+    "stats",
+    "system",
+    "usage",
+    "vars",
+    "version",
+    "warmup",
+];
+
+/// The flowops and what they are.
+const FLOWOPS: &[(&str, FlowopKind)] = &[
+    ("aiowait", FlowopKind::AioWait),
+    ("aiowrite", FlowopKind::AioWrite),
+    ("appendfile", FlowopKind::AppendFile),
+    ("appendfilerand", FlowopKind::AppendFileRandom),
+    ("block", FlowopKind::Block),
+    ("bwlimit", FlowopKind::BandwidthLimit),
+    ("closefile", FlowopKind::CloseFile),
+    ("createfile", FlowopKind::CreateFile),
+    ("delay", FlowopKind::Delay),
+    ("deletefile", FlowopKind::DeleteFile),
+    ("eventlimit", FlowopKind::EventLimit),
+    ("finishonbytes", FlowopKind::FinishOnBytes),
+    ("finishoncount", FlowopKind::FinishOnCount),
+    ("fsync", FlowopKind::Fsync),
+    ("fsyncset", FlowopKind::FsyncSet),
+    ("hog", FlowopKind::Hog),
+    ("iopslimit", FlowopKind::IopsLimit),
+    ("listdir", FlowopKind::ListDirectory),
+    ("makedir", FlowopKind::MakeDirectory),
+    ("openfile", FlowopKind::OpenFile),
+    ("opslimit", FlowopKind::OpsLimit),
+    ("print", FlowopKind::Print),
+    ("read", FlowopKind::Read),
+    ("readwholefile", FlowopKind::ReadWholeFile),
+    ("removedir", FlowopKind::RemoveDirectory),
+    ("semblock", FlowopKind::SemaphoreBlock),
+    ("sempost", FlowopKind::SemaphorePost),
+    ("statfile", FlowopKind::StatFile),
+    ("testrandvar", FlowopKind::TestRandomVariable),
+    ("wakeup", FlowopKind::WakeUp),
+    ("write", FlowopKind::Write),
+    ("writewholefile", FlowopKind::WriteWholeFile),
+];
+
+/// What has attributes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Context {
+    File,
+    FileSet,
+    Process,
+    Thread,
+    Flowop,
+    Composite,
+    RandVar,
+    CVar,
+    EventGen,
+    Multi,
+    MultiSync,
+}
+
+impl Context {
+    /// Its attributes.
+    pub(crate) fn attributes(self) -> &'static [&'static str] {
+        match self {
+            Self::File => &[
+                "name",
+                "path",
+                "size",
+                "prealloc",
+                "paralloc",
+                "reuse",
+                "trusttree",
+                "readonly",
+                "writeonly",
+                "cached",
+                "datasource",
+                "entropy",
+            ],
+            Self::FileSet => &[
+                "name",
+                "path",
+                "size",
+                "prealloc",
+                "paralloc",
+                "reuse",
+                "trusttree",
+                "readonly",
+                "writeonly",
+                "cached",
+                "datasource",
+                "entropy",
+                "entries",
+                "dirwidth",
+                "dirgamma",
+                "dirdepthrv",
+                "leafdirs",
+                "filesizegamma",
+                "namelength",
+            ],
+            Self::Process => &["name", "instances", "nice"],
+            Self::Thread => &["name", "instances", "memsize", "ioprio", "useism", "procname"],
+            Self::Flowop => &[
+                "name",
+                "filename",
+                "fd",
+                "srcfd",
+                "iosize",
+                "iters",
+                "workingset",
+                "random",
+                "dsync",
+                "directio",
+                "opennext",
+                "noreadahead",
+                "indexed",
+                "value",
+                "target",
+                "blocking",
+                "highwater",
+            ],
+            Self::Composite => &["name", "iters"],
+            Self::RandVar => {
+                &["name", "type", "mean", "min", "gamma", "round", "seed", "randsrc", "randtable"]
+            }
+            Self::CVar => &["type", "parameters", "min", "max", "round"],
+            Self::EventGen => &["rate"],
+            Self::Multi => &["master", "client"],
+            Self::MultiSync => &["value"],
+        }
+    }
+
+    /// What it is called in a sentence.
+    pub(crate) fn phrase(self) -> &'static str {
+        match self {
+            Self::File => "a file",
+            Self::FileSet => "a file set",
+            Self::Process => "a process",
+            Self::Thread => "a thread",
+            Self::Flowop => "a flowop",
+            Self::Composite => "a composite flowop",
+            Self::RandVar => "a randvar",
+            Self::CVar => "a cvar",
+            Self::EventGen => "eventgen",
+            Self::Multi => "enable multi",
+            Self::MultiSync => "domultisync",
+        }
+    }
+
+    /// The attribute by that name, of its two if it has two.
+    pub(crate) fn attribute(self, word: &str) -> Option<&'static str> {
+        let word = match word {
+            "filesize" => "size",
+            "filesetname" => "filename",
+            word => word,
+        };
+        self.attributes().iter().find(|known| **known == word).copied()
+    }
+}
+
+/// Where an attribute is allowed, for those who wrote it elsewhere.
+pub(crate) fn places(word: &str) -> Vec<&'static str> {
+    use Context::{CVar, Composite, EventGen, File, FileSet, Flowop, Multi, Process, RandVar, Thread};
+    let all = [File, FileSet, Process, Thread, Flowop, Composite, RandVar, CVar, EventGen, Multi];
+    all.iter().filter(|context| context.attribute(word).is_some()).map(|context| context.phrase()).collect()
+}
+
+/// The flowop of that name.
+pub(crate) fn flowop(word: &str) -> Option<FlowopKind> {
+    FLOWOPS.iter().find(|(name, _)| *name == word).map(|(_, kind)| kind.clone())
+}
+
+/// The names of the built-in flowops.
+pub fn flowop_names() -> impl Iterator<Item = &'static str> {
+    FLOWOPS.iter().map(|(name, _)| *name)
+}
+
+/// The names of all attributes, each once.
+pub fn attribute_names() -> Vec<&'static str> {
+    use Context::{CVar, EventGen, FileSet, Flowop, Multi, Process, RandVar, Thread};
+    let all = [FileSet, Process, Thread, Flowop, RandVar, CVar, EventGen, Multi];
+    let mut names: Vec<_> = all.iter().flat_map(|context| context.attributes().iter().copied()).collect();
+    names.extend(["filesize", "filesetname"]);
+    names.sort_unstable();
+    names.dedup();
+    names
+}
+
+/// How a suggestion begins.
+pub(crate) const DID_YOU_MEAN: &str = "did you mean ";
+
+/// The known word that is most like the given one, if any is.
+pub(crate) fn nearest<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+    // The measure takes time by the product of the lengths.
+    let word: String = word.chars().take(80).collect();
+    known
+        .into_iter()
+        .map(|known| (strsim::damerau_levenshtein(&word, known), known))
+        .filter(|(distance, known)| *distance <= known.len().max(word.len()) / 3)
+        .min_by_key(|(distance, _)| *distance)
+        .map(|(_, known)| known)
+}
+
+/// `did you mean …?`, or else the list of what there is.
+pub(crate) fn suggest<'a>(
+    word: &str,
+    known: impl IntoIterator<Item = &'a str> + Clone,
+    what: &str,
+) -> String {
+    if let Some(near) = nearest(word, known.clone()) {
+        return format!("{DID_YOU_MEAN}{near}?");
+    }
+    let mut known: Vec<&str> = known.into_iter().collect();
+    let more = known.len().saturating_sub(40);
+    known.truncate(40);
+    match (known.is_empty(), more) {
+        (true, _) => format!("there are no {what}"),
+        (false, 0) => format!("{what}: {}", known.join(", ")),
+        (false, more) => format!("{what}: {}, and {more} more", known.join(", ")),
+    }
+}
