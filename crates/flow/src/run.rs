@@ -290,6 +290,7 @@ impl Measured<'_, '_> {
                     let thread = std::thread::Builder::new().name(plan.thread.name.clone()).stack_size(STACK_BYTES);
                     let started = thread.spawn_scoped(scope, move || {
                         let mut worker = worker(shared_cell, plan, number, instance, points, options.seed);
+                        own_descriptors();
                         set_priorities(plan);
                         drop(go.read());
                         worker.work();
@@ -532,7 +533,16 @@ fn worker<'r, 'p>(
         own: vec![Own::default(); plan.step_count],
         waiting_points,
         writes: None,
+        last_end: None,
     }
+}
+
+/// Gives this thread a table of file descriptors of its own: threads do not wait for each other to open files, the limit
+/// of open files is each thread's, and the kernel need not count who uses a file.
+fn own_descriptors() {
+    // SAFETY: no pointers. What the thread has opened so far it keeps; what it opens from now on only it uses. A sandbox may
+    // refuse, and then the table stays common.
+    unsafe { libc::unshare(libc::CLONE_FILES) };
 }
 
 /// `nice` and `ioprio`, which on Linux belong to the thread.

@@ -74,6 +74,8 @@ pub(crate) struct Slot {
     pub(crate) file: Option<OwnedFd>,
     /// Which file it is, or was before it was closed: file set and number. A device has none.
     pub(crate) entry: Option<(usize, u32)>,
+    /// Where the next operation in order goes.
+    pub(crate) position: u64,
 }
 
 /// What comes after a step.
@@ -109,6 +111,8 @@ pub(crate) struct Worker<'r, 'p> {
     pub(crate) own: Vec<Own>,
     pub(crate) waiting_points: Vec<Option<Arc<WaitingPoint>>>,
     pub(crate) writes: Option<AsyncWrites>,
+    /// When the last operation ended: also the end of a pass, and the beginning of the next.
+    pub(crate) last_end: Option<Instant>,
 }
 
 impl<'p> Worker<'_, 'p> {
@@ -121,13 +125,14 @@ impl<'p> Worker<'_, 'p> {
                     Some(intended) => intended,
                     None => return,
                 },
-                None => Instant::now(),
+                None => self.last_end.unwrap_or_else(Instant::now),
             };
             let steps = &self.plan.steps;
             match self.steps(steps) {
                 Ok(Next::Step) => {
                     if !self.shared.ending.is_over() {
-                        passes.record(self.number, elapsed_ns(begin, Instant::now()), 0);
+                        let end = self.last_end.unwrap_or_else(Instant::now);
+                        passes.record(self.number, elapsed_ns(begin, end), 0);
                     }
                 }
                 Ok(Next::Over) => return,
@@ -211,6 +216,7 @@ impl<'p> Worker<'_, 'p> {
     #[inline]
     pub(crate) fn record(&mut self, step: &Step<'_>, begin: Instant, bytes: u64) {
         let end = Instant::now();
+        self.last_end = Some(end);
         self.record_from_to(step.row, step.number, begin, end, bytes);
     }
 

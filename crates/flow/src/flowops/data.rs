@@ -1,10 +1,12 @@
 //! Reading and writing.
+//!
+//! Every call says where it goes, so there are no calls that only move a position: one call for each operation.
 
+use std::io::IoSlice;
 use std::time::Instant;
 
 use nestor_wml::Value;
-use rustix::fs::{SeekFrom, seek};
-use rustix::io::Errno;
+use rustix::io::{Errno, ReadWriteFlags};
 
 use crate::aio::{AsyncWrites, Tag};
 use crate::error::FlowError;
@@ -62,20 +64,17 @@ impl<'p> Worker<'_, 'p> {
     pub(crate) fn read(&mut self, step: &Step<'p>) -> Result<Next, FlowError> {
         let bytes = self.io_bytes(step)?;
         let slot = file!(self, step);
-        let place = if step.flowop.random { Some(self.place(step, slot, bytes)?) } else { None };
+        let in_order = !step.flowop.random;
+        let place = if in_order { self.slots[slot].position } else { self.place(step, slot, bytes)? };
         self.room(bytes);
         let file = self.slots[slot].file.as_ref().expect("opened by `file_of`");
-        let room = &mut self.buffer.bytes_mut()[..bytes];
         let begin = Instant::now();
-        let moved = match place {
-            Some(place) => rustix::io::pread(file, room, place),
-            None => rustix::io::read(file, room),
-        };
-        match moved {
+        match rustix::io::pread(file, &mut self.buffer.bytes_mut()[..bytes], place) {
             Ok(moved) => {
                 self.record(step, begin, moved as u64);
-                if moved == 0 {
-                    seek(self.descriptor(slot), SeekFrom::Start(0)).map_err(|e| self.failed_in("cannot rewind", slot, e))?;
+                if in_order {
+                    // From the beginning again after the end.
+                    self.slots[slot].position = if moved == 0 { 0 } else { place + moved as u64 };
                 }
                 Ok(Next::Step)
             }
@@ -94,36 +93,30 @@ impl<'p> Worker<'_, 'p> {
         let room = &mut self.buffer.bytes_mut()[..bytes];
         let begin = Instant::now();
         let mut moved = 0;
-        let result = seek(file, SeekFrom::Start(0)).and_then(|_| {
-            loop {
-                match rustix::io::read(file, &mut *room)? {
-                    0 => return Ok(()),
-                    some => moved += some as u64,
-                }
-                if self.shared.ending.is_over() {
-                    return Ok(());
-                }
+        let result = loop {
+            match rustix::io::pread(file, &mut *room, moved) {
+                Ok(0) => break Ok(()),
+                Ok(some) => moved += some as u64,
+                Err(e) => break Err(e),
             }
-        });
+            if self.shared.ending.is_over() {
+                return Ok(Next::Over);
+            }
+        };
         self.record(step, begin, moved);
+        self.slots[slot].position = moved;
         result.map_err(|e| self.failed_in("cannot read", slot, e))?;
         Ok(Next::Step)
     }
 
-    /// Writes at the file's position. Less than asked for is written only when the disk is full or a limit is reached: the
-    /// next try says which.
-    fn write_all(&mut self, slot: usize, bytes: usize, place: Option<u64>) -> Result<(), Errno> {
+    /// Writes at a place. Less than asked for is written only when the disk is full or a limit is reached: the next try says
+    /// which.
+    fn write_all(&mut self, slot: usize, bytes: usize, place: u64) -> Result<(), Errno> {
         let data = self.shared.data;
-        let largest = data.largest();
         let mut left = bytes;
         while left > 0 {
-            let some = data.some(left.min(largest), &mut self.random);
-            let file = self.descriptor(slot);
-            let written = match place {
-                Some(place) => rustix::io::pwrite(file, some, place + (bytes - left) as u64),
-                None => rustix::io::write(file, some),
-            };
-            match written {
+            let some = data.some(left.min(data.largest()), &mut self.random);
+            match rustix::io::pwrite(self.descriptor(slot), some, place + (bytes - left) as u64) {
                 Ok(0) => return Err(Errno::NOSPC),
                 Ok(written) => left -= written,
                 Err(Errno::INTR) => {}
@@ -133,36 +126,56 @@ impl<'p> Worker<'_, 'p> {
         Ok(())
     }
 
-    /// In a run in little space: begins the file again that would grow too large.
-    fn keep_small(&mut self, slot: usize, from_end: bool) -> Result<(), FlowError> {
-        let Some(limit) = self.shared.growth_limit_bytes else { return Ok(()) };
-        if self.slots[slot].entry.is_none() {
-            return Ok(());
-        }
-        let file = self.descriptor(slot);
-        let from = if from_end { SeekFrom::End(0) } else { SeekFrom::Current(0) };
-        let begun = seek(file, from).and_then(|position| {
-            if position >= limit && from_end {
-                rustix::fs::ftruncate(file, 0)?;
+    /// Writes at the end of the file, wherever that is by now.
+    fn append_all(&mut self, slot: usize, bytes: usize) -> Result<(), Errno> {
+        let data = self.shared.data;
+        let mut left = bytes;
+        while left > 0 {
+            let some = data.some(left.min(data.largest()), &mut self.random);
+            match rustix::io::pwritev2(self.descriptor(slot), &[IoSlice::new(some)], 0, ReadWriteFlags::APPEND) {
+                Ok(0) => return Err(Errno::NOSPC),
+                Ok(written) => left -= written,
+                Err(Errno::INTR) => {}
+                Err(e) => return Err(e),
             }
-            if position >= limit { seek(file, SeekFrom::Start(0)).map(|_| ()) } else { Ok(()) }
+        }
+        Ok(())
+    }
+
+    /// In a run in little space: where to write instead of further on in a file that grew too large.
+    fn kept_small(&self, slot: usize, place: u64) -> u64 {
+        match self.shared.growth_limit_bytes {
+            Some(limit) if place >= limit && self.slots[slot].entry.is_some() => 0,
+            _ => place,
+        }
+    }
+
+    /// In a run in little space: empties a file that grew too large by appending.
+    fn empty_if_large(&mut self, slot: usize) -> Result<(), FlowError> {
+        let Some(limit) = self.shared.growth_limit_bytes else { return Ok(()) };
+        let file = self.descriptor(slot);
+        let emptied = rustix::fs::fstat(file).and_then(|found| {
+            if found.st_size as u64 >= limit { rustix::fs::ftruncate(file, 0) } else { Ok(()) }
         });
-        begun.map_err(|e| self.failed_in("cannot begin again", slot, e))
+        emptied.map_err(|e| self.failed_in("cannot empty", slot, e))
     }
 
     pub(crate) fn write(&mut self, step: &Step<'p>) -> Result<Next, FlowError> {
         let bytes = self.io_bytes(step)?;
         let slot = file!(self, step);
-        let place = if step.flowop.random { Some(self.place(step, slot, bytes)?) } else { None };
-        if place.is_none() {
-            self.keep_small(slot, false)?;
-        }
+        let in_order = !step.flowop.random;
+        let place = if in_order { self.kept_small(slot, self.slots[slot].position) } else { self.place(step, slot, bytes)? };
         let begin = Instant::now();
         match self.write_all(slot, bytes, place) {
-            Ok(()) => self.record(step, begin, bytes as u64),
+            Ok(()) => {
+                self.record(step, begin, bytes as u64);
+                if in_order {
+                    self.slots[slot].position = place + bytes as u64;
+                }
+            }
             // The end of a device: from the beginning again, as reads do.
-            Err(Errno::NOSPC) if place.is_none() && self.slots[slot].entry.is_none() => {
-                seek(self.descriptor(slot), SeekFrom::Start(0)).map_err(|e| self.failed_in("cannot rewind", slot, e))?;
+            Err(Errno::NOSPC) if in_order && place > 0 && self.slots[slot].entry.is_none() => {
+                self.slots[slot].position = 0;
             }
             Err(e) => return Err(self.failed_in("cannot write", slot, e)),
         }
@@ -184,20 +197,21 @@ impl<'p> Worker<'_, 'p> {
             0 => all,
             bytes => bytes,
         };
-        self.keep_small(slot, false)?;
+        let start = self.kept_small(slot, self.slots[slot].position);
         let begin = Instant::now();
-        let mut left = all;
-        while left > 0 {
-            let some = left.min(piece.max(1));
-            if let Err(e) = self.write_all(slot, some as usize, None) {
+        let mut done = 0;
+        while done < all {
+            let some = (all - done).min(piece.max(1));
+            if let Err(e) = self.write_all(slot, some as usize, start + done) {
                 return Err(self.failed_in("cannot write", slot, e));
             }
-            left -= some;
+            done += some;
             if self.shared.ending.is_over() {
                 return Ok(Next::Over);
             }
         }
         self.record(step, begin, all);
+        self.slots[slot].position = start + all;
         Ok(Next::Step)
     }
 
@@ -212,10 +226,9 @@ impl<'p> Worker<'_, 'p> {
             }
         }
         let slot = file!(self, step);
-        self.keep_small(slot, true)?;
+        self.empty_if_large(slot)?;
         let begin = Instant::now();
-        let written = seek(self.descriptor(slot), SeekFrom::End(0)).and_then(|_| self.write_all(slot, bytes, None));
-        match written {
+        match self.append_all(slot, bytes) {
             Ok(()) => self.record(step, begin, bytes as u64),
             Err(e) => return Err(self.failed_in("cannot append to", slot, e)),
         }

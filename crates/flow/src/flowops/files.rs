@@ -53,7 +53,7 @@ impl<'p> Worker<'_, 'p> {
             let file = rustix::fs::open(path, access(set.plan) | manner(flowop), Mode::empty())
                 .map_err(|e| FlowError::call("cannot open", path.display().to_string(), e.into()))?;
             self.advise(flowop, &file)?;
-            self.slots[slot] = Slot { file: Some(file), entry: None };
+            self.slots[slot] = Slot { file: Some(file), entry: None, position: 0 };
             return Ok(Next::Step);
         }
         let ending = self.shared.ending;
@@ -78,7 +78,7 @@ impl<'p> Worker<'_, 'p> {
         match opened {
             Ok(file) => {
                 self.advise(flowop, &file)?;
-                self.slots[slot] = Slot { file: Some(file), entry: Some((index, number)) };
+                self.slots[slot] = Slot { file: Some(file), entry: Some((index, number)), position: 0 };
                 Ok(Next::Step)
             }
             Err(e) => {
@@ -155,7 +155,7 @@ impl<'p> Worker<'_, 'p> {
             Ok(file) => {
                 set.files.made(number, 1);
                 self.advise(flowop, &file)?;
-                self.slots[slot] = Slot { file: Some(file), entry: Some((index, number)) };
+                self.slots[slot] = Slot { file: Some(file), entry: Some((index, number)), position: 0 };
                 Ok(Next::Step)
             }
             Err(e) => {
@@ -271,7 +271,7 @@ impl<'p> Worker<'_, 'p> {
     pub(crate) fn fsync_set(&mut self, step: &Step<'p>) -> Result<Next, FlowError> {
         let (index, _) = self.set_of(step)?;
         for slot in 0..self.slots.len() {
-            let Slot { file: Some(file), entry: Some((of, _)) } = &self.slots[slot] else { continue };
+            let Slot { file: Some(file), entry: Some((of, _)), .. } = &self.slots[slot] else { continue };
             if *of == index {
                 let begin = Instant::now();
                 let synced = rustix::fs::fsync(file);

@@ -8,15 +8,23 @@ use super::requests::plan_of_requests;
 use super::{PlanBuilder, PlanOptions, ReplayPlan};
 use crate::error::ReplayError;
 
+/// What `nestor trace record` calls the events that it took from tracefs.
+const RECORDED_EVENTS: &str = "trace.txt";
+
 /// Events read at a time.
 const BATCH: usize = 1024;
 
-/// Opens the files of one trace, whatever its form, and makes a plan of it.
+/// Opens the files of one trace, whatever its form, and makes a plan of it. A directory is a recording of `nestor trace
+/// record`, or one with files of blktrace.
 ///
 /// # Errors
 /// A file cannot be read; there are several traces; as [`read_trace`].
 pub fn read_plan(files: &[PathBuf], options: &PlanOptions) -> Result<ReplayPlan, ReplayError> {
-    let mut traces = decode::open(files)?;
+    let recorded = |path: &PathBuf| match path.join(RECORDED_EVENTS) {
+        events if events.is_file() => events,
+        _ => path.clone(),
+    };
+    let mut traces = decode::open(&files.iter().map(recorded).collect::<Vec<_>>())?;
     if traces.len() > 1 {
         let names = traces.iter().map(Trace::description).collect::<Vec<_>>().join("; ");
         return Err(ReplayError::SeveralTraces { names });
