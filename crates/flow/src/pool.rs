@@ -1,5 +1,6 @@
 //! Which files of a set exist, and which one a flowop gets next.
 
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Condvar, Mutex, MutexGuard};
 use std::time::Duration;
 
@@ -10,6 +11,10 @@ use std::time::Duration;
 pub(crate) struct Pool {
     state: Mutex<State>,
     settled: Condvar,
+    /// Of a set in which nothing is made or removed: the numbers of those that exist. No lock is needed then.
+    fixed: Option<Vec<u32>>,
+    /// Whose turn it is in [`Self::fixed`].
+    turn: AtomicUsize,
 }
 
 struct State {
@@ -63,7 +68,32 @@ impl Pool {
                 next_absent: 0,
             }),
             settled: Condvar::new(),
+            fixed: None,
+            turn: AtomicUsize::new(0),
         }
+    }
+
+    /// From now on nothing is made or removed.
+    pub(crate) fn fix(&mut self) {
+        let state = self.state.get_mut().unwrap_or_else(std::sync::PoisonError::into_inner);
+        let all = 0..state.open.len() as u32;
+        self.fixed = Some(all.filter(|number| state.existing.contains(*number)).collect());
+    }
+
+    fn open_fixed(&self, fixed: &[u32], from: From<'_>) -> Result<u32, Starved> {
+        if fixed.is_empty() {
+            return Err(self.lock().starved());
+        }
+        let at_or_after = |number: u32| fixed.partition_point(|other| *other < number) % fixed.len();
+        Ok(match from {
+            From::Shared => fixed[self.turn.fetch_add(1, Ordering::Relaxed) % fixed.len()],
+            From::Own(own) => {
+                let number = fixed[at_or_after(own.get())];
+                own.set(number + 1);
+                number
+            }
+            From::Number(number) => fixed[at_or_after(number)],
+        })
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
@@ -73,6 +103,9 @@ impl Pool {
 
     /// An existing entry, which counts as open until [`Self::release`].
     pub(crate) fn open(&self, from: From<'_>, ended: &dyn Fn() -> bool) -> Result<u32, Starved> {
+        if let Some(fixed) = &self.fixed {
+            return self.open_fixed(fixed, from);
+        }
         let mut state = self.lock();
         loop {
             let start = match from {
@@ -98,6 +131,9 @@ impl Pool {
 
     /// One less has the entry open.
     pub(crate) fn release(&self, number: u32) {
+        if self.fixed.is_some() {
+            return;
+        }
         let mut state = self.lock();
         let open = &mut state.open[number as usize];
         *open = open.saturating_sub(1);
@@ -319,6 +355,20 @@ mod tests {
         let own = Cell::new(0);
         assert_eq!((0..3).map(|_| open(From::Own(&own))).collect::<Vec<_>>(), [0, 2, 3]);
         assert_eq!(open(From::Number(1)), 2);
+    }
+
+    #[test]
+    fn a_fixed_set_gives_out_the_same() {
+        let mut pool = Pool::new(&[true, false, true, true]);
+        pool.fix();
+        let open = |from| pool.open(from, NEVER).unwrap();
+        assert_eq!((0..4).map(|_| open(From::Shared)).collect::<Vec<_>>(), [0, 2, 3, 0]);
+        let own = Cell::new(0);
+        assert_eq!((0..4).map(|_| open(From::Own(&own))).collect::<Vec<_>>(), [0, 2, 3, 0]);
+        assert_eq!([open(From::Number(1)), open(From::Number(9))], [2, 0]);
+        let mut empty = Pool::new(&[false]);
+        empty.fix();
+        assert_eq!(empty.open(From::Shared, NEVER), Err(Starved { existing: 0, entries: 1 }));
     }
 
     #[test]

@@ -205,7 +205,8 @@ fn one_run(
     let ending = Ending::default();
     let data = WriteData::new(options.data_seed, largest_write(&program));
     let begin = Instant::now();
-    let sets = prepare(&run.file_sets, options, &data, &ending, listener)?;
+    let mut sets = prepare(&run.file_sets, options, &data, &ending, listener)?;
+    fix_what_stays(&program, &mut sets);
     report.prepare_s += begin.elapsed().as_secs_f64();
     report.file_sets = sets.iter().map(describe).collect();
     if !options.only_prepare {
@@ -220,6 +221,25 @@ fn one_run(
         }
     }
     Ok(())
+}
+
+/// Sets in which no flowop makes or removes anything.
+fn fix_what_stays(program: &Program<'_>, sets: &mut [Set<'_>]) {
+    let mut changes = vec![false; sets.len()];
+    program.each(&mut |_, step| {
+        use FlowopKind::{CreateFile, DeleteFile, MakeDirectory, RemoveDirectory};
+        if matches!(step.flowop.kind, CreateFile | DeleteFile | MakeDirectory | RemoveDirectory) {
+            match step.flowop.file_set {
+                Some(set) => changes[set] = true,
+                // The file that a descriptor had, of whatever set.
+                None => changes.fill(true),
+            }
+        }
+    });
+    for (set, _) in sets.iter_mut().zip(changes).filter(|(_, changes)| !changes) {
+        set.files.fix();
+        set.leaf_directories.fix();
+    }
 }
 
 /// Larger pieces than this are written in several calls.
