@@ -15,7 +15,6 @@ mod pool;
 mod program;
 mod random;
 mod recorder;
-mod report;
 mod run;
 mod sets;
 mod signals;
@@ -24,5 +23,5 @@ mod worker;
 
 pub use error::FlowError;
 pub use options::{FlowOptions, Scale, Scaled, TINY_BYTES, file_sets, mean_bytes, relocate, scale};
-pub use report::{Ended, FileSetReport, FlowReport, FlowopReport, PaceReport, RunReport};
+pub use nestor_load::flow_report::{Ended, FileSetReport, FlowReport, FlowopReport, PaceReport, RunReport};
 pub use run::{Listener, Source, run_script};

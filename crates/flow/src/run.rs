@@ -16,7 +16,7 @@ use crate::pace::{Limit, Pace};
 use crate::program::{Program, ThreadPlan};
 use crate::random::Stream;
 use crate::recorder::Recorder;
-use crate::report::{Ended, FileSetReport, FlowReport, FlowopReport, PaceReport, RunReport};
+use nestor_load::flow_report::{Ended, FileSetReport, FlowReport, FlowopReport, PaceReport, RunReport};
 use crate::sets::{Home, Maker, Set, remove_set};
 use crate::signals::{WaitingPoint, WaitingPoints};
 use crate::tree::Tree;

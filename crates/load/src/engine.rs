@@ -173,6 +173,9 @@ pub struct Step {
     pub argv: Vec<String>,
     /// Files to write before it starts: path and content.
     pub input_files: Vec<(String, Vec<u8>)>,
+    /// Files of the user's to copy before it starts: the path there, and the path where the workload was written down.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub copied_files: Vec<(String, String)>,
     /// Files to read after it ended, into [`StepOutput::files`], and then to remove; they may be missing.
     pub output_files: Vec<String>,
     /// Seconds after which it must be taken for hung and killed. A generous bound, not an estimate.

@@ -9,6 +9,7 @@
 pub mod engine;
 pub mod engines;
 mod error;
+pub mod flow_report;
 mod notation;
 pub mod papers;
 mod personalities;

@@ -11,7 +11,7 @@ use crate::engine::{Case, DataSet, Engine, OptionSpec, Place, RecordedStep, Step
 use crate::engines::ENGINES;
 use crate::error::{LoadError, Problem, WorkloadError};
 use crate::result::LoadResult;
-use crate::value::Value;
+use crate::value::{Kind, Value};
 
 /// One workload: an engine, a case of it, and the options that differ from their defaults.
 ///
@@ -67,6 +67,15 @@ impl Workload {
                 Err((span, problem, remedy)) => return fail(span, problem, remedy),
             }
         }
+        let missing = |spec: &&OptionSpec| {
+            spec.kind == Kind::File
+                && (spec.cases.is_empty() || spec.cases.contains(&case.name))
+                && !workload.options.contains_key(spec.name)
+        };
+        if let Some(spec) = engine.options().iter().find(missing) {
+            let remedy = format!("add :{}=PATH, {}", spec.name, spec.summary);
+            return fail(second.span, Problem::Misfit(format!("{} needs {}=", case.name, spec.name)), remedy);
+        }
         if let Err(misfit) = engine.check(&workload) {
             let span = spans.get(misfit.option).cloned().unwrap_or(second.span);
             return fail(span, Problem::Misfit(misfit.why), misfit.remedy);
@@ -75,10 +84,15 @@ impl Workload {
         Ok(workload)
     }
 
+    /// A case with all options as by default: for lists, where one that needs a file has none.
+    pub(crate) fn of_case(engine: &'static dyn Engine, case: &Case) -> Self {
+        Self { engine: engine.name(), case: case.name, options: BTreeMap::new() }
+    }
+
     fn drop_defaults(&mut self, engine: &'static dyn Engine) {
         for spec in engine.options() {
             let default = engine.default_value(self, spec.name);
-            if default.is_some() && self.options.get(spec.name).copied() == default {
+            if default.is_some() && self.options.get(spec.name) == default.as_ref() {
                 self.options.remove(spec.name);
             }
         }
@@ -101,7 +115,7 @@ impl Workload {
 
     /// The value of an option if it is written and not as by default.
     pub fn given(&self, option: &str) -> Option<Value> {
-        self.options.get(option).copied()
+        self.options.get(option).cloned()
     }
 
     /// See [`Engine::data_set`].
@@ -209,7 +223,7 @@ fn parse_option(
                 value => Problem::BadValue { option: spec.name, value: value.to_owned() },
             };
             let nearest = match spec.kind {
-                crate::value::Kind::Choice(words) => nearest(value, words.iter().copied()),
+                Kind::Choice(words) => nearest(value, words.iter().copied()),
                 _ => None,
             };
             let question = nearest.map(|word| format!("did you mean {word}? ")).unwrap_or_default();

@@ -22,10 +22,12 @@ pub enum Kind {
     Choice(&'static [&'static str]),
     /// A positive decimal of at most six places and at most 1000: `0.1`.
     Factor,
+    /// A file of the machine on which the workload is written down; it is copied to where the workload runs.
+    File,
 }
 
 /// The value of an option.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Value {
     /// Of [`Kind::Bytes`].
     Bytes(u64),
@@ -39,6 +41,8 @@ pub enum Value {
     Choice(&'static str),
     /// Of [`Kind::Factor`], in millionths, so that equal texts are equal values.
     Factor(u64),
+    /// Of [`Kind::File`]: its path.
+    File(String),
 }
 
 /// Largest [`Kind::Factor`], in millionths.
@@ -68,6 +72,8 @@ impl Kind {
                 None => Err(format!("one of {}", words.join(", "))),
             },
             Self::Factor => parse_factor(text).map(Value::Factor),
+            Self::File if text.contains('\0') => Err("the path of a file".to_owned()),
+            Self::File => Ok(Value::File(text.to_owned())),
         }
     }
 
@@ -81,6 +87,7 @@ impl Kind {
             Self::Switch => "on or off".to_owned(),
             Self::Choice(words) => words.join(", "),
             Self::Factor => "factor (0.1)".to_owned(),
+            Self::File => "file".to_owned(),
         }
     }
 }
@@ -146,8 +153,9 @@ fn parse_factor(text: &str) -> Result<u64, String> {
 impl fmt::Display for Value {
     /// The canonical spelling: the largest unit that divides the number.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match *self {
+        match self {
             Self::Bytes(bytes) => {
+                let bytes = *bytes;
                 let units = [(40, "T"), (30, "G"), (20, "M"), (10, "k")];
                 match units.iter().find(|(shift, _)| bytes > 0 && bytes % (1u64 << shift) == 0) {
                     Some((shift, unit)) => write!(f, "{}{unit}", bytes >> shift),
@@ -161,8 +169,9 @@ impl fmt::Display for Value {
                 s if s % 60 == 0 => write!(f, "{}m", s / 60),
                 s => write!(f, "{s}s"),
             },
-            Self::Switch(on) => f.write_str(if on { "on" } else { "off" }),
+            Self::Switch(on) => f.write_str(if *on { "on" } else { "off" }),
             Self::Choice(word) => f.write_str(word),
+            Self::File(path) => f.write_str(path),
             Self::Factor(millionths) => {
                 let text = format!("{}.{:06}", millionths / 1_000_000, millionths % 1_000_000);
                 f.write_str(text.trim_end_matches('0').trim_end_matches('.'))

@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use anyhow::{Context, Result, bail};
 use nestor_build::{Lab, LabFiles, LabOptions, Place};
+use nestor_load::{Workload, WorksOn};
 use nestor_stack::{LayerDefinition, Offer, Stack, StackError};
 use nestor_study::campaign::{CampaignEnd, CampaignOptions, run_campaign};
 use nestor_study::{Store, Study};
@@ -28,6 +29,9 @@ pub fn run(
 ) -> Result<CampaignEnd> {
     let stacks: Vec<Stack> = study.stacks.iter().filter_map(|text| Stack::parse(text).ok()).collect();
     stacks.iter().try_for_each(|stack| check_place(stack, &arguments.on))?;
+    for workload in study.workloads.iter().filter_map(|text| Workload::parse(text).ok()) {
+        stacks.iter().try_for_each(|stack| check_target(stack, &workload))?;
+    }
     let image = if needs_image_here(&arguments.on, &stacks) { Some(lab_files()?) } else { None };
     let progress = Progress::new(study.stacks.len() as u64);
     let mut lab = Lab::open(LabOptions {
@@ -69,6 +73,22 @@ fn check_place(stack: &Stack, place: &Place) -> Result<()> {
         _ => return Ok(()),
     };
     Err(StackError::at_layer(stack, medium, message, help).into())
+}
+
+/// Refuses a workload that makes files on a stack without a file system at the top, and the other way round.
+fn check_target(stack: &Stack, workload: &Workload) -> Result<()> {
+    let (message, help) = match (workload.works_on(), stack.offers()) {
+        (WorksOn::Directories, Offer::Block) => (
+            format!("{workload} makes files, and this offers a block device"),
+            "put a file system on top, as in ext4/…",
+        ),
+        (WorksOn::Devices, Offer::Dir) => (
+            format!("{workload} works on a block device, and this offers a directory"),
+            "leave out the file system at the top",
+        ),
+        _ => return Ok(()),
+    };
+    Err(StackError::at_layer(stack, 0, message, help).into())
 }
 
 /// Whether this machine has to have the lab image: for an emulated host, or for guests here.

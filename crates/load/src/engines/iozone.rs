@@ -180,6 +180,7 @@ impl Engine for Iozone {
             title: format!("laying out {}", in_words(file_bytes(workload))),
             argv: arguments.0,
             input_files: Vec::new(),
+            copied_files: Vec::new(),
             output_files: Vec::new(),
             timeout_s: SPARE_S + file_bytes(workload) / SLOWEST_LAYOUT_BYTES_PER_S,
         }]
@@ -224,6 +225,7 @@ impl Engine for Iozone {
             title: format!("{workload} on {}", place.target.path()),
             argv: arguments.0,
             input_files: Vec::new(),
+            copied_files: Vec::new(),
             output_files: vec![log],
             timeout_s: SPARE_S + passes * file_bytes(workload) / SLOWEST_RUN_BYTES_PER_S,
         }
@@ -298,6 +300,7 @@ fn remove_file(place: &Place) -> Vec<Step> {
         title: "removing the file of an earlier run".to_owned(),
         argv: ["rm", "--force", "--", &file_name(place)].map(str::to_owned).to_vec(),
         input_files: Vec::new(),
+        copied_files: Vec::new(),
         output_files: Vec::new(),
         timeout_s: SPARE_S,
     }]

@@ -9,7 +9,9 @@ mod iozone;
 mod options;
 mod postmark;
 mod random;
+mod replay;
 mod stamps;
+mod wml;
 
 use serde::Serialize;
 
@@ -21,11 +23,13 @@ pub(crate) use ended::exit_code;
 /// All engines.
 pub const ENGINES: &[&dyn Engine] = &[
     &fio::Fio,
+    &wml::Wml,
     &postmark::Postmark,
     &bonnie::Bonnie,
     &dbench::Dbench,
     &iozone::Iozone,
     &iometer::Iometer,
+    &replay::Replay,
     &stamps::Stamps,
 ];
 
@@ -61,7 +65,7 @@ pub fn catalogue() -> Vec<WorkloadSummary> {
     for engine in ENGINES {
         for case in engine.cases() {
             let text = format!("{}:{}", engine.name(), case.name);
-            let workload = Workload::parse(&text).expect("a case without options is a workload");
+            let workload = Workload::of_case(*engine, case);
             let has = |spec: &&OptionSpec| spec.cases.is_empty() || spec.cases.contains(&case.name);
             let option = |spec: &OptionSpec| OptionSummary {
                 option: spec.name,

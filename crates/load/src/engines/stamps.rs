@@ -144,6 +144,7 @@ impl Engine for Stamps {
             title: format!("filling {} MiB", size >> 20),
             argv,
             input_files: Vec::new(),
+            copied_files: Vec::new(),
             output_files: Vec::new(),
             timeout_s: SPARE_S + size / SLOWEST_FILL_BYTES_PER_S,
         }]
@@ -165,6 +166,7 @@ impl Engine for Stamps {
             title: format!("{workload} on {}", place.target.path()),
             argv,
             input_files: Vec::new(),
+            copied_files: Vec::new(),
             output_files: vec![file],
             timeout_s: SPARE_S + operations * SLOWEST_OPERATION_MS / 1000,
         }

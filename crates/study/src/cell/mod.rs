@@ -81,6 +81,10 @@ pub fn run_cell(lab: &mut Lab, request: &CellRequest<'_>, progress: &dyn Fn(&str
     let mut refused = false;
     let outcome = match measure_on_fresh_stack(lab, request, &mut environment, progress) {
         Ok(measured) => {
+            let before = request.workload.remarks().len();
+            let shown = measured.load.remarks.iter().enumerate();
+            let shown = shown.map(|(i, remark)| (format!("remark {}", before + i + 1), remark.clone()));
+            environment.settings.extend(shown);
             marks = checks::marks(&measured, &environment, &expected(request.workload));
             Outcome::Measured(measured)
         }
@@ -243,6 +247,20 @@ fn assemble(load: LoadResult, joined: joined::Joined) -> Measured {
 pub fn run_step(machine: &Machine, step: &Step) -> Result<StepOutput, MachineError> {
     for (path, contents) in &step.input_files {
         machine.write_file(path, contents)?;
+    }
+    for (path, here) in &step.copied_files {
+        let contents = match std::fs::read(here) {
+            Ok(contents) => contents,
+            Err(e) => {
+                return Ok(StepOutput {
+                    ended: Ended::Code(1),
+                    stdout: String::new(),
+                    stderr: format!("cannot read {here}, which the workload names: {e}"),
+                    files: Vec::new(),
+                });
+            }
+        };
+        machine.write_file(path, &contents)?;
     }
     let finished = match machine.run(Command::new(step.argv.clone()).timeout_s(step.timeout_s)) {
         Ok(finished) => finished,

@@ -265,6 +265,7 @@ impl Engine for Bonnie {
             title: format!("{workload} on {}", place.target.path()),
             argv,
             input_files: Vec::new(),
+            copied_files: Vec::new(),
             output_files: vec![result],
             timeout_s: SPARE_S + longest_s(workload),
         }

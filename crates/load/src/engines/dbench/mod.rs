@@ -187,6 +187,7 @@ impl Engine for Dbench {
             title: format!("{workload} on {}", place.target.path()),
             argv,
             input_files: Vec::new(),
+            copied_files: Vec::new(),
             output_files: vec![result],
             // Measured, a fifth of it before, and twice as much for what the clients are in when the time is over.
             timeout_s: SPARE_S + SPARE_PER_CLIENT_S * clients + 3 * runtime_s,

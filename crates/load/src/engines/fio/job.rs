@@ -124,6 +124,7 @@ pub(super) fn prepare(workload: &Workload, place: &Place) -> Vec<Step> {
         title: format!("laying out {what}"),
         argv: arguments.0,
         input_files: Vec::new(),
+        copied_files: Vec::new(),
         output_files: Vec::new(),
         timeout_s: SPARE_S + plan.bytes() / SLOWEST_LAYOUT_BYTES_PER_S,
     }]
@@ -201,6 +202,7 @@ pub(super) fn measure(workload: &Workload, place: &Place, seed: u64) -> Step {
         title: format!("{workload} on {}", place.target.path()),
         argv: arguments.0,
         input_files: Vec::new(),
+        copied_files: Vec::new(),
         output_files: vec![log],
         timeout_s: SPARE_S + longest_s(workload, plan),
     }

@@ -221,6 +221,7 @@ impl Engine for Iometer {
             title: format!("laying out {}", in_words(size)),
             argv: arguments.0,
             input_files: Vec::new(),
+            copied_files: Vec::new(),
             output_files: Vec::new(),
             timeout_s: SPARE_S + size / SLOWEST_LAYOUT_BYTES_PER_S,
         }]
@@ -256,6 +257,7 @@ impl Engine for Iometer {
             title: format!("{workload} on {}", place.target.path()),
             argv: arguments.0,
             input_files: logs,
+            copied_files: Vec::new(),
             output_files: vec![log],
             timeout_s: SPARE_S + longest_s(workload),
         }

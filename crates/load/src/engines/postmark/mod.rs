@@ -235,6 +235,7 @@ impl Engine for Postmark {
             title: format!("{workload} on {}", place.target.path()),
             argv,
             input_files: vec![(file, commands(workload, place).into_bytes())],
+            copied_files: Vec::new(),
             output_files: vec![result],
             timeout_s: SPARE_S + operations * SLOWEST_OPERATION_MS / 1000 + moved / SLOWEST_BYTES_PER_S,
         }

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use anyhow::{Context, Result, bail};
 use clap::Args;
-use nestor_load::{LoadResult, Place, Target, Workload};
+use nestor_load::{LoadResult, Place, Target, Workload, WorksOn};
 use nestor_machine::Ground;
 use nestor_report::units::{bytes, count, digits, latency_ns, rate};
 
@@ -45,6 +45,11 @@ const OWN_DIRECTORY: &str = "nestor-load";
 /// When it is no workload, or fails.
 pub fn run(arguments: &PlainArguments) -> Result<()> {
     let workload = Workload::parse(&arguments.workload)?;
+    match (workload.works_on(), &arguments.device) {
+        (WorksOn::Directories, Some(_)) => bail!("{workload} makes files: give it --dir DIRECTORY instead of --device"),
+        (WorksOn::Devices, None) => bail!("{workload} works on a block device: give it --device DEVICE instead of --dir"),
+        _ => {}
+    }
     let (target, own) = target(arguments)?;
     let ground = Ground::here()?;
     let progress = Progress::new(0);
@@ -132,7 +137,7 @@ fn text(workload: &Workload, result: &LoadResult) -> String {
         result.engine,
         result.cpu_user_s + result.cpu_system_s,
     );
-    for remark in workload.remarks() {
+    for remark in workload.remarks().iter().chain(&result.remarks) {
         text += &format!("  {remark}\n");
     }
     if result.working_set_bytes > 0 && super::wml::memory_bytes().is_ok_and(|memory| result.working_set_bytes < memory) {
@@ -149,15 +154,21 @@ fn text(workload: &Workload, result: &LoadResult) -> String {
             let quantile = |q: f64| done.latency.quantile_ns(q).map_or_else(|| "-".to_owned(), latency_ns);
             [
                 format!("  {}", class.0),
-                count(done.operations),
-                digits(done.operations as f64 / seconds),
+                if done.operations > 0 { count(done.operations) } else { "-".to_owned() },
+                if done.operations > 0 { digits(done.operations as f64 / seconds) } else { "-".to_owned() },
                 if done.bytes > 0 { rate(done.bytes as f64 / seconds) } else { "-".to_owned() },
                 quantile(0.5),
                 quantile(0.99),
-                quantile(1.0),
+                match done.max_latency_ns {
+                    Some(ns) => latency_ns(ns),
+                    None => quantile(1.0),
+                },
                 done.cpu_percent.map_or_else(|| "-".to_owned(), |percent| format!("{percent:.0} %")),
             ]
         })
         .collect();
-    text + &table(&["  operation", "count", "/s", "moves", "p50", "p99", "max", "CPU"], &rows)
+    text += &table(&["  operation", "count", "/s", "moves", "p50", "p99", "max", "CPU"], &rows);
+    let figures: Vec<[String; 2]> =
+        result.figures.iter().map(|(name, value)| [format!("  {name}"), digits(*value)]).collect();
+    if figures.is_empty() { text } else { text + "\n" + &table(&["  figure", ""], &figures) }
 }

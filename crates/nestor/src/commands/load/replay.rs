@@ -91,6 +91,9 @@ pub struct ReplayArguments {
     /// A device or file that may be overwritten; names it exactly as --target does
     #[arg(long, value_name = "PATH")]
     overwrite: Vec<PathBuf>,
+    /// In a directory: only make the file
+    #[arg(long, conflicts_with_all = ["dry_run", "remove"])]
+    prepare: bool,
     /// Print JSON instead of tables
     #[arg(long)]
     json: bool,
@@ -249,6 +252,10 @@ pub fn run(arguments: &ReplayArguments) -> Result<()> {
     plan.require_times(options.speed)?;
     let shown = Shown::new()?;
     let target = arguments.target(&mut plan, &shown)?;
+    if arguments.prepare {
+        shown.finish();
+        return Ok(());
+    }
     let report = replay(&plan, &target, &options, &shown);
     shown.finish();
     let report = report?;

@@ -1,0 +1,527 @@
+//! Scripts of Filebench's Workload Model Language: those that come with this program, and the user's own.
+//!
+//! The engine (`nestor-flow`) is this program itself on the machine where the workload runs: `{nestor} load wml`. The file sets
+//! are made first (`--prepare`), from a fixed seed, so that they are the same in every replication; the measured step
+//! finds them again (`--prepared`), with caches emptied in between.
+//!
+//! Scales: `scale=1` is what the papers say. Paper L (FAST '12, table 3) chose its sets larger than its guests' 512 MB; a tenth, the
+//! default, is for guests of 256 MiB on emulated hosts. A set that a machine's memory can hold is marked like any other.
+
+use std::collections::BTreeMap;
+
+use super::ended::{exit_code, refused};
+use super::options::{in_words, time_limit_s};
+use crate::engine::{Case, DataSet, Engine, Misfit, OptionSpec, Place, Step, StepOutput, WorksOn};
+use crate::error::LoadError;
+use crate::flow_report::FlowReport;
+use crate::notation::Workload;
+use crate::personalities::personality;
+use crate::result::{LoadResult, OperationClass, OperationResult};
+use crate::value::{Kind, Value};
+
+/// The engine.
+pub struct Wml;
+
+/// How it is called in messages: it is this program itself.
+const PROGRAM: &str = "nestor";
+
+const CASES: &[Case] = &[
+    Case { name: "fileserver", summary: "file server of paper L: whole files made, appended to, read, removed" },
+    Case { name: "webserver", summary: "web server of paper L: whole files read, a log appended to" },
+    Case { name: "mailserver", summary: "mail server of paper L: small files synced, in one directory" },
+    Case { name: "dbserver", summary: "database server of paper L: small random reads and synchronous writes" },
+    Case { name: "create-tree", summary: "paper H: empty files are created and closed in a tree" },
+    Case { name: "stat-tree", summary: "paper H: random files of a tree are looked at" },
+    Case { name: "nas-seq-write", summary: "paper H: one thread writes a file in order" },
+    Case { name: "nas-rand-read", summary: "paper H: 20 threads read a file at random" },
+    Case { name: "script", summary: "a script of yours" },
+];
+
+const TREES: &[&str] = &["create-tree", "stat-tree"];
+const NAS: &[&str] = &["nas-seq-write", "nas-rand-read"];
+const WITH_THREADS: &[&str] =
+    &["fileserver", "webserver", "mailserver", "dbserver", "create-tree", "stat-tree", "nas-rand-read"];
+
+const OPTIONS: &[OptionSpec] = &[
+    OptionSpec { name: "file", kind: Kind::File, cases: &["script"], summary: "the script" },
+    OptionSpec { name: "scale", kind: Kind::Factor, cases: &[], summary: "data set relative to the script's own" },
+    OptionSpec { name: "runtime", kind: Kind::TimeLimit, cases: &[], summary: "end then; off: when the script says" },
+    OptionSpec {
+        name: "operations",
+        kind: Kind::Count { min: 1, max: u64::MAX },
+        cases: &[],
+        summary: "end after exactly so many operations",
+    },
+    OptionSpec {
+        name: "threads",
+        kind: Kind::Count { min: 1, max: 100_000 },
+        cases: WITH_THREADS,
+        summary: "threads, instead of the script's own",
+    },
+    OptionSpec {
+        name: "width",
+        kind: Kind::Count { min: 2, max: 4_000_000_000 },
+        cases: TREES,
+        summary: "mean number of entries in a directory",
+    },
+    OptionSpec { name: "iosize", kind: Kind::Bytes, cases: NAS, summary: "bytes per operation" },
+    OptionSpec {
+        name: "allocated",
+        kind: Kind::Switch,
+        cases: &["nas-seq-write"],
+        summary: "write over a file whose blocks exist",
+    },
+    OptionSpec {
+        name: "rate",
+        kind: Kind::Count { min: 1, max: 1_000_000_000 },
+        cases: &[],
+        summary: "open loop: passes of the threads begun per second",
+    },
+];
+
+/// A tenth of the published sets.
+const SCALE_MILLIONTHS: u64 = 100_000;
+/// Ours, as for fio: long enough to settle, short enough for a study of many cells.
+const RUNTIME_S: u64 = 10;
+/// "Mean dir. width 20", paper H, table 1.
+const WIDTH: u64 = 20;
+/// The smallest of paper H, figure 6 and table 3.
+const IO_BYTES: u64 = 2 << 10;
+
+/// The slowest making of files that is not taken for a hang, on a nested emulated machine.
+const SLOWEST_BYTES_PER_S: u64 = 1 << 20;
+const SLOWEST_FILES_PER_S: u64 = 20;
+const SPARE_S: u64 = 180;
+/// A run without a time of its own ends with its work, or never: then it is taken for a hang.
+const LONGEST_UNTIMED_S: u64 = 4 * 3600;
+
+/// What a script's data set is at full size.
+struct Published {
+    files: u64,
+    file_bytes: u64,
+    /// The variable that scales it.
+    variable: &'static str,
+}
+
+/// Paper L, table 3; paper H, §3. The sizes of `workloads/*.f`.
+fn published(case: &str) -> Option<Published> {
+    let set = |files, file_bytes, variable| Some(Published { files, file_bytes, variable });
+    match case {
+        "fileserver" => set(50_000, 128 << 10, "nfiles"),
+        "webserver" => set(50_000, 16 << 10, "nfiles"),
+        "mailserver" => set(50_000, 12 << 10, "nfiles"),
+        "dbserver" => set(8, 1 << 30, "filesize"),
+        "create-tree" | "stat-tree" => set(100_000, 0, "nfiles"),
+        "nas-seq-write" | "nas-rand-read" => set(1, 4 << 30, "filesize"),
+        _ => None,
+    }
+}
+
+impl Engine for Wml {
+    fn name(&self) -> &'static str {
+        "wml"
+    }
+
+    fn program(&self) -> &'static str {
+        PROGRAM
+    }
+
+    fn cases(&self) -> &'static [Case] {
+        CASES
+    }
+
+    fn options(&self) -> &'static [OptionSpec] {
+        OPTIONS
+    }
+
+    fn default_value(&self, workload: &Workload, option: &str) -> Option<Value> {
+        let case = workload.case();
+        Some(match option {
+            "scale" if case == "script" => Value::Factor(1_000_000),
+            "scale" => Value::Factor(SCALE_MILLIONTHS),
+            "runtime" => Value::TimeLimit(Some(RUNTIME_S)),
+            "width" if TREES.contains(&case) => Value::Count(WIDTH),
+            "iosize" if NAS.contains(&case) => Value::Bytes(IO_BYTES),
+            "allocated" if case == "nas-seq-write" => Value::Switch(false),
+            _ => return None,
+        })
+    }
+
+    fn check(&self, workload: &Workload) -> Result<(), Misfit> {
+        // Without a file it is only the case's name in a list.
+        if let (Some(set), true) = (published(workload.case()), workload.given("scale").is_some())
+            && (scaled(workload, &set).0 == 0 || (scaled(workload, &set).1 == 0 && set.file_bytes > 0))
+        {
+            return Err(Misfit {
+                option: "scale",
+                why: "not one file is left".to_owned(),
+                remedy: "write a larger factor".to_owned(),
+            });
+        }
+        Ok(())
+    }
+
+    fn works_on(&self) -> WorksOn {
+        WorksOn::Directories
+    }
+
+    fn data_set(&self, workload: &Workload) -> DataSet {
+        let (files, file_bytes) = published(workload.case()).map_or((0, 0), |set| scaled(workload, &set));
+        DataSet { bytes: files * file_bytes, files, file_bytes, scale_factor: factor(workload) }
+    }
+
+    fn describe(&self, workload: &Workload) -> String {
+        let mut words = Vec::new();
+        match (published(workload.case()), workload.value("file")) {
+            (Some(set), _) => {
+                let (files, bytes) = scaled(workload, &set);
+                let size = if bytes == 0 { "empty".to_owned() } else { format!("of {}", in_words(bytes)) };
+                words.push(format!("{files} file{} {size}", if files == 1 { "" } else { "s" }));
+            }
+            (None, Some(file)) => words.push(format!("{file}")),
+            (None, None) => words.push("file= names it".to_owned()),
+        }
+        for (option, unit) in [("threads", "threads"), ("width", "entries in a directory"), ("rate", "passes/s")] {
+            if let Some(value) = workload.value(option) {
+                words.push(format!("{value} {unit}"));
+            }
+        }
+        if let Some(Value::Bytes(bytes)) = workload.value("iosize") {
+            words.push(format!("{} each", in_words(bytes)));
+        }
+        words.join(", ")
+    }
+
+    fn remarks(&self, workload: &Workload) -> Vec<String> {
+        match workload.case() {
+            "create-tree" => vec!["directories are made before, and are no part of what is measured".to_owned()],
+            _ => Vec::new(),
+        }
+    }
+
+    fn prepare(&self, workload: &Workload, place: &Place) -> Vec<Step> {
+        let set = self.data_set(workload);
+        let mut step = command(workload, place, "prepare");
+        step.title = format!("making the files of {workload}");
+        step.argv.push("--prepare".to_owned());
+        step.timeout_s = SPARE_S + set.bytes / SLOWEST_BYTES_PER_S + set.files / SLOWEST_FILES_PER_S;
+        if set.files == 0 {
+            step.timeout_s = LONGEST_UNTIMED_S;
+        }
+        vec![step]
+    }
+
+    fn measure(&self, workload: &Workload, place: &Place, seed: u64) -> Step {
+        let mut step = command(workload, place, "measure");
+        step.title = format!("{workload} on {}", place.target.path());
+        step.argv.extend(["--prepared".to_owned(), "--cached".to_owned(), format!("--seed={seed}")]);
+        if let Some(seconds) = time_limit_s(workload, "runtime") {
+            step.argv.push(format!("--time={seconds}"));
+        }
+        for (option, argument) in [("operations", "operations"), ("rate", "open-loop")] {
+            if let Some(value) = workload.value(option) {
+                step.argv.push(format!("--{argument}={value}"));
+            }
+        }
+        step.timeout_s = SPARE_S + time_limit_s(workload, "runtime").unwrap_or(LONGEST_UNTIMED_S);
+        step
+    }
+
+    fn check_preparation(&self, _workload: &Workload, output: &StepOutput) -> Result<(), LoadError> {
+        ended_well(output)
+    }
+
+    fn parse(&self, workload: &Workload, output: &StepOutput) -> Result<LoadResult, LoadError> {
+        ended_well(output)?;
+        let text = output.files.first().map(|(_, text)| text.as_str()).ok_or_else(|| LoadError::NoOutput {
+            program: PROGRAM,
+            detail: output.stderr.trim().to_owned(),
+        })?;
+        let report: FlowReport = serde_json::from_str(text).map_err(|e| LoadError::Unreadable {
+            program: PROGRAM,
+            versions: env!("CARGO_PKG_VERSION"),
+            detail: e.to_string(),
+        })?;
+        into_result(workload, &report, text)
+    }
+}
+
+fn factor(workload: &Workload) -> f64 {
+    match workload.value("scale") {
+        Some(Value::Factor(millionths)) => millionths as f64 / 1e6,
+        _ => 1.0,
+    }
+}
+
+/// Files and bytes of each, scaled by whichever the script has many of.
+fn scaled(workload: &Workload, set: &Published) -> (u64, u64) {
+    let factor = factor(workload);
+    if set.variable == "nfiles" {
+        ((set.files as f64 * factor).round() as u64, set.file_bytes)
+    } else {
+        // Whole pages.
+        (set.files, (set.file_bytes as f64 * factor) as u64 & !4095)
+    }
+}
+
+/// The part of the command that making files and measuring have in common.
+fn command(workload: &Workload, place: &Place, what: &str) -> Step {
+    let scratch = place.scratch.trim_end_matches('/');
+    let script = format!("{scratch}/nestor-{}.f", workload.case());
+    let result = format!("{scratch}/nestor-wml-{what}.json");
+    let mut argv = ["{nestor}", "load", "wml", &script, "--dir", place.target.path()].map(str::to_owned).to_vec();
+    argv.extend(["--result".to_owned(), result.clone()]);
+    let mut set = |variable: &str, value: String| argv.push(format!("--set={variable}={value}"));
+    if let Some(published) = published(workload.case()) {
+        let (files, bytes) = scaled(workload, &published);
+        set(published.variable, if published.variable == "nfiles" { files } else { bytes }.to_string());
+        if workload.case() == "nas-rand-read" {
+            // Half of the file is read in all (paper H, table 3).
+            set("bytes", (bytes / 2).to_string());
+        }
+        if workload.value("allocated") == Some(Value::Switch(true)) {
+            set("initial", bytes.to_string());
+        }
+    }
+    for (option, variable) in [("threads", "nthreads"), ("width", "dirwidth")] {
+        if let Some(value) = workload.value(option) {
+            set(variable, value.to_string());
+        }
+    }
+    if let Some(Value::Bytes(bytes)) = workload.value("iosize") {
+        set("iosize", bytes.to_string());
+    }
+    let (mut input_files, mut copied_files) = (Vec::new(), Vec::new());
+    match (personality(workload.case()), workload.value("file")) {
+        (Some(text), _) => input_files.push((script, text.as_bytes().to_vec())),
+        (None, file) => {
+            copied_files.push((script, file.map_or_else(String::new, |file| file.to_string())));
+            argv.push(format!("--scale={}", factor(workload)));
+        }
+    }
+    Step {
+        title: String::new(),
+        argv,
+        input_files,
+        copied_files,
+        output_files: vec![result],
+        timeout_s: SPARE_S,
+    }
+}
+
+fn ended_well(output: &StepOutput) -> Result<(), LoadError> {
+    match exit_code(PROGRAM, &output.ended)? {
+        0 => Ok(()),
+        code => {
+            let said = output.stderr.lines().filter(|line| !line.starts_with("warning: "));
+            let said = said.collect::<Vec<_>>().join("\n");
+            let detail = said.trim().trim_start_matches("error: ").to_owned();
+            if detail.contains("the file system is full") {
+                return Err(LoadError::Full { detail });
+            }
+            if detail.contains("cannot ") || detail.contains("flowop ") {
+                return Err(LoadError::OperationFailed { program: PROGRAM, detail });
+            }
+            Err(refused(PROGRAM, code, &detail))
+        }
+    }
+}
+
+/// The last run of the script: those before it are its own warm-up.
+fn into_result(workload: &Workload, report: &FlowReport, text: &str) -> Result<LoadResult, LoadError> {
+    let run = report.runs.last().ok_or_else(|| LoadError::NothingMeasured {
+        program: PROGRAM,
+        detail: "the script has no run and no process".to_owned(),
+    })?;
+    let mut operations: BTreeMap<OperationClass, OperationResult> = BTreeMap::new();
+    for flowop in run.flowops.iter().filter(|flowop| flowop.is_io && flowop.operations > 0) {
+        let class = operations.entry(OperationClass(flowop.kind.clone())).or_default();
+        class.operations += flowop.operations;
+        class.bytes += flowop.bytes;
+        class.latency.merge(&flowop.latency);
+        let seconds = class.bytes_by_second.len().max(flowop.bytes_by_second.len());
+        class.bytes_by_second.resize(seconds, 0);
+        for (second, bytes) in flowop.bytes_by_second.iter().enumerate() {
+            class.bytes_by_second[second] += bytes;
+        }
+    }
+    if operations.is_empty() {
+        return Err(LoadError::NothingMeasured {
+            program: PROGRAM,
+            detail: "not one operation ended in the measured time: let it run longer (runtime=)".to_owned(),
+        });
+    }
+    let mut figures = BTreeMap::new();
+    for pass in run.passes.iter().filter(|pass| pass.operations > 0) {
+        figures.insert(format!("passes_of_{}", pass.name), pass.operations as f64);
+        for (quantile, name) in [(0.5, "p50"), (0.99, "p99")] {
+            if let Some(ns) = pass.latency.quantile_ns(quantile) {
+                figures.insert(format!("pass_of_{}_{name}_ns", pass.name), ns as f64);
+            }
+        }
+    }
+    let mut remarks = run.remarks.clone();
+    if let Some(pace) = run.pace.as_ref().filter(|pace| (pace.begun as f64) < 0.99 * pace.offered as f64) {
+        remarks.push(format!(
+            "of {} {} that were due, {} were begun: the rate was not reached",
+            pace.offered, pace.of, pace.begun
+        ));
+    }
+    Ok(LoadResult {
+        engine: format!("nestor {}", env!("CARGO_PKG_VERSION")),
+        workload: workload.to_string(),
+        elapsed_ns: run.elapsed_ns,
+        operations,
+        working_set_bytes: report.file_sets.iter().map(|set| set.bytes).sum(),
+        scale_factor: factor(workload),
+        cpu_user_s: run.cpu_user_s,
+        cpu_system_s: run.cpu_system_s,
+        engine_output: text.to_owned(),
+        figures,
+        remarks,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::engine::{Ended, Target};
+    use crate::flow_report::{Ended as RunEnded, FileSetReport, FlowopReport, RunReport};
+    use nestor_model::LatencyHistogram;
+
+    fn place() -> Place {
+        Place { target: Target::Directory("/mnt/top".to_owned()), scratch: "/run/nestor/".to_owned() }
+    }
+
+    #[test]
+    fn files_are_made_first_and_found_again() {
+        let workload = Workload::parse("wml:fileserver:scale=0.01:threads=8").unwrap();
+        let prepare = &workload.prepare(&place())[0];
+        insta::assert_snapshot!(prepare.argv.join("\n"), @r"
+        {nestor}
+        load
+        wml
+        /run/nestor/nestor-fileserver.f
+        --dir
+        /mnt/top
+        --result
+        /run/nestor/nestor-wml-prepare.json
+        --set=nfiles=500
+        --set=nthreads=8
+        --prepare
+        ");
+        assert!(prepare.input_files[0].1.starts_with(b"# File server"));
+        let measure = workload.measure(&place(), 7);
+        insta::assert_snapshot!(measure.argv[8..].join("\n"), @r"
+        --set=nfiles=500
+        --set=nthreads=8
+        --prepared
+        --cached
+        --seed=7
+        --time=10
+        ");
+        assert_eq!(measure.output_files, ["/run/nestor/nestor-wml-measure.json"]);
+    }
+
+    #[test]
+    fn a_script_of_the_users_is_copied() {
+        let workload = Workload::parse("wml:script:file=a/b.f:runtime=off:scale=0.5").unwrap();
+        let step = workload.measure(&place(), 1);
+        assert_eq!(step.copied_files, [("/run/nestor/nestor-script.f".to_owned(), "a/b.f".to_owned())]);
+        assert!(step.argv.contains(&"--scale=0.5".to_owned()) && !step.argv.iter().any(|a| a.starts_with("--time")));
+    }
+
+    #[test]
+    fn what_paper_h_varies_reaches_the_script() {
+        let set = |text: &str| {
+            let workload = Workload::parse(text).unwrap();
+            let argv = workload.measure(&place(), 1).argv;
+            argv.into_iter().filter(|a| a.starts_with("--set=")).collect::<Vec<_>>().join(" ")
+        };
+        assert_eq!(set("wml:create-tree:scale=1:width=1000000"), "--set=nfiles=100000 --set=dirwidth=1000000");
+        assert_eq!(
+            set("wml:nas-rand-read:scale=1:iosize=128k"),
+            "--set=filesize=4294967296 --set=bytes=2147483648 --set=iosize=131072"
+        );
+        assert_eq!(
+            set("wml:nas-seq-write:scale=0.5:allocated=on"),
+            "--set=filesize=2147483648 --set=initial=2147483648 --set=iosize=2048"
+        );
+    }
+
+    fn row(name: &str, kind: &str, is_io: bool, ns: u64) -> FlowopReport {
+        let mut latency = LatencyHistogram::default();
+        latency.record_ns(ns);
+        FlowopReport {
+            name: name.to_owned(),
+            kind: kind.to_owned(),
+            is_io,
+            operations: 1,
+            bytes: 10,
+            latency,
+            mean_ns: ns as f64,
+            bytes_by_second: vec![10],
+        }
+    }
+
+    #[test]
+    fn flowops_become_classes_by_what_they_do() {
+        let run = RunReport {
+            ended: RunEnded::Time,
+            elapsed_ns: 1_000_000_000,
+            threads: 1,
+            cpu_user_s: 0.5,
+            cpu_system_s: 0.25,
+            flowops: vec![
+                row("read1", "readwholefile", true, 100),
+                row("read2", "readwholefile", true, 900),
+                row("wait", "eventlimit", false, 5),
+            ],
+            passes: vec![row("worker", "pass", false, 1000)],
+            pace: None,
+            remarks: vec!["tiny".to_owned()],
+        };
+        let set = FileSetReport {
+            name: "s".to_owned(),
+            path: "/x".to_owned(),
+            files: 1,
+            preallocated: 1,
+            directories: 1,
+            leaf_directories: 0,
+            bytes: 4096,
+        };
+        let report = FlowReport { runs: vec![run], file_sets: vec![set], prepare_s: 0.0 };
+        let text = serde_json::to_string(&report).unwrap();
+        let output = |ended, stderr: &str| StepOutput {
+            ended,
+            stdout: String::new(),
+            stderr: stderr.to_owned(),
+            files: vec![("result".to_owned(), text.clone())],
+        };
+        let workload = Workload::parse("wml:webserver").unwrap();
+        let result = workload.parse_output(&output(Ended::Code(0), "")).unwrap();
+        let (class, done) = result.operations.iter().next().unwrap();
+        assert_eq!((class.0.as_str(), done.operations, done.bytes), ("readwholefile", 2, 20));
+        assert_eq!((done.latency.count(), done.bytes_by_second.as_slice()), (2, [20].as_slice()));
+        assert_eq!(result.operations.len(), 1);
+        assert_eq!((result.working_set_bytes, result.scale_factor), (4096, 0.1));
+        assert_eq!(result.figures["passes_of_worker"], 1.0);
+        let full = "error: cannot write /mnt/top/x: no space left on device: the file system is full; make";
+        let error = workload.parse_output(&output(Ended::Code(1), full)).unwrap_err();
+        assert!(matches!(error, LoadError::Full { .. }), "{error:?}");
+        let starved = "warning: a\nerror: flowop create (line 22) found no file";
+        let error = workload.parse_output(&output(Ended::Code(1), starved)).unwrap_err().to_string();
+        assert!(error.contains("flowop create (line 22)") && !error.contains("warning"), "{error}");
+    }
+
+    #[test]
+    fn servers_are_the_table_s() {
+        for case in ["fileserver", "webserver", "mailserver", "dbserver"] {
+            assert!(published(case).is_some() && personality(case).is_some(), "{case}");
+        }
+        let files = |text: &str| Workload::parse(text).unwrap().data_set();
+        assert_eq!(files("wml:fileserver:scale=1").files, 50_000);
+        assert_eq!(files("wml:dbserver:scale=1").bytes, 8 << 30);
+        assert!(Workload::parse("wml:fileserver:scale=0.000001").unwrap_err().to_string().contains("not one file is left"));
+    }
+}
