@@ -2,6 +2,8 @@
 //!
 //! - a flowop beyond its system calls: `statfile`, and `read` of 4 KiB, by one thread, and a loop that only makes these calls;
 //! - making a file set, and a loop that only makes the same directories and files;
+//! - operations per second where the disk is the limit, and Filebench's (with FILEBENCH, in the directory that PARITY_DIRECTORY names, of a disk
+//!   file system): as root the processes get at most 400 writes per second, if there is a cgroup controller for that;
 //! - operations per second of CPU of four personalities on tmpfs, and of Filebench with the same scripts, if the environment
 //!   variable FILEBENCH names its program (built from its source; it is run without address randomisation, which it does not survive).
 //!
@@ -27,14 +29,24 @@ impl Listener for Silence {
 }
 
 /// What may be named to measure only that.
-const PARTS: [&str; 3] = ["--flowops", "--file-set", "--beside"];
+const PARTS: [&str; 4] = ["--flowops", "--file-set", "--beside", "--parity"];
+/// What makes this program run a script in a directory and print its rate instead of measuring.
+const ONE: &str = "--one";
 
 fn main() {
     let arguments: Vec<String> = std::env::args().collect();
+    if let Some(at) = arguments.iter().position(|a| a == ONE) {
+        let text = std::fs::read_to_string(&arguments[at + 1]).expect("the script");
+        let report = run(&text, Path::new(&arguments[at + 2]), FlowOptions::default(), Scale::Factor(1.0));
+        println!("{}", report.runs[0].operations() as f64 / (report.runs[0].elapsed_ns as f64 / 1e9));
+        return;
+    }
     let files = arguments.iter().position(|a| a == "--files").and_then(|at| arguments[at + 1].parse().ok());
     let base = if Path::new("/dev/shm").is_dir() { "/dev/shm" } else { "/tmp" };
     let folder = tempfile::tempdir_in(base).expect("a folder in memory");
-    let wanted = |part: &str| !PARTS.iter().any(|p| arguments.iter().any(|a| a == p)) || arguments.iter().any(|a| a == part);
+    let wanted = |part: &str| {
+        !PARTS.iter().any(|p| arguments.iter().any(|a| a == p)) || arguments.iter().any(|a| a == part)
+    };
     if wanted(PARTS[0]) {
         flowops(folder.path());
     }
@@ -43,6 +55,9 @@ fn main() {
     }
     if wanted(PARTS[2]) {
         beside_filebench(folder.path());
+    }
+    if wanted(PARTS[3]) {
+        parity();
     }
 }
 
@@ -71,9 +86,10 @@ fn flowops(folder: &Path) {
     let read = "set $dir=/x\ndefine file name=s,path=$dir,size=64m,prealloc\n\
         define process name=p { thread name=t { flowop read name=f,filename=s,iosize=4k,random } }\nrun 60\n";
     let mut results = Vec::new();
-    for (name, text, bare) in
-        [("statfile", stat, bare_stat as fn(&Path) -> f64), ("read 4 KiB", read, bare_read as fn(&Path) -> f64)]
-    {
+    for (name, text, bare) in [
+        ("statfile", stat, bare_stat as fn(&Path) -> f64),
+        ("read 4 KiB", read, bare_read as fn(&Path) -> f64),
+    ] {
         let (mut ours, mut theirs) = (Vec::new(), Vec::new());
         for _ in 0..ROUNDS {
             let options = FlowOptions { time_s: Some(FLOWOP_SECONDS), ..FlowOptions::default() };
@@ -83,7 +99,10 @@ fn flowops(folder: &Path) {
             theirs.push(bare(folder));
         }
         let (ours, theirs) = (median(ours), median(theirs));
-        println!("  {name:12} {ours:6.0} ns, bare calls {theirs:6.0} ns: {:+5.0} ns (at most 1000)", ours - theirs);
+        println!(
+            "  {name:12} {ours:6.0} ns, bare calls {theirs:6.0} ns: {:+5.0} ns (at most 1000)",
+            ours - theirs
+        );
         results.push(ours - theirs);
     }
 }
@@ -134,9 +153,12 @@ fn bare_read(folder: &Path) -> f64 {
 fn file_set(folder: &Path, files: u32) {
     println!("making a file set of {files} files of 1 KiB, 100 in each directory");
     let define = |parallel: &str| {
-        format!("set $dir=/x\ndefine fileset name=s,path=$dir,entries={files},size=1k,dirwidth=100,dirgamma=0,prealloc=100{parallel}\ncreate files\n")
+        format!(
+            "set $dir=/x\ndefine fileset name=s,path=$dir,entries={files},size=1k,dirwidth=100,dirgamma=0,prealloc=100{parallel}\ncreate files\n"
+        )
     };
-    let timed = |parallel| run(&define(parallel), folder, FlowOptions::default(), Scale::Factor(1.0)).prepare_s;
+    let timed =
+        |parallel| run(&define(parallel), folder, FlowOptions::default(), Scale::Factor(1.0)).prepare_s;
     let threads = std::thread::available_parallelism().map_or(1, usize::from);
     for (name, parallel, bare_threads) in [("in turn", "", 1), ("parallel", ",paralloc", threads)] {
         let (mut ours, mut theirs) = (Vec::new(), Vec::new());
@@ -145,7 +167,10 @@ fn file_set(folder: &Path, files: u32) {
             ours.push(timed(parallel));
         }
         let (ours, theirs) = (median(ours), median(theirs));
-        println!("  {name:9} {ours:.2} s, bare calls {theirs:.2} s: {:+.1} % (at most +10)", (ours / theirs - 1.0) * 100.0);
+        println!(
+            "  {name:9} {ours:.2} s, bare calls {theirs:.2} s: {:+.1} % (at most +10)",
+            (ours / theirs - 1.0) * 100.0
+        );
     }
 }
 
@@ -205,7 +230,10 @@ fn beside_filebench(folder: &Path) {
         }
         if !theirs.is_empty() {
             let (ours, theirs) = (median(ours), median(theirs));
-            println!("  {name:12} {ours:9.0}, Filebench {theirs:9.0}: {:.2} times (at least 2)", ours / theirs);
+            println!(
+                "  {name:12} {ours:9.0}, Filebench {theirs:9.0}: {:.2} times (at least 2)",
+                ours / theirs
+            );
         }
     }
 }
@@ -226,7 +254,15 @@ fn scripts() -> Vec<(&'static str, String)> {
     };
     vec![
         ("stat", script("1k", 16, 100, "flowop statfile name=z,filesetname=s\n".to_owned())),
-        ("open-close", script("1k", 16, 100, "flowop openfile name=o,filesetname=s,fd=1\nflowop closefile name=c,fd=1\n".to_owned())),
+        (
+            "open-close",
+            script(
+                "1k",
+                16,
+                100,
+                "flowop openfile name=o,filesetname=s,fd=1\nflowop closefile name=c,fd=1\n".to_owned(),
+            ),
+        ),
         ("web", script("16k", 100, 100, open_read.to_owned())),
         ("mail", script("16k", 16, 50, format!("{remove}{write}{append}{open_read}"))),
         ("file", script("64k", 50, 50, format!("{write}{append}{open_read}{remove}"))),
@@ -253,7 +289,13 @@ fn filebench_run(filebench: &Path, text: &str, folder: &Path) -> Option<f64> {
         let only_files = text.split("define process").next()?.to_owned() + "create files\nquit\n";
         std::fs::write(&script, only_files).ok()?;
         let before = children_cpu_s();
-        Command::new("setarch").arg("--addr-no-randomize").arg(filebench).arg("-f").arg(&script).output().ok()?;
+        Command::new("setarch")
+            .arg("--addr-no-randomize")
+            .arg(filebench)
+            .arg("-f")
+            .arg(&script)
+            .output()
+            .ok()?;
         children_cpu_s() - before
     };
     let _ = std::fs::remove_dir_all(folder.join("s"));
@@ -261,6 +303,121 @@ fn filebench_run(filebench: &Path, text: &str, folder: &Path) -> Option<f64> {
     let summary = text.lines().find(|line| line.contains("IO Summary"))?;
     let operations: f64 = summary.split("IO Summary:").nth(1)?.split_whitespace().next()?.parse().ok()?;
     Some(operations / (all_cpu - prepare))
+}
+
+/// Writes per second where the disk is to be the limit.
+const WRITES_PER_SECOND: u32 = 400;
+const PARITY_SECONDS: u32 = 30;
+
+/// The same script by both in turn, where the disk is the limit.
+fn parity() {
+    let named = |name| std::env::var_os(name).map(PathBuf::from);
+    let (Some(filebench), Some(directory)) = (named("FILEBENCH"), named("PARITY_DIRECTORY")) else {
+        println!(
+            "parity: FILEBENCH and PARITY_DIRECTORY do not name Filebench and a directory; not measured"
+        );
+        return;
+    };
+    let folder = tempfile::tempdir_in(&directory).expect("a folder there");
+    let place = folder.path().display();
+    let text = format!(
+        "define fileset name=s,path={place},entries=4000,size=16k,dirwidth=1000,prealloc=50\n\
+         define process name=p,instances=1\n{{\nthread name=t,memsize=1m,instances=8\n{{\n\
+         flowop createfile name=n,filesetname=s,fd=1\nflowop appendfilerand name=w,fd=1,iosize=16k\n\
+         flowop fsync name=y,fd=1\nflowop closefile name=d,fd=1\n\
+         flowop openfile name=o,filesetname=s,fd=1\nflowop appendfilerand name=a,iosize=16k,fd=1\n\
+         flowop fsync name=z,fd=1\nflowop closefile name=q,fd=1\nflowop deletefile name=x,filesetname=s\n}}\n}}\nrun {PARITY_SECONDS}\n"
+    );
+    let script = folder.path().join("script.f");
+    std::fs::write(&script, &text).expect("room for a script");
+    let throttle = Throttle::new(&directory);
+    match &throttle {
+        Some(_) => {
+            println!("parity in {}: at most {WRITES_PER_SECOND} writes per second", directory.display())
+        }
+        None => println!("parity in {}: the disk as it is (no right to limit it)", directory.display()),
+    }
+    let own = std::env::current_exe().expect("this program");
+    let (mut ours, mut theirs) = (Vec::new(), Vec::new());
+    for _ in 0..3 {
+        rustix::fs::sync();
+        let mut one = Command::new(&own);
+        one.arg(ONE).arg(&script).arg(folder.path());
+        let output = run_throttled(one, throttle.as_ref());
+        ours.push(output.trim().parse::<f64>().expect("a rate"));
+        rustix::fs::sync();
+        let mut other = Command::new("setarch");
+        other.arg("--addr-no-randomize").arg(&filebench).arg("-f").arg(&script);
+        let output = run_throttled(other, throttle.as_ref());
+        let summary = output.lines().find(|line| line.contains("IO Summary"));
+        let rate = summary.and_then(|line| {
+            line.split_whitespace().find_map(|w| w.parse::<f64>().ok().filter(|r| r.fract() != 0.0))
+        });
+        let _ = std::fs::remove_dir_all(folder.path().join("s"));
+        match rate {
+            Some(rate) => theirs.push(rate),
+            None => println!("  Filebench gave no result"),
+        }
+    }
+    if theirs.is_empty() {
+        return;
+    }
+    let (ours, theirs) = (median(ours), median(theirs));
+    println!(
+        "  {ours:.1} operations/s, Filebench {theirs:.1}: {:+.1} % (within 5)",
+        (ours / theirs - 1.0) * 100.0
+    );
+}
+
+fn run_throttled(mut command: Command, throttle: Option<&Throttle>) -> String {
+    use std::io::Read;
+    let mut child = command.stdin(Stdio::null()).stdout(Stdio::piped()).spawn().expect("it starts");
+    if let Some(throttle) = throttle {
+        std::fs::write(throttle.group.join("cgroup.procs"), child.id().to_string())
+            .expect("it enters the group");
+    }
+    let mut text = String::new();
+    child.stdout.take().expect("piped").read_to_string(&mut text).expect("text");
+    child.wait().expect("it ends");
+    text
+}
+
+/// A control group in which a disk takes so many writes per second; removed at the end.
+struct Throttle {
+    group: PathBuf,
+}
+
+impl Throttle {
+    fn new(directory: &Path) -> Option<Self> {
+        use std::os::unix::fs::MetadataExt;
+        let device = std::fs::metadata(directory).ok()?.dev();
+        // The whole disk, of a partition too: limits are the disk's.
+        let number = format!("{}:{}", libc::major(device), libc::minor(device));
+        let parent = std::fs::canonicalize(format!("/sys/dev/block/{number}/..")).ok()?;
+        let disk = std::fs::read_to_string(parent.join("dev")).map_or(number, |text| text.trim().to_owned());
+        let name = format!("nestor-parity-{}", std::process::id());
+        let old = Path::new("/sys/fs/cgroup/blkio").join(&name);
+        let new = Path::new("/sys/fs/cgroup").join(&name);
+        let limits = [
+            (old, "blkio.throttle.write_iops_device", format!("{disk} {WRITES_PER_SECOND}")),
+            (new, "io.max", format!("{disk} wiops={WRITES_PER_SECOND}")),
+        ];
+        for (group, file, limit) in limits {
+            if std::fs::create_dir(&group).is_ok() {
+                let throttle = Self { group };
+                if std::fs::write(throttle.group.join(file), limit).is_ok() {
+                    return Some(throttle);
+                }
+            }
+        }
+        None
+    }
+}
+
+impl Drop for Throttle {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir(&self.group);
+    }
 }
 
 fn children_cpu_s() -> f64 {

@@ -74,7 +74,13 @@ impl AsyncWrites {
     ///
     /// # Safety
     /// `data` and the open file must stay until the write has ended, which [`Self::wait`] says.
-    pub(crate) unsafe fn begin(&mut self, file: &OwnedFd, data: &[u8], place: u64, tag: Tag) -> io::Result<()> {
+    pub(crate) unsafe fn begin(
+        &mut self,
+        file: &OwnedFd,
+        data: &[u8],
+        place: u64,
+        tag: Tag,
+    ) -> io::Result<()> {
         let number = self.next;
         self.next += 1;
         match &mut self.backend {
@@ -114,7 +120,13 @@ impl AsyncWrites {
                     }
                     let end = Instant::now();
                     for completion in ring.completion() {
-                        take(&mut self.tags, completion.user_data(), i64::from(completion.result()), end, &mut ended);
+                        take(
+                            &mut self.tags,
+                            completion.user_data(),
+                            i64::from(completion.result()),
+                            end,
+                            &mut ended,
+                        );
                     }
                 }
                 Backend::Helpers(helpers) => {
@@ -130,7 +142,13 @@ impl AsyncWrites {
     }
 }
 
-fn take(tags: &mut HashMap<u64, (Tag, usize)>, number: u64, result: i64, end: Instant, ended: &mut Vec<Ended>) {
+fn take(
+    tags: &mut HashMap<u64, (Tag, usize)>,
+    number: u64,
+    result: i64,
+    end: Instant,
+    ended: &mut Vec<Ended>,
+) {
     let Some((tag, bytes)) = tags.remove(&number) else { return };
     let result = match result {
         written if written == bytes as i64 => Ok(written as u64),
@@ -225,7 +243,9 @@ mod tests {
             let ended = writes.wait(half).unwrap();
             assert!(ended.len() >= half);
             rows.extend(ended.iter().map(|write| write.tag.row));
-            assert!(ended.iter().all(|write| write.end >= write.tag.begin && matches!(write.result, Ok(512))));
+            assert!(
+                ended.iter().all(|write| write.end >= write.tag.begin && matches!(write.result, Ok(512)))
+            );
         }
         rows.sort_unstable();
         assert_eq!(rows, (0..100).collect::<Vec<_>>());

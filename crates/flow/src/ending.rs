@@ -70,7 +70,9 @@ impl Ending {
         let mut why = self.lock();
         while why.is_none() {
             let now = Instant::now();
-            let Some(left) = due.checked_duration_since(now).filter(|left| !left.is_zero()) else { return true };
+            let Some(left) = due.checked_duration_since(now).filter(|left| !left.is_zero()) else {
+                return true;
+            };
             why = self.changed.wait_timeout(why, left).unwrap_or_else(PoisonError::into_inner).0;
         }
         false

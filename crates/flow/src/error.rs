@@ -60,7 +60,9 @@ pub enum FlowError {
         problem: String,
     },
     /// A block device is used as a file and was not named by the user.
-    #[error("file {set} is the block device {path}, whose contents would be lost: name it with --overwrite {path}")]
+    #[error(
+        "file {set} is the block device {path}, whose contents would be lost: name it with --overwrite {path}"
+    )]
     Device {
         /// The file's name.
         set: String,
@@ -68,7 +70,9 @@ pub enum FlowError {
         path: PathBuf,
     },
     /// Threads could not be started.
-    #[error("cannot start thread {started} of {wanted}: {source}; the machine allows no more: lower instances=, or raise ulimit -u")]
+    #[error(
+        "cannot start thread {started} of {wanted}: {source}; the machine allows no more: lower instances=, or raise ulimit -u"
+    )]
     Threads {
         /// How many there were.
         started: usize,
@@ -122,7 +126,9 @@ fn remedy(error: &io::Error) -> &'static str {
         Some(libc::EINVAL) => {
             ": direct I/O needs sizes and places that are multiples of the device's block (directio, iosize)"
         }
-        Some(libc::EROFS) => ": the file system is mounted read-only, or became so after an error (see dmesg)",
+        Some(libc::EROFS) => {
+            ": the file system is mounted read-only, or became so after an error (see dmesg)"
+        }
         Some(libc::EACCES | libc::EPERM) => ": this user may not do that there",
         Some(libc::EBUSY) => ": it is in use; unmount it, or name another",
         Some(libc::EIO) => ": the device below failed (see dmesg)",

@@ -22,6 +22,6 @@ mod tree;
 mod worker;
 
 pub use error::FlowError;
-pub use options::{FlowOptions, Scale, Scaled, TINY_BYTES, file_sets, mean_bytes, relocate, scale};
 pub use nestor_load::flow_report::{Ended, FileSetReport, FlowReport, FlowopReport, PaceReport, RunReport};
+pub use options::{FlowOptions, Scale, Scaled, TINY_BYTES, file_sets, mean_bytes, relocate, scale};
 pub use run::{Listener, Source, run_script};

@@ -183,7 +183,11 @@ impl Pool {
     ///
     /// Filebench gives up on the one whose turn it is if that is in use; so fewer files are removed than made, until none is left
     /// to be made.
-    pub(crate) fn take_existing(&self, from: From<'_>, ended: &dyn Fn() -> bool) -> Result<Option<u32>, Starved> {
+    pub(crate) fn take_existing(
+        &self,
+        from: From<'_>,
+        ended: &dyn Fn() -> bool,
+    ) -> Result<Option<u32>, Starved> {
         let mut state = self.lock();
         loop {
             let start = match from {

@@ -191,13 +191,14 @@ pub(crate) fn word(kind: &FlowopKind) -> &'static str {
 fn group(kind: &FlowopKind) -> Group {
     use FlowopKind::{
         AioWait, AioWrite, AppendFile, AppendFileRandom, CloseFile, CreateFile, DeleteFile, Fsync, FsyncSet,
-        ListDirectory, MakeDirectory, OpenFile, Read, ReadWholeFile, RemoveDirectory, StatFile, Write, WriteWholeFile,
+        ListDirectory, MakeDirectory, OpenFile, Read, ReadWholeFile, RemoveDirectory, StatFile, Write,
+        WriteWholeFile,
     };
     match kind {
         Read | ReadWholeFile => Group::Read,
         Write | AppendFile | AppendFileRandom | WriteWholeFile | AioWrite => Group::Write,
-        OpenFile | CreateFile | CloseFile | MakeDirectory | RemoveDirectory | ListDirectory | Fsync | FsyncSet | StatFile
-        | DeleteFile => Group::OtherIo,
+        OpenFile | CreateFile | CloseFile | MakeDirectory | RemoveDirectory | ListDirectory | Fsync
+        | FsyncSet | StatFile | DeleteFile => Group::OtherIo,
         // Unlike in Filebench, where the wait counts as an operation: the writes it waits for are counted, with the time they took.
         AioWait => Group::Waiting,
         _ => Group::Waiting,

@@ -27,11 +27,8 @@ struct Shard {
 
 impl Recorder {
     pub(crate) fn new(shards: usize) -> Self {
-        let shard = |_| Shard {
-            counts: zeroed(BUCKETS),
-            bytes: AtomicU64::new(0),
-            total_ns: AtomicU64::new(0),
-        };
+        let shard =
+            |_| Shard { counts: zeroed(BUCKETS), bytes: AtomicU64::new(0), total_ns: AtomicU64::new(0) };
         Self { shards: (0..shards.max(1)).map(shard).collect() }
     }
 

@@ -16,11 +16,11 @@ use crate::pace::{Limit, Pace};
 use crate::program::{Program, ThreadPlan};
 use crate::random::Stream;
 use crate::recorder::Recorder;
-use nestor_load::flow_report::{Ended, FileSetReport, FlowReport, FlowopReport, PaceReport, RunReport};
 use crate::sets::{Home, Maker, Set, remove_set};
 use crate::signals::{WaitingPoint, WaitingPoints};
 use crate::tree::Tree;
 use crate::worker::{Own, Shared, Totals, Worker};
+use nestor_load::flow_report::{Ended, FileSetReport, FlowReport, FlowopReport, PaceReport, RunReport};
 
 /// The text of a script, for messages.
 #[derive(Clone, Copy, Debug)]
@@ -94,7 +94,9 @@ pub fn run_script(
             Action::System(command) => obey(command, listener)?,
             Action::Sleep(seconds) => sleep(*seconds, listener),
             Action::ListFileSets(sets) => list(sets, listener),
-            Action::EnableMulti(_) | Action::MultiSync(_) => listener.wait_for_others().map_err(FlowError::Together)?,
+            Action::EnableMulti(_) | Action::MultiSync(_) => {
+                listener.wait_for_others().map_err(FlowError::Together)?
+            }
             // The run makes them: they are the same whoever makes them.
             Action::CreateFiles(_) if script_runs_later(script, action) => {}
             Action::CreateFiles(sets) => {
@@ -213,7 +215,8 @@ fn one_run(
         if program.thread_count() == 0 {
             listener.say("there is nothing to run: the script defines no process");
         } else {
-            let measured = Measured { run, source, options, listener, program: &program, sets: &sets, data: &data };
+            let measured =
+                Measured { run, source, options, listener, program: &program, sets: &sets, data: &data };
             report.runs.push(measured.measure(&ending)?);
         }
         if options.remove {
@@ -307,7 +310,8 @@ impl Measured<'_, '_> {
                 for instance in 0..plan.process.instances * plan.thread.instances {
                     let points = points.of(plan, instance);
                     let (go, options) = (&go, self.options);
-                    let thread = std::thread::Builder::new().name(plan.thread.name.clone()).stack_size(STACK_BYTES);
+                    let thread =
+                        std::thread::Builder::new().name(plan.thread.name.clone()).stack_size(STACK_BYTES);
                     let started = thread.spawn_scoped(scope, move || {
                         let mut worker = worker(shared_cell, plan, number, instance, points, options.seed);
                         own_descriptors();
@@ -319,7 +323,8 @@ impl Measured<'_, '_> {
                     match started {
                         Ok(handle) => workers.push(handle),
                         Err(source) => {
-                            failed = Some(FlowError::Threads { started: workers.len(), wanted: threads, source });
+                            failed =
+                                Some(FlowError::Threads { started: workers.len(), wanted: threads, source });
                             break 'starting;
                         }
                     }
@@ -345,7 +350,9 @@ impl Measured<'_, '_> {
             let used = CpuTime::now().since(&cpu);
             for handle in workers {
                 if handle.join().is_err() {
-                    return Err(FlowError::Together("a thread of the workload panicked: this is a bug".to_owned()));
+                    return Err(FlowError::Together(
+                        "a thread of the workload panicked: this is a bug".to_owned(),
+                    ));
                 }
             }
             let at = if matches!(end, End::Done) { Instant::now() } else { at };
@@ -362,10 +369,13 @@ impl Measured<'_, '_> {
     ) -> Vec<Vec<u64>> {
         let time_s = match (self.options.time_s, self.run.time, self.run.quit) {
             (Some(seconds), _, _) | (None, RunTime::Seconds(seconds), _) => Some(seconds),
-            (None, RunTime::NotGiven, QuitMode::Timeout) if self.options.operations.is_none() => Some(DEFAULT_TIME_S),
+            (None, RunTime::NotGiven, QuitMode::Timeout) if self.options.operations.is_none() => {
+                Some(DEFAULT_TIME_S)
+            }
             _ => None,
         };
-        let end = time_s.and_then(|s| Duration::try_from_secs_f64(s).ok()).and_then(|time| begin.checked_add(time));
+        let end =
+            time_s.and_then(|s| Duration::try_from_secs_f64(s).ok()).and_then(|time| begin.checked_add(time));
         let rows = &shared.program.rows;
         let mut by_second: Vec<Vec<u64>> = vec![Vec::new(); rows.len()];
         let mut before: Vec<u64> = vec![0; rows.len()];
@@ -391,7 +401,13 @@ impl Measured<'_, '_> {
                 && !shared.ending.is_over()
             {
                 next_report = Some(at + Duration::from_secs_f64(every.max(0.001)));
-                self.listener.report(&self.report(shared, End::Time, now - begin, CpuTime::default(), &by_second));
+                self.listener.report(&self.report(
+                    shared,
+                    End::Time,
+                    now - begin,
+                    CpuTime::default(),
+                    &by_second,
+                ));
             }
             if shared.ending.is_over() {
                 return by_second;
@@ -401,7 +417,8 @@ impl Measured<'_, '_> {
                 return by_second;
             }
             self.listener.progress("running", end.map_or(0.0, |end| share(begin, now, end)));
-            let until = [end, Some(next_second), next_report].into_iter().flatten().min().unwrap_or(next_second);
+            let until =
+                [end, Some(next_second), next_report].into_iter().flatten().min().unwrap_or(next_second);
             shared.ending.sleep_until(until.min(now + LOOK));
         }
     }
@@ -417,7 +434,8 @@ impl Measured<'_, '_> {
         let rows = shared.program.rows.iter().zip(by_second);
         let flowops = rows
             .map(|(row, seconds)| {
-                let seconds = if seconds.iter().any(|bytes| *bytes > 0) { seconds.clone() } else { Vec::new() };
+                let seconds =
+                    if seconds.iter().any(|bytes| *bytes > 0) { seconds.clone() } else { Vec::new() };
                 row_report(&row.name, row.kind, row.group.is_io(), &row.recorder, seconds)
             })
             .collect();
@@ -460,10 +478,14 @@ impl Measured<'_, '_> {
     fn remarks(&self) -> Vec<String> {
         let mut remarks = Vec::new();
         if self.sets.iter().any(|set| matches!(set.home, Home::Device { .. })) {
-            remarks.push("a file is a block device: its pages may still be in this machine's cache".to_owned());
+            remarks
+                .push("a file is a block device: its pages may still be in this machine's cache".to_owned());
         }
         if self.options.growth_limit_bytes.is_some() {
-            remarks.push("file sets are tiny: this shows that the workload runs, not how fast the storage is".to_owned());
+            remarks.push(
+                "file sets are tiny: this shows that the workload runs, not how fast the storage is"
+                    .to_owned(),
+            );
         }
         remarks
     }
@@ -520,7 +542,8 @@ fn waiting_points(program: &Program<'_>) -> Points {
         if !matches!(kind, FlowopKind::Block | FlowopKind::SemaphoreBlock) {
             return;
         }
-        let number = program.threads.iter().position(|other| std::ptr::eq(other, plan)).expect("it is one of them");
+        let number =
+            program.threads.iter().position(|other| std::ptr::eq(other, plan)).expect("it is one of them");
         for instance in 0..plan.process.instances * plan.thread.instances {
             let room = if *kind == FlowopKind::SemaphoreBlock { step.flowop.high_water } else { 0 };
             let point = Arc::new(WaitingPoint::with_room(room));

@@ -49,10 +49,7 @@ pub(crate) enum Home {
         path: PathBuf,
     },
     /// The set is a block device.
-    Device {
-        path: PathBuf,
-        bytes: u64,
-    },
+    Device { path: PathBuf, bytes: u64 },
 }
 
 impl Set<'_> {
@@ -138,8 +135,9 @@ impl Maker<'_> {
         made.used = !self.options.only_prepare;
         memory.sets.insert(plan.name.clone(), made);
         memory.write(&parent)?;
-        let handle = rustix::fs::open(&path, OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())
-            .map_err(|e| FlowError::call("cannot open", path.display().to_string(), e.into()))?;
+        let handle =
+            rustix::fs::open(&path, OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())
+                .map_err(|e| FlowError::call("cannot open", path.display().to_string(), e.into()))?;
         Ok(finish(plan, Home::Directory { handle, path }, tree))
     }
 
@@ -182,18 +180,27 @@ impl Maker<'_> {
     fn make(&self, plan: &FileSet, tree: &Tree, path: &Path, reusing: bool) -> Result<(), FlowError> {
         let processors = std::thread::available_parallelism().map_or(1, usize::from);
         let makers = if plan.parallel { MOST_MAKERS.min(MAKERS_PER_PROCESSOR * processors) } else { 1 };
-        fs::create_dir_all(path).map_err(|e| FlowError::call("cannot create", path.display().to_string(), e))?;
-        let root = rustix::fs::open(path, OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())
-            .map_err(|e| FlowError::call("cannot open", path.display().to_string(), e.into()))?;
-        let making = Making { maker: self, plan, tree, path, root: root.as_fd(), reusing, done: AtomicU64::new(0) };
+        fs::create_dir_all(path)
+            .map_err(|e| FlowError::call("cannot create", path.display().to_string(), e))?;
+        let root =
+            rustix::fs::open(path, OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())
+                .map_err(|e| FlowError::call("cannot open", path.display().to_string(), e.into()))?;
+        let making =
+            Making { maker: self, plan, tree, path, root: root.as_fd(), reusing, done: AtomicU64::new(0) };
         making.directories()?;
         let share = tree.order.len().div_ceil(makers).max(1);
         let results: Vec<Result<(), FlowError>> = std::thread::scope(|scope| {
-            let parts: Vec<_> =
-                tree.order.chunks(share).enumerate().map(|(i, part)| scope.spawn({
-                    let making = &making;
-                    move || making.files(part, i as u64)
-                })).collect();
+            let parts: Vec<_> = tree
+                .order
+                .chunks(share)
+                .enumerate()
+                .map(|(i, part)| {
+                    scope.spawn({
+                        let making = &making;
+                        move || making.files(part, i as u64)
+                    })
+                })
+                .collect();
             parts.into_iter().map(|part| part.join().expect("making files does not panic")).collect()
         });
         results.into_iter().collect::<Result<(), FlowError>>()
@@ -223,7 +230,7 @@ impl Making<'_> {
         // The first is the set's own.
         for (number, path) in self.tree.directories.iter().enumerate().skip(1) {
             make(path)?;
-            if number as u64 % FILES_PER_LOOK == 0 {
+            if (number as u64).is_multiple_of(FILES_PER_LOOK) {
                 self.look("making directories of", number as f64 / self.tree.directories.len() as f64)?;
             }
         }
@@ -265,7 +272,8 @@ impl Making<'_> {
 
     fn file(&self, path: &[u8], bytes: u64, random: &mut Stream) -> Result<(), FlowError> {
         let name = std::ffi::CStr::from_bytes_with_nul(path).expect("paths end with one NUL");
-        let failed = |what, e: rustix::io::Errno| FlowError::call(what, self.full(&name.to_string_lossy()), e.into());
+        let failed =
+            |what, e: rustix::io::Errno| FlowError::call(what, self.full(&name.to_string_lossy()), e.into());
         let flags = OFlags::RDWR | OFlags::CREATE | OFlags::CLOEXEC;
         let file = rustix::fs::openat(self.root, name, flags, Mode::from_raw_mode(0o644))
             .map_err(|e| failed("cannot create", e))?;
@@ -302,7 +310,8 @@ pub(crate) fn remove_set(set: &Set<'_>) -> Result<(), FlowError> {
     memory.sets.remove(&set.plan.name);
     if memory.sets.is_empty() {
         let file = parent.join(MEMORY);
-        return fs::remove_file(&file).map_err(|e| FlowError::call("cannot remove", file.display().to_string(), e));
+        return fs::remove_file(&file)
+            .map_err(|e| FlowError::call("cannot remove", file.display().to_string(), e));
     }
     memory.write(parent)
 }
@@ -319,7 +328,10 @@ fn remove(path: &Path) -> Result<(), FlowError> {
 impl Memory {
     /// What cannot be read is nothing that is known.
     fn read(directory: &Path) -> Self {
-        fs::read(directory.join(MEMORY)).ok().and_then(|text| serde_json::from_slice(&text).ok()).unwrap_or_default()
+        fs::read(directory.join(MEMORY))
+            .ok()
+            .and_then(|text| serde_json::from_slice(&text).ok())
+            .unwrap_or_default()
     }
 
     fn write(&self, directory: &Path) -> Result<(), FlowError> {

@@ -65,7 +65,12 @@ impl Tree {
 
     /// Bytes of the files that exist from the beginning.
     pub(crate) fn preallocated_bytes(&self) -> u64 {
-        self.file_bytes.iter().zip(&self.preallocated).filter(|(_, made)| **made).map(|(bytes, _)| bytes).sum()
+        self.file_bytes
+            .iter()
+            .zip(&self.preallocated)
+            .filter(|(_, made)| **made)
+            .map(|(bytes, _)| bytes)
+            .sum()
     }
 
     /// Bytes of all files, when all exist.
@@ -138,10 +143,14 @@ impl Shape {
         let entries = (set.entries + set.leaf_directories) as f64;
         let impossible = |why: String| Err(FlowError::Tree { set: set.name.clone(), why });
         if entries > f64::from(u32::MAX) {
-            return impossible(format!("it has {entries} entries; 4294967295 are as many as a file set can have"));
+            return impossible(format!(
+                "it has {entries} entries; 4294967295 are as many as a file set can have"
+            ));
         }
         if entries == 0.0 {
-            return impossible("it has no files and no leaf directories: give it entries= or leafdirs=".to_owned());
+            return impossible(
+                "it has no files and no leaf directories: give it entries= or leafdirs=".to_owned(),
+            );
         }
         if mean_width > 0.0 && mean_width < 2.0 && entries > 1.0 {
             return impossible(format!(
@@ -149,7 +158,8 @@ impl Shape {
             ));
         }
         // Without a width (0) every file has a directory of its own.
-        let mean_depth = if entries <= 1.0 || mean_width == 0.0 { 0.0 } else { entries.ln() / mean_width.ln() };
+        let mean_depth =
+            if entries <= 1.0 || mean_width == 0.0 { 0.0 } else { entries.ln() / mean_width.ln() };
         Ok(Self { mean_depth, mean_width })
     }
 

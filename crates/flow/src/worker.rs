@@ -146,7 +146,12 @@ impl<'p> Worker<'_, 'p> {
     }
 
     fn plan_index(&self) -> usize {
-        self.shared.program.threads.iter().position(|t| std::ptr::eq(t, self.plan)).expect("a plan of this program")
+        self.shared
+            .program
+            .threads
+            .iter()
+            .position(|t| std::ptr::eq(t, self.plan))
+            .expect("a plan of this program")
     }
 
     /// This thread has nothing left to do: what that means for the others.
@@ -270,13 +275,19 @@ impl<'p> Worker<'_, 'p> {
     pub(crate) fn set_of(&self, step: &Step<'_>) -> Result<(usize, &'p Set<'p>), FlowError> {
         match step.flowop.file_set {
             Some(index) => Ok((index, &self.shared.sets[index])),
-            None => Err(self.wrong(step.flowop, "needs a file set: give it filesetname= or filename=".to_owned())),
+            None => {
+                Err(self.wrong(step.flowop, "needs a file set: give it filesetname= or filename=".to_owned()))
+            }
         }
     }
 
     /// A flowop that cannot be obeyed.
     pub(crate) fn wrong(&self, flowop: &Flowop, problem: String) -> FlowError {
-        FlowError::Flowop { flowop: flowop.name.clone(), line: self.shared.source.line_of(&flowop.span), problem }
+        FlowError::Flowop {
+            flowop: flowop.name.clone(),
+            line: self.shared.source.line_of(&flowop.span),
+            problem,
+        }
     }
 
     /// A thread that gets no file.

@@ -6,7 +6,10 @@ use std::path::Path;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use nestor_flow::{Ended, FlowError, FlowOptions, FlowReport, Listener, RunReport, Scale, Source, relocate, run_script, scale};
+use nestor_flow::{
+    Ended, FlowError, FlowOptions, FlowReport, Listener, RunReport, Scale, Source, relocate, run_script,
+    scale,
+};
 use tempfile::TempDir;
 
 /// Remembers what is said; stops after so many looks, if asked to.
@@ -129,7 +132,9 @@ fn every_file_operation_does_what_it_says() {
          } }\nrun\n",
     );
     assert_eq!(run.ended, Ended::Done);
-    for name in ["create", "whole", "append", "appendrand", "write", "writerand", "readrand", "readwhole", "fsync"] {
+    for name in
+        ["create", "whole", "append", "appendrand", "write", "writerand", "readrand", "readwhole", "fsync"]
+    {
         assert_eq!(operations(&run, name), 10, "{name}");
     }
     for name in ["fsyncset", "fstat", "close", "stat", "list", "delete"] {
@@ -269,13 +274,20 @@ fn a_file_that_disappears_ends_the_run_with_its_name() {
     let mut stack = vec![folder.path().join("s")];
     while let Some(path) = stack.pop() {
         for entry in fs::read_dir(path).unwrap().map(Result::unwrap) {
-            if entry.path().is_dir() { stack.push(entry.path()) } else { fs::remove_file(entry.path()).unwrap() }
+            if entry.path().is_dir() {
+                stack.push(entry.path())
+            } else {
+                fs::remove_file(entry.path()).unwrap()
+            }
         }
     }
     let options = FlowOptions { prepared: true, ..FlowOptions::default() };
     let report = run_in(folder.path(), text, options).result.unwrap();
     let Ended::Failed(why) = &report.runs[0].ended else { panic!("{:?}", report.runs[0].ended) };
-    assert!(why.contains("cannot open") && why.contains("/s/") && why.contains("something else removed it"), "{why}");
+    assert!(
+        why.contains("cannot open") && why.contains("/s/") && why.contains("something else removed it"),
+        "{why}"
+    );
 }
 
 #[test]
@@ -293,7 +305,9 @@ fn wrong_uses_of_descriptors_are_named() {
     };
     assert!(problem("flowop closefile name=c,fd=3").contains("closes fd=3, which is not open"));
     assert!(problem("flowop openfile name=o,filesetname=s,fd=1").contains("open already"));
-    assert!(problem("flowop read name=r,filesetname=s,iosize=1m,random").contains("more than the 2048 bytes"));
+    assert!(
+        problem("flowop read name=r,filesetname=s,iosize=1m,random").contains("more than the 2048 bytes")
+    );
     assert!(problem("flowop aiowrite name=a,filesetname=s,iosize=1k").contains("add random"));
 }
 
@@ -356,14 +370,18 @@ fn an_open_loop_counts_from_the_intended_start() {
     let text = "define fileset name=s,path=/x,entries=10,size=2k,dirwidth=5,prealloc=100\n\
          define process name=p { thread name=t { flowop statfile name=stat,filesetname=s\nflowop hog name=work,value=2000000 } }\nrun 60\n";
     // A pass takes far longer than there is time: each begins later than it should.
-    let options = FlowOptions { operations: Some(200), passes_per_second: Some(1e6), ..FlowOptions::default() };
+    let options =
+        FlowOptions { operations: Some(200), passes_per_second: Some(1e6), ..FlowOptions::default() };
     let report = run_in(folder.path(), text, options).result.unwrap();
     let run = &report.runs[0];
     let pace = run.pace.as_ref().unwrap();
     assert!(pace.offered > 10 * pace.begun, "{pace:?}");
     let passes = &run.passes[0].latency;
     let work = &run.flowops.iter().find(|f| f.name == "work").unwrap().latency;
-    assert!(passes.quantile_ns(1.0) > Some(20 * work.quantile_ns(0.5).unwrap()), "the last pass waited for all before it");
+    assert!(
+        passes.quantile_ns(1.0) > Some(20 * work.quantile_ns(0.5).unwrap()),
+        "the last pass waited for all before it"
+    );
 }
 
 #[test]

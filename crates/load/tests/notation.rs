@@ -253,7 +253,8 @@ fn the_catalogue_names_every_case_with_its_options() {
         for option in &entry.options {
             if let Some(default) = &option.default {
                 let needs_file = entry.options.iter().any(|o| o.form == "file");
-                let shortest = if needs_file { format!("{}:file=a", entry.workload) } else { entry.workload.clone() };
+                let shortest =
+                    if needs_file { format!("{}:file=a", entry.workload) } else { entry.workload.clone() };
                 let text = format!("{shortest}:{}={default}", option.option);
                 assert_eq!(Workload::parse(&text).unwrap().to_string(), shortest, "{text}");
             }

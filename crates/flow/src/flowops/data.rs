@@ -132,7 +132,12 @@ impl<'p> Worker<'_, 'p> {
         let mut left = bytes;
         while left > 0 {
             let some = data.some(left.min(data.largest()), &mut self.random);
-            match rustix::io::pwritev2(self.descriptor(slot), &[IoSlice::new(some)], 0, ReadWriteFlags::APPEND) {
+            match rustix::io::pwritev2(
+                self.descriptor(slot),
+                &[IoSlice::new(some)],
+                0,
+                ReadWriteFlags::APPEND,
+            ) {
                 Ok(0) => return Err(Errno::NOSPC),
                 Ok(written) => left -= written,
                 Err(Errno::INTR) => {}
@@ -164,7 +169,11 @@ impl<'p> Worker<'_, 'p> {
         let bytes = self.io_bytes(step)?;
         let slot = file!(self, step);
         let in_order = !step.flowop.random;
-        let place = if in_order { self.kept_small(slot, self.slots[slot].position) } else { self.place(step, slot, bytes)? };
+        let place = if in_order {
+            self.kept_small(slot, self.slots[slot].position)
+        } else {
+            self.place(step, slot, bytes)?
+        };
         let begin = Instant::now();
         match self.write_all(slot, bytes, place) {
             Ok(()) => {
@@ -238,7 +247,10 @@ impl<'p> Worker<'_, 'p> {
     pub(crate) fn aio_write(&mut self, step: &Step<'p>) -> Result<Next, FlowError> {
         let bytes = self.io_bytes(step)?;
         if !step.flowop.random {
-            return Err(self.wrong(step.flowop, "writes asynchronously in order, which has no meaning: add random".to_owned()));
+            return Err(self.wrong(
+                step.flowop,
+                "writes asynchronously in order, which has no meaning: add random".to_owned(),
+            ));
         }
         let slot = file!(self, step);
         let place = self.place(step, slot, bytes)?;
@@ -254,7 +266,8 @@ impl<'p> Worker<'_, 'p> {
         let file = self.slots[slot].file.as_ref().expect("opened by `file_of`");
         let begin = Instant::now();
         // SAFETY: the data live as long as the run, and every write is waited for before the thread ends (`drain`).
-        let begun = unsafe { writes.begin(file, some, place, Tag { begin, row: step.row, number: step.number }) };
+        let begun =
+            unsafe { writes.begin(file, some, place, Tag { begin, row: step.row, number: step.number }) };
         begun.map_err(|e| FlowError::call("cannot write to", step.flowop.name.clone(), e))?;
         Ok(Next::Step)
     }
@@ -273,13 +286,15 @@ impl<'p> Worker<'_, 'p> {
     /// Waits for so many writes and counts all that have ended, each with the time from its beginning to its end.
     fn reap(&mut self, count: usize) -> Result<(), FlowError> {
         let Some(writes) = &mut self.writes else { return Ok(()) };
-        let ended = writes.wait(count).map_err(|e| FlowError::call("cannot wait for", "asynchronous writes".to_owned(), e))?;
+        let ended = writes
+            .wait(count)
+            .map_err(|e| FlowError::call("cannot wait for", "asynchronous writes".to_owned(), e))?;
         for write in ended {
             match write.result {
                 Ok(bytes) => {
                     let Tag { begin, row, number } = write.tag;
                     self.record_from_to(row, number, begin, write.end, bytes);
-                },
+                }
                 Err(e) => return Err(FlowError::call("cannot write", "asynchronously".to_owned(), e)),
             }
         }

@@ -33,7 +33,13 @@ impl<'p> Worker<'_, 'p> {
         CStr::from_bytes_with_nul(&self.path).expect("paths end with one NUL")
     }
 
-    fn leaf_failed(&mut self, what: &'static str, set: &Set<'_>, number: u32, error: rustix::io::Errno) -> FlowError {
+    fn leaf_failed(
+        &mut self,
+        what: &'static str,
+        set: &Set<'_>,
+        number: u32,
+        error: rustix::io::Errno,
+    ) -> FlowError {
         let root = set.path().to_owned();
         let path = root.join(&*self.leaf_path(set, number).to_string_lossy());
         FlowError::call(what, path.display().to_string(), error.into())
@@ -43,7 +49,9 @@ impl<'p> Worker<'_, 'p> {
         let (_, set) = self.set_of(step)?;
         match set.directory() {
             Some(directory) => Ok((set, directory)),
-            None => Err(self.wrong(step.flowop, format!("needs directories, and {} is a device", set.plan.name))),
+            None => {
+                Err(self.wrong(step.flowop, format!("needs directories, and {} is a device", set.plan.name)))
+            }
         }
     }
 
@@ -97,8 +105,13 @@ impl<'p> Worker<'_, 'p> {
         };
         let mut memory = [MaybeUninit::uninit(); LIST_BYTES];
         let begin = Instant::now();
-        let directory = rustix::fs::openat(root, path, OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())
-            .map_err(failed)?;
+        let directory = rustix::fs::openat(
+            root,
+            path,
+            OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC,
+            Mode::empty(),
+        )
+        .map_err(failed)?;
         let mut bytes = 0;
         let mut entries = RawDir::new(&directory, &mut memory);
         while let Some(entry) = entries.next() {

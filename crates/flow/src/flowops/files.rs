@@ -47,7 +47,10 @@ impl<'p> Worker<'_, 'p> {
         let flowop = step.flowop;
         let (index, set) = self.set_of(step)?;
         if self.slots[slot].file.is_some() {
-            return Err(self.wrong(flowop, format!("opens a file on fd={slot}, which is open already: close it before")));
+            return Err(self.wrong(
+                flowop,
+                format!("opens a file on fd={slot}, which is open already: close it before"),
+            ));
         }
         if let Home::Device { path, .. } = &set.home {
             let file = rustix::fs::open(path, access(set.plan) | manner(flowop), Mode::empty())
@@ -90,8 +93,9 @@ impl<'p> Worker<'_, 'p> {
 
     fn advise(&self, flowop: &Flowop, file: &OwnedFd) -> Result<(), FlowError> {
         if flowop.no_read_ahead {
-            rustix::fs::fadvise(file, 0, None, Advice::Random)
-                .map_err(|e| FlowError::call("cannot switch off read-ahead of", flowop.name.clone(), e.into()))?;
+            rustix::fs::fadvise(file, 0, None, Advice::Random).map_err(|e| {
+                FlowError::call("cannot switch off read-ahead of", flowop.name.clone(), e.into())
+            })?;
         }
         Ok(())
     }
@@ -109,7 +113,13 @@ impl<'p> Worker<'_, 'p> {
     }
 
     /// A system call on a file of a set failed.
-    pub(crate) fn failed(&mut self, what: &'static str, set: &Set<'_>, number: u32, error: Errno) -> FlowError {
+    pub(crate) fn failed(
+        &mut self,
+        what: &'static str,
+        set: &Set<'_>,
+        number: u32,
+        error: Errno,
+    ) -> FlowError {
         let root = set.path().to_owned();
         let (_, path) = self.path_to(set, number);
         FlowError::call(what, root.join(&*path.to_string_lossy()).display().to_string(), error.into())
@@ -131,10 +141,14 @@ impl<'p> Worker<'_, 'p> {
         let slot = self.slot_of(flowop);
         let (index, set) = self.set_of(step)?;
         if self.slots[slot].file.is_some() {
-            return Err(self.wrong(flowop, format!("makes a file on fd={slot}, which is open already: close it before")));
+            return Err(self.wrong(
+                flowop,
+                format!("makes a file on fd={slot}, which is open already: close it before"),
+            ));
         }
         if set.directory().is_none() {
-            return Err(self.wrong(flowop, format!("cannot make files in {}, which is a block device", set.plan.name)));
+            return Err(self
+                .wrong(flowop, format!("cannot make files in {}, which is a block device", set.plan.name)));
         }
         let from = match &flowop.index {
             Some(value) => {
@@ -235,10 +249,14 @@ impl<'p> Worker<'_, 'p> {
         }
         let (_, set) = self.set_of(step)?;
         if set.directory().is_none() {
-            return Err(self.wrong(flowop, format!("cannot look up {}, which is a block device", set.plan.name)));
+            return Err(
+                self.wrong(flowop, format!("cannot look up {}, which is a block device", set.plan.name))
+            );
         }
         let from = match &flowop.index {
-            Some(value) => From::Number((self.random.value(value) % set.tree.files.len().max(1) as u64) as u32),
+            Some(value) => {
+                From::Number((self.random.value(value) % set.tree.files.len().max(1) as u64) as u32)
+            }
             None => From::Shared,
         };
         let ending = self.shared.ending;
@@ -293,7 +311,11 @@ impl<'p> Worker<'_, 'p> {
             let names = |i: usize| self.shared.sets[i].plan.name.as_str();
             return Err(self.wrong(
                 flowop,
-                format!("names {}, but fd={slot} is a file of {}: leave one of them out", names(wanted), names(index)),
+                format!(
+                    "names {}, but fd={slot} is a file of {}: leave one of them out",
+                    names(wanted),
+                    names(index)
+                ),
             ));
         }
         if self.slots[slot].file.is_none() {
@@ -333,7 +355,8 @@ pub(crate) fn raise_file_limit() {
     // Without it, opening fails with a message that names the limit.
     let _ = setrlimit(Resource::Nofile, most);
     // Root may raise the hard limit as well, up to the kernel's.
-    let kernels = std::fs::read_to_string("/proc/sys/fs/nr_open").ok().and_then(|text| text.trim().parse().ok());
+    let kernels =
+        std::fs::read_to_string("/proc/sys/fs/nr_open").ok().and_then(|text| text.trim().parse().ok());
     if let Some(kernels) = kernels {
         let _ = setrlimit(Resource::Nofile, Rlimit { current: Some(kernels), maximum: Some(kernels) });
     }

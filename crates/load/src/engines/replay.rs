@@ -22,10 +22,16 @@ pub struct Replay;
 /// How it is called in messages: it is this program itself.
 const PROGRAM: &str = "nestor";
 
-const CASES: &[Case] = &[Case { name: "trace", summary: "sends the requests of a recorded block trace again" }];
+const CASES: &[Case] =
+    &[Case { name: "trace", summary: "sends the requests of a recorded block trace again" }];
 
 const OPTIONS: &[OptionSpec] = &[
-    OptionSpec { name: "file", kind: Kind::File, cases: &[], summary: "the trace, in any format that is read" },
+    OptionSpec {
+        name: "file",
+        kind: Kind::File,
+        cases: &[],
+        summary: "the trace, in any format that is read",
+    },
     OptionSpec {
         name: "speed",
         kind: Kind::Factor,
@@ -56,7 +62,12 @@ const OPTIONS: &[OptionSpec] = &[
         cases: &[],
         summary: "what to do with a trace larger than the target",
     },
-    OptionSpec { name: "discard", kind: Kind::Switch, cases: &[], summary: "also give back sectors as the trace does" },
+    OptionSpec {
+        name: "discard",
+        kind: Kind::Switch,
+        cases: &[],
+        summary: "also give back sectors as the trace does",
+    },
 ];
 
 /// The name of the file that a replay makes in a directory; `nestor_replay::MADE_NAME`.
@@ -109,7 +120,8 @@ impl Engine for Replay {
     }
 
     fn describe(&self, workload: &Workload) -> String {
-        let file = workload.value("file").map_or_else(|| "file= names it".to_owned(), |file| file.to_string());
+        let file =
+            workload.value("file").map_or_else(|| "file= names it".to_owned(), |file| file.to_string());
         match (choice(workload, "pace"), workload.given("speed")) {
             ("max", _) => format!("{file}, as fast as possible"),
             (_, Some(speed)) => format!("{file}, at {speed} times its speed"),
@@ -264,10 +276,14 @@ mod tests {
     #[test]
     fn a_file_is_made_first_and_then_written_over() {
         let workload = Workload::parse("replay:trace:file=a.trace:speed=2:from=d:fit=wrap").unwrap();
-        let place = Place { target: Target::Directory("/mnt/top".to_owned()), scratch: "/run/nestor".to_owned() };
+        let place =
+            Place { target: Target::Directory("/mnt/top".to_owned()), scratch: "/run/nestor".to_owned() };
         let prepare = &workload.prepare(&place)[0];
         insta::assert_snapshot!(prepare.argv.join(" "), @"{nestor} load replay /run/nestor/nestor-replay.trace --target /mnt/top --speed=2 --from=d --wrap --prepare");
-        assert_eq!(prepare.copied_files, [("/run/nestor/nestor-replay.trace".to_owned(), "a.trace".to_owned())]);
+        assert_eq!(
+            prepare.copied_files,
+            [("/run/nestor/nestor-replay.trace".to_owned(), "a.trace".to_owned())]
+        );
         let step = workload.measure(&place, 3);
         insta::assert_snapshot!(step.argv[4..].join(" "), @"--target /mnt/top/nestor-replay.data --speed=2 --from=d --wrap --overwrite=/mnt/top/nestor-replay.data --json --seed=3");
     }

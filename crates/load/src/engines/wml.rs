@@ -26,10 +26,16 @@ pub struct Wml;
 const PROGRAM: &str = "nestor";
 
 const CASES: &[Case] = &[
-    Case { name: "fileserver", summary: "file server of paper L: whole files made, appended to, read, removed" },
+    Case {
+        name: "fileserver",
+        summary: "file server of paper L: whole files made, appended to, read, removed",
+    },
     Case { name: "webserver", summary: "web server of paper L: whole files read, a log appended to" },
     Case { name: "mailserver", summary: "mail server of paper L: small files synced, in one directory" },
-    Case { name: "dbserver", summary: "database server of paper L: small random reads and synchronous writes" },
+    Case {
+        name: "dbserver",
+        summary: "database server of paper L: small random reads and synchronous writes",
+    },
     Case { name: "create-tree", summary: "paper H: empty files are created and closed in a tree" },
     Case { name: "stat-tree", summary: "paper H: random files of a tree are looked at" },
     Case { name: "nas-seq-write", summary: "paper H: one thread writes a file in order" },
@@ -44,8 +50,18 @@ const WITH_THREADS: &[&str] =
 
 const OPTIONS: &[OptionSpec] = &[
     OptionSpec { name: "file", kind: Kind::File, cases: &["script"], summary: "the script" },
-    OptionSpec { name: "scale", kind: Kind::Factor, cases: &[], summary: "data set relative to the script's own" },
-    OptionSpec { name: "runtime", kind: Kind::TimeLimit, cases: &[], summary: "end then; off: when the script says" },
+    OptionSpec {
+        name: "scale",
+        kind: Kind::Factor,
+        cases: &[],
+        summary: "data set relative to the script's own",
+    },
+    OptionSpec {
+        name: "runtime",
+        kind: Kind::TimeLimit,
+        cases: &[],
+        summary: "end then; off: when the script says",
+    },
     OptionSpec {
         name: "operations",
         kind: Kind::Count { min: 1, max: u64::MAX },
@@ -181,7 +197,9 @@ impl Engine for Wml {
             (None, Some(file)) => words.push(format!("{file}")),
             (None, None) => words.push("file= names it".to_owned()),
         }
-        for (option, unit) in [("threads", "threads"), ("width", "entries in a directory"), ("rate", "passes/s")] {
+        for (option, unit) in
+            [("threads", "threads"), ("width", "entries in a directory"), ("rate", "passes/s")]
+        {
             if let Some(value) = workload.value(option) {
                 words.push(format!("{value} {unit}"));
             }
@@ -194,7 +212,9 @@ impl Engine for Wml {
 
     fn remarks(&self, workload: &Workload) -> Vec<String> {
         match workload.case() {
-            "create-tree" => vec!["directories are made before, and are no part of what is measured".to_owned()],
+            "create-tree" => {
+                vec!["directories are made before, and are no part of what is measured".to_owned()]
+            }
             _ => Vec::new(),
         }
     }
@@ -233,9 +253,8 @@ impl Engine for Wml {
 
     fn parse(&self, workload: &Workload, output: &StepOutput) -> Result<LoadResult, LoadError> {
         ended_well(output)?;
-        let text = output.files.first().map(|(_, text)| text.as_str()).ok_or_else(|| LoadError::NoOutput {
-            program: PROGRAM,
-            detail: output.stderr.trim().to_owned(),
+        let text = output.files.first().map(|(_, text)| text.as_str()).ok_or_else(|| {
+            LoadError::NoOutput { program: PROGRAM, detail: output.stderr.trim().to_owned() }
         })?;
         let report: FlowReport = serde_json::from_str(text).map_err(|e| LoadError::Unreadable {
             program: PROGRAM,
@@ -269,7 +288,8 @@ fn command(workload: &Workload, place: &Place, what: &str) -> Step {
     let scratch = place.scratch.trim_end_matches('/');
     let script = format!("{scratch}/nestor-{}.f", workload.case());
     let result = format!("{scratch}/nestor-wml-{what}.json");
-    let mut argv = ["{nestor}", "load", "wml", &script, "--dir", place.target.path()].map(str::to_owned).to_vec();
+    let mut argv =
+        ["{nestor}", "load", "wml", &script, "--dir", place.target.path()].map(str::to_owned).to_vec();
     argv.extend(["--result".to_owned(), result.clone()]);
     let mut set = |variable: &str, value: String| argv.push(format!("--set={variable}={value}"));
     if let Some(published) = published(workload.case()) {
@@ -428,7 +448,10 @@ mod tests {
         let workload = Workload::parse("wml:script:file=a/b.f:runtime=off:scale=0.5").unwrap();
         let step = workload.measure(&place(), 1);
         assert_eq!(step.copied_files, [("/run/nestor/nestor-script.f".to_owned(), "a/b.f".to_owned())]);
-        assert!(step.argv.contains(&"--scale=0.5".to_owned()) && !step.argv.iter().any(|a| a.starts_with("--time")));
+        assert!(
+            step.argv.contains(&"--scale=0.5".to_owned())
+                && !step.argv.iter().any(|a| a.starts_with("--time"))
+        );
     }
 
     #[test]
@@ -438,7 +461,10 @@ mod tests {
             let argv = workload.measure(&place(), 1).argv;
             argv.into_iter().filter(|a| a.starts_with("--set=")).collect::<Vec<_>>().join(" ")
         };
-        assert_eq!(set("wml:create-tree:scale=1:width=1000000"), "--set=nfiles=100000 --set=dirwidth=1000000");
+        assert_eq!(
+            set("wml:create-tree:scale=1:width=1000000"),
+            "--set=nfiles=100000 --set=dirwidth=1000000"
+        );
         assert_eq!(
             set("wml:nas-rand-read:scale=1:iosize=128k"),
             "--set=filesize=4294967296 --set=bytes=2147483648 --set=iosize=131072"
@@ -522,6 +548,11 @@ mod tests {
         let files = |text: &str| Workload::parse(text).unwrap().data_set();
         assert_eq!(files("wml:fileserver:scale=1").files, 50_000);
         assert_eq!(files("wml:dbserver:scale=1").bytes, 8 << 30);
-        assert!(Workload::parse("wml:fileserver:scale=0.000001").unwrap_err().to_string().contains("not one file is left"));
+        assert!(
+            Workload::parse("wml:fileserver:scale=0.000001")
+                .unwrap_err()
+                .to_string()
+                .contains("not one file is left")
+        );
     }
 }

@@ -52,20 +52,35 @@ fn answer(view: &RunView, style: Style) -> Vec<String> {
     }
     parts.push(units::fresh_stacks(mean.samples));
     let mut lines = vec![format!("  {}", parts.join("  "))];
-    let mut latencies: Vec<String> = view
-        .summary
-        .latency
+    let latency = &view.summary.latency;
+    let quantiles = |l: &nestor_model::LatencySummary| {
+        (units::duration_ns(l.p50_ns as f64), units::duration_ns(l.p99_ns as f64))
+    };
+    if latency.len() > FEW_CLASSES {
+        lines.extend(view.steady.iter().map(|steady| format!("  {steady}")));
+        let widest = latency.keys().map(|class| class.chars().count()).max().unwrap_or(0);
+        for (class, l) in latency {
+            let (p50, p99) = quantiles(l);
+            let count = units::count(l.count);
+            lines.push(format!("  {class:<widest$}  {count:>9}  latency p50 {p50:>8}  p99 {p99:>8}"));
+        }
+        return lines;
+    }
+    let mut words: Vec<String> = latency
         .iter()
         .map(|(class, l)| {
-            let name = if view.summary.latency.len() > 1 { format!("{class} ") } else { String::new() };
-            let (p50, p99) = (units::duration_ns(l.p50_ns as f64), units::duration_ns(l.p99_ns as f64));
+            let name = if latency.len() > 1 { format!("{class} ") } else { String::new() };
+            let (p50, p99) = quantiles(l);
             format!("{name}latency p50 {p50}  p99 {p99}")
         })
         .collect();
-    latencies.extend(view.steady.clone());
-    lines.push(format!("  {}", latencies.join("  ")));
+    words.extend(view.steady.clone());
+    lines.push(format!("  {}", words.join("  ")));
     lines
 }
+
+/// So many classes of operations fit on one line.
+const FEW_CLASSES: usize = 2;
 
 /// The table from the application to the medium. What a layer adds stands at its end, or below if the line is full.
 pub(super) fn layer_table(layers: &[LayerRow], style: Style) -> Vec<String> {

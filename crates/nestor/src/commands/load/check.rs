@@ -73,11 +73,12 @@ pub fn run(arguments: &CheckArguments) -> Result<ExitCode> {
 }
 
 fn check(name: &str, arguments: &CheckArguments) -> Result<Checked> {
-    let script = PathBuf::from(name).file_name().map_or_else(|| name.to_owned(), |n| n.to_string_lossy().into_owned());
+    let script =
+        PathBuf::from(name).file_name().map_or_else(|| name.to_owned(), |n| n.to_string_lossy().into_owned());
     let loaded = match load(name, &[]) {
         Ok(loaded) => loaded,
         Err(e) => {
-            let note = format!("{e:#}").replace('\n', " | ");
+            let note = format!("{e:#}").lines().map(str::trim).collect::<Vec<_>>().join(" | ");
             return Ok(Checked { script, understood: false, runs: None, operations: None, note });
         }
     };
@@ -86,12 +87,16 @@ fn check(name: &str, arguments: &CheckArguments) -> Result<Checked> {
         let note = if warnings > 0 { format!("{warnings} warnings") } else { String::new() };
         return Ok(Checked { script, understood: true, runs: None, operations: None, note });
     };
-    let directory = std::fs::canonicalize(directory).with_context(|| format!("cannot use {}", directory.display()))?;
+    let directory =
+        std::fs::canonicalize(directory).with_context(|| format!("cannot use {}", directory.display()))?;
     let own = directory.join(format!("nestor-check-{}", std::process::id()));
     std::fs::create_dir_all(&own).with_context(|| format!("cannot create {}", own.display()))?;
     let scaled = scale(&loaded.script, Scale::Tiny);
     let places = relocate(&scaled.script, &own);
-    places.values().try_for_each(std::fs::create_dir_all).context("cannot create directories for the file sets")?;
+    places
+        .values()
+        .try_for_each(std::fs::create_dir_all)
+        .context("cannot create directories for the file sets")?;
     let options = FlowOptions {
         places,
         seed: 1,
@@ -118,7 +123,9 @@ fn judge(script: String, ran: Result<FlowReport, nestor_flow::FlowError>) -> Che
             let runs = ill.is_none() && !report.runs.is_empty() && operations > 0;
             Checked { script, understood: true, runs: Some(runs), operations: Some(operations), note }
         }
-        Err(e) => Checked { script, understood: true, runs: Some(false), operations: None, note: e.to_string() },
+        Err(e) => {
+            Checked { script, understood: true, runs: Some(false), operations: None, note: e.to_string() }
+        }
     }
 }
 

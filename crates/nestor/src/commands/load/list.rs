@@ -27,8 +27,13 @@ pub fn run(arguments: &JsonArguments) -> Result<()> {
         out!("{}", table(&["  experiment", "workload", ""], &rows));
         outln!();
     }
-    outln!("nestor run STACK WORKLOAD runs one on a stack, nestor load run WORKLOAD --dir DIRECTORY on this machine;");
-    outln!("nestor workloads lists all options; scripts for nestor load wml: {}", personality_names().join(", "));
+    outln!(
+        "nestor run STACK WORKLOAD runs one on a stack, nestor load run WORKLOAD --dir DIRECTORY on this machine;"
+    );
+    outln!(
+        "nestor workloads lists all options; scripts for nestor load wml: {}",
+        personality_names().join(", ")
+    );
     Ok(())
 }
 

@@ -20,6 +20,11 @@ pub struct MergeArguments {
     json: bool,
 }
 
+/// The names of the flowops of each run.
+fn flowops(report: &FlowReport) -> Vec<Vec<&str>> {
+    report.runs.iter().map(|run| run.flowops.iter().map(|flowop| flowop.name.as_str()).collect()).collect()
+}
+
 /// Merges them: operations add up, histograms are put together, percentiles are read from the whole.
 ///
 /// # Errors
@@ -32,12 +37,10 @@ pub fn run(arguments: &MergeArguments) -> Result<()> {
             .with_context(|| format!("{} is not the JSON of nestor load wml", file.display()))?;
         match &mut merged {
             None => merged = Some(report),
-            Some(all) if all.runs.len() == report.runs.len() => all.merge(&report),
-            Some(all) => bail!(
-                "{} has {} runs and the files before it have {}: only results of the same script can be merged",
-                file.display(),
-                report.runs.len(),
-                all.runs.len()
+            Some(all) if flowops(all) == flowops(&report) => all.merge(&report),
+            Some(_) => bail!(
+                "{} has other runs or flowops than the files before it: only results of the same script can be merged",
+                file.display()
             ),
         }
     }

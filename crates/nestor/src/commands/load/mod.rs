@@ -21,12 +21,14 @@ use crate::cli::JsonArguments;
 #[derive(Debug, Subcommand)]
 pub enum LoadCommand {
     /// Run a script of Filebench's Workload Model Language, of either dialect
-    #[command(after_help = "Examples:\n  nestor load wml workloads/fileserver.f --dir /srv/test --time 10\n  \
+    #[command(
+        after_help = "Examples:\n  nestor load wml workloads/fileserver.f --dir /srv/test --time 10\n  \
         nestor load wml mailserver --dir /srv/test --scale tiny\n  \
         nestor load wml webserver --dir /srv/test --memory-multiple 2 --json\n  \
-        nestor load wml varmail.f --dir /srv/test --set nfiles=5000 --open-loop 200")]
+        nestor load wml varmail.f --dir /srv/test --set nfiles=5000 --open-loop 200"
+    )]
     Wml(Box<wml::WmlArguments>),
-    /// Run any workload on a directory or device of this machine
+    /// Run fio, PostMark, Bonnie++, dbench or another workload on a directory or device
     #[command(after_help = "Examples:\n  nestor load run fio:rand-read:size=1G --dir /srv/test\n  \
         nestor load run postmark:small --dir /srv/test")]
     Run(plain::PlainArguments),
@@ -35,8 +37,12 @@ pub enum LoadCommand {
     /// List the workloads of the published studies by name
     List(JsonArguments),
     /// Try scripts: is each understood, and does it run in little space?
+    #[command(
+        after_help = "Examples:\n  nestor load check *.f\n  nestor load check --dir /srv/test --time 2"
+    )]
     Check(check::CheckArguments),
     /// Merge the results of several machines (JSON of `nestor load wml`)
+    #[command(after_help = "Example:\n  nestor load merge machine-1.json machine-2.json")]
     Merge(merge::MergeArguments),
     /// Run a program and write what time it took
     #[command(hide = true)]

@@ -14,7 +14,7 @@ use crate::progress::Progress;
 /// Arguments of `nestor load run`.
 #[derive(Args, Debug)]
 pub struct PlainArguments {
-    /// The workload, such as fio:seq-write or postmark:small
+    /// The workload, such as fio:seq-write or postmark:small; `nestor workloads` lists them all
     workload: String,
     /// Run it in this directory
     #[arg(long, value_name = "DIRECTORY", required_unless_present = "device")]
@@ -22,7 +22,7 @@ pub struct PlainArguments {
     /// Run it on this block device, whose contents are lost
     #[arg(long, value_name = "DEVICE", conflicts_with = "dir")]
     device: Option<PathBuf>,
-    /// Allows the device to be overwritten; names it exactly
+    /// Allow this device to be overwritten: the one of --device, named once more
     #[arg(long, value_name = "PATH")]
     overwrite: Vec<PathBuf>,
     /// Decides the workload's random choices
@@ -46,8 +46,12 @@ const OWN_DIRECTORY: &str = "nestor-load";
 pub fn run(arguments: &PlainArguments) -> Result<()> {
     let workload = Workload::parse(&arguments.workload)?;
     match (workload.works_on(), &arguments.device) {
-        (WorksOn::Directories, Some(_)) => bail!("{workload} makes files: give it --dir DIRECTORY instead of --device"),
-        (WorksOn::Devices, None) => bail!("{workload} works on a block device: give it --device DEVICE instead of --dir"),
+        (WorksOn::Directories, Some(_)) => {
+            bail!("{workload} makes files: give it --dir DIRECTORY instead of --device")
+        }
+        (WorksOn::Devices, None) => {
+            bail!("{workload} works on a block device: give it --device DEVICE instead of --dir")
+        }
         _ => {}
     }
     let (target, own) = target(arguments)?;
@@ -78,7 +82,8 @@ fn target(arguments: &PlainArguments) -> Result<(Target, Option<PathBuf>)> {
         return Ok((Target::Device(device.display().to_string()), None));
     }
     let directory = arguments.dir.as_deref().context("no directory is named")?;
-    let directory = std::fs::canonicalize(directory).with_context(|| format!("cannot use --dir {}", directory.display()))?;
+    let directory = std::fs::canonicalize(directory)
+        .with_context(|| format!("cannot use --dir {}", directory.display()))?;
     let own = directory.join(OWN_DIRECTORY);
     match std::fs::create_dir(&own) {
         Ok(()) => {}
@@ -104,7 +109,13 @@ fn refuse_used(device: &std::path::Path) -> Result<()> {
     }
 }
 
-fn run_on(ground: &Ground, workload: &Workload, target: Target, seed: u64, progress: &Progress) -> Result<LoadResult> {
+fn run_on(
+    ground: &Ground,
+    workload: &Workload,
+    target: Target,
+    seed: u64,
+    progress: &Progress,
+) -> Result<LoadResult> {
     let machine = ground.machine();
     let scratch = format!("{}/load", machine.facts()?.work_directory);
     machine.make_directory(&scratch)?;
@@ -140,7 +151,9 @@ fn text(workload: &Workload, result: &LoadResult) -> String {
     for remark in workload.remarks().iter().chain(&result.remarks) {
         text += &format!("  {remark}\n");
     }
-    if result.working_set_bytes > 0 && super::wml::memory_bytes().is_ok_and(|memory| result.working_set_bytes < memory) {
+    if result.working_set_bytes > 0
+        && super::wml::memory_bytes().is_ok_and(|memory| result.working_set_bytes < memory)
+    {
         text += &format!(
             "  the working set ({}) fits into this machine's memory: what is not direct I/O measures the page cache\n",
             bytes(result.working_set_bytes)

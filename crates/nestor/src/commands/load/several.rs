@@ -45,7 +45,8 @@ pub fn run(arguments: &WmlArguments, loaded: &Loaded) -> Result<FlowReport> {
             })
             .collect();
         // Those that fail before they are ready would be waited for in vain.
-        let ready = wait_until_ready(&parts, || running.iter().any(std::thread::ScopedJoinHandle::is_finished));
+        let ready =
+            wait_until_ready(&parts, || running.iter().any(std::thread::ScopedJoinHandle::is_finished));
         if ready {
             for part in &parts {
                 part.machine().write_file(&part.file("go"), b"go")?;
@@ -117,7 +118,8 @@ impl Part {
         argv.extend(["--ready-file".to_owned(), self.file("ready"), "--go-file".to_owned(), self.file("go")]);
         argv.push(format!("--seed={}", arguments.seed.wrapping_add(number - 1)));
         argv.push(format!("--data-seed={}", arguments.data_seed));
-        let mut option = |name: &str, value: Option<String>| argv.extend(value.map(|v| format!("--{name}={v}")));
+        let mut option =
+            |name: &str, value: Option<String>| argv.extend(value.map(|v| format!("--{name}={v}")));
         option("time", arguments.time.map(|s| s.to_string()));
         option("operations", arguments.operations.map(|n| n.to_string()));
         option("open-loop", arguments.open_loop.map(|n| n.to_string()));
@@ -162,6 +164,7 @@ impl Part {
             eprintln!("warning: {} on {} could not be removed: {e}", self.scratch, self.name);
         }
         // Only if nothing is left in it.
-        let _ = self.machine().run(Command::new(["rmdir", "--ignore-fail-on-non-empty", "--", &self.directory]));
+        let _ =
+            self.machine().run(Command::new(["rmdir", "--ignore-fail-on-non-empty", "--", &self.directory]));
     }
 }

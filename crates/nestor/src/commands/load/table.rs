@@ -1,7 +1,7 @@
 //! What a script did, as text.
 
 use nestor_flow::{Ended, FlowReport, FlowopReport, RunReport};
-use nestor_report::units::{bytes, count, digits, latency_ns, rate};
+use nestor_report::units::{bytes, count, digits, latency_ns, plural_u64, rate};
 
 use crate::output::table;
 
@@ -10,10 +10,10 @@ pub fn flow_text(name: &str, factor: f64, report: &FlowReport) -> String {
     let mut text = String::new();
     for set in &report.file_sets {
         text += &format!(
-            "{}   {} files in {} directories, {}",
+            "{}   {} in {}, {}",
             set.name,
-            count(set.files),
-            count(set.directories),
+            plural_u64(set.files, "file", "files"),
+            plural_u64(set.directories, "directory", "directories"),
             bytes(set.bytes)
         );
         if set.leaf_directories > 0 {
@@ -44,7 +44,7 @@ fn run_text(name: &str, run: &RunReport) -> String {
         digits(per_second(run.operations())),
         rate(per_second(run.bytes())),
         count(run.operations()),
-        nestor_report::units::plural_u64(run.threads, "thread", "threads"),
+        plural_u64(run.threads, "thread", "threads"),
         cpu_s,
     );
     match &run.ended {
@@ -63,7 +63,8 @@ fn run_text(name: &str, run: &RunReport) -> String {
             digits(achieved)
         );
         if (pace.begun as f64) < 0.99 * pace.offered as f64 {
-            text += &format!("  the rate was not reached: {} are missing\n", count(pace.offered - pace.begun));
+            text +=
+                &format!("  the rate was not reached: {} are missing\n", count(pace.offered - pace.begun));
         }
     }
     for remark in &run.remarks {

@@ -55,6 +55,7 @@ pub fn run(arguments: &TimedArguments) -> Result<ExitCode> {
         max_rss_bytes: usage.ru_maxrss as u64 * 1024,
     };
     let text = serde_json::to_string(&timed).context("the times have no JSON form")?;
-    std::fs::write(&arguments.result, text).with_context(|| format!("cannot write {}", arguments.result.display()))?;
+    std::fs::write(&arguments.result, text)
+        .with_context(|| format!("cannot write {}", arguments.result.display()))?;
     Ok(ExitCode::from(code as u8))
 }

@@ -6,10 +6,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, anyhow, bail};
 use clap::Args;
 use nestor_flow::{
-    FlowOptions, FlowReport, Listener, RunReport, Scale, Scaled, Source, file_sets, relocate, run_script, scale,
+    FlowOptions, FlowReport, Listener, RunReport, Scale, Scaled, Source, file_sets, relocate, run_script,
+    scale,
 };
 use nestor_wml::Script;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
@@ -30,7 +31,7 @@ pub struct WmlArguments {
     /// End each run after so many seconds, instead of when the script says
     #[arg(long, value_name = "SECONDS", value_parser = seconds)]
     pub time: Option<f64>,
-    /// End each run after exactly so many operations
+    /// End each run after exactly so many operations of all threads together
     #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(u64).range(1..))]
     pub operations: Option<u64>,
     /// Set a variable, instead of what the script sets it to
@@ -45,8 +46,8 @@ pub struct WmlArguments {
     /// Measure although the file sets fit into memory, so that the page cache is measured
     #[arg(long)]
     pub cached: bool,
-    /// Begin passes through the threads' flowops at this rate, whether or not earlier ones have ended, and count their
-    /// latency from when they should have begun
+    /// Begin so many passes a second in all threads together, whether or not earlier ones have ended, and count their
+    /// latency from when they should have begun. A pass is once through a thread's flowops
     #[arg(long, value_name = "PER SECOND", value_parser = positive)]
     pub open_loop: Option<f64>,
     /// Decides the order of random operations
@@ -61,7 +62,7 @@ pub struct WmlArguments {
     /// Do not obey the script's `system` commands
     #[arg(long)]
     pub no_system: bool,
-    /// A block device that the script may overwrite; names it exactly
+    /// Allow the script to overwrite this block device, named exactly as the script does
     #[arg(long, value_name = "PATH")]
     pub overwrite: Vec<PathBuf>,
     /// Only make the file sets
@@ -70,7 +71,7 @@ pub struct WmlArguments {
     /// Use the file sets that --prepare has made, with the same options
     #[arg(long)]
     pub prepared: bool,
-    /// Run on these machines at the same time and merge their results: this, ssh:HOST
+    /// Run on these machines at the same time and merge their results: this and ssh:HOST, separated by commas
     #[arg(long, value_name = "PLACE", value_delimiter = ',')]
     pub machines: Vec<nestor_build::Place>,
     /// Only check that the script is understood
@@ -98,7 +99,8 @@ fn positive(text: &str) -> Result<f64, String> {
 }
 
 fn seconds(text: &str) -> Result<f64, String> {
-    positive(text.strip_suffix('s').unwrap_or(text)).map_err(|_| "a number of seconds above 0, such as 10".to_owned())
+    positive(text.strip_suffix('s').unwrap_or(text))
+        .map_err(|_| "a number of seconds above 0, such as 10".to_owned())
 }
 
 fn scaling(text: &str) -> Result<Scale, String> {
@@ -135,8 +137,9 @@ pub fn load(script: &str, set: &[(String, String)]) -> Result<Loaded> {
     let (name, bytes) = match nestor_load::personality(script) {
         Some(text) if !Path::new(script).exists() => (format!("{script}.f"), text.as_bytes().to_vec()),
         _ => {
-            let bytes = std::fs::read(script).with_context(|| {
-                format!("cannot read {script}; scripts that come with this program: {}", nestor_load::personality_names().join(", "))
+            let bytes = std::fs::read(script).map_err(|e| {
+                let names = nestor_load::personality_names().join(", ");
+                anyhow!("cannot read {script}: {e}\n  scripts that come with this program: {names}")
             })?;
             (script.to_owned(), bytes)
         }
@@ -152,7 +155,9 @@ pub fn load(script: &str, set: &[(String, String)]) -> Result<Loaded> {
 fn environment(name: &str) -> Option<String> {
     match name {
         "date" => Some(jiff::Zoned::now().strftime("%Y-%m-%d-%H-%M").to_string()),
-        "hostname" => std::fs::read_to_string("/proc/sys/kernel/hostname").ok().map(|text| text.trim().to_owned()),
+        "hostname" => {
+            std::fs::read_to_string("/proc/sys/kernel/hostname").ok().map(|text| text.trim().to_owned())
+        }
         _ => std::env::var(name).ok(),
     }
 }
@@ -178,12 +183,18 @@ pub fn run(arguments: &WmlArguments) -> Result<ExitCode> {
         }
         return Ok(ExitCode::SUCCESS);
     }
-    if arguments.machines.len() > 1 || arguments.machines.iter().any(|place| *place != nestor_build::Place::This) {
+    if arguments.machines.len() > 1
+        || arguments.machines.iter().any(|place| *place != nestor_build::Place::This)
+    {
         let report = several::run(arguments, &loaded)?;
         return show(arguments, &loaded, 1.0, &report);
     }
     let scaled = scaled(arguments, &loaded.script)?;
-    if !arguments.cached && arguments.scale != Some(Scale::Tiny) && !arguments.prepare && arguments.go_file.is_none() {
+    if !arguments.cached
+        && arguments.scale != Some(Scale::Tiny)
+        && !arguments.prepare
+        && arguments.go_file.is_none()
+    {
         refuse_cached(&scaled.script)?;
     }
     let options = options(arguments, &scaled)?;
@@ -213,7 +224,8 @@ fn options(arguments: &WmlArguments, scaled: &Scaled) -> Result<FlowOptions> {
                 .with_context(|| format!("cannot use --dir {}", directory.display()))?;
             let places = relocate(&scaled.script, &directory);
             for place in places.values() {
-                std::fs::create_dir_all(place).with_context(|| format!("cannot create {}", place.display()))?;
+                std::fs::create_dir_all(place)
+                    .with_context(|| format!("cannot create {}", place.display()))?;
             }
             places
         }
@@ -238,7 +250,9 @@ fn options(arguments: &WmlArguments, scaled: &Scaled) -> Result<FlowOptions> {
 /// This machine's memory.
 pub fn memory_bytes() -> Result<u64> {
     let text = std::fs::read_to_string("/proc/meminfo").context("cannot read how much memory there is")?;
-    let kilobytes = text.lines().find_map(|line| line.strip_prefix("MemTotal:")?.trim().split(' ').next()?.parse::<u64>().ok());
+    let kilobytes = text
+        .lines()
+        .find_map(|line| line.strip_prefix("MemTotal:")?.trim().split(' ').next()?.parse::<u64>().ok());
     Ok(kilobytes.context("/proc/meminfo does not say how much memory there is")? * 1024)
 }
 
@@ -292,7 +306,8 @@ impl Terminal {
     fn new(arguments: &WmlArguments) -> Result<Self> {
         let interrupted = Arc::new(AtomicBool::new(false));
         for signal in [SIGINT, SIGTERM, SIGHUP] {
-            signal_hook::flag::register(signal, Arc::clone(&interrupted)).context("cannot listen to signals")?;
+            signal_hook::flag::register(signal, Arc::clone(&interrupted))
+                .context("cannot listen to signals")?;
         }
         let meeting = arguments.ready_file.clone().zip(arguments.go_file.clone());
         Ok(Self {
