@@ -292,7 +292,6 @@ fn an_interrupt_ends_the_run_with_what_was_measured_until_then() {
 }
 
 #[test]
-#[ignore = "an interrupt ends the program that leads several machines at once"]
 fn an_interrupt_ends_all_machines_and_leaves_nothing() {
     let sandbox = Sandbox::new();
     let (script, directory) = script(&sandbox, SLOW);
@@ -360,7 +359,6 @@ fn a_file_system_that_becomes_full_ends_the_run_with_what_was_measured_until_the
 }
 
 #[test]
-#[ignore = "what an ended preparation leaves is not known for ours yet"]
 fn file_sets_that_could_not_be_made_are_replaced_by_the_next_run() {
     if !can_run(true, false) {
         return;
