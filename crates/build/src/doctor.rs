@@ -44,12 +44,15 @@ pub struct DoctorPlaces {
 }
 
 /// A program with the Debian package it comes in and what it is for.
-const PROGRAMS: [(&str, &str, &str); 9] = [
+const PROGRAMS: [(&str, &str, &str); 12] = [
     ("qemu-system-x86_64", "qemu-system-x86", "guests and the emulated host"),
     ("qemu-img", "qemu-utils", "disk images"),
     ("mmdebstrap", "mmdebstrap", "making the lab image"),
     ("sqfstar", "squashfs-tools", "making the lab image"),
     ("fio", "fio", "workloads with --on this"),
+    ("postmark", "postmark", "workloads with --on this"),
+    ("bonnie++", "bonnie++", "workloads with --on this"),
+    ("dbench", "dbench", "workloads with --on this"),
     ("blktrace", "blktrace", "tracing with --on this"),
     ("losetup", "mount", "file: media with --on this"),
     ("wipefs", "util-linux", "looking at dev: and file: media with --on this"),

@@ -6,11 +6,14 @@ use nestor_machine::lab_image::MANIFEST_IN_ROOT;
 use nestor_machine::{Command, Machine, MachineError};
 
 /// Packages whose versions are kept with every result.
-const PACKAGES: [&str; 14] = [
+const PACKAGES: [&str; 17] = [
     "linux-image-amd64",
     "qemu-system-x86",
     "qemu-utils",
     "fio",
+    "postmark",
+    "bonnie++",
+    "dbench",
     "blktrace",
     "e2fsprogs",
     "xfsprogs",

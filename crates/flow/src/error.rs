@@ -38,7 +38,7 @@ pub enum FlowError {
         path: PathBuf,
     },
     /// A system call failed.
-    #[error("{what} {path}: {reason}{}", remedy(.source))]
+    #[error("{what} {path}: {reason}{}", remedy(.cause))]
     Call {
         /// What was tried: `cannot create`.
         what: &'static str,
@@ -46,8 +46,8 @@ pub enum FlowError {
         path: String,
         /// The system's words.
         reason: String,
-        /// The system's error.
-        source: io::Error,
+        /// The system's error, whose words are in `reason`.
+        cause: io::Error,
     },
     /// A flowop failed.
     #[error("flowop {flowop} (line {line}) {problem}")]
@@ -99,16 +99,16 @@ pub enum FlowError {
 
 impl FlowError {
     /// A failed system call on a file.
-    pub(crate) fn call(what: &'static str, path: impl Into<String>, source: io::Error) -> Self {
-        let text = source.to_string();
+    pub(crate) fn call(what: &'static str, path: impl Into<String>, cause: io::Error) -> Self {
+        let text = cause.to_string();
         let reason = text.split(" (os error").next().unwrap_or(&text).to_lowercase();
-        Self::Call { what, path: path.into(), reason, source }
+        Self::Call { what, path: path.into(), reason, cause }
     }
 
     /// Whether there was no room.
     pub fn is_full(&self) -> bool {
         let number = match self {
-            Self::Call { source, .. } => source.raw_os_error(),
+            Self::Call { cause, .. } => cause.raw_os_error(),
             _ => None,
         };
         matches!(number, Some(libc::ENOSPC | libc::EDQUOT))
@@ -130,6 +130,7 @@ fn remedy(error: &io::Error) -> &'static str {
             ": the file system is mounted read-only, or became so after an error (see dmesg)"
         }
         Some(libc::EACCES | libc::EPERM) => ": this user may not do that there",
+        Some(libc::EFBIG) => ": files may not be that large here; raise ulimit -f, or make the files smaller",
         Some(libc::EBUSY) => ": it is in use; unmount it, or name another",
         Some(libc::EIO) => ": the device below failed (see dmesg)",
         _ => "",

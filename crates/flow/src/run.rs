@@ -186,7 +186,8 @@ fn describe(set: &Set<'_>) -> FileSetReport {
         path: set.path().display().to_string(),
         files: set.tree.files.len() as u64,
         preallocated: count(&set.tree.preallocated),
-        directories: set.tree.directories.len() as u64,
+        // Without the set's own, which holds only directories.
+        directories: set.tree.directories.len().saturating_sub(1) as u64,
         leaf_directories: set.tree.leaf_directories.len() as u64,
         bytes: set.bytes(),
     }

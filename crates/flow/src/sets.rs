@@ -130,7 +130,15 @@ impl Maker<'_> {
             if !reusing {
                 self.clear(&memory, &plan.name, &path)?;
             }
-            self.make(plan, &tree, &path, reusing)?;
+            // Before anything is made: what a stopped run leaves is ours as well, and is no prepared set.
+            memory.sets.insert(plan.name.clone(), Made { used: true, ..made.clone() });
+            memory.write(&parent)?;
+            if let Err(e) = self.make(plan, &tree, &path, reusing) {
+                if self.options.remove {
+                    forget(&parent, &plan.name, &path)?;
+                }
+                return Err(e);
+            }
         }
         made.used = !self.options.only_prepare;
         memory.sets.insert(plan.name.clone(), made);
@@ -303,11 +311,18 @@ fn finish<'p>(plan: &'p FileSet, home: Home, tree: Tree) -> Set<'p> {
 
 /// Removes the directory of a set and forgets it.
 pub(crate) fn remove_set(set: &Set<'_>) -> Result<(), FlowError> {
-    let Home::Directory { path, .. } = &set.home else { return Ok(()) };
+    match &set.home {
+        Home::Directory { path, .. } => {
+            path.parent().map_or(Ok(()), |parent| forget(parent, &set.plan.name, path))
+        }
+        Home::Device { .. } => Ok(()),
+    }
+}
+
+fn forget(parent: &Path, name: &str, path: &Path) -> Result<(), FlowError> {
     remove(path)?;
-    let Some(parent) = path.parent() else { return Ok(()) };
     let mut memory = Memory::read(parent);
-    memory.sets.remove(&set.plan.name);
+    memory.sets.remove(name);
     if memory.sets.is_empty() {
         let file = parent.join(MEMORY);
         return fs::remove_file(&file)

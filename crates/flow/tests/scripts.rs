@@ -425,7 +425,7 @@ fn a_full_file_system_is_named() {
         what: "cannot write",
         path: "/x".to_owned(),
         reason: "no space left on device".to_owned(),
-        source: std::io::Error::from_raw_os_error(28),
+        cause: std::io::Error::from_raw_os_error(28),
     };
     assert!(error.is_full());
     assert!(error.to_string().contains("make the file sets smaller"), "{error}");

@@ -14,6 +14,7 @@ use signal_hook::iterator::Signals;
 
 use crate::cli::LabArguments;
 use crate::commands::lab::ensure_lab_image;
+use crate::commands::load::check_files;
 use crate::paths;
 use crate::progress::Progress;
 
@@ -30,6 +31,7 @@ pub fn run(
     let stacks: Vec<Stack> = study.stacks.iter().filter_map(|text| Stack::parse(text).ok()).collect();
     stacks.iter().try_for_each(|stack| check_place(stack, &arguments.on))?;
     for workload in study.workloads.iter().filter_map(|text| Workload::parse(text).ok()) {
+        check_files(&workload)?;
         stacks.iter().try_for_each(|stack| check_target(stack, &workload))?;
     }
     let image = if needs_image_here(&arguments.on, &stacks) { Some(lab_files()?) } else { None };

@@ -2,14 +2,15 @@
 
 use std::path::PathBuf;
 use std::process::ExitCode;
-use std::sync::Mutex;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 use clap::Args;
 use nestor_flow::{FlowOptions, FlowReport, Listener, RunReport, Scale, Source, relocate, run_script, scale};
 use serde::Serialize;
 
-use super::wml::load;
+use super::wml::{interrupted_by_signals, load};
 use crate::output::{print_json, table};
 
 /// Arguments of `nestor load check`.
@@ -50,9 +51,13 @@ pub fn run(arguments: &CheckArguments) -> Result<ExitCode> {
     } else {
         arguments.scripts.clone()
     };
+    let interrupted = interrupted_by_signals()?;
     let mut checked = Vec::new();
     for name in &names {
-        checked.push(check(name, arguments)?);
+        checked.push(check(name, arguments, &interrupted)?);
+        if interrupted.load(Ordering::Relaxed) {
+            bail!("stopped at {name}; what it had made was removed");
+        }
     }
     let well = checked.iter().all(|c| c.understood && c.runs != Some(false));
     if arguments.json {
@@ -72,7 +77,7 @@ pub fn run(arguments: &CheckArguments) -> Result<ExitCode> {
     Ok(if well { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-fn check(name: &str, arguments: &CheckArguments) -> Result<Checked> {
+fn check(name: &str, arguments: &CheckArguments, interrupted: &Arc<AtomicBool>) -> Result<Checked> {
     let script =
         PathBuf::from(name).file_name().map_or_else(|| name.to_owned(), |n| n.to_string_lossy().into_owned());
     let loaded = match load(name, &[]) {
@@ -107,7 +112,7 @@ fn check(name: &str, arguments: &CheckArguments) -> Result<Checked> {
         growth_limit_bytes: scaled.growth_limit_bytes,
         ..FlowOptions::default()
     };
-    let quiet = Quiet(Mutex::new(Vec::new()));
+    let quiet = Quiet(Arc::clone(interrupted));
     let source = Source { name: &loaded.name, text: &loaded.text };
     let ran = run_script(&scaled.script, source, &options, &quiet);
     std::fs::remove_dir_all(&own).with_context(|| format!("cannot remove {}", own.display()))?;
@@ -129,19 +134,17 @@ fn judge(script: String, ran: Result<FlowReport, nestor_flow::FlowError>) -> Che
     }
 }
 
-/// Keeps to itself what a script says.
-struct Quiet(Mutex<Vec<String>>);
+/// Keeps to itself what a script says, and stops it when the user wants to.
+struct Quiet(Arc<AtomicBool>);
 
 impl Listener for Quiet {
-    fn say(&self, line: &str) {
-        self.0.lock().unwrap_or_else(std::sync::PoisonError::into_inner).push(line.to_owned());
-    }
+    fn say(&self, _line: &str) {}
 
     fn progress(&self, _what: &str, _share: f64) {}
 
     fn report(&self, _so_far: &RunReport) {}
 
     fn is_interrupted(&self) -> bool {
-        false
+        self.0.load(Ordering::Relaxed)
     }
 }

@@ -1,6 +1,8 @@
 //! `nestor load run`: any workload on a directory or device of this machine.
 
 use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 use clap::Args;
@@ -8,6 +10,8 @@ use nestor_load::{LoadResult, Place, Target, Workload, WorksOn};
 use nestor_machine::Ground;
 use nestor_report::units::{bytes, count, digits, latency_ns, rate};
 
+use super::check_files;
+use super::wml::interrupted_by_signals;
 use crate::output::{print_json, table};
 use crate::progress::Progress;
 
@@ -36,6 +40,9 @@ pub struct PlainArguments {
     json: bool,
 }
 
+/// How often it is asked whether the user wants to stop.
+const LOOK: Duration = Duration::from_millis(50);
+
 /// The directory that is made for the workload, so that it finds nothing of the user's.
 const OWN_DIRECTORY: &str = "nestor-load";
 
@@ -54,11 +61,30 @@ pub fn run(arguments: &PlainArguments) -> Result<()> {
         }
         _ => {}
     }
+    check_files(&workload)?;
+    let interrupted = interrupted_by_signals()?;
     let (target, own) = target(arguments)?;
     let ground = Ground::here()?;
     let progress = Progress::new(0);
-    let result = run_on(&ground, &workload, target, arguments.seed, &progress);
+    let finished = AtomicBool::new(false);
+    let result = std::thread::scope(|scope| {
+        // The agent does not get the terminal's signals: it is told, and ends what it runs.
+        let interrupt = ground.interrupter();
+        let finished = &finished;
+        scope.spawn(move || {
+            while !finished.load(Ordering::Relaxed) {
+                if interrupted.load(Ordering::Relaxed) {
+                    return interrupt("interrupted");
+                }
+                std::thread::sleep(LOOK);
+            }
+        });
+        let result = run_on(&ground, &workload, target, arguments.seed, &progress);
+        finished.store(true, Ordering::Relaxed);
+        result
+    });
     progress.finish();
+    drop(ground);
     if let Some(own) = own.filter(|_| arguments.remove) {
         std::fs::remove_dir_all(&own).with_context(|| format!("cannot remove {}", own.display()))?;
     }

@@ -1,6 +1,8 @@
 //! One script on several machines at once.
 
 use std::path::Path;
+use std::sync::atomic::Ordering;
+use std::thread::ScopedJoinHandle;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, anyhow, bail};
@@ -8,7 +10,7 @@ use nestor_build::Place;
 use nestor_flow::{FlowReport, Scale};
 use nestor_machine::{Command, Ground, Machine};
 
-use super::wml::{Loaded, WmlArguments};
+use super::wml::{Loaded, WmlArguments, interrupted_by_signals};
 
 /// The longest that a machine may take: file sets and the run itself.
 const PATIENCE_S: u64 = 24 * 3600;
@@ -31,6 +33,7 @@ pub fn run(arguments: &WmlArguments, loaded: &Loaded) -> Result<FlowReport> {
     let Some(directory) = &arguments.dir else {
         bail!("several machines need --dir: each works in a directory machine-1, machine-2, … below it");
     };
+    let interrupted = interrupted_by_signals()?;
     let mut parts = Vec::new();
     for (number, place) in arguments.machines.iter().enumerate() {
         parts.push(Part::new(place, number + 1, directory)?);
@@ -44,15 +47,16 @@ pub fn run(arguments: &WmlArguments, loaded: &Loaded) -> Result<FlowReport> {
                 scope.spawn(move || part.run(argv, text))
             })
             .collect();
+        let stop = || interrupted.load(Ordering::Relaxed);
         // Those that fail before they are ready would be waited for in vain.
-        let ready =
-            wait_until_ready(&parts, || running.iter().any(std::thread::ScopedJoinHandle::is_finished));
-        if ready {
-            for part in &parts {
-                part.machine().write_file(&part.file("go"), b"go")?;
+        let ready = wait_until_ready(&parts, || stop() || running.iter().any(ScopedJoinHandle::is_finished));
+        tell_all(&parts, if ready { "go" } else { "stop" });
+        while ready && !running.iter().all(ScopedJoinHandle::is_finished) {
+            if stop() {
+                tell_all(&parts, "stop");
+                break;
             }
-        } else {
-            parts.iter().for_each(|part| (part.ground.interrupter())("another machine of the run failed"));
+            std::thread::sleep(LOOK);
         }
         let mut merged: Option<FlowReport> = None;
         let mut failed = None;
@@ -72,13 +76,22 @@ pub fn run(arguments: &WmlArguments, loaded: &Loaded) -> Result<FlowReport> {
     result
 }
 
-fn wait_until_ready(parts: &[Part], failed: impl Fn() -> bool) -> bool {
+/// Leaves a sign that every machine's part looks for.
+fn tell_all(parts: &[Part], sign: &str) {
+    for part in parts {
+        if let Err(e) = part.machine().write_file(&part.file(sign), sign.as_bytes()) {
+            eprintln!("warning: {} could not be told to {sign}: {e}", part.name);
+        }
+    }
+}
+
+fn wait_until_ready(parts: &[Part], in_vain: impl Fn() -> bool) -> bool {
     let begin = Instant::now();
     while begin.elapsed().as_secs() < PATIENCE_S {
         if parts.iter().all(|part| part.machine().read_file(&part.file("ready")).is_ok()) {
             return true;
         }
-        if failed() {
+        if in_vain() {
             return false;
         }
         std::thread::sleep(LOOK);
@@ -116,6 +129,7 @@ impl Part {
         argv.extend(["--dir".to_owned(), self.directory.clone()]);
         argv.extend(["--result".to_owned(), self.file("result.json")]);
         argv.extend(["--ready-file".to_owned(), self.file("ready"), "--go-file".to_owned(), self.file("go")]);
+        argv.extend(["--stop-file".to_owned(), self.file("stop")]);
         argv.push(format!("--seed={}", arguments.seed.wrapping_add(number - 1)));
         argv.push(format!("--data-seed={}", arguments.data_seed));
         let mut option =

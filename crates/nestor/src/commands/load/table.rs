@@ -39,10 +39,10 @@ fn run_text(name: &str, run: &RunReport) -> String {
     let seconds = run.elapsed_ns as f64 / 1e9;
     let per_second = |number: u64| number as f64 / seconds.max(1e-9);
     let cpu_s = run.cpu_user_s + run.cpu_system_s;
+    let moves = if run.bytes() > 0 { format!("   {}", rate(per_second(run.bytes()))) } else { String::new() };
     let mut text = format!(
-        "{name}   {} operations/s   {}   {} operations by {} in {seconds:.1} s, {:.1} s of CPU\n",
+        "{name}   {} operations/s{moves}   {} operations by {} in {seconds:.1} s, {:.1} s of CPU\n",
         digits(per_second(run.operations())),
-        rate(per_second(run.bytes())),
         count(run.operations()),
         plural_u64(run.threads, "thread", "threads"),
         cpu_s,

@@ -13,7 +13,7 @@ use nestor_flow::{
     scale,
 };
 use nestor_wml::Script;
-use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGXFSZ};
 
 use super::several;
 use super::table::flow_text;
@@ -48,7 +48,7 @@ pub struct WmlArguments {
     pub cached: bool,
     /// Begin so many passes a second in all threads together, whether or not earlier ones have ended, and count their
     /// latency from when they should have begun. A pass is once through a thread's flowops
-    #[arg(long, value_name = "PER SECOND", value_parser = positive)]
+    #[arg(long, value_name = "PER SECOND", value_parser = rate)]
     pub open_loop: Option<f64>,
     /// Decides the order of random operations
     #[arg(long, default_value_t = 1)]
@@ -89,6 +89,9 @@ pub struct WmlArguments {
     /// Begin when this file is there
     #[arg(long, value_name = "FILE", hide = true, requires = "ready_file")]
     pub go_file: Option<PathBuf>,
+    /// Stop when this file is there
+    #[arg(long, value_name = "FILE", hide = true, requires = "ready_file")]
+    pub stop_file: Option<PathBuf>,
 }
 
 fn positive(text: &str) -> Result<f64, String> {
@@ -96,6 +99,13 @@ fn positive(text: &str) -> Result<f64, String> {
         Ok(number) if number > 0.0 && number.is_finite() => Ok(number),
         _ => Err("a number above 0".to_owned()),
     }
+}
+
+fn rate(text: &str) -> Result<f64, String> {
+    positive(text)
+        .ok()
+        .filter(|rate| *rate <= 1e9)
+        .ok_or_else(|| "a number above 0, at most 1000000000".to_owned())
 }
 
 fn seconds(text: &str) -> Result<f64, String> {
@@ -190,11 +200,7 @@ pub fn run(arguments: &WmlArguments) -> Result<ExitCode> {
         return show(arguments, &loaded, 1.0, &report);
     }
     let scaled = scaled(arguments, &loaded.script)?;
-    if !arguments.cached
-        && arguments.scale != Some(Scale::Tiny)
-        && !arguments.prepare
-        && arguments.go_file.is_none()
-    {
+    if !arguments.cached && arguments.scale != Some(Scale::Tiny) && !arguments.prepare {
         refuse_cached(&scaled.script)?;
     }
     let options = options(arguments, &scaled)?;
@@ -291,6 +297,18 @@ fn show(arguments: &WmlArguments, loaded: &Loaded, factor: f64, report: &FlowRep
     }
 }
 
+/// Becomes true when the user asks the program to stop.
+///
+/// # Errors
+/// When signals cannot be listened to.
+pub fn interrupted_by_signals() -> Result<Arc<AtomicBool>> {
+    let interrupted = Arc::new(AtomicBool::new(false));
+    for signal in [SIGINT, SIGTERM, SIGHUP] {
+        signal_hook::flag::register(signal, Arc::clone(&interrupted)).context("cannot listen to signals")?;
+    }
+    Ok(interrupted)
+}
+
 /// Tells the terminal, and listens to it.
 pub struct Terminal {
     /// Set by the user's signals.
@@ -300,15 +318,15 @@ pub struct Terminal {
     quiet: bool,
     last: Mutex<(String, u64)>,
     meeting: Option<(PathBuf, PathBuf)>,
+    stop_file: Option<PathBuf>,
 }
 
 impl Terminal {
     fn new(arguments: &WmlArguments) -> Result<Self> {
-        let interrupted = Arc::new(AtomicBool::new(false));
-        for signal in [SIGINT, SIGTERM, SIGHUP] {
-            signal_hook::flag::register(signal, Arc::clone(&interrupted))
-                .context("cannot listen to signals")?;
-        }
+        let interrupted = interrupted_by_signals()?;
+        // A write beyond `ulimit -f` then fails and is reported, instead of ending the program without a word.
+        signal_hook::flag::register(SIGXFSZ, Arc::new(AtomicBool::new(false)))
+            .context("cannot listen to signals")?;
         let meeting = arguments.ready_file.clone().zip(arguments.go_file.clone());
         Ok(Self {
             interrupted,
@@ -316,6 +334,7 @@ impl Terminal {
             quiet: arguments.json || arguments.result.is_some(),
             last: Mutex::new((String::new(), 0)),
             meeting,
+            stop_file: arguments.stop_file.clone(),
         })
     }
 }
@@ -351,7 +370,7 @@ impl Listener for Terminal {
     }
 
     fn is_interrupted(&self) -> bool {
-        self.interrupted.load(Ordering::Relaxed)
+        self.interrupted.load(Ordering::Relaxed) || self.stop_file.as_ref().is_some_and(|file| file.exists())
     }
 
     fn wait_for_others(&self) -> Result<(), String> {
