@@ -85,7 +85,7 @@ fn flowops(folder: &Path) {
         define process name=p { thread name=t { flowop statfile name=f,filesetname=s } }\nrun 60\n";
     let read = "set $dir=/x\ndefine file name=s,path=$dir,size=64m,prealloc\n\
         define process name=p { thread name=t { flowop read name=f,filename=s,iosize=4k,random } }\nrun 60\n";
-    let mut results = Vec::new();
+    recording(folder);
     for (name, text, bare) in [
         ("statfile", stat, bare_stat as fn(&Path) -> f64),
         ("read 4 KiB", read, bare_read as fn(&Path) -> f64),
@@ -103,8 +103,33 @@ fn flowops(folder: &Path) {
             "  {name:12} {ours:6.0} ns, bare calls {theirs:6.0} ns: {:+5.0} ns (at most 1000)",
             ours - theirs
         );
-        results.push(ours - theirs);
     }
+}
+
+/// A flowop that does nothing has only two looks at the clock and its counting.
+fn recording(folder: &Path) {
+    let text = "define process name=p { thread name=t { flowop hog name=f,value=0 } }\nrun 60\n";
+    let nothing = || {
+        let options = FlowOptions { time_s: Some(FLOWOP_SECONDS), ..FlowOptions::default() };
+        let report = run(text, folder, options, Scale::Factor(1.0));
+        let run = &report.runs[0];
+        run.elapsed_ns as f64 / run.flowops[0].operations as f64
+    };
+    let ours = median((0..ROUNDS).map(|_| nothing()).collect());
+    let clock = median(
+        (0..ROUNDS)
+            .map(|_| {
+                per_call(|_| {
+                    std::hint::black_box(Instant::now());
+                })
+            })
+            .collect(),
+    );
+    println!(
+        "  nothing      {ours:6.0} ns, of which two looks at the clock {:.0} ns: counting and the rest {:.0} ns (at most 50)",
+        2.0 * clock,
+        ours - 2.0 * clock
+    );
 }
 
 /// Nanoseconds of one call, in a loop of a second that looks at the clock as seldom as it can.

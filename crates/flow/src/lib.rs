@@ -5,12 +5,15 @@
 //! between address spaces.
 
 mod aio;
+mod cpu;
 mod ending;
 mod error;
 mod flowops;
+mod measured;
 mod memory;
 mod options;
 mod pace;
+mod points;
 mod pool;
 mod program;
 mod random;

@@ -52,11 +52,20 @@ pub(crate) struct Step<'p> {
 
 /// All threads of one definition.
 pub(crate) struct ThreadPlan<'p> {
+    /// Number among the plans of its program.
+    pub(crate) number: usize,
     pub(crate) process: &'p Process,
     pub(crate) thread: &'p Thread,
     pub(crate) steps: Vec<Step<'p>>,
     /// How many steps there are, inner ones included.
     pub(crate) step_count: usize,
+}
+
+impl ThreadPlan<'_> {
+    /// How many threads follow it, in all instances of its process.
+    pub(crate) fn instances(&self) -> u64 {
+        self.process.instances * self.thread.instances
+    }
 }
 
 /// A run, ready to be started.
@@ -77,7 +86,13 @@ impl<'p> Program<'p> {
                 let mut number = 0;
                 let steps = compile(&thread.flowops, &mut rows, &mut number);
                 counts_totals |= any(&steps, &|flowop| asks_for_totals(flowop));
-                threads.push(ThreadPlan { process, thread, steps, step_count: number });
+                threads.push(ThreadPlan {
+                    number: threads.len(),
+                    process,
+                    thread,
+                    steps,
+                    step_count: number,
+                });
             }
         }
         Self { threads, rows: rows.rows, counts_totals }
@@ -85,7 +100,7 @@ impl<'p> Program<'p> {
 
     /// How many threads there will be.
     pub(crate) fn thread_count(&self) -> usize {
-        self.threads.iter().map(|t| (t.process.instances * t.thread.instances) as usize).sum()
+        self.threads.iter().map(|plan| plan.instances() as usize).sum()
     }
 
     /// Calls `visit` with every flowop, inner ones included.

@@ -118,7 +118,7 @@ pub(crate) struct Worker<'r, 'p> {
 impl<'p> Worker<'_, 'p> {
     /// Goes through the flowops until the run is over or there is nothing left to do.
     pub(crate) fn work(&mut self) {
-        let passes = &self.shared.passes[self.plan_index()];
+        let passes = &self.shared.passes[self.plan.number];
         loop {
             let begin = match &self.shared.starts {
                 Some(starts) => match starts.take(1, self.shared.ending) {
@@ -143,15 +143,6 @@ impl<'p> Worker<'_, 'p> {
                 return;
             }
         }
-    }
-
-    fn plan_index(&self) -> usize {
-        self.shared
-            .program
-            .threads
-            .iter()
-            .position(|t| std::ptr::eq(t, self.plan))
-            .expect("a plan of this program")
     }
 
     /// This thread has nothing left to do: what that means for the others.
