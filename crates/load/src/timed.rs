@@ -1,6 +1,6 @@
 //! What a program took, measured from outside: for programs that do not say it, or only in whole seconds.
 //!
-//! `{nestor} load timed --result FILE -- PROGRAM ARGUMENTS…` runs the program with its own standard input, output and
+//! `{nestor} load timed --result FILE [--as-root=ARGUMENT…] -- PROGRAM ARGUMENTS…` runs the program with its own standard input, output and
 //! error, waits for it, and leaves a [`Timed`] in FILE as JSON on one line. It exits with the program's exit code; with
 //! 128 and the signal's number if a signal ended it, and with 127 if there is no such program (as shells do).
 
@@ -29,8 +29,20 @@ const FILE_END: &str = ".timed.json";
 
 /// The command that runs `argv` and times it, and the file that it leaves; `name` tells steps of engines apart.
 pub(crate) fn command(place: &Place, name: &str, argv: Vec<String>) -> (Vec<String>, String) {
+    command_of(place, name, &[], argv)
+}
+
+/// The same, with arguments that the program gets at its end where it runs as root.
+pub(crate) fn command_of(
+    place: &Place,
+    name: &str,
+    as_root: &[&str],
+    argv: Vec<String>,
+) -> (Vec<String>, String) {
     let result = format!("{}/nestor-{name}{FILE_END}", place.scratch.trim_end_matches('/'));
-    let mut timed = ["{nestor}", "load", "timed", "--result", &result, "--"].map(str::to_owned).to_vec();
+    let mut timed = ["{nestor}", "load", "timed", "--result", &result].map(str::to_owned).to_vec();
+    timed.extend(as_root.iter().map(|argument| format!("--as-root={argument}")));
+    timed.push("--".to_owned());
     timed.extend(argv);
     (timed, result)
 }

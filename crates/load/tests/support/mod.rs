@@ -12,15 +12,19 @@ pub fn run(step: &Step) -> StepOutput {
     for (path, content) in &step.input_files {
         std::fs::write(path, content).unwrap();
     }
-    let (argv, timed) = match &step.argv[..] {
-        [nestor, load, timed, option, result, dashes, argv @ ..] if nestor == "{nestor}" => {
-            assert_eq!([load, timed, option, dashes], ["load", "timed", "--result", "--"]);
-            (argv, Some(result))
+    let (argv, as_root, timed) = match &step.argv[..] {
+        [nestor, load, timed, option, result, rest @ ..] if nestor == "{nestor}" => {
+            assert_eq!([load, timed, option], ["load", "timed", "--result"]);
+            let dashes = rest.iter().position(|argument| argument == "--").unwrap();
+            let (as_root, argv) = (&rest[..dashes], &rest[dashes + 1..]);
+            (argv, as_root.iter().map(|a| a.strip_prefix("--as-root=").unwrap()).collect(), Some(result))
         }
-        argv => (argv, None),
+        argv => (argv, Vec::new(), None),
     };
+    // SAFETY: a system call without arguments that cannot fail.
+    let as_root = if unsafe { libc::geteuid() } == 0 { as_root } else { Vec::new() };
     let start = Instant::now();
-    let output = Command::new(&argv[0]).args(&argv[1..]).stdin(Stdio::null()).output();
+    let output = Command::new(&argv[0]).args(&argv[1..]).args(as_root).stdin(Stdio::null()).output();
     let elapsed_ns = start.elapsed().as_nanos() as u64;
     let (ended, stdout, stderr) = match output {
         Err(_) => (Ended::NoProgram, Vec::new(), Vec::new()),

@@ -15,6 +15,9 @@ pub struct TimedArguments {
     /// Where the times go
     #[arg(long, value_name = "FILE")]
     result: PathBuf,
+    /// An argument that the program gets at its end when it runs as root
+    #[arg(long, value_name = "ARGUMENT", allow_hyphen_values = true)]
+    as_root: Vec<String>,
     /// The program and its arguments
     #[arg(last = true, required = true)]
     program: Vec<String>,
@@ -29,8 +32,9 @@ const NO_PROGRAM: i32 = 127;
 /// When the result cannot be written.
 pub fn run(arguments: &TimedArguments) -> Result<ExitCode> {
     let (program, rest) = arguments.program.split_first().context("no program is named")?;
+    let as_root: &[String] = if rustix::process::geteuid().is_root() { &arguments.as_root } else { &[] };
     let begin = Instant::now();
-    let started = Command::new(program).args(rest).status();
+    let started = Command::new(program).args(rest).args(as_root).status();
     let elapsed = begin.elapsed();
     let (ended, code) = match started {
         Ok(status) => match (status.code(), status.signal()) {
