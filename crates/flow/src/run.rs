@@ -229,7 +229,11 @@ fn fix_what_stays(program: &Program<'_>, sets: &mut [Set<'_>]) {
             }
         }
     });
-    for (set, _) in sets.iter_mut().zip(changes).filter(|(_, changes)| !changes) {
+    for (set, changes) in sets.iter_mut().zip(changes) {
+        // A file that was not made before comes into being when it is first used.
+        if changes || !set.tree.preallocated.iter().any(|made| *made) {
+            continue;
+        }
         set.files.fix();
         set.leaf_directories.fix();
     }

@@ -400,6 +400,17 @@ fn composite_flowops_run_their_steps() {
 }
 
 #[test]
+fn a_file_that_was_not_made_comes_into_being() {
+    let folder = folder();
+    let text = "define file name=f,path=/x,size=1m\n\
+         define process name=p { thread name=t,instances=4 { flowop write name=w,filename=f,iosize=4k } }\nrun 60\n";
+    let options = FlowOptions { operations: Some(40), ..FlowOptions::default() };
+    let report = run_in(folder.path(), text, options).result.unwrap();
+    assert_eq!((report.runs[0].ended.clone(), report.runs[0].bytes()), (Ended::Operations, 40 * 4096));
+    assert_eq!(files_below(&folder.path().join("f")).len(), 1);
+}
+
+#[test]
 fn echo_system_and_reports_are_heard() {
     let folder = folder();
     let text = "set $n=10\necho \"there are $n files\"\nsystem \"echo made > made.txt\"\n";

@@ -4,7 +4,7 @@ use std::ffi::CStr;
 use std::os::fd::OwnedFd;
 use std::time::Instant;
 
-use nestor_wml::{FileSet, Flowop};
+use nestor_wml::{FileSet, FileSetKind, Flowop};
 use rustix::fs::{Advice, AtFlags, Mode, OFlags};
 use rustix::io::Errno;
 
@@ -71,6 +71,9 @@ impl<'p> Worker<'_, 'p> {
         };
         let number = match chosen {
             Ok(number) => number,
+            Err(_) if set.plan.kind == FileSetKind::File && !set.plan.read_only => {
+                return self.open_new(step, slot, index, set);
+            }
             Err(starved) => return Ok(self.starved(step, set, "existing file", starved)),
         };
         let begin = Instant::now();
@@ -87,6 +90,32 @@ impl<'p> Worker<'_, 'p> {
             Err(e) => {
                 set.files.release(number);
                 Err(self.failed("cannot open", set, number, e))
+            }
+        }
+    }
+
+    /// A `file` that was not made before comes into being when it is first used, as in the first versions of Filebench.
+    fn open_new(
+        &mut self,
+        step: &Step<'p>,
+        slot: usize,
+        index: usize,
+        set: &'p Set<'p>,
+    ) -> Result<Next, FlowError> {
+        let ending = self.shared.ending;
+        let Ok(number) = set.files.take_absent(From::Shared, &|| ending.is_over()) else {
+            // Another thread was quicker.
+            return if ending.is_over() { Ok(Next::Over) } else { self.open_in(step, slot, false) };
+        };
+        match self.open_path(set, number, access(set.plan) | manner(step.flowop) | OFlags::CREATE) {
+            Ok(file) => {
+                set.files.made(number, 1);
+                self.slots[slot] = Slot { file: Some(file), entry: Some((index, number)), position: 0 };
+                Ok(Next::Step)
+            }
+            Err(e) => {
+                set.files.not_made(number);
+                Err(self.failed("cannot create", set, number, e))
             }
         }
     }
