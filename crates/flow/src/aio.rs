@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Instant;
 
-use io_uring::{IoUring, opcode, types};
+use io_uring::{IoUring, opcode, squeue, types};
 
 /// Writes that can be under way at once, for one thread.
 const MOST: usize = 4096;
@@ -36,30 +36,40 @@ pub(crate) struct Ended {
 }
 
 /// A thread's writes under way.
+///
+/// Whatever sends them, another thread waits for their ends and notes when they came: the workload's own thread may be busy
+/// elsewhere for long before it asks.
 pub(crate) struct AsyncWrites {
     backend: Backend,
+    ended: Receiver<(u64, i64, Instant)>,
     tags: HashMap<u64, (Tag, usize)>,
     next: u64,
 }
 
 enum Backend {
-    Ring(Box<IoUring>),
+    Ring(Ring),
     Helpers(Helpers),
 }
 
 impl AsyncWrites {
     pub(crate) fn new() -> Self {
-        let backend = match IoUring::new(ENTRIES) {
-            Ok(ring) => Backend::Ring(Box::new(ring)),
+        match IoUring::new(ENTRIES) {
+            Ok(ring) => {
+                let (ring, ended) = Ring::new(ring);
+                Self::of(Backend::Ring(ring), ended)
+            }
             // Switched off by the administrator or a sandbox, or too old a kernel.
-            Err(_) => Backend::Helpers(Helpers::new()),
-        };
-        Self { backend, tags: HashMap::new(), next: 0 }
+            Err(_) => Self::with_helpers(),
+        }
     }
 
-    #[cfg(test)]
     fn with_helpers() -> Self {
-        Self { backend: Backend::Helpers(Helpers::new()), tags: HashMap::new(), next: 0 }
+        let (helpers, ended) = Helpers::new();
+        Self::of(Backend::Helpers(helpers), ended)
+    }
+
+    fn of(backend: Backend, ended: Receiver<(u64, i64, Instant)>) -> Self {
+        Self { backend, ended, tags: HashMap::new(), next: 0 }
     }
 
     pub(crate) fn under_way(&self) -> usize {
@@ -83,17 +93,11 @@ impl AsyncWrites {
     ) -> io::Result<()> {
         let number = self.next;
         self.next += 1;
-        match &mut self.backend {
+        match &self.backend {
             Backend::Ring(ring) => {
-                let write = opcode::Write::new(types::Fd(file.as_raw_fd()), data.as_ptr(), data.len() as u32)
-                    .offset(place)
-                    .build()
-                    .user_data(number);
+                let write = opcode::Write::new(types::Fd(file.as_raw_fd()), data.as_ptr(), data.len() as u32);
                 // SAFETY: the caller keeps data and file.
-                while unsafe { ring.submission().push(&write) }.is_err() {
-                    ring.submit()?;
-                }
-                ring.submit()?;
+                unsafe { ring.push(&write.offset(place).build().user_data(number)) }?;
             }
             Backend::Helpers(helpers) => helpers.send(Write {
                 file: file.as_raw_fd(),
@@ -112,33 +116,83 @@ impl AsyncWrites {
         let count = count.min(self.tags.len());
         let mut ended = Vec::new();
         while ended.len() < count {
-            match &mut self.backend {
-                Backend::Ring(ring) => {
-                    match ring.submit_and_wait(1) {
-                        Err(e) if e.kind() != io::ErrorKind::Interrupted => return Err(e),
-                        _ => {}
-                    }
-                    let end = Instant::now();
-                    for completion in ring.completion() {
-                        take(
-                            &mut self.tags,
-                            completion.user_data(),
-                            i64::from(completion.result()),
-                            end,
-                            &mut ended,
-                        );
-                    }
-                }
-                Backend::Helpers(helpers) => {
-                    let mut next = helpers.ended.recv().ok();
-                    while let Some((number, result, end)) = next {
-                        take(&mut self.tags, number, result, end, &mut ended);
-                        next = helpers.ended.try_recv().ok();
-                    }
-                }
+            let gone = |_| io::Error::other("the thread that waits for writes has ended");
+            let mut next = Some(self.ended.recv().map_err(gone)?);
+            while let Some((number, result, end)) = next {
+                take(&mut self.tags, number, result, end, &mut ended);
+                next = self.ended.try_recv().ok();
             }
         }
         Ok(ended)
+    }
+}
+
+/// A ring, and the thread that waits for its completions.
+struct Ring {
+    ring: Arc<IoUring>,
+    waiter: Option<JoinHandle<()>>,
+}
+
+/// The request that ends the waiter.
+const LAST: u64 = u64::MAX;
+
+impl Ring {
+    fn new(ring: IoUring) -> (Self, Receiver<(u64, i64, Instant)>) {
+        let ring = Arc::new(ring);
+        let (report, ended) = channel();
+        let waiter = std::thread::spawn({
+            let ring = Arc::clone(&ring);
+            move || wait_for_completions(&ring, &report)
+        });
+        (Self { ring, waiter: Some(waiter) }, ended)
+    }
+
+    /// Hands a request over.
+    ///
+    /// # Safety
+    /// What the request points to must stay until it has ended.
+    unsafe fn push(&self, request: &squeue::Entry) -> io::Result<()> {
+        // SAFETY: only the workload's own thread, which has this ring for itself, submits; the waiter only takes completions.
+        while unsafe { self.ring.submission_shared().push(request) }.is_err() {
+            self.ring.submit()?;
+        }
+        match self.ring.submit() {
+            Err(e) if e.kind() != io::ErrorKind::Interrupted => Err(e),
+            _ => Ok(()),
+        }
+    }
+}
+
+impl Drop for Ring {
+    fn drop(&mut self) {
+        // SAFETY: a request that does nothing points to nothing.
+        let told = unsafe { self.push(&opcode::Nop::new().build().user_data(LAST)) };
+        if let (Ok(()), Some(waiter)) = (told, self.waiter.take()) {
+            // It only waits; it has nothing to say at its end.
+            let _ = waiter.join();
+        }
+    }
+}
+
+fn wait_for_completions(ring: &IoUring, report: &Sender<(u64, i64, Instant)>) {
+    /// `IORING_ENTER_GETEVENTS` (include/uapi/linux/io_uring.h).
+    const GET_EVENTS: u32 = 1;
+    loop {
+        // SAFETY: nothing is submitted, and no argument is passed.
+        let entered = unsafe { ring.submitter().enter::<()>(0, 1, GET_EVENTS, None) };
+        let end = Instant::now();
+        if matches!(entered, Err(e) if e.kind() != io::ErrorKind::Interrupted) {
+            return;
+        }
+        // SAFETY: this is the only thread that takes completions.
+        let completions = unsafe { ring.completion_shared() };
+        for completion in completions {
+            if completion.user_data() == LAST
+                || report.send((completion.user_data(), i64::from(completion.result()), end)).is_err()
+            {
+                return;
+            }
+        }
     }
 }
 
@@ -170,12 +224,11 @@ struct Write {
 
 struct Helpers {
     writes: Option<Sender<Write>>,
-    ended: Receiver<(u64, i64, Instant)>,
     threads: Vec<JoinHandle<()>>,
 }
 
 impl Helpers {
-    fn new() -> Self {
+    fn new() -> (Self, Receiver<(u64, i64, Instant)>) {
         let (writes, waiting) = channel::<Write>();
         let (report, ended) = channel();
         let waiting = Arc::new(Mutex::new(waiting));
@@ -192,7 +245,7 @@ impl Helpers {
                 }
             })
         };
-        Self { writes: Some(writes), ended, threads: (0..HELPERS).map(help).collect() }
+        (Self { writes: Some(writes), threads: (0..HELPERS).map(help).collect() }, ended)
     }
 
     fn send(&self, write: Write) -> io::Result<()> {

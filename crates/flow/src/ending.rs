@@ -1,7 +1,7 @@
 //! When a run is over, and waking those who wait.
 
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Instant;
 
 use crate::error::FlowError;
@@ -32,6 +32,8 @@ pub(crate) struct Ending {
     /// Why, and when; the first reason counts.
     why: Mutex<Option<(End, Instant)>>,
     changed: Condvar,
+    /// When it ended.
+    at: OnceLock<Instant>,
 }
 
 impl Ending {
@@ -52,7 +54,8 @@ impl Ending {
         let mut first = self.lock();
         if first.is_none() {
             self.counts_what_is_under_way.store(matches!(why, End::Done), Ordering::Relaxed);
-            *first = Some((why, Instant::now()));
+            let now = *self.at.get_or_init(Instant::now);
+            *first = Some((why, now));
         }
         self.over.store(true, Ordering::Relaxed);
         self.changed.notify_all();
@@ -76,6 +79,11 @@ impl Ending {
             why = self.changed.wait_timeout(why, left).unwrap_or_else(PoisonError::into_inner).0;
         }
         false
+    }
+
+    /// Whether something that came to its end at this time did so before the run's.
+    pub(crate) fn was_before(&self, end: Instant) -> bool {
+        self.at.get().is_none_or(|at| end <= *at)
     }
 
     /// Why it ended, and when.

@@ -258,7 +258,7 @@ impl<'p> Worker<'_, 'p> {
     }
 
     #[inline]
-    fn count(&self, row: usize, begin: Instant, end: Instant, bytes: u64) {
+    pub(crate) fn count(&self, row: usize, begin: Instant, end: Instant, bytes: u64) {
         self.shared.program.rows[row].recorder.record(self.number, elapsed_ns(begin, end), bytes);
     }
 

@@ -301,12 +301,20 @@ impl<'p> Worker<'_, 'p> {
         Ok(())
     }
 
-    /// Waits for all writes under way: their memory and files must outlive them.
+    /// Waits for all writes under way: their memory and files must outlive them. Those that had ended when the run did, and
+    /// only were not asked for, count.
     pub(crate) fn drain(&mut self) {
-        if let Some(writes) = &mut self.writes {
-            let under_way = writes.under_way();
-            // What failed would have been said if the run had gone on.
-            let _ = writes.wait(under_way);
+        let Some(writes) = &mut self.writes else { return };
+        let under_way = writes.under_way();
+        // What failed would have been said if the run had gone on.
+        let ended = writes.wait(under_way).unwrap_or_default();
+        if self.shared.most_operations.is_some() {
+            return;
+        }
+        for write in ended.iter().filter(|write| self.shared.ending.was_before(write.end)) {
+            if let Ok(bytes) = write.result {
+                self.count(write.tag.row, write.tag.begin, write.end, bytes);
+            }
         }
     }
 }
