@@ -311,9 +311,19 @@ fn an_interrupt_ends_all_machines_and_leaves_nothing() {
 fn files_that_vanish_end_the_run_with_the_reason() {
     let sandbox = Sandbox::new();
     let (script, directory) = script(&sandbox, READER);
-    let mut running = sandbox.start(&["load", "wml", &script, "--dir", &directory, "--cached"], &[]);
-    // It is written when all files are made.
-    running.wait_for_file(Path::new(&format!("{directory}/.nestor-filesets.json")));
+    let prepare = ["load", "wml", &script, "--dir", &directory];
+    sandbox.nestor(prepare.iter().chain(&["--prepare"])).assert().success();
+    let words: Vec<&str> = prepare.iter().chain(&["--prepared", "--cached"]).copied().collect();
+    let running = sandbox.start(&words, &[]);
+    // Written as soon as the workload takes the files that were prepared.
+    let memory = format!("{directory}/.nestor-filesets.json");
+    let taken = || fs::read_to_string(&memory).is_ok_and(|text| text.contains("\"used\": true"));
+    let mut looks = 0;
+    while !taken() {
+        looks += 1;
+        assert!(looks < 6000, "the files are never taken");
+        std::thread::sleep(std::time::Duration::from_millis(10));
+    }
     fs::remove_dir_all(format!("{directory}/docs")).expect("the files are there");
     let ended = running.end();
     assert!(!ended.succeeded, "{}", ended.stdout);
