@@ -44,7 +44,6 @@ impl Measured<'_, '_> {
         let threads = program.thread_count();
         let points = Points::new(program);
         let say = |line: &str| self.listener.say(line);
-        let shards = program.rows.first().map_or(1, |_| SHARDS_PER_PROCESSOR);
         let shared = Shared {
             program,
             sets: self.sets,
@@ -55,15 +54,13 @@ impl Measured<'_, '_> {
             waiting_points: &points.by_name,
             limits: program.rows.iter().map(|_| Limit::default()).collect(),
             totals: Totals::default(),
-            counts_totals: program.counts_totals,
             most_operations: self.options.operations,
             quit_when_one_is_done: self.run.quit == QuitMode::FirstDone,
             goes_on_without: self.run.quit == QuitMode::AllDone,
             growth_limit_bytes: self.options.growth_limit_bytes,
-            passes: program.threads.iter().map(|_| Recorder::new(shards)).collect(),
+            passes: program.threads.iter().map(|_| Recorder::new(SHARDS_PER_PROCESSOR)).collect(),
             source: &self.source,
             say: &say,
-            buffer_hint: 64 << 10,
         };
         // Held until all threads are there; each takes it for a moment before it begins.
         let go = std::sync::RwLock::new(());

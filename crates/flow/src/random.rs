@@ -13,14 +13,12 @@ pub(crate) struct Stream(SeededOrder);
 impl Stream {
     /// The stream of a thread, or of another part of a run, under a seed.
     pub(crate) fn new(seed: u64, part: u64) -> Self {
-        let mut outer = SeededOrder::new(seed);
-        let start = outer.next();
-        Self(SeededOrder::new(start ^ SeededOrder::new(part.wrapping_add(1)).next()))
+        Self(SeededOrder::for_part(seed, part))
     }
 
     /// A number below `bound`; 0 if that is 0.
     pub(crate) fn below(&mut self, bound: u64) -> u64 {
-        ((u128::from(self.0.next()) * u128::from(bound)) >> 64) as u64
+        self.0.below(bound as usize) as u64
     }
 
     /// A number from 0 to 1, without 1.

@@ -32,8 +32,6 @@ pub(crate) struct Shared<'p> {
     /// Of each row, what was paid of limits of all threads together.
     pub(crate) limits: Vec<Limit>,
     pub(crate) totals: Totals,
-    /// Whether [`Self::totals`] are needed by anyone.
-    pub(crate) counts_totals: bool,
     pub(crate) most_operations: Option<u64>,
     pub(crate) quit_when_one_is_done: bool,
     pub(crate) goes_on_without: bool,
@@ -42,7 +40,6 @@ pub(crate) struct Shared<'p> {
     pub(crate) passes: Vec<Recorder>,
     pub(crate) source: &'p crate::run::Source<'p>,
     pub(crate) say: &'p (dyn Fn(&str) + Sync),
-    pub(crate) buffer_hint: usize,
 }
 
 /// What all threads together have done.
@@ -91,6 +88,9 @@ pub(crate) enum Next {
 
 /// Files of a thread that are opened in turn (`opennext`): Filebench's `THREADFLOW_MAXFD`.
 pub(crate) const ROTATING_SLOTS: u32 = 128;
+
+/// Buffers for reading begin with this size, so that they seldom have to grow.
+const SMALLEST_BUFFER: usize = 64 << 10;
 
 /// A thread.
 pub(crate) struct Worker<'r, 'p> {
@@ -242,7 +242,7 @@ impl<'p> Worker<'_, 'p> {
             } else {
                 self.count(row, begin, end, bytes);
             }
-            if shared.counts_totals {
+            if shared.program.counts_totals {
                 shared.totals.operations.fetch_add(1, Ordering::Relaxed);
                 shared.totals.bytes.fetch_add(bytes, Ordering::Relaxed);
                 if group.moves_data() {
@@ -315,7 +315,7 @@ impl<'p> Worker<'_, 'p> {
     /// Memory for reading so many bytes.
     pub(crate) fn room(&mut self, bytes: usize) -> &mut [u8] {
         if self.buffer.len() < bytes {
-            self.buffer = Aligned::new(bytes.max(self.shared.buffer_hint.min(1 << 20)));
+            self.buffer = Aligned::new(bytes.max(SMALLEST_BUFFER));
         }
         &mut self.buffer.bytes_mut()[..bytes]
     }

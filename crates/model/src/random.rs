@@ -18,9 +18,13 @@ impl SeededOrder {
     /// Starts at a point that depends on the seed and on a block's number, so that a block keeps its order
     /// whatever came before it.
     pub fn for_block(seed: u64, block: u32) -> Self {
-        let mut outer = Self::new(seed);
-        let start = outer.next();
-        Self::new(start ^ Self::new(u64::from(block).wrapping_add(1)).next())
+        Self::for_part(seed, u64::from(block))
+    }
+
+    /// The same for a part of any kind: a thread, a file set.
+    pub fn for_part(seed: u64, part: u64) -> Self {
+        let start = Self::new(seed).next();
+        Self::new(start ^ Self::new(part.wrapping_add(1)).next())
     }
 
     /// The next 64 random bits.

@@ -7,6 +7,7 @@ mod output;
 
 mod cli;
 mod commands;
+mod interrupt;
 mod notation;
 mod paths;
 mod progress;

@@ -109,35 +109,19 @@ impl<'p> Worker<'_, 'p> {
         Ok(Next::Step)
     }
 
-    /// Writes at a place. Less than asked for is written only when the disk is full or a limit is reached: the next try says
-    /// which.
-    fn write_all(&mut self, slot: usize, bytes: usize, place: u64) -> Result<(), Errno> {
+    /// Writes at a place, or at the end of the file, wherever that is by now. Less than asked for is written only when the disk
+    /// is full or a limit is reached: the next try says which.
+    fn write_all(&mut self, slot: usize, bytes: usize, place: Option<u64>) -> Result<(), Errno> {
         let data = self.shared.data;
         let mut left = bytes;
         while left > 0 {
             let some = data.some(left.min(data.largest()), &mut self.random);
-            match rustix::io::pwrite(self.descriptor(slot), some, place + (bytes - left) as u64) {
-                Ok(0) => return Err(Errno::NOSPC),
-                Ok(written) => left -= written,
-                Err(Errno::INTR) => {}
-                Err(e) => return Err(e),
-            }
-        }
-        Ok(())
-    }
-
-    /// Writes at the end of the file, wherever that is by now.
-    fn append_all(&mut self, slot: usize, bytes: usize) -> Result<(), Errno> {
-        let data = self.shared.data;
-        let mut left = bytes;
-        while left > 0 {
-            let some = data.some(left.min(data.largest()), &mut self.random);
-            match rustix::io::pwritev2(
-                self.descriptor(slot),
-                &[IoSlice::new(some)],
-                0,
-                ReadWriteFlags::APPEND,
-            ) {
+            let file = self.descriptor(slot);
+            let written = match place {
+                Some(place) => rustix::io::pwrite(file, some, place + (bytes - left) as u64),
+                None => rustix::io::pwritev2(file, &[IoSlice::new(some)], 0, ReadWriteFlags::APPEND),
+            };
+            match written {
                 Ok(0) => return Err(Errno::NOSPC),
                 Ok(written) => left -= written,
                 Err(Errno::INTR) => {}
@@ -175,7 +159,7 @@ impl<'p> Worker<'_, 'p> {
             self.place(step, slot, bytes)?
         };
         let begin = Instant::now();
-        match self.write_all(slot, bytes, place) {
+        match self.write_all(slot, bytes, Some(place)) {
             Ok(()) => {
                 self.record(step, begin, bytes as u64);
                 if in_order {
@@ -211,7 +195,7 @@ impl<'p> Worker<'_, 'p> {
         let mut done = 0;
         while done < all {
             let some = (all - done).min(piece.max(1));
-            if let Err(e) = self.write_all(slot, some as usize, start + done) {
+            if let Err(e) = self.write_all(slot, some as usize, Some(start + done)) {
                 return Err(self.failed_in("cannot write", slot, e));
             }
             done += some;
@@ -237,7 +221,7 @@ impl<'p> Worker<'_, 'p> {
         let slot = file!(self, step);
         self.empty_if_large(slot)?;
         let begin = Instant::now();
-        match self.append_all(slot, bytes) {
+        match self.write_all(slot, bytes, None) {
             Ok(()) => self.record(step, begin, bytes as u64),
             Err(e) => return Err(self.failed_in("cannot append to", slot, e)),
         }

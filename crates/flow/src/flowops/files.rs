@@ -41,6 +41,16 @@ impl<'p> Worker<'_, 'p> {
         self.open_in(step, slot, true)
     }
 
+    /// The file that `indexed` names, or the one whose turn it is.
+    fn chosen(&mut self, flowop: &Flowop, set: &Set<'_>) -> From<'static> {
+        match &flowop.index {
+            Some(value) => {
+                From::Number((self.random.value(value) % set.tree.files.len().max(1) as u64) as u32)
+            }
+            None => From::Shared,
+        }
+    }
+
     /// Opens an existing file in a slot that must be free. A file that is opened by the way, because an operation needs it, is
     /// not counted: in Filebench it is, among reads or writes.
     fn open_in(&mut self, step: &Step<'p>, slot: usize, counted: bool) -> Result<Next, FlowError> {
@@ -61,13 +71,9 @@ impl<'p> Worker<'_, 'p> {
         }
         let ending = self.shared.ending;
         let ended = || ending.is_over();
-        let chosen = match &flowop.index {
-            Some(value) => {
-                let number = self.random.value(value) % set.tree.files.len().max(1) as u64;
-                set.files.open(From::Number(number as u32), &ended)
-            }
-            None if flowop.rotate => set.files.open(From::Own(&self.own_turns[index]), &ended),
-            None => set.files.open(From::Shared, &ended),
+        let chosen = match self.chosen(flowop, set) {
+            From::Shared if flowop.rotate => set.files.open(From::Own(&self.own_turns[index]), &ended),
+            from => set.files.open(from, &ended),
         };
         let number = match chosen {
             Ok(number) => number,
@@ -179,12 +185,7 @@ impl<'p> Worker<'_, 'p> {
             return Err(self
                 .wrong(flowop, format!("cannot make files in {}, which is a block device", set.plan.name)));
         }
-        let from = match &flowop.index {
-            Some(value) => {
-                From::Number((self.random.value(value) % set.tree.files.len().max(1) as u64) as u32)
-            }
-            None => From::Shared,
-        };
+        let from = self.chosen(flowop, set);
         let ending = self.shared.ending;
         let number = match set.files.take_absent(from, &|| ending.is_over()) {
             Ok(number) => number,
@@ -242,12 +243,7 @@ impl<'p> Worker<'_, 'p> {
                     let problem = format!("cannot remove {}, which is a block device", set.plan.name);
                     return Err(self.wrong(flowop, problem));
                 }
-                let from = match &flowop.index {
-                    Some(value) => {
-                        From::Number((self.random.value(value) % set.tree.files.len().max(1) as u64) as u32)
-                    }
-                    None => From::Shared,
-                };
+                let from = self.chosen(flowop, set);
                 let ending = self.shared.ending;
                 match set.files.take_existing(from, &|| ending.is_over()) {
                     Ok(Some(number)) => (set, number),
@@ -282,12 +278,7 @@ impl<'p> Worker<'_, 'p> {
                 self.wrong(flowop, format!("cannot look up {}, which is a block device", set.plan.name))
             );
         }
-        let from = match &flowop.index {
-            Some(value) => {
-                From::Number((self.random.value(value) % set.tree.files.len().max(1) as u64) as u32)
-            }
-            None => From::Shared,
-        };
+        let from = self.chosen(flowop, set);
         let ending = self.shared.ending;
         let number = match set.files.open(from, &|| ending.is_over()) {
             Ok(number) => number,

@@ -1,6 +1,6 @@
 //! The requests of an Iometer worker, drawn one by one.
 
-use crate::engines::random::Random;
+use nestor_model::SeededOrder;
 
 /// What a stream is drawn by.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -32,7 +32,7 @@ pub(super) struct Request {
 #[derive(Clone, Debug)]
 pub(super) struct Stream {
     pattern: Pattern,
-    random: Random,
+    random: SeededOrder,
     next: u64,
 }
 
@@ -40,12 +40,12 @@ impl Stream {
     /// The stream of a worker; workers of a run share the seed and have streams of their own.
     pub(super) fn new(pattern: Pattern, seed: u64, worker: u64) -> Self {
         // The worker's place in the stream of the seed is its own seed: SplitMix64's way to split.
-        let mut splitter = Random::new(seed);
-        let mut own = splitter.next_u64();
+        let mut splitter = SeededOrder::new(seed);
+        let mut own = splitter.next();
         for _ in 0..worker {
-            own = splitter.next_u64();
+            own = splitter.next();
         }
-        Self { pattern, random: Random::new(own), next: 0 }
+        Self { pattern, random: SeededOrder::new(own), next: 0 }
     }
 }
 
@@ -54,9 +54,9 @@ impl Iterator for Stream {
 
     fn next(&mut self) -> Option<Request> {
         // All three are drawn always, so that streams that differ in one share the others.
-        let read = self.random.below(100) < self.pattern.read;
-        let seeks = self.random.below(100) < self.pattern.random;
-        let anywhere = self.random.below(self.pattern.blocks);
+        let read = (self.random.below(100) as u64) < self.pattern.read;
+        let seeks = (self.random.below(100) as u64) < self.pattern.random;
+        let anywhere = self.random.below(self.pattern.blocks as usize) as u64;
         let block = if seeks { anywhere } else { self.next };
         self.next = if block + 1 == self.pattern.blocks { 0 } else { block + 1 };
         Some(Request { read, block })

@@ -10,7 +10,8 @@ use clap::Args;
 use nestor_flow::{FlowOptions, FlowReport, Listener, RunReport, Scale, Source, relocate, run_script, scale};
 use serde::Serialize;
 
-use super::wml::{interrupted_by_signals, load};
+use super::wml::load;
+use crate::interrupt::interrupted_by_signals;
 use crate::output::{print_json, table};
 
 /// Arguments of `nestor load check`.

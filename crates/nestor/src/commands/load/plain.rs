@@ -11,7 +11,7 @@ use nestor_machine::Ground;
 use nestor_report::units::{bytes, count, digits, latency_ns, rate};
 
 use super::check_files;
-use super::wml::interrupted_by_signals;
+use crate::interrupt::interrupted_by_signals;
 use crate::output::{print_json, table};
 use crate::progress::Progress;
 

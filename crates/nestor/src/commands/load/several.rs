@@ -10,7 +10,8 @@ use nestor_build::Place;
 use nestor_flow::{FlowReport, Scale};
 use nestor_machine::{Command, Ground, Machine};
 
-use super::wml::{Loaded, WmlArguments, interrupted_by_signals};
+use super::wml::{Loaded, WmlArguments};
+use crate::interrupt::interrupted_by_signals;
 
 /// The longest that a machine may take: file sets and the run itself.
 const PATIENCE_S: u64 = 24 * 3600;

@@ -13,10 +13,11 @@ use nestor_flow::{
     scale,
 };
 use nestor_wml::Script;
-use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGXFSZ};
+use signal_hook::consts::SIGXFSZ;
 
 use super::several;
 use super::table::flow_text;
+use crate::interrupt::interrupted_by_signals;
 use crate::output::print_json;
 use crate::progress::Progress;
 
@@ -295,18 +296,6 @@ fn show(arguments: &WmlArguments, loaded: &Loaded, factor: f64, report: &FlowRep
         Some(nestor_flow::Ended::Starved(why) | nestor_flow::Ended::Failed(why)) => bail!("{why}"),
         _ => Ok(ExitCode::SUCCESS),
     }
-}
-
-/// Becomes true when the user asks the program to stop.
-///
-/// # Errors
-/// When signals cannot be listened to.
-pub fn interrupted_by_signals() -> Result<Arc<AtomicBool>> {
-    let interrupted = Arc::new(AtomicBool::new(false));
-    for signal in [SIGINT, SIGTERM, SIGHUP] {
-        signal_hook::flag::register(signal, Arc::clone(&interrupted)).context("cannot listen to signals")?;
-    }
-    Ok(interrupted)
 }
 
 /// Tells the terminal, and listens to it.

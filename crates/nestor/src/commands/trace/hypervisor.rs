@@ -1,16 +1,14 @@
 //! `nestor trace hypervisor`: what QEMU did for a guest's disk.
 
 use std::path::PathBuf;
-use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
 
 use anyhow::{Context, Result, bail};
 use clap::{Args, Subcommand};
 use nestor_trace::hypervisor::{HypervisorMetrics, HypervisorOutput, summarize_hypervisor};
 use nestor_trace::{HypervisorOptions, Interface, record_hypervisor};
-use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
 use super::render;
+use crate::interrupt::interrupted_by_signals;
 use crate::output::print_json;
 
 /// `nestor trace hypervisor …`
@@ -80,11 +78,7 @@ pub fn run(command: HypervisorCommand) -> Result<()> {
             let Some(interface) = Interface::of_model(&arguments.disk) else {
                 bail!("{} is no device model that can be recorded; `--help` lists them", arguments.disk);
             };
-            let stop = Arc::new(AtomicBool::new(false));
-            for signal in [SIGINT, SIGTERM, SIGHUP] {
-                signal_hook::flag::register(signal, Arc::clone(&stop))
-                    .context("signals could not be caught")?;
-            }
+            let stop = interrupted_by_signals()?;
             let options = HypervisorOptions {
                 monitor: arguments.monitor,
                 output: arguments.output,

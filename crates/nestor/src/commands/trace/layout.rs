@@ -8,15 +8,14 @@ use std::fs::File;
 use std::io::{self, BufWriter, Write as _};
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use anyhow::{Context, Result, bail};
 use clap::Args;
 use nestor_layout::{Class, DirectDevice, Layout, ReadAt, read};
 use serde::Serialize;
-use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
+use crate::interrupt::interrupted_by_signals;
 use crate::output::{print_json, table};
 use frozen::Frozen;
 
@@ -66,10 +65,7 @@ struct Image {
 /// # Errors
 /// When the device cannot be read, has no file system that is known, or must not be frozen.
 pub fn run(arguments: &LayoutArguments) -> Result<()> {
-    let stop = Arc::new(AtomicBool::new(false));
-    for signal in [SIGINT, SIGTERM, SIGHUP] {
-        signal_hook::flag::register(signal, Arc::clone(&stop)).context("signals could not be caught")?;
-    }
+    let stop = interrupted_by_signals()?;
     // Before the freeze: whatever comes after must not wait for the file system.
     let inodes = image_inodes(arguments)?;
     let mut layout = read_layout(arguments, &stop)?;

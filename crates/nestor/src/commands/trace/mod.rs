@@ -10,14 +10,11 @@ pub mod layout;
 pub mod stamp_write;
 pub mod summarize;
 
-use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
-
-use anyhow::{Context, Result};
+use anyhow::Result;
 use nestor_trace::{Method, RecordOptions, record};
-use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
 use crate::cli::{RecordMethod, TraceCommand};
+use crate::interrupt::interrupted_by_signals;
 use crate::output::print_json;
 use analyze::text::metrics as render;
 
@@ -28,11 +25,7 @@ use analyze::text::metrics as render;
 pub fn run(command: TraceCommand) -> Result<()> {
     match command {
         TraceCommand::Record { device, output, method } => {
-            let stop = Arc::new(AtomicBool::new(false));
-            for signal in [SIGINT, SIGTERM, SIGHUP] {
-                signal_hook::flag::register(signal, Arc::clone(&stop))
-                    .context("signals could not be caught")?;
-            }
+            let stop = interrupted_by_signals()?;
             let method = match method {
                 RecordMethod::Auto => Method::Auto,
                 RecordMethod::Relay => Method::Relay,
