@@ -3,16 +3,31 @@
 //! Nothing here opens a file, starts a process or asks for the time. A function that cannot answer from
 //! the samples it got says so with `None`; it never makes up an interval.
 
+pub mod additive;
+pub mod change_point;
+pub mod design;
+pub mod equivalence;
 pub mod identity;
 pub mod latency;
+pub mod latency_sum;
+pub mod order_effect;
+pub mod order_statistics;
 pub mod random;
 pub mod ratio;
+pub mod sequential;
 pub mod steady;
 pub mod student;
 pub mod summary;
 
+pub use additive::{AdditiveModel, AdditiveRun, LackOfFit, LevelEffect, Prediction};
+pub use change_point::{ChangePoint, change_points};
+pub use design::{Design, GivenRun, NoDesign};
+pub use equivalence::{Equivalence, equivalence, equivalent_by_interval};
 pub use latency::{HIGHEST_LATENCY_NS, LatencyHistogram, LatencySummary};
+pub use order_effect::{OrderEffect, order_effect};
+pub use order_statistics::{QuantileInterval, median_interval, quantile_interval};
 pub use random::SeededOrder;
-pub use ratio::{Ratio, geometric_mean, paired_bootstrap, paired_ratio, unpaired_ratio};
+pub use ratio::{Ratio, geometric_mean, paired_bootstrap, paired_ratio, paired_ratio_at, unpaired_ratio};
+pub use sequential::{Decision, Replay, StopRule, replay};
 pub use steady::{SteadyState, steady_from, steady_state};
-pub use summary::{Interval, Mean, coefficient_of_variation, mean, median};
+pub use summary::{Interval, Mean, coefficient_of_variation, mean, mean_at, median};

@@ -43,6 +43,11 @@ impl SeededOrder {
         ((u128::from(self.next()) * bound as u128) >> 64) as usize
     }
 
+    /// A number from 0 (included) to 1 (excluded), in steps of 2^-53.
+    pub fn unit(&mut self) -> f64 {
+        (self.next() >> 11) as f64 / (1_u64 << 53) as f64
+    }
+
     /// Puts the items into random order, each order equally likely (Fisher and Yates).
     pub fn shuffle<T>(&mut self, items: &mut [T]) {
         for last in (1..items.len()).rev() {

@@ -41,14 +41,19 @@ pub struct Mean {
 
 /// The mean of `samples` with its 95 % t-interval; `None` without samples or with one that is not a number.
 pub fn mean(samples: &[f64]) -> Option<Mean> {
-    if samples.is_empty() || samples.iter().any(|s| !s.is_finite()) {
+    mean_at(samples, CONFIDENCE)
+}
+
+/// The same with an interval of another confidence; `None` also for one that is not between 0 and 1.
+pub fn mean_at(samples: &[f64], confidence: f64) -> Option<Mean> {
+    let valid = confidence > 0.0 && confidence < 1.0;
+    if !valid || samples.is_empty() || samples.iter().any(|s| !s.is_finite()) {
         return None;
     }
     let value = samples.iter().sum::<f64>() / samples.len() as f64;
-    let interval = standard_error(samples, value).map(|(error, degrees)| {
-        let half =
-            error * student::two_sided_factor(CONFIDENCE, degrees).expect("at least one degree of freedom");
-        Interval { low: value - half, high: value + half }
+    let interval = standard_error(samples, value).and_then(|(error, degrees)| {
+        let half = error * student::two_sided_factor(confidence, degrees)?;
+        Some(Interval { low: value - half, high: value + half })
     });
     Some(Mean { value, samples: samples.len(), interval })
 }

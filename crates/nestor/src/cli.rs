@@ -36,8 +36,19 @@ pub enum Command {
     #[command(after_help = "Example:\n  nestor compare ext3/kvm/hdd ext3/kvm/raw/jfs/hdd fio:seq-write")]
     Compare(CompareArguments),
     /// Run a study: stacks × workloads from a file; an interrupted one goes on where it stopped
-    #[command(after_help = "Example:\n  nestor study studies/quick.toml")]
+    #[command(
+        after_help = "Examples:\n  nestor study studies/quick.toml\n  nestor study studies/quick.toml --plan\n  \
+        nestor study --resume"
+    )]
     Study(StudyArguments),
+    /// Repeat a published study here and judge its claims
+    #[command(after_help = "Examples:\n  nestor replicate\n  nestor replicate nested-fs --scale quick\n  \
+        nestor replicate nested-fs --claims")]
+    Replicate(ReplicateArguments),
+    /// Recommend a stack for a workload, with its price, and prove it; or settle a conflict between recommendations
+    #[command(after_help = "Examples:\n  nestor advise mail --host-fs ext4,xfs --format raw,qcow2\n  \
+        nestor advise mail --as libvirt\n  nestor advise --settle K4")]
+    Advise(crate::commands::advise::AdviseArguments),
     /// Say what made a run slower or faster than its baseline
     #[command(after_help = "Examples:\n  nestor explain 41\n  nestor explain 41 --against 38")]
     Explain(crate::commands::explain::ExplainArguments),
@@ -171,14 +182,62 @@ pub struct CompareArguments {
 /// Arguments of `nestor study`.
 #[derive(Args, Debug)]
 pub struct StudyArguments {
-    /// The study's file
-    pub file: PathBuf,
+    /// The study's file; with --resume it may be left out: the study that was begun last
+    #[arg(required_unless_present = "resume")]
+    pub file: Option<PathBuf>,
+    #[command(flatten)]
+    pub how: StudyHow,
+    #[command(flatten)]
+    pub lab: LabArguments,
+}
+
+/// How a study is run.
+#[derive(Args, Clone, Debug)]
+pub struct StudyHow {
+    /// Which of the sizes that the study offers [default: the one it names]
+    #[arg(long, value_name = "NAME")]
+    pub scale: Option<String>,
+    /// Say what would run, how long it will take and what space it needs; measure nothing
+    #[arg(long)]
+    pub plan: bool,
+    /// Go on with a study that was begun; refused if the file has changed since
+    #[arg(long)]
+    pub resume: bool,
+    /// Forget nothing, but measure every cell again
+    #[arg(long, conflicts_with = "resume")]
+    pub again: bool,
+    /// So many blocks, whatever the study says
+    #[arg(long, short = 'n', value_name = "BLOCKS", value_parser = clap::value_parser!(u32).range(1..=1000))]
+    pub replications: Option<u32>,
+    /// Run every block, also of comparisons that are settled
+    #[arg(long)]
+    pub no_stop: bool,
+    /// Begin no cell that would not end within this time, such as 45m
+    #[arg(long, value_name = "TIME", value_parser = duration)]
+    pub budget: Option<std::time::Duration>,
     /// Where the HTML report goes [default: nestor/reports/NAME.html in your data directory]
     #[arg(long, value_name = "FILE")]
     pub output: Option<PathBuf>,
-    /// Forget nothing, but measure every cell again
-    #[arg(long)]
-    pub again: bool,
+}
+
+fn duration(text: &str) -> Result<std::time::Duration, String> {
+    nestor_study::parse_duration(text)
+        .ok_or_else(|| "write hours, minutes and seconds: 90s, 5m, 1h30m".to_owned())
+}
+
+/// Arguments of `nestor replicate`.
+#[derive(Args, Debug)]
+pub struct ReplicateArguments {
+    /// The published study; without one they are listed
+    pub paper: Option<String>,
+    /// Measure nothing: judge the paper's claims by what is in the file of results
+    #[arg(long, conflicts_with_all = ["plan", "resume", "again"])]
+    pub claims: bool,
+    /// Write the scoreboard, the plots and the environment into this directory as well
+    #[arg(long, value_name = "DIRECTORY")]
+    pub results_to: Option<PathBuf>,
+    #[command(flatten)]
+    pub how: StudyHow,
     #[command(flatten)]
     pub lab: LabArguments,
 }
@@ -192,6 +251,9 @@ pub struct ReportArguments {
     /// Name of a study
     #[arg(long, group = "subject")]
     pub study: Option<String>,
+    /// List all runs, not only the newest
+    #[arg(long, conflicts_with = "subject")]
+    pub all: bool,
     /// Where the HTML report goes
     #[arg(long, value_name = "FILE")]
     pub output: Option<PathBuf>,

@@ -44,6 +44,8 @@ fn run(cli: Cli) -> Result<ExitCode> {
         Command::Run(arguments) => return commands::run::run(&arguments),
         Command::Compare(arguments) => return commands::compare::run(&arguments),
         Command::Study(arguments) => return commands::study::run(&arguments),
+        Command::Replicate(arguments) => return commands::replicate::run(&arguments),
+        Command::Advise(arguments) => return commands::advise::run(&arguments),
         Command::Explain(arguments) => commands::explain::run(&arguments)?,
         Command::Report(arguments) => commands::report::run(&arguments)?,
         Command::Doctor(arguments) => commands::doctor::run(&arguments)?,

@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use anyhow::{Context, Result, bail};
 use nestor_build::{Lab, LabFiles, LabOptions, Place};
 use nestor_load::{Workload, WorksOn};
+use nestor_machine::agent::{ledger, work_root};
 use nestor_stack::{LayerDefinition, Offer, Stack, StackError};
 use nestor_study::campaign::{CampaignEnd, CampaignOptions, run_campaign};
 use nestor_study::{Store, Study};
@@ -32,9 +33,11 @@ pub fn run(
     stacks.iter().try_for_each(|stack| check_place(stack, &arguments.on))?;
     for workload in study.workloads.iter().filter_map(|text| Workload::parse(text).ok()) {
         check_files(&workload)?;
-        stacks.iter().try_for_each(|stack| check_target(stack, &workload))?;
+        let held = stacks.iter().filter(|stack| study.holds(&stack.to_string(), &workload.to_string()));
+        held.into_iter().try_for_each(|stack| check_target(stack, &workload))?;
     }
     let image = if needs_image_here(&arguments.on, &stacks) { Some(lab_files()?) } else { None };
+    remove_leftovers();
     let progress = Progress::new(study.stacks.len() as u64);
     let mut lab = Lab::open(LabOptions {
         place: arguments.on.clone(),
@@ -54,6 +57,16 @@ pub fn run(
         bail!("interrupted; everything was taken down and {} finished results were kept", end.runs.len());
     }
     Ok(end)
+}
+
+/// Removes what killed runs left on this machine, so that it neither takes space nor time from what runs now. What
+/// cannot be removed is no reason not to run: `nestor doctor` shows it.
+fn remove_leftovers() {
+    for leftover in ledger::leftovers(&work_root()) {
+        if leftover.clean().is_ok() {
+            eprintln!("removed what a killed run had left in {}", leftover.directory.display());
+        }
+    }
 }
 
 /// Refuses, before anything is started, what cannot be built in a place or has no room for a workload.

@@ -13,20 +13,38 @@
 //! sentinels = true                     # baseline at both ends of each block; decided by budget if left out
 //! trace = "full"                       # or "layers", "none": how much is recorded; "full" if left out
 //! trace_cost = false                   # run each traced cell untraced as well, to know what recording costs
+//!
+//! [stop]                               # end each comparison as soon as it has enough blocks; without it none ends early
+//! looks = [3, 5, 8, 12]                # after how many pairs it is looked at
+//! half_width_percent = 3               # enough: the interval is narrower than this each way …
+//! threshold_percent = 5                # … or excludes no difference, and the effect is larger than this
+//!
+//! [[also]]                             # further stacks x workloads, with these keys of their own
+//! stacks = ["ext3/kvm/raw/jfs/hdd"]
+//! workloads = ["fio:seq-read"]
+//! replications = 5
+//! trace = "full"
+//!
+//! [scales.small]                       # a size of the study: keys that replace those above
+//! workloads = ["fio:seq-read:scale=0.02"]
 //! ```
+//!
+//! `scale = "small"` names the size that is taken if none is asked for. `[[claim]]` and `[[figure]]` are described in
+//! [`crate::claims`].
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use nestor_model::sequential::StopRule;
 use thiserror::Error;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
 use crate::complaint::{Complaint, Source};
-use crate::{Notation, Study, TraceMode};
+use crate::{Notation, Part, Study, TraceMode};
 
-const KEYS: [&str; 12] = [
+const KEYS: [&str; 18] = [
     "name",
     "title",
     "stacks",
@@ -39,7 +57,31 @@ const KEYS: [&str; 12] = [
     "sentinels",
     "trace",
     "trace_cost",
+    "stop",
+    "also",
+    "scale",
+    "scales",
+    "claim",
+    "figure",
 ];
+
+/// The keys of a study that a scale may replace.
+const SCALE_KEYS: [&str; 11] = [
+    "stacks",
+    "baseline",
+    "baselines",
+    "workloads",
+    "replications",
+    "budget",
+    "sentinels",
+    "trace",
+    "trace_cost",
+    "stop",
+    "also",
+];
+
+const ALSO_KEYS: [&str; 5] = ["stacks", "workloads", "replications", "trace", "trace_cost"];
+const STOP_KEYS: [&str; 3] = ["looks", "half_width_percent", "threshold_percent"];
 
 /// The most blocks a study may ask for.
 const MOST_REPLICATIONS: i64 = 1_000;
@@ -67,15 +109,15 @@ impl From<Complaint> for StudyFileError {
 }
 
 impl Study {
-    /// Reads a study file.
+    /// Reads a study file, in the size `scale` or, for `None`, the one that the file names.
     ///
     /// # Errors
     ///
     /// If the file cannot be read, or with the first thing in it that is wrong.
-    pub fn read(path: &Path, notation: &dyn Notation) -> Result<Self, StudyFileError> {
+    pub fn read(path: &Path, scale: Option<&str>, notation: &dyn Notation) -> Result<Self, StudyFileError> {
         let text = std::fs::read_to_string(path)
             .map_err(|source| StudyFileError::Read { path: path.to_owned(), source })?;
-        Ok(Self::parse(&path.display().to_string(), &text, notation)?)
+        Ok(Self::parse(&path.display().to_string(), &text, scale, notation)?)
     }
 
     /// Reads the text of a study file; `file` is the name that errors give.
@@ -83,66 +125,238 @@ impl Study {
     /// # Errors
     ///
     /// The first thing that is wrong.
-    pub fn parse(file: &str, text: &str, notation: &dyn Notation) -> Result<Self, Complaint> {
+    pub fn parse(
+        file: &str,
+        text: &str,
+        scale: Option<&str>,
+        notation: &dyn Notation,
+    ) -> Result<Self, Complaint> {
         let source = Source { file, text };
         let table = DeTable::parse(text).map_err(|error| {
             let message = format!("not valid TOML: {}", error.message().replace('\n', ", "));
             source.complain(error.span().unwrap_or(0..0), message)
         })?;
-        let table = table.get_ref();
-        Reader { source, table }.study(notation)
+        let reader = Reader { source, table: table.get_ref(), scale: None };
+        reader.refuse_unknown_keys(reader.table, &KEYS, "a study")?;
+        let (name, scale) = reader.scale(scale)?;
+        Reader { scale, ..reader }.study(name, notation)
     }
 }
 
+#[derive(Clone, Copy)]
 struct Reader<'a> {
     source: Source<'a>,
+    /// The file, or a table in it that has keys of the same kind.
     table: &'a DeTable<'a>,
+    /// The table of the scale, whose keys come first.
+    scale: Option<&'a DeTable<'a>>,
 }
 
 type Value<'a> = Spanned<DeValue<'a>>;
 
 impl<'a> Reader<'a> {
-    fn study(&self, notation: &dyn Notation) -> Result<Study, Complaint> {
-        self.refuse_unknown_keys()?;
+    fn study(&self, scale: Option<String>, notation: &dyn Notation) -> Result<Study, Complaint> {
         let name = self.name()?;
         let title =
             self.text(self.needed("title", "one line for people, such as \"Nesting in five minutes\"")?)?;
-        let stacks =
-            self.expanded("stacks", "a list of stacks, such as [\"ext3/kvm/hdd\"]", |s| notation.stacks(s))?;
-        let workloads =
-            self.expanded("workloads", "a list of workloads, such as [\"fio:seq-read\"]", |s| {
-                notation.workloads(s)
-            })?;
+        let first = self.part(notation)?;
+        let stop = self.stop()?;
         let mut study = Study {
-            name,
-            title: title.to_owned(),
-            stacks,
-            baselines: BTreeMap::new(),
-            workloads,
-            replications: self.number("replications", 1, MOST_REPLICATIONS)?.unwrap_or(1) as u32,
+            replications: self.replications()?.unwrap_or(match &stop {
+                Some(rule) => rule.looks.last().copied().unwrap_or(1),
+                None => 1,
+            }),
             seed: self.number("seed", 0, i64::MAX)?.unwrap_or(1) as u64,
             budget: self.budget()?,
-            sentinels: self.table.get("sentinels").map(|v| self.truth(v)).transpose()?,
-            trace: self.trace()?,
-            trace_cost: self.table.get("trace_cost").map(|v| self.truth(v)).transpose()?.unwrap_or(false),
+            trace: first.trace.unwrap_or_default(),
+            trace_cost: first.trace_cost,
+            stop,
+            scale,
+            baselines: BTreeMap::new(),
+            ..Study::new(name, title, first.stacks, first.workloads)
         };
+        self.add_parts(&mut study, notation)?;
         self.set_baselines(&mut study, notation)?;
+        self.set_sentinels(&mut study, notation)?;
+        study.claims = crate::claims::parse_claims(&self.source, self.table.get("claim"))?;
+        study.figures = crate::claims::parse_figures(&self.source, self.table.get("figure"))?;
         Ok(study)
     }
 
-    fn refuse_unknown_keys(&self) -> Result<(), Complaint> {
+    /// The value of a key: the scale's, or the study's.
+    fn value(&self, key: &str) -> Option<&'a Value<'a>> {
+        self.scale.and_then(|scale| scale.get(key)).or_else(|| self.table.get(key))
+    }
+
+    /// The name and the table of the wanted scale; nothing for a study that has only one size.
+    fn scale(&self, wanted: Option<&str>) -> Result<(Option<String>, Option<&'a DeTable<'a>>), Complaint> {
+        let usual = self.table.get("scale").map(|value| Ok((value, self.text(value)?))).transpose()?;
+        let Some(scales) = self.table.get("scales") else {
+            return match (wanted, usual) {
+                (None, None) => Ok((None, None)),
+                (Some(wanted), _) => Err(self
+                    .source
+                    .complain(0..0, format!("the study has no scale `{wanted}`"))
+                    .help("it comes in one size; a table [scales.NAME] would make another")),
+                (None, Some((value, name))) => Err(self
+                    .source
+                    .complain(value.span(), format!("the study has no scale `{name}`"))
+                    .help(format!("add a table [scales.{name}], or leave this line out"))),
+            };
+        };
+        let tables =
+            scales.get_ref().as_table().ok_or_else(|| self.wrong_type(scales, "tables [scales.NAME]"))?;
+        let names: Vec<&str> = tables.iter().map(|(name, _)| name.get_ref().as_ref()).collect();
+        for (_, table) in tables {
+            let table =
+                table.get_ref().as_table().ok_or_else(|| self.wrong_type(table, "a table [scales.NAME]"))?;
+            self.refuse_unknown_keys(table, &SCALE_KEYS, "a scale")?;
+        }
+        let (at, name) = match (wanted, usual) {
+            (Some(wanted), _) => (scales.span(), wanted),
+            (None, Some((value, name))) => (value.span(), name),
+            (None, None) => return Ok((None, None)),
+        };
+        let Some(table) = tables.get(name) else {
+            return Err(self
+                .source
+                .complain(at, format!("the study has no scale `{name}`"))
+                .help(format!("its scales are {}", names.join(", "))));
+        };
+        Ok((Some(name.to_owned()), table.get_ref().as_table()))
+    }
+
+    fn refuse_unknown_keys(&self, table: &DeTable<'_>, keys: &[&str], what: &str) -> Result<(), Complaint> {
         let mut unknown: Vec<_> =
-            self.table.iter().map(|(key, _)| key).filter(|k| !KEYS.contains(&k.get_ref().as_ref())).collect();
+            table.iter().map(|(key, _)| key).filter(|k| !keys.contains(&k.get_ref().as_ref())).collect();
         unknown.sort_by_key(|key| key.span().start);
         let Some(key) = unknown.first() else { return Ok(()) };
         let written = key.get_ref().as_ref();
-        let nearest = nearest(written, &KEYS).map(|k| format!("did you mean `{k}`?\n")).unwrap_or_default();
-        let complaint = self.source.complain(key.span(), format!("a study has no key `{written}`"));
-        Err(complaint.help(format!("{nearest}its keys are {}", KEYS.join(", "))))
+        let nearest = nearest(written, keys).map(|k| format!("did you mean `{k}`?\n")).unwrap_or_default();
+        let complaint = self.source.complain(key.span(), format!("{what} has no key `{written}`"));
+        Err(complaint.help(format!("{nearest}its keys are {}", keys.join(", "))))
+    }
+
+    fn replications(&self) -> Result<Option<u32>, Complaint> {
+        Ok(self.number("replications", 1, MOST_REPLICATIONS)?.map(|n| n as u32))
+    }
+
+    /// Stacks, workloads and what else belongs to a product of them.
+    fn part(&self, notation: &dyn Notation) -> Result<Part, Complaint> {
+        Ok(Part {
+            stacks: self
+                .expanded("stacks", "a list of stacks, such as [\"ext3/kvm/hdd\"]", |s| notation.stacks(s))?,
+            workloads: self.expanded(
+                "workloads",
+                "a list of workloads, such as [\"fio:seq-read\"]",
+                |s| notation.workloads(s),
+            )?,
+            replications: self.replications()?.unwrap_or(1),
+            trace: self.trace()?,
+            trace_cost: self.value("trace_cost").map(|v| self.truth(v)).transpose()?.unwrap_or(false),
+        })
+    }
+
+    /// The further products of `[[also]]`; the study's lists then hold the stacks and workloads of all.
+    fn add_parts(&self, study: &mut Study, notation: &dyn Notation) -> Result<(), Complaint> {
+        let Some(value) = self.value("also") else { return Ok(()) };
+        let tables = value.get_ref().as_array().ok_or_else(|| self.wrong_type(value, "tables [[also]]"))?;
+        study.parts.push(Part {
+            stacks: study.stacks.clone(),
+            workloads: study.workloads.clone(),
+            replications: study.replications,
+            trace: None,
+            trace_cost: study.trace_cost,
+        });
+        // The first part says for itself what it costs.
+        study.trace_cost = false;
+        for value in tables.iter() {
+            let table =
+                value.get_ref().as_table().ok_or_else(|| self.wrong_type(value, "a table [[also]]"))?;
+            self.refuse_unknown_keys(table, &ALSO_KEYS, "a further part")?;
+            let part = Self { table, scale: None, ..*self }.part(notation)?;
+            for stack in part.stacks.iter().filter(|s| !study.stacks.contains(s)).cloned().collect::<Vec<_>>()
+            {
+                study.stacks.push(stack);
+            }
+            for workload in &part.workloads {
+                if !study.workloads.contains(workload) {
+                    study.workloads.push(workload.clone());
+                }
+            }
+            study.parts.push(part);
+        }
+        Ok(())
+    }
+
+    fn stop(&self) -> Result<Option<StopRule>, Complaint> {
+        let Some(value) = self.value("stop") else { return Ok(None) };
+        let table = value.get_ref().as_table().ok_or_else(|| self.wrong_type(value, "a table [stop]"))?;
+        self.refuse_unknown_keys(table, &STOP_KEYS, "a stopping rule")?;
+        let reader = Self { table, scale: None, ..*self };
+        let mut rule = StopRule::default();
+        if let Some(looks) = reader.looks()? {
+            rule.looks = looks;
+        }
+        let percent = |key| Ok(reader.number(key, 1, 100)?.map(|n| n as f64 / 100.0));
+        rule.half_width = percent("half_width_percent")?.unwrap_or(rule.half_width);
+        rule.threshold = percent("threshold_percent")?.unwrap_or(rule.threshold);
+        Ok(Some(rule))
+    }
+
+    fn looks(&self) -> Result<Option<Vec<u32>>, Complaint> {
+        let Some(value) = self.table.get("looks") else { return Ok(None) };
+        let what =
+            "a list of numbers of pairs, each larger than the one before, from 2 on, such as [3, 5, 8, 12]";
+        let list = value.get_ref().as_array().ok_or_else(|| self.wrong_type(value, what))?;
+        let mut looks: Vec<u32> = Vec::new();
+        for item in list.iter() {
+            let integer =
+                item.get_ref().as_integer().ok_or_else(|| self.wrong_type(item, "a whole number"))?;
+            match u32::from_str_radix(integer.as_str(), integer.radix()) {
+                Ok(look)
+                    if look >= 2
+                        && i64::from(look) <= MOST_REPLICATIONS
+                        && looks.last().is_none_or(|l| *l < look) =>
+                {
+                    looks.push(look);
+                }
+                _ => return Err(self.source.complain(item.span(), format!("`looks` is {what}"))),
+            }
+        }
+        if looks.is_empty() {
+            return Err(self.source.complain(value.span(), format!("`looks` is {what}")));
+        }
+        Ok(Some(looks))
+    }
+
+    /// `true`, `false`, or the baselines that run at both ends of each block.
+    fn set_sentinels(&self, study: &mut Study, notation: &dyn Notation) -> Result<(), Complaint> {
+        study.sentinels = None;
+        let Some(value) = self.value("sentinels") else { return Ok(()) };
+        if value.get_ref().as_array().is_none() {
+            study.sentinels = Some(self.truth(value)?);
+            return Ok(());
+        }
+        let named = self.expanded("sentinels", "a list of baselines", |s| notation.stacks(s))?;
+        if let Some(other) = named.iter().find(|s| !study.baselines.contains_key(*s) || !study.is_baseline(s))
+        {
+            let baselines: BTreeSet<&str> = study.baselines.values().map(String::as_str).collect();
+            return Err(self
+                .source
+                .complain(value.span(), format!("{other} is no baseline of this study"))
+                .help(format!(
+                    "its baselines are {}",
+                    baselines.into_iter().collect::<Vec<_>>().join(", ")
+                )));
+        }
+        study.sentinels = Some(true);
+        study.sentinel_stacks = named.into_iter().collect();
+        Ok(())
     }
 
     fn needed(&self, key: &str, what: &str) -> Result<&'a Value<'a>, Complaint> {
-        self.table.get(key).ok_or_else(|| {
+        self.value(key).ok_or_else(|| {
             let end = self.source.text.len();
             let at = self.source.text.trim_end().len().min(end);
             self.source
@@ -170,7 +384,7 @@ impl<'a> Reader<'a> {
     }
 
     fn number(&self, key: &str, least: i64, most: i64) -> Result<Option<i64>, Complaint> {
-        let Some(value) = self.table.get(key) else { return Ok(None) };
+        let Some(value) = self.value(key) else { return Ok(None) };
         let what = format!("a whole number from {least} to {most}");
         let integer = value.get_ref().as_integer().ok_or_else(|| self.wrong_type(value, &what))?;
         match i64::from_str_radix(integer.as_str(), integer.radix()) {
@@ -179,10 +393,10 @@ impl<'a> Reader<'a> {
         }
     }
 
-    fn trace(&self) -> Result<TraceMode, Complaint> {
-        let Some(value) = self.table.get("trace") else { return Ok(TraceMode::default()) };
+    fn trace(&self) -> Result<Option<TraceMode>, Complaint> {
+        let Some(value) = self.value("trace") else { return Ok(None) };
         let text = self.text(value)?;
-        text.parse().map_err(|message: String| {
+        text.parse().map(Some).map_err(|message: String| {
             self.source.complain(value.span(), message).help(
                 "full: every request through all layers; layers: the numbers of each layer; none: nothing",
             )
@@ -201,7 +415,7 @@ impl<'a> Reader<'a> {
     }
 
     fn budget(&self) -> Result<Option<Duration>, Complaint> {
-        let Some(value) = self.table.get("budget") else { return Ok(None) };
+        let Some(value) = self.value("budget") else { return Ok(None) };
         let text = self.text(value)?;
         parse_duration(text).map(Some).ok_or_else(|| {
             self.source
@@ -246,7 +460,7 @@ impl<'a> Reader<'a> {
     }
 
     fn set_baselines(&self, study: &mut Study, notation: &dyn Notation) -> Result<(), Complaint> {
-        match (self.table.get("baseline"), self.table.get("baselines")) {
+        match (self.value("baseline"), self.value("baselines")) {
             (Some(_), Some(rule)) => Err(self
                 .source
                 .complain(rule.span(), "the study has both `baseline` and `baselines`")

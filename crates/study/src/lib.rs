@@ -1,29 +1,48 @@
 //! Studies: many cells in a fair order, their results kept in one file, compared without hiding anything.
 
+mod bench;
 pub mod campaign;
 pub mod cell;
 pub mod checks;
+pub mod claims;
 pub mod compare;
 mod complaint;
+mod estimate;
 mod file;
 mod flow;
 mod notation;
+mod numbers;
+pub mod physical;
 mod plan;
 pub mod record;
+mod stopping;
 pub mod store;
 mod study;
 mod trace_cost;
 mod trace_mode;
 
-pub use compare::{CellSummary, Comparison, CountedMark, Drift, Failure, Sample, compare, summarise};
+pub use bench::Bench;
+pub use claims::{
+    Claim, ClaimKind, ClaimResult, Expected, Figure, FigureKind, FigureQuery, FigureRow, FigureX, Verdict,
+};
+pub use compare::{
+    CellSummary, Comparison, CountedMark, Drift, Failure, Sample, SamplesCompared, Violation, compare,
+    compare_samples, summarise,
+};
 pub use complaint::Complaint;
+pub use estimate::{Effort, Estimator, PastCell, StudyEffort};
 pub use file::{StudyFileError, parse_duration};
 pub use flow::LayerFlow;
 pub use notation::Notation;
+pub use numbers::{CellNumbers, RunNumbers};
+pub use physical::{Physical, PhysicalVerdict};
 pub use plan::{CellKey, NotRun, Plan, PlannedCell, budget_ended, duration_words};
 pub use record::{CellRecord, Environment, ImageRecord, LayerRecord, MachineRecord, Mark, Measured, Outcome};
-pub use store::{MergeReport, RunFilter, RunListing, Store, StoreError, StoredRun, StudyRecord};
-pub use study::Study;
+pub use stopping::{CellSample, Decisions};
+pub use store::{
+    MergeReport, RunFilter, RunListing, SessionRecord, Store, StoreError, StoredRun, StudyRecord,
+};
+pub use study::{CellRule, Part, Study};
 pub use trace_cost::{TraceCost, trace_costs};
 pub use trace_mode::TraceMode;
 

@@ -12,6 +12,8 @@ use nestor_model::SeededOrder;
 use serde::{Deserialize, Serialize};
 
 use crate::Study;
+use crate::stopping::Decisions;
+use crate::study::CellRule;
 
 /// What identifies a cell within a study.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -61,39 +63,40 @@ impl Study {
     ///
     /// Sentinels run if the study asks for them. If it leaves that open, they run when there are at least two
     /// replications and the budget holds them: there is none, or `expected_cell` is known and all cells fit.
+    ///
+    /// Under a stopping rule this is the most that can run; what is settled earlier leaves the later blocks.
     pub fn plan(&self, expected_cell: Option<Duration>) -> Plan {
         let sentinels = self.sentinels.unwrap_or_else(|| {
             let fits = match (self.budget, expected_cell) {
                 (None, _) => true,
                 (Some(_), None) => false,
-                (Some(budget), Some(cell)) => cell.saturating_mul(self.cell_count(true)) <= budget,
+                (Some(budget), Some(cell)) => {
+                    let cells = self.all_cells(true, &Decisions::default()).len();
+                    cell.saturating_mul(u32::try_from(cells).unwrap_or(u32::MAX)) <= budget
+                }
             };
-            self.replications >= 2 && fits
+            self.most_blocks() >= 2 && fits
         });
         // A study of baselines alone has nothing to guard.
         let sentinels = sentinels && self.stacks.iter().any(|s| !self.is_baseline(s));
-        let keys = (0..self.replications).flat_map(|block| self.block(block, sentinels));
-        let cells = keys.zip(0..).map(|(key, position)| PlannedCell { key, position }).collect();
+        let keys = self.all_cells(sentinels, &Decisions::default());
+        let cells = keys.into_iter().zip(0..).map(|(key, position)| PlannedCell { key, position }).collect();
         Plan { cells, sentinels }
     }
 
-    fn cell_count(&self, sentinels: bool) -> u32 {
-        let baselines = self.stacks.iter().filter(|s| self.is_baseline(s)).count();
-        let twins = if self.has_untraced_twins() { self.stacks.len() } else { 0 };
-        let stacks = self.stacks.len() + if sentinels { baselines } else { 0 } + twins;
-        (stacks * self.workloads.len()) as u32 * self.replications
+    /// The cells of all blocks as far as `decisions` leaves comparisons open.
+    pub fn all_cells(&self, sentinels: bool, decisions: &Decisions) -> Vec<CellKey> {
+        (0..self.most_blocks()).flat_map(|block| self.block_cells(block, sentinels, decisions)).collect()
     }
 
-    fn has_untraced_twins(&self) -> bool {
-        self.trace_cost && self.trace.records()
-    }
-
-    fn block(&self, block: u32, sentinels: bool) -> Vec<CellKey> {
+    /// The cells of one block in their order: those whose comparison is open, with the baselines they need.
+    pub fn block_cells(&self, block: u32, sentinels: bool, decisions: &Decisions) -> Vec<CellKey> {
         let mut random = SeededOrder::for_block(self.seed, block);
         let mut cells = |wanted: &dyn Fn(&str) -> bool, repeat: u32| {
             let mut cells: Vec<CellKey> = Vec::new();
             for stack in self.stacks.iter().filter(|s| wanted(s)) {
                 for workload in &self.workloads {
+                    let Some(rule) = self.rule_in_block(stack, workload, block, decisions) else { continue };
                     let traced = CellKey {
                         stack: stack.clone(),
                         workload: workload.clone(),
@@ -102,7 +105,7 @@ impl Study {
                         untraced_twin: false,
                     };
                     // One pair per block: a closing run only guards against drift.
-                    if self.has_untraced_twins() && repeat == 0 {
+                    if rule.untraced_twin && repeat == 0 {
                         cells.push(CellKey { untraced_twin: true, ..traced.clone() });
                     }
                     cells.push(traced);
@@ -114,10 +117,42 @@ impl Study {
         if !sentinels {
             return cells(&|_| true, 0);
         }
-        let opening = cells(&|s| self.is_baseline(s), 0);
-        let between = cells(&|s| !self.is_baseline(s), 0);
-        let closing = cells(&|s| self.is_baseline(s), 1);
+        let opening = cells(&|s| self.is_sentinel(s), 0);
+        let between = cells(&|s| !self.is_sentinel(s), 0);
+        let closing = cells(&|s| self.is_sentinel(s), 1);
         [opening, between, closing].concat()
+    }
+
+    /// Whether a stack runs at both ends of a block, where any does.
+    pub fn is_sentinel(&self, stack: &str) -> bool {
+        self.is_baseline(stack) && (self.sentinel_stacks.is_empty() || self.sentinel_stacks.contains(stack))
+    }
+
+    /// What holds for a cell in a block; `None` if it does not run there.
+    fn rule_in_block(
+        &self,
+        stack: &str,
+        workload: &str,
+        block: u32,
+        decisions: &Decisions,
+    ) -> Option<CellRule> {
+        let rule = self.rule(stack, workload).filter(|rule| block < rule.replications)?;
+        if self.stop.is_none() {
+            return Some(rule);
+        }
+        let runs = |candidate: &str| {
+            self.rule(candidate, workload).is_some_and(|r| block < r.replications)
+                && decisions.is_open(candidate, workload)
+        };
+        if !self.is_baseline(stack) {
+            return runs(stack).then_some(rule);
+        }
+        // A baseline runs for the comparisons with it; one that nothing is compared with, as long as any is open.
+        let candidates = || self.stacks.iter().filter(|s| !self.is_baseline(s));
+        let mut mine = candidates().filter(|s| self.baseline_of(s) == stack).peekable();
+        let needed =
+            if mine.peek().is_some() { mine.any(|s| runs(s)) } else { candidates().any(|s| runs(s)) };
+        needed.then_some(rule)
     }
 }
 

@@ -68,6 +68,11 @@ impl CellRecord {
         }
     }
 
+    /// Whether a conservation check failed, so that the numbers are in no statistic.
+    pub fn violates_an_identity(&self) -> bool {
+        self.marks.iter().any(|mark| matches!(mark, Mark::Inconsistent { .. }))
+    }
+
     /// The error message, if it ended with one.
     pub fn failure(&self) -> Option<&str> {
         match &self.outcome {

@@ -1,11 +1,13 @@
 //! A study: which stacks under which workloads, against which baseline, how often.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
+use nestor_model::sequential::StopRule;
 use serde::{Deserialize, Serialize};
 
 use crate::TraceMode;
+use crate::claims::{Claim, FigureQuery};
 use crate::record::sha256_hex;
 
 /// A study as read from its file, with everything expanded.
@@ -15,29 +17,102 @@ pub struct Study {
     pub name: String,
     /// One line for people.
     pub title: String,
-    /// The stacks in the file's order, canonical, each once; baselines that the file did not name come last.
+    /// The stacks of all parts in the file's order, canonical, each once; baselines that the file did not name come last.
     pub stacks: Vec<String>,
     /// The stack that each is compared with; a baseline is its own.
     pub baselines: BTreeMap<String, String>,
-    /// The workloads in the file's order, canonical, each once.
+    /// The workloads of all parts in the file's order, canonical, each once.
     pub workloads: Vec<String>,
-    /// How many blocks, which is how many fresh stacks each cell gets.
+    /// How many blocks, which is how many fresh stacks each cell gets; of the first part, where there are several.
     pub replications: u32,
     /// What decides the order of the cells.
     pub seed: u64,
     /// When to stop although not everything has run.
     pub budget: Option<Duration>,
-    /// Whether the baseline runs at both ends of each block; `None` lets [`Study::plan`](crate::Study::plan) decide.
+    /// Whether the baselines run at both ends of each block; `None` lets [`Study::plan`](crate::Study::plan) decide.
     pub sentinels: Option<bool>,
+    /// The baselines that run at both ends where any do; all of them if none is named.
+    #[serde(default)]
+    pub sentinel_stacks: BTreeSet<String>,
     /// How much is recorded.
     #[serde(default)]
     pub trace: TraceMode,
     /// Whether each traced cell is run untraced as well, to know what recording costs.
     #[serde(default)]
     pub trace_cost: bool,
+    /// The products of stacks and workloads that make up the study; empty for one of all stacks and all workloads.
+    #[serde(default)]
+    pub parts: Vec<Part>,
+    /// When a comparison has enough blocks; without it every cell gets its replications.
+    #[serde(default)]
+    pub stop: Option<StopRule>,
+    /// Which of the sizes that the file offers.
+    #[serde(default)]
+    pub scale: Option<String>,
+    /// What is asked of the results.
+    #[serde(default)]
+    pub claims: Vec<Claim>,
+    /// What is drawn of them.
+    #[serde(default)]
+    pub figures: Vec<FigureQuery>,
+}
+
+/// Stacks × workloads with their own number of blocks.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Part {
+    /// The stacks, canonical.
+    pub stacks: Vec<String>,
+    /// The workloads, canonical.
+    pub workloads: Vec<String>,
+    /// How many fresh stacks each cell gets.
+    pub replications: u32,
+    /// How much is recorded; `None` as the study says.
+    pub trace: Option<TraceMode>,
+    /// Whether each traced cell is run untraced as well.
+    pub trace_cost: bool,
+}
+
+/// What holds for a cell: of several parts that have it, the most.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CellRule {
+    /// How many fresh stacks.
+    pub replications: u32,
+    /// How much is recorded.
+    pub trace: TraceMode,
+    /// Whether it is run untraced as well.
+    pub untraced_twin: bool,
 }
 
 impl Study {
+    /// A study of stacks × workloads that compares each stack with the first, one block, everything recorded.
+    pub fn new(
+        name: impl Into<String>,
+        title: impl Into<String>,
+        stacks: Vec<String>,
+        workloads: Vec<String>,
+    ) -> Self {
+        let baseline = stacks.first().cloned().unwrap_or_default();
+        Self {
+            name: name.into(),
+            title: title.into(),
+            baselines: stacks.iter().map(|stack| (stack.clone(), baseline.clone())).collect(),
+            stacks,
+            workloads,
+            replications: 1,
+            seed: 1,
+            budget: None,
+            sentinels: Some(false),
+            sentinel_stacks: BTreeSet::new(),
+            trace: TraceMode::Full,
+            trace_cost: false,
+            parts: Vec::new(),
+            stop: None,
+            scale: None,
+            claims: Vec::new(),
+            figures: Vec::new(),
+        }
+    }
+
     /// The baseline of a stack.
     pub fn baseline_of<'a>(&'a self, stack: &'a str) -> &'a str {
         self.baselines.get(stack).map_or(stack, String::as_str)
@@ -48,11 +123,70 @@ impl Study {
         self.baseline_of(stack) == stack
     }
 
+    /// Whether the study has this cell.
+    pub fn holds(&self, stack: &str, workload: &str) -> bool {
+        self.rule(stack, workload).is_some()
+    }
+
+    /// What holds for a cell; `None` if the study does not have it. A baseline is there wherever a stack that is
+    /// compared with it is, and as often.
+    pub fn rule(&self, stack: &str, workload: &str) -> Option<CellRule> {
+        if self.parts.is_empty() {
+            let held = self.stacks.iter().any(|s| s == stack) && self.workloads.iter().any(|w| w == workload);
+            let untraced_twin = self.trace_cost && self.trace.records();
+            return held.then_some(CellRule {
+                replications: self.replications,
+                trace: self.trace,
+                untraced_twin,
+            });
+        }
+        self.rule_of(&self.parts, stack, workload)
+    }
+
+    fn rule_of(&self, parts: &[Part], stack: &str, workload: &str) -> Option<CellRule> {
+        let mut rule: Option<CellRule> = None;
+        for part in parts.iter().filter(|p| p.workloads.iter().any(|w| w == workload)) {
+            let itself = part.stacks.iter().any(|s| s == stack);
+            let as_baseline = || part.stacks.iter().any(|s| self.baseline_of(s) == stack);
+            if !itself && !as_baseline() {
+                continue;
+            }
+            let trace = part.trace.unwrap_or(self.trace);
+            let here = CellRule {
+                replications: part.replications,
+                trace,
+                untraced_twin: (part.trace_cost || self.trace_cost) && itself && trace.records(),
+            };
+            rule = Some(match rule {
+                None => here,
+                Some(other) => CellRule {
+                    replications: other.replications.max(here.replications),
+                    // The variants are ordered from everything to nothing.
+                    trace: other.trace.min(here.trace),
+                    untraced_twin: other.untraced_twin || here.untraced_twin,
+                },
+            });
+        }
+        rule
+    }
+
+    /// Whether any cell is run untraced as well.
+    pub fn measures_trace_cost(&self) -> bool {
+        (self.trace_cost && self.trace.records()) || self.parts.iter().any(|p| p.trace_cost)
+    }
+
+    /// How many blocks there can be.
+    pub fn most_blocks(&self) -> u32 {
+        let replications = self.parts.iter().map(|p| p.replications).max().unwrap_or(self.replications);
+        replications.max(1)
+    }
+
     /// What identifies results that may be put together: 16 hexadecimal digits.
     ///
     /// Covers the stacks, workloads, baselines and seed, and the `ground` they ran on (`emulated`, `this`,
     /// `ssh:HOST`). It leaves out the title, the number of replications, the budget, the sentinels and what is
-    /// recorded, so that a study can be continued with more blocks or more time.
+    /// recorded, so that a study can be continued with more blocks or more time; and the claims and figures, which only
+    /// ask the results.
     pub fn hash(&self, ground: &str) -> String {
         let identity = (&self.stacks, &self.baselines, &self.workloads, self.seed, ground);
         let text = serde_json::to_string(&identity).expect("texts and whole numbers have a JSON form");

@@ -1,5 +1,6 @@
 //! One file per command.
 
+pub mod advise;
 pub mod agent;
 pub mod compare;
 pub mod disk;
@@ -7,10 +8,13 @@ pub mod doctor;
 pub mod explain;
 pub mod lab;
 pub mod load;
+pub mod replicate;
 pub mod report;
 pub mod run;
 pub mod shell;
 pub mod stack;
 pub mod study;
+pub mod study_report;
+pub mod study_results;
 pub mod trace;
 pub mod workloads;

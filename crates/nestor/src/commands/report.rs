@@ -1,5 +1,7 @@
 //! `nestor report`
 
+use std::collections::BTreeSet;
+
 use anyhow::{Context, Result, bail};
 use nestor_report::{
     RunView, RunsView, render_matrix_svg, render_run, render_study, render_waterfalls_svg, run_text,
@@ -9,9 +11,12 @@ use nestor_study::{RunFilter, Store};
 
 use crate::cli::ReportArguments;
 use crate::commands::explain::explanation;
-use crate::commands::study::{report_of, write_report};
+use crate::commands::study_report::{report_of, write_report};
 use crate::output::{print_json, style};
 use crate::paths;
+
+/// Runs that are listed unless all are asked for.
+const NEWEST: usize = 50;
 
 /// Writes the report of a run or a study, or lists what there is.
 ///
@@ -54,17 +59,17 @@ fn of_run(store: &Store, number: i64, arguments: &ReportArguments) -> Result<()>
 }
 
 fn of_study(store: &Store, name: &str, arguments: &ReportArguments) -> Result<()> {
-    let studies = store.studies()?;
-    let Some(record) = studies.iter().rev().find(|s| s.study.name == name) else {
-        let known: Vec<&str> = studies.iter().map(|s| s.study.name.as_str()).collect();
+    let Some(record) = store.study_named(name)? else {
+        let studies = store.studies()?;
+        let known: BTreeSet<&str> = studies.iter().map(|s| s.study.name.as_str()).collect();
         let known = if known.is_empty() {
             "there is none yet".to_owned()
         } else {
-            format!("there are: {}", known.join(", "))
+            format!("there are: {}", known.into_iter().collect::<Vec<_>>().join(", "))
         };
         bail!("there is no study `{name}` in {}; {known}", store.path().display());
     };
-    let report = report_of(store, record)?;
+    let report = report_of(store, &record)?;
     if let Some(picture) = &arguments.picture {
         write_report(picture, &render_matrix_svg(&report))?;
     }
@@ -79,8 +84,9 @@ fn of_study(store: &Store, name: &str, arguments: &ReportArguments) -> Result<()
 }
 
 fn list(store: &Store, arguments: &ReportArguments) -> Result<()> {
-    let runs = store.list(&RunFilter::default())?;
-    let view = RunsView { total: runs.len(), runs };
+    let most = (!arguments.all).then_some(NEWEST);
+    let runs = store.list_newest(&RunFilter::default(), most)?;
+    let view = RunsView { total: store.count()?, runs };
     if arguments.json {
         return print_json(&view);
     }

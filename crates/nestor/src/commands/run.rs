@@ -109,20 +109,8 @@ pub fn one_off(stacks: &[&str], workload: &str, replications: u32, seed: u64) ->
             }
         }
     }
-    let baseline = expanded.first().cloned().unwrap_or_default();
-    let study = Study {
-        name: "one-off".into(),
-        title: String::new(),
-        baselines: expanded.iter().map(|stack| (stack.clone(), baseline.clone())).collect(),
-        stacks: expanded,
-        workloads: LabNotation.workloads(workload).map_err(|e| anyhow!("{e}"))?,
-        replications,
-        seed,
-        budget: None,
-        sentinels: Some(false),
-        trace: TraceMode::Full,
-        trace_cost: false,
-    };
+    let workloads = LabNotation.workloads(workload).map_err(|e| anyhow!("{e}"))?;
+    let study = Study { replications, seed, ..Study::new("one-off", "", expanded, workloads) };
     check_profiles(&study)?;
     Ok(study)
 }

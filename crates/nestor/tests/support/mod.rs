@@ -156,6 +156,13 @@ impl Sandbox {
         entries.filter(|p| p.file_name().is_some_and(|n| n.to_string_lossy().starts_with("nestor-")))
     }
 
+    /// Numbers of the living processes that run for this sandbox, the oldest first.
+    pub fn process_ids(&self) -> Vec<u32> {
+        let mut ids: Vec<u32> = self.processes().map(|p| p.pid).collect();
+        ids.sort_unstable();
+        ids
+    }
+
     /// Living processes that run for this sandbox, known by their environment.
     fn processes(&self) -> impl Iterator<Item = Process> + use<> {
         let mark = format!("NESTOR_WORK={}", self.text(""));
@@ -207,6 +214,22 @@ impl Running<'_> {
         self.wait_until(&format!("{words:?} in the log"), |_, log| {
             words.iter().all(|word| log.contains(word)).then_some(())
         });
+    }
+
+    /// Waits until standard error, where requests are logged, has so many lines; `None` if the program ends before.
+    pub fn when_log_has_lines(&mut self, lines: usize) -> Option<()> {
+        let deadline = Instant::now() + LIMIT;
+        loop {
+            let ended = self.child.try_wait().expect("the program can be waited for").is_some();
+            if fs::read_to_string(&self.errors).unwrap_or_default().lines().count() >= lines {
+                return Some(());
+            }
+            if ended {
+                return None;
+            }
+            assert!(Instant::now() < deadline, "there never were {lines} lines in the log");
+            std::thread::sleep(Duration::from_millis(1));
+        }
     }
 
     /// Waits until a file is there.

@@ -6,6 +6,9 @@ use super::escaped;
 use crate::units;
 use crate::view::ServiceShares;
 
+/// A bar of a smaller share is drawn but not told.
+const WORTH_SAYING: f64 = 0.005;
+
 /// Bars of a histogram: a label for each, and how much of the whole it holds.
 struct Bars {
     labels: Vec<String>,
@@ -58,20 +61,21 @@ fn bar_chart(bars: &Bars, what: &str, size: Size) -> String {
     let highest = bars.shares.iter().copied().fold(f64::MIN_POSITIVE, f64::max);
     let step = width / bars.shares.len().max(1) as f64;
     let thickness = (step * 0.86).min(26.0);
+    let said = bars.shares.iter().zip(&bars.labels).filter(|(share, _)| **share >= WORTH_SAYING);
+    let said: Vec<String> =
+        said.map(|(share, label)| format!("from {label} {:.1} %", share * 100.0)).collect();
     let mut svg = format!(
-        "<svg class=\"bars\" viewBox=\"0 0 {width} {}\" role=\"img\" aria-label=\"{what}\">",
-        height + 16.0
+        "<svg class=\"bars\" viewBox=\"0 0 {width} {}\" role=\"img\"><title>{what}: {}</title><path d=\"",
+        height + 16.0,
+        escaped(&said.join(", "))
     );
-    for (i, (share, label)) in bars.shares.iter().zip(&bars.labels).enumerate() {
-        let tall = if *share > 0.0 { (share / highest * height).max(1.0) } else { 0.0 };
-        let (x, y) = (i as f64 * step + (step - thickness) / 2.0, height - tall);
-        let title = format!("from {label}: {:.1} %", share * 100.0);
-        let _ = write!(
-            svg,
-            "<rect x=\"{x:.1}\" y=\"{y:.1}\" width=\"{thickness:.1}\" height=\"{tall:.1}\"><title>{}</title></rect>",
-            escaped(&title)
-        );
+    // One path for all bars: hundreds of cells have thousands of them.
+    for (i, share) in bars.shares.iter().enumerate().filter(|(_, share)| **share > 0.0) {
+        let tall = (share / highest * height).max(1.0);
+        let x = i as f64 * step + (step - thickness) / 2.0;
+        let _ = write!(svg, "M{x:.1} {height}v-{tall:.1}h{thickness:.1}v{tall:.1}");
     }
+    svg.push_str("\"/>");
     let _ = write!(svg, "<path class=\"axis\" d=\"M0 {height}H{width}\"/>");
     let last = bars.labels.len().saturating_sub(1);
     let every = last.div_ceil(labels - 1).max(1);
@@ -133,7 +137,10 @@ pub(super) fn samples_strip(samples: &[f64], mean: &nestor_model::Mean, highest:
     const WIDTH: f64 = 300.0;
     let at = |value: f64| (value / highest.max(f64::MIN_POSITIVE)).clamp(0.0, 1.0) * (WIDTH - 12.0) + 6.0;
     let mut svg = format!(
-        "<svg class=\"strip\" viewBox=\"0 0 {WIDTH} 38\" role=\"img\" aria-label=\"runs, mean and interval\">"
+        "<svg class=\"strip\" viewBox=\"0 0 {WIDTH} 38\" role=\"img\"><title>{} from {} to {}</title>",
+        units::plural(samples.len(), "run"),
+        typeset_rate(samples.iter().copied().fold(f64::INFINITY, f64::min)),
+        typeset_rate(samples.iter().copied().fold(0.0, f64::max)),
     );
     let _ = write!(svg, "<path class=\"axis\" d=\"M6 20H{}\"/>", WIDTH - 6.0);
     if let Some(interval) = mean.interval {
@@ -146,13 +153,12 @@ pub(super) fn samples_strip(samples: &[f64], mean: &nestor_model::Mean, highest:
     }
     let x = at(mean.value);
     let _ = write!(svg, "<path class=\"mean\" d=\"M{x:.1} 3V23\"/>");
-    for sample in samples {
-        let title = typeset_rate(*sample);
-        let _ = write!(
-            svg,
-            "<circle cx=\"{:.1}\" cy=\"13\" r=\"3.5\"><title>{title}</title></circle>",
-            at(*sample)
-        );
+    let mut places: Vec<i64> = samples.iter().map(|sample| (at(*sample) * 2.0).round() as i64).collect();
+    places.sort_unstable();
+    // Dots that lie on each other are one.
+    places.dedup();
+    for place in places {
+        let _ = write!(svg, "<circle cx=\"{:.1}\" cy=\"13\" r=\"3.5\"/>", place as f64 / 2.0);
     }
     let _ = write!(
         svg,

@@ -80,7 +80,7 @@ pub(super) fn heat_cell(report: &StudyReport, cell: &MatrixCell) -> HeatCell {
         (CellKind::Baseline | CellKind::Alone, _, Some(mean)) => {
             ("baseline", units::rate(mean.value), mean_interval().unwrap_or_else(|| "1 run".to_owned()))
         }
-        (CellKind::Failed, ..) => ("failed", "failed".to_owned(), String::new()),
+        (CellKind::Failed, ..) => ("failed", cell.without_number().to_owned(), String::new()),
         (CellKind::Absent, ..) => ("absent", String::new(), String::new()),
         _ => ("not-run", "not run".to_owned(), String::new()),
     };
@@ -150,6 +150,10 @@ fn tip(report: &StudyReport, cell: &MatrixCell) -> Vec<String> {
             units::plural(runs.len(), "run"),
             reason.lines().next().unwrap_or_default()
         ));
+    }
+    let violations = report_cell.and_then(|c| c.run.as_ref()).map(|r| r.summary.violations.as_slice());
+    for violation in violations.unwrap_or_default().iter().take(3) {
+        lines.push(format!("run {} is left out: {}", violation.run, violation.identity));
     }
     if let Some(missing) = report_cell.and_then(|c| c.not_run.first()) {
         let count = report_cell.map_or(0, |c| c.not_run.len());

@@ -1,11 +1,17 @@
 //! The views as one HTML file that needs nothing else: no network, no fonts, no scripts from elsewhere.
 
+mod cell_page;
 mod charts;
+mod figure;
 mod findings;
 mod heat;
+mod measured;
 mod page;
 mod picture;
 mod record;
+mod scoreboard;
+mod svg;
+mod table;
 mod trace;
 
 use minijinja::value::Serde;
@@ -13,6 +19,7 @@ use minijinja::{Environment, Value, context};
 
 use crate::view::{RunView, StudyReport};
 
+pub use figure::render_figure_svg;
 pub use picture::render_matrix_svg;
 pub use trace::render_waterfalls_svg;
 
@@ -44,11 +51,17 @@ fn render(template: &str, page: Value) -> String {
         .expect("the templates are constant and tested, and a page holds every value that they name")
 }
 
-const STYLE: &str = include_str!("templates/style.css");
+const STYLE: &str = concat!(include_str!("templates/style.css"), include_str!("templates/plot.css"));
+/// What drawn figures need of it.
+const PLOT_STYLE: &str = include_str!("templates/plot.css");
 const SCRIPT: &str = include_str!("templates/script.js");
-const TEMPLATES: [(&str, &str); 6] = [
+const TEMPLATES: [(&str, &str); 10] = [
     ("page.html", include_str!("templates/page.html")),
     ("study.html", include_str!("templates/study.html")),
+    ("table.html", include_str!("templates/table.html")),
+    ("claims.html", include_str!("templates/claims.html")),
+    ("figures.html", include_str!("templates/figures.html")),
+    ("measured.html", include_str!("templates/measured.html")),
     ("run.html", include_str!("templates/run.html")),
     ("findings.html", include_str!("templates/findings.html")),
     ("trace.html", include_str!("templates/trace.html")),

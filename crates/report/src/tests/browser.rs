@@ -11,7 +11,7 @@ use super::traced::{explanation, traced_runs};
 use crate::{RunView, StudyReport, render_run, render_study, render_waterfalls_svg};
 
 /// Where distributions put it, under which names.
-fn chromium() -> Option<PathBuf> {
+pub fn chromium() -> Option<PathBuf> {
     let names = ["chromium", "chromium-browser", "google-chrome"];
     let folders = ["/usr/bin", "/usr/local/bin", "/snap/bin"];
     folders
@@ -162,6 +162,24 @@ fn the_picture_of_a_run_is_drawn_cleanly() {
 #[test]
 fn a_study_without_traces_is_drawn_cleanly() {
     assert_clean(&render_study(&StudyReport::of(&study(3), &study_runs())), 40, WIDE);
+}
+
+#[test]
+fn a_study_with_claims_and_figures_is_drawn_cleanly() {
+    for width in [WIDE, NARROW] {
+        assert_clean(&render_study(&super::study::full_report()), 40, width);
+    }
+}
+
+#[test]
+fn pictures_of_figures_are_drawn_cleanly() {
+    for figure in super::study::figures().iter().filter(|f| f.problem.is_none()) {
+        let picture = crate::render_figure_svg(figure);
+        let page = format!(
+            "<!doctype html><html><head></head><body><main class=\"scroll\">{picture}</main></body></html>"
+        );
+        assert_clean(&page, 1, WIDE);
+    }
 }
 
 #[test]

@@ -250,18 +250,18 @@ pub fn runs(stack: usize, workload: usize, blocks: u32) -> Vec<CellRecord> {
 }
 
 pub fn study(replications: u32) -> StudyRecord {
+    let title = "A made-up study of one nested file system";
     let study = Study {
-        name: "made-up".to_owned(),
-        title: "A made-up study of one nested file system".to_owned(),
-        stacks: STACKS.map(str::to_owned).to_vec(),
-        baselines: STACKS.map(|s| (s.to_owned(), BASELINE.to_owned())).into(),
-        workloads: WORKLOADS.map(str::to_owned).to_vec(),
         replications,
-        seed: 1,
         budget: Some(Duration::from_secs(300)),
-        sentinels: Some(false),
         trace: TraceMode::Layers,
-        trace_cost: false,
+        baselines: STACKS.map(|s| (s.to_owned(), BASELINE.to_owned())).into(),
+        ..Study::new(
+            "made-up",
+            title,
+            STACKS.map(str::to_owned).to_vec(),
+            WORKLOADS.map(str::to_owned).to_vec(),
+        )
     };
     StudyRecord {
         hash: "0123456789abcdef".to_owned(),
@@ -269,6 +269,7 @@ pub fn study(replications: u32) -> StudyRecord {
         study,
         sentinels: false,
         ended_early: Some("budget of 5 min ended".to_owned()),
+        sessions: Vec::new(),
     }
 }
 
@@ -288,8 +289,10 @@ fn make_study_runs() -> Vec<StoredRun> {
     for record in &mut records {
         let Outcome::Measured(measured) = &mut record.outcome else { continue };
         if record.stack == STACKS[2] && record.workload == WORKLOADS[0] {
-            let disk = measured.layers.last_mut().unwrap();
-            disk.metrics = Some(metrics(true, 20 * MIB, 65_536, 0.0, TracePoint::DiskLog));
+            // What the host's memory held reached neither its file system's device nor the disk.
+            for metrics in measured.layers.iter_mut().rev().take(2).filter_map(|l| l.metrics.as_mut()) {
+                *metrics = self::metrics(true, 20 * MIB, 65_536, 0.0, metrics.trace_point);
+            }
         }
         if record.stack == STACKS[1] && record.block == 1 {
             measured.cpu_busy[0].1 = 0.88;

@@ -11,6 +11,11 @@ fn write_the_made_up_reports() {
     let report = StudyReport::of(&study(3), &study_runs());
     std::fs::write(folder.join("study.html"), render_study(&report)).unwrap();
     std::fs::write(folder.join("matrix.svg"), render_matrix_svg(&report)).unwrap();
+    std::fs::write(folder.join("full.html"), render_study(&super::study::full_report())).unwrap();
+    for figure in super::study::figures() {
+        let name = format!("{}.svg", figure.query.id);
+        std::fs::write(folder.join(name), crate::render_figure_svg(&figure)).unwrap();
+    }
     let runs = traced_runs(1, 5);
     let view = RunView { explanation: Some(explanation()), ..RunView::of(&borrowed(&runs)).unwrap() };
     std::fs::write(folder.join("run.html"), render_run(&view)).unwrap();
@@ -35,12 +40,18 @@ fn the_file_needs_nothing_else() {
 #[test]
 fn the_first_screen_says_the_answer_how_sure_and_what_is_less_than_it_seems() {
     let html = whole();
-    let matrix = html.find("<table class=\"heat\">").unwrap();
+    let matrix = html.find("<table class=\"heat\"").unwrap();
     let first = &html[..matrix];
-    for needed in ["A made-up study", "on an emulated host (TCG", "Of 11 comparisons: 5 slower", "Slowest: "]
-    {
-        assert!(first.contains(needed), "{needed}");
-    }
+    let order = [
+        "A made-up study",
+        "First: is it physical?</b> yes in 14 of 15 cells",
+        "on an emulated host (TCG",
+        "Of 11 comparisons: 5 slower",
+        "Slowest: ",
+        "42 fresh stacks measured",
+    ];
+    let places: Vec<_> = order.iter().map(|needed| first.find(needed).expect(needed)).collect();
+    assert!(places.is_sorted());
     for needed in [
         "−35.4",
         "[−35.5,\u{a0}−35.3]",
@@ -60,7 +71,7 @@ fn every_cell_leads_from_the_application_to_the_medium() {
     let of = |anchor: &str| {
         let start = html.find(&format!("id=\"{anchor}\"")).unwrap();
         let rest = &html[start..];
-        &rest[..rest.find("<details class=\"raw\"").unwrap()]
+        &rest[..rest.find("</details>").unwrap()]
     };
     let nested = of("cell-2");
     let places: Vec<_> = ["application", "ext3", "kvm&#x2f;raw", "jfs", "hdd"]
@@ -68,13 +79,14 @@ fn every_cell_leads_from_the_application_to_the_medium() {
         .map(|layer| nested.find(&format!(">{layer}</b>")).unwrap_or_else(|| panic!("{layer} is missing")))
         .collect();
     assert!(places.is_sorted());
-    for needed in [
-        "seek 62 %",
-        "from memory: some of the data never reached the medium",
-        "Linux 6.1.0-28-amd64",
-        "emptied in every machine",
-    ] {
+    for needed in
+        ["seek 62 %", "from memory: some of the data never reached the medium", "256.0 MiB, CPUs busy 22 %"]
+    {
         assert!(nested.contains(needed), "{needed}");
+    }
+    // What all cells share stands once on the page.
+    for once in ["Linux 6.1.0-28-amd64, tcg", "emptied in every machine", "1.47.0-2"] {
+        assert_eq!(html.matches(once).count(), 1, "{once}");
     }
     // Every link of the matrix leads somewhere.
     for link in html.split("href=\"#").skip(1) {
@@ -122,7 +134,24 @@ fn with_names(stack: &str, text: &str) -> (String, String) {
     of.study.stacks = vec![stack.to_owned()];
     of.study.baselines = [(stack.to_owned(), stack.to_owned())].into();
     of.study.workloads = vec![text.to_owned()];
-    let report = StudyReport::of(&of, &stored(vec![record, failed]));
+    let mut claims = super::study::claims();
+    for result in &mut claims {
+        for place in
+            [&mut result.claim.id, &mut result.claim.title, &mut result.claim.place, &mut result.reason]
+        {
+            *place = text.to_owned();
+        }
+        result.claim.note = Some(text.to_owned());
+        result.other[0].0 = text.to_owned();
+        result.why = vec![text.to_owned()];
+        result.doubts = vec![text.to_owned()];
+    }
+    let mut figure = super::study::figures().swap_remove(1);
+    for place in [&mut figure.query.id, &mut figure.query.title, &mut figure.query.x, &mut figure.query.y] {
+        *place = text.to_owned();
+    }
+    figure.problem = Some(text.to_owned());
+    let report = StudyReport::of(&of, &stored(vec![record, failed])).with(claims, vec![figure]);
     (render_study(&report), render_matrix_svg(&report))
 }
 

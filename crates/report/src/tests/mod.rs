@@ -1,8 +1,12 @@
 //! Tests of the crate. All numbers in the fixtures are made up.
 
 mod browser;
+mod claims;
+mod devtools;
 mod fixture;
 mod html;
+mod interaction;
+mod study;
 mod text;
 mod trace;
 mod traced;

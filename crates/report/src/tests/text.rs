@@ -21,6 +21,9 @@ fn a_run() {
     let view = RunView::of(&borrowed(&runs)).unwrap();
     insta::assert_snapshot!(run_text(&view, Style::plain()), @r"
     ext3/kvm:cache=writethrough/raw/jfs/hdd  fio:seq-write:scale=0.0125  (8 KiB, depth 255, 64 MiB in 8 files)
+    first: is it physical? yes: 434 requests/s on a disk (wd-7200-1tb) that does 75 random reads a second one at a time,
+      72 % sequential, 11 % in its own cache, arm and platters busy 100 %; working set 0.05 x all memory, yet it went to the
+      medium
     on an emulated host (TCG, no KVM here): shapes and ratios hold, absolute CPU-bound numbers do not
 
       26.6 MB/s  [25.7, 27.5]  3 244 IOPS  5 fresh stacks
@@ -54,6 +57,10 @@ fn a_single_run_on_a_narrow_terminal() {
     ext3/kvm:cache=writethrough/raw/jfs/hdd
     fio:seq-write:scale=0.0125
       (8 KiB, depth 255, 64 MiB in 8 files)
+    first: is it physical? yes: 443 requests/s on a disk (wd-7200-1tb) that does
+      75 random reads a second one at a time, 72 % sequential, 11 % in its own
+      cache, arm and platters busy 100 %; working set 0.05 x all memory, yet it went
+      to the medium
     on an emulated host (TCG, no KVM here): shapes and ratios hold, absolute
       CPU-bound numbers do not
 
@@ -90,6 +97,7 @@ fn a_failed_run() {
     ext3/kvm:cache=writethrough/raw/xfs/hdd
     fio:rand-write:scale=0.0125
       (8 KiB, depth 255, 64 MiB in 8 files)
+    first: is it physical? cannot tell: the run failed, so there is no number
     on an emulated host (TCG, no KVM here): shapes and ratios hold, absolute
       CPU-bound numbers do not
 
@@ -109,11 +117,37 @@ fn a_failed_run() {
 }
 
 #[test]
+fn a_run_that_contradicts_itself_is_shown_with_the_identity_and_counts_for_nothing() {
+    let mut runs = cell(2, 1, 3);
+    let reason = "hdd issued 26112 requests but 24112 completed".to_owned();
+    runs[1].record.marks.push(nestor_study::Mark::Inconsistent { reason });
+    let view = RunView::of(&borrowed(&runs)).unwrap();
+    let text = run_text(&view, Style::plain());
+    assert!(text.contains("2 fresh stacks"), "{text}");
+    assert!(
+        text.contains("first: is it physical? no: the run contradicts itself: hdd issued 26112"),
+        "{text}"
+    );
+    let listed =
+        "  run 2 violates an identity and is in no mean: hdd issued 26112 requests but 24112 completed\n";
+    assert!(text.contains(listed) && text.contains("  inconsistent in 1 of 3: "), "{text}");
+    assert_ne!(view.shown_run, Some(2));
+    let only = RunView::of(&borrowed(&runs[1..2])).unwrap();
+    assert!(run_text(&only, narrow()).contains("no numbers: no run of this cell is without a contradiction"));
+}
+
+#[test]
 fn a_comparison() {
     let (base, other) = (cell(0, 1, 5), cell(2, 1, 5));
     let view = CompareView::of(&borrowed(&base), &borrowed(&other)).unwrap();
     insta::assert_snapshot!(compare_text(&view, Style::plain()), @r"
     fio:seq-write:scale=0.0125  (8 KiB, depth 255, 64 MiB in 8 files)
+    first: is it physical? baseline yes: 496 requests/s on a disk (wd-7200-1tb) that does 75 random reads a second one at
+      a time, 72 % sequential, 11 % in its own cache, arm and platters busy 100 %; working set 0.05 x all memory, yet it
+      went to the medium
+      candidate yes: 434 requests/s on a disk (wd-7200-1tb) that does 75 random reads a second one at a time, 72 %
+        sequential, 11 % in its own cache, arm and platters busy 100 %; working set 0.05 x all memory, yet it went to the
+        medium
     on an emulated host (TCG, no KVM here): shapes and ratios hold, absolute CPU-bound numbers do not
 
       ext3/kvm:cache=writethrough/hdd          31.3 MB/s  [30.3, 32.4]
@@ -145,6 +179,12 @@ fn a_doubtful_comparison_on_a_narrow_terminal() {
     let view = CompareView::of(&of(BASELINE), &of(STACKS[2])).unwrap();
     insta::assert_snapshot!(compare_text(&view, narrow()), @r"
     fio:seq-read:scale=0.0125  (8 KiB, depth 255, 64 MiB in 8 files)
+    first: is it physical? baseline yes: 1738 requests/s on a disk (wd-7200-1tb)
+      that does 75 random reads a second one at a time, 72 % sequential, 11 % in its
+      own cache, arm and platters busy 100 %; working set 0.05 x all memory, yet it
+      went to the medium
+      candidate no: 3 % of the 666.0 MiB read came from the disk (wd-7200-1tb),
+        the rest from the memory of the host
     on an emulated host (TCG, no KVM here): shapes and ratios hold, absolute
       CPU-bound numbers do not
 
@@ -156,7 +196,7 @@ fn a_doubtful_comparison_on_a_narrow_terminal() {
       3 pairs, order random, drift not tested
       less sure than it seems:
         candidate: cached in 3 of 3: of 646.0 MiB that the application read, 3 %
-          was read below hdd (disk) in the host: the rest stayed in memory at or
+          was read below jfs (host fs) in the host: the rest stayed in memory at or
           above it
 
       at the medium                      baseline  candidate
@@ -180,6 +220,9 @@ fn a_study() {
     let report = StudyReport::of(&study(3), &study_runs());
     insta::assert_snapshot!(study_text(&report, Style::plain()), @r"
     A made-up study of one nested file system  (made-up)
+    first: is it physical? yes in 14 of 15 cells, no in 1
+      no: ext3/kvm:cache=writethrough/raw/jfs/hdd under fio:seq-read:scale=0.0125: 3 % of the 646.0 MiB read came from the
+        disk (wd-7200-1tb), the rest from the memory of the host
     on an emulated host (TCG, no KVM here): shapes and ratios hold, absolute CPU-bound numbers do not
 
       Of 11 comparisons: 5 slower than the baseline, 6 not told apart from it.
@@ -187,6 +230,7 @@ fn a_study() {
         see its marks.
       42 fresh stacks measured, 2 failed, 4 not run; 3 blocks, each with every cell in random order (seed 1)
       time allowed 5 min; budget of 5 min ended
+      67 % of the cells' time was measurement: 7 min of 10 min
       drift not tested: the baseline ran once in each block
 
       ext3/kvm:cache=writethrough, scale=0.0125
@@ -205,7 +249,7 @@ fn a_study() {
         told apart
         candidate: cpu-bound in 1 of 3: the CPUs of the host were busy 88 % of the time
       ext3/kvm:cache=writethrough/raw/jfs/hdd fio:seq-read:scale=0.0125: 3 pairs, order random, drift not tested
-        candidate: cached in 3 of 3: of 646.0 MiB that the application read, 3 % was read below hdd (disk) in the host:
+        candidate: cached in 3 of 3: of 646.0 MiB that the application read, 3 % was read below jfs (host fs) in the host:
           the rest stayed in memory at or above it
       ext3/kvm:cache=writethrough/raw/ext2/hdd fio:seq-write:scale=0.0125: 3 pairs, order random, drift not tested
         candidate: cpu-bound in 1 of 3: the CPUs of the host were busy 88 % of the time
@@ -229,6 +273,10 @@ fn a_study_on_a_narrow_terminal_with_one_block() {
     let report = StudyReport::of(&study(1), &runs);
     insta::assert_snapshot!(study_text(&report, narrow()), @r"
     A made-up study of one nested file system  (made-up)
+    first: is it physical? yes in 14 of 15 cells, no in 1
+      no: ext3/kvm:cache=writethrough/raw/jfs/hdd under fio:seq-read:scale=0.0125:
+        3 % of the 646.0 MiB read came from the disk (wd-7200-1tb), the rest from
+        the memory of the host
     on an emulated host (TCG, no KVM here): shapes and ratios hold, absolute
       CPU-bound numbers do not
 
@@ -241,6 +289,7 @@ fn a_study_on_a_narrow_terminal_with_one_block() {
       15 fresh stacks measured, 1 failed, 0 not run; 1 block, each with every cell
         in random order (seed 1)
       time allowed 5 min; budget of 5 min ended
+      66 % of the cells' time was measurement: 2 min 30 s of 3 min 47 s
       drift not tested: the baseline ran once in each block
 
       ext3/kvm:cache=writethrough, scale=0.0125
@@ -258,7 +307,7 @@ fn a_study_on_a_narrow_terminal_with_one_block() {
       ext3/kvm:cache=writethrough/raw/jfs/hdd fio:seq-read:scale=0.0125: 1 pair:
         no interval, order random, drift not tested
         candidate: cached in 1 of 1: of 646.0 MiB that the application read, 3 %
-          was read below hdd (disk) in the host: the rest stayed in memory at or
+          was read below jfs (host fs) in the host: the rest stayed in memory at or
           above it
 
       failed: ext3/kvm:cache=writethrough/raw/xfs/hdd fio:rand-write:scale=0.0125
@@ -321,7 +370,7 @@ fn lists_of_runs() {
     run  began (UTC)       stack                                     workload       throughput  marks
       2  2026-01-02 03:04  ext3/kvm:cache=writethrough/raw/jfs/hdd   fio:seq-write   26.2 MB/s  emulated
       1  2026-01-02 03:04  ext3/kvm:cache=writethrough/raw/ext2/hdd  fio:seq-write      failed  emulated
-    2 of 7 runs
+    2 of 7 runs: --all lists them all
     ");
     assert!(runs_text(&RunsView { runs: Vec::new(), total: 0 }, narrow()).starts_with("no runs yet"));
 }

@@ -3,6 +3,7 @@
 use nestor_explain::{Explanation, MechanismName};
 use nestor_study::{CellSummary, Comparison, Drift};
 
+use super::run::physical_lines;
 use super::{Lines, header, honesty_lines, message_lines};
 use crate::style::{Align, Style, Table};
 use crate::units;
@@ -13,6 +14,11 @@ pub fn compare_text(view: &CompareView, style: Style) -> String {
     let mut lines = Lines::default();
     let comparison = &view.comparison;
     lines.extend(header(style, "", &view.baseline.workload, &view.baseline.workload_words));
+    for (question, side, run) in [(true, "baseline ", &view.baseline), (false, "candidate ", &view.candidate)]
+    {
+        let answer = run.physical.iter();
+        lines.extend(answer.flat_map(|physical| physical_lines(style, question, side, physical)));
+    }
     let mut honesty = view.baseline.honesty.clone();
     honesty.extend(view.candidate.honesty.iter().filter(|h| !view.baseline.honesty.contains(h)).cloned());
     lines.extend(honesty_lines(style, &honesty));
@@ -65,7 +71,7 @@ fn answer(comparison: &Comparison, style: Style) -> Vec<String> {
         let shown = change.filter(|_| is_candidate);
         table.row(&[
             cell.stack.as_str(),
-            &rate.map_or_else(|| "failed".to_owned(), |r| units::rate(r.value)),
+            &rate.map_or_else(|| without_number(cell).to_owned(), |r| units::rate(r.value)),
             &rate.and_then(|r| r.interval).map_or_else(|| "-".to_owned(), units::rate_interval),
             &shown.map(units::change).unwrap_or_default(),
             &shown.and_then(units::change_interval).unwrap_or_default(),
@@ -95,7 +101,7 @@ fn stacked_answer(comparison: &Comparison, style: Style, how_sure: &str) -> Vec<
         lines.push(format!("  {}", crate::style::visible(&cell.stack)));
         lines.push(match &cell.bytes_per_second {
             Some(mean) => format!("    {}  {}", units::rate(mean.value), units::mean_interval(mean)),
-            None => "    failed".to_owned(),
+            None => format!("    {}", without_number(cell)),
         });
     }
     if let Some(ratio) = &comparison.ratio {
@@ -104,6 +110,11 @@ fn stacked_answer(comparison: &Comparison, style: Style, how_sure: &str) -> Vec<
     }
     lines.push(format!("  {how_sure}"));
     lines
+}
+
+/// Why a cell has no number.
+fn without_number(cell: &CellSummary) -> &'static str {
+    if cell.violations.is_empty() { "failed" } else { "left out" }
 }
 
 /// `6 pairs, order random, no drift`.
@@ -117,16 +128,28 @@ pub(super) fn how_sure(comparison: &Comparison) -> String {
         (false, n) => format!("not paired, at least {}", units::plural(n, "run")),
     };
     let order = if comparison.random_order { "order random" } else { "order not random" };
-    let drift = match &comparison.drift {
-        Drift::NotTested => "drift not tested".to_owned(),
-        Drift::None { .. } => "no drift".to_owned(),
-        Drift::Seen { ratio } => format!("baseline drifted {}", units::change(ratio)),
-    };
+    let drift = drift_words(&comparison.drift);
     let verdict = match ratio.differs() {
         Some(false) => ", not told apart",
         _ => "",
     };
     format!("{pairs}, {order}, {drift}{verdict}")
+}
+
+/// `no drift`.
+pub(crate) fn drift_words(drift: &Drift) -> String {
+    let percent = |ratio: f64| format!("{:+.1} %", (ratio - 1.0) * 100.0);
+    match drift {
+        Drift::NotTested => "drift not tested".to_owned(),
+        Drift::None { .. } => "no drift".to_owned(),
+        Drift::Seen { ratio } => format!("baseline drifted {}", units::change(ratio)),
+        Drift::Changed { after_block, step, .. } => {
+            format!("baseline changed {} after block {after_block}", percent(*step))
+        }
+        Drift::WithOrder { effect } => {
+            format!("{} with the order of the runs", percent(effect.last_over_first))
+        }
+    }
 }
 
 pub(super) fn doubt_lines(doubts: &[String], style: Style) -> Vec<String> {
@@ -185,6 +208,7 @@ fn medium(layers: &[LayerRow]) -> Option<&LayerRow> {
 fn runs(comparison: &Comparison) -> String {
     let numbers = |cell: &CellSummary| {
         let numbers = cell.samples.iter().map(|s| s.run).chain(cell.failures.iter().map(|f| f.run));
+        let numbers = numbers.chain(cell.violations.iter().map(|v| v.run));
         numbers.map(|n| n.to_string()).collect::<Vec<_>>().join(", ")
     };
     format!("{} against {}", numbers(&comparison.candidate), numbers(&comparison.baseline))

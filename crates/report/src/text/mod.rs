@@ -1,12 +1,15 @@
 //! The views as text: for terminals, pipes and issue trackers.
 
+mod claims;
 mod compare;
 mod run;
 mod runs;
 mod study;
 mod trace;
 
+pub use claims::{scoreboard_text, tally};
 pub use compare::compare_text;
+pub(crate) use compare::drift_words;
 pub use run::run_text;
 pub use runs::runs_text;
 pub use study::study_text;

@@ -1,5 +1,7 @@
 //! What `nestor run` prints.
 
+use nestor_study::{Physical, PhysicalVerdict};
+
 use super::{Lines, header, honesty_lines, mark_lines, message_lines};
 use crate::style::{Align, Style, Table};
 use crate::units;
@@ -9,11 +11,17 @@ use crate::view::{LayerRow, RunView};
 pub fn run_text(view: &RunView, style: Style) -> String {
     let mut lines = Lines::default();
     lines.extend(header(style, &view.stack, &view.workload, &view.workload_words));
+    lines.extend(view.physical.iter().flat_map(|physical| physical_lines(style, true, "", physical)));
     lines.extend(honesty_lines(style, &view.honesty));
     lines.gap();
     lines.extend(answer(view, style));
-    let runs = view.summary.samples.len();
+    let runs = view.summary.measured_runs();
     lines.extend(mark_lines(style, &view.summary.marks, runs));
+    for violation in &view.summary.violations {
+        let words =
+            format!("run {} violates an identity and is in no mean: {}", violation.run, violation.identity);
+        lines.extend(style.wrapped("  ", 4, &words).into_iter().map(|line| style.wrong(&line)));
+    }
     for failure in &view.summary.failures {
         lines.push(&style.wrong(&format!("  run {} failed:", failure.run)));
         lines.extend(message_lines(4, &failure.reason));
@@ -39,9 +47,27 @@ pub fn run_text(view: &RunView, style: Style) -> String {
     lines.finish()
 }
 
+/// `first: is it physical? yes: …`, or without the question, indented below it: `  candidate yes: …`.
+pub(super) fn physical_lines(style: Style, question: bool, side: &str, physical: &Physical) -> Vec<String> {
+    let answer = format!("{side}{}", physical.words());
+    let lines = match question {
+        true => style.wrapped("", 2, &format!("first: is it physical? {answer}")),
+        false => style.wrapped("  ", 4, &answer),
+    };
+    match physical.verdict {
+        PhysicalVerdict::Yes => lines,
+        PhysicalVerdict::No => lines.iter().map(|line| style.wrong(line)).collect(),
+        PhysicalVerdict::CannotTell => lines.iter().map(|line| style.caution(line)).collect(),
+    }
+}
+
 fn answer(view: &RunView, style: Style) -> Vec<String> {
     let Some(mean) = view.summary.bytes_per_second else {
-        return vec![style.wrong("  no numbers: no run of this cell succeeded")];
+        let reason = match view.summary.violations.len() {
+            0 => "no run of this cell succeeded",
+            _ => "no run of this cell is without a contradiction",
+        };
+        return vec![style.wrong(&format!("  no numbers: {reason}"))];
     };
     let mut parts = vec![style.strong(&units::rate(mean.value))];
     if let Some(interval) = mean.interval {

@@ -31,7 +31,11 @@ pub fn runs_text(view: &RunsView, style: Style) -> String {
     lines.extend(rows.next().map(|head| style.faint(&head)));
     lines.extend(rows);
     if view.total > view.runs.len() {
-        lines.push(&style.faint(&format!("  {} of {} runs", view.runs.len(), view.total)));
+        lines.push(&style.faint(&format!(
+            "  {} of {} runs: --all lists them all",
+            view.runs.len(),
+            view.total
+        )));
     }
     lines.finish()
 }

@@ -12,6 +12,7 @@ use crate::view::{CellKind, Matrix, MatrixCell, StudyReport};
 pub fn study_text(report: &StudyReport, style: Style) -> String {
     let mut lines = Lines::default();
     lines.push(&style.strong(&visible(&format!("{}  ({})", report.title, report.name))));
+    lines.extend(physical(report, style));
     lines.extend(honesty_lines(style, &report.honesty));
     for mark in report.common_marks.iter().filter(|m| m.name != "emulated") {
         lines.extend(
@@ -20,6 +21,9 @@ pub fn study_text(report: &StudyReport, style: Style) -> String {
     }
     lines.gap();
     lines.extend(report.answer.iter().flat_map(|sentence| style.wrapped("  ", 4, sentence)));
+    if !report.claims.is_empty() {
+        lines.extend(style.wrapped("  ", 4, &format!("claims: {}", super::tally(&report.claims))));
+    }
     lines.extend(report.method.iter().flat_map(|line| style.wrapped("  ", 4, line)).map(|l| style.faint(&l)));
     for matrix in &report.matrices {
         lines.gap();
@@ -30,6 +34,17 @@ pub fn study_text(report: &StudyReport, style: Style) -> String {
     lines.extend(doubts(report, style));
     lines.extend(missing(report, style));
     lines.finish()
+}
+
+/// Whether the numbers are physically possible, before any of them.
+fn physical(report: &StudyReport, style: Style) -> Vec<String> {
+    let Some(physical) = &report.physical else { return Vec::new() };
+    let mut lines = style.wrapped("", 2, &format!("first: is it physical?  {}", physical.answer));
+    lines.extend(physical.against.iter().flat_map(|sentence| style.wrapped("  ", 4, sentence)));
+    match (physical.against.is_empty(), physical.no > 0) {
+        (true, false) => lines,
+        _ => lines.iter().map(|line| style.wrong(line)).collect(),
+    }
 }
 
 fn matrix_lines(matrix: &Matrix, style: Style) -> Vec<String> {
@@ -59,7 +74,7 @@ fn cell_text(cell: &MatrixCell) -> String {
             let interval = mean.interval.map(|i| format!(" {}", units::rate_interval(i))).unwrap_or_default();
             format!("{}{interval}", units::rate(mean.value))
         }
-        (CellKind::Failed, ..) => "failed".to_owned(),
+        (CellKind::Failed, ..) => cell.without_number().to_owned(),
         (CellKind::Absent, ..) => String::new(),
         _ => "not run".to_owned(),
     }
@@ -82,7 +97,7 @@ fn list_lines(matrix: &Matrix) -> Vec<String> {
         for (column, cell) in matrix.columns.iter().zip(cells).filter(|(_, c)| c.kind != CellKind::Absent) {
             let rate = match (&cell.bytes_per_second, cell.kind) {
                 (Some(mean), _) => units::rate(mean.value),
-                (None, CellKind::Failed) => "failed".to_owned(),
+                (None, CellKind::Failed) => cell.without_number().to_owned(),
                 (None, _) => "not run".to_owned(),
             };
             let ratio = cell.ratio.as_ref().filter(|_| cell.kind == CellKind::Compared);
@@ -155,6 +170,16 @@ fn missing(report: &StudyReport, style: Style) -> Vec<String> {
             let head = format!("failed: {}  {} ({word} {})", cell.stack, cell.workload, numbers.join(", "));
             lines.extend(style.wrapped("  ", 4, &head).iter().map(|l| style.wrong(l)));
             lines.extend(message_lines(4, &reason));
+        }
+    }
+    for cell in &report.cells {
+        let summary = cell.run.as_ref().map(|r| &r.summary).filter(|s| s.samples.is_empty());
+        for violation in summary.into_iter().flat_map(|s| &s.violations) {
+            let words = format!(
+                "left out: {}  {} (run {}): {}",
+                cell.stack, cell.workload, violation.run, violation.identity
+            );
+            lines.extend(style.wrapped("  ", 4, &words).iter().map(|l| style.wrong(l)));
         }
     }
     for (reason, count) in report.not_run_by_reason() {

@@ -3,11 +3,11 @@
 use std::collections::BTreeSet;
 
 use nestor_model::{Mean, Ratio};
-use nestor_study::{Drift, Study};
+use nestor_study::Study;
 use serde::Serialize;
 
 use super::study::{CellReport, KnownMark};
-use crate::labels::{StackParts, host_names, without_common_machine, without_common_options};
+use crate::labels::{StackParts, host_names, parts_of, without_common_machine, without_common_options};
 
 /// What a cell of the matrix is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -19,7 +19,7 @@ pub enum CellKind {
     Compared,
     /// Measured, but its baseline has no numbers.
     Alone,
-    /// It ran and has no numbers.
+    /// It ran and has no numbers, or none that count.
     Failed,
     /// It has not run.
     NotRun,
@@ -44,10 +44,19 @@ pub struct MatrixCell {
     pub letters: String,
     /// How many fresh stacks failed beside those that did not.
     pub failures: usize,
+    /// How many have numbers that violate an identity, and so are left out.
+    pub violations: usize,
     /// Whether the baseline drifted.
     pub drifted: bool,
     /// Place in [`StudyReport::cells`](super::StudyReport::cells), where there is one.
     pub cell: Option<usize>,
+}
+
+impl MatrixCell {
+    /// What stands where a cell that ran has no number.
+    pub fn without_number(&self) -> &'static str {
+        if self.failures == 0 && self.violations > 0 { "left out" } else { "failed" }
+    }
 }
 
 /// One matrix.
@@ -67,14 +76,13 @@ pub struct Matrix {
 
 /// The matrices of a study: one per workload with a row per guest, or, for a single guest, one with a row per workload.
 pub(super) fn matrices(study: &Study, reports: &[CellReport], common: &[KnownMark]) -> Vec<Matrix> {
-    let parts: Vec<StackParts> = study.stacks.iter().map(|s| StackParts::of(s)).collect();
+    let parts = parts_of(&study.stacks);
     let guests = distinct(parts.iter().map(|p| p.guest.clone()));
     let (workloads, common_options) = without_common_options(&study.workloads);
     let columns = distinct_columns(&parts);
     let names = host_names(&columns);
     let cell = |guest: &str, column: &StackParts, workload: &str| {
-        let index =
-            parts.iter().position(|p| p.guest == guest && p.host == column.host && p.medium == column.medium);
+        let index = parts.iter().position(|p| p.guest == guest && same_column(p, column));
         let stack = index.map(|i| study.stacks[i].as_str());
         let found = reports.iter().position(|r| Some(r.stack.as_str()) == stack && r.workload == workload);
         found.map_or_else(|| absent(workload), |i| of_report(&reports[i], i, common))
@@ -120,12 +128,16 @@ fn distinct(names: impl Iterator<Item = String>) -> Vec<String> {
 fn distinct_columns(parts: &[StackParts]) -> Vec<StackParts> {
     let mut found: Vec<StackParts> = Vec::new();
     for part in parts {
-        if !found.iter().any(|f| f.host == part.host && f.medium == part.medium) {
+        if !found.iter().any(|f| same_column(f, part)) {
             found.push(part.clone());
         }
     }
     found.sort_by_key(|part| !part.host.is_empty());
     found
+}
+
+fn same_column(a: &StackParts, b: &StackParts) -> bool {
+    a.host == b.host && a.medium == b.medium && a.machine_note == b.machine_note
 }
 
 fn absent(workload: &str) -> MatrixCell {
@@ -137,6 +149,7 @@ fn absent(workload: &str) -> MatrixCell {
         ratio: None,
         letters: String::new(),
         failures: 0,
+        violations: 0,
         drifted: false,
         cell: None,
     }
@@ -147,11 +160,12 @@ fn of_report(report: &CellReport, index: usize, common: &[KnownMark]) -> MatrixC
     let bytes_per_second = summary.and_then(|s| s.bytes_per_second);
     let ratio = report.comparison.as_ref().and_then(|c| c.ratio);
     let failures = summary.map_or(0, |s| s.failures.len());
+    let violations = summary.map_or(0, |s| s.violations.len());
     let kind = match (bytes_per_second, report.is_baseline, ratio) {
         (Some(_), true, _) => CellKind::Baseline,
         (Some(_), false, Some(_)) => CellKind::Compared,
         (Some(_), false, None) => CellKind::Alone,
-        (None, _, _) if failures > 0 => CellKind::Failed,
+        (None, _, _) if failures + violations > 0 => CellKind::Failed,
         (None, _, _) => CellKind::NotRun,
     };
     let is_common = |name: &str| common.iter().any(|c| c.name == name);
@@ -164,7 +178,8 @@ fn of_report(report: &CellReport, index: usize, common: &[KnownMark]) -> MatrixC
         ratio,
         letters: marks.map(|m| m.mark.letter()).collect::<BTreeSet<char>>().into_iter().collect(),
         failures,
-        drifted: report.comparison.as_ref().is_some_and(|c| matches!(c.drift, Drift::Seen { .. })),
+        violations,
+        drifted: report.comparison.as_ref().is_some_and(|c| c.drift.is_seen()),
         cell: Some(index),
     }
 }

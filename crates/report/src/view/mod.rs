@@ -13,7 +13,8 @@ pub use compare::CompareView;
 pub use layer::{LayerRow, ServiceShares};
 pub use matrix::{CellKind, Matrix, MatrixCell};
 pub use run::{RunView, RunsView};
-pub use study::{CellReport, KnownMark, StudyReport};
+pub(crate) use study::decision_words;
+pub use study::{CellReport, KnownMark, StoppedComparison, StudyPhysical, StudyReport, StudyTimes};
 pub use trace::{
     JoinRow, LevelName, OriginShare, Part, TraceView, Waterfall, WaterfallRow, operation_words, origin_words,
 };
@@ -28,9 +29,14 @@ pub(crate) fn workload_words(workload: &str) -> String {
 
 /// Where the runs were made, in sentences whose first says what their numbers are good for.
 pub(crate) fn honesty(runs: &[&StoredRun]) -> Vec<String> {
+    honesty_in(runs.iter().map(|run| &run.record.environment))
+}
+
+/// The same of places.
+pub(crate) fn honesty_in<'a>(environments: impl Iterator<Item = &'a Environment>) -> Vec<String> {
     let mut sentences: Vec<String> = Vec::new();
-    for run in runs {
-        for sentence in honesty_of(&run.record.environment) {
+    for environment in environments {
+        for sentence in honesty_of(environment) {
             if !sentences.contains(&sentence) {
                 sentences.push(sentence);
             }

@@ -1,7 +1,9 @@
 //! One stack under one workload: `nestor run`.
 
 use nestor_explain::Explanation;
-use nestor_study::{CellSummary, Environment, Mark, RunListing, StoredRun, checks, summarise, trace_costs};
+use nestor_study::{
+    CellSummary, Environment, Mark, Physical, RunListing, StoredRun, checks, summarise, trace_costs,
+};
 use serde::Serialize;
 
 use super::{LayerRow, TraceView, honesty, workload_words};
@@ -15,6 +17,8 @@ pub struct RunView {
     pub workload: String,
     /// Its parameters in words.
     pub workload_words: String,
+    /// Whether the storage can have given the numbers, which is said before them; `None` without runs that count.
+    pub physical: Option<Physical>,
     /// Where it ran and what that means for the numbers.
     pub honesty: Vec<String>,
     /// The numbers of all runs together.
@@ -62,6 +66,7 @@ impl RunView {
             stack: summary.stack.clone(),
             workload: summary.workload.clone(),
             workload_words: workload_words(&summary.workload),
+            physical: Physical::of_runs(&runs.iter().map(|r| &r.record).collect::<Vec<_>>()),
             honesty: honesty(runs),
             steady: measured.and_then(checks::steady_after_s).map(|second| {
                 let marked = shown.record.marks.iter().any(|mark| matches!(mark, Mark::NotSteady { .. }));
@@ -88,12 +93,14 @@ impl RunView {
     }
 }
 
-/// The run of median throughput; of an even number the slower of the two in the middle.
+/// The run of median throughput; of an even number the slower of the two in the middle. One whose numbers contradict
+/// themselves is shown only where there is no other.
 fn median_run<'a>(runs: &[&'a StoredRun]) -> Option<&'a StoredRun> {
+    let honest = runs.iter().any(|r| r.record.measured().is_some() && !r.record.violates_an_identity());
     let mut measured: Vec<(f64, &StoredRun)> =
         // An untraced repeat has nothing to show but its throughput.
         runs.iter()
-            .filter(|r| !r.record.untraced_twin)
+            .filter(|r| !(r.record.untraced_twin || honest && r.record.violates_an_identity()))
             .filter_map(|r| Some((r.record.measured()?.load.bytes_per_second(), *r)))
             .collect();
     measured.sort_by(|a, b| a.0.total_cmp(&b.0));

@@ -85,7 +85,7 @@ pub fn run_cell(lab: &mut Lab, request: &CellRequest<'_>, progress: &dyn Fn(&str
             let shown = measured.load.remarks.iter().enumerate();
             let shown = shown.map(|(i, remark)| (format!("remark {}", before + i + 1), remark.clone()));
             environment.settings.extend(shown);
-            marks = checks::marks(&measured, &environment, &expected(request.workload));
+            marks = checks::marks(&measured, &environment, &Expected::of(request.stack, request.workload));
             Outcome::Measured(measured)
         }
         Err(e) => {
@@ -115,13 +115,6 @@ pub fn run_cell(lab: &mut Lab, request: &CellRequest<'_>, progress: &dyn Fn(&str
         environment,
     };
     CellEnd { record, refused }
-}
-
-/// What the workload says beforehand about its own numbers.
-fn expected(workload: &Workload) -> Expected {
-    let number = |option| workload.value(option).and_then(|value| value.to_string().parse::<f64>().ok());
-    let concurrency = number("depth").map(|depth| depth * number("numjobs").unwrap_or(1.0));
-    Expected { concurrency, ..Expected::default() }
 }
 
 fn measure_on_fresh_stack(

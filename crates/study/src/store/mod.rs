@@ -4,10 +4,15 @@
 //! transaction, so a killed process leaves whole runs only. A run is named by the hash of its content, so that
 //! files of several machines merge without clashes; its number is only local to a file.
 
+mod cells;
+mod conditions;
 mod error;
+mod progress;
 mod query;
+mod reader;
 mod rows;
 mod schema;
+mod stacks;
 
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -15,8 +20,11 @@ use std::time::{Duration, Instant};
 use rusqlite::{Connection, OpenFlags, OptionalExtension, TransactionBehavior, params};
 use serde::{Deserialize, Serialize};
 
+pub(crate) use conditions::conditions;
 pub use error::StoreError;
 pub use query::{RunFilter, RunListing};
+#[cfg(test)]
+pub(crate) use schema::of_version;
 
 use crate::Study;
 use crate::record::{CellRecord, Outcome};
@@ -55,6 +63,26 @@ pub struct StudyRecord {
     pub sentinels: bool,
     /// Why it stopped before its end, such as `budget of 5 min ended`; `None` while it runs and after it finished.
     pub ended_early: Option<String>,
+    /// When it was worked on, the first time first.
+    #[serde(default)]
+    pub sessions: Vec<SessionRecord>,
+}
+
+/// One time that a study was worked on.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct SessionRecord {
+    /// When it began: RFC 3339, UTC.
+    pub began_at: String,
+    /// Cells that were to be run at least and at most.
+    pub planned_cells: (usize, usize),
+    /// Seconds that they were to take at least and at most.
+    pub planned_s: (f64, f64),
+    /// Cells that were run.
+    pub cells: usize,
+    /// Seconds that they took; `None` if it was killed.
+    pub elapsed_s: Option<f64>,
+    /// Of them, seconds of measurement.
+    pub measured_s: f64,
 }
 
 /// What merging brought.

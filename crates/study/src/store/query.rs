@@ -110,11 +110,26 @@ impl Store {
     ///
     /// If the file cannot be read.
     pub fn list(&self, filter: &RunFilter) -> Result<Vec<RunListing>, StoreError> {
+        self.list_newest(filter, None)
+    }
+
+    /// The newest so many of the wanted runs, or all of them, one line each, newest first.
+    ///
+    /// # Errors
+    ///
+    /// If the file cannot be read.
+    pub fn list_newest(
+        &self,
+        filter: &RunFilter,
+        most: Option<usize>,
+    ) -> Result<Vec<RunListing>, StoreError> {
         let (condition, values) = filter.condition();
         let statement = format!(
             "SELECT number, started_at, study, stack, workload, ground, bytes_per_second, failure, \
              (SELECT group_concat(DISTINCT mark) FROM marks WHERE run = number) FROM runs WHERE {condition} \
-             ORDER BY number DESC"
+             ORDER BY number DESC LIMIT {}",
+            // SQLite takes a negative limit for none.
+            most.map_or(-1, |most| i64::try_from(most).unwrap_or(i64::MAX))
         );
         self.on(|c| c.prepare(&statement)?.query_map(params_from_iter(&values), listing)?.collect())
     }
@@ -191,7 +206,7 @@ impl Store {
         Ok(StoredRun { number, id, record })
     }
 
-    fn decode_study(&self, text: &str) -> Result<StudyRecord, StoreError> {
+    pub(super) fn decode_study(&self, text: &str) -> Result<StudyRecord, StoreError> {
         serde_json::from_str(text).map_err(|e| StoreError::Damaged {
             path: self.path.clone(),
             reason: format!("a study does not read back ({e})"),

@@ -5,11 +5,14 @@ use nestor_trace::{DirectionMetrics, LayerMetrics};
 use rusqlite::types::Value;
 use rusqlite::{Connection, params, params_from_iter};
 
+use super::stacks;
 use crate::record::{CellRecord, LayerRecord, MachineRecord, Measured};
 
 /// Writes everything but the row in `runs`.
 pub(super) fn insert_details(connection: &Connection, run: i64, record: &CellRecord) -> rusqlite::Result<()> {
+    stacks::note(connection, &record.stack, &record.workload)?;
     insert_environment(connection, run, record)?;
+    super::conditions::note(connection, run, record)?;
     let mut insert =
         connection.prepare_cached("INSERT INTO marks (run, place, mark, detail) VALUES (?, ?, ?, ?)")?;
     for (place, mark) in record.marks.iter().enumerate() {
@@ -20,6 +23,122 @@ pub(super) fn insert_details(connection: &Connection, run: i64, record: &CellRec
     for (depth, layer) in measured.layers.iter().enumerate() {
         insert_layer(connection, run, depth as i64, layer)?;
     }
+    insert_more(connection, run, measured)
+}
+
+/// Fills what version 3 of the tables added, from the runs that are there. A record that does not read back gets
+/// nothing: reading it says why, and must not keep the rest of the file from being read.
+pub(super) fn backfill(connection: &Connection) -> rusqlite::Result<()> {
+    let runs: Vec<(i64, String, String)> = connection
+        .prepare("SELECT number, stack, workload FROM runs ORDER BY number")?
+        .query_map([], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)))?
+        .collect::<Result<_, _>>()?;
+    let mut record = connection.prepare("SELECT record FROM runs WHERE number = ?")?;
+    for (run, stack, workload) in runs {
+        stacks::note(connection, &stack, &workload)?;
+        let json: String = record.query_row([run], |row| row.get(0))?;
+        let Ok(record) = serde_json::from_str::<CellRecord>(&json) else { continue };
+        super::conditions::note(connection, run, &record)?;
+        if let Some(measured) = record.measured() {
+            insert_more(connection, run, measured)?;
+        }
+    }
+    Ok(())
+}
+
+/// What version 3 of the tables added.
+fn insert_more(connection: &Connection, run: i64, measured: &Measured) -> rusqlite::Result<()> {
+    let load = &measured.load;
+    connection
+        .prepare_cached(
+            "INSERT INTO loads (run, engine, working_set_bytes, scale_factor, cpu_user_s, cpu_system_s) \
+             VALUES (?, ?, ?, ?, ?, ?)",
+        )?
+        .execute(params![
+            run,
+            load.engine,
+            integer(load.working_set_bytes),
+            load.scale_factor,
+            load.cpu_user_s,
+            load.cpu_system_s,
+        ])?;
+    for (depth, layer) in measured.layers.iter().enumerate() {
+        if let Some(metrics) = &layer.metrics {
+            insert_classes(connection, run, depth as i64, metrics)?;
+            insert_seeks(connection, run, depth as i64, metrics)?;
+            update_means(connection, run, depth as i64, metrics)?;
+        }
+    }
+    Ok(())
+}
+
+fn insert_classes(
+    connection: &Connection,
+    run: i64,
+    depth: i64,
+    metrics: &LayerMetrics,
+) -> rusqlite::Result<()> {
+    let mut insert = connection.prepare_cached(
+        "INSERT INTO layer_classes (run, depth, class, requests, read_bytes, write_bytes) VALUES (?, ?, ?, ?, ?, ?)",
+    )?;
+    for (class, counts) in &metrics.classes {
+        insert.execute(params![
+            run,
+            depth,
+            class.name(),
+            integer(counts.requests),
+            integer(counts.read_bytes),
+            integer(counts.write_bytes),
+        ])?;
+    }
+    Ok(())
+}
+
+fn insert_seeks(
+    connection: &Connection,
+    run: i64,
+    depth: i64,
+    metrics: &LayerMetrics,
+) -> rusqlite::Result<()> {
+    let mut insert = connection.prepare_cached(
+        "INSERT OR REPLACE INTO seeks (run, depth, percent, distance_share) VALUES (?, ?, ?, ?)",
+    )?;
+    for (distance, share) in metrics.d2d_seeks.iter().flat_map(|seeks| seeks.normalised_cdf()) {
+        insert.execute(params![run, depth, (share * 100.0).round() as i64, distance])?;
+    }
+    Ok(())
+}
+
+fn update_means(
+    connection: &Connection,
+    run: i64,
+    depth: i64,
+    metrics: &LayerMetrics,
+) -> rusqlite::Result<()> {
+    let mean = |stage: &Option<LatencyHistogram>| {
+        stage.as_ref().and_then(LatencyHistogram::summary).map(|s| s.mean_ns)
+    };
+    let seeks = metrics.d2d_seeks.as_ref();
+    connection
+        .prepare_cached(
+            "UPDATE layer_metrics SET q2i_mean_ns = ?3, i2d_mean_ns = ?4, q2d_mean_ns = ?5, d2c_mean_ns = ?6, \
+             q2c_mean_ns = ?7, seek_mean_sectors = ?8, seek_median_sectors = ?9, seek_span_sectors = ?10, \
+             times_checked = ?11, times_wrong = ?12 WHERE run = ?1 AND depth = ?2",
+        )?
+        .execute(params![
+            run,
+            depth,
+            mean(&metrics.q2i),
+            mean(&metrics.i2d),
+            mean(&metrics.q2d),
+            mean(&metrics.d2c),
+            mean(&metrics.q2c),
+            seeks.map(|s| s.mean_sectors),
+            seeks.map(|s| integer(s.median_sectors)),
+            seeks.map(|s| integer(s.span_sectors)),
+            integer(metrics.identity.checked),
+            integer(metrics.identity.violations),
+        ])?;
     Ok(())
 }
 
@@ -79,7 +198,8 @@ fn insert_layer(connection: &Connection, run: i64, depth: i64, layer: &LayerReco
         Value::from(layer.machine.clone()),
     ];
     values.extend(metric_values(layer.metrics.as_ref()));
-    let places = vec!["?"; values.len()].join(", ");
+    // The columns of version 3 follow these.
+    let places = [vec!["?"; values.len()], vec!["NULL"; COLUMNS_OF_VERSION_3]].concat().join(", ");
     let statement = format!("INSERT INTO layer_metrics VALUES ({places})");
     connection.prepare_cached(&statement)?.execute(params_from_iter(values))?;
     let Some(metrics) = &layer.metrics else { return Ok(()) };
@@ -96,7 +216,10 @@ fn insert_layer(connection: &Connection, run: i64, depth: i64, layer: &LayerReco
     Ok(())
 }
 
-/// The columns of `layer_metrics` from `trace_point` on, in the table's order.
+/// Columns of `layer_metrics` that [`update_means`] fills.
+const COLUMNS_OF_VERSION_3: usize = 10;
+
+/// The columns of `layer_metrics` from `trace_point` to `cache_hits`, in the table's order.
 fn metric_values(metrics: Option<&LayerMetrics>) -> Vec<Value> {
     /// `trace_point` to `cache_hits`.
     const COLUMNS: usize = 39;

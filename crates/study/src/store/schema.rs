@@ -2,11 +2,19 @@
 
 use rusqlite::{Connection, TransactionBehavior};
 
+use super::rows;
+
 /// Marks a SQLite file as Nestor's: "NSTR" in ASCII.
 pub(super) const APPLICATION_ID: i64 = 0x4e53_5452;
 
+/// What fills the tables of a step from what is there.
+type Fill = fn(&Connection) -> rusqlite::Result<()>;
+
 /// Each step turns a file of version N, its index, into one of version N + 1. Steps are never changed, only added.
-const MIGRATIONS: [&str; 2] = ["
+const MIGRATIONS: [(&str, Option<Fill>); 3] =
+    [(VERSION_1, None), (VERSION_2, None), (VERSION_3, Some(rows::backfill))];
+
+const VERSION_1: &str = "
 CREATE TABLE studies (
     hash TEXT PRIMARY KEY,
     name TEXT NOT NULL,
@@ -96,10 +104,82 @@ CREATE TABLE marks (
     detail TEXT NOT NULL,
     PRIMARY KEY (run, place)
 ) STRICT, WITHOUT ROWID;
-", "
+";
+
+const VERSION_2: &str = "
 ALTER TABLE runs ADD COLUMN trace TEXT NOT NULL DEFAULT 'layers';
 ALTER TABLE runs ADD COLUMN untraced_twin INTEGER NOT NULL DEFAULT 0 CHECK (untraced_twin IN (0, 1));
-"];
+";
+
+const VERSION_3: &str = "
+CREATE TABLE stacks (               -- every stack that was run, taken apart
+    stack TEXT PRIMARY KEY,
+    guest_fs TEXT,                  -- file system that the application uses; the host's in a native stack
+    guest_fs_options TEXT,          -- as written, '' without any
+    crossing TEXT,                  -- kvm, tcg, ...; NULL: native
+    crossings INTEGER,              -- how many machines are within one another
+    cache TEXT, device TEXT, aio TEXT,
+    guest_memory_bytes INTEGER,
+    guest_sched TEXT,               -- NULL: the kernel's choice
+    guest_readahead TEXT,
+    image TEXT, image_options TEXT, -- NULL: the guest's disk is no image
+    host_fs TEXT, host_fs_options TEXT, -- file system below the first crossing; NULL: raw disk or native
+    host_sched TEXT, host_readahead TEXT,
+    medium TEXT, medium_options TEXT, medium_bytes INTEGER
+) STRICT, WITHOUT ROWID;
+CREATE TABLE workloads (            -- every workload that was run, taken apart
+    workload TEXT PRIMARY KEY,
+    engine TEXT,                    -- fio, wml, ...
+    load TEXT,                      -- seq-read, fileserver, ...
+    options TEXT,                   -- as written, '' without any
+    files INTEGER, file_bytes INTEGER, bytes INTEGER,
+    scale_factor REAL               -- 1: as published
+) STRICT, WITHOUT ROWID;
+CREATE TABLE workload_options (     -- written or by default; sizes in bytes, times in seconds
+    workload TEXT NOT NULL REFERENCES workloads (workload) ON DELETE CASCADE,
+    name TEXT NOT NULL,             -- script:NAME for what a script sets itself
+    value TEXT NOT NULL,
+    PRIMARY KEY (workload, name)
+) STRICT, WITHOUT ROWID;
+CREATE TABLE loads (
+    run INTEGER PRIMARY KEY REFERENCES runs (number) ON DELETE CASCADE,
+    engine TEXT NOT NULL,           -- with its version
+    working_set_bytes INTEGER NOT NULL,
+    scale_factor REAL NOT NULL,     -- 1: as published
+    cpu_user_s REAL NOT NULL, cpu_system_s REAL NOT NULL
+) STRICT;
+CREATE TABLE layer_classes (        -- what the requests of a layer were for
+    run INTEGER NOT NULL REFERENCES runs (number) ON DELETE CASCADE,
+    depth INTEGER NOT NULL,
+    class TEXT NOT NULL,            -- file-data, journal, inode, ...
+    requests INTEGER NOT NULL, read_bytes INTEGER NOT NULL, write_bytes INTEGER NOT NULL,
+    PRIMARY KEY (run, depth, class)
+) STRICT, WITHOUT ROWID;
+CREATE TABLE seeks (                -- distribution of the distances between issued requests
+    run INTEGER NOT NULL REFERENCES runs (number) ON DELETE CASCADE,
+    depth INTEGER NOT NULL,
+    percent INTEGER NOT NULL,       -- of the seeks are not longer than
+    distance_share REAL NOT NULL,   -- this share (0 to 1) of the range of sectors that was used
+    PRIMARY KEY (run, depth, percent)
+) STRICT, WITHOUT ROWID;
+CREATE TABLE conditions (           -- so that runs can be compared without reading their records
+    run INTEGER PRIMARY KEY REFERENCES runs (number) ON DELETE CASCADE,
+    digest TEXT NOT NULL            -- from the SHA-256 of place, machines, packages and remarks: equal where these are
+) STRICT;
+-- Holds all that a report asks of a run, since a row of runs is as long as its record.
+CREATE INDEX IF NOT EXISTS runs_in_numbers ON runs (study_hash, stack, workload, block, repeat, untraced_twin, outcome,
+    position, started_at, cell_s, elapsed_ns, bytes_per_second, operations_per_second);
+ALTER TABLE layer_metrics ADD COLUMN q2i_mean_ns REAL;
+ALTER TABLE layer_metrics ADD COLUMN i2d_mean_ns REAL;
+ALTER TABLE layer_metrics ADD COLUMN q2d_mean_ns REAL;
+ALTER TABLE layer_metrics ADD COLUMN d2c_mean_ns REAL;
+ALTER TABLE layer_metrics ADD COLUMN q2c_mean_ns REAL;
+ALTER TABLE layer_metrics ADD COLUMN seek_mean_sectors REAL;
+ALTER TABLE layer_metrics ADD COLUMN seek_median_sectors INTEGER;
+ALTER TABLE layer_metrics ADD COLUMN seek_span_sectors INTEGER;
+ALTER TABLE layer_metrics ADD COLUMN times_checked INTEGER;  -- requests for which Q2I + I2D + D2C was held against Q2C
+ALTER TABLE layer_metrics ADD COLUMN times_wrong INTEGER;    -- of them, those for which it does not hold
+";
 
 /// The version this program writes.
 pub(super) const VERSION: i64 = MIGRATIONS.len() as i64;
@@ -132,12 +212,25 @@ pub(super) fn kind(connection: &Connection) -> rusqlite::Result<Kind> {
 pub(super) fn migrate(connection: &mut Connection) -> rusqlite::Result<()> {
     let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
     let version: i64 = transaction.query_row("PRAGMA user_version", [], |row| row.get(0))?;
-    for step in MIGRATIONS.iter().skip(version.max(0) as usize) {
+    for (step, fill) in MIGRATIONS.iter().skip(version.max(0) as usize) {
         transaction.execute_batch(step)?;
+        if let Some(fill) = fill {
+            fill(&transaction)?;
+        }
     }
     if version < VERSION {
         transaction.pragma_update(None, "application_id", APPLICATION_ID)?;
         transaction.pragma_update(None, "user_version", VERSION)?;
     }
     transaction.commit()
+}
+
+/// Makes a file as a program of an earlier version did.
+#[cfg(test)]
+pub(crate) fn of_version(connection: &Connection, version: usize) -> rusqlite::Result<()> {
+    for (step, _) in &MIGRATIONS[..version] {
+        connection.execute_batch(step)?;
+    }
+    connection.pragma_update(None, "application_id", APPLICATION_ID)?;
+    connection.pragma_update(None, "user_version", version as i64)
 }

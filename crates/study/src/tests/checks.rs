@@ -25,6 +25,7 @@ fn an_honest_run_has_no_marks() {
         concurrency: Some(4.0),
         medium_bytes_per_s: Some(120e6),
         medium_requests_per_s: Some(10_000.0),
+        ..Expected::default()
     };
     assert_eq!(found(|_| {}, &expected), [""; 0]);
 }
@@ -144,4 +145,174 @@ fn unsettled_and_short_runs_are_told() {
     let mut settling = measured(BYTES);
     seconds(&[1, 50, 100, 100, 100, 100, 100])(&mut settling);
     assert_eq!(steady_after_s(&settling), Some(2));
+}
+
+/// The fixture's run with changed layers, held against what its stack says.
+fn found_of(stack: &str, workload: &str, change: impl Fn(&mut Measured)) -> Vec<String> {
+    let stack = nestor_stack::Stack::parse(stack).unwrap();
+    let expected = Expected::of(&stack, &nestor_load::Workload::parse(workload).unwrap());
+    // The made-up run keeps 4 operations under way, not fio's 255.
+    found(change, &Expected { concurrency: None, ..expected })
+}
+
+/// The layers of ext3/kvm/raw/jfs/hdd with everything traced and nothing lost.
+fn nested(m: &mut Measured) {
+    let point = |trace_point| Some(nestor_trace::LayerMetrics { trace_point, ..writes(BYTES) });
+    let (block, disk) = (nestor_trace::TracePoint::Blktrace, nestor_trace::TracePoint::DiskLog);
+    m.layers = vec![
+        layer("application", "", "guest", None),
+        layer("ext3", "guest fs", "guest", point(block)),
+        layer("kvm", "virtual machine", "host", point(nestor_trace::TracePoint::Hypervisor)),
+        layer("raw", "raw image", "host", None),
+        layer("jfs", "host fs", "host", point(block)),
+        layer("hdd", "disk", "host", point(disk)),
+    ];
+    // A disk has no other time before the service than that in its queue.
+    let disk = m.layers[5].metrics.as_mut().unwrap();
+    disk.i2d = disk.q2d.take();
+}
+
+const NESTED: &str = "ext3/kvm/raw/jfs/hdd";
+const WRITES: &str = "fio:seq-write";
+
+fn write_of(m: &mut Measured, layer: usize) -> &mut nestor_trace::DirectionMetrics {
+    &mut m.layers[layer].metrics.as_mut().unwrap().write
+}
+
+#[test]
+fn bytes_that_vanish_between_neighbours_are_inconsistent() {
+    assert_eq!(found_of(NESTED, WRITES, nested), [""; 0]);
+    let lose = |layer: usize, bytes: u64| {
+        move |m: &mut Measured| {
+            nested(m);
+            write_of(m, layer).queued_bytes -= bytes;
+        }
+    };
+    // 512 requests of 4 KiB and 1 % may be missing: 3 MiB of 100.
+    assert_eq!(found_of(NESTED, WRITES, lose(2, 2 * MIB)), [""; 0]);
+    assert_eq!(
+        found_of(NESTED, WRITES, lose(2, 20 * MIB)),
+        ["inconsistent: conservation of bytes: ext3 sent 104857600 bytes of writes, kvm received 83886080"]
+    );
+    assert_eq!(
+        found_of(NESTED, WRITES, lose(5, 20 * MIB)),
+        ["inconsistent: conservation of bytes: jfs sent 104857600 bytes of writes, hdd received 83886080"]
+    );
+    let lost_events = |m: &mut Measured| {
+        lose(5, 20 * MIB)(m);
+        m.layers[5].metrics.as_mut().unwrap().dropped_events = 3;
+    };
+    assert_eq!(found_of(NESTED, WRITES, lost_events), ["events-dropped: the trace of hdd lost 3 events"]);
+}
+
+#[test]
+fn what_is_written_past_the_page_cache_reaches_the_device() {
+    let kept = |m: &mut Measured| {
+        nested(m);
+        for layer in [4, 5] {
+            let write = write_of(m, layer);
+            (write.issued_bytes, write.queued_bytes) = (94 * MIB, 94 * MIB);
+        }
+    };
+    let sentence = "inconsistent: conservation of bytes: ext3 wrote 104857600 bytes to a disk opened past the page \
+                    cache, jfs passed on 98566144";
+    assert_eq!(found_of(NESTED, WRITES, kept), [sentence]);
+    // Through the page cache the host may write later, or never.
+    assert_eq!(found_of("ext3/kvm:cache=writeback/raw/jfs/hdd", WRITES, kept), [""; 0]);
+    // A file system that compresses writes less.
+    assert_eq!(found_of("ext3/kvm/raw/btrfs:mount=compress=zstd/hdd", WRITES, kept), [""; 0]);
+    let kept_in_the_guest = |m: &mut Measured| {
+        nested(m);
+        for layer in [1, 2, 4, 5] {
+            let write = write_of(m, layer);
+            (write.issued_bytes, write.queued_bytes) = (94 * MIB, 94 * MIB);
+        }
+    };
+    let marks = found_of(NESTED, WRITES, kept_in_the_guest);
+    assert_eq!(
+        marks,
+        [
+            "inconsistent: conservation of bytes: the application wrote 104857600 bytes past the page cache, ext3 passed on 98566144"
+        ]
+    );
+    assert_eq!(found_of(NESTED, "fio:seq-write:direct=off", kept_in_the_guest), [""; 0]);
+}
+
+#[test]
+fn littles_law_holds_at_every_layer() {
+    // 25 600 requests of 7 us in 10 s make 0.018 under way; here 1000 times slower.
+    let slow = |depth: f64| {
+        move |m: &mut Measured| {
+            let metrics = m.layers[1].metrics.as_mut().unwrap();
+            let requests = metrics.d2c.as_ref().unwrap().count();
+            metrics.d2c = Some(latency(requests, 7_000_000));
+            metrics.q2c = Some(latency(requests, 7_003_000));
+            metrics.timeline = Some(nestor_trace::metrics::Timeline {
+                step_ns: 100_000_000,
+                depth: vec![depth; 100],
+                ..Default::default()
+            });
+        }
+    };
+    // 25 856 requests of 7 ms in 10 s: 18.10.
+    assert_eq!(found_alone(slow(18.10)), [""; 0]);
+    assert_eq!(found_alone(slow(18.40)), [""; 0]);
+    assert_eq!(
+        found_alone(slow(20.0)),
+        [
+            "inconsistent: Little's law at ext3: 2586 requests/s of 6.998 ms make 18.09 under way, 20.00 were counted"
+        ]
+    );
+    let unsure = |m: &mut Measured| {
+        slow(20.0)(m);
+        m.layers[1].metrics.as_mut().unwrap().remarks.push("9 requests were not complete".to_owned());
+    };
+    assert_eq!(found_alone(unsure), [""; 0]);
+}
+
+#[test]
+fn the_stages_of_each_request_are_better_than_their_means() {
+    let checked = |violations: u64| {
+        move |m: &mut Measured| {
+            let metrics = m.layers[1].metrics.as_mut().unwrap();
+            // Flushes before and after the data make bios wait longer than their requests.
+            metrics.q2c = Some(latency(metrics.q2c.as_ref().unwrap().count(), 20_000));
+            metrics.identity = nestor_trace::metrics::Identity { checked: 25_000, violations };
+        }
+    };
+    assert_eq!(found_alone(checked(0)), [""; 0]);
+    assert_eq!(
+        found_alone(checked(300)),
+        ["inconsistent: at ext3 Q2I + I2D + D2C is not Q2C for 300 of 25000 requests"]
+    );
+    let flushing = |m: &mut Measured| {
+        checked(0)(m);
+        let metrics = m.layers[1].metrics.as_mut().unwrap();
+        metrics.identity = nestor_trace::metrics::Identity::default();
+        metrics.flushes_queued = 40;
+    };
+    assert_eq!(found_alone(flushing), [""; 0]);
+}
+
+#[test]
+fn a_medium_cannot_do_more_than_its_profile_says() {
+    let expected = |stack: &str| {
+        let stack = nestor_stack::Stack::parse(stack).unwrap();
+        Expected::of(&stack, &nestor_load::Workload::parse("fio:rand-read:depth=8:numjobs=2").unwrap())
+    };
+    let hdd = expected("ext4/kvm/raw/xfs/hdd");
+    assert_eq!((hdd.medium_bytes_per_s, hdd.concurrency), (Some(300e6), Some(16.0)));
+    // A queue of 32, each command for at least 200 us.
+    assert!((hdd.medium_requests_per_s.unwrap() - 160_000.0).abs() < 1e-6);
+    assert!(expected("ext4/hdd:wd-re3").medium_bytes_per_s.is_some());
+    assert!(expected("ext4/ssd").medium_requests_per_s.unwrap() > 50_000.0);
+    assert!(expected("ext4/raid0").medium_bytes_per_s.is_some());
+    assert_eq!(expected("ext4/null").medium_bytes_per_s, None);
+    assert_eq!(expected("ext4/file:/no/such").medium_requests_per_s, None);
+    let places =
+        |stack: &str| expected(stack).direct_disks.iter().map(|d| (d.guest, d.host)).collect::<Vec<_>>();
+    assert_eq!(places("ext4/kvm/raw/xfs/hdd"), [(1, 4)]);
+    assert_eq!(places("ext4/kvm/hdd"), [(1, 2)]);
+    assert_eq!(places("kvm/qcow2/xfs/hdd"), [(0, 3)]);
+    assert_eq!(places("ext4/kvm:cache=writethrough/hdd"), []);
 }

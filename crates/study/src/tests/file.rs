@@ -17,7 +17,7 @@ budget = "5m"
 "#;
 
 fn parse(text: &str) -> Result<Study, String> {
-    Study::parse("studies/s.toml", text, &Toy).map_err(|complaint| complaint.to_string())
+    Study::parse("studies/s.toml", text, None, &Toy).map_err(|complaint| complaint.to_string())
 }
 
 fn refused(change: impl Fn(String) -> String) -> String {
@@ -75,7 +75,7 @@ fn a_misspelt_key() {
       6 | workload = ["fio:seq-read|fio:seq-write"]
         | ^^^^^^^^
       did you mean `workloads`?
-      its keys are name, title, stacks, baseline, baselines, workloads, replications, seed, budget, sentinels, trace, trace_cost
+      its keys are name, title, stacks, baseline, baselines, workloads, replications, seed, budget, sentinels, trace, trace_cost, stop, also, scale, scales, claim, figure
     "#);
 }
 
@@ -168,7 +168,7 @@ fn not_even_toml() {
 
 #[test]
 fn a_file_that_is_not_there() {
-    let error = Study::read(std::path::Path::new("/no/such/study.toml"), &Toy).unwrap_err();
+    let error = Study::read(std::path::Path::new("/no/such/study.toml"), None, &Toy).unwrap_err();
     insta::assert_snapshot!(error, @r"
     cannot read the study file /no/such/study.toml: No such file or directory (os error 2)
       give the path of a study file, for example studies/quick.toml

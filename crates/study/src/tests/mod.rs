@@ -1,9 +1,16 @@
 //! Tests of the crate. All numbers in the fixtures are made up.
 
+mod campaign;
 mod checks;
+mod claim_file;
+mod claims;
 mod compare;
 mod file;
 mod fixture;
+mod migration;
+mod nested_fs;
+mod parts;
+mod physical;
 mod plan;
 mod store;
 mod tracing;

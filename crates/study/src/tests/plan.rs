@@ -1,24 +1,18 @@
 //! The order of cells.
 
-use std::collections::{BTreeMap, BTreeSet, HashSet};
+use std::collections::{BTreeSet, HashSet};
 use std::time::Duration;
 
 use crate::{CellKey, Study, TraceMode, budget_ended, duration_words};
 
 fn study(replications: u32) -> Study {
     let stacks = ["base", "a", "b", "c"].map(str::to_owned);
+    let workloads = vec!["read".to_owned(), "write".to_owned()];
     Study {
-        name: "made-up".to_owned(),
-        title: "Made up".to_owned(),
-        baselines: BTreeMap::from(stacks.clone().map(|s| (s, "base".to_owned()))),
-        stacks: stacks.to_vec(),
-        workloads: vec!["read".to_owned(), "write".to_owned()],
         replications,
-        seed: 1,
-        budget: None,
         sentinels: None,
         trace: TraceMode::Layers,
-        trace_cost: false,
+        ..Study::new("made-up", "Made up", stacks.to_vec(), workloads)
     }
 }
 

@@ -124,17 +124,9 @@ fn files_merge_without_clashes() {
 
 fn study(hash: &str) -> StudyRecord {
     let study = Study {
-        name: "made-up".to_owned(),
-        title: "Made up".to_owned(),
-        stacks: vec!["a".to_owned()],
-        baselines: [("a".to_owned(), "a".to_owned())].into(),
-        workloads: vec!["w".to_owned()],
-        replications: 1,
-        seed: 1,
-        budget: None,
         sentinels: None,
         trace: TraceMode::Layers,
-        trace_cost: false,
+        ..Study::new("made-up", "Made up", vec!["a".to_owned()], vec!["w".to_owned()])
     };
     StudyRecord {
         hash: hash.to_owned(),
@@ -142,6 +134,7 @@ fn study(hash: &str) -> StudyRecord {
         study,
         sentinels: false,
         ended_early: None,
+        sessions: Vec::new(),
     }
 }
 
@@ -199,7 +192,7 @@ fn foreign_damaged_and_newer_files_are_refused_untouched() {
     drop(Store::open(&newer).unwrap());
     Connection::open(&newer).unwrap().pragma_update(None, "user_version", 99).unwrap();
     insta::assert_snapshot!(place.error(Store::open_read_only(&newer)), @r"
-    the results in DIR/newer.db were written by a newer Nestor (version 99 of the tables; this one knows 2)
+    the results in DIR/newer.db were written by a newer Nestor (version 99 of the tables; this one knows 3)
       use that Nestor, or name another file
     ");
 }

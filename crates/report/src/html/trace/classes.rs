@@ -3,7 +3,7 @@
 use nestor_layout::Class;
 use serde::Serialize;
 
-use super::svg::{Anchor, LETTER, SMALL, Svg, fitted, text_width, ticks};
+use crate::html::svg::{Anchor, LETTER, SMALL, Svg, fitted, text_width, ticks};
 use crate::html::typeset;
 use crate::units;
 use crate::view::{ClassShare, LayerRow, class_words};

@@ -1,6 +1,6 @@
 //! Sizes and distances of requests.
 
-use super::svg::{Anchor, LETTER, SMALL, Svg, fitted};
+use crate::html::svg::{Anchor, LETTER, SMALL, Svg, fitted};
 use crate::html::typeset;
 use crate::units;
 use crate::view::LayerRow;

@@ -3,7 +3,6 @@
 mod classes;
 mod distributions;
 mod picture;
-mod svg;
 mod timeline;
 mod waterfall;
 
@@ -80,12 +79,22 @@ impl TracePage {
             timelines: drawn(timeline::timelines_svg(layers)),
             remarks: trace.iter().flat_map(|t| &t.remarks).map(|r| sentence(r)).collect(),
         };
-        // Sizes are in the table of layers already; alone they are no reason for a section.
-        let says_more = !page.waterfalls.is_empty()
-            || !page.joins.is_empty()
-            || !page.remarks.is_empty()
-            || [&page.classes, &page.seeks, &page.timelines].iter().any(|chart| chart.is_true());
-        says_more.then_some(page)
+        page.says_more().then_some(page)
+    }
+
+    /// Sizes are in the table of layers already; alone they are no reason for a section.
+    pub(super) fn says_more(&self) -> bool {
+        !self.waterfalls.is_empty()
+            || !self.joins.is_empty()
+            || !self.remarks.is_empty()
+            || [&self.classes, &self.seeks, &self.timelines].iter().any(|chart| chart.is_true())
+    }
+
+    /// Leaves out the pictures of sizes, distances and time.
+    pub(super) fn keep_requests_only(&mut self) {
+        for chart in [&mut self.sizes, &mut self.seeks, &mut self.timelines] {
+            *chart = Value::from(());
+        }
     }
 }
 

@@ -2,8 +2,8 @@
 
 use std::fmt::Write as _;
 
-use super::svg::{LETTER, text_width};
 use super::waterfall::{self, WIDTH};
+use crate::html::svg::{LETTER, text_width};
 use crate::html::{STYLE, escaped, with_micro_signs};
 use crate::view::RunView;
 

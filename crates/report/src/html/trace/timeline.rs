@@ -2,7 +2,7 @@
 
 use nestor_trace::metrics::Timeline;
 
-use super::svg::{Anchor, LETTER, SMALL, Svg, fitted, ticks};
+use crate::html::svg::{Anchor, LETTER, SMALL, Svg, fitted, ticks};
 use crate::html::typeset;
 use crate::units;
 use crate::view::LayerRow;

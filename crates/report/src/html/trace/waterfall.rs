@@ -1,6 +1,6 @@
 //! One request and what it caused, as bars on one axis of time.
 
-use super::svg::{Anchor, LETTER, SMALL, Svg, fitted, text_width, ticks};
+use crate::html::svg::{Anchor, LETTER, SMALL, Svg, fitted, text_width, ticks};
 use crate::html::typeset;
 use crate::units;
 use crate::view::{Waterfall, WaterfallRow, operation_words, origin_words};

@@ -3,11 +3,17 @@
 //! All are pure functions of what was measured. A check that lacks its inputs is silent, except one: where nothing
 //! below the application could be recorded, data that fits into memory is taken to come from there.
 
-use nestor_model::{LatencyHistogram, identity, steady};
+mod conservation;
+mod expected;
+
+use nestor_model::steady;
 use nestor_trace::metrics::ClassMetrics;
 use nestor_trace::{DirectionMetrics, LayerMetrics};
 
 use crate::record::{Environment, LayerRecord, Mark, Measured};
+
+pub(crate) use expected::medium_profile;
+pub use expected::{DirectDisk, Expected};
 
 /// CPUs that were busy for a larger share than this may have set the pace instead of the storage.
 pub const CPU_BOUND_ABOVE: f64 = 0.70;
@@ -17,27 +23,10 @@ pub const CACHED_BELOW: f64 = 0.90;
 const SMALLEST_VOLUME_BYTES: u64 = 1 << 20;
 /// A data set should be this many times the memory in front of it (Traeger et al., ACM TOS 4(2), 2008, §3).
 const WORKING_SET_OVER_MEMORY: u64 = 2;
-/// Requests that may be under way at each end of a trace: fio's depth of 255 at both.
-const UNDER_WAY: u64 = 512;
 /// A larger share of requests that could not be joined is marked.
 pub const UNMATCHED_ABOVE: f64 = 0.01;
 /// A larger share of a layer's bytes whose use is not known is marked.
 pub const UNCLASSIFIED_ABOVE: f64 = 0.02;
-/// Share by which counts of one layer may differ from each other.
-const COUNT_TOLERANCE: f64 = 0.01;
-/// Share by which sums of times may differ; histograms round each to three digits.
-const TIME_TOLERANCE: f64 = 0.05;
-
-/// What is known beforehand of a cell, to hold its numbers against. Everything is optional.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct Expected {
-    /// Operations that a closed-loop workload keeps outstanding: depth times jobs.
-    pub concurrency: Option<f64>,
-    /// The fastest the medium can move data, bytes per second.
-    pub medium_bytes_per_s: Option<f64>,
-    /// The most requests per second the medium can serve.
-    pub medium_requests_per_s: Option<f64>,
-}
 
 /// All marks that the numbers of a cell earn.
 pub fn marks(measured: &Measured, environment: &Environment, expected: &Expected) -> Vec<Mark> {
@@ -47,7 +36,8 @@ pub fn marks(measured: &Measured, environment: &Environment, expected: &Expected
     }
     marks.extend(cpu_bound(measured));
     marks.extend(cached(measured, environment));
-    marks.extend(inconsistent(measured, expected).into_iter().map(|reason| Mark::Inconsistent { reason }));
+    let violations = conservation::violations(measured, expected);
+    marks.extend(violations.into_iter().map(|reason| Mark::Inconsistent { reason }));
     marks.extend(not_steady(measured));
     marks.extend(events_dropped(measured));
     marks.extend(unmatched(measured));
@@ -136,99 +126,30 @@ fn fits_into_memory(measured: &Measured, environment: &Environment) -> Option<Ma
     })
 }
 
-fn application_bytes(measured: &Measured, direction: &str) -> u64 {
+/// Bytes that the application read or wrote, whatever its operations are called (`aiowrite`, `readwholefile`).
+pub(crate) fn application_bytes(measured: &Measured, direction: &str) -> u64 {
     let classes = measured.load.operations.iter();
-    classes.filter(|(class, _)| class.0 == direction).map(|(_, result)| result.bytes).sum()
+    classes
+        .filter(|(class, _)| direction_of(&class.0) == Some(direction))
+        .map(|(_, result)| result.bytes)
+        .sum()
 }
 
-fn traced_below_application(measured: &Measured) -> impl Iterator<Item = (&LayerRecord, &LayerMetrics)> {
+/// Whether a class of operations moves data from the files or to them.
+pub(crate) fn direction_of(class: &str) -> Option<&'static str> {
+    let named = |words: &[&str]| words.iter().any(|word| class.contains(word));
+    match (named(&["read"]), named(&["write", "append"])) {
+        (true, false) => Some("read"),
+        (false, true) => Some("write"),
+        _ => None,
+    }
+}
+
+pub(crate) fn traced_below_application(
+    measured: &Measured,
+) -> impl Iterator<Item = (&LayerRecord, &LayerMetrics)> {
     let layers = measured.layers.iter().filter(|l| l.layer != "application");
     layers.filter_map(|l| l.metrics.as_ref().map(|m| (l, m)))
-}
-
-fn inconsistent(measured: &Measured, expected: &Expected) -> Vec<String> {
-    let mut reasons = Vec::new();
-    for (layer, metrics) in traced_below_application(measured) {
-        reasons.extend(uncompleted(layer, metrics));
-        reasons.extend(times_do_not_add_up(layer, metrics));
-    }
-    reasons.extend(against_littles_law(measured, expected));
-    reasons.extend(faster_than_the_medium(measured, expected));
-    reasons
-}
-
-/// What was issued has completed, but for what was under way when the trace began and ended.
-fn uncompleted(layer: &LayerRecord, metrics: &LayerMetrics) -> Option<String> {
-    // Lost events have their own mark and make counts useless for this.
-    if metrics.dropped_events > 0 {
-        return None;
-    }
-    let issued = metrics.read.issued + metrics.write.issued;
-    let completed = metrics.read.completed + metrics.write.completed;
-    let allowed = ((issued as f64 * COUNT_TOLERANCE) as u64).max(UNDER_WAY);
-    (issued.abs_diff(completed) > allowed)
-        .then(|| format!("{} issued {issued} requests but {completed} completed", layer.layer))
-}
-
-/// Q2D + D2C = Q2C, where each bio became one request of its own (the stages of `btt`'s "ALL" table).
-fn times_do_not_add_up(layer: &LayerRecord, metrics: &LayerMetrics) -> Option<String> {
-    let (queue, service, whole) = (metrics.q2d.as_ref()?, metrics.d2c.as_ref()?, metrics.q2c.as_ref()?);
-    // Q2C is per bio and the others per request, so the identity holds only where hardly any was merged or split.
-    let allowed = COUNT_TOLERANCE * whole.count() as f64;
-    let near = |part: &LatencyHistogram| part.count().abs_diff(whole.count()) as f64 <= allowed;
-    let unmerged = metrics.merged_share().is_some_and(|share| share <= COUNT_TOLERANCE);
-    if whole.count() == 0 || !unmerged || !near(queue) || !near(service) {
-        return None;
-    }
-    let mean = |h: &LatencyHistogram| h.summary().map_or(0.0, |s| s.mean_ns);
-    let error = (mean(queue) + mean(service)) / mean(whole) - 1.0;
-    (error.abs() > TIME_TOLERANCE)
-        .then(|| format!("at {} Q2D + D2C differ from Q2C by {:+.0} %", layer.layer, error * 100.0))
-}
-
-/// No more operations can have been outstanding than the workload keeps outstanding.
-fn against_littles_law(measured: &Measured, expected: &Expected) -> Option<String> {
-    let concurrency = expected.concurrency?;
-    let elapsed_s = measured.load.elapsed_ns as f64 / 1e9;
-    let operation_seconds: f64 = measured
-        .load
-        .operations
-        .values()
-        .filter_map(|o| o.latency.summary())
-        .map(|s| s.mean_ns / 1e9 * s.count as f64)
-        .sum();
-    let error = identity::littles_law_error(concurrency, 1.0 / elapsed_s, operation_seconds)?;
-    (error > TIME_TOLERANCE).then(|| {
-        format!(
-            "Little's law: throughput times latency gives {:.1} operations outstanding, the workload keeps {concurrency}",
-            operation_seconds / elapsed_s
-        )
-    })
-}
-
-/// The medium cannot have moved more than it can.
-fn faster_than_the_medium(measured: &Measured, expected: &Expected) -> Vec<String> {
-    let Some((layer, metrics)) = traced_below_application(measured).last() else { return Vec::new() };
-    if metrics.span_s <= 0.0 {
-        return Vec::new();
-    }
-    let bytes_per_s = metrics.issued_bytes() as f64 / metrics.span_s;
-    let requests_per_s = metrics.issued() as f64 / metrics.span_s;
-    let mut reasons = Vec::new();
-    if let Some(limit) = expected.medium_bytes_per_s.filter(|l| bytes_per_s > l * (1.0 + TIME_TOLERANCE)) {
-        let (seen, limit) = (bytes_per_s / 1e6, limit / 1e6);
-        reasons
-            .push(format!("{} moved {seen:.0} MB/s; it cannot move more than {limit:.0} MB/s", layer.layer));
-    }
-    if let Some(limit) =
-        expected.medium_requests_per_s.filter(|l| requests_per_s > l * (1.0 + TIME_TOLERANCE))
-    {
-        reasons.push(format!(
-            "{} served {requests_per_s:.0} requests/s; it cannot serve more than {limit:.0}",
-            layer.layer
-        ));
-    }
-    reasons
 }
 
 /// Bytes of all classes in each whole second of a run, oldest first.

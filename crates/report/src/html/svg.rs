@@ -7,13 +7,13 @@ use unicode_width::UnicodeWidthChar;
 use crate::html::escaped;
 
 /// Letters of the charts, in pixels.
-pub(super) const LETTER: f64 = 12.0;
+pub(in crate::html) const LETTER: f64 = 12.0;
 /// Letters of axes.
-pub(super) const SMALL: f64 = 11.0;
+pub(in crate::html) const SMALL: f64 = 11.0;
 
 /// On which side of its place a text stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Anchor {
+pub(in crate::html) enum Anchor {
     Start,
     Middle,
     End,
@@ -32,7 +32,7 @@ impl Anchor {
 /// How wide a text is at most, in the sans-serif fonts that systems have. Their widest common letters take 0.95 of the
 /// height, most 0.5 to 0.6; the mean of English text with digits is 0.54 in the widest of them (DejaVu Sans, Verdana:
 /// 0.62).
-pub(super) fn text_width(text: &str, size: f64) -> f64 {
+pub(in crate::html) fn text_width(text: &str, size: f64) -> f64 {
     let of = |c: char| match c {
         'i' | 'j' | 'l' | 't' | 'f' | 'r' | 'I' | ' ' | '\u{a0}' | '.' | ',' | ':' | ';' | '\'' | '|'
         | '(' | ')' | '/' => 0.42,
@@ -45,7 +45,7 @@ pub(super) fn text_width(text: &str, size: f64) -> f64 {
 }
 
 /// The text, or as much of it as has room, with an ellipsis.
-pub(super) fn fitted(text: &str, room: f64, size: f64) -> String {
+pub(in crate::html) fn fitted(text: &str, room: f64, size: f64) -> String {
     if text_width(text, size) <= room {
         return text.to_owned();
     }
@@ -60,11 +60,11 @@ pub(super) fn fitted(text: &str, room: f64, size: f64) -> String {
 }
 
 /// An SVG that is being drawn.
-pub(super) struct Svg(String);
+pub(in crate::html) struct Svg(String);
 
 impl Svg {
     /// An empty one. `label` is what a screen reader says of it.
-    pub(super) fn new(class: &str, width: f64, height: f64, label: &str) -> Self {
+    pub(in crate::html) fn new(class: &str, width: f64, height: f64, label: &str) -> Self {
         Self(format!(
             "<svg class=\"{class}\" viewBox=\"0 0 {width:.0} {height:.0}\" style=\"max-width:{width:.0}px\" role=\"img\" \
              aria-label=\"{}\">",
@@ -73,16 +73,16 @@ impl Svg {
     }
 
     /// A part of another.
-    pub(super) fn part() -> Self {
+    pub(in crate::html) fn part() -> Self {
         Self(String::new())
     }
 
-    pub(super) fn into_part(self) -> String {
+    pub(in crate::html) fn into_part(self) -> String {
         self.0
     }
 
     /// Something that is shown when it is pointed at: everything drawn by `draw` has the title.
-    pub(super) fn titled(&mut self, class: &str, title: &str, draw: impl FnOnce(&mut Self)) {
+    pub(in crate::html) fn titled(&mut self, class: &str, title: &str, draw: impl FnOnce(&mut Self)) {
         let _ = write!(self.0, "<g class=\"{class}\">");
         if !title.is_empty() {
             let _ = write!(self.0, "<title>{}</title>", escaped(title));
@@ -91,7 +91,7 @@ impl Svg {
         self.0.push_str("</g>");
     }
 
-    pub(super) fn rect(&mut self, class: &str, x: f64, y: f64, width: f64, height: f64) {
+    pub(in crate::html) fn rect(&mut self, class: &str, x: f64, y: f64, width: f64, height: f64) {
         let (width, height) = (width.max(0.0), height.max(0.0));
         let _ = write!(
             self.0,
@@ -100,11 +100,11 @@ impl Svg {
     }
 
     /// A line through points, or an area if the path is closed by its class.
-    pub(super) fn path(&mut self, class: &str, data: &str) {
+    pub(in crate::html) fn path(&mut self, class: &str, data: &str) {
         let _ = write!(self.0, "<path class=\"{class}\" d=\"{data}\"/>");
     }
 
-    pub(super) fn text(&mut self, class: &str, x: f64, y: f64, anchor: Anchor, text: &str) {
+    pub(in crate::html) fn text(&mut self, class: &str, x: f64, y: f64, anchor: Anchor, text: &str) {
         if text.is_empty() {
             return;
         }
@@ -116,14 +116,14 @@ impl Svg {
         );
     }
 
-    pub(super) fn finish(mut self) -> String {
+    pub(in crate::html) fn finish(mut self) -> String {
         self.0.push_str("</svg>");
         self.0
     }
 }
 
 /// Round places on an axis from 0: their distance is 1, 2 or 5 times a power of ten.
-pub(super) fn ticks(highest: f64, most: usize) -> Vec<f64> {
+pub(in crate::html) fn ticks(highest: f64, most: usize) -> Vec<f64> {
     if !(highest.is_finite() && highest > 0.0) {
         return vec![0.0];
     }

@@ -1,0 +1,409 @@
+//! What may be chosen: factors, their levels, and the stacks that combinations of levels make.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+
+use nestor_model::design::{GivenRun, MOST_COMBINATIONS, NoDesign, combinations};
+use nestor_stack::{Stack, StackError};
+use serde::{Deserialize, Serialize};
+
+/// The level of [`FactorName::Format`] that stands for no image and no host file system: the disk itself.
+pub const DEVICE_FORMAT: &str = "device";
+
+/// The level of the schedulers that leaves the kernel's choice.
+const KERNELS_CHOICE: &str = "default";
+
+/// What can be varied.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum FactorName {
+    /// File system of the guest.
+    Guest,
+    /// File system of the host, under the image.
+    HostFs,
+    /// Image format, or [`DEVICE_FORMAT`].
+    Format,
+    /// Cache mode of the virtual disk.
+    Cache,
+    /// Device model: the controller that the guest sees.
+    Device,
+    /// I/O scheduler of the guest for its virtual disk.
+    Scheduler,
+    /// I/O scheduler of the host for the disk.
+    HostScheduler,
+}
+
+impl FactorName {
+    /// All of them, in the order of [`Space::factors`].
+    pub const ALL: [Self; 7] = [
+        Self::Guest,
+        Self::HostFs,
+        Self::Format,
+        Self::Cache,
+        Self::Device,
+        Self::Scheduler,
+        Self::HostScheduler,
+    ];
+
+    /// As tables and the command line have it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Guest => "guest",
+            Self::HostFs => "host-fs",
+            Self::Format => "format",
+            Self::Cache => "cache",
+            Self::Device => "device",
+            Self::Scheduler => "scheduler",
+            Self::HostScheduler => "host-scheduler",
+        }
+    }
+
+    /// The levels that are tried unless others are asked for.
+    pub fn usual_levels(self) -> &'static [&'static str] {
+        match self {
+            Self::Guest => &["ext4"],
+            Self::HostFs => &["ext4", "xfs"],
+            Self::Format => &["raw", "qcow2"],
+            Self::Cache => &["none", "writeback", "writethrough"],
+            Self::Device => &["virtio-blk"],
+            Self::Scheduler | Self::HostScheduler => &[KERNELS_CHOICE],
+        }
+    }
+}
+
+/// A factor with the levels that may be chosen.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Factor {
+    /// Which.
+    pub name: FactorName,
+    /// Its levels, each once; the first is the default stack's.
+    pub levels: Vec<String>,
+}
+
+/// All stacks that may be chosen.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Space {
+    factors: Vec<Factor>,
+    medium: String,
+    machine_options: String,
+    /// Canonical stacks and their levels; what does not fit together is not among them.
+    stacks: BTreeMap<String, Vec<usize>>,
+}
+
+/// Why there is nothing to choose from.
+#[derive(Clone, Debug, PartialEq)]
+pub enum SpaceError {
+    /// A level is in no stack that fits together; the message of the first that does not.
+    Stack(Box<StackError>),
+    /// A list of levels has none, or its braces do not end.
+    Levels(String),
+    /// More than can be looked through.
+    TooMany,
+}
+
+impl fmt::Display for SpaceError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Stack(error) => error.fmt(f),
+            Self::Levels(message) => f.write_str(message),
+            Self::TooMany => write!(
+                f,
+                "these levels make more than {MOST_COMBINATIONS} stacks\n  leave out some levels, or ask for one guest \
+                 at a time"
+            ),
+        }
+    }
+}
+
+impl std::error::Error for SpaceError {}
+
+/// The levels that words stand for: `ext4,xfs`, `{ext4,xfs}`, `qcow2:cluster={64k,128k}`; several words are put together.
+/// Each level comes once.
+///
+/// # Errors
+/// When a list has no level.
+pub fn read_levels(name: FactorName, words: &[String]) -> Result<Vec<String>, SpaceError> {
+    let mut levels: Vec<String> = Vec::new();
+    for word in words {
+        let list = if has_bare_comma(word) { format!("{{{word}}}") } else { word.clone() };
+        for level in nestor_stack::expand(&list).map_err(|e| SpaceError::Stack(Box::new(e)))? {
+            if !levels.contains(&level) {
+                levels.push(level);
+            }
+        }
+    }
+    if levels.is_empty() || levels.iter().any(|level| level.trim().is_empty()) {
+        let usual = name.usual_levels().join(",");
+        return Err(SpaceError::Levels(format!(
+            "--{} names nothing\n  write levels with commas between them, as in --{} {usual}",
+            name.name(),
+            name.name()
+        )));
+    }
+    Ok(levels)
+}
+
+/// Whether a comma stands outside braces.
+fn has_bare_comma(word: &str) -> bool {
+    let mut depth = 0_i32;
+    word.chars().any(|c| {
+        depth += i32::from(c == '{') - i32::from(c == '}');
+        c == ',' && depth <= 0
+    })
+}
+
+impl Space {
+    /// The stacks that levels make on a medium (`hdd`, `hdd:size=8G`, `dev:/dev/sdb`). Factors that are left out have their
+    /// usual levels. `machine_options` are further options of every virtual machine, such as `memory=1G:cpus=2`.
+    ///
+    /// # Errors
+    /// What is wrong with a level, or that there are too many.
+    pub fn new(
+        given: &BTreeMap<FactorName, Vec<String>>,
+        medium: &str,
+        machine_options: &str,
+    ) -> Result<Self, SpaceError> {
+        let factors = FactorName::ALL.map(|name| {
+            let usual = || name.usual_levels().iter().map(|level| (*level).to_owned()).collect();
+            Factor { name, levels: given.get(&name).cloned().unwrap_or_else(usual) }
+        });
+        let mut space = Self {
+            factors: factors.into(),
+            medium: medium.to_owned(),
+            machine_options: machine_options.to_owned(),
+            stacks: BTreeMap::new(),
+        };
+        space.refuse_host_scheduler_of_a_path()?;
+        let all =
+            combinations(&space.level_counts(), &|_| true).map_err(|_: NoDesign| SpaceError::TooMany)?;
+        let mut first_error = BTreeMap::new();
+        for levels in all {
+            match space.build(&levels) {
+                Ok(Some(stack)) => {
+                    space.stacks.entry(stack.to_string()).or_insert(levels);
+                }
+                Ok(None) => {}
+                Err(error) => {
+                    for (factor, level) in levels.iter().enumerate() {
+                        first_error.entry((factor, *level)).or_insert_with(|| error.clone());
+                    }
+                }
+            }
+        }
+        space.refuse_levels_without_stack(&first_error)?;
+        space.drop_unused_levels();
+        Ok(space)
+    }
+
+    /// Where no stack has an image there is nothing to say of the host's file systems.
+    fn drop_unused_levels(&mut self) {
+        for (index, factor) in self.factors.iter_mut().enumerate() {
+            let used: BTreeSet<usize> = self.stacks.values().map(|levels| levels[index]).collect();
+            let numbers: BTreeMap<usize, usize> = used.iter().copied().zip(0..).collect();
+            factor.levels = used.iter().map(|level| factor.levels[*level].clone()).collect();
+            for levels in self.stacks.values_mut() {
+                levels[index] = numbers[&levels[index]];
+            }
+        }
+    }
+
+    fn refuse_host_scheduler_of_a_path(&self) -> Result<(), SpaceError> {
+        let chosen = self.levels(FactorName::HostScheduler).iter().any(|level| level != KERNELS_CHOICE);
+        let path = self.medium.starts_with("dev:") || self.medium.starts_with("file:");
+        if chosen && path {
+            return Err(SpaceError::Levels(format!(
+                "--host-scheduler cannot be set for {}: its name runs to the end of the stack\n  \
+                 set it in /sys/block/*/queue/scheduler before measuring",
+                self.medium
+            )));
+        }
+        Ok(())
+    }
+
+    /// A level that is in no stack is a mistake of whoever wrote it.
+    fn refuse_levels_without_stack(
+        &self,
+        errors: &BTreeMap<(usize, usize), StackError>,
+    ) -> Result<(), SpaceError> {
+        for (factor, levels) in self.factors.iter().enumerate() {
+            for level in 0..levels.levels.len() {
+                let used = self.stacks.values().any(|combination| combination[factor] == level);
+                if let (false, Some(error)) = (used, errors.get(&(factor, level))) {
+                    return Err(SpaceError::Stack(Box::new(error.clone())));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// The stack of a combination; `None` for one that says the same as another.
+    fn build(&self, levels: &[usize]) -> Result<Option<Stack>, StackError> {
+        let level = |name: FactorName| self.factors[name as usize].levels[levels[name as usize]].as_str();
+        let mut machine =
+            format!("kvm:disk={}:cache={}", level(FactorName::Device), level(FactorName::Cache));
+        if level(FactorName::Scheduler) != KERNELS_CHOICE {
+            machine.push_str(&format!(":sched={}", level(FactorName::Scheduler)));
+        }
+        if !self.machine_options.is_empty() {
+            machine.push_str(&format!(":{}", self.machine_options));
+        }
+        let mut medium = self.medium.clone();
+        if level(FactorName::HostScheduler) != KERNELS_CHOICE {
+            medium.push_str(&format!(":sched={}", level(FactorName::HostScheduler)));
+        }
+        let guest = level(FactorName::Guest);
+        let format = level(FactorName::Format);
+        if format == DEVICE_FORMAT {
+            // Without an image there is no host file system to vary.
+            if levels[FactorName::HostFs as usize] != 0 {
+                return Ok(None);
+            }
+            return Stack::parse(&format!("{guest}/{machine}/{medium}")).map(Some);
+        }
+        Stack::parse(&format!("{guest}/{machine}/{format}/{}/{medium}", level(FactorName::HostFs))).map(Some)
+    }
+
+    /// The factors with their levels.
+    pub fn factors(&self) -> &[Factor] {
+        &self.factors
+    }
+
+    /// The levels of a factor.
+    pub fn levels(&self, name: FactorName) -> &[String] {
+        &self.factors[name as usize].levels
+    }
+
+    /// How many levels each factor has.
+    pub fn level_counts(&self) -> Vec<usize> {
+        self.factors.iter().map(|factor| factor.levels.len()).collect()
+    }
+
+    /// The medium, as written.
+    pub fn medium(&self) -> &str {
+        &self.medium
+    }
+
+    /// All stacks, in canonical notation.
+    pub fn stacks(&self) -> impl Iterator<Item = &str> {
+        self.stacks.keys().map(String::as_str)
+    }
+
+    /// The combinations that make a stack.
+    pub fn possible(&self) -> Vec<Vec<usize>> {
+        self.stacks.values().cloned().collect()
+    }
+
+    /// The stack of a combination, in canonical notation.
+    pub fn stack(&self, levels: &[usize]) -> Option<&str> {
+        self.stacks.iter().find(|(_, known)| *known == levels).map(|(stack, _)| stack.as_str())
+    }
+
+    /// The levels of a stack in canonical notation; `None` if it is not one of these.
+    pub fn levels_of(&self, stack: &str) -> Option<&[usize]> {
+        self.stacks.get(stack).map(Vec::as_slice)
+    }
+
+    /// The stack of the first level of each factor, or the first of all if that does not fit together.
+    pub fn default_stack(&self) -> &str {
+        let first = vec![0; self.factors.len()];
+        self.stack(&first).or_else(|| self.stacks.keys().next().map(String::as_str)).unwrap_or_default()
+    }
+
+    /// What was measured before, as a design takes it: runs of stacks that are among these.
+    pub fn given<'a>(&self, runs: impl IntoIterator<Item = (&'a str, &'a str)>) -> Vec<GivenRun> {
+        let mut blocks: Vec<&str> = Vec::new();
+        let mut given = Vec::new();
+        for (stack, block) in runs {
+            let Some(levels) = self.levels_of(stack) else { continue };
+            let number = blocks.iter().position(|known| *known == block).unwrap_or_else(|| {
+                blocks.push(block);
+                blocks.len() - 1
+            });
+            given.push(GivenRun { levels: levels.to_vec(), block: number });
+        }
+        given
+    }
+}
+
+/// The cache mode of a stack's topmost virtual machine; `None` without one.
+pub fn cache_mode(stack: &str) -> Option<String> {
+    let stack = Stack::parse(stack).ok()?;
+    stack.layers().iter().find(|layer| layer.hypervisor().is_some())?.option("cache").map(str::to_owned)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn words(words: &[&str]) -> Vec<String> {
+        words.iter().map(|word| (*word).to_owned()).collect()
+    }
+
+    fn space(levels: &[(FactorName, &[&str])]) -> Result<Space, SpaceError> {
+        let given = levels.iter().map(|(name, levels)| (*name, words(levels))).collect();
+        Space::new(&given, "hdd", "")
+    }
+
+    #[test]
+    fn lists_are_read_as_people_write_them() {
+        let read = |list: &[&str]| read_levels(FactorName::HostFs, &words(list)).unwrap();
+        assert_eq!(read(&["ext4,xfs"]), ["ext4", "xfs"]);
+        assert_eq!(read(&["{ext4,xfs}"]), ["ext4", "xfs"]);
+        // A shell has already expanded the braces.
+        assert_eq!(read(&["ext4", "xfs", "ext4"]), ["ext4", "xfs"]);
+        assert_eq!(
+            read(&["raw,qcow2:cluster={64k,128k}"]),
+            ["raw", "qcow2:cluster=64k", "qcow2:cluster=128k"]
+        );
+        let error = read_levels(FactorName::Cache, &words(&[""])).unwrap_err().to_string();
+        assert!(error.starts_with("--cache names nothing"), "{error}");
+    }
+
+    #[test]
+    fn the_usual_space_has_twelve_stacks() {
+        let space = space(&[]).unwrap();
+        assert_eq!(space.stacks().count(), 12);
+        assert_eq!(space.default_stack(), "ext4/kvm/raw/ext4/hdd");
+        let levels = space.levels_of("ext4/kvm:cache=writeback/qcow2/xfs/hdd").unwrap();
+        assert_eq!(levels, [0, 1, 1, 1, 0, 0, 0]);
+        assert_eq!(space.stack(levels), Some("ext4/kvm:cache=writeback/qcow2/xfs/hdd"));
+    }
+
+    #[test]
+    fn without_an_image_there_is_no_host_file_system() {
+        let space =
+            space(&[(FactorName::Format, &["raw", "device"]), (FactorName::Cache, &["none"])]).unwrap();
+        let stacks: Vec<&str> = space.stacks().collect();
+        assert_eq!(stacks, ["ext4/kvm/hdd", "ext4/kvm/raw/ext4/hdd", "ext4/kvm/raw/xfs/hdd"]);
+        let alone = self::space(&[(FactorName::Format, &["device"])]).unwrap();
+        assert_eq!(alone.level_counts(), [1, 1, 1, 3, 1, 1, 1]);
+        assert_eq!(alone.levels_of("ext4/kvm:cache=writethrough/hdd"), Some(&[0, 0, 0, 2, 0, 0, 0][..]));
+    }
+
+    #[test]
+    fn what_does_not_fit_together_is_left_out_unless_nothing_fits() {
+        let mut given = BTreeMap::new();
+        given.insert(FactorName::Cache, words(&["none", "writeback"]));
+        let native = Space::new(&given, "hdd", "aio=native").unwrap_err().to_string();
+        // Writeback never goes with native AIO, so the user asked for something that cannot be.
+        assert!(native.contains("aio=native needs a cache mode"), "{native}");
+        let typo = space(&[(FactorName::HostFs, &["ext4", "zsf"])]).unwrap_err().to_string();
+        assert!(typo.contains("zsf"), "{typo}");
+    }
+
+    #[test]
+    fn schedulers_are_options_of_the_two_block_devices() {
+        let levels: &[(FactorName, &[&str])] = &[
+            (FactorName::Scheduler, &["bfq"]),
+            (FactorName::HostScheduler, &["mq-deadline"]),
+            (FactorName::HostFs, &["xfs"]),
+            (FactorName::Format, &["raw"]),
+            (FactorName::Cache, &["none"]),
+        ];
+        let space = space(levels).unwrap();
+        assert_eq!(space.default_stack(), "ext4/kvm:sched=bfq/raw/xfs/hdd:sched=mq-deadline");
+        let given = levels.iter().map(|(name, levels)| (*name, words(levels))).collect();
+        let error = Space::new(&given, "dev:/dev/sdb", "").unwrap_err().to_string();
+        assert!(error.contains("/sys/block"), "{error}");
+    }
+}

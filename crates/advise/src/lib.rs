@@ -1,0 +1,24 @@
+//! Which stack to take for a workload, how sure that is, and what it costs: pure, from numbers that others measured.
+//!
+//! A [`Space`] is what may be chosen: levels of a few factors. A short design (`nestor_model::design`) says which of its
+//! stacks to measure, [`rank`] puts measured and predicted ones in order, and a [`Price`] says, from traced flushes, what a
+//! power cut takes. [`paste`] writes a stack as others' tools want it, [`settle`] holds what practitioners do not agree on
+//! against measurements.
+
+pub mod advice;
+mod factors;
+mod numbers;
+mod observation;
+pub mod paste;
+mod plan;
+mod price;
+mod ranking;
+pub mod settle;
+pub mod text;
+
+pub use advice::{Advice, Confirmation, Recommendation};
+pub use factors::{DEVICE_FORMAT, Factor, FactorName, Space, SpaceError, cache_mode, read_levels};
+pub use observation::{Observation, Unit};
+pub use plan::{NoPlan, ScreeningPlan, Time, plan};
+pub use price::{FLUSH_PROBE, FlushTrace, Price, PriceKind, Reach, price};
+pub use ranking::{Estimate, FactorEffect, FitSummary, Ranked, Ranking, rank};

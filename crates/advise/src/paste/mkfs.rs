@@ -1,0 +1,107 @@
+//! Lines that make and mount the file systems and the image of a stack.
+
+use nestor_stack::{BlockTuning, Layer, LayerDefinition, MkfsTarget, Stack};
+
+use super::qemu::quoted;
+use super::{HOST_DEVICE, IMAGE_DIRECTORY, Parts, PasteError};
+
+/// Where the guest mounts its file system, until the user says otherwise.
+const GUEST_DIRECTORY: &str = "/srv/data";
+/// Size of the image, until the user says otherwise.
+const IMAGE_BYTES: u64 = 64 << 30;
+
+/// Lines for the host, then lines for the guest. What would overwrite without asking is left out of the mkfs commands.
+///
+/// # Errors
+/// When the stack is not of one virtual machine, or has a layer that only this program can make.
+pub fn mkfs_lines(stack: &Stack) -> Result<String, PasteError> {
+    let parts = Parts::of(stack)?;
+    let mut lines = vec![format!("# {stack}")];
+    let device = parts.host_device();
+    if let Some((image, host)) = parts.image {
+        lines.push("# on the host".to_owned());
+        if device == HOST_DEVICE {
+            lines
+                .push(format!("# {HOST_DEVICE} is a placeholder for your disk; mkfs destroys what is on it"));
+        } else {
+            lines.push(format!("# mkfs destroys what is on {device}"));
+        }
+        lines.extend(file_system(host, &device, IMAGE_DIRECTORY));
+        lines.push(format!(
+            "# {} is a placeholder for the path of your image, and {} GiB for its size",
+            parts.disk_path(),
+            IMAGE_BYTES >> 30
+        ));
+        lines.push(create(&parts, image)?);
+        lines.extend(tuning(&parts.medium.block_tuning(), "YOUR-DISK"));
+    }
+    if let Some(guest) = parts.guest {
+        lines.push("# in the guest".to_owned());
+        let disk = format!("/dev/{}", guest_disk(parts.machine.device.name));
+        lines.push(format!("# {disk} is a placeholder for the guest's disk; mkfs destroys what is on it"));
+        lines.extend(file_system(guest, &disk, GUEST_DIRECTORY));
+        lines.extend(tuning(&parts.machine.tuning, guest_disk(parts.machine.device.name)));
+    }
+    Ok(lines.join("\n") + "\n")
+}
+
+/// The name that a guest usually gives to a second disk.
+fn guest_disk(device: &str) -> &'static str {
+    match device {
+        "virtio-blk" => "vdb",
+        "nvme" => "nvme1n1",
+        _ => "sdb",
+    }
+}
+
+fn file_system(layer: &Layer, device: &str, directory: &str) -> Vec<String> {
+    let LayerDefinition::FileSystem(spec) = layer.definition() else { return Vec::new() };
+    let command = (spec.mkfs)(layer, &MkfsTarget { device, zeroed: false });
+    // The lab's own devices are empty; a person should be asked.
+    let asks = command.into_iter().filter(|word| !["-F", "-f", "-q"].contains(&word.as_str()));
+    let mkfs: Vec<String> = asks.map(|word| quoted(&word)).collect();
+    // The lab keeps ext4 from writing inode tables while it measures; elsewhere they are to be written.
+    let mut options = (spec.mount_options)(layer);
+    options.retain(|option| option != "noinit_itable" || layer.list("mount").any(|own| own == option));
+    let mut mount = format!("mount -t {}", spec.mount_type);
+    if !options.is_empty() {
+        mount.push_str(&format!(" -o {}", options.join(",")));
+    }
+    let mut lines = vec![
+        mkfs.join(" "),
+        format!("mkdir -p {directory}"),
+        format!("{mount} {} {directory}", quoted(device)),
+    ];
+    if layer.is_on("nocow") {
+        lines.push(format!("chattr +C {directory}    # before any file is made there"));
+    }
+    lines
+}
+
+fn create(parts: &Parts<'_>, image: &Layer) -> Result<String, PasteError> {
+    let LayerDefinition::ImageFormat(format) = image.definition() else { return Ok(String::new()) };
+    let size = image.size("size").map_or(IMAGE_BYTES, |size| size.get());
+    let command = (format.create)(image, &parts.disk_path(), size);
+    if command.first().is_none_or(|program| program != "qemu-img") {
+        let what = format!("{image} is an image of the laboratory, no tool makes it");
+        return Err(PasteError::new(parts.stack, &what, "take alloc=sparse, falloc or full"));
+    }
+    let words = command.iter().filter(|word| *word != "-q").map(|word| quoted(word));
+    Ok(words.collect::<Vec<_>>().join(" "))
+}
+
+fn tuning(tuning: &BlockTuning<'_>, disk: &str) -> Vec<String> {
+    let mut lines = Vec::new();
+    let mut set =
+        |file: &str, value: String| lines.push(format!("echo {value} > /sys/block/{disk}/queue/{file}"));
+    if let Some(scheduler) = tuning.scheduler {
+        set("scheduler", scheduler.to_owned());
+    }
+    if let Some(readahead) = tuning.readahead {
+        set("read_ahead_kb", (readahead.get() >> 10).to_string());
+    }
+    if tuning.no_merges {
+        set("nomerges", "2".to_owned());
+    }
+    lines
+}

@@ -1,0 +1,179 @@
+//! What practitioners and papers do not agree on, each as a question that a machine can answer for itself.
+//!
+//! A [`Dispute`] names its sides, the stacks and workloads that show who is right, and what each side's words mean in
+//! numbers ([`What`]). [`judge`] holds these against runs and traces.
+
+mod conflicts;
+mod judge;
+mod paper;
+
+use serde::Serialize;
+
+pub use judge::{ClaimVerdict, Evidence, Outcome, Semantics, Settlement, SideVerdict, judge};
+
+/// In a stack of the table, the medium that the user chooses.
+const MEDIUM: &str = "MEDIUM";
+
+/// Slower by less than this counts as not slower: the practical threshold of the acceptance rules.
+pub const SLOWER_BELOW: f64 = 0.95;
+/// Ratios from its inverse to this count as the same, as in an equivalence test with bounds of 10 %.
+pub const SAME_UP_TO: f64 = 1.1;
+
+/// Something that is not agreed on.
+#[derive(Debug)]
+pub struct Dispute {
+    /// `K1` to `K12` for practitioners' conflicts, `A1` to `A5` for the advice of the nested-file-system paper.
+    pub id: &'static str,
+    /// The question.
+    pub question: &'static str,
+    /// Who says what.
+    pub sides: &'static [Side],
+    /// Label and stack of what is compared; MEDIUM stands for the medium.
+    pub stacks: &'static [(&'static str, &'static str)],
+    /// What is run on them.
+    pub workloads: &'static [&'static str],
+    /// What decides.
+    pub decides: Decides,
+    /// What belongs to the question and is not tested.
+    pub untested: &'static [&'static str],
+    /// Why it cannot be settled here at all.
+    pub cannot: Option<&'static str>,
+}
+
+/// What decides a dispute.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Decides {
+    /// Ratios of throughput, in pairs.
+    Speed,
+    /// What is seen of flushes.
+    Flushes,
+    /// Both.
+    Both,
+}
+
+impl Decides {
+    /// In words.
+    pub fn words(self) -> &'static str {
+        match self {
+            Self::Speed => "speed",
+            Self::Flushes => "flushes",
+            Self::Both => "speed and flushes",
+        }
+    }
+}
+
+/// One side.
+#[derive(Debug)]
+pub struct Side {
+    /// Who.
+    pub who: &'static str,
+    /// What they say, in our words.
+    pub says: &'static str,
+    /// What that means in numbers; all of it has to hold.
+    pub claims: &'static [Claim],
+}
+
+/// Something that runs and traces can show.
+#[derive(Debug)]
+pub struct Claim {
+    /// The workload it is about; `None`: each of them.
+    pub on: Option<&'static str>,
+    /// What is claimed.
+    pub what: What,
+}
+
+/// What is claimed of stacks, by their labels.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum What {
+    /// The first over the second is more than this ratio.
+    Faster(&'static str, &'static str, f64),
+    /// The first over the second is less than this ratio.
+    Slower(&'static str, &'static str, f64),
+    /// The first is not slower than the second ([`SLOWER_BELOW`]).
+    NotSlower(&'static str, &'static str),
+    /// Neither is faster ([`SAME_UP_TO`]).
+    Same(&'static str, &'static str),
+    /// The guest's flushes arrive at the medium.
+    FlushesReach(&'static str),
+    /// Every write is flushed, asked or not.
+    EveryWriteFlushed(&'static str),
+    /// Writes are flushed only when the guest asks.
+    OnlyWhenAsked(&'static str),
+    /// The guest's flushes do not arrive.
+    FlushesLost(&'static str),
+    /// What the guest has not flushed is kept in memory of the host.
+    HoldsBack(&'static str),
+    /// It cannot be built or run.
+    CannotRun(&'static str),
+}
+
+/// All disputes.
+pub fn disputes() -> impl Iterator<Item = &'static Dispute> {
+    conflicts::CONFLICTS.iter().chain(paper::ADVICE)
+}
+
+/// A dispute by its id, in either case of letters.
+pub fn dispute(id: &str) -> Option<&'static Dispute> {
+    disputes().find(|dispute| dispute.id.eq_ignore_ascii_case(id))
+}
+
+impl Dispute {
+    /// Label and stack of what is compared, on a medium.
+    pub fn stacks_on(&self, medium: &str) -> Vec<(&'static str, String)> {
+        self.stacks.iter().map(|(label, stack)| (*label, stack.replace(MEDIUM, medium))).collect()
+    }
+
+    /// The label that others are compared with: the first.
+    pub fn baseline(&self) -> Option<&'static str> {
+        self.stacks.first().map(|(label, _)| *label)
+    }
+}
+
+impl What {
+    /// The labels it is about.
+    fn labels(self) -> Vec<&'static str> {
+        match self {
+            Self::Faster(a, b, _) | Self::Slower(a, b, _) | Self::NotSlower(a, b) | Self::Same(a, b) => {
+                vec![a, b]
+            }
+            Self::FlushesReach(a)
+            | Self::EveryWriteFlushed(a)
+            | Self::OnlyWhenAsked(a)
+            | Self::FlushesLost(a)
+            | Self::HoldsBack(a)
+            | Self::CannotRun(a) => vec![a],
+        }
+    }
+
+    /// Whether it is about speed.
+    fn is_speed(self) -> bool {
+        self.labels().len() == 2
+    }
+
+    /// In words.
+    fn words(self) -> String {
+        let percent = |ratio: f64| format!("{:.0} %", (ratio - 1.0).abs() * 100.0);
+        match self {
+            Self::Faster(a, b, ratio) if ratio > 1.0 => {
+                format!("{a} is more than {} faster than {b}", percent(ratio))
+            }
+            Self::Faster(a, b, _) => format!("{a} is faster than {b}"),
+            Self::Slower(a, b, ratio) if ratio < 1.0 => {
+                format!("{a} is more than {} slower than {b}", percent(ratio))
+            }
+            Self::Slower(a, b, _) => format!("{a} is slower than {b}"),
+            Self::NotSlower(a, b) => format!("{a} is not slower than {b}"),
+            Self::Same(a, b) => format!("{a} is as fast as {b}"),
+            Self::FlushesReach(a) => format!("{a}: the guest's flushes reach the disk"),
+            Self::EveryWriteFlushed(a) => format!("{a}: every write is flushed"),
+            Self::OnlyWhenAsked(a) => format!("{a}: writes are flushed only when the guest asks"),
+            Self::FlushesLost(a) => format!("{a}: the guest's flushes do not reach the disk"),
+            Self::HoldsBack(a) => format!("{a}: unflushed data are kept in host memory"),
+            Self::CannotRun(a) => format!("{a} cannot be run"),
+        }
+    }
+}
+
+#[cfg(test)]
+pub(crate) mod tests;

@@ -1,0 +1,371 @@
+//! The recommendations: the answer, how sure, why, what to do.
+
+use super::{WIDTH, physical, table, wrapped};
+use crate::advice::{Advice, Confirmation, Recommendation};
+use crate::numbers::{change, change_of, digits, interval, plural};
+
+/// So many recommendations are shown, and yours wherever it is.
+const SHOWN: usize = 6;
+/// Probability below which the additive model is said not to fit.
+const UNLIKELY: f64 = 0.05;
+
+/// Everything that is said to someone who asks which stack to take.
+pub fn advice_text(advice: &Advice) -> String {
+    let mut text = format!("{}  on {}\n", advice.workload, advice.ground);
+    text.push_str(&physical(advice.physical.as_deref()));
+    text.push('\n');
+    if advice.recommendations.is_empty() {
+        let words = "nothing is known of any of these stacks; measure some with --from both";
+        text.push_str(&wrapped("  ", words));
+        text.push_str(&doubts(advice));
+        return text;
+    }
+    text.push_str(&ranking(advice));
+    text.push('\n');
+    text.push_str(&prices(advice));
+    text.push_str(&effects(advice));
+    text.push_str(&mechanisms(advice));
+    text.push_str(&confirmation(&advice.confirmation));
+    text.push_str(&what_is_left(advice));
+    text
+}
+
+fn shown(advice: &Advice) -> Vec<&Recommendation> {
+    advice.recommendations.iter().filter(|one| one.place <= SHOWN || one.is_yours).collect()
+}
+
+/// The numbers of a few runs, or how many there are.
+fn runs(numbers: &[i64]) -> String {
+    match numbers {
+        [one] => format!("run {one}"),
+        [_, _] | [_, _, _] => {
+            let numbers: Vec<String> = numbers.iter().map(i64::to_string).collect();
+            format!("runs {}", numbers.join(", "))
+        }
+        many => plural(many.len(), "run"),
+    }
+}
+
+fn ranking(advice: &Advice) -> String {
+    let unit = advice.unit;
+    let mut rows = vec![["", "stack", unit.name(), "", "vs yours", "by"].map(str::to_owned).to_vec()];
+    let mut last = 0;
+    for one in shown(advice) {
+        if one.place > last + 1 {
+            rows.push(vec!["…".to_owned()]);
+        }
+        last = one.place;
+        let mut by = if one.measured { runs(&one.evidence) } else { "predicted".to_owned() };
+        if one.not_physical.is_some() {
+            by.push_str(", not physical");
+        }
+        rows.push(vec![
+            one.place.to_string(),
+            one.stack.clone(),
+            digits(one.rate.value / unit.scale()),
+            interval(one.rate.interval, unit.scale()),
+            if one.is_yours {
+                "yours".to_owned()
+            } else {
+                one.vs_yours.as_ref().map_or_else(|| "-".to_owned(), change)
+            },
+            by,
+        ]);
+    }
+    if advice.recommendations.len() > last {
+        rows.push(vec!["…".to_owned()]);
+    }
+    let wide = table(&rows, &[0, 2]);
+    if wide.lines().all(|line| line.chars().count() <= WIDTH) {
+        return wide;
+    }
+    // Long stacks get lines of their own.
+    let mut text = String::new();
+    for row in rows.iter().skip(1) {
+        match row.as_slice() {
+            [place, stack, numbers @ ..] => {
+                let unit = advice.unit.name();
+                let (rate, rest) =
+                    numbers.split_first().map_or((String::new(), numbers), |(a, b)| (a.clone(), b));
+                let rest: Vec<&str> =
+                    rest.iter().map(String::as_str).filter(|cell| !cell.is_empty()).collect();
+                text.push_str(&format!("  {place:>2}  {stack}\n      {rate} {unit}  {}\n", rest.join("  ")));
+            }
+            _ => text.push_str("   …\n"),
+        }
+    }
+    text
+}
+
+/// What each costs, the same sentence once.
+fn prices(advice: &Advice) -> String {
+    let mut sentences: Vec<(&str, Vec<String>)> = Vec::new();
+    for one in shown(advice) {
+        match sentences.iter_mut().find(|(words, _)| *words == one.price.words) {
+            Some((_, places)) => places.push(one.place.to_string()),
+            None => sentences.push((&one.price.words, vec![one.place.to_string()])),
+        }
+    }
+    let mut text = "  you pay, when the power goes\n".to_owned();
+    let places: Vec<String> = sentences.iter().map(|(_, places)| places.join(", ")).collect();
+    let width = places.iter().map(String::len).max().unwrap_or(0).max(3);
+    for (places, (words, _)) in places.iter().zip(sentences) {
+        text.push_str(&wrapped(&format!("  {places:>width$}  "), words));
+    }
+    text
+}
+
+fn effects(advice: &Advice) -> String {
+    let Some(fit) = &advice.fit else { return String::new() };
+    if advice.effects.is_empty() {
+        return String::new();
+    }
+    let mut factors: Vec<(&str, Vec<String>)> = Vec::new();
+    for effect in &advice.effects {
+        let words = format!("{} {}", effect.level, change_of(effect.ratio, effect.interval));
+        match factors.iter_mut().find(|(name, _)| *name == effect.factor.name()) {
+            Some((_, levels)) => levels.push(words),
+            None => factors.push((effect.factor.name(), vec![words])),
+        }
+    }
+    let mut text = "\n  each alone, against the mean of its kind\n".to_owned();
+    for (name, levels) in factors {
+        text.push_str(&wrapped(&format!("    {name:<15}"), &levels.join(", ")));
+    }
+    let spread = match fit.residual {
+        Some(share) => format!("effects alone miss a run by {:.1} %", share * 100.0),
+        None => "every run was needed for the effects, so there are no intervals".to_owned(),
+    };
+    text.push_str(&wrapped("    ", &format!("from {}; {spread}", plural(fit.runs, "run"))));
+    if let Some(lack) = fit.lack_of_fit.filter(|lack| lack.probability < UNLIKELY) {
+        let words = format!(
+            "less sure than it seems: what the effects miss is more than repeats differ by ({:.1} %; p = {:.3}), so some of \
+             them act together and predictions may be off",
+            lack.between_repeats * 100.0,
+            lack.probability
+        );
+        text.push_str(&wrapped("    ", &words));
+    }
+    text
+}
+
+fn mechanisms(advice: &Advice) -> String {
+    let found: Vec<String> = shown(advice)
+        .iter()
+        .filter_map(|one| Some(wrapped(&format!("  {:>3}  ", one.place), one.mechanism.as_ref()?)))
+        .collect();
+    if found.is_empty() { String::new() } else { format!("\n  why, against yours\n{}", found.concat()) }
+}
+
+fn confirmation(confirmation: &Confirmation) -> String {
+    let words = match confirmation {
+        Confirmation::Confirmed { stack, ratio, runs } => {
+            let (pairs, change) = (plural(ratio.pairs, "pair"), change(ratio));
+            let ends = runs.iter().min().zip(runs.iter().max());
+            let numbers = ends.map_or_else(String::new, |(from, to)| format!(" (runs {from} to {to})"));
+            format!("confirmed by {pairs} of fresh runs: {stack} {change}{numbers}")
+        }
+        Confirmation::NotConfirmed { stack, ratio: Some(ratio), .. } => format!(
+            "not confirmed: {} of fresh runs say {} of {stack}, which does not show that it is faster",
+            plural(ratio.pairs, "pair"),
+            change(ratio)
+        ),
+        Confirmation::NotConfirmed { stack, ratio: None, .. } => {
+            format!("not confirmed: no fresh pair of {stack} and yours has numbers on both sides")
+        }
+        Confirmation::NotTried { reason } => format!("nothing is confirmed: {reason}"),
+    };
+    format!("\n{}", wrapped("  ", &words))
+}
+
+fn what_is_left(advice: &Advice) -> String {
+    let mut text = String::new();
+    if !advice.worth_measuring.is_empty() {
+        let stacks: Vec<&str> = advice.worth_measuring.iter().take(3).map(String::as_str).collect();
+        let more = advice.worth_measuring.len() - stacks.len();
+        let more = if more == 0 { String::new() } else { format!(" and {more} more") };
+        text.push_str(&wrapped(
+            "  ",
+            &format!("worth measuring, for it may be the best: {}{more}", stacks.join(", ")),
+        ));
+    }
+    if !advice.unknown.is_empty() {
+        let words = format!(
+            "of {} nothing is known, such as {}",
+            plural(advice.unknown.len(), "stack"),
+            advice.unknown[0]
+        );
+        text.push_str(&wrapped("  ", &words));
+    }
+    text.push_str(&doubts(advice));
+    text.push_str("  ready to paste: nestor advise … --as libvirt, qemu or mkfs\n");
+    text
+}
+
+fn doubts(advice: &Advice) -> String {
+    if advice.doubts.is_empty() {
+        return String::new();
+    }
+    let lines: String = advice.doubts.iter().map(|doubt| wrapped("    ", doubt)).collect();
+    format!("  less sure than it seems:\n{lines}")
+}
+
+#[cfg(test)]
+mod tests {
+    use nestor_model::{Interval, LackOfFit, Ratio};
+
+    use super::*;
+    use crate::factors::FactorName;
+    use crate::observation::Unit;
+    use crate::price::{Price, PriceKind};
+    use crate::ranking::{Estimate, FactorEffect, FitSummary};
+
+    fn span(low: f64, high: f64) -> Option<Interval> {
+        Some(Interval { low, high })
+    }
+
+    fn one(place: usize, stack: &str, rate: (f64, f64, f64), runs: &[i64], price: &str) -> Recommendation {
+        Recommendation {
+            place,
+            stack: stack.to_owned(),
+            is_yours: false,
+            measured: !runs.is_empty(),
+            rate: Estimate { value: rate.0, interval: span(rate.1, rate.2) },
+            vs_yours: Some(Ratio {
+                value: rate.0 / 88.0,
+                interval: span(rate.1 / 88.0, rate.2 / 88.0),
+                pairs: 4,
+            }),
+            not_physical: None,
+            mechanism: None,
+            evidence: runs.to_vec(),
+            price: Price { kind: PriceKind::NothingFlushed, words: price.to_owned(), runs: vec![4] },
+            confirmed: None,
+        }
+    }
+
+    fn advice() -> Advice {
+        let reach =
+            "nothing that was flushed: flushes reach the disk (seen: 120 at the disk for 120 of the guest's)";
+        let best = "ext4/kvm/raw/xfs/hdd";
+        let mut first = one(1, best, (142.0, 138.0, 146.0), &[12, 31], reach);
+        let yours = "ext4/kvm:cache=writethrough/raw/ext4/hdd";
+        first.mechanism =
+            Some(format!("flushes: 1.00 flushes for each operation at the medium of {yours}, 0.10 here"));
+        let mut last = one(
+            8,
+            yours,
+            (88.0, 86.0, 91.0),
+            &[10, 30],
+            "nothing that was written: every write is flushed (seen: 1.02 flushes per guest write)",
+        );
+        (last.is_yours, last.vs_yours) = (true, None);
+        last.not_physical = Some("of 4.0 MiB that the application wrote, 0 % reached the disk".to_owned());
+        let predicted = one(
+            2,
+            "ext4/kvm:cache=writeback/raw/xfs/hdd",
+            (141.0, 120.0, 165.0),
+            &[],
+            "not known: no traced run of it",
+        );
+        let ratio = Ratio { value: 1.58, interval: span(1.51, 1.66), pairs: 6 };
+        let effect = |level: &str, ratio: f64| FactorEffect {
+            factor: FactorName::Cache,
+            level: level.to_owned(),
+            ratio,
+            interval: span(ratio * 0.97, ratio * 1.03),
+        };
+        first.confirmed = Some(ratio);
+        Advice {
+            workload: "wml:mailserver".to_owned(),
+            ground: "emulated".to_owned(),
+            unit: Unit::OperationsPerSecond,
+            physical: Some(vec![
+                "yes: 142 IOPS on a disk that can do 118 random, 40 % sequential".to_owned(),
+            ]),
+            yours: yours.to_owned(),
+            recommendations: vec![first, predicted, last],
+            effects: vec![effect("none", 1.21), effect("writethrough", 0.79)],
+            fit: Some(FitSummary {
+                runs: 9,
+                degrees_of_freedom: 4,
+                residual: Some(0.031),
+                lack_of_fit: Some(LackOfFit {
+                    between_repeats: 0.01,
+                    f: 9.0,
+                    degrees: (3, 4),
+                    probability: 0.03,
+                }),
+            }),
+            confirmation: Confirmation::Confirmed { stack: best.to_owned(), ratio, runs: vec![30, 31] },
+            worth_measuring: vec!["ext4/kvm:cache=writeback/raw/xfs/hdd".to_owned()],
+            unknown: Vec::new(),
+            doubts: vec!["the processor was emulated".to_owned()],
+        }
+    }
+
+    #[test]
+    fn the_answer_comes_first_and_nothing_is_left_out() {
+        insta::assert_snapshot!(advice_text(&advice()), @"
+        wml:mailserver  on emulated
+        first: is it physical?  yes: 142 IOPS on a disk that can do 118 random, 40 % sequential
+
+           1  ext4/kvm/raw/xfs/hdd
+              142 IOPS  [138, 146]  +61.4 % [+56.8, +65.9]  runs 12, 31
+           2  ext4/kvm:cache=writeback/raw/xfs/hdd
+              141 IOPS  [120, 165]  +60.2 % [+36.4, +87.5]  predicted
+           …
+           8  ext4/kvm:cache=writethrough/raw/ext4/hdd
+              88.0 IOPS  [86.0, 91.0]  yours  runs 10, 30, not physical
+
+          you pay, when the power goes
+            1  nothing that was flushed: flushes reach the disk (seen: 120 at the disk for 120 of the guest's)
+            2  not known: no traced run of it
+            8  nothing that was written: every write is flushed (seen: 1.02 flushes per guest write)
+
+          each alone, against the mean of its kind
+            cache          none +21.0 % [+17.4, +24.6], writethrough -21.0 % [-23.4, -18.6]
+            from 9 runs; effects alone miss a run by 3.1 %
+            less sure than it seems: what the effects miss is more than repeats differ by (1.0 %; p = 0.030), so some
+            of them act together and predictions may be off
+
+          why, against yours
+            1  flushes: 1.00 flushes for each operation at the medium of ext4/kvm:cache=writethrough/raw/ext4/hdd,
+               0.10 here
+
+          confirmed by 6 pairs of fresh runs: ext4/kvm/raw/xfs/hdd +58.0 % [+51.0, +66.0] (runs 30 to 31)
+          worth measuring, for it may be the best: ext4/kvm:cache=writeback/raw/xfs/hdd
+          less sure than it seems:
+            the processor was emulated
+          ready to paste: nestor advise … --as libvirt, qemu or mkfs
+        ");
+    }
+
+    #[test]
+    fn nothing_untested_is_called_confirmed() {
+        let mut advice = advice();
+        advice.confirmation = Confirmation::NotTried { reason: "--from store measures nothing".to_owned() };
+        let text = advice_text(&advice);
+        assert!(text.contains("nothing is confirmed: --from store measures nothing"), "{text}");
+        assert!(!text.contains(" confirmed by"), "{text}");
+        let slower = Ratio { value: 1.02, interval: span(0.97, 1.07), pairs: 6 };
+        advice.confirmation = Confirmation::of("ext4/kvm/raw/xfs/hdd", Some(slower), vec![1]);
+        assert!(
+            advice_text(&advice).contains("not confirmed: 6 pairs of fresh runs say +2.0 % [-3.0, +7.0]")
+        );
+        advice.recommendations.clear();
+        assert!(advice_text(&advice).contains("nothing is known of any of these stacks"));
+    }
+
+    #[test]
+    fn long_stacks_get_lines_of_their_own() {
+        let mut advice = advice();
+        advice.recommendations[0].stack = format!(
+            "ext4/kvm:memory=1G/qcow2/{}/hdd",
+            "xfs:mount=noatime+nodiratime+logbufs=8+logbsize=256k"
+        );
+        let text = advice_text(&advice);
+        assert!(text.lines().all(|line| line.chars().count() <= WIDTH), "{text}");
+        assert!(text.contains("142 IOPS  [138, 146]  +61.4 %"), "{text}");
+    }
+}

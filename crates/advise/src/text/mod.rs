@@ -1,0 +1,89 @@
+//! What is said on a terminal.
+
+mod advice;
+mod plan;
+mod settle;
+
+pub use advice::advice_text;
+pub use plan::plan_text;
+pub use settle::{disputes_text, settlement_text};
+
+/// Columns of a page.
+const WIDTH: usize = 110;
+
+/// A text in lines, the first after `head`, the others under it.
+fn wrapped(head: &str, text: &str) -> String {
+    let indent = head.chars().count();
+    let mut lines = vec![head.to_owned()];
+    let mut is_empty = true;
+    for word in text.split_whitespace() {
+        let line = lines.last_mut().map_or(0, |line| line.chars().count());
+        if !is_empty && line + 1 + word.chars().count() > WIDTH {
+            lines.push(" ".repeat(indent));
+            is_empty = true;
+        }
+        if let Some(line) = lines.last_mut() {
+            if !is_empty {
+                line.push(' ');
+            }
+            line.push_str(word);
+            is_empty = false;
+        }
+    }
+    let lines: Vec<&str> = lines.iter().map(|line| line.trim_end()).collect();
+    lines.join("\n") + "\n"
+}
+
+/// Columns two spaces apart without spaces at the ends of lines; those in `right` are aligned to the right.
+fn table(rows: &[Vec<String>], right: &[usize]) -> String {
+    let columns = rows.iter().map(Vec::len).max().unwrap_or(0);
+    let width = |column: usize| {
+        rows.iter().filter_map(|row| row.get(column)).map(|cell| cell.chars().count()).max().unwrap_or(0)
+    };
+    let widths: Vec<usize> = (0..columns).map(width).collect();
+    let mut text = String::new();
+    for row in rows {
+        let mut line = String::new();
+        for (column, cell) in row.iter().enumerate() {
+            let padding = " ".repeat(widths[column] - cell.chars().count());
+            line.push_str("  ");
+            line.push_str(&if right.contains(&column) { padding + cell } else { cell.clone() + &padding });
+        }
+        text.push_str(line.trim_end());
+        text.push('\n');
+    }
+    text
+}
+
+/// What is said before anything else.
+fn physical(sentences: Option<&[String]>) -> String {
+    const QUESTION: &str = "first: is it physical?";
+    match sentences {
+        None => format!("{QUESTION}  not looked into\n"),
+        Some([]) => format!("{QUESTION}  nothing speaks against it\n"),
+        Some([one]) => wrapped(&format!("{QUESTION}  "), one),
+        Some(several) => {
+            format!("{QUESTION}\n") + &several.iter().map(|line| wrapped("  ", line)).collect::<String>()
+        }
+    }
+}
+
+/// `45 s`, `3 min`.
+fn minutes(seconds: f64) -> String {
+    if seconds < 100.0 { format!("{seconds:.0} s") } else { format!("{:.0} min", (seconds / 60.0).ceil()) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_end_at_the_page() {
+        let text = wrapped("  pay  ", &"word ".repeat(40));
+        assert!(text.lines().all(|line| line.chars().count() <= WIDTH), "{text}");
+        assert!(text.lines().nth(1).is_some_and(|line| line.starts_with("       word")), "{text}");
+        assert_eq!(wrapped("a ", ""), "a\n");
+        assert_eq!(minutes(99.0), "99 s");
+        assert_eq!(minutes(100.0), "2 min");
+    }
+}

@@ -1,0 +1,147 @@
+//! Runs of a store as the plain numbers that advice is made of.
+
+use nestor_advise::{FlushTrace, Observation, Unit};
+use nestor_explain::{Evidence, explain};
+use nestor_study::{CellRecord, Measured, Physical, PhysicalVerdict, StoredRun};
+
+/// The rate of a run; `None` for runs that count for nothing: failures, untraced repeats, and those that violate an
+/// identity.
+pub fn observation(run: &StoredRun, unit: Unit) -> Option<Observation> {
+    let record = &run.record;
+    if record.untraced_twin || record.violates_an_identity() {
+        return None;
+    }
+    let load = &record.measured()?.load;
+    let rate = match unit {
+        Unit::OperationsPerSecond => load.operations_per_second(),
+        Unit::BytesPerSecond => load.bytes_per_second(),
+    };
+    Some(Observation { stack: record.stack.clone(), run: run.number, block: block_of(record), rate })
+}
+
+/// Blocks of studies are what was measured next to each other; single runs are taken together, for each alone would tell
+/// nothing.
+fn block_of(record: &CellRecord) -> String {
+    match &record.study_hash {
+        Some(hash) => format!("{hash}/{}", record.block),
+        None => format!("single runs, {:?}", record.trace),
+    }
+}
+
+/// What a run showed of flushes; `None` unless both the guest's device and one below were traced without a gap.
+pub fn flush_trace(run: &StoredRun) -> Option<FlushTrace> {
+    let measured = run.record.measured()?;
+    let (guest, medium) = ends(measured)?;
+    let (guest_metrics, medium_metrics) =
+        (measured.layers[guest].metrics.as_ref()?, measured.layers[medium].metrics.as_ref()?);
+    if guest_metrics.dropped_events + medium_metrics.dropped_events > 0 {
+        return None;
+    }
+    Some(FlushTrace {
+        run: run.number,
+        stack: run.record.stack.clone(),
+        workload: run.record.workload.clone(),
+        guest_asked: guest_metrics.flushes_queued + guest_metrics.fua_writes_queued,
+        guest_sent: guest_metrics.flushes + guest_metrics.fua_writes,
+        guest_writes: guest_metrics.write.issued,
+        guest_write_bytes: guest_metrics.write.issued_bytes,
+        medium: measured.layers[medium].layer.clone(),
+        medium_flushes: medium_metrics.flushes + medium_metrics.fua_writes,
+        medium_write_bytes: medium_metrics.write.issued_bytes,
+    })
+}
+
+/// The traced edges at the guest's device and at the medium.
+fn ends(measured: &Measured) -> Option<(usize, usize)> {
+    let application = measured.layers.first()?;
+    let traced = |index: &usize| measured.layers[*index].metrics.is_some();
+    let guest = (1..measured.layers.len()).find(traced)?;
+    let medium = (guest + 1..measured.layers.len()).rev().find(traced)?;
+    let in_guest = |index: usize| measured.layers[index].machine == application.machine;
+    // Native stacks have no guest whose flushes could get lost.
+    (in_guest(guest) && !in_guest(medium)).then_some((guest, medium))
+}
+
+/// What makes the candidate slower or faster, in a sentence or two; `None` unless both were joined through all layers.
+pub fn mechanism(baseline: &[&StoredRun], candidate: &[&StoredRun]) -> Option<String> {
+    let evidence = |runs: &[&StoredRun]| {
+        let joined = |run: &&&StoredRun| run.record.measured().is_some_and(|m| m.correlation.is_some());
+        let joined: Vec<(i64, &CellRecord)> =
+            runs.iter().filter(joined).map(|run| (run.number, &run.record)).collect();
+        Evidence::of(&joined)
+    };
+    let explanation = explain(&evidence(candidate)?, Some(&evidence(baseline)?));
+    let sentences: Vec<String> = explanation
+        .findings
+        .iter()
+        .take(2)
+        .map(|finding| {
+            let sign = if finding.effect_ns < 0.0 { "-" } else { "+" };
+            let share = finding.share * 100.0;
+            format!("{sign}{share:.0} % of the time: {}: {}", finding.mechanism.name(), finding.words)
+        })
+        .collect();
+    (!sentences.is_empty()).then(|| sentences.join("; "))
+}
+
+/// Everything that makes a comparison of runs less sure than it seems, each kind once.
+pub fn doubts(runs: &[&StoredRun]) -> Vec<String> {
+    let mut doubts: Vec<String> = Vec::new();
+    let mut kinds: Vec<&str> = Vec::new();
+    for mark in runs.iter().flat_map(|run| &run.record.marks) {
+        if (mark.spoils_comparison() || mark.name() == "emulated") && !kinds.contains(&mark.name()) {
+            kinds.push(mark.name());
+            let marked = runs.iter().filter(|run| run.record.marks.iter().any(|m| m.name() == mark.name()));
+            doubts.push(format!("in {} of {} runs {}", marked.count(), runs.len(), mark.meaning()));
+        }
+    }
+    if runs.iter().any(|run| run.record.study_hash.is_none()) {
+        doubts.push("some runs were single ones, not part of a plan with random order".to_owned());
+    }
+    doubts
+}
+
+/// Reasons that are given for one answer; the cells of others are counted.
+const NAMED: usize = 3;
+
+/// Whether the numbers of cells are physical, in sentences, the doubtful first; each cell is named by what is before its
+/// runs. `None` where nothing was measured.
+pub fn physical(cells: &[(String, Vec<&StoredRun>)]) -> Option<Vec<String>> {
+    let answers: Vec<(&str, Physical)> = cells
+        .iter()
+        .filter_map(|(name, runs)| {
+            let records: Vec<&CellRecord> = runs.iter().map(|run| &run.record).collect();
+            Some((name.as_str(), Physical::of_runs(&records)?))
+        })
+        .collect();
+    let mut sentences = Vec::new();
+    for verdict in [PhysicalVerdict::No, PhysicalVerdict::CannotTell, PhysicalVerdict::Yes] {
+        // Many cells for the same reason are said once.
+        let mut reasons: Vec<(String, &str, usize)> = Vec::new();
+        for (name, answer) in answers.iter().filter(|(_, answer)| answer.verdict == verdict) {
+            let reason = answer.sentences.join("; ");
+            match reasons.iter_mut().find(|(known, ..)| *known == reason) {
+                Some((_, _, count)) => *count += 1,
+                None => reasons.push((reason, name, 1)),
+            }
+        }
+        // What is as it should be needs one example, what is not needs more.
+        let named = if verdict == PhysicalVerdict::Yes { 1 } else { NAMED };
+        let cells: usize = reasons.iter().skip(named).map(|(_, _, count)| count).sum();
+        for (reason, name, count) in reasons.into_iter().take(named) {
+            let more = if count > 1 { format!(" and {} more", count - 1) } else { String::new() };
+            sentences.push(format!("{}, of {name}{more}: {reason}", verdict.words()));
+        }
+        if cells > 0 {
+            sentences.push(format!("{}, of {cells} more", verdict.words()));
+        }
+    }
+    (!answers.is_empty()).then_some(sentences)
+}
+
+/// Why the number of a stack is not physical; `None` where it is or nothing tells.
+pub fn not_physical(runs: &[&StoredRun]) -> Option<String> {
+    let records: Vec<&CellRecord> = runs.iter().map(|run| &run.record).collect();
+    let answer = Physical::of_runs(&records)?;
+    (answer.verdict == PhysicalVerdict::No).then(|| answer.sentences.join("; "))
+}

@@ -1,0 +1,120 @@
+//! `nestor advise`
+
+mod evidence;
+mod known;
+mod measure;
+mod pasted;
+mod question;
+mod recommend;
+mod settled;
+
+use std::process::ExitCode;
+use std::time::Duration;
+
+use anyhow::Result;
+use clap::{Args, ValueEnum};
+
+use crate::cli::LabArguments;
+
+/// Arguments of `nestor advise`.
+#[derive(Args, Debug)]
+pub struct AdviseArguments {
+    /// The workload, such as fio:rand-write; mail, web, file and db stand for the four servers
+    #[arg(required_unless_present_any = ["settle", "stack"])]
+    pub workload: Option<String>,
+    /// File systems of the guest to choose from [default: ext4]
+    #[arg(long, value_name = "LEVELS", num_args = 1..)]
+    pub guest: Vec<String>,
+    /// File systems of the host to choose from [default: ext4,xfs]
+    #[arg(long, value_name = "LEVELS", num_args = 1..)]
+    pub host_fs: Vec<String>,
+    /// Image formats to choose from; device stands for the disk itself [default: raw,qcow2]
+    #[arg(long, value_name = "LEVELS", num_args = 1..)]
+    pub format: Vec<String>,
+    /// Cache modes to choose from [default: none,writeback,writethrough]
+    #[arg(long, value_name = "LEVELS", num_args = 1..)]
+    pub cache: Vec<String>,
+    /// Device models to choose from [default: virtio-blk]
+    #[arg(long, value_name = "LEVELS", num_args = 1..)]
+    pub device: Vec<String>,
+    /// I/O schedulers of the guest to choose from; default stands for the kernel's choice [default: default]
+    #[arg(long, value_name = "LEVELS", num_args = 1..)]
+    pub scheduler: Vec<String>,
+    /// I/O schedulers of the host to choose from [default: default]
+    #[arg(long, value_name = "LEVELS", num_args = 1..)]
+    pub host_scheduler: Vec<String>,
+    /// The medium of all stacks, such as hdd, ssd, hdd:wd-re3, dev:/dev/sdb
+    #[arg(long, value_name = "MEDIUM", default_value = "hdd")]
+    pub disk: String,
+    /// Further options of every virtual machine, such as memory=1G:cpus=2
+    #[arg(long, value_name = "OPTIONS", default_value = "")]
+    pub vm: String,
+    /// The stack you have, which the others are compared with [default: the first level of everything]
+    #[arg(long, value_name = "STACK")]
+    pub yours: Option<String>,
+    /// Time for measuring
+    #[arg(long, value_name = "TIME", default_value = "30m", value_parser = duration)]
+    pub budget: Duration,
+    /// Where the numbers come from
+    #[arg(long, value_enum, value_name = "SOURCE", default_value = "both")]
+    pub from: From,
+    /// Say what would be measured and how long it takes; measure nothing
+    #[arg(long)]
+    pub plan: bool,
+    /// Settle a conflict between recommendations (K1 to K12) or a piece of advice (A1 to A5) here; list shows them
+    #[arg(long, value_name = "ID", conflicts_with_all = ["workload", "yours", "as_", "stack"])]
+    pub settle: Option<String>,
+    /// Write the best stack that is known, or --stack, for another tool; measures nothing
+    #[arg(long = "as", id = "as_", value_enum, value_name = "TOOL")]
+    pub as_: Option<Tool>,
+    /// The stack to write, instead of the best
+    #[arg(long, value_name = "STACK", requires = "as_")]
+    pub stack: Option<String>,
+    /// Decides which stacks are measured and in which order
+    #[arg(long, default_value_t = 1)]
+    pub seed: u64,
+    #[command(flatten)]
+    pub lab: LabArguments,
+}
+
+/// Where numbers come from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum From {
+    /// What was measured before; nothing is measured.
+    Store,
+    /// Measured now.
+    Screen,
+    /// Both: only what is missing is measured.
+    Both,
+}
+
+/// Who a stack is written for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Tool {
+    /// The XML of a disk.
+    Libvirt,
+    /// A command line of qemu-system-x86_64.
+    Qemu,
+    /// Lines that make and mount file systems and image.
+    Mkfs,
+}
+
+fn duration(text: &str) -> Result<Duration, String> {
+    nestor_study::parse_duration(text)
+        .ok_or_else(|| "write hours, minutes and seconds: 90s, 5m, 1h30m".to_owned())
+}
+
+/// Recommends a stack for a workload, settles a dispute, or writes a stack for another tool.
+///
+/// # Errors
+/// What is wrong with the arguments, or why nothing could be measured.
+pub fn run(arguments: &AdviseArguments) -> Result<ExitCode> {
+    if let Some(id) = &arguments.settle {
+        return settled::run(arguments, id);
+    }
+    match (arguments.as_, &arguments.stack) {
+        (Some(tool), Some(stack)) => pasted::print(tool, stack, arguments.lab.json),
+        (Some(tool), None) => pasted::print_best(arguments, tool),
+        _ => recommend::run(arguments),
+    }
+}

@@ -1,0 +1,65 @@
+//! A stack for other tools.
+
+use std::process::ExitCode;
+
+use anyhow::{Result, bail};
+use nestor_advise::paste::{libvirt_xml, mkfs_lines, qemu_command};
+use nestor_stack::Stack;
+use serde::Serialize;
+
+use super::question::{Asked, one_stack};
+use super::recommend::from_store;
+use super::{AdviseArguments, Tool};
+use crate::commands::run::open_store;
+use crate::output::print_json;
+
+/// A stack in another tool's words.
+#[derive(Serialize)]
+struct Pasted {
+    stack: String,
+    tool: &'static str,
+    text: String,
+}
+
+/// Writes the best stack that the store knows for a workload.
+///
+/// # Errors
+/// When nothing is known, or the tool has no words for it.
+pub fn print_best(arguments: &AdviseArguments, tool: Tool) -> Result<ExitCode> {
+    let asked = Asked::of(arguments)?;
+    let store = open_store(&arguments.lab)?;
+    let advice = from_store(&store, &asked, arguments)?;
+    let Some(best) = advice.recommendations.first() else {
+        bail!(
+            "nothing is known of these stacks under {}\n  measure first: nestor advise {}, or name one with --stack",
+            asked.workload,
+            arguments.workload.as_deref().unwrap_or_default()
+        );
+    };
+    let known = if best.measured { "measured" } else { "predicted" };
+    let confirmed = if best.confirmed.is_some() { "confirmed" } else { "not confirmed" };
+    eprintln!(
+        "{}: the best that is known, {known}, {confirmed}\n  you pay: {}",
+        best.stack, best.price.words
+    );
+    print(tool, &best.stack, arguments.lab.json)
+}
+
+/// Writes a stack.
+///
+/// # Errors
+/// When it is none, or the tool has no words for it.
+pub fn print(tool: Tool, stack: &str, json: bool) -> Result<ExitCode> {
+    let stack = Stack::parse(&one_stack(stack)?)?;
+    let (name, text) = match tool {
+        Tool::Libvirt => ("libvirt", libvirt_xml(&stack)?),
+        Tool::Qemu => ("qemu", qemu_command(&stack)?.to_string()),
+        Tool::Mkfs => ("mkfs", mkfs_lines(&stack)?),
+    };
+    if json {
+        print_json(&Pasted { stack: stack.to_string(), tool: name, text })?;
+    } else {
+        out!("{text}");
+    }
+    Ok(ExitCode::SUCCESS)
+}

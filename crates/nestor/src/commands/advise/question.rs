@@ -1,0 +1,115 @@
+//! What is asked: the workload, the stacks to choose from, and the user's own.
+
+use std::collections::BTreeMap;
+
+use anyhow::{Result, anyhow, bail};
+use nestor_advise::{FactorName, Space, Unit, read_levels};
+use nestor_study::{Notation, Study};
+
+use super::AdviseArguments;
+use crate::commands::study::check_profiles;
+use crate::notation::LabNotation;
+
+/// Short names of the four servers, as in the nested-file-system paper.
+const SERVERS: [(&str, &str); 5] = [
+    ("mail", "wml:mailserver"),
+    ("web", "wml:webserver"),
+    ("file", "wml:fileserver"),
+    ("db", "wml:dbserver"),
+    ("database", "wml:dbserver"),
+];
+
+/// What is asked.
+pub struct Asked {
+    /// The workload, in canonical notation.
+    pub workload: String,
+    /// What it is judged by.
+    pub unit: Unit,
+    /// What may be chosen.
+    pub space: Space,
+    /// The user's stack, in canonical notation.
+    pub yours: String,
+}
+
+impl Asked {
+    /// Reads the arguments.
+    ///
+    /// # Errors
+    /// What is wrong with the workload, a level or a stack.
+    pub fn of(arguments: &AdviseArguments) -> Result<Self> {
+        let workload = one_workload(arguments.workload.as_deref().unwrap_or_default())?;
+        let mut levels = BTreeMap::new();
+        for (name, words) in [
+            (FactorName::Guest, &arguments.guest),
+            (FactorName::HostFs, &arguments.host_fs),
+            (FactorName::Format, &arguments.format),
+            (FactorName::Cache, &arguments.cache),
+            (FactorName::Device, &arguments.device),
+            (FactorName::Scheduler, &arguments.scheduler),
+            (FactorName::HostScheduler, &arguments.host_scheduler),
+        ] {
+            if !words.is_empty() {
+                levels.insert(name, read_levels(name, words)?);
+            }
+        }
+        let space = Space::new(&levels, &arguments.disk, &arguments.vm)?;
+        let yours = match &arguments.yours {
+            Some(stack) => one_stack(stack)?,
+            None => space.default_stack().to_owned(),
+        };
+        let all: Vec<String> = space.stacks().map(str::to_owned).chain([yours.clone()]).collect();
+        check_profiles(&Study::new("advise", "", all, vec![workload.clone()]))?;
+        Ok(Self { unit: unit_of(&workload), workload, space, yours })
+    }
+
+    /// Whether a stack is among those that are asked about.
+    pub fn concerns(&self, stack: &str) -> bool {
+        stack == self.yours || self.space.levels_of(stack).is_some()
+    }
+}
+
+/// One stack in canonical notation.
+///
+/// # Errors
+/// When it is none, or several.
+pub fn one_stack(text: &str) -> Result<String> {
+    match LabNotation.stacks(text).map_err(|e| anyhow!("{e}"))?.as_slice() {
+        [stack] => Ok(stack.clone()),
+        several => bail!("one stack is wanted here; `{text}` makes {}", several.len()),
+    }
+}
+
+fn one_workload(text: &str) -> Result<String> {
+    let text = SERVERS.iter().find(|(short, _)| *short == text).map_or(text, |(_, workload)| workload);
+    match LabNotation.workloads(text).map_err(|e| anyhow!("{e}"))?.as_slice() {
+        [workload] => Ok(workload.clone()),
+        several => bail!("advice is for one workload; `{text}` makes {}", several.len()),
+    }
+}
+
+/// Sequential work is judged by its bytes, everything else by its operations.
+pub fn unit_of(workload: &str) -> Unit {
+    let case = workload.split(':').nth(1).unwrap_or_default();
+    if case.split('-').any(|word| word == "seq") { Unit::BytesPerSecond } else { Unit::OperationsPerSecond }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn servers_have_short_names() {
+        assert_eq!(one_workload("mail").unwrap(), "wml:mailserver");
+        assert_eq!(one_workload("fio:rand-write").unwrap(), "fio:rand-write");
+        assert!(one_workload("fio:{rand-write,seq-write}").unwrap_err().to_string().contains("makes 2"));
+        assert!(one_workload("").is_err());
+    }
+
+    #[test]
+    fn sequential_work_is_judged_by_bytes() {
+        assert_eq!(unit_of("fio:seq-write:bs=4k"), Unit::BytesPerSecond);
+        assert_eq!(unit_of("wml:nas-seq-write"), Unit::BytesPerSecond);
+        assert_eq!(unit_of("fio:rand-read"), Unit::OperationsPerSecond);
+        assert_eq!(unit_of("wml:mailserver"), Unit::OperationsPerSecond);
+    }
+}

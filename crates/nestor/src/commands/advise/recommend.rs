@@ -1,0 +1,262 @@
+//! From a workload to recommendations: what is known, what is missing, which is best, and whether that is so.
+
+use std::process::ExitCode;
+use std::time::Duration;
+
+use anyhow::Result;
+use nestor_advise::advice::{Known, Question};
+use nestor_advise::text::{advice_text, plan_text};
+use nestor_advise::{
+    Advice, Confirmation, Ranking, Reach, ScreeningPlan, Time, cache_mode, plan, price, rank,
+};
+use nestor_model::{Ratio, paired_ratio};
+use nestor_study::{Store, StoredRun, TraceMode};
+
+use super::evidence::{doubts, mechanism, not_physical, observation, physical};
+use super::known::Runs;
+use super::measure::{Bench, CONFIRM, PROBE, Part, SCREEN, fresh_seed, opening_s, runs_of, usual_cell_s};
+use super::question::Asked;
+use super::{AdviseArguments, From};
+use crate::commands::run::open_store;
+use crate::output::print_json;
+
+/// Fewer pairs have no interval worth the name.
+const FEWEST_PAIRS: u32 = 2;
+/// Of so many of the best stacks the price is traced, if it is not known.
+const PRICED: usize = 6;
+
+/// Answers and prints.
+///
+/// # Errors
+/// What is wrong with the arguments, or why nothing could be measured.
+pub fn run(arguments: &AdviseArguments) -> Result<ExitCode> {
+    let asked = Asked::of(arguments)?;
+    let mut store = open_store(&arguments.lab)?;
+    let advice = if arguments.from == From::Store && !arguments.plan {
+        from_store(&store, &asked, arguments)?
+    } else {
+        let plan = planned(&store, &asked, arguments)?;
+        if arguments.plan {
+            match arguments.lab.json {
+                true => print_json(&plan)?,
+                false => out!("{}", plan_text(&plan, &asked.workload)),
+            }
+            return Ok(ExitCode::SUCCESS);
+        }
+        eprint!("{}", plan_text(&plan, &asked.workload));
+        measured(&mut store, &asked, &plan, arguments)?
+    };
+    if arguments.lab.json {
+        print_json(&advice)?;
+    } else {
+        out!("{}", advice_text(&advice));
+    }
+    Ok(if advice.recommendations.is_empty() { ExitCode::FAILURE } else { ExitCode::SUCCESS })
+}
+
+/// What the store alone says.
+///
+/// # Errors
+/// When it cannot be read.
+pub fn from_store(store: &Store, asked: &Asked, arguments: &AdviseArguments) -> Result<Advice> {
+    let ground = arguments.lab.on.to_string();
+    let runs = Runs::of(store, asked, &ground)?;
+    let ranking = rank(&asked.space, &asked.yours, &runs.observations(asked));
+    let confirmation = match candidate(&ranking) {
+        Err(reason) => Confirmation::NotTried { reason },
+        Ok(best) => earlier_confirmation(store, asked, &best, &ground)?.unwrap_or(Confirmation::NotTried {
+            reason: "--from store measures nothing; --from both tests the best beside yours".to_owned(),
+        }),
+    };
+    Ok(advice(asked, &runs, ranking, confirmation, &ground))
+}
+
+fn planned(store: &Store, asked: &Asked, arguments: &AdviseArguments) -> Result<ScreeningPlan> {
+    let runs = Runs::of(store, asked, &arguments.lab.on.to_string())?;
+    let known = if arguments.from == From::Screen { Vec::new() } else { runs.observations(asked) };
+    let time = Time {
+        budget: Some(arguments.budget),
+        cell_s: Some(usual_cell_s(store, &arguments.lab, &asked.yours, &asked.workload)?),
+        opening_s: opening_s(),
+    };
+    Ok(plan(&asked.space, &asked.yours, &known, time, arguments.seed)?)
+}
+
+/// Screens, traces prices, and tests the best.
+fn measured(
+    store: &mut Store,
+    asked: &Asked,
+    plan: &ScreeningPlan,
+    arguments: &AdviseArguments,
+) -> Result<Advice> {
+    let ground = arguments.lab.on.to_string();
+    let mut runs = Runs::of(store, asked, &ground)?;
+    if arguments.from == From::Screen {
+        runs.forget_runs();
+    }
+    let mut bench = Bench::new(&arguments.lab, store, arguments.budget);
+    if !plan.stacks.is_empty() {
+        let part = Part {
+            name: SCREEN.to_owned(),
+            stacks: plan.stacks.clone(),
+            workloads: vec![asked.workload.clone()],
+            replications: 1,
+            trace: TraceMode::Layers,
+            seed: if arguments.from == From::Screen { fresh_seed() } else { arguments.seed },
+            probes: Vec::new(),
+            leave: Duration::from_secs_f64(plan.cell_s.unwrap_or(0.0) * f64::from(2 * FEWEST_PAIRS)),
+        };
+        let numbers = bench.measure(part)?;
+        runs.add(bench.store(), &numbers, &asked.workload)?;
+    }
+    let ranking = rank(&asked.space, &asked.yours, &runs.observations(asked));
+    let confirmation = confirm(&mut bench, asked, &ranking, plan.pairs, &mut runs)?;
+    runs.failures.append(&mut bench.ended_early);
+    let ranking = rank(&asked.space, &asked.yours, &runs.observations(asked));
+    Ok(advice(asked, &runs, ranking, confirmation, &ground))
+}
+
+/// One stack for each cache mode of the best stacks of which no trace shows what becomes of flushes.
+fn unpriced(ranking: &Ranking, runs: &Runs) -> Vec<String> {
+    let mut modes = Vec::new();
+    let mut stacks = Vec::new();
+    for (place, row) in ranking.rows.iter().enumerate() {
+        let mode = cache_mode(&row.stack);
+        if (place >= PRICED && !row.is_yours) || modes.contains(&mode) {
+            continue;
+        }
+        let shown = |trace: &nestor_advise::FlushTrace| trace.reach() != Reach::NeverAsked;
+        if !runs.traces_of(mode.as_deref()).iter().any(shown) {
+            stacks.push(row.stack.clone());
+        }
+        modes.push(mode);
+    }
+    stacks
+}
+
+/// The best stack that is not yours, or why none is worth a test.
+fn candidate(ranking: &Ranking) -> Result<String, String> {
+    let Some(best) = ranking.rows.first() else { return Err("nothing is known of any stack".to_owned()) };
+    if best.is_yours {
+        return Err("yours is the best of these".to_owned());
+    }
+    match best.vs_yours {
+        Some(ratio) if ratio.value <= 1.0 => Err("none of these is faster than yours".to_owned()),
+        _ => Ok(best.stack.clone()),
+    }
+}
+
+/// Tests the best stack beside yours with fresh pairs, and traces the prices that are not known.
+fn confirm(
+    bench: &mut Bench<'_>,
+    asked: &Asked,
+    ranking: &Ranking,
+    pairs: u32,
+    runs: &mut Runs,
+) -> Result<Confirmation> {
+    let best = candidate(ranking);
+    let left = bench.cells_left(&asked.yours, &asked.workload)?;
+    let pairs = pairs.min(u32::try_from(left / 2).unwrap_or(u32::MAX));
+    let tests = best.is_ok() && pairs >= FEWEST_PAIRS;
+    let mut probes = unpriced(ranking, runs);
+    // The test of the best comes first if there is not time for both.
+    probes.truncate(if tests { left - 2 * pairs as usize } else { left });
+    let stacks = match &best {
+        Ok(best) if tests => vec![asked.yours.clone(), best.clone()],
+        _ => Vec::new(),
+    };
+    let mut numbers = Vec::new();
+    if tests || !probes.is_empty() {
+        let part = Part {
+            name: if tests { CONFIRM } else { PROBE }.to_owned(),
+            workloads: if tests { vec![asked.workload.clone()] } else { Vec::new() },
+            stacks,
+            replications: if tests { pairs } else { 1 },
+            trace: if tests { TraceMode::Full } else { TraceMode::Layers },
+            seed: if tests { fresh_seed() } else { 1 },
+            probes,
+            leave: Duration::ZERO,
+        };
+        numbers = bench.measure(part)?;
+        runs.add(bench.store(), &numbers, &asked.workload)?;
+    }
+    match best {
+        Err(reason) => Ok(Confirmation::NotTried { reason }),
+        Ok(best) if tests => confirmation_of(bench.store(), asked, &best, &numbers),
+        Ok(_) => Ok(Confirmation::NotTried {
+            reason: "the budget ended before the best could be tested beside yours".to_owned(),
+        }),
+    }
+}
+
+/// What pairs of one study say of a stack beside yours.
+fn confirmation_of(store: &Store, asked: &Asked, stack: &str, numbers: &[i64]) -> Result<Confirmation> {
+    let mut rates: Vec<(String, bool, f64)> = Vec::new();
+    let mut runs = Vec::new();
+    for number in numbers {
+        let run = store.run(*number)?;
+        // What was only probed is no part of the pairs.
+        if run.record.workload != asked.workload {
+            continue;
+        }
+        runs.push(*number);
+        let seen = observation(&run, asked.unit);
+        rates.extend(seen.map(|seen| (seen.block, seen.stack == asked.yours, seen.rate)));
+    }
+    let yours = rates.iter().filter(|(_, is_yours, _)| *is_yours);
+    let partner = |block: &String| rates.iter().find(|(other, is_yours, _)| other == block && !is_yours);
+    let pairs: Vec<(f64, f64)> =
+        yours.filter_map(|(block, _, rate)| Some((*rate, partner(block)?.2))).collect();
+    let ratio: Option<Ratio> = paired_ratio(&pairs);
+    Ok(Confirmation::of(stack, ratio, runs))
+}
+
+/// The latest test of a stack beside yours that the store has.
+fn earlier_confirmation(
+    store: &Store,
+    asked: &Asked,
+    best: &str,
+    ground: &str,
+) -> Result<Option<Confirmation>> {
+    let stacks = [asked.yours.clone(), best.to_owned()];
+    let of_these = store.studies()?.into_iter().filter(|record| {
+        record.study.name == CONFIRM
+            && record.ground == ground
+            && record.study.stacks.starts_with(&stacks)
+            && record.study.workloads.first() == Some(&asked.workload)
+    });
+    let mut latest: Option<Vec<i64>> = None;
+    for record in of_these {
+        let numbers = runs_of(store, &record.hash)?;
+        if !numbers.is_empty() && latest.as_ref().is_none_or(|known| numbers.last() > known.last()) {
+            latest = Some(numbers);
+        }
+    }
+    latest.map(|numbers| confirmation_of(store, asked, best, &numbers)).transpose()
+}
+
+fn advice(asked: &Asked, runs: &Runs, ranking: Ranking, confirmation: Confirmation, ground: &str) -> Advice {
+    let measured = ranking.rows.iter().filter(|row| row.measured);
+    let cells: Vec<(String, Vec<&StoredRun>)> =
+        measured.map(|row| (row.stack.clone(), runs.of_stack(asked, &row.stack))).collect();
+    let counted: Vec<&StoredRun> = cells.iter().flat_map(|(_, runs)| runs.iter().copied()).collect();
+    let mut doubts = doubts(&counted);
+    if runs.left_out() > 0 {
+        doubts.push(format!("{} violate an identity and were left out", runs.left_out()));
+    }
+    doubts.extend(runs.failures.iter().cloned());
+    let yours = runs.of_stack(asked, &asked.yours);
+    let question = Question {
+        workload: asked.workload.clone(),
+        ground: ground.to_owned(),
+        unit: asked.unit,
+        yours: asked.yours.clone(),
+        physical: physical(&cells),
+        doubts,
+    };
+    Advice::of(question, ranking, confirmation, |stack| Known {
+        not_physical: not_physical(&runs.of_stack(asked, stack)),
+        price: price(stack, &runs.traces_of(cache_mode(stack).as_deref())),
+        mechanism: if stack == asked.yours { None } else { mechanism(&yours, &runs.of_stack(asked, stack)) },
+    })
+}

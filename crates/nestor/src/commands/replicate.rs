@@ -1,0 +1,129 @@
+//! `nestor replicate`: published studies as files, their claims judged by what is measured here.
+
+use std::process::ExitCode;
+
+use anyhow::{Context, Result, bail};
+use nestor_report::scoreboard_text;
+use nestor_study::claims::judge;
+use nestor_study::{ClaimResult, Store, Study, StudyRecord};
+use serde::Serialize;
+
+use crate::cli::ReplicateArguments;
+use crate::commands::run::open_store;
+use crate::commands::study::{carry_out, prepare};
+use crate::notation::LabNotation;
+use crate::output::{print_json, style, table};
+
+/// A published study that is part of this program.
+#[derive(Serialize)]
+struct Published {
+    name: &'static str,
+    /// Who found it, and where.
+    source: &'static str,
+    #[serde(skip)]
+    file: &'static str,
+    #[serde(skip)]
+    text: &'static str,
+}
+
+const PUBLISHED: [Published; 1] = [Published {
+    name: "nested-fs",
+    source: "Le, Huang, Wang: Understanding Performance Implications of Nested File Systems, FAST 2012",
+    file: "studies/nested-fs.toml",
+    text: include_str!("../../../../studies/nested-fs.toml"),
+}];
+
+/// Repeats a published study, or judges its claims by what was measured before.
+///
+/// # Errors
+/// When there is no such study, or nothing could be measured.
+pub fn run(arguments: &ReplicateArguments) -> Result<ExitCode> {
+    let Some(name) = &arguments.paper else { return list(arguments.lab.json) };
+    let Some(published) = PUBLISHED.iter().find(|p| p.name == name) else {
+        let names: Vec<&str> = PUBLISHED.iter().map(|p| p.name).collect();
+        bail!("there is no published study `{name}` here\n  there are: {}", names.join(", "));
+    };
+    let mut store = open_store(&arguments.lab)?;
+    let read = |scale: Option<&str>| Study::parse(published.file, published.text, scale, &LabNotation);
+    if arguments.claims {
+        let record = measured_before(&store, arguments, &read)?;
+        return judged(&store, &record, arguments);
+    }
+    let study = read(arguments.how.scale.as_deref())?;
+    let study = prepare(study, &arguments.how, &arguments.lab)?;
+    let carried_out = carry_out(study, &arguments.how, &arguments.lab, &mut store)?;
+    let code = carried_out.print(&arguments.lab)?;
+    if carried_out.report.is_none() {
+        return Ok(code);
+    }
+    if !arguments.lab.json {
+        outln!();
+        judged(&store, &carried_out.record, arguments)?;
+    }
+    Ok(code)
+}
+
+fn list(json: bool) -> Result<ExitCode> {
+    if json {
+        print_json(&PUBLISHED)?;
+    } else {
+        let rows: Vec<[String; 2]> =
+            PUBLISHED.iter().map(|p| [p.name.to_owned(), p.source.to_owned()]).collect();
+        out!("{}", table(&["study", "published as"], &rows));
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// The study as it is kept, in the size that is asked for or, of those that were begun, the one with the most runs. The
+/// claims are those of this program, not those of the program that measured.
+fn measured_before(
+    store: &Store,
+    arguments: &ReplicateArguments,
+    read: &dyn Fn(Option<&str>) -> Result<Study, nestor_study::Complaint>,
+) -> Result<StudyRecord> {
+    let ground = arguments.lab.on.to_string();
+    let usual = read(arguments.how.scale.as_deref())?;
+    let scales = match &arguments.how.scale {
+        Some(scale) => vec![scale.clone()],
+        None => store.studies()?.into_iter().filter_map(|r| r.study.scale).collect(),
+    };
+    let mut best: Option<(usize, StudyRecord)> = None;
+    for scale in scales {
+        let Ok(study) = read(Some(&scale)) else { continue };
+        let Some(kept) = store.study(&study.hash(&ground))? else { continue };
+        let runs = store.finished(&kept.hash)?.len();
+        if best.as_ref().is_none_or(|(most, _)| runs > *most) {
+            best = Some((runs, StudyRecord { study, ..kept }));
+        }
+    }
+    let (_, record) = best.with_context(|| {
+        format!(
+            "nothing of `{}` was measured yet in {}\n  measure it: nestor replicate {}",
+            usual.name,
+            store.path().display(),
+            usual.name
+        )
+    })?;
+    Ok(record)
+}
+
+#[derive(Serialize)]
+struct Scoreboard<'a> {
+    study: &'a str,
+    scale: Option<&'a str>,
+    claims: &'a [ClaimResult],
+}
+
+fn judged(store: &Store, record: &StudyRecord, arguments: &ReplicateArguments) -> Result<ExitCode> {
+    let claims = judge(store, record)?;
+    if let Some(directory) = &arguments.results_to {
+        crate::commands::study_results::write_results(store, record, directory)?;
+    }
+    if arguments.lab.json {
+        let scale = record.study.scale.as_deref();
+        print_json(&Scoreboard { study: &record.study.name, scale, claims: &claims })?;
+    } else {
+        out!("{}", scoreboard_text(&claims, style()));
+    }
+    Ok(ExitCode::SUCCESS)
+}

@@ -1,0 +1,150 @@
+//! A study from its definition to its report.
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use anyhow::Result;
+use nestor_report::{StudyReport, render_study, study_text};
+use nestor_study::{
+    Decisions, Estimator, SessionRecord, Store, Study, StudyEffort, StudyRecord, TraceCost, trace_costs,
+};
+
+use super::plan::print_plan;
+use super::resume::require_unchanged;
+use crate::cli::{LabArguments, StudyHow};
+use crate::commands::compare::print_costs;
+use crate::commands::run::set_tracing;
+use crate::commands::study_report::{of_study, report_of, write_report};
+use crate::output::{print_json, style};
+use crate::{paths, session};
+
+/// What the command line changes of a study goes into it.
+///
+/// # Errors
+/// What does not go together, and media that do not exist.
+pub fn prepare(mut study: Study, how: &StudyHow, lab: &LabArguments) -> Result<Study> {
+    if let Some(replications) = how.replications {
+        study.replications = replications;
+        study.parts.iter_mut().for_each(|part| part.replications = replications);
+    }
+    if how.no_stop {
+        study.stop = None;
+    }
+    study.budget = how.budget.or(study.budget);
+    if how.again {
+        // Results are kept under the study's identity; another seed is another one.
+        study.seed =
+            std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).map_or(1, |d| d.as_secs());
+    }
+    super::check_profiles(&study)?;
+    set_tracing(&mut study, lab)?;
+    Ok(study)
+}
+
+/// What came of a study.
+pub struct CarriedOut {
+    /// As it is kept now.
+    pub record: StudyRecord,
+    /// What is said of it; `None` where it was only planned.
+    pub report: Option<StudyReport>,
+    costs: Vec<TraceCost>,
+    path: PathBuf,
+}
+
+/// Plans a study, runs what is left of it, and writes its report.
+///
+/// # Errors
+/// Why it cannot be gone on with, or nothing could be measured.
+pub fn carry_out(study: Study, how: &StudyHow, lab: &LabArguments, store: &mut Store) -> Result<CarriedOut> {
+    let ground = lab.on.to_string();
+    if how.resume {
+        require_unchanged(store, &study, &ground)?;
+    }
+    let hash = study.hash(&ground);
+    let usual_cell = store.usual_cell_s(&ground)?.map(std::time::Duration::from_secs_f64);
+    let sessions = store.study(&hash)?.map(|before| before.sessions).unwrap_or_default();
+    let sentinels = study.plan(usual_cell).sentinels;
+    let path = how.output.clone().unwrap_or_else(|| paths::default_report(&study.name));
+    let mut record = StudyRecord { hash, ground, sentinels, study, ended_early: None, sessions };
+    let effort = effort_left(store, &record)?;
+    if how.plan {
+        print_plan(&record, &effort, lab.json)?;
+        return Ok(CarriedOut { record, report: None, costs: Vec::new(), path });
+    }
+    begin(store, &mut record, &effort)?;
+    let end = session::run(&record.study, lab, true, store)?;
+    record.ended_early = end.not_run.first().map(|cell| cell.reason.clone());
+    if let Some(session) = record.sessions.last_mut() {
+        session.cells = end.runs.len();
+        session.elapsed_s = Some(end.elapsed_s);
+        session.measured_s = end.measured_s;
+    }
+    store.save_study(&record)?;
+    if end.already_done > 0 {
+        eprintln!(
+            "{} cells had been measured before and were not measured again (--again does)",
+            end.already_done
+        );
+    }
+    let costs = costs_of(store, &record)?;
+    let report = report_of(store, &record)?;
+    write_report(&path, &render_study(&report))?;
+    Ok(CarriedOut { record, report: Some(report), costs, path })
+}
+
+/// Keeps that the study is begun, so that it can be gone on with whatever happens from here.
+fn begin(store: &mut Store, record: &mut StudyRecord, effort: &StudyEffort) -> Result<()> {
+    record.sessions.push(SessionRecord {
+        began_at: now(),
+        planned_cells: (effort.least.cells, effort.most.cells),
+        planned_s: (effort.least.seconds, effort.most.seconds),
+        cells: 0,
+        elapsed_s: None,
+        measured_s: 0.0,
+    });
+    Ok(store.save_study(record)?)
+}
+
+fn now() -> String {
+    jiff::Timestamp::now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string()
+}
+
+/// What is left of a study will take.
+fn effort_left(store: &Store, record: &StudyRecord) -> Result<StudyEffort> {
+    let estimator = Estimator::of(&store.past_cells(&record.ground)?);
+    let finished = store.finished(&record.hash)?;
+    let decisions = Decisions::of(&record.study, &store.cell_samples(&record.hash)?, None);
+    Ok(record.study.effort(&estimator, record.sentinels, &decisions, &|cell| finished.contains(cell)))
+}
+
+/// What tracing cost where that was measured.
+fn costs_of(store: &Store, record: &StudyRecord) -> Result<Vec<TraceCost>> {
+    if !record.study.measures_trace_cost() {
+        return Ok(Vec::new());
+    }
+    let runs = store.runs(&of_study(record))?;
+    Ok(trace_costs(&runs.iter().collect::<Vec<_>>()))
+}
+
+impl CarriedOut {
+    /// Prints the report.
+    ///
+    /// # Errors
+    /// When it has no JSON form.
+    pub fn print(&self, lab: &LabArguments) -> Result<ExitCode> {
+        let Some(report) = &self.report else { return Ok(ExitCode::SUCCESS) };
+        if lab.json {
+            let mut json = serde_json::to_value(report)?;
+            if !self.costs.is_empty() {
+                json["trace_costs"] = serde_json::to_value(&self.costs)?;
+            }
+            print_json(&json)?;
+        } else {
+            out!("{}", study_text(report, style()));
+            print_costs(&self.costs);
+            outln!("report: {}", self.path.display());
+        }
+        let measured = report.cells.iter().any(|cell| cell.run.is_some());
+        Ok(if measured { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+    }
+}

@@ -1,0 +1,61 @@
+//! `nestor study`
+
+mod carry_out;
+mod plan;
+mod resume;
+
+use std::process::ExitCode;
+
+use anyhow::{Context, Result, anyhow};
+use nestor_stack::{LayerDefinition, Stack, StackError};
+use nestor_study::Study;
+
+use crate::cli::StudyArguments;
+use crate::commands::run::open_store;
+use crate::notation::LabNotation;
+
+pub use carry_out::{carry_out, prepare};
+
+/// Runs a study from its file, or goes on with it, and writes its report.
+///
+/// # Errors
+/// What is wrong with the file, or why nothing could be measured.
+pub fn run(arguments: &StudyArguments) -> Result<ExitCode> {
+    let mut store = open_store(&arguments.lab)?;
+    let read = |path| Study::read(path, arguments.how.scale.as_deref(), &LabNotation);
+    let study = match &arguments.file {
+        Some(path) => prepare(read(path)?, &arguments.how, &arguments.lab)
+            .with_context(|| path.display().to_string())?,
+        None => resume::begun_last(&store, &arguments.how, &arguments.lab)?,
+    };
+    let carried_out = carry_out(study, &arguments.how, &arguments.lab, &mut store)?;
+    carried_out.print(&arguments.lab)
+}
+
+/// Refuses stacks whose medium names a profile that does not exist, before anything is started.
+pub fn check_profiles(study: &Study) -> Result<()> {
+    for text in &study.stacks {
+        let stack = Stack::parse(text)?;
+        stack.require_buildable()?;
+        let index = stack.layers().len() - 1;
+        let medium = stack.medium();
+        let LayerDefinition::Medium(kind) = medium.definition() else { continue };
+        if !kind.is_modelled() {
+            continue;
+        }
+        let refuse = |message: String| {
+            let error =
+                StackError::at_option(&stack, index, "profile", message, "`nestor disk list` shows them");
+            Err(anyhow!("{error}"))
+        };
+        match nestor_disk::profile(nestor_build::profile_name(medium)) {
+            Err(e) => return refuse(e.to_string()),
+            Ok(profile) if profile.medium.kind() != medium.name() => {
+                let (name, kind) = (profile.name, profile.medium.kind());
+                return refuse(format!("{name} is a profile of {kind}, not of {}", medium.name()));
+            }
+            Ok(_) => {}
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,99 @@
+//! `nestor study --plan`: what would run, how long it takes, what space it needs.
+
+use anyhow::Result;
+use nestor_report::units;
+use nestor_study::{StudyEffort, StudyRecord, duration_words};
+use serde::Serialize;
+
+use crate::output::{print_json, table};
+
+#[derive(Serialize)]
+struct PlanView<'a> {
+    study: &'a str,
+    scale: Option<&'a str>,
+    stacks: usize,
+    workloads: usize,
+    /// Blocks at most.
+    blocks: u32,
+    sentinels: bool,
+    seed: u64,
+    budget_s: Option<u64>,
+    effort: &'a StudyEffort,
+    /// The order of the first block: stack, workload.
+    first_block: Vec<(String, String)>,
+}
+
+/// Prints the plan of what is left of a study.
+///
+/// # Errors
+/// When it has no JSON form.
+pub fn print_plan(record: &StudyRecord, effort: &StudyEffort, json: bool) -> Result<()> {
+    let study = &record.study;
+    let first = study.block_cells(0, record.sentinels, &nestor_study::Decisions::default());
+    let view = PlanView {
+        study: &study.name,
+        scale: study.scale.as_deref(),
+        stacks: study.stacks.len(),
+        workloads: study.workloads.len(),
+        blocks: study.most_blocks(),
+        sentinels: record.sentinels,
+        seed: study.seed,
+        budget_s: study.budget.map(|b| b.as_secs()),
+        effort,
+        first_block: first.into_iter().map(|cell| (cell.stack, cell.workload)).collect(),
+    };
+    if json {
+        return print_json(&view);
+    }
+    out!("{}", plan_text(record, &view));
+    Ok(())
+}
+
+fn plan_text(record: &StudyRecord, view: &PlanView<'_>) -> String {
+    let effort = view.effort;
+    let scale = view.scale.map(|s| format!(", scale {s}")).unwrap_or_default();
+    let words = |seconds: f64| {
+        duration_words(std::time::Duration::from_secs(((seconds / 60.0).ceil() * 60.0) as u64))
+    };
+    let share = |e: &nestor_study::Effort| {
+        format!("{:.0} %", if e.seconds > 0.0 { e.measured_s / e.seconds * 100.0 } else { 0.0 })
+    };
+    let mut rows = vec![
+        ["cells".to_owned(), effort.least.cells.to_string(), effort.most.cells.to_string()],
+        ["time".to_owned(), words(effort.least.seconds), words(effort.most.seconds)],
+        ["of it measurement".to_owned(), share(&effort.least), share(&effort.most)],
+    ];
+    rows.push(["space".to_owned(), String::new(), units::bytes(effort.disk_bytes)]);
+    let mut text = format!(
+        "{}  ({}{scale})\n{} stacks, {} workloads, up to {} blocks in random order (seed {}), {}\n\n",
+        record.study.title,
+        view.study,
+        view.stacks,
+        view.workloads,
+        view.blocks,
+        view.seed,
+        if view.sentinels { "baselines at both ends of each block" } else { "no baselines at the ends" },
+    );
+    let head = if record.study.stop.is_some() {
+        ["", "settled at once", "nothing settled"]
+    } else {
+        ["", "", "all"]
+    };
+    if record.study.stop.is_none() {
+        rows.iter_mut().for_each(|row| row[1] = String::new());
+    }
+    text.push_str(&table(&head, &rows));
+    if let Some(budget) = record.study.budget {
+        text.push_str(&format!(
+            "\n  time allowed {}: what does not fit is left out\n",
+            duration_words(budget)
+        ));
+    }
+    let (known, all) = (effort.known_cells, effort.most.cells);
+    text.push_str(&match (known, effort.rests_on_past_cells) {
+        (0, false) => "\n  nothing was measured here yet: the time is a guess\n".to_owned(),
+        (0, true) => "\n  the time rests on other cells that were measured here: it may be off\n".to_owned(),
+        _ => format!("\n  {known} of {all} cells were measured here before; the time rests on them\n"),
+    });
+    text
+}

@@ -1,0 +1,108 @@
+//! The results of a replicated study as files for a repository: scoreboard, plots, environment.
+
+use std::collections::BTreeMap;
+use std::fmt::Write;
+use std::path::Path;
+
+use anyhow::{Context, Result};
+use nestor_report::{Style, render_figure_svg, render_matrix_svg, scoreboard_text, study_text};
+use nestor_study::claims::{figures, judge};
+use nestor_study::{CellRecord, Store, StudyRecord, duration_words};
+
+use crate::commands::study_report::report_of;
+
+/// Writes `README.md`, `matrix.txt`, `scoreboard.txt`, `claims.json`, `environment.txt`, `matrix.svg` and a picture of each figure into a
+/// directory, which is made if it is not there. Files of other names are left alone.
+///
+/// # Errors
+/// When the results cannot be read or a file cannot be written.
+pub fn write_results(store: &Store, record: &StudyRecord, directory: &Path) -> Result<()> {
+    std::fs::create_dir_all(directory)
+        .with_context(|| format!("{} could not be made", directory.display()))?;
+    let write = |name: &str, text: &str| {
+        let path = directory.join(name);
+        std::fs::write(&path, text).with_context(|| format!("{} could not be written", path.display()))
+    };
+    let report = report_of(store, record)?;
+    let claims = judge(store, record)?;
+    let board = scoreboard_text(&claims, Style::plain());
+    write("scoreboard.txt", &board)?;
+    write("claims.json", &(serde_json::to_string_pretty(&claims)? + "\n"))?;
+    write("matrix.txt", &study_text(&report, Style::plain()))?;
+    write("matrix.svg", &render_matrix_svg(&report))?;
+    let mut pictures = Vec::new();
+    for figure in figures(store, record)?.iter().filter(|f| f.problem.is_none() && !f.rows.is_empty()) {
+        let name = format!("{}.svg", figure.query.id);
+        write(&name, &render_figure_svg(figure))?;
+        pictures.push((name, figure.query.title.clone()));
+    }
+    write("environment.txt", &environment_text(store, record)?)?;
+    write("README.md", &readme(record, &board, &pictures))
+}
+
+fn readme(record: &StudyRecord, board: &str, pictures: &[(String, String)]) -> String {
+    let scale = record.study.scale.as_ref().map(|s| format!(", scale `{s}`")).unwrap_or_default();
+    let mut text = format!(
+        "# {}\n\nStudy `{}`{scale}, made by `nestor replicate`. How it was measured: [environment.txt](environment.txt). \
+         All cells: [matrix.txt](matrix.txt). The claims with all their numbers: [claims.json](claims.json).\n\n\
+         ```\n{}```\n\n![All cells against the raw disk](matrix.svg)\n",
+        record.study.title, record.study.name, board
+    );
+    for (name, title) in pictures {
+        let _ = write!(text, "\n## {title}\n\n![{title}]({name})\n");
+    }
+    text
+}
+
+/// What the runs have in common, and what differs, each value with its number of runs.
+fn environment_text(store: &Store, record: &StudyRecord) -> Result<String> {
+    let mut facts: BTreeMap<String, BTreeMap<String, usize>> = BTreeMap::new();
+    let mut runs = 0;
+    for number in store.numbers(&crate::commands::study_report::of_study(record))? {
+        let run = store.run(number)?.record;
+        runs += 1;
+        for (name, value) in facts_of(&run) {
+            *facts.entry(name).or_default().entry(value).or_default() += 1;
+        }
+    }
+    let mut text = format!("{runs} runs on `--on {}`, seed {}\n", record.ground, record.study.seed);
+    for session in &record.sessions {
+        let words = |seconds: f64| duration_words(std::time::Duration::from_secs(seconds as u64));
+        let took = session.elapsed_s.map_or_else(|| "killed".to_owned(), words);
+        let _ = writeln!(
+            text,
+            "worked on from {}: {} cells in {took}, of it {} of measurement; planned were {} to {}",
+            session.began_at,
+            session.cells,
+            words(session.measured_s),
+            words(session.planned_s.0),
+            words(session.planned_s.1)
+        );
+    }
+    for (name, values) in &facts {
+        let several = values.len() > 1;
+        for (value, count) in values {
+            let share = if several { format!("  ({count} runs)") } else { String::new() };
+            let _ = writeln!(text, "{name}: {value}{share}");
+        }
+    }
+    Ok(text)
+}
+
+fn facts_of(record: &CellRecord) -> Vec<(String, String)> {
+    let environment = &record.environment;
+    let mut facts = vec![("Nestor".to_owned(), environment.nestor.clone())];
+    facts.extend(environment.machines.iter().map(|m| {
+        let machine = format!(
+            "Linux {}, {} x {}, {} MiB, {}",
+            m.kernel,
+            m.cpus,
+            m.cpu_model,
+            m.memory_bytes >> 20,
+            m.accelerator
+        );
+        (format!("machine {}", m.label), machine)
+    }));
+    facts.extend(environment.packages.iter().map(|(name, version)| (name.clone(), version.clone())));
+    facts
+}

@@ -1,0 +1,129 @@
+//! A store of made-up runs: what a laboratory would have left, without one.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use nestor_load::{LoadResult, OperationClass, OperationResult};
+use nestor_study::{
+    CellRecord, Environment, LayerRecord, Measured, Outcome, Store, Study, StudyRecord, TraceMode,
+};
+use nestor_trace::LayerMetrics;
+use nestor_trace::metrics::TracePoint;
+
+/// Operations of each run, and flushes of its guest.
+const WRITES: u64 = 512;
+const FLUSHES: u64 = 64;
+const BLOCK_BYTES: u64 = 8 << 10;
+
+/// Runs of one workload.
+pub struct MadeUp {
+    workload: String,
+    records: Vec<CellRecord>,
+    studies: Vec<StudyRecord>,
+}
+
+impl MadeUp {
+    /// None yet.
+    pub fn new(workload: &str) -> Self {
+        Self { workload: workload.to_owned(), records: Vec::new(), studies: Vec::new() }
+    }
+
+    /// A run of a study with a rate in operations per second, whose flushes went as the stack's cache mode promises.
+    pub fn run(&mut self, study: &str, block: u32, stack: &str, rate: f64) {
+        let operations =
+            OperationResult { operations: WRITES, bytes: WRITES * BLOCK_BYTES, ..OperationResult::default() };
+        let load = LoadResult {
+            engine: "made up".to_owned(),
+            workload: self.workload.clone(),
+            elapsed_ns: (WRITES as f64 / rate * 1e9) as u64,
+            operations: BTreeMap::from([(OperationClass("write".to_owned()), operations)]),
+            working_set_bytes: WRITES * BLOCK_BYTES,
+            scale_factor: 1.0,
+            cpu_user_s: 0.0,
+            cpu_system_s: 0.0,
+            engine_output: String::new(),
+            figures: BTreeMap::new(),
+            remarks: Vec::new(),
+        };
+        let measured = Measured {
+            load,
+            layers: layers(stack),
+            host_cpu_busy: 0.1,
+            cpu_busy: Vec::new(),
+            images: Vec::new(),
+            correlation: None,
+            trace_remarks: Vec::new(),
+        };
+        self.records.push(CellRecord {
+            stack: stack.to_owned(),
+            workload: self.workload.clone(),
+            study: Some(study.to_owned()),
+            study_hash: Some(hash(study)),
+            block,
+            repeat: 0,
+            position: self.records.len() as u32,
+            trace: TraceMode::Layers,
+            untraced_twin: false,
+            started_at: format!("2026-01-01T00:{:02}:00Z", self.records.len()),
+            cell_s: 60.0,
+            outcome: Outcome::Measured(measured),
+            marks: Vec::new(),
+            environment: Environment { ground: "emulated".to_owned(), ..Environment::default() },
+        });
+    }
+
+    /// Keeps that a study of these stacks was run.
+    pub fn keep_study(&mut self, name: &str, stacks: &[&str]) {
+        let stacks = stacks.iter().map(|stack| (*stack).to_owned()).collect();
+        self.studies.push(StudyRecord {
+            hash: hash(name),
+            ground: "emulated".to_owned(),
+            study: Study::new(name, "", stacks, vec![self.workload.clone()]),
+            sentinels: false,
+            ended_early: None,
+            sessions: Vec::new(),
+        });
+    }
+
+    /// Writes all of it to a file.
+    pub fn keep(&self, path: &Path) {
+        let mut store = Store::open(path).expect("a store can be made");
+        for study in &self.studies {
+            store.save_study(study).expect("a study can be kept");
+        }
+        for record in &self.records {
+            store.insert(record).expect("a run can be kept");
+        }
+    }
+}
+
+fn hash(study: &str) -> String {
+    format!("{:0>16}", study.len())
+}
+
+/// The application, the guest's device and the disk.
+fn layers(stack: &str) -> Vec<LayerRecord> {
+    let mode = nestor_advise::cache_mode(stack).expect("the stacks have a virtual machine");
+    let (sent, arrived) = match mode.as_str() {
+        "none" | "writeback" => (FLUSHES, FLUSHES + 2),
+        "unsafe" => (FLUSHES, 0),
+        _ => (0, WRITES + 8),
+    };
+    let metrics = |point: TracePoint, flushes: u64| {
+        let mut metrics = LayerMetrics::new(point);
+        (metrics.flushes, metrics.flushes_queued) = (flushes, FLUSHES);
+        (metrics.write.issued, metrics.write.issued_bytes) = (WRITES, WRITES * BLOCK_BYTES);
+        metrics
+    };
+    let layer = |layer: &str, role: &str, machine: &str, metrics: Option<LayerMetrics>| LayerRecord {
+        layer: layer.to_owned(),
+        role: role.to_owned(),
+        machine: machine.to_owned(),
+        metrics,
+    };
+    vec![
+        layer("application", "", "guest", None),
+        layer("ext4", "guest fs", "guest", Some(metrics(TracePoint::Blktrace, sent))),
+        layer("hdd", "disk", "host", Some(metrics(TracePoint::DiskLog, arrived))),
+    ]
+}

@@ -1,0 +1,323 @@
+//! One stack under one workload: what the template of a cell is given.
+
+use minijinja::Value;
+use nestor_model::LatencySummary;
+use nestor_study::{CellSummary, Comparison};
+use serde::Serialize;
+
+use super::findings::FindingsPage;
+use super::heat::direction;
+use super::measured::{CommonPlace, machine_words};
+use super::record::readable_json;
+use super::trace::TracePage;
+use super::{charts, sentence, typeset};
+use crate::units;
+use crate::view::{CellReport, LayerRow, RunView};
+
+/// Charts escape by themselves.
+fn chart(svg: Option<String>) -> Value {
+    svg.map_or(Value::from(()), Value::from_safe_string)
+}
+
+/// One stack under one workload.
+#[derive(Serialize)]
+pub(super) struct CellPage {
+    anchor: String,
+    stack: String,
+    workload: String,
+    workload_words: String,
+    is_baseline: bool,
+    physical: Vec<String>,
+    violations: Vec<(i64, String)>,
+    rate: Option<String>,
+    interval: String,
+    iops: String,
+    stacks: String,
+    samples: Value,
+    change: Option<String>,
+    change_interval: String,
+    direction: &'static str,
+    how_sure: String,
+    doubts: Vec<String>,
+    latencies: Vec<LatencyPage>,
+    steady: String,
+    marks: Vec<(String, String, String)>,
+    failures: Vec<(String, String)>,
+    shown_run: Option<i64>,
+    several: bool,
+    runs: String,
+    layers: Vec<LayerPage>,
+    disk: Option<DiskPage>,
+    certainty: String,
+    why: Option<FindingsPage>,
+    trace: Option<TracePage>,
+    remarks: Vec<String>,
+    machines: Vec<MachinePage>,
+    settings: Vec<(String, String)>,
+    packages: Vec<(String, String)>,
+    times: String,
+    json: String,
+}
+
+#[derive(Serialize)]
+struct LatencyPage {
+    class: String,
+    p50: String,
+    p90: String,
+    p99: String,
+    max: String,
+    chart: Value,
+}
+
+#[derive(Serialize)]
+struct LayerPage {
+    name: String,
+    full_name: String,
+    role: String,
+    machine: String,
+    /// Colour of the machine: `host`, `guest` or `disk`.
+    place: &'static str,
+    recorded: String,
+    requests: String,
+    issued: String,
+    bytes: String,
+    /// Width of the bar in per cent.
+    bar: f64,
+    times_above: String,
+    times_application: String,
+    merged: String,
+    q2i: Stage,
+    i2d: Stage,
+    d2c: Stage,
+    q2c: Stage,
+    adds: String,
+    sizes: Value,
+}
+
+/// Median and 99th percentile.
+#[derive(Serialize)]
+struct Stage {
+    p50: String,
+    p99: String,
+}
+
+#[derive(Serialize)]
+struct DiskPage {
+    bar: Value,
+    total: String,
+    cache_hits: String,
+}
+
+#[derive(Serialize)]
+struct MachinePage {
+    label: String,
+    words: String,
+    memory: String,
+    busy: String,
+}
+
+impl CellPage {
+    pub(super) fn of(anchor: String, run: &RunView, cell: Option<&CellReport>, highest: f64) -> Self {
+        let summary = &run.summary;
+        let comparison = cell.and_then(|c| c.comparison.as_ref());
+        let ratio = comparison.and_then(|c| c.ratio);
+        let mean = summary.bytes_per_second;
+        let values: Vec<f64> = summary.samples.iter().map(|s| s.bytes_per_second).collect();
+        let numbers: Vec<String> = run.runs.iter().map(ToString::to_string).collect();
+        Self {
+            anchor,
+            stack: run.stack.clone(),
+            workload: run.workload.clone(),
+            workload_words: run.workload_words.clone(),
+            is_baseline: cell.is_some_and(|c| c.is_baseline),
+            physical: run.physical.iter().map(|p| sentence(&p.words())).collect(),
+            violations: summary.violations.iter().map(|v| (v.run, v.identity.clone())).collect(),
+            rate: mean.map(|m| typeset(&units::rate(m.value))),
+            interval: mean
+                .and_then(|m| m.interval)
+                .map(|i| typeset(&units::rate_interval(i)))
+                .unwrap_or_default(),
+            iops: summary.operations_per_second.map(|m| typeset(&units::iops(m.value))).unwrap_or_default(),
+            stacks: mean.map(|m| units::fresh_stacks(m.samples)).unwrap_or_default(),
+            // One dot says something beside those of other cells only.
+            samples: chart(
+                mean.filter(|_| cell.is_some() || values.len() > 1)
+                    .map(|m| charts::samples_strip(&values, &m, highest * 1.05)),
+            ),
+            change: ratio.map(|r| typeset(&units::change(&r))),
+            change_interval: ratio
+                .and_then(|r| units::change_interval(&r))
+                .map(|i| typeset(&i))
+                .unwrap_or_default(),
+            direction: ratio.map_or("", |r| direction(&r)),
+            how_sure: comparison.map(how_sure).unwrap_or_default(),
+            doubts: comparison.map(|c| c.doubts.clone()).unwrap_or_default(),
+            latencies: latencies(run),
+            steady: run.steady.as_deref().map(typeset).unwrap_or_default(),
+            marks: marks(summary),
+            failures: summary.failures.iter().map(|f| (f.run.to_string(), f.reason.clone())).collect(),
+            shown_run: run.shown_run,
+            several: numbers.len() > 1,
+            runs: numbers.join(", "),
+            layers: layers(&run.layers),
+            disk: run.layers.iter().find_map(disk),
+            certainty: run.trace.as_ref().map(|t| sentence(&t.certainty.join("; "))).unwrap_or_default(),
+            why: run.explanation.as_ref().map(FindingsPage::of),
+            trace: TracePage::of(run.trace.as_ref(), &run.layers),
+            remarks: run
+                .layers
+                .iter()
+                .flat_map(|l| l.remarks.iter().map(|r| format!("{}: {r}", l.name_among(&run.layers))))
+                .collect(),
+            machines: machines(run),
+            settings: run.environment.settings.iter().map(|(k, v)| (k.clone(), v.clone())).collect(),
+            packages: run.environment.packages.iter().map(|(k, v)| (k.clone(), v.clone())).collect(),
+            times: format!(
+                "{}whole cell {:.1} s",
+                run.measured_s.map(|s| format!("measured for {s:.1} s, ")).unwrap_or_default(),
+                run.cell_s
+            ),
+            json: run.record.as_ref().and_then(readable_json).unwrap_or_default(),
+        }
+    }
+}
+
+impl CellPage {
+    /// Leaves out what a study's page says once for all cells and, where there are many, what takes most room.
+    pub(super) fn in_study(&mut self, common: &CommonPlace, few_pictures: bool) {
+        self.settings.retain(|pair| !common.settings.contains(pair));
+        self.packages.retain(|pair| !common.packages.contains(pair));
+        for machine in &mut self.machines {
+            if common.machines.iter().any(|(label, words)| *label == machine.label && *words == machine.words)
+            {
+                machine.words.clear();
+            }
+        }
+        if let (Some(trace), true) = (&mut self.trace, few_pictures) {
+            trace.keep_requests_only();
+        }
+        self.trace = self.trace.take().filter(TracePage::says_more);
+    }
+}
+
+fn how_sure(comparison: &Comparison) -> String {
+    let mut parts = Vec::new();
+    if let Some(ratio) = &comparison.ratio {
+        parts.push(match (comparison.paired, ratio.pairs) {
+            (true, 1) => "1 pair: no interval".to_owned(),
+            (true, n) => format!("{n} pairs"),
+            (false, _) => "not paired".to_owned(),
+        });
+        if ratio.differs() == Some(false) {
+            parts.push("not told apart from the baseline".to_owned());
+        }
+    }
+    parts.push(if comparison.random_order {
+        "order random".to_owned()
+    } else {
+        "order not random".to_owned()
+    });
+    parts.push(typeset(&crate::text::drift_words(&comparison.drift)));
+    if let Some(bootstrap) = comparison.bootstrap.as_ref().and_then(units::change_interval) {
+        parts.push(format!("bootstrap {}", typeset(&bootstrap)));
+    }
+    parts.join(", ")
+}
+
+fn latencies(run: &RunView) -> Vec<LatencyPage> {
+    let time = |ns: u64| typeset(&units::duration_ns(ns as f64));
+    let histogram = |class: &str| run.latency_histograms.iter().find(|(c, _)| c == class).map(|(_, b)| b);
+    let page = |(class, l): (&String, &LatencySummary)| LatencyPage {
+        class: class.clone(),
+        p50: time(l.p50_ns),
+        p90: time(l.p90_ns),
+        p99: time(l.p99_ns),
+        max: time(l.max_ns),
+        chart: chart(histogram(class).and_then(|buckets| charts::latency_histogram(buckets))),
+    };
+    run.summary.latency.iter().map(page).collect()
+}
+
+fn marks(summary: &CellSummary) -> Vec<(String, String, String)> {
+    let runs = summary.samples.len();
+    let share = |n: usize| if runs > 1 { format!("in {n} of {runs} runs") } else { String::new() };
+    // Emulation is said once, at the top of the page.
+    let marks = summary.marks.iter().filter(|m| m.mark.name() != "emulated");
+    marks.map(|m| (m.mark.meaning().to_owned(), share(m.runs), sentence(&m.mark.detail()))).collect()
+}
+
+fn layers(rows: &[LayerRow]) -> Vec<LayerPage> {
+    let most = rows.iter().filter_map(|r| r.bytes).max().unwrap_or(1).max(1) as f64;
+    let sizes = || rows.iter().flat_map(|r| &r.sizes).map(|(size, _)| *size);
+    let range = (sizes().min().unwrap_or(0), sizes().max().unwrap_or(0));
+    rows.iter().map(|row| layer(row, most, range)).collect()
+}
+
+fn layer(row: &LayerRow, most_bytes: f64, sizes: (u64, u64)) -> LayerPage {
+    let or_dash = |text: Option<String>| text.map_or_else(|| "–".to_owned(), |t| typeset(&t));
+    let stage = |latency: &Option<LatencySummary>| Stage {
+        p50: or_dash(latency.map(|l| units::latency_ns(l.p50_ns))),
+        p99: or_dash(latency.map(|l| units::latency_ns(l.p99_ns))),
+    };
+    LayerPage {
+        name: row.short_name().to_owned(),
+        full_name: row.layer.clone(),
+        role: row.role.clone(),
+        machine: row.machine.clone(),
+        place: match (row.role.as_str(), row.machine.as_str()) {
+            ("disk", _) => "disk",
+            (_, "host") => "host",
+            _ => "guest",
+        },
+        recorded: row.trace_point.unwrap_or("not recorded").to_owned(),
+        requests: or_dash(row.requests.map(units::count)),
+        issued: or_dash(row.issued.map(units::count)),
+        bytes: or_dash(row.bytes.map(units::bytes)),
+        bar: row.bytes.map_or(0.0, |b| b as f64 / most_bytes * 100.0),
+        times_above: or_dash(row.times_above.map(|t| format!("{t:.2}"))),
+        times_application: or_dash(row.times_application.map(|t| format!("{t:.2}"))),
+        merged: or_dash(row.merged_share.map(units::share)),
+        q2i: stage(&row.q2i),
+        i2d: stage(&row.i2d),
+        // An operation of the application goes from queue to completion; what is below it is not split off.
+        d2c: stage(&row.service.filter(|_| row.layer != "application")),
+        q2c: stage(&row.q2c.or(row.service.filter(|_| row.layer == "application"))),
+        adds: typeset_sentence(&row.adds()),
+        sizes: chart(charts::size_histogram(&row.sizes, sizes)),
+    }
+}
+
+/// A sentence can be broken between its parts, and within those that are too long for a narrow column.
+fn typeset_sentence(text: &str) -> String {
+    const FITS: usize = 22;
+    let text = text.strip_prefix('-').map_or_else(|| text.to_owned(), |rest| format!("−{rest}"));
+    let whole = |part: &str| {
+        if part.chars().count() <= FITS { part.replace(' ', "\u{a0}") } else { part.to_owned() }
+    };
+    text.split(", ").map(whole).collect::<Vec<_>>().join(", ")
+}
+
+fn disk(row: &LayerRow) -> Option<DiskPage> {
+    let shares = row.service_shares.as_ref()?;
+    Some(DiskPage {
+        bar: chart(Some(charts::service_bar(shares))),
+        total: format!("{:.1} s", shares.total_s),
+        cache_hits: units::count(shares.cache_hits),
+    })
+}
+
+fn machines(run: &RunView) -> Vec<MachinePage> {
+    let busy = |label: &str| {
+        run.cpu_busy.iter().find(|(l, _)| l == label).map(|(_, b)| format!("{:.0} %", b * 100.0))
+    };
+    let page = |m: &nestor_study::MachineRecord| {
+        let (label, words) = machine_words(m);
+        MachinePage {
+            busy: busy(&label).unwrap_or_else(|| "–".to_owned()),
+            label,
+            words,
+            memory: units::bytes(m.memory_bytes),
+        }
+    };
+    run.environment.machines.iter().map(page).collect()
+}

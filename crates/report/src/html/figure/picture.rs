@@ -1,0 +1,67 @@
+//! A figure alone as a picture, for a document or a slide.
+
+use std::fmt::Write as _;
+
+use nestor_study::Figure;
+
+use super::{Anchor, Svg, panels, problem};
+use crate::html::escaped;
+
+const MARGIN: f64 = 20.0;
+/// Panels stand beside each other up to this width.
+const WIDEST: f64 = 1_180.0;
+/// What the page's style sheet says of its variables.
+const VARIABLES: &str = "svg{--page:#fff;--ink:#1d2329;--quiet:#5a646e;--line:#dde2e7;--neutral:#eef0f2;--slower:#e07b1a;--faster:#2f7fc1}\
+@media(prefers-color-scheme:dark){svg{--page:#14181c;--ink:#e6e9ec;--quiet:#9aa4ae;--line:#2e363e;--neutral:#2a3138}}\
+.background{fill:var(--page)}.title{font:650 17px system-ui,'Segoe UI',Helvetica,Arial,sans-serif;fill:var(--ink)}\
+.panel{font:600 14px system-ui,'Segoe UI',Helvetica,Arial,sans-serif;fill:var(--ink)}";
+
+/// A figure with all its panels, as a picture that stands alone and follows light and dark. One that could not be drawn
+/// says why.
+pub fn render_figure_svg(figure: &Figure) -> String {
+    let panels = panels(figure);
+    let title = format!("{}: {}", figure.query.id, figure.query.title);
+    let mut body = Svg::part();
+    let (mut x, mut y, mut row, mut width) = (MARGIN, MARGIN + 40.0, 0.0_f64, 480.0_f64);
+    let mut placed = String::new();
+    for panel in &panels {
+        if x > MARGIN && x + panel.width > WIDEST {
+            (x, y, row) = (MARGIN, y + row + 20.0, 0.0);
+        }
+        let head = if panel.title.is_empty() { 0.0 } else { 20.0 };
+        let mut name = Svg::part();
+        name.text("panel", 2.0, 14.0, Anchor::Start, &panel.title);
+        let _ = write!(
+            placed,
+            "<g transform=\"translate({x:.0} {y:.0})\"><desc>{}</desc>{}<g class=\"plot\" transform=\"translate(0 {head:.0})\">{}</g></g>",
+            escaped(&panel.description),
+            name.into_part(),
+            panel.body
+        );
+        row = row.max(panel.height + head);
+        width = width.max(x + panel.width + MARGIN);
+        x += panel.width + 30.0;
+    }
+    if let Some(problem) = problem(figure) {
+        body.text("panel", MARGIN, y, Anchor::Start, &problem);
+        row = 20.0;
+    }
+    let height = y + row + MARGIN;
+    let mut heading = Svg::part();
+    for (i, line) in broken(&title, (width - 2.0 * MARGIN) / 9.0).iter().enumerate().take(2) {
+        heading.text("title", MARGIN, MARGIN + 12.0 + i as f64 * 19.0, Anchor::Start, line);
+    }
+    format!(
+        "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {width:.0} {height:.0}\" width=\"{width:.0}\" height=\"{height:.0}\" \
+         role=\"img\"><title>{}</title><style>{VARIABLES}{}</style>\
+         <rect class=\"background\" width=\"{width:.0}\" height=\"{height:.0}\" rx=\"8\"/>{}{}{placed}</svg>\n",
+        escaped(&title),
+        crate::html::PLOT_STYLE,
+        heading.into_part(),
+        body.into_part(),
+    )
+}
+
+fn broken(text: &str, letters: f64) -> Vec<String> {
+    crate::Style { color: false, width: letters.max(20.0) as usize }.wrapped("", 0, text)
+}

@@ -1,0 +1,133 @@
+//! The claims of a published study beside what was found here.
+
+use nestor_model::Ratio;
+use nestor_study::{ClaimResult, Verdict};
+use serde::Serialize;
+
+use super::typeset;
+use crate::units;
+
+/// The scoreboard.
+#[derive(Serialize)]
+pub(super) struct ScoreboardPage {
+    tally: Vec<TallyPage>,
+    rows: Vec<ClaimPage>,
+    total: usize,
+}
+
+#[derive(Serialize)]
+struct TallyPage {
+    verdict: VerdictPage,
+    count: usize,
+}
+
+/// A verdict as a word, with a sign and a colour that only repeat it.
+#[derive(Serialize)]
+struct VerdictPage {
+    words: &'static str,
+    class: &'static str,
+    sign: &'static str,
+    /// Place among the verdicts, for sorting.
+    order: usize,
+}
+
+#[derive(Serialize)]
+struct ClaimPage {
+    id: String,
+    title: String,
+    place: String,
+    paper: String,
+    here: String,
+    /// The change in per cent, for sorting.
+    here_by: String,
+    verdict: VerdictPage,
+    reason: String,
+    note: String,
+    other: Vec<(String, String, VerdictPage)>,
+    why: Vec<String>,
+    doubts: Vec<String>,
+    runs: String,
+}
+
+impl ScoreboardPage {
+    /// `None` for a study without claims.
+    pub(super) fn of(claims: &[ClaimResult]) -> Option<Self> {
+        let tally = Verdict::ALL.into_iter().map(|verdict| TallyPage {
+            count: claims.iter().filter(|c| c.verdict == verdict).count(),
+            verdict: page(verdict),
+        });
+        (!claims.is_empty()).then(|| Self {
+            tally: tally.filter(|t| t.count > 0).collect(),
+            rows: claims.iter().map(claim).collect(),
+            total: claims.len(),
+        })
+    }
+}
+
+fn page(verdict: Verdict) -> VerdictPage {
+    let (class, sign) = match verdict {
+        Verdict::Reproduced => ("reproduced", "●"),
+        Verdict::SameSign => ("same-sign", "◐"),
+        Verdict::NotContradicted => ("not-contradicted", "○"),
+        Verdict::Contradicted => ("contradicted", "✕"),
+        Verdict::NotTestable => ("not-testable", "–"),
+    };
+    let order = Verdict::ALL.iter().position(|v| *v == verdict).unwrap_or(Verdict::ALL.len());
+    VerdictPage { words: verdict.words(), class, sign, order }
+}
+
+fn effect(ratio: &Ratio) -> String {
+    let interval = units::change_interval(ratio).map(|i| format!(" {i}")).unwrap_or_default();
+    typeset(&format!("{}{interval}", units::change(ratio)))
+}
+
+/// Runs in one line: ranges of what follows one another.
+fn run_words(runs: &[i64]) -> String {
+    let mut ranges: Vec<(i64, i64)> = Vec::new();
+    for run in runs {
+        match ranges.last_mut() {
+            Some((_, last)) if last.checked_add(1) == Some(*run) => *last = *run,
+            _ => ranges.push((*run, *run)),
+        }
+    }
+    let words = ranges.iter().map(|(first, last)| match last - first {
+        0 => first.to_string(),
+        1 => format!("{first}, {last}"),
+        _ => format!("{first} to {last}"),
+    });
+    words.collect::<Vec<_>>().join(", ")
+}
+
+fn claim(result: &ClaimResult) -> ClaimPage {
+    let claim = &result.claim;
+    let other = result.other.iter().map(|(what, ratio, verdict)| {
+        (what.clone(), ratio.as_ref().map(effect).unwrap_or_default(), page(*verdict))
+    });
+    ClaimPage {
+        id: claim.id.clone(),
+        title: claim.title.clone(),
+        place: claim.place.clone(),
+        paper: typeset(&claim.paper),
+        here: result.effect.as_ref().map(effect).unwrap_or_default(),
+        here_by: result.effect.map(|r| format!("{}", r.change_percent())).unwrap_or_default(),
+        verdict: page(result.verdict),
+        reason: result.reason.clone(),
+        note: claim.note.clone().unwrap_or_default(),
+        other: other.collect(),
+        why: result.why.clone(),
+        doubts: result.doubts.clone(),
+        runs: run_words(&result.runs),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn runs_that_follow_one_another_are_a_range() {
+        assert_eq!(run_words(&[1, 2, 3, 7, 9, 10]), "1 to 3, 7, 9, 10");
+        assert_eq!(run_words(&[]), "");
+        assert_eq!(run_words(&[i64::MAX]), i64::MAX.to_string());
+    }
+}

@@ -1,0 +1,135 @@
+//! The scoreboard as text.
+
+use nestor_model::{Interval, Ratio};
+use nestor_study::{Claim, ClaimKind, ClaimResult, Verdict};
+
+use crate::Style;
+use crate::text::scoreboard_text;
+
+fn result(
+    id: &str,
+    title: &str,
+    paper: &str,
+    effect: Option<(f64, f64, f64)>,
+    verdict: Verdict,
+) -> ClaimResult {
+    ClaimResult {
+        claim: Claim {
+            id: id.to_owned(),
+            title: title.to_owned(),
+            place: "§1".to_owned(),
+            paper: paper.to_owned(),
+            kind: ClaimKind::Ratio,
+            expected: None,
+            sql: None,
+            not_testable: None,
+            note: None,
+        },
+        verdict,
+        effect: effect.map(|(value, low, high)| Ratio {
+            value,
+            interval: Some(Interval { low, high }),
+            pairs: 3,
+        }),
+        reason: String::new(),
+        other: Vec::new(),
+        doubts: Vec::new(),
+        runs: vec![1, 2],
+        why: Vec::new(),
+    }
+}
+
+fn results() -> Vec<ClaimResult> {
+    let mut faster = result(
+        "L-27",
+        "Ext3 on JFS reads faster than Ext3 on the disk",
+        "+34 %",
+        Some((1.21, 1.14, 1.29)),
+        Verdict::Reproduced,
+    );
+    faster.reason = "half to twice the published effect; 3 pairs".to_owned();
+    faster.doubts = vec!["cached in 6 of 6 runs".to_owned()];
+    faster.other = vec![(
+        "raw disk with cache=none".to_owned(),
+        Some(Ratio { value: 1.5, interval: Some(Interval { low: 1.3, high: 1.7 }), pairs: 3 }),
+        Verdict::Reproduced,
+    )];
+    let costly = result(
+        "L-29",
+        "XFS as host costs random writes",
+        "-40 %",
+        Some((0.81, 0.75, 0.88)),
+        Verdict::SameSign,
+    );
+    let mut wrong = result(
+        "L-15",
+        "ReiserFS on Ext2, database",
+        "-67 %",
+        Some((1.02, 0.95, 1.09)),
+        Verdict::Contradicted,
+    );
+    wrong.why = vec![
+        "run 7 (reiserfs/kvm/raw/ext2/hdd) beside run 5 (reiserfs/kvm/hdd), the middle one of 3 pairs:"
+            .to_owned(),
+        "the disk worked 1.0 ms for each MiB of the application against 1.0 ms".to_owned(),
+    ];
+    wrong.claim.note = Some("the same section calls it \"a right combination\"".to_owned());
+    let mut setup = result(
+        "L-4",
+        "The guest: one processor, 512 MB",
+        "1 core, 512 MB, Linux 2.6.32-33 as on the host, and a text that is long",
+        None,
+        Verdict::NotContradicted,
+    );
+    setup.reason = "2 of 3 as published; declared: memory in MiB 256, published 512".to_owned();
+    let mut none = result("L-44", "Xen and VMware vary alike", "fairly similar", None, Verdict::NotTestable);
+    none.reason = "no such hypervisor".to_owned();
+    vec![faster, costly, wrong, setup, none]
+}
+
+#[test]
+fn the_scoreboard_reads_like_the_sketch() {
+    insta::assert_snapshot!(scoreboard_text(&results(), Style::plain()), @r#"
+      L-27  Ext3 on JFS reads faster than Ext3 on the disk
+            paper +34 %     here +21.0 % [+14.0, +29.0]   reproduced
+            half to twice the published effect; 3 pairs; cached in 6 of 6 runs
+            raw disk with cache=none: +50.0 % [+30.0, +70.0], reproduced
+      L-29  XFS as host costs random writes
+            paper -40 %     here -19.0 % [-25.0, -12.0]   same sign
+      L-15  ReiserFS on Ext2, database
+            paper -67 %     here +2.0 % [-5.0, +9.0]      contradicted
+            why: run 7 (reiserfs/kvm/raw/ext2/hdd) beside run 5 (reiserfs/kvm/hdd), the middle one of 3 pairs:
+            the disk worked 1.0 ms for each MiB of the application against 1.0 ms
+            note: the same section calls it "a right combination"
+      L-4   The guest: one processor, 512 MB
+            paper 1 core, 512 MB, Linux 2.6.32-33 as on the host, and a text that is long   not contradicted
+            2 of 3 as published; declared: memory in MiB 256, published 512
+      L-44  Xen and VMware vary alike
+            paper fairly similar   not testable here: no such hypervisor
+
+    5 rows: 1 reproduced, 1 same sign, 1 not contradicted, 1 contradicted, 1 not testable here
+    "#);
+}
+
+#[test]
+fn eighty_columns_are_enough_and_colour_is_not_needed() {
+    let text = scoreboard_text(&results(), Style { color: false, width: 80 });
+    assert!(text.lines().all(|line| line.chars().count() <= 80), "{text}");
+    let coloured = scoreboard_text(&results(), Style { color: true, width: 80 });
+    let mut plain = String::new();
+    let mut escape = false;
+    for c in coloured.chars() {
+        match (escape, c) {
+            (false, '\u{1b}') => escape = true,
+            (true, 'm') => escape = false,
+            (false, c) => plain.push(c),
+            _ => {}
+        }
+    }
+    assert_eq!(plain, text);
+}
+
+#[test]
+fn no_claims_make_an_empty_board() {
+    assert_eq!(scoreboard_text(&[], Style::plain()), "0 rows\n");
+}

@@ -1,0 +1,292 @@
+//! Reports of studies: the same from whole runs and from a store, with claims and figures.
+
+use nestor_model::sequential::StopRule;
+use nestor_model::{Interval, Ratio};
+use nestor_study::claims::{
+    Claim, ClaimKind, ClaimResult, Expected, Figure, FigureKind, FigureQuery, FigureRow, FigureX, Verdict,
+};
+use nestor_study::{CellRecord, Mark, Outcome, RunFilter, Store, StudyRecord};
+use proptest::prelude::*;
+
+use super::fixture::*;
+use crate::view::CellKind;
+use crate::{StudyReport, Style, render_figure_svg, render_study, study_text};
+
+pub fn claims() -> Vec<ClaimResult> {
+    let ratio =
+        |value: f64, low: f64, high: f64| Ratio { value, interval: Some(Interval { low, high }), pairs: 5 };
+    let claim = |id: &str, title: &str, paper: &str| Claim {
+        id: id.to_owned(),
+        title: title.to_owned(),
+        place: "§4.2, Fig 7B".to_owned(),
+        paper: paper.to_owned(),
+        kind: ClaimKind::Ratio,
+        expected: Some(Expected::More),
+        sql: None,
+        not_testable: None,
+        note: Some("the publication says both".to_owned()),
+    };
+    let result = |claim: Claim, verdict: Verdict, effect: Option<Ratio>| ClaimResult {
+        claim,
+        verdict,
+        effect,
+        reason: "the interval lies above".to_owned(),
+        other: vec![("raw disk with cache=none".to_owned(), effect, Verdict::SameSign)],
+        doubts: vec!["cached in 2 of 5".to_owned()],
+        runs: vec![1, 2, 3],
+        why: vec!["read ahead of the host".to_owned()],
+    };
+    vec![
+        result(
+            claim("L-27", "Ext3/JFS reads faster", "+34 %"),
+            Verdict::Reproduced,
+            Some(ratio(1.21, 1.14, 1.29)),
+        ),
+        result(
+            claim("L-15", "ReiserFS on Ext2, database", "-67 %"),
+            Verdict::Contradicted,
+            Some(ratio(1.02, 0.95, 1.09)),
+        ),
+        result(claim("L-44", "Xen <and> VMware vary alike", ""), Verdict::NotTestable, None),
+    ]
+}
+
+fn figure(kind: FigureKind, rows: Vec<FigureRow>) -> Figure {
+    let query = FigureQuery {
+        id: format!("fig-{kind:?}").to_lowercase(),
+        title: "Relative throughput".to_owned(),
+        kind,
+        x: "guest file system".to_owned(),
+        y: "change, %".to_owned(),
+        sql: String::new(),
+    };
+    Figure { query, rows, problem: None }
+}
+
+pub fn figures() -> Vec<Figure> {
+    let row = |panel: &str, series: &str, x: FigureX, y: f64, half: Option<f64>| FigureRow {
+        panel: panel.to_owned(),
+        series: series.to_owned(),
+        x,
+        y,
+        low: half.map(|h| y - h),
+        high: half.map(|h| y + h),
+    };
+    let guests = ["ext2", "ext3", "ext4", "reiserfs", "xfs", "jfs"];
+    let hosts = ["raw disk", "ext2", "ext3", "ext4", "reiserfs", "xfs", "jfs"];
+    let value = |g: usize, h: usize| ((g * 31 + h * 17) % 90) as f64 - 45.0;
+    let mut bars = Vec::new();
+    for panel in ["file server", "web server"] {
+        for (g, guest) in guests.iter().enumerate() {
+            for (h, host) in hosts.iter().enumerate() {
+                bars.push(row(panel, host, FigureX::Text((*guest).to_owned()), value(g, h), Some(6.0)));
+            }
+        }
+    }
+    let heat = guests.iter().enumerate().flat_map(|(g, guest)| {
+        let of_host = move |(h, host): (usize, &&str)| {
+            row("", guest, FigureX::Text((*host).to_owned()), value(g, h), None)
+        };
+        hosts.iter().enumerate().map(of_host).collect::<Vec<_>>()
+    });
+    let line = ["xfs", "reiserfs"].iter().flat_map(|host| {
+        let curve = move |i: usize| {
+            let x = i as f64 / 40.0;
+            row("", host, FigureX::Number(x), if *host == "xfs" { x.sqrt() } else { x.powf(0.2) }, Some(0.02))
+        };
+        (0..=40).map(curve).collect::<Vec<_>>()
+    });
+    let heat = heat.collect();
+    let line = line.collect();
+    let mut broken = figure(FigureKind::Bars, Vec::new());
+    broken.query.id = "fig-broken".to_owned();
+    broken.problem = Some("no such column: chnage".to_owned());
+    vec![
+        figure(FigureKind::Bars, bars),
+        figure(FigureKind::Heat, heat),
+        figure(FigureKind::Line, line),
+        broken,
+    ]
+}
+
+/// The made-up study with claims, figures and a stopping rule.
+pub fn full_report() -> StudyReport {
+    let mut of = study(3);
+    of.study.scale = Some("quick".to_owned());
+    of.study.stop = Some(StopRule { looks: vec![2, 3], ..StopRule::default() });
+    StudyReport::of(&of, &study_runs()).with(claims(), figures())
+}
+
+/// What happens to one run of a made-up store.
+#[derive(Clone, Debug)]
+struct Fate {
+    stack: usize,
+    workload: usize,
+    block: u32,
+    closing: bool,
+    twin: bool,
+    kind: u8,
+    mib_per_s: f64,
+    newer_package: bool,
+}
+
+fn fate() -> impl Strategy<Value = Fate> {
+    let place = (0_usize..4, 0_usize..2, 0_u32..4, any::<bool>(), prop::bool::weighted(0.1));
+    (place, 0_u8..8, 5.0_f64..50.0, prop::bool::weighted(0.2)).prop_map(
+        |((stack, workload, block, closing, twin), kind, mib_per_s, newer_package)| Fate {
+            stack,
+            workload,
+            block,
+            closing: closing && stack == 0,
+            twin,
+            kind,
+            mib_per_s,
+            newer_package,
+        },
+    )
+}
+
+fn made(fate: &Fate, position: u32, hash: &str) -> CellRecord {
+    let mut record = record(STACKS[fate.stack], WORKLOADS[fate.workload], fate.block, fate.mib_per_s);
+    record.study_hash = Some(hash.to_owned());
+    record.repeat = u32::from(fate.closing);
+    record.position = position;
+    record.untraced_twin = fate.twin;
+    if fate.newer_package {
+        record.environment.packages.insert("host fio".to_owned(), "3.36-1".to_owned());
+        record.environment.settings.insert("remark 1".to_owned(), "a scheduler is not there".to_owned());
+    }
+    let inconsistent =
+        |n: u32| Mark::Inconsistent { reason: format!("hdd issued {n} requests but 7 completed") };
+    match fate.kind {
+        0 => record.outcome = Outcome::Failed(format!("guest {position} did not answer")),
+        1 => record.marks.extend([inconsistent(9), inconsistent(8)]),
+        2 => record.marks.push(Mark::CpuBound { machine: "guest".to_owned(), busy: 0.912_345 }),
+        3 => record.marks.extend([
+            Mark::CpuBound { machine: "host".to_owned(), busy: 0.8 },
+            Mark::EventsDropped { layer: "ext3".to_owned(), events: u64::from(position) },
+            Mark::Unmatched { share: 0.020_1 },
+        ]),
+        4 => {
+            let Outcome::Measured(measured) = &mut record.outcome else { return record };
+            let whole = measured.load.operations.values().next().cloned().unwrap();
+            measured.load.operations.insert(nestor_load::OperationClass("fsync".to_owned()), whole);
+            measured.load.working_set_bytes += 4_096;
+        }
+        _ => {}
+    }
+    record
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 12, ..ProptestConfig::default() })]
+
+    /// Failures, retries, violations, sentinels, twins: whatever a store holds of a study.
+    #[test]
+    fn a_report_read_from_a_store_is_that_of_its_whole_runs(
+        fates in prop::collection::vec(fate(), 0..18), stops: bool, sentinels: bool,
+    ) {
+        let folder = tempfile::tempdir().unwrap();
+        let mut store = Store::open(&folder.path().join("results.sqlite")).unwrap();
+        let mut of = StudyRecord { sentinels, ..study(4) };
+        of.study.workloads.truncate(2);
+        of.study.trace_cost = true;
+        of.study.stop = stops.then(|| StopRule { looks: vec![2, 4], ..StopRule::default() });
+        for (position, fate) in fates.iter().enumerate() {
+            store.insert(&made(fate, position as u32, &of.hash)).unwrap();
+        }
+        store.insert(&made(&fates.first().cloned().unwrap_or(Fate {
+            stack: 1, workload: 1, block: 9, closing: false, twin: false, kind: 7, mib_per_s: 3.0, newer_package: false,
+        }), 99, "another study")).unwrap();
+        let filter =
+            RunFilter { study_hash: Some(of.hash.clone()), latest_only: true, ..RunFilter::default() };
+        let mut runs = store.runs(&filter).unwrap();
+        runs.retain(|run| !run.record.untraced_twin);
+        let whole = StudyReport::of(&of, &runs);
+        let cells = store.cells(&of.hash).unwrap();
+        let mut asked = 0;
+        let read = StudyReport::read(&of, &cells, &mut |number| { asked += 1; store.run(number) }).unwrap();
+        prop_assert_eq!(&read, &whole);
+        // One whole run of each cell, whatever the number of runs.
+        prop_assert_eq!(asked, read.cells.iter().filter(|c| c.run.is_some()).count());
+        prop_assert_eq!(render_study(&read), render_study(&whole));
+    }
+}
+
+#[test]
+fn cells_that_a_study_does_not_hold_are_absent_and_not_missing() {
+    let mut of = study(1);
+    let part = |stacks: &[&str], workloads: &[&str]| nestor_study::Part {
+        stacks: stacks.iter().map(|s| (*s).to_owned()).collect(),
+        workloads: workloads.iter().map(|w| (*w).to_owned()).collect(),
+        replications: 1,
+        trace: None,
+        trace_cost: false,
+    };
+    of.study.parts = vec![part(&STACKS[..2], &WORKLOADS), part(&STACKS, &WORKLOADS[..1])];
+    let report = StudyReport::of(&of, &[]);
+    assert_eq!(report.cells.len(), 4 * 2 + 2);
+    let kinds: Vec<CellKind> = report.matrices[0].cells[1].iter().map(|c| c.kind).collect();
+    assert_eq!(kinds, [CellKind::NotRun, CellKind::NotRun, CellKind::Absent, CellKind::Absent]);
+    assert_eq!(report.not_run_by_reason(), [("budget of 5 min ended".to_owned(), 10)]);
+}
+
+#[test]
+fn what_is_settled_is_not_missing() {
+    let report = full_report();
+    let text = study_text(&report, Style::plain());
+    assert!(text.contains("scale quick: "), "{text}");
+    assert!(text.contains("comparisons end when known to ±3 % or faster or slower by over 5 %"), "{text}");
+    assert!(text.contains("claims: 3 rows: 1 reproduced, 1 contradicted, 1 not testable here"), "{text}");
+    assert_eq!(report.stopping.len(), 12);
+    let settled = report.stopping.iter().filter(|s| s.decision.stops()).count();
+    assert!(settled > 0 && report.stopping.iter().all(|s| report.decision(&s.stack, &s.workload).is_some()));
+}
+
+#[test]
+fn figures_are_pictures_of_their_own() {
+    for figure in figures() {
+        let svg = render_figure_svg(&figure);
+        assert!(svg.starts_with("<svg xmlns=") && svg.contains("<title>") && !svg.contains("NaN"), "{svg}");
+        assert_eq!(svg.matches("<svg").count(), 1);
+        assert_eq!(svg.matches("<g").count(), svg.matches("</g>").count());
+        if let Some(problem) = &figure.problem {
+            assert!(svg.contains(problem.as_str()));
+        } else {
+            assert!(svg.contains("<desc>"));
+        }
+    }
+    let bars = render_figure_svg(&figures()[0]);
+    assert!(bars.contains(">file server<") && bars.contains(">web server<") && bars.contains("reiserfs"));
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 64, ..ProptestConfig::default() })]
+
+    #[test]
+    fn any_rows_are_drawn_or_refused(
+        kind in prop::sample::select(vec![FigureKind::Bars, FigureKind::Heat, FigureKind::Line]),
+        rows in prop::collection::vec(
+            ("[<>&\"a-c]{0,3}", "(\\PC|\u{1}){0,4}", prop_oneof![
+                any::<f64>().prop_map(FigureX::Number), "\\PC{0,30}".prop_map(FigureX::Text),
+            ], any::<f64>(), prop::option::of(any::<f64>()), prop::option::of(any::<f64>())),
+            0..40,
+        ),
+        many: bool,
+    ) {
+        let row = |(panel, series, x, y, low, high)| FigureRow { panel, series, x, y, low, high };
+        let mut rows: Vec<FigureRow> = rows.into_iter().map(row).collect();
+        if many {
+            rows = rows.iter().cycle().take(if rows.is_empty() { 0 } else { 30_000 }).cloned().collect();
+        }
+        let figure = figure(kind, rows);
+        let svg = render_figure_svg(&figure);
+        prop_assert!(!svg.contains("NaN") && !svg.contains("inf"));
+        prop_assert!(svg.len() < 2_000_000, "{}", svg.len());
+        prop_assert!(!svg.chars().any(|c| c.is_control() && c != '\n' && c != '\t'));
+        for tag in ["g", "text", "title", "desc"] {
+            let opened = svg.matches(&format!("<{tag} ")).count() + svg.matches(&format!("<{tag}>")).count();
+            prop_assert_eq!(opened, svg.matches(&format!("</{tag}>")).count(), "{}", tag);
+        }
+    }
+}

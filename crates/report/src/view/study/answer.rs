@@ -1,0 +1,108 @@
+//! The answer of a study in a few sentences.
+
+use nestor_model::Ratio;
+
+use nestor_study::PhysicalVerdict;
+
+use super::{CellReport, StudyPhysical};
+use crate::units;
+
+/// So many cells that are not physical are told one by one.
+const TOLD_ONE_BY_ONE: usize = 3;
+
+/// Whether the numbers of the cells are physically possible.
+pub(super) fn physical(cells: &[CellReport]) -> Option<StudyPhysical> {
+    let measured = cells.iter().filter_map(|c| {
+        let run = c.run.as_ref().filter(|r| r.summary.measured_runs() > 0)?;
+        Some((c, run.physical.as_ref()?))
+    });
+    let measured: Vec<_> = measured.collect();
+    let of = |verdict: PhysicalVerdict| measured.iter().filter(move |(_, p)| p.verdict == verdict);
+    let (yes, no, open) = (
+        of(PhysicalVerdict::Yes).count(),
+        of(PhysicalVerdict::No).count(),
+        of(PhysicalVerdict::CannotTell).count(),
+    );
+    let all = units::plural(measured.len(), "cell");
+    let first = |words: &str, count: usize| {
+        if count == measured.len() {
+            format!("{words} in all {all}")
+        } else {
+            format!("{words} in {count} of {all}")
+        }
+    };
+    let mut parts: Vec<String> = Vec::new();
+    for (count, words) in [(yes, "yes"), (no, "no"), (open, "cannot tell")] {
+        if count > 0 {
+            parts.push(if parts.is_empty() { first(words, count) } else { format!("{words} in {count}") });
+        }
+    }
+    let mut against: Vec<String> = of(PhysicalVerdict::No)
+        .take(TOLD_ONE_BY_ONE)
+        .map(|(cell, p)| format!("no: {} under {}: {}", cell.stack, cell.workload, p.sentences.join("; ")))
+        .collect();
+    if let more @ 1.. = no.saturating_sub(TOLD_ONE_BY_ONE) {
+        against.push(format!("and {more} more: see their cells"));
+    }
+    (!measured.is_empty()).then(|| StudyPhysical { answer: parts.join(", "), against, no })
+}
+
+/// A cell with its ratio.
+type Compared<'a> = (&'a CellReport, Ratio);
+
+pub(super) fn answer(cells: &[CellReport]) -> Vec<String> {
+    let compared: Vec<Compared<'_>> =
+        cells.iter().filter_map(|c| Some((c, c.comparison.as_ref()?.ratio?))).collect();
+    if compared.is_empty() {
+        return vec![
+            "Nothing can be compared yet: no cell has both its own numbers and its baseline's.".to_owned(),
+        ];
+    }
+    let told = |slower: bool| {
+        let differs = compared.iter().filter(|(_, r)| r.differs() == Some(true) && (r.value < 1.0) == slower);
+        differs.count()
+    };
+    let without_interval = compared.iter().filter(|(_, r)| r.interval.is_none()).count();
+    let (slower, faster) = (told(true), told(false));
+    let open = compared.len() - slower - faster - without_interval;
+    let mut parts = Vec::new();
+    for (number, words) in [
+        (slower, "slower than the baseline"),
+        (faster, "faster"),
+        (open, "not told apart from it"),
+        (without_interval, "measured once, so without an interval"),
+    ] {
+        if number > 0 {
+            parts.push(format!(
+                "{number} {}",
+                if parts.is_empty() && words == "faster" { "faster than the baseline" } else { words }
+            ));
+        }
+    }
+    let mut sentences =
+        vec![format!("Of {}: {}.", units::plural(compared.len(), "comparison"), parts.join(", "))];
+    // What is told apart comes first; an estimate that is not must say so.
+    let told_apart: Vec<_> = compared.iter().filter(|(_, r)| r.differs() == Some(true)).collect();
+    let candidates = if told_apart.is_empty() { compared.iter().collect() } else { told_apart };
+    let by_ratio = |a: &&&Compared<'_>, b: &&&Compared<'_>| a.1.value.total_cmp(&b.1.value);
+    if let Some(worst) = candidates.iter().min_by(by_ratio).filter(|(_, r)| r.value < 1.0) {
+        sentences.push(extreme("Slowest", worst));
+    }
+    if let Some(best) = candidates.iter().max_by(by_ratio).filter(|(_, r)| r.value > 1.0) {
+        sentences.push(extreme("Fastest", best));
+    }
+    sentences
+}
+
+fn extreme(word: &str, (cell, ratio): &Compared<'_>) -> String {
+    let interval = units::change_interval(ratio).unwrap_or_else(|| "(one pair: no interval)".to_owned());
+    let told = if ratio.differs() == Some(false) { ", not told apart from it" } else { "" };
+    let doubted = cell.comparison.as_ref().is_some_and(|c| !c.doubts.is_empty());
+    let doubt = if doubted { ", doubtful: see its marks" } else { "" };
+    format!(
+        "{word}: {} under {}, {} {interval}{told}{doubt}.",
+        cell.stack,
+        cell.workload,
+        units::change(ratio)
+    )
+}

@@ -1,0 +1,262 @@
+//! Makes the report of a study from its runs in numbers, reading the whole record of one run per cell.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use std::convert::Infallible;
+
+use nestor_explain::{Evidence, explain};
+use nestor_study::{
+    CellKey, CellNumbers, CellSample, Comparison, CountedMark, Decisions, NotRun, RunNumbers, StoredRun,
+    Study, StudyRecord,
+};
+
+use super::answer::{answer, physical};
+use super::method::method;
+use super::{CellReport, KnownMark, StoppedComparison, StudyReport, StudyTimes};
+use crate::view::matrix::matrices;
+use crate::view::{RunView, honesty_in, workload_words};
+
+/// Gives the whole record of a run.
+type Read<'a, E> = &'a mut dyn FnMut(i64) -> Result<StoredRun, E>;
+
+/// The runs of a study by stack and workload.
+type ByCell<'a> = HashMap<(&'a str, &'a str), &'a CellNumbers>;
+
+impl StudyReport {
+    /// Makes the report of a study from its runs (those of its hash, the latest of each cell) where they are at hand. Many
+    /// runs are better read one by one: [`Self::read`].
+    pub fn of(record: &StudyRecord, runs: &[StoredRun]) -> Self {
+        let mut by_cell: BTreeMap<(&str, &str), Vec<&StoredRun>> = BTreeMap::new();
+        for run in runs {
+            by_cell.entry((&run.record.stack, &run.record.workload)).or_default().push(run);
+        }
+        let cells: Vec<CellNumbers> = by_cell.values().filter_map(|runs| CellNumbers::of(runs)).collect();
+        let by_number: HashMap<i64, &StoredRun> = runs.iter().map(|run| (run.number, run)).collect();
+        let read = Self::read(record, &cells, &mut |number| Ok::<_, Infallible>(by_number[&number].clone()));
+        match read {
+            Ok(report) => report,
+        }
+    }
+
+    /// Makes the report of a study from the numbers of its runs. `read` is asked for one whole run of each cell, and for
+    /// that of its baseline where both were traced. Claims and figures are added by whoever has asked the results.
+    ///
+    /// # Errors
+    ///
+    /// What `read` says.
+    pub fn read<E>(record: &StudyRecord, cells: &[CellNumbers], read: Read<'_, E>) -> Result<Self, E> {
+        let study = &record.study;
+        let numbers: ByCell<'_> =
+            cells.iter().map(|c| ((c.stack.as_str(), c.workload.as_str()), c)).collect();
+        let samples: Vec<CellSample> = cells.iter().flat_map(CellNumbers::decision_samples).collect();
+        let decisions = Decisions::of(study, &samples, None);
+        let mut missing = not_run(record, &decisions, cells);
+        let mut comparisons = comparisons(study, &numbers);
+        let mut reports = Vec::new();
+        for workload in &study.workloads {
+            let mut baselines = Evidences::default();
+            for stack in study.stacks.iter().filter(|s| study.holds(s, workload)) {
+                let key = (stack.as_str(), workload.as_str());
+                reports.push(CellReport {
+                    not_run: missing.remove(&key).unwrap_or_default(),
+                    comparison: comparisons.remove(&key),
+                    ..cell(study, stack, workload, &numbers, &mut baselines, read)?
+                });
+            }
+        }
+        let (common_marks, other_marks) = marks(&reports);
+        let runs = || cells.iter().flat_map(|c| &c.runs);
+        let stopping: Vec<StoppedComparison> = decisions
+            .iter()
+            .map(|(stack, workload, decision)| StoppedComparison {
+                stack: stack.to_owned(),
+                workload: workload.to_owned(),
+                decision: decision.clone(),
+            })
+            .collect();
+        let times = times(runs());
+        Ok(Self {
+            name: study.name.clone(),
+            title: study.title.clone(),
+            scale: study.scale.clone(),
+            physical: physical(&reports),
+            answer: answer(&reports),
+            honesty: honesty(cells),
+            method: method(record, &reports, &stopping, &times),
+            matrices: matrices(study, &reports, &common_marks),
+            claims: Vec::new(),
+            figures: Vec::new(),
+            stopping,
+            times,
+            common_marks,
+            other_marks,
+            first_started_at: runs().map(|r| r.started_at.clone()).min(),
+            study: record.clone(),
+            workloads: study.workloads.iter().map(|w| (w.clone(), workload_words(w))).collect(),
+            cells: reports,
+        })
+    }
+}
+
+fn times<'a>(runs: impl Iterator<Item = &'a RunNumbers>) -> StudyTimes {
+    let mut times = StudyTimes::default();
+    for run in runs {
+        match run.measured_s {
+            Some(measured_s) => {
+                times.measured_runs += 1;
+                times.measured_s += measured_s;
+            }
+            None => times.failed_runs += 1,
+        }
+        times.cells_s += run.cell_s;
+    }
+    times
+}
+
+/// Where the runs were made, in the order in which they were.
+fn honesty(cells: &[CellNumbers]) -> Vec<String> {
+    let mut runs: Vec<&RunNumbers> = cells.iter().flat_map(|c| &c.runs).collect();
+    runs.sort_by_key(|r| r.number);
+    // Runs of equal conditions share them, and follow one another.
+    runs.dedup_by(|a, b| std::sync::Arc::ptr_eq(&a.conditions, &b.conditions));
+    honesty_in(runs.iter().map(|r| &*r.conditions))
+}
+
+/// Cells without a result by stack and workload. Those of comparisons that are settled are not missing.
+fn not_run<'a>(
+    record: &'a StudyRecord,
+    decisions: &Decisions,
+    cells: &'a [CellNumbers],
+) -> HashMap<(&'a str, &'a str), Vec<NotRun>> {
+    let study = &record.study;
+    let done: HashSet<(&str, &str, u32, u32)> = cells
+        .iter()
+        .flat_map(|c| c.runs.iter().map(|r| (c.stack.as_str(), c.workload.as_str(), r.block, r.repeat)))
+        .collect();
+    let reason = record.ended_early.as_deref().unwrap_or("not reached yet");
+    let mut missing: HashMap<(&str, &str), Vec<NotRun>> = HashMap::new();
+    // The untraced repeats of traced cells are no cells of the report.
+    let planned = study.all_cells(record.sentinels, decisions).into_iter().filter(|key| !key.untraced_twin);
+    for key in planned {
+        if done.contains(&(key.stack.as_str(), key.workload.as_str(), key.block, key.repeat)) {
+            continue;
+        }
+        let (Some(stack), Some(workload)) =
+            (names(&study.stacks, &key, true), names(&study.workloads, &key, false))
+        else {
+            continue;
+        };
+        missing.entry((stack, workload)).or_default().push(NotRun { key, reason: reason.to_owned() });
+    }
+    missing
+}
+
+/// The study's own copy of a key's stack or workload.
+fn names<'a>(all: &'a [String], key: &CellKey, stack: bool) -> Option<&'a str> {
+    let name = if stack { &key.stack } else { &key.workload };
+    all.iter().find(|n| *n == name).map(String::as_str)
+}
+
+/// Each cell against its baseline. The tests for drift are most of the work of a large study, and need nothing of each
+/// other.
+fn comparisons<'a>(study: &'a Study, numbers: &ByCell<'a>) -> HashMap<(&'a str, &'a str), Comparison> {
+    let against = |cell: &&'a CellNumbers| {
+        let base = study.baselines.get(&cell.stack).filter(|base| **base != cell.stack)?;
+        let base = *numbers.get(&(base.as_str(), cell.workload.as_str()))?;
+        Some((*cell, base))
+    };
+    let pairs: Vec<(&CellNumbers, &CellNumbers)> = numbers.values().filter_map(against).collect();
+    let threads = std::thread::available_parallelism().map_or(1, usize::from);
+    let share = pairs.len().div_ceil(threads).max(1);
+    std::thread::scope(|scope| {
+        let work = |pairs: &[(&'a CellNumbers, &CellNumbers)]| -> Vec<_> {
+            let key = |cell: &'a CellNumbers| (cell.stack.as_str(), cell.workload.as_str());
+            pairs.iter().map(|(cell, base)| (key(cell), cell.against(base))).collect()
+        };
+        let started: Vec<_> = pairs.chunks(share).map(|pairs| scope.spawn(move || work(pairs))).collect();
+        started.into_iter().flat_map(|thread| thread.join().expect("a comparison does not panic")).collect()
+    })
+}
+
+/// What the shown runs of the baselines say of their requests; `None` where those were not joined.
+type Evidences = HashMap<String, Option<Evidence>>;
+
+fn cell<E>(
+    study: &Study,
+    stack: &str,
+    workload: &str,
+    numbers: &ByCell<'_>,
+    baselines: &mut Evidences,
+    read: Read<'_, E>,
+) -> Result<CellReport, E> {
+    let of = |stack: &str| numbers.get(&(stack, workload)).copied().filter(|c| !c.runs.is_empty());
+    let baseline = study.baseline_of(stack);
+    let is_baseline = study.is_baseline(stack);
+    let mut report = CellReport {
+        stack: stack.to_owned(),
+        workload: workload.to_owned(),
+        is_baseline,
+        run: None,
+        comparison: None,
+        not_run: Vec::new(),
+    };
+    let Some(cell) = of(stack) else { return Ok(report) };
+    let Some(shown) = cell.shown_run().map(&mut *read).transpose()? else { return Ok(report) };
+    let mut view = run_view(cell, &shown);
+    if let (Some(base), false, Some(view), Some(evidence)) =
+        (of(baseline), is_baseline, &mut view, evidence(&shown))
+    {
+        if !baselines.contains_key(baseline) {
+            let shown = base.shown_run().map(&mut *read).transpose()?;
+            baselines.insert(baseline.to_owned(), shown.as_ref().and_then(self::evidence));
+        }
+        view.explanation = baselines[baseline].as_ref().map(|base| explain(&evidence, Some(base)));
+    }
+    report.run = view;
+    Ok(report)
+}
+
+/// The cell's numbers over the layers of the run that is shown. The record itself is left out: those of hundreds of cells
+/// would be most of the report, and `nestor report RUN` shows each.
+fn run_view(cell: &CellNumbers, shown: &StoredRun) -> Option<RunView> {
+    let view = RunView::of(&[shown])?;
+    let mut places: Vec<_> = cell.runs.iter().map(|run| &*run.conditions).collect();
+    places.dedup();
+    Some(RunView {
+        honesty: honesty_in(places.into_iter()),
+        summary: cell.summary(),
+        runs: cell.runs.iter().map(|r| r.number).collect(),
+        record: None,
+        ..view
+    })
+}
+
+fn evidence(run: &StoredRun) -> Option<Evidence> {
+    run.record.measured().filter(|m| m.correlation.is_some())?;
+    Evidence::of(&[(run.number, &run.record)])
+}
+
+/// Marks that all measured cells have, and those that only some have.
+fn marks(cells: &[CellReport]) -> (Vec<KnownMark>, Vec<KnownMark>) {
+    let measured: Vec<&Vec<CountedMark>> = cells
+        .iter()
+        .filter_map(|c| c.run.as_ref())
+        .filter(|r| r.summary.bytes_per_second.is_some())
+        .map(|r| &r.summary.marks)
+        .collect();
+    let of_cell = |marks: &&Vec<CountedMark>| -> BTreeSet<&'static str> {
+        marks.iter().map(|m| m.mark.name()).collect()
+    };
+    let names: Vec<BTreeSet<&str>> = measured.iter().map(of_cell).collect();
+    let mut common = Vec::new();
+    let mut other: Vec<KnownMark> = Vec::new();
+    for mark in measured.iter().flat_map(|marks| marks.iter()).map(|m| &m.mark) {
+        let known = KnownMark { name: mark.name(), letter: mark.letter(), meaning: mark.meaning() };
+        if common.contains(&known) || other.contains(&known) {
+            continue;
+        }
+        let everywhere = names.iter().all(|names| names.contains(mark.name()));
+        let list = if everywhere { &mut common } else { &mut other };
+        list.push(known);
+    }
+    (common, other)
+}

@@ -1,0 +1,118 @@
+//! How a study was done, in a few lines.
+
+use nestor_model::sequential::{Decision, StopRule};
+use nestor_study::{Drift, SessionRecord, StudyRecord, duration_words};
+
+use super::{CellReport, StoppedComparison, StudyTimes};
+use crate::units;
+
+/// Order, scale, time, stopping and drift.
+pub(super) fn method(
+    record: &StudyRecord,
+    cells: &[CellReport],
+    stopping: &[StoppedComparison],
+    times: &StudyTimes,
+) -> Vec<String> {
+    let study = &record.study;
+    let not_run: usize = cells.iter().map(|c| c.not_run.len()).sum();
+    let blocks = units::plural(study.most_blocks() as usize, "block");
+    let at_most = if study.stop.is_some() { "at most " } else { "" };
+    let mut lines = vec![format!(
+        "{} fresh stacks measured, {} failed, {not_run} not run; {at_most}{blocks}, each with every cell in random \
+         order (seed {})",
+        times.measured_runs, times.failed_runs, study.seed
+    )];
+    if let Some(scale) = &study.scale {
+        lines.push(format!("scale {scale}: the sizes that the study declares under this name"));
+    }
+    lines.extend(study.stop.as_ref().map(|rule| stopping_words(rule, stopping)));
+    lines.extend(ended(record));
+    lines.extend(time_words(times, &record.sessions));
+    lines.push(drift_words(cells, record.sentinels));
+    lines
+}
+
+fn ended(record: &StudyRecord) -> Option<String> {
+    let ended = record.ended_early.as_ref();
+    match (record.study.budget, ended) {
+        (Some(budget), Some(reason)) => Some(format!("time allowed {}; {reason}", duration_words(budget))),
+        (Some(budget), None) => Some(format!("time allowed {}", duration_words(budget))),
+        (None, reason) => reason.cloned(),
+    }
+}
+
+fn stopping_words(rule: &StopRule, stopping: &[StoppedComparison]) -> String {
+    let count = |kind: fn(&Decision) -> bool| stopping.iter().filter(|s| kind(&s.decision)).count();
+    let counts = [
+        (count(|d| matches!(d, Decision::Precise { .. })), "precise"),
+        (count(|d| matches!(d, Decision::SignSettled { .. })), "of settled sign"),
+        (count(|d| matches!(d, Decision::Exhausted { .. })), "open after the last look"),
+        (count(|d| matches!(d, Decision::Continue { .. })), "not decided yet"),
+    ];
+    let counts = counts.iter().filter(|(n, _)| *n > 0).map(|(n, words)| format!("{n} {words}"));
+    let looks: Vec<String> = rule.looks.iter().map(ToString::to_string).collect();
+    format!(
+        "comparisons end when known to ±{:.0} % or faster or slower by over {:.0} %, judged at {} pairs with {:.2} % \
+         confidence each: {}",
+        rule.half_width * 100.0,
+        rule.threshold * 100.0,
+        looks.join(", "),
+        rule.confidence_at_a_look() * 100.0,
+        counts.collect::<Vec<_>>().join(", ")
+    )
+}
+
+/// What a decision says, for tables: `precise after 5 pairs`.
+pub(crate) fn decision_words(decision: &Decision) -> String {
+    let pairs = |ratio: &nestor_model::Ratio| units::plural(ratio.pairs, "pair");
+    match decision {
+        Decision::Continue { next_look } => format!("not decided, next look at {next_look} pairs"),
+        Decision::Precise { ratio } => format!("precise after {}", pairs(ratio)),
+        Decision::SignSettled { ratio } => format!("sign settled after {}", pairs(ratio)),
+        Decision::Exhausted { ratio: Some(ratio) } => format!("open after the last look, {}", pairs(ratio)),
+        Decision::Exhausted { ratio: None } => "open after the last look, no pairs".to_owned(),
+    }
+}
+
+fn time_words(times: &StudyTimes, sessions: &[SessionRecord]) -> Option<String> {
+    if times.cells_s <= 0.0 {
+        return None;
+    }
+    let words = |seconds: f64| {
+        let rounded = if seconds >= 600.0 { (seconds / 60.0).round() * 60.0 } else { seconds.round() };
+        duration_words(std::time::Duration::from_secs_f64(rounded.max(0.0)))
+    };
+    let share = times.measured_s / times.cells_s * 100.0;
+    let mut text = format!(
+        "{share:.0} % of the cells' time was measurement: {} of {}",
+        words(times.measured_s),
+        words(times.cells_s)
+    );
+    let finished = || sessions.iter().filter_map(|s| Some((s.planned_s, s.elapsed_s?)));
+    if finished().count() > 0 {
+        let (least, most): (f64, f64) = finished().fold((0.0, 0.0), |(l, m), ((a, b), _)| (l + a, m + b));
+        let took: f64 = finished().map(|(_, elapsed)| elapsed).sum();
+        let planned = if words(least) == words(most) {
+            words(most)
+        } else {
+            format!("{} to {}", words(least), words(most))
+        };
+        text.push_str(&format!("; planned {planned}, took {}", words(took)));
+        if let killed @ 1.. = sessions.len() - finished().count() {
+            text.push_str(&format!(" (without {} that did not end)", units::plural(killed, "session")));
+        }
+    }
+    Some(text)
+}
+
+fn drift_words(cells: &[CellReport], sentinels: bool) -> String {
+    let drifts = || cells.iter().filter_map(|c| c.comparison.as_ref()).map(|c| &c.drift);
+    let seen = drifts().filter(|d| d.is_seen()).count();
+    let tested = drifts().filter(|d| !matches!(d, Drift::NotTested)).count();
+    match (tested, seen) {
+        (0, _) if sentinels => "drift not tested: no block has its baseline at both ends yet".to_owned(),
+        (0, _) => "drift not tested: the baseline ran once in each block".to_owned(),
+        (_, 0) => "no drift of the baseline from the start to the end of the blocks".to_owned(),
+        (tested, seen) => format!("the baseline drifted in {seen} of {tested} comparisons"),
+    }
+}

@@ -1,0 +1,166 @@
+//! A whole study: `nestor study` and `nestor report`.
+
+mod answer;
+mod build;
+mod method;
+
+use nestor_model::sequential::Decision;
+use nestor_study::{ClaimResult, Comparison, Figure, NotRun, StudyRecord};
+use serde::Serialize;
+
+use super::RunView;
+use super::matrix::Matrix;
+
+pub(crate) use method::decision_words;
+
+/// A kind of mark with its explanation.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct KnownMark {
+    /// One word.
+    pub name: &'static str,
+    /// One letter.
+    pub letter: char,
+    /// What it means.
+    pub meaning: &'static str,
+}
+
+/// One stack under one workload within a study.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct CellReport {
+    /// The stack.
+    pub stack: String,
+    /// The workload.
+    pub workload: String,
+    /// Whether others are compared with it.
+    pub is_baseline: bool,
+    /// Its numbers; `None` if it has not run.
+    pub run: Option<RunView>,
+    /// Against its baseline; `None` for a baseline and without runs of either.
+    pub comparison: Option<Comparison>,
+    /// Its replications that have not run, and why.
+    pub not_run: Vec<NotRun>,
+}
+
+/// What the study's rule decided of a comparison.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct StoppedComparison {
+    /// The stack that is compared with its baseline.
+    pub stack: String,
+    /// The workload.
+    pub workload: String,
+    /// Whether another block is needed.
+    pub decision: Decision,
+}
+
+/// How many runs there are, and the time they took.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+pub struct StudyTimes {
+    /// Runs with numbers.
+    pub measured_runs: usize,
+    /// Runs without.
+    pub failed_runs: usize,
+    /// Seconds that all cells took, from building the stack to taking it down.
+    pub cells_s: f64,
+    /// Seconds of that which were measurement.
+    pub measured_s: f64,
+}
+
+/// Whether the numbers of a study are physically possible.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct StudyPhysical {
+    /// `yes in 12 of 16 cells, no in 3, cannot tell in 1`.
+    pub answer: String,
+    /// What speaks against cells, of the first few.
+    pub against: Vec<String>,
+    /// Cells whose numbers are not the storage's.
+    pub no: usize,
+}
+
+/// Everything that is said of a study.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct StudyReport {
+    /// Short name.
+    pub name: String,
+    /// One line for people.
+    pub title: String,
+    /// Which of the sizes that the study offers, if it offers any.
+    pub scale: Option<String>,
+    /// Whether the numbers are physically possible, which is said before them; `None` without numbers.
+    pub physical: Option<StudyPhysical>,
+    /// The answer in sentences.
+    pub answer: Vec<String>,
+    /// Where it ran and what that means for the numbers.
+    pub honesty: Vec<String>,
+    /// Marks that every measured cell has.
+    pub common_marks: Vec<KnownMark>,
+    /// Marks that only some cells have.
+    pub other_marks: Vec<KnownMark>,
+    /// How it was done: order, replications, seed, budget, stopping, time, drift.
+    pub method: Vec<String>,
+    /// Each stack against its baseline.
+    pub matrices: Vec<Matrix>,
+    /// What became of the study's claims.
+    pub claims: Vec<ClaimResult>,
+    /// What the study draws of its results.
+    pub figures: Vec<Figure>,
+    /// What the stopping rule decided of each comparison; empty without a rule.
+    pub stopping: Vec<StoppedComparison>,
+    /// Runs and the time they took.
+    pub times: StudyTimes,
+    /// The cells: per workload, in the study's order.
+    pub cells: Vec<CellReport>,
+    /// When the first run began: RFC 3339, UTC.
+    pub first_started_at: Option<String>,
+    /// The study as it was started.
+    pub study: StudyRecord,
+    /// Each workload with its parameters in words.
+    pub workloads: Vec<(String, String)>,
+}
+
+impl StudyReport {
+    /// The doubts of a comparison that are not those of every cell.
+    pub fn particular_doubts<'a>(&self, comparison: &'a Comparison) -> Vec<&'a String> {
+        let common =
+            |doubt: &String| self.common_marks.iter().any(|m| doubt.contains(&format!(": {} in ", m.name)));
+        comparison.doubts.iter().filter(|d| !common(d)).collect()
+    }
+
+    /// Adds what was asked of the results.
+    #[must_use]
+    pub fn with(mut self, claims: Vec<ClaimResult>, figures: Vec<Figure>) -> Self {
+        self.claims = claims;
+        self.figures = figures;
+        self
+    }
+
+    /// How many replications have not run, by reason.
+    pub fn not_run_by_reason(&self) -> Vec<(String, usize)> {
+        let mut reasons: Vec<(String, usize)> = Vec::new();
+        for not_run in self.cells.iter().flat_map(|c| &c.not_run) {
+            match reasons.iter_mut().find(|(reason, _)| *reason == not_run.reason) {
+                Some((_, count)) => *count += 1,
+                None => reasons.push((not_run.reason.clone(), 1)),
+            }
+        }
+        reasons
+    }
+
+    /// What the rule decided of a comparison.
+    pub fn decision(&self, stack: &str, workload: &str) -> Option<&Decision> {
+        self.stopping.iter().find(|s| s.stack == stack && s.workload == workload).map(|s| &s.decision)
+    }
+}
+
+impl CellReport {
+    /// The messages of failed runs, each once, with the numbers of the runs that ended with it.
+    pub fn failures_by_reason(&self) -> Vec<(String, Vec<i64>)> {
+        let mut reasons: Vec<(String, Vec<i64>)> = Vec::new();
+        for failure in self.run.iter().flat_map(|r| &r.summary.failures) {
+            match reasons.iter_mut().find(|(reason, _)| *reason == failure.reason) {
+                Some((_, runs)) => runs.push(failure.run),
+                None => reasons.push((failure.reason.clone(), vec![failure.run])),
+            }
+        }
+        reasons
+    }
+}

@@ -1,0 +1,51 @@
+//! The values of figures.
+
+use super::evidence::Evidence;
+use super::query::{self, Found, Row};
+use super::{Figure, FigureKind, FigureQuery, FigureRow, FigureX};
+use crate::store::{Store, StoreError, StudyRecord};
+
+/// Fills the figures of a study from its results.
+///
+/// # Errors
+///
+/// If the file of results cannot be read. A figure whose query is wrong is not an error: it says so.
+pub fn figures(store: &Store, study: &StudyRecord) -> Result<Vec<Figure>, StoreError> {
+    if study.study.figures.is_empty() {
+        return Ok(Vec::new());
+    }
+    let evidence = Evidence::new(store, study)?;
+    let queries = study.study.figures.iter();
+    Ok(queries.map(|query| figure(&evidence, query)).collect())
+}
+
+fn figure(evidence: &Evidence, query: &FigureQuery) -> Figure {
+    let values = query::run(evidence, &query.sql).and_then(|found| rows(query, &found));
+    let (rows, problem) = match values {
+        Ok(rows) if rows.is_empty() => (rows, Some("no counted run has what it shows".to_owned())),
+        Ok(rows) => (rows, None),
+        Err(wrong) => (Vec::new(), Some(format!("the query of {} is wrong: {wrong}", query.id))),
+    };
+    Figure { query: query.clone(), rows, problem }
+}
+
+fn rows(query: &FigureQuery, found: &Found) -> Result<Vec<FigureRow>, String> {
+    found.require(if query.kind == FigureKind::Heat { &["series", "x", "y"] } else { &["x", "y"] })?;
+    Ok(found.rows().filter_map(|row| figure_row(query.kind, row)).collect())
+}
+
+/// `None` for a row without a value: nothing was measured there.
+fn figure_row(kind: FigureKind, row: Row<'_>) -> Option<FigureRow> {
+    let x = match kind {
+        FigureKind::Line => FigureX::Number(row.number("x")?),
+        FigureKind::Bars | FigureKind::Heat => FigureX::Text(row.text("x")?),
+    };
+    Some(FigureRow {
+        panel: row.text("panel").unwrap_or_default(),
+        series: row.text("series").unwrap_or_default(),
+        x,
+        y: row.number("y")?,
+        low: row.number("low"),
+        high: row.number("high"),
+    })
+}

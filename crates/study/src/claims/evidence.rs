@@ -1,0 +1,241 @@
+//! What the queries of claims and figures can ask: the counted runs of one study as temporary tables and views.
+//!
+//! | name | one row for each |
+//! |---|---|
+//! | `cell` | counted run: the latest measured one of a cell, without violated identities |
+//! | `twin` | cell that ran traced and untraced |
+//! | `raw_disk` | `cell` of a guest on the raw disk, in the cache mode that is asked about |
+//! | `pair` | `cell` of a nested stack with the raw disk of the same guest, workload and block |
+//! | `layer` | layer of a `cell`, with its level: `guest`, `host`, `disk` |
+//! | `class` | purpose of a layer's requests |
+//! | `seek` | step of the distribution of a layer's seek distances |
+//! | `stack_parts`, `load_options`, `setting` | stack, workload option, setting of the study's runs |
+//!
+//! The connection cannot write to the file, and queries cannot write at all.
+
+use std::collections::BTreeSet;
+
+use nestor_model::{coefficient_of_variation, geometric_mean, mean, median};
+use rusqlite::functions::{Aggregate, Context, FunctionFlags};
+use rusqlite::{Connection, params};
+
+use crate::store::{Store, StoreError, StudyRecord};
+
+/// A connection on which a study's tables are laid out.
+pub(super) struct Evidence {
+    connection: Connection,
+    /// The cache modes in which guests ran on the raw disk, the one that counts first.
+    modes: Vec<String>,
+}
+
+/// The paper that these queries were made for set write-through everywhere.
+const FIRST_MODE: &str = "writethrough";
+
+impl Evidence {
+    /// Lays out the tables, with the raw disk in the first of [`Self::modes`].
+    pub fn new(store: &Store, study: &StudyRecord) -> Result<Self, StoreError> {
+        let connection = store.reader()?;
+        let failed = |e: rusqlite::Error| store.reading_error(&e);
+        add_functions(&connection).map_err(failed)?;
+        lay_out(&connection, &study.hash).map_err(failed)?;
+        let modes = cache_modes(&connection).map_err(failed)?;
+        let evidence = Self { connection, modes };
+        let first = evidence.modes.first().cloned().unwrap_or_else(|| FIRST_MODE.to_owned());
+        evidence.choose(&first).map_err(failed)?;
+        Ok(evidence)
+    }
+
+    /// The cache modes in which guests ran on the raw disk, the one that counts first.
+    pub fn modes(&self) -> &[String] {
+        &self.modes
+    }
+
+    /// Makes `raw_disk` and `pair` those of a cache mode.
+    pub fn choose(&self, mode: &str) -> rusqlite::Result<()> {
+        self.connection.pragma_update(None, "query_only", false)?;
+        self.connection.execute_batch(DROP_CHOICE)?;
+        self.connection.execute(RAW_DISK, [mode])?;
+        self.connection.execute_batch(PAIR)?;
+        self.connection.pragma_update(None, "query_only", true)
+    }
+
+    /// The connection, which only reads.
+    pub fn connection(&self) -> &Connection {
+        &self.connection
+    }
+}
+
+/// The names that [`Evidence`] offers.
+pub(super) const TABLES: [&str; 10] =
+    ["cell", "twin", "raw_disk", "pair", "layer", "class", "seek", "stack_parts", "load_options", "setting"];
+
+fn lay_out(connection: &Connection, study_hash: &str) -> rusqlite::Result<()> {
+    // Where temporary tables are kept: they are small, and the folder for temporary files may be full.
+    connection.pragma_update(None, "temp_store", "MEMORY")?;
+    connection.execute_batch("CREATE TEMP TABLE counted (run INTEGER PRIMARY KEY)")?;
+    connection.execute(COUNTED, params![study_hash])?;
+    connection.execute_batch(EVERY)?;
+    connection.execute_batch(VIEWS)
+}
+
+fn cache_modes(connection: &Connection) -> rusqlite::Result<Vec<String>> {
+    let found: BTreeSet<String> = connection
+        .prepare("SELECT DISTINCT cache FROM cell WHERE kind = 'raw-disk' AND plain AND cache IS NOT NULL")?
+        .query_map([], |row| row.get(0))?
+        .collect::<Result<_, _>>()?;
+    let mut modes: Vec<String> = found.into_iter().collect();
+    modes.sort_by_key(|mode| mode != FIRST_MODE);
+    Ok(modes)
+}
+
+/// The latest measured run of each cell; of those, not the ones with a violated identity.
+const COUNTED: &str = "
+INSERT INTO temp.counted
+SELECT latest.number FROM (
+    SELECT max(number) AS number FROM main.runs WHERE study_hash = ?1 AND outcome = 'measured'
+    GROUP BY stack, workload, block, repeat, untraced_twin
+) AS latest
+WHERE NOT EXISTS (SELECT 1 FROM main.marks AS m WHERE m.run = latest.number AND m.mark = 'inconsistent')";
+
+/// `plain`: nothing but the file systems and, of the raw disk, the cache mode differs from most stacks of the study.
+const EVERY: &str = "
+CREATE TEMP TABLE stack_parts AS
+SELECT s.*,
+    CASE WHEN s.crossing IS NULL THEN 'native' WHEN s.host_fs IS NULL THEN 'raw-disk' ELSE 'nested' END AS kind,
+    coalesce(s.crossing, '') || '|' || coalesce(s.device, '') || '|' || coalesce(s.aio, '') || '|'
+        || coalesce(s.guest_memory_bytes, '') || '|' || coalesce(s.guest_sched, '') || '|'
+        || coalesce(s.guest_readahead, '') || '|' || coalesce(s.medium, '') || '|' || coalesce(s.medium_options, '')
+        AS common,
+    coalesce(s.cache, '') || '|' || coalesce(s.image, '') || '|' || coalesce(s.image_options, '') AS nesting
+FROM main.stacks AS s
+WHERE s.stack IN (SELECT r.stack FROM counted JOIN main.runs AS r ON r.number = run);
+CREATE TEMP TABLE cell AS
+SELECT r.number AS run, r.block, r.repeat, r.untraced_twin, r.stack, r.workload, p.kind,
+    p.guest_fs AS guest, p.host_fs AS host, p.guest_fs_options AS guest_options, p.host_fs_options AS host_options,
+    p.crossing, p.cache, p.device, p.guest_sched, p.host_sched, p.image, p.image_options, p.medium, p.medium_options,
+    p.guest_memory_bytes,
+    coalesce(p.guest_fs_options, '') = '' AND coalesce(p.host_fs_options, '') = ''
+        AND p.common = (SELECT common FROM stack_parts GROUP BY common ORDER BY count(*) DESC, common LIMIT 1)
+        AND (p.kind <> 'nested' OR p.nesting = (SELECT nesting FROM stack_parts WHERE kind = 'nested'
+            GROUP BY nesting ORDER BY count(*) DESC, nesting LIMIT 1)) AS plain,
+    w.engine, w.load, w.options AS load_options,
+    CASE WHEN r.bytes_per_second > 0 THEN r.bytes_per_second / 1e6 ELSE r.operations_per_second END AS throughput,
+    r.bytes_per_second / 1e6 AS mb_per_s, r.operations_per_second AS ops_per_s,
+    (SELECT sum(o.latency_mean_ns * o.operations) / sum(o.operations) / 1e6 FROM main.operations AS o
+        WHERE o.run = r.number AND o.latency_mean_ns > 0 AND o.operations > 0) AS latency_ms,
+    (SELECT sum(o.bytes) FROM main.operations AS o WHERE o.run = r.number) AS bytes,
+    (SELECT sum(o.operations) FROM main.operations AS o WHERE o.run = r.number) AS operations,
+    r.elapsed_ns / 1e9 AS elapsed_s, r.host_cpu_busy, l.cpu_user_s + l.cpu_system_s AS engine_cpu_s,
+    l.working_set_bytes, l.scale_factor, l.engine AS engine_version, r.trace, r.ground
+FROM counted
+JOIN main.runs AS r ON r.number = counted.run
+JOIN stack_parts AS p ON p.stack = r.stack
+LEFT JOIN main.workloads AS w ON w.workload = r.workload
+LEFT JOIN main.loads AS l ON l.run = r.number
+WHERE r.untraced_twin = 0;
+CREATE UNIQUE INDEX temp.cell_by_run ON cell (run);
+CREATE INDEX temp.cell_by_parts ON cell (workload, guest, block);
+CREATE INDEX temp.cell_by_load ON cell (load, guest, host);";
+
+const VIEWS: &str = "
+CREATE TEMP VIEW twin AS
+SELECT c.run, t.number AS twin_run, c.block, c.guest, c.host, c.kind, c.load, c.stack, c.workload, c.plain,
+    c.host_cpu_busy AS traced_cpu, t.host_cpu_busy AS untraced_cpu,
+    c.mb_per_s AS traced_mb_per_s, t.bytes_per_second / 1e6 AS untraced_mb_per_s
+FROM cell AS c JOIN main.runs AS t
+    ON t.stack = c.stack AND t.workload = c.workload AND t.block = c.block AND t.repeat = c.repeat
+WHERE t.untraced_twin = 1 AND t.number IN (SELECT run FROM counted);
+CREATE TEMP VIEW layer AS
+SELECT m.*,
+    CASE WHEN m.trace_point = 'disk-log' THEN 'disk' WHEN m.trace_point = 'hypervisor' THEN 'hypervisor'
+        WHEN m.trace_point IN ('blktrace', 'tracefs') THEN m.machine END AS level,
+    m.read_queued + m.write_queued AS queued, m.read_issued + m.write_issued AS issued,
+    m.read_merges + m.write_merges AS merges,
+    m.read_issued_bytes + m.write_issued_bytes AS issued_bytes,
+    c.block, c.guest, c.host, c.kind, c.cache, c.load, c.stack, c.workload, c.plain,
+    c.bytes AS load_bytes, c.operations AS load_operations
+FROM cell AS c JOIN main.layer_metrics AS m ON m.run = c.run
+WHERE m.trace_point IS NOT NULL;
+CREATE TEMP VIEW class AS
+SELECT k.run, k.depth, k.class, k.requests, k.read_bytes, k.write_bytes, k.read_bytes + k.write_bytes AS bytes,
+    k.class IN ('journal', 'inode', 'directory', 'allocation-map', 'extent-map', 'superblock', 'other-metadata',
+        'mixed-metadata') AS extra,
+    CASE WHEN m.trace_point = 'disk-log' THEN 'disk' WHEN m.trace_point = 'hypervisor' THEN 'hypervisor'
+        WHEN m.trace_point IN ('blktrace', 'tracefs') THEN m.machine END AS level,
+    c.block, c.guest, c.host, c.kind, c.cache, c.load, c.stack, c.workload, c.plain, c.bytes AS load_bytes
+FROM cell AS c JOIN main.layer_classes AS k ON k.run = c.run
+JOIN main.layer_metrics AS m ON m.run = k.run AND m.depth = k.depth;
+CREATE TEMP VIEW seek AS
+SELECT s.run, s.depth, s.percent, s.distance_share,
+    CASE WHEN m.trace_point = 'disk-log' THEN 'disk' WHEN m.trace_point = 'hypervisor' THEN 'hypervisor'
+        WHEN m.trace_point IN ('blktrace', 'tracefs') THEN m.machine END AS level,
+    c.block, c.guest, c.host, c.kind, c.cache, c.load, c.stack, c.workload, c.plain
+FROM cell AS c JOIN main.seeks AS s ON s.run = c.run
+JOIN main.layer_metrics AS m ON m.run = s.run AND m.depth = s.depth;
+CREATE TEMP VIEW load_options AS
+SELECT w.engine, w.load, w.workload, w.files, w.file_bytes, w.bytes, w.scale_factor, o.name, o.value
+FROM main.workloads AS w JOIN main.workload_options AS o ON o.workload = w.workload
+WHERE w.workload IN (SELECT workload FROM cell);
+CREATE TEMP VIEW setting AS
+SELECT e.run, e.kind, e.name, e.value FROM main.environment AS e WHERE e.run IN (SELECT run FROM cell);";
+
+const DROP_CHOICE: &str = "DROP TABLE IF EXISTS temp.pair; DROP TABLE IF EXISTS temp.raw_disk;";
+
+const RAW_DISK: &str = "
+CREATE TEMP TABLE raw_disk AS SELECT * FROM cell WHERE kind = 'raw-disk' AND plain AND cache = ?1";
+
+/// The baseline runs at both ends of a block count as one, by their geometric mean.
+const PAIR: &str = "
+CREATE TEMP TABLE pair AS
+SELECT c.run, min(b.run) AS baseline_run, c.block, c.guest, c.host, c.engine, c.load, c.workload, c.stack,
+    geomean(b.throughput) AS baseline, c.throughput AS candidate, c.throughput / geomean(b.throughput) AS relative,
+    geomean(b.latency_ms) AS baseline_latency_ms, c.latency_ms AS candidate_latency_ms,
+    c.latency_ms / geomean(b.latency_ms) AS relative_latency
+FROM cell AS c JOIN raw_disk AS b ON b.guest = c.guest AND b.workload = c.workload AND b.block = c.block
+WHERE c.kind = 'nested' AND c.plain
+GROUP BY c.run;";
+
+/// `None` where the samples do not have it.
+type OfSamples = fn(&[f64]) -> Option<f64>;
+
+/// A statistic of a column that SQLite does not have.
+struct Statistic(OfSamples);
+
+impl Aggregate<Vec<f64>, Option<f64>> for Statistic {
+    fn init(&self, _: &mut Context<'_>) -> rusqlite::Result<Vec<f64>> {
+        Ok(Vec::new())
+    }
+
+    fn step(&self, context: &mut Context<'_>, samples: &mut Vec<f64>) -> rusqlite::Result<()> {
+        if let Some(sample) = context.get::<Option<f64>>(0)? {
+            samples.push(sample);
+        }
+        Ok(())
+    }
+
+    fn finalize(&self, _: &mut Context<'_>, samples: Option<Vec<f64>>) -> rusqlite::Result<Option<f64>> {
+        Ok(samples.and_then(|samples| (self.0)(&samples)))
+    }
+}
+
+/// `geomean`, `median`, `cov` (in per cent), and the ends of the 95 % interval of a geometric mean.
+fn add_functions(connection: &Connection) -> rusqlite::Result<()> {
+    let flags = FunctionFlags::SQLITE_UTF8 | FunctionFlags::SQLITE_DETERMINISTIC;
+    let statistics: [(&str, OfSamples); 5] = [
+        ("geomean", |samples| geometric_mean(samples)),
+        ("median", |samples| median(samples)),
+        ("cov", |samples| coefficient_of_variation(samples).map(|cov| cov * 100.0)),
+        ("geomean_low", |samples| Some(interval(samples)?.0)),
+        ("geomean_high", |samples| Some(interval(samples)?.1)),
+    ];
+    for (name, statistic) in statistics {
+        connection.create_aggregate_function(name, 1, flags, Statistic(statistic))?;
+    }
+    Ok(())
+}
+
+fn interval(samples: &[f64]) -> Option<(f64, f64)> {
+    let logarithms: Vec<f64> = samples.iter().map(|s| s.ln()).collect();
+    let interval = mean(&logarithms)?.interval?;
+    Some((interval.low.exp(), interval.high.exp()))
+}

@@ -1,0 +1,70 @@
+//! The figures of a published study, drawn from the results here.
+
+use serde::{Deserialize, Serialize};
+
+/// A figure and the query that fills it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct FigureQuery {
+    /// Short name, such as `fig-4`.
+    pub id: String,
+    /// What it shows, in a line.
+    pub title: String,
+    /// How it is drawn.
+    pub kind: FigureKind,
+    /// Label of the horizontal axis, with its unit.
+    pub x: String,
+    /// Label of the vertical axis (of the colours of a heat map), with its unit.
+    pub y: String,
+    /// The query: columns `panel` and `series` (may be missing), `x`, `y`, `low` and `high` (may be missing).
+    pub sql: String,
+}
+
+/// How a figure is drawn.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum FigureKind {
+    /// Bars side by side: x is a name.
+    Bars,
+    /// A table of colours: x is the column, the series is the row.
+    Heat,
+    /// Lines over a numeric x.
+    Line,
+}
+
+/// A figure with its values.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Figure {
+    /// What was asked.
+    pub query: FigureQuery,
+    /// What was found, in the query's order.
+    pub rows: Vec<FigureRow>,
+    /// Why it could not be drawn, if it could not.
+    pub problem: Option<String>,
+}
+
+/// One value of a figure.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct FigureRow {
+    /// The panel; empty if there is only one.
+    pub panel: String,
+    /// The line, the colour of the bar or the row of the heat map.
+    pub series: String,
+    /// Where on the horizontal axis.
+    pub x: FigureX,
+    /// The value.
+    pub y: f64,
+    /// Low end of its 95 % interval.
+    pub low: Option<f64>,
+    /// High end of its 95 % interval.
+    pub high: Option<f64>,
+}
+
+/// A place on the horizontal axis.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(untagged)]
+pub enum FigureX {
+    /// A number.
+    Number(f64),
+    /// A name.
+    Text(String),
+}

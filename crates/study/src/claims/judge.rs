@@ -1,0 +1,268 @@
+//! Each claim's query, and what its answer says of the claim.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use nestor_model::equivalence::MARGIN;
+use nestor_model::{Ratio, equivalence, paired_ratio, unpaired_ratio};
+
+use super::evidence::Evidence;
+use super::missing::Missing;
+use super::query::{self, Found, Row};
+use super::{Claim, ClaimKind, ClaimResult, Expected, Verdict, verdict, why};
+use crate::store::{Store, StoreError, StudyRecord};
+
+/// What one query says of a claim.
+struct Judgement {
+    verdict: Verdict,
+    effect: Option<Ratio>,
+    reason: String,
+    evidence: Vec<EvidencePair>,
+}
+
+/// A run behind a claim and the one it is compared with.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct EvidencePair {
+    pub run: i64,
+    pub baseline_run: Option<i64>,
+    /// Candidate over baseline, where the row has both.
+    pub ratio: Option<f64>,
+}
+
+impl Judgement {
+    fn not_testable(reason: impl Into<String>) -> Self {
+        Self { verdict: Verdict::NotTestable, effect: None, reason: reason.into(), evidence: Vec::new() }
+    }
+}
+
+/// Judges the claims of a study by its results.
+///
+/// # Errors
+///
+/// If the file of results cannot be read. A claim whose query is wrong is not an error: its result says so.
+pub fn judge(store: &Store, study: &StudyRecord) -> Result<Vec<ClaimResult>, StoreError> {
+    if study.study.claims.is_empty() {
+        return Ok(Vec::new());
+    }
+    let evidence = Evidence::new(store, study)?;
+    let failed = |e: rusqlite::Error| store.reading_error(&e);
+    let claims = &study.study.claims;
+    let missing = Missing::of(&evidence, study).map_err(failed)?;
+    let mut results = Vec::new();
+    for claim in claims {
+        let judged = judge_one(&evidence, claim, &missing);
+        results.push(with_evidence(&evidence, claim, judged).map_err(failed)?);
+    }
+    for mode in evidence.modes().iter().skip(1) {
+        evidence.choose(mode).map_err(failed)?;
+        for (claim, result) in claims.iter().zip(&mut results) {
+            if claim.sql.as_deref().is_some_and(compares_with_raw_disk) {
+                let judged = judge_one(&evidence, claim, &missing);
+                result.other.push((format!("raw disk with cache={mode}"), judged.effect, judged.verdict));
+            }
+        }
+    }
+    Ok(results)
+}
+
+fn compares_with_raw_disk(sql: &str) -> bool {
+    query::names(sql, "pair") || query::names(sql, "raw_disk")
+}
+
+fn with_evidence(evidence: &Evidence, claim: &Claim, judged: Judgement) -> rusqlite::Result<ClaimResult> {
+    let runs: BTreeSet<i64> =
+        judged.evidence.iter().flat_map(|pair| [Some(pair.run), pair.baseline_run]).flatten().collect();
+    // What was configured does not depend on how well a run went.
+    let is_measured = matches!(claim.kind, ClaimKind::Ratio | ClaimKind::Predicate);
+    let why = match judged.verdict {
+        Verdict::Contradicted if is_measured => why::by_layers(evidence.connection(), &judged.evidence)?,
+        _ => Vec::new(),
+    };
+    Ok(ClaimResult {
+        claim: claim.clone(),
+        verdict: judged.verdict,
+        effect: judged.effect,
+        reason: judged.reason,
+        other: Vec::new(),
+        doubts: if is_measured { doubts(evidence, &judged.evidence, &runs)? } else { Vec::new() },
+        runs: runs.into_iter().collect(),
+        why,
+    })
+}
+
+/// `cached in 3 of 12 runs`, of the marks that a comparison must not be made without; and whether the pairs are less
+/// independent than the interval takes them to be.
+fn doubts(
+    evidence: &Evidence,
+    pairs: &[EvidencePair],
+    runs: &BTreeSet<i64>,
+) -> rusqlite::Result<Vec<String>> {
+    let mut counts: BTreeMap<String, usize> = BTreeMap::new();
+    let mut marks = evidence.connection().prepare_cached(
+        "SELECT DISTINCT mark FROM main.marks WHERE run = ? AND mark IN ('cached', 'cpu-bound', 'not-steady', \
+         'events-dropped', 'unmatched')",
+    )?;
+    for run in runs {
+        for mark in marks.query_map([run], |row| row.get::<_, String>(0))? {
+            *counts.entry(mark?).or_default() += 1;
+        }
+    }
+    let mut doubts: Vec<String> =
+        counts.into_iter().map(|(mark, count)| format!("{mark} in {count} of {} runs", runs.len())).collect();
+    let baselines: BTreeSet<i64> = pairs.iter().filter_map(|pair| pair.baseline_run).collect();
+    let compared = pairs.iter().filter(|pair| pair.baseline_run.is_some()).count();
+    if baselines.len() < compared {
+        doubts.push(format!(
+            "{compared} pairs share {} baseline runs, so the interval is too narrow",
+            baselines.len()
+        ));
+    }
+    Ok(doubts)
+}
+
+fn judge_one(evidence: &Evidence, claim: &Claim, missing: &Missing) -> Judgement {
+    let Some(sql) = &claim.sql else {
+        return Judgement::not_testable(claim.not_testable.clone().unwrap_or_default());
+    };
+    let answer = query::run(evidence, sql).and_then(|found| {
+        if found.len() == 0 {
+            return Ok(Judgement::not_testable(missing.of_query(sql)));
+        }
+        match claim.kind {
+            ClaimKind::Setup => judge_setup(&found),
+            ClaimKind::Constant => judge_constant(&found, claim.expected),
+            ClaimKind::Ratio | ClaimKind::Predicate => judge_ratio(&found, claim.expected, sql, missing),
+        }
+    });
+    answer.unwrap_or_else(|wrong| {
+        Judgement::not_testable(format!("the query of {} is wrong: {wrong}", claim.id))
+    })
+}
+
+fn judge_ratio(
+    found: &Found,
+    expected: Option<Expected>,
+    sql: &str,
+    missing: &Missing,
+) -> Result<Judgement, String> {
+    let Some(expected) = expected else {
+        return Err("the claim says nothing of what is expected".to_owned());
+    };
+    let unpaired = found.has("side");
+    found.require(if unpaired { &["side", "value"] } else { &["baseline", "candidate"] })?;
+    let (effect, equivalent, left_out) = if unpaired { unpaired_effect(found) } else { paired_effect(found) };
+    let evidence: Vec<EvidencePair> = found.rows().filter_map(evidence_pair).collect();
+    let Some(effect) = effect else {
+        return Ok(Judgement { evidence, ..Judgement::not_testable(missing.of_query(sql)) });
+    };
+    let (verdict, mut reason) = verdict::of_ratio(&effect, expected, equivalent);
+    if verdict == Verdict::NotTestable {
+        reason = [reason, missing.of_query_if_any(sql)]
+            .into_iter()
+            .filter(|s| !s.is_empty())
+            .collect::<Vec<_>>()
+            .join("; ");
+    } else {
+        reason = format!("{reason}; {} pairs", effect.pairs);
+        if left_out > 0 {
+            reason.push_str(&format!(", {left_out} without both numbers left out"));
+        }
+    }
+    Ok(Judgement { verdict, effect: Some(effect), reason, evidence })
+}
+
+/// The effect, whether it is shown to be none, and how many rows lack a number.
+fn paired_effect(found: &Found) -> (Option<Ratio>, Option<bool>, usize) {
+    let pairs: Vec<(f64, f64)> = found
+        .rows()
+        .filter_map(|row| Some((positive(row, "baseline")?, positive(row, "candidate")?)))
+        .collect();
+    let equivalent = equivalence(&pairs, 1.0, MARGIN).map(|e| e.equivalent);
+    (paired_ratio(&pairs), equivalent, found.len() - pairs.len())
+}
+
+fn unpaired_effect(found: &Found) -> (Option<Ratio>, Option<bool>, usize) {
+    let side = |name: &str| -> Vec<f64> {
+        found
+            .rows()
+            .filter(|r| r.text("side").as_deref() == Some(name))
+            .filter_map(|r| positive(r, "value"))
+            .collect()
+    };
+    let (baseline, candidate) = (side("baseline"), side("candidate"));
+    let used = baseline.len() + candidate.len();
+    (unpaired_ratio(&baseline, &candidate), None, found.len() - used)
+}
+
+fn positive(row: Row<'_>, column: &str) -> Option<f64> {
+    row.number(column).filter(|n| *n > 0.0)
+}
+
+fn evidence_pair(row: Row<'_>) -> Option<EvidencePair> {
+    let ratio = positive(row, "baseline").zip(positive(row, "candidate")).map(|(b, c)| c / b);
+    Some(EvidencePair { run: row.integer("run")?, baseline_run: row.integer("baseline_run"), ratio })
+}
+
+fn judge_constant(found: &Found, expected: Option<Expected>) -> Result<Judgement, String> {
+    found.require(&["found", "expected"])?;
+    let tolerance = match expected {
+        Some(Expected::Within { tolerance }) => tolerance,
+        _ => 0.0,
+    };
+    let wrong: Vec<String> = found
+        .rows()
+        .filter(|row| !is_equal(*row, "found", "expected", tolerance))
+        .map(|r| deviation(r, "expected"))
+        .collect();
+    let count = found.len();
+    let evidence = found.rows().filter_map(evidence_pair).collect();
+    let (verdict, reason) = if wrong.is_empty() {
+        (Verdict::Reproduced, format!("equal in all {count}"))
+    } else {
+        (Verdict::Contradicted, format!("differs in {} of {count}: {}", wrong.len(), some_of(&wrong)))
+    };
+    Ok(Judgement { verdict, effect: None, reason, evidence })
+}
+
+fn judge_setup(found: &Found) -> Result<Judgement, String> {
+    found.require(&["what", "found", "published"])?;
+    let deviations: Vec<String> = found
+        .rows()
+        .filter(|row| !is_equal(*row, "found", "published", 0.0))
+        .map(|r| deviation(r, "published"))
+        .collect();
+    let as_published = found.len() - deviations.len();
+    let (verdict, reason) = match (as_published, deviations.len()) {
+        (_, 0) => (Verdict::Reproduced, "configured as published".to_owned()),
+        (0, _) => (Verdict::NotTestable, format!("configured otherwise: {}", deviations.join("; "))),
+        (same, _) => {
+            let declared = deviations.join("; ");
+            (
+                Verdict::NotContradicted,
+                format!("{same} of {} as published; declared: {declared}", found.len()),
+            )
+        }
+    };
+    let evidence = found.rows().filter_map(evidence_pair).collect();
+    Ok(Judgement { verdict, effect: None, reason, evidence })
+}
+
+/// `guest memory 256 MiB, published 512 MiB`.
+fn deviation(row: Row<'_>, wanted: &str) -> String {
+    let what = row.text("what").map(|w| format!("{w} ")).unwrap_or_default();
+    let found = row.text("found").unwrap_or_else(|| "not known".to_owned());
+    format!("{what}{found}, {wanted} {}", row.text(wanted).unwrap_or_default())
+}
+
+fn is_equal(row: Row<'_>, a: &str, b: &str, tolerance: f64) -> bool {
+    match (row.number(a), row.number(b)) {
+        (Some(a), Some(b)) => (a - b).abs() <= tolerance,
+        _ => row.text(a).is_some() && row.text(a) == row.text(b),
+    }
+}
+
+/// The first few of a long list.
+fn some_of(list: &[String]) -> String {
+    const SHOWN: usize = 3;
+    let shown = list.iter().take(SHOWN).cloned().collect::<Vec<_>>().join("; ");
+    if list.len() > SHOWN { format!("{shown}; …") } else { shown }
+}

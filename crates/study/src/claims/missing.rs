@@ -1,0 +1,147 @@
+//! What a query found nothing of: cells that failed or have not run.
+
+use std::collections::BTreeSet;
+
+use super::evidence::Evidence;
+use crate::store::StudyRecord;
+
+/// The cells of a study, and which of them have no counted run.
+pub(super) struct Missing(Vec<Cell>);
+
+struct Cell {
+    stack: String,
+    workload: String,
+    guest: String,
+    /// `None` on the raw disk.
+    host: Option<String>,
+    load: String,
+    is_counted: bool,
+    /// The first line of the error, if it failed.
+    failure: Option<String>,
+}
+
+impl Missing {
+    pub fn of(evidence: &Evidence, study: &StudyRecord) -> rusqlite::Result<Self> {
+        let connection = evidence.connection();
+        let counted: BTreeSet<(String, String)> = connection
+            .prepare("SELECT DISTINCT stack, workload FROM cell")?
+            .query_map([], |row| Ok((row.get(0)?, row.get(1)?)))?
+            .collect::<Result<_, _>>()?;
+        let mut failures = connection.prepare(
+            "SELECT failure FROM main.runs WHERE study_hash = ? AND stack = ? AND workload = ? AND outcome = 'failed' \
+             ORDER BY number DESC LIMIT 1",
+        )?;
+        let mut cells = Vec::new();
+        for stack in &study.study.stacks {
+            for workload in study.study.workloads.iter().filter(|w| study.study.holds(stack, w)) {
+                if counted.contains(&(stack.clone(), workload.clone())) {
+                    cells.push(Cell { is_counted: true, ..Cell::new(stack, workload, None) });
+                    continue;
+                }
+                let failure: Option<Option<String>> = failures
+                    .query_map([&study.hash, stack, workload], |row| row.get(0))?
+                    .next()
+                    .transpose()?;
+                cells.push(Cell::new(stack, workload, failure.flatten()));
+            }
+        }
+        Ok(Self(cells))
+    }
+
+    /// Why a query may have found nothing.
+    pub fn of_query(&self, sql: &str) -> String {
+        let told = self.of_query_if_any(sql);
+        if told.is_empty() { "no counted run has what it asks for".to_owned() } else { told }
+    }
+
+    /// The missing cells that a query is about, as far as it names file systems and loads; empty without any.
+    pub fn of_query_if_any(&self, sql: &str) -> String {
+        let [guests, hosts, loads] = ["guest", "host", "load"].map(|column| named(sql, column));
+        if guests.is_empty() && hosts.is_empty() && loads.is_empty() {
+            return String::new();
+        }
+        let is = |names: &BTreeSet<&str>, name: &str| names.is_empty() || names.contains(name);
+        let about: Vec<&Cell> = self
+            .0
+            .iter()
+            .filter(|cell| is(&guests, &cell.guest) && is(&loads, &cell.load))
+            .filter(|cell| cell.host.as_deref().is_none_or(|host| is(&hosts, host)))
+            .collect();
+        if !about.iter().any(|cell| hosts.is_empty() || cell.host.is_some()) {
+            return "the study has no such cell at this size".to_owned();
+        }
+        let missing = about.into_iter().filter(|cell| !cell.is_counted);
+        let (failed, waiting): (Vec<&Cell>, Vec<&Cell>) = missing.partition(|c| c.failure.is_some());
+        let mut told = Vec::new();
+        if let Some(Cell { stack, workload, failure, .. }) = failed.first() {
+            let reason = failure.as_deref().unwrap_or_default();
+            told.push(format!("{} failed, such as {stack} {workload}: {reason}", cells_of(failed.len())));
+        }
+        if let Some(Cell { stack, workload, .. }) = waiting.first() {
+            told.push(format!("{} not run, such as {stack} {workload}", cells_of(waiting.len())));
+        }
+        told.join("; ")
+    }
+}
+
+impl Cell {
+    fn new(stack: &str, workload: &str, failure: Option<String>) -> Self {
+        let layers: Vec<&str> = stack.split('/').map(|l| l.split(':').next().unwrap_or(l)).collect();
+        // Guest, hypervisor, image, host file system, medium.
+        let host = (layers.len() > 3).then(|| layers[layers.len() - 2].to_owned());
+        Self {
+            stack: stack.to_owned(),
+            workload: workload.to_owned(),
+            guest: layers.first().copied().unwrap_or_default().to_owned(),
+            host,
+            load: workload.split(':').nth(1).unwrap_or(workload).to_owned(),
+            is_counted: false,
+            failure: failure.map(|f| f.lines().next().unwrap_or_default().to_owned()),
+        }
+    }
+}
+
+/// The texts that a query compares a column with: `host = 'jfs'`, `x.load IN ('a', 'b')`.
+fn named<'a>(sql: &'a str, column: &str) -> BTreeSet<&'a str> {
+    let mut names = BTreeSet::new();
+    for (at, _) in sql.match_indices(column) {
+        let before = sql[..at].chars().next_back();
+        let rest = sql[at + column.len()..].trim_start();
+        if before.is_some_and(|c| c.is_alphanumeric() || c == '_') {
+            continue;
+        }
+        if let Some(value) = rest.strip_prefix('=').map(str::trim_start).and_then(quoted) {
+            names.insert(value);
+        } else if let Some(list) =
+            rest.strip_prefix("IN").map(str::trim_start).and_then(|r| r.strip_prefix('('))
+        {
+            let list = list.split(')').next().unwrap_or_default();
+            names.extend(list.split(',').filter_map(|item| quoted(item.trim())));
+        }
+    }
+    names
+}
+
+/// The text in quotes at the beginning.
+fn quoted(text: &str) -> Option<&str> {
+    text.strip_prefix('\'')?.split('\'').next()
+}
+
+fn cells_of(count: usize) -> String {
+    if count == 1 { "1 cell".to_owned() } else { format!("{count} cells") }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_query_is_about_is_read_from_it() {
+        let sql = "SELECT g.guest FROM pair WHERE g.guest='ext3' AND host IN ('jfs', 'xfs') AND x.host = y.host AND load = 'seq-read'";
+        assert_eq!(named(sql, "guest"), ["ext3"].into());
+        assert_eq!(named(sql, "host"), ["jfs", "xfs"].into());
+        assert_eq!(named(sql, "load"), ["seq-read"].into());
+        assert_eq!(named("SELECT 1 WHERE guest = 'open", "guest"), ["open"].into());
+        assert!(named("SELECT unload = 'x', load IN (", "load").is_empty());
+    }
+}

@@ -1,0 +1,21 @@
+//! Claims: what a published study says, tested with queries on the results here.
+//!
+//! A study file has its claims and figures as queries ([`parse`]); [`judge`] and [`figures`] run them on the counted runs of one
+//! study ([`evidence`]) and turn what they find into verdicts ([`verdict`]) and values.
+
+mod claim;
+mod draw;
+mod evidence;
+mod figure;
+mod judge;
+mod missing;
+mod parse;
+mod query;
+mod verdict;
+mod why;
+
+pub use claim::{Claim, ClaimKind, ClaimResult, Expected, Verdict};
+pub use draw::figures;
+pub use figure::{Figure, FigureKind, FigureQuery, FigureRow, FigureX};
+pub use judge::judge;
+pub(crate) use parse::{parse_claims, parse_figures};

@@ -1,0 +1,294 @@
+//! Reading `[[claim]]` and `[[figure]]` of a study file.
+//!
+//! ```toml
+//! [[claim]]
+//! id = "L-27"                          # needed, each once
+//! title = "..."                        # needed: the claim in our own words
+//! place = "§4.2, Fig 7B"               # where it is printed
+//! paper = "+34 %"                      # as printed
+//! kind = "ratio"                       # or "predicate", "constant", "setup"
+//! expected = { change = "+34 %" }      # ratio: or { low = "-15 %", high = "-5 %" }, or "19 x"
+//! # expected = "less"                  # predicate: or "more", "alike"
+//! # expected = { within = 0.5 }        # constant: largest difference; equal if left out
+//! sql = "SELECT ..."                   # or not_testable = "why"
+//! note = "..."                         # what has to be known with it
+//!
+//! [[figure]]
+//! id = "fig-4"
+//! title = "..."
+//! kind = "bars"                        # or "heat", "line"
+//! x = "host file system"
+//! y = "coefficient of variation, %"
+//! sql = "SELECT ..."
+//! ```
+
+use std::collections::BTreeSet;
+use std::ops::Range;
+
+use toml::Spanned;
+use toml::de::{DeTable, DeValue};
+
+use super::{Claim, ClaimKind, Expected, FigureKind, FigureQuery};
+use crate::complaint::{Complaint, Source};
+
+const CLAIM_KEYS: [&str; 9] =
+    ["id", "title", "place", "paper", "kind", "expected", "sql", "not_testable", "note"];
+const FIGURE_KEYS: [&str; 6] = ["id", "title", "kind", "x", "y", "sql"];
+const CLAIM_KINDS: [(&str, ClaimKind); 4] = [
+    ("setup", ClaimKind::Setup),
+    ("constant", ClaimKind::Constant),
+    ("ratio", ClaimKind::Ratio),
+    ("predicate", ClaimKind::Predicate),
+];
+const FIGURE_KINDS: [(&str, FigureKind); 3] =
+    [("bars", FigureKind::Bars), ("heat", FigureKind::Heat), ("line", FigureKind::Line)];
+const DIRECTIONS: [(&str, Expected); 3] =
+    [("less", Expected::Less), ("more", Expected::More), ("alike", Expected::Alike)];
+
+type Value<'a> = Spanned<DeValue<'a>>;
+
+/// The claims of a study file; `value` is its key `claim`, if it has one.
+///
+/// # Errors
+///
+/// The first thing that is wrong.
+pub(crate) fn parse_claims(source: &Source<'_>, value: Option<&Value<'_>>) -> Result<Vec<Claim>, Complaint> {
+    let mut ids = BTreeSet::new();
+    let entries = entries(source, value, "claim", &CLAIM_KEYS)?;
+    entries.iter().map(|entry| entry.claim(&mut ids)).collect()
+}
+
+/// The figures of a study file; `value` is its key `figure`, if it has one.
+///
+/// # Errors
+///
+/// The first thing that is wrong.
+pub(crate) fn parse_figures(
+    source: &Source<'_>,
+    value: Option<&Value<'_>>,
+) -> Result<Vec<FigureQuery>, Complaint> {
+    let mut ids = BTreeSet::new();
+    let entries = entries(source, value, "figure", &FIGURE_KEYS)?;
+    entries.iter().map(|entry| entry.figure(&mut ids)).collect()
+}
+
+/// One table of an array of tables.
+struct Entry<'a> {
+    source: &'a Source<'a>,
+    /// `claim` or `figure`.
+    what: &'static str,
+    table: &'a DeTable<'a>,
+    span: Range<usize>,
+}
+
+fn entries<'a>(
+    source: &'a Source<'a>,
+    value: Option<&'a Value<'a>>,
+    what: &'static str,
+    keys: &[&str],
+) -> Result<Vec<Entry<'a>>, Complaint> {
+    let Some(value) = value else { return Ok(Vec::new()) };
+    let not_tables = |span| {
+        source
+            .complain(span, format!("a {what} is a table"))
+            .help(format!("write [[{what}]] and its keys below it"))
+    };
+    let list = value.get_ref().as_array().ok_or_else(|| not_tables(value.span()))?;
+    let entry = |item: &'a Value<'a>| {
+        let table = item.get_ref().as_table().ok_or_else(|| not_tables(item.span()))?;
+        let entry = Entry { source, what, table, span: item.span() };
+        entry.refuse_unknown_keys(keys)?;
+        Ok(entry)
+    };
+    list.iter().map(entry).collect()
+}
+
+impl<'a> Entry<'a> {
+    fn claim(&self, ids: &mut BTreeSet<String>) -> Result<Claim, Complaint> {
+        let id = self.id(ids)?;
+        let kind = self.choice("kind", &CLAIM_KINDS)?;
+        let claim = Claim {
+            id,
+            title: self.text("title")?.to_owned(),
+            place: self.optional("place")?.unwrap_or_default().to_owned(),
+            paper: self.optional("paper")?.unwrap_or_default().to_owned(),
+            kind,
+            expected: self.table.get("expected").map(|value| self.expected(value, kind)).transpose()?,
+            sql: self.optional("sql")?.map(|sql| sql.trim().to_owned()),
+            not_testable: self.optional("not_testable")?.map(str::to_owned),
+            note: self.optional("note")?.map(str::to_owned),
+        };
+        self.require_a_way_to_judge(&claim)?;
+        Ok(claim)
+    }
+
+    fn figure(&self, ids: &mut BTreeSet<String>) -> Result<FigureQuery, Complaint> {
+        Ok(FigureQuery {
+            id: self.id(ids)?,
+            title: self.text("title")?.to_owned(),
+            kind: self.choice("kind", &FIGURE_KINDS)?,
+            x: self.text("x")?.to_owned(),
+            y: self.text("y")?.to_owned(),
+            sql: self.text("sql")?.trim().to_owned(),
+        })
+    }
+
+    fn require_a_way_to_judge(&self, claim: &Claim) -> Result<(), Complaint> {
+        let id = &claim.id;
+        match (&claim.sql, &claim.not_testable) {
+            (None, None) => {
+                return Err(self
+                    .complain(format!("claim {id} has neither `sql` nor `not_testable`"))
+                    .help("`sql` is the query that tests it; `not_testable` says why none can"));
+            }
+            (Some(_), Some(_)) => {
+                return Err(self
+                    .complain(format!("claim {id} has both `sql` and `not_testable`"))
+                    .help("keep one of them"));
+            }
+            (None, Some(_)) => return Ok(()),
+            (Some(_), None) => {}
+        }
+        let help = match (claim.kind, claim.expected.is_some()) {
+            (ClaimKind::Ratio, false) => {
+                "a ratio is judged by the published change: expected = { change = \"+34 %\" }"
+            }
+            (ClaimKind::Predicate, false) => {
+                "a predicate is judged by its direction: expected = \"less\", \"more\" or \"alike\""
+            }
+            _ => return Ok(()),
+        };
+        Err(self.complain(format!("claim {id} has no `expected`")).help(help))
+    }
+
+    fn expected(&self, value: &'a Value<'a>, kind: ClaimKind) -> Result<Expected, Complaint> {
+        match kind {
+            ClaimKind::Predicate => self.choice_of(value, "expected", &DIRECTIONS),
+            ClaimKind::Ratio => self.change(value),
+            ClaimKind::Constant => self.tolerance(value),
+            ClaimKind::Setup => Err(self
+                .source
+                .complain(value.span(), "a claim about the set-up has no `expected`")
+                .help("its query has the columns what, found and published")),
+        }
+    }
+
+    fn change(&self, value: &'a Value<'a>) -> Result<Expected, Complaint> {
+        let wrong = || {
+            self.source
+                .complain(value.span(), "a ratio is expected as a change")
+                .help("write { change = \"+34 %\" }, or both ends: { low = \"-15 %\", high = \"-5 %\" }")
+        };
+        let table = value.get_ref().as_table().ok_or_else(wrong)?;
+        let of = |key: &str| table.get(key).map(|v| self.ratio(v)).transpose();
+        match (of("change")?, of("low")?, of("high")?, table.len()) {
+            (Some(change), None, None, 1) => Ok(Expected::Change { low: change, high: change }),
+            (None, Some(low), Some(high), 2) if low <= high => Ok(Expected::Change { low, high }),
+            _ => Err(wrong()),
+        }
+    }
+
+    /// `+34 %` is 1.34, `19.4 x` is 19.4.
+    fn ratio(&self, value: &'a Value<'a>) -> Result<f64, Complaint> {
+        let text = value.get_ref().as_str().unwrap_or_default().trim().replace('\u{2212}', "-");
+        let (number, is_change) = match (text.strip_suffix('%'), text.strip_suffix('x')) {
+            (Some(number), _) => (number, true),
+            (None, Some(number)) => (number, false),
+            (None, None) => ("", true),
+        };
+        let ratio = number.trim().parse::<f64>().ok().map(|n| if is_change { 1.0 + n / 100.0 } else { n });
+        ratio.filter(|ratio| *ratio > 0.0 && ratio.is_finite()).ok_or_else(|| {
+            self.source
+                .complain(value.span(), "this is not a change")
+                .help("write a change in per cent above -100: \"-40 %\", or a factor: \"19.4 x\"")
+        })
+    }
+
+    fn tolerance(&self, value: &'a Value<'a>) -> Result<Expected, Complaint> {
+        let number = value.get_ref().as_table().filter(|table| table.len() == 1).and_then(|table| {
+            let within = table.get("within")?.get_ref();
+            let text =
+                within.as_float().map(|f| f.as_str()).or_else(|| Some(within.as_integer()?.as_str()))?;
+            text.parse::<f64>().ok().filter(|n| *n >= 0.0 && n.is_finite())
+        });
+        let tolerance = number.ok_or_else(|| {
+            self.source
+                .complain(value.span(), "a constant is expected within a tolerance")
+                .help("write { within = 0.5 }, in the constant's unit, or leave it out for equality")
+        })?;
+        Ok(Expected::Within { tolerance })
+    }
+
+    fn id(&self, ids: &mut BTreeSet<String>) -> Result<String, Complaint> {
+        let id = self.text("id")?;
+        let Some(value) = self.table.get("id") else { return Ok(id.to_owned()) };
+        if !id.chars().all(|c| c.is_ascii_alphanumeric() || "-_.".contains(c)) {
+            return Err(self
+                .source
+                .complain(value.span(), format!("`{id}` is no name for a {}", self.what))
+                .help("it is made of letters, digits, `-`, `_` and `.`, as L-27"));
+        }
+        if !ids.insert(id.to_owned()) {
+            return Err(self
+                .source
+                .complain(value.span(), format!("there are two {}s `{id}`", self.what))
+                .help("give each its own id"));
+        }
+        Ok(id.to_owned())
+    }
+
+    fn choice<T: Copy>(&self, key: &str, choices: &[(&str, T)]) -> Result<T, Complaint> {
+        self.text(key)?;
+        match self.table.get(key) {
+            Some(value) => self.choice_of(value, key, choices),
+            None => Err(self.complain(format!("it has no `{key}`"))),
+        }
+    }
+
+    fn choice_of<T: Copy>(
+        &self,
+        value: &'a Value<'a>,
+        key: &str,
+        choices: &[(&str, T)],
+    ) -> Result<T, Complaint> {
+        let written = value.get_ref().as_str().unwrap_or_default();
+        choices.iter().find(|(name, _)| *name == written).map(|(_, choice)| *choice).ok_or_else(|| {
+            let names: Vec<&str> = choices.iter().map(|(name, _)| *name).collect();
+            self.source
+                .complain(value.span(), format!("`{key}` cannot be this"))
+                .help(format!("it is one of {}", names.join(", ")))
+        })
+    }
+
+    fn text(&self, key: &str) -> Result<&'a str, Complaint> {
+        self.optional(key)?.ok_or_else(|| {
+            let name = self.table.get("id").and_then(|v| v.get_ref().as_str());
+            let which = name.map_or_else(|| format!("a {}", self.what), |id| format!("{} {id}", self.what));
+            self.complain(format!("{which} has no `{key}`"))
+        })
+    }
+
+    fn optional(&self, key: &str) -> Result<Option<&'a str>, Complaint> {
+        let Some(value) = self.table.get(key) else { return Ok(None) };
+        let text = value.get_ref().as_str().filter(|text| !text.trim().is_empty());
+        text.map(Some).ok_or_else(|| {
+            self.source
+                .complain(value.span(), format!("`{key}` has to be a text in quotes, and not an empty one"))
+        })
+    }
+
+    /// Complains about the whole, at its first line.
+    fn complain(&self, message: String) -> Complaint {
+        self.source.complain(self.span.clone(), message)
+    }
+
+    fn refuse_unknown_keys(&self, keys: &[&str]) -> Result<(), Complaint> {
+        let unknown = self.table.iter().map(|(key, _)| key).filter(|k| !keys.contains(&k.get_ref().as_ref()));
+        let Some(key) = unknown.min_by_key(|key| key.span().start) else { return Ok(()) };
+        let written = key.get_ref();
+        Err(self
+            .source
+            .complain(key.span(), format!("a {} has no key `{written}`", self.what))
+            .help(format!("its keys are {}", keys.join(", "))))
+    }
+}

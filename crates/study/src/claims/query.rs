@@ -1,0 +1,188 @@
+//! Running a query that somebody else wrote, without trusting it.
+
+use std::sync::mpsc;
+use std::time::Duration;
+
+use rusqlite::Connection;
+use rusqlite::types::Value;
+
+use super::evidence::{Evidence, TABLES};
+
+/// A query that takes longer has no end.
+const TIME_LIMIT: Duration = Duration::from_secs(60);
+/// More rows are no evidence any more.
+const MOST_ROWS: usize = 100_000;
+
+/// What a query found.
+pub(super) struct Found {
+    columns: Vec<String>,
+    rows: Vec<Vec<Value>>,
+}
+
+/// One row of it.
+#[derive(Clone, Copy)]
+pub(super) struct Row<'a> {
+    columns: &'a [String],
+    values: &'a [Value],
+}
+
+impl Found {
+    pub fn rows(&self) -> impl Iterator<Item = Row<'_>> {
+        self.rows.iter().map(|values| Row { columns: &self.columns, values })
+    }
+
+    pub fn len(&self) -> usize {
+        self.rows.len()
+    }
+
+    /// Refuses a result that lacks a column.
+    ///
+    /// # Errors
+    ///
+    /// Which one, and which there are.
+    pub fn require(&self, needed: &[&str]) -> Result<(), String> {
+        match needed.iter().find(|name| !self.has(name)) {
+            None => Ok(()),
+            Some(missing) => Err(format!(
+                "it gives no column `{missing}`; it gives {}; needed are {}",
+                self.columns.join(", "),
+                needed.join(", ")
+            )),
+        }
+    }
+
+    pub fn has(&self, name: &str) -> bool {
+        self.columns.iter().any(|c| c == name)
+    }
+}
+
+impl Row<'_> {
+    pub fn value(&self, name: &str) -> Option<&Value> {
+        let index = self.columns.iter().position(|c| c == name)?;
+        self.values.get(index).filter(|v| **v != Value::Null)
+    }
+
+    /// A finite number; a text that is one counts.
+    pub fn number(&self, name: &str) -> Option<f64> {
+        let number = match self.value(name)? {
+            Value::Integer(number) => *number as f64,
+            Value::Real(number) => *number,
+            Value::Text(text) => text.trim().parse().ok()?,
+            _ => return None,
+        };
+        number.is_finite().then_some(number)
+    }
+
+    pub fn integer(&self, name: &str) -> Option<i64> {
+        match self.value(name)? {
+            Value::Integer(number) => Some(*number),
+            _ => None,
+        }
+    }
+
+    pub fn text(&self, name: &str) -> Option<String> {
+        Some(match self.value(name)? {
+            Value::Text(text) => text.clone(),
+            Value::Integer(number) => number.to_string(),
+            Value::Real(number) => number.to_string(),
+            _ => return None,
+        })
+    }
+}
+
+/// Runs a query.
+///
+/// # Errors
+///
+/// In a sentence or two: what is wrong with it, in SQLite's words, and what it could have asked for.
+pub(super) fn run(evidence: &Evidence, sql: &str) -> Result<Found, String> {
+    let connection = evidence.connection();
+    within_time(connection, TIME_LIMIT, || run_unlimited(connection, sql))
+}
+
+fn run_unlimited(connection: &Connection, sql: &str) -> Result<Found, String> {
+    let in_words = |error: rusqlite::Error| match error.sqlite_error_code() {
+        Some(rusqlite::ErrorCode::OperationInterrupted) => {
+            format!("it was stopped after {} s", TIME_LIMIT.as_secs())
+        }
+        _ => format!("{}; {}", said(&error), what_there_is(connection, sql)),
+    };
+    let mut statement = connection.prepare(sql).map_err(in_words)?;
+    // An ATTACH or a PRAGMA counts as reading, but gives no table that could be evidence.
+    let first_word: String = sql.trim_start().chars().take_while(char::is_ascii_alphabetic).collect();
+    let selects = ["select", "with", "values"].iter().any(|word| first_word.eq_ignore_ascii_case(word));
+    if !statement.readonly() || !selects || statement.column_count() == 0 {
+        return Err("it is no query that only reads: it has to begin with SELECT or WITH".to_owned());
+    }
+    let columns: Vec<String> = statement.column_names().into_iter().map(str::to_owned).collect();
+    let width = columns.len();
+    let mut rows = Vec::new();
+    let mut cursor = statement.query([]).map_err(in_words)?;
+    while let Some(row) = cursor.next().map_err(in_words)? {
+        if rows.len() == MOST_ROWS {
+            return Err(format!("it gives more than {MOST_ROWS} rows"));
+        }
+        let values: Result<Vec<Value>, _> = (0..width).map(|i| row.get(i)).collect();
+        rows.push(values.map_err(in_words)?);
+    }
+    Ok(Found { columns, rows })
+}
+
+/// Without the text of the query, which SQLite's message repeats.
+fn said(error: &rusqlite::Error) -> String {
+    let text = error.to_string();
+    let said = text.split(" in ").next().unwrap_or(&text);
+    format!("SQLite says: {}", said.trim_end_matches(':'))
+}
+
+/// `pair has run, block, …`, of the tables that the query names; all tables if it names none.
+fn what_there_is(connection: &Connection, sql: &str) -> String {
+    let named: Vec<String> = TABLES
+        .iter()
+        .filter(|table| names(sql, table))
+        .filter_map(|table| {
+            let statement = connection.prepare(&format!("SELECT * FROM temp.{table} LIMIT 0")).ok()?;
+            Some(format!("{table} has {}", statement.column_names().join(", ")))
+        })
+        .collect();
+    if named.is_empty() { format!("there are {}", TABLES.join(", ")) } else { named.join("; ") }
+}
+
+/// Whether a query names a table.
+pub(super) fn names(sql: &str, table: &str) -> bool {
+    sql.split(|c: char| !(c.is_ascii_alphanumeric() || c == '_')).any(|word| word.eq_ignore_ascii_case(table))
+}
+
+fn within_time<T>(connection: &Connection, limit: Duration, work: impl FnOnce() -> T) -> T {
+    let handle = connection.get_interrupt_handle();
+    let (ended, watch) = mpsc::channel::<()>();
+    std::thread::scope(|scope| {
+        scope.spawn(move || {
+            if watch.recv_timeout(limit) == Err(mpsc::RecvTimeoutError::Timeout) {
+                handle.interrupt();
+            }
+        });
+        let result = work();
+        drop(ended);
+        result
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_query_without_end_is_stopped() {
+        let connection = Connection::open_in_memory().unwrap();
+        let sql = "WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT max(i) FROM n";
+        let result = within_time(&connection, Duration::from_millis(10), || run_unlimited(&connection, sql));
+        assert_eq!(result.err().as_deref(), Some("it was stopped after 60 s"));
+    }
+
+    #[test]
+    fn a_table_is_named_as_a_word_only() {
+        assert!(names("SELECT 1 FROM pair, x.raw_disk", "raw_disk"));
+        assert!(!names("SELECT repair FROM pairs", "pair"));
+    }
+}

@@ -1,0 +1,243 @@
+//! One stack against another under the same workload.
+//!
+//! Numbers and what makes them less than they seem travel together: a [`CellSummary`] carries the marks, failures and
+//! violations of its runs, and a [`Comparison`] both summaries and every reason to doubt the ratio.
+//!
+//! What is computed of throughputs is computed from [`Sample`]s alone ([`compare_samples`]), wherever they come from;
+//! whoever has whole records calls [`compare`].
+
+mod doubts;
+mod drift;
+mod samples;
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use nestor_model::{LatencyHistogram, LatencySummary, Mean, Ratio, coefficient_of_variation, mean};
+use serde::{Deserialize, Serialize};
+
+use crate::record::Mark;
+use crate::store::StoredRun;
+
+pub(crate) use doubts::environment_facts;
+pub use doubts::{Facts, different_facts};
+pub use drift::Drift;
+pub use samples::{Sample, SamplesCompared, Violation, compare_samples};
+
+/// A run without numbers.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Failure {
+    /// The run's number in its store.
+    pub run: i64,
+    /// The block it belongs to.
+    pub block: u32,
+    /// The whole error message.
+    pub reason: String,
+}
+
+/// A mark and how many runs of a cell earned one of its kind.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct CountedMark {
+    /// The first of its kind.
+    pub mark: Mark,
+    /// How many runs have one of this kind.
+    pub runs: usize,
+}
+
+/// One stack under one workload: all its runs in a few numbers.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct CellSummary {
+    /// The stack.
+    pub stack: String,
+    /// The workload.
+    pub workload: String,
+    /// Bytes per second; `None` if no run has numbers.
+    pub bytes_per_second: Option<Mean>,
+    /// Operations per second; `None` if no run has numbers.
+    pub operations_per_second: Option<Mean>,
+    /// Standard deviation over mean of the throughput; `None` below two runs.
+    pub coefficient_of_variation: Option<f64>,
+    /// The runs with numbers that count, in the order of their blocks.
+    pub samples: Vec<Sample>,
+    /// Latencies of these runs merged, by class of operation.
+    pub latency: BTreeMap<String, LatencySummary>,
+    /// What makes the numbers less than they seem, by kind.
+    pub marks: Vec<CountedMark>,
+    /// Runs without numbers. They are in no mean.
+    pub failures: Vec<Failure>,
+    /// Runs whose numbers contradict themselves. They are in no mean, no ratio and no histogram either.
+    #[serde(default)]
+    pub violations: Vec<Violation>,
+}
+
+/// A candidate against a baseline under one workload.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Comparison {
+    /// What is compared with.
+    pub baseline: CellSummary,
+    /// What is compared.
+    pub candidate: CellSummary,
+    /// Throughput of the candidate over that of the baseline; `None` if either has no numbers.
+    pub ratio: Option<Ratio>,
+    /// The same with a bootstrap interval, where there are pairs enough.
+    pub bootstrap: Option<Ratio>,
+    /// Whether the ratio was taken within blocks.
+    pub paired: bool,
+    /// The first and last block that are compared, where a change point parts them from the others: then the means of
+    /// both sides are of these blocks too.
+    #[serde(default)]
+    pub only_blocks: Option<(u32, u32)>,
+    /// Whether all runs were part of a plan with random order.
+    pub random_order: bool,
+    /// Drift of the baseline.
+    pub drift: Drift,
+    /// Every reason to doubt the ratio, each to be printed beside it.
+    pub doubts: Vec<String>,
+}
+
+impl CellSummary {
+    /// Puts samples together with what was said of their runs. Samples that violate an identity are listed and left out
+    /// of the means; whoever merges `latency` leaves their histograms out.
+    pub fn of(
+        stack: &str,
+        workload: &str,
+        samples: Vec<Sample>,
+        latency: BTreeMap<String, LatencySummary>,
+        marks: Vec<CountedMark>,
+        failures: Vec<Failure>,
+    ) -> Self {
+        let (mut samples, violations) = samples::honest(samples);
+        samples.sort_by_key(|s| (s.block, s.repeat, s.run));
+        let mut summary = Self {
+            stack: stack.to_owned(),
+            workload: workload.to_owned(),
+            bytes_per_second: None,
+            operations_per_second: None,
+            coefficient_of_variation: None,
+            samples,
+            latency,
+            marks,
+            failures,
+            violations,
+        };
+        summary.average(None);
+        summary
+    }
+
+    /// Runs that ended with numbers, whether they count or not.
+    pub fn measured_runs(&self) -> usize {
+        self.samples.len() + self.violations.len()
+    }
+
+    /// Sets the means, to those of some blocks where others must not be averaged with them.
+    fn average(&mut self, only_blocks: Option<(u32, u32)>) {
+        let within = |s: &&Sample| only_blocks.is_none_or(|(first, last)| (first..=last).contains(&s.block));
+        let of =
+            |rate: fn(&Sample) -> f64| -> Vec<f64> { self.samples.iter().filter(within).map(rate).collect() };
+        let throughput = of(|s| s.bytes_per_second);
+        self.operations_per_second = mean(&of(|s| s.operations_per_second));
+        self.bytes_per_second = mean(&throughput);
+        self.coefficient_of_variation = coefficient_of_variation(&throughput);
+    }
+}
+
+impl Comparison {
+    /// Compares two summaries. `random_order`: all runs were part of a plan; `differences`: what else differs between
+    /// the two sides, in sentences.
+    pub fn between(
+        mut baseline: CellSummary,
+        mut candidate: CellSummary,
+        random_order: bool,
+        differences: Vec<String>,
+    ) -> Self {
+        let compared = compare_samples(&baseline.samples, &candidate.samples);
+        let mut doubts = doubts::left_out(&baseline, &candidate);
+        doubts.extend(doubts::doubtful_marks(&baseline, &candidate));
+        doubts.extend(differences);
+        doubts.extend(compared.doubts);
+        if compared.only_blocks.is_some() {
+            baseline.average(compared.only_blocks);
+            candidate.average(compared.only_blocks.filter(|_| compared.paired));
+        }
+        Self {
+            baseline,
+            candidate,
+            ratio: compared.ratio,
+            bootstrap: compared.bootstrap,
+            paired: compared.paired,
+            only_blocks: compared.only_blocks,
+            random_order,
+            drift: compared.drift,
+            doubts,
+        }
+    }
+}
+
+/// Puts the runs of one stack under one workload together. `None` without runs. Untraced repeats of traced cells are
+/// left out: they only show what recording costs.
+pub fn summarise(runs: &[&StoredRun]) -> Option<CellSummary> {
+    let runs = &without_twins(runs);
+    let first = &runs.first()?.record;
+    let samples = runs.iter().filter_map(|r| Sample::of(r)).collect();
+    let failures = runs.iter().filter_map(|r| {
+        let reason = r.record.failure()?.to_owned();
+        Some(Failure { run: r.number, block: r.record.block, reason })
+    });
+    Some(CellSummary::of(
+        &first.stack,
+        &first.workload,
+        samples,
+        merged_latency(runs),
+        counted_marks(runs),
+        failures.collect(),
+    ))
+}
+
+/// Compares the runs of a candidate with those of its baseline. `None` if either has no runs at all.
+pub fn compare(baseline_runs: &[&StoredRun], candidate_runs: &[&StoredRun]) -> Option<Comparison> {
+    let (baseline_runs, candidate_runs) = (&without_twins(baseline_runs), &without_twins(candidate_runs));
+    let baseline = summarise(baseline_runs)?;
+    let candidate = summarise(candidate_runs)?;
+    let random_order = baseline_runs.iter().chain(candidate_runs).all(|r| r.record.study_hash.is_some());
+    let differences = doubts::differences(baseline_runs, candidate_runs);
+    Some(Comparison::between(baseline, candidate, random_order, differences))
+}
+
+fn without_twins<'a>(runs: &[&'a StoredRun]) -> Vec<&'a StoredRun> {
+    runs.iter().copied().filter(|r| !r.record.untraced_twin).collect()
+}
+
+fn merged_latency(runs: &[&StoredRun]) -> BTreeMap<String, LatencySummary> {
+    let mut merged: BTreeMap<String, LatencyHistogram> = BTreeMap::new();
+    let honest = runs.iter().filter(|r| samples::violated(&r.record.marks).is_none());
+    for (class, result) in honest.filter_map(|r| r.record.measured()).flat_map(|m| &m.load.operations) {
+        merged.entry(class.0.clone()).or_default().merge(&result.latency);
+    }
+    merged.into_iter().filter_map(|(class, histogram)| Some((class, histogram.summary()?))).collect()
+}
+
+fn counted_marks(runs: &[&StoredRun]) -> Vec<CountedMark> {
+    let mut counted: Vec<CountedMark> = Vec::new();
+    for run in runs {
+        let mut kinds = BTreeSet::new();
+        for mark in &run.record.marks {
+            if !kinds.insert(kind(mark)) {
+                continue;
+            }
+            match counted.iter_mut().find(|c| kind(&c.mark) == kind(mark)) {
+                Some(known) => known.runs += 1,
+                None => counted.push(CountedMark { mark: mark.clone(), runs: 1 }),
+            }
+        }
+    }
+    counted
+}
+
+/// Marks of one kind are counted together: of one name, and about one machine or layer.
+fn kind(mark: &Mark) -> (&'static str, Option<&str>) {
+    let about = match mark {
+        Mark::CpuBound { machine, .. } => Some(machine.as_str()),
+        Mark::EventsDropped { layer, .. } => Some(layer.as_str()),
+        _ => None,
+    };
+    (mark.name(), about)
+}

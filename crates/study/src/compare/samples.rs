@@ -1,0 +1,162 @@
+//! The ratio of two cells, from their throughputs alone.
+
+use std::collections::BTreeSet;
+
+use nestor_model::{Ratio, geometric_mean, paired_bootstrap, paired_ratio, unpaired_ratio};
+use serde::{Deserialize, Serialize};
+
+use super::drift::{self, Drift};
+use crate::record::Mark;
+use crate::store::StoredRun;
+
+/// Resamples of the bootstrap: with 2000 the ends of a 95 % interval rest on 50 values each.
+const RESAMPLES: usize = 2_000;
+
+/// One measurement in the numbers that comparisons use.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Sample {
+    /// The run's number in its store.
+    pub run: i64,
+    /// The block it belongs to.
+    pub block: u32,
+    /// 0, or 1 for the closing run of a baseline.
+    pub repeat: u32,
+    /// Position in the order in which the study's runs were made, from 0.
+    #[serde(default)]
+    pub position: u32,
+    /// Throughput.
+    pub bytes_per_second: f64,
+    /// The same in operations.
+    pub operations_per_second: f64,
+    /// The conservation identity that the run violates, in a sentence; then it counts for nothing.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub violated: Option<String>,
+}
+
+/// A run whose numbers contradict themselves.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Violation {
+    /// The run's number in its store.
+    pub run: i64,
+    /// The block it belongs to.
+    pub block: u32,
+    /// The identity that it violates, with the numbers, in a sentence.
+    pub identity: String,
+}
+
+/// What two cells' samples say of each other.
+#[derive(Clone, Debug, PartialEq)]
+pub struct SamplesCompared {
+    /// Throughput of the candidate over that of the baseline; `None` if either has no numbers.
+    pub ratio: Option<Ratio>,
+    /// The same with a bootstrap interval, where there are pairs enough.
+    pub bootstrap: Option<Ratio>,
+    /// Whether the ratio was taken within blocks.
+    pub paired: bool,
+    /// The first and last block compared, where a change point parts them from the others.
+    pub only_blocks: Option<(u32, u32)>,
+    /// Drift of the baseline.
+    pub drift: Drift,
+    /// Reasons to doubt the ratio that the samples themselves give.
+    pub doubts: Vec<String>,
+}
+
+impl Sample {
+    /// The numbers of a run; `None` if it failed.
+    pub fn of(run: &StoredRun) -> Option<Self> {
+        let load = &run.record.measured()?.load;
+        Some(Self {
+            run: run.number,
+            block: run.record.block,
+            repeat: run.record.repeat,
+            position: run.record.position,
+            bytes_per_second: load.bytes_per_second(),
+            operations_per_second: load.operations_per_second(),
+            violated: violated(&run.record.marks),
+        })
+    }
+}
+
+/// The identities that a run violates, in one sentence; `None` if it violates none.
+pub(super) fn violated(marks: &[Mark]) -> Option<String> {
+    let reasons: Vec<&str> = marks
+        .iter()
+        .filter_map(|mark| match mark {
+            Mark::Inconsistent { reason } => Some(reason.as_str()),
+            _ => None,
+        })
+        .collect();
+    (!reasons.is_empty()).then(|| reasons.join("; "))
+}
+
+/// Parts the samples that count from those that violate an identity.
+pub(super) fn honest(samples: Vec<Sample>) -> (Vec<Sample>, Vec<Violation>) {
+    let (violating, honest): (Vec<_>, Vec<_>) = samples.into_iter().partition(|s| s.violated.is_some());
+    let violation =
+        |s: Sample| Violation { run: s.run, block: s.block, identity: s.violated.unwrap_or_default() };
+    (honest, violating.into_iter().map(violation).collect())
+}
+
+/// Compares a candidate's samples with its baseline's; those that violate an identity count for nothing.
+///
+/// Where both have samples in the same blocks the ratio is taken block by block; a block's baseline is the geometric mean
+/// of its runs there. Otherwise the ratio is that of the two groups, and a doubt says so. Nothing is averaged across a
+/// change point of the baseline: the longest stretch of blocks between such points is compared.
+pub fn compare_samples(baseline: &[Sample], candidate: &[Sample]) -> SamplesCompared {
+    let (baseline, candidate) = (Counted::of(baseline), Counted::of(candidate));
+    // A workload that moves no data is compared by its operations, and so is its other side.
+    let moves_data = |side: &Counted<'_>| side.0.iter().all(|s| s.bytes_per_second > 0.0);
+    let rate: Rate = if moves_data(&baseline) && moves_data(&candidate) {
+        |s| s.bytes_per_second
+    } else {
+        |s| s.operations_per_second
+    };
+    let stability = drift::of(&baseline.0, &candidate.0, rate);
+    let only = stability.only_blocks;
+    let within = |block: u32| only.is_none_or(|(first, last)| (first..=last).contains(&block));
+    let pairs = pairs_by_block(&baseline, &candidate, rate, &within);
+    let paired = !pairs.is_empty();
+    let ratio = if paired {
+        paired_ratio(&pairs)
+    } else {
+        let before: Vec<f64> = baseline.0.iter().filter(|s| within(s.block)).map(|s| rate(s)).collect();
+        unpaired_ratio(&before, &candidate.0.iter().map(|s| rate(s)).collect::<Vec<_>>())
+    };
+    let mut doubts = stability.doubts;
+    if !paired && ratio.is_some() {
+        doubts.push("baseline and candidate have no block in common, so nothing was paired".to_owned());
+    }
+    let bootstrap = paired_bootstrap(&pairs, RESAMPLES, 1);
+    SamplesCompared { ratio, bootstrap, paired, only_blocks: only, drift: stability.drift, doubts }
+}
+
+/// What is compared of a sample.
+pub(super) type Rate = fn(&Sample) -> f64;
+
+/// The samples of one side that count, in the order in which they were made.
+struct Counted<'a>(Vec<&'a Sample>);
+
+impl<'a> Counted<'a> {
+    fn of(samples: &'a [Sample]) -> Self {
+        let mut counted: Vec<&Sample> = samples.iter().filter(|s| s.violated.is_none()).collect();
+        counted.sort_by_key(|s| (s.block, s.repeat, s.run));
+        Self(counted)
+    }
+
+    fn in_block(&self, block: u32, rate: Rate) -> Option<f64> {
+        let values: Vec<f64> = self.0.iter().filter(|s| s.block == block).map(|s| rate(s)).collect();
+        geometric_mean(&values)
+    }
+}
+
+/// Per block that both have: the baseline's and the candidate's throughput there.
+fn pairs_by_block(
+    baseline: &Counted<'_>,
+    candidate: &Counted<'_>,
+    rate: Rate,
+    within: &dyn Fn(u32) -> bool,
+) -> Vec<(f64, f64)> {
+    let blocks: BTreeSet<u32> = baseline.0.iter().map(|s| s.block).filter(|b| within(*b)).collect();
+    let pair = |block| Some((baseline.in_block(block, rate)?, candidate.in_block(block, rate)?));
+    blocks.into_iter().filter_map(pair).collect()
+}

@@ -1,0 +1,195 @@
+//! How long cells will take, judged by those that were measured before.
+
+use std::collections::HashMap;
+use std::time::Duration;
+
+use nestor_load::{Value, Workload};
+use nestor_stack::Stack;
+use serde::{Deserialize, Serialize};
+
+use crate::plan::CellKey;
+use crate::{Decisions, Study};
+
+/// What a cell takes besides its measurement where nothing is known yet: the median of a guest with a nested file system on an
+/// emulated host of two cores without KVM, which is the slowest place there is.
+const UNKNOWN_OVERHEAD_S: f64 = 15.0;
+/// The same of a measurement that has no end of its own.
+const UNKNOWN_MEASUREMENT_S: f64 = 30.0;
+/// Booting an emulated host and the first guest in it, on the same machine.
+const FIRST_BOOT_S: f64 = 40.0;
+
+/// A cell that was measured before.
+#[derive(Clone, Debug, PartialEq)]
+pub struct PastCell {
+    /// The stack.
+    pub stack: String,
+    /// The workload.
+    pub workload: String,
+    /// Seconds the whole cell took.
+    pub cell_s: f64,
+    /// Seconds of it that were measurement.
+    pub measured_s: f64,
+}
+
+/// Estimates from past cells. The nearest that are known are taken: the same stack and workload, the same layers under
+/// the same kind of workload, the same host, the same kind of workload, anything.
+#[derive(Clone, Debug, Default)]
+pub struct Estimator {
+    overheads_s: HashMap<String, Vec<f64>>,
+    measured_s: HashMap<String, Vec<f64>>,
+    knows_cells: bool,
+}
+
+/// What a study will take.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Effort {
+    /// Cells to be run.
+    pub cells: usize,
+    /// Seconds, with the first boot of machines.
+    pub seconds: f64,
+    /// Of them, seconds of measurement.
+    pub measured_s: f64,
+}
+
+/// What a study will take at least and at most, and how that is known.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct StudyEffort {
+    /// If every comparison is settled at the first look; without a stopping rule the same as `most`.
+    pub least: Effort,
+    /// If none is settled before its last block. A budget may end it earlier.
+    pub most: Effort,
+    /// Cells that were measured before under the same name, of all.
+    pub known_cells: usize,
+    /// Whether any cell was measured here before.
+    pub rests_on_past_cells: bool,
+    /// Space for the data of the modelled disk and the results, bytes.
+    pub disk_bytes: u64,
+}
+
+impl Estimator {
+    /// Learns from past cells.
+    pub fn of(past: &[PastCell]) -> Self {
+        let mut estimator = Self::default();
+        for cell in past {
+            estimator.learn(&cell.stack, &cell.workload, cell.cell_s, cell.measured_s);
+        }
+        estimator
+    }
+
+    /// Learns from one more cell.
+    pub fn learn(&mut self, stack: &str, workload: &str, cell_s: f64, measured_s: f64) {
+        self.knows_cells = true;
+        for key in keys(stack, workload) {
+            self.overheads_s.entry(key.clone()).or_default().push((cell_s - measured_s).max(0.0));
+            self.measured_s.entry(key).or_default().push(measured_s);
+        }
+    }
+
+    /// Whether this very cell was measured before.
+    pub fn knows(&self, stack: &str, workload: &str) -> bool {
+        self.measured_s.contains_key(&exact(stack, workload))
+    }
+
+    /// Seconds that a cell will take, and how many of them are measurement.
+    pub fn cell_s(&self, stack: &str, workload: &str) -> (f64, f64) {
+        let keys = keys(stack, workload);
+        let median = |known: &HashMap<String, Vec<f64>>, keys: &[String]| {
+            keys.iter().find_map(|key| nestor_model::median(known.get(key)?))
+        };
+        let overhead_s = median(&self.overheads_s, &keys).unwrap_or(UNKNOWN_OVERHEAD_S);
+        // How long another workload ran says nothing of this one; its own limit does.
+        let measured_s = median(&self.measured_s, &keys[..2])
+            .or_else(|| time_limit_s(workload))
+            .or_else(|| median(&self.measured_s, &keys[2..]))
+            .unwrap_or(UNKNOWN_MEASUREMENT_S);
+        (overhead_s + measured_s, measured_s)
+    }
+
+    /// What cells will take together.
+    pub fn effort<'a>(&self, cells: impl IntoIterator<Item = &'a CellKey>) -> Effort {
+        let mut effort = Effort { cells: 0, seconds: FIRST_BOOT_S, measured_s: 0.0 };
+        for cell in cells {
+            let (seconds, measured_s) = self.cell_s(&cell.stack, &cell.workload);
+            effort.cells += 1;
+            effort.seconds += seconds;
+            effort.measured_s += measured_s;
+        }
+        effort
+    }
+
+    /// What one cell will take, as a duration.
+    pub fn cell(&self, cell: &CellKey) -> Duration {
+        Duration::from_secs_f64(self.cell_s(&cell.stack, &cell.workload).0)
+    }
+
+    /// Whether anything was measured here before.
+    pub fn knows_anything(&self) -> bool {
+        self.knows_cells
+    }
+}
+
+impl Study {
+    /// What is left of the study will take: `finished` tells what has run, `decisions` what is settled.
+    pub fn effort(
+        &self,
+        estimator: &Estimator,
+        sentinels: bool,
+        decisions: &Decisions,
+        finished: &dyn Fn(&CellKey) -> bool,
+    ) -> StudyEffort {
+        let left = |blocks: u32| -> Vec<CellKey> {
+            let cells = (0..blocks).flat_map(|block| self.block_cells(block, sentinels, decisions));
+            cells.filter(|cell| !finished(cell)).collect()
+        };
+        let most = left(self.most_blocks());
+        let first_look = self.stop.as_ref().and_then(|rule| rule.looks.first().copied());
+        let least = left(first_look.unwrap_or(u32::MAX).min(self.most_blocks()));
+        let known = most.iter().filter(|c| estimator.knows(&c.stack, &c.workload)).count();
+        StudyEffort {
+            least: estimator.effort(&least),
+            most: estimator.effort(&most),
+            known_cells: known,
+            rests_on_past_cells: estimator.knows_anything(),
+            disk_bytes: self.disk_bytes(most.len()),
+        }
+    }
+
+    /// The largest data set, twice for what file systems and image formats add, and the results.
+    fn disk_bytes(&self, cells: usize) -> u64 {
+        /// A run with its histograms; measured: 40 to 150 KB.
+        const RUN_BYTES: u64 = 150_000;
+        let data = self.workloads.iter().filter_map(|w| Workload::parse(w).ok()).map(|w| w.data_set().bytes);
+        data.max().unwrap_or(0).saturating_mul(2).saturating_add(cells as u64 * RUN_BYTES)
+    }
+}
+
+fn exact(stack: &str, workload: &str) -> String {
+    format!("{stack} {workload}")
+}
+
+/// The names under which a cell's time is kept, the most particular first.
+fn keys(stack: &str, workload: &str) -> [String; 5] {
+    let kind = workload.split(':').take(2).collect::<Vec<_>>().join(":");
+    let (layers, host) = match Stack::parse(stack) {
+        Ok(stack) => {
+            let names: Vec<&str> = stack.layers().iter().map(|layer| layer.name()).collect();
+            (names.join("/"), names.iter().skip(2).copied().collect::<Vec<_>>().join("/"))
+        }
+        Err(_) => (stack.to_owned(), String::new()),
+    };
+    [
+        exact(stack, workload),
+        format!("{layers} {kind}"),
+        format!("host {host} {kind}"),
+        format!("workload {kind}"),
+        String::new(),
+    ]
+}
+
+/// The workload's own limit of time, where it has one.
+fn time_limit_s(workload: &str) -> Option<f64> {
+    match Workload::parse(workload).ok()?.value("runtime")? {
+        Value::TimeLimit(seconds) => seconds.map(|s| s as f64),
+        _ => None,
+    }
+}

@@ -1,0 +1,260 @@
+//! What a comparison needs of the runs of a cell, without their records.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use nestor_model::LatencySummary;
+
+use crate::Comparison;
+use crate::compare::{
+    CellSummary, CountedMark, Facts, Failure, Sample, different_facts, environment_facts, summarise,
+};
+use crate::record::{Environment, Mark};
+use crate::stopping::{CellSample, throughput};
+use crate::store::{StoredRun, conditions};
+
+/// One run.
+#[derive(Clone, Debug, PartialEq)]
+pub struct RunNumbers {
+    /// Its number in the store.
+    pub number: i64,
+    /// The block it belongs to.
+    pub block: u32,
+    /// 0, or 1 for the closing run of a baseline.
+    pub repeat: u32,
+    /// Place in the order in which cells were run, from 0.
+    pub position: u32,
+    /// When it began: RFC 3339, UTC.
+    pub started_at: String,
+    /// Seconds the whole cell took.
+    pub cell_s: f64,
+    /// Seconds of it that were measurement.
+    pub measured_s: Option<f64>,
+    /// Bytes per second and operations per second; `None` if it failed.
+    pub rates: Option<(f64, f64)>,
+    /// The whole error message, if it failed.
+    pub failure: Option<String>,
+    /// The conservation identities that it violates, in one sentence; then it counts for nothing.
+    pub violated: Option<String>,
+    /// Size of the data set.
+    pub working_set_bytes: Option<u64>,
+    /// Where it ran; of the settings only the remarks, of the machines everything but their memory.
+    pub conditions: Arc<Environment>,
+}
+
+/// The runs of one stack under one workload.
+#[derive(Clone, Debug, PartialEq)]
+pub struct CellNumbers {
+    /// The stack.
+    pub stack: String,
+    /// The workload.
+    pub workload: String,
+    /// The runs, in the order of their numbers.
+    pub runs: Vec<RunNumbers>,
+    /// What makes the numbers less than they seem, by kind.
+    pub marks: Vec<CountedMark>,
+    /// Latencies of all runs merged, by class of operation.
+    pub latency: BTreeMap<String, LatencySummary>,
+}
+
+impl CellNumbers {
+    /// A cell without runs.
+    pub fn new(stack: &str, workload: &str) -> Self {
+        Self {
+            stack: stack.to_owned(),
+            workload: workload.to_owned(),
+            runs: Vec::new(),
+            marks: Vec::new(),
+            latency: BTreeMap::new(),
+        }
+    }
+
+    /// The numbers of runs that are at hand whole; `None` without any.
+    pub fn of(runs: &[&StoredRun]) -> Option<Self> {
+        let runs: Vec<&StoredRun> = runs.iter().copied().filter(|r| !r.record.untraced_twin).collect();
+        let summary = summarise(&runs)?;
+        Some(Self {
+            stack: summary.stack,
+            workload: summary.workload,
+            runs: runs.iter().map(|run| RunNumbers::of(run)).collect(),
+            marks: summary.marks,
+            latency: summary.latency,
+        })
+    }
+
+    /// The cell in a few numbers.
+    pub fn summary(&self) -> CellSummary {
+        let failed = self.runs.iter().filter_map(|run| {
+            Some(Failure { run: run.number, block: run.block, reason: run.failure.clone()? })
+        });
+        CellSummary::of(
+            &self.stack,
+            &self.workload,
+            self.runs.iter().filter_map(RunNumbers::sample).collect(),
+            self.latency.clone(),
+            self.marks.clone(),
+            failed.collect(),
+        )
+    }
+
+    /// The cell against its baseline in the same study.
+    pub fn against(&self, baseline: &Self) -> Comparison {
+        let differences = different_facts(&baseline.facts(), &self.facts());
+        Comparison::between(baseline.summary(), self.summary(), true, differences)
+    }
+
+    /// What decisions on further blocks need of the runs that count.
+    pub fn decision_samples(&self) -> impl Iterator<Item = CellSample> {
+        self.runs.iter().filter(|run| run.violated.is_none()).filter_map(|run| {
+            let (bytes_per_second, operations_per_second) = run.rates?;
+            Some(CellSample {
+                stack: self.stack.clone(),
+                workload: self.workload.clone(),
+                block: run.block,
+                repeat: run.repeat,
+                throughput: throughput(bytes_per_second, operations_per_second),
+            })
+        })
+    }
+
+    /// The run of median throughput, of an even number the slower of the two in the middle; the last run if none has
+    /// numbers.
+    pub fn shown_run(&self) -> Option<i64> {
+        let mut measured: Vec<(f64, i64)> =
+            self.counted().filter_map(|r| Some((r.rates?.0, r.number))).collect();
+        measured.sort_by(|a, b| a.0.total_cmp(&b.0));
+        match measured.len().checked_sub(1) {
+            Some(last) => measured.get(last / 2).map(|(_, number)| *number),
+            None => self.runs.last().map(|r| r.number),
+        }
+    }
+
+    /// The runs whose numbers count, or all if none does.
+    fn counted(&self) -> impl Iterator<Item = &RunNumbers> {
+        let honest = |run: &&RunNumbers| run.rates.is_some() && run.violated.is_none();
+        let any = self.runs.iter().any(|run| honest(&run));
+        self.runs.iter().filter(move |run| !any || honest(run))
+    }
+
+    /// What has to be equal in cells that are compared, each with the values that the runs with numbers have.
+    fn facts(&self) -> Facts {
+        let mut facts = Facts::new();
+        let mut seen: Vec<(&Arc<Environment>, Option<u64>)> = Vec::new();
+        for run in self.runs.iter().filter(|r| r.rates.is_some()) {
+            let known = |(c, w): &(&Arc<Environment>, Option<u64>)| {
+                (Arc::ptr_eq(c, &run.conditions) || **c == run.conditions) && *w == run.working_set_bytes
+            };
+            if seen.iter().any(known) {
+                continue;
+            }
+            seen.push((&run.conditions, run.working_set_bytes));
+            for (name, value) in environment_facts(&run.conditions, run.working_set_bytes) {
+                facts.entry(name).or_default().insert(value);
+            }
+        }
+        facts
+    }
+}
+
+impl RunNumbers {
+    /// The numbers of a run.
+    pub fn of(run: &StoredRun) -> Self {
+        let record = &run.record;
+        let sample = Sample::of(run);
+        Self {
+            number: run.number,
+            block: record.block,
+            repeat: record.repeat,
+            position: record.position,
+            started_at: record.started_at.clone(),
+            cell_s: record.cell_s,
+            measured_s: record.measured().map(|m| m.load.elapsed_ns as f64 / 1e9),
+            rates: sample.as_ref().map(|s| (s.bytes_per_second, s.operations_per_second)),
+            failure: record.failure().map(str::to_owned),
+            violated: sample.and_then(|s| s.violated),
+            working_set_bytes: record.measured().map(|m| m.load.working_set_bytes),
+            conditions: Arc::new(conditions(&record.environment)),
+        }
+    }
+
+    fn sample(&self) -> Option<Sample> {
+        let (bytes_per_second, operations_per_second) = self.rates?;
+        Some(Sample {
+            run: self.number,
+            block: self.block,
+            repeat: self.repeat,
+            position: self.position,
+            violated: self.violated.clone(),
+            bytes_per_second,
+            operations_per_second,
+        })
+    }
+}
+
+impl Mark {
+    /// A mark from its [name](Self::name) and its [words](Self::detail); `None` if it holds numbers, of which the words
+    /// have only the first digits, or is not known.
+    pub fn of_words(name: &str, detail: &str) -> Option<Self> {
+        let reason = || detail.to_owned();
+        match name {
+            "emulated" => Some(Self::EmulatedCpu),
+            "cached" => Some(Self::Cached { reason: reason() }),
+            "inconsistent" => Some(Self::Inconsistent { reason: reason() }),
+            "not-steady" => Some(Self::NotSteady { reason: reason() }),
+            _ => None,
+        }
+    }
+
+    /// The machine or layer that a mark's words are about, if marks of its name are told apart by it; else nothing.
+    pub fn about_in<'a>(name: &str, detail: &'a str) -> &'a str {
+        let between = |before: &str, after: &str| {
+            detail
+                .strip_prefix(before)
+                .and_then(|rest| rest.rsplit_once(after))
+                .map_or("", |(about, _)| about)
+        };
+        match name {
+            "cpu-bound" => between("the CPUs of the ", " were busy "),
+            "events-dropped" => between("the trace of ", " lost "),
+            _ => "",
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_mark_is_known_by_its_words() {
+        let text = || "over 5 rounds, in the trace of x lost 3 were busy".to_owned();
+        let marks = [
+            Mark::EmulatedCpu,
+            Mark::Cached { reason: text() },
+            Mark::Inconsistent { reason: text() },
+            Mark::NotSteady { reason: text() },
+            Mark::CpuBound { machine: "guest were busy 2".to_owned(), busy: 0.912_345 },
+            Mark::EventsDropped { layer: "ext3 lost it".to_owned(), events: 7 },
+            Mark::Unmatched { share: 0.02 },
+            Mark::Unclassified { layer: "jfs".to_owned(), share: 0.03 },
+        ];
+        for mark in marks {
+            let (name, detail) = (mark.name(), mark.detail());
+            let numeric = matches!(
+                mark,
+                Mark::CpuBound { .. }
+                    | Mark::EventsDropped { .. }
+                    | Mark::Unmatched { .. }
+                    | Mark::Unclassified { .. }
+            );
+            let expected = (!numeric).then(|| mark.clone());
+            assert_eq!(Mark::of_words(name, &detail), expected);
+            let about = match &mark {
+                Mark::CpuBound { machine, .. } => machine.as_str(),
+                Mark::EventsDropped { layer, .. } => layer.as_str(),
+                _ => "",
+            };
+            assert_eq!(Mark::about_in(name, &detail), about);
+        }
+    }
+}

@@ -1,0 +1,253 @@
+//! The first question: is this number physical?
+//!
+//! Before any statistic it is asked whether the storage can have given the number at all: whether the data reached the
+//! medium or came out of memory, whether the medium can be so fast, and what set the pace (Traeger, Zadok, Joukov and
+//! Wright, A Nine Year Study of File System and Storage Benchmarking, ACM TOS 4(2), 2008).
+
+mod medium;
+
+use nestor_load::Workload;
+use nestor_stack::Stack;
+use serde::{Deserialize, Serialize};
+
+use crate::checks::{self, CACHED_BELOW, CPU_BOUND_ABOVE};
+use crate::record::{CellRecord, Environment, Mark, Measured};
+use medium::MediumFacts;
+
+/// A direction with a smaller share of the application's bytes than this decides nothing.
+const MATTERS_FROM: f64 = 0.10;
+/// Less data than this decides nothing: one read-ahead window or one journal commit outweighs it.
+const SMALLEST_VOLUME_BYTES: u64 = 1 << 20;
+/// What must be exceeded by more than this is exceeded.
+const TOLERANCE: f64 = 0.05;
+/// If less of the application's bytes than this reached the medium, the number is that of a memory.
+const MOSTLY_FROM: f64 = 0.50;
+/// A medium that was busy for a smaller share of the time than this did not set the pace alone.
+const PACED_FROM: f64 = 0.50;
+
+/// The answer to "is it physical?".
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum PhysicalVerdict {
+    /// The medium can have given the number, and what was recorded says that it did.
+    Yes,
+    /// The number is that of a cache, of a medium that takes no time, or of nothing that exists.
+    No,
+    /// Too little was recorded to tell.
+    CannotTell,
+}
+
+/// The answer, and what it rests on.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Physical {
+    /// The answer.
+    pub verdict: PhysicalVerdict,
+    /// Why, the strongest reason first.
+    pub sentences: Vec<String>,
+}
+
+impl PhysicalVerdict {
+    /// As it is printed.
+    pub fn words(self) -> &'static str {
+        match self {
+            Self::Yes => "yes",
+            Self::No => "no",
+            Self::CannotTell => "cannot tell",
+        }
+    }
+}
+
+impl Physical {
+    /// Of one run.
+    pub fn of(record: &CellRecord) -> Self {
+        let Some(measured) = record.measured() else {
+            return Self::because(
+                PhysicalVerdict::CannotTell,
+                "the run failed, so there is no number".to_owned(),
+            );
+        };
+        let run = Run {
+            measured,
+            environment: &record.environment,
+            medium: MediumFacts::of(Stack::parse(&record.stack).ok().as_ref(), measured),
+            past_page_cache: Workload::parse(&record.workload)
+                .is_ok_and(|w| w.value("direct").is_some_and(|v| v.to_string() == "on")),
+        };
+        let wrong = run.reasons_against(&record.marks);
+        if !wrong.is_empty() {
+            return Self { verdict: PhysicalVerdict::No, sentences: wrong };
+        }
+        let verdict = if run.medium.is_seen() { PhysicalVerdict::Yes } else { PhysicalVerdict::CannotTell };
+        Self { verdict, sentences: run.what_it_rests_on() }
+    }
+
+    /// Of several runs of one cell: a "no" of any counts, and otherwise a "yes" of any, because the others are of runs of
+    /// which less was recorded. Untraced repeats are left out. `None` without runs.
+    pub fn of_runs(records: &[&CellRecord]) -> Option<Self> {
+        let answers: Vec<Self> = records.iter().filter(|r| !r.untraced_twin).map(|r| Self::of(r)).collect();
+        let strongest = [PhysicalVerdict::No, PhysicalVerdict::Yes, PhysicalVerdict::CannotTell];
+        let verdict = strongest.into_iter().find(|v| answers.iter().any(|a| a.verdict == *v))?;
+        let of_it: Vec<&Self> = answers.iter().filter(|a| a.verdict == verdict).collect();
+        let mut answer = of_it.get(of_it.len() / 2).copied()?.clone();
+        if verdict == PhysicalVerdict::No && of_it.len() < answers.len() {
+            answer.sentences.push(format!("so in {} of {} runs", of_it.len(), answers.len()));
+        }
+        Some(answer)
+    }
+
+    /// `yes: 142 requests/s at …; working set 2.1 x all memory`.
+    pub fn words(&self) -> String {
+        if self.sentences.is_empty() {
+            return self.verdict.words().to_owned();
+        }
+        format!("{}: {}", self.verdict.words(), self.sentences.join("; "))
+    }
+
+    fn because(verdict: PhysicalVerdict, sentence: String) -> Self {
+        Self { verdict, sentences: vec![sentence] }
+    }
+}
+
+/// A run with what is known of its medium.
+struct Run<'a> {
+    measured: &'a Measured,
+    environment: &'a Environment,
+    medium: MediumFacts<'a>,
+    /// Every operation goes past the page cache of its machine.
+    past_page_cache: bool,
+}
+
+impl Run<'_> {
+    fn reasons_against(&self, marks: &[Mark]) -> Vec<String> {
+        let mut reasons = Vec::new();
+        if self.medium.takes_no_time() {
+            reasons.push(
+                "the medium takes no time (null), so this is the speed of the layers above it".to_owned(),
+            );
+        }
+        reasons.extend(marks.iter().filter_map(|mark| match mark {
+            Mark::Inconsistent { reason } => Some(format!("the run contradicts itself: {reason}")),
+            _ => None,
+        }));
+        reasons
+            .extend(self.out_of_memory().filter(|(share, _)| *share < MOSTLY_FROM).map(|(_, words)| words));
+        reasons.extend(self.faster_than_the_medium());
+        reasons.extend(self.sooner_than_the_medium());
+        reasons
+    }
+
+    /// What memory took or gave instead of the medium: the share of the bytes that reached it, and a sentence.
+    fn out_of_memory(&self) -> impl Iterator<Item = (f64, String)> {
+        ["read", "write"].into_iter().filter_map(|direction| self.kept_in_memory(direction))
+    }
+
+    /// The application's bytes of one direction that never reached the medium.
+    fn kept_in_memory(&self, direction: &str) -> Option<(f64, String)> {
+        let medium = self.medium.metrics?;
+        let bytes = checks::application_bytes(self.measured, direction);
+        let all = self.measured.load.bytes();
+        if bytes < SMALLEST_VOLUME_BYTES || (bytes as f64) < MATTERS_FROM * all as f64 {
+            return None;
+        }
+        let of = |m: &nestor_trace::LayerMetrics| match direction {
+            "read" => m.read.issued_bytes,
+            _ => m.write.issued_bytes,
+        };
+        let share = of(medium) as f64 / bytes as f64;
+        if share >= CACHED_BELOW {
+            return None;
+        }
+        // The uppermost trace point that misses them says whose memory it was.
+        let missing = checks::traced_below_application(self.measured)
+            .find(|(_, m)| (of(m) as f64) < CACHED_BELOW * bytes as f64);
+        let machine = missing.map_or("host", |(layer, _)| layer.machine.as_str());
+        let (verb, other) = match direction {
+            "read" => ("read came from", "the rest from"),
+            _ => ("written reached", "the rest stayed in"),
+        };
+        let percent = share * 100.0;
+        let (volume, medium) = (mebibytes(bytes), self.medium.name());
+        let words = format!(
+            "{percent:.0} % of the {volume} {verb} the {medium}, {other} the memory of the {machine}"
+        );
+        Some((share, words))
+    }
+
+    /// More bytes a second than the medium can move.
+    fn faster_than_the_medium(&self) -> Option<String> {
+        let limit = self.medium.most_bytes_per_s(self.measured.load.working_set_bytes)?;
+        let seen = self.measured.load.bytes_per_second();
+        // What fits into the disk's own write buffer is taken at once.
+        let beyond_buffer = self.measured.load.bytes() > self.medium.buffer_bytes();
+        (beyond_buffer && seen > limit * (1.0 + TOLERANCE)).then(|| {
+            format!(
+                "{:.0} MB/s is more than the {} can move ({:.0} MB/s)",
+                seen / 1e6,
+                self.medium.name(),
+                limit / 1e6
+            )
+        })
+    }
+
+    /// Reads that took less time than the medium needs for any.
+    fn sooner_than_the_medium(&self) -> Option<String> {
+        let fastest_ns = self.medium.fastest_ns()?;
+        let reads = self.measured.load.operations.iter().filter(|(class, _)| class.0 == "read");
+        let (_, reads) = reads.max_by_key(|(_, result)| result.operations)?;
+        let mean_ns = reads.latency.summary()?.mean_ns;
+        // Behind a page cache a request of the medium serves many operations, most of which do not wait for it.
+        let each_waits = self.past_page_cache
+            && self
+                .medium
+                .metrics
+                .is_none_or(|m| m.read.issued as f64 >= CACHED_BELOW * reads.operations as f64);
+        (each_waits && mean_ns < fastest_ns * (1.0 - TOLERANCE)).then(|| {
+            format!(
+                "reads took {:.3} ms on average, the {} needs at least {:.3} ms for one",
+                mean_ns / 1e6,
+                self.medium.name(),
+                fastest_ns / 1e6
+            )
+        })
+    }
+
+    fn what_it_rests_on(&self) -> Vec<String> {
+        let mut sentences = vec![self.medium.words()];
+        sentences.extend(self.out_of_memory().map(|(_, words)| words));
+        sentences.extend(self.paced_by_processors());
+        sentences.extend(self.working_set());
+        sentences
+    }
+
+    /// Processors that were busy while the medium was not.
+    fn paced_by_processors(&self) -> Option<String> {
+        let (machine, busy) = self.measured.cpu_busy.iter().max_by(|a, b| a.1.total_cmp(&b.1))?;
+        let idle_medium = self.medium.busy_share().is_some_and(|share| share < PACED_FROM);
+        (idle_medium && *busy > CPU_BOUND_ABOVE).then(|| {
+            format!("the processors of the {machine} set the pace, busy {:.0} % of the time", busy * 100.0)
+        })
+    }
+
+    fn working_set(&self) -> Option<String> {
+        let memory: u64 = self.environment.machines.iter().map(|m| m.memory_bytes).sum();
+        let working_set = self.measured.load.working_set_bytes;
+        if memory == 0 || working_set == 0 {
+            return None;
+        }
+        let ratio = working_set as f64 / memory as f64;
+        let ratio = match ratio {
+            r if r < 0.01 => "under 0.01".to_owned(),
+            r if r < 0.095 => format!("{r:.2}"),
+            r => format!("{r:.1}"),
+        };
+        Some(match (working_set <= memory, self.medium.is_seen()) {
+            (true, true) => format!("working set {ratio} x all memory, yet it went to the medium"),
+            (true, false) => format!("working set {ratio} x all memory, so memory could hold it"),
+            (false, _) => format!("working set {ratio} x all memory"),
+        })
+    }
+}
+
+fn mebibytes(bytes: u64) -> String {
+    format!("{:.1} MiB", bytes as f64 / f64::from(1 << 20))
+}

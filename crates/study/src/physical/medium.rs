@@ -1,0 +1,151 @@
+//! What is known of the medium of a run: what it is, what it can do and what it did.
+
+use nestor_disk::{HddProfile, Medium, Profile};
+use nestor_stack::Stack;
+use nestor_trace::{LayerMetrics, TracePoint};
+
+use crate::checks;
+use crate::record::Measured;
+
+/// What is known of a medium.
+pub(super) struct MediumFacts<'a> {
+    /// What it did: its own log, or the block device in front of it.
+    pub metrics: Option<&'a LayerMetrics>,
+    profile: Option<&'static Profile>,
+    /// Its name in the stack.
+    layer: Option<&'a str>,
+}
+
+impl<'a> MediumFacts<'a> {
+    /// Of a run. `stack` is `None` where its notation is no longer understood.
+    pub fn of(stack: Option<&Stack>, measured: &'a Measured) -> Self {
+        let last = measured.layers.last();
+        // A medium of the user's has no log of its own; then the device above it, in the same machine, is the last that
+        // is seen.
+        let traced = checks::traced_below_application(measured).last();
+        let metrics = traced.filter(|(layer, m)| {
+            let at_medium = m.trace_point == TracePoint::DiskLog;
+            at_medium || last.is_some_and(|l| l.machine == layer.machine)
+        });
+        Self {
+            metrics: metrics.map(|(_, m)| m),
+            profile: stack.and_then(checks::medium_profile),
+            layer: last.map(|l| l.layer.as_str()).filter(|_| measured.layers.len() > 1),
+        }
+    }
+
+    /// Whether what was recorded is the medium itself. A file of the user's lies in a file system that nobody watched.
+    pub fn is_seen(&self) -> bool {
+        self.metrics.is_some() && self.layer.is_none_or(|layer| !layer.starts_with("file:"))
+    }
+
+    /// What was seen of it.
+    pub fn words(&self) -> String {
+        match self.metrics {
+            Some(metrics) if self.is_seen() => self.at_work(metrics),
+            Some(_) => format!("what lies below the {} was not recorded", self.name()),
+            None => "nothing was recorded at the medium".to_owned(),
+        }
+    }
+
+    /// `disk (wd-7200-1tb)`, or as the stack calls it.
+    pub fn name(&self) -> String {
+        match (self.profile, self.layer) {
+            (Some(profile), _) => format!("disk ({})", profile.name),
+            (None, Some(layer)) => format!("medium ({layer})"),
+            (None, None) => "medium".to_owned(),
+        }
+    }
+
+    /// Whether it is modelled without timing.
+    pub fn takes_no_time(&self) -> bool {
+        self.profile.is_some_and(|p| p.medium == Medium::Null)
+    }
+
+    /// What it can move for longer than its buffer lasts: a hard disk as much as passes under its heads on the outermost
+    /// tracks, unless its own cache may hold the whole working set.
+    pub fn most_bytes_per_s(&self, working_set_bytes: u64) -> Option<f64> {
+        let held = working_set_bytes <= self.buffer_bytes();
+        let of = |hdd: &HddProfile| if held { hdd.interface_mb_s.value() } else { hdd.outer_mb_s.value() };
+        Some(
+            1e6 * match &self.profile?.medium {
+                Medium::Null => return None,
+                Medium::Hdd(hdd) => of(hdd),
+                Medium::Raid0(raid) => {
+                    (f64::from(raid.members) * of(&raid.member)).min(raid.bus_mb_s.value())
+                }
+                Medium::Ssd(ssd) => ssd.read_mb_s.value().max(ssd.write_mb_s.value()),
+            },
+        )
+    }
+
+    /// Its own buffer.
+    pub fn buffer_bytes(&self) -> u64 {
+        let mib = match self.profile.map(|p| &p.medium) {
+            Some(Medium::Hdd(hdd)) => hdd.buffer_mib.value(),
+            Some(Medium::Raid0(raid)) => f64::from(raid.members) * raid.member.buffer_mib.value(),
+            Some(Medium::Ssd(ssd)) => ssd.write_buffer_mib.value(),
+            Some(Medium::Null) | None => 0.0,
+        };
+        (mib * f64::from(1 << 20)) as u64
+    }
+
+    /// The least time that any read can take: the command's overhead, found in the disk's own cache; of flash, reading a
+    /// page.
+    pub fn fastest_ns(&self) -> Option<f64> {
+        match &self.profile?.medium {
+            Medium::Null => None,
+            Medium::Hdd(hdd) => Some(hdd.command_overhead_us.value() * 1e3),
+            Medium::Raid0(raid) => {
+                Some((raid.member.command_overhead_us.value() + raid.controller_overhead_us.value()) * 1e3)
+            }
+            Medium::Ssd(ssd) => Some(ssd.read_us.value() * 1e3),
+        }
+    }
+
+    /// Random 4 KiB reads a second, one at a time: of a hard disk 1 over mean seek, half a revolution and overhead (the
+    /// transfer is below a tenth of a millisecond); of an array each request goes to one disk.
+    fn random_reads_per_s(&self) -> Option<f64> {
+        let of = |hdd: &HddProfile| {
+            let turn_ms = 60e3 / hdd.rpm.value();
+            1e3 / (hdd.average_seek_ms.value() + turn_ms / 2.0 + hdd.command_overhead_us.value() / 1e3)
+        };
+        match &self.profile?.medium {
+            Medium::Null => None,
+            Medium::Hdd(hdd) => Some(of(hdd)),
+            Medium::Raid0(raid) => Some(of(&raid.member)),
+            Medium::Ssd(ssd) => Some(ssd.read_iops_1.value()),
+        }
+    }
+
+    /// Share of the time that a modelled hard disk spent on requests, 0 to 1. Array and flash work on several at once,
+    /// so the sum of their times is no share.
+    pub fn busy_share(&self) -> Option<f64> {
+        let metrics = self.metrics.filter(|m| m.span_s > 0.0)?;
+        let service =
+            metrics.service.filter(|_| self.profile.is_some_and(|p| matches!(p.medium, Medium::Hdd(_))))?;
+        // Overhead of one command passes while the arm is under way for another, so it is not in the sum.
+        let ns = service.seek_ns + service.rotation_ns + service.transfer_ns;
+        Some((ns as f64 / 1e9 / metrics.span_s).min(1.0))
+    }
+
+    /// `304 requests/s on a disk (wd-7200-1tb) that does 75 random reads a second one at a time, 40 % sequential`.
+    fn at_work(&self, metrics: &LayerMetrics) -> String {
+        let rate = if metrics.span_s > 0.0 { metrics.issued() as f64 / metrics.span_s } else { 0.0 };
+        let mut words = format!("{rate:.0} requests/s on a {}", self.name());
+        if let Some(random) = self.random_reads_per_s() {
+            words += &format!(" that does {random:.0} random reads a second one at a time");
+        }
+        if let Some(sequential) = metrics.sequential_share {
+            words += &format!(", {:.0} % sequential", sequential * 100.0);
+        }
+        if let Some(service) = metrics.service.filter(|s| s.cache_hits > 0 && metrics.issued() > 0) {
+            let share = (service.cache_hits as f64 / metrics.issued() as f64).min(1.0);
+            words += &format!(", {:.0} % in its own cache", share * 100.0);
+        }
+        if let Some(busy) = self.busy_share() {
+            words += &format!(", arm and platters busy {:.0} %", busy * 100.0);
+        }
+        words
+    }
+}

@@ -1,0 +1,22 @@
+//! A second connection to the same file, for queries that others wrote.
+
+use rusqlite::{Connection, OpenFlags};
+
+use super::{Store, StoreError};
+
+impl Store {
+    /// A connection that cannot write to the file; its temporary tables are its own.
+    ///
+    /// # Errors
+    ///
+    /// If the file cannot be read.
+    pub(crate) fn reader(&self) -> Result<Connection, StoreError> {
+        let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+        Ok(Self::connect(&self.path, flags)?.connection)
+    }
+
+    /// What an error of such a connection means for this file.
+    pub(crate) fn reading_error(&self, error: &rusqlite::Error) -> StoreError {
+        StoreError::from_sqlite(&self.path, error)
+    }
+}

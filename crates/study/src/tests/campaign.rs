@@ -1,0 +1,218 @@
+//! Campaigns on a bench that answers at once: which cells run, in which order, and what a kill loses.
+
+use std::cell::RefCell;
+use std::collections::BTreeSet;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use nestor_model::sequential::StopRule;
+use nestor_stack::Stack;
+use tempfile::TempDir;
+
+use super::fixture::{self, MIB};
+use crate::campaign::{CampaignEnd, CampaignOptions, Watcher, run_campaign};
+use crate::cell::{CellEnd, CellRequest};
+use crate::record::{CellRecord, Mark, Outcome};
+use crate::{Bench, CellKey, RunFilter, Store, Study};
+
+const STACKS: [&str; 3] = ["ext3/kvm/hdd", "ext3/kvm/raw/jfs/hdd", "ext3/kvm/raw/xfs/hdd"];
+
+/// What a made-up cell does.
+type Behaviour<'a> = Box<dyn Fn(&CellRequest<'_>, usize) -> CellRecord + 'a>;
+
+struct MadeUp<'a> {
+    ran: Vec<CellKey>,
+    behaviour: Behaviour<'a>,
+}
+
+impl Bench for MadeUp<'_> {
+    fn ground(&self) -> String {
+        "emulated".to_owned()
+    }
+
+    fn make_room_for(&mut self, _: &[Stack]) {}
+
+    fn run_cell(&mut self, request: &CellRequest<'_>, progress: &dyn Fn(&str)) -> CellEnd {
+        progress("making it up");
+        let record = (self.behaviour)(request, self.ran.len());
+        self.ran.push(CellKey {
+            stack: request.stack.to_string(),
+            workload: request.workload.to_string(),
+            block: request.block,
+            repeat: request.repeat,
+            untraced_twin: request.untraced_twin,
+        });
+        CellEnd { record, refused: false }
+    }
+}
+
+/// A cell of this many bytes in ten seconds.
+fn reached(request: &CellRequest<'_>, bytes: u64) -> CellRecord {
+    CellRecord {
+        workload: request.workload.to_string(),
+        study: request.study.map(str::to_owned),
+        study_hash: request.study_hash.map(str::to_owned),
+        repeat: request.repeat,
+        position: request.position,
+        untraced_twin: request.untraced_twin,
+        ..fixture::record(&request.stack.to_string(), request.block, bytes)
+    }
+}
+
+#[derive(Default)]
+struct Silent(RefCell<Vec<(u32, usize)>>);
+
+impl Watcher for Silent {
+    fn block_begins(&self, block: u32, cells: usize, _: usize, _: usize) {
+        self.0.borrow_mut().push((block, cells));
+    }
+    fn cell_begins(&self, _: &CellKey, _: usize, _: usize, _: Option<Duration>) {}
+    fn step(&self, _: &str) {}
+    fn cell_ended(&self, _: &CellRecord, _: i64) {}
+}
+
+struct Table {
+    _directory: TempDir,
+    store: Store,
+}
+
+impl Table {
+    fn new() -> Self {
+        let directory = TempDir::new().unwrap();
+        let store = Store::open(&directory.path().join("r.sqlite")).unwrap();
+        Self { _directory: directory, store }
+    }
+
+    fn run(&mut self, study: &Study, behaviour: Behaviour<'_>) -> (Vec<CellKey>, CampaignEnd) {
+        self.run_until(study, behaviour, &AtomicBool::new(false))
+    }
+
+    fn run_until(
+        &mut self,
+        study: &Study,
+        behaviour: Behaviour<'_>,
+        interrupted: &AtomicBool,
+    ) -> (Vec<CellKey>, CampaignEnd) {
+        let mut bench = MadeUp { ran: Vec::new(), behaviour };
+        let options = CampaignOptions { as_study: true, trace_to: None };
+        let end = run_campaign(&mut bench, study, &mut self.store, &options, interrupted, &Silent::default())
+            .unwrap();
+        (bench.ran, end)
+    }
+}
+
+fn study(replications: u32) -> Study {
+    let stacks = STACKS.map(str::to_owned).to_vec();
+    Study { replications, ..Study::new("made-up", "Made up", stacks, vec!["fio:seq-write".to_owned()]) }
+}
+
+#[test]
+fn a_comparison_ends_when_its_sign_is_settled_and_the_others_go_on() {
+    let study = Study { stop: Some(StopRule { looks: vec![3, 5, 8], ..StopRule::default() }), ..study(8) };
+    let mut table = Table::new();
+    // jfs is far slower without any noise; xfs is alike with much noise.
+    let (ran, end) = table.run(
+        &study,
+        Box::new(|request, _| {
+            let stack = request.stack.to_string();
+            let noise = if request.block % 2 == 0 { 30 } else { 0 };
+            reached(
+                request,
+                match stack.as_str() {
+                    s if s.contains("jfs") => 50 * MIB,
+                    s if s.contains("xfs") => (85 + noise) * MIB,
+                    _ => 100 * MIB,
+                },
+            )
+        }),
+    );
+    let count = |stack: &str| ran.iter().filter(|c| c.stack == stack).count();
+    assert_eq!(STACKS.map(count), [8, 3, 8]);
+    assert!(end.not_run.is_empty(), "{:?}", end.not_run);
+    assert_eq!(end.decisions.iter().count(), 2);
+    // Once more: nothing is left, nothing is counted twice.
+    let (again, end) = table.run(&study, Box::new(|_, _| unreachable!("everything is done")));
+    assert!(again.is_empty());
+    assert_eq!(end.already_done, 19);
+}
+
+#[test]
+fn killed_anywhere_it_ends_with_the_same_cells() {
+    let study = Study { sentinels: Some(true), ..study(3) };
+    let mut whole = Table::new();
+    let behaviour =
+        |request: &CellRequest<'_>, _: usize| reached(request, (90 + u64::from(request.position)) * MIB);
+    whole.run(&study, Box::new(behaviour));
+    let cells = |table: &Table| -> BTreeSet<(String, u32, u32, u32)> {
+        let runs = table.store.runs(&RunFilter::default()).unwrap();
+        runs.iter()
+            .map(|r| (r.record.stack.clone(), r.record.block, r.record.repeat, r.record.position))
+            .collect()
+    };
+    let expected = cells(&whole);
+    for killed_at in 0..expected.len() {
+        let mut table = Table::new();
+        let interrupted = AtomicBool::new(false);
+        let stopping = |request: &CellRequest<'_>, ran: usize| {
+            // What is under way when the signal comes is not kept.
+            interrupted.store(ran == killed_at, Ordering::Relaxed);
+            behaviour(request, ran)
+        };
+        let (ran, end) = table.run_until(&study, Box::new(stopping), &interrupted);
+        assert_eq!((ran.len(), end.runs.len()), (killed_at + 1, killed_at));
+        assert_eq!(end.not_run.len(), expected.len() - killed_at);
+        table.run(&study, Box::new(behaviour));
+        assert_eq!(cells(&table), expected, "killed at {killed_at}");
+        assert_eq!(table.store.numbers(&RunFilter::default()).unwrap().len(), expected.len());
+    }
+}
+
+#[test]
+fn what_failed_is_tried_once_more_in_its_block_and_kept_as_failed() {
+    let mut table = Table::new();
+    let (ran, end) = table.run(
+        &study(2),
+        Box::new(|request, ran| {
+            let lost = request.stack.to_string().contains("jfs") && request.block == 0 && ran < 3;
+            if lost {
+                fixture::failed(&request.stack.to_string(), 0, "the guest died")
+            } else {
+                reached(request, MIB)
+            }
+        }),
+    );
+    let tries: Vec<u32> = ran.iter().filter(|c| c.stack.contains("jfs")).map(|c| c.block).collect();
+    assert_eq!(tries, [0, 0, 1], "the second try comes before the next block");
+    assert!(end.not_run.is_empty());
+}
+
+#[test]
+fn a_place_that_fails_always_alike_is_given_up() {
+    let mut table = Table::new();
+    let always = |request: &CellRequest<'_>, _: usize| CellRecord {
+        outcome: Outcome::Failed("no machine boots".to_owned()),
+        ..reached(request, MIB)
+    };
+    let (ran, end) = table.run(&study(5), Box::new(always));
+    assert_eq!(ran.len(), 3);
+    assert_eq!(end.not_run[0].reason, "3 cells in a row failed alike");
+}
+
+#[test]
+fn runs_that_violate_an_identity_settle_nothing() {
+    let study = Study { stop: Some(StopRule { looks: vec![3, 5], ..StopRule::default() }), ..study(5) };
+    let mut table = Table::new();
+    let (ran, _) = table.run(
+        &study,
+        Box::new(|request, _| {
+            let mut record =
+                reached(request, if request.stack.to_string() == STACKS[0] { 100 } else { 50 } * MIB);
+            if request.stack.to_string().contains("jfs") {
+                record.marks.push(Mark::Inconsistent { reason: "made up".to_owned() });
+            }
+            record
+        }),
+    );
+    let count = |stack: &str| ran.iter().filter(|c| c.stack == stack).count();
+    assert_eq!(STACKS.map(count), [5, 5, 3]);
+}

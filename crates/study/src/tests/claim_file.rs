@@ -1,0 +1,166 @@
+//! Claims and figures in a study file, and the errors that are made in them.
+
+use super::fixture::Toy;
+use crate::{ClaimKind, Expected, FigureKind, Study};
+
+const HEAD: &str = "name = \"s\"\ntitle = \"S\"\nstacks = [\"a\"]\nbaseline = \"a\"\nworkloads = [\"w\"]\n";
+
+fn parse(rest: &str) -> Result<Study, String> {
+    Study::parse("s.toml", &format!("{HEAD}{rest}"), None, &Toy).map_err(|e| e.to_string())
+}
+
+fn claim(rest: &str) -> String {
+    format!("[[claim]]\nid = \"L-1\"\ntitle = \"T\"\n{rest}")
+}
+
+#[test]
+fn claims_and_figures_are_read() {
+    let study = parse(&format!(
+        "{}{}[[figure]]\nid = \"fig-4\"\ntitle = \"F\"\nkind = \"heat\"\nx = \"host\"\ny = \"%\"\nsql = \"SELECT 1\"\n",
+        claim("kind = \"ratio\"\nplace = \"§1\"\npaper = \"+5-15 %\"\nexpected = { low = \"+5 %\", high = \"+15 %\" }\nsql = \"SELECT 2\"\n"),
+        "[[claim]]\nid = \"L-2\"\ntitle = \"U\"\nkind = \"setup\"\nnot_testable = \"no such hypervisor\"\nnote = \"N\"\n",
+    ))
+    .unwrap();
+    let [first, second] = study.claims.as_slice() else { panic!("{:?}", study.claims) };
+    let Some(Expected::Change { low, high }) = first.expected else { panic!("{first:?}") };
+    assert!((low - 1.05).abs() < 1e-12 && (high - 1.15).abs() < 1e-12);
+    assert_eq!((second.kind, second.not_testable.as_deref()), (ClaimKind::Setup, Some("no such hypervisor")));
+    assert_eq!(study.figures[0].kind, FigureKind::Heat);
+    let of = |rest: &str| parse(&claim(rest)).unwrap().claims[0].expected;
+    assert_eq!(of("kind = \"predicate\"\nexpected = \"alike\"\nsql = \"S\"\n"), Some(Expected::Alike));
+    assert_eq!(
+        of("kind = \"constant\"\nexpected = { within = 0.5 }\nsql = \"S\"\n"),
+        Some(Expected::Within { tolerance: 0.5 })
+    );
+    assert_eq!(
+        of("kind = \"ratio\"\nexpected = { change = \"2 x\" }\nsql = \"S\"\n"),
+        Some(Expected::Change { low: 2.0, high: 2.0 })
+    );
+}
+
+#[test]
+fn claims_do_not_change_what_a_study_is() {
+    let with = parse(&claim("kind = \"setup\"\nsql = \"SELECT 1\"\n")).unwrap();
+    assert_eq!(with.hash("emulated"), parse("").unwrap().hash("emulated"));
+}
+
+#[test]
+fn every_error_shows_where_and_what_to_write() {
+    let wrong = [
+        claim("kind = \"ratio\"\nsqll = \"SELECT 1\"\n"),
+        "[[claim]]\ntitle = \"T\"\nkind = \"setup\"\nsql = \"S\"\n".to_owned(),
+        claim("kind = \"setup\"\nsql = \"S\"\n") + &claim("kind = \"setup\"\nsql = \"S\"\n"),
+        claim("kind = \"guess\"\nsql = \"S\"\n"),
+        claim("kind = \"setup\"\n"),
+        claim("kind = \"setup\"\nsql = \"S\"\nnot_testable = \"N\"\n"),
+        claim("kind = \"ratio\"\nsql = \"S\"\n"),
+        claim("kind = \"predicate\"\nsql = \"S\"\n"),
+        claim("kind = \"ratio\"\nexpected = { change = \"a third\" }\nsql = \"S\"\n"),
+        claim("kind = \"ratio\"\nexpected = { change = \"-100 %\" }\nsql = \"S\"\n"),
+        claim("kind = \"ratio\"\nexpected = \"less\"\nsql = \"S\"\n"),
+        claim("kind = \"ratio\"\nexpected = { low = \"+5 %\", high = \"-5 %\" }\nsql = \"S\"\n"),
+        claim("kind = \"predicate\"\nexpected = \"fewer\"\nsql = \"S\"\n"),
+        claim("kind = \"setup\"\nexpected = \"less\"\nsql = \"S\"\n"),
+        claim("kind = \"constant\"\nexpected = { within = -1 }\nsql = \"S\"\n"),
+        claim("kind = \"setup\"\nsql = 1\n"),
+        "[[figure]]\nid = \"f\"\ntitle = \"F\"\nkind = \"pie\"\nx = \"x\"\ny = \"y\"\nsql = \"S\"\n"
+            .to_owned(),
+        "claim = 1\n".to_owned(),
+        "claim = [1]\n".to_owned(),
+    ];
+    let messages: Vec<String> = wrong.iter().map(|rest| parse(rest).unwrap_err()).collect();
+    insta::assert_snapshot!(messages.join("\n\n"), @r#"
+    s.toml:10:1: a claim has no key `sqll`
+      10 | sqll = "SELECT 1"
+         | ^^^^
+      its keys are id, title, place, paper, kind, expected, sql, not_testable, note
+
+    s.toml:6:1: a claim has no `id`
+      6 | [[claim]]
+        | ^^^^^^^^^
+
+    s.toml:12:6: there are two claims `L-1`
+      12 | id = "L-1"
+         |      ^^^^^
+      give each its own id
+
+    s.toml:9:8: `kind` cannot be this
+      9 | kind = "guess"
+        |        ^^^^^^^
+      it is one of setup, constant, ratio, predicate
+
+    s.toml:6:1: claim L-1 has neither `sql` nor `not_testable`
+      6 | [[claim]]
+        | ^^^^^^^^^
+      `sql` is the query that tests it; `not_testable` says why none can
+
+    s.toml:6:1: claim L-1 has both `sql` and `not_testable`
+      6 | [[claim]]
+        | ^^^^^^^^^
+      keep one of them
+
+    s.toml:6:1: claim L-1 has no `expected`
+      6 | [[claim]]
+        | ^^^^^^^^^
+      a ratio is judged by the published change: expected = { change = "+34 %" }
+
+    s.toml:6:1: claim L-1 has no `expected`
+      6 | [[claim]]
+        | ^^^^^^^^^
+      a predicate is judged by its direction: expected = "less", "more" or "alike"
+
+    s.toml:10:23: this is not a change
+      10 | expected = { change = "a third" }
+         |                       ^^^^^^^^^
+      write a change in per cent above -100: "-40 %", or a factor: "19.4 x"
+
+    s.toml:10:23: this is not a change
+      10 | expected = { change = "-100 %" }
+         |                       ^^^^^^^^
+      write a change in per cent above -100: "-40 %", or a factor: "19.4 x"
+
+    s.toml:10:12: a ratio is expected as a change
+      10 | expected = "less"
+         |            ^^^^^^
+      write { change = "+34 %" }, or both ends: { low = "-15 %", high = "-5 %" }
+
+    s.toml:10:12: a ratio is expected as a change
+      10 | expected = { low = "+5 %", high = "-5 %" }
+         |            ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
+      write { change = "+34 %" }, or both ends: { low = "-15 %", high = "-5 %" }
+
+    s.toml:10:12: `expected` cannot be this
+      10 | expected = "fewer"
+         |            ^^^^^^^
+      it is one of less, more, alike
+
+    s.toml:10:12: a claim about the set-up has no `expected`
+      10 | expected = "less"
+         |            ^^^^^^
+      its query has the columns what, found and published
+
+    s.toml:10:12: a constant is expected within a tolerance
+      10 | expected = { within = -1 }
+         |            ^^^^^^^^^^^^^^^
+      write { within = 0.5 }, in the constant's unit, or leave it out for equality
+
+    s.toml:10:7: `sql` has to be a text in quotes, and not an empty one
+      10 | sql = 1
+         |       ^
+
+    s.toml:9:8: `kind` cannot be this
+      9 | kind = "pie"
+        |        ^^^^^
+      it is one of bars, heat, line
+
+    s.toml:6:9: a claim is a table
+      6 | claim = 1
+        |         ^
+      write [[claim]] and its keys below it
+
+    s.toml:6:10: a claim is a table
+      6 | claim = [1]
+        |          ^
+      write [[claim]] and its keys below it
+    "#);
+}

@@ -1,0 +1,162 @@
+//! Files of earlier versions: nothing in them is lost, and what later versions added is filled.
+
+use rusqlite::{Connection, params};
+use tempfile::TempDir;
+
+use super::fixture::*;
+use crate::record::CellRecord;
+use crate::store::of_version;
+use crate::{RunFilter, Store};
+
+/// A run as a program of version 2 of the tables wrote it, in the columns that matter here.
+fn insert_as_before(connection: &Connection, record: &CellRecord) {
+    let load = &record.measured().unwrap().load;
+    connection
+        .execute(
+            "INSERT INTO runs (id, study, study_hash, stack, workload, block, repeat, position, started_at, cell_s, \
+             outcome, ground, bytes_per_second, record) VALUES (?, ?, ?, ?, ?, ?, 0, 0, ?, 1.0, 'measured', 'emulated', ?, ?)",
+            params![
+                record.content_id().unwrap(),
+                record.study,
+                record.study_hash,
+                record.stack,
+                record.workload,
+                record.block,
+                record.started_at,
+                load.bytes_per_second(),
+                serde_json::to_string(record).unwrap()
+            ],
+        )
+        .unwrap();
+    let run = connection.last_insert_rowid();
+    for (depth, layer) in record.measured().unwrap().layers.iter().enumerate() {
+        connection
+            .execute(
+                "INSERT INTO layer_metrics (run, depth, layer, role, machine, trace_point) VALUES (?, ?, ?, ?, ?, 'blktrace')",
+                params![run, depth as i64, layer.layer, layer.role, layer.machine],
+            )
+            .unwrap();
+    }
+}
+
+#[test]
+fn a_file_of_version_2_is_brought_forward_with_nothing_lost() {
+    let folder = TempDir::new().unwrap();
+    let path = folder.path().join("old.sqlite");
+    let records = [
+        record("ext3/kvm:cache=writethrough/raw:size=3G/jfs/hdd:size=8G", 0, MIB),
+        record("ext3/kvm/hdd", 0, 2 * MIB),
+        record("what is no stack today", 1, MIB),
+    ];
+    let connection = Connection::open(&path).unwrap();
+    of_version(&connection, 2).unwrap();
+    for record in &records {
+        insert_as_before(&connection, record);
+    }
+    // A record that does not read back must not keep the others from being read.
+    connection.execute("UPDATE runs SET record = '{' WHERE number = 3", []).unwrap();
+    drop(connection);
+
+    let store = Store::open(&path).unwrap();
+    for (number, record) in (1..).zip(&records[..2]) {
+        assert_eq!(store.run(number).unwrap().record, *record);
+    }
+    assert_eq!(store.numbers(&RunFilter::default()).unwrap(), [1, 2, 3]);
+    let reader = store.reader().unwrap();
+    let texts = |sql: &str| -> Vec<String> {
+        reader
+            .prepare(sql)
+            .unwrap()
+            .query_map([], |row| row.get(0))
+            .unwrap()
+            .collect::<Result<_, _>>()
+            .unwrap()
+    };
+    insta::assert_snapshot!(texts(
+        "SELECT concat_ws(' | ', stack, guest_fs, crossing, crossings, cache, device, guest_memory_bytes, image, \
+         image_options, host_fs, medium, medium_options, medium_bytes) FROM stacks"
+    ).join("\n"), @r#"
+    ext3/kvm/hdd | ext3 | kvm | 1 | none | virtio-blk | 268435456 | hdd |  | 17179869184
+    ext3/kvm:cache=writethrough/raw:size=3G/jfs/hdd:size=8G | ext3 | kvm | 1 | writethrough | virtio-blk | 268435456 | raw | size=3G | jfs | hdd | size=8G | 8589934592
+    what is no stack today
+    "#);
+    insta::assert_snapshot!(texts(
+        "SELECT concat_ws(' | ', workload, engine, load, options, files, file_bytes, scale_factor) FROM workloads"
+    ).join("\n"), @r#"fio:seq-write | fio | seq-write |  | 64 | 8388608 | 0.1"#);
+    assert_eq!(texts("SELECT value FROM workload_options WHERE name = 'bs'"), ["8192"]);
+    assert_eq!(texts("SELECT run || ' ' || working_set_bytes FROM loads"), ["1 536870912", "2 536870912"]);
+    assert_eq!(
+        texts(
+            "SELECT run || ' ' || round(d2c_mean_ns / 1000) || ' ' || times_checked FROM layer_metrics WHERE role = 'disk' AND run < 3"
+        ),
+        ["1 7.0 0", "2 7.0 0"]
+    );
+    // Opened again, nothing changes.
+    drop(reader);
+    drop(store);
+    assert_eq!(Store::open(&path).unwrap().numbers(&RunFilter::default()).unwrap(), [1, 2, 3]);
+}
+
+#[test]
+fn an_old_file_merges_into_a_new_one() {
+    let folder = TempDir::new().unwrap();
+    let old = folder.path().join("old.sqlite");
+    let connection = Connection::open(&old).unwrap();
+    of_version(&connection, 2).unwrap();
+    insert_as_before(&connection, &record("ext3/kvm/hdd", 0, MIB));
+    drop(connection);
+    let mut new = Store::open(&folder.path().join("new.sqlite")).unwrap();
+    let report = new.merge(&old).unwrap();
+    assert_eq!((report.added, report.known), (1, 0));
+    let stacks: i64 = new
+        .reader()
+        .unwrap()
+        .query_row("SELECT count(*) FROM stacks WHERE guest_fs = 'ext3'", [], |r| r.get(0))
+        .unwrap();
+    assert_eq!(stacks, 1);
+}
+
+#[test]
+fn scripts_and_natives_are_taken_apart_too() {
+    let folder = TempDir::new().unwrap();
+    let mut store = Store::open(&folder.path().join("r.sqlite")).unwrap();
+    for (stack, workload) in [
+        ("ext4:mount=noatime/hdd", "wml:fileserver:scale=0.02"),
+        ("xfs/kvm:sched=none/raw/ext4:block=1k/hdd:size=4G:sched=bfq", "wml:dbserver:scale=0.02:threads=20"),
+        ("ext4/kvm/qcow2/xfs/tcg/raw/xfs/hdd", "wml:mailserver"),
+    ] {
+        store.insert(&CellRecord { workload: workload.to_owned(), ..record(stack, 0, MIB) }).unwrap();
+    }
+    let reader = store.reader().unwrap();
+    let texts = |sql: &str| -> Vec<String> {
+        reader
+            .prepare(sql)
+            .unwrap()
+            .query_map([], |row| row.get(0))
+            .unwrap()
+            .collect::<Result<_, _>>()
+            .unwrap()
+    };
+    insta::assert_snapshot!(texts(
+        "SELECT concat_ws(' | ', stack, 'guest ' || guest_fs || ' ' || guest_fs_options, crossing, crossings, 'host ' || host_fs || ' ' || \
+         host_fs_options, guest_sched, host_sched) FROM stacks"
+    ).join("\n"), @r#"
+    ext4/kvm/qcow2/xfs/tcg/raw/xfs/hdd | guest ext4  | kvm | 2 | host xfs 
+    ext4:mount=noatime/hdd | guest ext4 mount=noatime | 0
+    xfs/kvm:sched=none/raw/ext4:block=1k/hdd:size=4G:sched=bfq | guest xfs  | kvm | 1 | host ext4 block=1k | none | bfq
+    "#);
+    insta::assert_snapshot!(texts(
+        "SELECT concat_ws(' ', workload, name, value) FROM workload_options WHERE name IN ('script:nthreads', 'threads', 'scale', 'runtime')"
+    ).join("\n"), @r#"
+    wml:dbserver:scale=0.02:threads=20 runtime 10
+    wml:dbserver:scale=0.02:threads=20 scale 0.02
+    wml:dbserver:scale=0.02:threads=20 script:nthreads 200
+    wml:dbserver:scale=0.02:threads=20 threads 20
+    wml:fileserver:scale=0.02 runtime 10
+    wml:fileserver:scale=0.02 scale 0.02
+    wml:fileserver:scale=0.02 script:nthreads 50
+    wml:mailserver runtime 10
+    wml:mailserver scale 0.1
+    wml:mailserver script:nthreads 16
+    "#);
+}

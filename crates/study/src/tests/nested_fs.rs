@@ -1,0 +1,189 @@
+//! The built-in study of nested file systems: its claims and figures on a made-up store that has every cell once.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use nestor_layout::Class;
+use nestor_load::Workload;
+use nestor_stack::Stack;
+use nestor_trace::{ClassMetrics, DirectionMetrics, LayerMetrics, SeekMetrics, TracePoint};
+use tempfile::TempDir;
+
+use super::fixture::*;
+use crate::claims::{ClaimResult, figures, judge};
+use crate::record::{CellRecord, Measured, Outcome};
+use crate::{Notation, Store, Study, StudyRecord};
+
+const FILE: &str = include_str!("../../../../studies/nested-fs.toml");
+const HASH: &str = "0123456789abcdef";
+
+/// The real notation.
+struct Real;
+
+impl Notation for Real {
+    fn stacks(&self, written: &str) -> Result<Vec<String>, String> {
+        let stacks = nestor_stack::parse_all(written).map_err(|e| e.to_string())?;
+        Ok(stacks.iter().map(Stack::to_string).collect())
+    }
+
+    fn workloads(&self, written: &str) -> Result<Vec<String>, String> {
+        let texts = nestor_stack::expand(written).map_err(|e| e.to_string())?;
+        texts.iter().map(|t| Workload::parse(t).map(|w| w.to_string()).map_err(|e| e.to_string())).collect()
+    }
+
+    fn raw_disk(&self, stack: &str) -> String {
+        match (stack.split_once("/raw"), stack.rsplit_once('/')) {
+            (Some((guest, _)), Some((_, medium))) => format!("{guest}/{medium}"),
+            _ => stack.to_owned(),
+        }
+    }
+}
+
+/// A few requests, so that a few hundred records are made quickly.
+fn metrics(trace_point: TracePoint, factor: u64) -> LayerMetrics {
+    let direction = DirectionMetrics {
+        queued: 12,
+        queued_bytes: 12 * 8192 * factor,
+        issued: 10,
+        issued_bytes: 12 * 8192 * factor,
+        completed: 10,
+        completed_bytes: 12 * 8192 * factor,
+        back_merges: 2,
+        ..DirectionMetrics::default()
+    };
+    let times = Some(latency(10, 1_000_000 * factor).compacted());
+    LayerMetrics {
+        read: direction.clone(),
+        write: direction,
+        i2d: times.clone(),
+        d2c: times,
+        size_histogram: BTreeMap::from([(8192, 9), (65536, factor)]),
+        d2d_seeks: Some(SeekMetrics {
+            count: 10,
+            mean_sectors: 100.0 * factor as f64,
+            cdf_sectors: (0..=50).collect(),
+            span_sectors: 1000,
+            ..SeekMetrics::default()
+        }),
+        classes: BTreeMap::from([(
+            Class::Journal,
+            ClassMetrics { requests: 1, write_bytes: 4096 * factor, ..ClassMetrics::default() },
+        )]),
+        identity: nestor_trace::Identity { checked: 10, violations: 0 },
+        ..LayerMetrics::new(trace_point)
+    }
+}
+
+fn place(file_system: &str) -> u64 {
+    let order = ["ext2", "ext3", "ext4", "reiserfs", "xfs"];
+    order.iter().position(|name| *name == file_system).unwrap_or(order.len()) as u64
+}
+
+/// The guest's and the host's file system of a stack.
+fn file_systems(stack: &str) -> (&str, Option<&str>) {
+    let layers: Vec<&str> = stack.split('/').map(|l| l.split(':').next().unwrap_or(l)).collect();
+    (layers[0], (layers.len() == 5).then(|| layers[3]))
+}
+
+/// What the layers of a stack with this host say; the same for every guest and load.
+fn measured_on(host: Option<&str>) -> Measured {
+    let rank = host.map_or(0, |host| 1 + place(host));
+    let mut measured = measured(40 * 4096);
+    for result in measured.load.operations.values_mut() {
+        result.latency = latency(result.operations, 1_000_000 * (10 + rank)).compacted();
+    }
+    measured.layers = vec![
+        layer("application", "", "guest", None),
+        // Fewer distributions than a real run has: they are what takes time to store.
+        layer(
+            "guest",
+            "guest fs",
+            "guest",
+            Some(LayerMetrics { d2c: None, ..metrics(TracePoint::Blktrace, 1) }),
+        ),
+        layer("host", "host fs", "host", Some(metrics(TracePoint::Blktrace, 1 + rank))),
+        layer(
+            "hdd",
+            "disk",
+            "host",
+            Some(LayerMetrics { i2d: None, d2c: None, ..metrics(TracePoint::DiskLog, 1 + rank) }),
+        ),
+    ];
+    measured
+}
+
+/// Slower by host, a little different by guest and block.
+fn cell(model: &CellRecord, stack: &str, workload: &str, block: u32) -> CellRecord {
+    let mut record =
+        CellRecord { stack: stack.to_owned(), workload: workload.to_owned(), block, ..model.clone() };
+    let guest = place(file_systems(stack).0);
+    let Outcome::Measured(measured) = &mut record.outcome else { return record };
+    let host = file_systems(stack).1.map_or(0, |host| place(host) + 1);
+    let slower =
+        host * if workload.contains("seq-write") { 4 } else { 1 + u64::from(workload.contains("write")) };
+    for result in measured.load.operations.values_mut() {
+        result.bytes = (40 + guest + u64::from(block) - slower) * 4096;
+    }
+    record
+}
+
+/// The claims and figures of a size of the study after all its cells were run; at most two blocks, which are enough for an
+/// interval, and without the stacks that are `left_out`.
+fn judged(scale: &str, left_out: &str) -> (Vec<ClaimResult>, Vec<crate::Figure>) {
+    let mut study = Study::parse("studies/nested-fs.toml", FILE, Some(scale), &Real).unwrap();
+    study.stacks.retain(|stack| left_out.is_empty() || !stack.starts_with(left_out));
+    let folder = TempDir::new().unwrap();
+    let mut store = Store::open(&folder.path().join("r.sqlite")).unwrap();
+    let mut models: BTreeMap<Option<&str>, CellRecord> = BTreeMap::new();
+    for stack in &study.stacks {
+        let host = file_systems(stack).1;
+        let model = models.entry(host).or_insert_with(|| CellRecord {
+            outcome: Outcome::Measured(measured_on(host)),
+            ..record(stack, 0, 4096)
+        });
+        for workload in &study.workloads {
+            let Some(rule) = study.rule(stack, workload) else { continue };
+            for block in 0..rule.replications.min(2) {
+                let traced = cell(model, stack, workload, block);
+                store.insert(&traced).unwrap();
+                if rule.untraced_twin {
+                    store.insert(&CellRecord { untraced_twin: true, ..traced }).unwrap();
+                }
+            }
+        }
+    }
+    let study = StudyRecord {
+        hash: HASH.to_owned(),
+        ground: "emulated".to_owned(),
+        study,
+        sentinels: false,
+        ended_early: None,
+        sessions: Vec::new(),
+    };
+    (judge(&store, &study).unwrap(), figures(&store, &study).unwrap())
+}
+
+fn untested(results: &[ClaimResult]) -> Vec<&str> {
+    results.iter().filter(|r| !r.verdict.is_tested()).map(|r| r.claim.id.as_str()).collect()
+}
+
+#[test]
+fn the_whole_matrix_tests_nearly_all_claims() {
+    let (results, figures) = judged("small", "xfs/");
+    let ids: Vec<String> = results.iter().map(|r| r.claim.id.clone()).collect();
+    assert_eq!(ids, (1..=48).map(|n| format!("L-{n}")).collect::<Vec<_>>());
+    for result in &results {
+        assert!(!result.reason.contains(" is wrong"), "{}: {}", result.claim.id, result.reason);
+    }
+    // Another machine, another kernel, an absolute speed, another image, other hypervisors.
+    assert_eq!(untested(&results), ["L-1", "L-3", "L-7", "L-9", "L-44"]);
+    let problems: BTreeSet<String> =
+        figures.iter().filter_map(|f| f.problem.as_ref().map(|p| format!("{}: {p}", f.query.id))).collect();
+    assert_eq!(problems, BTreeSet::new());
+}
+
+#[test]
+fn minutes_are_enough_for_twenty_claims() {
+    let (results, _) = judged("quick", "");
+    let tested = results.len() - untested(&results).len();
+    assert!(tested >= 20, "only {tested}; not {:?}", untested(&results));
+}

@@ -1,0 +1,135 @@
+//! Studies of several parts and sizes, and comparisons that end early.
+
+use nestor_model::sequential::{Decision, StopRule};
+
+use super::fixture::Toy;
+use crate::{CellSample, Decisions, Study, TraceMode};
+
+const FILE: &str = r#"
+name = "parts"
+title = "Parts"
+stacks = ["g/kvm/hdd|g/kvm/raw/a/hdd|g/kvm/raw/b/hdd"]
+baselines = "raw-disk"
+workloads = ["read|write"]
+scale = "small"
+
+[[also]]
+stacks = ["h/kvm/raw/a/hdd"]
+workloads = ["write"]
+replications = 3
+trace = "full"
+trace_cost = true
+
+[stop]
+looks = [3, 5]
+
+[scales.small]
+workloads = ["read"]
+trace = "layers"
+sentinels = ["g/kvm/hdd"]
+
+[scales.large]
+replications = 4
+budget = "2h"
+"#;
+
+fn parse(text: &str, scale: Option<&str>) -> Result<Study, String> {
+    Study::parse("studies/p.toml", text, scale, &Toy).map_err(|complaint| complaint.to_string())
+}
+
+#[test]
+fn a_scale_replaces_keys() {
+    let small = parse(FILE, None).unwrap();
+    assert_eq!(small.scale.as_deref(), Some("small"));
+    assert_eq!(small.workloads, ["read", "write"], "the further part has its own");
+    assert_eq!((small.trace, small.budget), (TraceMode::Layers, None));
+    assert!(small.is_sentinel("g/kvm/hdd") && !small.is_sentinel("h/kvm/hdd"));
+    let large = parse(FILE, Some("large")).unwrap();
+    assert_eq!((large.parts[0].replications, large.budget.map(|b| b.as_secs())), (4, Some(7200)));
+    assert_ne!(small.hash("emulated"), large.replications.to_string());
+}
+
+#[test]
+fn a_scale_that_does_not_exist() {
+    insta::assert_snapshot!(parse(FILE, Some("huge")).unwrap_err(), @r#"
+    studies/p.toml:19:2: the study has no scale `huge`
+      19 | [scales.small]
+         |  ^^^^^^
+      its scales are large, small
+    "#);
+    insta::assert_snapshot!(parse(&FILE.replace("budget =", "budgets ="), None).unwrap_err(), @r#"
+    studies/p.toml:26:1: a scale has no key `budgets`
+      26 | budgets = "2h"
+         | ^^^^^^^
+      did you mean `budget`?
+      its keys are stacks, baseline, baselines, workloads, replications, budget, sentinels, trace, trace_cost, stop, also
+    "#);
+    insta::assert_snapshot!(parse(&FILE.replace("[3, 5]", "[5, 3]"), None).unwrap_err(), @r#"
+    studies/p.toml:17:13: `looks` is a list of numbers of pairs, each larger than the one before, from 2 on, such as [3, 5, 8, 12]
+      17 | looks = [5, 3]
+         |             ^
+    "#);
+    insta::assert_snapshot!(parse(&FILE.replace("[\"g/kvm/hdd\"]\n\n[scales.large", "[\"x\"]\n\n[scales.large"), None).unwrap_err(), @r#"
+    studies/p.toml:22:13: x is no baseline of this study
+      22 | sentinels = ["x"]
+         |             ^^^^^
+      its baselines are g/kvm/hdd, h/kvm/hdd
+    "#);
+}
+
+#[test]
+fn a_study_is_the_union_of_its_parts() {
+    let study = parse(FILE, None).unwrap();
+    assert!(study.holds("g/kvm/raw/a/hdd", "read") && !study.holds("g/kvm/raw/a/hdd", "write"));
+    assert!(study.holds("h/kvm/hdd", "write"), "a baseline is there for what is compared with it");
+    assert!(!study.holds("h/kvm/raw/a/hdd", "read"));
+    let rule = study.rule("h/kvm/raw/a/hdd", "write").unwrap();
+    assert_eq!((rule.replications, rule.trace, rule.untraced_twin), (3, TraceMode::Full, true));
+    assert_eq!(study.rule("h/kvm/hdd", "write").unwrap().replications, 3);
+    assert_eq!(study.most_blocks(), 5, "as many as looks, where no number is given");
+}
+
+/// Pairs of one cell whose ratio is `ratio`, more or less.
+fn samples(study: &Study, stack: &str, blocks: u32, ratio: f64, noise: f64) -> Vec<CellSample> {
+    let sample = |stack: &str, block: u32, throughput: f64| CellSample {
+        stack: stack.to_owned(),
+        workload: "read".to_owned(),
+        block,
+        repeat: 0,
+        throughput,
+    };
+    let baseline = study.baseline_of(stack).to_owned();
+    (0..blocks)
+        .flat_map(|block| {
+            let sign = if block % 2 == 0 { 1.0 } else { -1.0 };
+            [sample(&baseline, block, 100.0), sample(stack, block, 100.0 * ratio * (1.0 + sign * noise))]
+        })
+        .collect()
+}
+
+#[test]
+fn what_is_settled_leaves_the_later_blocks() {
+    let study = parse(FILE, None).unwrap();
+    let mut seen = samples(&study, "g/kvm/raw/a/hdd", 3, 0.5, 0.01);
+    seen.extend(samples(&study, "g/kvm/raw/b/hdd", 3, 1.0, 0.2));
+    let decisions = Decisions::of(&study, &seen, Some(3));
+    assert!(matches!(decisions.get("g/kvm/raw/a/hdd", "read"), Some(Decision::SignSettled { .. })));
+    assert!(matches!(decisions.get("g/kvm/raw/b/hdd", "read"), Some(Decision::Continue { next_look: 5 })));
+    let left = study.block_cells(3, false, &decisions);
+    let of = |stack: &str| left.iter().filter(|c| c.stack == stack).count();
+    assert_eq!((of("g/kvm/raw/a/hdd"), of("g/kvm/raw/b/hdd"), of("g/kvm/hdd")), (0, 1, 1), "{left:?}");
+    // A block under way does not change while it runs, so that a killed study goes on with the same cells.
+    seen.extend(samples(&study, "g/kvm/raw/b/hdd", 5, 1.0, 0.001).split_off(6));
+    assert_eq!(Decisions::of(&study, &seen, Some(3)), decisions);
+}
+
+#[test]
+fn without_a_rule_everything_runs() {
+    let study = Study { stop: None, ..parse(FILE, None).unwrap() };
+    let seen = samples(&study, "g/kvm/raw/a/hdd", 3, 0.5, 0.0);
+    let decisions = Decisions::of(&study, &seen, None);
+    assert_eq!(decisions, Decisions::default());
+    assert!(decisions.is_open("g/kvm/raw/a/hdd", "read"));
+    let rule = StopRule::default();
+    assert_eq!(rule.looks, [3, 5, 8, 12]);
+}
