@@ -11,6 +11,7 @@ use serde::Serialize;
 use crate::cli::ReplicateArguments;
 use crate::commands::run::open_store;
 use crate::commands::study::{carry_out, prepare};
+use crate::commands::study_results::write_results;
 use crate::notation::LabNotation;
 use crate::output::{print_json, style, table};
 
@@ -53,12 +54,13 @@ pub fn run(arguments: &ReplicateArguments) -> Result<ExitCode> {
     let study = prepare(study, &arguments.how, &arguments.lab)?;
     let carried_out = carry_out(study, &arguments.how, &arguments.lab, &mut store)?;
     let code = carried_out.print(&arguments.lab)?;
-    if carried_out.report.is_none() {
-        return Ok(code);
-    }
+    let Some(report) = &carried_out.report else { return Ok(code) };
     if !arguments.lab.json {
         outln!();
-        judged(&store, &carried_out.record, arguments)?;
+        out!("{}", scoreboard_text(&report.claims, style()));
+    }
+    if let Some(directory) = &arguments.results_to {
+        write_results(&store, &carried_out.record, directory)?;
     }
     Ok(code)
 }
@@ -117,7 +119,7 @@ struct Scoreboard<'a> {
 fn judged(store: &Store, record: &StudyRecord, arguments: &ReplicateArguments) -> Result<ExitCode> {
     let claims = judge(store, record)?;
     if let Some(directory) = &arguments.results_to {
-        crate::commands::study_results::write_results(store, record, directory)?;
+        write_results(store, record, directory)?;
     }
     if arguments.lab.json {
         let scale = record.study.scale.as_deref();

@@ -6,7 +6,6 @@ use std::path::Path;
 
 use anyhow::{Context, Result};
 use nestor_report::{Style, render_figure_svg, render_matrix_svg, scoreboard_text, study_text};
-use nestor_study::claims::{figures, judge};
 use nestor_study::{CellRecord, Store, StudyRecord, duration_words};
 
 use crate::commands::study_report::report_of;
@@ -24,14 +23,13 @@ pub fn write_results(store: &Store, record: &StudyRecord, directory: &Path) -> R
         std::fs::write(&path, text).with_context(|| format!("{} could not be written", path.display()))
     };
     let report = report_of(store, record)?;
-    let claims = judge(store, record)?;
-    let board = scoreboard_text(&claims, Style::plain());
+    let board = scoreboard_text(&report.claims, Style::plain());
     write("scoreboard.txt", &board)?;
-    write("claims.json", &(serde_json::to_string_pretty(&claims)? + "\n"))?;
+    write("claims.json", &(serde_json::to_string_pretty(&report.claims)? + "\n"))?;
     write("matrix.txt", &study_text(&report, Style::plain()))?;
     write("matrix.svg", &render_matrix_svg(&report))?;
     let mut pictures = Vec::new();
-    for figure in figures(store, record)?.iter().filter(|f| f.problem.is_none() && !f.rows.is_empty()) {
+    for figure in report.figures.iter().filter(|f| f.problem.is_none() && !f.rows.is_empty()) {
         let name = format!("{}.svg", figure.query.id);
         write(&name, &render_figure_svg(figure))?;
         pictures.push((name, figure.query.title.clone()));

@@ -290,3 +290,25 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn a_store_gives_its_newest_runs_and_the_study_of_a_name() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut store = Store::open(&folder.path().join("results.sqlite")).unwrap();
+    let of = study(1);
+    assert_eq!(store.study_named("made-up").unwrap(), None);
+    store.save_study(&of).unwrap();
+    // The same study begun again with another seed, and measured.
+    let again = StudyRecord { hash: "fedcba9876543210".to_owned(), ..study(2) };
+    store.save_study(&again).unwrap();
+    for block in 0..3 {
+        let mut run = record(STACKS[0], WORKLOADS[0], block, 10.0);
+        run.study_hash = Some(again.hash.clone());
+        store.insert(&run).unwrap();
+    }
+    assert_eq!(store.study_named("made-up").unwrap(), Some(again));
+    let numbers = |most| -> Vec<i64> {
+        store.list_newest(&RunFilter::default(), most).unwrap().iter().map(|run| run.number).collect()
+    };
+    assert_eq!((numbers(Some(2)), numbers(None), store.count().unwrap()), (vec![3, 2], vec![3, 2, 1], 3));
+}

@@ -137,6 +137,9 @@ fn unpriced(ranking: &Ranking, runs: &Runs) -> Vec<String> {
 /// The best stack that is not yours, or why none is worth a test.
 fn candidate(ranking: &Ranking) -> Result<String, String> {
     let Some(best) = ranking.rows.first() else { return Err("nothing is known of any stack".to_owned()) };
+    if best.is_yours && ranking.rows.len() == 1 {
+        return Err("of the others nothing is known".to_owned());
+    }
     if best.is_yours {
         return Err("yours is the best of these".to_owned());
     }

@@ -235,26 +235,21 @@ fn evidence(run: &StoredRun) -> Option<Evidence> {
     Evidence::of(&[(run.number, &run.record)])
 }
 
-/// Marks that all measured cells have, and those that only some have.
+/// Marks that all measured cells have, and those that only some have or that keep a cell from being measured.
 fn marks(cells: &[CellReport]) -> (Vec<KnownMark>, Vec<KnownMark>) {
-    let measured: Vec<&Vec<CountedMark>> = cells
-        .iter()
-        .filter_map(|c| c.run.as_ref())
-        .filter(|r| r.summary.bytes_per_second.is_some())
-        .map(|r| &r.summary.marks)
-        .collect();
-    let of_cell = |marks: &&Vec<CountedMark>| -> BTreeSet<&'static str> {
-        marks.iter().map(|m| m.mark.name()).collect()
-    };
-    let names: Vec<BTreeSet<&str>> = measured.iter().map(of_cell).collect();
+    let of_cell =
+        |marks: &[CountedMark]| -> BTreeSet<&'static str> { marks.iter().map(|m| m.mark.name()).collect() };
+    let runs = || cells.iter().filter_map(|c| c.run.as_ref()).map(|r| &r.summary);
+    let measured = runs().filter(|s| s.bytes_per_second.is_some());
+    let names: Vec<BTreeSet<&str>> = measured.map(|s| of_cell(&s.marks)).collect();
     let mut common = Vec::new();
     let mut other: Vec<KnownMark> = Vec::new();
-    for mark in measured.iter().flat_map(|marks| marks.iter()).map(|m| &m.mark) {
+    for mark in runs().flat_map(|s| &s.marks).map(|m| &m.mark) {
         let known = KnownMark { name: mark.name(), letter: mark.letter(), meaning: mark.meaning() };
         if common.contains(&known) || other.contains(&known) {
             continue;
         }
-        let everywhere = names.iter().all(|names| names.contains(mark.name()));
+        let everywhere = !names.is_empty() && names.iter().all(|names| names.contains(mark.name()));
         let list = if everywhere { &mut common } else { &mut other };
         list.push(known);
     }
