@@ -27,11 +27,12 @@ const WORKLOADS: [&str; 8] = [
 const CLASSES: [&str; 7] =
     ["appendfile", "closefile", "createfile", "deletefile", "openfile", "readwholefile", "writewholefile"];
 /// What is copied for each run besides its row in `runs`.
-const TABLES: [&str; 9] = [
+const TABLES: [&str; 10] = [
     "samples",
     "operations",
     "layer_metrics",
     "histograms",
+    "latencies",
     "request_sizes",
     "environment",
     "marks",

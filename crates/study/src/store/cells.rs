@@ -19,7 +19,7 @@ use crate::record::{Environment, Mark};
 /// Readers of one file that wait for it at once, for each processor.
 const READERS_PER_PROCESSOR: usize = 2;
 
-/// What each of them keeps of the file: the inner pages of the histograms' tree, of which every look passes several.
+/// What each of them keeps of the file: the inner pages of the latencies' tree, of which every look passes several.
 const READER_CACHE_KIB: i64 = 16 << 10;
 
 /// Cells in the order in which they are found, and where each run is.
@@ -284,12 +284,10 @@ fn add_run(
     run: i64,
     sums: &mut BTreeMap<String, LatencySum>,
 ) -> rusqlite::Result<Result<(), String>> {
-    const PREFIX: &str = "latency:";
-    let mut statement =
-        connection.prepare_cached("SELECT name, histogram FROM histograms WHERE run = ? AND depth = 0")?;
+    let mut statement = connection.prepare_cached("SELECT class, histogram FROM latencies WHERE run = ?")?;
     let mut rows = statement.query([run])?;
     while let Some(row) = rows.next()? {
-        let Some(class) = row.get_ref(0)?.as_str()?.strip_prefix(PREFIX) else { continue };
+        let class = row.get_ref(0)?.as_str()?;
         let text = row.get_ref(1)?.as_str()?;
         let sum = match sums.get_mut(class) {
             Some(sum) => sum,

@@ -168,6 +168,8 @@ fn insert_operations(connection: &Connection, run: i64, measured: &Measured) -> 
     )?;
     let mut insert_sample =
         connection.prepare_cached("INSERT INTO samples (run, class, second, bytes) VALUES (?, ?, ?, ?)")?;
+    let mut insert_latency =
+        connection.prepare_cached("INSERT INTO latencies (run, class, histogram) VALUES (?, ?, ?)")?;
     for (class, result) in &measured.load.operations {
         let latency = result.latency.summary();
         insert.execute(params![
@@ -184,7 +186,7 @@ fn insert_operations(connection: &Connection, run: i64, measured: &Measured) -> 
         for (second, bytes) in result.bytes_by_second.iter().enumerate() {
             insert_sample.execute(params![run, class.0, second as i64, integer(*bytes)])?;
         }
-        insert_histogram(connection, run, 0, &format!("latency:{}", class.0), &result.latency)?;
+        insert_latency.execute(params![run, class.0, encoded(&result.latency)?])?;
     }
     Ok(())
 }
@@ -283,12 +285,17 @@ fn insert_histogram(
     name: &str,
     histogram: &LatencyHistogram,
 ) -> rusqlite::Result<()> {
-    let encoded =
-        serde_json::to_value(histogram).map_err(|e| rusqlite::Error::ToSqlConversionFailure(e.into()))?;
     let mut insert = connection
         .prepare_cached("INSERT INTO histograms (run, depth, name, histogram) VALUES (?, ?, ?, ?)")?;
-    insert.execute(params![run, depth, name, encoded.as_str()])?;
+    insert.execute(params![run, depth, name, encoded(histogram)?])?;
     Ok(())
+}
+
+/// A histogram as it is kept: compressed, in base64.
+fn encoded(histogram: &LatencyHistogram) -> rusqlite::Result<Option<String>> {
+    let json =
+        serde_json::to_value(histogram).map_err(|e| rusqlite::Error::ToSqlConversionFailure(e.into()))?;
+    Ok(json.as_str().map(str::to_owned))
 }
 
 /// SQLite's integers are signed; counts beyond them are kept exactly in the record and capped in its columns.

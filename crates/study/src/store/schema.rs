@@ -11,8 +11,8 @@ pub(super) const APPLICATION_ID: i64 = 0x4e53_5452;
 type Fill = fn(&Connection) -> rusqlite::Result<()>;
 
 /// Each step turns a file of version N, its index, into one of version N + 1. Steps are never changed, only added.
-const MIGRATIONS: [(&str, Option<Fill>); 3] =
-    [(VERSION_1, None), (VERSION_2, None), (VERSION_3, Some(rows::backfill))];
+const MIGRATIONS: [(&str, Option<Fill>); 4] =
+    [(VERSION_1, None), (VERSION_2, None), (VERSION_3, Some(rows::backfill)), (VERSION_4, None)];
 
 const VERSION_1: &str = "
 CREATE TABLE studies (
@@ -179,6 +179,19 @@ ALTER TABLE layer_metrics ADD COLUMN seek_median_sectors INTEGER;
 ALTER TABLE layer_metrics ADD COLUMN seek_span_sectors INTEGER;
 ALTER TABLE layer_metrics ADD COLUMN times_checked INTEGER;  -- requests for which Q2I + I2D + D2C was held against Q2C
 ALTER TABLE layer_metrics ADD COLUMN times_wrong INTEGER;    -- of them, those for which it does not hold
+";
+
+/// Latencies of operations in a table of their own: a report reads those of every run, and between the histograms of all
+/// layers they lay ten times as far apart.
+const VERSION_4: &str = "
+CREATE TABLE latencies (
+    run INTEGER NOT NULL REFERENCES runs (number) ON DELETE CASCADE,
+    class TEXT NOT NULL,            -- class of operation
+    histogram TEXT NOT NULL,        -- HdrHistogram V2 compressed, base64; nanoseconds
+    PRIMARY KEY (run, class)
+) STRICT, WITHOUT ROWID;
+INSERT INTO latencies SELECT run, substr(name, length('latency:') + 1), histogram FROM histograms WHERE name LIKE 'latency:%';
+DELETE FROM histograms WHERE name LIKE 'latency:%';
 ";
 
 /// The version this program writes.

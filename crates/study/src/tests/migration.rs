@@ -37,6 +37,34 @@ fn insert_as_before(connection: &Connection, record: &CellRecord) {
             )
             .unwrap();
     }
+    let latency = &load.operations.values().next().unwrap().latency;
+    let latency = serde_json::to_value(latency).unwrap();
+    for name in ["latency:write", "q2c"] {
+        connection
+            .execute("INSERT INTO histograms VALUES (?, 0, ?, ?)", params![run, name, latency.as_str()])
+            .unwrap();
+    }
+}
+
+#[test]
+fn latencies_move_into_a_table_of_their_own() {
+    let folder = TempDir::new().unwrap();
+    let path = folder.path().join("old.sqlite");
+    let connection = Connection::open(&path).unwrap();
+    of_version(&connection, 3).unwrap();
+    let run = record("ext3/kvm/hdd", 0, MIB);
+    insert_as_before(&connection, &run);
+    drop(connection);
+    let store = Store::open(&path).unwrap();
+    let reader = store.reader().unwrap();
+    let (class, kept): (String, String) = reader
+        .query_row("SELECT class, histogram FROM latencies", [], |row| Ok((row.get(0)?, row.get(1)?)))
+        .unwrap();
+    let left: String = reader.query_row("SELECT name FROM histograms", [], |row| row.get(0)).unwrap();
+    let expected =
+        serde_json::to_value(&run.measured().unwrap().load.operations.values().next().unwrap().latency);
+    assert_eq!((class.as_str(), left.as_str()), ("write", "q2c"));
+    assert_eq!(Some(kept.as_str()), expected.unwrap().as_str());
 }
 
 #[test]
