@@ -1,5 +1,7 @@
 //! Short names for long stacks and workloads, where the long one is said once nearby.
 
+use std::collections::{BTreeMap, BTreeSet};
+
 use nestor_stack::{LayerDefinition, Stack};
 
 /// The three parts of a stack that a matrix tells apart.
@@ -11,8 +13,8 @@ pub struct StackParts {
     pub host: String,
     /// The medium: `hdd`.
     pub medium: String,
-    /// In which options its virtual machine is not the study's usual one, or that one where another stack of the same row
-    /// has such: `cache=none`; else empty.
+    /// In which options the virtual machine of a guest on the raw disk is not the study's usual one: `cache=none`; else
+    /// empty.
     pub machine_note: String,
 }
 
@@ -70,56 +72,113 @@ pub fn parts_of(stacks: &[String]) -> Vec<StackParts> {
         let row = format!("{guest}/{usual}");
         let like_it = |p: &StackParts| p.guest == row && p.host.is_empty() && p.medium == parts[i].medium;
         let Some(other) = parts.iter().position(like_it) else { continue };
-        let (note, usual_note) = different_options(&stacks[i], &stacks[other]);
         parts[i].guest = row;
-        parts[i].machine_note = note;
-        parts[other].machine_note = usual_note;
-    }
-    // A guest that has only the usual machine stands in the usual column too.
-    let usual_notes: Vec<(String, String)> = (parts.iter().zip(stacks))
-        .filter(|(p, stack)| !p.machine_note.is_empty() && StackParts::of(stack).guest == p.guest)
-        .map(|(p, _)| (p.medium.clone(), p.machine_note.clone()))
-        .collect();
-    for part in parts.iter_mut().filter(|p| p.host.is_empty() && p.machine_note.is_empty()) {
-        let in_usual = part.machine().is_some_and(|(_, machine)| machine == usual);
-        if let Some((_, note)) = usual_notes.iter().find(|(medium, _)| in_usual && *medium == part.medium) {
-            part.machine_note.clone_from(note);
-        }
+        parts[i].machine_note = different_options(&stacks[i], &stacks[other]);
     }
     parts
 }
 
-/// The options in which the innermost machines of two stacks differ, each with its own values.
-fn different_options(one: &str, other: &str) -> (String, String) {
-    let (Ok(one), Ok(other)) = (Stack::parse(one), Stack::parse(other)) else { return Default::default() };
+/// The options in which the innermost machine of a stack is not that of another, with its own values.
+fn different_options(one: &str, other: &str) -> String {
+    let (Ok(one), Ok(other)) = (Stack::parse(one), Stack::parse(other)) else { return String::new() };
     let machine = |stack: &Stack| {
         let found = stack.layers().iter().find(|l| matches!(l.definition(), LayerDefinition::Hypervisor(_)));
         found.cloned()
     };
-    let (Some(one), Some(other)) = (machine(&one), machine(&other)) else { return Default::default() };
+    let (Some(one), Some(other)) = (machine(&one), machine(&other)) else { return String::new() };
     let written = format!("{one}:{other}");
-    let mut notes = (Vec::new(), Vec::new());
-    let mut seen: Vec<&str> = Vec::new();
+    let mut note: Vec<String> = Vec::new();
     for key in written.split(':').filter_map(|option| Some(option.split_once('=')?.0)) {
         let (mine, theirs) = (one.option(key).unwrap_or("default"), other.option(key).unwrap_or("default"));
-        if mine != theirs && !seen.contains(&key) {
-            seen.push(key);
-            notes.0.push(format!("{key}={mine}"));
-            notes.1.push(format!("{key}={theirs}"));
+        let said = format!("{key}={mine}");
+        if mine != theirs && !note.contains(&said) {
+            note.push(said);
         }
     }
-    (notes.0.join(", "), notes.1.join(", "))
+    note.join(", ")
 }
 
-/// Column names: the medium is left out where all have the same, and what lies directly on it is the raw disk.
-pub fn host_names(parts: &[StackParts]) -> Vec<String> {
-    let one_medium = parts.windows(2).all(|pair| pair[0].medium == pair[1].medium);
+/// The layers of a study as most of its stacks write them, by name: `raw` is `raw:size=2G`. A layer with options of its own in
+/// every stack is not among them, nor is one without any.
+#[derive(Clone, Debug, Default)]
+pub struct UsualLayers(BTreeMap<String, String>);
+
+impl UsualLayers {
+    /// Counts the layers of stacks.
+    pub fn of(stacks: &[String]) -> Self {
+        let mut counted: BTreeMap<String, BTreeMap<String, usize>> = BTreeMap::new();
+        for layer in stacks.iter().filter_map(|s| Stack::parse(s).ok()).flat_map(|s| s.layers().to_vec()) {
+            let written = layer.to_string();
+            // A path is what the reader knows the medium by.
+            if layer.path().is_none() {
+                *counted.entry(layer.name().to_owned()).or_default().entry(written).or_default() += 1;
+            }
+        }
+        let most = |(name, forms): (String, BTreeMap<String, usize>)| {
+            let all: usize = forms.values().sum();
+            let (form, count) = forms.into_iter().max_by_key(|(_, count)| *count)?;
+            (count * 2 > all && form != name).then_some((name, form))
+        };
+        Self(counted.into_iter().filter_map(most).collect())
+    }
+
+    /// A part of a stack with its usual layers by their names alone, the others with what they have of their own:
+    /// `raw/ext3:block=1k`.
+    pub fn shortened(&self, part: &str) -> String {
+        part.split('/').map(|layer| self.layer(layer)).collect::<Vec<_>>().join("/")
+    }
+
+    fn layer(&self, written: &str) -> String {
+        let (name, own) = written.split_once(':').unwrap_or((written, ""));
+        let Some(usual) = self.0.get(name) else { return written.to_owned() };
+        if usual == written {
+            return name.to_owned();
+        }
+        let usual: Vec<&str> = usual.split(':').skip(1).collect();
+        let own: Vec<&str> = own.split(':').filter(|option| !option.is_empty()).collect();
+        let key = |option: &str| option.split('=').next().unwrap_or_default().to_owned();
+        let mut differs: Vec<String> =
+            own.iter().filter(|option| !usual.contains(option)).map(|option| (*option).to_owned()).collect();
+        let lacks = usual.iter().map(|option| key(option)).filter(|k| own.iter().all(|o| key(o) != *k));
+        differs.extend(lacks.map(|key| format!("{key}=default")));
+        format!("{name}:{}", differs.join(":"))
+    }
+
+    /// What stands for what: `kvm:cache=writethrough, raw:size=2G`; only of layers that `names` has.
+    pub fn said(&self, names: &[String]) -> String {
+        let shown = |name: &String| names.iter().any(|n| n.split('/').any(|layer| layer == name));
+        self.0
+            .iter()
+            .filter(|(name, _)| shown(name))
+            .map(|(_, form)| form.clone())
+            .collect::<Vec<_>>()
+            .join(", ")
+    }
+}
+
+/// Column names: the medium is left out where it is the one of most, and what lies directly on it is the raw disk.
+pub fn host_names(parts: &[StackParts], usual: &UsualLayers) -> Vec<String> {
+    let parts: Vec<StackParts> = parts
+        .iter()
+        .map(|p| StackParts {
+            host: usual.shortened(&p.host),
+            medium: usual.shortened(&p.medium),
+            ..p.clone()
+        })
+        .collect();
+    let media: BTreeSet<&str> = parts.iter().map(|p| p.medium.as_str()).collect();
+    // Names without options are the usual ones; one of them needs no saying where the others do.
+    let plain: Vec<&&str> = media.iter().filter(|m| !m.contains(':')).collect();
+    let unsaid =
+        if media.len() == 1 { media.first() } else { plain.first().copied().filter(|_| plain.len() == 1) };
+    let unsaid = unsaid.map(|m| (*m).to_owned());
     let name = |part: &StackParts| {
-        let name = match (part.host.is_empty(), one_medium) {
-            (true, true) => "raw disk".to_owned(),
-            (true, false) => format!("raw disk ({})", part.medium),
-            (false, true) => part.host.clone(),
-            (false, false) => format!("{}/{}", part.host, part.medium),
+        let said = Some(&part.medium) != unsaid.as_ref();
+        let name = match (part.host.is_empty(), said) {
+            (true, false) => "raw disk".to_owned(),
+            (true, true) => format!("raw disk ({})", part.medium),
+            (false, false) => part.host.clone(),
+            (false, true) => format!("{}/{}", part.host, part.medium),
         };
         if part.machine_note.is_empty() { name } else { format!("{name}, {}", part.machine_note) }
     };
@@ -170,8 +229,10 @@ mod tests {
 
     #[test]
     fn a_common_medium_is_left_out() {
-        let names =
-            |stacks: &[&str]| host_names(&stacks.iter().map(|s| StackParts::of(s)).collect::<Vec<_>>());
+        let names = |stacks: &[&str]| {
+            let parts: Vec<StackParts> = stacks.iter().map(|s| StackParts::of(s)).collect();
+            host_names(&parts, &UsualLayers::of(&owned(stacks)))
+        };
         assert_eq!(names(&["xfs/kvm/hdd", "xfs/kvm/raw/jfs/hdd"]), ["raw disk", "raw/jfs"]);
         assert_eq!(names(&["xfs/kvm/hdd", "xfs/kvm/raw/jfs/ssd"]), ["raw disk (hdd)", "raw/jfs/ssd"]);
     }
@@ -189,18 +250,31 @@ mod tests {
         let guests: Vec<&str> = parts.iter().map(|p| p.guest.as_str()).collect();
         assert_eq!(guests[..2], ["ext3/kvm:cache=writethrough"; 2]);
         assert_eq!(
-            host_names(&parts),
-            [
-                "raw disk, cache=none",
-                "raw disk, cache=writethrough",
-                "raw/jfs",
-                "raw disk, cache=writethrough",
-                "raw/btrfs"
-            ]
+            host_names(&parts, &UsualLayers::of(&stacks)),
+            ["raw disk, cache=none", "raw disk", "raw/jfs", "raw disk", "raw/btrfs"]
         );
         // Machines that differ throughout are rows of their own.
         let apart = owned(&["ext3/kvm/hdd", "ext3/kvm/raw/jfs/hdd", "ext3/tcg/hdd", "ext3/tcg/raw/jfs/hdd"]);
         assert!(parts_of(&apart).iter().all(|p| p.machine_note.is_empty()));
+    }
+
+    #[test]
+    fn what_most_stacks_have_is_said_once() {
+        let stacks = owned(&[
+            "ext3/kvm:sched=none/raw:size=2G/ext3/hdd:size=3G:sched=bfq",
+            "ext3/kvm:sched=none/raw:size=2G/ext3:block=1k/hdd:size=3G:sched=bfq",
+            "ext3/kvm:sched=none/raw:size=2G/xfs/hdd:size=3G:sched=bfq",
+            "ext3/kvm:sched=bfq/raw/xfs/hdd:size=3G",
+        ]);
+        let usual = UsualLayers::of(&stacks);
+        let parts = parts_of(&stacks);
+        assert_eq!(
+            host_names(&parts, &usual),
+            ["raw/ext3", "raw/ext3:block=1k", "raw/xfs", "raw:size=default/xfs/hdd:sched=default"]
+        );
+        assert_eq!(usual.shortened(&parts[0].guest), "ext3/kvm");
+        assert_eq!(usual.shortened(&parts[3].guest), "ext3/kvm:sched=bfq");
+        assert_eq!(usual.said(&owned(&["ext3/kvm", "raw/xfs"])), "kvm:sched=none, raw:size=2G");
     }
 
     fn owned(names: &[&str]) -> Vec<String> {

@@ -48,22 +48,61 @@ fn physical(report: &StudyReport, style: Style) -> Vec<String> {
 }
 
 fn matrix_lines(matrix: &Matrix, style: Style) -> Vec<String> {
+    let title: Vec<String> =
+        style.wrapped("  ", 4, &visible(&matrix.title)).iter().map(|l| style.strong(l)).collect();
+    let fits = |table: &Table| table.width() <= style.width;
+    let full = table(matrix, &matrix.columns, cell_text);
+    let compact = table(matrix, &compact_heads(&matrix.columns), compact_text);
+    let body = if fits(&full) {
+        full.lines()
+    } else if fits(&compact) {
+        let note = "  in per cent, ± half the interval; without ±: 1 fresh stack, no interval";
+        [compact.lines(), vec![style.faint(note)]].concat()
+    } else {
+        list_lines(matrix)
+    };
+    [title, body].concat()
+}
+
+/// Names of columns without the image format that all images have, and `disk` for the raw disk.
+fn compact_heads(columns: &[String]) -> Vec<String> {
+    let formats = || columns.iter().filter_map(|name| name.split_once('/'));
+    let one_format = formats().all(|(format, _)| Some(format) == formats().next().map(|f| f.0));
+    let short = |name: &String| match name.split_once('/') {
+        Some((_, rest)) if one_format => rest.to_owned(),
+        _ => name.replace("raw disk, ", "disk ").replace("raw disk", "disk"),
+    };
+    columns.iter().map(short).collect()
+}
+
+fn table(matrix: &Matrix, columns: &[String], text: fn(&MatrixCell) -> String) -> Table {
     use Align::{Left, Right};
     let mut aligns = vec![Left];
     // Marks have a column of their own after each value, so that the values stand under each other.
-    aligns.extend(matrix.columns.iter().flat_map(|_| [Right, Left]));
+    aligns.extend(columns.iter().flat_map(|_| [Right, Left]));
     let mut table = Table::new(&aligns);
     let mut head = vec![matrix.rows_are.to_owned()];
-    head.extend(matrix.columns.iter().flat_map(|name| [name.clone(), String::new()]));
+    head.extend(columns.iter().flat_map(|name| [name.clone(), String::new()]));
     table.row(&head);
     for (name, cells) in matrix.rows.iter().zip(&matrix.cells) {
         let mut row = vec![name.clone()];
-        row.extend(cells.iter().flat_map(|c| [cell_text(c), c.letters.clone()]));
+        row.extend(cells.iter().flat_map(|c| [text(c), c.letters.clone()]));
         table.row(&row);
     }
-    let title = style.strong(&format!("  {}", visible(&matrix.title)));
-    let body = if table.width() > style.width { list_lines(matrix) } else { table.lines() };
-    [vec![title], body].concat()
+    table
+}
+
+/// `-15±4`: change and half its interval in per cent, where the whole would be too wide for the terminal.
+fn compact_text(cell: &MatrixCell) -> String {
+    match (cell.kind, &cell.bytes_per_second, &cell.ratio) {
+        (CellKind::Compared, _, Some(ratio)) => {
+            let half = ratio.change_interval_percent().map(|i| format!("±{:.0}", i.half_width()));
+            format!("{:+.0}{}", ratio.change_percent(), half.unwrap_or_default())
+        }
+        (CellKind::Baseline | CellKind::Alone, Some(mean), _) => units::rate(mean.value),
+        (CellKind::NotRun, ..) => "-".to_owned(),
+        _ => cell_text(cell),
+    }
 }
 
 /// `30.7 MB/s` for a baseline, `-14.7 % [-18.9, -10.2]` for what is compared with it.

@@ -7,7 +7,9 @@ use nestor_study::Study;
 use serde::Serialize;
 
 use super::study::{CellReport, KnownMark};
-use crate::labels::{StackParts, host_names, parts_of, without_common_machine, without_common_options};
+use crate::labels::{
+    StackParts, UsualLayers, host_names, parts_of, without_common_machine, without_common_options,
+};
 
 /// What a cell of the matrix is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -80,38 +82,70 @@ pub(super) fn matrices(study: &Study, reports: &[CellReport], common: &[KnownMar
     let guests = distinct(parts.iter().map(|p| p.guest.clone()));
     let (workloads, common_options) = without_common_options(&study.workloads);
     let columns = distinct_columns(&parts);
-    let names = host_names(&columns);
+    let usual = UsualLayers::of(&study.stacks);
+    let names = host_names(&columns, &usual);
     let cell = |guest: &str, column: &StackParts, workload: &str| {
         let index = parts.iter().position(|p| p.guest == guest && same_column(p, column));
         let stack = index.map(|i| study.stacks[i].as_str());
         let found = reports.iter().position(|r| Some(r.stack.as_str()) == stack && r.workload == workload);
         found.map_or_else(|| absent(workload), |i| of_report(&reports[i], i, common))
     };
+    // Layers that no row or column writes out in full are written once.
+    let title = |of: &[&str], names: &[String]| {
+        let said = usual.said(names);
+        let parts = of.iter().copied().chain([said.as_str()]).filter(|t| !t.is_empty());
+        parts.collect::<Vec<_>>().join(", ")
+    };
     if let [guest] = guests.as_slice() {
         let cells =
             study.workloads.iter().map(|w| columns.iter().map(|c| cell(guest, c, w)).collect()).collect();
-        let title = [guest.as_str(), common_options.as_str()]
-            .iter()
-            .filter(|t| !t.is_empty())
-            .copied()
-            .collect::<Vec<_>>();
-        return vec![Matrix {
-            title: title.join(", "),
-            rows_are: "workload",
-            rows: workloads,
-            columns: names,
-            cells,
-        }];
+        return vec![
+            Matrix {
+                title: title(&[guest, &common_options], &names),
+                rows_are: "workload",
+                rows: workloads,
+                columns: names,
+                cells,
+            }
+            .without_empty_lines(),
+        ];
     }
-    let (rows, machine) = without_common_machine(&guests);
-    let of_workload = |workload: &String| Matrix {
-        title: if machine.is_empty() { workload.clone() } else { format!("{workload}, in {machine}") },
-        rows_are: "guest",
-        rows: rows.clone(),
-        columns: names.clone(),
-        cells: guests.iter().map(|g| columns.iter().map(|c| cell(g, c, workload)).collect()).collect(),
+    let shortened: Vec<String> = guests.iter().map(|guest| usual.shortened(guest)).collect();
+    let (rows, machine) = without_common_machine(&shortened);
+    let of_workload = |workload: &String| {
+        let layers: Vec<String> = shortened.iter().chain(&names).cloned().collect();
+        let within = if machine.is_empty() { workload.clone() } else { format!("{workload}, in {machine}") };
+        Matrix {
+            title: title(&[&within], &layers),
+            rows_are: "guest",
+            rows: rows.clone(),
+            columns: names.clone(),
+            cells: guests.iter().map(|g| columns.iter().map(|c| cell(g, c, workload)).collect()).collect(),
+        }
+        .without_empty_lines()
     };
     study.workloads.iter().map(of_workload).collect()
+}
+
+impl Matrix {
+    /// Leaves out rows and columns of which the study has no cell: stacks that run under other workloads only.
+    fn without_empty_lines(mut self) -> Self {
+        let is_there = |cell: &MatrixCell| cell.kind != CellKind::Absent;
+        let columns: Vec<bool> =
+            (0..self.columns.len()).map(|c| self.cells.iter().any(|row| is_there(&row[c]))).collect();
+        let rows: Vec<bool> = self.cells.iter().map(|row| row.iter().any(is_there)).collect();
+        keep(&mut self.rows, &rows);
+        keep(&mut self.columns, &columns);
+        keep(&mut self.cells, &rows);
+        self.cells.iter_mut().for_each(|row| keep(row, &columns));
+        self
+    }
+}
+
+/// Keeps the elements for which the flag at the same place is set.
+fn keep<T>(list: &mut Vec<T>, flags: &[bool]) {
+    let mut flags = flags.iter();
+    list.retain(|_| flags.next().copied().unwrap_or(true));
 }
 
 fn distinct(names: impl Iterator<Item = String>) -> Vec<String> {
