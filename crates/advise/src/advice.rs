@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::observation::Unit;
 use crate::price::Price;
-use crate::ranking::{Estimate, FactorEffect, FitSummary, Ranking};
+use crate::ranking::{Estimate, FactorEffect, FitSummary, Ranked, Ranking};
 
 /// One stack that could be taken.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -56,6 +56,15 @@ pub enum Confirmation {
         /// Runs of these pairs.
         runs: Vec<i64>,
     },
+    /// Fresh pairs show nothing: numbers of theirs are not physical.
+    NotPhysical {
+        /// The stack.
+        stack: String,
+        /// Whose numbers, and why they are not.
+        reason: String,
+        /// Runs of these pairs.
+        runs: Vec<i64>,
+    },
     /// It was not tested.
     NotTried {
         /// Why.
@@ -76,6 +85,36 @@ impl Confirmation {
     }
 }
 
+/// The best stack that is not yours, or why none is worth a test. What is not physical, for the reason that is given, is none.
+///
+/// # Errors
+/// In words, why there is no candidate.
+pub fn candidate(ranking: &Ranking, not_physical: impl Fn(&str) -> Option<String>) -> Result<String, String> {
+    let yours = ranking.rows.iter().find(|row| row.is_yours);
+    if let Some(reason) = yours.and_then(|row| not_physical(&row.stack)) {
+        return Err(format!("the number of yours is not physical: {reason}"));
+    }
+    let physical: Vec<&Ranked> =
+        ranking.rows.iter().filter(|row| not_physical(&row.stack).is_none()).collect();
+    let of_these = if physical.len() < ranking.rows.len() { " whose numbers are physical" } else { "" };
+    let Some(best) = physical.first() else {
+        return Err(match ranking.rows.is_empty() {
+            true => "nothing is known of any stack".to_owned(),
+            false => "none of the numbers is physical".to_owned(),
+        });
+    };
+    if best.is_yours && ranking.rows.len() == 1 {
+        return Err("of the others nothing is known".to_owned());
+    }
+    if best.is_yours {
+        return Err(format!("yours is the best of these{of_these}"));
+    }
+    match best.vs_yours {
+        Some(ratio) if ratio.value <= 1.0 => Err(format!("none of these{of_these} is faster than yours")),
+        _ => Ok(best.stack.clone()),
+    }
+}
+
 /// Everything that is said to someone who asks which stack to take.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Advice {
@@ -89,7 +128,7 @@ pub struct Advice {
     pub physical: Option<Vec<String>>,
     /// The stack that the others are compared with.
     pub yours: String,
-    /// The recommendations, the best first.
+    /// The recommendations, the best first; stacks whose numbers are not physical after all others, however fast.
     pub recommendations: Vec<Recommendation>,
     /// What each level of each factor does.
     pub effects: Vec<FactorEffect>,
@@ -127,8 +166,18 @@ impl Advice {
             Confirmation::Confirmed { stack: confirmed, ratio, .. } if confirmed == stack => Some(*ratio),
             _ => None,
         };
-        let recommendations = ranking.rows.into_iter().zip(1..).map(|(row, place)| {
-            let Known { price, mechanism, not_physical } = known(&row.stack);
+        let mut rows: Vec<(Ranked, Known)> = ranking
+            .rows
+            .into_iter()
+            .map(|row| {
+                let known = known(&row.stack);
+                (row, known)
+            })
+            .collect();
+        // The number of a cache is no reason to take a stack.
+        rows.sort_by_key(|(_, known)| known.not_physical.is_some());
+        let recommendations = rows.into_iter().zip(1..).map(|((row, known), place)| {
+            let Known { price, mechanism, not_physical } = known;
             Recommendation {
                 place,
                 confirmed: confirmed(&row.stack),
@@ -195,5 +244,65 @@ mod tests {
         assert!(!is_confirmed(ratio(0.5, 0.6, 0.7)));
         assert!(!is_confirmed(Some(Ratio { value: 2.0, interval: None, pairs: 1 })));
         assert!(!is_confirmed(None));
+    }
+
+    fn row(stack: &str, rate: f64) -> Ranked {
+        Ranked {
+            stack: stack.to_owned(),
+            measured: true,
+            is_yours: stack == "yours",
+            rate: Estimate { value: rate, interval: None },
+            vs_yours: (stack != "yours").then_some(Ratio { value: rate / 100.0, interval: None, pairs: 1 }),
+            runs: vec![1],
+        }
+    }
+
+    fn ranking() -> Ranking {
+        Ranking {
+            rows: vec![row("cached", 9_000.0), row("fast", 150.0), row("yours", 100.0)],
+            effects: Vec::new(),
+            fit: None,
+            unknown: Vec::new(),
+            worth_measuring: Vec::new(),
+        }
+    }
+
+    fn only(names: &'static [&'static str]) -> impl Fn(&str) -> Option<String> {
+        move |stack| names.contains(&stack).then(|| "from host memory".to_owned())
+    }
+
+    #[test]
+    fn what_is_not_physical_is_never_tested_as_the_best() {
+        assert_eq!(candidate(&ranking(), only(&[])), Ok("cached".to_owned()));
+        assert_eq!(candidate(&ranking(), only(&["cached"])), Ok("fast".to_owned()));
+        let why = |names| candidate(&ranking(), only(names)).unwrap_err();
+        assert_eq!(why(&["cached", "fast"]), "yours is the best of these whose numbers are physical");
+        assert_eq!(why(&["yours"]), "the number of yours is not physical: from host memory");
+        let mut without_yours = ranking();
+        without_yours.rows.pop();
+        let found = candidate(&without_yours, only(&["cached", "fast"]));
+        assert_eq!(found.unwrap_err(), "none of the numbers is physical");
+    }
+
+    #[test]
+    fn what_is_not_physical_comes_after_all_others() {
+        let question = Question {
+            workload: "fio:rand-write".to_owned(),
+            ground: "emulated".to_owned(),
+            unit: Unit::OperationsPerSecond,
+            yours: "yours".to_owned(),
+            physical: None,
+            doubts: Vec::new(),
+        };
+        let confirmation = Confirmation::NotTried { reason: String::new() };
+        let not_physical = only(&["cached"]);
+        let advice = Advice::of(question, ranking(), confirmation, |stack| Known {
+            price: crate::price::price(stack, &[]),
+            mechanism: None,
+            not_physical: not_physical(stack),
+        });
+        let order: Vec<(usize, &str)> =
+            advice.recommendations.iter().map(|one| (one.place, one.stack.as_str())).collect();
+        assert_eq!(order, [(1, "fast"), (2, "yours"), (3, "cached")]);
     }
 }

@@ -16,7 +16,7 @@ mod ranking;
 pub mod settle;
 pub mod text;
 
-pub use advice::{Advice, Confirmation, Recommendation};
+pub use advice::{Advice, Confirmation, Recommendation, candidate};
 pub use factors::{DEVICE_FORMAT, Factor, FactorName, Space, SpaceError, cache_mode, read_levels};
 pub use observation::{Observation, Unit};
 pub use plan::{NoPlan, ScreeningPlan, Time, plan};

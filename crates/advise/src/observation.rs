@@ -41,4 +41,6 @@ pub struct Observation {
     pub block: String,
     /// The rate in the unit of the workload.
     pub rate: f64,
+    /// Whether throughput had settled; a rate that had not may be anything.
+    pub settled: bool,
 }

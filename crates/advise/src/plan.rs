@@ -33,6 +33,8 @@ pub struct ScreeningPlan {
     pub known: usize,
     /// Pairs that test the best.
     pub pairs: u32,
+    /// Short runs that trace flushes, at most: one for each cache mode of which no trace shows what becomes of them.
+    pub probes: usize,
     /// Seconds that a cell usually takes here, if that is known.
     pub cell_s: Option<f64>,
     /// Seconds until the first cell of a laboratory that is opened.
@@ -48,6 +50,8 @@ pub struct Time {
     pub cell_s: Option<f64>,
     /// Seconds until the first cell of a laboratory that is opened, which is once for the screening and once for the test.
     pub opening_s: f64,
+    /// Runs that trace flushes, which are wanted besides and left out where the time does not hold them.
+    pub probes: usize,
 }
 
 impl Time {
@@ -106,6 +110,18 @@ pub fn plan(
     time: Time,
     seed: u64,
 ) -> Result<ScreeningPlan, NoPlan> {
+    let mut plan = screening(space, yours, known, time, seed)?;
+    plan.probes = time.probes.min(time.holds().saturating_sub(plan.cells()));
+    Ok(plan)
+}
+
+fn screening(
+    space: &Space,
+    yours: &str,
+    known: &[Observation],
+    time: Time,
+    seed: u64,
+) -> Result<ScreeningPlan, NoPlan> {
     let given = space.given(known.iter().map(|seen| (seen.stack.as_str(), seen.block.as_str())));
     let possible = space.possible();
     let unknowns = parameters(&space.level_counts());
@@ -116,6 +132,7 @@ pub fn plan(
         parameters: unknowns,
         known: given.len(),
         pairs: PAIRS,
+        probes: 0,
         cell_s: time.cell_s,
         opening_s: time.opening_s,
     };
@@ -184,7 +201,7 @@ fn affordable_pairs(cells: usize, holds: usize) -> Result<u32, NoPlan> {
 impl ScreeningPlan {
     /// Cells in all.
     pub fn cells(&self) -> usize {
-        self.stacks.len() + 2 * self.pairs as usize
+        self.stacks.len() + 2 * self.pairs as usize + self.probes
     }
 
     /// Seconds that all of it usually takes here, if that is known.
@@ -208,12 +225,12 @@ mod tests {
     }
 
     fn planned(known: &[Observation], minutes: u64, cell_s: Option<f64>) -> Result<ScreeningPlan, NoPlan> {
-        let time = Time { budget: Some(Duration::from_secs(60 * minutes)), cell_s, opening_s: 0.0 };
+        let time = Time { budget: Some(Duration::from_secs(60 * minutes)), cell_s, ..Time::default() };
         plan(&space(), YOURS, known, time, 1)
     }
 
     fn seen(stack: &str, block: &str) -> Observation {
-        Observation { stack: stack.to_owned(), run: 1, block: block.to_owned(), rate: 1.0 }
+        Observation { stack: stack.to_owned(), run: 1, block: block.to_owned(), rate: 1.0, settled: true }
     }
 
     #[test]
@@ -225,10 +242,28 @@ mod tests {
         let different: BTreeSet<&String> = plan.stacks.iter().collect();
         assert_eq!(different.len(), plan.stacks.len());
         assert_eq!(plan.expected_s(), Some(60.0 * plan.cells() as f64));
-        let slow_start =
-            Time { budget: Some(Duration::from_secs(3_600)), cell_s: Some(60.0), opening_s: 1_000.0 };
+        let slow_start = Time {
+            budget: Some(Duration::from_secs(3_600)),
+            cell_s: Some(60.0),
+            opening_s: 1_000.0,
+            probes: 30,
+        };
         let slow_start = super::plan(&space(), YOURS, &[], slow_start, 1).unwrap();
         assert!(slow_start.cells() <= 26 && slow_start.expected_s().unwrap() <= 3_600.0, "{slow_start:?}");
+    }
+
+    #[test]
+    fn runs_that_trace_flushes_are_counted_as_far_as_they_fit() {
+        let probed = |minutes: u64| {
+            let budget = Some(Duration::from_secs(60 * minutes));
+            let time = Time { budget, cell_s: Some(60.0), probes: 3, ..Time::default() };
+            super::plan(&space(), YOURS, &[], time, 1).unwrap()
+        };
+        let (without, with) = (planned(&[], 60, Some(60.0)).unwrap(), probed(60));
+        assert_eq!((with.probes, with.cells()), (3, without.cells() + 3));
+        assert_eq!(with.expected_s().unwrap(), without.expected_s().unwrap() + 180.0);
+        let short = probed(13);
+        assert!(short.cells() <= 13 && short.pairs == planned(&[], 13, Some(60.0)).unwrap().pairs);
     }
 
     #[test]

@@ -11,6 +11,9 @@ use serde::{Deserialize, Serialize};
 use crate::factors::{FactorName, Space};
 use crate::observation::Observation;
 
+/// Settled runs beyond those that the effects need for which others are left out: with one, t is 12.7, with two 4.3.
+const SPARE_RUNS: usize = 2;
+
 /// A rate and how far it can be trusted.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Estimate {
@@ -55,6 +58,10 @@ pub struct FactorEffect {
 pub struct FitSummary {
     /// Runs it was fitted to.
     pub runs: usize,
+    /// How many of these had not settled: they are taken only where too few others are there.
+    pub unsettled: usize,
+    /// How many were left out because they had not settled.
+    pub left_out: usize,
     /// Runs beyond those needed for the effects.
     pub degrees_of_freedom: usize,
     /// Standard deviation of what it misses, as a share (0.05 is 5 %).
@@ -82,7 +89,8 @@ pub struct Ranking {
 pub fn rank(space: &Space, yours: &str, observations: &[Observation]) -> Ranking {
     let usable: Vec<&Observation> =
         observations.iter().filter(|seen| seen.rate.is_finite() && seen.rate > 0.0).collect();
-    let judge = Judge { space, yours, model: fit(space, &usable), observations: usable };
+    let (model, fit) = fit(space, &usable).unzip();
+    let judge = Judge { space, yours, model, fit, observations: usable };
     let mut names: Vec<&str> = space.stacks().collect();
     if !names.contains(&yours) {
         names.push(yours);
@@ -107,12 +115,7 @@ pub fn rank(space: &Space, yours: &str, observations: &[Observation]) -> Ranking
     });
     Ranking {
         effects: judge.effects(),
-        fit: judge.model.as_ref().map(|(model, runs)| FitSummary {
-            runs: *runs,
-            degrees_of_freedom: model.degrees_of_freedom(),
-            residual: model.residual_deviation(),
-            lack_of_fit: model.lack_of_fit(),
-        }),
+        fit: judge.fit,
         worth_measuring: worth_measuring(&rows),
         unknown,
         rows,
@@ -128,8 +131,34 @@ fn worth_measuring(rows: &[Ranked]) -> Vec<String> {
         .collect()
 }
 
-/// The model of the runs of stacks in the space, and how many these are.
-fn fit(space: &Space, observations: &[&Observation]) -> Option<(AdditiveModel, usize)> {
+/// The model of the runs of stacks in the space. Those that had not settled are left out, unless without them some effect could
+/// not be told, or had no interval to speak of.
+fn fit(space: &Space, observations: &[&Observation]) -> Option<(AdditiveModel, FitSummary)> {
+    let inside: Vec<&Observation> =
+        observations.iter().copied().filter(|seen| space.levels_of(&seen.stack).is_some()).collect();
+    let settled: Vec<&Observation> = inside.iter().copied().filter(|seen| seen.settled).collect();
+    let all = model(space, &inside)?;
+    let unsettled = inside.len() - settled.len();
+    let enough = |fewer: &AdditiveModel| {
+        fewer.degrees_of_freedom() >= SPARE_RUNS.min(all.degrees_of_freedom())
+            && fewer.effects().len() == all.effects().len()
+    };
+    let (model, unsettled, left_out) = match model(space, &settled).filter(enough) {
+        Some(fewer) => (fewer, 0, unsettled),
+        None => (all, unsettled, 0),
+    };
+    let summary = FitSummary {
+        runs: inside.len() - left_out,
+        unsettled,
+        left_out,
+        degrees_of_freedom: model.degrees_of_freedom(),
+        residual: model.residual_deviation(),
+        lack_of_fit: model.lack_of_fit(),
+    };
+    Some((model, summary))
+}
+
+fn model(space: &Space, observations: &[&Observation]) -> Option<AdditiveModel> {
     let mut blocks: BTreeMap<&str, usize> = BTreeMap::new();
     let mut runs = Vec::new();
     for seen in observations {
@@ -138,13 +167,14 @@ fn fit(space: &Space, observations: &[&Observation]) -> Option<(AdditiveModel, u
         let block = *blocks.entry(&seen.block).or_insert(next);
         runs.push(AdditiveRun { levels: levels.to_vec(), block, rate: seen.rate });
     }
-    Some((AdditiveModel::fit(&space.level_counts(), &runs)?, runs.len()))
+    AdditiveModel::fit(&space.level_counts(), &runs)
 }
 
 struct Judge<'a> {
     space: &'a Space,
     yours: &'a str,
-    model: Option<(AdditiveModel, usize)>,
+    model: Option<AdditiveModel>,
+    fit: Option<FitSummary>,
     observations: Vec<&'a Observation>,
 }
 
@@ -182,14 +212,14 @@ impl Judge<'_> {
 
     /// Half the width, in logarithms, of where a single run is found.
     fn scatter(&self) -> Option<f64> {
-        let (model, _) = self.model.as_ref()?;
+        let model = self.model.as_ref()?;
         let degrees = model.degrees_of_freedom() as f64;
         let factor = nestor_model::student::two_sided_factor(nestor_model::summary::CONFIDENCE, degrees)?;
         Some(factor * model.residual_deviation()?)
     }
 
     fn predicted(&self, stack: &str) -> Option<Estimate> {
-        let (model, _) = self.model.as_ref()?;
+        let model = self.model.as_ref()?;
         let prediction = model.predict(self.space.levels_of(stack)?)?;
         Some(Estimate { value: prediction.value, interval: prediction.interval })
     }
@@ -207,15 +237,16 @@ impl Judge<'_> {
             });
             return Some(Ratio { interval, ..ratio });
         }
-        let by_model = self.model.as_ref().and_then(|(model, _)| {
-            model.ratio(self.space.levels_of(self.yours)?, self.space.levels_of(stack)?)
-        });
+        let by_model = self
+            .model
+            .as_ref()
+            .and_then(|model| model.ratio(self.space.levels_of(self.yours)?, self.space.levels_of(stack)?));
         let rates = |seen: &[&Observation]| seen.iter().map(|seen| seen.rate).collect::<Vec<_>>();
         by_model.or_else(|| unpaired_ratio(&rates(&yours), &rates(seen)))
     }
 
     fn effects(&self) -> Vec<FactorEffect> {
-        let Some((model, _)) = &self.model else { return Vec::new() };
+        let Some(model) = &self.model else { return Vec::new() };
         let factors = self.space.factors();
         model
             .effects()
@@ -251,7 +282,7 @@ mod tests {
     use super::*;
 
     fn seen(stack: &str, block: &str, rate: f64) -> Observation {
-        Observation { stack: stack.to_owned(), run: 1, block: block.to_owned(), rate }
+        Observation { stack: stack.to_owned(), run: 1, block: block.to_owned(), rate, settled: true }
     }
 
     fn space() -> Space {
@@ -309,6 +340,24 @@ mod tests {
         assert!((of("writethrough") / of("none") / 0.5 - 1.0).abs() < 0.03);
         // Factors with one level have no effect to speak of.
         assert!(ranking.effects.iter().all(|effect| effect.factor != FactorName::Guest));
+    }
+
+    #[test]
+    fn runs_that_had_not_settled_count_only_where_others_are_too_few() {
+        let mut runs = screened();
+        let wild = "ext4/kvm:cache=writeback/raw/ext4/hdd";
+        let at = runs.iter().position(|run| run.stack == wild).unwrap();
+        (runs[at].rate, runs[at].settled) = (runs[at].rate * 20.0, false);
+        let ranking = rank(&space(), YOURS, &runs);
+        let fit = ranking.fit.unwrap();
+        assert_eq!((fit.runs, fit.unsettled, fit.left_out), (8, 0, 1));
+        let of = |level: &str| ranking.effects.iter().find(|effect| effect.level == level).unwrap().ratio;
+        assert!((of("writeback") / of("none") / 1.1 - 1.0).abs() < 0.05);
+        assert!(ranking.rows.iter().any(|row| row.stack == wild && row.measured));
+        // Without any of the three of writeback nothing would tell of it.
+        runs.iter_mut().filter(|run| run.stack.contains("writeback")).for_each(|run| run.settled = false);
+        let fit = rank(&space(), YOURS, &runs).fit.unwrap();
+        assert_eq!((fit.runs, fit.unsettled, fit.left_out), (9, 3, 0));
     }
 
     #[test]

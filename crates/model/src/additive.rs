@@ -1,11 +1,15 @@
 //! The additive model of throughput: each level of each factor multiplies it by its own ratio, each block by another.
 //!
-//! ln(rate) = mean + effect of each factor's level + effect of the block + error, fitted by least squares. The normal
-//! equations are written with one column for every level, so they are singular; their pseudo-inverse (by Jacobi's
-//! eigenvalues) gives the same answer as any choice of contrasts for everything that the runs tell, and shows what they do
-//! not tell (Searle, Linear Models, 1971, §5.4: a function is estimable if it lies in the space of the rows).
+//! ln(rate) = effect of the block + effect of each factor's level + error, fitted by least squares. Blocks are as many as there
+//! were days of measuring, so they get no columns: rows and logarithms are taken from their block's mean, which leaves the same
+//! effects and the same residuals (the within-transformation: Frisch and Waugh, Econometrica 1, 1933). The normal equations are
+//! written with one column for every level, so they are singular; their pseudo-inverse (by Jacobi's eigenvalues) gives the same
+//! answer as any choice of contrasts for everything that the runs tell, and shows what they do not tell (Searle, Linear Models,
+//! 1971, §5.4: a function is estimable if it lies in the space of the rows).
 
-use std::collections::{BTreeMap, BTreeSet};
+mod repeats;
+
+use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
@@ -66,9 +70,11 @@ pub struct LackOfFit {
 #[derive(Clone, Debug, PartialEq)]
 pub struct AdditiveModel {
     level_counts: Vec<usize>,
-    blocks: usize,
+    /// Of each level's column.
     coefficients: Vec<f64>,
-    /// Pseudo-inverse of X'X.
+    /// Mean of the blocks' mean rows and of their mean logarithms, and the variance of the latter in units of the error's.
+    middle: Middle,
+    /// Pseudo-inverse of X'X, with rows from their blocks' means.
     inverse: Vec<Vec<f64>>,
     /// Directions about which the runs tell nothing.
     untold: Vec<Vec<f64>>,
@@ -78,57 +84,60 @@ pub struct AdditiveModel {
     lack_of_fit: Option<LackOfFit>,
 }
 
+/// A block like the mean of all blocks.
+#[derive(Clone, Debug, PartialEq)]
+struct Middle {
+    row: Vec<f64>,
+    log: f64,
+    variance: f64,
+}
+
 impl AdditiveModel {
     /// Fits the model. `None` without runs, or if one has a rate that is not positive or a level that its factor lacks.
     pub fn fit(level_counts: &[usize], runs: &[AdditiveRun]) -> Option<Self> {
-        let numbers: BTreeSet<usize> = runs.iter().map(|run| run.block).collect();
-        let blocks: BTreeMap<usize, usize> = numbers.into_iter().zip(0..).collect();
+        let mut blocks: BTreeMap<usize, Vec<usize>> = BTreeMap::new();
         let mut rows = Vec::new();
         let mut logs = Vec::new();
-        for run in runs {
-            let fits = run.levels.len() == level_counts.len()
-                && run.levels.iter().zip(level_counts).all(|(level, count)| level < count);
-            if !fits || !run.rate.is_finite() || run.rate <= 0.0 {
+        for (index, run) in runs.iter().enumerate() {
+            if !run.rate.is_finite() || run.rate <= 0.0 {
                 return None;
             }
-            rows.push(indicators(
-                level_counts,
-                &run.levels,
-                |block| blocks[&run.block] == block,
-                blocks.len(),
-            ));
+            rows.push(indicators(level_counts, &run.levels)?);
             logs.push(run.rate.ln());
+            blocks.entry(run.block).or_default().push(index);
         }
+        let middle = take_from_block_means(&mut rows, &mut logs, blocks.values())?;
         let fitted = least_squares(&rows, &logs)?;
-        let mut model = Self {
+        let (rank, residual_squares) = (fitted.rank + blocks.len(), fitted.residual_squares);
+        Some(Self {
             level_counts: level_counts.to_vec(),
-            blocks: blocks.len(),
             coefficients: fitted.coefficients,
+            middle,
             inverse: fitted.inverse,
             untold: fitted.untold,
             runs: runs.len(),
-            rank: fitted.rank,
-            residual_squares: fitted.residual_squares,
-            lack_of_fit: None,
-        };
-        model.lack_of_fit = model.test_against_repeats(runs, &blocks, &logs);
-        Some(model)
+            rank,
+            residual_squares,
+            lack_of_fit: repeats::lack_of_fit(runs, rank, residual_squares),
+        })
     }
 
     /// What is expected of a combination; `None` if the runs do not tell.
     pub fn predict(&self, levels: &[usize]) -> Option<Prediction> {
-        let (log, variance) = self.estimate(&self.mean_block_row(levels)?)?;
+        let row = indicators(&self.level_counts, levels)?;
+        let (from_middle, variance) = self.estimate(&difference(&row, &self.middle.row))?;
+        let log = self.middle.log + from_middle;
         // One run more has its own error, and a combination that is unlike its factors' sum has it too.
-        let half = self.half_width(variance + 1.0);
+        let half = self.half_width(variance + self.middle.variance + 1.0);
         Some(Prediction { value: log.exp(), interval: half.map(|half| around(log, half)) })
     }
 
     /// One combination over another; `None` if the runs do not tell. `pairs` is the number of runs beyond those needed
     /// for the effects.
     pub fn ratio(&self, baseline: &[usize], candidate: &[usize]) -> Option<Ratio> {
-        let (from, to) = (self.mean_block_row(baseline)?, self.mean_block_row(candidate)?);
-        let contrast: Vec<f64> = to.iter().zip(&from).map(|(to, from)| to - from).collect();
-        let (log, variance) = self.estimate(&contrast)?;
+        let (from, to) =
+            (indicators(&self.level_counts, baseline)?, indicators(&self.level_counts, candidate)?);
+        let (log, variance) = self.estimate(&difference(&to, &from))?;
         let interval = self.half_width(variance).map(|half| around(log, half));
         Some(Ratio { value: log.exp(), interval, pairs: self.degrees_of_freedom() })
     }
@@ -137,7 +146,7 @@ impl AdditiveModel {
     pub fn effects(&self) -> Vec<LevelEffect> {
         let mut effects = Vec::new();
         for (factor, count) in self.level_counts.iter().enumerate().filter(|(_, count)| **count > 1) {
-            let first = 1 + self.level_counts[..factor].iter().sum::<usize>();
+            let first = self.level_counts[..factor].iter().sum::<usize>();
             for level in 0..*count {
                 let mut contrast = vec![0.0; self.coefficients.len()];
                 for other in 0..*count {
@@ -179,82 +188,49 @@ impl AdditiveModel {
         Some(factor * (self.variance()? * variance.max(0.0)).sqrt())
     }
 
-    fn mean_block_row(&self, levels: &[usize]) -> Option<Vec<f64>> {
-        let fits = levels.len() == self.level_counts.len()
-            && levels.iter().zip(&self.level_counts).all(|(level, count)| level < count);
-        let mut row = fits.then(|| indicators(&self.level_counts, levels, |_| false, self.blocks))?;
-        let first = row.len() - self.blocks;
-        row[first..].fill(1.0 / self.blocks as f64);
-        Some(row)
-    }
-
     /// The value of a linear function of the coefficients and its variance; `None` if the runs do not tell it.
     fn estimate(&self, row: &[f64]) -> Option<(f64, f64)> {
         let told = self.untold.iter().all(|direction| dot(direction, row).abs() < 1e-6);
         let spread: Vec<f64> = self.inverse.iter().map(|line| dot(line, row)).collect();
         told.then(|| (dot(&self.coefficients, row), dot(&spread, row)))
     }
-
-    /// Holds what the model misses against the spread of runs of one combination (Draper and Smith, Applied Regression
-    /// Analysis, §2.1), of which the blocks' means are taken off too.
-    fn test_against_repeats(
-        &self,
-        runs: &[AdditiveRun],
-        blocks: &BTreeMap<usize, usize>,
-        logs: &[f64],
-    ) -> Option<LackOfFit> {
-        let distinct: BTreeSet<&Vec<usize>> = runs.iter().map(|run| &run.levels).collect();
-        let cells: BTreeMap<&Vec<usize>, usize> = distinct.into_iter().zip(0..).collect();
-        if cells.len() == runs.len() {
-            return None;
-        }
-        let rows: Vec<Vec<f64>> = runs
-            .iter()
-            .map(|run| {
-                indicators(&[cells.len()], &[cells[&run.levels]], |b| blocks[&run.block] == b, blocks.len())
-            })
-            .collect();
-        let pure = least_squares(&rows, logs)?;
-        let repeats = runs.len() - pure.rank;
-        let missed = pure.rank.checked_sub(self.rank).filter(|missed| *missed > 0)?;
-        if repeats == 0 {
-            return None;
-        }
-        let pure_variance = pure.residual_squares / repeats as f64;
-        let missed_variance = (self.residual_squares - pure.residual_squares).max(0.0) / missed as f64;
-        if pure_variance <= 0.0 {
-            return None;
-        }
-        let f = missed_variance / pure_variance;
-        Some(LackOfFit {
-            between_repeats: pure_variance.sqrt(),
-            f,
-            degrees: (missed, repeats),
-            probability: exceeded(f, missed as f64, repeats as f64),
-        })
-    }
 }
 
-/// Probability that an F-distributed variable exceeds `f` (Abramowitz and Stegun, Handbook of Mathematical Functions,
-/// 26.6.2).
-fn exceeded(f: f64, above: f64, below: f64) -> f64 {
-    student::incomplete_beta(0.5 * below, 0.5 * above, below / (below + above * f))
-}
-
-/// 1 for the mean, a column for each level of each factor, a column for each block.
-fn indicators(
-    level_counts: &[usize],
-    levels: &[usize],
-    in_block: impl Fn(usize) -> bool,
-    blocks: usize,
-) -> Vec<f64> {
-    let flag = |set: bool| f64::from(u8::from(set));
-    let mut row = vec![1.0];
+/// A column for each level of each factor; `None` if a level is one that its factor lacks.
+fn indicators(level_counts: &[usize], levels: &[usize]) -> Option<Vec<f64>> {
+    let fits = levels.len() == level_counts.len()
+        && levels.iter().zip(level_counts).all(|(level, count)| level < count);
+    let mut row = Vec::new();
     for (count, level) in level_counts.iter().zip(levels) {
-        row.extend((0..*count).map(|column| flag(column == *level)));
+        row.extend((0..*count).map(|column| f64::from(u8::from(column == *level))));
     }
-    row.extend((0..blocks).map(|block| flag(in_block(block))));
-    row
+    fits.then_some(row)
+}
+
+/// Takes the mean of its block from each row and logarithm; the mean of these means. `None` without blocks.
+fn take_from_block_means<'a>(
+    rows: &mut [Vec<f64>],
+    logs: &mut [f64],
+    blocks: impl ExactSizeIterator<Item = &'a Vec<usize>>,
+) -> Option<Middle> {
+    let share = 1.0 / blocks.len() as f64;
+    let mut middle = Middle { row: vec![0.0; rows.first()?.len()], log: 0.0, variance: 0.0 };
+    for block in blocks {
+        let size = block.len() as f64;
+        let log = block.iter().map(|run| logs[*run]).sum::<f64>() / size;
+        // The sums are of zeros and ones, so what all runs of a block have is left as an exact zero.
+        let row: Vec<f64> = (0..middle.row.len())
+            .map(|column| block.iter().map(|run| rows[*run][column]).sum::<f64>() / size)
+            .collect();
+        for run in block {
+            rows[*run] = difference(&rows[*run], &row);
+            logs[*run] -= log;
+        }
+        middle.row.iter_mut().zip(&row).for_each(|(sum, mean)| *sum += mean * share);
+        middle.log += log * share;
+        middle.variance += share * share / size;
+    }
+    Some(middle)
 }
 
 struct LeastSquares {
@@ -265,7 +241,8 @@ struct LeastSquares {
     residual_squares: f64,
 }
 
-/// The shortest of all solutions of the normal equations. `None` without rows.
+/// The shortest of all solutions of the normal equations, which have as many unknowns as factors have levels. `None` without
+/// rows.
 fn least_squares(rows: &[Vec<f64>], values: &[f64]) -> Option<LeastSquares> {
     let size = rows.first()?.len();
     let mut normal = vec![vec![0.0; size]; size];
@@ -345,6 +322,10 @@ fn turn_lines(matrix: &mut [Vec<f64>], p: usize, q: usize, turn: impl Fn(f64, f6
     for (a, b) in before[p].iter_mut().zip(after[0].iter_mut()) {
         (*a, *b) = turn(*a, *b);
     }
+}
+
+fn difference(a: &[f64], b: &[f64]) -> Vec<f64> {
+    a.iter().zip(b).map(|(a, b)| a - b).collect()
 }
 
 fn around(log: f64, half: f64) -> Interval {

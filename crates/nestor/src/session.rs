@@ -22,13 +22,39 @@ use crate::progress::Progress;
 /// Runs a campaign where the arguments say and returns how it ended.
 ///
 /// # Errors
-/// When the lab cannot be opened or results cannot be kept.
+/// When the lab cannot be opened, results cannot be kept, or it was interrupted.
 pub fn run(
     study: &Study,
     arguments: &LabArguments,
     as_study: bool,
     store: &mut Store,
 ) -> Result<CampaignEnd> {
+    let (end, interrupted) = run_until_interrupted(study, arguments, as_study, store)?;
+    refuse_interrupted(&end, interrupted)?;
+    Ok(end)
+}
+
+/// The error of a campaign that was interrupted.
+///
+/// # Errors
+/// When it was.
+pub fn refuse_interrupted(end: &CampaignEnd, interrupted: bool) -> Result<()> {
+    if interrupted {
+        bail!("interrupted; everything was taken down and {} finished results were kept", end.runs.len());
+    }
+    Ok(())
+}
+
+/// The same, with whether it was interrupted.
+///
+/// # Errors
+/// When the lab cannot be opened or results cannot be kept.
+pub fn run_until_interrupted(
+    study: &Study,
+    arguments: &LabArguments,
+    as_study: bool,
+    store: &mut Store,
+) -> Result<(CampaignEnd, bool)> {
     let stacks: Vec<Stack> = study.stacks.iter().filter_map(|text| Stack::parse(text).ok()).collect();
     stacks.iter().try_for_each(|stack| check_place(stack, &arguments.on))?;
     for workload in study.workloads.iter().filter_map(|text| Workload::parse(text).ok()) {
@@ -52,11 +78,7 @@ pub fn run(
     progress.step("taking the machines down");
     drop(lab);
     progress.finish();
-    let end = end?;
-    if interrupted.load(Ordering::Relaxed) {
-        bail!("interrupted; everything was taken down and {} finished results were kept", end.runs.len());
-    }
-    Ok(end)
+    Ok((end?, interrupted.load(Ordering::Relaxed)))
 }
 
 /// Removes what killed runs left on this machine, so that it neither takes space nor time from what runs now. What

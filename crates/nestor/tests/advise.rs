@@ -188,6 +188,46 @@ fn a_test_beside_yours_confirms_and_only_that() {
 }
 
 #[test]
+fn a_number_of_memory_is_never_the_best() {
+    let sandbox = Sandbox::new();
+    let store = sandbox.text("results.sqlite");
+    let mut made_up = screened();
+    let cached = "ext4/kvm:cache=writeback/qcow2/xfs/hdd";
+    made_up.run_from_memory("advise-screen", 0, cached, 9_000.0);
+    made_up.keep(&sandbox.path("results.sqlite"));
+    let arguments = ["advise", "fio:rand-write", "--from", "store", "--store", &store];
+    let advice = json(&said(&sandbox, &[&arguments[..], &["--json"]].concat()));
+    let stacks = advice["recommendations"].as_array().expect("a list");
+    let last = stacks.last().expect("a last place");
+    assert_eq!(last["stack"], cached);
+    let reason = last["not_physical"].as_str().expect("a reason");
+    assert!(reason.contains("0 % of the 4.0 MiB written reached the"), "{reason}");
+    assert!(stacks[..11].iter().all(|one| one["not_physical"].is_null()), "{advice}");
+    let text = said(&sandbox, &arguments);
+    assert!(
+        text.contains("not physical, so not recommended, however fast\n   12  0 % of the 4.0 MiB"),
+        "{text}"
+    );
+    let pasted = said(&sandbox, &["advise", "fio:rand-write", "--as", "mkfs", "--store", &store]);
+    assert!(!pasted.contains(cached), "{pasted}");
+}
+
+#[test]
+fn where_no_number_is_physical_nothing_is_the_best() {
+    let sandbox = Sandbox::new();
+    let store = sandbox.text("results.sqlite");
+    let mut made_up = MadeUp::new("fio:rand-write");
+    made_up.run_from_memory("advise-screen", 0, YOURS, 8_000.0);
+    made_up.run_from_memory("advise-screen", 0, BEST, 9_000.0);
+    made_up.keep(&sandbox.path("results.sqlite"));
+    let text = said(&sandbox, &["advise", "fio:rand-write", "--from", "store", "--store", &store]);
+    assert!(text.contains("none of these numbers is physical, so nothing is recommended"), "{text}");
+    assert!(text.contains("nothing is confirmed: the number of yours is not physical: 0 % of"), "{text}");
+    let said = refused(&sandbox, &["advise", "fio:rand-write", "--as", "qemu", "--store", &store]);
+    assert!(said.contains("is physical, so none is the best") && said.contains(BEST), "{said}");
+}
+
+#[test]
 fn a_dispute_is_settled_by_what_the_store_has() {
     let sandbox = Sandbox::new();
     let store = sandbox.text("results.sqlite");

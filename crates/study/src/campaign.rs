@@ -221,7 +221,8 @@ impl Campaign<'_> {
     /// Runs a cell and keeps its result; says whether it is worth another try.
     fn run_cell(&mut self, cell: &PlannedCell) -> Result<bool, StoreError> {
         let Some(CellEnd { record, refused }) = self.measure(cell) else { return Ok(false) };
-        if self.interrupted.load(Ordering::Relaxed) {
+        // What was torn down is no failure; what was finished before is kept.
+        if self.interrupted.load(Ordering::Relaxed) && record.measured().is_none() {
             return Ok(false);
         }
         let run = self.store.insert(&record)?;

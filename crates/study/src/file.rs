@@ -274,7 +274,10 @@ impl<'a> Reader<'a> {
             let table =
                 value.get_ref().as_table().ok_or_else(|| self.wrong_type(value, "a table [[also]]"))?;
             self.refuse_unknown_keys(table, &ALSO_KEYS, "a further part")?;
-            let part = Self { table, scale: None, ..*self }.part(notation)?;
+            let mut part = Self { table, scale: None, ..*self }.part(notation)?;
+            if let Some(rule) = study.stop.as_ref().filter(|_| table.get("replications").is_none()) {
+                part.replications = rule.looks.last().copied().unwrap_or(1);
+            }
             for stack in part.stacks.iter().filter(|s| !study.stacks.contains(s)).cloned().collect::<Vec<_>>()
             {
                 study.stacks.push(stack);
@@ -301,7 +304,10 @@ impl<'a> Reader<'a> {
         let percent = |key| Ok(reader.number(key, 1, 100)?.map(|n| n as f64 / 100.0));
         rule.half_width = percent("half_width_percent")?.unwrap_or(rule.half_width);
         rule.threshold = percent("threshold_percent")?.unwrap_or(rule.threshold);
-        Ok(Some(rule))
+        match rule.problem() {
+            Some(problem) => Err(self.source.complain(value.span(), problem)),
+            None => Ok(Some(rule)),
+        }
     }
 
     fn looks(&self) -> Result<Option<Vec<u32>>, Complaint> {

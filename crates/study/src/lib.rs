@@ -38,7 +38,7 @@ pub use numbers::{CellNumbers, RunNumbers};
 pub use physical::{Physical, PhysicalVerdict};
 pub use plan::{CellKey, NotRun, Plan, PlannedCell, budget_ended, duration_words};
 pub use record::{CellRecord, Environment, ImageRecord, LayerRecord, MachineRecord, Mark, Measured, Outcome};
-pub use stopping::{CellSample, Decisions};
+pub use stopping::{CellSample, Decisions, Saving};
 pub use store::{
     MergeReport, RunFilter, RunListing, SessionRecord, Store, StoreError, StoredRun, StudyRecord,
 };

@@ -113,6 +113,7 @@ impl CellNumbers {
                 block: run.block,
                 repeat: run.repeat,
                 throughput: throughput(bytes_per_second, operations_per_second),
+                cell_s: run.cell_s,
             })
         })
     }

@@ -46,6 +46,9 @@ pub struct Study {
     /// When a comparison has enough blocks; without it every cell gets its replications.
     #[serde(default)]
     pub stop: Option<StopRule>,
+    /// A rule that is not followed: what it would have saved is told in the end.
+    #[serde(default)]
+    pub stop_not_followed: Option<StopRule>,
     /// Which of the sizes that the file offers.
     #[serde(default)]
     pub scale: Option<String>,
@@ -107,6 +110,7 @@ impl Study {
             trace_cost: false,
             parts: Vec::new(),
             stop: None,
+            stop_not_followed: None,
             scale: None,
             claims: Vec::new(),
             figures: Vec::new(),
@@ -129,7 +133,7 @@ impl Study {
     }
 
     /// What holds for a cell; `None` if the study does not have it. A baseline is there wherever a stack that is
-    /// compared with it is, and as often.
+    /// compared with it is, and as often; under one workload it and all that is compared with it are recorded alike.
     pub fn rule(&self, stack: &str, workload: &str) -> Option<CellRule> {
         if self.parts.is_empty() {
             let held = self.stacks.iter().any(|s| s == stack) && self.workloads.iter().any(|w| w == workload);
@@ -144,30 +148,34 @@ impl Study {
     }
 
     fn rule_of(&self, parts: &[Part], stack: &str, workload: &str) -> Option<CellRule> {
+        let baseline = self.baseline_of(stack);
         let mut rule: Option<CellRule> = None;
+        // What is compared is recorded alike, or the cost of recording would be part of the difference.
+        let mut trace = None;
         for part in parts.iter().filter(|p| p.workloads.iter().any(|w| w == workload)) {
+            if part.stacks.iter().any(|s| self.baseline_of(s) == baseline) {
+                let here = part.trace.unwrap_or(self.trace);
+                // The variants are ordered from everything to nothing.
+                trace = Some(trace.map_or(here, |other: TraceMode| other.min(here)));
+            }
             let itself = part.stacks.iter().any(|s| s == stack);
-            let as_baseline = || part.stacks.iter().any(|s| self.baseline_of(s) == stack);
+            let as_baseline =
+                || stack == baseline && part.stacks.iter().any(|s| self.baseline_of(s) == stack);
             if !itself && !as_baseline() {
                 continue;
             }
-            let trace = part.trace.unwrap_or(self.trace);
-            let here = CellRule {
-                replications: part.replications,
-                trace,
-                untraced_twin: (part.trace_cost || self.trace_cost) && itself && trace.records(),
-            };
+            let untraced_twin = (part.trace_cost || self.trace_cost) && itself;
             rule = Some(match rule {
-                None => here,
+                None => CellRule { replications: part.replications, trace: self.trace, untraced_twin },
                 Some(other) => CellRule {
-                    replications: other.replications.max(here.replications),
-                    // The variants are ordered from everything to nothing.
-                    trace: other.trace.min(here.trace),
-                    untraced_twin: other.untraced_twin || here.untraced_twin,
+                    replications: other.replications.max(part.replications),
+                    untraced_twin: other.untraced_twin || untraced_twin,
+                    ..other
                 },
             });
         }
-        rule
+        let trace = trace.unwrap_or(self.trace);
+        rule.map(|r| CellRule { trace, untraced_twin: r.untraced_twin && trace.records(), ..r })
     }
 
     /// Whether any cell is run untraced as well.

@@ -33,8 +33,15 @@ pub fn mkfs_lines(stack: &Stack) -> Result<String, PasteError> {
             IMAGE_BYTES >> 30
         ));
         lines.push(create(&parts, image)?);
-        lines.extend(tuning(&parts.medium.block_tuning(), "YOUR-DISK"));
     }
+    let tuned = tuning(&parts.medium.block_tuning(), &queue_name(&device));
+    if parts.image.is_none() && !tuned.is_empty() {
+        lines.push("# on the host".to_owned());
+        if device == HOST_DEVICE {
+            lines.push(format!("# {HOST_DEVICE} is a placeholder for your disk"));
+        }
+    }
+    lines.extend(tuned);
     if let Some(guest) = parts.guest {
         lines.push("# in the guest".to_owned());
         let disk = format!("/dev/{}", guest_disk(parts.machine.device.name));
@@ -43,6 +50,14 @@ pub fn mkfs_lines(stack: &Stack) -> Result<String, PasteError> {
         lines.extend(tuning(&parts.machine.tuning, guest_disk(parts.machine.device.name)));
     }
     Ok(lines.join("\n") + "\n")
+}
+
+/// What the kernel calls a device below /sys/block: its own name, to which other paths, such as those by-id, are links.
+fn queue_name(device: &str) -> String {
+    match device.strip_prefix("/dev/") {
+        Some(name) if !name.contains('/') && quoted(name) == name => name.to_owned(),
+        _ => format!("$(basename $(readlink -f {}))", quoted(device)),
+    }
 }
 
 /// The name that a guest usually gives to a second disk.
@@ -104,4 +119,15 @@ fn tuning(tuning: &BlockTuning<'_>, disk: &str) -> Vec<String> {
         set("nomerges", "2".to_owned());
     }
     lines
+}
+
+#[cfg(test)]
+mod tests {
+    use super::queue_name;
+
+    #[test]
+    fn queues_are_found_below_the_kernels_name() {
+        assert_eq!(queue_name("/dev/sdb"), "sdb");
+        assert_eq!(queue_name("/dev/disk/by-id/ata-1"), "$(basename $(readlink -f /dev/disk/by-id/ata-1))");
+    }
 }

@@ -157,6 +157,19 @@ fn file_systems_are_made_without_force() {
     mkdir -p /srv/data
     mount -t reiserfs /dev/vdb /srv/data
     ");
+    insta::assert_snapshot!(mkfs_lines(&stack("ext4/kvm/hdd:sched=bfq")).unwrap(), @"
+    # ext4/kvm/hdd:sched=bfq
+    # on the host
+    # /dev/YOUR-DISK is a placeholder for your disk
+    echo bfq > /sys/block/YOUR-DISK/queue/scheduler
+    # in the guest
+    # /dev/vdb is a placeholder for the guest's disk; mkfs destroys what is on it
+    mke2fs -t ext4 /dev/vdb
+    mkdir -p /srv/data
+    mount -t ext4 /dev/vdb /srv/data
+    ");
+    let own = mkfs_lines(&stack("ext4/kvm/raw/xfs/dev:/dev/sdb")).unwrap();
+    assert!(own.contains("mkfs.xfs /dev/sdb") && !own.contains("YOUR-DISK"), "{own}");
     for stack in
         nestor_stack::parse_all("{ext2,ext3,xfs,jfs,reiserfs,btrfs,f2fs}/kvm/raw/{ext4,xfs,jfs,reiserfs}/hdd")
             .unwrap()

@@ -253,9 +253,14 @@ impl Evidence {
         if !self.of(label, workload).is_empty() {
             return (Outcome::DoesNotHold, "it ran".to_owned(), None);
         }
-        match self.failure(label, workload) {
-            Some(why) => (Outcome::Holds, why.to_owned(), None),
-            None => (Outcome::NotTested, "no runs".to_owned(), None),
+        let key = (self.stacks.get(label).cloned().unwrap_or_default(), workload.to_owned());
+        let Some(message) = self.failures.get(&key) else {
+            return (Outcome::NotTested, "no runs".to_owned(), None);
+        };
+        let why = message.lines().next().unwrap_or_default();
+        match is_refusal(message) {
+            true => (Outcome::Holds, why.to_owned(), None),
+            false => (Outcome::NotTested, format!("it failed for another reason: {why}"), None),
         }
     }
 
@@ -278,6 +283,32 @@ impl Evidence {
         }
         rows
     }
+}
+
+/// Whether an error message says that a stack cannot be made, and not that something happened to the laboratory on the way.
+fn is_refusal(message: &str) -> bool {
+    const REFUSED: [&str; 4] = ["could not be built: ", "mounting ", "mkfs", "mke2fs"];
+    const MISHAPS: [&str; 15] = [
+        // A machine was lost.
+        " died: ",
+        "did not answer",
+        "(any more)",
+        "closed the connection",
+        "connection broke",
+        "the machine is gone",
+        "no answer to",
+        "timed out",
+        "does not answer",
+        // Something was full.
+        "does not fit",
+        "No space left",
+        "no space",
+        "Disk quota exceeded",
+        "Cannot allocate memory",
+        "out of memory",
+    ];
+    REFUSED.iter().any(|words| message.contains(words))
+        && !MISHAPS.iter().any(|words| message.contains(words))
 }
 
 fn flush_verdict(what: What, trace: &FlushTrace) -> (Outcome, String) {

@@ -64,6 +64,7 @@ fn evidence(dispute: &Dispute, workload: &str, rates: &[(&str, [f64; 3])]) -> Ev
             run: block,
             block: block.to_string(),
             rate: *rate,
+            settled: true,
         });
         let seen: Vec<_> = seen.collect();
         evidence.observations.entry(workload.to_owned()).or_default().extend(seen);
@@ -164,8 +165,27 @@ fn a_stack_that_failed_cannot_be_run() {
     let k8 = dispute("K8").unwrap();
     let mut seen = evidence(k8, "fio:rand-write", &[]);
     let key = (seen.stacks["ext4 data=journal"].clone(), "fio:rand-write".to_owned());
-    seen.failures.insert(key, "O_DIRECT is refused".to_owned());
-    assert_eq!(judge(k8, &seen).sides[2].outcome, Outcome::Holds);
+    seen.failures.insert(key, "no word yet".to_owned());
+    let mut after = |message: &str| {
+        seen.failures.values_mut().for_each(|failure| *failure = message.to_owned());
+        judge(k8, &seen).sides[2].outcome
+    };
+    for refusal in [
+        "the layer `kvm` could not be built: host: QEMU refuses `blockdev-add`: O_DIRECT is not supported",
+        "the layer `ext4:journal=data` could not be built: host: mounting /dev/vdb as ext4 on /mnt failed",
+        "guest: mounting /dev/vdb as ext4 on /mnt failed\n  wrong fs type",
+    ] {
+        assert_eq!(after(refusal), Outcome::Holds, "{refusal}");
+    }
+    for mishap in [
+        "the layer `kvm` could not be built: guest: the machine `guest` died: its agent closed the connection",
+        "guest: the machine `host` died: its connection broke: Connection reset by peer",
+        "the layer `raw:size=40G` could not be built: an image of 40960 MiB does not fit into the file system below it",
+        "guest: mounting /dev/vdb as ext4 on /mnt failed\n  No space left on device",
+        "bonnie++ measured nothing: every test took less than half a second",
+    ] {
+        assert_eq!(after(mishap), Outcome::NotTested, "{mishap}");
+    }
     let ran = evidence(k8, "fio:rand-write", &[("ext4 data=journal", [1.0, 1.0, 1.0])]);
     assert_eq!(judge(k8, &ran).sides[2].outcome, Outcome::DoesNotHold);
 }

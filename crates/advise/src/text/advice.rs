@@ -6,6 +6,8 @@ use crate::numbers::{change, change_of, digits, interval, plural};
 
 /// So many recommendations are shown, and yours wherever it is.
 const SHOWN: usize = 6;
+/// So many of those that are not physical are shown with their reasons: who misses a fast one shall find it.
+const NOT_PHYSICAL_SHOWN: usize = 3;
 /// Probability below which the additive model is said not to fit.
 const UNLIKELY: f64 = 0.05;
 
@@ -22,6 +24,7 @@ pub fn advice_text(advice: &Advice) -> String {
     }
     text.push_str(&ranking(advice));
     text.push('\n');
+    text.push_str(&not_physical(advice));
     text.push_str(&prices(advice));
     text.push_str(&effects(advice));
     text.push_str(&mechanisms(advice));
@@ -31,7 +34,14 @@ pub fn advice_text(advice: &Advice) -> String {
 }
 
 fn shown(advice: &Advice) -> Vec<&Recommendation> {
-    advice.recommendations.iter().filter(|one| one.place <= SHOWN || one.is_yours).collect()
+    let mut not_physical = 0;
+    let is_shown = |one: &&Recommendation| {
+        not_physical += usize::from(one.not_physical.is_some());
+        one.place <= SHOWN
+            || one.is_yours
+            || (one.not_physical.is_some() && not_physical <= NOT_PHYSICAL_SHOWN)
+    };
+    advice.recommendations.iter().filter(is_shown).collect()
 }
 
 /// The numbers of a few runs, or how many there are.
@@ -97,16 +107,39 @@ fn ranking(advice: &Advice) -> String {
     text
 }
 
-/// What each costs, the same sentence once.
+/// Which numbers are no reason to take a stack, and why.
+fn not_physical(advice: &Advice) -> String {
+    let shown = shown(advice);
+    let reasons: Vec<(usize, &str)> =
+        shown.iter().filter_map(|one| Some((one.place, one.not_physical.as_deref()?))).collect();
+    let all = advice.recommendations.iter().all(|one| one.not_physical.is_some());
+    match (reasons.is_empty(), all) {
+        (true, _) => String::new(),
+        (_, true) => format!(
+            "  none of these numbers is physical, so nothing is recommended\n{}\n",
+            by_place(&reasons)
+        ),
+        _ => format!("  not physical, so not recommended, however fast\n{}\n", by_place(&reasons)),
+    }
+}
+
+/// What each costs.
 fn prices(advice: &Advice) -> String {
+    let shown = shown(advice);
+    let prices: Vec<(usize, &str)> = shown.iter().map(|one| (one.place, one.price.words.as_str())).collect();
+    format!("  you pay, when the power goes\n{}", by_place(&prices))
+}
+
+/// A sentence for each place, the same sentence once.
+fn by_place(said: &[(usize, &str)]) -> String {
     let mut sentences: Vec<(&str, Vec<String>)> = Vec::new();
-    for one in shown(advice) {
-        match sentences.iter_mut().find(|(words, _)| *words == one.price.words) {
-            Some((_, places)) => places.push(one.place.to_string()),
-            None => sentences.push((&one.price.words, vec![one.place.to_string()])),
+    for (place, sentence) in said {
+        match sentences.iter_mut().find(|(words, _)| words == sentence) {
+            Some((_, places)) => places.push(place.to_string()),
+            None => sentences.push((sentence, vec![place.to_string()])),
         }
     }
-    let mut text = "  you pay, when the power goes\n".to_owned();
+    let mut text = String::new();
     let places: Vec<String> = sentences.iter().map(|(_, places)| places.join(", ")).collect();
     let width = places.iter().map(String::len).max().unwrap_or(0).max(3);
     for (places, (words, _)) in places.iter().zip(sentences) {
@@ -136,7 +169,18 @@ fn effects(advice: &Advice) -> String {
         Some(share) => format!("effects alone miss a run by {:.1} %", share * 100.0),
         None => "every run was needed for the effects, so there are no intervals".to_owned(),
     };
-    text.push_str(&wrapped("    ", &format!("from {}; {spread}", plural(fit.runs, "run"))));
+    let left_out = match fit.left_out {
+        0 => String::new(),
+        _ => format!(" ({} not settled left out)", plural(fit.left_out, "run")),
+    };
+    text.push_str(&wrapped("    ", &format!("from {}{left_out}; {spread}", plural(fit.runs, "run"))));
+    if fit.unsettled > 0 {
+        let words = format!(
+            "less sure than it seems: throughput had not settled in {} of these runs, and without them too little is told",
+            fit.unsettled
+        );
+        text.push_str(&wrapped("    ", &words));
+    }
     if let Some(lack) = fit.lack_of_fit.filter(|lack| lack.probability < UNLIKELY) {
         let words = format!(
             "less sure than it seems: what the effects miss is more than repeats differ by ({:.1} %; p = {:.3}), so some of \
@@ -172,6 +216,11 @@ fn confirmation(confirmation: &Confirmation) -> String {
         ),
         Confirmation::NotConfirmed { stack, ratio: None, .. } => {
             format!("not confirmed: no fresh pair of {stack} and yours has numbers on both sides")
+        }
+        Confirmation::NotPhysical { stack, reason, .. } => {
+            format!(
+                "nothing is confirmed: in fresh runs of {stack} beside yours numbers are not physical: {reason}"
+            )
         }
         Confirmation::NotTried { reason } => format!("nothing is confirmed: {reason}"),
     };
@@ -288,6 +337,8 @@ mod tests {
             effects: vec![effect("none", 1.21), effect("writethrough", 0.79)],
             fit: Some(FitSummary {
                 runs: 9,
+                unsettled: 2,
+                left_out: 1,
                 degrees_of_freedom: 4,
                 residual: Some(0.031),
                 lack_of_fit: Some(LackOfFit {
@@ -318,6 +369,9 @@ mod tests {
            8  ext4/kvm:cache=writethrough/raw/ext4/hdd
               88.0 IOPS  [86.0, 91.0]  yours  runs 10, 30, not physical
 
+          not physical, so not recommended, however fast
+            8  of 4.0 MiB that the application wrote, 0 % reached the disk
+
           you pay, when the power goes
             1  nothing that was flushed: flushes reach the disk (seen: 120 at the disk for 120 of the guest's)
             2  not known: no traced run of it
@@ -325,7 +379,9 @@ mod tests {
 
           each alone, against the mean of its kind
             cache          none +21.0 % [+17.4, +24.6], writethrough -21.0 % [-23.4, -18.6]
-            from 9 runs; effects alone miss a run by 3.1 %
+            from 9 runs (1 run not settled left out); effects alone miss a run by 3.1 %
+            less sure than it seems: throughput had not settled in 2 of these runs, and without them too little is
+            told
             less sure than it seems: what the effects miss is more than repeats differ by (1.0 %; p = 0.030), so some
             of them act together and predictions may be off
 
@@ -352,6 +408,18 @@ mod tests {
         advice.confirmation = Confirmation::of("ext4/kvm/raw/xfs/hdd", Some(slower), vec![1]);
         assert!(
             advice_text(&advice).contains("not confirmed: 6 pairs of fresh runs say +2.0 % [-3.0, +7.0]")
+        );
+        advice.confirmation = Confirmation::NotPhysical {
+            stack: "a".to_owned(),
+            reason: "a: a cache".to_owned(),
+            runs: vec![1],
+        };
+        assert!(advice_text(&advice).contains("nothing is confirmed: in fresh runs of a"));
+        for one in &mut advice.recommendations {
+            one.not_physical = Some("a cache".to_owned());
+        }
+        assert!(
+            advice_text(&advice).contains("none of these numbers is physical, so nothing is recommended")
         );
         advice.recommendations.clear();
         assert!(advice_text(&advice).contains("nothing is known of any of these stacks"));

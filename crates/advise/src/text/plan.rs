@@ -21,6 +21,10 @@ pub fn plan_text(plan: &ScreeningPlan, workload: &str) -> String {
         Some(seconds) => format!("about {}", minutes(seconds)),
         None => "how long is not known: nothing was measured here yet".to_owned(),
     };
-    text.push_str(&format!("  {}, {time}\n", plural(plan.cells(), "cell")));
+    let probes = match plan.probes {
+        0 => String::new(),
+        probes => format!(" (up to {probes} of them short, to trace flushes)"),
+    };
+    text.push_str(&format!("  {}{probes}, {time}\n", plural(plan.cells(), "cell")));
     text
 }

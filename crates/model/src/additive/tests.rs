@@ -101,6 +101,42 @@ fn factors_that_interact_are_told_from_chance() {
     assert!(lack.probability < 1e-6, "{lack:?}");
 }
 
+#[test]
+fn blocks_of_different_sizes_with_repeats_as_by_hand() {
+    // Block 0: level 0 twice (logarithms 1.0, 1.2) and level 1 once (2.0); block 1: level 0 (3.0) and level 1 (4.2).
+    // From block means 1.4 and 3.6, the difference of the levels is weighted by 2x1/3 and 1x1/2: (0.9 x 2/3 + 1.2 x 1/2) /
+    // (2/3 + 1/2) = 1.2 / (7/6) = 36/35.
+    let e = f64::exp;
+    let runs = [
+        run(&[0], 0, e(1.0)),
+        run(&[0], 0, e(1.2)),
+        run(&[1], 0, e(2.0)),
+        run(&[0], 1, e(3.0)),
+        run(&[1], 1, e(4.2)),
+    ];
+    let model = AdditiveModel::fit(&[2], &runs).unwrap();
+    assert!(near(model.ratio(&[0], &[1]).unwrap().value.ln(), 36.0 / 35.0));
+    assert_eq!(model.degrees_of_freedom(), 2);
+    // Mean of the blocks' means 2.5; the mean share of level 1 in a block is (1/3 + 1/2) / 2 = 5/12.
+    let prediction = model.predict(&[1]).unwrap();
+    assert!(near(prediction.value.ln(), 2.5 + 36.0 / 35.0 * 7.0 / 12.0));
+    // One factor with two levels misses nothing that combinations would tell.
+    assert_eq!(model.lack_of_fit(), None);
+}
+
+#[test]
+fn thousands_of_blocks_are_no_harder_than_one() {
+    let runs: Vec<AdditiveRun> = (0..3_000)
+        .flat_map(|block| {
+            let day = 1.0 + (block % 7) as f64;
+            [run(&[0, block % 3], block, 100.0 * day), run(&[1, (block + 1) % 3], block, 150.0 * day)]
+        })
+        .collect();
+    let model = AdditiveModel::fit(&[2, 3], &runs).unwrap();
+    assert!(near(model.ratio(&[0, 0], &[1, 0]).unwrap().value, 1.5));
+    assert_eq!(model.degrees_of_freedom(), 3_000 - 3);
+}
+
 proptest::proptest! {
     #![proptest_config(proptest::prelude::ProptestConfig::with_cases(48))]
     #[test]

@@ -84,26 +84,26 @@ fn measured_before(
     read: &dyn Fn(Option<&str>) -> Result<Study, nestor_study::Complaint>,
 ) -> Result<StudyRecord> {
     let ground = arguments.lab.on.to_string();
-    let usual = read(arguments.how.scale.as_deref())?;
-    let scales = match &arguments.how.scale {
-        Some(scale) => vec![scale.clone()],
-        None => store.studies()?.into_iter().filter_map(|r| r.study.scale).collect(),
-    };
+    let scale = arguments.how.scale.as_deref();
+    let published = read(scale)?;
     let mut best: Option<(usize, StudyRecord)> = None;
-    for scale in scales {
-        let Ok(study) = read(Some(&scale)) else { continue };
-        let Some(kept) = store.study(&study.hash(&ground))? else { continue };
+    for kept in store.studies()? {
+        let asked_for = scale.is_none() || kept.study.scale.as_deref() == scale;
+        if kept.study.name != published.name || kept.ground != ground || !asked_for {
+            continue;
+        }
         let runs = store.finished(&kept.hash)?.len();
-        if best.as_ref().is_none_or(|(most, _)| runs > *most) {
-            best = Some((runs, StudyRecord { study, ..kept }));
+        if runs > 0 && best.as_ref().is_none_or(|(most, _)| runs > *most) {
+            let (claims, figures) = (published.claims.clone(), published.figures.clone());
+            best = Some((runs, StudyRecord { study: Study { claims, figures, ..kept.study }, ..kept }));
         }
     }
     let (_, record) = best.with_context(|| {
         format!(
             "nothing of `{}` was measured yet in {}\n  measure it: nestor replicate {}",
-            usual.name,
+            published.name,
             store.path().display(),
-            usual.name
+            published.name
         )
     })?;
     Ok(record)

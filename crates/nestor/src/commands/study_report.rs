@@ -24,5 +24,12 @@ pub fn write_report(path: &Path, html: &str) -> Result<()> {
     if let Some(parent) = path.parent() {
         std::fs::create_dir_all(parent).with_context(|| format!("{} could not be made", parent.display()))?;
     }
-    std::fs::write(path, html).with_context(|| format!("the report {} could not be written", path.display()))
+    // Whole or not at all: the one before stays until this one is there.
+    let mut unfinished = path.as_os_str().to_owned();
+    unfinished.push(".unfinished");
+    let written = std::fs::write(&unfinished, html).and_then(|()| std::fs::rename(&unfinished, path));
+    if written.is_err() {
+        let _ = std::fs::remove_file(&unfinished);
+    }
+    written.with_context(|| format!("the report {} could not be written", path.display()))
 }

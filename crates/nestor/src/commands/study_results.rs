@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::path::Path;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 use nestor_report::{Style, render_figure_svg, render_matrix_svg, scoreboard_text, study_text};
 use nestor_study::{CellRecord, Store, StudyRecord, duration_words};
 
@@ -18,6 +18,7 @@ use crate::commands::study_report::report_of;
 pub fn write_results(store: &Store, record: &StudyRecord, directory: &Path) -> Result<()> {
     std::fs::create_dir_all(directory)
         .with_context(|| format!("{} could not be made", directory.display()))?;
+    refuse_foreign(&directory.join("README.md"))?;
     let write = |name: &str, text: &str| {
         let path = directory.join(name);
         std::fs::write(&path, text).with_context(|| format!("{} could not be written", path.display()))
@@ -38,10 +39,25 @@ pub fn write_results(store: &Store, record: &StudyRecord, directory: &Path) -> R
     write("README.md", &readme(record, &board, &pictures))
 }
 
+/// What a README of this program says of itself.
+const MADE_BY: &str = "made by `nestor replicate`";
+
+/// Refuses to write over a README that is somebody else's: the directory is then not one for results.
+fn refuse_foreign(readme: &Path) -> Result<()> {
+    let text = std::fs::read_to_string(readme).unwrap_or_default();
+    if text.is_empty() || text.contains(MADE_BY) {
+        return Ok(());
+    }
+    bail!(
+        "{} is not a file of results; nothing was written\n  name another directory: files of results are written over",
+        readme.display()
+    )
+}
+
 fn readme(record: &StudyRecord, board: &str, pictures: &[(String, String)]) -> String {
     let scale = record.study.scale.as_ref().map(|s| format!(", scale `{s}`")).unwrap_or_default();
     let mut text = format!(
-        "# {}\n\nStudy `{}`{scale}, made by `nestor replicate`. How it was measured: [environment.txt](environment.txt). \
+        "# {}\n\nStudy `{}`{scale}, {MADE_BY}. How it was measured: [environment.txt](environment.txt). \
          All cells: [matrix.txt](matrix.txt). The claims with all their numbers: [claims.json](claims.json).\n\n\
          ```\n{}```\n\n![All cells against the raw disk](matrix.svg)\n",
         record.study.title, record.study.name, board

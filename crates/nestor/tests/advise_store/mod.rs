@@ -72,6 +72,16 @@ impl MadeUp {
         });
     }
 
+    /// The same, with a rate of the host's memory: nothing that was written reached the disk.
+    pub fn run_from_memory(&mut self, study: &str, block: u32, stack: &str, rate: f64) {
+        self.run(study, block, stack, rate);
+        if let Some(Outcome::Measured(measured)) = self.records.last_mut().map(|record| &mut record.outcome)
+            && let Some(disk) = measured.layers.last_mut().and_then(|layer| layer.metrics.as_mut())
+        {
+            (disk.write.issued, disk.write.issued_bytes) = (0, 0);
+        }
+    }
+
     /// Keeps that a study of these stacks was run.
     pub fn keep_study(&mut self, name: &str, stacks: &[&str]) {
         let stacks = stacks.iter().map(|stack| (*stack).to_owned()).collect();

@@ -63,6 +63,8 @@ pub enum Expected {
     More,
     /// They do not differ by more than ten per cent.
     Alike,
+    /// The candidate is not less than the baseline by more than ten per cent; it may be more.
+    NotLess,
     /// Every pair of a constant may differ by this much, in the constant's unit.
     Within {
         /// Largest difference allowed.
@@ -99,6 +101,17 @@ impl Verdict {
             Self::NotContradicted => "not contradicted",
             Self::Contradicted => "contradicted",
             Self::NotTestable => "not testable here",
+        }
+    }
+
+    /// How much it weighs where a claim has several parts, which all have to hold: the heaviest decides.
+    pub(super) fn weight(self) -> u8 {
+        match self {
+            Self::Reproduced => 0,
+            Self::SameSign => 1,
+            Self::NotContradicted => 2,
+            Self::NotTestable => 3,
+            Self::Contradicted => 4,
         }
     }
 

@@ -2,21 +2,23 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use nestor_model::equivalence::MARGIN;
-use nestor_model::{Ratio, equivalence, paired_ratio, unpaired_ratio};
+use nestor_model::Ratio;
 
 use super::evidence::Evidence;
 use super::missing::Missing;
 use super::query::{self, Found, Row};
-use super::{Claim, ClaimKind, ClaimResult, Expected, Verdict, verdict, why};
+use super::ratio::{self, positive};
+use super::{Claim, ClaimKind, ClaimResult, Expected, Verdict, why};
 use crate::store::{Store, StoreError, StudyRecord};
 
 /// What one query says of a claim.
-struct Judgement {
-    verdict: Verdict,
-    effect: Option<Ratio>,
-    reason: String,
-    evidence: Vec<EvidencePair>,
+pub(super) struct Judgement {
+    pub verdict: Verdict,
+    pub effect: Option<Ratio>,
+    pub reason: String,
+    pub evidence: Vec<EvidencePair>,
+    /// Those of the part that decided, where a claim has parts.
+    pub deciding: Option<Vec<EvidencePair>>,
 }
 
 /// A run behind a claim and the one it is compared with.
@@ -28,9 +30,21 @@ pub(super) struct EvidencePair {
     pub ratio: Option<f64>,
 }
 
+impl EvidencePair {
+    /// `None` for a row that names no run.
+    pub fn of(row: Row<'_>) -> Option<Self> {
+        let ratio = positive(row, "baseline").zip(positive(row, "candidate")).map(|(b, c)| c / b);
+        Some(Self { run: row.integer("run")?, baseline_run: row.integer("baseline_run"), ratio })
+    }
+}
+
 impl Judgement {
-    fn not_testable(reason: impl Into<String>) -> Self {
-        Self { verdict: Verdict::NotTestable, effect: None, reason: reason.into(), evidence: Vec::new() }
+    pub fn not_testable(reason: impl Into<String>) -> Self {
+        Self::of_rows(Verdict::NotTestable, reason.into(), Vec::new())
+    }
+
+    fn of_rows(verdict: Verdict, reason: String, evidence: Vec<EvidencePair>) -> Self {
+        Self { verdict, effect: None, reason, evidence, deciding: None }
     }
 }
 
@@ -74,7 +88,9 @@ fn with_evidence(evidence: &Evidence, claim: &Claim, judged: Judgement) -> rusql
     // What was configured does not depend on how well a run went.
     let is_measured = matches!(claim.kind, ClaimKind::Ratio | ClaimKind::Predicate);
     let why = match judged.verdict {
-        Verdict::Contradicted if is_measured => why::by_layers(evidence.connection(), &judged.evidence)?,
+        Verdict::Contradicted if is_measured => {
+            why::by_layers(evidence.connection(), judged.deciding.as_deref().unwrap_or(&judged.evidence))?
+        }
         _ => Vec::new(),
     };
     Ok(ClaimResult {
@@ -116,7 +132,29 @@ fn doubts(
             baselines.len()
         ));
     }
+    doubts.extend(traced_differently(evidence, pairs)?);
     Ok(doubts)
+}
+
+/// Recording requests costs time: a pair of which one side recorded more is not quite a pair. That a repeat is untraced is
+/// what its claim is about.
+fn traced_differently(evidence: &Evidence, pairs: &[EvidencePair]) -> rusqlite::Result<Option<String>> {
+    let mut differing = evidence.connection().prepare_cached(
+        "SELECT min(a.trace, b.trace) || ' / ' || max(a.trace, b.trace) FROM main.runs AS a, main.runs AS b \
+         WHERE a.number = ?1 AND b.number = ?2 AND a.trace <> b.trace AND a.untraced_twin = b.untraced_twin",
+    )?;
+    let mut modes: BTreeSet<String> = BTreeSet::new();
+    let (mut count, mut compared) = (0, 0);
+    for (run, baseline_run) in pairs.iter().filter_map(|pair| Some((pair.run, pair.baseline_run?))) {
+        compared += 1;
+        for mode in differing.query_map([run, baseline_run], |row| row.get::<_, String>(0))? {
+            modes.insert(mode?);
+            count += 1;
+        }
+    }
+    let modes = modes.into_iter().collect::<Vec<_>>().join(", ");
+    Ok((count > 0)
+        .then(|| format!("the two sides were traced differently ({modes}) in {count} of {compared} pairs")))
 }
 
 fn judge_one(evidence: &Evidence, claim: &Claim, missing: &Missing) -> Judgement {
@@ -130,76 +168,12 @@ fn judge_one(evidence: &Evidence, claim: &Claim, missing: &Missing) -> Judgement
         match claim.kind {
             ClaimKind::Setup => judge_setup(&found),
             ClaimKind::Constant => judge_constant(&found, claim.expected),
-            ClaimKind::Ratio | ClaimKind::Predicate => judge_ratio(&found, claim.expected, sql, missing),
+            ClaimKind::Ratio | ClaimKind::Predicate => ratio::judge(&found, claim.expected, sql, missing),
         }
     });
     answer.unwrap_or_else(|wrong| {
         Judgement::not_testable(format!("the query of {} is wrong: {wrong}", claim.id))
     })
-}
-
-fn judge_ratio(
-    found: &Found,
-    expected: Option<Expected>,
-    sql: &str,
-    missing: &Missing,
-) -> Result<Judgement, String> {
-    let Some(expected) = expected else {
-        return Err("the claim says nothing of what is expected".to_owned());
-    };
-    let unpaired = found.has("side");
-    found.require(if unpaired { &["side", "value"] } else { &["baseline", "candidate"] })?;
-    let (effect, equivalent, left_out) = if unpaired { unpaired_effect(found) } else { paired_effect(found) };
-    let evidence: Vec<EvidencePair> = found.rows().filter_map(evidence_pair).collect();
-    let Some(effect) = effect else {
-        return Ok(Judgement { evidence, ..Judgement::not_testable(missing.of_query(sql)) });
-    };
-    let (verdict, mut reason) = verdict::of_ratio(&effect, expected, equivalent);
-    if verdict == Verdict::NotTestable {
-        reason = [reason, missing.of_query_if_any(sql)]
-            .into_iter()
-            .filter(|s| !s.is_empty())
-            .collect::<Vec<_>>()
-            .join("; ");
-    } else {
-        reason = format!("{reason}; {} pairs", effect.pairs);
-        if left_out > 0 {
-            reason.push_str(&format!(", {left_out} without both numbers left out"));
-        }
-    }
-    Ok(Judgement { verdict, effect: Some(effect), reason, evidence })
-}
-
-/// The effect, whether it is shown to be none, and how many rows lack a number.
-fn paired_effect(found: &Found) -> (Option<Ratio>, Option<bool>, usize) {
-    let pairs: Vec<(f64, f64)> = found
-        .rows()
-        .filter_map(|row| Some((positive(row, "baseline")?, positive(row, "candidate")?)))
-        .collect();
-    let equivalent = equivalence(&pairs, 1.0, MARGIN).map(|e| e.equivalent);
-    (paired_ratio(&pairs), equivalent, found.len() - pairs.len())
-}
-
-fn unpaired_effect(found: &Found) -> (Option<Ratio>, Option<bool>, usize) {
-    let side = |name: &str| -> Vec<f64> {
-        found
-            .rows()
-            .filter(|r| r.text("side").as_deref() == Some(name))
-            .filter_map(|r| positive(r, "value"))
-            .collect()
-    };
-    let (baseline, candidate) = (side("baseline"), side("candidate"));
-    let used = baseline.len() + candidate.len();
-    (unpaired_ratio(&baseline, &candidate), None, found.len() - used)
-}
-
-fn positive(row: Row<'_>, column: &str) -> Option<f64> {
-    row.number(column).filter(|n| *n > 0.0)
-}
-
-fn evidence_pair(row: Row<'_>) -> Option<EvidencePair> {
-    let ratio = positive(row, "baseline").zip(positive(row, "candidate")).map(|(b, c)| c / b);
-    Some(EvidencePair { run: row.integer("run")?, baseline_run: row.integer("baseline_run"), ratio })
 }
 
 fn judge_constant(found: &Found, expected: Option<Expected>) -> Result<Judgement, String> {
@@ -214,13 +188,13 @@ fn judge_constant(found: &Found, expected: Option<Expected>) -> Result<Judgement
         .map(|r| deviation(r, "expected"))
         .collect();
     let count = found.len();
-    let evidence = found.rows().filter_map(evidence_pair).collect();
+    let evidence = found.rows().filter_map(EvidencePair::of).collect();
     let (verdict, reason) = if wrong.is_empty() {
         (Verdict::Reproduced, format!("equal in all {count}"))
     } else {
         (Verdict::Contradicted, format!("differs in {} of {count}: {}", wrong.len(), some_of(&wrong)))
     };
-    Ok(Judgement { verdict, effect: None, reason, evidence })
+    Ok(Judgement::of_rows(verdict, reason, evidence))
 }
 
 fn judge_setup(found: &Found) -> Result<Judgement, String> {
@@ -242,8 +216,8 @@ fn judge_setup(found: &Found) -> Result<Judgement, String> {
             )
         }
     };
-    let evidence = found.rows().filter_map(evidence_pair).collect();
-    Ok(Judgement { verdict, effect: None, reason, evidence })
+    let evidence = found.rows().filter_map(EvidencePair::of).collect();
+    Ok(Judgement::of_rows(verdict, reason, evidence))
 }
 
 /// `guest memory 256 MiB, published 512 MiB`.

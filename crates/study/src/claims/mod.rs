@@ -11,6 +11,7 @@ mod judge;
 mod missing;
 mod parse;
 mod query;
+mod ratio;
 mod verdict;
 mod why;
 

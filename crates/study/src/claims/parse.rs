@@ -8,7 +8,7 @@
 //! paper = "+34 %"                      # as printed
 //! kind = "ratio"                       # or "predicate", "constant", "setup"
 //! expected = { change = "+34 %" }      # ratio: or { low = "-15 %", high = "-5 %" }, or "19 x"
-//! # expected = "less"                  # predicate: or "more", "alike"
+//! # expected = "less"                  # predicate: or "more", "alike", "not-less"
 //! # expected = { within = 0.5 }        # constant: largest difference; equal if left out
 //! sql = "SELECT ..."                   # or not_testable = "why"
 //! note = "..."                         # what has to be known with it
@@ -42,8 +42,12 @@ const CLAIM_KINDS: [(&str, ClaimKind); 4] = [
 ];
 const FIGURE_KINDS: [(&str, FigureKind); 3] =
     [("bars", FigureKind::Bars), ("heat", FigureKind::Heat), ("line", FigureKind::Line)];
-const DIRECTIONS: [(&str, Expected); 3] =
-    [("less", Expected::Less), ("more", Expected::More), ("alike", Expected::Alike)];
+const DIRECTIONS: [(&str, Expected); 4] = [
+    ("less", Expected::Less),
+    ("more", Expected::More),
+    ("alike", Expected::Alike),
+    ("not-less", Expected::NotLess),
+];
 
 type Value<'a> = Spanned<DeValue<'a>>;
 
@@ -154,7 +158,7 @@ impl<'a> Entry<'a> {
                 "a ratio is judged by the published change: expected = { change = \"+34 %\" }"
             }
             (ClaimKind::Predicate, false) => {
-                "a predicate is judged by its direction: expected = \"less\", \"more\" or \"alike\""
+                "a predicate is judged by its direction: expected = \"less\", \"more\", \"alike\" or \"not-less\""
             }
             _ => return Ok(()),
         };

@@ -35,6 +35,20 @@ impl Found {
         self.rows.len()
     }
 
+    /// The rows of each value of a column, in the order in which they first appear.
+    pub fn grouped_by(&self, column: &str) -> Vec<(String, Self)> {
+        let mut groups: Vec<(String, Self)> = Vec::new();
+        for row in self.rows() {
+            let name = row.text(column).unwrap_or_default();
+            let values = row.values.to_vec();
+            match groups.iter_mut().find(|(known, _)| *known == name) {
+                Some((_, group)) => group.rows.push(values),
+                None => groups.push((name, Self { columns: self.columns.clone(), rows: vec![values] })),
+            }
+        }
+        groups
+    }
+
     /// Refuses a result that lacks a column.
     ///
     /// # Errors

@@ -3,7 +3,7 @@
 //! The rules are the acceptance rules of the published rows (§1 and §4): same direction beyond doubt and half to twice
 //! the size is reproduced; same direction beyond doubt and another size is the same sign; what the interval leaves open
 //! is not contradicted; a direction that the interval excludes is contradicted. Published effects of at most ten per
-//! cent are at the noise floor of a disk and never better than not contradicted.
+//! cent are at the noise floor of a disk: never reproduced, and of the same sign only where far more was found.
 
 use nestor_model::equivalence::MARGIN;
 use nestor_model::{Interval, Ratio, equivalent_by_interval};
@@ -25,6 +25,7 @@ pub(super) fn of_ratio(found: &Ratio, expected: Expected, equivalent: Option<boo
         Expected::Less => of_direction(interval, true),
         Expected::More => of_direction(interval, false),
         Expected::Alike => of_likeness(interval, equivalent, Verdict::Reproduced),
+        Expected::NotLess => of_no_loss(interval, equivalent),
         Expected::Change { low, high } => of_change(found, interval, (low, high), equivalent),
         Expected::Within { .. } => {
             (Verdict::NotTestable, "a tolerance is for constants, not for ratios".to_owned())
@@ -56,6 +57,18 @@ fn of_likeness(interval: Interval, equivalent: bool, shown: Verdict) -> (Verdict
     (Verdict::NotContradicted, "a difference below 10 % is possible, but not shown".to_owned())
 }
 
+/// The lower of the two one-sided tests of likeness: more is no objection.
+fn of_no_loss(interval: Interval, equivalent: bool) -> (Verdict, String) {
+    let least = 1.0 / (1.0 + MARGIN);
+    if equivalent || interval.low > least {
+        return (Verdict::Reproduced, "the interval excludes a loss of more than 10 %".to_owned());
+    }
+    if interval.high < least {
+        return (Verdict::Contradicted, "the interval says a loss of more than 10 %".to_owned());
+    }
+    (Verdict::NotContradicted, "a loss of more than 10 % is possible, but not shown".to_owned())
+}
+
 fn of_change(found: &Ratio, interval: Interval, paper: (f64, f64), equivalent: bool) -> (Verdict, String) {
     let (low, high) = paper;
     let middle = (low + high) / 2.0 - 1.0;
@@ -76,13 +89,13 @@ fn of_change(found: &Ratio, interval: Interval, paper: (f64, f64), equivalent: b
         return (Verdict::Contradicted, "the interval excludes the published sign".to_owned());
     }
     if below_noise {
-        let far = towards(nearest) > most + MARGIN;
-        let how = if far {
-            "the same sign and much more than published, which is at the noise floor of 10 %"
+        // Beyond twice the published effect, and beyond it by more than the noise.
+        return if towards(nearest) > (most * SIZE_FACTOR).max(most + MARGIN) {
+            (Verdict::SameSign, "the interval says more than twice the published effect".to_owned())
         } else {
-            "the published effect is at the noise floor of 10 %: no more can be said"
+            let how = "the published effect is at the noise floor of 10 %: no more can be said";
+            (Verdict::NotContradicted, how.to_owned())
         };
-        return (Verdict::NotContradicted, how.to_owned());
     }
     if towards(nearest) <= 0.0 {
         return if equivalent {
@@ -139,7 +152,11 @@ mod tests {
     }
 
     #[test]
-    fn what_is_at_the_noise_floor_is_never_better_than_not_contradicted() {
+    fn what_is_at_the_noise_floor_is_never_reproduced() {
+        assert_eq!(judged(found(0.6, 0.5, 0.7), change(-10.0)), "same sign");
+        assert_eq!(judged(found(0.75, 0.65, 0.85), change(-10.0)), "not contradicted");
+        assert_eq!(judged(found(1.09, 1.085, 1.095), change(4.0)), "not contradicted");
+        assert_eq!(judged(found(1.3, 1.2, 1.4), change(4.0)), "same sign");
         assert_eq!(judged(found(0.9, 0.85, 0.95), change(-10.0)), "not contradicted");
         assert_eq!(judged(found(1.02, 1.01, 1.03), change(-10.0)), "not contradicted");
         assert_eq!(judged(found(1.5, 1.3, 1.7), change(-10.0)), "contradicted");
@@ -156,6 +173,10 @@ mod tests {
         assert_eq!(judged(found(1.0, 0.95, 1.05), Expected::Alike), "reproduced");
         assert_eq!(judged(found(1.0, 0.8, 1.25), Expected::Alike), "not contradicted");
         assert_eq!(judged(found(2.0, 1.8, 2.25), Expected::Alike), "contradicted");
+        assert_eq!(judged(found(2.0, 1.8, 2.25), Expected::NotLess), "reproduced");
+        assert_eq!(judged(found(0.95, 0.92, 0.98), Expected::NotLess), "reproduced");
+        assert_eq!(judged(found(0.95, 0.8, 1.1), Expected::NotLess), "not contradicted");
+        assert_eq!(judged(found(0.8, 0.75, 0.9), Expected::NotLess), "contradicted");
     }
 
     proptest! {

@@ -16,7 +16,8 @@ impl Store {
         Ok(studies.max_by_key(began))
     }
 
-    /// What the measured cells of a study reached, without untraced repeats and without runs that violate an identity.
+    /// What the measured cells of a study reached, the latest run of each, without untraced repeats and without runs that
+    /// violate an identity.
     ///
     /// # Errors
     ///
@@ -24,9 +25,12 @@ impl Store {
     pub fn cell_samples(&self, study_hash: &str) -> Result<Vec<CellSample>, StoreError> {
         self.on(|c| {
             c.prepare(
-                "SELECT stack, workload, block, repeat, bytes_per_second, operations_per_second FROM runs \
+                "SELECT stack, workload, block, repeat, bytes_per_second, operations_per_second, cell_s FROM runs \
                  WHERE study_hash = ? AND outcome = 'measured' AND NOT untraced_twin AND NOT EXISTS \
-                 (SELECT 1 FROM marks WHERE run = runs.number AND mark = 'inconsistent') ORDER BY number",
+                 (SELECT 1 FROM marks WHERE run = runs.number AND mark = 'inconsistent') AND NOT EXISTS \
+                 (SELECT 1 FROM runs AS later WHERE later.study_hash = runs.study_hash AND later.stack = runs.stack \
+                 AND later.workload = runs.workload AND later.block = runs.block AND later.repeat = runs.repeat \
+                 AND NOT later.untraced_twin AND later.number > runs.number) ORDER BY number",
             )?
             .query_map([study_hash], |row| {
                 Ok(CellSample {
@@ -35,6 +39,7 @@ impl Store {
                     block: row.get(2)?,
                     repeat: row.get(3)?,
                     throughput: throughput(row.get(4)?, row.get(5)?),
+                    cell_s: row.get(6)?,
                 })
             })?
             .collect()

@@ -154,9 +154,12 @@ fn killed_anywhere_it_ends_with_the_same_cells() {
         let mut table = Table::new();
         let interrupted = AtomicBool::new(false);
         let stopping = |request: &CellRequest<'_>, ran: usize| {
-            // What is under way when the signal comes is not kept.
+            // What is torn down by the signal is not kept.
             interrupted.store(ran == killed_at, Ordering::Relaxed);
-            behaviour(request, ran)
+            match ran == killed_at {
+                true => fixture::failed(&request.stack.to_string(), request.block, "torn down"),
+                false => behaviour(request, ran),
+            }
         };
         let (ran, end) = table.run_until(&study, Box::new(stopping), &interrupted);
         assert_eq!((ran.len(), end.runs.len()), (killed_at + 1, killed_at));
@@ -165,6 +168,18 @@ fn killed_anywhere_it_ends_with_the_same_cells() {
         assert_eq!(cells(&table), expected, "killed at {killed_at}");
         assert_eq!(table.store.numbers(&RunFilter::default()).unwrap().len(), expected.len());
     }
+}
+
+#[test]
+fn what_was_finished_when_the_signal_came_is_kept() {
+    let mut table = Table::new();
+    let interrupted = AtomicBool::new(false);
+    let finishing = |request: &CellRequest<'_>, ran: usize| {
+        interrupted.store(ran == 2, Ordering::Relaxed);
+        reached(request, MIB)
+    };
+    let (ran, end) = table.run_until(&study(3), Box::new(finishing), &interrupted);
+    assert_eq!((ran.len(), end.runs.len()), (3, 3));
 }
 
 #[test]

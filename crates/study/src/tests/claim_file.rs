@@ -28,6 +28,7 @@ fn claims_and_figures_are_read() {
     assert_eq!(study.figures[0].kind, FigureKind::Heat);
     let of = |rest: &str| parse(&claim(rest)).unwrap().claims[0].expected;
     assert_eq!(of("kind = \"predicate\"\nexpected = \"alike\"\nsql = \"S\"\n"), Some(Expected::Alike));
+    assert_eq!(of("kind = \"predicate\"\nexpected = \"not-less\"\nsql = \"S\"\n"), Some(Expected::NotLess));
     assert_eq!(
         of("kind = \"constant\"\nexpected = { within = 0.5 }\nsql = \"S\"\n"),
         Some(Expected::Within { tolerance: 0.5 })
@@ -107,7 +108,7 @@ fn every_error_shows_where_and_what_to_write() {
     s.toml:6:1: claim L-1 has no `expected`
       6 | [[claim]]
         | ^^^^^^^^^
-      a predicate is judged by its direction: expected = "less", "more" or "alike"
+      a predicate is judged by its direction: expected = "less", "more", "alike" or "not-less"
 
     s.toml:10:23: this is not a change
       10 | expected = { change = "a third" }
@@ -132,7 +133,7 @@ fn every_error_shows_where_and_what_to_write() {
     s.toml:10:12: `expected` cannot be this
       10 | expected = "fewer"
          |            ^^^^^^^
-      it is one of less, more, alike
+      it is one of less, more, alike, not-less
 
     s.toml:10:12: a claim about the set-up has no `expected`
       10 | expected = "less"

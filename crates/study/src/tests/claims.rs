@@ -241,6 +241,80 @@ fn setups_and_constants() {
     "#);
 }
 
+/// Hosts against the raw disk as parts of one claim.
+fn in_parts(expected: Expected, hosts: &str) -> Claim {
+    let sql = format!(
+        "SELECT column1 AS part, baseline, candidate, run, baseline_run FROM (VALUES {hosts}) LEFT JOIN pair ON host = column1"
+    );
+    claim(ClaimKind::Predicate, Some(expected), &sql)
+}
+
+#[test]
+fn the_worst_part_decides_and_each_is_told() {
+    let mut lab = Lab::new(usual());
+    let told = |result: &ClaimResult| {
+        let change = result.effect.map(|e| format!("{:+.1} %, ", e.change_percent())).unwrap_or_default();
+        format!("{change}{}: {}", result.verdict.words(), result.reason)
+    };
+    let claims = vec![
+        in_parts(Expected::Less, "('jfs'), ('xfs')"),
+        in_parts(Expected::NotLess, "('xfs'), ('jfs')"),
+        in_parts(Expected::NotLess, "('xfs'), ('ext4')"),
+        in_parts(Expected::NotLess, "('ext4'), ('jfs')"),
+        in_parts(Expected::Less, "('ext4'), ('reiserfs')"),
+    ];
+    let results = lab.judge(claims);
+    insta::assert_snapshot!(results.iter().map(told).collect::<Vec<_>>().join("\n"), @r#"
+    +1.0 %, contradicted: jfs: -39.6 % [-40.6, -38.6], reproduced (the interval says less; 3 pairs); xfs: +1.0 % [+1.0, +1.0], contradicted (the interval excludes less; 3 pairs)
+    -39.6 %, contradicted: xfs: +1.0 % [+1.0, +1.0], reproduced (the interval excludes a loss of more than 10 %; 3 pairs); jfs: -39.6 % [-40.6, -38.6], contradicted (the interval says a loss of more than 10 %; 3 pairs)
+    not testable here: xfs: +1.0 % [+1.0, +1.0], reproduced (the interval excludes a loss of more than 10 %; 3 pairs); ext4: not testable here (no pair has both numbers)
+    -39.6 %, contradicted: ext4: not testable here (no pair has both numbers); jfs: -39.6 % [-40.6, -38.6], contradicted (the interval says a loss of more than 10 %; 3 pairs)
+    not testable here: no counted run has what it asks for
+    "#);
+    // The layers are told of the part that is contradicted, and both parts' runs are evidence.
+    assert!(results[1].why[0].contains("raw/jfs"), "{:?}", results[1].why);
+    assert_eq!(results[1].runs, [1, 3, 4, 5, 7, 8, 9, 11, 12]);
+}
+
+#[test]
+fn two_parts_on_the_same_runs_are_no_shared_baseline() {
+    let mut lab = Lab::new(usual());
+    let part = |name: &str| {
+        format!(
+            "SELECT '{name}' AS part, baseline, candidate, run, baseline_run FROM pair WHERE host = 'jfs'"
+        )
+    };
+    let sql = format!("{} UNION ALL {}", part("one"), part("two"));
+    let result = lab.judge_one(claim(ClaimKind::Predicate, Some(Expected::Less), &sql));
+    assert_eq!((result.verdict, result.doubts.len()), (Verdict::Reproduced, 0), "{:?}", result.doubts);
+    let sql = sql.replace("'two' AS part", "'one' AS part");
+    let result = lab.judge_one(claim(ClaimKind::Predicate, Some(Expected::Less), &sql));
+    assert_eq!(result.doubts, ["6 pairs share 3 baseline runs, so the interval is too narrow"]);
+}
+
+#[test]
+fn sides_that_were_traced_differently_are_a_doubt() {
+    let mut records = usual();
+    for record in records.iter_mut().filter(|r| r.stack == NESTED && r.block < 2) {
+        record.trace = crate::TraceMode::Full;
+    }
+    let mut lab = Lab::new(records);
+    let result = lab.judge_one(against_raw("jfs", -40.0));
+    assert_eq!(result.doubts, ["the two sides were traced differently (full / layers) in 2 of 3 pairs"]);
+    assert_eq!(lab.judge_one(against_raw("xfs", 1.0)).doubts, Vec::<String>::new());
+}
+
+/// Values 0.9, 1.2, 1.5 have the mean 1.2 and the standard error 0.3 / sqrt 3; the t factor of two degrees is 4.3027.
+#[test]
+fn pseudovalues_have_an_arithmetic_mean() {
+    let mut lab = Lab::new(usual());
+    let sql = "SELECT column1 AS pseudovalue FROM (VALUES (0.9), (1.2), (1.5))";
+    let effect = lab.judge_one(claim(ClaimKind::Ratio, Some(change(45.0)), sql)).effect.unwrap();
+    let half = 4.302_652_7 * 0.3 / 3.0_f64.sqrt();
+    assert!((effect.value - 1.2).abs() < 1e-12 && effect.pairs == 3);
+    assert!((effect.interval.unwrap().low - (1.2 - half)).abs() < 1e-6, "{effect:?}");
+}
+
 #[test]
 fn a_wrong_query_is_told_and_the_others_are_judged() {
     let mut lab = Lab::new(usual());

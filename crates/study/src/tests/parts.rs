@@ -3,7 +3,7 @@
 use nestor_model::sequential::{Decision, StopRule};
 
 use super::fixture::Toy;
-use crate::{CellSample, Decisions, Study, TraceMode};
+use crate::{CellSample, Decisions, Saving, Study, TraceMode};
 
 const FILE: &str = r#"
 name = "parts"
@@ -85,7 +85,8 @@ fn a_study_is_the_union_of_its_parts() {
     assert!(!study.holds("h/kvm/raw/a/hdd", "read"));
     let rule = study.rule("h/kvm/raw/a/hdd", "write").unwrap();
     assert_eq!((rule.replications, rule.trace, rule.untraced_twin), (3, TraceMode::Full, true));
-    assert_eq!(study.rule("h/kvm/hdd", "write").unwrap().replications, 3);
+    let baseline = study.rule("h/kvm/hdd", "write").unwrap();
+    assert_eq!((baseline.replications, baseline.trace, baseline.untraced_twin), (3, TraceMode::Full, false));
     assert_eq!(study.most_blocks(), 5, "as many as looks, where no number is given");
 }
 
@@ -97,6 +98,7 @@ fn samples(study: &Study, stack: &str, blocks: u32, ratio: f64, noise: f64) -> V
         block,
         repeat: 0,
         throughput,
+        cell_s: 10.0,
     };
     let baseline = study.baseline_of(stack).to_owned();
     (0..blocks)
@@ -132,4 +134,27 @@ fn without_a_rule_everything_runs() {
     assert!(decisions.is_open("g/kvm/raw/a/hdd", "read"));
     let rule = StopRule::default();
     assert_eq!(rule.looks, [3, 5, 8, 12]);
+}
+
+#[test]
+fn what_is_compared_is_recorded_alike() {
+    let text = FILE
+        .replace("h/kvm/raw/a/hdd\"]\nworkloads = [\"write\"]", "g/kvm/raw/b/hdd\"]\nworkloads = [\"read\"]");
+    let study = parse(&text, None).unwrap();
+    for stack in ["g/kvm/hdd", "g/kvm/raw/a/hdd", "g/kvm/raw/b/hdd"] {
+        assert_eq!(study.rule(stack, "read").unwrap().trace, TraceMode::Full, "{stack}");
+    }
+}
+
+#[test]
+fn what_a_rule_would_have_saved_is_told_from_all_blocks() {
+    let study = parse(FILE, None).unwrap();
+    let rule = study.stop.clone().unwrap();
+    let mut seen = samples(&study, "g/kvm/raw/a/hdd", 5, 0.5, 0.01);
+    let noisy = samples(&study, "g/kvm/raw/b/hdd", 5, 1.0, 0.2);
+    seen.extend(noisy.into_iter().filter(|s| s.stack == "g/kvm/raw/b/hdd"));
+    // One comparison ends after three of five blocks, the other and the baseline go on.
+    let saving = Saving::of(&Study { stop: None, ..study.clone() }, &rule, false, &seen);
+    assert_eq!((saving.cells, saving.all_cells, saving.same, saving.comparisons), (13, 15, 2, 2));
+    insta::assert_snapshot!(saving.in_words(), @"the stopping rule would have needed 13 of 15 cells, 87 % of their time, and come to the same verdict in 2 of 2 comparisons");
 }

@@ -2,7 +2,7 @@
 
 use nestor_advise::{FlushTrace, Observation, Unit};
 use nestor_explain::{Evidence, explain};
-use nestor_study::{CellRecord, Measured, Physical, PhysicalVerdict, StoredRun};
+use nestor_study::{CellRecord, Mark, Measured, Physical, PhysicalVerdict, StoredRun};
 
 /// The rate of a run; `None` for runs that count for nothing: failures, untraced repeats, and those that violate an
 /// identity.
@@ -16,7 +16,13 @@ pub fn observation(run: &StoredRun, unit: Unit) -> Option<Observation> {
         Unit::OperationsPerSecond => load.operations_per_second(),
         Unit::BytesPerSecond => load.bytes_per_second(),
     };
-    Some(Observation { stack: record.stack.clone(), run: run.number, block: block_of(record), rate })
+    Some(Observation {
+        stack: record.stack.clone(),
+        run: run.number,
+        block: block_of(record),
+        rate,
+        settled: !record.marks.iter().any(|mark| matches!(mark, Mark::NotSteady { .. })),
+    })
 }
 
 /// Blocks of studies are what was measured next to each other; single runs are taken together, for each alone would tell

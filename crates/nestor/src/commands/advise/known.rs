@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use anyhow::Result;
-use nestor_advise::{FlushTrace, Observation};
+use nestor_advise::{FLUSH_PROBE, FlushTrace, Observation};
 use nestor_study::{RunFilter, Store, StoredRun};
 
 use super::evidence::{flush_trace, observation};
@@ -13,21 +13,30 @@ use super::question::Asked;
 pub struct Runs {
     /// Under the workload in question.
     pub runs: Vec<StoredRun>,
-    /// What these and runs under other workloads showed of flushes.
+    /// What these and runs that are made to trace flushes showed of them.
     pub traces: Vec<FlushTrace>,
     /// What was tried now and has no numbers, in words.
     pub failures: Vec<String>,
 }
 
 impl Runs {
-    /// Looks up everything that the store has.
+    /// Looks up what the store has of them under the workload in question and under the one that traces flushes.
     ///
     /// # Errors
     /// When it cannot be read.
     pub fn of(store: &Store, asked: &Asked, ground: &str) -> Result<Self> {
-        let filter = RunFilter { ground: Some(ground.to_owned()), latest_only: true, ..RunFilter::default() };
         let mut found = Self { runs: Vec::new(), traces: Vec::new(), failures: Vec::new() };
-        for listed in store.list(&filter)? {
+        // Records are large, and a file of results may hold thousands of runs under other workloads.
+        let mut listed = Vec::new();
+        for workload in BTreeSet::from([asked.workload.as_str(), FLUSH_PROBE]) {
+            listed.extend(store.list(&RunFilter {
+                workload: Some(workload.to_owned()),
+                ground: Some(ground.to_owned()),
+                latest_only: true,
+                ..RunFilter::default()
+            })?);
+        }
+        for listed in listed {
             if listed.failure.is_some() || !asked.concerns(&listed.stack) {
                 continue;
             }

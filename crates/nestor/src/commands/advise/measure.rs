@@ -4,7 +4,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use anyhow::Result;
 use nestor_advise::FLUSH_PROBE;
-use nestor_study::{Estimator, SessionRecord, Store, Study, StudyRecord, TraceMode};
+use nestor_study::{Estimator, Store, Study, StudyRecord, TraceMode};
 
 use crate::cli::LabArguments;
 use crate::commands::run::set_tracing;
@@ -75,18 +75,12 @@ impl<'a> Bench<'a> {
         let study = self.study(part)?;
         let ground = self.lab.on.to_string();
         let hash = study.hash(&ground);
-        let sessions = self.store.study(&hash)?.map(|before| before.sessions).unwrap_or_default();
+        // Sessions are what `nestor study --resume` goes by, and these studies are gone on with by asking for the same advice.
+        let sessions = Vec::new();
         let mut record = StudyRecord { hash, ground, sentinels: false, study, ended_early: None, sessions };
-        let session = self.session(&record)?;
-        record.sessions.push(session);
         self.store.save_study(&record)?;
         let end = session::run(&record.study, self.lab, true, self.store)?;
         record.ended_early = end.not_run.first().map(|cell| cell.reason.clone());
-        if let Some(session) = record.sessions.last_mut() {
-            session.cells = end.runs.len();
-            session.elapsed_s = Some(end.elapsed_s);
-            session.measured_s = end.measured_s;
-        }
         self.store.save_study(&record)?;
         if let Some(reason) = &record.ended_early {
             let cells = end.not_run.len();
@@ -104,19 +98,6 @@ impl<'a> Bench<'a> {
         }
         set_tracing(&mut study, self.lab)?;
         Ok(study)
-    }
-
-    fn session(&self, record: &StudyRecord) -> Result<SessionRecord> {
-        let estimator = Estimator::of(&self.store.past_cells(&record.ground)?);
-        let effort = estimator.effort(record.study.plan(None).cells.iter().map(|cell| &cell.key));
-        Ok(SessionRecord {
-            began_at: jiff::Timestamp::now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string(),
-            planned_cells: (effort.cells, effort.cells),
-            planned_s: (effort.seconds, effort.seconds),
-            cells: 0,
-            elapsed_s: None,
-            measured_s: 0.0,
-        })
     }
 }
 

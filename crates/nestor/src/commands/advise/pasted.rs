@@ -36,6 +36,18 @@ pub fn print_best(arguments: &AdviseArguments, tool: Tool) -> Result<ExitCode> {
             arguments.workload.as_deref().unwrap_or_default()
         );
     };
+    if let Some(reason) = &best.not_physical {
+        bail!(
+            "no number of these stacks under {} is physical, so none is the best\n  {}: {reason}\n  \
+             measure with a workload that reaches the disk, or name one with --stack",
+            asked.workload,
+            best.stack
+        );
+    }
+    let left_out = advice.recommendations.iter().filter(|one| one.not_physical.is_some()).count();
+    if left_out > 0 {
+        eprintln!("left out because their numbers are not physical: {left_out} stacks");
+    }
     let known = if best.measured { "measured" } else { "predicted" };
     let confirmed = if best.confirmed.is_some() { "confirmed" } else { "not confirmed" };
     eprintln!(

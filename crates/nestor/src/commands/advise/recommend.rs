@@ -1,5 +1,6 @@
 //! From a workload to recommendations: what is known, what is missing, which is best, and whether that is so.
 
+use std::collections::BTreeSet;
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -7,7 +8,7 @@ use anyhow::Result;
 use nestor_advise::advice::{Known, Question};
 use nestor_advise::text::{advice_text, plan_text};
 use nestor_advise::{
-    Advice, Confirmation, Ranking, Reach, ScreeningPlan, Time, cache_mode, plan, price, rank,
+    Advice, Confirmation, Ranking, Reach, ScreeningPlan, Time, cache_mode, candidate, plan, price, rank,
 };
 use nestor_model::{Ratio, paired_ratio};
 use nestor_study::{Store, StoredRun, TraceMode};
@@ -62,7 +63,7 @@ pub fn from_store(store: &Store, asked: &Asked, arguments: &AdviseArguments) -> 
     let ground = arguments.lab.on.to_string();
     let runs = Runs::of(store, asked, &ground)?;
     let ranking = rank(&asked.space, &asked.yours, &runs.observations(asked));
-    let confirmation = match candidate(&ranking) {
+    let confirmation = match candidate(&ranking, |stack| not_physical(&runs.of_stack(asked, stack))) {
         Err(reason) => Confirmation::NotTried { reason },
         Ok(best) => earlier_confirmation(store, asked, &best, &ground)?.unwrap_or(Confirmation::NotTried {
             reason: "--from store measures nothing; --from both tests the best beside yours".to_owned(),
@@ -78,6 +79,7 @@ fn planned(store: &Store, asked: &Asked, arguments: &AdviseArguments) -> Result<
         budget: Some(arguments.budget),
         cell_s: Some(usual_cell_s(store, &arguments.lab, &asked.yours, &asked.workload)?),
         opening_s: opening_s(),
+        probes: modes_unpriced(asked, &runs),
     };
     Ok(plan(&asked.space, &asked.yours, &known, time, arguments.seed)?)
 }
@@ -116,6 +118,18 @@ fn measured(
     Ok(advice(asked, &runs, ranking, confirmation, &ground))
 }
 
+/// Whether a trace shows what becomes of flushes with a cache mode.
+fn is_priced(runs: &Runs, mode: Option<&str>) -> bool {
+    runs.traces_of(mode).iter().any(|trace| trace.reach() != Reach::NeverAsked)
+}
+
+/// How many cache modes there are of which no trace shows what becomes of flushes; runs to come may show some of them.
+fn modes_unpriced(asked: &Asked, runs: &Runs) -> usize {
+    let stacks = asked.space.stacks().chain([asked.yours.as_str()]);
+    let modes: BTreeSet<Option<String>> = stacks.map(cache_mode).collect();
+    modes.iter().filter(|mode| !is_priced(runs, mode.as_deref())).count()
+}
+
 /// One stack for each cache mode of the best stacks of which no trace shows what becomes of flushes.
 fn unpriced(ranking: &Ranking, runs: &Runs) -> Vec<String> {
     let mut modes = Vec::new();
@@ -125,28 +139,12 @@ fn unpriced(ranking: &Ranking, runs: &Runs) -> Vec<String> {
         if (place >= PRICED && !row.is_yours) || modes.contains(&mode) {
             continue;
         }
-        let shown = |trace: &nestor_advise::FlushTrace| trace.reach() != Reach::NeverAsked;
-        if !runs.traces_of(mode.as_deref()).iter().any(shown) {
+        if !is_priced(runs, mode.as_deref()) {
             stacks.push(row.stack.clone());
         }
         modes.push(mode);
     }
     stacks
-}
-
-/// The best stack that is not yours, or why none is worth a test.
-fn candidate(ranking: &Ranking) -> Result<String, String> {
-    let Some(best) = ranking.rows.first() else { return Err("nothing is known of any stack".to_owned()) };
-    if best.is_yours && ranking.rows.len() == 1 {
-        return Err("of the others nothing is known".to_owned());
-    }
-    if best.is_yours {
-        return Err("yours is the best of these".to_owned());
-    }
-    match best.vs_yours {
-        Some(ratio) if ratio.value <= 1.0 => Err("none of these is faster than yours".to_owned()),
-        _ => Ok(best.stack.clone()),
-    }
 }
 
 /// Tests the best stack beside yours with fresh pairs, and traces the prices that are not known.
@@ -157,7 +155,7 @@ fn confirm(
     pairs: u32,
     runs: &mut Runs,
 ) -> Result<Confirmation> {
-    let best = candidate(ranking);
+    let best = candidate(ranking, |stack| not_physical(&runs.of_stack(asked, stack)));
     let left = bench.cells_left(&asked.yours, &asked.workload)?;
     let pairs = pairs.min(u32::try_from(left / 2).unwrap_or(u32::MAX));
     let tests = best.is_ok() && pairs >= FEWEST_PAIRS;
@@ -196,6 +194,7 @@ fn confirm(
 fn confirmation_of(store: &Store, asked: &Asked, stack: &str, numbers: &[i64]) -> Result<Confirmation> {
     let mut rates: Vec<(String, bool, f64)> = Vec::new();
     let mut runs = Vec::new();
+    let mut counted = Vec::new();
     for number in numbers {
         let run = store.run(*number)?;
         // What was only probed is no part of the pairs.
@@ -203,8 +202,16 @@ fn confirmation_of(store: &Store, asked: &Asked, stack: &str, numbers: &[i64]) -
             continue;
         }
         runs.push(*number);
-        let seen = observation(&run, asked.unit);
-        rates.extend(seen.map(|seen| (seen.block, seen.stack == asked.yours, seen.rate)));
+        let Some(seen) = observation(&run, asked.unit) else { continue };
+        rates.push((seen.block, seen.stack == asked.yours, seen.rate));
+        counted.push(run);
+    }
+    for one in [stack, &asked.yours] {
+        let of_it: Vec<&StoredRun> = counted.iter().filter(|run| run.record.stack == one).collect();
+        if let Some(reason) = not_physical(&of_it) {
+            let reason = format!("of {one}, {reason}");
+            return Ok(Confirmation::NotPhysical { stack: stack.to_owned(), reason, runs });
+        }
     }
     let yours = rates.iter().filter(|(_, is_yours, _)| *is_yours);
     let partner = |block: &String| rates.iter().find(|(other, is_yours, _)| other == block && !is_yours);

@@ -6,7 +6,8 @@ use std::process::ExitCode;
 use anyhow::Result;
 use nestor_report::{StudyReport, render_study, study_text};
 use nestor_study::{
-    Decisions, Estimator, SessionRecord, Store, Study, StudyEffort, StudyRecord, TraceCost, trace_costs,
+    Decisions, Estimator, Saving, SessionRecord, Store, Study, StudyEffort, StudyRecord, TraceCost,
+    trace_costs,
 };
 
 use super::plan::print_plan;
@@ -28,7 +29,7 @@ pub fn prepare(mut study: Study, how: &StudyHow, lab: &LabArguments) -> Result<S
         study.parts.iter_mut().for_each(|part| part.replications = replications);
     }
     if how.no_stop {
-        study.stop = None;
+        study.stop_not_followed = study.stop.take();
     }
     study.budget = how.budget.or(study.budget);
     if how.again {
@@ -48,6 +49,7 @@ pub struct CarriedOut {
     /// What is said of it; `None` where it was only planned.
     pub report: Option<StudyReport>,
     costs: Vec<TraceCost>,
+    saving: Option<Saving>,
     path: PathBuf,
 }
 
@@ -62,17 +64,20 @@ pub fn carry_out(study: Study, how: &StudyHow, lab: &LabArguments, store: &mut S
     }
     let hash = study.hash(&ground);
     let usual_cell = store.usual_cell_s(&ground)?.map(std::time::Duration::from_secs_f64);
-    let sessions = store.study(&hash)?.map(|before| before.sessions).unwrap_or_default();
-    let sentinels = study.plan(usual_cell).sentinels;
+    let before = store.study(&hash)?;
+    // Decided once: later the time that cells take is known better, and the blocks that are there would be other ones.
+    let sentinels = before.as_ref().map_or_else(|| study.plan(usual_cell).sentinels, |b| b.sentinels);
+    let study = Study { sentinels: Some(sentinels), ..study };
+    let sessions = before.map(|b| b.sessions).unwrap_or_default();
     let path = how.output.clone().unwrap_or_else(|| paths::default_report(&study.name));
     let mut record = StudyRecord { hash, ground, sentinels, study, ended_early: None, sessions };
     let effort = effort_left(store, &record)?;
     if how.plan {
         print_plan(&record, &effort, lab.json)?;
-        return Ok(CarriedOut { record, report: None, costs: Vec::new(), path });
+        return Ok(CarriedOut { record, report: None, costs: Vec::new(), saving: None, path });
     }
     begin(store, &mut record, &effort)?;
-    let end = session::run(&record.study, lab, true, store)?;
+    let (end, interrupted) = session::run_until_interrupted(&record.study, lab, true, store)?;
     record.ended_early = end.not_run.first().map(|cell| cell.reason.clone());
     if let Some(session) = record.sessions.last_mut() {
         session.cells = end.runs.len();
@@ -80,6 +85,7 @@ pub fn carry_out(study: Study, how: &StudyHow, lab: &LabArguments, store: &mut S
         session.measured_s = end.measured_s;
     }
     store.save_study(&record)?;
+    session::refuse_interrupted(&end, interrupted)?;
     if end.already_done > 0 {
         eprintln!(
             "{} cells had been measured before and were not measured again (--again does)",
@@ -89,7 +95,10 @@ pub fn carry_out(study: Study, how: &StudyHow, lab: &LabArguments, store: &mut S
     let costs = costs_of(store, &record)?;
     let report = report_of(store, &record)?;
     write_report(&path, &render_study(&report))?;
-    Ok(CarriedOut { record, report: Some(report), costs, path })
+    let samples = store.cell_samples(&record.hash)?;
+    let rule = record.study.stop_not_followed.as_ref();
+    let saving = rule.map(|rule| Saving::of(&record.study, rule, record.sentinels, &samples));
+    Ok(CarriedOut { record, report: Some(report), costs, saving, path })
 }
 
 /// Keeps that the study is begun, so that it can be gone on with whatever happens from here.
@@ -138,10 +147,14 @@ impl CarriedOut {
             if !self.costs.is_empty() {
                 json["trace_costs"] = serde_json::to_value(&self.costs)?;
             }
+            if let Some(saving) = &self.saving {
+                json["saving"] = serde_json::to_value(saving)?;
+            }
             print_json(&json)?;
         } else {
             out!("{}", study_text(report, style()));
             print_costs(&self.costs);
+            self.saving.iter().for_each(|saving| outln!("{}", saving.in_words()));
             outln!("report: {}", self.path.display());
         }
         let measured = report.cells.iter().any(|cell| cell.run.is_some());

@@ -1,0 +1,151 @@
+//! Claims on a ratio: from the rows of a query to a verdict, part by part.
+
+use nestor_model::equivalence::MARGIN;
+use nestor_model::{Ratio, equivalence, mean, paired_ratio, unpaired_ratio};
+
+use super::judge::{EvidencePair, Judgement};
+use super::missing::Missing;
+use super::query::{Found, Row};
+use super::{Expected, Verdict, verdict};
+
+/// The effect of some rows.
+struct Effect {
+    ratio: Option<Ratio>,
+    /// Whether it is shown to be none, if that was tested.
+    equivalent: Option<bool>,
+    /// Rows that lack a number.
+    left_out: usize,
+}
+
+/// Judges what a query found.
+///
+/// # Errors
+///
+/// What is wrong with the query: a column that it does not give.
+pub(super) fn judge(
+    found: &Found,
+    expected: Option<Expected>,
+    sql: &str,
+    missing: &Missing,
+) -> Result<Judgement, String> {
+    let Some(expected) = expected else {
+        return Err("the claim says nothing of what is expected".to_owned());
+    };
+    found.require(columns_of(found))?;
+    let mut judged = if found.has("part") { of_parts(found, expected) } else { of_rows(found, expected) };
+    if judged.reason.is_empty() {
+        judged.reason = missing.of_query(sql);
+    } else if judged.verdict == Verdict::NotTestable {
+        let also = missing.of_query_if_any(sql);
+        if !also.is_empty() {
+            judged.reason = format!("{}; {also}", judged.reason);
+        }
+    }
+    Ok(judged)
+}
+
+/// How the rows say what they compare.
+fn columns_of(found: &Found) -> &'static [&'static str] {
+    if found.has("pseudovalue") {
+        &["pseudovalue"]
+    } else if found.has("side") {
+        &["side", "value"]
+    } else {
+        &["baseline", "candidate"]
+    }
+}
+
+/// Without a reason where there is nothing to judge.
+fn of_rows(found: &Found, expected: Expected) -> Judgement {
+    let Effect { ratio, equivalent, left_out } = match columns_of(found) {
+        ["pseudovalue"] => effect_of_pseudovalues(found),
+        ["side", ..] => effect_of_sides(found),
+        _ => effect_of_pairs(found),
+    };
+    let evidence: Vec<EvidencePair> = found.rows().filter_map(EvidencePair::of).collect();
+    let Some(effect) = ratio else { return Judgement { evidence, ..Judgement::not_testable("") } };
+    let (verdict, mut reason) = verdict::of_ratio(&effect, expected, equivalent);
+    if verdict != Verdict::NotTestable {
+        reason = format!("{reason}; {} pairs", effect.pairs);
+        if left_out > 0 {
+            reason.push_str(&format!(", {left_out} without both numbers left out"));
+        }
+    }
+    Judgement { verdict, effect: Some(effect), reason, evidence, deciding: None }
+}
+
+/// Every part has to hold: the worst decides, and of several that are as bad the first.
+fn of_parts(found: &Found, expected: Expected) -> Judgement {
+    let parts: Vec<(String, Judgement)> =
+        found.grouped_by("part").into_iter().map(|(name, rows)| (name, of_rows(&rows, expected))).collect();
+    let evidence = evidence_of(&parts);
+    let is_empty = parts.iter().all(|(_, part)| part.effect.is_none());
+    let reasons: Vec<String> = parts.iter().map(|(name, part)| in_words(name, part)).collect();
+    // The first of the heaviest, where `max_by_key` gives the last.
+    let deciding = parts.into_iter().rev().max_by_key(|(_, part)| part.verdict.weight());
+    let Some((_, worst)) = deciding.filter(|_| !is_empty) else {
+        return Judgement { evidence, ..Judgement::not_testable("") };
+    };
+    Judgement { reason: reasons.join("; "), evidence, deciding: Some(worst.evidence), ..worst }
+}
+
+/// Two parts may look at the same pair of runs, which is one piece of evidence.
+fn evidence_of(parts: &[(String, Judgement)]) -> Vec<EvidencePair> {
+    let mut all: Vec<EvidencePair> = Vec::new();
+    for (_, part) in parts {
+        let is_new = |pair: &&EvidencePair| {
+            !all.iter().any(|known| (known.run, known.baseline_run) == (pair.run, pair.baseline_run))
+        };
+        let new: Vec<EvidencePair> = part.evidence.iter().filter(is_new).copied().collect();
+        all.extend(new);
+    }
+    all
+}
+
+/// `merging: -12.0 % [-15.0, -9.0], reproduced (the interval says less; 6 pairs)`.
+fn in_words(name: &str, part: &Judgement) -> String {
+    let Some(effect) = part.effect else {
+        return format!("{name}: {} (no pair has both numbers)", part.verdict.words());
+    };
+    let interval = effect
+        .change_interval_percent()
+        .map(|i| format!(" [{:+.1}, {:+.1}]", i.low, i.high))
+        .unwrap_or_default();
+    let change = effect.change_percent();
+    format!("{name}: {change:+.1} %{interval}, {} ({})", part.verdict.words(), part.reason)
+}
+
+fn effect_of_pairs(found: &Found) -> Effect {
+    let pairs: Vec<(f64, f64)> = found
+        .rows()
+        .filter_map(|row| Some((positive(row, "baseline")?, positive(row, "candidate")?)))
+        .collect();
+    let equivalent = equivalence(&pairs, 1.0, MARGIN).map(|e| e.equivalent);
+    Effect { ratio: paired_ratio(&pairs), equivalent, left_out: found.len() - pairs.len() }
+}
+
+fn effect_of_sides(found: &Found) -> Effect {
+    let side = |name: &str| -> Vec<f64> {
+        found
+            .rows()
+            .filter(|r| r.text("side").as_deref() == Some(name))
+            .filter_map(|r| positive(r, "value"))
+            .collect()
+    };
+    let (baseline, candidate) = (side("baseline"), side("candidate"));
+    let used = baseline.len() + candidate.len();
+    Effect { ratio: unpaired_ratio(&baseline, &candidate), equivalent: None, left_out: found.len() - used }
+}
+
+/// The jackknife's estimate is the arithmetic mean of its pseudo-values, some of which may be below zero, with the t-interval
+/// of that mean (Tukey 1958).
+fn effect_of_pseudovalues(found: &Found) -> Effect {
+    let values: Vec<f64> = found.rows().filter_map(|row| row.number("pseudovalue")).collect();
+    let ratio = mean(&values).map(|m| Ratio { value: m.value, interval: m.interval, pairs: m.samples });
+    Effect { ratio, equivalent: None, left_out: found.len() - values.len() }
+}
+
+/// A number of which there is a logarithm.
+pub(super) fn positive(row: Row<'_>, column: &str) -> Option<f64> {
+    row.number(column).filter(|n| *n > 0.0)
+}
