@@ -45,10 +45,13 @@ impl Spawner {
     /// As [`OsCommand::spawn`].
     pub fn spawn(&self, mut command: OsCommand) -> io::Result<Child> {
         command.process_group(0);
-        // SAFETY: between fork and exec only async-signal-safe system calls (prctl, umask) are made.
+        // SAFETY: between fork and exec only async-signal-safe calls (prctl, umask, signal) are made.
         unsafe {
             command.pre_exec(|| {
                 set_parent_process_death_signal(Some(Signal::KILL))?;
+                // A program is asked to end by SIGINT, which whoever was started in the background of a script ignores, and
+                // so would all that it starts.
+                libc::signal(libc::SIGINT, libc::SIG_DFL);
                 rustix::process::umask(rustix::fs::Mode::from_raw_mode(0o077));
                 Ok(())
             });
@@ -261,7 +264,6 @@ mod tests {
     fn a_started_program_is_asked_to_end() {
         let directory = tempfile::tempdir().unwrap();
         let output = directory.path().join("out");
-        // It waits without starting programs again and again: a shell can lose a signal while it does.
         let script = "sleep 100 & trap 'kill $!; echo asked; exit 0' INT; echo ready; wait";
         // The child lives as long as the thread of its spawner.
         let spawner = Spawner::new();
