@@ -220,7 +220,8 @@ pub struct StudyHow {
     pub output: Option<PathBuf>,
 }
 
-fn duration(text: &str) -> Result<std::time::Duration, String> {
+/// A time as options take it.
+pub fn duration(text: &str) -> Result<std::time::Duration, String> {
     nestor_study::parse_duration(text)
         .ok_or_else(|| "write hours, minutes and seconds: 90s, 5m, 1h30m".to_owned())
 }

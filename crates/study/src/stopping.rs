@@ -1,14 +1,14 @@
 //! Which comparisons of a study need another block.
 
 use std::cmp::Ordering;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use nestor_model::sequential::{Decision, StopRule};
-use nestor_model::{Ratio, geometric_mean, paired_ratio};
+use nestor_model::{Ratio, paired_ratio};
 use serde::{Deserialize, Serialize};
 
 use crate::Study;
-use crate::compare::{Sample, compare_samples};
+use crate::compare::{Counted, Rate, Sample, pairs_by_block};
 use crate::record::{CellRecord, Measured};
 
 /// The throughput of one measured cell, as far as decisions need it.
@@ -113,23 +113,26 @@ fn within(rule: &StopRule, replications: u32) -> StopRule {
     rule
 }
 
-/// The pairs of the blocks that may be averaged: those of the longest stretch in which the baseline did not change.
-fn pairs_to_average(baseline: &[&CellSample], candidate: &[&CellSample]) -> Vec<(f64, f64)> {
-    let plain = |samples: &[&CellSample]| -> Vec<Sample> { samples.iter().map(|s| s.plain()).collect() };
-    let only = compare_samples(&plain(baseline), &plain(candidate)).only_blocks;
-    let mut candidate = candidate.to_vec();
-    candidate.retain(|s| only.is_none_or(|(first, last)| (first..=last).contains(&s.block)));
-    pairs(baseline, &candidate)
+/// A sample's two rates are one here.
+const RATE: Rate = |sample| sample.bytes_per_second;
+
+fn plain(samples: &[&CellSample]) -> Vec<Sample> {
+    samples.iter().map(|s| s.plain()).collect()
 }
 
-/// Per block that both have: the baseline's and the candidate's throughput, of several runs the geometric mean.
+/// The pairs of the blocks that may be averaged: those of the longest stretch in which the baseline did not change.
+fn pairs_to_average(baseline: &[&CellSample], candidate: &[&CellSample]) -> Vec<(f64, f64)> {
+    let (baseline, candidate) = (plain(baseline), plain(candidate));
+    let (baseline, candidate) = (Counted::of(&baseline), Counted::of(&candidate));
+    let only = baseline.blocks_to_average(&candidate, RATE);
+    let within = |block: u32| only.is_none_or(|(first, last)| (first..=last).contains(&block));
+    pairs_by_block(&baseline, &candidate, RATE, &within)
+}
+
+/// The pairs of all blocks.
 fn pairs(baseline: &[&CellSample], candidate: &[&CellSample]) -> Vec<(f64, f64)> {
-    let blocks: BTreeSet<u32> = candidate.iter().map(|s| s.block).collect();
-    let in_block = |samples: &[&CellSample], block: u32| {
-        let values: Vec<f64> = samples.iter().filter(|s| s.block == block).map(|s| s.throughput).collect();
-        geometric_mean(&values)
-    };
-    blocks.into_iter().filter_map(|b| Some((in_block(baseline, b)?, in_block(candidate, b)?))).collect()
+    let (baseline, candidate) = (plain(baseline), plain(candidate));
+    pairs_by_block(&Counted::of(&baseline), &Counted::of(&candidate), RATE, &|_| true)
 }
 
 /// What a stopping rule would have saved of a study that ran all its blocks, by the study's own results.

@@ -104,6 +104,15 @@ pub(super) fn of(baseline: &[&Sample], candidate: &[&Sample], rate: Rate) -> Sta
     Stability { drift, only_blocks: change.map(|c| c.keep), doubts }
 }
 
+/// The first and the last of the blocks between which the baseline did not change, if not all are.
+pub(super) fn blocks_to_average(
+    baseline: &[&Sample],
+    candidate: &[&Sample],
+    rate: Rate,
+) -> Option<(u32, u32)> {
+    first_change(baseline, candidate, rate).map(|change| change.keep)
+}
+
 /// The baseline at the end of the blocks over that at their start, and whether the difference is worth saying.
 fn between_ends(baseline: &[&Sample], rate: Rate) -> Option<(Ratio, bool)> {
     let last = |block: u32| baseline.iter().find(|s| s.block == block && s.repeat > 0);

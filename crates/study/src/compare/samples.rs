@@ -131,16 +131,21 @@ pub fn compare_samples(baseline: &[Sample], candidate: &[Sample]) -> SamplesComp
 }
 
 /// What is compared of a sample.
-pub(super) type Rate = fn(&Sample) -> f64;
+pub(crate) type Rate = fn(&Sample) -> f64;
 
 /// The samples of one side that count, in the order in which they were made.
-struct Counted<'a>(Vec<&'a Sample>);
+pub(crate) struct Counted<'a>(pub(super) Vec<&'a Sample>);
 
 impl<'a> Counted<'a> {
-    fn of(samples: &'a [Sample]) -> Self {
+    pub(crate) fn of(samples: &'a [Sample]) -> Self {
         let mut counted: Vec<&Sample> = samples.iter().filter(|s| s.violated.is_none()).collect();
         counted.sort_by_key(|s| (s.block, s.repeat, s.run));
         Self(counted)
+    }
+
+    /// The first and the last of the blocks that may be averaged with these as the baseline, if not all may.
+    pub(crate) fn blocks_to_average(&self, candidate: &Self, rate: Rate) -> Option<(u32, u32)> {
+        drift::blocks_to_average(&self.0, &candidate.0, rate)
     }
 
     fn in_block(&self, block: u32, rate: Rate) -> Option<f64> {
@@ -150,7 +155,7 @@ impl<'a> Counted<'a> {
 }
 
 /// Per block that both have: the baseline's and the candidate's throughput there.
-fn pairs_by_block(
+pub(crate) fn pairs_by_block(
     baseline: &Counted<'_>,
     candidate: &Counted<'_>,
     rate: Rate,

@@ -14,7 +14,7 @@ use std::time::Duration;
 use anyhow::Result;
 use clap::{Args, ValueEnum};
 
-use crate::cli::LabArguments;
+use crate::cli::{LabArguments, duration};
 
 /// Arguments of `nestor advise`.
 #[derive(Args, Debug)]
@@ -97,11 +97,6 @@ pub enum Tool {
     Qemu,
     /// Lines that make and mount file systems and image.
     Mkfs,
-}
-
-fn duration(text: &str) -> Result<Duration, String> {
-    nestor_study::parse_duration(text)
-        .ok_or_else(|| "write hours, minutes and seconds: 90s, 5m, 1h30m".to_owned())
 }
 
 /// Recommends a stack for a workload, settles a dispute, or writes a stack for another tool.
