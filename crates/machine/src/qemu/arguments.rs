@@ -87,11 +87,19 @@ pub const ROOT_SERIAL: &str = "nestor-root";
 /// machine that booted it notices at once.
 const KERNEL_COMMAND_LINE: &str = "console=ttyS0 quiet loglevel=4 panic=-1 oops=panic random.trust_cpu=on mitigations=off nmi_watchdog=0 rdinit=/init";
 
-/// What the kernel of a machine with emulated processors is told besides. QEMU's TCG gives all of a machine's processors
-/// one counter (`cpus_get_elapsed_ticks`), but does not say so, and the kernel then reads the time from the HPET, a device
-/// under QEMU's global lock. Guests within such a machine then reset themselves more often: seen in 6 of 21 runs without
-/// the option, in 3 of about 80 with it (QEMU 7.2, KVM in emulated SVM).
-const EMULATED_KERNEL_OPTIONS: &str = " tsc=reliable";
+/// What the kernel of a machine with emulated processors is told besides.
+///
+/// `tsc=reliable`: QEMU's TCG gives all of a machine's processors one counter (`cpus_get_elapsed_ticks`), but does not say
+/// so, and the kernel then reads the time from the HPET, a device under QEMU's global lock.
+///
+/// `kvm_amd.npt=0`: KVM keeps shadow page tables instead of nested ones. With nested paging in TCG's SVM, guests or the
+/// emulated host itself reset themselves in 7 of 43 cells of a study (QEMU 7.2; 1 of 14 with 10.0.2), with shadow page tables
+/// in 0 of 57; cells took as long.
+///
+/// `nohz=off`: the scheduler's tick never stops. TCG's SVM code changes the pending interrupts of a processor without the lock
+/// that others take for it, so that an interrupt between processors is lost now and then; a halted processor without a tick
+/// then sleeps for ever (1 of 57 cells), with one it goes on at the next.
+const EMULATED_KERNEL_OPTIONS: &str = " tsc=reliable kvm_amd.npt=0 nohz=off";
 
 /// The whole command line of a machine.
 pub fn command_line(spec: &MachineSpec, kvm: bool, files: &MachineFiles) -> Vec<String> {
