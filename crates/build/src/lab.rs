@@ -283,6 +283,11 @@ impl Lab {
         self.ground_packages.get_or_insert_with(|| packages::of_debian_machine(&ground)).clone()
     }
 
+    /// The program that emulates the host, in its own words, if the host is emulated.
+    pub fn emulator(&self) -> Option<&str> {
+        self.ground_facts.qemu.as_deref().filter(|_| self.place.is_emulated())
+    }
+
     /// What is remembered of KVM for a guest at `depth` (the guest of the host is 1).
     pub(crate) fn guest_identity(&self, depth: usize) -> String {
         let hash = self.image.as_ref().map_or("", |image| image.hash.as_str());

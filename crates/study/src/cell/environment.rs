@@ -11,6 +11,9 @@ use crate::record::{Environment, MachineRecord};
 /// What the kernel reads the time from. A device that is emulated makes every look at the clock expensive.
 const CLOCK_SOURCE: &str = "/sys/devices/system/clocksource/clocksource0/current_clocksource";
 
+/// What emulates the host, among the packages.
+const EMULATOR: &str = "this machine qemu";
+
 /// The environment of a cell whose stack stands.
 pub(super) fn of(lab: &mut Lab, built: &BuiltStack, request: &CellRequest<'_>) -> Environment {
     Environment {
@@ -46,6 +49,8 @@ fn packages(lab: &mut Lab, built: &BuiltStack) -> BTreeMap<String, String> {
             seen.push(found);
         }
     }
+    // An emulated processor is as fast as the program that emulates it.
+    packages.extend(lab.emulator().map(|version| (EMULATOR.to_owned(), version.to_owned())));
     packages
 }
 
