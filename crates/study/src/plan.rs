@@ -5,7 +5,6 @@
 //! whole blocks to compare. With sentinels the baselines run at the start and at the end of each block instead of
 //! somewhere in it: their mean is the block's baseline, and their difference shows drift.
 
-use std::collections::HashSet;
 use std::time::Duration;
 
 use nestor_model::SeededOrder;
@@ -153,19 +152,6 @@ impl Study {
         let needed =
             if mine.peek().is_some() { mine.any(|s| runs(s)) } else { candidates().any(|s| runs(s)) };
         needed.then_some(rule)
-    }
-}
-
-impl Plan {
-    /// The cells that have no result yet, in order: how an interrupted study goes on.
-    pub fn remaining(&self, finished: &HashSet<CellKey>) -> Vec<PlannedCell> {
-        self.cells.iter().filter(|c| !finished.contains(&c.key)).cloned().collect()
-    }
-
-    /// The cells without a result, each with the reason.
-    pub fn not_run(&self, finished: &HashSet<CellKey>, reason: &str) -> Vec<NotRun> {
-        let missing = self.remaining(finished).into_iter();
-        missing.map(|cell| NotRun { key: cell.key, reason: reason.to_owned() }).collect()
     }
 }
 

@@ -124,7 +124,7 @@ fn plain(samples: &[&CellSample]) -> Vec<Sample> {
 fn pairs_to_average(baseline: &[&CellSample], candidate: &[&CellSample]) -> Vec<(f64, f64)> {
     let (baseline, candidate) = (plain(baseline), plain(candidate));
     let (baseline, candidate) = (Counted::of(&baseline), Counted::of(&candidate));
-    let only = baseline.blocks_to_average(&candidate, RATE);
+    let only = baseline.change(&candidate, RATE).map(|change| change.keep);
     let within = |block: u32| only.is_none_or(|(first, last)| (first..=last).contains(&block));
     pairs_by_block(&baseline, &candidate, RATE, &within)
 }

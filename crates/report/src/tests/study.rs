@@ -60,7 +60,7 @@ fn figure(kind: FigureKind, rows: Vec<FigureRow>) -> Figure {
         y: "change, %".to_owned(),
         sql: String::new(),
     };
-    Figure { query, rows, problem: None }
+    Figure { query, rows, problem: None, left_out: Vec::new() }
 }
 
 pub fn figures() -> Vec<Figure> {

@@ -26,7 +26,7 @@ fn figure(evidence: &Evidence, query: &FigureQuery) -> Figure {
         Ok(rows) => (rows, None),
         Err(wrong) => (Vec::new(), Some(format!("the query of {} is wrong: {wrong}", query.id))),
     };
-    Figure { query: query.clone(), rows, problem }
+    Figure { query: query.clone(), rows, problem, left_out: evidence.all_left_out() }
 }
 
 fn rows(query: &FigureQuery, found: &Found) -> Result<Vec<FigureRow>, String> {

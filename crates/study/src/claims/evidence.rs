@@ -2,7 +2,7 @@
 //!
 //! | name | one row for each |
 //! |---|---|
-//! | `cell` | counted run: the latest measured one of a cell, without violated identities |
+//! | `cell` | counted run: the latest measured one of a cell, without violated identities, on one side of every change point |
 //! | `twin` | cell that ran traced and untraced |
 //! | `raw_disk` | `cell` of a guest on the raw disk, in the cache mode that is asked about |
 //! | `pair` | `cell` of a nested stack with the raw disk of the same guest, workload and block |
@@ -19,6 +19,7 @@ use nestor_model::{coefficient_of_variation, geometric_mean, mean, median};
 use rusqlite::functions::{Aggregate, Context, FunctionFlags};
 use rusqlite::{Connection, params};
 
+use super::changes::{self, Parted};
 use crate::store::{Store, StoreError, StudyRecord};
 
 /// A connection on which a study's tables are laid out.
@@ -26,6 +27,7 @@ pub(super) struct Evidence {
     connection: Connection,
     /// The cache modes in which guests ran on the raw disk, the one that counts first.
     modes: Vec<String>,
+    parted: Vec<Parted>,
 }
 
 /// The paper that these queries were made for set write-through everywhere.
@@ -37,9 +39,9 @@ impl Evidence {
         let connection = store.reader()?;
         let failed = |e: rusqlite::Error| store.reading_error(&e);
         add_functions(&connection).map_err(failed)?;
-        lay_out(&connection, &study.hash).map_err(failed)?;
+        let parted = lay_out(&connection, study).map_err(failed)?;
         let modes = cache_modes(&connection).map_err(failed)?;
-        let evidence = Self { connection, modes };
+        let evidence = Self { connection, modes, parted };
         let first = evidence.modes.first().cloned().unwrap_or_else(|| FIRST_MODE.to_owned());
         evidence.choose(&first).map_err(failed)?;
         Ok(evidence)
@@ -48,6 +50,21 @@ impl Evidence {
     /// The cache modes in which guests ran on the raw disk, the one that counts first.
     pub fn modes(&self) -> &[String] {
         &self.modes
+    }
+
+    /// What of some blocks is left out, for these runs.
+    pub fn left_out(&self, runs: &BTreeSet<i64>) -> rusqlite::Result<Vec<String>> {
+        let mut workload =
+            self.connection.prepare_cached("SELECT workload FROM main.runs WHERE number = ?")?;
+        let of = |run: &i64| workload.query_row([run], |row| row.get::<_, String>(0));
+        let workloads: BTreeSet<String> = runs.iter().map(of).collect::<Result<_, _>>()?;
+        let parted = self.parted.iter().filter(|parted| workloads.contains(&parted.workload));
+        Ok(parted.map(|parted| parted.said.clone()).collect())
+    }
+
+    /// What is left out of any workload.
+    pub fn all_left_out(&self) -> Vec<String> {
+        self.parted.iter().map(|parted| parted.said.clone()).collect()
     }
 
     /// Makes `raw_disk` and `pair` those of a cache mode.
@@ -69,13 +86,15 @@ impl Evidence {
 pub(super) const TABLES: [&str; 10] =
     ["cell", "twin", "raw_disk", "pair", "layer", "class", "seek", "stack_parts", "load_options", "setting"];
 
-fn lay_out(connection: &Connection, study_hash: &str) -> rusqlite::Result<()> {
+fn lay_out(connection: &Connection, study: &StudyRecord) -> rusqlite::Result<Vec<Parted>> {
     // Where temporary tables are kept: they are small, and the folder for temporary files may be full.
     connection.pragma_update(None, "temp_store", "MEMORY")?;
     connection.execute_batch("CREATE TEMP TABLE counted (run INTEGER PRIMARY KEY)")?;
-    connection.execute(COUNTED, params![study_hash])?;
+    connection.execute(COUNTED, params![study.hash])?;
+    let parted = changes::leave_out(connection, &study.study)?;
     connection.execute_batch(EVERY)?;
-    connection.execute_batch(VIEWS)
+    connection.execute_batch(VIEWS)?;
+    Ok(parted)
 }
 
 fn cache_modes(connection: &Connection) -> rusqlite::Result<Vec<String>> {

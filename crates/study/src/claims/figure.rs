@@ -40,6 +40,9 @@ pub struct Figure {
     pub rows: Vec<FigureRow>,
     /// Why it could not be drawn, if it could not.
     pub problem: Option<String>,
+    /// What is in no value, because a baseline changed while the study ran.
+    #[serde(default)]
+    pub left_out: Vec<String>,
 }
 
 /// One value of a figure.

@@ -133,6 +133,7 @@ fn doubts(
         ));
     }
     doubts.extend(traced_differently(evidence, pairs)?);
+    doubts.extend(evidence.left_out(runs)?);
     Ok(doubts)
 }
 

@@ -3,6 +3,7 @@
 //! A study file has its claims and figures as queries ([`parse`]); [`judge`] and [`figures`] run them on the counted runs of one
 //! study ([`evidence`]) and turn what they find into verdicts ([`verdict`]) and values.
 
+mod changes;
 mod claim;
 mod draw;
 mod evidence;

@@ -104,15 +104,6 @@ pub(super) fn of(baseline: &[&Sample], candidate: &[&Sample], rate: Rate) -> Sta
     Stability { drift, only_blocks: change.map(|c| c.keep), doubts }
 }
 
-/// The first and the last of the blocks between which the baseline did not change, if not all are.
-pub(super) fn blocks_to_average(
-    baseline: &[&Sample],
-    candidate: &[&Sample],
-    rate: Rate,
-) -> Option<(u32, u32)> {
-    first_change(baseline, candidate, rate).map(|change| change.keep)
-}
-
 /// The baseline at the end of the blocks over that at their start, and whether the difference is worth saying.
 fn between_ends(baseline: &[&Sample], rate: Rate) -> Option<(Ratio, bool)> {
     let last = |block: u32| baseline.iter().find(|s| s.block == block && s.repeat > 0);
@@ -126,16 +117,17 @@ fn between_ends(baseline: &[&Sample], rate: Rate) -> Option<(Ratio, bool)> {
 }
 
 /// Where the baseline changed.
-struct Change {
+pub(crate) struct Change {
     after_block: u32,
     step: f64,
     p_value: f64,
-    /// First and last block of the longest stretch.
-    keep: (u32, u32),
+    /// First and last block of the longest stretch without a change.
+    pub(crate) keep: (u32, u32),
 }
 
 impl Change {
-    fn doubt(&self) -> String {
+    /// What changed and what is left, in a sentence.
+    pub(crate) fn doubt(&self) -> String {
         let (first, last) = self.keep;
         let kept = if first == last {
             format!("only block {first} is compared")
@@ -152,7 +144,7 @@ impl Change {
 
 /// The first change point of the baseline's runs that is large enough to part them, and the longest stretch of blocks
 /// that lies on one side of all of them, by the blocks that can be paired there.
-fn first_change(baseline: &[&Sample], candidate: &[&Sample], rate: Rate) -> Option<Change> {
+pub(super) fn first_change(baseline: &[&Sample], candidate: &[&Sample], rate: Rate) -> Option<Change> {
     let series: Vec<f64> = baseline.iter().map(|s| rate(s).ln()).collect();
     let mut points = change_points(&series, SEED)?;
     let level = |from: usize, to: usize| series[from..to].iter().sum::<f64>() / (to - from) as f64;

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use nestor_model::{Ratio, geometric_mean, paired_bootstrap, paired_ratio, unpaired_ratio};
 use serde::{Deserialize, Serialize};
 
-use super::drift::{self, Drift};
+use super::drift::{self, Change, Drift};
 use crate::record::Mark;
 use crate::store::StoredRun;
 
@@ -143,9 +143,9 @@ impl<'a> Counted<'a> {
         Self(counted)
     }
 
-    /// The first and the last of the blocks that may be averaged with these as the baseline, if not all may.
-    pub(crate) fn blocks_to_average(&self, candidate: &Self, rate: Rate) -> Option<(u32, u32)> {
-        drift::blocks_to_average(&self.0, &candidate.0, rate)
+    /// Where these, as the baseline, changed; only the blocks that it keeps may be averaged.
+    pub(crate) fn change(&self, candidate: &Self, rate: Rate) -> Option<Change> {
+        drift::first_change(&self.0, &candidate.0, rate)
     }
 
     fn in_block(&self, block: u32, rate: Rate) -> Option<f64> {

@@ -395,6 +395,32 @@ fn figures_take_their_values_from_the_store() {
     );
 }
 
+/// Twelve blocks: from the seventh on everything is twice as fast, JFS is at 60 % of the raw disk before and at 90 % after.
+#[test]
+fn claims_and_figures_do_not_average_across_a_change_of_the_baseline() {
+    let mut records = Vec::new();
+    for block in 0..12 {
+        let (raw, nested) = if block < 7 { (100, 60) } else { (200, 180) };
+        for (stack, mib) in [(RAW, raw), (NESTED, nested)] {
+            records.push(record(stack, block, (mib + u64::from(block % 3)) * MIB));
+        }
+    }
+    let mut lab = Lab::new(records);
+    let result = lab.judge_one(against_raw("jfs", -40.0));
+    let effect = result.effect.unwrap();
+    assert_eq!((effect.pairs, result.verdict), (7, Verdict::Reproduced), "{result:?}");
+    assert!((effect.change_percent() + 39.6).abs() < 1.0, "{effect:?}");
+    let said = "fio:seq-write: a change point after block 6: the baseline changed by";
+    assert!(result.doubts.iter().any(|doubt| doubt.starts_with(said)), "{:?}", result.doubts);
+    let sql = "SELECT block AS x, relative AS y FROM pair ORDER BY block".to_owned();
+    let (id, title) = ("fig-0".to_owned(), "Made up".to_owned());
+    let (x, y) = ("block".to_owned(), "share".to_owned());
+    lab.study.study.figures = vec![FigureQuery { id, title, kind: FigureKind::Line, x, y, sql }];
+    let drawn = figures(&lab.store, &lab.study).unwrap();
+    assert_eq!(drawn[0].rows.len(), 7);
+    assert!(drawn[0].left_out[0].starts_with(said), "{:?}", drawn[0].left_out);
+}
+
 /// Verdicts with the interval of one claim under a change of all throughputs by a factor.
 fn verdicts_of(mibs: &[(u64, u64)], factor: u64, percent: f64) -> BTreeMap<&'static str, Verdict> {
     let mut records = Vec::new();

@@ -1,9 +1,9 @@
 //! The order of cells.
 
-use std::collections::{BTreeSet, HashSet};
+use std::collections::BTreeSet;
 use std::time::Duration;
 
-use crate::{CellKey, Study, TraceMode, budget_ended, duration_words};
+use crate::{Study, TraceMode, budget_ended, duration_words};
 
 fn study(replications: u32) -> Study {
     let stacks = ["base", "a", "b", "c"].map(str::to_owned);
@@ -74,17 +74,6 @@ fn more_blocks_leave_the_first_ones_as_they_were() {
 }
 
 #[test]
-fn what_is_done_is_not_done_again_and_what_is_missing_is_named() {
-    let plan = Study { sentinels: Some(false), ..study(2) }.plan(None);
-    let finished: HashSet<CellKey> = plan.cells[..10].iter().map(|c| c.key.clone()).collect();
-    let remaining = plan.remaining(&finished);
-    assert_eq!(remaining, plan.cells[10..]);
-    let not_run = plan.not_run(&finished, &budget_ended(Duration::from_secs(300)));
-    assert_eq!(not_run.len(), 6);
-    assert_eq!(not_run[0].reason, "budget of 5 min ended");
-}
-
-#[test]
 fn each_traced_cell_has_an_untraced_repeat_in_its_block() {
     let study = Study { trace_cost: true, sentinels: Some(true), ..study(2) };
     let plan = study.plan(None);
@@ -104,4 +93,5 @@ fn each_traced_cell_has_an_untraced_repeat_in_its_block() {
 fn times_in_words() {
     let words = |s| duration_words(Duration::from_secs(s));
     assert_eq!([words(0), words(45), words(300), words(5_425)], ["0 s", "45 s", "5 min", "1 h 30 min 25 s"]);
+    assert_eq!(budget_ended(Duration::from_secs(300)), "budget of 5 min ended");
 }
