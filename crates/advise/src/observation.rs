@@ -41,6 +41,7 @@ pub struct Observation {
     pub block: String,
     /// The rate in the unit of the workload.
     pub rate: f64,
-    /// Whether throughput had settled; a rate that had not may be anything.
-    pub settled: bool,
+    /// Whether throughput had settled at a rate that the medium can have; one that had not may be anything, and one that
+    /// the medium cannot have is that of a cache.
+    pub trusted: bool,
 }

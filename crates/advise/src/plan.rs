@@ -230,7 +230,7 @@ mod tests {
     }
 
     fn seen(stack: &str, block: &str) -> Observation {
-        Observation { stack: stack.to_owned(), run: 1, block: block.to_owned(), rate: 1.0, settled: true }
+        Observation { stack: stack.to_owned(), run: 1, block: block.to_owned(), rate: 1.0, trusted: true }
     }
 
     #[test]

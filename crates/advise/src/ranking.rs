@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use crate::factors::{FactorName, Space};
 use crate::observation::Observation;
 
-/// Settled runs beyond those that the effects need for which others are left out: with one, t is 12.7, with two 4.3.
+/// Trusted runs beyond those that the effects need for which others are left out: with one, t is 12.7, with two 4.3.
 const SPARE_RUNS: usize = 2;
 
 /// A rate and how far it can be trusted.
@@ -58,9 +58,9 @@ pub struct FactorEffect {
 pub struct FitSummary {
     /// Runs it was fitted to.
     pub runs: usize,
-    /// How many of these had not settled: they are taken only where too few others are there.
-    pub unsettled: usize,
-    /// How many were left out because they had not settled.
+    /// How many of these are not [trusted](Observation::trusted): they are taken only where too few others are there.
+    pub untrusted: usize,
+    /// How many were left out because they are not trusted.
     pub left_out: usize,
     /// Runs beyond those needed for the effects.
     pub degrees_of_freedom: usize,
@@ -131,25 +131,25 @@ fn worth_measuring(rows: &[Ranked]) -> Vec<String> {
         .collect()
 }
 
-/// The model of the runs of stacks in the space. Those that had not settled are left out, unless without them some effect could
+/// The model of the runs of stacks in the space. Those that are not trusted are left out, unless without them some effect could
 /// not be told, or had no interval to speak of.
 fn fit(space: &Space, observations: &[&Observation]) -> Option<(AdditiveModel, FitSummary)> {
     let inside: Vec<&Observation> =
         observations.iter().copied().filter(|seen| space.levels_of(&seen.stack).is_some()).collect();
-    let settled: Vec<&Observation> = inside.iter().copied().filter(|seen| seen.settled).collect();
+    let trusted: Vec<&Observation> = inside.iter().copied().filter(|seen| seen.trusted).collect();
     let all = model(space, &inside)?;
-    let unsettled = inside.len() - settled.len();
+    let untrusted = inside.len() - trusted.len();
     let enough = |fewer: &AdditiveModel| {
         fewer.degrees_of_freedom() >= SPARE_RUNS.min(all.degrees_of_freedom())
             && fewer.effects().len() == all.effects().len()
     };
-    let (model, unsettled, left_out) = match model(space, &settled).filter(enough) {
-        Some(fewer) => (fewer, 0, unsettled),
-        None => (all, unsettled, 0),
+    let (model, untrusted, left_out) = match model(space, &trusted).filter(enough) {
+        Some(fewer) => (fewer, 0, untrusted),
+        None => (all, untrusted, 0),
     };
     let summary = FitSummary {
         runs: inside.len() - left_out,
-        unsettled,
+        untrusted,
         left_out,
         degrees_of_freedom: model.degrees_of_freedom(),
         residual: model.residual_deviation(),
@@ -282,7 +282,7 @@ mod tests {
     use super::*;
 
     fn seen(stack: &str, block: &str, rate: f64) -> Observation {
-        Observation { stack: stack.to_owned(), run: 1, block: block.to_owned(), rate, settled: true }
+        Observation { stack: stack.to_owned(), run: 1, block: block.to_owned(), rate, trusted: true }
     }
 
     fn space() -> Space {
@@ -343,21 +343,21 @@ mod tests {
     }
 
     #[test]
-    fn runs_that_had_not_settled_count_only_where_others_are_too_few() {
+    fn runs_that_are_not_trusted_count_only_where_others_are_too_few() {
         let mut runs = screened();
         let wild = "ext4/kvm:cache=writeback/raw/ext4/hdd";
         let at = runs.iter().position(|run| run.stack == wild).unwrap();
-        (runs[at].rate, runs[at].settled) = (runs[at].rate * 20.0, false);
+        (runs[at].rate, runs[at].trusted) = (runs[at].rate * 20.0, false);
         let ranking = rank(&space(), YOURS, &runs);
         let fit = ranking.fit.unwrap();
-        assert_eq!((fit.runs, fit.unsettled, fit.left_out), (8, 0, 1));
+        assert_eq!((fit.runs, fit.untrusted, fit.left_out), (8, 0, 1));
         let of = |level: &str| ranking.effects.iter().find(|effect| effect.level == level).unwrap().ratio;
         assert!((of("writeback") / of("none") / 1.1 - 1.0).abs() < 0.05);
         assert!(ranking.rows.iter().any(|row| row.stack == wild && row.measured));
         // Without any of the three of writeback nothing would tell of it.
-        runs.iter_mut().filter(|run| run.stack.contains("writeback")).for_each(|run| run.settled = false);
+        runs.iter_mut().filter(|run| run.stack.contains("writeback")).for_each(|run| run.trusted = false);
         let fit = rank(&space(), YOURS, &runs).fit.unwrap();
-        assert_eq!((fit.runs, fit.unsettled, fit.left_out), (9, 3, 0));
+        assert_eq!((fit.runs, fit.untrusted, fit.left_out), (9, 3, 0));
     }
 
     #[test]

@@ -64,7 +64,7 @@ fn evidence(dispute: &Dispute, workload: &str, rates: &[(&str, [f64; 3])]) -> Ev
             run: block,
             block: block.to_string(),
             rate: *rate,
-            settled: true,
+            trusted: true,
         });
         let seen: Vec<_> = seen.collect();
         evidence.observations.entry(workload.to_owned()).or_default().extend(seen);

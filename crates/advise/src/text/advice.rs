@@ -171,13 +171,13 @@ fn effects(advice: &Advice) -> String {
     };
     let left_out = match fit.left_out {
         0 => String::new(),
-        _ => format!(" ({} not settled left out)", plural(fit.left_out, "run")),
+        _ => format!(" ({} left out: not settled or not physical)", plural(fit.left_out, "run")),
     };
     text.push_str(&wrapped("    ", &format!("from {}{left_out}; {spread}", plural(fit.runs, "run"))));
-    if fit.unsettled > 0 {
+    if fit.untrusted > 0 {
         let words = format!(
-            "less sure than it seems: throughput had not settled in {} of these runs, and without them too little is told",
-            fit.unsettled
+            "less sure than it seems: {} of these runs had not settled or are not physical, and without them too little is told",
+            fit.untrusted
         );
         text.push_str(&wrapped("    ", &words));
     }
@@ -337,7 +337,7 @@ mod tests {
             effects: vec![effect("none", 1.21), effect("writethrough", 0.79)],
             fit: Some(FitSummary {
                 runs: 9,
-                unsettled: 2,
+                untrusted: 2,
                 left_out: 1,
                 degrees_of_freedom: 4,
                 residual: Some(0.031),
@@ -379,9 +379,9 @@ mod tests {
 
           each alone, against the mean of its kind
             cache          none +21.0 % [+17.4, +24.6], writethrough -21.0 % [-23.4, -18.6]
-            from 9 runs (1 run not settled left out); effects alone miss a run by 3.1 %
-            less sure than it seems: throughput had not settled in 2 of these runs, and without them too little is
-            told
+            from 9 runs (1 run left out: not settled or not physical); effects alone miss a run by 3.1 %
+            less sure than it seems: 2 of these runs had not settled or are not physical, and without them too little
+            is told
             less sure than it seems: what the effects miss is more than repeats differ by (1.0 %; p = 0.030), so some
             of them act together and predictions may be off
 

@@ -21,7 +21,8 @@ pub fn observation(run: &StoredRun, unit: Unit) -> Option<Observation> {
         run: run.number,
         block: block_of(record),
         rate,
-        settled: !record.marks.iter().any(|mark| matches!(mark, Mark::NotSteady { .. })),
+        trusted: !record.marks.iter().any(|mark| matches!(mark, Mark::NotSteady { .. }))
+            && Physical::of(record).verdict != PhysicalVerdict::No,
     })
 }
 
