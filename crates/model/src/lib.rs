@@ -5,24 +5,33 @@
 
 pub mod additive;
 pub mod change_point;
+pub mod cholesky;
+pub mod closed_network;
 pub mod design;
 pub mod equivalence;
+pub mod gaussian_process;
 pub mod identity;
+pub mod informative;
 pub mod latency;
 pub mod latency_sum;
 pub mod order_effect;
 pub mod order_statistics;
+pub mod prediction;
 pub mod random;
 pub mod ratio;
 pub mod sequential;
+pub mod simplex;
 pub mod steady;
 pub mod student;
 pub mod summary;
+pub mod surface;
 
 pub use additive::{AdditiveModel, AdditiveRun, LackOfFit, LevelEffect, Prediction};
 pub use change_point::{ChangePoint, change_points};
+pub use closed_network::{Equilibrium, Station, StationUse};
 pub use design::{Design, GivenRun, NoDesign};
 pub use equivalence::{Equivalence, equivalence, equivalent_by_interval};
+pub use gaussian_process::{GaussianProcess, Normal};
 pub use latency::{HIGHEST_LATENCY_NS, LatencyHistogram, LatencySummary};
 pub use order_effect::{OrderEffect, order_effect};
 pub use order_statistics::{QuantileInterval, median_interval, quantile_interval};
