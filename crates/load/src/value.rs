@@ -1,5 +1,6 @@
 //! Option values of the workload notation: one canonical spelling each.
 
+use std::collections::BTreeMap;
 use std::fmt;
 
 /// What may follow the `=` of an option.
@@ -22,6 +23,10 @@ pub enum Kind {
     Choice(&'static [&'static str]),
     /// A positive decimal of at most six places and at most 1000: `0.1`.
     Factor,
+    /// Milliseconds with at most three decimals, up to a minute: `50`, `0.35`.
+    Milliseconds,
+    /// Sizes, each with its weight: `4k/30+8k/70`.
+    Sizes,
     /// A file of the machine on which the workload is written down; it is copied to where the workload runs.
     File,
 }
@@ -41,10 +46,20 @@ pub enum Value {
     Choice(&'static str),
     /// Of [`Kind::Factor`], in millionths, so that equal texts are equal values.
     Factor(u64),
+    /// Of [`Kind::Milliseconds`], in microseconds.
+    Milliseconds(u64),
+    /// Of [`Kind::Sizes`]: bytes and weight, by bytes, each size once.
+    Sizes(Vec<(u64, u64)>),
     /// Of [`Kind::File`]: its path.
     File(String),
 }
 
+/// Most sizes of [`Kind::Sizes`].
+const MOST_SIZES: usize = 64;
+/// Largest weight of one of them.
+const LARGEST_WEIGHT: u64 = 1_000_000;
+/// Longest [`Kind::Milliseconds`], in microseconds: a minute.
+const LONGEST_US: u64 = 60_000_000;
 /// Largest [`Kind::Factor`], in millionths.
 const LARGEST_FACTOR: u64 = 1_000_000_000;
 /// Largest [`Kind::Bytes`]: 1 EiB, far above any disk and far below where sums of sizes could overflow.
@@ -72,6 +87,8 @@ impl Kind {
                 None => Err(format!("one of {}", words.join(", "))),
             },
             Self::Factor => parse_factor(text).map(Value::Factor),
+            Self::Milliseconds => parse_milliseconds(text).map(Value::Milliseconds),
+            Self::Sizes => parse_sizes(text).map(Value::Sizes),
             Self::File if text.contains('\0') => Err("the path of a file".to_owned()),
             Self::File => Ok(Value::File(text.to_owned())),
         }
@@ -87,6 +104,8 @@ impl Kind {
             Self::Switch => "on or off".to_owned(),
             Self::Choice(words) => words.join(", "),
             Self::Factor => "factor (0.1)".to_owned(),
+            Self::Milliseconds => "milliseconds (50, 0.35)".to_owned(),
+            Self::Sizes => "sizes with weights (4k/30+8k/70)".to_owned(),
             Self::File => "file".to_owned(),
         }
     }
@@ -137,17 +156,50 @@ fn parse_time_limit(text: &str) -> Result<Option<u64>, String> {
 
 fn parse_factor(text: &str) -> Result<u64, String> {
     let form = || "a factor above 0 and up to 1000, of at most six decimal places, such as 0.1".to_owned();
-    let digits = |s: &str| !s.is_empty() && s.bytes().all(|b| b.is_ascii_digit());
-    let (whole, fraction) = text.split_once('.').unwrap_or((text, "0"));
-    if !digits(whole) || !digits(fraction) || fraction.len() > 6 {
-        return Err(form());
-    }
-    let millionths: u64 = format!("{fraction:0<6}").parse().map_err(|_| form())?;
-    let whole: u64 = whole.parse().map_err(|_| form())?;
-    match whole.checked_mul(1_000_000).and_then(|w| w.checked_add(millionths)) {
+    match parse_decimal(text, 6) {
         Some(factor @ 1..=LARGEST_FACTOR) => Ok(factor),
         _ => Err(form()),
     }
+}
+
+fn parse_milliseconds(text: &str) -> Result<u64, String> {
+    match parse_decimal(text, 3) {
+        Some(us @ 0..=LONGEST_US) => Ok(us),
+        _ => Err("milliseconds up to 60000, of at most three decimal places, such as 0.35".to_owned()),
+    }
+}
+
+/// A decimal without a sign as a whole number of its last possible place.
+fn parse_decimal(text: &str, places: usize) -> Option<u64> {
+    let digits = |s: &str| !s.is_empty() && s.bytes().all(|b| b.is_ascii_digit());
+    let (whole, fraction) = text.split_once('.').unwrap_or((text, "0"));
+    if !digits(whole) || !digits(fraction) || fraction.len() > places {
+        return None;
+    }
+    let fraction: u64 = format!("{fraction:0<places$}").parse().ok()?;
+    let whole: u64 = whole.parse().ok()?;
+    whole.checked_mul(10_u64.pow(places as u32))?.checked_add(fraction)
+}
+
+fn parse_sizes(text: &str) -> Result<Vec<(u64, u64)>, String> {
+    let form = || "sizes with weights such as 4k/30+8k/70, at most 64 of them".to_owned();
+    let mut sizes: BTreeMap<u64, u64> = BTreeMap::new();
+    for part in text.split('+') {
+        let (bytes, weight) = part.split_once('/').ok_or_else(form)?;
+        let weight: u64 = weight.parse().map_err(|_| form())?;
+        if !(1..=LARGEST_WEIGHT).contains(&weight) {
+            return Err(form());
+        }
+        *sizes.entry(parse_bytes(bytes)?).or_default() += weight;
+    }
+    if sizes.len() > MOST_SIZES { Err(form()) } else { Ok(sizes.into_iter().collect()) }
+}
+
+/// A whole number of the last of so many decimal places, without needless zeros.
+fn write_decimal(f: &mut fmt::Formatter<'_>, value: u64, places: usize) -> fmt::Result {
+    let one = 10_u64.pow(places as u32);
+    let text = format!("{}.{:0places$}", value / one, value % one);
+    f.write_str(text.trim_end_matches('0').trim_end_matches('.'))
 }
 
 impl fmt::Display for Value {
@@ -172,9 +224,14 @@ impl fmt::Display for Value {
             Self::Switch(on) => f.write_str(if *on { "on" } else { "off" }),
             Self::Choice(word) => f.write_str(word),
             Self::File(path) => f.write_str(path),
-            Self::Factor(millionths) => {
-                let text = format!("{}.{:06}", millionths / 1_000_000, millionths % 1_000_000);
-                f.write_str(text.trim_end_matches('0').trim_end_matches('.'))
+            Self::Factor(millionths) => write_decimal(f, *millionths, 6),
+            Self::Milliseconds(us) => write_decimal(f, *us, 3),
+            Self::Sizes(sizes) => {
+                for (i, (bytes, weight)) in sizes.iter().enumerate() {
+                    let plus = if i > 0 { "+" } else { "" };
+                    write!(f, "{plus}{}/{weight}", Self::Bytes(*bytes))?;
+                }
+                Ok(())
             }
         }
     }
@@ -196,6 +253,10 @@ mod tests {
         assert_eq!(spell(Kind::Factor, "0.100").unwrap(), "0.1");
         assert_eq!(spell(Kind::Factor, "1.0").unwrap(), "1");
         assert_eq!(spell(Kind::Factor, "10").unwrap(), "10");
+        assert_eq!(spell(Kind::Milliseconds, "50.000").unwrap(), "50");
+        assert_eq!(spell(Kind::Milliseconds, "0.35").unwrap(), "0.35");
+        assert_eq!(spell(Kind::Milliseconds, "0").unwrap(), "0");
+        assert_eq!(spell(Kind::Sizes, "8192/70+4k/20+4096/10").unwrap(), "4k/30+8k/70");
     }
 
     #[test]
@@ -213,6 +274,12 @@ mod tests {
             (Kind::Factor, "1e3"),
             (Kind::Factor, "."),
             (Kind::Factor, "1001"),
+            (Kind::Milliseconds, "0.3333"),
+            (Kind::Milliseconds, "60001"),
+            (Kind::Milliseconds, "-1"),
+            (Kind::Sizes, "4k"),
+            (Kind::Sizes, "4k/0"),
+            (Kind::Sizes, "4k/1+"),
             (Kind::Switch, "yes"),
             (Kind::Count { min: 1, max: 9 }, "10"),
         ] {

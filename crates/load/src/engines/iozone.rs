@@ -244,7 +244,7 @@ impl Engine for Iozone {
     fn parse(&self, workload: &Workload, output: &StepOutput) -> Result<LoadResult, LoadError> {
         let expected = Expected {
             jobs: 1,
-            block_bytes: bytes(workload, "bs"),
+            block_bytes: Some(bytes(workload, "bs")),
             bytes: file_bytes(workload),
             time_limit_s: None,
             data_set: self.data_set(workload),

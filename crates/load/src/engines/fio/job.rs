@@ -236,7 +236,12 @@ fn direction(workload: &Workload) -> &'static str {
 
 /// The block size of the layout: fio leaves out what remains of a file after whole blocks, so it must divide the size.
 pub(in crate::engines) fn layout_block(workload: &Workload, size: u64) -> u64 {
-    greatest_common_divisor(size, LAYOUT_BLOCK_BYTES).max(bytes(workload, "bs"))
+    layout_block_of(size, bytes(workload, "bs"))
+}
+
+/// The same for a size that is a multiple of `unit`.
+pub(in crate::engines) fn layout_block_of(size: u64, unit: u64) -> u64 {
+    greatest_common_divisor(size, LAYOUT_BLOCK_BYTES).max(unit)
 }
 
 fn greatest_common_divisor(a: u64, b: u64) -> u64 {

@@ -252,7 +252,7 @@ impl Engine for Fio {
         let plan = data_set::DataPlan::of(workload);
         let expected = report::Expected {
             jobs: plan.jobs,
-            block_bytes: bytes(workload, "bs"),
+            block_bytes: Some(bytes(workload, "bs")),
             bytes: plan.bytes(),
             time_limit_s: time_limit_s(workload, "runtime"),
             data_set: plan.data_set(),

@@ -30,9 +30,9 @@ const CLOCK_SLACK_MS: u64 = 100;
 pub(in crate::engines) struct Expected {
     /// Number of jobs.
     pub(in crate::engines) jobs: u64,
-    /// Bytes of each operation.
-    pub(in crate::engines) block_bytes: u64,
-    /// Bytes moved by all of them, unless the time limit ends the run.
+    /// Bytes of each operation; `None` if they differ.
+    pub(in crate::engines) block_bytes: Option<u64>,
+    /// Bytes moved by all of them, unless the time limit ends the run; at most, where sizes differ.
     pub(in crate::engines) bytes: u64,
     /// The time limit.
     pub(in crate::engines) time_limit_s: Option<u64>,
@@ -188,13 +188,14 @@ impl Report {
 fn merge_direction<'j>(
     name: &str,
     jobs: impl Iterator<Item = &'j Direction>,
-    block_bytes: u64,
+    block_bytes: Option<u64>,
 ) -> Result<OperationResult, LoadError> {
     let mut merged = OperationResult::default();
     for job in jobs {
-        let whole = job.total_ios.saturating_mul(block_bytes);
-        let fits = if job.short_ios == 0 { job.io_bytes == whole } else { job.io_bytes <= whole };
-        if !fits {
+        let whole = block_bytes.map(|block_bytes| (block_bytes, job.total_ios.saturating_mul(block_bytes)));
+        if let Some((block_bytes, whole)) = whole
+            && (job.io_bytes > whole || (job.io_bytes < whole && job.short_ios == 0))
+        {
             return Err(inconsistent(format!(
                 "{} {name} operations of {block_bytes} bytes ({} of them short) moved {} bytes",
                 job.total_ios, job.short_ios, job.io_bytes
@@ -245,7 +246,7 @@ fn check_data_set(expected: &Expected, moved: u64, elapsed_ms: u64) -> Result<()
     let ended_by_time = limit_ms.is_some_and(|limit| elapsed_ms.saturating_add(CLOCK_SLACK_MS) >= limit);
     if moved > expected.bytes {
         Err(inconsistent(format!("{moved} bytes moved instead of {}", expected.bytes)))
-    } else if moved < expected.bytes && !ended_by_time {
+    } else if moved < expected.bytes && !ended_by_time && expected.block_bytes.is_some() {
         Err(inconsistent(format!(
             "it ended after {:.1} s and {moved} of {} bytes, before its time limit; if the device is smaller than the data \
              set, give a smaller size=",

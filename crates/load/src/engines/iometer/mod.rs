@@ -27,7 +27,7 @@
 mod stream;
 
 use super::fio::job::{
-    Arguments, SLOWEST_LAYOUT_BYTES_PER_S, SLOWEST_RUN_BYTES_PER_S, SPARE_S, escaped, layout_block,
+    Arguments, SLOWEST_LAYOUT_BYTES_PER_S, SLOWEST_RUN_BYTES_PER_S, SPARE_S, escaped, layout_block_of,
 };
 use super::fio::report::{Expected, Report};
 use super::options::{bytes, count, in_words, switch, time_limit_s};
@@ -50,6 +50,12 @@ const CASES: &[Case] = &[
 const OPTIONS: &[OptionSpec] = &[
     OptionSpec { name: "bs", kind: Kind::Bytes, cases: &[], summary: "bytes per request" },
     OptionSpec {
+        name: "sizes",
+        kind: Kind::Sizes,
+        cases: &[],
+        summary: "sizes of requests, drawn by their weights, instead of bs",
+    },
+    OptionSpec {
         name: "read",
         kind: Kind::Count { min: 0, max: 100 },
         cases: &[],
@@ -69,7 +75,7 @@ const OPTIONS: &[OptionSpec] = &[
     },
     OptionSpec {
         name: "think",
-        kind: Kind::Count { min: 0, max: 60_000 },
+        kind: Kind::Milliseconds,
         cases: &[],
         summary: "milliseconds that a worker waits after each request",
     },
@@ -136,7 +142,7 @@ impl Engine for Iometer {
             "read" => Value::Count(if mail { 64 } else { 50 }),
             "random" => Value::Count(if mail { 100 } else { 50 }),
             "depth" => Value::Count(if mail { 1 } else { 64 }),
-            "think" => Value::Count(if mail { 50 } else { 0 }),
+            "think" => Value::Milliseconds(if mail { 50_000 } else { 0 }),
             "workers" => Value::Count(if mail { 50 } else { 1 }),
             "size" => Value::Bytes(FILE_BYTES),
             "operations" => Value::Count(OPERATIONS),
@@ -147,19 +153,26 @@ impl Engine for Iometer {
     }
 
     fn check(&self, workload: &Workload) -> Result<(), Misfit> {
-        let block = bytes(workload, "bs");
         let misfit = |option, why: String, remedy: String| Err(Misfit { option, why, remedy });
-        if switch(workload, "direct") && !block.is_multiple_of(SECTOR_BYTES) {
+        let by = if workload.given("sizes").is_some() { "sizes" } else { "bs" };
+        if by == "sizes" && workload.given("bs").is_some() {
+            let why = "the sizes of requests are given twice".to_owned();
+            return misfit("bs", why, "write either bs= or sizes=".to_owned());
+        }
+        let sizes = sizes(workload);
+        let uneven = sizes.iter().find(|(bytes, _)| !bytes.is_multiple_of(SECTOR_BYTES));
+        if let Some((block, _)) = uneven.filter(|_| switch(workload, "direct")) {
             let why =
                 format!("direct I/O needs blocks of whole sectors, and {block} is not a multiple of 512");
-            return misfit("bs", why, "make bs a multiple of 512, or add direct=off".to_owned());
+            return misfit(by, why, format!("make {by} a multiple of 512, or add direct=off"));
         }
-        if bytes(workload, "size") < block {
-            let option = if workload.given("size").is_some() { "size" } else { "bs" };
-            let remedy = format!("write a size of at least {}", in_words(block));
+        let largest = largest(&sizes);
+        if bytes(workload, "size") < largest {
+            let option = if workload.given("size").is_some() { "size" } else { by };
+            let remedy = format!("write a size of at least {}", in_words(largest));
             return misfit(option, "not one block fits".to_owned(), remedy);
         }
-        if count(workload, "think") > 0 && count(workload, "depth") > 1 {
+        if think_us(workload) > 0 && count(workload, "depth") > 1 {
             let option = if workload.given("depth").is_some() { "depth" } else { "think" };
             let why = "a worker thinks after each request, so it has one at a time".to_owned();
             return misfit(option, why, "write depth=1, and workers= for more requests at once".to_owned());
@@ -174,13 +187,19 @@ impl Engine for Iometer {
 
     /// The paper does not say how large its file was.
     fn data_set(&self, workload: &Workload) -> DataSet {
-        let bytes = blocks(workload) * bytes(workload, "bs");
+        let unit = unit(&sizes(workload));
+        let bytes = bytes(workload, "size") / unit * unit;
         DataSet { bytes, files: 1, file_bytes: bytes, scale_factor: 1.0 }
     }
 
     fn describe(&self, workload: &Workload) -> String {
+        let sizes = sizes(workload);
+        let size = match sizes.as_slice() {
+            [(bytes, _)] => in_words(*bytes),
+            _ => format!("{} sizes, {} on average", sizes.len(), in_words(mean(&sizes))),
+        };
         let mut words = vec![
-            in_words(bytes(workload, "bs")),
+            size,
             format!("{} % reads", count(workload, "read")),
             format!("{} % seeks", count(workload, "random")),
             format!("depth {}", count(workload, "depth")),
@@ -189,9 +208,8 @@ impl Engine for Iometer {
             1 => {}
             workers => words.push(format!("{workers} workers")),
         }
-        match count(workload, "think") {
-            0 => {}
-            think_ms => words.push(format!("{think_ms} ms think time")),
+        if think_us(workload) > 0 {
+            words.push(format!("{} ms think time", Value::Milliseconds(think_us(workload))));
         }
         if !switch(workload, "direct") {
             words.push("buffered".to_owned());
@@ -215,7 +233,10 @@ impl Engine for Iometer {
         let mut arguments = Arguments::of_all_jobs();
         let size = self.data_set(workload).bytes;
         arguments.set("filename", escaped(&file_name(place))).set("size", size).set("fallocate", "none");
-        arguments.set("rw", "write").set("bs", layout_block(workload, size)).set("ioengine", "psync");
+        arguments
+            .set("rw", "write")
+            .set("bs", layout_block_of(size, unit(&sizes(workload))))
+            .set("ioengine", "psync");
         arguments.set("refill_buffers", 1).set("end_fsync", 1).job("layout");
         vec![Step {
             title: format!("laying out {}", in_words(size)),
@@ -231,15 +252,12 @@ impl Engine for Iometer {
         let logs = logs(workload, place, seed_of(workload, seed));
         let mut arguments = Arguments::of_all_jobs();
         arguments.set("replay_redirect", file_name(place));
-        arguments.set("bs", bytes(workload, "bs")).set("ioengine", "libaio");
+        arguments.set("bs", largest(&sizes(workload))).set("ioengine", "libaio");
         arguments
             .set("iodepth", count(workload, "depth"))
             .set("direct", u8::from(switch(workload, "direct")));
-        match count(workload, "think") {
-            0 => {}
-            think_ms => {
-                arguments.set("thinktime", think_ms * 1000);
-            }
+        if think_us(workload) > 0 {
+            arguments.set("thinktime", think_us(workload));
         }
         if let Some(seconds) = time_limit_s(workload, "runtime") {
             arguments.set("runtime", seconds);
@@ -247,16 +265,18 @@ impl Engine for Iometer {
         let log = arguments.measured(place);
         // A job for each, not `numjobs`: with several clones that share a file fio 3.33 crashes, because `add_file` in its
         // `filesetup.c` adds a file that a sibling has to none of the others ("clean cloned siblings").
-        for (worker, (path, _)) in logs.iter().enumerate() {
+        let mut input_files = Vec::new();
+        for (worker, log) in logs.into_iter().enumerate() {
             // So fio stops when all are issued. Without it, it asks the log for one more, takes itself for done, and leaves
             // out what is still under way: up to depth - 1 requests (seen in 3.33: `td->done` in `td_io_getevents`).
-            let bytes = share(workload, worker as u64) * bytes(workload, "bs");
-            arguments.job(&format!("worker-{worker}")).set("read_iolog", escaped(path)).set("io_size", bytes);
+            arguments.job(&format!("worker-{worker}")).set("read_iolog", escaped(&log.path));
+            arguments.set("io_size", log.bytes);
+            input_files.push((log.path, log.text.into_bytes()));
         }
         Step {
             title: format!("{workload} on {}", place.target.path()),
             argv: arguments.0,
-            input_files: logs,
+            input_files,
             copied_files: Vec::new(),
             output_files: vec![log],
             timeout_s: SPARE_S + longest_s(workload),
@@ -268,10 +288,11 @@ impl Engine for Iometer {
     }
 
     fn parse(&self, workload: &Workload, output: &StepOutput) -> Result<LoadResult, LoadError> {
+        let sizes = sizes(workload);
         let expected = Expected {
             jobs: count(workload, "workers"),
-            block_bytes: bytes(workload, "bs"),
-            bytes: count(workload, "operations") * bytes(workload, "bs"),
+            block_bytes: if let [(bytes, _)] = sizes[..] { Some(bytes) } else { None },
+            bytes: count(workload, "operations") * largest(&sizes),
             time_limit_s: time_limit_s(workload, "runtime"),
             data_set: self.data_set(workload),
         };
@@ -279,31 +300,79 @@ impl Engine for Iometer {
     }
 }
 
-fn blocks(workload: &Workload) -> u64 {
-    bytes(workload, "size") / bytes(workload, "bs")
+/// Bytes of requests with their weights.
+fn sizes(workload: &Workload) -> Vec<(u64, u64)> {
+    match workload.value("sizes") {
+        Some(Value::Sizes(sizes)) => sizes,
+        _ => vec![(bytes(workload, "bs"), 1)],
+    }
 }
 
-/// The file of each worker with its requests, in fio's form ("fio version 2 iolog"). It ends with a request: see [`Iometer::measure`].
-fn logs(workload: &Workload, place: &Place, seed: u64) -> Vec<(String, Vec<u8>)> {
-    let (workers, block) = (count(workload, "workers"), bytes(workload, "bs"));
+fn largest(sizes: &[(u64, u64)]) -> u64 {
+    sizes.iter().map(|(bytes, _)| *bytes).max().unwrap_or(SECTOR_BYTES)
+}
+
+fn mean(sizes: &[(u64, u64)]) -> u64 {
+    let weights: u64 = sizes.iter().map(|(_, weight)| weight).sum();
+    let bytes = sizes.iter().map(|(bytes, weight)| u128::from(*bytes) * u128::from(*weight)).sum::<u128>();
+    u64::try_from(bytes / u128::from(weights.max(1))).unwrap_or(u64::MAX)
+}
+
+/// Bytes that all sizes are multiples of: positions are multiples of them too.
+fn unit(sizes: &[(u64, u64)]) -> u64 {
+    let divisor = |a: u64, b: u64| {
+        let (mut a, mut b) = (a, b);
+        while b > 0 {
+            (a, b) = (b, a % b);
+        }
+        a
+    };
+    sizes.iter().fold(0, |unit, (bytes, _)| divisor(unit, *bytes)).max(1)
+}
+
+/// Microseconds that a worker thinks after each request.
+fn think_us(workload: &Workload) -> u64 {
+    match workload.value("think") {
+        Some(Value::Milliseconds(us)) => us,
+        _ => 0,
+    }
+}
+
+/// The requests of one worker, as a file in fio's form.
+struct Log {
+    path: String,
+    text: String,
+    /// Of all its requests.
+    bytes: u64,
+}
+
+/// The requests of each worker ("fio version 2 iolog"). A log ends with a request: see [`Iometer::measure`].
+fn logs(workload: &Workload, place: &Place, seed: u64) -> Vec<Log> {
+    let sizes = sizes(workload);
+    let unit = unit(&sizes);
     let pattern = Pattern {
         read: count(workload, "read"),
         random: count(workload, "random"),
-        blocks: blocks(workload),
+        blocks: bytes(workload, "size") / unit,
+        sizes: sizes.iter().map(|(bytes, weight)| (bytes / unit, *weight)).collect(),
     };
     let scratch = place.scratch.trim_end_matches('/');
-    (0..workers)
-        .map(|worker| {
-            let path = format!("{scratch}/nestor-iometer-{worker}.iolog");
-            let requests = Stream::new(pattern, seed, worker).take(share(workload, worker) as usize);
-            let mut text = format!("fio version 2 iolog\n{NAME_IN_LOG} add\n{NAME_IN_LOG} open\n");
-            for request in requests {
-                let verb = if request.read { "read" } else { "write" };
-                text.push_str(&format!("{NAME_IN_LOG} {verb} {} {block}\n", request.block * block));
-            }
-            (path, text.into_bytes())
-        })
-        .collect()
+    let log_of = |worker: u64| {
+        let requests = Stream::new(pattern.clone(), seed, worker).take(share(workload, worker) as usize);
+        let mut log = Log {
+            path: format!("{scratch}/nestor-iometer-{worker}.iolog"),
+            text: format!("fio version 2 iolog\n{NAME_IN_LOG} add\n{NAME_IN_LOG} open\n"),
+            bytes: 0,
+        };
+        for request in requests {
+            let verb = if request.read { "read" } else { "write" };
+            let (offset, bytes) = (request.block * unit, request.blocks * unit);
+            log.text.push_str(&format!("{NAME_IN_LOG} {verb} {offset} {bytes}\n"));
+            log.bytes += bytes;
+        }
+        log
+    };
+    (0..count(workload, "workers")).map(log_of).collect()
 }
 
 /// How many of the requests are a worker's: the first ones have one more where they cannot be shared evenly.
@@ -316,8 +385,8 @@ fn share(workload: &Workload, worker: u64) -> u64 {
 fn longest_s(workload: &Workload) -> u64 {
     time_limit_s(workload, "runtime").unwrap_or_else(|| {
         let operations = count(workload, "operations");
-        let thinking = share(workload, 0) * count(workload, "think") / 1000;
-        thinking + operations * bytes(workload, "bs") / SLOWEST_RUN_BYTES_PER_S + operations / 10
+        let thinking = share(workload, 0) * think_us(workload) / 1_000_000;
+        thinking + operations * largest(&sizes(workload)) / SLOWEST_RUN_BYTES_PER_S + operations / 10
     })
 }
 
@@ -374,6 +443,30 @@ mod tests {
     }
 
     #[test]
+    fn sizes_are_drawn_and_told_to_fio() {
+        let text = "iometer:mail:sizes=4k/50+11k/50:size=16M:operations=40:workers=2:think=0.35";
+        let workload = Workload::parse(text).unwrap();
+        let words = "2 sizes, 7.5 KiB on average, 64 % reads, 100 % seeks, depth 1, 2 workers, 0.35 ms think time, \
+                     on 16 MiB";
+        assert_eq!(workload.describe(), words);
+        let step = workload.measure(&place(), 1);
+        let arguments = step.argv.join("\n");
+        assert!(arguments.contains("--thinktime=350\n") && arguments.contains("--bs=11264\n"), "{arguments}");
+        for (worker, (_, log)) in step.input_files.iter().enumerate() {
+            let log = String::from_utf8(log.clone()).unwrap();
+            let requests = log.lines().skip(3).map(|line| line.split(' ').collect::<Vec<_>>());
+            let sizes: Vec<u64> = requests.map(|words| words[3].parse().unwrap()).collect();
+            assert!(sizes.contains(&4096) && sizes.contains(&11264) && sizes.len() == 20, "{sizes:?}");
+            let io_size = format!(
+                "--name=worker-{worker}\n--read_iolog=/run/nestor/nestor-iometer-{worker}.iolog\n\
+                                   --io_size={}",
+                sizes.iter().sum::<u64>()
+            );
+            assert!(arguments.contains(&io_size), "{arguments}");
+        }
+    }
+
+    #[test]
     fn options_that_do_not_fit_are_refused() {
         let error = |text: &str| Workload::parse(text).unwrap_err().problem.to_string();
         assert_eq!(
@@ -383,5 +476,7 @@ mod tests {
         assert_eq!(error("iometer:grid:size=1k"), "not one block fits");
         assert_eq!(error("iometer:mail:operations=10"), "10 operations are not one for each of 50 workers");
         assert!(error("iometer:grid:bs=1000").contains("whole sectors"));
+        assert!(error("iometer:grid:sizes=512/1+1000/1").contains("1000 is not a multiple of 512"));
+        assert_eq!(error("iometer:grid:bs=4k:sizes=8k/1"), "the sizes of requests are given twice");
     }
 }
