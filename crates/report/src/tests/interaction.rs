@@ -79,7 +79,14 @@ fn a_link_opens_its_cell_and_takes_the_keyboard_there() {
     let Some(mut page) = opened(1_280) else { return };
     page.value("document.querySelector('.heat a').focus()");
     page.press("Enter");
-    let open = "new Promise(done => requestAnimationFrame(() => done(document.querySelectorAll('details.cell[open]').length)))";
+    // The browser tells the page of the new place when it comes to it: looked for until it has, for a minute at most.
+    let open = "new Promise(done => { \
+         const until = Date.now() + 60000; \
+         const look = () => { \
+           const open = document.querySelectorAll('details.cell[open]').length; \
+           if (open || Date.now() > until) done(open); else setTimeout(look, 20); \
+         }; \
+         look(); })";
     let result = page
         .call("Runtime.evaluate", json!({"expression": open, "awaitPromise": true, "returnByValue": true}));
     assert_eq!(result["result"]["value"], 1);
