@@ -10,6 +10,7 @@ pub mod capture;
 mod counted;
 pub mod decode;
 pub mod disk_log;
+pub mod each_request;
 pub mod error;
 pub mod event;
 pub mod hypervisor;
@@ -28,6 +29,7 @@ pub use capture::{
 };
 pub use counted::{CountedHistogram, Unit};
 pub use disk_log::summarize_disk_log;
+pub use each_request::{RequestsRead, Wanted, each_request};
 pub use error::TraceError;
 pub use metrics::{
     BttInterval, BttMetrics, ClassMetrics, DirectionMetrics, DirectionTimes, Identity, LayerMetrics,
