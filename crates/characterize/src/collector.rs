@@ -8,6 +8,7 @@ use nestor_model::LatencyHistogram;
 
 use crate::blocks::Blocks;
 use crate::sizes::Sizes;
+use crate::span::Span;
 use crate::streams::Streams;
 use crate::threads::Threads;
 
@@ -85,6 +86,7 @@ pub struct Collector {
     streams: Streams,
     threads: Threads,
     blocks: Blocks,
+    span: Span,
     latency: LatencyHistogram,
     by_second: Vec<u64>,
     reads: u64,
@@ -104,6 +106,7 @@ impl Default for Collector {
             streams: Streams::default(),
             threads: Threads::default(),
             blocks: Blocks::new(),
+            span: Span::default(),
             latency: LatencyHistogram::default(),
             by_second: Vec::new(),
             reads: 0,
@@ -139,6 +142,7 @@ impl Collector {
         self.latency.record_ns(end_ns - seen.start_ns);
         self.sizes.add(seen.bytes);
         self.blocks.touch(seen.offset, seen.bytes);
+        self.span.add(seen.offset, seen.bytes);
         self.waiting.push(Reverse((seen.start_ns, end_ns, seen.offset, seen.bytes, seen.thread)));
         if self.waiting.len() > REORDERED {
             self.take_first();
@@ -197,7 +201,7 @@ impl Collector {
         Ok(profile)
     }
 
-    fn kinds(&self) -> Requests {
+    fn kinds(&mut self) -> Requests {
         let requests = self.requests() as f64;
         Requests {
             read_share: self.reads as f64 / requests,
@@ -206,6 +210,7 @@ impl Collector {
             sizes: self.sizes.shares(),
             flush_share: (self.waited_for as f64 / self.writes.max(1) as f64).min(1.0),
             working_set_bytes: self.blocks.bytes(),
+            span_bytes: std::mem::take(&mut self.span).bytes(),
         }
     }
 

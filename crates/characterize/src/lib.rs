@@ -6,6 +6,7 @@
 mod blocks;
 mod collector;
 mod sizes;
+mod span;
 mod streams;
 mod threads;
 

@@ -66,6 +66,14 @@ pub trait Engine: Sync {
         None
     }
 
+    /// Seconds after which the measured step ends by itself at the latest; `None` where nothing limits it.
+    fn time_limit_s(&self, workload: &Workload) -> Option<u64> {
+        match workload.value("runtime") {
+            Some(Value::TimeLimit(seconds)) => seconds,
+            _ => None,
+        }
+    }
+
     /// Judges the output of a step of [`Engine::prepare`].
     ///
     /// # Errors

@@ -22,7 +22,7 @@ pub use engine::{
     Case, DataSet, Ended, Engine, Misfit, OperationLog, OptionSpec, Place, RecordedStep, Step, StepOutput,
     Target, WorksOn,
 };
-pub use engines::{WorkloadSummary, catalogue};
+pub use engines::{SurfacePoint, WorkloadSummary, catalogue};
 pub use error::{LoadError, Problem, WorkloadError};
 pub use notation::Workload;
 pub use personalities::{personality, personality_names};

@@ -143,6 +143,11 @@ impl Workload {
         self.engine().prepare(self, place)
     }
 
+    /// Seconds after which the measured step ends by itself at the latest; see [`Engine::time_limit_s`].
+    pub fn time_limit_s(&self) -> Option<u64> {
+        self.engine().time_limit_s(self)
+    }
+
     /// See [`Engine::measure`].
     pub fn measure(&self, place: &Place, seed: u64) -> Step {
         self.engine().measure(self, place, seed)

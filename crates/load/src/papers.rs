@@ -57,6 +57,12 @@ pub const PAPER_WORKLOADS: &[PaperWorkload] = &[
         "Iometer grid: the corner of random reads, 16 KB",
         "iometer:grid:bs=16k:read=100:random=100:operations=1000000:runtime=3m",
     ),
+    row(
+        'A',
+        "A-E1",
+        "Iometer grid: all 100 points in one run",
+        "iometer:surface:runtime=3m:operations=1000000",
+    ),
     row('A', "A-E3", "dbench with 30 clients", "dbench:fileserver:runtime=10m"),
     row('A', "A-E3", "dbench with 40 clients", "dbench:fileserver:clients=40:runtime=10m"),
     row('A', "A-E3", "dbench with 50 clients", "dbench:fileserver:clients=50:runtime=10m"),

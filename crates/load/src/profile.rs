@@ -46,6 +46,9 @@ pub struct Requests {
     pub flush_share: f64,
     /// Bytes that were touched while it was observed, each counted once.
     pub working_set_bytes: u64,
+    /// How far apart they are: from the offset that 2 % of the requests are below to the one that 2 % are above.
+    #[serde(default)]
+    pub span_bytes: u64,
 }
 
 /// A size and how many of the requests have it.
@@ -125,6 +128,12 @@ pub enum ProfileError {
 const MOST_SIZES: usize = 16;
 /// O_DIRECT needs whole sectors.
 const SECTOR_BYTES: u64 = 512;
+/// A smaller file would be in a disk's own cache.
+const SMALLEST_FILE_BYTES: u64 = 64 << 20;
+/// No disk is larger.
+const LARGEST_FILE_BYTES: u64 = 1 << 56;
+/// Seconds that a load runs unless it is told otherwise.
+const RUN_S: f64 = 10.0;
 /// More workers than fio's load has.
 const MOST_WORKERS: u32 = 256;
 
@@ -209,6 +218,24 @@ impl Profile {
             .collect()
     }
 
+    /// The sizes with their shares; none where only the mean is known.
+    pub fn weighted_shares(&self) -> Vec<(u64, f64)> {
+        self.requests.sizes.iter().map(|size| (size.bytes, size.share)).collect()
+    }
+
+    /// A file as long as the requests are apart, so that seeks are as long.
+    pub fn file_bytes(&self) -> u64 {
+        const WHOLE: u64 = 1 << 20;
+        let bytes = self.requests.span_bytes.max(self.requests.working_set_bytes).max(SMALLEST_FILE_BYTES);
+        bytes.min(LARGEST_FILE_BYTES).div_ceil(WHOLE) * WHOLE
+    }
+
+    /// Requests for four times the rate of the observation; a run that ends for want of requests is none.
+    fn operations(&self) -> u64 {
+        let wanted = (self.rates.requests_per_s * 4.0 * RUN_S).ceil();
+        (wanted as u64).clamp(20_000, 1_000_000)
+    }
+
     /// The same load as a workload of Nestor, on a file of `file_bytes`.
     pub fn workload(&self, file_bytes: u64) -> String {
         let per_cent = |share: f64| (share * 100.0).round() as u64;
@@ -222,12 +249,13 @@ impl Profile {
             }
         };
         format!(
-            "iometer:mail:{sizes}:read={}:random={}:workers={}:think={}:size={}",
+            "iometer:mail:{sizes}:read={}:random={}:workers={}:think={}:size={}:operations={}",
             per_cent(self.requests.read_share),
             per_cent(self.requests.random_share),
             self.concurrency.workers.min(MOST_WORKERS),
             decimal(self.concurrency.think_ms),
             file_bytes.max(largest),
+            self.operations(),
         )
     }
 
@@ -283,7 +311,10 @@ mod tests {
     #[test]
     fn it_becomes_a_workload() {
         let workload = mail().workload(512 << 20);
-        assert_eq!(workload, "iometer:mail:bs=10752:read=64:random=100:workers=50:think=50:size=536870912");
+        assert_eq!(
+            workload,
+            "iometer:mail:bs=10752:read=64:random=100:workers=50:think=50:size=536870912:operations=31680"
+        );
         assert!(crate::Workload::parse(&workload).is_ok());
         assert!((mail().transaction_s() - 0.06313).abs() < 1e-5);
     }

@@ -19,6 +19,7 @@ use crate::engine::{Engine, OptionSpec};
 use crate::notation::Workload;
 
 pub(crate) use ended::exit_code;
+pub use iometer::SurfacePoint;
 
 /// All engines.
 pub const ENGINES: &[&dyn Engine] = &[

@@ -14,6 +14,8 @@ const FEWEST: usize = 6;
 const HALF_OF_90: f64 = 1.645;
 /// Values of the likelihood that the search for the scales may ask for.
 const EVALUATIONS: usize = 400;
+/// Points that the search looks at: it takes the cube of their number.
+const SEARCHED: usize = 40;
 /// A measurement's own error, as a share: where nothing says more, what repeated points of a modelled disk showed.
 const USUAL_ERROR: f64 = 0.02;
 
@@ -113,20 +115,21 @@ impl Surface {
             return None;
         }
         let error = error.unwrap_or(USUAL_ERROR);
-        let process_of = |scales: Scales| {
-            let coordinates = measured.iter().map(|(point, _)| scales.coordinates(point)).collect();
-            let times = measured.iter().map(|(_, rate)| -rate.ln()).collect();
-            let errors = vec![error * error; measured.len()];
+        let process_of = |scales: Scales, points: &[(GridPoint, f64)]| {
+            let coordinates = points.iter().map(|(point, _)| scales.coordinates(point)).collect();
+            let times = points.iter().map(|(_, rate)| -rate.ln()).collect();
+            let errors = vec![error * error; points.len()];
             GaussianProcess::fit(coordinates, times, &errors, scales.covariance())
         };
-        let misfit = |logs: &[f64]| match process_of(Scales::of_search(logs)) {
+        let searched = spread(measured, SEARCHED);
+        let misfit = |logs: &[f64]| match process_of(Scales::of_search(logs), &searched) {
             // A faint wish for the usual keeps a few points from running off with the scales.
             Some(process) => -process.log_likelihood() + away_from_usual(logs),
             None => f64::INFINITY,
         };
         let found = simplex::minimise(&Scales::USUAL.to_search(), 0.5, EVALUATIONS, misfit);
         let scales = Scales::of_search(&found);
-        let process = process_of(scales)?;
+        let process = process_of(scales, measured)?;
         let widening = needed_widening(&process, measured);
         Some(Self { process, scales, points: measured.to_vec(), error, widening })
     }
@@ -158,6 +161,16 @@ impl Surface {
             covered: covered.count() as f64 / misses.len() as f64,
         }
     }
+}
+
+/// At most so many of the points, those that tell most of the others.
+fn spread(measured: &[(GridPoint, f64)], most: usize) -> Vec<(GridPoint, f64)> {
+    if measured.len() <= most {
+        return measured.to_vec();
+    }
+    let all: Vec<GridPoint> = measured.iter().map(|(point, _)| *point).collect();
+    let chosen = points_to_measure(&all, &[], most);
+    measured.iter().filter(|(point, _)| chosen.contains(point)).copied().collect()
 }
 
 /// Each point as the others predict it: by how much that is off, in logarithms, and how much it was said to be.

@@ -50,6 +50,8 @@ pub(in crate::engines) struct Report {
 
 #[derive(Debug, Deserialize)]
 struct Job {
+    #[serde(default)]
+    jobname: String,
     error: i32,
     /// Milliseconds.
     job_runtime: u64,
@@ -126,6 +128,11 @@ impl Report {
     pub(in crate::engines) fn of_each_job(self) -> Vec<Self> {
         let version = self.version;
         self.jobs.into_iter().map(|job| Self { version: version.clone(), jobs: vec![job] }).collect()
+    }
+
+    /// What the jobs are called.
+    pub(in crate::engines) fn job_names(&self) -> impl Iterator<Item = &str> {
+        self.jobs.iter().map(|job| job.jobname.as_str())
     }
 
     /// Merges the jobs into one result, after checking it.

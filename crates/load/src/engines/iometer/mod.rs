@@ -12,6 +12,8 @@
 //! # The cases
 //! * `grid`: the paper's outstanding requests were 28, 47 and 64 on its three machines (row A-5): `depth=64` by default;
 //!   one worker, no think time (row A-6). Blocks, shares and 3 minutes a point: `bs=`, `read=`, `random=`, `runtime=3m`.
+//! * `surface`: many points of the grid in one run, each a job of fio after the other, 3 s each; all 100 (75 without 1 KiB), or
+//!   those `points=` that tell most of the others.
 //! * `mail`: 64 % reads, all random, 10.9 KB, 50 ms think time, 50 workers with one request each (§5.2). 10.9 KB become 11
 //!   KiB: 8.5 MB/s over 792 requests/s are 10.99 KiB with binary megabytes (row A-26), and requests past the page cache are
 //!   whole sectors.
@@ -25,6 +27,7 @@
 //! block size, past the page cache (`direct=on`).
 
 mod stream;
+mod surface;
 
 use super::fio::job::{
     Arguments, SLOWEST_LAYOUT_BYTES_PER_S, SLOWEST_RUN_BYTES_PER_S, SPARE_S, escaped, layout_block_of,
@@ -38,6 +41,7 @@ use crate::notation::Workload;
 use crate::result::LoadResult;
 use crate::value::{Kind, Value};
 use stream::{Pattern, Stream};
+pub use surface::SurfacePoint;
 
 /// The engine.
 pub struct Iometer;
@@ -45,26 +49,31 @@ pub struct Iometer;
 const CASES: &[Case] = &[
     Case { name: "grid", summary: "a point of the grid of block size, reads and seeks" },
     Case { name: "mail", summary: "a model of a mail server: 50 workers that think between requests" },
+    Case { name: "surface", summary: "many points of the grid, one after the other" },
 ];
 
+/// The cases with one kind of request.
+const ONE_KIND: &[&str] = &["grid", "mail"];
+const MANY_KINDS: &[&str] = &["surface"];
+
 const OPTIONS: &[OptionSpec] = &[
-    OptionSpec { name: "bs", kind: Kind::Bytes, cases: &[], summary: "bytes per request" },
+    OptionSpec { name: "bs", kind: Kind::Bytes, cases: ONE_KIND, summary: "bytes per request" },
     OptionSpec {
         name: "sizes",
         kind: Kind::Sizes,
-        cases: &[],
+        cases: ONE_KIND,
         summary: "sizes of requests, drawn by their weights, instead of bs",
     },
     OptionSpec {
         name: "read",
         kind: Kind::Count { min: 0, max: 100 },
-        cases: &[],
+        cases: ONE_KIND,
         summary: "per cent of the requests that read; each by chance",
     },
     OptionSpec {
         name: "random",
         kind: Kind::Count { min: 0, max: 100 },
-        cases: &[],
+        cases: ONE_KIND,
         summary: "per cent of the requests that seek; the others go on after the one before",
     },
     OptionSpec {
@@ -76,23 +85,40 @@ const OPTIONS: &[OptionSpec] = &[
     OptionSpec {
         name: "think",
         kind: Kind::Milliseconds,
-        cases: &[],
+        cases: ONE_KIND,
         summary: "milliseconds that a worker waits after each request",
     },
     OptionSpec {
         name: "workers",
         kind: Kind::Count { min: 1, max: 256 },
-        cases: &[],
+        cases: ONE_KIND,
         summary: "number of workers",
+    },
+    OptionSpec {
+        name: "points",
+        kind: Kind::Count { min: surface::FEWEST_POINTS, max: surface::ALL_POINTS },
+        cases: MANY_KINDS,
+        summary: "so many of the grid's points, those that tell most of the others",
+    },
+    OptionSpec {
+        name: "smallest",
+        kind: Kind::Bytes,
+        cases: MANY_KINDS,
+        summary: "the grid's points with fewer bytes per request are left out",
     },
     OptionSpec { name: "size", kind: Kind::Bytes, cases: &[], summary: "the file that all workers share" },
     OptionSpec {
         name: "operations",
         kind: Kind::Count { min: 1, max: 2_000_000 },
         cases: &[],
-        summary: "end after so many requests of all workers",
+        summary: "end after so many requests of all workers; of a surface, each point",
     },
-    OptionSpec { name: "runtime", kind: Kind::TimeLimit, cases: &[], summary: "end then, if not before" },
+    OptionSpec {
+        name: "runtime",
+        kind: Kind::TimeLimit,
+        cases: &[],
+        summary: "end then, if not before; of a surface, each point",
+    },
     OptionSpec {
         name: "direct",
         kind: Kind::Switch,
@@ -137,6 +163,7 @@ impl Engine for Iometer {
 
     fn default_value(&self, workload: &Workload, option: &str) -> Option<Value> {
         let mail = workload.case() == "mail";
+        let surface = is_surface(workload);
         Some(match option {
             "bs" => Value::Bytes(if mail { 11 << 10 } else { 4 << 10 }),
             "read" => Value::Count(if mail { 64 } else { 50 }),
@@ -145,14 +172,19 @@ impl Engine for Iometer {
             "think" => Value::Milliseconds(if mail { 50_000 } else { 0 }),
             "workers" => Value::Count(if mail { 50 } else { 1 }),
             "size" => Value::Bytes(FILE_BYTES),
-            "operations" => Value::Count(OPERATIONS),
-            "runtime" => Value::TimeLimit(Some(RUNTIME_S)),
+            "points" => Value::Count(surface::ALL_POINTS),
+            "smallest" => Value::Bytes(1 << 10),
+            "operations" => Value::Count(if surface { surface::POINT_OPERATIONS } else { OPERATIONS }),
+            "runtime" => Value::TimeLimit(Some(if surface { surface::POINT_S } else { RUNTIME_S })),
             "direct" => Value::Switch(true),
             _ => return None,
         })
     }
 
     fn check(&self, workload: &Workload) -> Result<(), Misfit> {
+        if is_surface(workload) {
+            return surface::check(workload);
+        }
         let misfit = |option, why: String, remedy: String| Err(Misfit { option, why, remedy });
         let by = if workload.given("sizes").is_some() { "sizes" } else { "bs" };
         if by == "sizes" && workload.given("bs").is_some() {
@@ -193,6 +225,9 @@ impl Engine for Iometer {
     }
 
     fn describe(&self, workload: &Workload) -> String {
+        if is_surface(workload) {
+            return surface::describe(workload);
+        }
         let sizes = sizes(workload);
         let size = match sizes.as_slice() {
             [(bytes, _)] => in_words(*bytes),
@@ -249,6 +284,9 @@ impl Engine for Iometer {
     }
 
     fn measure(&self, workload: &Workload, place: &Place, seed: u64) -> Step {
+        if is_surface(workload) {
+            return surface::measure(workload, place, seed_of(workload, seed));
+        }
         let logs = logs(workload, place, seed_of(workload, seed));
         let mut arguments = Arguments::of_all_jobs();
         arguments.set("replay_redirect", file_name(place));
@@ -283,11 +321,19 @@ impl Engine for Iometer {
         }
     }
 
+    fn time_limit_s(&self, workload: &Workload) -> Option<u64> {
+        let each = time_limit_s(workload, "runtime")?;
+        Some(if is_surface(workload) { surface::count_of_points(workload) * each } else { each })
+    }
+
     fn check_preparation(&self, _workload: &Workload, output: &StepOutput) -> Result<(), LoadError> {
         Report::read(output).map(|_| ())
     }
 
     fn parse(&self, workload: &Workload, output: &StepOutput) -> Result<LoadResult, LoadError> {
+        if is_surface(workload) {
+            return surface::parse(workload, output, self.data_set(workload));
+        }
         let sizes = sizes(workload);
         let expected = Expected {
             jobs: count(workload, "workers"),
@@ -300,9 +346,14 @@ impl Engine for Iometer {
     }
 }
 
-/// Bytes of requests with their weights.
+fn is_surface(workload: &Workload) -> bool {
+    workload.case() == "surface"
+}
+
+/// Bytes of requests with their weights; of a surface, what all its points' are multiples of and parts of.
 fn sizes(workload: &Workload) -> Vec<(u64, u64)> {
     match workload.value("sizes") {
+        _ if is_surface(workload) => vec![(surface::largest(workload), 1)],
         Some(Value::Sizes(sizes)) => sizes,
         _ => vec![(bytes(workload, "bs"), 1)],
     }
