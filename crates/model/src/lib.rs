@@ -33,7 +33,7 @@ pub use design::{Design, GivenRun, NoDesign};
 pub use equivalence::{Equivalence, equivalence, equivalent_by_interval};
 pub use gaussian_process::{GaussianProcess, Normal};
 pub use latency::{HIGHEST_LATENCY_NS, LatencyHistogram, LatencySummary};
-pub use order_effect::{OrderEffect, order_effect};
+pub use order_effect::{OrderEffect, order_effect, rank_correlation};
 pub use order_statistics::{QuantileInterval, median_interval, quantile_interval};
 pub use random::SeededOrder;
 pub use ratio::{Ratio, geometric_mean, paired_bootstrap, paired_ratio, paired_ratio_at, unpaired_ratio};

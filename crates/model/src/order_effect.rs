@@ -45,11 +45,7 @@ pub fn order_effect(residuals: &[(f64, f64)], seed: u64) -> Option<OrderEffect> 
     }
     let (positions, values): (Vec<f64>, Vec<f64>) = residuals.iter().copied().unzip();
     let (first, second) = (centred_ranks(&positions), centred_ranks(&values));
-    let norm = (product(&first, &first) * product(&second, &second)).sqrt();
-    if norm == 0.0 {
-        return None;
-    }
-    let correlation = (product(&first, &second) / norm).clamp(-1.0, 1.0);
+    let correlation = correlation(&first, &second)?;
     let p_value = match residuals.len() {
         n if n <= ALL_ORDERS_UP_TO => all_orders(&first, &second),
         n if n <= RANDOM_ORDERS_UP_TO => random_orders(&first, &second, seed),
@@ -57,6 +53,22 @@ pub fn order_effect(residuals: &[(f64, f64)], seed: u64) -> Option<OrderEffect> 
     };
     let last_over_first = fitted_change(&positions, &values).exp();
     Some(OrderEffect { correlation, p_value, last_over_first, runs: residuals.len() })
+}
+
+/// Spearman's rank correlation of pairs, -1 to 1; `None` with fewer than three, if one side is all alike, or for what is not a
+/// number.
+pub fn rank_correlation(pairs: &[(f64, f64)]) -> Option<f64> {
+    if pairs.len() < 3 || !pairs.iter().all(|(a, b)| a.is_finite() && b.is_finite()) {
+        return None;
+    }
+    let (first, second): (Vec<f64>, Vec<f64>) = pairs.iter().copied().unzip();
+    correlation(&centred_ranks(&first), &centred_ranks(&second))
+}
+
+/// Of centred values; `None` if one side is all alike.
+fn correlation(first: &[f64], second: &[f64]) -> Option<f64> {
+    let norm = (product(first, first) * product(second, second)).sqrt();
+    (norm > 0.0).then(|| (product(first, second) / norm).clamp(-1.0, 1.0))
 }
 
 /// Ranks from 1, the mean of them for equal values, less their mean.
@@ -138,6 +150,16 @@ fn fitted_change(positions: &[f64], values: &[f64]) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn ranks_agree_whatever_the_scale() {
+        let squares: Vec<(f64, f64)> = (1..9).map(|i| (f64::from(i), f64::from(i * i))).collect();
+        assert_eq!(rank_correlation(&squares), Some(1.0));
+        let falling: Vec<(f64, f64)> = squares.iter().map(|(a, b)| (*a, -b)).collect();
+        assert_eq!(rank_correlation(&falling), Some(-1.0));
+        assert_eq!(rank_correlation(&[(1.0, 2.0), (2.0, 2.0), (3.0, 2.0)]), None);
+        assert_eq!(rank_correlation(&squares[..2]), None);
+    }
 
     fn in_order(values: &[f64]) -> Vec<(f64, f64)> {
         values.iter().enumerate().map(|(i, v)| (i as f64, *v)).collect()

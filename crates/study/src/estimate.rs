@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::time::Duration;
 
-use nestor_load::{Value, Workload};
+use nestor_load::Workload;
 use nestor_stack::Stack;
 use serde::{Deserialize, Serialize};
 
@@ -188,8 +188,5 @@ fn keys(stack: &str, workload: &str) -> [String; 5] {
 
 /// The workload's own limit of time, where it has one.
 fn time_limit_s(workload: &str) -> Option<f64> {
-    match Workload::parse(workload).ok()?.value("runtime")? {
-        Value::TimeLimit(seconds) => seconds.map(|s| s as f64),
-        _ => None,
-    }
+    Some(Workload::parse(workload).ok()?.time_limit_s()? as f64)
 }

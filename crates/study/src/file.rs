@@ -5,7 +5,8 @@
 //! title = "Nesting in five minutes"    # one line for people; needed
 //! stacks = ["ext3/kvm/{,raw/{ext2,jfs,xfs}/}hdd"]
 //! baseline = "ext3/kvm/hdd"            # one for all, among the stacks …
-//! # baselines = "raw-disk"             # … or for each stack its guest directly on the medium, added if missing
+//! # baselines = "raw-disk"             # … or for each stack its guest directly on the medium, added if missing; or "native":
+//!                                      # the guest's file system there without a virtual machine
 //! workloads = ["fio:{seq,rand}-{read,write}"]
 //! replications = 2                     # fresh stacks per cell; 1 if left out
 //! seed = 1                             # decides the order; 1 if left out
@@ -515,17 +516,22 @@ impl<'a> Reader<'a> {
         notation: &dyn Notation,
     ) -> Result<(), Complaint> {
         let rule = self.text(value)?;
-        if rule != "raw-disk" {
-            return Err(self
-                .source
-                .complain(value.span(), format!("there is no rule `{rule}` for baselines"))
-                .help(
-                    "the one rule is \"raw-disk\": the same guest directly on the medium\n\
-                 to name one stack for all, write baseline = \"STACK\"",
-                ));
-        }
+        let of = match rule {
+            "raw-disk" => |notation: &dyn Notation, stack: &str| notation.raw_disk(stack),
+            "native" => |notation: &dyn Notation, stack: &str| notation.native(stack),
+            _ => {
+                return Err(self
+                    .source
+                    .complain(value.span(), format!("there is no rule `{rule}` for baselines"))
+                    .help(
+                        "the rules are \"raw-disk\": the same guest directly on the medium, and \"native\": its file system \
+                         there without a virtual machine\n\
+                         to name one stack for all, write baseline = \"STACK\"",
+                    ));
+            }
+        };
         for stack in study.stacks.clone() {
-            let baseline = notation.raw_disk(&stack);
+            let baseline = of(notation, &stack);
             if !study.stacks.contains(&baseline) {
                 study.stacks.push(baseline.clone());
             }

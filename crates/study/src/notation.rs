@@ -18,4 +18,8 @@ pub trait Notation {
 
     /// The same guest directly on the medium: `ext3/kvm/hdd` for `ext3/kvm/raw/jfs/hdd`. A native stack is its own.
     fn raw_disk(&self, stack: &str) -> String;
+
+    /// The same file system on the medium without a virtual machine: `ext3/hdd` for `ext3/kvm/raw/jfs/hdd`. A native stack is its
+    /// own.
+    fn native(&self, stack: &str) -> String;
 }

@@ -17,8 +17,13 @@ use nestor_report::{RunsView, StudyReport, Style, render_study, runs_text, study
 use nestor_study::{RunFilter, Store};
 
 const MAKE: &str = "make";
-const REPORTS: [&str; 4] =
-    ["study as HTML and text", "study as JSON", "list of runs", "list of all runs as JSON"];
+const REPORTS: [&str; 5] = [
+    "study as HTML and text",
+    "study as JSON",
+    "list of runs",
+    "list of all runs as JSON",
+    "condensed for predictions",
+];
 
 fn main() {
     let arguments: Vec<String> = std::env::args().collect();
@@ -70,6 +75,7 @@ fn report(what: &str, store: &Store) -> usize {
             let report = study();
             render_study(&report).len() + study_text(&report, Style::plain()).len()
         }
+        _ if what == REPORTS[4] => store.known().expect("what is known").cells.len(),
         _ if what == REPORTS[1] => serde_json::to_string_pretty(&study()).expect("JSON").len(),
         _ => {
             let runs = store.list_newest(&RunFilter::default(), (!all).then_some(50)).expect("a list");

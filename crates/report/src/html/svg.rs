@@ -116,6 +116,33 @@ impl Svg {
         );
     }
 
+    /// A path with further attributes, and a title if there is one.
+    pub(in crate::html) fn raw_path(&mut self, class: &str, attributes: &str, data: &str, title: &str) {
+        let _ = write!(self.0, "<path class=\"{class}\" {attributes} d=\"{data}\">");
+        if !title.is_empty() {
+            let _ = write!(self.0, "<title>{}</title>", escaped(title));
+        }
+        self.0.push_str("</path>");
+    }
+
+    /// A text with further attributes.
+    pub(in crate::html) fn raw_text(
+        &mut self,
+        class: &str,
+        attributes: &str,
+        x: f64,
+        y: f64,
+        anchor: Anchor,
+        text: &str,
+    ) {
+        let _ = write!(
+            self.0,
+            "<text class=\"{class}\" {attributes} x=\"{x:.1}\" y=\"{y:.1}\" text-anchor=\"{}\">{}</text>",
+            anchor.name(),
+            escaped(text)
+        );
+    }
+
     pub(in crate::html) fn finish(mut self) -> String {
         self.0.push_str("</svg>");
         self.0

@@ -99,6 +99,33 @@ fn a_link_opens_its_cell_and_takes_the_keyboard_there() {
 }
 
 #[test]
+fn a_surface_turns_with_its_slider() {
+    let Some(mut page) = opened(1_280) else { return };
+    let places =
+        "[].map.call(document.querySelectorAll('g.surface text'), t => t.getAttribute('x')).join(' ')";
+    let before = page.value(places);
+    page.value(
+        "var slider = document.querySelector('input.turn'); slider.value = 120; slider.dispatchEvent(new Event('input'))",
+    );
+    let turned = page.value(places);
+    assert_ne!(turned, before);
+    // Back again, everything is where the picture had it.
+    page.value("slider.value = 35; slider.dispatchEvent(new Event('input'))");
+    let sorted = |value: &Value| {
+        let words = value.as_str().unwrap_or_default().split(' ');
+        let mut places: Vec<f64> = words.map(|place| place.parse().unwrap()).collect();
+        places.sort_by(f64::total_cmp);
+        places
+    };
+    let (again, before) = (sorted(&page.value(places)), sorted(&before));
+    // Points are written with three decimals, places with one.
+    assert!(again.iter().zip(&before).all(|(a, b)| (a - b).abs() < 0.5), "{again:?} {before:?}");
+    let far_first =
+        "[].map.call(document.querySelectorAll('g.surface path.facet'), f => f.getAttribute('d')).length";
+    assert_eq!(page.value(far_first), 4);
+}
+
+#[test]
 fn it_asks_for_nothing_and_complains_of_nothing_and_fits_a_telephone() {
     for width in [360, 768, 1_280] {
         let Some(mut page) = opened(width) else { return };

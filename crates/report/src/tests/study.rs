@@ -98,6 +98,8 @@ pub fn figures() -> Vec<Figure> {
     });
     let heat = heat.collect();
     let line = line.collect();
+    let mut surface = figure(FigureKind::Surface, surface_rows());
+    surface.query.x = "random, % × reads, %".to_owned();
     let mut broken = figure(FigureKind::Bars, Vec::new());
     broken.query.id = "fig-broken".to_owned();
     broken.problem = Some("no such column: chnage".to_owned());
@@ -105,8 +107,24 @@ pub fn figures() -> Vec<Figure> {
         figure(FigureKind::Bars, bars),
         figure(FigureKind::Heat, heat),
         figure(FigureKind::Line, line),
+        surface,
         broken,
     ]
+}
+
+/// A surface over three shares of reads and three of random requests.
+fn surface_rows() -> Vec<FigureRow> {
+    let rows = [0, 50, 100].into_iter().flat_map(|read| {
+        [0, 25, 100].into_iter().map(move |random| FigureRow {
+            panel: "4 KiB".to_owned(),
+            series: read.to_string(),
+            x: FigureX::Text(random.to_string()),
+            y: f64::from(210 - read - random) / 10.0,
+            low: None,
+            high: None,
+        })
+    });
+    rows.collect()
 }
 
 /// The made-up study with claims, figures and a stopping rule.
@@ -265,7 +283,7 @@ proptest! {
 
     #[test]
     fn any_rows_are_drawn_or_refused(
-        kind in prop::sample::select(vec![FigureKind::Bars, FigureKind::Heat, FigureKind::Line]),
+        kind in prop::sample::select(vec![FigureKind::Bars, FigureKind::Heat, FigureKind::Line, FigureKind::Surface]),
         rows in prop::collection::vec(
             ("[<>&\"a-c]{0,3}", "(\\PC|\u{1}){0,4}", prop_oneof![
                 any::<f64>().prop_map(FigureX::Number), "\\PC{0,30}".prop_map(FigureX::Text),
@@ -311,4 +329,19 @@ fn a_store_gives_its_newest_runs_and_the_study_of_a_name() {
         store.list_newest(&RunFilter::default(), most).unwrap().iter().map(|run| run.number).collect()
     };
     assert_eq!((numbers(Some(2)), numbers(None), store.count().unwrap()), (vec![3, 2], vec![3, 2, 1], 3));
+}
+
+#[test]
+fn a_surface_stands_still_in_a_picture_and_carries_its_points_for_turning() {
+    let mut surface = figure(FigureKind::Surface, surface_rows());
+    surface.query.x = "random, % × reads, %".to_owned();
+    let svg = crate::render_figure_svg(&surface);
+    // Nine places make four fields; each has four corners in space.
+    assert_eq!(svg.matches("class=\"facet").count(), 4);
+    let first = svg.split("class=\"facet").nth(1).unwrap();
+    let corners = first.split("data-p=\"").nth(1).unwrap().split('"').next().unwrap();
+    assert_eq!(corners.split(' ').count(), 4, "{corners}");
+    for word in ["random, %", "reads, %", "data-view="] {
+        assert!(svg.contains(word), "{word} in {svg}");
+    }
 }

@@ -30,7 +30,11 @@ fn figure(evidence: &Evidence, query: &FigureQuery) -> Figure {
 }
 
 fn rows(query: &FigureQuery, found: &Found) -> Result<Vec<FigureRow>, String> {
-    found.require(if query.kind == FigureKind::Heat { &["series", "x", "y"] } else { &["x", "y"] })?;
+    found.require(if matches!(query.kind, FigureKind::Heat | FigureKind::Surface) {
+        &["series", "x", "y"]
+    } else {
+        &["x", "y"]
+    })?;
     Ok(found.rows().filter_map(|row| figure_row(query.kind, row)).collect())
 }
 
@@ -38,7 +42,7 @@ fn rows(query: &FigureQuery, found: &Found) -> Result<Vec<FigureRow>, String> {
 fn figure_row(kind: FigureKind, row: Row<'_>) -> Option<FigureRow> {
     let x = match kind {
         FigureKind::Line => FigureX::Number(row.number("x")?),
-        FigureKind::Bars | FigureKind::Heat => FigureX::Text(row.text("x")?),
+        FigureKind::Bars | FigureKind::Heat | FigureKind::Surface => FigureX::Text(row.text("x")?),
     };
     Some(FigureRow {
         panel: row.text("panel").unwrap_or_default(),

@@ -9,17 +9,21 @@
 //! | `layer` | layer of a `cell`, with its level: `guest`, `host`, `disk` |
 //! | `class` | purpose of a layer's requests |
 //! | `seek` | step of the distribution of a layer's seek distances |
+//! | `surface` | point of the surface that a `cell` measured |
+//! | `surface_fit`, `surface_error` | point of the whole grid, told by those that were measured; run, with what that is off by leaving points out |
+//! | `surface_check` | whole grid and part of it, with what the part is off on the rest |
+//! | `surface_pair` | `surface` point of a virtual machine with the native one of the same workload, medium and block |
 //! | `stack_parts`, `load_options`, `setting` | stack, workload option, setting of the study's runs |
 //!
 //! The connection cannot write to the file, and queries cannot write at all.
 
 use std::collections::BTreeSet;
 
-use nestor_model::{coefficient_of_variation, geometric_mean, mean, median};
-use rusqlite::functions::{Aggregate, Context, FunctionFlags};
 use rusqlite::{Connection, params};
 
 use super::changes::{self, Parted};
+use super::functions::add_functions;
+use super::surfaces;
 use crate::store::{Store, StoreError, StudyRecord};
 
 /// A connection on which a study's tables are laid out.
@@ -83,8 +87,23 @@ impl Evidence {
 }
 
 /// The names that [`Evidence`] offers.
-pub(super) const TABLES: [&str; 10] =
-    ["cell", "twin", "raw_disk", "pair", "layer", "class", "seek", "stack_parts", "load_options", "setting"];
+pub(super) const TABLES: [&str; 15] = [
+    "cell",
+    "twin",
+    "raw_disk",
+    "pair",
+    "layer",
+    "class",
+    "seek",
+    "surface",
+    "surface_pair",
+    "surface_fit",
+    "surface_error",
+    "surface_check",
+    "stack_parts",
+    "load_options",
+    "setting",
+];
 
 fn lay_out(connection: &Connection, study: &StudyRecord) -> rusqlite::Result<Vec<Parted>> {
     // Where temporary tables are kept: they are small, and the folder for temporary files may be full.
@@ -94,6 +113,7 @@ fn lay_out(connection: &Connection, study: &StudyRecord) -> rusqlite::Result<Vec
     let parted = changes::leave_out(connection, &study.study)?;
     connection.execute_batch(EVERY)?;
     connection.execute_batch(VIEWS)?;
+    surfaces::lay_out(connection)?;
     Ok(parted)
 }
 
@@ -213,48 +233,3 @@ SELECT c.run, min(b.run) AS baseline_run, c.block, c.guest, c.host, c.engine, c.
 FROM cell AS c JOIN raw_disk AS b ON b.guest = c.guest AND b.workload = c.workload AND b.block = c.block
 WHERE c.kind = 'nested' AND c.plain
 GROUP BY c.run;";
-
-/// `None` where the samples do not have it.
-type OfSamples = fn(&[f64]) -> Option<f64>;
-
-/// A statistic of a column that SQLite does not have.
-struct Statistic(OfSamples);
-
-impl Aggregate<Vec<f64>, Option<f64>> for Statistic {
-    fn init(&self, _: &mut Context<'_>) -> rusqlite::Result<Vec<f64>> {
-        Ok(Vec::new())
-    }
-
-    fn step(&self, context: &mut Context<'_>, samples: &mut Vec<f64>) -> rusqlite::Result<()> {
-        if let Some(sample) = context.get::<Option<f64>>(0)? {
-            samples.push(sample);
-        }
-        Ok(())
-    }
-
-    fn finalize(&self, _: &mut Context<'_>, samples: Option<Vec<f64>>) -> rusqlite::Result<Option<f64>> {
-        Ok(samples.and_then(|samples| (self.0)(&samples)))
-    }
-}
-
-/// `geomean`, `median`, `cov` (in per cent), and the ends of the 95 % interval of a geometric mean.
-fn add_functions(connection: &Connection) -> rusqlite::Result<()> {
-    let flags = FunctionFlags::SQLITE_UTF8 | FunctionFlags::SQLITE_DETERMINISTIC;
-    let statistics: [(&str, OfSamples); 5] = [
-        ("geomean", |samples| geometric_mean(samples)),
-        ("median", |samples| median(samples)),
-        ("cov", |samples| coefficient_of_variation(samples).map(|cov| cov * 100.0)),
-        ("geomean_low", |samples| Some(interval(samples)?.0)),
-        ("geomean_high", |samples| Some(interval(samples)?.1)),
-    ];
-    for (name, statistic) in statistics {
-        connection.create_aggregate_function(name, 1, flags, Statistic(statistic))?;
-    }
-    Ok(())
-}
-
-fn interval(samples: &[f64]) -> Option<(f64, f64)> {
-    let logarithms: Vec<f64> = samples.iter().map(|s| s.ln()).collect();
-    let interval = mean(&logarithms)?.interval?;
-    Some((interval.low.exp(), interval.high.exp()))
-}

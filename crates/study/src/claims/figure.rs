@@ -29,6 +29,8 @@ pub enum FigureKind {
     Heat,
     /// Lines over a numeric x.
     Line,
+    /// A surface that can be turned: x is one direction, the series the other; the label of x names both, with × between.
+    Surface,
 }
 
 /// A figure with its values.

@@ -8,11 +8,13 @@ mod claim;
 mod draw;
 mod evidence;
 mod figure;
+mod functions;
 mod judge;
 mod missing;
 mod parse;
 mod query;
 mod ratio;
+mod surfaces;
 mod verdict;
 mod why;
 

@@ -16,7 +16,7 @@
 //! [[figure]]
 //! id = "fig-4"
 //! title = "..."
-//! kind = "bars"                        # or "heat", "line"
+//! kind = "bars"                        # or "heat", "line", "surface"
 //! x = "host file system"
 //! y = "coefficient of variation, %"
 //! sql = "SELECT ..."
@@ -40,8 +40,12 @@ const CLAIM_KINDS: [(&str, ClaimKind); 4] = [
     ("ratio", ClaimKind::Ratio),
     ("predicate", ClaimKind::Predicate),
 ];
-const FIGURE_KINDS: [(&str, FigureKind); 3] =
-    [("bars", FigureKind::Bars), ("heat", FigureKind::Heat), ("line", FigureKind::Line)];
+const FIGURE_KINDS: [(&str, FigureKind); 4] = [
+    ("bars", FigureKind::Bars),
+    ("heat", FigureKind::Heat),
+    ("line", FigureKind::Line),
+    ("surface", FigureKind::Surface),
+];
 const DIRECTIONS: [(&str, Expected); 4] = [
     ("less", Expected::Less),
     ("more", Expected::More),

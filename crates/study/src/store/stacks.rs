@@ -21,7 +21,7 @@ pub(super) fn note(connection: &Connection, stack: &str, workload: &str) -> rusq
 }
 
 /// What is not in today's grammar has a row without parts.
-fn note_stack(connection: &Connection, text: &str) -> rusqlite::Result<()> {
+pub(super) fn note_stack(connection: &Connection, text: &str) -> rusqlite::Result<()> {
     let Ok(stack) = Stack::parse(text) else {
         connection.prepare_cached("INSERT INTO stacks (stack) VALUES (?)")?.execute([text])?;
         return Ok(());

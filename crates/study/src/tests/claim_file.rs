@@ -152,7 +152,7 @@ fn every_error_shows_where_and_what_to_write() {
     s.toml:9:8: `kind` cannot be this
       9 | kind = "pie"
         |        ^^^^^
-      it is one of bars, heat, line
+      it is one of bars, heat, line, surface
 
     s.toml:6:9: a claim is a table
       6 | claim = 1

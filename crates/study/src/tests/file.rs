@@ -152,7 +152,7 @@ fn a_baseline_that_is_not_among_the_stacks() {
     studies/s.toml:5:13: there is no rule `raw` for baselines
       5 | baselines = "raw"
         |             ^^^^^
-      the one rule is "raw-disk": the same guest directly on the medium
+      the rules are "raw-disk": the same guest directly on the medium, and "native": its file system there without a virtual machine
       to name one stack for all, write baseline = "STACK"
     "#);
 }

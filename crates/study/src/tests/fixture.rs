@@ -165,4 +165,11 @@ impl Notation for Toy {
             _ => stack.to_owned(),
         }
     }
+
+    fn native(&self, stack: &str) -> String {
+        match (stack.split_once("/kvm"), stack.rsplit_once('/')) {
+            (Some((top, _)), Some((_, medium))) => format!("{top}/{medium}"),
+            _ => stack.to_owned(),
+        }
+    }
 }

@@ -17,7 +17,7 @@ const FILE: &str = include_str!("../../../../studies/nested-fs.toml");
 const HASH: &str = "0123456789abcdef";
 
 /// The real notation.
-struct Real;
+pub(super) struct Real;
 
 impl Notation for Real {
     fn stacks(&self, written: &str) -> Result<Vec<String>, String> {
@@ -33,6 +33,13 @@ impl Notation for Real {
     fn raw_disk(&self, stack: &str) -> String {
         match (stack.split_once("/raw"), stack.rsplit_once('/')) {
             (Some((guest, _)), Some((_, medium))) => format!("{guest}/{medium}"),
+            _ => stack.to_owned(),
+        }
+    }
+
+    fn native(&self, stack: &str) -> String {
+        match (stack.split_once("/kvm"), stack.rsplit_once('/')) {
+            (Some((top, _)), Some((_, medium))) => format!("{top}/{medium}"),
             _ => stack.to_owned(),
         }
     }

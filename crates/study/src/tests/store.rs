@@ -274,3 +274,27 @@ proptest! {
         prop_assert_eq!(back.id, written.content_id().unwrap());
     }
 }
+
+#[test]
+fn what_is_known_is_condensed_for_predictions() {
+    let folder = TempDir::new().unwrap();
+    let mut store = Store::open(&folder.path().join("r.sqlite")).unwrap();
+    for block in 0..3 {
+        store.insert(&record("ext3/kvm/raw/jfs/hdd", block, (10 + u64::from(block)) * MIB)).unwrap();
+    }
+    store.insert(&failed("ext3/kvm/hdd", 0, "the disk is full")).unwrap();
+    let known = store.known().unwrap();
+    let [cell] = known.cells.as_slice() else { panic!("{:?}", known.cells) };
+    assert_eq!((cell.stack.as_str(), cell.runs.len()), ("ext3/kvm/raw/jfs/hdd", 3));
+    let middle = 11.0 * MIB as f64 / 10.0;
+    assert!((cell.bytes_per_second / middle - 1.0).abs() < 0.01, "{cell:?}");
+    assert!(cell.deviation.unwrap() > 0.05 && cell.response_s.is_some(), "{cell:?}");
+    let load = &known.loads["fio:seq-write"];
+    assert_eq!((load.engine.as_str(), load.case.as_str(), load.read_share), ("fio", "seq-write", 0.0));
+    assert!((load.random_share - 0.5).abs() < 1e-9 && load.mean_bytes == 4096.0, "{load:?}");
+    // A stack that was never run has the same parts by the same rule.
+    let parts = crate::stack_parts("ext3/kvm/raw/jfs/hdd").unwrap();
+    assert_eq!(known.stacks["ext3/kvm/raw/jfs/hdd"], parts);
+    assert_eq!((parts["guest file system"].as_str(), parts["host file system"].as_str()), ("ext3", "jfs"));
+    assert_eq!(crate::stack_parts("ext3/kvm:memory=1G/hdd").unwrap()["guest memory"], "1073741824");
+}

@@ -5,6 +5,7 @@ mod heat;
 mod line;
 mod picture;
 mod scale;
+mod surface;
 
 pub use picture::render_figure_svg;
 
@@ -163,6 +164,7 @@ fn panels(figure: &Figure) -> Vec<Panel> {
             FigureKind::Bars => bars::draw(figure, &series, &rows),
             FigureKind::Heat => heat::draw(figure, &series, &rows),
             FigureKind::Line => line::draw(figure, &series, &rows),
+            FigureKind::Surface => surface::draw(figure, &series, &rows),
         };
         Panel { title: (*name).to_owned(), description: description(figure, &rows), width, height, body }
     };
@@ -176,6 +178,7 @@ fn description(figure: &Figure, rows: &[&FigureRow]) -> String {
         FigureKind::Bars => "Bars",
         FigureKind::Heat => "A table of colours",
         FigureKind::Line => "Lines",
+        FigureKind::Surface => "A surface",
     };
     format!(
         "{kind} of {} by {}: {} from {} to {}. The numbers are in the table below.",

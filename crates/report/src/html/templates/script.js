@@ -67,4 +67,62 @@ document.querySelectorAll("input[data-filters]").forEach(function (input) {
     status.textContent = words.length ? shown + " of " + table.tBodies[0].rows.length : "";
   });
 });
+// Surfaces turn: by dragging, or with the slider below, which keys and fingers move too.
+function turnSurface(surface, turned, above) {
+  var view = surface.getAttribute("data-view").split(" ").map(Number);
+  var a = turned * Math.PI / 180, b = above * Math.PI / 180;
+  var shapes = [].map.call(surface.querySelectorAll("[data-p]"), function (shape) {
+    var near = 0;
+    var seen = shape.getAttribute("data-p").split(" ").map(function (point) {
+      var p = point.split(",").map(Number);
+      var right = p[0] * Math.cos(a) - p[1] * Math.sin(a), close = p[0] * Math.sin(a) + p[1] * Math.cos(a);
+      near += close;
+      return [view[0] / 2 + view[2] * right, view[1] * 0.64 + view[2] * close * Math.sin(b) - view[3] * p[2] * Math.cos(b)];
+    });
+    if (shape.tagName === "text") {
+      shape.setAttribute("x", seen[0][0].toFixed(1));
+      shape.setAttribute("y", seen[0][1].toFixed(1));
+      return { shape: shape, depth: 9 };
+    }
+    shape.setAttribute("d", "M" + seen.map(function (p) { return p[0].toFixed(1) + " " + p[1].toFixed(1); }).join("L"));
+    return { shape: shape, depth: shape.classList.contains("facet") ? near / seen.length : -9 };
+  });
+  shapes.sort(function (x, y) { return x.depth - y.depth; });
+  shapes.forEach(function (s) { surface.appendChild(s.shape); });
+}
+document.querySelectorAll("g.surface").forEach(function (surface) {
+  var view = surface.getAttribute("data-view").split(" ").map(Number);
+  var turned = view[4], above = view[5];
+  var picture = surface.closest("svg");
+  var slider = document.createElement("input");
+  slider.type = "range";
+  slider.min = -180;
+  slider.max = 180;
+  slider.step = 5;
+  slider.value = turned;
+  slider.className = "turn";
+  slider.setAttribute("aria-label", "Turn the surface, degrees");
+  picture.parentNode.appendChild(slider);
+  function show() { turnSurface(surface, turned, above); }
+  slider.addEventListener("input", function () { turned = Number(slider.value); show(); });
+  picture.addEventListener("pointerdown", function (down) {
+    var x = down.clientX, y = down.clientY;
+    function move(event) {
+      turned = ((turned - (event.clientX - x) * 0.5 + 540) % 360) - 180;
+      above = Math.min(85, Math.max(5, above + (event.clientY - y) * 0.3));
+      x = event.clientX;
+      y = event.clientY;
+      slider.value = turned;
+      show();
+    }
+    function up() {
+      removeEventListener("pointermove", move);
+      removeEventListener("pointerup", up);
+      removeEventListener("pointercancel", up);
+    }
+    addEventListener("pointermove", move);
+    addEventListener("pointerup", up);
+    addEventListener("pointercancel", up);
+  });
+});
 openLinked();

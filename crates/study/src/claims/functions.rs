@@ -1,0 +1,85 @@
+//! What the queries of claims and figures can compute besides SQLite's own functions.
+
+use nestor_model::prediction::{Rounding, TargetMachine, Transaction, capacity};
+use nestor_model::{coefficient_of_variation, geometric_mean, mean, median, rank_correlation};
+use rusqlite::Connection;
+use rusqlite::functions::{Aggregate, Context, FunctionFlags};
+
+/// `None` where the samples do not have it.
+type OfSamples = fn(&[f64]) -> Option<f64>;
+
+/// A statistic of a column that SQLite does not have.
+struct Statistic(OfSamples);
+
+impl Aggregate<Vec<f64>, Option<f64>> for Statistic {
+    fn init(&self, _: &mut Context<'_>) -> rusqlite::Result<Vec<f64>> {
+        Ok(Vec::new())
+    }
+
+    fn step(&self, context: &mut Context<'_>, samples: &mut Vec<f64>) -> rusqlite::Result<()> {
+        if let Some(sample) = context.get::<Option<f64>>(0)? {
+            samples.push(sample);
+        }
+        Ok(())
+    }
+
+    fn finalize(&self, _: &mut Context<'_>, samples: Option<Vec<f64>>) -> rusqlite::Result<Option<f64>> {
+        Ok(samples.and_then(|samples| (self.0)(&samples)))
+    }
+}
+
+/// How the order of two columns agrees.
+struct RankCorrelation;
+
+impl Aggregate<Vec<(f64, f64)>, Option<f64>> for RankCorrelation {
+    fn init(&self, _: &mut Context<'_>) -> rusqlite::Result<Vec<(f64, f64)>> {
+        Ok(Vec::new())
+    }
+
+    fn step(&self, context: &mut Context<'_>, pairs: &mut Vec<(f64, f64)>) -> rusqlite::Result<()> {
+        if let (Some(a), Some(b)) = (context.get::<Option<f64>>(0)?, context.get::<Option<f64>>(1)?) {
+            pairs.push((a, b));
+        }
+        Ok(())
+    }
+
+    fn finalize(&self, _: &mut Context<'_>, pairs: Option<Vec<(f64, f64)>>) -> rusqlite::Result<Option<f64>> {
+        Ok(pairs.and_then(|pairs| rank_correlation(&pairs)))
+    }
+}
+
+/// `geomean`, `median`, `cov` (in per cent), the ends of the 95 % interval of a geometric mean, `rank_correlation(a, b)`, and
+/// the transaction model: `transaction_ms(compute, system, disk, overhead share, compute scale, rounded)` and
+/// `capacity(metric, reference ms, target ms, rounded)`.
+pub(super) fn add_functions(connection: &Connection) -> rusqlite::Result<()> {
+    let flags = FunctionFlags::SQLITE_UTF8 | FunctionFlags::SQLITE_DETERMINISTIC;
+    connection.create_aggregate_function("rank_correlation", 2, flags, RankCorrelation)?;
+    let rounding = |rounded: bool| if rounded { Rounding::AsPrinted } else { Rounding::Exact };
+    connection.create_scalar_function("transaction_ms", 6, flags, move |context| {
+        let number = |i: usize| context.get::<f64>(i);
+        let transaction = Transaction { compute_ms: number(0)?, system_ms: number(1)?, disk_ms: number(2)? };
+        let target = TargetMachine { overhead_share: number(3)?, compute_scale: number(4)? };
+        Ok(transaction.on(target, rounding(context.get(5)?)))
+    })?;
+    connection.create_scalar_function("capacity", 4, flags, move |context| {
+        let number = |i: usize| context.get::<f64>(i);
+        Ok(capacity(number(0)?, number(1)?, number(2)?, rounding(context.get(3)?)))
+    })?;
+    let statistics: [(&str, OfSamples); 5] = [
+        ("geomean", |samples| geometric_mean(samples)),
+        ("median", |samples| median(samples)),
+        ("cov", |samples| coefficient_of_variation(samples).map(|cov| cov * 100.0)),
+        ("geomean_low", |samples| Some(interval(samples)?.0)),
+        ("geomean_high", |samples| Some(interval(samples)?.1)),
+    ];
+    for (name, statistic) in statistics {
+        connection.create_aggregate_function(name, 1, flags, Statistic(statistic))?;
+    }
+    Ok(())
+}
+
+fn interval(samples: &[f64]) -> Option<(f64, f64)> {
+    let logarithms: Vec<f64> = samples.iter().map(|s| s.ln()).collect();
+    let interval = mean(&logarithms)?.interval?;
+    Some((interval.low.exp(), interval.high.exp()))
+}

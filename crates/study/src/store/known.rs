@@ -1,0 +1,302 @@
+//! Everything that was measured, condensed for predictions: loads on stacks, what loads ask for, what stacks are made of,
+//! surfaces.
+//!
+//! Only columns are read, not whole records: a store of 100 000 runs takes seconds.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use nestor_load::SurfacePoint;
+use nestor_model::geometric_mean;
+use rusqlite::Connection;
+
+use super::{Store, StoreError, schema};
+use crate::record::{CellRecord, Outcome};
+
+/// A load on a stack.
+#[derive(Clone, Debug, PartialEq)]
+pub struct KnownCell {
+    /// The stack, in its notation.
+    pub stack: String,
+    /// The load, in its notation.
+    pub workload: String,
+    /// Runs, by number.
+    pub runs: Vec<i64>,
+    /// Geometric mean of the bytes per second; 0 where nothing is moved.
+    pub bytes_per_second: f64,
+    /// Geometric mean of the operations per second.
+    pub operations_per_second: f64,
+    /// Mean time of an operation in seconds, where it is known.
+    pub response_s: Option<f64>,
+    /// Share of the host's processors that was busy, mean.
+    pub host_cpu_busy: f64,
+    /// Standard deviation of the logarithm of one run's rate; `None` with one run.
+    pub deviation: Option<f64>,
+}
+
+/// What a load asks for, as the uppermost block layer saw it; means over its runs.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct KnownLoad {
+    /// Its engine and case: `fio`, `seq-read`.
+    pub engine: String,
+    /// See [`Self::engine`].
+    pub case: String,
+    /// Share of requests that read.
+    pub read_share: f64,
+    /// Share that does not go on where the one before ended.
+    pub random_share: f64,
+    /// Mean size.
+    pub mean_bytes: f64,
+    /// Flushes and forced writes, as a share of the writes.
+    pub flush_share: f64,
+    /// Requests under way.
+    pub outstanding: f64,
+    /// Workers with one request at a time, as its options say; 0 where they do not.
+    pub workers: u32,
+    /// Milliseconds between requests, as its options say.
+    pub think_ms: f64,
+}
+
+/// What a stack is made of: the name of each part and what it is.
+pub type KnownStack = BTreeMap<String, String>;
+
+/// All of it.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Known {
+    /// Loads on stacks, each pair once.
+    pub cells: Vec<KnownCell>,
+    /// By notation.
+    pub loads: BTreeMap<String, KnownLoad>,
+    /// By notation.
+    pub stacks: BTreeMap<String, KnownStack>,
+    /// Surfaces by stack: points with their runs.
+    pub surfaces: BTreeMap<String, Vec<(i64, SurfacePoint)>>,
+}
+
+impl Store {
+    /// Condenses all counted runs: measured ones, no untraced repeats, none that violates an identity.
+    ///
+    /// # Errors
+    ///
+    /// If the file cannot be read.
+    pub fn known(&self) -> Result<Known, StoreError> {
+        let connection = self.reader()?;
+        let read = || -> rusqlite::Result<Known> {
+            connection.pragma_update(None, "temp_store", "MEMORY")?;
+            connection.execute_batch(COUNTED)?;
+            Ok(Known {
+                cells: cells(&connection)?,
+                loads: loads(&connection)?,
+                stacks: stacks(&connection)?,
+                surfaces: surfaces(&connection)?,
+            })
+        };
+        read().map_err(|e| self.reading_error(&e))
+    }
+}
+
+const COUNTED: &str = "
+CREATE TEMP TABLE counted AS SELECT number AS run FROM main.runs
+WHERE outcome = 'measured' AND untraced_twin = 0 AND operations_per_second > 0
+    AND number NOT IN (SELECT run FROM main.marks WHERE mark = 'inconsistent');
+CREATE UNIQUE INDEX temp.counted_runs ON counted (run);";
+
+fn cells(connection: &Connection) -> rusqlite::Result<Vec<KnownCell>> {
+    let mut query = connection.prepare(
+        "SELECT r.stack, r.workload, r.number, r.bytes_per_second, r.operations_per_second, r.host_cpu_busy, o.latency_s
+         FROM counted JOIN main.runs AS r ON r.number = counted.run
+         LEFT JOIN (SELECT run, sum(latency_mean_ns * operations) / sum(operations) / 1e9 AS latency_s FROM main.operations
+             WHERE latency_mean_ns > 0 AND operations > 0 GROUP BY run) AS o ON o.run = r.number
+         ORDER BY r.stack, r.workload, r.number",
+    )?;
+    let mut rows = query.query([])?;
+    let mut found: Vec<(KnownCell, Samples)> = Vec::new();
+    while let Some(row) = rows.next()? {
+        let (stack, workload): (String, String) = (row.get(0)?, row.get(1)?);
+        if !found.last().is_some_and(|(cell, _)| cell.stack == stack && cell.workload == workload) {
+            let cell = KnownCell {
+                stack,
+                workload,
+                runs: Vec::new(),
+                bytes_per_second: 0.0,
+                operations_per_second: 0.0,
+                response_s: None,
+                host_cpu_busy: 0.0,
+                deviation: None,
+            };
+            found.push((cell, Samples::default()));
+        }
+        let Some((cell, samples)) = found.last_mut() else { continue };
+        cell.runs.push(row.get(2)?);
+        samples.bytes.push(row.get::<_, Option<f64>>(3)?.unwrap_or_default());
+        samples.operations.push(row.get(4)?);
+        samples.busy.push(row.get::<_, Option<f64>>(5)?.unwrap_or_default());
+        samples.response_s.extend(row.get::<_, Option<f64>>(6)?);
+    }
+    Ok(found.into_iter().map(|(cell, samples)| samples.into_cell(cell)).collect())
+}
+
+/// The runs of a cell.
+#[derive(Default)]
+struct Samples {
+    bytes: Vec<f64>,
+    operations: Vec<f64>,
+    busy: Vec<f64>,
+    response_s: Vec<f64>,
+}
+
+impl Samples {
+    fn into_cell(self, cell: KnownCell) -> KnownCell {
+        KnownCell {
+            bytes_per_second: geometric_mean(&self.bytes).unwrap_or_default(),
+            operations_per_second: geometric_mean(&self.operations).unwrap_or_default(),
+            response_s: geometric_mean(&self.response_s),
+            host_cpu_busy: self.busy.iter().sum::<f64>() / self.busy.len().max(1) as f64,
+            deviation: deviation(&self.operations),
+            ..cell
+        }
+    }
+}
+
+/// Of logarithms.
+fn deviation(samples: &[f64]) -> Option<f64> {
+    let logs: Vec<f64> = samples.iter().filter(|sample| **sample > 0.0).map(|sample| sample.ln()).collect();
+    let degrees = logs.len().checked_sub(1).filter(|degrees| *degrees > 0)?;
+    let mean = logs.iter().sum::<f64>() / logs.len() as f64;
+    Some((logs.iter().map(|log| (log - mean).powi(2)).sum::<f64>() / degrees as f64).sqrt())
+}
+
+/// The uppermost layer that was traced in the block layer; what options say goes before what was seen.
+fn loads(connection: &Connection) -> rusqlite::Result<BTreeMap<String, KnownLoad>> {
+    let mut query = connection.prepare(
+        "WITH top AS (
+            SELECT m.run, min(m.depth) AS depth FROM main.layer_metrics AS m JOIN counted USING (run)
+            WHERE m.trace_point IN ('blktrace', 'tracefs') AND m.read_issued + m.write_issued > 0 GROUP BY m.run)
+         SELECT r.workload, avg(1.0 * m.read_issued / (m.read_issued + m.write_issued)), avg(1 - m.sequential_share),
+            avg(1.0 * (m.read_issued_bytes + m.write_issued_bytes) / (m.read_issued + m.write_issued)),
+            avg(1.0 * (m.flushes + m.fua_writes) / max(m.write_issued, 1)),
+            avg((m.read_issued + m.write_issued) / (r.elapsed_ns / 1e9) * m.q2c_mean_ns / 1e9)
+         FROM top JOIN main.layer_metrics AS m ON m.run = top.run AND m.depth = top.depth
+         JOIN main.runs AS r ON r.number = top.run GROUP BY r.workload",
+    )?;
+    let mut found: BTreeMap<String, KnownLoad> = BTreeMap::new();
+    let mut rows = query.query([])?;
+    while let Some(row) = rows.next()? {
+        let number = |i: usize| Ok::<f64, rusqlite::Error>(row.get::<_, Option<f64>>(i)?.unwrap_or_default());
+        let load = KnownLoad {
+            read_share: number(1)?,
+            random_share: number(2)?,
+            mean_bytes: number(3)?,
+            flush_share: number(4)?.min(1.0),
+            outstanding: number(5)?,
+            ..KnownLoad::default()
+        };
+        found.insert(row.get(0)?, load);
+    }
+    let mut named = connection.prepare(
+        "SELECT workload, coalesce(engine, ''), coalesce(load, '') FROM main.workloads
+         WHERE workload IN (SELECT r.workload FROM counted JOIN main.runs AS r ON r.number = counted.run)",
+    )?;
+    let mut rows = named.query([])?;
+    while let Some(row) = rows.next()? {
+        let load = found.entry(row.get(0)?).or_default();
+        (load.engine, load.case) = (row.get(1)?, row.get(2)?);
+    }
+    say_options(connection, &mut found)?;
+    Ok(found)
+}
+
+fn say_options(connection: &Connection, loads: &mut BTreeMap<String, KnownLoad>) -> rusqlite::Result<()> {
+    let mut options: BTreeMap<String, BTreeMap<String, f64>> = BTreeMap::new();
+    let mut query = connection.prepare("SELECT workload, name, value FROM main.workload_options")?;
+    let mut rows = query.query([])?;
+    while let Some(row) = rows.next()? {
+        let (workload, name, value): (String, String, String) = (row.get(0)?, row.get(1)?, row.get(2)?);
+        if let Ok(number) = value.parse::<f64>() {
+            options.entry(workload).or_default().insert(name, number);
+        }
+    }
+    for (workload, load) in loads {
+        let Some(options) = options.get(workload) else { continue };
+        let first = |names: &[&str]| names.iter().find_map(|name| options.get(*name).copied());
+        let each = first(&["depth"]).unwrap_or(1.0);
+        if let Some(workers) = first(&["workers", "threads", "script:nthreads", "clients", "jobs"]) {
+            load.workers = (workers * each).clamp(1.0, 65_536.0) as u32;
+        } else if options.contains_key("depth") {
+            load.workers = each.clamp(1.0, 65_536.0) as u32;
+        }
+        load.think_ms = first(&["think"]).unwrap_or_default();
+        // What is asked for is known where the load is made to ask for it.
+        if load.engine == "iometer" && load.case != "surface" {
+            let share = |name: &str| options.get(name).map(|percent| percent / 100.0);
+            load.read_share = share("read").unwrap_or(load.read_share);
+            load.random_share = share("random").unwrap_or(load.random_share);
+            load.mean_bytes = options.get("bs").copied().unwrap_or(load.mean_bytes);
+        }
+    }
+    Ok(())
+}
+
+/// Columns of `stacks` that are parts, by the names that people know them by.
+const PARTS: [(&str, &str); 12] = [
+    ("guest file system", "trim(coalesce(guest_fs, '') || ':' || coalesce(guest_fs_options, ''), ':')"),
+    ("virtual machine", "coalesce(crossing, 'none') || coalesce(crossings, '')"),
+    ("cache", "coalesce(cache, '')"),
+    ("device", "coalesce(device, '')"),
+    ("asynchronous I/O", "coalesce(aio, '')"),
+    ("guest memory", "coalesce(guest_memory_bytes || '', '')"),
+    ("guest scheduler", "coalesce(guest_sched, '')"),
+    ("image", "trim(coalesce(image, '') || ':' || coalesce(image_options, ''), ':')"),
+    ("host file system", "trim(coalesce(host_fs, '') || ':' || coalesce(host_fs_options, ''), ':')"),
+    ("host scheduler", "coalesce(host_sched, '')"),
+    ("medium", "trim(coalesce(medium, '') || ':' || coalesce(medium_options, ''), ':')"),
+    ("read-ahead", "coalesce(guest_readahead, '') || '/' || coalesce(host_readahead, '')"),
+];
+
+fn stacks(connection: &Connection) -> rusqlite::Result<BTreeMap<String, KnownStack>> {
+    let columns: Vec<&str> = PARTS.iter().map(|(_, column)| *column).collect();
+    let mut query = connection.prepare(&format!("SELECT stack, {} FROM main.stacks", columns.join(", ")))?;
+    let mut rows = query.query([])?;
+    let mut found = BTreeMap::new();
+    while let Some(row) = rows.next()? {
+        let mut parts = KnownStack::new();
+        for (i, (name, _)) in PARTS.iter().enumerate() {
+            parts.insert((*name).to_owned(), row.get(i + 1)?);
+        }
+        found.insert(row.get(0)?, parts);
+    }
+    Ok(found)
+}
+
+/// The parts of a stack that was perhaps never run; empty parts for what is no stack.
+///
+/// # Errors
+///
+/// If there is no memory for it.
+pub fn stack_parts(stack: &str) -> Result<KnownStack, StoreError> {
+    let read = || -> rusqlite::Result<KnownStack> {
+        // The same columns by the same query as of stacks that were run, so that both are alike where the stacks are.
+        let mut connection = Connection::open_in_memory()?;
+        schema::migrate(&mut connection)?;
+        super::stacks::note_stack(&connection, stack)?;
+        Ok(stacks(&connection)?.remove(stack).unwrap_or_default())
+    };
+    read().map_err(|e| StoreError::from_sqlite(Path::new("memory"), &e))
+}
+
+fn surfaces(connection: &Connection) -> rusqlite::Result<BTreeMap<String, Vec<(i64, SurfacePoint)>>> {
+    let mut query = connection.prepare(
+        "SELECT r.number, r.stack, r.record FROM counted JOIN main.runs AS r ON r.number = counted.run
+         JOIN main.workloads AS w ON w.workload = r.workload WHERE w.engine = 'iometer' AND w.load = 'surface'",
+    )?;
+    let mut rows = query.query([])?;
+    let mut found: BTreeMap<String, Vec<(i64, SurfacePoint)>> = BTreeMap::new();
+    while let Some(row) = rows.next()? {
+        let (run, stack, text): (i64, String, String) = (row.get(0)?, row.get(1)?, row.get(2)?);
+        let Ok(record) = serde_json::from_str::<CellRecord>(&text) else { continue };
+        let Outcome::Measured(measured) = &record.outcome else { continue };
+        let points = SurfacePoint::of(&measured.load).into_iter().map(|point| (run, point));
+        found.entry(stack).or_default().extend(points);
+    }
+    Ok(found)
+}
