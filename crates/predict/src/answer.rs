@@ -1,0 +1,130 @@
+//! All methods together: which is trusted and why, and when nobody knows.
+
+use nestor_model::Interval;
+use serde::Serialize;
+
+use crate::calibration::{self, Tracks};
+use crate::evidence::{Evidence, Question};
+use crate::learnt_model::Knowledge;
+use crate::methods::{METHODS, Predicted};
+use crate::nulls;
+
+/// Half a 90 % interval in deviations.
+const HALF_OF_90: f64 = 1.645;
+/// An interval whose ends are further apart than this factor helps nobody: below half or above twice the number.
+const WIDEST: f64 = 4.0;
+/// Methods that look at the same measurements err together, so the error of all is no smaller than this share of the best one's.
+const TOGETHER: f64 = 0.7;
+
+/// What would have to be known, and the command that finds out.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Missing {
+    /// What is missing.
+    pub what: String,
+    /// The command, if there is one.
+    pub command: Option<String>,
+}
+
+/// What became of one method.
+#[derive(Clone, Debug, Serialize)]
+pub struct Trusted {
+    /// Which.
+    pub method: &'static str,
+    /// Where it comes from.
+    pub source: &'static str,
+    /// Its number, if it has one.
+    pub predicted: Option<Predicted>,
+    /// The deviation it deserves by what it was off before.
+    pub deviation: Option<f64>,
+    /// Questions with known answers that it was tried on.
+    pub truths: usize,
+    /// Its share of the answer.
+    pub weight: f64,
+    /// What it lacks.
+    pub missing: Option<Missing>,
+}
+
+/// An answer.
+#[derive(Clone, Debug, Serialize)]
+pub struct Answer {
+    /// What the load will reach, in the unit of the reference; `None`: I don't know.
+    pub rate: Option<f64>,
+    /// Where a measurement would be found with 90 % probability.
+    pub interval: Option<Interval>,
+    /// Why nobody knows.
+    pub unknown: Option<String>,
+    /// Every method.
+    pub methods: Vec<Trusted>,
+    /// Every null model, with its number if it has one.
+    pub nulls: Vec<(String, Option<f64>)>,
+}
+
+/// Asks every method and weighs what they say.
+pub fn answer(question: &Question, evidence: &Evidence, knowledge: &Knowledge, tracks: &Tracks) -> Answer {
+    let mut methods: Vec<Trusted> = METHODS
+        .iter()
+        .map(|method| {
+            let found = (method.predict)(question, evidence, knowledge);
+            let found = found.and_then(|predicted| {
+                let sound =
+                    predicted.rate.is_finite() && predicted.rate > 0.0 && predicted.deviation.is_finite();
+                let no_number =
+                    || Missing { what: "measurements that give a positive number".to_owned(), command: None };
+                if sound { Ok(predicted) } else { Err(no_number()) }
+            });
+            let deviation =
+                found.as_ref().ok().map(|found| calibration::deviation(method.name, found.deviation, tracks));
+            let (predicted, missing) = match found {
+                Ok(predicted) => (Some(predicted), None),
+                Err(missing) => (None, Some(missing)),
+            };
+            let truths = tracks.get(method.name).map_or(0, |track| track.truths);
+            Trusted {
+                method: method.name,
+                source: method.source,
+                predicted,
+                deviation,
+                truths,
+                weight: 0.0,
+                missing,
+            }
+        })
+        .collect();
+    let nulls = nulls::predictions(question, evidence);
+    let nulls =
+        nulls.into_iter().map(|(model, rate)| (format!("{} {}", model.short_name(), model.name()), rate));
+    let (rate, interval, unknown) = together(&mut methods);
+    Answer { rate, interval, unknown, nulls: nulls.collect(), methods }
+}
+
+/// The mean of the logarithms, each by its precision.
+fn together(methods: &mut [Trusted]) -> (Option<f64>, Option<Interval>, Option<String>) {
+    let numbers: Vec<(f64, f64)> = methods
+        .iter()
+        .filter_map(|m| Some((m.predicted.as_ref()?.rate.ln(), m.deviation?.max(1e-3))))
+        .collect();
+    if numbers.is_empty() {
+        return (None, None, Some("no method has what it needs".to_owned()));
+    }
+    let precision: f64 = numbers.iter().map(|(_, deviation)| deviation.powi(-2)).sum();
+    let mean = numbers.iter().map(|(log, deviation)| log * deviation.powi(-2)).sum::<f64>() / precision;
+    for method in methods.iter_mut() {
+        method.weight = method.deviation.map_or(0.0, |deviation| deviation.max(1e-3).powi(-2) / precision);
+    }
+    let best = numbers.iter().map(|(_, deviation)| *deviation).fold(f64::INFINITY, f64::min);
+    // Methods that contradict each other beyond what they say of themselves know less than they say.
+    let misfit: f64 = numbers.iter().map(|(log, deviation)| ((log - mean) / deviation).powi(2)).sum();
+    let strained = (misfit / (numbers.len().max(2) - 1) as f64).sqrt().max(1.0);
+    let deviation = precision.powf(-0.5).max(TOGETHER * best) * strained;
+    let half = HALF_OF_90 * deviation;
+    let interval = Interval { low: (mean - half).exp(), high: (mean + half).exp() };
+    if interval.high / interval.low > WIDEST {
+        let why = format!(
+            "between {:.3} and {:.3} of the best guess is all that can be said",
+            (-half).exp(),
+            half.exp()
+        );
+        return (None, Some(interval), Some(why));
+    }
+    (Some(mean.exp()), Some(interval), None)
+}

@@ -1,0 +1,106 @@
+//! How far off a method has been where the truth is known: every load that was measured on two stacks is a question with its
+//! answer, once the answer is hidden.
+
+use std::collections::BTreeMap;
+
+use nestor_model::SeededOrder;
+use serde::{Deserialize, Serialize};
+
+use crate::evidence::{Evidence, Question, Reference};
+use crate::learnt_model::Knowledge;
+use crate::methods::METHODS;
+
+/// Questions that are tried; more take longer and tell little more.
+const MOST_QUESTIONS: usize = 60;
+/// Fewer truths tell no error.
+pub const FEWEST_TRUTHS: usize = 4;
+/// The error of a method that was never held against a truth: the better half of published predictions are within it (later
+/// work lists 4 to 30 %).
+const UNTRIED: f64 = 0.25;
+/// The method that says itself how sure it is: its model has seen the error of every cell.
+const SELF_CALIBRATED: &str = "learnt";
+
+/// What is known of a method's errors.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Track {
+    /// Questions with known answers.
+    pub truths: usize,
+    /// Root of the mean square of the logarithm of predicted over found.
+    pub error: f64,
+}
+
+/// Of all methods, by name.
+pub type Tracks = BTreeMap<String, Track>;
+
+/// Tries every method but the learnt one on what is known.
+pub fn tracks(evidence: &Evidence) -> Tracks {
+    let nothing = Knowledge::default();
+    let mut questions = known_questions(evidence);
+    if questions.len() > MOST_QUESTIONS {
+        SeededOrder::new(1).shuffle(&mut questions);
+        questions.truncate(MOST_QUESTIONS);
+    }
+    let mut errors: BTreeMap<&str, Vec<f64>> = BTreeMap::new();
+    for (question, truth) in &questions {
+        let hidden = evidence.without(|cell| cell.stack == question.to && cell.load == question.load);
+        for method in METHODS.iter().filter(|method| method.name != SELF_CALIBRATED) {
+            if let Ok(predicted) = (method.predict)(question, &hidden, &nothing) {
+                errors.entry(method.name).or_default().push((predicted.rate / truth).ln());
+            }
+        }
+    }
+    let track = |errors: Vec<f64>| {
+        let squares: f64 = errors.iter().map(|error| error * error).sum();
+        Track { truths: errors.len(), error: (squares / errors.len().max(1) as f64).sqrt() }
+    };
+    errors.into_iter().map(|(name, errors)| (name.to_owned(), track(errors))).collect()
+}
+
+/// The deviation that a method's prediction deserves.
+pub(crate) fn deviation(name: &str, own: f64, tracks: &Tracks) -> f64 {
+    if name == SELF_CALIBRATED {
+        return own;
+    }
+    match tracks.get(name) {
+        // Few truths tell an error only roughly.
+        Some(track) if track.truths >= FEWEST_TRUTHS => {
+            own.max(track.error * (1.0 + 1.0 / track.truths as f64))
+        }
+        Some(track) => own.hypot(track.error.max(UNTRIED)),
+        None => own.hypot(UNTRIED),
+    }
+}
+
+/// Loads that were measured on two stacks of which surfaces are known, each way, with what was found.
+fn known_questions(evidence: &Evidence) -> Vec<(Question, f64)> {
+    let mut questions = Vec::new();
+    for here in &evidence.cells {
+        let Some(shape) = evidence.shapes.get(&here.load) else { continue };
+        let Some(response_s) = here.response_s else { continue };
+        let others =
+            evidence.cells.iter().filter(|there| there.load == here.load && there.stack != here.stack);
+        for there in others {
+            let surfaced = |stack: &String| evidence.points.contains_key(stack);
+            if !surfaced(&here.stack) || !surfaced(&there.stack) {
+                continue;
+            }
+            let question = Question {
+                load: here.load.clone(),
+                shape: shape.clone(),
+                // The model of a load that is known is the load itself: that would be no question.
+                model: None,
+                from: here.stack.clone(),
+                reference: Reference {
+                    rate: here.rate,
+                    requests_per_s: here.operations_per_s,
+                    response_s,
+                    processors_busy: here.processors_busy,
+                },
+                to: there.stack.clone(),
+                machine: nestor_model::prediction::TargetMachine::SAME,
+            };
+            questions.push((question, there.rate));
+        }
+    }
+    questions
+}

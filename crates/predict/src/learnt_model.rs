@@ -1,0 +1,189 @@
+//! The learnt model of a store: stacks and loads as numbers, and weights that are kept between questions.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use nestor_model::Interval;
+use nestor_model::prediction::learnt::{Cell, Weights};
+use nestor_model::prediction::{Learnt, LearntRate};
+use serde::{Deserialize, Serialize};
+
+use crate::evidence::{Evidence, MeasuredLoad, Shape};
+
+/// Fewer teach nothing.
+pub const FEWEST_CELLS: usize = 8;
+/// Parts into which stacks are dealt to see how sure the model may be.
+const PARTS: u32 = 5;
+/// An interval is not made wider than so many times.
+const WIDEST: f64 = 4.0;
+/// The order in which cells are left out where there are too many.
+const SEED: u64 = 1;
+
+/// Weights with what they are of.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct KeptWeights {
+    /// The parts of stacks that differ, in the weights' order.
+    pub parts: Vec<String>,
+    /// How many cells they were fitted to.
+    pub cells: usize,
+    /// The weights.
+    pub weights: Weights,
+    /// By how much intervals are wider than the model says, because it was surer of hidden stacks than it should have been.
+    pub widening: f64,
+}
+
+/// How stacks and loads are numbered, and what counts how much.
+#[derive(Clone, Debug, Default)]
+pub struct Knowledge {
+    kept: Option<KeptWeights>,
+}
+
+/// Numbers of stacks, loads and the values of parts.
+struct Numbers<'a> {
+    parts: Vec<&'a str>,
+    values: BTreeMap<(&'a str, &'a str), u32>,
+    stacks: BTreeMap<&'a str, u32>,
+    loads: BTreeMap<&'a str, u32>,
+}
+
+impl Knowledge {
+    /// With weights that were fitted before, if they are of the same parts and of about as many cells.
+    pub fn with(kept: KeptWeights, evidence: &Evidence) -> Option<Self> {
+        let numbers = Numbers::of(evidence);
+        let same = kept.parts.iter().map(String::as_str).eq(numbers.parts.iter().copied());
+        let (fewer, more) = (kept.cells.min(evidence.cells.len()), kept.cells.max(evidence.cells.len()));
+        // A fifth more tells weights hardly anything new.
+        (same && more * 5 <= fewer * 6).then_some(Self { kept: Some(kept) })
+    }
+
+    /// Fits weights; knows nothing where there are too few cells.
+    pub fn fit(evidence: &Evidence) -> Self {
+        let numbers = Numbers::of(evidence);
+        let cells = numbers.cells(evidence, evidence.cells.iter());
+        let kept = Learnt::fit(&cells, SEED).map(|model| KeptWeights {
+            parts: numbers.parts.iter().map(ToString::to_string).collect(),
+            cells: cells.len(),
+            widening: widening(model.weights(), &cells),
+            weights: model.weights().clone(),
+        });
+        Self { kept }
+    }
+
+    /// The weights, to keep them.
+    pub fn kept(&self) -> Option<&KeptWeights> {
+        self.kept.as_ref()
+    }
+
+    /// What is expected of a load on a stack; `None` if the store knows the load or the stack's parts not at all.
+    pub fn expected(
+        &self,
+        evidence: &Evidence,
+        stack: &str,
+        load: &str,
+        shape: &Shape,
+    ) -> Option<LearntRate> {
+        self.expected_of(evidence, &[(stack, load, shape)]).into_iter().next().flatten()
+    }
+
+    /// The same of many cells, for which the model is made once.
+    pub fn expected_of(
+        &self,
+        evidence: &Evidence,
+        asked: &[(&str, &str, &Shape)],
+    ) -> Vec<Option<LearntRate>> {
+        let nothing = || vec![None; asked.len()];
+        let Some(kept) = &self.kept else { return nothing() };
+        let numbers = Numbers::of(evidence);
+        if !kept.parts.iter().map(String::as_str).eq(numbers.parts.iter().copied()) {
+            return nothing();
+        }
+        let cells = numbers.cells(evidence, evidence.cells.iter());
+        let Some(model) = Learnt::with(kept.weights.clone(), &cells, SEED) else { return nothing() };
+        let told: BTreeSet<&str> = evidence.cells.iter().map(|cell| cell.load.as_str()).collect();
+        let of = |(stack, load, shape): &(&str, &str, &Shape)| {
+            // A load that was measured nowhere has no unit of its own yet.
+            let cell = told.contains(load).then(|| numbers.cell(evidence, stack, load, shape))??;
+            Some(widened(model.predict(&cell), kept.widening))
+        };
+        asked.iter().map(of).collect()
+    }
+}
+
+/// The interval with its ends as many times as far from the number, in logarithms.
+fn widened(found: LearntRate, times: f64) -> LearntRate {
+    let away = |end: f64| found.rate * (end / found.rate).powf(times);
+    LearntRate {
+        rate: found.rate,
+        interval: Interval { low: away(found.interval.low), high: away(found.interval.high) },
+    }
+}
+
+/// By how much deviations have to be larger for nine of ten cells of stacks that the model does not know to be within 90 %; never
+/// smaller than 1. Each part of the stacks is predicted by the others.
+fn widening(weights: &Weights, cells: &[(Cell, f64)]) -> f64 {
+    let mut shares: Vec<f64> = Vec::new();
+    for part in 0..PARTS {
+        let is_hidden = |cell: &Cell| cell.stack % PARTS == part;
+        let known: Vec<(Cell, f64)> = cells.iter().filter(|(cell, _)| !is_hidden(cell)).cloned().collect();
+        let Some(model) = Learnt::with(weights.clone(), &known, SEED) else { continue };
+        let told: BTreeSet<u32> = known.iter().map(|(cell, _)| cell.load).collect();
+        for (cell, rate) in cells.iter().filter(|(cell, _)| is_hidden(cell) && told.contains(&cell.load)) {
+            let found = model.predict(cell);
+            let half = (found.interval.high / found.interval.low).ln() / 2.0;
+            shares.push((rate / found.rate).ln().abs() / half.max(1e-9));
+        }
+    }
+    shares.sort_by(f64::total_cmp);
+    let ninth = (shares.len() * 9).div_ceil(10).saturating_sub(1);
+    shares.get(ninth).copied().unwrap_or(1.0).clamp(1.0, WIDEST)
+}
+
+impl<'a> Numbers<'a> {
+    fn of(evidence: &'a Evidence) -> Self {
+        let mut values: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
+        for stack in evidence.stacks.values() {
+            for (part, value) in &stack.parts {
+                values.entry(part).or_default().insert(value);
+            }
+        }
+        // A part that some stacks lack differs from those that have it.
+        let everywhere = |part: &&str| evidence.stacks.values().all(|s| s.parts.contains_key(*part));
+        let differing = values.iter().filter(|(part, values)| values.len() > 1 || !everywhere(part));
+        let parts: Vec<&str> = differing.map(|(part, _)| *part).collect();
+        let number = |(part, values): (&&'a str, &BTreeSet<&'a str>)| {
+            values.iter().zip(1..).map(|(value, number)| ((*part, *value), number)).collect::<Vec<_>>()
+        };
+        Self {
+            values: values.iter().flat_map(number).collect(),
+            stacks: evidence.stacks.keys().map(String::as_str).zip(0..).collect(),
+            loads: evidence.shapes.keys().map(String::as_str).zip(0..).collect(),
+            parts,
+        }
+    }
+
+    fn cell(&self, evidence: &Evidence, stack: &str, load: &str, shape: &Shape) -> Option<Cell> {
+        let parts = &evidence.stacks.get(stack)?.parts;
+        let aspect = |part: &&str| {
+            let value = parts.get(*part).map_or("", String::as_str);
+            self.values.get(&(*part, value)).copied().unwrap_or(0)
+        };
+        Some(Cell {
+            load: *self.loads.get(load)?,
+            features: shape.features(),
+            stack: *self.stacks.get(stack)?,
+            aspects: self.parts.iter().map(aspect).collect(),
+        })
+    }
+
+    fn cells<'c>(
+        &self,
+        evidence: &Evidence,
+        measured: impl Iterator<Item = &'c MeasuredLoad>,
+    ) -> Vec<(Cell, f64)> {
+        measured
+            .filter_map(|cell| {
+                let shape = evidence.shapes.get(&cell.load)?;
+                Some((self.cell(evidence, &cell.stack, &cell.load, shape)?, cell.rate))
+            })
+            .collect()
+    }
+}

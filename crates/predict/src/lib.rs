@@ -1,0 +1,22 @@
+//! What a load will reach on another stack, from what was measured: five methods, the null models beside them, and how sure that
+//! is.
+//!
+//! A [`Question`] and the [`Evidence`] go in, an [`Answer`] comes out. Each method is one file under `methods/` and one line in
+//! [`methods::METHODS`]; it gives a number or says what it lacks. How far off a method has been where the truth is in the
+//! evidence decides how much it counts ([`calibration`]). This crate knows neither files nor processes.
+
+pub mod answer;
+pub mod calibration;
+pub mod evidence;
+pub mod learnt_model;
+pub mod matrix;
+pub mod methods;
+pub mod nulls;
+pub mod validation;
+
+pub use answer::{Answer, Missing, Trusted, answer};
+pub use evidence::{Evidence, MeasuredLoad, Question, Reference, Shape};
+pub use learnt_model::{KeptWeights, Knowledge};
+pub use matrix::{Matrix, MatrixAnswer};
+pub use methods::{METHODS, Method, Predicted};
+pub use validation::{Held, Scores, Validation, validate};

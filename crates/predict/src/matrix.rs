@@ -1,0 +1,201 @@
+//! A matrix of guests and hosts under a load: the cells that were not measured, and which of them to measure next.
+
+use std::collections::BTreeMap;
+
+use nestor_model::prediction::{Completion, MeasuredCell};
+use nestor_model::{Interval, SeededOrder, median};
+use serde::Serialize;
+
+/// A matrix with what was measured of it.
+#[derive(Clone, Debug, Default)]
+pub struct Matrix {
+    /// Names of the rows: guests.
+    pub rows: Vec<String>,
+    /// Names of the columns: hosts.
+    pub columns: Vec<String>,
+    /// Rates by row and column.
+    pub measured: BTreeMap<(usize, usize), f64>,
+}
+
+/// One cell, measured or told.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct MatrixCell {
+    /// Its row.
+    pub row: String,
+    /// Its column.
+    pub column: String,
+    /// The rate.
+    pub rate: f64,
+    /// Where a measurement would be found with 90 % probability; none where there is one.
+    pub interval: Option<Interval>,
+    /// Whether its row and its column were measured with others; otherwise nobody knows.
+    pub is_told: bool,
+}
+
+/// All cells.
+#[derive(Clone, Debug, Serialize)]
+pub struct MatrixAnswer {
+    /// By row, then by column.
+    pub cells: Vec<MatrixCell>,
+    /// Row and column of those most worth measuring next, the best first.
+    pub suggested: Vec<(String, String)>,
+}
+
+/// What completing from a part missed of the rest.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct CompletionScore {
+    /// Cells that were looked at.
+    pub from: usize,
+    /// Of so many.
+    pub of: usize,
+    /// Choices of the first cells that were tried.
+    pub tries: usize,
+    /// Median of the errors of the others, as a share.
+    pub median: f64,
+    /// Nine of ten are below it.
+    pub p90: f64,
+    /// Share of them within their 90 % intervals.
+    pub coverage: f64,
+}
+
+/// Cells that have to be known before the others can be chosen.
+const FIRST: usize = 6;
+
+impl Matrix {
+    /// Completes it; `None` with fewer than four cells.
+    pub fn complete(&self, suggestions: usize) -> Option<MatrixAnswer> {
+        let completion = self.completion()?;
+        let mut cells = Vec::new();
+        for (row, name) in self.rows.iter().enumerate() {
+            for (column, host) in self.columns.iter().enumerate() {
+                let found = completion.predict(&[row, column])?;
+                let known = self.measured.get(&(row, column));
+                cells.push(MatrixCell {
+                    row: name.clone(),
+                    column: host.clone(),
+                    rate: known.copied().unwrap_or(found.rate),
+                    interval: known.is_none().then_some(found.interval),
+                    is_told: known.is_some() || found.is_told,
+                });
+            }
+        }
+        let suggested = completion.suggest(suggestions).into_iter();
+        let suggested =
+            suggested.map(|levels| (self.rows[levels[0]].clone(), self.columns[levels[1]].clone()));
+        Some(MatrixAnswer { cells, suggested: suggested.collect() })
+    }
+
+    /// How well `from` of its cells tell the others: the first six by chance, but so that every row and column is met as early
+    /// as possible, the next as [`Completion::suggest`] says. `None` if that many were not measured.
+    pub fn score(&self, from: usize, tries: usize) -> Option<CompletionScore> {
+        let all: Vec<(usize, usize)> = self.measured.keys().copied().collect();
+        if from < FIRST || all.len() <= from {
+            return None;
+        }
+        let (mut errors, mut inside) = (Vec::new(), 0_usize);
+        for seed in 0..tries as u64 {
+            let chosen = self.chosen(&all, from, seed)?;
+            let completion = chosen.completion()?;
+            for cell in all.iter().filter(|cell| !chosen.measured.contains_key(*cell)) {
+                let found = completion.predict(&[cell.0, cell.1])?;
+                let truth = self.measured[cell];
+                errors.push((found.rate / truth - 1.0).abs());
+                inside += usize::from(found.interval.contains(truth));
+            }
+        }
+        errors.sort_by(f64::total_cmp);
+        let p90 = *errors.get((errors.len() * 9 / 10).min(errors.len().saturating_sub(1)))?;
+        Some(CompletionScore {
+            from,
+            of: all.len(),
+            tries,
+            median: median(&errors)?,
+            p90,
+            coverage: inside as f64 / errors.len() as f64,
+        })
+    }
+
+    /// The matrix with `from` of its cells.
+    fn chosen(&self, all: &[(usize, usize)], from: usize, seed: u64) -> Option<Self> {
+        let mut order = all.to_vec();
+        SeededOrder::new(seed).shuffle(&mut order);
+        let mut part = Self { measured: BTreeMap::new(), ..self.clone() };
+        while part.measured.len() < FIRST {
+            let fresh = |cell: &(usize, usize)| {
+                let met = |same: fn(&(usize, usize), &(usize, usize)) -> bool| {
+                    part.measured.keys().any(|known| same(known, cell))
+                };
+                usize::from(!met(|a, b| a.0 == b.0)) + usize::from(!met(|a, b| a.1 == b.1))
+            };
+            let left = order.iter().filter(|cell| !part.measured.contains_key(*cell));
+            // Of equals the first in the order of chance.
+            let next = left.rev().max_by_key(|cell| fresh(cell)).copied()?;
+            part.measured.insert(next, self.measured[&next]);
+        }
+        while part.measured.len() < from {
+            let suggested = part.completion()?.suggest(self.rows.len() * self.columns.len());
+            let known = suggested.into_iter().map(|levels| (levels[0], levels[1]));
+            let next = known.into_iter().find(|cell| self.measured.contains_key(cell))?;
+            part.measured.insert(next, self.measured[&next]);
+        }
+        Some(part)
+    }
+
+    fn completion(&self) -> Option<Completion> {
+        let cells: Vec<MeasuredCell> = self
+            .measured
+            .iter()
+            .map(|((row, column), rate)| MeasuredCell { levels: vec![*row, *column], rate: *rate })
+            .collect();
+        Completion::fit(&[self.rows.len(), self.columns.len()], &cells)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Six guests on seven hosts, each with an effect, and two per cent that no one knows.
+    fn matrix() -> Matrix {
+        let names = |kind: &str, count: usize| (0..count).map(|i| format!("{kind}{i}")).collect::<Vec<_>>();
+        let mut order = SeededOrder::new(3);
+        let mut uniform = |width: f64| (order.unit() - 0.5) * width;
+        let guests: Vec<f64> = (0..6).map(|_| uniform(0.8)).collect();
+        let hosts: Vec<f64> = (0..7).map(|_| uniform(1.0)).collect();
+        let mut measured = BTreeMap::new();
+        for (row, guest) in guests.iter().enumerate() {
+            for (column, host) in hosts.iter().enumerate() {
+                measured.insert((row, column), (3.0 + guest + host + uniform(0.04)).exp());
+            }
+        }
+        Matrix { rows: names("guest", 6), columns: names("host", 7), measured }
+    }
+
+    #[test]
+    fn twelve_of_forty_two_cells_tell_the_others() {
+        let score = matrix().score(12, 5).unwrap();
+        assert_eq!((score.from, score.of), (12, 42));
+        assert!(score.median < 0.05 && score.coverage > 0.8, "{score:?}");
+    }
+
+    #[test]
+    fn what_was_measured_stays_and_suggestions_are_new() {
+        let mut matrix = matrix();
+        matrix.measured.retain(|(row, column), _| (row + column) % 3 == 0);
+        let answer = matrix.complete(3).unwrap();
+        assert_eq!((answer.cells.len(), answer.suggested.len()), (42, 3));
+        let known = |row: &str, column: &str| {
+            let cell = answer.cells.iter().find(|c| c.row == row && c.column == column).unwrap();
+            cell.interval.is_none()
+        };
+        assert!(known("guest0", "host0") && !known("guest0", "host1"));
+        assert!(answer.suggested.iter().all(|(row, column)| !known(row, column)));
+    }
+
+    #[test]
+    fn too_few_cells_tell_nothing() {
+        let mut matrix = matrix();
+        matrix.measured.retain(|(row, _), _| *row == 9);
+        assert!(matrix.complete(1).is_none() && matrix.score(12, 1).is_none());
+    }
+}

@@ -1,0 +1,34 @@
+//! What stacks do to loads, learnt from every cell of the store.
+
+use nestor_model::prediction::LearntRate;
+
+use super::Predicted;
+use crate::answer::Missing;
+use crate::evidence::{Evidence, Question};
+use crate::learnt_model::{FEWEST_CELLS, Knowledge};
+
+/// Half a 90 % interval in deviations.
+const HALF_OF_90: f64 = 1.645;
+
+pub(super) fn predict(
+    question: &Question,
+    evidence: &Evidence,
+    knowledge: &Knowledge,
+) -> Result<Predicted, Missing> {
+    let expected = |stack: &str| knowledge.expected(evidence, stack, &question.load, &question.shape);
+    let there = expected(&question.to).ok_or_else(|| Missing {
+        what: format!("at least {FEWEST_CELLS} cells in the store, with the load among them"),
+        command: Some("nestor replicate nested-fs --scale quick".to_owned()),
+    })?;
+    let deviation = |found: &LearntRate| (found.interval.high / found.interval.low).ln() / 2.0 / HALF_OF_90;
+    let known = evidence.cells.iter().filter(|cell| cell.load == question.load).count();
+    let on_target = evidence.cells.iter().filter(|cell| cell.stack == question.to).count();
+    Ok(Predicted {
+        rate: there.rate,
+        deviation: deviation(&there),
+        steps: vec![format!(
+            "{} cells, {known} of them of this load, {on_target} on the target",
+            evidence.cells.len()
+        )],
+    })
+}

@@ -1,0 +1,67 @@
+//! The methods, each in a file of its own.
+
+mod learnt;
+mod per_request;
+mod queueing;
+mod ratio;
+mod transaction;
+
+use serde::{Deserialize, Serialize};
+
+use crate::answer::Missing;
+use crate::evidence::{Evidence, Question};
+use crate::learnt_model::Knowledge;
+
+/// A prediction of one method.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Predicted {
+    /// In the unit of the question's reference.
+    pub rate: f64,
+    /// Deviation of its logarithm as the method itself sees it: from what it was given, not from what it leaves out.
+    pub deviation: f64,
+    /// How it came about, in short sentences.
+    pub steps: Vec<String>,
+}
+
+/// A way to predict.
+pub struct Method {
+    /// Its name in tables.
+    pub name: &'static str,
+    /// Where it comes from.
+    pub source: &'static str,
+    /// A number, or what it lacks.
+    pub predict: fn(&Question, &Evidence, &Knowledge) -> Result<Predicted, Missing>,
+}
+
+/// All of them.
+pub const METHODS: [Method; 5] = [
+    Method {
+        name: "ratio", source: "surfaces of both stacks, §4 of the ESX study", predict: ratio::predict
+    },
+    Method {
+        name: "transaction",
+        source: "time of a transaction by the model load, §5 of the ESX study",
+        predict: transaction::predict,
+    },
+    Method {
+        name: "queueing",
+        source: "workers that think and wait for the disk, closed network",
+        predict: queueing::predict,
+    },
+    Method {
+        name: "per-request",
+        source: "what the stack adds to each request and each byte",
+        predict: per_request::predict,
+    },
+    Method {
+        name: "learnt",
+        source: "every cell of the store, stacks alike by their layers",
+        predict: learnt::predict,
+    },
+];
+
+/// The command that measures a surface of a stack.
+pub(crate) fn measure_surface(stack: &str, depth: Option<u32>) -> String {
+    let depth = depth.map(|depth| format!(":depth={depth}")).unwrap_or_default();
+    format!("nestor run '{stack}' iometer:surface:points=25:runtime=2{depth}")
+}

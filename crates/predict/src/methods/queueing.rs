@@ -1,0 +1,81 @@
+//! A closed network: workers think, and wait for a disk whose speed depends on how many requests it has.
+//!
+//! The disk's speed is the target's surface at the load's point, over the depth. Where it was measured at one depth only, nobody
+//! knows how it is at others, unless as many requests are under way there.
+
+use std::collections::BTreeSet;
+
+use nestor_model::closed_network::{MOST_CUSTOMERS, solve};
+use nestor_model::surface::Surface;
+use nestor_model::{Station, closed_network};
+
+use super::ratio::time_s;
+use super::{Predicted, measure_surface};
+use crate::answer::Missing;
+use crate::evidence::{Evidence, Question};
+use crate::learnt_model::Knowledge;
+
+/// The depths that a curve should have: alone, some, and many.
+const WANTED_DEPTHS: [u32; 3] = [1, 8, 64];
+
+pub(super) fn predict(question: &Question, evidence: &Evidence, _: &Knowledge) -> Result<Predicted, Missing> {
+    let points = evidence.points.get(&question.to);
+    let depths: BTreeSet<u32> =
+        points.map(|points| points.rates.iter().map(|(point, _)| point.depth).collect()).unwrap_or_default();
+    let missing_depth = WANTED_DEPTHS.into_iter().find(|wanted| !depths.contains(wanted));
+    let lacks = |depth| Missing {
+        what: format!("surfaces of {} at several depths", question.to),
+        command: Some(measure_surface(&question.to, depth)),
+    };
+    if depths.len() < 2 {
+        return Err(lacks(missing_depth));
+    }
+    let surface = points.and_then(|points| points.surface()).ok_or_else(|| lacks(missing_depth))?;
+    let shape = &question.shape;
+    let customers = shape.customers().min(MOST_CUSTOMERS);
+    let (curve, deviation) = speed_by_depth(&surface, question, customers);
+    let system_s = system_s(question);
+    let stations = [
+        Station::Delay { demand_s: shape.think_s + system_s },
+        Station::Measured { passes_per_s: curve.clone() },
+    ];
+    let found = solve(&stations, customers)
+        .ok_or_else(|| Missing { what: "workers whose requests take some time".to_owned(), command: None })?;
+    let closed_network::StationUse { customers: waiting, residence_s, .. } = found.stations[1];
+    let rate = question.reference.rate * found.passes_per_s / question.reference.requests_per_s;
+    Ok(Predicted {
+        rate,
+        deviation,
+        steps: vec![
+            format!(
+                "{customers} workers think {:.2} ms and wait for a disk that does {:.0} requests/s for one and {:.0} for {}",
+                shape.think_s * 1e3,
+                curve.first().copied().unwrap_or_default(),
+                curve.last().copied().unwrap_or_default(),
+                curve.len()
+            ),
+            format!(
+                "{:.1} requests/s, {waiting:.1} of them at the disk, for {:.2} ms each",
+                found.passes_per_s,
+                residence_s * 1e3
+            ),
+        ],
+    })
+}
+
+/// Requests per second with one under way, with two, up to the deepest that was measured.
+fn speed_by_depth(surface: &Surface, question: &Question, customers: u32) -> (Vec<f64>, f64) {
+    let deepest = surface.points().iter().map(|(point, _)| point.depth).max().unwrap_or(1);
+    let each: Vec<(f64, f64)> =
+        (1..=deepest.min(customers).max(1)).map(|depth| time_s(surface, &question.shape, depth)).collect();
+    let speeds: Vec<f64> = each.iter().map(|(time, _)| 1.0 / time).collect();
+    let at = (question.shape.outstanding.round() as usize).clamp(1, each.len()) - 1;
+    (speeds, each[at].1)
+}
+
+/// What a worker spends besides thinking and waiting where it runs now: T = C + S + L.
+fn system_s(question: &Question) -> f64 {
+    let shape = &question.shape;
+    let pass_s = f64::from(shape.customers()) / question.reference.requests_per_s;
+    (pass_s - shape.think_s - question.reference.response_s).max(0.0)
+}

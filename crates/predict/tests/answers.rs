@@ -1,0 +1,234 @@
+//! The methods and the answer on made-up stacks whose truth is known.
+
+use std::collections::BTreeMap;
+
+use nestor_model::prediction::TargetMachine;
+use nestor_model::surface::{GridPoint, STUDY_BYTES};
+use nestor_predict::calibration::{Tracks, tracks};
+use nestor_predict::evidence::{Points, StackParts};
+use nestor_predict::{
+    Evidence, Held, Knowledge, METHODS, MeasuredLoad, Predicted, Question, Reference, Shape, answer, validate,
+};
+
+const NATIVE: &str = "ext4/hdd";
+const GUEST: &str = "ext4/kvm/hdd";
+
+/// Seconds from one request's end to the next: a disk that seeks, a queue that shortens seeks, and a virtual machine that
+/// adds 0.2 ms and 1 ns for each byte to each request.
+fn pass_s(stack: &str, bytes: f64, random: f64, depth: f64) -> f64 {
+    let shorter = 0.9_f64.powf(depth.min(32.0).log2());
+    let disk = (1.0 - random) * bytes / 50e6 + random * (9e-3 * shorter + bytes / 50e6);
+    disk + if stack == GUEST { 2e-4 + 1e-9 * bytes } else { 0.0 }
+}
+
+fn points(stack: &str) -> Points {
+    let mut rates = Vec::new();
+    for depth in [1_u32, 8, 64] {
+        for bytes in STUDY_BYTES {
+            for random_percent in [0_u8, 50, 100] {
+                for read_percent in [0_u8, 100] {
+                    let point = GridPoint { bytes, read_percent, random_percent, depth };
+                    let share = f64::from(random_percent) / 100.0;
+                    rates.push((point, 1.0 / pass_s(stack, f64::from(bytes), share, f64::from(depth))));
+                }
+            }
+        }
+    }
+    Points { rates, runs: vec![1] }
+}
+
+/// Workers that do not think, with random reads.
+fn shape(bytes: f64, depth: u32) -> Shape {
+    Shape {
+        read_share: 1.0,
+        random_share: 1.0,
+        mean_bytes: bytes,
+        workers: depth,
+        outstanding: f64::from(depth),
+        ..Shape::default()
+    }
+}
+
+fn cell(stack: &str, load: &str, bytes: f64, depth: u32) -> MeasuredLoad {
+    let pass = pass_s(stack, bytes, 1.0, f64::from(depth));
+    MeasuredLoad {
+        stack: stack.to_owned(),
+        load: load.to_owned(),
+        rate: bytes / pass,
+        operations_per_s: 1.0 / pass,
+        response_s: Some(pass * f64::from(depth)),
+        processors_busy: 0.1,
+        runs: vec![1],
+    }
+}
+
+fn evidence() -> Evidence {
+    let parts = |crossing: &str| StackParts {
+        parts: BTreeMap::from([("virtual machine".to_owned(), crossing.to_owned())]),
+        medium: "hdd".to_owned(),
+    };
+    Evidence {
+        stacks: BTreeMap::from([(NATIVE.to_owned(), parts("none")), (GUEST.to_owned(), parts("kvm"))]),
+        points: BTreeMap::from([(NATIVE.to_owned(), points(NATIVE)), (GUEST.to_owned(), points(GUEST))]),
+        ..Evidence::default()
+    }
+}
+
+fn question(evidence: &mut Evidence, load: &str, bytes: f64, depth: u32) -> Question {
+    let here = cell(NATIVE, load, bytes, depth);
+    evidence.shapes.insert(load.to_owned(), shape(bytes, depth));
+    evidence.cells.push(here.clone());
+    Question {
+        load: load.to_owned(),
+        shape: shape(bytes, depth),
+        model: None,
+        from: NATIVE.to_owned(),
+        reference: Reference {
+            rate: here.rate,
+            requests_per_s: here.operations_per_s,
+            response_s: here.response_s.unwrap(),
+            processors_busy: here.processors_busy,
+        },
+        to: GUEST.to_owned(),
+        machine: TargetMachine::SAME,
+    }
+}
+
+fn by(name: &str, question: &Question, evidence: &Evidence) -> Result<Predicted, nestor_predict::Missing> {
+    let method = METHODS.iter().find(|method| method.name == name).unwrap();
+    (method.predict)(question, evidence, &Knowledge::default())
+}
+
+#[test]
+fn surfaces_predict_by_ratio_by_queueing_and_by_the_cost_of_each_request() {
+    for (bytes, depth, worst) in [(4096.0, 8, 0.05), (16384.0, 1, 0.05), (8192.0, 8, 0.08)] {
+        let mut evidence = evidence();
+        let question = question(&mut evidence, "load", bytes, depth);
+        let truth = bytes / pass_s(GUEST, bytes, 1.0, f64::from(depth));
+        for method in ["ratio", "queueing"] {
+            let found = by(method, &question, &evidence).unwrap();
+            assert!(
+                (found.rate / truth - 1.0).abs() < worst,
+                "{method} {bytes} {depth}: {found:?} for {truth}"
+            );
+        }
+    }
+    // One at a time, the added time is all there is.
+    let mut evidence = evidence();
+    let question = question(&mut evidence, "load", 8192.0, 1);
+    let truth = 8192.0 / pass_s(GUEST, 8192.0, 1.0, 1.0);
+    let found = by("per-request", &question, &evidence).unwrap();
+    assert!((found.rate / truth - 1.0).abs() < 0.01, "{found:?} for {truth}");
+}
+
+/// The second prediction of the ESX study, through the crate (acceptance rows ).
+#[test]
+fn the_transaction_method_is_the_studys() {
+    let mut evidence = Evidence::default();
+    let model = MeasuredLoad {
+        operations_per_s: 50.0 / 0.0903,
+        response_s: Some(0.027),
+        ..cell("vm", "model", 11264.0, 50)
+    };
+    evidence.cells.push(model);
+    let question = Question {
+        load: "mail".to_owned(),
+        shape: Shape { workers: 50, think_s: 0.05, outstanding: 9.5, ..shape(11264.0, 50) },
+        model: Some("model".to_owned()),
+        from: "native".to_owned(),
+        reference: Reference {
+            rate: 7122.0,
+            requests_per_s: 50.0 / 0.0631,
+            response_s: 0.012,
+            processors_busy: 1.0,
+        },
+        to: "vm".to_owned(),
+        machine: TargetMachine { overhead_share: 0.094, compute_scale: 0.8 },
+    };
+    let found = by("transaction", &question, &evidence).unwrap();
+    assert!((found.rate - 5346.0).abs() < 2.0, "{found:?}");
+    let plain = Question { machine: TargetMachine::SAME, ..question };
+    assert!((by("transaction", &plain, &evidence).unwrap().rate - 7122.0 * 63.1 / 90.3).abs() < 2.0);
+}
+
+#[test]
+fn what_a_method_lacks_is_named_with_its_command() {
+    let mut evidence = evidence();
+    let question = question(&mut evidence, "load", 4096.0, 8);
+    evidence.points.remove(GUEST);
+    for method in ["ratio", "queueing", "per-request"] {
+        let missing = by(method, &question, &evidence).unwrap_err();
+        let command = missing.command.unwrap();
+        assert!(command.starts_with("nestor run 'ext4/kvm/hdd' iometer:surface"), "{method}: {command}");
+    }
+    assert!(by("transaction", &question, &evidence).unwrap_err().command.unwrap().contains("characterize"));
+    let nobody = answer(&question, &evidence, &Knowledge::default(), &Tracks::new());
+    assert_eq!((nobody.rate, nobody.unknown.as_deref()), (None, Some("no method has what it needs")));
+}
+
+#[test]
+fn what_methods_were_off_before_decides_whom_to_trust() {
+    let mut evidence = evidence();
+    for (load, bytes, depth) in [("a", 1024.0, 1), ("b", 4096.0, 8), ("c", 16384.0, 8), ("d", 8192.0, 1)] {
+        question(&mut evidence, load, bytes, depth);
+        evidence.cells.push(cell(GUEST, load, bytes, depth));
+    }
+    let tracks = tracks(&evidence);
+    assert!(tracks["ratio"].truths >= 8 && tracks["ratio"].error < 0.1, "{tracks:?}");
+    let question = question(&mut evidence, "asked", 8192.0, 8);
+    let truth = 8192.0 / pass_s(GUEST, 8192.0, 1.0, 8.0);
+    let found = answer(&question, &evidence, &Knowledge::default(), &tracks);
+    let rate = found.rate.expect("three methods agree");
+    assert!((rate / truth - 1.0).abs() < 0.05, "{found:?}");
+    assert!(found.interval.unwrap().contains(truth));
+    let weights: f64 = found.methods.iter().map(|method| method.weight).sum();
+    assert!((weights - 1.0).abs() < 1e-9);
+    // Better than that nothing changes.
+    let (name, same) = &found.nulls[0];
+    assert!(name.starts_with("N0"));
+    assert!((same.unwrap() / truth - 1.0).abs() > (rate / truth - 1.0).abs());
+}
+
+/// Guests, hosts and loads whose effects multiply: what was never measured is learnt from what was.
+#[test]
+fn hidden_stacks_are_predicted_better_than_by_null_models() {
+    let mut evidence = Evidence::default();
+    let loads =
+        [("reads", 1.0, 0.0), ("writes", 0.0, 0.0), ("random reads", 1.0, 1.0), ("random writes", 0.0, 1.0)];
+    for (load, read, random) in loads {
+        let shape = Shape { read_share: read, random_share: random, mean_bytes: 8192.0, ..Shape::default() };
+        evidence.shapes.insert(load.to_owned(), shape);
+        evidence.families.insert(load.to_owned(), load.split(' ').next_back().unwrap().to_owned());
+    }
+    for guest in 0..5_u32 {
+        for host in 0..5_u32 {
+            let stack = format!("guest{guest}/kvm/host{host}");
+            let parts = BTreeMap::from([
+                ("guest file system".to_owned(), guest.to_string()),
+                ("host file system".to_owned(), host.to_string()),
+            ]);
+            evidence.stacks.insert(stack.clone(), StackParts { parts, medium: String::new() });
+            for (load, read, random) in loads {
+                let effect = 0.1 * f64::from(guest) + (1.0 - read) * 0.15 * f64::from((host * 7) % 5);
+                let wobble = 0.01 * f64::from((guest * 3 + host * 5) % 4);
+                let rate = 1e6 * (2.0 - random - effect + wobble).exp();
+                evidence.cells.push(MeasuredLoad {
+                    stack: stack.clone(),
+                    load: load.to_owned(),
+                    rate,
+                    operations_per_s: rate / 8192.0,
+                    response_s: None,
+                    processors_busy: 0.1,
+                    runs: vec![1],
+                });
+            }
+        }
+    }
+    let found = validate(&evidence, Held::Stacks { known_loads: 2 }).unwrap();
+    let (ours, same) = (&found.scores[0], &found.scores[1]);
+    assert_eq!(ours.name, "prediction");
+    let median = ours.median.unwrap();
+    assert!(median < 0.03 && median < same.median.unwrap() / 2.0, "{found:?}");
+    assert!(ours.coverage.unwrap() > 0.8 && ours.abstained() < 0.1, "{ours:?}");
+    assert!(validate(&Evidence::default(), Held::Families).is_none());
+}
