@@ -42,6 +42,11 @@ const SCRIPTS: [&str; 2] = [
      sleep $v stats snap shutdown processes }\npsrun -10 600\n",
 ];
 
+const PROFILE: &str = "name = 'mail'\n[requests]\nread-share = 0.64\nrandom-share = 1.0\nmean-bytes = 10990.0\nflush-share = 0.1\n\
+     working-set-bytes = 536870912\nspan-bytes = 1073741824\n[[requests.sizes]]\nbytes = 8192\nshare = 0.5\n[[requests.sizes]]\n\
+     bytes = 16384\nshare = 0.5\n[concurrency]\nworkers = 50\nthink-ms = 50.0\noutstanding = 9.5\n[rates]\nseconds = 60.0\n\
+     requests-per-s = 792.0\nbytes-per-s = 8.5e6\nresponse-ms = 12.0\n[processor]\nuser = 0.7\nsystem = 0.3\n";
+
 /// Writes a directory for each target and prints their names.
 pub fn write(directory: &Path) -> io::Result<()> {
     for target in targets::names() {
@@ -61,6 +66,7 @@ pub fn write(directory: &Path) -> io::Result<()> {
     for (number, workload) in WORKLOADS.iter().enumerate() {
         put("workload", &format!("example-{number}"), workload.as_bytes())?;
     }
+    put("profile", "mail", PROFILE.as_bytes())?;
     for (number, script) in SCRIPTS.iter().enumerate() {
         put("wml", &format!("example-{number}"), script.as_bytes())?;
     }

@@ -4,7 +4,7 @@ use std::io::Cursor;
 
 use nestor_disk::log::Reader as DiskLogReader;
 use nestor_layout::Layout;
-use nestor_load::Workload;
+use nestor_load::{Profile, Workload};
 use nestor_stack::Stack;
 use nestor_trace::RequestReader;
 use nestor_trace::decode::blkparse::BlkparseReader;
@@ -47,6 +47,7 @@ const TARGETS: &[(&str, Target)] = &[
     ("layout-btrfs", |data| images::read_patched("btrfs", data)),
     ("stack", |data| text(data, stack)),
     ("workload", |data| text(data, |text| drop(Workload::parse(text)))),
+    ("profile", |data| text(data, profile)),
     ("wml", wml),
     #[cfg(feature = "study")]
     ("study", |data| text(data, study::parse)),
@@ -130,6 +131,13 @@ fn stack(text: &str) {
     }
 }
 
+/// What reads as a profile also runs as a workload, and reads again as it was written.
+fn profile(text: &str) {
+    let Ok(profile) = Profile::parse(text) else { return };
+    assert!(Workload::parse(&profile.workload(profile.file_bytes())).is_ok());
+    assert!(Profile::parse(&profile.to_toml()).is_ok());
+}
+
 fn wml(data: &[u8]) {
     if let Err(error) = nestor_wml::parse(&nestor_wml::Source::new("fuzz", data), &[]) {
         assert!(error.to_string().contains('^'));
@@ -142,7 +150,7 @@ mod study {
     use nestor_study::{Notation, Study};
 
     pub fn parse(text: &str) {
-        let _ = Study::parse("fuzz", text, &Written);
+        let _ = Study::parse("fuzz", text, None, &Written);
     }
 
     struct Written;
@@ -162,6 +170,10 @@ mod study {
         }
 
         fn raw_disk(&self, stack: &str) -> String {
+            stack.to_owned()
+        }
+
+        fn native(&self, stack: &str) -> String {
             stack.to_owned()
         }
     }

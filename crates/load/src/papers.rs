@@ -61,7 +61,7 @@ pub const PAPER_WORKLOADS: &[PaperWorkload] = &[
         'A',
         "A-E1",
         "Iometer grid: all 100 points in one run",
-        "iometer:surface:runtime=3m:operations=1000000",
+        "iometer:surface:operations=1000000:runtime=3m",
     ),
     row('A', "A-E3", "dbench with 30 clients", "dbench:fileserver:runtime=10m"),
     row('A', "A-E3", "dbench with 40 clients", "dbench:fileserver:clients=40:runtime=10m"),

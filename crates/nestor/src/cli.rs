@@ -49,6 +49,20 @@ pub enum Command {
     #[command(after_help = "Examples:\n  nestor advise mail --host-fs ext4,xfs --format raw,qcow2\n  \
         nestor advise mail --as libvirt\n  nestor advise --settle K4")]
     Advise(crate::commands::advise::AdviseArguments),
+    /// Say what a load will reach on another stack, how sure that is, and what would make it surer
+    #[command(
+        after_help = "Examples:\n  nestor predict --workload mail.toml --from ext4/hdd --to ext4/kvm/raw/xfs/hdd\n  \
+        nestor predict --workload fio:rand-read --to ext4/kvm/qcow2/xfs/hdd --verify\n  \
+        nestor predict --workload fio:seq-write --matrix --suggest 3\n  nestor predict --validate"
+    )]
+    Predict(Box<crate::commands::predict::PredictArguments>),
+    /// Say what a load is: watch a disk, a process or a control group, or read traces
+    #[command(
+        after_help = "Examples:\n  nestor characterize --for 60s --device /dev/sda --output mail.toml\n  \
+        nestor characterize --for 5m --cgroup system.slice/mysql.service --check /srv/test\n  \
+        nestor characterize --trace sda.blktrace.*"
+    )]
+    Characterize(Box<crate::commands::characterize::CharacterizeArguments>),
     /// Say what made a run slower or faster than its baseline
     #[command(after_help = "Examples:\n  nestor explain 41\n  nestor explain 41 --against 38")]
     Explain(crate::commands::explain::ExplainArguments),

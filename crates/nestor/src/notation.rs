@@ -1,11 +1,36 @@
 //! The notation of stacks and workloads, as studies read it.
 
-use nestor_load::Workload;
+use anyhow::{Context, Result};
+use nestor_load::{Profile, Workload};
 use nestor_stack::{LayerDefinition, Stack};
 use nestor_study::Notation;
 
 /// The grammar of `nestor-stack` and the workloads of `nestor-load`.
 pub struct LabNotation;
+
+/// What a file's name ends in that holds a profile of `nestor characterize`.
+const PROFILE: &str = ".toml";
+
+/// The workload that is written so: in the notation, or as the file of a profile.
+///
+/// # Errors
+/// When it is neither.
+pub fn workload_named(text: &str) -> Result<Workload> {
+    if text.ends_with(PROFILE) {
+        let profile = read_profile(text)?;
+        return Ok(Workload::parse(&profile.workload(profile.file_bytes()))?);
+    }
+    Ok(Workload::parse(text)?)
+}
+
+/// Reads the profile in a file.
+///
+/// # Errors
+/// When it cannot be read or is none.
+pub fn read_profile(file: &str) -> Result<Profile> {
+    let text = std::fs::read_to_string(file).with_context(|| format!("cannot read the profile {file}"))?;
+    Profile::parse(&text).with_context(|| format!("{file} is no profile of `nestor characterize`"))
+}
 
 impl Notation for LabNotation {
     fn stacks(&self, written: &str) -> Result<Vec<String>, String> {
@@ -20,7 +45,7 @@ impl Notation for LabNotation {
         }
         texts
             .iter()
-            .map(|text| Workload::parse(text).map(|w| w.to_string()).map_err(|e| e.to_string()))
+            .map(|text| workload_named(text).map(|w| w.to_string()).map_err(|e| format!("{e:#}")))
             .collect()
     }
 
@@ -33,6 +58,21 @@ impl Notation for LabNotation {
             Some(hypervisor) => {
                 let kept: Vec<String> = layers[..=hypervisor].iter().map(|l| l.label()).collect();
                 format!("{}/{}", kept.join("/"), parsed.medium())
+            }
+            None => parsed.to_string(),
+        }
+    }
+
+    fn native(&self, stack: &str) -> String {
+        let Ok(parsed) = Stack::parse(stack) else { return stack.to_owned() };
+        let layers = parsed.layers();
+        let is_hypervisor = |i: &usize| matches!(layers[*i].definition(), LayerDefinition::Hypervisor(_));
+        match (0..layers.len()).find(is_hypervisor) {
+            // What the application works on goes down to the medium.
+            Some(hypervisor) => {
+                let above = layers[..hypervisor].iter().map(|l| l.label());
+                let kept: Vec<String> = above.chain([parsed.medium().to_string()]).collect();
+                kept.join("/")
             }
             None => parsed.to_string(),
         }
@@ -53,6 +93,14 @@ mod tests {
         );
         assert_eq!(raw_disk("ext4/kvm/qcow2/xfs/kvm/raw/ext4/null"), "ext4/kvm/null");
         assert_eq!(raw_disk("ext4/hdd"), "ext4/hdd");
+    }
+
+    #[test]
+    fn natively_its_file_system_is_on_the_medium() {
+        let native = |stack| LabNotation.native(stack);
+        assert_eq!(native("ext3/kvm:disk=lsi:memory=192M/raw/jfs/hdd:st336938lw"), "ext3/hdd:st336938lw");
+        assert_eq!(native("ext4/kvm/qcow2/xfs/kvm/raw/ext4/null"), "ext4/null");
+        assert_eq!(native("ext4/hdd"), "ext4/hdd");
     }
 
     #[test]

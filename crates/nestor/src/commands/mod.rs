@@ -2,12 +2,14 @@
 
 pub mod advise;
 pub mod agent;
+pub mod characterize;
 pub mod compare;
 pub mod disk;
 pub mod doctor;
 pub mod explain;
 pub mod lab;
 pub mod load;
+pub mod predict;
 pub mod replicate;
 pub mod report;
 pub mod run;

@@ -27,12 +27,20 @@ struct Published {
     text: &'static str,
 }
 
-const PUBLISHED: [Published; 1] = [Published {
-    name: "nested-fs",
-    source: "Le, Huang, Wang: Understanding Performance Implications of Nested File Systems, FAST 2012",
-    file: "studies/nested-fs.toml",
-    text: include_str!("../../../../studies/nested-fs.toml"),
-}];
+const PUBLISHED: [Published; 2] = [
+    Published {
+        name: "nested-fs",
+        source: "Le, Huang, Wang: Understanding Performance Implications of Nested File Systems, FAST 2012",
+        file: "studies/nested-fs.toml",
+        text: include_str!("../../../../studies/nested-fs.toml"),
+    },
+    Published {
+        name: "esx-disk",
+        source: "Ahmad and others: An Analysis of Disk Performance in VMware ESX Server Virtual Machines, WWC 2003",
+        file: "studies/esx-disk.toml",
+        text: include_str!("../../../../studies/esx-disk.toml"),
+    },
+];
 
 /// Repeats a published study, or judges its claims by what was measured before.
 ///

@@ -252,6 +252,11 @@ impl Running<'_> {
         }
     }
 
+    /// Whether it has not ended yet.
+    pub fn is_running(&mut self) -> bool {
+        self.child.try_wait().expect("the program can be waited for").is_none()
+    }
+
     /// Its process.
     pub fn pid(&self) -> u32 {
         self.child.id()

@@ -8,6 +8,8 @@ mod question;
 mod recommend;
 mod settled;
 
+pub use evidence::mechanism;
+
 use std::process::ExitCode;
 use std::time::Duration;
 

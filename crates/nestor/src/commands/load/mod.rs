@@ -17,6 +17,7 @@ use clap::Subcommand;
 use nestor_load::{Value, Workload};
 
 use crate::cli::JsonArguments;
+pub use plain::run_in;
 
 /// `nestor load …`
 #[derive(Debug, Subcommand)]

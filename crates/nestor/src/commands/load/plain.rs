@@ -1,6 +1,6 @@
 //! `nestor load run`: any workload on a directory or device of this machine.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
@@ -12,13 +12,15 @@ use nestor_report::units::{bytes, count, digits, latency_ns, rate};
 
 use super::check_files;
 use crate::interrupt::interrupted_by_signals;
+use crate::notation::workload_named;
 use crate::output::{print_json, table};
 use crate::progress::Progress;
 
 /// Arguments of `nestor load run`.
 #[derive(Args, Debug)]
 pub struct PlainArguments {
-    /// The workload, such as fio:seq-write or postmark:small; `nestor workloads` lists them all
+    /// The workload, such as fio:seq-write or postmark:small, or a profile of `nestor characterize` (FILE.toml); `nestor
+    /// workloads` lists them all
     workload: String,
     /// Run it in this directory
     #[arg(long, value_name = "DIRECTORY", required_unless_present = "device")]
@@ -51,7 +53,34 @@ const OWN_DIRECTORY: &str = "nestor-load";
 /// # Errors
 /// When it is no workload, or fails.
 pub fn run(arguments: &PlainArguments) -> Result<()> {
-    let workload = Workload::parse(&arguments.workload)?;
+    let workload = workload_named(&arguments.workload)?;
+    let result = measured(arguments, &workload)?;
+    if arguments.json {
+        return print_json(&result);
+    }
+    out!("{}", text(&workload, &result));
+    Ok(())
+}
+
+/// Runs a workload in a directory of its own below `directory`, and removes that.
+///
+/// # Errors
+/// When it fails.
+pub fn run_in(directory: &Path, workload: &Workload, seed: u64) -> Result<LoadResult> {
+    let arguments = PlainArguments {
+        workload: workload.to_string(),
+        dir: Some(directory.to_path_buf()),
+        device: None,
+        overwrite: Vec::new(),
+        seed,
+        remove: true,
+        json: false,
+    };
+    measured(&arguments, workload)
+}
+
+/// Runs a workload where the arguments say.
+fn measured(arguments: &PlainArguments, workload: &Workload) -> Result<LoadResult> {
     match (workload.works_on(), &arguments.device) {
         (WorksOn::Directories, Some(_)) => {
             bail!("{workload} makes files: give it --dir DIRECTORY instead of --device")
@@ -61,7 +90,7 @@ pub fn run(arguments: &PlainArguments) -> Result<()> {
         }
         _ => {}
     }
-    check_files(&workload)?;
+    check_files(workload)?;
     let interrupted = interrupted_by_signals()?;
     let (target, own) = target(arguments)?;
     let ground = Ground::here()?;
@@ -79,7 +108,7 @@ pub fn run(arguments: &PlainArguments) -> Result<()> {
                 std::thread::sleep(LOOK);
             }
         });
-        let result = run_on(&ground, &workload, target, arguments.seed, &progress);
+        let result = run_on(&ground, workload, target, arguments.seed, &progress);
         finished.store(true, Ordering::Relaxed);
         result
     });
@@ -88,12 +117,7 @@ pub fn run(arguments: &PlainArguments) -> Result<()> {
     if let Some(own) = own.filter(|_| arguments.remove) {
         std::fs::remove_dir_all(&own).with_context(|| format!("cannot remove {}", own.display()))?;
     }
-    let result = result?;
-    if arguments.json {
-        return print_json(&result);
-    }
-    out!("{}", text(&workload, &result));
-    Ok(())
+    result
 }
 
 fn target(arguments: &PlainArguments) -> Result<(Target, Option<PathBuf>)> {
@@ -123,7 +147,7 @@ fn target(arguments: &PlainArguments) -> Result<(Target, Option<PathBuf>)> {
 }
 
 /// A device that is mounted, or part of something, cannot be opened exclusively.
-fn refuse_used(device: &std::path::Path) -> Result<()> {
+fn refuse_used(device: &Path) -> Result<()> {
     use std::os::unix::fs::OpenOptionsExt;
     let opened = std::fs::File::options().read(true).custom_flags(libc::O_EXCL).open(device);
     match opened {

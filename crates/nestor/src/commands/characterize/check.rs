@@ -1,0 +1,157 @@
+//! How close a load of the profile comes to what was observed, and the think time with which its rate is the same.
+//!
+//! The ESX study found the think time of its model so (§5.2): varied until the model's rate was the application's.
+
+use std::path::Path;
+
+use anyhow::{Context, Result};
+use nestor_load::{LoadResult, OperationClass, Profile, Workload};
+use nestor_model::LatencyHistogram;
+use serde::Serialize;
+
+use crate::commands::load::run_in;
+use crate::output::table;
+
+/// Runs that may be needed until the rates meet.
+const MOST_RUNS: usize = 4;
+/// Rates so close are the same: a run of 10 s with 800 requests a second knows its rate to 1 %.
+const SAME: f64 = 0.02;
+/// A longer file would take minutes to lay out.
+const LARGEST_FILE_BYTES: u64 = 8 << 30;
+
+/// What is compared.
+#[derive(Clone, Debug, Serialize)]
+pub struct Row {
+    /// Which number.
+    pub what: &'static str,
+    /// As it was observed.
+    pub observed: f64,
+    /// Of the load that was run.
+    pub load: f64,
+}
+
+/// How close it came.
+#[derive(Clone, Debug, Serialize)]
+pub struct Closeness {
+    /// The load, in Nestor's notation.
+    pub workload: String,
+    /// Runs until the rates met, or until there were enough.
+    pub runs: usize,
+    /// Whether they met, within 2 %.
+    pub met: bool,
+    /// The numbers side by side.
+    pub rows: Vec<Row>,
+}
+
+/// Fits the think time of a profile by running loads of it in a directory.
+///
+/// # Errors
+/// When no load can be run there.
+pub fn fit(profile: &mut Profile, directory: &Path, size: Option<u64>) -> Result<Closeness> {
+    let file_bytes = size.unwrap_or_else(|| profile.file_bytes().min(LARGEST_FILE_BYTES));
+    let wanted = profile.rates.requests_per_s;
+    let mut best: Option<(f64, f64, LoadResult)> = None;
+    let mut runs = 0;
+    while runs < MOST_RUNS {
+        let workload = Workload::parse(&profile.workload(file_bytes))?;
+        let result = run_in(directory, &workload, 1 + runs as u64)
+            .with_context(|| format!("the load {workload} could not be run in {}", directory.display()))?;
+        runs += 1;
+        let (think_ms, rate) = (profile.concurrency.think_ms, result.operations_per_second());
+        let off = (rate / wanted - 1.0).abs();
+        let next_ms = next_think_ms(profile, rate);
+        if best.as_ref().is_none_or(|(least, ..)| off < *least) {
+            best = Some((off, think_ms, result));
+        }
+        // Nothing is left to take away where workers do not think and are still too slow.
+        if off <= SAME || next_ms == think_ms {
+            break;
+        }
+        profile.concurrency.think_ms = next_ms;
+    }
+    let (off, think_ms, result) = best.context("no load was run")?;
+    profile.concurrency.think_ms = think_ms;
+    if off > SAME {
+        profile.remarks.push(format!(
+            "no think time gave the observed rate there: the load does {:.1} requests/s instead of {wanted:.1}",
+            result.operations_per_second()
+        ));
+    }
+    let rows = rows(profile, &result);
+    Ok(Closeness { workload: profile.workload(file_bytes), runs, met: off <= SAME, rows })
+}
+
+/// What a pass takes longer or shorter than wanted, workers should think less or more: X = W / (Z + R).
+fn next_think_ms(profile: &Profile, rate: f64) -> f64 {
+    let workers = f64::from(profile.concurrency.workers);
+    let pass_ms = |rate: f64| workers / rate.max(1e-9) * 1e3;
+    (profile.concurrency.think_ms + pass_ms(profile.rates.requests_per_s) - pass_ms(rate)).clamp(0.0, 6e4)
+}
+
+fn rows(profile: &Profile, result: &LoadResult) -> Vec<Row> {
+    let mut all = LatencyHistogram::default();
+    result.operations.values().for_each(|done| all.merge(&done.latency));
+    let summary = all.summary();
+    let operations: u64 = result.operations.values().map(|done| done.operations).sum();
+    let reads = result.operations.get(&OperationClass("read".to_owned())).map_or(0, |done| done.operations);
+    let rate = result.operations_per_second();
+    let response_ms = summary.as_ref().map_or(0.0, |s| s.mean_ns / 1e6);
+    let (requests, rates) = (&profile.requests, &profile.rates);
+    let row = |what, observed, load| Row { what, observed, load };
+    let mut rows = vec![
+        row("requests/s", rates.requests_per_s, rate),
+        row("MB/s", rates.bytes_per_s / 1e6, result.bytes_per_second() / 1e6),
+        row("response, ms", rates.response_ms, response_ms),
+    ];
+    if let (Some(observed), Some(summary)) = (rates.response_p99_ms, &summary) {
+        rows.push(row("99th percentile, ms", observed, summary.p99_ns as f64 / 1e6));
+    }
+    rows.push(row("outstanding", profile.concurrency.outstanding, rate * response_ms / 1e3));
+    rows.push(row("reads, %", requests.read_share * 100.0, reads as f64 / operations.max(1) as f64 * 100.0));
+    let mean = result.bytes() as f64 / operations.max(1) as f64;
+    rows.push(row("mean size, KiB", requests.mean_bytes / 1024.0, mean / 1024.0));
+    rows
+}
+
+impl Closeness {
+    /// As a table.
+    pub fn text(&self) -> String {
+        let digits = |value: f64| format!("{value:.2}");
+        let rows: Vec<[String; 4]> = self
+            .rows
+            .iter()
+            .map(|row| {
+                let ratio =
+                    if row.observed > 0.0 { format!("{:.3}", row.load / row.observed) } else { "-".into() };
+                [row.what.to_owned(), digits(row.observed), digits(row.load), ratio]
+            })
+            .collect();
+        let runs = if self.runs == 1 { "1 run".to_owned() } else { format!("{} runs", self.runs) };
+        let met = if self.met { "the rates meet within 2 %" } else { "the rates do not meet within 2 %" };
+        format!("{}\n{runs}: {met}\n{}", self.workload, table(&["", "observed", "load", "ratio"], &rows))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use nestor_load::profile::{Concurrency, Rates};
+
+    #[test]
+    fn think_time_makes_up_for_another_response() {
+        let mut profile = Profile {
+            concurrency: Concurrency { workers: 50, think_ms: 50.0, ..Concurrency::default() },
+            rates: Rates { requests_per_s: 792.0, ..Rates::default() },
+            ..Profile::default()
+        };
+        // A pass takes 50 ms and 20 ms; wanted are 63.1 ms.
+        let rate = 50.0 / 0.070;
+        let next = next_think_ms(&profile, rate);
+        assert!((next - 43.13).abs() < 0.01, "{next}");
+        profile.concurrency.think_ms = next;
+        let reached = 50.0 / (next / 1e3 + 0.020);
+        assert!((reached - 792.0).abs() < 0.1);
+        // Nobody thinks less than not at all.
+        assert_eq!(next_think_ms(&profile, 50.0 / 0.5), 0.0);
+    }
+}

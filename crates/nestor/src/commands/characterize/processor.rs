@@ -1,0 +1,109 @@
+//! What processes use of the processors.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+
+use nestor_load::profile::Processor;
+
+/// Times of a process in clock ticks.
+#[derive(Clone, Copy, Default)]
+struct Ticks {
+    user: u64,
+    system: u64,
+}
+
+/// Takes readings and says what was used between the first and the last.
+pub struct ProcessorTimes {
+    /// First and last of each process; of the machine under 0.
+    readings: BTreeMap<u32, (Ticks, Ticks)>,
+    everybody: bool,
+    begun: bool,
+}
+
+impl ProcessorTimes {
+    /// Of the whole machine, or of processes.
+    pub fn new(everybody: bool) -> Self {
+        Self { readings: BTreeMap::new(), everybody, begun: false }
+    }
+
+    /// Reads the times of these processes, or of the machine.
+    pub fn read(&mut self, processes: &BTreeSet<u32>) {
+        if self.everybody {
+            self.note(0, machine());
+        } else {
+            for pid in processes {
+                self.note(*pid, process(*pid));
+            }
+        }
+        self.begun = true;
+    }
+
+    fn note(&mut self, pid: u32, ticks: Option<Ticks>) {
+        let Some(ticks) = ticks else { return };
+        // What started later used nothing before.
+        let first = if self.begun { Ticks::default() } else { ticks };
+        self.readings.entry(pid).or_insert((first, ticks)).1 = ticks;
+    }
+
+    /// Shares of one processor over so many seconds.
+    pub fn shares(&self, seconds: f64) -> Processor {
+        let per_second = rustix::param::clock_ticks_per_second() as f64;
+        let sum = |of: fn(&Ticks) -> u64| -> f64 {
+            let ticks = self.readings.values().map(|(first, last)| of(last).saturating_sub(of(first)));
+            ticks.sum::<u64>() as f64 / per_second / seconds.max(1e-9)
+        };
+        Processor { user: sum(|ticks| ticks.user), system: sum(|ticks| ticks.system) }
+    }
+}
+
+/// Processor seconds that this program and what it started and waited for have used.
+pub fn own_s() -> f64 {
+    let stat = fs::read_to_string("/proc/self/stat").unwrap_or_default();
+    let ticks: u64 = [11, 12, 13, 14].into_iter().filter_map(|at| field(&stat, at)).sum();
+    ticks as f64 / rustix::param::clock_ticks_per_second() as f64
+}
+
+/// A field of `/proc/PID/stat` after the name in brackets, the state being number 0.
+fn field(stat: &str, at: usize) -> Option<u64> {
+    // A name may have brackets and blanks in it.
+    stat.rsplit_once(')')?.1.split_whitespace().nth(at)?.parse().ok()
+}
+
+fn process(pid: u32) -> Option<Ticks> {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    Some(Ticks { user: field(&stat, 11)?, system: field(&stat, 12)? })
+}
+
+/// The machine's: user and nice, system and interrupts (`proc(5)`).
+fn machine() -> Option<Ticks> {
+    let stat = fs::read_to_string("/proc/stat").ok()?;
+    let fields: Vec<u64> =
+        stat.lines().next()?.split_whitespace().skip(1).filter_map(|n| n.parse().ok()).collect();
+    let at = |i: usize| fields.get(i).copied().unwrap_or_default();
+    Some(Ticks { user: at(0) + at(1), system: at(2) + at(5) + at(6) })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn fields_are_found_behind_any_name() {
+        let stat = "12 (a) b (c) S 1 12 12 0 -1 4194304 100 0 0 0 77 33 5 4 20 0 1 0 100 0 0";
+        assert_eq!([11, 12, 13, 14].map(|at| field(stat, at)), [Some(77), Some(33), Some(5), Some(4)]);
+        assert_eq!(field("no brackets", 1), None);
+    }
+
+    #[test]
+    fn what_starts_later_counts_from_nothing() {
+        let mut times = ProcessorTimes::new(false);
+        times.note(1, Some(Ticks { user: 1000, system: 500 }));
+        times.begun = true;
+        times.note(1, Some(Ticks { user: 1100, system: 500 }));
+        times.note(2, Some(Ticks { user: 20, system: 80 }));
+        let per_second = rustix::param::clock_ticks_per_second() as f64;
+        let shares = times.shares(2.0);
+        assert!((shares.user - 120.0 / per_second / 2.0).abs() < 1e-12);
+        assert!((shares.system - 80.0 / per_second / 2.0).abs() < 1e-12);
+    }
+}

@@ -1,0 +1,127 @@
+//! Whose requests count: everybody's, a process's with its children's, a control group's.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Result, bail};
+
+/// Where control groups of version 2 are.
+const CGROUPS: &str = "/sys/fs/cgroup";
+
+/// Whose.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Who {
+    /// Every thread of the machine.
+    Everybody,
+    /// A process and those that it started.
+    Process(u32),
+    /// The processes of a control group and those below it.
+    Group(PathBuf),
+}
+
+impl Who {
+    /// From the options.
+    ///
+    /// # Errors
+    /// When there is no such process or group.
+    pub fn of(pid: Option<u32>, cgroup: Option<&Path>) -> Result<Self> {
+        if let Some(pid) = pid {
+            if !Path::new(&format!("/proc/{pid}")).exists() {
+                bail!("there is no process {pid}; `pgrep -a NAME` finds it");
+            }
+            return Ok(Self::Process(pid));
+        }
+        let Some(cgroup) = cgroup else { return Ok(Self::Everybody) };
+        let below = cgroup.strip_prefix(CGROUPS).or_else(|_| cgroup.strip_prefix("/")).unwrap_or(cgroup);
+        let directory = Path::new(CGROUPS).join(below);
+        if !directory.join("cgroup.procs").exists() {
+            bail!(
+                "there is no control group {} below {CGROUPS}; `systemd-cgls` or `cat /proc/PID/cgroup` shows them",
+                below.display()
+            );
+        }
+        Ok(Self::Group(directory))
+    }
+
+    /// In words.
+    pub fn in_words(&self) -> String {
+        match self {
+            Self::Everybody => String::new(),
+            Self::Process(pid) => match fs::read_to_string(format!("/proc/{pid}/comm")) {
+                Ok(comm) => format!("process {pid} ({})", comm.trim()),
+                Err(_) => format!("process {pid}"),
+            },
+            Self::Group(directory) => {
+                let below = directory.strip_prefix(CGROUPS).unwrap_or(directory);
+                format!("control group {}", below.display())
+            }
+        }
+    }
+
+    /// The processes as they are now; empty for everybody's.
+    pub fn processes(&self) -> BTreeSet<u32> {
+        let mut found = BTreeSet::new();
+        match self {
+            Self::Everybody => {}
+            Self::Process(pid) => descend(*pid, &mut found),
+            Self::Group(directory) => in_group(directory, &mut found),
+        }
+        found
+    }
+}
+
+/// The threads of a process.
+pub fn threads(pid: u32) -> Vec<u32> {
+    let Ok(entries) = fs::read_dir(format!("/proc/{pid}/task")) else { return Vec::new() };
+    entries.flatten().filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect()
+}
+
+/// A process and its children, theirs, and so on. A process may end meanwhile: then it has none.
+fn descend(pid: u32, found: &mut BTreeSet<u32>) {
+    if !found.insert(pid) {
+        return;
+    }
+    for thread in threads(pid) {
+        let children = fs::read_to_string(format!("/proc/{pid}/task/{thread}/children"));
+        let children = children.unwrap_or_default();
+        children
+            .split_whitespace()
+            .filter_map(|child| child.parse().ok())
+            .for_each(|child| descend(child, found));
+    }
+}
+
+fn in_group(directory: &Path, found: &mut BTreeSet<u32>) {
+    let processes = fs::read_to_string(directory.join("cgroup.procs")).unwrap_or_default();
+    found.extend(processes.lines().filter_map(|line| line.parse::<u32>().ok()));
+    let Ok(entries) = fs::read_dir(directory) else { return };
+    for entry in entries.flatten().filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir())) {
+        in_group(&entry.path(), found);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_process_has_its_children_with_it() {
+        let mut child = std::process::Command::new("sleep").arg("30").spawn().unwrap();
+        let who = Who::of(Some(std::process::id()), None).unwrap();
+        let found = who.processes();
+        let words = who.in_words();
+        child.kill().unwrap();
+        child.wait().unwrap();
+        assert!(found.contains(&child.id()) && found.contains(&std::process::id()), "{found:?}");
+        assert!(words.starts_with(&format!("process {} (", std::process::id())), "{words}");
+    }
+
+    #[test]
+    fn what_is_not_there_is_said() {
+        let error = Who::of(Some(u32::MAX), None).unwrap_err().to_string();
+        assert!(error.contains("there is no process 4294967295"), "{error}");
+        let error = Who::of(None, Some(Path::new("no/such.slice"))).unwrap_err().to_string();
+        assert!(error.contains("there is no control group no/such.slice"), "{error}");
+    }
+}

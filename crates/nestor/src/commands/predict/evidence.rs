@@ -1,0 +1,81 @@
+//! What a store knows, as predictions take it.
+
+use anyhow::Result;
+use nestor_predict::evidence::{Points, StackParts};
+use nestor_predict::{Evidence, MeasuredLoad, Shape};
+use nestor_study::{Known, KnownLoad, stack_parts};
+
+/// Everything but surfaces, which are no loads, as cells; surfaces as points.
+pub fn of(known: &Known) -> Evidence {
+    let is_surface = |workload: &str| {
+        known.loads.get(workload).is_some_and(|load| load.engine == "iometer" && load.case == "surface")
+    };
+    let mut evidence = Evidence::default();
+    for cell in known.cells.iter().filter(|cell| !is_surface(&cell.workload)) {
+        let rate =
+            if cell.bytes_per_second > 0.0 { cell.bytes_per_second } else { cell.operations_per_second };
+        if rate <= 0.0 {
+            continue;
+        }
+        evidence.cells.push(MeasuredLoad {
+            stack: cell.stack.clone(),
+            load: cell.workload.clone(),
+            rate,
+            operations_per_s: cell.operations_per_second,
+            response_s: cell.response_s,
+            processors_busy: cell.host_cpu_busy,
+            runs: cell.runs.clone(),
+        });
+    }
+    for (name, load) in known.loads.iter().filter(|(name, _)| !is_surface(name)) {
+        evidence.shapes.insert(name.clone(), shape(load));
+        let family = if load.engine == "wml" { load.case.clone() } else { load.engine.clone() };
+        evidence.families.insert(name.clone(), family);
+    }
+    for (stack, parts) in &known.stacks {
+        let medium = parts.get("medium").cloned().unwrap_or_default();
+        evidence.stacks.insert(stack.clone(), StackParts { parts: parts.clone(), medium });
+    }
+    for (stack, points) in &known.surfaces {
+        let mut of_stack = Points::default();
+        // Points that were measured several times count with their geometric mean.
+        let mut sums = std::collections::BTreeMap::<_, (f64, f64)>::new();
+        for (run, point) in points {
+            let sum = sums.entry(point.point).or_default();
+            *sum = (sum.0 + point.requests_per_s.ln(), sum.1 + 1.0);
+            if !of_stack.runs.contains(run) {
+                of_stack.runs.push(*run);
+            }
+        }
+        of_stack.rates =
+            sums.into_iter().map(|(point, (logs, count))| (point, (logs / count).exp())).collect();
+        evidence.points.insert(stack.clone(), of_stack);
+    }
+    evidence
+}
+
+/// Adds a stack on which nothing was measured yet: what it is made of is known.
+///
+/// # Errors
+/// When there is no memory for it.
+pub fn add_stack(evidence: &mut Evidence, stack: &str) -> Result<()> {
+    if !evidence.stacks.contains_key(stack) {
+        let parts = stack_parts(stack)?;
+        let medium = parts.get("medium").cloned().unwrap_or_default();
+        evidence.stacks.insert(stack.to_owned(), StackParts { parts, medium });
+    }
+    Ok(())
+}
+
+fn shape(load: &KnownLoad) -> Shape {
+    Shape {
+        read_share: load.read_share,
+        random_share: load.random_share,
+        mean_bytes: load.mean_bytes,
+        sizes: Vec::new(),
+        flush_share: load.flush_share,
+        workers: load.workers,
+        think_s: load.think_ms / 1e3,
+        outstanding: load.outstanding,
+    }
+}

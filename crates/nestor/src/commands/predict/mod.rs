@@ -1,0 +1,133 @@
+//! `nestor predict`: what a load will reach on another stack.
+
+mod evidence;
+mod kept;
+mod matrix;
+mod question;
+mod text;
+mod validate;
+mod verify;
+
+use std::process::ExitCode;
+
+use anyhow::{Result, anyhow, bail};
+use clap::Args;
+use nestor_predict::calibration::{Tracks, tracks};
+use nestor_predict::{Answer, Evidence, Knowledge, Question, answer};
+use nestor_study::Notation;
+use serde::Serialize;
+
+use crate::cli::LabArguments;
+use crate::commands::run::open_store;
+use crate::notation::LabNotation;
+use crate::output::print_json;
+
+/// Arguments of `nestor predict`.
+#[derive(Args, Debug)]
+pub struct PredictArguments {
+    /// The load: a workload that was measured somewhere, or a profile of `nestor characterize` (FILE.toml)
+    #[arg(long, value_name = "WORKLOAD", required_unless_present = "validate")]
+    workload: Option<String>,
+    /// Where it runs now [default: of the stacks on which it was measured the one most like the target]
+    #[arg(long, value_name = "STACK")]
+    from: Option<String>,
+    /// Where it is to go; braces make several stacks of one
+    #[arg(long, value_name = "STACK", required_unless_present_any = ["validate", "matrix"])]
+    to: Option<String>,
+    /// Then run it there, and say how far off the prediction was and where the time went
+    #[arg(long, conflicts_with_all = ["validate", "matrix"])]
+    verify: bool,
+    /// How much more computing takes there, in per cent, if that is known
+    #[arg(long, value_name = "PERCENT", default_value_t = 0.0)]
+    compute_overhead: f64,
+    /// How long computing takes there, relative to here, if that is known: 0.8 is a processor that is a quarter faster
+    #[arg(long, value_name = "FACTOR", default_value_t = 1.0)]
+    compute_scale: f64,
+    /// Complete the matrix of guests and hosts for the load from the cells that were measured
+    #[arg(long, conflicts_with_all = ["to", "from"])]
+    matrix: bool,
+    /// With --matrix: name so many cells most worth measuring next
+    #[arg(long, value_name = "NUMBER", default_value_t = 3)]
+    suggest: usize,
+    /// Hide what is known, predict it, and say how far off that is: by stack, by family of loads, and the matrix from 12 cells
+    #[arg(long, conflicts_with_all = ["to", "from", "matrix"])]
+    validate: bool,
+    #[command(flatten)]
+    lab: LabArguments,
+}
+
+/// An answer with what was asked.
+#[derive(Serialize)]
+struct Predicted {
+    question: Question,
+    unit: &'static str,
+    answer: Answer,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    verified: Option<verify::Verified>,
+}
+
+/// Runs it.
+///
+/// # Errors
+/// When the store cannot be read, or what is asked is no question.
+pub fn run(arguments: &PredictArguments) -> Result<ExitCode> {
+    let mut store = open_store(&arguments.lab)?;
+    let known = store.known()?;
+    if arguments.validate {
+        return validate::run(&evidence::of(&known), &known, arguments.lab.json);
+    }
+    let Some(workload) = &arguments.workload else { bail!("no --workload is named") };
+    if arguments.matrix {
+        return matrix::run(&known, workload, arguments.suggest, arguments.lab.json);
+    }
+    let targets = LabNotation.stacks(arguments.to.as_deref().unwrap_or_default()).map_err(|e| anyhow!(e))?;
+    let mut evidence = evidence::of(&known);
+    targets.iter().try_for_each(|target| evidence::add_stack(&mut evidence, target))?;
+    let load = question::Load::named(workload, &evidence)?;
+    let mut answers = Vec::new();
+    for target in &targets {
+        let asked = question::Asked {
+            from: arguments.from.as_deref(),
+            to: target,
+            machine: nestor_model::prediction::TargetMachine {
+                overhead_share: arguments.compute_overhead / 100.0,
+                compute_scale: arguments.compute_scale,
+            },
+        };
+        let (question, evidence) = load.question(&asked, &evidence)?;
+        let (knowledge, tracks) = learnt_from(&evidence, store.path());
+        let answer = answer(&question, &evidence, &knowledge, &tracks);
+        answers.push(Predicted { question, unit: load.unit.name(), answer, verified: None });
+    }
+    if !arguments.lab.json {
+        answers.iter().for_each(|predicted| out!("{}", text::answer(predicted, &load)));
+    }
+    if arguments.verify {
+        for predicted in &mut answers {
+            let verified =
+                verify::run(&predicted.question, &predicted.answer, &load, &arguments.lab, &mut store)?;
+            if !arguments.lab.json {
+                out!("{}", text::verified(&verified, load.unit));
+            }
+            predicted.verified = Some(verified);
+        }
+    }
+    if arguments.lab.json {
+        print_json(&answers)?;
+    }
+    let known = answers.iter().all(|predicted| predicted.answer.rate.is_some());
+    Ok(if known { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+/// The learnt model of a store, and what the other methods were off in it.
+fn learnt_from(evidence: &Evidence, store: &std::path::Path) -> (Knowledge, Tracks) {
+    let knowledge = match kept::read(store).and_then(|kept| Knowledge::with(kept, evidence)) {
+        Some(knowledge) => knowledge,
+        None => {
+            let fitted = Knowledge::fit(evidence);
+            kept::write(store, &fitted);
+            fitted
+        }
+    };
+    (knowledge, tracks(evidence))
+}

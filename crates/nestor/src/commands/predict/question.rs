@@ -1,0 +1,158 @@
+//! From the words of the command line to a question.
+
+use anyhow::{Result, bail};
+use nestor_advise::Unit;
+use nestor_load::Profile;
+use nestor_model::prediction::TargetMachine;
+use nestor_predict::{Evidence, MeasuredLoad, Question, Reference, Shape};
+use nestor_stack::Stack;
+
+use crate::notation::{read_profile, workload_named};
+
+/// The load that is asked about.
+pub struct Load {
+    /// As it is called in the store, or the profile's name.
+    pub name: String,
+    /// The workload that is run to verify: itself, or the profile's synthetic twin.
+    pub workload: String,
+    /// Its shape.
+    pub shape: Shape,
+    /// What it is counted in.
+    pub unit: Unit,
+    /// What was observed, if it is a profile.
+    profile: Option<Profile>,
+}
+
+/// The rest of a question.
+pub struct Asked<'a> {
+    /// Where it runs now, if that is named.
+    pub from: Option<&'a str>,
+    /// Where it is to go.
+    pub to: &'a str,
+    /// What computing takes there.
+    pub machine: TargetMachine,
+}
+
+impl Load {
+    /// The load of a name: a profile's file, or a workload.
+    ///
+    /// # Errors
+    /// When it is neither, or nothing is known of it.
+    pub fn named(text: &str, evidence: &Evidence) -> Result<Self> {
+        if text.ends_with(".toml") {
+            let profile = read_profile(text)?;
+            let workload = workload_named(text)?.to_string();
+            let unit = Unit::OperationsPerSecond;
+            return Ok(Self {
+                name: profile.name.clone(),
+                workload,
+                shape: shape_of(&profile),
+                unit,
+                profile: Some(profile),
+            });
+        }
+        let workload = workload_named(text)?;
+        let name = workload.to_string();
+        let Some(shape) = evidence.shapes.get(&name).filter(|shape| shape.mean_bytes > 0.0) else {
+            bail!(
+                "{name} was measured nowhere yet, so nobody knows what it asks for\n  measure it where it runs now: nestor run STACK '{name}'\n  or watch it: nestor characterize --for 60s --output {}.toml",
+                workload.case()
+            );
+        };
+        let moves = evidence.cells.iter().any(|cell| cell.load == name && cell.rate != cell.operations_per_s);
+        let unit = if moves { Unit::BytesPerSecond } else { Unit::OperationsPerSecond };
+        Ok(Self { workload: name.clone(), name, shape: shape.clone(), unit, profile: None })
+    }
+
+    /// The question, and the evidence without what it asks for.
+    ///
+    /// # Errors
+    /// When it was not measured where it runs now.
+    pub fn question(&self, asked: &Asked<'_>, evidence: &Evidence) -> Result<(Question, Evidence)> {
+        let from = match asked.from {
+            Some(from) => Stack::parse(from)?.to_string(),
+            None => self.usual_reference(asked.to, evidence)?,
+        };
+        let reference = self.reference(&from, evidence)?;
+        // A load that is its own model would be its own answer.
+        let model = self.profile.is_some().then(|| self.workload.clone());
+        let question = Question {
+            load: self.name.clone(),
+            shape: self.shape.clone(),
+            model,
+            from,
+            reference,
+            to: asked.to.to_owned(),
+            machine: asked.machine,
+        };
+        let hidden = evidence
+            .without(|cell| cell.stack == asked.to && cell.load == self.name && self.profile.is_none());
+        Ok((question, hidden))
+    }
+
+    fn reference(&self, from: &str, evidence: &Evidence) -> Result<Reference> {
+        if let Some(profile) = &self.profile {
+            let rates = &profile.rates;
+            return Ok(Reference {
+                rate: rates.application_per_s.unwrap_or(rates.requests_per_s),
+                requests_per_s: rates.requests_per_s,
+                response_s: rates.response_ms / 1e3,
+                processors_busy: profile.processor.map_or(0.0, |p| p.user + p.system),
+            });
+        }
+        let Some(cell) = evidence.cell(from, &self.name) else {
+            bail!(
+                "{} was not measured on {from}\n  measure it: nestor run '{from}' '{}'",
+                self.name,
+                self.name
+            );
+        };
+        Ok(Reference {
+            rate: cell.rate,
+            requests_per_s: cell.operations_per_s,
+            response_s: cell.response_s.unwrap_or_default(),
+            processors_busy: cell.processors_busy,
+        })
+    }
+
+    /// Of the stacks on which the load was measured the one most like the target; a native one before others.
+    fn usual_reference(&self, to: &str, evidence: &Evidence) -> Result<String> {
+        if let Some(profile) = &self.profile {
+            return match Stack::parse(&profile.observed_on) {
+                Ok(stack) => Ok(stack.to_string()),
+                Err(_) => bail!(
+                    "the profile was observed on {}, which is no stack: say with --from what it stands on, such as ext4/dev:/dev/sda",
+                    if profile.observed_on.is_empty() { "something unknown" } else { &profile.observed_on }
+                ),
+            };
+        }
+        let parts = |stack: &str| evidence.stacks.get(stack).map(|known| &known.parts);
+        let target = parts(to);
+        let alike = |cell: &&MeasuredLoad| {
+            let (Some(known), Some(target)) = (parts(&cell.stack), target) else { return 0 };
+            known.iter().filter(|(part, value)| target.get(*part) == Some(value)).count()
+        };
+        let known = evidence.cells.iter().filter(|cell| cell.load == self.name && cell.stack != to);
+        match known.max_by_key(alike) {
+            Some(cell) => Ok(cell.stack.clone()),
+            None => bail!(
+                "{0} was measured on no other stack than {to}: nothing to predict from\n  measure it where it runs now: nestor run STACK '{0}'",
+                self.name
+            ),
+        }
+    }
+}
+
+fn shape_of(profile: &Profile) -> Shape {
+    let (requests, who) = (&profile.requests, &profile.concurrency);
+    Shape {
+        read_share: requests.read_share,
+        random_share: requests.random_share,
+        mean_bytes: requests.mean_bytes,
+        sizes: profile.weighted_shares(),
+        flush_share: requests.flush_share,
+        workers: who.workers,
+        think_s: who.think_ms / 1e3,
+        outstanding: who.outstanding,
+    }
+}

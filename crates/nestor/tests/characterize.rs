@@ -1,0 +1,132 @@
+//! `nestor characterize` as a user meets it: from traces anywhere, live where block devices may be recorded.
+
+mod support;
+
+use std::fmt::Write as _;
+
+use rustix::process::Signal;
+use serde_json::Value;
+use support::loop_mount::LoopMount;
+use support::{Sandbox, can_run, signal};
+
+/// blkparse's lines of workers that each read 8 KiB far from anywhere, 12 ms, and then do something else for 50.
+fn thinkers(workers: u64, rounds: u64) -> String {
+    let mut events: Vec<(u64, String)> = Vec::new();
+    for worker in 0..workers {
+        for round in 0..rounds {
+            let start = round * 62_000_000 + worker * 1_000_000;
+            let sector = (round * workers + worker) * 1_000_003 % 100_000_000;
+            for (action, at) in
+                [("Q", start), ("G", start + 1_000), ("D", start + 2_000), ("C", start + 12_000_000)]
+            {
+                let who = if action == "C" { "[0]".to_owned() } else { format!("[worker-{worker}]") };
+                let line = format!(
+                    "{:3}.{:09} {:5}  {action}   R {sector} + 16 {who}",
+                    at / 1_000_000_000,
+                    at % 1_000_000_000,
+                    100 + worker
+                );
+                events.push((at, line));
+            }
+        }
+    }
+    events.sort();
+    let mut text = String::new();
+    for (number, (_, line)) in events.iter().enumerate() {
+        let _ = writeln!(text, "  8,0    0 {:8} {line}", number + 1);
+    }
+    text
+}
+
+fn said(sandbox: &Sandbox, arguments: &[&str]) -> String {
+    let output = sandbox.nestor(arguments).assert().success().get_output().stdout.clone();
+    String::from_utf8(output).expect("text is UTF-8")
+}
+
+fn refused(sandbox: &Sandbox, arguments: &[&str]) -> String {
+    let output = sandbox.nestor(arguments).assert().failure().get_output().stderr.clone();
+    String::from_utf8(output).expect("messages are UTF-8")
+}
+
+#[test]
+fn a_trace_becomes_a_small_file_that_runs() {
+    let sandbox = Sandbox::new();
+    std::fs::write(sandbox.path("mail.txt"), thinkers(10, 40)).unwrap();
+    let (trace, file) = (sandbox.text("mail.txt"), sandbox.text("mail.toml"));
+    let line = said(&sandbox, &["characterize", "--trace", &trace, "--output", &file]);
+    assert!(line.starts_with("mail: ") && line.contains("10 workers that think"), "{line}");
+    assert!(line.contains(&format!("nestor load run {file}")), "{line}");
+    let text = std::fs::read_to_string(&file).unwrap();
+    assert!(text.lines().count() < 40, "{text}");
+    let json: Value =
+        serde_json::from_str(&said(&sandbox, &["characterize", "--trace", &trace, "--json"])).unwrap();
+    let profile = &json["profile"];
+    assert_eq!(profile["concurrency"]["workers"], 10);
+    let think = profile["concurrency"]["think-ms"].as_f64().unwrap();
+    assert!((think - 50.0).abs() < 1.5, "{think}");
+    assert_eq!(
+        (&profile["requests"]["read-share"], &profile["requests"]["random-share"]),
+        (&1.0.into(), &1.0.into())
+    );
+    assert_eq!(profile["requests"]["mean-bytes"], 8192.0);
+    // The file is a workload wherever workloads are named.
+    let explained = refused(&sandbox, &["load", "run", &file]);
+    assert!(explained.contains("--dir"), "{explained}");
+}
+
+#[test]
+fn what_is_too_little_is_said_with_what_would_be_enough() {
+    let sandbox = Sandbox::new();
+    std::fs::write(sandbox.path("short.txt"), thinkers(2, 3)).unwrap();
+    let short = refused(&sandbox, &["characterize", "--trace", &sandbox.text("short.txt")]);
+    assert!(short.contains("too short") && short.contains("at least 100"), "{short}");
+    let nobody = refused(&sandbox, &["characterize", "--pid", "4294967295"]);
+    assert!(nobody.contains("there is no process 4294967295"), "{nobody}");
+    let no_group = refused(&sandbox, &["characterize", "--cgroup", "no/such.slice"]);
+    assert!(no_group.contains("there is no control group"), "{no_group}");
+    let both = refused(&sandbox, &["characterize", "--trace", "x", "--pid", "1"]);
+    assert!(both.contains("cannot be used with"), "{both}");
+}
+
+#[test]
+fn traces_without_times_are_refused() {
+    let sandbox = Sandbox::new();
+    let log = "fio version 2 iolog\nf add\nf open\n".to_owned() + &"f read 0 4096\n".repeat(200);
+    std::fs::write(sandbox.path("x.iolog"), log).unwrap();
+    let error = refused(&sandbox, &["characterize", "--trace", &sandbox.text("x.iolog")]);
+    assert!(error.contains("a profile needs both"), "{error}");
+}
+
+#[test]
+fn a_load_on_a_real_device_is_found_again() {
+    if !can_run(true, false) {
+        return;
+    }
+    let sandbox = Sandbox::new();
+    let mounted = LoopMount::new(&sandbox, "ext4");
+    let load = "iometer:mail:workers=4:think=4:runtime=2m:size=16M:operations=1000000";
+    let mut running = sandbox.start(&["load", "run", load, "--dir", &mounted.point, "--remove"], &[]);
+    let arguments = ["characterize", "--for", "3s", "--device", &mounted.device, "--json"];
+    // The load lays its file out first, in larger requests; it is watched again until that is over.
+    let profile = loop {
+        let output = sandbox.nestor(arguments).output().expect("the program runs");
+        let json: Option<Value> = serde_json::from_slice(&output.stdout).ok();
+        let profile = json.map(|json| json["profile"].clone());
+        let settled = |profile: &Value| {
+            let number = |name: &str| profile["requests"][name].as_f64().unwrap_or_default();
+            number("read-share") > 0.3 && number("mean-bytes") < 13_000.0
+        };
+        match profile.filter(settled) {
+            Some(profile) => break profile,
+            None => assert!(running.is_running(), "{}", String::from_utf8_lossy(&output.stderr)),
+        }
+    };
+    signal(running.pid(), Signal::INT);
+    running.end();
+    let number = |group: &str, name: &str| profile[group][name].as_f64().unwrap();
+    assert!((number("requests", "read-share") - 0.64).abs() < 0.15, "{profile}");
+    assert!(number("requests", "random-share") > 0.9, "{profile}");
+    assert!((number("requests", "mean-bytes") / 11264.0 - 1.0).abs() < 0.16, "{profile}");
+    assert!((2.0..=8.0).contains(&number("concurrency", "workers")), "{profile}");
+    assert!(profile["remarks"].to_string().contains("of one processor"), "{profile}");
+}
