@@ -250,6 +250,7 @@ fn the_catalogue_names_every_case_with_its_options() {
     iozone:rand-write
     iometer:grid
     iometer:mail
+    iometer:surface
     replay:trace
     stamps:mixed
     ");
