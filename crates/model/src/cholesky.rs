@@ -62,21 +62,31 @@ impl Cholesky {
         2.0 * self.rows.iter().enumerate().map(|(i, row)| row[i].ln()).sum::<f64>()
     }
 
+    /// The lower triangle of the inverse of A: row `i` has `i + 1` elements.
+    pub fn inverse(&self) -> Vec<Vec<f64>> {
+        let size = self.rows.len();
+        // The columns of the inverse of L, each from its diagonal on; A⁻¹ = L⁻ᵀ·L⁻¹ is made of their products.
+        let columns: Vec<Vec<f64>> = (0..size).map(|column| self.inverse_column(column)).collect();
+        let product = |i: usize, j: usize| -> f64 {
+            columns[i].iter().zip(&columns[j][i - j..]).map(|(a, b)| a * b).sum()
+        };
+        (0..size).map(|i| (0..=i).map(|j| product(i, j)).collect()).collect()
+    }
+
+    /// A column of the inverse of L, from its diagonal on: above it there is nothing.
+    fn inverse_column(&self, column: usize) -> Vec<f64> {
+        let mut x: Vec<f64> = Vec::with_capacity(self.rows.len() - column);
+        for (i, row) in self.rows.iter().enumerate().skip(column) {
+            let one = if i == column { 1.0 } else { 0.0 };
+            let sum: f64 = row[column..i].iter().zip(&x).map(|(l, x)| l * x).sum();
+            x.push((one - sum) / row[i]);
+        }
+        x
+    }
+
     /// The diagonal of the inverse of A.
     pub fn inverse_diagonal(&self) -> Vec<f64> {
-        let size = self.rows.len();
-        let mut diagonal = vec![0.0; size];
-        for column in 0..size {
-            // Of a unit vector nothing above its one comes out.
-            let mut x = vec![0.0; size];
-            for i in column..size {
-                let one = if i == column { 1.0 } else { 0.0 };
-                let sum: f64 = (column..i).map(|j| self.rows[i][j] * x[j]).sum();
-                x[i] = (one - sum) / self.rows[i][i];
-            }
-            diagonal[column] = x[column..].iter().map(|x| x * x).sum();
-        }
-        diagonal
+        (0..self.rows.len()).map(|i| self.inverse_column(i).iter().map(|x| x * x).sum()).collect()
     }
 }
 
@@ -119,7 +129,10 @@ mod tests {
             }
             for (i, found) in found.inverse_diagonal().iter().enumerate() {
                 let unit: Vec<f64> = (0..6).map(|j| if i == j { 1.0 } else { 0.0 }).collect();
-                prop_assert!((Cholesky::of(&matrix).unwrap().solve(&unit)[i] - found).abs() < 1e-9);
+                let column = Cholesky::of(&matrix).unwrap().solve(&unit);
+                prop_assert!((column[i] - found).abs() < 1e-9);
+                let inverse = Cholesky::of(&matrix).unwrap().inverse();
+                prop_assert!((0..=i).all(|j| (inverse[i][j] - column[j]).abs() < 1e-9));
             }
         }
     }

@@ -7,6 +7,7 @@ pub mod additive;
 pub mod change_point;
 pub mod cholesky;
 pub mod closed_network;
+pub mod descent;
 pub mod design;
 pub mod equivalence;
 pub mod gaussian_process;

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use nestor_model::SeededOrder;
 use serde::{Deserialize, Serialize};
 
-use crate::evidence::{Evidence, Question, Reference};
+use crate::evidence::{Evidence, MeasuredLoad, Question, Reference};
 use crate::learnt_model::Knowledge;
 use crate::methods::METHODS;
 
@@ -73,33 +73,29 @@ pub(crate) fn deviation(name: &str, own: f64, tracks: &Tracks) -> f64 {
 
 /// Loads that were measured on two stacks of which surfaces are known, each way, with what was found.
 fn known_questions(evidence: &Evidence) -> Vec<(Question, f64)> {
+    let mut by_load: BTreeMap<&str, Vec<&MeasuredLoad>> = BTreeMap::new();
+    for cell in evidence.cells.iter().filter(|cell| evidence.points.contains_key(&cell.stack)) {
+        by_load.entry(&cell.load).or_default().push(cell);
+    }
     let mut questions = Vec::new();
-    for here in &evidence.cells {
-        let Some(shape) = evidence.shapes.get(&here.load) else { continue };
-        let Some(response_s) = here.response_s else { continue };
-        let others =
-            evidence.cells.iter().filter(|there| there.load == here.load && there.stack != here.stack);
-        for there in others {
-            let surfaced = |stack: &String| evidence.points.contains_key(stack);
-            if !surfaced(&here.stack) || !surfaced(&there.stack) {
-                continue;
+    for (load, cells) in by_load {
+        let Some(shape) = evidence.shapes.get(load) else { continue };
+        for here in &cells {
+            for there in cells.iter().filter(|there| there.stack != here.stack) {
+                let question = Question {
+                    load: load.to_owned(),
+                    shape: shape.clone(),
+                    // The model of a load that is known is the load itself: that would be no question.
+                    model: None,
+                    model_workers: 0,
+                    from: here.stack.clone(),
+                    reference: Reference::of(here),
+                    to: there.stack.clone(),
+                    processors: 0,
+                    machine: nestor_model::prediction::TargetMachine::SAME,
+                };
+                questions.push((question, there.rate));
             }
-            let question = Question {
-                load: here.load.clone(),
-                shape: shape.clone(),
-                // The model of a load that is known is the load itself: that would be no question.
-                model: None,
-                from: here.stack.clone(),
-                reference: Reference {
-                    rate: here.rate,
-                    requests_per_s: here.operations_per_s,
-                    response_s,
-                    processors_busy: here.processors_busy,
-                },
-                to: there.stack.clone(),
-                machine: nestor_model::prediction::TargetMachine::SAME,
-            };
-            questions.push((question, there.rate));
         }
     }
     questions

@@ -1,6 +1,6 @@
 //! What is asked, and what is known.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use nestor_model::prediction::TargetMachine;
 use nestor_model::surface::{GridPoint, Surface};
@@ -57,6 +57,19 @@ impl Shape {
         ]
     }
 
+    /// The mean of several; sizes, workers and think time of the first. `None` without any.
+    pub fn mean(shapes: &[&Self]) -> Option<Self> {
+        let of = |value: fn(&Self) -> f64| shapes.iter().map(|s| value(s)).sum::<f64>() / shapes.len() as f64;
+        Some(Self {
+            read_share: of(|s| s.read_share),
+            random_share: of(|s| s.random_share),
+            mean_bytes: of(|s| s.mean_bytes),
+            flush_share: of(|s| s.flush_share),
+            outstanding: of(|s| s.outstanding),
+            ..(*shapes.first()?).clone()
+        })
+    }
+
     /// Customers that go round: the workers, or as many as are under way.
     pub fn customers(&self) -> u32 {
         if self.workers > 0 { self.workers } else { (self.outstanding.round() as u32).max(1) }
@@ -76,6 +89,12 @@ pub struct MeasuredLoad {
     pub operations_per_s: f64,
     /// Mean time of an operation in seconds, if it is known.
     pub response_s: Option<f64>,
+    /// Requests of the block layer per second, if any were seen: an operation may be several, or none. Operations otherwise.
+    pub requests_per_s: f64,
+    /// Mean time of a request in seconds, if it is known.
+    pub request_s: Option<f64>,
+    /// What it asked for there, if requests were seen.
+    pub shape: Option<Shape>,
     /// Processors kept busy by everything on the host.
     pub processors_busy: f64,
     /// The runs, by number.
@@ -128,10 +147,49 @@ impl Evidence {
         self.cells.iter().find(|cell| cell.stack == stack && cell.load == load)
     }
 
-    /// Without a load on a stack: as before it was measured.
+    /// Without a load on a stack: as before it was measured. What loads ask for is then only what the others have shown.
     #[must_use]
     pub fn without(&self, hidden: impl Fn(&MeasuredLoad) -> bool) -> Self {
-        Self { cells: self.cells.iter().filter(|cell| !hidden(cell)).cloned().collect(), ..self.clone() }
+        let (gone, cells): (Vec<MeasuredLoad>, Vec<MeasuredLoad>) =
+            self.cells.iter().cloned().partition(hidden);
+        let mut shapes = self.shapes.clone();
+        let loads: BTreeSet<&str> = gone.iter().map(|cell| cell.load.as_str()).collect();
+        for load in loads {
+            let seen = cells.iter().filter(|cell| cell.load == load).filter_map(|cell| cell.shape.as_ref());
+            if let Some(shape) = Shape::mean(&seen.collect::<Vec<_>>()) {
+                shapes.insert(load.to_owned(), shape);
+            }
+        }
+        Self { cells, shapes, ..self.clone() }
+    }
+
+    /// Of the stacks on which a load was measured the one most like the target: with most parts in common, then with most loads.
+    pub fn most_alike(&self, load: &str, to: &str) -> Option<&str> {
+        let target = self.stacks.get(to).map(|known| &known.parts);
+        let alike = |stack: &str| {
+            let known = self.stacks.get(stack).map(|known| &known.parts);
+            let both = known.zip(target);
+            both.map_or(0, |(known, target)| {
+                known.iter().filter(|(part, value)| target.get(*part) == Some(value)).count()
+            })
+        };
+        let mut loads: BTreeMap<&str, usize> = BTreeMap::new();
+        self.cells.iter().for_each(|cell| *loads.entry(&cell.stack).or_default() += 1);
+        let known = self.cells.iter().filter(|cell| cell.load == load && cell.stack != to);
+        let stacks: BTreeSet<&str> = known.map(|cell| cell.stack.as_str()).collect();
+        stacks.into_iter().max_by_key(|stack| (alike(stack), loads.get(stack).copied()))
+    }
+
+    /// Parts of a stack that no measured stack has: nobody knows what they do. Name and value of each.
+    pub fn never_measured(&self, stack: &str) -> Vec<(String, String)> {
+        let Some(asked) = self.stacks.get(stack) else { return Vec::new() };
+        let measured: BTreeSet<&str> = self.cells.iter().map(|cell| cell.stack.as_str()).collect();
+        let measured: Vec<&StackParts> =
+            measured.iter().filter_map(|stack| self.stacks.get(*stack)).collect();
+        let is_new = |(part, value): &(&String, &String)| {
+            !measured.iter().any(|known| known.parts.get(*part) == Some(*value))
+        };
+        asked.parts.iter().filter(is_new).map(|(part, value)| (part.clone(), value.clone())).collect()
     }
 }
 
@@ -142,10 +200,24 @@ pub struct Reference {
     pub rate: f64,
     /// Requests per second there.
     pub requests_per_s: f64,
-    /// Mean time of a request there, in seconds.
+    /// Mean time of a request there, in seconds; 0 where nobody knows.
     pub response_s: f64,
-    /// Processors that it keeps busy itself there.
+    /// Processors that it keeps busy itself there; 0 where nobody knows.
     pub processors_busy: f64,
+}
+
+impl Reference {
+    /// A load as it was measured.
+    pub fn of(cell: &MeasuredLoad) -> Self {
+        let response_s = cell.request_s.or(cell.response_s);
+        Self {
+            rate: cell.rate,
+            requests_per_s: cell.requests_per_s,
+            response_s: response_s.unwrap_or_default(),
+            // What the host does for it is not what it does itself.
+            processors_busy: 0.0,
+        }
+    }
 }
 
 /// What is asked: what a load will reach.
@@ -157,12 +229,16 @@ pub struct Question {
     pub shape: Shape,
     /// The notation of a synthetic load that behaves alike, if there is one.
     pub model: Option<String>,
+    /// Workers of that load, which has a limit; 0 without one.
+    pub model_workers: u32,
     /// Where it runs now.
     pub from: String,
     /// What it reaches there.
     pub reference: Reference,
     /// Where it is to go.
     pub to: String,
+    /// Processors that it has there; 0 where nobody knows.
+    pub processors: u32,
     /// What computing takes there, relative to where it runs now. The study's corrections made its own two predictions worse
     /// (acceptance row A-48), so both are the same unless somebody knows better.
     pub machine: TargetMachine,

@@ -2,17 +2,19 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use nestor_model::Interval;
 use nestor_model::prediction::learnt::{Cell, Weights};
 use nestor_model::prediction::{Learnt, LearntRate};
+use nestor_model::{Interval, SeededOrder};
 use serde::{Deserialize, Serialize};
 
-use crate::evidence::{Evidence, MeasuredLoad, Shape};
+use crate::evidence::{Evidence, MeasuredLoad, Shape, StackParts};
 
 /// Fewer teach nothing.
 pub const FEWEST_CELLS: usize = 8;
 /// Parts into which stacks are dealt to see how sure the model may be.
-const PARTS: u32 = 5;
+const PARTS: usize = 5;
+/// Cells of a part that are asked for at most: more take longer and tell the same.
+const MOST_ASKED: usize = 400;
 /// An interval is not made wider than so many times.
 const WIDEST: f64 = 4.0;
 /// The order in which cells are left out where there are too many.
@@ -97,14 +99,16 @@ impl Knowledge {
             return nothing();
         }
         let cells = numbers.cells(evidence, evidence.cells.iter());
-        let Some(model) = Learnt::with(kept.weights.clone(), &cells, SEED) else { return nothing() };
         let told: BTreeSet<&str> = evidence.cells.iter().map(|cell| cell.load.as_str()).collect();
         let of = |(stack, load, shape): &(&str, &str, &Shape)| {
             // A load that was measured nowhere has no unit of its own yet.
-            let cell = told.contains(load).then(|| numbers.cell(evidence, stack, load, shape))??;
-            Some(widened(model.predict(&cell), kept.widening))
+            told.contains(load).then(|| numbers.cell(evidence, stack, load, shape, 1))?
         };
-        asked.iter().map(of).collect()
+        let asked: Vec<Option<Cell>> = asked.iter().map(of).collect();
+        let all: Vec<&Cell> = asked.iter().flatten().collect();
+        let Some(model) = Learnt::with(kept.weights.clone(), &cells, &all, SEED) else { return nothing() };
+        let answer = |cell: &Option<Cell>| Some(widened(model.predict(cell.as_ref()?), kept.widening));
+        asked.iter().map(answer).collect()
     }
 }
 
@@ -121,12 +125,18 @@ fn widened(found: LearntRate, times: f64) -> LearntRate {
 /// smaller than 1. Each part of the stacks is predicted by the others.
 fn widening(weights: &Weights, cells: &[(Cell, f64)]) -> f64 {
     let mut shares: Vec<f64> = Vec::new();
+    // By chance: in the order of their names one part would be one host or one guest.
+    let stacks: BTreeSet<u32> = cells.iter().map(|(cell, _)| cell.stack).collect();
+    let mut stacks: Vec<u32> = stacks.into_iter().collect();
+    SeededOrder::new(SEED).shuffle(&mut stacks);
     for part in 0..PARTS {
-        let is_hidden = |cell: &Cell| cell.stack % PARTS == part;
+        let hidden: BTreeSet<u32> = stacks.iter().copied().skip(part).step_by(PARTS).collect();
+        let is_hidden = |cell: &Cell| hidden.contains(&cell.stack);
         let known: Vec<(Cell, f64)> = cells.iter().filter(|(cell, _)| !is_hidden(cell)).cloned().collect();
-        let Some(model) = Learnt::with(weights.clone(), &known, SEED) else { continue };
+        let Some(model) = Learnt::with(weights.clone(), &known, &[], SEED) else { continue };
         let told: BTreeSet<u32> = known.iter().map(|(cell, _)| cell.load).collect();
-        for (cell, rate) in cells.iter().filter(|(cell, _)| is_hidden(cell) && told.contains(&cell.load)) {
+        let asked = cells.iter().filter(|(cell, _)| is_hidden(cell) && told.contains(&cell.load));
+        for (cell, rate) in asked.take(MOST_ASKED) {
             let found = model.predict(cell);
             let half = (found.interval.high / found.interval.low).ln() / 2.0;
             shares.push((rate / found.rate).ln().abs() / half.max(1e-9));
@@ -140,13 +150,17 @@ fn widening(weights: &Weights, cells: &[(Cell, f64)]) -> f64 {
 impl<'a> Numbers<'a> {
     fn of(evidence: &'a Evidence) -> Self {
         let mut values: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
-        for stack in evidence.stacks.values() {
+        // What was measured: a stack that is only asked for changes nothing.
+        let measured: BTreeSet<&str> = evidence.cells.iter().map(|cell| cell.stack.as_str()).collect();
+        let measured: Vec<&StackParts> =
+            measured.iter().filter_map(|stack| evidence.stacks.get(*stack)).collect();
+        for stack in &measured {
             for (part, value) in &stack.parts {
                 values.entry(part).or_default().insert(value);
             }
         }
         // A part that some stacks lack differs from those that have it.
-        let everywhere = |part: &&str| evidence.stacks.values().all(|s| s.parts.contains_key(*part));
+        let everywhere = |part: &&str| measured.iter().all(|s| s.parts.contains_key(*part));
         let differing = values.iter().filter(|(part, values)| values.len() > 1 || !everywhere(part));
         let parts: Vec<&str> = differing.map(|(part, _)| *part).collect();
         let number = |(part, values): (&&'a str, &BTreeSet<&'a str>)| {
@@ -160,7 +174,7 @@ impl<'a> Numbers<'a> {
         }
     }
 
-    fn cell(&self, evidence: &Evidence, stack: &str, load: &str, shape: &Shape) -> Option<Cell> {
+    fn cell(&self, evidence: &Evidence, stack: &str, load: &str, shape: &Shape, runs: usize) -> Option<Cell> {
         let parts = &evidence.stacks.get(stack)?.parts;
         let aspect = |part: &&str| {
             let value = parts.get(*part).map_or("", String::as_str);
@@ -171,6 +185,7 @@ impl<'a> Numbers<'a> {
             features: shape.features(),
             stack: *self.stacks.get(stack)?,
             aspects: self.parts.iter().map(aspect).collect(),
+            runs: u32::try_from(runs).unwrap_or(u32::MAX),
         })
     }
 
@@ -182,7 +197,7 @@ impl<'a> Numbers<'a> {
         measured
             .filter_map(|cell| {
                 let shape = evidence.shapes.get(&cell.load)?;
-                Some((self.cell(evidence, &cell.stack, &cell.load, shape)?, cell.rate))
+                Some((self.cell(evidence, &cell.stack, &cell.load, shape, cell.runs.len())?, cell.rate))
             })
             .collect()
     }

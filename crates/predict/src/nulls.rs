@@ -21,12 +21,14 @@ fn input(question: &Question, evidence: &Evidence) -> NullModelInput {
     };
     let workers = f64::from(question.shape.customers());
     let there = model(&question.to);
+    // A model with fewer workers than the load has other times.
+    let timed = there.filter(|_| question.model_workers >= question.shape.customers());
     NullModelInput {
         reference: question.reference.rate,
         mean_ratio: geometric_mean(&all).or_else(|| load_ratio(question, evidence)),
         matching_ratio: matching(question, &ratios),
         model_rates: model(&question.from).zip(there),
-        model_times: there.map(|there| (workers / question.reference.requests_per_s, workers / there)),
+        model_times: timed.map(|there| (workers / question.reference.requests_per_s, workers / there)),
     }
 }
 

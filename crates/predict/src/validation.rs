@@ -1,7 +1,7 @@
 //! How good predictions are: what is known is hidden, asked for, and compared. By whole stacks and by whole families of loads,
 //! never by single rows, which would leave the answer's neighbours in.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use nestor_model::SeededOrder;
 use nestor_model::median;
@@ -9,7 +9,7 @@ use nestor_model::prediction::TargetMachine;
 use serde::Serialize;
 
 use crate::answer::answer;
-use crate::calibration::Tracks;
+use crate::calibration::tracks;
 use crate::evidence::{Evidence, MeasuredLoad, Question, Reference, Shape};
 use crate::learnt_model::Knowledge;
 
@@ -83,17 +83,26 @@ pub fn validate(evidence: &Evidence, held: Held) -> Option<Validation> {
     if groups.len() < 2 {
         return None;
     }
-    let reference = most_measured_stack(evidence)?;
     let mut of_answer: Vec<Outcome> = Vec::new();
     let mut of_nulls: Vec<(String, Vec<Outcome>)> = Vec::new();
     let mut errors: Vec<(String, String, f64)> = Vec::new();
     for group in &groups {
-        let is_hidden = |cell: &MeasuredLoad| hidden(evidence, held, group, &reference, cell);
-        let known = evidence.without(is_hidden);
+        let hidden = hidden(evidence, held, group);
+        let is_hidden = |cell: &MeasuredLoad| hidden.contains(&(cell.stack.as_str(), cell.load.as_str()));
+        let mut known = evidence.without(is_hidden);
+        if held == (Held::Stacks { known_loads: 0 }) {
+            // Nothing was ever run there, so there are no surfaces of them either.
+            known.points.retain(|stack, _| !group.contains(stack));
+        }
         let knowledge = Knowledge::fit(&known);
+        let tracks = tracks(&known);
         for cell in evidence.cells.iter().filter(|cell| is_hidden(cell)) {
-            let Some(question) = question(evidence, &known, &reference, cell) else { continue };
-            let found = answer(&question, &known, &knowledge, &Tracks::new());
+            let found = question(&known, cell).map(|question| answer(&question, &known, &knowledge, &tracks));
+            let Some(found) = found else {
+                // Where it was measured nowhere else there is nothing to predict from: that is an abstention as well.
+                of_answer.push(Outcome { predicted: None, inside: None, truth: cell.rate });
+                continue;
+            };
             let inside = found.rate.and(found.interval).map(|interval| interval.contains(cell.rate));
             if let Some(rate) = found.rate {
                 errors.push((cell.load.clone(), cell.stack.clone(), rate / cell.rate - 1.0));
@@ -134,29 +143,41 @@ fn dealt(evidence: &Evidence, held: Held) -> Vec<BTreeSet<String>> {
     groups
 }
 
-fn hidden(
-    evidence: &Evidence,
-    held: Held,
-    group: &BTreeSet<String>,
-    reference: &str,
-    cell: &MeasuredLoad,
-) -> bool {
+/// The cells that are hidden together, by stack and load.
+fn hidden<'a>(evidence: &'a Evidence, held: Held, group: &BTreeSet<String>) -> BTreeSet<(&'a str, &'a str)> {
+    let key = |cell: &'a MeasuredLoad| (cell.stack.as_str(), cell.load.as_str());
     match held {
         Held::Stacks { known_loads } => {
-            // The stack where loads run now is no target.
-            cell.stack != reference
-                && group.contains(&cell.stack)
-                && !calibrating(evidence, known_loads).contains(cell.load.as_str())
+            let stacks = group.iter().flat_map(|stack| {
+                let there: Vec<&MeasuredLoad> =
+                    evidence.cells.iter().filter(|cell| cell.stack == *stack).collect();
+                let stay = calibrating(evidence, &there, known_loads);
+                // A stack with nothing left to ask is no question.
+                there.into_iter().filter(move |cell| !stay.contains(cell.load.as_str())).map(key)
+            });
+            stacks.collect()
         }
         Held::Families => {
-            cell.stack != reference
-                && evidence.families.get(&cell.load).is_some_and(|family| group.contains(family))
+            let of_family = |cell: &&MeasuredLoad| {
+                evidence.families.get(&cell.load).is_some_and(|family| group.contains(family))
+            };
+            let cells = evidence.cells.iter().filter(of_family);
+            // Each load stays where it runs now.
+            let homes = homes(evidence);
+            cells
+                .filter(|cell| homes.get(cell.load.as_str()) != Some(&cell.stack.as_str()))
+                .map(key)
+                .collect()
         }
     }
 }
 
-/// The loads that everybody would run first: those that were measured on most stacks, the most different ones.
-fn calibrating(evidence: &Evidence, count: usize) -> BTreeSet<&str> {
+/// So many of the loads on a stack that everybody would run first: the one that was measured on most stacks, then the ones most
+/// unlike those.
+fn calibrating<'a>(evidence: &'a Evidence, there: &[&'a MeasuredLoad], count: usize) -> BTreeSet<&'a str> {
+    let everywhere = |load: &str| evidence.cells.iter().filter(|cell| cell.load == load).count();
+    let known = there.iter().filter_map(|cell| Some((cell.load.as_str(), evidence.shapes.get(&cell.load)?)));
+    let mut left: Vec<(&str, &Shape)> = known.filter(|(_, shape)| shape.mean_bytes > 0.0).collect();
     let mut chosen: Vec<(&str, &Shape)> = Vec::new();
     while chosen.len() < count {
         let far = |shape: &Shape| {
@@ -164,40 +185,44 @@ fn calibrating(evidence: &Evidence, count: usize) -> BTreeSet<&str> {
             let distance = |other: &Shape| -> f64 {
                 features.iter().zip(other.features()).map(|(a, b)| (a - b).powi(2)).sum()
             };
-            chosen.iter().map(|(_, other)| distance(other)).fold(f64::INFINITY, f64::min)
+            chosen.iter().map(|(_, other)| distance(other)).fold(1e9, f64::min)
         };
-        let left = evidence.shapes.iter().filter(|(load, _)| !chosen.iter().any(|(c, _)| c == load));
-        let Some(next) = left.max_by(|a, b| far(a.1).total_cmp(&far(b.1))) else { break };
-        chosen.push((next.0, next.1));
+        let better = |a: &(&str, &Shape), b: &(&str, &Shape)| {
+            far(a.1).total_cmp(&far(b.1)).then(everywhere(a.0).cmp(&everywhere(b.0))).then(b.0.cmp(a.0))
+        };
+        let Some(next) = left.iter().copied().max_by(better) else { break };
+        left.retain(|(load, _)| *load != next.0);
+        chosen.push(next);
     }
     chosen.into_iter().map(|(load, _)| load).collect()
 }
 
-/// Where most loads were measured.
-fn most_measured_stack(evidence: &Evidence) -> Option<String> {
-    let stacks: BTreeSet<&str> = evidence.cells.iter().map(|cell| cell.stack.as_str()).collect();
-    let loads = |stack: &str| evidence.cells.iter().filter(|cell| cell.stack == stack).count();
-    let runs = |stack: &str| {
-        evidence.cells.iter().filter(|cell| cell.stack == stack).map(|cell| cell.runs.len()).sum::<usize>()
-    };
-    let best = stacks.into_iter().max_by_key(|stack| (loads(stack), runs(stack)));
-    best.map(str::to_owned)
+/// Where each load runs now: of the stacks on which it was measured the one with most loads.
+fn homes(evidence: &Evidence) -> BTreeMap<&str, &str> {
+    let mut loads: BTreeMap<&str, usize> = BTreeMap::new();
+    evidence.cells.iter().for_each(|cell| *loads.entry(&cell.stack).or_default() += 1);
+    let mut homes: BTreeMap<&str, &str> = BTreeMap::new();
+    for cell in &evidence.cells {
+        let home = homes.entry(&cell.load).or_insert(&cell.stack);
+        if loads.get(cell.stack.as_str()) > loads.get(*home) {
+            *home = &cell.stack;
+        }
+    }
+    homes
 }
 
-fn question(evidence: &Evidence, known: &Evidence, reference: &str, cell: &MeasuredLoad) -> Option<Question> {
-    let here = known.cell(reference, &cell.load)?;
+/// What would be asked of a hidden cell: from the known stack most like its own, as `nestor predict` does.
+fn question(known: &Evidence, cell: &MeasuredLoad) -> Option<Question> {
+    let from = known.most_alike(&cell.load, &cell.stack)?;
     Some(Question {
         load: cell.load.clone(),
-        shape: evidence.shapes.get(&cell.load)?.clone(),
+        shape: known.shapes.get(&cell.load)?.clone(),
         model: None,
-        from: reference.to_owned(),
-        reference: Reference {
-            rate: here.rate,
-            requests_per_s: here.operations_per_s,
-            response_s: here.response_s.unwrap_or_default(),
-            processors_busy: here.processors_busy,
-        },
+        model_workers: 0,
+        from: from.to_owned(),
+        reference: Reference::of(known.cell(from, &cell.load)?),
         to: cell.stack.clone(),
+        processors: 0,
         machine: TargetMachine::SAME,
     })
 }

@@ -57,6 +57,9 @@ fn cell(stack: &str, load: &str, bytes: f64, depth: u32) -> MeasuredLoad {
         rate: bytes / pass,
         operations_per_s: 1.0 / pass,
         response_s: Some(pass * f64::from(depth)),
+        requests_per_s: 1.0 / pass,
+        request_s: Some(pass * f64::from(depth)),
+        shape: Some(shape(bytes, depth)),
         processors_busy: 0.1,
         runs: vec![1],
     }
@@ -82,14 +85,11 @@ fn question(evidence: &mut Evidence, load: &str, bytes: f64, depth: u32) -> Ques
         load: load.to_owned(),
         shape: shape(bytes, depth),
         model: None,
+        model_workers: 0,
         from: NATIVE.to_owned(),
-        reference: Reference {
-            rate: here.rate,
-            requests_per_s: here.operations_per_s,
-            response_s: here.response_s.unwrap(),
-            processors_busy: here.processors_busy,
-        },
+        reference: Reference::of(&here),
         to: GUEST.to_owned(),
+        processors: 1,
         machine: TargetMachine::SAME,
     }
 }
@@ -135,6 +135,7 @@ fn the_transaction_method_is_the_studys() {
         load: "mail".to_owned(),
         shape: Shape { workers: 50, think_s: 0.05, outstanding: 9.5, ..shape(11264.0, 50) },
         model: Some("model".to_owned()),
+        model_workers: 50,
         from: "native".to_owned(),
         reference: Reference {
             rate: 7122.0,
@@ -143,10 +144,14 @@ fn the_transaction_method_is_the_studys() {
             processors_busy: 1.0,
         },
         to: "vm".to_owned(),
+        processors: 1,
         machine: TargetMachine { overhead_share: 0.094, compute_scale: 0.8 },
     };
     let found = by("transaction", &question, &evidence).unwrap();
     assert!((found.rate - 5346.0).abs() < 2.0, "{found:?}");
+    // A model with fewer workers than the load has other times.
+    let fewer = Question { model_workers: 49, ..question.clone() };
+    assert!(by("transaction", &fewer, &evidence).unwrap_err().what.contains("50 workers"));
     let plain = Question { machine: TargetMachine::SAME, ..question };
     assert!((by("transaction", &plain, &evidence).unwrap().rate - 7122.0 * 63.1 / 90.3).abs() < 2.0);
 }
@@ -189,9 +194,8 @@ fn what_methods_were_off_before_decides_whom_to_trust() {
     assert!((same.unwrap() / truth - 1.0).abs() > (rate / truth - 1.0).abs());
 }
 
-/// Guests, hosts and loads whose effects multiply: what was never measured is learnt from what was.
-#[test]
-fn hidden_stacks_are_predicted_better_than_by_null_models() {
+/// Five guests on five hosts under four loads, whose effects multiply.
+fn matrix() -> Evidence {
     let mut evidence = Evidence::default();
     let loads =
         [("reads", 1.0, 0.0), ("writes", 0.0, 0.0), ("random reads", 1.0, 1.0), ("random writes", 0.0, 1.0)];
@@ -218,12 +222,22 @@ fn hidden_stacks_are_predicted_better_than_by_null_models() {
                     rate,
                     operations_per_s: rate / 8192.0,
                     response_s: None,
+                    requests_per_s: rate / 8192.0,
+                    request_s: None,
+                    shape: None,
                     processors_busy: 0.1,
                     runs: vec![1],
                 });
             }
         }
     }
+    evidence
+}
+
+/// Guests, hosts and loads whose effects multiply: what was never measured is learnt from what was.
+#[test]
+fn hidden_stacks_are_predicted_better_than_by_null_models() {
+    let evidence = matrix();
     let found = validate(&evidence, Held::Stacks { known_loads: 2 }).unwrap();
     let (ours, same) = (&found.scores[0], &found.scores[1]);
     assert_eq!(ours.name, "prediction");
@@ -231,4 +245,100 @@ fn hidden_stacks_are_predicted_better_than_by_null_models() {
     assert!(median < 0.03 && median < same.median.unwrap() / 2.0, "{found:?}");
     assert!(ours.coverage.unwrap() > 0.8 && ours.abstained() < 0.1, "{ours:?}");
     assert!(validate(&Evidence::default(), Held::Families).is_none());
+}
+
+/// A load that the store does not know is told by its requests, once it was seen on a stack that is known.
+#[test]
+fn a_load_that_was_only_observed_is_told_by_loads_like_it() {
+    let mut evidence = matrix();
+    let knowledge = Knowledge::fit(&evidence);
+    let (from, to) = ("guest1/kvm/host1", "guest3/kvm/host3");
+    let here = MeasuredLoad {
+        load: "observed".to_owned(),
+        rate: 500.0,
+        operations_per_s: 500.0,
+        requests_per_s: 500.0,
+        ..evidence.cell(from, "writes").unwrap().clone()
+    };
+    let question = Question {
+        load: "observed".to_owned(),
+        shape: evidence.shapes["writes"].clone(),
+        model: None,
+        model_workers: 0,
+        from: from.to_owned(),
+        reference: Reference::of(&here),
+        to: to.to_owned(),
+        processors: 1,
+        machine: TargetMachine::SAME,
+    };
+    let learnt = |evidence: &Evidence| {
+        let method = METHODS.iter().find(|method| method.name == "learnt").unwrap();
+        (method.predict)(&question, evidence, &knowledge)
+    };
+    assert!(learnt(&evidence).unwrap_err().what.contains("--from"));
+    let likewise = evidence.cell(to, "writes").unwrap().rate / evidence.cell(from, "writes").unwrap().rate;
+    evidence.shapes.insert("observed".to_owned(), question.shape.clone());
+    evidence.cells.push(here);
+    let found = learnt(&evidence).unwrap();
+    assert!((found.rate / 500.0 / likewise - 1.0).abs() < 0.1, "{found:?} for {likewise}");
+}
+
+#[test]
+fn a_layer_that_was_never_measured_is_not_guessed() {
+    let mut evidence = matrix();
+    let parts = BTreeMap::from([
+        ("guest file system".to_owned(), "1".to_owned()),
+        ("host file system".to_owned(), "another".to_owned()),
+    ]);
+    evidence.stacks.insert("new".to_owned(), StackParts { parts, medium: String::new() });
+    assert_eq!(evidence.never_measured("new"), [("host file system".to_owned(), "another".to_owned())]);
+    let knowledge = Knowledge::fit(&evidence);
+    let question = Question {
+        load: "reads".to_owned(),
+        shape: evidence.shapes["reads"].clone(),
+        model: None,
+        model_workers: 0,
+        from: "guest1/kvm/host1".to_owned(),
+        reference: Reference::of(evidence.cell("guest1/kvm/host1", "reads").unwrap()),
+        to: "new".to_owned(),
+        processors: 0,
+        machine: TargetMachine::SAME,
+    };
+    let found = answer(&question, &evidence, &knowledge, &Tracks::new());
+    assert_eq!(found.rate, None);
+    let missing = found.methods.iter().find(|m| m.method == "learnt").unwrap().missing.clone().unwrap();
+    assert!(missing.what.contains("host file system another"), "{missing:?}");
+    let alike = evidence.most_alike("reads", "guest1/kvm/host4").unwrap();
+    assert!(alike.starts_with("guest1/") || alike.ends_with("/host4"), "{alike}");
+}
+
+/// The thread that handles a disk's requests limits it only where it was seen at its limit.
+#[test]
+fn one_request_at_a_time_shows_no_limit() {
+    let mut evidence = evidence();
+    let question = question(&mut evidence, "load", 4096.0, 64);
+    let free = by("per-request", &question, &evidence).unwrap();
+    for points in evidence.points.values_mut() {
+        points.rates.retain(|(point, _)| point.depth == 1);
+    }
+    let alone = by("per-request", &question, &evidence).unwrap();
+    assert!(alone.steps.iter().all(|step| !step.contains("were ever seen")), "{alone:?}");
+    assert!(free.rate > 0.0);
+}
+
+/// A load that computes waits for the processors of the target as well.
+#[test]
+fn computing_needs_a_processor() {
+    let mut evidence = evidence();
+    let mut question = question(&mut evidence, "load", 4096.0, 8);
+    question.shape.think_s = 0.05;
+    let pass_s = 8.0 / 100.0;
+    question.reference =
+        Reference { rate: 100.0, requests_per_s: 100.0, response_s: pass_s - 0.05, processors_busy: 0.9 };
+    let one = by("queueing", &question, &evidence).unwrap();
+    question.processors = 8;
+    let many = by("queueing", &question, &evidence).unwrap();
+    assert!(one.rate < many.rate, "{} {}", one.rate, many.rate);
+    question.machine.overhead_share = 1.0;
+    assert!(by("queueing", &question, &evidence).unwrap().rate < many.rate);
 }

@@ -1,26 +1,25 @@
 //! What stacks do to loads, learnt from every cell that was measured.
 //!
-//! The logarithm of a rate is what the load does by itself, plus what the stack does: to every load, to loads that are like this
-//! one, and to this one alone. Stacks are alike as far as they have the same layers with the same options, loads as far as their
-//! requests are. How much each counts is fitted. A new cell is predicted from its load on other stacks, from other loads on its
-//! stack, and from its layers in other stacks: relative fitness (Mesnier et al., SIGMETRICS 2007) with what is known of the
-//! devices put into the covariance (a Gaussian process over both factors: Bonilla et al., NIPS 2007).
+//! The logarithm of a rate is what the load does by itself, plus what the stack's layers do: each to every load, to loads that are
+//! like this one, and to this one alone; plus what their combination does. Stacks are alike as far as they have the same layers
+//! with the same options, loads as far as their requests are. How much each counts is fitted: a layer may matter to all loads
+//! alike, or to each in its own way. A new cell is predicted from its load on other stacks, from other loads on its stack, and
+//! from its layers in other stacks: relative fitness (Mesnier et al., SIGMETRICS 2007) with what is known of the devices put into
+//! the covariance (a Gaussian process over both factors: Bonilla et al., NIPS 2007).
 
 use serde::{Deserialize, Serialize};
 
+use super::learnt_fit;
 use crate::gaussian_process::GaussianProcess;
 use crate::random::SeededOrder;
-use crate::simplex;
 use crate::summary::Interval;
 
 /// Fewer cells teach nothing.
 const FEWEST: usize = 8;
 /// Cells that the search for the weights looks at.
-const SEARCHED: usize = 260;
-/// Cells that a model holds; further ones are left out by chance.
-const MOST: usize = 1200;
-/// Values of the likelihood that the search asks for, for each weight.
-const EVALUATIONS: usize = 40;
+const SEARCHED: usize = 320;
+/// Cells that a model holds.
+pub const MOST: usize = 800;
 /// Deviation of what loads do by themselves: they have units of their own.
 const OF_LOADS: f64 = 10.0;
 /// Half a 90 % interval, in deviations.
@@ -42,24 +41,31 @@ pub struct Cell {
     pub stack: u32,
     /// What it is made of.
     pub aspects: Aspects,
+    /// How often it was measured; 1 at least.
+    pub runs: u32,
 }
 
-/// How much things count: fitted, and kept, for fitting takes seconds. Standard deviations of logarithms of rates.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Weights {
-    /// Of each aspect, relative to one another.
-    pub aspects: Vec<f64>,
-    /// Of a stack alone, on the same scale.
-    pub alone: f64,
-    /// What a stack does to every load.
+/// How much an aspect of stacks counts: standard deviations of logarithms of rates.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Effect {
+    /// What it does to every load.
     pub every_load: f64,
     /// What it does to loads alike.
     pub alike_loads: f64,
     /// What it does to one load.
     pub one_load: f64,
-    /// The distance of features over which loads stop being alike.
-    pub length: f64,
-    /// The error of measuring.
+}
+
+/// How much things count: fitted, and kept, for fitting takes seconds.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Weights {
+    /// Of each aspect.
+    pub aspects: Vec<Effect>,
+    /// Of a stack beyond its aspects: their combination.
+    pub alone: Effect,
+    /// By feature the distance over which loads stop being alike.
+    pub lengths: Vec<f64>,
+    /// The error of one run.
     pub error: f64,
 }
 
@@ -81,87 +87,85 @@ pub struct Learnt {
 type Covariance = Box<dyn Fn(&Cell, &Cell) -> f64 + Send + Sync>;
 
 impl Weights {
-    /// Before anything is known: every aspect counts alike.
-    fn usual(aspects: usize) -> Self {
+    /// Before anything is known: every aspect and every feature counts alike.
+    pub(super) fn usual(aspects: usize, features: usize) -> Self {
+        let effect = |scale: f64| Effect {
+            every_load: 0.15 * scale,
+            alike_loads: 0.15 * scale,
+            one_load: 0.10 * scale,
+        };
         Self {
-            aspects: vec![0.3; aspects],
-            alone: 0.1,
-            every_load: 0.5,
-            alike_loads: 0.5,
-            one_load: 0.3,
-            length: 0.5,
+            aspects: vec![effect(1.0); aspects],
+            alone: effect(0.4),
+            lengths: vec![0.5; features],
             error: 0.05,
         }
     }
 
-    fn to_search(&self) -> Vec<f64> {
-        let others = [self.alone, self.every_load, self.alike_loads, self.one_load, self.length, self.error];
-        self.aspects.iter().chain(&others).map(|weight| weight.ln()).collect()
+    /// The covariance of two cells.
+    pub fn covariance(&self, a: &Cell, b: &Cell) -> f64 {
+        let same_load = a.load == b.load;
+        let likeness = self.likeness(a, b);
+        let same = a.aspects.iter().zip(&b.aspects).zip(&self.aspects).filter(|((a, b), _)| a == b);
+        let of_aspects: f64 = same.map(|(_, effect)| effect.covariance(likeness, same_load)).sum();
+        let alone = if a.stack == b.stack { self.alone.covariance(likeness, same_load) } else { 0.0 };
+        let of_load = if same_load { OF_LOADS * OF_LOADS } else { 0.0 };
+        of_load + of_aspects + alone
     }
 
-    fn of_search(logs: &[f64]) -> Self {
-        // Beyond these nothing changes any more.
-        let weight = |log: &f64| log.exp().clamp(1e-3, 10.0);
-        let (aspects, others) = logs.split_at(logs.len().saturating_sub(6));
-        let other = |i: usize| others.get(i).map_or(1e-3, weight);
-        Self {
-            aspects: aspects.iter().map(weight).collect(),
-            alone: other(0),
-            every_load: other(1),
-            alike_loads: other(2),
-            one_load: other(3),
-            length: other(4).max(0.02),
-            error: other(5).max(5e-3),
-        }
+    /// How alike two loads are, 0 to 1.
+    pub(super) fn likeness(&self, a: &Cell, b: &Cell) -> f64 {
+        let each = a.features.iter().zip(&b.features).zip(&self.lengths);
+        let distance: f64 = each.map(|((a, b), length)| ((a - b) / length).powi(2)).sum();
+        (-0.5 * distance).exp()
     }
 
-    fn covariance(&self) -> Covariance {
-        let weights = self.clone();
-        let whole: f64 = weights.aspects.iter().map(|w| w * w).sum::<f64>() + weights.alone * weights.alone;
-        Box::new(move |a, b| {
-            let same_load = if a.load == b.load { 1.0 } else { 0.0 };
-            let aspects = a.aspects.iter().zip(&b.aspects).zip(&weights.aspects);
-            let shared: f64 = aspects.filter(|((a, b), _)| a == b).map(|(_, w)| w * w).sum();
-            let alone = if a.stack == b.stack { weights.alone * weights.alone } else { 0.0 };
-            let stacks = (shared + alone) / whole;
-            let distance: f64 = a.features.iter().zip(&b.features).map(|(a, b)| (a - b).powi(2)).sum();
-            let loads = (-0.5 * distance / (weights.length * weights.length)).exp();
-            let effect = weights.every_load.powi(2)
-                + weights.alike_loads.powi(2) * loads
-                + weights.one_load.powi(2) * same_load;
-            OF_LOADS * OF_LOADS * same_load + effect * stacks
-        })
+    /// Variance of the error of a cell.
+    pub(super) fn error_variance(&self, cell: &Cell) -> f64 {
+        self.error * self.error / f64::from(cell.runs.max(1))
+    }
+
+    fn is_for(&self, cell: &Cell) -> bool {
+        cell.aspects.len() == self.aspects.len() && cell.features.len() == self.lengths.len()
+    }
+}
+
+impl Effect {
+    fn covariance(&self, likeness: f64, same_load: bool) -> f64 {
+        let one = if same_load { self.one_load * self.one_load } else { 0.0 };
+        self.every_load * self.every_load + self.alike_loads * self.alike_loads * likeness + one
     }
 }
 
 impl Learnt {
     /// Fits weights and model to cells with their rates. `None` with fewer than eight, or a rate that is not positive.
     pub fn fit(cells: &[(Cell, f64)], seed: u64) -> Option<Self> {
-        let aspects = cells.first()?.0.aspects.len();
-        if cells.len() < FEWEST {
+        let first = &cells.first()?.0;
+        let usual = Weights::usual(first.aspects.len(), first.features.len());
+        if cells.len() < FEWEST || !are_sound(cells, &usual) {
             return None;
         }
-        let searched = some_of(cells, SEARCHED, seed);
-        let usual = Weights::usual(aspects).to_search();
-        let misfit = |logs: &[f64]| {
-            // A faint wish for the usual: what the cells do not tell stays as it was.
-            let away: f64 = logs.iter().zip(&usual).map(|(log, usual)| ((log - usual) / 2.0).powi(2)).sum();
-            match process_of(&searched, &Weights::of_search(logs)) {
-                Some(process) => -process.log_likelihood() + 0.5 * away,
-                None => f64::INFINITY,
-            }
-        };
-        let found = simplex::minimise(&usual, 0.8, EVALUATIONS * usual.len(), misfit);
-        Self::with(Weights::of_search(&found), cells, seed)
+        let searched = some_of(cells, SEARCHED, &[], seed);
+        Self::with(learnt_fit::fitted(&searched, &usual), cells, &[], seed)
     }
 
-    /// The model of cells with weights that were fitted before; `None` as for [`Self::fit`].
-    pub fn with(weights: Weights, cells: &[(Cell, f64)], seed: u64) -> Option<Self> {
-        let process = process_of(&some_of(cells, MOST, seed), &weights)?;
+    /// The model of cells with weights that were fitted before; `None` as for [`Self::fit`]. Of more cells than a model holds
+    /// those stay that tell most of the `asked` ones: of the same stack, of the same load, of alike stacks.
+    pub fn with(weights: Weights, cells: &[(Cell, f64)], asked: &[&Cell], seed: u64) -> Option<Self> {
+        if !are_sound(cells, &weights) {
+            return None;
+        }
+        let held = some_of(cells, MOST, asked, seed);
+        let points: Vec<Cell> = held.iter().map(|(cell, _)| cell.clone()).collect();
+        let logs = held.iter().map(|(_, rate)| rate.ln()).collect();
+        let errors: Vec<f64> = points.iter().map(|cell| weights.error_variance(cell)).collect();
+        let of = weights.clone();
+        let covariance: Covariance = Box::new(move |a, b| of.covariance(a, b));
+        let process = GaussianProcess::fit(points, logs, &errors, covariance)?;
         Some(Self { process, weights })
     }
 
-    /// What is expected of a cell.
+    /// What is expected of a cell: of one run of it.
     pub fn predict(&self, cell: &Cell) -> LearntRate {
         let found = self.process.predict(cell);
         let half = HALF_OF_90 * (found.variance + self.weights.error.powi(2)).sqrt();
@@ -177,28 +181,30 @@ impl Learnt {
     }
 }
 
-fn process_of(cells: &[(Cell, f64)], weights: &Weights) -> Option<GaussianProcess<Cell, Covariance>> {
-    if cells
-        .iter()
-        .any(|(cell, rate)| !(rate.is_finite() && *rate > 0.0) || cell.aspects.len() != weights.aspects.len())
-    {
-        return None;
-    }
-    let points = cells.iter().map(|(cell, _)| cell.clone()).collect();
-    let logs = cells.iter().map(|(_, rate)| rate.ln()).collect();
-    let errors = vec![weights.error * weights.error; cells.len()];
-    GaussianProcess::fit(points, logs, &errors, weights.covariance())
+fn are_sound(cells: &[(Cell, f64)], weights: &Weights) -> bool {
+    cells.iter().all(|(cell, rate)| rate.is_finite() && *rate > 0.0 && weights.is_for(cell))
 }
 
-/// At most so many of the cells, by chance.
-fn some_of(cells: &[(Cell, f64)], most: usize, seed: u64) -> Vec<(Cell, f64)> {
+/// At most so many of the cells: those that tell most of the asked ones, the others by chance.
+fn some_of(cells: &[(Cell, f64)], most: usize, asked: &[&Cell], seed: u64) -> Vec<(Cell, f64)> {
     let mut order: Vec<usize> = (0..cells.len()).collect();
     if cells.len() > most {
         SeededOrder::new(seed).shuffle(&mut order);
+        order.sort_by_cached_key(|index| std::cmp::Reverse(told_of(&cells[*index].0, asked)));
         order.truncate(most);
         order.sort_unstable();
     }
     order.into_iter().map(|index| cells[index].clone()).collect()
+}
+
+/// How much a cell tells of the one that it tells most of: the same stack, then the same load on stacks alike.
+fn told_of(cell: &Cell, asked: &[&Cell]) -> usize {
+    let of = |asked: &&Cell| {
+        let shared = cell.aspects.iter().zip(&asked.aspects).filter(|(a, b)| a == b).count();
+        let weight = |is: bool, weight: usize| if is { weight } else { 0 };
+        weight(cell.stack == asked.stack, 10_000) + weight(cell.load == asked.load, 100) + shared
+    };
+    asked.iter().map(of).max().unwrap_or(0)
 }
 
 #[cfg(test)]
@@ -221,7 +227,7 @@ mod tests {
                 let of = |layer: usize| effects[layer][aspects[layer] as usize];
                 let log =
                     f64::from(load) + of(0) + writes * of(1) + (1.0 - writes) * of(2) + 0.04 * uniform();
-                let cell = Cell { load, features: vec![writes], stack, aspects: aspects.clone() };
+                let cell = Cell { load, features: vec![writes], stack, aspects: aspects.clone(), runs: 1 };
                 cells.push((cell, log.exp()));
             }
         }
@@ -239,7 +245,7 @@ mod tests {
                 .filter(|(cell, _)| cell.stack != stack || [0, 5].contains(&cell.load))
                 .cloned()
                 .collect();
-            let model = Learnt::with(all.weights().clone(), &known, 1).unwrap();
+            let model = Learnt::with(all.weights().clone(), &known, &[], 1).unwrap();
             for (cell, rate) in cells.iter().filter(|(c, _)| c.stack == stack && ![0, 5].contains(&c.load)) {
                 let found = model.predict(cell);
                 misses.push((found.rate / rate - 1.0).abs());
@@ -247,17 +253,35 @@ mod tests {
                 asked += 1;
             }
         }
-        assert!(median(&misses).unwrap() < 0.044, "{misses:?}");
+        assert!(median(&misses).unwrap() < 0.04, "{misses:?}");
         assert!(f64::from(inside) / f64::from(asked) >= 0.8, "{inside} of {asked}");
     }
 
     #[test]
-    fn a_load_that_was_never_seen_is_not_known() {
-        let cells = cells();
+    fn a_load_that_was_never_seen_is_not_known_until_it_was_seen_once() {
+        let mut cells = cells();
         let model = Learnt::fit(&cells[..60], 1).unwrap();
         let unknown = Cell { load: 99, ..cells[0].0.clone() };
         let interval = model.predict(&unknown).interval;
         assert!(interval.high / interval.low > 1e6);
+        // Like load 0, but a hundred times as fast: on one stack, and so on all.
+        let (first, rate) = cells[0].clone();
+        cells.push((Cell { load: 99, ..first }, rate * 100.0));
+        let model = Learnt::with(model.weights().clone(), &cells, &[], 1).unwrap();
+        let (other, rate) = cells.iter().find(|(cell, _)| cell.stack == 9 && cell.load == 0).unwrap();
+        let found = model.predict(&Cell { load: 99, ..other.clone() });
+        assert!((found.rate / rate / 100.0 - 1.0).abs() < 0.1, "{} beside {rate}", found.rate);
+    }
+
+    #[test]
+    fn of_too_many_cells_those_stay_that_tell_of_the_asked_one() {
+        let cells = cells();
+        let asked = &cells[40].0;
+        let held = some_of(&cells, 30, &[asked], 1);
+        assert_eq!(held.len(), 30);
+        let of_stack = held.iter().filter(|(cell, _)| cell.stack == asked.stack).count();
+        let of_load = held.iter().filter(|(cell, _)| cell.load == asked.load).count();
+        assert!(of_stack == 6 && of_load >= 24, "{of_stack} {of_load}");
     }
 
     #[test]

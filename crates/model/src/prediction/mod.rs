@@ -4,6 +4,7 @@
 
 pub mod completion;
 pub mod learnt;
+mod learnt_fit;
 pub mod null_models;
 pub mod per_request;
 pub mod transaction;

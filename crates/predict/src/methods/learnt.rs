@@ -15,10 +15,23 @@ pub(super) fn predict(
     evidence: &Evidence,
     knowledge: &Knowledge,
 ) -> Result<Predicted, Missing> {
+    let new = evidence.never_measured(&question.to);
+    if let Some((part, value)) = new.first() {
+        let value = if value.is_empty() { "none" } else { value };
+        return Err(Missing {
+            what: format!("a stack with {part} {value} in the store: nobody knows what that does"),
+            command: Some(format!("nestor run '{}' fio:rand-read", question.to)),
+        });
+    }
     let expected = |stack: &str| knowledge.expected(evidence, stack, &question.load, &question.shape);
-    let there = expected(&question.to).ok_or_else(|| Missing {
-        what: format!("at least {FEWEST_CELLS} cells in the store, with the load among them"),
-        command: Some("nestor replicate nested-fs --scale quick".to_owned()),
+    let there = expected(&question.to).ok_or_else(|| {
+        let is_known = evidence.cells.iter().any(|cell| cell.load == question.load);
+        let what = if is_known {
+            format!("at least {FEWEST_CELLS} cells in the store")
+        } else {
+            format!("{} on a stack whose layers are known (--from)", question.load)
+        };
+        Missing { what, command: is_known.then(|| "nestor replicate nested-fs --scale quick".to_owned()) }
     })?;
     let deviation = |found: &LearntRate| (found.interval.high / found.interval.low).ln() / 2.0 / HALF_OF_90;
     let known = evidence.cells.iter().filter(|cell| cell.load == question.load).count();

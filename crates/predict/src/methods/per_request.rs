@@ -1,5 +1,7 @@
 //! What the target adds to each request, whatever the disk does: a fixed time and a time for each byte.
 
+use std::collections::BTreeMap;
+
 use nestor_model::prediction::{PerRequestCost, RequestTime};
 use nestor_model::surface::GridPoint;
 
@@ -10,6 +12,8 @@ use crate::learnt_model::Knowledge;
 
 /// Sizes that a line through times needs.
 const FEWEST_SIZES: usize = 2;
+/// A deeper queue that gains less than this does not help any more.
+const FLAT: f64 = 1.05;
 
 pub(super) fn predict(question: &Question, evidence: &Evidence, _: &Knowledge) -> Result<Predicted, Missing> {
     let both = alone_on_both(question, evidence);
@@ -24,6 +28,11 @@ pub(super) fn predict(question: &Question, evidence: &Evidence, _: &Knowledge) -
         };
         return Err(lacks(if has(&question.from) { &question.to } else { &question.from }));
     }
+    if question.reference.response_s <= 0.0 {
+        let what = "the time of a request where the load runs now".to_owned();
+        let command = Some(format!("nestor run '{}' '{}'", question.from, question.load));
+        return Err(Missing { what, command });
+    }
     let times: Vec<RequestTime> = both.iter().map(|(_, time)| *time).collect();
     let cost = PerRequestCost::fit(&times).ok_or_else(|| lacks(&question.to))?;
     let shape = &question.shape;
@@ -32,7 +41,7 @@ pub(super) fn predict(question: &Question, evidence: &Evidence, _: &Knowledge) -
     // All but the request itself stays: thinking, and what the system takes.
     let think_s = (pass_s - question.reference.response_s).max(0.0);
     let response_s = question.reference.response_s;
-    let most = most_per_s(evidence, &question.to);
+    let most = most_per_s(evidence, &question.to, shape.customers());
     let free = cost.rate(customers, think_s, shape.mean_bytes, response_s, None);
     let rate = cost.rate(customers, think_s, shape.mean_bytes, response_s, most).ok_or_else(|| Missing {
         what: "a target that adds time to requests; this one takes more off than they have".to_owned(),
@@ -83,10 +92,20 @@ fn alone_on_both(question: &Question, evidence: &Evidence) -> Vec<(GridPoint, Re
     if sizes.len() >= FEWEST_SIZES { alike } else { both }
 }
 
-/// The most requests per second of any point there: what the one thread that handles them can do.
-fn most_per_s(evidence: &Evidence, stack: &str) -> Option<f64> {
+/// What the one thread that handles requests there can do: the most requests per second of any point, if as many were under way as
+/// the load has, or if more of them no longer helped. Otherwise it was never seen at its limit.
+fn most_per_s(evidence: &Evidence, stack: &str, customers: u32) -> Option<f64> {
     let points = evidence.points.get(stack)?;
-    points.rates.iter().map(|(_, rate)| *rate).max_by(f64::total_cmp)
+    let mut by_depth: BTreeMap<u32, f64> = BTreeMap::new();
+    for (point, rate) in &points.rates {
+        let most = by_depth.entry(point.depth).or_insert(*rate);
+        *most = most.max(*rate);
+    }
+    let most = by_depth.values().copied().max_by(f64::total_cmp)?;
+    let mut deepest = by_depth.iter().rev();
+    let (depth, last) = deepest.next()?;
+    let is_flat = deepest.next().is_some_and(|(_, before)| *last <= before * FLAT);
+    (*depth >= customers || is_flat).then_some(most)
 }
 
 /// Deviation of the times from the line.

@@ -1,6 +1,7 @@
-//! A closed network: workers think, and wait for a disk whose speed depends on how many requests it has.
+//! A closed network: workers think, wait for a processor, and wait for a disk whose speed depends on how many requests it has.
 //!
-//! The disk's speed is the target's surface at the load's point, over the depth. Where it was measured at one depth only, nobody
+//! Where the load's own use of processors is known, that part of its think time is spent at a station with as many servers as the
+//! target has processors. //! The disk's speed is the target's surface at the load's point, over the depth. Where it was measured at one depth only, nobody
 //! knows how it is at others, unless as many requests are under way there.
 
 use std::collections::BTreeSet;
@@ -34,22 +35,39 @@ pub(super) fn predict(question: &Question, evidence: &Evidence, _: &Knowledge) -
     let shape = &question.shape;
     let customers = shape.customers().min(MOST_CUSTOMERS);
     let (curve, deviation) = speed_by_depth(&surface, question, customers);
+    if question.reference.response_s <= 0.0 {
+        let what = "the time of a request where the load runs now".to_owned();
+        let command = Some(format!("nestor run '{}' '{}'", question.from, question.load));
+        return Err(Missing { what, command });
+    }
+    let (think_s, computing_s) = computing(question);
     let system_s = system_s(question);
+    let servers = question.processors.max(1);
     let stations = [
-        Station::Delay { demand_s: shape.think_s + system_s },
+        Station::Delay { demand_s: think_s + system_s },
         Station::Measured { passes_per_s: curve.clone() },
+        Station::Queue { demand_s: computing_s, servers },
     ];
     let found = solve(&stations, customers)
         .ok_or_else(|| Missing { what: "workers whose requests take some time".to_owned(), command: None })?;
     let closed_network::StationUse { customers: waiting, residence_s, .. } = found.stations[1];
     let rate = question.reference.rate * found.passes_per_s / question.reference.requests_per_s;
+    let mut steps = Vec::new();
+    if computing_s > 0.0 {
+        steps.push(format!(
+            "of what a worker does between requests {:.2} ms need one of {servers} processors, which are {:.0} % busy",
+            computing_s * 1e3,
+            found.passes_per_s * computing_s / f64::from(servers) * 100.0
+        ));
+    }
     Ok(Predicted {
         rate,
         deviation,
-        steps: vec![
+        steps: [
+            vec![
             format!(
                 "{customers} workers think {:.2} ms and wait for a disk that does {:.0} requests/s for one and {:.0} for {}",
-                shape.think_s * 1e3,
+                think_s * 1e3,
                 curve.first().copied().unwrap_or_default(),
                 curve.last().copied().unwrap_or_default(),
                 curve.len()
@@ -59,7 +77,10 @@ pub(super) fn predict(question: &Question, evidence: &Evidence, _: &Knowledge) -
                 found.passes_per_s,
                 residence_s * 1e3
             ),
-        ],
+            ],
+            steps,
+        ]
+        .concat(),
     })
 }
 
@@ -71,6 +92,19 @@ fn speed_by_depth(surface: &Surface, question: &Question, customers: u32) -> (Ve
     let speeds: Vec<f64> = each.iter().map(|(time, _)| 1.0 / time).collect();
     let at = (question.shape.outstanding.round() as usize).clamp(1, each.len()) - 1;
     (speeds, each[at].1)
+}
+
+/// What a worker does between requests, in seconds: thinking, and computing as long as that takes on the target. Unknown computing
+/// is thinking.
+fn computing(question: &Question) -> (f64, f64) {
+    let think_s = question.shape.think_s;
+    let (machine, reference) = (question.machine, &question.reference);
+    let here_s = reference.processors_busy / reference.requests_per_s;
+    if here_s <= 0.0 || !here_s.is_finite() || question.processors == 0 {
+        return (think_s * (1.0 + machine.overhead_share) * machine.compute_scale, 0.0);
+    }
+    let there_s = here_s * (1.0 + machine.overhead_share) * machine.compute_scale;
+    ((think_s - here_s).max(0.0), there_s)
 }
 
 /// What a worker spends besides thinking and waiting where it runs now: T = C + S + L.

@@ -10,26 +10,43 @@ use crate::learnt_model::Knowledge;
 
 /// Half a 90 % interval in deviations.
 const HALF_OF_90: f64 = 1.645;
+/// A surface with so many times two more or fewer requests under way than the load has tells nothing of it.
+const MOST_OCTAVES: f64 = 3.0;
+/// What an octave adds to the deviation: a guess, which what the method was off replaces once it was tried.
+const OCTAVE: f64 = 0.1;
 
 pub(super) fn predict(question: &Question, evidence: &Evidence, _: &Knowledge) -> Result<Predicted, Missing> {
+    let wanted = (question.shape.outstanding.round().clamp(1.0, 256.0)) as u32;
     let surface = |stack: &str| {
         let points = evidence.points.get(stack).and_then(|points| points.surface());
         points.ok_or_else(|| Missing {
             what: format!("a surface of {stack}"),
-            command: Some(measure_surface(stack, None)),
+            command: Some(measure_surface(stack, Some(wanted))),
         })
     };
     let (from, to) = (surface(&question.from)?, surface(&question.to)?);
-    let depth = common_depth(&from, &to, &question.shape).ok_or_else(|| Missing {
-        what: "surfaces of both stacks with as many requests under way".to_owned(),
-        command: Some(measure_surface(&question.to, None)),
-    })?;
+    let lacks = |what: &str, stack: &str| Missing {
+        what: what.to_owned(),
+        command: Some(measure_surface(stack, Some(wanted))),
+    };
+    let no_depth = || {
+        let has = to.points().iter().any(|(point, _)| is_near(point.depth, wanted));
+        let what = format!("surfaces of both stacks with about {wanted} requests under way");
+        lacks(&what, if has { &question.from } else { &question.to })
+    };
+    let depth = common_depth(&from, &to, &question.shape).filter(|depth| is_near(*depth, wanted));
+    let depth = depth.ok_or_else(no_depth)?;
+    for (surface, stack) in [(&from, &question.from), (&to, &question.to)] {
+        if !reaches(surface, &question.shape, depth) {
+            return Err(lacks("a surface of requests as small and as large as the load's", stack));
+        }
+    }
     let (here, here_deviation) = time_s(&from, &question.shape, depth);
     let (there, there_deviation) = time_s(&to, &question.shape, depth);
     let ratio = here / there;
     Ok(Predicted {
         rate: question.reference.rate * ratio,
-        deviation: here_deviation.hypot(there_deviation),
+        deviation: here_deviation.hypot(there_deviation).hypot(OCTAVE * apart(depth, wanted)),
         steps: vec![
             format!(
                 "requests like the load's, {depth} at once: {:.1}/s on {}, {:.1}/s on {}",
@@ -41,6 +58,26 @@ pub(super) fn predict(question: &Question, evidence: &Evidence, _: &Knowledge) -
             format!("{:.4} x {ratio:.4}", question.reference.rate),
         ],
     })
+}
+
+/// Octaves between two depths.
+fn apart(depth: u32, wanted: u32) -> f64 {
+    (f64::from(depth.max(1)) / f64::from(wanted.max(1))).log2().abs()
+}
+
+fn is_near(depth: u32, wanted: u32) -> bool {
+    apart(depth, wanted) <= MOST_OCTAVES
+}
+
+/// Whether most of the load's requests are of sizes that were measured, or half or twice of one.
+fn reaches(surface: &Surface, shape: &Shape, depth: u32) -> bool {
+    let sizes =
+        surface.points().iter().filter(|(point, _)| point.depth == depth).map(|(point, _)| point.bytes);
+    let (least, most) = sizes.fold((u32::MAX, 0), |(least, most), bytes| (least.min(bytes), most.max(bytes)));
+    let inside = |bytes: u32| bytes >= least / 2 && bytes <= most.saturating_mul(2);
+    let shares: f64 =
+        shape.points(depth).iter().filter(|(p, _)| inside(p.bytes)).map(|(_, share)| share).sum();
+    shares > 0.5
 }
 
 /// A depth at which both were measured, the nearest to the load's own.

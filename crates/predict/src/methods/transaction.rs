@@ -20,8 +20,18 @@ pub(super) fn predict(question: &Question, evidence: &Evidence, _: &Knowledge) -
         what: format!("the load's model on {}", question.to),
         command: Some(format!("nestor run '{}' '{model}'", question.to)),
     })?;
-    let no_times = || Missing { what: "times of the model's requests".to_owned(), command: None };
     let shape = &question.shape;
+    if question.model_workers < shape.customers() {
+        return Err(Missing {
+            what: format!(
+                "a model with {} workers: it has {} at most",
+                shape.customers(),
+                question.model_workers
+            ),
+            command: None,
+        });
+    }
+    let no_times = || Missing { what: "times of the model's requests".to_owned(), command: None };
     let workers = f64::from(shape.customers());
     let compute_ms = shape.think_s * 1e3;
     let of = |rate: f64, response_s: f64| {

@@ -3,11 +3,12 @@
 //!
 //! Only columns are read, not whole records: a store of 100 000 runs takes seconds.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 use nestor_load::SurfacePoint;
 use nestor_model::geometric_mean;
+use nestor_stack::{Layer, LayerDefinition, Stack};
 use rusqlite::Connection;
 
 use super::{Store, StoreError, schema};
@@ -34,7 +35,7 @@ pub struct KnownCell {
     pub deviation: Option<f64>,
 }
 
-/// What a load asks for, as the uppermost block layer saw it; means over its runs.
+/// What a load asks for, as the uppermost block layer saw it; means over runs.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct KnownLoad {
     /// Its engine and case: `fio`, `seq-read`.
@@ -51,6 +52,10 @@ pub struct KnownLoad {
     pub flush_share: f64,
     /// Requests under way.
     pub outstanding: f64,
+    /// Requests of the block layer per second: an operation may be several of them, or none.
+    pub requests_per_s: f64,
+    /// Mean time of a request there, in seconds.
+    pub request_s: f64,
     /// Workers with one request at a time, as its options say; 0 where they do not.
     pub workers: u32,
     /// Milliseconds between requests, as its options say.
@@ -65,8 +70,10 @@ pub type KnownStack = BTreeMap<String, String>;
 pub struct Known {
     /// Loads on stacks, each pair once.
     pub cells: Vec<KnownCell>,
-    /// By notation.
+    /// By notation, over all stacks.
     pub loads: BTreeMap<String, KnownLoad>,
+    /// By stack and load: what was seen there.
+    pub loads_on: BTreeMap<(String, String), KnownLoad>,
     /// By notation.
     pub stacks: BTreeMap<String, KnownStack>,
     /// Surfaces by stack: points with their runs.
@@ -84,9 +91,11 @@ impl Store {
         let read = || -> rusqlite::Result<Known> {
             connection.pragma_update(None, "temp_store", "MEMORY")?;
             connection.execute_batch(COUNTED)?;
+            let loads_on = loads(&connection)?;
             Ok(Known {
                 cells: cells(&connection)?,
-                loads: loads(&connection)?,
+                loads: over_stacks(&loads_on),
+                loads_on,
                 stacks: stacks(&connection)?,
                 surfaces: surfaces(&connection)?,
             })
@@ -166,61 +175,91 @@ fn deviation(samples: &[f64]) -> Option<f64> {
     Some((logs.iter().map(|log| (log - mean).powi(2)).sum::<f64>() / degrees as f64).sqrt())
 }
 
+/// Means over stacks of what was seen on each.
+pub fn over_stacks(loads: &BTreeMap<(String, String), KnownLoad>) -> BTreeMap<String, KnownLoad> {
+    let mut of_load: BTreeMap<&String, Vec<&KnownLoad>> = BTreeMap::new();
+    loads.iter().for_each(|((_, workload), load)| of_load.entry(workload).or_default().push(load));
+    let mean = |loads: &[&KnownLoad]| -> Option<KnownLoad> {
+        // Where no request was seen, nothing is known of them.
+        let seen: Vec<&&KnownLoad> = loads.iter().filter(|load| load.mean_bytes > 0.0).collect();
+        let of = |value: fn(&KnownLoad) -> f64| {
+            seen.iter().map(|load| value(load)).sum::<f64>() / seen.len().max(1) as f64
+        };
+        Some(KnownLoad {
+            read_share: of(|load| load.read_share),
+            random_share: of(|load| load.random_share),
+            mean_bytes: of(|load| load.mean_bytes),
+            flush_share: of(|load| load.flush_share),
+            outstanding: of(|load| load.outstanding),
+            requests_per_s: of(|load| load.requests_per_s),
+            request_s: of(|load| load.request_s),
+            ..(*loads.first()?).clone()
+        })
+    };
+    of_load.into_iter().filter_map(|(workload, loads)| Some((workload.clone(), mean(&loads)?))).collect()
+}
+
 /// The uppermost layer that was traced in the block layer; what options say goes before what was seen.
-fn loads(connection: &Connection) -> rusqlite::Result<BTreeMap<String, KnownLoad>> {
+fn loads(connection: &Connection) -> rusqlite::Result<BTreeMap<(String, String), KnownLoad>> {
+    let mut found: BTreeMap<(String, String), KnownLoad> = BTreeMap::new();
+    let mut named = connection.prepare(
+        "SELECT DISTINCT r.stack, w.workload, coalesce(w.engine, ''), coalesce(w.load, '')
+         FROM counted JOIN main.runs AS r ON r.number = counted.run JOIN main.workloads AS w ON w.workload = r.workload",
+    )?;
+    let mut rows = named.query([])?;
+    while let Some(row) = rows.next()? {
+        let load = KnownLoad { engine: row.get(2)?, case: row.get(3)?, ..KnownLoad::default() };
+        found.insert((row.get(0)?, row.get(1)?), load);
+    }
     let mut query = connection.prepare(
         "WITH top AS (
             SELECT m.run, min(m.depth) AS depth FROM main.layer_metrics AS m JOIN counted USING (run)
             WHERE m.trace_point IN ('blktrace', 'tracefs') AND m.read_issued + m.write_issued > 0 GROUP BY m.run)
-         SELECT r.workload, avg(1.0 * m.read_issued / (m.read_issued + m.write_issued)), avg(1 - m.sequential_share),
+         SELECT r.stack, r.workload, avg(1.0 * m.read_issued / (m.read_issued + m.write_issued)), avg(1 - m.sequential_share),
             avg(1.0 * (m.read_issued_bytes + m.write_issued_bytes) / (m.read_issued + m.write_issued)),
             avg(1.0 * (m.flushes + m.fua_writes) / max(m.write_issued, 1)),
+            avg((m.read_issued + m.write_issued) / (r.elapsed_ns / 1e9)), avg(m.q2c_mean_ns / 1e9),
             avg((m.read_issued + m.write_issued) / (r.elapsed_ns / 1e9) * m.q2c_mean_ns / 1e9)
          FROM top JOIN main.layer_metrics AS m ON m.run = top.run AND m.depth = top.depth
-         JOIN main.runs AS r ON r.number = top.run GROUP BY r.workload",
+         JOIN main.runs AS r ON r.number = top.run GROUP BY r.stack, r.workload",
     )?;
-    let mut found: BTreeMap<String, KnownLoad> = BTreeMap::new();
     let mut rows = query.query([])?;
     while let Some(row) = rows.next()? {
         let number = |i: usize| Ok::<f64, rusqlite::Error>(row.get::<_, Option<f64>>(i)?.unwrap_or_default());
-        let load = KnownLoad {
-            read_share: number(1)?,
-            random_share: number(2)?,
-            mean_bytes: number(3)?,
-            flush_share: number(4)?.min(1.0),
-            outstanding: number(5)?,
-            ..KnownLoad::default()
-        };
-        found.insert(row.get(0)?, load);
-    }
-    let mut named = connection.prepare(
-        "SELECT workload, coalesce(engine, ''), coalesce(load, '') FROM main.workloads
-         WHERE workload IN (SELECT r.workload FROM counted JOIN main.runs AS r ON r.number = counted.run)",
-    )?;
-    let mut rows = named.query([])?;
-    while let Some(row) = rows.next()? {
-        let load = found.entry(row.get(0)?).or_default();
-        (load.engine, load.case) = (row.get(1)?, row.get(2)?);
+        let load = found.entry((row.get(0)?, row.get(1)?)).or_default();
+        load.read_share = number(2)?;
+        load.random_share = number(3)?;
+        load.mean_bytes = number(4)?;
+        load.flush_share = number(5)?.min(1.0);
+        load.requests_per_s = number(6)?;
+        load.request_s = number(7)?;
+        load.outstanding = number(8)?;
     }
     say_options(connection, &mut found)?;
     Ok(found)
 }
 
-fn say_options(connection: &Connection, loads: &mut BTreeMap<String, KnownLoad>) -> rusqlite::Result<()> {
+fn say_options(
+    connection: &Connection,
+    loads: &mut BTreeMap<(String, String), KnownLoad>,
+) -> rusqlite::Result<()> {
     let mut options: BTreeMap<String, BTreeMap<String, f64>> = BTreeMap::new();
+    let mut of_several_sizes = BTreeSet::new();
     let mut query = connection.prepare("SELECT workload, name, value FROM main.workload_options")?;
     let mut rows = query.query([])?;
     while let Some(row) = rows.next()? {
         let (workload, name, value): (String, String, String) = (row.get(0)?, row.get(1)?, row.get(2)?);
-        if let Ok(number) = value.parse::<f64>() {
+        if name == "sizes" && !value.is_empty() {
+            of_several_sizes.insert(workload);
+        } else if let Ok(number) = value.parse::<f64>() {
             options.entry(workload).or_default().insert(name, number);
         }
     }
-    for (workload, load) in loads {
+    for ((_, workload), load) in loads {
         let Some(options) = options.get(workload) else { continue };
         let first = |names: &[&str]| names.iter().find_map(|name| options.get(*name).copied());
         let each = first(&["depth"]).unwrap_or(1.0);
-        if let Some(workers) = first(&["workers", "threads", "script:nthreads", "clients", "jobs"]) {
+        if let Some(workers) = first(&["workers", "threads", "script:nthreads", "clients", "numjobs"]) {
             load.workers = (workers * each).clamp(1.0, 65_536.0) as u32;
         } else if options.contains_key("depth") {
             load.workers = each.clamp(1.0, 65_536.0) as u32;
@@ -231,7 +270,10 @@ fn say_options(connection: &Connection, loads: &mut BTreeMap<String, KnownLoad>)
             let share = |name: &str| options.get(name).map(|percent| percent / 100.0);
             load.read_share = share("read").unwrap_or(load.read_share);
             load.random_share = share("random").unwrap_or(load.random_share);
-            load.mean_bytes = options.get("bs").copied().unwrap_or(load.mean_bytes);
+            // With several sizes the one that is the option's default says nothing.
+            if !of_several_sizes.contains(workload) {
+                load.mean_bytes = options.get("bs").copied().unwrap_or(load.mean_bytes);
+            }
         }
     }
     Ok(())
@@ -253,6 +295,30 @@ const PARTS: [(&str, &str); 12] = [
     ("read-ahead", "coalesce(guest_readahead, '') || '/' || coalesce(host_readahead, '')"),
 ];
 
+/// The part with what the columns do not have: layers below the first file system where there is no virtual machine, and everything
+/// below the second image or file system.
+const OTHER_LAYERS: &str = "other layers";
+
+/// Their labels, from the top to the bottom; empty for the usual stacks.
+fn other_layers(stack: &str) -> String {
+    let Ok(stack) = Stack::parse(stack) else { return String::new() };
+    let layers = stack.layers();
+    let is_file_system = |layer: &Layer| matches!(layer.definition(), LayerDefinition::FileSystem(_));
+    let is_image = |layer: &Layer| matches!(layer.definition(), LayerDefinition::ImageFormat(_));
+    // Those that have columns: the guest's file system, a virtual machine, an image, a file system below it, the medium.
+    let crossing = layers.iter().position(|layer| layer.definition().is_crossing());
+    let first = |from: usize, is: &dyn Fn(&Layer) -> bool| {
+        layers.iter().enumerate().skip(from).find(|(_, layer)| is(layer)).map(|(at, _)| at)
+    };
+    let mut named = vec![crossing, first(0, &is_file_system).filter(|at| crossing.is_none_or(|c| *at < c))];
+    if let Some(crossing) = crossing {
+        named.extend([first(crossing, &is_image), first(crossing, &is_file_system)]);
+    }
+    let others = layers.iter().enumerate().take(layers.len().saturating_sub(1));
+    let others = others.filter(|(at, _)| !named.contains(&Some(*at)));
+    others.map(|(_, layer)| layer.label()).collect::<Vec<_>>().join("/")
+}
+
 fn stacks(connection: &Connection) -> rusqlite::Result<BTreeMap<String, KnownStack>> {
     let columns: Vec<&str> = PARTS.iter().map(|(_, column)| *column).collect();
     let mut query = connection.prepare(&format!("SELECT stack, {} FROM main.stacks", columns.join(", ")))?;
@@ -263,7 +329,9 @@ fn stacks(connection: &Connection) -> rusqlite::Result<BTreeMap<String, KnownSta
         for (i, (name, _)) in PARTS.iter().enumerate() {
             parts.insert((*name).to_owned(), row.get(i + 1)?);
         }
-        found.insert(row.get(0)?, parts);
+        let stack: String = row.get(0)?;
+        parts.insert(OTHER_LAYERS.to_owned(), other_layers(&stack));
+        found.insert(stack, parts);
     }
     Ok(found)
 }

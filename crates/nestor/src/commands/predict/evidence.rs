@@ -5,7 +5,7 @@ use nestor_predict::evidence::{Points, StackParts};
 use nestor_predict::{Evidence, MeasuredLoad, Shape};
 use nestor_study::{Known, KnownLoad, stack_parts};
 
-/// Everything but surfaces, which are no loads, as cells; surfaces as points.
+/// Everything but surfaces, which are no loads, as cells; surfaces as points. Loads of which no request was seen are left out.
 pub fn of(known: &Known) -> Evidence {
     let is_surface = |workload: &str| {
         known.loads.get(workload).is_some_and(|load| load.engine == "iometer" && load.case == "surface")
@@ -17,12 +17,21 @@ pub fn of(known: &Known) -> Evidence {
         if rate <= 0.0 {
             continue;
         }
+        let seen = known.loads_on.get(&(cell.stack.clone(), cell.workload.clone()));
+        let seen = seen.filter(|seen| seen.mean_bytes > 0.0 && seen.requests_per_s > 0.0);
+        // Of a load whose requests nobody saw, neither here nor elsewhere, nothing can be said.
+        if known.loads.get(&cell.workload).is_none_or(|load| load.mean_bytes <= 0.0) {
+            continue;
+        }
         evidence.cells.push(MeasuredLoad {
             stack: cell.stack.clone(),
             load: cell.workload.clone(),
             rate,
             operations_per_s: cell.operations_per_second,
             response_s: cell.response_s,
+            requests_per_s: seen.map_or(cell.operations_per_second, |seen| seen.requests_per_s),
+            request_s: seen.map(|seen| seen.request_s).filter(|time| *time > 0.0),
+            shape: seen.map(shape),
             processors_busy: cell.host_cpu_busy,
             runs: cell.runs.clone(),
         });

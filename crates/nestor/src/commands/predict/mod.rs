@@ -4,6 +4,7 @@ mod evidence;
 mod kept;
 mod matrix;
 mod question;
+mod residual;
 mod text;
 mod validate;
 mod verify;
@@ -47,7 +48,7 @@ pub struct PredictArguments {
     #[arg(long, conflicts_with_all = ["to", "from"])]
     matrix: bool,
     /// With --matrix: name so many cells most worth measuring next
-    #[arg(long, value_name = "NUMBER", default_value_t = 3)]
+    #[arg(long, value_name = "NUMBER", default_value_t = 3, requires = "matrix")]
     suggest: usize,
     /// Hide what is known, predict it, and say how far off that is: by stack, by family of loads, and the matrix from 12 cells
     #[arg(long, conflicts_with_all = ["to", "from", "matrix"])]
@@ -84,6 +85,9 @@ pub fn run(arguments: &PredictArguments) -> Result<ExitCode> {
     let mut evidence = evidence::of(&known);
     targets.iter().try_for_each(|target| evidence::add_stack(&mut evidence, target))?;
     let load = question::Load::named(workload, &evidence)?;
+    if let Some(from) = &arguments.from {
+        evidence::add_stack(&mut evidence, &nestor_stack::Stack::parse(from)?.to_string())?;
+    }
     let mut answers = Vec::new();
     for target in &targets {
         let asked = question::Asked {
@@ -107,7 +111,7 @@ pub fn run(arguments: &PredictArguments) -> Result<ExitCode> {
             let verified =
                 verify::run(&predicted.question, &predicted.answer, &load, &arguments.lab, &mut store)?;
             if !arguments.lab.json {
-                out!("{}", text::verified(&verified, load.unit));
+                out!("{}", text::verified(&verified, &load));
             }
             predicted.verified = Some(verified);
         }

@@ -7,7 +7,7 @@ use nestor_model::prediction::TargetMachine;
 use nestor_predict::{Evidence, MeasuredLoad, Question, Reference, Shape};
 use nestor_stack::Stack;
 
-use crate::notation::{read_profile, workload_named};
+use crate::notation::{profile_named, read_profile, workload_named};
 
 /// The load that is asked about.
 pub struct Load {
@@ -39,8 +39,8 @@ impl Load {
     /// # Errors
     /// When it is neither, or nothing is known of it.
     pub fn named(text: &str, evidence: &Evidence) -> Result<Self> {
-        if text.ends_with(".toml") {
-            let profile = read_profile(text)?;
+        if let Some((file, _)) = profile_named(text) {
+            let profile = read_profile(file)?;
             let workload = workload_named(text)?.to_string();
             let unit = Unit::OperationsPerSecond;
             return Ok(Self {
@@ -54,6 +54,11 @@ impl Load {
         let workload = workload_named(text)?;
         let name = workload.to_string();
         let Some(shape) = evidence.shapes.get(&name).filter(|shape| shape.mean_bytes > 0.0) else {
+            if evidence.shapes.contains_key(&name) {
+                bail!(
+                    "no block request of {name} was ever seen: it was run without recording, or everything it asks for was in memory\n  run it with recording, on a larger data set or past the page cache: nestor run STACK '{name}' --trace layers"
+                );
+            }
             bail!(
                 "{name} was measured nowhere yet, so nobody knows what it asks for\n  measure it where it runs now: nestor run STACK '{name}'\n  or watch it: nestor characterize --for 60s --output {}.toml",
                 workload.case()
@@ -74,20 +79,53 @@ impl Load {
             None => self.usual_reference(asked.to, evidence)?,
         };
         let reference = self.reference(&from, evidence)?;
-        // A load that is its own model would be its own answer.
-        let model = self.profile.is_some().then(|| self.workload.clone());
+        let mut known = evidence
+            .without(|cell| cell.stack == asked.to && cell.load == self.name && self.profile.is_none());
+        if self.profile.is_some() {
+            known.shapes.insert(self.name.clone(), self.shape.clone());
+            known.cells.push(self.observed(&from, &reference));
+        }
+        let shape = known.shapes.get(&self.name).unwrap_or(&self.shape).clone();
         let question = Question {
             load: self.name.clone(),
-            shape: self.shape.clone(),
-            model,
+            shape,
+            // A load that is its own model would be its own answer.
+            model: self.profile.is_some().then(|| self.workload.clone()),
+            model_workers: self.profile.as_ref().map_or(0, Profile::model_workers),
             from,
             reference,
             to: asked.to.to_owned(),
+            processors: processors(asked.to),
             machine: asked.machine,
         };
-        let hidden = evidence
-            .without(|cell| cell.stack == asked.to && cell.load == self.name && self.profile.is_none());
-        Ok((question, hidden))
+        Ok((question, known))
+    }
+
+    /// How much of the answer's unit the twin's operation is: the application counts something else than requests.
+    pub fn of_an_operation(&self) -> f64 {
+        let rates = self.profile.as_ref().map(|profile| &profile.rates);
+        rates.and_then(|rates| Some(rates.application_per_s? / rates.requests_per_s)).unwrap_or(1.0)
+    }
+
+    /// Whether what is run is a synthetic twin and not the load itself.
+    pub fn is_observed(&self) -> bool {
+        self.profile.is_some()
+    }
+
+    /// What was observed as a cell of the stack that it was observed on.
+    fn observed(&self, from: &str, reference: &Reference) -> MeasuredLoad {
+        MeasuredLoad {
+            stack: from.to_owned(),
+            load: self.name.clone(),
+            rate: reference.rate,
+            operations_per_s: reference.rate,
+            response_s: Some(reference.response_s),
+            requests_per_s: reference.requests_per_s,
+            request_s: Some(reference.response_s),
+            shape: Some(self.shape.clone()),
+            processors_busy: reference.processors_busy,
+            runs: Vec::new(),
+        }
     }
 
     fn reference(&self, from: &str, evidence: &Evidence) -> Result<Reference> {
@@ -107,15 +145,10 @@ impl Load {
                 self.name
             );
         };
-        Ok(Reference {
-            rate: cell.rate,
-            requests_per_s: cell.operations_per_s,
-            response_s: cell.response_s.unwrap_or_default(),
-            processors_busy: cell.processors_busy,
-        })
+        Ok(Reference::of(cell))
     }
 
-    /// Of the stacks on which the load was measured the one most like the target; a native one before others.
+    /// Of the stacks on which the load was measured the one most like the target.
     fn usual_reference(&self, to: &str, evidence: &Evidence) -> Result<String> {
         if let Some(profile) = &self.profile {
             return match Stack::parse(&profile.observed_on) {
@@ -126,21 +159,21 @@ impl Load {
                 ),
             };
         }
-        let parts = |stack: &str| evidence.stacks.get(stack).map(|known| &known.parts);
-        let target = parts(to);
-        let alike = |cell: &&MeasuredLoad| {
-            let (Some(known), Some(target)) = (parts(&cell.stack), target) else { return 0 };
-            known.iter().filter(|(part, value)| target.get(*part) == Some(value)).count()
-        };
-        let known = evidence.cells.iter().filter(|cell| cell.load == self.name && cell.stack != to);
-        match known.max_by_key(alike) {
-            Some(cell) => Ok(cell.stack.clone()),
+        match evidence.most_alike(&self.name, to) {
+            Some(stack) => Ok(stack.to_owned()),
             None => bail!(
                 "{0} was measured on no other stack than {to}: nothing to predict from\n  measure it where it runs now: nestor run STACK '{0}'",
                 self.name
             ),
         }
     }
+}
+
+/// Processors of the machine that the load is in; 0 where the stack does not say.
+fn processors(stack: &str) -> u32 {
+    let Ok(stack) = Stack::parse(stack) else { return 0 };
+    let machine = stack.layers().iter().find(|layer| layer.definition().is_crossing());
+    machine.and_then(|layer| layer.option("cpus")).and_then(|cpus| cpus.parse().ok()).unwrap_or(0)
 }
 
 fn shape_of(profile: &Profile) -> Shape {

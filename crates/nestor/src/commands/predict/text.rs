@@ -1,7 +1,7 @@
 //! Answers as text.
 
-use nestor_advise::Unit;
 use nestor_predict::Missing;
+use nestor_predict::calibration::FEWEST_TRUTHS;
 use nestor_report::units::digits;
 
 use super::Predicted;
@@ -35,14 +35,13 @@ pub fn answer(predicted: &Predicted, load: &Load) -> String {
         if let Some(trusted) =
             answer.methods.iter().filter(|m| m.weight > 0.0).max_by(|a, b| a.weight.total_cmp(&b.weight))
         {
+            let off = trusted.deviation.unwrap_or_default() * 100.0;
             let why = match trusted.truths {
-                0 => {
-                    format!("off by {:.0} % by its own count", trusted.deviation.unwrap_or_default() * 100.0)
+                _ if trusted.method == "learnt" => format!("off by {off:.0} % as hidden stacks tell"),
+                truths if truths >= FEWEST_TRUTHS => {
+                    format!("off by {off:.0} % where {truths} answers were known")
                 }
-                truths => format!(
-                    "off by {:.0} % where {truths} answers were known",
-                    trusted.deviation.unwrap_or_default() * 100.0
-                ),
+                _ => format!("taken for off by {off:.0} %: it was held against too few answers"),
             };
             text += &format!("     trusted: {} ({:.0} %; {why})", trusted.method, trusted.weight * 100.0);
         }
@@ -71,7 +70,8 @@ pub fn answer(predicted: &Predicted, load: &Load) -> String {
 }
 
 /// The real run beside the prediction.
-pub fn verified(verified: &Verified, unit: Unit) -> String {
+pub fn verified(verified: &Verified, load: &Load) -> String {
+    let unit = load.unit;
     let runs: Vec<String> = verified.runs.iter().map(ToString::to_string).collect();
     let mut text = format!(
         "  found      {} {} (runs {})",
@@ -84,9 +84,12 @@ pub fn verified(verified: &Verified, unit: Unit) -> String {
         text += &format!(": the prediction is off by {:+.1} %, {within} the interval", error * 100.0);
     }
     text.push('\n');
+    if load.is_observed() {
+        text += "  what ran is a load like the one that was observed, not the application\n";
+    }
     if let Some(residual) = verified.residual_ms {
         text += &format!(
-            "  a worker's operation took {:.3} ms, {:.3} {} than predicted\n",
+            "  a worker's request took {:.3} ms, {:.3} {} than predicted\n",
             verified.found_ms,
             residual.abs(),
             if residual > 0.0 { "less" } else { "more" }
@@ -94,15 +97,24 @@ pub fn verified(verified: &Verified, unit: Unit) -> String {
     }
     if !verified.layers.is_empty() {
         let ms = |value: f64| format!("{value:.3}");
-        let rows: Vec<[String; 4]> = verified
+        let known = |value: Option<f64>| value.map_or_else(|| "-".to_owned(), ms);
+        let rows: Vec<[String; 5]> = verified
             .layers
             .iter()
             .map(|layer| {
-                let before = layer.before_ms.map_or_else(|| "-".to_owned(), ms);
-                [format!("  {}", layer.layer), layer.machine.clone(), ms(layer.found_ms), before]
+                let off = layer.predicted_ms.map(|predicted| predicted - layer.found_ms);
+                let off = off.map_or_else(|| "-".to_owned(), |off| format!("{off:+.3}"));
+                let name = format!("  {}", layer.layer);
+                [name, layer.machine.clone(), ms(layer.found_ms), known(layer.predicted_ms), off]
             })
             .collect();
-        text += &table(&["  at the layer, without those below", "machine", "ms", "ms where it ran"], &rows);
+        text += &table(
+            &["  at the layer, without those below", "machine", "ms found", "predicted", "off by"],
+            &rows,
+        );
+        if let Some(stack) = &verified.spread_like {
+            text += &format!("  (the predicted time spread over the layers as it was on {stack})\n");
+        }
     }
     if let Some(mechanism) = &verified.mechanism {
         text += &format!("  beside where it ran: {mechanism}\n");

@@ -50,7 +50,7 @@ pub fn run(evidence: &Evidence, known: &Known, json: bool) -> Result<ExitCode> {
     outln!("{} cells in the store", all.cells);
     match all.noise {
         Some((noise, cells)) => outln!(
-            "one run of a cell is {:.1} % off its mean (median of {cells} cells with several runs): no prediction is better than that",
+            "half of the runs of a cell are more than {:.1} % off its mean ({cells} cells with several runs): no prediction of a run is better",
             noise * 100.0
         ),
         None => outln!("no cell was run twice: how much of the errors is that of measuring is not known"),
@@ -83,11 +83,18 @@ pub fn run(evidence: &Evidence, known: &Known, json: bool) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// The error that is measuring's own.
+/// The error that is measuring's own: half of the runs are closer to their cell's mean. Variances of cells are pooled, each with as
+/// many degrees of freedom as it has; the median of deviations from two runs each would be a third too low.
 fn noise(known: &Known) -> Option<(f64, usize)> {
-    let deviations: Vec<f64> = known.cells.iter().filter_map(|cell| cell.deviation).collect();
+    let several: Vec<(f64, f64)> = known
+        .cells
+        .iter()
+        .filter_map(|cell| Some((cell.deviation?.powi(2), cell.runs.len().checked_sub(1)? as f64)))
+        .collect();
+    let freedom: f64 = several.iter().map(|(_, freedom)| freedom).sum();
+    let variance = several.iter().map(|(variance, freedom)| variance * freedom).sum::<f64>() / freedom;
     // Half of the values of a normal distribution are within 0.674 deviations.
-    Some((nestor_model::median(&deviations)? * 0.674, deviations.len()))
+    (freedom > 0.0).then(|| (variance.sqrt() * 0.674, several.len()))
 }
 
 fn in_words(held: Held) -> String {

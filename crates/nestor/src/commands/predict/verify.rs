@@ -5,7 +5,9 @@ use nestor_predict::{Answer, Question};
 use nestor_study::{Store, StoredRun};
 use serde::Serialize;
 
+use super::evidence;
 use super::question::Load;
+use super::residual::{self, LayerResidual};
 use crate::cli::LabArguments;
 use crate::commands::advise::mechanism;
 use crate::commands::run::{one_off, set_tracing, traced};
@@ -29,23 +31,12 @@ pub struct Verified {
     pub found_ms: f64,
     /// Milliseconds that were predicted, less those found; none where nothing was predicted.
     pub residual_ms: Option<f64>,
-    /// Where an operation's time went there, layer by layer, and where it ran before.
-    pub layers: Vec<LayerTime>,
-    /// What makes the difference between the two, in a sentence, if the requests tell.
+    /// Where a request's time went there beside where it was predicted to go; the differences add up to the residual.
+    pub layers: Vec<LayerResidual>,
+    /// The stack whose layers the prediction's time is spread like; none where nothing like it was traced.
+    pub spread_like: Option<String>,
+    /// What makes the difference to the stack where it ran before, in a sentence, if the requests tell.
     pub mechanism: Option<String>,
-}
-
-/// Time of a request at a layer's lower edge, without that of the layers below it.
-#[derive(Clone, Debug, Serialize)]
-pub struct LayerTime {
-    /// Which layer.
-    pub layer: String,
-    /// In which machine.
-    pub machine: String,
-    /// Milliseconds of each operation of the load on the target.
-    pub found_ms: f64,
-    /// The same where it ran before, of the first and the last layer, which both stacks have.
-    pub before_ms: Option<f64>,
 }
 
 /// Runs the load on the target.
@@ -68,10 +59,34 @@ pub fn run(
     let Some(found) = nestor_model::geometric_mean(&rates) else {
         bail!("the load could not be measured on {}; `nestor report` lists the runs and why", question.to);
     };
-    let reference = reference_runs(store, question, load)?;
+    let known = store.known()?;
+    let of_stack = |stack: &str| -> Result<Vec<StoredRun>> {
+        let cell = known.cells.iter().find(|cell| cell.stack == stack && cell.workload == load.workload);
+        let numbers = cell.map(|cell| cell.runs.clone()).unwrap_or_default();
+        let latest = numbers.iter().rev().take(REPLICATIONS as usize);
+        Ok(latest.map(|run| store.run(*run)).collect::<Result<_, _>>()?)
+    };
+    let reference = of_stack(&question.from)?;
+    let alike = evidence::of(&known).most_alike(&load.workload, &question.to).map(str::to_owned);
+    let donor = alike.as_deref().map(of_stack).transpose()?.unwrap_or_default();
     let pass_ms = |rate: f64| {
         let requests_per_s = question.reference.requests_per_s * rate / question.reference.rate;
         f64::from(question.shape.customers()) / requests_per_s * 1e3
+    };
+    // Requests of the load in a run, as many for each operation as where it ran before.
+    let requests = |run: &StoredRun| {
+        let seconds = run.record.measured().map_or(0.0, |m| m.load.elapsed_ns as f64 / 1e9);
+        rate(run, load).unwrap_or_default() * seconds * question.reference.requests_per_s
+            / question.reference.rate
+    };
+    let times = |runs: &[&StoredRun]| {
+        residual::mean_times(runs, |run| Some((requests(run), pass_ms(rate(run, load)?))))
+    };
+    let found_times = times(&runs);
+    let donor_times = times(&donor.iter().collect::<Vec<_>>());
+    let layers = match (&found_times, answer.rate) {
+        (Some(found), rate) => residual::by_layer(found, donor_times.as_ref().zip(rate.map(pass_ms))),
+        (None, _) => Vec::new(),
     };
     Ok(Verified {
         found,
@@ -80,7 +95,8 @@ pub fn run(
         within: answer.interval.map(|interval| interval.contains(found)),
         found_ms: pass_ms(found),
         residual_ms: answer.rate.map(|rate| pass_ms(rate) - pass_ms(found)),
-        layers: runs.first().map(|run| layers(run, reference.first())).unwrap_or_default(),
+        spread_like: donor_times.and(alike).filter(|_| answer.rate.is_some()),
+        layers,
         mechanism: mechanism(&reference.iter().collect::<Vec<_>>(), &runs),
     })
 }
@@ -89,52 +105,6 @@ fn rate(run: &StoredRun, load: &Load) -> Option<f64> {
     let result = &run.record.measured()?.load;
     Some(match load.unit {
         nestor_advise::Unit::BytesPerSecond => result.bytes_per_second(),
-        nestor_advise::Unit::OperationsPerSecond => result.operations_per_second(),
+        nestor_advise::Unit::OperationsPerSecond => result.operations_per_second() * load.of_an_operation(),
     })
-}
-
-/// The runs that the prediction began from.
-fn reference_runs(store: &Store, question: &Question, load: &Load) -> Result<Vec<StoredRun>> {
-    let known = store.known()?;
-    let cell = known.cells.iter().find(|cell| cell.stack == question.from && cell.workload == load.workload);
-    let numbers = cell.map(|cell| cell.runs.clone()).unwrap_or_default();
-    Ok(numbers
-        .iter()
-        .rev()
-        .take(REPLICATIONS as usize)
-        .map(|run| store.run(*run))
-        .collect::<Result<_, _>>()?)
-}
-
-/// Both, layer by layer.
-fn layers(found: &StoredRun, before: Option<&StoredRun>) -> Vec<LayerTime> {
-    let before = before.map(layer_times).unwrap_or_default();
-    let all = layer_times(found);
-    let last = all.len().saturating_sub(1);
-    let of = |(i, (layer, machine, found_ms)): (usize, (String, String, f64))| {
-        let same = match i {
-            0 => before.first(),
-            i if i == last => before.last(),
-            _ => None,
-        };
-        LayerTime { layer, machine, found_ms, before_ms: same.map(|(.., ms)| *ms) }
-    };
-    all.into_iter().enumerate().map(of).collect()
-}
-
-/// Time of each operation at every traced layer, with its machine: the requests' time there, spread over the operations, less that
-/// below.
-fn layer_times(run: &StoredRun) -> Vec<(String, String, f64)> {
-    let Some(measured) = run.record.measured() else { return Vec::new() };
-    let operations: u64 = measured.load.operations.values().map(|done| done.operations).sum();
-    let of = |index: usize| {
-        let layer = &measured.layers[index];
-        let metrics = layer.metrics.as_ref()?;
-        let times = metrics.q2c.as_ref().or(metrics.d2c.as_ref())?.summary()?;
-        Some((layer, times.mean_ns * times.count as f64 / operations.max(1) as f64 / 1e6))
-    };
-    let all: Vec<_> = (0..measured.layers.len()).filter_map(of).collect();
-    let below = |i: usize| all.get(i + 1).map_or(0.0, |(_, ms)| *ms);
-    let each = all.iter().enumerate();
-    each.map(|(i, (layer, ms))| (layer.layer.clone(), layer.machine.clone(), ms - below(i))).collect()
 }

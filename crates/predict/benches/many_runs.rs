@@ -1,0 +1,88 @@
+//! Time to learn from a store of 100 000 cells, and to answer a question from it: below 30 s, and below one.
+//!
+//! The cells are made up: guests, hosts, cache modes and devices under loads, whose effects multiply.
+
+use std::collections::BTreeMap;
+use std::time::Instant;
+
+use nestor_model::prediction::TargetMachine;
+use nestor_predict::calibration::tracks;
+use nestor_predict::evidence::StackParts;
+use nestor_predict::{Evidence, Knowledge, MeasuredLoad, Question, Reference, Shape, answer};
+
+const LOADS: u32 = 40;
+const STACKS: u32 = 2500;
+
+fn main() {
+    let evidence = evidence();
+    println!("{} cells", evidence.cells.len());
+    let begun = Instant::now();
+    let knowledge = Knowledge::fit(&evidence);
+    println!("fitting            {:.2} s", begun.elapsed().as_secs_f64());
+    let (from, to, load) = ("stack 17", "stack 1234", "load 7");
+    let begun = Instant::now();
+    let known = evidence.without(|cell| cell.stack == to && cell.load == load);
+    let here = known.cell(from, load).expect("every load was measured on every stack");
+    let question = Question {
+        load: load.to_owned(),
+        shape: known.shapes[load].clone(),
+        model: None,
+        model_workers: 0,
+        from: from.to_owned(),
+        reference: Reference::of(here),
+        to: to.to_owned(),
+        processors: 0,
+        machine: TargetMachine::SAME,
+    };
+    let found = answer(&question, &known, &knowledge, &tracks(&known));
+    println!("a prediction       {:.2} s", begun.elapsed().as_secs_f64());
+    let truth = evidence.cell(to, load).expect("every load was measured on every stack").rate;
+    println!("off by             {:+.1} %", (found.rate.expect("a number") / truth - 1.0) * 100.0);
+}
+
+/// A number from -0.5 to 0.5 that looks like chance.
+fn noise(a: u32, b: u32) -> f64 {
+    let mixed = (a.wrapping_mul(2_654_435_761) ^ b.wrapping_mul(40_503)).wrapping_mul(2_246_822_519);
+    f64::from(mixed >> 8) / f64::from(1_u32 << 24) - 0.5
+}
+
+fn evidence() -> Evidence {
+    let mut evidence = Evidence::default();
+    let share = |load: u32, of: u32| f64::from(load % of) / f64::from(of - 1);
+    for load in 0..LOADS {
+        let shape = Shape {
+            read_share: share(load, 5),
+            random_share: share(load / 5, 2),
+            mean_bytes: 4096.0 * f64::from(1 + load / 10),
+            outstanding: 8.0,
+            ..Shape::default()
+        };
+        evidence.shapes.insert(format!("load {load}"), shape);
+    }
+    for stack in 0..STACKS {
+        let kinds = [stack % 6, stack / 6 % 7, stack / 42 % 5, stack / 210 % 4, stack / 840];
+        let names = ["guest file system", "host file system", "cache", "device", "guest memory"];
+        let parts = names.iter().zip(kinds).map(|(name, kind)| ((*name).to_owned(), kind.to_string()));
+        let name = format!("stack {stack}");
+        evidence
+            .stacks
+            .insert(name.clone(), StackParts { parts: BTreeMap::from_iter(parts), medium: String::new() });
+        for load in 0..LOADS {
+            let of_parts = (0..5).zip(kinds).map(|(part, kind)| noise(part * 100 + kind, 1 + load % 5) * 0.6);
+            let rate = 1e6 * (noise(load, 77) * 4.0 + of_parts.sum::<f64>() + 0.1 * noise(stack, load)).exp();
+            evidence.cells.push(MeasuredLoad {
+                stack: name.clone(),
+                load: format!("load {load}"),
+                rate,
+                operations_per_s: rate / 4096.0,
+                response_s: None,
+                requests_per_s: rate / 4096.0,
+                request_s: None,
+                shape: None,
+                processors_busy: 0.0,
+                runs: vec![1],
+            });
+        }
+    }
+    evidence
+}
