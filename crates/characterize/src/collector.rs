@@ -3,7 +3,7 @@
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-use nestor_load::profile::{Concurrency, Profile, Rates, Requests};
+use nestor_load::profile::{Concurrency, LONGEST_THINK_MS, Profile, Rates, Requests};
 use nestor_model::LatencyHistogram;
 
 use crate::blocks::Blocks;
@@ -20,6 +20,10 @@ const FEWEST_REQUESTS: u64 = 100;
 const SHORTEST_S: f64 = 1.0;
 /// Seconds whose requests are counted one by one.
 const MOST_SECONDS: usize = 7 * 24 * 3600;
+/// Smaller shares change little.
+const WORTH_SAYING: f64 = 0.05;
+/// Of a clock that is too coarse to see any time pass; a profile's response is more than nothing.
+const SHORTEST_RESPONSE_MS: f64 = 1e-3;
 /// A load that comes in larger bursts is not one of workers that think.
 const BURSTY: f64 = 10.0;
 
@@ -198,6 +202,7 @@ impl Collector {
                 profile.concurrency.burstiness
             ));
         }
+        profile.remarks.extend(left_out(&profile));
         Ok(profile)
     }
 
@@ -220,7 +225,8 @@ impl Collector {
             seconds,
             requests_per_s: requests / seconds,
             bytes_per_s: self.bytes as f64 / seconds,
-            response_ms: self.latency_ns as f64 / requests / 1e6,
+            // A trace whose clock is coarse has requests that take no time at all.
+            response_ms: (self.latency_ns as f64 / requests / 1e6).max(SHORTEST_RESPONSE_MS),
             response_p99_ms: self.latency.summary().map(|summary| summary.p99_ns as f64 / 1e6),
             application_per_s: None,
         }
@@ -230,16 +236,44 @@ impl Collector {
     /// varies Z until the rate is met).
     fn who(&self, seconds: f64) -> Concurrency {
         let requests = self.requests() as f64;
-        let workers = self.threads.workers();
         let response_s = self.latency_ns as f64 / requests / 1e9;
+        // Threads that come by once in a while are no workers that think for minutes: fewer workers have the same rate.
+        let most = (requests * (LONGEST_THINK_MS / 1e3 + response_s) / seconds).floor().max(1.0);
+        let workers = self.threads.workers().min(most as u32);
         let think_s = (f64::from(workers) * seconds / requests - response_s).max(0.0);
         Concurrency {
             workers,
-            think_ms: think_s * 1e3,
+            think_ms: (think_s * 1e3).min(LONGEST_THINK_MS),
             outstanding: self.latency_ns as f64 / 1e9 / seconds,
             burstiness: dispersion(&self.by_second).unwrap_or(1.0),
         }
     }
+}
+
+/// What a load of the profile that is run does not do as the application did.
+fn left_out(profile: &Profile) -> Vec<String> {
+    let (requests, who) = (&profile.requests, &profile.concurrency);
+    let mut remarks = Vec::new();
+    if requests.flush_share > WORTH_SAYING {
+        remarks.push(format!(
+            "{:.0} % of the writes waited for the medium or were flushed: a load that is run does not flush, and is faster for it",
+            requests.flush_share * 100.0
+        ));
+    }
+    if who.workers > 1 && requests.random_share < 1.0 - WORTH_SAYING {
+        remarks.push(
+            "requests that are not random go on where their worker's last one ended: each worker of a load that is run begins at the file's start, so a cache may answer for the others"
+                .to_owned(),
+        );
+    }
+    if profile.model_workers() < who.workers {
+        remarks.push(format!(
+            "{} workers ask; a load that is run has {} of them, and a part of the rate",
+            who.workers,
+            profile.model_workers()
+        ));
+    }
+    remarks
 }
 
 /// Variance over mean; `None` below three seconds. The last second is only a part of one.

@@ -5,6 +5,9 @@
 
 use serde::{Deserialize, Serialize};
 
+/// Nobody thinks longer between two requests.
+pub const LONGEST_THINK_MS: f64 = 6e4;
+
 /// What was observed of a load. Shares are from 0 to 1.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
@@ -180,7 +183,12 @@ impl Profile {
         }
         let c = &self.concurrency;
         ensure("concurrency.workers", f64::from(c.workers), "at least 1", c.workers >= 1)?;
-        ensure("concurrency.think-ms", c.think_ms, "from 0 to 60 000", (0.0..=6e4).contains(&c.think_ms))?;
+        ensure(
+            "concurrency.think-ms",
+            c.think_ms,
+            "from 0 to 60 000",
+            (0.0..=LONGEST_THINK_MS).contains(&c.think_ms),
+        )?;
         ensure("concurrency.outstanding", c.outstanding, "0 or more", c.outstanding >= 0.0)?;
         let rates = &self.rates;
         for (field, rate) in [
@@ -252,11 +260,16 @@ impl Profile {
             "iometer:mail:{sizes}:read={}:random={}:workers={}:think={}:size={}:operations={}",
             per_cent(self.requests.read_share),
             per_cent(self.requests.random_share),
-            self.concurrency.workers.min(MOST_WORKERS),
+            self.model_workers(),
             decimal(self.concurrency.think_ms),
             file_bytes.max(largest),
             self.operations(),
         )
+    }
+
+    /// Workers of that workload: those of the profile, up to the engine's limit.
+    pub fn model_workers(&self) -> u32 {
+        self.concurrency.workers.min(MOST_WORKERS)
     }
 
     /// How many seconds one worker's request and what follows take: the reference of the transaction model.

@@ -11,16 +11,39 @@ pub struct LabNotation;
 /// What a file's name ends in that holds a profile of `nestor characterize`.
 const PROFILE: &str = ".toml";
 
+/// A profile's load on a longer file than this is not run unless its size is named: laying it out takes minutes, and room.
+pub const LARGEST_FILE_BYTES: u64 = 8 << 30;
+
+/// The file of a profile, and the size of the file that its load is to work on if that is named: `mail.toml:size=64G`.
+pub fn profile_named(text: &str) -> Option<(&str, Option<&str>)> {
+    match text.rsplit_once(":size=") {
+        Some((file, size)) if file.ends_with(PROFILE) => Some((file, Some(size))),
+        _ => text.ends_with(PROFILE).then_some((text, None)),
+    }
+}
+
 /// The workload that is written so: in the notation, or as the file of a profile.
 ///
 /// # Errors
 /// When it is neither.
 pub fn workload_named(text: &str) -> Result<Workload> {
-    if text.ends_with(PROFILE) {
-        let profile = read_profile(text)?;
-        return Ok(Workload::parse(&profile.workload(profile.file_bytes()))?);
+    let Some((file, size)) = profile_named(text) else { return Ok(Workload::parse(text)?) };
+    let profile = read_profile(file)?;
+    let file_bytes = match size {
+        Some(size) => size.parse::<nestor_stack::Bytes>()?.get(),
+        None => profile.file_bytes().min(LARGEST_FILE_BYTES),
+    };
+    if size.is_none() && profile.file_bytes() > file_bytes {
+        static TOLD: std::sync::Once = std::sync::Once::new();
+        TOLD.call_once(|| {
+            eprintln!(
+                "note: the requests of {file} span {:.0} GB, the load's file is {:.1} GB: seeks are shorter than they were; {file}:size=64G makes it longer",
+                profile.file_bytes() as f64 / 1e9,
+                file_bytes as f64 / 1e9
+            );
+        });
     }
-    Ok(Workload::parse(text)?)
+    Ok(Workload::parse(&profile.workload(file_bytes))?)
 }
 
 /// Reads the profile in a file.
@@ -101,6 +124,13 @@ mod tests {
         assert_eq!(native("ext3/kvm:disk=lsi:memory=192M/raw/jfs/hdd:st336938lw"), "ext3/hdd:st336938lw");
         assert_eq!(native("ext4/kvm/qcow2/xfs/kvm/raw/ext4/null"), "ext4/null");
         assert_eq!(native("ext4/hdd"), "ext4/hdd");
+    }
+
+    #[test]
+    fn a_profiles_file_may_have_a_size() {
+        assert_eq!(profile_named("a/mail.toml"), Some(("a/mail.toml", None)));
+        assert_eq!(profile_named("mail.toml:size=64G"), Some(("mail.toml", Some("64G"))));
+        assert_eq!(profile_named("fio:seq-read:size=1G"), None);
     }
 
     #[test]

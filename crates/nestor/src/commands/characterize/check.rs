@@ -10,14 +10,18 @@ use nestor_model::LatencyHistogram;
 use serde::Serialize;
 
 use crate::commands::load::run_in;
+use crate::notation::LARGEST_FILE_BYTES;
 use crate::output::table;
 
 /// Runs that may be needed until the rates meet.
 const MOST_RUNS: usize = 4;
 /// Rates so close are the same: a run of 10 s with 800 requests a second knows its rate to 1 %.
 const SAME: f64 = 0.02;
-/// A longer file would take minutes to lay out.
-const LARGEST_FILE_BYTES: u64 = 8 << 30;
+/// Each worker comes round so often at least: with fewer rounds the rate is that of whole rounds only.
+const ROUNDS: f64 = 20.0;
+/// Seconds of a run: as usual, and at most.
+const USUAL_S: f64 = 10.0;
+const LONGEST_S: f64 = 120.0;
 
 /// What is compared.
 #[derive(Clone, Debug, Serialize)]
@@ -49,11 +53,19 @@ pub struct Closeness {
 /// When no load can be run there.
 pub fn fit(profile: &mut Profile, directory: &Path, size: Option<u64>) -> Result<Closeness> {
     let file_bytes = size.unwrap_or_else(|| profile.file_bytes().min(LARGEST_FILE_BYTES));
+    if size.is_none() && profile.file_bytes() > file_bytes {
+        profile.remarks.push(format!(
+            "the think time was fitted on a file of {:.1} GB, the requests span {:.1} GB: seeks were shorter (--size)",
+            file_bytes as f64 / 1e9,
+            profile.file_bytes() as f64 / 1e9
+        ));
+    }
+    let counted_ms = profile.concurrency.think_ms;
     let wanted = profile.rates.requests_per_s;
     let mut best: Option<(f64, f64, LoadResult)> = None;
     let mut runs = 0;
     while runs < MOST_RUNS {
-        let workload = Workload::parse(&profile.workload(file_bytes))?;
+        let workload = Workload::parse(&timed(profile, file_bytes))?;
         let result = run_in(directory, &workload, 1 + runs as u64)
             .with_context(|| format!("the load {workload} could not be run in {}", directory.display()))?;
         runs += 1;
@@ -77,13 +89,21 @@ pub fn fit(profile: &mut Profile, directory: &Path, size: Option<u64>) -> Result
             result.operations_per_second()
         ));
     }
-    let rows = rows(profile, &result);
+    let mut rows = rows(profile, &result);
+    rows.push(Row { what: "think time, ms", observed: counted_ms, load: profile.concurrency.think_ms });
     Ok(Closeness { workload: profile.workload(file_bytes), runs, met: off <= SAME, rows })
+}
+
+/// The load, run long enough for its rate to be known.
+fn timed(profile: &Profile, file_bytes: u64) -> String {
+    let round_s = (profile.concurrency.think_ms + profile.rates.response_ms) / 1e3;
+    let seconds = (round_s * ROUNDS).clamp(USUAL_S, LONGEST_S).ceil();
+    format!("{}:runtime={seconds}", profile.workload(file_bytes))
 }
 
 /// What a pass takes longer or shorter than wanted, workers should think less or more: X = W / (Z + R).
 fn next_think_ms(profile: &Profile, rate: f64) -> f64 {
-    let workers = f64::from(profile.concurrency.workers);
+    let workers = f64::from(profile.model_workers());
     let pass_ms = |rate: f64| workers / rate.max(1e-9) * 1e3;
     (profile.concurrency.think_ms + pass_ms(profile.rates.requests_per_s) - pass_ms(rate)).clamp(0.0, 6e4)
 }

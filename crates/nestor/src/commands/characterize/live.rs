@@ -1,6 +1,6 @@
 //! Watching a system at work.
 
-use std::collections::HashSet;
+use std::collections::{BTreeSet, HashSet};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -21,8 +21,12 @@ use crate::progress::Progress;
 const LOOK: Duration = Duration::from_millis(100);
 /// How often the threads are listed: seldom enough to cost nothing.
 const LIST: Duration = Duration::from_secs(1);
-/// How long a recorder may take to begin.
-const BEGIN: Duration = Duration::from_secs(20);
+/// How long a recorder may take to begin: one way to record may fail after 20 s, and another is tried.
+const BEGIN: Duration = Duration::from_secs(45);
+/// A recording does not take more of the system's memory than this; 300 to 500 bytes are a request.
+const MOST_BYTES: u64 = 1 << 30;
+/// Watching that takes a larger share of a processor is told at once.
+const MOST_COST: f64 = 0.01;
 /// Memory is nobody's disk: a recording there does not record itself.
 const IN_MEMORY: &str = "/dev/shm";
 
@@ -43,6 +47,10 @@ struct Seen {
     threads: HashSet<u32>,
     processor: Processor,
     seconds: f64,
+    /// Seconds before the end of the time at which all processes that were watched had ended.
+    ended_s: Option<f64>,
+    /// Whether the recording took as much memory as it may before the time was over.
+    full: bool,
     /// Share of one processor that watching took.
     cost: f64,
 }
@@ -62,6 +70,7 @@ pub fn observe(watch: &Watch<'_>) -> Result<Profile> {
     let files: Vec<PathBuf> = summary.files.iter().map(|name| directory.path().join(name)).collect();
     let wanted = Wanted { device: Some(summary.device), partitions: summary.partitions.clone() };
     let of_all = watch.who == Who::Everybody;
+    let own_before_s = own_s();
     let observed = read(&files, &wanted, Collectors::new((!of_all).then_some(&seen.threads)))?;
     let others = observed.others;
     let longer = if others > 0 {
@@ -89,7 +98,23 @@ pub fn observe(watch: &Watch<'_>) -> Result<Profile> {
     if of_all {
         profile.remarks.push("the processor's shares are the whole machine's".to_owned());
     }
-    profile.remarks.push(format!("watching took {:.2} % of one processor", seen.cost * 100.0));
+    if let Some(ended_s) = seen.ended_s {
+        profile.remarks.push(format!(
+            "the processes ended {ended_s:.0} s before the time was over: rates are those of the time before"
+        ));
+    }
+    if seen.full {
+        profile.remarks.push(format!("memory for the recording was used up after {:.0} s", seen.seconds));
+    }
+    let reading_s = own_s() - own_before_s;
+    let cost = format!(
+        "watching took {:.2} % of one processor, and reading what was seen {reading_s:.1} s of one afterwards",
+        seen.cost * 100.0
+    );
+    if seen.cost > MOST_COST {
+        eprintln!("note: {cost}: the load was not alone");
+    }
+    profile.remarks.push(cost);
     Ok(profile)
 }
 
@@ -106,9 +131,10 @@ fn watched(watch: &Watch<'_>, device: &Path, output: &Path) -> Result<(RecordSum
             std::thread::sleep(LOOK);
         }
         let own_before_s = own_s();
-        let seen = ready.exists().then(|| look_on(watch, || recorder.is_finished()));
+        let seen = ready.exists().then(|| look_on(watch, output, || recorder.is_finished()));
         stop.store(true, Ordering::Relaxed);
         let summary = match recorder.join() {
+            Ok(summary) if rustix::process::geteuid().is_root() => summary?,
             Ok(summary) => summary.context("recording the device needs root; `sudo` gives it")?,
             Err(_) => bail!("the recorder of {} failed", device.display()),
         };
@@ -121,20 +147,48 @@ fn watched(watch: &Watch<'_>, device: &Path, output: &Path) -> Result<(RecordSum
     })
 }
 
+fn bytes_in(directory: &Path) -> u64 {
+    let Ok(entries) = std::fs::read_dir(directory) else { return 0 };
+    entries.flatten().filter_map(|entry| Some(entry.metadata().ok()?.len())).sum()
+}
+
+/// Room that is left there; the recording takes no more than half of what there was.
+fn free_bytes(directory: &Path) -> u64 {
+    rustix::fs::statvfs(directory).map_or(u64::MAX, |room| room.f_bavail * room.f_frsize)
+}
+
+fn is_alive(pid: u32) -> bool {
+    // One that has ended and was not waited for is there, but without threads that do anything.
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    stat.rsplit_once(')')
+        .and_then(|(_, rest)| rest.trim_start().chars().next())
+        .is_some_and(|state| state != 'Z')
+}
+
 /// Lists threads and reads processor times while the recorder works.
-fn look_on(watch: &Watch<'_>, ended: impl Fn() -> bool) -> Seen {
+fn look_on(watch: &Watch<'_>, recording: &Path, ended: impl Fn() -> bool) -> Seen {
     let progress = Progress::new(watch.time.as_secs());
     progress.about("watching; Ctrl-C ends it sooner", None);
     let mut times = ProcessorTimes::new(watch.who == Who::Everybody);
     let mut seen_threads = HashSet::new();
     let begun = Instant::now();
     let mut listed: Option<Instant> = None;
+    let (mut gone, mut full) = (false, false);
+    let mut seen_processes: BTreeSet<u32> = BTreeSet::new();
     loop {
-        let over = begun.elapsed() >= watch.time || watch.interrupted.load(Ordering::Relaxed) || ended();
+        let over = gone
+            || full
+            || begun.elapsed() >= watch.time
+            || watch.interrupted.load(Ordering::Relaxed)
+            || ended();
         if over || listed.is_none_or(|then| then.elapsed() >= LIST) {
             let processes = watch.who.processes();
             seen_threads.extend(processes.iter().flat_map(|pid| threads(*pid)));
             times.read(&processes);
+            seen_processes.extend(&processes);
+            // A control group may be empty for a while; a process does not come back.
+            gone = matches!(watch.who, Who::Process(_)) && !seen_processes.iter().any(|pid| is_alive(*pid));
+            full = bytes_in(recording) > MOST_BYTES.min(free_bytes(recording));
             listed = Some(Instant::now());
             progress.position(begun.elapsed().as_secs());
         }
@@ -145,5 +199,6 @@ fn look_on(watch: &Watch<'_>, ended: impl Fn() -> bool) -> Seen {
     }
     progress.finish();
     let seconds = begun.elapsed().as_secs_f64();
-    Seen { threads: seen_threads, processor: times.shares(seconds), seconds, cost: 0.0 }
+    let ended_s = gone.then_some(watch.time.as_secs_f64() - seconds).filter(|left| *left > 1.0);
+    Seen { threads: seen_threads, processor: times.shares(seconds), seconds, ended_s, full, cost: 0.0 }
 }

@@ -65,6 +65,7 @@ fn file_bytes(text: &str) -> Result<u64, String> {
 /// # Errors
 /// When nothing can be watched, or there was too little to characterise.
 pub fn run(arguments: &CharacterizeArguments) -> Result<()> {
+    can_end_well(arguments)?;
     let mut profile = if arguments.trace.is_empty() {
         let interrupted = interrupted_by_signals()?;
         live::observe(&live::Watch {
@@ -78,14 +79,27 @@ pub fn run(arguments: &CharacterizeArguments) -> Result<()> {
     };
     profile.name = name(arguments);
     profile.rates.application_per_s = arguments.application_rate;
+    // What was seen cannot be seen again: it is kept before anything else can fail.
+    keep(arguments, &profile)?;
     let closeness = match &arguments.check {
-        Some(directory) => Some(check::fit(&mut profile, directory, arguments.size)?),
+        Some(directory) => {
+            let closeness = check::fit(&mut profile, directory, arguments.size).map_err(|error| {
+                let kept = arguments.output.as_ref().map_or_else(
+                    || {
+                        format!(
+                            "what was seen, with the think time as it was counted:\n{}",
+                            profile.to_toml()
+                        )
+                    },
+                    |file| format!("what was seen is in {}", file.display()),
+                );
+                error.context(kept)
+            })?;
+            keep(arguments, &profile)?;
+            Some(closeness)
+        }
         None => None,
     };
-    if let Some(file) = &arguments.output {
-        std::fs::write(file, profile.to_toml())
-            .with_context(|| format!("cannot write {}", file.display()))?;
-    }
     if arguments.json {
         return print_json(&serde_json::json!({ "profile": profile, "closeness": closeness }));
     }
@@ -93,11 +107,35 @@ pub fn run(arguments: &CharacterizeArguments) -> Result<()> {
         None => out!("{}", profile.to_toml()),
         Some(file) => outln!("{}\n\n{}", summary(&profile), next(&file.display().to_string())),
     }
-    match &closeness {
-        Some(closeness) => out!("\n{}", closeness.text()),
-        None => eprintln!(
+    match (&closeness, &arguments.output) {
+        (Some(closeness), Some(_)) => out!("\n{}", closeness.text()),
+        // What is printed may be going into a file.
+        (Some(closeness), None) => eprint!("\n{}", closeness.text()),
+        (None, _) => eprintln!(
             "note: how close a load of this profile comes is not known yet; --check DIRECTORY tries it, best on the same disk"
         ),
+    }
+    Ok(())
+}
+
+/// Writes the profile where the user wants it.
+fn keep(arguments: &CharacterizeArguments, profile: &Profile) -> Result<()> {
+    let Some(file) = &arguments.output else { return Ok(()) };
+    std::fs::write(file, profile.to_toml()).with_context(|| format!("cannot write {}", file.display()))
+}
+
+/// Says what would fail afterwards before the time is spent.
+fn can_end_well(arguments: &CharacterizeArguments) -> Result<()> {
+    if let Some(directory) = &arguments.check
+        && !directory.is_dir()
+    {
+        bail!("{} is no directory: --check wants one to run a load in", directory.display());
+    }
+    let parent = |file: &PathBuf| file.parent().filter(|p| !p.as_os_str().is_empty()).map(PathBuf::from);
+    if let Some(directory) = arguments.output.as_ref().and_then(parent)
+        && !directory.is_dir()
+    {
+        bail!("there is no directory {} to write the profile in", directory.display());
     }
     Ok(())
 }

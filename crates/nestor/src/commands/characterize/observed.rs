@@ -66,6 +66,8 @@ pub struct Observed {
     pub remarks: Vec<String>,
     /// Requests of threads that were not asked for.
     pub others: u64,
+    /// Whether a device can be chosen: not in recordings that only name their targets.
+    pub can_choose: bool,
 }
 
 /// Reads traces to their ends.
@@ -103,7 +105,7 @@ pub fn read(files: &[PathBuf], wanted: &Wanted, mut collectors: Collectors<'_>) 
     }
     let of_spaces = names.into_iter().zip(collectors.of_spaces);
     let found = of_spaces.filter(|(_, collector)| collector.requests() > 0).collect();
-    Ok(Observed { found, remarks, others: collectors.others })
+    Ok(Observed { found, remarks, others: collectors.others, can_choose: wanted.device.is_none() })
 }
 
 impl Observed {
@@ -115,7 +117,12 @@ impl Observed {
         if self.found.len() > 1 {
             let list: Vec<String> =
                 self.found.iter().map(|(name, c)| format!("{name} ({} requests)", c.requests())).collect();
-            bail!("there are requests of several devices: {}; name one with --device", list.join(", "));
+            let how = if self.can_choose && self.found.iter().all(|(name, _)| is_number(name)) {
+                "name one with --device"
+            } else {
+                "these recordings do not tell them apart by number: give one file, of one device"
+            };
+            bail!("there are requests of several devices: {}; {how}", list.join(", "));
         }
         let (name, collector) = self.found.pop().unwrap_or_default();
         let mut profile = collector.finish(watched_s).with_context(|| longer.to_owned())?;
@@ -123,6 +130,13 @@ impl Observed {
         profile.remarks.append(&mut self.remarks);
         Ok(profile)
     }
+}
+
+/// Whether that is how `--device` names a device of a trace: `8:0`.
+fn is_number(name: &str) -> bool {
+    name.split_once(':').is_some_and(|(major, minor)| {
+        [major, minor].iter().all(|part| !part.is_empty() && part.bytes().all(|b| b.is_ascii_digit()))
+    })
 }
 
 /// The profile of recorded traces.
@@ -133,6 +147,14 @@ pub fn of_traces(files: &[PathBuf], device: Option<&str>) -> Result<Profile> {
     let device = device.map(super::number).transpose()?;
     let wanted = Wanted { device, ..Wanted::default() };
     let observed = read(files, &wanted, Collectors::new(None))?;
+    if let Some(device) = device.filter(|_| observed.found.is_empty()) {
+        let all = read(files, &Wanted::default(), Collectors::new(None))?;
+        let there: Vec<String> =
+            all.found.iter().map(|(name, c)| format!("{name} ({} requests)", c.requests())).collect();
+        if !there.is_empty() {
+            bail!("there is no request of device {device} in it; there are {}", there.join(", "));
+        }
+    }
     let longer =
         "the trace is too short for a profile: record for longer, or while the application is at work";
     let mut profile = observed.profile(None, longer)?;

@@ -10,6 +10,8 @@ use nestor_load::profile::Processor;
 struct Ticks {
     user: u64,
     system: u64,
+    /// When the process began, since the machine did.
+    begun: u64,
 }
 
 /// Takes readings and says what was used between the first and the last.
@@ -17,17 +19,19 @@ pub struct ProcessorTimes {
     /// First and last of each process; of the machine under 0.
     readings: BTreeMap<u32, (Ticks, Ticks)>,
     everybody: bool,
-    begun: bool,
+    /// When the first reading was, in ticks since the machine began.
+    begun: Option<u64>,
 }
 
 impl ProcessorTimes {
     /// Of the whole machine, or of processes.
     pub fn new(everybody: bool) -> Self {
-        Self { readings: BTreeMap::new(), everybody, begun: false }
+        Self { readings: BTreeMap::new(), everybody, begun: None }
     }
 
     /// Reads the times of these processes, or of the machine.
     pub fn read(&mut self, processes: &BTreeSet<u32>) {
+        let now = now_ticks();
         if self.everybody {
             self.note(0, machine());
         } else {
@@ -35,13 +39,14 @@ impl ProcessorTimes {
                 self.note(*pid, process(*pid));
             }
         }
-        self.begun = true;
+        self.begun.get_or_insert(now);
     }
 
     fn note(&mut self, pid: u32, ticks: Option<Ticks>) {
         let Some(ticks) = ticks else { return };
-        // What started later used nothing before.
-        let first = if self.begun { Ticks::default() } else { ticks };
+        // What started later used nothing before; what came into a control group later had.
+        let is_new = self.begun.is_some_and(|begun| ticks.begun >= begun);
+        let first = if is_new { Ticks::default() } else { ticks };
         self.readings.entry(pid).or_insert((first, ticks)).1 = ticks;
     }
 
@@ -71,7 +76,14 @@ fn field(stat: &str, at: usize) -> Option<u64> {
 
 fn process(pid: u32) -> Option<Ticks> {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-    Some(Ticks { user: field(&stat, 11)?, system: field(&stat, 12)? })
+    Some(Ticks { user: field(&stat, 11)?, system: field(&stat, 12)?, begun: field(&stat, 19)? })
+}
+
+/// Since the machine began, sleep included, as `/proc/PID/stat` counts.
+fn now_ticks() -> u64 {
+    let now = rustix::time::clock_gettime(rustix::time::ClockId::Boottime);
+    let per_second = rustix::param::clock_ticks_per_second();
+    now.tv_sec.unsigned_abs() * per_second + now.tv_nsec.unsigned_abs() * per_second / 1_000_000_000
 }
 
 /// The machine's: user and nice, system and interrupts (`proc(5)`).
@@ -80,7 +92,7 @@ fn machine() -> Option<Ticks> {
     let fields: Vec<u64> =
         stat.lines().next()?.split_whitespace().skip(1).filter_map(|n| n.parse().ok()).collect();
     let at = |i: usize| fields.get(i).copied().unwrap_or_default();
-    Some(Ticks { user: at(0) + at(1), system: at(2) + at(5) + at(6) })
+    Some(Ticks { user: at(0) + at(1), system: at(2) + at(5) + at(6), begun: 0 })
 }
 
 #[cfg(test)]
@@ -97,10 +109,12 @@ mod tests {
     #[test]
     fn what_starts_later_counts_from_nothing() {
         let mut times = ProcessorTimes::new(false);
-        times.note(1, Some(Ticks { user: 1000, system: 500 }));
-        times.begun = true;
-        times.note(1, Some(Ticks { user: 1100, system: 500 }));
-        times.note(2, Some(Ticks { user: 20, system: 80 }));
+        times.note(1, Some(Ticks { user: 1000, system: 500, begun: 10 }));
+        times.begun = Some(100);
+        times.note(1, Some(Ticks { user: 1100, system: 500, begun: 10 }));
+        times.note(2, Some(Ticks { user: 20, system: 80, begun: 120 }));
+        // An old process that came into the group later.
+        times.note(3, Some(Ticks { user: 7000, system: 7000, begun: 20 }));
         let per_second = rustix::param::clock_ticks_per_second() as f64;
         let shares = times.shares(2.0);
         assert!((shares.user - 120.0 / per_second / 2.0).abs() < 1e-12);
