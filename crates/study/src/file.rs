@@ -276,8 +276,8 @@ impl<'a> Reader<'a> {
                 value.get_ref().as_table().ok_or_else(|| self.wrong_type(value, "a table [[also]]"))?;
             self.refuse_unknown_keys(table, &ALSO_KEYS, "a further part")?;
             let mut part = Self { table, scale: None, ..*self }.part(notation)?;
-            if let Some(rule) = study.stop.as_ref().filter(|_| table.get("replications").is_none()) {
-                part.replications = rule.looks.last().copied().unwrap_or(1);
+            if table.get("replications").is_none() {
+                part.replications = self.replications_of_parts(study);
             }
             for stack in part.stacks.iter().filter(|s| !study.stacks.contains(s)).cloned().collect::<Vec<_>>()
             {
@@ -291,6 +291,17 @@ impl<'a> Reader<'a> {
             study.parts.push(part);
         }
         Ok(())
+    }
+
+    /// Blocks of a part that does not say how many: as many as a stopping rule has looks; those of the scale, if it says nothing of the
+    /// parts themselves; one.
+    fn replications_of_parts(&self, study: &Study) -> u32 {
+        if let Some(rule) = &study.stop {
+            return rule.looks.last().copied().unwrap_or(1);
+        }
+        let scale =
+            self.scale.filter(|scale| scale.get("replications").is_some() && scale.get("also").is_none());
+        if scale.is_some() { study.replications } else { 1 }
     }
 
     fn stop(&self) -> Result<Option<StopRule>, Complaint> {

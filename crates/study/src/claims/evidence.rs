@@ -13,6 +13,7 @@
 //! | `surface_fit`, `surface_error` | point of the whole grid, told by those that were measured; run, with what that is off by leaving points out |
 //! | `surface_check` | whole grid and part of it, with what the part is off on the rest |
 //! | `surface_pair` | `surface` point of a virtual machine with the native one of the same workload, medium and block |
+//! | `surface_ratio` | the same over the whole grid: points that were not measured as they are told by the others |
 //! | `stack_parts`, `load_options`, `setting` | stack, workload option, setting of the study's runs |
 //!
 //! The connection cannot write to the file, and queries cannot write at all.
@@ -87,7 +88,7 @@ impl Evidence {
 }
 
 /// The names that [`Evidence`] offers.
-pub(super) const TABLES: [&str; 15] = [
+pub(super) const TABLES: [&str; 16] = [
     "cell",
     "twin",
     "raw_disk",
@@ -97,6 +98,7 @@ pub(super) const TABLES: [&str; 15] = [
     "seek",
     "surface",
     "surface_pair",
+    "surface_ratio",
     "surface_fit",
     "surface_error",
     "surface_check",

@@ -14,7 +14,7 @@ const PARTS: [usize; 5] = [15, 20, 25, 34, 50];
 /// A grid that is whole enough for that: the study's without its smallest size.
 const WHOLE: usize = 75;
 
-/// Makes `surface`, `surface_pair`, `surface_fit`, `surface_error` and `surface_check`.
+/// Makes `surface`, `surface_pair`, `surface_ratio`, `surface_fit`, `surface_error` and `surface_check`.
 pub(super) fn lay_out(connection: &Connection) -> rusqlite::Result<()> {
     connection.execute_batch(TABLES)?;
     for (run, points) in measured(connection)? {
@@ -161,6 +161,14 @@ SELECT v.run, min(n.run) AS baseline_run, v.block, v.guest, v.device, v.medium, 
     v.size, v.read, v.random, v.depth, geomean(n.mb_per_s) AS baseline, v.mb_per_s AS candidate,
     v.mb_per_s / geomean(n.mb_per_s) AS relative
 FROM surface AS v JOIN surface AS n ON n.kind = 'native' AND n.guest IS v.guest AND n.medium IS v.medium
+    AND n.medium_options IS v.medium_options AND n.workload = v.workload AND n.block = v.block
+    AND n.size = v.size AND n.read = v.read AND n.random = v.random AND n.depth = v.depth
+WHERE v.kind <> 'native'
+GROUP BY v.run, v.size, v.read, v.random, v.depth;
+CREATE TEMP TABLE surface_ratio AS
+SELECT v.run, min(n.run) AS baseline_run, v.block, v.guest, v.device, v.medium, v.medium_options, v.workload, v.stack,
+    v.size, v.read, v.random, v.depth, v.mb_per_s / geomean(n.mb_per_s) AS relative, min(v.measured, min(n.measured)) AS measured
+FROM surface_fit AS v JOIN surface_fit AS n ON n.kind = 'native' AND n.guest IS v.guest AND n.medium IS v.medium
     AND n.medium_options IS v.medium_options AND n.workload = v.workload AND n.block = v.block
     AND n.size = v.size AND n.read = v.read AND n.random = v.random AND n.depth = v.depth
 WHERE v.kind <> 'native'

@@ -42,32 +42,39 @@ pub(super) fn draw(figure: &Figure, series: &[&str], rows: &[&FigureRow]) -> (f6
     let most = rows.iter().map(|row| row.y).fold(0.0, f64::max);
     let value = |line: usize, column: usize| {
         let named = |row: &&&FigureRow| row.series == lines[line] && x_words(&row.x) == columns[column];
-        rows.iter().find(named).map(|row| row.y)
+        rows.iter().find(named).map(|row| (row.y, row.low.is_some() || row.high.is_some()))
     };
     let mut shapes = frame(figure, &lines, &columns, most);
     for line in 0..lines.len().saturating_sub(1) {
         for column in 0..columns.len().saturating_sub(1) {
             let corners = [(line, column), (line, column + 1), (line + 1, column + 1), (line + 1, column)];
-            let values: Option<Vec<f64>> = corners.iter().map(|(l, c)| value(*l, *c)).collect();
+            let values: Option<Vec<(f64, bool)>> = corners.iter().map(|(l, c)| value(*l, *c)).collect();
             let Some(values) = values.filter(|_| most > 0.0) else { continue };
+            // A corner that was not measured has an interval.
+            let told = values.iter().any(|(_, told)| *told);
             let places = corners.iter().zip(&values);
-            let places = places.map(|((l, c), v)| Place {
+            let places = places.map(|((l, c), (v, _))| Place {
                 x: along(*c, columns.len()),
                 y: along(*l, lines.len()),
                 z: v / most,
             });
-            let mean = values.iter().sum::<f64>() / 4.0;
+            let mean = values.iter().map(|(v, _)| v).sum::<f64>() / 4.0;
             shapes.push(Shape {
                 places: places.collect(),
-                class: format!("facet f{:.0}", (mean / most * 8.0).clamp(0.0, 8.0)),
+                class: format!(
+                    "facet f{:.0}{}",
+                    (mean / most * 8.0).clamp(0.0, 8.0),
+                    if told { " told" } else { "" }
+                ),
                 words: None,
                 title: format!(
-                    "{} to {}, {} to {}: {}",
+                    "{} to {}, {} to {}: {}{}",
                     lines[line],
                     lines[line + 1],
                     columns[column],
                     columns[column + 1],
-                    number(mean)
+                    number(mean),
+                    if told { " (not all of it measured)" } else { "" }
                 ),
             });
         }
