@@ -1,5 +1,7 @@
 //! A guest for a hypervisor layer: booted once for many stacks, its disk plugged in and out.
 
+use std::time::Instant;
+
 use nestor_machine::{Accelerator, Command, DiskAttachment, DiskBackend, Machine, MachineSpec};
 use nestor_stack::layers::hypervisors::devices::{Attach, Controller, Disk};
 use nestor_stack::layers::hypervisors::{self, HostTarget, HypervisorOptions};
@@ -21,6 +23,13 @@ const BOOT_LIMIT_MS: u64 = 240_000;
 
 /// The same for a guest in a guest: every exit of it is several exits of each machine around it.
 const DEEP_BOOT_LIMIT_MS: u64 = 900_000;
+
+/// A guest that has booted here before gets so many times what the slowest took: one that hangs, as guests in an emulated host do at
+/// times, is then given up sooner.
+const TIMES_SLOWEST: u64 = 10;
+
+/// But no less than this.
+const LEAST_BOOT_LIMIT_MS: u64 = 30_000;
 
 /// Milliseconds a probe of KVM gets in a guest.
 const DEEP_PROBE_LIMIT_MS: u64 = 300_000;
@@ -130,12 +139,14 @@ impl Lab {
             iothreads: vec![IOTHREAD.into()],
             cold_disks: cold_disk.cloned().into_iter().collect(),
             probe_timeout_ms: if depth > 1 { DEEP_PROBE_LIMIT_MS } else { crate::lab::PROBE_LIMIT_MS },
-            boot_timeout_ms: crate::lab::boot_limit_ms(if depth > 1 {
-                DEEP_BOOT_LIMIT_MS
-            } else {
-                BOOT_LIMIT_MS
-            }),
+            boot_timeout_ms: crate::lab::boot_limit_ms(self.usual_boot_limit_ms(depth)),
         }
+    }
+
+    fn usual_boot_limit_ms(&self, depth: usize) -> u64 {
+        let most = if depth > 1 { DEEP_BOOT_LIMIT_MS } else { BOOT_LIMIT_MS };
+        let seen = self.slowest_boot_ms.get(&depth);
+        seen.map_or(most, |slowest| (slowest * TIMES_SLOWEST).clamp(LEAST_BOOT_LIMIT_MS, most))
     }
 
     /// The guest at `depth`: the one that is booted, if it fits, otherwise a new one.
@@ -163,7 +174,11 @@ impl Lab {
                 self.load_modules(parent, &["kvm_amd", "kvm_intel"]);
             }
             let identity = self.guest_identity(depth);
+            let begun = Instant::now();
             let guest = self.boot(parent, spec, &label, &identity)?;
+            let took_ms = begun.elapsed().as_millis() as u64;
+            let slowest = self.slowest_boot_ms.entry(depth).or_default();
+            *slowest = took_ms.max(*slowest);
             self.guests.push(guest);
         }
         let guest = &self.guests[depth - 1];

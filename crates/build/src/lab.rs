@@ -69,6 +69,8 @@ pub struct Lab {
     ground_packages: Option<BTreeMap<String, String>>,
     memory: AcceleratorMemory,
     host_memory_bytes: u64,
+    /// How long the slowest guest took to boot, by how deep it is.
+    pub(crate) slowest_boot_ms: BTreeMap<usize, u64>,
     // Dropped last: it takes down what the others describe.
     ground: Ground,
 }
@@ -128,6 +130,7 @@ impl Lab {
             ground_packages: None,
             memory: AcceleratorMemory::open(&options.cache_directory),
             host_memory_bytes: 0,
+            slowest_boot_ms: BTreeMap::new(),
             ground,
         })
     }

@@ -163,6 +163,26 @@ impl Evidence {
         Self { cells, shapes, ..self.clone() }
     }
 
+    /// Amounts of a stack, such as its memory, that no measured stack has: the part, the nearest amount that was measured, and how
+    /// many times two they are apart.
+    pub fn amounts_apart(&self, stack: &str) -> Vec<(String, f64, f64)> {
+        let Some(asked) = self.stacks.get(stack) else { return Vec::new() };
+        let measured = self.measured_stacks();
+        let of = |(part, value): (&String, &String)| {
+            let wanted = amount(value)?;
+            let known = measured.iter().filter_map(|known| amount(known.parts.get(part)?));
+            let each = known.map(|known| (known, (known / wanted).log2().abs()));
+            let (nearest, apart) = each.min_by(|a, b| a.1.total_cmp(&b.1))?;
+            (apart > 0.0).then(|| (part.clone(), nearest, apart))
+        };
+        asked.parts.iter().filter_map(of).collect()
+    }
+
+    fn measured_stacks(&self) -> Vec<&StackParts> {
+        let measured: BTreeSet<&str> = self.cells.iter().map(|cell| cell.stack.as_str()).collect();
+        measured.iter().filter_map(|stack| self.stacks.get(*stack)).collect()
+    }
+
     /// Of the stacks on which a load was measured the one most like the target: with most parts in common, then with most loads.
     pub fn most_alike(&self, load: &str, to: &str) -> Option<&str> {
         let target = self.stacks.get(to).map(|known| &known.parts);
@@ -187,10 +207,17 @@ impl Evidence {
         let measured: Vec<&StackParts> =
             measured.iter().filter_map(|stack| self.stacks.get(*stack)).collect();
         let is_new = |(part, value): &(&String, &String)| {
-            !measured.iter().any(|known| known.parts.get(*part) == Some(*value))
+            let known = || measured.iter().filter_map(|known| known.parts.get(*part));
+            let is_amount = amount(value).is_some() && known().any(|value| amount(value).is_some());
+            !is_amount && !known().any(|known| known == *value)
         };
         asked.parts.iter().filter(is_new).map(|(part, value)| (part.clone(), value.clone())).collect()
     }
+}
+
+/// A part that is so much of something: bytes.
+pub(crate) fn amount(value: &str) -> Option<f64> {
+    value.parse().ok().filter(|amount| *amount >= 1.0)
 }
 
 /// What is known of the load where it runs now.

@@ -7,7 +7,7 @@ use nestor_model::prediction::{Learnt, LearntRate};
 use nestor_model::{Interval, SeededOrder};
 use serde::{Deserialize, Serialize};
 
-use crate::evidence::{Evidence, MeasuredLoad, Shape, StackParts};
+use crate::evidence::{Evidence, MeasuredLoad, Shape, StackParts, amount};
 
 /// Fewer teach nothing.
 pub const FEWEST_CELLS: usize = 8;
@@ -178,7 +178,7 @@ impl<'a> Numbers<'a> {
         let parts = &evidence.stacks.get(stack)?.parts;
         let aspect = |part: &&str| {
             let value = parts.get(*part).map_or("", String::as_str);
-            self.values.get(&(*part, value)).copied().unwrap_or(0)
+            self.number(part, value)
         };
         Some(Cell {
             load: *self.loads.get(load)?,
@@ -187,6 +187,19 @@ impl<'a> Numbers<'a> {
             aspects: self.parts.iter().map(aspect).collect(),
             runs: u32::try_from(runs).unwrap_or(u32::MAX),
         })
+    }
+
+    /// The number of a part's value; of an amount that was never measured that of the nearest one.
+    fn number(&self, part: &str, value: &str) -> u32 {
+        let known = self.values.get(&(part, value)).copied();
+        let nearest = || {
+            let wanted = amount(value)?;
+            let others = self.values.iter().filter(|((of, _), _)| *of == part);
+            let apart = others
+                .filter_map(|((_, other), number)| Some(((amount(other)? / wanted).ln().abs(), *number)));
+            apart.min_by(|a, b| a.0.total_cmp(&b.0)).map(|(_, number)| number)
+        };
+        known.or_else(nearest).unwrap_or(0)
     }
 
     fn cells<'c>(

@@ -312,6 +312,39 @@ fn a_layer_that_was_never_measured_is_not_guessed() {
     assert!(alike.starts_with("guest1/") || alike.ends_with("/host4"), "{alike}");
 }
 
+/// Another amount of memory than was measured is not another kind of stack: the nearest stands for it, and the answer is less sure.
+#[test]
+fn the_nearest_amount_stands_for_one_that_was_not_measured() {
+    let mut evidence = matrix();
+    for stack in evidence.stacks.values_mut() {
+        stack.parts.insert("guest memory".to_owned(), (192_u64 << 20).to_string());
+    }
+    let mut more = evidence.stacks["guest1/kvm/host1"].clone();
+    more.parts.insert("guest memory".to_owned(), (384_u64 << 20).to_string());
+    evidence.stacks.insert("more".to_owned(), more);
+    assert_eq!(evidence.never_measured("more"), []);
+    assert_eq!(evidence.amounts_apart("more"), [("guest memory".to_owned(), f64::from(192 << 20), 1.0)]);
+    let knowledge = Knowledge::fit(&evidence);
+    let asked = |to: &str| Question {
+        load: "reads".to_owned(),
+        shape: evidence.shapes["reads"].clone(),
+        model: None,
+        model_workers: 0,
+        from: "guest2/kvm/host2".to_owned(),
+        reference: Reference::of(evidence.cell("guest2/kvm/host2", "reads").unwrap()),
+        to: to.to_owned(),
+        processors: 0,
+        machine: TargetMachine::SAME,
+    };
+    let learnt = METHODS.iter().find(|method| method.name == "learnt").unwrap();
+    let found = |to: &str| (learnt.predict)(&asked(to), &evidence, &knowledge).unwrap();
+    let (more, same) = (found("more"), found("guest1/kvm/host1"));
+    assert!(
+        (more.rate / same.rate - 1.0).abs() < 0.1 && more.deviation > same.deviation,
+        "{more:?} {same:?}"
+    );
+}
+
 /// The thread that handles a disk's requests limits it only where it was seen at its limit.
 #[test]
 fn one_request_at_a_time_shows_no_limit() {

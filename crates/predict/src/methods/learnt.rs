@@ -9,6 +9,8 @@ use crate::learnt_model::{FEWEST_CELLS, Knowledge};
 
 /// Half a 90 % interval in deviations.
 const HALF_OF_90: f64 = 1.645;
+/// What twice or half of an amount, such as memory, may change where nobody has tried: a guess on the safe side.
+const OCTAVE: f64 = 0.1;
 
 pub(super) fn predict(
     question: &Question,
@@ -36,12 +38,17 @@ pub(super) fn predict(
     let deviation = |found: &LearntRate| (found.interval.high / found.interval.low).ln() / 2.0 / HALF_OF_90;
     let known = evidence.cells.iter().filter(|cell| cell.load == question.load).count();
     let on_target = evidence.cells.iter().filter(|cell| cell.stack == question.to).count();
-    Ok(Predicted {
-        rate: there.rate,
-        deviation: deviation(&there),
-        steps: vec![format!(
-            "{} cells, {known} of them of this load, {on_target} on the target",
-            evidence.cells.len()
-        )],
-    })
+    let mut steps = vec![format!(
+        "{} cells, {known} of them of this load, {on_target} on the target",
+        evidence.cells.len()
+    )];
+    let apart = evidence.amounts_apart(&question.to);
+    for (part, nearest, octaves) in &apart {
+        steps.push(format!(
+            "no stack with this {part} was measured: {:.0} MiB, {octaves:.1} doublings away, stand for it",
+            nearest / 1048576.0
+        ));
+    }
+    let octaves: f64 = apart.iter().map(|(_, _, octaves)| octaves).sum();
+    Ok(Predicted { rate: there.rate, deviation: deviation(&there).hypot(OCTAVE * octaves), steps })
 }

@@ -80,17 +80,29 @@ pub struct Known {
     pub surfaces: BTreeMap<String, Vec<(i64, SurfacePoint)>>,
 }
 
+/// Which runs are condensed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Steadiness {
+    /// All of them.
+    Any,
+    /// Those whose throughput had settled, and surfaces, whose points are to differ.
+    Settled,
+}
+
 impl Store {
     /// Condenses all counted runs: measured ones, no untraced repeats, none that violates an identity.
     ///
     /// # Errors
     ///
     /// If the file cannot be read.
-    pub fn known(&self) -> Result<Known, StoreError> {
+    pub fn known(&self, steadiness: Steadiness) -> Result<Known, StoreError> {
         let connection = self.reader()?;
         let read = || -> rusqlite::Result<Known> {
             connection.pragma_update(None, "temp_store", "MEMORY")?;
             connection.execute_batch(COUNTED)?;
+            if steadiness == Steadiness::Settled {
+                connection.execute_batch(ONLY_SETTLED)?;
+            }
             let loads_on = loads(&connection)?;
             Ok(Known {
                 cells: cells(&connection)?,
@@ -109,6 +121,11 @@ CREATE TEMP TABLE counted AS SELECT number AS run FROM main.runs
 WHERE outcome = 'measured' AND untraced_twin = 0 AND operations_per_second > 0
     AND number NOT IN (SELECT run FROM main.marks WHERE mark = 'inconsistent');
 CREATE UNIQUE INDEX temp.counted_runs ON counted (run);";
+
+const ONLY_SETTLED: &str = "
+DELETE FROM temp.counted WHERE run IN (SELECT m.run FROM main.marks AS m JOIN main.runs AS r ON r.number = m.run
+    JOIN main.workloads AS w ON w.workload = r.workload
+    WHERE m.mark = 'not-steady' AND NOT (w.engine = 'iometer' AND w.load = 'surface'));";
 
 fn cells(connection: &Connection) -> rusqlite::Result<Vec<KnownCell>> {
     let mut query = connection.prepare(
@@ -280,7 +297,7 @@ fn say_options(
 }
 
 /// Columns of `stacks` that are parts, by the names that people know them by.
-const PARTS: [(&str, &str); 12] = [
+const PARTS: [(&str, &str); 13] = [
     ("guest file system", "trim(coalesce(guest_fs, '') || ':' || coalesce(guest_fs_options, ''), ':')"),
     ("virtual machine", "coalesce(crossing, 'none') || coalesce(crossings, '')"),
     ("cache", "coalesce(cache, '')"),
@@ -292,8 +309,17 @@ const PARTS: [(&str, &str); 12] = [
     ("host file system", "trim(coalesce(host_fs, '') || ':' || coalesce(host_fs_options, ''), ':')"),
     ("host scheduler", "coalesce(host_sched, '')"),
     ("medium", "trim(coalesce(medium, '') || ':' || coalesce(medium_options, ''), ':')"),
+    ("medium size", "coalesce(medium_bytes || '', '')"),
     ("read-ahead", "coalesce(guest_readahead, '') || '/' || coalesce(host_readahead, '')"),
 ];
+
+const MEDIUM: &str = "medium";
+
+/// A medium without the options that do not make it another one.
+fn kind_of_medium(medium: &str) -> String {
+    let is_kind = |part: &&str| !["size=", "sched=", "readahead="].iter().any(|name| part.starts_with(name));
+    medium.split(':').filter(is_kind).collect::<Vec<_>>().join(":")
+}
 
 /// The part with what the columns do not have: layers below the first file system where there is no virtual machine, and everything
 /// below the second image or file system.
@@ -329,6 +355,8 @@ fn stacks(connection: &Connection) -> rusqlite::Result<BTreeMap<String, KnownSta
         for (i, (name, _)) in PARTS.iter().enumerate() {
             parts.insert((*name).to_owned(), row.get(i + 1)?);
         }
+        // Size, scheduler and read-ahead are parts of their own.
+        parts.entry(MEDIUM.to_owned()).and_modify(|medium| *medium = kind_of_medium(medium));
         let stack: String = row.get(0)?;
         parts.insert(OTHER_LAYERS.to_owned(), other_layers(&stack));
         found.insert(stack, parts);

@@ -283,7 +283,7 @@ fn what_is_known_is_condensed_for_predictions() {
         store.insert(&record("ext3/kvm/raw/jfs/hdd", block, (10 + u64::from(block)) * MIB)).unwrap();
     }
     store.insert(&failed("ext3/kvm/hdd", 0, "the disk is full")).unwrap();
-    let known = store.known().unwrap();
+    let known = store.known(crate::Steadiness::Any).unwrap();
     let [cell] = known.cells.as_slice() else { panic!("{:?}", known.cells) };
     assert_eq!((cell.stack.as_str(), cell.runs.len()), ("ext3/kvm/raw/jfs/hdd", 3));
     let middle = 11.0 * MIB as f64 / 10.0;
@@ -297,4 +297,14 @@ fn what_is_known_is_condensed_for_predictions() {
     assert_eq!(known.stacks["ext3/kvm/raw/jfs/hdd"], parts);
     assert_eq!((parts["guest file system"].as_str(), parts["host file system"].as_str()), ("ext3", "jfs"));
     assert_eq!(crate::stack_parts("ext3/kvm:memory=1G/hdd").unwrap()["guest memory"], "1073741824");
+    let medium = crate::stack_parts("ext3/kvm/raid0:raid0-5x10k:size=3G:sched=bfq").unwrap();
+    assert_eq!(
+        (medium["medium"].as_str(), medium["medium size"].as_str()),
+        ("raid0:raid0-5x10k", "3221225472")
+    );
+    // What is below a loop device, and below the second file system, makes another stack.
+    let other = |stack: &str| crate::stack_parts(stack).unwrap()["other layers"].clone();
+    assert_eq!((other("ext4/hdd"), other("ext4/kvm/raw/xfs/hdd")), (String::new(), String::new()));
+    assert_eq!(other("ext4/loop/raw/xfs/hdd"), "loop/raw/xfs");
+    assert_eq!(other("ext4/kvm/qcow2/xfs/kvm/raw/ext4/hdd"), "kvm/raw/ext4");
 }

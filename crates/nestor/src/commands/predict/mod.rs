@@ -14,8 +14,9 @@ use std::process::ExitCode;
 use anyhow::{Result, anyhow, bail};
 use clap::Args;
 use nestor_predict::calibration::{Tracks, tracks};
+use nestor_predict::learnt_model::FEWEST_CELLS;
 use nestor_predict::{Answer, Evidence, Knowledge, Question, answer};
-use nestor_study::Notation;
+use nestor_study::{Known, Notation, Steadiness, Store};
 use serde::Serialize;
 
 use crate::cli::LabArguments;
@@ -73,7 +74,7 @@ struct Predicted {
 /// When the store cannot be read, or what is asked is no question.
 pub fn run(arguments: &PredictArguments) -> Result<ExitCode> {
     let mut store = open_store(&arguments.lab)?;
-    let known = store.known()?;
+    let known = known(&store)?;
     if arguments.validate {
         return validate::run(&evidence::of(&known), &known, arguments.lab.json);
     }
@@ -121,6 +122,20 @@ pub fn run(arguments: &PredictArguments) -> Result<ExitCode> {
     }
     let known = answers.iter().all(|predicted| predicted.answer.rate.is_some());
     Ok(if known { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+/// Runs whose throughput had settled; all, and a note, where too few cells have any.
+fn known(store: &Store) -> Result<Known> {
+    let all = store.known(Steadiness::Any)?;
+    let settled = store.known(Steadiness::Settled)?;
+    let (cells, of) = (settled.cells.len(), all.cells.len());
+    if cells == of || cells * 2 >= of && cells >= FEWEST_CELLS {
+        return Ok(settled);
+    }
+    eprintln!(
+        "note: only {cells} of {of} cells have a run whose throughput had settled, so the others count as well; longer runs settle (runtime=)"
+    );
+    Ok(all)
 }
 
 /// The learnt model of a store, and what the other methods were off in it.
