@@ -4,6 +4,9 @@ use serde::{Deserialize, Serialize};
 
 use crate::student;
 
+/// Half a 90 % interval of a normal distribution, in deviations.
+pub(crate) const HALF_OF_90: f64 = 1.645;
+
 /// The confidence of every interval Nestor prints.
 pub const CONFIDENCE: f64 = 0.95;
 
@@ -20,6 +23,17 @@ impl Interval {
     /// Whether `value` lies in the interval.
     pub fn contains(&self, value: f64) -> bool {
         self.low <= value && value <= self.high
+    }
+
+    /// The 90 % interval of a number whose logarithm is normal, by the mean and the deviation of that.
+    pub fn of_logarithm(mean: f64, deviation: f64) -> Self {
+        let half = HALF_OF_90 * deviation;
+        Self { low: (mean - half).exp(), high: (mean + half).exp() }
+    }
+
+    /// The deviation of the logarithm of a number of which this is the 90 % interval: the inverse of [`Self::of_logarithm`].
+    pub fn deviation_of_logarithm(&self) -> f64 {
+        (self.high / self.low).ln() / 2.0 / HALF_OF_90
     }
 
     /// Half the width.

@@ -64,9 +64,7 @@ fn evidence() -> Evidence {
         let names = ["guest file system", "host file system", "cache", "device", "guest memory"];
         let parts = names.iter().zip(kinds).map(|(name, kind)| ((*name).to_owned(), kind.to_string()));
         let name = format!("stack {stack}");
-        evidence
-            .stacks
-            .insert(name.clone(), StackParts { parts: BTreeMap::from_iter(parts), medium: String::new() });
+        evidence.stacks.insert(name.clone(), StackParts { parts: BTreeMap::from_iter(parts) });
         for load in 0..LOADS {
             let of_parts = (0..5).zip(kinds).map(|(part, kind)| noise(part * 100 + kind, 1 + load % 5) * 0.6);
             let rate = 1e6 * (noise(load, 77) * 4.0 + of_parts.sum::<f64>() + 0.1 * noise(stack, load)).exp();
@@ -79,7 +77,6 @@ fn evidence() -> Evidence {
                 requests_per_s: rate / 4096.0,
                 request_s: None,
                 shape: None,
-                processors_busy: 0.0,
                 runs: vec![1],
             });
         }

@@ -9,8 +9,6 @@ use crate::learnt_model::Knowledge;
 use crate::methods::{METHODS, Predicted};
 use crate::nulls;
 
-/// Half a 90 % interval in deviations.
-const HALF_OF_90: f64 = 1.645;
 /// An interval whose ends are further apart than this factor helps nobody: below half or above twice the number.
 const WIDEST: f64 = 4.0;
 /// Methods that look at the same measurements err together, so the error of all is no smaller than this share of the best one's.
@@ -116,13 +114,12 @@ fn together(methods: &mut [Trusted]) -> (Option<f64>, Option<Interval>, Option<S
     let misfit: f64 = numbers.iter().map(|(log, deviation)| ((log - mean) / deviation).powi(2)).sum();
     let strained = (misfit / (numbers.len().max(2) - 1) as f64).sqrt().max(1.0);
     let deviation = precision.powf(-0.5).max(TOGETHER * best) * strained;
-    let half = HALF_OF_90 * deviation;
-    let interval = Interval { low: (mean - half).exp(), high: (mean + half).exp() };
+    let interval = Interval::of_logarithm(mean, deviation);
     if interval.high / interval.low > WIDEST {
+        let around = Interval::of_logarithm(0.0, deviation);
         let why = format!(
             "between {:.3} and {:.3} of the best guess is all that can be said",
-            (-half).exp(),
-            half.exp()
+            around.low, around.high
         );
         return (None, Some(interval), Some(why));
     }

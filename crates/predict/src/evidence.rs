@@ -95,8 +95,6 @@ pub struct MeasuredLoad {
     pub request_s: Option<f64>,
     /// What it asked for there, if requests were seen.
     pub shape: Option<Shape>,
-    /// Processors kept busy by everything on the host.
-    pub processors_busy: f64,
     /// The runs, by number.
     pub runs: Vec<i64>,
 }
@@ -106,8 +104,6 @@ pub struct MeasuredLoad {
 pub struct StackParts {
     /// Each layer and each option that matters, by name: `guest file system` → `ext3`.
     pub parts: BTreeMap<String, String>,
-    /// The medium with its options.
-    pub medium: String,
 }
 
 /// Points that were measured on a stack.

@@ -60,7 +60,6 @@ fn cell(stack: &str, load: &str, bytes: f64, depth: u32) -> MeasuredLoad {
         requests_per_s: 1.0 / pass,
         request_s: Some(pass * f64::from(depth)),
         shape: Some(shape(bytes, depth)),
-        processors_busy: 0.1,
         runs: vec![1],
     }
 }
@@ -68,7 +67,6 @@ fn cell(stack: &str, load: &str, bytes: f64, depth: u32) -> MeasuredLoad {
 fn evidence() -> Evidence {
     let parts = |crossing: &str| StackParts {
         parts: BTreeMap::from([("virtual machine".to_owned(), crossing.to_owned())]),
-        medium: "hdd".to_owned(),
     };
     Evidence {
         stacks: BTreeMap::from([(NATIVE.to_owned(), parts("none")), (GUEST.to_owned(), parts("kvm"))]),
@@ -211,7 +209,7 @@ fn matrix() -> Evidence {
                 ("guest file system".to_owned(), guest.to_string()),
                 ("host file system".to_owned(), host.to_string()),
             ]);
-            evidence.stacks.insert(stack.clone(), StackParts { parts, medium: String::new() });
+            evidence.stacks.insert(stack.clone(), StackParts { parts });
             for (load, read, random) in loads {
                 let effect = 0.1 * f64::from(guest) + (1.0 - read) * 0.15 * f64::from((host * 7) % 5);
                 let wobble = 0.01 * f64::from((guest * 3 + host * 5) % 4);
@@ -225,7 +223,6 @@ fn matrix() -> Evidence {
                     requests_per_s: rate / 8192.0,
                     request_s: None,
                     shape: None,
-                    processors_busy: 0.1,
                     runs: vec![1],
                 });
             }
@@ -290,7 +287,7 @@ fn a_layer_that_was_never_measured_is_not_guessed() {
         ("guest file system".to_owned(), "1".to_owned()),
         ("host file system".to_owned(), "another".to_owned()),
     ]);
-    evidence.stacks.insert("new".to_owned(), StackParts { parts, medium: String::new() });
+    evidence.stacks.insert("new".to_owned(), StackParts { parts });
     assert_eq!(evidence.never_measured("new"), [("host file system".to_owned(), "another".to_owned())]);
     let knowledge = Knowledge::fit(&evidence);
     let question = Question {

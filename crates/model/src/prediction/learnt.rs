@@ -27,8 +27,6 @@ const OF_LOADS: f64 = 10.0;
 const STRAY: f64 = 2.0;
 /// Rounds of that.
 const ROUNDS: usize = 3;
-/// Half a 90 % interval, in deviations.
-const HALF_OF_90: f64 = 1.645;
 
 /// A stack by what it is made of: one number for each aspect, equal where the stacks are.
 pub type Aspects = Vec<u32>;
@@ -183,11 +181,8 @@ impl Learnt {
     /// What is expected of a cell: of one run of it.
     pub fn predict(&self, cell: &Cell) -> LearntRate {
         let found = self.process.predict(cell);
-        let half = HALF_OF_90 * (found.variance + self.weights.error.powi(2)).sqrt();
-        LearntRate {
-            rate: found.mean.exp(),
-            interval: Interval { low: (found.mean - half).exp(), high: (found.mean + half).exp() },
-        }
+        let deviation = (found.variance + self.weights.error.powi(2)).sqrt();
+        LearntRate { rate: found.mean.exp(), interval: Interval::of_logarithm(found.mean, deviation) }
     }
 
     /// How much things count.

@@ -6,12 +6,11 @@ use super::grid::GridPoint;
 use crate::gaussian_process::GaussianProcess;
 use crate::informative::most_informative;
 use crate::simplex;
+use crate::summary::HALF_OF_90;
 use crate::summary::{Interval, median};
 
 /// Fewer points tell no length scales.
 const FEWEST: usize = 6;
-/// Half a 90 % interval of a normal value, in deviations.
-const HALF_OF_90: f64 = 1.645;
 /// Values of the likelihood that the search for the scales may ask for.
 const EVALUATIONS: usize = 400;
 /// Points that the search looks at: it takes the cube of their number.
@@ -137,10 +136,10 @@ impl Surface {
     /// What a measurement at a point would find.
     pub fn at(&self, point: &GridPoint) -> SurfaceEstimate {
         let found = self.process.predict(&self.scales.coordinates(point));
-        let half = HALF_OF_90 * self.widening * (found.variance + self.error * self.error).sqrt();
+        let deviation = self.widening * (found.variance + self.error * self.error).sqrt();
         SurfaceEstimate {
             requests_per_s: (-found.mean).exp(),
-            interval: Interval { low: (-found.mean - half).exp(), high: (-found.mean + half).exp() },
+            interval: Interval::of_logarithm(-found.mean, deviation),
         }
     }
 

@@ -1,14 +1,10 @@
 //! What stacks do to loads, learnt from every cell of the store.
 
-use nestor_model::prediction::LearntRate;
-
 use super::Predicted;
 use crate::answer::Missing;
 use crate::evidence::{Evidence, Question};
 use crate::learnt_model::{FEWEST_CELLS, Knowledge};
 
-/// Half a 90 % interval in deviations.
-const HALF_OF_90: f64 = 1.645;
 /// What twice or half of an amount, such as memory, may change where nobody has tried: a guess on the safe side.
 const OCTAVE: f64 = 0.1;
 
@@ -35,7 +31,6 @@ pub(super) fn predict(
         };
         Missing { what, command: is_known.then(|| "nestor replicate nested-fs --scale quick".to_owned()) }
     })?;
-    let deviation = |found: &LearntRate| (found.interval.high / found.interval.low).ln() / 2.0 / HALF_OF_90;
     let known = evidence.cells.iter().filter(|cell| cell.load == question.load).count();
     let on_target = evidence.cells.iter().filter(|cell| cell.stack == question.to).count();
     let mut steps = vec![format!(
@@ -50,5 +45,9 @@ pub(super) fn predict(
         ));
     }
     let octaves: f64 = apart.iter().map(|(_, _, octaves)| octaves).sum();
-    Ok(Predicted { rate: there.rate, deviation: deviation(&there).hypot(OCTAVE * octaves), steps })
+    Ok(Predicted {
+        rate: there.rate,
+        deviation: there.interval.deviation_of_logarithm().hypot(OCTAVE * octaves),
+        steps,
+    })
 }

@@ -8,8 +8,6 @@ use crate::answer::Missing;
 use crate::evidence::{Evidence, Question, Shape};
 use crate::learnt_model::Knowledge;
 
-/// Half a 90 % interval in deviations.
-const HALF_OF_90: f64 = 1.645;
 /// A surface with so many times two more or fewer requests under way than the load has tells nothing of it.
 const MOST_OCTAVES: f64 = 3.0;
 /// What an octave adds to the deviation: a guess, which what the method was off replaces once it was tried.
@@ -95,7 +93,7 @@ pub(super) fn time_s(surface: &Surface, shape: &Shape, depth: u32) -> (f64, f64)
     for (point, share) in shape.points(depth) {
         let found = surface.at(&point);
         time += share / found.requests_per_s;
-        deviation += share * (found.interval.high / found.interval.low).ln() / 2.0 / HALF_OF_90;
+        deviation += share * found.interval.deviation_of_logarithm();
     }
     (time, deviation)
 }

@@ -29,10 +29,15 @@ pub struct KnownCell {
     pub operations_per_second: f64,
     /// Mean time of an operation in seconds, where it is known.
     pub response_s: Option<f64>,
-    /// Share of the host's processors that was busy, mean.
-    pub host_cpu_busy: f64,
     /// Standard deviation of the logarithm of one run's rate; `None` with one run.
     pub deviation: Option<f64>,
+}
+
+impl KnownCell {
+    /// Bytes per second, or operations where nothing is moved.
+    pub fn rate(&self) -> f64 {
+        if self.bytes_per_second > 0.0 { self.bytes_per_second } else { self.operations_per_second }
+    }
 }
 
 /// What a load asks for, as the uppermost block layer saw it; means over runs.
@@ -129,7 +134,7 @@ DELETE FROM temp.counted WHERE run IN (SELECT m.run FROM main.marks AS m JOIN ma
 
 fn cells(connection: &Connection) -> rusqlite::Result<Vec<KnownCell>> {
     let mut query = connection.prepare(
-        "SELECT r.stack, r.workload, r.number, r.bytes_per_second, r.operations_per_second, r.host_cpu_busy, o.latency_s
+        "SELECT r.stack, r.workload, r.number, r.bytes_per_second, r.operations_per_second, o.latency_s
          FROM counted JOIN main.runs AS r ON r.number = counted.run
          LEFT JOIN (SELECT run, sum(latency_mean_ns * operations) / sum(operations) / 1e9 AS latency_s FROM main.operations
              WHERE latency_mean_ns > 0 AND operations > 0 GROUP BY run) AS o ON o.run = r.number
@@ -147,7 +152,6 @@ fn cells(connection: &Connection) -> rusqlite::Result<Vec<KnownCell>> {
                 bytes_per_second: 0.0,
                 operations_per_second: 0.0,
                 response_s: None,
-                host_cpu_busy: 0.0,
                 deviation: None,
             };
             found.push((cell, Samples::default()));
@@ -156,8 +160,7 @@ fn cells(connection: &Connection) -> rusqlite::Result<Vec<KnownCell>> {
         cell.runs.push(row.get(2)?);
         samples.bytes.push(row.get::<_, Option<f64>>(3)?.unwrap_or_default());
         samples.operations.push(row.get(4)?);
-        samples.busy.push(row.get::<_, Option<f64>>(5)?.unwrap_or_default());
-        samples.response_s.extend(row.get::<_, Option<f64>>(6)?);
+        samples.response_s.extend(row.get::<_, Option<f64>>(5)?);
     }
     Ok(found.into_iter().map(|(cell, samples)| samples.into_cell(cell)).collect())
 }
@@ -167,7 +170,6 @@ fn cells(connection: &Connection) -> rusqlite::Result<Vec<KnownCell>> {
 struct Samples {
     bytes: Vec<f64>,
     operations: Vec<f64>,
-    busy: Vec<f64>,
     response_s: Vec<f64>,
 }
 
@@ -177,7 +179,6 @@ impl Samples {
             bytes_per_second: geometric_mean(&self.bytes).unwrap_or_default(),
             operations_per_second: geometric_mean(&self.operations).unwrap_or_default(),
             response_s: geometric_mean(&self.response_s),
-            host_cpu_busy: self.busy.iter().sum::<f64>() / self.busy.len().max(1) as f64,
             deviation: deviation(&self.operations),
             ..cell
         }

@@ -5,6 +5,7 @@
 use std::path::Path;
 
 use anyhow::{Context, Result};
+use nestor_load::profile::LONGEST_THINK_MS;
 use nestor_load::{LoadResult, OperationClass, Profile, Workload};
 use nestor_model::LatencyHistogram;
 use serde::Serialize;
@@ -105,7 +106,8 @@ fn timed(profile: &Profile, file_bytes: u64) -> String {
 fn next_think_ms(profile: &Profile, rate: f64) -> f64 {
     let workers = f64::from(profile.model_workers());
     let pass_ms = |rate: f64| workers / rate.max(1e-9) * 1e3;
-    (profile.concurrency.think_ms + pass_ms(profile.rates.requests_per_s) - pass_ms(rate)).clamp(0.0, 6e4)
+    (profile.concurrency.think_ms + pass_ms(profile.rates.requests_per_s) - pass_ms(rate))
+        .clamp(0.0, LONGEST_THINK_MS)
 }
 
 fn rows(profile: &Profile, result: &LoadResult) -> Vec<Row> {

@@ -12,8 +12,7 @@ pub fn of(known: &Known) -> Evidence {
     };
     let mut evidence = Evidence::default();
     for cell in known.cells.iter().filter(|cell| !is_surface(&cell.workload)) {
-        let rate =
-            if cell.bytes_per_second > 0.0 { cell.bytes_per_second } else { cell.operations_per_second };
+        let rate = cell.rate();
         if rate <= 0.0 {
             continue;
         }
@@ -32,7 +31,6 @@ pub fn of(known: &Known) -> Evidence {
             requests_per_s: seen.map_or(cell.operations_per_second, |seen| seen.requests_per_s),
             request_s: seen.map(|seen| seen.request_s).filter(|time| *time > 0.0),
             shape: seen.map(shape),
-            processors_busy: cell.host_cpu_busy,
             runs: cell.runs.clone(),
         });
     }
@@ -42,8 +40,7 @@ pub fn of(known: &Known) -> Evidence {
         evidence.families.insert(name.clone(), family);
     }
     for (stack, parts) in &known.stacks {
-        let medium = parts.get("medium").cloned().unwrap_or_default();
-        evidence.stacks.insert(stack.clone(), StackParts { parts: parts.clone(), medium });
+        evidence.stacks.insert(stack.clone(), StackParts { parts: parts.clone() });
     }
     for (stack, points) in &known.surfaces {
         let mut of_stack = Points::default();
@@ -70,8 +67,7 @@ pub fn of(known: &Known) -> Evidence {
 pub fn add_stack(evidence: &mut Evidence, stack: &str) -> Result<()> {
     if !evidence.stacks.contains_key(stack) {
         let parts = stack_parts(stack)?;
-        let medium = parts.get("medium").cloned().unwrap_or_default();
-        evidence.stacks.insert(stack.to_owned(), StackParts { parts, medium });
+        evidence.stacks.insert(stack.to_owned(), StackParts { parts });
     }
     Ok(())
 }

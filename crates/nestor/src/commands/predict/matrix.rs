@@ -121,10 +121,8 @@ pub fn matrix_of(known: &Known, workload: &str) -> Option<OfLoad> {
     for cell in known.cells.iter().filter(|cell| cell.workload == workload) {
         let Some(parts) = known.stacks.get(&cell.stack) else { continue };
         moves |= cell.bytes_per_second > 0.0;
-        let rate =
-            if cell.bytes_per_second > 0.0 { cell.bytes_per_second } else { cell.operations_per_second };
         let part = |name: &str| parts.get(name).cloned().unwrap_or_default();
-        let found = (rate, cell.stack.clone());
+        let found = (cell.rate(), cell.stack.clone());
         match part(HOST) {
             host if host.is_empty() => {
                 raw.entry(common(parts)).or_default().insert((part(GUEST), RAW_DISK.to_owned()), found);
@@ -199,7 +197,6 @@ mod tests {
             bytes_per_second: 1e6,
             operations_per_second: 100.0,
             response_s: None,
-            host_cpu_busy: 0.5,
             deviation: None,
         };
         Known {

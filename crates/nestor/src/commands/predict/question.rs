@@ -123,7 +123,6 @@ impl Load {
             requests_per_s: reference.requests_per_s,
             request_s: Some(reference.response_s),
             shape: Some(self.shape.clone()),
-            processors_busy: reference.processors_busy,
             runs: Vec::new(),
         }
     }
