@@ -110,7 +110,8 @@ impl Killed {
 
     fn go_on(&self) {
         let output = self.sandbox.nestor(self.arguments(&["--resume"])).output().expect("the program runs");
-        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        let said = [&output.stdout, &output.stderr].map(|text| String::from_utf8_lossy(text).into_owned());
+        assert!(output.status.success(), "{}", said.concat());
     }
 }
 

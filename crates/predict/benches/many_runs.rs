@@ -2,7 +2,6 @@
 //!
 //! The cells are made up: guests, hosts, cache modes and devices under loads, whose effects multiply.
 
-use std::collections::BTreeMap;
 use std::time::Instant;
 
 use nestor_model::prediction::TargetMachine;
@@ -64,7 +63,7 @@ fn evidence() -> Evidence {
         let names = ["guest file system", "host file system", "cache", "device", "guest memory"];
         let parts = names.iter().zip(kinds).map(|(name, kind)| ((*name).to_owned(), kind.to_string()));
         let name = format!("stack {stack}");
-        evidence.stacks.insert(name.clone(), StackParts { parts: BTreeMap::from_iter(parts) });
+        evidence.stacks.insert(name.clone(), StackParts::from_iter(parts));
         for load in 0..LOADS {
             let of_parts = (0..5).zip(kinds).map(|(part, kind)| noise(part * 100 + kind, 1 + load % 5) * 0.6);
             let rate = 1e6 * (noise(load, 77) * 4.0 + of_parts.sum::<f64>() + 0.1 * noise(stack, load)).exp();

@@ -99,12 +99,8 @@ pub struct MeasuredLoad {
     pub runs: Vec<i64>,
 }
 
-/// What is known of a stack besides what was measured on it.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct StackParts {
-    /// Each layer and each option that matters, by name: `guest file system` → `ext3`.
-    pub parts: BTreeMap<String, String>,
-}
+/// What a stack is made of, each layer and each option that matters by name: `guest file system` → `ext3`.
+pub type StackParts = BTreeMap<String, String>;
 
 /// Points that were measured on a stack.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -166,24 +162,25 @@ impl Evidence {
         let measured = self.measured_stacks();
         let of = |(part, value): (&String, &String)| {
             let wanted = amount(value)?;
-            let known = measured.iter().filter_map(|known| amount(known.parts.get(part)?));
+            let known = measured.iter().filter_map(|known| amount(known.get(part)?));
             let each = known.map(|known| (known, (known / wanted).log2().abs()));
             let (nearest, apart) = each.min_by(|a, b| a.1.total_cmp(&b.1))?;
             (apart > 0.0).then(|| (part.clone(), nearest, apart))
         };
-        asked.parts.iter().filter_map(of).collect()
+        asked.iter().filter_map(of).collect()
     }
 
-    fn measured_stacks(&self) -> Vec<&StackParts> {
+    /// What the stacks are made of on which anything was measured.
+    pub(crate) fn measured_stacks(&self) -> Vec<&StackParts> {
         let measured: BTreeSet<&str> = self.cells.iter().map(|cell| cell.stack.as_str()).collect();
         measured.iter().filter_map(|stack| self.stacks.get(*stack)).collect()
     }
 
     /// Of the stacks on which a load was measured the one most like the target: with most parts in common, then with most loads.
     pub fn most_alike(&self, load: &str, to: &str) -> Option<&str> {
-        let target = self.stacks.get(to).map(|known| &known.parts);
+        let target = self.stacks.get(to);
         let alike = |stack: &str| {
-            let known = self.stacks.get(stack).map(|known| &known.parts);
+            let known = self.stacks.get(stack);
             let both = known.zip(target);
             both.map_or(0, |(known, target)| {
                 known.iter().filter(|(part, value)| target.get(*part) == Some(value)).count()
@@ -199,15 +196,13 @@ impl Evidence {
     /// Parts of a stack that no measured stack has: nobody knows what they do. Name and value of each.
     pub fn never_measured(&self, stack: &str) -> Vec<(String, String)> {
         let Some(asked) = self.stacks.get(stack) else { return Vec::new() };
-        let measured: BTreeSet<&str> = self.cells.iter().map(|cell| cell.stack.as_str()).collect();
-        let measured: Vec<&StackParts> =
-            measured.iter().filter_map(|stack| self.stacks.get(*stack)).collect();
+        let measured = self.measured_stacks();
         let is_new = |(part, value): &(&String, &String)| {
-            let known = || measured.iter().filter_map(|known| known.parts.get(*part));
+            let known = || measured.iter().filter_map(|known| known.get(*part));
             let is_amount = amount(value).is_some() && known().any(|value| amount(value).is_some());
             !is_amount && !known().any(|known| known == *value)
         };
-        asked.parts.iter().filter(is_new).map(|(part, value)| (part.clone(), value.clone())).collect()
+        asked.iter().filter(is_new).map(|(part, value)| (part.clone(), value.clone())).collect()
     }
 }
 

@@ -7,11 +7,11 @@ use nestor_model::prediction::{Learnt, LearntRate};
 use nestor_model::{Interval, SeededOrder};
 use serde::{Deserialize, Serialize};
 
-use crate::evidence::{Evidence, MeasuredLoad, Shape, StackParts, amount};
+use crate::evidence::{Evidence, MeasuredLoad, Shape, amount};
 
 /// Fewer teach nothing.
 pub const FEWEST_CELLS: usize = 8;
-/// Parts into which stacks are dealt to see how sure the model may be.
+/// Parts into which stacks, and families of loads, are dealt to see how sure the model may be.
 const PARTS: usize = 5;
 /// Cells of a part that are asked for at most: more take longer and tell the same.
 const MOST_ASKED: usize = 400;
@@ -29,8 +29,17 @@ pub struct KeptWeights {
     pub cells: usize,
     /// The weights.
     pub weights: Weights,
-    /// By how much intervals are wider than the model says, because it was surer of hidden stacks than it should have been.
-    pub widening: f64,
+    /// By how much intervals are wider than the model says, because it was surer of what was hidden than it should have been.
+    pub widening: Widening,
+}
+
+/// How many times wider, at least once.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Widening {
+    /// For a load that is known from several stacks.
+    pub known_loads: f64,
+    /// For a load that was seen on one stack only: what others do to it is not known from itself.
+    pub new_loads: f64,
 }
 
 /// How stacks and loads are numbered, and what counts how much.
@@ -64,7 +73,14 @@ impl Knowledge {
         let kept = Learnt::fit(&cells, SEED).map(|model| KeptWeights {
             parts: numbers.parts.iter().map(ToString::to_string).collect(),
             cells: cells.len(),
-            widening: widening(model.weights(), &cells),
+            widening: Widening {
+                known_loads: widening(model.weights(), &cells, &hidden_stacks(&cells)),
+                new_loads: widening(
+                    model.weights(),
+                    &cells,
+                    &hidden_families(&cells, &numbers.families(evidence)),
+                ),
+            },
             weights: model.weights().clone(),
         });
         Self { kept }
@@ -99,16 +115,23 @@ impl Knowledge {
             return nothing();
         }
         let cells = numbers.cells(evidence, evidence.cells.iter());
-        let told: BTreeSet<&str> = evidence.cells.iter().map(|cell| cell.load.as_str()).collect();
+        let mut told: BTreeMap<u32, BTreeSet<u32>> = BTreeMap::new();
+        cells.iter().for_each(|(cell, _)| {
+            told.entry(cell.load).or_default().insert(cell.stack);
+        });
         let of = |(stack, load, shape): &(&str, &str, &Shape)| {
             // A load that was measured nowhere has no unit of its own yet.
-            told.contains(load).then(|| numbers.cell(evidence, stack, load, shape, 1))?
+            numbers.cell(evidence, stack, load, shape, 1).filter(|cell| told.contains_key(&cell.load))
         };
         let asked: Vec<Option<Cell>> = asked.iter().map(of).collect();
         let all: Vec<&Cell> = asked.iter().flatten().collect();
         let Some(model) = Learnt::with(kept.weights.clone(), &cells, &all, SEED) else { return nothing() };
-        let answer = |cell: &Option<Cell>| Some(widened(model.predict(cell.as_ref()?), kept.widening));
-        asked.iter().map(answer).collect()
+        let answer = |cell: &Cell| {
+            let is_new = told.get(&cell.load).is_none_or(|stacks| stacks.len() < 2);
+            let times = if is_new { kept.widening.new_loads } else { kept.widening.known_loads };
+            widened(model.predict(cell), times)
+        };
+        asked.iter().map(|cell| cell.as_ref().map(answer)).collect()
     }
 }
 
@@ -121,22 +144,18 @@ fn widened(found: LearntRate, times: f64) -> LearntRate {
     }
 }
 
-/// By how much deviations have to be larger for nine of ten cells of stacks that the model does not know to be within 90 %; never
-/// smaller than 1. Each part of the stacks is predicted by the others.
-fn widening(weights: &Weights, cells: &[(Cell, f64)]) -> f64 {
+/// By how much deviations have to be larger for nine of ten hidden cells to be within 90 %; never smaller than 1. Each part of
+/// the cells, by their places, is predicted by the others.
+fn widening(weights: &Weights, cells: &[(Cell, f64)], parts: &[BTreeSet<usize>]) -> f64 {
     let mut shares: Vec<f64> = Vec::new();
-    // By chance: in the order of their names one part would be one host or one guest.
-    let stacks: BTreeSet<u32> = cells.iter().map(|(cell, _)| cell.stack).collect();
-    let mut stacks: Vec<u32> = stacks.into_iter().collect();
-    SeededOrder::new(SEED).shuffle(&mut stacks);
-    for part in 0..PARTS {
-        let hidden: BTreeSet<u32> = stacks.iter().copied().skip(part).step_by(PARTS).collect();
-        let is_hidden = |cell: &Cell| hidden.contains(&cell.stack);
-        let known: Vec<(Cell, f64)> = cells.iter().filter(|(cell, _)| !is_hidden(cell)).cloned().collect();
-        let Some(model) = Learnt::with(weights.clone(), &known, &[], SEED) else { continue };
+    for hidden in parts {
+        let known = cells.iter().enumerate().filter(|(place, _)| !hidden.contains(place));
+        let known: Vec<(Cell, f64)> = known.map(|(_, cell)| cell.clone()).collect();
         let told: BTreeSet<u32> = known.iter().map(|(cell, _)| cell.load).collect();
-        let asked = cells.iter().filter(|(cell, _)| is_hidden(cell) && told.contains(&cell.load));
-        for (cell, rate) in asked.take(MOST_ASKED) {
+        let asked = hidden.iter().map(|place| &cells[*place]).filter(|(cell, _)| told.contains(&cell.load));
+        let asked: Vec<&(Cell, f64)> = asked.take(MOST_ASKED).collect();
+        let Some(model) = Learnt::with(weights.clone(), &known, &[], SEED) else { continue };
+        for (cell, rate) in asked {
             let found = model.predict(cell);
             let half = (found.interval.high / found.interval.low).ln() / 2.0;
             shares.push((rate / found.rate).ln().abs() / half.max(1e-9));
@@ -147,20 +166,58 @@ fn widening(weights: &Weights, cells: &[(Cell, f64)]) -> f64 {
     shares.get(ninth).copied().unwrap_or(1.0).clamp(1.0, WIDEST)
 }
 
+/// Whole stacks.
+fn hidden_stacks(cells: &[(Cell, f64)]) -> Vec<BTreeSet<usize>> {
+    let part_of = dealt(cells.iter().map(|(cell, _)| cell.stack));
+    parts(cells, |cell| Some(part_of[&cell.stack]))
+}
+
+/// Whole families of loads, but on the one stack where they run now: of those where a load was measured the one with most loads.
+fn hidden_families(cells: &[(Cell, f64)], families: &BTreeMap<u32, u32>) -> Vec<BTreeSet<usize>> {
+    let mut loads: BTreeMap<u32, usize> = BTreeMap::new();
+    cells.iter().for_each(|(cell, _)| *loads.entry(cell.stack).or_default() += 1);
+    let mut homes: BTreeMap<u32, u32> = BTreeMap::new();
+    for (cell, _) in cells {
+        let home = homes.entry(cell.load).or_insert(cell.stack);
+        if loads[&cell.stack] > loads[home] {
+            *home = cell.stack;
+        }
+    }
+    let part_of = dealt(families.values().copied());
+    parts(cells, |cell| (homes[&cell.load] != cell.stack).then(|| part_of[&families[&cell.load]]))
+}
+
+/// By chance: in the order of their names one part would be one host or one guest.
+fn dealt(numbers: impl Iterator<Item = u32>) -> BTreeMap<u32, usize> {
+    let numbers: BTreeSet<u32> = numbers.collect();
+    let mut numbers: Vec<u32> = numbers.into_iter().collect();
+    SeededOrder::new(SEED).shuffle(&mut numbers);
+    numbers.into_iter().enumerate().map(|(place, number)| (number, place % PARTS)).collect()
+}
+
+/// The places of the cells that are hidden together.
+fn parts(cells: &[(Cell, f64)], part_of: impl Fn(&Cell) -> Option<usize>) -> Vec<BTreeSet<usize>> {
+    let mut parts = vec![BTreeSet::new(); PARTS];
+    for (place, (cell, _)) in cells.iter().enumerate() {
+        if let Some(part) = part_of(cell) {
+            parts[part].insert(place);
+        }
+    }
+    parts
+}
+
 impl<'a> Numbers<'a> {
     fn of(evidence: &'a Evidence) -> Self {
         let mut values: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
         // What was measured: a stack that is only asked for changes nothing.
-        let measured: BTreeSet<&str> = evidence.cells.iter().map(|cell| cell.stack.as_str()).collect();
-        let measured: Vec<&StackParts> =
-            measured.iter().filter_map(|stack| evidence.stacks.get(*stack)).collect();
+        let measured = evidence.measured_stacks();
         for stack in &measured {
-            for (part, value) in &stack.parts {
+            for (part, value) in *stack {
                 values.entry(part).or_default().insert(value);
             }
         }
         // A part that some stacks lack differs from those that have it.
-        let everywhere = |part: &&str| measured.iter().all(|s| s.parts.contains_key(*part));
+        let everywhere = |part: &&str| measured.iter().all(|parts| parts.contains_key(*part));
         let differing = values.iter().filter(|(part, values)| values.len() > 1 || !everywhere(part));
         let parts: Vec<&str> = differing.map(|(part, _)| *part).collect();
         let number = |(part, values): (&&'a str, &BTreeSet<&'a str>)| {
@@ -174,8 +231,20 @@ impl<'a> Numbers<'a> {
         }
     }
 
+    /// The family of each load; one that has none is a family of its own.
+    fn families(&self, evidence: &Evidence) -> BTreeMap<u32, u32> {
+        let mut of_name: BTreeMap<&str, u32> = BTreeMap::new();
+        let mut families = BTreeMap::new();
+        for (load, number) in &self.loads {
+            let family = evidence.families.get(*load).map_or(*load, String::as_str);
+            let next = of_name.len() as u32;
+            families.insert(*number, *of_name.entry(family).or_insert(next));
+        }
+        families
+    }
+
     fn cell(&self, evidence: &Evidence, stack: &str, load: &str, shape: &Shape, runs: usize) -> Option<Cell> {
-        let parts = &evidence.stacks.get(stack)?.parts;
+        let parts = evidence.stacks.get(stack)?;
         let aspect = |part: &&str| {
             let value = parts.get(*part).map_or("", String::as_str);
             self.number(part, value)

@@ -7,6 +7,7 @@
 
 pub mod answer;
 pub mod calibration;
+pub mod error_parts;
 pub mod evidence;
 pub mod learnt_model;
 pub mod matrix;
@@ -15,6 +16,7 @@ pub mod nulls;
 pub mod validation;
 
 pub use answer::{Answer, Missing, Trusted, answer};
+pub use error_parts::{CellError, CommonError, ErrorParts, error_parts};
 pub use evidence::{Evidence, MeasuredLoad, Question, Reference, Shape};
 pub use learnt_model::{KeptWeights, Knowledge};
 pub use matrix::{Matrix, MatrixAnswer};

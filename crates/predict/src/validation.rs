@@ -10,6 +10,7 @@ use serde::Serialize;
 
 use crate::answer::answer;
 use crate::calibration::tracks;
+use crate::error_parts::CellError;
 use crate::evidence::{Evidence, MeasuredLoad, Question, Reference, Shape};
 use crate::learnt_model::Knowledge;
 
@@ -66,8 +67,8 @@ pub struct Validation {
     pub folds: usize,
     /// The answer first, then the null models.
     pub scores: Vec<Scores>,
-    /// The largest errors: load, stack, error as a share with its sign.
-    pub worst: Vec<(String, String, f64)>,
+    /// The answer's errors, the largest first.
+    pub errors: Vec<CellError>,
 }
 
 /// One prediction with the truth.
@@ -85,7 +86,7 @@ pub fn validate(evidence: &Evidence, held: Held) -> Option<Validation> {
     }
     let mut of_answer: Vec<Outcome> = Vec::new();
     let mut of_nulls: Vec<(String, Vec<Outcome>)> = Vec::new();
-    let mut errors: Vec<(String, String, f64)> = Vec::new();
+    let mut errors: Vec<CellError> = Vec::new();
     for group in &groups {
         let hidden = hidden(evidence, held, group);
         let is_hidden = |cell: &MeasuredLoad| hidden.contains(&(cell.stack.as_str(), cell.load.as_str()));
@@ -105,7 +106,12 @@ pub fn validate(evidence: &Evidence, held: Held) -> Option<Validation> {
             };
             let inside = found.rate.and(found.interval).map(|interval| interval.contains(cell.rate));
             if let Some(rate) = found.rate {
-                errors.push((cell.load.clone(), cell.stack.clone(), rate / cell.rate - 1.0));
+                errors.push(CellError {
+                    load: cell.load.clone(),
+                    stack: cell.stack.clone(),
+                    error: rate / cell.rate - 1.0,
+                    runs: cell.runs.len(),
+                });
             }
             of_answer.push(Outcome { predicted: found.rate, inside, truth: cell.rate });
             for (name, rate) in found.nulls {
@@ -117,12 +123,11 @@ pub fn validate(evidence: &Evidence, held: Held) -> Option<Validation> {
             }
         }
     }
-    errors.sort_by(|a, b| b.2.abs().total_cmp(&a.2.abs()));
-    errors.truncate(10);
+    errors.sort_by(|a, b| b.error.abs().total_cmp(&a.error.abs()));
     let mut scores = vec![scored("prediction", &of_answer)];
     let with_answers = of_nulls.iter().filter(|(_, outcomes)| outcomes.iter().any(|o| o.predicted.is_some()));
     scores.extend(with_answers.map(|(name, outcomes)| scored(name, outcomes)));
-    Some(Validation { held, folds: groups.len(), scores, worst: errors })
+    Some(Validation { held, folds: groups.len(), scores, errors })
 }
 
 /// Stacks or families, dealt into parts by chance.

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use nestor_correlate::Correlation;
-use nestor_load::LoadResult;
+use nestor_load::{LoadResult, SurfacePoint};
 use nestor_trace::LayerMetrics;
 use nestor_trace::hypervisor::FormatCounts;
 use serde::{Deserialize, Serialize};
@@ -66,6 +66,14 @@ impl CellRecord {
             Outcome::Measured(measured) => Some(measured),
             Outcome::Failed(_) => None,
         }
+    }
+
+    /// The points of the surface that a stored record measured; none of one that measured nothing. A record that cannot be read is
+    /// no run of its store, which has read each before.
+    pub(crate) fn surface_points(stored: &str) -> Vec<SurfacePoint> {
+        let record = serde_json::from_str::<Self>(stored).ok();
+        let measured = record.as_ref().and_then(Self::measured);
+        measured.map(|measured| SurfacePoint::of(&measured.load)).unwrap_or_default()
     }
 
     /// Whether a conservation check failed, so that the numbers are in no statistic.

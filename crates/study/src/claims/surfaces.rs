@@ -7,7 +7,7 @@ use nestor_model::median;
 use nestor_model::surface::{GridPoint, Surface, points_to_measure, study_grid};
 use rusqlite::{Connection, params};
 
-use crate::record::{CellRecord, Outcome};
+use crate::record::CellRecord;
 
 /// Parts of a whole grid from which the rest is told, to see how far that is off.
 const PARTS: [usize; 5] = [15, 20, 25, 34, 50];
@@ -32,12 +32,8 @@ fn measured(connection: &Connection) -> rusqlite::Result<BTreeMap<i64, Vec<Surfa
     let mut rows = records.query([])?;
     let mut found = BTreeMap::new();
     while let Some(row) = rows.next()? {
-        let run: i64 = row.get(0)?;
-        let text: String = row.get(1)?;
-        // The store has read each record before; one that it could not is no run of it.
-        let Ok(record) = serde_json::from_str::<CellRecord>(&text) else { continue };
-        let Outcome::Measured(measured) = &record.outcome else { continue };
-        found.insert(run, SurfacePoint::of(&measured.load));
+        let (run, text): (i64, String) = (row.get(0)?, row.get(1)?);
+        found.insert(run, CellRecord::surface_points(&text));
     }
     Ok(found)
 }

@@ -12,7 +12,7 @@ use nestor_stack::{Layer, LayerDefinition, Stack};
 use rusqlite::Connection;
 
 use super::{Store, StoreError, schema};
-use crate::record::{CellRecord, Outcome};
+use crate::record::CellRecord;
 
 /// A load on a stack.
 #[derive(Clone, Debug, PartialEq)]
@@ -390,9 +390,7 @@ fn surfaces(connection: &Connection) -> rusqlite::Result<BTreeMap<String, Vec<(i
     let mut found: BTreeMap<String, Vec<(i64, SurfacePoint)>> = BTreeMap::new();
     while let Some(row) = rows.next()? {
         let (run, stack, text): (i64, String, String) = (row.get(0)?, row.get(1)?, row.get(2)?);
-        let Ok(record) = serde_json::from_str::<CellRecord>(&text) else { continue };
-        let Outcome::Measured(measured) = &record.outcome else { continue };
-        let points = SurfacePoint::of(&measured.load).into_iter().map(|point| (run, point));
+        let points = CellRecord::surface_points(&text).into_iter().map(|point| (run, point));
         found.entry(stack).or_default().extend(points);
     }
     Ok(found)

@@ -14,6 +14,7 @@ use nestor_trace::{Method, RecordOptions, RecordSummary, Wanted, record};
 use super::disks;
 use super::observed::{Collectors, read};
 use super::processor::{ProcessorTimes, own_s};
+use super::recording::Recording;
 use super::who::{Who, threads};
 use crate::progress::Progress;
 
@@ -27,8 +28,6 @@ const BEGIN: Duration = Duration::from_secs(45);
 const MOST_BYTES: u64 = 1 << 30;
 /// Watching that takes a larger share of a processor is told at once.
 const MOST_COST: f64 = 0.01;
-/// Memory is nobody's disk: a recording there does not record itself.
-const IN_MEMORY: &str = "/dev/shm";
 
 /// What to watch.
 pub struct Watch<'a> {
@@ -61,13 +60,9 @@ struct Seen {
 /// When the device cannot be recorded (that needs root), or there was too little.
 pub fn observe(watch: &Watch<'_>) -> Result<Profile> {
     let device = disks::device(watch.device, &watch.who)?;
-    let at = if Path::new(IN_MEMORY).is_dir() { PathBuf::from(IN_MEMORY) } else { std::env::temp_dir() };
-    let directory = tempfile::Builder::new()
-        .prefix("nestor-characterize-")
-        .tempdir_in(&at)
-        .with_context(|| format!("cannot create a directory in {} for the recording", at.display()))?;
-    let (summary, seen) = watched(watch, &device, directory.path())?;
-    let files: Vec<PathBuf> = summary.files.iter().map(|name| directory.path().join(name)).collect();
+    let recording = Recording::new()?;
+    let (summary, seen) = watched(watch, &device, recording.path())?;
+    let files: Vec<PathBuf> = summary.files.iter().map(|name| recording.path().join(name)).collect();
     let wanted = Wanted { device: Some(summary.device), partitions: summary.partitions.clone() };
     let of_all = watch.who == Who::Everybody;
     let own_before_s = own_s();

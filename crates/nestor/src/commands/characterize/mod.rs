@@ -5,6 +5,7 @@ mod disks;
 mod live;
 mod observed;
 mod processor;
+mod recording;
 mod who;
 
 use std::path::PathBuf;

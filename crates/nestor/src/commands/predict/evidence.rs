@@ -1,7 +1,7 @@
 //! What a store knows, as predictions take it.
 
 use anyhow::Result;
-use nestor_predict::evidence::{Points, StackParts};
+use nestor_predict::evidence::Points;
 use nestor_predict::{Evidence, MeasuredLoad, Shape};
 use nestor_study::{Known, KnownLoad, stack_parts};
 
@@ -40,7 +40,7 @@ pub fn of(known: &Known) -> Evidence {
         evidence.families.insert(name.clone(), family);
     }
     for (stack, parts) in &known.stacks {
-        evidence.stacks.insert(stack.clone(), StackParts { parts: parts.clone() });
+        evidence.stacks.insert(stack.clone(), parts.clone());
     }
     for (stack, points) in &known.surfaces {
         let mut of_stack = Points::default();
@@ -67,7 +67,7 @@ pub fn of(known: &Known) -> Evidence {
 pub fn add_stack(evidence: &mut Evidence, stack: &str) -> Result<()> {
     if !evidence.stacks.contains_key(stack) {
         let parts = stack_parts(stack)?;
-        evidence.stacks.insert(stack.to_owned(), StackParts { parts });
+        evidence.stacks.insert(stack.to_owned(), parts);
     }
     Ok(())
 }

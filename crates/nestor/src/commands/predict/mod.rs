@@ -1,5 +1,6 @@
 //! `nestor predict`: what a load will reach on another stack.
 
+mod aims;
 mod evidence;
 mod kept;
 mod matrix;

@@ -8,8 +8,6 @@ use serde::Serialize;
 
 /// What is not spent in the block layers: the application, thinking, waiting for a processor; less what goes on in the background.
 const ABOVE: &str = "above the block layer";
-/// Layers of which the two stacks have different numbers.
-const BETWEEN: &str = "layers between";
 
 /// A layer's share.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -24,11 +22,24 @@ pub struct LayerResidual {
     pub predicted_ms: Option<f64>,
 }
 
-/// Where a request's time went: layer, machine, milliseconds, from the top to the bottom; first what is above them all.
-pub type Times = Vec<(String, String, f64)>;
+/// A row of where a request's time went.
+#[derive(Clone, Debug, PartialEq)]
+pub struct LayerTime {
+    /// Which layer, as it is written in the stack.
+    pub layer: String,
+    /// What it is in the stack (`guest fs`, `virtual machine`, …); empty for what is above them all.
+    pub role: String,
+    /// In which machine.
+    pub machine: String,
+    /// Milliseconds of each request of the load, without those of the traced layers below.
+    pub ms: f64,
+}
 
-/// Means over runs of which each has the number of its requests and the milliseconds of a worker's pass. `None` where nothing was
-/// traced.
+/// From the top to the bottom, only what was traced; first what is above all layers.
+pub type Times = Vec<LayerTime>;
+
+/// Means over runs of which each has the number of its requests and the milliseconds of a worker's pass; of the runs of which most
+/// layers were traced. `None` where nothing was traced.
 pub fn mean_times(runs: &[&StoredRun], of: impl Fn(&StoredRun) -> Option<(f64, f64)>) -> Option<Times> {
     let each: Vec<Times> = runs
         .iter()
@@ -37,87 +48,133 @@ pub fn mean_times(runs: &[&StoredRun], of: impl Fn(&StoredRun) -> Option<(f64, f
             times(run, requests, pass_ms)
         })
         .collect();
-    let mut sum = each.first()?.clone();
-    let same: Vec<&Times> = each.iter().filter(|times| times.len() == sum.len()).collect();
-    for (i, row) in sum.iter_mut().enumerate() {
-        row.2 = same.iter().map(|times| times[i].2).sum::<f64>() / same.len() as f64;
+    let mut mean = each.iter().max_by_key(|times| times.len())?.clone();
+    let roles = |times: &Times| times.iter().map(|row| row.role.clone()).collect::<Vec<_>>();
+    let same: Vec<&Times> = each.iter().filter(|times| roles(times) == roles(&mean)).collect();
+    for (i, row) in mean.iter_mut().enumerate() {
+        row.ms = same.iter().map(|times| times[i].ms).sum::<f64>() / same.len() as f64;
     }
-    Some(sum)
+    Some(mean)
 }
 
 /// Of one run. A request's time at a layer is that of all requests there, spread over those of the load.
 fn times(run: &StoredRun, requests: f64, pass_ms: f64) -> Option<Times> {
     let measured = run.record.measured().filter(|_| requests > 0.0)?;
-    let traced: Vec<(String, String, f64)> = measured
+    let mut all: Times = measured
         .layers
         .iter()
         .filter_map(|layer| {
             let metrics = layer.metrics.as_ref()?;
             let time = metrics.q2c.as_ref().or(metrics.d2c.as_ref())?.summary()?;
             let ms = time.mean_ns * time.count as f64 / requests / 1e6;
-            Some((layer.layer.clone(), layer.machine.clone(), ms))
+            let (layer, role, machine) = (layer.layer.clone(), layer.role.clone(), layer.machine.clone());
+            Some(LayerTime { layer, role, machine, ms })
         })
         .collect();
-    let top = traced.first()?.2;
-    let mut all = vec![(ABOVE.to_owned(), String::new(), pass_ms - top)];
-    for (i, (layer, machine, ms)) in traced.iter().enumerate() {
-        let below = traced.get(i + 1).map_or(0.0, |(_, _, ms)| *ms);
-        all.push((layer.clone(), machine.clone(), ms - below));
+    let above = pass_ms - all.first()?.ms;
+    for i in 1..all.len() {
+        all[i - 1].ms -= all[i].ms;
     }
+    all.insert(
+        0,
+        LayerTime { layer: ABOVE.to_owned(), role: String::new(), machine: String::new(), ms: above },
+    );
     Some(all)
 }
 
-/// What was found beside the predicted milliseconds, which are spread as `like` is. Where the two have different numbers of
-/// layers, all but the first two and the last are taken together.
+/// What was found beside the predicted milliseconds, which are spread as `like` is. A layer that only one of the two has, or that
+/// was traced in only one, is taken together with the one above it: there its time is in the other's.
 pub fn by_layer(found: &Times, like: Option<(&Times, f64)>) -> Vec<LayerResidual> {
-    let alike = like.is_some_and(|(like, _)| like.len() == found.len());
     let (rows, spread) = match like {
-        Some((like, predicted)) if alike => (found.clone(), Some((like.clone(), predicted))),
-        Some((like, predicted)) => (folded(found), Some((folded(like), predicted))),
+        Some((like, predicted)) => (shared(found, like), Some((shared(like, found), predicted))),
         None => (found.clone(), None),
     };
-    let total: f64 = spread.iter().flat_map(|(like, _)| like).map(|(_, _, ms)| ms).sum();
+    let total: f64 = spread.iter().flat_map(|(like, _)| like).map(|row| row.ms).sum();
     let predicted_ms = |i: usize| {
         let (like, predicted) = spread.as_ref()?;
-        (total > 0.0).then(|| like[i].2 / total * predicted)
+        (total > 0.0).then(|| like[i].ms / total * predicted)
     };
     let each = rows.into_iter().enumerate();
-    each.map(|(i, (layer, machine, found_ms))| LayerResidual {
-        layer,
-        machine,
-        found_ms,
+    each.map(|(i, row)| LayerResidual {
+        layer: row.layer,
+        machine: row.machine,
+        found_ms: row.ms,
         predicted_ms: predicted_ms(i),
     })
     .collect()
 }
 
-/// Four rows: above, the first layer, those between, the last.
-fn folded(times: &Times) -> Times {
-    let last = times.len() - 1;
-    let between: f64 = times.iter().take(last).skip(2).map(|(_, _, ms)| ms).sum();
-    let row = |at: usize| times[at].clone();
-    let bottom = if last >= 2 { row(last) } else { (String::new(), String::new(), 0.0) };
-    vec![row(0), row(1.min(last)), (BETWEEN.to_owned(), String::new(), between), bottom]
+/// The rows whose role is in `others` as well, the n-th of a role there being the n-th here; each with those below it that are not.
+/// Counted from the bottom: the medium of the two is the same kind of thing, and what one has more is a machine on top.
+fn shared(times: &Times, others: &Times) -> Times {
+    let count = |rows: &[LayerTime], role: &str| rows.iter().filter(|row| row.role == role).count();
+    let mut kept: Times = Vec::new();
+    for (i, row) in times.iter().enumerate() {
+        let below = count(&times[i + 1..], &row.role);
+        match kept.last_mut() {
+            Some(above) if count(others, &row.role) <= below => {
+                above.layer = format!("{} + {}", above.layer, row.layer);
+                above.ms += row.ms;
+            }
+            _ => kept.push(row.clone()),
+        }
+    }
+    kept
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn times(ms: &[f64]) -> Times {
-        ms.iter().enumerate().map(|(i, ms)| (format!("layer {i}"), "host".to_owned(), *ms)).collect()
+    fn times(rows: &[(&str, f64)]) -> Times {
+        let row = |(role, ms): &(&str, f64)| LayerTime {
+            layer: format!("the {role}"),
+            role: (*role).to_owned(),
+            machine: "host".to_owned(),
+            ms: *ms,
+        };
+        rows.iter().map(row).collect()
     }
 
     #[test]
-    fn shares_add_up_to_the_residual() {
-        let found = times(&[2.0, 1.0, 3.0, 6.0]);
-        for like in [times(&[1.0, 1.0, 2.0, 4.0]), times(&[1.0, 1.0, 4.0]), times(&[1.0, 1.0, 1.0, 1.0, 4.0])]
-        {
-            let rows = by_layer(&found, Some((&like, 10.0)));
-            assert_eq!(rows.len(), 4);
-            let off: f64 = rows.iter().map(|row| row.predicted_ms.unwrap() - row.found_ms).sum();
-            assert!((off - (10.0 - 12.0)).abs() < 1e-9, "{rows:?}");
+    fn layers_are_held_against_their_own_kind_and_shares_add_up_to_the_residual() {
+        let found = times(&[("", 2.0), ("guest fs", 1.0), ("host fs", 3.0), ("disk", 6.0)]);
+        let alike = [
+            (times(&[("", 1.0), ("guest fs", 1.0), ("host fs", 2.0), ("disk", 4.0)]), 4),
+            (times(&[("", 1.0), ("guest fs", 1.0), ("disk", 4.0)]), 3),
+            (
+                times(&[
+                    ("", 1.0),
+                    ("guest fs", 1.0),
+                    ("virtual machine", 1.0),
+                    ("host fs", 1.0),
+                    ("disk", 4.0),
+                ]),
+                4,
+            ),
+            (times(&[("", 1.0), ("disk", 4.0)]), 2),
+        ];
+        for (like, rows) in alike {
+            let by_layer = by_layer(&found, Some((&like, 10.0)));
+            assert_eq!(by_layer.len(), rows, "{by_layer:?}");
+            let off: f64 = by_layer.iter().map(|row| row.predicted_ms.unwrap() - row.found_ms).sum();
+            assert!((off - (10.0 - 12.0)).abs() < 1e-9, "{by_layer:?}");
+            let disk = by_layer.last().unwrap();
+            let disk_ms = like.last().unwrap().ms / like.iter().map(|row| row.ms).sum::<f64>() * 10.0;
+            assert_eq!((disk.found_ms, disk.predicted_ms), (6.0, Some(disk_ms)));
         }
         assert!(by_layer(&found, None).iter().all(|row| row.predicted_ms.is_none()));
+    }
+
+    #[test]
+    fn what_was_traced_on_one_side_only_is_with_the_layer_above() {
+        let found = times(&[("", 2.0), ("guest fs", 1.0), ("host fs", 3.0), ("disk", 6.0)]);
+        let like = times(&[("", 1.0), ("guest fs", 1.0), ("disk", 4.0)]);
+        let rows = by_layer(&found, Some((&like, 6.0)));
+        assert_eq!(rows[1].layer, "the guest fs + the host fs");
+        assert_eq!((rows[1].found_ms, rows[1].predicted_ms), (4.0, Some(1.0)));
+        // Of two machines the lower one is the other stack's only one.
+        let nested = times(&[("", 2.0), ("guest fs", 1.0), ("guest fs", 3.0), ("disk", 6.0)]);
+        assert_eq!(by_layer(&nested, Some((&like, 6.0)))[1].found_ms, 3.0);
     }
 }

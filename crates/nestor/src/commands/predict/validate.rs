@@ -4,10 +4,11 @@ use std::process::ExitCode;
 
 use anyhow::{Result, bail};
 use nestor_predict::matrix::CompletionScore;
-use nestor_predict::{Evidence, Held, Scores, Validation, validate};
+use nestor_predict::{ErrorParts, Evidence, Held, Scores, Validation, error_parts, validate};
 use nestor_study::Known;
 use serde::Serialize;
 
+use super::aims::{self, Aim, percent};
 use super::matrix::matrix_of;
 use crate::output::{print_json, table};
 
@@ -20,8 +21,18 @@ struct All {
     cells: usize,
     /// How far one run of a cell is from its mean, and of how many cells that is known.
     noise: Option<(f64, usize)>,
-    validations: Vec<Validation>,
+    validations: Vec<Judged>,
     matrices: Vec<(String, CompletionScore)>,
+    matrix_aims: Vec<Aim>,
+}
+
+/// What was hidden, with what the errors are made of and what was aimed at.
+#[derive(Serialize)]
+struct Judged {
+    #[serde(flatten)]
+    validation: Validation,
+    aims: Vec<Aim>,
+    made_of: Option<ErrorParts>,
 }
 
 /// Hides what is known in three ways, and matrices but for twelve cells.
@@ -30,13 +41,23 @@ struct All {
 /// When there is too little to hide anything.
 pub fn run(evidence: &Evidence, known: &Known, json: bool) -> Result<ExitCode> {
     let ways = [Held::Stacks { known_loads: 2 }, Held::Stacks { known_loads: 0 }, Held::Families];
-    let validations: Vec<Validation> = ways.into_iter().filter_map(|held| validate(evidence, held)).collect();
+    let noise = noise_variance(known);
+    let judged = |validation: Validation| Judged {
+        aims: if validation.held == Held::Families { Vec::new() } else { aims::of_stacks(&validation) },
+        made_of: error_parts(&validation.errors, evidence, noise.map(|(variance, _)| variance)),
+        validation,
+    };
+    let validations: Vec<Judged> =
+        ways.into_iter().filter_map(|held| validate(evidence, held)).map(judged).collect();
     let matrices: Vec<(String, CompletionScore)> = known
         .loads
         .keys()
         .filter_map(|load| Some((load.clone(), matrix_of(known, load)?.matrix.score(FROM, TRIES)?)))
         .collect();
-    let all = All { cells: evidence.cells.len(), noise: noise(known), validations, matrices };
+    // Half of the values of a normal distribution are within 0.674 deviations.
+    let noise = noise.map(|(variance, cells)| (variance.sqrt() * 0.674, cells));
+    let matrix_aims = aims::of_matrices(&matrices);
+    let all = All { cells: evidence.cells.len(), noise, validations, matrices, matrix_aims };
     if all.validations.is_empty() && all.matrices.is_empty() {
         bail!(
             "the store has {} cells: too few to hide some and predict them from the others\n  measure more: nestor replicate nested-fs --scale quick",
@@ -55,16 +76,17 @@ pub fn run(evidence: &Evidence, known: &Known, json: bool) -> Result<ExitCode> {
         ),
         None => outln!("no cell was run twice: how much of the errors is that of measuring is not known"),
     }
-    for validation in &all.validations {
+    for Judged { validation, aims, made_of } in &all.validations {
         outln!("\n{}, {} parts", in_words(validation.held), validation.folds);
         out!("{}", scores(&validation.scores));
-        for (load, stack, error) in validation.worst.iter().take(3) {
-            outln!("  worst: {:+.0} %  {load} on {stack}", error * 100.0);
+        out!("{}", aims::lines(aims));
+        out!("{}", made_of.as_ref().map(parts_of_errors).unwrap_or_default());
+        for worst in validation.errors.iter().take(3) {
+            outln!("  worst: {:+.0} %  {} on {}", worst.error * 100.0, worst.load, worst.stack);
         }
     }
     if !all.matrices.is_empty() {
         outln!("\nguests x hosts from {FROM} cells, {TRIES} choices");
-        let percent = |share: f64| format!("{:.1} %", share * 100.0);
         let rows: Vec<[String; 5]> = all
             .matrices
             .iter()
@@ -79,13 +101,14 @@ pub fn run(evidence: &Evidence, known: &Known, json: bool) -> Result<ExitCode> {
             })
             .collect();
         out!("{}", table(&["load", "cells", "median error", "90 % below", "in interval"], &rows));
+        out!("{}", aims::lines(&all.matrix_aims));
     }
     Ok(ExitCode::SUCCESS)
 }
 
-/// The error that is measuring's own: half of the runs are closer to their cell's mean. Variances of cells are pooled, each with as
+/// The variance of the logarithm of one run of a cell, and from how many cells it is known. Variances of cells are pooled, each with as
 /// many degrees of freedom as it has; the median of deviations from two runs each would be a third too low.
-fn noise(known: &Known) -> Option<(f64, usize)> {
+fn noise_variance(known: &Known) -> Option<(f64, usize)> {
     let several: Vec<(f64, f64)> = known
         .cells
         .iter()
@@ -93,8 +116,25 @@ fn noise(known: &Known) -> Option<(f64, usize)> {
         .collect();
     let freedom: f64 = several.iter().map(|(_, freedom)| freedom).sum();
     let variance = several.iter().map(|(variance, freedom)| variance * freedom).sum::<f64>() / freedom;
-    // Half of the values of a normal distribution are within 0.674 deviations.
-    (freedom > 0.0).then(|| (variance.sqrt() * 0.674, several.len()))
+    (freedom > 0.0).then_some((variance, several.len()))
+}
+
+/// What the squares of the errors are made of; the parts overlap.
+fn parts_of_errors(parts: &ErrorParts) -> String {
+    let mut said = match parts.measuring {
+        Some(share) => format!("  the errors (their squares): {} measuring itself\n", percent(share)),
+        None => "  the errors (their squares): how much is measuring itself is not known\n".to_owned(),
+    };
+    for common in parts.common.iter().take(3) {
+        said.push_str(&format!(
+            "    {} the same in all cells with the same {}: most with {} ({:+.0} %)\n",
+            percent(common.share),
+            common.what,
+            common.worst,
+            common.error * 100.0
+        ));
+    }
+    said
 }
 
 fn in_words(held: Held) -> String {
@@ -106,7 +146,6 @@ fn in_words(held: Held) -> String {
 }
 
 fn scores(scores: &[Scores]) -> String {
-    let percent = |share: f64| format!("{:.1} %", share * 100.0);
     let known = |share: Option<f64>| share.map_or_else(|| "-".to_owned(), percent);
     let rows: Vec<[String; 8]> = scores
         .iter()
