@@ -1,5 +1,6 @@
 //! A guest for a hypervisor layer: booted once for many stacks, its disk plugged in and out.
 
+use std::collections::BTreeMap;
 use std::time::Instant;
 
 use nestor_machine::{Accelerator, Command, DiskAttachment, DiskBackend, Machine, MachineSpec};
@@ -27,6 +28,10 @@ const DEEP_BOOT_LIMIT_MS: u64 = 900_000;
 /// A guest that has booted here before gets so many times what the slowest took: one that hangs, as guests in an emulated host do at
 /// times, is then given up sooner.
 const TIMES_SLOWEST: u64 = 10;
+
+/// Before any has booted here, a guest under KVM gets so many times what its emulated host took: both boot the same kernel, the guest
+/// about as fast to three times as slowly.
+const TIMES_HOST: u64 = 20;
 
 /// But no less than this.
 const LEAST_BOOT_LIMIT_MS: u64 = 30_000;
@@ -139,14 +144,12 @@ impl Lab {
             iothreads: vec![IOTHREAD.into()],
             cold_disks: cold_disk.cloned().into_iter().collect(),
             probe_timeout_ms: if depth > 1 { DEEP_PROBE_LIMIT_MS } else { crate::lab::PROBE_LIMIT_MS },
-            boot_timeout_ms: crate::lab::boot_limit_ms(self.usual_boot_limit_ms(depth)),
+            boot_timeout_ms: crate::lab::boot_limit_ms(usual_boot_limit_ms(
+                depth,
+                accelerator,
+                &self.slowest_boot_ms,
+            )),
         }
-    }
-
-    fn usual_boot_limit_ms(&self, depth: usize) -> u64 {
-        let most = if depth > 1 { DEEP_BOOT_LIMIT_MS } else { BOOT_LIMIT_MS };
-        let seen = self.slowest_boot_ms.get(&depth);
-        seen.map_or(most, |slowest| (slowest * TIMES_SLOWEST).clamp(LEAST_BOOT_LIMIT_MS, most))
     }
 
     /// The guest at `depth`: the one that is booted, if it fits, otherwise a new one.
@@ -176,9 +179,7 @@ impl Lab {
             let identity = self.guest_identity(depth);
             let begun = Instant::now();
             let guest = self.boot(parent, spec, &label, &identity)?;
-            let took_ms = begun.elapsed().as_millis() as u64;
-            let slowest = self.slowest_boot_ms.entry(depth).or_default();
-            *slowest = took_ms.max(*slowest);
+            self.booted(depth, begun.elapsed());
             self.guests.push(guest);
         }
         let guest = &self.guests[depth - 1];
@@ -217,6 +218,16 @@ impl Lab {
         }
         Ok(())
     }
+}
+
+/// Milliseconds a guest gets to boot, by what the slowest machines took so far; at depth 0 the emulated host.
+fn usual_boot_limit_ms(depth: usize, accelerator: Accelerator, slowest_ms: &BTreeMap<usize, u64>) -> u64 {
+    let most = if depth > 1 { DEEP_BOOT_LIMIT_MS } else { BOOT_LIMIT_MS };
+    let seen = slowest_ms.get(&depth).map(|slowest_ms| slowest_ms * TIMES_SLOWEST);
+    // One that is emulated, or may be, takes much longer than its host; so does a guest in a guest.
+    let is_like_its_host = depth == 1 && accelerator == Accelerator::Kvm;
+    let host = slowest_ms.get(&0).filter(|_| is_like_its_host).map(|host_ms| host_ms * TIMES_HOST);
+    seen.or(host).map_or(most, |limit_ms| limit_ms.clamp(LEAST_BOOT_LIMIT_MS, most))
 }
 
 /// Makes the guest's SCSI hosts look for the disk until it is there.
@@ -312,5 +323,27 @@ fn image_format(layer: &Layer) -> Option<&'static ImageFormatSpec> {
     match layer.definition() {
         LayerDefinition::ImageFormat(spec) => Some(spec),
         _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_machine_gets_as_long_as_what_booted_before_lets_expect() {
+        let limit = |depth, accelerator, seen: &[(usize, u64)]| {
+            usual_boot_limit_ms(depth, accelerator, &BTreeMap::from_iter(seen.iter().copied()))
+        };
+        let kvm = Accelerator::Kvm;
+        assert_eq!(limit(1, kvm, &[]), BOOT_LIMIT_MS, "nothing is known");
+        assert_eq!(limit(1, kvm, &[(0, 6_000)]), 120_000, "its host booted");
+        assert_eq!(limit(1, kvm, &[(0, 6_000), (1, 9_000)]), 90_000, "a guest booted");
+        assert_eq!(limit(1, kvm, &[(0, 400), (1, 500)]), LEAST_BOOT_LIMIT_MS);
+        assert_eq!(limit(1, kvm, &[(0, 60_000)]), BOOT_LIMIT_MS);
+        // Emulated in an emulated host, or perhaps: minutes.
+        assert_eq!(limit(1, Accelerator::Tcg, &[(0, 6_000)]), BOOT_LIMIT_MS);
+        assert_eq!(limit(1, Accelerator::Auto, &[(0, 6_000)]), BOOT_LIMIT_MS);
+        assert_eq!(limit(2, kvm, &[(0, 6_000), (1, 9_000)]), DEEP_BOOT_LIMIT_MS);
     }
 }

@@ -4,6 +4,7 @@
 use std::collections::{BTreeMap, HashSet};
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use nestor_machine::{Accelerator, Command, DiskAttachment, Facts, Ground, Machine, MachineSpec};
 use nestor_stack::Stack;
@@ -69,7 +70,7 @@ pub struct Lab {
     ground_packages: Option<BTreeMap<String, String>>,
     memory: AcceleratorMemory,
     host_memory_bytes: u64,
-    /// How long the slowest guest took to boot, by how deep it is.
+    /// How long the slowest guest took to boot, by how deep it is; at depth 0 the emulated host.
     pub(crate) slowest_boot_ms: BTreeMap<usize, u64>,
     // Dropped last: it takes down what the others describe.
     ground: Ground,
@@ -223,9 +224,17 @@ impl Lab {
             boot_timeout_ms: boot_limit_ms(BOOT_LIMIT_MS),
         };
         (self.progress)("booting the emulated host");
+        let begun = Instant::now();
         let host = self.boot(&self.ground.machine().clone(), spec, "host", &identity)?;
+        self.booted(0, begun.elapsed());
         self.host = Some(host);
         Ok(())
+    }
+
+    /// Notes how long a machine took to boot.
+    pub(crate) fn booted(&mut self, depth: usize, took: Duration) {
+        let slowest_ms = self.slowest_boot_ms.entry(depth).or_default();
+        *slowest_ms = (took.as_millis() as u64).max(*slowest_ms);
     }
 
     /// Boots a machine in `parent` and keeps what the boot showed about KVM there.

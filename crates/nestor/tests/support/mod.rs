@@ -19,7 +19,7 @@ use serde_json::Value;
 const BINARY_VARIABLE: &str = "NESTOR_TEST_BINARY";
 
 /// No test waits longer for one command. None measures time, this only ends what hangs.
-pub const LIMIT: Duration = Duration::from_secs(300);
+pub const LIMIT: Duration = Duration::from_secs(600);
 
 /// The program's path.
 pub fn binary() -> PathBuf {
