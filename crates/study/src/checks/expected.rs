@@ -7,7 +7,7 @@ use nestor_stack::{Layer, LayerDefinition, Stack};
 /// What is known beforehand of a cell, to hold its numbers against. Everything is optional.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Expected {
-    /// Operations that a closed-loop workload keeps outstanding: depth times jobs.
+    /// Operations that a closed-loop workload keeps outstanding: depth times jobs or workers.
     pub concurrency: Option<f64>,
     /// The fastest the medium can move data, bytes per second: what it holds in its own cache goes at the rate of its
     /// interface.
@@ -38,7 +38,8 @@ impl Expected {
         let layers = stack.layers();
         let profile = medium_profile(stack);
         Self {
-            concurrency: number("depth").map(|depth| depth * number("numjobs").unwrap_or(1.0)),
+            concurrency: number("depth")
+                .map(|depth| depth * number("numjobs").or_else(|| number("workers")).unwrap_or(1.0)),
             medium_bytes_per_s: profile.and_then(most_bytes_per_s),
             medium_requests_per_s: profile.and_then(most_requests_per_s),
             writes_directly: switch("direct") && layers.first().is_none_or(|top| !makes_smaller(top)),

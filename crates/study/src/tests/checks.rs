@@ -308,6 +308,10 @@ fn a_medium_cannot_do_more_than_its_profile_says() {
     assert!(expected("ext4/ssd").medium_requests_per_s.unwrap() > 50_000.0);
     assert!(expected("ext4/raid0").medium_bytes_per_s.is_some());
     assert_eq!(expected("ext4/null").medium_bytes_per_s, None);
+    let stack = nestor_stack::Stack::parse("ext4/hdd").unwrap();
+    let of = |load: &str| Expected::of(&stack, &nestor_load::Workload::parse(load).unwrap()).concurrency;
+    assert_eq!(of("iometer:mail"), Some(50.0), "its workers have one request each");
+    assert_eq!(of("iometer:surface:depth=28"), Some(28.0), "one worker");
     assert_eq!(expected("ext4/file:/no/such").medium_requests_per_s, None);
     let places =
         |stack: &str| expected(stack).direct_disks.iter().map(|d| (d.guest, d.host)).collect::<Vec<_>>();
