@@ -83,31 +83,23 @@ pub struct Known {
     pub stacks: BTreeMap<String, KnownStack>,
     /// Surfaces by stack: points with their runs.
     pub surfaces: BTreeMap<String, Vec<(i64, SurfacePoint)>>,
-}
-
-/// Which runs are condensed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Steadiness {
-    /// All of them.
-    Any,
-    /// Those whose throughput had settled, and surfaces, whose points are to differ.
-    Settled,
+    /// Cells without a run whose throughput had settled; surfaces are not among them, their points are to differ.
+    pub unsettled_cells: u32,
 }
 
 impl Store {
-    /// Condenses all counted runs: measured ones, no untraced repeats, none that violates an identity.
+    /// Condenses all counted runs: measured ones, no untraced repeats, none that violates an identity; and of a cell that has runs
+    /// whose throughput had settled only those.
     ///
     /// # Errors
     ///
     /// If the file cannot be read.
-    pub fn known(&self, steadiness: Steadiness) -> Result<Known, StoreError> {
+    pub fn known(&self) -> Result<Known, StoreError> {
         let connection = self.reader()?;
         let read = || -> rusqlite::Result<Known> {
             connection.pragma_update(None, "temp_store", "MEMORY")?;
             connection.execute_batch(COUNTED)?;
-            if steadiness == Steadiness::Settled {
-                connection.execute_batch(ONLY_SETTLED)?;
-            }
+            connection.execute_batch(PREFER_SETTLED)?;
             let loads_on = loads(&connection)?;
             Ok(Known {
                 cells: cells(&connection)?,
@@ -115,6 +107,7 @@ impl Store {
                 loads_on,
                 stacks: stacks(&connection)?,
                 surfaces: surfaces(&connection)?,
+                unsettled_cells: connection.query_row(UNSETTLED_CELLS, [], |row| row.get(0))?,
             })
         };
         read().map_err(|e| self.reading_error(&e))
@@ -127,10 +120,18 @@ WHERE outcome = 'measured' AND untraced_twin = 0 AND operations_per_second > 0
     AND number NOT IN (SELECT run FROM main.marks WHERE mark = 'inconsistent');
 CREATE UNIQUE INDEX temp.counted_runs ON counted (run);";
 
-const ONLY_SETTLED: &str = "
-DELETE FROM temp.counted WHERE run IN (SELECT m.run FROM main.marks AS m JOIN main.runs AS r ON r.number = m.run
+const PREFER_SETTLED: &str = "
+CREATE TEMP TABLE unsettled AS SELECT c.run, r.stack, r.workload FROM counted AS c JOIN main.runs AS r ON r.number = c.run
     JOIN main.workloads AS w ON w.workload = r.workload
-    WHERE m.mark = 'not-steady' AND NOT (w.engine = 'iometer' AND w.load = 'surface'));";
+    WHERE c.run IN (SELECT run FROM main.marks WHERE mark = 'not-steady') AND NOT (w.engine = 'iometer' AND w.load = 'surface');
+CREATE UNIQUE INDEX temp.unsettled_runs ON unsettled (run);
+CREATE TEMP TABLE settled AS SELECT DISTINCT r.stack, r.workload FROM counted AS c JOIN main.runs AS r ON r.number = c.run
+    WHERE c.run NOT IN (SELECT run FROM unsettled);
+CREATE UNIQUE INDEX temp.settled_cells ON settled (stack, workload);
+DELETE FROM temp.counted WHERE run IN (SELECT u.run FROM unsettled AS u JOIN settled USING (stack, workload));";
+
+const UNSETTLED_CELLS: &str = "
+SELECT count(*) FROM (SELECT DISTINCT stack, workload FROM unsettled EXCEPT SELECT stack, workload FROM settled)";
 
 fn cells(connection: &Connection) -> rusqlite::Result<Vec<KnownCell>> {
     let mut query = connection.prepare(

@@ -23,7 +23,7 @@ use serde::{Deserialize, Serialize};
 
 pub(crate) use conditions::conditions;
 pub use error::StoreError;
-pub use known::{Known, KnownCell, KnownLoad, KnownStack, Steadiness, stack_parts};
+pub use known::{Known, KnownCell, KnownLoad, KnownStack, stack_parts};
 pub use query::{RunFilter, RunListing};
 #[cfg(test)]
 pub(crate) use schema::of_version;

@@ -7,7 +7,7 @@ use rusqlite::Connection;
 use tempfile::TempDir;
 
 use super::fixture::*;
-use crate::record::{Mark, Outcome};
+use crate::record::{CellRecord, Mark, Outcome};
 use crate::{MergeReport, RunFilter, Store, Study, StudyRecord, TraceMode};
 
 struct Place {
@@ -283,7 +283,7 @@ fn what_is_known_is_condensed_for_predictions() {
         store.insert(&record("ext3/kvm/raw/jfs/hdd", block, (10 + u64::from(block)) * MIB)).unwrap();
     }
     store.insert(&failed("ext3/kvm/hdd", 0, "the disk is full")).unwrap();
-    let known = store.known(crate::Steadiness::Any).unwrap();
+    let known = store.known().unwrap();
     let [cell] = known.cells.as_slice() else { panic!("{:?}", known.cells) };
     assert_eq!((cell.stack.as_str(), cell.runs.len()), ("ext3/kvm/raw/jfs/hdd", 3));
     let middle = 11.0 * MIB as f64 / 10.0;
@@ -292,6 +292,17 @@ fn what_is_known_is_condensed_for_predictions() {
     let load = &known.loads["fio:seq-write"];
     assert_eq!((load.engine.as_str(), load.case.as_str(), load.read_share), ("fio", "seq-write", 0.0));
     assert!((load.random_share - 0.5).abs() < 1e-9 && load.mean_bytes == 4096.0, "{load:?}");
+    assert_eq!(known.unsettled_cells, 0);
+    // Runs that had not settled count where there are no others.
+    let unsteady = |stack: &str, block: u32| CellRecord {
+        marks: vec![Mark::NotSteady { reason: "it rises".to_owned() }],
+        ..record(stack, block, 40 * MIB)
+    };
+    store.insert(&unsteady("ext3/kvm/raw/jfs/hdd", 3)).unwrap();
+    store.insert(&unsteady("ext3/kvm/raw/xfs/hdd", 0)).unwrap();
+    let known = store.known().unwrap();
+    let runs: Vec<usize> = known.cells.iter().map(|cell| cell.runs.len()).collect();
+    assert_eq!((runs.as_slice(), known.unsettled_cells), ([3, 1].as_slice(), 1));
     // A stack that was never run has the same parts by the same rule.
     let parts = crate::stack_parts("ext3/kvm/raw/jfs/hdd").unwrap();
     assert_eq!(known.stacks["ext3/kvm/raw/jfs/hdd"], parts);

@@ -15,9 +15,8 @@ use std::process::ExitCode;
 use anyhow::{Result, anyhow, bail};
 use clap::Args;
 use nestor_predict::calibration::{Tracks, tracks};
-use nestor_predict::learnt_model::FEWEST_CELLS;
 use nestor_predict::{Answer, Evidence, Knowledge, Question, answer};
-use nestor_study::{Known, Notation, Steadiness, Store};
+use nestor_study::{Known, Notation, Store};
 use serde::Serialize;
 
 use crate::cli::LabArguments;
@@ -125,18 +124,16 @@ pub fn run(arguments: &PredictArguments) -> Result<ExitCode> {
     Ok(if known { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-/// Runs whose throughput had settled; all, and a note, where too few cells have any.
+/// What was measured, with a note where much of it had not settled.
 fn known(store: &Store) -> Result<Known> {
-    let all = store.known(Steadiness::Any)?;
-    let settled = store.known(Steadiness::Settled)?;
-    let (cells, of) = (settled.cells.len(), all.cells.len());
-    if cells == of || cells * 2 >= of && cells >= FEWEST_CELLS {
-        return Ok(settled);
+    let known = store.known()?;
+    let (unsettled, cells) = (known.unsettled_cells, known.cells.len());
+    if unsettled > 0 {
+        eprintln!(
+            "note: {unsettled} of {cells} cells have no run whose throughput had settled; longer runs settle (runtime=)"
+        );
     }
-    eprintln!(
-        "note: only {cells} of {of} cells have a run whose throughput had settled, so the others count as well; longer runs settle (runtime=)"
-    );
-    Ok(all)
+    Ok(known)
 }
 
 /// The learnt model of a store, and what the other methods were off in it.

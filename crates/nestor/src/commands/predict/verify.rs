@@ -2,7 +2,7 @@
 
 use anyhow::{Result, bail};
 use nestor_predict::{Answer, Question};
-use nestor_study::{Steadiness, Store, StoredRun};
+use nestor_study::{Store, StoredRun};
 use serde::Serialize;
 
 use super::evidence;
@@ -59,7 +59,7 @@ pub fn run(
     let Some(found) = nestor_model::geometric_mean(&rates) else {
         bail!("the load could not be measured on {}; `nestor report` lists the runs and why", question.to);
     };
-    let known = store.known(Steadiness::Any)?;
+    let known = store.known()?;
     let of_stack = |stack: &str| -> Result<Vec<StoredRun>> {
         let cell = known.cells.iter().find(|cell| cell.stack == stack && cell.workload == load.workload);
         let numbers = cell.map(|cell| cell.runs.clone()).unwrap_or_default();
