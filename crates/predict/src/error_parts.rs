@@ -92,15 +92,13 @@ fn common(
     }
     let total: f64 = errors.iter().map(|error| error.log().powi(2)).sum();
     let mean = |logs: &[f64]| logs.iter().sum::<f64>() / logs.len() as f64;
-    let between: f64 = groups.values().map(|logs| logs.len() as f64 * mean(logs).powi(2)).sum();
+    let together = |logs: &[f64]| logs.len() as f64 * mean(logs).powi(2);
+    let between: f64 = groups.values().map(|logs| together(logs)).sum();
     let freedom =
         errors.len().checked_sub(groups.len()).filter(|freedom| *freedom > 0 && groups.len() > 1)?;
     let chance = groups.len() as f64 * (total - between) / freedom as f64;
     let share = (between - chance) / total;
-    let (worst, logs) = groups.iter().max_by(|a, b| {
-        let weight = |logs: &[f64]| logs.len() as f64 * mean(logs).powi(2);
-        weight(a.1).total_cmp(&weight(b.1))
-    })?;
+    let (worst, logs) = groups.iter().max_by(|a, b| together(a.1).total_cmp(&together(b.1)))?;
     (share > 0.0).then(|| CommonError {
         what: what.to_owned(),
         share,

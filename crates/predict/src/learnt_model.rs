@@ -2,12 +2,13 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use nestor_model::Interval;
 use nestor_model::prediction::learnt::{Cell, Weights};
 use nestor_model::prediction::{Learnt, LearntRate};
-use nestor_model::{Interval, SeededOrder};
 use serde::{Deserialize, Serialize};
 
 use crate::evidence::{Evidence, MeasuredLoad, Shape, amount};
+use crate::hiding::{dealt, homes};
 
 /// Fewer teach nothing.
 pub const FEWEST_CELLS: usize = 8;
@@ -168,42 +169,24 @@ fn widening(weights: &Weights, cells: &[(Cell, f64)], parts: &[BTreeSet<usize>])
 
 /// Whole stacks.
 fn hidden_stacks(cells: &[(Cell, f64)]) -> Vec<BTreeSet<usize>> {
-    let part_of = dealt(cells.iter().map(|(cell, _)| cell.stack));
-    parts(cells, |cell| Some(part_of[&cell.stack]))
+    let groups = dealt(cells.iter().map(|(cell, _)| cell.stack).collect(), PARTS, SEED);
+    groups.iter().map(|stacks| places(cells, |cell| stacks.contains(&cell.stack))).collect()
 }
 
-/// Whole families of loads, but on the one stack where they run now: of those where a load was measured the one with most loads.
+/// Whole families of loads, but on the one stack where they run now.
 fn hidden_families(cells: &[(Cell, f64)], families: &BTreeMap<u32, u32>) -> Vec<BTreeSet<usize>> {
-    let mut loads: BTreeMap<u32, usize> = BTreeMap::new();
-    cells.iter().for_each(|(cell, _)| *loads.entry(cell.stack).or_default() += 1);
-    let mut homes: BTreeMap<u32, u32> = BTreeMap::new();
-    for (cell, _) in cells {
-        let home = homes.entry(cell.load).or_insert(cell.stack);
-        if loads[&cell.stack] > loads[home] {
-            *home = cell.stack;
-        }
-    }
-    let part_of = dealt(families.values().copied());
-    parts(cells, |cell| (homes[&cell.load] != cell.stack).then(|| part_of[&families[&cell.load]]))
+    let homes = homes(cells.iter().map(|(cell, _)| (cell.stack, cell.load)));
+    let groups = dealt(families.values().copied().collect(), PARTS, SEED);
+    let of = |group: &BTreeSet<u32>| {
+        places(cells, |cell| homes[&cell.load] != cell.stack && group.contains(&families[&cell.load]))
+    };
+    groups.iter().map(of).collect()
 }
 
-/// By chance: in the order of their names one part would be one host or one guest.
-fn dealt(numbers: impl Iterator<Item = u32>) -> BTreeMap<u32, usize> {
-    let numbers: BTreeSet<u32> = numbers.collect();
-    let mut numbers: Vec<u32> = numbers.into_iter().collect();
-    SeededOrder::new(SEED).shuffle(&mut numbers);
-    numbers.into_iter().enumerate().map(|(place, number)| (number, place % PARTS)).collect()
-}
-
-/// The places of the cells that are hidden together.
-fn parts(cells: &[(Cell, f64)], part_of: impl Fn(&Cell) -> Option<usize>) -> Vec<BTreeSet<usize>> {
-    let mut parts = vec![BTreeSet::new(); PARTS];
-    for (place, (cell, _)) in cells.iter().enumerate() {
-        if let Some(part) = part_of(cell) {
-            parts[part].insert(place);
-        }
-    }
-    parts
+/// The places of cells.
+fn places(cells: &[(Cell, f64)], is_meant: impl Fn(&Cell) -> bool) -> BTreeSet<usize> {
+    let meant = cells.iter().enumerate().filter(|(_, (cell, _))| is_meant(cell));
+    meant.map(|(place, _)| place).collect()
 }
 
 impl<'a> Numbers<'a> {

@@ -9,6 +9,7 @@ pub mod answer;
 pub mod calibration;
 pub mod error_parts;
 pub mod evidence;
+mod hiding;
 pub mod learnt_model;
 pub mod matrix;
 pub mod methods;

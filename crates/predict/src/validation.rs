@@ -1,9 +1,8 @@
 //! How good predictions are: what is known is hidden, asked for, and compared. By whole stacks and by whole families of loads,
 //! never by single rows, which would leave the answer's neighbours in.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
-use nestor_model::SeededOrder;
 use nestor_model::median;
 use nestor_model::prediction::TargetMachine;
 use serde::Serialize;
@@ -12,10 +11,13 @@ use crate::answer::answer;
 use crate::calibration::tracks;
 use crate::error_parts::CellError;
 use crate::evidence::{Evidence, MeasuredLoad, Question, Reference, Shape};
+use crate::hiding::{dealt, homes};
 use crate::learnt_model::Knowledge;
 
 /// Parts into which stacks or families are dealt.
 const FOLDS: usize = 6;
+/// The order in which they are dealt.
+const SEED: u64 = 7;
 
 /// What is hidden together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -80,7 +82,7 @@ struct Outcome {
 
 /// Hides, asks, compares. `None` with fewer than two stacks or families.
 pub fn validate(evidence: &Evidence, held: Held) -> Option<Validation> {
-    let groups = dealt(evidence, held);
+    let groups = groups(evidence, held);
     if groups.len() < 2 {
         return None;
     }
@@ -131,21 +133,15 @@ pub fn validate(evidence: &Evidence, held: Held) -> Option<Validation> {
 }
 
 /// Stacks or families, dealt into parts by chance.
-fn dealt(evidence: &Evidence, held: Held) -> Vec<BTreeSet<String>> {
+fn groups(evidence: &Evidence, held: Held) -> Vec<BTreeSet<String>> {
     let names: BTreeSet<String> = match held {
         Held::Stacks { .. } => evidence.cells.iter().map(|cell| cell.stack.clone()).collect(),
         Held::Families => {
             evidence.cells.iter().filter_map(|cell| evidence.families.get(&cell.load).cloned()).collect()
         }
     };
-    let mut names: Vec<String> = names.into_iter().collect();
-    SeededOrder::new(7).shuffle(&mut names);
     let folds = if held == Held::Families { names.len() } else { FOLDS.min(names.len()) };
-    let mut groups = vec![BTreeSet::new(); folds];
-    for (i, name) in names.into_iter().enumerate() {
-        groups[i % folds].insert(name);
-    }
-    groups
+    dealt(names, folds, SEED)
 }
 
 /// The cells that are hidden together, by stack and load.
@@ -168,7 +164,7 @@ fn hidden<'a>(evidence: &'a Evidence, held: Held, group: &BTreeSet<String>) -> B
             };
             let cells = evidence.cells.iter().filter(of_family);
             // Each load stays where it runs now.
-            let homes = homes(evidence);
+            let homes = homes(evidence.cells.iter().map(|cell| (cell.stack.as_str(), cell.load.as_str())));
             cells
                 .filter(|cell| homes.get(cell.load.as_str()) != Some(&cell.stack.as_str()))
                 .map(key)
@@ -200,20 +196,6 @@ fn calibrating<'a>(evidence: &'a Evidence, there: &[&'a MeasuredLoad], count: us
         chosen.push(next);
     }
     chosen.into_iter().map(|(load, _)| load).collect()
-}
-
-/// Where each load runs now: of the stacks on which it was measured the one with most loads.
-fn homes(evidence: &Evidence) -> BTreeMap<&str, &str> {
-    let mut loads: BTreeMap<&str, usize> = BTreeMap::new();
-    evidence.cells.iter().for_each(|cell| *loads.entry(&cell.stack).or_default() += 1);
-    let mut homes: BTreeMap<&str, &str> = BTreeMap::new();
-    for cell in &evidence.cells {
-        let home = homes.entry(&cell.load).or_insert(&cell.stack);
-        if loads.get(cell.stack.as_str()) > loads.get(*home) {
-            *home = &cell.stack;
-        }
-    }
-    homes
 }
 
 /// What would be asked of a hidden cell: from the known stack most like its own, as `nestor predict` does.
