@@ -298,7 +298,7 @@ impl Core {
         while let Some(chain) = state.get_queue_mut().pop_descriptor_chain(memory) {
             any = true;
             let head = chain.head_index();
-            let arrival_ns = if self.log.is_some() || self.stamps.is_some() { now_ns() } else { 0 };
+            let arrival_ns = if self.notes_requests() { now_ns() } else { 0 };
             let parsed = self.parsed.parse(pieces(chain), memory, self.sectors);
             let done =
                 parsed.map(|command| (command, self.target.execute(&command, &self.parsed.data, memory)));
@@ -310,7 +310,7 @@ impl Core {
             let (filled, status) = outcome(done.as_ref().map(|(_, result)| result).map_err(|e| *e));
             let used = write_status(memory, self.parsed.status, filled, status);
             // Before the guest can see the answer, or the disk would seem to be done later than the guest was told.
-            let complete_ns = if self.log.is_some() || self.stamps.is_some() { now_ns() } else { 0 };
+            let complete_ns = if self.notes_requests() { now_ns() } else { 0 };
             let _ = state.add_used(head, used);
             if let Ok((command, _)) = done {
                 self.count(&command, status);
@@ -526,9 +526,14 @@ impl Core {
         counter.bytes += u64::from(sectors) * SECTOR_BYTES;
     }
 
+    /// Whether anybody wants to know when requests came and were done; asking for the time costs some.
+    fn notes_requests(&self) -> bool {
+        self.log.is_some() || self.stamps.is_some()
+    }
+
     /// Notes a request that no model timed: from its arrival to its completion, in nanoseconds.
     fn log_untimed(&mut self, queue: usize, command: &Command, times_ns: Range<u64>, status: u8) {
-        if self.log.is_none() && self.stamps.is_none() {
+        if !self.notes_requests() {
             return;
         }
         let Some((operation, sector, sectors)) = describe(command) else { return };
