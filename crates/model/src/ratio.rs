@@ -44,7 +44,7 @@ pub fn paired_ratio(pairs: &[(f64, f64)]) -> Option<Ratio> {
     paired_ratio_at(pairs, CONFIDENCE)
 }
 
-/// The same with an interval of another confidence: 0.9875 where four looks share an error of 5 %.
+/// The same with an interval of another confidence: 0.99 where five looks share an error of 5 %.
 ///
 /// `None` without pairs, if a sample is not a positive number or the confidence not between 0 and 1.
 pub fn paired_ratio_at(pairs: &[(f64, f64)], confidence: f64) -> Option<Ratio> {

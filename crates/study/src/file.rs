@@ -16,7 +16,7 @@
 //! trace_cost = false                   # run each traced cell untraced as well, to know what recording costs
 //!
 //! [stop]                               # end each comparison as soon as it has enough blocks; without it none ends early
-//! looks = [3, 5, 8, 12]                # after how many pairs it is looked at
+//! looks = [3, 4, 6, 8, 12]             # after how many pairs it is looked at
 //! half_width_percent = 3               # enough: the interval is narrower than this each way …
 //! threshold_percent = 5                # … or excludes no difference, and the effect is larger than this
 //!
@@ -324,8 +324,7 @@ impl<'a> Reader<'a> {
 
     fn looks(&self) -> Result<Option<Vec<u32>>, Complaint> {
         let Some(value) = self.table.get("looks") else { return Ok(None) };
-        let what =
-            "a list of numbers of pairs, each larger than the one before, from 2 on, such as [3, 5, 8, 12]";
+        let what = "a list of numbers of pairs, each larger than the one before, from 2 on, such as [3, 4, 6, 8, 12]";
         let list = value.get_ref().as_array().ok_or_else(|| self.wrong_type(value, what))?;
         let mut looks: Vec<u32> = Vec::new();
         for item in list.iter() {

@@ -65,7 +65,7 @@ fn a_scale_that_does_not_exist() {
       its keys are stacks, baseline, baselines, workloads, replications, budget, sentinels, trace, trace_cost, stop, also
     "#);
     insta::assert_snapshot!(parse(&FILE.replace("[3, 5]", "[5, 3]"), None).unwrap_err(), @r#"
-    studies/p.toml:17:13: `looks` is a list of numbers of pairs, each larger than the one before, from 2 on, such as [3, 5, 8, 12]
+    studies/p.toml:17:13: `looks` is a list of numbers of pairs, each larger than the one before, from 2 on, such as [3, 4, 6, 8, 12]
       17 | looks = [5, 3]
          |             ^
     "#);
@@ -133,7 +133,7 @@ fn without_a_rule_everything_runs() {
     assert_eq!(decisions, Decisions::default());
     assert!(decisions.is_open("g/kvm/raw/a/hdd", "read"));
     let rule = StopRule::default();
-    assert_eq!(rule.looks, [3, 5, 8, 12]);
+    assert_eq!(rule.looks, [3, 4, 6, 8, 12]);
 }
 
 #[test]

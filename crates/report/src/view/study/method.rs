@@ -52,12 +52,13 @@ fn stopping_words(rule: &StopRule, stopping: &[StoppedComparison]) -> String {
     let counts = counts.iter().filter(|(n, _)| *n > 0).map(|(n, words)| format!("{n} {words}"));
     let looks: Vec<String> = rule.looks.iter().map(ToString::to_string).collect();
     format!(
-        "comparisons end when known to ±{:.0} % or faster or slower by over {:.0} %, judged at {} pairs with {:.2} % \
-         confidence each: {}",
+        "comparisons end when known to ±{:.0} % ({:.0} % interval) or faster or slower by over {:.0} % ({:.2} % interval \
+         at each look), judged at {} pairs: {}",
         rule.half_width * 100.0,
+        rule.confidence * 100.0,
         rule.threshold * 100.0,
-        looks.join(", "),
         rule.confidence_at_a_look() * 100.0,
+        looks.join(", "),
         counts.collect::<Vec<_>>().join(", ")
     )
 }
