@@ -114,7 +114,7 @@ pub struct Points {
 impl Points {
     /// A surface through them; `None` with too few.
     pub fn surface(&self) -> Option<Surface> {
-        Surface::fit(&self.rates, None)
+        Surface::fit(&self.rates)
     }
 }
 

@@ -254,7 +254,7 @@ fn what_is_settled_is_not_missing() {
     let report = full_report();
     let text = study_text(&report, Style::plain());
     assert!(text.contains("scale quick: "), "{text}");
-    assert!(text.contains("comparisons end when known to ±3 % or faster or slower by over 5 %"), "{text}");
+    assert!(text.contains("comparisons end when known to ±3 % (95 % interval) or faster or slower by over 5 % (97.50 % interval"), "{text}");
     assert!(text.contains("claims: 3 rows: 1 reproduced, 1 contradicted, 1 not testable here"), "{text}");
     assert_eq!(report.stopping.len(), 12);
     let settled = report.stopping.iter().filter(|s| s.decision.stops()).count();

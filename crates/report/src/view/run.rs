@@ -2,7 +2,7 @@
 
 use nestor_explain::Explanation;
 use nestor_study::{
-    CellSummary, Environment, Mark, Physical, RunListing, StoredRun, checks, summarise, trace_costs,
+    CellSummary, Environment, Mark, Measured, Physical, RunListing, StoredRun, checks, summarise, trace_costs,
 };
 use serde::Serialize;
 
@@ -68,15 +68,7 @@ impl RunView {
             workload_words: workload_words(&summary.workload),
             physical: Physical::of_runs(&runs.iter().map(|r| &r.record).collect::<Vec<_>>()),
             honesty: honesty(runs),
-            steady: measured.and_then(checks::steady_after_s).map(|second| {
-                let marked = shown.record.marks.iter().any(|mark| matches!(mark, Mark::NotSteady { .. }));
-                match (second, marked) {
-                    (0, _) => "steady from the start".to_owned(),
-                    (s, false) => format!("steady after {s} s"),
-                    // The number is over the whole time, so it is not the steady one.
-                    (s, true) => format!("steady only after {s} s"),
-                }
-            }),
+            steady: measured.and_then(|m| steady_words(m, &shown.record.marks)),
             shown_run: measured.map(|_| shown.number),
             layers: measured.map(LayerRow::of).unwrap_or_default(),
             trace: measured.and_then(|m| TraceView::of_run(m, cost.as_ref())),
@@ -90,6 +82,21 @@ impl RunView {
             record: Some(without_engine_output(shown)),
             summary,
         })
+    }
+}
+
+/// Since when throughput was steady. `None` where the run is marked: the mark says why it was not.
+fn steady_words(measured: &Measured, marks: &[Mark]) -> Option<String> {
+    let marked = marks.iter().any(|mark| matches!(mark, Mark::NotSteady { .. }));
+    match (checks::steady_after_s(measured), marked) {
+        (Some(0), _) => Some("steady from the start".to_owned()),
+        (Some(s), false) => Some(format!("steady after {s} s")),
+        // The number is over the whole time, so it is not the steady one.
+        (Some(s), true) => Some(format!("steady only after {s} s")),
+        (None, true) => None,
+        (None, false) => {
+            Some("not known whether it was steady: nothing counts its bytes by the second".to_owned())
+        }
     }
 }
 

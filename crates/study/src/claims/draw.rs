@@ -1,5 +1,7 @@
 //! The values of figures.
 
+use std::collections::BTreeSet;
+
 use super::evidence::Evidence;
 use super::query::{self, Found, Row};
 use super::{Figure, FigureKind, FigureQuery, FigureRow, FigureX};
@@ -30,12 +32,22 @@ fn figure(evidence: &Evidence, query: &FigureQuery) -> Figure {
 }
 
 fn rows(query: &FigureQuery, found: &Found) -> Result<Vec<FigureRow>, String> {
-    found.require(if matches!(query.kind, FigureKind::Heat | FigureKind::Surface) {
-        &["series", "x", "y"]
-    } else {
-        &["x", "y"]
-    })?;
-    Ok(found.rows().filter_map(|row| figure_row(query.kind, row)).collect())
+    let two_directions = matches!(query.kind, FigureKind::Heat | FigureKind::Surface);
+    found.require(if two_directions { &["series", "x", "y"] } else { &["x", "y"] })?;
+    let rows: Vec<FigureRow> = found.rows().filter_map(|row| figure_row(query.kind, row)).collect();
+    match two_directions.then(|| told_twice(&rows)).flatten() {
+        Some(row) => Err(format!(
+            "panel `{}` has several values for {} and {}, and room for one",
+            row.panel, row.series, row.x
+        )),
+        None => Ok(rows),
+    }
+}
+
+/// A place that has several values: only one of them would be seen.
+fn told_twice(rows: &[FigureRow]) -> Option<&FigureRow> {
+    let mut seen = BTreeSet::new();
+    rows.iter().find(|row| !seen.insert((&row.panel, &row.series, row.x.to_string())))
 }
 
 /// `None` for a row without a value: nothing was measured there.

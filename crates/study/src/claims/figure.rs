@@ -1,5 +1,7 @@
 //! The figures of a published study, drawn from the results here.
 
+use std::fmt;
+
 use serde::{Deserialize, Serialize};
 
 /// A figure and the query that fills it.
@@ -72,4 +74,13 @@ pub enum FigureX {
     Number(f64),
     /// A name.
     Text(String),
+}
+
+impl fmt::Display for FigureX {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Number(value) => write!(f, "{value}"),
+            Self::Text(text) => f.write_str(text),
+        }
+    }
 }

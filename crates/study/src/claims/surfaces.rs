@@ -63,7 +63,7 @@ fn insert_fit(connection: &Connection, run: i64, points: &[SurfacePoint]) -> rus
     let Some((depth, smallest)) = points.iter().map(|p| (p.point.depth, p.point.bytes)).min() else {
         return Ok(());
     };
-    let Some(surface) = Surface::fit(&rates, None) else { return Ok(()) };
+    let Some(surface) = Surface::fit(&rates) else { return Ok(()) };
     let error = surface.error();
     connection.execute(
         "INSERT INTO temp.surface_error VALUES (?, ?, ?, ?, ?)",
@@ -103,7 +103,7 @@ fn insert_check(connection: &Connection, run: i64, points: &[SurfacePoint]) -> r
     for part in PARTS {
         let chosen: Vec<(GridPoint, f64)> =
             points_to_measure(&grid, &[], part).into_iter().map(|point| (point, rates[&point])).collect();
-        let Some(surface) = Surface::fit(&chosen, None) else { continue };
+        let Some(surface) = Surface::fit(&chosen) else { continue };
         let others: Vec<(&GridPoint, &f64)> =
             rates.iter().filter(|(point, _)| !chosen.iter().any(|(known, _)| known == *point)).collect();
         let mut errors: Vec<f64> = others

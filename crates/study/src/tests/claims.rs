@@ -377,6 +377,7 @@ fn figures_take_their_values_from_the_store() {
         ),
         figure(FigureKind::Line, "SELECT percent AS y, distance_share AS x FROM seek"),
         figure(FigureKind::Bars, "SELECT x FROM cell"),
+        figure(FigureKind::Heat, "SELECT 'a' AS panel, guest AS series, 1 AS x, mb_per_s AS y FROM cell"),
     ];
     let drawn = figures(&lab.store, &lab.study).unwrap();
     let row = &drawn[0].rows[0];
@@ -392,6 +393,10 @@ fn figures_take_their_values_from_the_store() {
             .as_deref()
             .unwrap()
             .starts_with("the query of fig-0 is wrong: SQLite says: no such column: x")
+    );
+    assert_eq!(
+        drawn[3].problem.as_deref(),
+        Some("the query of fig-0 is wrong: panel `a` has several values for ext3 and 1, and room for one")
     );
 }
 

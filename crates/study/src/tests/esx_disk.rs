@@ -1,6 +1,6 @@
 //! The built-in study of disks in virtual machines: its claims and figures on a made-up store that has every cell.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use nestor_load::{LoadResult, OperationClass, OperationResult};
 use tempfile::TempDir;
@@ -131,6 +131,19 @@ fn its_arithmetic_is_reproduced_and_nearly_all_claims_are_tested() {
         figures.iter().filter_map(|f| f.problem.as_ref().map(|p| format!("{}: {p}", f.query.id))).collect();
     // Only whole grids show what parts of them miss.
     assert_eq!(problems, ["design: no counted run has what it shows"]);
+}
+
+#[test]
+fn each_disk_and_size_has_a_surface_of_its_own() {
+    let (_, figures) = judged("quick");
+    let panels_of = |id: &str| {
+        let rows = &figures.iter().find(|f| f.query.id == id).unwrap().rows;
+        rows.iter().map(|row| row.panel.clone()).collect::<BTreeSet<_>>()
+    };
+    let native = panels_of("fig-2-6");
+    assert!(native.contains("st336938lw:size=3G, 4 KiB"), "{native:?}");
+    // Three sizes of the disk, four of each of the two arrays; twice that in virtual machines, of two devices.
+    assert_eq!((native.len(), panels_of("fig-3-7").len()), (11, 22), "{native:?}");
 }
 
 #[test]

@@ -112,7 +112,7 @@ fn samples(study: &Study, stack: &str, blocks: u32, ratio: f64, noise: f64) -> V
 #[test]
 fn what_is_settled_leaves_the_later_blocks() {
     let study = parse(FILE, None).unwrap();
-    let mut seen = samples(&study, "g/kvm/raw/a/hdd", 3, 0.5, 0.01);
+    let mut seen = samples(&study, "g/kvm/raw/a/hdd", 3, 0.5, 0.02);
     seen.extend(samples(&study, "g/kvm/raw/b/hdd", 3, 1.0, 0.2));
     let decisions = Decisions::of(&study, &seen, Some(3));
     assert!(matches!(decisions.get("g/kvm/raw/a/hdd", "read"), Some(Decision::SignSettled { .. })));
