@@ -17,6 +17,17 @@ pub struct Matrix {
     pub measured: BTreeMap<(usize, usize), f64>,
 }
 
+/// What can be said of a cell with next to no effort.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub struct MatrixNulls {
+    /// As all others are in the mean: what N0 is to a question.
+    pub mean_of_all: f64,
+    /// The mean of its row times that of its column, relative to that of all: what N1 is to a question. A row or a column of which
+    /// nothing was measured is as all are.
+    pub row_by_column: f64,
+}
+
 /// One cell, measured or told.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct MatrixCell {
@@ -30,6 +41,8 @@ pub struct MatrixCell {
     pub interval: Option<Interval>,
     /// Whether its row and its column were measured with others; otherwise nobody knows.
     pub is_told: bool,
+    /// What null models say of it; none where it was measured.
+    pub nulls: Option<MatrixNulls>,
 }
 
 /// All cells.
@@ -56,6 +69,8 @@ pub struct CompletionScore {
     pub p90: f64,
     /// Share of them within their 90 % intervals.
     pub coverage: f64,
+    /// Medians of the errors of the null models in the same cells.
+    pub nulls: MatrixNulls,
 }
 
 /// Cells that have to be known before the others can be chosen.
@@ -65,6 +80,7 @@ impl Matrix {
     /// Completes it; `None` with fewer than four cells.
     pub fn complete(&self, suggestions: usize) -> Option<MatrixAnswer> {
         let completion = self.completion()?;
+        let means = Means::of(&self.measured)?;
         let mut cells = Vec::new();
         for (row, name) in self.rows.iter().enumerate() {
             for (column, host) in self.columns.iter().enumerate() {
@@ -76,6 +92,7 @@ impl Matrix {
                     rate: known.copied().unwrap_or(found.rate),
                     interval: known.is_none().then_some(found.interval),
                     is_told: known.is_some() || found.is_told,
+                    nulls: known.is_none().then(|| means.nulls((row, column))),
                 });
             }
         }
@@ -93,13 +110,18 @@ impl Matrix {
             return None;
         }
         let (mut errors, mut inside) = (Vec::new(), 0_usize);
+        let (mut of_mean, mut of_product) = (Vec::new(), Vec::new());
         for seed in 0..tries as u64 {
             let chosen = self.chosen(&all, from, seed)?;
             let completion = chosen.completion()?;
+            let means = Means::of(&chosen.measured)?;
             for cell in all.iter().filter(|cell| !chosen.measured.contains_key(*cell)) {
                 let found = completion.predict(&[cell.0, cell.1])?;
                 let truth = self.measured[cell];
                 errors.push((found.rate / truth - 1.0).abs());
+                let nulls = means.nulls(*cell);
+                of_mean.push((nulls.mean_of_all / truth - 1.0).abs());
+                of_product.push((nulls.row_by_column / truth - 1.0).abs());
                 inside += usize::from(found.interval.contains(truth));
             }
         }
@@ -112,6 +134,7 @@ impl Matrix {
             median: median(&errors)?,
             p90,
             coverage: inside as f64 / errors.len() as f64,
+            nulls: MatrixNulls { mean_of_all: median(&of_mean)?, row_by_column: median(&of_product)? },
         })
     }
 
@@ -151,6 +174,37 @@ impl Matrix {
     }
 }
 
+/// Means of logarithms: of all that was measured, of each row and of each column.
+struct Means {
+    all: f64,
+    rows: BTreeMap<usize, f64>,
+    columns: BTreeMap<usize, f64>,
+}
+
+impl Means {
+    /// `None` where nothing was measured.
+    fn of(measured: &BTreeMap<(usize, usize), f64>) -> Option<Self> {
+        let mean = |logs: &[f64]| logs.iter().sum::<f64>() / logs.len() as f64;
+        let means = |line: fn(&(usize, usize)) -> usize| {
+            let mut logs: BTreeMap<usize, Vec<f64>> = BTreeMap::new();
+            measured.iter().for_each(|(cell, rate)| logs.entry(line(cell)).or_default().push(rate.ln()));
+            logs.into_iter().map(|(line, logs)| (line, mean(&logs))).collect()
+        };
+        let logs: Vec<f64> = measured.values().map(|rate| rate.ln()).collect();
+        (!logs.is_empty()).then(|| Self {
+            all: mean(&logs),
+            rows: means(|(row, _)| *row),
+            columns: means(|(_, column)| *column),
+        })
+    }
+
+    fn nulls(&self, (row, column): (usize, usize)) -> MatrixNulls {
+        let of = |means: &BTreeMap<usize, f64>, line: usize| means.get(&line).copied().unwrap_or(self.all);
+        let product = of(&self.rows, row) + of(&self.columns, column) - self.all;
+        MatrixNulls { mean_of_all: self.all.exp(), row_by_column: product.exp() }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -176,6 +230,32 @@ mod tests {
         let score = matrix().score(12, 5).unwrap();
         assert_eq!((score.from, score.of), (12, 42));
         assert!(score.median < 0.05 && score.coverage > 0.8, "{score:?}");
+        // Means over so few cells are of others than the cell that is asked for.
+        let nulls = score.nulls;
+        assert!(nulls.mean_of_all > nulls.row_by_column, "{score:?}");
+        assert!(nulls.row_by_column > 2.0 * score.median, "{score:?}");
+    }
+
+    #[test]
+    fn null_models_stand_beside_what_is_told() {
+        let names = |names: &[&str]| names.iter().map(ToString::to_string).collect();
+        let measured = [((0, 0), 100.0), ((0, 1), 400.0), ((1, 0), 200.0), ((1, 2), 200.0)];
+        let matrix = Matrix {
+            rows: names(&["ext3", "xfs", "jfs"]),
+            columns: names(&["ext3", "xfs", "jfs"]),
+            measured: BTreeMap::from(measured),
+        };
+        let answer = matrix.complete(0).unwrap();
+        let nulls = |row: &str, column: &str| {
+            let cell = answer.cells.iter().find(|c| c.row == row && c.column == column).unwrap();
+            cell.nulls.map(|nulls| (nulls.mean_of_all.round(), nulls.row_by_column.round()))
+        };
+        assert_eq!(nulls("ext3", "ext3"), None);
+        // Both rows are at 200 in the mean, as all is.
+        assert_eq!(nulls("xfs", "xfs"), Some((200.0, 400.0)));
+        assert_eq!(nulls("ext3", "jfs"), Some((200.0, 200.0)));
+        // Of this guest nothing was measured.
+        assert_eq!(nulls("jfs", "ext3"), Some((200.0, 141.0)));
     }
 
     #[test]

@@ -14,7 +14,7 @@ use crate::student;
 use crate::summary::Interval;
 
 /// Fewer cells tell no variances.
-const FEWEST: usize = 4;
+pub const FEWEST_CELLS: usize = 4;
 /// Values of the likelihood that the search for the variances may ask for, for each of them.
 const EVALUATIONS: usize = 80;
 /// Effects of more factors together than these are part of the error.
@@ -106,7 +106,7 @@ impl Completion {
                 && cell.rate.is_finite()
                 && cell.rate > 0.0
         };
-        if cells.len() < FEWEST
+        if cells.len() < FEWEST_CELLS
             || level_counts.is_empty()
             || level_counts.len() > 8
             || !cells.iter().all(fits)
