@@ -118,9 +118,11 @@ impl Points {
     }
 }
 
-/// Everything that was measured.
+/// Everything that was measured at one place.
 #[derive(Clone, Debug, Default)]
 pub struct Evidence {
+    /// That place, as `--on` names it in commands that measure more; `None`: the usual one, which needs no name.
+    pub on: Option<String>,
     /// Loads on stacks, each pair once.
     pub cells: Vec<MeasuredLoad>,
     /// The loads' shapes, by notation.
@@ -134,6 +136,14 @@ pub struct Evidence {
 }
 
 impl Evidence {
+    /// A command that measures something at this place: `nestor run --on this` with what follows.
+    pub fn command(&self, what: &str, rest: &str) -> String {
+        match &self.on {
+            Some(on) => format!("nestor {what} --on {on} {rest}"),
+            None => format!("nestor {what} {rest}"),
+        }
+    }
+
     /// A load on a stack, if it was measured there.
     pub fn cell(&self, stack: &str, load: &str) -> Option<&MeasuredLoad> {
         self.cells.iter().find(|cell| cell.stack == stack && cell.load == load)

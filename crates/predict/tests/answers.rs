@@ -163,6 +163,15 @@ fn what_a_method_lacks_is_named_with_its_command() {
         assert!(command.starts_with("nestor run 'ext4/kvm/hdd' iometer:surface"), "{method}: {command}");
     }
     assert!(by("transaction", &question, &evidence).unwrap_err().command.unwrap().contains("characterize"));
+    // At another place than the usual one it is measured there.
+    let there = Evidence { on: Some("ssh:lab".to_owned()), ..evidence.clone() };
+    for (method, command) in [
+        ("ratio", "nestor run --on ssh:lab 'ext4/kvm/hdd' iometer:surface"),
+        ("learnt", "nestor run --on ssh:lab 'ext4/kvm/hdd' fio:rand-read"),
+    ] {
+        let missing = by(method, &question, &there).unwrap_err().command.unwrap();
+        assert!(missing.starts_with(command), "{method}: {missing}");
+    }
     let nobody = answer(&question, &evidence, &Knowledge::default(), &Tracks::new());
     assert_eq!((nobody.rate, nobody.unknown.as_deref()), (None, Some("no method has what it needs")));
 }

@@ -40,8 +40,8 @@ pub use plan::{CellKey, NotRun, Plan, PlannedCell, budget_ended, duration_words}
 pub use record::{CellRecord, Environment, ImageRecord, LayerRecord, MachineRecord, Mark, Measured, Outcome};
 pub use stopping::{CellSample, Decisions, Saving};
 pub use store::{
-    Known, KnownCell, KnownLoad, KnownStack, MergeReport, RunFilter, RunListing, SessionRecord, Store,
-    StoreError, StoredRun, StudyRecord, stack_parts,
+    Elsewhere, Known, KnownCell, KnownLoad, KnownPlace, KnownStack, MergeReport, RunFilter, RunListing,
+    SessionRecord, Store, StoreError, StoredRun, StudyRecord, stack_parts,
 };
 pub use study::{CellRule, Part, Study};
 pub use trace_cost::{TraceCost, trace_costs};

@@ -1,6 +1,6 @@
 //! What stacks do to loads, learnt from every cell of the store.
 
-use super::Predicted;
+use super::{Predicted, measure_many};
 use crate::answer::Missing;
 use crate::evidence::{Evidence, Question};
 use crate::learnt_model::{FEWEST_CELLS, Knowledge};
@@ -18,7 +18,7 @@ pub(super) fn predict(
         let value = if value.is_empty() { "none" } else { value };
         return Err(Missing {
             what: format!("a stack with {part} {value} in the store: nobody knows what that does"),
-            command: Some(format!("nestor run '{}' fio:rand-read", question.to)),
+            command: Some(evidence.command("run", &format!("'{}' fio:rand-read", question.to))),
         });
     }
     let expected = |stack: &str| knowledge.expected(evidence, stack, &question.load, &question.shape);
@@ -29,7 +29,7 @@ pub(super) fn predict(
         } else {
             format!("{} on a stack whose layers are known (--from)", question.load)
         };
-        Missing { what, command: is_known.then(|| "nestor replicate nested-fs --scale quick".to_owned()) }
+        Missing { what, command: is_known.then(|| measure_many(evidence)) }
     })?;
     let known = evidence.cells.iter().filter(|cell| cell.load == question.load).count();
     let on_target = evidence.cells.iter().filter(|cell| cell.stack == question.to).count();

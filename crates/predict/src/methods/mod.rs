@@ -61,7 +61,15 @@ pub const METHODS: [Method; 5] = [
 ];
 
 /// The command that measures a surface of a stack.
-pub(crate) fn measure_surface(stack: &str, depth: Option<u32>) -> String {
+pub fn measure_surface(evidence: &Evidence, stack: &str, depth: Option<u32>) -> String {
     let depth = depth.map(|depth| format!(":depth={depth}")).unwrap_or_default();
-    format!("nestor run '{stack}' iometer:surface:points=25:runtime=2{depth}")
+    evidence.command("run", &format!("'{stack}' iometer:surface:points=25:runtime=2{depth}"))
+}
+
+/// The command that measures many cells. The stacks of the published study are on modelled disks, which are not everywhere.
+pub fn measure_many(evidence: &Evidence) -> String {
+    match evidence.on {
+        None => "nestor replicate nested-fs --scale quick".to_owned(),
+        Some(_) => evidence.command("study", "FILE"),
+    }
 }

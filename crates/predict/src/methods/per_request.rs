@@ -20,7 +20,7 @@ pub(super) fn predict(question: &Question, evidence: &Evidence, _: &Knowledge) -
     let sizes: std::collections::BTreeSet<u32> = both.iter().map(|(point, _)| point.bytes).collect();
     let lacks = |stack: &str| Missing {
         what: format!("requests of several sizes, one at a time, on {stack}"),
-        command: Some(measure_surface(stack, Some(1))),
+        command: Some(measure_surface(evidence, stack, Some(1))),
     };
     if sizes.len() < FEWEST_SIZES {
         let has = |stack: &str| {
@@ -30,7 +30,7 @@ pub(super) fn predict(question: &Question, evidence: &Evidence, _: &Knowledge) -
     }
     if question.reference.response_s <= 0.0 {
         let what = "the time of a request where the load runs now".to_owned();
-        let command = Some(format!("nestor run '{}' '{}'", question.from, question.load));
+        let command = Some(evidence.command("run", &format!("'{}' '{}'", question.from, question.load)));
         return Err(Missing { what, command });
     }
     let times: Vec<RequestTime> = both.iter().map(|(_, time)| *time).collect();

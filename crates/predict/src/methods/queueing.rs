@@ -26,7 +26,7 @@ pub(super) fn predict(question: &Question, evidence: &Evidence, _: &Knowledge) -
     let missing_depth = WANTED_DEPTHS.into_iter().find(|wanted| !depths.contains(wanted));
     let lacks = |depth| Missing {
         what: format!("surfaces of {} at several depths", question.to),
-        command: Some(measure_surface(&question.to, depth)),
+        command: Some(measure_surface(evidence, &question.to, depth)),
     };
     if depths.len() < 2 {
         return Err(lacks(missing_depth));
@@ -37,7 +37,7 @@ pub(super) fn predict(question: &Question, evidence: &Evidence, _: &Knowledge) -
     let (curve, deviation) = speed_by_depth(&surface, question, customers);
     if question.reference.response_s <= 0.0 {
         let what = "the time of a request where the load runs now".to_owned();
-        let command = Some(format!("nestor run '{}' '{}'", question.from, question.load));
+        let command = Some(evidence.command("run", &format!("'{}' '{}'", question.from, question.load)));
         return Err(Missing { what, command });
     }
     let (think_s, computing_s) = computing(question);

@@ -19,13 +19,13 @@ pub(super) fn predict(question: &Question, evidence: &Evidence, _: &Knowledge) -
         let points = evidence.points.get(stack).and_then(|points| points.surface());
         points.ok_or_else(|| Missing {
             what: format!("a surface of {stack}"),
-            command: Some(measure_surface(stack, Some(wanted))),
+            command: Some(measure_surface(evidence, stack, Some(wanted))),
         })
     };
     let (from, to) = (surface(&question.from)?, surface(&question.to)?);
     let lacks = |what: &str, stack: &str| Missing {
         what: what.to_owned(),
-        command: Some(measure_surface(stack, Some(wanted))),
+        command: Some(measure_surface(evidence, stack, Some(wanted))),
     };
     let no_depth = || {
         let has = to.points().iter().any(|(point, _)| is_near(point.depth, wanted));

@@ -18,7 +18,7 @@ pub(super) fn predict(question: &Question, evidence: &Evidence, _: &Knowledge) -
     })?;
     let there = evidence.cell(&question.to, model).ok_or_else(|| Missing {
         what: format!("the load's model on {}", question.to),
-        command: Some(format!("nestor run '{}' '{model}'", question.to)),
+        command: Some(evidence.command("run", &format!("'{}' '{model}'", question.to))),
     })?;
     let shape = &question.shape;
     if question.model_workers < shape.customers() {

@@ -75,7 +75,7 @@ fn report(what: &str, store: &Store) -> usize {
             let report = study();
             render_study(&report).len() + study_text(&report, Style::plain()).len()
         }
-        _ if what == REPORTS[4] => store.known().expect("what is known").cells.len(),
+        _ if what == REPORTS[4] => store.known("emulated").expect("what is known").cells.len(),
         _ if what == REPORTS[1] => serde_json::to_string_pretty(&study()).expect("JSON").len(),
         _ => {
             let runs = store.list_newest(&RunFilter::default(), (!all).then_some(50)).expect("a list");

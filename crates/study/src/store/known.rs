@@ -1,5 +1,5 @@
-//! Everything that was measured, condensed for predictions: loads on stacks, what loads ask for, what stacks are made of,
-//! surfaces.
+//! Everything that was measured at a place, condensed for predictions: loads on stacks, what loads ask for, what stacks are made
+//! of, surfaces.
 //!
 //! Only columns are read, not whole records: a store of 100 000 runs takes seconds.
 
@@ -11,6 +11,7 @@ use nestor_model::geometric_mean;
 use nestor_stack::{Layer, LayerDefinition, Stack};
 use rusqlite::Connection;
 
+use super::places::{self, Elsewhere, KnownPlace};
 use super::{Store, StoreError, schema};
 use crate::record::CellRecord;
 
@@ -73,6 +74,10 @@ pub type KnownStack = BTreeMap<String, String>;
 /// All of it.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Known {
+    /// Where all of it was measured.
+    pub place: KnownPlace,
+    /// What was measured at other places, which is in nothing else here.
+    pub elsewhere: Vec<Elsewhere>,
     /// Loads on stacks, each pair once.
     pub cells: Vec<KnownCell>,
     /// By notation, over all stacks.
@@ -88,20 +93,23 @@ pub struct Known {
 }
 
 impl Store {
-    /// Condenses all counted runs: measured ones, no untraced repeats, none that violates an identity; and of a cell that has runs
-    /// whose throughput had settled only those.
+    /// Condenses all counted runs of a place, which is named as `--on` does: measured ones, no untraced repeats, none that violates an
+    /// identity; and of a cell that has runs whose throughput had settled only those.
     ///
     /// # Errors
     ///
     /// If the file cannot be read.
-    pub fn known(&self) -> Result<Known, StoreError> {
+    pub fn known(&self, on: &str) -> Result<Known, StoreError> {
         let connection = self.reader()?;
         let read = || -> rusqlite::Result<Known> {
             connection.pragma_update(None, "temp_store", "MEMORY")?;
             connection.execute_batch(COUNTED)?;
+            let (place, elsewhere) = places::keep_only(&connection, on)?;
             connection.execute_batch(PREFER_SETTLED)?;
             let loads_on = loads(&connection)?;
             Ok(Known {
+                place,
+                elsewhere,
                 cells: cells(&connection)?,
                 loads: over_stacks(&loads_on),
                 loads_on,
@@ -114,10 +122,12 @@ impl Store {
     }
 }
 
+/// The place is not among the columns: a row of `runs` is as long as its record, and the others are in an index.
 const COUNTED: &str = "
-CREATE TEMP TABLE counted AS SELECT number AS run FROM main.runs
-WHERE outcome = 'measured' AND untraced_twin = 0 AND operations_per_second > 0
-    AND number NOT IN (SELECT run FROM main.marks WHERE mark = 'inconsistent');
+CREATE TEMP TABLE counted AS SELECT r.number AS run, r.stack, r.workload, r.started_at, coalesce(c.digest, 'run ' || r.number) AS conditions
+FROM main.runs AS r LEFT JOIN main.conditions AS c ON c.run = r.number
+WHERE r.outcome = 'measured' AND r.untraced_twin = 0 AND r.operations_per_second > 0
+    AND r.number NOT IN (SELECT run FROM main.marks WHERE mark = 'inconsistent');
 CREATE UNIQUE INDEX temp.counted_runs ON counted (run);";
 
 const PREFER_SETTLED: &str = "

@@ -8,6 +8,7 @@ mod cells;
 mod conditions;
 mod error;
 mod known;
+mod places;
 mod progress;
 mod query;
 mod reader;
@@ -24,6 +25,7 @@ use serde::{Deserialize, Serialize};
 pub(crate) use conditions::conditions;
 pub use error::StoreError;
 pub use known::{Known, KnownCell, KnownLoad, KnownStack, stack_parts};
+pub use places::{Elsewhere, KnownPlace};
 pub use query::{RunFilter, RunListing};
 #[cfg(test)]
 pub(crate) use schema::of_version;

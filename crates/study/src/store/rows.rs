@@ -161,6 +161,11 @@ fn machine_words(machine: &MachineRecord) -> String {
     format!("Linux {kernel}, {cpus} x {cpu_model}, {} MiB, {accelerator}", memory_bytes >> 20)
 }
 
+/// How a machine runs, from such words: `tcg`.
+pub(super) fn accelerator_in(machine_words: &str) -> &str {
+    machine_words.rsplit(", ").next().unwrap_or_default()
+}
+
 fn insert_operations(connection: &Connection, run: i64, measured: &Measured) -> rusqlite::Result<()> {
     let mut insert = connection.prepare_cached(
         "INSERT INTO operations (run, class, operations, bytes, latency_mean_ns, latency_p50_ns, latency_p90_ns, \

@@ -12,6 +12,7 @@ mod migration;
 mod nested_fs;
 mod parts;
 mod physical;
+mod places;
 mod plan;
 mod store;
 mod tracing;

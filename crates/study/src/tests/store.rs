@@ -283,7 +283,7 @@ fn what_is_known_is_condensed_for_predictions() {
         store.insert(&record("ext3/kvm/raw/jfs/hdd", block, (10 + u64::from(block)) * MIB)).unwrap();
     }
     store.insert(&failed("ext3/kvm/hdd", 0, "the disk is full")).unwrap();
-    let known = store.known().unwrap();
+    let known = store.known("emulated").unwrap();
     let [cell] = known.cells.as_slice() else { panic!("{:?}", known.cells) };
     assert_eq!((cell.stack.as_str(), cell.runs.len()), ("ext3/kvm/raw/jfs/hdd", 3));
     let middle = 11.0 * MIB as f64 / 10.0;
@@ -300,7 +300,7 @@ fn what_is_known_is_condensed_for_predictions() {
     };
     store.insert(&unsteady("ext3/kvm/raw/jfs/hdd", 3)).unwrap();
     store.insert(&unsteady("ext3/kvm/raw/xfs/hdd", 0)).unwrap();
-    let known = store.known().unwrap();
+    let known = store.known("emulated").unwrap();
     let runs: Vec<usize> = known.cells.iter().map(|cell| cell.runs.len()).collect();
     assert_eq!((runs.as_slice(), known.unsettled_cells), ([3, 1].as_slice(), 1));
     // A stack that was never run has the same parts by the same rule.

@@ -1,20 +1,31 @@
-//! What the learnt model of a store counts how much: fitted once, and kept in a file beside the store.
+//! What the learnt model of a store counts how much: fitted once for each place, and kept in a file beside the store.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use nestor_predict::{KeptWeights, Knowledge};
+use nestor_study::KnownPlace;
 
-/// The weights kept for a store; none if they cannot be read, for they can be fitted again.
-pub fn read(store: &Path) -> Option<KeptWeights> {
-    let text = std::fs::read_to_string(file(store)).ok()?;
-    serde_json::from_str(&text).ok()
+/// By place, in words.
+type OfPlaces = BTreeMap<String, KeptWeights>;
+
+/// The weights kept for a place of a store; none if they cannot be read, for they can be fitted again.
+pub fn read(store: &Path, place: &KnownPlace) -> Option<KeptWeights> {
+    of_places(&file(store)).remove(&place.in_words())
 }
 
-/// Keeps the weights of a store. Where that cannot be, they are fitted again the next time.
-pub fn write(store: &Path, knowledge: &Knowledge) {
+fn of_places(file: &Path) -> OfPlaces {
+    let text = std::fs::read_to_string(file).unwrap_or_default();
+    serde_json::from_str(&text).unwrap_or_default()
+}
+
+/// Keeps the weights of a place beside those of others. Where that cannot be, they are fitted again the next time.
+pub fn write(store: &Path, place: &KnownPlace, knowledge: &Knowledge) {
     let Some(kept) = knowledge.kept() else { return };
     let file = file(store);
-    let written = serde_json::to_vec_pretty(kept).map_err(std::io::Error::other);
+    let mut all = of_places(&file);
+    all.insert(place.in_words(), kept.clone());
+    let written = serde_json::to_vec_pretty(&all).map_err(std::io::Error::other);
     if let Err(error) = written.and_then(|text| std::fs::write(&file, text)) {
         eprintln!(
             "warning: {} cannot be written ({error}), so the learnt model is fitted again each time; copy the store to where you may write",

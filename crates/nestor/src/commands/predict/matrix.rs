@@ -5,12 +5,17 @@ use std::process::ExitCode;
 
 use anyhow::{Result, bail};
 use nestor_advise::Unit;
-use nestor_predict::Matrix;
+use nestor_model::prediction::completion::FEWEST_CELLS;
+use nestor_predict::matrix::{CompletionScore, MatrixCell, MatrixNulls};
+use nestor_predict::methods::measure_many;
+use nestor_predict::{Evidence, Matrix};
 use nestor_report::units::digits;
 use nestor_stack::{Layer, LayerDefinition, Stack};
-use nestor_study::{Known, KnownStack};
+use nestor_study::{Known, KnownPlace, KnownStack};
 use serde::Serialize;
 
+use super::aims::percent;
+use super::place;
 use crate::notation::workload_named;
 use crate::output::{print_json, table};
 
@@ -30,11 +35,12 @@ pub struct OfLoad {
 
 #[derive(Serialize)]
 struct Json<'a> {
+    place: &'a KnownPlace,
     workload: &'a str,
     unit: &'static str,
-    cells: &'a [nestor_predict::matrix::MatrixCell],
+    cells: &'a [MatrixCell],
     suggested: Vec<Suggestion>,
-    score: Option<nestor_predict::matrix::CompletionScore>,
+    score: Option<CompletionScore>,
 }
 
 #[derive(Serialize)]
@@ -50,25 +56,40 @@ struct Suggestion {
 /// When too little of it was measured.
 pub fn run(known: &Known, workload: &str, suggest: usize, json: bool) -> Result<ExitCode> {
     let name = workload_named(workload)?.to_string();
+    let evidence = Evidence { on: place::named(&known.place), ..Evidence::default() };
+    let place = known.place.in_words();
     let Some(of_load) = matrix_of(known, &name) else {
+        let elsewhere = place::elsewhere(known, &name, |other| other.workload == name);
         bail!(
-            "no guest was measured under {name} on a host file system yet\n  measure some: nestor study FILE, or nestor replicate nested-fs"
+            "no guest was measured under {name} on a host file system on {place} yet{}\n  measure some: {}",
+            elsewhere.map_or_else(String::new, |there| format!("\n  {there}")),
+            measure_many(&evidence)
         );
     };
     let measured = of_load.matrix.measured.len();
+    let command = |guest: &str, host: &str| {
+        evidence.command("run", &format!("'{}' '{name}'", of_load.stack(guest, host)))
+    };
     let Some(answer) = of_load.matrix.complete(suggest) else {
-        bail!("{measured} cells of the matrix were measured under {name}; four tell something");
+        let wanted = of_load.wanted(FEWEST_CELLS.saturating_sub(measured));
+        let commands: Vec<String> =
+            wanted.iter().map(|(guest, host)| format!("\n    {}", command(guest, host))).collect();
+        bail!(
+            "too few cells of the matrix under {name} were measured on {place}: {measured}; {FEWEST_CELLS} tell something\n  measure these as well:{}",
+            commands.concat()
+        );
     };
     let suggestions = answer.suggested.iter().map(|(guest, host)| Suggestion {
         guest: guest.clone(),
         host: host.clone(),
-        command: format!("nestor run '{}' '{name}'", of_load.stack(guest, host)),
+        command: command(guest, host),
     });
     let suggestions: Vec<Suggestion> = suggestions.collect();
     // What the same would have missed with as large a part of what is known.
     let score = of_load.matrix.score((measured * 2 / 3).min(12), 10);
     if json {
         print_json(&Json {
+            place: &known.place,
             workload: &name,
             unit: of_load.unit.name(),
             cells: &answer.cells,
@@ -77,36 +98,56 @@ pub fn run(known: &Known, workload: &str, suggest: usize, json: bool) -> Result<
         })?;
         return Ok(ExitCode::SUCCESS);
     }
-    let (scale, unit) = (of_load.unit.scale(), of_load.unit.name());
-    let rows: Vec<[String; 4]> = answer
-        .cells
-        .iter()
-        .map(|cell| {
-            let interval = match (cell.interval, cell.is_told) {
-                (None, _) => "measured".to_owned(),
-                (Some(_), false) => "I don't know".to_owned(),
-                (Some(i), true) => format!("[{}, {}]", digits(i.low / scale), digits(i.high / scale)),
-            };
-            let rate = if cell.is_told { digits(cell.rate / scale) } else { "-".to_owned() };
-            [cell.row.clone(), cell.column.clone(), rate, interval]
-        })
-        .collect();
-    outln!("{name}: {measured} of {} cells measured", answer.cells.len());
-    out!("{}", table(&["guest", "host", unit, "90 % interval"], &rows));
-    if let Some(score) = score {
-        outln!(
-            "\nof the known cells, {} told the others with an error of {:.1} % (median; 90 % below {:.1} %), {:.0} % within their intervals",
-            score.from,
-            score.median * 100.0,
-            score.p90 * 100.0,
-            score.coverage * 100.0
-        );
-    }
+    outln!("{name} on {place}: {measured} of {} cells measured", answer.cells.len());
+    out!("{}", cells_text(&answer.cells, of_load.unit));
+    out!("{}", score.map(score_text).unwrap_or_default());
     if !suggestions.is_empty() {
         outln!("\nmost worth measuring next:");
         suggestions.iter().for_each(|s| outln!("  {}", s.command));
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// Every cell; those that were not measured with what null models say of them.
+fn cells_text(cells: &[MatrixCell], unit: Unit) -> String {
+    let rate = |rate: f64| digits(rate / unit.scale());
+    let rows: Vec<[String; 6]> = cells
+        .iter()
+        .map(|cell| {
+            let interval = match (cell.interval, cell.is_told) {
+                (None, _) => "measured".to_owned(),
+                (Some(_), false) => "I don't know".to_owned(),
+                (Some(i), true) => format!("[{}, {}]", rate(i.low), rate(i.high)),
+            };
+            let told = if cell.is_told { rate(cell.rate) } else { "-".to_owned() };
+            let null = |of: fn(&MatrixNulls) -> f64| {
+                cell.nulls.as_ref().map_or_else(|| "-".to_owned(), |nulls| rate(of(nulls)))
+            };
+            [
+                cell.row.clone(),
+                cell.column.clone(),
+                told,
+                interval,
+                null(|nulls| nulls.row_by_column),
+                null(|nulls| nulls.mean_of_all),
+            ]
+        })
+        .collect();
+    table(&["guest", "host", unit.name(), "90 % interval", "row x column", "mean of all"], &rows)
+}
+
+/// What completing from a part missed, and what the null models did.
+fn score_text(score: CompletionScore) -> String {
+    format!(
+        "\nof the known cells, {} told the others with an error of {} (median; 90 % below {}), {:.0} % within their intervals\n  \
+         for scale: mean of the row x mean of the column {}, mean of all {} (medians of the same cells)\n",
+        score.from,
+        percent(score.median),
+        percent(score.p90),
+        score.coverage * 100.0,
+        percent(score.nulls.row_by_column),
+        percent(score.nulls.mean_of_all)
+    )
 }
 
 /// Rate and stack by guest and host.
@@ -162,7 +203,26 @@ fn common(parts: &KnownStack) -> String {
     same.map(|(part, value)| format!("{part}={value}")).collect::<Vec<_>>().join("|")
 }
 
+/// File systems to begin with where too few were measured.
+const USUAL: [&str; 4] = ["ext4", "xfs", "ext3", "btrfs"];
+
 impl OfLoad {
+    /// So many guests and hosts that would make the matrix tell something: of those that were measured with others first.
+    fn wanted(&self, count: usize) -> Vec<(String, String)> {
+        let with_usual = |measured: &[String]| -> Vec<String> {
+            let more = USUAL.iter().map(ToString::to_string).filter(|name| !measured.contains(name));
+            measured.iter().cloned().chain(more).collect()
+        };
+        let (guests, hosts) = (with_usual(&self.matrix.rows), with_usual(&self.matrix.columns));
+        let all = (0..guests.len()).flat_map(|row| (0..hosts.len()).map(move |column| (row, column)));
+        let mut left: Vec<(usize, usize)> =
+            all.filter(|cell| !self.matrix.measured.contains_key(cell)).collect();
+        // Near the corner of what is known.
+        left.sort_by_key(|(row, column)| row.max(column).to_owned());
+        let named = |(row, column): (usize, usize)| (guests[row].clone(), hosts[column].clone());
+        left.into_iter().take(count).map(named).collect()
+    }
+
     /// The stack of a guest and a host.
     fn stack(&self, guest: &str, host: &str) -> String {
         let layers = self.pattern.layers();
@@ -183,6 +243,7 @@ impl OfLoad {
 
 #[cfg(test)]
 mod tests {
+    use nestor_model::Interval;
     use nestor_study::{KnownCell, stack_parts};
 
     use super::*;
@@ -216,6 +277,54 @@ mod tests {
         assert_eq!(found.matrix.measured.len(), 3);
         assert_eq!(found.matrix.columns, [RAW_DISK, "xfs"]);
         assert!(matrix_of(&known(&native), WORKLOAD).is_none());
+    }
+
+    #[test]
+    fn too_few_cells_name_those_that_are_missing() {
+        let two = matrix_of(&known(&["ext4/kvm/raw/xfs/hdd", "jfs/kvm/raw/xfs/hdd"]), WORKLOAD).unwrap();
+        let cell = |guest: &str, host: &str| (guest.to_owned(), host.to_owned());
+        assert_eq!(two.wanted(2), [cell("ext4", "ext4"), cell("jfs", "ext4")]);
+        let one = matrix_of(&known(&["xfs/kvm/raw/xfs/hdd"]), WORKLOAD).unwrap();
+        assert_eq!(one.wanted(3), [cell("xfs", "ext4"), cell("ext4", "xfs"), cell("ext4", "ext4")]);
+    }
+
+    #[test]
+    fn null_models_stand_beside_what_is_told() {
+        let stacks =
+            ["ext3/kvm/raw/ext3/hdd", "ext3/kvm/raw/xfs/hdd", "xfs/kvm/raw/ext3/hdd", "xfs/kvm/raw/jfs/hdd"];
+        let mut known = known(&stacks);
+        let rates = [100.0, 400.0, 200.0, 200.0];
+        known.cells.iter_mut().zip(rates).for_each(|(cell, mb)| cell.bytes_per_second = mb * 1e6);
+        let found = matrix_of(&known, WORKLOAD).unwrap();
+        let answer = found.matrix.complete(0).unwrap();
+        let of = |cell: &&MatrixCell| cell.nulls.is_some();
+        assert_eq!(answer.cells.iter().filter(of).count(), 2);
+        // The rates of the two that are told are the model's; beside them is what their rows and columns are in the mean.
+        let told: Vec<MatrixCell> = answer
+            .cells
+            .into_iter()
+            .map(|cell| MatrixCell {
+                interval: cell.interval.map(|_| Interval { low: 1e8, high: 5e8 }),
+                ..cell
+            })
+            .map(|cell| MatrixCell { rate: if cell.nulls.is_some() { 3e8 } else { cell.rate }, ..cell })
+            .collect();
+        insta::assert_snapshot!(cells_text(&told, found.unit), @r"
+        guest  host  MB/s  90 % interval  row x column  mean of all
+        ext3   ext3  100   measured       -             -
+        ext3   jfs   300   [100, 500]     200           200
+        ext3   xfs   400   measured       -             -
+        xfs    ext3  200   measured       -             -
+        xfs    jfs   200   measured       -             -
+        xfs    xfs   300   [100, 500]     400           200
+        ");
+        let nulls = MatrixNulls { mean_of_all: 0.4, row_by_column: 0.21 };
+        let score =
+            CompletionScore { from: 12, of: 42, tries: 10, median: 0.08, p90: 0.2, coverage: 0.91, nulls };
+        insta::assert_snapshot!(score_text(score).trim_start(), @r"
+        of the known cells, 12 told the others with an error of 8.0 % (median; 90 % below 20.0 %), 91 % within their intervals
+          for scale: mean of the row x mean of the column 21.0 %, mean of all 40.0 % (medians of the same cells)
+        ");
     }
 
     #[test]

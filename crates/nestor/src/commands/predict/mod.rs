@@ -4,6 +4,7 @@ mod aims;
 mod evidence;
 mod kept;
 mod matrix;
+mod place;
 mod question;
 mod residual;
 mod text;
@@ -15,8 +16,9 @@ use std::process::ExitCode;
 use anyhow::{Result, anyhow, bail};
 use clap::Args;
 use nestor_predict::calibration::{Tracks, tracks};
-use nestor_predict::{Answer, Evidence, Knowledge, Question, answer};
-use nestor_study::{Known, Notation, Store};
+use nestor_predict::methods::measure_surface;
+use nestor_predict::{Answer, Evidence, Knowledge, Missing, Question, answer};
+use nestor_study::{Elsewhere, Known, KnownPlace, Notation};
 use serde::Serialize;
 
 use crate::cli::LabArguments;
@@ -61,9 +63,13 @@ pub struct PredictArguments {
 /// An answer with what was asked.
 #[derive(Serialize)]
 struct Predicted {
+    place: KnownPlace,
     question: Question,
     unit: &'static str,
     answer: Answer,
+    /// What was measured at other places only, where nobody knows.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    elsewhere: Vec<Missing>,
     #[serde(skip_serializing_if = "Option::is_none")]
     verified: Option<verify::Verified>,
 }
@@ -74,7 +80,7 @@ struct Predicted {
 /// When the store cannot be read, or what is asked is no question.
 pub fn run(arguments: &PredictArguments) -> Result<ExitCode> {
     let mut store = open_store(&arguments.lab)?;
-    let known = known(&store)?;
+    let known = place::known(&store, &arguments.lab)?;
     if arguments.validate {
         return validate::run(&evidence::of(&known), &known, arguments.lab.json);
     }
@@ -85,7 +91,7 @@ pub fn run(arguments: &PredictArguments) -> Result<ExitCode> {
     let targets = LabNotation.stacks(arguments.to.as_deref().unwrap_or_default()).map_err(|e| anyhow!(e))?;
     let mut evidence = evidence::of(&known);
     targets.iter().try_for_each(|target| evidence::add_stack(&mut evidence, target))?;
-    let load = question::Load::named(workload, &evidence)?;
+    let load = question::Load::named(workload, &evidence, &known)?;
     if let Some(from) = &arguments.from {
         evidence::add_stack(&mut evidence, &nestor_stack::Stack::parse(from)?.to_string())?;
     }
@@ -99,18 +105,22 @@ pub fn run(arguments: &PredictArguments) -> Result<ExitCode> {
                 compute_scale: arguments.compute_scale,
             },
         };
-        let (question, evidence) = load.question(&asked, &evidence)?;
-        let (knowledge, tracks) = learnt_from(&evidence, store.path());
+        let (question, evidence) = load.question(&asked, &evidence, &known)?;
+        let (knowledge, tracks) = learnt_from(&evidence, &known.place, store.path());
         let answer = answer(&question, &evidence, &knowledge, &tracks);
-        answers.push(Predicted { question, unit: load.unit.name(), answer, verified: None });
+        let elsewhere = match answer.rate {
+            Some(_) => Vec::new(),
+            None => elsewhere(&question, &evidence, &known),
+        };
+        let (place, unit) = (known.place.clone(), load.unit.name());
+        answers.push(Predicted { place, question, unit, answer, elsewhere, verified: None });
     }
     if !arguments.lab.json {
         answers.iter().for_each(|predicted| out!("{}", text::answer(predicted, &load)));
     }
     if arguments.verify {
         for predicted in &mut answers {
-            let verified =
-                verify::run(&predicted.question, &predicted.answer, &load, &arguments.lab, &mut store)?;
+            let verified = verify::run(predicted, &load, &arguments.lab, &mut store)?;
             if !arguments.lab.json {
                 out!("{}", text::verified(&verified, &load));
             }
@@ -124,25 +134,30 @@ pub fn run(arguments: &PredictArguments) -> Result<ExitCode> {
     Ok(if known { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-/// What was measured, with a note where much of it had not settled.
-fn known(store: &Store) -> Result<Known> {
-    let known = store.known()?;
-    let (unsettled, cells) = (known.unsettled_cells, known.cells.len());
-    if unsettled > 0 {
-        eprintln!(
-            "note: {unsettled} of {cells} cells have no run whose throughput had settled; longer runs settle (runtime=)"
-        );
-    }
-    Ok(known)
+/// What was measured of the two stacks at other places only: anything on the target, or a surface. With what would tell of this place.
+fn elsewhere(question: &Question, evidence: &Evidence, known: &Known) -> Vec<Missing> {
+    let of_stack = |stack: &String| {
+        let has_surface = evidence.points.contains_key(stack);
+        let has_loads = evidence.cells.iter().any(|cell| cell.stack == *stack);
+        let anything = || place::elsewhere(known, stack, |other| other.stack == *stack);
+        let surface = || {
+            let is_meant =
+                |other: &Elsewhere| other.stack == *stack && other.workload.starts_with("iometer:surface");
+            place::elsewhere(known, &format!("a surface of {stack}"), is_meant)
+        };
+        let what = if !has_surface && !has_loads { anything() } else { surface().filter(|_| !has_surface) };
+        Some(Missing { what: what?, command: Some(measure_surface(evidence, stack, None)) })
+    };
+    [&question.to, &question.from].into_iter().filter_map(of_stack).collect()
 }
 
-/// The learnt model of a store, and what the other methods were off in it.
-fn learnt_from(evidence: &Evidence, store: &std::path::Path) -> (Knowledge, Tracks) {
-    let knowledge = match kept::read(store).and_then(|kept| Knowledge::with(kept, evidence)) {
+/// The learnt model of a place in a store, and what the other methods were off there.
+fn learnt_from(evidence: &Evidence, place: &KnownPlace, store: &std::path::Path) -> (Knowledge, Tracks) {
+    let knowledge = match kept::read(store, place).and_then(|kept| Knowledge::with(kept, evidence)) {
         Some(knowledge) => knowledge,
         None => {
             let fitted = Knowledge::fit(evidence);
-            kept::write(store, &fitted);
+            kept::write(store, place, &fitted);
             fitted
         }
     };

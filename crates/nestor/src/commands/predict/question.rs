@@ -6,7 +6,9 @@ use nestor_load::Profile;
 use nestor_model::prediction::TargetMachine;
 use nestor_predict::{Evidence, MeasuredLoad, Question, Reference, Shape};
 use nestor_stack::Stack;
+use nestor_study::Known;
 
+use super::place::elsewhere;
 use crate::notation::{profile_named, read_profile, workload_named};
 
 /// The load that is asked about.
@@ -38,7 +40,7 @@ impl Load {
     ///
     /// # Errors
     /// When it is neither, or nothing is known of it.
-    pub fn named(text: &str, evidence: &Evidence) -> Result<Self> {
+    pub fn named(text: &str, evidence: &Evidence, known: &Known) -> Result<Self> {
         if let Some((file, _)) = profile_named(text) {
             let profile = read_profile(file)?;
             let workload = workload_named(text)?.to_string();
@@ -55,12 +57,19 @@ impl Load {
         let name = workload.to_string();
         let Some(shape) = evidence.shapes.get(&name).filter(|shape| shape.mean_bytes > 0.0) else {
             if evidence.shapes.contains_key(&name) {
+                let run = evidence.command("run", &format!("STACK '{name}' --trace layers"));
                 bail!(
-                    "no block request of {name} was ever seen: it was run without recording, or everything it asks for was in memory\n  run it with recording, on a larger data set or past the page cache: nestor run STACK '{name}' --trace layers"
+                    "no block request of {name} was ever seen: it was run without recording, or everything it asks for was in memory\n  run it with recording, on a larger data set or past the page cache: {run}"
                 );
             }
+            let of_load = elsewhere(known, &name, |other| other.workload == name);
             bail!(
-                "{name} was measured nowhere yet, so nobody knows what it asks for\n  measure it where it runs now: nestor run STACK '{name}'\n  or watch it: nestor characterize --for 60s --output {}.toml",
+                "{}\n  measure it where it runs now: {}\n  or watch it: nestor characterize --for 60s --output {}.toml",
+                match of_load {
+                    Some(there) => format!("nobody knows what {name} asks for: {there}"),
+                    None => format!("{name} was measured nowhere yet, so nobody knows what it asks for"),
+                },
+                evidence.command("run", &format!("STACK '{name}'")),
                 workload.case()
             );
         };
@@ -73,12 +82,17 @@ impl Load {
     ///
     /// # Errors
     /// When it was not measured where it runs now.
-    pub fn question(&self, asked: &Asked<'_>, evidence: &Evidence) -> Result<(Question, Evidence)> {
+    pub fn question(
+        &self,
+        asked: &Asked<'_>,
+        evidence: &Evidence,
+        known: &Known,
+    ) -> Result<(Question, Evidence)> {
         let from = match asked.from {
             Some(from) => Stack::parse(from)?.to_string(),
             None => self.usual_reference(asked.to, evidence)?,
         };
-        let reference = self.reference(&from, evidence)?;
+        let reference = self.reference(&from, evidence, known)?;
         let mut known = evidence
             .without(|cell| cell.stack == asked.to && cell.load == self.name && self.profile.is_none());
         if self.profile.is_some() {
@@ -127,7 +141,7 @@ impl Load {
         }
     }
 
-    fn reference(&self, from: &str, evidence: &Evidence) -> Result<Reference> {
+    fn reference(&self, from: &str, evidence: &Evidence, known: &Known) -> Result<Reference> {
         if let Some(profile) = &self.profile {
             let rates = &profile.rates;
             return Ok(Reference {
@@ -138,10 +152,12 @@ impl Load {
             });
         }
         let Some(cell) = evidence.cell(from, &self.name) else {
+            let what = format!("{} on {from}", self.name);
+            let there = elsewhere(known, &what, |other| other.stack == from && other.workload == self.name);
             bail!(
-                "{} was not measured on {from}\n  measure it: nestor run '{from}' '{}'",
-                self.name,
-                self.name
+                "{}\n  measure it: {}",
+                there.unwrap_or_else(|| format!("{} was not measured on {from}", self.name)),
+                evidence.command("run", &format!("'{from}' '{}'", self.name))
             );
         };
         Ok(Reference::of(cell))
@@ -161,8 +177,9 @@ impl Load {
         match evidence.most_alike(&self.name, to) {
             Some(stack) => Ok(stack.to_owned()),
             None => bail!(
-                "{0} was measured on no other stack than {to}: nothing to predict from\n  measure it where it runs now: nestor run STACK '{0}'",
-                self.name
+                "{0} was measured on no other stack than {to}: nothing to predict from\n  measure it where it runs now: {1}",
+                self.name,
+                evidence.command("run", &format!("STACK '{}'", self.name))
             ),
         }
     }

@@ -14,7 +14,8 @@ pub fn answer(predicted: &Predicted, load: &Load) -> String {
     let (question, answer, unit) = (&predicted.question, &predicted.answer, load.unit);
     let number = |rate: f64| format!("{} {}", digits(rate / unit.scale()), unit.name());
     let short = |rate: f64| digits(rate / unit.scale());
-    let mut text = format!("{} on {}\n", question.load, question.to);
+    let place = predicted.place.in_words();
+    let mut text = format!("{} on {}, on {place}\n", question.load, question.to);
     let interval = answer.interval.map(|i| format!("90 % interval [{}, {}]", short(i.low), short(i.high)));
     let measured = format!("{} measured {}", question.from, short(question.reference.rate));
     match (answer.rate, &answer.unknown) {
@@ -61,12 +62,19 @@ pub fn answer(predicted: &Predicted, load: &Load) -> String {
     for method in &answer.methods {
         if let Some(Missing { what, command }) = &method.missing {
             text += &format!("  {} lacks {what}\n", method.method);
-            if let Some(command) = command {
-                text += &format!("               {command}\n");
-            }
+            text += &indented(command.as_deref());
         }
     }
+    for Missing { what, command } in &predicted.elsewhere {
+        text += &format!("  {what}\n");
+        text += &indented(command.as_deref());
+    }
     text
+}
+
+/// A command below what it supplies.
+fn indented(command: Option<&str>) -> String {
+    command.map_or_else(String::new, |command| format!("               {command}\n"))
 }
 
 /// The real run beside the prediction.
@@ -84,6 +92,9 @@ pub fn verified(verified: &Verified, load: &Load) -> String {
         text += &format!(": the prediction is off by {:+.1} %, {within} the interval", error * 100.0);
     }
     text.push('\n');
+    if let Some(place) = &verified.other_place {
+        text += &format!("  it ran on {place}, which is not what was predicted for\n");
+    }
     if load.is_observed() {
         text += "  what ran is a load like the one that was observed, not the application\n";
     }

@@ -4,12 +4,14 @@ use std::process::ExitCode;
 
 use anyhow::{Result, bail};
 use nestor_predict::matrix::CompletionScore;
+use nestor_predict::methods::measure_many;
 use nestor_predict::{ErrorParts, Evidence, Held, Scores, Validation, error_parts, validate};
-use nestor_study::Known;
+use nestor_study::{Known, KnownPlace};
 use serde::Serialize;
 
 use super::aims::{self, Aim, percent};
 use super::matrix::matrix_of;
+use super::place;
 use crate::output::{print_json, table};
 
 /// Cells from which the matrix is told, and how often that is tried with others.
@@ -18,6 +20,7 @@ const TRIES: usize = 10;
 
 #[derive(Serialize)]
 struct All {
+    place: KnownPlace,
     cells: usize,
     /// How far one run of a cell is from its mean, and of how many cells that is known.
     noise: Option<(f64, usize)>,
@@ -57,18 +60,22 @@ pub fn run(evidence: &Evidence, known: &Known, json: bool) -> Result<ExitCode> {
     // Half of the values of a normal distribution are within 0.674 deviations.
     let noise = noise.map(|(variance, cells)| (variance.sqrt() * 0.674, cells));
     let matrix_aims = aims::of_matrices(&matrices);
-    let all = All { cells: evidence.cells.len(), noise, validations, matrices, matrix_aims };
+    let (place, cells) = (known.place.clone(), evidence.cells.len());
+    let all = All { place, cells, noise, validations, matrices, matrix_aims };
     if all.validations.is_empty() && all.matrices.is_empty() {
+        let elsewhere = place::elsewhere(known, "more", |_| true);
         bail!(
-            "the store has {} cells: too few to hide some and predict them from the others\n  measure more: nestor replicate nested-fs --scale quick",
-            all.cells
+            "the store has {cells} cells of {}: too few to hide some and predict them from the others{}\n  measure more: {}",
+            all.place.in_words(),
+            elsewhere.map_or_else(String::new, |there| format!("\n  {there}")),
+            measure_many(evidence)
         );
     }
     if json {
         print_json(&all)?;
         return Ok(ExitCode::SUCCESS);
     }
-    outln!("{} cells in the store", all.cells);
+    outln!("{} cells of {} in the store", all.cells, all.place.in_words());
     match all.noise {
         Some((noise, cells)) => outln!(
             "half of the runs of a cell are more than {:.1} % off its mean ({cells} cells with several runs): no prediction of a run is better",
@@ -87,7 +94,7 @@ pub fn run(evidence: &Evidence, known: &Known, json: bool) -> Result<ExitCode> {
     }
     if !all.matrices.is_empty() {
         outln!("\nguests x hosts from {FROM} cells, {TRIES} choices");
-        let rows: Vec<[String; 5]> = all
+        let rows: Vec<[String; 7]> = all
             .matrices
             .iter()
             .map(|(load, score)| {
@@ -97,10 +104,21 @@ pub fn run(evidence: &Evidence, known: &Known, json: bool) -> Result<ExitCode> {
                     percent(score.median),
                     percent(score.p90),
                     percent(score.coverage),
+                    percent(score.nulls.row_by_column),
+                    percent(score.nulls.mean_of_all),
                 ]
             })
             .collect();
-        out!("{}", table(&["load", "cells", "median error", "90 % below", "in interval"], &rows));
+        let head = [
+            "load",
+            "cells",
+            "median error",
+            "90 % below",
+            "in interval",
+            "by row x column",
+            "by mean of all",
+        ];
+        out!("{}", table(&head, &rows));
         out!("{}", aims::lines(&all.matrix_aims));
     }
     Ok(ExitCode::SUCCESS)

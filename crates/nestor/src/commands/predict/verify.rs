@@ -1,13 +1,12 @@
 //! The real run after the prediction.
 
 use anyhow::{Result, bail};
-use nestor_predict::{Answer, Question};
 use nestor_study::{Store, StoredRun};
 use serde::Serialize;
 
-use super::evidence;
 use super::question::Load;
 use super::residual::{self, LayerResidual};
+use super::{Predicted, evidence};
 use crate::cli::LabArguments;
 use crate::commands::advise::mechanism;
 use crate::commands::run::{one_off, set_tracing, traced};
@@ -37,6 +36,9 @@ pub struct Verified {
     pub spread_like: Option<String>,
     /// What makes the difference to the stack where it ran before, in a sentence, if the requests tell.
     pub mechanism: Option<String>,
+    /// Where it ran, if that is not what was predicted for: the same place with other processors.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub other_place: Option<String>,
 }
 
 /// Runs the load on the target.
@@ -44,22 +46,23 @@ pub struct Verified {
 /// # Errors
 /// When it cannot be run there.
 pub fn run(
-    question: &Question,
-    answer: &Answer,
+    predicted: &Predicted,
     load: &Load,
     arguments: &LabArguments,
     store: &mut Store,
 ) -> Result<Verified> {
+    let Predicted { question, answer, .. } = predicted;
     let mut study = one_off(&[&question.to], &load.workload, REPLICATIONS, 1)?;
     set_tracing(&mut study, arguments)?;
     let end = session::run(&study, arguments, false, store)?;
     let runs = end.runs.iter().map(|run| store.run(*run)).collect::<Result<Vec<_>, _>>()?;
-    let runs: Vec<&StoredRun> = traced(&runs).filter(|run| run.record.measured().is_some()).collect();
+    let counts = |run: &&StoredRun| run.record.measured().is_some() && !run.record.violates_an_identity();
+    let runs: Vec<&StoredRun> = traced(&runs).filter(counts).collect();
     let rates: Vec<f64> = runs.iter().filter_map(|run| rate(run, load)).collect();
     let Some(found) = nestor_model::geometric_mean(&rates) else {
         bail!("the load could not be measured on {}; `nestor report` lists the runs and why", question.to);
     };
-    let known = store.known()?;
+    let known = store.known(&arguments.on.to_string())?;
     let of_stack = |stack: &str| -> Result<Vec<StoredRun>> {
         let cell = known.cells.iter().find(|cell| cell.stack == stack && cell.workload == load.workload);
         let numbers = cell.map(|cell| cell.runs.clone()).unwrap_or_default();
@@ -98,6 +101,9 @@ pub fn run(
         spread_like: donor_times.and(alike).filter(|_| answer.rate.is_some()),
         layers,
         mechanism: mechanism(&reference.iter().collect::<Vec<_>>(), &runs),
+        // Where nothing was measured before, nobody knows what its processors were.
+        other_place: (!predicted.place.processors.is_empty() && !known.place.is_like(&predicted.place))
+            .then(|| known.place.in_words()),
     })
 }
 

@@ -1,0 +1,106 @@
+//! The place that is predicted for, and what is known of others: numbers of another place are never mixed in, but it is said that
+//! there are some.
+
+use std::collections::BTreeMap;
+
+use anyhow::Result;
+use nestor_study::{Elsewhere, Known, KnownPlace, Store};
+
+use crate::cli::LabArguments;
+
+/// What was measured at the place that `--on` names, with a note where there is more that does not count.
+///
+/// # Errors
+/// When the store cannot be read.
+pub fn known(store: &Store, lab: &LabArguments) -> Result<Known> {
+    let known = store.known(&lab.on.to_string())?;
+    let (unsettled, cells) = (known.unsettled_cells, known.cells.len());
+    if unsettled > 0 {
+        eprintln!(
+            "note: {unsettled} of {cells} cells have no run whose throughput had settled; longer runs settle (runtime=)"
+        );
+    }
+    // Of other places nobody expects it; of this one with other processors everybody does.
+    let other_processors = |elsewhere: &Elsewhere| elsewhere.place.on == known.place.on;
+    if let Some(places) = places(&known, other_processors) {
+        eprintln!(
+            "note: what was measured on {places} does not count: the newest run is of {}",
+            known.place.in_words()
+        );
+    }
+    Ok(known)
+}
+
+/// `--on` for commands that measure more; `None` where it may be left out.
+pub fn named(place: &KnownPlace) -> Option<String> {
+    let usual = nestor_build::Place::default().to_string();
+    (place.on != usual).then(|| place.on.clone())
+}
+
+/// Where else there are such runs, in a sentence; `None` where there are none.
+pub fn elsewhere(known: &Known, what: &str, is_meant: impl Fn(&Elsewhere) -> bool) -> Option<String> {
+    let places = places(known, &is_meant)?;
+    let here = known.place.in_words();
+    let other = known.elsewhere.iter().find(|other| is_meant(other) && other.place.on != known.place.on);
+    let there =
+        other.map_or_else(String::new, |other| format!("; --on {} predicts for there", other.place.on));
+    Some(format!("{what} was measured on {places} only, which tells nothing of {here}{there}"))
+}
+
+/// `ssh:a (3 runs), this (1 run)`.
+fn places(known: &Known, is_meant: impl Fn(&Elsewhere) -> bool) -> Option<String> {
+    let mut runs: BTreeMap<String, u32> = BTreeMap::new();
+    for elsewhere in known.elsewhere.iter().filter(|elsewhere| is_meant(elsewhere)) {
+        *runs.entry(elsewhere.place.in_words()).or_default() += elsewhere.runs;
+    }
+    let count = |runs: u32| if runs == 1 { "1 run".to_owned() } else { format!("{runs} runs") };
+    let each: Vec<String> =
+        runs.into_iter().map(|(place, runs)| format!("{place} ({})", count(runs))).collect();
+    (!each.is_empty()).then(|| each.join(", "))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn place(on: &str, processors: &str) -> KnownPlace {
+        KnownPlace { on: on.to_owned(), processors: processors.to_owned(), guests: None }
+    }
+
+    #[test]
+    fn other_places_are_named_with_what_predicts_for_them() {
+        let at = |place: KnownPlace, stack: &str, runs: u32| Elsewhere {
+            place,
+            stack: stack.to_owned(),
+            workload: "fio:rand-read".to_owned(),
+            runs,
+        };
+        let known = Known {
+            place: place("emulated", "tcg"),
+            elsewhere: vec![
+                at(place("ssh:a", "hardware"), "ext4/hdd", 1),
+                at(place("ssh:a", "hardware"), "xfs/hdd", 2),
+                at(place("emulated", "kvm"), "jfs/hdd", 4),
+            ],
+            ..Known::default()
+        };
+        let of = |stack: &'static str| elsewhere(&known, "it", move |other| other.stack == stack);
+        assert_eq!(
+            of("xfs/hdd").unwrap(),
+            "it was measured on ssh:a (2 runs) only, which tells nothing of emulated (TCG); --on ssh:a predicts for there"
+        );
+        // No option chooses among processors.
+        assert_eq!(
+            of("jfs/hdd").unwrap(),
+            "it was measured on emulated (KVM) (4 runs) only, which tells nothing of emulated (TCG)"
+        );
+        assert_eq!(of("btrfs/hdd"), None);
+        assert_eq!(places(&known, |_| true).unwrap(), "emulated (KVM) (4 runs), ssh:a (3 runs)");
+    }
+
+    #[test]
+    fn the_usual_place_needs_no_name() {
+        assert_eq!(named(&place("emulated", "tcg")), None);
+        assert_eq!(named(&place("ssh:a", "hardware")).as_deref(), Some("ssh:a"));
+    }
+}

@@ -1,0 +1,130 @@
+//! A store of made-up runs to predict from: what a laboratory would have left, without one.
+
+// Each test file uses its own part of this.
+#![allow(dead_code)]
+
+use std::collections::BTreeMap;
+
+use nestor_load::{LoadResult, OperationClass, OperationResult};
+use nestor_model::LatencyHistogram;
+use nestor_study::{
+    CellRecord, Environment, LayerRecord, MachineRecord, Measured, Outcome, Store, TraceMode,
+};
+use nestor_trace::LayerMetrics;
+use nestor_trace::metrics::TracePoint;
+
+use crate::support::Sandbox;
+
+pub const LOAD: &str = "fio:rand-read:depth=16";
+
+/// Seconds of a request: a disk that seeks, and a virtual machine that adds 0.3 ms to each.
+pub fn request_s(stack: &str, bytes: f64, random: f64, depth: f64) -> f64 {
+    let shorter = 0.85_f64.powf(depth.min(32.0).log2());
+    let disk = (1.0 - random) * bytes / 60e6 + random * (8e-3 * shorter + bytes / 60e6);
+    disk + if stack.contains("kvm") { 3e-4 } else { 0.0 }
+}
+
+pub fn record(stack: &str, workload: &str, block: u32, load: LoadResult, random: f64) -> CellRecord {
+    let operations: u64 = load.operations.values().map(|done| done.operations).sum();
+    let mut metrics = LayerMetrics::new(TracePoint::Blktrace);
+    (metrics.read.issued, metrics.read.issued_bytes) = (operations, operations * 8192);
+    metrics.sequential_share = Some(1.0 - random);
+    let layer = |layer: &str, metrics| LayerRecord {
+        layer: layer.to_owned(),
+        role: String::new(),
+        machine: "guest".to_owned(),
+        metrics,
+    };
+    CellRecord {
+        stack: stack.to_owned(),
+        workload: workload.to_owned(),
+        study: None,
+        study_hash: None,
+        block,
+        repeat: 0,
+        position: block,
+        trace: TraceMode::Layers,
+        untraced_twin: false,
+        started_at: format!("2026-01-01T00:{block:02}:00Z"),
+        cell_s: 60.0,
+        outcome: Outcome::Measured(Measured {
+            load,
+            layers: vec![layer("application", None), layer("ext4", Some(metrics))],
+            host_cpu_busy: 0.1,
+            cpu_busy: Vec::new(),
+            images: Vec::new(),
+            correlation: None,
+            trace_remarks: Vec::new(),
+        }),
+        marks: Vec::new(),
+        environment: Environment { ground: "emulated".to_owned(), ..Environment::default() },
+    }
+}
+
+pub fn result(workload: &str, operations: u64, request_s: f64, depth: f64) -> LoadResult {
+    let mut latency = LatencyHistogram::default();
+    latency.record_many_ns((request_s * depth * 1e9) as u64, operations);
+    let done =
+        OperationResult { operations, bytes: operations * 8192, latency, ..OperationResult::default() };
+    LoadResult {
+        engine: "made up".to_owned(),
+        workload: workload.to_owned(),
+        elapsed_ns: (operations as f64 * request_s * 1e9) as u64,
+        operations: BTreeMap::from([(OperationClass("read".to_owned()), done)]),
+        working_set_bytes: 1 << 29,
+        scale_factor: 1.0,
+        cpu_user_s: 0.0,
+        cpu_system_s: 0.0,
+        engine_output: String::new(),
+        figures: BTreeMap::new(),
+        remarks: Vec::new(),
+    }
+}
+
+/// A surface of a stack at a depth.
+pub fn surface(stack: &str, depth: u32) -> CellRecord {
+    surface_of(stack, depth, &[1024, 4096, 8192, 16384])
+}
+
+/// The same with requests of these sizes.
+pub fn surface_of(stack: &str, depth: u32, sizes: &[u32]) -> CellRecord {
+    let workload = format!("iometer:surface:depth={depth}");
+    let mut load = result(&workload, 1000, 0.01, 1.0);
+    for bytes in sizes {
+        for read in [0_u32, 50, 100] {
+            for random in [0_u32, 25, 50, 100] {
+                let rate =
+                    1.0 / request_s(stack, f64::from(*bytes), f64::from(random) / 100.0, f64::from(depth));
+                load.figures.insert(format!("point_{bytes}_{read}_{random}_{depth}_requests_per_s"), rate);
+            }
+        }
+    }
+    record(stack, &workload, depth, load, 0.5)
+}
+
+/// A run as if it had been made at another place, on a host with such processors.
+pub fn at(on: &str, accelerator: &str, mut record: CellRecord) -> CellRecord {
+    let host = MachineRecord {
+        label: "host".to_owned(),
+        accelerator: accelerator.to_owned(),
+        ..MachineRecord::default()
+    };
+    record.environment =
+        Environment { ground: on.to_owned(), machines: vec![host], ..Environment::default() };
+    record
+}
+
+/// A closed random load at a depth of 16.
+pub fn load(stack: &str, block: u32) -> CellRecord {
+    let workload = LOAD;
+    record(stack, workload, block, result(workload, 2000, request_s(stack, 8192.0, 1.0, 16.0), 16.0), 1.0)
+}
+
+pub fn keep(sandbox: &Sandbox, records: &[CellRecord]) -> String {
+    let path = sandbox.text("results.sqlite");
+    let mut store = Store::open(sandbox.path("results.sqlite").as_path()).expect("a store can be made");
+    for record in records {
+        store.insert(record).expect("a run can be kept");
+    }
+    path
+}

@@ -1,0 +1,208 @@
+//! Where runs were made, as far as their numbers depend on it: runs of one stack at two places are not one cell.
+
+use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
+
+use nestor_stack::layers::hypervisors::Accelerator;
+use nestor_stack::{Layer, LayerDefinition, Stack};
+use rusqlite::{Connection, params};
+use serde::Serialize;
+
+use super::rows;
+
+/// What a machine on emulated processors says of them.
+const EMULATED: &str = "tcg";
+
+/// A place.
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+pub struct KnownPlace {
+    /// As `--on` names it: `emulated`, `this`, `ssh:HOST`.
+    pub on: String,
+    /// What the processors of its host are: `hardware`, `kvm`, `tcg`; empty where the runs do not say.
+    pub processors: String,
+    /// What those of guests that are to run under KVM are: `kvm`, or `tcg` where it does not work; `None` where none was run.
+    pub guests: Option<String>,
+}
+
+impl KnownPlace {
+    /// As people read it: `emulated (TCG)`.
+    pub fn in_words(&self) -> String {
+        let mut words = match self.processors.as_str() {
+            "" | "hardware" => self.on.clone(),
+            processors => format!("{} ({})", self.on, processors.to_uppercase()),
+        };
+        if self.processors != EMULATED && self.guests.as_deref() == Some(EMULATED) {
+            words.push_str(", guests emulated (TCG)");
+        }
+        words
+    }
+
+    /// Whether numbers of the other place are numbers of this one. What guests would have is no difference where none was run.
+    pub fn is_like(&self, other: &Self) -> bool {
+        let same_guests = match (&self.guests, &other.guests) {
+            (Some(ours), Some(theirs)) => ours == theirs,
+            _ => true,
+        };
+        self.on == other.on && self.processors == other.processors && same_guests
+    }
+}
+
+/// Runs of a cell at another place.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Elsewhere {
+    /// Where.
+    pub place: KnownPlace,
+    /// The stack, in its notation.
+    pub stack: String,
+    /// The load, in its notation.
+    pub workload: String,
+    /// How many.
+    pub runs: u32,
+}
+
+/// Runs of a cell under the same conditions.
+struct Group {
+    conditions: String,
+    stack: String,
+    workload: String,
+    runs: u32,
+    /// When the newest began, and its number.
+    newest: (String, i64),
+}
+
+/// Leaves in the counted runs only those of one place: of the processors that this place has had there were, those of the newest
+/// run. What that place is, and the others' runs.
+pub(super) fn keep_only(connection: &Connection, on: &str) -> rusqlite::Result<(KnownPlace, Vec<Elsewhere>)> {
+    let groups = with_places(connection, groups(connection)?)?;
+    let newest = |is_meant: &dyn Fn(&KnownPlace) -> bool| {
+        let meant = groups.iter().filter(|(_, place)| is_meant(place));
+        meant.max_by(|a, b| a.0.newest.cmp(&b.0.newest)).map(|(_, place)| place.clone())
+    };
+    let here = KnownPlace { on: on.to_owned(), ..KnownPlace::default() };
+    let here = newest(&|place| place.on == on).unwrap_or(here);
+    let with_guests =
+        newest(&|place| place.on == on && place.processors == here.processors && place.guests.is_some());
+    let here = with_guests.unwrap_or(here);
+    let elsewhere: Vec<(Group, KnownPlace)> =
+        groups.into_iter().filter(|(_, place)| !here.is_like(place)).collect();
+    forget(connection, &elsewhere)?;
+    let mut cells: BTreeMap<(String, String, KnownPlace), u32> = BTreeMap::new();
+    for (group, place) in elsewhere {
+        *cells.entry((group.stack, group.workload, place)).or_default() += group.runs;
+    }
+    let elsewhere = cells
+        .into_iter()
+        .map(|((stack, workload, place), runs)| Elsewhere { place, stack, workload, runs })
+        .collect();
+    Ok((here, elsewhere))
+}
+
+fn groups(connection: &Connection) -> rusqlite::Result<Vec<Group>> {
+    connection
+        .prepare(
+            "SELECT conditions, stack, workload, count(*), max(started_at), max(run) FROM temp.counted GROUP BY 1, 2, 3",
+        )?
+        .query_map([], |row| {
+            Ok(Group {
+                conditions: row.get(0)?,
+                stack: row.get(1)?,
+                workload: row.get(2)?,
+                runs: row.get(3)?,
+                newest: (row.get(4)?, row.get(5)?),
+            })
+        })?
+        .collect()
+}
+
+/// Runs under the same conditions were made in the same machines, so that one of them tells of all. Which of the machines are meant
+/// to be emulated is said by the stack.
+fn with_places(connection: &Connection, groups: Vec<Group>) -> rusqlite::Result<Vec<(Group, KnownPlace)>> {
+    let mut machines: BTreeMap<String, Machines> = BTreeMap::new();
+    let mut guests: BTreeMap<String, Guests> = BTreeMap::new();
+    groups
+        .into_iter()
+        .map(|group| {
+            let machines = match machines.entry(group.conditions.clone()) {
+                Entry::Occupied(known) => known.into_mut(),
+                Entry::Vacant(new) => new.insert(Machines::of_run(connection, group.newest.1)?),
+            };
+            let wanted = guests.entry(group.stack.clone()).or_insert_with(|| Guests::of_stack(&group.stack));
+            let place = machines.place(wanted);
+            Ok((group, place))
+        })
+        .collect()
+}
+
+/// The machines of a run.
+struct Machines {
+    on: String,
+    host: String,
+    emulated_guests: usize,
+}
+
+impl Machines {
+    fn of_run(connection: &Connection, run: i64) -> rusqlite::Result<Self> {
+        let on = connection
+            .prepare_cached("SELECT ground FROM main.runs WHERE number = ?")?
+            .query_row([run], |row| row.get(0))?;
+        let mut machines = Self { on, host: String::new(), emulated_guests: 0 };
+        let mut query = connection
+            .prepare_cached("SELECT name, value FROM main.environment WHERE run = ? AND kind = 'machine'")?;
+        let mut rows = query.query([run])?;
+        while let Some(row) = rows.next()? {
+            let (label, words): (String, String) = (row.get(0)?, row.get(1)?);
+            let accelerator = rows::accelerator_in(&words);
+            match label.as_str() {
+                "host" => machines.host = accelerator.to_owned(),
+                _ => machines.emulated_guests += usize::from(accelerator == EMULATED),
+            }
+        }
+        Ok(machines)
+    }
+
+    fn place(&self, wanted: &Guests) -> KnownPlace {
+        let guests = || if self.emulated_guests > wanted.under_tcg { EMULATED } else { "kvm" };
+        KnownPlace {
+            on: self.on.clone(),
+            processors: self.host.clone(),
+            guests: (wanted.under_kvm > 0).then(|| guests().to_owned()),
+        }
+    }
+}
+
+/// How many virtual machines a stack has.
+struct Guests {
+    under_kvm: usize,
+    under_tcg: usize,
+}
+
+impl Guests {
+    fn of_stack(stack: &str) -> Self {
+        let stack = Stack::parse(stack).ok();
+        let count = |accelerator: Accelerator| {
+            let is_meant = |layer: &&Layer| match layer.definition() {
+                LayerDefinition::Hypervisor(spec) => spec.accelerator == accelerator,
+                _ => false,
+            };
+            stack.as_ref().map_or(0, |stack| stack.layers().iter().filter(is_meant).count())
+        };
+        Self { under_kvm: count(Accelerator::Kvm), under_tcg: count(Accelerator::Tcg) }
+    }
+}
+
+/// Takes runs out of those that count.
+fn forget(connection: &Connection, groups: &[(Group, KnownPlace)]) -> rusqlite::Result<()> {
+    if groups.is_empty() {
+        return Ok(());
+    }
+    connection.execute_batch(
+        "CREATE TEMP TABLE elsewhere (conditions TEXT, stack TEXT, PRIMARY KEY (conditions, stack)) WITHOUT ROWID",
+    )?;
+    let mut insert = connection.prepare("INSERT OR IGNORE INTO temp.elsewhere VALUES (?, ?)")?;
+    for (group, _) in groups {
+        insert.execute(params![group.conditions, group.stack])?;
+    }
+    connection.execute_batch(
+        "DELETE FROM temp.counted WHERE (conditions, stack) IN (SELECT conditions, stack FROM temp.elsewhere)",
+    )
+}
