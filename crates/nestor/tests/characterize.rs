@@ -3,10 +3,13 @@
 mod support;
 
 use std::fmt::Write as _;
+use std::io::Write as _;
+use std::path::PathBuf;
+use std::process::{Command, Stdio};
 
 use rustix::process::Signal;
 use serde_json::Value;
-use support::loop_mount::LoopMount;
+use support::loop_mount::{LoopMount, tool};
 use support::{Sandbox, can_run, signal};
 
 /// blkparse's lines of workers that each read 8 KiB far from anywhere, 12 ms, and then do something else for 50.
@@ -129,4 +132,71 @@ fn a_load_on_a_real_device_is_found_again() {
     assert!((number("requests", "mean-bytes") / 11264.0 - 1.0).abs() < 0.16, "{profile}");
     assert!((2.0..=8.0).contains(&number("concurrency", "workers")), "{profile}");
     assert!(profile["remarks"].to_string().contains("of one processor"), "{profile}");
+}
+
+/// Where a watching program keeps its recording: a directory in memory that it has open.
+fn recording_of(pid: u32) -> Option<PathBuf> {
+    let open = std::fs::read_dir(format!("/proc/{pid}/fd")).ok()?.flatten();
+    let mut paths = open.filter_map(|file| std::fs::read_link(file.path()).ok());
+    paths.find(|path| {
+        path.file_name().is_some_and(|n| n.to_string_lossy().starts_with("nestor-characterize-"))
+    })
+}
+
+#[test]
+fn of_one_process_exactly_the_requests_that_it_made_are_counted() {
+    if !can_run(true, false) {
+        return;
+    }
+    const READS: u64 = 1000;
+    const OF_OTHERS: u64 = 64;
+    let sandbox = Sandbox::new();
+    let mounted = LoopMount::new(&sandbox, "ext4");
+    let dd = |count: u64| {
+        ["dd", &format!("if={}", mounted.device), "of=/dev/null", "bs=8k", "iflag=direct", "status=none"]
+            .map(str::to_owned)
+            .into_iter()
+            .chain([format!("count={count}")])
+            .collect::<Vec<String>>()
+    };
+    // It is there before it reads, and stays the same process.
+    let mut reader = Command::new("sh")
+        .args(["-c", &format!("read go; exec {}", dd(READS).join(" "))])
+        .stdin(Stdio::piped())
+        .spawn()
+        .expect("there is a shell");
+    let pid = reader.id().to_string();
+    let arguments = ["characterize", "--for", "5m", "--device", &mounted.device, "--pid", &pid, "--json"];
+    let mut watching = sandbox.start(&arguments, &[]);
+    let recording = loop {
+        match recording_of(watching.pid()) {
+            Some(recording) => break recording,
+            None => assert!(watching.is_running(), "{}", watching.end().stderr),
+        }
+        std::thread::sleep(std::time::Duration::from_millis(20));
+    };
+    watching.wait_for_file(&recording.join("ready"));
+    let others = dd(OF_OTHERS);
+    tool(&others.iter().map(String::as_str).collect::<Vec<_>>());
+    reader.stdin.take().expect("it is piped").write_all(b"go\n").expect("it waits for that");
+    assert!(reader.wait().expect("it can be waited for").success());
+    // It ends with the process, not after five minutes.
+    let ended = watching.end();
+    assert!(ended.succeeded, "{}", ended.stderr);
+    let json: Value = serde_json::from_str(&ended.stdout).unwrap();
+    let profile = &json["profile"];
+    let number = |group: &str, name: &str| profile[group][name].as_f64().unwrap();
+    let counted = number("rates", "requests-per-s") * number("rates", "seconds");
+    assert!((counted - READS as f64).abs() < 1e-6, "{counted}: {profile}");
+    assert_eq!((number("requests", "mean-bytes"), number("requests", "read-share")), (8192.0, 1.0));
+    assert_eq!(profile["requests"]["working-set-bytes"], READS * 8192);
+    assert_eq!(profile["concurrency"]["workers"], 1);
+    assert!(profile["observed-on"].as_str().unwrap().starts_with(&format!("process {pid} (")), "{profile}");
+    let remarks: Vec<&str> =
+        profile["remarks"].as_array().unwrap().iter().filter_map(Value::as_str).collect();
+    let left_out =
+        remarks.iter().find_map(|r| r.split_once(" requests of other threads are not in it")?.0.parse().ok());
+    assert!(left_out >= Some(OF_OTHERS), "{remarks:?}");
+    assert!(remarks.iter().any(|remark| remark.starts_with("the processes ended ")), "{remarks:?}");
+    assert!(!recording.exists(), "what was recorded is removed");
 }

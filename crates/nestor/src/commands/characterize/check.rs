@@ -53,6 +53,18 @@ pub struct Closeness {
 /// # Errors
 /// When no load can be run there.
 pub fn fit(profile: &mut Profile, directory: &Path, size: Option<u64>) -> Result<Closeness> {
+    fit_by(profile, size, |workload, seed| {
+        run_in(directory, workload, seed)
+            .with_context(|| format!("the load {workload} could not be run in {}", directory.display()))
+    })
+}
+
+/// The same by whatever runs a load with a seed.
+fn fit_by(
+    profile: &mut Profile,
+    size: Option<u64>,
+    mut run: impl FnMut(&Workload, u64) -> Result<LoadResult>,
+) -> Result<Closeness> {
     let file_bytes = size.unwrap_or_else(|| profile.file_bytes().min(LARGEST_FILE_BYTES));
     if size.is_none() && profile.file_bytes() > file_bytes {
         profile.remarks.push(format!(
@@ -67,8 +79,7 @@ pub fn fit(profile: &mut Profile, directory: &Path, size: Option<u64>) -> Result
     let mut runs = 0;
     while runs < MOST_RUNS {
         let workload = Workload::parse(&timed(profile, file_bytes))?;
-        let result = run_in(directory, &workload, 1 + runs as u64)
-            .with_context(|| format!("the load {workload} could not be run in {}", directory.display()))?;
+        let result = run(&workload, 1 + runs as u64)?;
         runs += 1;
         let (think_ms, rate) = (profile.concurrency.think_ms, result.operations_per_second());
         let off = (rate / wanted - 1.0).abs();
@@ -156,24 +167,141 @@ impl Closeness {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeMap;
+
+    use anyhow::bail;
+    use nestor_load::profile::{Concurrency, Rates, Requests};
+    use nestor_load::{OperationResult, Value};
+
     use super::*;
-    use nestor_load::profile::{Concurrency, Rates};
+
+    /// A mail server's: 50 workers that think 50 ms as it was counted, and 792 requests a second.
+    fn observed() -> Profile {
+        Profile {
+            name: "mail".to_owned(),
+            requests: Requests {
+                read_share: 0.64,
+                random_share: 1.0,
+                mean_bytes: 11264.0,
+                working_set_bytes: 1 << 30,
+                span_bytes: 2 << 30,
+                ..Requests::default()
+            },
+            concurrency: Concurrency {
+                workers: 50,
+                think_ms: 50.0,
+                outstanding: 10.4,
+                ..Concurrency::default()
+            },
+            rates: Rates {
+                seconds: 60.0,
+                requests_per_s: 792.0,
+                bytes_per_s: 792.0 * 11264.0,
+                response_ms: 13.1,
+                response_p99_ms: Some(31.5),
+                ..Rates::default()
+            },
+            ..Profile::default()
+        }
+    }
+
+    /// Ten seconds of a load with this rate, whose requests take so long.
+    fn ran(rate: f64, response_ms: f64) -> LoadResult {
+        let of = |operations: u64| {
+            let mut latency = LatencyHistogram::default();
+            latency.record_many_ns((response_ms * 1e6) as u64, operations);
+            OperationResult { operations, bytes: operations * 11264, latency, ..OperationResult::default() }
+        };
+        let all = (rate * 10.0).round() as u64;
+        let reads = all * 64 / 100;
+        LoadResult {
+            engine: "made up".to_owned(),
+            workload: "iometer:mail".to_owned(),
+            elapsed_ns: 10_000_000_000,
+            operations: BTreeMap::from([
+                (OperationClass("read".to_owned()), of(reads)),
+                (OperationClass("write".to_owned()), of(all - reads)),
+            ]),
+            working_set_bytes: 1 << 30,
+            scale_factor: 1.0,
+            cpu_user_s: 0.0,
+            cpu_system_s: 0.0,
+            engine_output: String::new(),
+            figures: BTreeMap::new(),
+            remarks: Vec::new(),
+        }
+    }
+
+    /// What a workload's workers think, in milliseconds.
+    fn think_ms(workload: &Workload) -> f64 {
+        let Some(Value::Milliseconds(us)) = workload.value("think") else { panic!("{workload} has none") };
+        us as f64 / 1e3
+    }
+
+    /// A machine on which each request takes so long, whoever waits for it.
+    fn closed(response_ms: f64) -> impl FnMut(&Workload, u64) -> Result<LoadResult> {
+        move |workload, _| Ok(ran(50.0 / (think_ms(workload) + response_ms) * 1e3, response_ms))
+    }
 
     #[test]
     fn think_time_makes_up_for_another_response() {
-        let mut profile = Profile {
-            concurrency: Concurrency { workers: 50, think_ms: 50.0, ..Concurrency::default() },
-            rates: Rates { requests_per_s: 792.0, ..Rates::default() },
-            ..Profile::default()
-        };
-        // A pass takes 50 ms and 20 ms; wanted are 63.1 ms.
-        let rate = 50.0 / 0.070;
-        let next = next_think_ms(&profile, rate);
-        assert!((next - 43.13).abs() < 0.01, "{next}");
-        profile.concurrency.think_ms = next;
-        let reached = 50.0 / (next / 1e3 + 0.020);
-        assert!((reached - 792.0).abs() < 0.1);
-        // Nobody thinks less than not at all.
-        assert_eq!(next_think_ms(&profile, 50.0 / 0.5), 0.0);
+        let mut profile = observed();
+        let closeness = fit_by(&mut profile, None, closed(20.0)).unwrap();
+        // A pass took 50 ms and 20 ms; wanted are 63.1 ms.
+        assert!((profile.concurrency.think_ms - 43.13).abs() < 0.01, "{profile:?}");
+        assert_eq!(profile.remarks, Vec::<String>::new());
+        insta::assert_snapshot!(closeness.text(), @r"
+        iometer:mail:bs=11264:read=64:random=100:workers=50:think=43.133:size=2147483648:operations=31680
+        2 runs: the rates meet within 2 %
+                               observed  load    ratio
+          requests/s           792.00    792.00  1.000
+          MB/s                 8.92      8.92    1.000
+          response, ms         13.10     20.00   1.526
+          99th percentile, ms  31.50     20.00   0.635
+          outstanding          10.40     15.84   1.523
+          reads, %             64.00     63.99   1.000
+          mean size, KiB       11.00     11.00   1.000
+          think time, ms       50.00     43.13   0.863
+        ");
+    }
+
+    #[test]
+    fn who_thinks_not_at_all_and_is_too_slow_still_is_told() {
+        let mut profile = observed();
+        let closeness = fit_by(&mut profile, Some(1 << 30), closed(500.0)).unwrap();
+        assert_eq!((closeness.runs, closeness.met, profile.concurrency.think_ms), (2, false, 0.0));
+        assert_eq!(
+            profile.remarks,
+            ["no think time gave the observed rate there: the load does 100.0 requests/s instead of 792.0"]
+        );
+        assert!(closeness.text().contains("\n2 runs: the rates do not meet within 2 %\n"), "{closeness:?}");
+        assert!(closeness.workload.contains(":think=0:size=1073741824:"), "{closeness:?}");
+    }
+
+    #[test]
+    fn the_nearest_of_a_few_runs_is_kept() {
+        let mut profile = observed();
+        profile.requests.span_bytes = 20_000_000_000;
+        let (mut rates, mut seeds, mut thoughts) =
+            ([400.0, 1600.0, 700.0, 500.0].into_iter(), vec![], vec![]);
+        let closeness = fit_by(&mut profile, None, |workload, seed| {
+            seeds.push(seed);
+            thoughts.push(think_ms(workload));
+            Ok(ran(rates.next().unwrap(), 20.0))
+        });
+        let closeness = closeness.unwrap();
+        assert_eq!((seeds.as_slice(), closeness.met), ([1, 2, 3, 4].as_slice(), false));
+        assert!((profile.concurrency.think_ms - thoughts[2]).abs() < 1e-3, "{thoughts:?} {profile:?}");
+        assert_eq!(closeness.rows[0].load, 700.0);
+        let remarks = profile.remarks.join("; ");
+        assert!(remarks.contains("on a file of 8.6 GB, the requests span 20.0 GB"), "{remarks}");
+        assert!(remarks.contains("does 700.0 requests/s instead of 792.0"), "{remarks}");
+    }
+
+    #[test]
+    fn a_load_that_cannot_be_run_leaves_the_profile_as_it_was_counted() {
+        let mut profile = observed();
+        let error = fit_by(&mut profile, None, |_, _| bail!("there is no fio")).unwrap_err();
+        assert_eq!((error.to_string().as_str(), &profile), ("there is no fio", &observed()));
     }
 }

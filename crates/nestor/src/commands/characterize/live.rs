@@ -60,6 +60,8 @@ struct Seen {
 /// When the device cannot be recorded (that needs root), or there was too little.
 pub fn observe(watch: &Watch<'_>) -> Result<Profile> {
     let device = disks::device(watch.device, &watch.who)?;
+    // A process that has ended has no name any more.
+    let who = watch.who.in_words();
     let recording = Recording::new()?;
     let (summary, seen) = watched(watch, &device, recording.path())?;
     let files: Vec<PathBuf> = summary.files.iter().map(|name| recording.path().join(name)).collect();
@@ -78,9 +80,9 @@ pub fn observe(watch: &Watch<'_>) -> Result<Profile> {
     };
     let mut profile = observed.profile(Some(seen.seconds), &longer)?;
     profile.processor = Some(seen.processor);
-    profile.observed_on = match watch.who.in_words() {
-        words if words.is_empty() => device.display().to_string(),
-        words => format!("{words} on {}", device.display()),
+    profile.observed_on = match who.as_str() {
+        "" => device.display().to_string(),
+        who => format!("{who} on {}", device.display()),
     };
     if summary.dropped_events > 0 {
         profile.remarks.push(format!("the kernel could not keep {} events", summary.dropped_events));
