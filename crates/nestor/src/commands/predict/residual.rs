@@ -82,6 +82,15 @@ fn times(run: &StoredRun, requests: f64, pass_ms: f64) -> Option<Times> {
     Some(all)
 }
 
+/// The same shares of a worker's pass of so many milliseconds. The mean of several runs' times is not the time of their mean rate.
+pub fn adding_up_to(mut times: Times, pass_ms: f64) -> Times {
+    let all: f64 = times.iter().map(|row| row.ms).sum();
+    if all > 0.0 {
+        times.iter_mut().for_each(|row| row.ms *= pass_ms / all);
+    }
+    times
+}
+
 /// What was found beside the predicted milliseconds, which are spread as `like` is. A layer that only one of the two has, or that
 /// was traced in only one, is taken together with the one above it: there its time is in the other's.
 pub fn by_layer(found: &Times, like: Option<(&Times, f64)>) -> Vec<LayerResidual> {
@@ -124,7 +133,148 @@ fn shared(times: &Times, others: &Times) -> Times {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeMap;
+
+    use nestor_load::LoadResult;
+    use nestor_model::LatencyHistogram;
+    use nestor_study::{CellRecord, Environment, LayerRecord, Measured, Outcome, TraceMode};
+    use nestor_trace::{LayerMetrics, TracePoint};
+
     use super::*;
+
+    /// Requests at a layer, with the milliseconds that each took there; those that were timed from the device only have no time in
+    /// the queue.
+    enum Traced {
+        Not,
+        FromQueue(u64, u64),
+        FromDevice(u64, u64),
+    }
+
+    /// A run with these layers, from the top, each by its role.
+    fn run(number: i64, layers: &[(&str, Traced)]) -> StoredRun {
+        let took = |count: u64, ms: u64| {
+            let mut histogram = LatencyHistogram::default();
+            histogram.record_many_ns(ms * 1_000_000, count);
+            Some(histogram)
+        };
+        let layer = |(role, traced): &(&str, Traced)| LayerRecord {
+            layer: format!("the {role}"),
+            role: (*role).to_owned(),
+            machine: "host".to_owned(),
+            metrics: match traced {
+                Traced::Not => None,
+                Traced::FromQueue(count, ms) => {
+                    let d2c = took(*count, 1);
+                    Some(LayerMetrics {
+                        q2c: took(*count, *ms),
+                        d2c,
+                        ..LayerMetrics::new(TracePoint::Blktrace)
+                    })
+                }
+                Traced::FromDevice(count, ms) => {
+                    Some(LayerMetrics { d2c: took(*count, *ms), ..LayerMetrics::new(TracePoint::DiskLog) })
+                }
+            },
+        };
+        let load = LoadResult {
+            engine: String::new(),
+            workload: String::new(),
+            elapsed_ns: 1,
+            operations: BTreeMap::new(),
+            working_set_bytes: 0,
+            scale_factor: 1.0,
+            cpu_user_s: 0.0,
+            cpu_system_s: 0.0,
+            engine_output: String::new(),
+            figures: BTreeMap::new(),
+            remarks: Vec::new(),
+        };
+        let measured = Measured {
+            load,
+            layers: layers.iter().map(layer).collect(),
+            host_cpu_busy: 0.0,
+            cpu_busy: Vec::new(),
+            images: Vec::new(),
+            correlation: None,
+            trace_remarks: Vec::new(),
+        };
+        let record = CellRecord {
+            stack: "ext4/hdd".to_owned(),
+            workload: String::new(),
+            study: None,
+            study_hash: None,
+            block: 0,
+            repeat: 0,
+            position: 0,
+            trace: TraceMode::Layers,
+            untraced_twin: false,
+            started_at: String::new(),
+            cell_s: 1.0,
+            outcome: Outcome::Measured(measured),
+            marks: Vec::new(),
+            environment: Environment::default(),
+        };
+        StoredRun { number, id: number.to_string(), record }
+    }
+
+    /// Roles with their milliseconds, to the nearest hundredth: histograms are that exact.
+    fn rounded(times: &Times) -> Vec<(&str, f64)> {
+        times.iter().map(|row| (row.role.as_str(), (row.ms * 100.0).round() / 100.0)).collect()
+    }
+
+    #[test]
+    fn time_at_a_layer_is_without_that_of_the_layers_below() {
+        let layers = [
+            ("application", Traced::Not),
+            ("guest fs", Traced::FromQueue(100, 8)),
+            ("virtual machine", Traced::Not),
+            // Twice as many requests, half of them its own: it is the load's requests that the time is spread over.
+            ("host fs", Traced::FromQueue(200, 3)),
+            ("disk", Traced::FromDevice(100, 5)),
+        ];
+        let run = run(1, &layers);
+        let found = super::times(&run, 100.0, 10.0).unwrap();
+        assert_eq!(rounded(&found), [("", 2.0), ("guest fs", 2.0), ("host fs", 1.0), ("disk", 5.0)]);
+        assert_eq!((found[0].layer.as_str(), found[3].layer.as_str()), (ABOVE, "the disk"));
+        let all: f64 = found.iter().map(|row| row.ms).sum();
+        assert!((all - 10.0).abs() < 1e-9, "they add up to a worker's pass: {found:?}");
+        // Without requests, or without a trace, nothing is known.
+        assert_eq!(super::times(&run, 0.0, 10.0), None);
+        assert_eq!(super::times(&self::run(2, &[("application", Traced::Not)]), 100.0, 10.0), None);
+    }
+
+    #[test]
+    fn layers_add_up_to_what_was_found() {
+        let found = times(&[("", 1.0), ("guest fs", -0.5), ("disk", 3.5)]);
+        let scaled = adding_up_to(found, 8.0);
+        assert_eq!(rounded(&scaled), [("", 2.0), ("guest fs", -1.0), ("disk", 7.0)]);
+    }
+
+    #[test]
+    fn means_are_of_the_runs_of_which_most_layers_were_traced() {
+        let two = |number: i64, guest: u64, disk: u64| {
+            let layers =
+                [("guest fs", Traced::FromQueue(100, guest)), ("disk", Traced::FromQueue(100, disk))];
+            run(number, &layers)
+        };
+        let runs = [
+            run(1, &[("disk", Traced::FromQueue(100, 50))]),
+            two(2, 6, 4),
+            two(3, 10, 6),
+            run(4, &[("disk", Traced::Not)]),
+        ];
+        let all: Vec<&StoredRun> = runs.iter().collect();
+        let mean = mean_times(&all, |_| Some((100.0, 12.0))).unwrap();
+        assert_eq!(rounded(&mean), [("", 4.0), ("guest fs", 3.0), ("disk", 5.0)]);
+        // A run of which the rate is not known is none.
+        let of_second = |run: &StoredRun| (run.number == 2).then_some((100.0, 12.0));
+        assert_eq!(
+            rounded(&mean_times(&all, of_second).unwrap()),
+            [("", 6.0), ("guest fs", 2.0), ("disk", 4.0)]
+        );
+        assert_eq!(mean_times(&all, |_| None), None);
+        assert_eq!(mean_times(&[], |_| Some((100.0, 12.0))), None);
+    }
 
     fn times(rows: &[(&str, f64)]) -> Times {
         let row = |(role, ms): &(&str, f64)| LayerTime {

@@ -132,3 +132,116 @@ pub fn verified(verified: &Verified, load: &Load) -> String {
     }
     text
 }
+
+#[cfg(test)]
+mod tests {
+    use nestor_load::Profile;
+    use nestor_load::profile::{Concurrency, Rates, Requests};
+    use nestor_predict::{Evidence, Shape};
+    use nestor_study::Known;
+
+    use super::super::residual::LayerResidual;
+    use super::*;
+
+    const LOAD: &str = "fio:rand-read";
+
+    fn load() -> Load {
+        let mut evidence = Evidence::default();
+        evidence.shapes.insert(LOAD.to_owned(), Shape { mean_bytes: 8192.0, ..Shape::default() });
+        Load::named(LOAD, &evidence, &Known::default()).unwrap()
+    }
+
+    /// A load that was watched at work.
+    fn observed() -> Load {
+        let profile = Profile {
+            name: "mail".to_owned(),
+            requests: Requests { mean_bytes: 8192.0, ..Requests::default() },
+            concurrency: Concurrency { workers: 1, ..Concurrency::default() },
+            rates: Rates { seconds: 60.0, requests_per_s: 100.0, response_ms: 5.0, ..Rates::default() },
+            ..Profile::default()
+        };
+        let directory = tempfile::tempdir().unwrap();
+        let file = directory.path().join("mail.toml");
+        std::fs::write(&file, profile.to_toml()).unwrap();
+        Load::named(&file.display().to_string(), &Evidence::default(), &Known::default()).unwrap()
+    }
+
+    fn found() -> Verified {
+        let layer = |layer: &str, machine: &str, found_ms: f64, predicted_ms: f64| LayerResidual {
+            layer: layer.to_owned(),
+            machine: machine.to_owned(),
+            found_ms,
+            predicted_ms: Some(predicted_ms),
+        };
+        Verified {
+            found: 125.0,
+            runs: vec![7, 8, 9],
+            error: Some(-0.2),
+            within: Some(true),
+            found_ms: 8.0,
+            residual_ms: Some(2.0),
+            layers: vec![
+                layer("above the block layer", "", 1.0, 1.5),
+                layer("ext4", "guest", 3.0, 4.0),
+                layer("raw + xfs", "host", 4.0, 4.5),
+            ],
+            spread_like: Some("ext4/kvm/raw/ext4/hdd".to_owned()),
+            mechanism: Some("+20 % of the time: journal: its commits wait".to_owned()),
+            other_place: None,
+        }
+    }
+
+    #[test]
+    fn what_was_found_stands_beside_the_prediction_layer_by_layer() {
+        insta::assert_snapshot!(verified(&found(), &load()), @r"
+        found      125 IOPS (runs 7, 8, 9): the prediction is off by -20.0 %, within the interval
+        a worker's request took 8.000 ms, 2.000 less than predicted
+          at the layer, without those below  machine  ms found  predicted  off by
+          above the block layer                       1.000     1.500      +0.500
+          ext4                               guest    3.000     4.000      +1.000
+          raw + xfs                          host     4.000     4.500      +0.500
+        (the predicted time spread over the layers as it was on ext4/kvm/raw/ext4/hdd)
+        beside where it ran: +20 % of the time: journal: its commits wait
+        ");
+    }
+
+    #[test]
+    fn what_nobody_predicted_is_only_found() {
+        let layers = found().layers.into_iter().map(|layer| LayerResidual { predicted_ms: None, ..layer });
+        let unknown = Verified {
+            error: None,
+            within: None,
+            residual_ms: None,
+            layers: layers.take(2).collect(),
+            spread_like: None,
+            mechanism: None,
+            ..found()
+        };
+        insta::assert_snapshot!(verified(&unknown, &load()), @r"
+        found      125 IOPS (runs 7, 8, 9)
+          at the layer, without those below  machine  ms found  predicted  off by
+          above the block layer                       1.000     -          -
+          ext4                               guest    3.000     -          -
+        ");
+    }
+
+    #[test]
+    fn what_ran_elsewhere_or_only_like_it_is_said() {
+        let outside = Verified {
+            error: Some(0.7),
+            within: Some(false),
+            residual_ms: Some(-3.25),
+            layers: Vec::new(),
+            spread_like: None,
+            mechanism: None,
+            other_place: Some("emulated (TCG)".to_owned()),
+            ..found()
+        };
+        insta::assert_snapshot!(verified(&outside, &observed()), @r"
+        found      125 IOPS (runs 7, 8, 9): the prediction is off by +70.0 %, outside the interval
+        it ran on emulated (TCG), which is not what was predicted for
+        what ran is a load like the one that was observed, not the application
+        a worker's request took 8.000 ms, 3.250 more than predicted
+        ");
+    }
+}

@@ -85,7 +85,7 @@ pub fn run(
     let times = |runs: &[&StoredRun]| {
         residual::mean_times(runs, |run| Some((requests(run), pass_ms(rate(run, load)?))))
     };
-    let found_times = times(&runs);
+    let found_times = times(&runs).map(|times| residual::adding_up_to(times, pass_ms(found)));
     let donor_times = times(&donor.iter().collect::<Vec<_>>());
     let layers = match (&found_times, answer.rate) {
         (Some(found), rate) => residual::by_layer(found, donor_times.as_ref().zip(rate.map(pass_ms))),
