@@ -15,6 +15,7 @@ mod numbers;
 pub mod physical;
 mod plan;
 pub mod record;
+mod run_levels;
 mod stopping;
 pub mod store;
 mod study;
@@ -38,6 +39,7 @@ pub use numbers::{CellNumbers, RunNumbers};
 pub use physical::{Physical, PhysicalVerdict};
 pub use plan::{CellKey, NotRun, Plan, PlannedCell, budget_ended, duration_words};
 pub use record::{CellRecord, Environment, ImageRecord, LayerRecord, MachineRecord, Mark, Measured, Outcome};
+pub use run_levels::RunLevels;
 pub use stopping::{CellSample, Decisions, Saving};
 pub use store::{
     Elsewhere, Known, KnownCell, KnownLoad, KnownPlace, KnownStack, MergeReport, RunFilter, RunListing,

@@ -5,7 +5,7 @@ use nestor_model::LatencySummary;
 use nestor_study::{CellSummary, Comparison};
 use serde::Serialize;
 
-use super::findings::FindingsPage;
+use super::findings::{FindingsPage, LayersWhyPage};
 use super::heat::direction;
 use super::measured::{CommonPlace, machine_words};
 use super::record::readable_json;
@@ -50,6 +50,7 @@ pub(super) struct CellPage {
     disk: Option<DiskPage>,
     certainty: String,
     why: Option<FindingsPage>,
+    by_layers: Option<LayersWhyPage>,
     trace: Option<TracePage>,
     remarks: Vec<String>,
     machines: Vec<MachinePage>,
@@ -163,6 +164,7 @@ impl CellPage {
             disk: run.layers.iter().find_map(disk),
             certainty: run.trace.as_ref().map(|t| sentence(&t.certainty.join("; "))).unwrap_or_default(),
             why: run.explanation.as_ref().map(FindingsPage::of),
+            by_layers: cell.and_then(|c| c.by_layers.as_ref()).map(LayersWhyPage::of),
             trace: TracePage::of(run.trace.as_ref(), &run.layers),
             remarks: run
                 .layers

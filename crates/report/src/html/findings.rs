@@ -3,8 +3,9 @@
 use nestor_explain::{Explanation, Finding, MechanismName, Number};
 use serde::Serialize;
 
-use super::{typeset, with_micro_signs};
+use super::{sentence, typeset, with_micro_signs};
 use crate::units;
+use crate::view::LayersWhy;
 
 /// The part of a cell's page that comes from its explanation.
 #[derive(Debug, Serialize)]
@@ -31,6 +32,24 @@ struct FindingPage {
     numbers: Vec<(String, String, String)>,
     proofs: Vec<(String, String)>,
     advice: String,
+}
+
+/// The same where it comes from the numbers of the layers.
+#[derive(Debug, Serialize)]
+pub(super) struct LayersWhyPage {
+    answer: String,
+    sentences: Vec<String>,
+    more: String,
+}
+
+impl LayersWhyPage {
+    pub(super) fn of(why: &LayersWhy) -> Self {
+        Self {
+            answer: sentence(&why.answer),
+            sentences: why.sentences.iter().map(|s| sentence(s)).collect(),
+            more: why.more.clone(),
+        }
+    }
 }
 
 impl FindingsPage {

@@ -10,3 +10,4 @@ mod study;
 mod text;
 mod trace;
 mod traced;
+mod why;

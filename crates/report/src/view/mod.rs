@@ -14,7 +14,9 @@ pub use layer::{LayerRow, ServiceShares};
 pub use matrix::{CellKind, Matrix, MatrixCell};
 pub use run::{RunView, RunsView};
 pub(crate) use study::decision_words;
-pub use study::{CellReport, KnownMark, StoppedComparison, StudyPhysical, StudyReport, StudyTimes};
+pub use study::{
+    CellReport, KnownMark, LayersWhy, StoppedComparison, StudyPhysical, StudyReport, StudyTimes,
+};
 pub use trace::{
     JoinRow, LevelName, OriginShare, Part, TraceView, Waterfall, WaterfallRow, operation_words, origin_words,
 };

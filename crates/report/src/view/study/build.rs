@@ -3,7 +3,6 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::convert::Infallible;
 
-use nestor_explain::{Evidence, explain};
 use nestor_study::{
     CellKey, CellNumbers, CellSample, Comparison, CountedMark, Decisions, NotRun, RunNumbers, StoredRun,
     Study, StudyRecord,
@@ -11,6 +10,7 @@ use nestor_study::{
 
 use super::answer::{answer, physical};
 use super::method::method;
+use super::why::{ShownBaselines, ShownRun, Why};
 use super::{CellReport, KnownMark, StoppedComparison, StudyReport, StudyTimes};
 use crate::view::matrix::matrices;
 use crate::view::{RunView, honesty_in, workload_words};
@@ -37,8 +37,8 @@ impl StudyReport {
         }
     }
 
-    /// Makes the report of a study from the numbers of its runs. `read` is asked for one whole run of each cell, and for
-    /// that of its baseline where both were traced. Claims and figures are added by whoever has asked the results.
+    /// Makes the report of a study from the numbers of its runs. `read` is asked for one whole run of each cell, for those of
+    /// baselines first. Claims and figures are added by whoever has asked the results.
     ///
     /// # Errors
     ///
@@ -53,15 +53,27 @@ impl StudyReport {
         let mut comparisons = comparisons(study, &numbers);
         let mut reports = Vec::new();
         for workload in &study.workloads {
-            let mut baselines = Evidences::default();
-            for stack in study.stacks.iter().filter(|s| study.holds(s, workload)) {
+            let mut baselines = ShownBaselines::new();
+            let mut held: Vec<(usize, &String)> =
+                study.stacks.iter().enumerate().filter(|(_, stack)| study.holds(stack, workload)).collect();
+            // A baseline is read once, for its own cell and for all that are compared with it.
+            held.sort_by_key(|(_, stack)| !study.is_baseline(stack));
+            let mut of_workload: Vec<(usize, CellReport)> = Vec::new();
+            for (place, stack) in held {
                 let key = (stack.as_str(), workload.as_str());
-                reports.push(CellReport {
-                    not_run: missing.remove(&key).unwrap_or_default(),
+                let empty = CellReport {
+                    stack: stack.to_owned(),
+                    workload: workload.to_owned(),
+                    is_baseline: study.is_baseline(stack),
+                    run: None,
+                    by_layers: None,
                     comparison: comparisons.remove(&key),
-                    ..cell(study, stack, workload, &numbers, &mut baselines, read)?
-                });
+                    not_run: missing.remove(&key).unwrap_or_default(),
+                };
+                of_workload.push((place, cell(study, empty, &numbers, &mut baselines, read)?));
             }
+            of_workload.sort_by_key(|(place, _)| *place);
+            reports.extend(of_workload.into_iter().map(|(_, cell)| cell));
         }
         let (common_marks, other_marks) = marks(&reports);
         let runs = || cells.iter().flat_map(|c| &c.runs);
@@ -177,41 +189,35 @@ fn comparisons<'a>(study: &'a Study, numbers: &ByCell<'a>) -> HashMap<(&'a str, 
     })
 }
 
-/// What the shown runs of the baselines say of their requests; `None` where those were not joined.
-type Evidences = HashMap<String, Option<Evidence>>;
-
+/// Fills in what the shown run of a cell says.
 fn cell<E>(
     study: &Study,
-    stack: &str,
-    workload: &str,
+    mut report: CellReport,
     numbers: &ByCell<'_>,
-    baselines: &mut Evidences,
+    baselines: &mut ShownBaselines,
     read: Read<'_, E>,
 ) -> Result<CellReport, E> {
-    let of = |stack: &str| numbers.get(&(stack, workload)).copied().filter(|c| !c.runs.is_empty());
-    let baseline = study.baseline_of(stack);
-    let is_baseline = study.is_baseline(stack);
-    let mut report = CellReport {
-        stack: stack.to_owned(),
-        workload: workload.to_owned(),
-        is_baseline,
-        run: None,
-        comparison: None,
-        not_run: Vec::new(),
-    };
-    let Some(cell) = of(stack) else { return Ok(report) };
-    let Some(shown) = cell.shown_run().map(&mut *read).transpose()? else { return Ok(report) };
-    let mut view = run_view(cell, &shown);
-    if let (Some(base), false, Some(view), Some(evidence)) =
-        (of(baseline), is_baseline, &mut view, evidence(&shown))
-    {
-        if !baselines.contains_key(baseline) {
-            let shown = base.shown_run().map(&mut *read).transpose()?;
-            baselines.insert(baseline.to_owned(), shown.as_ref().and_then(self::evidence));
-        }
-        view.explanation = baselines[baseline].as_ref().map(|base| explain(&evidence, Some(base)));
+    let of = |stack: &str| numbers.get(&(stack, report.workload.as_str())).copied();
+    let with_runs = |stack: &str| of(stack).filter(|c| !c.runs.is_empty());
+    let Some(cell) = with_runs(&report.stack) else { return Ok(report) };
+    let Some(run) = cell.shown_run().map(&mut *read).transpose()? else { return Ok(report) };
+    let shown = ShownRun::of(&run);
+    let baseline = study.baseline_of(&report.stack);
+    if !report.is_baseline && !baselines.contains_key(baseline) {
+        let run = with_runs(baseline).and_then(CellNumbers::shown_run).map(&mut *read).transpose()?;
+        baselines.insert(baseline.to_owned(), run.as_ref().and_then(ShownRun::of));
     }
-    report.run = view;
+    let why = shown.as_ref().map(|shown| {
+        let base = if report.is_baseline { None } else { baselines.get(baseline).and_then(Option::as_ref) };
+        let told_apart = report.comparison.as_ref().and_then(|c| c.ratio?.differs());
+        Why::of(study, &report.stack, shown, base, told_apart)
+    });
+    let why = why.unwrap_or_default();
+    report.run = run_view(cell, &run).map(|view| RunView { explanation: why.by_requests, ..view });
+    report.by_layers = why.by_layers;
+    if report.is_baseline {
+        baselines.insert(report.stack.clone(), shown);
+    }
     Ok(report)
 }
 
@@ -228,11 +234,6 @@ fn run_view(cell: &CellNumbers, shown: &StoredRun) -> Option<RunView> {
         record: None,
         ..view
     })
-}
-
-fn evidence(run: &StoredRun) -> Option<Evidence> {
-    run.record.measured().filter(|m| m.correlation.is_some())?;
-    Evidence::of(&[(run.number, &run.record)])
 }
 
 /// Marks that all measured cells have, and those that only some have or that keep a cell from being measured.

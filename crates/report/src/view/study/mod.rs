@@ -3,6 +3,7 @@
 mod answer;
 mod build;
 mod method;
+mod why;
 
 use nestor_model::sequential::Decision;
 use nestor_study::{ClaimResult, Comparison, Figure, NotRun, StudyRecord};
@@ -12,6 +13,7 @@ use super::RunView;
 use super::matrix::Matrix;
 
 pub(crate) use method::decision_words;
+pub use why::LayersWhy;
 
 /// A kind of mark with its explanation.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -35,6 +37,8 @@ pub struct CellReport {
     pub is_baseline: bool,
     /// Its numbers; `None` if it has not run.
     pub run: Option<RunView>,
+    /// Why it is as fast as it is, by the numbers of its layers: where requests were not joined, which explains more.
+    pub by_layers: Option<LayersWhy>,
     /// Against its baseline; `None` for a baseline and without runs of either.
     pub comparison: Option<Comparison>,
     /// Its replications that have not run, and why.
