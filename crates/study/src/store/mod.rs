@@ -77,9 +77,12 @@ pub struct StudyRecord {
 pub struct SessionRecord {
     /// When it began: RFC 3339, UTC.
     pub began_at: String,
-    /// Cells that were to be run at least and at most.
+    /// Cells of the whole study as it was then, finished ones among them; `None` of sessions of before this was kept.
+    #[serde(default)]
+    pub study_cells: Option<usize>,
+    /// Cells that were left to be run, at least and at most.
     pub planned_cells: (usize, usize),
-    /// Seconds that they were to take at least and at most.
+    /// Seconds that they were to take, at least and at most.
     pub planned_s: (f64, f64),
     /// Cells that were run.
     pub cells: usize,

@@ -105,6 +105,7 @@ pub fn carry_out(study: Study, how: &StudyHow, lab: &LabArguments, store: &mut S
 fn begin(store: &mut Store, record: &mut StudyRecord, effort: &StudyEffort) -> Result<()> {
     record.sessions.push(SessionRecord {
         began_at: now(),
+        study_cells: Some(record.study.all_cells(record.sentinels, &Decisions::default()).len()),
         planned_cells: (effort.least.cells, effort.most.cells),
         planned_s: (effort.least.seconds, effort.most.seconds),
         cells: 0,

@@ -1,8 +1,9 @@
 //! How a study was done, in a few lines.
 
 use nestor_model::sequential::{Decision, StopRule};
-use nestor_study::{Drift, SessionRecord, StudyRecord, duration_words};
+use nestor_study::{Drift, StudyRecord, duration_words};
 
+use super::times::time_words;
 use super::{CellReport, StoppedComparison, StudyTimes};
 use crate::units;
 
@@ -73,37 +74,6 @@ pub(crate) fn decision_words(decision: &Decision) -> String {
         Decision::Exhausted { ratio: Some(ratio) } => format!("open after the last look, {}", pairs(ratio)),
         Decision::Exhausted { ratio: None } => "open after the last look, no pairs".to_owned(),
     }
-}
-
-fn time_words(times: &StudyTimes, sessions: &[SessionRecord]) -> Option<String> {
-    if times.cells_s <= 0.0 {
-        return None;
-    }
-    let words = |seconds: f64| {
-        let rounded = if seconds >= 600.0 { (seconds / 60.0).round() * 60.0 } else { seconds.round() };
-        duration_words(std::time::Duration::from_secs_f64(rounded.max(0.0)))
-    };
-    let share = times.measured_s / times.cells_s * 100.0;
-    let mut text = format!(
-        "{share:.0} % of the cells' time was measurement: {} of {}",
-        words(times.measured_s),
-        words(times.cells_s)
-    );
-    let finished = || sessions.iter().filter_map(|s| Some((s.planned_s, s.elapsed_s?)));
-    if finished().count() > 0 {
-        let (least, most): (f64, f64) = finished().fold((0.0, 0.0), |(l, m), ((a, b), _)| (l + a, m + b));
-        let took: f64 = finished().map(|(_, elapsed)| elapsed).sum();
-        let planned = if words(least) == words(most) {
-            words(most)
-        } else {
-            format!("{} to {}", words(least), words(most))
-        };
-        text.push_str(&format!("; planned {planned}, took {}", words(took)));
-        if let killed @ 1.. = sessions.len() - finished().count() {
-            text.push_str(&format!(" (without {} that did not end)", units::plural(killed, "session")));
-        }
-    }
-    Some(text)
 }
 
 fn drift_words(cells: &[CellReport], sentinels: bool) -> String {

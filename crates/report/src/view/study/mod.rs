@@ -3,6 +3,7 @@
 mod answer;
 mod build;
 mod method;
+mod times;
 mod why;
 
 use nestor_model::sequential::Decision;
