@@ -266,7 +266,9 @@ fn trace_point_words(point: TracePoint) -> &'static str {
 
 fn service_shares(metrics: &LayerMetrics) -> Option<ServiceShares> {
     let service = metrics.service?;
-    let total = (service.seek_ns + service.rotation_ns + service.transfer_ns + service.overhead_ns) as f64;
+    // Times that add up to more than a number holds were written by a disk that counted wrongly: nothing is a share of them.
+    let parts = [service.seek_ns, service.rotation_ns, service.transfer_ns, service.overhead_ns];
+    let total = parts.iter().try_fold(0_u64, |sum, part| sum.checked_add(*part))? as f64;
     (total > 0.0).then(|| ServiceShares {
         seek: service.seek_ns as f64 / total,
         rotation: service.rotation_ns as f64 / total,
