@@ -293,15 +293,16 @@ impl<'a> Reader<'a> {
         Ok(())
     }
 
-    /// Blocks of a part that does not say how many: as many as a stopping rule has looks; those of the scale, if it says nothing of the
-    /// parts themselves; one.
+    /// Blocks of a part that does not say how many: those of the scale, if it says nothing of the parts themselves; as many as a
+    /// stopping rule has looks; one.
     fn replications_of_parts(&self, study: &Study) -> u32 {
-        if let Some(rule) = &study.stop {
-            return rule.looks.last().copied().unwrap_or(1);
+        let is_of_parts =
+            |scale: &&DeTable<'_>| scale.get("replications").is_some() && scale.get("also").is_none();
+        match (self.scale.filter(is_of_parts), &study.stop) {
+            (Some(_), _) => study.replications,
+            (None, Some(rule)) => rule.looks.last().copied().unwrap_or(1),
+            (None, None) => 1,
         }
-        let scale =
-            self.scale.filter(|scale| scale.get("replications").is_some() && scale.get("also").is_none());
-        if scale.is_some() { study.replications } else { 1 }
     }
 
     fn stop(&self) -> Result<Option<StopRule>, Complaint> {

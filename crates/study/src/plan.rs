@@ -139,18 +139,19 @@ impl Study {
         if self.stop.is_none() {
             return Some(rule);
         }
-        let runs = |candidate: &str| {
-            self.rule(candidate, workload).is_some_and(|r| block < r.replications)
-                && decisions.is_open(candidate, workload)
-        };
         if !self.is_baseline(stack) {
-            return runs(stack).then_some(rule);
+            return decisions.is_open(stack, workload).then_some(rule);
         }
-        // A baseline runs for the comparisons with it; one that nothing is compared with, as long as any is open.
+        // A baseline runs for the comparisons with it; one that nothing is compared with, as long as any is open. The blocks that
+        // it has beyond all of them it has for its own sake, and nothing ends them.
         let candidates = || self.stacks.iter().filter(|s| !self.is_baseline(s));
-        let mut mine = candidates().filter(|s| self.baseline_of(s) == stack).peekable();
-        let needed =
-            if mine.peek().is_some() { mine.any(|s| runs(s)) } else { candidates().any(|s| runs(s)) };
+        let has_block = |s: &&String| self.rule(s, workload).is_some_and(|r| block < r.replications);
+        let mut mine: Vec<&String> = candidates().filter(|s| self.baseline_of(s) == stack).collect();
+        if mine.is_empty() {
+            mine = candidates().collect();
+        }
+        mine.retain(has_block);
+        let needed = mine.is_empty() || mine.iter().any(|s| decisions.is_open(s, workload));
         needed.then_some(rule)
     }
 }

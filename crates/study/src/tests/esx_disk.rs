@@ -156,3 +156,17 @@ fn a_part_of_the_grid_is_held_against_the_whole() {
     };
     assert!(median_of(34.0) < 5.0 && median_of(15.0) >= median_of(50.0), "{:?}", design.rows);
 }
+
+#[test]
+fn each_size_has_the_blocks_that_it_says_and_more_of_them_end_when_settled() {
+    let of_scale = |scale| Study::parse("studies/esx-disk.toml", FILE, Some(scale), &Real).unwrap();
+    // What was measured under this name can be gone on with.
+    assert_eq!(of_scale("quick").hash("emulated"), "9af8d18b6b6148f4");
+    for (scale, blocks) in
+        [("paper", vec![3; 3]), ("quick", vec![2, 3, 2, 2, 3]), ("small", vec![1, 3, 1, 1, 3])]
+    {
+        let study = of_scale(scale);
+        assert_eq!(study.parts.iter().map(|part| part.replications).collect::<Vec<_>>(), blocks, "{scale}");
+        assert_eq!(study.stop.map(|rule| rule.looks), Some(vec![3, 4, 6, 8, 12]), "{scale}");
+    }
+}

@@ -9,9 +9,9 @@ use nestor_trace::{ClassMetrics, DirectionMetrics, LayerMetrics, SeekMetrics, Tr
 use tempfile::TempDir;
 
 use super::fixture::*;
-use crate::claims::{ClaimResult, figures, judge};
+use crate::claims::{ClaimResult, FigureX, figures, judge};
 use crate::record::{CellRecord, Measured, Outcome};
-use crate::{Notation, Store, Study, StudyRecord};
+use crate::{CellKey, CellSample, Decisions, Notation, Store, Study, StudyRecord};
 
 const FILE: &str = include_str!("../../../../studies/nested-fs.toml");
 const HASH: &str = "0123456789abcdef";
@@ -133,11 +133,15 @@ fn cell(model: &CellRecord, stack: &str, workload: &str, block: u32) -> CellReco
     record
 }
 
+fn of_scale(scale: &str) -> Study {
+    Study::parse("studies/nested-fs.toml", FILE, Some(scale), &Real).unwrap()
+}
+
 /// The claims and figures of a size of the study after all its cells were run; at most two blocks, which are enough for an
 /// interval, and without the stacks that are `left_out`.
-fn judged(scale: &str, left_out: &str) -> (Vec<ClaimResult>, Vec<crate::Figure>) {
-    let mut study = Study::parse("studies/nested-fs.toml", FILE, Some(scale), &Real).unwrap();
-    study.stacks.retain(|stack| left_out.is_empty() || !stack.starts_with(left_out));
+fn judged(scale: &str, left_out: &dyn Fn(&str) -> bool) -> (Vec<ClaimResult>, Vec<crate::Figure>) {
+    let mut study = of_scale(scale);
+    study.stacks.retain(|stack| !left_out(stack));
     let folder = TempDir::new().unwrap();
     let mut store = Store::open(&folder.path().join("r.sqlite")).unwrap();
     let mut models: BTreeMap<Option<&str>, CellRecord> = BTreeMap::new();
@@ -175,7 +179,7 @@ fn untested(results: &[ClaimResult]) -> Vec<&str> {
 
 #[test]
 fn the_whole_matrix_tests_nearly_all_claims() {
-    let (results, figures) = judged("small", "xfs/");
+    let (results, figures) = judged("small", &|stack| stack.starts_with("xfs/"));
     let ids: Vec<String> = results.iter().map(|r| r.claim.id.clone()).collect();
     assert_eq!(ids, (1..=48).map(|n| format!("L-{n}")).collect::<Vec<_>>());
     for result in &results {
@@ -201,7 +205,78 @@ fn the_whole_matrix_tests_nearly_all_claims() {
 
 #[test]
 fn minutes_are_enough_for_twenty_claims() {
-    let (results, _) = judged("quick", "");
+    let (results, _) = judged("quick", &|_| false);
     let tested = results.len() - untested(&results).len();
     assert!(tested >= 20, "only {tested}; not {:?}", untested(&results));
+}
+
+#[test]
+fn the_published_sizes_test_what_the_small_ones_do() {
+    let (results, figures) = judged("paper", &|stack| stack.starts_with("xfs/"));
+    // As at the small size; the guest has the published memory.
+    assert_eq!(untested(&results), ["L-1", "L-3", "L-7", "L-9", "L-14", "L-41", "L-44"]);
+    let reason = |id: &str| &results.iter().find(|r| r.claim.id == id).unwrap().reason;
+    assert!(!reason("L-4").contains("memory"), "{}", reason("L-4"));
+    assert!(reason("L-7").contains("without a guest"), "{}", reason("L-7"));
+    let raw_speed: Vec<String> = places(&figures, "table-2").into_iter().map(|(_, x, _)| x).collect();
+    assert_eq!(
+        raw_speed,
+        ["ext2", "ext3", "ext4", "jfs", "reiserfs", "xfs", "raw disk", "bare disk, no guest"]
+    );
+    let paper = of_scale("paper");
+    assert_eq!(paper.most_blocks(), 3);
+    assert!(paper.parts.iter().all(|part| part.replications == 3));
+}
+
+/// Panel, place and value of each row of a figure.
+fn places(figures: &[crate::Figure], id: &str) -> Vec<(String, String, f64)> {
+    let figure = figures.iter().find(|f| f.query.id == id).unwrap();
+    let x = |x: &FigureX| match x {
+        FigureX::Text(text) => text.clone(),
+        FigureX::Number(number) => number.to_string(),
+    };
+    figure.rows.iter().map(|row| (row.panel.clone(), x(&row.x), row.y)).collect()
+}
+
+/// Hosts that the paper did not have would make the ext4 guest depend on eight hosts, and the others on six.
+#[test]
+fn hosts_of_today_are_in_no_figure_of_all_hosts() {
+    let of_today = |stack: &str| stack.contains("/btrfs/") || stack.contains("/f2fs/");
+    assert_eq!(of_scale("small").stacks.iter().filter(|stack| of_today(stack)).count(), 2);
+    let not_ext4 = |stack: &str| !stack.starts_with("ext4/");
+    let (_, with) = judged("small", &not_ext4);
+    let (_, without) = judged("small", &|stack| not_ext4(stack) || of_today(stack));
+    for id in ["fig-4", "table-2"] {
+        assert_eq!(places(&with, id), places(&without, id), "{id}");
+        assert!(!places(&with, id).is_empty(), "{id}");
+    }
+}
+
+#[test]
+fn a_stopping_rule_ends_what_is_asked_for_beyond_the_blocks_of_a_scale() {
+    // What was measured under these names can be gone on with.
+    assert_eq!(of_scale("small").hash("emulated"), "571a14b8df37d950");
+    assert_eq!(of_scale("quick").hash("emulated"), "5480696726088080");
+    for scale in ["quick", "small"] {
+        let study = of_scale(scale);
+        assert_eq!(study.stop.as_ref().unwrap().looks, [3, 4, 6, 8, 12]);
+        let without = Study { stop: None, ..study.clone() };
+        // Three blocks are the first look: until then nothing ends, however clear it is.
+        let all = without.all_cells(true, &Decisions::default());
+        let sample = |key: CellKey| CellSample {
+            stack: key.stack,
+            workload: key.workload,
+            block: key.block,
+            repeat: key.repeat,
+            throughput: 100.0,
+            cell_s: 10.0,
+        };
+        let seen: Vec<CellSample> = all.iter().cloned().map(sample).collect();
+        for block in 0..3 {
+            let of_block: Vec<CellKey> = all.iter().filter(|key| key.block == block).cloned().collect();
+            let decisions = Decisions::of(&study, &seen, Some(block));
+            assert_eq!(study.block_cells(block, true, &decisions), of_block, "{scale}, block {block}");
+        }
+        assert!(study.parts.iter().all(|part| [1, 3].contains(&part.replications)), "{scale}");
+    }
 }

@@ -126,6 +126,30 @@ fn what_is_settled_leaves_the_later_blocks() {
 }
 
 #[test]
+fn blocks_that_only_a_baseline_has_are_run_for_its_own_sake() {
+    let own = "[[also]]\nstacks = [\"g/kvm/hdd\"]\nworkloads = [\"read\"]\nreplications = 6\n\n[stop]";
+    let study = parse(&FILE.replace("[stop]", own), None).unwrap();
+    let settled = ["g/kvm/raw/a/hdd", "g/kvm/raw/b/hdd"].map(|stack| samples(&study, stack, 3, 0.5, 0.01));
+    let decisions = Decisions::of(&study, &settled.concat(), Some(3));
+    let in_block = |block| {
+        let cells = study.block_cells(block, false, &decisions);
+        cells.iter().filter(|c| c.stack == "g/kvm/hdd" && c.workload == "read").count()
+    };
+    // Five blocks are those of its comparisons, which need no more of them than three.
+    assert_eq!([2, 3, 4, 5, 6].map(in_block), [0, 0, 0, 1, 0]);
+}
+
+#[test]
+fn blocks_of_a_scale_are_not_those_of_the_stopping_rule() {
+    let text = FILE.replace("replications = 3\n", "");
+    let blocks = |scale| {
+        let study = parse(&text, Some(scale)).unwrap();
+        study.parts.iter().map(|part| part.replications).collect::<Vec<_>>()
+    };
+    assert_eq!((blocks("small"), blocks("large")), (vec![5, 5], vec![4, 4]));
+}
+
+#[test]
 fn without_a_rule_everything_runs() {
     let study = Study { stop: None, ..parse(FILE, None).unwrap() };
     let seen = samples(&study, "g/kvm/raw/a/hdd", 3, 0.5, 0.0);
