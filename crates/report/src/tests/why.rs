@@ -97,3 +97,10 @@ fn what_is_not_told_apart_is_not_explained_as_if_it_were() {
     }
     assert!(seen[0] > 0 && seen[1] > 0, "{seen:?}");
 }
+
+#[test]
+fn of_one_pair_it_is_not_known_whether_anything_differs() {
+    let first: Vec<StoredRun> = study_runs().into_iter().filter(|run| run.record.block == 0).collect();
+    let why = by_layers(&StudyReport::of(&study(1), &first), STACKS[2]);
+    assert!(why.answer.ends_with("not known whether the two cells differ at all."), "{why:?}");
+}

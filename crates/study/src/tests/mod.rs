@@ -14,5 +14,6 @@ mod parts;
 mod physical;
 mod places;
 mod plan;
+mod run_levels;
 mod store;
 mod tracing;

@@ -105,10 +105,12 @@ fn against(
     (base, base_levels): (&ShownRun, &RunLevels),
     told_apart: Option<bool>,
 ) -> String {
-    let chance = if told_apart == Some(false) {
-        " The two cells are not told apart, so this is how two of their runs differ, which may be chance."
-    } else {
-        ""
+    let chance = match told_apart {
+        Some(true) => "",
+        Some(false) => {
+            " The two cells are not told apart, so this is how two of their runs differ, which may be chance."
+        }
+        None => " Without an interval it is not known whether the two cells differ at all.",
     };
     format!(
         "Run {} ({:.2} MB/s) against run {} of its baseline {baseline} ({:.2} MB/s), by the numbers of their layers, the most \
