@@ -139,6 +139,8 @@ pub struct HddModel {
     /// By time, then in the order in which they were decided.
     completions: BTreeMap<(u64, u64), Completion>,
     decided: u64,
+    /// Completions that nobody has asked for yet.
+    untold: Vec<Completion>,
     writes: u64,
     /// When the arm can begin something next; kept because it is asked for much more often than it changes.
     next_dispatch_ns: Option<u64>,
@@ -173,6 +175,7 @@ impl HddModel {
             interface_free_ns: 0,
             completions: BTreeMap::new(),
             decided: 0,
+            untold: Vec::new(),
             writes: 0,
             next_dispatch_ns: None,
         })
@@ -470,28 +473,21 @@ impl HddModel {
     }
 }
 
-impl Model for HddModel {
-    fn submit(&mut self, request: ModelRequest, now_ns: u64) {
-        self.clock_ns = self.clock_ns.max(now_ns);
-        self.incoming.push_back(request);
-        self.admit(self.clock_ns);
-        // What a flush waits for may have been discarded.
-        self.finish_flushes(self.clock_ns);
-        self.next_dispatch_ns = self.find_next_dispatch();
-    }
-
-    fn next_event_ns(&self) -> Option<u64> {
+impl HddModel {
+    fn next_work_ns(&self) -> Option<u64> {
         let completion = self.completions.first_key_value().map(|((ns, _), _)| *ns);
         let access = self.current.map(|access| access.end_ns);
         [completion, access, self.next_dispatch_ns].into_iter().flatten().min()
     }
 
-    fn advance(&mut self, now_ns: u64, completions: &mut Vec<Completion>) {
-        while let Some(next_ns) = self.next_event_ns().filter(|next| *next <= now_ns) {
+    /// Does what is to be done until then. Also a request that comes finds the drive as it is at its time: what went before
+    /// is not done after it.
+    fn work_until(&mut self, now_ns: u64) {
+        while let Some(next_ns) = self.next_work_ns().filter(|next| *next <= now_ns) {
             self.clock_ns = self.clock_ns.max(next_ns);
             let completes = self.completions.first_key_value().is_some_and(|((ns, _), _)| *ns <= next_ns);
             if completes {
-                completions.extend(self.completions.pop_first().map(|(_, completion)| completion));
+                self.untold.extend(self.completions.pop_first().map(|(_, completion)| completion));
                 self.in_drive -= 1;
                 self.admit(next_ns);
             } else if let Some(access) = self.current.take_if(|access| access.end_ns <= next_ns) {
@@ -503,13 +499,37 @@ impl Model for HddModel {
         }
         self.clock_ns = self.clock_ns.max(now_ns);
     }
+}
+
+impl Model for HddModel {
+    fn submit(&mut self, request: ModelRequest, now_ns: u64) {
+        self.work_until(now_ns);
+        self.incoming.push_back(request);
+        self.admit(self.clock_ns);
+        // What a flush waits for may have been discarded.
+        self.finish_flushes(self.clock_ns);
+        self.next_dispatch_ns = self.find_next_dispatch();
+    }
+
+    fn next_event_ns(&self) -> Option<u64> {
+        self.untold.first().map(|completion| completion.complete_ns).or_else(|| self.next_work_ns())
+    }
+
+    fn advance(&mut self, now_ns: u64, completions: &mut Vec<Completion>) {
+        self.work_until(now_ns);
+        completions.append(&mut self.untold);
+    }
 
     fn is_settled(&self) -> bool {
-        self.incoming.is_empty() && self.in_drive == 0 && self.buffer.is_empty() && self.current.is_none()
+        self.untold.is_empty()
+            && self.incoming.is_empty()
+            && self.in_drive == 0
+            && self.buffer.is_empty()
+            && self.current.is_none()
     }
 
     fn settle(&mut self, now_ns: u64) {
-        self.clock_ns = self.clock_ns.max(now_ns);
+        self.work_until(now_ns);
         self.settling = !self.buffer.is_empty();
         self.next_dispatch_ns = self.find_next_dispatch();
     }

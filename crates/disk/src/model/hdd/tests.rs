@@ -184,6 +184,7 @@ proptest! {
         requests in any_requests(),
         write_cache in any::<bool>(),
         scsi in any::<bool>(),
+        told_before in any::<bool>(),
         late_ns in 0u64..5_000_000,
     ) {
         let mut model = drive(write_cache);
@@ -192,7 +193,10 @@ proptest! {
         let mut arrivals = Vec::new();
         for (id, (pause_ns, operation, sector, sectors)) in requests.iter().enumerate() {
             now_ns += pause_ns;
-            model.advance(now_ns, &mut done);
+            // What ended between the last time and this may be told only after the request has come.
+            if told_before {
+                model.advance(now_ns, &mut done);
+            }
             arrivals.push(now_ns);
             model.submit(request(id as u64, *operation, *sector, *sectors), now_ns);
         }
