@@ -118,6 +118,14 @@ impl Workload {
         self.options.get(option).cloned()
     }
 
+    /// The files that it names, as written: what they hold is part of the workload, and its notation does not tell it.
+    pub fn files(&self) -> impl Iterator<Item = &str> {
+        self.options.values().filter_map(|value| match value {
+            Value::File(path) => Some(path.as_str()),
+            _ => None,
+        })
+    }
+
     /// See [`Engine::data_set`].
     pub fn data_set(&self) -> DataSet {
         self.engine().data_set(self)

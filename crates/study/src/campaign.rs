@@ -178,7 +178,7 @@ impl Campaign<'_> {
         self.end.already_done += all - cells.len();
         let mut next = 0;
         while let Some(cell) = cells.get(next).cloned() {
-            if let Some(reason) = self.over_budget(&cell.key) {
+            if let Some(reason) = self.over_budget(&cell.key).or_else(|| self.file_changed(&cell.key)) {
                 return Ok(Some(reason));
             }
             let left = cells[next..].iter().map(|c| &c.key).chain(&later);
@@ -211,6 +211,12 @@ impl Campaign<'_> {
         let budget = self.study.budget?;
         let ends = self.started.elapsed() + self.estimator.cell(cell);
         (ends > budget && !self.end.runs.is_empty()).then(|| budget_ended(budget))
+    }
+
+    /// Why the cell would not measure what those before it did.
+    fn file_changed(&self, cell: &CellKey) -> Option<String> {
+        let file = self.study.changed_file(&cell.workload)?;
+        Some(format!("{file} has changed since the study was begun"))
     }
 
     fn failing_alike(&self) -> bool {

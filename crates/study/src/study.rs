@@ -58,6 +58,9 @@ pub struct Study {
     /// What is drawn of them.
     #[serde(default)]
     pub figures: Vec<FigureQuery>,
+    /// What the files hold that its workloads name, as [`Study::note_files`] found them: SHA-256 by path.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub files: BTreeMap<String, String>,
 }
 
 /// Stacks × workloads with their own number of blocks.
@@ -114,6 +117,7 @@ impl Study {
             scale: None,
             claims: Vec::new(),
             figures: Vec::new(),
+            files: BTreeMap::new(),
         }
     }
 
@@ -191,13 +195,18 @@ impl Study {
 
     /// What identifies results that may be put together: 16 hexadecimal digits.
     ///
-    /// Covers the stacks, workloads, baselines and seed, and the `ground` they ran on (`emulated`, `this`,
-    /// `ssh:HOST`). It leaves out the title, the number of replications, the budget, the sentinels and what is
+    /// Covers the stacks, workloads, baselines and seed, what the noted files hold, and the `ground` they ran on
+    /// (`emulated`, `this`, `ssh:HOST`). It leaves out the title, the number of replications, the budget, the sentinels and what is
     /// recorded, so that a study can be continued with more blocks or more time; and the claims and figures, which only
     /// ask the results.
     pub fn hash(&self, ground: &str) -> String {
         let identity = (&self.stacks, &self.baselines, &self.workloads, self.seed, ground);
-        let text = serde_json::to_string(&identity).expect("texts and whole numbers have a JSON form");
+        // Without files it is what it was before files were noted: studies that were begun then can be gone on with.
+        let text = match self.files.is_empty() {
+            true => serde_json::to_string(&identity),
+            false => serde_json::to_string(&(identity, &self.files)),
+        };
+        let text = text.expect("texts and whole numbers have a JSON form");
         sha256_hex(text.as_bytes())[..16].to_owned()
     }
 }

@@ -231,3 +231,26 @@ fn runs_that_violate_an_identity_settle_nothing() {
     let count = |stack: &str| ran.iter().filter(|c| c.stack == stack).count();
     assert_eq!(STACKS.map(count), [5, 5, 3]);
 }
+
+#[test]
+fn a_script_that_changes_meanwhile_ends_the_study() {
+    let directory = TempDir::new().unwrap();
+    let script = directory.path().join("x.f");
+    std::fs::write(&script, "run 1").unwrap();
+    let workload = format!("wml:script:file={}", script.display());
+    let mut study = Study { workloads: vec![workload], ..study(2) };
+    study.note_files().unwrap();
+    let mut table = Table::new();
+    let behaviour = |request: &CellRequest<'_>, ran: usize| {
+        if ran == 1 {
+            std::fs::write(&script, "run 2").unwrap();
+        }
+        reached(request, MIB)
+    };
+    let (ran, end) = table.run(&study, Box::new(behaviour));
+    assert_eq!((ran.len(), end.not_run.len()), (2, 4));
+    assert_eq!(end.not_run[0].reason, format!("{} has changed since the study was begun", script.display()));
+    std::fs::write(&script, "run 1").unwrap();
+    let (ran, end) = table.run(&study, Box::new(|request, _| reached(request, MIB)));
+    assert_eq!((ran.len(), end.already_done), (4, 2), "put back, it goes on");
+}

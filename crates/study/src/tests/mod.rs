@@ -9,6 +9,7 @@ mod esx_disk;
 mod file;
 mod fixture;
 mod migration;
+mod named_files;
 mod nested_fs;
 mod parts;
 mod physical;

@@ -97,6 +97,7 @@ impl<'a> Bench<'a> {
             study.trace = TraceMode::Full;
         }
         set_tracing(&mut study, self.lab)?;
+        study.note_files()?;
         Ok(study)
     }
 }

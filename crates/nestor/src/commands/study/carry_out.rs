@@ -11,7 +11,7 @@ use nestor_study::{
 };
 
 use super::plan::print_plan;
-use super::resume::require_unchanged;
+use super::resume::as_begun;
 use crate::cli::{LabArguments, StudyHow};
 use crate::commands::compare::print_costs;
 use crate::commands::run::set_tracing;
@@ -39,6 +39,7 @@ pub fn prepare(mut study: Study, how: &StudyHow, lab: &LabArguments) -> Result<S
     }
     super::check_profiles(&study)?;
     set_tracing(&mut study, lab)?;
+    study.note_files()?;
     Ok(study)
 }
 
@@ -59,9 +60,7 @@ pub struct CarriedOut {
 /// Why it cannot be gone on with, or nothing could be measured.
 pub fn carry_out(study: Study, how: &StudyHow, lab: &LabArguments, store: &mut Store) -> Result<CarriedOut> {
     let ground = lab.on.to_string();
-    if how.resume {
-        require_unchanged(store, &study, &ground)?;
-    }
+    let study = if how.resume { as_begun(store, study, &ground)? } else { study };
     let hash = study.hash(&ground);
     let usual_cell = store.usual_cell_s(&ground)?.map(std::time::Duration::from_secs_f64);
     let before = store.study(&hash)?;

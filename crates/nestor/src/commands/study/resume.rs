@@ -1,5 +1,8 @@
 //! Going on with a study that was begun: only with the same one.
 
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
+
 use anyhow::{Result, bail};
 use nestor_study::{Store, Study, StudyRecord};
 
@@ -23,15 +26,26 @@ pub fn begun_last(store: &Store, how: &StudyHow, lab: &LabArguments) -> Result<S
     super::prepare(record.study, how, lab)
 }
 
-/// Refuses to go on with a study that is not the one that was begun, and says what has changed.
-pub fn require_unchanged(store: &Store, study: &Study, ground: &str) -> Result<()> {
-    let hash = study.hash(ground);
-    if store.study(&hash)?.is_some() {
-        return Ok(());
+/// The study as it is to be gone on with. Refuses one that is not the one that was begun, and says what has changed.
+pub fn as_begun(store: &Store, study: Study, ground: &str) -> Result<Study> {
+    if store.study(&study.hash(ground))?.is_some() {
+        return Ok(study);
+    }
+    let not_noted = Study { files: BTreeMap::new(), ..study.clone() };
+    if not_noted.has_files_not_noted() && store.study(&not_noted.hash(ground))?.is_some() {
+        let files = study.files.keys().map(String::as_str).collect::<Vec<_>>().join(", ");
+        eprintln!(
+            "note: the study was begun by an earlier version, which did not note what {files} held: whether it has \
+             changed since is not known"
+        );
+        return Ok(not_noted);
     }
     let begun = store.studies()?;
-    let mut alike = begun.iter().filter(|r| r.study.name == study.name && r.ground == ground);
-    let Some(before) = alike.next_back() else {
+    let alike = begun.iter().filter(|r| r.study.name == study.name && r.ground == ground);
+    // The one that is the most like it; of several, the one that was worked on last.
+    let began = |record: &StudyRecord| record.sessions.last().map(|s| s.began_at.clone());
+    let nearest = alike.min_by_key(|r| (changes(r, &study).len(), Reverse(began(r))));
+    let Some(before) = nearest else {
         bail!(
             "no study `{}` was begun in {} on `--on {ground}`, so there is nothing to go on with\n  \
              leave --resume out to begin it",
@@ -39,19 +53,31 @@ pub fn require_unchanged(store: &Store, study: &Study, ground: &str) -> Result<(
             store.path().display()
         );
     };
+    let changed_files = changed_files(before, &study);
+    let as_it_was = match changed_files.as_slice() {
+        [] => "`nestor study --resume` without a file goes on with the study as it was".to_owned(),
+        files => format!("put {} back as it was to go on with the study as it was", files.join(" and ")),
+    };
     bail!(
         "the study `{}` has changed since it was begun:\n{}\n  \
-         what was measured is kept; `nestor study --resume` without a file goes on with the study as it was, \
-         and without --resume the changed one begins anew",
+         what was measured is kept; {as_it_was}, and without --resume the changed one begins anew",
         study.name,
-        changes(before, study).iter().map(|line| format!("  {line}")).collect::<Vec<_>>().join("\n")
+        changes(before, &study).iter().map(|line| format!("  {line}")).collect::<Vec<_>>().join("\n")
     );
+}
+
+/// Files that a workload names in both and that do not hold what they held.
+fn changed_files<'a>(before: &StudyRecord, now: &'a Study) -> Vec<&'a str> {
+    let then = &before.study.files;
+    let changed = now.files.iter().filter(|(path, digest)| then.get(*path).is_some_and(|old| old != *digest));
+    changed.map(|(path, _)| path.as_str()).collect()
 }
 
 /// What differs between a study as it was begun and as it is now.
 fn changes(before: &StudyRecord, now: &Study) -> Vec<String> {
+    let mut changes: Vec<String> =
+        changed_files(before, now).iter().map(|path| format!("what the file {path} holds")).collect();
     let before = &before.study;
-    let mut changes = Vec::new();
     for (what, then, now) in
         [("stack", &before.stacks, &now.stacks), ("workload", &before.workloads, &now.workloads)]
     {
