@@ -211,24 +211,34 @@ fn a_full_disk_under_the_results_loses_nothing_that_was_finished() {
     let study = Killed::here();
     let small = study.sandbox.text("small");
     fs::create_dir_all(&small).expect("the sandbox can be written to");
-    let _mounted = Mounted::tmpfs(&small, "1500k");
-    let store = study.sandbox.path("small/r.sqlite");
-    let run = |more: &[&str]| {
-        let store = store.display().to_string();
-        let mut arguments = vec!["study", "--on", "this", "--overwrite", &study.disk, "--store", &store];
-        arguments.extend(more);
-        study.sandbox.nestor(arguments).output().expect("the program runs")
+    // Room for what is planned, or it would not begin.
+    let _mounted = Mounted::tmpfs(&small, "50M");
+    let path = study.sandbox.path("small/r.sqlite");
+    let store = path.display().to_string();
+    let arguments = |more: &[&'static str]| {
+        let arguments = ["study", "--on", "this", "--overwrite", &study.disk, "--store", &store];
+        arguments.iter().chain(more).map(ToString::to_string).collect::<Vec<_>>()
     };
-    let count = || Store::open(&store).and_then(|s| s.numbers(&RunFilter::default())).map_or(0, |n| n.len());
-    // More blocks than fit.
-    let full = run(&["study.toml", "-n", "20"]);
-    let said = String::from_utf8_lossy(&full.stderr).into_owned();
-    assert!(!full.status.success());
-    assert!(said.contains("no room is left to write results"), "{said}");
+    let count =
+        || Store::open_read_only(&path).and_then(|s| s.numbers(&RunFilter::default())).map_or(0, |n| n.len());
+    let more = arguments(&["study.toml", "-n", "20"]);
+    let mut running = study.sandbox.start(&more.iter().map(String::as_str).collect::<Vec<_>>(), &[]);
+    while count() == 0 && running.is_running() {
+        std::thread::sleep(std::time::Duration::from_millis(20));
+    }
+    // Something else takes the room.
+    Mounted::resize(&small, "1500k");
+    let full = running.end();
+    assert!(!full.succeeded);
+    assert!(full.stderr.contains("no room is left to write results"), "{}", full.stderr);
     let before = count();
     assert!(before > 0, "some were kept");
+    let refused = study.sandbox.nestor(arguments(&["study.toml", "-n", "20", "--resume"])).output();
+    let said = String::from_utf8_lossy(&refused.expect("the program runs").stderr).into_owned();
+    assert!(said.contains("the study may need") && said.contains(" for results ("), "{said}");
     Mounted::resize(&small, "50M");
-    let resumed = run(&["study.toml", "-n", "20", "--resume"]);
+    let resumed = study.sandbox.nestor(arguments(&["study.toml", "-n", "20", "--resume"])).output();
+    let resumed = resumed.expect("the program runs");
     assert!(resumed.status.success(), "{}", String::from_utf8_lossy(&resumed.stderr));
     assert_eq!(count(), 20 * 6, "8 cells and 4 closing runs in two blocks");
     study.sandbox.assert_nothing_left();

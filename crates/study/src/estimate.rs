@@ -15,6 +15,8 @@ use crate::{Decisions, Study};
 const UNKNOWN_OVERHEAD_S: f64 = 15.0;
 /// The same of a measurement that has no end of its own.
 const UNKNOWN_MEASUREMENT_S: f64 = 30.0;
+/// A run with its histograms in the file of results; measured: 40 to 150 KB.
+const RUN_BYTES: u64 = 150_000;
 /// Booting an emulated host and the first guest in it, on the same machine.
 const FIRST_BOOT_S: f64 = 40.0;
 
@@ -62,8 +64,17 @@ pub struct StudyEffort {
     pub known_cells: usize,
     /// Whether any cell was measured here before.
     pub rests_on_past_cells: bool,
-    /// Space for the data of the modelled disk and the results, bytes.
+    /// Space for the data of the medium and the results, bytes.
     pub disk_bytes: u64,
+    /// Of it, the results.
+    pub results_bytes: u64,
+}
+
+impl StudyEffort {
+    /// Space for the data of the medium: of a modelled disk, where [`work_root`](nestor_machine::agent::work_root) is.
+    pub fn data_bytes(&self) -> u64 {
+        self.disk_bytes.saturating_sub(self.results_bytes)
+    }
 }
 
 impl Estimator {
@@ -144,22 +155,22 @@ impl Study {
         let most = left(self.most_blocks());
         let first_look = self.stop.as_ref().and_then(|rule| rule.looks.first().copied());
         let least = left(first_look.unwrap_or(u32::MAX).min(self.most_blocks()));
+        let results_bytes = (most.len() as u64).saturating_mul(RUN_BYTES);
         let known = most.iter().filter(|c| estimator.knows(&c.stack, &c.workload)).count();
         StudyEffort {
             least: estimator.effort(&least),
             most: estimator.effort(&most),
             known_cells: known,
             rests_on_past_cells: estimator.knows_anything(),
-            disk_bytes: self.disk_bytes(most.len()),
+            disk_bytes: self.data_bytes().saturating_add(results_bytes),
+            results_bytes,
         }
     }
 
-    /// The largest data set, twice for what file systems and image formats add, and the results.
-    fn disk_bytes(&self, cells: usize) -> u64 {
-        /// A run with its histograms; measured: 40 to 150 KB.
-        const RUN_BYTES: u64 = 150_000;
+    /// The largest data set, twice for what file systems and image formats add: a medium is emptied between cells.
+    fn data_bytes(&self) -> u64 {
         let data = self.workloads.iter().filter_map(|w| Workload::parse(w).ok()).map(|w| w.data_set().bytes);
-        data.max().unwrap_or(0).saturating_mul(2).saturating_add(cells as u64 * RUN_BYTES)
+        data.max().unwrap_or(0).saturating_mul(2)
     }
 }
 

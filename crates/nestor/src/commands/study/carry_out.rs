@@ -10,8 +10,9 @@ use nestor_study::{
     trace_costs,
 };
 
-use super::plan::print_plan;
+use super::plan::{print_plan, say_what_begins};
 use super::resume::as_begun;
+use super::room::require_room;
 use crate::cli::{LabArguments, StudyHow};
 use crate::commands::compare::print_costs;
 use crate::commands::run::set_tracing;
@@ -74,6 +75,10 @@ pub fn carry_out(study: Study, how: &StudyHow, lab: &LabArguments, store: &mut S
     if how.plan {
         print_plan(&record, &effort, lab.json)?;
         return Ok(CarriedOut { record, report: None, costs: Vec::new(), saving: None, path });
+    }
+    if effort.most.cells > 0 {
+        say_what_begins(&record, &effort);
+        require_room(&record.study, &lab.on, &effort, store.path())?;
     }
     begin(store, &mut record, &effort)?;
     let (end, interrupted) = session::run_until_interrupted(&record.study, lab, true, store)?;

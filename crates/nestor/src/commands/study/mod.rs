@@ -3,6 +3,7 @@
 mod carry_out;
 mod plan;
 mod resume;
+mod room;
 
 use std::process::ExitCode;
 

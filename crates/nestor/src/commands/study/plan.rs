@@ -49,12 +49,51 @@ pub fn print_plan(record: &StudyRecord, effort: &StudyEffort, json: bool) -> Res
     Ok(())
 }
 
+/// Says in a few lines what is about to begin.
+pub fn say_what_begins(record: &StudyRecord, effort: &StudyEffort) {
+    eprint!("{}", summary_text(record, effort));
+}
+
+/// Cells, time and space of what is left; of the whole plan what one wants to know before one leaves it alone.
+fn summary_text(record: &StudyRecord, effort: &StudyEffort) -> String {
+    let (least, most) = (&effort.least, &effort.most);
+    let range = |least: String, most: String| if least == most { most } else { format!("{least} to {most}") };
+    let mut text = format!(
+        "plan of {}: {} cells in about {}\n",
+        record.study.name,
+        range(least.cells.to_string(), most.cells.to_string()),
+        range(words(least.seconds), words(most.seconds)),
+    );
+    if let Some(budget) = record.study.budget {
+        text.push_str(&format!("  time allowed {}: what does not fit is left out\n", duration_words(budget)));
+    }
+    let (data, results) = (effort.data_bytes(), effort.results_bytes);
+    text.push_str(&format!(
+        "  {}; space: up to {} for data, {} for results\n",
+        time_rests_on(effort),
+        units::bytes(data),
+        units::bytes(results)
+    ));
+    text
+}
+
+/// Whole minutes, rounded up.
+fn words(seconds: f64) -> String {
+    duration_words(std::time::Duration::from_secs(((seconds / 60.0).ceil() * 60.0) as u64))
+}
+
+fn time_rests_on(effort: &StudyEffort) -> String {
+    let (known, all) = (effort.known_cells, effort.most.cells);
+    match (known, effort.rests_on_past_cells) {
+        (0, false) => "nothing was measured here yet: the time is a guess".to_owned(),
+        (0, true) => "the time rests on other cells that were measured here: it may be off".to_owned(),
+        _ => format!("{known} of {all} cells were measured here before; the time rests on them"),
+    }
+}
+
 fn plan_text(record: &StudyRecord, view: &PlanView<'_>) -> String {
     let effort = view.effort;
     let scale = view.scale.map(|s| format!(", scale {s}")).unwrap_or_default();
-    let words = |seconds: f64| {
-        duration_words(std::time::Duration::from_secs(((seconds / 60.0).ceil() * 60.0) as u64))
-    };
     let share = |e: &nestor_study::Effort| {
         format!("{:.0} %", if e.seconds > 0.0 { e.measured_s / e.seconds * 100.0 } else { 0.0 })
     };
@@ -89,11 +128,6 @@ fn plan_text(record: &StudyRecord, view: &PlanView<'_>) -> String {
             duration_words(budget)
         ));
     }
-    let (known, all) = (effort.known_cells, effort.most.cells);
-    text.push_str(&match (known, effort.rests_on_past_cells) {
-        (0, false) => "\n  nothing was measured here yet: the time is a guess\n".to_owned(),
-        (0, true) => "\n  the time rests on other cells that were measured here: it may be off\n".to_owned(),
-        _ => format!("\n  {known} of {all} cells were measured here before; the time rests on them\n"),
-    });
+    text.push_str(&format!("\n  {}\n", time_rests_on(effort)));
     text
 }

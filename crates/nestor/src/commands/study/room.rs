@@ -1,0 +1,184 @@
+//! Whether the space that a study will take is free, before hours are spent on filling it.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::os::unix::fs::MetadataExt as _;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Result, bail};
+use nestor_build::Place;
+use nestor_machine::agent::work_root;
+use nestor_report::units;
+use nestor_stack::{LayerDefinition, MediumKind, Stack};
+use nestor_study::{Study, StudyEffort};
+
+/// Space that is needed somewhere.
+struct Need {
+    /// A file or directory on the file system; it need not be there yet.
+    path: PathBuf,
+    bytes: u64,
+    /// What for.
+    what: &'static str,
+    /// What else can be done than making room.
+    otherwise: &'static str,
+}
+
+/// Refuses to begin if the planned space exceeds what is free where it is needed.
+///
+/// # Errors
+/// How much is needed, where, and how much is free there.
+pub fn require_room(study: &Study, place: &Place, effort: &StudyEffort, store: &Path) -> Result<()> {
+    let mut needs = data_needs(study, place, effort.data_bytes());
+    needs.push(Need {
+        path: store.to_owned(),
+        bytes: effort.results_bytes,
+        what: "results",
+        otherwise: "another file of results: --store FILE",
+    });
+    refuse_what_does_not_fit(&needs, &|path| {
+        let existing = nearest_existing(path);
+        let room = rustix::fs::statvfs(existing).ok()?;
+        Some((fs::metadata(existing).ok()?.dev(), room.f_bavail.saturating_mul(room.f_frsize)))
+    })
+}
+
+/// `room` tells the file system of a path and its free bytes; where it does not, nothing is refused.
+fn refuse_what_does_not_fit(needs: &[Need], room: &dyn Fn(&Path) -> Option<(u64, u64)>) -> Result<()> {
+    for need in needs {
+        let Some((file_system, free)) = room(&need.path) else { continue };
+        let here: Vec<&Need> =
+            needs.iter().filter(|n| room(&n.path).is_some_and(|(other, _)| other == file_system)).collect();
+        let bytes = here.iter().map(|n| n.bytes).fold(0, u64::saturating_add);
+        if bytes <= free {
+            continue;
+        }
+        let here = || here.iter().filter(|need| need.bytes > 0);
+        let what: Vec<String> = here().map(|n| format!("{} ({})", n.what, n.path.display())).collect();
+        let mut otherwise: Vec<&str> = here().map(|n| n.otherwise).collect();
+        otherwise.dedup();
+        bail!(
+            "the study may need {} for {}, where {} are free\n  \
+             nothing was begun; make room there, or name {}, or take smaller data sets (scale=, size=) or fewer \
+             blocks (-n)",
+            units::bytes(bytes),
+            what.join(" and "),
+            units::bytes(free),
+            otherwise.join(", or ")
+        );
+    }
+    Ok(())
+}
+
+/// The data of a modelled disk is in the work directory, that of a file of the user's in the file, where what it holds
+/// already is room too. A device has the room that it has, and another machine's is not known here.
+fn data_needs(study: &Study, place: &Place, bytes: u64) -> Vec<Need> {
+    match place {
+        Place::Emulated => vec![Need {
+            path: work_root(),
+            bytes,
+            what: "data of the modelled disk",
+            otherwise: "another work directory: NESTOR_WORK=DIRECTORY",
+        }],
+        Place::This => files_as_media(study)
+            .into_iter()
+            .map(|path| {
+                let (length, allocated) = fs::metadata(&path)
+                    .map_or((0, 0), |file| (file.len(), file.blocks().saturating_mul(512)));
+                let bytes = bytes.min(length).saturating_sub(allocated);
+                Need { path, bytes, what: "data of the medium", otherwise: "another file as medium" }
+            })
+            .collect(),
+        Place::Ssh(_) => Vec::new(),
+    }
+}
+
+/// The files that are media of a study, each once.
+fn files_as_media(study: &Study) -> BTreeSet<PathBuf> {
+    let stacks = study.stacks.iter().filter_map(|text| Stack::parse(text).ok());
+    stacks.filter_map(|stack| file_as_medium(&stack)).collect()
+}
+
+fn file_as_medium(stack: &Stack) -> Option<PathBuf> {
+    let medium = stack.medium();
+    let is_file = matches!(medium.definition(), LayerDefinition::Medium(MediumKind::File));
+    is_file.then(|| medium.path().map(Path::to_owned)).flatten()
+}
+
+/// The path itself, or the nearest directory above that is there and will hold it.
+fn nearest_existing(path: &Path) -> &Path {
+    let there = path.ancestors().find(|above| above.exists());
+    // What is above a relative path in the end is the empty one: here.
+    there.filter(|above| !above.as_os_str().is_empty()).unwrap_or(Path::new("."))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const GIB: u64 = 1 << 30;
+
+    fn needs() -> [Need; 2] {
+        let need = |path: &str, bytes, what, otherwise| Need { path: path.into(), bytes, what, otherwise };
+        [
+            need("/work", 3 * GIB, "data of the modelled disk", "another work directory"),
+            need("/home/r.sqlite", GIB, "results", "another file of results"),
+        ]
+    }
+
+    fn refusal(room: &dyn Fn(&Path) -> Option<(u64, u64)>) -> String {
+        refuse_what_does_not_fit(&needs(), room).map_or_else(|e| e.to_string(), |()| "it fits".to_owned())
+    }
+
+    #[test]
+    fn each_file_system_has_to_hold_what_goes_there() {
+        let apart = |work: u64, home: u64| {
+            refusal(&move |path| Some(if path.starts_with("/work") { (1, work) } else { (2, home) }))
+        };
+        assert_eq!(apart(3 * GIB, GIB), "it fits");
+        insta::assert_snapshot!(apart(2_900 << 20, GIB), @r"
+        the study may need 3.0 GiB for data of the modelled disk (/work), where 2.8 GiB are free
+          nothing was begun; make room there, or name another work directory, or take smaller data sets (scale=, size=) or fewer blocks (-n)
+        ");
+        insta::assert_snapshot!(apart(3 * GIB, 0), @r"
+        the study may need 1.0 GiB for results (/home/r.sqlite), where 0 B are free
+          nothing was begun; make room there, or name another file of results, or take smaller data sets (scale=, size=) or fewer blocks (-n)
+        ");
+    }
+
+    #[test]
+    fn on_one_file_system_they_add_up() {
+        assert_eq!(refusal(&|_| Some((1, 4 * GIB))), "it fits");
+        insta::assert_snapshot!(refusal(&|_| Some((1, 3 * GIB))), @r"
+        the study may need 4.0 GiB for data of the modelled disk (/work) and results (/home/r.sqlite), where 3.0 GiB are free
+          nothing was begun; make room there, or name another work directory, or another file of results, or take smaller data sets (scale=, size=) or fewer blocks (-n)
+        ");
+    }
+
+    #[test]
+    fn where_nothing_is_known_nothing_is_refused() {
+        assert_eq!(refusal(&|_| None), "it fits");
+    }
+
+    #[test]
+    fn a_file_of_the_users_has_the_room_that_it_takes_already() {
+        let folder = tempfile::tempdir().unwrap();
+        let disk = folder.path().join("disk.img");
+        fs::write(&disk, vec![1_u8; 1 << 20]).unwrap();
+        fs::File::options().write(true).open(&disk).unwrap().set_len(GIB).unwrap();
+        let disk = disk.display();
+        let stacks = vec![format!("ext4/file:{disk}"), format!("xfs/file:{disk}")];
+        let study = Study::new("s", "S", stacks, vec!["fio:seq-write".to_owned()]);
+        let needed =
+            |bytes| data_needs(&study, &Place::This, bytes).iter().map(|n| n.bytes).collect::<Vec<_>>();
+        assert_eq!(needed(1 << 20), [0], "one file, once");
+        assert!(needed(64 << 20)[0] <= 63 << 20, "{:?}", needed(64 << 20));
+        assert!(needed(64 << 30)[0] < GIB, "no more than the file is long");
+        assert!(data_needs(&study, &Place::Ssh("host".to_owned()), GIB).is_empty());
+    }
+
+    #[test]
+    fn what_is_not_there_yet_will_be_in_the_nearest_directory() {
+        assert_eq!(nearest_existing(Path::new("/no/such/place")), Path::new("/"));
+        assert_eq!(nearest_existing(Path::new("no-such-file.sqlite")), Path::new("."));
+    }
+}

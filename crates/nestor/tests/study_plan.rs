@@ -1,0 +1,314 @@
+//! What `nestor study` and `nestor replicate` say and judge without measuring anything: plans, refusals, claims of what was
+//! measured before. Needs no lab and no root.
+
+#[allow(dead_code, reason = "shared with the tests of `nestor advise`, which use the rest")]
+mod advise_store;
+mod support;
+
+use std::fs;
+
+use advise_store::MadeUp;
+use nestor_study::{SessionRecord, Store, Study, StudyRecord};
+use serde_json::Value;
+use support::Sandbox;
+
+const STUDY: &str = r#"
+name = "planned"
+title = "A study that is only planned"
+stacks = ["ext4/kvm/{,raw/{ext4,xfs}/}hdd"]
+baselines = "raw-disk"
+workloads = ["fio:{seq,rand}-write:runtime=20s"]
+budget = "2h"
+[stop]
+looks = [3, 5]
+"#;
+
+/// Runs the program, which has to succeed; what it prints.
+fn said(sandbox: &Sandbox, arguments: &[&str]) -> String {
+    let output = sandbox.nestor(arguments).assert().success().get_output().stdout.clone();
+    String::from_utf8(output).expect("text is UTF-8")
+}
+
+/// Runs the program, which has to fail without a result; what it says.
+fn refused(sandbox: &Sandbox, arguments: &[&str]) -> String {
+    let output = sandbox.nestor(arguments).assert().failure().stdout("").get_output().stderr.clone();
+    String::from_utf8(output).expect("messages are UTF-8")
+}
+
+fn json(text: &str) -> Value {
+    serde_json::from_str(text).expect("JSON")
+}
+
+fn sandbox_with(study: &str) -> Sandbox {
+    let sandbox = Sandbox::new();
+    fs::write(sandbox.path("study.toml"), study).expect("the sandbox can be written to");
+    sandbox
+}
+
+#[test]
+fn a_plan_without_past_cells_is_a_guess() {
+    let sandbox = sandbox_with(STUDY);
+    insta::assert_snapshot!(said(&sandbox, &["study", "study.toml", "--plan", "--store", "r.sqlite"]), @r"
+    A study that is only planned  (planned)
+    3 stacks, 2 workloads, up to 5 blocks in random order (seed 1), no baselines at the ends
+
+                         settled at once  nothing settled
+      cells              18               30
+      time               12 min           19 min
+      of it measurement  54 %             55 %
+      space                               1.0 GiB
+
+      time allowed 2 h: what does not fit is left out
+
+      nothing was measured here yet: the time is a guess
+    ");
+}
+
+#[test]
+fn a_plan_rests_on_cells_that_were_measured() {
+    let sandbox = sandbox_with(STUDY);
+    // 60 s a cell, of which 512 operations at 64 a second are 8 s.
+    let mut made_up = MadeUp::new("fio:seq-write:runtime=20s");
+    for stack in ["ext4/kvm/hdd", "ext4/kvm/raw/ext4/hdd"] {
+        made_up.run("before", 0, stack, 64.0);
+    }
+    made_up.keep(&sandbox.path("r.sqlite"));
+    let arguments = ["study", "study.toml", "--plan", "--store", "r.sqlite"];
+    insta::assert_snapshot!(said(&sandbox, &arguments), @r"
+    A study that is only planned  (planned)
+    3 stacks, 2 workloads, up to 5 blocks in random order (seed 1), baselines at both ends of each block
+
+                         settled at once  nothing settled
+      cells              24               40
+      time               28 min           46 min
+      of it measurement  22 %             23 %
+      space                               1.0 GiB
+
+      time allowed 2 h: what does not fit is left out
+
+      15 of 40 cells were measured here before; the time rests on them
+    ");
+    let plan = json(&said(&sandbox, &[&arguments[..], &["--json"]].concat()));
+    let effort = &plan["effort"];
+    // Three stacks, and the baseline at both ends, under two workloads, in three to five blocks.
+    assert_eq!((&effort["least"]["cells"], &effort["most"]["cells"]), (&Value::from(24), &Value::from(40)));
+    assert_eq!(effort["results_bytes"], 40 * 150_000);
+    assert_eq!(effort["disk_bytes"], 2 * (512_u64 << 20) + 40 * 150_000);
+    assert_eq!(plan["first_block"].as_array().map(Vec::len), Some(8));
+    // What is only planned is not begun.
+    assert!(refused(&sandbox, &["study", "--resume", "--store", "r.sqlite"]).contains("no study was begun"));
+}
+
+#[test]
+fn what_is_about_to_begin_is_said_and_refused_where_there_is_no_room() {
+    let sandbox = sandbox_with(&STUDY.replace("runtime=20s", "runtime=20s:size=4096T:files=1"));
+    let said = refused(&sandbox, &["study", "study.toml", "--store", "r.sqlite"]);
+    let (plan, refusal) = said.split_once("error: ").expect("a refusal");
+    insta::assert_snapshot!(plan, @r"
+    plan of planned: 18 to 30 cells in about 12 min to 19 min
+      time allowed 2 h: what does not fit is left out
+      nothing was measured here yet: the time is a guess; space: up to 8.0 PiB for data, 4.3 MiB for results
+    ");
+    assert!(refusal.starts_with("the study may need 8.0 PiB for data of the modelled disk"), "{refusal}");
+    assert!(refusal.contains("GiB are free\n") && refusal.contains(&sandbox.text("nestor-")), "{refusal}");
+    assert!(refusal.contains("nothing was begun") && refusal.contains("NESTOR_WORK=DIRECTORY"), "{refusal}");
+    assert_eq!(sandbox.left_behind(), Vec::<String>::new());
+    assert!(refused(&sandbox, &["study", "--resume", "--store", "r.sqlite"]).contains("no study was begun"));
+}
+
+/// A study of a script, as it is kept when it was begun.
+struct Begun {
+    sandbox: Sandbox,
+}
+
+impl Begun {
+    fn new(notes_files: bool) -> Self {
+        let sandbox = Sandbox::new();
+        let script = sandbox.text("x.f");
+        fs::write(&script, "run 1\n").expect("the sandbox can be written to");
+        let workload = format!("wml:script:file={script}");
+        let text = format!(
+            "name = \"s\"\ntitle = \"S\"\nstacks = [\"ext4/null\"]\nbaseline = \"ext4/null\"\nworkloads = [\"{workload}\"]\n"
+        );
+        fs::write(sandbox.path("study.toml"), text).expect("the sandbox can be written to");
+        let mut study = Study::new("s", "S", vec!["ext4/null".to_owned()], vec![workload]);
+        if notes_files {
+            study.note_files().expect("the script can be read");
+        }
+        let session = SessionRecord {
+            began_at: "2026-01-01T00:00:00Z".to_owned(),
+            planned_cells: (1, 1),
+            planned_s: (60.0, 60.0),
+            cells: 0,
+            elapsed_s: None,
+            measured_s: 0.0,
+        };
+        let record = StudyRecord {
+            hash: study.hash("emulated"),
+            ground: "emulated".to_owned(),
+            study,
+            sentinels: false,
+            ended_early: None,
+            sessions: vec![session],
+        };
+        let mut store = Store::open(&sandbox.path("r.sqlite")).expect("a store can be made");
+        store.save_study(&record).expect("a study can be kept");
+        Self { sandbox }
+    }
+
+    fn change(&self) {
+        fs::write(self.sandbox.path("x.f"), "run 2\n").expect("the sandbox can be written to");
+    }
+
+    /// What is said of going on, with and without the study's file; `None` where it would go on.
+    fn refusals(&self) -> [Option<String>; 2] {
+        [&["study.toml"][..], &[]].map(|file| {
+            let arguments = [&["study", "--resume", "--plan", "--store", "r.sqlite"], file].concat();
+            let output = self.sandbox.nestor(arguments).output().expect("the program runs");
+            let said = String::from_utf8_lossy(&output.stderr).into_owned();
+            (!output.status.success()).then(|| said.replace(&self.sandbox.text(""), ""))
+        })
+    }
+}
+
+#[test]
+fn a_study_whose_script_was_changed_is_not_gone_on_with() {
+    let begun = Begun::new(true);
+    assert_eq!(begun.refusals(), [None, None], "nothing has changed");
+    begun.change();
+    let [with_file, without] = begun.refusals();
+    assert_eq!(with_file, without);
+    insta::assert_snapshot!(with_file.unwrap_or_default(), @r"
+    error: the study `s` has changed since it was begun:
+      what the file x.f holds
+      what was measured is kept; put x.f back as it was to go on with the study as it was, and without --resume the changed one begins anew
+    ");
+    // Begun anew, it is another study with all its cells.
+    let plan =
+        json(&said(&begun.sandbox, &["study", "study.toml", "--plan", "--json", "--store", "r.sqlite"]));
+    assert_eq!(plan["effort"]["most"]["cells"], 1);
+}
+
+#[test]
+fn a_study_of_a_version_that_did_not_look_at_scripts_goes_on_with_a_note() {
+    let begun = Begun::new(false);
+    begun.change();
+    assert_eq!(begun.refusals(), [None, None]);
+    let output = begun
+        .sandbox
+        .nestor(["study", "study.toml", "--resume", "--plan", "--store", "r.sqlite"])
+        .output()
+        .expect("the program runs");
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(said.contains("did not note what") && said.contains("x.f held"), "{said}");
+}
+
+#[test]
+fn a_published_study_is_planned_without_measuring() {
+    let sandbox = Sandbox::new();
+    insta::assert_snapshot!(said(&sandbox, &["replicate", "nested-fs", "--plan", "--store", "r.sqlite"]), @r"
+    Six guest file systems on six host file systems, as in FAST '12  (nested-fs, scale quick)
+    16 stacks, 8 workloads, up to 3 blocks in random order (seed 2012), baselines at both ends of each block
+
+                           all
+      cells                101
+      time                 43 min
+      of it measurement    39 %
+      space                389.4 MiB
+
+      time allowed 42 min: what does not fit is left out
+
+      nothing was measured here yet: the time is a guess
+    ");
+    let larger = said(
+        &sandbox,
+        &["replicate", "nested-fs", "--scale", "small", "--plan", "--json", "--store", "r.sqlite"],
+    );
+    let cells = |text: &str| json(text)["effort"]["most"]["cells"].as_u64().expect("a number");
+    let quick = said(&sandbox, &["replicate", "nested-fs", "--plan", "--json", "--store", "r.sqlite"]);
+    assert!(cells(&larger) > cells(&quick), "{larger}");
+}
+
+const GUEST: &str = "ext3/kvm:memory=192M:cache=writethrough:sched=mq-deadline";
+const DISK: &str = "hdd:size=3G:sched=bfq";
+
+/// The study of nested file systems as far as two of its loads go: xfs is as fast as the raw disk, jfs half as fast.
+fn measured_before() -> Sandbox {
+    let sandbox = Sandbox::new();
+    let stack = |middle: &str| {
+        nestor_stack::Stack::parse(&format!("{GUEST}/{middle}{DISK}")).expect("a stack").to_string()
+    };
+    let [raw, xfs, jfs] = ["", "raw:size=2G/xfs/", "raw:size=2G/jfs/"].map(stack);
+    for workload in ["fio:seq-read:scale=0.015", "fio:seq-write:scale=0.015"] {
+        let mut made_up = MadeUp::new(workload);
+        made_up.keep_study("nested-fs", &[&raw, &xfs, &jfs]);
+        for block in 0..3 {
+            let wobble = 1.0 + 0.01 * f64::from(block);
+            for (stack, rate) in [(&raw, 100.0), (&xfs, 100.5), (&jfs, 50.0)] {
+                made_up.run("nested-fs", block, stack, rate * wobble);
+            }
+        }
+        made_up.keep(&sandbox.path("r.sqlite"));
+    }
+    sandbox
+}
+
+#[test]
+fn claims_are_judged_by_what_was_measured_before() {
+    let nothing = Sandbox::new();
+    let said_of_nothing = refused(&nothing, &["replicate", "nested-fs", "--claims", "--store", "r.sqlite"]);
+    assert!(
+        said_of_nothing.contains("nothing of `nested-fs` was measured yet")
+            && said_of_nothing.contains("measure it: nestor replicate nested-fs"),
+        "{said_of_nothing}"
+    );
+    let sandbox = measured_before();
+    let board =
+        json(&said(&sandbox, &["replicate", "nested-fs", "--claims", "--json", "--store", "r.sqlite"]));
+    let claims = board["claims"].as_array().expect("a list");
+    let verdict = |claim: &Value| claim["verdict"].as_str().unwrap_or_default().to_owned();
+    let judged: Vec<String> = claims
+        .iter()
+        .filter(|claim| verdict(claim) != "not-testable")
+        .map(|claim| format!("{}: {}", claim["claim"]["id"].as_str().unwrap_or_default(), verdict(claim)))
+        .collect();
+    insta::assert_snapshot!(judged.join("\n"), @r"
+    L-2: not-contradicted
+    L-5: reproduced
+    L-6: not-contradicted
+    L-8: reproduced
+    L-26: not-contradicted
+    L-27: contradicted
+    ");
+    let text = said(&sandbox, &["replicate", "nested-fs", "--claims", "--store", "r.sqlite"]);
+    let last = text.lines().last().unwrap_or_default();
+    assert!(last.starts_with(&format!("{} rows: ", claims.len())), "{text}");
+    // Another size was not measured.
+    let other = ["replicate", "nested-fs", "--claims", "--scale", "paper", "--store", "r.sqlite"];
+    assert!(refused(&sandbox, &other).contains("nothing of `nested-fs` was measured yet"));
+    assert!(
+        refused(&sandbox, &["replicate", "nested", "--claims"]).contains("there are: nested-fs, esx-disk")
+    );
+}
+
+#[test]
+fn results_go_into_a_directory_that_is_not_somebody_elses() {
+    let sandbox = measured_before();
+    let arguments = |directory: &'static str| {
+        ["replicate", "nested-fs", "--claims", "--results-to", directory, "--store", "r.sqlite"]
+    };
+    let board = said(&sandbox, &arguments("results"));
+    let read = |name: &str| fs::read_to_string(sandbox.path("results").join(name)).expect(name);
+    assert_eq!(read("scoreboard.txt"), board);
+    assert!(read("README.md").contains("made by `nestor replicate`") && read("README.md").contains(&board));
+    assert!(read("matrix.txt").contains("xfs") && read("matrix.svg").starts_with("<svg"));
+    assert!(read("environment.txt").starts_with("18 runs on `--on emulated`, seed 1\n"));
+    assert!(json(&read("claims.json")).as_array().is_some_and(|claims| !claims.is_empty()));
+    // Its own files are written over; those of others are not.
+    said(&sandbox, &arguments("results"));
+    fs::create_dir(sandbox.path("mine")).expect("the sandbox can be written to");
+    fs::write(sandbox.path("mine/README.md"), "# Mine\n").expect("the sandbox can be written to");
+    let refusal = refused(&sandbox, &arguments("mine"));
+    assert!(refusal.contains("README.md is not a file of results; nothing was written"), "{refusal}");
+    assert_eq!(fs::read_dir(sandbox.path("mine")).expect("a directory").count(), 1);
+}
