@@ -28,7 +28,7 @@ use super::surfaces;
 use crate::store::{Store, StoreError, StudyRecord};
 
 /// A connection on which a study's tables are laid out.
-pub(super) struct Evidence {
+pub(crate) struct Evidence {
     connection: Connection,
     /// The cache modes in which guests ran on the raw disk, the one that counts first.
     modes: Vec<String>,
@@ -88,7 +88,7 @@ impl Evidence {
 }
 
 /// The names that [`Evidence`] offers.
-pub(super) const TABLES: [&str; 16] = [
+pub(crate) const TABLES: [&str; 16] = [
     "cell",
     "twin",
     "raw_disk",

@@ -20,6 +20,8 @@ mod why;
 
 pub use claim::{Claim, ClaimKind, ClaimResult, Expected, Verdict};
 pub use draw::figures;
+#[cfg(test)]
+pub(crate) use evidence::{Evidence, TABLES};
 pub use figure::{Figure, FigureKind, FigureQuery, FigureRow, FigureX};
 pub use judge::judge;
 pub(crate) use parse::{parse_claims, parse_figures};

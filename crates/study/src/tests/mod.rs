@@ -5,6 +5,7 @@ mod checks;
 mod claim_file;
 mod claims;
 mod compare;
+mod documents;
 mod estimate;
 mod esx_disk;
 mod file;
