@@ -113,7 +113,7 @@ impl Store {
     fn add_latencies(&self, found: &mut Found) -> Result<(), StoreError> {
         let threads = std::thread::available_parallelism().map_or(1, usize::from) * READERS_PER_PROCESSOR;
         let share = found.cells.len().div_ceil(threads).max(1);
-        let path = &self.path;
+        let path = &self.file();
         std::thread::scope(|scope| {
             let read = |cells: &mut [CellNumbers]| -> Result<(), StoreError> {
                 let store = Self::open_read_only(path)?;

@@ -6,6 +6,7 @@
 
 mod cells;
 mod conditions;
+mod copy;
 mod error;
 mod known;
 mod places;
@@ -21,6 +22,7 @@ use std::time::{Duration, Instant};
 
 use rusqlite::{Connection, OpenFlags, OptionalExtension, TransactionBehavior, params};
 use serde::{Deserialize, Serialize};
+use tempfile::TempDir;
 
 pub(crate) use conditions::conditions;
 pub use error::StoreError;
@@ -41,6 +43,8 @@ const BUSY_TIMEOUT: Duration = Duration::from_secs(30);
 pub struct Store {
     connection: Connection,
     path: PathBuf,
+    /// What is read in place of the file, if that is of an older version. Removed after the connection is closed.
+    copy: Option<TempDir>,
 }
 
 /// A run as read back.
@@ -138,7 +142,7 @@ impl Store {
         Ok(store)
     }
 
-    /// Opens a file of results for reading only.
+    /// Opens a file of results for reading only. The file is not changed: one of an older version is read by a copy.
     ///
     /// # Errors
     ///
@@ -147,18 +151,27 @@ impl Store {
         if !path.exists() {
             return Err(StoreError::Missing { path: path.to_owned() });
         }
-        let store = Self::connect(path, OpenFlags::SQLITE_OPEN_READ_ONLY)?;
-        match store.require_readable()? {
-            Some(schema::VERSION) => Ok(store),
-            // An older or an empty file becomes a present one by opening it for writing.
-            _ => Self::open(path),
+        let opened = Self::connect(path, OpenFlags::SQLITE_OPEN_READ_ONLY).and_then(Self::with_version);
+        match opened {
+            Ok((store, Some(schema::VERSION))) => Ok(store),
+            Ok((store, _)) => store.copied(),
+            Err(e @ StoreError::CannotOpen { .. }) => match Self::of_read_only_folder(path) {
+                Some(store) => Self::with_version(store)?.0.copied(),
+                None => Err(e),
+            },
+            Err(e) => Err(e),
         }
+    }
+
+    fn with_version(self) -> Result<(Self, Option<i64>), StoreError> {
+        let version = self.require_readable()?;
+        Ok((self, version))
     }
 
     fn connect(path: &Path, flags: OpenFlags) -> Result<Self, StoreError> {
         let connection = Connection::open_with_flags(path, flags | OpenFlags::SQLITE_OPEN_NO_MUTEX)
             .map_err(|e| StoreError::from_sqlite(path, &e))?;
-        let store = Self { connection, path: path.to_owned() };
+        let store = Self { connection, path: path.to_owned(), copy: None };
         store.on(|c| c.busy_timeout(BUSY_TIMEOUT))?;
         Ok(store)
     }

@@ -12,7 +12,7 @@ impl Store {
     /// If the file cannot be read.
     pub(crate) fn reader(&self) -> Result<Connection, StoreError> {
         let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
-        Ok(Self::connect(&self.path, flags)?.connection)
+        Ok(Self::connect(&self.file(), flags)?.connection)
     }
 
     /// What an error of such a connection means for this file.

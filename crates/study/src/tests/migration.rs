@@ -133,8 +133,11 @@ fn an_old_file_merges_into_a_new_one() {
     of_version(&connection, 2).unwrap();
     insert_as_before(&connection, &record("ext3/kvm/hdd", 0, MIB));
     drop(connection);
+    let before = std::fs::read(&old).unwrap();
     let mut new = Store::open(&folder.path().join("new.sqlite")).unwrap();
     let report = new.merge(&old).unwrap();
+    assert!(std::fs::read(&old).unwrap() == before, "the other file was changed");
+    drop(Store::open_read_only(&old).unwrap());
     assert_eq!((report.added, report.known), (1, 0));
     let stacks: i64 = new
         .reader()
@@ -187,4 +190,38 @@ fn scripts_and_natives_are_taken_apart_too() {
     wml:mailserver scale 0.1
     wml:mailserver script:nthreads 16
     "#);
+}
+
+#[test]
+fn reading_an_old_file_leaves_it_as_it_is() {
+    let folder = TempDir::new().unwrap();
+    let path = folder.path().join("old.sqlite");
+    let connection = Connection::open(&path).unwrap();
+    of_version(&connection, 2).unwrap();
+    let run = record("ext3/kvm/hdd", 0, MIB);
+    insert_as_before(&connection, &run);
+    drop(connection);
+    let before = std::fs::read(&path).unwrap();
+    let mut permissions = std::fs::metadata(&path).unwrap().permissions();
+    permissions.set_readonly(true);
+    std::fs::set_permissions(&path, permissions).unwrap();
+
+    let store = Store::open_read_only(&path).unwrap();
+    assert_eq!(store.run(1).unwrap().record, run);
+    assert_eq!(store.path(), path);
+    // A second connection, and those of several threads, read the same.
+    let latencies: i64 =
+        store.reader().unwrap().query_row("SELECT count(*) FROM latencies", [], |row| row.get(0)).unwrap();
+    assert_eq!(latencies, 1);
+    let cells = store.cells(run.study_hash.as_deref().unwrap()).unwrap();
+    assert_eq!(cells.len(), 1);
+    let copy = store.reader().unwrap().path().map(std::path::PathBuf::from).unwrap();
+    assert!(copy.exists() && copy != path);
+    drop(store);
+    assert!(!copy.exists(), "the copy goes with the store");
+    assert!(std::fs::read(&path).unwrap() == before, "the file was changed");
+    assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1, "nothing was left beside it");
+    let version: i64 =
+        Connection::open(&path).unwrap().query_row("PRAGMA user_version", [], |row| row.get(0)).unwrap();
+    assert_eq!(version, 2);
 }

@@ -9,7 +9,7 @@ mod documents;
 mod estimate;
 mod esx_disk;
 mod file;
-mod fixture;
+pub(crate) mod fixture;
 mod migration;
 mod named_files;
 mod nested_fs;
