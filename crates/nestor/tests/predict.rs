@@ -3,6 +3,8 @@
 mod predict_store;
 mod support;
 
+use std::collections::BTreeMap;
+
 use nestor_study::CellRecord;
 use predict_store::{LOAD, at, keep, load, record, request_s, result, surface};
 use serde_json::Value;
@@ -281,4 +283,13 @@ fn validation_and_matrices_are_of_one_place() {
     let ((measured_here, here), (measured_there, there)) = (corner("emulated"), corner("ssh:lab"));
     assert!(!measured_here && measured_there);
     assert!((there / here - 10.0).abs() < 1.0, "{here} {there}");
+    // What is learnt at one place is not forgotten by questions about the other, nor taken for it.
+    for on in ["emulated", "ssh:lab", "emulated"] {
+        said(&["--workload", "fio:seq-write", "--to", "xfs/kvm/raw/ext2/hdd", "--on", on]);
+    }
+    let kept = std::fs::read(sandbox.path("results.learnt.json")).expect("weights are kept");
+    let kept: BTreeMap<String, Value> = serde_json::from_slice(&kept).expect("JSON");
+    let cells: Vec<(&str, &Value)> =
+        kept.iter().map(|(place, kept)| (place.as_str(), &kept["cells"])).collect();
+    assert_eq!(cells, [("emulated (TCG)", &14.into()), ("ssh:lab", &15.into())]);
 }
