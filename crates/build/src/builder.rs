@@ -8,7 +8,7 @@ use crate::built::{
 };
 use crate::hypervisor::WriteCacheSwitch;
 use crate::served_disk::{self, ServedDisk};
-use crate::{BuildError, Lab, image, user_medium};
+use crate::{BuildError, Lab, image, medium_class, user_medium};
 
 /// What the layers built so far offer to the next one.
 pub(crate) enum Offered {
@@ -219,6 +219,7 @@ impl Lab {
         let machine = progressing.machine();
         user_medium::take(&machine, layer, &path, kind, allowed)?;
         progressing.undo.push(Undo::Release { machine: machine.clone(), path: path.clone() });
+        medium_class::note(progressing, layer, kind);
         if kind == MediumKind::Device {
             return Ok((path, false));
         }

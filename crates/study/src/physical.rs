@@ -4,7 +4,10 @@
 //! medium or came out of memory, whether the medium can be so fast, and what set the pace (Traeger, Zadok, Joukov and
 //! Wright, A Nine Year Study of File System and Storage Benchmarking, ACM TOS 4(2), 2008).
 
+mod beyond;
+mod limits;
 mod medium;
+mod pattern;
 
 use nestor_load::Workload;
 use nestor_stack::Stack;
@@ -13,6 +16,7 @@ use serde::{Deserialize, Serialize};
 use crate::checks::{self, CACHED_BELOW, CPU_BOUND_ABOVE};
 use crate::record::{CellRecord, Environment, Mark, Measured};
 use medium::MediumFacts;
+use pattern::Pattern;
 
 /// A direction with a smaller share of the application's bytes than this decides nothing.
 const MATTERS_FROM: f64 = 0.10;
@@ -66,19 +70,21 @@ impl Physical {
                 "the run failed, so there is no number".to_owned(),
             );
         };
+        let stack = Stack::parse(&record.stack).ok();
         let run = Run {
             measured,
             environment: &record.environment,
-            medium: MediumFacts::of(Stack::parse(&record.stack).ok().as_ref(), measured),
-            past_page_cache: Workload::parse(&record.workload)
-                .is_ok_and(|w| w.value("direct").is_some_and(|v| v.to_string() == "on")),
+            medium: MediumFacts::of(stack.as_ref(), measured, &record.environment),
+            pattern: Pattern::of(stack.as_ref(), Workload::parse(&record.workload).ok().as_ref()),
         };
         let wrong = run.reasons_against(&record.marks);
         if !wrong.is_empty() {
             return Self { verdict: PhysicalVerdict::No, sentences: wrong };
         }
-        let verdict = if run.medium.is_seen() { PhysicalVerdict::Yes } else { PhysicalVerdict::CannotTell };
-        Self { verdict, sentences: run.what_it_rests_on() }
+        let doubt = run.only_its_own_cache();
+        let told = run.medium.is_seen() && doubt.is_none();
+        let verdict = if told { PhysicalVerdict::Yes } else { PhysicalVerdict::CannotTell };
+        Self { verdict, sentences: doubt.into_iter().chain(run.what_it_rests_on()).collect() }
     }
 
     /// Of several runs of one cell: a "no" of any counts, and otherwise a "yes" of any, because the others are of runs of
@@ -113,8 +119,7 @@ struct Run<'a> {
     measured: &'a Measured,
     environment: &'a Environment,
     medium: MediumFacts<'a>,
-    /// Every operation goes past the page cache of its machine.
-    past_page_cache: bool,
+    pattern: Pattern,
 }
 
 impl Run<'_> {
@@ -131,8 +136,7 @@ impl Run<'_> {
         }));
         reasons
             .extend(self.out_of_memory().filter(|(share, _)| *share < MOSTLY_FROM).map(|(_, words)| words));
-        reasons.extend(self.faster_than_the_medium());
-        reasons.extend(self.sooner_than_the_medium());
+        reasons.extend(self.beyond_the_medium());
         reasons
     }
 
@@ -173,46 +177,10 @@ impl Run<'_> {
         Some((share, words))
     }
 
-    /// More bytes a second than the medium can move.
-    fn faster_than_the_medium(&self) -> Option<String> {
-        let limit = self.medium.most_bytes_per_s(self.measured.load.working_set_bytes)?;
-        let seen = self.measured.load.bytes_per_second();
-        // What fits into the disk's own write buffer is taken at once.
-        let beyond_buffer = self.measured.load.bytes() > self.medium.buffer_bytes();
-        (beyond_buffer && seen > limit * (1.0 + TOLERANCE)).then(|| {
-            format!(
-                "{:.0} MB/s is more than the {} can move ({:.0} MB/s)",
-                seen / 1e6,
-                self.medium.name(),
-                limit / 1e6
-            )
-        })
-    }
-
-    /// Reads that took less time than the medium needs for any.
-    fn sooner_than_the_medium(&self) -> Option<String> {
-        let fastest_ns = self.medium.fastest_ns()?;
-        let reads = self.measured.load.operations.iter().filter(|(class, _)| class.0 == "read");
-        let (_, reads) = reads.max_by_key(|(_, result)| result.operations)?;
-        let mean_ns = reads.latency.summary()?.mean_ns;
-        // Behind a page cache a request of the medium serves many operations, most of which do not wait for it.
-        let each_waits = self.past_page_cache
-            && self
-                .medium
-                .metrics
-                .is_none_or(|m| m.read.issued as f64 >= CACHED_BELOW * reads.operations as f64);
-        (each_waits && mean_ns < fastest_ns * (1.0 - TOLERANCE)).then(|| {
-            format!(
-                "reads took {:.3} ms on average, the {} needs at least {:.3} ms for one",
-                mean_ns / 1e6,
-                self.medium.name(),
-                fastest_ns / 1e6
-            )
-        })
-    }
-
     fn what_it_rests_on(&self) -> Vec<String> {
         let mut sentences = vec![self.medium.words()];
+        sentences.extend(self.spared_the_arm());
+        sentences.extend(self.answered_by_memory());
         sentences.extend(self.out_of_memory().map(|(_, words)| words));
         sentences.extend(self.paced_by_processors());
         sentences.extend(self.working_set());

@@ -1,24 +1,35 @@
 //! What is known of the medium of a run: what it is, what it can do and what it did.
 
+use nestor_build::{DeviceKind, MEDIUM_CLASS, MEDIUM_WRITE_CACHE, MediumClass};
 use nestor_disk::{HddProfile, Medium, Profile};
 use nestor_stack::Stack;
 use nestor_trace::{LayerMetrics, TracePoint};
 
+use super::limits::Limits;
 use crate::checks;
-use crate::record::Measured;
+use crate::record::{Environment, Measured};
 
 /// What is known of a medium.
 pub(super) struct MediumFacts<'a> {
     /// What it did: its own log, or the block device in front of it.
     pub metrics: Option<&'a LayerMetrics>,
+    /// What it can do at best, where that is known.
+    pub limits: Option<Limits>,
+    /// Whether it answers writes before they are where they stay; `None` where that is not known.
+    pub write_cache: Option<bool>,
     profile: Option<&'static Profile>,
+    /// The class of a medium of the user's, as its kernel said when the stack was built.
+    class: Option<MediumClass>,
     /// Its name in the stack.
     layer: Option<&'a str>,
 }
 
 impl<'a> MediumFacts<'a> {
     /// Of a run. `stack` is `None` where its notation is no longer understood.
-    pub fn of(stack: Option<&Stack>, measured: &'a Measured) -> Self {
+    pub fn of(stack: Option<&Stack>, measured: &'a Measured, environment: &Environment) -> Self {
+        let profile = stack.and_then(checks::medium_profile);
+        let setting = |name| environment.settings.get(name).map(String::as_str);
+        let class = setting(MEDIUM_CLASS).and_then(MediumClass::parse).filter(|_| profile.is_none());
         let last = measured.layers.last();
         // A medium of the user's has no log of its own; then the device above it, in the same machine, is the last that
         // is seen.
@@ -29,30 +40,52 @@ impl<'a> MediumFacts<'a> {
         });
         Self {
             metrics: metrics.map(|(_, m)| m),
-            profile: stack.and_then(checks::medium_profile),
+            limits: profile.map_or_else(|| class.and_then(Limits::of_class), Limits::of_profile),
+            write_cache: match profile {
+                Some(profile) => write_cache(stack, profile),
+                None => setting(MEDIUM_WRITE_CACHE).map(|value| value == "on"),
+            },
+            profile,
+            class,
             layer: last.map(|l| l.layer.as_str()).filter(|_| measured.layers.len() > 1),
         }
     }
 
-    /// Whether what was recorded is the medium itself. A file of the user's lies in a file system that nobody watched.
+    /// Whether what was recorded is the medium itself. A file of the user's lies in a file system that nobody watched, a
+    /// virtual disk in a machine that nobody did.
     pub fn is_seen(&self) -> bool {
-        self.metrics.is_some() && self.layer.is_none_or(|layer| !layer.starts_with("file:"))
+        self.metrics.is_some()
+            && self.layer.is_none_or(|layer| !layer.starts_with("file:"))
+            && !self.is_virtual()
+    }
+
+    fn is_virtual(&self) -> bool {
+        self.class.is_some_and(|class| class.kind == DeviceKind::Virtual)
     }
 
     /// What was seen of it.
     pub fn words(&self) -> String {
         match self.metrics {
             Some(metrics) if self.is_seen() => self.at_work(metrics),
+            Some(_) if self.is_virtual() => {
+                format!("what answers the {} was not recorded", self.name())
+            }
             Some(_) => format!("what lies below the {} was not recorded", self.name()),
             None => "nothing was recorded at the medium".to_owned(),
         }
     }
 
-    /// `disk (wd-7200-1tb)`, or as the stack calls it.
+    /// `disk (wd-7200-1tb)`, or as the stack calls it: `medium (dev:/dev/sdb, hard disk of 7200 rpm)`.
     pub fn name(&self) -> String {
         match (self.profile, self.layer) {
             (Some(profile), _) => format!("disk ({})", profile.name),
-            (None, Some(layer)) => format!("medium ({layer})"),
+            (None, Some(layer)) => match self.class {
+                Some(class) if class.kind == DeviceKind::Unknown => {
+                    format!("medium ({layer}, of unknown class)")
+                }
+                Some(class) => format!("medium ({layer}, {class})"),
+                None => format!("medium ({layer})"),
+            },
             (None, None) => "medium".to_owned(),
         }
     }
@@ -60,47 +93,6 @@ impl<'a> MediumFacts<'a> {
     /// Whether it is modelled without timing.
     pub fn takes_no_time(&self) -> bool {
         self.profile.is_some_and(|p| p.medium == Medium::Null)
-    }
-
-    /// What it can move for longer than its buffer lasts: a hard disk as much as passes under its heads on the outermost
-    /// tracks, unless its own cache may hold the whole working set.
-    pub fn most_bytes_per_s(&self, working_set_bytes: u64) -> Option<f64> {
-        let held = working_set_bytes <= self.buffer_bytes();
-        let of = |hdd: &HddProfile| if held { hdd.interface_mb_s.value() } else { hdd.outer_mb_s.value() };
-        Some(
-            1e6 * match &self.profile?.medium {
-                Medium::Null => return None,
-                Medium::Hdd(hdd) => of(hdd),
-                Medium::Raid0(raid) => {
-                    (f64::from(raid.members) * of(&raid.member)).min(raid.bus_mb_s.value())
-                }
-                Medium::Ssd(ssd) => ssd.read_mb_s.value().max(ssd.write_mb_s.value()),
-            },
-        )
-    }
-
-    /// Its own buffer.
-    pub fn buffer_bytes(&self) -> u64 {
-        let mib = match self.profile.map(|p| &p.medium) {
-            Some(Medium::Hdd(hdd)) => hdd.buffer_mib.value(),
-            Some(Medium::Raid0(raid)) => f64::from(raid.members) * raid.member.buffer_mib.value(),
-            Some(Medium::Ssd(ssd)) => ssd.write_buffer_mib.value(),
-            Some(Medium::Null) | None => 0.0,
-        };
-        (mib * f64::from(1 << 20)) as u64
-    }
-
-    /// The least time that any read can take: the command's overhead, found in the disk's own cache; of flash, reading a
-    /// page.
-    pub fn fastest_ns(&self) -> Option<f64> {
-        match &self.profile?.medium {
-            Medium::Null => None,
-            Medium::Hdd(hdd) => Some(hdd.command_overhead_us.value() * 1e3),
-            Medium::Raid0(raid) => {
-                Some((raid.member.command_overhead_us.value() + raid.controller_overhead_us.value()) * 1e3)
-            }
-            Medium::Ssd(ssd) => Some(ssd.read_us.value() * 1e3),
-        }
     }
 
     /// Random 4 KiB reads a second, one at a time: of a hard disk 1 over mean seek, half a revolution and overhead (the
@@ -148,4 +140,15 @@ impl<'a> MediumFacts<'a> {
         }
         words
     }
+}
+
+/// Whether a modelled disk answers writes from its buffer: as the stack says, else as its profile has it.
+fn write_cache(stack: Option<&Stack>, profile: &Profile) -> Option<bool> {
+    let given = stack.and_then(|stack| stack.layers().last()?.modelled_disk()?.write_cache);
+    let usual = |hdd: &HddProfile| Some(hdd.write_cache.value() != 0.0);
+    given.or_else(|| match &profile.medium {
+        Medium::Hdd(hdd) => usual(hdd),
+        Medium::Raid0(raid) => usual(&raid.member),
+        Medium::Ssd(_) | Medium::Null => None,
+    })
 }

@@ -16,6 +16,7 @@ mod nested_fs;
 mod parts;
 mod physical;
 mod places;
+mod physical_limits;
 mod plan;
 mod run_levels;
 mod store;

@@ -1,0 +1,319 @@
+//! Which class of device a medium of the user's is, as its kernel says.
+//!
+//! What a number is worth depends on what can have given it: 20 000 random reads a second are nothing to flash and
+//! impossible for platters. The kernel's flag alone does not tell: it says "rotational" also of virtual disks, of USB
+//! sticks and of volumes of RAID controllers, because nobody told it otherwise. So a class is named only where the
+//! link is one on which the disk itself answers.
+
+use std::fmt;
+
+use nestor_machine::{Command, Finished, Machine};
+use nestor_stack::{Layer, MediumKind};
+
+use crate::builder::Progressing;
+
+/// The setting that has the class.
+pub const MEDIUM_CLASS: &str = "medium class";
+/// The setting that says whether the medium has a write cache that is on.
+pub const MEDIUM_WRITE_CACHE: &str = "medium write cache";
+/// The setting that lists the disks behind the medium.
+const MEDIUM_DISKS: &str = "medium disks";
+
+/// A hard disk that turns slower than this does not exist; the field has small numbers with other meanings (SBC-4,
+/// 6.5.2: 0 not reported, 1 does not rotate).
+const SLOWEST_RPM: u16 = 3_000;
+/// How virtual disks call themselves. What is behind them is not seen from here.
+const VIRTUAL: [&str; 8] = ["qemu", "vbox", "virtual", "vmware", "msft", "msdisk", "amazon", "nvme_card"];
+
+/// How a flash disk is attached.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Link {
+    /// Serial ATA.
+    Sata,
+    /// Serial Attached SCSI.
+    Sas,
+    /// NVM Express.
+    Nvme,
+}
+
+/// What kind of device a medium is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum DeviceKind {
+    /// With platters; revolutions per minute where the disk says.
+    HardDisk {
+        /// Revolutions per minute.
+        rpm: Option<u16>,
+    },
+    /// Without moving parts.
+    Flash(Link),
+    /// A disk that a hypervisor makes.
+    Virtual,
+    /// Nothing tells.
+    Unknown,
+}
+
+/// What kind of devices a medium lies on, and on how many.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct MediumClass {
+    /// Of each.
+    pub kind: DeviceKind,
+    /// How many; 1 where that is not known.
+    pub disks: u32,
+}
+
+impl MediumClass {
+    const UNKNOWN: Self = Self { kind: DeviceKind::Unknown, disks: 1 };
+
+    /// Reads what [`Display`](fmt::Display) writes; `None` for anything else.
+    pub fn parse(text: &str) -> Option<Self> {
+        let (disks, kind) = match text.split_once(" x ") {
+            Some((disks, kind)) => (disks.parse().ok()?, kind),
+            None => (1, text),
+        };
+        let kind = match kind {
+            "hard disk" => DeviceKind::HardDisk { rpm: None },
+            "SATA flash disk" => DeviceKind::Flash(Link::Sata),
+            "SAS flash disk" => DeviceKind::Flash(Link::Sas),
+            "NVMe flash disk" => DeviceKind::Flash(Link::Nvme),
+            "virtual disk" => DeviceKind::Virtual,
+            "unknown" => DeviceKind::Unknown,
+            other => {
+                let rpm = other.strip_prefix("hard disk of ")?.strip_suffix(" rpm")?;
+                DeviceKind::HardDisk { rpm: Some(rpm.parse().ok()?) }
+            }
+        };
+        Some(Self { kind, disks })
+    }
+
+    /// The class of what lies on these disks.
+    fn of(disks: &[Disk]) -> Self {
+        let Some(first) = disks.first() else { return Self::UNKNOWN };
+        let kind = first.kind();
+        // A cache of flash before platters is neither.
+        if disks.iter().any(|disk| disk.kind() != kind) {
+            return Self::UNKNOWN;
+        }
+        Self { kind, disks: u32::try_from(disks.len()).unwrap_or(1) }
+    }
+}
+
+impl fmt::Display for MediumClass {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.disks > 1 {
+            write!(f, "{} x ", self.disks)?;
+        }
+        match self.kind {
+            DeviceKind::HardDisk { rpm: Some(rpm) } => write!(f, "hard disk of {rpm} rpm"),
+            DeviceKind::HardDisk { rpm: None } => f.write_str("hard disk"),
+            DeviceKind::Flash(Link::Sata) => f.write_str("SATA flash disk"),
+            DeviceKind::Flash(Link::Sas) => f.write_str("SAS flash disk"),
+            DeviceKind::Flash(Link::Nvme) => f.write_str("NVMe flash disk"),
+            DeviceKind::Virtual => f.write_str("virtual disk"),
+            DeviceKind::Unknown => f.write_str("unknown"),
+        }
+    }
+}
+
+/// A disk as `lsblk` and the kernel tell of it.
+#[derive(Clone, Debug, Default, PartialEq)]
+struct Disk {
+    name: String,
+    rotational: bool,
+    transport: String,
+    /// Vendor and model.
+    model: String,
+    /// Medium rotation rate of the vital product data (SBC-4, 6.5.2), where the disk has that page.
+    rotation_rate: Option<u16>,
+}
+
+impl Disk {
+    fn kind(&self) -> DeviceKind {
+        let model = self.model.to_lowercase();
+        let is_virtual = VIRTUAL.iter().any(|word| model.contains(word))
+            || self.transport == "virtio"
+            || ["vd", "xvd"].iter().any(|prefix| self.name.starts_with(prefix));
+        let link = match self.transport.as_str() {
+            "sata" | "ata" => Some(Link::Sata),
+            "sas" => Some(Link::Sas),
+            "nvme" => Some(Link::Nvme),
+            _ => None,
+        };
+        match (link, self.rotation_rate) {
+            _ if is_virtual => DeviceKind::Virtual,
+            (_, Some(rpm)) if rpm >= SLOWEST_RPM => DeviceKind::HardDisk { rpm: Some(rpm) },
+            (None, _) => DeviceKind::Unknown,
+            (Some(link), _) if !self.rotational => DeviceKind::Flash(link),
+            (Some(Link::Nvme), _) => DeviceKind::Unknown,
+            (Some(_), _) => DeviceKind::HardDisk { rpm: None },
+        }
+    }
+}
+
+/// Notes the class of a medium of the user's, its disks, and whether it has a write cache. What cannot be found out is
+/// "unknown": it is no reason not to build the stack.
+pub(crate) fn note(progressing: &mut Progressing<'_>, layer: &Layer, kind: MediumKind) {
+    let machine = progressing.machine();
+    let path = layer.path().map(|p| p.display().to_string()).unwrap_or_default();
+    let device = match kind {
+        MediumKind::File => device_of_file(&machine, &path),
+        _ => Some(path),
+    };
+    let disks = device.map(|device| disks_below(&machine, &device)).unwrap_or_default();
+    progressing.note(MEDIUM_CLASS, MediumClass::of(&disks).to_string());
+    let names: Vec<String> = disks.iter().map(|disk| format!("{} ({})", disk.name, disk.model)).collect();
+    if !names.is_empty() {
+        progressing.note(MEDIUM_DISKS, names.join(", "));
+    }
+    if let Some(cache) = write_cache(&machine, &disks) {
+        progressing.note(MEDIUM_WRITE_CACHE, if cache { "on" } else { "off" });
+    }
+}
+
+/// The block device that a file lies on.
+fn device_of_file(machine: &Machine, path: &str) -> Option<String> {
+    let command = Command::new(["findmnt", "--noheadings", "--output", "SOURCE", "--target", path]);
+    let found = machine.run(command).ok().filter(Finished::succeeded)?;
+    device_of_source(&found.stdout_text())
+}
+
+/// `/dev/sda2` of `/dev/sda2[/subvolume]`; `None` where the source is no device.
+fn device_of_source(source: &str) -> Option<String> {
+    let device = source.lines().next()?.trim().split('[').next()?;
+    device.starts_with("/dev/").then(|| device.to_owned())
+}
+
+/// The disks below a device, be it a disk, a partition or a volume.
+fn disks_below(machine: &Machine, device: &str) -> Vec<Disk> {
+    let columns = "NAME,TYPE,ROTA,TRAN,VENDOR,MODEL";
+    let command = Command::new(["lsblk", "--inverse", "--pairs", "--output", columns, "--", device]);
+    let Ok(listing) = machine.run(command) else { return Vec::new() };
+    let mut disks = if listing.succeeded() { read_disks(&listing.stdout_text()) } else { Vec::new() };
+    for disk in &mut disks {
+        let page = machine.read_file(&format!("/sys/class/block/{}/device/vpd_pgb1", disk.name));
+        disk.rotation_rate = page.ok().as_deref().and_then(rotation_rate);
+    }
+    disks
+}
+
+/// The disks in a listing of `lsblk --pairs`, each once.
+fn read_disks(listing: &str) -> Vec<Disk> {
+    let mut disks: Vec<Disk> = Vec::new();
+    for line in listing.lines() {
+        let value = |column: &str| {
+            let found = line.split_once(&format!("{column}=\""))?.1.split('"').next()?;
+            Some(found.trim().to_owned())
+        };
+        let of = |column: &str| value(column).unwrap_or_default();
+        if of("TYPE") != "disk" || disks.iter().any(|disk| disk.name == of("NAME")) {
+            continue;
+        }
+        disks.push(Disk {
+            name: of("NAME"),
+            rotational: of("ROTA") == "1",
+            transport: of("TRAN"),
+            model: format!("{} {}", of("VENDOR"), of("MODEL")).trim().to_owned(),
+            rotation_rate: None,
+        });
+    }
+    disks
+}
+
+/// The rotation rate in page B1h, "block device characteristics": bytes 4 and 5.
+fn rotation_rate(page: &[u8]) -> Option<u16> {
+    match page {
+        [_, 0xb1, _, _, high, low, ..] => Some(u16::from_be_bytes([*high, *low])),
+        _ => None,
+    }
+}
+
+/// Whether any of the disks answers writes from a cache; `None` where no kernel says.
+fn write_cache(machine: &Machine, disks: &[Disk]) -> Option<bool> {
+    let caches: Vec<bool> = disks
+        .iter()
+        .filter_map(|disk| {
+            let text =
+                machine.read_file(&format!("/sys/class/block/{}/queue/write_cache", disk.name)).ok()?;
+            Some(String::from_utf8_lossy(&text).trim() == "write back")
+        })
+        .collect();
+    (!caches.is_empty() && caches.len() == disks.len()).then(|| caches.contains(&true))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn class(listing: &str) -> String {
+        MediumClass::of(&read_disks(listing)).to_string()
+    }
+
+    fn disk(name: &str, rotational: u8, transport: &str, vendor: &str, model: &str) -> String {
+        format!(
+            "NAME=\"{name}\" TYPE=\"disk\" ROTA=\"{rotational}\" TRAN=\"{transport}\" VENDOR=\"{vendor}\" MODEL=\"{model}\"\n"
+        )
+    }
+
+    #[test]
+    fn a_class_is_named_where_the_disk_itself_answers() {
+        let partition = "NAME=\"sda1\" TYPE=\"part\" ROTA=\"1\" TRAN=\"\" VENDOR=\"\" MODEL=\"\"\n";
+        let hard_disk = disk("sda", 1, "sata", "ATA     ", "WDC_WD10EZEX-08WN4A0");
+        assert_eq!(class(&format!("{partition}{hard_disk}")), "hard disk");
+        assert_eq!(class(&disk("sda", 0, "sata", "ATA     ", "Samsung_SSD_860")), "SATA flash disk");
+        assert_eq!(class(&disk("sdb", 0, "sas", "KIOXIA", "KPM71RUG")), "SAS flash disk");
+        assert_eq!(class(&disk("nvme0n1", 0, "nvme", "", "KIOXIA-EXCERIA")), "NVMe flash disk");
+        // The kernel says "rotational" of these, for want of knowledge.
+        assert_eq!(class(&disk("vda", 1, "virtio", "0x1af4", "")), "virtual disk");
+        assert_eq!(class(&disk("vda", 1, "", "", "")), "virtual disk");
+        assert_eq!(class(&disk("sda", 1, "sata", "ATA     ", "QEMU HARDDISK")), "virtual disk");
+        assert_eq!(class(&disk("sdc", 1, "usb", "SanDisk ", "Ultra")), "unknown");
+        assert_eq!(class(&disk("sda", 1, "", "DELL", "PERC H730")), "unknown");
+        assert_eq!(class(""), "unknown");
+    }
+
+    #[test]
+    fn volumes_on_several_disks_count_them_and_mixtures_are_unknown() {
+        let (one, two) = (disk("sda", 1, "sas", "HGST", "A"), disk("sdb", 1, "sas", "HGST", "A"));
+        assert_eq!(class(&format!("{one}{two}{one}")), "2 x hard disk");
+        let flash = disk("nvme0n1", 0, "nvme", "", "B");
+        assert_eq!(class(&format!("{one}{flash}")), "unknown");
+    }
+
+    #[test]
+    fn a_disk_may_say_how_fast_it_turns() {
+        let page = |rate: u16| [&[0, 0xb1, 0, 0x3c][..], &rate.to_be_bytes(), &[0, 0]].concat();
+        let kind = |rate: u16, transport: &str| {
+            let mut disk = read_disks(&disk("sda", 1, transport, "ATA", "WDC")).remove(0);
+            disk.rotation_rate = rotation_rate(&page(rate));
+            disk.kind()
+        };
+        assert_eq!(kind(7_200, "sata"), DeviceKind::HardDisk { rpm: Some(7_200) });
+        assert_eq!(kind(5_400, "usb"), DeviceKind::HardDisk { rpm: Some(5_400) });
+        assert_eq!(kind(0, "sata"), DeviceKind::HardDisk { rpm: None });
+        assert_eq!(kind(0, "usb"), DeviceKind::Unknown);
+        assert_eq!(rotation_rate(&[0, 0x83, 0, 4, 28, 32]), None);
+    }
+
+    #[test]
+    fn what_is_written_down_is_read_again() {
+        for text in [
+            "hard disk",
+            "hard disk of 7200 rpm",
+            "3 x hard disk of 15000 rpm",
+            "SATA flash disk",
+            "SAS flash disk",
+            "2 x NVMe flash disk",
+            "virtual disk",
+            "unknown",
+        ] {
+            assert_eq!(MediumClass::parse(text).unwrap().to_string(), text);
+        }
+        assert_eq!(MediumClass::parse("floppy"), None);
+    }
+
+    #[test]
+    fn a_file_lies_on_the_device_of_its_file_system() {
+        assert_eq!(device_of_source("/dev/sda2[/@home]\n").as_deref(), Some("/dev/sda2"));
+        assert_eq!(device_of_source("/dev/mapper/vg-data\n").as_deref(), Some("/dev/mapper/vg-data"));
+        assert_eq!(device_of_source("overlay\n"), None);
+    }
+}
