@@ -24,7 +24,8 @@ pub struct Recommendation {
     pub vs_yours: Option<Ratio>,
     /// Why its number is not physical, where that is so.
     pub not_physical: Option<String>,
-    /// What makes it faster or slower than yours, where both were traced through all layers.
+    /// What makes it faster or slower than yours: from the requests where both were traced through all layers, else from
+    /// what the layers of a run of each counted.
     pub mechanism: Option<String>,
     /// The runs it rests on.
     pub evidence: Vec<i64>,

@@ -65,7 +65,7 @@ pub struct ClaimVerdict {
     pub seen: String,
     /// The ratio, for claims about speed.
     pub ratio: Option<Ratio>,
-    /// What makes the difference, where both were traced through all layers.
+    /// What makes the difference: from joined requests, else from what the layers counted.
     pub mechanism: Option<String>,
 }
 

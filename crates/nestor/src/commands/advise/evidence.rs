@@ -2,7 +2,7 @@
 
 use nestor_advise::{FlushTrace, Observation, Unit};
 use nestor_explain::{Evidence, explain};
-use nestor_study::{CellRecord, Mark, Measured, Physical, PhysicalVerdict, StoredRun};
+use nestor_study::{CellRecord, Mark, Measured, Physical, PhysicalVerdict, RunLevels, StoredRun};
 
 /// The rate of a run; `None` for runs that count for nothing: failures, untraced repeats, and those that violate an
 /// identity.
@@ -67,6 +67,34 @@ fn ends(measured: &Measured) -> Option<(usize, usize)> {
     let in_guest = |index: usize| measured.layers[index].machine == application.machine;
     // Native stacks have no guest whose flushes could get lost.
     (in_guest(guest) && !in_guest(medium)).then_some((guest, medium))
+}
+
+/// What makes the candidate slower or faster than the baseline: from the requests where both were joined through all layers,
+/// else from what the layers counted. `None` where not even that was recorded of both.
+pub fn why(baseline: &[&StoredRun], candidate: &[&StoredRun]) -> Option<String> {
+    mechanism(baseline, candidate).or_else(|| by_layers(baseline, candidate))
+}
+
+/// So many differences are told of a stack.
+const DIFFERENCES: usize = 2;
+
+/// What the layers of two runs counted differently, the most important first: of the pair whose ratio is nearest to the
+/// middle, of those that ran in the same block if there are any.
+fn by_layers(baseline: &[&StoredRun], candidate: &[&StoredRun]) -> Option<String> {
+    let levels = |runs: &[&StoredRun]| -> Vec<(String, i64, RunLevels)> {
+        let of = |run: &&StoredRun| Some((block_of(&run.record), run.number, RunLevels::of(&run.record)?));
+        runs.iter().filter_map(of).collect()
+    };
+    let (baselines, candidates) = (levels(baseline), levels(candidate));
+    let pairs = candidates.iter().flat_map(|one| baselines.iter().map(move |other| (one, other)));
+    let together = |(one, other): &(&(String, i64, RunLevels), &(String, i64, RunLevels))| one.0 == other.0;
+    let (beside, apart): (Vec<_>, Vec<_>) = pairs.partition(together);
+    let mut pairs = if beside.is_empty() { apart } else { beside };
+    let ratio = |one: &RunLevels, other: &RunLevels| one.mb_per_s / other.mb_per_s.max(1e-9);
+    pairs.sort_by(|a, b| ratio(&a.0.2, &a.1.2).total_cmp(&ratio(&b.0.2, &b.1.2)));
+    let ((_, run, levels), (_, beside, base)) = *pairs.get(pairs.len() / 2)?;
+    let told: Vec<String> = levels.differences(base).into_iter().take(DIFFERENCES).collect();
+    Some(format!("by the layers of run {run} against run {beside}: {}", told.join("; ")))
 }
 
 /// What makes the candidate slower or faster, in a sentence or two; `None` unless both were joined through all layers.

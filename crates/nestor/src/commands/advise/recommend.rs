@@ -13,7 +13,7 @@ use nestor_advise::{
 use nestor_model::{Ratio, paired_ratio};
 use nestor_study::{Store, StoredRun, TraceMode};
 
-use super::evidence::{doubts, mechanism, not_physical, observation, physical};
+use super::evidence::{doubts, not_physical, observation, physical, why};
 use super::known::Runs;
 use super::measure::{Bench, CONFIRM, PROBE, Part, SCREEN, fresh_seed, opening_s, runs_of, usual_cell_s};
 use super::question::Asked;
@@ -267,6 +267,6 @@ fn advice(asked: &Asked, runs: &Runs, ranking: Ranking, confirmation: Confirmati
     Advice::of(question, ranking, confirmation, |stack| Known {
         not_physical: not_physical(&runs.of_stack(asked, stack)),
         price: price(stack, &runs.traces_of(cache_mode(stack).as_deref())),
-        mechanism: if stack == asked.yours { None } else { mechanism(&yours, &runs.of_stack(asked, stack)) },
+        mechanism: if stack == asked.yours { None } else { why(&yours, &runs.of_stack(asked, stack)) },
     })
 }

@@ -10,7 +10,7 @@ use nestor_advise::text::{disputes_text, settlement_text};
 use nestor_study::{RunFilter, Store, StoredRun, Study, TraceMode};
 use serde::Serialize;
 
-use super::evidence::{flush_trace, mechanism, observation, physical};
+use super::evidence::{flush_trace, observation, physical, why};
 use super::measure::{Bench, Part, fresh_seed, opening_s, usual_cell_s};
 use super::question::{one_stack, unit_of};
 use super::{AdviseArguments, From};
@@ -227,7 +227,7 @@ fn mechanisms(
     for workload in dispute.workloads {
         for (index, baseline) in stacks.iter().enumerate() {
             for candidate in &stacks[index + 1..] {
-                if let Some(why) = mechanism(&of(baseline, workload), &of(candidate, workload)) {
+                if let Some(why) = why(&of(baseline, workload), &of(candidate, workload)) {
                     found.insert((baseline.clone(), candidate.clone(), (*workload).to_owned()), why);
                 }
             }
