@@ -3,6 +3,7 @@
 use nestor_model::Ratio;
 use serde::{Deserialize, Serialize};
 
+use crate::factors::HeldFixed;
 use crate::observation::Unit;
 use crate::price::Price;
 use crate::ranking::{Estimate, FactorEffect, FitSummary, Ranked, Ranking};
@@ -143,6 +144,9 @@ pub struct Advice {
     pub unknown: Vec<String>,
     /// What makes it less sure than it seems.
     pub doubts: Vec<String>,
+    /// What all stacks have in common, and how to ask for more.
+    #[serde(default)]
+    pub held_fixed: Vec<HeldFixed>,
 }
 
 /// What is known of a stack besides its rate.
@@ -206,6 +210,7 @@ impl Advice {
             worth_measuring: ranking.worth_measuring,
             unknown: ranking.unknown,
             doubts: question.doubts,
+            held_fixed: question.held_fixed,
         }
     }
 }
@@ -224,6 +229,8 @@ pub struct Question {
     pub physical: Option<Vec<String>>,
     /// See [`Advice::doubts`].
     pub doubts: Vec<String>,
+    /// See [`Advice::held_fixed`].
+    pub held_fixed: Vec<HeldFixed>,
 }
 
 #[cfg(test)]
@@ -294,6 +301,7 @@ mod tests {
             yours: "yours".to_owned(),
             physical: None,
             doubts: Vec::new(),
+            held_fixed: Vec::new(),
         };
         let confirmation = Confirmation::NotTried { reason: String::new() };
         let not_physical = only(&["cached"]);

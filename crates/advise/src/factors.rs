@@ -58,6 +58,11 @@ impl FactorName {
         }
     }
 
+    /// How the command line asks for levels of it.
+    pub fn option(self) -> String {
+        format!("--{}", self.name())
+    }
+
     /// The levels that are tried unless others are asked for.
     pub fn usual_levels(self) -> &'static [&'static str] {
         match self {
@@ -78,6 +83,17 @@ pub struct Factor {
     pub name: FactorName,
     /// Its levels, each once; the first is the default stack's.
     pub levels: Vec<String>,
+}
+
+/// A factor of which all stacks have the same level, so that nothing is said of others.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct HeldFixed {
+    /// Which.
+    pub factor: FactorName,
+    /// The level that all have.
+    pub level: String,
+    /// The option that takes further levels; `None` where no option can.
+    pub option: Option<String>,
 }
 
 /// All stacks that may be chosen.
@@ -209,8 +225,7 @@ impl Space {
 
     fn refuse_host_scheduler_of_a_path(&self) -> Result<(), SpaceError> {
         let chosen = self.levels(FactorName::HostScheduler).iter().any(|level| level != KERNELS_CHOICE);
-        let path = self.medium.starts_with("dev:") || self.medium.starts_with("file:");
-        if chosen && path {
+        if chosen && self.is_path() {
             return Err(SpaceError::Levels(format!(
                 "--host-scheduler cannot be set for {}: its name runs to the end of the stack\n  \
                  set it in /sys/block/*/queue/scheduler before measuring",
@@ -276,6 +291,30 @@ impl Space {
     /// How many levels each factor has.
     pub fn level_counts(&self) -> Vec<usize> {
         self.factors.iter().map(|factor| factor.levels.len()).collect()
+    }
+
+    /// What all stacks have in common, and the option that would vary each. Without an image there is no host file system.
+    pub fn held_fixed(&self) -> Vec<HeldFixed> {
+        let has_image = self.levels(FactorName::Format).iter().any(|format| format != DEVICE_FORMAT);
+        let fixed = self
+            .factors
+            .iter()
+            .filter(|factor| factor.levels.len() == 1 && (has_image || factor.name != FactorName::HostFs));
+        fixed
+            .map(|factor| {
+                let possible = factor.name != FactorName::HostScheduler || !self.is_path();
+                HeldFixed {
+                    factor: factor.name,
+                    level: factor.levels[0].clone(),
+                    option: possible.then(|| factor.name.option()),
+                }
+            })
+            .collect()
+    }
+
+    /// Whether the medium's name runs to the end of the stack, so that no option can follow.
+    fn is_path(&self) -> bool {
+        self.medium.starts_with("dev:") || self.medium.starts_with("file:")
     }
 
     /// The medium, as written.
@@ -367,6 +406,32 @@ mod tests {
         let levels = space.levels_of("ext4/kvm:cache=writeback/qcow2/xfs/hdd").unwrap();
         assert_eq!(levels, [0, 1, 1, 1, 0, 0, 0]);
         assert_eq!(space.stack(levels), Some("ext4/kvm:cache=writeback/qcow2/xfs/hdd"));
+    }
+
+    fn held(space: &Space) -> Vec<String> {
+        let words = |one: HeldFixed| {
+            format!("{} {} {}", one.factor.name(), one.level, one.option.as_deref().unwrap_or("-"))
+        };
+        space.held_fixed().into_iter().map(words).collect()
+    }
+
+    #[test]
+    fn what_all_stacks_have_is_told_with_the_option_that_would_vary_it() {
+        assert_eq!(
+            held(&space(&[]).unwrap()),
+            [
+                "guest ext4 --guest",
+                "device virtio-blk --device",
+                "scheduler default --scheduler",
+                "host-scheduler default --host-scheduler"
+            ]
+        );
+        let alone =
+            space(&[(FactorName::Format, &["device"]), (FactorName::Guest, &["ext4", "xfs"])]).unwrap();
+        assert_eq!(held(&alone)[0], "format device --format");
+        assert!(held(&alone).iter().all(|one| !one.starts_with("host-fs") && !one.starts_with("guest")));
+        let own = Space::new(&BTreeMap::new(), "dev:/dev/sdb", "").unwrap();
+        assert_eq!(held(&own).last().map(String::as_str), Some("host-scheduler default -"));
     }
 
     #[test]

@@ -7,7 +7,7 @@ use nestor_model::design::{d_optimal, parameters};
 use nestor_model::{AdditiveModel, AdditiveRun, GivenRun, NoDesign};
 use serde::Serialize;
 
-use crate::factors::Space;
+use crate::factors::{HeldFixed, Space};
 use crate::observation::Observation;
 
 /// Runs beyond the unknowns of the model: with four, t is 2.8 and not 12.7, so that intervals mean something.
@@ -39,6 +39,8 @@ pub struct ScreeningPlan {
     pub cell_s: Option<f64>,
     /// Seconds until the first cell of a laboratory that is opened.
     pub opening_s: f64,
+    /// What all stacks have in common, and how to ask for more.
+    pub held_fixed: Vec<HeldFixed>,
 }
 
 /// The time that there is, and what takes it.
@@ -135,6 +137,7 @@ fn screening(
         probes: 0,
         cell_s: time.cell_s,
         opening_s: time.opening_s,
+        held_fixed: space.held_fixed(),
     };
     let tells_all = |runs: usize| d_optimal(&space.level_counts(), &possible, runs, &given, seed);
     let wanted = (unknowns + SPARE_RUNS).min(possible.len());

@@ -174,10 +174,18 @@ fn what_the_store_knows_is_ranked_and_the_rest_predicted() {
             && why.contains("1000 operations of the application: 1015.6 against 128.9"),
         "{why}"
     );
+    let held: Vec<&str> = advice["held_fixed"]
+        .as_array()
+        .expect("a list")
+        .iter()
+        .filter_map(|one| one["option"].as_str())
+        .collect();
+    assert_eq!(held, ["--guest", "--device", "--scheduler", "--host-scheduler"]);
     let plan = json(&said(
         &sandbox,
         &["advise", "fio:rand-write", "--plan", "--json", "--budget", "9h", "--store", &store],
     ));
+    assert_eq!(plan["held_fixed"], advice["held_fixed"]);
     assert_eq!((&plan["known"], &plan["stacks"]), (&Value::from(9), &Value::from(Vec::<Value>::new())));
     let xml = said(&sandbox, &["advise", "fio:rand-write", "--as", "libvirt", "--store", &store]);
     assert!(xml.contains("/xfs/hdd, below <devices>"), "{xml}");

@@ -1,6 +1,6 @@
 //! The recommendations: the answer, how sure, why, what to do.
 
-use super::{WIDTH, physical, table, wrapped};
+use super::{WIDTH, held_fixed, physical, table, wrapped};
 use crate::advice::{Advice, Confirmation, Recommendation};
 use crate::numbers::{change, change_of, digits, interval, plural};
 
@@ -23,6 +23,7 @@ pub fn advice_text(advice: &Advice) -> String {
         return text;
     }
     text.push_str(&ranking(advice));
+    text.push_str(&held_fixed(&advice.held_fixed));
     text.push('\n');
     text.push_str(&not_physical(advice));
     text.push_str(&prices(advice));
@@ -264,7 +265,7 @@ mod tests {
     use nestor_model::{Interval, LackOfFit, Ratio};
 
     use super::*;
-    use crate::factors::FactorName;
+    use crate::factors::{FactorName, HeldFixed};
     use crate::observation::Unit;
     use crate::price::{Price, PriceKind};
     use crate::ranking::{Estimate, FactorEffect, FitSummary};
@@ -352,6 +353,20 @@ mod tests {
             worth_measuring: vec!["ext4/kvm:cache=writeback/raw/xfs/hdd".to_owned()],
             unknown: Vec::new(),
             doubts: vec!["the processor was emulated".to_owned()],
+            held_fixed: [
+                FactorName::Guest,
+                FactorName::Device,
+                FactorName::Scheduler,
+                FactorName::HostScheduler,
+            ]
+            .into_iter()
+            .zip(["ext4", "virtio-blk", "default", "default"])
+            .map(|(factor, level)| HeldFixed {
+                factor,
+                level: level.to_owned(),
+                option: Some(factor.option()),
+            })
+            .collect(),
         }
     }
 
@@ -368,6 +383,8 @@ mod tests {
            …
            8  ext4/kvm:cache=writethrough/raw/ext4/hdd
               88.0 IOPS  [86.0, 91.0]  yours  runs 10, 30, not physical
+          held fixed; its option with more levels varies each: --guest ext4, --device virtio-blk, --scheduler default,
+          --host-scheduler default
 
           not physical, so not recommended, however fast
             8  of 4.0 MiB that the application wrote, 0 % reached the disk

@@ -4,6 +4,8 @@ mod advice;
 mod plan;
 mod settle;
 
+use crate::factors::HeldFixed;
+
 pub use advice::advice_text;
 pub use plan::plan_text;
 pub use settle::{disputes_text, settlement_text};
@@ -53,6 +55,19 @@ fn table(rows: &[Vec<String>], right: &[usize]) -> String {
         text.push('\n');
     }
     text
+}
+
+/// What was not varied, and how it would be: nothing is said of other levels.
+fn held_fixed(held: &[HeldFixed]) -> String {
+    if held.is_empty() {
+        return String::new();
+    }
+    let words = held.iter().map(|one| match &one.option {
+        Some(option) => format!("{option} {}", one.level),
+        None => format!("{} {} (set in /sys/block, not by an option)", one.factor.name(), one.level),
+    });
+    let words: Vec<String> = words.collect();
+    wrapped("  ", &format!("held fixed; its option with more levels varies each: {}", words.join(", ")))
 }
 
 /// What is said before anything else.

@@ -1,6 +1,6 @@
 //! What is going to be measured.
 
-use super::minutes;
+use super::{held_fixed, minutes};
 use crate::numbers::plural;
 use crate::plan::ScreeningPlan;
 
@@ -17,6 +17,7 @@ pub fn plan_text(plan: &ScreeningPlan, workload: &str) -> String {
     for stack in &plan.stacks {
         text.push_str(&format!("  {stack}\n"));
     }
+    text.push_str(&held_fixed(&plan.held_fixed));
     let time = match plan.expected_s() {
         Some(seconds) => format!("about {}", minutes(seconds)),
         None => "how long is not known: nothing was measured here yet".to_owned(),
@@ -27,4 +28,35 @@ pub fn plan_text(plan: &ScreeningPlan, workload: &str) -> String {
     };
     text.push_str(&format!("  {}{probes}, {time}\n", plural(plan.cells(), "cell")));
     text
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+    use std::time::Duration;
+
+    use super::*;
+    use crate::factors::{FactorName, Space};
+    use crate::plan::{Time, plan};
+
+    #[test]
+    fn a_plan_says_what_it_leaves_as_it_is() {
+        let levels = BTreeMap::from([
+            (FactorName::HostFs, vec!["ext4".to_owned()]),
+            (FactorName::Format, vec!["raw".to_owned()]),
+            (FactorName::Cache, vec!["none".to_owned(), "writethrough".to_owned()]),
+        ]);
+        let space = Space::new(&levels, "hdd", "").unwrap();
+        let budget = Some(Duration::from_secs(3_600));
+        let time = Time { budget, cell_s: Some(20.0), ..Time::default() };
+        let plan = plan(&space, "ext4/kvm/raw/ext4/hdd", &[], time, 1).unwrap();
+        insta::assert_snapshot!(plan_text(&plan, "fio:rand-write"), @"
+        plan: 2 of 2 stacks under fio:rand-write (2 unknowns; 0 runs in the store), then 6 pairs of the best beside yours
+          ext4/kvm/raw/ext4/hdd
+          ext4/kvm:cache=writethrough/raw/ext4/hdd
+          held fixed; its option with more levels varies each: --guest ext4, --host-fs ext4, --format raw, --device
+          virtio-blk, --scheduler default, --host-scheduler default
+          14 cells, about 5 min
+        ");
+    }
 }

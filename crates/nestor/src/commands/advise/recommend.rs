@@ -263,6 +263,7 @@ fn advice(asked: &Asked, runs: &Runs, ranking: Ranking, confirmation: Confirmati
         yours: asked.yours.clone(),
         physical: physical(&cells),
         doubts,
+        held_fixed: asked.space.held_fixed(),
     };
     Advice::of(question, ranking, confirmation, |stack| Known {
         not_physical: not_physical(&runs.of_stack(asked, stack)),
