@@ -136,6 +136,8 @@ impl Disk {
             "sata" | "ata" => Some(Link::Sata),
             "sas" => Some(Link::Sas),
             "nvme" => Some(Link::Nvme),
+            // Before version 2.36 `lsblk` did not know this link.
+            "" if self.name.starts_with("nvme") => Some(Link::Nvme),
             _ => None,
         };
         match (link, self.rotation_rate) {
@@ -261,6 +263,8 @@ mod tests {
         assert_eq!(class(&disk("sda", 0, "sata", "ATA     ", "Samsung_SSD_860")), "SATA flash disk");
         assert_eq!(class(&disk("sdb", 0, "sas", "KIOXIA", "KPM71RUG")), "SAS flash disk");
         assert_eq!(class(&disk("nvme0n1", 0, "nvme", "", "KIOXIA-EXCERIA")), "NVMe flash disk");
+        assert_eq!(class(&disk("nvme0n1", 0, "", "", "KIOXIA-EXCERIA")), "NVMe flash disk");
+        assert_eq!(class(&disk("nvme0n1", 0, "nvme", "", "Amazon Elastic Block Store")), "virtual disk");
         // The kernel says "rotational" of these, for want of knowledge.
         assert_eq!(class(&disk("vda", 1, "virtio", "0x1af4", "")), "virtual disk");
         assert_eq!(class(&disk("vda", 1, "", "", "")), "virtual disk");
