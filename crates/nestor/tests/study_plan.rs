@@ -137,6 +137,7 @@ impl Begun {
         }
         let session = SessionRecord {
             began_at: "2026-01-01T00:00:00Z".to_owned(),
+            study_cells: Some(1),
             planned_cells: (1, 1),
             planned_s: (60.0, 60.0),
             cells: 0,

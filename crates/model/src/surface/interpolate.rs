@@ -105,7 +105,7 @@ impl Scales {
         let random = (1.0 + self.cliff * share(point.random_percent)).ln() / (1.0 + self.cliff).ln();
         // From 1 to 256.
         let depth = f64::from(point.depth.max(1)).log2() / 8.0;
-        let partial = if point.bytes % BLOCK_BYTES == 0 {
+        let partial = if point.bytes.is_multiple_of(BLOCK_BYTES) {
             0.0
         } else {
             (1.0 + PARTIAL_CLIFF * share(100 - point.read_percent.min(100))).ln() / (1.0 + PARTIAL_CLIFF).ln()
