@@ -4,14 +4,15 @@ use std::path::Path;
 
 use anyhow::{Context, Result};
 use nestor_report::StudyReport;
-use nestor_study::claims::{figures, judge};
+use nestor_study::claims::judge_and_draw;
 use nestor_study::{RunFilter, Store, StudyRecord};
 
 /// The report of a study from what is kept of it, with its claims judged and its figures filled.
 pub fn report_of(store: &Store, record: &StudyRecord) -> Result<StudyReport> {
     let cells = store.cells(&record.hash)?;
     let report = StudyReport::read(record, &cells, &mut |number| store.run(number))?;
-    Ok(report.with(judge(store, record)?, figures(store, record)?))
+    let (claims, figures) = judge_and_draw(store, record)?;
+    Ok(report.with(claims, figures))
 }
 
 /// The latest run of each cell of a study.

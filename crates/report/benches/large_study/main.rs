@@ -15,7 +15,7 @@ use std::process::{Command, ExitCode};
 use std::time::{Duration, Instant};
 
 use nestor_report::{RunsView, StudyReport, Style, render_study, runs_text, study_text};
-use nestor_study::claims::{figures, judge};
+use nestor_study::claims::judge_and_draw;
 use nestor_study::{RunFilter, Store, Verdict};
 
 /// No report may take longer, or more memory.
@@ -91,14 +91,14 @@ fn study_report(store: &Store) -> StudyReport {
     let report = part("one record for each cell", || {
         StudyReport::read(&record, &cells, &mut |number| store.run(number)).expect("a report")
     });
-    let claims = part("claims", || judge(store, &record).expect("claims"));
+    let (claims, figures) =
+        part("claims and figures", || judge_and_draw(store, &record).expect("claims and figures"));
     let judged = claims.iter().filter(|claim| claim.verdict != Verdict::NotTestable).count();
     assert!(
         2 * judged > claims.len(),
         "{judged} of {} claims could be judged: the runs do not fit them",
         claims.len()
     );
-    let figures = part("figures", || figures(store, &record).expect("figures"));
     let filled = figures.iter().filter(|figure| figure.problem.is_none() && !figure.rows.is_empty()).count();
     assert!(2 * filled > figures.len(), "{filled} of {} figures have rows", figures.len());
     println!("  {judged} of {} claims judged, {filled} of {} figures filled", claims.len(), figures.len());

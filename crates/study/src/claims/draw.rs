@@ -16,9 +16,12 @@ pub fn figures(store: &Store, study: &StudyRecord) -> Result<Vec<Figure>, StoreE
     if study.study.figures.is_empty() {
         return Ok(Vec::new());
     }
-    let evidence = Evidence::new(store, study)?;
-    let queries = study.study.figures.iter();
-    Ok(queries.map(|query| figure(&evidence, query)).collect())
+    Ok(figures_by(&Evidence::new(store, study)?, study))
+}
+
+/// The same, of what is laid out already.
+pub(super) fn figures_by(evidence: &Evidence, study: &StudyRecord) -> Vec<Figure> {
+    study.study.figures.iter().map(|query| figure(evidence, query)).collect()
 }
 
 fn figure(evidence: &Evidence, query: &FigureQuery) -> Figure {

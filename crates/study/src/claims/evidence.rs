@@ -138,6 +138,8 @@ SELECT latest.number FROM (
 ) AS latest
 WHERE NOT EXISTS (SELECT 1 FROM main.marks AS m WHERE m.run = latest.number AND m.mark = 'inconsistent')";
 
+/// How much a run recorded lies behind its record in `runs`, and is read from an index instead.
+///
 /// `plain`: nothing but the file systems and, of the raw disk, the cache mode differs from most stacks of the study.
 const EVERY: &str = "
 CREATE TEMP TABLE stack_parts AS
@@ -151,7 +153,7 @@ SELECT s.*,
 FROM main.stacks AS s
 WHERE s.stack IN (SELECT r.stack FROM counted JOIN main.runs AS r ON r.number = run);
 CREATE TEMP TABLE cell AS
-SELECT r.number AS run, r.block, r.repeat, r.untraced_twin, r.stack, r.workload, p.kind,
+SELECT r.number AS run, r.block, r.repeat, t.untraced_twin, r.stack, r.workload, p.kind,
     p.guest_fs AS guest, p.host_fs AS host, p.guest_fs_options AS guest_options, p.host_fs_options AS host_options,
     p.crossing, p.cache, p.device, p.guest_sched, p.host_sched, p.image, p.image_options, p.medium, p.medium_options,
     p.guest_memory_bytes,
@@ -167,13 +169,14 @@ SELECT r.number AS run, r.block, r.repeat, r.untraced_twin, r.stack, r.workload,
     (SELECT sum(o.bytes) FROM main.operations AS o WHERE o.run = r.number) AS bytes,
     (SELECT sum(o.operations) FROM main.operations AS o WHERE o.run = r.number) AS operations,
     r.elapsed_ns / 1e9 AS elapsed_s, r.host_cpu_busy, l.cpu_user_s + l.cpu_system_s AS engine_cpu_s,
-    l.working_set_bytes, l.scale_factor, l.engine AS engine_version, r.trace, r.ground
+    l.working_set_bytes, l.scale_factor, l.engine AS engine_version, t.trace, r.ground
 FROM counted
+JOIN main.runs AS t INDEXED BY runs_recorded ON t.number = counted.run
 JOIN main.runs AS r ON r.number = counted.run
 JOIN stack_parts AS p ON p.stack = r.stack
 LEFT JOIN main.workloads AS w ON w.workload = r.workload
 LEFT JOIN main.loads AS l ON l.run = r.number
-WHERE r.untraced_twin = 0;
+WHERE t.untraced_twin = 0;
 CREATE UNIQUE INDEX temp.cell_by_run ON cell (run);
 CREATE INDEX temp.cell_by_parts ON cell (workload, guest, block);
 CREATE INDEX temp.cell_by_load ON cell (load, guest, host);";

@@ -4,11 +4,12 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use nestor_model::Ratio;
 
+use super::draw::figures_by;
 use super::evidence::Evidence;
 use super::missing::Missing;
 use super::query::{self, Found, Row};
 use super::ratio::{self, positive};
-use super::{Claim, ClaimKind, ClaimResult, Expected, Verdict, why};
+use super::{Claim, ClaimKind, ClaimResult, Expected, Figure, Verdict, why};
 use crate::store::{Store, StoreError, StudyRecord};
 
 /// What one query says of a claim.
@@ -57,20 +58,41 @@ pub fn judge(store: &Store, study: &StudyRecord) -> Result<Vec<ClaimResult>, Sto
     if study.study.claims.is_empty() {
         return Ok(Vec::new());
     }
+    judge_by(&Evidence::new(store, study)?, store, study)
+}
+
+/// Judges the claims of a study and fills its figures; what both ask is laid out once.
+///
+/// # Errors
+///
+/// As [`judge`].
+pub fn judge_and_draw(
+    store: &Store,
+    study: &StudyRecord,
+) -> Result<(Vec<ClaimResult>, Vec<Figure>), StoreError> {
+    if study.study.claims.is_empty() && study.study.figures.is_empty() {
+        return Ok(Default::default());
+    }
     let evidence = Evidence::new(store, study)?;
+    // Before the claims, which look at other cache modes too.
+    let figures = figures_by(&evidence, study);
+    Ok((judge_by(&evidence, store, study)?, figures))
+}
+
+fn judge_by(evidence: &Evidence, store: &Store, study: &StudyRecord) -> Result<Vec<ClaimResult>, StoreError> {
     let failed = |e: rusqlite::Error| store.reading_error(&e);
     let claims = &study.study.claims;
-    let missing = Missing::of(&evidence, study).map_err(failed)?;
+    let missing = Missing::of(evidence, study).map_err(failed)?;
     let mut results = Vec::new();
     for claim in claims {
-        let judged = judge_one(&evidence, claim, &missing);
-        results.push(with_evidence(&evidence, claim, judged).map_err(failed)?);
+        let judged = judge_one(evidence, claim, &missing);
+        results.push(with_evidence(evidence, claim, judged).map_err(failed)?);
     }
     for mode in evidence.modes().iter().skip(1) {
         evidence.choose(mode).map_err(failed)?;
         for (claim, result) in claims.iter().zip(&mut results) {
             if claim.sql.as_deref().is_some_and(compares_with_raw_disk) {
-                let judged = judge_one(&evidence, claim, &missing);
+                let judged = judge_one(evidence, claim, &missing);
                 result.other.push((format!("raw disk with cache={mode}"), judged.effect, judged.verdict));
             }
         }
@@ -141,8 +163,8 @@ fn doubts(
 /// what its claim is about.
 fn traced_differently(evidence: &Evidence, pairs: &[EvidencePair]) -> rusqlite::Result<Option<String>> {
     let mut differing = evidence.connection().prepare_cached(
-        "SELECT min(a.trace, b.trace) || ' / ' || max(a.trace, b.trace) FROM main.runs AS a, main.runs AS b \
-         WHERE a.number = ?1 AND b.number = ?2 AND a.trace <> b.trace AND a.untraced_twin = b.untraced_twin",
+        "SELECT min(a.trace, b.trace) || ' / ' || max(a.trace, b.trace) FROM main.runs AS a INDEXED BY runs_recorded, \
+         main.runs AS b INDEXED BY runs_recorded WHERE a.number = ?1 AND b.number = ?2 AND a.trace <> b.trace AND a.untraced_twin = b.untraced_twin",
     )?;
     let mut modes: BTreeSet<String> = BTreeSet::new();
     let (mut count, mut compared) = (0, 0);

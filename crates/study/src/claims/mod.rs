@@ -23,5 +23,5 @@ pub use draw::figures;
 #[cfg(test)]
 pub(crate) use evidence::{Evidence, TABLES};
 pub use figure::{Figure, FigureKind, FigureQuery, FigureRow, FigureX};
-pub use judge::judge;
+pub use judge::{judge, judge_and_draw};
 pub(crate) use parse::{parse_claims, parse_figures};

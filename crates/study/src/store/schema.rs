@@ -11,8 +11,13 @@ pub(super) const APPLICATION_ID: i64 = 0x4e53_5452;
 type Fill = fn(&Connection) -> rusqlite::Result<()>;
 
 /// Each step turns a file of version N, its index, into one of version N + 1. Steps are never changed, only added.
-const MIGRATIONS: [(&str, Option<Fill>); 4] =
-    [(VERSION_1, None), (VERSION_2, None), (VERSION_3, Some(rows::backfill)), (VERSION_4, None)];
+const MIGRATIONS: [(&str, Option<Fill>); 5] = [
+    (VERSION_1, None),
+    (VERSION_2, None),
+    (VERSION_3, Some(rows::backfill)),
+    (VERSION_4, None),
+    (VERSION_5, None),
+];
 
 const VERSION_1: &str = "
 CREATE TABLE studies (
@@ -193,6 +198,10 @@ CREATE TABLE latencies (
 INSERT INTO latencies SELECT run, substr(name, length('latency:') + 1), histogram FROM histograms WHERE name LIKE 'latency:%';
 DELETE FROM histograms WHERE name LIKE 'latency:%';
 ";
+
+/// How much a run recorded. The columns lie behind its record, so that reading them from the table reads all of that: claims on
+/// 100 000 runs took ten seconds for it.
+const VERSION_5: &str = "CREATE INDEX runs_recorded ON runs (number, untraced_twin, trace);";
 
 /// The version this program writes.
 pub(super) const VERSION: i64 = MIGRATIONS.len() as i64;
