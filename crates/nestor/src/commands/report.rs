@@ -4,14 +4,14 @@ use std::collections::BTreeSet;
 
 use anyhow::{Context, Result, bail};
 use nestor_report::{
-    RunView, RunsView, render_matrix_svg, render_run, render_study, render_waterfalls_svg, run_text,
-    runs_text, study_text,
+    RunView, RunsView, StudyReport, render_matrix_svg, render_run, render_study, render_waterfalls_svg,
+    run_text, runs_text, study_text,
 };
 use nestor_study::{RunFilter, Store};
 
 use crate::cli::ReportArguments;
 use crate::commands::explain::explanation;
-use crate::commands::study_report::{report_of, write_report};
+use crate::commands::study_report::write_report;
 use crate::output::{print_json, style};
 use crate::paths;
 
@@ -69,7 +69,7 @@ fn of_study(store: &Store, name: &str, arguments: &ReportArguments) -> Result<()
         };
         bail!("there is no study `{name}` in {}; {known}", store.path().display());
     };
-    let report = report_of(store, &record)?;
+    let report = StudyReport::from_store(store, &record)?;
     if let Some(picture) = &arguments.picture {
         write_report(picture, &render_matrix_svg(&report))?;
     }

@@ -1,19 +1,9 @@
-//! The report of a study from what is kept of it.
+//! Which runs a study's report shows, and where it is written.
 
 use std::path::Path;
 
 use anyhow::{Context, Result};
-use nestor_report::StudyReport;
-use nestor_study::claims::judge_and_draw;
-use nestor_study::{RunFilter, Store, StudyRecord};
-
-/// The report of a study from what is kept of it, with its claims judged and its figures filled.
-pub fn report_of(store: &Store, record: &StudyRecord) -> Result<StudyReport> {
-    let cells = store.cells(&record.hash)?;
-    let report = StudyReport::read(record, &cells, &mut |number| store.run(number))?;
-    let (claims, figures) = judge_and_draw(store, record)?;
-    Ok(report.with(claims, figures))
-}
+use nestor_study::{RunFilter, StudyRecord};
 
 /// The latest run of each cell of a study.
 pub fn of_study(record: &StudyRecord) -> RunFilter {

@@ -5,10 +5,8 @@ use std::fmt::Write;
 use std::path::Path;
 
 use anyhow::{Context, Result, bail};
-use nestor_report::{Style, render_figure_svg, render_matrix_svg, scoreboard_text, study_text};
+use nestor_report::{StudyReport, Style, render_figure_svg, render_matrix_svg, scoreboard_text, study_text};
 use nestor_study::{CellRecord, Store, StudyRecord, duration_words};
-
-use crate::commands::study_report::report_of;
 
 /// Writes `README.md`, `matrix.txt`, `scoreboard.txt`, `claims.json`, `environment.txt`, `matrix.svg` and a picture of each figure into a
 /// directory, which is made if it is not there. Files of other names are left alone.
@@ -23,7 +21,7 @@ pub fn write_results(store: &Store, record: &StudyRecord, directory: &Path) -> R
         let path = directory.join(name);
         std::fs::write(&path, text).with_context(|| format!("{} could not be written", path.display()))
     };
-    let report = report_of(store, record)?;
+    let report = StudyReport::from_store(store, record)?;
     let board = scoreboard_text(&report.claims, Style::plain());
     write("scoreboard.txt", &board)?;
     write("claims.json", &(serde_json::to_string_pretty(&report.claims)? + "\n"))?;

@@ -15,7 +15,6 @@ use std::process::{Command, ExitCode};
 use std::time::{Duration, Instant};
 
 use nestor_report::{RunsView, StudyReport, Style, render_study, runs_text, study_text};
-use nestor_study::claims::judge_and_draw;
 use nestor_study::{RunFilter, Store, Verdict};
 
 /// No report may take longer, or more memory.
@@ -87,12 +86,8 @@ fn part<T>(name: &str, work: impl FnOnce() -> T) -> T {
 /// The report of the study as `nestor report --study` makes it.
 fn study_report(store: &Store) -> StudyReport {
     let record = store.study_named(made_up::NAME).expect("a store").expect("the study");
-    let cells = part("its runs in numbers", || store.cells(&record.hash).expect("its runs"));
-    let report = part("one record for each cell", || {
-        StudyReport::read(&record, &cells, &mut |number| store.run(number)).expect("a report")
-    });
-    let (claims, figures) =
-        part("claims and figures", || judge_and_draw(store, &record).expect("claims and figures"));
+    let report = part("from the file", || StudyReport::from_store(store, &record).expect("a report"));
+    let (claims, figures) = (&report.claims, &report.figures);
     let judged = claims.iter().filter(|claim| claim.verdict != Verdict::NotTestable).count();
     assert!(
         2 * judged > claims.len(),
@@ -102,7 +97,7 @@ fn study_report(store: &Store) -> StudyReport {
     let filled = figures.iter().filter(|figure| figure.problem.is_none() && !figure.rows.is_empty()).count();
     assert!(2 * filled > figures.len(), "{filled} of {} figures have rows", figures.len());
     println!("  {judged} of {} claims judged, {filled} of {} figures filled", claims.len(), figures.len());
-    report.with(claims, figures)
+    report
 }
 
 /// Makes a report and gives its length.

@@ -16,7 +16,7 @@ use super::room::require_room;
 use crate::cli::{LabArguments, StudyHow};
 use crate::commands::compare::print_costs;
 use crate::commands::run::set_tracing;
-use crate::commands::study_report::{of_study, report_of, write_report};
+use crate::commands::study_report::{of_study, write_report};
 use crate::output::{print_json, style};
 use crate::{paths, session};
 
@@ -97,7 +97,7 @@ pub fn carry_out(study: Study, how: &StudyHow, lab: &LabArguments, store: &mut S
         );
     }
     let costs = costs_of(store, &record)?;
-    let report = report_of(store, &record)?;
+    let report = StudyReport::from_store(store, &record)?;
     write_report(&path, &render_study(&report))?;
     let samples = store.cell_samples(&record.hash)?;
     let rule = record.study.stop_not_followed.as_ref();

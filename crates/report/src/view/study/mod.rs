@@ -2,6 +2,7 @@
 
 mod answer;
 mod build;
+mod from_store;
 mod method;
 mod times;
 mod why;

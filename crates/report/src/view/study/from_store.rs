@@ -1,0 +1,31 @@
+//! The report of a study from the file of its results.
+
+use std::panic::resume_unwind;
+use std::thread;
+
+use nestor_study::claims::judge_and_draw;
+use nestor_study::{Store, StoreError, StudyRecord};
+
+use super::StudyReport;
+
+impl StudyReport {
+    /// The report of a study from what is kept of it, with its claims judged and its figures filled.
+    ///
+    /// Claims ask the file by a connection of their own, which takes as long as all the rest: both go on at once.
+    ///
+    /// # Errors
+    ///
+    /// If the file of results cannot be read.
+    pub fn from_store(store: &Store, record: &StudyRecord) -> Result<Self, StoreError> {
+        let path = store.path();
+        thread::scope(|scope| {
+            let judging =
+                scope.spawn(|| Store::open_read_only(path).and_then(|store| judge_and_draw(&store, record)));
+            let report = store
+                .cells(&record.hash)
+                .and_then(|cells| Self::read(record, &cells, &mut |number| store.run(number)));
+            let (claims, figures) = judging.join().unwrap_or_else(|panic| resume_unwind(panic))?;
+            Ok(report?.with(claims, figures))
+        })
+    }
+}
