@@ -47,6 +47,7 @@ fn a_prediction_is_held_against_the_real_run() {
 
     let answers = said(&[&predict[..], &["--verify", "--trace", "layers"]].concat());
     let (answer, verified) = (&answers[0]["answer"], &answers[0]["verified"]);
+    assert!(answer["rate"].is_number(), "{answers}");
     let rate = number(&answer["rate"]);
     let reached = number(&answers[0]["question"]["reference"]["rate"]);
     assert!((rate / reached - 1.0).abs() < 1e-6, "the surfaces are the same: {answer}");
