@@ -106,11 +106,10 @@ impl Scales {
         let random = (1.0 + self.cliff * share(point.random_percent)).ln() / (1.0 + self.cliff).ln();
         // From 1 to 256.
         let depth = f64::from(point.depth.max(1)).log2() / 8.0;
-        let partial = if point.bytes.is_multiple_of(BLOCK_BYTES) {
-            0.0
-        } else {
-            (1.0 + PARTIAL_CLIFF * share(100 - point.read_percent.min(100))).ln() / (1.0 + PARTIAL_CLIFF).ln()
-        };
+        // All of it from half a block down; a mean of sizes is hardly ever a whole number of blocks.
+        let part = (f64::from(BLOCK_BYTES) / f64::from(point.bytes.max(1))).log2().clamp(0.0, 1.0);
+        let writes = share(100 - point.read_percent.min(100));
+        let partial = part * (1.0 + PARTIAL_CLIFF * writes).ln() / (1.0 + PARTIAL_CLIFF).ln();
         [size, share(point.read_percent), random, depth, partial]
     }
 
@@ -310,6 +309,40 @@ mod tests {
         assert!(misses[37] < 0.05 && misses[67] < 0.25, "{misses:?}");
         let inside = others().filter(|p| surface.at(p).interval.contains(1.0 / part(p))).count();
         assert!(inside >= 64, "{inside} of 75");
+    }
+
+    /// Sizes far apart and no scatter at all: a surface that changes between any two sizes would fit as well, and tell nothing.
+    #[test]
+    fn a_smooth_surface_is_taken_for_smooth() {
+        for depth in [1_u32, 4, 9, 16, 64] {
+            let seek_s = 8e-3 * 0.85_f64.powf(f64::from(depth.min(32)).log2());
+            let exact =
+                |p: &GridPoint| f64::from(p.bytes) / 60e6 + f64::from(p.random_percent) / 100.0 * seek_s;
+            let rates: Vec<(GridPoint, f64)> = [4096_u32, 65_536, 1 << 20]
+                .into_iter()
+                .flat_map(|bytes| [0_u8, 50, 100].map(|read| (bytes, read)))
+                .flat_map(|(bytes, read)| [0_u8, 25, 50, 100].map(|random| (bytes, read, random)))
+                .map(|(bytes, read_percent, random_percent)| GridPoint {
+                    bytes,
+                    read_percent,
+                    random_percent,
+                    depth,
+                })
+                .map(|point| (point, 1.0 / exact(&point)))
+                .collect();
+            let surface = Surface::fit(&rates).unwrap();
+            // The mean size of a load is no whole number of blocks.
+            for (bytes, random_percent) in [(8192, 0), (8185, 0), (8185, 100)] {
+                let point = GridPoint { bytes, read_percent: 0, random_percent, depth };
+                let (found, truth) = (surface.at(&point), 1.0 / exact(&point));
+                let off = (found.requests_per_s / truth).ln().abs();
+                let wide = (found.interval.high / found.interval.low).ln();
+                assert!(
+                    off < 0.4 && wide < 1.0,
+                    "{depth}, {bytes}, {random_percent}: {found:?}, truth {truth}"
+                );
+            }
+        }
     }
 
     #[test]
