@@ -113,12 +113,9 @@ fn plan_text(record: &StudyRecord, view: &PlanView<'_>) -> String {
         view.seed,
         if view.sentinels { "baselines at both ends of each block" } else { "no baselines at the ends" },
     );
-    let head = if record.study.stop.is_some() {
-        ["", "settled at once", "nothing settled"]
-    } else {
-        ["", "", "all"]
-    };
-    if record.study.stop.is_none() {
+    let may_settle = effort.least != effort.most;
+    let head = if may_settle { ["", "settled at once", "nothing settled"] } else { ["", "", "all"] };
+    if !may_settle {
         rows.iter_mut().for_each(|row| row[1] = String::new());
     }
     text.push_str(&table(&head, &rows));
