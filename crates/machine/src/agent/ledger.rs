@@ -33,7 +33,7 @@ pub enum Resource {
     },
     /// A loop device.
     LoopDevice {
-        /// `/dev/loopN`.
+        /// `/dev/loopN`; empty while it is being made, when nobody knows its name: then all of the file are meant.
         device: String,
         /// The file it was made of: a device that was reused for another file is left alone.
         file: String,
@@ -66,6 +66,7 @@ impl Resource {
         match self {
             Self::Process { pid, start_ticks, what } => end_process_group(*pid, *start_ticks, what),
             Self::Mount { target } => unmount_everything_at(target),
+            Self::LoopDevice { device, file } if device.is_empty() => detach_loops_of(file),
             Self::LoopDevice { device, file } => detach_loop(device, file),
             Self::Directory { path } => match fs::remove_dir(path) {
                 Err(e) if !matches!(e.kind(), io::ErrorKind::NotFound | io::ErrorKind::DirectoryNotEmpty) => {
@@ -147,6 +148,14 @@ fn erase_signatures(path: &str) -> Result<(), String> {
         )),
         Err(e) => Err(format!("what was written to {path} could not be erased, wipefs does not run: {e}")),
     }
+}
+
+fn detach_loops_of(file: &str) -> Result<(), String> {
+    let devices = fs::read_dir("/sys/block").into_iter().flatten().flatten();
+    let names = devices.map(|device| device.file_name().to_string_lossy().into_owned());
+    names
+        .filter(|name| name.starts_with("loop"))
+        .try_for_each(|name| detach_loop(&format!("/dev/{name}"), file))
 }
 
 fn detach_loop(device: &str, file: &str) -> Result<(), String> {
@@ -331,6 +340,31 @@ mod tests {
         }
         assert_eq!(ledger.take_down(), Vec::<String>::new());
         assert!(!outer.exists(), "the outer directory can only go after the inner one");
+    }
+
+    /// Needs root, as loop devices do.
+    #[test]
+    fn a_loop_device_whose_maker_died_before_it_knew_the_name_is_detached() {
+        if !rustix::process::geteuid().is_root() {
+            return;
+        }
+        let directory = tempfile::tempdir().unwrap();
+        let file = directory.path().canonicalize().unwrap().join("medium");
+        fs::File::create(&file).unwrap().set_len(1 << 20).unwrap();
+        let made = Command::new("losetup").args(["--find", "--show"]).arg(&file).output().unwrap();
+        if !made.status.success() {
+            return;
+        }
+        let device = String::from_utf8(made.stdout).unwrap().trim().trim_start_matches("/dev/").to_owned();
+        let backing =
+            || fs::read_to_string(format!("/sys/block/{device}/loop/backing_file")).unwrap_or_default();
+        let file = file.display().to_string();
+        assert_eq!(backing().trim(), file);
+        let coming = |file: &str| Resource::LoopDevice { device: String::new(), file: file.to_owned() };
+        coming("/of/another").take_down().unwrap();
+        assert_eq!(backing().trim(), file);
+        coming(&file).take_down().unwrap();
+        assert_ne!(backing().trim(), file);
     }
 
     #[test]

@@ -129,10 +129,14 @@ impl Agent {
             command.arg("--direct-io=on");
         }
         command.args(["--", file]);
-        let output = run_tool(command, &format!("making a loop device of {file} failed"))?;
-        let device = output.trim().to_owned();
-        self.enter(Resource::LoopDevice { device: device.clone(), file: file.to_owned() })?;
-        Ok(Answer::Device(device))
+        // An agent that is killed now leaves a device of which it does not know the name.
+        let coming = self.enter(Resource::LoopDevice { device: String::new(), file: file.to_owned() })?;
+        let made = run_tool(command, &format!("making a loop device of {file} failed"));
+        if let Ok(output) = &made {
+            self.enter(Resource::LoopDevice { device: output.trim().to_owned(), file: file.to_owned() })?;
+        }
+        lock(&self.ledger).strike(coming);
+        made.map(|output| Answer::Device(output.trim().to_owned()))
     }
 
     fn claim(&self, path: String) -> Obeyed {
