@@ -5,23 +5,7 @@ mod support;
 
 use advise_store::MadeUp;
 use serde_json::Value;
-use support::Sandbox;
-
-/// Runs the program, which has to succeed; what it prints.
-fn said(sandbox: &Sandbox, arguments: &[&str]) -> String {
-    let output = sandbox.nestor(arguments).assert().success().get_output().stdout.clone();
-    String::from_utf8(output).expect("text is UTF-8")
-}
-
-/// Runs the program, which has to fail; what it says.
-fn refused(sandbox: &Sandbox, arguments: &[&str]) -> String {
-    let output = sandbox.nestor(arguments).assert().failure().stdout("").get_output().stderr.clone();
-    String::from_utf8(output).expect("messages are UTF-8")
-}
-
-fn json(text: &str) -> Value {
-    serde_json::from_str(text).expect("JSON")
-}
+use support::{Sandbox, json, refused, said};
 
 #[test]
 fn the_plan_names_a_few_of_many_stacks_and_is_repeatable() {

@@ -11,7 +11,7 @@ use std::time::Duration;
 use rustix::process::Signal;
 use serde_json::Value;
 use support::loop_mount::LoopMount;
-use support::{Ended, Sandbox, can_run, signal};
+use support::{Ended, Sandbox, can_run, said, signal};
 
 /// blkparse's lines of workers that each read 8 KiB far from anywhere, 12 ms, and then do something else for 50.
 fn thinkers(workers: u64, rounds: u64) -> String {
@@ -40,11 +40,6 @@ fn thinkers(workers: u64, rounds: u64) -> String {
         let _ = writeln!(text, "  8,0    0 {:8} {line}", number + 1);
     }
     text
-}
-
-fn said(sandbox: &Sandbox, arguments: &[&str]) -> String {
-    let output = sandbox.nestor(arguments).assert().success().get_output().stdout.clone();
-    String::from_utf8(output).expect("text is UTF-8")
 }
 
 fn refused(sandbox: &Sandbox, arguments: &[&str]) -> String {

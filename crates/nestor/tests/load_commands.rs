@@ -5,22 +5,12 @@ mod support;
 use std::fs;
 
 use serde_json::Value;
-use support::{Sandbox, has_program};
+use support::{Sandbox, has_program, json, refused};
 
 /// Runs the program, which has to end with that code; what it prints.
 fn ended(sandbox: &Sandbox, code: i32, arguments: &[&str]) -> String {
     let output = sandbox.nestor(arguments).assert().code(code).get_output().stdout.clone();
     String::from_utf8(output).expect("tables are UTF-8")
-}
-
-/// Runs the program, which has to fail and print no result; what it says.
-fn refused(sandbox: &Sandbox, arguments: &[&str]) -> String {
-    let output = sandbox.nestor(arguments).assert().failure().stdout("").get_output().stderr.clone();
-    String::from_utf8(output).expect("messages are UTF-8")
-}
-
-fn json(text: &str) -> Value {
-    serde_json::from_str(text).expect("JSON")
 }
 
 /// An empty directory in the sandbox.

@@ -10,7 +10,7 @@ use std::fs;
 use advise_store::MadeUp;
 use nestor_study::{SessionRecord, Store, Study, StudyRecord};
 use serde_json::Value;
-use support::Sandbox;
+use support::{Sandbox, json, refused, said};
 
 const STUDY: &str = r#"
 name = "planned"
@@ -22,22 +22,6 @@ budget = "2h"
 [stop]
 looks = [3, 5]
 "#;
-
-/// Runs the program, which has to succeed; what it prints.
-fn said(sandbox: &Sandbox, arguments: &[&str]) -> String {
-    let output = sandbox.nestor(arguments).assert().success().get_output().stdout.clone();
-    String::from_utf8(output).expect("text is UTF-8")
-}
-
-/// Runs the program, which has to fail without a result; what it says.
-fn refused(sandbox: &Sandbox, arguments: &[&str]) -> String {
-    let output = sandbox.nestor(arguments).assert().failure().stdout("").get_output().stderr.clone();
-    String::from_utf8(output).expect("messages are UTF-8")
-}
-
-fn json(text: &str) -> Value {
-    serde_json::from_str(text).expect("JSON")
-}
 
 fn sandbox_with(study: &str) -> Sandbox {
     let sandbox = Sandbox::new();

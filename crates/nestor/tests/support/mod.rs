@@ -29,6 +29,23 @@ pub fn binary() -> PathBuf {
     }
 }
 
+/// Runs the program, which has to succeed; what it prints.
+pub fn said(sandbox: &Sandbox, arguments: &[&str]) -> String {
+    let output = sandbox.nestor(arguments).assert().success().get_output().stdout.clone();
+    String::from_utf8(output).expect("text is UTF-8")
+}
+
+/// Runs the program, which has to fail without a result; what it says.
+pub fn refused(sandbox: &Sandbox, arguments: &[&str]) -> String {
+    let output = sandbox.nestor(arguments).assert().failure().stdout("").get_output().stderr.clone();
+    String::from_utf8(output).expect("messages are UTF-8")
+}
+
+/// What the program printed with `--json`.
+pub fn json(text: &str) -> Value {
+    serde_json::from_str(text).expect("JSON")
+}
+
 /// Directories of one test: whatever the program makes outside of the user's cache is in here.
 pub struct Sandbox {
     directory: tempfile::TempDir,
