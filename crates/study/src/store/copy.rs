@@ -2,6 +2,7 @@
 
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use nestor_machine::agent::work_root;
 use rusqlite::OpenFlags;
@@ -19,7 +20,7 @@ impl Store {
         // Brings it forward.
         drop(Self::open(&copy)?);
         let connection = Self::connect(&copy, OpenFlags::SQLITE_OPEN_READ_ONLY)?.connection;
-        Ok(Self { connection, path: self.path, copy: Some(folder) })
+        Ok(Self { connection, path: self.path, copy: Some(Arc::new(folder)) })
     }
 
     /// A file in a folder that may not be written to: SQLite cannot make the file by which readers and writers of a write-ahead log

@@ -18,6 +18,7 @@ mod schema;
 mod stacks;
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use rusqlite::{Connection, OpenFlags, OptionalExtension, TransactionBehavior, params};
@@ -44,7 +45,7 @@ pub struct Store {
     connection: Connection,
     path: PathBuf,
     /// What is read in place of the file, if that is of an older version. Removed after the connection is closed.
-    copy: Option<TempDir>,
+    copy: Option<Arc<TempDir>>,
 }
 
 /// A run as read back.

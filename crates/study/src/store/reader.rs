@@ -15,6 +15,15 @@ impl Store {
         Ok(Self::connect(&self.file(), flags)?.connection)
     }
 
+    /// The same results by a connection of their own, for another thread to read. What was copied is not copied again.
+    ///
+    /// # Errors
+    ///
+    /// If the file cannot be opened.
+    pub fn again(&self) -> Result<Self, StoreError> {
+        Ok(Self { connection: self.reader()?, path: self.path.clone(), copy: self.copy.clone() })
+    }
+
     /// What an error of such a connection means for this file.
     pub(crate) fn reading_error(&self, error: &rusqlite::Error) -> StoreError {
         StoreError::from_sqlite(&self.path, error)

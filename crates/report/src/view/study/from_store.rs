@@ -17,10 +17,9 @@ impl StudyReport {
     ///
     /// If the file of results cannot be read.
     pub fn from_store(store: &Store, record: &StudyRecord) -> Result<Self, StoreError> {
-        let path = store.path();
+        let again = store.again()?;
         thread::scope(|scope| {
-            let judging =
-                scope.spawn(|| Store::open_read_only(path).and_then(|store| judge_and_draw(&store, record)));
+            let judging = scope.spawn(move || judge_and_draw(&again, record));
             let report = store
                 .cells(&record.hash)
                 .and_then(|cells| Self::read(record, &cells, &mut |number| store.run(number)));
