@@ -11,6 +11,7 @@ pub mod init;
 pub mod lab_image;
 mod machine;
 pub mod message;
+pub mod ownership;
 pub mod qemu;
 pub mod spec;
 pub mod transport;
