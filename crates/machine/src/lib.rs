@@ -14,6 +14,7 @@ pub mod message;
 pub mod ownership;
 pub mod qemu;
 pub mod spec;
+mod ssh;
 pub mod transport;
 
 pub use error::MachineError;

@@ -142,7 +142,7 @@ impl WorkRoot {
             return Err(WorkRootError::TooLong { path: path.to_owned() });
         }
         if let Some(parent) = path.parent() {
-            fs::DirBuilder::new().recursive(true).mode(0o700).create(parent).map_err(system)?;
+            fs::DirBuilder::new().recursive(true).mode(0o755).create(parent).map_err(system)?;
         }
         ownership::above(path)?;
         match mkdirat(CWD, path, Mode::RWXU) {
