@@ -5,10 +5,12 @@
 mod support;
 
 use std::fs;
+use std::io::Read as _;
 use std::path::Path;
-use std::process::{Command, Output};
+use std::process::{Command, Output, Stdio};
 
-use support::binary;
+use predicates::str::contains;
+use support::{Sandbox, binary};
 
 /// The program as process 1 of a new pid namespace; `None` where the kernel does not let this user make one.
 fn as_process_1(more: &[&str], program: &Path, arguments: &[&str]) -> Option<Output> {
@@ -55,4 +57,35 @@ fn process_1_of_a_container_mounts_nothing_to_find_out_that_it_is_no_guest() {
     let shell = ["-c", script, "sh", root.to_str().unwrap()];
     let Some(output) = as_process_1(&[], Path::new("sh"), &shell) else { return };
     assert_is_the_ordinary_program(&output);
+}
+
+#[test]
+fn an_agent_that_lives_in_another_container_is_not_cleaned_away() {
+    let Some(tried) = as_process_1(&[], Path::new("true"), &[]) else { return };
+    assert!(tried.status.success());
+    if !rustix::process::geteuid().is_root() {
+        eprintln!("not tried: this needs root, to be the same user inside and outside");
+        return;
+    }
+    let sandbox = Sandbox::new();
+    let mut container = Command::new("unshare");
+    container
+        .args(["--pid", "--fork", "--kill-child", "--mount-proc", "sh", "-c", "\"$0\" agent; true"])
+        .arg(binary());
+    container.env("NESTOR_WORK", sandbox.path("")).stdin(Stdio::piped()).stdout(Stdio::piped());
+    let mut container = container.spawn().unwrap();
+    // Its greeting: from now on it may be told to make things.
+    container.stdout.as_mut().unwrap().read_exact(&mut [0]).unwrap();
+    let work = || sandbox.left_behind().into_iter().filter(|l| l.starts_with("work directory")).count();
+    assert_eq!(work(), 1);
+    let clean = sandbox.nestor(["doctor", "--clean"]).assert().success();
+    assert_eq!(work(), 1, "{:?}", clean.get_output());
+    // Killed with its namespace: now nobody out here can tell what of it is left where.
+    let input = container.stdin.take();
+    container.kill().unwrap();
+    container.stdout.take().unwrap().read_to_end(&mut Vec::new()).unwrap();
+    container.wait().unwrap();
+    drop(input);
+    sandbox.nestor(["doctor", "--clean"]).assert().success().stdout(contains("another container"));
+    assert_eq!(work(), 1);
 }

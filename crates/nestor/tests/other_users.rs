@@ -73,12 +73,17 @@ impl Machine {
     }
 
     /// The program as the victim runs it.
-    fn nestor(&self, arguments: &[&str]) -> (bool, String) {
+    fn command(&self, arguments: &[&str]) -> Command {
         let mut command = Command::new(self.path("nestor"));
         command.args(arguments).env_clear().env("PATH", "/usr/sbin:/usr/bin:/sbin:/bin");
         command.env("HOME", self.path("home")).env("NESTOR_WORK", self.path("shared"));
         command.current_dir(self.path("home")).stdin(Stdio::null()).uid(self.victim).gid(self.victim);
-        let Output { status, stdout, stderr } = command.output().unwrap();
+        command
+    }
+
+    /// Whether it succeeds, and all that it says.
+    fn nestor(&self, arguments: &[&str]) -> (bool, String) {
+        let Output { status, stdout, stderr } = self.command(arguments).output().unwrap();
         let said = [stdout, stderr].map(|bytes| String::from_utf8_lossy(&bytes).into_owned()).concat();
         (status.success(), said)
     }
@@ -227,4 +232,30 @@ fn a_link_in_the_place_of_an_own_ledger_is_not_followed() {
     let (_, said) = machine.nestor(&["doctor", "--clean"]);
     assert_eq!(fs::read_to_string(machine.secret()).unwrap(), HIS, "{said}");
     assert!(said.contains("is not a file but a link"), "{said}");
+}
+
+#[test]
+fn a_lab_image_that_another_user_planted_is_not_booted() {
+    if !can_run(true, false) {
+        return;
+    }
+    for victim in [0, ORDINARY] {
+        let machine = Machine::new(victim);
+        let (_, doctor) = machine.nestor(&["doctor", "--json"]);
+        let findings: serde_json::Value = serde_json::from_str(&doctor).unwrap();
+        let found = findings.as_array().unwrap().iter().find(|f| f["subject"] == "lab image").unwrap();
+        let hash = found["found"].as_str().unwrap().split(' ').next().unwrap();
+        let manifest = json!({ "hash": hash, "suite": "bookworm", "architecture": "amd64", "kernel_release": "6.1", "packages": {} });
+        machine.attack(&format!(
+            "mkdir -p cache/lab/{hash}; cd cache/lab/{hash}; for f in vmlinuz modules.cpio root.squashfs; do echo planted >$f; done
+             echo '{manifest}' >manifest.json; sha256sum * >../sums; mv ../sums SHA256SUMS; chmod -R a+rX ../.."
+        ));
+        let cache = machine.path("shared/cache");
+        let mut command = machine.command(&["lab", "build", "--json"]);
+        let output = command.env("NESTOR_CACHE", &cache).output().unwrap();
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(!output.status.success(), "user {victim}: {}", String::from_utf8_lossy(&output.stdout));
+        let owner = format!("{} belongs to user {ATTACKER}", cache.display());
+        assert!(said.contains(&owner) && said.contains("Set NESTOR_CACHE"), "user {victim}: {said}");
+    }
 }
