@@ -2,6 +2,8 @@
 
 use std::collections::BTreeMap;
 use std::fs;
+use std::io::Write as _;
+use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
 
 use nestor_machine::{Accelerator, Facts};
@@ -33,16 +35,31 @@ impl AcceleratorMemory {
     /// Keeps what a boot showed.
     pub fn remember(&mut self, machine: &str, accelerator: &str) {
         if self.known.insert(machine.to_owned(), accelerator.to_owned()).as_deref() != Some(accelerator) {
-            let _ = self.path.parent().map(fs::create_dir_all);
-            // Without the file the next run probes again.
-            let _ = serde_json::to_vec_pretty(&self.known).map(|bytes| fs::write(&self.path, bytes));
+            self.keep();
         }
     }
 
     /// Forgets what does not hold (any more).
     pub fn forget(&mut self, machine: &str) {
         if self.known.remove(machine).is_some() {
-            let _ = serde_json::to_vec_pretty(&self.known).map(|bytes| fs::write(&self.path, bytes));
+            self.keep();
+        }
+    }
+
+    /// A new file takes the old one's place, so that nothing is written through a link. Without the file the next run probes
+    /// again.
+    fn keep(&self) {
+        let partial = self.path.with_extension(format!("partial-{}", std::process::id()));
+        let write = || {
+            let bytes = serde_json::to_vec_pretty(&self.known)?;
+            if let Some(directory) = self.path.parent() {
+                fs::DirBuilder::new().recursive(true).mode(0o755).create(directory)?;
+            }
+            fs::OpenOptions::new().write(true).create_new(true).open(&partial)?.write_all(&bytes)?;
+            fs::rename(&partial, &self.path)
+        };
+        if write().is_err() {
+            let _ = fs::remove_file(&partial);
         }
     }
 }
@@ -80,6 +97,18 @@ mod tests {
         assert_eq!((memory.recall("a"), memory.recall("b")), (Accelerator::Tcg, Accelerator::Kvm));
         memory.forget("a");
         assert_eq!(AcceleratorMemory::open(directory.path()).recall("a"), Accelerator::Auto);
+    }
+
+    #[test]
+    fn nothing_is_written_through_a_link_in_the_memorys_place() {
+        let directory = tempfile::tempdir().unwrap();
+        let elsewhere = directory.path().join("of-the-users");
+        fs::write(&elsewhere, "his").unwrap();
+        std::os::unix::fs::symlink(&elsewhere, directory.path().join("accelerators.json")).unwrap();
+        AcceleratorMemory::open(directory.path()).remember("a", "kvm");
+        assert_eq!(fs::read_to_string(elsewhere).unwrap(), "his");
+        assert_eq!(AcceleratorMemory::open(directory.path()).recall("a"), Accelerator::Kvm);
+        assert_eq!(fs::read_dir(directory.path()).unwrap().count(), 2);
     }
 
     #[test]

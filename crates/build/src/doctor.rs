@@ -229,14 +229,22 @@ fn space(subject: &str, directory: &Path) -> Finding {
 }
 
 fn leftovers(work_root: &Path) -> Finding {
-    match nestor_machine::agent::ledger::leftovers(work_root).len() {
-        0 => finding("leftovers", State::Ok, "none", ""),
-        count => finding(
-            "leftovers",
-            State::Limited,
-            format!("{count} killed runs left something"),
-            "nestor doctor --clean",
-        ),
+    let found = match nestor_machine::agent::ledger::leftovers(work_root) {
+        Ok(found) => found,
+        Err(e) => return finding("leftovers", State::Missing, "not looked at", e.to_string()),
+    };
+    match (found.dead.len(), found.left_alone.len()) {
+        (0, 0) => finding("leftovers", State::Ok, "none", ""),
+        (0, alone) => {
+            let advice = found.left_alone.iter().map(|l| format!("{}: {}", l.directory.display(), l.reason));
+            let advice = advice.collect::<Vec<_>>().join("; ");
+            finding("leftovers", State::Limited, format!("{alone} work directories are left alone"), advice)
+        }
+        (dead, alone) => {
+            let alone = if alone > 0 { format!(", {alone} are left alone") } else { String::new() };
+            let found = format!("{dead} killed runs left something{alone}");
+            finding("leftovers", State::Limited, found, "nestor doctor --clean")
+        }
     }
 }
 

@@ -3,20 +3,58 @@
 use std::ffi::CString;
 use std::fs;
 use std::io;
+use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use rustix::mount::{MountFlags, mount, mount_move};
+use rustix::fs::{Mode, OFlags, open, openat, readlinkat};
+use rustix::mount::{
+    FsMountFlags, FsOpenFlags, MountAttrFlags, MountFlags, fsconfig_create, fsmount, fsopen, mount,
+    mount_move,
+};
 use rustix::system::RebootCommand;
 
 use crate::agent::Agent;
 use crate::message::{Answer, Envelope, PROTOCOL, write_frame};
 use crate::qemu::arguments::{AGENT_PORT, ROOT_SERIAL};
 
-/// Whether this process is the first one of a machine.
+/// The word on a kernel's command line that whoever boots a lab machine says: the first process is to be its agent. It has a
+/// dot, so that the kernel does not hand it on to programs (Documentation/admin-guide/kernel-parameters.rst).
+pub const GUEST_MARK: &str = "nestor.guest=1";
+
+/// Number of the first pid namespace of every kernel: `PROC_PID_INIT_INO` in include/linux/proc_ns.h.
+const FIRST_PID_NAMESPACE: &str = "pid:[4026531836]";
+
+/// Whether this process is the first one of a lab machine: not of a container, whose first process has number 1 too, and
+/// not of a machine that others boot. Nothing is changed to find that out.
 pub fn is_first_process() -> bool {
-    std::process::id() == 1
+    std::process::id() == 1 && kernel_files().is_some_and(|proc| is_guest(&proc))
+}
+
+fn is_guest(proc: &OwnedFd) -> bool {
+    let namespace = readlinkat(proc, "self/ns/pid", Vec::new());
+    let mut command_line = String::new();
+    let read = openat(proc, "cmdline", OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())
+        .is_ok_and(|file| io::Read::read_to_string(&mut fs::File::from(file), &mut command_line).is_ok());
+    read && is_marked(&command_line)
+        && namespace.is_ok_and(|link| link.to_bytes() == FIRST_PID_NAMESPACE.as_bytes())
+}
+
+fn is_marked(command_line: &str) -> bool {
+    // What follows `--` is for the first process and not for the kernel.
+    command_line.split_whitespace().take_while(|&word| word != "--").any(|word| word == GUEST_MARK)
+}
+
+/// The kernel's own view of processes: `/proc`, or where nothing is mounted yet, the same without mounting it anywhere.
+fn kernel_files() -> Option<OwnedFd> {
+    let flags = OFlags::DIRECTORY | OFlags::RDONLY | OFlags::CLOEXEC;
+    if Path::new("/proc/cmdline").exists() {
+        return open("/proc", flags, Mode::empty()).ok();
+    }
+    let proc = fsopen("proc", FsOpenFlags::FSOPEN_CLOEXEC).ok()?;
+    fsconfig_create(&proc).ok()?;
+    fsmount(&proc, FsMountFlags::FSMOUNT_CLOEXEC, MountAttrFlags::empty()).ok()
 }
 
 /// Runs as the first process; powers the machine off at the end, whatever happens.
@@ -180,5 +218,26 @@ fn open_port(device: &Path, deadline: Instant) -> io::Result<fs::File> {
             }
             result => return result,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_the_word_on_the_kernels_part_of_its_command_line_marks_a_guest() {
+        assert!(is_marked("console=ttyS0 nestor.guest=1 rdinit=/init"));
+        assert!(is_marked("nestor.guest=1\n"));
+        for other in
+            ["", "console=ttyS0 quiet", "nestor.guest=10", "xnestor.guest=1", "quiet -- nestor.guest=1"]
+        {
+            assert!(!is_marked(other), "{other}");
+        }
+    }
+
+    #[test]
+    fn this_machine_is_no_guest_whoever_asks() {
+        assert!(!kernel_files().is_some_and(|proc| is_guest(&proc)));
     }
 }

@@ -11,8 +11,10 @@ pub mod init;
 pub mod lab_image;
 mod machine;
 pub mod message;
+pub mod ownership;
 pub mod qemu;
 pub mod spec;
+mod ssh;
 pub mod transport;
 
 pub use error::MachineError;

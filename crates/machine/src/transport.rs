@@ -1,17 +1,15 @@
 //! Ways to an agent on the ground: a child process here, or a program started over ssh.
 
-use std::io::Write;
 use std::os::unix::process::CommandExt;
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 use std::time::Duration;
 
-use sha2::{Digest, Sha256};
-
 use crate::agent::process::{OWN_BINARY, wait_at_most};
 use crate::connection::{Connection, NoAnswer};
 use crate::error::MachineError;
 use crate::machine::Machine;
+use crate::ssh;
 
 /// The agent nearest to the user. Dropping it takes down everything that was made through it.
 pub struct Ground {
@@ -41,7 +39,8 @@ impl Ground {
         Self::start(command, "this machine")
     }
 
-    /// An agent on another machine, reached by ssh. The program is copied there once per version.
+    /// An agent on another machine, reached by ssh. The program is copied there once per version, and looked
+    /// at each time.
     ///
     /// # Errors
     /// When ssh does not reach it, or it is not an x86-64 Linux.
@@ -49,9 +48,9 @@ impl Ground {
         if host.is_empty() || host.starts_with('-') {
             return Err(MachineError::Ground(format!("`{host}` is not the name of a host for ssh")));
         }
-        let path = install_over_ssh(host)?;
-        let mut command = ssh(host);
-        command.arg(format!("exec {path} {AGENT_COMMAND}"));
+        let path = ssh::install(host)?;
+        let mut command = ssh::ssh(host);
+        command.arg(ssh::in_sh(&format!("exec {path} {AGENT_COMMAND}")));
         Self::start(command, host)
     }
 
@@ -108,52 +107,4 @@ impl Drop for Ground {
         }
         let _ = self.process.wait();
     }
-}
-
-fn ssh(host: &str) -> Command {
-    let mut command = Command::new("ssh");
-    command.args(["-o", "BatchMode=yes", "-o", "ServerAliveInterval=15", "--", host]);
-    command
-}
-
-/// Copies this program to the host unless it is there already; its path, relative to the home directory.
-fn install_over_ssh(host: &str) -> Result<String, MachineError> {
-    let unreachable = |detail: String| {
-        MachineError::Ground(format!(
-            "{host} could not be reached by ssh: {detail}\n  `ssh {host} true` must work without a password"
-        ))
-    };
-    let binary = std::fs::read(OWN_BINARY).map_err(|e| {
-        MachineError::Ground(format!("the program could not read itself to copy it to {host}: {e}"))
-    })?;
-    let digest: String = Sha256::digest(&binary).iter().take(8).map(|byte| format!("{byte:02x}")).collect();
-    let path = format!(".cache/nestor/bin/nestor-{digest}");
-    let present = ssh(host)
-        .arg(format!("test -x {path}"))
-        .stdin(Stdio::null())
-        .output()
-        .map_err(|e| unreachable(format!("ssh does not run: {e}")))?;
-    if present.status.success() {
-        return Ok(path);
-    }
-    if present.status.code() == Some(255) {
-        return Err(unreachable(String::from_utf8_lossy(&present.stderr).trim_end().to_owned()));
-    }
-    let script = format!(
-        "umask 077 && mkdir -p .cache/nestor/bin && cat > {path}.partial && chmod 700 {path}.partial && mv {path}.partial {path}"
-    );
-    let mut copy = ssh(host)
-        .arg(script)
-        .stdin(Stdio::piped())
-        .stdout(Stdio::null())
-        .spawn()
-        .map_err(|e| unreachable(format!("ssh does not run: {e}")))?;
-    let written = copy.stdin.take().map_or(Ok(()), |mut pipe| pipe.write_all(&binary));
-    let status = copy.wait().map_err(|e| unreachable(e.to_string()))?;
-    if !status.success() || written.is_err() {
-        return Err(MachineError::Ground(format!(
-            "the program could not be copied to {host}:{path} ({status})"
-        )));
-    }
-    Ok(path)
 }

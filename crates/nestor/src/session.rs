@@ -63,7 +63,7 @@ pub fn run_until_interrupted(
         held.into_iter().try_for_each(|stack| check_target(stack, &workload))?;
     }
     let image = if needs_image_here(&arguments.on, &stacks) { Some(lab_files()?) } else { None };
-    remove_leftovers();
+    remove_leftovers()?;
     let progress = Progress::new(study.stacks.len() as u64);
     let mut lab = Lab::open(LabOptions {
         place: arguments.on.clone(),
@@ -83,12 +83,16 @@ pub fn run_until_interrupted(
 
 /// Removes what killed runs left on this machine, so that it neither takes space nor time from what runs now. What
 /// cannot be removed is no reason not to run: `nestor doctor` shows it.
-fn remove_leftovers() {
-    for leftover in ledger::leftovers(&work_root()) {
+///
+/// # Errors
+/// The place of work directories is not this user's alone.
+fn remove_leftovers() -> Result<()> {
+    for leftover in ledger::leftovers(&work_root())?.dead {
         if leftover.clean().is_ok() {
             eprintln!("removed what a killed run had left in {}", leftover.directory.display());
         }
     }
+    Ok(())
 }
 
 /// Refuses, before anything is started, what cannot be built in a place or has no room for a workload.

@@ -340,7 +340,8 @@ fn a_guest_that_cannot_boot_shows_its_last_words() {
     for entry in fs::read_dir(directory).unwrap().flatten() {
         if entry.path().extension().is_some_and(|e| e == "squashfs") {
             fs::File::create(broken.join(entry.file_name())).unwrap().set_len(MIB).unwrap();
-        } else {
+        } else if entry.file_name() != "SHA256SUMS" {
+            // Without the record it is an image of an older version, and taken as it is.
             fs::copy(entry.path(), broken.join(entry.file_name())).unwrap();
         }
     }

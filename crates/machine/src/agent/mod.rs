@@ -2,14 +2,17 @@
 
 mod disks;
 pub mod ledger;
+mod leftovers;
 mod media;
+mod origin;
 pub mod process;
 mod requests;
+mod resource;
+mod work_root;
 
 use std::collections::HashMap;
 use std::fs;
-use std::io::{self, Read, Write};
-use std::os::unix::fs::{DirBuilderExt, MetadataExt};
+use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
 use std::process::Child;
 use std::sync::{Arc, Mutex};
@@ -20,6 +23,7 @@ use crate::message::{Answer, Envelope, PROTOCOL, Request, read_frame, write_fram
 use crate::qemu::RunningMachine;
 use ledger::Ledger;
 use process::Spawner;
+pub use work_root::{WORK_VARIABLE, WorkRoot, WorkRootError, place_for_temporary, work_root};
 
 /// What an agent knows: shared by the threads that serve its requests.
 pub struct Agent {
@@ -46,33 +50,17 @@ struct UnderWay {
 /// How long take-down waits for requests that it has cut short.
 const CUT_SHORT_LIMIT: Duration = Duration::from_secs(20);
 
-/// The directory below which agents of this user have their work directories.
-pub fn work_root() -> PathBuf {
-    let base = std::env::var_os("NESTOR_WORK").map_or_else(|| PathBuf::from("/var/tmp"), PathBuf::from);
-    base.join(format!("nestor-{}", rustix::process::geteuid().as_raw()))
-}
-
 impl Agent {
     /// An agent with a work directory of its own below `root`.
     ///
     /// # Errors
-    /// When the directory cannot be made, or `root` is somebody else's.
-    pub fn new(root: &Path) -> io::Result<Self> {
-        fs::DirBuilder::new().recursive(true).mode(0o700).create(root)?;
-        if fs::symlink_metadata(root)?.uid() != rustix::process::geteuid().as_raw() {
-            let what = format!(
-                "{} belongs to another user; set NESTOR_WORK to a directory of yours",
-                root.display()
-            );
-            return Err(io::Error::new(io::ErrorKind::PermissionDenied, what));
-        }
-        let work_directory = root.join(std::process::id().to_string());
-        // A directory of this number is a dead agent's; its ledger, if it has any entries, is for `doctor --clean`.
-        let work_directory =
-            if work_directory.exists() { root.join(unused_name(root)) } else { work_directory };
-        fs::DirBuilder::new().mode(0o700).create(&work_directory)?;
-        let ledger = Ledger::create(&work_directory).inspect_err(|_| {
+    /// When the directory cannot be made, or `root` is not this user's alone.
+    pub fn new(root: &Path) -> Result<Self, WorkRootError> {
+        let run = WorkRoot::make(root)?.make_run()?;
+        let work_directory = run.path().to_owned();
+        let ledger = Ledger::create(run).map_err(|source| {
             let _ = fs::remove_dir_all(&work_directory);
+            WorkRootError::System { path: work_directory.clone(), source }
         })?;
         Ok(Self {
             ledger: Mutex::new(ledger),
@@ -112,7 +100,7 @@ impl Agent {
     pub fn finish(&self) -> Vec<String> {
         let problems = self.take_down();
         if problems.is_empty() {
-            let _ = fs::remove_dir_all(&self.work_directory);
+            let _ = lock(&self.ledger).directory().remove();
         }
         problems
     }
@@ -175,12 +163,4 @@ impl Agent {
 pub fn decline(mut writer: impl Write, reason: &str) {
     // Without a controller there is nobody to tell.
     let _ = write_frame(&mut writer, &Envelope { number: 0, body: Answer::Failed(reason.to_owned()) });
-}
-
-fn unused_name(root: &Path) -> String {
-    let pid = std::process::id();
-    (1..)
-        .map(|n| format!("{pid}-{n}"))
-        .find(|name| !root.join(name).exists())
-        .unwrap_or_else(|| pid.to_string())
 }

@@ -255,6 +255,24 @@ mod tests {
     }
 
     #[test]
+    fn what_a_program_makes_is_closed_to_other_users() {
+        use std::os::unix::fs::{FileTypeExt, PermissionsExt};
+        let directory = tempfile::tempdir().unwrap();
+        let at = |name: &str| directory.path().join(name);
+        // QEMU makes its sockets so; perl, which every Debian has, does as well.
+        let socket = "use IO::Socket::UNIX; IO::Socket::UNIX->new(Local => $ARGV[0], Listen => 1) or die";
+        let made = run_here(&Command::new(["perl", "-e", socket, at("socket").to_str().unwrap()])).unwrap();
+        assert!(made.succeeded(), "{}", String::from_utf8_lossy(&made.stderr));
+        let script = "touch \"$0/file\"; mkdir \"$0/directory\"";
+        run_here(&Command::new(["sh", "-c", script, directory.path().to_str().unwrap()])).unwrap();
+        assert!(std::fs::metadata(at("socket")).unwrap().file_type().is_socket());
+        for name in ["socket", "file", "directory"] {
+            let mode = std::fs::metadata(at(name)).unwrap().permissions().mode();
+            assert_eq!(mode & 0o077, 0, "{name}");
+        }
+    }
+
+    #[test]
     fn a_program_that_is_not_installed_is_named() {
         let error = run_here(&Command::new(["no-such-program-anywhere"])).unwrap_err();
         assert!(error.contains("`no-such-program-anywhere` is not installed"), "{error}");

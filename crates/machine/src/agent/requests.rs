@@ -8,6 +8,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use super::ledger::{Resource, process_start_ticks};
+use super::resource::write_setting;
 use super::{Agent, disks, lock, media, process};
 use crate::connection::NoAnswer;
 use crate::facts;
@@ -165,7 +166,7 @@ impl Agent {
             None => former.trim().to_owned(),
         };
         let entry = self.enter(Resource::Setting { path: path.to_owned(), former })?;
-        if let Err(e) = fs::write(path, value) {
+        if let Err(e) = write_setting(path, value) {
             lock(&self.ledger).strike(entry);
             return Err(format!("{path} could not be set to `{value}`: {e}"));
         }

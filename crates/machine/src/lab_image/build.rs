@@ -1,6 +1,7 @@
 //! A build from beginning to end: fetch, install into a new root, pack.
 
 use std::fs;
+use std::hash::{BuildHasher, RandomState};
 use std::path::PathBuf;
 use std::process::Command;
 use std::sync::atomic::AtomicBool;
@@ -77,7 +78,8 @@ pub fn build(
 }
 
 fn prepare_work_directory(build: &mut Build, hash: &str) -> Result<PathBuf, LabImageError> {
-    let name = format!("nestor-lab-{hash}-{}", std::process::id());
+    // It may be made in a directory for everybody: nobody else can know its name before.
+    let name = format!("nestor-lab-{hash}-{:016x}", RandomState::new().hash_one(std::process::id()));
     let work = build.environment.work_directory(build.partial.directory(), &name)?;
     build.partial.set_work_directory(&work)?;
     make_open_directory(&work)?;

@@ -10,6 +10,7 @@
 
 use std::fs::{self, File, TryLockError};
 use std::io::{Read, Seek, SeekFrom, Write};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -18,7 +19,9 @@ use std::time::Duration;
 
 use super::error::LabImageError;
 use super::orphans;
+use super::verify;
 use super::{LabImage, LabManifest};
+use crate::ownership;
 
 /// The names of an image's files.
 pub const KERNEL: &str = "vmlinuz";
@@ -68,6 +71,26 @@ impl Cache {
         self.images().join(hash)
     }
 
+    /// Checks that nobody else can have put anything into the cache.
+    pub fn check_owner(&self) -> Result<(), LabImageError> {
+        verify::check_directories(&[self.directory.clone(), self.images(), self.debs()])
+    }
+
+    /// The image of this (short) hash, if it is there, as it was made. `recorded` hears of an image that an older version
+    /// made, without a record.
+    pub fn find_verified(
+        &self,
+        hash: &str,
+        recorded: &dyn Fn(&Path),
+    ) -> Result<Option<LabImage>, LabImageError> {
+        self.check_owner()?;
+        let Some(image) = self.find(hash) else { return Ok(None) };
+        if verify::verify(&image.directory)? {
+            recorded(&image.directory);
+        }
+        Ok(Some(image))
+    }
+
     /// The image of this (short) hash, if it is there and complete.
     pub fn find(&self, hash: &str) -> Option<LabImage> {
         let directory = self.image_directory(hash);
@@ -89,7 +112,7 @@ impl Cache {
     /// Waits until this process is the one that may build. `waiting` is told which process is waited for.
     pub fn lock(&self, interrupted: &AtomicBool, waiting: &dyn Fn(&str)) -> Result<BuildLock, LabImageError> {
         let images = self.images();
-        fs::create_dir_all(&images).map_err(LabImageError::file("cannot create", &images))?;
+        make_directory(&images)?;
         let path = images.join("lock");
         let mut file = File::options()
             .read(true)
@@ -134,14 +157,15 @@ impl Cache {
         let directory = self.images().join(format!("{hash}{PARTIAL}{}", std::process::id()));
         let partial = PartialImage { directory, work_directory: None };
         let image = partial.image();
-        fs::create_dir_all(&image).map_err(LabImageError::file("cannot create", &image))?;
-        fs::create_dir_all(self.debs()).map_err(LabImageError::file("cannot create", &self.debs()))?;
+        make_directory(&image)?;
+        make_directory(&self.debs())?;
         Ok(partial)
     }
 
     /// Puts a finished image in place, of a damaged one that may be there already.
     pub fn finish(&self, partial: PartialImage, hash: &str) -> Result<LabImage, LabImageError> {
-        for name in [KERNEL, MODULES_CPIO, ROOT_SQUASHFS, MANIFEST] {
+        verify::record(&partial.image())?;
+        for name in verify::FILES {
             let path = partial.image().join(name);
             // A machine that loses its power right after the rename must not find an empty image.
             File::open(&path)
@@ -157,6 +181,15 @@ impl Cache {
         self.find(hash)
             .ok_or_else(|| LabImageError::Unusable(format!("{} is not complete", target.display())))
     }
+}
+
+/// Makes a directory, with those above it, that nobody else may write to, whatever this process's umask.
+fn make_directory(directory: &Path) -> Result<(), LabImageError> {
+    fs::DirBuilder::new()
+        .recursive(true)
+        .mode(0o755)
+        .create(directory)
+        .map_err(LabImageError::file("cannot create", directory))
 }
 
 /// The process that the lock's file names, for a message.
@@ -214,6 +247,10 @@ impl Drop for PartialImage {
 
 /// Removes a directory that may hold files of an ordinary user's subordinate ids.
 fn remove_tree(directory: &Path) -> Result<(), LabImageError> {
+    // Beside the image it is ours; elsewhere it may be gone, and another user's of that name be there.
+    if fs::symlink_metadata(directory).is_ok_and(|m| m.uid() != ownership::user() || !m.is_dir()) {
+        return Ok(());
+    }
     if let Some(mounted) = mounted_below(directory) {
         // Never reached by a build of this program; but what is mounted there could be the machine's own.
         let refusal = std::io::Error::other(format!("{} is mounted there; unmount it", mounted.display()));

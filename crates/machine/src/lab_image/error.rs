@@ -4,6 +4,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use super::sources::MIRROR_VARIABLE;
+use crate::ownership::Distrust;
 
 /// There is no lab image, and why.
 #[derive(Debug, thiserror::Error)]
@@ -119,6 +120,25 @@ pub enum LabImageError {
     /// The tree that was installed is not what the build expects.
     #[error("the lab image that was built is not usable: {0}")]
     Unusable(String),
+    /// Somebody else can change the image.
+    #[error(
+        "the cache of the lab image is not used: {cause}. Set NESTOR_CACHE to a directory of yours; or, if nobody else \
+         wrote to it, `chmod go-w` it"
+    )]
+    NotTrusted {
+        /// What, and who can.
+        cause: Distrust,
+    },
+    /// The image is another than the one that was made.
+    #[error(
+        "{} is not what was recorded when the lab image was made: somebody or a fault changed it since; remove {} and \
+         `nestor lab build` makes it again",
+        .path.display(), .path.parent().unwrap_or(.path).display()
+    )]
+    Changed {
+        /// The file.
+        path: PathBuf,
+    },
     /// No home directory to keep the image in.
     #[error(
         "there is no directory to keep the lab image in: neither NESTOR_CACHE, XDG_CACHE_HOME nor HOME is set"

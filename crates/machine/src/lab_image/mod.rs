@@ -8,7 +8,8 @@
 //!   that becomes the machine's first process is appended by [`initramfs`];
 //! - `root.squashfs`, the root, for a read-only disk; it holds the other two in `/boot` and the manifest as
 //!   `/etc/nestor-lab.json`, so that a host can boot guests from its own root;
-//! - `manifest.json`, what is in it.
+//! - `manifest.json`, what is in it;
+//! - `SHA256SUMS`, the hashes of the other files, which are compared before the image is booted.
 
 mod build;
 mod cache;
@@ -24,6 +25,7 @@ mod progress;
 mod recipe;
 mod sources;
 mod tool;
+mod verify;
 
 use std::collections::BTreeMap;
 use std::env;
@@ -109,6 +111,23 @@ pub fn find(cache_directory: &Path) -> Option<LabImage> {
     Cache::new(cache_directory).find(&Recipe::built_in().short_hash())
 }
 
+/// The same, checked: it is this user's or root's, nobody else may write to it, and its files have the hashes that were
+/// recorded when it was made. `recorded` hears of an image that has no record yet and gets one.
+///
+/// # Errors
+/// [`LabImageError::NotTrusted`], [`LabImageError::Changed`].
+pub fn find_verified(
+    cache_directory: &Path,
+    recorded: &dyn Fn(&Path),
+) -> Result<Option<LabImage>, LabImageError> {
+    Cache::new(&absolute(cache_directory)?).find_verified(&Recipe::built_in().short_hash(), recorded)
+}
+
+fn absolute(cache_directory: &Path) -> Result<PathBuf, LabImageError> {
+    std::path::absolute(cache_directory)
+        .map_err(LabImageError::file("cannot use the cache directory", cache_directory))
+}
+
 /// The image of the recipe this program was compiled with; built first if it is not there.
 ///
 /// Two processes that need it at once build it once. What a killed build left is removed, the packages it had fetched are
@@ -125,16 +144,14 @@ fn ensure_recipe(
     environment: &Environment,
     options: &EnsureOptions,
 ) -> Result<LabImage, LabImageError> {
-    let absolute = std::path::absolute(&options.cache_directory)
-        .map_err(LabImageError::file("cannot use the cache directory", &options.cache_directory))?;
-    let cache = Cache::new(&absolute);
+    let cache = Cache::new(&absolute(&options.cache_directory)?);
     let hash = recipe.short_hash();
-    if let Some(image) = cache.find(&hash) {
+    if let Some(image) = cache.find_verified(&hash, &|_| {})? {
         return Ok(image);
     }
     let tracker = Tracker::new(options.progress);
     let lock = cache.lock(options.interrupted, &|detail| tracker.tell(LabStage::Waiting, 0.0, detail))?;
-    if let Some(image) = cache.find(&hash) {
+    if let Some(image) = cache.find_verified(&hash, &|_| {})? {
         return Ok(image);
     }
     cache.remove_stale(&lock)?;

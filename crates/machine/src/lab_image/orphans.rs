@@ -2,12 +2,14 @@
 
 use std::collections::BTreeSet;
 use std::fs;
+use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::process::Command;
 
 use rustix::process::Pid;
 
 use super::tool::kill_group;
+use crate::ownership;
 
 /// The variable that holds the directory of the build a program belongs to.
 const MARK: &str = "NESTOR_LAB_BUILD";
@@ -41,9 +43,13 @@ fn marked_processes(directory: &Path) -> Vec<Pid> {
     processes
         .flatten()
         .filter_map(|entry| entry.file_name().to_str()?.parse().ok().and_then(Pid::from_raw))
-        // A zombie's environment is empty, and that of another user's process cannot be read.
+        // A zombie's environment is empty, and anybody can put anything into his own.
         .filter(|pid| {
-            let environment = fs::read(format!("/proc/{}/environ", pid.as_raw_pid())).unwrap_or_default();
+            let process = format!("/proc/{}", pid.as_raw_pid());
+            if fs::metadata(&process).map_or(true, |metadata| metadata.uid() != ownership::user()) {
+                return false;
+            }
+            let environment = fs::read(format!("{process}/environ")).unwrap_or_default();
             environment.split(|&byte| byte == 0).any(|variable| variable == mark)
         })
         .collect()

@@ -79,6 +79,13 @@ impl Bench {
         ensure_recipe(&self.recipe, &self.environment, &options)
     }
 
+    fn refusal(&self) -> String {
+        let error = self.ensure().unwrap_err().to_string();
+        error
+            .replace(&self.directory.path().display().to_string(), "…")
+            .replace(&self.recipe.short_hash(), "HASH")
+    }
+
     /// The message of a failure, after which only the lock and the packages may be left.
     fn failure(&self) -> String {
         let error = self.ensure().unwrap_err();
@@ -107,6 +114,31 @@ fn an_image_is_built_once_and_then_found() {
     bench.tool("mmdebstrap", "exit 1");
     assert_eq!(bench.ensure().unwrap().manifest, image.manifest);
     assert!(bench.news.take().is_empty());
+}
+
+#[test]
+fn an_image_that_was_changed_since_it_was_built_is_refused() {
+    let (bench, image) = Bench::new().ensure_and_keep();
+    fs::write(&image.kernel, "KERNEL\n").unwrap();
+    let refusal = bench.refusal();
+    assert_snapshot!(refusal, @"…/cache/lab/HASH/vmlinuz is not what was recorded when the lab image was made: somebody or a fault changed it since; remove …/cache/lab/HASH and `nestor lab build` makes it again");
+    assert_eq!(bench.refusal(), refusal, "looking does not make it good");
+    fs::remove_dir_all(&image.directory).unwrap();
+    bench.ensure().unwrap();
+}
+
+#[test]
+fn a_cache_that_others_may_write_to_is_refused_whether_or_not_an_image_is_in_it() {
+    let bench = Bench::new();
+    fs::create_dir(bench.cache()).unwrap();
+    let set_mode = |mode| fs::set_permissions(bench.cache(), fs::Permissions::from_mode(mode)).unwrap();
+    set_mode(0o777);
+    let refusal = bench.refusal();
+    assert_snapshot!(refusal, @"the cache of the lab image is not used: …/cache may be written to by others than its owner (mode 0777). Set NESTOR_CACHE to a directory of yours; or, if nobody else wrote to it, `chmod go-w` it");
+    set_mode(0o755);
+    bench.ensure().unwrap();
+    set_mode(0o777);
+    assert_eq!(bench.refusal(), refusal);
 }
 
 #[test]

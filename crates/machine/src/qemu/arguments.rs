@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 
 use serde_json::Value;
 
+use crate::init::GUEST_MARK;
 use crate::spec::{Accelerator, DiskBackend, MachineSpec};
 
 /// Where a machine's sockets and logs are, in a directory of its own.
@@ -83,7 +84,7 @@ impl TraceFiles {
 /// The serial number of the disk that holds the lab image's root.
 pub const ROOT_SERIAL: &str = "nestor-root";
 
-/// Kernel command line of a lab machine. `panic=-1` with `-no-reboot` turns a kernel panic into QEMU's end, which the
+/// Kernel command line of a lab machine, after the word that makes it one ([`GUEST_MARK`]). `panic=-1` with `-no-reboot` turns a kernel panic into QEMU's end, which the
 /// machine that booted it notices at once.
 const KERNEL_COMMAND_LINE: &str = "console=ttyS0 quiet loglevel=4 panic=-1 oops=panic random.trust_cpu=on mitigations=off nmi_watchdog=0 rdinit=/init";
 
@@ -222,7 +223,7 @@ fn boot(kernel: &str, initramfs: &Path, extra: &str) -> [String; 6] {
         "-initrd".into(),
         path(initramfs),
         "-append".into(),
-        format!("{KERNEL_COMMAND_LINE}{extra}"),
+        format!("{GUEST_MARK} {KERNEL_COMMAND_LINE}{extra}"),
     ]
 }
 

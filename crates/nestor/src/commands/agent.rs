@@ -16,11 +16,7 @@ pub fn run() -> Result<()> {
     let agent = match Agent::new(&root) {
         Ok(agent) => Arc::new(agent),
         Err(e) => {
-            let reason = format!(
-                "no work directory could be made in {}: {e}; set NESTOR_WORK to a directory you may write to, with 4 GiB free",
-                root.display()
-            );
-            decline(std::io::stdout(), &reason);
+            decline(std::io::stdout(), &e.to_string());
             std::process::exit(1);
         }
     };

@@ -49,20 +49,31 @@ fn render(findings: &[Finding]) -> String {
 }
 
 fn clean() -> Result<()> {
-    let leftovers = ledger::leftovers(&work_root());
+    let found = ledger::leftovers(&work_root())?;
     let instances = remove_stale_instances();
     for instance in &instances {
         outln!("removed {}", instance.display());
     }
-    if leftovers.is_empty() && instances.is_empty() {
-        outln!("nothing is left of killed runs");
+    for left in &found.left_alone {
+        outln!("left alone: {}\n  {}", left.directory.display(), left.reason);
+    }
+    if found.dead.is_empty() && instances.is_empty() {
+        outln!(
+            "nothing is left of killed runs{}",
+            if found.left_alone.is_empty() { "" } else { " of this machine" }
+        );
         return Ok(());
     }
     let mut problems = Vec::new();
-    for leftover in &leftovers {
+    for leftover in &found.dead {
         match leftover.clean() {
             Ok(()) => {
-                outln!("removed {} ({} things)", leftover.directory.display(), leftover.resources.len());
+                let what = if leftover.restarted {
+                    "the machine was started again since, nothing else was there".to_owned()
+                } else {
+                    format!("{} things", leftover.resources.len())
+                };
+                outln!("removed {} ({what})", leftover.directory.display());
                 for path in leftover.written_media() {
                     outln!(
                         "  {path} still carries what that run wrote; `--overwrite {path}` lets it be used again"

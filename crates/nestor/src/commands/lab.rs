@@ -1,5 +1,6 @@
 //! `nestor lab`: the image that every machine boots.
 
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
@@ -44,7 +45,13 @@ pub fn state() -> (String, bool) {
 /// When it cannot be made: no network, no room, missing programs.
 pub fn ensure_lab_image() -> Result<LabImage> {
     let cache_directory = paths::cache_directory();
-    if let Some(image) = lab_image::find(&cache_directory) {
+    let recorded = |directory: &Path| {
+        eprintln!(
+            "the lab image in {} was made by a version that recorded no hashes; from now on it has to stay as it is",
+            directory.display()
+        );
+    };
+    if let Some(image) = lab_image::find_verified(&cache_directory, &recorded)? {
         return Ok(image);
     }
     let interrupted = Arc::new(AtomicBool::new(false));

@@ -180,16 +180,38 @@ pub fn remove_stale_instances() -> Vec<PathBuf> {
     let found: Vec<_> = instances.flatten().map(|entry| entry.path()).filter(stale).collect();
     found
         .into_iter()
-        .filter(|path| {
-            let _ = fs::write(path.join("events/enable"), "0");
-            fs::remove_dir(path).is_ok()
-        })
+        // A recorder holds a file of its instance open, and then the kernel refuses: one that lives in another pid namespace,
+        // of whose number nobody here is, is not disturbed. Events that are on go with the instance.
+        .filter(|path| fs::remove_dir(path).is_ok())
         .collect()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Needs root and tracefs.
+    #[test]
+    fn an_instance_that_somebody_reads_is_not_disturbed_and_another_is_removed() {
+        let Some(tracefs) = mounts::find("tracefs", Path::new("/sys/kernel/tracing")) else { return };
+        // Nobody here has that number: its recorder is dead, or in another pid namespace.
+        let path = tracefs.join(format!("instances/{INSTANCE_PREFIX}4194305-{}", Moment::now().monotonic_ns));
+        let enable = path.join("events/block/block_rq_issue/enable");
+        if fs::create_dir(&path).is_err() {
+            eprintln!("not tried: this needs root");
+            return;
+        }
+        let enabled = fs::write(&enable, "1").is_ok();
+        let pipe = File::open(path.join("trace_pipe")).unwrap();
+        assert!(!remove_stale_instances().contains(&path));
+        assert!(path.exists());
+        if enabled {
+            assert_eq!(fs::read_to_string(&enable).unwrap().trim(), "1");
+        }
+        drop(pipe);
+        assert!(remove_stale_instances().contains(&path));
+        assert!(!path.exists());
+    }
 
     #[test]
     fn losses_are_read_from_a_cpu_s_statistics() {

@@ -1,0 +1,285 @@
+//! What agents left that were killed themselves: found by their ledgers, and undone only where it certainly is theirs.
+
+use std::io::Read as _;
+use std::path::{Path, PathBuf};
+
+use rustix::io::Errno;
+
+use super::ledger::{LEDGER_FILE, LedgerFile};
+use super::origin::{Origin, Relation};
+use super::resource::Resource;
+use super::work_root::{RunDirectory, WorkRoot, WorkRootError};
+
+/// A ledger has a few entries of some hundred bytes.
+const MAX_LEDGER_BYTES: u64 = 16 << 20;
+
+/// What was found in a root.
+#[derive(Debug, Default)]
+pub struct Found {
+    /// Work directories of dead agents.
+    pub dead: Vec<Leftover>,
+    /// Work directories of which nobody here can tell whether they are in use.
+    pub left_alone: Vec<LeftAlone>,
+}
+
+/// A work directory in which nothing is touched.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LeftAlone {
+    /// Where.
+    pub directory: PathBuf,
+    /// Why, and what to do about it.
+    pub reason: String,
+}
+
+/// What a dead agent left behind. Nobody else can clean it up as long as this lives.
+#[derive(Debug)]
+pub struct Leftover {
+    /// Its work directory.
+    pub directory: PathBuf,
+    /// What its ledger still lists.
+    pub resources: Vec<Resource>,
+    /// Whether the machine was started again since: then nothing of it is there any more, and what bears the same name is
+    /// another's.
+    pub restarted: bool,
+    run: RunDirectory,
+}
+
+/// Looks through the work directories below `root` for those whose agent is dead.
+///
+/// # Errors
+/// The root is not this user's alone: nothing in it is believed.
+pub fn leftovers(root: &Path) -> Result<Found, WorkRootError> {
+    let Some(root) = WorkRoot::open(root)? else { return Ok(Found::default()) };
+    let here = Origin::here();
+    let mut found = Found::default();
+    for name in root.runs() {
+        let examined = root
+            .open_run(&name)
+            .map_err(|e| LeftAlone { directory: root.path().join(&name), reason: e.to_string() })
+            .and_then(|run| examine(run, &here));
+        match examined {
+            Ok(Some(leftover)) => found.dead.push(leftover),
+            Ok(None) => {}
+            Err(left_alone) => found.left_alone.push(left_alone),
+        }
+    }
+    Ok(found)
+}
+
+/// `None`: an agent lives, or begins to.
+fn examine(mut run: RunDirectory, here: &Origin) -> Result<Option<Leftover>, LeftAlone> {
+    let directory = run.path().to_owned();
+    let alone = |reason: String| LeftAlone { directory: directory.clone(), reason };
+    let ledger = match run.open_file(LEDGER_FILE).map_err(|e| alone(e.to_string()))? {
+        Some(file) => file,
+        None => return Ok(None),
+    };
+    let mut text = Vec::new();
+    let read = ledger.take(MAX_LEDGER_BYTES).read_to_end(&mut text);
+    let file: LedgerFile = read
+        .map_err(|e| e.to_string())
+        .and_then(|_| serde_json::from_slice(&text).map_err(|e| e.to_string()))
+        .map_err(|e| alone(format!("its ledger cannot be read ({e}); remove it if no run is using it")))?;
+    let Some(origin) = &file.origin else {
+        return Err(alone(
+            "an older nestor wrote its ledger, which does not say where and when; remove it if no run is using it".into(),
+        ));
+    };
+    let relation = origin.seen_from(here);
+    let elsewhere = match relation {
+        Relation::OtherHost => Some(format!(
+            "it belongs to the machine `{}`: `nestor doctor --clean` there, or remove it if that machine is no more",
+            origin.host
+        )),
+        Relation::OtherNamespace => Some(format!(
+            "it belongs to another container of this machine (`{}`): `nestor doctor --clean` there, or remove it if that \
+             container is no more",
+            origin.host
+        )),
+        Relation::Same | Relation::Restarted => None,
+    };
+    match run.take_lock() {
+        // Whoever holds it lives, whatever the ledger says.
+        Err(Errno::WOULDBLOCK) => return Ok(None),
+        Err(e) => return Err(alone(format!("its lock cannot be taken: {e}"))),
+        // An agent that ends meanwhile removes both.
+        Ok(None) if matches!(run.open_file(LEDGER_FILE), Ok(None)) => return Ok(None),
+        Ok(None) => return Err(alone("it has no lock; remove it if no run is using it".into())),
+        Ok(Some(())) => {}
+    }
+    if let Some(reason) = elsewhere {
+        return Err(alone(reason));
+    }
+    let resources = file.entries.into_iter().map(|(_, resource)| resource).collect();
+    Ok(Some(Leftover { directory, resources, restarted: relation == Relation::Restarted, run }))
+}
+
+fn is_medium(resource: &Resource) -> bool {
+    matches!(resource, Resource::Signatures { .. })
+}
+
+impl Leftover {
+    /// Media of the user's that the dead agent had written to. They are not erased: since then they may have been
+    /// put to another use.
+    pub fn written_media(&self) -> Vec<&str> {
+        self.resources
+            .iter()
+            .filter_map(|resource| match resource {
+                Resource::Signatures { path } => Some(path.as_str()),
+                _ => None,
+            })
+            .collect()
+    }
+
+    /// Undoes what the dead agent left, last first, except [`Self::written_media`], and removes its work directory. After
+    /// a restart of the machine only the directory is removed.
+    ///
+    /// # Errors
+    /// What could not be undone; the work directory then stays, so that it can be tried again.
+    pub fn clean(&self) -> Result<(), Vec<String>> {
+        let there = self.resources.iter().rev().filter(|r| !self.restarted && !is_medium(r));
+        let problems: Vec<String> = there.filter_map(|r| r.take_down().err()).collect();
+        if problems.is_empty() {
+            self.run
+                .remove()
+                .map_err(|e| vec![format!("{} could not be removed: {e}", self.directory.display())])
+        } else {
+            Err(problems)
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::os::unix::fs::PermissionsExt;
+
+    use super::*;
+    use crate::agent::ledger::Ledger;
+
+    /// A root with one run, which lists a directory that is there.
+    struct Bench {
+        folder: tempfile::TempDir,
+        work: PathBuf,
+        kept: PathBuf,
+        /// Dropped when the agent dies.
+        ledger: Option<Ledger>,
+    }
+
+    impl Bench {
+        fn new() -> Self {
+            let folder = tempfile::tempdir().unwrap();
+            let run = WorkRoot::make(&folder.path().join("root")).unwrap().make_run().unwrap();
+            let (work, kept) = (run.path().to_owned(), folder.path().join("kept"));
+            fs::create_dir(&kept).unwrap();
+            let mut ledger = Ledger::create(run).unwrap();
+            ledger.enter(Resource::Directory { path: kept.display().to_string() }).unwrap();
+            Self { folder, work, kept, ledger: Some(ledger) }
+        }
+
+        fn dead() -> Self {
+            Self { ledger: None, ..Self::new() }
+        }
+
+        fn found(&self) -> Found {
+            leftovers(&self.folder.path().join("root")).unwrap()
+        }
+
+        fn ledger_file(&self) -> PathBuf {
+            self.work.join(LEDGER_FILE)
+        }
+
+        /// Has the ledger say something else of where it was written.
+        fn with(self, change: impl FnOnce(&mut serde_json::Value)) -> Self {
+            let mut value: serde_json::Value =
+                serde_json::from_slice(&fs::read(self.ledger_file()).unwrap()).unwrap();
+            change(&mut value);
+            fs::write(self.ledger_file(), value.to_string()).unwrap();
+            self
+        }
+
+        /// That nothing was touched, and why.
+        fn why_left_alone(&self) -> String {
+            let found = self.found();
+            assert!(found.dead.is_empty(), "{found:?}");
+            assert!(self.kept.exists() && self.work.exists());
+            assert_eq!(found.left_alone.len(), 1);
+            found.left_alone[0].reason.clone()
+        }
+    }
+
+    #[test]
+    fn a_living_agent_has_no_leftovers_and_a_dead_one_has() {
+        let mut bench = Bench::new();
+        let found = bench.found();
+        assert!(found.dead.is_empty() && found.left_alone.is_empty(), "{found:?}");
+        bench.ledger = None;
+        let found = bench.found();
+        assert_eq!(found.dead.len(), 1);
+        assert!(bench.found().dead.is_empty(), "somebody is at it");
+        found.dead[0].clean().unwrap();
+        assert!(!bench.kept.exists() && !bench.work.exists());
+    }
+
+    #[test]
+    fn an_agent_that_holds_its_lock_lives_whatever_its_number() {
+        // As it looks from another container: nobody here has that number.
+        let bench = Bench::new().with(|l| l["owner_pid"] = 4_194_305.into());
+        let found = bench.found();
+        assert!(found.dead.is_empty() && found.left_alone.is_empty(), "{found:?}");
+    }
+
+    #[test]
+    fn after_a_restart_only_the_directory_is_removed() {
+        let bench = Bench::dead().with(|l| l["origin"]["boot"] = "of another start".into());
+        bench.found().dead[0].clean().unwrap();
+        assert!(!bench.work.exists());
+        assert!(bench.kept.exists(), "it may be another's of that name");
+    }
+
+    #[test]
+    fn what_belongs_to_another_machine_or_container_is_named_and_left_alone() {
+        let container = Bench::dead().with(|l| l["origin"]["pid_namespace"] = 1.into());
+        assert!(container.why_left_alone().contains("another container of this machine"));
+        let machine = Bench::dead().with(|l| {
+            l["origin"]["boot"] = "another".into();
+            l["origin"]["host"] = "elsewhere".into();
+        });
+        assert!(machine.why_left_alone().contains("the machine `elsewhere`"));
+    }
+
+    #[test]
+    fn a_ledger_of_an_older_version_or_a_broken_one_is_named_and_left_alone() {
+        let older = Bench::dead().with(|l| {
+            l.as_object_mut().unwrap().remove("origin");
+        });
+        assert!(older.why_left_alone().contains("an older nestor"));
+        let broken = Bench::dead();
+        fs::write(broken.ledger_file(), b"{").unwrap();
+        assert!(broken.why_left_alone().contains("cannot be read"));
+        let unlocked = Bench::dead();
+        fs::remove_file(unlocked.work.join("lock")).unwrap();
+        assert!(unlocked.why_left_alone().contains("has no lock"));
+    }
+
+    #[test]
+    fn a_ledger_that_others_may_write_or_that_is_a_link_is_not_believed() {
+        let bench = Bench::dead();
+        fs::set_permissions(bench.ledger_file(), fs::Permissions::from_mode(0o620)).unwrap();
+        assert!(bench.why_left_alone().contains("mode 0620"));
+        let bench = Bench::dead();
+        let elsewhere = bench.folder.path().join("elsewhere");
+        fs::rename(bench.ledger_file(), &elsewhere).unwrap();
+        std::os::unix::fs::symlink(&elsewhere, bench.ledger_file()).unwrap();
+        assert!(bench.why_left_alone().contains("a link"));
+    }
+
+    #[test]
+    fn a_root_that_others_may_enter_is_refused_as_a_whole() {
+        let bench = Bench::dead();
+        let root = bench.folder.path().join("root");
+        fs::set_permissions(&root, fs::Permissions::from_mode(0o755)).unwrap();
+        assert!(leftovers(&root).unwrap_err().to_string().contains("nothing in it was believed"));
+        assert!(bench.kept.exists() && bench.work.exists());
+    }
+}

@@ -1,0 +1,90 @@
+//! Which machine, start and process namespace a ledger was written in: what it names exists in no other.
+
+use std::fs;
+
+use serde::{Deserialize, Serialize};
+
+/// Where a process runs, as far as process numbers, mounts and devices have a meaning.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Origin {
+    /// The machine's name.
+    pub host: String,
+    /// What is in `/etc/machine-id`, for machines of one name.
+    pub machine: String,
+    /// The kernel's number of this start of the machine.
+    pub boot: String,
+    /// Number of the pid namespace: containers have their own.
+    pub pid_namespace: u64,
+}
+
+/// How one origin looks from another.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Relation {
+    /// The same.
+    Same,
+    /// The same machine, started again since: processes, mounts, loop devices and settings went with the former start.
+    Restarted,
+    /// Another container, or another view of processes, on this machine.
+    OtherNamespace,
+    /// Another machine.
+    OtherHost,
+}
+
+impl Origin {
+    /// That of this process.
+    pub fn here() -> Self {
+        use std::os::unix::fs::MetadataExt;
+        let text = |path| fs::read_to_string(path).unwrap_or_default().trim().to_owned();
+        Self {
+            host: rustix::system::uname().nodename().to_string_lossy().into_owned(),
+            machine: text("/etc/machine-id"),
+            boot: text("/proc/sys/kernel/random/boot_id"),
+            pid_namespace: fs::metadata("/proc/self/ns/pid").map_or(0, |m| m.ino()),
+        }
+    }
+
+    /// How `self`, where something was made, looks from `here`.
+    pub fn seen_from(&self, here: &Self) -> Relation {
+        let same_boot = !self.boot.is_empty() && self.boot == here.boot;
+        let same_host = self.host == here.host && self.machine == here.machine;
+        match (same_boot, same_host) {
+            (true, true) if self.pid_namespace == here.pid_namespace => Relation::Same,
+            // One kernel, but another name: a container.
+            (true, _) => Relation::OtherNamespace,
+            (false, true) if self.boot.is_empty() || here.boot.is_empty() => Relation::OtherHost,
+            (false, true) => Relation::Restarted,
+            (false, false) => Relation::OtherHost,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_container_another_machine_and_a_restart_are_told_apart() {
+        let here = Origin { host: "a".into(), machine: "1".into(), boot: "x".into(), pid_namespace: 7 };
+        assert_eq!(here.seen_from(&here), Relation::Same);
+        let of = |change: fn(&mut Origin)| {
+            let mut other = here.clone();
+            change(&mut other);
+            other.seen_from(&here)
+        };
+        assert_eq!(of(|o| o.pid_namespace = 8), Relation::OtherNamespace);
+        assert_eq!(of(|o| o.host = "b".into()), Relation::OtherNamespace);
+        assert_eq!(of(|o| o.boot = "y".into()), Relation::Restarted);
+        assert_eq!(of(|o| o.boot.clear()), Relation::OtherHost);
+        let elsewhere = |o: &mut Origin| {
+            o.boot = "y".into();
+            o.machine = "2".into();
+        };
+        assert_eq!(of(elsewhere), Relation::OtherHost);
+    }
+
+    #[test]
+    fn this_process_knows_where_it_runs() {
+        let here = Origin::here();
+        assert!(!here.host.is_empty() && here.boot.len() == 36 && here.pid_namespace > 0, "{here:?}");
+    }
+}

@@ -1,0 +1,268 @@
+//! What was made and how it is undone.
+
+use std::fs;
+use std::io;
+use std::io::Write as _;
+use std::path::{Component, Path, PathBuf};
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use rustix::mount::{UnmountFlags, unmount};
+use rustix::process::{Pid, Signal, kill_process_group, test_kill_process};
+use serde::{Deserialize, Serialize};
+
+/// Something that was made and has to be undone.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Resource {
+    /// A process group whose leader was started by us; the start time tells it from a later process of that number.
+    Process {
+        /// Process id and group id.
+        pid: u32,
+        /// Field 22 of `/proc/PID/stat`: clock ticks since boot.
+        start_ticks: u64,
+        /// What it is, for messages.
+        what: String,
+    },
+    /// A mounted file system.
+    Mount {
+        /// Where.
+        target: String,
+    },
+    /// A loop device.
+    LoopDevice {
+        /// `/dev/loopN`; empty while it is being made, when nobody knows its name: then all of the file are meant.
+        device: String,
+        /// The file it was made of: a device that was reused for another file is left alone.
+        file: String,
+    },
+    /// A directory, removed only if empty.
+    Directory {
+        /// Where.
+        path: String,
+    },
+    /// What we wrote on a device or file of the user's that carried nothing before, or could be overwritten.
+    Signatures {
+        /// The device or file.
+        path: String,
+    },
+    /// A kernel setting with its former value.
+    Setting {
+        /// The file of `/sys` or `/proc/sys`.
+        path: String,
+        /// What it held before.
+        former: String,
+    },
+}
+
+impl Resource {
+    /// Undoes it; succeeds when there is nothing (any more) to undo.
+    ///
+    /// # Errors
+    /// What still exists and why it could not be removed.
+    pub fn take_down(&self) -> Result<(), String> {
+        match self {
+            Self::Process { pid, start_ticks, what } => end_process_group(*pid, *start_ticks, what),
+            Self::Mount { target } => unmount_everything_at(target),
+            Self::LoopDevice { device, file } if device.is_empty() => detach_loops_of(file),
+            Self::LoopDevice { device, file } => detach_loop(device, file),
+            Self::Directory { path } => match fs::remove_dir(path) {
+                Err(e) if !matches!(e.kind(), io::ErrorKind::NotFound | io::ErrorKind::DirectoryNotEmpty) => {
+                    Err(format!("the directory {path} could not be removed: {e}"))
+                }
+                _ => Ok(()),
+            },
+            Self::Signatures { path } => erase_signatures(path),
+            Self::Setting { path, former } => match write_setting(path, former) {
+                Err(e) if e.kind() != io::ErrorKind::NotFound => {
+                    Err(format!("{path} could not be set back to `{former}`: {e}"))
+                }
+                _ => Ok(()),
+            },
+        }
+    }
+}
+
+/// Start time of a process in clock ticks since boot, or `None` if there is no such process.
+pub fn process_start_ticks(pid: u32) -> Option<u64> {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    // The second field is the command in parentheses and may hold anything, so fields are counted after it.
+    stat.rsplit_once(") ")?.1.split(' ').nth(19)?.parse().ok()
+}
+
+fn is_same_live_process(pid: u32, start_ticks: u64) -> bool {
+    process_start_ticks(pid) == Some(start_ticks) && !is_zombie(pid)
+}
+
+fn is_zombie(pid: u32) -> bool {
+    fs::read_to_string(format!("/proc/{pid}/stat"))
+        .is_ok_and(|stat| stat.rsplit_once(") ").is_some_and(|(_, rest)| rest.starts_with('Z')))
+}
+
+fn end_process_group(pid: u32, start_ticks: u64, what: &str) -> Result<(), String> {
+    let Some(group) = i32::try_from(pid).ok().and_then(Pid::from_raw) else { return Ok(()) };
+    if !is_same_live_process(pid, start_ticks) {
+        return Ok(());
+    }
+    for (signal, patience) in
+        [(Signal::TERM, Duration::from_secs(2)), (Signal::KILL, Duration::from_secs(10))]
+    {
+        // A group that is gone is what we want.
+        let _ = kill_process_group(group, signal);
+        let deadline = Instant::now() + patience;
+        while Instant::now() < deadline {
+            if test_kill_process(group).is_err() || !is_same_live_process(pid, start_ticks) {
+                return Ok(());
+            }
+            std::thread::sleep(Duration::from_millis(10));
+        }
+    }
+    Err(format!("{what} (process {pid}) did not end after SIGKILL"))
+}
+
+fn unmount_everything_at(target: &str) -> Result<(), String> {
+    let deadline = Instant::now() + Duration::from_secs(10);
+    loop {
+        match unmount(target, UnmountFlags::empty()) {
+            Ok(()) => {}
+            // EINVAL: not a mount point (any more).
+            Err(rustix::io::Errno::INVAL | rustix::io::Errno::NOENT) => return Ok(()),
+            Err(rustix::io::Errno::BUSY) if Instant::now() < deadline => {
+                std::thread::sleep(Duration::from_millis(50));
+            }
+            Err(e) => return Err(format!("{target} could not be unmounted: {e}")),
+        }
+    }
+}
+
+fn erase_signatures(path: &str) -> Result<(), String> {
+    match Command::new("wipefs").args(["--all", "--force", "--quiet", "--", path]).output() {
+        Ok(output) if output.status.success() => Ok(()),
+        // A device that was pulled, a file that was removed: nothing is left to erase.
+        _ if !Path::new(path).exists() => Ok(()),
+        Ok(output) => Err(format!(
+            "what was written to {path} could not be erased: {}",
+            String::from_utf8_lossy(&output.stderr).trim_end()
+        )),
+        Err(e) => Err(format!("what was written to {path} could not be erased, wipefs does not run: {e}")),
+    }
+}
+
+fn detach_loops_of(file: &str) -> Result<(), String> {
+    let devices = fs::read_dir("/sys/block").into_iter().flatten().flatten();
+    let names = devices.map(|device| device.file_name().to_string_lossy().into_owned());
+    names
+        .filter(|name| name.starts_with("loop"))
+        .try_for_each(|name| detach_loop(&format!("/dev/{name}"), file))
+}
+
+fn detach_loop(device: &str, file: &str) -> Result<(), String> {
+    let name = device.trim_start_matches("/dev/");
+    let Ok(backing) = fs::read_to_string(format!("/sys/block/{name}/loop/backing_file")) else {
+        return Ok(());
+    };
+    if backing.trim_end().trim_end_matches(" (deleted)") != file {
+        return Ok(());
+    }
+    match Command::new("losetup").args(["--detach", device]).output() {
+        Ok(output) if output.status.success() => Ok(()),
+        Ok(output) => Err(format!(
+            "the loop device {device} could not be detached: {}",
+            String::from_utf8_lossy(&output.stderr).trim_end()
+        )),
+        Err(e) => Err(format!("the loop device {device} could not be detached, losetup does not run: {e}")),
+    }
+}
+
+/// Where kernel settings are.
+const SETTINGS: [&str; 2] = ["/sys", "/proc/sys"];
+
+/// Writes a kernel setting: an existing file that really is below [`SETTINGS`], whatever links the path goes through.
+///
+/// # Errors
+/// It is elsewhere, or cannot be written.
+pub(super) fn write_setting(path: &str, value: &str) -> io::Result<()> {
+    let real = real_setting(Path::new(path))?;
+    // Neither made nor cut short: a setting is there, and takes what it is told in one write.
+    fs::OpenOptions::new().write(true).open(real)?.write_all(value.as_bytes())
+}
+
+fn real_setting(path: &Path) -> io::Result<PathBuf> {
+    let plain = path.is_absolute() && path.components().all(|c| !matches!(c, Component::ParentDir));
+    let real = if plain { path.canonicalize()? } else { PathBuf::new() };
+    if SETTINGS.iter().any(|place| real.starts_with(place) && path.starts_with(place)) {
+        return Ok(real);
+    }
+    Err(io::Error::new(io::ErrorKind::InvalidInput, "it is no kernel setting below /sys or /proc/sys"))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::process::CommandExt;
+
+    use super::*;
+
+    /// Needs root, as loop devices do.
+    #[test]
+    fn a_loop_device_whose_maker_died_before_it_knew_the_name_is_detached() {
+        if !rustix::process::geteuid().is_root() {
+            return;
+        }
+        let directory = tempfile::tempdir().unwrap();
+        let file = directory.path().canonicalize().unwrap().join("medium");
+        fs::File::create(&file).unwrap().set_len(1 << 20).unwrap();
+        let made = Command::new("losetup").args(["--find", "--show"]).arg(&file).output().unwrap();
+        if !made.status.success() {
+            return;
+        }
+        let device = String::from_utf8(made.stdout).unwrap().trim().trim_start_matches("/dev/").to_owned();
+        let backing =
+            || fs::read_to_string(format!("/sys/block/{device}/loop/backing_file")).unwrap_or_default();
+        let file = file.display().to_string();
+        assert_eq!(backing().trim(), file);
+        let coming = |file: &str| Resource::LoopDevice { device: String::new(), file: file.to_owned() };
+        coming("/of/another").take_down().unwrap();
+        assert_eq!(backing().trim(), file);
+        coming(&file).take_down().unwrap();
+        assert_ne!(backing().trim(), file);
+    }
+
+    #[test]
+    fn a_process_group_is_ended_only_if_it_is_still_the_same() {
+        let mut child = Command::new("sleep").arg("600").process_group(0).spawn().unwrap();
+        let ticks = process_start_ticks(child.id()).unwrap();
+        let other = Resource::Process { pid: child.id(), start_ticks: ticks + 1, what: "sleep".into() };
+        other.take_down().unwrap();
+        assert!(child.try_wait().unwrap().is_none(), "a process of the same number is not ours");
+        let ours = Resource::Process { pid: child.id(), start_ticks: ticks, what: "sleep".into() };
+        ours.take_down().unwrap();
+        assert!(!child.wait().unwrap().success());
+    }
+
+    #[test]
+    fn only_a_kernel_setting_is_set_back() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("of-the-users");
+        fs::write(&file, "his").unwrap();
+        let up = format!("/proc/sys/../..{}", file.display());
+        // What it leads to may be written by its owner only.
+        let out = "/proc/sys/../self/comm".to_owned();
+        for path in [file.display().to_string(), up, out, "sys/x".to_owned(), String::new()] {
+            let refused = Resource::Setting { path: path.clone(), former: "x".into() }.take_down();
+            assert!(refused.is_err_and(|e| e.contains("no kernel setting")), "{path}");
+        }
+        assert_eq!(fs::read_to_string(&file).unwrap(), "his");
+        let gone = Resource::Setting { path: "/sys/nothing/here".into(), former: "1".into() };
+        assert_eq!(gone.take_down(), Ok(()));
+    }
+
+    #[test]
+    fn a_setting_may_be_reached_through_links_that_stay_among_settings() {
+        // /sys/class/… are links into /sys/devices/….
+        let Some(Ok(link)) = fs::read_dir("/sys/class/tty").ok().and_then(|mut d| d.next()) else { return };
+        let real = real_setting(&link.path()).unwrap();
+        assert!(real.starts_with("/sys/devices"), "{}", real.display());
+        // /proc/sys/… has none, /proc/self is no setting.
+        assert!(real_setting(Path::new("/proc/self/comm")).is_err());
+    }
+}

@@ -1,0 +1,419 @@
+//! Where agents have their work directories: made where nobody else can plant one, and looked at before anything in it is
+//! believed.
+//!
+//! ```text
+//! <root>/                    this user's, mode 0700, not a link
+//! <root>/<process>/          one run's, likewise
+//! <root>/<process>/lock      held for as long as the run's agent lives
+//! <root>/<process>/ledger.json
+//! ```
+//!
+//! Everything in a root is reached from its open directory (`openat`), never through a link.
+
+use std::fs::{self, File};
+use std::io;
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::unix::fs::DirBuilderExt;
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{
+    AtFlags, CWD, Dir, FileType, FlockOperation, Mode, OFlags, Stat, flock, fstat, mkdirat, openat, renameat,
+    statat,
+};
+use rustix::io::Errno;
+
+use crate::ownership::{self, Distrust};
+
+/// Names another directory in which the root is made.
+pub const WORK_VARIABLE: &str = "NESTOR_WORK";
+
+/// Where a root is made if the user has no cache directory of his own, and what is large and short-lived otherwise.
+const PUBLIC_PLACE: &str = "/var/tmp";
+
+/// Held by the agent whose run directory it is in; beside the ledger, because that is replaced whenever it changes.
+const LOCK_FILE: &str = "lock";
+
+/// The longest path of a root, in bytes: a socket's has at most 107 (`sun_path`, unix(7)), and run directory, machine and
+/// socket take up to 30.
+const MAX_ROOT_BYTES: usize = 75;
+
+/// Why a root or a run's directory in it is not used.
+#[derive(Debug, thiserror::Error)]
+pub enum WorkRootError {
+    /// It is not this user's alone.
+    #[error(
+        "{0}; nothing in it was believed or touched. Set {WORK_VARIABLE} to a directory of yours, or have that one removed"
+    )]
+    NotOurs(#[from] Distrust),
+    /// Others may read or write it.
+    #[error(
+        "{} is open to other users (mode {mode:04o}, not 0700); nothing in it was believed or touched. Remove it, or \
+         `chmod 700` it if nobody else wrote to it, or set {WORK_VARIABLE} to another directory",
+        .path.display()
+    )]
+    Open {
+        /// The directory.
+        path: PathBuf,
+        /// Its mode.
+        mode: u32,
+    },
+    /// Sockets in it would have paths that are too long.
+    #[error(
+        "{} is too long for the paths of sockets in it ({} bytes, at most {MAX_ROOT_BYTES}); set {WORK_VARIABLE} to a \
+         directory with a shorter path",
+        .path.display(), .path.as_os_str().len()
+    )]
+    TooLong {
+        /// The directory.
+        path: PathBuf,
+    },
+    /// The system refuses.
+    #[error(
+        "{} cannot be used as a work directory: {source}; set {WORK_VARIABLE} to a directory you may write to, with 4 \
+         GiB free",
+        .path.display()
+    )]
+    System {
+        /// The directory.
+        path: PathBuf,
+        /// Its answer.
+        source: io::Error,
+    },
+}
+
+/// The directory below which agents of this user have their work directories: `nestor-UID` in `$NESTOR_WORK`; else
+/// `nestor/work` in the user's cache directory, if that is his own; else `/var/tmp/nestor-UID`.
+pub fn work_root() -> PathBuf {
+    let variable = |name: &str| std::env::var_os(name).filter(|v| !v.is_empty()).map(PathBuf::from);
+    root_from(variable, is_own)
+}
+
+fn root_from(variable: impl Fn(&str) -> Option<PathBuf>, is_own: impl Fn(&Path) -> bool) -> PathBuf {
+    let name = format!("nestor-{}", ownership::user());
+    if let Some(place) = variable(WORK_VARIABLE) {
+        return place.join(name);
+    }
+    let cache = variable("XDG_CACHE_HOME").or_else(|| Some(variable("HOME")?.join(".cache")));
+    cache
+        .map(|cache| cache.join("nestor/work"))
+        .filter(|root| root.is_absolute() && root.as_os_str().len() <= MAX_ROOT_BYTES && is_own(root))
+        .unwrap_or_else(|| Path::new(PUBLIC_PLACE).join(name))
+}
+
+/// Whether the nearest directory above that is there belongs to this user; the root of all is nobody's home.
+fn is_own(path: &Path) -> bool {
+    let above = path.ancestors().find_map(|above| Some((above, fs::metadata(above).ok()?)));
+    above.is_some_and(|(above, metadata)| {
+        use std::os::unix::fs::MetadataExt;
+        metadata.is_dir() && metadata.uid() == ownership::user() && above != Path::new("/")
+    })
+}
+
+/// Where a directory for large things that last as long as one command is made, with a name that nobody can guess:
+/// `$NESTOR_WORK`, else `/var/tmp`, for `/tmp` may be memory.
+pub fn place_for_temporary() -> PathBuf {
+    std::env::var_os(WORK_VARIABLE)
+        .filter(|v| !v.is_empty())
+        .map_or_else(|| PUBLIC_PLACE.into(), PathBuf::from)
+}
+
+/// The open root.
+#[derive(Debug)]
+pub struct WorkRoot {
+    path: PathBuf,
+    directory: OwnedFd,
+}
+
+/// Flags for a directory that is not a link.
+const DIRECTORY: OFlags =
+    OFlags::DIRECTORY.union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC).union(OFlags::RDONLY);
+
+/// Flags that every file gets: not through a link, and not waiting if it is a pipe.
+const FILE: OFlags = OFlags::NOFOLLOW.union(OFlags::CLOEXEC).union(OFlags::NONBLOCK);
+
+impl WorkRoot {
+    /// The root at `path`, made if it is not there.
+    ///
+    /// # Errors
+    /// It is not this user's alone, or somebody else could put another in its place, or it cannot be made.
+    pub fn make(path: &Path) -> Result<Self, WorkRootError> {
+        let system = |source: io::Error| WorkRootError::System { path: path.to_owned(), source };
+        if path.as_os_str().len() > MAX_ROOT_BYTES {
+            return Err(WorkRootError::TooLong { path: path.to_owned() });
+        }
+        if let Some(parent) = path.parent() {
+            fs::DirBuilder::new().recursive(true).mode(0o755).create(parent).map_err(system)?;
+        }
+        ownership::above(path)?;
+        match mkdirat(CWD, path, Mode::RWXU) {
+            Ok(()) | Err(Errno::EXIST) => {}
+            Err(e) => return Err(system(e.into())),
+        }
+        let directory = open_private(&CWD, path, path)?;
+        Ok(Self { path: path.to_owned(), directory })
+    }
+
+    /// The root at `path`, or `None` if there is none.
+    ///
+    /// # Errors
+    /// As [`Self::make`].
+    pub fn open(path: &Path) -> Result<Option<Self>, WorkRootError> {
+        match statat(CWD, path, AtFlags::SYMLINK_NOFOLLOW) {
+            Err(Errno::NOENT | Errno::NOTDIR) => return Ok(None),
+            Err(e) => return Err(WorkRootError::System { path: path.to_owned(), source: e.into() }),
+            Ok(_) => ownership::above(path)?,
+        }
+        let directory = open_private(&CWD, path, path)?;
+        Ok(Some(Self { path: path.to_owned(), directory }))
+    }
+
+    /// Where it is.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// A new run directory, named after this process, and locked.
+    ///
+    /// # Errors
+    /// The system refuses; on some network file systems there are no locks.
+    pub fn make_run(&self) -> Result<RunDirectory, WorkRootError> {
+        let pid = std::process::id();
+        let names = std::iter::once(pid.to_string()).chain((1..).map(|n: u64| format!("{pid}-{n}")));
+        // A directory of this number is another agent's: a dead one's, or a living one's of another pid namespace.
+        for name in names {
+            match mkdirat(&self.directory, &name, Mode::RWXU) {
+                Ok(()) => return self.open_run(&name)?.locked(),
+                Err(Errno::EXIST) => {}
+                Err(e) => {
+                    return Err(WorkRootError::System { path: self.path.join(name), source: e.into() });
+                }
+            }
+        }
+        unreachable!("there are more names than directories")
+    }
+
+    /// An existing run directory.
+    ///
+    /// # Errors
+    /// It is not this user's alone.
+    pub fn open_run(&self, name: &str) -> Result<RunDirectory, WorkRootError> {
+        let path = self.path.join(name);
+        let directory = open_private(&self.directory, Path::new(name), &path)?;
+        let root = self.directory.try_clone().map_err(|e| system(&path, e))?;
+        Ok(RunDirectory { path, name: name.to_owned(), directory, root, lock: None })
+    }
+
+    /// Names of all directories in it, sorted.
+    pub fn runs(&self) -> Vec<String> {
+        let Ok(entries) = Dir::read_from(&self.directory) else { return Vec::new() };
+        let mut names: Vec<String> = entries
+            .flatten()
+            .filter_map(|entry| entry.file_name().to_str().ok().map(str::to_owned))
+            .filter(|name| name != "." && name != "..")
+            .filter(|name| {
+                statat(&self.directory, name, AtFlags::SYMLINK_NOFOLLOW)
+                    .is_ok_and(|stat| FileType::from_raw_mode(stat.st_mode) == FileType::Directory)
+            })
+            .collect();
+        names.sort();
+        names
+    }
+}
+
+/// The open work directory of one run.
+#[derive(Debug)]
+pub struct RunDirectory {
+    path: PathBuf,
+    name: String,
+    directory: OwnedFd,
+    root: OwnedFd,
+    lock: Option<File>,
+}
+
+impl RunDirectory {
+    /// Where it is.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    fn locked(mut self) -> Result<Self, WorkRootError> {
+        let failed = |source: io::Error| {
+            let source = match source.raw_os_error() {
+                Some(code)
+                    if code == Errno::NOLCK.raw_os_error() || code == Errno::OPNOTSUPP.raw_os_error() =>
+                {
+                    io::Error::other("its file system has no locks")
+                }
+                _ => source,
+            };
+            system(&self.path, source)
+        };
+        let flags = FILE | OFlags::CREATE | OFlags::EXCL | OFlags::RDWR;
+        let lock = openat(&self.directory, LOCK_FILE, flags, Mode::RUSR | Mode::WUSR)
+            .map_err(|e| failed(e.into()))?;
+        flock(&lock, FlockOperation::NonBlockingLockExclusive).map_err(|e| failed(e.into()))?;
+        self.lock = Some(lock.into());
+        Ok(self)
+    }
+
+    /// Takes the lock that a living agent holds. `None`: there is no lock to take.
+    ///
+    /// # Errors
+    /// A living agent has it, or it cannot be taken.
+    pub(super) fn take_lock(&mut self) -> Result<Option<()>, Errno> {
+        let lock = match openat(&self.directory, LOCK_FILE, FILE | OFlags::RDWR, Mode::empty()) {
+            Ok(lock) => lock,
+            Err(Errno::NOENT) => return Ok(None),
+            Err(e) => return Err(e),
+        };
+        flock(&lock, FlockOperation::NonBlockingLockExclusive)?;
+        self.lock = Some(lock.into());
+        Ok(Some(()))
+    }
+
+    /// A file in it that is this user's alone, to be read; `None` if there is none.
+    ///
+    /// # Errors
+    /// It is somebody else's, or a link, or cannot be opened.
+    pub(super) fn open_file(&self, name: &str) -> Result<Option<File>, WorkRootError> {
+        let path = self.path.join(name);
+        let file = match openat(&self.directory, name, FILE | OFlags::RDONLY, Mode::empty()) {
+            Ok(file) => file,
+            Err(Errno::NOENT) => return Ok(None),
+            Err(Errno::LOOP) => return Err(Distrust::Kind { path, wanted: "a file" }.into()),
+            Err(e) => return Err(system(&path, e.into())),
+        };
+        let stat = fstat(&file).map_err(|e| system(&path, e.into()))?;
+        check(&path, &stat, FileType::RegularFile)?;
+        Ok(Some(file.into()))
+    }
+
+    /// Replaces a file in it, whole or not at all.
+    pub(super) fn replace_file(&self, name: &str, contents: &[u8]) -> io::Result<()> {
+        let partial = format!("{name}.partial");
+        let flags = FILE | OFlags::CREATE | OFlags::TRUNC | OFlags::WRONLY;
+        let mut file = File::from(openat(&self.directory, &partial, flags, Mode::RUSR | Mode::WUSR)?);
+        io::Write::write_all(&mut file, contents)?;
+        Ok(renameat(&self.directory, &partial, &self.directory, name)?)
+    }
+
+    /// Removes it with everything in it.
+    ///
+    /// # Errors
+    /// Something in it could not be removed.
+    pub fn remove(&self) -> io::Result<()> {
+        // From the open root on: whatever now is where the root was is another one.
+        fs::remove_dir_all(format!("/proc/self/fd/{}/{}", self.root.as_raw_fd(), self.name))
+    }
+}
+
+fn system(path: &Path, source: io::Error) -> WorkRootError {
+    WorkRootError::System { path: path.to_owned(), source }
+}
+
+/// Opens a directory that is not a link, this user's, and closed to all others.
+fn open_private(at: &impl std::os::fd::AsFd, name: &Path, path: &Path) -> Result<OwnedFd, WorkRootError> {
+    // Looked at first, so that a directory which may not even be opened is told with its owner.
+    let stat = statat(at, name, AtFlags::SYMLINK_NOFOLLOW).map_err(|e| system(path, e.into()))?;
+    check(path, &stat, FileType::Directory)?;
+    let directory = openat(at, name, DIRECTORY, Mode::empty()).map_err(|e| system(path, e.into()))?;
+    let stat = fstat(&directory).map_err(|e| system(path, e.into()))?;
+    check(path, &stat, FileType::Directory)?;
+    Ok(directory)
+}
+
+fn check(path: &Path, stat: &Stat, kind: FileType) -> Result<(), WorkRootError> {
+    let path = path.to_owned();
+    if stat.st_uid != ownership::user() {
+        return Err(Distrust::Owner { path, owner: stat.st_uid }.into());
+    }
+    if FileType::from_raw_mode(stat.st_mode) != kind {
+        let wanted = if kind == FileType::Directory { "a directory" } else { "a file" };
+        return Err(Distrust::Kind { path, wanted }.into());
+    }
+    let mode = stat.st_mode & 0o7777;
+    if mode & 0o077 != 0 {
+        return Err(WorkRootError::Open { path, mode });
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::{PermissionsExt, symlink};
+
+    use super::*;
+
+    fn set_mode(path: &Path, mode: u32) {
+        fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
+    }
+
+    #[test]
+    fn the_root_is_in_the_users_own_cache_and_elsewhere_only_if_there_is_none() {
+        let user = ownership::user();
+        let place = |pairs: &'static [(&str, &str)], own: bool| {
+            let variable = |name: &str| pairs.iter().find(|(n, _)| *n == name).map(|(_, v)| PathBuf::from(v));
+            root_from(variable, |_| own).display().to_string()
+        };
+        let home = &[("HOME", "/home/alice")];
+        assert_eq!(place(home, true), "/home/alice/.cache/nestor/work");
+        assert_eq!(place(home, false), format!("/var/tmp/nestor-{user}"));
+        assert_eq!(place(&[], true), format!("/var/tmp/nestor-{user}"));
+        let named = &[("HOME", "/home/alice"), ("XDG_CACHE_HOME", "/scratch"), ("NESTOR_WORK", "/w")];
+        assert_eq!(place(&named[..2], true), "/scratch/nestor/work");
+        assert_eq!(place(named, false), format!("/w/nestor-{user}"));
+        let long = &[("HOME", "/home/a-name-that-is-so-long-that-no-socket-could-ever-be-below-its-cache")];
+        assert_eq!(place(long, true), format!("/var/tmp/nestor-{user}"));
+    }
+
+    #[test]
+    fn a_root_that_is_open_to_others_or_a_link_is_refused() {
+        let folder = tempfile::tempdir().unwrap();
+        let root = folder.path().join("root");
+        assert!(WorkRoot::open(&root).unwrap().is_none());
+        WorkRoot::make(&root).unwrap();
+        assert!(WorkRoot::open(&root).unwrap().is_some());
+        for mode in [0o750, 0o701, 0o1777] {
+            set_mode(&root, mode);
+            let refused = WorkRoot::make(&root).unwrap_err().to_string();
+            assert!(refused.contains(&format!("(mode {mode:04o}, not 0700)")), "{refused}");
+            assert!(refused.contains("set NESTOR_WORK"), "{refused}");
+        }
+        set_mode(&root, 0o700);
+        let link = folder.path().join("link");
+        symlink(&root, &link).unwrap();
+        assert!(matches!(WorkRoot::open(&link), Err(WorkRootError::NotOurs(Distrust::Kind { .. }))));
+        assert!(matches!(WorkRoot::make(&link), Err(WorkRootError::NotOurs(Distrust::Kind { .. }))));
+    }
+
+    #[test]
+    fn a_run_directory_that_is_a_link_or_open_to_others_is_refused() {
+        let folder = tempfile::tempdir().unwrap();
+        let root = WorkRoot::make(&folder.path().join("root")).unwrap();
+        let elsewhere = folder.path().join("elsewhere");
+        fs::create_dir(&elsewhere).unwrap();
+        symlink(&elsewhere, folder.path().join("root/1")).unwrap();
+        fs::create_dir(folder.path().join("root/2")).unwrap();
+        set_mode(&folder.path().join("root/2"), 0o755);
+        assert_eq!(root.runs(), ["2"], "a link is no run");
+        assert!(matches!(root.open_run("1"), Err(WorkRootError::NotOurs(Distrust::Kind { .. }))));
+        assert!(matches!(root.open_run("2"), Err(WorkRootError::Open { .. })));
+    }
+
+    #[test]
+    fn two_runs_of_one_process_number_have_a_directory_each() {
+        let folder = tempfile::tempdir().unwrap();
+        let root = WorkRoot::make(&folder.path().join("root")).unwrap();
+        let [first, second] = [root.make_run().unwrap(), root.make_run().unwrap()];
+        assert_ne!(first.path(), second.path());
+        first.remove().unwrap();
+        assert!(!first.path().exists() && second.path().exists());
+    }
+
+    #[test]
+    fn a_root_whose_sockets_would_not_have_room_is_refused() {
+        let folder = tempfile::tempdir().unwrap();
+        let long = folder.path().join("n".repeat(MAX_ROOT_BYTES));
+        assert!(WorkRoot::make(&long).unwrap_err().to_string().contains("shorter path"));
+    }
+}

@@ -1,0 +1,285 @@
+//! Whether an image is still what was made: nobody else can have changed it, and its contents have the recorded hashes.
+//!
+//! ```text
+//! <cache>/lab/<hash>/SHA256SUMS      recorded when it was made, in the form of sha256sum(1)
+//! <cache>/lab/<hash>/verified.json   which files were read and found to have these hashes
+//! ```
+//!
+//! Reading an image takes a second or two, so a file is read again only after it has changed: `verified.json` has its inode,
+//! size, and times of change. What a file's times can hide, its owner can do; the directory belongs to nobody else.
+
+use std::collections::BTreeMap;
+use std::fs::{self, File, OpenOptions, Permissions};
+use std::io::{self, Read, Write};
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+use sha2::{Digest, Sha256};
+
+use super::cache::{KERNEL, MANIFEST, MODULES_CPIO, ROOT_SQUASHFS};
+use super::error::LabImageError;
+use crate::ownership::{self, Distrust};
+
+/// The recorded hashes.
+pub const SUMS: &str = "SHA256SUMS";
+
+/// What was compared with them.
+const VERIFIED: &str = "verified.json";
+
+/// The files of an image.
+pub const FILES: [&str; 4] = [KERNEL, MODULES_CPIO, ROOT_SQUASHFS, MANIFEST];
+
+/// A file as it was when it was read.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+struct Seen {
+    inode: u64,
+    bytes: u64,
+    modified_ns: i128,
+    changed_ns: i128,
+    sha256: String,
+}
+
+impl Seen {
+    fn of(metadata: &fs::Metadata, sha256: &str) -> Self {
+        let ns = |seconds: i64, ns: i64| i128::from(seconds) * 1_000_000_000 + i128::from(ns);
+        Self {
+            inode: metadata.ino(),
+            bytes: metadata.len(),
+            modified_ns: ns(metadata.mtime(), metadata.mtime_nsec()),
+            changed_ns: ns(metadata.ctime(), metadata.ctime_nsec()),
+            sha256: sha256.to_owned(),
+        }
+    }
+}
+
+/// Checks that these directories, those that are there, are this user's or root's and that nobody else may write to them, or
+/// put others in their place.
+pub fn check_directories(directories: &[PathBuf]) -> Result<(), LabImageError> {
+    let distrusted = |cause: Distrust| LabImageError::NotTrusted { cause };
+    for (number, directory) in directories.iter().enumerate() {
+        let metadata = match fs::metadata(directory) {
+            Ok(metadata) => metadata,
+            Err(e) if e.kind() == io::ErrorKind::NotFound => continue,
+            Err(e) => return Err(LabImageError::file("cannot look at", directory)(e)),
+        };
+        ownership::of_user_or_root(directory, &metadata).map_err(distrusted)?;
+        if number == 0 {
+            ownership::above(directory).map_err(distrusted)?;
+        }
+    }
+    Ok(())
+}
+
+/// Writes down the hashes of an image's files, and lets nobody else write to them from now on.
+pub fn record(directory: &Path) -> Result<(), LabImageError> {
+    let mut text = String::new();
+    for name in FILES {
+        let path = directory.join(name);
+        let close = |path: &Path| {
+            let mode = fs::metadata(path)?.mode() & 0o7777 & !0o022;
+            fs::set_permissions(path, Permissions::from_mode(mode))
+        };
+        close(&path).map_err(LabImageError::file("cannot close to others", &path))?;
+        text += &format!("{}  {name}\n", sha256(&path)?.0);
+    }
+    let path = directory.join(SUMS);
+    replace(&path, text.as_bytes()).map_err(LabImageError::file("cannot write", &path))
+}
+
+/// Compares an image with what was recorded when it was made. An image of an older version has no record: then what is there
+/// is recorded, and `true` returned.
+///
+/// # Errors
+/// Somebody else can change the image, or its contents are others than those recorded.
+pub fn verify(directory: &Path) -> Result<bool, LabImageError> {
+    for name in FILES.map(Some).into_iter().chain([None, Some(SUMS), Some(VERIFIED)]) {
+        check_entry(&name.map_or_else(|| directory.to_owned(), |name| directory.join(name)), name.is_none())?;
+    }
+    let sums = directory.join(SUMS);
+    let newly = !sums.exists();
+    if newly {
+        record(directory)?;
+    }
+    let text = fs::read_to_string(&sums).map_err(LabImageError::file("cannot read", &sums))?;
+    let recorded: BTreeMap<&str, &str> =
+        text.lines().filter_map(|line| line.split_once("  ")).map(|(hash, name)| (name, hash)).collect();
+    let memory = directory.join(VERIFIED);
+    let known: BTreeMap<String, Seen> =
+        fs::read(&memory).ok().and_then(|bytes| serde_json::from_slice(&bytes).ok()).unwrap_or_default();
+    let mut seen = BTreeMap::new();
+    for name in FILES {
+        let path = directory.join(name);
+        let hash = recorded.get(name).copied().unwrap_or_default();
+        let metadata = fs::metadata(&path).map_err(LabImageError::file("cannot look at", &path))?;
+        let mut now = Seen::of(&metadata, hash);
+        if known.get(name) != Some(&now) {
+            let (found, metadata) = sha256(&path)?;
+            if found != hash {
+                return Err(LabImageError::Changed { path });
+            }
+            now = Seen::of(&metadata, hash);
+        }
+        seen.insert(name.to_owned(), now);
+    }
+    if seen != known {
+        // Root's image is read again each time by users who may not note here that they have read it.
+        let _ = serde_json::to_vec(&seen).map(|bytes| replace(&memory, &bytes));
+    }
+    Ok(newly)
+}
+
+/// An entry of an image's directory, or the directory: not a link, and not writable by others.
+fn check_entry(path: &Path, is_directory: bool) -> Result<(), LabImageError> {
+    let metadata = match fs::symlink_metadata(path) {
+        Ok(metadata) => metadata,
+        Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(()),
+        Err(e) => return Err(LabImageError::file("cannot look at", path)(e)),
+    };
+    let wanted = if is_directory { "a directory" } else { "a file" };
+    let is_it = if is_directory { metadata.is_dir() } else { metadata.is_file() };
+    let checked = if is_it {
+        ownership::of_user_or_root(path, &metadata)
+    } else {
+        Err(Distrust::Kind { path: path.to_owned(), wanted })
+    };
+    checked.map_err(|cause| LabImageError::NotTrusted { cause })
+}
+
+/// The hash of a file's contents, and the file as it was before it was read.
+fn sha256(path: &Path) -> Result<(String, fs::Metadata), LabImageError> {
+    let read = || {
+        let mut file = File::open(path)?;
+        let metadata = file.metadata()?;
+        let mut hasher = Sha256::new();
+        let mut buffer = vec![0; 1 << 20];
+        loop {
+            match file.read(&mut buffer)? {
+                0 => break,
+                bytes => hasher.update(&buffer[..bytes]),
+            }
+        }
+        let hash = hasher.finalize().iter().map(|byte| format!("{byte:02x}")).collect();
+        Ok((hash, metadata))
+    };
+    read().map_err(LabImageError::file("cannot read", path))
+}
+
+/// Writes a file whole or not at all.
+fn replace(path: &Path, contents: &[u8]) -> io::Result<()> {
+    let mut partial = path.as_os_str().to_owned();
+    partial.push(format!(".partial-{}", std::process::id()));
+    let written = || {
+        let mut file = OpenOptions::new().write(true).create_new(true).open(&partial)?;
+        file.set_permissions(Permissions::from_mode(0o644))?;
+        file.write_all(contents)?;
+        file.sync_all()?;
+        fs::rename(&partial, path)
+    };
+    written().inspect_err(|_| {
+        let _ = fs::remove_file(&partial);
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn image() -> tempfile::TempDir {
+        let directory = tempfile::tempdir().unwrap();
+        for name in FILES {
+            fs::write(directory.path().join(name), name).unwrap();
+            set_mode(&directory.path().join(name), 0o644);
+        }
+        directory
+    }
+
+    fn set_mode(path: &Path, mode: u32) {
+        fs::set_permissions(path, Permissions::from_mode(mode)).unwrap();
+    }
+
+    #[test]
+    fn the_record_is_one_that_sha256sum_understands() {
+        let image = image();
+        record(image.path()).unwrap();
+        let check = std::process::Command::new("sha256sum")
+            .args(["--check", "--strict", SUMS])
+            .current_dir(image.path())
+            .output()
+            .unwrap();
+        assert!(check.status.success(), "{}", String::from_utf8_lossy(&check.stderr));
+        assert_eq!(String::from_utf8_lossy(&check.stdout).lines().count(), FILES.len());
+    }
+
+    #[test]
+    fn a_file_with_other_contents_of_the_same_length_is_noticed() {
+        for name in FILES {
+            let image = image();
+            record(image.path()).unwrap();
+            assert!(!verify(image.path()).unwrap());
+            let mut bytes = fs::read(image.path().join(name)).unwrap();
+            bytes[0] ^= 1;
+            fs::write(image.path().join(name), bytes).unwrap();
+            let error = verify(image.path()).unwrap_err();
+            assert!(matches!(&error, LabImageError::Changed { path } if path.ends_with(name)), "{error}");
+            assert!(error.to_string().contains("`nestor lab build` makes it again"), "{error}");
+        }
+    }
+
+    #[test]
+    fn what_was_read_once_is_read_again_only_after_a_change() {
+        let image = image();
+        record(image.path()).unwrap();
+        verify(image.path()).unwrap();
+        let memory = fs::read(image.path().join(VERIFIED)).unwrap();
+        verify(image.path()).unwrap();
+        assert_eq!(fs::read(image.path().join(VERIFIED)).unwrap(), memory);
+        // The same contents in another file.
+        let kernel = image.path().join(KERNEL);
+        fs::remove_file(&kernel).unwrap();
+        fs::write(&kernel, KERNEL).unwrap();
+        verify(image.path()).unwrap();
+        assert_ne!(fs::read(image.path().join(VERIFIED)).unwrap(), memory);
+        // A memory that nobody can read is none.
+        fs::write(image.path().join(VERIFIED), b"{").unwrap();
+        verify(image.path()).unwrap();
+    }
+
+    #[test]
+    fn an_image_of_an_older_version_is_recorded_as_it_is() {
+        let image = image();
+        assert!(verify(image.path()).unwrap(), "with a word");
+        assert!(!verify(image.path()).unwrap(), "once");
+    }
+
+    #[test]
+    fn a_record_that_lacks_a_file_does_not_vouch_for_it() {
+        let image = image();
+        record(image.path()).unwrap();
+        let text = fs::read_to_string(image.path().join(SUMS)).unwrap();
+        let without = text.lines().filter(|line| !line.ends_with(KERNEL)).map(|line| format!("{line}\n"));
+        fs::write(image.path().join(SUMS), without.collect::<String>()).unwrap();
+        assert!(matches!(verify(image.path()), Err(LabImageError::Changed { .. })));
+    }
+
+    #[test]
+    fn what_others_may_write_to_or_a_link_is_not_booted() {
+        for name in ["", KERNEL, ROOT_SQUASHFS, SUMS] {
+            let image = image();
+            record(image.path()).unwrap();
+            let path = image.path().join(name);
+            set_mode(&path, if name.is_empty() { 0o757 } else { 0o646 });
+            let error = verify(image.path()).unwrap_err().to_string();
+            assert!(
+                error.contains("may be written to by others") && error.contains("NESTOR_CACHE"),
+                "{error}"
+            );
+        }
+        let image = image();
+        record(image.path()).unwrap();
+        let kernel = image.path().join(KERNEL);
+        fs::rename(&kernel, image.path().join("elsewhere")).unwrap();
+        std::os::unix::fs::symlink("elsewhere", &kernel).unwrap();
+        assert!(verify(image.path()).unwrap_err().to_string().contains("is not a file but a link"));
+    }
+}
