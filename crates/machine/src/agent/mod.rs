@@ -3,6 +3,7 @@
 mod disks;
 pub mod ledger;
 mod media;
+mod private;
 pub mod process;
 mod requests;
 

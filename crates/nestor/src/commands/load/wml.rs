@@ -15,8 +15,8 @@ use nestor_flow::{
 use nestor_wml::Script;
 use signal_hook::consts::SIGXFSZ;
 
-use super::several;
 use super::table::flow_text;
+use super::{files, several};
 use crate::interrupt::interrupted_by_signals;
 use crate::output::print_json;
 use crate::progress::Progress;
@@ -148,7 +148,7 @@ pub fn load(script: &str, set: &[(String, String)]) -> Result<Loaded> {
     let (name, bytes) = match nestor_load::personality(script) {
         Some(text) if !Path::new(script).exists() => (format!("{script}.f"), text.as_bytes().to_vec()),
         _ => {
-            let bytes = std::fs::read(script).map_err(|e| {
+            let bytes = files::read_script(Path::new(script)).map_err(|e| {
                 let names = nestor_load::personality_names().join(", ");
                 anyhow!("cannot read {script}: {e}\n  scripts that come with this program: {names}")
             })?;
@@ -175,7 +175,7 @@ fn environment(name: &str) -> Option<String> {
 
 /// The script of `load NAME`: beside the one that loads it, or one that comes with this program.
 fn other_script(directory: Option<&Path>, name: &str) -> Option<Vec<u8>> {
-    let beside = |name: String| std::fs::read(directory.unwrap_or(Path::new(".")).join(name)).ok();
+    let beside = |name: String| files::read_script(&directory.unwrap_or(Path::new(".")).join(name)).ok();
     beside(name.to_owned())
         .or_else(|| beside(format!("{name}.f")))
         .or_else(|| nestor_load::personality(name).map(|text| text.as_bytes().to_vec()))
@@ -284,7 +284,7 @@ fn refuse_cached(script: &Script) -> Result<()> {
 fn show(arguments: &WmlArguments, loaded: &Loaded, factor: f64, report: &FlowReport) -> Result<ExitCode> {
     if let Some(file) = &arguments.result {
         let text = serde_json::to_vec(report).context("the result has no JSON form")?;
-        std::fs::write(file, text).with_context(|| format!("cannot write {}", file.display()))?;
+        files::write_result(file, &text).with_context(|| format!("cannot write {}", file.display()))?;
     } else if arguments.json {
         print_json(report)?;
     } else {
@@ -364,7 +364,7 @@ impl Listener for Terminal {
 
     fn wait_for_others(&self) -> Result<(), String> {
         let Some((ready, go)) = &self.meeting else { return Ok(()) };
-        std::fs::write(ready, "ready").map_err(|e| format!("cannot write {}: {e}", ready.display()))?;
+        files::make_sign(ready).map_err(|e| format!("cannot write {}: {e}", ready.display()))?;
         while !go.exists() {
             if self.is_interrupted() {
                 return Err("stopped while waiting for the other machines".to_owned());
