@@ -33,6 +33,9 @@ pub struct FlowOptions {
     pub overwrite: Vec<PathBuf>,
     /// Files do not grow beyond this: writes that would, begin again at the start. For tries in little space.
     pub growth_limit_bytes: Option<u64>,
+    /// Asynchronous writes begin only when they are waited for.
+    #[cfg(test)]
+    pub(crate) lazy_writes: bool,
 }
 
 impl FlowOptions {

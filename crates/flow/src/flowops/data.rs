@@ -239,7 +239,7 @@ impl<'p> Worker<'_, 'p> {
         let slot = file!(self, step);
         let place = self.place(step, slot, bytes)?;
         if self.writes.is_none() {
-            self.writes = Some(AsyncWrites::new());
+            self.writes = Some((self.shared.new_writes)());
         }
         if self.writes.as_ref().is_some_and(AsyncWrites::is_full) {
             self.reap(1)?;
@@ -281,6 +281,16 @@ impl<'p> Worker<'_, 'p> {
                 }
                 Err(e) => return Err(FlowError::call("cannot write", "asynchronously".to_owned(), e)),
             }
+        }
+        Ok(())
+    }
+
+    /// Waits for all writes under way to the file in a slot, before it is closed: its descriptor's number is another file's then.
+    pub(crate) fn settle(&mut self, slot: usize) -> Result<(), FlowError> {
+        while let (Some(writes), Some(file)) = (&self.writes, &self.slots[slot].file)
+            && writes.has_under_way(file)
+        {
+            self.reap(1)?;
         }
         Ok(())
     }

@@ -211,6 +211,7 @@ impl<'p> Worker<'_, 'p> {
 
     pub(crate) fn close_file(&mut self, step: &Step<'p>) -> Result<Next, FlowError> {
         let slot = self.slot_of(step.flowop);
+        self.settle(slot)?;
         let Some(file) = self.slots[slot].file.take() else {
             return Err(self.wrong(step.flowop, format!("closes fd={slot}, which is not open")));
         };
@@ -227,6 +228,7 @@ impl<'p> Worker<'_, 'p> {
     pub(crate) fn delete_file(&mut self, step: &Step<'p>) -> Result<Next, FlowError> {
         let flowop = step.flowop;
         let slot = self.slot_of(flowop);
+        self.settle(slot)?;
         let (set, number) = match self.slots[slot].entry.filter(|_| slot > 0) {
             Some((index, number)) => {
                 self.slots[slot].entry = None;
