@@ -23,6 +23,38 @@ pub enum FlowError {
         /// The directory.
         path: PathBuf,
     },
+    /// A file set would be outside of the directory it belongs in.
+    #[error(
+        "file set {set} (line {line}): {} leads elsewhere, and no link is followed: move it away, or name another directory",
+        path.display()
+    )]
+    LeadsOut {
+        /// The file set.
+        set: String,
+        /// Where it is defined.
+        line: usize,
+        /// The link, or what stands there in place of a directory.
+        path: PathBuf,
+    },
+    /// Something of others is among the files of a set that is to be removed.
+    #[error(
+        "{} was not made by this program, so nothing in {} is removed: move it away, or name another directory",
+        stranger.display(), path.display()
+    )]
+    Stranger {
+        /// The set's directory.
+        path: PathBuf,
+        /// What is in it.
+        stranger: PathBuf,
+    },
+    /// The record of what was made in a directory cannot be trusted.
+    #[error("{} {why}, so what was made in its directory is not known: move it away, or name another directory", path.display())]
+    Record {
+        /// The record.
+        path: PathBuf,
+        /// Why not.
+        why: &'static str,
+    },
     /// The prepared files are not there.
     #[error("the files of {set} were not prepared under {path}: prepare them first, with the same options")]
     NotPrepared {

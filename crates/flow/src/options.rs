@@ -11,6 +11,8 @@ use nestor_wml::{Action, FileSet, FlowopKind, Script};
 pub struct FlowOptions {
     /// Where the directories of the script are, if not where it says; see [`relocate`].
     pub places: BTreeMap<String, PathBuf>,
+    /// The directory that no file set may leave, without links in its path: the one that `places` are below.
+    pub inside: Option<PathBuf>,
     /// Decides what is random while the workload runs.
     pub seed: u64,
     /// Decides the trees and sizes of file sets, and which files exist from the beginning.

@@ -92,11 +92,11 @@ pub fn run_script(
                 let ending = Ending::default();
                 let data = WriteData::new(options.data_seed, 0);
                 let begin = Instant::now();
-                let ready = prepare(sets, options, &data, &ending, listener)?;
+                let ready = prepare(sets, source, options, &data, &ending, listener)?;
                 report.prepare_s += begin.elapsed().as_secs_f64();
                 report.file_sets = ready.iter().map(describe).collect();
                 if options.remove && !options.only_prepare {
-                    ready.iter().try_for_each(remove_set)?;
+                    remove_sets(&ready, listener)?;
                 }
             }
             Action::Run(run) => {
@@ -148,6 +148,7 @@ fn list(sets: &[FileSet], listener: &dyn Listener) {
 /// Plans and makes all file sets.
 fn prepare<'p>(
     plans: &'p [FileSet],
+    source: Source<'_>,
     options: &FlowOptions,
     data: &WriteData,
     ending: &Ending,
@@ -159,13 +160,23 @@ fn prepare<'p>(
             ending.end(End::Interrupted);
         }
     };
-    let maker = Maker { options, data, ending, progress: &progress };
+    let maker = Maker { options, source, data, ending, progress: &progress };
     let mut ready = Vec::new();
     for (number, plan) in plans.iter().enumerate() {
         let tree = Tree::plan(plan, options.data_seed, number as u64)?;
         ready.push(maker.ready(plan, tree)?);
     }
     Ok(ready)
+}
+
+/// Removes what was made for these sets; says what stays.
+fn remove_sets(sets: &[Set<'_>], listener: &dyn Listener) -> Result<(), FlowError> {
+    for set in sets {
+        if remove_set(set)? {
+            listener.say(&format!("not removed: {} was there before", set.path().display()));
+        }
+    }
+    Ok(())
 }
 
 fn describe(set: &Set<'_>) -> FileSetReport {
@@ -197,7 +208,7 @@ fn one_run(
     let ending = Ending::default();
     let data = WriteData::new(options.data_seed, largest_write(&program));
     let begin = Instant::now();
-    let mut sets = prepare(&run.file_sets, options, &data, &ending, listener)?;
+    let mut sets = prepare(&run.file_sets, source, options, &data, &ending, listener)?;
     fix_what_stays(&program, &mut sets);
     report.prepare_s += begin.elapsed().as_secs_f64();
     report.file_sets = sets.iter().map(describe).collect();
@@ -210,7 +221,7 @@ fn one_run(
             report.runs.push(measured.measure(&ending)?);
         }
         if options.remove {
-            sets.iter().try_for_each(remove_set)?;
+            remove_sets(&sets, listener)?;
         }
     }
     Ok(())

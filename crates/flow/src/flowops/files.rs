@@ -25,7 +25,7 @@ fn access(set: &FileSet) -> OFlags {
 
 /// What a flowop asks for beyond that.
 fn manner(flowop: &Flowop) -> OFlags {
-    let mut flags = OFlags::CLOEXEC;
+    let mut flags = OFlags::CLOEXEC | OFlags::NOFOLLOW;
     if flowop.synchronous {
         flags |= OFlags::SYNC;
     }
@@ -63,7 +63,9 @@ impl<'p> Worker<'_, 'p> {
             ));
         }
         if let Home::Device { path, .. } = &set.home {
-            let file = rustix::fs::open(path, access(set.plan) | manner(flowop), Mode::empty())
+            // The user named it, perhaps by a link (/dev/disk/by-id).
+            let flags = access(set.plan) | manner(flowop).difference(OFlags::NOFOLLOW);
+            let file = rustix::fs::open(path, flags, Mode::empty())
                 .map_err(|e| FlowError::call("cannot open", path.display().to_string(), e.into()))?;
             self.advise(flowop, &file)?;
             self.slots[slot] = Slot { file: Some(file), entry: None, position: 0 };

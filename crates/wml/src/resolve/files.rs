@@ -6,6 +6,7 @@ use std::sync::Arc;
 use super::random::gamma_with_mean;
 use super::values::Attributes;
 use super::{Defined, Resolver, Result};
+use crate::arithmetic::Scalar;
 use crate::error::{Fault, Problem};
 use crate::plan::{FileSet, FileSetKind, RandomVariable, Value};
 use crate::syntax::{FilesSyntax, attribute};
@@ -14,6 +15,21 @@ use crate::syntax::{FilesSyntax, attribute};
 const DEFAULT_FILE_BYTES: u64 = 1024;
 const DEFAULT_FILE_WIDTH: u64 = 10;
 const DEFAULT_DIRECTORY_GAMMA: f64 = 1500.0;
+
+/// Longest name of a file or directory on Linux (`NAME_MAX`, `include/uapi/linux/limits.h`).
+const LONGEST_NAME_BYTES: usize = 255;
+
+/// Why a file set cannot be called this: its files would be elsewhere than in a directory of its own below its path.
+fn no_file_name(name: &str) -> Option<&'static str> {
+    if name.contains('/') || matches!(name, "." | "..") {
+        return Some("it is the name of one directory below path=, so it has no / and is not . or ..");
+    }
+    // The engine's own records.
+    if name.starts_with(".nestor-") {
+        return Some("names that begin with .nestor- are kept for this program's own files");
+    }
+    (name.len() > LONGEST_NAME_BYTES).then_some("a name has at most 255 bytes")
+}
 
 impl Resolver<'_> {
     /// All file sets defined so far. What a loop defines again under the same name takes the place of the former.
@@ -44,6 +60,9 @@ impl Resolver<'_> {
         let FilesSyntax { kind, attributes: all, span } = &*definition.syntax;
         let attributes = &Attributes { all, scope: &definition.scope };
         let name = self.text(attributes, "name")?.unwrap_or_default();
+        if let Some(remedy) = no_file_name(&name) {
+            return Err(self.misfit(attributes, "name", &Scalar::Text(name), remedy));
+        }
         let path = self.text(attributes, "path")?.unwrap_or_default();
         for (attribute, text) in [
             ("datasource", "datasource has no effect here: it belongs to a variant of Filebench"),

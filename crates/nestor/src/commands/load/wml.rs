@@ -9,8 +9,8 @@ use std::time::Duration;
 use anyhow::{Context, Result, anyhow, bail};
 use clap::Args;
 use nestor_flow::{
-    FlowOptions, FlowReport, Listener, RunReport, Scale, Scaled, Source, file_sets, relocate, run_script,
-    scale,
+    FlowOptions, FlowReport, Listener, RunReport, Scale, Scaled, Source, file_sets, make_places, relocate,
+    run_script, scale,
 };
 use nestor_wml::Script;
 use signal_hook::consts::SIGXFSZ;
@@ -204,12 +204,12 @@ pub fn run(arguments: &WmlArguments) -> Result<ExitCode> {
     if !arguments.cached && arguments.scale != Some(Scale::Tiny) && !arguments.prepare {
         refuse_cached(&scaled.script)?;
     }
-    let options = options(arguments, &scaled)?;
+    let source = Source { name: &loaded.name, text: &loaded.text };
+    let options = options(arguments, &scaled, source)?;
     for warning in &loaded.script.warnings {
         eprintln!("warning: {}:{}: {}", loaded.name, warning.line, warning.text);
     }
     let terminal = Terminal::new(arguments)?;
-    let source = Source { name: &loaded.name, text: &loaded.text };
     let report = run_script(&scaled.script, source, &options, &terminal);
     terminal.progress.finish();
     show(arguments, &loaded, scaled.factor, &report?)
@@ -224,22 +224,20 @@ fn scaled(arguments: &WmlArguments, script: &Script) -> Result<Scaled> {
     Ok(scale(script, how))
 }
 
-fn options(arguments: &WmlArguments, scaled: &Scaled) -> Result<FlowOptions> {
-    let places = match &arguments.dir {
+fn options(arguments: &WmlArguments, scaled: &Scaled, source: Source<'_>) -> Result<FlowOptions> {
+    let (places, inside) = match &arguments.dir {
         Some(directory) => {
             let directory = std::fs::canonicalize(directory)
                 .with_context(|| format!("cannot use --dir {}", directory.display()))?;
             let places = relocate(&scaled.script, &directory);
-            for place in places.values() {
-                std::fs::create_dir_all(place)
-                    .with_context(|| format!("cannot create {}", place.display()))?;
-            }
-            places
+            make_places(&scaled.script, source, &places, &directory)?;
+            (places, Some(directory))
         }
         None => Default::default(),
     };
     Ok(FlowOptions {
         places,
+        inside,
         seed: arguments.seed,
         data_seed: arguments.data_seed,
         time_s: arguments.time,
