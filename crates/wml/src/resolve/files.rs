@@ -3,11 +3,13 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use super::limits;
 use super::random::gamma_with_mean;
 use super::values::Attributes;
 use super::{Defined, Resolver, Result};
 use crate::arithmetic::Scalar;
 use crate::error::{Fault, Problem};
+use crate::limits::{MOST_FILES, MOST_SET_BYTES};
 use crate::plan::{FileSet, FileSetKind, RandomVariable, Value};
 use crate::syntax::{FilesSyntax, attribute};
 
@@ -53,6 +55,7 @@ impl Resolver<'_> {
                 }
             }
         }
+        limits::check_file_sets(&sets)?;
         Ok(sets)
     }
 
@@ -75,9 +78,9 @@ impl Resolver<'_> {
         }
         let entries = match kind {
             FileSetKind::File => 1,
-            FileSetKind::Tree => self.count(attributes, "entries")?.unwrap_or(0),
+            FileSetKind::Tree => self.count_to(attributes, "entries", MOST_FILES)?.unwrap_or(0),
         };
-        let leaf_directories = self.count(attributes, "leafdirs")?.unwrap_or(0);
+        let leaf_directories = self.count_to(attributes, "leafdirs", MOST_FILES)?.unwrap_or(0);
         let file_bytes = self.file_bytes(attributes, &name)?;
         let directory_width = self.value(attributes, "dirwidth")?;
         let directory_width = match (kind, directory_width) {
@@ -135,7 +138,8 @@ impl Resolver<'_> {
 
     /// Size of a file: as given, or with `filesizegamma` (1.4) drawn around it.
     fn file_bytes(&mut self, attributes: &Attributes<'_>, name: &str) -> Result<Value> {
-        let size = self.value(attributes, "size")?.unwrap_or(Value::Fixed(DEFAULT_FILE_BYTES));
+        let size =
+            self.value_to(attributes, "size", MOST_SET_BYTES)?.unwrap_or(Value::Fixed(DEFAULT_FILE_BYTES));
         let Some(gamma) = self.double(attributes, "filesizegamma")?.filter(|gamma| *gamma != 0.0) else {
             return Ok(size);
         };
