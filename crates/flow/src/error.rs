@@ -7,12 +7,36 @@ use std::path::PathBuf;
 #[derive(Debug, thiserror::Error)]
 pub enum FlowError {
     /// A file set that cannot be made into a tree.
-    #[error("file set {set} cannot be laid out: {why}")]
+    #[error("file set {set} cannot be laid out: it {why}")]
     Tree {
         /// Its name.
         set: String,
         /// Why, and what to do.
         why: String,
+    },
+    /// A script that is understood, and cannot run.
+    #[error("a script cannot run: {script}:{line}:{column}: {problem}")]
+    CannotRun {
+        /// What it is called.
+        script: String,
+        /// Where, counted from 1.
+        line: usize,
+        /// Where in the line, in characters, counted from 1.
+        column: usize,
+        /// What and what to do.
+        problem: String,
+    },
+    /// There is no memory for an operation.
+    #[error(
+        "flowop {flowop} (line {line}) needs {bytes} bytes of memory, which are not to be had: give it a smaller iosize=, or use fewer threads"
+    )]
+    Memory {
+        /// Its name.
+        flowop: String,
+        /// Where it is written.
+        line: usize,
+        /// How much.
+        bytes: usize,
     },
     /// Something stands where a file set would be made.
     #[error(

@@ -5,6 +5,7 @@
 //! between address spaces.
 
 mod aio;
+mod check;
 mod cpu;
 mod ending;
 mod error;
@@ -25,6 +26,7 @@ mod signals;
 mod tree;
 mod worker;
 
+pub use check::{check, plan};
 pub use error::FlowError;
 pub use nestor_load::flow_report::{Ended, FileSetReport, FlowReport, FlowopReport, PaceReport, RunReport};
 pub use options::{FlowOptions, Scale, Scaled, TINY_BYTES, file_sets, mean_bytes, relocate, scale};

@@ -130,14 +130,19 @@ pub fn scale(script: &Script, scale: Scale) -> Scaled {
             }
             _ => continue,
         };
-        let files: u64 = sets.iter().map(|set| set.entries).sum();
+        let files = count_files(sets);
         let smallest = if tiny { SMALLEST_FILE_BYTES.min(TINY_BYTES / files.max(1)) } else { 0 };
         *sets = Arc::new(sets.iter().map(|set| scale_set(set, factor, smallest, tiny)).collect());
     }
-    let files: u64 = last_sets(&scaled).iter().map(|set| set.entries).sum();
+    let files = count_files(&last_sets(&scaled));
     let growth_limit_bytes = tiny.then(|| (TINY_BYTES / files.max(1)).max(1 << 20));
     let now: f64 = last_sets(&scaled).iter().map(mean_set_bytes).sum();
     Scaled { factor: if written > 0.0 { now / written } else { 1.0 }, script: scaled, growth_limit_bytes }
+}
+
+/// Files of all sets.
+fn count_files(sets: &[FileSet]) -> u64 {
+    sets.iter().fold(0, |sum, set| sum.saturating_add(set.entries))
 }
 
 /// The sets of the last action that has any: all there are.

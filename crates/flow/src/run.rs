@@ -29,6 +29,12 @@ impl Source<'_> {
     pub(crate) fn line_of(&self, span: &Span) -> usize {
         1 + self.text.bytes().take(span.start).filter(|&byte| byte == b'\n').count()
     }
+
+    /// The line and the character in it of a place, counted from 1.
+    pub(crate) fn place_of(&self, span: &Span) -> (usize, usize) {
+        let before = String::from_utf8_lossy(&self.text.as_bytes()[..span.start.min(self.text.len())]);
+        (self.line_of(span), 1 + before.chars().rev().take_while(|c| *c != '\n').count())
+    }
 }
 
 /// Who is told what happens, and who may stop it.
@@ -204,7 +210,7 @@ fn one_run(
     let threads: u64 =
         run.processes.iter().map(|p| p.instances * p.threads.iter().map(|t| t.instances).sum::<u64>()).sum();
     let shards = (SHARDS_PER_PROCESSOR * processors).min(threads.max(1) as usize);
-    let program = Program::new(&run.processes, shards);
+    let program = Program::new(&run.processes, shards.min((MOST_SHARDS / counted(run)).max(1)));
     let ending = Ending::default();
     let data = WriteData::new(options.data_seed, largest_write(&program));
     let begin = Instant::now();
@@ -225,6 +231,22 @@ fn one_run(
         }
     }
     Ok(())
+}
+
+/// Shards of all recorders of a run: each is a memory mapping, of which Linux gives a process 65 530 (`vm.max_map_count`).
+const MOST_SHARDS: usize = 16_384;
+
+/// An upper bound of the flowops that are counted apart; at least 1.
+fn counted(run: &Run) -> usize {
+    fn of(flowops: &[nestor_wml::Flowop]) -> usize {
+        let inner = |flowop: &nestor_wml::Flowop| match &flowop.kind {
+            FlowopKind::Composite(inner) => of(inner),
+            _ => 1,
+        };
+        flowops.iter().map(inner).sum()
+    }
+    let threads = run.processes.iter().flat_map(|process| &process.threads);
+    threads.map(|thread| of(&thread.flowops)).sum::<usize>().clamp(1, nestor_wml::limits::MOST_COUNTED)
 }
 
 /// Sets in which no flowop makes or removes anything.

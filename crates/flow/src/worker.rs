@@ -315,12 +315,19 @@ impl<'p> Worker<'_, 'p> {
         slot
     }
 
-    /// Memory for reading so many bytes.
-    pub(crate) fn room(&mut self, bytes: usize) -> &mut [u8] {
+    /// Makes memory for reading so many bytes.
+    pub(crate) fn make_room(&mut self, flowop: &Flowop, bytes: usize) -> Result<(), FlowError> {
         if self.buffer.len() < bytes {
-            self.buffer = Aligned::new(bytes.max(SMALLEST_BUFFER));
+            // The old one first: not both at once.
+            self.buffer = Aligned::new(0);
+            let room = Aligned::try_new(bytes.max(SMALLEST_BUFFER));
+            self.buffer = room.ok_or_else(|| FlowError::Memory {
+                flowop: flowop.name.clone(),
+                line: self.shared.source.line_of(&flowop.span),
+                bytes,
+            })?;
         }
-        &mut self.buffer.bytes_mut()[..bytes]
+        Ok(())
     }
 }
 

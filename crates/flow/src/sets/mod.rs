@@ -236,6 +236,8 @@ struct Making<'m> {
     done: AtomicU64,
 }
 
+/// How many pieces of a file are written between two looks at the progress.
+const FILLS_PER_LOOK: u64 = 64;
 /// How many files are made between two looks at the progress.
 const FILES_PER_LOOK: u64 = 256;
 
@@ -311,6 +313,14 @@ impl Making<'_> {
         while left > 0 {
             let some = self.maker.data.some(left.min(FILL_BYTES) as usize, random);
             left -= rustix::io::write(&file, some).map_err(|e| failed("cannot write", e))? as u64;
+            // One file may be all of a set.
+            if left > 0 && ((bytes - left) / FILL_BYTES).is_multiple_of(FILLS_PER_LOOK) {
+                let what = format!("making a file of {}", self.plan.name);
+                (self.maker.progress)(&what, (bytes - left) as f64 / bytes as f64);
+                if self.maker.ending.is_over() {
+                    return Err(FlowError::Interrupted);
+                }
+            }
         }
         Ok(())
     }

@@ -149,7 +149,11 @@ impl Resolver<'_> {
         let value = self.value(attributes, name)?;
         match value.as_ref().map(mean) {
             Some(mean) if mean > most as f64 => {
-                Err(self.too_large(attributes, name, &Scalar::Double(mean), most))
+                let exact = match value {
+                    Some(Value::Fixed(count)) => Scalar::Text(count.to_string()),
+                    _ => Scalar::Double(mean),
+                };
+                Err(self.too_large(attributes, name, &exact, most))
             }
             _ => Ok(value),
         }

@@ -12,7 +12,7 @@ use nestor_flow::{
 };
 use serde::Serialize;
 
-use super::wml::load;
+use super::wml::{load, seconds};
 use crate::interrupt::interrupted_by_signals;
 use crate::output::{print_json, table};
 
@@ -25,7 +25,7 @@ pub struct CheckArguments {
     #[arg(long, value_name = "DIRECTORY")]
     dir: Option<PathBuf>,
     /// Seconds for each
-    #[arg(long, value_name = "SECONDS", default_value_t = 1.0)]
+    #[arg(long, value_name = "SECONDS", default_value_t = 1.0, value_parser = seconds)]
     time: f64,
     /// Print JSON instead of a table
     #[arg(long)]

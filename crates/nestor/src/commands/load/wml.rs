@@ -109,9 +109,16 @@ fn rate(text: &str) -> Result<f64, String> {
         .ok_or_else(|| "a number above 0, at most 1000000000".to_owned())
 }
 
-fn seconds(text: &str) -> Result<f64, String> {
+/// A number of seconds on the command line.
+///
+/// # Errors
+/// What fits.
+pub fn seconds(text: &str) -> Result<f64, String> {
+    let most = nestor_wml::limits::MOST_SECONDS;
     positive(text.strip_suffix('s').unwrap_or(text))
-        .map_err(|_| "a number of seconds above 0, such as 10".to_owned())
+        .ok()
+        .filter(|seconds| *seconds <= most)
+        .ok_or_else(|| format!("a number of seconds above 0, such as 10, at most {most}"))
 }
 
 fn scaling(text: &str) -> Result<Scale, String> {
@@ -143,7 +150,7 @@ pub struct Loaded {
 /// Reads a script: a file, or one that comes with the program.
 ///
 /// # Errors
-/// When there is none, or it is not understood.
+/// When there is none, it is not understood, or it cannot run.
 pub fn load(script: &str, set: &[(String, String)]) -> Result<Loaded> {
     let (name, bytes) = match nestor_load::personality(script) {
         Some(text) if !Path::new(script).exists() => (format!("{script}.f"), text.as_bytes().to_vec()),
@@ -159,6 +166,7 @@ pub fn load(script: &str, set: &[(String, String)]) -> Result<Loaded> {
     let source = nestor_wml::Source::new(&name, &bytes).with_environment(&environment).with_loader(&others);
     let script = nestor_wml::parse(&source, set)?;
     let text = String::from_utf8_lossy(&bytes).into_owned();
+    nestor_flow::check(&script, Source { name: &name, text: &text })?;
     Ok(Loaded { name, text, script })
 }
 
