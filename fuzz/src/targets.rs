@@ -138,9 +138,23 @@ fn profile(text: &str) {
     assert!(Profile::parse(&profile.to_toml()).is_ok());
 }
 
+/// What is understood is also planned or refused, at every scale; trees of many entries are only looked at.
 fn wml(data: &[u8]) {
-    if let Err(error) = nestor_wml::parse(&nestor_wml::Source::new("fuzz", data), &[]) {
-        assert!(error.to_string().contains('^'));
+    const FEW: u64 = 5000;
+    let script = match nestor_wml::parse(&nestor_wml::Source::new("fuzz", data), &[]) {
+        Ok(script) => script,
+        Err(error) => return assert!(error.to_string().contains('^')),
+    };
+    let text = String::from_utf8_lossy(data);
+    let source = nestor_flow::Source { name: "fuzz", text: &text };
+    for how in [nestor_flow::Scale::Factor(1.0), nestor_flow::Scale::Tiny, nestor_flow::Scale::Factor(1e300)] {
+        let scaled = nestor_flow::scale(&script, how).script;
+        let entries = nestor_flow::file_sets(&scaled)
+            .fold(0_u64, |sum, set| sum.saturating_add(set.entries).saturating_add(set.leaf_directories));
+        let _ = match entries <= FEW {
+            true => nestor_flow::plan(&scaled, source, 1),
+            false => nestor_flow::check(&scaled, source),
+        };
     }
 }
 

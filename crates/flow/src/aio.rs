@@ -42,13 +42,27 @@ pub(crate) struct Ended {
 pub(crate) struct AsyncWrites {
     backend: Backend,
     ended: Receiver<(u64, i64, Instant)>,
-    tags: HashMap<u64, (Tag, usize)>,
+    under_way: HashMap<u64, UnderWay>,
     next: u64,
+}
+
+/// What is known of a write that has not ended.
+struct UnderWay {
+    tag: Tag,
+    bytes: usize,
+    /// The number of its file's descriptor: until the write has ended it must not become another file's.
+    file: RawFd,
 }
 
 enum Backend {
     Ring(Ring),
     Helpers(Helpers),
+    /// Writes when somebody waits and not before, so that tests know what is under way.
+    #[cfg(test)]
+    Lazy {
+        queue: std::collections::VecDeque<Write>,
+        report: Sender<(u64, i64, Instant)>,
+    },
 }
 
 impl AsyncWrites {
@@ -68,16 +82,28 @@ impl AsyncWrites {
         Self::of(Backend::Helpers(helpers), ended)
     }
 
+    /// Writes that begin only when they are waited for.
+    #[cfg(test)]
+    pub(crate) fn lazy() -> Self {
+        let (report, ended) = channel();
+        Self::of(Backend::Lazy { queue: Default::default(), report }, ended)
+    }
+
     fn of(backend: Backend, ended: Receiver<(u64, i64, Instant)>) -> Self {
-        Self { backend, ended, tags: HashMap::new(), next: 0 }
+        Self { backend, ended, under_way: HashMap::new(), next: 0 }
     }
 
     pub(crate) fn under_way(&self) -> usize {
-        self.tags.len()
+        self.under_way.len()
+    }
+
+    /// Whether a write to this open file is under way: it must not be closed before.
+    pub(crate) fn has_under_way(&self, file: &OwnedFd) -> bool {
+        self.under_way.values().any(|write| write.file == file.as_raw_fd())
     }
 
     pub(crate) fn is_full(&self) -> bool {
-        self.tags.len() >= MOST
+        self.under_way.len() >= MOST
     }
 
     /// Begins a write.
@@ -93,33 +119,34 @@ impl AsyncWrites {
     ) -> io::Result<()> {
         let number = self.next;
         self.next += 1;
-        match &self.backend {
+        match &mut self.backend {
             Backend::Ring(ring) => {
                 let write = opcode::Write::new(types::Fd(file.as_raw_fd()), data.as_ptr(), data.len() as u32);
                 // SAFETY: the caller keeps data and file.
                 unsafe { ring.push(&write.offset(place).build().user_data(number)) }?;
             }
-            Backend::Helpers(helpers) => helpers.send(Write {
-                file: file.as_raw_fd(),
-                data: data.as_ptr() as usize,
-                length: data.len(),
-                place,
-                number,
-            })?,
+            Backend::Helpers(helpers) => helpers.send(Write::new(file, data, place, number))?,
+            #[cfg(test)]
+            Backend::Lazy { queue, .. } => queue.push_back(Write::new(file, data, place, number)),
         }
-        self.tags.insert(number, (tag, data.len()));
+        self.under_way.insert(number, UnderWay { tag, bytes: data.len(), file: file.as_raw_fd() });
         Ok(())
     }
 
     /// Waits until `count` writes have ended, and returns all that have.
     pub(crate) fn wait(&mut self, count: usize) -> io::Result<Vec<Ended>> {
-        let count = count.min(self.tags.len());
+        let count = count.min(self.under_way.len());
         let mut ended = Vec::new();
         while ended.len() < count {
+            #[cfg(test)]
+            if let Backend::Lazy { queue, report } = &mut self.backend {
+                let write = queue.pop_front().expect("what is under way is in the queue");
+                report.send((write.number, perform(&write), Instant::now())).expect("its receiver is here");
+            }
             let gone = |_| io::Error::other("the thread that waits for writes has ended");
             let mut next = Some(self.ended.recv().map_err(gone)?);
             while let Some((number, result, end)) = next {
-                take(&mut self.tags, number, result, end, &mut ended);
+                take(&mut self.under_way, number, result, end, &mut ended);
                 next = self.ended.try_recv().ok();
             }
         }
@@ -127,10 +154,21 @@ impl AsyncWrites {
     }
 }
 
+impl Drop for AsyncWrites {
+    /// Also where a thread panics: its files are closed after this.
+    fn drop(&mut self) {
+        let all = self.under_way.len();
+        // What failed has nobody left to tell.
+        let _ = self.wait(all);
+    }
+}
+
 /// A ring, and the thread that waits for its completions.
 struct Ring {
     ring: Arc<IoUring>,
     waiter: Option<JoinHandle<()>>,
+    /// A request that could not be handed over is still in the queue: nothing may be handed over any more.
+    broken: bool,
 }
 
 /// The request that ends the waiter.
@@ -144,21 +182,39 @@ impl Ring {
             let ring = Arc::clone(&ring);
             move || wait_for_completions(&ring, &report)
         });
-        (Self { ring, waiter: Some(waiter) }, ended)
+        (Self { ring, waiter: Some(waiter), broken: false }, ended)
     }
 
     /// Hands a request over.
     ///
     /// # Safety
     /// What the request points to must stay until it has ended.
-    unsafe fn push(&self, request: &squeue::Entry) -> io::Result<()> {
+    unsafe fn push(&mut self, request: &squeue::Entry) -> io::Result<()> {
+        if self.broken {
+            return Err(io::Error::other("an earlier write could not be handed over"));
+        }
         // SAFETY: only the workload's own thread, which has this ring for itself, submits; the waiter only takes completions.
         while unsafe { self.ring.submission_shared().push(request) }.is_err() {
-            self.ring.submit()?;
+            self.submit_all()?;
         }
-        match self.ring.submit() {
-            Err(e) if e.kind() != io::ErrorKind::Interrupted => Err(e),
-            _ => Ok(()),
+        self.submit_all()
+    }
+
+    /// Hands everything over: the kernel takes hold of a file only when it gets the request.
+    fn submit_all(&mut self) -> io::Result<()> {
+        loop {
+            match self.ring.submit() {
+                // SAFETY: as in `push`.
+                Ok(_) if unsafe { self.ring.submission_shared() }.is_empty() => return Ok(()),
+                Ok(_) => {}
+                Err(e) if matches!(e.raw_os_error(), Some(libc::EINTR | libc::EAGAIN | libc::EBUSY)) => {
+                    std::thread::yield_now();
+                }
+                Err(e) => {
+                    self.broken = true;
+                    return Err(e);
+                }
+            }
         }
     }
 }
@@ -197,13 +253,13 @@ fn wait_for_completions(ring: &IoUring, report: &Sender<(u64, i64, Instant)>) {
 }
 
 fn take(
-    tags: &mut HashMap<u64, (Tag, usize)>,
+    under_way: &mut HashMap<u64, UnderWay>,
     number: u64,
     result: i64,
     end: Instant,
     ended: &mut Vec<Ended>,
 ) {
-    let Some((tag, bytes)) = tags.remove(&number) else { return };
+    let Some(UnderWay { tag, bytes, .. }) = under_way.remove(&number) else { return };
     let result = match result {
         written if written == bytes as i64 => Ok(written as u64),
         // Part of it: the rest found no room.
@@ -220,6 +276,12 @@ struct Write {
     length: usize,
     place: u64,
     number: u64,
+}
+
+impl Write {
+    fn new(file: &OwnedFd, data: &[u8], place: u64, number: u64) -> Self {
+        Self { file: file.as_raw_fd(), data: data.as_ptr() as usize, length: data.len(), place, number }
+    }
 }
 
 struct Helpers {
@@ -322,5 +384,89 @@ mod tests {
     #[test]
     fn writes_arrive_through_helpers() {
         writes_arrive(AsyncWrites::with_helpers());
+    }
+
+    #[test]
+    fn a_write_that_nobody_waited_for_ends_before_its_file_is_closed() {
+        let file = tempfile::tempfile().unwrap();
+        let handle = OwnedFd::from(file.try_clone().unwrap());
+        let mut writes = AsyncWrites::lazy();
+        let tag = Tag { begin: Instant::now(), row: 0, number: 0 };
+        // SAFETY: the data live for ever, and the file longer than the writes.
+        unsafe { writes.begin(&handle, b"late", 0, tag) }.unwrap();
+        assert!(
+            writes.has_under_way(&handle) && !writes.has_under_way(&OwnedFd::from(file.try_clone().unwrap()))
+        );
+        assert_eq!(file.metadata().unwrap().len(), 0);
+        drop(writes);
+        assert_eq!(file.metadata().unwrap().len(), 4);
+    }
+
+    /// What is in the only file of a set.
+    fn contents(folder: &std::path::Path, set: &str) -> Vec<u8> {
+        std::fs::read(folder.join(set).join("00000001/00000001")).unwrap()
+    }
+
+    /// A script whose thread writes to a file of `old`, then does this, then opens one of `new` in the same place.
+    fn write_then(what: &str) -> (Vec<u8>, Vec<u8>, tempfile::TempDir, crate::FlowReport) {
+        let text = format!(
+            "define fileset name=old,path=/x,entries=1,size=64k,dirwidth=5,prealloc\n\
+             define fileset name=new,path=/x,entries=1,size=64k,dirwidth=5,prealloc\n\
+             define process name=p {{ thread name=t {{\n\
+             flowop openfile name=first,filesetname=old,fd=1\n\
+             flowop aiowrite name=write,fd=1,iosize=4k,random\n\
+             {what}\n\
+             flowop openfile name=second,filesetname=new,fd=1\n\
+             flowop finishoncount name=end,value=1,target=second\n\
+             }} }}\nrun\n"
+        );
+        let folder = tempfile::tempdir().unwrap();
+        let script = nestor_wml::parse(&nestor_wml::Source::new("test.f", &text), &[]).unwrap();
+        let run = |only_prepare, prepared| {
+            let places = crate::relocate(&script, folder.path());
+            let options = crate::FlowOptions {
+                places,
+                only_prepare,
+                prepared,
+                lazy_writes: true,
+                ..Default::default()
+            };
+            let source = crate::Source { name: "test.f", text: &text };
+            crate::run_script(&script, source, &options, &Deaf).unwrap()
+        };
+        run(true, false);
+        let before = (contents(folder.path(), "old"), contents(folder.path(), "new"));
+        let report = run(false, true);
+        (before.0, before.1, folder, report)
+    }
+
+    struct Deaf;
+
+    impl crate::Listener for Deaf {
+        fn say(&self, _line: &str) {}
+        fn progress(&self, _what: &str, _share: f64) {}
+        fn report(&self, _so_far: &crate::RunReport) {}
+        fn is_interrupted(&self) -> bool {
+            false
+        }
+    }
+
+    #[test]
+    fn a_write_under_way_when_its_file_is_closed_never_reaches_the_next_file() {
+        let (old, new, folder, report) = write_then("flowop closefile name=close,fd=1");
+        assert_eq!(report.runs[0].ended, crate::Ended::Done);
+        assert!(contents(folder.path(), "new") == new, "the write went to the file opened after it");
+        assert!(contents(folder.path(), "old") != old, "the write went nowhere");
+        let written = report.runs[0].flowops.iter().find(|flowop| flowop.name == "write").unwrap();
+        assert_eq!((written.operations, written.bytes), (1, 4096));
+    }
+
+    #[test]
+    fn a_write_under_way_when_its_file_is_removed_never_reaches_the_next_file() {
+        let what = "flowop deletefile name=delete,fd=1\nflowop closefile name=close,fd=1";
+        let (_, new, folder, report) = write_then(what);
+        assert_eq!(report.runs[0].ended, crate::Ended::Done);
+        assert!(contents(folder.path(), "new") == new, "the write went to the file opened after it");
+        assert!(!folder.path().join("old/00000001/00000001").exists());
     }
 }

@@ -7,12 +7,36 @@ use std::path::PathBuf;
 #[derive(Debug, thiserror::Error)]
 pub enum FlowError {
     /// A file set that cannot be made into a tree.
-    #[error("file set {set} cannot be laid out: {why}")]
+    #[error("file set {set} cannot be laid out: it {why}")]
     Tree {
         /// Its name.
         set: String,
         /// Why, and what to do.
         why: String,
+    },
+    /// A script that is understood, and cannot run.
+    #[error("a script cannot run: {script}:{line}:{column}: {problem}")]
+    CannotRun {
+        /// What it is called.
+        script: String,
+        /// Where, counted from 1.
+        line: usize,
+        /// Where in the line, in characters, counted from 1.
+        column: usize,
+        /// What and what to do.
+        problem: String,
+    },
+    /// There is no memory for an operation.
+    #[error(
+        "flowop {flowop} (line {line}) needs {bytes} bytes of memory, which are not to be had: give it a smaller iosize=, or use fewer threads"
+    )]
+    Memory {
+        /// Its name.
+        flowop: String,
+        /// Where it is written.
+        line: usize,
+        /// How much.
+        bytes: usize,
     },
     /// Something stands where a file set would be made.
     #[error(
@@ -22,6 +46,38 @@ pub enum FlowError {
     NotOurs {
         /// The directory.
         path: PathBuf,
+    },
+    /// A file set would be outside of the directory it belongs in.
+    #[error(
+        "file set {set} (line {line}): {} leads elsewhere, and no link is followed: move it away, or name another directory",
+        path.display()
+    )]
+    LeadsOut {
+        /// The file set.
+        set: String,
+        /// Where it is defined.
+        line: usize,
+        /// The link, or what stands there in place of a directory.
+        path: PathBuf,
+    },
+    /// Something of others is among the files of a set that is to be removed.
+    #[error(
+        "{} was not made by this program, so nothing in {} is removed: move it away, or name another directory",
+        stranger.display(), path.display()
+    )]
+    Stranger {
+        /// The set's directory.
+        path: PathBuf,
+        /// What is in it.
+        stranger: PathBuf,
+    },
+    /// The record of what was made in a directory cannot be trusted.
+    #[error("{} {why}, so what was made in its directory is not known: move it away, or name another directory", path.display())]
+    Record {
+        /// The record.
+        path: PathBuf,
+        /// Why not.
+        why: &'static str,
     },
     /// The prepared files are not there.
     #[error("the files of {set} were not prepared under {path}: prepare them first, with the same options")]

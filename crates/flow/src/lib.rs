@@ -5,6 +5,7 @@
 //! between address spaces.
 
 mod aio;
+mod check;
 mod cpu;
 mod ending;
 mod error;
@@ -13,6 +14,7 @@ mod measured;
 mod memory;
 mod options;
 mod pace;
+mod places;
 mod points;
 mod pool;
 mod program;
@@ -24,7 +26,9 @@ mod signals;
 mod tree;
 mod worker;
 
+pub use check::{check, plan};
 pub use error::FlowError;
 pub use nestor_load::flow_report::{Ended, FileSetReport, FlowReport, FlowopReport, PaceReport, RunReport};
 pub use options::{FlowOptions, Scale, Scaled, TINY_BYTES, file_sets, mean_bytes, relocate, scale};
+pub use places::make_places;
 pub use run::{Listener, Source, run_script};

@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 use nestor_load::flow_report::{Ended, FlowopReport, PaceReport, RunReport};
 use nestor_wml::{QuitMode, Run, RunTime};
 
+use crate::aio::AsyncWrites;
 use crate::cpu::CpuTime;
 use crate::ending::{End, Ending};
 use crate::error::FlowError;
@@ -60,6 +61,7 @@ impl Measured<'_, '_> {
             growth_limit_bytes: self.options.growth_limit_bytes,
             passes: program.threads.iter().map(|_| Recorder::new(SHARDS_PER_PROCESSOR)).collect(),
             source: &self.source,
+            new_writes: self.new_writes(),
             say: &say,
         };
         // Held until all threads are there; each takes it for a moment before it begins.
@@ -122,6 +124,16 @@ impl Measured<'_, '_> {
             let at = if matches!(end, End::Done) { Instant::now() } else { at };
             Ok(self.report(shared_cell, end, at.saturating_duration_since(begin), used, &by_second))
         })
+    }
+
+    #[cfg(not(test))]
+    fn new_writes(&self) -> fn() -> AsyncWrites {
+        AsyncWrites::new
+    }
+
+    #[cfg(test)]
+    fn new_writes(&self) -> fn() -> AsyncWrites {
+        if self.options.lazy_writes { AsyncWrites::lazy } else { AsyncWrites::new }
     }
 
     /// Waits for the end of the run, and notes what was moved in each second.
@@ -288,6 +300,7 @@ fn worker<'r, 'p>(
         number,
         name: format!("{}.{} {}", plan.process.name, plan.thread.name, instance + 1),
         random: Stream::new(seed, number as u64),
+        writes: None,
         slots: Vec::new(),
         rotor: 0,
         own_turns: shared.sets.iter().map(|_| Cell::new(0)).collect(),
@@ -295,7 +308,6 @@ fn worker<'r, 'p>(
         path: Vec::new(),
         own: vec![Own::default(); plan.step_count],
         waiting_points,
-        writes: None,
         last_end: None,
     }
 }

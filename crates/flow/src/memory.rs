@@ -18,7 +18,19 @@ pub(crate) struct Aligned {
 
 impl Aligned {
     pub(crate) fn new(length: usize) -> Self {
-        let memory = vec![0u8; length + ALIGNMENT];
+        Self::of(vec![0u8; length + ALIGNMENT], length)
+    }
+
+    /// The same, or `None` where there is no such memory.
+    pub(crate) fn try_new(length: usize) -> Option<Self> {
+        let all = length.checked_add(ALIGNMENT)?;
+        let mut memory = Vec::new();
+        memory.try_reserve_exact(all).ok()?;
+        memory.resize(all, 0);
+        Some(Self::of(memory, length))
+    }
+
+    fn of(memory: Vec<u8>, length: usize) -> Self {
         let start = memory.as_ptr().align_offset(ALIGNMENT);
         Self { memory, start, length }
     }

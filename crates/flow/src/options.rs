@@ -11,6 +11,8 @@ use nestor_wml::{Action, FileSet, FlowopKind, Script};
 pub struct FlowOptions {
     /// Where the directories of the script are, if not where it says; see [`relocate`].
     pub places: BTreeMap<String, PathBuf>,
+    /// The directory that no file set may leave, without links in its path: the one that `places` are below.
+    pub inside: Option<PathBuf>,
     /// Decides what is random while the workload runs.
     pub seed: u64,
     /// Decides the trees and sizes of file sets, and which files exist from the beginning.
@@ -33,6 +35,9 @@ pub struct FlowOptions {
     pub overwrite: Vec<PathBuf>,
     /// Files do not grow beyond this: writes that would, begin again at the start. For tries in little space.
     pub growth_limit_bytes: Option<u64>,
+    /// Asynchronous writes begin only when they are waited for.
+    #[cfg(test)]
+    pub(crate) lazy_writes: bool,
 }
 
 impl FlowOptions {
@@ -125,14 +130,19 @@ pub fn scale(script: &Script, scale: Scale) -> Scaled {
             }
             _ => continue,
         };
-        let files: u64 = sets.iter().map(|set| set.entries).sum();
+        let files = count_files(sets);
         let smallest = if tiny { SMALLEST_FILE_BYTES.min(TINY_BYTES / files.max(1)) } else { 0 };
         *sets = Arc::new(sets.iter().map(|set| scale_set(set, factor, smallest, tiny)).collect());
     }
-    let files: u64 = last_sets(&scaled).iter().map(|set| set.entries).sum();
+    let files = count_files(&last_sets(&scaled));
     let growth_limit_bytes = tiny.then(|| (TINY_BYTES / files.max(1)).max(1 << 20));
     let now: f64 = last_sets(&scaled).iter().map(mean_set_bytes).sum();
     Scaled { factor: if written > 0.0 { now / written } else { 1.0 }, script: scaled, growth_limit_bytes }
+}
+
+/// Files of all sets.
+fn count_files(sets: &[FileSet]) -> u64 {
+    sets.iter().fold(0, |sum, set| sum.saturating_add(set.entries))
 }
 
 /// The sets of the last action that has any: all there are.

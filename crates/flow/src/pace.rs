@@ -20,6 +20,9 @@ pub(crate) struct Pace {
     kept: Option<Duration>,
 }
 
+/// More than the longest run.
+const LATEST: Duration = Duration::from_secs(2 * nestor_wml::limits::MOST_SECONDS as u64);
+
 /// `eventgen.c`: at most 5 seconds of events are waiting.
 const KEPT: Duration = Duration::from_secs(5);
 
@@ -49,7 +52,10 @@ impl Pace {
     }
 
     fn due(&self, event: u64) -> Instant {
-        self.start() + Duration::from_secs_f64(event as f64 / self.per_second)
+        let after = Duration::try_from_secs_f64(event as f64 / self.per_second).ok();
+        let due = after.and_then(|after| self.start().checked_add(after));
+        // A rate so small that clocks do not count so far: later than any run ends.
+        due.unwrap_or_else(|| self.start() + LATEST)
     }
 
     /// Takes `count` events and waits for the last of them: the time it came. `None` if the run ended before.
@@ -126,6 +132,14 @@ mod tests {
             ending.end(crate::ending::End::Time);
             assert_eq!(waiting.join().unwrap(), None);
         });
+    }
+
+    #[test]
+    fn the_smallest_rate_is_only_slow() {
+        for per_second in [f64::MIN_POSITIVE, 1e-300, 1e-18] {
+            let pace = begun(Pace::of_events(per_second), Instant::now());
+            assert!(pace.due(0) == pace.start() && pace.due(u64::MAX) > pace.start());
+        }
     }
 
     #[test]

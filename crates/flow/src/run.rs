@@ -29,6 +29,12 @@ impl Source<'_> {
     pub(crate) fn line_of(&self, span: &Span) -> usize {
         1 + self.text.bytes().take(span.start).filter(|&byte| byte == b'\n').count()
     }
+
+    /// The line and the character in it of a place, counted from 1.
+    pub(crate) fn place_of(&self, span: &Span) -> (usize, usize) {
+        let before = String::from_utf8_lossy(&self.text.as_bytes()[..span.start.min(self.text.len())]);
+        (self.line_of(span), 1 + before.chars().rev().take_while(|c| *c != '\n').count())
+    }
 }
 
 /// Who is told what happens, and who may stop it.
@@ -92,11 +98,11 @@ pub fn run_script(
                 let ending = Ending::default();
                 let data = WriteData::new(options.data_seed, 0);
                 let begin = Instant::now();
-                let ready = prepare(sets, options, &data, &ending, listener)?;
+                let ready = prepare(sets, source, options, &data, &ending, listener)?;
                 report.prepare_s += begin.elapsed().as_secs_f64();
                 report.file_sets = ready.iter().map(describe).collect();
                 if options.remove && !options.only_prepare {
-                    ready.iter().try_for_each(remove_set)?;
+                    remove_sets(&ready, listener)?;
                 }
             }
             Action::Run(run) => {
@@ -148,6 +154,7 @@ fn list(sets: &[FileSet], listener: &dyn Listener) {
 /// Plans and makes all file sets.
 fn prepare<'p>(
     plans: &'p [FileSet],
+    source: Source<'_>,
     options: &FlowOptions,
     data: &WriteData,
     ending: &Ending,
@@ -159,13 +166,23 @@ fn prepare<'p>(
             ending.end(End::Interrupted);
         }
     };
-    let maker = Maker { options, data, ending, progress: &progress };
+    let maker = Maker { options, source, data, ending, progress: &progress };
     let mut ready = Vec::new();
     for (number, plan) in plans.iter().enumerate() {
         let tree = Tree::plan(plan, options.data_seed, number as u64)?;
         ready.push(maker.ready(plan, tree)?);
     }
     Ok(ready)
+}
+
+/// Removes what was made for these sets; says what stays.
+fn remove_sets(sets: &[Set<'_>], listener: &dyn Listener) -> Result<(), FlowError> {
+    for set in sets {
+        if remove_set(set)? {
+            listener.say(&format!("not removed: {} was there before", set.path().display()));
+        }
+    }
+    Ok(())
 }
 
 fn describe(set: &Set<'_>) -> FileSetReport {
@@ -193,11 +210,11 @@ fn one_run(
     let threads: u64 =
         run.processes.iter().map(|p| p.instances * p.threads.iter().map(|t| t.instances).sum::<u64>()).sum();
     let shards = (SHARDS_PER_PROCESSOR * processors).min(threads.max(1) as usize);
-    let program = Program::new(&run.processes, shards);
+    let program = Program::new(&run.processes, shards.min((MOST_SHARDS / counted(run)).max(1)));
     let ending = Ending::default();
     let data = WriteData::new(options.data_seed, largest_write(&program));
     let begin = Instant::now();
-    let mut sets = prepare(&run.file_sets, options, &data, &ending, listener)?;
+    let mut sets = prepare(&run.file_sets, source, options, &data, &ending, listener)?;
     fix_what_stays(&program, &mut sets);
     report.prepare_s += begin.elapsed().as_secs_f64();
     report.file_sets = sets.iter().map(describe).collect();
@@ -210,10 +227,26 @@ fn one_run(
             report.runs.push(measured.measure(&ending)?);
         }
         if options.remove {
-            sets.iter().try_for_each(remove_set)?;
+            remove_sets(&sets, listener)?;
         }
     }
     Ok(())
+}
+
+/// Shards of all recorders of a run: each is a memory mapping, of which Linux gives a process 65 530 (`vm.max_map_count`).
+const MOST_SHARDS: usize = 16_384;
+
+/// An upper bound of the flowops that are counted apart; at least 1.
+fn counted(run: &Run) -> usize {
+    fn of(flowops: &[nestor_wml::Flowop]) -> usize {
+        let inner = |flowop: &nestor_wml::Flowop| match &flowop.kind {
+            FlowopKind::Composite(inner) => of(inner),
+            _ => 1,
+        };
+        flowops.iter().map(inner).sum()
+    }
+    let threads = run.processes.iter().flat_map(|process| &process.threads);
+    threads.map(|thread| of(&thread.flowops)).sum::<usize>().clamp(1, nestor_wml::limits::MOST_COUNTED)
 }
 
 /// Sets in which no flowop makes or removes anything.

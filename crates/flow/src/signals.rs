@@ -58,7 +58,7 @@ impl WaitingPoint {
     /// `semblock`: makes room for `value` and waits until so much is posted.
     pub(crate) fn wait_for(&self, value: u64, ending: &Ending) {
         let mut state = self.lock();
-        state.room += value;
+        state.room = state.room.saturating_add(value);
         self.changed.notify_all();
         while state.posted < value && !ending.is_over() {
             state = self.wait(state);
@@ -75,7 +75,7 @@ impl WaitingPoint {
             }
             state.room = state.room.saturating_sub(value);
         }
-        state.posted += value;
+        state.posted = state.posted.saturating_add(value);
         self.changed.notify_all();
     }
 }
@@ -87,6 +87,17 @@ pub(crate) type WaitingPoints = BTreeMap<String, Vec<Arc<WaitingPoint>>>;
 mod tests {
     use super::*;
     use crate::ending::End;
+
+    #[test]
+    fn what_is_posted_has_no_largest_number() {
+        let (point, ending) = (WaitingPoint::with_room(u64::MAX), Ending::default());
+        for _ in 0..3 {
+            point.post(i64::MAX as u64, true, &ending);
+            point.wait_for(i64::MAX as u64, &ending);
+        }
+        point.post(u64::MAX, false, &ending);
+        point.post(u64::MAX, false, &ending);
+    }
 
     #[test]
     fn what_is_posted_is_waited_for() {

@@ -4,6 +4,7 @@
 //! drawn around the mean width, down to a depth drawn around `log(entries) / log(width)`, until there are enough files; names are
 //! numbers of eight digits. So a tree that Filebench has left can be used again.
 
+use nestor_wml::limits::{MOST_FILES, MOST_SET_BYTES};
 use nestor_wml::{FileSet, FileSetKind, Value};
 use rand_distr::{Distribution, Gamma};
 
@@ -12,6 +13,11 @@ use crate::random::Stream;
 
 /// Deeper trees are no file sets anyone wants: their paths are longer than a system call takes.
 const DEEPEST: u32 = 400;
+
+/// Directories for each entry: more means that most are empty.
+const DIRECTORIES_FOR_EACH: usize = 100;
+/// Directories of a tree: of each its path is kept.
+const MOST_DIRECTORIES: usize = 2 * MOST_FILES as usize;
 
 /// A tree.
 pub(crate) struct Tree {
@@ -51,8 +57,10 @@ impl Tree {
             order: Vec::new(),
         };
         let mut random = Stream::new(seed, number << 32);
-        Shape::of(set)?.grow(set, &mut tree, &mut random)?;
-        tree.file_bytes = tree.files.iter().map(|_| random.value(&set.file_bytes)).collect();
+        let shape = Shape::of(set).map_err(|why| FlowError::Tree { set: set.name.clone(), why })?;
+        shape.grow(set, &mut tree, &mut random)?;
+        let bytes = |_| random.value(&set.file_bytes).min(MOST_SET_BYTES);
+        tree.file_bytes = tree.files.iter().map(bytes).collect();
         let share = set.preallocated_percent / 100.0;
         tree.preallocated = tree.files.iter().map(|_| random.fraction() < share).collect();
         tree.leaf_preallocated = tree.leaf_directories.iter().map(|_| random.fraction() < share).collect();
@@ -69,13 +77,12 @@ impl Tree {
             .iter()
             .zip(&self.preallocated)
             .filter(|(_, made)| **made)
-            .map(|(bytes, _)| bytes)
-            .sum()
+            .fold(0, |sum, (bytes, _)| sum.saturating_add(*bytes))
     }
 
     /// Bytes of all files, when all exist.
     pub(crate) fn bytes(&self) -> u64 {
-        self.file_bytes.iter().sum()
+        self.file_bytes.iter().fold(0, |sum, bytes| sum.saturating_add(*bytes))
     }
 
     /// Writes an entry's path, relative to the file set's own, with a final NUL.
@@ -135,26 +142,35 @@ struct Open {
 }
 
 impl Shape {
-    fn of(set: &FileSet) -> Result<Self, FlowError> {
+    fn of(set: &FileSet) -> Result<Self, String> {
         let mean_width = match &set.directory_width {
             Value::Fixed(width) => *width as f64,
             Value::Drawn(variable) => variable.mean(),
         };
-        let entries = (set.entries + set.leaf_directories) as f64;
-        let impossible = |why: String| Err(FlowError::Tree { set: set.name.clone(), why });
-        if entries > f64::from(u32::MAX) {
+        let count = set.entries.saturating_add(set.leaf_directories);
+        let entries = count as f64;
+        let impossible = Err;
+        // Scripts say less; but they can be made larger.
+        if count > MOST_FILES {
+            return impossible(format!("has {count} entries, and at most {MOST_FILES} are made"));
+        }
+        let bytes = match &set.file_bytes {
+            Value::Fixed(bytes) => *bytes as f64,
+            Value::Drawn(variable) => variable.mean(),
+        } * set.entries as f64;
+        if bytes > MOST_SET_BYTES as f64 {
             return impossible(format!(
-                "it has {entries} entries; 4294967295 are as many as a file set can have"
+                "has files of {bytes:.0} bytes in all, and at most {MOST_SET_BYTES} are made"
             ));
         }
         if entries == 0.0 {
             return impossible(
-                "it has no files and no leaf directories: give it entries= or leafdirs=".to_owned(),
+                "has no files and no leaf directories: give it entries= or leafdirs=".to_owned(),
             );
         }
-        if mean_width > 0.0 && mean_width < 2.0 && entries > 1.0 {
+        if mean_width != 0.0 && mean_width < 2.0 && entries > 1.0 {
             return impossible(format!(
-                "a directory of {mean_width} entries each cannot become a tree of {entries} files: give it dirwidth= of at least 2"
+                "has directories of {mean_width} entries each, which cannot become a tree of {entries} files: give it dirwidth= of at least 2"
             ));
         }
         // Without a width (0) every file has a directory of its own.
@@ -166,6 +182,8 @@ impl Shape {
     /// Fills directories depth first. A stack instead of recursion: trees can be deep.
     fn grow(&self, set: &FileSet, tree: &mut Tree, random: &mut Stream) -> Result<(), FlowError> {
         let (files, leaves) = (set.entries as usize, set.leaf_directories as usize);
+        // A variable may draw widths of nothing, and then no number of directories is enough.
+        let most_directories = (DIRECTORIES_FOR_EACH * (files + leaves) + 1000).min(MOST_DIRECTORIES);
         let mut stack = vec![self.open(set, tree, random, None, 0)?];
         while let Some(open) = stack.last_mut() {
             let is_root = open.depth == 1;
@@ -189,7 +207,15 @@ impl Shape {
                 if depth >= DEEPEST {
                     return Err(FlowError::Tree {
                         set: set.name.clone(),
-                        why: format!("its tree is deeper than {DEEPEST} directories: make dirwidth= larger"),
+                        why: format!("is a tree deeper than {DEEPEST} directories: make dirwidth= larger"),
+                    });
+                }
+                if tree.directories.len() >= most_directories {
+                    return Err(FlowError::Tree {
+                        set: set.name.clone(),
+                        why: format!(
+                            "has {most_directories} directories before it has all its files: make dirwidth= or dirgamma= larger"
+                        ),
                     });
                 }
                 let inner = self.open(set, tree, random, Some(entry), depth)?;
@@ -242,6 +268,11 @@ impl Shape {
             leaf_directories_begun: false,
         })
     }
+}
+
+/// Whether a set can become a tree at all; the error is what it has or is, and what to do.
+pub(crate) fn check_shape(set: &FileSet) -> Result<(), String> {
+    Shape::of(set).map(drop)
 }
 
 /// A draw of a gamma distribution with this mean; the mean itself if `gamma` is 0.

@@ -39,6 +39,8 @@ pub(crate) struct Shared<'p> {
     /// Latencies of whole passes through a thread's flowops.
     pub(crate) passes: Vec<Recorder>,
     pub(crate) source: &'p crate::run::Source<'p>,
+    /// How a thread gets its asynchronous writes.
+    pub(crate) new_writes: fn() -> AsyncWrites,
     pub(crate) say: &'p (dyn Fn(&str) + Sync),
 }
 
@@ -65,7 +67,7 @@ pub(crate) struct Own {
     pub(crate) drawn: (f64, f64),
 }
 
-/// One of a thread's files.
+/// One of a thread's files. It is closed, or replaced, only after [`Worker::settle`].
 #[derive(Default)]
 pub(crate) struct Slot {
     pub(crate) file: Option<OwnedFd>,
@@ -101,6 +103,8 @@ pub(crate) struct Worker<'r, 'p> {
     /// Which of the threads of the same plan: for messages.
     pub(crate) name: String,
     pub(crate) random: Stream,
+    /// Before the slots, so that it goes first: what is under way is waited for while its files are open.
+    pub(crate) writes: Option<AsyncWrites>,
     pub(crate) slots: Vec<Slot>,
     /// The slot that was opened in turn last.
     pub(crate) rotor: u32,
@@ -110,7 +114,6 @@ pub(crate) struct Worker<'r, 'p> {
     pub(crate) path: Vec<u8>,
     pub(crate) own: Vec<Own>,
     pub(crate) waiting_points: Vec<Option<Arc<WaitingPoint>>>,
-    pub(crate) writes: Option<AsyncWrites>,
     /// When the last operation ended: also the end of a pass, and the beginning of the next.
     pub(crate) last_end: Option<Instant>,
 }
@@ -312,12 +315,19 @@ impl<'p> Worker<'_, 'p> {
         slot
     }
 
-    /// Memory for reading so many bytes.
-    pub(crate) fn room(&mut self, bytes: usize) -> &mut [u8] {
+    /// Makes memory for reading so many bytes.
+    pub(crate) fn make_room(&mut self, flowop: &Flowop, bytes: usize) -> Result<(), FlowError> {
         if self.buffer.len() < bytes {
-            self.buffer = Aligned::new(bytes.max(SMALLEST_BUFFER));
+            // The old one first: not both at once.
+            self.buffer = Aligned::new(0);
+            let room = Aligned::try_new(bytes.max(SMALLEST_BUFFER));
+            self.buffer = room.ok_or_else(|| FlowError::Memory {
+                flowop: flowop.name.clone(),
+                line: self.shared.source.line_of(&flowop.span),
+                bytes,
+            })?;
         }
-        &mut self.buffer.bytes_mut()[..bytes]
+        Ok(())
     }
 }
 

@@ -196,6 +196,19 @@ impl Machine {
         self.done(Request::MakeDirectory { path: path.to_owned() })
     }
 
+    /// Makes a directory that did not exist and that only the agent's user may enter; its path. It goes with the agent.
+    pub fn make_private_directory(&self, prefix: &str) -> Result<String, MachineError> {
+        match self.request(Request::MakePrivateDirectory { prefix: prefix.to_owned() })? {
+            Answer::Path(path) => Ok(path),
+            _ => Err(self.out_of_turn()),
+        }
+    }
+
+    /// Makes a file that does not exist yet, for the agent's user alone.
+    pub fn create_file(&self, path: &str, contents: &[u8]) -> Result<(), MachineError> {
+        self.done(Request::CreateFile { path: path.to_owned(), contents: contents.to_vec() })
+    }
+
     /// Mounts a file system.
     pub fn mount(
         &self,
@@ -308,9 +321,10 @@ fn own_limit(request: &Request) -> Duration {
 fn describe(request: &Request) -> String {
     match request {
         Request::Run(command) | Request::StartProcess { command, .. } => command.argv.join(" "),
-        Request::WriteFile { path, .. } | Request::ReadFile { path, .. } | Request::Set { path, .. } => {
-            format!("{} {path}", request_name(request))
-        }
+        Request::WriteFile { path, .. }
+        | Request::CreateFile { path, .. }
+        | Request::ReadFile { path, .. }
+        | Request::Set { path, .. } => format!("{} {path}", request_name(request)),
         _ => request_name(request).to_owned(),
     }
 }
@@ -339,5 +353,7 @@ fn request_name(request: &Request) -> &'static str {
         Request::DetachDisk { .. } => "unplug a disk",
         Request::Forward { .. } => "pass on a request",
         Request::TakeDown => "take everything down",
+        Request::MakePrivateDirectory { .. } => "make a private directory",
+        Request::CreateFile { .. } => "make a file",
     }
 }

@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 use crate::spec::{DiskAttachment, MachineSpec};
 
 /// Version of the messages; an agent of another version is refused.
-pub const PROTOCOL: u32 = 2;
+pub const PROTOCOL: u32 = 3;
 
 /// Longest frame that is accepted, in bytes: a hostile length must not exhaust memory.
 pub const MAX_FRAME_BYTES: u32 = 64 << 20;
@@ -221,6 +221,20 @@ pub enum Request {
     },
     /// Take down everything this agent made, in reverse order.
     TakeDown,
+    /// Make a directory of a random name that only the agent's user may enter, below the agent's work directory, with which
+    /// it goes. Answered by [`Answer::Path`].
+    MakePrivateDirectory {
+        /// What its name begins with: letters, digits and `-`.
+        prefix: String,
+    },
+    /// Make a file that does not exist, for the agent's user alone: never through a link, never over what is there.
+    CreateFile {
+        /// Absolute path; the directory must exist.
+        path: String,
+        /// Its contents.
+        #[serde(with = "serde_bytes")]
+        contents: Vec<u8>,
+    },
 }
 
 /// An agent's answer.
@@ -255,6 +269,8 @@ pub enum Answer {
     },
     /// The request could not be carried out: what happened, where, what to do.
     Failed(String),
+    /// The absolute path of what was made.
+    Path(String),
 }
 
 /// What a machine is.

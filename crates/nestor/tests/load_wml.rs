@@ -208,7 +208,9 @@ fn what_others_made_is_neither_replaced_nor_removed() {
     assert_eq!(fs::read_to_string(&inside).expect("it is still there"), "dear reader");
     fs::remove_file(&inside).expect("a file");
     text(&sandbox, &run);
-    assert_eq!(entries(&directory), ["letter"]);
+    // The directory was there before, and stays.
+    assert_eq!(entries(&directory), ["docs", "letter"]);
+    assert_eq!(entries(format!("{directory}/docs")), Vec::<String>::new());
 }
 
 #[test]
@@ -297,13 +299,11 @@ fn an_interrupt_ends_all_machines_and_leaves_nothing() {
     let (script, directory) = script(&sandbox, SLOW);
     let arguments = ["load", "wml", &script, "--dir", &directory, "--remove", "--machines", "this,this"];
     let running = sandbox.nestor_in_background(&arguments);
-    let scratch = format!("nestor-load-{}-", running.id());
     let ended = interrupted(running, &[1, 2].map(|number| format!("{directory}/machine-{number}/slow")));
     let said = String::from_utf8_lossy(&ended.stdout);
     assert_eq!(ended.status.code(), Some(130), "{said}");
     assert!(said.contains("  stopped before its end\n"), "{said}");
     assert_eq!(entries(&directory), Vec::<String>::new());
-    assert!(entries("/var/tmp").iter().all(|name| !name.starts_with(&scratch)));
     sandbox.assert_nothing_left();
 }
 
@@ -403,13 +403,9 @@ fn several_machines_begin_together_and_are_one_result() {
     ];
     let both = |more: &[&str]| {
         let running = sandbox.nestor_in_background(&[&several[..], more, &["--json"]].concat());
-        let scratch = format!("nestor-load-{}-", running.id());
         let ended = running.wait_with_output().expect("it can be waited for");
         let said = String::from_utf8_lossy(&ended.stderr).into_owned();
         assert!(ended.status.success(), "{said}");
-        let left: Vec<_> =
-            entries("/var/tmp").into_iter().filter(|name| name.starts_with(&scratch)).collect();
-        assert_eq!(left, Vec::<String>::new());
         serde_json::from_slice::<Value>(&ended.stdout).expect("JSON")
     };
     let report = both(&[]);
@@ -435,4 +431,51 @@ fn an_open_loop_counts_what_was_due() {
     // More than any machine can do.
     let said = text(&sandbox, &[&run[..], &["1e9"]].concat());
     assert!(said.contains("  the rate was not reached: "), "{said}");
+}
+
+#[test]
+fn a_script_that_cannot_run_is_refused_by_every_check() {
+    let sandbox = Sandbox::new();
+    let process = |attributes: &str, flowop: &str| {
+        format!(
+            "define fileset name=docs,path=/tmp,entries=4,size=4k,dirwidth=2\n\
+             define process name=p{attributes} {{\n thread name=t{attributes} {{\n  {flowop}\n }}\n}}\nrun 1\n"
+        )
+    };
+    let million = ",instances=1000000";
+    let cases = [
+        (process("", "flowop read name=r,filesetname=docs,iosize=4k,fd=1000000000"), "4:49: "),
+        (process("", "flowop read name=r,filesetname=docs,iosize=9223372036854775807"), "4:39: "),
+        (process("", "flowop read name=r,filesetname=docs"), "4:3: "),
+        (process(million, "flowop hog name=h,value=1"), "2:23: "),
+        ("define fileset name=s,path=/tmp,entries=4000000000,dirwidth=9\nrun 1\n".to_owned(), "1:33: "),
+        ("define fileset name=../x,path=/tmp,entries=4,dirwidth=9\nrun 1\n".to_owned(), "1:16: "),
+    ];
+    for (number, (text, place)) in cases.iter().enumerate() {
+        let (script, _) = script(&sandbox, text);
+        let place = place.trim_end_matches(": ");
+        for words in [&["load", "wml", "--check"][..], &["load", "wml"], &["load", "check"]] {
+            let output = sandbox.nestor(words.iter().chain(&[script.as_str()])).assert().failure();
+            let said = [output.get_output().stdout.clone(), output.get_output().stderr.clone()].concat();
+            let said = String::from_utf8_lossy(&said);
+            assert!(said.contains(place), "case {number}: {place} is not in\n{said}");
+            assert!(!said.contains("panicked") && !said.contains("memory allocation"), "{said}");
+        }
+        // A study that names it is refused before anything is built.
+        let workload = format!("wml:script:file={script}");
+        let said = sandbox.nestor(["run", "ext4/null", &workload]).assert().failure();
+        let said = String::from_utf8_lossy(&said.get_output().stderr).into_owned();
+        assert!(said.contains(place), "case {number}: {place} is not in\n{said}");
+    }
+}
+
+#[test]
+fn a_workload_has_no_more_threads_than_a_script_may_have() {
+    let sandbox = Sandbox::new();
+    let most = nestor_wml::limits::MOST_THREADS;
+    let parsed = |threads| nestor_load::Workload::parse(&format!("wml:fileserver:threads={threads}"));
+    assert!(parsed(most).is_ok() && parsed(most + 1).is_err());
+    let (script, directory) = script(&sandbox, READER);
+    let said = refused(&sandbox, &[&script, "--dir", &directory, "--cached", "--set", "nfiles=33554433"]);
+    assert!(said.contains("entries cannot be 33554433"), "{said}");
 }

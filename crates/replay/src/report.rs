@@ -186,7 +186,7 @@ fn count(done: &[Done<'_>], of: impl Fn(&PlannedRequest) -> bool) -> u64 {
 fn amounts(done: &[Done<'_>], speed: Speed) -> (Amount, Amount) {
     let requests = done.len() as u64;
     let moved = |d: &&Done<'_>| matches!(Class::of(d.request.operation), Class::Read | Class::Write);
-    let bytes = done.iter().filter(moved).map(|d| d.request.bytes()).sum();
+    let bytes = done.iter().filter(moved).fold(0_u64, |sum, d| sum.saturating_add(d.request.bytes()));
     let time_ns = |d: &Done<'_>| speed.intended_ns(d.request.time_ns).unwrap_or(d.request.time_ns);
     let between = |first: Option<u64>, last: Option<u64>| match (first, last) {
         (Some(first), Some(last)) => last.saturating_sub(first),
@@ -250,7 +250,7 @@ fn classes(done: &[Done<'_>]) -> Vec<ClassReport> {
     for d in done {
         let class = classes.get_mut(Class::of(d.request.operation));
         class.requests += 1;
-        class.bytes += d.request.bytes();
+        class.bytes = class.bytes.saturating_add(d.request.bytes());
         class.from_submission.record_ns(d.completed_ns.saturating_sub(d.submitted_ns));
         if let Some(latency_ns) = d.request.original_latency_ns() {
             class.original.record_ns(latency_ns);

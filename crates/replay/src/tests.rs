@@ -349,3 +349,26 @@ fn in_a_directory_a_file_full_of_data_is_made_and_removed_on_request() {
     assert!(matches!(Target::open(directory.path(), &options, &stopped), Err(ReplayError::Interrupted)));
     assert_eq!(fs::read_dir(directory.path()).unwrap().count(), 0, "nothing is left behind");
 }
+
+#[test]
+fn a_file_that_no_device_holds_is_refused_before_it_is_made() {
+    let directory = tempfile::tempdir().unwrap();
+    for made_bytes in [u64::MAX, u64::MAX - 4095, i64::MAX as u64] {
+        let options = TargetOptions { writes: true, made_bytes, ..TargetOptions::default() };
+        let refusal = Target::open(directory.path(), &options, &()).unwrap_err().to_string();
+        assert!(refusal.contains("there is room for"), "{refusal}");
+        assert_eq!(fs::read_dir(directory.path()).unwrap().count(), 0);
+    }
+}
+
+#[test]
+fn another_file_in_place_of_the_one_that_was_made_is_not_removed() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join(MADE_NAME);
+    let options = TargetOptions { writes: true, made_bytes: 4096, remove: true, ..TargetOptions::default() };
+    let target = Target::open(directory.path(), &options, &()).unwrap();
+    fs::rename(&path, directory.path().join("moved")).unwrap();
+    fs::write(&path, "precious").unwrap();
+    drop(target);
+    assert_eq!(fs::read(&path).unwrap(), b"precious");
+}

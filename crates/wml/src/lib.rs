@@ -7,6 +7,7 @@ mod arithmetic;
 mod book;
 mod distribution;
 mod error;
+pub mod limits;
 mod plan;
 mod read;
 mod resolve;

@@ -6,9 +6,11 @@ use std::io::IoSlice;
 use std::time::Instant;
 
 use nestor_wml::Value;
+use nestor_wml::limits::{MOST_IO_BYTES, WHOLE_FILE_BYTES};
 use rustix::io::{Errno, ReadWriteFlags};
 
 use crate::aio::{AsyncWrites, Tag};
+use crate::check::{ASYNCHRONOUS_IN_ORDER, MOVES_NOTHING};
 use crate::error::FlowError;
 use crate::program::Step;
 use crate::worker::{Next, Worker};
@@ -28,10 +30,10 @@ impl<'p> Worker<'_, 'p> {
     fn io_bytes(&mut self, step: &Step<'p>) -> Result<usize, FlowError> {
         match self.random.value(&step.flowop.io_bytes) {
             0 if matches!(step.flowop.io_bytes, Value::Fixed(_)) => {
-                Err(self.wrong(step.flowop, "moves nothing: give it iosize=".to_owned()))
+                Err(self.wrong(step.flowop, MOVES_NOTHING.to_owned()))
             }
-            // A distribution may draw 0.
-            bytes => Ok(bytes.max(1) as usize),
+            // A distribution may draw 0, or any number.
+            bytes => Ok(bytes.clamp(1, MOST_IO_BYTES) as usize),
         }
     }
 
@@ -40,7 +42,8 @@ impl<'p> Worker<'_, 'p> {
         let drawn = match self.own[step.number].working_set {
             Some(drawn) => drawn,
             None => {
-                let drawn = self.random.value(&step.flowop.working_set);
+                // Places are signed 64-bit numbers (`loff_t`).
+                let drawn = self.random.value(&step.flowop.working_set).min(i64::MAX as u64);
                 self.own[step.number].working_set = Some(drawn);
                 drawn
             }
@@ -66,7 +69,7 @@ impl<'p> Worker<'_, 'p> {
         let slot = file!(self, step);
         let in_order = !step.flowop.random;
         let place = if in_order { self.slots[slot].position } else { self.place(step, slot, bytes)? };
-        self.room(bytes);
+        self.make_room(step.flowop, bytes)?;
         let file = self.slots[slot].file.as_ref().expect("opened by `file_of`");
         let begin = Instant::now();
         match rustix::io::pread(file, &mut self.buffer.bytes_mut()[..bytes], place) {
@@ -85,10 +88,10 @@ impl<'p> Worker<'_, 'p> {
     pub(crate) fn read_whole_file(&mut self, step: &Step<'p>) -> Result<Next, FlowError> {
         let slot = file!(self, step);
         let bytes = match self.random.value(&step.flowop.io_bytes) {
-            0 => self.working_set(step, slot).max(1) as usize,
-            bytes => bytes as usize,
+            0 => self.working_set(step, slot).clamp(1, WHOLE_FILE_BYTES) as usize,
+            bytes => bytes.min(MOST_IO_BYTES) as usize,
         };
-        self.room(bytes);
+        self.make_room(step.flowop, bytes)?;
         let file = self.slots[slot].file.as_ref().expect("opened by `file_of`");
         let room = &mut self.buffer.bytes_mut()[..bytes];
         let begin = Instant::now();
@@ -118,7 +121,7 @@ impl<'p> Worker<'_, 'p> {
             let some = data.some(left.min(data.largest()), &mut self.random);
             let file = self.descriptor(slot);
             let written = match place {
-                Some(place) => rustix::io::pwrite(file, some, place + (bytes - left) as u64),
+                Some(place) => rustix::io::pwrite(file, some, place.saturating_add((bytes - left) as u64)),
                 None => rustix::io::pwritev2(file, &[IoSlice::new(some)], 0, ReadWriteFlags::APPEND),
             };
             match written {
@@ -163,7 +166,7 @@ impl<'p> Worker<'_, 'p> {
             Ok(()) => {
                 self.record(step, begin, bytes as u64);
                 if in_order {
-                    self.slots[slot].position = place + bytes as u64;
+                    self.slots[slot].position = place.saturating_add(bytes as u64);
                 }
             }
             // The end of a device: from the beginning again, as reads do.
@@ -194,8 +197,8 @@ impl<'p> Worker<'_, 'p> {
         let begin = Instant::now();
         let mut done = 0;
         while done < all {
-            let some = (all - done).min(piece.max(1));
-            if let Err(e) = self.write_all(slot, some as usize, Some(start + done)) {
+            let some = (all - done).min(piece.clamp(1, MOST_IO_BYTES));
+            if let Err(e) = self.write_all(slot, some as usize, Some(start.saturating_add(done))) {
                 return Err(self.failed_in("cannot write", slot, e));
             }
             done += some;
@@ -204,7 +207,7 @@ impl<'p> Worker<'_, 'p> {
             }
         }
         self.record(step, begin, all);
-        self.slots[slot].position = start + all;
+        self.slots[slot].position = start.saturating_add(all);
         Ok(Next::Step)
     }
 
@@ -231,15 +234,12 @@ impl<'p> Worker<'_, 'p> {
     pub(crate) fn aio_write(&mut self, step: &Step<'p>) -> Result<Next, FlowError> {
         let bytes = self.io_bytes(step)?;
         if !step.flowop.random {
-            return Err(self.wrong(
-                step.flowop,
-                "writes asynchronously in order, which has no meaning: add random".to_owned(),
-            ));
+            return Err(self.wrong(step.flowop, ASYNCHRONOUS_IN_ORDER.to_owned()));
         }
         let slot = file!(self, step);
         let place = self.place(step, slot, bytes)?;
         if self.writes.is_none() {
-            self.writes = Some(AsyncWrites::new());
+            self.writes = Some((self.shared.new_writes)());
         }
         if self.writes.as_ref().is_some_and(AsyncWrites::is_full) {
             self.reap(1)?;
@@ -281,6 +281,16 @@ impl<'p> Worker<'_, 'p> {
                 }
                 Err(e) => return Err(FlowError::call("cannot write", "asynchronously".to_owned(), e)),
             }
+        }
+        Ok(())
+    }
+
+    /// Waits for all writes under way to the file in a slot, before it is closed: its descriptor's number is another file's then.
+    pub(crate) fn settle(&mut self, slot: usize) -> Result<(), FlowError> {
+        while let (Some(writes), Some(file)) = (&self.writes, &self.slots[slot].file)
+            && writes.has_under_way(file)
+        {
+            self.reap(1)?;
         }
         Ok(())
     }

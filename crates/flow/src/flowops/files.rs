@@ -25,7 +25,7 @@ fn access(set: &FileSet) -> OFlags {
 
 /// What a flowop asks for beyond that.
 fn manner(flowop: &Flowop) -> OFlags {
-    let mut flags = OFlags::CLOEXEC;
+    let mut flags = OFlags::CLOEXEC | OFlags::NOFOLLOW;
     if flowop.synchronous {
         flags |= OFlags::SYNC;
     }
@@ -63,7 +63,9 @@ impl<'p> Worker<'_, 'p> {
             ));
         }
         if let Home::Device { path, .. } = &set.home {
-            let file = rustix::fs::open(path, access(set.plan) | manner(flowop), Mode::empty())
+            // The user named it, perhaps by a link (/dev/disk/by-id).
+            let flags = access(set.plan) | manner(flowop).difference(OFlags::NOFOLLOW);
+            let file = rustix::fs::open(path, flags, Mode::empty())
                 .map_err(|e| FlowError::call("cannot open", path.display().to_string(), e.into()))?;
             self.advise(flowop, &file)?;
             self.slots[slot] = Slot { file: Some(file), entry: None, position: 0 };
@@ -211,6 +213,7 @@ impl<'p> Worker<'_, 'p> {
 
     pub(crate) fn close_file(&mut self, step: &Step<'p>) -> Result<Next, FlowError> {
         let slot = self.slot_of(step.flowop);
+        self.settle(slot)?;
         let Some(file) = self.slots[slot].file.take() else {
             return Err(self.wrong(step.flowop, format!("closes fd={slot}, which is not open")));
         };
@@ -227,6 +230,7 @@ impl<'p> Worker<'_, 'p> {
     pub(crate) fn delete_file(&mut self, step: &Step<'p>) -> Result<Next, FlowError> {
         let flowop = step.flowop;
         let slot = self.slot_of(flowop);
+        self.settle(slot)?;
         let (set, number) = match self.slots[slot].entry.filter(|_| slot > 0) {
             Some((index, number)) => {
                 self.slots[slot].entry = None;

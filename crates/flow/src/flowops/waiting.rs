@@ -11,6 +11,9 @@ use crate::worker::{Next, Own, Worker};
 /// One event of a bandwidth limit: `flowoplib_bwlimit`.
 const BANDWIDTH_EVENT_BYTES: u64 = 1 << 20;
 
+/// Turns of a hog between two looks whether the run is over: some milliseconds.
+const HOG_PIECE: u64 = 1 << 22;
+
 impl<'p> Worker<'_, 'p> {
     pub(crate) fn block(&mut self, step: &Step<'p>) -> Next {
         let Some(point) = self.waiting_points[step.number].clone() else { return Next::Step };
@@ -58,8 +61,16 @@ impl<'p> Worker<'_, 'p> {
         let value = self.random.value(&step.flowop.value);
         let begin = Instant::now();
         let mut byte = 0u8;
-        for _ in 0..value {
-            byte = std::hint::black_box(1);
+        let mut left = value;
+        while left > 0 {
+            let some = left.min(HOG_PIECE);
+            for _ in 0..some {
+                byte = std::hint::black_box(1);
+            }
+            left -= some;
+            if self.shared.ending.is_over() {
+                return Next::Over;
+            }
         }
         std::hint::black_box(byte);
         self.record(step, begin, 0);

@@ -48,6 +48,9 @@ const NAS: &[&str] = &["nas-seq-write", "nas-rand-read"];
 const WITH_THREADS: &[&str] =
     &["fileserver", "webserver", "mailserver", "dbserver", "create-tree", "stat-tree", "nas-rand-read"];
 
+/// `nestor_wml::limits::MOST_THREADS`, which a test of `nestor` compares.
+const MOST_THREADS: u64 = 16_384;
+
 const OPTIONS: &[OptionSpec] = &[
     OptionSpec { name: "file", kind: Kind::File, cases: &["script"], summary: "the script" },
     OptionSpec {
@@ -70,7 +73,7 @@ const OPTIONS: &[OptionSpec] = &[
     },
     OptionSpec {
         name: "threads",
-        kind: Kind::Count { min: 1, max: 100_000 },
+        kind: Kind::Count { min: 1, max: MOST_THREADS },
         cases: WITH_THREADS,
         summary: "threads, instead of the script's own",
     },

@@ -5,6 +5,7 @@ pub mod ledger;
 mod leftovers;
 mod media;
 mod origin;
+mod private;
 pub mod process;
 mod requests;
 mod resource;

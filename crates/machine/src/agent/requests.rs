@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use super::ledger::{Resource, process_start_ticks};
 use super::resource::write_setting;
-use super::{Agent, disks, lock, media, process};
+use super::{Agent, disks, lock, media, private, process};
 use crate::connection::NoAnswer;
 use crate::facts;
 use crate::message::{Answer, Command, MAX_FRAME_BYTES, Request};
@@ -59,6 +59,8 @@ impl Agent {
             Request::AttachDisk { machine, disk } => self.with_disk(&machine, &disk, RunningMachine::attach),
             Request::DetachDisk { machine, disk } => self.with_disk(&machine, &disk, RunningMachine::detach),
             Request::Forward { machine, timeout_ms, request } => self.forward(&machine, timeout_ms, *request),
+            Request::MakePrivateDirectory { prefix } => self.make_private_directory(&prefix),
+            Request::CreateFile { path, contents } => private::create_file(&path, &contents),
             Request::TakeDown => match self.take_down() {
                 problems if problems.is_empty() => Ok(Answer::Done),
                 problems => Err(problems.join("; ")),

@@ -270,16 +270,16 @@ impl ReplayPlan {
             match request.operation {
                 Operation::Read => {
                     s.reads += 1;
-                    s.read_bytes += request.bytes();
+                    s.read_bytes = s.read_bytes.saturating_add(request.bytes());
                 }
                 Operation::Write => {
                     s.writes += 1;
-                    s.write_bytes += request.bytes();
+                    s.write_bytes = s.write_bytes.saturating_add(request.bytes());
                 }
                 Operation::Flush => s.flushes += 1,
                 Operation::Discard => {
                     s.discards += 1;
-                    s.discard_bytes += request.bytes();
+                    s.discard_bytes = s.discard_bytes.saturating_add(request.bytes());
                 }
             }
             s.flushes_first += u64::from(request.flushes_first());

@@ -440,3 +440,38 @@ proptest! {
         }
     }
 }
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(512))]
+
+    #[test]
+    fn no_place_and_no_target_is_too_large_to_be_fitted_or_refused(
+        of in prop::collection::vec((any::<u64>(), any::<u64>(), 0..4_usize), 1..20),
+        target_bytes in prop_oneof![any::<u64>(), 0..1_u64 << 20, Just(i64::MAX as u64), Just(u64::MAX)],
+        block in 0..13_u32,
+        how in 0..3_usize,
+        widen: bool,
+    ) {
+        let events: Vec<BlockEvent> = of
+            .iter()
+            .enumerate()
+            .map(|(at, (sector, bytes, kind))| {
+                // Of every size, and few so large that they are left out.
+                let (sector, bytes) = (sector >> (sector % 64), bytes >> (bytes % 64));
+                let direction = [Read, Write, Discard, Direction::None][*kind];
+                let mut event = event(at as u64, Queue, direction, sector, 0);
+                event.bytes = bytes;
+                event
+            })
+            .collect();
+        let Ok(mut plan) = plan(&events, PlanOptions { discards: true, ..PlanOptions::default() }) else {
+            return Ok(());
+        };
+        let fit = [Fit::Exact, Fit::Wrap, Fit::Scale][how];
+        if plan.fit(target_bytes, 512 << block, fit, widen).is_ok() {
+            prop_assert!(plan.span_bytes() <= target_bytes);
+        }
+        let statistics = plan.statistics();
+        prop_assert_eq!(statistics.requests, plan.requests.len() as u64);
+    }
+}

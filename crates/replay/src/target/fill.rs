@@ -14,7 +14,9 @@ const GRAIN_BYTES: u64 = 4096;
 
 /// Makes a file of `bytes` full of random bits. What cannot be finished is removed.
 pub(super) fn make(path: &Path, bytes: u64, watcher: &dyn Watcher) -> Result<(), ReplayError> {
-    let bytes = bytes.max(1).next_multiple_of(GRAIN_BYTES);
+    // What is larger than any file has no room either.
+    let bytes =
+        bytes.max(1).checked_next_multiple_of(GRAIN_BYTES).unwrap_or(u64::MAX / GRAIN_BYTES * GRAIN_BYTES);
     refuse_without_room(path, bytes)?;
     let file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(path);
     let file = file.map_err(|source| match source.kind() {

@@ -121,7 +121,12 @@ impl Target {
     fn of_file(path: &Path, kind: TargetKind, options: &TargetOptions) -> Result<Self, ReplayError> {
         let is_device = kind == TargetKind::Device;
         let open = |flags: i32| {
-            let exclusive = if is_device && options.writes { libc::O_EXCL } else { 0 };
+            let exclusive = match kind {
+                TargetKind::Device if options.writes => libc::O_EXCL,
+                // Made a moment ago, as a file.
+                TargetKind::MadeFile => libc::O_NOFOLLOW,
+                _ => 0,
+            };
             OpenOptions::new().read(true).write(options.writes).custom_flags(flags | exclusive).open(path)
         };
         let mut remarks = Vec::new();
@@ -196,6 +201,13 @@ impl Target {
         self.remove = self.kind == TargetKind::MadeFile;
     }
 
+    /// Whether the file at the path is the one that is open, and not another that somebody put there.
+    fn is_still_there(&self) -> bool {
+        let open = self.file.as_ref().and_then(|file| file.metadata().ok());
+        let there = self.path.symlink_metadata().ok();
+        open.zip(there).is_some_and(|(open, there)| (open.dev(), open.ino()) == (there.dev(), there.ino()))
+    }
+
     /// The open file, if it is one.
     pub fn file(&self) -> Option<&File> {
         self.file.as_ref()
@@ -204,7 +216,7 @@ impl Target {
 
 impl Drop for Target {
     fn drop(&mut self) {
-        if self.remove {
+        if self.remove && self.is_still_there() {
             // Whoever removed it before has done the same.
             let _ = std::fs::remove_file(&self.path);
         }

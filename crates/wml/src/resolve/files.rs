@@ -3,10 +3,13 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use super::limits;
 use super::random::gamma_with_mean;
 use super::values::Attributes;
 use super::{Defined, Resolver, Result};
+use crate::arithmetic::Scalar;
 use crate::error::{Fault, Problem};
+use crate::limits::{MOST_FILES, MOST_SET_BYTES};
 use crate::plan::{FileSet, FileSetKind, RandomVariable, Value};
 use crate::syntax::{FilesSyntax, attribute};
 
@@ -14,6 +17,21 @@ use crate::syntax::{FilesSyntax, attribute};
 const DEFAULT_FILE_BYTES: u64 = 1024;
 const DEFAULT_FILE_WIDTH: u64 = 10;
 const DEFAULT_DIRECTORY_GAMMA: f64 = 1500.0;
+
+/// Longest name of a file or directory on Linux (`NAME_MAX`, `include/uapi/linux/limits.h`).
+const LONGEST_NAME_BYTES: usize = 255;
+
+/// Why a file set cannot be called this: its files would be elsewhere than in a directory of its own below its path.
+fn no_file_name(name: &str) -> Option<&'static str> {
+    if name.contains('/') || matches!(name, "." | "..") {
+        return Some("it is the name of one directory below path=, so it has no / and is not . or ..");
+    }
+    // The engine's own records.
+    if name.starts_with(".nestor-") {
+        return Some("names that begin with .nestor- are kept for this program's own files");
+    }
+    (name.len() > LONGEST_NAME_BYTES).then_some("a name has at most 255 bytes")
+}
 
 impl Resolver<'_> {
     /// All file sets defined so far. What a loop defines again under the same name takes the place of the former.
@@ -37,6 +55,7 @@ impl Resolver<'_> {
                 }
             }
         }
+        limits::check_file_sets(&sets)?;
         Ok(sets)
     }
 
@@ -44,6 +63,9 @@ impl Resolver<'_> {
         let FilesSyntax { kind, attributes: all, span } = &*definition.syntax;
         let attributes = &Attributes { all, scope: &definition.scope };
         let name = self.text(attributes, "name")?.unwrap_or_default();
+        if let Some(remedy) = no_file_name(&name) {
+            return Err(self.misfit(attributes, "name", &Scalar::Text(name), remedy));
+        }
         let path = self.text(attributes, "path")?.unwrap_or_default();
         for (attribute, text) in [
             ("datasource", "datasource has no effect here: it belongs to a variant of Filebench"),
@@ -56,9 +78,9 @@ impl Resolver<'_> {
         }
         let entries = match kind {
             FileSetKind::File => 1,
-            FileSetKind::Tree => self.count(attributes, "entries")?.unwrap_or(0),
+            FileSetKind::Tree => self.count_to(attributes, "entries", MOST_FILES)?.unwrap_or(0),
         };
-        let leaf_directories = self.count(attributes, "leafdirs")?.unwrap_or(0);
+        let leaf_directories = self.count_to(attributes, "leafdirs", MOST_FILES)?.unwrap_or(0);
         let file_bytes = self.file_bytes(attributes, &name)?;
         let directory_width = self.value(attributes, "dirwidth")?;
         let directory_width = match (kind, directory_width) {
@@ -116,7 +138,8 @@ impl Resolver<'_> {
 
     /// Size of a file: as given, or with `filesizegamma` (1.4) drawn around it.
     fn file_bytes(&mut self, attributes: &Attributes<'_>, name: &str) -> Result<Value> {
-        let size = self.value(attributes, "size")?.unwrap_or(Value::Fixed(DEFAULT_FILE_BYTES));
+        let size =
+            self.value_to(attributes, "size", MOST_SET_BYTES)?.unwrap_or(Value::Fixed(DEFAULT_FILE_BYTES));
         let Some(gamma) = self.double(attributes, "filesizegamma")?.filter(|gamma| *gamma != 0.0) else {
             return Ok(size);
         };

@@ -1,6 +1,7 @@
 //! From commands to a plan: every variable gets its value when the command that needs it is executed.
 
 mod files;
+mod limits;
 mod processes;
 mod random;
 mod targets;
@@ -13,6 +14,7 @@ use std::sync::Arc;
 
 use crate::book::Book;
 use crate::error::{Fault, Problem};
+use crate::limits::{MOST_EVENTS_PER_S, MOST_SECONDS};
 use crate::plan::{Action, MultiClient, Process, QuitMode, RandomVariable, Run, RunTime, Script, Warning};
 use crate::syntax::{
     Attribute, Command, CommandKind, CompositeSyntax, Expression, FilesSyntax, ProcessSyntax, attribute,
@@ -234,7 +236,7 @@ impl<'a> Resolver<'a> {
             }
             CommandKind::PeriodicRun { period, time } => {
                 let period_s = match period {
-                    Some(period) => self.command_number("the time between two reports", period, scope)?,
+                    Some(period) => self.report_period(period, scope)?,
                     None => 0.0,
                 };
                 let time = self.run_time(time.as_ref(), scope)?;
@@ -338,14 +340,12 @@ impl<'a> Resolver<'a> {
         let Some((all, scope)) = self.rate.clone() else { return Ok(None) };
         let attributes = Attributes { all, scope: &scope };
         let rate = self.double(&attributes, "rate")?.unwrap_or(0.0);
-        if rate < 0.0 {
+        if !(0.0..=MOST_EVENTS_PER_S).contains(&rate) {
             let span = attribute(all, "rate").map_or(span.clone(), |attribute| attribute.span.clone());
-            return Err(Fault::value(
-                &span,
-                "rate",
-                rate,
-                "it is events per second; 0 for as many as there can be",
-            ));
+            let remedy = format!(
+                "it is events per second, at most {MOST_EVENTS_PER_S}; 0 for as many as there can be"
+            );
+            return Err(Fault::value(&span, "rate", rate, remedy));
         }
         Ok((rate > 0.0).then_some(rate))
     }
@@ -358,10 +358,24 @@ impl<'a> Resolver<'a> {
 
     fn seconds(&mut self, what: &str, time: &Expression, scope: &Scope) -> Result<f64> {
         let time_s = self.command_number(what, time, scope)?;
-        if time_s < 0.0 {
-            return Err(Fault::value(&time.span, what, time_s, "it is seconds, 0 or more"));
+        if !(0.0..=MOST_SECONDS).contains(&time_s) {
+            let remedy = match time_s < 0.0 {
+                true => "it is seconds, 0 or more".to_owned(),
+                false => format!("it is seconds, at most {MOST_SECONDS}"),
+            };
+            return Err(Fault::value(&time.span, what, time_s, remedy));
         }
         Ok(time_s)
+    }
+
+    fn report_period(&mut self, period: &Expression, scope: &Scope) -> Result<f64> {
+        let what = "the time between two reports";
+        let period_s = self.command_number(what, period, scope)?;
+        if !(0.0..=MOST_SECONDS).contains(&period_s.abs()) {
+            let remedy = format!("it is seconds, at most {MOST_SECONDS}");
+            return Err(Fault::value(&period.span, what, period_s, remedy));
+        }
+        Ok(period_s)
     }
 
     fn multi(&mut self, command: &Command, all: &'a [Attribute], scope: &Scope) -> Result<MultiClient> {

@@ -5,10 +5,11 @@ use std::rc::Rc;
 
 use super::values::Attributes;
 use super::variables::{Evaluated, Scope};
-use super::{Defined, Resolver, Result, targets};
+use super::{Defined, Resolver, Result, limits, targets};
 use crate::Span;
 use crate::arithmetic::Scalar;
 use crate::error::{Fault, Problem};
+use crate::limits::{MOST_IO_BYTES, MOST_THREADS};
 use crate::plan::{FileSet, Flowop, FlowopKind, Process, Thread, Value};
 use crate::syntax::{CompositeSyntax, FlowopSyntax, ProcessSyntax, ThreadSyntax, attribute};
 use crate::token::clip;
@@ -68,6 +69,7 @@ impl Resolver<'_> {
                 None => processes.push((span, process)),
             }
         }
+        limits::check_processes(&processes, file_sets.len())?;
         let mut processes: Vec<Process> = processes.into_iter().map(|(_, process)| process).collect();
         for (span, text) in targets::resolve(&mut processes, &around.targets)? {
             self.warn(&span, text);
@@ -89,7 +91,7 @@ impl Resolver<'_> {
             ));
         }
         let name = self.text(&attributes, "name")?.unwrap_or_default();
-        let instances = self.count(&attributes, "instances")?.unwrap_or(1);
+        let instances = self.count_to(&attributes, "instances", MOST_THREADS)?.unwrap_or(1);
         let mut threads = Vec::new();
         for thread in &syntax.threads {
             threads.push(self.thread(thread, around)?);
@@ -119,7 +121,7 @@ impl Resolver<'_> {
             }
         };
         let name = self.text(&attributes, "name")?.unwrap_or_default();
-        let instances = self.count(&attributes, "instances")?.unwrap_or(1);
+        let instances = self.count_to(&attributes, "instances", MOST_THREADS)?.unwrap_or(1);
         let memory_bytes = self.count(&attributes, "memsize")?.unwrap_or(0);
         let flowops = self.flowops(&syntax.flowops, around)?;
         Ok(Thread { name, instances, memory_bytes, io_priority, flowops })
@@ -216,7 +218,7 @@ impl Resolver<'_> {
         let attributes = &Attributes { all: &syntax.attributes, scope: &scope };
         let name = self.flowop_name(attributes, around)?;
         let file_set = self.file_set_of(syntax, attributes, around)?;
-        let fd = self.small_count(attributes, "fd")?;
+        let fd = self.descriptor(attributes, "fd")?;
         require_files(syntax, &kind, file_set.is_some(), fd.is_some())?;
         let is_print = matches!(kind, FlowopKind::Print);
         let text = if is_print { Some(self.text(attributes, "value")?.unwrap_or_default()) } else { None };
@@ -250,8 +252,8 @@ impl Resolver<'_> {
             iterations: self.value(attributes, "iters")?.unwrap_or(Value::Fixed(1)),
             file_set,
             fd: fd.unwrap_or(0),
-            source_fd: self.small_count(attributes, "srcfd")?.unwrap_or(0),
-            io_bytes: self.value(attributes, "iosize")?.unwrap_or(zero.clone()),
+            source_fd: self.descriptor(attributes, "srcfd")?.unwrap_or(0),
+            io_bytes: self.value_to(attributes, "iosize", MOST_IO_BYTES)?.unwrap_or(zero.clone()),
             working_set: self.value(attributes, "workingset")?.unwrap_or(zero.clone()),
             random: self.flag(attributes, "random")?,
             synchronous: self.flag(attributes, "dsync")?,

@@ -66,6 +66,11 @@ impl Resolver<'_> {
             false => self.classic(definition, &attributes),
         }?;
         self.open_randoms.pop();
+        if !variable.mean().is_finite() {
+            let problem =
+                format!("the values of the random variable ${} have no finite mean", definition.name);
+            return Err(Fault::misfit(&definition.syntax.span, problem, "give it smaller parameters"));
+        }
         let variable = Arc::new(variable);
         // The definition is kept too, so that its address belongs to no other.
         self.randoms.insert(key, (Rc::clone(definition), Arc::clone(&variable)));

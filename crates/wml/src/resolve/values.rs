@@ -3,10 +3,12 @@
 use std::rc::Rc;
 use std::sync::Arc;
 
+use super::limits::mean;
 use super::variables::{Evaluated, RandomDefinition, Scope};
 use super::{Resolver, Result};
 use crate::arithmetic::Scalar;
 use crate::error::{Fault, Problem};
+use crate::limits::LARGEST_FD;
 use crate::plan::{RandomVariable, Value};
 use crate::syntax::{Attribute, Expression, attribute};
 use crate::token::clip;
@@ -77,16 +79,30 @@ impl Resolver<'_> {
         }
     }
 
-    /// A number of 0 or more that does not change and fits 32 bits.
-    pub(super) fn small_count(&mut self, attributes: &Attributes<'_>, name: &str) -> Result<Option<u32>> {
+    /// A number that does not change, from 0 to `most`.
+    pub(super) fn count_to(
+        &mut self,
+        attributes: &Attributes<'_>,
+        name: &str,
+        most: u64,
+    ) -> Result<Option<u64>> {
         let Some(count) = self.count(attributes, name)? else { return Ok(None) };
-        match u32::try_from(count) {
-            Ok(count) => Ok(Some(count)),
-            Err(_) => {
-                let value = Scalar::Text(count.to_string());
-                Err(self.misfit(attributes, name, &value, "it is a number of at most 4294967295"))
-            }
+        if count > most {
+            let value = Scalar::Text(count.to_string());
+            return Err(self.too_large(attributes, name, &value, most));
         }
+        Ok(Some(count))
+    }
+
+    fn too_large(&self, attributes: &Attributes<'_>, name: &str, value: &Scalar, most: u64) -> Box<Fault> {
+        let span = attributes.get(name).map_or(0..0, |attribute| attribute.span.clone());
+        Fault::value(&span, name, value, format!("it is a number from 0 to {most}"))
+    }
+
+    /// A descriptor.
+    pub(super) fn descriptor(&mut self, attributes: &Attributes<'_>, name: &str) -> Result<Option<u32>> {
+        let count = self.count_to(attributes, name, u64::from(LARGEST_FD))?;
+        Ok(count.and_then(|count| u32::try_from(count).ok()))
     }
 
     /// Any number that does not change.
@@ -120,6 +136,26 @@ impl Resolver<'_> {
                 None => Err(self.misfit(attributes, name, &value, COUNT)),
             },
             _ => Err(no_value(attribute)),
+        }
+    }
+
+    /// A number that may be drawn, from 0 to `most`; a drawn one by its mean.
+    pub(super) fn value_to(
+        &mut self,
+        attributes: &Attributes<'_>,
+        name: &str,
+        most: u64,
+    ) -> Result<Option<Value>> {
+        let value = self.value(attributes, name)?;
+        match value.as_ref().map(mean) {
+            Some(mean) if mean > most as f64 => {
+                let exact = match value {
+                    Some(Value::Fixed(count)) => Scalar::Text(count.to_string()),
+                    _ => Scalar::Double(mean),
+                };
+                Err(self.too_large(attributes, name, &exact, most))
+            }
+            _ => Ok(value),
         }
     }
 

@@ -231,7 +231,7 @@ fn values_that_do_not_fit_are_refused() {
     a script is not understood: test.f:1:10
       eventgen rate=-1
                ^^^^^^^ rate cannot be -1
-      it is events per second; 0 for as many as there can be
+      it is events per second, at most 1000000000; 0 for as many as there can be
     ");
     insta::assert_snapshot!(error("set $a=5 / 0"), @r"
     a script is not understood: test.f:1:10

@@ -1,6 +1,7 @@
 mod distributions;
 mod errors;
 mod language;
+mod limits;
 mod properties;
 
 use crate::{Action, Flowop, FlowopKind, Run, Script, Source, WmlError, parse};

@@ -104,7 +104,7 @@ struct Step {
 }
 
 fn steps() -> impl Strategy<Value = Vec<Step>> {
-    let step = (0_usize..4, 1_u64..1000, 0_u64..1 << 40, 0_u32..200, any::<bool>())
+    let step = (0_usize..4, 1_u64..1000, 0_u64..=1 << 27, 0_u32..200, any::<bool>())
         .prop_map(|(kind, iterations, bytes, fd, random)| Step { kind, iterations, bytes, fd, random });
     proptest::collection::vec(step, 1..8)
 }

@@ -7,10 +7,12 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use anyhow::{Context, Result, bail};
 use clap::Args;
-use nestor_flow::{FlowOptions, FlowReport, Listener, RunReport, Scale, Source, relocate, run_script, scale};
+use nestor_flow::{
+    FlowOptions, FlowReport, Listener, RunReport, Scale, Source, make_places, relocate, run_script, scale,
+};
 use serde::Serialize;
 
-use super::wml::load;
+use super::wml::{load, seconds};
 use crate::interrupt::interrupted_by_signals;
 use crate::output::{print_json, table};
 
@@ -23,7 +25,7 @@ pub struct CheckArguments {
     #[arg(long, value_name = "DIRECTORY")]
     dir: Option<PathBuf>,
     /// Seconds for each
-    #[arg(long, value_name = "SECONDS", default_value_t = 1.0)]
+    #[arg(long, value_name = "SECONDS", default_value_t = 1.0, value_parser = seconds)]
     time: f64,
     /// Print JSON instead of a table
     #[arg(long)]
@@ -95,16 +97,16 @@ fn check(name: &str, arguments: &CheckArguments, interrupted: &Arc<AtomicBool>) 
     };
     let directory =
         std::fs::canonicalize(directory).with_context(|| format!("cannot use {}", directory.display()))?;
-    let own = directory.join(format!("nestor-check-{}", std::process::id()));
-    std::fs::create_dir_all(&own).with_context(|| format!("cannot create {}", own.display()))?;
+    // Of a name that nobody knows, and removed with it.
+    let own = tempfile::Builder::new().prefix("nestor-check-").tempdir_in(&directory);
+    let own = own.with_context(|| format!("cannot create a directory in {}", directory.display()))?;
     let scaled = scale(&loaded.script, Scale::Tiny);
-    let places = relocate(&scaled.script, &own);
-    places
-        .values()
-        .try_for_each(std::fs::create_dir_all)
-        .context("cannot create directories for the file sets")?;
+    let places = relocate(&scaled.script, own.path());
+    let source = Source { name: &loaded.name, text: &loaded.text };
+    make_places(&scaled.script, source, &places, own.path())?;
     let options = FlowOptions {
         places,
+        inside: Some(own.path().to_owned()),
         seed: 1,
         data_seed: 1,
         time_s: Some(arguments.time),
@@ -114,9 +116,9 @@ fn check(name: &str, arguments: &CheckArguments, interrupted: &Arc<AtomicBool>) 
         ..FlowOptions::default()
     };
     let quiet = Quiet(Arc::clone(interrupted));
-    let source = Source { name: &loaded.name, text: &loaded.text };
     let ran = run_script(&scaled.script, source, &options, &quiet);
-    std::fs::remove_dir_all(&own).with_context(|| format!("cannot remove {}", own.display()))?;
+    let path = own.path().to_owned();
+    own.close().with_context(|| format!("cannot remove {}", path.display()))?;
     Ok(judge(script, ran))
 }
 

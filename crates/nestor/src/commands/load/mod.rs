@@ -1,6 +1,7 @@
 //! `nestor load …`: workloads on this machine's own directories and devices, without a lab.
 
 mod check;
+mod files;
 mod list;
 mod merge;
 mod plain;

@@ -22,6 +22,7 @@ const LOOK: Duration = Duration::from_millis(20);
 struct Part {
     ground: Ground,
     name: String,
+    /// Of the agent's own, and only its user's: what is run is read from here.
     scratch: String,
     directory: String,
 }
@@ -80,7 +81,7 @@ pub fn run(arguments: &WmlArguments, loaded: &Loaded) -> Result<FlowReport> {
 /// Leaves a sign that every machine's part looks for.
 fn tell_all(parts: &[Part], sign: &str) {
     for part in parts {
-        if let Err(e) = part.machine().write_file(&part.file(sign), sign.as_bytes()) {
+        if let Err(e) = part.machine().create_file(&part.file(sign), sign.as_bytes()) {
             eprintln!("warning: {} could not be told to {sign}: {e}", part.name);
         }
     }
@@ -107,8 +108,7 @@ impl Part {
             Place::Ssh(host) => Ground::over_ssh(host)?,
             Place::Emulated => bail!("--machines takes machines that are there: this, ssh:HOST"),
         };
-        let scratch = format!("/var/tmp/nestor-load-{}-{number}", std::process::id());
-        ground.machine().make_directory(&scratch)?;
+        let scratch = ground.machine().make_private_directory("load")?;
         let directory = format!("{}/machine-{number}", directory.display());
         ground.machine().make_directory(&directory)?;
         Ok(Self { ground, name: place.to_string(), scratch, directory })
@@ -162,7 +162,7 @@ impl Part {
 
     fn run(&self, argv: Vec<String>, script: &[u8]) -> Result<FlowReport> {
         let machine = self.machine();
-        machine.write_file(&self.file("script.f"), script)?;
+        machine.create_file(&self.file("script.f"), script)?;
         let finished = machine.run(Command::new(argv).timeout_s(PATIENCE_S))?;
         let text = machine.read_file(&self.file("result.json"));
         let text = text.map_err(|_| {
@@ -172,12 +172,8 @@ impl Part {
         serde_json::from_slice(&text).with_context(|| format!("the result of {} cannot be read", self.name))
     }
 
-    /// Removes what was put there; the user's directory keeps what the script made.
+    /// The user's directory keeps what the script made; what was put beside the agent goes with it.
     fn clean(&self) {
-        let remove = Command::new(["rm", "-rf", "--", &self.scratch]);
-        if let Err(e) = self.machine().run(remove) {
-            eprintln!("warning: {} on {} could not be removed: {e}", self.scratch, self.name);
-        }
         // Only if nothing is left in it.
         let _ =
             self.machine().run(Command::new(["rmdir", "--ignore-fail-on-non-empty", "--", &self.directory]));

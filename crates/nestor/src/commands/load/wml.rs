@@ -9,14 +9,14 @@ use std::time::Duration;
 use anyhow::{Context, Result, anyhow, bail};
 use clap::Args;
 use nestor_flow::{
-    FlowOptions, FlowReport, Listener, RunReport, Scale, Scaled, Source, file_sets, relocate, run_script,
-    scale,
+    FlowOptions, FlowReport, Listener, RunReport, Scale, Scaled, Source, file_sets, make_places, relocate,
+    run_script, scale,
 };
 use nestor_wml::Script;
 use signal_hook::consts::SIGXFSZ;
 
-use super::several;
 use super::table::flow_text;
+use super::{files, several};
 use crate::interrupt::interrupted_by_signals;
 use crate::output::print_json;
 use crate::progress::Progress;
@@ -109,9 +109,16 @@ fn rate(text: &str) -> Result<f64, String> {
         .ok_or_else(|| "a number above 0, at most 1000000000".to_owned())
 }
 
-fn seconds(text: &str) -> Result<f64, String> {
+/// A number of seconds on the command line.
+///
+/// # Errors
+/// What fits.
+pub fn seconds(text: &str) -> Result<f64, String> {
+    let most = nestor_wml::limits::MOST_SECONDS;
     positive(text.strip_suffix('s').unwrap_or(text))
-        .map_err(|_| "a number of seconds above 0, such as 10".to_owned())
+        .ok()
+        .filter(|seconds| *seconds <= most)
+        .ok_or_else(|| format!("a number of seconds above 0, such as 10, at most {most}"))
 }
 
 fn scaling(text: &str) -> Result<Scale, String> {
@@ -143,12 +150,12 @@ pub struct Loaded {
 /// Reads a script: a file, or one that comes with the program.
 ///
 /// # Errors
-/// When there is none, or it is not understood.
+/// When there is none, it is not understood, or it cannot run.
 pub fn load(script: &str, set: &[(String, String)]) -> Result<Loaded> {
     let (name, bytes) = match nestor_load::personality(script) {
         Some(text) if !Path::new(script).exists() => (format!("{script}.f"), text.as_bytes().to_vec()),
         _ => {
-            let bytes = std::fs::read(script).map_err(|e| {
+            let bytes = files::read_script(Path::new(script)).map_err(|e| {
                 let names = nestor_load::personality_names().join(", ");
                 anyhow!("cannot read {script}: {e}\n  scripts that come with this program: {names}")
             })?;
@@ -159,6 +166,7 @@ pub fn load(script: &str, set: &[(String, String)]) -> Result<Loaded> {
     let source = nestor_wml::Source::new(&name, &bytes).with_environment(&environment).with_loader(&others);
     let script = nestor_wml::parse(&source, set)?;
     let text = String::from_utf8_lossy(&bytes).into_owned();
+    nestor_flow::check(&script, Source { name: &name, text: &text })?;
     Ok(Loaded { name, text, script })
 }
 
@@ -175,7 +183,7 @@ fn environment(name: &str) -> Option<String> {
 
 /// The script of `load NAME`: beside the one that loads it, or one that comes with this program.
 fn other_script(directory: Option<&Path>, name: &str) -> Option<Vec<u8>> {
-    let beside = |name: String| std::fs::read(directory.unwrap_or(Path::new(".")).join(name)).ok();
+    let beside = |name: String| files::read_script(&directory.unwrap_or(Path::new(".")).join(name)).ok();
     beside(name.to_owned())
         .or_else(|| beside(format!("{name}.f")))
         .or_else(|| nestor_load::personality(name).map(|text| text.as_bytes().to_vec()))
@@ -204,12 +212,12 @@ pub fn run(arguments: &WmlArguments) -> Result<ExitCode> {
     if !arguments.cached && arguments.scale != Some(Scale::Tiny) && !arguments.prepare {
         refuse_cached(&scaled.script)?;
     }
-    let options = options(arguments, &scaled)?;
+    let source = Source { name: &loaded.name, text: &loaded.text };
+    let options = options(arguments, &scaled, source)?;
     for warning in &loaded.script.warnings {
         eprintln!("warning: {}:{}: {}", loaded.name, warning.line, warning.text);
     }
     let terminal = Terminal::new(arguments)?;
-    let source = Source { name: &loaded.name, text: &loaded.text };
     let report = run_script(&scaled.script, source, &options, &terminal);
     terminal.progress.finish();
     show(arguments, &loaded, scaled.factor, &report?)
@@ -224,22 +232,20 @@ fn scaled(arguments: &WmlArguments, script: &Script) -> Result<Scaled> {
     Ok(scale(script, how))
 }
 
-fn options(arguments: &WmlArguments, scaled: &Scaled) -> Result<FlowOptions> {
-    let places = match &arguments.dir {
+fn options(arguments: &WmlArguments, scaled: &Scaled, source: Source<'_>) -> Result<FlowOptions> {
+    let (places, inside) = match &arguments.dir {
         Some(directory) => {
             let directory = std::fs::canonicalize(directory)
                 .with_context(|| format!("cannot use --dir {}", directory.display()))?;
             let places = relocate(&scaled.script, &directory);
-            for place in places.values() {
-                std::fs::create_dir_all(place)
-                    .with_context(|| format!("cannot create {}", place.display()))?;
-            }
-            places
+            make_places(&scaled.script, source, &places, &directory)?;
+            (places, Some(directory))
         }
         None => Default::default(),
     };
     Ok(FlowOptions {
         places,
+        inside,
         seed: arguments.seed,
         data_seed: arguments.data_seed,
         time_s: arguments.time,
@@ -284,7 +290,7 @@ fn refuse_cached(script: &Script) -> Result<()> {
 fn show(arguments: &WmlArguments, loaded: &Loaded, factor: f64, report: &FlowReport) -> Result<ExitCode> {
     if let Some(file) = &arguments.result {
         let text = serde_json::to_vec(report).context("the result has no JSON form")?;
-        std::fs::write(file, text).with_context(|| format!("cannot write {}", file.display()))?;
+        files::write_result(file, &text).with_context(|| format!("cannot write {}", file.display()))?;
     } else if arguments.json {
         print_json(report)?;
     } else {
@@ -364,7 +370,7 @@ impl Listener for Terminal {
 
     fn wait_for_others(&self) -> Result<(), String> {
         let Some((ready, go)) = &self.meeting else { return Ok(()) };
-        std::fs::write(ready, "ready").map_err(|e| format!("cannot write {}: {e}", ready.display()))?;
+        files::make_sign(ready).map_err(|e| format!("cannot write {}: {e}", ready.display()))?;
         while !go.exists() {
             if self.is_interrupted() {
                 return Err("stopped while waiting for the other machines".to_owned());

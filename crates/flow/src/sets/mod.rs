@@ -1,16 +1,17 @@
 //! File sets on the disk: made, found again, removed.
 
-use std::collections::BTreeMap;
+mod record;
+mod tree_on_disk;
+
 use std::fs::{self, File};
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::os::unix::fs::FileTypeExt;
+use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 use nestor_wml::{FileSet, FileSetKind};
 use rustix::fs::{Mode, OFlags};
-use serde::{Deserialize, Serialize};
 
 use crate::ending::Ending;
 use crate::error::FlowError;
@@ -18,7 +19,10 @@ use crate::memory::WriteData;
 use crate::options::FlowOptions;
 use crate::pool::Pool;
 use crate::random::Stream;
+use crate::run::Source;
 use crate::tree::Tree;
+use record::{Made, Memory};
+use tree_on_disk::{Found, Stranger, look_for_links, remove_made};
 
 /// Files are filled in pieces of this size, as Filebench does.
 const FILL_BYTES: u64 = 1 << 20;
@@ -26,8 +30,6 @@ const FILL_BYTES: u64 = 1 << 20;
 const MOST_MAKERS: usize = 32;
 /// So many for each processor: one waits for the disk while the other makes.
 const MAKERS_PER_PROCESSOR: usize = 2;
-/// What is remembered of the sets that were made in a directory, so that they may be replaced or used again.
-const MEMORY: &str = ".nestor-filesets.json";
 
 /// A file set that is ready for use.
 pub(crate) struct Set<'p> {
@@ -77,26 +79,10 @@ impl Set<'_> {
     }
 }
 
-/// What is remembered of the sets in a directory.
-#[derive(Debug, Default, Serialize, Deserialize)]
-struct Memory {
-    sets: BTreeMap<String, Made>,
-}
-
-/// How a set was made; equal ones are the same files.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-struct Made {
-    seed: u64,
-    files: usize,
-    directories: usize,
-    bytes: u64,
-    /// Whether a workload has changed the files since.
-    used: bool,
-}
-
 /// Makes sets, or finds those that were made.
 pub(crate) struct Maker<'m> {
     pub(crate) options: &'m FlowOptions,
+    pub(crate) source: Source<'m>,
     pub(crate) data: &'m WriteData,
     pub(crate) ending: &'m Ending,
     pub(crate) progress: &'m (dyn Fn(&str, f64) + Sync),
@@ -106,6 +92,7 @@ impl Maker<'_> {
     /// Makes a set, or takes what is there.
     pub(crate) fn ready<'p>(&self, plan: &'p FileSet, tree: Tree) -> Result<Set<'p>, FlowError> {
         let parent = self.options.directory_of(plan);
+        self.require_inside(plan, &parent)?;
         let path = parent.join(&plan.name);
         if let Some(bytes) = self.device_bytes(plan, &path)? {
             return Ok(finish(plan, Home::Device { path, bytes }, tree));
@@ -113,22 +100,40 @@ impl Maker<'_> {
         if !parent.is_dir() {
             return Err(FlowError::NoDirectory { path: parent });
         }
-        let mut memory = Memory::read(&parent);
+        let mut memory = Memory::read(&parent)?;
+        let found = Found::at(&path)?;
+        if matches!(found, Found::Other) {
+            return Err(self.leads_out(plan, path));
+        }
+        let known = memory.sets.get(&plan.name);
+        let ours = known.filter(|made| made.ours && is_mine(&path));
         let mut made = Made {
             seed: self.options.data_seed,
             files: tree.files.len(),
             directories: tree.directories.len(),
             bytes: tree.preallocated_bytes(),
             used: false,
+            ours: ours.is_some(),
+            stays: ours.is_some_and(|made| made.stays),
         };
         if self.options.prepared {
-            if memory.sets.get(&plan.name) != Some(&made) || !path.is_dir() {
+            if matches!(found, Found::Nothing) || !known.is_some_and(|known| known.is_fresh(&made)) {
                 return Err(FlowError::NotPrepared { set: plan.name.clone(), path });
             }
-        } else if !plan.trust_tree {
-            let reusing = plan.reuse && path.is_dir();
-            if !reusing {
-                self.clear(&memory, &plan.name, &path)?;
+        } else if plan.trust_tree {
+            self.adopt(plan, &path)?;
+        } else {
+            let reusing = plan.reuse && !matches!(found, Found::Nothing);
+            match found {
+                Found::Filled if reusing => self.adopt(plan, &path)?,
+                Found::Filled if ours.is_none() => return Err(FlowError::NotOurs { path }),
+                Found::Filled => {
+                    (self.progress)(&format!("removing the old {}", plan.name), 0.0);
+                    remove(&path, made.stays)?;
+                }
+                Found::Empty if ours.is_none() => (made.ours, made.stays) = (true, true),
+                Found::Empty => made.ours = true,
+                Found::Nothing | Found::Other => (made.ours, made.stays) = (true, false),
             }
             // Before anything is made: what a stopped run leaves is ours as well, and is no prepared set.
             memory.sets.insert(plan.name.clone(), Made { used: true, ..made.clone() });
@@ -143,10 +148,29 @@ impl Maker<'_> {
         made.used = !self.options.only_prepare;
         memory.sets.insert(plan.name.clone(), made);
         memory.write(&parent)?;
-        let handle =
-            rustix::fs::open(&path, OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())
-                .map_err(|e| FlowError::call("cannot open", path.display().to_string(), e.into()))?;
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let handle = rustix::fs::open(&path, flags, Mode::empty())
+            .map_err(|e| FlowError::call("cannot open", path.display().to_string(), e.into()))?;
         Ok(finish(plan, Home::Directory { handle, path }, tree))
+    }
+
+    fn leads_out(&self, plan: &FileSet, path: PathBuf) -> FlowError {
+        FlowError::LeadsOut { set: plan.name.clone(), line: self.source.line_of(&plan.span), path }
+    }
+
+    /// What is in the directory that the user named stays in it: no link on the way leads elsewhere.
+    fn require_inside(&self, plan: &FileSet, parent: &Path) -> Result<(), FlowError> {
+        let Some(inside) = &self.options.inside else { return Ok(()) };
+        let is_inside = parent.canonicalize().is_ok_and(|real| real.starts_with(inside));
+        if is_inside { Ok(()) } else { Err(self.leads_out(plan, parent.to_owned())) }
+    }
+
+    /// Takes files that are there as they are, unless one of them is a way out.
+    fn adopt(&self, plan: &FileSet, path: &Path) -> Result<(), FlowError> {
+        look_for_links(path).map_err(|stranger| match stranger {
+            Stranger::LeadsOut(path) | Stranger::Named(path) => self.leads_out(plan, path),
+            Stranger::Failed(error) => error,
+        })
     }
 
     /// The size of a block device; `None` if it is none.
@@ -168,31 +192,17 @@ impl Maker<'_> {
         size().map(Some).map_err(|e| FlowError::call("cannot open", path.display().to_string(), e))
     }
 
-    /// Removes what this program made before; refuses what others made.
-    fn clear(&self, memory: &Memory, name: &str, path: &Path) -> Result<(), FlowError> {
-        let mut entries = match fs::read_dir(path) {
-            Ok(entries) => entries,
-            Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(()),
-            Err(e) => return Err(FlowError::call("cannot look into", path.display().to_string(), e)),
-        };
-        if entries.next().is_none() {
-            return Ok(());
-        }
-        if !memory.sets.contains_key(name) {
-            return Err(FlowError::NotOurs { path: path.to_owned() });
-        }
-        (self.progress)(&format!("removing the old {name}"), 0.0);
-        remove(path)
-    }
-
     fn make(&self, plan: &FileSet, tree: &Tree, path: &Path, reusing: bool) -> Result<(), FlowError> {
         let processors = std::thread::available_parallelism().map_or(1, usize::from);
         let makers = if plan.parallel { MOST_MAKERS.min(MAKERS_PER_PROCESSOR * processors) } else { 1 };
         fs::create_dir_all(path)
             .map_err(|e| FlowError::call("cannot create", path.display().to_string(), e))?;
-        let root =
-            rustix::fs::open(path, OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())
-                .map_err(|e| FlowError::call("cannot open", path.display().to_string(), e.into()))?;
+        let root = rustix::fs::open(
+            path,
+            OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC,
+            Mode::empty(),
+        )
+        .map_err(|e| FlowError::call("cannot open", path.display().to_string(), e.into()))?;
         let making =
             Making { maker: self, plan, tree, path, root: root.as_fd(), reusing, done: AtomicU64::new(0) };
         making.directories()?;
@@ -226,6 +236,8 @@ struct Making<'m> {
     done: AtomicU64,
 }
 
+/// How many pieces of a file are written between two looks at the progress.
+const FILLS_PER_LOOK: u64 = 64;
 /// How many files are made between two looks at the progress.
 const FILES_PER_LOOK: u64 = 256;
 
@@ -282,7 +294,10 @@ impl Making<'_> {
         let name = std::ffi::CStr::from_bytes_with_nul(path).expect("paths end with one NUL");
         let failed =
             |what, e: rustix::io::Errno| FlowError::call(what, self.full(&name.to_string_lossy()), e.into());
-        let flags = OFlags::RDWR | OFlags::CREATE | OFlags::CLOEXEC;
+        let mut flags = OFlags::RDWR | OFlags::CREATE | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        if !self.reusing {
+            flags |= OFlags::EXCL;
+        }
         let file = rustix::fs::openat(self.root, name, flags, Mode::from_raw_mode(0o644))
             .map_err(|e| failed("cannot create", e))?;
         if self.reusing {
@@ -298,9 +313,24 @@ impl Making<'_> {
         while left > 0 {
             let some = self.maker.data.some(left.min(FILL_BYTES) as usize, random);
             left -= rustix::io::write(&file, some).map_err(|e| failed("cannot write", e))? as u64;
+            // One file may be all of a set.
+            if left > 0 && ((bytes - left) / FILL_BYTES).is_multiple_of(FILLS_PER_LOOK) {
+                let what = format!("making a file of {}", self.plan.name);
+                (self.maker.progress)(&what, (bytes - left) as f64 / bytes as f64);
+                if self.maker.ending.is_over() {
+                    return Err(FlowError::Interrupted);
+                }
+            }
         }
         Ok(())
     }
+}
+
+/// Whether this user made the directory.
+fn is_mine(path: &Path) -> bool {
+    let me = rustix::process::geteuid().as_raw();
+    // What is not there is nobody's.
+    fs::symlink_metadata(path).map_or(true, |found| found.uid() == me)
 }
 
 fn finish<'p>(plan: &'p FileSet, home: Home, tree: Tree) -> Set<'p> {
@@ -309,49 +339,32 @@ fn finish<'p>(plan: &'p FileSet, home: Home, tree: Tree) -> Set<'p> {
     Set { plan, home, tree, files, leaf_directories, next_directory: AtomicUsize::new(0) }
 }
 
-/// Removes the directory of a set and forgets it.
-pub(crate) fn remove_set(set: &Set<'_>) -> Result<(), FlowError> {
+/// Removes the files of a set and forgets it; what was adopted stays. Whether anything stays.
+pub(crate) fn remove_set(set: &Set<'_>) -> Result<bool, FlowError> {
     match &set.home {
         Home::Directory { path, .. } => {
-            path.parent().map_or(Ok(()), |parent| forget(parent, &set.plan.name, path))
+            path.parent().map_or(Ok(true), |parent| forget(parent, &set.plan.name, path))
         }
-        Home::Device { .. } => Ok(()),
+        Home::Device { .. } => Ok(true),
     }
 }
 
-fn forget(parent: &Path, name: &str, path: &Path) -> Result<(), FlowError> {
-    remove(path)?;
-    let mut memory = Memory::read(parent);
-    memory.sets.remove(name);
-    if memory.sets.is_empty() {
-        let file = parent.join(MEMORY);
-        return fs::remove_file(&file)
-            .map_err(|e| FlowError::call("cannot remove", file.display().to_string(), e));
+fn forget(parent: &Path, name: &str, path: &Path) -> Result<bool, FlowError> {
+    let memory = Memory::read(parent)?;
+    let made = memory.sets.get(name).filter(|made| made.ours);
+    let stays = made.is_none();
+    if let Some(made) = made {
+        remove(path, made.stays)?;
     }
-    memory.write(parent)
+    memory.forget(parent, name).map(|()| stays)
 }
 
-fn remove(path: &Path) -> Result<(), FlowError> {
-    match fs::remove_dir_all(path) {
-        Err(e) if e.kind() != io::ErrorKind::NotFound => {
-            Err(FlowError::call("cannot remove", path.display().to_string(), e))
+/// Removes what this program made in a directory, if there is nothing else in it.
+fn remove(path: &Path, stays: bool) -> Result<(), FlowError> {
+    remove_made(path, stays).map_err(|stranger| match stranger {
+        Stranger::Named(stranger) | Stranger::LeadsOut(stranger) => {
+            FlowError::Stranger { path: path.to_owned(), stranger }
         }
-        _ => Ok(()),
-    }
-}
-
-impl Memory {
-    /// What cannot be read is nothing that is known.
-    fn read(directory: &Path) -> Self {
-        fs::read(directory.join(MEMORY))
-            .ok()
-            .and_then(|text| serde_json::from_slice(&text).ok())
-            .unwrap_or_default()
-    }
-
-    fn write(&self, directory: &Path) -> Result<(), FlowError> {
-        let path = directory.join(MEMORY);
-        let text = serde_json::to_vec_pretty(self).expect("a map of numbers is JSON");
-        fs::write(&path, text).map_err(|e| FlowError::call("cannot write", path.display().to_string(), e))
-    }
+        Stranger::Failed(error) => error,
+    })
 }

@@ -1,0 +1,114 @@
+//! What is remembered of the sets that were made in a directory, so that they may be replaced, used again or removed.
+
+use std::collections::BTreeMap;
+use std::fs::{self, File};
+use std::io::{self, Read as _, Write as _};
+use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
+use std::path::Path;
+
+use serde::{Deserialize, Serialize};
+
+use crate::error::FlowError;
+
+/// The file in the directory.
+const NAME: &str = ".nestor-filesets.json";
+/// A record of 10 000 sets has 2 MiB; what is longer was not written by this program.
+const MOST_BYTES: u64 = 16 << 20;
+
+/// What is remembered of the sets in a directory.
+#[derive(Debug, Default, Serialize, Deserialize)]
+pub(super) struct Memory {
+    pub(super) sets: BTreeMap<String, Made>,
+}
+
+/// How a set was made.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(super) struct Made {
+    pub(super) seed: u64,
+    pub(super) files: usize,
+    pub(super) directories: usize,
+    pub(super) bytes: u64,
+    /// Whether a workload has changed the files since.
+    pub(super) used: bool,
+    /// Whether this program made everything in its directory. Only then is it ever removed: not where files that were there
+    /// were adopted (`reuse`, `trusttree`), and not where a record does not say.
+    #[serde(default)]
+    pub(super) ours: bool,
+    /// Whether the directory itself was there, empty, and so stays.
+    #[serde(default)]
+    pub(super) stays: bool,
+}
+
+impl Made {
+    /// Whether the files are the same, and nothing has changed them.
+    pub(super) fn is_fresh(&self, wanted: &Self) -> bool {
+        let of = |made: &Self| (made.seed, made.files, made.directories, made.bytes);
+        of(self) == of(wanted) && !self.used
+    }
+}
+
+impl Memory {
+    /// What cannot be understood is nothing that is known; what another user could have written is refused.
+    pub(super) fn read(directory: &Path) -> Result<Self, FlowError> {
+        let path = directory.join(NAME);
+        let flags = libc::O_NOFOLLOW | libc::O_NONBLOCK;
+        let file = match File::options().read(true).custom_flags(flags).open(&path) {
+            Ok(file) => file,
+            Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(Self::default()),
+            Err(e) if e.raw_os_error() == Some(libc::ELOOP) => {
+                return Err(FlowError::Record { path, why: "is a link" });
+            }
+            Err(e) => return Err(FlowError::call("cannot read", path.display().to_string(), e)),
+        };
+        let failed = |e| FlowError::call("cannot read", path.display().to_string(), e);
+        let found = file.metadata().map_err(failed)?;
+        let refused = |why| Err(FlowError::Record { path: path.clone(), why });
+        if !found.is_file() {
+            return refused("is not a regular file");
+        }
+        if found.uid() != rustix::process::geteuid().as_raw() {
+            return refused("belongs to another user");
+        }
+        if found.mode() & 0o022 != 0 {
+            return refused("may be written by other users");
+        }
+        if found.len() > MOST_BYTES {
+            return refused("is too long to be such a record");
+        }
+        let mut text = Vec::new();
+        file.take(MOST_BYTES).read_to_end(&mut text).map_err(failed)?;
+        Ok(serde_json::from_slice(&text).unwrap_or_default())
+    }
+
+    /// Puts it in its place by a rename: never through a link.
+    pub(super) fn write(&self, directory: &Path) -> Result<(), FlowError> {
+        let path = directory.join(NAME);
+        let coming = directory.join(format!("{NAME}.{}", std::process::id()));
+        let text = serde_json::to_vec_pretty(self).expect("a map of numbers is JSON");
+        let put = || {
+            // Of a process of this number that was killed.
+            let _ = fs::remove_file(&coming);
+            File::options().write(true).create_new(true).mode(0o600).open(&coming)?.write_all(&text)?;
+            fs::rename(&coming, &path)
+        };
+        put().map_err(|e| {
+            let _ = fs::remove_file(&coming);
+            FlowError::call("cannot write", path.display().to_string(), e)
+        })
+    }
+
+    /// Forgets a set; nothing is left of a record without sets.
+    pub(super) fn forget(mut self, directory: &Path, name: &str) -> Result<(), FlowError> {
+        self.sets.remove(name);
+        if !self.sets.is_empty() {
+            return self.write(directory);
+        }
+        let path = directory.join(NAME);
+        match fs::remove_file(&path) {
+            Err(e) if e.kind() != io::ErrorKind::NotFound => {
+                Err(FlowError::call("cannot remove", path.display().to_string(), e))
+            }
+            _ => Ok(()),
+        }
+    }
+}

@@ -1,0 +1,169 @@
+//! What is really in a set's directory: looked through and removed without ever leaving it.
+//!
+//! All that this program makes in a set's directory are directories and regular files whose names are numbers of eight to ten
+//! digits. Nothing else is ever removed, and no link is followed.
+
+use std::ffi::CStr;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{AtFlags, CWD, Dir, FileType, Mode, OFlags, openat, statat, unlinkat};
+use rustix::io::Errno;
+
+use crate::error::FlowError;
+
+/// What stands at a set's place.
+pub(super) enum Found {
+    Nothing,
+    /// A directory without anything in it.
+    Empty,
+    /// A directory with something in it.
+    Filled,
+    /// No directory: a file, or a link, wherever it leads.
+    Other,
+}
+
+impl Found {
+    /// Looks, without following a link at the place itself.
+    pub(super) fn at(path: &Path) -> Result<Self, FlowError> {
+        let failed = |e: Errno| FlowError::call("cannot look into", path.display().to_string(), e.into());
+        let directory = match open(CWD, path) {
+            Ok(directory) => directory,
+            Err(Errno::NOENT) => return Ok(Self::Nothing),
+            Err(Errno::NOTDIR | Errno::LOOP) => return Ok(Self::Other),
+            Err(e) => return Err(failed(e)),
+        };
+        let mut entries = Dir::read_from(&directory).map_err(failed)?.filter(is_entry);
+        Ok(match entries.next() {
+            None => Self::Empty,
+            Some(Ok(_)) => Self::Filled,
+            Some(Err(e)) => return Err(failed(e)),
+        })
+    }
+}
+
+/// Something that a set's directory has and that this program did not make.
+pub(super) enum Stranger {
+    /// A link, or something that is neither a file nor a directory, where a file of the set would be.
+    LeadsOut(PathBuf),
+    /// Something with another name.
+    Named(PathBuf),
+    /// It could not be looked at or removed.
+    Failed(FlowError),
+}
+
+/// What is done with the entries of a directory.
+#[derive(Clone, Copy, PartialEq)]
+enum Task {
+    /// Those whose names are numbers are looked at; others are nobody's business.
+    Adopt,
+    /// All are looked at.
+    Inspect,
+    /// All are removed.
+    Remove,
+}
+
+/// Looks for links below the names that a set has.
+pub(super) fn look_for_links(path: &Path) -> Result<(), Stranger> {
+    walk(path, Task::Adopt)
+}
+
+/// Removes what this program made, or nothing if there is anything else; the directory itself too, unless it `stays`.
+pub(super) fn remove_made(path: &Path, stays: bool) -> Result<(), Stranger> {
+    match Found::at(path).map_err(Stranger::Failed)? {
+        Found::Nothing => return Ok(()),
+        Found::Other => return Err(Stranger::Named(path.to_owned())),
+        Found::Empty => {}
+        Found::Filled => {
+            walk(path, Task::Inspect)?;
+            walk(path, Task::Remove)?;
+        }
+    }
+    if stays {
+        return Ok(());
+    }
+    match std::fs::remove_dir(path) {
+        Err(e) if e.kind() != std::io::ErrorKind::NotFound => {
+            Err(Stranger::Failed(FlowError::call("cannot remove", path.display().to_string(), e)))
+        }
+        _ => Ok(()),
+    }
+}
+
+fn open(directory: BorrowedFd<'_>, path: impl rustix::path::Arg) -> Result<OwnedFd, Errno> {
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    openat(directory, path, flags, Mode::empty())
+}
+
+fn is_entry(entry: &Result<rustix::fs::DirEntry, Errno>) -> bool {
+    entry.as_ref().map_or(true, |entry| !matches!(entry.file_name().to_bytes(), b"." | b".."))
+}
+
+/// Whether a set has entries of this form.
+fn is_number(name: &CStr) -> bool {
+    let name = name.to_bytes();
+    (8..=10).contains(&name.len()) && name.iter().all(u8::is_ascii_digit)
+}
+
+fn walk(path: &Path, task: Task) -> Result<(), Stranger> {
+    let failed = |e: Errno| {
+        Stranger::Failed(FlowError::call("cannot look into", path.display().to_string(), e.into()))
+    };
+    let directory = open(CWD, path).map_err(failed)?;
+    Walk { task, path: path.to_owned() }.directory(&directory)
+}
+
+struct Walk {
+    task: Task,
+    /// Of what is looked at, for messages.
+    path: PathBuf,
+}
+
+impl Walk {
+    fn failed(&self, what: &'static str, e: Errno) -> Stranger {
+        Stranger::Failed(FlowError::call(what, self.path.display().to_string(), e.into()))
+    }
+
+    /// Trees are at most 400 levels deep, so are the calls.
+    fn directory(&mut self, directory: &OwnedFd) -> Result<(), Stranger> {
+        let entries = Dir::read_from(directory).map_err(|e| self.failed("cannot look into", e))?;
+        for entry in entries.filter(is_entry) {
+            let entry = entry.map_err(|e| self.failed("cannot look into", e))?;
+            let name = entry.file_name();
+            if !is_number(name) && self.task == Task::Adopt {
+                continue;
+            }
+            self.path.push(&*name.to_string_lossy());
+            if !is_number(name) {
+                return Err(Stranger::Named(self.path.clone()));
+            }
+            self.entry(directory.as_fd(), name, entry.file_type())?;
+            self.path.pop();
+        }
+        Ok(())
+    }
+
+    fn entry(&mut self, directory: BorrowedFd<'_>, name: &CStr, kind: FileType) -> Result<(), Stranger> {
+        let kind = match kind {
+            // File systems that do not say it in the list.
+            FileType::Unknown => {
+                let found = statat(directory, name, AtFlags::SYMLINK_NOFOLLOW);
+                FileType::from_raw_mode(found.map_err(|e| self.failed("cannot look at", e))?.st_mode)
+            }
+            kind => kind,
+        };
+        let flags = match kind {
+            FileType::RegularFile => AtFlags::empty(),
+            FileType::Directory => {
+                let inner = open(directory, name).map_err(|e| self.failed("cannot look into", e))?;
+                self.directory(&inner)?;
+                AtFlags::REMOVEDIR
+            }
+            _ => return Err(Stranger::LeadsOut(self.path.clone())),
+        };
+        if self.task == Task::Remove {
+            unlinkat(directory, name, flags).map_err(|e| self.failed("cannot remove", e))?;
+        }
+        Ok(())
+    }
+}
