@@ -91,6 +91,8 @@ pub fn write(directory: &Path) -> io::Result<()> {
     }
     if directory.join("study").is_dir() {
         put("study", "quick", include_bytes!("../../studies/quick.toml"))?;
+        #[cfg(feature = "study")]
+        put("record", "measured", &record())?;
     }
     put("disk-log", "example", &disk_log())?;
     for (target, name, bytes) in ANSWERS {
@@ -203,4 +205,73 @@ fn flow_report() -> Vec<u8> {
     });
     assert!(serde_json::from_value::<FlowReport>(report.clone()).is_ok(), "it is one that is read");
     report.to_string().into_bytes()
+}
+
+/// A record of two layers.
+#[cfg(feature = "study")]
+fn record() -> Vec<u8> {
+    use nestor_load::{LoadResult, OperationClass, OperationResult};
+    use nestor_study::{CellRecord, Environment, LayerRecord, Mark, Measured, Outcome, TraceMode};
+    use nestor_trace::{LayerMetrics, TracePoint};
+
+    let mut latency = LatencyHistogram::default();
+    latency.record_many_ns(50_000, 1000);
+    let layer = |name: &str, point| {
+        let mut metrics = LayerMetrics::new(point);
+        (metrics.write.issued, metrics.write.issued_bytes, metrics.write.completed) = (1000, 4_096_000, 1000);
+        (metrics.d2c, metrics.q2c, metrics.i2d) =
+            (Some(latency.clone()), Some(latency.clone()), Some(latency.clone()));
+        metrics.span_s = 10.0;
+        LayerRecord {
+            layer: name.to_owned(),
+            role: String::new(),
+            machine: "guest".to_owned(),
+            metrics: Some(metrics),
+        }
+    };
+    let write = OperationResult {
+        operations: 1000,
+        bytes: 4_096_000,
+        latency: latency.clone(),
+        bytes_by_second: vec![409_600; 10],
+        ..OperationResult::default()
+    };
+    let load = LoadResult {
+        engine: "fio".to_owned(),
+        workload: "fio:seq-write".to_owned(),
+        elapsed_ns: 10_000_000_000,
+        operations: [(OperationClass("write".to_owned()), write)].into(),
+        working_set_bytes: 1 << 29,
+        scale_factor: 1.0,
+        cpu_user_s: 0.1,
+        cpu_system_s: 0.1,
+        engine_output: String::new(),
+        figures: Default::default(),
+        remarks: Vec::new(),
+    };
+    let record = CellRecord {
+        stack: "ext3/kvm/raw/jfs/hdd".to_owned(),
+        workload: "fio:seq-write".to_owned(),
+        study: None,
+        study_hash: None,
+        block: 0,
+        repeat: 0,
+        position: 0,
+        trace: TraceMode::Layers,
+        untraced_twin: false,
+        started_at: "2026-01-02T03:04:05Z".to_owned(),
+        cell_s: 12.5,
+        outcome: Outcome::Measured(Measured {
+            load,
+            layers: vec![layer("ext3", TracePoint::Blktrace), layer("hdd", TracePoint::DiskLog)],
+            host_cpu_busy: 0.5,
+            cpu_busy: vec![("host".to_owned(), 0.5)],
+            images: Vec::new(),
+            correlation: None,
+            trace_remarks: Vec::new(),
+        }),
+        marks: vec![Mark::EmulatedCpu, Mark::Suspended { seconds: 1.0 }],
+        environment: Environment::default(),
+    };
+    serde_json::to_vec(&record).expect("it is stored so")
 }

@@ -51,8 +51,13 @@ const TARGETS: &[(&str, Target)] = &[
     ("wml", wml),
     ("latency", answers::latency),
     ("agent-frame", answers::agent_frame),
-    ("fio", |data| answers::output("fio:rand-read:bs=4k", data)),
-    ("fio-paced", |data| answers::output("fio:rand-read:bs=4k:rate=100", data)),
+    ("fio", |data| {
+        answers::output(
+            "fio:mixed:read=70:bs=4k:size=1M:files=4:numjobs=2:direct=off:engine=psync:fsync=16",
+            data,
+        )
+    }),
+    ("fio-paced", |data| answers::output("fio:rand-read:size=16M:files=4:runtime=3s", data)),
     ("postmark", |data| answers::output("postmark:xs", data)),
     ("bonnie", |data| answers::output("bonnie:all:size=2G:files=32768", data)),
     ("dbench", |data| answers::output("dbench:fileserver:clients=2:runtime=3s", data)),
