@@ -358,6 +358,10 @@ mod tests {
             let refused = Recording::find(folder.path()).unwrap_err();
             assert!(matches!(refused, CorrelateError::Manifest { .. }), "{instead}: {refused}");
         }
+        fs::write(&path, " ".repeat(2 << 20)).unwrap();
+        assert!(
+            Recording::find(folder.path()).unwrap_err().to_string().contains("longer than 1048576 bytes")
+        );
         fs::write(&path, "{ \"levels\": [] }").unwrap();
         assert!(Recording::find(folder.path()).unwrap_err().to_string().contains("no trace point"));
     }

@@ -224,6 +224,18 @@ mod tests {
     }
 
     #[test]
+    fn counts_at_the_end_of_64_bits_are_added_without_overflow() {
+        let mut most = row("a", &[100]);
+        (most.operations, most.bytes, most.bytes_by_second) = (u64::MAX, u64::MAX, vec![u64::MAX]);
+        let mut one = run(vec![most.clone(), FlowopReport { name: "b".to_owned(), ..most }]);
+        one.threads = u64::MAX;
+        let other = one.clone();
+        one.merge(&other);
+        assert_eq!((one.operations(), one.bytes(), one.threads), (u64::MAX, u64::MAX, u64::MAX));
+        assert_eq!(one.flowops[0].bytes_by_second, [u64::MAX]);
+    }
+
+    #[test]
     fn histograms_of_machines_are_merged_and_percentiles_not_averaged() {
         let mut one = run(vec![row("a", &[100, 100, 100])]);
         let mut two = run(vec![row("a", &[900]), row("b", &[5])]);

@@ -468,6 +468,23 @@ m/i: 3 extents found
     }
 
     #[test]
+    fn a_list_is_read_one_by_one_and_an_object_is_of_a_bounded_length() {
+        // Not one value is kept of what is no extent: it is refused where it stands.
+        let endless = std::io::Read::chain(&b"["[..], std::io::repeat(b'1'));
+        let wrong = [&b"[[1,2,3],"[..], &b"[],".repeat(1000), b"[1,2,3]]"].concat();
+        assert!(read(&wrong).unwrap_err().to_string().contains("extent 1 has not the three numbers"));
+        assert!(read_extents_from(endless.take(1 << 20), Path::new("map"), None).is_err());
+        let object = std::io::Read::chain(&b"{\"extents\":"[..], std::io::repeat(b' '));
+        let error = read_extents_from(object, Path::new("map"), None).unwrap_err().to_string();
+        assert!(error.contains("longer than 33554432 bytes"), "{error}");
+        let mixed = br#"[{"start": 0, "offset": 4096, "length": 8, "data": true}, [8, 9000, 8, "more"],
+            {"start": 16, "length": 8, "data": false}, {"logical": 7, "upper": 16, "physical": 20000, "bytes": 8}]"#;
+        let found = read(mixed).unwrap();
+        let found: Vec<_> = found.extents().iter().map(|e| (e.upper, e.lower, e.bytes)).collect();
+        assert_eq!(found, [(0, 4096, 8), (8, 9000, 8), (16, 20000, 8)]);
+    }
+
+    #[test]
     fn errors_name_the_line() {
         insta::assert_snapshot!(
             read(b"0,4096,x\n1,2,3").unwrap_err(),

@@ -310,6 +310,28 @@ mod tests {
     }
 
     #[test]
+    fn operations_that_cannot_have_been_are_refused_and_take_no_memory() {
+        let workload = Workload::parse("stamps:mixed").unwrap();
+        for (operation, bytes, from, to) in [
+            ("write", 1, 0, u64::MAX),
+            ("write", 1, 0, 40 * 24 * 3600 * 1_000_000_000_u64),
+            ("write", 1, 5, 4),
+            ("steal", 1, 1, 2),
+        ] {
+            let line = format!(
+                r#"{{"operation":"{operation}","bytes":{bytes},"started_ns":{from},"ended_ns":{to}}}"#
+            );
+            let error = workload.parse_output(&output(Ended::Code(0), &line, "")).unwrap_err();
+            assert!(error.to_string().contains("an operation ends before it begins"), "{error}");
+        }
+        let most =
+            format!(r#"{{"operation":"write","bytes":{},"started_ns":0,"ended_ns":3000000000}}"#, u64::MAX);
+        let result =
+            workload.parse_output(&output(Ended::Code(0), &[&*most, &*most].join("\n"), "")).unwrap();
+        assert_eq!(result.bytes(), u64::MAX);
+    }
+
+    #[test]
     fn operations_are_counted_by_what_they_did() {
         let workload = Workload::parse("stamps:mixed").unwrap();
         let line = |operation: &str, from: u64, to: u64| {
