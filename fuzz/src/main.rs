@@ -5,7 +5,9 @@
 
 #![no_main]
 
+mod answers;
 mod images;
+mod joins;
 mod seeds;
 mod targets;
 

@@ -8,6 +8,10 @@ use nestor_disk::log::{Header, Operation, Record};
 use nestor_trace::decode::Format;
 use nestor_trace::{RequestHeader, RequestWriter};
 
+use nestor_load::flow_report::FlowReport;
+use nestor_machine::message::{Answer, Command, Envelope, Facts, PROTOCOL, Request};
+use nestor_model::LatencyHistogram;
+
 use crate::targets;
 
 #[path = "../../crates/trace/tests/traces/mod.rs"]
@@ -47,6 +51,20 @@ const PROFILE: &str = "name = 'mail'\n[requests]\nread-share = 0.64\nrandom-shar
      bytes = 16384\nshare = 0.5\n[concurrency]\nworkers = 50\nthink-ms = 50.0\noutstanding = 9.5\n[rates]\nseconds = 60.0\n\
      requests-per-s = 792.0\nbytes-per-s = 8.5e6\nresponse-ms = 12.0\n[processor]\nuser = 0.7\nsystem = 0.3\n";
 
+/// Output of programs, and what else machines tell.
+const ANSWERS: [(&str, &str, &[u8]); 10] = [
+    ("fio", "mixed", include_bytes!("../../crates/load/tests/data/fio-mixed-two-jobs.json")),
+    ("fio-paced", "paced", include_bytes!("../../crates/load/tests/data/fio-rand-read-paced.json")),
+    ("postmark", "xs", include_bytes!("../../crates/load/tests/data/postmark-xs.txt")),
+    ("bonnie", "all", include_bytes!("../../crates/load/tests/data/bonnie-all.csv")),
+    ("dbench", "two", include_bytes!("../../crates/load/tests/data/dbench-two-clients.txt")),
+    ("extents", "filefrag", b"File size of m/i is 20971520 (5120 blocks of 4096 bytes)\n   0:        0..    1023:         24..      1047:   1024:            \n   1:     2560..    2815:       1304..      1559:    256:       2584: last\n"),
+    ("extents", "xfs-bmap", b"m/i:\n   0: [0..8191]:       192..8383         0 (192..8383)       8192 000000\n   1: [8192..20479]:   hole                                 12288\n"),
+    ("extents", "qemu-img", br#"[{"start":0,"length":65536,"depth":0,"zero":false,"data":true,"offset":327680},{"start":65536,"length":65536,"depth":0,"zero":true,"data":false},[196608,65536,4096]]"#),
+    ("manifest", "two", b"{\"stack\":\"ext4/hdd\",\"workload\":\"fio:seq-write\",\"block\":0,\"seed\":1,\"levels\":[{\"file\":\"a.requests\",\"map\":\"identity\",\"cached_reads\":\"never\",\"cached_writes\":\"possible\"},{\"layer\":\"hdd\",\"file\":\"a.requests\",\"map\":\"extents\",\"extents\":\"extents-0.csv\",\"cached_reads\":\"unknown\",\"cached_writes\":\"promised\"}]}\0upper,lower,bytes\n0,4096,8192\n"),
+    ("manifest", "clusters", b"{\"levels\":[{\"file\":\"a.requests\",\"map\":\"clusters\",\"cluster_bytes\":65536,\"cached_reads\":\"never\",\"cached_writes\":\"never\"},{\"file\":\"a.requests\",\"map\":\"clusters\",\"cluster_bytes\":4096,\"cached_reads\":\"never\",\"cached_writes\":\"never\"}]}"),
+];
+
 /// Writes a directory for each target and prints their names.
 pub fn write(directory: &Path) -> io::Result<()> {
     for target in targets::names() {
@@ -59,6 +77,7 @@ pub fn write(directory: &Path) -> io::Result<()> {
         let short = &bytes[..bytes.len().min(4000)];
         put(target_of(format), &format!("example-{number}"), short)?;
         put("open", &format!("example-{number}"), short)?;
+        put("analysis", &format!("example-{number}"), short)?;
     }
     for (number, stack) in STACKS.iter().enumerate() {
         put("stack", &format!("example-{number}"), stack.as_bytes())?;
@@ -72,9 +91,25 @@ pub fn write(directory: &Path) -> io::Result<()> {
     }
     if directory.join("study").is_dir() {
         put("study", "quick", include_bytes!("../../studies/quick.toml"))?;
+        #[cfg(feature = "study")]
+        put("record", "measured", &record())?;
     }
     put("disk-log", "example", &disk_log())?;
-    request_file(&directory.join("request-file/example"))
+    for (target, name, bytes) in ANSWERS {
+        put(target, name, bytes)?;
+    }
+    put("latency", "one", &latency())?;
+    put("agent-frame", "hello", &frame(&Answer::Hello { protocol: PROTOCOL }))?;
+    put(
+        "agent-frame",
+        "facts",
+        &frame(&Answer::Facts(Facts { file_systems: vec!["ext4".to_owned()], ..Facts::default() })),
+    )?;
+    put("agent-frame", "run", &frame(&Request::Run(Command::new(["true", "a"]))))?;
+    put("virtio", "read", &virtio())?;
+    put("flow-report", "one", &[b"\0", &flow_report()[..]].concat())?;
+    request_file(&directory.join("request-file/example"))?;
+    request_file(&directory.join("analysis-requests/example"))
 }
 
 fn target_of(format: Format) -> &'static str {
@@ -134,4 +169,109 @@ fn request_file(path: &Path) -> io::Result<()> {
     }
     writer.finish().map_err(io::Error::other)?;
     Ok(())
+}
+
+/// The bytes of a histogram, as its target takes them.
+fn latency() -> Vec<u8> {
+    let mut histogram = LatencyHistogram::default();
+    [1, 5_000, 7_000_000].into_iter().zip(1..).for_each(|(ns, count)| histogram.record_many_ns(ns, count));
+    let text = serde_json::to_value(&histogram).expect("a text");
+    [b"\0", text.as_str().unwrap_or_default().as_bytes()].concat()
+}
+
+fn frame<T: serde::Serialize>(body: &T) -> Vec<u8> {
+    rmp_serde::to_vec_named(&Envelope { number: 1, body }).expect("it is sent so")
+}
+
+/// A read of a sector: header, data, status.
+fn virtio() -> Vec<u8> {
+    let chain = [[0, 0, 16, 0, 0], [0, 8, 0, 2, 1], [0, 16, 1, 0, 1]].concat();
+    [vec![0; 512], chain].concat()
+}
+
+fn flow_report() -> Vec<u8> {
+    let mut latency = LatencyHistogram::default();
+    latency.record_ns(1000);
+    let report = serde_json::json!({
+        "runs": [{
+            "ended": "time", "elapsed_ns": 2_000_000_000_u64, "threads": 2, "cpu_user_s": 0.5, "cpu_system_s": 0.5,
+            "flowops": [{"name": "a", "kind": "read", "is_io": true, "operations": 1, "bytes": 4096, "latency": latency,
+                "mean_ns": 1000.0, "bytes_by_second": [4096, 0]}],
+            "passes": [], "pace": {"of": "passes", "asked_per_second": 5.0, "offered": 10, "begun": 9}, "remarks": []
+        }],
+        "file_sets": [{"name": "f", "path": "/top", "files": 1, "preallocated": 1, "directories": 1,
+            "leaf_directories": 0, "bytes": 4096}],
+        "prepare_s": 0.1
+    });
+    assert!(serde_json::from_value::<FlowReport>(report.clone()).is_ok(), "it is one that is read");
+    report.to_string().into_bytes()
+}
+
+/// A record of two layers.
+#[cfg(feature = "study")]
+fn record() -> Vec<u8> {
+    use nestor_load::{LoadResult, OperationClass, OperationResult};
+    use nestor_study::{CellRecord, Environment, LayerRecord, Mark, Measured, Outcome, TraceMode};
+    use nestor_trace::{LayerMetrics, TracePoint};
+
+    let mut latency = LatencyHistogram::default();
+    latency.record_many_ns(50_000, 1000);
+    let layer = |name: &str, point| {
+        let mut metrics = LayerMetrics::new(point);
+        (metrics.write.issued, metrics.write.issued_bytes, metrics.write.completed) = (1000, 4_096_000, 1000);
+        (metrics.d2c, metrics.q2c, metrics.i2d) =
+            (Some(latency.clone()), Some(latency.clone()), Some(latency.clone()));
+        metrics.span_s = 10.0;
+        LayerRecord {
+            layer: name.to_owned(),
+            role: String::new(),
+            machine: "guest".to_owned(),
+            metrics: Some(metrics),
+        }
+    };
+    let write = OperationResult {
+        operations: 1000,
+        bytes: 4_096_000,
+        latency: latency.clone(),
+        bytes_by_second: vec![409_600; 10],
+        ..OperationResult::default()
+    };
+    let load = LoadResult {
+        engine: "fio".to_owned(),
+        workload: "fio:seq-write".to_owned(),
+        elapsed_ns: 10_000_000_000,
+        operations: [(OperationClass("write".to_owned()), write)].into(),
+        working_set_bytes: 1 << 29,
+        scale_factor: 1.0,
+        cpu_user_s: 0.1,
+        cpu_system_s: 0.1,
+        engine_output: String::new(),
+        figures: Default::default(),
+        remarks: Vec::new(),
+    };
+    let record = CellRecord {
+        stack: "ext3/kvm/raw/jfs/hdd".to_owned(),
+        workload: "fio:seq-write".to_owned(),
+        study: None,
+        study_hash: None,
+        block: 0,
+        repeat: 0,
+        position: 0,
+        trace: TraceMode::Layers,
+        untraced_twin: false,
+        started_at: "2026-01-02T03:04:05Z".to_owned(),
+        cell_s: 12.5,
+        outcome: Outcome::Measured(Measured {
+            load,
+            layers: vec![layer("ext3", TracePoint::Blktrace), layer("hdd", TracePoint::DiskLog)],
+            host_cpu_busy: 0.5,
+            cpu_busy: vec![("host".to_owned(), 0.5)],
+            images: Vec::new(),
+            correlation: None,
+            trace_remarks: Vec::new(),
+        }),
+        marks: vec![Mark::EmulatedCpu, Mark::Suspended { seconds: 1.0 }],
+        environment: Environment::default(),
+    };
+    serde_json::to_vec(&record).expect("it is stored so")
 }

@@ -16,7 +16,7 @@ use nestor_trace::decode::tracefs::TextReader;
 use nestor_trace::decode::vscsi::read_histograms;
 use nestor_trace::decode::{EventSource, Input, OpenOptions, QemuSource, RequestSource, Source, open_input};
 
-use crate::images;
+use crate::{answers, images, joins};
 
 /// What is done with an input.
 pub type Target = fn(&[u8]);
@@ -49,6 +49,27 @@ const TARGETS: &[(&str, Target)] = &[
     ("workload", |data| text(data, |text| drop(Workload::parse(text)))),
     ("profile", |data| text(data, profile)),
     ("wml", wml),
+    ("latency", answers::latency),
+    ("agent-frame", answers::agent_frame),
+    ("fio", |data| {
+        answers::output(
+            "fio:mixed:read=70:bs=4k:size=1M:files=4:numjobs=2:direct=off:engine=psync:fsync=16",
+            data,
+        )
+    }),
+    ("fio-paced", |data| answers::output("fio:rand-read:size=16M:files=4:runtime=3s", data)),
+    ("postmark", |data| answers::output("postmark:xs", data)),
+    ("bonnie", |data| answers::output("bonnie:all:size=2G:files=32768", data)),
+    ("dbench", |data| answers::output("dbench:fileserver:clients=2:runtime=3s", data)),
+    ("flow-report", |data| answers::output("wml:fileserver", data)),
+    ("stamps", answers::stamps),
+    ("virtio", answers::virtio),
+    ("extents", joins::extents),
+    ("manifest", joins::manifest),
+    ("analysis", joins::analysis),
+    ("analysis-requests", joins::requests),
+    #[cfg(feature = "study")]
+    ("record", |data| text(data, study::record)),
     #[cfg(feature = "study")]
     ("study", |data| text(data, study::parse)),
 ];
@@ -161,10 +182,28 @@ fn wml(data: &[u8]) {
 #[cfg(feature = "study")]
 mod study {
     use nestor_load::Workload;
-    use nestor_study::{Notation, Study};
+    use nestor_stack::Stack;
+    use nestor_study::checks::{Expected, marks, steady_after_s};
+    use nestor_study::{CellRecord, Notation, RunNumbers, StoredRun, Study};
 
     pub fn parse(text: &str) {
         let _ = Study::parse("fuzz", text, None, &Written);
+    }
+
+    /// A stored record, and all that is asked of one.
+    pub fn record(text: &str) {
+        let Ok(record) = serde_json::from_str::<CellRecord>(text) else { return };
+        let Some(measured) = record.measured() else { return };
+        let expected = match (Stack::parse(&record.stack), Workload::parse(&record.workload)) {
+            (Ok(stack), Ok(workload)) => Expected::of(&stack, &workload),
+            _ => Expected::default(),
+        };
+        for mark in marks(measured, &record.environment, &expected).iter().chain(&record.marks) {
+            assert!(!mark.detail().is_empty() || !mark.name().is_empty());
+        }
+        let _ = (steady_after_s(measured), measured.load.bytes_per_second(), record.content_id());
+        let run = StoredRun { number: 1, id: String::new(), record };
+        let _ = RunNumbers::of(&run);
     }
 
     struct Written;

@@ -25,5 +25,5 @@ pub use error::CorrelateError;
 pub use input::{Absorption, CacheBetween, LevelInput, RequestSource, RequestStream};
 pub use join::{Joined, Observer};
 pub use recording::{RecordedCell, RecordedLevel, Recording};
-pub use space::{ExtentMap, MappedExtent, MappedPiece, SpaceMap, read_extents};
+pub use space::{ExtentMap, MappedExtent, MappedPiece, SpaceMap, read_extents, read_extents_from};
 pub use tree::{Correlation, Join, Level, LevelTimes, Node, Origin, SampledTree};

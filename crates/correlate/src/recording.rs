@@ -2,6 +2,7 @@
 //! says how they belong together.
 
 use std::fs;
+use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
 use nestor_trace::{RequestHeader, RequestReader};
@@ -13,6 +14,9 @@ use crate::space::{SpaceMap, read_extents};
 
 /// The file that describes the others.
 const MANIFEST: &str = "manifest.json";
+
+/// Longest manifest: a level takes a few hundred bytes.
+const LONGEST_MANIFEST_BYTES: u64 = 1 << 20;
 
 /// Every trace point of a cell.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -169,7 +173,13 @@ impl Recording {
     fn read(directory: &Path) -> Result<Self, CorrelateError> {
         let path = directory.join(MANIFEST);
         let wrong = |reason: String| CorrelateError::Manifest { path: path.clone(), reason };
-        let text = fs::read(&path).map_err(|source| CorrelateError::Io { path: path.clone(), source })?;
+        let mut text = Vec::new();
+        fs::File::open(&path)
+            .and_then(|file| file.take(LONGEST_MANIFEST_BYTES + 1).read_to_end(&mut text))
+            .map_err(|source| CorrelateError::Io { path: path.clone(), source })?;
+        if text.len() as u64 > LONGEST_MANIFEST_BYTES {
+            return Err(wrong(format!("it is longer than {LONGEST_MANIFEST_BYTES} bytes")));
+        }
         let manifest: Manifest = serde_json::from_slice(&text).map_err(|e| wrong(e.to_string()))?;
         let mut levels = Vec::new();
         for (index, level) in manifest.levels.into_iter().enumerate() {
@@ -348,6 +358,10 @@ mod tests {
             let refused = Recording::find(folder.path()).unwrap_err();
             assert!(matches!(refused, CorrelateError::Manifest { .. }), "{instead}: {refused}");
         }
+        fs::write(&path, " ".repeat(2 << 20)).unwrap();
+        assert!(
+            Recording::find(folder.path()).unwrap_err().to_string().contains("longer than 1048576 bytes")
+        );
         fs::write(&path, "{ \"levels\": [] }").unwrap();
         assert!(Recording::find(folder.path()).unwrap_err().to_string().contains("no trace point"));
     }

@@ -18,4 +18,7 @@ pub use control::ControlClient;
 pub use error::DiskError;
 pub use profile::{Figure, HddProfile, Interface, Medium, Profile, Raid0Profile, SsdProfile};
 pub use profiles::profile;
+/// How requests of guests are read; for those who test that with anything.
+#[doc(hidden)]
+pub use server::request;
 pub use server::{ServeOptions, StopHandle, serve};

@@ -5,6 +5,8 @@ use std::collections::BTreeMap;
 use nestor_model::LatencyHistogram;
 use serde::{Deserialize, Serialize};
 
+use crate::result::total;
+
 /// What a script did: one entry for each `run`.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct FlowReport {
@@ -121,18 +123,18 @@ pub struct PaceReport {
 impl RunReport {
     /// Operations of the workload, waits not counted.
     pub fn operations(&self) -> u64 {
-        self.flowops.iter().filter(|f| f.is_io).map(|f| f.operations).sum()
+        total(self.flowops.iter().filter(|f| f.is_io).map(|f| f.operations))
     }
 
     /// Bytes read and written.
     pub fn bytes(&self) -> u64 {
-        self.flowops.iter().filter(|f| f.is_io).map(|f| f.bytes).sum()
+        total(self.flowops.iter().filter(|f| f.is_io).map(|f| f.bytes))
     }
 
     /// Adds what another machine did at the same time.
     pub fn merge(&mut self, other: &Self) {
         self.elapsed_ns = self.elapsed_ns.max(other.elapsed_ns);
-        self.threads += other.threads;
+        self.threads = self.threads.saturating_add(other.threads);
         self.cpu_user_s += other.cpu_user_s;
         self.cpu_system_s += other.cpu_system_s;
         if self.ended.is_well() {
@@ -142,8 +144,8 @@ impl RunReport {
         merge_rows(&mut self.passes, &other.passes);
         if let (Some(pace), Some(others)) = (&mut self.pace, &other.pace) {
             pace.asked_per_second += others.asked_per_second;
-            pace.offered += others.offered;
-            pace.begun += others.begun;
+            pace.offered = pace.offered.saturating_add(others.offered);
+            pace.begun = pace.begun.saturating_add(others.begun);
         }
         for remark in &other.remarks {
             if !self.remarks.contains(remark) {
@@ -177,13 +179,13 @@ fn merge_rows(own: &mut Vec<FlowopReport>, others: &[FlowopReport]) {
         if mine + theirs > 0.0 {
             row.mean_ns = (row.mean_ns * mine + other.mean_ns * theirs) / (mine + theirs);
         }
-        row.operations += other.operations;
-        row.bytes += other.bytes;
+        row.operations = row.operations.saturating_add(other.operations);
+        row.bytes = row.bytes.saturating_add(other.bytes);
         row.latency.merge(&other.latency);
         let seconds = row.bytes_by_second.len().max(other.bytes_by_second.len());
         row.bytes_by_second.resize(seconds, 0);
         for (second, bytes) in other.bytes_by_second.iter().enumerate() {
-            row.bytes_by_second[second] += bytes;
+            row.bytes_by_second[second] = row.bytes_by_second[second].saturating_add(*bytes);
         }
     }
 }
@@ -219,6 +221,18 @@ mod tests {
             pace: None,
             remarks: vec!["cached".to_owned()],
         }
+    }
+
+    #[test]
+    fn counts_at_the_end_of_64_bits_are_added_without_overflow() {
+        let mut most = row("a", &[100]);
+        (most.operations, most.bytes, most.bytes_by_second) = (u64::MAX, u64::MAX, vec![u64::MAX]);
+        let mut one = run(vec![most.clone(), FlowopReport { name: "b".to_owned(), ..most }]);
+        one.threads = u64::MAX;
+        let other = one.clone();
+        one.merge(&other);
+        assert_eq!((one.operations(), one.bytes(), one.threads), (u64::MAX, u64::MAX, u64::MAX));
+        assert_eq!(one.flowops[0].bytes_by_second, [u64::MAX]);
     }
 
     #[test]

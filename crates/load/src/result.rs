@@ -82,7 +82,7 @@ impl OperationResult {
 impl LoadResult {
     /// Bytes of all classes together.
     pub fn bytes(&self) -> u64 {
-        self.operations.values().map(|o| o.bytes).sum()
+        total(self.operations.values().map(|o| o.bytes))
     }
 
     /// Bytes per second of all classes together.
@@ -92,9 +92,17 @@ impl LoadResult {
 
     /// Operations per second of all classes together.
     pub fn operations_per_second(&self) -> f64 {
-        let operations: u64 = self.operations.values().map(|o| o.operations).sum();
+        let operations = total(self.operations.values().map(|o| o.operations));
         operations as f64 / (self.elapsed_ns.max(1) as f64 / 1e9)
     }
+}
+
+/// Most seconds of a run that are kept one by one: a month.
+pub(crate) const MOST_SECONDS: usize = 31 * 24 * 3600;
+
+/// The sum of counts that somebody else may have written: at most what 64 bits hold.
+pub(crate) fn total(counts: impl Iterator<Item = u64>) -> u64 {
+    counts.fold(0, u64::saturating_add)
 }
 
 #[cfg(test)]

@@ -6,6 +6,7 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
+use crate::bounds::check_answer;
 use crate::message::{Answer, Envelope, PROTOCOL, Request, read_frame, write_frame};
 
 /// Why a request had no answer.
@@ -120,6 +121,9 @@ fn read_answers(mut reader: impl Read, shared: &Mutex<Shared>) {
     let reason = loop {
         match read_frame::<Envelope<Answer>>(&mut reader) {
             Ok(envelope) => {
+                if let Err(e) = check_answer(&envelope.body) {
+                    break format!("its agent's answer cannot be true: {e}");
+                }
                 let waiting = lock(shared).waiting.remove(&envelope.number);
                 // Nobody waits for an answer that came after its time limit.
                 if let Some(waiting) = waiting {

@@ -43,6 +43,16 @@ pub enum MachineError {
         /// The last lines of what it printed, each on a line of its own, or nothing.
         output: String,
     },
+    /// A file of a machine is longer than who asked for it wants to have.
+    #[error("{machine}: its file {path} is longer than the {max_bytes} bytes that are read of it")]
+    TooLong {
+        /// Which machine.
+        machine: String,
+        /// The file.
+        path: String,
+        /// The bound.
+        max_bytes: u64,
+    },
     /// The ground (this machine, ssh) could not be reached or prepared.
     #[error("{0}")]
     Ground(String),

@@ -53,7 +53,7 @@ fn memory_bytes(meminfo: &str) -> u64 {
         .lines()
         .find_map(|line| line.strip_prefix("MemTotal:")?.split_whitespace().next()?.parse::<u64>().ok())
         .unwrap_or_default()
-        * 1024
+        .saturating_mul(1024)
 }
 
 fn qemu_version() -> Option<String> {

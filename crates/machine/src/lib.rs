@@ -4,6 +4,7 @@
 //! another one over ssh, an emulated host, a guest inside it, to any depth.
 
 pub mod agent;
+pub mod bounds;
 mod connection;
 pub mod error;
 mod facts;
@@ -18,7 +19,7 @@ mod ssh;
 pub mod transport;
 
 pub use error::MachineError;
-pub use machine::{Boot, Machine};
+pub use machine::{Boot, Machine, SMALL_FILE_BYTES};
 pub use message::{Command, Facts, Finished};
 pub use spec::{Accelerator, DiskAttachment, DiskBackend, MachineSpec};
 pub use transport::Ground;

@@ -32,6 +32,9 @@ const REQUEST_LOG: &str = "NESTOR_LOG_REQUESTS";
 /// What a request may take when it says nothing else.
 const USUAL_LIMIT: Duration = Duration::from_secs(60);
 
+/// Most bytes of a file that is read as a whole where nothing else is said: files of `/proc` and `/sys`, what a program said.
+pub const SMALL_FILE_BYTES: u64 = 16 << 20;
+
 /// Bytes of a large file that are asked for at once: far below a frame's limit, because every machine on the way holds
 /// them in memory.
 const FETCH_BYTES: u64 = 4 << 20;
@@ -163,25 +166,48 @@ impl Machine {
         self.done(Request::WriteFile { path: path.to_owned(), contents: contents.to_vec() })
     }
 
-    /// Reads a whole file of moderate size.
+    /// Reads a whole file of at most [`SMALL_FILE_BYTES`]; [`MachineError::TooLong`] of a longer one.
     pub fn read_file(&self, path: &str) -> Result<Vec<u8>, MachineError> {
-        match self.request(Request::ReadFile { path: path.to_owned(), offset: 0, max_bytes: u64::MAX })? {
-            Answer::Bytes(bytes) => Ok(bytes),
+        self.read_file_up_to(path, SMALL_FILE_BYTES)
+    }
+
+    /// Reads a whole file of at most `max_bytes`, which one frame has to hold; [`MachineError::TooLong`] of a longer one.
+    pub fn read_file_up_to(&self, path: &str, max_bytes: u64) -> Result<Vec<u8>, MachineError> {
+        // One more, to see that there is more.
+        let bytes = self.read_part(path, 0, max_bytes.saturating_add(1))?;
+        if bytes.len() as u64 > max_bytes {
+            return Err(self.too_long(path, max_bytes));
+        }
+        Ok(bytes)
+    }
+
+    fn read_part(&self, path: &str, offset: u64, max_bytes: u64) -> Result<Vec<u8>, MachineError> {
+        match self.request(Request::ReadFile { path: path.to_owned(), offset, max_bytes })? {
+            Answer::Bytes(bytes) if bytes.len() as u64 <= max_bytes => Ok(bytes),
             _ => Err(self.out_of_turn()),
         }
     }
 
-    /// Copies a file of any size to a writer, piece by piece; the bytes that were copied.
-    pub fn fetch_file(&self, path: &str, to: &mut dyn std::io::Write) -> Result<u64, MachineError> {
+    fn too_long(&self, path: &str, max_bytes: u64) -> MachineError {
+        MachineError::TooLong { machine: self.label.clone(), path: path.to_owned(), max_bytes }
+    }
+
+    /// Copies a file of at most `max_bytes` to a writer, piece by piece; the bytes that were copied, or
+    /// [`MachineError::TooLong`] once that many were.
+    pub fn fetch_file(
+        &self,
+        path: &str,
+        to: &mut dyn std::io::Write,
+        max_bytes: u64,
+    ) -> Result<u64, MachineError> {
         let mut offset = 0;
         loop {
-            let request = Request::ReadFile { path: path.to_owned(), offset, max_bytes: FETCH_BYTES };
-            let bytes = match self.request(request)? {
-                Answer::Bytes(bytes) => bytes,
-                _ => return Err(self.out_of_turn()),
-            };
+            let bytes = self.read_part(path, offset, FETCH_BYTES)?;
             if bytes.is_empty() {
                 return Ok(offset);
+            }
+            if bytes.len() as u64 > max_bytes - offset {
+                return Err(self.too_long(path, max_bytes));
             }
             to.write_all(&bytes).map_err(|e| MachineError::Refused {
                 machine: self.label.clone(),
@@ -355,5 +381,72 @@ fn request_name(request: &Request) -> &'static str {
         Request::TakeDown => "take everything down",
         Request::MakePrivateDirectory { .. } => "make a private directory",
         Request::CreateFile { .. } => "make a file",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::message::{Envelope, PROTOCOL, read_frame, write_frame};
+    use std::os::unix::net::UnixStream;
+
+    /// A machine whose agent answers each request with what `answer` makes of it.
+    fn machine_that(mut answer: impl FnMut(Request) -> Answer + Send + 'static) -> Machine {
+        let (here, mut there) = UnixStream::pair().unwrap();
+        std::thread::spawn(move || {
+            write_frame(&mut there, &Envelope { number: 0, body: Answer::Hello { protocol: PROTOCOL } })
+                .unwrap();
+            while let Ok(asked) = read_frame::<Envelope<Request>>(&mut there) {
+                let body = answer(asked.body);
+                write_frame(&mut there, &Envelope { number: asked.number, body }).unwrap();
+            }
+        });
+        let connection = Connection::new(here.try_clone().unwrap(), here);
+        Machine::ground(Arc::new(connection), "guest")
+    }
+
+    /// Answers with zeros for ever, as many at once as are asked for.
+    fn endless_file(request: Request) -> Answer {
+        let Request::ReadFile { max_bytes, .. } = request else { panic!("something else was asked") };
+        Answer::Bytes(vec![0; usize::try_from(max_bytes).unwrap()])
+    }
+
+    #[test]
+    fn a_file_without_end_is_fetched_up_to_the_bound_of_who_asks() {
+        let machine = machine_that(endless_file);
+        let mut copied = Vec::new();
+        let error = machine.fetch_file("/proc/endless", &mut copied, 9 << 20).unwrap_err();
+        let said = "guest: its file /proc/endless is longer than the 9437184 bytes that are read of it";
+        assert_eq!(error.to_string(), said);
+        assert_eq!(copied.len(), 8 << 20);
+        let error = machine.read_file_up_to("/proc/endless", 9 << 20).unwrap_err();
+        assert_eq!(error.to_string(), said);
+    }
+
+    #[test]
+    fn a_file_of_just_the_bound_is_fetched() {
+        let machine = machine_that(|request| {
+            let Request::ReadFile { offset, .. } = request else { panic!("something else was asked") };
+            Answer::Bytes(vec![7; 6 - usize::try_from(offset).unwrap()])
+        });
+        let mut copied = Vec::new();
+        assert_eq!(machine.fetch_file("/f", &mut copied, 6).unwrap(), 6);
+        assert_eq!(machine.read_file_up_to("/f", 6).unwrap(), copied);
+        assert!(machine.read_file_up_to("/f", 5).is_err());
+    }
+
+    #[test]
+    fn more_bytes_than_were_asked_for_are_not_taken() {
+        let machine = machine_that(|_| Answer::Bytes(vec![0; 5 << 20]));
+        let error = machine.fetch_file("/f", &mut Vec::new(), u64::MAX).unwrap_err();
+        assert!(matches!(error, MachineError::OutOfTurn { .. }), "{error}");
+    }
+
+    #[test]
+    fn an_answer_that_cannot_be_true_ends_the_connection_with_the_reason() {
+        let name = "x".repeat(5000);
+        let machine = machine_that(move |_| Answer::Facts(Facts { name: name.clone(), ..Facts::default() }));
+        let error = machine.facts().unwrap_err().to_string();
+        assert!(error.contains("its name is told in 5000 bytes, over 4096"), "{error}");
     }
 }

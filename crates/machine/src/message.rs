@@ -9,6 +9,7 @@ use std::io::{self, Read, Write};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
+use crate::bounds::check_frame;
 use crate::spec::{DiskAttachment, MachineSpec};
 
 /// Version of the messages; an agent of another version is refused.
@@ -322,7 +323,8 @@ pub fn write_frame<T: Serialize>(mut stream: impl Write, message: &T) -> io::Res
 /// Reads one frame.
 ///
 /// # Errors
-/// `UnexpectedEof` when the other side is gone; `InvalidData` for what is not a frame.
+/// `UnexpectedEof` when the other side is gone; `InvalidData` for what is not a frame, or holds more than
+/// [`bounds`](crate::bounds) allow.
 pub fn read_frame<T: DeserializeOwned>(mut stream: impl Read) -> io::Result<T> {
     let mut length = [0u8; 4];
     stream.read_exact(&mut length)?;
@@ -338,9 +340,18 @@ pub fn read_frame<T: DeserializeOwned>(mut stream: impl Read) -> io::Result<T> {
     if bytes.len() < length as usize {
         return Err(io::ErrorKind::UnexpectedEof.into());
     }
-    rmp_serde::from_slice(&bytes).map_err(|e| {
+    decode_frame(&bytes).map_err(|e| {
         io::Error::new(io::ErrorKind::InvalidData, format!("a frame does not hold a message: {e}"))
     })
+}
+
+/// What the bytes of a frame say.
+///
+/// # Errors
+/// What is wrong with them, in words; also when the message would take much more memory than they do.
+pub fn decode_frame<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, String> {
+    check_frame(bytes)?;
+    rmp_serde::from_slice(bytes).map_err(|e| e.to_string())
 }
 
 #[cfg(test)]

@@ -8,9 +8,10 @@ use std::borrow::Cow;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
 use hdrhistogram::Histogram;
-use hdrhistogram::serialization::{Deserializer as HdrDeserializer, Serializer as _, V2DeflateSerializer};
+use hdrhistogram::serialization::{Serializer as _, V2DeflateSerializer};
 use serde::{Deserialize, Serialize};
 
+use crate::latency_code::{Bounds, DIGITS, Decoder};
 use crate::latency_sum::LatencySum;
 
 /// A histogram of durations in nanoseconds, 1 ns to about 18 minutes, three significant digits.
@@ -32,6 +33,8 @@ enum Counts {
 
 /// The largest duration a histogram distinguishes; longer ones are counted as this one.
 pub const HIGHEST_LATENCY_NS: u64 = 1 << 40;
+/// The first duration that no counter is for: that of the highest one is as wide as its octave has it.
+const LONGEST_COUNTED_NS: u64 = 2 * HIGHEST_LATENCY_NS;
 
 impl Default for LatencyHistogram {
     fn default() -> Self {
@@ -40,7 +43,7 @@ impl Default for LatencyHistogram {
 }
 
 fn empty() -> Histogram<u64> {
-    Histogram::new_with_bounds(1, HIGHEST_LATENCY_NS, 3).expect("constant bounds are valid")
+    Histogram::new_with_bounds(1, HIGHEST_LATENCY_NS, DIGITS).expect("constant bounds are valid")
 }
 
 impl LatencyHistogram {
@@ -101,6 +104,16 @@ impl LatencyHistogram {
         buckets.into_iter()
     }
 
+    /// The histogram of counters by index, as [`LatencySum`] adds them up.
+    pub(crate) fn of_counters(counters: &[u64]) -> Self {
+        let mut histogram = empty();
+        for (index, count) in counters.iter().enumerate().filter(|(_, count)| **count > 0) {
+            let value = Bounds::OURS.value_at(index).expect("counters have the bounds of our histograms");
+            histogram.saturating_record_n(value.max(1), *count);
+        }
+        Self(Counts::Counting(Box::new(histogram)))
+    }
+
     fn histogram(&self) -> Cow<'_, Histogram<u64>> {
         match &self.0 {
             Counts::Counting(histogram) => Cow::Borrowed(histogram),
@@ -130,20 +143,29 @@ impl PartialEq for LatencyHistogram {
 
 fn encode(histogram: &Histogram<u64>) -> String {
     let mut bytes = Vec::new();
-    V2DeflateSerializer::new().serialize(histogram, &mut bytes).expect("writing to memory does not fail");
+    if V2DeflateSerializer::new().serialize(histogram, &mut bytes).is_err() {
+        // The encoding's counts have a sign, so they end at half of what a counter holds.
+        bytes.clear();
+        let mut clamped = empty();
+        for counted in histogram.iter_recorded() {
+            let count = counted.count_at_value().min(i64::MAX.unsigned_abs());
+            clamped.saturating_record_n(counted.value_iterated_to(), count);
+        }
+        V2DeflateSerializer::new().serialize(&clamped, &mut bytes).expect("counts that fit are encoded");
+    }
     BASE64.encode(bytes)
 }
 
 /// Decodes into a histogram of the usual bounds, so that all can be added to each other.
 fn decode(text: &str) -> Result<Histogram<u64>, String> {
-    let bytes = BASE64.decode(text).map_err(|e| e.to_string())?;
-    let read: Histogram<u64> =
-        HdrDeserializer::new().deserialize(&mut bytes.as_slice()).map_err(|e| e.to_string())?;
-    if read.low() == 1 && read.high() == HIGHEST_LATENCY_NS && read.sigfig() == 3 {
-        return Ok(read);
-    }
+    let mut decoder = Decoder::default();
+    let decoded = decoder.decode(text)?;
     let mut histogram = empty();
-    histogram.add(&read).map_err(|e| e.to_string())?;
+    for (index, count) in decoded.counts {
+        let value = decoded.bounds.value_at(*index).filter(|value| *value < LONGEST_COUNTED_NS);
+        let value = value.ok_or("the histogram has more counts than its bounds allow")?;
+        histogram.saturating_record_n(value.max(1), *count);
+    }
     Ok(histogram)
 }
 
@@ -178,7 +200,7 @@ impl Serialize for LatencyHistogram {
 impl<'de> Deserialize<'de> for LatencyHistogram {
     fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let text = String::deserialize(deserializer)?;
-        // Nearly all were written here, and there are dozens in every record.
+        // Nearly all were written here, and there are dozens in every record: those need no counters to be checked.
         if LatencySum::default().add(&text).is_ok() {
             return Ok(Self(Counts::Compact(text.into_boxed_str())));
         }
@@ -191,6 +213,7 @@ impl<'de> Deserialize<'de> for LatencyHistogram {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::latency_code::tests::{compressed, crafted};
 
     #[test]
     fn a_histogram_survives_storage_and_merges() {
@@ -224,5 +247,53 @@ mod tests {
         for text in ["\"\"", "\"AAAA\"", "\"no base64!\"", "7"] {
             assert!(serde_json::from_str::<LatencyHistogram>(text).is_err(), "{text}");
         }
+    }
+
+    /// Everything that is asked of a histogram.
+    fn use_all(histogram: &LatencyHistogram) -> u64 {
+        let mut sum = LatencyHistogram::default();
+        sum.merge(histogram);
+        sum.merge(histogram);
+        let _ = (sum.summary(), sum.quantile_ns(0.5), sum.buckets().count(), sum.clone().compacted());
+        sum.count()
+    }
+
+    #[test]
+    fn what_cannot_be_counted_is_refused_when_it_is_read_and_not_when_it_is_used() {
+        let ours = (3, 1, HIGHEST_LATENCY_NS);
+        let body = [2];
+        // A run of 40 000 zeros, where there are 32 768 counters: 79 999 as seven bits a byte.
+        let zeros = [0xff, 0xf0, 0x04, 2];
+        let crafted = [
+            crafted(4, ours, 1.0, &zeros),
+            crafted(3, ours, 1.0, &zeros[..3]),
+            crafted(1, ours, f64::NAN, &body),
+            crafted(1, ours, 2.0, &body),
+            crafted(0xffff_fff0, ours, 1.0, &body),
+            crafted(0xffff_fff0, (5, 1, u64::MAX), 1.0, &body),
+            crafted(1, (77, 1, HIGHEST_LATENCY_NS), 1.0, &body),
+            crafted(1, (3, 0, 0), 1.0, &body),
+        ];
+        for plain in crafted {
+            for text in [compressed(&plain), plain] {
+                let read = serde_json::from_value::<LatencyHistogram>(text.clone().into());
+                assert!(read.is_err(), "{text} {}", use_all(&read.unwrap()));
+                assert!(LatencySum::default().add(&text).is_err(), "{text}");
+            }
+        }
+    }
+
+    #[test]
+    fn counts_beyond_what_can_be_stored_are_stored_as_the_most_that_can_be() {
+        let mut histogram = LatencyHistogram::default();
+        histogram.record_many_ns(7, u64::MAX);
+        let compact = histogram.compacted();
+        assert_eq!(compact.count(), i64::MAX.unsigned_abs());
+        assert_eq!(use_all(&compact), u64::MAX - 1);
+        let mut sum = LatencySum::default();
+        for _ in 0..3 {
+            sum.add(serde_json::to_value(&compact).unwrap().as_str().unwrap()).unwrap();
+        }
+        assert_eq!(sum.finish().quantile_ns(0.5), Some(7));
     }
 }

@@ -234,6 +234,7 @@ mod tests {
             Mark::Cached { reason: text() },
             Mark::Inconsistent { reason: text() },
             Mark::NotSteady { reason: text() },
+            Mark::Suspended { seconds: 12.345 },
             Mark::CpuBound { machine: "guest were busy 2".to_owned(), busy: 0.912_345 },
             Mark::EventsDropped { layer: "ext3 lost it".to_owned(), events: 7 },
             Mark::Unmatched { share: 0.02 },
@@ -245,6 +246,7 @@ mod tests {
                 mark,
                 Mark::CpuBound { .. }
                     | Mark::EventsDropped { .. }
+                    | Mark::Suspended { .. }
                     | Mark::Unmatched { .. }
                     | Mark::Unclassified { .. }
             );

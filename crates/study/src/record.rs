@@ -189,6 +189,11 @@ pub enum Mark {
         /// Which identity and by how much.
         reason: String,
     },
+    /// This machine was suspended while the cell was measured: rates are of a time in which nothing ran.
+    Suspended {
+        /// Seconds asleep, at least.
+        seconds: f64,
+    },
     /// The throughput had not settled when the run ended, or the run was too short to tell.
     NotSteady {
         /// What was seen.
@@ -222,6 +227,7 @@ impl Mark {
             Self::CpuBound { .. }
             | Self::Cached { .. }
             | Self::Inconsistent { .. }
+            | Self::Suspended { .. }
             | Self::NotSteady { .. } => true,
             // Both sides of a comparison ran on the same emulated CPU; what a trace lacks makes counts, not rates,
             // doubtful.
@@ -239,6 +245,7 @@ impl Mark {
             Self::CpuBound { .. } => "cpu-bound",
             Self::Cached { .. } => "cached",
             Self::Inconsistent { .. } => "inconsistent",
+            Self::Suspended { .. } => "suspended",
             Self::NotSteady { .. } => "not-steady",
             Self::EventsDropped { .. } => "events-dropped",
             Self::Unmatched { .. } => "unmatched",
@@ -253,6 +260,7 @@ impl Mark {
             Self::CpuBound { .. } => 'C',
             Self::Cached { .. } => 'M',
             Self::Inconsistent { .. } => 'I',
+            Self::Suspended { .. } => 'Z',
             Self::NotSteady { .. } => 'S',
             Self::EventsDropped { .. } => 'D',
             Self::Unmatched { .. } => 'U',
@@ -267,6 +275,7 @@ impl Mark {
             Self::CpuBound { .. } => "CPU-bound: a machine's CPUs were busy over 70 % of the time",
             Self::Cached { .. } => "from memory: some of the data never reached the medium",
             Self::Inconsistent { .. } => "inconsistent: a conservation check failed",
+            Self::Suspended { .. } => "suspended: this machine slept while the cell was measured",
             Self::NotSteady { .. } => {
                 "not steady: throughput had not settled, or the run was too short to tell"
             }
@@ -290,6 +299,7 @@ impl Mark {
             Self::Cached { reason } | Self::Inconsistent { reason } | Self::NotSteady { reason } => {
                 reason.clone()
             }
+            Self::Suspended { seconds } => format!("this machine was suspended for {seconds:.1} s meanwhile"),
             Self::EventsDropped { layer, events } => format!("the trace of {layer} lost {events} events"),
             Self::Unmatched { share } => {
                 format!(

@@ -2,7 +2,7 @@
 
 mod parse;
 
-pub use parse::read_extents;
+pub use parse::{read_extents, read_extents_from};
 
 /// A range of an upper space and where it begins in a lower one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,10 +1,12 @@
 //! Extents of an image file as other programs print them.
 
+use std::fmt;
 use std::fs::File;
 use std::io::{BufRead, BufReader, Read};
 use std::path::Path;
 
 use nestor_layout::{Class, Layout};
+use serde::de::{self, Deserialize, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use serde_json::Value;
 
 use super::{ExtentMap, MappedExtent};
@@ -16,6 +18,8 @@ const LAYOUT_MAGIC: &[u8] = b"NSTLAY01";
 const LONGEST_LINE_BYTES: u64 = 4096;
 /// Bytes of a text: some ten million extents.
 const LONGEST_TEXT_BYTES: u64 = 1 << 30;
+/// Bytes of a JSON object, of which more is kept than the extents.
+const LONGEST_OBJECT_BYTES: u64 = 32 << 20;
 /// `xfs_bmap` counts in these (xfs_bmap(8): "units of 512-byte blocks").
 const XFS_BMAP_BLOCK: u64 = 512;
 
@@ -27,19 +31,44 @@ const XFS_BMAP_BLOCK: u64 = 512;
 /// # Errors
 /// The file cannot be read, is none of these, or contradicts itself; the line is named.
 pub fn read_extents(path: &Path, inode: Option<u64>) -> Result<ExtentMap, CorrelateError> {
+    let file = File::open(path).map_err(|source| CorrelateError::Io { path: path.to_path_buf(), source })?;
+    read_extents_from(file, path, inode)
+}
+
+/// [`read_extents`] from anything that can be read; `path` is its name in errors.
+///
+/// # Errors
+/// As [`read_extents`].
+pub fn read_extents_from(
+    from: impl Read,
+    path: &Path,
+    inode: Option<u64>,
+) -> Result<ExtentMap, CorrelateError> {
     let io = |source| CorrelateError::Io { path: path.to_path_buf(), source };
-    let file = File::open(path).map_err(io)?;
-    let mut reader = BufReader::with_capacity(1 << 16, file.take(LONGEST_TEXT_BYTES));
+    let mut reader = BufReader::with_capacity(1 << 16, from.take(LONGEST_TEXT_BYTES));
     let start = reader.fill_buf().map_err(io)?;
     let wrong = |line, reason| CorrelateError::Map { path: path.to_path_buf(), line, reason };
     let first = start.iter().find(|byte| !byte.is_ascii_whitespace()).copied();
     let extents = if start.starts_with(LAYOUT_MAGIC) {
         let layout = Layout::read_from(&mut reader).map_err(io)?;
         of_layout(&layout, inode).map_err(|reason| wrong(None, reason))?
-    } else if matches!(first, Some(b'[' | b'{')) {
-        let value: Value = serde_json::from_reader(&mut reader)
+    } else if first == Some(b'[') {
+        let list: ExtentList = serde_json::from_reader(&mut reader)
+            .map_err(|e| wrong(Some(e.line()), format!("this is no list of extents: {e}")))?;
+        list.0
+    } else if first == Some(b'{') {
+        let mut text = Vec::new();
+        reader.take(LONGEST_OBJECT_BYTES + 1).read_to_end(&mut text).map_err(io)?;
+        if text.len() as u64 > LONGEST_OBJECT_BYTES {
+            let reason = format!(
+                "it is longer than {LONGEST_OBJECT_BYTES} bytes; give a list [...] of extents or a layout of `nestor trace layout`"
+            );
+            return Err(wrong(None, reason));
+        }
+        let value: Value = serde_json::from_slice(&text)
             .map_err(|e| wrong(Some(e.line()), format!("this is no JSON: {e}")))?;
-        of_json(&value, inode).map_err(|reason| wrong(None, reason))?
+        drop(text);
+        of_json(value, inode).map_err(|reason| wrong(None, reason))?
     } else {
         of_text(&mut reader).map_err(|failure| match failure {
             TextFailure::Io(source) => io(source),
@@ -76,34 +105,145 @@ fn of_layout(layout: &Layout, inode: Option<u64>) -> Result<Vec<MappedExtent>, S
     Ok(ranges.into_iter().map(|(upper, lower, bytes)| MappedExtent { upper, lower, bytes }).collect())
 }
 
-fn of_json(value: &Value, inode: Option<u64>) -> Result<Vec<MappedExtent>, String> {
+fn of_json(mut value: Value, inode: Option<u64>) -> Result<Vec<MappedExtent>, String> {
     if value.get("file_system").is_some() {
-        let layout: Layout = serde_json::from_value(value.clone()).map_err(|e| e.to_string())?;
+        let layout: Layout = serde_json::from_value(value).map_err(|e| e.to_string())?;
         return of_layout(&layout, inode);
     }
-    let list = value.get("extents").unwrap_or(value);
-    let list = list.as_array().ok_or("a list of extents is expected")?;
-    let field = |item: &Value, index: usize, names: &[&str]| {
-        item.get(index).or_else(|| names.iter().find_map(|name| item.get(*name))).and_then(Value::as_u64)
-    };
-    let mut extents = Vec::new();
-    for (number, item) in list.iter().enumerate() {
-        let upper = field(item, 0, &["upper", "file_offset", "logical", "start"]);
-        let lower = field(item, 1, &["lower", "device_offset", "physical", "offset"]);
-        let bytes = field(item, 2, &["bytes", "length", "len"]);
-        match (upper, lower, bytes) {
-            (Some(upper), Some(lower), Some(bytes)) => extents.push(MappedExtent { upper, lower, bytes }),
-            // What `qemu-img map` prints of a range without data has no offset.
-            (Some(_), None, Some(_)) if item.get("data").is_some() => {}
-            _ => {
-                return Err(format!(
-                    "extent {number} has not the three numbers upper, lower and bytes (or start, offset and length)"
-                ));
+    let list = value.get_mut("extents").map(Value::take).ok_or("a list of extents is expected")?;
+    serde_json::from_value::<ExtentList>(list).map(|list| list.0).map_err(|e| e.to_string())
+}
+
+/// Extents one after the other, as they come: no more is kept of one than its three numbers.
+struct ExtentList(Vec<MappedExtent>);
+
+impl<'de> Deserialize<'de> for ExtentList {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_seq(Self(Vec::new()))
+    }
+}
+
+impl<'de> Visitor<'de> for ExtentList {
+    type Value = Self;
+
+    fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str("a list of extents")
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(mut self, mut list: A) -> Result<Self, A::Error> {
+        let mut number = 0_u64;
+        while let Some(item) = list.next_element::<Item>()? {
+            match (item.upper, item.lower, item.bytes) {
+                (Some(upper), Some(lower), Some(bytes)) => {
+                    self.0.push(MappedExtent { upper, lower, bytes });
+                }
+                // What `qemu-img map` prints of a range without data has no offset.
+                (Some(_), None, Some(_)) if item.is_qemu => {}
+                _ => {
+                    return Err(de::Error::custom(format!(
+                        "extent {number} has not the three numbers upper, lower and bytes (or start, offset and length)"
+                    )));
+                }
+            }
+            number += 1;
+        }
+        Ok(self)
+    }
+}
+
+/// One of them: an object, or a list of the three numbers.
+#[derive(Default)]
+struct Item {
+    upper: Option<u64>,
+    lower: Option<u64>,
+    bytes: Option<u64>,
+    is_qemu: bool,
+}
+
+/// A whole number that is not negative, or something else that is passed over.
+struct Number(Option<u64>);
+
+impl<'de> Deserialize<'de> for Number {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Any;
+        impl<'de> Visitor<'de> for Any {
+            type Value = Option<u64>;
+            fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+                formatter.write_str("a value")
+            }
+            fn visit_u64<E>(self, number: u64) -> Result<Option<u64>, E> {
+                Ok(Some(number))
+            }
+            fn visit_i64<E>(self, number: i64) -> Result<Option<u64>, E> {
+                Ok(u64::try_from(number).ok())
+            }
+            fn visit_f64<E>(self, _: f64) -> Result<Option<u64>, E> {
+                Ok(None)
+            }
+            fn visit_bool<E>(self, _: bool) -> Result<Option<u64>, E> {
+                Ok(None)
+            }
+            fn visit_str<E>(self, _: &str) -> Result<Option<u64>, E> {
+                Ok(None)
+            }
+            fn visit_unit<E>(self) -> Result<Option<u64>, E> {
+                Ok(None)
+            }
+            fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Option<u64>, A::Error> {
+                while list.next_element::<IgnoredAny>()?.is_some() {}
+                Ok(None)
+            }
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Option<u64>, A::Error> {
+                while map.next_entry::<IgnoredAny, IgnoredAny>()?.is_some() {}
+                Ok(None)
             }
         }
+        deserializer.deserialize_any(Any).map(Self)
     }
-    Ok(extents)
 }
+
+impl<'de> Deserialize<'de> for Item {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct ItemVisitor;
+        impl<'de> Visitor<'de> for ItemVisitor {
+            type Value = Item;
+            fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+                formatter.write_str("an extent: an object, or a list of three numbers")
+            }
+            fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Item, A::Error> {
+                let mut number = || Ok(list.next_element::<Number>()?.and_then(|number| number.0));
+                let item = Item { upper: number()?, lower: number()?, bytes: number()?, is_qemu: false };
+                while list.next_element::<IgnoredAny>()?.is_some() {}
+                Ok(item)
+            }
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Item, A::Error> {
+                let mut item = Item::default();
+                // The form's own names count before those of other programs.
+                let mut ranks = [usize::MAX; 3];
+                while let Some(name) = map.next_key::<String>()? {
+                    item.is_qemu |= name == "data";
+                    let value = map.next_value::<Number>()?.0;
+                    let fields = [&mut item.upper, &mut item.lower, &mut item.bytes];
+                    for ((field, names), rank) in fields.into_iter().zip(NAMES).zip(&mut ranks) {
+                        match names.iter().position(|known| *known == name) {
+                            Some(found) if found <= *rank => (*field, *rank) = (value, found),
+                            _ => {}
+                        }
+                    }
+                }
+                Ok(item)
+            }
+        }
+        deserializer.deserialize_any(ItemVisitor)
+    }
+}
+
+/// What the three numbers of an extent are called: by us, by filefrag's and other JSON, by `qemu-img map`.
+const NAMES: [&[&str]; 3] = [
+    &["upper", "file_offset", "logical", "start"],
+    &["lower", "device_offset", "physical", "offset"],
+    &["bytes", "length", "len"],
+];
 
 enum TextFailure {
     Io(std::io::Error),
@@ -325,6 +465,23 @@ m/i: 3 extents found
         assert_eq!(read(&bytes).unwrap().extents(), expected);
         assert_eq!(read(serde_json::to_string(&layout).unwrap().as_bytes()).unwrap().extents(), expected);
         assert_eq!(of_layout(&layout, Some(7)).unwrap_err(), "no contents of inode 7 are in the layout");
+    }
+
+    #[test]
+    fn a_list_is_read_one_by_one_and_an_object_is_of_a_bounded_length() {
+        // Not one value is kept of what is no extent: it is refused where it stands.
+        let endless = std::io::Read::chain(&b"["[..], std::io::repeat(b'1'));
+        let wrong = [&b"[[1,2,3],"[..], &b"[],".repeat(1000), b"[1,2,3]]"].concat();
+        assert!(read(&wrong).unwrap_err().to_string().contains("extent 1 has not the three numbers"));
+        assert!(read_extents_from(endless.take(1 << 20), Path::new("map"), None).is_err());
+        let object = std::io::Read::chain(&b"{\"extents\":"[..], std::io::repeat(b' '));
+        let error = read_extents_from(object, Path::new("map"), None).unwrap_err().to_string();
+        assert!(error.contains("longer than 33554432 bytes"), "{error}");
+        let mixed = br#"[{"start": 0, "offset": 4096, "length": 8, "data": true}, [8, 9000, 8, "more"],
+            {"start": 16, "length": 8, "data": false}, {"logical": 7, "upper": 16, "physical": 20000, "bytes": 8}]"#;
+        let found = read(mixed).unwrap();
+        let found: Vec<_> = found.extents().iter().map(|e| (e.upper, e.lower, e.bytes)).collect();
+        assert_eq!(found, [(0, 4096, 8), (8, 9000, 8), (16, 20000, 8)]);
     }
 
     #[test]

@@ -6,7 +6,7 @@ mod core;
 mod execute;
 pub(crate) mod manage;
 pub(crate) mod priority;
-mod request;
+pub mod request;
 mod stamping;
 pub(crate) mod stop;
 mod store;

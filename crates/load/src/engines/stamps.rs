@@ -15,7 +15,7 @@ use super::options::{bytes, count};
 use crate::engine::{Case, DataSet, Engine, Misfit, OptionSpec, Place, Step, StepOutput, WorksOn};
 use crate::error::LoadError;
 use crate::notation::Workload;
-use crate::result::{LoadResult, OperationClass, OperationResult};
+use crate::result::{LoadResult, MOST_SECONDS, OperationClass, OperationResult};
 use crate::value::{Kind, Value};
 
 /// The engine.
@@ -195,23 +195,36 @@ impl Engine for Stamps {
         let start_ns = operations.iter().map(|o| o.started_ns).min().ok_or_else(no_output)?;
         let end_ns = operations.iter().map(|o| o.ended_ns).max().unwrap_or(start_ns);
         let mut classes: BTreeMap<OperationClass, OperationResult> = BTreeMap::new();
-        let seconds = ((end_ns - start_ns) / 1_000_000_000) as usize;
+        let elapsed_ns = end_ns.saturating_sub(start_ns);
+        let seconds = usize::try_from(elapsed_ns / 1_000_000_000).unwrap_or(usize::MAX);
+        let unlikely = operations
+            .iter()
+            .find(|o| o.ended_ns < o.started_ns || !OPERATIONS.contains(&o.operation.as_str()));
+        if unlikely.is_some() || seconds > MOST_SECONDS {
+            return Err(LoadError::Unreadable {
+                program: PROGRAM,
+                versions: env!("CARGO_PKG_VERSION"),
+                detail:
+                    "an operation ends before it begins, takes over a month or is no read, write or flush"
+                        .to_owned(),
+            });
+        }
         for operation in &operations {
             let class = classes.entry(OperationClass(operation.operation.clone())).or_default();
             class.operations += 1;
-            class.bytes += operation.bytes;
+            class.bytes = class.bytes.saturating_add(operation.bytes);
             class.latency.record_ns(operation.ended_ns.saturating_sub(operation.started_ns));
             // The last second is a part of one.
             class.bytes_by_second.resize(seconds, 0);
             let second = ((operation.ended_ns - start_ns) / 1_000_000_000) as usize;
             if let Some(bytes) = class.bytes_by_second.get_mut(second) {
-                *bytes += operation.bytes;
+                *bytes = bytes.saturating_add(operation.bytes);
             }
         }
         Ok(LoadResult {
             engine: format!("nestor {}", env!("CARGO_PKG_VERSION")),
             workload: workload.to_string(),
-            elapsed_ns: end_ns - start_ns,
+            elapsed_ns,
             operations: classes,
             working_set_bytes: self.data_set(workload).bytes,
             scale_factor: 1.0,
@@ -223,6 +236,9 @@ impl Engine for Stamps {
         })
     }
 }
+
+/// Kinds of operations, as [`MarkedOperation`] has them.
+const OPERATIONS: [&str; 4] = ["read", "write", "flush", "discard"];
 
 /// A line of what the writer leaves.
 #[derive(Debug, Deserialize)]
@@ -291,6 +307,28 @@ mod tests {
         --sequential=0.3
         ");
         assert_eq!(workload.marked_operations(&place).as_ref(), step.output_files.first());
+    }
+
+    #[test]
+    fn operations_that_cannot_have_been_are_refused_and_take_no_memory() {
+        let workload = Workload::parse("stamps:mixed").unwrap();
+        for (operation, bytes, from, to) in [
+            ("write", 1, 0, u64::MAX),
+            ("write", 1, 0, 40 * 24 * 3600 * 1_000_000_000_u64),
+            ("write", 1, 5, 4),
+            ("steal", 1, 1, 2),
+        ] {
+            let line = format!(
+                r#"{{"operation":"{operation}","bytes":{bytes},"started_ns":{from},"ended_ns":{to}}}"#
+            );
+            let error = workload.parse_output(&output(Ended::Code(0), &line, "")).unwrap_err();
+            assert!(error.to_string().contains("an operation ends before it begins"), "{error}");
+        }
+        let most =
+            format!(r#"{{"operation":"write","bytes":{},"started_ns":0,"ended_ns":3000000000}}"#, u64::MAX);
+        let result =
+            workload.parse_output(&output(Ended::Code(0), &[&*most, &*most].join("\n"), "")).unwrap();
+        assert_eq!(result.bytes(), u64::MAX);
     }
 
     #[test]

@@ -16,7 +16,7 @@ use crate::error::LoadError;
 use crate::flow_report::FlowReport;
 use crate::notation::Workload;
 use crate::personalities::personality;
-use crate::result::{LoadResult, OperationClass, OperationResult};
+use crate::result::{LoadResult, OperationClass, OperationResult, total};
 use crate::value::{Kind, Value};
 
 /// The engine.
@@ -359,13 +359,13 @@ fn into_result(workload: &Workload, report: &FlowReport, text: &str) -> Result<L
     let mut operations: BTreeMap<OperationClass, OperationResult> = BTreeMap::new();
     for flowop in run.flowops.iter().filter(|flowop| flowop.is_io && flowop.operations > 0) {
         let class = operations.entry(OperationClass(flowop.kind.clone())).or_default();
-        class.operations += flowop.operations;
-        class.bytes += flowop.bytes;
+        class.operations = class.operations.saturating_add(flowop.operations);
+        class.bytes = class.bytes.saturating_add(flowop.bytes);
         class.latency.merge(&flowop.latency);
         let seconds = class.bytes_by_second.len().max(flowop.bytes_by_second.len());
         class.bytes_by_second.resize(seconds, 0);
         for (second, bytes) in flowop.bytes_by_second.iter().enumerate() {
-            class.bytes_by_second[second] += bytes;
+            class.bytes_by_second[second] = class.bytes_by_second[second].saturating_add(*bytes);
         }
     }
     if operations.is_empty() {
@@ -395,7 +395,7 @@ fn into_result(workload: &Workload, report: &FlowReport, text: &str) -> Result<L
         workload: workload.to_string(),
         elapsed_ns: run.elapsed_ns,
         operations,
-        working_set_bytes: report.file_sets.iter().map(|set| set.bytes).sum(),
+        working_set_bytes: total(report.file_sets.iter().map(|set| set.bytes)),
         scale_factor: factor(workload),
         cpu_user_s: run.cpu_user_s,
         cpu_system_s: run.cpu_system_s,

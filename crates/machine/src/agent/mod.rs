@@ -19,6 +19,7 @@ use std::process::Child;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
+use crate::bounds::clipped;
 use crate::connection::lock;
 use crate::message::{Answer, Envelope, PROTOCOL, Request, read_frame, write_frame};
 use crate::qemu::RunningMachine;
@@ -88,7 +89,9 @@ impl Agent {
             while let Ok(envelope) = read_frame::<Envelope<Request>>(&mut reader) {
                 let (agent, writer) = (Arc::clone(self), Arc::clone(&writer));
                 std::thread::spawn(move || {
-                    let body = agent.obey_unless_closed(envelope.body).unwrap_or_else(Answer::Failed);
+                    let body = agent
+                        .obey_unless_closed(envelope.body)
+                        .unwrap_or_else(|e| Answer::Failed(clipped(e)));
                     // If nobody listens any more the serving loop notices by itself.
                     let _ = write_frame(&mut *lock(&writer), &Envelope { number: envelope.number, body });
                 });

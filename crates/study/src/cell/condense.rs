@@ -3,12 +3,14 @@
 
 use std::collections::BTreeMap;
 use std::fs::File;
+use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
 use nestor_build::{BuiltImage, BuiltStack, Lab, Top};
 use nestor_correlate::{ExtentMap, read_extents};
 use nestor_layout::Layout;
 use nestor_load::OperationLog;
+use nestor_machine::bounds::check_json;
 use nestor_machine::{Command, Machine};
 use nestor_stack::{LayerDefinition, Offer};
 use nestor_trace::application::ApplicationSummary;
@@ -20,6 +22,7 @@ use super::CellError;
 use super::names::PointName;
 use super::observe::{Recorded, join};
 use super::recorder::{Recorder, Subject};
+use super::scratch::new_file;
 use crate::record::{ImageRecord, LayerRecord};
 
 /// The numbers of every trace point, and where their requests are on this machine.
@@ -61,6 +64,14 @@ pub(super) struct RequestFiles {
 
 /// Seconds that condensing a recording may take, or reading a layout: an emulated machine with a large file system.
 const CONDENSING_S: u64 = 600;
+
+/// Longest summary of a trace, and most values in it: a timeline has some thousand steps, a histogram is one text.
+const MOST_SUMMARY_BYTES: usize = 8 << 20;
+const MOST_SUMMARY_VALUES: usize = 400_000;
+/// Longest file of requests that is fetched from a machine: 64 bytes for each of 64 million requests.
+const MOST_REQUEST_BYTES: u64 = 4 << 30;
+/// Longest layout of a file system that is fetched. An extent takes at least three bytes there and 56 once it is read.
+const MOST_LAYOUT_BYTES: u64 = 32 << 20;
 
 /// Reads the layouts, condenses every recording, and fetches the requests into `directory` if there is one.
 pub(super) fn condense(
@@ -248,7 +259,11 @@ fn layout_of_point<'a>(
 /// Runs a command of Nestor's own in a machine and reads what it answers.
 fn answer<T: DeserializeOwned>(machine: &Machine, argv: &[&str]) -> Result<T, CellError> {
     let text = machine.run_ok(Command::new(argv.iter().copied()).timeout_s(CONDENSING_S))?;
-    serde_json::from_str(&text).map_err(|e| {
+    let read = || {
+        check_json(&text, MOST_SUMMARY_BYTES, MOST_SUMMARY_VALUES)?;
+        serde_json::from_str(&text).map_err(|e| e.to_string())
+    };
+    read().map_err(|e| {
         CellError::Trace(format!("{}: the summary of a trace is not readable: {e}", machine.label()))
     })
 }
@@ -258,8 +273,8 @@ fn fetch(machine: &Machine, there: &str, here: &Path) -> Result<PathBuf, CellErr
     let failed = |e: std::io::Error| {
         CellError::Trace(format!("the file of requests {} could not be written: {e}", here.display()))
     };
-    let mut file = File::create(here).map_err(failed)?;
-    machine.fetch_file(there, &mut file)?;
+    let mut file = new_file(here).map_err(failed)?;
+    machine.fetch_file(there, &mut file, MOST_REQUEST_BYTES)?;
     machine.run(Command::new(["rm", "-f", "--", there]))?;
     Ok(here.to_path_buf())
 }
@@ -296,7 +311,7 @@ fn images(
             match image_extents(built, index, layouts, directory, &mut record) {
                 Ok(Some(extents)) => {
                     record.extents = pieces(&extents);
-                    record.allocated_bytes = extents.iter().map(|(_, _, bytes)| bytes).sum();
+                    record.allocated_bytes = total_bytes(&extents);
                     condensed.requests.image_extents.insert(index, extents);
                 }
                 Ok(None) => {}
@@ -321,7 +336,9 @@ fn image_map(built: &BuiltStack, image: &BuiltImage, here: &Path) -> Result<Exte
     let machine = &built.machines[image.machine].machine;
     let argv = ["qemu-img", "map", "--force-share", "--output=json", "-f", &image.format, "--", &image.path];
     let text = machine.run_ok(Command::new(argv).timeout_s(CONDENSING_S))?;
-    std::fs::write(here, text).map_err(|e| CellError::Trace(format!("{}: {e}", here.display())))?;
+    new_file(here)
+        .and_then(|mut file| file.write_all(text.as_bytes()))
+        .map_err(|e| CellError::Trace(format!("{}: {e}", here.display())))?;
     read_extents(here, None).map_err(|e| CellError::Trace(e.to_string()))
 }
 
@@ -329,9 +346,15 @@ fn image_map(built: &BuiltStack, image: &BuiltImage, here: &Path) -> Result<Exte
 fn pieces(extents: &[(u64, u64, u64)]) -> u64 {
     let breaks = extents.windows(2).filter(|pair| {
         let (file, device, bytes) = pair[0];
-        pair[1].0 != file + bytes || pair[1].1 != device + bytes
+        // What ends beyond 64 bits continues in nothing.
+        file.checked_add(bytes) != Some(pair[1].0) || device.checked_add(bytes) != Some(pair[1].1)
     });
     breaks.count() as u64 + u64::from(!extents.is_empty())
+}
+
+/// Bytes of all extents, which another machine told: at most what 64 bits hold.
+fn total_bytes(extents: &[FileExtent]) -> u64 {
+    extents.iter().fold(0, |sum, (_, _, bytes)| sum.saturating_add(*bytes))
 }
 
 /// A piece of a file: position in it, position on the device, bytes.
@@ -356,8 +379,8 @@ fn image_extents(
     let (Some(inode), Some(bytes)) = (numbers.next(), numbers.next()) else { return Ok(None) };
     record.file_bytes = bytes;
     let here = directory.join(format!("layout-of-image-{index}"));
-    let mut file = File::create(&here).map_err(|e| CellError::Trace(format!("{}: {e}", here.display())))?;
-    machine.fetch_file(there, &mut file)?;
+    let mut file = new_file(&here).map_err(|e| CellError::Trace(format!("{}: {e}", here.display())))?;
+    machine.fetch_file(there, &mut file, MOST_LAYOUT_BYTES)?;
     let read = || {
         let mut reader = std::io::BufReader::new(File::open(&here)?);
         Layout::read_from(&mut reader)
@@ -422,4 +445,17 @@ fn machine_of(built: &BuiltStack, index: usize) -> String {
         // A crossing layer itself runs in the machine around the one it starts.
         .or_else(|| segments.iter().position(|s| s.crossing_index == Some(index)).map(|i| &segments[i - 1]))
         .map_or_else(|| "host".to_owned(), |s| s.label.clone())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn extents_that_end_beyond_64_bits_are_counted_without_overflow() {
+        let extents = [(0, 0, u64::MAX), (u64::MAX, u64::MAX, 2), (1, 1, u64::MAX)];
+        assert_eq!(total_bytes(&extents), u64::MAX);
+        assert_eq!(pieces(&extents), 2);
+        assert_eq!(pieces(&[(0, 8, 4), (4, 12, 4)]), 1);
+    }
 }

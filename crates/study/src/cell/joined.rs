@@ -51,7 +51,7 @@ pub(super) fn condense_and_join(
     request: &CellRequest<'_>,
 ) -> Result<Joined, CellError> {
     let scratch = match request.trace {
-        TraceMode::Full => Some(Scratch::of(request).map_err(|e| {
+        TraceMode::Full => Some(Scratch::of(lab, request).map_err(|e| {
             CellError::Trace(format!("there is no directory for the requests ({e}); set NESTOR_WORK to one"))
         })?),
         _ => None,

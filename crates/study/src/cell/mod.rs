@@ -1,5 +1,6 @@
 //! One cell: build the stack, lay out the data, measure with every trace point on, take it down.
 
+mod asleep;
 mod condense;
 mod environment;
 mod joined;
@@ -20,7 +21,11 @@ use nestor_stack::Stack;
 use crate::TraceMode;
 use crate::checks::{self, Expected};
 use crate::record::{CellRecord, Environment, Mark, Measured, Outcome};
+use asleep::Clocks;
 use observe::Observation;
+
+/// Longest file of results that is fetched from a machine: a log of a long run of fio, in one frame.
+const MOST_OUTPUT_BYTES: u64 = 48 << 20;
 
 /// What to measure, and its place in a study.
 #[derive(Clone, Debug)]
@@ -80,12 +85,13 @@ pub fn run_cell(lab: &mut Lab, request: &CellRequest<'_>, progress: &dyn Fn(&str
     let mut marks = Vec::new();
     let mut refused = false;
     let outcome = match measure_on_fresh_stack(lab, request, &mut environment, progress) {
-        Ok(measured) => {
+        Ok((measured, asleep_s)) => {
             let before = request.workload.remarks().len();
             let shown = measured.load.remarks.iter().enumerate();
             let shown = shown.map(|(i, remark)| (format!("remark {}", before + i + 1), remark.clone()));
             environment.settings.extend(shown);
             marks = checks::marks(&measured, &environment, &Expected::of(request.stack, request.workload));
+            marks.extend(asleep_s.map(|seconds| Mark::Suspended { seconds }));
             Outcome::Measured(measured)
         }
         Err(e) => {
@@ -122,7 +128,7 @@ fn measure_on_fresh_stack(
     request: &CellRequest<'_>,
     environment: &mut Environment,
     progress: &dyn Fn(&str),
-) -> Result<Measured, CellError> {
+) -> Result<(Measured, Option<f64>), CellError> {
     let mut lost = None;
     let built = match lab.build(request.stack) {
         // Nothing is measured yet, so another attempt is as good: emulated machines within emulated ones reset themselves
@@ -165,12 +171,13 @@ fn lost_a_machine(error: &CellError) -> bool {
     }
 }
 
+/// The numbers, and how many seconds this machine was asleep meanwhile.
 fn measure_on(
     lab: &Lab,
     built: &BuiltStack,
     request: &CellRequest<'_>,
     progress: &dyn Fn(&str),
-) -> Result<Measured, CellError> {
+) -> Result<(Measured, Option<f64>), CellError> {
     let machine = &built.top_machine().machine;
     let scratch = format!("{}/load", built.top_machine().facts.work_directory);
     machine.make_directory(&scratch)?;
@@ -198,7 +205,9 @@ fn measure_on(
     progress(&step.title);
     let marked = request.workload.marked_operations(&place).filter(|_| request.trace == TraceMode::Full);
     let observation = Observation::start(lab, built, request.trace, marked.is_some())?;
+    let clocks = Clocks::now();
     let output = run_step(machine, &step);
+    let asleep_s = clocks.asleep_s_until(&Clocks::now());
     // Also after a failure: recorders must not outlive the cell.
     let recorded = observation.stop(lab);
     lab.set_disk_timing(false)?;
@@ -217,7 +226,7 @@ fn measure_on(
             result.bytes_by_second = seconds.iter().copied().take(whole).collect();
         }
     }
-    Ok(assemble(load, joined))
+    Ok((assemble(load, joined), asleep_s))
 }
 
 fn assemble(load: LoadResult, joined: joined::Joined) -> Measured {
@@ -274,8 +283,11 @@ pub fn run_step(machine: &Machine, step: &Step) -> Result<StepOutput, MachineErr
     };
     let mut files = Vec::new();
     for path in &step.output_files {
-        if let Ok(bytes) = machine.read_file(path) {
-            files.push((path.clone(), String::from_utf8_lossy(&bytes).into_owned()));
+        match machine.read_file_up_to(path, MOST_OUTPUT_BYTES) {
+            Ok(bytes) => files.push((path.clone(), String::from_utf8_lossy(&bytes).into_owned())),
+            Err(e @ MachineError::TooLong { .. }) => return Err(e),
+            // One that is not there is missed by who reads the output.
+            Err(_) => {}
         }
     }
     if !step.output_files.is_empty() {

@@ -106,7 +106,7 @@ fn while_io_ran(samples: &[Sample]) -> Option<(&Sample, &Sample)> {
 /// Reads and writes completed, from `/sys/class/block/DEVICE/stat` (Documentation/block/stat.rst).
 fn completed_requests(stat: &str) -> u64 {
     let fields: Vec<u64> = stat.split_whitespace().filter_map(|field| field.parse().ok()).collect();
-    fields.first().copied().unwrap_or_default() + fields.get(4).copied().unwrap_or_default()
+    fields.first().copied().unwrap_or_default().saturating_add(fields.get(4).copied().unwrap_or_default())
 }
 
 impl ProcessorTimes {
@@ -115,8 +115,11 @@ impl ProcessorTimes {
         let first = stat.lines().next().unwrap_or_default();
         let numbers: Vec<u64> =
             first.split_whitespace().skip(1).take(8).filter_map(|n| n.parse().ok()).collect();
-        let total = numbers.iter().sum();
-        let idle: u64 = numbers.iter().skip(3).take(2).sum();
+        // Another machine says them, so they may be anything.
+        let sum =
+            |numbers: &mut dyn Iterator<Item = &u64>| numbers.fold(0, |sum: u64, n| sum.saturating_add(*n));
+        let total = sum(&mut numbers.iter());
+        let idle = sum(&mut numbers.iter().skip(3).take(2));
         Self { busy: total - idle, total }
     }
 
@@ -137,6 +140,14 @@ mod tests {
         assert_eq!(before, ProcessorTimes { busy: 150, total: 1000 });
         assert_eq!(before.busy_share_until(&after), 0.5);
         assert_eq!(before.busy_share_until(&before), 0.0);
+    }
+
+    #[test]
+    fn numbers_at_the_end_of_64_bits_are_counted_without_overflow() {
+        let most = u64::MAX;
+        let stat = format!("cpu  {most} {most} {most} {most} {most} 1 1 1\n");
+        assert_eq!(ProcessorTimes::parse(&stat), ProcessorTimes { busy: 0, total: most });
+        assert_eq!(completed_requests(&format!("{most} 0 0 0 {most}")), most);
     }
 
     #[test]

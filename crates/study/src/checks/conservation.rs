@@ -52,8 +52,8 @@ fn uncompleted(layer: &LayerRecord, metrics: &LayerMetrics) -> Option<String> {
     if metrics.dropped_events > 0 || counted_twice {
         return None;
     }
-    let issued = metrics.read.issued + metrics.write.issued;
-    let completed = metrics.read.completed + metrics.write.completed;
+    let issued = metrics.issued();
+    let completed = metrics.read.completed.saturating_add(metrics.write.completed);
     let allowed = ((issued as f64 * COUNT_TOLERANCE) as u64).max(UNDER_WAY);
     (issued.abs_diff(completed) > allowed)
         .then(|| format!("{} issued {issued} requests but {completed} completed", layer.layer))
@@ -78,8 +78,10 @@ fn stages_do_not_add_up(layer: &LayerRecord, metrics: &LayerMetrics) -> Option<S
     // Q2C is per bio and the others per request, so the means agree only where hardly any was merged or split, and none
     // had a flush before or after it, which is in no request's time.
     let unmerged = metrics.merged_share().is_some_and(|share| share <= COUNT_TOLERANCE);
-    let flushing = metrics.flushes + metrics.flushes_queued + metrics.fua_writes + metrics.fua_writes_queued;
-    if !unmerged || flushing > 0 {
+    let flushing = [metrics.flushes, metrics.flushes_queued, metrics.fua_writes, metrics.fua_writes_queued]
+        .iter()
+        .any(|n| *n > 0);
+    if !unmerged || flushing {
         return None;
     }
     parts_differ(layer, metrics.q2d.as_ref()?, metrics, "Q2D + D2C")
@@ -112,7 +114,7 @@ fn mean_ns(histogram: &LatencyHistogram) -> f64 {
 /// of them. Only where all requests were seen from their beginning to their end.
 fn against_littles_law_at(layer: &LayerRecord, metrics: &LayerMetrics) -> Option<String> {
     let timeline = metrics.timeline.as_ref()?;
-    let flushes = metrics.flushes + metrics.flushes_queued;
+    let flushes = metrics.flushes.saturating_add(metrics.flushes_queued);
     let at_disk = metrics.trace_point == TracePoint::DiskLog;
     // A disk's depth counts flushes, whose time in its queue is not kept.
     let exact = metrics.dropped_events == 0
@@ -161,13 +163,14 @@ fn lost_between_neighbours(measured: &Measured) -> Vec<String> {
         let joined = below == at + 1
             && is_block(sent)
             && matches!(received.trace_point, TracePoint::Hypervisor | TracePoint::DiskLog);
-        if !joined || sent.dropped_events + received.dropped_events > 0 {
+        if !joined || sent.dropped_events > 0 || received.dropped_events > 0 {
             continue;
         }
         for (name, of) in DIRECTIONS {
             let (above, under) = (of(sent), of(received));
             // What was not completed, or issued twice, may count on both sides.
-            let allowed = under_way_bytes(above) + above.issued_bytes.abs_diff(above.completed_bytes);
+            let allowed =
+                under_way_bytes(above).saturating_add(above.issued_bytes.abs_diff(above.completed_bytes));
             if beyond(above.issued_bytes, under.queued_bytes, allowed) != 0.0 {
                 reasons.push(format!(
                     "conservation of bytes: {} sent {} bytes of {name}s, {} received {}",
@@ -192,7 +195,8 @@ fn beyond(sent: u64, arrived: u64, under_way: u64) -> f64 {
 
 /// The bytes of as many requests as may have been under way.
 fn under_way_bytes(direction: &DirectionMetrics) -> u64 {
-    UNDER_WAY * direction.issued_bytes.checked_div(direction.issued).unwrap_or(4096).max(4096)
+    let mean_bytes = direction.issued_bytes.checked_div(direction.issued).unwrap_or(4096).max(4096);
+    UNDER_WAY.saturating_mul(mean_bytes)
 }
 
 /// Below a virtual disk that is opened past the page cache, the block device gets at least the bytes that the guest wrote.

@@ -47,7 +47,7 @@ pub fn marks(measured: &Measured, environment: &Environment, expected: &Expected
 
 fn unclassified(measured: &Measured) -> Vec<Mark> {
     let share = |metrics: &LayerMetrics| {
-        let bytes: u64 = metrics.classes.values().map(ClassMetrics::bytes).sum();
+        let bytes = metrics.classes.values().map(ClassMetrics::bytes).fold(0, u64::saturating_add);
         metrics.unclassified_bytes().filter(|_| bytes > 0).map(|unknown| unknown as f64 / bytes as f64)
     };
     traced_below_application(measured)
@@ -115,7 +115,7 @@ fn cached(measured: &Measured, environment: &Environment) -> Vec<Mark> {
 }
 
 fn fits_into_memory(measured: &Measured, environment: &Environment) -> Option<Mark> {
-    let memory: u64 = environment.machines.iter().map(|m| m.memory_bytes).sum();
+    let memory = environment.machines.iter().map(|m| m.memory_bytes).fold(0, u64::saturating_add);
     let working_set = measured.load.working_set_bytes;
     (working_set < memory.saturating_mul(WORKING_SET_OVER_MEMORY)).then(|| Mark::Cached {
         reason: format!(
@@ -132,7 +132,7 @@ pub(crate) fn application_bytes(measured: &Measured, direction: &str) -> u64 {
     classes
         .filter(|(class, _)| direction_of(&class.0) == Some(direction))
         .map(|(_, result)| result.bytes)
-        .sum()
+        .fold(0, u64::saturating_add)
 }
 
 /// Whether a class of operations moves data from the files or to them.
@@ -158,7 +158,8 @@ pub fn bytes_by_second(measured: &Measured) -> Vec<f64> {
     let longest = measured.load.operations.values().map(|o| o.bytes_by_second.len()).max().unwrap_or(0);
     (0..longest.min(whole_seconds))
         .map(|i| {
-            measured.load.operations.values().filter_map(|o| o.bytes_by_second.get(i)).sum::<u64>() as f64
+            let bytes = measured.load.operations.values().filter_map(|o| o.bytes_by_second.get(i));
+            bytes.fold(0_u64, |sum, bytes| sum.saturating_add(*bytes)) as f64
         })
         .collect()
 }

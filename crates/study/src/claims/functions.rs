@@ -1,5 +1,8 @@
 //! What the queries of claims and figures can compute besides SQLite's own functions.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
 use nestor_model::prediction::{Rounding, TargetMachine, Transaction, capacity};
 use nestor_model::{coefficient_of_variation, geometric_mean, mean, median, rank_correlation};
 use rusqlite::Connection;
@@ -8,43 +11,84 @@ use rusqlite::functions::{Aggregate, Context, FunctionFlags};
 /// `None` where the samples do not have it.
 type OfSamples = fn(&[f64]) -> Option<f64>;
 
-/// A statistic of a column that SQLite does not have.
-struct Statistic(OfSamples);
+/// Samples that all statistics of a connection may hold at once.
+const MOST_SAMPLES: usize = 2_000_000;
 
-impl Aggregate<Vec<f64>, Option<f64>> for Statistic {
-    fn init(&self, _: &mut Context<'_>) -> rusqlite::Result<Vec<f64>> {
-        Ok(Vec::new())
+/// Samples that are held now.
+#[derive(Clone, Default)]
+struct Held(Arc<AtomicUsize>);
+
+/// The samples of one statistic.
+struct Samples<T> {
+    values: Vec<T>,
+    held: Held,
+}
+
+impl<T> Samples<T> {
+    fn new(held: &Held) -> Self {
+        Self { values: Vec::new(), held: held.clone() }
     }
 
-    fn step(&self, context: &mut Context<'_>, samples: &mut Vec<f64>) -> rusqlite::Result<()> {
-        if let Some(sample) = context.get::<Option<f64>>(0)? {
-            samples.push(sample);
+    fn push(&mut self, value: T) -> rusqlite::Result<()> {
+        if self.held.0.load(Ordering::Relaxed) >= MOST_SAMPLES {
+            let reason = format!("its statistics are of over {MOST_SAMPLES} samples");
+            return Err(rusqlite::Error::UserFunctionError(reason.into()));
         }
+        self.held.0.fetch_add(1, Ordering::Relaxed);
+        self.values.push(value);
         Ok(())
     }
+}
 
-    fn finalize(&self, _: &mut Context<'_>, samples: Option<Vec<f64>>) -> rusqlite::Result<Option<f64>> {
-        Ok(samples.and_then(|samples| (self.0)(&samples)))
+impl<T> Drop for Samples<T> {
+    fn drop(&mut self) {
+        self.held.0.fetch_sub(self.values.len(), Ordering::Relaxed);
+    }
+}
+
+/// A statistic of a column that SQLite does not have.
+struct Statistic {
+    of: OfSamples,
+    held: Held,
+}
+
+impl Aggregate<Samples<f64>, Option<f64>> for Statistic {
+    fn init(&self, _: &mut Context<'_>) -> rusqlite::Result<Samples<f64>> {
+        Ok(Samples::new(&self.held))
+    }
+
+    fn step(&self, context: &mut Context<'_>, samples: &mut Samples<f64>) -> rusqlite::Result<()> {
+        context.get::<Option<f64>>(0)?.map_or(Ok(()), |sample| samples.push(sample))
+    }
+
+    fn finalize(&self, _: &mut Context<'_>, samples: Option<Samples<f64>>) -> rusqlite::Result<Option<f64>> {
+        Ok(samples.and_then(|samples| (self.of)(&samples.values)))
     }
 }
 
 /// How the order of two columns agrees.
-struct RankCorrelation;
+struct RankCorrelation {
+    held: Held,
+}
 
-impl Aggregate<Vec<(f64, f64)>, Option<f64>> for RankCorrelation {
-    fn init(&self, _: &mut Context<'_>) -> rusqlite::Result<Vec<(f64, f64)>> {
-        Ok(Vec::new())
+impl Aggregate<Samples<(f64, f64)>, Option<f64>> for RankCorrelation {
+    fn init(&self, _: &mut Context<'_>) -> rusqlite::Result<Samples<(f64, f64)>> {
+        Ok(Samples::new(&self.held))
     }
 
-    fn step(&self, context: &mut Context<'_>, pairs: &mut Vec<(f64, f64)>) -> rusqlite::Result<()> {
-        if let (Some(a), Some(b)) = (context.get::<Option<f64>>(0)?, context.get::<Option<f64>>(1)?) {
-            pairs.push((a, b));
+    fn step(&self, context: &mut Context<'_>, pairs: &mut Samples<(f64, f64)>) -> rusqlite::Result<()> {
+        match (context.get::<Option<f64>>(0)?, context.get::<Option<f64>>(1)?) {
+            (Some(a), Some(b)) => pairs.push((a, b)),
+            _ => Ok(()),
         }
-        Ok(())
     }
 
-    fn finalize(&self, _: &mut Context<'_>, pairs: Option<Vec<(f64, f64)>>) -> rusqlite::Result<Option<f64>> {
-        Ok(pairs.and_then(|pairs| rank_correlation(&pairs)))
+    fn finalize(
+        &self,
+        _: &mut Context<'_>,
+        pairs: Option<Samples<(f64, f64)>>,
+    ) -> rusqlite::Result<Option<f64>> {
+        Ok(pairs.and_then(|pairs| rank_correlation(&pairs.values)))
     }
 }
 
@@ -52,8 +96,14 @@ impl Aggregate<Vec<(f64, f64)>, Option<f64>> for RankCorrelation {
 /// the transaction model: `transaction_ms(compute, system, disk, overhead share, compute scale, rounded)` and
 /// `capacity(metric, reference ms, target ms, rounded)`.
 pub(super) fn add_functions(connection: &Connection) -> rusqlite::Result<()> {
+    let held = Held::default();
     let flags = FunctionFlags::SQLITE_UTF8 | FunctionFlags::SQLITE_DETERMINISTIC;
-    connection.create_aggregate_function("rank_correlation", 2, flags, RankCorrelation)?;
+    connection.create_aggregate_function(
+        "rank_correlation",
+        2,
+        flags,
+        RankCorrelation { held: held.clone() },
+    )?;
     let rounding = |rounded: bool| if rounded { Rounding::AsPrinted } else { Rounding::Exact };
     connection.create_scalar_function("transaction_ms", 6, flags, move |context| {
         let number = |i: usize| context.get::<f64>(i);
@@ -72,8 +122,8 @@ pub(super) fn add_functions(connection: &Connection) -> rusqlite::Result<()> {
         ("geomean_low", |samples| Some(interval(samples)?.0)),
         ("geomean_high", |samples| Some(interval(samples)?.1)),
     ];
-    for (name, statistic) in statistics {
-        connection.create_aggregate_function(name, 1, flags, Statistic(statistic))?;
+    for (name, of) in statistics {
+        connection.create_aggregate_function(name, 1, flags, Statistic { of, held: held.clone() })?;
     }
     Ok(())
 }

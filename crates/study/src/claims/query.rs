@@ -1,17 +1,27 @@
 //! Running a query that somebody else wrote, without trusting it.
 
-use std::sync::mpsc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, mpsc};
 use std::time::Duration;
 
 use rusqlite::Connection;
-use rusqlite::types::Value;
+use rusqlite::types::{Value, ValueRef};
 
 use super::evidence::{Evidence, TABLES};
+use crate::store::LONGEST_VALUE_BYTES;
 
 /// A query that takes longer has no end.
 const TIME_LIMIT: Duration = Duration::from_secs(60);
 /// More rows are no evidence any more.
 const MOST_ROWS: usize = 100_000;
+/// More bytes of texts in all rows together neither.
+const MOST_BYTES: usize = 32 << 20;
+/// Memory of SQLite's own that a query may take besides what was taken before.
+const MOST_MEMORY_BYTES: i64 = 256 << 20;
+/// Instructions of SQLite's machine between two looks at its memory: a look costs less than they do.
+const LOOK_EVERY: i32 = 1_000;
+/// Longest query.
+const MOST_SQL_BYTES: usize = 100_000;
 
 /// What a query found.
 pub(super) struct Found {
@@ -111,13 +121,46 @@ impl Row<'_> {
 /// In a sentence or two: what is wrong with it, in SQLite's words, and what it could have asked for.
 pub(super) fn run(evidence: &Evidence, sql: &str) -> Result<Found, String> {
     let connection = evidence.connection();
-    within_time(connection, TIME_LIMIT, || run_unlimited(connection, sql))
+    within_time(connection, TIME_LIMIT, || run_within_memory(connection, sql))
+}
+
+fn run_within_memory(connection: &Connection, sql: &str) -> Result<Found, String> {
+    if sql.len() > MOST_SQL_BYTES {
+        return Err(format!("it is {} bytes long; {MOST_SQL_BYTES} are the most", sql.len()));
+    }
+    let exceeded = Arc::new(AtomicBool::new(false));
+    let seen = Arc::clone(&exceeded);
+    let most = memory_used().saturating_add(MOST_MEMORY_BYTES);
+    let look = move || {
+        let too_much = memory_used() > most;
+        seen.fetch_or(too_much, Ordering::Relaxed);
+        too_much
+    };
+    let watched = |action: Option<_>| {
+        connection.progress_handler(LOOK_EVERY, action).map_err(|e| format!("SQLite says: {e}"))
+    };
+    watched(Some(look))?;
+    let found = run_unlimited(connection, sql);
+    watched(None)?;
+    if exceeded.load(Ordering::Relaxed) {
+        return Err(format!("it was stopped when it took over {} MiB of memory", MOST_MEMORY_BYTES >> 20));
+    }
+    found
+}
+
+/// Bytes that SQLite has allocated in this process.
+fn memory_used() -> i64 {
+    // SAFETY: it takes nothing, changes nothing, and may be called from any thread at any time.
+    unsafe { rusqlite::ffi::sqlite3_memory_used() }
 }
 
 fn run_unlimited(connection: &Connection, sql: &str) -> Result<Found, String> {
     let in_words = |error: rusqlite::Error| match error.sqlite_error_code() {
         Some(rusqlite::ErrorCode::OperationInterrupted) => {
             format!("it was stopped after {} s", TIME_LIMIT.as_secs())
+        }
+        Some(rusqlite::ErrorCode::TooBig) => {
+            format!("it makes a value of over {} MiB", LONGEST_VALUE_BYTES >> 20)
         }
         _ => format!("{}; {}", said(&error), what_there_is(connection, sql)),
     };
@@ -131,10 +174,20 @@ fn run_unlimited(connection: &Connection, sql: &str) -> Result<Found, String> {
     let columns: Vec<String> = statement.column_names().into_iter().map(str::to_owned).collect();
     let width = columns.len();
     let mut rows = Vec::new();
+    let mut bytes = 0_usize;
     let mut cursor = statement.query([]).map_err(in_words)?;
     while let Some(row) = cursor.next().map_err(in_words)? {
         if rows.len() == MOST_ROWS {
             return Err(format!("it gives more than {MOST_ROWS} rows"));
+        }
+        for column in 0..width {
+            bytes = bytes.saturating_add(match row.get_ref(column).map_err(in_words)? {
+                ValueRef::Text(value) | ValueRef::Blob(value) => value.len(),
+                _ => 0,
+            });
+        }
+        if bytes > MOST_BYTES {
+            return Err(format!("its rows have over {} MiB of texts", MOST_BYTES >> 20));
         }
         let values: Result<Vec<Value>, _> = (0..width).map(|i| row.get(i)).collect();
         rows.push(values.map_err(in_words)?);
@@ -184,6 +237,7 @@ fn within_time<T>(connection: &Connection, limit: Duration, work: impl FnOnce() 
 
 #[cfg(test)]
 mod tests {
+    use super::super::functions::add_functions;
     use super::*;
 
     #[test]
@@ -192,6 +246,49 @@ mod tests {
         let sql = "WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT max(i) FROM n";
         let result = within_time(&connection, Duration::from_millis(10), || run_unlimited(&connection, sql));
         assert_eq!(result.err().as_deref(), Some("it was stopped after 60 s"));
+    }
+
+    /// What is said of a query of a connection as claims have it.
+    fn refused(sql: &str) -> String {
+        let folder = tempfile::tempdir().unwrap();
+        let store = crate::Store::open(&folder.path().join("results.sqlite")).unwrap();
+        let connection = store.reader().unwrap();
+        add_functions(&connection).unwrap();
+        connection.pragma_update(None, "temp_store", "MEMORY").unwrap();
+        run_within_memory(&connection, sql).err().expect("a refusal")
+    }
+
+    const NUMBERS: &str = "WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n LIMIT 40000000)";
+
+    #[test]
+    fn one_value_cannot_take_all_memory() {
+        for value in ["zeroblob(100000000)", "printf('%100000000d', 1)", "hex(zeroblob(60000000))"] {
+            assert_eq!(refused(&format!("SELECT {value}")), "it makes a value of over 64 MiB", "{value}");
+        }
+    }
+
+    #[test]
+    fn many_values_cannot_take_all_memory() {
+        let rows = format!("{NUMBERS} SELECT i, printf('%30000d', i) FROM n LIMIT 90000");
+        assert_eq!(refused(&rows), "its rows have over 32 MiB of texts");
+        let sorted =
+            format!("{NUMBERS} SELECT i, printf('%3000d', i) AS text FROM n ORDER BY text LIMIT 3000000, 5");
+        assert_eq!(refused(&sorted), "it was stopped when it took over 256 MiB of memory");
+    }
+
+    #[test]
+    fn samples_cannot_take_all_memory() {
+        let all = format!("{NUMBERS} SELECT median(i) FROM n");
+        assert!(refused(&all).contains("statistics are of over 2000000 samples"), "{}", refused(&all));
+        let columns: Vec<String> = (0..100).map(|n| format!("median(i + {n})")).collect();
+        let many = format!("{NUMBERS} SELECT {} FROM n", columns.join(", "));
+        assert!(refused(&many).contains("statistics are of over 2000000 samples"));
+    }
+
+    #[test]
+    fn a_query_can_be_only_so_long() {
+        let sql = format!("SELECT 1 {}", " ".repeat(100_000));
+        assert_eq!(refused(&sql), "it is 100009 bytes long; 100000 are the most");
     }
 
     #[test]

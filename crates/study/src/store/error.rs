@@ -88,6 +88,16 @@ pub enum StoreError {
         /// What it holds.
         reason: String,
     },
+    /// A write-ahead log where several machines could read and write it.
+    #[error(
+        "the results in {} have a write-ahead log, which does not work on a file system that several machines share ({file_system})\n  copy the file, with {}-wal if there is one, to a local disk and name the copy; or let a command write to it here, which gives it another journal", path.display(), path.display()
+    )]
+    LogOnNetwork {
+        /// The file.
+        path: PathBuf,
+        /// The kernel's name of the file system.
+        file_system: &'static str,
+    },
     /// Anything else.
     #[error("the results in {} cannot be used: {reason}", path.display())]
     Other {

@@ -1,6 +1,7 @@
 //! The file that keeps results: SQLite, with one row per run and tables for every number worth a query.
 //!
-//! Several processes may write at once (write-ahead log, and a wait for the other's lock). A run is written in one
+//! Several processes may write at once (write-ahead log, and a wait for the other's lock; on a file system that several
+//! machines share, a rollback journal, because such a log works on one machine only). A run is written in one
 //! transaction, so a killed process leaves whole runs only. A run is named by the hash of its content, so that
 //! files of several machines merge without clashes; its number is only local to a file.
 
@@ -9,6 +10,7 @@ mod conditions;
 mod copy;
 mod error;
 mod known;
+mod network;
 mod places;
 mod progress;
 mod query;
@@ -21,6 +23,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use rusqlite::config::DbConfig;
+use rusqlite::limits::Limit;
 use rusqlite::{Connection, OpenFlags, OptionalExtension, TransactionBehavior, params};
 use serde::{Deserialize, Serialize};
 use tempfile::TempDir;
@@ -36,8 +40,16 @@ pub(crate) use schema::of_version;
 use crate::Study;
 use crate::record::{CellRecord, Outcome};
 
+/// The longest text or blob of a file of results; a record is a text, of some 100 KiB.
+pub(crate) const LONGEST_VALUE_BYTES: i32 = 64 << 20;
+
 /// How long to wait for another process to finish writing; one run takes milliseconds.
 const BUSY_TIMEOUT: Duration = Duration::from_secs(30);
+
+/// Instructions of SQLite's machine that one statement may be made of; the largest of ours has some thousand.
+const MOST_INSTRUCTIONS: i32 = 100_000;
+/// Files that a statement may attach: a copy is made by attaching it.
+const MOST_ATTACHED: i32 = 1;
 
 /// An open file of results.
 #[derive(Debug)]
@@ -119,7 +131,7 @@ impl Store {
         }
         let began = Instant::now();
         loop {
-            match Self::open_now(path) {
+            match Self::open_now(path, network::file_system_of(path)) {
                 // SQLite does not wait by itself while another process makes the file a WAL one.
                 Err(StoreError::Locked { .. }) if began.elapsed() < BUSY_TIMEOUT => {
                     std::thread::sleep(Duration::from_millis(20));
@@ -129,15 +141,27 @@ impl Store {
         }
     }
 
-    fn open_now(path: &Path) -> Result<Self, StoreError> {
+    fn open_now(path: &Path, shared: Option<&'static str>) -> Result<Self, StoreError> {
         let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_CREATE;
         let mut store = Self::connect(path, flags)?;
+        if shared.is_some() {
+            // A file that has a log from elsewhere is then read without the memory that machines do not share.
+            store
+                .on(|c| c.query_row("PRAGMA locking_mode = EXCLUSIVE", [], |row| row.get::<_, String>(0)))?;
+        }
         // The kind is asked before anything is written: a foreign file stays untouched.
         store.require_readable()?;
         store.on(|c| {
             c.pragma_update(None, "foreign_keys", true)?;
-            c.query_row("PRAGMA journal_mode = WAL", [], |row| row.get::<_, String>(0))?;
-            c.pragma_update(None, "synchronous", "NORMAL")
+            if shared.is_none() {
+                c.query_row("PRAGMA journal_mode = WAL", [], |row| row.get::<_, String>(0))?;
+                return c.pragma_update(None, "synchronous", "NORMAL");
+            }
+            c.query_row("PRAGMA journal_mode = DELETE", [], |row| row.get::<_, String>(0))?;
+            c.query_row("PRAGMA locking_mode = NORMAL", [], |row| row.get::<_, String>(0))?;
+            c.pragma_update(None, "synchronous", "FULL")?;
+            // The lock is given up at the next access.
+            c.query_row("SELECT count(*) FROM sqlite_schema", [], |_| Ok(()))
         })?;
         schema::migrate(&mut store.connection).map_err(|e| StoreError::from_sqlite(path, &e))?;
         Ok(store)
@@ -151,6 +175,13 @@ impl Store {
     pub fn open_read_only(path: &Path) -> Result<Self, StoreError> {
         if !path.exists() {
             return Err(StoreError::Missing { path: path.to_owned() });
+        }
+        Self::open_read_only_on(path, network::file_system_of(path))
+    }
+
+    fn open_read_only_on(path: &Path, shared: Option<&'static str>) -> Result<Self, StoreError> {
+        if let Some(file_system) = shared.filter(|_| network::has_write_ahead_log(path)) {
+            return Err(StoreError::LogOnNetwork { path: path.to_owned(), file_system });
         }
         let opened = Self::connect(path, OpenFlags::SQLITE_OPEN_READ_ONLY).and_then(Self::with_version);
         match opened {
@@ -173,7 +204,16 @@ impl Store {
         let connection = Connection::open_with_flags(path, flags | OpenFlags::SQLITE_OPEN_NO_MUTEX)
             .map_err(|e| StoreError::from_sqlite(path, &e))?;
         let store = Self { connection, path: path.to_owned(), copy: None };
-        store.on(|c| c.busy_timeout(BUSY_TIMEOUT))?;
+        store.on(|c| {
+            c.busy_timeout(BUSY_TIMEOUT)?;
+            c.set_limit(Limit::SQLITE_LIMIT_LENGTH, LONGEST_VALUE_BYTES)?;
+            c.set_limit(Limit::SQLITE_LIMIT_VDBE_OP, MOST_INSTRUCTIONS)?;
+            c.set_limit(Limit::SQLITE_LIMIT_ATTACHED, MOST_ATTACHED)?;
+            c.set_limit(Limit::SQLITE_LIMIT_WORKER_THREADS, 0)?;
+            // What a file of somebody else's defines by itself runs no function that could do harm.
+            c.set_db_config(DbConfig::SQLITE_DBCONFIG_TRUSTED_SCHEMA, false)?;
+            c.set_db_config(DbConfig::SQLITE_DBCONFIG_DEFENSIVE, true).map(|_| ())
+        })?;
         Ok(store)
     }
 

@@ -196,6 +196,7 @@ fn marks() -> Vec<Mark> {
         Mark::Cached { reason: reason() },
         Mark::NotSteady { reason: reason() },
         Mark::Inconsistent { reason: reason() },
+        Mark::Suspended { seconds: 1.0 },
         Mark::EventsDropped { layer: reason(), events: 1 },
         Mark::Unmatched { share: 1.0 },
         Mark::Unclassified { layer: reason(), share: 1.0 },
@@ -207,6 +208,7 @@ fn marks() -> Vec<Mark> {
             | Mark::Cached { .. }
             | Mark::NotSteady { .. }
             | Mark::Inconsistent { .. }
+            | Mark::Suspended { .. }
             | Mark::EventsDropped { .. }
             | Mark::Unmatched { .. }
             | Mark::Unclassified { .. } => {}

@@ -8,6 +8,7 @@ mod compare;
 mod documents;
 mod estimate;
 mod esx_disk;
+mod extremes;
 mod file;
 pub(crate) mod fixture;
 mod migration;

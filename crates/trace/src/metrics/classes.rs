@@ -23,7 +23,7 @@ pub struct ClassMetrics {
 impl ClassMetrics {
     /// Bytes read and written.
     pub fn bytes(&self) -> u64 {
-        self.read_bytes + self.write_bytes
+        self.read_bytes.saturating_add(self.write_bytes)
     }
 }
 
@@ -38,6 +38,6 @@ impl LayerMetrics {
     pub fn extra_bytes(&self) -> Option<u64> {
         let extra = |class: &Class| class.is_metadata() || *class == Class::Journal;
         let bytes = self.classes.iter().filter(|(class, _)| extra(class)).map(|(_, metrics)| metrics.bytes());
-        (!self.classes.is_empty()).then(|| bytes.sum())
+        (!self.classes.is_empty()).then(|| bytes.fold(0, u64::saturating_add))
     }
 }

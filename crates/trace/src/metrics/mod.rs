@@ -255,19 +255,20 @@ impl LayerMetrics {
 
     /// Bytes sent downwards, reads and writes.
     pub fn issued_bytes(&self) -> u64 {
-        self.read.issued_bytes + self.write.issued_bytes
+        self.read.issued_bytes.saturating_add(self.write.issued_bytes)
     }
 
     /// Requests sent downwards, reads and writes.
     pub fn issued(&self) -> u64 {
-        self.read.issued + self.write.issued
+        self.read.issued.saturating_add(self.write.issued)
     }
 
     /// Share of queued requests (0 to 1) that were merged into another, or `None` without requests.
     pub fn merged_share(&self) -> Option<f64> {
-        let queued = self.read.queued + self.write.queued;
-        let merged =
-            self.read.back_merges + self.read.front_merges + self.write.back_merges + self.write.front_merges;
+        let queued = self.read.queued.saturating_add(self.write.queued);
+        let merged = [&self.read, &self.write].iter().fold(0_u64, |sum, direction| {
+            sum.saturating_add(direction.back_merges).saturating_add(direction.front_merges)
+        });
         (queued > 0).then(|| merged as f64 / queued as f64)
     }
 }

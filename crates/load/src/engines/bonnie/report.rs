@@ -7,7 +7,7 @@ use crate::engine::{DataSet, StepOutput};
 use crate::engines::options::{bytes, count};
 use crate::error::LoadError;
 use crate::notation::Workload;
-use crate::result::{LoadResult, OperationClass, OperationResult};
+use crate::result::{LoadResult, OperationClass, OperationResult, total};
 use crate::timed::Timed;
 
 const VERSIONS: &str = "2.00a with reports of the form 1.98";
@@ -89,7 +89,7 @@ pub(super) fn into_result(
         engine: format!("bonnie++ {}", values[VERSION]),
         workload: workload.to_string(),
         // The tests follow one another, with pauses that are none of their time.
-        elapsed_ns: operations.values().filter_map(|o| o.elapsed_ns).sum(),
+        elapsed_ns: total(operations.values().filter_map(|o| o.elapsed_ns)),
         operations,
         working_set_bytes: data_set.bytes,
         scale_factor: data_set.scale_factor,

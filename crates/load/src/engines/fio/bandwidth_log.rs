@@ -5,6 +5,8 @@
 //! an interval without any operation has no line, and what comes after the last full interval has none either. The logs of
 //! several jobs follow one another.
 
+use crate::result::MOST_SECONDS;
+
 /// Reads, in the log's third column.
 pub(super) const READ: u32 = 0;
 /// Writes, in the log's third column.
@@ -24,8 +26,11 @@ const BELIEVABLE_EXCESS: f64 = 1.05;
 ///
 /// What is left after the last whole second is not in it. Empty if the log is missing, or contradicts the report's total.
 pub(super) fn bytes_by_second(log: &str, direction: u32, elapsed_ms: u64, total_bytes: u64) -> Vec<u64> {
-    // A time beyond a year is garbage, and would only use up memory.
-    let seconds = (elapsed_ms / INTERVAL_MS).min(366 * 24 * 3600) as usize;
+    let seconds = usize::try_from(elapsed_ms / INTERVAL_MS).unwrap_or(usize::MAX);
+    // A longer time is garbage, and would only use up memory.
+    if seconds > MOST_SECONDS {
+        return Vec::new();
+    }
     if log.is_empty() || seconds == 0 {
         return Vec::new();
     }

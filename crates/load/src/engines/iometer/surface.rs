@@ -257,13 +257,13 @@ fn reached(point: GridPoint, result: &LoadResult) -> SurfacePoint {
 
 /// Points follow each other: times add up.
 fn add(whole: &mut LoadResult, point: LoadResult) {
-    whole.elapsed_ns += point.elapsed_ns;
+    whole.elapsed_ns = whole.elapsed_ns.saturating_add(point.elapsed_ns);
     whole.cpu_user_s += point.cpu_user_s;
     whole.cpu_system_s += point.cpu_system_s;
     for (class, done) in point.operations {
         let sum: &mut OperationResult = whole.operations.entry(class).or_default();
-        sum.operations += done.operations;
-        sum.bytes += done.bytes;
+        sum.operations = sum.operations.saturating_add(done.operations);
+        sum.bytes = sum.bytes.saturating_add(done.bytes);
         sum.latency.merge(&done.latency);
     }
 }
