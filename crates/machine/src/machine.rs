@@ -69,7 +69,7 @@ impl Machine {
         let started = Instant::now();
         let answered = self.connection.request(request, limit);
         if std::env::var_os(REQUEST_LOG).is_some() {
-            eprintln!("{:>7.3} s  {}: {what}", started.elapsed().as_secs_f64(), self.label);
+            nestor_terminal::errln!("{:>7.3} s  {}: {what}", started.elapsed().as_secs_f64(), self.label);
         }
         match answered {
             Ok(Answer::Failed(message)) => {

@@ -3,6 +3,8 @@
 //! Needs root: the stacks are file systems of this machine's own kernel in a file. What is killed, and after which request
 //! of the program to its agent, is drawn from a fixed seed; no test measures time.
 
+#![allow(clippy::print_stdout, clippy::print_stderr)] // For who runs it, not for who uses the program.
+
 mod support;
 
 use std::collections::BTreeMap;

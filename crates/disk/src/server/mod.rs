@@ -253,7 +253,7 @@ fn serve_connection(
         )) => Ok(()),
         // What one front end said wrongly does not end the disk for the next.
         Err(BackendError::HandleRequest(error)) => {
-            eprintln!("disk on {}: the front end was dropped: {error}", options.socket.display());
+            nestor_terminal::errln!("disk on {}: the front end was dropped: {error}", options.socket.display());
             Ok(())
         }
         Err(error) => Err(failed(error)),

@@ -44,7 +44,7 @@ pub fn run(arguments: &AdviseArguments) -> Result<ExitCode> {
             }
             return Ok(ExitCode::SUCCESS);
         }
-        eprint!("{}", plan_text(&plan, &asked.workload));
+        err!("{}", plan_text(&plan, &asked.workload));
         measured(&mut store, &asked, &plan, arguments)?
     };
     if arguments.lab.json {

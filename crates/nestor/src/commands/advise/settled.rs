@@ -102,7 +102,7 @@ pub fn run(arguments: &AdviseArguments, id: &str) -> Result<ExitCode> {
     }
     let stacks = part.stacks.clone();
     if arguments.from != From::Store {
-        eprint!("{}", plan.text());
+        err!("{}", plan.text());
         Bench::new(&arguments.lab, &mut store, arguments.budget).measure(part)?;
     }
     let runs = runs_of(&store, dispute, &stacks, arguments)?;

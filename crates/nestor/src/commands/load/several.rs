@@ -81,7 +81,7 @@ pub fn run(arguments: &WmlArguments, loaded: &Loaded) -> Result<FlowReport> {
 fn tell_all(parts: &[Part], sign: &str) {
     for part in parts {
         if let Err(e) = part.machine().write_file(&part.file(sign), sign.as_bytes()) {
-            eprintln!("warning: {} could not be told to {sign}: {e}", part.name);
+            errln!("warning: {} could not be told to {sign}: {e}", part.name);
         }
     }
 }
@@ -176,7 +176,7 @@ impl Part {
     fn clean(&self) {
         let remove = Command::new(["rm", "-rf", "--", &self.scratch]);
         if let Err(e) = self.machine().run(remove) {
-            eprintln!("warning: {} on {} could not be removed: {e}", self.scratch, self.name);
+            errln!("warning: {} on {} could not be removed: {e}", self.scratch, self.name);
         }
         // Only if nothing is left in it.
         let _ =

@@ -206,7 +206,7 @@ pub fn run(arguments: &WmlArguments) -> Result<ExitCode> {
     }
     let options = options(arguments, &scaled)?;
     for warning in &loaded.script.warnings {
-        eprintln!("warning: {}:{}: {}", loaded.name, warning.line, warning.text);
+        errln!("warning: {}:{}: {}", loaded.name, warning.line, warning.text);
     }
     let terminal = Terminal::new(arguments)?;
     let source = Source { name: &loaded.name, text: &loaded.text };

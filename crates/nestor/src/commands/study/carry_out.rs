@@ -91,7 +91,7 @@ pub fn carry_out(study: Study, how: &StudyHow, lab: &LabArguments, store: &mut S
     store.save_study(&record)?;
     session::refuse_interrupted(&end, interrupted)?;
     if end.already_done > 0 {
-        eprintln!(
+        errln!(
             "{} cells had been measured before and were not measured again (--again does)",
             end.already_done
         );

@@ -51,7 +51,7 @@ pub fn print_plan(record: &StudyRecord, effort: &StudyEffort, json: bool) -> Res
 
 /// Says in a few lines what is about to begin.
 pub fn say_what_begins(record: &StudyRecord, effort: &StudyEffort) {
-    eprint!("{}", summary_text(record, effort));
+    err!("{}", summary_text(record, effort));
 }
 
 /// Cells, time and space of what is left; of the whole plan what one wants to know before one leaves it alone.
