@@ -32,6 +32,9 @@ const REQUEST_LOG: &str = "NESTOR_LOG_REQUESTS";
 /// What a request may take when it says nothing else.
 const USUAL_LIMIT: Duration = Duration::from_secs(60);
 
+/// What looking through a medium may take: gigabytes are read, and places all over a disk.
+const INSPECTION_LIMIT: Duration = Duration::from_secs(600);
+
 /// Bytes of a large file that are asked for at once: far below a frame's limit, because every machine on the way holds
 /// them in memory.
 const FETCH_BYTES: u64 = 4 << 20;
@@ -235,6 +238,14 @@ impl Machine {
         self.done(Request::Claim { path: path.to_owned() })
     }
 
+    /// What a claimed medium holds, in words; `None` if nothing but zeros was found.
+    pub fn inspect(&self, path: &str) -> Result<Option<String>, MachineError> {
+        match self.request(Request::Inspect { path: path.to_owned() })? {
+            Answer::Found(found) => Ok(found),
+            _ => Err(self.out_of_turn()),
+        }
+    }
+
     /// What a claimed medium carries from now on is erased when it is released.
     pub fn erase_at_release(&self, path: &str) -> Result<(), MachineError> {
         self.done(Request::EraseAtRelease { path: path.to_owned() })
@@ -300,6 +311,7 @@ fn own_limit(request: &Request) -> Duration {
         Request::StartMachine(spec) => {
             Duration::from_millis(spec.boot_timeout_ms + spec.probe_timeout_ms) + USUAL_LIMIT
         }
+        Request::Inspect { .. } => INSPECTION_LIMIT,
         _ => USUAL_LIMIT,
     }
 }
@@ -329,6 +341,7 @@ fn request_name(request: &Request) -> &'static str {
         Request::AttachLoop { .. } => "make a loop device",
         Request::DetachLoop { .. } => "detach a loop device",
         Request::Claim { .. } => "take a medium",
+        Request::Inspect { .. } => "look at a medium",
         Request::EraseAtRelease { .. } => "mark a medium as ours",
         Request::Release { .. } => "release a medium",
         Request::Set { .. } => "change a setting",
