@@ -1,6 +1,8 @@
 //! The real QEMU takes the command lines: it opens the images, makes the devices, and is told to end before the guest's
 //! first instruction. Where QEMU is not installed there is nothing to ask.
 
+#![allow(clippy::print_stdout, clippy::print_stderr)] // For who runs it, not for who uses the program.
+
 use std::io::Write as _;
 use std::path::Path;
 use std::process::{Command, Output, Stdio};

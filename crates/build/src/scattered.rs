@@ -54,22 +54,28 @@ pub enum ScatteredError {
 /// See [`ScatteredError`]. What was made is removed again.
 pub fn make_scattered(path: &Path, bytes: u64) -> Result<(), ScatteredError> {
     let filler_path = path.with_extension("filler");
-    let made = scatter(path, &filler_path, bytes);
-    let _ = std::fs::remove_file(&filler_path);
+    // What cannot be made because it is there is somebody else's, and stays.
+    let create = |path: &Path, step: &'static str| {
+        let created = OpenOptions::new().write(true).create_new(true).open(path);
+        created.map_err(|source| ScatteredError::Step { path: path.to_owned(), step, source })
+    };
+    let image = create(path, "making the file")?;
+    let made = create(&filler_path, "making a second file").and_then(|filler| {
+        let made = scatter(path, &image, &filler, bytes);
+        let _ = std::fs::remove_file(&filler_path);
+        made
+    });
     if made.is_err() {
         let _ = std::fs::remove_file(path);
     }
     made
 }
 
-fn scatter(path: &Path, filler_path: &Path, bytes: u64) -> Result<(), ScatteredError> {
+fn scatter(path: &Path, image: &File, filler: &File, bytes: u64) -> Result<(), ScatteredError> {
     let failed = |step: &'static str| {
         move |source: io::Error| ScatteredError::Step { path: path.to_owned(), step, source }
     };
-    let create = |path: &Path| OpenOptions::new().write(true).create_new(true).open(path);
-    let image = create(path).map_err(failed("making the file"))?;
-    let filler = create(filler_path).map_err(failed("making a second file"))?;
-    let free = fstatvfs(&filler).map_err(|e| failed("asking for free space")(e.into()))?;
+    let free = fstatvfs(filler).map_err(|e| failed("asking for free space")(e.into()))?;
     let available = free.f_bfree * free.f_frsize;
     if available / 2 < bytes {
         let mib = |bytes: u64| bytes >> 20;
@@ -79,13 +85,13 @@ fn scatter(path: &Path, filler_path: &Path, bytes: u64) -> Result<(), ScatteredE
             available: mib(available),
         });
     }
-    let filled = fill(&filler, available).map_err(failed("reserving space"))?;
-    give_back(&filler, filled, bytes).map_err(failed("giving back pieces"))?;
+    let filled = fill(filler, available).map_err(failed("reserving space"))?;
+    give_back(filler, filled, bytes).map_err(failed("giving back pieces"))?;
     image.set_len(bytes).map_err(failed("setting its size"))?;
     let mut at = 0;
     while at < bytes {
         let length = (bytes - at).min(PIECE);
-        reserve(&image, at, length).map_err(failed("reserving its pieces"))?;
+        reserve(image, at, length).map_err(failed("reserving its pieces"))?;
         at += length;
     }
     image.sync_all().map_err(failed("writing it out"))
@@ -143,6 +149,19 @@ mod tests {
     use std::process::Command;
 
     use super::*;
+
+    #[test]
+    fn files_that_are_there_stay() {
+        let folder = tempfile::tempdir().unwrap();
+        let [image, filler] = ["disk.raw", "disk.filler"].map(|name| folder.path().join(name));
+        std::fs::write(&image, "mine").unwrap();
+        make_scattered(&image, 1 << 20).unwrap_err();
+        assert_eq!(std::fs::read_to_string(&image).unwrap(), "mine");
+        std::fs::rename(&image, &filler).unwrap();
+        make_scattered(&image, 1 << 20).unwrap_err();
+        assert_eq!(std::fs::read_to_string(&filler).unwrap(), "mine");
+        assert!(!image.exists(), "what was made is removed");
+    }
 
     /// Runs a program; whether it succeeded.
     fn run(argv: &[&str]) -> bool {

@@ -7,7 +7,7 @@ use crate::BuildError;
 use crate::builder::refused;
 
 /// Takes a medium until it is released, when what was written to it is erased. Refuses one that is in use, or that
-/// carries a signature unless it was named for overwriting.
+/// carries a signature or any other data unless it was named for overwriting.
 ///
 /// # Errors
 /// What is wrong with it and what to do.
@@ -39,8 +39,8 @@ pub(crate) fn take(
         refuse_if_in_use(machine, layer, path)?;
     }
     machine.claim(path).map_err(|e| refused(layer, e.to_string()))?;
-    let taken = refuse_loop_device(machine, layer, path, kind)
-        .and_then(|()| refuse_signatures(machine, layer, path, may_overwrite))
+    let taken = refuse_signatures(machine, layer, path, may_overwrite)
+        .and_then(|()| if may_overwrite { Ok(()) } else { refuse_data(machine, layer, path) })
         .and_then(|()| machine.erase_at_release(path).map_err(failed));
     if taken.is_err() {
         // Not marked as ours, so nothing on it is erased.
@@ -58,28 +58,6 @@ fn wrong_kind(path: &str, found: &str, wanted: &str) -> String {
         _ => "media are block devices and regular files".to_owned(),
     };
     format!("{path} is a {found}, not a {wanted} file; {instead}")
-}
-
-/// A file that somebody made a loop device of is in use; no other Nestor did, for those lock it.
-fn refuse_loop_device(
-    machine: &Machine,
-    layer: &Layer,
-    path: &str,
-    kind: MediumKind,
-) -> Result<(), BuildError> {
-    if kind != MediumKind::File {
-        return Ok(());
-    }
-    let loops = machine
-        .run_ok(Command::new(["losetup", "--associated", path]))
-        .map_err(|source| BuildError::Layer { layer: layer.label(), source })?;
-    match loops.split(':').next().map(str::trim).filter(|device| !device.is_empty()) {
-        Some(device) => Err(refused(
-            layer,
-            format!("{path} is in use as the loop device {device}; `losetup --detach {device}` ends that"),
-        )),
-        None => Ok(()),
-    }
 }
 
 /// Refuses a medium that may hold data; what may be overwritten is erased.
@@ -120,6 +98,20 @@ fn refuse_signatures(
         let _ = machine.run(Command::new(["blockdev", "--rereadpt", path]));
     }
     Ok(())
+}
+
+/// Refuses a medium on which anything is found: most formats have no signature, or none that `wipefs` knows.
+fn refuse_data(machine: &Machine, layer: &Layer, path: &str) -> Result<(), BuildError> {
+    let found = machine.inspect(path).map_err(|source| BuildError::Layer { layer: layer.label(), source })?;
+    match found {
+        Some(found) => Err(refused(
+            layer,
+            format!(
+                "{path} holds {found}; nothing was written. If all of it may be lost, say so with `--overwrite {path}`"
+            ),
+        )),
+        None => Ok(()),
+    }
 }
 
 /// A device that is mounted, or part of something, is refused whatever the user says.

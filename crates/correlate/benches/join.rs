@@ -1,6 +1,8 @@
 //! Speed and memory of a correlation: five million records over three levels, from files. Run with
 //! `cargo bench -p nestor-correlate --bench join`.
 
+#![allow(clippy::print_stdout, clippy::print_stderr)] // For who runs it, not for who uses the program.
+
 use std::path::Path;
 use std::time::Instant;
 

@@ -1,6 +1,8 @@
 //! How fast the disk without timing is, next to QEMU's own storage daemon, and how exactly a modelled disk keeps its
 //! model's times. Both through this crate's own front end, in one run.
 
+#![allow(clippy::print_stdout, clippy::print_stderr)] // For who runs it, not for who uses the program.
+
 #[path = "../tests/support/mod.rs"]
 mod support;
 

@@ -47,6 +47,14 @@ pub enum DiskError {
         /// What the operating system said.
         source: io::Error,
     },
+    /// What is named as the data of a disk is not to be used for that.
+    #[error("{} cannot hold the disk's data: {reason}", path.display())]
+    Data {
+        /// What was named.
+        path: PathBuf,
+        /// What is wrong with it and what to do.
+        reason: String,
+    },
     /// A service of the operating system without a path.
     #[error("cannot {action}: {source}")]
     System {

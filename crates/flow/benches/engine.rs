@@ -9,6 +9,8 @@
 //!
 //! `-- --files N` sets the number of files of the file set (1 000 000); `-- --flowops`, `--file-set`, `--beside` measure only that.
 
+#![allow(clippy::print_stdout, clippy::print_stderr)] // For who runs it, not for who uses the program.
+
 use std::ffi::CString;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};

@@ -1,5 +1,7 @@
 //! Btrfs that was really used, sector by sector against `btrfs inspect-internal dump-tree` and FIEMAP.
 
+#![allow(clippy::print_stdout, clippy::print_stderr)] // For who runs it, not for who uses the program.
+
 mod btrfs_truth;
 mod trees;
 

@@ -1,5 +1,7 @@
 //! JFS against its own map of used blocks and its debugger.
 
+#![allow(clippy::print_stdout, clippy::print_stderr)] // For who runs it, not for who uses the program.
+
 mod lab;
 mod trees;
 

@@ -1,5 +1,7 @@
 //! ReiserFS, block by block against `debugreiserfs`.
 
+#![allow(clippy::print_stdout, clippy::print_stderr)] // For who runs it, not for who uses the program.
+
 mod lab;
 mod trees;
 

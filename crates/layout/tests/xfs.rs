@@ -1,5 +1,7 @@
 //! XFS against its own debugger: every block of file systems that were really used, and every extent of their files.
 
+#![allow(clippy::print_stdout, clippy::print_stderr)] // For who runs it, not for who uses the program.
+
 mod lab;
 mod trees;
 

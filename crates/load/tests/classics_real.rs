@@ -1,6 +1,8 @@
 //! The commands run by the real programs. Without PostMark, Bonnie++ or dbench its test says so and tests nothing; fio must
 //! be installed.
 
+#![allow(clippy::print_stdout, clippy::print_stderr)] // For who runs it, not for who uses the program.
+
 mod support;
 
 use std::collections::BTreeMap;

@@ -60,12 +60,12 @@ fn kernel_files() -> Option<OwnedFd> {
 /// Runs as the first process; powers the machine off at the end, whatever happens.
 pub fn run() -> ! {
     std::panic::set_hook(Box::new(|info| {
-        eprintln!("nestor init: {info}");
+        nestor_terminal::errln!("nestor init: {info}");
     }));
     match std::panic::catch_unwind(start) {
         Ok(Ok(())) => {}
-        Ok(Err(e)) => eprintln!("nestor init: {e}"),
-        Err(_) => eprintln!("nestor init: the agent panicked"),
+        Ok(Err(e)) => nestor_terminal::errln!("nestor init: {e}"),
+        Err(_) => nestor_terminal::errln!("nestor init: the agent panicked"),
     }
     rustix::fs::sync();
     let _ = rustix::system::reboot(RebootCommand::PowerOff);
@@ -87,7 +87,7 @@ fn start() -> Result<(), String> {
     let reader = port.try_clone().map_err(|e| format!("the agent's port could not be shared: {e}"))?;
     let agent = Arc::new(Agent::new(Path::new("/run/nestor")).map_err(|e| format!("/run/nestor: {e}"))?);
     for problem in agent.serve(reader, port) {
-        eprintln!("nestor init: {problem}");
+        nestor_terminal::errln!("nestor init: {problem}");
     }
     Ok(())
 }
@@ -181,7 +181,7 @@ fn prepare_root() {
     ] {
         let _ = fs::create_dir_all(target);
         if let Err(e) = mount_kind(kind, target) {
-            eprintln!("nestor init: {kind} on {target}: {e}");
+            nestor_terminal::errln!("nestor init: {kind} on {target}: {e}");
         }
     }
     // SAFETY: no other thread exists yet.

@@ -35,6 +35,9 @@ const USUAL_LIMIT: Duration = Duration::from_secs(60);
 /// Most bytes of a file that is read as a whole where nothing else is said: files of `/proc` and `/sys`, what a program said.
 pub const SMALL_FILE_BYTES: u64 = 16 << 20;
 
+/// What looking through a medium may take: gigabytes are read, and places all over a disk.
+const INSPECTION_LIMIT: Duration = Duration::from_secs(600);
+
 /// Bytes of a large file that are asked for at once: far below a frame's limit, because every machine on the way holds
 /// them in memory.
 const FETCH_BYTES: u64 = 4 << 20;
@@ -72,7 +75,7 @@ impl Machine {
         let started = Instant::now();
         let answered = self.connection.request(request, limit);
         if std::env::var_os(REQUEST_LOG).is_some() {
-            eprintln!("{:>7.3} s  {}: {what}", started.elapsed().as_secs_f64(), self.label);
+            nestor_terminal::errln!("{:>7.3} s  {}: {what}", started.elapsed().as_secs_f64(), self.label);
         }
         match answered {
             Ok(Answer::Failed(message)) => {
@@ -274,6 +277,14 @@ impl Machine {
         self.done(Request::Claim { path: path.to_owned() })
     }
 
+    /// What a claimed medium holds, in words; `None` if nothing but zeros was found.
+    pub fn inspect(&self, path: &str) -> Result<Option<String>, MachineError> {
+        match self.request(Request::Inspect { path: path.to_owned() })? {
+            Answer::Found(found) => Ok(found),
+            _ => Err(self.out_of_turn()),
+        }
+    }
+
     /// What a claimed medium carries from now on is erased when it is released.
     pub fn erase_at_release(&self, path: &str) -> Result<(), MachineError> {
         self.done(Request::EraseAtRelease { path: path.to_owned() })
@@ -339,6 +350,7 @@ fn own_limit(request: &Request) -> Duration {
         Request::StartMachine(spec) => {
             Duration::from_millis(spec.boot_timeout_ms + spec.probe_timeout_ms) + USUAL_LIMIT
         }
+        Request::Inspect { .. } => INSPECTION_LIMIT,
         _ => USUAL_LIMIT,
     }
 }
@@ -369,6 +381,7 @@ fn request_name(request: &Request) -> &'static str {
         Request::AttachLoop { .. } => "make a loop device",
         Request::DetachLoop { .. } => "detach a loop device",
         Request::Claim { .. } => "take a medium",
+        Request::Inspect { .. } => "look at a medium",
         Request::EraseAtRelease { .. } => "mark a medium as ours",
         Request::Release { .. } => "release a medium",
         Request::Set { .. } => "change a setting",

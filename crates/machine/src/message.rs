@@ -166,6 +166,12 @@ pub enum Request {
         /// Absolute path.
         path: String,
     },
+    /// Say what a claimed medium holds: [`Answer::Found`]. Nothing is found on one that this agent has written to and
+    /// released since, if nobody else has changed it.
+    Inspect {
+        /// As claimed.
+        path: String,
+    },
     /// From now on everything on a claimed medium was written by us: [`Request::Release`] and take-down erase it.
     EraseAtRelease {
         /// As claimed.
@@ -261,6 +267,8 @@ pub enum Answer {
     Bytes(#[serde(with = "serde_bytes")] Vec<u8>),
     /// A device that was made.
     Device(String),
+    /// What a medium holds, in words; `None` if nothing was found.
+    Found(Option<String>),
     /// A booted machine.
     Booted {
         /// What really runs it: `kvm` or `tcg`.

@@ -1,9 +1,11 @@
 //! Ways to an agent on the ground: a child process here, or a program started over ssh.
 
+use std::io::{BufRead as _, BufReader, Read};
 use std::os::unix::process::CommandExt;
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, ChildStderr, Command, Stdio};
 use std::sync::Arc;
-use std::time::Duration;
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
 
 use crate::agent::process::{OWN_BINARY, wait_at_most};
 use crate::connection::{Connection, NoAnswer};
@@ -16,13 +18,21 @@ pub struct Ground {
     machine: Machine,
     connection: Arc<Connection>,
     process: Child,
+    /// Passes on what the agent says.
+    said_all: JoinHandle<()>,
 }
+
+/// How long is waited for an agent's last words once it has ended.
+const LAST_WORDS_LIMIT: Duration = Duration::from_secs(2);
 
 /// How long an agent may take to say hello.
 const HELLO_LIMIT: Duration = Duration::from_secs(20);
 
 /// How long taking everything down may take before the agent is given up on.
 const TAKE_DOWN_LIMIT: Duration = Duration::from_secs(60);
+
+/// Bytes of what an agent says that are printed at once.
+const LONGEST_LINE: u64 = 64 << 10;
 
 /// The hidden command of the program that serves as agent on standard input and output.
 pub const AGENT_COMMAND: &str = "agent";
@@ -55,7 +65,7 @@ impl Ground {
     }
 
     fn start(mut command: Command, label: &str) -> Result<Self, MachineError> {
-        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::inherit());
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         // SAFETY: setsid is async-signal-safe; nothing else happens between fork and exec.
         unsafe {
             command.pre_exec(|| rustix::process::setsid().map(|_| ()).map_err(Into::into));
@@ -68,8 +78,10 @@ impl Ground {
                 "the agent on {label} has no standard input or output"
             )));
         };
+        let said_all = pass_on(process.stderr.take());
         let connection = Arc::new(Connection::new(stdout, stdin));
-        let ground = Self { machine: Machine::ground(Arc::clone(&connection), label), connection, process };
+        let machine = Machine::ground(Arc::clone(&connection), label);
+        let ground = Self { machine, connection, process, said_all };
         ground.connection.wait_hello(HELLO_LIMIT).map_err(|e| {
             let reason = match e {
                 NoAnswer::Gone(reason) => reason,
@@ -95,16 +107,38 @@ impl Ground {
 impl Drop for Ground {
     fn drop(&mut self) {
         if let Err(MachineError::Refused { message, .. }) = self.machine.take_down() {
-            eprintln!(
+            nestor_terminal::errln!(
                 "warning: not everything could be taken down: {message}\n  `nestor doctor --clean` tries again"
             );
         }
         // The end of its input tells the agent to end.
         self.connection.hang_up();
         if !matches!(wait_at_most(&self.process, TAKE_DOWN_LIMIT), Ok(true)) {
-            eprintln!("warning: the agent does not end; `nestor doctor --clean` removes what it leaves");
+            nestor_terminal::errln!(
+                "warning: the agent does not end; `nestor doctor --clean` removes what it leaves"
+            );
             let _ = self.process.kill();
         }
         let _ = self.process.wait();
+        // A program that the agent started may outlive it and hold the pipe.
+        let deadline = Instant::now() + LAST_WORDS_LIMIT;
+        while !self.said_all.is_finished() && Instant::now() < deadline {
+            std::thread::sleep(Duration::from_millis(5));
+        }
     }
+}
+
+/// Prints what an agent, or the ssh before it, says on its standard error, as everything is printed that comes from
+/// outside: the other machine may be anybody's.
+fn pass_on(from: Option<ChildStderr>) -> JoinHandle<()> {
+    std::thread::spawn(move || {
+        let Some(from) = from else { return };
+        let mut lines = BufReader::new(from);
+        let mut line = Vec::new();
+        // Nobody can fill the memory with a line that does not end.
+        while matches!((&mut lines).take(LONGEST_LINE).read_until(b'\n', &mut line), Ok(bytes) if bytes > 0) {
+            nestor_terminal::err!("{}", String::from_utf8_lossy(&line));
+            line.clear();
+        }
+    })
 }

@@ -109,7 +109,7 @@ pub struct LabArguments {
     /// Where the stack stands: emulated, this, ssh:HOST
     #[arg(long, value_name = "PLACE", default_value_t = Place::Emulated)]
     pub on: Place,
-    /// A device or file of yours that may be overwritten although it carries a signature; names it exactly
+    /// A device or file of yours that may be overwritten although there is data on it; names it exactly
     #[arg(long, value_name = "PATH")]
     pub overwrite: Vec<PathBuf>,
     /// How much to record: every request through all layers, the numbers of each layer, or nothing [default: full, or
@@ -229,6 +229,9 @@ pub struct StudyHow {
     /// Begin no cell that would not end within this time, such as 45m
     #[arg(long, value_name = "TIME", value_parser = duration)]
     pub budget: Option<std::time::Duration>,
+    /// A device or file of yours that the study may write to: everything on it is lost; names it as the study does
+    #[arg(long, value_name = "PATH")]
+    pub allow: Vec<PathBuf>,
     /// Where the HTML report goes [default: nestor/reports/NAME.html in your data directory]
     #[arg(long, value_name = "FILE")]
     pub output: Option<PathBuf>,

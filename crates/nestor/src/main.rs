@@ -3,6 +3,8 @@
 //! The same binary is the agent in every machine and, as the first process of a lab machine, its init.
 
 #[macro_use]
+extern crate nestor_terminal;
+
 mod output;
 
 mod cli;
@@ -13,6 +15,7 @@ mod paths;
 mod progress;
 mod session;
 
+use std::backtrace::BacktraceStatus;
 use std::process::ExitCode;
 
 use anyhow::Result;
@@ -23,10 +26,26 @@ fn main() -> ExitCode {
     if nestor_machine::init::is_first_process() {
         nestor_machine::init::run();
     }
-    match run(Cli::parse()) {
+    std::panic::set_hook(Box::new(|fault| {
+        let place = std::backtrace::Backtrace::capture();
+        errln!(
+            "{fault}{}",
+            if place.status() == BacktraceStatus::Captured { format!("\n{place}") } else { String::new() }
+        );
+    }));
+    let cli = match Cli::try_parse() {
+        Ok(cli) => cli,
+        // It quotes the arguments, among which are names of files.
+        Err(error) if error.use_stderr() => {
+            err!("{}", error.render());
+            return ExitCode::from(2);
+        }
+        Err(help) => help.exit(),
+    };
+    match run(cli) {
         Ok(code) => code,
         Err(error) => {
-            eprintln!("error: {}", message(&error));
+            errln!("error: {}", message(&error));
             ExitCode::FAILURE
         }
     }

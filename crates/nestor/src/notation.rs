@@ -36,7 +36,7 @@ pub fn workload_named(text: &str) -> Result<Workload> {
     if size.is_none() && profile.file_bytes() > file_bytes {
         static TOLD: std::sync::Once = std::sync::Once::new();
         TOLD.call_once(|| {
-            eprintln!(
+            errln!(
                 "note: the requests of {file} span {:.0} GB, the load's file is {:.1} GB: seeks are shorter than they were; {file}:size=64G makes it longer",
                 profile.file_bytes() as f64 / 1e9,
                 file_bytes as f64 / 1e9

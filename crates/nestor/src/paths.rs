@@ -15,9 +15,10 @@ pub fn default_store() -> PathBuf {
     data_directory().join("results.sqlite")
 }
 
-/// Reports, unless another file is named.
+/// Reports, unless another file is named. The name may come from a file of results that is somebody else's: the report
+/// stays in its directory.
 pub fn default_report(name: &str) -> PathBuf {
-    data_directory().join("reports").join(format!("{name}.html"))
+    data_directory().join("reports").join(format!("{}.html", name.replace(['/', '\0'], "_")))
 }
 
 fn data_directory() -> PathBuf {
@@ -30,4 +31,17 @@ fn user_directory(variable: &str, below_home: &str) -> PathBuf {
         None => PathBuf::from(std::env::var_os("HOME").unwrap_or_else(|| "/root".into())).join(below_home),
     };
     base.join("nestor")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_report_stays_in_its_directory() {
+        let reports = default_report("quick").parent().unwrap().to_owned();
+        for name in ["../../.bashrc", "/etc/cron.d/x", "..", "a/b", ""] {
+            assert_eq!(default_report(name).parent().unwrap(), reports, "{name}");
+        }
+    }
 }

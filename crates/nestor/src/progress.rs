@@ -8,6 +8,7 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use nestor_study::CellKey;
 use nestor_study::campaign::Watcher;
 use nestor_study::{CellRecord, Outcome};
+use nestor_terminal::visible;
 
 /// A bar with a line above it for the cell and one for the step.
 #[derive(Clone)]
@@ -20,6 +21,7 @@ pub struct Progress {
 impl Progress {
     /// A bar of `length` units; hidden unless standard error is a terminal.
     pub fn new(length: u64) -> Self {
+        #[expect(clippy::disallowed_methods, reason = "nothing is printed")]
         let terminal = std::io::stderr().is_terminal();
         let bar = ProgressBar::new(length);
         bar.set_draw_target(if terminal {
@@ -40,12 +42,12 @@ impl Progress {
     pub fn step(&self, what: &str) {
         let head = self.bar.prefix();
         let head = head.lines().next().unwrap_or_default().to_owned();
-        self.bar.set_prefix(format!("{head}\n  {what}"));
+        self.bar.set_prefix(format!("{head}\n  {}", visible(what)));
     }
 
     /// Says what it is about, and how long it still takes.
     pub fn about(&self, what: &str, left: Option<Duration>) {
-        self.bar.set_prefix(what.to_owned());
+        self.bar.set_prefix(visible(what).into_owned());
         let left = left.map_or_else(String::new, |left| format!(", about {} left", short_duration(left)));
         self.bar.set_message(left);
     }
@@ -68,9 +70,9 @@ impl Progress {
     /// A line that stays.
     pub fn line(&self, text: &str) {
         if self.plain {
-            eprintln!("{text}");
+            errln!("{text}");
         } else {
-            self.bar.println(text);
+            self.bar.println(visible(text));
         }
     }
 

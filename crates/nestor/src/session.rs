@@ -89,7 +89,7 @@ pub fn run_until_interrupted(
 fn remove_leftovers() -> Result<()> {
     for leftover in ledger::leftovers(&work_root())?.dead {
         if leftover.clean().is_ok() {
-            eprintln!("removed what a killed run had left in {}", leftover.directory.display());
+            errln!("removed what a killed run had left in {}", leftover.directory.display());
         }
     }
     Ok(())
@@ -164,9 +164,9 @@ fn interrupt_on_signals(lab: &Lab) -> Result<Arc<AtomicBool>> {
     std::thread::spawn(move || {
         for _ in signals.forever() {
             if flag.swap(true, Ordering::Relaxed) {
-                eprintln!("still taking everything down; this takes at most a minute");
+                errln!("still taking everything down; this takes at most a minute");
             } else {
-                eprintln!("interrupted; taking everything down");
+                errln!("interrupted; taking everything down");
                 interrupt("interrupted");
             }
         }

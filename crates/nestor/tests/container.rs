@@ -2,6 +2,8 @@
 //!
 //! Always in a mount namespace of its own, so that whatever it mounts goes with it.
 
+#![allow(clippy::print_stdout, clippy::print_stderr)] // For who runs it, not for who uses the program.
+
 mod support;
 
 use std::fs;

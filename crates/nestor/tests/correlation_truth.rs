@@ -1,6 +1,8 @@
 //! The joins of real stacks held against the truth: every write carries a mark, and the modelled disk notes which marks
 //! arrive with which of its requests.
 
+#![allow(clippy::print_stdout, clippy::print_stderr)] // For who runs it, not for who uses the program.
+
 mod support;
 
 use serde_json::Value;

@@ -2,6 +2,8 @@
 //!
 //! The table that is printed, planted against named, is a diagonal. `NESTOR_FAULTS=flushes,merging` tries only some.
 
+#![allow(clippy::print_stdout, clippy::print_stderr)] // For who runs it, not for who uses the program.
+
 mod support;
 
 use serde_json::Value;

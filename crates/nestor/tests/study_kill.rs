@@ -3,6 +3,8 @@
 //! Needs root: the stacks are file systems of this machine's own kernel in a file. What is killed, and after which request
 //! of the program to its agent, is drawn from a fixed seed; no test measures time.
 
+#![allow(clippy::print_stdout, clippy::print_stderr)] // For who runs it, not for who uses the program.
+
 mod support;
 
 use std::collections::BTreeMap;
@@ -63,7 +65,17 @@ impl Killed {
 
     /// `nestor study`, which may overwrite what a killed run has left on its file.
     fn arguments<'a>(&'a self, more: &[&'a str]) -> Vec<&'a str> {
-        let mut arguments = vec!["study", "--on", self.on, "--overwrite", &self.disk, "--store", "r.sqlite"];
+        let mut arguments = vec![
+            "study",
+            "--on",
+            self.on,
+            "--allow",
+            &self.disk,
+            "--overwrite",
+            &self.disk,
+            "--store",
+            "r.sqlite",
+        ];
         arguments.extend(more);
         arguments
     }
@@ -216,7 +228,8 @@ fn a_full_disk_under_the_results_loses_nothing_that_was_finished() {
     let path = study.sandbox.path("small/r.sqlite");
     let store = path.display().to_string();
     let arguments = |more: &[&'static str]| {
-        let arguments = ["study", "--on", "this", "--overwrite", &study.disk, "--store", &store];
+        let arguments =
+            ["study", "--on", "this", "--allow", &study.disk, "--overwrite", &study.disk, "--store", &store];
         arguments.iter().chain(more).map(ToString::to_string).collect::<Vec<_>>()
     };
     let count =

@@ -2,6 +2,8 @@
 //!
 //! The cells are made up: guests, hosts, cache modes and devices under loads, whose effects multiply.
 
+#![allow(clippy::print_stdout, clippy::print_stderr)] // For who runs it, not for who uses the program.
+
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 

@@ -5,6 +5,8 @@
 //! (100 us at p99 at 10 000 requests/s) is for an idle machine: what others took of the processors, of all of them together and
 //! what a hypervisor took included, is printed beside each round.
 
+#![allow(clippy::print_stdout, clippy::print_stderr)] // For who runs it, not for who uses the program.
+
 use std::fs;
 use std::path::{Path, PathBuf};
 

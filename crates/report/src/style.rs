@@ -1,5 +1,6 @@
 //! How text is laid out on a terminal: colour or none, width, tables, wrapped paragraphs.
 
+use nestor_terminal::{Paint, paint};
 use unicode_width::UnicodeWidthStr;
 
 /// What the terminal can do.
@@ -30,26 +31,26 @@ impl Style {
 
     /// The answer.
     pub(crate) fn strong(self, text: &str) -> String {
-        self.paint("1", text)
+        self.paint(Paint::Strong, text)
     }
 
     /// What makes a number less than it seems.
     pub(crate) fn caution(self, text: &str) -> String {
-        self.paint("33", text)
+        self.paint(Paint::Caution, text)
     }
 
     /// What went wrong.
     pub(crate) fn wrong(self, text: &str) -> String {
-        self.paint("31", text)
+        self.paint(Paint::Wrong, text)
     }
 
     /// What is there for completeness.
     pub(crate) fn faint(self, text: &str) -> String {
-        self.paint("2", text)
+        self.paint(Paint::Faint, text)
     }
 
-    fn paint(self, code: &str, text: &str) -> String {
-        if self.color && !text.is_empty() { format!("\x1b[{code}m{text}\x1b[0m") } else { text.to_owned() }
+    fn paint(self, how: Paint, text: &str) -> String {
+        if self.color && !text.is_empty() { paint(how, text) } else { text.to_owned() }
     }
 
     /// Breaks a text into lines of the terminal's width, each indented; `first` stands before the first line.
@@ -92,12 +93,10 @@ pub(crate) fn unbreakable(text: &str) -> Vec<String> {
     words
 }
 
-/// The text with control characters made visible: names and messages come from outside.
+/// The text with what a terminal would obey written out: names and messages come from outside. Tabs too, for they are
+/// wider than they are counted.
 pub(crate) fn visible(text: &str) -> String {
-    let shown = |c: char| {
-        if c.is_control() && c != '\n' { c.escape_default().to_string() } else { c.to_string() }
-    };
-    text.chars().map(shown).collect()
+    nestor_terminal::visible(text).replace('\t', "\\t")
 }
 
 /// On which side of its column a text stands.

@@ -1,5 +1,7 @@
 //! Brace expansion: what bash does, and what Nestor needs of it.
 
+#![allow(clippy::print_stdout, clippy::print_stderr)] // For who runs it, not for who uses the program.
+
 use std::io::Write as _;
 use std::process::{Command, Stdio};
 

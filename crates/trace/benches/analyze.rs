@@ -5,6 +5,8 @@
 //! are compared. The time is the processor's, user and system, of the whole process up to the numbers printed: on an
 //! idle machine the elapsed time, and on a busy one not that of others. `-- --make DIRECTORY` makes the trace only.
 
+#![allow(clippy::print_stdout, clippy::print_stderr)] // For who runs it, not for who uses the program.
+
 #[path = "../tests/common/generate.rs"]
 mod generate;
 

@@ -6,6 +6,14 @@ use std::path::{Path, PathBuf};
 /// Why a trace could not be recorded or read.
 #[derive(Debug, thiserror::Error)]
 pub enum TraceError {
+    /// A directory for a recording in which others could make files.
+    #[error("{} takes no recording: {reason}; name a directory of yours, or one that is not there yet", path.display())]
+    NotOurs {
+        /// The directory.
+        path: PathBuf,
+        /// What is wrong with it.
+        reason: &'static str,
+    },
     /// A file or directory could not be used.
     #[error("cannot {action} {}: {source}", path.display())]
     Io {

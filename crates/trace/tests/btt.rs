@@ -1,5 +1,7 @@
 //! Every number that `btt` prints, against `btt` itself: on a recorded trace and on made ones.
 
+#![allow(clippy::print_stdout, clippy::print_stderr)] // For who runs it, not for who uses the program.
+
 #[path = "common/generate.rs"]
 mod generate;
 

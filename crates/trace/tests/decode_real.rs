@@ -1,5 +1,7 @@
 //! Against the tools that write the forms, where they are installed: a recorded trace has to be the same in each of them.
 
+#![allow(clippy::print_stdout, clippy::print_stderr)] // For who runs it, not for who uses the program.
+
 mod traces;
 
 use std::path::{Path, PathBuf};

@@ -2,6 +2,8 @@
 //!
 //! One test alone in its program, because what it counts is the program's memory.
 
+#![allow(clippy::print_stdout, clippy::print_stderr)] // For who runs it, not for who uses the program.
+
 mod common;
 
 use std::alloc::{GlobalAlloc, Layout, System};

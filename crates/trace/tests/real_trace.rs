@@ -1,6 +1,8 @@
 //! A trace recorded from a loop device (see `data/README.md`) against blkparse, and the two recordings of the same run
 //! against each other; made traces against btt.
 
+#![allow(clippy::print_stdout, clippy::print_stderr)] // For who runs it, not for who uses the program.
+
 mod common;
 
 use std::io::BufReader;

@@ -108,6 +108,8 @@ impl StampWriter {
             .create(true)
             .truncate(true)
             .mode(0o600)
+            // Never through a link: somebody else may have made it.
+            .custom_flags(libc::O_NOFOLLOW)
             .open(&path)
             .map_err(DiskError::io("create the file of stamps", &path))?;
         let mut header = [0; STAMP_HEADER_BYTES];

@@ -48,6 +48,8 @@ impl Writer {
             .create(true)
             .truncate(true)
             .mode(0o600)
+            // Never through a link: somebody else may have made it.
+            .custom_flags(libc::O_NOFOLLOW)
             .open(&path)
             .map_err(DiskError::io("create the request log", &path))?;
         file.write_all(&header.encode()).map_err(DiskError::io("write the request log", &path))?;

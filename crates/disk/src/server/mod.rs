@@ -7,15 +7,14 @@ mod execute;
 pub(crate) mod manage;
 pub(crate) mod priority;
 pub mod request;
+mod socket;
 mod stamping;
 pub(crate) mod stop;
 mod store;
 
-use std::fs::Permissions;
 use std::os::fd::AsFd;
-use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::UnixListener;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 
 use vhost::vhost_user::{Error as VhostUserError, Listener};
@@ -29,6 +28,7 @@ use self::execute::Target;
 use self::manage::{Shared, close_log, close_stamps};
 use self::priority::Priority;
 use self::request::ID_BYTES;
+use self::socket::listen;
 use self::stop::Woken;
 use self::store::Store;
 use crate::control;
@@ -156,37 +156,6 @@ fn build(options: &ServeOptions, profile: &Profile) -> Result<Core, DiskError> {
     })
 }
 
-/// A socket that is removed when it is no longer needed.
-struct SocketFile(PathBuf);
-
-impl Drop for SocketFile {
-    fn drop(&mut self) {
-        // Somebody may have removed it before; there is nobody to tell either way.
-        let _ = std::fs::remove_file(&self.0);
-    }
-}
-
-/// Listens on a new socket for its owner only. One that a dead server left is replaced, a live one is not.
-fn listen(path: &Path) -> Result<(UnixListener, SocketFile), DiskError> {
-    let occupied = std::os::unix::net::UnixStream::connect(path);
-    match occupied {
-        Ok(_) => {
-            let reason = "another server listens there; stop it or choose another socket".to_owned();
-            return Err(DiskError::Vhost { socket: path.to_owned(), reason });
-        }
-        Err(error) if error.kind() == std::io::ErrorKind::ConnectionRefused => {
-            let _ = std::fs::remove_file(path);
-        }
-        Err(_) => {}
-    }
-    let listener = UnixListener::bind(path).map_err(DiskError::io("create the socket", path))?;
-    let file = SocketFile(path.to_owned());
-    std::fs::set_permissions(path, Permissions::from_mode(0o600))
-        .map_err(DiskError::io("restrict access to", path))?;
-    listener.set_nonblocking(true).map_err(DiskError::io("listen on", path))?;
-    Ok((listener, file))
-}
-
 /// Serves one front end after the other.
 fn serve_connections(
     options: &ServeOptions,
@@ -253,7 +222,10 @@ fn serve_connection(
         )) => Ok(()),
         // What one front end said wrongly does not end the disk for the next.
         Err(BackendError::HandleRequest(error)) => {
-            eprintln!("disk on {}: the front end was dropped: {error}", options.socket.display());
+            nestor_terminal::errln!(
+                "disk on {}: the front end was dropped: {error}",
+                options.socket.display()
+            );
             Ok(())
         }
         Err(error) => Err(failed(error)),

@@ -11,6 +11,7 @@ use vm_memory::{GuestMemoryBackend, GuestMemoryMmap};
 
 use super::request::Segment;
 use crate::error::DiskError;
+use crate::model::SECTOR_BYTES;
 
 /// The kernel takes at most this many pieces at once (`IOV_MAX`, limits.h).
 const MOST_PIECES: usize = 1024;
@@ -37,10 +38,11 @@ enum Direction {
 }
 
 impl Store {
-    /// Opens the data file, or creates it readable by its owner only, and makes it `size` bytes long.
+    /// Opens the data file, or creates it readable by its owner only, and makes it `size` bytes long. A longer one is
+    /// never cut off, and none is opened through a link, which somebody else may have made.
     ///
     /// # Errors
-    /// The file cannot be opened or cannot have that size.
+    /// The file cannot be opened or cannot have that size; it is longer, or no regular file.
     pub fn open(path: &Path, size: u64) -> Result<Self, DiskError> {
         let file = OpenOptions::new()
             .read(true)
@@ -48,13 +50,33 @@ impl Store {
             .create(true)
             .truncate(false)
             .mode(0o600)
+            .custom_flags(libc::O_NOFOLLOW)
             .open(path)
-            .map_err(DiskError::io("open the data file", path))?;
+            .map_err(|e| unusable(path, e))?;
+        let found = file.metadata().map_err(DiskError::io("look at the data file", path))?;
+        if !found.is_file() {
+            return Err(DiskError::Data {
+                path: path.to_owned(),
+                reason: "it is no regular file".to_owned(),
+            });
+        }
         // Two disks on one file would destroy each other's file systems. The lock ends with the process.
         rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive).map_err(|error| {
             DiskError::io("lock the data file (does another disk serve it?)", path)(error.into())
         })?;
-        file.set_len(size).map_err(DiskError::io("give its size to the data file", path))?;
+        // Its length now that nobody else changes it.
+        let length = file.metadata().map_err(DiskError::io("look at the data file", path))?.len();
+        if length > size {
+            let reason = format!(
+                "it holds {length} bytes and the disk has only {size}; `--size {}` serves all of it, or name \
+                 another file",
+                length.next_multiple_of(SECTOR_BYTES)
+            );
+            return Err(DiskError::Data { path: path.to_owned(), reason });
+        }
+        if length < size {
+            file.set_len(size).map_err(DiskError::io("give its size to the data file", path))?;
+        }
         Ok(Self { file, size, pieces: Vec::with_capacity(MOST_PIECES) })
     }
 
@@ -171,6 +193,16 @@ impl Store {
     }
 }
 
+fn unusable(path: &Path, error: io::Error) -> DiskError {
+    match error.raw_os_error() {
+        Some(libc::ELOOP) => DiskError::Data {
+            path: path.to_owned(),
+            reason: "it is a link; name the file that it leads to".to_owned(),
+        },
+        _ => DiskError::io("open the data file", path)(error),
+    }
+}
+
 /// The pieces that are left after `bytes` of them have been moved.
 fn skip(mut pieces: &mut [libc::iovec], mut bytes: usize) -> &mut [libc::iovec] {
     while let Some(first) = pieces.first_mut() {
@@ -183,4 +215,43 @@ fn skip(mut pieces: &mut [libc::iovec], mut bytes: usize) -> &mut [libc::iovec] 
         pieces = &mut pieces[1..];
     }
     pieces
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_longer_file_is_not_cut_off() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("disk.img");
+        std::fs::write(&path, vec![7; 8192]).unwrap();
+        let error = Store::open(&path, 4096).unwrap_err().to_string();
+        assert!(
+            error.contains("it holds 8192 bytes and the disk has only 4096; `--size 8192` serves"),
+            "{error}"
+        );
+        assert_eq!(std::fs::read(&path).unwrap(), vec![7; 8192]);
+        assert_eq!(Store::open(&path, 8192).unwrap().size(), 8192);
+        assert_eq!(Store::open(&path, 1 << 20).unwrap().size(), 1 << 20);
+        assert_eq!(std::fs::read(&path).unwrap()[..8192], vec![7; 8192]);
+    }
+
+    #[test]
+    fn a_link_is_not_followed_and_a_pipe_not_opened() {
+        let folder = tempfile::tempdir().unwrap();
+        let [victim, link, missing, dangling] =
+            ["victim", "link", "missing", "dangling"].map(|name| folder.path().join(name));
+        std::fs::write(&victim, "of somebody else").unwrap();
+        std::os::unix::fs::symlink(&victim, &link).unwrap();
+        std::os::unix::fs::symlink(&missing, &dangling).unwrap();
+        for path in [&link, &dangling] {
+            let error = Store::open(path, 4096).unwrap_err().to_string();
+            assert!(error.contains("it is a link"), "{error}");
+        }
+        assert_eq!(std::fs::read_to_string(&victim).unwrap(), "of somebody else");
+        assert!(!missing.exists());
+        let error = Store::open(Path::new("/dev/null"), 4096).unwrap_err().to_string();
+        assert!(error.contains("no regular file"), "{error}");
+    }
 }

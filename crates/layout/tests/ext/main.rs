@@ -1,5 +1,7 @@
 //! Each block of real ext2, ext3 and ext4 file systems, held against what e2fsprogs says of it.
 
+#![allow(clippy::print_stdout, clippy::print_stderr)] // For who runs it, not for who uses the program.
+
 mod truth;
 
 use std::fs::{self, File};

@@ -1,6 +1,8 @@
 //! Running known operations on images in a machine booted from the lab image, whose kernel has file systems that this
 //! one may lack.
 
+#![allow(clippy::print_stdout, clippy::print_stderr)] // For who runs it, not for who uses the program.
+
 use std::path::Path;
 use std::process::Command;
 

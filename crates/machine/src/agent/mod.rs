@@ -38,6 +38,8 @@ pub struct Agent {
     running: Mutex<Vec<u32>>,
     /// Media of the user's that are ours for now; the open files hold their locks.
     claimed: Mutex<HashMap<String, fs::File>>,
+    /// Those that were ours, as they were left.
+    left: Mutex<HashMap<String, media::Identity>>,
     /// Requests that are being carried out, and whether further ones are refused.
     under_way: Mutex<UnderWay>,
     probe: Mutex<Option<crate::qemu::accelerator::Probe>>,
@@ -72,6 +74,7 @@ impl Agent {
             processes: Mutex::default(),
             running: Mutex::default(),
             claimed: Mutex::default(),
+            left: Mutex::default(),
             under_way: Mutex::default(),
             probe: Mutex::default(),
         })

@@ -46,6 +46,7 @@ impl Agent {
                 |r| matches!(r, Resource::LoopDevice { device: d, .. } if *d == device),
             ),
             Request::Claim { path } => self.claim(path),
+            Request::Inspect { path } => self.inspect(&path),
             Request::EraseAtRelease { path } => {
                 self.enter(Resource::Signatures { path }).map(|_| Answer::Done)
             }
@@ -148,12 +149,26 @@ impl Agent {
         Ok(Answer::Done)
     }
 
+    fn inspect(&self, path: &str) -> Obeyed {
+        let medium = lock(&self.claimed).get(path).map(fs::File::try_clone);
+        let medium = medium.ok_or_else(|| format!("{path} was not taken"))?;
+        let medium = medium.map_err(|e| format!("{path} could not be looked at: {e}"))?;
+        let left = lock(&self.left).get(path).cloned();
+        if left.is_some() && left == media::Identity::of(&medium) {
+            return Ok(Answer::Found(None));
+        }
+        let found = media::found_in(&medium).map_err(|e| format!("{path} could not be looked at: {e}"))?;
+        Ok(Answer::Found(found))
+    }
+
     fn release(&self, path: &str) -> Obeyed {
         let is_it = |r: &Resource| matches!(r, Resource::Signatures { path: p } if *p == path);
         let erased = lock(&self.ledger).find(is_it);
         if let Some((number, resource)) = erased {
             resource.take_down()?;
             lock(&self.ledger).strike(number);
+            let left = lock(&self.claimed).get(path).and_then(media::Identity::of);
+            left.map(|left| lock(&self.left).insert(path.to_owned(), left));
         }
         lock(&self.claimed).remove(path);
         Ok(Answer::Done)

@@ -137,7 +137,10 @@ fn unmount_everything_at(target: &str) -> Result<(), String> {
 
 fn erase_signatures(path: &str) -> Result<(), String> {
     match Command::new("wipefs").args(["--all", "--force", "--quiet", "--", path]).output() {
-        Ok(output) if output.status.success() => Ok(()),
+        Ok(output) if output.status.success() => {
+            empty_file(path);
+            Ok(())
+        }
         // A device that was pulled, a file that was removed: nothing is left to erase.
         _ if !Path::new(path).exists() => Ok(()),
         Ok(output) => Err(format!(
@@ -145,6 +148,16 @@ fn erase_signatures(path: &str) -> Result<(), String> {
             String::from_utf8_lossy(&output.stderr).trim_end()
         )),
         Err(e) => Err(format!("what was written to {path} could not be erased, wipefs does not run: {e}")),
+    }
+}
+
+/// Makes holes of all that a regular file holds, so that it is as empty as it was. Where the file system cannot, old
+/// data stay in it, as they do on a device.
+fn empty_file(path: &str) {
+    use rustix::fs::{FallocateFlags, fallocate};
+    let Ok(file) = fs::OpenOptions::new().write(true).open(path) else { return };
+    if let Some(bytes) = file.metadata().ok().filter(fs::Metadata::is_file).map(|found| found.len()) {
+        let _ = fallocate(&file, FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE, 0, bytes.max(1));
     }
 }
 

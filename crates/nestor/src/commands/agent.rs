@@ -11,6 +11,7 @@ use signal_hook::iterator::Signals;
 ///
 /// # Errors
 /// When the work directory cannot be made, or something could not be taken down.
+#[expect(clippy::disallowed_methods, reason = "frames of an agent, which go to no terminal")]
 pub fn run() -> Result<()> {
     let root = work_root();
     let agent = match Agent::new(&root) {
@@ -25,7 +26,7 @@ pub fn run() -> Result<()> {
     std::thread::spawn(move || {
         if signals.forever().next().is_some() {
             let problems = for_signals.finish();
-            problems.iter().for_each(|problem| eprintln!("warning: {problem}"));
+            problems.iter().for_each(|problem| errln!("warning: {problem}"));
             std::process::exit(i32::from(!problems.is_empty()));
         }
     });

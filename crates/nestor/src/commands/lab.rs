@@ -46,7 +46,7 @@ pub fn state() -> (String, bool) {
 pub fn ensure_lab_image() -> Result<LabImage> {
     let cache_directory = paths::cache_directory();
     let recorded = |directory: &Path| {
-        eprintln!(
+        errln!(
             "the lab image in {} was made by a version that recorded no hashes; from now on it has to stay as it is",
             directory.display()
         );

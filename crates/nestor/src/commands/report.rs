@@ -27,7 +27,7 @@ pub fn run(arguments: &ReportArguments) -> Result<()> {
     let mut store = Store::open(&path)?;
     if let Some(other) = &arguments.merge {
         let merged = store.merge(other)?;
-        eprintln!("{} runs taken over, {} were known", merged.added, merged.known);
+        errln!("{} runs taken over, {} were known", merged.added, merged.known);
     }
     match (&arguments.run, &arguments.study) {
         (Some(run), _) => of_run(&store, *run, arguments),

@@ -7,6 +7,7 @@ use std::path::Path;
 use anyhow::{Context, Result, bail};
 use nestor_report::{StudyReport, Style, render_figure_svg, render_matrix_svg, scoreboard_text, study_text};
 use nestor_study::{CellRecord, Store, StudyRecord, duration_words};
+use nestor_terminal::{visible, visible_json};
 
 /// Writes `README.md`, `matrix.txt`, `scoreboard.txt`, `claims.json`, `environment.txt`, `matrix.svg` and a picture of each figure into a
 /// directory, which is made if it is not there. Files of other names are left alone.
@@ -19,12 +20,13 @@ pub fn write_results(store: &Store, record: &StudyRecord, directory: &Path) -> R
     refuse_foreign(&directory.join("README.md"))?;
     let write = |name: &str, text: &str| {
         let path = directory.join(name);
-        std::fs::write(&path, text).with_context(|| format!("{} could not be written", path.display()))
+        std::fs::write(&path, visible(text).as_bytes())
+            .with_context(|| format!("{} could not be written", path.display()))
     };
     let report = StudyReport::from_store(store, record)?;
     let board = scoreboard_text(&report.claims, Style::plain());
     write("scoreboard.txt", &board)?;
-    write("claims.json", &(serde_json::to_string_pretty(&report.claims)? + "\n"))?;
+    write("claims.json", &(visible_json(&serde_json::to_string_pretty(&report.claims)?) + "\n"))?;
     write("matrix.txt", &study_text(&report, Style::plain()))?;
     write("matrix.svg", &render_matrix_svg(&report))?;
     let mut pictures = Vec::new();

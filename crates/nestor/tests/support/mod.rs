@@ -1,5 +1,7 @@
 //! The program as a user meets it, in a place of its own, and a look at what it left behind.
 
+#![allow(clippy::print_stdout, clippy::print_stderr)] // For who runs it, not for who uses the program.
+
 // Each test file uses its own part of this.
 #![allow(dead_code)]
 

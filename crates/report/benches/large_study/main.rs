@@ -5,6 +5,8 @@
 //! made by a process of its own, as `nestor report` does it: with the claims of the study of nested file systems judged and its
 //! figures filled.
 
+#![allow(clippy::print_stdout, clippy::print_stderr)] // For who runs it, not for who uses the program.
+
 #[path = "../../src/tests/fixture.rs"]
 #[allow(dead_code, reason = "shared with the tests, which use the rest")]
 mod fixture;

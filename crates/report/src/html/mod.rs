@@ -39,7 +39,7 @@ fn render(template: &str, page: Value) -> String {
     for (name, text) in TEMPLATES {
         environment.add_template(name, text).expect("the templates are constant and tested");
     }
-    environment
+    let html = environment
         .get_template(template)
         .and_then(|t| {
             t.render(context! {
@@ -48,7 +48,9 @@ fn render(template: &str, page: Value) -> String {
                 script => Value::from_safe_string(SCRIPT.to_owned()),
             })
         })
-        .expect("the templates are constant and tested, and a page holds every value that they name")
+        .expect("the templates are constant and tested, and a page holds every value that they name");
+    // Escaping makes text harmless to a browser; a page is also read in terminals, and by people.
+    nestor_terminal::visible(&html).into_owned()
 }
 
 const STYLE: &str = concat!(include_str!("templates/style.css"), include_str!("templates/plot.css"));
@@ -79,7 +81,7 @@ fn escaped(text: &str) -> String {
             '"' => safe.push_str("&quot;"),
             '\'' => safe.push_str("&#39;"),
             // XML 1.0 has no way to write most control characters.
-            c if c.is_control() && !"\n\t".contains(c) => safe.push('\u{fffd}'),
+            c if nestor_terminal::is_hidden(c) => safe.push('\u{fffd}'),
             c => safe.push(c),
         }
     }

@@ -34,7 +34,7 @@ use crate::event::Device;
 use crate::metrics::TracePoint;
 
 /// Name of the recorded file.
-const LOG: &str = "qemu.log";
+pub(super) const LOG: &str = "qemu.log";
 const METHOD: &str = "QEMU's trace events";
 const PAUSE: Duration = Duration::from_millis(20);
 /// How long the monitor may take to greet.

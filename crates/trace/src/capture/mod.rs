@@ -8,9 +8,12 @@ mod device;
 mod hypervisor;
 mod mounts;
 mod relay;
+mod remove;
 mod tracefs;
 
-use std::fs;
+use std::fs::{self, File};
+use std::io::Write as _;
+use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 
@@ -22,6 +25,7 @@ use crate::metrics::TracePoint;
 
 use device::BlockDevice;
 pub use hypervisor::{HypervisorOptions, HypervisorSource, Interface, record_hypervisor};
+pub use remove::remove_recording;
 pub use tracefs::remove_stale_instances;
 
 /// Name of the file that appears in the output directory when events are being recorded.
@@ -97,7 +101,7 @@ impl RecordSummary {
     fn write(&self, directory: &Path) -> Result<(), TraceError> {
         let path = directory.join(SUMMARY_FILE);
         let text = serde_json::to_vec_pretty(self).expect("a plain structure can be written as JSON");
-        fs::write(&path, text).map_err(TraceError::io("write the recording's summary", &path))
+        new_file(&path)?.write_all(&text).map_err(TraceError::io("write the recording's summary", &path))
     }
 }
 
@@ -148,7 +152,7 @@ impl Moment {
 pub fn record(options: &RecordOptions, stop: &AtomicBool) -> Result<RecordSummary, TraceError> {
     let device = BlockDevice::open(&options.device)?;
     let output = &options.output;
-    fs::create_dir_all(output).map_err(TraceError::io("make the output directory", output))?;
+    make_output(output)?;
     for old in [READY_FILE, SUMMARY_FILE] {
         // A recording that was here before must not look like this one.
         let _ = fs::remove_file(output.join(old));
@@ -186,8 +190,33 @@ pub fn record(options: &RecordOptions, stop: &AtomicBool) -> Result<RecordSummar
 fn announce_ready(output: &Path) -> Result<Moment, TraceError> {
     let now = Moment::now();
     let path = output.join(READY_FILE);
-    fs::write(&path, format!("{}\n", now.monotonic_ns)).map_err(TraceError::io("write", &path))?;
+    let mut file = new_file(&path)?;
+    writeln!(file, "{}", now.monotonic_ns).map_err(TraceError::io("write", &path))?;
     Ok(now)
+}
+
+/// A file of a recording, in place of one of an earlier recording; never through a link, which somebody else may have
+/// made.
+fn new_file(path: &Path) -> Result<File, TraceError> {
+    let options = &mut File::options();
+    let options = options.write(true).create(true).truncate(true).custom_flags(libc::O_NOFOLLOW);
+    options.open(path).map_err(TraceError::io("write", path))
+}
+
+/// Makes the directory of a recording. One that is there already has to be this user's alone: in another's, what the
+/// recorder writes could be led elsewhere.
+fn make_output(output: &Path) -> Result<(), TraceError> {
+    let make = fs::DirBuilder::new().recursive(true).mode(0o755).create(output);
+    make.map_err(TraceError::io("make the output directory", output))?;
+    let found = fs::metadata(output).map_err(TraceError::io("look at the output directory", output))?;
+    // Users who have a group for themselves let it write.
+    let own_group = found.gid() == rustix::process::getegid().as_raw();
+    let others_may_write = found.mode() & if own_group { 0o002 } else { 0o022 } != 0;
+    if found.uid() == rustix::process::geteuid().as_raw() && !others_may_write {
+        return Ok(());
+    }
+    let reason = if others_may_write { "others may write to it" } else { "it belongs to another user" };
+    Err(TraceError::NotOurs { path: output.to_owned(), reason })
 }
 
 /// Bytes of the kernel's buffers, all CPUs together: enough for bursts, and little of a small machine's memory, which

@@ -1,6 +1,6 @@
 //! Recording with the `blktrace` tool, which reads the kernel's relay files.
 
-use std::fs::{self, File};
+use std::fs;
 use std::os::fd::AsRawFd;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
@@ -11,14 +11,14 @@ use std::{io, thread};
 
 use super::device::BlockDevice;
 use super::mounts::Mounted;
-use super::{Moment, Recorded, announce_ready, buffer_bytes, cpus};
+use super::{Moment, Recorded, announce_ready, buffer_bytes, cpus, new_file};
 use crate::error::TraceError;
 
 const METHOD: &str = "blktrace";
 /// Prefix of the recorded files.
-const NAME: &str = "trace";
+pub(super) const NAME: &str = "trace";
 /// What blktrace says goes here.
-const LOG: &str = "blktrace.log";
+pub(super) const LOG: &str = "blktrace.log";
 /// Sub-buffers of each CPU's buffer.
 const SUB_BUFFERS: u64 = 8;
 const START_LIMIT: Duration = Duration::from_secs(20);
@@ -181,7 +181,7 @@ impl Drop for Relay<'_> {
 
 fn spawn(device: &BlockDevice, output: &Path) -> Result<Child, TraceError> {
     let log_path = output.join(LOG);
-    let log = File::create(&log_path).map_err(TraceError::io("write", &log_path))?;
+    let log = new_file(&log_path)?;
     let log_too = log.try_clone().map_err(TraceError::io("write", &log_path))?;
     // At most 2 MiB each, blktrace's `-b` counts KiB.
     let sub_buffer_kib = (buffer_bytes() / cpus() / SUB_BUFFERS / 1024).clamp(64, 2048);
@@ -229,7 +229,7 @@ fn count_files(directory: &Path, prefix: &str) -> usize {
 }
 
 /// Names of the recorded files, in the order of their CPUs.
-fn recorded_files(output: &Path) -> Vec<PathBuf> {
+pub(super) fn recorded_files(output: &Path) -> Vec<PathBuf> {
     let prefix = format!("{NAME}.blktrace.");
     let cpu = |name: &str| name.strip_prefix(&prefix).and_then(|n| n.parse::<u32>().ok());
     let Ok(entries) = fs::read_dir(output) else { return Vec::new() };

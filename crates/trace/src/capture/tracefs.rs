@@ -10,12 +10,12 @@ use std::time::Duration;
 
 use super::device::BlockDevice;
 use super::mounts::{self, Mounted};
-use super::{Moment, Recorded, announce_ready, buffer_bytes, cpus};
+use super::{Moment, Recorded, announce_ready, buffer_bytes, cpus, new_file};
 use crate::error::TraceError;
 
 const METHOD: &str = "tracefs";
 /// Name of the recorded file.
-const FILE: &str = "trace.txt";
+pub(super) const FILE: &str = "trace.txt";
 /// Our instances are called this and the number of the process.
 const INSTANCE_PREFIX: &str = "nestor-";
 const PAUSE: Duration = Duration::from_millis(10);
@@ -93,7 +93,7 @@ pub(super) fn run(device: &BlockDevice, output: &Path, stop: &AtomicBool) -> Res
     let instance = Instance::make(&tracefs.path)?;
     let pipe = set_up(&instance, device)?;
     let path = output.join(FILE);
-    let file = File::create(&path).map_err(TraceError::io("write", &path))?;
+    let file = new_file(&path)?;
     instance.set("tracing_on", "1")?;
     let started = announce_ready(output)?;
     let drained = drain(pipe, BufWriter::with_capacity(1 << 18, file), &instance, stop);

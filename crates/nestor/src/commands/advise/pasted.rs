@@ -46,14 +46,11 @@ pub fn print_best(arguments: &AdviseArguments, tool: Tool) -> Result<ExitCode> {
     }
     let left_out = advice.recommendations.iter().filter(|one| one.not_physical.is_some()).count();
     if left_out > 0 {
-        eprintln!("left out because their numbers are not physical: {left_out} stacks");
+        errln!("left out because their numbers are not physical: {left_out} stacks");
     }
     let known = if best.measured { "measured" } else { "predicted" };
     let confirmed = if best.confirmed.is_some() { "confirmed" } else { "not confirmed" };
-    eprintln!(
-        "{}: the best that is known, {known}, {confirmed}\n  you pay: {}",
-        best.stack, best.price.words
-    );
+    errln!("{}: the best that is known, {known}, {confirmed}\n  you pay: {}", best.stack, best.price.words);
     print(tool, &best.stack, arguments.lab.json)
 }
 

@@ -12,6 +12,7 @@ use nestor_advise::{
 };
 use nestor_model::{Ratio, paired_ratio};
 use nestor_study::{Store, StoredRun, TraceMode};
+use serde::Serialize;
 
 use super::evidence::{doubts, not_physical, observation, physical, why};
 use super::known::Runs;
@@ -19,12 +20,22 @@ use super::measure::{Bench, CONFIRM, PROBE, Part, SCREEN, fresh_seed, opening_s,
 use super::question::Asked;
 use super::{AdviseArguments, From};
 use crate::commands::run::open_store;
+use crate::commands::study::{plan_lines, written_paths};
 use crate::output::print_json;
 
 /// Fewer pairs have no interval worth the name.
 const FEWEST_PAIRS: u32 = 2;
 /// Of so many of the best stacks the price is traced, if it is not known.
 const PRICED: usize = 6;
+
+/// A plan as `--json` prints it.
+#[derive(Serialize)]
+struct Planned<'a> {
+    #[serde(flatten)]
+    plan: &'a ScreeningPlan,
+    /// Devices and files of the user's on which everything is lost.
+    writes_to: Vec<String>,
+}
 
 /// Answers and prints.
 ///
@@ -37,14 +48,16 @@ pub fn run(arguments: &AdviseArguments) -> Result<ExitCode> {
         from_store(&store, &asked, arguments)?
     } else {
         let plan = planned(&store, &asked, arguments)?;
+        let writes_to = written_paths(asked.space.stacks().chain([asked.yours.as_str()]));
+        let text = plan_text(&plan, &asked.workload) + &plan_lines(&writes_to);
         if arguments.plan {
             match arguments.lab.json {
-                true => print_json(&plan)?,
-                false => out!("{}", plan_text(&plan, &asked.workload)),
+                true => print_json(&Planned { plan: &plan, writes_to })?,
+                false => out!("{text}"),
             }
             return Ok(ExitCode::SUCCESS);
         }
-        eprint!("{}", plan_text(&plan, &asked.workload));
+        err!("{text}");
         measured(&mut store, &asked, &plan, arguments)?
     };
     if arguments.lab.json {

@@ -15,7 +15,7 @@ use super::measure::{Bench, Part, fresh_seed, opening_s, usual_cell_s};
 use super::question::{one_stack, unit_of};
 use super::{AdviseArguments, From};
 use crate::commands::run::open_store;
-use crate::commands::study::check_profiles;
+use crate::commands::study::{check_profiles, plan_lines, written_paths};
 use crate::output::print_json;
 
 /// Pairs at least and at most, where speed decides.
@@ -38,6 +38,8 @@ struct Listed {
 struct Planned {
     stacks: Vec<String>,
     workloads: Vec<String>,
+    /// Devices and files of the user's on which everything is lost.
+    writes_to: Vec<String>,
     blocks: u32,
     cells: usize,
     expected_s: f64,
@@ -54,6 +56,7 @@ impl Planned {
         for line in self.stacks.iter().chain(&self.workloads) {
             text.push_str(&format!("  {line}\n"));
         }
+        text.push_str(&plan_lines(&self.writes_to));
         text
     }
 }
@@ -89,6 +92,7 @@ pub fn run(arguments: &AdviseArguments, id: &str) -> Result<ExitCode> {
     let plan = Planned {
         stacks: part.stacks.clone(),
         workloads: part.workloads.clone(),
+        writes_to: written_paths(&part.stacks),
         blocks: part.replications,
         cells,
         expected_s: cell_s * cells as f64 + opening_s(),
@@ -102,7 +106,7 @@ pub fn run(arguments: &AdviseArguments, id: &str) -> Result<ExitCode> {
     }
     let stacks = part.stacks.clone();
     if arguments.from != From::Store {
-        eprint!("{}", plan.text());
+        err!("{}", plan.text());
         Bench::new(&arguments.lab, &mut store, arguments.budget).measure(part)?;
     }
     let runs = runs_of(&store, dispute, &stacks, arguments)?;

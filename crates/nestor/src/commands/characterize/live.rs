@@ -109,7 +109,7 @@ pub fn observe(watch: &Watch<'_>) -> Result<Profile> {
         seen.cost * 100.0
     );
     if seen.cost > MOST_COST {
-        eprintln!("note: {cost}: the load was not alone");
+        errln!("note: {cost}: the load was not alone");
     }
     profile.remarks.push(cost);
     Ok(profile)

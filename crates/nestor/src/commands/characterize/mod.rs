@@ -111,8 +111,8 @@ pub fn run(arguments: &CharacterizeArguments) -> Result<()> {
     match (&closeness, &arguments.output) {
         (Some(closeness), Some(_)) => out!("\n{}", closeness.text()),
         // What is printed may be going into a file.
-        (Some(closeness), None) => eprint!("\n{}", closeness.text()),
-        (None, _) => eprintln!(
+        (Some(closeness), None) => err!("\n{}", closeness.text()),
+        (None, _) => errln!(
             "note: how close a load of this profile comes is not known yet; --check DIRECTORY tries it, best on the same disk"
         ),
     }

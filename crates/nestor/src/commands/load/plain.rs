@@ -179,7 +179,7 @@ fn run_on(
     rustix::fs::sync();
     // Without the right to, the data that were just written are measured from the cache: say so.
     if std::fs::write("/proc/sys/vm/drop_caches", "3").is_err() {
-        eprintln!("warning: the page cache could not be emptied (that needs root): reads may come from it");
+        errln!("warning: the page cache could not be emptied (that needs root): reads may come from it");
     }
     let step = workload.measure(&place, seed);
     progress.step(&step.title);

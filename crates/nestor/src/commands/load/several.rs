@@ -82,7 +82,7 @@ pub fn run(arguments: &WmlArguments, loaded: &Loaded) -> Result<FlowReport> {
 fn tell_all(parts: &[Part], sign: &str) {
     for part in parts {
         if let Err(e) = part.machine().create_file(&part.file(sign), sign.as_bytes()) {
-            eprintln!("warning: {} could not be told to {sign}: {e}", part.name);
+            errln!("warning: {} could not be told to {sign}: {e}", part.name);
         }
     }
 }

@@ -44,7 +44,7 @@ pub fn run(arguments: &TimedArguments) -> Result<ExitCode> {
             (None, signal) => (Ended::Signal(signal.unwrap_or_default()), 128 + signal.unwrap_or_default()),
         },
         Err(e) => {
-            eprintln!("{program} could not be started: {e}");
+            errln!("{program} could not be started: {e}");
             (Ended::NoProgram, NO_PROGRAM)
         }
     };

@@ -215,7 +215,7 @@ pub fn run(arguments: &WmlArguments) -> Result<ExitCode> {
     let source = Source { name: &loaded.name, text: &loaded.text };
     let options = options(arguments, &scaled, source)?;
     for warning in &loaded.script.warnings {
-        eprintln!("warning: {}:{}: {}", loaded.name, warning.line, warning.text);
+        errln!("warning: {}:{}: {}", loaded.name, warning.line, warning.text);
     }
     let terminal = Terminal::new(arguments)?;
     let report = run_script(&scaled.script, source, &options, &terminal);

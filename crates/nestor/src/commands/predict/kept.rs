@@ -27,7 +27,7 @@ pub fn write(store: &Path, place: &KnownPlace, knowledge: &Knowledge) {
     all.insert(place.in_words(), kept.clone());
     let written = serde_json::to_vec_pretty(&all).map_err(std::io::Error::other);
     if let Err(error) = written.and_then(|text| std::fs::write(&file, text)) {
-        eprintln!(
+        errln!(
             "warning: {} cannot be written ({error}), so the learnt model is fitted again each time; copy the store to where you may write",
             file.display()
         );

@@ -16,14 +16,14 @@ pub fn known(store: &Store, lab: &LabArguments) -> Result<Known> {
     let known = store.known(&lab.on.to_string())?;
     let (unsettled, cells) = (known.unsettled_cells, known.cells.len());
     if unsettled > 0 {
-        eprintln!(
+        errln!(
             "note: {unsettled} of {cells} cells have no run whose throughput had settled; longer runs settle (runtime=)"
         );
     }
     // Of other places nobody expects it; of this one with other processors everybody does.
     let other_processors = |elsewhere: &Elsewhere| elsewhere.place.on == known.place.on;
     if let Some(places) = places(&known, other_processors) {
-        eprintln!(
+        errln!(
             "note: what was measured on {places} does not count: the newest run is of {}",
             known.place.in_words()
         );

@@ -13,6 +13,7 @@ use nestor_study::{
 use super::plan::{print_plan, say_what_begins};
 use super::resume::as_begun;
 use super::room::require_room;
+use super::user_media::require_allowed;
 use crate::cli::{LabArguments, StudyHow};
 use crate::commands::compare::print_costs;
 use crate::commands::run::set_tracing;
@@ -76,6 +77,9 @@ pub fn carry_out(study: Study, how: &StudyHow, lab: &LabArguments, store: &mut S
         print_plan(&record, &effort, lab.json)?;
         return Ok(CarriedOut { record, report: None, costs: Vec::new(), saving: None, path });
     }
+    if !lab.on.is_emulated() {
+        require_allowed(&record.study.stacks, &how.allow)?;
+    }
     if effort.most.cells > 0 {
         say_what_begins(&record, &effort);
         require_room(&record.study, &lab.on, &effort, store.path())?;
@@ -91,7 +95,7 @@ pub fn carry_out(study: Study, how: &StudyHow, lab: &LabArguments, store: &mut S
     store.save_study(&record)?;
     session::refuse_interrupted(&end, interrupted)?;
     if end.already_done > 0 {
-        eprintln!(
+        errln!(
             "{} cells had been measured before and were not measured again (--again does)",
             end.already_done
         );

@@ -4,6 +4,7 @@ mod carry_out;
 mod plan;
 mod resume;
 mod room;
+mod user_media;
 
 use std::process::ExitCode;
 
@@ -16,6 +17,7 @@ use crate::commands::run::open_store;
 use crate::notation::LabNotation;
 
 pub use carry_out::{carry_out, prepare};
+pub use user_media::{plan_lines, written_paths};
 
 /// Runs a study from its file, or goes on with it, and writes its report.
 ///

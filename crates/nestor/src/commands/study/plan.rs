@@ -5,6 +5,7 @@ use nestor_report::units;
 use nestor_study::{StudyEffort, StudyRecord, duration_words};
 use serde::Serialize;
 
+use super::user_media::{plan_lines, written_paths};
 use crate::output::{print_json, table};
 
 #[derive(Serialize)]
@@ -19,6 +20,8 @@ struct PlanView<'a> {
     seed: u64,
     budget_s: Option<u64>,
     effort: &'a StudyEffort,
+    /// Devices and files of the user's on which everything is lost.
+    writes_to: Vec<String>,
     /// The order of the first block: stack, workload.
     first_block: Vec<(String, String)>,
 }
@@ -40,6 +43,7 @@ pub fn print_plan(record: &StudyRecord, effort: &StudyEffort, json: bool) -> Res
         seed: study.seed,
         budget_s: study.budget.map(|b| b.as_secs()),
         effort,
+        writes_to: written_paths(&study.stacks),
         first_block: first.into_iter().map(|cell| (cell.stack, cell.workload)).collect(),
     };
     if json {
@@ -51,7 +55,7 @@ pub fn print_plan(record: &StudyRecord, effort: &StudyEffort, json: bool) -> Res
 
 /// Says in a few lines what is about to begin.
 pub fn say_what_begins(record: &StudyRecord, effort: &StudyEffort) {
-    eprint!("{}", summary_text(record, effort));
+    err!("{}", summary_text(record, effort));
 }
 
 /// Cells, time and space of what is left; of the whole plan what one wants to know before one leaves it alone.
@@ -67,6 +71,7 @@ fn summary_text(record: &StudyRecord, effort: &StudyEffort) -> String {
     if let Some(budget) = record.study.budget {
         text.push_str(&format!("  time allowed {}: what does not fit is left out\n", duration_words(budget)));
     }
+    text.push_str(&plan_lines(&written_paths(&record.study.stacks)));
     let (data, results) = (effort.data_bytes(), effort.results_bytes);
     text.push_str(&format!(
         "  {}; space: up to {} for data, {} for results\n",
@@ -126,5 +131,6 @@ fn plan_text(record: &StudyRecord, view: &PlanView<'_>) -> String {
         ));
     }
     text.push_str(&format!("\n  {}\n", time_rests_on(effort)));
+    text.push_str(&plan_lines(&view.writes_to));
     text
 }

@@ -34,7 +34,7 @@ pub fn as_begun(store: &Store, study: Study, ground: &str) -> Result<Study> {
     let not_noted = Study { files: BTreeMap::new(), ..study.clone() };
     if not_noted.has_files_not_noted() && store.study(&not_noted.hash(ground))?.is_some() {
         let files = study.files.keys().map(String::as_str).collect::<Vec<_>>().join(", ");
-        eprintln!(
+        errln!(
             "note: the study was begun by an earlier version, which did not note what {files} held: whether it has \
              changed since is not known"
         );

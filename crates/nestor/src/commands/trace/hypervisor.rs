@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Result, bail};
 use clap::{Args, Subcommand};
 use nestor_trace::hypervisor::{HypervisorMetrics, HypervisorOutput, summarize_hypervisor};
 use nestor_trace::{HypervisorOptions, Interface, record_hypervisor};
@@ -60,7 +60,7 @@ pub struct SummarizeArguments {
     /// Bytes of the virtual disk
     #[arg(long, default_value_t = 0)]
     disk_bytes: u64,
-    /// Remove the recording afterwards
+    /// Remove the recording afterwards: what was recorded, and the directory if nothing else is in it
     #[arg(long)]
     remove: bool,
     /// Print JSON instead of a table
@@ -107,9 +107,7 @@ fn summarize(arguments: &SummarizeArguments) -> Result<()> {
         out!("{}", text(&metrics));
     }
     if arguments.remove {
-        std::fs::remove_dir_all(&arguments.recording).with_context(|| {
-            format!("the recording {} could not be removed", arguments.recording.display())
-        })?;
+        super::remove(&arguments.recording)?;
     }
     Ok(())
 }

@@ -10,6 +10,8 @@ pub mod layout;
 pub mod stamp_write;
 pub mod summarize;
 
+use std::path::Path;
+
 use anyhow::Result;
 use nestor_trace::{Method, RecordOptions, record};
 
@@ -17,6 +19,19 @@ use crate::cli::{RecordMethod, TraceCommand};
 use crate::interrupt::interrupted_by_signals;
 use crate::output::print_json;
 use analyze::text::metrics as render;
+
+/// Removes a recording and says what else is in its directory.
+///
+/// # Errors
+/// When it is none, or cannot be removed.
+fn remove(recording: &Path) -> Result<()> {
+    let left = nestor_trace::capture::remove_recording(recording)?;
+    if !left.is_empty() {
+        let left: Vec<String> = left.iter().map(|path| path.display().to_string()).collect();
+        errln!("left where it is, for it is no part of the recording: {}", left.join(", "));
+    }
+    Ok(())
+}
 
 /// Runs `nestor trace …`.
 ///

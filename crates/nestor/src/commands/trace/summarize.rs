@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context, Result};
+use anyhow::Result;
 use clap::Args;
 use nestor_trace::{SummarizeOptions, summarize_disk_log, summarize_recording_with};
 
@@ -15,7 +15,7 @@ pub struct SummarizeArguments {
     /// A directory made by `nestor trace record`
     #[arg(required_unless_present = "disk_log")]
     recording: Option<PathBuf>,
-    /// Remove the recording afterwards
+    /// Remove the recording afterwards: what `nestor trace record` made, and the directory if nothing else is in it
     #[arg(long, requires = "recording")]
     remove: bool,
     /// A modelled disk's log instead
@@ -69,8 +69,7 @@ pub fn run(arguments: &SummarizeArguments) -> Result<()> {
         out!("{}", text::metrics(&metrics));
     }
     match arguments.recording.as_ref().filter(|_| arguments.remove) {
-        Some(directory) => std::fs::remove_dir_all(directory)
-            .with_context(|| format!("the recording {} could not be removed", directory.display())),
+        Some(directory) => super::remove(directory),
         None => Ok(()),
     }
 }

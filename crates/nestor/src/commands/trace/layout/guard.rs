@@ -71,7 +71,6 @@ pub fn run(arguments: &GuardArguments) -> Result<()> {
     let shown = arguments.mount.display();
     let directory = File::open(&arguments.mount).with_context(|| format!("{shown} could not be opened"))?;
     outln!("{READY}");
-    std::io::stdout().flush()?;
     let mut told = Vec::new();
     // An end by an error is an end.
     let _ = std::io::stdin().read_to_end(&mut told);

@@ -1,0 +1,109 @@
+//! The sockets of a served disk.
+
+use std::fs::{self, Permissions};
+use std::io::ErrorKind;
+use std::os::unix::fs::{FileTypeExt, MetadataExt, PermissionsExt};
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::{Path, PathBuf};
+
+use crate::error::DiskError;
+
+/// A socket that is removed when it is no longer needed.
+pub(super) struct SocketFile {
+    path: PathBuf,
+    /// Device and number of the file: what is there later under the same name may be somebody else's.
+    file: (u64, u64),
+}
+
+impl Drop for SocketFile {
+    fn drop(&mut self) {
+        let is_it = |found: fs::Metadata| (found.dev(), found.ino()) == self.file;
+        if fs::symlink_metadata(&self.path).is_ok_and(is_it) {
+            // There is nobody to tell if it cannot be removed.
+            let _ = fs::remove_file(&self.path);
+        }
+    }
+}
+
+/// Listens on a new socket for its owner only. One that a dead server of this user's left is replaced; a live one, and
+/// whatever is no socket, is not.
+///
+/// # Errors
+/// Something else is there, or the socket cannot be made.
+pub(super) fn listen(path: &Path) -> Result<(UnixListener, SocketFile), DiskError> {
+    remove_dead_socket(path)?;
+    let listener = UnixListener::bind(path).map_err(DiskError::io("create the socket", path))?;
+    let found = fs::symlink_metadata(path).map_err(DiskError::io("find the socket", path))?;
+    let file = SocketFile { path: path.to_owned(), file: (found.dev(), found.ino()) };
+    fs::set_permissions(path, Permissions::from_mode(0o600))
+        .map_err(DiskError::io("restrict access to", path))?;
+    listener.set_nonblocking(true).map_err(DiskError::io("listen on", path))?;
+    Ok((listener, file))
+}
+
+fn remove_dead_socket(path: &Path) -> Result<(), DiskError> {
+    let refused = |reason: &str| DiskError::Vhost { socket: path.to_owned(), reason: reason.to_owned() };
+    let found = match fs::symlink_metadata(path) {
+        Ok(found) => found,
+        Err(e) if e.kind() == ErrorKind::NotFound => return Ok(()),
+        Err(e) => return Err(DiskError::io("look at", path)(e)),
+    };
+    if !found.file_type().is_socket() {
+        return Err(refused("what is there is no socket and stays as it is; choose another path"));
+    }
+    match UnixStream::connect(path) {
+        Ok(_) => Err(refused("another server listens there; stop it or choose another socket")),
+        Err(e) if e.kind() == ErrorKind::ConnectionRefused => {
+            if found.uid() != rustix::process::geteuid().as_raw() {
+                return Err(refused("another user's dead server left this socket; choose another path"));
+            }
+            fs::remove_file(path).map_err(DiskError::io("remove the dead socket", path))
+        }
+        Err(e) => Err(DiskError::io("tell whether a server listens on", path)(e)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_a_dead_socket_gives_way() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("disk.sock");
+        let reason = |path: &Path| listen(path).map(|_| ()).unwrap_err().to_string();
+        let live = UnixListener::bind(&path).unwrap();
+        assert!(reason(&path).contains("another server listens there"));
+        drop(live);
+        let (listener, file) = listen(&path).expect("what a dead server left is replaced");
+        assert!(reason(&path).contains("another server listens there"), "it is ours now");
+        drop((listener, file));
+        assert!(!path.exists());
+    }
+
+    #[test]
+    fn what_is_no_socket_is_not_removed() {
+        let folder = tempfile::tempdir().unwrap();
+        let [file, link, directory] = ["thesis.odt", "link", "folder"].map(|name| folder.path().join(name));
+        fs::write(&file, "three years of work").unwrap();
+        std::os::unix::fs::symlink(&file, &link).unwrap();
+        fs::create_dir(&directory).unwrap();
+        for path in [&file, &link, &directory] {
+            let error = listen(path).map(|_| ()).unwrap_err().to_string();
+            assert!(error.contains("is no socket and stays as it is"), "{error}");
+            assert!(path.symlink_metadata().is_ok());
+        }
+        assert_eq!(fs::read_to_string(&file).unwrap(), "three years of work");
+    }
+
+    #[test]
+    fn a_socket_that_another_server_made_in_the_meantime_stays() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("disk.sock");
+        let (listener, file) = listen(&path).unwrap();
+        fs::remove_file(&path).unwrap();
+        let _other = UnixListener::bind(&path).unwrap();
+        drop((listener, file));
+        assert!(path.exists());
+    }
+}

@@ -1,0 +1,172 @@
+//! Media that others use, with real programs where there are any.
+
+use std::io::{BufRead as _, BufReader, Read as _};
+use std::os::unix::fs::FileExt as _;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+
+use super::*;
+
+/// A program that runs while a test looks at what it uses, and is ended with it.
+struct Beside(Child);
+
+impl Beside {
+    /// Starts it and waits until it has printed something.
+    fn after_its_first_word(command: &mut Command) -> Self {
+        let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+        let mut first = [0];
+        child.stdout.as_mut().unwrap().read_exact(&mut first).unwrap();
+        Self(child)
+    }
+}
+
+impl Drop for Beside {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+fn is_there(program: &str) -> bool {
+    let there = Command::new(program).arg("--version").output().is_ok();
+    if !there {
+        eprintln!("not tried: {program} is not installed");
+    }
+    there
+}
+
+fn made(directory: &Path, format: &str) -> String {
+    let path = directory.join(format!("disk.{format}")).display().to_string();
+    let made = Command::new("qemu-img").args(["create", "-q", "-f", format, &path, "8M"]).status().unwrap();
+    assert!(made.success());
+    path
+}
+
+#[test]
+fn a_file_is_claimed_once_at_a_time() {
+    let file = tempfile::NamedTempFile::new().unwrap().into_temp_path();
+    let path = file.to_str().unwrap();
+    let first = claim(path).unwrap();
+    assert!(claim(path).unwrap_err().contains("another run of nestor"));
+    drop(first);
+    claim(path).unwrap();
+    assert!(claim("/nonexistent/disk.img").unwrap_err().contains("could not be opened"));
+}
+
+#[test]
+fn an_image_that_qemu_serves_is_refused_and_the_other_way_round() {
+    if !is_there("qemu-storage-daemon") || !is_there("qemu-io") {
+        return;
+    }
+    let directory = tempfile::tempdir().unwrap();
+    let path = made(directory.path(), "qcow2");
+    {
+        // It says that it is ready by the greeting of its monitor.
+        let _qemu = Beside::after_its_first_word(
+            Command::new("qemu-storage-daemon")
+                .args(["--blockdev", &format!("driver=file,node-name=f,filename={path}")])
+                .args(["--blockdev", "driver=qcow2,node-name=q,file=f"])
+                .args(["--chardev", "stdio,id=m", "--monitor", "chardev=m"]),
+        );
+        let refused = claim(&path).unwrap_err();
+        assert!(refused.contains("is in use: another program has locked it"), "{refused}");
+        assert!(refused.contains("open in qemu-storage-da"), "it is named: {refused}");
+    }
+    let ours = claim(&path).unwrap();
+    let theirs = Command::new("qemu-io").args(["-c", "write 0 4k", &path]).output().unwrap();
+    let said = String::from_utf8_lossy(&theirs.stderr).into_owned();
+    assert!(!theirs.status.success() && said.contains("lock"), "QEMU sees that it is ours: {said}");
+    drop(ours);
+    let theirs = Command::new("qemu-io").args(["-c", "write 0 4k", &path]).output().unwrap();
+    assert!(theirs.status.success(), "and that it no longer is");
+}
+
+#[test]
+fn one_locked_byte_is_enough() {
+    let file = tempfile::NamedTempFile::new().unwrap().into_temp_path();
+    let path = file.to_str().unwrap();
+    // As QEMU takes them, and as SQLite does.
+    for byte in [100, 201, 0x4000_0000] {
+        let theirs = OpenOptions::new().read(true).write(true).open(path).unwrap();
+        let mut lock = users::tests_lock(byte);
+        // SAFETY: the structure outlives the call.
+        let taken = unsafe {
+            libc::fcntl(std::os::fd::AsRawFd::as_raw_fd(&theirs), libc::F_OFD_SETLK, &raw mut lock)
+        };
+        assert_eq!(taken, 0);
+        let refused = claim(path).unwrap_err();
+        assert!(refused.contains("another program has locked it"), "byte {byte}: {refused}");
+    }
+}
+
+#[test]
+fn a_file_that_is_open_elsewhere_is_refused() {
+    let file = tempfile::NamedTempFile::new().unwrap().into_temp_path();
+    let path = file.to_str().unwrap();
+    for (how, named) in [("exec 3<>", "open for writing in sh"), ("exec 3<", "open in sh")] {
+        let script = format!("{how}\"$1\"; echo ready; read -r end");
+        let beside = Beside::after_its_first_word(Command::new("sh").args(["-c", &script, "sh", path]));
+        let refused = claim(path).unwrap_err();
+        assert!(refused.contains(named), "{refused}");
+        drop(beside);
+        claim(path).unwrap();
+    }
+}
+
+#[test]
+fn what_begins_as_other_programs_files_do_is_data() {
+    let directory = tempfile::tempdir().unwrap();
+    let text = directory.path().join("notes.txt");
+    fs::write(&text, "not a disk\n".repeat(1000)).unwrap();
+    let mut files = vec![(text.display().to_string(), "text")];
+    if is_there("qemu-img") {
+        for (format, named) in
+            [("qcow2", "qcow2"), ("vmdk", "VMDK"), ("vdi", "VDI"), ("vhdx", "VHDX"), ("qed", "QED")]
+        {
+            files.push((made(directory.path(), format), named));
+        }
+    }
+    let tar = directory.path().join("all.tar");
+    let archived = Command::new("tar").arg("-cf").arg(&tar).arg(&text).stderr(Stdio::null()).status();
+    assert!(archived.unwrap().success());
+    files.push((tar.display().to_string(), "tar"));
+    for (path, named) in files {
+        let before = fs::read(&path).unwrap();
+        let found = found_in(&claim(&path).unwrap()).unwrap().unwrap();
+        assert!(found.contains(named), "{path}: {found}");
+        assert_eq!(fs::read(&path).unwrap(), before, "{path}: looked at, not touched");
+    }
+}
+
+/// Needs root, as loop devices do.
+#[test]
+fn a_device_that_somebody_writes_to_or_that_holds_anything_is_noticed() {
+    if !rustix::process::geteuid().is_root() {
+        eprintln!("not tried: this needs root");
+        return;
+    }
+    let backing = tempfile::NamedTempFile::new_in("/var/tmp").unwrap();
+    backing.as_file().set_len(3 << 30).unwrap();
+    let made = Command::new("losetup").args(["--find", "--show"]).arg(backing.path()).output().unwrap();
+    if !made.status.success() {
+        eprintln!("not tried: no loop device can be made here");
+        return;
+    }
+    let device = BufReader::new(made.stdout.as_slice()).lines().next().unwrap().unwrap();
+    let looked = (|| {
+        let script = "exec 3<>\"$1\"; echo ready; read -r end";
+        let beside = Beside::after_its_first_word(Command::new("sh").args(["-c", script, "sh", &device]));
+        let in_use = claim(&device).err();
+        drop(beside);
+        let medium = claim(&device)?;
+        let empty = found_in(&medium).map_err(|e| e.to_string())?;
+        let write = OpenOptions::new().write(true).open(&device).map_err(|e| e.to_string())?;
+        write.write_all_at(&[7], (3 << 30) - 4096).map_err(|e| e.to_string())?;
+        Ok::<_, String>((in_use, empty, found_in(&medium).map_err(|e| e.to_string())?))
+    })();
+    let _ = Command::new("losetup").args(["--detach", &device]).status();
+    let (in_use, empty, found) = looked.unwrap();
+    assert!(in_use.clone().is_some_and(|said| said.contains("open for writing in sh")), "{in_use:?}");
+    assert_eq!(empty, None);
+    assert_eq!(found.as_deref(), Some("data: the first byte that is not zero is at 3221221376"));
+}

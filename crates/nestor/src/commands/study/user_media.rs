@@ -1,0 +1,97 @@
+//! What of the user's a study would write to, and whether the command line allows it.
+
+use std::path::PathBuf;
+
+use anyhow::{Result, bail};
+use nestor_stack::{LayerDefinition, Stack};
+
+/// Devices and files of the user's that stacks have as media, each once: everything on them is lost.
+pub fn written_paths<S: AsRef<str>>(stacks: impl IntoIterator<Item = S>) -> Vec<String> {
+    let mut paths: Vec<String> = stacks
+        .into_iter()
+        .filter_map(|text| {
+            let stack = Stack::parse(text.as_ref()).ok()?;
+            let medium = stack.medium();
+            let is_the_users =
+                matches!(medium.definition(), LayerDefinition::Medium(kind) if !kind.is_modelled());
+            is_the_users.then(|| medium.path().map(|path| path.display().to_string())).flatten()
+        })
+        .collect();
+    paths.sort();
+    paths.dedup();
+    paths
+}
+
+/// A line of a plan for each path.
+pub fn plan_lines(paths: &[String]) -> String {
+    paths.iter().map(|path| format!("  writes to {path}: everything on it is lost\n")).collect()
+}
+
+/// Refuses a study whose file names devices or files that the command line does not.
+///
+/// # Errors
+/// With the words to type.
+pub fn require_allowed<S: AsRef<str>>(
+    stacks: impl IntoIterator<Item = S>,
+    allowed: &[PathBuf],
+) -> Result<()> {
+    let mut missing = written_paths(stacks);
+    missing.retain(|path| !allowed.iter().any(|allowed| allowed.as_os_str() == path.as_str()));
+    if missing.is_empty() {
+        return Ok(());
+    }
+    let words: Vec<String> = missing.iter().map(|path| format!("--allow {}", quoted(path))).collect();
+    bail!(
+        "the study writes to {}, which its file names and the command line does not; nothing was begun\n  \
+         if everything on it may be lost, allow it: {}",
+        missing.join(" and "),
+        words.join(" ")
+    );
+}
+
+/// A word as a shell takes it.
+fn quoted(word: &str) -> String {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "/._-+:,@%=".contains(c);
+    if !word.is_empty() && word.chars().all(plain) {
+        word.to_owned()
+    } else {
+        format!("'{}'", word.replace('\'', r"'\''"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const STACKS: [&str; 4] =
+        ["ext4/file:/srv/b.img", "xfs/file:/srv/b.img", "ext4/kvm/dev:/dev/sdb", "ext3/kvm/raw/ext4/hdd"];
+
+    #[test]
+    fn only_media_of_the_users_are_written_to() {
+        assert_eq!(written_paths(STACKS), ["/dev/sdb", "/srv/b.img"]);
+        assert_eq!(written_paths(["ext4/hdd", "ext3/kvm/null"]), Vec::<String>::new());
+    }
+
+    #[test]
+    fn every_path_has_to_be_allowed_by_itself() {
+        let allow = |paths: &[&str]| {
+            let allowed: Vec<PathBuf> = paths.iter().map(PathBuf::from).collect();
+            require_allowed(STACKS, &allowed).map_or_else(|e| e.to_string(), |()| "allowed".to_owned())
+        };
+        assert_eq!(allow(&["/srv/b.img", "/dev/sdb"]), "allowed");
+        insta::assert_snapshot!(allow(&["/srv", "/srv/./b.img"]), @r"
+        the study writes to /dev/sdb and /srv/b.img, which its file names and the command line does not; nothing was begun
+          if everything on it may be lost, allow it: --allow /dev/sdb --allow /srv/b.img
+        ");
+        insta::assert_snapshot!(allow(&["/dev/sdb"]), @r"
+        the study writes to /srv/b.img, which its file names and the command line does not; nothing was begun
+          if everything on it may be lost, allow it: --allow /srv/b.img
+        ");
+    }
+
+    #[test]
+    fn the_words_to_type_are_for_a_shell() {
+        assert_eq!(quoted("/srv/a.img"), "/srv/a.img");
+        assert_eq!(quoted("/srv/it's $HOME; rm"), r"'/srv/it'\''s $HOME; rm'");
+    }
+}
