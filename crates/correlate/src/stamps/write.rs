@@ -2,7 +2,7 @@
 
 use std::fs::{File, OpenOptions};
 use std::io;
-use std::os::unix::fs::{FileExt, OpenOptionsExt};
+use std::os::unix::fs::{FileExt, FileTypeExt as _, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -41,6 +41,16 @@ pub struct StampWriteOptions {
     pub seed: u64,
 }
 
+/// Takes a device for as long as the file is open: one that anything else uses, such as a mounted file system, is busy.
+fn claim(device: &Path) -> io::Result<Option<File>> {
+    if !std::fs::metadata(device)?.file_type().is_block_device() {
+        return Ok(None);
+    }
+    let exclusive = rustix::fs::OFlags::EXCL.bits().cast_signed();
+    OpenOptions::new().read(true).write(true).custom_flags(exclusive).open(device).map(Some)
+}
+
+/// Opens a device or file past the caches.
 fn open_direct(device: &Path) -> io::Result<File> {
     let direct = rustix::fs::OFlags::DIRECT.bits().cast_signed();
     OpenOptions::new().read(true).write(true).custom_flags(direct).open(device)
@@ -58,6 +68,7 @@ fn aligned(memory: &mut Vec<u8>, bytes: usize) -> &mut [u8] {
 /// # Errors
 /// The device cannot be opened or written.
 pub fn fill(device: &Path, span_bytes: u64) -> io::Result<()> {
+    let _claim = claim(device)?;
     let file = open_direct(device)?;
     let mut memory = Vec::new();
     let buffer = aligned(&mut memory, FILL_BYTES);
@@ -84,6 +95,7 @@ pub fn write_stamped(options: &StampWriteOptions) -> io::Result<Vec<StampedOpera
         let reason = "operations must be of a multiple of 4096 bytes, fit into the span, and at least one be in flight";
         return Err(io::Error::new(io::ErrorKind::InvalidInput, reason));
     }
+    let _claim = claim(&options.device)?;
     let next = AtomicU64::new(1);
     let done = Mutex::new(Vec::new());
     std::thread::scope(|scope| {

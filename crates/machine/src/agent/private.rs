@@ -60,6 +60,13 @@ fn random_digits() -> io::Result<String> {
     Ok(bytes.iter().map(|byte| format!("{byte:02x}")).collect())
 }
 
+/// Opens a file to be emptied (`TRUNC`) or added to (`APPEND`), made for this user alone if it is not there. A link in
+/// its place is an error.
+pub(super) fn open_to_write(path: &Path, how: OFlags) -> io::Result<File> {
+    let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::NOFOLLOW | OFlags::CLOEXEC | how;
+    Ok(File::from(openat(CWD, path, flags, Mode::RUSR | Mode::WUSR)?))
+}
+
 /// Makes a file that did not exist, for this user alone; never through a link, never over what is there.
 pub(super) fn create_file(path: &str, contents: &[u8]) -> Obeyed {
     let create = || {
@@ -117,6 +124,19 @@ mod tests {
         fs::set_permissions(&real, fs::Permissions::from_mode(0o700)).unwrap();
         symlink(&real, &agent.work_directory).unwrap();
         assert!(agent.make_private_directory("load").is_err(), "through a link");
+    }
+
+    #[test]
+    fn what_a_link_names_is_neither_emptied_nor_added_to() {
+        let folder = tempfile::tempdir().unwrap();
+        fs::write(folder.path().join("kept"), "kept").unwrap();
+        symlink(folder.path().join("kept"), folder.path().join("link")).unwrap();
+        for how in [OFlags::TRUNC, OFlags::APPEND] {
+            assert!(open_to_write(&folder.path().join("link"), how).is_err());
+            open_to_write(&folder.path().join("new"), how).unwrap().write_all(b"text").unwrap();
+        }
+        assert_eq!(fs::read(folder.path().join("kept")).unwrap(), b"kept");
+        assert_eq!(fs::read(folder.path().join("new")).unwrap(), b"texttext");
     }
 
     #[test]

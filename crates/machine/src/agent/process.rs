@@ -1,17 +1,19 @@
 //! Running programs: with a time limit, in their own process group, and never longer than the agent lives.
 
-use std::fs::OpenOptions;
 use std::io::{self, Read, Write};
 use std::os::unix::process::CommandExt;
+use std::path::Path;
 use std::process::{Child, Command as OsCommand, Stdio};
 use std::sync::mpsc::{Sender, channel};
 use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::fs::OFlags;
 use rustix::process::{
     Pid, PidfdFlags, Signal, kill_process_group, pidfd_open, set_parent_process_death_signal,
 };
 
+use super::private;
 use crate::message::{Command, Finished, MAX_FRAME_BYTES};
 
 /// Most bytes kept of each output stream: both together fit one frame.
@@ -137,10 +139,7 @@ pub fn run(spawner: &Spawner, command: &Command, on_start: impl FnOnce(&Child)) 
 /// When it cannot be started or the file cannot be opened.
 pub fn start(spawner: &Spawner, command: &Command, output: &str) -> Result<Child, String> {
     let mut os = os_command(command)?;
-    let file = OpenOptions::new()
-        .create(true)
-        .append(true)
-        .open(output)
+    let file = private::open_to_write(Path::new(output), OFlags::APPEND)
         .map_err(|e| format!("the output file {output} could not be opened: {e}"))?;
     let error_file =
         file.try_clone().map_err(|e| format!("the output file {output} could not be shared: {e}"))?;

@@ -1,11 +1,13 @@
 //! What the agent does for each request.
 
 use std::fs;
-use std::io::{Read, Seek, SeekFrom};
+use std::io::{Read, Seek, SeekFrom, Write as _};
 use std::path::Path;
 use std::process::Command as OsCommand;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
+
+use rustix::fs::OFlags;
 
 use super::ledger::{Resource, process_start_ticks};
 use super::resource::write_setting;
@@ -308,7 +310,10 @@ fn write_file(path: &str, contents: &[u8]) -> Obeyed {
         fs::create_dir_all(parent)
             .map_err(|e| format!("the directory {} could not be made: {e}", parent.display()))?;
     }
-    fs::write(path, contents).map(|()| Answer::Done).map_err(|e| format!("{path} could not be written: {e}"))
+    private::open_to_write(Path::new(path), OFlags::TRUNC)
+        .and_then(|mut file| file.write_all(contents))
+        .map(|()| Answer::Done)
+        .map_err(|e| format!("{path} could not be written: {e}"))
 }
 
 fn read_file(path: &str, offset: u64, max_bytes: u64) -> Obeyed {

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result};
 use clap::{ArgGroup, Args};
 use nestor_export::{Format, TimeWindow, Written, export_to_file, open_inputs};
+use nestor_machine::agent::place_for_temporary;
 use nestor_report::units;
 use serde::Serialize;
 
@@ -70,7 +71,7 @@ struct Printed<'a> {
 /// When an input cannot be read, a file is there already, or one cannot be written.
 pub fn run(arguments: &ExportArguments) -> Result<()> {
     // Traces of other programs become files of requests first; these are large, so not in /tmp, which may be memory.
-    let base = std::env::var_os("NESTOR_WORK").map_or_else(|| "/var/tmp".into(), PathBuf::from);
+    let base = place_for_temporary();
     let scratch = tempfile::Builder::new().prefix("nestor-export-").tempdir_in(&base).with_context(|| {
         format!("{} cannot be used; set NESTOR_WORK to another directory", base.display())
     })?;
