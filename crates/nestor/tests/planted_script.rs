@@ -91,8 +91,10 @@ fn a_script_directory_that_another_user_planted_is_not_run_from() {
         chown(sandbox.path(name), Some(VICTIM), Some(VICTIM)).expect("root may give it away");
     }
     let program = sandbox.path("nestor");
-    fs::hard_link(binary(), &program)
-        .or_else(|_| fs::copy(binary(), &program).map(drop))
+    // What a link leads to: a hard link to a link would lead elsewhere from here.
+    let built = fs::canonicalize(binary()).expect("the program was built");
+    fs::hard_link(&built, &program)
+        .or_else(|_| fs::copy(&built, &program).map(drop))
         .expect("the program can be put where everybody may run it");
     let (script, evil, taken) = (sandbox.path("script.f"), sandbox.path("evil.f"), home.join("taken"));
     fs::write(&script, SCRIPT).expect("a file");
