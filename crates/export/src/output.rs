@@ -47,6 +47,11 @@ pub fn export_to_file(
     if !replace && path.symlink_metadata().is_ok() {
         return Err(ExportError::Exists { path: path.to_path_buf() });
     }
+    // A rename would put a file in place of a device, or of the link /dev/stdout.
+    if path.metadata().is_ok_and(|found| !found.is_file()) {
+        let what = "it is no regular file, and the export is put in place whole";
+        return Err(write_error(std::io::Error::new(std::io::ErrorKind::InvalidInput, what)));
+    }
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let permissions = std::os::unix::fs::PermissionsExt::from_mode(0o644);
     let file = tempfile::Builder::new()

@@ -14,6 +14,7 @@ mod notation;
 mod paths;
 mod progress;
 mod session;
+mod whole_file;
 
 use std::backtrace::BacktraceStatus;
 use std::process::ExitCode;

@@ -1,7 +1,7 @@
-//! The few files that `nestor load` itself reads and writes beside a workload's.
+//! The few files that `nestor load` itself reads and makes beside a workload's.
 
 use std::fs::File;
-use std::io::{self, Read as _, Write as _};
+use std::io::{self, Read as _};
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::Path;
 
@@ -25,14 +25,6 @@ pub fn read_script(path: &Path) -> io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// Puts a result in its place by a rename: never through a link, and never half of it.
-pub fn write_result(path: &Path, contents: &[u8]) -> io::Result<()> {
-    let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    let mut file = tempfile::NamedTempFile::new_in(parent)?;
-    file.write_all(contents)?;
-    file.persist(path).map(drop).map_err(|e| e.error)
-}
-
 /// Makes a sign that others look for; it must not be there yet.
 pub fn make_sign(path: &Path) -> io::Result<()> {
     File::options().write(true).create_new(true).mode(0o600).open(path).map(drop)
@@ -41,20 +33,7 @@ pub fn make_sign(path: &Path) -> io::Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::fs;
     use std::os::unix::fs::symlink;
-
-    #[test]
-    fn a_result_replaces_a_link_and_not_what_it_names() {
-        let folder = tempfile::tempdir().unwrap();
-        let (link, named) = (folder.path().join("result.json"), folder.path().join("precious"));
-        fs::write(&named, "precious").unwrap();
-        symlink(&named, &link).unwrap();
-        write_result(&link, b"{}").unwrap();
-        assert_eq!(fs::read(&named).unwrap(), b"precious");
-        assert!(fs::symlink_metadata(&link).unwrap().is_file());
-        assert_eq!(fs::read(&link).unwrap(), b"{}");
-    }
 
     #[test]
     fn a_sign_is_made_neither_twice_nor_through_a_link() {

@@ -9,7 +9,7 @@ use anyhow::{Context, Result};
 use clap::Args;
 use nestor_load::{Ended, Timed};
 
-use super::files;
+use crate::whole_file;
 
 /// Arguments of `nestor load timed`.
 #[derive(Args, Debug)]
@@ -61,7 +61,7 @@ pub fn run(arguments: &TimedArguments) -> Result<ExitCode> {
         max_rss_bytes: usage.ru_maxrss as u64 * 1024,
     };
     let text = serde_json::to_string(&timed).context("the times have no JSON form")?;
-    files::write_result(&arguments.result, text.as_bytes())
+    whole_file::write(&arguments.result, text.as_bytes())
         .with_context(|| format!("cannot write {}", arguments.result.display()))?;
     Ok(ExitCode::from(code as u8))
 }

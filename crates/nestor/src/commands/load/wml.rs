@@ -20,6 +20,7 @@ use super::{files, several};
 use crate::interrupt::interrupted_by_signals;
 use crate::output::print_json;
 use crate::progress::Progress;
+use crate::whole_file;
 
 /// Arguments of `nestor load wml`.
 #[derive(Args, Clone, Debug)]
@@ -290,7 +291,7 @@ fn refuse_cached(script: &Script) -> Result<()> {
 fn show(arguments: &WmlArguments, loaded: &Loaded, factor: f64, report: &FlowReport) -> Result<ExitCode> {
     if let Some(file) = &arguments.result {
         let text = serde_json::to_vec(report).context("the result has no JSON form")?;
-        files::write_result(file, &text).with_context(|| format!("cannot write {}", file.display()))?;
+        whole_file::write(file, &text).with_context(|| format!("cannot write {}", file.display()))?;
     } else if arguments.json {
         print_json(report)?;
     } else {
