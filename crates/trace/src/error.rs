@@ -12,7 +12,7 @@ pub enum TraceError {
         /// The directory.
         path: PathBuf,
         /// What is wrong with it.
-        reason: &'static str,
+        reason: String,
     },
     /// A file or directory could not be used.
     #[error("cannot {action} {}: {source}", path.display())]

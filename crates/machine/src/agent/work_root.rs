@@ -137,20 +137,20 @@ impl WorkRoot {
     /// # Errors
     /// It is not this user's alone, or somebody else could put another in its place, or it cannot be made.
     pub fn make(path: &Path) -> Result<Self, WorkRootError> {
-        let system = |source: io::Error| WorkRootError::System { path: path.to_owned(), source };
-        if path.as_os_str().len() > MAX_ROOT_BYTES {
-            return Err(WorkRootError::TooLong { path: path.to_owned() });
-        }
+        // Before anything is made: it could be made where another user's link leads.
+        let path = place_of(path)?;
         if let Some(parent) = path.parent() {
-            fs::DirBuilder::new().recursive(true).mode(0o755).create(parent).map_err(system)?;
+            let make = fs::DirBuilder::new().recursive(true).mode(0o755).create(parent);
+            make.map_err(|e| system(&path, e))?;
         }
-        ownership::above(path)?;
-        match mkdirat(CWD, path, Mode::RWXU) {
+        // Again, with what was made.
+        let path = place_of(&path)?;
+        match mkdirat(CWD, &path, Mode::RWXU) {
             Ok(()) | Err(Errno::EXIST) => {}
-            Err(e) => return Err(system(e.into())),
+            Err(e) => return Err(system(&path, e.into())),
         }
-        let directory = open_private(&CWD, path, path)?;
-        Ok(Self { path: path.to_owned(), directory })
+        let directory = open_private(&CWD, &path, &path)?;
+        Ok(Self { path, directory })
     }
 
     /// The root at `path`, or `None` if there is none.
@@ -158,16 +158,17 @@ impl WorkRoot {
     /// # Errors
     /// As [`Self::make`].
     pub fn open(path: &Path) -> Result<Option<Self>, WorkRootError> {
-        match statat(CWD, path, AtFlags::SYMLINK_NOFOLLOW) {
+        let path = place_of(path)?;
+        match statat(CWD, &path, AtFlags::SYMLINK_NOFOLLOW) {
             Err(Errno::NOENT | Errno::NOTDIR) => return Ok(None),
-            Err(e) => return Err(WorkRootError::System { path: path.to_owned(), source: e.into() }),
-            Ok(_) => ownership::above(path)?,
+            Err(e) => return Err(system(&path, e.into())),
+            Ok(_) => {}
         }
-        let directory = open_private(&CWD, path, path)?;
-        Ok(Some(Self { path: path.to_owned(), directory }))
+        let directory = open_private(&CWD, &path, &path)?;
+        Ok(Some(Self { path, directory }))
     }
 
-    /// Where it is.
+    /// Where it is, without a link in it.
     pub fn path(&self) -> &Path {
         &self.path
     }
@@ -307,6 +308,12 @@ impl RunDirectory {
     }
 }
 
+/// Where a root really is, if nobody else can put another in its place.
+fn place_of(path: &Path) -> Result<PathBuf, WorkRootError> {
+    let path = ownership::above(path)?;
+    if path.as_os_str().len() > MAX_ROOT_BYTES { Err(WorkRootError::TooLong { path }) } else { Ok(path) }
+}
+
 fn system(path: &Path, source: io::Error) -> WorkRootError {
     WorkRootError::System { path: path.to_owned(), source }
 }
@@ -415,5 +422,47 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let long = folder.path().join("n".repeat(MAX_ROOT_BYTES));
         assert!(WorkRoot::make(&long).unwrap_err().to_string().contains("shorter path"));
+    }
+
+    /// Gives a link to another user. Only root can: then `false`.
+    fn given_away(link: &Path) -> bool {
+        std::os::unix::fs::lchown(link, Some(4321), Some(4321)).is_ok()
+    }
+
+    #[test]
+    fn a_root_below_another_users_link_is_refused_wherever_the_link_leads() {
+        let folder = tempfile::tempdir().unwrap();
+        let (shared, mine) = (folder.path().join("shared"), folder.path().join("mine"));
+        fs::create_dir(&shared).unwrap();
+        fs::create_dir(&mine).unwrap();
+        set_mode(&shared, 0o1777);
+        let (link, hop) = (shared.join("link"), folder.path().join("hop"));
+        symlink(&mine, &link).unwrap();
+        symlink(&link, &hop).unwrap();
+        assert!(WorkRoot::make(&link.join("root")).is_ok() && WorkRoot::make(&hop.join("root")).is_ok());
+        if !given_away(&link) {
+            return;
+        }
+        for place in [&link, &hop] {
+            for root in [place.join("root"), place.join("new/root")] {
+                let refused = WorkRoot::make(&root).unwrap_err().to_string();
+                assert!(refused.contains("is a link of user 4321"), "{refused}");
+            }
+            assert!(WorkRoot::open(&place.join("root")).is_err());
+        }
+        assert!(!mine.join("new").exists(), "nothing is made through it");
+    }
+
+    #[test]
+    fn a_root_is_known_by_the_path_that_has_no_links_in_it() {
+        let folder = tempfile::tempdir().unwrap();
+        let real = folder.path().canonicalize().unwrap();
+        fs::create_dir(real.join("first")).unwrap();
+        symlink("first", real.join("link")).unwrap();
+        let root = WorkRoot::make(&real.join("link/root")).unwrap();
+        assert_eq!(root.path(), real.join("first/root"));
+        let run = root.make_run().unwrap();
+        assert!(run.path().starts_with(real.join("first/root")));
+        assert_eq!(WorkRoot::open(&real.join("link/root")).unwrap().unwrap().path(), real.join("first/root"));
     }
 }

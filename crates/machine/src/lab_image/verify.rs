@@ -57,16 +57,14 @@ impl Seen {
 /// put others in their place.
 pub fn check_directories(directories: &[PathBuf]) -> Result<(), LabImageError> {
     let distrusted = |cause: Distrust| LabImageError::NotTrusted { cause };
-    for (number, directory) in directories.iter().enumerate() {
-        let metadata = match fs::metadata(directory) {
+    for directory in directories {
+        let directory = &ownership::resolved(directory).map_err(distrusted)?;
+        let metadata = match fs::symlink_metadata(directory) {
             Ok(metadata) => metadata,
             Err(e) if e.kind() == io::ErrorKind::NotFound => continue,
             Err(e) => return Err(LabImageError::file("cannot look at", directory)(e)),
         };
         ownership::of_user_or_root(directory, &metadata).map_err(distrusted)?;
-        if number == 0 {
-            ownership::above(directory).map_err(distrusted)?;
-        }
     }
     Ok(())
 }
@@ -281,5 +279,41 @@ mod tests {
         fs::rename(&kernel, image.path().join("elsewhere")).unwrap();
         std::os::unix::fs::symlink("elsewhere", &kernel).unwrap();
         assert!(verify(image.path()).unwrap_err().to_string().contains("is not a file but a link"));
+    }
+
+    #[test]
+    fn what_a_group_or_an_access_control_list_lets_others_write_to_is_not_booted() {
+        for name in ["", KERNEL, SUMS] {
+            let image = image();
+            record(image.path()).unwrap();
+            let path = image.path().join(name);
+            if !crate::ownership::lists::let_user_write(&path) {
+                return;
+            }
+            let error = verify(image.path()).unwrap_err().to_string();
+            assert!(error.contains("setfacl -b"), "{error}");
+            let error = check_directories(&[image.path().to_owned()]);
+            assert_eq!(error.is_err(), name.is_empty());
+        }
+        if rustix::process::geteuid().is_root() {
+            let image = image();
+            record(image.path()).unwrap();
+            set_mode(image.path(), 0o775);
+            let error = verify(image.path()).unwrap_err().to_string();
+            assert!(error.contains("chmod g-w"), "{error}");
+        }
+    }
+
+    #[test]
+    fn a_cache_that_is_another_users_link_is_refused() {
+        let image = image();
+        let folder = tempfile::tempdir().unwrap();
+        let link = folder.path().join("cache");
+        std::os::unix::fs::symlink(image.path(), &link).unwrap();
+        assert!(check_directories(std::slice::from_ref(&link)).is_ok());
+        if std::os::unix::fs::lchown(&link, Some(4321), Some(4321)).is_ok() {
+            let error = check_directories(&[link]).unwrap_err().to_string();
+            assert!(error.contains("is a link of user 4321"), "{error}");
+        }
     }
 }

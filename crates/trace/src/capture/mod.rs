@@ -19,6 +19,8 @@ use std::sync::atomic::AtomicBool;
 
 use serde::{Deserialize, Serialize};
 
+use nestor_machine::ownership;
+
 use crate::error::TraceError;
 use crate::event::Device;
 use crate::metrics::TracePoint;
@@ -208,14 +210,14 @@ fn new_file(path: &Path) -> Result<File, TraceError> {
 fn make_output(output: &Path) -> Result<(), TraceError> {
     let make = fs::DirBuilder::new().recursive(true).mode(0o755).create(output);
     make.map_err(TraceError::io("make the output directory", output))?;
-    let found = fs::metadata(output).map_err(TraceError::io("look at the output directory", output))?;
-    // Users who have a group for themselves let it write.
-    let own_group = found.gid() == rustix::process::getegid().as_raw();
-    let others_may_write = found.mode() & if own_group { 0o002 } else { 0o022 } != 0;
-    if found.uid() == rustix::process::geteuid().as_raw() && !others_may_write {
-        return Ok(());
-    }
-    let reason = if others_may_write { "others may write to it" } else { "it belongs to another user" };
+    let look = |file: File| Ok((file.metadata()?.uid(), ownership::writers(&file)?));
+    let found = File::open(output).and_then(look);
+    let (owner, writers) = found.map_err(TraceError::io("look at the output directory", output))?;
+    let reason = match writers {
+        Some(writers) => writers.to_string(),
+        None if owner == ownership::user() => return Ok(()),
+        None => "it belongs to another user".to_owned(),
+    };
     Err(TraceError::NotOurs { path: output.to_owned(), reason })
 }
 

@@ -122,4 +122,16 @@ mod tests {
         let error = super::super::make_output(&output).unwrap_err().to_string();
         assert!(error.contains("others may write to it"), "{error}");
     }
+
+    #[test]
+    fn a_directory_that_the_group_of_root_may_write_to_takes_no_recording() {
+        use std::os::unix::fs::PermissionsExt as _;
+        if !rustix::process::geteuid().is_root() {
+            return;
+        }
+        let folder = tempfile::tempdir().unwrap();
+        fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o775)).unwrap();
+        let error = super::super::make_output(folder.path()).unwrap_err().to_string();
+        assert!(error.contains("its group may write to it") && error.contains("chmod g-w"), "{error}");
+    }
 }
