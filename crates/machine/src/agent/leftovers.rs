@@ -282,4 +282,25 @@ mod tests {
         assert!(leftovers(&root).unwrap_err().to_string().contains("nothing in it was believed"));
         assert!(bench.kept.exists() && bench.work.exists());
     }
+
+    #[test]
+    fn a_container_that_got_the_namespace_number_of_a_dead_one_is_another() {
+        for key in ["mount_namespace", "pid_namespace_began"] {
+            let reused = Bench::dead().with(|l| l["origin"][key] = 1.into());
+            assert!(reused.why_left_alone().contains("another container of this machine"), "{key}");
+            let unknown = Bench::dead().with(|l| {
+                l["origin"].as_object_mut().unwrap().remove(key);
+            });
+            assert!(unknown.why_left_alone().contains("another container of this machine"), "{key}");
+        }
+    }
+
+    #[test]
+    fn a_machine_without_a_machine_id_is_not_taken_for_another_of_its_name() {
+        let other = Bench::dead().with(|l| {
+            l["origin"]["boot"] = "of another start".into();
+            l["origin"]["machine"] = "".into();
+        });
+        assert!(other.why_left_alone().contains("belongs to the machine"));
+    }
 }

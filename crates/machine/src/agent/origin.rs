@@ -4,6 +4,8 @@ use std::fs;
 
 use serde::{Deserialize, Serialize};
 
+use super::resource::process_start_ticks;
+
 /// Where a process runs, as far as process numbers, mounts and devices have a meaning.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Origin {
@@ -15,6 +17,13 @@ pub struct Origin {
     pub boot: String,
     /// Number of the pid namespace: containers have their own.
     pub pid_namespace: u64,
+    /// When its first process began, in clock ticks since boot: a later container gets a dead one's number. Absent where it
+    /// cannot be told, and in what older versions wrote.
+    #[serde(default)]
+    pub pid_namespace_began: Option<u64>,
+    /// Number of the mount namespace; absent in what older versions wrote.
+    #[serde(default)]
+    pub mount_namespace: Option<u64>,
 }
 
 /// How one origin looks from another.
@@ -40,21 +49,34 @@ impl Origin {
             machine: text("/etc/machine-id"),
             boot: text("/proc/sys/kernel/random/boot_id"),
             pid_namespace: fs::metadata("/proc/self/ns/pid").map_or(0, |m| m.ino()),
+            pid_namespace_began: process_start_ticks(1),
+            mount_namespace: fs::metadata("/proc/self/ns/mnt").ok().map(|m| m.ino()),
         }
     }
 
     /// How `self`, where something was made, looks from `here`.
     pub fn seen_from(&self, here: &Self) -> Relation {
         let same_boot = !self.boot.is_empty() && self.boot == here.boot;
-        let same_host = self.host == here.host && self.machine == here.machine;
+        // Many images have no machine id, or an empty one: their machines are told apart by nothing but a name.
+        let same_name = self.host == here.host && self.machine == here.machine;
+        let same_host = same_name && (same_boot || !self.machine.is_empty());
         match (same_boot, same_host) {
-            (true, true) if self.pid_namespace == here.pid_namespace => Relation::Same,
+            (true, true) if self.has_namespaces_of(here) => Relation::Same,
             // One kernel, but another name: a container.
             (true, _) => Relation::OtherNamespace,
             (false, true) if self.boot.is_empty() || here.boot.is_empty() => Relation::OtherHost,
             (false, true) => Relation::Restarted,
             (false, false) => Relation::OtherHost,
         }
+    }
+
+    /// Whether both see the same processes and mounts. What is not known of either is not the same.
+    fn has_namespaces_of(&self, here: &Self) -> bool {
+        let known = self.pid_namespace_began.is_some() && self.mount_namespace.is_some();
+        known
+            && self.pid_namespace == here.pid_namespace
+            && self.pid_namespace_began == here.pid_namespace_began
+            && self.mount_namespace == here.mount_namespace
     }
 }
 
@@ -64,7 +86,14 @@ mod tests {
 
     #[test]
     fn a_container_another_machine_and_a_restart_are_told_apart() {
-        let here = Origin { host: "a".into(), machine: "1".into(), boot: "x".into(), pid_namespace: 7 };
+        let here = Origin {
+            host: "a".into(),
+            machine: "1".into(),
+            boot: "x".into(),
+            pid_namespace: 7,
+            pid_namespace_began: Some(3),
+            mount_namespace: Some(9),
+        };
         assert_eq!(here.seen_from(&here), Relation::Same);
         let of = |change: fn(&mut Origin)| {
             let mut other = here.clone();
@@ -72,6 +101,10 @@ mod tests {
             other.seen_from(&here)
         };
         assert_eq!(of(|o| o.pid_namespace = 8), Relation::OtherNamespace);
+        assert_eq!(of(|o| o.pid_namespace_began = Some(4)), Relation::OtherNamespace);
+        assert_eq!(of(|o| o.mount_namespace = Some(8)), Relation::OtherNamespace);
+        let unknown = Origin { pid_namespace_began: None, ..here.clone() };
+        assert_eq!(unknown.seen_from(&unknown), Relation::OtherNamespace);
         assert_eq!(of(|o| o.host = "b".into()), Relation::OtherNamespace);
         assert_eq!(of(|o| o.boot = "y".into()), Relation::Restarted);
         assert_eq!(of(|o| o.boot.clear()), Relation::OtherHost);
@@ -80,11 +113,21 @@ mod tests {
             o.machine = "2".into();
         };
         assert_eq!(of(elsewhere), Relation::OtherHost);
+        let nameless = Origin { machine: String::new(), ..here.clone() };
+        let restarted = Origin { boot: "y".into(), ..nameless.clone() };
+        assert_eq!(restarted.seen_from(&nameless), Relation::OtherHost, "two machines may have an empty id");
+        assert_eq!(nameless.seen_from(&nameless), Relation::Same);
     }
 
     #[test]
     fn this_process_knows_where_it_runs() {
         let here = Origin::here();
-        assert!(!here.host.is_empty() && here.boot.len() == 36 && here.pid_namespace > 0, "{here:?}");
+        assert!(
+            !here.host.is_empty()
+                && here.boot.len() == 36
+                && here.pid_namespace > 0
+                && here.has_namespaces_of(&here),
+            "{here:?}"
+        );
     }
 }
