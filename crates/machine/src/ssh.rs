@@ -41,7 +41,7 @@ pub fn ssh(host: &str) -> Command {
 }
 
 /// What to have the other machine's shell run, whichever it is.
-pub fn in_sh(script: &str) -> String {
+fn in_sh(script: &str) -> String {
     format!("exec sh -c {}", quoted(script))
 }
 
@@ -64,11 +64,12 @@ impl Program {
     }
 }
 
-/// Copies this program to the host unless it is there already, unchanged; its path, relative to the home directory.
+/// Copies this program to the host unless it is there already, unchanged; what to have a shell there run for the program to
+/// run with these arguments.
 ///
 /// # Errors
 /// The host cannot be reached; others may write to the directory of copies there; the copy did not arrive whole.
-pub fn install(host: &str) -> Result<String, MachineError> {
+pub fn install(host: &str, arguments: &str) -> Result<String, MachineError> {
     let program = Program::own().map_err(|e| {
         MachineError::Ground(format!("the program could not read itself to copy it to {host}: {e}"))
     })?;
@@ -85,7 +86,7 @@ pub fn install(host: &str) -> Result<String, MachineError> {
         .output()
         .map_err(|e| unreachable(host, &format!("ssh does not run: {e}")))?;
     match looked.status.code() {
-        Some(0) => return Ok(path),
+        Some(0) => return Ok(in_sh(&running(&program, arguments))),
         Some(NOT_OURS) => return Err(not_ours(&looked)),
         Some(UNREACHABLE) => {
             return Err(unreachable(host, String::from_utf8_lossy(&looked.stderr).trim_end()));
@@ -103,7 +104,7 @@ pub fn install(host: &str) -> Result<String, MachineError> {
     let _ = copy.stdin.take().map(|mut pipe| pipe.write_all(&program.bytes));
     let copied = copy.wait_with_output().map_err(|e| unreachable(host, &e.to_string()))?;
     match copied.status.code() {
-        Some(0) => Ok(path),
+        Some(0) => Ok(in_sh(&running(&program, arguments))),
         Some(NOT_OURS) => Err(not_ours(&copied)),
         _ => Err(MachineError::Ground(format!(
             "the program could not be copied to {host}:{path} ({}): {}\n  nothing of it was kept there; try again",
@@ -124,20 +125,35 @@ fn last_line(bytes: &[u8]) -> String {
     text.lines().rev().find(|line| !line.trim().is_empty()).unwrap_or("it said nothing").trim().to_owned()
 }
 
-/// What both scripts begin with. `mine` succeeds for what is not a link and may be written to by nobody but this user.
+/// What all scripts begin with. `mine` succeeds for what is not a link and may be written to by nobody but this user and root: the
+/// group's bit is also what an access control list shows by.
 fn functions() -> String {
     format!(
-        r#"d={directory}; mine() {{ test -n "$(find "$1" -prune -type "$2" -user "$(id -u)" ! -perm -020 ! -perm -002)"; }}; own() {{ for e in .cache/nestor "$d"; do test ! -e "$e" && test ! -h "$e" || mine "$e" d || {{ echo "others may write to $e, or it is a link or not yours" >&2; exit {NOT_OURS}; }}; done; }}; sum() {{ s=$(sha256sum <"$1") && echo "${{s%% *}}"; }}"#,
+        r#"d={directory}; mine() {{ test -n "$(find "$1" -prune -type "$2" \( -user "$(id -u)" -o -user 0 \) ! -perm -020 ! -perm -002)"; }}; own() {{ for e in . .cache .cache/nestor "$d"; do test ! -e "$e" && test ! -h "$e" || mine "$e" d || {{ echo "others may write to $e, or it is a link or not yours" >&2; exit {NOT_OURS}; }}; done; }}; sum() {{ s=$(sha256sum <"$1") && echo "${{s%% *}}"; }}"#,
         directory = quoted(DIRECTORY),
     )
 }
 
-/// Succeeds if the program is there, this user's, and what it should be.
-fn looking(program: &Program) -> String {
+/// A condition: the program is there, this user's, and what it should be. Ends the shell if a directory is not.
+fn checked(program: &Program) -> String {
     let (path, sha256) = (quoted(&program.path()), &program.sha256);
     format!(
-        r#"{}; own; mine {path} f 2>/dev/null && test -x {path} && test "$(sum {path})" = {sha256} || exit {ABSENT}"#,
+        r#"{}; own; mine {path} f 2>/dev/null && test -x {path} && test "$(sum {path})" = {sha256}"#,
         functions()
+    )
+}
+
+/// Succeeds if the program is there.
+fn looking(program: &Program) -> String {
+    format!("{} || exit {ABSENT}", checked(program))
+}
+
+/// Runs the program, looked at once more by the shell that becomes it.
+fn running(program: &Program, arguments: &str) -> String {
+    format!(
+        r#"{} || {{ echo "the program was changed since it was copied there" >&2; exit {ABSENT}; }}; exec {} {arguments}"#,
+        checked(program),
+        quoted(&format!("./{}", program.path()))
     )
 }
 
@@ -246,7 +262,7 @@ mod tests {
     #[test]
     fn a_directory_that_others_may_write_to_is_neither_believed_nor_written_to() {
         let program = program();
-        for place in [".cache/nestor", DIRECTORY] {
+        for place in [".", ".cache", ".cache/nestor", DIRECTORY] {
             let home = tempfile::tempdir().unwrap();
             let path = installed(home.path());
             fs::set_permissions(home.path().join(place), fs::Permissions::from_mode(0o777)).unwrap();
@@ -280,7 +296,42 @@ mod tests {
     fn a_script_has_no_line_breaks_and_survives_its_quoting() {
         // A C shell takes no line break in a quoted word.
         let program = program();
-        assert!(!looking(&program).contains('\n') && !copying(&program).contains('\n'));
+        assert!(
+            [looking(&program), copying(&program), running(&program, "agent")]
+                .iter()
+                .all(|s| !s.contains('\n'))
+        );
         assert_eq!(quoted("it's"), r"'it'\''s'");
+    }
+
+    #[test]
+    fn a_directory_in_whose_list_another_user_may_write_is_not_used() {
+        let program = program();
+        for place in [".", ".cache", DIRECTORY] {
+            let home = tempfile::tempdir().unwrap();
+            installed(home.path());
+            if !crate::ownership::lists::let_user_write(&home.path().join(place)) {
+                return;
+            }
+            for script in [looking(&program), copying(&program)] {
+                assert_eq!(there(home.path(), &script, &program.bytes).0, Some(NOT_OURS), "{place}");
+            }
+        }
+    }
+
+    #[test]
+    fn the_shell_that_becomes_the_program_has_looked_at_it_itself() {
+        let program = program();
+        let home = tempfile::tempdir().unwrap();
+        let path = installed(home.path());
+        let run = || there(home.path(), &running(&program, "agent 1>&2"), b"");
+        assert_eq!(run(), (Some(0), "it runs".to_owned()));
+        fs::set_permissions(home.path().join(".cache"), fs::Permissions::from_mode(0o777)).unwrap();
+        assert_eq!(run().0, Some(NOT_OURS));
+        fs::set_permissions(home.path().join(".cache"), fs::Permissions::from_mode(0o755)).unwrap();
+        fs::write(&path, "#!/bin/sh\necho another >&2\n").unwrap();
+        let (code, said) = run();
+        assert_eq!(code, Some(ABSENT));
+        assert!(said.contains("was changed since"), "{said}");
     }
 }

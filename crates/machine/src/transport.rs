@@ -58,9 +58,9 @@ impl Ground {
         if host.is_empty() || host.starts_with('-') {
             return Err(MachineError::Ground(format!("`{host}` is not the name of a host for ssh")));
         }
-        let path = ssh::install(host)?;
+        let running = ssh::install(host, AGENT_COMMAND)?;
         let mut command = ssh::ssh(host);
-        command.arg(ssh::in_sh(&format!("exec {path} {AGENT_COMMAND}")));
+        command.arg(running);
         Self::start(command, host)
     }
 

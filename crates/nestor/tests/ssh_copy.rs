@@ -34,6 +34,7 @@ impl Far {
     fn new() -> Self {
         let sandbox = Sandbox::new();
         fs::create_dir_all(sandbox.path("far/home")).unwrap();
+        fs::set_permissions(sandbox.path("far/home"), fs::Permissions::from_mode(0o755)).unwrap();
         fs::write(sandbox.path("far/ssh"), SSH).unwrap();
         fs::set_permissions(sandbox.path("far/ssh"), fs::Permissions::from_mode(0o755)).unwrap();
         Self { sandbox }
@@ -90,8 +91,14 @@ fn a_directory_of_copies_that_others_may_write_to_is_not_used() {
     let far = Far::new();
     let directory = far.sandbox.path("far/home/.cache/nestor/bin");
     fs::create_dir_all(&directory).unwrap();
-    fs::set_permissions(&directory, fs::Permissions::from_mode(0o777)).unwrap();
-    let said = far.run();
-    assert!(said.contains("far was not used: others may write to .cache/nestor/bin"), "{said}");
-    assert_eq!(far.copies(), Vec::<PathBuf>::new());
+    for place in [".", ".cache", ".cache/nestor", ".cache/nestor/bin"] {
+        for open in [".", ".cache", ".cache/nestor", ".cache/nestor/bin"] {
+            let mode = if open == place { 0o777 } else { 0o755 };
+            fs::set_permissions(far.sandbox.path("far/home").join(open), fs::Permissions::from_mode(mode))
+                .unwrap();
+        }
+        let said = far.run();
+        assert!(said.contains(&format!("far was not used: others may write to {place},")), "{said}");
+        assert_eq!(far.copies(), Vec::<PathBuf>::new());
+    }
 }
