@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use rustix::fs::{Mode, OFlags, open, openat, readlinkat};
+use rustix::fs::{Mode, OFlags, PROC_SUPER_MAGIC, fstatfs, open, openat, readlinkat};
 use rustix::mount::{
     FsMountFlags, FsOpenFlags, MountAttrFlags, MountFlags, fsconfig_create, fsmount, fsopen, mount,
     mount_move,
@@ -33,12 +33,22 @@ pub fn is_first_process() -> bool {
 }
 
 fn is_guest(proc: &OwnedFd) -> bool {
-    let namespace = readlinkat(proc, "self/ns/pid", Vec::new());
-    let mut command_line = String::new();
-    let read = openat(proc, "cmdline", OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())
-        .is_ok_and(|file| io::Read::read_to_string(&mut fs::File::from(file), &mut command_line).is_ok());
-    read && is_marked(&command_line)
-        && namespace.is_ok_and(|link| link.to_bytes() == FIRST_PID_NAMESPACE.as_bytes())
+    let namespace =
+        of_kernel(proc, "self/ns", OFlags::DIRECTORY).and_then(|of| readlinkat(of, "pid", Vec::new()).ok());
+    command_line(proc).is_some_and(|text| is_marked(&text))
+        && namespace.is_some_and(|link| link.to_bytes() == FIRST_PID_NAMESPACE.as_bytes())
+}
+
+fn command_line(proc: &OwnedFd) -> Option<String> {
+    io::read_to_string(fs::File::from(of_kernel(proc, "cmdline", OFlags::NOFOLLOW)?)).ok()
+}
+
+/// What lies in the kernel's view of processes, if the kernel made it: not what somebody put there, or mounted over it, which
+/// is of a file system of its own.
+fn of_kernel(proc: &OwnedFd, name: &str, flags: OFlags) -> Option<OwnedFd> {
+    let opened = openat(proc, name, OFlags::RDONLY | OFlags::CLOEXEC | flags, Mode::empty()).ok()?;
+    let is_proc = |fd: &OwnedFd| fstatfs(fd).is_ok_and(|found| found.f_type == PROC_SUPER_MAGIC);
+    (is_proc(proc) && is_proc(&opened)).then_some(opened)
 }
 
 fn is_marked(command_line: &str) -> bool {
@@ -239,5 +249,18 @@ mod tests {
     #[test]
     fn this_machine_is_no_guest_whoever_asks() {
         assert!(!kernel_files().is_some_and(|proc| is_guest(&proc)));
+    }
+
+    #[test]
+    fn what_is_no_kernels_proc_makes_no_guest() {
+        let folder = tempfile::tempdir().unwrap();
+        fs::write(folder.path().join("cmdline"), GUEST_MARK).unwrap();
+        fs::create_dir_all(folder.path().join("self/ns")).unwrap();
+        std::os::unix::fs::symlink(FIRST_PID_NAMESPACE, folder.path().join("self/ns/pid")).unwrap();
+        let opened = |path: &Path| open(path, OFlags::DIRECTORY | OFlags::RDONLY, Mode::empty()).unwrap();
+        assert!(!is_guest(&opened(folder.path())));
+        assert!(of_kernel(&opened(folder.path()), "self/ns", OFlags::DIRECTORY).is_none());
+        assert!(of_kernel(&opened(Path::new("/proc")), "self/ns", OFlags::DIRECTORY).is_some());
+        assert_eq!(command_line(&opened(Path::new("/proc"))), fs::read_to_string("/proc/cmdline").ok());
     }
 }
