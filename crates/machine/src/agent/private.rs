@@ -2,13 +2,15 @@
 
 use std::fs::File;
 use std::io::{self, Read as _, Write as _};
+use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
 use std::path::Path;
 
-use rustix::fs::{CWD, Mode, OFlags, fstat, mkdirat, openat};
+use rustix::fs::{AtFlags, CWD, Mode, OFlags, ResolveFlags, fstat, mkdirat, openat, openat2, statat};
 use rustix::io::Errno;
 
 use super::Agent;
 use super::requests::Obeyed;
+use crate::connection::lock;
 use crate::message::Answer;
 
 /// Random bytes of a name: nobody guesses 128 bits.
@@ -25,23 +27,40 @@ impl Agent {
         if prefix.is_empty() || prefix.len() > LONGEST_PREFIX || !prefix.chars().all(fits) {
             return Err(format!("{prefix:?} cannot begin a directory's name: letters, digits and - can"));
         }
-        let made = make_below(&self.work_directory, prefix);
+        let made =
+            self.own_directory().and_then(|own| make_below(&own.as_fd(), &self.work_directory, prefix));
         made.map(Answer::Path)
             .map_err(|e| format!("a directory could not be made in {}: {e}", self.work_directory.display()))
     }
+
+    /// Makes a file that did not exist; below the agent's own directory through no link at all, elsewhere not as a link.
+    pub(super) fn create_file(&self, path: &str, contents: &[u8]) -> Obeyed {
+        let made = self
+            .own_directory()
+            .and_then(|own| create_file(&own.as_fd(), &self.work_directory, Path::new(path), contents));
+        made.map(|()| Answer::Done).map_err(|e| format!("{path} could not be made: {e}"))
+    }
+
+    /// The open directory, so that the ledger is not held while it is used.
+    fn own_directory(&self) -> io::Result<OwnedFd> {
+        lock(&self.ledger).directory().as_fd().try_clone_to_owned()
+    }
 }
 
-fn make_below(parent: &Path, prefix: &str) -> io::Result<String> {
-    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-    let directory = openat(CWD, parent, flags, Mode::empty())?;
-    let found = fstat(&directory)?;
+/// `directory` is what was opened at `parent`; who asks will go by the path, so that has still to lead there.
+fn make_below(directory: &BorrowedFd<'_>, parent: &Path, prefix: &str) -> io::Result<String> {
+    let found = fstat(directory)?;
+    let there = statat(CWD, parent, AtFlags::SYMLINK_NOFOLLOW)?;
+    if (there.st_dev, there.st_ino) != (found.st_dev, found.st_ino) {
+        return Err(io::Error::other("something else is in its place"));
+    }
     if found.st_uid != rustix::process::geteuid().as_raw() || found.st_mode & 0o077 != 0 {
         let what = "it belongs to another user, or others may enter it";
         return Err(io::Error::new(io::ErrorKind::PermissionDenied, what));
     }
     for _ in 0..TRIES {
         let name = format!("{prefix}-{}", random_digits()?);
-        match mkdirat(&directory, &name, Mode::RWXU) {
+        match mkdirat(directory, &name, Mode::RWXU) {
             Ok(()) => {
                 let path = parent.join(name);
                 let text = path.to_str().ok_or_else(|| io::Error::other("its path is not UTF-8"))?;
@@ -68,13 +87,21 @@ pub(super) fn open_to_write(path: &Path, how: OFlags) -> io::Result<File> {
 }
 
 /// Makes a file that did not exist, for this user alone; never through a link, never over what is there.
-pub(super) fn create_file(path: &str, contents: &[u8]) -> Obeyed {
-    let create = || {
-        let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-        let file = openat(CWD, path, flags, Mode::RUSR | Mode::WUSR)?;
-        File::from(file).write_all(contents)
+fn create_file(at: &BorrowedFd<'_>, below: &Path, path: &Path, contents: &[u8]) -> io::Result<()> {
+    let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let mode = Mode::RUSR | Mode::WUSR;
+    let file = match path.strip_prefix(below) {
+        Ok(relative) => {
+            let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_XDEV;
+            match openat2(at, relative, flags, mode, resolve) {
+                // Kernels before 5.6, and sandboxes that do not know this call.
+                Err(Errno::NOSYS | Errno::PERM) => openat(CWD, path, flags, mode),
+                file => file,
+            }
+        }
+        Err(_) => openat(CWD, path, flags, mode),
     };
-    create().map(|()| Answer::Done).map_err(|e: io::Error| format!("{path} could not be made: {e}"))
+    File::from(file?).write_all(contents)
 }
 
 #[cfg(test)]
@@ -142,14 +169,26 @@ mod tests {
     #[test]
     fn a_file_is_made_neither_over_another_nor_through_a_link() {
         let folder = tempfile::tempdir().unwrap();
-        let at = |name: &str| folder.path().join(name).display().to_string();
-        create_file(&at("new"), b"text").unwrap();
-        assert_eq!(fs::read(at("new")).unwrap(), b"text");
-        assert_eq!(fs::metadata(at("new")).unwrap().mode() & 0o7777, 0o600);
-        assert!(create_file(&at("new"), b"more").is_err());
-        symlink(at("nowhere"), at("link")).unwrap();
-        assert!(create_file(&at("link"), b"more").is_err());
-        assert!(!Path::new(&at("nowhere")).exists());
-        assert_eq!(fs::read(at("new")).unwrap(), b"text");
+        let agent = agent(&folder.path().join("work"));
+        let own = agent.work_directory.clone();
+        let elsewhere = folder.path().canonicalize().unwrap();
+        for place in [&own, &elsewhere] {
+            let at = |name: &str| place.join(name).display().to_string();
+            let create = |path: String, contents: &[u8]| agent.create_file(&path, contents);
+            create(at("new"), b"text").unwrap();
+            assert_eq!(fs::read(at("new")).unwrap(), b"text");
+            assert_eq!(fs::metadata(at("new")).unwrap().mode() & 0o7777, 0o600);
+            assert!(create(at("new"), b"more").is_err());
+            symlink(at("nowhere"), at("link")).unwrap();
+            assert!(create(at("link"), b"more").is_err());
+            assert!(!Path::new(&at("nowhere")).exists());
+            assert_eq!(fs::read(at("new")).unwrap(), b"text");
+        }
+        symlink(&elsewhere, own.join("way")).unwrap();
+        for way in ["way/through", "../../through"] {
+            assert!(agent.create_file(&own.join(way).display().to_string(), b"").is_err(), "{way}");
+        }
+        assert!(!elsewhere.join("through").exists());
+        agent.finish();
     }
 }

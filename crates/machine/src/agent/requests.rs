@@ -63,7 +63,7 @@ impl Agent {
             Request::DetachDisk { machine, disk } => self.with_disk(&machine, &disk, RunningMachine::detach),
             Request::Forward { machine, timeout_ms, request } => self.forward(&machine, timeout_ms, *request),
             Request::MakePrivateDirectory { prefix } => self.make_private_directory(&prefix),
-            Request::CreateFile { path, contents } => private::create_file(&path, &contents),
+            Request::CreateFile { path, contents } => self.create_file(&path, &contents),
             Request::TakeDown => match self.take_down() {
                 problems if problems.is_empty() => Ok(Answer::Done),
                 problems => Err(problems.join("; ")),

@@ -12,7 +12,7 @@
 
 use std::fs::{self, File};
 use std::io;
-use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 
@@ -237,6 +237,11 @@ impl RunDirectory {
         &self.path
     }
 
+    /// As it was opened.
+    pub(super) fn as_fd(&self) -> BorrowedFd<'_> {
+        self.directory.as_fd()
+    }
+
     fn locked(mut self) -> Result<Self, WorkRootError> {
         let failed = |source: io::Error| {
             let source = match source.raw_os_error() {
@@ -319,7 +324,7 @@ fn system(path: &Path, source: io::Error) -> WorkRootError {
 }
 
 /// Opens a directory that is not a link, this user's, and closed to all others.
-fn open_private(at: &impl std::os::fd::AsFd, name: &Path, path: &Path) -> Result<OwnedFd, WorkRootError> {
+fn open_private(at: &impl AsFd, name: &Path, path: &Path) -> Result<OwnedFd, WorkRootError> {
     // Looked at first, so that a directory which may not even be opened is told with its owner.
     let stat = statat(at, name, AtFlags::SYMLINK_NOFOLLOW).map_err(|e| system(path, e.into()))?;
     check(path, &stat, FileType::Directory)?;
