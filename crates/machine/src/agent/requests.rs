@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::io::{Read, Seek, SeekFrom, Write as _};
+use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 use std::process::Command as OsCommand;
 use std::sync::Arc;
@@ -40,7 +41,7 @@ impl Agent {
             }
             Request::Unmount { target } => self.undo(
                 &format!("{target} is not mounted by nestor"),
-                |r| matches!(r, Resource::Mount { target: t } if *t == target),
+                |r| matches!(r, Resource::Mount { target: t, .. } if *t == target),
             ),
             Request::AttachLoop { file, direct_io } => self.attach_loop(&file, direct_io),
             Request::DetachLoop { device } => self.undo(
@@ -114,18 +115,23 @@ impl Agent {
 
     fn mount(&self, source: &str, target: &str, file_system: &str, options: &[String]) -> Obeyed {
         self.make_directory(target)?;
-        let entry = self.enter(Resource::Mount { target: target.to_owned() })?;
+        // An agent that is killed now does not know what came to be mounted there.
+        let coming = self.enter(Resource::Mount { target: target.to_owned(), device: None })?;
         let mut command = OsCommand::new("mount");
         command.args(["-t", file_system]);
         if !options.is_empty() {
             command.args(["-o", &options.join(",")]);
         }
         command.args(["--", source, target]);
-        if let Err(e) = run_tool(command, &format!("mounting {source} as {file_system} on {target} failed")) {
-            lock(&self.ledger).strike(entry);
-            return Err(e);
+        let made = run_tool(command, &format!("mounting {source} as {file_system} on {target} failed"));
+        let device = made.as_ref().ok().and_then(|_| fs::metadata(target).ok()).map(|found| found.dev());
+        if device.is_some() {
+            self.enter(Resource::Mount { target: target.to_owned(), device })?;
         }
-        Ok(Answer::Done)
+        if device.is_some() || made.is_err() {
+            lock(&self.ledger).strike(coming);
+        }
+        made.map(|_| Answer::Done)
     }
 
     fn attach_loop(&self, file: &str, direct_io: bool) -> Obeyed {

@@ -3,6 +3,7 @@
 use std::fs;
 use std::io;
 use std::io::Write as _;
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Component, Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
@@ -28,6 +29,9 @@ pub enum Resource {
     Mount {
         /// Where.
         target: String,
+        /// Its device number: what is mounted there instead is left alone. Absent while it is being mounted.
+        #[serde(default)]
+        device: Option<u64>,
     },
     /// A loop device.
     LoopDevice {
@@ -63,7 +67,7 @@ impl Resource {
     pub fn take_down(&self) -> Result<(), String> {
         match self {
             Self::Process { pid, start_ticks, what } => end_process_group(*pid, *start_ticks, what),
-            Self::Mount { target } => unmount_everything_at(target),
+            Self::Mount { target, device } => unmount_at(target, *device),
             Self::LoopDevice { device, file } if device.is_empty() => detach_loops_of(file),
             Self::LoopDevice { device, file } => detach_loop(device, file),
             Self::Directory { path } => match fs::remove_dir(path) {
@@ -120,9 +124,15 @@ fn end_process_group(pid: u32, start_ticks: u64, what: &str) -> Result<(), Strin
     Err(format!("{what} (process {pid}) did not end after SIGKILL"))
 }
 
-fn unmount_everything_at(target: &str) -> Result<(), String> {
+/// Unmounts what is of this device, or everything if that is not known.
+fn unmount_at(target: &str, device: Option<u64>) -> Result<(), String> {
     let deadline = Instant::now() + Duration::from_secs(10);
     loop {
+        // What cannot be looked at, as a file system whose device is gone, is taken for ours.
+        let found = fs::metadata(target).ok().map(|found| found.dev());
+        if device.is_some() && found.is_some() && found != device {
+            return Ok(());
+        }
         match unmount(target, UnmountFlags::empty()) {
             Ok(()) => {}
             // EINVAL: not a mount point (any more).
@@ -277,5 +287,29 @@ mod tests {
         assert!(real.starts_with("/sys/devices"), "{}", real.display());
         // /proc/sys/… has none, /proc/self is no setting.
         assert!(real_setting(Path::new("/proc/self/comm")).is_err());
+    }
+
+    /// Needs root and the right to mount.
+    #[test]
+    fn only_the_file_system_that_was_mounted_is_unmounted() {
+        use rustix::mount::{MountFlags, mount};
+        let folder = tempfile::tempdir().unwrap();
+        let target = folder.path().display().to_string();
+        let device = || fs::metadata(&target).unwrap().dev();
+        if mount("tmpfs", &target, "tmpfs", MountFlags::empty(), None).is_err() {
+            return;
+        }
+        let ours = device();
+        let text =
+            serde_json::to_string(&Resource::Mount { target: target.clone(), device: Some(ours) }).unwrap();
+        assert!(text.contains(&ours.to_string()));
+        let another = Resource::Mount { target: target.clone(), device: Some(ours + 1) };
+        another.take_down().unwrap();
+        assert_eq!(device(), ours, "another's is left alone");
+        serde_json::from_str::<Resource>(&text).unwrap().take_down().unwrap();
+        assert_ne!(device(), ours);
+        let older: Resource =
+            serde_json::from_value(serde_json::json!({"mount": {"target": target}})).unwrap();
+        assert_eq!(older, Resource::Mount { target, device: None });
     }
 }
