@@ -34,6 +34,15 @@ fn serving_a_disk_removes_no_file_and_cuts_none() {
     serve(&thesis, &new, &[]).assert().failure().stderr(contains("is no socket and stays as it is"));
     serve(&socket, &new, &["--control", &thesis]).assert().failure().stderr(contains("is no socket"));
     serve(&socket, &image, &[]).assert().failure().stderr(contains("`--size 2097152` serves all of it"));
+    serve(&socket, &thesis, &[])
+        .assert()
+        .failure()
+        .stderr(contains("it holds 19 bytes, fewer than the disk's"));
+    for option in ["--log", "--stamps"] {
+        for (file, reason) in [(&thesis, "it holds something else"), (&link, "it is a link")] {
+            serve(&socket, &new, &[option, file]).assert().failure().stderr(contains(reason));
+        }
+    }
     serve(&socket, &link, &[]).assert().failure().stderr(contains("it is a link"));
     assert_eq!(fs::read_to_string(&thesis).unwrap(), "three years of work");
     assert_eq!(fs::read(&image).unwrap(), vec![7; 2 << 20]);
@@ -134,6 +143,11 @@ fn a_recording_is_removed_and_what_lies_beside_it_is_not() {
         at
     };
     let alone = recording("alone");
+    let thesis = sandbox.text("thesis.odt");
+    fs::write(&thesis, "three years of work").unwrap();
+    let onto = ["trace", "summarize", "alone", "--requests", &thesis, "--remove"];
+    sandbox.nestor(onto).assert().failure().stderr(contains("it holds something else"));
+    assert_eq!(fs::read_to_string(&thesis).unwrap(), "three years of work");
     let summarize = |name: &str| sandbox.nestor(["trace", "summarize", name, "--remove"]);
     summarize("alone").assert().success().stderr(predicate::str::is_empty());
     assert!(!alone.exists());
