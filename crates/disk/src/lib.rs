@@ -9,6 +9,7 @@ pub mod control;
 mod error;
 pub mod log;
 pub mod model;
+mod own_file;
 mod profile;
 pub mod profiles;
 mod server;
@@ -16,6 +17,7 @@ mod server;
 pub use check::{CheckReport, CheckRow, check};
 pub use control::ControlClient;
 pub use error::DiskError;
+pub use own_file::FileKind;
 pub use profile::{Figure, HddProfile, Interface, Medium, Profile, Raid0Profile, SsdProfile};
 pub use profiles::profile;
 /// How requests of guests are read; for those who test that with anything.

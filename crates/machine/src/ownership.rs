@@ -11,7 +11,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 pub use walk::{above, resolved};
-pub use writers::{Writers, of_open as writers};
+pub use writers::{Writers, of_open as writers, of_path as writers_at};
 
 /// Why what lies at a path may not be what its owner put there.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]

@@ -3,8 +3,10 @@
 mod support;
 
 use std::fs;
-use std::path::Path;
-use std::time::Duration;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command};
+use std::time::{Duration, Instant};
 
 use predicates::prelude::*;
 use predicates::str::contains;
@@ -32,10 +34,90 @@ fn serving_a_disk_removes_no_file_and_cuts_none() {
     serve(&thesis, &new, &[]).assert().failure().stderr(contains("is no socket and stays as it is"));
     serve(&socket, &new, &["--control", &thesis]).assert().failure().stderr(contains("is no socket"));
     serve(&socket, &image, &[]).assert().failure().stderr(contains("`--size 2097152` serves all of it"));
+    serve(&socket, &thesis, &[])
+        .assert()
+        .failure()
+        .stderr(contains("it holds 19 bytes, fewer than the disk's"));
+    for option in ["--log", "--stamps"] {
+        for (file, reason) in [(&thesis, "it holds something else"), (&link, "it is a link")] {
+            serve(&socket, &new, &[option, file]).assert().failure().stderr(contains(reason));
+        }
+    }
     serve(&socket, &link, &[]).assert().failure().stderr(contains("it is a link"));
     assert_eq!(fs::read_to_string(&thesis).unwrap(), "three years of work");
     assert_eq!(fs::read(&image).unwrap(), vec![7; 2 << 20]);
     assert!(!Path::new(&socket).exists(), "and what was made for it is gone");
+}
+
+/// Ends a server however the test ends.
+struct Served(Child);
+
+impl Drop for Served {
+    fn drop(&mut self) {
+        let _ = rustix::process::kill_process(
+            rustix::process::Pid::from_child(&self.0),
+            rustix::process::Signal::TERM,
+        );
+        let _ = self.0.wait();
+    }
+}
+
+#[test]
+fn a_disk_served_without_a_umask_keeps_its_data_and_its_sockets_to_its_user() {
+    let sandbox = Sandbox::new();
+    let [socket, control] = ["disk.sock", "control.sock"].map(|name| sandbox.path(name));
+    let mut command = Command::new("sh");
+    command
+        .args(["-c", "umask 000; exec \"$0\" \"$@\"", env!("CARGO_BIN_EXE_nestor")])
+        .args(["disk", "serve", "null", "--size", "1M", "--socket"])
+        .arg(&socket)
+        .arg("--control")
+        .arg(&control);
+    let served = Served(command.spawn().unwrap());
+    let deadline = Instant::now() + REFUSED_WITHIN;
+    while !(socket.exists() && control.exists()) {
+        assert!(Instant::now() < deadline, "no disk is served");
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    let mode = |path: &Path| path.symlink_metadata().unwrap().permissions().mode() & 0o777;
+    let open = fs::read_dir(format!("/proc/{}/fd", served.0.id())).unwrap().flatten();
+    let data = open.filter_map(|fd| fs::read_link(fd.path()).ok()).find(|path| path.ends_with("data.img"));
+    let data = data.expect("the data file is open");
+    assert_eq!(mode(data.parent().unwrap()), 0o700, "{}", data.display());
+    assert_eq!([mode(&data), mode(&socket), mode(&control)], [0o600; 3]);
+}
+
+/// The sources of a directory that are no tests.
+fn sources(directory: &Path, into: &mut Vec<PathBuf>) {
+    for path in fs::read_dir(directory).unwrap().flatten().map(|entry| entry.path()) {
+        let name = path.file_stem().unwrap().to_string_lossy().into_owned();
+        if name == "tests" {
+            continue;
+        }
+        if path.is_dir() {
+            sources(&path, into);
+        } else if path.extension().is_some_and(|extension| extension == "rs") {
+            into.push(path);
+        }
+    }
+}
+
+#[test]
+fn every_temporary_directory_is_made_by_the_function_that_makes_it_private() {
+    let crates = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+    let mut files = Vec::new();
+    for one in fs::read_dir(crates).unwrap().flatten() {
+        sources(&one.path().join("src"), &mut files);
+    }
+    assert!(files.len() > 300, "{}", files.len());
+    let makes = ["tempdir()", "tempdir_in(", "TempDir::new", "TempDir::with_"];
+    let made_in = files.iter().filter(|path| {
+        let text = fs::read_to_string(path).unwrap();
+        let program = text.split("#[cfg(test)]\nmod ").next().unwrap();
+        makes.iter().any(|call| program.contains(call))
+    });
+    let made_in: Vec<_> = made_in.map(|path| path.file_name().unwrap().to_str().unwrap()).collect();
+    assert_eq!(made_in, ["temporary.rs"], "the others do not set a mode");
 }
 
 #[test]
@@ -61,6 +143,11 @@ fn a_recording_is_removed_and_what_lies_beside_it_is_not() {
         at
     };
     let alone = recording("alone");
+    let thesis = sandbox.text("thesis.odt");
+    fs::write(&thesis, "three years of work").unwrap();
+    let onto = ["trace", "summarize", "alone", "--requests", &thesis, "--remove"];
+    sandbox.nestor(onto).assert().failure().stderr(contains("it holds something else"));
+    assert_eq!(fs::read_to_string(&thesis).unwrap(), "three years of work");
     let summarize = |name: &str| sandbox.nestor(["trace", "summarize", name, "--remove"]);
     summarize("alone").assert().success().stderr(predicate::str::is_empty());
     assert!(!alone.exists());

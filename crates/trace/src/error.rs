@@ -7,12 +7,23 @@ use std::path::{Path, PathBuf};
 #[derive(Debug, thiserror::Error)]
 pub enum TraceError {
     /// A directory for a recording in which others could make files.
-    #[error("{} takes no recording: {reason}; name a directory of yours, or one that is not there yet", path.display())]
+    #[error(
+        "{} takes no recording: {reason}; name an empty directory of yours, or one that is not there yet, below directories \
+         that nobody else may write to", path.display()
+    )]
     NotOurs {
         /// The directory.
         path: PathBuf,
         /// What is wrong with it.
         reason: String,
+    },
+    /// A recording that is not where it should be.
+    #[error("nothing of {} is removed: {reason}", path.display())]
+    NotRemoved {
+        /// The directory.
+        path: PathBuf,
+        /// What is wrong with it and what to do.
+        reason: &'static str,
     },
     /// A file or directory could not be used.
     #[error("cannot {action} {}: {source}", path.display())]

@@ -7,7 +7,7 @@ pub const HEADER_BYTES: usize = 128;
 /// Bytes of a log's record.
 pub const RECORD_BYTES: usize = 96;
 
-const MAGIC: &[u8; 8] = b"NSTRDLOG";
+pub(super) const MAGIC: &[u8; 8] = b"NSTRDLOG";
 const VERSION: u32 = 1;
 const CLOCK_MONOTONIC: u32 = 1;
 const NAME_BYTES: usize = 64;

@@ -12,15 +12,15 @@
 //! | 8 × 3 | sequence of the request in the log, first sector, stamp |
 //! | 4 × 2 | sectors, 1 if the request read |
 
-use std::fs::{File, OpenOptions};
+use std::fs::File;
 use std::io::{self, BufReader, BufWriter, Read, Write};
-use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
 use crate::error::DiskError;
 use crate::model::SECTOR_BYTES;
+use crate::own_file::FileKind;
 
 /// What a stamped sector begins with.
 pub const STAMP_MAGIC: &[u8; 8] = b"NSTSTAMP";
@@ -97,21 +97,14 @@ pub struct StampWriter {
 }
 
 impl StampWriter {
-    /// Creates (or empties) the file, readable by its owner only.
+    /// Creates the file, readable by its owner only, or empties an earlier one; nothing else gives way to it.
     ///
     /// # Errors
     /// The file cannot be created or written.
     pub fn create(path: impl AsRef<Path>) -> Result<Self, DiskError> {
         let path = path.as_ref().to_owned();
-        let file = OpenOptions::new()
-            .write(true)
-            .create(true)
-            .truncate(true)
-            .mode(0o600)
-            // Never through a link: somebody else may have made it.
-            .custom_flags(libc::O_NOFOLLOW)
-            .open(&path)
-            .map_err(DiskError::io("create the file of stamps", &path))?;
+        let kind = FileKind { name: "a file of stamps", magic: FILE_MAGIC };
+        let file = kind.create(&path, 0o600).map_err(DiskError::io("create the file of stamps", &path))?;
         let mut header = [0; STAMP_HEADER_BYTES];
         header[..8].copy_from_slice(FILE_MAGIC);
         header[8..12].copy_from_slice(&VERSION.to_le_bytes());

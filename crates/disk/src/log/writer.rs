@@ -1,16 +1,16 @@
 //! Writing a log without delaying the requests it tells of.
 
-use std::fs::{File, OpenOptions};
+use std::fs::File;
 use std::io::{self, BufWriter, Seek, SeekFrom, Write};
-use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
 use std::thread::JoinHandle;
 
 use serde::{Deserialize, Serialize};
 
-use super::record::{Header, Record};
+use super::record::{Header, MAGIC, Record};
 use crate::error::DiskError;
+use crate::own_file::FileKind;
 
 /// Records handed to the writing thread at once: waking it for each would cost more than the request.
 const BATCH_RECORDS: usize = 512;
@@ -37,21 +37,14 @@ pub struct Writer {
 }
 
 impl Writer {
-    /// Creates (or empties) the log file, readable by its owner only.
+    /// Creates the log file, readable by its owner only, or empties an earlier one; nothing else gives way to it.
     ///
     /// # Errors
     /// The file cannot be created or written, or no thread can be started.
     pub fn create(path: impl AsRef<Path>, header: Header) -> Result<Self, DiskError> {
         let path = path.as_ref().to_owned();
-        let mut file = OpenOptions::new()
-            .write(true)
-            .create(true)
-            .truncate(true)
-            .mode(0o600)
-            // Never through a link: somebody else may have made it.
-            .custom_flags(libc::O_NOFOLLOW)
-            .open(&path)
-            .map_err(DiskError::io("create the request log", &path))?;
+        let kind = FileKind { name: "a request log", magic: MAGIC };
+        let mut file = kind.create(&path, 0o600).map_err(DiskError::io("create the request log", &path))?;
         file.write_all(&header.encode()).map_err(DiskError::io("write the request log", &path))?;
         let (sender, receiver) = sync_channel(WAITING_BATCHES);
         let thread = std::thread::Builder::new()

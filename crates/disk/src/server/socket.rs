@@ -1,12 +1,20 @@
 //! The sockets of a served disk.
 
-use std::fs::{self, Permissions};
-use std::io::ErrorKind;
-use std::os::unix::fs::{FileTypeExt, MetadataExt, PermissionsExt};
+use std::fs;
+use std::io::{self, ErrorKind};
+use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 
+use rustix::fs::{Mode, fchmod};
+use rustix::net::{
+    AddressFamily, SocketAddrUnix, SocketFlags, SocketType, bind, listen as net_listen, socket_with,
+};
+
 use crate::error::DiskError;
+
+/// Connections that may wait to be accepted.
+const BACKLOG: i32 = 128;
 
 /// A socket that is removed when it is no longer needed.
 pub(super) struct SocketFile {
@@ -32,13 +40,22 @@ impl Drop for SocketFile {
 /// Something else is there, or the socket cannot be made.
 pub(super) fn listen(path: &Path) -> Result<(UnixListener, SocketFile), DiskError> {
     remove_dead_socket(path)?;
-    let listener = UnixListener::bind(path).map_err(DiskError::io("create the socket", path))?;
+    let listener = bind_private(path).map_err(DiskError::io("create the socket", path))?;
     let found = fs::symlink_metadata(path).map_err(DiskError::io("find the socket", path))?;
     let file = SocketFile { path: path.to_owned(), file: (found.dev(), found.ino()) };
-    fs::set_permissions(path, Permissions::from_mode(0o600))
-        .map_err(DiskError::io("restrict access to", path))?;
     listener.set_nonblocking(true).map_err(DiskError::io("listen on", path))?;
     Ok((listener, file))
+}
+
+/// A socket that never was open to anybody else: the file gets the mode that the socket has when it is bound, less the umask
+/// (`unix_bind_bsd` in the kernel's net/unix/af_unix.c).
+fn bind_private(path: &Path) -> io::Result<UnixListener> {
+    let address = SocketAddrUnix::new(path)?;
+    let socket = socket_with(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::CLOEXEC, None)?;
+    fchmod(&socket, Mode::RUSR | Mode::WUSR)?;
+    bind(&socket, &address)?;
+    net_listen(&socket, BACKLOG)?;
+    Ok(UnixListener::from(socket))
 }
 
 fn remove_dead_socket(path: &Path) -> Result<(), DiskError> {
@@ -66,6 +83,36 @@ fn remove_dead_socket(path: &Path) -> Result<(), DiskError> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_socket_is_made_private_even_without_a_umask() {
+        use std::os::unix::process::CommandExt as _;
+        const INSIDE: &str = "NESTOR_TEST_WITHOUT_UMASK";
+        if std::env::var_os(INSIDE).is_some() {
+            let folder = tempfile::tempdir().unwrap();
+            assert_eq!(folder.path().metadata().unwrap().mode() & 0o777, 0o777, "there is no umask");
+            let path = folder.path().join("disk.sock");
+            let bound = bind_private(&path).unwrap();
+            assert_eq!(path.symlink_metadata().unwrap().mode() & 0o777, 0o600);
+            UnixStream::connect(&path).unwrap();
+            bound.accept().unwrap();
+            return;
+        }
+        // The umask is the whole process's.
+        let mut again = std::process::Command::new(std::env::current_exe().unwrap());
+        let name = "server::socket::tests::a_socket_is_made_private_even_without_a_umask";
+        again.args(["--exact", name]).env(INSIDE, "1");
+        // SAFETY: umask(2) is async-signal-safe and cannot fail.
+        unsafe {
+            again.pre_exec(|| {
+                libc::umask(0);
+                Ok(())
+            });
+        }
+        let output = again.output().unwrap();
+        let said = String::from_utf8_lossy(&output.stdout);
+        assert!(output.status.success() && said.contains("1 passed"), "{said}");
+    }
 
     #[test]
     fn only_a_dead_socket_gives_way() {

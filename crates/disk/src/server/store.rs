@@ -39,10 +39,10 @@ enum Direction {
 
 impl Store {
     /// Opens the data file, or creates it readable by its owner only, and makes it `size` bytes long. A longer one is
-    /// never cut off, and none is opened through a link, which somebody else may have made.
+    /// never cut off, a shorter one that holds anything is not made longer, and none is opened through a link, which somebody else may have made.
     ///
     /// # Errors
-    /// The file cannot be opened or cannot have that size; it is longer, or no regular file.
+    /// The file cannot be opened or cannot have that size; it has another, or is no regular file.
     pub fn open(path: &Path, size: u64) -> Result<Self, DiskError> {
         let file = OpenOptions::new()
             .read(true)
@@ -71,6 +71,17 @@ impl Store {
                 "it holds {length} bytes and the disk has only {size}; `--size {}` serves all of it, or name \
                  another file",
                 length.next_multiple_of(SECTOR_BYTES)
+            );
+            return Err(DiskError::Data { path: path.to_owned(), reason });
+        }
+        if 0 < length && length < size {
+            let whole = length.is_multiple_of(SECTOR_BYTES);
+            let as_it_is =
+                if whole { format!("`--size {length}` serves it as it is; ") } else { String::new() };
+            let reason = format!(
+                "it holds {length} bytes, fewer than the disk's {size}, and may be something else; {as_it_is}if it is to \
+                 grow, `truncate --size={size} {}` makes it as long, or name another file",
+                path.display()
             );
             return Err(DiskError::Data { path: path.to_owned(), reason });
         }
@@ -233,8 +244,25 @@ mod tests {
         );
         assert_eq!(std::fs::read(&path).unwrap(), vec![7; 8192]);
         assert_eq!(Store::open(&path, 8192).unwrap().size(), 8192);
-        assert_eq!(Store::open(&path, 1 << 20).unwrap().size(), 1 << 20);
-        assert_eq!(std::fs::read(&path).unwrap()[..8192], vec![7; 8192]);
+    }
+
+    #[test]
+    fn a_shorter_file_is_not_made_longer_unless_it_is_empty() {
+        let folder = tempfile::tempdir().unwrap();
+        let [letter, image, empty] = ["letter", "image", "empty"].map(|name| folder.path().join(name));
+        std::fs::write(&letter, "hello world").unwrap();
+        std::fs::write(&image, vec![7; 8192]).unwrap();
+        std::fs::write(&empty, "").unwrap();
+        let error = |path: &Path| Store::open(path, 1 << 20).unwrap_err().to_string();
+        assert!(
+            error(&letter).contains("it holds 11 bytes, fewer than the disk's 1048576"),
+            "{}",
+            error(&letter)
+        );
+        assert!(error(&image).contains("`--size 8192` serves it as it is"), "{}", error(&image));
+        assert_eq!(std::fs::read_to_string(&letter).unwrap(), "hello world");
+        assert_eq!(std::fs::read(&image).unwrap(), vec![7; 8192]);
+        assert_eq!(Store::open(&empty, 1 << 20).unwrap().size(), 1 << 20);
     }
 
     #[test]

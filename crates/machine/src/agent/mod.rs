@@ -9,6 +9,7 @@ mod private;
 pub mod process;
 mod requests;
 mod resource;
+mod temporary;
 mod work_root;
 
 use std::collections::HashMap;
@@ -25,7 +26,8 @@ use crate::message::{Answer, Envelope, PROTOCOL, Request, read_frame, write_fram
 use crate::qemu::RunningMachine;
 use ledger::Ledger;
 use process::Spawner;
-pub use work_root::{WORK_VARIABLE, WorkRoot, WorkRootError, place_for_temporary, work_root};
+pub use temporary::{place_for_temporary, temporary_directory_in};
+pub use work_root::{WORK_VARIABLE, WorkRoot, WorkRootError, work_root};
 
 /// What an agent knows: shared by the threads that serve its requests.
 pub struct Agent {

@@ -28,7 +28,7 @@ use crate::ownership::{self, Distrust};
 pub const WORK_VARIABLE: &str = "NESTOR_WORK";
 
 /// Where a root is made if the user has no cache directory of his own, and what is large and short-lived otherwise.
-const PUBLIC_PLACE: &str = "/var/tmp";
+pub(super) const PUBLIC_PLACE: &str = "/var/tmp";
 
 /// Held by the agent whose run directory it is in; beside the ledger, because that is replaced whenever it changes.
 const LOCK_FILE: &str = "lock";
@@ -107,14 +107,6 @@ fn is_own(path: &Path) -> bool {
         use std::os::unix::fs::MetadataExt;
         metadata.is_dir() && metadata.uid() == ownership::user() && above != Path::new("/")
     })
-}
-
-/// Where a directory for large things that last as long as one command is made, with a name that nobody can guess:
-/// `$NESTOR_WORK`, else `/var/tmp`, for `/tmp` may be memory.
-pub fn place_for_temporary() -> PathBuf {
-    std::env::var_os(WORK_VARIABLE)
-        .filter(|v| !v.is_empty())
-        .map_or_else(|| PUBLIC_PLACE.into(), PathBuf::from)
 }
 
 /// The open root.

@@ -3,6 +3,7 @@
 use anyhow::{Context, Result, anyhow, bail};
 use nestor_disk::control::{ControlRequest, ControlResponse};
 use nestor_disk::{ControlClient, ServeOptions, StopHandle};
+use nestor_machine::agent::{place_for_temporary, temporary_directory_in};
 use serde_json::json;
 
 use crate::cli::{DiskCommand, ServeArguments, Switch};
@@ -72,7 +73,8 @@ fn serve(arguments: &ServeArguments) -> Result<()> {
     let data = match &arguments.data {
         Some(path) => path.clone(),
         None => {
-            temporary = tempfile::tempdir_in("/var/tmp").context("no directory for the disk's data")?;
+            temporary = temporary_directory_in(&place_for_temporary(), "nestor-disk-")
+                .context("no directory for the disk's data")?;
             temporary.path().join("data.img")
         }
     };

@@ -3,12 +3,13 @@
 //! Either is made anew, by a call that fails where anything is: nobody else can have put a link or a file there before. The one
 //! that goes away lies in the agent's own work directory where that is on this machine, and goes with it at the latest.
 
-use std::fs::{DirBuilder, File, OpenOptions, Permissions};
+use std::fs::{DirBuilder, File, OpenOptions};
 use std::io;
-use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
+use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 
 use nestor_build::{Lab, Place};
+use nestor_machine::agent::temporary_directory_in;
 use tempfile::TempDir;
 
 use super::CellRequest;
@@ -56,8 +57,7 @@ impl Scratch {
 
 /// A directory with a name that nobody can know before.
 fn passing_in(base: &Path) -> io::Result<TempDir> {
-    let private = Permissions::from_mode(0o700);
-    tempfile::Builder::new().prefix("nestor-requests-").rand_bytes(16).permissions(private).tempdir_in(base)
+    temporary_directory_in(base, "nestor-requests-")
 }
 
 /// A new directory of that name, or of that name and a number where there is something already.
@@ -95,7 +95,7 @@ fn name_of(request: &CellRequest<'_>) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::os::unix::fs::symlink;
+    use std::os::unix::fs::{PermissionsExt, symlink};
 
     #[test]
     fn a_directory_that_somebody_planted_is_not_used() {

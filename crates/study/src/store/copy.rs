@@ -4,7 +4,7 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use nestor_machine::agent::place_for_temporary;
+use nestor_machine::agent::{place_for_temporary, temporary_directory_in};
 use rusqlite::OpenFlags;
 use tempfile::TempDir;
 
@@ -46,7 +46,7 @@ impl Store {
 /// In the place of work directories: results are large, and `/tmp` may be memory.
 fn folder_for_copies(path: &Path) -> Result<TempDir, StoreError> {
     let place = place_for_temporary();
-    tempfile::Builder::new().prefix("nestor-copy-").tempdir_in(&place).map_err(|e| StoreError::CannotOpen {
+    temporary_directory_in(&place, "nestor-copy-").map_err(|e| StoreError::CannotOpen {
         path: path.to_owned(),
         reason: format!("it is older and cannot be copied to {}, to be read there: {e}", place.display()),
     })

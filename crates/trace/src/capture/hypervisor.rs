@@ -28,7 +28,7 @@ use nestor_machine::qemu::qmp::Qmp;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
-use super::{Moment, READY_FILE, RecordSummary, SUMMARY_FILE, announce_ready};
+use super::{Moment, READY_FILE, RecordSummary, announce_ready, output};
 use crate::error::TraceError;
 use crate::event::Device;
 use crate::metrics::TracePoint;
@@ -103,7 +103,8 @@ const DEVICE_EVENT: &str = "virtio_set_status";
 pub struct HypervisorOptions {
     /// Socket of a monitor (QMP) that nobody else uses.
     pub monitor: PathBuf,
-    /// A directory that QEMU can write to, not on the disk that is measured; made if it is missing.
+    /// A directory of this user's that QEMU can write to, not on the disk that is measured: one that is not there yet, an
+    /// empty one, or that of an earlier recording, whose files give way.
     pub output: PathBuf,
     /// How the guest speaks to the disk.
     pub interface: Interface,
@@ -139,10 +140,7 @@ pub fn record_hypervisor(
     stop: &AtomicBool,
 ) -> Result<RecordSummary, TraceError> {
     let output = &options.output;
-    fs::create_dir_all(output).map_err(TraceError::io("make the output directory", output))?;
-    for old in [READY_FILE, SUMMARY_FILE, LOG] {
-        let _ = fs::remove_file(output.join(old));
-    }
+    output::make(output)?;
     let device_address = options.event_log.as_deref().and_then(last_device);
     let cannot =
         |reason: String| TraceError::Capture { device: options.monitor.clone(), method: METHOD, reason };
@@ -157,6 +155,7 @@ pub fn record_hypervisor(
         Ok(started) => started,
         Err(reason) => {
             let _ = end(&mut qmp, options, &events(options));
+            output::clear(output);
             return Err(cannot(reason));
         }
     };

@@ -7,19 +7,18 @@
 mod device;
 mod hypervisor;
 mod mounts;
+mod output;
 mod relay;
 mod remove;
 mod tracefs;
 
 use std::fs::{self, File};
 use std::io::Write as _;
-use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _};
+use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 
 use serde::{Deserialize, Serialize};
-
-use nestor_machine::ownership;
 
 use crate::error::TraceError;
 use crate::event::Device;
@@ -53,7 +52,8 @@ pub enum Method {
 pub struct RecordOptions {
     /// The block device.
     pub device: PathBuf,
-    /// A directory that is not on that device; made if it is missing.
+    /// A directory that is not on that device: one that is not there yet, an empty one, or that of an earlier recording, whose
+    /// files give way.
     pub output: PathBuf,
     /// Which way.
     pub method: Method,
@@ -93,7 +93,11 @@ impl RecordSummary {
     pub fn read(directory: &Path) -> Result<Self, TraceError> {
         let path = directory.join(SUMMARY_FILE);
         let text = fs::read(&path).map_err(TraceError::io("read the recording's summary", &path))?;
-        serde_json::from_slice(&text).map_err(|error| TraceError::Format {
+        Self::parse(&text, path)
+    }
+
+    fn parse(text: &[u8], path: PathBuf) -> Result<Self, TraceError> {
+        serde_json::from_slice(text).map_err(|error| TraceError::Format {
             path,
             offset: 0,
             reason: format!("not the summary of a recording: {error}; record again"),
@@ -154,23 +158,8 @@ impl Moment {
 pub fn record(options: &RecordOptions, stop: &AtomicBool) -> Result<RecordSummary, TraceError> {
     let device = BlockDevice::open(&options.device)?;
     let output = &options.output;
-    make_output(output)?;
-    for old in [READY_FILE, SUMMARY_FILE] {
-        // A recording that was here before must not look like this one.
-        let _ = fs::remove_file(output.join(old));
-    }
-    let (method, why, recorded) = match options.method {
-        Method::Relay => {
-            (TracePoint::Blktrace, "asked for".to_owned(), relay::Relay::start(&device, output)?.run(stop)?)
-        }
-        Method::Tracefs => {
-            (TracePoint::Tracefs, "asked for".to_owned(), tracefs::run(&device, output, stop)?)
-        }
-        Method::Auto => match relay::Relay::start(&device, output) {
-            Ok(relay) => (TracePoint::Blktrace, "blktrace works here".to_owned(), relay.run(stop)?),
-            Err(error) => (TracePoint::Tracefs, error.to_string(), tracefs::run(&device, output, stop)?),
-        },
-    };
+    output::make(output)?;
+    let (method, why, recorded) = started(&device, options, stop).inspect_err(|_| output::clear(output))?;
     let _ = fs::remove_file(output.join(READY_FILE));
     let summary = RecordSummary {
         method,
@@ -188,6 +177,28 @@ pub fn record(options: &RecordOptions, stop: &AtomicBool) -> Result<RecordSummar
     Ok(summary)
 }
 
+fn started(
+    device: &BlockDevice,
+    options: &RecordOptions,
+    stop: &AtomicBool,
+) -> Result<(TracePoint, String, Recorded), TraceError> {
+    let output = &options.output;
+    Ok(match options.method {
+        Method::Relay => {
+            (TracePoint::Blktrace, "asked for".to_owned(), relay::Relay::start(device, output)?.run(stop)?)
+        }
+        Method::Tracefs => (TracePoint::Tracefs, "asked for".to_owned(), tracefs::run(device, output, stop)?),
+        Method::Auto => match relay::Relay::start(device, output) {
+            Ok(relay) => (TracePoint::Blktrace, "blktrace works here".to_owned(), relay.run(stop)?),
+            Err(error) => {
+                // What blktrace said is in the error; its file is no part of a recording through tracefs.
+                output::clear(output);
+                (TracePoint::Tracefs, error.to_string(), tracefs::run(device, output, stop)?)
+            }
+        },
+    })
+}
+
 /// Says that events are being recorded, and when that was.
 fn announce_ready(output: &Path) -> Result<Moment, TraceError> {
     let now = Moment::now();
@@ -197,28 +208,11 @@ fn announce_ready(output: &Path) -> Result<Moment, TraceError> {
     Ok(now)
 }
 
-/// A file of a recording, in place of one of an earlier recording; never through a link, which somebody else may have
-/// made.
+/// A file of a recording, which nothing gives way to: [`output::make`] has seen to it that there is nothing.
 fn new_file(path: &Path) -> Result<File, TraceError> {
-    let options = &mut File::options();
-    let options = options.write(true).create(true).truncate(true).custom_flags(libc::O_NOFOLLOW);
-    options.open(path).map_err(TraceError::io("write", path))
-}
-
-/// Makes the directory of a recording. One that is there already has to be this user's alone: in another's, what the
-/// recorder writes could be led elsewhere.
-fn make_output(output: &Path) -> Result<(), TraceError> {
-    let make = fs::DirBuilder::new().recursive(true).mode(0o755).create(output);
-    make.map_err(TraceError::io("make the output directory", output))?;
-    let look = |file: File| Ok((file.metadata()?.uid(), ownership::writers(&file)?));
-    let found = File::open(output).and_then(look);
-    let (owner, writers) = found.map_err(TraceError::io("look at the output directory", output))?;
-    let reason = match writers {
-        Some(writers) => writers.to_string(),
-        None if owner == ownership::user() => return Ok(()),
-        None => "it belongs to another user".to_owned(),
-    };
-    Err(TraceError::NotOurs { path: output.to_owned(), reason })
+    // With O_EXCL a link is not followed (open(2)).
+    let made = File::options().write(true).create_new(true).mode(0o644).open(path);
+    made.map_err(TraceError::io("make", path))
 }
 
 /// Bytes of the kernel's buffers, all CPUs together: enough for bursts, and little of a small machine's memory, which

@@ -44,7 +44,6 @@ impl<'a> Relay<'a> {
     /// Starts blktrace and waits until it records.
     pub fn start(device: &'a BlockDevice, output: &Path) -> Result<Self, TraceError> {
         let debugfs = Mounted::debugfs()?;
-        remove_recorded(output);
         let child = spawn(device, output)?;
         let started = Moment::now();
         let mut relay =
@@ -228,14 +227,21 @@ fn count_files(directory: &Path, prefix: &str) -> usize {
         .map_or(0, |entries| entries.flatten().filter(|e| numbered(&e.file_name().to_string_lossy())).count())
 }
 
+/// The processor whose events are in a file of that name.
+pub(super) fn cpu_of(name: &str) -> Option<u32> {
+    let number = name.strip_prefix(NAME)?.strip_prefix(".blktrace.")?;
+    // Not every text that is a number is one that blktrace writes: `+1`, `01`.
+    number.parse::<u32>().ok().filter(|cpu| cpu.to_string() == number)
+}
+
 /// Names of the recorded files, in the order of their CPUs.
 pub(super) fn recorded_files(output: &Path) -> Vec<PathBuf> {
-    let prefix = format!("{NAME}.blktrace.");
-    let cpu = |name: &str| name.strip_prefix(&prefix).and_then(|n| n.parse::<u32>().ok());
     let Ok(entries) = fs::read_dir(output) else { return Vec::new() };
     let mut found: Vec<_> = entries
         .flatten()
-        .filter_map(|e| cpu(&e.file_name().to_string_lossy()).map(|cpu| (cpu, PathBuf::from(e.file_name()))))
+        .filter_map(|e| {
+            cpu_of(&e.file_name().to_string_lossy()).map(|cpu| (cpu, PathBuf::from(e.file_name())))
+        })
         .collect();
     found.sort();
     found.into_iter().map(|(_, name)| name).collect()

@@ -6,7 +6,7 @@ use super::{ClockReading, HEADER_BYTES, RECORD_BYTES, RequestHeader};
 use crate::event::Flags;
 use crate::request::{Operation, Request};
 
-const MAGIC: &[u8; 8] = b"NSTRREQS";
+pub(super) const MAGIC: &[u8; 8] = b"NSTRREQS";
 const VERSION: u32 = 1;
 const REALTIME_KNOWN: u32 = 1;
 const CLOSED: u32 = 2;

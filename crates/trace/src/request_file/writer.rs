@@ -4,10 +4,14 @@ use std::fs::File;
 use std::io::{BufWriter, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 
-use super::codec::{encode_header, encode_record};
+use nestor_disk::FileKind;
+
+use super::codec::{MAGIC, encode_header, encode_record};
 use super::{ClockReading, RequestHeader};
 use crate::error::TraceError;
 use crate::request::Request;
+
+const KIND: FileKind = FileKind { name: "a file of requests", magic: MAGIC };
 
 /// Writes a request file. Without [`finish`](Self::finish) the file is readable but says that it was never closed.
 #[derive(Debug)]
@@ -18,13 +22,13 @@ pub struct RequestWriter {
 }
 
 impl RequestWriter {
-    /// Creates (or empties) the file. `header.records` is counted here.
+    /// Creates the file, or empties an earlier file of requests; nothing else gives way to it, and no link is followed. `header.records` is counted here.
     ///
     /// # Errors
     /// The file cannot be created or written.
     pub fn create(path: impl AsRef<Path>, header: RequestHeader) -> Result<Self, TraceError> {
         let path = path.as_ref().to_path_buf();
-        let file = File::create(&path).map_err(TraceError::io("create the file of requests", &path))?;
+        let file = KIND.create(&path, 0o644).map_err(TraceError::io("create the file of requests", &path))?;
         let header = RequestHeader { records: 0, ..header };
         let mut out = BufWriter::with_capacity(1 << 18, file);
         out.write_all(&encode_header(&header, false))

@@ -7,6 +7,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
+use nestor_machine::agent::temporary_directory_in;
 use rustix::fs::{FlockOperation, OFlags, flock};
 use rustix::process::geteuid;
 use tempfile::TempDir;
@@ -36,7 +37,7 @@ impl Recording {
     fn within(at: &Path) -> Result<Self> {
         remove_abandoned(at, YOUNG);
         let cannot = || format!("cannot create a directory in {} for the recording", at.display());
-        let directory = tempfile::Builder::new().prefix(PREFIX).tempdir_in(at).with_context(cannot)?;
+        let directory = temporary_directory_in(at, PREFIX).with_context(cannot)?;
         let lock = locked(directory.path()).with_context(cannot)?;
         Ok(Self { directory, _lock: lock })
     }

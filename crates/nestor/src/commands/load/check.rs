@@ -10,6 +10,7 @@ use clap::Args;
 use nestor_flow::{
     FlowOptions, FlowReport, Listener, RunReport, Scale, Source, make_places, relocate, run_script, scale,
 };
+use nestor_machine::agent::temporary_directory_in;
 use serde::Serialize;
 
 use super::wml::{load, seconds};
@@ -98,7 +99,7 @@ fn check(name: &str, arguments: &CheckArguments, interrupted: &Arc<AtomicBool>) 
     let directory =
         std::fs::canonicalize(directory).with_context(|| format!("cannot use {}", directory.display()))?;
     // Of a name that nobody knows, and removed with it.
-    let own = tempfile::Builder::new().prefix("nestor-check-").tempdir_in(&directory);
+    let own = temporary_directory_in(&directory, "nestor-check-");
     let own = own.with_context(|| format!("cannot create a directory in {}", directory.display()))?;
     let scaled = scale(&loaded.script, Scale::Tiny);
     let places = relocate(&scaled.script, own.path());

@@ -10,6 +10,7 @@ use nestor_correlate::{
     CacheBetween, CorrelateOptions, ExtentMap, LevelInput, RecordedLevel, Recording, SpaceMap, correlate,
     read_extents,
 };
+use nestor_machine::agent::{place_for_temporary, temporary_directory_in};
 
 use crate::output::print_json;
 use load::{Role, Wanted, load};
@@ -111,8 +112,8 @@ impl CacheMode {
 /// # Errors
 /// When a trace cannot be read, or they do not belong together.
 pub fn run(arguments: &CorrelateArguments) -> Result<()> {
-    let converted =
-        tempfile::tempdir_in("/var/tmp").context("no directory for the requests of the traces")?;
+    let converted = temporary_directory_in(&place_for_temporary(), "nestor-correlate-")
+        .context("no directory for the requests of the traces")?;
     let mut remarks = Vec::new();
     let levels = match (&arguments.recording, &arguments.guest, &arguments.host) {
         (Some(directory), ..) => recorded_levels(directory, &mut remarks)?,

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result};
 use clap::{ArgGroup, Args};
 use nestor_export::{Format, TimeWindow, Written, export_to_file, open_inputs};
-use nestor_machine::agent::place_for_temporary;
+use nestor_machine::agent::{place_for_temporary, temporary_directory_in};
 use nestor_report::units;
 use serde::Serialize;
 
@@ -72,7 +72,7 @@ struct Printed<'a> {
 pub fn run(arguments: &ExportArguments) -> Result<()> {
     // Traces of other programs become files of requests first; these are large, so not in /tmp, which may be memory.
     let base = place_for_temporary();
-    let scratch = tempfile::Builder::new().prefix("nestor-export-").tempdir_in(&base).with_context(|| {
+    let scratch = temporary_directory_in(&base, "nestor-export-").with_context(|| {
         format!("{} cannot be used; set NESTOR_WORK to another directory", base.display())
     })?;
     let mut inputs = open_inputs(&arguments.inputs, scratch.path())?;

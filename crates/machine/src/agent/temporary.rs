@@ -1,0 +1,66 @@
+//! Directories that last as long as one command.
+
+use std::fs::Permissions;
+use std::io;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::{Path, PathBuf};
+
+use tempfile::TempDir;
+
+use super::work_root::{PUBLIC_PLACE, WORK_VARIABLE};
+
+/// Characters of a name that are drawn by chance.
+const CHANCE: usize = 16;
+
+/// Where a directory for large things that last as long as one command is made: `$NESTOR_WORK`, else `/var/tmp`, for `/tmp`
+/// may be memory.
+pub fn place_for_temporary() -> PathBuf {
+    std::env::var_os(WORK_VARIABLE)
+        .filter(|v| !v.is_empty())
+        .map_or_else(|| PUBLIC_PLACE.into(), PathBuf::from)
+}
+
+/// A new directory in `place` that is removed when it is dropped: of a name that nobody can guess, and for this user only
+/// whatever the umask is. So files in it may have names that everybody knows.
+///
+/// # Errors
+/// It cannot be made.
+pub fn temporary_directory_in(place: &Path, prefix: &str) -> io::Result<TempDir> {
+    let private = Permissions::from_mode(0o700);
+    tempfile::Builder::new().prefix(prefix).rand_bytes(CHANCE).permissions(private).tempdir_in(place)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::process::CommandExt as _;
+    use std::process::Command;
+
+    use super::*;
+
+    #[test]
+    fn a_temporary_directory_is_private_even_without_a_umask() {
+        const INSIDE: &str = "NESTOR_TEST_WITHOUT_UMASK";
+        if std::env::var_os(INSIDE).is_some() {
+            let place = tempfile::tempdir().unwrap();
+            let open = place.path().metadata().unwrap().permissions().mode() & 0o777;
+            assert_eq!(open, 0o777, "there is no umask");
+            let made = temporary_directory_in(place.path(), "nestor-").unwrap();
+            assert_eq!(made.path().metadata().unwrap().permissions().mode() & 0o777, 0o700);
+            return;
+        }
+        // The umask is the whole process's.
+        let mut again = Command::new(std::env::current_exe().unwrap());
+        let name = "agent::temporary::tests::a_temporary_directory_is_private_even_without_a_umask";
+        again.args(["--exact", name]).env(INSIDE, "1");
+        // SAFETY: umask(2) is async-signal-safe and cannot fail.
+        unsafe {
+            again.pre_exec(|| {
+                libc::umask(0);
+                Ok(())
+            });
+        }
+        let output = again.output().unwrap();
+        let said = String::from_utf8_lossy(&output.stdout);
+        assert!(output.status.success() && said.contains("1 passed"), "{said}");
+    }
+}
