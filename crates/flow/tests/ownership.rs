@@ -101,7 +101,7 @@ fn kept(folder: &Path, how: &[&str]) -> Vec<String> {
             if let Err(refusal) = run(folder, &set(attributes), options) {
                 said.push(refusal.to_string());
             }
-            assert_eq!(everything(folder), before, "{attributes}");
+            assert!(everything(folder) == before, "{attributes}: files were changed");
         }
     }
     said
