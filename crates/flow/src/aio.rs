@@ -66,27 +66,29 @@ enum Backend {
 }
 
 impl AsyncWrites {
-    pub(crate) fn new() -> Self {
+    /// # Errors
+    /// When a thread it needs cannot be started.
+    pub(crate) fn new() -> io::Result<Self> {
         match IoUring::new(ENTRIES) {
             Ok(ring) => {
-                let (ring, ended) = Ring::new(ring);
-                Self::of(Backend::Ring(ring), ended)
+                let (ring, ended) = Ring::new(ring)?;
+                Ok(Self::of(Backend::Ring(ring), ended))
             }
             // Switched off by the administrator or a sandbox, or too old a kernel.
             Err(_) => Self::with_helpers(),
         }
     }
 
-    fn with_helpers() -> Self {
-        let (helpers, ended) = Helpers::new();
-        Self::of(Backend::Helpers(helpers), ended)
+    fn with_helpers() -> io::Result<Self> {
+        let (helpers, ended) = Helpers::new()?;
+        Ok(Self::of(Backend::Helpers(helpers), ended))
     }
 
     /// Writes that begin only when they are waited for.
     #[cfg(test)]
-    pub(crate) fn lazy() -> Self {
+    pub(crate) fn lazy() -> io::Result<Self> {
         let (report, ended) = channel();
-        Self::of(Backend::Lazy { queue: Default::default(), report }, ended)
+        Ok(Self::of(Backend::Lazy { queue: Default::default(), report }, ended))
     }
 
     fn of(backend: Backend, ended: Receiver<(u64, i64, Instant)>) -> Self {
@@ -175,14 +177,14 @@ struct Ring {
 const LAST: u64 = u64::MAX;
 
 impl Ring {
-    fn new(ring: IoUring) -> (Self, Receiver<(u64, i64, Instant)>) {
+    fn new(ring: IoUring) -> io::Result<(Self, Receiver<(u64, i64, Instant)>)> {
         let ring = Arc::new(ring);
         let (report, ended) = channel();
-        let waiter = std::thread::spawn({
+        let waiter = std::thread::Builder::new().spawn({
             let ring = Arc::clone(&ring);
             move || wait_for_completions(&ring, &report)
-        });
-        (Self { ring, waiter: Some(waiter), broken: false }, ended)
+        })?;
+        Ok((Self { ring, waiter: Some(waiter), broken: false }, ended))
     }
 
     /// Hands a request over.
@@ -290,13 +292,14 @@ struct Helpers {
 }
 
 impl Helpers {
-    fn new() -> (Self, Receiver<(u64, i64, Instant)>) {
+    fn new() -> io::Result<(Self, Receiver<(u64, i64, Instant)>)> {
         let (writes, waiting) = channel::<Write>();
         let (report, ended) = channel();
         let waiting = Arc::new(Mutex::new(waiting));
-        let help = |_| {
+        let mut helpers = Self { writes: Some(writes), threads: Vec::new() };
+        for _ in 0..HELPERS {
             let (waiting, report) = (Arc::clone(&waiting), report.clone());
-            std::thread::spawn(move || {
+            let help = move || {
                 loop {
                     let next = waiting.lock().unwrap_or_else(PoisonError::into_inner).recv();
                     let Ok(write) = next else { return };
@@ -305,9 +308,11 @@ impl Helpers {
                         return;
                     }
                 }
-            })
-        };
-        (Self { writes: Some(writes), threads: (0..HELPERS).map(help).collect() }, ended)
+            };
+            // Those that were started end with `helpers`.
+            helpers.threads.push(std::thread::Builder::new().spawn(help)?);
+        }
+        Ok((helpers, ended))
     }
 
     fn send(&self, write: Write) -> io::Result<()> {
@@ -378,19 +383,19 @@ mod tests {
 
     #[test]
     fn writes_arrive_through_the_ring_where_there_is_one() {
-        writes_arrive(AsyncWrites::new());
+        writes_arrive(AsyncWrites::new().unwrap());
     }
 
     #[test]
     fn writes_arrive_through_helpers() {
-        writes_arrive(AsyncWrites::with_helpers());
+        writes_arrive(AsyncWrites::with_helpers().unwrap());
     }
 
     #[test]
     fn a_write_that_nobody_waited_for_ends_before_its_file_is_closed() {
         let file = tempfile::tempfile().unwrap();
         let handle = OwnedFd::from(file.try_clone().unwrap());
-        let mut writes = AsyncWrites::lazy();
+        let mut writes = AsyncWrites::lazy().unwrap();
         let tag = Tag { begin: Instant::now(), row: 0, number: 0 };
         // SAFETY: the data live for ever, and the file longer than the writes.
         unsafe { writes.begin(&handle, b"late", 0, tag) }.unwrap();

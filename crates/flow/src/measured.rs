@@ -127,12 +127,12 @@ impl Measured<'_, '_> {
     }
 
     #[cfg(not(test))]
-    fn new_writes(&self) -> fn() -> AsyncWrites {
+    fn new_writes(&self) -> fn() -> std::io::Result<AsyncWrites> {
         AsyncWrites::new
     }
 
     #[cfg(test)]
-    fn new_writes(&self) -> fn() -> AsyncWrites {
+    fn new_writes(&self) -> fn() -> std::io::Result<AsyncWrites> {
         if self.options.lazy_writes { AsyncWrites::lazy } else { AsyncWrites::new }
     }
 

@@ -17,7 +17,7 @@ use nestor_wml::{FileSet, FileSetKind};
 use rustix::fs::{AtFlags, Mode, OFlags};
 use rustix::io::Errno;
 
-use crate::ending::Ending;
+use crate::ending::{End, Ending};
 use crate::error::FlowError;
 use crate::memory::WriteData;
 use crate::options::FlowOptions;
@@ -238,18 +238,24 @@ impl Maker<'_> {
         making.directories()?;
         let share = tree.order.len().div_ceil(makers).max(1);
         let results: Vec<Result<(), FlowError>> = std::thread::scope(|scope| {
-            let parts: Vec<_> = tree
-                .order
-                .chunks(share)
-                .enumerate()
-                .map(|(i, part)| {
-                    scope.spawn({
-                        let making = &making;
-                        move || making.files(part, i as u64)
-                    })
-                })
-                .collect();
-            parts.into_iter().map(|part| part.join().expect("making files does not panic")).collect()
+            let mut parts = Vec::new();
+            let mut failed = None;
+            for (i, part) in tree.order.chunks(share).enumerate() {
+                let making = &making;
+                let maker = std::thread::Builder::new();
+                match maker.spawn_scoped(scope, move || making.files(part, i as u64)) {
+                    Ok(started) => parts.push(started),
+                    Err(source) => {
+                        failed = Some(FlowError::Threads { started: parts.len(), wanted: makers, source });
+                        // Those that were started look for it.
+                        self.ending.end(End::Interrupted);
+                        break;
+                    }
+                }
+            }
+            let made = parts.into_iter().map(|part| part.join().expect("making files does not panic"));
+            let made: Vec<_> = made.collect();
+            failed.map(Err).into_iter().chain(made).collect()
         });
         results.into_iter().collect::<Result<(), FlowError>>()
     }
