@@ -41,7 +41,7 @@ pub(crate) struct Ended {
 /// elsewhere for long before it asks.
 pub(crate) struct AsyncWrites {
     backend: Backend,
-    ended: Receiver<(u64, i64, Instant)>,
+    ended: Completions,
     under_way: HashMap<u64, UnderWay>,
     next: u64,
 }
@@ -53,6 +53,9 @@ struct UnderWay {
     /// The number of its file's descriptor: until the write has ended it must not become another file's.
     file: RawFd,
 }
+
+/// What has ended: its number, the kernel's result, and when.
+type Completions = Receiver<(u64, i64, Instant)>;
 
 enum Backend {
     Ring(Ring),
@@ -91,7 +94,7 @@ impl AsyncWrites {
         Ok(Self::of(Backend::Lazy { queue: Default::default(), report }, ended))
     }
 
-    fn of(backend: Backend, ended: Receiver<(u64, i64, Instant)>) -> Self {
+    fn of(backend: Backend, ended: Completions) -> Self {
         Self { backend, ended, under_way: HashMap::new(), next: 0 }
     }
 
@@ -177,7 +180,7 @@ struct Ring {
 const LAST: u64 = u64::MAX;
 
 impl Ring {
-    fn new(ring: IoUring) -> io::Result<(Self, Receiver<(u64, i64, Instant)>)> {
+    fn new(ring: IoUring) -> io::Result<(Self, Completions)> {
         let ring = Arc::new(ring);
         let (report, ended) = channel();
         let waiter = std::thread::Builder::new().spawn({
@@ -292,7 +295,7 @@ struct Helpers {
 }
 
 impl Helpers {
-    fn new() -> io::Result<(Self, Receiver<(u64, i64, Instant)>)> {
+    fn new() -> io::Result<(Self, Completions)> {
         let (writes, waiting) = channel::<Write>();
         let (report, ended) = channel();
         let waiting = Arc::new(Mutex::new(waiting));

@@ -159,7 +159,7 @@ pub enum FlowError {
     },
     /// Threads could not be started.
     #[error(
-        "cannot start thread {started} of {wanted}: {source}; the machine allows no more: lower instances=, or raise ulimit -u"
+        "cannot start thread {started} of {wanted}: {source}; the machine allows no more: lower instances=, or raise ulimit -u or -v"
     )]
     Threads {
         /// How many there were.

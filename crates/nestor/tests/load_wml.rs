@@ -347,6 +347,22 @@ fn a_program_of_the_script_cannot_write_to_the_terminal() {
     }
 }
 
+#[test]
+fn threads_without_room_are_refused_before_any_begins() {
+    let sandbox = Sandbox::new();
+    let text =
+        "define process name=p { thread name=t,instances=4000 { flowop hog name=h,value=1 } }\nrun 1\n";
+    let (script, _) = script(&sandbox, text);
+    let program = std::path::Path::new(env!("CARGO_BIN_EXE_nestor"));
+    for kilobytes in [400_000, 600_000, 900_000] {
+        let line = format!("ulimit -v {kilobytes}; exec {} load wml {script} --cached", program.display());
+        let output = std::process::Command::new("sh").args(["-c", &line]).output().expect("a shell");
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(said.contains("error: cannot start thread 0 of 4000"), "{kilobytes}: {said}");
+        assert_eq!(output.status.code(), Some(1), "{said}");
+    }
+}
+
 /// A file system in memory, mounted for one test.
 struct Small(String);
 
