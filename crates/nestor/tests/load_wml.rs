@@ -353,7 +353,7 @@ fn threads_without_room_are_refused_before_any_begins() {
     let text =
         "define process name=p { thread name=t,instances=4000 { flowop hog name=h,value=1 } }\nrun 1\n";
     let (script, _) = script(&sandbox, text);
-    let program = std::path::Path::new(env!("CARGO_BIN_EXE_nestor"));
+    let program = support::binary();
     for kilobytes in [400_000, 600_000, 900_000] {
         let line = format!("ulimit -v {kilobytes}; exec {} load wml {script} --cached", program.display());
         let output = std::process::Command::new("sh").args(["-c", &line]).output().expect("a shell");

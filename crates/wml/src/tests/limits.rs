@@ -19,7 +19,7 @@ fn what_no_machine_has_is_refused_at_its_place() {
     insta::assert_snapshot!(error(&thread("flowop read name=r,filesetname=docs,iosize=9223372036854775807")), @r"
     a script is not understood: test.f:3:37
       flowop read name=r,filesetname=docs,iosize=9223372036854775807
-                                          ^^^^^^^^^^^^^^^^^^^^^^^^^^ iosize cannot be 9223372036854776000
+                                          ^^^^^^^^^^^^^^^^^^^^^^^^^^ iosize cannot be 9223372036854775807
       it is a number from 0 to 1073741824
     ");
     insta::assert_snapshot!(error("define fileset name=a,path=/d,entries=4000000000,dirwidth=20\nrun"), @r"
