@@ -41,7 +41,7 @@ pub(crate) struct Ended {
 /// elsewhere for long before it asks.
 pub(crate) struct AsyncWrites {
     backend: Backend,
-    ended: Receiver<(u64, i64, Instant)>,
+    ended: Completions,
     under_way: HashMap<u64, UnderWay>,
     next: u64,
 }
@@ -53,6 +53,9 @@ struct UnderWay {
     /// The number of its file's descriptor: until the write has ended it must not become another file's.
     file: RawFd,
 }
+
+/// What has ended: its number, the kernel's result, and when.
+type Completions = Receiver<(u64, i64, Instant)>;
 
 enum Backend {
     Ring(Ring),
@@ -66,30 +69,32 @@ enum Backend {
 }
 
 impl AsyncWrites {
-    pub(crate) fn new() -> Self {
+    /// # Errors
+    /// When a thread it needs cannot be started.
+    pub(crate) fn new() -> io::Result<Self> {
         match IoUring::new(ENTRIES) {
             Ok(ring) => {
-                let (ring, ended) = Ring::new(ring);
-                Self::of(Backend::Ring(ring), ended)
+                let (ring, ended) = Ring::new(ring)?;
+                Ok(Self::of(Backend::Ring(ring), ended))
             }
             // Switched off by the administrator or a sandbox, or too old a kernel.
             Err(_) => Self::with_helpers(),
         }
     }
 
-    fn with_helpers() -> Self {
-        let (helpers, ended) = Helpers::new();
-        Self::of(Backend::Helpers(helpers), ended)
+    fn with_helpers() -> io::Result<Self> {
+        let (helpers, ended) = Helpers::new()?;
+        Ok(Self::of(Backend::Helpers(helpers), ended))
     }
 
     /// Writes that begin only when they are waited for.
     #[cfg(test)]
-    pub(crate) fn lazy() -> Self {
+    pub(crate) fn lazy() -> io::Result<Self> {
         let (report, ended) = channel();
-        Self::of(Backend::Lazy { queue: Default::default(), report }, ended)
+        Ok(Self::of(Backend::Lazy { queue: Default::default(), report }, ended))
     }
 
-    fn of(backend: Backend, ended: Receiver<(u64, i64, Instant)>) -> Self {
+    fn of(backend: Backend, ended: Completions) -> Self {
         Self { backend, ended, under_way: HashMap::new(), next: 0 }
     }
 
@@ -175,14 +180,14 @@ struct Ring {
 const LAST: u64 = u64::MAX;
 
 impl Ring {
-    fn new(ring: IoUring) -> (Self, Receiver<(u64, i64, Instant)>) {
+    fn new(ring: IoUring) -> io::Result<(Self, Completions)> {
         let ring = Arc::new(ring);
         let (report, ended) = channel();
-        let waiter = std::thread::spawn({
+        let waiter = std::thread::Builder::new().spawn({
             let ring = Arc::clone(&ring);
             move || wait_for_completions(&ring, &report)
-        });
-        (Self { ring, waiter: Some(waiter), broken: false }, ended)
+        })?;
+        Ok((Self { ring, waiter: Some(waiter), broken: false }, ended))
     }
 
     /// Hands a request over.
@@ -290,13 +295,14 @@ struct Helpers {
 }
 
 impl Helpers {
-    fn new() -> (Self, Receiver<(u64, i64, Instant)>) {
+    fn new() -> io::Result<(Self, Completions)> {
         let (writes, waiting) = channel::<Write>();
         let (report, ended) = channel();
         let waiting = Arc::new(Mutex::new(waiting));
-        let help = |_| {
+        let mut helpers = Self { writes: Some(writes), threads: Vec::new() };
+        for _ in 0..HELPERS {
             let (waiting, report) = (Arc::clone(&waiting), report.clone());
-            std::thread::spawn(move || {
+            let help = move || {
                 loop {
                     let next = waiting.lock().unwrap_or_else(PoisonError::into_inner).recv();
                     let Ok(write) = next else { return };
@@ -305,9 +311,11 @@ impl Helpers {
                         return;
                     }
                 }
-            })
-        };
-        (Self { writes: Some(writes), threads: (0..HELPERS).map(help).collect() }, ended)
+            };
+            // Those that were started end with `helpers`.
+            helpers.threads.push(std::thread::Builder::new().spawn(help)?);
+        }
+        Ok((helpers, ended))
     }
 
     fn send(&self, write: Write) -> io::Result<()> {
@@ -378,19 +386,19 @@ mod tests {
 
     #[test]
     fn writes_arrive_through_the_ring_where_there_is_one() {
-        writes_arrive(AsyncWrites::new());
+        writes_arrive(AsyncWrites::new().unwrap());
     }
 
     #[test]
     fn writes_arrive_through_helpers() {
-        writes_arrive(AsyncWrites::with_helpers());
+        writes_arrive(AsyncWrites::with_helpers().unwrap());
     }
 
     #[test]
     fn a_write_that_nobody_waited_for_ends_before_its_file_is_closed() {
         let file = tempfile::tempfile().unwrap();
         let handle = OwnedFd::from(file.try_clone().unwrap());
-        let mut writes = AsyncWrites::lazy();
+        let mut writes = AsyncWrites::lazy().unwrap();
         let tag = Tag { begin: Instant::now(), row: 0, number: 0 };
         // SAFETY: the data live for ever, and the file longer than the writes.
         unsafe { writes.begin(&handle, b"late", 0, tag) }.unwrap();

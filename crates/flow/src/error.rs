@@ -60,6 +60,38 @@ pub enum FlowError {
         /// The link, or what stands there in place of a directory.
         path: PathBuf,
     },
+    /// A file that would be adopted has other names, and may be anybody's.
+    #[error(
+        "file set {set} (line {line}): {} has other names elsewhere (hard links), so it is not taken for a file of the set: move it \
+         away, or name another directory",
+        path.display()
+    )]
+    Linked {
+        /// The file set.
+        set: String,
+        /// Where it is defined.
+        line: usize,
+        /// The file.
+        path: PathBuf,
+    },
+    /// A file that would be adopted has not the length that the script says.
+    #[error(
+        "file set {set} (line {line}): {} has {found} bytes and not {wanted}, and was not made by this program, so it is not changed: \
+         move it away, or give the set the right size= and entries=",
+        path.display()
+    )]
+    Length {
+        /// The file set.
+        set: String,
+        /// Where it is defined.
+        line: usize,
+        /// The file.
+        path: PathBuf,
+        /// Its length.
+        found: u64,
+        /// What the script says.
+        wanted: u64,
+    },
     /// Something of others is among the files of a set that is to be removed.
     #[error(
         "{} was not made by this program, so nothing in {} is removed: move it away, or name another directory",
@@ -127,7 +159,7 @@ pub enum FlowError {
     },
     /// Threads could not be started.
     #[error(
-        "cannot start thread {started} of {wanted}: {source}; the machine allows no more: lower instances=, or raise ulimit -u"
+        "cannot start thread {started} of {wanted}: {source}; the machine allows no more: lower instances=, or raise ulimit -u or -v"
     )]
     Threads {
         /// How many there were.

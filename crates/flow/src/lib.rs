@@ -23,6 +23,7 @@ mod recorder;
 mod run;
 mod sets;
 mod signals;
+mod system;
 mod tree;
 mod worker;
 

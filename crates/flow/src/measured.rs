@@ -43,6 +43,7 @@ impl Measured<'_, '_> {
     pub(crate) fn measure(&self, ending: &Ending) -> Result<RunReport, FlowError> {
         let program = self.program;
         let threads = program.thread_count();
+        require_space(threads)?;
         let points = Points::new(program);
         let say = |line: &str| self.listener.say(line);
         let shared = Shared {
@@ -127,12 +128,12 @@ impl Measured<'_, '_> {
     }
 
     #[cfg(not(test))]
-    fn new_writes(&self) -> fn() -> AsyncWrites {
+    fn new_writes(&self) -> fn() -> std::io::Result<AsyncWrites> {
         AsyncWrites::new
     }
 
     #[cfg(test)]
-    fn new_writes(&self) -> fn() -> AsyncWrites {
+    fn new_writes(&self) -> fn() -> std::io::Result<AsyncWrites> {
         if self.options.lazy_writes { AsyncWrites::lazy } else { AsyncWrites::new }
     }
 
@@ -265,6 +266,30 @@ impl Measured<'_, '_> {
         }
         remarks
     }
+}
+
+/// Address space of a thread besides its stack: its stack for signals, guards, what it remembers.
+const BESIDE_STACK_BYTES: usize = 128 << 10;
+/// Address space of an arena of the C library's allocator, of which there are up to eight for each processor.
+const ARENA_BYTES: usize = 64 << 20;
+const ARENAS_PER_PROCESSOR: usize = 8;
+
+/// Where the address space is limited (`ulimit -v`), a thread that has begun and gets none ends the whole program; so it is asked for
+/// before any begins.
+fn require_space(threads: usize) -> Result<(), FlowError> {
+    let processors = std::thread::available_parallelism().map_or(1, usize::from);
+    let arenas = threads.min(ARENAS_PER_PROCESSOR * processors);
+    let bytes = threads * (STACK_BYTES + BESIDE_STACK_BYTES) + arenas * ARENA_BYTES;
+    let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
+    // SAFETY: a new mapping at a place that the kernel chooses.
+    let space = unsafe { libc::mmap(std::ptr::null_mut(), bytes.max(1), libc::PROT_NONE, flags, -1, 0) };
+    if space == libc::MAP_FAILED {
+        let source = std::io::Error::last_os_error();
+        return Err(FlowError::Threads { started: 0, wanted: threads, source });
+    }
+    // SAFETY: the mapping made above, which nothing uses.
+    unsafe { libc::munmap(space, bytes.max(1)) };
+    Ok(())
 }
 
 fn share(begin: Instant, now: Instant, end: Instant) -> f64 {

@@ -1,6 +1,5 @@
 //! A script from its first command to its last.
 
-use std::process::Command;
 use std::time::{Duration, Instant};
 
 use nestor_load::flow_report::{FileSetReport, FlowReport, RunReport};
@@ -13,6 +12,7 @@ use crate::memory::WriteData;
 use crate::options::FlowOptions;
 use crate::program::Program;
 use crate::sets::{Maker, Set, remove_set};
+use crate::system::obey;
 use crate::tree::Tree;
 
 /// The text of a script, for messages.
@@ -41,6 +41,11 @@ impl Source<'_> {
 pub trait Listener: Sync {
     /// A line of the script's own (`echo`, `print`, `list`), or of what is being done.
     fn say(&self, line: &str);
+
+    /// A line that a program of the script's (`system`) has written, with whatever is in it.
+    fn output(&self, line: &str) {
+        self.say(line);
+    }
 
     /// How far something that takes long has come, from 0 to 1.
     fn progress(&self, what: &str, share: f64);
@@ -120,20 +125,6 @@ pub fn run_script(
 fn script_runs_later(script: &Script, action: &Action) -> bool {
     let mut later = script.actions.iter().skip_while(|other| !std::ptr::eq(*other, action));
     later.any(|action| matches!(action, Action::Run(_)))
-}
-
-fn obey(command: &str, listener: &dyn Listener) -> Result<(), FlowError> {
-    listener.say(&format!("system: {command}"));
-    // The language's own command is a shell's line; the user named the file it is in.
-    let status = Command::new("/bin/sh").arg("-c").arg(command).status();
-    match status {
-        Ok(status) if status.success() => Ok(()),
-        Ok(status) => {
-            listener.say(&format!("system {command:?} ended with {status}"));
-            Ok(())
-        }
-        Err(source) => Err(FlowError::System { command: command.to_owned(), source }),
-    }
 }
 
 fn sleep(seconds: f64, listener: &dyn Listener) {

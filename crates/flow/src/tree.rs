@@ -17,7 +17,7 @@ const DEEPEST: u32 = 400;
 /// Directories for each entry: more means that most are empty.
 const DIRECTORIES_FOR_EACH: usize = 100;
 /// Directories of a tree: of each its path is kept.
-const MOST_DIRECTORIES: usize = 2 * MOST_FILES as usize;
+pub(crate) const MOST_DIRECTORIES: usize = 2 * MOST_FILES as usize;
 
 /// A tree.
 pub(crate) struct Tree {
@@ -98,8 +98,7 @@ impl Tree {
     }
 
     /// Index of the directory an entry is in.
-    #[cfg(test)]
-    fn directory_of(entry: Entry) -> usize {
+    pub(crate) fn directory_of(entry: Entry) -> usize {
         entry.directory as usize
     }
 }

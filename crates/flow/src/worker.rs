@@ -40,7 +40,7 @@ pub(crate) struct Shared<'p> {
     pub(crate) passes: Vec<Recorder>,
     pub(crate) source: &'p crate::run::Source<'p>,
     /// How a thread gets its asynchronous writes.
-    pub(crate) new_writes: fn() -> AsyncWrites,
+    pub(crate) new_writes: fn() -> std::io::Result<AsyncWrites>,
     pub(crate) say: &'p (dyn Fn(&str) + Sync),
 }
 

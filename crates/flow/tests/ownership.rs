@@ -84,13 +84,172 @@ fn what_the_user_put_among_files_that_were_made_is_not_removed() {
         let refusal = refused(folder.path(), &set(""), options);
         assert!(refusal.contains("s/00000001/notes was not made by this program"), "{refusal}");
     }
-    assert!(refused(folder.path(), &set(",reuse"), removing()).contains("notes"));
     assert_eq!(fs::read(&sentinel).unwrap(), b"precious");
     // Nothing is removed as long as something else is there.
     assert!(folder.path().join("s/00000001/00000001").exists());
     fs::remove_file(&sentinel).unwrap();
     run(folder.path(), &set(""), removing()).unwrap();
     assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0);
+}
+
+/// What a later run says to a set that a run has made and the user has changed; nothing below the set's directory changes.
+fn kept(folder: &Path, how: &[&str]) -> Vec<String> {
+    let before = everything(folder);
+    let mut said = Vec::new();
+    for attributes in how {
+        for options in [FlowOptions::default(), removing()] {
+            if let Err(refusal) = run(folder, &set(attributes), options) {
+                said.push(refusal.to_string());
+            }
+            assert!(everything(folder) == before, "{attributes}: files were changed");
+        }
+    }
+    said
+}
+
+/// All paths below a set's directory, with their contents.
+fn everything(folder: &Path) -> Vec<(std::path::PathBuf, Vec<u8>)> {
+    let mut found = Vec::new();
+    let mut open = vec![folder.join("s")];
+    while let Some(directory) = open.pop() {
+        for entry in fs::read_dir(&directory).unwrap() {
+            let path = entry.unwrap().path();
+            if path.is_dir() {
+                open.push(path.clone());
+            }
+            found.push((path.clone(), fs::read(&path).unwrap_or_default()));
+        }
+    }
+    found.sort();
+    found
+}
+
+#[test]
+fn a_directory_that_took_the_place_of_a_set_is_the_users() {
+    // Of any names, and of those that the set had; with and without `reuse` before.
+    for (name, adopts) in [("20240116", false), ("20240116", true), ("00000002", false)] {
+        let folder = folder();
+        run(folder.path(), &set(""), FlowOptions::default()).unwrap();
+        fs::remove_dir_all(folder.path().join("s")).unwrap();
+        fs::create_dir_all(folder.path().join("s/20240115")).unwrap();
+        fs::write(folder.path().join("s/20240115/12345678"), "diary").unwrap();
+        fs::write(folder.path().join("s").join(name), "diary").unwrap();
+        if adopts {
+            run(folder.path(), &set(",reuse"), FlowOptions::default()).unwrap();
+        }
+        let said = kept(folder.path(), &["", ",trusttree"]);
+        assert_eq!(said.len(), 2, "{said:?}");
+        assert!(said[0].contains("was not made by this program"), "{said:?}");
+        // Where only names that the set has are in it.
+        let folder = self::folder();
+        run(folder.path(), &set(""), FlowOptions::default()).unwrap();
+        fs::rename(folder.path().join("s"), folder.path().join("moved")).unwrap();
+        fs::create_dir_all(folder.path().join("s/00000001")).unwrap();
+        fs::write(folder.path().join("s/00000001/00000001"), "diary").unwrap();
+        let said = kept(folder.path(), &[""]);
+        assert!(said.len() == 2 && said[0].contains("was not made by this program"), "{said:?}");
+    }
+}
+
+#[test]
+fn a_set_that_was_adopted_is_not_removed_any_more() {
+    for how in [",reuse", ",trusttree"] {
+        let folder = folder();
+        run(folder.path(), &set(""), FlowOptions::default()).unwrap();
+        run(folder.path(), &set(how), FlowOptions::default()).unwrap();
+        assert_eq!(kept(folder.path(), &[how, ""]).len(), 2);
+    }
+}
+
+#[test]
+fn a_number_that_the_set_does_not_have_is_not_removed() {
+    for name in ["20240116", "00000002", "00000001/00000005", "00000001/00000000", "00000001/1234567890"] {
+        let folder = folder();
+        run(folder.path(), &set(""), FlowOptions::default()).unwrap();
+        fs::write(folder.path().join("s").join(name), "diary").unwrap();
+        let said = kept(folder.path(), &[""]);
+        assert!(said.len() == 2 && said[0].contains(&format!("s/{name} was not made by")), "{said:?}");
+    }
+    // A file where the set has a directory, and the other way round.
+    let folder = folder();
+    run(folder.path(), &set(""), FlowOptions::default()).unwrap();
+    let file = folder.path().join("s/00000001/00000001");
+    fs::remove_file(&file).unwrap();
+    fs::create_dir(&file).unwrap();
+    assert_eq!(kept(folder.path(), &[""]).len(), 2);
+}
+
+#[test]
+fn a_set_of_another_size_is_known_by_its_record() {
+    let folder = folder();
+    let larger = set("").replace("entries=4", "entries=40").replace("dirwidth=5", "dirwidth=2");
+    for text in [&larger, &set(""), &larger] {
+        run(folder.path(), text, FlowOptions::default()).unwrap();
+    }
+    run(folder.path(), &set(""), removing()).unwrap();
+    assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0);
+}
+
+#[test]
+fn a_record_that_came_from_elsewhere_gives_no_right_to_remove() {
+    let made = folder();
+    run(made.path(), &set(""), FlowOptions::default()).unwrap();
+    // As an archive brings it, with attributes and all.
+    let unpacked = folder();
+    let mut copy = std::process::Command::new("cp");
+    copy.arg("-a").arg(made.path().join(".")).arg(unpacked.path());
+    assert!(copy.status().unwrap().success());
+    let said = kept(unpacked.path(), &[""]);
+    assert!(said.len() == 2 && said[0].contains("was not made by this program"), "{said:?}");
+    // The right directory, but not its mark, where the file system has attributes.
+    let set_directory = made.path().join("s");
+    if rustix::fs::removexattr(&set_directory, "user.nestor.set").is_ok() {
+        assert_eq!(kept(made.path(), &[""]).len(), 2);
+    }
+    // Written by hand.
+    let forged = folder();
+    fs::create_dir(forged.path().join("s")).unwrap();
+    fs::write(forged.path().join("s/20240116"), "diary").unwrap();
+    let text = r#"{"sets": {"s": {"seed": 0, "files": 4, "directories": 2, "bytes": 4096, "used": true, "ours": true}}}"#;
+    let record = forged.path().join(".nestor-filesets.json");
+    fs::write(&record, text).unwrap();
+    fs::set_permissions(&record, fs::Permissions::from_mode(0o600)).unwrap();
+    assert_eq!(kept(forged.path(), &[""]).len(), 2);
+}
+
+#[test]
+fn a_file_of_the_users_is_neither_shortened_nor_lengthened() {
+    for bytes in [20_000, 10, 0] {
+        let folder = folder();
+        fs::create_dir_all(folder.path().join("s/00000001")).unwrap();
+        fs::write(folder.path().join("s/00000001/00000002"), vec![7; bytes]).unwrap();
+        let said = kept(folder.path(), &[",reuse"]);
+        let expected = format!("s/00000001/00000002 has {bytes} bytes and not 1024, and was not made by");
+        assert!(said.len() == 2 && said[0].contains("file set s (line 1)"), "{said:?}");
+        assert!(said[0].contains(&expected), "{said:?}");
+    }
+    // Those that this program made are: also when they were adopted before.
+    let folder = folder();
+    run(folder.path(), &set(""), FlowOptions::default()).unwrap();
+    let file = folder.path().join("s/00000001/00000002");
+    for bytes in [20_000, 10] {
+        fs::write(&file, vec![7; bytes]).unwrap();
+        run(folder.path(), &set(",reuse"), FlowOptions::default()).unwrap();
+        assert_eq!(fs::metadata(&file).unwrap().len(), 1024);
+    }
+}
+
+#[test]
+fn a_file_with_other_names_is_not_adopted() {
+    for how in [",reuse", ",trusttree"] {
+        let folder = folder();
+        fs::create_dir_all(folder.path().join("s/00000001")).unwrap();
+        let letter = folder.path().join("letter");
+        fs::write(&letter, vec![7; 1024]).unwrap();
+        fs::hard_link(&letter, folder.path().join("s/00000001/00000001")).unwrap();
+        let said = kept(folder.path(), &[how]);
+        assert!(said.len() == 2 && said[0].contains("s/00000001/00000001 has other names"), "{said:?}");
+    }
 }
 
 #[test]
@@ -198,6 +357,6 @@ fn a_record_of_an_earlier_version_gives_no_right_to_remove() {
     assert!(
         refused(folder.path(), &set(""), FlowOptions::default()).contains("was not made by this program")
     );
-    run(folder.path(), &set(",reuse"), removing()).unwrap();
+    run(folder.path(), &set(",trusttree"), removing()).unwrap();
     assert!(sentinel.exists());
 }

@@ -431,6 +431,28 @@ fn a_stopped_run_keeps_what_it_measured() {
 }
 
 #[test]
+fn what_a_program_of_the_script_writes_is_heard_line_by_line() {
+    let folder = tempfile::tempdir().unwrap();
+    let program = folder.path().join("program");
+    // The program in the background keeps both streams open for longer than the test lasts.
+    fs::write(
+        &program,
+        "printf 'one\\033[2J\\ntwo\\r\\n'\nhead -c 10000 /dev/zero | tr '\\0' x\nprintf '\\nfour' >&2\nsleep 600 &\necho $! > $0.pid\n",
+    )
+    .unwrap();
+    let text = format!("system \"sh {}\"\n", program.display());
+    let ran = run_in(folder.path(), &text, FlowOptions::default());
+    let background = fs::read_to_string(folder.path().join("program.pid")).unwrap();
+    let ended = std::process::Command::new("kill").arg(background.trim()).status().unwrap();
+    ran.result.unwrap();
+    assert!(ended.success());
+    let mut lines: Vec<&str> = ran.lines[1..].iter().map(String::as_str).collect();
+    let x = "x".repeat(4096);
+    lines.sort_unstable();
+    assert_eq!(lines, ["", "four", "one\u{1b}[2J", "two", &x[..10_000 - 2 * 4096], &x, &x]);
+}
+
+#[test]
 fn a_full_file_system_is_named() {
     let error = FlowError::Call {
         what: "cannot write",

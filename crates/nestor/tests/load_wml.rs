@@ -330,6 +330,39 @@ fn files_that_vanish_end_the_run_with_the_reason() {
     assert!(ended.stderr.contains("something else removed it while the workload ran"), "{}", ended.stderr);
 }
 
+#[test]
+fn a_program_of_the_script_cannot_write_to_the_terminal() {
+    let sandbox = Sandbox::new();
+    let program = sandbox.text("program");
+    fs::write(&program, "printf '\\033]0;title\\007\\n'; printf '\\033[2J\\n' >&2\n").expect("a program");
+    let (script, directory) = script(&sandbox, &format!("system \"sh {program}\"\n"));
+    for json in [false, true] {
+        let words = ["load", "wml", &script, "--dir", &directory].into_iter().chain(json.then_some("--json"));
+        let output = sandbox.nestor(words).assert().success().get_output().clone();
+        let said = String::from_utf8(output.stderr).expect("messages are UTF-8");
+        assert!(said.contains("\\u{1b}]0;title\\u{7}\n") && said.contains("\\u{1b}[2J\n"), "{said}");
+        let result = String::from_utf8(output.stdout).expect("results are UTF-8");
+        assert!(!result.contains("title") && !result.contains('\u{1b}'), "{result}");
+        assert!(!json || serde_json::from_str::<Value>(&result).is_ok(), "{result}");
+    }
+}
+
+#[test]
+fn threads_without_room_are_refused_before_any_begins() {
+    let sandbox = Sandbox::new();
+    let text =
+        "define process name=p { thread name=t,instances=4000 { flowop hog name=h,value=1 } }\nrun 1\n";
+    let (script, _) = script(&sandbox, text);
+    let program = support::binary();
+    for kilobytes in [400_000, 600_000, 900_000] {
+        let line = format!("ulimit -v {kilobytes}; exec {} load wml {script} --cached", program.display());
+        let output = std::process::Command::new("sh").args(["-c", &line]).output().expect("a shell");
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(said.contains("error: cannot start thread 0 of 4000"), "{kilobytes}: {said}");
+        assert_eq!(output.status.code(), Some(1), "{said}");
+    }
+}
+
 /// A file system in memory, mounted for one test.
 struct Small(String);
 

@@ -27,6 +27,9 @@ pub const MOST_IO_BYTES: u64 = 1 << 30;
 /// Memory that all threads of a run together read into.
 pub const MOST_BUFFER_BYTES: u64 = 16 << 30;
 
+/// `memsize` of all threads of a run together. Nothing is kept there, but a script that says more was written for no machine.
+pub const MOST_THREAD_BYTES: u64 = 64 << 30;
+
 /// `readwholefile` without `iosize` reads a larger file in several calls.
 pub const WHOLE_FILE_BYTES: u64 = 16 << 20;
 

@@ -239,7 +239,10 @@ impl<'p> Worker<'_, 'p> {
         let slot = file!(self, step);
         let place = self.place(step, slot, bytes)?;
         if self.writes.is_none() {
-            self.writes = Some((self.shared.new_writes)());
+            let writes = (self.shared.new_writes)();
+            self.writes = Some(writes.map_err(|e| {
+                FlowError::call("cannot start the thread that waits for", step.flowop.name.clone(), e)
+            })?);
         }
         if self.writes.as_ref().is_some_and(AsyncWrites::is_full) {
             self.reap(1)?;

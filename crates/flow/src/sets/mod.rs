@@ -1,19 +1,23 @@
 //! File sets on the disk: made, found again, removed.
 
+mod names;
+mod origin;
 mod record;
 mod tree_on_disk;
 
+use std::ffi::CStr;
 use std::fs::{self, File};
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::os::unix::fs::{FileTypeExt, MetadataExt};
+use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 use nestor_wml::{FileSet, FileSetKind};
-use rustix::fs::{Mode, OFlags};
+use rustix::fs::{AtFlags, Mode, OFlags};
+use rustix::io::Errno;
 
-use crate::ending::Ending;
+use crate::ending::{End, Ending};
 use crate::error::FlowError;
 use crate::memory::WriteData;
 use crate::options::FlowOptions;
@@ -21,6 +25,8 @@ use crate::pool::Pool;
 use crate::random::Stream;
 use crate::run::Source;
 use crate::tree::Tree;
+use names::Names;
+use origin::{Origin, unmark};
 use record::{Made, Memory};
 use tree_on_disk::{Found, Stranger, look_for_links, remove_made};
 
@@ -106,7 +112,9 @@ impl Maker<'_> {
             return Err(self.leads_out(plan, path));
         }
         let known = memory.sets.get(&plan.name);
-        let ours = known.filter(|made| made.ours && is_mine(&path));
+        // This program made what is in the directory; where nothing was adopted since, it may be removed.
+        let here = known.filter(|made| made.is_at(&path)).cloned();
+        let ours = here.clone().filter(|made| made.ours);
         let mut made = Made {
             seed: self.options.data_seed,
             files: tree.files.len(),
@@ -114,7 +122,9 @@ impl Maker<'_> {
             bytes: tree.preallocated_bytes(),
             used: false,
             ours: ours.is_some(),
-            stays: ours.is_some_and(|made| made.stays),
+            stays: here.as_ref().is_some_and(|made| made.stays),
+            origin: here.as_ref().and_then(|made| made.origin.clone()),
+            names: here.as_ref().map(|made| made.names.clone()).unwrap_or_default(),
         };
         if self.options.prepared {
             if matches!(found, Found::Nothing) || !known.is_some_and(|known| known.is_fresh(&made)) {
@@ -122,25 +132,37 @@ impl Maker<'_> {
             }
         } else if plan.trust_tree {
             self.adopt(plan, &path)?;
+            made.ours = false;
         } else {
-            let reusing = plan.reuse && !matches!(found, Found::Nothing);
+            let adopting = plan.reuse && matches!(found, Found::Filled);
+            let mut adopted = None;
             match found {
-                Found::Filled if reusing => self.adopt(plan, &path)?,
-                Found::Filled if ours.is_none() => return Err(FlowError::NotOurs { path }),
-                Found::Filled => {
-                    (self.progress)(&format!("removing the old {}", plan.name), 0.0);
-                    remove(&path, made.stays)?;
+                Found::Filled if adopting => {
+                    self.adopt(plan, &path)?;
+                    made.ours = false;
+                    adopted = Some(Adopted { made: here.and_then(|here| here.names.names(&tree)) });
                 }
-                Found::Empty if ours.is_none() => (made.ours, made.stays) = (true, true),
-                Found::Empty => made.ours = true,
-                Found::Nothing | Found::Other => (made.ours, made.stays) = (true, false),
+                Found::Filled => {
+                    let Some(ours) = ours else { return Err(FlowError::NotOurs { path }) };
+                    (self.progress)(&format!("removing the old {}", plan.name), 0.0);
+                    remove(&path, &ours, &tree)?;
+                    made.begin(&path, &tree)?;
+                }
+                Found::Empty => {
+                    made.stays |= ours.is_none();
+                    made.begin(&path, &tree)?;
+                }
+                Found::Nothing | Found::Other => {
+                    made.stays = false;
+                    made.begin(&path, &tree)?;
+                }
             }
             // Before anything is made: what a stopped run leaves is ours as well, and is no prepared set.
             memory.sets.insert(plan.name.clone(), Made { used: true, ..made.clone() });
             memory.write(&parent)?;
-            if let Err(e) = self.make(plan, &tree, &path, reusing) {
+            if let Err(e) = self.make(plan, &tree, &path, adopted.as_ref()) {
                 if self.options.remove {
-                    forget(&parent, &plan.name, &path)?;
+                    forget(&parent, &plan.name, &path, &tree)?;
                 }
                 return Err(e);
             }
@@ -169,6 +191,9 @@ impl Maker<'_> {
     fn adopt(&self, plan: &FileSet, path: &Path) -> Result<(), FlowError> {
         look_for_links(path).map_err(|stranger| match stranger {
             Stranger::LeadsOut(path) | Stranger::Named(path) => self.leads_out(plan, path),
+            Stranger::Linked(path) => {
+                FlowError::Linked { set: plan.name.clone(), line: self.source.line_of(&plan.span), path }
+            }
             Stranger::Failed(error) => error,
         })
     }
@@ -192,11 +217,15 @@ impl Maker<'_> {
         size().map(Some).map_err(|e| FlowError::call("cannot open", path.display().to_string(), e))
     }
 
-    fn make(&self, plan: &FileSet, tree: &Tree, path: &Path, reusing: bool) -> Result<(), FlowError> {
+    fn make(
+        &self,
+        plan: &FileSet,
+        tree: &Tree,
+        path: &Path,
+        adopted: Option<&Adopted>,
+    ) -> Result<(), FlowError> {
         let processors = std::thread::available_parallelism().map_or(1, usize::from);
         let makers = if plan.parallel { MOST_MAKERS.min(MAKERS_PER_PROCESSOR * processors) } else { 1 };
-        fs::create_dir_all(path)
-            .map_err(|e| FlowError::call("cannot create", path.display().to_string(), e))?;
         let root = rustix::fs::open(
             path,
             OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC,
@@ -204,24 +233,44 @@ impl Maker<'_> {
         )
         .map_err(|e| FlowError::call("cannot open", path.display().to_string(), e.into()))?;
         let making =
-            Making { maker: self, plan, tree, path, root: root.as_fd(), reusing, done: AtomicU64::new(0) };
+            Making { maker: self, plan, tree, path, root: root.as_fd(), adopted, done: AtomicU64::new(0) };
+        making.check_lengths()?;
         making.directories()?;
         let share = tree.order.len().div_ceil(makers).max(1);
         let results: Vec<Result<(), FlowError>> = std::thread::scope(|scope| {
-            let parts: Vec<_> = tree
-                .order
-                .chunks(share)
-                .enumerate()
-                .map(|(i, part)| {
-                    scope.spawn({
-                        let making = &making;
-                        move || making.files(part, i as u64)
-                    })
-                })
-                .collect();
-            parts.into_iter().map(|part| part.join().expect("making files does not panic")).collect()
+            let mut parts = Vec::new();
+            let mut failed = None;
+            for (i, part) in tree.order.chunks(share).enumerate() {
+                let making = &making;
+                let maker = std::thread::Builder::new();
+                match maker.spawn_scoped(scope, move || making.files(part, i as u64)) {
+                    Ok(started) => parts.push(started),
+                    Err(source) => {
+                        failed = Some(FlowError::Threads { started: parts.len(), wanted: makers, source });
+                        // Those that were started look for it.
+                        self.ending.end(End::Interrupted);
+                        break;
+                    }
+                }
+            }
+            let made = parts.into_iter().map(|part| part.join().expect("making files does not panic"));
+            let made: Vec<_> = made.collect();
+            failed.map(Err).into_iter().chain(made).collect()
         });
         results.into_iter().collect::<Result<(), FlowError>>()
+    }
+}
+
+/// Files that were there and are kept.
+struct Adopted {
+    /// Those that this program made; `None`: it made none, or it is not known which.
+    made: Option<Names>,
+}
+
+impl Adopted {
+    /// Whether a file may be made longer or shorter.
+    fn may_change(&self, path: &CStr) -> bool {
+        self.made.as_ref().is_some_and(|names| names.has_path(path))
     }
 }
 
@@ -232,7 +281,7 @@ struct Making<'m> {
     tree: &'m Tree,
     path: &'m Path,
     root: BorrowedFd<'m>,
-    reusing: bool,
+    adopted: Option<&'m Adopted>,
     done: AtomicU64,
 }
 
@@ -244,7 +293,7 @@ const FILES_PER_LOOK: u64 = 256;
 impl Making<'_> {
     fn directories(&self) -> Result<(), FlowError> {
         let make = |path: &str| match rustix::fs::mkdirat(self.root, path, Mode::from_raw_mode(0o755)) {
-            Err(rustix::io::Errno::EXIST) if self.reusing => Ok(()),
+            Err(Errno::EXIST) if self.adopted.is_some() => Ok(()),
             other => other.map_err(|e| FlowError::call("cannot create", self.full(path), e.into())),
         };
         // The first is the set's own.
@@ -259,6 +308,34 @@ impl Making<'_> {
             if *made {
                 self.tree.path_of(*entry, &mut path);
                 make(std::str::from_utf8(&path[..path.len() - 1]).expect("digits and slashes"))?;
+            }
+        }
+        Ok(())
+    }
+
+    fn wrong_length(&self, name: &CStr, found: u64, wanted: u64) -> FlowError {
+        FlowError::Length {
+            set: self.plan.name.clone(),
+            line: self.maker.source.line_of(&self.plan.span),
+            path: self.path.join(&*name.to_string_lossy()),
+            found,
+            wanted,
+        }
+    }
+
+    /// Before anything is made: what was adopted and is not this program's has the right lengths, for it is not changed.
+    fn check_lengths(&self) -> Result<(), FlowError> {
+        let Some(adopted) = self.adopted else { return Ok(()) };
+        let mut path = Vec::new();
+        for &file in self.tree.order.iter().filter(|file| self.tree.preallocated[**file as usize]) {
+            self.tree.path_of(self.tree.files[file as usize], &mut path);
+            let name = CStr::from_bytes_with_nul(&path).expect("paths end with one NUL");
+            let wanted = self.tree.file_bytes[file as usize];
+            // What cannot be looked at is not there, or fails when it is made.
+            let Ok(found) = rustix::fs::statat(self.root, name, AtFlags::SYMLINK_NOFOLLOW) else { continue };
+            let found = found.st_size as u64;
+            if found != wanted && !adopted.may_change(name) {
+                return Err(self.wrong_length(name, found, wanted));
             }
         }
         Ok(())
@@ -291,24 +368,34 @@ impl Making<'_> {
     }
 
     fn file(&self, path: &[u8], bytes: u64, random: &mut Stream) -> Result<(), FlowError> {
-        let name = std::ffi::CStr::from_bytes_with_nul(path).expect("paths end with one NUL");
-        let failed =
-            |what, e: rustix::io::Errno| FlowError::call(what, self.full(&name.to_string_lossy()), e.into());
-        let mut flags = OFlags::RDWR | OFlags::CREATE | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-        if !self.reusing {
-            flags |= OFlags::EXCL;
-        }
-        let file = rustix::fs::openat(self.root, name, flags, Mode::from_raw_mode(0o644))
-            .map_err(|e| failed("cannot create", e))?;
-        if self.reusing {
-            let there = rustix::fs::fstat(&file).map_err(|e| failed("cannot look at", e))?.st_size as u64;
-            if there >= bytes {
-                if there > bytes {
-                    rustix::fs::ftruncate(&file, bytes).map_err(|e| failed("cannot shorten", e))?;
+        let name = CStr::from_bytes_with_nul(path).expect("paths end with one NUL");
+        let failed = |what, e: Errno| FlowError::call(what, self.full(&name.to_string_lossy()), e.into());
+        let flags = OFlags::RDWR | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let created = rustix::fs::openat(
+            self.root,
+            name,
+            flags | OFlags::CREATE | OFlags::EXCL,
+            Mode::from_raw_mode(0o644),
+        );
+        let file = match (created, self.adopted) {
+            (Err(Errno::EXIST), Some(adopted)) => {
+                let flags = if adopted.may_change(name) { flags } else { flags.difference(OFlags::RDWR) };
+                let file = rustix::fs::openat(self.root, name, flags, Mode::empty())
+                    .map_err(|e| failed("cannot open", e))?;
+                let there = rustix::fs::fstat(&file).map_err(|e| failed("cannot look at", e))?.st_size as u64;
+                if there != bytes && !adopted.may_change(name) {
+                    return Err(self.wrong_length(name, there, bytes));
                 }
-                return Ok(());
+                if there >= bytes {
+                    if there > bytes {
+                        rustix::fs::ftruncate(&file, bytes).map_err(|e| failed("cannot shorten", e))?;
+                    }
+                    return Ok(());
+                }
+                file
             }
-        }
+            (created, _) => created.map_err(|e| failed("cannot create", e))?,
+        };
         let mut left = bytes;
         while left > 0 {
             let some = self.maker.data.some(left.min(FILL_BYTES) as usize, random);
@@ -326,11 +413,16 @@ impl Making<'_> {
     }
 }
 
-/// Whether this user made the directory.
-fn is_mine(path: &Path) -> bool {
-    let me = rustix::process::geteuid().as_raw();
-    // What is not there is nobody's.
-    fs::symlink_metadata(path).map_or(true, |found| found.uid() == me)
+impl Made {
+    /// Makes the directory of a set, or takes the empty one: from now on what is planned there is this program's.
+    fn begin(&mut self, path: &Path, tree: &Tree) -> Result<(), FlowError> {
+        fs::create_dir_all(path)
+            .map_err(|e| FlowError::call("cannot create", path.display().to_string(), e))?;
+        self.ours = true;
+        self.origin = Origin::mark(path);
+        self.names = Names::of(tree).recorded();
+        Ok(())
+    }
 }
 
 fn finish<'p>(plan: &'p FileSet, home: Home, tree: Tree) -> Set<'p> {
@@ -343,28 +435,35 @@ fn finish<'p>(plan: &'p FileSet, home: Home, tree: Tree) -> Set<'p> {
 pub(crate) fn remove_set(set: &Set<'_>) -> Result<bool, FlowError> {
     match &set.home {
         Home::Directory { path, .. } => {
-            path.parent().map_or(Ok(true), |parent| forget(parent, &set.plan.name, path))
+            path.parent().map_or(Ok(true), |parent| forget(parent, &set.plan.name, path, &set.tree))
         }
         Home::Device { .. } => Ok(true),
     }
 }
 
-fn forget(parent: &Path, name: &str, path: &Path) -> Result<bool, FlowError> {
+fn forget(parent: &Path, name: &str, path: &Path, tree: &Tree) -> Result<bool, FlowError> {
     let memory = Memory::read(parent)?;
-    let made = memory.sets.get(name).filter(|made| made.ours);
-    let stays = made.is_none();
+    let made = memory.sets.get(name).filter(|made| made.ours && made.is_at(path));
+    let stays = made.is_none() && fs::symlink_metadata(path).is_ok();
     if let Some(made) = made {
-        remove(path, made.stays)?;
+        remove(path, made, tree)?;
     }
     memory.forget(parent, name).map(|()| stays)
 }
 
 /// Removes what this program made in a directory, if there is nothing else in it.
-fn remove(path: &Path, stays: bool) -> Result<(), FlowError> {
-    remove_made(path, stays).map_err(|stranger| match stranger {
-        Stranger::Named(stranger) | Stranger::LeadsOut(stranger) => {
+fn remove(path: &Path, made: &Made, tree: &Tree) -> Result<(), FlowError> {
+    let Some(names) = made.names.names(tree) else {
+        return Err(FlowError::NotOurs { path: path.to_owned() });
+    };
+    remove_made(path, made.stays, &names).map_err(|stranger| match stranger {
+        Stranger::Named(stranger) | Stranger::LeadsOut(stranger) | Stranger::Linked(stranger) => {
             FlowError::Stranger { path: path.to_owned(), stranger }
         }
         Stranger::Failed(error) => error,
-    })
+    })?;
+    if made.stays {
+        unmark(path);
+    }
+    Ok(())
 }

@@ -8,11 +8,13 @@ use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
+use super::names::Recorded;
+use super::origin::Origin;
 use crate::error::FlowError;
 
 /// The file in the directory.
 const NAME: &str = ".nestor-filesets.json";
-/// A record of 10 000 sets has 2 MiB; what is longer was not written by this program.
+/// A record of 10 000 sets has 6 MiB; what is longer was not written by this program.
 const MOST_BYTES: u64 = 16 << 20;
 
 /// What is remembered of the sets in a directory.
@@ -37,9 +39,22 @@ pub(super) struct Made {
     /// Whether the directory itself was there, empty, and so stays.
     #[serde(default)]
     pub(super) stays: bool,
+    /// The directory, if this program made what is in it; also after it was adopted, when nothing is removed any more.
+    #[serde(default)]
+    pub(super) origin: Option<Origin>,
+    /// What it made there.
+    #[serde(default)]
+    pub(super) names: Recorded,
 }
 
 impl Made {
+    /// Whether what stands there is the directory that this program made, and this user's.
+    pub(super) fn is_at(&self, path: &Path) -> bool {
+        let me = rustix::process::geteuid().as_raw();
+        fs::symlink_metadata(path).is_ok_and(|found| found.uid() == me)
+            && self.origin.as_ref().is_some_and(|origin| origin.is(path))
+    }
+
     /// Whether the files are the same, and nothing has changed them.
     pub(super) fn is_fresh(&self, wanted: &Self) -> bool {
         let of = |made: &Self| (made.seed, made.files, made.directories, made.bytes);
@@ -84,7 +99,13 @@ impl Memory {
     pub(super) fn write(&self, directory: &Path) -> Result<(), FlowError> {
         let path = directory.join(NAME);
         let coming = directory.join(format!("{NAME}.{}", std::process::id()));
-        let text = serde_json::to_vec_pretty(self).expect("a map of numbers is JSON");
+        let written = |memory: &Self| serde_json::to_vec_pretty(memory).expect("a map of numbers is JSON");
+        let mut text = written(self);
+        if text.len() as u64 > MOST_BYTES {
+            let mut sets = self.sets.clone();
+            sets.values_mut().for_each(|made| made.names.shorten());
+            text = written(&Self { sets });
+        }
         let put = || {
             // Of a process of this number that was killed.
             let _ = fs::remove_file(&coming);

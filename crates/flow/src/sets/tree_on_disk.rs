@@ -1,7 +1,7 @@
 //! What is really in a set's directory: looked through and removed without ever leaving it.
 //!
-//! All that this program makes in a set's directory are directories and regular files whose names are numbers of eight to ten
-//! digits. Nothing else is ever removed, and no link is followed.
+//! All that this program makes in a set's directory are the directories and regular files of the planned tree. Nothing else is ever
+//! removed, and no link is followed.
 
 use std::ffi::CStr;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -10,6 +10,7 @@ use std::path::{Path, PathBuf};
 use rustix::fs::{AtFlags, CWD, Dir, FileType, Mode, OFlags, openat, statat, unlinkat};
 use rustix::io::Errno;
 
+use super::names::{Names, Place};
 use crate::error::FlowError;
 
 /// What stands at a set's place.
@@ -48,35 +49,37 @@ pub(super) enum Stranger {
     LeadsOut(PathBuf),
     /// Something with another name.
     Named(PathBuf),
+    /// A file with other names elsewhere.
+    Linked(PathBuf),
     /// It could not be looked at or removed.
     Failed(FlowError),
 }
 
 /// What is done with the entries of a directory.
-#[derive(Clone, Copy, PartialEq)]
-enum Task {
+#[derive(Clone, Copy)]
+enum Task<'n> {
     /// Those whose names are numbers are looked at; others are nobody's business.
     Adopt,
-    /// All are looked at.
-    Inspect,
-    /// All are removed.
-    Remove,
+    /// All are looked at: there are none but these.
+    Inspect(&'n Names),
+    /// These are removed.
+    Remove(&'n Names),
 }
 
-/// Looks for links below the names that a set has.
+/// Looks for links, also hard ones, below names that sets have.
 pub(super) fn look_for_links(path: &Path) -> Result<(), Stranger> {
     walk(path, Task::Adopt)
 }
 
 /// Removes what this program made, or nothing if there is anything else; the directory itself too, unless it `stays`.
-pub(super) fn remove_made(path: &Path, stays: bool) -> Result<(), Stranger> {
+pub(super) fn remove_made(path: &Path, stays: bool, names: &Names) -> Result<(), Stranger> {
     match Found::at(path).map_err(Stranger::Failed)? {
         Found::Nothing => return Ok(()),
         Found::Other => return Err(Stranger::Named(path.to_owned())),
         Found::Empty => {}
         Found::Filled => {
-            walk(path, Task::Inspect)?;
-            walk(path, Task::Remove)?;
+            walk(path, Task::Inspect(names))?;
+            walk(path, Task::Remove(names))?;
         }
     }
     if stays {
@@ -99,69 +102,91 @@ fn is_entry(entry: &Result<rustix::fs::DirEntry, Errno>) -> bool {
     entry.as_ref().map_or(true, |entry| !matches!(entry.file_name().to_bytes(), b"." | b".."))
 }
 
-/// Whether a set has entries of this form.
+/// Whether sets have entries of this form.
 fn is_number(name: &CStr) -> bool {
     let name = name.to_bytes();
     (8..=10).contains(&name.len()) && name.iter().all(u8::is_ascii_digit)
 }
 
-fn walk(path: &Path, task: Task) -> Result<(), Stranger> {
+fn walk(path: &Path, task: Task<'_>) -> Result<(), Stranger> {
     let failed = |e: Errno| {
         Stranger::Failed(FlowError::call("cannot look into", path.display().to_string(), e.into()))
     };
     let directory = open(CWD, path).map_err(failed)?;
-    Walk { task, path: path.to_owned() }.directory(&directory)
+    Walk { task, path: path.to_owned() }.directory(&directory, Place::At(0))
 }
 
-struct Walk {
-    task: Task,
+struct Walk<'n> {
+    task: Task<'n>,
     /// Of what is looked at, for messages.
     path: PathBuf,
 }
 
-impl Walk {
+impl Walk<'_> {
     fn failed(&self, what: &'static str, e: Errno) -> Stranger {
         Stranger::Failed(FlowError::call(what, self.path.display().to_string(), e.into()))
     }
 
-    /// Trees are at most 400 levels deep, so are the calls.
-    fn directory(&mut self, directory: &OwnedFd) -> Result<(), Stranger> {
+    /// Trees are at most 400 levels deep, so are the calls; what is adopted may be deeper.
+    fn directory(&mut self, directory: &OwnedFd, place: Place) -> Result<(), Stranger> {
         let entries = Dir::read_from(directory).map_err(|e| self.failed("cannot look into", e))?;
         for entry in entries.filter(is_entry) {
             let entry = entry.map_err(|e| self.failed("cannot look into", e))?;
             let name = entry.file_name();
-            if !is_number(name) && self.task == Task::Adopt {
+            if !is_number(name) && matches!(self.task, Task::Adopt) {
                 continue;
             }
             self.path.push(&*name.to_string_lossy());
-            if !is_number(name) {
-                return Err(Stranger::Named(self.path.clone()));
-            }
-            self.entry(directory.as_fd(), name, entry.file_type())?;
+            self.entry(directory.as_fd(), name, entry.file_type(), place)?;
             self.path.pop();
         }
         Ok(())
     }
 
-    fn entry(&mut self, directory: BorrowedFd<'_>, name: &CStr, kind: FileType) -> Result<(), Stranger> {
+    fn entry(
+        &mut self,
+        directory: BorrowedFd<'_>,
+        name: &CStr,
+        kind: FileType,
+        place: Place,
+    ) -> Result<(), Stranger> {
+        let look = || statat(directory, name, AtFlags::SYMLINK_NOFOLLOW);
         let kind = match kind {
             // File systems that do not say it in the list.
             FileType::Unknown => {
-                let found = statat(directory, name, AtFlags::SYMLINK_NOFOLLOW);
-                FileType::from_raw_mode(found.map_err(|e| self.failed("cannot look at", e))?.st_mode)
+                FileType::from_raw_mode(look().map_err(|e| self.failed("cannot look at", e))?.st_mode)
             }
             kind => kind,
         };
-        let flags = match kind {
-            FileType::RegularFile => AtFlags::empty(),
-            FileType::Directory => {
+        let stranger = |walk: &Self| match kind {
+            FileType::RegularFile | FileType::Directory => Stranger::Named(walk.path.clone()),
+            _ => Stranger::LeadsOut(walk.path.clone()),
+        };
+        let flags = match (kind, self.task) {
+            (FileType::RegularFile, Task::Adopt) => {
+                if look().map_err(|e| self.failed("cannot look at", e))?.st_nlink > 1 {
+                    return Err(Stranger::Linked(self.path.clone()));
+                }
+                AtFlags::empty()
+            }
+            (FileType::RegularFile, Task::Inspect(names) | Task::Remove(names))
+                if names.has_file(place, name) =>
+            {
+                AtFlags::empty()
+            }
+            (FileType::Directory, task) => {
+                let inner_place = match task {
+                    Task::Adopt => Some(Place::Leaf),
+                    Task::Inspect(names) | Task::Remove(names) => names.directory(place, name),
+                };
+                let Some(inner_place) = inner_place else { return Err(stranger(self)) };
                 let inner = open(directory, name).map_err(|e| self.failed("cannot look into", e))?;
-                self.directory(&inner)?;
+                self.directory(&inner, inner_place)?;
                 AtFlags::REMOVEDIR
             }
-            _ => return Err(Stranger::LeadsOut(self.path.clone())),
+            _ => return Err(stranger(self)),
         };
-        if self.task == Task::Remove {
+        if matches!(self.task, Task::Remove(_)) {
             unlinkat(directory, name, flags).map_err(|e| self.failed("cannot remove", e))?;
         }
         Ok(())

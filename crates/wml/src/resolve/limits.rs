@@ -7,8 +7,8 @@ use super::Result;
 use crate::Span;
 use crate::error::Fault;
 use crate::limits::{
-    MOST_BUFFER_BYTES, MOST_COUNTED, MOST_DESCRIPTORS, MOST_FILES, MOST_SET_BYTES, MOST_STEPS, MOST_THREADS,
-    ROTATING_FDS, WHOLE_FILE_BYTES,
+    MOST_BUFFER_BYTES, MOST_COUNTED, MOST_DESCRIPTORS, MOST_FILES, MOST_SET_BYTES, MOST_STEPS,
+    MOST_THREAD_BYTES, MOST_THREADS, ROTATING_FDS, WHOLE_FILE_BYTES,
 };
 use crate::plan::{FileSet, Flowop, FlowopKind, Process, Thread, Value};
 
@@ -87,7 +87,7 @@ fn count<'p>(flowops: &'p [Flowop], counted: &mut Counted<'p>) {
 /// # Errors
 /// The process with which it is too much; `processes` come with their places.
 pub(super) fn check_processes(processes: &[(Span, Process)], file_sets: usize) -> Result<()> {
-    let mut all = [0_u64; 4];
+    let mut all = [0_u64; 5];
     let (mut counted, mut definitions) = (Counted::new(), 0);
     for (span, process) in processes {
         for thread in &process.threads {
@@ -95,7 +95,9 @@ pub(super) fn check_processes(processes: &[(Span, Process)], file_sets: usize) -
             let wants = Wants::of(thread);
             // A thread remembers something of each file set too.
             let steps = wants.steps.max(file_sets as u64);
-            for (sum, each) in all.iter_mut().zip([1, steps, wants.descriptors, wants.buffer_bytes]) {
+            for (sum, each) in
+                all.iter_mut().zip([1, steps, wants.descriptors, wants.buffer_bytes, thread.memory_bytes])
+            {
                 *sum = sum.saturating_add(threads.saturating_mul(each));
             }
             count(&thread.flowops, &mut counted);
@@ -106,6 +108,7 @@ pub(super) fn check_processes(processes: &[(Span, Process)], file_sets: usize) -
             (all[1], MOST_STEPS, "flowops and file sets of single threads"),
             (all[2], MOST_DESCRIPTORS, "descriptors (fd) of single threads"),
             (all[3], MOST_BUFFER_BYTES, "bytes of memory that threads read into (iosize)"),
+            (all[4], MOST_THREAD_BYTES, "bytes of memory of threads (memsize)"),
             (counted.len() as u64, MOST_COUNTED as u64, "flowops of different names"),
             (definitions, MOST_COUNTED as u64, "definitions of threads"),
         ];

@@ -9,7 +9,7 @@ use super::{Defined, Resolver, Result, limits, targets};
 use crate::Span;
 use crate::arithmetic::Scalar;
 use crate::error::{Fault, Problem};
-use crate::limits::{MOST_IO_BYTES, MOST_THREADS};
+use crate::limits::{MOST_IO_BYTES, MOST_THREAD_BYTES, MOST_THREADS};
 use crate::plan::{FileSet, Flowop, FlowopKind, Process, Thread, Value};
 use crate::syntax::{CompositeSyntax, FlowopSyntax, ProcessSyntax, ThreadSyntax, attribute};
 use crate::token::clip;
@@ -122,7 +122,7 @@ impl Resolver<'_> {
         };
         let name = self.text(&attributes, "name")?.unwrap_or_default();
         let instances = self.count_to(&attributes, "instances", MOST_THREADS)?.unwrap_or(1);
-        let memory_bytes = self.count(&attributes, "memsize")?.unwrap_or(0);
+        let memory_bytes = self.count_to(&attributes, "memsize", MOST_THREAD_BYTES)?.unwrap_or(0);
         let flowops = self.flowops(&syntax.flowops, around)?;
         Ok(Thread { name, instances, memory_bytes, io_priority, flowops })
     }

@@ -19,7 +19,7 @@ fn what_no_machine_has_is_refused_at_its_place() {
     insta::assert_snapshot!(error(&thread("flowop read name=r,filesetname=docs,iosize=9223372036854775807")), @r"
     a script is not understood: test.f:3:37
       flowop read name=r,filesetname=docs,iosize=9223372036854775807
-                                          ^^^^^^^^^^^^^^^^^^^^^^^^^^ iosize cannot be 9223372036854776000
+                                          ^^^^^^^^^^^^^^^^^^^^^^^^^^ iosize cannot be 9223372036854775807
       it is a number from 0 to 1073741824
     ");
     insta::assert_snapshot!(error("define fileset name=a,path=/d,entries=4000000000,dirwidth=20\nrun"), @r"
@@ -61,6 +61,12 @@ fn the_sum_of_all_counts() {
     let set = "define file name=f,path=/d\n";
     let reads = "thread name=t,instances=20 { flowop read name=r,filename=f,iosize=1g }";
     insta::assert_snapshot!(refused(&format!("{set}{}", processes(1, reads))), @"2:1 with this process there are 21474836480 bytes of memory that threads read into (iosize) in all; a run has at most 17179869184");
+    let memory = "thread name=t,instances=5,memsize=16g { flowop hog name=h }";
+    insta::assert_snapshot!(refused(&processes(1, memory)), @"1:1 with this process there are 85899345920 bytes of memory of threads (memsize) in all; a run has at most 68719476736");
+    let memory = "thread name=t,instances=4,memsize=16g { flowop hog name=h }";
+    assert!(try_read(&processes(1, memory)).is_ok());
+    let memory = "thread name=t,memsize=9223372036854775807 { flowop hog name=h }";
+    assert!(refused(&processes(1, memory)).contains("it is a number from 0 to 68719476736"));
     let descriptors = "thread name=t,instances=2000 { flowop read name=r,filename=f,iosize=1k,fd=4000 }";
     insta::assert_snapshot!(refused(&format!("{set}{}", processes(1, descriptors))), @"2:1 with this process there are 8002000 descriptors (fd) of single threads in all; a run has at most 4194304");
     let steps: String = (0..300).map(|n| format!("flowop hog name=h{n}\n")).collect();

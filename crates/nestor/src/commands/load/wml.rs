@@ -342,6 +342,11 @@ impl Listener for Terminal {
         }
     }
 
+    /// Goes to standard error, where a result does not.
+    fn output(&self, line: &str) {
+        self.progress.line(line);
+    }
+
     fn progress(&self, what: &str, share: f64) {
         let now = (share.clamp(0.0, 1.0) * 1000.0) as u64;
         let mut last = self.last.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
