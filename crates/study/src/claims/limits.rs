@@ -160,7 +160,8 @@ mod tests {
         let connection = Connection::open_in_memory().unwrap();
         let _memory = Memory::limit();
         // Zeros that are only made when they are asked for.
-        let mut statement = connection.prepare("SELECT zeroblob(1000000)").unwrap();
+        let mut statement =
+            connection.prepare("SELECT zeroblob(i) FROM (SELECT 1000000 AS i UNION ALL SELECT 2)").unwrap();
         let mut rows = statement.query([]).unwrap();
         let row = rows.next().unwrap().unwrap();
         LIMIT.set(used() + 1000);
