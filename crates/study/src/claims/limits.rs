@@ -24,8 +24,8 @@ const SIZES: [(Limit, i32); 4] = [
     (Limit::SQLITE_LIMIT_FUNCTION_ARG, MOST_ARGUMENTS),
 ];
 
-/// What SQLite may take over the limit for handing one row or argument to us: where it has no memory for that, `rusqlite`
-/// panics. The rows' texts are counted besides, so a row takes no more than this.
+/// What SQLite may take over the limit for handing one row or argument to us: without memory for that it gives nothing,
+/// for which `rusqlite` reads an empty value or panics. The rows' texts are counted besides, so a row takes no more than this.
 const ROOM_BYTES: i64 = 128 << 20;
 
 /// Sizes of a connection, which are set back when this is dropped.
@@ -157,6 +157,17 @@ mod tests {
 
     #[test]
     fn what_was_found_is_handed_over_where_the_query_took_the_last_memory() {
+        // In a process of its own: so low a limit would stop the other tests.
+        const ALONE: &str = "NESTOR_TEST_ALONE";
+        if std::env::var_os(ALONE).is_none() {
+            let name =
+                "claims::limits::tests::what_was_found_is_handed_over_where_the_query_took_the_last_memory";
+            let mut alone = std::process::Command::new(std::env::current_exe().unwrap());
+            let output = alone.args(["--exact", name]).env(ALONE, "1").output().unwrap();
+            let said = String::from_utf8_lossy(&output.stdout);
+            assert!(output.status.success() && said.contains("1 passed"), "{said}");
+            return;
+        }
         let connection = Connection::open_in_memory().unwrap();
         let _memory = Memory::limit();
         // Zeros that are only made when they are asked for.
