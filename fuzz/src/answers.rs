@@ -32,14 +32,32 @@ pub fn latency(data: &[u8]) {
         assert!(!added, "what cannot be read was added");
         return;
     };
+    use_all(&read);
     let mut merged = read.clone();
     merged.merge(&read);
-    let _ = (merged.summary(), merged.quantile_ns(0.99), merged.buckets().count());
+    use_all(&merged);
     if added {
         assert_eq!(sum.finish().summary(), merged.clone().compacted().summary());
     }
+    merged.merge(&merged.clone());
+    use_all(&merged);
     let again = serde_json::to_value(&merged).expect("a text");
     assert!(serde_json::from_value::<LatencyHistogram>(again).is_ok());
+}
+
+/// All that is asked of a histogram.
+fn use_all(histogram: &LatencyHistogram) {
+    let summary = histogram.summary();
+    assert_eq!(summary.map(|summary| summary.count), (histogram.count() > 0).then(|| histogram.count()));
+    let quantiles = [0.0, 0.001, 0.5, 0.9, 0.99, 0.999_999, 1.0].map(|q| histogram.quantile_ns(q));
+    assert!(quantiles.is_sorted(), "{quantiles:?}");
+    assert_eq!(histogram.buckets().map(|(_, count)| count).sum::<u64>(), histogram.count());
+    assert_eq!(histogram.clone().compacted(), *histogram);
+    let mut more = histogram.clone();
+    more.record_many_ns(5_000, u64::MAX);
+    more.record_ns(u64::MAX);
+    more.merge(histogram);
+    let _ = (more.summary(), more.quantile_ns(1.0), more.compacted().count());
 }
 
 /// What an agent answers and what it is asked.

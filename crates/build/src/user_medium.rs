@@ -7,7 +7,7 @@ use crate::BuildError;
 use crate::builder::refused;
 
 /// Takes a medium until it is released, when what was written to it is erased. Refuses one that is in use, or that
-/// carries a signature or any other data unless it was named for overwriting.
+/// carries a signature or may hold any other data unless it was named for overwriting.
 ///
 /// # Errors
 /// What is wrong with it and what to do.
@@ -100,14 +100,14 @@ fn refuse_signatures(
     Ok(())
 }
 
-/// Refuses a medium on which anything is found: most formats have no signature, or none that `wipefs` knows.
+/// Refuses a medium that is not known to be all zeros: most formats have no signature, or none that `wipefs` knows.
 fn refuse_data(machine: &Machine, layer: &Layer, path: &str) -> Result<(), BuildError> {
     let found = machine.inspect(path).map_err(|source| BuildError::Layer { layer: layer.label(), source })?;
     match found {
         Some(found) => Err(refused(
             layer,
             format!(
-                "{path} holds {found}; nothing was written. If all of it may be lost, say so with `--overwrite {path}`"
+                "{path} {found}; nothing was written. If all of it may be lost, say so with `--overwrite {path}`"
             ),
         )),
         None => Ok(()),

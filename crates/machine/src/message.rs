@@ -267,7 +267,7 @@ pub enum Answer {
     Bytes(#[serde(with = "serde_bytes")] Vec<u8>),
     /// A device that was made.
     Device(String),
-    /// What a medium holds, in words; `None` if nothing was found.
+    /// What a medium holds or may hold, as the rest of a sentence that it begins; `None` if it is all zeros.
     Found(Option<String>),
     /// A booted machine.
     Booted {

@@ -33,6 +33,9 @@ enum Counts {
 
 /// The largest duration a histogram distinguishes; longer ones are counted as this one.
 pub const HIGHEST_LATENCY_NS: u64 = 1 << 40;
+/// The most durations that a histogram counts, 285 years of a million a second: as far as a quantile's place among them is
+/// computed exactly. Where more are added, all counts are halved until they are as few, so that quantiles stay right.
+pub const MOST_LATENCIES: u64 = 1 << 53;
 /// The first duration that no counter is for: that of the highest one is as wide as its octave has it.
 const LONGEST_COUNTED_NS: u64 = 2 * HIGHEST_LATENCY_NS;
 
@@ -52,14 +55,18 @@ impl LatencyHistogram {
         self.record_many_ns(latency_ns, 1);
     }
 
-    /// Counts `count` equal durations.
+    /// Counts `count` equal durations, of which there are at most [`MOST_LATENCIES`].
     pub fn record_many_ns(&mut self, latency_ns: u64, count: u64) {
-        self.counting().saturating_record_n(latency_ns.max(1), count);
+        let histogram = self.counting();
+        histogram.saturating_record_n(latency_ns.max(1), count.min(MOST_LATENCIES));
+        limit_count(histogram);
     }
 
     /// Adds every duration of `other`.
     pub fn merge(&mut self, other: &Self) {
-        self.counting().add(&*other.histogram()).expect("all histograms have the same bounds");
+        let histogram = self.counting();
+        histogram.add(&*other.histogram()).expect("all histograms have the same bounds");
+        limit_count(histogram);
     }
 
     /// The same histogram in little memory, for keeping many of them. Counting on unpacks it again.
@@ -106,12 +113,12 @@ impl LatencyHistogram {
 
     /// The histogram of counters by index, as [`LatencySum`] adds them up.
     pub(crate) fn of_counters(counters: &[u64]) -> Self {
-        let mut histogram = empty();
+        let mut histogram = Self::default();
         for (index, count) in counters.iter().enumerate().filter(|(_, count)| **count > 0) {
             let value = Bounds::OURS.value_at(index).expect("counters have the bounds of our histograms");
-            histogram.saturating_record_n(value.max(1), *count);
+            histogram.record_many_ns(value, *count);
         }
-        Self(Counts::Counting(Box::new(histogram)))
+        histogram
     }
 
     fn histogram(&self) -> Cow<'_, Histogram<u64>> {
@@ -141,18 +148,26 @@ impl PartialEq for LatencyHistogram {
     }
 }
 
+/// Halves all counts while they are over [`MOST_LATENCIES`]; what was counted once stays.
+fn limit_count(histogram: &mut Histogram<u64>) {
+    while histogram.len() > MOST_LATENCIES {
+        let mut halved = empty();
+        for counted in histogram.iter_recorded() {
+            halved.saturating_record_n(counted.value_iterated_to(), halved_count(counted.count_at_value()));
+        }
+        *histogram = halved;
+    }
+}
+
+/// What is left of a count where counts are halved.
+pub(crate) fn halved_count(count: u64) -> u64 {
+    count.div_ceil(2)
+}
+
 fn encode(histogram: &Histogram<u64>) -> String {
     let mut bytes = Vec::new();
-    if V2DeflateSerializer::new().serialize(histogram, &mut bytes).is_err() {
-        // The encoding's counts have a sign, so they end at half of what a counter holds.
-        bytes.clear();
-        let mut clamped = empty();
-        for counted in histogram.iter_recorded() {
-            let count = counted.count_at_value().min(i64::MAX.unsigned_abs());
-            clamped.saturating_record_n(counted.value_iterated_to(), count);
-        }
-        V2DeflateSerializer::new().serialize(&clamped, &mut bytes).expect("counts that fit are encoded");
-    }
+    // The encoding's counts have a sign; ours have fewer bits.
+    V2DeflateSerializer::new().serialize(histogram, &mut bytes).expect("counts that fit are encoded");
     BASE64.encode(bytes)
 }
 
@@ -283,17 +298,60 @@ mod tests {
         }
     }
 
-    #[test]
-    fn counts_beyond_what_can_be_stored_are_stored_as_the_most_that_can_be() {
-        let mut histogram = LatencyHistogram::default();
-        histogram.record_many_ns(7, u64::MAX);
-        let compact = histogram.compacted();
-        assert_eq!(compact.count(), i64::MAX.unsigned_abs());
-        assert_eq!(use_all(&compact), u64::MAX - 1);
-        let mut sum = LatencySum::default();
-        for _ in 0..3 {
-            sum.add(serde_json::to_value(&compact).unwrap().as_str().unwrap()).unwrap();
+    /// `count` at 1 ns, and at the durations after it, as a text of somebody else's.
+    fn text_of(counts: &[i64]) -> String {
+        let mut body = Vec::new();
+        for count in counts {
+            let mut left = ((count << 1) ^ (count >> 63)) as u64;
+            for i in 0..9 {
+                let more = i < 8 && left >> 7 > 0;
+                body.push(if i == 8 { left as u8 } else { left as u8 & 0x7f | u8::from(more) << 7 });
+                if !more {
+                    break;
+                }
+                left >>= 7;
+            }
         }
-        assert_eq!(sum.finish().quantile_ns(0.5), Some(7));
+        crafted(body.len() as u32, (3, 1, HIGHEST_LATENCY_NS), 1.0, &body)
+    }
+
+    #[test]
+    fn more_than_can_be_counted_is_refused_when_it_is_read() {
+        let most = MOST_LATENCIES as i64;
+        for counts in [&[-5000, i64::MAX, i64::MAX, i64::MAX][..], &[0, most, 1], &[i64::MAX]] {
+            let plain = text_of(counts);
+            for text in [compressed(&plain), plain] {
+                assert!(LatencySum::default().add(&text).is_err(), "{counts:?}");
+                let read = serde_json::from_value::<LatencyHistogram>(text.into());
+                assert!(read.is_err(), "{counts:?} {}", use_all(&read.unwrap()));
+            }
+        }
+        let read: LatencyHistogram = serde_json::from_value(text_of(&[0, most - 1, 1]).into()).unwrap();
+        assert_eq!((read.count(), read.quantile_ns(1.0)), (MOST_LATENCIES, Some(2)));
+        assert_eq!(use_all(&read), MOST_LATENCIES);
+    }
+
+    #[test]
+    fn quantiles_stay_right_where_more_is_added_than_can_be_counted() {
+        let full: LatencyHistogram =
+            serde_json::from_value(text_of(&[0, 1 << 52, (1 << 51) + 1, (1 << 51) - 1]).into()).unwrap();
+        let text = serde_json::to_value(&full).unwrap().as_str().unwrap().to_owned();
+        let (mut merged, mut sum) = (LatencyHistogram::default(), LatencySum::default());
+        for _ in 0..5000 {
+            merged.merge(&full);
+            sum.add(&text).unwrap();
+        }
+        for histogram in [merged.clone(), sum.finish(), merged.clone().compacted()] {
+            assert!(histogram.count() <= MOST_LATENCIES && histogram.count() > MOST_LATENCIES / 2);
+            let quantiles = [0.0, 0.49, 0.51, 0.74, 0.76, 1.0].map(|q| histogram.quantile_ns(q).unwrap());
+            assert_eq!(quantiles, [1, 1, 2, 2, 3, 3]);
+            assert_eq!(histogram.summary(), merged.summary());
+        }
+        let mut counted = LatencyHistogram::default();
+        (0..5).for_each(|_| counted.record_many_ns(7, u64::MAX));
+        counted.record_ns(1_000_000);
+        assert_eq!((counted.quantile_ns(0.5), counted.summary().unwrap().max_ns > 999_000), (Some(7), true));
+        assert!(counted.count() <= MOST_LATENCIES);
+        use_all(&counted);
     }
 }

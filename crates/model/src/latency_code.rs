@@ -7,7 +7,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
 use flate2::{Decompress, FlushDecompress, Status};
 
-use crate::latency::HIGHEST_LATENCY_NS;
+use crate::latency::{HIGHEST_LATENCY_NS, MOST_LATENCIES};
 
 /// Starts a compressed histogram: the V2 cookie with the size of its words.
 const COMPRESSED: u32 = 0x1c84_9304 | 0x10;
@@ -171,11 +171,16 @@ fn bounds_of(plain: &[u8]) -> Result<Bounds, String> {
 fn read_counts(mut bytes: &[u8], counts: &mut Vec<(usize, u64)>) -> Result<usize, String> {
     counts.clear();
     let mut index = 0_usize;
+    let mut total = 0_u64;
     while let Some((value, rest)) = number(bytes) {
         bytes = rest;
         match u64::try_from(value) {
             Ok(0) => index = index.saturating_add(1),
             Ok(count) => {
+                total = total.saturating_add(count);
+                if total > MOST_LATENCIES {
+                    return Err(format!("the histogram counts over {MOST_LATENCIES} operations"));
+                }
                 // Not more than bytes, of which there are not more than [`MOST_BYTES`].
                 counts.push((index, count));
                 index = index.saturating_add(1);

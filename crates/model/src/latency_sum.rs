@@ -3,13 +3,15 @@
 //! Merging decodes each one into a histogram of a quarter of a megabyte. Those of a large study are hundreds of thousands,
 //! each of a few hundred counts, so these are added straight from the encoding.
 
-use crate::latency::LatencyHistogram;
+use crate::latency::{LatencyHistogram, MOST_LATENCIES, halved_count};
 use crate::latency_code::{Bounds, Decoder};
 
 /// The sum of histograms that were written by [`LatencyHistogram`].
 #[derive(Debug, Default)]
 pub struct LatencySum {
     counts: Vec<u64>,
+    /// Of all counts.
+    total: u64,
     decoder: Decoder,
 }
 
@@ -29,7 +31,14 @@ impl LatencySum {
             self.counts.resize(needed, 0);
         }
         for (index, count) in decoded.counts {
-            self.counts[*index] = self.counts[*index].saturating_add(*count);
+            // The decoder allows no more than [`MOST_LATENCIES`] in all, and there are no more here.
+            self.counts[*index] += count;
+            self.total += count;
+        }
+        // As merging does.
+        while self.total > MOST_LATENCIES {
+            self.counts.iter_mut().for_each(|count| *count = halved_count(*count));
+            self.total = self.counts.iter().sum();
         }
         Ok(())
     }
@@ -74,7 +83,7 @@ mod tests {
     fn a_histogram_in_which_every_counter_is_used_is_added_too() {
         let mut full = LatencyHistogram::default();
         let durations = (0..MOST_COUNTS).filter_map(|index| Bounds::OURS.value_at(index));
-        durations.zip(1..).for_each(|(ns, count)| full.record_many_ns(ns, count << 40));
+        durations.zip(1..).for_each(|(ns, count)| full.record_many_ns(ns, count << 20));
         let mut sum = LatencySum::default();
         sum.add(&text(&full)).unwrap();
         assert_eq!(sum.finish(), full);

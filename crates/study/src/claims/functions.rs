@@ -7,6 +7,9 @@ use nestor_model::prediction::{Rounding, TargetMachine, Transaction, capacity};
 use nestor_model::{coefficient_of_variation, geometric_mean, mean, median, rank_correlation};
 use rusqlite::Connection;
 use rusqlite::functions::{Aggregate, Context, FunctionFlags};
+use rusqlite::types::FromSql;
+
+use super::limits::with_room;
 
 /// `None` where the samples do not have it.
 type OfSamples = fn(&[f64]) -> Option<f64>;
@@ -58,7 +61,7 @@ impl Aggregate<Samples<f64>, Option<f64>> for Statistic {
     }
 
     fn step(&self, context: &mut Context<'_>, samples: &mut Samples<f64>) -> rusqlite::Result<()> {
-        context.get::<Option<f64>>(0)?.map_or(Ok(()), |sample| samples.push(sample))
+        argument::<Option<f64>>(context, 0)?.map_or(Ok(()), |sample| samples.push(sample))
     }
 
     fn finalize(&self, _: &mut Context<'_>, samples: Option<Samples<f64>>) -> rusqlite::Result<Option<f64>> {
@@ -77,7 +80,7 @@ impl Aggregate<Samples<(f64, f64)>, Option<f64>> for RankCorrelation {
     }
 
     fn step(&self, context: &mut Context<'_>, pairs: &mut Samples<(f64, f64)>) -> rusqlite::Result<()> {
-        match (context.get::<Option<f64>>(0)?, context.get::<Option<f64>>(1)?) {
+        match (argument(context, 0)?, argument(context, 1)?) {
             (Some(a), Some(b)) => pairs.push((a, b)),
             _ => Ok(()),
         }
@@ -90,6 +93,11 @@ impl Aggregate<Samples<(f64, f64)>, Option<f64>> for RankCorrelation {
     ) -> rusqlite::Result<Option<f64>> {
         Ok(pairs.and_then(|pairs| rank_correlation(&pairs.values)))
     }
+}
+
+/// An argument of a function, which takes memory where SQLite has not written it out yet.
+fn argument<T: FromSql>(context: &Context<'_>, index: usize) -> rusqlite::Result<T> {
+    with_room(|| context.get(index))
 }
 
 /// `geomean`, `median`, `cov` (in per cent), the ends of the 95 % interval of a geometric mean, `rank_correlation(a, b)`, and
@@ -106,14 +114,14 @@ pub(super) fn add_functions(connection: &Connection) -> rusqlite::Result<()> {
     )?;
     let rounding = |rounded: bool| if rounded { Rounding::AsPrinted } else { Rounding::Exact };
     connection.create_scalar_function("transaction_ms", 6, flags, move |context| {
-        let number = |i: usize| context.get::<f64>(i);
+        let number = |i: usize| argument(context, i);
         let transaction = Transaction { compute_ms: number(0)?, system_ms: number(1)?, disk_ms: number(2)? };
         let target = TargetMachine { overhead_share: number(3)?, compute_scale: number(4)? };
-        Ok(transaction.on(target, rounding(context.get(5)?)))
+        Ok(transaction.on(target, rounding(argument(context, 5)?)))
     })?;
     connection.create_scalar_function("capacity", 4, flags, move |context| {
-        let number = |i: usize| context.get::<f64>(i);
-        Ok(capacity(number(0)?, number(1)?, number(2)?, rounding(context.get(3)?)))
+        let number = |i: usize| argument(context, i);
+        Ok(capacity(number(0)?, number(1)?, number(2)?, rounding(argument(context, 3)?)))
     })?;
     let statistics: [(&str, OfSamples); 5] = [
         ("geomean", |samples| geometric_mean(samples)),

@@ -1,14 +1,15 @@
 //! Running a query that somebody else wrote, without trusting it.
 
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, mpsc};
+use std::sync::mpsc;
 use std::time::Duration;
 
 use rusqlite::Connection;
 use rusqlite::types::{Value, ValueRef};
 
 use super::evidence::{Evidence, TABLES};
-use crate::store::LONGEST_VALUE_BYTES;
+use super::limits::{
+    MOST_ARGUMENTS, MOST_COLUMNS, MOST_DEPTH, MOST_MEMORY_BYTES, MOST_VALUE_BYTES, Memory, Sizes, with_room,
+};
 
 /// A query that takes longer has no end.
 const TIME_LIMIT: Duration = Duration::from_secs(60);
@@ -16,10 +17,6 @@ const TIME_LIMIT: Duration = Duration::from_secs(60);
 const MOST_ROWS: usize = 100_000;
 /// More bytes of texts in all rows together neither.
 const MOST_BYTES: usize = 32 << 20;
-/// Memory of SQLite's own that a query may take besides what was taken before.
-const MOST_MEMORY_BYTES: i64 = 256 << 20;
-/// Instructions of SQLite's machine between two looks at its memory: a look costs less than they do.
-const LOOK_EVERY: i32 = 1_000;
 /// Longest query.
 const MOST_SQL_BYTES: usize = 100_000;
 
@@ -128,30 +125,9 @@ fn run_within_memory(connection: &Connection, sql: &str) -> Result<Found, String
     if sql.len() > MOST_SQL_BYTES {
         return Err(format!("it is {} bytes long; {MOST_SQL_BYTES} are the most", sql.len()));
     }
-    let exceeded = Arc::new(AtomicBool::new(false));
-    let seen = Arc::clone(&exceeded);
-    let most = memory_used().saturating_add(MOST_MEMORY_BYTES);
-    let look = move || {
-        let too_much = memory_used() > most;
-        seen.fetch_or(too_much, Ordering::Relaxed);
-        too_much
-    };
-    let watched = |action: Option<_>| {
-        connection.progress_handler(LOOK_EVERY, action).map_err(|e| format!("SQLite says: {e}"))
-    };
-    watched(Some(look))?;
-    let found = run_unlimited(connection, sql);
-    watched(None)?;
-    if exceeded.load(Ordering::Relaxed) {
-        return Err(format!("it was stopped when it took over {} MiB of memory", MOST_MEMORY_BYTES >> 20));
-    }
-    found
-}
-
-/// Bytes that SQLite has allocated in this process.
-fn memory_used() -> i64 {
-    // SAFETY: it takes nothing, changes nothing, and may be called from any thread at any time.
-    unsafe { rusqlite::ffi::sqlite3_memory_used() }
+    let _memory = Memory::limit();
+    let _sizes = Sizes::lower(connection).map_err(|e| format!("SQLite says: {e}"))?;
+    run_unlimited(connection, sql)
 }
 
 fn run_unlimited(connection: &Connection, sql: &str) -> Result<Found, String> {
@@ -160,9 +136,15 @@ fn run_unlimited(connection: &Connection, sql: &str) -> Result<Found, String> {
             format!("it was stopped after {} s", TIME_LIMIT.as_secs())
         }
         Some(rusqlite::ErrorCode::TooBig) => {
-            format!("it makes a value of over {} MiB", LONGEST_VALUE_BYTES >> 20)
+            format!("it makes or reads a value of over {} MiB", MOST_VALUE_BYTES >> 20)
         }
-        _ => format!("{}; {}", said(&error), what_there_is(connection, sql)),
+        Some(rusqlite::ErrorCode::OutOfMemory) => {
+            format!("it was stopped when it took over {} MiB of memory", MOST_MEMORY_BYTES >> 20)
+        }
+        _ => match too_large(&error) {
+            Some(limit) => limit,
+            None => format!("{}; {}", said(&error), what_there_is(connection, sql)),
+        },
     };
     let mut statement = connection.prepare(sql).map_err(in_words)?;
     // An ATTACH or a PRAGMA counts as reading, but gives no table that could be evidence.
@@ -180,19 +162,35 @@ fn run_unlimited(connection: &Connection, sql: &str) -> Result<Found, String> {
         if rows.len() == MOST_ROWS {
             return Err(format!("it gives more than {MOST_ROWS} rows"));
         }
+        let mut values = Vec::with_capacity(width);
         for column in 0..width {
-            bytes = bytes.saturating_add(match row.get_ref(column).map_err(in_words)? {
-                ValueRef::Text(value) | ValueRef::Blob(value) => value.len(),
-                _ => 0,
-            });
+            let value = with_room(|| row.get_ref(column)).map_err(in_words)?;
+            if let ValueRef::Text(value) | ValueRef::Blob(value) = value {
+                bytes = bytes.saturating_add(value.len());
+            }
+            if bytes > MOST_BYTES {
+                return Err(format!("its rows have over {} MiB of texts", MOST_BYTES >> 20));
+            }
+            values.push(Value::try_from(value).map_err(|e| format!("SQLite says: {e}"))?);
         }
-        if bytes > MOST_BYTES {
-            return Err(format!("its rows have over {} MiB of texts", MOST_BYTES >> 20));
-        }
-        let values: Result<Vec<Value>, _> = (0..width).map(|i| row.get(i)).collect();
-        rows.push(values.map_err(in_words)?);
+        rows.push(values);
     }
     Ok(Found { columns, rows })
+}
+
+/// Which limit a statement exceeds that SQLite does not even compile.
+fn too_large(error: &rusqlite::Error) -> Option<String> {
+    let said = error.to_string();
+    let limits = [
+        ("too many columns", format!("it has over {MOST_COLUMNS} columns")),
+        ("too many terms", format!("one of its lists has over {MOST_COLUMNS} terms")),
+        ("Expression tree is too large", format!("one of its expressions has over {MOST_DEPTH} levels")),
+        (
+            "too many arguments on function",
+            format!("one of its functions has over {MOST_ARGUMENTS} arguments"),
+        ),
+    ];
+    limits.into_iter().find(|(words, _)| said.contains(words)).map(|(_, limit)| limit)
 }
 
 /// Without the text of the query, which SQLite's message repeats.
@@ -263,7 +261,11 @@ mod tests {
     #[test]
     fn one_value_cannot_take_all_memory() {
         for value in ["zeroblob(100000000)", "printf('%100000000d', 1)", "hex(zeroblob(60000000))"] {
-            assert_eq!(refused(&format!("SELECT {value}")), "it makes a value of over 64 MiB", "{value}");
+            assert_eq!(
+                refused(&format!("SELECT {value}")),
+                "it makes or reads a value of over 4 MiB",
+                "{value}"
+            );
         }
     }
 
@@ -274,6 +276,50 @@ mod tests {
         let sorted =
             format!("{NUMBERS} SELECT i, printf('%3000d', i) AS text FROM n ORDER BY text LIMIT 3000000, 5");
         assert_eq!(refused(&sorted), "it was stopped when it took over 256 MiB of memory");
+    }
+
+    /// The most that SQLite has held since `work` began.
+    fn highest<T>(work: impl FnOnce() -> T) -> (T, i64) {
+        let highest_since = |reset| {
+            // SAFETY: it takes a flag, and may be called from any thread at any time.
+            unsafe { rusqlite::ffi::sqlite3_memory_highwater(reset) }
+        };
+        highest_since(1);
+        let done = work();
+        (done, highest_since(0))
+    }
+
+    #[test]
+    fn no_query_takes_more_memory_between_two_looks_at_it() {
+        let columns = |bytes: u32| {
+            let columns: Vec<String> = (0..100).map(|n| format!("hex(zeroblob({bytes})) AS c{n}")).collect();
+            format!("SELECT 'x' AS what, {}", columns.join(", "))
+        };
+        let joined = vec!["substr(hex(zeroblob(30000000)),1,100)"; 50].join(" || ");
+        let too_long = "it makes or reads a value of over 4 MiB";
+        let too_much = "it was stopped when it took over 256 MiB of memory";
+        for (sql, refusal) in [
+            (columns(30_000_000), too_long),
+            (format!("SELECT {joined}"), too_long),
+            (columns(2_000_000), too_much),
+        ] {
+            let (said, most) = highest(|| refused(&sql));
+            assert!(most < MOST_MEMORY_BYTES + (64 << 20), "{} MiB: {sql:.50}", most >> 20);
+            assert_eq!(said, refusal, "{sql:.50}");
+        }
+    }
+
+    #[test]
+    fn a_refusal_names_the_limit() {
+        let many = |word: &str, between: &str, count| vec![word; count].join(between);
+        for (sql, refusal) in [
+            (format!("SELECT {}", many("1", ", ", 201)), "it has over 200 columns"),
+            (format!("SELECT {}", many("1", " + ", 300)), "one of its expressions has over 200 levels"),
+            (format!("SELECT max({})", many("1", ", ", 101)), "one of its functions has over 100 arguments"),
+            (format!("SELECT 1 ORDER BY {}", many("1", ", ", 201)), "one of its lists has over 200 terms"),
+        ] {
+            assert_eq!(refused(&sql), refusal);
+        }
     }
 
     #[test]

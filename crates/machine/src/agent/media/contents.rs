@@ -6,6 +6,8 @@ use std::os::unix::fs::{FileExt, FileTypeExt, MetadataExt};
 
 use rustix::fs::{Advice, SeekFrom, fadvise, seek};
 
+use super::loop_device;
+
 /// Bytes that are read at once.
 const PIECE_BYTES: u64 = 1 << 20;
 
@@ -53,47 +55,83 @@ fn disk_sequence(device: u64) -> Option<String> {
     ["diskseq", "../diskseq"].iter().find_map(|name| std::fs::read_to_string(format!("{place}/{name}")).ok())
 }
 
-/// What a medium holds, in words, or `None` if nothing but zeros was found. Regular files are looked through, their
-/// holes left out; of a device that is larger than 1 GiB its first and last 32 MiB and 1024 blocks of 64 KiB between.
+/// What a medium holds or may hold, as the rest of a sentence that it begins, or `None` if it is known to be all zeros.
+///
+/// Regular files are looked through, their holes left out, and so are those that a loop device is made of. Of another
+/// device that is larger than 1 GiB only the first and last 32 MiB and 1024 blocks of 64 KiB between are read, so that
+/// it is never known to be all zeros.
 ///
 /// # Errors
 /// When it cannot be read.
 pub(in crate::agent) fn found_in(medium: &File) -> io::Result<Option<String>> {
     let bytes = seek(medium, SeekFrom::End(0))?;
     let is_device = medium.metadata()?.file_type().is_block_device();
-    let mut found = None;
-    if is_device {
-        for (from, to) in device_samples(bytes) {
-            found = first_byte_in(medium, from, to)?;
-            if found.is_some() {
-                break;
-            }
-        }
-    } else {
-        let mut left = FILE_BYTES;
-        let mut at = 0;
-        while let Some((from, to)) = next_data(medium, at, bytes)? {
-            found = first_byte_in(medium, from, to.min(from + left))?;
-            if found.is_some() {
-                break;
-            }
-            if to - from > left {
-                let limit = FILE_BYTES >> 30;
-                return Ok(Some(format!(
-                    "more than {limit} GiB that are no holes, too many to look through"
-                )));
-            }
-            left -= to - from;
-            at = to;
-        }
-    }
+    let seen = if is_device { device(medium, bytes)? } else { file(medium, bytes)? };
     // What was read is of no use to what is measured.
     let _ = fadvise(medium, 0, None, Advice::DontNeed);
-    let Some(at) = found else { return Ok(None) };
-    Ok(Some(match kind(medium)? {
-        Some(kind) => format!("data: {kind}"),
-        None => format!("data: the first byte that is not zero is at {at}"),
-    }))
+    Ok(match seen {
+        Seen::Zeros => None,
+        Seen::Byte(at) => Some(match kind(medium)? {
+            Some(kind) => format!("holds data: {kind}"),
+            None => format!("holds data: the first byte that is not zero is at {at}"),
+        }),
+        Seen::TooMuch => Some(format!(
+            "holds more than {} GiB that are no holes, too many to look through",
+            FILE_BYTES >> 30
+        )),
+        Seen::Samples => Some(format!(
+            "may hold data: of its {} GiB only the first and the last {} MiB and {DEVICE_SAMPLES} blocks of {} KiB \
+             between were looked at, and nothing was found there",
+            bytes >> 30,
+            DEVICE_END_BYTES >> 20,
+            DEVICE_SAMPLE_BYTES >> 10
+        )),
+    })
+}
+
+/// What was seen of a medium.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Seen {
+    /// All of it reads as zeros.
+    Zeros,
+    /// Zeros where it was looked at, which is not everywhere.
+    Samples,
+    /// So much that the rest was not looked at.
+    TooMuch,
+    /// The place of a byte that is not zero.
+    Byte(u64),
+}
+
+fn device(medium: &File, bytes: u64) -> io::Result<Seen> {
+    for (from, to) in device_samples(bytes) {
+        if let Some(at) = first_byte_in(medium, from, to)? {
+            return Ok(Seen::Byte(at));
+        }
+    }
+    if bytes <= WHOLE_DEVICE_BYTES {
+        return Ok(Seen::Zeros);
+    }
+    let Some(backing) = loop_device::backing_file(medium) else { return Ok(Seen::Samples) };
+    Ok(match file(&backing, bytes)? {
+        Seen::TooMuch => Seen::Samples,
+        seen => seen,
+    })
+}
+
+fn file(file: &File, bytes: u64) -> io::Result<Seen> {
+    let mut left = FILE_BYTES;
+    let mut at = 0;
+    while let Some((from, to)) = next_data(file, at, bytes)? {
+        if let Some(at) = first_byte_in(file, from, to.min(from + left))? {
+            return Ok(Seen::Byte(at));
+        }
+        if to - from > left {
+            return Ok(Seen::TooMuch);
+        }
+        left -= to - from;
+        at = to;
+    }
+    Ok(Seen::Zeros)
 }
 
 /// The next range of a file that is no hole.
@@ -103,6 +141,8 @@ fn next_data(file: &File, at: u64, end: u64) -> io::Result<Option<(u64, u64)>> {
         return Ok(None);
     }
     let from = match seek(file, SeekFrom::Data(at)) {
+        // A file may be longer than what is made of it.
+        Ok(from) if from >= end => return Ok(None),
         Ok(from) => from,
         Err(Errno::NXIO) => return Ok(None),
         // Not every file system knows of holes.
@@ -110,7 +150,7 @@ fn next_data(file: &File, at: u64, end: u64) -> io::Result<Option<(u64, u64)>> {
         Err(e) => return Err(e.into()),
     };
     let to = seek(file, SeekFrom::Hole(from)).unwrap_or(end);
-    Ok(Some((from, to.clamp(from, end.max(from)))).filter(|(from, to)| to > from))
+    Ok(Some((from, to.clamp(from, end))).filter(|(from, to)| to > from))
 }
 
 /// What is read of a device of that size.
@@ -200,7 +240,7 @@ mod tests {
             file.write_all_at(&[0; 4096], at.saturating_sub(4096)).unwrap();
             file.write_all_at(&[1], at).unwrap();
             let found = found_in(&file).unwrap().unwrap();
-            assert_eq!(found, format!("data: the first byte that is not zero is at {at}"));
+            assert_eq!(found, format!("holds data: the first byte that is not zero is at {at}"));
         }
     }
 
@@ -226,7 +266,7 @@ mod tests {
         }
         let text = file(0);
         text.write_all_at("a letter to grandmother, 3 kB of it\n".repeat(80).as_bytes(), 0).unwrap();
-        assert_eq!(found_in(&text).unwrap().unwrap(), "data: it begins as text");
+        assert_eq!(found_in(&text).unwrap().unwrap(), "holds data: it begins as text");
     }
 
     #[test]

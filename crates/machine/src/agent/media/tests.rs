@@ -138,35 +138,73 @@ fn what_begins_as_other_programs_files_do_is_data() {
     }
 }
 
+/// A loop device of a file, with options; `None` where none can be made.
+struct LoopDevice(String);
+
+impl LoopDevice {
+    fn of(file: &Path, options: &[&str]) -> Option<Self> {
+        if !rustix::process::geteuid().is_root() {
+            eprintln!("not tried: this needs root");
+            return None;
+        }
+        let made =
+            Command::new("losetup").args(["--find", "--show"]).args(options).arg(file).output().unwrap();
+        if !made.status.success() {
+            eprintln!("not tried: no loop device can be made here");
+            return None;
+        }
+        Some(Self(BufReader::new(made.stdout.as_slice()).lines().next().unwrap().unwrap()))
+    }
+}
+
+impl Drop for LoopDevice {
+    fn drop(&mut self) {
+        let _ = Command::new("losetup").args(["--detach", &self.0]).status();
+    }
+}
+
+fn backing(bytes: u64) -> tempfile::NamedTempFile {
+    let backing = tempfile::NamedTempFile::new_in("/var/tmp").unwrap();
+    backing.as_file().set_len(bytes).unwrap();
+    backing
+}
+
 /// Needs root, as loop devices do.
 #[test]
 fn a_device_that_somebody_writes_to_or_that_holds_anything_is_noticed() {
-    if !rustix::process::geteuid().is_root() {
-        eprintln!("not tried: this needs root");
-        return;
+    let backing = backing(3 << 30);
+    let Some(device) = LoopDevice::of(backing.path(), &[]) else { return };
+    let script = "exec 3<>\"$1\"; echo ready; read -r end";
+    let beside = Beside::after_its_first_word(Command::new("sh").args(["-c", script, "sh", &device.0]));
+    let in_use = claim(&device.0).unwrap_err();
+    assert!(in_use.contains("open for writing in sh"), "{in_use}");
+    drop(beside);
+    let medium = claim(&device.0).unwrap();
+    assert_eq!(found_in(&medium).unwrap(), None, "its file is known to be all holes");
+    // Between two samples, seen in the file; and in a sample.
+    for at in [1_500_123_456, (3 << 30) - 4096] {
+        let write = OpenOptions::new().write(true).open(&device.0).unwrap();
+        write.write_all_at(&[7], at).unwrap();
+        let found = found_in(&medium).unwrap().unwrap();
+        assert_eq!(found, format!("holds data: the first byte that is not zero is at {at}"));
     }
-    let backing = tempfile::NamedTempFile::new_in("/var/tmp").unwrap();
-    backing.as_file().set_len(3 << 30).unwrap();
-    let made = Command::new("losetup").args(["--find", "--show"]).arg(backing.path()).output().unwrap();
-    if !made.status.success() {
-        eprintln!("not tried: no loop device can be made here");
-        return;
-    }
-    let device = BufReader::new(made.stdout.as_slice()).lines().next().unwrap().unwrap();
-    let looked = (|| {
-        let script = "exec 3<>\"$1\"; echo ready; read -r end";
-        let beside = Beside::after_its_first_word(Command::new("sh").args(["-c", script, "sh", &device]));
-        let in_use = claim(&device).err();
-        drop(beside);
-        let medium = claim(&device)?;
-        let empty = found_in(&medium).map_err(|e| e.to_string())?;
-        let write = OpenOptions::new().write(true).open(&device).map_err(|e| e.to_string())?;
-        write.write_all_at(&[7], (3 << 30) - 4096).map_err(|e| e.to_string())?;
-        Ok::<_, String>((in_use, empty, found_in(&medium).map_err(|e| e.to_string())?))
-    })();
-    let _ = Command::new("losetup").args(["--detach", &device]).status();
-    let (in_use, empty, found) = looked.unwrap();
-    assert!(in_use.clone().is_some_and(|said| said.contains("open for writing in sh")), "{in_use:?}");
-    assert_eq!(empty, None);
-    assert_eq!(found.as_deref(), Some("data: the first byte that is not zero is at 3221221376"));
+}
+
+/// Needs root, as loop devices do.
+#[test]
+fn a_large_device_that_is_only_sampled_is_not_called_empty() {
+    let named = backing(3 << 30);
+    let may = "may hold data: of its 2 GiB only the first and the last 32 MiB and 1024 blocks of 64 KiB between were \
+               looked at, and nothing was found there";
+    let Some(device) = LoopDevice::of(named.path(), &["--offset", "512"]) else { return };
+    let at = 1_500_123_456;
+    named.as_file().write_all_at(&[7; 4096], at).unwrap();
+    assert_eq!(found_in(&claim(&device.0).unwrap()).unwrap().as_deref(), Some(may));
+    drop(device);
+    // The file is not to be reached, and another one has its name.
+    let moved = backing(3 << 30);
+    let device = LoopDevice::of(named.path(), &[]).unwrap();
+    fs::rename(moved.path(), named.path()).unwrap();
+    let may = may.replace("2 GiB only", "3 GiB only");
+    assert_eq!(found_in(&claim(&device.0).unwrap()).unwrap(), Some(may));
 }
