@@ -96,6 +96,8 @@ impl Machine {
             "machine": text("/etc/machine-id"),
             "boot": text("/proc/sys/kernel/random/boot_id"),
             "pid_namespace": fs::metadata("/proc/self/ns/pid").unwrap().ino(),
+            "pid_namespace_began": first_process_began(),
+            "mount_namespace": fs::metadata("/proc/self/ns/mnt").unwrap().ino(),
         });
         let setting = json!({ "setting": { "path": self.secret(), "former": PLANTED } });
         // Numbers that no process has, for versions that go by them.
@@ -112,6 +114,12 @@ impl Machine {
         let run = ["run", "--on", "this", &stack, "fio:seq-write:scale=0.005", "-n", "1"];
         [&["doctor", "--clean"][..], &run, &["doctor"]].map(|arguments| self.nestor(arguments)).into()
     }
+}
+
+/// Field 22 of `/proc/1/stat`: its start, in clock ticks since boot. Fields are counted after the command's parenthesis.
+fn first_process_began() -> Option<u64> {
+    let stat = fs::read_to_string("/proc/1/stat").ok()?;
+    stat.rsplit_once(") ")?.1.split(' ').nth(19)?.parse().ok()
 }
 
 fn set_mode(path: &Path, mode: u32) {
