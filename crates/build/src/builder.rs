@@ -80,6 +80,7 @@ impl Lab {
                 points: progressing.points,
                 top,
                 modelled: progressing.modelled,
+                time: self.place.host_time().unwrap_or_default(),
                 settings: progressing.settings,
                 undo: progressing.undo,
                 file_systems: progressing.file_systems,
@@ -196,7 +197,8 @@ impl Lab {
         } else {
             (self.progress)(&format!("starting the modelled disk {layer}"));
             let work_directory = self.ground_facts.work_directory.clone();
-            let disk = ServedDisk::start(self.ground(), &work_directory, layer)?;
+            let time = self.place.host_time().unwrap_or_default();
+            let disk = ServedDisk::start(self.ground(), &work_directory, layer, time)?;
             let attachment = disk.attachment();
             self.disk = Some(disk);
             self.ground().attach_disk(name, &attachment).map_err(failed)?;

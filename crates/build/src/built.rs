@@ -3,6 +3,7 @@
 use nestor_machine::{Command, DiskAttachment, Facts, Machine, MachineError};
 use nestor_stack::Stack;
 
+use crate::HostTime;
 use crate::hypervisor::WriteCacheSwitch;
 
 /// What a workload works on.
@@ -94,6 +95,9 @@ pub struct BuiltStack {
     pub top: Top,
     /// Whether the medium is a modelled disk.
     pub modelled: bool,
+    /// The time that its machines live in. In virtual time they are asked one thing after the other: what they are asked
+    /// at once reaches them in no certain order.
+    pub time: HostTime,
     /// What was chosen where the stack says nothing: sizes, schedulers, read-ahead.
     pub settings: Vec<(String, String)>,
     /// Its mounted file systems, the lowest first.

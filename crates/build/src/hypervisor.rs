@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Instant;
 
-use nestor_machine::{Accelerator, Command, DiskAttachment, DiskBackend, Machine, MachineSpec};
+use nestor_machine::{Accelerator, Command, DiskAttachment, DiskBackend, Machine, MachineSpec, MachineTime};
 use nestor_stack::layers::hypervisors::devices::{Attach, Controller, Disk};
 use nestor_stack::layers::hypervisors::{self, HostTarget, HypervisorOptions};
 use nestor_stack::{HypervisorSpec, ImageFormatSpec, Layer, LayerDefinition};
@@ -140,6 +140,8 @@ impl Lab {
             kernel: files.kernel,
             modules_cpio: files.modules_cpio,
             root: files.root,
+            served_root: None,
+            time: MachineTime::Real,
             shared_memory: false,
             iothreads: vec![IOTHREAD.into()],
             cold_disks: cold_disk.cloned().into_iter().collect(),

@@ -6,12 +6,14 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use nestor_machine::{Accelerator, Command, DiskAttachment, Facts, Ground, Machine, MachineSpec};
+use nestor_machine::{
+    Accelerator, Command, DiskAttachment, Facts, Ground, Machine, MachineSpec, MachineTime,
+};
 use nestor_stack::Stack;
 
 use crate::accelerators::{AcceleratorMemory, machine_identity, nested_identity};
-use crate::served_disk::ServedDisk;
-use crate::{BuildError, Place, memory, packages};
+use crate::served_disk::{ServedDisk, ServedRoot};
+use crate::{BuildError, HostTime, Place, memory, packages};
 
 /// Hears what is happening, in a few words.
 pub type Progress = Arc<dyn Fn(&str) + Send + Sync>;
@@ -39,6 +41,8 @@ pub struct LabOptions {
     pub cache_directory: PathBuf,
     /// Devices and files of the user's that may be overwritten although they carry a signature.
     pub overwrite: Vec<PathBuf>,
+    /// What a host in virtual time takes for random.
+    pub seed: u64,
     /// Hears what is happening.
     pub progress: Progress,
 }
@@ -63,6 +67,9 @@ pub struct Lab {
     pub(crate) host: Option<Kept>,
     pub(crate) guests: Vec<Kept>,
     pub(crate) disk: Option<ServedDisk>,
+    /// The lab image's root, for a host in virtual time.
+    root: Option<ServedRoot>,
+    seed: u64,
     pub(crate) disk_attachment: Option<DiskAttachment>,
     pub(crate) ground_facts: Facts,
     /// Modules that need not be loaded again: machine and name.
@@ -102,7 +109,7 @@ impl Lab {
     pub fn open(options: LabOptions) -> Result<Self, BuildError> {
         (options.progress)(&format!("starting the agent ({})", options.place));
         let ground = match &options.place {
-            Place::Emulated | Place::This => Ground::here()?,
+            Place::Emulated(_) | Place::This => Ground::here()?,
             Place::Ssh(host) => Ground::over_ssh(host)?,
         };
         let ground_facts = ground.machine().facts()?;
@@ -125,6 +132,8 @@ impl Lab {
             host: None,
             guests: Vec::new(),
             disk: None,
+            root: None,
+            seed: options.seed,
             disk_attachment: None,
             ground_facts,
             loaded_modules: HashSet::new(),
@@ -209,14 +218,21 @@ impl Lab {
         }
         let files = self.ground_files()?;
         let identity = machine_identity(&self.ground_facts, &files.hash);
+        let is_virtual = self.place.host_time() == Some(HostTime::Virtual);
+        if is_virtual {
+            let (ground, work_directory) = (self.ground.machine(), &self.ground_facts.work_directory);
+            self.root = Some(ServedRoot::start(ground, work_directory, &files.root)?);
+        }
         let spec = MachineSpec {
             name: "host".into(),
             memory_bytes,
             cpus: HOST_CPUS.min(self.ground_facts.cpus.max(1)),
-            accelerator: self.memory.recall(&identity),
+            accelerator: if is_virtual { Accelerator::Tcg } else { self.memory.recall(&identity) },
             kernel: files.kernel.clone(),
             modules_cpio: files.modules_cpio.clone(),
             root: files.root.clone(),
+            served_root: self.root.as_ref().map(|root| root.socket.clone()),
+            time: if is_virtual { MachineTime::Virtual { seed: self.seed } } else { MachineTime::Real },
             shared_memory: true,
             iothreads: Vec::new(),
             cold_disks: Vec::new(),
@@ -233,6 +249,10 @@ impl Lab {
 
     /// Notes how long a machine took to boot.
     pub(crate) fn booted(&mut self, depth: usize, took: Duration) {
+        // What a machine in virtual time is asked must not depend on how long anything took in real time.
+        if self.place.host_time() == Some(HostTime::Virtual) {
+            return;
+        }
         let slowest_ms = self.slowest_boot_ms.entry(depth).or_default();
         *slowest_ms = (took.as_millis() as u64).max(*slowest_ms);
     }
@@ -313,6 +333,10 @@ impl Lab {
 
     /// What was found earlier about KVM.
     pub(crate) fn recall(&self, identity: &str) -> Accelerator {
+        // Without what was found before: a probe takes virtual time, and is answered the same each time.
+        if self.place.host_time() == Some(HostTime::Virtual) {
+            return Accelerator::Auto;
+        }
         self.memory.recall(identity)
     }
 
@@ -354,6 +378,9 @@ impl Lab {
         self.disk_attachment = None;
         if let Some(disk) = self.disk.take() {
             disk.stop();
+        }
+        if let Some(root) = self.root.take() {
+            root.stop();
         }
     }
 }

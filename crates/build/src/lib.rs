@@ -25,6 +25,6 @@ pub use error::BuildError;
 pub use lab::{Lab, LabFiles, LabOptions, Progress};
 pub use medium_class::{DeviceKind, Link, MEDIUM_CLASS, MEDIUM_WRITE_CACHE, MediumClass};
 pub use memory::host_needs;
-pub use place::Place;
+pub use place::{HostTime, Place};
 pub use scattered::{ScatteredError, make_scattered};
 pub use served_disk::{ServedDisk, profile_name};

@@ -4,11 +4,10 @@ use std::fmt;
 use std::str::FromStr;
 
 /// Where a stack stands.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Place {
     /// In an emulated host, whose hardware, the disk included, Nestor supplies. Needs no root, touches nothing.
-    #[default]
-    Emulated,
+    Emulated(HostTime),
     /// On this machine's own kernel.
     This,
     /// On another machine's own kernel, reached by ssh.
@@ -16,9 +15,33 @@ pub enum Place {
 }
 
 impl Place {
+    /// The time that the emulated host lives in, if there is one.
+    pub fn host_time(&self) -> Option<HostTime> {
+        match self {
+            Self::Emulated(time) => Some(*time),
+            Self::This | Self::Ssh(_) => None,
+        }
+    }
+
     /// Whether the outermost host is the lab's own virtual machine.
     pub fn is_emulated(&self) -> bool {
-        *self == Self::Emulated
+        matches!(self, Self::Emulated(_))
+    }
+}
+
+/// The time that an emulated host lives in.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum HostTime {
+    /// This machine's: how fast the host is depends on this machine and on what else it does.
+    #[default]
+    Real,
+    /// Its own: one instruction is one nanosecond, and its disks live in the same time.
+    Virtual,
+}
+
+impl Default for Place {
+    fn default() -> Self {
+        Self::Emulated(HostTime::default())
     }
 }
 
@@ -27,11 +50,15 @@ impl FromStr for Place {
 
     fn from_str(text: &str) -> Result<Self, String> {
         match text {
-            "emulated" => Ok(Self::Emulated),
+            "emulated" => Ok(Self::default()),
+            "emulated:time=real" => Ok(Self::Emulated(HostTime::Real)),
+            "emulated:time=virtual" => Ok(Self::Emulated(HostTime::Virtual)),
             "this" => Ok(Self::This),
             _ => match text.strip_prefix("ssh:") {
                 Some(host) if !host.is_empty() && !host.starts_with('-') => Ok(Self::Ssh(host.to_owned())),
-                _ => Err(format!("`{text}` is no place to run; there are: emulated, this, ssh:HOST")),
+                _ => Err(format!(
+                    "`{text}` is no place to run; there are: emulated, emulated:time=virtual, this, ssh:HOST"
+                )),
             },
         }
     }
@@ -40,7 +67,8 @@ impl FromStr for Place {
 impl fmt::Display for Place {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Emulated => f.write_str("emulated"),
+            Self::Emulated(HostTime::Real) => f.write_str("emulated"),
+            Self::Emulated(HostTime::Virtual) => f.write_str("emulated:time=virtual"),
             Self::This => f.write_str("this"),
             Self::Ssh(host) => write!(f, "ssh:{host}"),
         }
@@ -53,11 +81,15 @@ mod tests {
 
     #[test]
     fn places_are_printed_as_they_are_read() {
-        for text in ["emulated", "this", "ssh:storage-1", "ssh:me@lab.example"] {
+        for text in ["emulated", "emulated:time=virtual", "this", "ssh:storage-1", "ssh:me@lab.example"] {
             assert_eq!(text.parse::<Place>().unwrap().to_string(), text);
         }
         for text in ["", "ssh:", "ssh:-oProxyCommand=x", "there"] {
-            assert!(text.parse::<Place>().unwrap_err().contains("there are: emulated, this, ssh:HOST"));
+            assert!(
+                text.parse::<Place>()
+                    .unwrap_err()
+                    .contains("there are: emulated, emulated:time=virtual, this, ssh:HOST")
+            );
         }
     }
 }

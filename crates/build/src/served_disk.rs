@@ -3,10 +3,11 @@
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use nestor_machine::{Command, DiskAttachment, DiskBackend, Machine};
+use nestor_machine::qemu::arguments::ROOT_SERIAL;
+use nestor_machine::{Command, DiskAttachment, DiskBackend, Machine, MachineError};
 use nestor_stack::Layer;
 
-use crate::BuildError;
+use crate::{BuildError, HostTime};
 
 /// Request queues of a modelled disk: the lab's hosts have two processors, and one queue keeps arrival order exact.
 const QUEUES: u16 = 1;
@@ -28,12 +29,20 @@ impl ServedDisk {
     ///
     /// # Errors
     /// When its profile is not known or it does not start.
-    pub fn start(ground: &Machine, work_directory: &str, layer: &Layer) -> Result<Self, BuildError> {
+    pub fn start(
+        ground: &Machine,
+        work_directory: &str,
+        layer: &Layer,
+        time: HostTime,
+    ) -> Result<Self, BuildError> {
         let failed = |source| BuildError::Layer { layer: layer.label(), source };
         let directory = format!("{work_directory}/disk");
         ground.make_directory(&directory).map_err(failed)?;
         let process = ground
-            .start_process(Command::new(serve_command(layer, &directory)), &format!("{directory}/log.txt"))
+            .start_process(
+                Command::new(serve_command(layer, &directory, time)),
+                &format!("{directory}/log.txt"),
+            )
             .map_err(failed)?;
         let disk = Self { ground: ground.clone(), process, directory, key: disk_key(layer) };
         disk.wait_until_it_listens(layer)?;
@@ -41,20 +50,8 @@ impl ServedDisk {
     }
 
     fn wait_until_it_listens(&self, layer: &Layer) -> Result<(), BuildError> {
-        let deadline = Instant::now() + Duration::from_secs(10);
-        loop {
-            match self.control(&["statistics"]) {
-                Ok(_) => return Ok(()),
-                Err(_) if Instant::now() < deadline => std::thread::sleep(Duration::from_millis(20)),
-                Err(e) => {
-                    let said =
-                        self.ground.read_file(&format!("{}/log.txt", self.directory)).unwrap_or_default();
-                    let said = String::from_utf8_lossy(&said);
-                    let message = format!("its disk server does not answer ({e})\n    {}", said.trim());
-                    return Err(BuildError::Refused { layer: layer.label(), message });
-                }
-            }
-        }
+        wait_until_listening(&self.ground, &self.directory)
+            .map_err(|message| BuildError::Refused { layer: layer.label(), message })
     }
 
     /// What a machine plugs in.
@@ -70,12 +67,8 @@ impl ServedDisk {
     }
 
     /// Sends a command to the server's control socket; its answer as JSON text.
-    fn control(&self, words: &[&str]) -> Result<String, nestor_machine::MachineError> {
-        let socket = format!("{}/control.sock", self.directory);
-        let mut argv = vec!["{nestor}", "disk", "control", "--control", &socket];
-        argv.extend(words);
-        // A switch of the timing waits until the queue has drained, a full write cache included.
-        self.ground.run_ok(Command::new(argv).timeout_s(120))
+    fn control(&self, words: &[&str]) -> Result<String, MachineError> {
+        control(&self.ground, &self.directory, words)
     }
 
     /// Switches the model's timing; the switch happens with an empty queue.
@@ -147,6 +140,80 @@ impl ServedDisk {
     }
 }
 
+/// Sends a command to the control socket of the server in a directory.
+fn control(ground: &Machine, directory: &str, words: &[&str]) -> Result<String, MachineError> {
+    let socket = format!("{directory}/control.sock");
+    let mut argv = vec!["{nestor}", "disk", "control", "--control", &socket];
+    argv.extend(words);
+    // A switch of the timing waits until the queue has drained, a full write cache included.
+    ground.run_ok(Command::new(argv).timeout_s(120))
+}
+
+/// Waits until the server in a directory answers; if it does not, with what it said.
+fn wait_until_listening(ground: &Machine, directory: &str) -> Result<(), String> {
+    let deadline = Instant::now() + Duration::from_secs(10);
+    loop {
+        match control(ground, directory, &["statistics"]) {
+            Ok(_) => return Ok(()),
+            Err(_) if Instant::now() < deadline => std::thread::sleep(Duration::from_millis(20)),
+            Err(e) => {
+                let said = ground.read_file(&format!("{directory}/log.txt")).unwrap_or_default();
+                let said = String::from_utf8_lossy(&said);
+                return Err(format!("its disk server does not answer ({e})\n    {}", said.trim()));
+            }
+        }
+    }
+}
+
+/// The lab image's root for a host in virtual time: QEMU would read it in real time.
+pub struct ServedRoot {
+    ground: Machine,
+    process: u32,
+    /// Its vhost-user socket.
+    pub socket: String,
+}
+
+impl ServedRoot {
+    /// Starts its server on the ground.
+    ///
+    /// # Errors
+    /// When it does not start.
+    pub fn start(ground: &Machine, work_directory: &str, root: &str) -> Result<Self, BuildError> {
+        let directory = format!("{work_directory}/root");
+        ground.make_directory(&directory)?;
+        let size = ground.run_ok(Command::new(["stat", "--format=%s", "--", root]))?;
+        let path = |name: &str| format!("{directory}/{name}");
+        let argv = [
+            "{nestor}",
+            "disk",
+            "serve",
+            "null",
+            "--socket",
+            &path("disk.sock"),
+            "--data",
+            root,
+            "--read-only",
+            "--control",
+            &path("control.sock"),
+            "--serial",
+            ROOT_SERIAL,
+            "--size",
+            size.trim(),
+            "--time",
+            "virtual",
+        ];
+        let process = ground.start_process(Command::new(argv), &path("log.txt"))?;
+        wait_until_listening(ground, &directory)
+            .map_err(|message| BuildError::Lab(format!("the lab image's root is not served: {message}")))?;
+        Ok(Self { ground: ground.clone(), process, socket: path("disk.sock") })
+    }
+
+    /// Ends its server.
+    pub fn stop(self) {
+        let _ = self.ground.stop_process(self.process, 5_000);
+    }
+}
+
 /// What makes two media the same disk: everything but what the kernel above does with it.
 pub fn disk_key(layer: &Layer) -> String {
     let option = |name: &str| layer.option(name).unwrap_or_default().to_owned();
@@ -155,12 +222,15 @@ pub fn disk_key(layer: &Layer) -> String {
         .fold(layer.name().to_owned(), |key, name| key + ":" + &option(name))
 }
 
-fn serve_command(layer: &Layer, directory: &str) -> Vec<String> {
+fn serve_command(layer: &Layer, directory: &str, time: HostTime) -> Vec<String> {
     let path = |name: &str| Path::new(directory).join(name).display().to_string();
     let mut argv: Vec<String> = ["{nestor}", "disk", "serve", profile_name(layer)].map(str::to_owned).into();
     argv.extend(["--socket".into(), path("disk.sock"), "--data".into(), path("data.img")]);
     argv.extend(["--control".into(), path("control.sock"), "--serial".into(), SERIAL.into()]);
     argv.extend(["--timing".into(), "off".into()]);
+    if time == HostTime::Virtual {
+        argv.extend(["--time".into(), "virtual".into()]);
+    }
     for (option, flag) in [("size", "--size"), ("at", "--at"), ("wcache", "--write-cache")] {
         if let Some(value) = layer.option(option) {
             argv.extend([flag.to_owned(), value.to_owned()]);

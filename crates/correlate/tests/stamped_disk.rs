@@ -9,7 +9,7 @@ use std::path::Path;
 use nestor_correlate::stamps::{Agreement, StampCheck, StampedOperation};
 use nestor_correlate::{CacheBetween, CorrelateOptions, Correlation, LevelInput, correlate_observed};
 use nestor_disk::log::{Reader, StampReader, stamp};
-use nestor_disk::{ControlClient, ServeOptions, StopHandle, serve};
+use nestor_disk::{ControlClient, DiskTime, ServeOptions, StopHandle, serve};
 use nestor_layout::Class;
 use nestor_model::SeededOrder;
 use nestor_trace::event::Flags;
@@ -107,6 +107,8 @@ fn run(profile: &str, count: usize, depth: u16, places: usize) -> (Correlation, 
         serial: "stamps".to_owned(),
         once: false,
         end_with_parent: false,
+        time: DiskTime::Real,
+        read_only: false,
         stop: stop.clone(),
     };
     let server = std::thread::spawn(move || serve(options));

@@ -12,7 +12,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use nestor_disk::log::{self, Reader};
-use nestor_disk::{ControlClient, DiskError, ServeOptions, StopHandle, serve};
+use nestor_disk::{ControlClient, DiskError, DiskTime, ServeOptions, StopHandle, serve};
 use rand::rngs::SmallRng;
 use rand::{RngExt, SeedableRng};
 use support::FrontEnd;
@@ -190,6 +190,8 @@ impl Ours {
             serial: name.to_owned(),
             once: false,
             end_with_parent: false,
+            time: DiskTime::Real,
+            read_only: false,
             stop: stop.clone(),
         };
         let thread = Some(std::thread::spawn(move || serve(options)));

@@ -23,4 +23,4 @@ pub use profiles::profile;
 /// How requests of guests are read; for those who test that with anything.
 #[doc(hidden)]
 pub use server::request;
-pub use server::{ServeOptions, StopHandle, serve};
+pub use server::{DiskTime, ServeOptions, StopHandle, serve};

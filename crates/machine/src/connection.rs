@@ -18,11 +18,26 @@ pub enum NoAnswer {
     TimedOut(Duration),
 }
 
+/// Hears of requests and answers as they pass.
+pub trait Watch: Send + Sync {
+    /// A request of so many bytes was sent.
+    fn asked(&self, bytes: usize);
+    /// A whole answer was read, or the agent's greeting.
+    fn answered(&self);
+}
+
+/// Nobody watches.
+impl Watch for () {
+    fn asked(&self, _bytes: usize) {}
+    fn answered(&self) {}
+}
+
 /// A stream to one agent.
 pub struct Connection {
     /// `None` after [`Connection::hang_up`].
     writer: Mutex<Option<Box<dyn Write + Send>>>,
     shared: Arc<Mutex<Shared>>,
+    watch: Arc<dyn Watch>,
     hello: Mutex<Receiver<Answer>>,
 }
 
@@ -42,12 +57,22 @@ pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 impl Connection {
     /// Starts reading answers from `reader`; requests go to `writer`.
     pub fn new(reader: impl Read + Send + 'static, writer: impl Write + Send + 'static) -> Self {
+        Self::watched(reader, writer, Arc::new(()))
+    }
+
+    /// The same with somebody who hears of what passes.
+    pub fn watched(
+        reader: impl Read + Send + 'static,
+        writer: impl Write + Send + 'static,
+        watch: Arc<dyn Watch>,
+    ) -> Self {
         let shared = Arc::new(Mutex::new(Shared { next: 1, ..Shared::default() }));
         let (hello_sender, hello) = channel();
         lock(&shared).waiting.insert(0, hello_sender);
         let for_reader = Arc::clone(&shared);
-        std::thread::spawn(move || read_answers(reader, &for_reader));
-        Self { writer: Mutex::new(Some(Box::new(writer))), shared, hello: Mutex::new(hello) }
+        let for_watch = Arc::clone(&watch);
+        std::thread::spawn(move || read_answers(reader, &for_reader, &*for_watch));
+        Self { writer: Mutex::new(Some(Box::new(writer))), shared, watch, hello: Mutex::new(hello) }
     }
 
     /// Waits for the agent's greeting.
@@ -81,9 +106,9 @@ impl Connection {
             number
         };
         let written = match &mut *lock(&self.writer) {
-            Some(writer) => {
-                write_frame(writer, &Envelope { number, body: request }).map_err(|e| e.to_string())
-            }
+            Some(writer) => write_frame(writer, &Envelope { number, body: request })
+                .map(|bytes| self.watch.asked(bytes))
+                .map_err(|e| e.to_string()),
             None => Err("the connection was closed".to_owned()),
         };
         if let Err(reason) = written {
@@ -117,10 +142,11 @@ impl Connection {
     }
 }
 
-fn read_answers(mut reader: impl Read, shared: &Mutex<Shared>) {
+fn read_answers(mut reader: impl Read, shared: &Mutex<Shared>, watch: &dyn Watch) {
     let reason = loop {
         match read_frame::<Envelope<Answer>>(&mut reader) {
             Ok(envelope) => {
+                watch.answered();
                 if let Err(e) = check_answer(&envelope.body) {
                     break format!("its agent's answer cannot be true: {e}");
                 }

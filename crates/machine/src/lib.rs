@@ -21,5 +21,5 @@ pub mod transport;
 pub use error::MachineError;
 pub use machine::{Boot, Machine, SMALL_FILE_BYTES};
 pub use message::{Command, Facts, Finished};
-pub use spec::{Accelerator, DiskAttachment, DiskBackend, MachineSpec};
+pub use spec::{Accelerator, DiskAttachment, DiskBackend, MachineSpec, MachineTime};
 pub use transport::Ground;

@@ -390,6 +390,7 @@ fn request_name(request: &Request) -> &'static str {
         Request::StopMachine { .. } => "stop a machine",
         Request::AttachDisk { .. } => "plug in a disk",
         Request::DetachDisk { .. } => "unplug a disk",
+        Request::Pause { .. } => "pause",
         Request::Forward { .. } => "pass on a request",
         Request::TakeDown => "take everything down",
         Request::MakePrivateDirectory { .. } => "make a private directory",

@@ -217,6 +217,11 @@ pub enum Request {
         /// The disk.
         disk: Box<DiskAttachment>,
     },
+    /// Do nothing for a while of this machine's own time.
+    Pause {
+        /// How long.
+        ms: u64,
+    },
     /// Pass a request on to a machine inside this one.
     Forward {
         /// Its name.
@@ -311,11 +316,11 @@ pub struct Facts {
     pub file_systems: Vec<String>,
 }
 
-/// Writes one frame.
+/// Writes one frame; how many bytes it has.
 ///
 /// # Errors
 /// When the stream fails or the message is longer than [`MAX_FRAME_BYTES`].
-pub fn write_frame<T: Serialize>(mut stream: impl Write, message: &T) -> io::Result<()> {
+pub fn write_frame<T: Serialize>(mut stream: impl Write, message: &T) -> io::Result<usize> {
     let bytes = rmp_serde::to_vec_named(message).map_err(io::Error::other)?;
     let length = u32::try_from(bytes.len())
         .ok()
@@ -325,7 +330,8 @@ pub fn write_frame<T: Serialize>(mut stream: impl Write, message: &T) -> io::Res
     frame.extend_from_slice(&length.to_be_bytes());
     frame.extend_from_slice(&bytes);
     stream.write_all(&frame)?;
-    stream.flush()
+    stream.flush()?;
+    Ok(frame.len())
 }
 
 /// Reads one frame.

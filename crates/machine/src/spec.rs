@@ -15,6 +15,21 @@ pub enum Accelerator {
     Tcg,
 }
 
+/// The time that a machine lives in.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum MachineTime {
+    /// That of the machine which boots it.
+    #[default]
+    Real,
+    /// Its own: one instruction is one nanosecond, and time in which it has nothing to do is skipped. Emulated, with one
+    /// processor; whatever it takes for random follows the seed.
+    Virtual {
+        /// The seed.
+        seed: u64,
+    },
+}
+
 /// A machine to boot from the lab image.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct MachineSpec {
@@ -32,6 +47,10 @@ pub struct MachineSpec {
     pub modules_cpio: String,
     /// The lab image's root: a file or a block device, opened read-only.
     pub root: String,
+    /// Socket of a disk server that serves the root in place of QEMU, for a machine in virtual time.
+    pub served_root: Option<String>,
+    /// The time it lives in.
+    pub time: MachineTime,
     /// Whether the memory can be shared with a disk server (vhost-user).
     pub shared_memory: bool,
     /// Names of I/O threads to create.

@@ -107,7 +107,7 @@ pub enum Command {
 #[derive(Args, Clone, Debug)]
 pub struct LabArguments {
     /// Where the stack stands: emulated, this, ssh:HOST
-    #[arg(long, value_name = "PLACE", default_value_t = Place::Emulated)]
+    #[arg(long, value_name = "PLACE", default_value_t = Place::default())]
     pub on: Place,
     /// A device or file of yours that may be overwritten although there is data on it; names it exactly
     #[arg(long, value_name = "PATH")]
@@ -382,12 +382,27 @@ pub struct ServeArguments {
     /// Let a flush wait until the data file is on this machine's own storage
     #[arg(long)]
     pub durable: bool,
+    /// Read the data file only; others may read it too
+    #[arg(long, requires = "data")]
+    pub read_only: bool,
+    /// The time the disk lives in: this machine's, or that of the virtual machine, as its QEMU says it on SOCKET.time
+    #[arg(long, value_name = "TIME", default_value = "real")]
+    pub time: DiskTimeArgument,
     /// Log of requests, written from the start
     #[arg(long, value_name = "FILE")]
     pub log: Option<PathBuf>,
     /// Stamps found in the data of requests, written from the start: for tests of traces
     #[arg(long, value_name = "FILE", hide = true)]
     pub stamps: Option<PathBuf>,
+}
+
+/// The time that a disk lives in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum DiskTimeArgument {
+    /// This machine's.
+    Real,
+    /// The virtual machine's.
+    Virtual,
 }
 
 /// On or off.
@@ -421,6 +436,9 @@ pub enum TraceCommand {
     /// Record and condense what QEMU does for a guest's disk
     #[command(subcommand)]
     Hypervisor(crate::commands::trace::hypervisor::HypervisorCommand),
+    /// Sample how busy this machine's processors are until interrupted
+    #[command(hide = true)]
+    Processors(crate::commands::trace::processors::ProcessorsArguments),
     /// Write marked data to a device, for tests of joins
     #[command(hide = true)]
     StampWrite(crate::commands::trace::stamp_write::StampWriteArguments),

@@ -70,6 +70,7 @@ pub fn run_until_interrupted(
         image,
         cache_directory: paths::cache_directory(),
         overwrite: arguments.overwrite.clone(),
+        seed: study.seed,
         progress: progress.as_lab_progress(),
     })?;
     let interrupted = interrupt_on_signals(&lab)?;
@@ -138,7 +139,7 @@ fn needs_image_here(place: &Place, stacks: &[Stack]) -> bool {
         stack.layers().iter().any(|l| matches!(l.definition(), LayerDefinition::Hypervisor(_)))
     };
     match place {
-        Place::Emulated => true,
+        Place::Emulated(_) => true,
         Place::This => stacks.iter().any(has_guest),
         Place::Ssh(_) => false,
     }

@@ -8,7 +8,7 @@ use vhost::vhost_user::message::{VhostUserProtocolFeatures, VhostUserVirtioFeatu
 use vhost_user_backend::VhostUserBackend;
 use virtio_bindings::bindings::virtio_blk::{
     VIRTIO_BLK_F_BLK_SIZE, VIRTIO_BLK_F_CONFIG_WCE, VIRTIO_BLK_F_DISCARD, VIRTIO_BLK_F_FLUSH,
-    VIRTIO_BLK_F_MQ, VIRTIO_BLK_F_SEG_MAX, VIRTIO_BLK_F_WRITE_ZEROES,
+    VIRTIO_BLK_F_MQ, VIRTIO_BLK_F_RO, VIRTIO_BLK_F_SEG_MAX, VIRTIO_BLK_F_WRITE_ZEROES,
 };
 use virtio_bindings::bindings::virtio_config::VIRTIO_F_VERSION_1;
 use virtio_bindings::bindings::virtio_ring::{VIRTIO_RING_F_EVENT_IDX, VIRTIO_RING_F_INDIRECT_DESC};
@@ -108,7 +108,9 @@ impl VhostUserBackend for Backend {
             VIRTIO_BLK_F_DISCARD,
             VIRTIO_BLK_F_WRITE_ZEROES,
         ];
-        bits.iter().fold(VhostUserVirtioFeatures::PROTOCOL_FEATURES.bits(), |all, bit| all | 1 << bit)
+        let read_only = self.shared.manage().is_read_only().then_some(VIRTIO_BLK_F_RO);
+        let bits = bits.into_iter().chain(read_only);
+        bits.fold(VhostUserVirtioFeatures::PROTOCOL_FEATURES.bits(), |all, bit| all | 1 << bit)
     }
 
     fn protocol_features(&self) -> VhostUserProtocolFeatures {
@@ -142,6 +144,7 @@ impl VhostUserBackend for Backend {
 
     fn update_memory(&self, memory: Memory) -> io::Result<()> {
         self.shared.manage().set_memory(memory);
+        self.shared.note_connected();
         Ok(())
     }
 
@@ -163,6 +166,12 @@ impl VhostUserBackend for Backend {
     ) -> io::Result<()> {
         let mut core = self.shared.serve();
         core.set_vrings(vrings);
+        if core.clock.is_told() {
+            // Requests are taken when the time is told, which the notification comes with.
+            drop(core);
+            self.shared.note_connected();
+            return Ok(());
+        }
         if u64::from(event) == Self::alarm_event() {
             core.alarm().acknowledge();
         }

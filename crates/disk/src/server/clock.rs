@@ -9,13 +9,44 @@ use rustix::time::{
 
 use crate::error::DiskError;
 
-/// `CLOCK_MONOTONIC` in nanoseconds.
-pub fn now_ns() -> u64 {
-    let now = clock_gettime(ClockId::Monotonic);
-    now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
+/// The time that a disk lives in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Clock {
+    /// `CLOCK_MONOTONIC`: goes on by itself.
+    Real,
+    /// Stands until the machine that uses the disk says what time it is there.
+    Told {
+        /// What it said last, in nanoseconds.
+        now_ns: u64,
+    },
 }
 
-/// An alarm at a point of [`now_ns`]'s time, as a file descriptor that becomes readable.
+impl Clock {
+    /// The time in nanoseconds.
+    pub fn now_ns(&self) -> u64 {
+        match *self {
+            Self::Real => {
+                let now = clock_gettime(ClockId::Monotonic);
+                now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
+            }
+            Self::Told { now_ns } => now_ns,
+        }
+    }
+
+    /// Whether it stands until it is told.
+    pub fn is_told(&self) -> bool {
+        matches!(self, Self::Told { .. })
+    }
+
+    /// It is this late now. A time that has passed changes nothing, and a real clock is not told.
+    pub fn tell(&mut self, later_ns: u64) {
+        if let Self::Told { now_ns } = self {
+            *now_ns = later_ns.max(*now_ns);
+        }
+    }
+}
+
+/// An alarm at a point of [`Clock::Real`]'s time, as a file descriptor that becomes readable.
 ///
 /// A timerfd is not rounded by the thread's timer slack, other than the time limit of a wait.
 #[derive(Debug)]

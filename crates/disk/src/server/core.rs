@@ -9,7 +9,7 @@ use virtio_bindings::bindings::virtio_blk::{VIRTIO_BLK_S_IOERR, VIRTIO_BLK_S_OK,
 use virtio_queue::QueueT;
 use vm_memory::{Bytes, GuestAddress, GuestAddressSpace, GuestMemoryAtomic, GuestMemoryMmap};
 
-use super::clock::{Alarm, now_ns};
+use super::clock::{Alarm, Clock};
 use super::execute::Target;
 use super::priority::{Priority, schedule_as};
 use super::request::{Command, Parsed, Refusal, Segment, pieces};
@@ -80,6 +80,7 @@ pub struct Core {
     pub(super) log: Option<Writer>,
     pub(super) stamps: Option<StampWriter>,
     pub(super) statistics: Statistics,
+    pub(super) clock: Clock,
     alarm: Alarm,
     wanted_priority: Priority,
 }
@@ -100,6 +101,8 @@ pub struct CoreParts {
     pub timing: bool,
     /// How the serving thread should be scheduled while timing is on.
     pub priority: Priority,
+    /// The time it lives in.
+    pub clock: Clock,
 }
 
 impl Core {
@@ -129,16 +132,22 @@ impl Core {
             log: None,
             stamps: None,
             statistics: Statistics::default(),
+            clock: parts.clock,
             alarm: Alarm::new()?,
             wanted_priority: parts.priority,
         };
-        core.model.reset(now_ns());
+        core.model.reset(core.clock.now_ns());
         Ok(core)
     }
 
     /// Sectors that the guest sees.
     pub fn sectors(&self) -> u64 {
         self.sectors
+    }
+
+    /// Whether the guest may only read.
+    pub fn is_read_only(&self) -> bool {
+        self.target.store.is_read_only()
     }
 
     /// The alarm that wants [`Core::run`] to be called when it rings.
@@ -172,7 +181,7 @@ impl Core {
 
     /// The guest is gone: nobody is left to be answered, but the medium goes on with what it has.
     pub fn disconnect(&mut self) {
-        let at_ns = now_ns();
+        let at_ns = self.clock.now_ns();
         self.unexecuted.clear();
         for request in self.in_flight.iter_mut().flatten() {
             request.progress = Progress::Answered { at_ns };
@@ -188,7 +197,7 @@ impl Core {
                 .as_ref()
                 .is_some_and(|r| r.queue == queue && !matches!(r.progress, Progress::Answered { .. }));
             if open {
-                self.answer(slot, now_ns());
+                self.answer(slot, self.clock.now_ns());
             }
         }
         self.notify();
@@ -204,14 +213,51 @@ impl Core {
         Some(wanted)
     }
 
+    /// The machine says what time it is there: does what is due, takes what has arrived, and returns when something will
+    /// happen next. Only for a clock that is told.
+    pub fn run_until(&mut self, now_ns: u64) -> Option<u64> {
+        self.clock.tell(now_ns);
+        loop {
+            self.advance();
+            let next_ns = self.model.next_event_ns();
+            let is_due = next_ns.is_some_and(|next| next <= self.clock.now_ns());
+            if !self.take_requests() && !self.ask_for_notification() && !is_due {
+                return next_ns;
+            }
+        }
+    }
+
+    /// Whether requests can be taken: the guest's queues and memory are known.
+    pub fn is_connected(&self) -> bool {
+        !self.vrings.is_empty() && self.memory.is_some()
+    }
+
+    /// Answers all that has arrived now and forgets what the model had planned. Its data has been moved when it arrived, so
+    /// that nothing is lost. Only for a clock that is told: while it stands, no request would ever be done.
+    pub(super) fn come_to_rest(&mut self) {
+        let now_ns = self.clock.now_ns();
+        for slot in 0..self.in_flight.len() {
+            self.answer(slot, now_ns);
+            if let Some(request) = self.in_flight[slot].take() {
+                self.free.push(slot);
+                if let Some(log) = &mut self.log {
+                    log.push(Record { complete_ns: now_ns, model_complete_ns: now_ns, ..request.record });
+                }
+            }
+        }
+        self.unexecuted.clear();
+        self.model.reset(now_ns);
+        self.notify();
+    }
+
     /// One turn: answers what is due, takes what has arrived, and sets the alarm for the next time.
     pub fn run(&mut self) {
-        let end_ns = now_ns() + TURN_NS;
+        let end_ns = self.clock.now_ns() + TURN_NS;
         let mut last_arrival_ns = 0;
         loop {
             self.advance();
             let arrived = self.take_requests();
-            let now = now_ns();
+            let now = self.clock.now_ns();
             if arrived {
                 last_arrival_ns = now;
             }
@@ -232,6 +278,9 @@ impl Core {
     }
 
     fn set_alarm(&mut self) {
+        if self.clock.is_told() {
+            return;
+        }
         let next = self.model.next_event_ns();
         self.alarm.set(next.map(|next| next.saturating_sub(SPIN_NS).max(1)));
     }
@@ -298,7 +347,7 @@ impl Core {
         while let Some(chain) = state.get_queue_mut().pop_descriptor_chain(memory) {
             any = true;
             let head = chain.head_index();
-            let arrival_ns = if self.notes_requests() { now_ns() } else { 0 };
+            let arrival_ns = if self.notes_requests() { self.clock.now_ns() } else { 0 };
             let parsed = self.parsed.parse(pieces(chain), memory, self.sectors);
             let done =
                 parsed.map(|command| (command, self.target.execute(&command, &self.parsed.data, memory)));
@@ -310,7 +359,7 @@ impl Core {
             let (filled, status) = outcome(done.as_ref().map(|(_, result)| result).map_err(|e| *e));
             let used = write_status(memory, self.parsed.status, filled, status);
             // Before the guest can see the answer, or the disk would seem to be done later than the guest was told.
-            let complete_ns = if self.notes_requests() { now_ns() } else { 0 };
+            let complete_ns = if self.notes_requests() { self.clock.now_ns() } else { 0 };
             let _ = state.add_used(head, used);
             if let Ok((command, _)) = done {
                 self.count(&command, status);
@@ -365,7 +414,7 @@ impl Core {
     }
 
     fn submit(&mut self, queue: usize, head: u16, command: Command) {
-        let arrival_ns = now_ns();
+        let arrival_ns = self.clock.now_ns();
         let slot = self.free.pop().unwrap_or_else(|| {
             self.in_flight.push(None);
             self.in_flight.len() - 1
@@ -436,11 +485,11 @@ impl Core {
 
     /// Lets the model come to the present and answers what it has completed.
     pub fn advance(&mut self) {
-        if self.model.next_event_ns().is_none_or(|next| next > now_ns()) {
+        if self.model.next_event_ns().is_none_or(|next| next > self.clock.now_ns()) {
             return;
         }
         let mut completions = std::mem::take(&mut self.completions);
-        self.model.advance(now_ns(), &mut completions);
+        self.model.advance(self.clock.now_ns(), &mut completions);
         for completion in completions.drain(..) {
             self.complete(&completion);
         }
@@ -460,7 +509,7 @@ impl Core {
             record.overhead_ns = completion.parts.overhead_ns;
             record.cache_hit = completion.cache_hit;
         }
-        self.answer(slot, now_ns());
+        self.answer(slot, self.clock.now_ns());
         let Some(request) = self.in_flight.get_mut(slot).and_then(Option::take) else { return };
         self.free.push(slot);
         if let Progress::Answered { at_ns } = request.progress {

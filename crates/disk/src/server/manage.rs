@@ -2,10 +2,9 @@
 
 use std::path::Path;
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::{Mutex, MutexGuard};
+use std::sync::{Condvar, Mutex, MutexGuard};
 use std::time::Duration;
 
-use super::clock::now_ns;
 use super::core::Core;
 use super::stop::StopHandle;
 use crate::control::Statistics;
@@ -15,9 +14,14 @@ use crate::log::{Header, LogSummary, StampWriter, Writer};
 /// How often to look whether a disk has come to rest, where its model does not say when.
 const LOOK_EVERY_NS: u64 = 2_000_000;
 
+/// How often to look whether the server is to end while a front end's queues are waited for.
+const CONNECTION_LOOK: Duration = Duration::from_millis(100);
+
 /// A disk that the guest's thread and the control socket's threads share.
 pub struct Shared {
     core: Mutex<Core>,
+    /// Told when a front end's queues have become known.
+    connected: Condvar,
     /// Threads of the control socket that want the disk: the guest's thread lets them go first.
     waiting: AtomicU32,
     stop: StopHandle,
@@ -26,7 +30,7 @@ pub struct Shared {
 impl Shared {
     /// Shares a disk.
     pub fn new(core: Core, stop: StopHandle) -> Self {
-        Self { core: Mutex::new(core), waiting: AtomicU32::new(0), stop }
+        Self { core: Mutex::new(core), connected: Condvar::new(), waiting: AtomicU32::new(0), stop }
     }
 
     /// What ends the server.
@@ -50,6 +54,22 @@ impl Shared {
         core
     }
 
+    /// The front end's queues have become known.
+    pub fn note_connected(&self) {
+        self.connected.notify_all();
+    }
+
+    /// The machine says what time it is there; when something will happen next. Its first notification may be told here
+    /// before the vhost-user library knows the queues: then these are waited for.
+    pub fn run_until(&self, now_ns: u64) -> Option<u64> {
+        let mut core = self.manage();
+        while !core.is_connected() && !self.stop.is_stopped() {
+            let waited = self.connected.wait_timeout(core, CONNECTION_LOOK);
+            core = waited.unwrap_or_else(|poisoned| poisoned.into_inner()).0;
+        }
+        core.run_until(now_ns)
+    }
+
     fn lock(&self) -> MutexGuard<'_, Core> {
         // A thread that panicked has left a request half done at worst; the disk stays usable.
         self.core.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
@@ -67,7 +87,7 @@ impl Shared {
     pub fn reset(&self) -> Result<(), DiskError> {
         self.at_rest(false, |core| {
             let size = core.target.store.size();
-            core.model.reset(now_ns());
+            core.model.reset(core.clock.now_ns());
             core.target.store.punch(0, size).map_err(DiskError::system("empty the data file"))
         })
         .unwrap_or(Ok(()))
@@ -76,17 +96,25 @@ impl Shared {
     /// Keeps requests in the rings until the disk is at rest (with or without its cache), acts, and goes on.
     /// Returns `None` without acting if the server was told to end meanwhile.
     fn at_rest<T>(&self, settled: bool, act: impl FnOnce(&mut Core) -> T) -> Option<T> {
-        self.manage().hold();
+        {
+            let mut core = self.manage();
+            if core.clock.is_told() {
+                core.come_to_rest();
+                return Some(act(&mut core));
+            }
+            core.hold();
+        }
         let rested = loop {
             let mut core = self.manage();
             core.advance();
             if settled && core.is_idle() {
-                core.model.settle(now_ns());
+                let now_ns = core.clock.now_ns();
+                core.model.settle(now_ns);
             }
             if core.is_idle() && (!settled || core.model.is_settled()) {
                 break Some(core);
             }
-            let now = now_ns();
+            let now = core.clock.now_ns();
             let next = core.model.next_event_ns().map_or(now + LOOK_EVERY_NS, |n| n.min(now + LOOK_EVERY_NS));
             drop(core);
             if self.stop.is_stopped() {
@@ -123,7 +151,7 @@ impl Core {
         self.log = None;
         let header = Header {
             disk: self.profile.clone(),
-            opened_ns: now_ns(),
+            opened_ns: self.clock.now_ns(),
             sectors: self.sectors,
             first_sector: self.first_sector,
             records: 0,

@@ -11,6 +11,7 @@ mod socket;
 mod stamping;
 pub(crate) mod stop;
 mod store;
+mod told;
 
 use std::os::fd::AsFd;
 use std::os::unix::net::UnixListener;
@@ -23,6 +24,7 @@ use vm_memory::{GuestMemoryAtomic, GuestMemoryMmap};
 use vmm_sys_util::epoll::EventSet;
 
 use self::backend::Backend;
+use self::clock::Clock;
 use self::core::{Core, CoreParts};
 use self::execute::Target;
 use self::manage::{Shared, close_log, close_stamps};
@@ -70,8 +72,23 @@ pub struct ServeOptions {
     pub once: bool,
     /// End when the thread that started this process ends.
     pub end_with_parent: bool,
+    /// The time that the disk lives in.
+    pub time: DiskTime,
+    /// The data file is only read, as long as it is; other programs may read it too.
+    pub read_only: bool,
     /// Ends the server.
     pub stop: StopHandle,
+}
+
+/// The time that a disk lives in.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum DiskTime {
+    /// This machine's.
+    #[default]
+    Real,
+    /// The virtual time of the machine that uses the disk, which says what time it is on a socket beside the disk's
+    /// own, with [`nestor_vtime::protocol::DISK_TIME_SUFFIX`] in its name.
+    Virtual,
 }
 
 /// Serves a disk until it is told to stop.
@@ -86,6 +103,10 @@ pub fn serve(options: ServeOptions) -> Result<(), DiskError> {
     let profile = check(&options)?;
     let (listener, _socket) = listen(&options.socket)?;
     let control = options.control.as_deref().map(listen).transpose()?;
+    let time = match options.time {
+        DiskTime::Real => None,
+        DiskTime::Virtual => Some(listen(&told::socket(&options.socket))?),
+    };
     let shared = Arc::new(Shared::new(build(&options, profile)?, options.stop.clone()));
     if let Some(log) = &options.log {
         shared.manage().start_log(log)?;
@@ -97,6 +118,10 @@ pub fn serve(options: ServeOptions) -> Result<(), DiskError> {
         if let Some((listener, _socket)) = &control {
             let shared = &shared;
             scope.spawn(move || control::server::serve(listener, shared));
+        }
+        if let Some((listener, _socket)) = &time {
+            let shared = &shared;
+            scope.spawn(move || told::serve(listener, shared));
         }
         let result = serve_connections(&options, listener, &shared);
         // Also for the threads that wait for the control socket or to shut a connection.
@@ -138,7 +163,11 @@ fn build(options: &ServeOptions, profile: &Profile) -> Result<Core, DiskError> {
     }
     Core::new(CoreParts {
         target: Target {
-            store: Store::open(&options.data, options.size_bytes)?,
+            store: if options.read_only {
+                Store::open_read_only(&options.data, options.size_bytes)?
+            } else {
+                Store::open(&options.data, options.size_bytes)?
+            },
             serial,
             durable: options.durable,
         },
@@ -152,6 +181,10 @@ fn build(options: &ServeOptions, profile: &Profile) -> Result<Core, DiskError> {
             // Some completion of a flash disk is always near; waiting for it in real time would take a whole CPU.
             Medium::Ssd(_) => Priority::ShortSlices,
             Medium::Hdd(_) | Medium::Raid0(_) => Priority::RealTime,
+        },
+        clock: match options.time {
+            DiskTime::Real => Clock::Real,
+            DiskTime::Virtual => Clock::Told { now_ns: 0 },
         },
     })
 }

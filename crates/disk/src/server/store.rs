@@ -23,6 +23,7 @@ const ZERO_BYTES: usize = 1 << 16;
 pub struct Store {
     file: File,
     size: u64,
+    read_only: bool,
     /// Reused between requests.
     pieces: Vec<libc::iovec>,
 }
@@ -88,7 +89,30 @@ impl Store {
         if length < size {
             file.set_len(size).map_err(DiskError::io("give its size to the data file", path))?;
         }
-        Ok(Self { file, size, pieces: Vec::with_capacity(MOST_PIECES) })
+        Ok(Self { file, size, read_only: false, pieces: Vec::with_capacity(MOST_PIECES) })
+    }
+
+    /// Opens a data file to be read only, as others may at the same time.
+    ///
+    /// # Errors
+    /// The file cannot be opened, is shorter than `size`, or is no regular file.
+    pub fn open_read_only(path: &Path, size: u64) -> Result<Self, DiskError> {
+        let file = OpenOptions::new()
+            .read(true)
+            .custom_flags(libc::O_NOFOLLOW)
+            .open(path)
+            .map_err(|e| unusable(path, e))?;
+        let found = file.metadata().map_err(DiskError::io("look at the data file", path))?;
+        if !found.is_file() || found.len() < size {
+            let reason = format!("it is no regular file of {size} bytes");
+            return Err(DiskError::Data { path: path.to_owned(), reason });
+        }
+        Ok(Self { file, size, read_only: true, pieces: Vec::with_capacity(MOST_PIECES) })
+    }
+
+    /// Whether it is only read.
+    pub fn is_read_only(&self) -> bool {
+        self.read_only
     }
 
     /// Bytes of the file.

@@ -62,6 +62,10 @@ impl Agent {
             Request::StopMachine { machine } => self.stop_machine(&machine),
             Request::AttachDisk { machine, disk } => self.with_disk(&machine, &disk, RunningMachine::attach),
             Request::DetachDisk { machine, disk } => self.with_disk(&machine, &disk, RunningMachine::detach),
+            Request::Pause { ms } => {
+                std::thread::sleep(Duration::from_millis(ms));
+                Ok(Answer::Done)
+            }
             Request::Forward { machine, timeout_ms, request } => self.forward(&machine, timeout_ms, *request),
             Request::MakePrivateDirectory { prefix } => self.make_private_directory(&prefix),
             Request::CreateFile { path, contents } => self.create_file(&path, &contents),

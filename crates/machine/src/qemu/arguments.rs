@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use serde_json::Value;
 
 use crate::init::GUEST_MARK;
-use crate::spec::{Accelerator, DiskBackend, MachineSpec};
+use crate::spec::{Accelerator, DiskBackend, MachineSpec, MachineTime};
 
 /// Where a machine's sockets and logs are, in a directory of its own.
 #[derive(Clone, Debug)]
@@ -43,6 +43,11 @@ impl MachineFiles {
     /// Where QEMU writes its trace events while nobody records them: see [`WATCHED_EVENT`].
     pub fn event_log(&self) -> PathBuf {
         self.directory.join(EVENT_LOG)
+    }
+
+    /// Where the library of virtual time speaks to the controller.
+    pub fn time_socket(&self) -> PathBuf {
+        self.directory.join("time.sock")
     }
 
     /// Kernel modules and agent for the first moments of the machine.
@@ -104,25 +109,29 @@ const EMULATED_KERNEL_OPTIONS: &str = " tsc=reliable kvm_amd.npt=0 nohz=off";
 
 /// The whole command line of a machine.
 pub fn command_line(spec: &MachineSpec, kvm: bool, files: &MachineFiles) -> Vec<String> {
+    let processor = match spec.time {
+        MachineTime::Virtual { seed } => Processor::Counted { seed },
+        MachineTime::Real if kvm => Processor::Kvm,
+        MachineTime::Real => Processor::Emulated,
+    };
     // A parallel ATA controller can only be added to the board that has none of its own; everything else is plugged
     // into the running machine, which the older board does without bridges.
     let board = if spec.cold_disks.is_empty() { "pc" } else { "q35" };
     let mut argv =
-        bare_machine(board, &spec.name, spec.memory_bytes, spec.cpus, kvm, spec.shared_memory, files);
+        bare_machine(board, &spec.name, spec.memory_bytes, spec.cpus, processor, spec.shared_memory, files);
     argv.extend(boot(&spec.kernel, &files.initramfs(), if kvm { "" } else { EMULATED_KERNEL_OPTIONS }));
     argv.extend(tracing(files));
     for iothread in &spec.iothreads {
         argv.extend(["-object".into(), format!("iothread,id={iothread}")]);
     }
-    argv.extend(root_disk(&spec.root));
+    match &spec.served_root {
+        Some(socket) => argv.extend(vhost_user_disk(ROOT_SERIAL, socket, 1)),
+        None => argv.extend(root_disk(&spec.root)),
+    }
     for disk in &spec.cold_disks {
         match &disk.backend {
             DiskBackend::VhostUser { socket, queues } => {
-                argv.extend(["-chardev".into(), format!("socket,id={0},path={socket}", disk.serial)]);
-                argv.extend([
-                    "-device".into(),
-                    vhost_user_device(&disk.serial, *queues, &disk.serial).to_string(),
-                ]);
+                argv.extend(vhost_user_disk(&disk.serial, socket, *queues));
             }
             DiskBackend::Blockdev { nodes } => {
                 argv.extend(nodes.iter().flat_map(|n| ["-blockdev".into(), n.to_string()]));
@@ -135,9 +144,23 @@ pub fn command_line(spec: &MachineSpec, kvm: bool, files: &MachineFiles) -> Vec<
 
 /// The command line of a machine that only says that it booted: no disk, little memory.
 pub fn probe_command_line(kernel: &str, kvm: bool, files: &MachineFiles) -> Vec<String> {
-    let mut argv = bare_machine("pc", "probe", 256 << 20, 1, kvm, false, files);
+    let mut argv = bare_machine(
+        "pc",
+        "probe",
+        256 << 20,
+        1,
+        if kvm { Processor::Kvm } else { Processor::Emulated },
+        false,
+        files,
+    );
     argv.extend(boot(kernel, &files.initramfs(), " nestor.probe"));
     argv
+}
+
+/// A disk that is there from the start, behind a disk server's socket.
+fn vhost_user_disk(serial: &str, socket: &str, queues: u16) -> [String; 4] {
+    let device = vhost_user_device(serial, queues, serial).to_string();
+    ["-chardev".into(), format!("socket,id={serial},path={socket}"), "-device".into(), device]
 }
 
 /// `device_add` arguments of a vhost-user-blk disk whose character device is `chardev`.
@@ -146,32 +169,67 @@ pub fn vhost_user_device(id: &str, queues: u16, chardev: &str) -> Value {
         "num-queues": queues, "queue-size": 256 })
 }
 
+/// What runs a machine's instructions.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Processor {
+    Kvm,
+    Emulated,
+    /// Emulated, and each instruction is a nanosecond of the machine's own time.
+    Counted {
+        seed: u64,
+    },
+}
+
+impl Processor {
+    fn arguments(self, cpus: u32) -> Vec<String> {
+        let accelerator = match self {
+            Self::Kvm => "kvm",
+            Self::Emulated => "tcg,thread=multi",
+            Self::Counted { .. } => "tcg,thread=single",
+        };
+        let model = if self == Self::Kvm { "host" } else { "max" };
+        let cpus = if matches!(self, Self::Counted { .. }) { 1 } else { cpus.max(1) };
+        let mut argv: Vec<String> =
+            ["-accel", accelerator, "-cpu", model, "-smp", &cpus.to_string()].map(str::to_owned).into();
+        if let Self::Counted { seed } = self {
+            argv.extend(["-icount", "shift=0,sleep=off"].map(str::to_owned));
+            argv.extend(["-rtc".into(), format!("base={VIRTUAL_START},clock=vm")]);
+            // QEMU takes 64 bits, but refuses what `strtoull` reads as negative.
+            argv.extend(["-seed".into(), (seed >> 1).to_string()]);
+        }
+        argv
+    }
+
+    /// Whether the machine's controller decides when its time goes on.
+    fn is_counted(self) -> bool {
+        matches!(self, Self::Counted { .. })
+    }
+}
+
+/// When virtual time begins.
+const VIRTUAL_START: &str = "2026-01-01";
+
 fn bare_machine(
     board: &str,
     name: &str,
     memory_bytes: u64,
     cpus: u32,
-    kvm: bool,
+    processor: Processor,
     shared_memory: bool,
     files: &MachineFiles,
 ) -> Vec<String> {
     let memory_mib = (memory_bytes >> 20).max(128);
     let backend = if shared_memory { ",memory-backend=memory" } else { "" };
     let machine = format!("{board}{backend}");
+    let counted = processor.is_counted();
     let mut argv: Vec<String> = [
         super::QEMU,
         "-name",
         name,
         "-machine",
         &machine,
-        "-accel",
-        if kvm { "kvm" } else { "tcg,thread=multi" },
-        "-cpu",
-        if kvm { "host" } else { "max" },
         "-m",
         &format!("{memory_mib}M"),
-        "-smp",
-        &cpus.max(1).to_string(),
         "-nodefaults",
         "-no-user-config",
         "-no-reboot",
@@ -182,16 +240,25 @@ fn bare_machine(
         "-qmp",
         &format!("unix:{},server=on,wait=off", path(&files.qmp_socket())),
         "-device",
-        "virtio-serial-pci",
+        // A notification that goes through the main loop would be seen at no certain virtual time.
+        if counted { "virtio-serial-pci,ioeventfd=off" } else { "virtio-serial-pci" },
         "-chardev",
-        &format!("socket,id=agent,path={},server=on,wait=off", path(&files.agent_socket())),
+        // The agent's port is open from the machine's first moment on, and not at some time during its boot.
+        &format!(
+            "socket,id=agent,path={},server=on,wait={}",
+            path(&files.agent_socket()),
+            if counted { "on" } else { "off" }
+        ),
         "-device",
         &format!("virtserialport,chardev=agent,name={AGENT_PORT}"),
-        "-device",
-        "virtio-rng-pci",
     ]
     .map(str::to_owned)
     .into();
+    argv.extend(processor.arguments(cpus));
+    if !counted {
+        // Elsewhere the processor's own generator follows the seed, and this would not.
+        argv.extend(["-device".into(), "virtio-rng-pci".into()]);
+    }
     if shared_memory {
         argv.extend([
             "-object".into(),

@@ -4,6 +4,7 @@ pub mod accelerator;
 pub mod arguments;
 pub mod qmp;
 mod running;
+mod virtual_time;
 
 pub use arguments::TraceFiles;
 pub use running::RunningMachine;

@@ -3,20 +3,23 @@
 use std::fs;
 use std::io;
 use std::os::unix::fs::DirBuilderExt;
-use std::os::unix::net::UnixStream;
+use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Stdio};
-use std::sync::Mutex;
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
+use nestor_vtime::protocol::{AGENT_VARIABLE, CONTROL_VARIABLE};
 use serde_json::{Value, json};
 
 use super::arguments::{self, MachineFiles};
 use super::qmp::Qmp;
+use super::virtual_time::{self, TimeKeeper, Watched};
 use crate::agent::process::{OWN_BINARY, Spawner, cannot_start, kill_group, wait_at_most};
 use crate::connection::{Connection, NoAnswer, lock};
 use crate::lab_image::initramfs;
-use crate::spec::{DiskAttachment, DiskBackend, MachineSpec};
+use crate::message::Request;
+use crate::spec::{DiskAttachment, DiskBackend, MachineSpec, MachineTime};
 
 /// A booted machine.
 pub struct RunningMachine {
@@ -25,6 +28,49 @@ pub struct RunningMachine {
     files: MachineFiles,
     qemu: Mutex<Child>,
     qmp: Mutex<Qmp>,
+    /// Its time stands while no request is under way, so that nothing happens in it by itself.
+    stands_between_requests: bool,
+}
+
+/// Milliseconds of its own time in which a machine lets go of a device.
+const PAUSE_MS: u64 = 200;
+
+/// How long such a pause may take in real time, besides.
+const PAUSE_LIMIT: Duration = Duration::from_secs(60);
+
+/// What is prepared for a machine in virtual time before it is started.
+struct Keeping {
+    keeper: TimeKeeper,
+    listener: UnixListener,
+}
+
+impl Keeping {
+    fn prepare(command: &mut std::process::Command, files: &MachineFiles) -> Result<Self, String> {
+        let socket = files.time_socket();
+        let failed = |e: io::Error| {
+            format!("virtual time could not be prepared in {}: {e}", files.directory.display())
+        };
+        let library = virtual_time::write_library(&files.directory).map_err(failed)?;
+        let listener = UnixListener::bind(&socket).map_err(failed)?;
+        command.env("LD_PRELOAD", library);
+        command.env(CONTROL_VARIABLE, &socket).env(AGENT_VARIABLE, files.agent_socket());
+        Ok(Self { keeper: TimeKeeper::new(), listener })
+    }
+
+    fn meet(&self, deadline: Instant) -> Result<(), String> {
+        let hello = self.keeper.meet(&self.listener, deadline).map_err(|e| {
+            format!("this QEMU does not load the library of virtual time ({e}); `--on emulated:time=real` does without")
+        })?;
+        if hello.is_usable() {
+            return Ok(());
+        }
+        Err(format!(
+            "this QEMU cannot be joined to virtual time: {} its functions are exported, and {} places deliver interrupts \
+             where 1 is expected; `--on emulated:time=real` does without",
+            if hello.has_functions { "all of" } else { "not all of" },
+            hello.interrupt_slots
+        ))
+    }
 }
 
 /// Lines of the console that a message about a dead machine shows.
@@ -44,7 +90,7 @@ impl RunningMachine {
     ) -> Result<Self, String> {
         let files = prepare_files(directory, &spec.modules_cpio)?;
         let argv = arguments::command_line(spec, kvm, &files);
-        Self::start(&argv, files, Duration::from_millis(spec.boot_timeout_ms), spawner, on_start)
+        Self::start(&argv, files, spec.time, Duration::from_millis(spec.boot_timeout_ms), spawner, on_start)
     }
 
     /// Boots a machine that only says hello and ends.
@@ -61,7 +107,7 @@ impl RunningMachine {
     ) -> Result<(), String> {
         let files = prepare_files(directory, modules_cpio)?;
         let argv = arguments::probe_command_line(kernel, kvm, &files);
-        let machine = Self::start(&argv, files, limit, spawner, |_| {})?;
+        let machine = Self::start(&argv, files, MachineTime::Real, limit, spawner, |_| {})?;
         machine.kill();
         Ok(())
     }
@@ -69,6 +115,7 @@ impl RunningMachine {
     fn start(
         argv: &[String],
         files: MachineFiles,
+        time: MachineTime,
         limit: Duration,
         spawner: &Spawner,
         on_start: impl FnOnce(&Child),
@@ -78,11 +125,21 @@ impl RunningMachine {
             .map_err(|e| format!("{} could not be written: {e}", files.qemu_log().display()))?;
         let mut command = std::process::Command::new(&argv[0]);
         command.args(&argv[1..]).stdin(Stdio::null()).stdout(Stdio::null()).stderr(log);
+        let keeping = match time {
+            MachineTime::Real => None,
+            MachineTime::Virtual { .. } => Some(Keeping::prepare(&mut command, &files)?),
+        };
         let mut qemu = spawner.spawn(command).map_err(|e| cannot_start(argv, &e))?;
         on_start(&qemu);
-        match Self::connect(&mut qemu, &files, deadline, limit) {
+        match Self::connect(&mut qemu, &files, keeping.as_ref(), deadline, limit) {
             Ok((connection, qmp)) => {
-                let machine = Self { connection, files, qemu: Mutex::new(qemu), qmp: Mutex::new(qmp) };
+                let machine = Self {
+                    connection,
+                    files,
+                    qemu: Mutex::new(qemu),
+                    qmp: Mutex::new(qmp),
+                    stands_between_requests: keeping.is_some(),
+                };
                 machine.wait_for_agent(deadline, limit).map(|()| machine)
             }
             Err(e) => {
@@ -96,9 +153,13 @@ impl RunningMachine {
     fn connect(
         qemu: &mut Child,
         files: &MachineFiles,
+        keeping: Option<&Keeping>,
         deadline: Instant,
         limit: Duration,
     ) -> Result<(Connection, Qmp), String> {
+        if let Some(keeping) = keeping {
+            keeping.meet(deadline)?;
+        }
         let agent = connect_when_there(&files.agent_socket(), qemu, deadline, limit)?;
         let reader = agent.try_clone().map_err(|e| format!("the agent's socket could not be shared: {e}"))?;
         let left = deadline.saturating_duration_since(Instant::now()).max(Duration::from_millis(1));
@@ -109,7 +170,13 @@ impl RunningMachine {
                 format!("QEMU's monitor does not answer: {e}")
             }
         })?;
-        Ok((Connection::new(reader, agent), qmp))
+        let connection = match keeping {
+            None => Connection::new(reader, agent),
+            Some(Keeping { keeper, .. }) => {
+                Connection::watched(Watched::new(reader, keeper.clone()), agent, Arc::new(keeper.clone()))
+            }
+        };
+        Ok((connection, qmp))
     }
 
     fn wait_for_agent(&self, deadline: Instant, limit: Duration) -> Result<(), String> {
@@ -152,7 +219,7 @@ impl RunningMachine {
             devices.push(format!("{}-device", disk.serial));
         }
         for id in devices {
-            detach_device(&mut qmp, &id)?;
+            detach_device(&mut qmp, &id, || self.let_time_pass())?;
         }
         match &disk.backend {
             DiskBackend::VhostUser { .. } => {
@@ -161,6 +228,15 @@ impl RunningMachine {
             DiskBackend::Blockdev { nodes } => nodes.iter().rev().try_for_each(|node| {
                 remove_when_free(&mut qmp, "blockdev-del", &json!({ "node-name": node["node-name"] }))
             }),
+        }
+    }
+
+    /// Where time stands between requests, lets some of it pass, so that the machine does what it was told by its hardware.
+    fn let_time_pass(&self) {
+        if self.stands_between_requests {
+            let pause = Request::Pause { ms: PAUSE_MS };
+            // If the machine is gone, whoever waits for what it does hears of that.
+            let _ = self.connection.request(pause, Duration::from_millis(PAUSE_MS) + PAUSE_LIMIT);
         }
     }
 
@@ -278,13 +354,14 @@ fn attach_steps(
 
 /// Asks the machine to let go of a device, again and again: a request that comes while the machine is still busy
 /// with the plugging is lost.
-fn detach_device(qmp: &mut Qmp, id: &str) -> Result<(), String> {
+fn detach_device(qmp: &mut Qmp, id: &str, let_time_pass: impl Fn()) -> Result<(), String> {
     for _ in 0..20 {
         match qmp.execute("device_del", &json!({ "id": id })) {
             Err(e) if e.contains("not found") => return Ok(()),
             Err(e) if !e.contains("unplug") => return Err(e),
             _ => {}
         }
+        let_time_pass();
         let gone = |data: &Value| data["device"].as_str() == Some(id);
         if qmp.wait_event("DEVICE_DELETED", Duration::from_secs(1), gone).is_ok() {
             return Ok(());

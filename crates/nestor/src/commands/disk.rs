@@ -2,11 +2,11 @@
 
 use anyhow::{Context, Result, anyhow, bail};
 use nestor_disk::control::{ControlRequest, ControlResponse};
-use nestor_disk::{ControlClient, ServeOptions, StopHandle};
+use nestor_disk::{ControlClient, DiskTime, ServeOptions, StopHandle};
 use nestor_machine::agent::{place_for_temporary, temporary_directory_in};
 use serde_json::json;
 
-use crate::cli::{DiskCommand, ServeArguments, Switch};
+use crate::cli::{DiskCommand, DiskTimeArgument, ServeArguments, Switch};
 use crate::output::{print_json, table};
 
 /// Runs `nestor disk …`.
@@ -93,6 +93,11 @@ fn serve(arguments: &ServeArguments) -> Result<()> {
         serial: arguments.serial.clone(),
         once: false,
         end_with_parent: false,
+        time: match arguments.time {
+            DiskTimeArgument::Real => DiskTime::Real,
+            DiskTimeArgument::Virtual => DiskTime::Virtual,
+        },
+        read_only: arguments.read_only,
         stop,
     })?;
     Ok(())

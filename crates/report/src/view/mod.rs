@@ -52,10 +52,15 @@ fn honesty_of(environment: &Environment) -> Vec<String> {
     let Some(host) = environment.machines.first() else { return Vec::new() };
     let place = match environment.ground.as_str() {
         "emulated" => "on an emulated host".to_owned(),
+        "emulated:time=virtual" => "on an emulated host in virtual time".to_owned(),
         "this" => "on this machine".to_owned(),
         other => format!("on {}", other.strip_prefix("ssh:").unwrap_or(other)),
     };
+    let is_virtual = environment.ground == "emulated:time=virtual";
     let mut sentences = vec![match host.accelerator.as_str() {
+        "tcg" if is_virtual => format!(
+            "{place}: one modelled processor of 1000 MIPS, in order and without caches; numbers repeat to the last bit"
+        ),
         "tcg" => format!("{place} (TCG, no KVM here): {EMULATED}"),
         "hardware" => format!("{place} ({} x {}, Linux {})", host.cpus, host.cpu_model, host.kernel),
         accelerator => format!("{place} ({})", accelerator.to_uppercase()),

@@ -20,7 +20,7 @@ use serde::de::DeserializeOwned;
 
 use super::CellError;
 use super::names::PointName;
-use super::observe::{Recorded, join};
+use super::observe::{Recorded, for_each};
 use super::recorder::{Recorder, Subject};
 use super::scratch::new_file;
 use crate::record::{ImageRecord, LayerRecord};
@@ -87,12 +87,8 @@ pub(super) fn condense(
         Some(_) => layouts(built, &mut condensed.remarks),
         None => BTreeMap::new(),
     };
-    let results: Vec<_> = std::thread::scope(|scope| {
-        let layouts = &layouts;
-        let of = |recorder| scope.spawn(move || one(built, recorder, layouts, directory));
-        let running: Vec<_> = recorded.recorders.iter().map(of).collect();
-        running.into_iter().map(join).collect()
-    });
+    let results =
+        for_each(built.time, &recorded.recorders, |recorder| one(built, recorder, &layouts, directory));
     for (recorder, result) in recorded.recorders.iter().zip(results) {
         match (recorder.subject, result?) {
             (Subject::Point(index), (Numbers::Block(metrics), files)) => {

@@ -1,8 +1,9 @@
 //! Recording at every trace point of a built stack while the workload runs.
 
 use std::path::PathBuf;
+use std::thread::ScopedJoinHandle;
 
-use nestor_build::{BuiltStack, Lab};
+use nestor_build::{BuiltStack, HostTime, Lab};
 
 use super::CellError;
 use super::processors::ProcessorWatch;
@@ -13,6 +14,7 @@ use crate::TraceMode;
 pub(super) struct Observation {
     recorders: Vec<Recorder>,
     processors: ProcessorWatch,
+    time: HostTime,
     disk_log: bool,
     stamps: bool,
 }
@@ -52,7 +54,7 @@ impl Observation {
         if let Some(disk) = lab.served_disk().filter(|_| stamps) {
             disk.start_stamps()?;
         }
-        Ok(Self { recorders, processors: ProcessorWatch::start(built), disk_log, stamps })
+        Ok(Self { recorders, processors: ProcessorWatch::start(built)?, time: built.time, disk_log, stamps })
     }
 
     /// Stops everything, all at once: each recorder works in its own machine.
@@ -61,10 +63,7 @@ impl Observation {
         let disk = lab.served_disk();
         let log = disk.filter(|_| self.disk_log).map(|disk| disk.stop_log());
         let stamps = disk.filter(|_| self.stamps).map(|disk| disk.stop_stamps());
-        let stopped: Vec<_> = std::thread::scope(|scope| {
-            let running: Vec<_> = self.recorders.iter().map(|r| scope.spawn(|| r.stop())).collect();
-            running.into_iter().map(join).collect()
-        });
+        let stopped = for_each(self.time, &self.recorders, Recorder::stop);
         stopped.into_iter().collect::<Result<(), _>>()?;
         Ok(Recorded {
             recorders: self.recorders,
@@ -75,10 +74,24 @@ impl Observation {
     }
 }
 
+/// Does something for each recorder: at once, for each works in its own machine; in virtual time one after the other.
+pub(super) fn for_each<T: Send>(
+    time: HostTime,
+    recorders: &[Recorder],
+    act: impl Fn(&Recorder) -> Result<T, CellError> + Sync,
+) -> Vec<Result<T, CellError>> {
+    if time == HostTime::Virtual {
+        return recorders.iter().map(act).collect();
+    }
+    std::thread::scope(|scope| {
+        let act = &act;
+        let running: Vec<_> = recorders.iter().map(|recorder| scope.spawn(move || act(recorder))).collect();
+        running.into_iter().map(join).collect()
+    })
+}
+
 /// What a thread found, or that it ended by itself.
-pub(super) fn join<T>(
-    thread: std::thread::ScopedJoinHandle<'_, Result<T, CellError>>,
-) -> Result<T, CellError> {
+fn join<T>(thread: ScopedJoinHandle<'_, Result<T, CellError>>) -> Result<T, CellError> {
     thread.join().unwrap_or_else(|_| Err(CellError::Trace("a recorder could not be heard out".into())))
 }
 

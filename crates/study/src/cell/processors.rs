@@ -1,32 +1,35 @@
 //! How busy each machine's processors are while the workload's I/O runs.
 //!
-//! A workload engine's own start and end are processor work too, under emulation seconds of it, so the machines are
-//! sampled and only the samples between the first and the last I/O of the topmost block device count.
-
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::thread::JoinHandle;
-use std::time::Duration;
+//! A workload engine's own start and end are processor work too, under emulation seconds of it, so each machine is sampled and
+//! only the samples between the first and the last I/O of its topmost block device count. The samples are taken in the
+//! machine (`nestor trace processors`), in its own time: questions from outside would reach it at no certain moment.
 
 use nestor_build::BuiltStack;
-use nestor_machine::{Machine, MachineError};
+use nestor_machine::{Command, Machine, MachineError};
 
-/// Pause between samples: short against a run, long against what a sample costs an emulated machine.
-const INTERVAL: Duration = Duration::from_millis(400);
+/// Milliseconds between samples: short against a run, long against what a sample costs an emulated machine.
+const INTERVAL_MS: u64 = 400;
 
-/// Samples in the background until it is stopped.
-pub(super) struct ProcessorWatch {
-    stop: Arc<AtomicBool>,
-    thread: JoinHandle<Result<Vec<Sample>, MachineError>>,
-    labels: Vec<String>,
+/// How long a sampler may take to end.
+const STOP_LIMIT_MS: u64 = 5_000;
+
+/// Samplers that run until they are stopped, outermost first.
+pub(super) struct ProcessorWatch(Vec<Sampler>);
+
+/// One machine's.
+struct Sampler {
+    machine: Machine,
+    label: String,
+    process: u32,
+    /// Its samples, on the machine.
+    file: String,
 }
 
-/// All machines at about one moment.
-#[derive(Clone, Debug, PartialEq)]
+/// One machine at one moment.
+#[derive(Clone, Copy, Debug, PartialEq)]
 struct Sample {
-    /// Outermost first.
-    processors: Vec<ProcessorTimes>,
-    /// Requests that the topmost block device has completed.
+    processors: ProcessorTimes,
+    /// Requests that the machine's topmost block device has completed.
     requests: u64,
 }
 
@@ -39,54 +42,61 @@ struct ProcessorTimes {
 
 impl ProcessorWatch {
     /// Starts sampling the machines of a stack.
-    pub(super) fn start(built: &BuiltStack) -> Self {
-        let machines: Vec<Machine> = built.machines.iter().map(|m| m.machine.clone()).collect();
-        let labels = built.machines.iter().map(|m| m.label.clone()).collect();
-        let device_stat = built
-            .points
-            .last()
-            .map(|point| format!("/sys/class/block/{}/stat", point.device.trim_start_matches("/dev/")));
-        let stop = Arc::new(AtomicBool::new(false));
-        let stopped = Arc::clone(&stop);
-        let thread = std::thread::spawn(move || {
-            let mut samples = vec![sample(&machines, device_stat.as_deref())?];
-            while !stopped.load(Ordering::Relaxed) {
-                std::thread::park_timeout(INTERVAL);
-                samples.push(sample(&machines, device_stat.as_deref())?);
+    pub(super) fn start(built: &BuiltStack) -> Result<Self, MachineError> {
+        let mut samplers = Self(Vec::new());
+        for (index, place) in built.machines.iter().enumerate() {
+            let file = format!("{}/processors.txt", place.facts.work_directory);
+            let interval = format!("--interval-ms={INTERVAL_MS}");
+            let mut argv = vec!["{nestor}", "trace", "processors", "--output", &file, &interval];
+            if let Some(point) = built.points.iter().rfind(|point| point.machine == index) {
+                argv.extend(["--device", &point.device]);
             }
-            Ok(samples)
-        });
-        Self { stop, thread, labels }
+            let said = format!("{file}.log");
+            match place.machine.start_process(Command::new(argv), &said) {
+                Ok(process) => {
+                    let (machine, label) = (place.machine.clone(), place.label.clone());
+                    samplers.0.push(Sampler { machine, label, process, file });
+                }
+                Err(e) => {
+                    let _ = samplers.finish();
+                    return Err(e);
+                }
+            }
+        }
+        Ok(samplers)
     }
 
     /// Ends the sampling; the busy share (0 to 1) of each machine, outermost first.
     pub(super) fn finish(self) -> Result<Vec<(String, f64)>, MachineError> {
-        self.stop.store(true, Ordering::Relaxed);
-        self.thread.thread().unpark();
-        let samples = self.thread.join().unwrap_or_else(|_| Ok(Vec::new()))?;
-        let Some((first, last)) = while_io_ran(&samples) else { return Ok(Vec::new()) };
-        let shares = first
-            .processors
-            .iter()
-            .zip(&last.processors)
-            .map(|(before, after)| before.busy_share_until(after));
-        Ok(self.labels.into_iter().zip(shares).collect())
+        // The outermost began first, so that it ends last.
+        let mut shares = self.0.into_iter().rev().map(Sampler::finish).collect::<Result<Vec<_>, _>>()?;
+        shares.reverse();
+        Ok(shares.into_iter().flatten().collect())
     }
 }
 
-fn sample(machines: &[Machine], device_stat: Option<&str>) -> Result<Sample, MachineError> {
-    let text = |machine: &Machine, path: &str| {
-        machine.read_file(path).map(|bytes| String::from_utf8_lossy(&bytes).into_owned())
-    };
-    let processors = machines
-        .iter()
-        .map(|machine| text(machine, "/proc/stat").map(|stat| ProcessorTimes::parse(&stat)))
-        .collect::<Result<_, _>>()?;
-    let requests = match (machines.last(), device_stat) {
-        (Some(top), Some(path)) => completed_requests(&text(top, path)?),
-        _ => 0,
-    };
-    Ok(Sample { processors, requests })
+impl Sampler {
+    fn finish(self) -> Result<Option<(String, f64)>, MachineError> {
+        self.machine.stop_process(self.process, STOP_LIMIT_MS)?;
+        let text = self.machine.read_file(&self.file)?;
+        let samples = parse(&String::from_utf8_lossy(&text));
+        let share =
+            while_io_ran(&samples).map(|(first, last)| first.processors.busy_share_until(&last.processors));
+        Ok(share.map(|share| (self.label, share)))
+    }
+}
+
+/// Reads what a sampler wrote: a line of `/proc/stat` and one of the device's `stat` for each sample.
+fn parse(text: &str) -> Vec<Sample> {
+    let lines: Vec<&str> = text.lines().collect();
+    // Its last sample may have been cut.
+    let whole = lines.chunks_exact(2);
+    whole
+        .map(|lines| Sample {
+            processors: ProcessorTimes::parse(lines[0]),
+            requests: completed_requests(lines[1]),
+        })
+        .collect()
 }
 
 /// The last sample before I/O began and the first after it ended; all of them if none saw any.
@@ -152,17 +162,24 @@ mod tests {
 
     #[test]
     fn only_the_time_of_the_io_counts() {
-        let sample =
-            |total, requests| Sample { processors: vec![ProcessorTimes { busy: 0, total }], requests };
-        let totals = |samples: &[Sample]| {
-            while_io_ran(samples).map(|(a, b)| (a.processors[0].total, b.processors[0].total))
-        };
+        let sample = |total, requests| Sample { processors: ProcessorTimes { busy: 0, total }, requests };
+        let totals =
+            |samples: &[Sample]| while_io_ran(samples).map(|(a, b)| (a.processors.total, b.processors.total));
         let requests = [5, 5, 5, 9, 20, 30, 40, 41, 41, 41];
         let samples: Vec<Sample> = requests.iter().zip(0..).map(|(r, t)| sample(t, *r)).collect();
         assert_eq!(totals(&samples), Some((3, 6)));
         assert_eq!(totals(&samples[..4]), Some((2, 3)), "one interval with I/O is all there is");
         assert_eq!(totals(&samples[7..]), Some((7, 9)), "no I/O seen");
         assert_eq!(totals(&[]), None);
+    }
+
+    #[test]
+    fn a_sample_that_was_cut_is_left_out() {
+        let text = "cpu  1 0 0 9 0 0 0 0 0 0\n5 0 0 0 2\ncpu  3 0 0 9 0 0 0 0 0 0\n\ncpu  4 0";
+        let samples = parse(text);
+        let requests: Vec<u64> = samples.iter().map(|sample| sample.requests).collect();
+        assert_eq!(requests, [7, 0], "a machine without a device has an empty line");
+        assert_eq!(samples[1].processors, ProcessorTimes { busy: 3, total: 12 });
     }
 
     #[test]

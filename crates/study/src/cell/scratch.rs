@@ -32,7 +32,7 @@ impl Scratch {
             return kept_in(directory, &name_of(request)).map(Self::Kept);
         }
         let base = match lab.place() {
-            Place::Emulated | Place::This => {
+            Place::Emulated(_) | Place::This => {
                 let facts = lab.ground().facts().map_err(io::Error::other)?;
                 PathBuf::from(facts.work_directory)
             }

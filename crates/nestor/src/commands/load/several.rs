@@ -106,7 +106,7 @@ impl Part {
         let ground = match place {
             Place::This => Ground::here()?,
             Place::Ssh(host) => Ground::over_ssh(host)?,
-            Place::Emulated => bail!("--machines takes machines that are there: this, ssh:HOST"),
+            Place::Emulated(_) => bail!("--machines takes machines that are there: this, ssh:HOST"),
         };
         let scratch = ground.machine().make_private_directory("load")?;
         let directory = format!("{}/machine-{number}", directory.display());

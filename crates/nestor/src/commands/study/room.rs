@@ -73,7 +73,7 @@ fn refuse_what_does_not_fit(needs: &[Need], room: &dyn Fn(&Path) -> Option<(u64,
 /// already is room too. A device has the room that it has, and another machine's is not known here.
 fn data_needs(study: &Study, place: &Place, bytes: u64) -> Vec<Need> {
     match place {
-        Place::Emulated => vec![Need {
+        Place::Emulated(_) => vec![Need {
             path: work_root(),
             bytes,
             what: "data of the modelled disk",

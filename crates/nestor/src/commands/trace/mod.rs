@@ -7,6 +7,7 @@ pub mod diff;
 pub mod export;
 pub mod hypervisor;
 pub mod layout;
+pub mod processors;
 pub mod stamp_write;
 pub mod summarize;
 
@@ -56,6 +57,7 @@ pub fn run(command: TraceCommand) -> Result<()> {
         TraceCommand::Hypervisor(command) => hypervisor::run(command),
         TraceCommand::Layout(arguments) => layout::run(&arguments),
         TraceCommand::ThawWhenLeft(arguments) => layout::guard::run(&arguments),
+        TraceCommand::Processors(arguments) => processors::run(&arguments),
         TraceCommand::StampWrite(arguments) => stamp_write::run(&arguments),
         TraceCommand::Summarize(arguments) => summarize::run(&arguments),
     }

@@ -1,0 +1,44 @@
+//! The socket on which the machine that uses a disk says what time it is there.
+//!
+//! It says so whenever its guest has notified the disk or the disk's next event is due, and waits; the disk does
+//! everything that is due and answers with the time of its next event. While it waits, the machine's time stands, so
+//! that the disk does its work in no time at all.
+
+use std::io::{Read, Write};
+use std::os::fd::AsFd;
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use nestor_vtime::protocol::{DISK_TIME_SUFFIX, NO_EVENT};
+
+use super::manage::Shared;
+use super::stop::Woken;
+
+/// Where the time socket of a disk is.
+pub(super) fn socket(disk: &Path) -> PathBuf {
+    let mut path = disk.as_os_str().to_owned();
+    path.push(DISK_TIME_SUFFIX);
+    path.into()
+}
+
+/// Listens to one machine after the other until the server ends.
+pub(super) fn serve(listener: &UnixListener, shared: &Arc<Shared>) {
+    while shared.stop_handle().wait_with(Some(listener.as_fd()), None) == Woken::Readable {
+        let Ok((stream, _)) = listener.accept() else { continue };
+        hear(&stream, shared);
+    }
+}
+
+/// Hears one machine until it goes away or the server ends.
+fn hear(mut stream: &UnixStream, shared: &Shared) {
+    let mut now_ns = [0; 8];
+    while shared.stop_handle().wait_with(Some(stream.as_fd()), None) == Woken::Readable
+        && stream.read_exact(&mut now_ns).is_ok()
+    {
+        let next_ns = shared.run_until(u64::from_le_bytes(now_ns)).unwrap_or(NO_EVENT);
+        if stream.write_all(&next_ns.to_le_bytes()).is_err() {
+            return;
+        }
+    }
+}

@@ -1,0 +1,309 @@
+//! A machine in virtual time as its controller keeps it: time stands from the agent's last answer to the next request.
+//!
+//! The library in QEMU ([`nestor_vtime`]) lets the processor stand whenever the agent has written something and says how much
+//! that was. Here it is known what the bytes are: if they end in the middle of a frame, or some request is still
+//! unanswered, the machine goes on; else it stands until the next request is on its way to it.
+
+use std::fs;
+use std::io::{self, Read, Write};
+use std::os::unix::fs::OpenOptionsExt;
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use nestor_vtime::LIBRARY;
+use nestor_vtime::protocol::{FromLibrary, Go, Hello, MESSAGE_BYTES};
+
+use crate::connection::{Watch, lock};
+
+/// Puts the library into a directory; its path.
+///
+/// # Errors
+/// The file cannot be written.
+pub fn write_library(directory: &Path) -> io::Result<PathBuf> {
+    let path = directory.join("vtime.so");
+    fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(&path)?.write_all(LIBRARY)?;
+    Ok(path)
+}
+
+/// What is known of both directions of the stream to the agent.
+#[derive(Debug)]
+struct Stream {
+    /// Bytes of requests that were sent.
+    sent: u64,
+    /// Bytes of answers that were read.
+    received: u64,
+    /// The reader waits for more.
+    is_waiting: bool,
+    /// Some bytes of a frame were read, and not all.
+    is_in_frame: bool,
+    /// Requests without an answer. The greeting counts as one.
+    unanswered: i64,
+    /// The machine stands, after so many bytes of answers.
+    held_at: Option<u64>,
+    /// The virtual time at which it stood last.
+    now_ns: u64,
+    control: Option<UnixStream>,
+}
+
+impl Stream {
+    /// Lets the machine go on if it stands and is not to.
+    fn decide(&mut self) {
+        let Some(written) = self.held_at else { return };
+        if self.received < written || !self.is_waiting {
+            return;
+        }
+        if self.is_in_frame || self.unanswered > 0 {
+            self.held_at = None;
+            let go = Go { sent: self.sent }.encode();
+            // If the machine is gone, whoever waits for it hears of that elsewhere.
+            let _ = self.control.as_mut().map(|control| control.write_all(&go));
+        }
+    }
+}
+
+/// Keeps one machine's time.
+#[derive(Clone, Debug)]
+pub struct TimeKeeper(Arc<Mutex<Stream>>);
+
+impl TimeKeeper {
+    /// One for a machine that has not been started.
+    pub fn new() -> Self {
+        Self(Arc::new(Mutex::new(Stream {
+            sent: 0,
+            received: 0,
+            is_waiting: false,
+            is_in_frame: false,
+            unanswered: 1,
+            held_at: None,
+            now_ns: 0,
+            control: None,
+        })))
+    }
+
+    /// Waits for the library in a QEMU that was just started and hears it from then on; what it has found there.
+    ///
+    /// # Errors
+    /// Nothing came before the deadline: the library was not loaded.
+    pub fn meet(&self, listener: &UnixListener, deadline: Instant) -> io::Result<Hello> {
+        let mut control = accept(listener, deadline)?;
+        control.set_read_timeout(Some(left(deadline)))?;
+        let Some(FromLibrary::Hello(hello)) = receive(&mut control)? else {
+            return Err(io::Error::new(io::ErrorKind::InvalidData, "this is not the library's greeting"));
+        };
+        control.set_read_timeout(None)?;
+        lock(&self.0).control = Some(control.try_clone()?);
+        let keeper = self.clone();
+        std::thread::spawn(move || keeper.hear(control));
+        Ok(hello)
+    }
+
+    fn hear(&self, mut control: UnixStream) {
+        while let Ok(Some(FromLibrary::Held { now_ns, written })) = receive(&mut control) {
+            let mut stream = lock(&self.0);
+            (stream.held_at, stream.now_ns) = (Some(written), now_ns);
+            stream.decide();
+        }
+        lock(&self.0).control = None;
+    }
+}
+
+fn accept(listener: &UnixListener, deadline: Instant) -> io::Result<UnixStream> {
+    listener.set_nonblocking(true)?;
+    loop {
+        match listener.accept() {
+            Ok((stream, _)) => {
+                stream.set_nonblocking(false)?;
+                return Ok(stream);
+            }
+            Err(e) if e.kind() == io::ErrorKind::WouldBlock && Instant::now() < deadline => {
+                std::thread::sleep(Duration::from_millis(2));
+            }
+            Err(e) => return Err(e),
+        }
+    }
+}
+
+fn left(deadline: Instant) -> Duration {
+    deadline.saturating_duration_since(Instant::now()).max(Duration::from_millis(1))
+}
+
+fn receive(control: &mut UnixStream) -> io::Result<Option<FromLibrary>> {
+    let mut bytes = [0; MESSAGE_BYTES];
+    control.read_exact(&mut bytes)?;
+    Ok(FromLibrary::decode(&bytes))
+}
+
+impl Watch for TimeKeeper {
+    fn asked(&self, bytes: usize) {
+        let mut stream = lock(&self.0);
+        stream.sent += bytes as u64;
+        stream.unanswered += 1;
+        stream.decide();
+    }
+
+    fn answered(&self) {
+        let mut stream = lock(&self.0);
+        stream.unanswered -= 1;
+        stream.is_in_frame = false;
+    }
+}
+
+/// The answers' side of the stream to the agent.
+pub struct Watched<R> {
+    reader: R,
+    keeper: TimeKeeper,
+}
+
+impl<R> Watched<R> {
+    /// Watches what is read.
+    pub fn new(reader: R, keeper: TimeKeeper) -> Self {
+        Self { reader, keeper }
+    }
+}
+
+impl<R: Read> Read for Watched<R> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        {
+            let mut stream = lock(&self.keeper.0);
+            stream.is_waiting = true;
+            stream.decide();
+        }
+        let read = self.reader.read(buffer);
+        let mut stream = lock(&self.keeper.0);
+        stream.is_waiting = false;
+        if let Ok(bytes) = read {
+            stream.received += bytes as u64;
+            stream.is_in_frame = true;
+        }
+        read
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::connection::Connection;
+    use crate::message::{Answer, Envelope, PROTOCOL, Request, read_frame, write_frame};
+
+    const HELLO: Hello = Hello { has_functions: true, interrupt_slots: 1 };
+    const LONG: Duration = Duration::from_secs(60);
+
+    /// The library's and the agent's ends of a machine's streams.
+    struct Inside {
+        control: UnixStream,
+        agent: UnixStream,
+        written: u64,
+        read: u64,
+    }
+
+    impl Inside {
+        /// Says something as the agent and lets time stand.
+        fn answer(&mut self, number: u64, body: Answer) {
+            self.written += write_frame(&mut self.agent, &Envelope { number, body }).unwrap() as u64;
+            self.stand();
+        }
+
+        fn stand(&mut self) {
+            let held = FromLibrary::Held { now_ns: self.written, written: self.written };
+            self.control.write_all(&held.encode()).unwrap();
+        }
+
+        /// Waits until time goes on; how many bytes there are for the agent then.
+        fn gone_on(&mut self) -> u64 {
+            let mut bytes = [0; MESSAGE_BYTES];
+            self.control.read_exact(&mut bytes).unwrap();
+            Go::decode(&bytes).unwrap().sent
+        }
+
+        /// Reads a request as the agent; its number.
+        fn request(&mut self) -> u64 {
+            let envelope: Envelope<Request> = read_frame(&mut self.agent).unwrap();
+            self.read += write_frame(std::io::sink(), &envelope).unwrap() as u64;
+            envelope.number
+        }
+
+        fn stands(&mut self) -> bool {
+            self.control.set_nonblocking(true).unwrap();
+            let stands = self.control.read(&mut [0; 1]).is_err_and(|e| e.kind() == io::ErrorKind::WouldBlock);
+            self.control.set_nonblocking(false).unwrap();
+            stands
+        }
+    }
+
+    fn machine() -> (Connection, TimeKeeper, Inside) {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("time.sock");
+        let listener = UnixListener::bind(&path).unwrap();
+        let mut control = UnixStream::connect(&path).unwrap();
+        control.write_all(&FromLibrary::Hello(HELLO).encode()).unwrap();
+        let keeper = TimeKeeper::new();
+        assert_eq!(keeper.meet(&listener, Instant::now() + LONG).unwrap(), HELLO);
+        let (ours, agent) = UnixStream::pair().unwrap();
+        let reader = Watched::new(ours.try_clone().unwrap(), keeper.clone());
+        let connection = Connection::watched(reader, ours, Arc::new(keeper.clone()));
+        (connection, keeper, Inside { control, agent, written: 0, read: 0 })
+    }
+
+    #[test]
+    fn time_stands_from_an_answer_to_the_next_request() {
+        let (connection, _keeper, mut inside) = machine();
+        inside.answer(0, Answer::Hello { protocol: PROTOCOL });
+        connection.wait_hello(LONG).unwrap();
+        std::thread::scope(|scope| {
+            for round in 0..3 {
+                assert!(inside.stands(), "nothing was asked in round {round}");
+                let asked = scope.spawn(|| connection.request(Request::Facts, LONG));
+                let sent = inside.gone_on();
+                let number = inside.request();
+                assert_eq!(sent, inside.read, "time goes on with the whole request");
+                inside.answer(number, Answer::Done);
+                assert!(matches!(asked.join().unwrap(), Ok(Answer::Done)));
+            }
+        });
+    }
+
+    #[test]
+    fn time_goes_on_in_the_middle_of_an_answer_and_while_another_is_owed() {
+        let (connection, _keeper, mut inside) = machine();
+        inside.answer(0, Answer::Hello { protocol: PROTOCOL });
+        connection.wait_hello(LONG).unwrap();
+        std::thread::scope(|scope| {
+            let first = scope.spawn(|| connection.request(Request::Facts, LONG));
+            inside.gone_on();
+            let first_number = inside.request();
+            let second = scope.spawn(|| connection.request(Request::Facts, LONG));
+            let second_number = inside.request();
+            inside.answer(second_number, Answer::Done);
+            assert_eq!(inside.gone_on(), inside.read, "the first is not answered");
+            assert!(matches!(second.join().unwrap(), Ok(Answer::Done)));
+            let mut frame = Vec::new();
+            write_frame(&mut frame, &Envelope { number: first_number, body: Answer::Done }).unwrap();
+            for piece in [&frame[..2], &frame[2..7]] {
+                inside.agent.write_all(piece).unwrap();
+                inside.written += piece.len() as u64;
+                inside.stand();
+                assert_eq!(inside.gone_on(), inside.read, "half an answer is none");
+            }
+            inside.agent.write_all(&frame[7..]).unwrap();
+            inside.written += frame.len() as u64 - 7;
+            inside.stand();
+            assert!(matches!(first.join().unwrap(), Ok(Answer::Done)));
+            assert!(inside.stands());
+        });
+    }
+
+    #[test]
+    fn a_qemu_without_the_library_is_not_waited_for() {
+        let folder = tempfile::tempdir().unwrap();
+        let listener = UnixListener::bind(folder.path().join("time.sock")).unwrap();
+        assert!(TimeKeeper::new().meet(&listener, Instant::now()).is_err());
+    }
+
+    #[test]
+    fn the_library_is_written_as_it_is_carried() {
+        let folder = tempfile::tempdir().unwrap();
+        assert_eq!(fs::read(write_library(folder.path()).unwrap()).unwrap(), LIBRARY);
+    }
+}

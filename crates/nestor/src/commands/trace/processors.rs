@@ -1,0 +1,58 @@
+//! `nestor trace processors`: how busy a machine's processors are, sampled in the machine until it is interrupted.
+
+use std::fs::{self, File};
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+use clap::Args;
+
+use crate::interrupt::interrupted_by_signals;
+
+/// Arguments of `nestor trace processors`.
+#[derive(Args, Debug)]
+pub struct ProcessorsArguments {
+    /// Where the samples go: for each a line of /proc/stat and one of the device's statistics
+    #[arg(long, value_name = "FILE")]
+    output: PathBuf,
+    /// The block device whose requests say when I/O ran
+    #[arg(long, value_name = "DEVICE")]
+    device: Option<PathBuf>,
+    /// Milliseconds between samples
+    #[arg(long, default_value_t = 400)]
+    interval_ms: u64,
+}
+
+/// Runs it.
+///
+/// # Errors
+/// When the kernel's statistics cannot be read, or the file not be written.
+pub fn run(arguments: &ProcessorsArguments) -> Result<()> {
+    let stop = interrupted_by_signals()?;
+    let output = &arguments.output;
+    let device = arguments.device.as_deref().and_then(Path::file_name);
+    let device = device.map(|name| Path::new("/sys/class/block").join(name).join("stat"));
+    let mut file = File::create(output).with_context(|| format!("cannot write {}", output.display()))?;
+    loop {
+        let stopped = stop.load(Ordering::Relaxed);
+        let requests = device.as_deref().map(first_line).transpose()?.unwrap_or_default();
+        let sample = format!("{}\n{requests}\n", first_line(Path::new("/proc/stat"))?);
+        file.write_all(sample.as_bytes()).with_context(|| format!("cannot write {}", output.display()))?;
+        if stopped {
+            return Ok(());
+        }
+        // A signal cuts it short.
+        let _ = rustix::thread::nanosleep(&pause(Duration::from_millis(arguments.interval_ms)));
+    }
+}
+
+fn pause(of: Duration) -> rustix::time::Timespec {
+    rustix::time::Timespec { tv_sec: of.as_secs().cast_signed(), tv_nsec: of.subsec_nanos().into() }
+}
+
+fn first_line(path: &Path) -> Result<String> {
+    let text = fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))?;
+    Ok(text.lines().next().unwrap_or_default().to_owned())
+}

@@ -1,0 +1,86 @@
+//! Time stands from an agent's answer until the controller has said what comes next.
+
+use std::env;
+use std::ffi::c_int;
+use std::io::{Read, Write};
+use std::os::unix::net::UnixStream;
+use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU64, Ordering};
+use std::sync::{Condvar, Mutex, OnceLock};
+
+use super::interrupt;
+use super::protocol::{AGENT_VARIABLE, CONTROL_VARIABLE, FromLibrary, Go, Hello, MESSAGE_BYTES};
+use super::qemu::qemu;
+use super::system;
+
+static CONTROL: OnceLock<UnixStream> = OnceLock::new();
+/// The agent's socket as QEMU has accepted it.
+static AGENT: AtomicI32 = AtomicI32::new(-1);
+/// Bytes that the agent has written.
+static WRITTEN: AtomicU64 = AtomicU64::new(0);
+/// The agent has written something; the processor stops at the next place where it can.
+static HOLD: AtomicBool = AtomicBool::new(false);
+/// Bytes that QEMU has read for the agent.
+static READ: Mutex<u64> = Mutex::new(0);
+static READ_MORE: Condvar = Condvar::new();
+
+/// Looks at the program and tells the controller what was found. Does nothing where there is no controller.
+pub fn begin() {
+    let Some(path) = env::var_os(CONTROL_VARIABLE) else { return };
+    let Ok(mut control) = UnixStream::connect(path) else { return };
+    let hello = Hello { has_functions: qemu().is_some(), interrupt_slots: interrupt::mend() };
+    if control.write_all(&FromLibrary::Hello(hello).encode()).is_ok() && hello.is_usable() {
+        let _ = CONTROL.set(control);
+    }
+}
+
+/// QEMU has accepted a connection.
+pub fn accepted(fd: c_int) {
+    let is_agent =
+        || env::var(AGENT_VARIABLE).is_ok_and(|path| system::own_path(fd).is_some_and(|own| own == path));
+    if CONTROL.get().is_some() && is_agent() {
+        AGENT.store(fd, Ordering::Release);
+    }
+}
+
+/// Whether a descriptor is the agent's socket.
+pub fn is_agent(fd: c_int) -> bool {
+    fd >= 0 && AGENT.load(Ordering::Acquire) == fd
+}
+
+/// The agent has written so many bytes. If the processor did, time is to stand.
+pub fn agent_wrote(bytes: usize) {
+    WRITTEN.fetch_add(bytes as u64, Ordering::AcqRel);
+    if let Some(qemu) = qemu().filter(|qemu| qemu.is_processor()) {
+        HOLD.store(true, Ordering::Release);
+        qemu.leave_processor_loop();
+    }
+}
+
+/// QEMU has read so many bytes for the agent.
+pub fn agent_was_given(bytes: usize) {
+    if let Ok(mut read) = READ.lock() {
+        *read += bytes as u64;
+    }
+    READ_MORE.notify_all();
+}
+
+/// Called whenever a mutex was unlocked: lets the processor's thread stand if it is to, once it holds nothing.
+/// True if it has stood: the caller then waits for whoever is still giving bytes to the machine.
+pub fn stand() {
+    if !HOLD.load(Ordering::Acquire) {
+        return;
+    }
+    let Some(qemu) = qemu().filter(|qemu| qemu.is_processor() && qemu.holds_nothing()) else { return };
+    HOLD.store(false, Ordering::Release);
+    let Some(mut control) = CONTROL.get() else { return };
+    let held = FromLibrary::Held { now_ns: qemu.now_ns(), written: WRITTEN.load(Ordering::Acquire) };
+    let mut answer = [0; MESSAGE_BYTES];
+    // A controller that is gone ends this machine; until then it runs on.
+    let said = control.write_all(&held.encode()).and_then(|()| control.read_exact(&mut answer));
+    let Some(go) = said.ok().and_then(|()| Go::decode(&answer)) else { return };
+    let Ok(mut read) = READ.lock() else { return };
+    while *read < go.sent {
+        let Ok(more) = READ_MORE.wait(read) else { return };
+        read = more;
+    }
+}

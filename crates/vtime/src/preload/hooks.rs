@@ -1,0 +1,146 @@
+//! The functions of the C library that this library stands before.
+//!
+//! Each does what the original does, and tells the rest of the library what it needs to know.
+
+use std::ffi::{c_int, c_void};
+use std::io::{Error, ErrorKind};
+
+use super::system::{ControlHeader, MessageHeader, Replaced};
+use super::{controller, disks, system};
+
+/// `VHOST_USER_SET_VRING_KICK` (QEMU, docs/interop/vhost-user.rst).
+const SET_VRING_KICK: u32 = 12;
+/// Bytes of a vhost-user message's header and a number.
+const VRING_MESSAGE_BYTES: usize = 20;
+const SOL_SOCKET: c_int = 1;
+const SCM_RIGHTS: c_int = 1;
+/// Bytes that are written to an event descriptor.
+const EVENT_BYTES: usize = 8;
+
+static WRITE: Replaced = Replaced::new(c"write");
+static SENDMSG: Replaced = Replaced::new(c"sendmsg");
+static RECVMSG: Replaced = Replaced::new(c"recvmsg");
+static ACCEPT4: Replaced = Replaced::new(c"accept4");
+static CLOSE: Replaced = Replaced::new(c"close");
+static MUTEX_UNLOCK: Replaced = Replaced::new(c"pthread_mutex_unlock");
+
+/// # Safety
+///
+/// As `write(2)`.
+#[cfg_attr(preload, unsafe(no_mangle))]
+pub unsafe extern "C" fn write(fd: c_int, buffer: *const c_void, bytes: usize) -> isize {
+    // SAFETY: the signature is that of write(2), the arguments are the caller's.
+    let written = unsafe {
+        WRITE.get::<unsafe extern "C" fn(c_int, *const c_void, usize) -> isize>()(fd, buffer, bytes)
+    };
+    if bytes == EVENT_BYTES {
+        disks::notified(fd);
+    }
+    written
+}
+
+/// # Safety
+///
+/// As `sendmsg(2)`.
+#[cfg_attr(preload, unsafe(no_mangle))]
+pub unsafe extern "C" fn sendmsg(fd: c_int, message: *const MessageHeader, flags: c_int) -> isize {
+    // SAFETY: the signature is that of sendmsg(2).
+    let original =
+        unsafe { SENDMSG.get::<unsafe extern "C" fn(c_int, *const MessageHeader, c_int) -> isize>() };
+    // SAFETY: the caller's message is valid.
+    if let Some(notifies) = unsafe { message.as_ref().and_then(|message| notifier_in(message)) } {
+        disks::learn(fd, notifies);
+    }
+    loop {
+        // SAFETY: the arguments are the caller's.
+        let sent = unsafe { original(fd, message, flags) };
+        if !controller::is_agent(fd) {
+            return sent;
+        }
+        match usize::try_from(sent) {
+            Ok(bytes) => controller::agent_wrote(bytes),
+            // QEMU would try again whenever its main loop comes by, which is at no certain virtual time.
+            Err(_) if Error::last_os_error().kind() == ErrorKind::WouldBlock => {
+                system::wait_until_writable(fd);
+                continue;
+            }
+            Err(_) => {}
+        }
+        return sent;
+    }
+}
+
+/// The descriptor with which the guest will notify a disk, if a message to the disk carries one.
+///
+/// # Safety
+///
+/// The message and what it points to are valid.
+unsafe fn notifier_in(message: &MessageHeader) -> Option<c_int> {
+    if message.piece_count == 0 || message.control_bytes < size_of::<ControlHeader>() + size_of::<c_int>() {
+        return None;
+    }
+    // SAFETY: there is at least one piece, and at least one control header with a number behind it.
+    unsafe {
+        let piece = message.pieces.as_ref()?;
+        let control = message.control.cast::<ControlHeader>();
+        let (level, kind) = ((*control).level, (*control).kind);
+        if piece.bytes < VRING_MESSAGE_BYTES || level != SOL_SOCKET || kind != SCM_RIGHTS {
+            return None;
+        }
+        let request = piece.base.cast::<u32>().read_unaligned();
+        (request == SET_VRING_KICK).then(|| control.add(1).cast::<c_int>().read_unaligned())
+    }
+}
+
+/// # Safety
+///
+/// As `recvmsg(2)`.
+#[cfg_attr(preload, unsafe(no_mangle))]
+pub unsafe extern "C" fn recvmsg(fd: c_int, message: *mut MessageHeader, flags: c_int) -> isize {
+    // SAFETY: the signature is that of recvmsg(2), the arguments are the caller's.
+    let got = unsafe {
+        RECVMSG.get::<unsafe extern "C" fn(c_int, *mut MessageHeader, c_int) -> isize>()(fd, message, flags)
+    };
+    if let (true, Ok(bytes)) = (controller::is_agent(fd), usize::try_from(got)) {
+        controller::agent_was_given(bytes);
+    }
+    got
+}
+
+/// # Safety
+///
+/// As `accept4(2)`.
+#[cfg_attr(preload, unsafe(no_mangle))]
+pub unsafe extern "C" fn accept4(fd: c_int, address: *mut c_void, bytes: *mut u32, flags: c_int) -> c_int {
+    // SAFETY: the signature is that of accept4(2), the arguments are the caller's.
+    let accepted = unsafe {
+        ACCEPT4.get::<unsafe extern "C" fn(c_int, *mut c_void, *mut u32, c_int) -> c_int>()(
+            fd, address, bytes, flags,
+        )
+    };
+    if accepted >= 0 {
+        controller::accepted(accepted);
+    }
+    accepted
+}
+
+/// # Safety
+///
+/// As `close(2)`.
+#[cfg_attr(preload, unsafe(no_mangle))]
+pub unsafe extern "C" fn close(fd: c_int) -> c_int {
+    disks::forget(fd);
+    // SAFETY: the signature is that of close(2), the argument is the caller's.
+    unsafe { CLOSE.get::<unsafe extern "C" fn(c_int) -> c_int>()(fd) }
+}
+
+/// # Safety
+///
+/// As `pthread_mutex_unlock(3)`.
+#[cfg_attr(preload, unsafe(no_mangle))]
+pub unsafe extern "C" fn pthread_mutex_unlock(mutex: *mut c_void) -> c_int {
+    // SAFETY: the signature is that of pthread_mutex_unlock(3), the argument is the caller's.
+    let unlocked = unsafe { MUTEX_UNLOCK.get::<unsafe extern "C" fn(*mut c_void) -> c_int>()(mutex) };
+    controller::stand();
+    unlocked
+}

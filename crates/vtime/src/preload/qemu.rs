@@ -1,0 +1,144 @@
+//! Functions of QEMU that are used, by the names and signatures that its versions 7.2 to 10 have.
+
+use std::ffi::{c_int, c_uint, c_void};
+use std::sync::OnceLock;
+
+use super::system::{Where, function};
+
+/// `QEMU_CLOCK_VIRTUAL` (`include/qemu/timer.h`).
+const CLOCK_VIRTUAL: c_int = 1;
+/// `SCALE_NS`.
+const SCALE_NS: c_int = 1;
+
+/// `QEMUTimer` (`include/qemu/timer.h`), with room for what later versions may add.
+#[repr(C, align(16))]
+pub struct Timer {
+    room: [u64; 16],
+}
+
+impl Timer {
+    pub const fn new() -> Self {
+        Self { room: [0; 16] }
+    }
+}
+
+type TimerCallback = extern "C" fn(*mut c_void);
+
+/// QEMU's functions.
+pub struct Qemu {
+    clock_get_ns: unsafe extern "C" fn(c_int) -> i64,
+    timer_init_full:
+        unsafe extern "C" fn(*mut Timer, *mut c_void, c_int, c_int, c_int, TimerCallback, *mut c_void),
+    timer_mod_ns: unsafe extern "C" fn(*mut Timer, i64),
+    timer_del: unsafe extern "C" fn(*mut Timer),
+    iohandler_get_aio_context: unsafe extern "C" fn() -> *mut c_void,
+    aio_poll: unsafe extern "C" fn(*mut c_void, bool) -> bool,
+    in_vcpu_thread: unsafe extern "C" fn() -> bool,
+    get_cpu: unsafe extern "C" fn(c_int) -> *mut c_void,
+    cpu_exit: unsafe extern "C" fn(*mut c_void),
+    /// Named differently before and since 9.0.
+    holds_big_lock: unsafe extern "C" fn() -> bool,
+    /// `struct rcu_reader_data` of this thread, whose first word is not zero while it reads (`include/qemu/rcu.h`).
+    rcu_reader: unsafe extern "C" fn() -> *const u64,
+}
+
+/// QEMU's functions, if the program that this library was loaded into has them all.
+pub fn qemu() -> Option<&'static Qemu> {
+    static QEMU: OnceLock<Option<Qemu>> = OnceLock::new();
+    QEMU.get_or_init(Qemu::find).as_ref()
+}
+
+impl Qemu {
+    fn find() -> Option<Self> {
+        // SAFETY: the types are those of the functions in QEMU's headers, the same from 7.2 to 10.
+        unsafe {
+            Some(Self {
+                clock_get_ns: function(c"qemu_clock_get_ns", Where::Program)?,
+                timer_init_full: function(c"timer_init_full", Where::Program)?,
+                timer_mod_ns: function(c"timer_mod_ns", Where::Program)?,
+                timer_del: function(c"timer_del", Where::Program)?,
+                iohandler_get_aio_context: function(c"iohandler_get_aio_context", Where::Program)?,
+                aio_poll: function(c"aio_poll", Where::Program)?,
+                in_vcpu_thread: function(c"qemu_in_vcpu_thread", Where::Program)?,
+                get_cpu: function(c"qemu_get_cpu", Where::Program)?,
+                cpu_exit: function(c"cpu_exit", Where::Program)?,
+                holds_big_lock: function(c"bql_locked", Where::Program)
+                    .or_else(|| function(c"qemu_mutex_iothread_locked", Where::Program))?,
+                rcu_reader: function(c"get_ptr_rcu_reader", Where::Program)?,
+            })
+        }
+    }
+
+    /// The virtual time.
+    pub fn now_ns(&self) -> u64 {
+        // SAFETY: may be called by any thread.
+        u64::try_from(unsafe { (self.clock_get_ns)(CLOCK_VIRTUAL) }).unwrap_or(0)
+    }
+
+    /// Makes a timer of the virtual clock.
+    ///
+    /// # Safety
+    ///
+    /// The timer stays where it is for ever, and `context` is what the callback expects.
+    pub unsafe fn make_timer(&self, timer: *mut Timer, callback: TimerCallback, context: *mut c_void) {
+        // SAFETY: no list means the main loop's, which live as long as QEMU does.
+        unsafe {
+            (self.timer_init_full)(
+                timer,
+                std::ptr::null_mut(),
+                CLOCK_VIRTUAL,
+                SCALE_NS,
+                0,
+                callback,
+                context,
+            );
+        }
+    }
+
+    /// Sets a timer, or silences it.
+    ///
+    /// # Safety
+    ///
+    /// The timer was made by [`Self::make_timer`].
+    pub unsafe fn set_timer(&self, timer: *mut Timer, at_ns: Option<u64>) {
+        // SAFETY: the timer is one of QEMU's; both lock the list that it is in.
+        unsafe {
+            match at_ns.and_then(|at| i64::try_from(at).ok()) {
+                Some(at) => (self.timer_mod_ns)(timer, at),
+                None => (self.timer_del)(timer),
+            }
+        }
+    }
+
+    /// Lets QEMU see what disks have told it: interrupts are raised at this virtual time.
+    ///
+    /// The caller's thread holds QEMU's big lock, as callbacks of devices and timers do.
+    pub fn take_notifications(&self) {
+        // SAFETY: with the big lock any thread may poll the context of the main loop without blocking.
+        unsafe { (self.aio_poll)((self.iohandler_get_aio_context)(), false) };
+    }
+
+    /// Whether this is the thread that runs the machine's processor.
+    pub fn is_processor(&self) -> bool {
+        // SAFETY: may be called by any thread.
+        unsafe { (self.in_vcpu_thread)() }
+    }
+
+    /// Makes the processor leave its loop after the instruction that it is at.
+    pub fn leave_processor_loop(&self) {
+        let first: c_uint = 0;
+        // SAFETY: processor 0 is there once the machine runs, and leaving is a flag.
+        unsafe {
+            let processor = (self.get_cpu)(first as c_int);
+            if !processor.is_null() {
+                (self.cpu_exit)(processor);
+            }
+        }
+    }
+
+    /// Whether this thread holds nothing that others in QEMU could wait for.
+    pub fn holds_nothing(&self) -> bool {
+        // SAFETY: both look at variables of the thread; the reader's data begins with its counter.
+        unsafe { !(self.holds_big_lock)() && (self.rcu_reader)().read_volatile() == 0 }
+    }
+}
