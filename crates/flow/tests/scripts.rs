@@ -264,6 +264,31 @@ fn prepared_files_are_found_again_and_only_once() {
 }
 
 #[test]
+fn prepared_files_that_were_led_elsewhere_since_are_refused() {
+    let text = "define fileset name=s,path=/x,entries=3,size=4k,dirwidth=3,prealloc=100\n\
+        define process name=p { thread name=t { flowop openfile name=o,filesetname=s,fd=1\n\
+        flowop writewholefile name=w,fd=1\nflowop closefile name=c,fd=1 } }\nrun 60\n";
+    for linked_hard in [false, true] {
+        let (folder, outside) = (folder(), tempfile::tempdir().unwrap());
+        let prepare = FlowOptions { only_prepare: true, ..FlowOptions::default() };
+        run_in(folder.path(), text, prepare).result.unwrap();
+        let victim = outside.path().join("00000001");
+        fs::write(&victim, "precious").unwrap();
+        let directory = folder.path().join("s/00000001");
+        if linked_hard {
+            fs::remove_file(directory.join("00000001")).unwrap();
+            fs::hard_link(&victim, directory.join("00000001")).unwrap();
+        } else {
+            fs::remove_dir_all(&directory).unwrap();
+            std::os::unix::fs::symlink(outside.path(), &directory).unwrap();
+        }
+        let options = FlowOptions { prepared: true, operations: Some(9), ..FlowOptions::default() };
+        assert!(run_in(folder.path(), text, options).result.is_err(), "hard: {linked_hard}");
+        assert_eq!(fs::read(&victim).unwrap(), b"precious", "hard: {linked_hard}");
+    }
+}
+
+#[test]
 fn a_file_that_disappears_ends_the_run_with_its_name() {
     let folder = folder();
     let text = "define fileset name=s,path=/x,entries=10,size=2k,dirwidth=5,prealloc=100\n\

@@ -130,6 +130,8 @@ impl Maker<'_> {
             if matches!(found, Found::Nothing) || !known.is_some_and(|known| known.is_fresh(&made)) {
                 return Err(FlowError::NotPrepared { set: plan.name.clone(), path });
             }
+            // Since then somebody may have led a part of it elsewhere.
+            self.adopt(plan, &path)?;
         } else if plan.trust_tree {
             self.adopt(plan, &path)?;
             made.ours = false;

@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use tempfile::TempDir;
 
 use super::work_root::{PUBLIC_PLACE, WORK_VARIABLE};
+use crate::ownership;
 
 /// Characters of a name that are drawn by chance.
 const CHANCE: usize = 16;
@@ -24,8 +25,9 @@ pub fn place_for_temporary() -> PathBuf {
 /// whatever the umask is. So files in it may have names that everybody knows.
 ///
 /// # Errors
-/// It cannot be made.
+/// It cannot be made, or on the way there is something that another user could lead elsewhere.
 pub fn temporary_directory_in(place: &Path, prefix: &str) -> io::Result<TempDir> {
+    let place = ownership::resolved(place).map_err(io::Error::other)?;
     let private = Permissions::from_mode(0o700);
     tempfile::Builder::new().prefix(prefix).rand_bytes(CHANCE).permissions(private).tempdir_in(place)
 }
@@ -38,12 +40,29 @@ mod tests {
     use super::*;
 
     #[test]
+    fn no_directory_is_made_beyond_another_users_link() {
+        use std::os::unix::fs::{lchown, symlink};
+        if !rustix::process::geteuid().is_root() {
+            return;
+        }
+        let folder = tempfile::tempdir().unwrap();
+        let [real, link] = ["real", "link"].map(|name| folder.path().join(name));
+        std::fs::create_dir(&real).unwrap();
+        symlink(&real, &link).unwrap();
+        drop(temporary_directory_in(&link, "nestor-").expect("a link of one's own"));
+        lchown(&link, Some(65534), Some(65534)).unwrap();
+        assert!(temporary_directory_in(&link, "nestor-").is_err());
+        assert_eq!(std::fs::read_dir(&real).unwrap().count(), 0);
+    }
+
+    #[test]
     fn a_temporary_directory_is_private_even_without_a_umask() {
         const INSIDE: &str = "NESTOR_TEST_WITHOUT_UMASK";
         if std::env::var_os(INSIDE).is_some() {
             let place = tempfile::tempdir().unwrap();
             let open = place.path().metadata().unwrap().permissions().mode() & 0o777;
             assert_eq!(open, 0o777, "there is no umask");
+            std::fs::set_permissions(place.path(), Permissions::from_mode(0o1777)).unwrap();
             let made = temporary_directory_in(place.path(), "nestor-").unwrap();
             assert_eq!(made.path().metadata().unwrap().permissions().mode() & 0o777, 0o700);
             return;

@@ -1,6 +1,7 @@
 //! Running a query that somebody else wrote, without trusting it.
 
-use std::sync::mpsc;
+use std::collections::HashMap;
+use std::sync::{Arc, mpsc};
 use std::time::Duration;
 
 use rusqlite::Connection;
@@ -22,7 +23,8 @@ const MOST_SQL_BYTES: usize = 100_000;
 
 /// What a query found.
 pub(super) struct Found {
-    columns: Vec<String>,
+    /// Shared by the groups that the rows are split into: a query may have many rows and long names.
+    columns: Arc<[String]>,
     rows: Vec<Vec<Value>>,
 }
 
@@ -45,13 +47,14 @@ impl Found {
     /// The rows of each value of a column, in the order in which they first appear.
     pub fn grouped_by(&self, column: &str) -> Vec<(String, Self)> {
         let mut groups: Vec<(String, Self)> = Vec::new();
+        let mut places: HashMap<String, usize> = HashMap::new();
         for row in self.rows() {
             let name = row.text(column).unwrap_or_default();
-            let values = row.values.to_vec();
-            match groups.iter_mut().find(|(known, _)| *known == name) {
-                Some((_, group)) => group.rows.push(values),
-                None => groups.push((name, Self { columns: self.columns.clone(), rows: vec![values] })),
-            }
+            let place = *places.entry(name).or_insert_with_key(|name| {
+                groups.push((name.clone(), Self { columns: Arc::clone(&self.columns), rows: Vec::new() }));
+                groups.len() - 1
+            });
+            groups[place].1.rows.push(row.values.to_vec());
         }
         groups
     }
@@ -175,7 +178,7 @@ fn run_unlimited(connection: &Connection, sql: &str) -> Result<Found, String> {
         }
         rows.push(values);
     }
-    Ok(Found { columns, rows })
+    Ok(Found { columns: columns.into(), rows })
 }
 
 /// Which limit a statement exceeds that SQLite does not even compile.
