@@ -42,8 +42,6 @@ struct Stream {
     unanswered: i64,
     /// The machine stands, after so many bytes of answers.
     held_at: Option<u64>,
-    /// The virtual time at which it stood last.
-    now_ns: u64,
     control: Option<UnixStream>,
 }
 
@@ -77,7 +75,6 @@ impl TimeKeeper {
             is_in_frame: false,
             unanswered: 1,
             held_at: None,
-            now_ns: 0,
             control: None,
         })))
     }
@@ -100,9 +97,9 @@ impl TimeKeeper {
     }
 
     fn hear(&self, mut control: UnixStream) {
-        while let Ok(Some(FromLibrary::Held { now_ns, written })) = receive(&mut control) {
+        while let Ok(Some(FromLibrary::Held { written, .. })) = receive(&mut control) {
             let mut stream = lock(&self.0);
-            (stream.held_at, stream.now_ns) = (Some(written), now_ns);
+            stream.held_at = Some(written);
             stream.decide();
         }
         lock(&self.0).control = None;

@@ -65,7 +65,6 @@ pub fn agent_was_given(bytes: usize) {
 }
 
 /// Called whenever a mutex was unlocked: lets the processor's thread stand if it is to, once it holds nothing.
-/// True if it has stood: the caller then waits for whoever is still giving bytes to the machine.
 pub fn stand() {
     if !HOLD.load(Ordering::Acquire) {
         return;
@@ -83,4 +82,7 @@ pub fn stand() {
         let Ok(more) = READ_MORE.wait(read) else { return };
         read = more;
     }
+    drop(read);
+    // The bytes are counted before they are handed to the machine.
+    qemu.wait_for_main_loop();
 }

@@ -1,6 +1,6 @@
 //! Functions of QEMU that are used, by the names and signatures that its versions 7.2 to 10 have.
 
-use std::ffi::{c_int, c_uint, c_void};
+use std::ffi::{c_char, c_int, c_void};
 use std::sync::OnceLock;
 
 use super::system::{Where, function};
@@ -36,8 +36,11 @@ pub struct Qemu {
     in_vcpu_thread: unsafe extern "C" fn() -> bool,
     get_cpu: unsafe extern "C" fn(c_int) -> *mut c_void,
     cpu_exit: unsafe extern "C" fn(*mut c_void),
-    /// Named differently before and since 9.0.
+    /// The functions of the big lock are named differently before and since 9.0.
     holds_big_lock: unsafe extern "C" fn() -> bool,
+    /// With the place that asks for it, a file and a line.
+    take_big_lock: unsafe extern "C" fn(*const c_char, c_int),
+    leave_big_lock: unsafe extern "C" fn(),
     /// `struct rcu_reader_data` of this thread, whose first word is not zero while it reads (`include/qemu/rcu.h`).
     rcu_reader: unsafe extern "C" fn() -> *const u64,
 }
@@ -64,6 +67,10 @@ impl Qemu {
                 cpu_exit: function(c"cpu_exit", Where::Program)?,
                 holds_big_lock: function(c"bql_locked", Where::Program)
                     .or_else(|| function(c"qemu_mutex_iothread_locked", Where::Program))?,
+                take_big_lock: function(c"bql_lock_impl", Where::Program)
+                    .or_else(|| function(c"qemu_mutex_lock_iothread_impl", Where::Program))?,
+                leave_big_lock: function(c"bql_unlock", Where::Program)
+                    .or_else(|| function(c"qemu_mutex_unlock_iothread", Where::Program))?,
                 rcu_reader: function(c"get_ptr_rcu_reader", Where::Program)?,
             })
         }
@@ -126,10 +133,9 @@ impl Qemu {
 
     /// Makes the processor leave its loop after the instruction that it is at.
     pub fn leave_processor_loop(&self) {
-        let first: c_uint = 0;
         // SAFETY: processor 0 is there once the machine runs, and leaving is a flag.
         unsafe {
-            let processor = (self.get_cpu)(first as c_int);
+            let processor = (self.get_cpu)(0);
             if !processor.is_null() {
                 (self.cpu_exit)(processor);
             }
@@ -140,5 +146,16 @@ impl Qemu {
     pub fn holds_nothing(&self) -> bool {
         // SAFETY: both look at variables of the thread; the reader's data begins with its counter.
         unsafe { !(self.holds_big_lock)() && (self.rcu_reader)().read_volatile() == 0 }
+    }
+
+    /// Waits until whoever holds the big lock leaves it: the main loop does when it has handed on what it has read.
+    ///
+    /// The caller's thread does not hold it.
+    pub fn wait_for_main_loop(&self) {
+        // SAFETY: the lock is free or another thread's, and the name ends with a zero.
+        unsafe {
+            (self.take_big_lock)(c"nestor-vtime".as_ptr(), 0);
+            (self.leave_big_lock)();
+        }
     }
 }
