@@ -121,33 +121,52 @@ impl RunningMachine {
         on_start: impl FnOnce(&Child),
     ) -> Result<Self, String> {
         let deadline = Instant::now() + limit;
+        let started = Self::spawn(argv, &files, time, spawner).and_then(|(mut qemu, keeping)| {
+            on_start(&qemu);
+            match Self::connect(&mut qemu, &files, keeping.as_ref(), deadline, limit) {
+                Ok((connection, qmp)) => Ok((qemu, qmp, connection, keeping.is_some())),
+                Err(e) => {
+                    kill_group(&qemu, rustix::process::Signal::KILL);
+                    let _ = qemu.wait();
+                    Err(format!("{e}{}", tail(&files.qemu_log(), "QEMU said")))
+                }
+            }
+        });
+        match started {
+            Ok((qemu, qmp, connection, stands_between_requests)) => {
+                let machine = Self {
+                    connection,
+                    files,
+                    qemu: Mutex::new(qemu),
+                    qmp: Mutex::new(qmp),
+                    stands_between_requests,
+                };
+                machine.wait_for_agent(deadline, limit).map(|()| machine)
+            }
+            Err(e) => {
+                // The machine may be started again, with files of its own in the same place.
+                let _ = fs::remove_dir_all(&files.directory);
+                Err(e)
+            }
+        }
+    }
+
+    fn spawn(
+        argv: &[String],
+        files: &MachineFiles,
+        time: MachineTime,
+        spawner: &Spawner,
+    ) -> Result<(Child, Option<Keeping>), String> {
         let log = fs::File::create(files.qemu_log())
             .map_err(|e| format!("{} could not be written: {e}", files.qemu_log().display()))?;
         let mut command = std::process::Command::new(&argv[0]);
         command.args(&argv[1..]).stdin(Stdio::null()).stdout(Stdio::null()).stderr(log);
         let keeping = match time {
             MachineTime::Real => None,
-            MachineTime::Virtual { .. } => Some(Keeping::prepare(&mut command, &files)?),
+            MachineTime::Virtual { .. } => Some(Keeping::prepare(&mut command, files)?),
         };
-        let mut qemu = spawner.spawn(command).map_err(|e| cannot_start(argv, &e))?;
-        on_start(&qemu);
-        match Self::connect(&mut qemu, &files, keeping.as_ref(), deadline, limit) {
-            Ok((connection, qmp)) => {
-                let machine = Self {
-                    connection,
-                    files,
-                    qemu: Mutex::new(qemu),
-                    qmp: Mutex::new(qmp),
-                    stands_between_requests: keeping.is_some(),
-                };
-                machine.wait_for_agent(deadline, limit).map(|()| machine)
-            }
-            Err(e) => {
-                kill_group(&qemu, rustix::process::Signal::KILL);
-                let _ = qemu.wait();
-                Err(format!("{e}{}", tail(&files.qemu_log(), "QEMU said")))
-            }
-        }
+        let qemu = spawner.spawn(command).map_err(|e| cannot_start(argv, &e))?;
+        Ok((qemu, keeping))
     }
 
     fn connect(

@@ -77,6 +77,7 @@ pub fn stand() {
     // A controller that is gone ends this machine; until then it runs on.
     let said = control.write_all(&held.encode()).and_then(|()| control.read_exact(&mut answer));
     let Some(go) = said.ok().and_then(|()| Go::decode(&answer)) else { return };
+    qemu.wake_main_loop();
     let Ok(mut read) = READ.lock() else { return };
     while *read < go.sent {
         let Ok(more) = READ_MORE.wait(read) else { return };

@@ -33,6 +33,7 @@ pub struct Qemu {
     timer_del: unsafe extern "C" fn(*mut Timer),
     iohandler_get_aio_context: unsafe extern "C" fn() -> *mut c_void,
     aio_poll: unsafe extern "C" fn(*mut c_void, bool) -> bool,
+    notify_event: unsafe extern "C" fn(),
     in_vcpu_thread: unsafe extern "C" fn() -> bool,
     get_cpu: unsafe extern "C" fn(c_int) -> *mut c_void,
     cpu_exit: unsafe extern "C" fn(*mut c_void),
@@ -62,6 +63,7 @@ impl Qemu {
                 timer_del: function(c"timer_del", Where::Program)?,
                 iohandler_get_aio_context: function(c"iohandler_get_aio_context", Where::Program)?,
                 aio_poll: function(c"aio_poll", Where::Program)?,
+                notify_event: function(c"qemu_notify_event", Where::Program)?,
                 in_vcpu_thread: function(c"qemu_in_vcpu_thread", Where::Program)?,
                 get_cpu: function(c"qemu_get_cpu", Where::Program)?,
                 cpu_exit: function(c"cpu_exit", Where::Program)?,
@@ -123,6 +125,14 @@ impl Qemu {
     pub fn take_notifications(&self) {
         // SAFETY: with the big lock any thread may poll the context of the main loop without blocking.
         unsafe { (self.aio_poll)((self.iohandler_get_aio_context)(), false) };
+    }
+
+    /// Makes the main loop look again for which of its connections the machine has room.
+    ///
+    /// It does not look by itself when the machine has opened its port, and would sleep on what is sent to it.
+    pub fn wake_main_loop(&self) {
+        // SAFETY: may be called by any thread.
+        unsafe { (self.notify_event)() }
     }
 
     /// Whether this is the thread that runs the machine's processor.
