@@ -7,6 +7,7 @@ use nestor_stack::{LayerDefinition, registry};
 use serde::Serialize;
 
 use crate::accelerators::{AcceleratorMemory, machine_identity};
+use crate::virtual_time::{Joins, MEMORY_FILE, VirtualTimeMemory, qemu_identity};
 
 /// How a finding affects what can be done.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -61,7 +62,13 @@ const PROGRAMS: [(&str, &str, &str); 12] = [
 
 /// Looks at this machine.
 pub fn examine(facts: &Facts, places: &DoctorPlaces) -> Vec<Finding> {
-    let mut findings = vec![machine(facts), user(facts), acceleration(facts, places), lab_image(places)];
+    let mut findings = vec![
+        machine(facts),
+        user(facts),
+        acceleration(facts, places),
+        virtual_time(facts, places),
+        lab_image(places),
+    ];
     findings.extend(
         PROGRAMS.iter().map(|(program, package, purpose)| program_finding(program, package, purpose)),
     );
@@ -133,6 +140,26 @@ fn acceleration(facts: &Facts, places: &DoctorPlaces) -> Finding {
     }
 }
 
+fn virtual_time(facts: &Facts, places: &DoctorPlaces) -> Finding {
+    const SUBJECT: &str = "virtual time";
+    if facts.qemu.is_none() {
+        return finding(SUBJECT, State::Missing, "no QEMU to join to it", "apt-get install qemu-system-x86");
+    }
+    let memory = VirtualTimeMemory::open(&places.cache_directory);
+    match memory.recall(&qemu_identity(facts, &places.lab_image.0)) {
+        Some(Joins::Yes) => {
+            finding(SUBJECT, State::Ok, "works with this QEMU (a host and a guest booted in it)", "")
+        }
+        Some(Joins::No(reason)) => {
+            let advice = format!(
+                "emulated hosts live in real time, and every result says so; to try again, remove {MEMORY_FILE} from the cache"
+            );
+            finding(SUBJECT, State::Limited, reason, advice)
+        }
+        None => finding(SUBJECT, State::Ok, "not yet tried with this QEMU", "the first run tries it, once"),
+    }
+}
+
 fn lab_image(places: &DoctorPlaces) -> Finding {
     match &places.lab_image {
         (hash, true) => finding("lab image", State::Ok, format!("{hash} is ready"), ""),
@@ -155,7 +182,7 @@ fn program_finding(program: &str, package: &str, purpose: &str) -> Finding {
 }
 
 /// Looks for a program as root would, also in the directories of system programs.
-fn find_program(program: &str) -> Option<PathBuf> {
+pub(crate) fn find_program(program: &str) -> Option<PathBuf> {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let system = ["/usr/sbin", "/sbin", "/usr/local/sbin"].map(PathBuf::from);
     std::env::split_paths(&path).chain(system).map(|d| d.join(program)).find(|p| p.is_file())

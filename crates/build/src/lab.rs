@@ -43,6 +43,8 @@ pub struct LabOptions {
     pub overwrite: Vec<PathBuf>,
     /// What a host in virtual time takes for random.
     pub seed: u64,
+    /// What every result says of the place, if there is anything to say.
+    pub remark: Option<String>,
     /// Hears what is happening.
     pub progress: Progress,
 }
@@ -70,6 +72,7 @@ pub struct Lab {
     /// The lab image's root, for a host in virtual time.
     root: Option<ServedRoot>,
     seed: u64,
+    remark: Option<String>,
     pub(crate) disk_attachment: Option<DiskAttachment>,
     pub(crate) ground_facts: Facts,
     /// Modules that need not be loaded again: machine and name.
@@ -134,6 +137,7 @@ impl Lab {
             disk: None,
             root: None,
             seed: options.seed,
+            remark: options.remark,
             disk_attachment: None,
             ground_facts,
             loaded_modules: HashSet::new(),
@@ -149,6 +153,20 @@ impl Lab {
     pub fn make_room_for(&mut self, stacks: &[Stack]) {
         let needed = stacks.iter().map(memory::host_needs).max().unwrap_or_default();
         self.host_memory_bytes = self.host_memory_bytes.max(needed);
+    }
+
+    /// What every result says of the place.
+    pub fn remark(&self) -> Option<&str> {
+        self.remark.as_deref()
+    }
+
+    /// Boots the emulated host, if there is none, and says what runs its instructions: `kvm` or `tcg`.
+    ///
+    /// # Errors
+    /// Why it does not boot.
+    pub fn find_accelerator(&mut self, stack: &Stack) -> Result<&str, BuildError> {
+        self.host(stack)?;
+        Ok(self.host_accelerator())
     }
 
     /// Where stacks are built.

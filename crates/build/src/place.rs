@@ -3,7 +3,8 @@
 use std::fmt;
 use std::str::FromStr;
 
-/// Where a stack stands.
+/// Where a stack stands. Its text is what results are kept under; an emulated host in real time is `emulated` there, as it
+/// was before there was another.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Place {
     /// In an emulated host, whose hardware, the disk included, Nestor supplies. Needs no root, touches nothing.
@@ -57,7 +58,7 @@ impl FromStr for Place {
             _ => match text.strip_prefix("ssh:") {
                 Some(host) if !host.is_empty() && !host.starts_with('-') => Ok(Self::Ssh(host.to_owned())),
                 _ => Err(format!(
-                    "`{text}` is no place to run; there are: emulated, emulated:time=virtual, this, ssh:HOST"
+                    "`{text}` is no place to run; there are: emulated, emulated:time=virtual, emulated:time=real, this, ssh:HOST"
                 )),
             },
         }
@@ -75,6 +76,37 @@ impl fmt::Display for Place {
     }
 }
 
+/// What `--on` may say: a place, or an emulated host in whichever time is right on this machine.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum PlaceWish {
+    /// An emulated host: in virtual time where KVM is not usable and QEMU can be joined to it, otherwise in real time.
+    #[default]
+    Emulated,
+    /// This place and no other.
+    Exactly(Place),
+}
+
+impl FromStr for PlaceWish {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text {
+            "emulated" => Ok(Self::Emulated),
+            _ => text.parse().map(Self::Exactly),
+        }
+    }
+}
+
+impl fmt::Display for PlaceWish {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Emulated => f.write_str("emulated"),
+            Self::Exactly(Place::Emulated(HostTime::Real)) => f.write_str("emulated:time=real"),
+            Self::Exactly(place) => place.fmt(f),
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -86,10 +118,19 @@ mod tests {
         }
         for text in ["", "ssh:", "ssh:-oProxyCommand=x", "there"] {
             assert!(
-                text.parse::<Place>()
-                    .unwrap_err()
-                    .contains("there are: emulated, emulated:time=virtual, this, ssh:HOST")
+                text.parse::<Place>().unwrap_err().contains(
+                    "there are: emulated, emulated:time=virtual, emulated:time=real, this, ssh:HOST"
+                )
             );
         }
+    }
+
+    #[test]
+    fn wishes_are_printed_as_they_are_read() {
+        for text in ["emulated", "emulated:time=virtual", "emulated:time=real", "this", "ssh:storage-1"] {
+            assert_eq!(text.parse::<PlaceWish>().unwrap().to_string(), text);
+        }
+        assert_eq!("emulated".parse::<PlaceWish>().unwrap(), PlaceWish::Emulated);
+        assert!("there".parse::<PlaceWish>().is_err());
     }
 }

@@ -1,9 +1,11 @@
 //! The command line's words.
 
 use std::path::PathBuf;
+use std::sync::OnceLock;
 
+use crate::place::SettledPlace;
 use clap::{Args, Parser, Subcommand, ValueEnum};
-use nestor_build::Place;
+use nestor_build::PlaceWish;
 use nestor_study::TraceMode;
 
 /// A laboratory for storage under virtual machines.
@@ -106,9 +108,12 @@ pub enum Command {
 /// Where and how cells run.
 #[derive(Args, Clone, Debug)]
 pub struct LabArguments {
-    /// Where the stack stands: emulated, this, ssh:HOST
-    #[arg(long, value_name = "PLACE", default_value_t = Place::default())]
-    pub on: Place,
+    /// Where the stack stands: emulated (with time=virtual or time=real as in emulated:time=real), this, ssh:HOST
+    #[arg(long, value_name = "PLACE", default_value_t = PlaceWish::default())]
+    pub on: PlaceWish,
+    /// What `on` has come to mean on this machine.
+    #[arg(skip)]
+    pub settled: OnceLock<SettledPlace>,
     /// A device or file of yours that may be overwritten although there is data on it; names it exactly
     #[arg(long, value_name = "PATH")]
     pub overwrite: Vec<PathBuf>,

@@ -12,6 +12,7 @@ mod commands;
 mod interrupt;
 mod notation;
 mod paths;
+mod place;
 mod progress;
 mod session;
 mod whole_file;

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use anyhow::{Context, Result, bail};
-use nestor_build::{Lab, LabFiles, LabOptions, Place};
+use nestor_build::{HostTime, Lab, LabFiles, LabOptions, Place, PlaceWish};
 use nestor_load::{Workload, WorksOn};
 use nestor_machine::agent::{ledger, work_root};
 use nestor_stack::{LayerDefinition, Offer, Stack, StackError};
@@ -17,6 +17,7 @@ use crate::cli::LabArguments;
 use crate::commands::lab::ensure_lab_image;
 use crate::commands::load::check_files;
 use crate::paths;
+use crate::place::SettledPlace;
 use crate::progress::Progress;
 
 /// Runs a campaign where the arguments say and returns how it ended.
@@ -56,30 +57,32 @@ pub fn run_until_interrupted(
     store: &mut Store,
 ) -> Result<(CampaignEnd, bool)> {
     let stacks: Vec<Stack> = study.stacks.iter().filter_map(|text| Stack::parse(text).ok()).collect();
-    stacks.iter().try_for_each(|stack| check_place(stack, &arguments.on))?;
+    check_wish(&stacks, &arguments.on)?;
     for workload in study.workloads.iter().filter_map(|text| Workload::parse(text).ok()) {
         check_files(&workload)?;
         let held = stacks.iter().filter(|stack| study.holds(&stack.to_string(), &workload.to_string()));
         held.into_iter().try_for_each(|stack| check_target(stack, &workload))?;
     }
-    let image = if needs_image_here(&arguments.on, &stacks) { Some(lab_files()?) } else { None };
     remove_leftovers()?;
+    let SettledPlace { place, remark } = arguments.place()?.clone();
+    let image = if needs_image_here(&place, &stacks) { Some(lab_files()?) } else { None };
     let progress = Progress::new(study.stacks.len() as u64);
     let mut lab = Lab::open(LabOptions {
-        place: arguments.on.clone(),
+        place,
         image,
         cache_directory: paths::cache_directory(),
         overwrite: arguments.overwrite.clone(),
         seed: study.seed,
+        remark,
         progress: progress.as_lab_progress(),
     })?;
-    let interrupted = interrupt_on_signals(&lab)?;
+    let signals = EndOnSignals::of(&lab)?;
     let options = CampaignOptions { as_study, trace_to: arguments.trace_to.clone() };
-    let end = run_campaign(&mut lab, study, store, &options, &interrupted, &progress);
+    let end = run_campaign(&mut lab, study, store, &options, signals.interrupted(), &progress);
     progress.step("taking the machines down");
     drop(lab);
     progress.finish();
-    Ok((end?, interrupted.load(Ordering::Relaxed)))
+    Ok((end?, signals.interrupted().load(Ordering::Relaxed)))
 }
 
 /// Removes what killed runs left on this machine, so that it neither takes space nor time from what runs now. What
@@ -96,7 +99,20 @@ fn remove_leftovers() -> Result<()> {
     Ok(())
 }
 
-/// Refuses, before anything is started, what cannot be built in a place or has no room for a workload.
+/// Refuses, before anything is tried or started, what cannot be built in a place or has no room for a workload.
+///
+/// # Errors
+/// The layer that cannot be built there.
+pub fn check_wish(stacks: &[Stack], wish: &PlaceWish) -> Result<()> {
+    // It has the same layers in either time.
+    let emulated = Place::Emulated(HostTime::Real);
+    let place = match wish {
+        PlaceWish::Emulated => &emulated,
+        PlaceWish::Exactly(place) => place,
+    };
+    stacks.iter().try_for_each(|stack| check_place(stack, place))
+}
+
 fn check_place(stack: &Stack, place: &Place) -> Result<()> {
     if stack.offers() == Offer::Image {
         stack.require_directory()?;
@@ -145,7 +161,11 @@ fn needs_image_here(place: &Place, stacks: &[Stack]) -> bool {
     }
 }
 
-fn lab_files() -> Result<LabFiles> {
+/// The lab image of this machine, made first if there is none.
+///
+/// # Errors
+/// It cannot be made, or is not to be trusted.
+pub fn lab_files() -> Result<LabFiles> {
     let image = ensure_lab_image()?;
     let text = |path: &std::path::Path| path.display().to_string();
     Ok(LabFiles {
@@ -156,21 +176,44 @@ fn lab_files() -> Result<LabFiles> {
     })
 }
 
-/// After a signal every request under way ends, so the campaign comes to its end and takes everything down.
-fn interrupt_on_signals(lab: &Lab) -> Result<Arc<AtomicBool>> {
-    let interrupted = Arc::new(AtomicBool::new(false));
-    let interrupt = lab.interrupter();
-    let mut signals = Signals::new([SIGINT, SIGTERM, SIGHUP]).context("signals could not be caught")?;
-    let flag = Arc::clone(&interrupted);
-    std::thread::spawn(move || {
-        for _ in signals.forever() {
-            if flag.swap(true, Ordering::Relaxed) {
-                errln!("still taking everything down; this takes at most a minute");
-            } else {
-                errln!("interrupted; taking everything down");
-                interrupt("interrupted");
+/// After a signal every request under way ends, so whatever a lab is used for comes to its end and takes everything down.
+/// Holds as long as this is kept.
+pub struct EndOnSignals {
+    handle: signal_hook::iterator::Handle,
+    interrupted: Arc<AtomicBool>,
+}
+
+impl EndOnSignals {
+    /// Listens from now on.
+    ///
+    /// # Errors
+    /// Signals cannot be caught.
+    pub fn of(lab: &Lab) -> Result<Self> {
+        let interrupt = lab.interrupter();
+        let mut signals = Signals::new([SIGINT, SIGTERM, SIGHUP]).context("signals could not be caught")?;
+        let (handle, interrupted) = (signals.handle(), Arc::new(AtomicBool::new(false)));
+        let flag = Arc::clone(&interrupted);
+        std::thread::spawn(move || {
+            for _ in signals.forever() {
+                if flag.swap(true, Ordering::Relaxed) {
+                    errln!("still taking everything down; this takes at most a minute");
+                } else {
+                    errln!("interrupted; taking everything down");
+                    interrupt("interrupted");
+                }
             }
-        }
-    });
-    Ok(interrupted)
+        });
+        Ok(Self { handle, interrupted })
+    }
+
+    /// Whether there was a signal; set from then on.
+    pub fn interrupted(&self) -> &AtomicBool {
+        &self.interrupted
+    }
+}
+
+impl Drop for EndOnSignals {
+    fn drop(&mut self) {
+        self.handle.close();
+    }
 }

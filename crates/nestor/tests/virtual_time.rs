@@ -63,29 +63,77 @@ fn runs_of_nested_stacks_repeat_to_the_last_bit() {
     repeats("ext4/kvm/qcow2/xfs/ssd", "fio:seq-write:scale=0.00625:runtime=3s");
 }
 
-/// The library finds itself in a shell, the script's, in which none of QEMU's functions are.
+/// A directory with a QEMU into which no library can be loaded, as if it were statically linked or stripped of its symbols.
+fn without_symbols(sandbox: &Sandbox) -> String {
+    use std::os::unix::fs::PermissionsExt as _;
+    let programs = sandbox.path("programs");
+    std::fs::create_dir(&programs).expect("a directory");
+    let script = programs.join("qemu-system-x86_64");
+    // The library finds itself in a shell, the script's, in which none of QEMU's functions are.
+    std::fs::write(&script, "#!/bin/sh\nunset LD_PRELOAD NESTOR_VTIME_CONTROL\nPATH=/usr/bin:/bin exec qemu-system-x86_64 \"$@\"\n")
+        .expect("a file");
+    std::fs::set_permissions(&script, std::fs::Permissions::from_mode(0o755)).expect("its mode");
+    format!("{}:/usr/sbin:/usr/bin:/sbin:/bin", programs.display())
+}
+
+/// A cache of its own with the lab image in it, so that nothing is remembered beyond the test.
+fn own_cache(sandbox: &Sandbox) -> String {
+    let image = sandbox.nestor(["lab", "build", "--json"]).assert().success().get_output().stdout.clone();
+    let image = json(&String::from_utf8(image).expect("JSON is UTF-8"));
+    let kernel = std::path::Path::new(image["kernel"].as_str().expect("a path")).to_owned();
+    let image = kernel.parent().expect("the image's directory");
+    let cache = sandbox.path("cache");
+    std::fs::create_dir_all(cache.join("lab")).expect("a directory");
+    let status = std::process::Command::new("cp").arg("-a").arg(image).arg(cache.join("lab")).status();
+    assert!(status.expect("cp runs").success());
+    cache.display().to_string()
+}
+
 #[test]
 fn a_program_without_qemus_functions_is_named_with_what_works() {
-    use std::os::unix::fs::PermissionsExt as _;
     if !can_run(false, true) {
         return;
     }
     let sandbox = Sandbox::new();
-    let programs = sandbox.path("programs");
-    std::fs::create_dir(&programs).expect("a directory");
-    let script = programs.join("qemu-system-x86_64");
-    std::fs::write(&script, "#!/bin/sh\nunset LD_PRELOAD NESTOR_VTIME_CONTROL\nPATH=/usr/bin:/bin exec qemu-system-x86_64 \"$@\"\n")
-        .expect("a file");
-    std::fs::set_permissions(&script, std::fs::Permissions::from_mode(0o755)).expect("its mode");
-    let path = format!("{}:/usr/sbin:/usr/bin:/sbin:/bin", programs.display());
     let mut command =
         sandbox.nestor(["run", "ext4/hdd", "fio:rand-read:scale=0.00625:runtime=1s", "-n", "1"]);
     command.args(["--on", "emulated:time=virtual", "--store", &sandbox.text("results.sqlite")]);
-    let output = command.env("PATH", path).env("NESTOR_BOOT_LIMIT_S", "3").output().expect("it runs");
+    command.env("PATH", without_symbols(&sandbox)).env("NESTOR_BOOT_LIMIT_S", "3");
+    let output = command.output().expect("it runs");
     let said =
         format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
     assert!(said.contains("cannot be joined to virtual time: not all of its functions"), "{said}");
     assert!(said.contains("--on emulated:time=real"), "{said}");
+    sandbox.assert_nothing_left();
+}
+
+#[test]
+fn where_virtual_time_does_not_work_real_time_is_used_and_every_output_says_why() {
+    if !can_run(false, true) {
+        return;
+    }
+    let _alone = alone();
+    let sandbox = Sandbox::new();
+    let (path, cache, store) =
+        (without_symbols(&sandbox), own_cache(&sandbox), sandbox.text("results.sqlite"));
+    let nestor = |arguments: &[&str]| {
+        let mut command = sandbox.nestor(arguments);
+        command.env("PATH", &path).env("NESTOR_CACHE", &cache);
+        command.assert().success().get_output().clone()
+    };
+    let why = "virtual time does not work with this QEMU: ";
+    let run = ["run", "ext4/null", "fio:rand-read:scale=0.00625:runtime=1s", "-n", "1", "--store", &store];
+    let output = nestor(&run);
+    assert!(String::from_utf8_lossy(&output.stderr).contains(why), "{output:?}");
+    assert!(String::from_utf8_lossy(&output.stdout).contains(why), "{output:?}");
+    let remembered =
+        std::fs::read_to_string(sandbox.path("cache/virtual-time.json")).expect("it is remembered");
+    assert!(remembered.contains("not all of its functions"), "{remembered}");
+    let output = nestor(&["doctor"]);
+    assert!(String::from_utf8_lossy(&output.stdout).contains("not all of its functions"), "{output:?}");
+    let report = sandbox.text("report.html");
+    nestor(&["report", "1", "--output", &report, "--store", &store]);
+    assert!(std::fs::read_to_string(report).expect("a report").contains(why));
     sandbox.assert_nothing_left();
 }
 

@@ -91,7 +91,7 @@ fn measured_before(
     arguments: &ReplicateArguments,
     read: &dyn Fn(Option<&str>) -> Result<Study, nestor_study::Complaint>,
 ) -> Result<StudyRecord> {
-    let ground = arguments.lab.on.to_string();
+    let ground = arguments.lab.place_of_results(store)?.to_string();
     let scale = arguments.how.scale.as_deref();
     let published = read(scale)?;
     let mut best: Option<(usize, StudyRecord)> = None;

@@ -32,7 +32,7 @@ pub(super) fn of(lab: &mut Lab, built: &BuiltStack, request: &CellRequest<'_>) -
             })
             .collect(),
         packages: packages(lab, built),
-        settings: settings(built, request),
+        settings: settings(built, request, lab.remark()),
     }
 }
 
@@ -54,7 +54,11 @@ fn packages(lab: &mut Lab, built: &BuiltStack) -> BTreeMap<String, String> {
     packages
 }
 
-fn settings(built: &BuiltStack, request: &CellRequest<'_>) -> BTreeMap<String, String> {
+fn settings(
+    built: &BuiltStack,
+    request: &CellRequest<'_>,
+    place_remark: Option<&str>,
+) -> BTreeMap<String, String> {
     let mut settings: BTreeMap<String, String> = built.settings.iter().cloned().collect();
     for layer in built.stack.layers() {
         if let LayerDefinition::Hypervisor(_) = layer.definition() {
@@ -77,6 +81,7 @@ fn settings(built: &BuiltStack, request: &CellRequest<'_>) -> BTreeMap<String, S
     settings.insert("working set".into(), format!("{} MiB", request.workload.data_set().bytes >> 20));
     settings.insert("seed".into(), request.seed.to_string());
     settings.insert("trace".into(), request.trace.to_string());
+    settings.extend(place_remark.map(|remark| ("remark on the place".to_owned(), remark.to_owned())));
     settings.extend(
         request.workload.remarks().into_iter().enumerate().map(|(i, r)| (format!("remark {}", i + 1), r)),
     );

@@ -184,6 +184,17 @@ impl Store {
         text.map(|text| self.decode_study(&text)).transpose()
     }
 
+    /// Whether anything was run on a ground.
+    ///
+    /// # Errors
+    ///
+    /// If the file cannot be read.
+    pub fn has_runs_on(&self, ground: &str) -> Result<bool, StoreError> {
+        self.on(|c| {
+            c.query_row("SELECT EXISTS (SELECT 1 FROM runs WHERE ground = ?)", [ground], |row| row.get(0))
+        })
+    }
+
     /// The median seconds of the cells measured so far on a ground: what one more will take.
     ///
     /// # Errors

@@ -73,7 +73,7 @@ impl<'a> Bench<'a> {
     /// When the lab cannot be opened, or the user interrupted; what was measured is kept.
     pub fn measure(&mut self, part: Part) -> Result<Vec<i64>> {
         let study = self.study(part)?;
-        let ground = self.lab.on.to_string();
+        let ground = self.lab.place()?.place.to_string();
         let hash = study.hash(&ground);
         // Sessions are what `nestor study --resume` goes by, and these studies are gone on with by asking for the same advice.
         let sessions = Vec::new();
@@ -152,7 +152,7 @@ pub fn runs_of(store: &Store, hash: &str) -> Result<Vec<i64>> {
 /// # Errors
 /// When the store cannot be read.
 pub fn usual_cell_s(store: &Store, lab: &LabArguments, stack: &str, workload: &str) -> Result<f64> {
-    let estimator = Estimator::of(&store.past_cells(&lab.on.to_string())?);
+    let estimator = Estimator::of(&store.past_cells(&lab.likely_place()?.to_string())?);
     Ok(estimator.cell_s(stack, workload).0)
 }
 

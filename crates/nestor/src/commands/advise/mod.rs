@@ -15,6 +15,7 @@ use std::time::Duration;
 
 use anyhow::Result;
 use clap::{Args, ValueEnum};
+use nestor_study::Store;
 
 use crate::cli::{LabArguments, duration};
 
@@ -114,4 +115,14 @@ pub fn run(arguments: &AdviseArguments) -> Result<ExitCode> {
         (Some(tool), None) => pasted::print_best(arguments, tool),
         _ => recommend::run(arguments),
     }
+}
+
+/// Before anything is read: what is measured and what is compared with it are of one place.
+fn settle_place(arguments: &AdviseArguments, store: &Store) -> Result<()> {
+    if arguments.from == From::Store {
+        arguments.lab.place_of_results(store)?;
+    } else if !arguments.plan {
+        arguments.lab.place()?;
+    }
+    Ok(())
 }

@@ -18,7 +18,7 @@ use super::evidence::{doubts, not_physical, observation, physical, why};
 use super::known::Runs;
 use super::measure::{Bench, CONFIRM, PROBE, Part, SCREEN, fresh_seed, opening_s, runs_of, usual_cell_s};
 use super::question::Asked;
-use super::{AdviseArguments, From};
+use super::{AdviseArguments, From, settle_place};
 use crate::commands::run::open_store;
 use crate::commands::study::{plan_lines, written_paths};
 use crate::output::print_json;
@@ -44,6 +44,7 @@ struct Planned<'a> {
 pub fn run(arguments: &AdviseArguments) -> Result<ExitCode> {
     let asked = Asked::of(arguments)?;
     let mut store = open_store(&arguments.lab)?;
+    settle_place(arguments, &store)?;
     let advice = if arguments.from == From::Store && !arguments.plan {
         from_store(&store, &asked, arguments)?
     } else {
@@ -73,7 +74,7 @@ pub fn run(arguments: &AdviseArguments) -> Result<ExitCode> {
 /// # Errors
 /// When it cannot be read.
 pub fn from_store(store: &Store, asked: &Asked, arguments: &AdviseArguments) -> Result<Advice> {
-    let ground = arguments.lab.on.to_string();
+    let ground = arguments.lab.likely_place()?.to_string();
     let runs = Runs::of(store, asked, &ground)?;
     let ranking = rank(&asked.space, &asked.yours, &runs.observations(asked));
     let confirmation = match candidate(&ranking, |stack| not_physical(&runs.of_stack(asked, stack))) {
@@ -86,7 +87,7 @@ pub fn from_store(store: &Store, asked: &Asked, arguments: &AdviseArguments) -> 
 }
 
 fn planned(store: &Store, asked: &Asked, arguments: &AdviseArguments) -> Result<ScreeningPlan> {
-    let runs = Runs::of(store, asked, &arguments.lab.on.to_string())?;
+    let runs = Runs::of(store, asked, &arguments.lab.likely_place()?.to_string())?;
     let known = if arguments.from == From::Screen { Vec::new() } else { runs.observations(asked) };
     let time = Time {
         budget: Some(arguments.budget),
@@ -104,7 +105,7 @@ fn measured(
     plan: &ScreeningPlan,
     arguments: &AdviseArguments,
 ) -> Result<Advice> {
-    let ground = arguments.lab.on.to_string();
+    let ground = arguments.lab.likely_place()?.to_string();
     let mut runs = Runs::of(store, asked, &ground)?;
     if arguments.from == From::Screen {
         runs.forget_runs();

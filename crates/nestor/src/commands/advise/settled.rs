@@ -13,7 +13,7 @@ use serde::Serialize;
 use super::evidence::{flush_trace, observation, physical, why};
 use super::measure::{Bench, Part, fresh_seed, opening_s, usual_cell_s};
 use super::question::{one_stack, unit_of};
-use super::{AdviseArguments, From};
+use super::{AdviseArguments, From, settle_place};
 use crate::commands::run::open_store;
 use crate::commands::study::{check_profiles, plan_lines, written_paths};
 use crate::output::print_json;
@@ -86,6 +86,7 @@ pub fn run(arguments: &AdviseArguments, id: &str) -> Result<ExitCode> {
     }
     let part = part(dispute, arguments)?;
     let mut store = open_store(&arguments.lab)?;
+    settle_place(arguments, &store)?;
     let cell_s = usual_cell_s(&store, &arguments.lab, &part.stacks[0], &part.workloads[0])?;
     let part = Part { replications: replications(dispute, &part, arguments, cell_s), ..part };
     let cells = part.stacks.len() * part.workloads.len() * part.replications as usize;
@@ -184,7 +185,7 @@ fn runs_of(
             let filter = RunFilter {
                 stack: Some(stack.clone()),
                 workload: Some((*workload).to_owned()),
-                ground: Some(arguments.lab.on.to_string()),
+                ground: Some(arguments.lab.likely_place()?.to_string()),
                 latest_only: true,
                 ..RunFilter::default()
             };
@@ -250,7 +251,10 @@ fn print(
     if arguments.lab.json {
         print_json(&Printed { physical, settlement: settlement.clone() })?;
     } else {
-        out!("{}", settlement_text(settlement, physical.as_deref(), &arguments.lab.on.to_string()));
+        out!(
+            "{}",
+            settlement_text(settlement, physical.as_deref(), &arguments.lab.likely_place()?.to_string())
+        );
     }
     Ok(if success { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }

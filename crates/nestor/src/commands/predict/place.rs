@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 
 use anyhow::Result;
+use nestor_build::PlaceWish;
 use nestor_study::{Elsewhere, Known, KnownPlace, Store};
 
 use crate::cli::LabArguments;
@@ -13,7 +14,7 @@ use crate::cli::LabArguments;
 /// # Errors
 /// When the store cannot be read.
 pub fn known(store: &Store, lab: &LabArguments) -> Result<Known> {
-    let known = store.known(&lab.on.to_string())?;
+    let known = store.known(&lab.place_of_results(store)?.to_string())?;
     let (unsettled, cells) = (known.unsettled_cells, known.cells.len());
     if unsettled > 0 {
         errln!(
@@ -31,10 +32,9 @@ pub fn known(store: &Store, lab: &LabArguments) -> Result<Known> {
     Ok(known)
 }
 
-/// `--on` for commands that measure more; `None` where it may be left out.
-pub fn named(place: &KnownPlace) -> Option<String> {
-    let usual = nestor_build::Place::default().to_string();
-    (place.on != usual).then(|| place.on.clone())
+/// `--on` for commands that measure more, exactly, so that they measure in the same time.
+pub fn named(place: &KnownPlace) -> String {
+    place.on.parse().map_or_else(|_| place.on.clone(), |place| PlaceWish::Exactly(place).to_string())
 }
 
 /// Where else there are such runs, in a sentence; `None` where there are none.
@@ -99,8 +99,9 @@ mod tests {
     }
 
     #[test]
-    fn the_usual_place_needs_no_name() {
-        assert_eq!(named(&place("emulated", "tcg")), None);
-        assert_eq!(named(&place("ssh:a", "hardware")).as_deref(), Some("ssh:a"));
+    fn a_place_is_named_as_the_option_names_it() {
+        assert_eq!(named(&place("emulated", "tcg")), "emulated:time=real");
+        assert_eq!(named(&place("emulated:time=virtual", "tcg")), "emulated:time=virtual");
+        assert_eq!(named(&place("ssh:a", "hardware")), "ssh:a");
     }
 }

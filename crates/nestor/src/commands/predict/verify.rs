@@ -62,7 +62,7 @@ pub fn run(
     let Some(found) = nestor_model::geometric_mean(&rates) else {
         bail!("the load could not be measured on {}; `nestor report` lists the runs and why", question.to);
     };
-    let known = store.known(&arguments.on.to_string())?;
+    let known = store.known(&arguments.place()?.place.to_string())?;
     let of_stack = |stack: &str| -> Result<Vec<StoredRun>> {
         let cell = known.cells.iter().find(|cell| cell.stack == stack && cell.workload == load.workload);
         let numbers = cell.map(|cell| cell.runs.clone()).unwrap_or_default();

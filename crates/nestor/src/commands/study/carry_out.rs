@@ -61,7 +61,8 @@ pub struct CarriedOut {
 /// # Errors
 /// Why it cannot be gone on with, or nothing could be measured.
 pub fn carry_out(study: Study, how: &StudyHow, lab: &LabArguments, store: &mut Store) -> Result<CarriedOut> {
-    let ground = lab.on.to_string();
+    let place = if how.plan { lab.likely_place()? } else { lab.place()?.place.clone() };
+    let ground = place.to_string();
     let study = if how.resume { as_begun(store, study, &ground)? } else { study };
     let hash = study.hash(&ground);
     let usual_cell = store.usual_cell_s(&ground)?.map(std::time::Duration::from_secs_f64);
@@ -77,12 +78,12 @@ pub fn carry_out(study: Study, how: &StudyHow, lab: &LabArguments, store: &mut S
         print_plan(&record, &effort, lab.json)?;
         return Ok(CarriedOut { record, report: None, costs: Vec::new(), saving: None, path });
     }
-    if !lab.on.is_emulated() {
+    if !place.is_emulated() {
         require_allowed(&record.study.stacks, &how.allow)?;
     }
     if effort.most.cells > 0 {
         say_what_begins(&record, &effort);
-        require_room(&record.study, &lab.on, &effort, store.path())?;
+        require_room(&record.study, &place, &effort, store.path())?;
     }
     begin(store, &mut record, &effort)?;
     let (end, interrupted) = session::run_until_interrupted(&record.study, lab, true, store)?;

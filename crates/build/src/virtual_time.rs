@@ -1,0 +1,112 @@
+//! Whether the QEMU of this machine can be joined to virtual time: tried once for each QEMU, and remembered.
+
+use std::fs;
+use std::os::unix::fs::MetadataExt as _;
+use std::path::Path;
+
+use nestor_machine::Facts;
+use nestor_machine::qemu::QEMU;
+use nestor_stack::Stack;
+use sha2::{Digest as _, Sha256};
+
+use crate::doctor::find_program;
+use crate::probe_memory::ProbeMemory;
+use crate::{BuildError, Lab};
+
+/// The stack that is built as the probe: a host and a guest, and a disk of each.
+const PROBED: &str = "ext4/kvm/raw/ext4/null";
+
+/// The file of the cache directory in which it is remembered.
+pub(crate) const MEMORY_FILE: &str = "virtual-time.json";
+
+/// Whether QEMU can be joined to virtual time.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Joins {
+    /// A host and a guest in it have lived in it.
+    Yes,
+    /// Why not.
+    No(String),
+}
+
+/// What is kept for a QEMU that can be joined; anything else is the reason why it cannot.
+const JOINS: &str = "joins";
+
+/// The memory of earlier probes of virtual time.
+pub struct VirtualTimeMemory(ProbeMemory);
+
+impl VirtualTimeMemory {
+    /// Reads what is known; an unreadable file is the same as none.
+    pub fn open(cache_directory: &Path) -> Self {
+        Self(ProbeMemory::open(cache_directory.join(MEMORY_FILE)))
+    }
+
+    /// What was found earlier.
+    pub fn recall(&self, identity: &str) -> Option<Joins> {
+        self.0.recall(identity).map(|found| match found {
+            JOINS => Joins::Yes,
+            reason => Joins::No(reason.to_owned()),
+        })
+    }
+
+    /// Keeps what a probe found.
+    pub fn remember(&mut self, identity: &str, found: &Joins) {
+        self.0.remember(
+            identity,
+            match found {
+                Joins::Yes => JOINS,
+                Joins::No(reason) => reason,
+            },
+        );
+    }
+}
+
+/// The identity under which a QEMU is remembered: another program, another lab image or another library of ours is another.
+pub fn qemu_identity(facts: &Facts, lab_hash: &str) -> String {
+    let binary = find_program(QEMU).and_then(|path| fs::metadata(path).ok()).map_or_else(
+        || "not found".to_owned(),
+        |found| format!("{} bytes of {}.{:09}", found.len(), found.mtime(), found.mtime_nsec()),
+    );
+    let library: String =
+        Sha256::digest(nestor_vtime::LIBRARY)[..8].iter().map(|byte| format!("{byte:02x}")).collect();
+    format!(
+        "{} | {binary} | {} | lab {lab_hash} | library {}",
+        facts.qemu.as_deref().unwrap_or("no QEMU"),
+        facts.kernel,
+        library
+    )
+}
+
+impl Joins {
+    /// Tries it in a lab that was opened in virtual time: boots a host and a guest in it, and takes the guest's stack down.
+    ///
+    /// Whatever fails is a reason not to use it; whether the user ended it is for the caller to know.
+    pub fn probe(lab: &mut Lab) -> Self {
+        let built = Stack::parse(PROBED)
+            .map_err(BuildError::from)
+            .and_then(|stack| lab.build(&stack))
+            .and_then(|built| lab.take_down(built));
+        built.map_or_else(|e| Self::No(e.to_string()), |()| Self::Yes)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_probe_found_is_remembered_for_its_qemu() {
+        let directory = tempfile::tempdir().unwrap();
+        let no = Joins::No("its functions are not exported".to_owned());
+        let mut memory = VirtualTimeMemory::open(directory.path());
+        assert_eq!(memory.recall("7.2"), None);
+        memory.remember("7.2", &Joins::Yes);
+        memory.remember("static", &no);
+        let memory = VirtualTimeMemory::open(directory.path());
+        assert_eq!((memory.recall("7.2"), memory.recall("static")), (Some(Joins::Yes), Some(no)));
+    }
+
+    #[test]
+    fn the_probed_stack_is_one() {
+        assert_eq!(Stack::parse(PROBED).unwrap().to_string(), PROBED);
+    }
+}

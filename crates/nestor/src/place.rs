@@ -1,0 +1,179 @@
+//! Which place `--on` means on this machine.
+
+use std::sync::atomic::Ordering;
+
+use anyhow::{Result, bail};
+use nestor_build::{HostTime, Joins, Lab, LabOptions, Place, PlaceWish, VirtualTimeMemory, qemu_identity};
+use nestor_machine::{Accelerator, Facts, Ground};
+use nestor_stack::Stack;
+use nestor_study::Store;
+
+use crate::cli::LabArguments;
+use crate::commands::lab::ensure_lab_image;
+use crate::paths;
+use crate::progress::Progress;
+use crate::session::{self, EndOnSignals};
+
+/// A place, and what results there say of it.
+#[derive(Clone, Debug)]
+pub struct SettledPlace {
+    /// Where stacks are built.
+    pub place: Place,
+    /// Why it is not the one that was to be expected.
+    pub remark: Option<String>,
+}
+
+impl SettledPlace {
+    fn exactly(place: Place) -> Self {
+        Self { place, remark: None }
+    }
+}
+
+impl LabArguments {
+    /// Where cells run. What is not known yet of this machine's KVM and QEMU is tried.
+    ///
+    /// # Errors
+    /// When nothing can be tried: there is no room for the lab image, or the user interrupted.
+    pub fn place(&self) -> Result<&SettledPlace> {
+        if let Some(settled) = self.settled.get() {
+            return Ok(settled);
+        }
+        let settled = match &self.on {
+            PlaceWish::Exactly(place) => SettledPlace::exactly(place.clone()),
+            PlaceWish::Emulated => emulated(&facts()?)?,
+        };
+        Ok(self.settled.get_or_init(|| settled))
+    }
+
+    /// Where the results are from that a command only reads: those of this machine's place, if there are any; otherwise those
+    /// of an emulated host in the other time. Measurements that follow are made in the same place.
+    ///
+    /// # Errors
+    /// When nothing can be found out about this machine, or the results cannot be read.
+    pub fn place_of_results(&self, store: &Store) -> Result<Place> {
+        let likely = self.likely_place()?;
+        let other = match (&self.on, &likely) {
+            (PlaceWish::Emulated, Place::Emulated(HostTime::Virtual)) => Place::Emulated(HostTime::Real),
+            (PlaceWish::Emulated, Place::Emulated(HostTime::Real)) => Place::Emulated(HostTime::Virtual),
+            _ => return Ok(likely),
+        };
+        let is_other = !store.has_runs_on(&likely.to_string())? && store.has_runs_on(&other.to_string())?;
+        let place = if is_other { other } else { likely };
+        Ok(self.settled.get_or_init(|| SettledPlace::exactly(place)).place.clone())
+    }
+
+    /// Where cells would run, for plans: nothing is tried for it.
+    ///
+    /// # Errors
+    /// When nothing can be found out about this machine.
+    pub fn likely_place(&self) -> Result<Place> {
+        if let Some(settled) = self.settled.get() {
+            return Ok(settled.place.clone());
+        }
+        match &self.on {
+            PlaceWish::Exactly(place) => Ok(place.clone()),
+            PlaceWish::Emulated => {
+                let facts = facts()?;
+                let known = Known::of(&facts, &crate::commands::lab::state().0);
+                let is_real = match known.accelerator {
+                    Accelerator::Kvm => true,
+                    Accelerator::Auto => facts.kvm_device,
+                    Accelerator::Tcg => false,
+                };
+                let time = match known.joins {
+                    _ if is_real || facts.qemu.is_none() => HostTime::Real,
+                    Some(Joins::No(_)) => HostTime::Real,
+                    Some(Joins::Yes) | None => HostTime::Virtual,
+                };
+                Ok(Place::Emulated(time))
+            }
+        }
+    }
+}
+
+fn facts() -> Result<Facts> {
+    Ok(Ground::here()?.machine().facts()?)
+}
+
+/// What earlier runs have found out.
+struct Known {
+    accelerator: Accelerator,
+    joins: Option<Joins>,
+    identity: String,
+}
+
+impl Known {
+    fn of(facts: &Facts, lab_hash: &str) -> Self {
+        let directory = paths::cache_directory();
+        let identity = qemu_identity(facts, lab_hash);
+        let joins = VirtualTimeMemory::open(&directory).recall(&identity);
+        Self { accelerator: nestor_build::known_accelerator(facts, lab_hash, &directory), joins, identity }
+    }
+}
+
+/// An emulated host in the time that is right here: KVM needs no other time than its own.
+fn emulated(facts: &Facts) -> Result<SettledPlace> {
+    let in_real_time = Place::Emulated(HostTime::Real);
+    if facts.qemu.is_none() {
+        // Opening the lab says what to install.
+        return Ok(SettledPlace::exactly(in_real_time));
+    }
+    let image = ensure_lab_image()?;
+    let known = Known::of(facts, &image.manifest.hash);
+    let has_kvm = match known.accelerator {
+        Accelerator::Kvm => true,
+        Accelerator::Tcg => false,
+        Accelerator::Auto => facts.kvm_device && kvm_works()?,
+    };
+    if has_kvm {
+        return Ok(SettledPlace::exactly(in_real_time));
+    }
+    let joins = match known.joins {
+        Some(joins) => joins,
+        None => {
+            let found = try_virtual_time()?;
+            VirtualTimeMemory::open(&paths::cache_directory()).remember(&known.identity, &found);
+            found
+        }
+    };
+    Ok(match joins {
+        Joins::Yes => SettledPlace::exactly(Place::Emulated(HostTime::Virtual)),
+        Joins::No(reason) => {
+            let remark = format!("in real time, because virtual time does not work with this QEMU: {reason}");
+            errln!("{remark}");
+            SettledPlace { place: in_real_time, remark: Some(remark) }
+        }
+    })
+}
+
+fn try_virtual_time() -> Result<Joins> {
+    tried("trying virtual time with this QEMU (once)", HostTime::Virtual, |lab| Ok(Joins::probe(lab)))
+}
+
+fn kvm_works() -> Result<bool> {
+    tried("trying KVM (once)", HostTime::Real, |lab| {
+        Ok(lab.find_accelerator(&Stack::parse("ext4/null")?)? == "kvm")
+    })
+}
+
+fn tried<T>(what: &str, time: HostTime, attempt: impl FnOnce(&mut Lab) -> Result<T>) -> Result<T> {
+    let progress = Progress::new(1);
+    progress.step(what);
+    let mut lab = Lab::open(LabOptions {
+        place: Place::Emulated(time),
+        image: Some(session::lab_files()?),
+        cache_directory: paths::cache_directory(),
+        overwrite: Vec::new(),
+        seed: 1,
+        remark: None,
+        progress: progress.as_lab_progress(),
+    })?;
+    let signals = EndOnSignals::of(&lab)?;
+    let found = attempt(&mut lab);
+    drop(lab);
+    progress.finish();
+    if signals.interrupted().load(Ordering::Relaxed) {
+        bail!("interrupted; everything was taken down");
+    }
+    found
+}
