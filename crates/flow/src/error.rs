@@ -119,6 +119,17 @@ pub enum FlowError {
         /// Where they should be.
         path: PathBuf,
     },
+    /// Somebody has put others in place of the prepared files, or changed them.
+    #[error(
+        "the files of {set} under {path} are not those that were prepared: since then some were replaced, changed, added or \
+         removed; nothing was written to them; move what is yours elsewhere, remove {path}, and prepare them again"
+    )]
+    Replaced {
+        /// The file set.
+        set: String,
+        /// Where they are.
+        path: PathBuf,
+    },
     /// The directory does not exist.
     #[error("{path} does not exist: name an existing directory")]
     NoDirectory {

@@ -1,5 +1,7 @@
 //! What is the user's stays: nothing is removed that this program did not make, and nothing is touched outside of `--dir`.
 
+#![allow(clippy::print_stdout)]
+
 use std::fs;
 use std::os::unix::fs::{PermissionsExt as _, symlink};
 use std::path::Path;
@@ -359,4 +361,113 @@ fn a_record_of_an_earlier_version_gives_no_right_to_remove() {
     );
     run(folder.path(), &set(",trusttree"), removing()).unwrap();
     assert!(sentinel.exists());
+}
+
+/// A set of four files that are written over as a whole.
+const WRITER: &str = "define fileset name=s,path=/x,entries=4,size=4k,dirwidth=5,prealloc\n\
+    define process name=p { thread name=t { flowop openfile name=o,filesetname=s,fd=1\n\
+    flowop writewholefile name=w,fd=1\nflowop closefile name=c,fd=1 } }\nrun 60\n";
+
+fn preparing() -> FlowOptions {
+    FlowOptions { only_prepare: true, ..FlowOptions::default() }
+}
+
+/// A run of files that were prepared, which opens each of them.
+fn with_prepared() -> FlowOptions {
+    FlowOptions { prepared: true, operations: Some(60), ..FlowOptions::default() }
+}
+
+/// Prepares a set, lets the user do something with its directory, and sees a run refused that leaves all as it is.
+fn refused_after(what: &str, change: impl FnOnce(&Path)) {
+    let folder = folder();
+    run(folder.path(), WRITER, preparing()).unwrap();
+    change(&folder.path().join("s"));
+    let before = everything(folder.path());
+    let refusal = refused(folder.path(), WRITER, with_prepared());
+    assert!(refusal.contains("/s are not those that were prepared"), "{what}: {refusal}");
+    assert!(refusal.contains("move what is yours elsewhere"), "{what}: {refusal}");
+    assert!(everything(folder.path()) == before, "{what}: files were changed");
+}
+
+/// Waits until a file that is written has a later time of change than this one: the file system's clock may go by ticks.
+fn pass_a_tick(file: &Path, clock: &Path) {
+    use std::os::unix::fs::MetadataExt as _;
+    let changed = |path: &Path| {
+        let found = fs::metadata(path).unwrap();
+        (found.ctime(), found.ctime_nsec())
+    };
+    let last = changed(file);
+    loop {
+        fs::write(clock, "tick").unwrap();
+        if changed(clock) > last {
+            break;
+        }
+    }
+}
+
+#[test]
+fn files_of_the_users_in_place_of_prepared_ones_are_not_overwritten() {
+    let mine = [b'm'; 4096];
+    let file = |set: &Path| set.join("00000001/00000002");
+    refused_after("another directory", |set| {
+        let own = set.with_file_name("own");
+        fs::create_dir_all(own.join("00000001")).unwrap();
+        for number in 1..=4 {
+            fs::write(own.join(format!("00000001/0000000{number}")), mine).unwrap();
+        }
+        fs::rename(set, set.with_file_name("old")).unwrap();
+        fs::rename(own, set).unwrap();
+    });
+    refused_after("another file", |set| {
+        let own = set.with_file_name("own");
+        fs::write(&own, mine).unwrap();
+        fs::rename(own, file(set)).unwrap();
+    });
+    refused_after("another length", |set| fs::write(file(set), "precious").unwrap());
+    refused_after("other contents", |set| {
+        pass_a_tick(&file(set), &set.with_file_name("clock"));
+        fs::write(file(set), mine).unwrap();
+    });
+    refused_after("one more", |set| fs::write(set.join("00000001/00000005"), mine).unwrap());
+    refused_after("one less", |set| fs::remove_file(file(set)).unwrap());
+}
+
+#[test]
+fn a_directory_without_the_mark_of_the_prepared_one_is_not_taken() {
+    let folder = folder();
+    let set = folder.path().join("s");
+    run(folder.path(), WRITER, preparing()).unwrap();
+    if rustix::fs::removexattr(&set, "user.nestor.set").is_err() {
+        println!("did not run: no attributes of users on {}", folder.path().display());
+        return;
+    }
+    assert!(refused(folder.path(), WRITER, with_prepared()).contains("are not those that were prepared"));
+}
+
+#[test]
+fn prepared_files_may_be_read_renamed_around_and_stand_beside_others() {
+    let folder = folder();
+    run(folder.path(), WRITER, preparing()).unwrap();
+    // Neither is below a name that sets have.
+    fs::write(folder.path().join("s/notes"), "mine").unwrap();
+    fs::write(folder.path().join("s/00000001/notes"), "mine").unwrap();
+    fs::read(folder.path().join("s/00000001/00000001")).unwrap();
+    let moved = folder.path().with_extension("moved");
+    fs::rename(folder.path(), &moved).unwrap();
+    let ran = run(&moved, WRITER, with_prepared());
+    fs::rename(&moved, folder.path()).unwrap();
+    assert_eq!(ran.unwrap().runs[0].operations(), 60);
+}
+
+#[test]
+fn files_prepared_by_an_earlier_version_are_prepared_again() {
+    let folder = folder();
+    run(folder.path(), WRITER, preparing()).unwrap();
+    let record = folder.path().join(".nestor-filesets.json");
+    let mut known: serde_json::Value = serde_json::from_slice(&fs::read(&record).unwrap()).unwrap();
+    assert!(known["sets"]["s"].as_object_mut().unwrap().remove("seal").is_some());
+    fs::write(&record, known.to_string()).unwrap();
+    assert!(refused(folder.path(), WRITER, with_prepared()).contains("prepare them first"));
+    run(folder.path(), WRITER, preparing()).unwrap();
+    run(folder.path(), WRITER, with_prepared()).unwrap();
 }

@@ -14,13 +14,15 @@ use tempfile::TempDir;
 
 /// Remembers what is said; stops after so many looks, if asked to.
 #[derive(Default)]
-struct Heard {
+struct Heard<'h> {
     lines: Mutex<Vec<String>>,
     reports: AtomicUsize,
     stop: bool,
+    /// Done when all is ready and nothing has begun.
+    before: Option<&'h (dyn Fn() + Sync)>,
 }
 
-impl Listener for Heard {
+impl Listener for Heard<'_> {
     fn say(&self, line: &str) {
         self.lines.lock().unwrap().push(line.to_owned());
     }
@@ -32,6 +34,10 @@ impl Listener for Heard {
     }
     fn is_interrupted(&self) -> bool {
         self.stop
+    }
+    fn wait_for_others(&self) -> Result<(), String> {
+        self.before.into_iter().for_each(|before| before());
+        Ok(())
     }
 }
 
@@ -46,7 +52,12 @@ fn run_in(folder: &Path, text: &str, options: FlowOptions) -> Ran {
     Ran { result, lines: heard.lines.into_inner().unwrap() }
 }
 
-fn run_with(folder: &Path, text: &str, options: FlowOptions, heard: &Heard) -> Result<FlowReport, FlowError> {
+fn run_with(
+    folder: &Path,
+    text: &str,
+    options: FlowOptions,
+    heard: &Heard<'_>,
+) -> Result<FlowReport, FlowError> {
     let source = nestor_wml::Source::new("test.f", text.as_bytes());
     let script = nestor_wml::parse(&source, &[]).unwrap_or_else(|e| panic!("{e}"));
     let options = FlowOptions { places: relocate(&script, folder), ..options };
@@ -293,21 +304,15 @@ fn a_file_that_disappears_ends_the_run_with_its_name() {
     let folder = folder();
     let text = "define fileset name=s,path=/x,entries=10,size=2k,dirwidth=5,prealloc=100\n\
         define process name=p { thread name=t { flowop openfile name=o,filesetname=s,fd=1\n\
-        flowop closefile name=c,fd=1 } }\nsystem \"true\"\nrun 60\n";
-    let prepare = FlowOptions { only_prepare: true, ..FlowOptions::default() };
-    run_in(folder.path(), text, prepare).result.unwrap();
-    let mut stack = vec![folder.path().join("s")];
-    while let Some(path) = stack.pop() {
-        for entry in fs::read_dir(path).unwrap().map(Result::unwrap) {
-            if entry.path().is_dir() {
-                stack.push(entry.path())
-            } else {
-                fs::remove_file(entry.path()).unwrap()
-            }
+        flowop closefile name=c,fd=1 } }\nrun 60\n";
+    let set = folder.path().join("s");
+    let remove = || {
+        for directory in fs::read_dir(&set).unwrap().map(Result::unwrap) {
+            fs::remove_dir_all(directory.path()).unwrap();
         }
-    }
-    let options = FlowOptions { prepared: true, ..FlowOptions::default() };
-    let report = run_in(folder.path(), text, options).result.unwrap();
+    };
+    let heard = Heard { before: Some(&remove), ..Heard::default() };
+    let report = run_with(folder.path(), text, FlowOptions::default(), &heard).unwrap();
     let Ended::Failed(why) = &report.runs[0].ended else { panic!("{:?}", report.runs[0].ended) };
     assert!(
         why.contains("cannot open") && why.contains("/s/") && why.contains("something else removed it"),

@@ -5,13 +5,14 @@
 mod support;
 
 use std::fs;
+use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
 use rustix::process::Signal;
 use serde_json::Value;
-use support::loop_mount::tool;
-use support::{LIMIT, Sandbox, can_run, signal};
+use support::loop_mount::{LoopMount, tool};
+use support::{LIMIT, Sandbox, can_run, has_program, signal};
 
 /// Two threads that read twenty files again and again.
 const READER: &str = "\
@@ -511,4 +512,39 @@ fn a_workload_has_no_more_threads_than_a_script_may_have() {
     let (script, directory) = script(&sandbox, READER);
     let said = refused(&sandbox, &[&script, "--dir", &directory, "--cached", "--set", "nfiles=33554433"]);
     assert!(said.contains("entries cannot be 33554433"), "{said}");
+}
+
+#[test]
+fn prepared_files_are_known_after_a_mount_elsewhere_and_the_users_are_not_taken_for_them() {
+    if !can_run(true, false) {
+        return;
+    }
+    for file_system in ["ext2", "ext3", "ext4", "xfs", "btrfs"] {
+        if !has_program(&format!("mkfs.{file_system}")) {
+            eprintln!("did not run: there is no mkfs.{file_system}");
+            continue;
+        }
+        let sandbox = Sandbox::new();
+        let mut mounted = LoopMount::new(&sandbox, file_system);
+        let (script, _) = script(&sandbox, READER);
+        let place = ["load", "wml", &script, "--dir", &mounted.point.clone(), "--json"].map(str::to_owned);
+        let prepare = place.iter().map(String::as_str).chain(["--prepare"]);
+        let run = place.iter().map(String::as_str).chain(["--prepared", "--cached", "--operations", "60"]);
+        sandbox.nestor(prepare).assert().success();
+        let before = fs::metadata(&mounted.point).expect("it is mounted").dev();
+        mounted.mount_elsewhere();
+        let after = fs::metadata(&mounted.point).expect("it is mounted").dev();
+        assert!(file_system == "btrfs" || before != after, "{file_system} has another device");
+        let (own, set) = (format!("{}/own", mounted.point), format!("{}/docs", mounted.point));
+        // A copy with the same attributes, as an archive makes it.
+        tool(&["cp", "-a", &set, &own]);
+        fs::rename(&set, format!("{set}-old")).expect("on one file system");
+        fs::rename(&own, &set).expect("on one file system");
+        let refused = sandbox.nestor(run.clone()).assert().failure();
+        let said = String::from_utf8_lossy(&refused.get_output().stderr).into_owned();
+        assert!(said.contains("are not those that were prepared"), "{file_system}: {said}");
+        fs::rename(&set, &own).expect("on one file system");
+        fs::rename(format!("{set}-old"), &set).expect("on one file system");
+        sandbox.nestor(run).assert().success();
+    }
 }

@@ -3,6 +3,7 @@
 mod names;
 mod origin;
 mod record;
+mod seal;
 mod tree_on_disk;
 
 use std::ffi::CStr;
@@ -28,6 +29,7 @@ use crate::tree::Tree;
 use names::Names;
 use origin::{Origin, unmark};
 use record::{Made, Memory};
+use seal::Seal;
 use tree_on_disk::{Found, Stranger, look_for_links, remove_made};
 
 /// Files are filled in pieces of this size, as Filebench does.
@@ -125,13 +127,11 @@ impl Maker<'_> {
             stays: here.as_ref().is_some_and(|made| made.stays),
             origin: here.as_ref().and_then(|made| made.origin.clone()),
             names: here.as_ref().map(|made| made.names.clone()).unwrap_or_default(),
+            seal: None,
         };
         if self.options.prepared {
-            if matches!(found, Found::Nothing) || !known.is_some_and(|known| known.is_fresh(&made)) {
-                return Err(FlowError::NotPrepared { set: plan.name.clone(), path });
-            }
-            // Since then somebody may have led a part of it elsewhere.
-            self.adopt(plan, &path)?;
+            let fresh = known.filter(|known| known.is_fresh(&made) && !matches!(found, Found::Nothing));
+            self.take_prepared(plan, &path, fresh)?;
         } else if plan.trust_tree {
             self.adopt(plan, &path)?;
             made.ours = false;
@@ -170,6 +170,9 @@ impl Maker<'_> {
             }
         }
         made.used = !self.options.only_prepare;
+        if self.options.only_prepare {
+            made.seal = Some(self.adopt(plan, &path)?);
+        }
         memory.sets.insert(plan.name.clone(), made);
         memory.write(&parent)?;
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
@@ -189,8 +192,21 @@ impl Maker<'_> {
         if is_inside { Ok(()) } else { Err(self.leads_out(plan, parent.to_owned())) }
     }
 
-    /// Takes files that are there as they are, unless one of them is a way out.
-    fn adopt(&self, plan: &FileSet, path: &Path) -> Result<(), FlowError> {
+    /// Takes files that were prepared. Since then somebody may have put others there, or led a part of them elsewhere.
+    fn take_prepared(&self, plan: &FileSet, path: &Path, known: Option<&Made>) -> Result<(), FlowError> {
+        let Some(known) = known else {
+            return Err(FlowError::NotPrepared { set: plan.name.clone(), path: path.to_owned() });
+        };
+        let found = self.adopt(plan, path)?;
+        if known.is_untouched(path, &found) {
+            Ok(())
+        } else {
+            Err(FlowError::Replaced { set: plan.name.clone(), path: path.to_owned() })
+        }
+    }
+
+    /// Takes files that are there as they are, unless one of them is a way out; says which they are.
+    fn adopt(&self, plan: &FileSet, path: &Path) -> Result<Seal, FlowError> {
         look_for_links(path).map_err(|stranger| match stranger {
             Stranger::LeadsOut(path) | Stranger::Named(path) => self.leads_out(plan, path),
             Stranger::Linked(path) => {

@@ -89,10 +89,7 @@ impl Names {
     }
 
     fn digest(&self) -> u64 {
-        // FNV-1a: trees are told apart, not defended against.
-        self.runs().flatten().fold(0xcbf2_9ce4_8422_2325, |hash, number| {
-            (hash ^ u64::from(number)).wrapping_mul(0x0100_0000_01b3)
-        })
+        digest_of(self.runs().flatten().map(u64::from))
     }
 
     /// The directory of this name in another.
@@ -173,6 +170,11 @@ impl Recorded {
     pub(super) fn shorten(&mut self) {
         self.runs.clear();
     }
+}
+
+/// FNV-1a over whole numbers: trees are told apart, not defended against.
+pub(super) fn digest_of(numbers: impl Iterator<Item = u64>) -> u64 {
+    numbers.fold(0xcbf2_9ce4_8422_2325, |hash, number| (hash ^ number).wrapping_mul(0x0100_0000_01b3))
 }
 
 /// The number that is written like this in a tree: eight digits, or as many as it takes; from 1.

@@ -49,6 +49,11 @@ impl Origin {
         (self.mark.is_some() || self.birth.is_some()) && found().as_ref() == Some(self)
     }
 
+    /// Whether it may be that directory on a file system that was mounted again: it has the mark, if that directory had one.
+    pub(super) fn has_mark(&self, path: &Path) -> bool {
+        self.mark.is_none() || open(path).and_then(read_mark) == self.mark
+    }
+
     fn of(directory: &OwnedFd) -> Option<Self> {
         let wanted = StatxFlags::INO | StatxFlags::BTIME;
         let found = statx(directory, "", AtFlags::EMPTY_PATH, wanted).ok()?;

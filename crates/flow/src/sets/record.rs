@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use super::names::Recorded;
 use super::origin::Origin;
+use super::seal::Seal;
 use crate::error::FlowError;
 
 /// The file in the directory.
@@ -45,6 +46,9 @@ pub(super) struct Made {
     /// What it made there.
     #[serde(default)]
     pub(super) names: Recorded,
+    /// The files as they were when they had been prepared, if they were only prepared.
+    #[serde(default)]
+    pub(super) seal: Option<Seal>,
 }
 
 impl Made {
@@ -55,10 +59,15 @@ impl Made {
             && self.origin.as_ref().is_some_and(|origin| origin.is(path))
     }
 
-    /// Whether the files are the same, and nothing has changed them.
+    /// Whether files as they are wanted now were prepared, and no workload has changed them.
     pub(super) fn is_fresh(&self, wanted: &Self) -> bool {
         let of = |made: &Self| (made.seed, made.files, made.directories, made.bytes);
-        of(self) == of(wanted) && !self.used
+        of(self) == of(wanted) && !self.used && self.seal.is_some()
+    }
+
+    /// Whether nobody else has changed or replaced them since. The file system may have been mounted again.
+    pub(super) fn is_untouched(&self, path: &Path, found: &Seal) -> bool {
+        self.seal.as_ref() == Some(found) && self.origin.as_ref().is_none_or(|origin| origin.has_mark(path))
     }
 }
 

@@ -5,12 +5,14 @@
 
 use std::ffi::CStr;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 
 use rustix::fs::{AtFlags, CWD, Dir, FileType, Mode, OFlags, openat, statat, unlinkat};
 use rustix::io::Errno;
 
 use super::names::{Names, Place};
+use super::seal::{self, Seal};
 use crate::error::FlowError;
 
 /// What stands at a set's place.
@@ -66,8 +68,8 @@ enum Task<'n> {
     Remove(&'n Names),
 }
 
-/// Looks for links, also hard ones, below names that sets have.
-pub(super) fn look_for_links(path: &Path) -> Result<(), Stranger> {
+/// Looks for links, also hard ones, below names that sets have; says what else it has seen there.
+pub(super) fn look_for_links(path: &Path) -> Result<Seal, Stranger> {
     walk(path, Task::Adopt)
 }
 
@@ -108,18 +110,25 @@ fn is_number(name: &CStr) -> bool {
     (8..=10).contains(&name.len()) && name.iter().all(u8::is_ascii_digit)
 }
 
-fn walk(path: &Path, task: Task<'_>) -> Result<(), Stranger> {
+fn walk(path: &Path, task: Task<'_>) -> Result<Seal, Stranger> {
     let failed = |e: Errno| {
         Stranger::Failed(FlowError::call("cannot look into", path.display().to_string(), e.into()))
     };
     let directory = open(CWD, path).map_err(failed)?;
-    Walk { task, path: path.to_owned() }.directory(&directory, Place::At(0))
+    let root_bytes = path.as_os_str().len();
+    let mut walk = Walk { task, path: path.to_owned(), root_bytes, seal: Seal::default() };
+    walk.directory(&directory, Place::At(0))?;
+    Ok(walk.seal)
 }
 
 struct Walk<'n> {
     task: Task<'n>,
-    /// Of what is looked at, for messages.
+    /// Of what is looked at.
     path: PathBuf,
+    /// Length of the part of it that leads to the set's directory.
+    root_bytes: usize,
+    /// What was adopted.
+    seal: Seal,
 }
 
 impl Walk<'_> {
@@ -129,6 +138,11 @@ impl Walk<'_> {
 
     /// Trees are at most 400 levels deep, so are the calls; what is adopted may be deeper.
     fn directory(&mut self, directory: &OwnedFd, place: Place) -> Result<(), Stranger> {
+        if matches!(self.task, Task::Adopt) {
+            let found = seal::look(directory, "", AtFlags::EMPTY_PATH);
+            let found = found.map_err(|e| self.failed("cannot look at", e))?;
+            self.seal.add_directory(&self.path.as_os_str().as_bytes()[self.root_bytes..], &found);
+        }
         let entries = Dir::read_from(directory).map_err(|e| self.failed("cannot look into", e))?;
         for entry in entries.filter(is_entry) {
             let entry = entry.map_err(|e| self.failed("cannot look into", e))?;
@@ -164,9 +178,12 @@ impl Walk<'_> {
         };
         let flags = match (kind, self.task) {
             (FileType::RegularFile, Task::Adopt) => {
-                if look().map_err(|e| self.failed("cannot look at", e))?.st_nlink > 1 {
+                let found = seal::look(directory, name, AtFlags::SYMLINK_NOFOLLOW);
+                let found = found.map_err(|e| self.failed("cannot look at", e))?;
+                if found.stx_nlink > 1 {
                     return Err(Stranger::Linked(self.path.clone()));
                 }
+                self.seal.add_file(&self.path.as_os_str().as_bytes()[self.root_bytes..], &found);
                 AtFlags::empty()
             }
             (FileType::RegularFile, Task::Inspect(names) | Task::Remove(names))

@@ -32,6 +32,17 @@ impl LoopMount {
         tool(&["mount", &mounted.device, &mounted.point]);
         mounted
     }
+
+    /// Unmounts it, and mounts it again at the same place from another loop device.
+    pub fn mount_elsewhere(&mut self) {
+        tool(&["umount", &self.point]);
+        let image = tool(&["losetup", "--noheadings", "--output", "BACK-FILE", &self.device]);
+        // The old one is still taken while the new one is looked for.
+        let device = tool(&["losetup", "--find", "--show", &image]);
+        let old = std::mem::replace(&mut self.device, device);
+        tool(&["losetup", "--detach", &old]);
+        tool(&["mount", &self.device, &self.point]);
+    }
 }
 
 impl Drop for LoopMount {

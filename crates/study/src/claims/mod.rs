@@ -15,6 +15,7 @@ mod missing;
 mod parse;
 mod query;
 mod ratio;
+mod size;
 mod surfaces;
 mod verdict;
 mod why;

@@ -5,27 +5,24 @@ use std::sync::{Arc, mpsc};
 use std::time::Duration;
 
 use rusqlite::Connection;
-use rusqlite::types::{Value, ValueRef};
+use rusqlite::types::Value;
 
 use super::evidence::{Evidence, TABLES};
 use super::limits::{
     MOST_ARGUMENTS, MOST_COLUMNS, MOST_DEPTH, MOST_MEMORY_BYTES, MOST_VALUE_BYTES, Memory, Sizes, with_room,
 };
+use super::size::Size;
 
 /// A query that takes longer has no end.
 const TIME_LIMIT: Duration = Duration::from_secs(60);
-/// More rows are no evidence any more.
-const MOST_ROWS: usize = 100_000;
-/// More bytes of texts in all rows together neither.
-const MOST_BYTES: usize = 32 << 20;
 /// Longest query.
 const MOST_SQL_BYTES: usize = 100_000;
 
 /// What a query found.
 pub(super) struct Found {
-    /// Shared by the groups that the rows are split into: a query may have many rows and long names.
+    /// Shared by the groups that the rows are split into, as each row is: a query may have many rows and long names.
     columns: Arc<[String]>,
-    rows: Vec<Vec<Value>>,
+    rows: Vec<Arc<[Value]>>,
 }
 
 /// One row of it.
@@ -37,7 +34,11 @@ pub(super) struct Row<'a> {
 
 impl Found {
     pub fn rows(&self) -> impl Iterator<Item = Row<'_>> {
-        self.rows.iter().map(|values| Row { columns: &self.columns, values })
+        self.rows.iter().map(|values| self.row(values))
+    }
+
+    fn row<'a>(&'a self, values: &'a [Value]) -> Row<'a> {
+        Row { columns: &self.columns, values }
     }
 
     pub fn len(&self) -> usize {
@@ -48,13 +49,13 @@ impl Found {
     pub fn grouped_by(&self, column: &str) -> Vec<(String, Self)> {
         let mut groups: Vec<(String, Self)> = Vec::new();
         let mut places: HashMap<String, usize> = HashMap::new();
-        for row in self.rows() {
-            let name = row.text(column).unwrap_or_default();
+        for values in &self.rows {
+            let name = self.row(values).text(column).unwrap_or_default();
             let place = *places.entry(name).or_insert_with_key(|name| {
                 groups.push((name.clone(), Self { columns: Arc::clone(&self.columns), rows: Vec::new() }));
                 groups.len() - 1
             });
-            groups[place].1.rows.push(row.values.to_vec());
+            groups[place].1.rows.push(Arc::clone(values));
         }
         groups
     }
@@ -157,26 +158,18 @@ fn run_unlimited(connection: &Connection, sql: &str) -> Result<Found, String> {
         return Err("it is no query that only reads: it has to begin with SELECT or WITH".to_owned());
     }
     let columns: Vec<String> = statement.column_names().into_iter().map(str::to_owned).collect();
-    let width = columns.len();
-    let mut rows = Vec::new();
-    let mut bytes = 0_usize;
+    let mut size = Size::of(&columns);
+    let mut rows: Vec<Arc<[Value]>> = Vec::new();
     let mut cursor = statement.query([]).map_err(in_words)?;
     while let Some(row) = cursor.next().map_err(in_words)? {
-        if rows.len() == MOST_ROWS {
-            return Err(format!("it gives more than {MOST_ROWS} rows"));
-        }
-        let mut values = Vec::with_capacity(width);
-        for column in 0..width {
+        size.add_row().map_err(|e| e.to_string())?;
+        let mut values = Vec::with_capacity(columns.len());
+        for column in 0..columns.len() {
             let value = with_room(|| row.get_ref(column)).map_err(in_words)?;
-            if let ValueRef::Text(value) | ValueRef::Blob(value) = value {
-                bytes = bytes.saturating_add(value.len());
-            }
-            if bytes > MOST_BYTES {
-                return Err(format!("its rows have over {} MiB of texts", MOST_BYTES >> 20));
-            }
+            size.add_value(column, value).map_err(|e| e.to_string())?;
             values.push(Value::try_from(value).map_err(|e| format!("SQLite says: {e}"))?);
         }
-        rows.push(values);
+        rows.push(values.into());
     }
     Ok(Found { columns: columns.into(), rows })
 }
@@ -249,14 +242,18 @@ mod tests {
         assert_eq!(result.err().as_deref(), Some("it was stopped after 60 s"));
     }
 
-    /// What is said of a query of a connection as claims have it.
-    fn refused(sql: &str) -> String {
+    /// How many rows a query of a connection as claims have it gives, or what is said of it.
+    fn answer(sql: &str) -> Result<usize, String> {
         let folder = tempfile::tempdir().unwrap();
         let store = crate::Store::open(&folder.path().join("results.sqlite")).unwrap();
         let connection = store.reader().unwrap();
         add_functions(&connection).unwrap();
         connection.pragma_update(None, "temp_store", "MEMORY").unwrap();
-        run_within_memory(&connection, sql).err().expect("a refusal")
+        run_within_memory(&connection, sql).map(|found| found.len())
+    }
+
+    fn refused(sql: &str) -> String {
+        answer(sql).expect_err("a refusal")
     }
 
     const NUMBERS: &str = "WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n LIMIT 40000000)";
@@ -275,10 +272,50 @@ mod tests {
     #[test]
     fn many_values_cannot_take_all_memory() {
         let rows = format!("{NUMBERS} SELECT i, printf('%30000d', i) FROM n LIMIT 90000");
-        assert_eq!(refused(&rows), "its rows have over 32 MiB of texts");
+        assert!(refused(&rows).starts_with("its rows have over 16 MiB of texts"), "{}", refused(&rows));
         let sorted =
             format!("{NUMBERS} SELECT i, printf('%3000d', i) AS text FROM n ORDER BY text LIMIT 3000000, 5");
         assert_eq!(refused(&sorted), "it was stopped when it took over 256 MiB of memory");
+    }
+
+    #[test]
+    fn a_result_has_as_many_values_and_texts_as_are_said_and_no_more() {
+        let numbers = |columns: usize, rows: usize| {
+            let columns: Vec<String> = (0..columns).map(|c| format!("i + {c} AS c{c}")).collect();
+            format!("{NUMBERS} SELECT {} FROM n LIMIT {rows}", columns.join(", "))
+        };
+        let texts =
+            |rows: usize| format!("{NUMBERS} SELECT i, printf('%1048576d', i) AS t FROM n LIMIT {rows}");
+        let remedy = "; aggregate in the query (GROUP BY, median, avg), name fewer columns, or add a LIMIT";
+        for (most, beyond, refusal) in [
+            (
+                numbers(200, 2_500),
+                numbers(200, 2_501),
+                "it gives more than 500000 values: row 2501 of 200 columns is one too many",
+            ),
+            (
+                numbers(200, 2_500),
+                numbers(200, 100_000),
+                "it gives more than 500000 values: row 2501 of 200 columns is one too many",
+            ),
+            (numbers(5, 100_000), numbers(5, 100_001), "it gives more than 100000 rows"),
+            (texts(16), texts(17), "its rows have over 16 MiB of texts: `t` of row 17 is too much"),
+        ] {
+            assert!(answer(&most).is_ok(), "{:?}", answer(&most));
+            assert_eq!(refused(&beyond), format!("{refusal}{remedy}"));
+        }
+    }
+
+    #[test]
+    fn groups_share_the_rows_that_they_are_made_of() {
+        let connection = Connection::open_in_memory().unwrap();
+        let sql = "SELECT 'a' AS part, 1 AS x UNION ALL SELECT 'b', 2 UNION ALL SELECT 'a', 3";
+        let found = run_within_memory(&connection, sql).unwrap();
+        let groups = found.grouped_by("part");
+        let sizes: Vec<_> = groups.iter().map(|(name, rows)| (name.as_str(), rows.len())).collect();
+        assert_eq!(sizes, [("a", 2), ("b", 1)]);
+        let shared = groups.iter().flat_map(|(_, group)| &group.rows);
+        assert!(shared.into_iter().all(|row| found.rows.iter().any(|other| Arc::ptr_eq(row, other))));
     }
 
     /// The most that SQLite has held since `work` began.
