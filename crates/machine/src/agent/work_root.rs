@@ -21,6 +21,7 @@ use rustix::fs::{
 };
 use rustix::io::Errno;
 
+use crate::mounts::mounted_below;
 use crate::ownership::{self, Above, Distrust, NotMade};
 
 /// Names another directory in which the root is made.
@@ -289,11 +290,14 @@ impl RunDirectory {
         Ok(renameat(&self.directory, &partial, &self.directory, name)?)
     }
 
-    /// Removes it with everything in it.
+    /// Removes it with everything in it, unless something is mounted in it: that would lose what it holds.
     ///
     /// # Errors
     /// Something in it could not be removed.
     pub fn remove(&self) -> io::Result<()> {
+        if let Some(place) = mounted_below(&self.path) {
+            return Err(io::Error::other(format!("something is mounted at {}", place.display())));
+        }
         // From the open root on: whatever now is where the root was is another one.
         fs::remove_dir_all(format!("/proc/self/fd/{}/{}", self.root.as_raw_fd(), self.name))
     }
