@@ -12,6 +12,7 @@ pub mod init;
 pub mod lab_image;
 mod machine;
 pub mod message;
+pub mod mounts;
 pub mod ownership;
 pub mod qemu;
 pub mod spec;

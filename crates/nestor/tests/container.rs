@@ -7,11 +7,13 @@
 mod support;
 
 use std::fs;
-use std::io::Read as _;
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
-use std::process::{Command, Output, Stdio};
+use std::process::{Child, ChildStdout, Command, Output, Stdio};
 
 use predicates::str::contains;
+use serde_json::json;
 use support::{Sandbox, binary};
 
 /// The program as process 1 of a new pid namespace; `None` where the kernel does not let this user make one.
@@ -90,4 +92,87 @@ fn an_agent_that_lives_in_another_container_is_not_cleaned_away() {
     drop(input);
     sandbox.nestor(["doctor", "--clean"]).assert().success().stdout(contains("another container"));
     assert_eq!(work(), 1);
+}
+
+/// A shell in a mount namespace of its own that shares the pid namespace, as a container with the host's.
+struct Shell {
+    shell: Child,
+    answers: BufReader<ChildStdout>,
+}
+
+impl Shell {
+    fn new(sandbox: &Sandbox) -> Self {
+        let mut unshare = Command::new("unshare");
+        unshare.args(["--mount", "sh", "-eu"]).env("NESTOR_WORK", sandbox.path("")).env("NESTOR", binary());
+        unshare.current_dir(sandbox.path("")).stdin(Stdio::piped()).stdout(Stdio::piped());
+        let mut shell = unshare.spawn().unwrap();
+        let answers = BufReader::new(shell.stdout.take().unwrap());
+        Self { shell, answers }
+    }
+
+    /// Runs commands; what they print, with the end they come to.
+    fn run(&mut self, commands: &str) -> String {
+        let end = "-- end of the commands --";
+        writeln!(self.shell.stdin.as_mut().unwrap(), "{{ {commands}; }} 2>&1\necho '{end}'").unwrap();
+        let mut said = String::new();
+        loop {
+            let before = said.len();
+            assert_ne!(self.answers.read_line(&mut said).unwrap(), 0, "{commands} failed: {said}");
+            if said[before..].trim_end() == end {
+                said.truncate(before);
+                return said;
+            }
+        }
+    }
+}
+
+impl Drop for Shell {
+    fn drop(&mut self) {
+        drop(self.shell.stdin.take());
+        let _ = self.shell.wait();
+    }
+}
+
+/// The kernel gives a dead container's numbers of namespaces, mounts and devices to the next one.
+#[test]
+fn what_another_container_mounted_where_a_dead_one_of_the_same_numbers_had_is_left_alone() {
+    if !rustix::process::geteuid().is_root() {
+        eprintln!("not tried: this needs root, to mount");
+        return;
+    }
+    let sandbox = Sandbox::new();
+    let mut shell = Shell::new(&sandbox);
+    shell.run(
+        "mkfifo in out; \"$NESTOR\" agent <in >out & agent=$!; exec 3>in 4<out; head -c 1 <&4 >first; \
+         kill -KILL $agent; wait $agent || true; exec 3>&- 4<&-",
+    );
+    let work = fs::read_dir(sandbox.path("nestor-0")).unwrap().next().unwrap().unwrap().path();
+    let place = sandbox.path("place");
+    let noted =
+        shell.run("mkdir place; mount -t tmpfs tmpfs place; grep -F \" $PWD/place \" /proc/self/mountinfo");
+    let device = fs::metadata(format!("/proc/{}/root{}", shell.shell.id(), place.display())).unwrap().dev();
+    shell.run("umount place; mount -t tmpfs tmpfs place; echo another >place/notes");
+    let fields: Vec<&str> = noted.split_whitespace().collect();
+    let line = json!({
+        "id": fields[0].parse::<u64>().unwrap(), "device": fields[2], "root": fields[3], "point": fields[4],
+        "kind": "tmpfs", "source": "tmpfs"
+    });
+    let ledger = work.join("ledger.json");
+    // What older versions wrote, while it was being mounted and after; and what this one writes.
+    let entries = [
+        json!({ "target": place, "device": null }),
+        json!({ "target": place, "device": device }),
+        json!({ "target": place, "mounted": null }),
+        json!({ "target": place, "mounted": { "unique": 1, "line": line } }),
+    ];
+    for entry in entries {
+        let mut found: serde_json::Value = serde_json::from_slice(&fs::read(&ledger).unwrap()).unwrap();
+        found["entries"] = json!([[1, { "mount": entry }]]);
+        fs::write(&ledger, found.to_string()).unwrap();
+        let said = shell.run("\"$NESTOR\" doctor --clean || true");
+        assert_eq!(shell.run("cat place/notes"), "another\n", "{entry}: {said}");
+        let is_known = entry["mounted"].is_object();
+        let left_alone = format!("what is mounted at {} was left alone", place.display());
+        assert!(is_known || said.contains(&left_alone) && ledger.exists(), "{entry}: {said}");
+    }
 }

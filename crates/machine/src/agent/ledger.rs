@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 pub use super::leftovers::{Found, LeftAlone, Leftover, leftovers};
 use super::origin::Origin;
 pub use super::resource::{Resource, process_start_ticks};
+pub use super::undoing::{By, DirectoryIdentity};
 use super::work_root::RunDirectory;
 
 /// The list of what was made, mirrored in a file.
@@ -61,6 +62,17 @@ impl Ledger {
         self.save().map(|()| number)
     }
 
+    /// Writes down more of what was entered before it was made.
+    ///
+    /// # Errors
+    /// When the file cannot be written.
+    pub fn revise(&mut self, number: u64, resource: Resource) -> io::Result<()> {
+        if let Some(entry) = self.contents.entries.iter_mut().find(|(n, _)| *n == number) {
+            entry.1 = resource;
+        }
+        self.save()
+    }
+
     /// Strikes out what was undone or never came to be.
     pub fn strike(&mut self, number: u64) {
         self.contents.entries.retain(|(n, _)| *n != number);
@@ -78,7 +90,7 @@ impl Ledger {
         let mut left = Vec::new();
         let mut problems = Vec::new();
         for (number, resource) in std::mem::take(&mut self.contents.entries).into_iter().rev() {
-            if let Err(problem) = resource.take_down() {
+            if let Err(problem) = resource.take_down(By::Maker) {
                 problems.push(problem);
                 left.insert(0, (number, resource));
             }
@@ -109,8 +121,10 @@ mod tests {
         let run = WorkRoot::make(&directory.path().join("root")).unwrap().make_run().unwrap();
         let mut ledger = Ledger::create(run).unwrap();
         for path in [&outer, &inner] {
-            ledger.enter(Resource::Directory { path: path.display().to_string() }).unwrap();
+            let directory = |made| Resource::Directory { path: path.display().to_string(), made };
+            let number = ledger.enter(directory(None)).unwrap();
             fs::create_dir(path).unwrap();
+            ledger.revise(number, directory(DirectoryIdentity::at(path))).unwrap();
         }
         assert_eq!(ledger.take_down(), Vec::<String>::new());
         assert!(!outer.exists(), "the outer directory can only go after the inner one");

@@ -8,6 +8,7 @@ use rustix::io::Errno;
 use super::ledger::{LEDGER_FILE, LedgerFile};
 use super::origin::{Origin, Relation};
 use super::resource::Resource;
+use super::undoing::By;
 use super::work_root::{RunDirectory, WorkRoot, WorkRootError};
 
 /// A ledger has a few entries of some hundred bytes.
@@ -137,8 +138,9 @@ impl Leftover {
     /// # Errors
     /// What could not be undone; the work directory then stays, so that it can be tried again.
     pub fn clean(&self) -> Result<(), Vec<String>> {
+        let by = By::Heir { work: &self.directory };
         let there = self.resources.iter().rev().filter(|r| !self.restarted && !is_medium(r));
-        let problems: Vec<String> = there.filter_map(|r| r.take_down().err()).collect();
+        let problems: Vec<String> = there.filter_map(|r| r.take_down(by).err()).collect();
         if problems.is_empty() {
             self.run
                 .remove()
@@ -155,7 +157,7 @@ mod tests {
     use std::os::unix::fs::PermissionsExt;
 
     use super::*;
-    use crate::agent::ledger::Ledger;
+    use crate::agent::ledger::{DirectoryIdentity, Ledger};
 
     /// A root with one run, which lists a directory that is there.
     struct Bench {
@@ -173,7 +175,8 @@ mod tests {
             let (work, kept) = (run.path().to_owned(), folder.path().join("kept"));
             fs::create_dir(&kept).unwrap();
             let mut ledger = Ledger::create(run).unwrap();
-            ledger.enter(Resource::Directory { path: kept.display().to_string() }).unwrap();
+            let made = DirectoryIdentity::at(&kept);
+            ledger.enter(Resource::Directory { path: kept.display().to_string(), made }).unwrap();
             Self { folder, work, kept, ledger: Some(ledger) }
         }
 
@@ -227,6 +230,36 @@ mod tests {
         let bench = Bench::new().with(|l| l["owner_pid"] = 4_194_305.into());
         let found = bench.found();
         assert!(found.dead.is_empty() && found.left_alone.is_empty(), "{found:?}");
+    }
+
+    #[test]
+    fn a_directory_that_another_made_in_place_of_a_dead_agents_stays() {
+        let bench = Bench::dead();
+        let other = bench.folder.path().join("other");
+        fs::create_dir(&other).unwrap();
+        fs::rename(&other, &bench.kept).unwrap();
+        bench.found().dead[0].clean().unwrap();
+        assert!(bench.kept.exists() && !bench.work.exists());
+    }
+
+    /// Needs root and the right to mount.
+    #[test]
+    fn a_work_directory_in_which_something_is_mounted_is_not_emptied() {
+        use rustix::mount::{MountFlags, UnmountFlags, mount, unmount};
+        let bench = Bench::dead();
+        let place = bench.work.join("place");
+        fs::create_dir(&place).unwrap();
+        if mount("tmpfs", &place, "tmpfs", MountFlags::empty(), None).is_err() {
+            return;
+        }
+        fs::write(place.join("notes"), "another's").unwrap();
+        let cleaned = bench.found().dead[0].clean();
+        let kept = fs::read_to_string(place.join("notes"));
+        unmount(&place, UnmountFlags::empty()).unwrap();
+        assert_eq!(kept.unwrap(), "another's");
+        assert!(cleaned.unwrap_err()[0].contains("something is mounted at"));
+        bench.found().dead[0].clean().unwrap();
+        assert!(!bench.work.exists());
     }
 
     #[test]

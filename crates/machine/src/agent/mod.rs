@@ -10,6 +10,7 @@ pub mod process;
 mod requests;
 mod resource;
 mod temporary;
+mod undoing;
 mod work_root;
 
 use std::collections::HashMap;

@@ -2,6 +2,7 @@
 
 use std::fs;
 
+use rustix::ioctl::{Getter, Opcode, ioctl, opcode};
 use serde::{Deserialize, Serialize};
 
 use super::resource::process_start_ticks;
@@ -21,9 +22,13 @@ pub struct Origin {
     /// cannot be told, and in what older versions wrote.
     #[serde(default)]
     pub pid_namespace_began: Option<u64>,
-    /// Number of the mount namespace; absent in what older versions wrote.
+    /// Number of the mount namespace, which another gets when it is gone; absent in what older versions wrote.
     #[serde(default)]
     pub mount_namespace: Option<u64>,
+    /// Its id that no other gets until the machine is started again. Absent where the kernel has none (before Linux 6.11), and
+    /// in what older versions wrote.
+    #[serde(default)]
+    pub mount_namespace_id: Option<u64>,
 }
 
 /// How one origin looks from another.
@@ -51,6 +56,7 @@ impl Origin {
             pid_namespace: fs::metadata("/proc/self/ns/pid").map_or(0, |m| m.ino()),
             pid_namespace_began: process_start_ticks(1),
             mount_namespace: fs::metadata("/proc/self/ns/mnt").ok().map(|m| m.ino()),
+            mount_namespace_id: mount_namespace_id(),
         }
     }
 
@@ -70,14 +76,25 @@ impl Origin {
         }
     }
 
-    /// Whether both see the same processes and mounts. What is not known of either is not the same.
+    /// Whether both see the same processes and mounts. What is not known of either is not the same, but for the id of the mount
+    /// namespace: what was mounted and made has an identity of its own.
     fn has_namespaces_of(&self, here: &Self) -> bool {
         let known = self.pid_namespace_began.is_some() && self.mount_namespace.is_some();
         known
             && self.pid_namespace == here.pid_namespace
             && self.pid_namespace_began == here.pid_namespace_began
             && self.mount_namespace == here.mount_namespace
+            && (self.mount_namespace_id.is_none() || self.mount_namespace_id == here.mount_namespace_id)
     }
+}
+
+/// `NS_GET_MNTNS_ID` of include/uapi/linux/nsfs.h.
+const NS_GET_MNTNS_ID: Opcode = opcode::read::<u64>(0xb7, 5);
+
+fn mount_namespace_id() -> Option<u64> {
+    let namespace = fs::File::open("/proc/self/ns/mnt").ok()?;
+    // SAFETY: the request writes one u64 and nothing else.
+    unsafe { ioctl(&namespace, Getter::<NS_GET_MNTNS_ID, u64>::new()) }.ok()
 }
 
 #[cfg(test)]
@@ -93,6 +110,7 @@ mod tests {
             pid_namespace: 7,
             pid_namespace_began: Some(3),
             mount_namespace: Some(9),
+            mount_namespace_id: Some(12),
         };
         assert_eq!(here.seen_from(&here), Relation::Same);
         let of = |change: fn(&mut Origin)| {
@@ -103,6 +121,8 @@ mod tests {
         assert_eq!(of(|o| o.pid_namespace = 8), Relation::OtherNamespace);
         assert_eq!(of(|o| o.pid_namespace_began = Some(4)), Relation::OtherNamespace);
         assert_eq!(of(|o| o.mount_namespace = Some(8)), Relation::OtherNamespace);
+        assert_eq!(of(|o| o.mount_namespace_id = Some(11)), Relation::OtherNamespace, "a number used again");
+        assert_eq!(of(|o| o.mount_namespace_id = None), Relation::Same, "an older version's");
         let unknown = Origin { pid_namespace_began: None, ..here.clone() };
         assert_eq!(unknown.seen_from(&unknown), Relation::OtherNamespace);
         assert_eq!(of(|o| o.host = "b".into()), Relation::OtherNamespace);

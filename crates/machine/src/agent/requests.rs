@@ -1,21 +1,22 @@
 //! What the agent does for each request.
 
 use std::fs;
-use std::io::{Read, Seek, SeekFrom, Write as _};
-use std::os::unix::fs::MetadataExt as _;
+use std::io::{self, Read, Seek, SeekFrom, Write as _};
 use std::path::Path;
 use std::process::Command as OsCommand;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use rustix::fs::OFlags;
+use rustix::mount::{UnmountFlags, unmount};
 
-use super::ledger::{Resource, process_start_ticks};
+use super::ledger::{By, DirectoryIdentity, Resource, process_start_ticks};
 use super::resource::write_setting;
 use super::{Agent, disks, lock, media, private, process};
 use crate::connection::NoAnswer;
 use crate::facts;
 use crate::message::{Answer, Command, MAX_FRAME_BYTES, Request};
+use crate::mounts::MountIdentity;
 use crate::qemu::accelerator::{Probe, probe_kvm};
 use crate::qemu::{RunningMachine, arguments};
 use crate::spec::{DiskAttachment, MachineSpec};
@@ -110,32 +111,53 @@ impl Agent {
     }
 
     fn make_directory(&self, path: &str) -> Obeyed {
-        if !Path::new(path).is_dir() {
-            self.enter(Resource::Directory { path: path.to_owned() })?;
-            fs::create_dir_all(path).map_err(|e| format!("the directory {path} could not be made: {e}"))?;
+        if Path::new(path).is_dir() {
+            return Ok(Answer::Done);
         }
+        let failed = |e: io::Error| format!("the directory {path} could not be made: {e}");
+        if let Some(above) = Path::new(path).parent() {
+            fs::create_dir_all(above).map_err(failed)?;
+        }
+        let directory = |made| Resource::Directory { path: path.to_owned(), made };
+        let coming = self.enter(directory(None))?;
+        let made = fs::create_dir(path);
+        if let Err(e) = made {
+            // Another's, if it is there: not to be removed.
+            lock(&self.ledger).strike(coming);
+            return if Path::new(path).is_dir() { Ok(Answer::Done) } else { Err(failed(e)) };
+        }
+        self.revise(coming, directory(DirectoryIdentity::at(Path::new(path))))?;
         Ok(Answer::Done)
     }
 
     fn mount(&self, source: &str, target: &str, file_system: &str, options: &[String]) -> Obeyed {
         self.make_directory(target)?;
         // An agent that is killed now does not know what came to be mounted there.
-        let coming = self.enter(Resource::Mount { target: target.to_owned(), device: None })?;
+        let mount = |mounted| Resource::Mount { target: target.to_owned(), mounted };
+        let coming = self.enter(mount(None))?;
         let mut command = OsCommand::new("mount");
         command.args(["-t", file_system]);
         if !options.is_empty() {
             command.args(["-o", &options.join(",")]);
         }
         command.args(["--", source, target]);
-        let made = run_tool(command, &format!("mounting {source} as {file_system} on {target} failed"));
-        let device = made.as_ref().ok().and_then(|_| fs::metadata(target).ok()).map(|found| found.dev());
-        if device.is_some() {
-            self.enter(Resource::Mount { target: target.to_owned(), device })?;
+        let what = format!("mounting {source} as {file_system} on {target} failed");
+        let made = run_tool(command, &what).and_then(|_| match MountIdentity::at(Path::new(target)) {
+            Ok(Some(mounted)) => Ok(mounted),
+            unknown => {
+                // Nobody could tell later whose it is.
+                let _ = unmount(target, UnmountFlags::empty());
+                let why = unknown.err().map_or_else(|| "nothing is there".to_owned(), |e| e.to_string());
+                Err(format!("{what}: what was mounted cannot be looked at: {why}"))
+            }
+        });
+        match made {
+            Ok(mounted) => self.revise(coming, mount(Some(mounted))).map(|()| Answer::Done),
+            Err(e) => {
+                lock(&self.ledger).strike(coming);
+                Err(e)
+            }
         }
-        if device.is_some() || made.is_err() {
-            lock(&self.ledger).strike(coming);
-        }
-        made.map(|_| Answer::Done)
     }
 
     fn attach_loop(&self, file: &str, direct_io: bool) -> Obeyed {
@@ -177,7 +199,7 @@ impl Agent {
         let is_it = |r: &Resource| matches!(r, Resource::Signatures { path: p } if *p == path);
         let erased = lock(&self.ledger).find(is_it);
         if let Some((number, resource)) = erased {
-            resource.take_down()?;
+            resource.take_down(By::Maker)?;
             lock(&self.ledger).strike(number);
             let left = lock(&self.claimed).get(path).and_then(media::Identity::of);
             left.map(|left| lock(&self.left).insert(path.to_owned(), left));
@@ -292,14 +314,20 @@ impl Agent {
     }
 
     fn enter(&self, resource: Resource) -> Result<u64, String> {
-        lock(&self.ledger)
-            .enter(resource)
-            .map_err(|e| format!("the ledger in {} could not be written: {e}", self.work_directory.display()))
+        lock(&self.ledger).enter(resource).map_err(|e| self.unwritten(&e))
+    }
+
+    fn revise(&self, number: u64, resource: Resource) -> Result<(), String> {
+        lock(&self.ledger).revise(number, resource).map_err(|e| self.unwritten(&e))
+    }
+
+    fn unwritten(&self, error: &io::Error) -> String {
+        format!("the ledger in {} could not be written: {error}", self.work_directory.display())
     }
 
     fn undo(&self, missing: &str, matches: impl Fn(&Resource) -> bool) -> Obeyed {
         let (number, resource) = lock(&self.ledger).find(matches).ok_or(missing)?;
-        resource.take_down()?;
+        resource.take_down(By::Maker)?;
         lock(&self.ledger).strike(number);
         Ok(Answer::Done)
     }

@@ -3,7 +3,6 @@
 use std::fs;
 use std::io;
 use std::io::Write as _;
-use std::os::unix::fs::MetadataExt as _;
 use std::path::{Component, Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
@@ -11,6 +10,9 @@ use std::time::{Duration, Instant};
 use rustix::mount::{UnmountFlags, unmount};
 use rustix::process::{Pid, Signal, kill_process_group, test_kill_process};
 use serde::{Deserialize, Serialize};
+
+use super::undoing::{self, By, DirectoryIdentity, Verdict};
+use crate::mounts::MountIdentity;
 
 /// Something that was made and has to be undone.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -29,9 +31,10 @@ pub enum Resource {
     Mount {
         /// Where.
         target: String,
-        /// Its device number: what is mounted there instead is left alone. Absent while it is being mounted.
+        /// Which mount: what is mounted there instead is left alone. Absent while it is being mounted, and in what older versions
+        /// wrote; then whatever is there is left alone.
         #[serde(default)]
-        device: Option<u64>,
+        mounted: Option<MountIdentity>,
     },
     /// A loop device.
     LoopDevice {
@@ -44,6 +47,9 @@ pub enum Resource {
     Directory {
         /// Where.
         path: String,
+        /// Which directory. Absent while it is being made, and in what older versions wrote; then it is left alone.
+        #[serde(default)]
+        made: Option<DirectoryIdentity>,
     },
     /// What we wrote on a device or file of the user's that carried nothing before, or could be overwritten.
     Signatures {
@@ -64,18 +70,13 @@ impl Resource {
     ///
     /// # Errors
     /// What still exists and why it could not be removed.
-    pub fn take_down(&self) -> Result<(), String> {
+    pub fn take_down(&self, by: By) -> Result<(), String> {
         match self {
             Self::Process { pid, start_ticks, what } => end_process_group(*pid, *start_ticks, what),
-            Self::Mount { target, device } => unmount_at(target, *device),
+            Self::Mount { target, mounted } => unmount_at(target, mounted.as_ref(), by),
             Self::LoopDevice { device, file } if device.is_empty() => detach_loops_of(file),
             Self::LoopDevice { device, file } => detach_loop(device, file),
-            Self::Directory { path } => match fs::remove_dir(path) {
-                Err(e) if !matches!(e.kind(), io::ErrorKind::NotFound | io::ErrorKind::DirectoryNotEmpty) => {
-                    Err(format!("the directory {path} could not be removed: {e}"))
-                }
-                _ => Ok(()),
-            },
+            Self::Directory { path, made } => remove_directory(path, made.as_ref(), by),
             Self::Signatures { path } => erase_signatures(path),
             Self::Setting { path, former } => match write_setting(path, former) {
                 Err(e) if e.kind() != io::ErrorKind::NotFound => {
@@ -124,14 +125,22 @@ fn end_process_group(pid: u32, start_ticks: u64, what: &str) -> Result<(), Strin
     Err(format!("{what} (process {pid}) did not end after SIGKILL"))
 }
 
-/// Unmounts what is of this device, or everything if that is not known.
-fn unmount_at(target: &str, device: Option<u64>) -> Result<(), String> {
+fn unmount_at(target: &str, mounted: Option<&MountIdentity>, by: By) -> Result<(), String> {
     let deadline = Instant::now() + Duration::from_secs(10);
     loop {
-        // What cannot be looked at, as a file system whose device is gone, is taken for ours.
-        let found = fs::metadata(target).ok().map(|found| found.dev());
-        if device.is_some() && found.is_some() && found != device {
-            return Ok(());
+        match undoing::of_mount(target, mounted, by) {
+            Ok(Verdict::Ours) => {}
+            Ok(Verdict::Gone) => return Ok(()),
+            Ok(Verdict::Unknown(why)) => {
+                return Err(format!(
+                    "what is mounted at {target} was left alone: {why}; `umount {target}` if nobody needs it"
+                ));
+            }
+            Err(e) => {
+                return Err(format!(
+                    "what is mounted at {target} was left alone, for it cannot be looked at: {e}"
+                ));
+            }
         }
         match unmount(target, UnmountFlags::empty()) {
             Ok(()) => {}
@@ -142,6 +151,28 @@ fn unmount_at(target: &str, device: Option<u64>) -> Result<(), String> {
             }
             Err(e) => return Err(format!("{target} could not be unmounted: {e}")),
         }
+    }
+}
+
+fn remove_directory(path: &str, made: Option<&DirectoryIdentity>, by: By) -> Result<(), String> {
+    match undoing::of_directory(path, made, by) {
+        Verdict::Ours => {}
+        Verdict::Gone => return Ok(()),
+        // One with anything in it stays in any case.
+        Verdict::Unknown(_) if fs::read_dir(path).is_ok_and(|mut entries| entries.next().is_some()) => {
+            return Ok(());
+        }
+        Verdict::Unknown(why) => {
+            return Err(format!(
+                "the empty directory {path} was left alone: {why}; `rmdir {path}` if nobody needs it"
+            ));
+        }
+    }
+    match fs::remove_dir(path) {
+        Err(e) if !matches!(e.kind(), io::ErrorKind::NotFound | io::ErrorKind::DirectoryNotEmpty) => {
+            Err(format!("the directory {path} could not be removed: {e}"))
+        }
+        _ => Ok(()),
     }
 }
 
@@ -244,9 +275,9 @@ mod tests {
         let file = file.display().to_string();
         assert_eq!(backing().trim(), file);
         let coming = |file: &str| Resource::LoopDevice { device: String::new(), file: file.to_owned() };
-        coming("/of/another").take_down().unwrap();
+        coming("/of/another").take_down(By::Maker).unwrap();
         assert_eq!(backing().trim(), file);
-        coming(&file).take_down().unwrap();
+        coming(&file).take_down(By::Maker).unwrap();
         assert_ne!(backing().trim(), file);
     }
 
@@ -255,10 +286,10 @@ mod tests {
         let mut child = Command::new("sleep").arg("600").process_group(0).spawn().unwrap();
         let ticks = process_start_ticks(child.id()).unwrap();
         let other = Resource::Process { pid: child.id(), start_ticks: ticks + 1, what: "sleep".into() };
-        other.take_down().unwrap();
+        other.take_down(By::Maker).unwrap();
         assert!(child.try_wait().unwrap().is_none(), "a process of the same number is not ours");
         let ours = Resource::Process { pid: child.id(), start_ticks: ticks, what: "sleep".into() };
-        ours.take_down().unwrap();
+        ours.take_down(By::Maker).unwrap();
         assert!(!child.wait().unwrap().success());
     }
 
@@ -271,12 +302,12 @@ mod tests {
         // What it leads to may be written by its owner only.
         let out = "/proc/sys/../self/comm".to_owned();
         for path in [file.display().to_string(), up, out, "sys/x".to_owned(), String::new()] {
-            let refused = Resource::Setting { path: path.clone(), former: "x".into() }.take_down();
+            let refused = Resource::Setting { path: path.clone(), former: "x".into() }.take_down(By::Maker);
             assert!(refused.is_err_and(|e| e.contains("no kernel setting")), "{path}");
         }
         assert_eq!(fs::read_to_string(&file).unwrap(), "his");
         let gone = Resource::Setting { path: "/sys/nothing/here".into(), former: "1".into() };
-        assert_eq!(gone.take_down(), Ok(()));
+        assert_eq!(gone.take_down(By::Maker), Ok(()));
     }
 
     #[test]
@@ -295,21 +326,58 @@ mod tests {
         use rustix::mount::{MountFlags, mount};
         let folder = tempfile::tempdir().unwrap();
         let target = folder.path().display().to_string();
-        let device = || fs::metadata(&target).unwrap().dev();
+        let tmpfs = || mount("tmpfs", &target, "tmpfs", MountFlags::empty(), None);
+        let there = || MountIdentity::at(folder.path()).unwrap();
+        let heir = By::Heir { work: folder.path() };
+        if tmpfs().is_err() {
+            return;
+        }
+        let dead = Resource::Mount { target: target.clone(), mounted: there() };
+        let text = serde_json::to_string(&dead).unwrap();
+        assert_eq!(serde_json::from_str::<Resource>(&text).unwrap(), dead);
+        unmount(&target, UnmountFlags::empty()).unwrap();
+        tmpfs().unwrap();
+        let other = there().unwrap();
+        // Without the id of its own it often is the same to the last letter.
+        if other.unique.is_some() {
+            dead.take_down(heir).unwrap();
+            assert_eq!(there().as_ref(), Some(&other), "another's is left alone");
+        }
+        let ours = Resource::Mount { target: target.clone(), mounted: Some(other) };
+        tmpfs().unwrap();
+        let covered = ours.take_down(heir).unwrap_err();
+        assert!(covered.contains("mounted over"), "{covered}");
+        unmount(&target, UnmountFlags::empty()).unwrap();
+        ours.take_down(heir).unwrap();
+        assert_eq!(there(), None);
+        ours.take_down(heir).unwrap();
+    }
+
+    /// Needs root and the right to mount.
+    #[test]
+    fn what_an_older_version_noted_of_a_mount_or_directory_is_no_reason_to_touch_it() {
+        use rustix::mount::{MountFlags, mount};
+        use std::os::unix::fs::MetadataExt as _;
+        let folder = tempfile::tempdir().unwrap();
+        let target = folder.path().display().to_string();
+        let older = |value| serde_json::from_value::<Resource>(value).unwrap();
+        let directory = older(serde_json::json!({"directory": {"path": target}}));
+        let refused = directory.take_down(By::Heir { work: Path::new("/none") }).unwrap_err();
+        assert!(refused.contains("was left alone") && refused.contains("`rmdir "), "{refused}");
+        assert!(folder.path().is_dir());
         if mount("tmpfs", &target, "tmpfs", MountFlags::empty(), None).is_err() {
             return;
         }
-        let ours = device();
-        let text =
-            serde_json::to_string(&Resource::Mount { target: target.clone(), device: Some(ours) }).unwrap();
-        assert!(text.contains(&ours.to_string()));
-        let another = Resource::Mount { target: target.clone(), device: Some(ours + 1) };
-        another.take_down().unwrap();
-        assert_eq!(device(), ours, "another's is left alone");
-        serde_json::from_str::<Resource>(&text).unwrap().take_down().unwrap();
-        assert_ne!(device(), ours);
-        let older: Resource =
-            serde_json::from_value(serde_json::json!({"mount": {"target": target}})).unwrap();
-        assert_eq!(older, Resource::Mount { target, device: None });
+        let device = fs::metadata(&target).unwrap().dev();
+        let mounts = [Some(device), None]
+            .map(|device| older(serde_json::json!({"mount": {"target": target, "device": device}})));
+        let said = mounts.each_ref().map(|mount| mount.take_down(By::Heir { work: folder.path() }));
+        let is_there = MountIdentity::at(folder.path()).unwrap().is_some();
+        unmount(&target, UnmountFlags::empty()).unwrap();
+        assert!(is_there);
+        for refused in said.map(Result::unwrap_err) {
+            assert!(refused.contains(&target) && refused.contains("was left alone"), "{refused}");
+        }
+        assert_eq!(mounts[1].take_down(By::Maker), Ok(()), "nothing is mounted there any more");
     }
 }

@@ -13,7 +13,6 @@
 use std::fs::{self, File};
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
-use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 
 use rustix::fs::{
@@ -22,7 +21,8 @@ use rustix::fs::{
 };
 use rustix::io::Errno;
 
-use crate::ownership::{self, Distrust};
+use crate::mounts::mounted_below;
+use crate::ownership::{self, Above, Distrust, NotMade};
 
 /// Names another directory in which the root is made.
 pub const WORK_VARIABLE: &str = "NESTOR_WORK";
@@ -129,19 +129,14 @@ impl WorkRoot {
     /// # Errors
     /// It is not this user's alone, or somebody else could put another in its place, or it cannot be made.
     pub fn make(path: &Path) -> Result<Self, WorkRootError> {
-        // Before anything is made: it could be made where another user's link leads.
-        let path = place_of(path)?;
-        if let Some(parent) = path.parent() {
-            let make = fs::DirBuilder::new().recursive(true).mode(0o755).create(parent);
-            make.map_err(|e| system(&path, e))?;
-        }
-        // Again, with what was made.
-        let path = place_of(&path)?;
-        match mkdirat(CWD, &path, Mode::RWXU) {
+        // Before anything is made, how long it is.
+        let Above { directory: above, path } = ownership::make_above(&place_of(path)?)?;
+        let name = Path::new(path.file_name().unwrap_or_default());
+        match mkdirat(&above, name, Mode::RWXU) {
             Ok(()) | Err(Errno::EXIST) => {}
             Err(e) => return Err(system(&path, e.into())),
         }
-        let directory = open_private(&CWD, &path, &path)?;
+        let directory = open_private(&above, name, &path)?;
         Ok(Self { path, directory })
     }
 
@@ -295,11 +290,14 @@ impl RunDirectory {
         Ok(renameat(&self.directory, &partial, &self.directory, name)?)
     }
 
-    /// Removes it with everything in it.
+    /// Removes it with everything in it, unless something is mounted in it: that would lose what it holds.
     ///
     /// # Errors
     /// Something in it could not be removed.
     pub fn remove(&self) -> io::Result<()> {
+        if let Some(place) = mounted_below(&self.path) {
+            return Err(io::Error::other(format!("something is mounted at {}", place.display())));
+        }
         // From the open root on: whatever now is where the root was is another one.
         fs::remove_dir_all(format!("/proc/self/fd/{}/{}", self.root.as_raw_fd(), self.name))
     }
@@ -309,6 +307,15 @@ impl RunDirectory {
 fn place_of(path: &Path) -> Result<PathBuf, WorkRootError> {
     let path = ownership::above(path)?;
     if path.as_os_str().len() > MAX_ROOT_BYTES { Err(WorkRootError::TooLong { path }) } else { Ok(path) }
+}
+
+impl From<NotMade> for WorkRootError {
+    fn from(error: NotMade) -> Self {
+        match error {
+            NotMade::NotOurs(distrust) => distrust.into(),
+            NotMade::System { path, source } => Self::System { path, source },
+        }
+    }
 }
 
 fn system(path: &Path, source: io::Error) -> WorkRootError {

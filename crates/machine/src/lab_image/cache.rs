@@ -21,6 +21,7 @@ use super::error::LabImageError;
 use super::orphans;
 use super::verify;
 use super::{LabImage, LabManifest};
+use crate::mounts::mounted_below;
 use crate::ownership;
 
 /// The names of an image's files.
@@ -272,16 +273,6 @@ fn remove_tree(directory: &Path) -> Result<(), LabImageError> {
         }
         _ => Ok(()),
     }
-}
-
-fn mounted_below(directory: &Path) -> Option<PathBuf> {
-    let mounts = fs::read_to_string("/proc/self/mountinfo").ok()?;
-    // proc_pid_mountinfo(5): the fifth field is the mount point; a blank in it is written \040.
-    let points = mounts
-        .lines()
-        .filter_map(|line| line.split(' ').nth(4))
-        .map(|p| PathBuf::from(p.replace("\\040", " ")));
-    points.into_iter().find(|point| point.starts_with(directory))
 }
 
 #[cfg(test)]

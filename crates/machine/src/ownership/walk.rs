@@ -18,10 +18,17 @@ const MAX_LINKS: usize = 40;
 
 /// Whom a walk trusts besides root.
 #[derive(Clone, Copy)]
-struct Trust {
+pub(super) struct Trust {
     user: u32,
     /// The number under which a user namespace shows the users that it has not.
     nobody: Option<u32>,
+}
+
+impl Trust {
+    /// Whom this process trusts.
+    pub(super) fn here() -> Self {
+        Self { user: user(), nobody: unmapped_user() }
+    }
 }
 
 /// Where a path really is, without a link in it, if nobody but this user and root can put something else in its place or lead
@@ -32,7 +39,7 @@ struct Trust {
 /// # Errors
 /// What on the way is somebody else's or may be written to by others.
 pub fn resolved(path: &Path) -> Result<PathBuf, Distrust> {
-    walk(path, Trust { user: user(), nobody: unmapped_user() })
+    walk(path, Trust::here())
 }
 
 /// As [`resolved`] for what is above a path; its last component is neither followed nor looked at.
@@ -40,7 +47,7 @@ pub fn resolved(path: &Path) -> Result<PathBuf, Distrust> {
 /// # Errors
 /// As [`resolved`], or the path has no last component.
 pub fn above(path: &Path) -> Result<PathBuf, Distrust> {
-    above_as(path, Trust { user: user(), nobody: unmapped_user() })
+    above_as(path, Trust::here())
 }
 
 fn above_as(path: &Path, trust: Trust) -> Result<PathBuf, Distrust> {
@@ -127,7 +134,7 @@ fn look_at(path: &Path) -> Result<Metadata, Distrust> {
 }
 
 /// Whether others may make entries in a directory in which they cannot touch those of this user.
-fn check_directory(path: &Path, metadata: &Metadata, trust: Trust) -> Result<bool, Distrust> {
+pub(super) fn check_directory(path: &Path, metadata: &Metadata, trust: Trust) -> Result<bool, Distrust> {
     let (owner, mode) = (metadata.uid(), metadata.mode() & 0o7777);
     let by = writers::of_path(path, metadata);
     // Nobody knows whose it is; if only its owner may write to it, it is as a directory of the machine's root looks.

@@ -1,11 +1,14 @@
 //! The directory of a recording, in which nothing but an earlier recording gives way to it.
 
 use std::ffi::OsString;
-use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _};
+use std::os::fd::OwnedFd;
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::{fs, io};
 
-use nestor_machine::ownership;
+use nestor_machine::ownership::{self, Above, NotMade};
+use rustix::fs::{Mode, OFlags, mkdirat, openat};
+use rustix::io::Errno;
 
 use super::remove::{self, Owned};
 use super::{READY_FILE, SUMMARY_FILE, hypervisor, relay, tracefs};
@@ -17,24 +20,37 @@ pub(super) fn make(output: &Path) -> Result<(), TraceError> {
     let refused = |reason: String| TraceError::NotOurs { path: output.to_owned(), reason };
     // Without the slash at the end that would follow a link.
     let written: PathBuf = output.components().collect();
-    ownership::above(&written).map_err(|e| refused(e.to_string()))?;
-    if fs::symlink_metadata(&written).is_ok_and(|found| found.is_symlink()) {
-        return Err(refused("it is a link".to_owned()));
-    }
-    let made = fs::DirBuilder::new().recursive(true).mode(0o755).create(&written);
-    made.map_err(TraceError::io("make the output directory", output))?;
-    let found =
-        fs::symlink_metadata(&written).map_err(TraceError::io("look at the output directory", output))?;
-    if !found.is_dir() {
-        return Err(refused("it is a link".to_owned()));
-    }
+    let Above { directory: above, path } = ownership::make_above(&written).map_err(|e| match e {
+        NotMade::NotOurs(distrust) => refused(distrust.to_string()),
+        NotMade::System { path, source } => TraceError::io("make the output directory", &path)(source),
+    })?;
+    let name = Path::new(path.file_name().unwrap_or_default());
+    let found = make_last(&above, name).map_err(TraceError::io("make the output directory", output))?;
+    let Some(found) = found else { return Err(refused("it is a link".to_owned())) };
     if found.uid() != ownership::user() {
         return Err(refused("it belongs to another user".to_owned()));
     }
-    if let Some(writers) = ownership::writers_at(&written, &found) {
+    if let Some(writers) = ownership::writers_at(&path, &found) {
         return Err(refused(writers.to_string()));
     }
     make_room(&written, refused)
+}
+
+/// The directory of a name in an open one, made if it is not there; `None` if the name is a link's.
+fn make_last(above: &OwnedFd, name: &Path) -> io::Result<Option<fs::Metadata>> {
+    let mode = Mode::RWXU | Mode::RGRP | Mode::XGRP | Mode::ROTH | Mode::XOTH;
+    match mkdirat(above, name, mode) {
+        Ok(()) | Err(Errno::EXIST) => {}
+        Err(e) => return Err(e.into()),
+    }
+    // Open for nothing but a look: another user's may not be read, and a link is opened itself.
+    let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let found = fs::File::from(openat(above, name, flags, Mode::empty())?).metadata()?;
+    match found.file_type() {
+        kind if kind.is_dir() => Ok(Some(found)),
+        kind if kind.is_symlink() => Ok(None),
+        _ => Err(Errno::NOTDIR.into()),
+    }
 }
 
 /// Removes an earlier recording, and only if all that is in the way of a new one belongs to it.
@@ -160,6 +176,31 @@ mod tests {
         fs::set_permissions(&open, fs::Permissions::from_mode(0o777)).unwrap();
         assert!(make(&open.join("recording")).is_err());
         assert_eq!(fs::read_dir(&open).unwrap().count(), 0);
+    }
+
+    #[test]
+    fn below_a_directory_of_everybodys_no_recording_goes_where_another_user_leads_it() {
+        use std::os::unix::fs::{PermissionsExt as _, chown, lchown};
+        let folder = tempfile::tempdir().unwrap();
+        let [shared, mine] = ["shared", "mine"].map(|name| folder.path().join(name));
+        fs::create_dir(&shared).unwrap();
+        fs::create_dir(&mine).unwrap();
+        fs::set_permissions(&shared, fs::Permissions::from_mode(0o1777)).unwrap();
+        make(&shared.join("new/deeper/recording")).unwrap();
+        assert!(shared.join("new/deeper/recording").is_dir());
+        // Neither a link to what is not there, which a look at the way may take for nothing.
+        symlink(mine.join("absent"), shared.join("link")).unwrap();
+        fs::create_dir(shared.join("theirs")).unwrap();
+        let given = lchown(shared.join("link"), Some(4321), Some(4321))
+            .and_then(|()| chown(shared.join("theirs"), Some(4321), Some(4321)));
+        if given.is_err() {
+            return;
+        }
+        for name in ["link", "link/recording", "theirs", "theirs/recording", "theirs/new/recording"] {
+            make(&shared.join(name)).unwrap_err();
+        }
+        assert_eq!(fs::read_dir(&mine).unwrap().count(), 0);
+        assert_eq!(fs::read_dir(shared.join("theirs")).unwrap().count(), 0);
     }
 
     #[test]

@@ -1,9 +1,9 @@
 //! What is mounted where, from the kernel's list (`/proc/self/mountinfo`, proc_pid_mountinfo(5)).
 
-use std::ffi::OsString;
-use std::os::unix::ffi::OsStringExt as _;
 use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _};
 use std::path::{Path, PathBuf};
+
+use nestor_machine::mounts::unescaped;
 
 /// One line of the list.
 #[derive(Debug, PartialEq, Eq)]
@@ -31,27 +31,6 @@ impl MountPoint {
     fn is_of(&self, device: u64) -> bool {
         rustix::fs::makedev(self.device.0, self.device.1) == device || number_of(&self.source) == Some(device)
     }
-}
-
-/// Blanks, tabs, line ends and backslashes stand as octal numbers.
-fn unescaped(text: &str) -> PathBuf {
-    let mut bytes = Vec::with_capacity(text.len());
-    let mut rest = text.as_bytes();
-    while let Some((&byte, after)) = rest.split_first() {
-        let octal =
-            after.get(..3).filter(|_| byte == b'\\').and_then(|digits| std::str::from_utf8(digits).ok());
-        match octal.and_then(|digits| u8::from_str_radix(digits, 8).ok()) {
-            Some(number) => {
-                bytes.push(number);
-                rest = &after[3..];
-            }
-            None => {
-                bytes.push(byte);
-                rest = after;
-            }
-        }
-    }
-    PathBuf::from(OsString::from_vec(bytes))
 }
 
 fn all() -> Vec<MountPoint> {
