@@ -42,6 +42,7 @@ pub struct Leftover {
     /// Whether the machine was started again since: then nothing of it is there any more, and what bears the same name is
     /// another's.
     pub restarted: bool,
+    sees_its_mounts: bool,
     run: RunDirectory,
 }
 
@@ -112,7 +113,14 @@ fn examine(mut run: RunDirectory, here: &Origin) -> Result<Option<Leftover>, Lef
         return Err(alone(reason));
     }
     let resources = file.entries.into_iter().map(|(_, resource)| resource).collect();
-    Ok(Some(Leftover { directory, resources, restarted: relation == Relation::Restarted, run }))
+    let sees_its_mounts = origin.has_mounts_of(here);
+    Ok(Some(Leftover {
+        directory,
+        resources,
+        restarted: relation == Relation::Restarted,
+        sees_its_mounts,
+        run,
+    }))
 }
 
 fn is_medium(resource: &Resource) -> bool {
@@ -138,7 +146,7 @@ impl Leftover {
     /// # Errors
     /// What could not be undone; the work directory then stays, so that it can be tried again.
     pub fn clean(&self) -> Result<(), Vec<String>> {
-        let by = By::Heir { work: &self.directory };
+        let by = By::Heir { work: &self.directory, sees_its_mounts: self.sees_its_mounts };
         let there = self.resources.iter().rev().filter(|r| !self.restarted && !is_medium(r));
         let problems: Vec<String> = there.filter_map(|r| r.take_down(by).err()).collect();
         if problems.is_empty() {

@@ -76,6 +76,13 @@ impl Origin {
         }
     }
 
+    /// Whether both see the same mounts, by an id that no other namespace ever has.
+    pub fn has_mounts_of(&self, here: &Self) -> bool {
+        self.mount_namespace_id.is_some()
+            && self.mount_namespace_id == here.mount_namespace_id
+            && self.boot == here.boot
+    }
+
     /// Whether both see the same processes and mounts. What is not known of either is not the same, but for the id of the mount
     /// namespace: what was mounted and made has an identity of its own.
     fn has_namespaces_of(&self, here: &Self) -> bool {
@@ -123,6 +130,15 @@ mod tests {
         assert_eq!(of(|o| o.mount_namespace = Some(8)), Relation::OtherNamespace);
         assert_eq!(of(|o| o.mount_namespace_id = Some(11)), Relation::OtherNamespace, "a number used again");
         assert_eq!(of(|o| o.mount_namespace_id = None), Relation::Same, "an older version's");
+        let sees = |change: fn(&mut Origin)| {
+            let mut origin = here.clone();
+            change(&mut origin);
+            origin.has_mounts_of(&here)
+        };
+        assert!(sees(|_| ()));
+        assert!(!sees(|o| o.mount_namespace_id = None), "a number of a namespace is used again");
+        assert!(!sees(|o| o.mount_namespace_id = Some(11)));
+        assert!(!sees(|o| o.boot = "another".to_owned()), "ids begin anew");
         let unknown = Origin { pid_namespace_began: None, ..here.clone() };
         assert_eq!(unknown.seen_from(&unknown), Relation::OtherNamespace);
         assert_eq!(of(|o| o.host = "b".into()), Relation::OtherNamespace);

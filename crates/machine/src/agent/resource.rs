@@ -328,7 +328,7 @@ mod tests {
         let target = folder.path().display().to_string();
         let tmpfs = || mount("tmpfs", &target, "tmpfs", MountFlags::empty(), None);
         let there = || MountIdentity::at(folder.path()).unwrap();
-        let heir = By::Heir { work: folder.path() };
+        let heir = By::Heir { work: folder.path(), sees_its_mounts: false };
         if tmpfs().is_err() {
             return;
         }
@@ -362,7 +362,8 @@ mod tests {
         let target = folder.path().display().to_string();
         let older = |value| serde_json::from_value::<Resource>(value).unwrap();
         let directory = older(serde_json::json!({"directory": {"path": target}}));
-        let refused = directory.take_down(By::Heir { work: Path::new("/none") }).unwrap_err();
+        let refused =
+            directory.take_down(By::Heir { work: Path::new("/none"), sees_its_mounts: false }).unwrap_err();
         assert!(refused.contains("was left alone") && refused.contains("`rmdir "), "{refused}");
         assert!(folder.path().is_dir());
         if mount("tmpfs", &target, "tmpfs", MountFlags::empty(), None).is_err() {
@@ -371,7 +372,9 @@ mod tests {
         let device = fs::metadata(&target).unwrap().dev();
         let mounts = [Some(device), None]
             .map(|device| older(serde_json::json!({"mount": {"target": target, "device": device}})));
-        let said = mounts.each_ref().map(|mount| mount.take_down(By::Heir { work: folder.path() }));
+        let said = mounts
+            .each_ref()
+            .map(|mount| mount.take_down(By::Heir { work: folder.path(), sees_its_mounts: false }));
         let is_there = MountIdentity::at(folder.path()).unwrap().is_some();
         unmount(&target, UnmountFlags::empty()).unwrap();
         assert!(is_there);

@@ -17,6 +17,9 @@ pub enum By<'a> {
     Heir {
         /// The dead agent's work directory, without links in its path.
         work: &'a Path,
+        /// The dead agent's mounts are those that this process sees: both have a mount namespace of the same id, which is never
+        /// used again.
+        sees_its_mounts: bool,
     },
 }
 
@@ -75,7 +78,11 @@ pub(super) fn of_mount(target: &str, noted: Option<&MountIdentity>, by: By) -> i
 
 fn mount_verdict(noted: Option<&MountIdentity>, found: &MountIdentity, by: By) -> Verdict {
     let Some(noted) = noted else {
-        return Verdict::Unknown("the ledger does not say which mount it is");
+        return match by {
+            // It died before it could note which mount it had made there. Nobody else mounts anything in its directory.
+            By::Heir { work, sees_its_mounts: true } if found.line.place().starts_with(work) => Verdict::Ours,
+            _ => Verdict::Unknown("the ledger does not say which mount it is"),
+        };
     };
     if let (Some(noted), Some(found)) = (noted.unique, found.unique) {
         return if noted == found { Verdict::Ours } else { Verdict::Gone };
@@ -84,7 +91,7 @@ fn mount_verdict(noted: Option<&MountIdentity>, found: &MountIdentity, by: By) -
     match by {
         _ if noted.line != found.line => Verdict::Gone,
         By::Maker => Verdict::Ours,
-        By::Heir { work } if found.line.place().starts_with(work) => Verdict::Ours,
+        By::Heir { work, .. } if found.line.place().starts_with(work) => Verdict::Ours,
         By::Heir { .. } => Verdict::Unknown(
             "this kernel does not tell whether it is the same mount (Linux 6.8 does), and it is outside of the run's work \
              directory",
@@ -100,7 +107,7 @@ pub(super) fn of_directory(path: &str, noted: Option<&DirectoryIdentity>, by: By
     }
     match by {
         // It goes with the work directory.
-        By::Heir { work } if path.starts_with(work) => Verdict::Gone,
+        By::Heir { work, .. } if path.starts_with(work) => Verdict::Gone,
         by => directory_verdict(noted, DirectoryIdentity::at(path).as_ref(), by),
     }
 }
@@ -130,7 +137,7 @@ mod tests {
     use crate::mounts::Line;
 
     fn heir() -> By<'static> {
-        By::Heir { work: Path::new("/work/7") }
+        By::Heir { work: Path::new("/work/7"), sees_its_mounts: false }
     }
 
     fn mount(unique: Option<u64>, id: u64, point: &str) -> MountIdentity {
@@ -167,9 +174,12 @@ mod tests {
     }
 
     #[test]
-    fn a_mount_of_which_nothing_was_noted_is_left_alone_whoever_asks() {
+    fn a_mount_of_which_nothing_was_noted_is_left_alone_but_in_the_runs_own_directory_and_namespace() {
         let found = mount(Some(900), 36, "/work/7/mount-1");
         assert!(is_unknown(&mount_verdict(None, &found, heir())));
+        let seeing = By::Heir { work: Path::new("/work/7"), sees_its_mounts: true };
+        assert_eq!(mount_verdict(None, &found, seeing), Verdict::Ours, "it died while it mounted that");
+        assert!(is_unknown(&mount_verdict(None, &mount(Some(900), 36, "/work/70/mount-1"), seeing)));
         assert!(is_unknown(&mount_verdict(None, &found, By::Maker)));
     }
 
