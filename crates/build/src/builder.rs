@@ -8,7 +8,7 @@ use crate::built::{
 };
 use crate::hypervisor::WriteCacheSwitch;
 use crate::served_disk::{self, ServedDisk};
-use crate::{BuildError, Lab, image, medium_class, user_medium};
+use crate::{BuildError, HostTime, Lab, image, medium_class, user_medium};
 
 /// What the layers built so far offer to the next one.
 pub(crate) enum Offered {
@@ -61,6 +61,10 @@ impl Lab {
     /// Which layer could not be made and why; what was made for it has been taken down again.
     pub fn build(&mut self, stack: &Stack) -> Result<BuiltStack, BuildError> {
         stack.require_buildable()?;
+        if self.place.host_time() == Some(HostTime::Virtual) {
+            // Every cell begins in the same state.
+            self.stop_host();
+        }
         let mut progressing = Progressing {
             stack,
             machines: Vec::new(),
@@ -199,6 +203,8 @@ impl Lab {
             let work_directory = self.ground_facts.work_directory.clone();
             let time = self.place.host_time().unwrap_or_default();
             let disk = ServedDisk::start(self.ground(), &work_directory, layer, time)?;
+            // An earlier one may have left its data there.
+            disk.reset()?;
             let attachment = disk.attachment();
             self.disk = Some(disk);
             self.ground().attach_disk(name, &attachment).map_err(failed)?;
@@ -242,6 +248,11 @@ impl Lab {
     /// # Errors
     /// What could not be undone; machines that do not answer have been ended.
     pub fn take_down(&mut self, built: BuiltStack) -> Result<(), BuildError> {
+        if built.time == HostTime::Virtual {
+            // All of it is in the host, and the next stack has another.
+            self.stop_host();
+            return Ok(());
+        }
         self.undo_all(built.undo).map_err(|problems| BuildError::Lab(problems.join("; ")))
     }
 

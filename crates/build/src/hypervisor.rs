@@ -6,7 +6,7 @@ use std::time::Instant;
 use nestor_machine::{Accelerator, Command, DiskAttachment, DiskBackend, Machine, MachineSpec, MachineTime};
 use nestor_stack::layers::hypervisors::devices::{Attach, Controller, Disk};
 use nestor_stack::layers::hypervisors::{self, HostTarget, HypervisorOptions};
-use nestor_stack::{HypervisorSpec, ImageFormatSpec, Layer, LayerDefinition};
+use nestor_stack::{HypervisorSpec, ImageFormatSpec, Layer, LayerDefinition, Stack};
 
 use crate::builder::{Offered, Progressing, refused, tune};
 use crate::built::{BlockPoint, BuiltMachine, Undo, VirtualDisk};
@@ -70,12 +70,13 @@ impl Lab {
         let files = self.files_in(&progressing.machines)?;
         let at_start = options.device.attach == Attach::AtStart;
         let guest_spec =
-            self.guest_spec(progressing, spec, &options, files, depth, at_start.then_some(&disk));
+            self.guest_spec(progressing.stack, spec, &options, files, depth, at_start.then_some(&disk));
         let failed = |source| BuildError::Layer { layer: layer.label(), source };
-        let guest = self.guest(progressing, &parent, guest_spec, depth, at_start).map_err(|e| match e {
-            BuildError::Machine(source) => failed(source),
-            other => other,
-        })?;
+        let guest =
+            self.guest(progressing.stack, &parent, guest_spec, depth, at_start).map_err(|e| match e {
+                BuildError::Machine(source) => failed(source),
+                other => other,
+            })?;
         if at_start {
             progressing.undo.push(Undo::StopGuest { depth });
             self.load_modules(&guest.machine, options.device.kernel_modules);
@@ -118,9 +119,9 @@ impl Lab {
         }
     }
 
-    fn guest_spec(
+    pub(crate) fn guest_spec(
         &self,
-        progressing: &Progressing<'_>,
+        stack: &Stack,
         spec: &HypervisorSpec,
         options: &HypervisorOptions<'_>,
         files: LabFiles,
@@ -131,7 +132,7 @@ impl Lab {
             hypervisors::Accelerator::Tcg => Accelerator::Tcg,
             hypervisors::Accelerator::Kvm => self.recall(&self.guest_identity(depth)),
         };
-        let memory_bytes = memory::guests_need(progressing.stack).get(depth - 1).copied();
+        let memory_bytes = memory::guests_need(stack).get(depth - 1).copied();
         MachineSpec {
             name: if depth == 1 { "guest".into() } else { format!("guest-{depth}") },
             memory_bytes: memory_bytes.unwrap_or_else(|| options.memory.get()),
@@ -142,6 +143,7 @@ impl Lab {
             root: files.root,
             served_root: None,
             time: MachineTime::Real,
+            kept_state: None,
             shared_memory: false,
             iothreads: vec![IOTHREAD.into()],
             cold_disks: cold_disk.cloned().into_iter().collect(),
@@ -155,9 +157,9 @@ impl Lab {
     }
 
     /// The guest at `depth`: the one that is booted, if it fits, otherwise a new one.
-    fn guest(
+    pub(crate) fn guest(
         &mut self,
-        progressing: &Progressing<'_>,
+        stack: &Stack,
         parent: &Machine,
         spec: MachineSpec,
         depth: usize,
@@ -168,11 +170,7 @@ impl Lab {
             self.stop_guests_from(depth - 1);
         }
         if self.guests.len() < depth {
-            let label = progressing
-                .stack
-                .machines()
-                .get(depth)
-                .map_or_else(|| spec.name.clone(), |m| m.label.clone());
+            let label = stack.machines().get(depth).map_or_else(|| spec.name.clone(), |m| m.label.clone());
             (self.progress)(&format!("booting the {label}"));
             if self.place.is_emulated() || depth > 1 {
                 // The lab's machines have no udev: nothing else loads KVM.

@@ -73,6 +73,7 @@ pub struct Lab {
     root: Option<ServedRoot>,
     seed: u64,
     remark: Option<String>,
+    pub(crate) cache_directory: PathBuf,
     pub(crate) disk_attachment: Option<DiskAttachment>,
     pub(crate) ground_facts: Facts,
     /// Modules that need not be loaded again: machine and name.
@@ -143,6 +144,7 @@ impl Lab {
             loaded_modules: HashSet::new(),
             ground_packages: None,
             memory: AcceleratorMemory::open(&options.cache_directory),
+            cache_directory: options.cache_directory,
             host_memory_bytes: 0,
             slowest_boot_ms: BTreeMap::new(),
             ground,
@@ -167,6 +169,11 @@ impl Lab {
     pub fn find_accelerator(&mut self, stack: &Stack) -> Result<&str, BuildError> {
         self.host(stack)?;
         Ok(self.host_accelerator())
+    }
+
+    /// What the next host in virtual time takes for random.
+    pub fn set_seed(&mut self, seed: u64) {
+        self.seed = seed;
     }
 
     /// Where stacks are built.
@@ -212,12 +219,17 @@ impl Lab {
         if !self.place.is_emulated() {
             return Ok(self.ground.machine().clone().labelled("host"));
         }
-        let needed = self.host_memory_bytes.max(memory::host_needs(stack));
+        // In virtual time a cell depends on nothing but itself: not on what else is measured, nor in which order.
+        let is_virtual = self.place.host_time() == Some(HostTime::Virtual);
+        let for_others = if is_virtual { 0 } else { self.host_memory_bytes };
+        let needed = for_others.max(memory::host_needs(stack));
         if self.host.as_ref().is_some_and(|host| host.spec.memory_bytes < needed) {
             self.stop_host();
         }
-        if self.host.is_none() {
-            self.boot_host(needed)?;
+        if self.host.is_none() && is_virtual {
+            self.go_on_from_kept_host(stack, needed)?;
+        } else if self.host.is_none() {
+            self.boot_host(needed, None)?;
         }
         match &self.host {
             Some(host) => Ok(host.machine.clone()),
@@ -225,7 +237,12 @@ impl Lab {
         }
     }
 
-    fn boot_host(&mut self, memory_bytes: u64) -> Result<(), BuildError> {
+    /// Boots the emulated host, or has it go on from a kept state.
+    pub(crate) fn boot_host(
+        &mut self,
+        memory_bytes: u64,
+        kept_state: Option<String>,
+    ) -> Result<(), BuildError> {
         let available = self.ground_facts.memory_bytes;
         if memory_bytes > available / 10 * 9 {
             return Err(BuildError::Lab(format!(
@@ -250,6 +267,7 @@ impl Lab {
             modules_cpio: files.modules_cpio.clone(),
             root: files.root.clone(),
             served_root: self.root.as_ref().map(|root| root.socket.clone()),
+            kept_state,
             time: if is_virtual { MachineTime::Virtual { seed: self.seed } } else { MachineTime::Real },
             shared_memory: true,
             iothreads: Vec::new(),
@@ -257,7 +275,9 @@ impl Lab {
             probe_timeout_ms: PROBE_LIMIT_MS,
             boot_timeout_ms: boot_limit_ms(BOOT_LIMIT_MS),
         };
-        (self.progress)("booting the emulated host");
+        if spec.kept_state.is_none() {
+            (self.progress)("booting the emulated host");
+        }
         let begun = Instant::now();
         let host = self.boot(&self.ground.machine().clone(), spec, "host", &identity)?;
         self.booted(0, begun.elapsed());
@@ -292,6 +312,16 @@ impl Lab {
         if spec.accelerator != Accelerator::Tcg {
             self.memory.remember(identity, &boot.accelerator);
         }
+        self.look_at(machine, spec, boot.accelerator)
+    }
+
+    /// What is to be known of a machine that runs.
+    pub(crate) fn look_at(
+        &mut self,
+        machine: Machine,
+        spec: MachineSpec,
+        accelerator: String,
+    ) -> Result<Kept, BuildError> {
         let facts = machine.facts()?;
         let root = machine.find_disk("nestor-root", 1000)?;
         let files = LabFiles {
@@ -300,9 +330,9 @@ impl Lab {
             root,
             hash: String::new(),
         };
-        self.loaded_modules.retain(|(machine, _)| machine != label);
+        self.loaded_modules.retain(|(loaded, _)| loaded != machine.label());
         let packages = packages::of_lab_machine(&machine)?;
-        Ok(Kept { spec, machine, accelerator: boot.accelerator, facts, files, packages })
+        Ok(Kept { spec, machine, accelerator, facts, files, packages })
     }
 
     /// Loads kernel modules unless that was done before. A kernel may have them built in, or they may be for another

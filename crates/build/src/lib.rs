@@ -11,6 +11,7 @@ mod error;
 mod fullness;
 mod hypervisor;
 mod image;
+mod kept_host;
 mod lab;
 mod medium_class;
 mod memory;

@@ -312,14 +312,23 @@ impl Machine {
     pub fn start_machine(&self, spec: &MachineSpec, label: &str) -> Result<(Machine, Boot), MachineError> {
         match self.request(Request::StartMachine(Box::new(spec.clone())))? {
             Answer::Booted { accelerator, boot_ms } => {
-                let mut route = self.route.clone();
-                route.push(spec.name.clone());
-                let machine =
-                    Machine { connection: Arc::clone(&self.connection), route, label: label.to_owned() };
-                Ok((machine, Boot { accelerator, boot_ms }))
+                Ok((self.machine_inside(&spec.name, label), Boot { accelerator, boot_ms }))
             }
             _ => Err(self.out_of_turn()),
         }
+    }
+
+    /// Writes the state of a machine in virtual time that this one booted into a new file here; it does not go on.
+    pub fn keep_machine(&self, name: &str, path: &str, limit: Duration) -> Result<(), MachineError> {
+        let timeout_ms = u64::try_from(limit.as_millis()).unwrap_or(u64::MAX);
+        self.done(Request::KeepMachine { machine: name.to_owned(), path: path.to_owned(), timeout_ms })
+    }
+
+    /// A machine in this one that was running when the state was kept that this one has loaded.
+    pub fn machine_inside(&self, name: &str, label: &str) -> Machine {
+        let mut route = self.route.clone();
+        route.push(name.to_owned());
+        Machine { connection: Arc::clone(&self.connection), route, label: label.to_owned() }
     }
 
     /// Ends a machine that this one booted.
@@ -347,6 +356,7 @@ fn own_limit(request: &Request) -> Duration {
     match request {
         Request::Run(command) => Duration::from_millis(command.timeout_ms) + Duration::from_secs(15),
         Request::StopProcess { grace_ms, .. } => Duration::from_millis(*grace_ms) + Duration::from_secs(15),
+        Request::KeepMachine { timeout_ms, .. } => Duration::from_millis(*timeout_ms) + USUAL_LIMIT,
         Request::StartMachine(spec) => {
             Duration::from_millis(spec.boot_timeout_ms + spec.probe_timeout_ms) + USUAL_LIMIT
         }
@@ -388,6 +398,7 @@ fn request_name(request: &Request) -> &'static str {
         Request::FindDisk { .. } => "find a disk",
         Request::StartMachine(_) => "boot a machine",
         Request::StopMachine { .. } => "stop a machine",
+        Request::KeepMachine { .. } => "keep a machine's state",
         Request::AttachDisk { .. } => "plug in a disk",
         Request::DetachDisk { .. } => "unplug a disk",
         Request::Pause { .. } => "pause",

@@ -198,6 +198,15 @@ pub enum Request {
     },
     /// Boot a machine inside this one.
     StartMachine(Box<MachineSpec>),
+    /// Write the state of a machine in virtual time into a new file; the machine does not go on.
+    KeepMachine {
+        /// Its name.
+        machine: String,
+        /// The file, in the machine that booted it.
+        path: String,
+        /// Milliseconds it may take.
+        timeout_ms: u64,
+    },
     /// Shut a machine down.
     StopMachine {
         /// Its name.

@@ -51,6 +51,8 @@ pub struct MachineSpec {
     pub served_root: Option<String>,
     /// The time it lives in.
     pub time: MachineTime,
+    /// A file with the state that a machine of the same specification was kept in: it goes on from there instead of booting.
+    pub kept_state: Option<String>,
     /// Whether the memory can be shared with a disk server (vhost-user).
     pub shared_memory: bool,
     /// Names of I/O threads to create.

@@ -40,7 +40,7 @@ impl LabArguments {
         }
         let settled = match &self.on {
             PlaceWish::Exactly(place) => SettledPlace::exactly(place.clone()),
-            PlaceWish::Emulated => emulated(&facts()?)?,
+            PlaceWish::EmulatedInRightTime => emulated(&facts()?)?,
         };
         Ok(self.settled.get_or_init(|| settled))
     }
@@ -53,8 +53,12 @@ impl LabArguments {
     pub fn place_of_results(&self, store: &Store) -> Result<Place> {
         let likely = self.likely_place()?;
         let other = match (&self.on, &likely) {
-            (PlaceWish::Emulated, Place::Emulated(HostTime::Virtual)) => Place::Emulated(HostTime::Real),
-            (PlaceWish::Emulated, Place::Emulated(HostTime::Real)) => Place::Emulated(HostTime::Virtual),
+            (PlaceWish::EmulatedInRightTime, Place::Emulated(HostTime::Virtual)) => {
+                Place::Emulated(HostTime::Real)
+            }
+            (PlaceWish::EmulatedInRightTime, Place::Emulated(HostTime::Real)) => {
+                Place::Emulated(HostTime::Virtual)
+            }
             _ => return Ok(likely),
         };
         let is_other = !store.has_runs_on(&likely.to_string())? && store.has_runs_on(&other.to_string())?;
@@ -72,7 +76,7 @@ impl LabArguments {
         }
         match &self.on {
             PlaceWish::Exactly(place) => Ok(place.clone()),
-            PlaceWish::Emulated => {
+            PlaceWish::EmulatedInRightTime => {
                 let facts = facts()?;
                 let known = Known::of(&facts, &crate::commands::lab::state().0);
                 let is_real = match known.accelerator {

@@ -107,7 +107,7 @@ pub fn check_wish(stacks: &[Stack], wish: &PlaceWish) -> Result<()> {
     // It has the same layers in either time.
     let emulated = Place::Emulated(HostTime::Real);
     let place = match wish {
-        PlaceWish::Emulated => &emulated,
+        PlaceWish::EmulatedInRightTime => &emulated,
         PlaceWish::Exactly(place) => place,
     };
     stacks.iter().try_for_each(|stack| check_place(stack, place))

@@ -122,7 +122,17 @@ fn where_virtual_time_does_not_work_real_time_is_used_and_every_output_says_why(
         command.assert().success().get_output().clone()
     };
     let why = "virtual time does not work with this QEMU: ";
-    let run = ["run", "ext4/null", "fio:rand-read:scale=0.00625:runtime=1s", "-n", "1", "--store", &store];
+    let run = [
+        "run",
+        "ext4/null",
+        "fio:rand-read:scale=0.00625:runtime=1s",
+        "-n",
+        "1",
+        "--store",
+        &store,
+        "--on",
+        "emulated:time=auto",
+    ];
     let output = nestor(&run);
     assert!(String::from_utf8_lossy(&output.stderr).contains(why), "{output:?}");
     assert!(String::from_utf8_lossy(&output.stdout).contains(why), "{output:?}");

@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex};
 
 use vhost::vhost_user::message::{VhostUserProtocolFeatures, VhostUserVirtioFeatures};
 use vhost_user_backend::VhostUserBackend;
+use vhost_user_backend::bitmap::BitmapMmapRegion;
 use virtio_bindings::bindings::virtio_blk::{
     VIRTIO_BLK_F_BLK_SIZE, VIRTIO_BLK_F_CONFIG_WCE, VIRTIO_BLK_F_DISCARD, VIRTIO_BLK_F_FLUSH,
     VIRTIO_BLK_F_MQ, VIRTIO_BLK_F_RO, VIRTIO_BLK_F_SEG_MAX, VIRTIO_BLK_F_WRITE_ZEROES,
@@ -84,7 +85,7 @@ impl Backend {
 }
 
 impl VhostUserBackend for Backend {
-    type Bitmap = ();
+    type Bitmap = BitmapMmapRegion;
     type Vring = Vring;
 
     fn num_queues(&self) -> usize {
@@ -110,7 +111,8 @@ impl VhostUserBackend for Backend {
         ];
         let read_only = self.shared.manage().is_read_only().then_some(VIRTIO_BLK_F_RO);
         let bits = bits.into_iter().chain(read_only);
-        bits.fold(VhostUserVirtioFeatures::PROTOCOL_FEATURES.bits(), |all, bit| all | 1 << bit)
+        let of_vhost = VhostUserVirtioFeatures::PROTOCOL_FEATURES | VhostUserVirtioFeatures::LOG_ALL;
+        bits.fold(of_vhost.bits(), |all, bit| all | 1 << bit)
     }
 
     fn protocol_features(&self) -> VhostUserProtocolFeatures {
@@ -118,6 +120,7 @@ impl VhostUserBackend for Backend {
             | VhostUserProtocolFeatures::REPLY_ACK
             | VhostUserProtocolFeatures::MQ
             | VhostUserProtocolFeatures::CONFIGURE_MEM_SLOTS
+            | VhostUserProtocolFeatures::LOG_SHMFD
     }
 
     fn set_event_idx(&self, _enabled: bool) {}

@@ -4,6 +4,7 @@ use std::collections::VecDeque;
 use std::io;
 use std::ops::Range;
 
+use vhost_user_backend::bitmap::BitmapMmapRegion;
 use vhost_user_backend::{VringMutex, VringT};
 use virtio_bindings::bindings::virtio_blk::{VIRTIO_BLK_S_IOERR, VIRTIO_BLK_S_OK, VIRTIO_BLK_S_UNSUPP};
 use virtio_queue::QueueT;
@@ -20,7 +21,9 @@ use crate::log::{Operation, Record, StampWriter, Writer};
 use crate::model::{Completion, Model, ModelRequest, SECTOR_BYTES};
 
 /// The guest's memory as the vhost-user library hands it over.
-pub type Memory = GuestMemoryAtomic<GuestMemoryMmap>;
+pub type Memory = GuestMemoryAtomic<GuestMemory>;
+/// The same at one moment. It notes which pages the disk has written, for QEMU to move or keep a running machine.
+pub type GuestMemory = GuestMemoryMmap<BitmapMmapRegion>;
 /// A virtqueue of the guest.
 pub type Vring = VringMutex<Memory>;
 
@@ -336,7 +339,7 @@ impl Core {
     }
 
     /// Serves the requests of a queue one after the other, with no other order or delay than the work takes.
-    fn serve_untimed(&mut self, queue: usize, memory: &GuestMemoryMmap) -> bool {
+    fn serve_untimed(&mut self, queue: usize, memory: &GuestMemory) -> bool {
         let vring = self.vrings[queue].clone();
         let mut state = vring.get_mut();
         if !state.is_enabled() {
@@ -383,7 +386,7 @@ impl Core {
 
     /// Takes all requests of a queue and gives them to the model; their data is moved afterwards, so that the last
     /// of them does not seem to arrive only when the data of the first has been moved.
-    fn take_timed(&mut self, queue: usize, memory: &GuestMemoryMmap) -> bool {
+    fn take_timed(&mut self, queue: usize, memory: &GuestMemory) -> bool {
         let vring = self.vrings[queue].clone();
         let mut state = vring.get_mut();
         if !state.is_enabled() {
@@ -619,7 +622,7 @@ fn outcome(result: Result<&io::Result<u32>, Refusal>) -> (u32, u8) {
 }
 
 /// Writes the status byte and returns how many bytes of the guest's memory were written in all.
-fn write_status(memory: &GuestMemoryMmap, at: Option<GuestAddress>, filled: u32, status: u8) -> u32 {
+fn write_status(memory: &GuestMemory, at: Option<GuestAddress>, filled: u32, status: u8) -> u32 {
     match at {
         Some(address) if memory.write_obj(status, address).is_ok() => filled.saturating_add(1),
         _ => filled,

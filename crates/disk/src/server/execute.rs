@@ -2,8 +2,9 @@
 
 use std::io;
 
-use vm_memory::{Bytes, GuestMemoryMmap};
+use vm_memory::Bytes;
 
+use super::core::GuestMemory;
 use super::request::{Command, ID_BYTES, Segment};
 use super::store::Store;
 use crate::model::SECTOR_BYTES;
@@ -24,12 +25,7 @@ impl Target {
     ///
     /// # Errors
     /// The data file failed, or the guest named memory that it does not have.
-    pub fn execute(
-        &mut self,
-        command: &Command,
-        data: &[Segment],
-        memory: &GuestMemoryMmap,
-    ) -> io::Result<u32> {
+    pub fn execute(&mut self, command: &Command, data: &[Segment], memory: &GuestMemory) -> io::Result<u32> {
         match *command {
             Command::Read { sector, sectors } => {
                 self.store.read(sector * SECTOR_BYTES, data, memory)?;
@@ -57,7 +53,7 @@ impl Target {
         }
     }
 
-    fn name(&self, data: &[Segment], memory: &GuestMemoryMmap) -> io::Result<u32> {
+    fn name(&self, data: &[Segment], memory: &GuestMemory) -> io::Result<u32> {
         let mut rest = &self.serial[..];
         for segment in data {
             let part = (segment.bytes as usize).min(rest.len());

@@ -20,7 +20,7 @@ use std::sync::{Arc, Mutex};
 
 use vhost::vhost_user::{Error as VhostUserError, Listener};
 use vhost_user_backend::{Error as BackendError, ShutdownHandle, VhostUserDaemon};
-use vm_memory::{GuestMemoryAtomic, GuestMemoryMmap};
+use vm_memory::GuestMemoryAtomic;
 use vmm_sys_util::epoll::EventSet;
 
 use self::backend::Backend;
@@ -37,6 +37,7 @@ use crate::control;
 use crate::error::DiskError;
 use crate::model::SECTOR_BYTES;
 use crate::profile::{Medium, Profile};
+use core::GuestMemory;
 
 pub use self::stop::StopHandle;
 
@@ -232,7 +233,7 @@ fn serve_connection(
     let backend = Arc::new(
         Backend::new(Arc::clone(shared)).map_err(DiskError::system("prepare a vhost-user connection"))?,
     );
-    let memory = GuestMemoryAtomic::new(GuestMemoryMmap::new());
+    let memory = GuestMemoryAtomic::new(GuestMemory::new());
     let mut daemon =
         VhostUserDaemon::new("vhost-user".to_owned(), Arc::clone(&backend), memory).map_err(failed)?;
     for handler in daemon.get_epoll_handlers() {

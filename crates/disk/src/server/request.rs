@@ -7,8 +7,9 @@ use virtio_bindings::bindings::virtio_blk::{
     VIRTIO_BLK_T_DISCARD, VIRTIO_BLK_T_FLUSH, VIRTIO_BLK_T_GET_ID, VIRTIO_BLK_T_IN, VIRTIO_BLK_T_OUT,
     VIRTIO_BLK_T_WRITE_ZEROES, VIRTIO_BLK_WRITE_ZEROES_FLAG_UNMAP,
 };
-use vm_memory::{Bytes, GuestAddress, GuestMemoryMmap};
+use vm_memory::{Bytes, GuestAddress};
 
+use super::core::GuestMemory;
 use crate::model::SECTOR_BYTES;
 
 const HEADER_BYTES: u32 = 16;
@@ -100,7 +101,7 @@ impl Parsed {
     pub fn parse(
         &mut self,
         pieces: impl Iterator<Item = Piece>,
-        memory: &GuestMemoryMmap,
+        memory: &GuestMemory,
         disk_sectors: u64,
     ) -> Result<Command, Refusal> {
         self.collect(pieces)?;
@@ -156,7 +157,7 @@ impl Parsed {
     }
 
     /// Takes the first `N` bytes that the driver wrote.
-    fn read_front<const N: usize>(&mut self, memory: &GuestMemoryMmap) -> Result<[u8; N], Refusal> {
+    fn read_front<const N: usize>(&mut self, memory: &GuestMemory) -> Result<[u8; N], Refusal> {
         let mut bytes = [0; N];
         let mut filled = 0;
         let mut used = 0;
@@ -185,7 +186,7 @@ impl Parsed {
     fn parse_range(
         &mut self,
         kind: u32,
-        memory: &GuestMemoryMmap,
+        memory: &GuestMemory,
         disk_sectors: u64,
     ) -> Result<Command, Refusal> {
         let range: [u8; RANGE_BYTES as usize] = self.read_front(memory)?;
@@ -209,7 +210,7 @@ impl Parsed {
 
 /// The pieces of a chain.
 pub fn pieces<'a>(
-    chain: virtio_queue::DescriptorChain<&'a GuestMemoryMmap>,
+    chain: virtio_queue::DescriptorChain<&'a GuestMemory>,
 ) -> impl Iterator<Item = Piece> + use<'a> {
     chain.map(|descriptor| Piece {
         segment: Segment { address: descriptor.addr(), bytes: descriptor.len() },
@@ -242,8 +243,8 @@ mod tests {
     const MEMORY_BYTES: u64 = 1 << 16;
     const DISK_SECTORS: u64 = 1000;
 
-    fn memory() -> GuestMemoryMmap {
-        GuestMemoryMmap::from_ranges(&[(GuestAddress(0), MEMORY_BYTES as usize)]).unwrap()
+    fn memory() -> GuestMemory {
+        GuestMemory::from_ranges(&[(GuestAddress(0), MEMORY_BYTES as usize)]).unwrap()
     }
 
     fn piece(address: u64, bytes: u32, device_writes: bool) -> Piece {

@@ -1,7 +1,8 @@
 //! Finding stamps in the data of a request.
 
-use vm_memory::{Bytes, GuestAddress, GuestMemoryMmap};
+use vm_memory::{Bytes, GuestAddress};
 
+use super::core::GuestMemory;
 use super::request::{Command, Segment};
 use crate::log::{STAMP_BYTES, StampRun, StampWriter, stamp_of};
 use crate::model::SECTOR_BYTES;
@@ -12,7 +13,7 @@ pub fn note(
     sequence: u64,
     command: &Command,
     data: &[Segment],
-    memory: &GuestMemoryMmap,
+    memory: &GuestMemory,
 ) {
     let (sector, sectors, read) = match *command {
         Command::Read { sector, sectors } => (sector, sectors, true),
@@ -38,7 +39,7 @@ pub fn note(
 }
 
 /// The first bytes at a position of the data, which lies in several pieces of memory.
-fn start_of(position: u64, data: &[Segment], memory: &GuestMemoryMmap) -> Option<[u8; STAMP_BYTES]> {
+fn start_of(position: u64, data: &[Segment], memory: &GuestMemory) -> Option<[u8; STAMP_BYTES]> {
     let mut start = [0; STAMP_BYTES];
     let mut filled = 0;
     let mut passed = 0;

@@ -7,8 +7,10 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
 use rustix::fs::{FallocateFlags, FlockOperation};
-use vm_memory::{GuestMemoryBackend, GuestMemoryMmap};
+use vm_memory::GuestMemoryBackend;
+use vm_memory::bitmap::Bitmap as _;
 
+use super::core::GuestMemory;
 use super::request::Segment;
 use crate::error::DiskError;
 use crate::model::SECTOR_BYTES;
@@ -127,12 +129,19 @@ impl Store {
     }
 
     /// Reads into the guest's memory.
-    pub fn read(&mut self, offset: u64, into: &[Segment], memory: &GuestMemoryMmap) -> io::Result<()> {
-        self.transfer(Direction::FromFile, offset, into, memory)
+    pub fn read(&mut self, offset: u64, into: &[Segment], memory: &GuestMemory) -> io::Result<()> {
+        let moved = self.transfer(Direction::FromFile, offset, into, memory);
+        // The kernel has written there, which the memory does not notice.
+        for segment in into {
+            for slice in memory.get_slices(segment.address, segment.bytes as usize).flatten() {
+                slice.bitmap().mark_dirty(0, slice.len());
+            }
+        }
+        moved
     }
 
     /// Writes from the guest's memory.
-    pub fn write(&mut self, offset: u64, from: &[Segment], memory: &GuestMemoryMmap) -> io::Result<()> {
+    pub fn write(&mut self, offset: u64, from: &[Segment], memory: &GuestMemory) -> io::Result<()> {
         self.transfer(Direction::ToFile, offset, from, memory)
     }
 
@@ -183,7 +192,7 @@ impl Store {
         direction: Direction,
         mut offset: u64,
         segments: &[Segment],
-        memory: &GuestMemoryMmap,
+        memory: &GuestMemory,
     ) -> io::Result<()> {
         self.pieces.clear();
         for segment in segments {

@@ -60,6 +60,10 @@ impl Agent {
                 disks::find(&serial, Duration::from_millis(timeout_ms))
             }
             Request::StartMachine(spec) => self.start_machine(&spec),
+            Request::KeepMachine { machine, path, timeout_ms } => self
+                .machine(&machine)?
+                .keep_state(Path::new(&path), Duration::from_millis(timeout_ms))
+                .map(|()| Answer::Done),
             Request::StopMachine { machine } => self.stop_machine(&machine),
             Request::AttachDisk { machine, disk } => self.with_disk(&machine, &disk, RunningMachine::attach),
             Request::DetachDisk { machine, disk } => self.with_disk(&machine, &disk, RunningMachine::detach),

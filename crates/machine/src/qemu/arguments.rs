@@ -121,6 +121,9 @@ pub fn command_line(spec: &MachineSpec, kvm: bool, files: &MachineFiles) -> Vec<
         bare_machine(board, &spec.name, spec.memory_bytes, spec.cpus, processor, spec.shared_memory, files);
     argv.extend(boot(&spec.kernel, &files.initramfs(), if kvm { "" } else { EMULATED_KERNEL_OPTIONS }));
     argv.extend(tracing(files));
+    if spec.kept_state.is_some() {
+        argv.extend(["-incoming", "defer"].map(str::to_owned));
+    }
     for iothread in &spec.iothreads {
         argv.extend(["-object".into(), format!("iothread,id={iothread}")]);
     }

@@ -2,6 +2,7 @@
 
 pub mod accelerator;
 pub mod arguments;
+mod kept_state;
 pub mod qmp;
 mod running;
 mod virtual_time;

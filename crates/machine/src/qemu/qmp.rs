@@ -3,11 +3,15 @@
 //! The arguments of `blockdev-add` and `device_add` come from the layers as JSON, so nothing is gained by typed
 //! bindings of QEMU's whole schema, which would be the largest dependency of the program.
 
-use std::io::{self, BufRead, BufReader, Write};
+use std::fs::File;
+use std::io::{self, BufRead, BufReader, IoSlice, Write};
+use std::mem::MaybeUninit;
+use std::os::fd::AsFd as _;
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
+use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags, sendmsg};
 use serde_json::{Value, json};
 
 /// A connection to QEMU's monitor.
@@ -42,6 +46,11 @@ impl Qmp {
         let line = json!({ "execute": command, "arguments": arguments }).to_string() + "\n";
         let gone = |e: io::Error| format!("QEMU's monitor does not answer `{command}`: {e}");
         self.reader.get_ref().write_all(line.as_bytes()).map_err(gone)?;
+        self.answer(command)
+    }
+
+    fn answer(&mut self, command: &str) -> Result<Value, String> {
+        let gone = |e: io::Error| format!("QEMU's monitor does not answer `{command}`: {e}");
         loop {
             let mut message = self.read_line().map_err(gone)?;
             if message.get("event").is_some() {
@@ -53,6 +62,24 @@ impl Qmp {
                 return Ok(value.take());
             }
         }
+    }
+
+    /// Hands QEMU an open file, by a name that commands then use.
+    ///
+    /// # Errors
+    /// As [`Self::execute`].
+    pub fn give_file(&mut self, name: &str, file: &File) -> Result<(), String> {
+        let gone = |e: io::Error| format!("QEMU's monitor takes no file: {e}");
+        let line = json!({ "execute": "getfd", "arguments": { "fdname": name } }).to_string() + "\n";
+        let files = [file.as_fd()];
+        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+        let mut control = SendAncillaryBuffer::new(&mut space);
+        control.push(SendAncillaryMessage::ScmRights(&files));
+        let pieces = [IoSlice::new(line.as_bytes())];
+        let sent = sendmsg(self.reader.get_ref(), &pieces, &mut control, SendFlags::empty())
+            .map_err(|e| gone(e.into()))?;
+        self.reader.get_ref().write_all(&line.as_bytes()[sent..]).map_err(gone)?;
+        self.answer("getfd").map(|_| ())
     }
 
     /// Waits for an event that fits.

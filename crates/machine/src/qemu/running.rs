@@ -9,10 +9,11 @@ use std::process::{Child, Stdio};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use nestor_vtime::protocol::{AGENT_VARIABLE, CONTROL_VARIABLE};
+use nestor_vtime::protocol::{AGENT_VARIABLE, CONTROL_VARIABLE, LOADED_VARIABLE};
 use serde_json::{Value, json};
 
 use super::arguments::{self, MachineFiles};
+use super::kept_state;
 use super::qmp::Qmp;
 use super::virtual_time::{self, TimeKeeper, Watched};
 use crate::agent::process::{OWN_BINARY, Spawner, cannot_start, kill_group, wait_at_most};
@@ -28,8 +29,9 @@ pub struct RunningMachine {
     files: MachineFiles,
     qemu: Mutex<Child>,
     qmp: Mutex<Qmp>,
-    /// Its time stands while no request is under way, so that nothing happens in it by itself.
-    stands_between_requests: bool,
+    /// Keeps its time, which stands while no request is under way, so that nothing happens in it by itself; `None` in real
+    /// time.
+    keeper: Option<TimeKeeper>,
 }
 
 /// Milliseconds of its own time in which a machine lets go of a device.
@@ -45,7 +47,11 @@ struct Keeping {
 }
 
 impl Keeping {
-    fn prepare(command: &mut std::process::Command, files: &MachineFiles) -> Result<Self, String> {
+    fn prepare(
+        command: &mut std::process::Command,
+        files: &MachineFiles,
+        is_loaded: bool,
+    ) -> Result<Self, String> {
         let socket = files.time_socket();
         let failed = |e: io::Error| {
             format!("virtual time could not be prepared in {}: {e}", files.directory.display())
@@ -54,7 +60,11 @@ impl Keeping {
         let listener = UnixListener::bind(&socket).map_err(failed)?;
         command.env("LD_PRELOAD", library);
         command.env(CONTROL_VARIABLE, &socket).env(AGENT_VARIABLE, files.agent_socket());
-        Ok(Self { keeper: TimeKeeper::new(), listener })
+        if is_loaded {
+            command.env(LOADED_VARIABLE, "");
+        }
+        let keeper = if is_loaded { TimeKeeper::of_loaded() } else { TimeKeeper::new() };
+        Ok(Self { keeper, listener })
     }
 
     fn meet(&self, deadline: Instant) -> Result<(), String> {
@@ -90,7 +100,9 @@ impl RunningMachine {
     ) -> Result<Self, String> {
         let files = prepare_files(directory, &spec.modules_cpio)?;
         let argv = arguments::command_line(spec, kvm, &files);
-        Self::start(&argv, files, spec.time, Duration::from_millis(spec.boot_timeout_ms), spawner, on_start)
+        let limit = Duration::from_millis(spec.boot_timeout_ms);
+        let kept_state = spec.kept_state.as_deref().map(Path::new);
+        Self::start(&argv, files, (spec.time, kept_state), limit, spawner, on_start)
     }
 
     /// Boots a machine that only says hello and ends.
@@ -107,7 +119,7 @@ impl RunningMachine {
     ) -> Result<(), String> {
         let files = prepare_files(directory, modules_cpio)?;
         let argv = arguments::probe_command_line(kernel, kvm, &files);
-        let machine = Self::start(&argv, files, MachineTime::Real, limit, spawner, |_| {})?;
+        let machine = Self::start(&argv, files, (MachineTime::Real, None), limit, spawner, |_| {})?;
         machine.kill();
         Ok(())
     }
@@ -115,33 +127,35 @@ impl RunningMachine {
     fn start(
         argv: &[String],
         files: MachineFiles,
-        time: MachineTime,
+        (time, kept_state): (MachineTime, Option<&Path>),
         limit: Duration,
         spawner: &Spawner,
         on_start: impl FnOnce(&Child),
     ) -> Result<Self, String> {
         let deadline = Instant::now() + limit;
-        let started = Self::spawn(argv, &files, time, spawner).and_then(|(mut qemu, keeping)| {
-            on_start(&qemu);
-            match Self::connect(&mut qemu, &files, keeping.as_ref(), deadline, limit) {
-                Ok((connection, qmp)) => Ok((qemu, qmp, connection, keeping.is_some())),
-                Err(e) => {
-                    kill_group(&qemu, rustix::process::Signal::KILL);
-                    let _ = qemu.wait();
-                    Err(format!("{e}{}", tail(&files.qemu_log(), "QEMU said")))
+        let started =
+            Self::spawn(argv, &files, time, kept_state.is_some(), spawner).and_then(|(mut qemu, keeping)| {
+                on_start(&qemu);
+                match Self::connect(&mut qemu, &files, keeping.as_ref(), deadline, limit) {
+                    Ok((connection, qmp)) => {
+                        Ok((qemu, qmp, connection, keeping.map(|keeping| keeping.keeper)))
+                    }
+                    Err(e) => {
+                        kill_group(&qemu, rustix::process::Signal::KILL);
+                        let _ = qemu.wait();
+                        Err(format!("{e}{}", tail(&files.qemu_log(), "QEMU said")))
+                    }
                 }
-            }
-        });
+            });
         match started {
-            Ok((qemu, qmp, connection, stands_between_requests)) => {
-                let machine = Self {
-                    connection,
-                    files,
-                    qemu: Mutex::new(qemu),
-                    qmp: Mutex::new(qmp),
-                    stands_between_requests,
-                };
-                machine.wait_for_agent(deadline, limit).map(|()| machine)
+            Ok((qemu, qmp, connection, keeper)) => {
+                let machine =
+                    Self { connection, files, qemu: Mutex::new(qemu), qmp: Mutex::new(qmp), keeper };
+                match kept_state {
+                    None => machine.wait_for_agent(deadline, limit),
+                    Some(path) => machine.load(path, deadline),
+                }
+                .map(|()| machine)
             }
             Err(e) => {
                 // The machine may be started again, with files of its own in the same place.
@@ -155,6 +169,7 @@ impl RunningMachine {
         argv: &[String],
         files: &MachineFiles,
         time: MachineTime,
+        is_loaded: bool,
         spawner: &Spawner,
     ) -> Result<(Child, Option<Keeping>), String> {
         let log = fs::File::create(files.qemu_log())
@@ -163,7 +178,7 @@ impl RunningMachine {
         command.args(&argv[1..]).stdin(Stdio::null()).stdout(Stdio::null()).stderr(log);
         let keeping = match time {
             MachineTime::Real => None,
-            MachineTime::Virtual { .. } => Some(Keeping::prepare(&mut command, files)?),
+            MachineTime::Virtual { .. } => Some(Keeping::prepare(&mut command, files, is_loaded)?),
         };
         let qemu = spawner.spawn(command).map_err(|e| cannot_start(argv, &e))?;
         Ok((qemu, keeping))
@@ -210,6 +225,24 @@ impl RunningMachine {
         })
     }
 
+    fn load(&self, path: &Path, deadline: Instant) -> Result<(), String> {
+        kept_state::load(&mut lock(&self.qmp), path, deadline)
+            .map_err(|e| format!("{e}{}", self.last_words()))
+    }
+
+    /// Stops the machine where it stands and writes its state into a new file. It does not go on from there; others do.
+    ///
+    /// # Errors
+    /// It lives in real time, where it never stands; or QEMU's reason.
+    pub fn keep_state(&self, path: &Path, limit: Duration) -> Result<(), String> {
+        let Some(keeper) = &self.keeper else {
+            return Err("only a machine in virtual time stands, so that its state can be kept".to_owned());
+        };
+        let mut qmp = lock(&self.qmp);
+        keeper.stop();
+        kept_state::keep(&mut qmp, path, limit)
+    }
+
     /// Plugs a disk in.
     ///
     /// # Errors
@@ -252,7 +285,7 @@ impl RunningMachine {
 
     /// Where time stands between requests, lets some of it pass, so that the machine does what it was told by its hardware.
     fn let_time_pass(&self) {
-        if self.stands_between_requests {
+        if self.keeper.is_some() {
             let pause = Request::Pause { ms: PAUSE_MS };
             // If the machine is gone, whoever waits for what it does hears of that.
             let _ = self.connection.request(pause, Duration::from_millis(PAUSE_MS) + PAUSE_LIMIT);

@@ -13,7 +13,7 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use nestor_vtime::LIBRARY;
-use nestor_vtime::protocol::{FromLibrary, Go, Hello, MESSAGE_BYTES};
+use nestor_vtime::protocol::{FromController, FromLibrary, Hello, MESSAGE_BYTES};
 
 use crate::connection::{Watch, lock};
 
@@ -42,6 +42,8 @@ struct Stream {
     unanswered: i64,
     /// The machine stands, after so many bytes of answers.
     held_at: Option<u64>,
+    /// It is to be stopped where it stands.
+    is_to_stop: bool,
     control: Option<UnixStream>,
 }
 
@@ -54,10 +56,16 @@ impl Stream {
         }
         if self.is_in_frame || self.unanswered > 0 {
             self.held_at = None;
-            let go = Go { sent: self.sent }.encode();
-            // If the machine is gone, whoever waits for it hears of that elsewhere.
-            let _ = self.control.as_mut().map(|control| control.write_all(&go));
+            self.answer(FromController::Go { sent: self.sent });
+        } else if self.is_to_stop {
+            self.held_at = None;
+            self.answer(FromController::Stop);
         }
+    }
+
+    fn answer(&mut self, answer: FromController) {
+        // If the machine is gone, whoever waits for it hears of that elsewhere.
+        let _ = self.control.as_mut().map(|control| control.write_all(&answer.encode()));
     }
 }
 
@@ -66,15 +74,25 @@ impl Stream {
 pub struct TimeKeeper(Arc<Mutex<Stream>>);
 
 impl TimeKeeper {
-    /// One for a machine that has not been started.
+    /// One for a machine that boots: its agent will greet.
     pub fn new() -> Self {
+        Self::with_unanswered(1)
+    }
+
+    /// One for a machine whose state is loaded: its agent has greeted before that was kept.
+    pub fn of_loaded() -> Self {
+        Self::with_unanswered(0)
+    }
+
+    fn with_unanswered(unanswered: i64) -> Self {
         Self(Arc::new(Mutex::new(Stream {
             sent: 0,
             received: 0,
             is_waiting: false,
             is_in_frame: false,
-            unanswered: 1,
+            unanswered,
             held_at: None,
+            is_to_stop: false,
             control: None,
         })))
     }
@@ -94,6 +112,13 @@ impl TimeKeeper {
         let keeper = self.clone();
         std::thread::spawn(move || keeper.hear(control));
         Ok(hello)
+    }
+
+    /// Has the machine stopped where it stands, or will when all that was asked is answered.
+    pub fn stop(&self) {
+        let mut stream = lock(&self.0);
+        stream.is_to_stop = true;
+        stream.decide();
     }
 
     fn hear(&self, mut control: UnixStream) {
@@ -211,7 +236,10 @@ mod tests {
         fn gone_on(&mut self) -> u64 {
             let mut bytes = [0; MESSAGE_BYTES];
             self.control.read_exact(&mut bytes).unwrap();
-            Go::decode(&bytes).unwrap().sent
+            match FromController::decode(&bytes).unwrap() {
+                FromController::Go { sent } => sent,
+                FromController::Stop => panic!("it was to go on"),
+            }
         }
 
         /// Reads a request as the agent; its number.
@@ -289,6 +317,24 @@ mod tests {
             assert!(matches!(first.join().unwrap(), Ok(Answer::Done)));
             assert!(inside.stands());
         });
+    }
+
+    #[test]
+    fn a_machine_is_stopped_when_all_that_was_asked_is_answered() {
+        let (connection, keeper, mut inside) = machine();
+        inside.answer(0, Answer::Hello { protocol: PROTOCOL });
+        connection.wait_hello(LONG).unwrap();
+        std::thread::scope(|scope| {
+            let asked = scope.spawn(|| connection.request(Request::Facts, LONG));
+            inside.gone_on();
+            let number = inside.request();
+            keeper.stop();
+            inside.answer(number, Answer::Done);
+            assert!(matches!(asked.join().unwrap(), Ok(Answer::Done)));
+        });
+        let mut bytes = [0; MESSAGE_BYTES];
+        inside.control.read_exact(&mut bytes).unwrap();
+        assert_eq!(FromController::decode(&bytes), Some(FromController::Stop));
     }
 
     #[test]

@@ -130,6 +130,7 @@ fn measure_on_fresh_stack(
     progress: &dyn Fn(&str),
 ) -> Result<(Measured, Option<f64>), CellError> {
     let mut lost = None;
+    lab.set_seed(request.seed);
     let built = match lab.build(request.stack) {
         // Nothing is measured yet, so another attempt is as good: emulated machines within emulated ones reset themselves
         // now and then.

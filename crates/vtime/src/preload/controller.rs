@@ -8,7 +8,9 @@ use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU64, Ordering};
 use std::sync::{Condvar, Mutex, OnceLock};
 
 use super::interrupt;
-use super::protocol::{AGENT_VARIABLE, CONTROL_VARIABLE, FromLibrary, Go, Hello, MESSAGE_BYTES};
+use super::protocol::{
+    AGENT_VARIABLE, CONTROL_VARIABLE, FromController, FromLibrary, Hello, LOADED_VARIABLE, MESSAGE_BYTES,
+};
 use super::qemu::qemu;
 use super::system;
 
@@ -30,6 +32,7 @@ pub fn begin() {
     let hello = Hello { has_functions: qemu().is_some(), interrupt_slots: interrupt::mend() };
     if control.write_all(&FromLibrary::Hello(hello).encode()).is_ok() && hello.is_usable() {
         let _ = CONTROL.set(control);
+        HOLD.store(env::var_os(LOADED_VARIABLE).is_some(), Ordering::Release);
     }
 }
 
@@ -69,17 +72,24 @@ pub fn stand() {
     if !HOLD.load(Ordering::Acquire) {
         return;
     }
-    let Some(qemu) = qemu().filter(|qemu| qemu.is_processor() && qemu.holds_nothing()) else { return };
+    let Some(qemu) = qemu().filter(|qemu| qemu.is_processor() && qemu.holds_nothing() && qemu.is_running())
+    else {
+        return;
+    };
     HOLD.store(false, Ordering::Release);
     let Some(mut control) = CONTROL.get() else { return };
     let held = FromLibrary::Held { now_ns: qemu.now_ns(), written: WRITTEN.load(Ordering::Acquire) };
     let mut answer = [0; MESSAGE_BYTES];
     // A controller that is gone ends this machine; until then it runs on.
     let said = control.write_all(&held.encode()).and_then(|()| control.read_exact(&mut answer));
-    let Some(go) = said.ok().and_then(|()| Go::decode(&answer)) else { return };
+    let sent = match said.ok().and_then(|()| FromController::decode(&answer)) {
+        Some(FromController::Go { sent }) => sent,
+        Some(FromController::Stop) => return qemu.stop_machine(),
+        None => return,
+    };
     qemu.wake_main_loop();
     let Ok(mut read) = READ.lock() else { return };
-    while *read < go.sent {
+    while *read < sent {
         let Ok(more) = READ_MORE.wait(read) else { return };
         read = more;
     }

@@ -15,6 +15,9 @@ pub const CONTROL_VARIABLE: &str = "NESTOR_VTIME_CONTROL";
 /// Environment variable with the path of the agent's character device, a socket on which QEMU listens.
 pub const AGENT_VARIABLE: &str = "NESTOR_VTIME_AGENT";
 
+/// Environment variable that is there if the machine's state is loaded: it then stands before its first instruction.
+pub const LOADED_VARIABLE: &str = "NESTOR_VTIME_LOADED";
+
 /// Bytes of a message between library and controller.
 pub const MESSAGE_BYTES: usize = 24;
 
@@ -48,17 +51,22 @@ pub enum FromLibrary {
     },
 }
 
-/// What the controller answers to [`FromLibrary::Held`]: time goes on as soon as the machine has been given so many
-/// bytes for its agent, counted from the beginning.
+/// What the controller answers to [`FromLibrary::Held`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Go {
-    /// Bytes for the agent.
-    pub sent: u64,
+pub enum FromController {
+    /// Time goes on as soon as the machine has been given so many bytes for its agent, counted from the beginning.
+    Go {
+        /// Bytes for the agent.
+        sent: u64,
+    },
+    /// The machine stops before its next instruction, to be kept as it is.
+    Stop,
 }
 
 const HELLO: u64 = 1;
 const HELD: u64 = 2;
 const GO: u64 = 3;
+const STOP: u64 = 4;
 
 fn encode(words: [u64; 3]) -> [u8; MESSAGE_BYTES] {
     let mut bytes = [0; MESSAGE_BYTES];
@@ -98,16 +106,20 @@ impl FromLibrary {
     }
 }
 
-impl Go {
+impl FromController {
     /// As it is sent.
     pub fn encode(&self) -> [u8; MESSAGE_BYTES] {
-        encode([GO, self.sent, 0])
+        encode(match *self {
+            Self::Go { sent } => [GO, sent, 0],
+            Self::Stop => [STOP, 0, 0],
+        })
     }
 
     /// As it was sent; `None` for what is no such message.
     pub fn decode(bytes: &[u8; MESSAGE_BYTES]) -> Option<Self> {
         match decode(bytes) {
-            [GO, sent, 0] => Some(Self { sent }),
+            [GO, sent, 0] => Some(Self::Go { sent }),
+            [STOP, 0, 0] => Some(Self::Stop),
             _ => None,
         }
     }
@@ -126,10 +138,11 @@ mod tests {
         ];
         for message in messages {
             assert_eq!(FromLibrary::decode(&message.encode()), Some(message));
-            assert_eq!(Go::decode(&message.encode()), None);
+            assert_eq!(FromController::decode(&message.encode()), None);
         }
-        let go = Go { sent: u64::MAX };
-        assert_eq!(Go::decode(&go.encode()), Some(go));
-        assert_eq!(FromLibrary::decode(&go.encode()), None);
+        for message in [FromController::Go { sent: u64::MAX }, FromController::Stop] {
+            assert_eq!(FromController::decode(&message.encode()), Some(message));
+            assert_eq!(FromLibrary::decode(&message.encode()), None);
+        }
     }
 }

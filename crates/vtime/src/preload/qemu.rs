@@ -7,6 +7,8 @@ use super::system::{Where, function};
 
 /// `QEMU_CLOCK_VIRTUAL` (`include/qemu/timer.h`).
 const CLOCK_VIRTUAL: c_int = 1;
+/// `RUN_STATE_PAUSED` (`qapi/run-state.json`).
+const STATE_PAUSED: c_int = 4;
 /// `SCALE_NS`.
 const SCALE_NS: c_int = 1;
 
@@ -34,6 +36,8 @@ pub struct Qemu {
     iohandler_get_aio_context: unsafe extern "C" fn() -> *mut c_void,
     aio_poll: unsafe extern "C" fn(*mut c_void, bool) -> bool,
     notify_event: unsafe extern "C" fn(),
+    vm_stop: unsafe extern "C" fn(c_int) -> c_int,
+    runstate_is_running: unsafe extern "C" fn() -> bool,
     in_vcpu_thread: unsafe extern "C" fn() -> bool,
     get_cpu: unsafe extern "C" fn(c_int) -> *mut c_void,
     cpu_exit: unsafe extern "C" fn(*mut c_void),
@@ -63,6 +67,8 @@ impl Qemu {
                 timer_del: function(c"timer_del", Where::Program)?,
                 iohandler_get_aio_context: function(c"iohandler_get_aio_context", Where::Program)?,
                 aio_poll: function(c"aio_poll", Where::Program)?,
+                runstate_is_running: function(c"runstate_is_running", Where::Program)?,
+                vm_stop: function(c"vm_stop", Where::Program)?,
                 notify_event: function(c"qemu_notify_event", Where::Program)?,
                 in_vcpu_thread: function(c"qemu_in_vcpu_thread", Where::Program)?,
                 get_cpu: function(c"qemu_get_cpu", Where::Program)?,
@@ -133,6 +139,20 @@ impl Qemu {
     pub fn wake_main_loop(&self) {
         // SAFETY: may be called by any thread.
         unsafe { (self.notify_event)() }
+    }
+
+    /// Whether the machine runs: it does not while its state is loaded.
+    pub fn is_running(&self) -> bool {
+        // SAFETY: may be called by any thread.
+        unsafe { (self.runstate_is_running)() }
+    }
+
+    /// Stops the machine before the next instruction of its processor, whose thread calls this.
+    pub fn stop_machine(&self) {
+        // SAFETY: in the processor's thread it asks the main loop for it and marks the processor as stopped.
+        unsafe {
+            (self.vm_stop)(STATE_PAUSED);
+        }
     }
 
     /// Whether this is the thread that runs the machine's processor.

@@ -12,7 +12,7 @@ pub fn of(known: &Known) -> Evidence {
     let is_surface = |workload: &str| {
         known.loads.get(workload).is_some_and(|load| load.engine == "iometer" && load.case == "surface")
     };
-    let mut evidence = Evidence { on: Some(place::named(&known.place)), ..Evidence::default() };
+    let mut evidence = Evidence { on: place::named(&known.place), ..Evidence::default() };
     for cell in known.cells.iter().filter(|cell| !is_surface(&cell.workload)) {
         let rate = cell.rate();
         if rate <= 0.0 {

@@ -56,7 +56,7 @@ struct Suggestion {
 /// When too little of it was measured.
 pub fn run(known: &Known, workload: &str, suggest: usize, json: bool) -> Result<ExitCode> {
     let name = workload_named(workload)?.to_string();
-    let evidence = Evidence { on: Some(place::named(&known.place)), ..Evidence::default() };
+    let evidence = Evidence { on: place::named(&known.place), ..Evidence::default() };
     let place = known.place.in_words();
     let Some(of_load) = matrix_of(known, &name) else {
         let elsewhere = place::elsewhere(known, &name, |other| other.workload == name);

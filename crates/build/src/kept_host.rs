@@ -1,0 +1,242 @@
+//! Hosts in virtual time are not booted for every cell: one is, with the guests of its stack, and kept as it stands when all
+//! have booted. Every cell goes on from there, so each begins in the same state.
+
+use std::fs;
+use std::io;
+use std::os::unix::fs::DirBuilderExt as _;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime};
+
+use nestor_machine::MachineSpec;
+use nestor_machine::agent::process::OWN_BINARY;
+use nestor_stack::layers::hypervisors::devices::Attach;
+use nestor_stack::{LayerDefinition, Stack};
+use serde::{Deserialize, Serialize};
+use sha2::{Digest as _, Sha256};
+
+use crate::virtual_time::qemu_identity;
+use crate::{BuildError, Lab, memory};
+
+/// The directory of the cache in which they are.
+const DIRECTORY: &str = "kept-hosts";
+
+/// So many are kept; the one that was used longest ago goes first. Each takes some hundred MB.
+const MOST: usize = 6;
+
+/// How long writing the state may take.
+const KEEP_LIMIT: Duration = Duration::from_secs(120);
+
+/// A guest that runs in a kept host.
+#[derive(Serialize, Deserialize)]
+struct KeptGuest {
+    spec: MachineSpec,
+    label: String,
+    accelerator: String,
+}
+
+/// What is written beside a kept host's state.
+#[derive(Serialize, Deserialize)]
+struct Description {
+    /// Outermost first.
+    guests: Vec<KeptGuest>,
+}
+
+/// The files of a kept host.
+struct Files {
+    state: PathBuf,
+    description: PathBuf,
+}
+
+impl Files {
+    fn of(directory: &Path, key: &str) -> Self {
+        Self {
+            state: directory.join(format!("{key}.state")),
+            description: directory.join(format!("{key}.json")),
+        }
+    }
+
+    /// The description is written last, so where it is the state is whole.
+    fn description(&self) -> Option<Description> {
+        let text = fs::read(&self.description).ok()?;
+        serde_json::from_slice(&text).ok().filter(|_| self.state.is_file())
+    }
+
+    fn remove(&self) {
+        let _ = fs::remove_file(&self.description);
+        let _ = fs::remove_file(&self.state);
+    }
+
+    /// So that the ones used longest ago can be told.
+    fn note_use(&self) {
+        let touched = fs::File::options().write(true).open(&self.description);
+        let _ = touched.and_then(|file| file.set_modified(SystemTime::now()));
+    }
+}
+
+impl Lab {
+    /// Has a kept host with this stack's guests go on; makes it first if there is none.
+    pub(crate) fn go_on_from_kept_host(
+        &mut self,
+        stack: &Stack,
+        memory_bytes: u64,
+    ) -> Result<(), BuildError> {
+        let directory = self.cache_directory.join(DIRECTORY);
+        let files = Files::of(&directory, &self.kept_key(stack, memory_bytes)?);
+        if files.description().is_none() {
+            make_room(&directory).map_err(|e| cannot_keep(&directory, &e))?;
+            self.keep_host(stack, memory_bytes, &files)?;
+        }
+        let description = files.description().ok_or_else(|| {
+            BuildError::Lab(format!("the kept host {} is gone again", files.state.display()))
+        })?;
+        files.note_use();
+        self.boot_host(memory_bytes, Some(files.state.display().to_string()))?;
+        for kept in description.guests {
+            let parent =
+                self.guests.last().map_or_else(|| self.host_or_ground(), |outer| outer.machine.clone());
+            let machine = parent.machine_inside(&kept.spec.name, &kept.label);
+            let guest = self.look_at(machine, kept.spec, kept.accelerator)?;
+            self.guests.push(guest);
+        }
+        Ok(())
+    }
+
+    /// Boots a host with the stack's guests and keeps it.
+    fn keep_host(&mut self, stack: &Stack, memory_bytes: u64, files: &Files) -> Result<(), BuildError> {
+        self.boot_host(memory_bytes, None)?;
+        self.boot_guests(stack)?;
+        let guests = self.guests.iter().map(|guest| KeptGuest {
+            spec: guest.spec.clone(),
+            label: guest.machine.label().to_owned(),
+            accelerator: guest.accelerator.clone(),
+        });
+        let description = Description { guests: guests.collect() };
+        (self.progress)("keeping the booted machines");
+        let partial = files.state.with_extension(format!("partial-{}", std::process::id()));
+        let _ = fs::remove_file(&partial);
+        let kept = self.ground().keep_machine("host", &partial.display().to_string(), KEEP_LIMIT);
+        self.stop_host();
+        let written = kept.map_err(BuildError::from).and_then(|()| {
+            fs::rename(&partial, &files.state)
+                .and_then(|()| fs::write(&files.description, serde_json::to_vec(&description)?))
+                .map_err(|e| cannot_keep(&files.state, &e))
+        });
+        if written.is_err() {
+            let _ = fs::remove_file(&partial);
+        }
+        written
+    }
+
+    /// Boots the guests of a stack before anything is built, as far as they need no disk to boot.
+    fn boot_guests(&mut self, stack: &Stack) -> Result<(), BuildError> {
+        for (depth, layer) in
+            (1..).zip(stack.layers().iter().rev().filter(|layer| layer.hypervisor().is_some()))
+        {
+            let (LayerDefinition::Hypervisor(definition), Some(options)) =
+                (layer.definition(), layer.hypervisor())
+            else {
+                continue;
+            };
+            if options.device.attach == Attach::AtStart {
+                break;
+            }
+            let outer = self.guests.last().or(self.host.as_ref());
+            let Some((parent, files)) = outer.map(|outer| (outer.machine.clone(), outer.files.clone()))
+            else {
+                break;
+            };
+            let spec = self.guest_spec(stack, definition, &options, files, depth, None);
+            self.guest(stack, &parent, spec, depth, false)?;
+        }
+        Ok(())
+    }
+
+    /// What a kept host depends on: programs, image, and the machines in it.
+    fn kept_key(&mut self, stack: &Stack, memory_bytes: u64) -> Result<String, BuildError> {
+        let image = self.ground_files()?;
+        let program = fs::read(OWN_BINARY).map_err(|e| cannot_keep(Path::new(OWN_BINARY), &e))?;
+        let mut digest = Sha256::new();
+        digest.update(Sha256::digest(program));
+        digest.update(qemu_identity(&self.ground_facts, &image.hash));
+        digest.update(format!("{memory_bytes} {:?}", memory::guests_need(stack)));
+        for layer in stack.layers().iter().rev() {
+            if let Some(options) = layer.hypervisor() {
+                let at_start = options.device.attach == Attach::AtStart;
+                digest.update(format!("{} {} {at_start};", layer.name(), options.cpus));
+            }
+        }
+        Ok(digest.finalize()[..12].iter().map(|byte| format!("{byte:02x}")).collect())
+    }
+}
+
+fn cannot_keep(path: &Path, error: &io::Error) -> BuildError {
+    BuildError::Lab(format!(
+        "the booted machines cannot be kept in {}: {error}; set NESTOR_CACHE to a directory with room for some GB",
+        path.display()
+    ))
+}
+
+/// Makes the directory, and removes those that were used longest ago and what killed runs have left.
+fn make_room(directory: &Path) -> io::Result<()> {
+    fs::DirBuilder::new().recursive(true).mode(0o700).create(directory)?;
+    let mut kept = Vec::new();
+    for entry in fs::read_dir(directory)? {
+        let entry = entry?;
+        let path = entry.path();
+        let extension = path.extension().and_then(|extension| extension.to_str()).unwrap_or_default();
+        if let Some(process) = extension.strip_prefix("partial-") {
+            if !Path::new("/proc").join(process).exists() {
+                let _ = fs::remove_file(&path);
+            }
+        } else if let (true, Some(key)) = (extension == "json", path.file_stem().and_then(|key| key.to_str()))
+        {
+            kept.push((entry.metadata()?.modified()?, Files::of(directory, key)));
+        }
+    }
+    kept.sort_by_key(|(used, _)| *used);
+    let too_many = (kept.len() + 1).saturating_sub(MOST);
+    kept.iter().take(too_many).for_each(|(_, files)| files.remove());
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn keep(directory: &Path, key: &str, used_s: u64) {
+        let files = Files::of(directory, key);
+        fs::write(&files.state, "state").unwrap();
+        fs::write(&files.description, "{\"guests\":[]}").unwrap();
+        let used = SystemTime::UNIX_EPOCH + Duration::from_secs(used_s);
+        fs::File::options().write(true).open(&files.description).unwrap().set_modified(used).unwrap();
+    }
+
+    #[test]
+    fn the_one_used_longest_ago_makes_room() {
+        let folder = tempfile::tempdir().unwrap();
+        for n in 0..MOST as u64 {
+            keep(folder.path(), &format!("k{n}"), 1_000 - n);
+        }
+        let last = Files::of(folder.path(), &format!("k{}", MOST - 1));
+        let first = Files::of(folder.path(), "k0");
+        assert!(last.description().is_some());
+        make_room(folder.path()).unwrap();
+        assert!(last.description().is_none() && !last.state.exists());
+        assert!(first.description().is_some());
+        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 2 * (MOST - 1));
+    }
+
+    #[test]
+    fn what_a_killed_run_was_writing_is_removed_and_half_a_host_is_none() {
+        let folder = tempfile::tempdir().unwrap();
+        let left = folder.path().join("k.partial-4194305");
+        fs::write(&left, "half").unwrap();
+        let own = folder.path().join(format!("k.partial-{}", std::process::id()));
+        fs::write(&own, "half").unwrap();
+        make_room(folder.path()).unwrap();
+        assert!(!left.exists() && own.exists());
+        let files = Files::of(folder.path(), "k");
+        fs::write(&files.state, "state").unwrap();
+        assert!(files.description().is_none());
+    }
+}

@@ -1,0 +1,71 @@
+//! A machine's state in a file: kept where the machine stands, and loaded by another of the same specification.
+
+use std::fs::File;
+use std::os::unix::fs::OpenOptionsExt as _;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use serde_json::json;
+
+use super::qmp::Qmp;
+
+/// The name of the file among those that QEMU was handed.
+const NAME: &str = "state";
+
+/// Bytes a second: no limit.
+const NO_LIMIT: u64 = 1 << 50;
+
+/// How often QEMU is asked how far it is.
+const ASK_AGAIN: Duration = Duration::from_millis(20);
+
+/// Writes the state of a machine that was told to stop into a new file.
+///
+/// # Errors
+/// QEMU's reason, or that the file cannot be made.
+pub fn keep(qmp: &mut Qmp, path: &Path, limit: Duration) -> Result<(), String> {
+    let deadline = Instant::now() + limit;
+    qmp.wait_event("STOP", limit, |_| true)?;
+    let file = File::options()
+        .write(true)
+        .create_new(true)
+        .mode(0o600)
+        .open(path)
+        .map_err(|e| format!("the machine's state cannot be kept in {}: {e}", path.display()))?;
+    qmp.give_file(NAME, &file)?;
+    qmp.execute("migrate-set-parameters", &json!({ "max-bandwidth": NO_LIMIT }))?;
+    qmp.execute("migrate", &json!({ "uri": format!("fd:{NAME}") }))?;
+    wait_until_complete(qmp, "keep", deadline)
+}
+
+/// Loads a state into a machine that waits for one, which then goes on.
+///
+/// # Errors
+/// QEMU's reason, or that the file cannot be read.
+pub fn load(qmp: &mut Qmp, path: &Path, deadline: Instant) -> Result<(), String> {
+    let file = File::open(path)
+        .map_err(|e| format!("the machine's kept state {} cannot be read: {e}", path.display()))?;
+    qmp.give_file(NAME, &file)?;
+    qmp.execute("migrate-incoming", &json!({ "uri": format!("fd:{NAME}") }))?;
+    wait_until_complete(qmp, "load", deadline)?;
+    // It is as it was kept, and that was stopped.
+    qmp.execute("cont", &json!({})).map(|_| ())
+}
+
+fn wait_until_complete(qmp: &mut Qmp, what: &str, deadline: Instant) -> Result<(), String> {
+    loop {
+        let progress = qmp.execute("query-migrate", &json!({}))?;
+        match progress["status"].as_str() {
+            Some("completed") => return Ok(()),
+            Some("failed" | "cancelled") => {
+                let reason = progress["error-desc"].as_str().unwrap_or("it does not say why");
+                return Err(format!("QEMU could not {what} the machine's state: {reason}"));
+            }
+            _ if Instant::now() > deadline => {
+                return Err(format!(
+                    "QEMU did not {what} the machine's state in time; NESTOR_BOOT_LIMIT_S gives it longer"
+                ));
+            }
+            _ => std::thread::sleep(ASK_AGAIN),
+        }
+    }
+}
