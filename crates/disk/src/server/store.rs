@@ -274,7 +274,7 @@ fn check_owner(path: &Path, found: &Metadata) -> Result<(), DiskError> {
     if [0, ownership::user()].contains(&owner) {
         return Ok(());
     }
-    let reason = format!("it belongs to user {owner}; name another file, or make it yours by `chown`");
+    let reason = format!("it belongs to user {owner}; name another file, such as a copy of it");
     Err(DiskError::Data { path: path.to_owned(), reason })
 }
 
