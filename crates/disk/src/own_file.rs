@@ -5,6 +5,8 @@ use std::io::{self, ErrorKind};
 use std::os::unix::fs::{FileExt as _, MetadataExt as _, OpenOptionsExt as _};
 use std::path::Path;
 
+use nestor_machine::ownership;
+
 /// A kind of file that begins with bytes of its own.
 #[derive(Clone, Copy, Debug)]
 pub struct FileKind {
@@ -16,11 +18,13 @@ pub struct FileKind {
 
 impl FileKind {
     /// Makes the file with `mode` less the umask, or empties one that this user has there, if it is empty already or of this
-    /// kind. No link is followed, and nothing else is touched.
+    /// kind. No link at its place is followed, and nothing else is touched.
     ///
     /// # Errors
-    /// Something else is there, or it cannot be made or opened.
+    /// Something else is there, or it cannot be made or opened; on the way there is something that another user could lead
+    /// elsewhere.
     pub fn create(self, path: &Path, mode: u32) -> io::Result<File> {
+        ownership::open_above(path)?;
         // With O_EXCL a link is not followed (open(2)).
         match OpenOptions::new().write(true).create_new(true).mode(mode).open(path) {
             Err(e) if e.kind() == ErrorKind::AlreadyExists => self.emptied(path),
@@ -77,6 +81,25 @@ mod tests {
             assert_eq!(fs::read(at(name)).unwrap(), b"", "{name}");
         }
         assert_eq!(fs::metadata(at("new")).unwrap().mode() & 0o777, 0o600);
+    }
+
+    /// Needs root, which alone can give something away.
+    #[test]
+    fn nothing_is_made_or_emptied_through_another_users_link() {
+        let folder = tempfile::tempdir().unwrap();
+        let at = |name: &str| folder.path().join(name);
+        fs::write(at("ours"), "NSTRTEST").unwrap();
+        symlink(folder.path(), at("link")).unwrap();
+        KIND.create(&at("link/by-own-link"), 0o600).unwrap();
+        if std::os::unix::fs::lchown(at("link"), Some(4321), None).is_err() {
+            return;
+        }
+        for name in ["link/ours", "link/new"] {
+            let refused = KIND.create(&at(name), 0o600).unwrap_err().to_string();
+            assert!(refused.contains("link is a link of user 4321"), "{refused}");
+        }
+        assert_eq!(fs::read(at("ours")).unwrap(), b"NSTRTEST");
+        assert!(!at("new").exists());
     }
 
     #[test]

@@ -11,7 +11,7 @@ use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-pub use make::{Above, NotMade, make_above};
+pub use make::{Above, NotMade, make_above, open_above};
 pub use walk::{above, resolved};
 pub use writers::{Writers, of_open as writers, of_path as writers_at};
 

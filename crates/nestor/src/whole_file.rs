@@ -1,31 +1,161 @@
-//! Files that are written whole or not at all, for whoever names them.
+//! Files that the user names: each is written whole or not at all, and only where nobody else can lead the writing elsewhere.
 
 use std::fs::{self, File, Permissions};
 use std::io::{self, Write as _};
-use std::os::unix::fs::PermissionsExt as _;
-use std::path::Path;
+use std::os::fd::AsRawFd as _;
+use std::os::unix::ffi::OsStrExt as _;
+use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _, PermissionsExt as _};
+use std::path::{Path, PathBuf};
 
-/// Writes a file that the user named. One that is there stays until the new one takes its place, and a link is replaced, not
-/// followed. A device or a pipe, or a link to one such as `/dev/stdout`, stays what it is and is written to.
+use nestor_machine::ownership::{self, Above, NotMade};
+use rustix::fs::{Mode, OFlags, fstatfs, openat, readlinkat};
+use rustix::io::Errno;
+use tempfile::NamedTempFile;
+
+/// Links that the kernel follows on one way: `MAXSYMLINKS` in include/linux/namei.h.
+const MAX_LINKS: usize = 40;
+
+/// Writes a file that the user named, and makes the directories above it that are not there. A file that is there stays until
+/// the new one takes its place, and a link is replaced, not followed. A device or a pipe stays what it is and is written to, and
+/// so is one that a link of this user's or root's leads to, such as `/dev/stdout`.
 ///
 /// # Errors
-/// The file cannot be made there, or not be written.
+/// The file cannot be made there, or not be written; it lies in another user's directory, or in one that others may write to
+/// and that is not sticky; a link of this user's leads through one.
 pub fn write(path: &Path, contents: &[u8]) -> io::Result<()> {
-    if fs::metadata(path).is_ok_and(|found| !found.is_file()) {
-        return File::options().write(true).open(path)?.write_all(contents);
+    fill(target_of(path)?, contents)
+}
+
+/// As [`write`], but open for what is not yet known: an empty file takes the place of what is there at once.
+///
+/// # Errors
+/// As [`write`].
+pub fn create(path: &Path) -> io::Result<File> {
+    match target_of(path)? {
+        Target::Into(file) => Ok(file),
+        Target::InsteadOf(path) => new_beside(&path)?.persist(path).map_err(|e| e.error),
     }
-    let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
+}
+
+/// Makes what is missing on the way to a file that the user named, which is written by others. Afterwards nobody else can lead
+/// the way elsewhere.
+///
+/// # Errors
+/// As [`write`], for the directories.
+pub fn make_way(path: &Path) -> io::Result<()> {
+    ownership::make_above(path).map(drop).map_err(refused)
+}
+
+/// Where the contents of a named file go.
+enum Target {
+    /// Into a device or a pipe, or into what is open as a descriptor.
+    Into(File),
+    /// Into a new file that takes the place of whatever is at this path. Nobody else can lead the way there elsewhere.
+    InsteadOf(PathBuf),
+}
+
+fn fill(target: Target, contents: &[u8]) -> io::Result<()> {
+    match target {
+        Target::Into(mut file) => file.write_all(contents),
+        Target::InsteadOf(path) => {
+            let mut file = new_beside(&path)?;
+            file.write_all(contents)?;
+            file.persist(path).map(drop).map_err(|e| e.error)
+        }
+    }
+}
+
+fn new_beside(path: &Path) -> io::Result<NamedTempFile> {
     // The user's umask still applies.
     let readable = Permissions::from_mode(0o666);
-    let mut file = tempfile::Builder::new().prefix(".nestor-").permissions(readable).tempfile_in(parent)?;
-    file.write_all(contents)?;
-    file.persist(path).map(drop).map_err(|e| e.error)
+    let directory = path.parent().unwrap_or(Path::new("/"));
+    tempfile::Builder::new().prefix(".nestor-").permissions(readable).tempfile_in(directory)
+}
+
+/// Follows links of this user's and root's, one by one, to a device or a pipe. Each component is opened in the open directory
+/// above it without following it, and what is written to is what was looked at, so nobody can swap it in between.
+fn target_of(path: &Path) -> io::Result<Target> {
+    let named = ownership::make_above(path).map_err(refused)?;
+    let instead = Ok(Target::InsteadOf(named.path.clone()));
+    let mut reached = named;
+    for _ in 0..=MAX_LINKS {
+        let name = reached.path.file_name().unwrap_or_default();
+        let look = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let found = match openat(&reached.directory, name, look, Mode::empty()) {
+            Err(Errno::NOENT) => return instead,
+            found => File::from(found?),
+        };
+        let metadata = found.metadata()?;
+        if metadata.is_dir() {
+            return Err(Errno::ISDIR.into());
+        } else if metadata.is_file() {
+            return instead;
+        } else if !metadata.is_symlink() {
+            return open_special(&reached, &found, &metadata).map(Target::Into);
+        } else if is_descriptor(&reached)? {
+            // A file that a shell opened as `/dev/stdout` is written on where the shell has it.
+            return File::options()
+                .append(true)
+                .custom_flags(libc::O_NOCTTY)
+                .open(&reached.path)
+                .map(Target::Into);
+        } else if !is_of_user_or_root(&metadata) {
+            return instead;
+        }
+        let leads_to = readlinkat(&found, "", Vec::new())?;
+        let leads_to = Path::new(std::ffi::OsStr::from_bytes(leads_to.as_bytes()));
+        let next = reached.path.parent().unwrap_or(Path::new("/")).join(leads_to);
+        reached = match ownership::open_above(&next) {
+            Err(NotMade::System { source, .. }) if source.kind() == io::ErrorKind::NotFound => {
+                return instead;
+            }
+            opened => opened.map_err(refused)?,
+        };
+    }
+    Err(Errno::LOOP.into())
+}
+
+/// Opens for writing the very device or pipe that was looked at.
+fn open_special(reached: &Above, looked_at: &File, metadata: &fs::Metadata) -> io::Result<File> {
+    let directory = reached.path.parent().unwrap_or(Path::new("/"));
+    let is_shared = ownership::writers_at(directory, &fs::symlink_metadata(directory)?).is_some();
+    if is_shared && !is_of_user_or_root(metadata) {
+        return Err(io::Error::other(format!(
+            "{} is no file, and user {} put it there; name another file",
+            reached.path.display(),
+            metadata.uid()
+        )));
+    }
+    // What is open for nothing but a look is opened again by its descriptor, without a path (proc_pid_fd(5)).
+    let again = format!("/proc/self/fd/{}", looked_at.as_raw_fd());
+    File::options().write(true).custom_flags(libc::O_NOCTTY).open(again)
+}
+
+/// Whether what was reached is a link that stands for an open file: its text is no path.
+fn is_descriptor(reached: &Above) -> io::Result<bool> {
+    let is_named_so = reached.path.parent().is_some_and(|parent| parent.ends_with("fd"));
+    Ok(is_named_so && fstatfs(&reached.directory)?.f_type == rustix::fs::PROC_SUPER_MAGIC)
+}
+
+fn is_of_user_or_root(metadata: &fs::Metadata) -> bool {
+    [0, ownership::user()].contains(&metadata.uid())
+}
+
+fn refused(error: NotMade) -> io::Error {
+    let is_ours = !matches!(error, NotMade::NotOurs(_));
+    let error = io::Error::from(error);
+    if is_ours {
+        return error;
+    }
+    let advice = "name a file in a directory that is yours or root's and that nobody else may write to, or directly in one \
+                  like /tmp";
+    io::Error::new(error.kind(), format!("{error}\n  {advice}"))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::os::unix::fs::{FileTypeExt as _, symlink};
+    use std::os::unix::fs::{FileTypeExt as _, lchown, symlink};
 
     #[test]
     fn a_link_is_replaced_and_what_it_names_stays() {
@@ -64,5 +194,118 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         assert!(write(folder.path(), b"text").is_err());
         assert!(folder.path().is_dir());
+    }
+
+    #[test]
+    fn missing_directories_are_made_and_what_a_descriptor_leads_to_is_written_on() {
+        let folder = tempfile::tempdir().unwrap();
+        let report = folder.path().join("a/b/report.html");
+        write(&report, b"<html>").unwrap();
+        let open = File::options().append(true).open(&report).unwrap();
+        let link = folder.path().join("link");
+        symlink(format!("/proc/self/fd/{}", open.as_raw_fd()), &link).unwrap();
+        write(&link, b"</html>").unwrap();
+        assert_eq!(fs::read_to_string(&report).unwrap(), "<html></html>");
+        assert!(link.is_symlink());
+        create(&report).unwrap().write_all(b"new").unwrap();
+        assert_eq!(fs::read_to_string(&report).unwrap(), "new");
+    }
+
+    const OTHER: u32 = 4321;
+
+    /// A directory as `/tmp` in a private one, with a directory of another user's in it; `None` without root, which alone can
+    /// give something away.
+    fn shared() -> Option<(tempfile::TempDir, PathBuf)> {
+        let folder = tempfile::tempdir().unwrap();
+        let shared = folder.path().canonicalize().unwrap().join("shared");
+        fs::create_dir_all(shared.join("theirs")).unwrap();
+        fs::set_permissions(&shared, Permissions::from_mode(0o1777)).unwrap();
+        lchown(shared.join("theirs"), Some(OTHER), Some(OTHER)).ok()?;
+        Some((folder, shared))
+    }
+
+    fn pipe_at(path: &Path) -> File {
+        let mode = rustix::fs::Mode::RUSR | rustix::fs::Mode::WUSR;
+        rustix::fs::mknodat(rustix::fs::CWD, path, rustix::fs::FileType::Fifo, mode, 0).unwrap();
+        // Open both ways, so that opening it to write does not wait for a reader.
+        File::options().read(true).write(true).custom_flags(libc::O_NONBLOCK).open(path).unwrap()
+    }
+
+    fn is_empty(mut pipe: &File) -> bool {
+        io::Read::read(&mut pipe, &mut [0]).is_err_and(|e| e.kind() == io::ErrorKind::WouldBlock)
+    }
+
+    #[test]
+    fn another_users_link_is_replaced_and_the_device_or_pipe_behind_it_gets_nothing() {
+        let Some((folder, shared)) = shared() else { return };
+        let pipe = pipe_at(&folder.path().join("pipe"));
+        let report = shared.join("report.html");
+        symlink(folder.path().join("pipe"), &report).unwrap();
+        lchown(&report, Some(OTHER), Some(OTHER)).unwrap();
+        write(&report, b"<html>").unwrap();
+        assert!(is_empty(&pipe));
+        assert!(!report.is_symlink());
+        assert_eq!(fs::read(&report).unwrap(), b"<html>");
+    }
+
+    #[test]
+    fn another_users_pipe_and_an_own_link_through_another_users_directory_are_refused() {
+        let Some((folder, shared)) = shared() else { return };
+        let theirs = pipe_at(&shared.join("pipe"));
+        lchown(shared.join("pipe"), Some(OTHER), Some(OTHER)).unwrap();
+        let refused = write(&shared.join("pipe"), b"text").unwrap_err().to_string();
+        assert!(refused.contains("user 4321 put it there; name another file"), "{refused}");
+        let behind = pipe_at(&shared.join("theirs/pipe"));
+        let link = folder.path().join("link");
+        symlink(shared.join("theirs/pipe"), &link).unwrap();
+        let refused = write(&link, b"text").unwrap_err().to_string();
+        assert!(refused.contains("theirs belongs to user 4321"), "{refused}");
+        assert!(is_empty(&theirs) && is_empty(&behind) && link.is_symlink());
+    }
+
+    #[test]
+    fn what_is_put_there_after_the_look_is_not_written_to() {
+        let folder = tempfile::tempdir().unwrap();
+        let [pipe, later, report] = ["pipe", "later", "report"].map(|name| folder.path().join(name));
+        let mut looked_at = pipe_at(&pipe);
+        let swapped = pipe_at(&later);
+        let [of_pipe, of_report] = [&pipe, &report].map(|path| target_of(path).unwrap());
+        fs::remove_file(&pipe).unwrap();
+        for name in [&pipe, &report] {
+            symlink(&later, name).unwrap();
+        }
+        fill(of_pipe, b"text").unwrap();
+        fill(of_report, b"text").unwrap();
+        assert!(is_empty(&swapped));
+        let mut read = [0; 4];
+        io::Read::read_exact(&mut looked_at, &mut read).unwrap();
+        assert_eq!((&read, fs::read(&report).unwrap().as_slice()), (b"text", b"text".as_slice()));
+    }
+
+    #[test]
+    fn nothing_is_made_or_replaced_in_or_through_another_users_directory() {
+        let Some((folder, shared)) = shared() else { return };
+        let secret = folder.path().join("secret");
+        fs::create_dir(&secret).unwrap();
+        fs::write(secret.join("index.html"), "root's").unwrap();
+        symlink(&secret, shared.join("reports")).unwrap();
+        lchown(shared.join("reports"), Some(OTHER), Some(OTHER)).unwrap();
+        for (name, reason) in [
+            ("reports/index.html", "reports is a link of user 4321"),
+            ("reports/new/index.html", "reports is a link of user 4321"),
+            ("theirs/index.html", "theirs belongs to user 4321"),
+            ("theirs/new/index.html", "theirs belongs to user 4321"),
+        ] {
+            for refused in [write(&shared.join(name), b"").err(), create(&shared.join(name)).err()] {
+                let refused = refused.unwrap().to_string();
+                assert!(refused.contains(reason) && refused.contains("\n  name a file in"), "{refused}");
+            }
+        }
+        assert_eq!(fs::read_to_string(secret.join("index.html")).unwrap(), "root's");
+        assert_eq!(
+            fs::read_dir(&secret).unwrap().count() + fs::read_dir(shared.join("theirs")).unwrap().count(),
+            1
+        );
+        write(&shared.join("index.html"), b"mine").unwrap();
     }
 }

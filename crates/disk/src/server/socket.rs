@@ -6,6 +6,7 @@ use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 
+use nestor_machine::ownership;
 use rustix::fs::{Mode, fchmod};
 use rustix::net::{
     AddressFamily, SocketAddrUnix, SocketFlags, SocketType, bind, listen as net_listen, socket_with,
@@ -37,8 +38,9 @@ impl Drop for SocketFile {
 /// whatever is no socket, is not.
 ///
 /// # Errors
-/// Something else is there, or the socket cannot be made.
+/// Something else is there, the socket cannot be made, or on the way there is something that another user could lead elsewhere.
 pub(super) fn listen(path: &Path) -> Result<(UnixListener, SocketFile), DiskError> {
+    ownership::open_above(path).map_err(|e| DiskError::io("create the socket", path)(e.into()))?;
     remove_dead_socket(path)?;
     let listener = bind_private(path).map_err(DiskError::io("create the socket", path))?;
     let found = fs::symlink_metadata(path).map_err(DiskError::io("find the socket", path))?;
@@ -126,6 +128,22 @@ mod tests {
         assert!(reason(&path).contains("another server listens there"), "it is ours now");
         drop((listener, file));
         assert!(!path.exists());
+    }
+
+    /// Needs root, which alone can give something away.
+    #[test]
+    fn a_socket_is_not_made_through_another_users_link() {
+        let folder = tempfile::tempdir().unwrap();
+        let [real, link] = ["real", "link"].map(|name| folder.path().join(name));
+        fs::create_dir(&real).unwrap();
+        std::os::unix::fs::symlink(&real, &link).unwrap();
+        drop(listen(&link.join("disk.sock")).expect("a link of one's own"));
+        if std::os::unix::fs::lchown(&link, Some(4321), None).is_err() {
+            return;
+        }
+        let refused = listen(&link.join("disk.sock")).map(|_| ()).unwrap_err().to_string();
+        assert!(refused.contains("link is a link of user 4321"), "{refused}");
+        assert_eq!(fs::read_dir(&real).unwrap().count(), 0);
     }
 
     #[test]

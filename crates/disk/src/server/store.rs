@@ -1,11 +1,12 @@
 //! The data of a served disk: a sparse file.
 
-use std::fs::{File, OpenOptions};
+use std::fs::{File, Metadata, OpenOptions};
 use std::io;
 use std::os::fd::AsRawFd;
-use std::os::unix::fs::OpenOptionsExt;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::Path;
 
+use nestor_machine::ownership;
 use rustix::fs::{FallocateFlags, FlockOperation};
 use vm_memory::GuestMemoryBackend;
 use vm_memory::bitmap::Bitmap as _;
@@ -42,11 +43,14 @@ enum Direction {
 
 impl Store {
     /// Opens the data file, or creates it readable by its owner only, and makes it `size` bytes long. A longer one is
-    /// never cut off, a shorter one that holds anything is not made longer, and none is opened through a link, which somebody else may have made.
+    /// never cut off, a shorter one that holds anything is not made longer, and none is opened through a link or taken from
+    /// another user than root: somebody else may have put it there, and keeps the right to read it.
     ///
     /// # Errors
-    /// The file cannot be opened or cannot have that size; it has another, or is no regular file.
+    /// The file cannot be opened or cannot have that size; it has another, is no regular file, or is another user's or lies in
+    /// another's directory.
     pub fn open(path: &Path, size: u64) -> Result<Self, DiskError> {
+        check_way(path)?;
         let file = OpenOptions::new()
             .read(true)
             .write(true)
@@ -63,6 +67,7 @@ impl Store {
                 reason: "it is no regular file".to_owned(),
             });
         }
+        check_owner(path, &found)?;
         // Two disks on one file would destroy each other's file systems. The lock ends with the process.
         rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive).map_err(|error| {
             DiskError::io("lock the data file (does another disk serve it?)", path)(error.into())
@@ -97,8 +102,9 @@ impl Store {
     /// Opens a data file to be read only, as others may at the same time.
     ///
     /// # Errors
-    /// The file cannot be opened, is shorter than `size`, or is no regular file.
+    /// The file cannot be opened, is shorter than `size`, is no regular file, or is another user's or lies in another's directory.
     pub fn open_read_only(path: &Path, size: u64) -> Result<Self, DiskError> {
+        check_way(path)?;
         let file = OpenOptions::new()
             .read(true)
             .custom_flags(libc::O_NOFOLLOW)
@@ -109,6 +115,7 @@ impl Store {
             let reason = format!("it is no regular file of {size} bytes");
             return Err(DiskError::Data { path: path.to_owned(), reason });
         }
+        check_owner(path, &found)?;
         Ok(Self { file, size, read_only: true, pieces: Vec::with_capacity(MOST_PIECES) })
     }
 
@@ -124,7 +131,6 @@ impl Store {
 
     /// Bytes of the file that take room on its file system.
     pub fn allocated(&self) -> io::Result<u64> {
-        use std::os::unix::fs::MetadataExt;
         Ok(self.file.metadata()?.blocks() * 512)
     }
 
@@ -261,9 +267,58 @@ fn skip(mut pieces: &mut [libc::iovec], mut bytes: usize) -> &mut [libc::iovec] 
     pieces
 }
 
+/// Refuses a way to the file that somebody else can lead elsewhere.
+fn check_way(path: &Path) -> Result<(), DiskError> {
+    ownership::open_above(path).map(drop).map_err(|e| DiskError::Data {
+        path: path.to_owned(),
+        reason: format!(
+            "{e}; name a file in a directory that is yours or root's and that nobody else may write to"
+        ),
+    })
+}
+
+/// Refuses a file whose owner may read or change it at any time. It is that of the open file, which nobody can swap.
+fn check_owner(path: &Path, found: &Metadata) -> Result<(), DiskError> {
+    let owner = found.uid();
+    if [0, ownership::user()].contains(&owner) {
+        return Ok(());
+    }
+    let reason = format!("it belongs to user {owner}; name another file, such as a copy of it");
+    Err(DiskError::Data { path: path.to_owned(), reason })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Needs root, which alone can give something away.
+    #[test]
+    fn another_users_file_and_one_behind_another_users_link_are_not_served() {
+        use std::os::unix::fs::{chown, lchown, symlink};
+        let folder = tempfile::tempdir().unwrap();
+        let [planted, own, link] = ["planted", "own", "link"].map(|name| folder.path().join(name));
+        for path in [&planted, &own] {
+            std::fs::write(path, "").unwrap();
+        }
+        symlink(folder.path(), &link).unwrap();
+        if chown(&planted, Some(4321), None).is_err() || lchown(&link, Some(4321), None).is_err() {
+            return;
+        }
+        let opened = |path: &Path| [Store::open(path, 4096), Store::open_read_only(path, 0)];
+        for (path, reason) in [
+            (planted.clone(), "it belongs to user 4321; name another file"),
+            (link.join("own"), "link is a link of user 4321"),
+            (link.join("new"), "link is a link of user 4321"),
+        ] {
+            for refused in opened(&path) {
+                let refused = refused.unwrap_err().to_string();
+                assert!(refused.contains(reason), "{refused}");
+            }
+        }
+        assert_eq!(std::fs::metadata(&planted).unwrap().len(), 0, "nothing was made longer");
+        assert!(!folder.path().join("new").exists());
+        assert!(opened(&own).iter().all(Result::is_ok));
+    }
 
     #[test]
     fn a_longer_file_is_not_cut_off() {

@@ -22,12 +22,14 @@ pub fn place_for_temporary() -> PathBuf {
 }
 
 /// A new directory in `place` that is removed when it is dropped: of a name that nobody can guess, and for this user only
-/// whatever the umask is. So files in it may have names that everybody knows.
+/// whatever the umask is. So files in it may have names that everybody knows. `place` is made if it is not there, and stays.
 ///
 /// # Errors
 /// It cannot be made, or on the way there is something that another user could lead elsewhere.
 pub fn temporary_directory_in(place: &Path, prefix: &str) -> io::Result<TempDir> {
-    let place = ownership::resolved(place).map_err(io::Error::other)?;
+    let place = ownership::make_above(&place.join(prefix))?;
+    // All of it is there and nobody else can put another in its place, so it may be used by its path.
+    let place = place.path.parent().unwrap_or(Path::new("/"));
     let private = Permissions::from_mode(0o700);
     tempfile::Builder::new().prefix(prefix).rand_bytes(CHANCE).permissions(private).tempdir_in(place)
 }
@@ -53,6 +55,26 @@ mod tests {
         lchown(&link, Some(65534), Some(65534)).unwrap();
         assert!(temporary_directory_in(&link, "nestor-").is_err());
         assert_eq!(std::fs::read_dir(&real).unwrap().count(), 0);
+    }
+
+    #[test]
+    fn a_place_that_is_missing_is_made_and_not_taken_from_another_user() {
+        let folder = tempfile::tempdir().unwrap();
+        let shared = folder.path().join("shared");
+        std::fs::create_dir(&shared).unwrap();
+        std::fs::set_permissions(&shared, Permissions::from_mode(0o1777)).unwrap();
+        let place = shared.join("new/deeper");
+        drop(temporary_directory_in(&place, "nestor-").expect("what is missing is made"));
+        // As where another user was faster.
+        if std::os::unix::fs::chown(shared.join("new"), Some(4321), Some(4321)).is_err() {
+            return;
+        }
+        for place in [shared.join("new"), place.clone(), shared.join("new/other")] {
+            let refused = temporary_directory_in(&place, "nestor-").unwrap_err().to_string();
+            assert!(refused.contains("belongs to user 4321"), "{refused}");
+        }
+        assert_eq!(std::fs::read_dir(place).unwrap().count(), 0);
+        assert!(!shared.join("new/other").exists());
     }
 
     #[test]

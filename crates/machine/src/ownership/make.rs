@@ -18,7 +18,7 @@ pub enum NotMade {
     #[error(transparent)]
     NotOurs(#[from] Distrust),
     /// The system refuses.
-    #[error("the directory {} could not be made: {source}", .path.display())]
+    #[error("the directory {} could not be {}: {source}", .path.display(), if source.kind() == io::ErrorKind::NotFound { "found" } else { "made" })]
     System {
         /// The directory.
         path: PathBuf,
@@ -43,13 +43,44 @@ pub struct Above {
 /// # Errors
 /// What on the way is somebody else's or may be written to by others, or cannot be made.
 pub fn make_above(path: &Path) -> Result<Above, NotMade> {
+    reach(path, Missing::Make)
+}
+
+/// As [`make_above`], but makes nothing: what is missing on the way is an error. Afterwards nobody but this user and root can
+/// lead the way elsewhere, so the path may be used as it was written.
+///
+/// # Errors
+/// What on the way is somebody else's, may be written to by others, or is not there.
+pub fn open_above(path: &Path) -> Result<Above, NotMade> {
+    reach(path, Missing::Refuse)
+}
+
+/// What becomes of a directory on the way that is not there.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Missing {
+    Make,
+    Refuse,
+}
+
+fn reach(path: &Path, missing: Missing) -> Result<Above, NotMade> {
     let path = above(path)?;
-    let directory = go_down(path.parent().unwrap_or(Path::new("/")))?;
+    let directory = go_down(path.parent().unwrap_or(Path::new("/")), missing)?;
     Ok(Above { directory, path })
 }
 
+impl From<NotMade> for io::Error {
+    /// Of the kind that the system's answer has.
+    fn from(not_made: NotMade) -> Self {
+        let kind = match &not_made {
+            NotMade::NotOurs(_) => io::ErrorKind::PermissionDenied,
+            NotMade::System { source, .. } => source.kind(),
+        };
+        Self::new(kind, not_made)
+    }
+}
+
 /// Opens a directory whose path has no links in it, from the root on.
-fn go_down(path: &Path) -> Result<OwnedFd, NotMade> {
+fn go_down(path: &Path, missing: Missing) -> Result<OwnedFd, NotMade> {
     let trust = Trust::here();
     let mut reached = PathBuf::from("/");
     let mut directory = open(CWD, &reached, &reached)?;
@@ -58,7 +89,9 @@ fn go_down(path: &Path) -> Result<OwnedFd, NotMade> {
         let name = Path::new(name);
         reached.push(name);
         let next = match open(&directory, name, &reached) {
-            Err(NotMade::System { source, .. }) if source.kind() == io::ErrorKind::NotFound => {
+            Err(NotMade::System { source, .. })
+                if missing == Missing::Make && source.kind() == io::ErrorKind::NotFound =>
+            {
                 make(&directory, name, &reached)?;
                 open(&directory, name, &reached)?
             }
@@ -121,6 +154,15 @@ mod tests {
     }
 
     #[test]
+    fn a_way_that_is_only_opened_is_not_made() {
+        let (_folder, shared, way) = looked_at();
+        let missing = io::Error::from(open_above(&way.join("last")).unwrap_err());
+        assert_eq!(missing.kind(), io::ErrorKind::NotFound);
+        assert_eq!(fs::read_dir(&shared).unwrap().count(), 0);
+        assert_eq!(open_above(&shared.join("last")).unwrap().path, shared.join("last"));
+    }
+
+    #[test]
     fn a_link_that_was_planted_after_the_way_was_looked_at_leads_nowhere() {
         for planted in ["new", "new/deeper"] {
             let (folder, shared, way) = looked_at();
@@ -128,7 +170,7 @@ mod tests {
             fs::create_dir(&elsewhere).unwrap();
             fs::create_dir_all(shared.join(planted).parent().unwrap()).unwrap();
             symlink(&elsewhere, shared.join(planted)).unwrap();
-            let refused = go_down(&way).unwrap_err().to_string();
+            let refused = go_down(&way, Missing::Make).unwrap_err().to_string();
             assert!(refused.contains(&format!("{planted} is not a directory but a link")), "{refused}");
             assert_eq!(fs::read_dir(&elsewhere).unwrap().count(), 0, "nothing is made through it");
         }
@@ -144,7 +186,7 @@ mod tests {
             if chown(&planted, Some(4321), Some(4321)).is_err() {
                 return;
             }
-            let refused = go_down(&way).unwrap_err().to_string();
+            let refused = go_down(&way, Missing::Make).unwrap_err().to_string();
             assert!(refused.contains("belongs to user 4321"), "{refused}");
             assert_eq!(fs::read_dir(&planted).unwrap().count(), 0);
         }
@@ -155,7 +197,7 @@ mod tests {
         let (_folder, shared, way) = looked_at();
         fs::create_dir(shared.join("new")).unwrap();
         fs::set_permissions(shared.join("new"), fs::Permissions::from_mode(0o757)).unwrap();
-        let refused = go_down(&way).unwrap_err().to_string();
+        let refused = go_down(&way, Missing::Make).unwrap_err().to_string();
         assert!(refused.contains("may be written to by others"), "{refused}");
         assert_eq!(fs::read_dir(shared.join("new")).unwrap().count(), 0);
     }

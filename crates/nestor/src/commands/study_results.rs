@@ -9,18 +9,18 @@ use nestor_report::{StudyReport, Style, render_figure_svg, render_matrix_svg, sc
 use nestor_study::{CellRecord, Store, StudyRecord, duration_words};
 use nestor_terminal::{visible, visible_json};
 
+use crate::whole_file;
+
 /// Writes `README.md`, `matrix.txt`, `scoreboard.txt`, `claims.json`, `environment.txt`, `matrix.svg` and a picture of each figure into a
 /// directory, which is made if it is not there. Files of other names are left alone.
 ///
 /// # Errors
 /// When the results cannot be read or a file cannot be written.
 pub fn write_results(store: &Store, record: &StudyRecord, directory: &Path) -> Result<()> {
-    std::fs::create_dir_all(directory)
-        .with_context(|| format!("{} could not be made", directory.display()))?;
     refuse_foreign(&directory.join("README.md"))?;
     let write = |name: &str, text: &str| {
         let path = directory.join(name);
-        std::fs::write(&path, visible(text).as_bytes())
+        whole_file::write(&path, visible(text).as_bytes())
             .with_context(|| format!("{} could not be written", path.display()))
     };
     let report = StudyReport::from_store(store, record)?;

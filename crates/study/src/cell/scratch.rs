@@ -10,6 +10,7 @@ use std::path::{Path, PathBuf};
 
 use nestor_build::{Lab, Place};
 use nestor_machine::agent::temporary_directory_in;
+use nestor_machine::ownership::{NotMade, make_above};
 use tempfile::TempDir;
 
 use super::CellRequest;
@@ -60,9 +61,16 @@ fn passing_in(base: &Path) -> io::Result<TempDir> {
     temporary_directory_in(base, "nestor-requests-")
 }
 
-/// A new directory of that name, or of that name and a number where there is something already.
+/// A new directory of that name, or of that name and a number where there is something already. What is on the way is made
+/// where it is missing. Nobody else may rename what is in it: later files are made by path.
 fn kept_in(directory: &Path, name: &str) -> io::Result<PathBuf> {
-    DirBuilder::new().recursive(true).mode(0o700).create(directory)?;
+    let made = make_above(&directory.join(name)).map_err(|e| {
+        let is_ours = !matches!(e, NotMade::NotOurs(_));
+        let e = io::Error::from(e);
+        let advice = "name a directory that is yours or root's and that nobody else may write to";
+        if is_ours { e } else { io::Error::new(e.kind(), format!("{e}\n  {advice}")) }
+    })?;
+    let directory = made.path.parent().unwrap_or(directory);
     for number in 1..=MOST_OF_A_NAME {
         let path = directory.join(if number == 1 { name.to_owned() } else { format!("{name}-{number}") });
         match DirBuilder::new().mode(0o700).create(&path) {
@@ -95,12 +103,13 @@ fn name_of(request: &CellRequest<'_>) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::os::unix::fs::{PermissionsExt, symlink};
+    use std::os::unix::fs::{PermissionsExt, lchown, symlink};
 
     #[test]
     fn a_directory_that_somebody_planted_is_not_used() {
         let folder = tempfile::tempdir().unwrap();
-        let (planted, base) = (folder.path().join("planted"), folder.path().join("traces"));
+        let real = folder.path().canonicalize().unwrap();
+        let (planted, base) = (real.join("planted"), real.join("traces"));
         std::fs::create_dir(&planted).unwrap();
         std::fs::create_dir(&base).unwrap();
         symlink(&planted, base.join("000-a")).unwrap();
@@ -111,6 +120,35 @@ mod tests {
         std::fs::write(made.join("point-0.requests"), "of the user's").unwrap();
         assert_eq!(kept_in(&base, "000-a").unwrap(), base.join("000-a-4"), "what was kept stays");
         assert_eq!(std::fs::read_dir(&planted).unwrap().count(), 0);
+    }
+
+    /// Needs root, which alone can give something away.
+    #[test]
+    fn a_directory_in_which_others_could_rename_what_is_made_takes_nothing() {
+        let folder = tempfile::tempdir().unwrap();
+        let [open, theirs, link] = ["open", "theirs", "link"].map(|name| folder.path().join(name));
+        std::fs::create_dir_all(open.join("sub")).unwrap();
+        std::fs::set_permissions(&open, std::fs::Permissions::from_mode(0o777)).unwrap();
+        std::fs::create_dir(&theirs).unwrap();
+        symlink(folder.path(), &link).unwrap();
+        let is_root = [&theirs, &link].iter().all(|path| lchown(path, Some(4321), Some(4321)).is_ok());
+        let mut refused =
+            vec![(open.clone(), "others"), (open.join("sub"), "others"), (open.join("new"), "others")];
+        if is_root {
+            refused.extend([
+                (theirs.join("dir"), "theirs belongs to user 4321"),
+                (theirs.clone(), "theirs belongs to user 4321"),
+                (link.join("dir"), "link is a link of user 4321"),
+            ]);
+        }
+        for (directory, reason) in refused {
+            let error = kept_in(&directory, "000-a").unwrap_err().to_string();
+            assert!(error.contains(reason) && error.contains("\n  name a directory"), "{error}");
+        }
+        assert_eq!(std::fs::read_dir(&theirs).unwrap().count(), 0);
+        assert!(!folder.path().join("dir").exists());
+        std::fs::set_permissions(&open, std::fs::Permissions::from_mode(0o1777)).unwrap();
+        assert!(kept_in(&open.join("mine/deeper"), "000-a").unwrap().is_dir());
     }
 
     #[test]

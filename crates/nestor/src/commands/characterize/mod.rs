@@ -18,6 +18,7 @@ use nestor_load::Profile;
 use crate::cli::duration;
 use crate::interrupt::interrupted_by_signals;
 use crate::output::print_json;
+use crate::whole_file;
 
 /// Arguments of `nestor characterize`.
 #[derive(Args, Debug)]
@@ -122,7 +123,8 @@ pub fn run(arguments: &CharacterizeArguments) -> Result<()> {
 /// Writes the profile where the user wants it.
 fn keep(arguments: &CharacterizeArguments, profile: &Profile) -> Result<()> {
     let Some(file) = &arguments.output else { return Ok(()) };
-    std::fs::write(file, profile.to_toml()).with_context(|| format!("cannot write {}", file.display()))
+    whole_file::write(file, profile.to_toml().as_bytes())
+        .with_context(|| format!("cannot write {}", file.display()))
 }
 
 /// Says what would fail afterwards before the time is spent.

@@ -1,6 +1,6 @@
 //! `nestor load check`: which scripts are understood, and which run.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -11,6 +11,7 @@ use nestor_flow::{
     FlowOptions, FlowReport, Listener, RunReport, Scale, Source, make_places, relocate, run_script, scale,
 };
 use nestor_machine::agent::temporary_directory_in;
+use nestor_machine::ownership::{NotMade, open_above};
 use serde::Serialize;
 
 use super::wml::{load, seconds};
@@ -96,8 +97,7 @@ fn check(name: &str, arguments: &CheckArguments, interrupted: &Arc<AtomicBool>) 
         let note = if warnings > 0 { format!("{warnings} warnings") } else { String::new() };
         return Ok(Checked { script, understood: true, runs: None, operations: None, note });
     };
-    let directory =
-        std::fs::canonicalize(directory).with_context(|| format!("cannot use {}", directory.display()))?;
+    let directory = real(directory).with_context(|| format!("cannot use {}", directory.display()))?;
     // Of a name that nobody knows, and removed with it.
     let own = temporary_directory_in(&directory, "nestor-check-");
     let own = own.with_context(|| format!("cannot create a directory in {}", directory.display()))?;
@@ -138,6 +138,12 @@ fn judge(script: String, ran: Result<FlowReport, nestor_flow::FlowError>) -> Che
     }
 }
 
+/// Where a directory really is, if it is there and nobody else can lead the way elsewhere.
+fn real(directory: &Path) -> Result<PathBuf, NotMade> {
+    let inside = open_above(&directory.join("inside"))?.path;
+    Ok(inside.parent().unwrap_or(Path::new("/")).to_owned())
+}
+
 /// Keeps to itself what a script says, and stops it when the user wants to.
 struct Quiet(Arc<AtomicBool>);
 
@@ -150,5 +156,24 @@ impl Listener for Quiet {
 
     fn is_interrupted(&self) -> bool {
         self.0.load(Ordering::Relaxed)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Needs root, which alone can give something away.
+    #[test]
+    fn a_directory_behind_another_users_link_is_not_used() {
+        let folder = tempfile::tempdir().unwrap();
+        let (place, link) = (folder.path().canonicalize().unwrap(), folder.path().join("link"));
+        std::os::unix::fs::symlink(&place, &link).unwrap();
+        assert_eq!(real(&link).unwrap(), place, "a link of one's own");
+        assert!(real(&place.join("missing")).is_err() && !place.join("missing").exists());
+        if std::os::unix::fs::lchown(&link, Some(4321), None).is_ok() {
+            let refused = real(&link).unwrap_err().to_string();
+            assert!(refused.contains("link is a link of user 4321"), "{refused}");
+        }
     }
 }

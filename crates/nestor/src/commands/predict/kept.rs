@@ -6,6 +6,8 @@ use std::path::{Path, PathBuf};
 use nestor_predict::{KeptWeights, Knowledge};
 use nestor_study::KnownPlace;
 
+use crate::whole_file;
+
 /// By place, in words.
 type OfPlaces = BTreeMap<String, KeptWeights>;
 
@@ -26,7 +28,7 @@ pub fn write(store: &Path, place: &KnownPlace, knowledge: &Knowledge) {
     let mut all = of_places(&file);
     all.insert(place.in_words(), kept.clone());
     let written = serde_json::to_vec_pretty(&all).map_err(std::io::Error::other);
-    if let Err(error) = written.and_then(|text| std::fs::write(&file, text)) {
+    if let Err(error) = written.and_then(|text| whole_file::write(&file, &text)) {
         errln!(
             "warning: {} cannot be written ({error}), so the learnt model is fitted again each time; copy the store to where you may write",
             file.display()

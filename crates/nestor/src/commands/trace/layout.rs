@@ -5,7 +5,7 @@ pub mod guard;
 mod mounts;
 
 use std::fs::File;
-use std::io::{self, BufWriter, Write as _};
+use std::io;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -17,6 +17,7 @@ use serde::Serialize;
 
 use crate::interrupt::interrupted_by_signals;
 use crate::output::{print_json, table};
+use crate::whole_file;
 use frozen::Frozen;
 
 /// Arguments of `nestor trace layout`.
@@ -188,9 +189,9 @@ fn image(layout: &mut Layout, path: &Path, inode: u64) -> Image {
 }
 
 fn write(layout: &Layout, path: &Path) -> io::Result<()> {
-    let mut writer = BufWriter::new(File::create(path)?);
-    layout.write_to(&mut writer)?;
-    writer.flush()
+    let mut text = Vec::new();
+    layout.write_to(&mut text)?;
+    whole_file::write(path, &text)
 }
 
 fn render(printed: &Printed<'_>) -> String {

@@ -1,6 +1,6 @@
 //! `nestor trace processors`: how busy a machine's processors are, sampled in the machine until it is interrupted.
 
-use std::fs::{self, File};
+use std::fs;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
@@ -10,6 +10,7 @@ use anyhow::{Context, Result};
 use clap::Args;
 
 use crate::interrupt::interrupted_by_signals;
+use crate::whole_file;
 
 /// Arguments of `nestor trace processors`.
 #[derive(Args, Debug)]
@@ -34,7 +35,8 @@ pub fn run(arguments: &ProcessorsArguments) -> Result<()> {
     let output = &arguments.output;
     let device = arguments.device.as_deref().and_then(Path::file_name);
     let device = device.map(|name| Path::new("/sys/class/block").join(name).join("stat"));
-    let mut file = File::create(output).with_context(|| format!("cannot write {}", output.display()))?;
+    let mut file =
+        whole_file::create(output).with_context(|| format!("cannot write {}", output.display()))?;
     loop {
         let stopped = stop.load(Ordering::Relaxed);
         let requests = device.as_deref().map(first_line).transpose()?.unwrap_or_default();

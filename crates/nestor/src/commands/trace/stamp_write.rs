@@ -1,12 +1,14 @@
 //! `nestor trace stamp-write`: marked data for tests of joins; see [`nestor_correlate::stamps`].
 
 use std::fs::File;
-use std::io::{BufWriter, Seek, SeekFrom};
+use std::io::{Seek, SeekFrom};
 use std::path::PathBuf;
 
 use anyhow::{Context, Result, bail};
 use clap::Args;
 use nestor_correlate::stamps::{StampWriteOptions, fill, write_operations, write_stamped};
+
+use crate::whole_file;
 
 /// Arguments of `nestor trace stamp-write`.
 #[derive(Args, Debug)]
@@ -76,7 +78,8 @@ pub fn run(arguments: &StampWriteArguments) -> Result<()> {
         seed: arguments.seed,
     })
     .with_context(|| format!("cannot write marked data to {}", device.display()))?;
-    File::create(to)
-        .and_then(|file| write_operations(&operations, &mut BufWriter::new(file)))
+    let mut text = Vec::new();
+    write_operations(&operations, &mut text)
+        .and_then(|()| whole_file::write(to, &text))
         .with_context(|| format!("cannot write the operations to {}", to.display()))
 }
