@@ -3,6 +3,7 @@
 mod disks;
 pub mod ledger;
 mod leftovers;
+mod loop_device;
 mod media;
 mod origin;
 mod private;

@@ -12,7 +12,7 @@ use rustix::mount::{UnmountFlags, unmount};
 
 use super::ledger::{By, DirectoryIdentity, Resource, process_start_ticks};
 use super::resource::write_setting;
-use super::{Agent, disks, lock, media, private, process};
+use super::{Agent, disks, lock, loop_device, media, private, process};
 use crate::connection::NoAnswer;
 use crate::facts;
 use crate::message::{Answer, Command, MAX_FRAME_BYTES, Request};
@@ -161,20 +161,22 @@ impl Agent {
     }
 
     fn attach_loop(&self, file: &str, direct_io: bool) -> Obeyed {
-        let mut command = OsCommand::new("losetup");
-        command.args(["--find", "--show"]);
-        if direct_io {
-            command.arg("--direct-io=on");
-        }
-        command.args(["--", file]);
+        let failed = |e: io::Error| format!("making a loop device of {file} failed: {e}");
+        let mark = loop_device::new_mark().map_err(failed)?;
+        let noted = |device: &str| Resource::LoopDevice {
+            device: device.to_owned(),
+            file: file.to_owned(),
+            mark: Some(mark.clone()),
+        };
         // An agent that is killed now leaves a device of which it does not know the name.
-        let coming = self.enter(Resource::LoopDevice { device: String::new(), file: file.to_owned() })?;
-        let made = run_tool(command, &format!("making a loop device of {file} failed"));
-        if let Ok(output) = &made {
-            self.enter(Resource::LoopDevice { device: output.trim().to_owned(), file: file.to_owned() })?;
+        let coming = self.enter(noted(""))?;
+        match loop_device::attach(Path::new(file), direct_io, &mark) {
+            Ok(device) => self.revise(coming, noted(&device)).map(|()| Answer::Device(device)),
+            Err(e) => {
+                lock(&self.ledger).strike(coming);
+                Err(failed(e))
+            }
         }
-        lock(&self.ledger).strike(coming);
-        made.map(|output| Answer::Device(output.trim().to_owned()))
     }
 
     fn claim(&self, path: String) -> Obeyed {

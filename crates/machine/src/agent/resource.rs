@@ -11,6 +11,7 @@ use rustix::mount::{UnmountFlags, unmount};
 use rustix::process::{Pid, Signal, kill_process_group, test_kill_process};
 use serde::{Deserialize, Serialize};
 
+use super::loop_device;
 use super::undoing::{self, By, DirectoryIdentity, Verdict};
 use crate::mounts::MountIdentity;
 
@@ -38,10 +39,14 @@ pub enum Resource {
     },
     /// A loop device.
     LoopDevice {
-        /// `/dev/loopN`; empty while it is being made, when nobody knows its name: then all of the file are meant.
+        /// `/dev/loopN`, for people; empty while it is being made, when nobody knows its name.
         device: String,
-        /// The file it was made of: a device that was reused for another file is left alone.
+        /// The file it was made of.
         file: String,
+        /// What the kernel was given with it and tells of it: numbers of devices and paths of files are used again. Absent in
+        /// what older versions wrote; then whatever is made of such a file is left alone.
+        #[serde(default)]
+        mark: Option<String>,
     },
     /// A directory, removed only if empty.
     Directory {
@@ -74,8 +79,8 @@ impl Resource {
         match self {
             Self::Process { pid, start_ticks, what } => end_process_group(*pid, *start_ticks, what),
             Self::Mount { target, mounted } => unmount_at(target, mounted.as_ref(), by),
-            Self::LoopDevice { device, file } if device.is_empty() => detach_loops_of(file),
-            Self::LoopDevice { device, file } => detach_loop(device, file),
+            Self::LoopDevice { file, mark: Some(mark), .. } => loop_device::detach(mark, file),
+            Self::LoopDevice { device, file, mark: None } => name_loops(device, file),
             Self::Directory { path, made } => remove_directory(path, made.as_ref(), by),
             Self::Signatures { path } => erase_signatures(path),
             Self::Setting { path, former } => match write_setting(path, former) {
@@ -202,30 +207,15 @@ fn empty_file(path: &str) {
     }
 }
 
-fn detach_loops_of(file: &str) -> Result<(), String> {
-    let devices = fs::read_dir("/sys/block").into_iter().flatten().flatten();
-    let names = devices.map(|device| device.file_name().to_string_lossy().into_owned());
-    names
-        .filter(|name| name.starts_with("loop"))
-        .try_for_each(|name| detach_loop(&format!("/dev/{name}"), file))
-}
-
-fn detach_loop(device: &str, file: &str) -> Result<(), String> {
-    let name = device.trim_start_matches("/dev/");
-    let Ok(backing) = fs::read_to_string(format!("/sys/block/{name}/loop/backing_file")) else {
-        return Ok(());
-    };
-    if backing.trim_end().trim_end_matches(" (deleted)") != file {
-        return Ok(());
-    }
-    match Command::new("losetup").args(["--detach", device]).output() {
-        Ok(output) if output.status.success() => Ok(()),
-        Ok(output) => Err(format!(
-            "the loop device {device} could not be detached: {}",
-            String::from_utf8_lossy(&output.stderr).trim_end()
-        )),
-        Err(e) => Err(format!("the loop device {device} could not be detached, losetup does not run: {e}")),
-    }
+/// Loop devices of which nobody can tell whether they are what was made.
+fn name_loops(device: &str, file: &str) -> Result<(), String> {
+    let there = loop_device::named(file).into_iter().find(|found| device.is_empty() || found == device);
+    there.map_or(Ok(()), |found| {
+        Err(format!(
+            "the loop device {found} of {file} was left alone: the ledger does not say which one it is; `losetup --detach \
+             {found}` if nobody needs it"
+        ))
+    })
 }
 
 /// Where kernel settings are.
@@ -258,7 +248,7 @@ mod tests {
 
     /// Needs root, as loop devices do.
     #[test]
-    fn a_loop_device_whose_maker_died_before_it_knew_the_name_is_detached() {
+    fn only_the_loop_device_that_was_made_is_detached_whoever_has_its_file() {
         if !rustix::process::geteuid().is_root() {
             return;
         }
@@ -269,16 +259,31 @@ mod tests {
         if !made.status.success() {
             return;
         }
-        let device = String::from_utf8(made.stdout).unwrap().trim().trim_start_matches("/dev/").to_owned();
-        let backing =
-            || fs::read_to_string(format!("/sys/block/{device}/loop/backing_file")).unwrap_or_default();
-        let file = file.display().to_string();
-        assert_eq!(backing().trim(), file);
-        let coming = |file: &str| Resource::LoopDevice { device: String::new(), file: file.to_owned() };
-        coming("/of/another").take_down(By::Maker).unwrap();
-        assert_eq!(backing().trim(), file);
-        coming(&file).take_down(By::Maker).unwrap();
-        assert_ne!(backing().trim(), file);
+        let another = String::from_utf8(made.stdout).unwrap().trim().to_owned();
+        let [name, work] = [file.display().to_string(), directory.path().display().to_string()];
+        let heir = By::Heir { work: Path::new(&work), sees_its_mounts: true };
+        let noted = |device: &str, mark: serde_json::Value| {
+            let value = serde_json::json!({"loop-device": {"device": device, "file": name, "mark": mark}});
+            serde_json::from_value::<Resource>(value).unwrap()
+        };
+        let said = ["", &another].map(|device| {
+            let older = noted(device, serde_json::Value::Null).take_down(heir);
+            (older, noted(device, "nestor-of-a-dead-run".into()).take_down(heir))
+        });
+        let kept = loop_device::named(&name);
+        let detached = Command::new("losetup").args(["--detach", &another]).status().unwrap();
+        assert_eq!(kept, std::slice::from_ref(&another));
+        for (older, marked) in said {
+            let why = older.unwrap_err();
+            assert!(why.contains(&another) && why.contains("was left alone"), "{why}");
+            assert_eq!(marked, Ok(()));
+        }
+        assert!(detached.success());
+        // Its maker died before it could note the name.
+        let mark = loop_device::new_mark().unwrap();
+        loop_device::attach(&file, false, &mark).unwrap();
+        noted("", mark.into()).take_down(heir).unwrap();
+        assert_eq!(loop_device::named(&name), Vec::<String>::new());
     }
 
     #[test]
