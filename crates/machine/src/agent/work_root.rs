@@ -431,6 +431,7 @@ mod tests {
         use std::os::unix::ffi::OsStrExt as _;
 
         use rustix::mount::{MountFlags, UnmountFlags, mount, unmount};
+        let _alone = crate::mounts::alone();
         let folder = tempfile::tempdir().unwrap();
         let above = folder.path().join(std::ffi::OsStr::from_bytes(b"\xff\xe9"));
         fs::create_dir(&above).unwrap();
@@ -454,13 +455,14 @@ mod tests {
     fn what_is_mounted_in_a_run_directory_in_another_mount_namespace_stays() {
         use std::io::{BufRead as _, BufReader};
         use std::process::{Command, Stdio};
+        let _alone = crate::mounts::alone();
         let folder = tempfile::tempdir().unwrap();
         let run = WorkRoot::make(&folder.path().join("root")).unwrap().make_run().unwrap();
         let place = run.path().join("place");
         fs::create_dir(&place).unwrap();
         // The root of the runs has another path there.
         let script = "mkdir \"$2\" && mount --bind \"$1\" \"$2\" && mount -t tmpfs tmpfs \"$2/$3/place\" && echo ready; read -r end; \
-                      grep -c \"$3/place \" /proc/self/mountinfo";
+                      grep -c \"$2/$3/place \" /proc/self/mountinfo";
         let mut holder = Command::new("unshare")
             .args(["--mount", "--propagation", "private", "sh", "-c", script, "sh"])
             .args([&folder.path().join("root"), &folder.path().join("elsewhere")])
