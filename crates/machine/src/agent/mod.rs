@@ -10,6 +10,7 @@ mod private;
 pub mod process;
 mod requests;
 mod resource;
+mod settings;
 mod temporary;
 mod undoing;
 mod work_root;

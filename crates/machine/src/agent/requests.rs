@@ -11,8 +11,7 @@ use rustix::fs::OFlags;
 use rustix::mount::{UnmountFlags, unmount};
 
 use super::ledger::{By, DirectoryIdentity, Resource, process_start_ticks};
-use super::resource::write_setting;
-use super::{Agent, disks, lock, loop_device, media, private, process};
+use super::{Agent, disks, lock, loop_device, media, private, process, settings};
 use crate::connection::NoAnswer;
 use crate::facts;
 use crate::message::{Answer, Command, MAX_FRAME_BYTES, Request};
@@ -212,16 +211,23 @@ impl Agent {
 
     fn set(&self, path: &str, value: &str) -> Obeyed {
         let former =
-            fs::read_to_string(path).map_err(|e| format!("the setting {path} could not be read: {e}"))?;
-        // A list of choices shows the chosen one in brackets.
-        let former = match former.split_once('[').and_then(|(_, rest)| rest.split_once(']')) {
-            Some((chosen, _)) => chosen.to_owned(),
-            None => former.trim().to_owned(),
+            settings::read(path).map_err(|e| format!("the setting {path} could not be read: {e}"))?;
+        let disk = settings::disk_of(path);
+        let noted = |written: &str| Resource::Setting {
+            path: path.to_owned(),
+            former: former.clone(),
+            written: Some(written.to_owned()),
+            disk,
         };
-        let entry = self.enter(Resource::Setting { path: path.to_owned(), former })?;
-        if let Err(e) = write_setting(path, value) {
+        let entry = self.enter(noted(value.trim()))?;
+        if let Err(e) = settings::write(path, value) {
             lock(&self.ledger).strike(entry);
             return Err(format!("{path} could not be set to `{value}`: {e}"));
+        }
+        // The kernel may round it, or write it in another way.
+        match settings::read(path) {
+            Ok(written) if written != value.trim() => self.revise(entry, noted(&written))?,
+            _ => {}
         }
         Ok(Answer::Done)
     }

@@ -2,8 +2,7 @@
 
 use std::fs;
 use std::io;
-use std::io::Write as _;
-use std::path::{Component, Path, PathBuf};
+use std::path::Path;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
@@ -12,6 +11,7 @@ use rustix::process::{Pid, Signal, kill_process_group, test_kill_process};
 use serde::{Deserialize, Serialize};
 
 use super::loop_device;
+use super::settings;
 use super::undoing::{self, By, DirectoryIdentity, Verdict};
 use crate::mounts::MountIdentity;
 
@@ -67,6 +67,13 @@ pub enum Resource {
         path: String,
         /// What it held before.
         former: String,
+        /// What it held afterwards: what somebody else has set since then is left alone. Absent in what older versions wrote.
+        #[serde(default)]
+        written: Option<String>,
+        /// Of a setting of a disk, which disk (`settings::disk_of`): its name is used again. Absent for other settings, before Linux
+        /// 5.15, and in what older versions wrote.
+        #[serde(default)]
+        disk: Option<u64>,
     },
 }
 
@@ -83,12 +90,9 @@ impl Resource {
             Self::LoopDevice { device, file, mark: None } => name_loops(device, file),
             Self::Directory { path, made } => remove_directory(path, made.as_ref(), by),
             Self::Signatures { path } => erase_signatures(path),
-            Self::Setting { path, former } => match write_setting(path, former) {
-                Err(e) if e.kind() != io::ErrorKind::NotFound => {
-                    Err(format!("{path} could not be set back to `{former}`: {e}"))
-                }
-                _ => Ok(()),
-            },
+            Self::Setting { path, former, written, disk } => {
+                settings::set_back(path, former, written.as_deref(), *disk, by)
+            }
         }
     }
 }
@@ -218,28 +222,6 @@ fn name_loops(device: &str, file: &str) -> Result<(), String> {
     })
 }
 
-/// Where kernel settings are.
-const SETTINGS: [&str; 2] = ["/sys", "/proc/sys"];
-
-/// Writes a kernel setting: an existing file that really is below [`SETTINGS`], whatever links the path goes through.
-///
-/// # Errors
-/// It is elsewhere, or cannot be written.
-pub(super) fn write_setting(path: &str, value: &str) -> io::Result<()> {
-    let real = real_setting(Path::new(path))?;
-    // Neither made nor cut short: a setting is there, and takes what it is told in one write.
-    fs::OpenOptions::new().write(true).open(real)?.write_all(value.as_bytes())
-}
-
-fn real_setting(path: &Path) -> io::Result<PathBuf> {
-    let plain = path.is_absolute() && path.components().all(|c| !matches!(c, Component::ParentDir));
-    let real = if plain { path.canonicalize()? } else { PathBuf::new() };
-    if SETTINGS.iter().any(|place| real.starts_with(place) && path.starts_with(place)) {
-        return Ok(real);
-    }
-    Err(io::Error::new(io::ErrorKind::InvalidInput, "it is no kernel setting below /sys or /proc/sys"))
-}
-
 #[cfg(test)]
 mod tests {
     use std::os::unix::process::CommandExt;
@@ -298,37 +280,11 @@ mod tests {
         assert!(!child.wait().unwrap().success());
     }
 
-    #[test]
-    fn only_a_kernel_setting_is_set_back() {
-        let folder = tempfile::tempdir().unwrap();
-        let file = folder.path().join("of-the-users");
-        fs::write(&file, "his").unwrap();
-        let up = format!("/proc/sys/../..{}", file.display());
-        // What it leads to may be written by its owner only.
-        let out = "/proc/sys/../self/comm".to_owned();
-        for path in [file.display().to_string(), up, out, "sys/x".to_owned(), String::new()] {
-            let refused = Resource::Setting { path: path.clone(), former: "x".into() }.take_down(By::Maker);
-            assert!(refused.is_err_and(|e| e.contains("no kernel setting")), "{path}");
-        }
-        assert_eq!(fs::read_to_string(&file).unwrap(), "his");
-        let gone = Resource::Setting { path: "/sys/nothing/here".into(), former: "1".into() };
-        assert_eq!(gone.take_down(By::Maker), Ok(()));
-    }
-
-    #[test]
-    fn a_setting_may_be_reached_through_links_that_stay_among_settings() {
-        // /sys/class/… are links into /sys/devices/….
-        let Some(Ok(link)) = fs::read_dir("/sys/class/tty").ok().and_then(|mut d| d.next()) else { return };
-        let real = real_setting(&link.path()).unwrap();
-        assert!(real.starts_with("/sys/devices"), "{}", real.display());
-        // /proc/sys/… has none, /proc/self is no setting.
-        assert!(real_setting(Path::new("/proc/self/comm")).is_err());
-    }
-
     /// Needs root and the right to mount.
     #[test]
     fn only_the_file_system_that_was_mounted_is_unmounted() {
         use rustix::mount::{MountFlags, mount};
+        let _alone = crate::mounts::alone();
         let folder = tempfile::tempdir().unwrap();
         let target = folder.path().display().to_string();
         let tmpfs = || mount("tmpfs", &target, "tmpfs", MountFlags::empty(), None);
@@ -363,6 +319,7 @@ mod tests {
     fn what_an_older_version_noted_of_a_mount_or_directory_is_no_reason_to_touch_it() {
         use rustix::mount::{MountFlags, mount};
         use std::os::unix::fs::MetadataExt as _;
+        let _alone = crate::mounts::alone();
         let folder = tempfile::tempdir().unwrap();
         let target = folder.path().display().to_string();
         let older = |value| serde_json::from_value::<Resource>(value).unwrap();
