@@ -345,4 +345,19 @@ mod tests {
         }
         assert_eq!(mounts[1].take_down(By::Maker), Ok(()), "nothing is mounted there any more");
     }
+
+    #[test]
+    fn what_an_older_version_noted_of_a_loop_device_or_setting_can_be_read() {
+        let older = |value| serde_json::from_value::<Resource>(value).unwrap();
+        let file = "/none".to_owned();
+        assert_eq!(
+            older(serde_json::json!({"loop-device": {"device": "/dev/loop0", "file": file}})),
+            Resource::LoopDevice { device: "/dev/loop0".into(), file, mark: None }
+        );
+        let setting = older(serde_json::json!({"setting": {"path": "/sys/none", "former": "1"}}));
+        let [path, former] = ["/sys/none", "1"].map(String::from);
+        assert_eq!(setting, Resource::Setting { path, former, written: None, disk: None });
+        let heir = By::Heir { work: Path::new("/none"), sees_its_mounts: true };
+        assert_eq!(setting.take_down(heir), Ok(()), "there is none");
+    }
 }
