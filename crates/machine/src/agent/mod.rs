@@ -3,12 +3,14 @@
 mod disks;
 pub mod ledger;
 mod leftovers;
+mod loop_device;
 mod media;
 mod origin;
 mod private;
 pub mod process;
 mod requests;
 mod resource;
+mod settings;
 mod temporary;
 mod undoing;
 mod work_root;

@@ -73,7 +73,8 @@ fn make_below(directory: &BorrowedFd<'_>, parent: &Path, prefix: &str) -> io::Re
     Err(io::Error::other("every name that was tried exists already"))
 }
 
-fn random_digits() -> io::Result<String> {
+/// As many as nobody guesses, in hexadecimal.
+pub(super) fn random_digits() -> io::Result<String> {
     let mut bytes = [0; RANDOM_BYTES];
     File::open("/dev/urandom")?.read_exact(&mut bytes)?;
     Ok(bytes.iter().map(|byte| format!("{byte:02x}")).collect())

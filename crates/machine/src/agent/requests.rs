@@ -11,8 +11,7 @@ use rustix::fs::OFlags;
 use rustix::mount::{UnmountFlags, unmount};
 
 use super::ledger::{By, DirectoryIdentity, Resource, process_start_ticks};
-use super::resource::write_setting;
-use super::{Agent, disks, lock, media, private, process};
+use super::{Agent, disks, lock, loop_device, media, private, process, settings};
 use crate::connection::NoAnswer;
 use crate::facts;
 use crate::message::{Answer, Command, MAX_FRAME_BYTES, Request};
@@ -165,20 +164,22 @@ impl Agent {
     }
 
     fn attach_loop(&self, file: &str, direct_io: bool) -> Obeyed {
-        let mut command = OsCommand::new("losetup");
-        command.args(["--find", "--show"]);
-        if direct_io {
-            command.arg("--direct-io=on");
-        }
-        command.args(["--", file]);
+        let failed = |e: io::Error| format!("making a loop device of {file} failed: {e}");
+        let mark = loop_device::new_mark().map_err(failed)?;
+        let noted = |device: &str| Resource::LoopDevice {
+            device: device.to_owned(),
+            file: file.to_owned(),
+            mark: Some(mark.clone()),
+        };
         // An agent that is killed now leaves a device of which it does not know the name.
-        let coming = self.enter(Resource::LoopDevice { device: String::new(), file: file.to_owned() })?;
-        let made = run_tool(command, &format!("making a loop device of {file} failed"));
-        if let Ok(output) = &made {
-            self.enter(Resource::LoopDevice { device: output.trim().to_owned(), file: file.to_owned() })?;
+        let coming = self.enter(noted(""))?;
+        match loop_device::attach(Path::new(file), direct_io, &mark) {
+            Ok(device) => self.revise(coming, noted(&device)).map(|()| Answer::Device(device)),
+            Err(e) => {
+                lock(&self.ledger).strike(coming);
+                Err(failed(e))
+            }
         }
-        lock(&self.ledger).strike(coming);
-        made.map(|output| Answer::Device(output.trim().to_owned()))
     }
 
     fn claim(&self, path: String) -> Obeyed {
@@ -214,16 +215,23 @@ impl Agent {
 
     fn set(&self, path: &str, value: &str) -> Obeyed {
         let former =
-            fs::read_to_string(path).map_err(|e| format!("the setting {path} could not be read: {e}"))?;
-        // A list of choices shows the chosen one in brackets.
-        let former = match former.split_once('[').and_then(|(_, rest)| rest.split_once(']')) {
-            Some((chosen, _)) => chosen.to_owned(),
-            None => former.trim().to_owned(),
+            settings::read(path).map_err(|e| format!("the setting {path} could not be read: {e}"))?;
+        let disk = settings::disk_of(path);
+        let noted = |written: &str| Resource::Setting {
+            path: path.to_owned(),
+            former: former.clone(),
+            written: Some(written.to_owned()),
+            disk,
         };
-        let entry = self.enter(Resource::Setting { path: path.to_owned(), former })?;
-        if let Err(e) = write_setting(path, value) {
+        let entry = self.enter(noted(value.trim()))?;
+        if let Err(e) = settings::write(path, value) {
             lock(&self.ledger).strike(entry);
             return Err(format!("{path} could not be set to `{value}`: {e}"));
+        }
+        // The kernel may round it, or write it in another way.
+        match settings::read(path) {
+            Ok(written) if written != value.trim() => self.revise(entry, noted(&written))?,
+            _ => {}
         }
         Ok(Answer::Done)
     }

@@ -2,8 +2,7 @@
 
 use std::fs;
 use std::io;
-use std::io::Write as _;
-use std::path::{Component, Path, PathBuf};
+use std::path::Path;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
@@ -11,6 +10,8 @@ use rustix::mount::{UnmountFlags, unmount};
 use rustix::process::{Pid, Signal, kill_process_group, test_kill_process};
 use serde::{Deserialize, Serialize};
 
+use super::loop_device;
+use super::settings;
 use super::undoing::{self, By, DirectoryIdentity, Verdict};
 use crate::mounts::MountIdentity;
 
@@ -38,10 +39,14 @@ pub enum Resource {
     },
     /// A loop device.
     LoopDevice {
-        /// `/dev/loopN`; empty while it is being made, when nobody knows its name: then all of the file are meant.
+        /// `/dev/loopN`, for people; empty while it is being made, when nobody knows its name.
         device: String,
-        /// The file it was made of: a device that was reused for another file is left alone.
+        /// The file it was made of.
         file: String,
+        /// What the kernel was given with it and tells of it: numbers of devices and paths of files are used again. Absent in
+        /// what older versions wrote; then whatever is made of such a file is left alone.
+        #[serde(default)]
+        mark: Option<String>,
     },
     /// A directory, removed only if empty.
     Directory {
@@ -62,6 +67,13 @@ pub enum Resource {
         path: String,
         /// What it held before.
         former: String,
+        /// What it held afterwards: what somebody else has set since then is left alone. Absent in what older versions wrote.
+        #[serde(default)]
+        written: Option<String>,
+        /// Of a setting of a disk, which disk (`settings::disk_of`): its name is used again. Absent for other settings, before Linux
+        /// 5.15, and in what older versions wrote.
+        #[serde(default)]
+        disk: Option<u64>,
     },
 }
 
@@ -74,16 +86,13 @@ impl Resource {
         match self {
             Self::Process { pid, start_ticks, what } => end_process_group(*pid, *start_ticks, what),
             Self::Mount { target, mounted } => unmount_at(target, mounted.as_ref(), by),
-            Self::LoopDevice { device, file } if device.is_empty() => detach_loops_of(file),
-            Self::LoopDevice { device, file } => detach_loop(device, file),
+            Self::LoopDevice { file, mark: Some(mark), .. } => loop_device::detach(mark, file),
+            Self::LoopDevice { device, file, mark: None } => name_loops(device, file),
             Self::Directory { path, made } => remove_directory(path, made.as_ref(), by),
             Self::Signatures { path } => erase_signatures(path),
-            Self::Setting { path, former } => match write_setting(path, former) {
-                Err(e) if e.kind() != io::ErrorKind::NotFound => {
-                    Err(format!("{path} could not be set back to `{former}`: {e}"))
-                }
-                _ => Ok(()),
-            },
+            Self::Setting { path, former, written, disk } => {
+                settings::set_back(path, former, written.as_deref(), *disk, by)
+            }
         }
     }
 }
@@ -202,52 +211,15 @@ fn empty_file(path: &str) {
     }
 }
 
-fn detach_loops_of(file: &str) -> Result<(), String> {
-    let devices = fs::read_dir("/sys/block").into_iter().flatten().flatten();
-    let names = devices.map(|device| device.file_name().to_string_lossy().into_owned());
-    names
-        .filter(|name| name.starts_with("loop"))
-        .try_for_each(|name| detach_loop(&format!("/dev/{name}"), file))
-}
-
-fn detach_loop(device: &str, file: &str) -> Result<(), String> {
-    let name = device.trim_start_matches("/dev/");
-    let Ok(backing) = fs::read_to_string(format!("/sys/block/{name}/loop/backing_file")) else {
-        return Ok(());
-    };
-    if backing.trim_end().trim_end_matches(" (deleted)") != file {
-        return Ok(());
-    }
-    match Command::new("losetup").args(["--detach", device]).output() {
-        Ok(output) if output.status.success() => Ok(()),
-        Ok(output) => Err(format!(
-            "the loop device {device} could not be detached: {}",
-            String::from_utf8_lossy(&output.stderr).trim_end()
-        )),
-        Err(e) => Err(format!("the loop device {device} could not be detached, losetup does not run: {e}")),
-    }
-}
-
-/// Where kernel settings are.
-const SETTINGS: [&str; 2] = ["/sys", "/proc/sys"];
-
-/// Writes a kernel setting: an existing file that really is below [`SETTINGS`], whatever links the path goes through.
-///
-/// # Errors
-/// It is elsewhere, or cannot be written.
-pub(super) fn write_setting(path: &str, value: &str) -> io::Result<()> {
-    let real = real_setting(Path::new(path))?;
-    // Neither made nor cut short: a setting is there, and takes what it is told in one write.
-    fs::OpenOptions::new().write(true).open(real)?.write_all(value.as_bytes())
-}
-
-fn real_setting(path: &Path) -> io::Result<PathBuf> {
-    let plain = path.is_absolute() && path.components().all(|c| !matches!(c, Component::ParentDir));
-    let real = if plain { path.canonicalize()? } else { PathBuf::new() };
-    if SETTINGS.iter().any(|place| real.starts_with(place) && path.starts_with(place)) {
-        return Ok(real);
-    }
-    Err(io::Error::new(io::ErrorKind::InvalidInput, "it is no kernel setting below /sys or /proc/sys"))
+/// Loop devices of which nobody can tell whether they are what was made.
+fn name_loops(device: &str, file: &str) -> Result<(), String> {
+    let there = loop_device::named(file).into_iter().find(|found| device.is_empty() || found == device);
+    there.map_or(Ok(()), |found| {
+        Err(format!(
+            "the loop device {found} of {file} was left alone: the ledger does not say which one it is; `losetup --detach \
+             {found}` if nobody needs it"
+        ))
+    })
 }
 
 #[cfg(test)]
@@ -258,7 +230,7 @@ mod tests {
 
     /// Needs root, as loop devices do.
     #[test]
-    fn a_loop_device_whose_maker_died_before_it_knew_the_name_is_detached() {
+    fn only_the_loop_device_that_was_made_is_detached_whoever_has_its_file() {
         if !rustix::process::geteuid().is_root() {
             return;
         }
@@ -269,16 +241,31 @@ mod tests {
         if !made.status.success() {
             return;
         }
-        let device = String::from_utf8(made.stdout).unwrap().trim().trim_start_matches("/dev/").to_owned();
-        let backing =
-            || fs::read_to_string(format!("/sys/block/{device}/loop/backing_file")).unwrap_or_default();
-        let file = file.display().to_string();
-        assert_eq!(backing().trim(), file);
-        let coming = |file: &str| Resource::LoopDevice { device: String::new(), file: file.to_owned() };
-        coming("/of/another").take_down(By::Maker).unwrap();
-        assert_eq!(backing().trim(), file);
-        coming(&file).take_down(By::Maker).unwrap();
-        assert_ne!(backing().trim(), file);
+        let another = String::from_utf8(made.stdout).unwrap().trim().to_owned();
+        let [name, work] = [file.display().to_string(), directory.path().display().to_string()];
+        let heir = By::Heir { work: Path::new(&work), sees_its_mounts: true };
+        let noted = |device: &str, mark: serde_json::Value| {
+            let value = serde_json::json!({"loop-device": {"device": device, "file": name, "mark": mark}});
+            serde_json::from_value::<Resource>(value).unwrap()
+        };
+        let said = ["", &another].map(|device| {
+            let older = noted(device, serde_json::Value::Null).take_down(heir);
+            (older, noted(device, "nestor-of-a-dead-run".into()).take_down(heir))
+        });
+        let kept = loop_device::named(&name);
+        let detached = Command::new("losetup").args(["--detach", &another]).status().unwrap();
+        assert_eq!(kept, std::slice::from_ref(&another));
+        for (older, marked) in said {
+            let why = older.unwrap_err();
+            assert!(why.contains(&another) && why.contains("was left alone"), "{why}");
+            assert_eq!(marked, Ok(()));
+        }
+        assert!(detached.success());
+        // Its maker died before it could note the name.
+        let mark = loop_device::new_mark().unwrap();
+        loop_device::attach(&file, false, &mark).unwrap();
+        noted("", mark.into()).take_down(heir).unwrap();
+        assert_eq!(loop_device::named(&name), Vec::<String>::new());
     }
 
     #[test]
@@ -293,37 +280,11 @@ mod tests {
         assert!(!child.wait().unwrap().success());
     }
 
-    #[test]
-    fn only_a_kernel_setting_is_set_back() {
-        let folder = tempfile::tempdir().unwrap();
-        let file = folder.path().join("of-the-users");
-        fs::write(&file, "his").unwrap();
-        let up = format!("/proc/sys/../..{}", file.display());
-        // What it leads to may be written by its owner only.
-        let out = "/proc/sys/../self/comm".to_owned();
-        for path in [file.display().to_string(), up, out, "sys/x".to_owned(), String::new()] {
-            let refused = Resource::Setting { path: path.clone(), former: "x".into() }.take_down(By::Maker);
-            assert!(refused.is_err_and(|e| e.contains("no kernel setting")), "{path}");
-        }
-        assert_eq!(fs::read_to_string(&file).unwrap(), "his");
-        let gone = Resource::Setting { path: "/sys/nothing/here".into(), former: "1".into() };
-        assert_eq!(gone.take_down(By::Maker), Ok(()));
-    }
-
-    #[test]
-    fn a_setting_may_be_reached_through_links_that_stay_among_settings() {
-        // /sys/class/… are links into /sys/devices/….
-        let Some(Ok(link)) = fs::read_dir("/sys/class/tty").ok().and_then(|mut d| d.next()) else { return };
-        let real = real_setting(&link.path()).unwrap();
-        assert!(real.starts_with("/sys/devices"), "{}", real.display());
-        // /proc/sys/… has none, /proc/self is no setting.
-        assert!(real_setting(Path::new("/proc/self/comm")).is_err());
-    }
-
     /// Needs root and the right to mount.
     #[test]
     fn only_the_file_system_that_was_mounted_is_unmounted() {
         use rustix::mount::{MountFlags, mount};
+        let _alone = crate::mounts::alone();
         let folder = tempfile::tempdir().unwrap();
         let target = folder.path().display().to_string();
         let tmpfs = || mount("tmpfs", &target, "tmpfs", MountFlags::empty(), None);
@@ -358,6 +319,7 @@ mod tests {
     fn what_an_older_version_noted_of_a_mount_or_directory_is_no_reason_to_touch_it() {
         use rustix::mount::{MountFlags, mount};
         use std::os::unix::fs::MetadataExt as _;
+        let _alone = crate::mounts::alone();
         let folder = tempfile::tempdir().unwrap();
         let target = folder.path().display().to_string();
         let older = |value| serde_json::from_value::<Resource>(value).unwrap();
@@ -382,5 +344,20 @@ mod tests {
             assert!(refused.contains(&target) && refused.contains("was left alone"), "{refused}");
         }
         assert_eq!(mounts[1].take_down(By::Maker), Ok(()), "nothing is mounted there any more");
+    }
+
+    #[test]
+    fn what_an_older_version_noted_of_a_loop_device_or_setting_can_be_read() {
+        let older = |value| serde_json::from_value::<Resource>(value).unwrap();
+        let file = "/none".to_owned();
+        assert_eq!(
+            older(serde_json::json!({"loop-device": {"device": "/dev/loop0", "file": file}})),
+            Resource::LoopDevice { device: "/dev/loop0".into(), file, mark: None }
+        );
+        let setting = older(serde_json::json!({"setting": {"path": "/sys/none", "former": "1"}}));
+        let [path, former] = ["/sys/none", "1"].map(String::from);
+        assert_eq!(setting, Resource::Setting { path, former, written: None, disk: None });
+        let heir = By::Heir { work: Path::new("/none"), sees_its_mounts: true };
+        assert_eq!(setting.take_down(heir), Ok(()), "there is none");
     }
 }

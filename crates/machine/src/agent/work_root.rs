@@ -290,13 +290,17 @@ impl RunDirectory {
         Ok(renameat(&self.directory, &partial, &self.directory, name)?)
     }
 
-    /// Removes it with everything in it, unless something is mounted in it: that would lose what it holds.
+    /// Removes it with everything in it, unless something is mounted in it: that would lose what it holds, or take it from who
+    /// mounted it in another mount namespace.
     ///
     /// # Errors
-    /// Something in it could not be removed.
+    /// Something in it could not be removed, or nobody knows what is mounted in it.
     pub fn remove(&self) -> io::Result<()> {
-        if let Some(place) = mounted_below(&self.path) {
-            return Err(io::Error::other(format!("something is mounted at {}", place.display())));
+        if let Some(place) = mounted_below(&self.path)? {
+            return Err(io::Error::other(format!(
+                "something is mounted at {}, as this or another mount namespace names it (`findmnt --task PID`)",
+                place.display()
+            )));
         }
         // From the open root on: whatever now is where the root was is another one.
         fs::remove_dir_all(format!("/proc/self/fd/{}/{}", self.root.as_raw_fd(), self.name))
@@ -419,6 +423,65 @@ mod tests {
         assert_ne!(first.path(), second.path());
         first.remove().unwrap();
         assert!(!first.path().exists() && second.path().exists());
+    }
+
+    /// Needs root and the right to mount.
+    #[test]
+    fn what_is_mounted_in_a_run_directory_is_seen_whatever_bytes_are_in_its_path() {
+        use std::os::unix::ffi::OsStrExt as _;
+
+        use rustix::mount::{MountFlags, UnmountFlags, mount, unmount};
+        let _alone = crate::mounts::alone();
+        let folder = tempfile::tempdir().unwrap();
+        let above = folder.path().join(std::ffi::OsStr::from_bytes(b"\xff\xe9"));
+        fs::create_dir(&above).unwrap();
+        let run = WorkRoot::make(&above.join("root")).unwrap().make_run().unwrap();
+        let place = run.path().join("place");
+        fs::create_dir(&place).unwrap();
+        if mount("tmpfs", &place, "tmpfs", MountFlags::empty(), None).is_err() {
+            return;
+        }
+        fs::write(place.join("notes"), "another's").unwrap();
+        let refused = run.remove();
+        let kept = fs::read_to_string(place.join("notes"));
+        unmount(&place, UnmountFlags::empty()).unwrap();
+        assert!(refused.unwrap_err().to_string().contains("something is mounted at"));
+        assert_eq!(kept.unwrap(), "another's");
+        run.remove().unwrap();
+    }
+
+    /// Needs root and the right to mount.
+    #[test]
+    fn what_is_mounted_in_a_run_directory_in_another_mount_namespace_stays() {
+        use std::io::{BufRead as _, BufReader};
+        use std::process::{Command, Stdio};
+        let _alone = crate::mounts::alone();
+        let folder = tempfile::tempdir().unwrap();
+        let run = WorkRoot::make(&folder.path().join("root")).unwrap().make_run().unwrap();
+        let place = run.path().join("place");
+        fs::create_dir(&place).unwrap();
+        // The root of the runs has another path there.
+        let script = "mkdir \"$2\" && mount --bind \"$1\" \"$2\" && mount -t tmpfs tmpfs \"$2/$3/place\" && echo ready; read -r end; \
+                      grep -c \"$2/$3/place \" /proc/self/mountinfo";
+        let mut holder = Command::new("unshare")
+            .args(["--mount", "--propagation", "private", "sh", "-c", script, "sh"])
+            .args([&folder.path().join("root"), &folder.path().join("elsewhere")])
+            .arg(run.path().file_name().unwrap())
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut said = BufReader::new(holder.stdout.take().unwrap()).lines();
+        let is_mounted = said.next().is_some_and(|line| line.is_ok_and(|line| line == "ready"));
+        let refused = is_mounted.then(|| run.remove());
+        drop(holder.stdin.take());
+        let left = said.next();
+        holder.wait().unwrap();
+        // Not everybody may mount.
+        let Some(refused) = refused else { return };
+        assert!(refused.unwrap_err().to_string().contains("elsewhere"), "with the path that it has there");
+        assert_eq!(left.unwrap().unwrap(), "1", "it is still mounted");
+        run.remove().unwrap();
     }
 
     #[test]

@@ -252,11 +252,14 @@ fn remove_tree(directory: &Path) -> Result<(), LabImageError> {
     if fs::symlink_metadata(directory).is_ok_and(|m| m.uid() != ownership::user() || !m.is_dir()) {
         return Ok(());
     }
-    if let Some(mounted) = mounted_below(directory) {
-        // Never reached by a build of this program; but what is mounted there could be the machine's own.
-        let refusal = std::io::Error::other(format!("{} is mounted there; unmount it", mounted.display()));
-        return Err(LabImageError::file("cannot remove what an earlier build left,", directory)(refusal));
-    }
+    // Never reached by a build of this program; but what is mounted there could be the machine's own.
+    let mounted = mounted_below(directory).and_then(|mounted| match mounted {
+        Some(place) => {
+            Err(std::io::Error::other(format!("{} is mounted there; unmount it", place.display())))
+        }
+        None => Ok(()),
+    });
+    mounted.map_err(LabImageError::file("cannot remove what an earlier build left,", directory))?;
     match fs::remove_dir_all(directory) {
         Ok(()) => return Ok(()),
         Err(e) if e.kind() == std::io::ErrorKind::NotFound => return Ok(()),

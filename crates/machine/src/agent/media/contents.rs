@@ -6,7 +6,7 @@ use std::os::unix::fs::{FileExt, FileTypeExt, MetadataExt};
 
 use rustix::fs::{Advice, SeekFrom, fadvise, seek};
 
-use super::loop_device;
+use super::super::loop_device;
 
 /// Bytes that are read at once.
 const PIECE_BYTES: u64 = 1 << 20;

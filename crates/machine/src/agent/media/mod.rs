@@ -1,7 +1,6 @@
 //! Devices and files of the user's, taken so that nobody else uses them at the same time.
 
 mod contents;
-mod loop_device;
 mod users;
 
 use std::fs::{self, File, OpenOptions};
