@@ -10,6 +10,7 @@ mod evidence;
 mod figure;
 mod functions;
 mod judge;
+mod kept;
 mod limits;
 mod missing;
 mod parse;
