@@ -16,6 +16,7 @@ mod missing;
 mod parse;
 mod query;
 mod ratio;
+mod searches;
 mod size;
 mod surfaces;
 mod verdict;
