@@ -23,6 +23,15 @@ pub(super) struct Judgement {
     pub deciding: Option<Vec<EvidencePair>>,
 }
 
+/// A query names a run as evidence that the results do not have.
+#[derive(Debug, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "its query names run {run}, which these results do not have; `run` and `baseline_run` have to be those of `cell`, `twin` or `pair`"
+)]
+struct NoSuchRun {
+    run: i64,
+}
+
 /// A run behind a claim and the one it is compared with.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct EvidencePair {
@@ -120,7 +129,7 @@ fn judge_by(
     Ok(results)
 }
 
-fn not_judged(claim: &Claim, refusal: &TooMuch) -> ClaimResult {
+fn not_judged(claim: &Claim, refusal: &dyn std::error::Error) -> ClaimResult {
     ClaimResult {
         claim: claim.clone(),
         verdict: Verdict::NotTestable,
@@ -140,6 +149,9 @@ fn compares_with_raw_disk(sql: &str) -> bool {
 fn with_evidence(evidence: &Evidence, claim: &Claim, judged: Judgement) -> rusqlite::Result<ClaimResult> {
     let runs: BTreeSet<i64> =
         judged.evidence.iter().flat_map(|pair| [Some(pair.run), pair.baseline_run]).flatten().collect();
+    if let Some(run) = evidence.unknown_run(&runs)? {
+        return Ok(not_judged(claim, &NoSuchRun { run }));
+    }
     // What was configured does not depend on how well a run went.
     let is_measured = matches!(claim.kind, ClaimKind::Ratio | ClaimKind::Predicate);
     let why = match judged.verdict {

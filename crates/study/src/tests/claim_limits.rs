@@ -144,3 +144,32 @@ fn a_study_has_so_many_claims_and_figures_and_no_more() {
     let said = "L-0 is not judged: a study may have 500 claims; leave some out, or make two studies of it";
     assert_eq!(results[500].reason, said);
 }
+
+#[test]
+fn a_run_that_is_not_there_spoils_its_claim_only() {
+    let mut lab = Lab::new(usual());
+    let missing = format!(
+        "{} SELECT 1 AS baseline, 2 AS candidate, i AS run, i + 1 AS baseline_run FROM n",
+        numbers(12)
+    );
+    let present = "SELECT run, 'w' AS what, 1 AS found, 1 AS published FROM cell";
+    let results = lab.judge(vec![
+        claim(ClaimKind::Predicate, Some(Expected::Less), &missing),
+        claim(
+            ClaimKind::Setup,
+            None,
+            &missing.replace("AS candidate", "AS found, 1 AS published, 'w' AS what"),
+        ),
+        claim(ClaimKind::Setup, None, present),
+    ]);
+    for result in &results[..2] {
+        assert_eq!(
+            (result.verdict, result.reason.as_str()),
+            (
+                Verdict::NotTestable,
+                "L-0 is not judged: its query names run 13, which these results do not have; `run` and `baseline_run` have to be those of `cell`, `twin` or `pair`"
+            )
+        );
+    }
+    assert_eq!((results[2].verdict, results[2].runs.len()), (Verdict::Reproduced, 12));
+}
