@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 
 use super::evidence::Evidence;
+use super::kept::{Kept, MOST_FIGURES, TooMuch, check_labels, check_names, check_panels};
 use super::query::{self, Found, Row};
 use super::{Figure, FigureKind, FigureQuery, FigureRow, FigureX};
 use crate::store::{Store, StoreError, StudyRecord};
@@ -16,12 +17,25 @@ pub fn figures(store: &Store, study: &StudyRecord) -> Result<Vec<Figure>, StoreE
     if study.study.figures.is_empty() {
         return Ok(Vec::new());
     }
-    Ok(figures_by(&Evidence::new(store, study)?, study))
+    Ok(figures_by(&Evidence::new(store, study)?, study, &mut Kept::default()))
 }
 
 /// The same, of what is laid out already.
-pub(super) fn figures_by(evidence: &Evidence, study: &StudyRecord) -> Vec<Figure> {
-    study.study.figures.iter().map(|query| figure(evidence, query)).collect()
+pub(super) fn figures_by(evidence: &Evidence, study: &StudyRecord, kept: &mut Kept) -> Vec<Figure> {
+    let figure = |(index, query): (usize, &FigureQuery)| {
+        if index >= MOST_FIGURES {
+            return without_values(query, &TooMuch::Figures);
+        }
+        let figure = check_labels(query).map(|()| figure(evidence, query));
+        let counted = figure.and_then(|figure| kept.add_figure(&figure).map(|()| figure));
+        counted.unwrap_or_else(|refusal| without_values(query, &refusal))
+    };
+    study.study.figures.iter().enumerate().map(figure).collect()
+}
+
+fn without_values(query: &FigureQuery, refusal: &TooMuch) -> Figure {
+    let problem = Some(format!("{} is not drawn: {refusal}", query.id));
+    Figure { query: query.clone(), rows: Vec::new(), problem, left_out: Vec::new() }
 }
 
 fn figure(evidence: &Evidence, query: &FigureQuery) -> Figure {
@@ -37,7 +51,9 @@ fn figure(evidence: &Evidence, query: &FigureQuery) -> Figure {
 fn rows(query: &FigureQuery, found: &Found) -> Result<Vec<FigureRow>, String> {
     let two_directions = matches!(query.kind, FigureKind::Heat | FigureKind::Surface);
     found.require(if two_directions { &["series", "x", "y"] } else { &["x", "y"] })?;
+    check_names(found, &["panel", "series", "x"]).map_err(|e| e.to_string())?;
     let rows: Vec<FigureRow> = found.rows().filter_map(|row| figure_row(query.kind, row)).collect();
+    check_panels(&rows).map_err(|e| e.to_string())?;
     match two_directions.then(|| told_twice(&rows)).flatten() {
         Some(row) => Err(format!(
             "panel `{}` has several values for {} and {}, and room for one",

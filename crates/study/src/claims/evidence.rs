@@ -57,7 +57,22 @@ impl Evidence {
         &self.modes
     }
 
+    /// The first of these runs that the file does not have.
+    pub fn unknown_run(&self, runs: &BTreeSet<i64>) -> rusqlite::Result<Option<i64>> {
+        let mut known = self.connection.prepare_cached("SELECT 1 FROM main.runs WHERE number = ?")?;
+        for run in runs {
+            if !known.exists([run])? {
+                return Ok(Some(*run));
+            }
+        }
+        Ok(None)
+    }
+
     /// What of some blocks is left out, for these runs.
+    ///
+    /// # Errors
+    ///
+    /// If one of them is not there, which [`Self::unknown_run`] tells, or the file cannot be read.
     pub fn left_out(&self, runs: &BTreeSet<i64>) -> rusqlite::Result<Vec<String>> {
         let mut workload =
             self.connection.prepare_cached("SELECT workload FROM main.runs WHERE number = ?")?;

@@ -10,6 +10,7 @@ use rusqlite::functions::{Aggregate, Context, FunctionFlags};
 use rusqlite::types::FromSql;
 
 use super::limits::with_room;
+use super::searches::limit_searches;
 
 /// `None` where the samples do not have it.
 type OfSamples = fn(&[f64]) -> Option<f64>;
@@ -102,8 +103,9 @@ fn argument<T: FromSql>(context: &Context<'_>, index: usize) -> rusqlite::Result
 
 /// `geomean`, `median`, `cov` (in per cent), the ends of the 95 % interval of a geometric mean, `rank_correlation(a, b)`, and
 /// the transaction model: `transaction_ms(compute, system, disk, overhead share, compute scale, rounded)` and
-/// `capacity(metric, reference ms, target ms, rounded)`.
+/// `capacity(metric, reference ms, target ms, rounded)`. SQLite's searches are limited.
 pub(super) fn add_functions(connection: &Connection) -> rusqlite::Result<()> {
+    limit_searches(connection)?;
     let held = Held::default();
     let flags = FunctionFlags::SQLITE_UTF8 | FunctionFlags::SQLITE_DETERMINISTIC;
     connection.create_aggregate_function(

@@ -6,6 +6,7 @@ use nestor_model::Ratio;
 
 use super::draw::figures_by;
 use super::evidence::Evidence;
+use super::kept::{Kept, MOST_CLAIMS, TooMuch, check_names, told};
 use super::missing::Missing;
 use super::query::{self, Found, Row};
 use super::ratio::{self, positive};
@@ -20,6 +21,15 @@ pub(super) struct Judgement {
     pub evidence: Vec<EvidencePair>,
     /// Those of the part that decided, where a claim has parts.
     pub deciding: Option<Vec<EvidencePair>>,
+}
+
+/// A query names a run as evidence that the results do not have.
+#[derive(Debug, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "its query names run {run}, which these results do not have; `run` and `baseline_run` have to be those of `cell`, `twin` or `pair`"
+)]
+struct NoSuchRun {
+    run: i64,
 }
 
 /// A run behind a claim and the one it is compared with.
@@ -58,7 +68,7 @@ pub fn judge(store: &Store, study: &StudyRecord) -> Result<Vec<ClaimResult>, Sto
     if study.study.claims.is_empty() {
         return Ok(Vec::new());
     }
-    judge_by(&Evidence::new(store, study)?, store, study)
+    judge_by(&Evidence::new(store, study)?, store, study, &mut Kept::default())
 }
 
 /// Judges the claims of a study and fills its figures; what both ask is laid out once.
@@ -75,29 +85,61 @@ pub fn judge_and_draw(
     }
     let evidence = Evidence::new(store, study)?;
     // Before the claims, which look at other cache modes too.
-    let figures = figures_by(&evidence, study);
-    Ok((judge_by(&evidence, store, study)?, figures))
+    let mut kept = Kept::default();
+    let figures = figures_by(&evidence, study, &mut kept);
+    Ok((judge_by(&evidence, store, study, &mut kept)?, figures))
 }
 
-fn judge_by(evidence: &Evidence, store: &Store, study: &StudyRecord) -> Result<Vec<ClaimResult>, StoreError> {
+fn judge_by(
+    evidence: &Evidence,
+    store: &Store,
+    study: &StudyRecord,
+    kept: &mut Kept,
+) -> Result<Vec<ClaimResult>, StoreError> {
     let failed = |e: rusqlite::Error| store.reading_error(&e);
     let claims = &study.study.claims;
     let missing = Missing::of(evidence, study).map_err(failed)?;
     let mut results = Vec::new();
-    for claim in claims {
+    for (index, claim) in claims.iter().enumerate() {
+        if index >= MOST_CLAIMS {
+            results.push(not_judged(claim, &TooMuch::Claims));
+            continue;
+        }
         let judged = judge_one(evidence, claim, &missing);
-        results.push(with_evidence(evidence, claim, judged).map_err(failed)?);
+        let result = with_evidence(evidence, claim, judged).map_err(failed)?;
+        results.push(match kept.add_claim(&result) {
+            Ok(()) => result,
+            Err(refusal) => not_judged(claim, &refusal),
+        });
     }
     for mode in evidence.modes().iter().skip(1) {
         evidence.choose(mode).map_err(failed)?;
-        for (claim, result) in claims.iter().zip(&mut results) {
+        for (claim, result) in claims.iter().zip(&mut results).take(MOST_CLAIMS) {
             if claim.sql.as_deref().is_some_and(compares_with_raw_disk) {
+                let way = format!("raw disk with cache={mode}");
+                if let Err(refusal) = kept.add(way.len() + size_of::<(String, Option<Ratio>, Verdict)>()) {
+                    result.doubts.push(format!("not judged by every cache mode: {refusal}"));
+                    return Ok(results);
+                }
                 let judged = judge_one(evidence, claim, &missing);
-                result.other.push((format!("raw disk with cache={mode}"), judged.effect, judged.verdict));
+                result.other.push((way, judged.effect, judged.verdict));
             }
         }
     }
     Ok(results)
+}
+
+fn not_judged(claim: &Claim, refusal: &dyn std::error::Error) -> ClaimResult {
+    ClaimResult {
+        claim: claim.clone(),
+        verdict: Verdict::NotTestable,
+        effect: None,
+        reason: format!("{} is not judged: {refusal}", claim.id),
+        other: Vec::new(),
+        doubts: Vec::new(),
+        runs: Vec::new(),
+        why: Vec::new(),
+    }
 }
 
 fn compares_with_raw_disk(sql: &str) -> bool {
@@ -107,6 +149,9 @@ fn compares_with_raw_disk(sql: &str) -> bool {
 fn with_evidence(evidence: &Evidence, claim: &Claim, judged: Judgement) -> rusqlite::Result<ClaimResult> {
     let runs: BTreeSet<i64> =
         judged.evidence.iter().flat_map(|pair| [Some(pair.run), pair.baseline_run]).flatten().collect();
+    if let Some(run) = evidence.unknown_run(&runs)? {
+        return Ok(not_judged(claim, &NoSuchRun { run }));
+    }
     // What was configured does not depend on how well a run went.
     let is_measured = matches!(claim.kind, ClaimKind::Ratio | ClaimKind::Predicate);
     let why = match judged.verdict {
@@ -188,6 +233,7 @@ fn judge_one(evidence: &Evidence, claim: &Claim, missing: &Missing) -> Judgement
         if found.len() == 0 {
             return Ok(Judgement::not_testable(missing.of_query(sql)));
         }
+        check_names(&found, &["part", "what", "side"]).map_err(|e| e.to_string())?;
         match claim.kind {
             ClaimKind::Setup => judge_setup(&found),
             ClaimKind::Constant => judge_constant(&found, claim.expected),
@@ -246,8 +292,8 @@ fn judge_setup(found: &Found) -> Result<Judgement, String> {
 /// `guest memory 256 MiB, published 512 MiB`.
 fn deviation(row: Row<'_>, wanted: &str) -> String {
     let what = row.text("what").map(|w| format!("{w} ")).unwrap_or_default();
-    let found = row.text("found").unwrap_or_else(|| "not known".to_owned());
-    format!("{what}{found}, {wanted} {}", row.text(wanted).unwrap_or_default())
+    let found = told(row.text("found").unwrap_or_else(|| "not known".to_owned()));
+    format!("{what}{found}, {wanted} {}", told(row.text(wanted).unwrap_or_default()))
 }
 
 fn is_equal(row: Row<'_>, a: &str, b: &str, tolerance: f64) -> bool {

@@ -9,7 +9,7 @@ use rusqlite::{Connection, ffi};
 /// Memory of SQLite's own that a query may take besides what was taken before.
 pub(super) const MOST_MEMORY_BYTES: i64 = 256 << 20;
 /// Longest text or blob that it makes or reads. A histogram, the longest of what is asked for, has up to 590 KB.
-pub(super) const MOST_VALUE_BYTES: i32 = 4 << 20;
+pub(super) const MOST_VALUE_BYTES: i32 = 1 << 20;
 /// Columns of its result, and terms of each of its lists.
 pub(super) const MOST_COLUMNS: i32 = 200;
 /// Levels of an expression.
@@ -17,11 +17,15 @@ pub(super) const MOST_DEPTH: i32 = 200;
 /// Arguments of a function.
 pub(super) const MOST_ARGUMENTS: i32 = 100;
 
-const SIZES: [(Limit, i32); 4] = [
+/// Instructions of a statement: SQLite looks at the clock only where it jumps back, and doubles its room for them.
+pub(super) const MOST_INSTRUCTIONS: i32 = 5_376;
+
+const SIZES: [(Limit, i32); 5] = [
     (Limit::SQLITE_LIMIT_LENGTH, MOST_VALUE_BYTES),
     (Limit::SQLITE_LIMIT_COLUMN, MOST_COLUMNS),
     (Limit::SQLITE_LIMIT_EXPR_DEPTH, MOST_DEPTH),
     (Limit::SQLITE_LIMIT_FUNCTION_ARG, MOST_ARGUMENTS),
+    (Limit::SQLITE_LIMIT_VDBE_OP, MOST_INSTRUCTIONS),
 ];
 
 /// What SQLite may take over the limit for handing one row or argument to us: without memory for that it gives nothing,

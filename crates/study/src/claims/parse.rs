@@ -28,6 +28,7 @@ use std::ops::Range;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
+use super::kept::{MOST_CLAIMS, MOST_FIGURES};
 use super::{Claim, ClaimKind, Expected, FigureKind, FigureQuery};
 use crate::complaint::{Complaint, Source};
 
@@ -62,7 +63,7 @@ type Value<'a> = Spanned<DeValue<'a>>;
 /// The first thing that is wrong.
 pub(crate) fn parse_claims(source: &Source<'_>, value: Option<&Value<'_>>) -> Result<Vec<Claim>, Complaint> {
     let mut ids = BTreeSet::new();
-    let entries = entries(source, value, "claim", &CLAIM_KEYS)?;
+    let entries = entries(source, value, "claim", &CLAIM_KEYS, MOST_CLAIMS)?;
     entries.iter().map(|entry| entry.claim(&mut ids)).collect()
 }
 
@@ -76,7 +77,7 @@ pub(crate) fn parse_figures(
     value: Option<&Value<'_>>,
 ) -> Result<Vec<FigureQuery>, Complaint> {
     let mut ids = BTreeSet::new();
-    let entries = entries(source, value, "figure", &FIGURE_KEYS)?;
+    let entries = entries(source, value, "figure", &FIGURE_KEYS, MOST_FIGURES)?;
     entries.iter().map(|entry| entry.figure(&mut ids)).collect()
 }
 
@@ -94,6 +95,7 @@ fn entries<'a>(
     value: Option<&'a Value<'a>>,
     what: &'static str,
     keys: &[&str],
+    most: usize,
 ) -> Result<Vec<Entry<'a>>, Complaint> {
     let Some(value) = value else { return Ok(Vec::new()) };
     let not_tables = |span| {
@@ -102,6 +104,11 @@ fn entries<'a>(
             .help(format!("write [[{what}]] and its keys below it"))
     };
     let list = value.get_ref().as_array().ok_or_else(|| not_tables(value.span()))?;
+    if let Some(beyond) = list.get(most) {
+        let complaint =
+            source.complain(beyond.span(), format!("this is {what} {}, and {most} are the most", most + 1));
+        return Err(complaint.help("leave some out, or make two studies of it"));
+    }
     let entry = |item: &'a Value<'a>| {
         let table = item.get_ref().as_table().ok_or_else(|| not_tables(item.span()))?;
         let entry = Entry { source, what, table, span: item.span() };

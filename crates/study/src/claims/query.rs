@@ -9,8 +9,10 @@ use rusqlite::types::Value;
 
 use super::evidence::{Evidence, TABLES};
 use super::limits::{
-    MOST_ARGUMENTS, MOST_COLUMNS, MOST_DEPTH, MOST_MEMORY_BYTES, MOST_VALUE_BYTES, Memory, Sizes, with_room,
+    MOST_ARGUMENTS, MOST_COLUMNS, MOST_DEPTH, MOST_INSTRUCTIONS, MOST_MEMORY_BYTES, MOST_VALUE_BYTES, Memory,
+    Sizes, with_room,
 };
+use super::searches::Deadline;
 use super::size::Size;
 
 /// A query that takes longer has no end.
@@ -150,7 +152,14 @@ fn run_unlimited(connection: &Connection, sql: &str) -> Result<Found, String> {
             None => format!("{}; {}", said(&error), what_there_is(connection, sql)),
         },
     };
-    let mut statement = connection.prepare(sql).map_err(in_words)?;
+    let mut statement = connection.prepare(sql).map_err(|error| match error.sqlite_error_code() {
+        // What SQLite says of too many instructions, too.
+        Some(rusqlite::ErrorCode::OutOfMemory) => format!(
+            "it takes over {MOST_INSTRUCTIONS} instructions or {} MiB of memory to run; make it shorter",
+            MOST_MEMORY_BYTES >> 20
+        ),
+        _ => in_words(error),
+    })?;
     // An ATTACH or a PRAGMA counts as reading, but gives no table that could be evidence.
     let first_word: String = sql.trim_start().chars().take_while(char::is_ascii_alphabetic).collect();
     let selects = ["select", "with", "values"].iter().any(|word| first_word.eq_ignore_ascii_case(word));
@@ -217,6 +226,7 @@ pub(super) fn names(sql: &str, table: &str) -> bool {
 fn within_time<T>(connection: &Connection, limit: Duration, work: impl FnOnce() -> T) -> T {
     let handle = connection.get_interrupt_handle();
     let (ended, watch) = mpsc::channel::<()>();
+    let _deadline = Deadline::after(limit);
     std::thread::scope(|scope| {
         scope.spawn(move || {
             if watch.recv_timeout(limit) == Err(mpsc::RecvTimeoutError::Timeout) {
@@ -263,7 +273,7 @@ mod tests {
         for value in ["zeroblob(100000000)", "printf('%100000000d', 1)", "hex(zeroblob(60000000))"] {
             assert_eq!(
                 refused(&format!("SELECT {value}")),
-                "it makes or reads a value of over 4 MiB",
+                "it makes or reads a value of over 1 MiB",
                 "{value}"
             );
         }
@@ -285,7 +295,7 @@ mod tests {
             format!("{NUMBERS} SELECT {} FROM n LIMIT {rows}", columns.join(", "))
         };
         let texts =
-            |rows: usize| format!("{NUMBERS} SELECT i, printf('%1048576d', i) AS t FROM n LIMIT {rows}");
+            |rows: usize| format!("{NUMBERS} SELECT i, printf('%1000000d', i) AS t FROM n LIMIT {rows}");
         let remedy = "; aggregate in the query (GROUP BY, median, avg), name fewer columns, or add a LIMIT";
         for (most, beyond, refusal) in [
             (
@@ -332,16 +342,16 @@ mod tests {
     #[test]
     fn no_query_takes_more_memory_between_two_looks_at_it() {
         let columns = |bytes: u32| {
-            let columns: Vec<String> = (0..100).map(|n| format!("hex(zeroblob({bytes})) AS c{n}")).collect();
+            let columns: Vec<String> = (0..190).map(|n| format!("hex(zeroblob({bytes})) AS c{n}")).collect();
             format!("SELECT 'x' AS what, {}", columns.join(", "))
         };
         let joined = vec!["substr(hex(zeroblob(30000000)),1,100)"; 50].join(" || ");
-        let too_long = "it makes or reads a value of over 4 MiB";
+        let too_long = "it makes or reads a value of over 1 MiB";
         let too_much = "it was stopped when it took over 256 MiB of memory";
         for (sql, refusal) in [
             (columns(30_000_000), too_long),
             (format!("SELECT {joined}"), too_long),
-            (columns(2_000_000), too_much),
+            (columns(500_000), too_much),
         ] {
             let (said, most) = highest(|| refused(&sql));
             assert!(most < MOST_MEMORY_BYTES + (64 << 20), "{} MiB: {sql:.50}", most >> 20);
@@ -360,6 +370,28 @@ mod tests {
         ] {
             assert_eq!(refused(&sql), refusal);
         }
+    }
+
+    #[test]
+    fn a_statement_has_only_so_many_instructions_between_two_looks_at_the_clock() {
+        // One call after another, none of which jumps back.
+        let calls = |count: usize| {
+            let columns = vec![vec!["upper(i)"; count].join("||"); 50].join(", ");
+            format!("SELECT {columns} FROM (SELECT max(i) AS i FROM (SELECT 'a' AS i UNION SELECT 'b'))")
+        };
+        assert_eq!(answer(&calls(20)), Ok(1));
+        let refusal = "it takes over 5376 instructions or 256 MiB of memory to run; make it shorter";
+        assert_eq!(refused(&calls(150)), refusal);
+    }
+
+    #[test]
+    fn a_search_after_the_end_of_the_time_is_not_made() {
+        let connection = Connection::open_in_memory().unwrap();
+        add_functions(&connection).unwrap();
+        let sql = "SELECT instr(printf('%.*c', 40, 'a'), 'b')";
+        let stopped = within_time(&connection, Duration::ZERO, || run_unlimited(&connection, sql));
+        assert_eq!(stopped.err().as_deref(), Some("it was stopped after 60 s"));
+        assert!(within_time(&connection, TIME_LIMIT, || run_unlimited(&connection, sql)).is_ok());
     }
 
     #[test]

@@ -1,9 +1,12 @@
 //! Claims on a ratio: from the rows of a query to a verdict, part by part.
 
+use std::collections::BTreeSet;
+
 use nestor_model::equivalence::MARGIN;
 use nestor_model::{Ratio, equivalence, mean, paired_ratio, unpaired_ratio};
 
 use super::judge::{EvidencePair, Judgement};
+use super::kept::{MOST_PARTS, check_count};
 use super::missing::Missing;
 use super::query::{Found, Row};
 use super::{Expected, Verdict, verdict};
@@ -32,7 +35,7 @@ pub(super) fn judge(
         return Err("the claim says nothing of what is expected".to_owned());
     };
     found.require(columns_of(found))?;
-    let mut judged = if found.has("part") { of_parts(found, expected) } else { of_rows(found, expected) };
+    let mut judged = if found.has("part") { of_parts(found, expected)? } else { of_rows(found, expected) };
     if judged.reason.is_empty() {
         judged.reason = missing.of_query(sql);
     } else if judged.verdict == Verdict::NotTestable {
@@ -75,28 +78,36 @@ fn of_rows(found: &Found, expected: Expected) -> Judgement {
 }
 
 /// Every part has to hold: the worst decides, and of several that are as bad the first.
-fn of_parts(found: &Found, expected: Expected) -> Judgement {
+fn of_parts(found: &Found, expected: Expected) -> Result<Judgement, String> {
+    let groups = found.grouped_by("part");
+    check_count("part", MOST_PARTS, groups.iter().map(|(name, _)| name.as_str()))
+        .map_err(|e| e.to_string())?;
     let parts: Vec<(String, Judgement)> =
-        found.grouped_by("part").into_iter().map(|(name, rows)| (name, of_rows(&rows, expected))).collect();
+        groups.into_iter().map(|(name, rows)| (name, of_rows(&rows, expected))).collect();
     let evidence = evidence_of(&parts);
     let is_empty = parts.iter().all(|(_, part)| part.effect.is_none());
     let reasons: Vec<String> = parts.iter().map(|(name, part)| in_words(name, part)).collect();
     // The first of the heaviest, where `max_by_key` gives the last.
     let deciding = parts.into_iter().rev().max_by_key(|(_, part)| part.verdict.weight());
     let Some((_, worst)) = deciding.filter(|_| !is_empty) else {
-        return Judgement { evidence, ..Judgement::not_testable("") };
+        return Ok(Judgement { evidence, ..Judgement::not_testable("") });
     };
-    Judgement { reason: reasons.join("; "), evidence, deciding: Some(worst.evidence), ..worst }
+    Ok(Judgement { reason: reasons.join("; "), evidence, deciding: Some(worst.evidence), ..worst })
 }
 
 /// Two parts may look at the same pair of runs, which is one piece of evidence.
 fn evidence_of(parts: &[(String, Judgement)]) -> Vec<EvidencePair> {
     let mut all: Vec<EvidencePair> = Vec::new();
+    let mut known = BTreeSet::new();
     for (_, part) in parts {
-        let is_new = |pair: &&EvidencePair| {
-            !all.iter().any(|known| (known.run, known.baseline_run) == (pair.run, pair.baseline_run))
-        };
-        let new: Vec<EvidencePair> = part.evidence.iter().filter(is_new).copied().collect();
+        let new: Vec<EvidencePair> = part
+            .evidence
+            .iter()
+            .filter(|pair| !known.contains(&(pair.run, pair.baseline_run)))
+            .copied()
+            .collect();
+        // Only now: within a part, rows of the same runs count each.
+        known.extend(new.iter().map(|pair| (pair.run, pair.baseline_run)));
         all.extend(new);
     }
     all

@@ -40,6 +40,19 @@ fn claims_and_figures_are_read() {
 }
 
 #[test]
+fn a_file_has_so_many_claims_and_figures_and_no_more() {
+    let claims = |count: usize| -> String {
+        (0..count)
+            .map(|n| format!("[[claim]]\nid = \"L-{n}\"\ntitle = \"T\"\nkind = \"setup\"\nsql = \"S\"\n"))
+            .collect()
+    };
+    assert_eq!(parse(&claims(500)).unwrap().claims.len(), 500);
+    let said = parse(&claims(501)).unwrap_err();
+    assert!(said.contains("this is claim 501, and 500 are the most"), "{said}");
+    assert!(said.contains("make two studies of it"), "{said}");
+}
+
+#[test]
 fn claims_do_not_change_what_a_study_is() {
     let with = parse(&claim("kind = \"setup\"\nsql = \"SELECT 1\"\n")).unwrap();
     assert_eq!(with.hash("emulated"), parse("").unwrap().hash("emulated"));

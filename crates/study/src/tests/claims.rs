@@ -19,14 +19,14 @@ const RAW_UNCACHED: &str = "ext3/kvm/hdd:size=8G";
 const HASH: &str = "0123456789abcdef";
 
 /// A store with these runs: stack, block, MiB written.
-struct Lab {
+pub(super) struct Lab {
     _folder: TempDir,
-    store: Store,
-    study: StudyRecord,
+    pub(super) store: Store,
+    pub(super) study: StudyRecord,
 }
 
 impl Lab {
-    fn new(records: Vec<CellRecord>) -> Self {
+    pub(super) fn new(records: Vec<CellRecord>) -> Self {
         let folder = TempDir::new().unwrap();
         let mut store = Store::open(&folder.path().join("r.sqlite")).unwrap();
         for record in &records {
@@ -45,18 +45,18 @@ impl Lab {
         Self { _folder: folder, store, study }
     }
 
-    fn judge(&mut self, claims: Vec<Claim>) -> Vec<ClaimResult> {
+    pub(super) fn judge(&mut self, claims: Vec<Claim>) -> Vec<ClaimResult> {
         self.study.study.claims = claims;
         judge(&self.store, &self.study).unwrap()
     }
 
-    fn judge_one(&mut self, claim: Claim) -> ClaimResult {
+    pub(super) fn judge_one(&mut self, claim: Claim) -> ClaimResult {
         self.judge(vec![claim]).pop().unwrap()
     }
 }
 
 /// Three blocks: the raw disk with write-through at 100, without at 50, on JFS at 60, on XFS at about 101 MiB.
-fn usual() -> Vec<CellRecord> {
+pub(super) fn usual() -> Vec<CellRecord> {
     let mut records = Vec::new();
     for (block, jitter) in [(0, 0), (1, 1), (2, 2)] {
         for (stack, mib) in [(RAW, 100), (RAW_UNCACHED, 50), (NESTED, 60), (OTHER_HOST, 101)] {
@@ -70,7 +70,7 @@ fn change(percent: f64) -> Expected {
     Expected::Change { low: 1.0 + percent / 100.0, high: 1.0 + percent / 100.0 }
 }
 
-fn claim(kind: ClaimKind, expected: Option<Expected>, sql: &str) -> Claim {
+pub(super) fn claim(kind: ClaimKind, expected: Option<Expected>, sql: &str) -> Claim {
     Claim {
         id: "L-0".to_owned(),
         title: "Made up".to_owned(),

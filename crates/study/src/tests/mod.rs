@@ -3,6 +3,7 @@
 mod campaign;
 mod checks;
 mod claim_file;
+mod claim_limits;
 mod claims;
 mod compare;
 mod documents;
