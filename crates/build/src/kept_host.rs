@@ -3,12 +3,12 @@
 
 use std::fs;
 use std::io;
-use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
 use nestor_machine::MachineSpec;
 use nestor_machine::agent::process::OWN_BINARY;
+use nestor_machine::ownership::make_above;
 use nestor_stack::layers::hypervisors::devices::Attach;
 use nestor_stack::{LayerDefinition, Stack};
 use serde::{Deserialize, Serialize};
@@ -82,6 +82,8 @@ impl Lab {
     ) -> Result<(), BuildError> {
         let directory = self.cache_directory.join(DIRECTORY);
         let files = Files::of(&directory, &self.kept_key(stack, memory_bytes)?);
+        // What is loaded becomes a machine: nobody else may have written it.
+        make_above(&files.state).map_err(|e| cannot_keep(&directory, &e.into()))?;
         if files.description().is_none() {
             make_room(&directory).map_err(|e| cannot_keep(&directory, &e))?;
             self.keep_host(stack, memory_bytes, &files)?;
@@ -178,7 +180,6 @@ fn cannot_keep(path: &Path, error: &io::Error) -> BuildError {
 
 /// Makes the directory, and removes those that were used longest ago and what killed runs have left.
 fn make_room(directory: &Path) -> io::Result<()> {
-    fs::DirBuilder::new().recursive(true).mode(0o700).create(directory)?;
     let mut kept = Vec::new();
     for entry in fs::read_dir(directory)? {
         let entry = entry?;
