@@ -59,7 +59,10 @@ fn a_medium_that_does_not_fit_its_place_is_refused_before_anything_is_started() 
     let said = refused(&sandbox, &["run", "ext4/file:/srv/disk.img", "fio:seq-write"]);
     assert!(said.contains("add `--on this`"), "{said}");
     let said = refused(&sandbox, &["run", "--on", "nowhere", "ext4/null", "fio:seq-write"]);
-    assert!(said.contains("there are: emulated, emulated:time=virtual, emulated:time=auto, this, ssh:HOST"), "{said}");
+    assert!(
+        said.contains("there are: emulated, emulated:time=virtual, emulated:time=auto, this, ssh:HOST"),
+        "{said}"
+    );
 }
 
 #[test]
