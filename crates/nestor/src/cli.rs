@@ -177,6 +177,9 @@ pub struct RunArguments {
     /// Decides the order and the workload's own random choices
     #[arg(long, default_value_t = 1)]
     pub seed: u64,
+    /// Measure all of it once more and compare: in virtual time it has to come out the same to the last bit
+    #[arg(long)]
+    pub verify: bool,
     #[command(flatten)]
     pub lab: LabArguments,
 }

@@ -148,6 +148,34 @@ fn where_virtual_time_does_not_work_real_time_is_used_and_every_output_says_why(
 }
 
 #[test]
+#[ignore = "minutes: part of make test-long"]
+fn what_is_measured_after_others_is_verified_too() {
+    if !can_run(false, true) {
+        return;
+    }
+    let _alone = alone();
+    let sandbox = Sandbox::new();
+    let stacks = "{xfs/hdd,ext4/kvm/raw/ext4/ssd}";
+    let run = ["run", stacks, "fio:rand-write:scale=0.00625:runtime=2s", "-n", "2", "--verify"];
+    let output = sandbox
+        .nestor(run)
+        .args(["--on", "emulated:time=virtual", "--store", &sandbox.text("results.sqlite")])
+        .assert()
+        .success()
+        .get_output()
+        .clone();
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(said.matches("to the last bit").count(), 4, "{said}");
+    sandbox.assert_nothing_left();
+}
+
+#[test]
+fn only_virtual_time_can_be_verified() {
+    let said = refused(&Sandbox::new(), &["run", "ext4/hdd", "fio:rand-read", "--verify"]);
+    assert!(said.contains("nothing to verify") && said.contains("--on emulated:time=virtual"), "{said}");
+}
+
+#[test]
 fn a_place_that_is_none_is_refused() {
     let said = refused(&Sandbox::new(), &["run", "ext4/hdd", "fio:rand-read", "--on", "emulated:time=dream"]);
     assert!(said.contains("emulated:time=virtual"), "{said}");

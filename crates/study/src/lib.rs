@@ -17,6 +17,7 @@ pub mod physical;
 mod plan;
 pub mod record;
 mod run_levels;
+mod sameness;
 mod stopping;
 pub mod store;
 mod study;

@@ -3,6 +3,7 @@
 use std::process::ExitCode;
 
 use anyhow::{Result, anyhow, bail};
+use nestor_build::HostTime;
 use nestor_report::{RunView, run_text};
 use nestor_study::{Store, StoredRun, Study, TraceCost, TraceMode, trace_costs};
 
@@ -22,6 +23,9 @@ pub fn run(arguments: &RunArguments) -> Result<ExitCode> {
         one_off(&[&arguments.stack], &arguments.workload, arguments.replications, arguments.seed)?;
     set_tracing(&mut study, &arguments.lab)?;
     let mut store = open_store(&arguments.lab)?;
+    if arguments.verify {
+        require_virtual_time(&arguments.lab)?;
+    }
     let end = session::run(&study, &arguments.lab, false, &mut store)?;
     let runs = end.runs.iter().map(|&run| store.run(run)).collect::<Result<Vec<_>, _>>()?;
     let costs = trace_costs(&runs.iter().collect::<Vec<_>>());
@@ -46,7 +50,55 @@ pub fn run(arguments: &RunArguments) -> Result<ExitCode> {
             costs.iter().filter(of_view).for_each(|cost| outln!("{}", cost.in_words()));
         }
     }
+    if arguments.verify {
+        verify(&study, &runs, &arguments.lab, &mut store)?;
+    }
     Ok(exit_code(&views))
+}
+
+/// Elsewhere numbers do not repeat, and that is no defect.
+fn require_virtual_time(lab: &LabArguments) -> Result<()> {
+    let place = &lab.place()?.place;
+    if place.host_time() != Some(HostTime::Virtual) {
+        bail!(
+            "on `--on {}` no two runs come out the same, so there is nothing to verify\n  \
+             --on emulated:time=virtual repeats to the last bit",
+            lab.on
+        );
+    }
+    Ok(())
+}
+
+/// Most differences that are named.
+const DIFFERENCES: usize = 5;
+
+/// Measures everything once more, in new machines, and compares.
+fn verify(study: &Study, runs: &[StoredRun], lab: &LabArguments, store: &mut Store) -> Result<()> {
+    let end = session::run(study, lab, false, store)?;
+    for (run, again) in runs.iter().zip(&end.runs) {
+        let again = store.run(*again)?;
+        let found = run.record.differences_from(&again.record, DIFFERENCES)?;
+        if !found.is_empty() {
+            bail!(
+                "run {} does not repeat run {}, which is a defect of Nestor; what differs first:\n    {}\n  \
+                 please report it with the file of results, {}, and `nestor doctor --json`",
+                again.number,
+                run.number,
+                found.join("\n    "),
+                store.path().display()
+            );
+        }
+        errln!(
+            "verified: run {} repeats run {} to the last bit ({})",
+            again.number,
+            run.number,
+            &run.record.outcome_digest()?[..16]
+        );
+    }
+    if end.runs.len() != runs.len() {
+        bail!("{} runs were to be repeated, and {} were", runs.len(), end.runs.len());
+    }
+    Ok(())
 }
 
 /// The runs whose numbers count: all but the untraced repeats of traced cells.
