@@ -209,10 +209,18 @@ fn environment(view: &RunView, style: Style) -> Vec<String> {
     lines.iter().map(|l| style.faint(l)).collect()
 }
 
+/// Characters of a digest that tell results apart.
+const SHORT_DIGEST: usize = 16;
+
 fn saved_as(view: &RunView) -> String {
+    let short = view.outcome_digest.as_ref().and_then(|digest| digest.get(..SHORT_DIGEST));
+    let digest = match (short, view.shown_run) {
+        (Some(digest), Some(run)) => format!(", outcome of run {run}: {digest}"),
+        _ => String::new(),
+    };
     match view.runs.as_slice() {
-        [run] => format!("  saved as run {run}      nestor report {run}"),
-        [first, .., last] => format!("  saved as runs {first} to {last}      nestor report {last}"),
+        [run] => format!("  saved as run {run}{digest}      nestor report {run}"),
+        [first, .., last] => format!("  saved as runs {first} to {last}{digest}      nestor report {last}"),
         [] => String::new(),
     }
 }

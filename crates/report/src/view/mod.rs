@@ -47,6 +47,11 @@ pub(crate) fn honesty_in<'a>(environments: impl Iterator<Item = &'a Environment>
     sentences
 }
 
+/// Whether the machines lived in virtual time, in which results repeat.
+fn is_in_virtual_time(environment: &Environment) -> bool {
+    environment.ground == "emulated:time=virtual"
+}
+
 fn honesty_of(environment: &Environment) -> Vec<String> {
     const EMULATED: &str = "shapes and ratios hold, absolute CPU-bound numbers do not";
     let Some(host) = environment.machines.first() else { return Vec::new() };
@@ -56,7 +61,7 @@ fn honesty_of(environment: &Environment) -> Vec<String> {
         "this" => "on this machine".to_owned(),
         other => format!("on {}", other.strip_prefix("ssh:").unwrap_or(other)),
     };
-    let is_virtual = environment.ground == "emulated:time=virtual";
+    let is_virtual = is_in_virtual_time(environment);
     let mut sentences = vec![match host.accelerator.as_str() {
         "tcg" if is_virtual => format!(
             "{place}: one modelled processor of 1000 MIPS, in order and without caches; numbers repeat to the last bit"

@@ -6,7 +6,7 @@ use nestor_study::{
 };
 use serde::Serialize;
 
-use super::{LayerRow, TraceView, honesty, workload_words};
+use super::{LayerRow, TraceView, honesty, is_in_virtual_time, workload_words};
 
 /// Everything that is said of one stack under one workload.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -44,6 +44,9 @@ pub struct RunView {
     pub measured_s: Option<f64>,
     /// See [`Self::measured_s`].
     pub cell_s: f64,
+    /// The digest of what came out of the shown run, which in virtual time is the same wherever it is run; `None` elsewhere.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub outcome_digest: Option<String>,
     /// The numbers of all runs.
     pub runs: Vec<i64>,
     /// The shown run's record as kept, without the engine's own output.
@@ -78,6 +81,9 @@ impl RunView {
             environment: shown.record.environment.clone(),
             measured_s: measured.map(|m| m.load.elapsed_ns as f64 / 1e9),
             cell_s: shown.record.cell_s,
+            outcome_digest: Some(shown)
+                .filter(|shown| is_in_virtual_time(&shown.record.environment))
+                .and_then(|shown| shown.record.outcome_digest().ok()),
             runs: runs.iter().map(|r| r.number).collect(),
             record: Some(without_engine_output(shown)),
             summary,
