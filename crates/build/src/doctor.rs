@@ -161,11 +161,13 @@ fn virtual_time(facts: &Facts, places: &DoctorPlaces) -> Finding {
 }
 
 fn lab_image(places: &DoctorPlaces) -> Finding {
-    match &places.lab_image {
-        (hash, true) => finding("lab image", State::Ok, format!("{hash} is ready"), ""),
-        (hash, false) => {
-            finding("lab image", State::Limited, format!("{hash} is not made yet"), "nestor lab build")
-        }
+    let (hash, is_there) = &places.lab_image;
+    // As its directory is named.
+    let name = hash.get(..16).unwrap_or(hash);
+    if *is_there {
+        finding("lab image", State::Ok, format!("{name} is ready"), "")
+    } else {
+        finding("lab image", State::Limited, format!("{name} is not made yet"), "nestor lab build")
     }
 }
 

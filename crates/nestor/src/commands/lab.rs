@@ -34,9 +34,9 @@ pub fn run(command: &LabCommand) -> Result<()> {
     }
 }
 
-/// Short hash of the current recipe and whether its image is there.
+/// Hash of the current recipe and whether its image is there.
 pub fn state() -> (String, bool) {
-    (Recipe::built_in().short_hash(), lab_image::find(&paths::cache_directory()).is_some())
+    (Recipe::built_in().hash(), lab_image::find(&paths::cache_directory()).is_some())
 }
 
 /// The lab image, made first if it is not there.
