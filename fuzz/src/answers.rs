@@ -5,13 +5,13 @@ use std::io::Write as _;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
 use nestor_disk::log::StampReader;
-use nestor_disk::request::{Command, Parsed, Piece, Segment};
+use nestor_disk::request::{Command, GuestMemory, Parsed, Piece, Segment};
 use nestor_load::{Ended, Place, StepOutput, SurfacePoint, Target, Workload};
 use nestor_machine::bounds::check_answer;
 use nestor_machine::message::{Answer, Envelope, Request, decode_frame};
 use nestor_model::LatencyHistogram;
 use nestor_model::latency_sum::LatencySum;
-use vm_memory::{Bytes, GuestAddress, GuestMemoryMmap};
+use vm_memory::{Bytes, GuestAddress};
 
 /// A stored histogram: as text, as the bytes that the text stands for, or as what is compressed in them.
 pub fn latency(data: &[u8]) {
@@ -103,7 +103,7 @@ pub fn stamps(data: &[u8]) {
 pub fn virtio(data: &[u8]) {
     const MEMORY_BYTES: usize = 1 << 16;
     const SECTORS: u64 = 1000;
-    let memory = GuestMemoryMmap::<()>::from_ranges(&[(GuestAddress(0), MEMORY_BYTES)]).expect("memory");
+    let memory = GuestMemory::from_ranges(&[(GuestAddress(0), MEMORY_BYTES)]).expect("memory");
     let (front, chain) = data.split_at(data.len().min(512));
     memory.write_slice(front, GuestAddress(0)).expect("it has room");
     let pieces = chain.chunks_exact(5).map(|d| Piece {

@@ -168,7 +168,8 @@ fn wml(data: &[u8]) {
     };
     let text = String::from_utf8_lossy(data);
     let source = nestor_flow::Source { name: "fuzz", text: &text };
-    for how in [nestor_flow::Scale::Factor(1.0), nestor_flow::Scale::Tiny, nestor_flow::Scale::Factor(1e300)] {
+    for how in [nestor_flow::Scale::Factor(1.0), nestor_flow::Scale::Tiny, nestor_flow::Scale::Factor(1e300)]
+    {
         let scaled = nestor_flow::scale(&script, how).script;
         let entries = nestor_flow::file_sets(&scaled)
             .fold(0_u64, |sum, set| sum.saturating_add(set.entries).saturating_add(set.leaf_directories));

@@ -9,7 +9,7 @@ use virtio_bindings::bindings::virtio_blk::{
 };
 use vm_memory::{Bytes, GuestAddress};
 
-use super::core::GuestMemory;
+pub use super::core::GuestMemory;
 use crate::model::SECTOR_BYTES;
 
 const HEADER_BYTES: u32 = 16;
