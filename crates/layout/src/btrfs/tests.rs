@@ -85,7 +85,8 @@ proptest! {
             inode: 7, file_offset, file_bytes, address: None, bytes: 0, encoded: false,
         };
         let mut replaced = Replaced::default();
-        let mut truth = [false; 200];
+        // Eight items of 29 bytes after one another, the first of which starts at 99 at most.
+        let mut truth = [false; 99 + 8 * 29];
         let mut end = 0;
         for (&start, &bytes) in &ranges {
             // Items of one file do not overlap.
