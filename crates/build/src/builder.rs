@@ -61,7 +61,7 @@ impl Lab {
     /// Which layer could not be made and why; what was made for it has been taken down again.
     pub fn build(&mut self, stack: &Stack) -> Result<BuiltStack, BuildError> {
         stack.require_buildable()?;
-        if self.place.host_time() == Some(HostTime::Virtual) {
+        if self.place.is_in_virtual_time() {
             // Every cell begins in the same state.
             self.stop_host();
         }
@@ -203,8 +203,6 @@ impl Lab {
             let work_directory = self.ground_facts.work_directory.clone();
             let time = self.place.host_time().unwrap_or_default();
             let disk = ServedDisk::start(self.ground(), &work_directory, layer, time)?;
-            // An earlier one may have left its data there.
-            disk.reset()?;
             let attachment = disk.attachment();
             self.disk = Some(disk);
             self.ground().attach_disk(name, &attachment).map_err(failed)?;

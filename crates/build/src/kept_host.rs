@@ -84,13 +84,13 @@ impl Lab {
         let files = Files::of(&directory, &self.kept_key(stack, memory_bytes)?);
         // What is loaded becomes a machine: nobody else may have written it.
         make_above(&files.state).map_err(|e| cannot_keep(&directory, &e.into()))?;
-        if files.description().is_none() {
-            make_room(&directory).map_err(|e| cannot_keep(&directory, &e))?;
-            self.keep_host(stack, memory_bytes, &files)?;
-        }
-        let description = files.description().ok_or_else(|| {
-            BuildError::Lab(format!("the kept host {} is gone again", files.state.display()))
-        })?;
+        let description = match files.description() {
+            Some(description) => description,
+            None => {
+                make_room(&directory).map_err(|e| cannot_keep(&directory, &e))?;
+                self.keep_host(stack, memory_bytes, &files)?
+            }
+        };
         files.note_use();
         self.boot_host(memory_bytes, Some(files.state.display().to_string()))?;
         for kept in description.guests {
@@ -104,7 +104,12 @@ impl Lab {
     }
 
     /// Boots a host with the stack's guests and keeps it.
-    fn keep_host(&mut self, stack: &Stack, memory_bytes: u64, files: &Files) -> Result<(), BuildError> {
+    fn keep_host(
+        &mut self,
+        stack: &Stack,
+        memory_bytes: u64,
+        files: &Files,
+    ) -> Result<Description, BuildError> {
         self.boot_host(memory_bytes, None)?;
         self.boot_guests(stack)?;
         let guests = self.guests.iter().map(|guest| KeptGuest {
@@ -126,7 +131,7 @@ impl Lab {
         if written.is_err() {
             let _ = fs::remove_file(&partial);
         }
-        written
+        written.map(|()| description)
     }
 
     /// Boots the guests of a stack before anything is built, as far as they need no disk to boot.
@@ -156,9 +161,8 @@ impl Lab {
     /// What a kept host depends on: programs, image, and the machines in it.
     fn kept_key(&mut self, stack: &Stack, memory_bytes: u64) -> Result<String, BuildError> {
         let image = self.ground_files()?;
-        let program = fs::read(OWN_BINARY).map_err(|e| cannot_keep(Path::new(OWN_BINARY), &e))?;
         let mut digest = Sha256::new();
-        digest.update(Sha256::digest(program));
+        digest.update(self.program_digest()?);
         digest.update(qemu_identity(&self.ground_facts, &image.hash));
         digest.update(format!("{memory_bytes} {:?}", memory::guests_need(stack)));
         for layer in stack.layers().iter().rev() {
@@ -168,6 +172,15 @@ impl Lab {
             }
         }
         Ok(digest.finalize()[..12].iter().map(|byte| format!("{byte:02x}")).collect())
+    }
+
+    /// The digest of this program, which every machine boots as its agent: read once, and not for every cell.
+    fn program_digest(&mut self) -> Result<&[u8], BuildError> {
+        if self.program_digest.is_none() {
+            let program = fs::read(OWN_BINARY).map_err(|e| cannot_keep(Path::new(OWN_BINARY), &e))?;
+            self.program_digest = Some(Sha256::digest(program).to_vec());
+        }
+        Ok(self.program_digest.as_deref().unwrap_or_default())
     }
 }
 

@@ -13,7 +13,7 @@ use nestor_stack::Stack;
 
 use crate::accelerators::{AcceleratorMemory, machine_identity, nested_identity};
 use crate::served_disk::{ServedDisk, ServedRoot};
-use crate::{BuildError, HostTime, Place, memory, packages};
+use crate::{BuildError, Place, memory, packages};
 
 /// Hears what is happening, in a few words.
 pub type Progress = Arc<dyn Fn(&str) + Send + Sync>;
@@ -74,6 +74,8 @@ pub struct Lab {
     seed: u64,
     remark: Option<String>,
     pub(crate) cache_directory: PathBuf,
+    /// The digest of this program, once it was needed.
+    pub(crate) program_digest: Option<Vec<u8>>,
     pub(crate) disk_attachment: Option<DiskAttachment>,
     pub(crate) ground_facts: Facts,
     /// Modules that need not be loaded again: machine and name.
@@ -145,6 +147,7 @@ impl Lab {
             ground_packages: None,
             memory: AcceleratorMemory::open(&options.cache_directory),
             cache_directory: options.cache_directory,
+            program_digest: None,
             host_memory_bytes: 0,
             slowest_boot_ms: BTreeMap::new(),
             ground,
@@ -220,7 +223,7 @@ impl Lab {
             return Ok(self.ground.machine().clone().labelled("host"));
         }
         // In virtual time a cell depends on nothing but itself: not on what else is measured, nor in which order.
-        let is_virtual = self.place.host_time() == Some(HostTime::Virtual);
+        let is_virtual = self.place.is_in_virtual_time();
         let for_others = if is_virtual { 0 } else { self.host_memory_bytes };
         let needed = for_others.max(memory::host_needs(stack));
         if self.host.as_ref().is_some_and(|host| host.spec.memory_bytes < needed) {
@@ -253,7 +256,7 @@ impl Lab {
         }
         let files = self.ground_files()?;
         let identity = machine_identity(&self.ground_facts, &files.hash);
-        let is_virtual = self.place.host_time() == Some(HostTime::Virtual);
+        let is_virtual = self.place.is_in_virtual_time();
         if is_virtual {
             let (ground, work_directory) = (self.ground.machine(), &self.ground_facts.work_directory);
             self.root = Some(ServedRoot::start(ground, work_directory, &files.root)?);
@@ -288,7 +291,7 @@ impl Lab {
     /// Notes how long a machine took to boot.
     pub(crate) fn booted(&mut self, depth: usize, took: Duration) {
         // What a machine in virtual time is asked must not depend on how long anything took in real time.
-        if self.place.host_time() == Some(HostTime::Virtual) {
+        if self.place.is_in_virtual_time() {
             return;
         }
         let slowest_ms = self.slowest_boot_ms.entry(depth).or_default();
@@ -382,7 +385,7 @@ impl Lab {
     /// What was found earlier about KVM.
     pub(crate) fn recall(&self, identity: &str) -> Accelerator {
         // Without what was found before: a probe takes virtual time, and is answered the same each time.
-        if self.place.host_time() == Some(HostTime::Virtual) {
+        if self.place.is_in_virtual_time() {
             return Accelerator::Auto;
         }
         self.memory.recall(identity)

@@ -24,6 +24,11 @@ impl Place {
         }
     }
 
+    /// Whether the host lives in virtual time, so that what is measured there repeats.
+    pub fn is_in_virtual_time(&self) -> bool {
+        self.host_time() == Some(HostTime::Virtual)
+    }
+
     /// Whether the outermost host is the lab's own virtual machine.
     pub fn is_emulated(&self) -> bool {
         matches!(self, Self::Emulated(_))

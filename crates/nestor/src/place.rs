@@ -9,7 +9,7 @@ use nestor_stack::Stack;
 use nestor_study::Store;
 
 use crate::cli::LabArguments;
-use crate::commands::lab::ensure_lab_image;
+use crate::commands::lab;
 use crate::paths;
 use crate::progress::Progress;
 use crate::session::{self, EndOnSignals};
@@ -78,7 +78,7 @@ impl LabArguments {
             PlaceWish::Exactly(place) => Ok(place.clone()),
             PlaceWish::EmulatedInRightTime => {
                 let facts = facts()?;
-                let known = Known::of(&facts, &crate::commands::lab::state().0);
+                let known = Known::of(&facts);
                 let is_real = match known.accelerator {
                     Accelerator::Kvm => true,
                     Accelerator::Auto => facts.kvm_device,
@@ -107,11 +107,11 @@ struct Known {
 }
 
 impl Known {
-    fn of(facts: &Facts, lab_hash: &str) -> Self {
-        let directory = paths::cache_directory();
-        let identity = qemu_identity(facts, lab_hash);
+    fn of(facts: &Facts) -> Self {
+        let (directory, (lab_hash, _)) = (paths::cache_directory(), lab::state());
+        let identity = qemu_identity(facts, &lab_hash);
         let joins = VirtualTimeMemory::open(&directory).recall(&identity);
-        Self { accelerator: nestor_build::known_accelerator(facts, lab_hash, &directory), joins, identity }
+        Self { accelerator: nestor_build::known_accelerator(facts, &lab_hash, &directory), joins, identity }
     }
 }
 
@@ -122,8 +122,7 @@ fn emulated(facts: &Facts) -> Result<SettledPlace> {
         // Opening the lab says what to install.
         return Ok(SettledPlace::exactly(in_real_time));
     }
-    let image = ensure_lab_image()?;
-    let known = Known::of(facts, &image.manifest.hash);
+    let known = Known::of(facts);
     let has_kvm = match known.accelerator {
         Accelerator::Kvm => true,
         Accelerator::Tcg => false,

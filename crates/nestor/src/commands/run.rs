@@ -3,7 +3,6 @@
 use std::process::ExitCode;
 
 use anyhow::{Result, anyhow, bail};
-use nestor_build::HostTime;
 use nestor_report::{RunView, run_text};
 use nestor_study::{Store, StoredRun, Study, TraceCost, TraceMode, trace_costs};
 
@@ -59,7 +58,7 @@ pub fn run(arguments: &RunArguments) -> Result<ExitCode> {
 /// Elsewhere numbers do not repeat, and that is no defect.
 fn require_virtual_time(lab: &LabArguments) -> Result<()> {
     let place = &lab.place()?.place;
-    if place.host_time() != Some(HostTime::Virtual) {
+    if !place.is_in_virtual_time() {
         bail!(
             "on `--on {}` no two runs come out the same, so there is nothing to verify\n  \
              --on emulated:time=virtual repeats to the last bit",
