@@ -45,25 +45,18 @@ pub enum HostTime {
     Virtual,
 }
 
-impl Default for Place {
-    fn default() -> Self {
-        Self::Emulated(HostTime::default())
-    }
-}
-
 impl FromStr for Place {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
         match text {
-            "emulated" => Ok(Self::default()),
-            "emulated:time=real" => Ok(Self::Emulated(HostTime::Real)),
+            "emulated" | "emulated:time=real" => Ok(Self::Emulated(HostTime::Real)),
             "emulated:time=virtual" => Ok(Self::Emulated(HostTime::Virtual)),
             "this" => Ok(Self::This),
             _ => match text.strip_prefix("ssh:") {
                 Some(host) if !host.is_empty() && !host.starts_with('-') => Ok(Self::Ssh(host.to_owned())),
                 _ => Err(format!(
-                    "`{text}` is no place to run; there are: emulated, emulated:time=virtual, emulated:time=auto, this, ssh:HOST"
+                    "`{text}` is no place to run; there are: emulated, emulated:time=virtual, emulated:time=real, this, ssh:HOST"
                 )),
             },
         }
@@ -82,18 +75,13 @@ impl fmt::Display for Place {
 }
 
 /// What `--on` may say: a place, or an emulated host in whichever time is right on this machine.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum PlaceWish {
     /// An emulated host: in virtual time where KVM is not usable and QEMU can be joined to it, otherwise in real time.
+    #[default]
     EmulatedInRightTime,
     /// This place and no other.
     Exactly(Place),
-}
-
-impl Default for PlaceWish {
-    fn default() -> Self {
-        Self::Exactly(Place::default())
-    }
 }
 
 impl FromStr for PlaceWish {
@@ -101,7 +89,7 @@ impl FromStr for PlaceWish {
 
     fn from_str(text: &str) -> Result<Self, String> {
         match text {
-            "emulated:time=auto" => Ok(Self::EmulatedInRightTime),
+            "emulated" => Ok(Self::EmulatedInRightTime),
             _ => text.parse().map(Self::Exactly),
         }
     }
@@ -110,7 +98,8 @@ impl FromStr for PlaceWish {
 impl fmt::Display for PlaceWish {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::EmulatedInRightTime => f.write_str("emulated:time=auto"),
+            Self::EmulatedInRightTime => f.write_str("emulated"),
+            Self::Exactly(Place::Emulated(HostTime::Real)) => f.write_str("emulated:time=real"),
             Self::Exactly(place) => place.fmt(f),
         }
     }
@@ -128,7 +117,7 @@ mod tests {
         for text in ["", "ssh:", "ssh:-oProxyCommand=x", "there"] {
             assert!(
                 text.parse::<Place>().unwrap_err().contains(
-                    "there are: emulated, emulated:time=virtual, emulated:time=auto, this, ssh:HOST"
+                    "there are: emulated, emulated:time=virtual, emulated:time=real, this, ssh:HOST"
                 )
             );
         }
@@ -136,10 +125,10 @@ mod tests {
 
     #[test]
     fn wishes_are_printed_as_they_are_read() {
-        for text in ["emulated", "emulated:time=virtual", "emulated:time=auto", "this", "ssh:storage-1"] {
+        for text in ["emulated", "emulated:time=virtual", "emulated:time=real", "this", "ssh:storage-1"] {
             assert_eq!(text.parse::<PlaceWish>().unwrap().to_string(), text);
         }
-        assert_eq!("emulated:time=real".parse::<PlaceWish>().unwrap(), PlaceWish::default());
+        assert_eq!("emulated".parse::<PlaceWish>().unwrap(), PlaceWish::default());
         assert!("there".parse::<PlaceWish>().is_err());
     }
 }

@@ -80,7 +80,19 @@ impl Connection {
     /// # Errors
     /// When it does not come, or is of another protocol version.
     pub fn wait_hello(&self, limit: Duration) -> Result<(), NoAnswer> {
-        match lock(&self.hello).recv_timeout(limit) {
+        self.await_hello(limit, &mut || None)
+    }
+
+    /// The same; when `limit` is over, `longer` says how much longer to wait, as often as it does.
+    ///
+    /// # Errors
+    /// As [`Self::wait_hello`].
+    pub fn await_hello(
+        &self,
+        limit: Duration,
+        longer: &mut dyn FnMut() -> Option<Duration>,
+    ) -> Result<(), NoAnswer> {
+        match patiently(&lock(&self.hello), limit, longer) {
             Ok(Answer::Hello { protocol: PROTOCOL }) => Ok(()),
             Ok(Answer::Failed(reason)) => Err(NoAnswer::Gone(reason)),
             Ok(_) => Err(NoAnswer::Gone("its agent is of another version of nestor".into())),
@@ -94,6 +106,19 @@ impl Connection {
     /// # Errors
     /// When the agent is gone or does not answer within `limit`.
     pub fn request(&self, request: Request, limit: Duration) -> Result<Answer, NoAnswer> {
+        self.request_patiently(request, limit, &mut || None)
+    }
+
+    /// The same; when `limit` is over, `longer` says how much longer to wait, as often as it does.
+    ///
+    /// # Errors
+    /// As [`Self::request`].
+    pub fn request_patiently(
+        &self,
+        request: Request,
+        limit: Duration,
+        longer: &mut dyn FnMut() -> Option<Duration>,
+    ) -> Result<Answer, NoAnswer> {
         let (sender, receiver) = channel();
         let number = {
             let mut shared = lock(&self.shared);
@@ -116,7 +141,7 @@ impl Connection {
             shared.waiting.remove(&number);
             return Err(NoAnswer::Gone(shared.gone.clone().unwrap_or(reason)));
         }
-        receiver.recv_timeout(limit).map_err(|e| {
+        patiently(&receiver, limit, longer).map_err(|e| {
             lock(&self.shared).waiting.remove(&number);
             match e {
                 RecvTimeoutError::Timeout => NoAnswer::TimedOut(limit),
@@ -139,6 +164,20 @@ impl Connection {
 
     fn reason(&self) -> String {
         lock(&self.shared).gone.clone().unwrap_or_else(|| "its agent closed the connection".into())
+    }
+}
+
+fn patiently<T>(
+    receiver: &Receiver<T>,
+    limit: Duration,
+    longer: &mut dyn FnMut() -> Option<Duration>,
+) -> Result<T, RecvTimeoutError> {
+    let mut wait = limit;
+    loop {
+        match receiver.recv_timeout(wait) {
+            Err(RecvTimeoutError::Timeout) => wait = longer().ok_or(RecvTimeoutError::Timeout)?,
+            done => return done,
+        }
     }
 }
 
@@ -165,4 +204,47 @@ fn read_answers(mut reader: impl Read, shared: &Mutex<Shared>, watch: &dyn Watch
     let mut shared = lock(shared);
     shared.gone.get_or_insert(reason);
     shared.waiting.clear();
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::net::UnixStream;
+
+    use super::*;
+    use crate::message::read_frame;
+
+    /// A connection, and what answers its first request, with `Done`, when it is told to.
+    fn answered_when_told() -> (Connection, Sender<()>) {
+        let (here, mut there) = UnixStream::pair().unwrap();
+        let (tell, told) = channel();
+        std::thread::spawn(move || {
+            let asked = read_frame::<Envelope<Request>>(&mut there).unwrap();
+            told.recv().unwrap();
+            write_frame(&mut there, &Envelope { number: asked.number, body: Answer::Done }).unwrap();
+        });
+        (Connection::new(here.try_clone().unwrap(), here), tell)
+    }
+
+    #[test]
+    fn an_answer_after_the_limit_counts_if_it_was_to_be_awaited() {
+        let (connection, tell) = answered_when_told();
+        let mut asked = 0;
+        let answer = connection.request_patiently(Request::Facts, Duration::ZERO, &mut || {
+            asked += 1;
+            if asked == 2 {
+                tell.send(()).unwrap();
+                return Some(Duration::from_secs(600));
+            }
+            Some(Duration::ZERO)
+        });
+        assert!(matches!(answer, Ok(Answer::Done)), "{answer:?}");
+        assert_eq!(asked, 2);
+    }
+
+    #[test]
+    fn otherwise_the_request_has_timed_out() {
+        let (connection, _tell) = answered_when_told();
+        let answer = connection.request(Request::Facts, Duration::ZERO);
+        assert!(matches!(answer, Err(NoAnswer::TimedOut(Duration::ZERO))), "{answer:?}");
+    }
 }

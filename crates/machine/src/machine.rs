@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use crate::connection::{Connection, NoAnswer};
 use crate::error::MachineError;
 use crate::message::{Answer, Command, Facts, Finished, Request};
-use crate::spec::{DiskAttachment, MachineSpec};
+use crate::spec::{DiskAttachment, MachineSpec, MachineTime};
 
 /// A machine that obeys. Cloning it clones the way to it, not the machine.
 #[derive(Clone)]
@@ -15,6 +15,8 @@ pub struct Machine {
     /// Names of the machines on the way from the ground to this one, outermost first.
     route: Vec<String>,
     label: String,
+    /// The outermost of the machines on the way lives in virtual time: what boots it watches whether it gets on, and always answers.
+    is_in_virtual_time: bool,
 }
 
 /// How a machine was booted.
@@ -48,7 +50,7 @@ const LEVEL_ALLOWANCE: Duration = Duration::from_secs(10);
 impl Machine {
     /// The machine at the other end of `connection`.
     pub(crate) fn ground(connection: Arc<Connection>, label: &str) -> Self {
-        Self { connection, route: Vec::new(), label: label.to_owned() }
+        Self { connection, route: Vec::new(), label: label.to_owned(), is_in_virtual_time: false }
     }
 
     /// Its name in messages and results: `this machine`, `host`, `guest`, `guest 2`.
@@ -65,6 +67,7 @@ impl Machine {
     fn request(&self, request: Request) -> Result<Answer, MachineError> {
         let name = request_name(&request);
         let what = if std::env::var_os(REQUEST_LOG).is_some() { describe(&request) } else { String::new() };
+        let is_watched = self.is_in_virtual_time || boots_in_virtual_time(&request);
         let mut limit = own_limit(&request);
         let mut request = request;
         for machine in self.route.iter().rev() {
@@ -73,7 +76,8 @@ impl Machine {
             limit += LEVEL_ALLOWANCE;
         }
         let started = Instant::now();
-        let answered = self.connection.request(request, limit);
+        let longer = &mut || is_watched.then_some(limit);
+        let answered = self.connection.request_patiently(request, limit, longer);
         if std::env::var_os(REQUEST_LOG).is_some() {
             nestor_terminal::errln!("{:>7.3} s  {}: {what}", started.elapsed().as_secs_f64(), self.label);
         }
@@ -312,7 +316,9 @@ impl Machine {
     pub fn start_machine(&self, spec: &MachineSpec, label: &str) -> Result<(Machine, Boot), MachineError> {
         match self.request(Request::StartMachine(Box::new(spec.clone())))? {
             Answer::Booted { accelerator, boot_ms } => {
-                Ok((self.machine_inside(&spec.name, label), Boot { accelerator, boot_ms }))
+                let mut machine = self.machine_inside(&spec.name, label);
+                machine.is_in_virtual_time |= spec.time != MachineTime::Real;
+                Ok((machine, Boot { accelerator, boot_ms }))
             }
             _ => Err(self.out_of_turn()),
         }
@@ -328,7 +334,8 @@ impl Machine {
     pub fn machine_inside(&self, name: &str, label: &str) -> Machine {
         let mut route = self.route.clone();
         route.push(name.to_owned());
-        Machine { connection: Arc::clone(&self.connection), route, label: label.to_owned() }
+        let (connection, label) = (Arc::clone(&self.connection), label.to_owned());
+        Machine { connection, route, label, is_in_virtual_time: self.is_in_virtual_time }
     }
 
     /// Ends a machine that this one booted.
@@ -350,6 +357,11 @@ impl Machine {
     pub fn take_down(&self) -> Result<(), MachineError> {
         self.done(Request::TakeDown)
     }
+}
+
+/// Whether a machine is to be booted whose boot is watched in its own time.
+fn boots_in_virtual_time(request: &Request) -> bool {
+    matches!(request, Request::StartMachine(spec) if spec.time != MachineTime::Real)
 }
 
 fn own_limit(request: &Request) -> Duration {

@@ -108,9 +108,9 @@ pub enum Command {
 /// Where and how cells run.
 #[derive(Args, Clone, Debug)]
 pub struct LabArguments {
-    /// Where the stack stands: emulated, this, ssh:HOST. An emulated host lives in real time, or in its own (emulated:time=virtual),
-    /// in which results repeat to the last bit; emulated:time=auto takes the latter where KVM is not usable and QEMU can be joined to
-    /// it
+    /// Where the stack stands: emulated, this, ssh:HOST. An emulated host lives in its own time, in which results repeat to the
+    /// last bit (emulated:time=virtual), where KVM is not usable and QEMU can be joined to it; otherwise in this machine's
+    /// (emulated:time=real)
     #[arg(long, value_name = "PLACE", default_value_t = PlaceWish::default())]
     pub on: PlaceWish,
     /// What `on` has come to mean on this machine.

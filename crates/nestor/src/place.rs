@@ -71,9 +71,17 @@ impl LabArguments {
     /// # Errors
     /// When nothing can be found out about this machine.
     pub fn likely_place(&self) -> Result<Place> {
-        if let Some(settled) = self.settled.get() {
-            return Ok(settled.place.clone());
+        match self.settled.get() {
+            Some(settled) => Ok(settled.place.clone()),
+            None => self.usual_place(),
         }
+    }
+
+    /// What `--on` means on this machine, whatever results are used; nothing is tried for it.
+    ///
+    /// # Errors
+    /// When nothing can be found out about this machine.
+    pub fn usual_place(&self) -> Result<Place> {
         match &self.on {
             PlaceWish::Exactly(place) => Ok(place.clone()),
             PlaceWish::EmulatedInRightTime => {

@@ -60,7 +60,7 @@ fn a_medium_that_does_not_fit_its_place_is_refused_before_anything_is_started() 
     assert!(said.contains("add `--on this`"), "{said}");
     let said = refused(&sandbox, &["run", "--on", "nowhere", "ext4/null", "fio:seq-write"]);
     assert!(
-        said.contains("there are: emulated, emulated:time=virtual, emulated:time=auto, this, ssh:HOST"),
+        said.contains("there are: emulated, emulated:time=virtual, emulated:time=real, this, ssh:HOST"),
         "{said}"
     );
 }

@@ -16,24 +16,12 @@ fn nested_file_systems_are_measured_at_every_layer_and_an_image_that_does_not_fi
     let _alone = alone();
     let sandbox = Sandbox::new();
     let stacks = "{ext3/kvm/raw,ext4/kvm/raw:size=40G}/jfs/null";
-    // A machine in an emulated one resets itself now and then, which a run reports as it should: then once more.
-    let mut attempts = 0;
-    let (output, views) = loop {
-        attempts += 1;
-        let output = sandbox
-            .nestor(["run", stacks, "fio:seq-write:scale=0.01", "-n", "1", "--json"])
-            .timeout(std::time::Duration::from_secs(600))
-            .output()
-            .expect("it runs");
-        let said = String::from_utf8_lossy(&output.stderr);
-        let views: Value = serde_json::from_slice(&output.stdout).unwrap_or_else(|e| panic!("{e}: {said}"));
-        if layer_bytes(&views[0], "application").is_some_and(|bytes| bytes > 0) {
-            break (output, views);
-        }
-        let why = failures(&views[0]);
-        let lost = why.contains("died") || why.contains("did not answer");
-        assert!(lost && attempts < 4, "attempt {attempts}: {why}");
-    };
+    let output = sandbox
+        .nestor(["run", stacks, "fio:seq-write:scale=0.01", "-n", "1", "--json"])
+        .output()
+        .expect("it runs");
+    let said = String::from_utf8_lossy(&output.stderr);
+    let views: Value = serde_json::from_slice(&output.stdout).unwrap_or_else(|e| panic!("{e}: {said}"));
 
     let nested = &views[0];
     let written =
@@ -56,7 +44,7 @@ fn nested_file_systems_are_measured_at_every_layer_and_an_image_that_does_not_fi
     assert_eq!(sandbox.left_behind(), Vec::<String>::new());
     let kept = sandbox.nestor(["report", "--json"]).output().expect("it runs");
     let kept: Value = serde_json::from_slice(&kept.stdout).expect("a list of runs");
-    assert_eq!(kept["total"], 2 * attempts, "both are kept, the failure too");
+    assert_eq!(kept["total"], 2, "both are kept, the failure too");
 }
 
 #[test]

@@ -131,7 +131,7 @@ fn where_virtual_time_does_not_work_real_time_is_used_and_every_output_says_why(
         "--store",
         &store,
         "--on",
-        "emulated:time=auto",
+        "emulated",
     ];
     let output = nestor(&run);
     assert!(String::from_utf8_lossy(&output.stderr).contains(why), "{output:?}");
@@ -171,7 +171,10 @@ fn what_is_measured_after_others_is_verified_too() {
 
 #[test]
 fn only_virtual_time_can_be_verified() {
-    let said = refused(&Sandbox::new(), &["run", "ext4/hdd", "fio:rand-read", "--verify"]);
+    let said = refused(
+        &Sandbox::new(),
+        &["run", "ext4/hdd", "fio:rand-read", "--verify", "--on", "emulated:time=real"],
+    );
     assert!(said.contains("nothing to verify") && said.contains("--on emulated:time=virtual"), "{said}");
 }
 

@@ -315,7 +315,7 @@ impl Agent {
 
     fn forward(&self, name: &str, timeout_ms: u64, request: Request) -> Obeyed {
         let machine = self.machine(name)?;
-        machine.connection.request(request, Duration::from_millis(timeout_ms)).map_err(|e| match e {
+        machine.request(request, Duration::from_millis(timeout_ms)).map_err(|e| match e {
             NoAnswer::Gone(reason) => format!("the machine `{name}` died: {reason}{}", machine.last_words()),
             NoAnswer::TimedOut(limit) => format!(
                 "the machine `{name}` did not answer within {} s: it hangs, or is overloaded{}",

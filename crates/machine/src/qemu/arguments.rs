@@ -102,10 +102,23 @@ const KERNEL_COMMAND_LINE: &str = "console=ttyS0 quiet loglevel=4 panic=-1 oops=
 /// emulated host itself reset themselves in 7 of 43 cells of a study (QEMU 7.2; 1 of 14 with 10.0.2), with shadow page tables
 /// in 0 of 57; cells took as long.
 ///
-/// `nohz=off`: the scheduler's tick never stops. TCG's SVM code changes the pending interrupts of a processor without the lock
+/// See [`TICK_NEVER_STOPS`] for what is added in real time.
+const EMULATED_KERNEL_OPTIONS: &str = " tsc=reliable kvm_amd.npt=0";
+
+/// The scheduler's tick never stops. TCG's SVM code changes the pending interrupts of a processor without the lock
 /// that others take for it, so that an interrupt between processors is lost now and then; a halted processor without a tick
-/// then sleeps for ever (1 of 57 cells), with one it goes on at the next.
-const EMULATED_KERNEL_OPTIONS: &str = " tsc=reliable kvm_amd.npt=0 nohz=off";
+/// then sleeps for ever (1 of 57 cells), with one it goes on at the next. In virtual time there is one processor, and each tick
+/// of an idle machine is one more moment to which its clock does not jump at once.
+const TICK_NEVER_STOPS: &str = " nohz=off";
+
+/// What the kernel is told of its processor.
+fn kernel_options(processor: Processor) -> String {
+    match processor {
+        Processor::Kvm => String::new(),
+        Processor::Emulated => format!("{EMULATED_KERNEL_OPTIONS}{TICK_NEVER_STOPS}"),
+        Processor::Counted { .. } => EMULATED_KERNEL_OPTIONS.to_owned(),
+    }
+}
 
 /// The whole command line of a machine.
 pub fn command_line(spec: &MachineSpec, kvm: bool, files: &MachineFiles) -> Vec<String> {
@@ -119,7 +132,7 @@ pub fn command_line(spec: &MachineSpec, kvm: bool, files: &MachineFiles) -> Vec<
     let board = if spec.cold_disks.is_empty() { "pc" } else { "q35" };
     let mut argv =
         bare_machine(board, &spec.name, spec.memory_bytes, spec.cpus, processor, spec.shared_memory, files);
-    argv.extend(boot(&spec.kernel, &files.initramfs(), if kvm { "" } else { EMULATED_KERNEL_OPTIONS }));
+    argv.extend(boot(&spec.kernel, &files.initramfs(), &kernel_options(processor)));
     argv.extend(tracing(files));
     if spec.kept_state.is_some() {
         argv.extend(["-incoming", "defer"].map(str::to_owned));

@@ -34,7 +34,7 @@ pub fn keep(qmp: &mut Qmp, path: &Path, limit: Duration) -> Result<(), String> {
     qmp.give_file(NAME, &file)?;
     qmp.execute("migrate-set-parameters", &json!({ "max-bandwidth": NO_LIMIT }))?;
     qmp.execute("migrate", &json!({ "uri": format!("fd:{NAME}") }))?;
-    wait_until_complete(qmp, "keep", deadline)
+    wait_until_complete(qmp, "keep", deadline, "the disk that holds Nestor's cache may be too slow")
 }
 
 /// Loads a state into a machine that waits for one, which then goes on.
@@ -46,12 +46,12 @@ pub fn load(qmp: &mut Qmp, path: &Path, deadline: Instant) -> Result<(), String>
         .map_err(|e| format!("the machine's kept state {} cannot be read: {e}", path.display()))?;
     qmp.give_file(NAME, &file)?;
     qmp.execute("migrate-incoming", &json!({ "uri": format!("fd:{NAME}") }))?;
-    wait_until_complete(qmp, "load", deadline)?;
+    wait_until_complete(qmp, "load", deadline, "NESTOR_BOOT_LIMIT_S gives it longer")?;
     // It is as it was kept, and that was stopped.
     qmp.execute("cont", &json!({})).map(|_| ())
 }
 
-fn wait_until_complete(qmp: &mut Qmp, what: &str, deadline: Instant) -> Result<(), String> {
+fn wait_until_complete(qmp: &mut Qmp, what: &str, deadline: Instant, advice: &str) -> Result<(), String> {
     loop {
         let progress = qmp.execute("query-migrate", &json!({}))?;
         match progress["status"].as_str() {
@@ -61,9 +61,7 @@ fn wait_until_complete(qmp: &mut Qmp, what: &str, deadline: Instant) -> Result<(
                 return Err(format!("QEMU could not {what} the machine's state: {reason}"));
             }
             _ if Instant::now() > deadline => {
-                return Err(format!(
-                    "QEMU did not {what} the machine's state in time; NESTOR_BOOT_LIMIT_S gives it longer"
-                ));
+                return Err(format!("QEMU did not {what} the machine's state in time; {advice}"));
             }
             _ => std::thread::sleep(ASK_AGAIN),
         }

@@ -3,6 +3,7 @@
 pub mod accelerator;
 pub mod arguments;
 mod kept_state;
+mod progress;
 pub mod qmp;
 mod running;
 mod virtual_time;

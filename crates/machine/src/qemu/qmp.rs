@@ -64,6 +64,17 @@ impl Qmp {
         }
     }
 
+    /// Instructions that a machine in virtual time has executed. Asking does not change what it does.
+    ///
+    /// # Errors
+    /// As [`Self::execute`].
+    pub fn executed(&mut self) -> Result<u64, String> {
+        let replay = self.execute("query-replay", &json!({}))?;
+        replay["icount"]
+            .as_u64()
+            .ok_or_else(|| "QEMU does not say how many instructions were executed".to_owned())
+    }
+
     /// Hands QEMU an open file, by a name that commands then use.
     ///
     /// # Errors

@@ -14,18 +14,18 @@ use serde_json::{Value, json};
 
 use super::arguments::{self, MachineFiles};
 use super::kept_state;
+use super::progress::{Progress, STANDSTILL_LIMIT};
 use super::qmp::Qmp;
 use super::virtual_time::{self, TimeKeeper, Watched};
 use crate::agent::process::{OWN_BINARY, Spawner, cannot_start, kill_group, wait_at_most};
 use crate::connection::{Connection, NoAnswer, lock};
 use crate::lab_image::initramfs;
-use crate::message::Request;
+use crate::message::{Answer, Request};
 use crate::spec::{DiskAttachment, DiskBackend, MachineSpec, MachineTime};
 
 /// A booted machine.
 pub struct RunningMachine {
-    /// Requests to the agent inside.
-    pub connection: Connection,
+    connection: Connection,
     files: MachineFiles,
     qemu: Mutex<Child>,
     qmp: Mutex<Qmp>,
@@ -213,8 +213,30 @@ impl RunningMachine {
         Ok((connection, qmp))
     }
 
+    /// Sends a request to the agent inside and waits for its answer, in real time at most for `limit`; in virtual time as long as
+    /// the machine gets on ([`Progress`]).
+    ///
+    /// # Errors
+    /// When the agent is gone or does not answer.
+    pub fn request(&self, request: Request, limit: Duration) -> Result<Answer, NoAnswer> {
+        if self.keeper.is_none() {
+            return self.connection.request(request, limit);
+        }
+        let mut progress = Progress::new(limit);
+        self.connection.request_patiently(request, limit, &mut || self.longer(&mut progress))
+    }
+
+    /// How much longer to wait for something in virtual time that has taken its limit of real time.
+    fn longer(&self, progress: &mut Progress) -> Option<Duration> {
+        // A monitor that does not answer either stands still.
+        let executed = lock(&self.qmp).executed().ok()?;
+        progress.is_to_be_awaited(executed).then_some(STANDSTILL_LIMIT)
+    }
+
     fn wait_for_agent(&self, deadline: Instant, limit: Duration) -> Result<(), String> {
-        self.connection.wait_hello(deadline.saturating_duration_since(Instant::now())).map_err(|e| {
+        let mut progress = Progress::new(limit);
+        let longer = &mut || self.keeper.as_ref().and_then(|_| self.longer(&mut progress));
+        self.connection.await_hello(deadline.saturating_duration_since(Instant::now()), longer).map_err(|e| {
             let what = match e {
                 NoAnswer::TimedOut(_) => late("it did not boot", limit),
                 NoAnswer::Gone(reason) => format!("it died while booting ({reason})"),
@@ -288,7 +310,7 @@ impl RunningMachine {
         if self.keeper.is_some() {
             let pause = Request::Pause { ms: PAUSE_MS };
             // If the machine is gone, whoever waits for what it does hears of that.
-            let _ = self.connection.request(pause, Duration::from_millis(PAUSE_MS) + PAUSE_LIMIT);
+            let _ = self.request(pause, Duration::from_millis(PAUSE_MS) + PAUSE_LIMIT);
         }
     }
 

@@ -5,14 +5,13 @@ use nestor_predict::evidence::Points;
 use nestor_predict::{Evidence, MeasuredLoad, Shape};
 use nestor_study::{Known, KnownLoad, stack_parts};
 
-use super::place;
-
-/// Everything but surfaces, which are no loads, as cells; surfaces as points. Loads of which no request was seen are left out.
-pub fn of(known: &Known) -> Evidence {
+/// Everything but surfaces, which are no loads, as cells; surfaces as points. Loads of which no request was seen are left out. `on` names
+/// the place in commands, where it has to be named.
+pub fn of(known: &Known, on: Option<String>) -> Evidence {
     let is_surface = |workload: &str| {
         known.loads.get(workload).is_some_and(|load| load.engine == "iometer" && load.case == "surface")
     };
-    let mut evidence = Evidence { on: place::named(&known.place), ..Evidence::default() };
+    let mut evidence = Evidence { on, ..Evidence::default() };
     for cell in known.cells.iter().filter(|cell| !is_surface(&cell.workload)) {
         let rate = cell.rate();
         if rate <= 0.0 {

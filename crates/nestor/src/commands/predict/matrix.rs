@@ -50,13 +50,19 @@ struct Suggestion {
     command: String,
 }
 
-/// Completes the matrix of a load.
+/// Completes the matrix of a load, from what is known of the place that `on` names if it has to be named.
 ///
 /// # Errors
 /// When too little of it was measured.
-pub fn run(known: &Known, workload: &str, suggest: usize, json: bool) -> Result<ExitCode> {
+pub fn run(
+    known: &Known,
+    on: Option<String>,
+    workload: &str,
+    suggest: usize,
+    json: bool,
+) -> Result<ExitCode> {
     let name = workload_named(workload)?.to_string();
-    let evidence = Evidence { on: place::named(&known.place), ..Evidence::default() };
+    let evidence = Evidence { on, ..Evidence::default() };
     let place = known.place.in_words();
     let Some(of_load) = matrix_of(known, &name) else {
         let elsewhere = place::elsewhere(known, &name, |other| other.workload == name);

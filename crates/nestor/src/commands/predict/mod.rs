@@ -81,15 +81,16 @@ struct Predicted {
 pub fn run(arguments: &PredictArguments) -> Result<ExitCode> {
     let mut store = open_store(&arguments.lab)?;
     let known = place::known(&store, &arguments.lab)?;
+    let on = place::named(&known.place, &arguments.lab)?;
     if arguments.validate {
-        return validate::run(&evidence::of(&known), &known, arguments.lab.json);
+        return validate::run(&evidence::of(&known, on), &known, arguments.lab.json);
     }
     let Some(workload) = &arguments.workload else { bail!("no --workload is named") };
     if arguments.matrix {
-        return matrix::run(&known, workload, arguments.suggest, arguments.lab.json);
+        return matrix::run(&known, on, workload, arguments.suggest, arguments.lab.json);
     }
     let targets = LabNotation.stacks(arguments.to.as_deref().unwrap_or_default()).map_err(|e| anyhow!(e))?;
-    let mut evidence = evidence::of(&known);
+    let mut evidence = evidence::of(&known, on);
     targets.iter().try_for_each(|target| evidence::add_stack(&mut evidence, target))?;
     let load = question::Load::named(workload, &evidence, &known)?;
     if let Some(from) = &arguments.from {

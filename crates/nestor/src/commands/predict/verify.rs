@@ -70,7 +70,7 @@ pub fn run(
         Ok(latest.map(|run| store.run(*run)).collect::<Result<_, _>>()?)
     };
     let reference = of_stack(&question.from)?;
-    let alike = evidence::of(&known).most_alike(&load.workload, &question.to).map(str::to_owned);
+    let alike = evidence::of(&known, None).most_alike(&load.workload, &question.to).map(str::to_owned);
     let donor = alike.as_deref().map(of_stack).transpose()?.unwrap_or_default();
     let pass_ms = |rate: f64| {
         let requests_per_s = question.reference.requests_per_s * rate / question.reference.rate;
