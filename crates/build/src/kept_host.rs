@@ -3,6 +3,7 @@
 
 use std::fs;
 use std::io;
+use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
@@ -22,6 +23,9 @@ const DIRECTORY: &str = "kept-hosts";
 
 /// So many are kept; the one that was used longest ago goes first. Each takes some hundred MB.
 const MOST: usize = 6;
+
+/// The lock of who removes one, shared by those who load one.
+const REMOVING: &str = "removing.lock";
 
 /// How long writing the state may take.
 const KEEP_LIMIT: Duration = Duration::from_secs(120);
@@ -61,6 +65,13 @@ impl Files {
         serde_json::from_slice(&text).ok().filter(|_| self.state.is_file())
     }
 
+    /// The lock of who makes it. Few files serve for all, for lock files can never be removed: who waits for one would lock what
+    /// nobody else sees.
+    fn turn(&self) -> String {
+        let first = self.state.file_name().and_then(|name| name.to_str()?.chars().next());
+        format!("making-{}.lock", first.unwrap_or('0'))
+    }
+
     fn remove(&self) {
         let _ = fs::remove_file(&self.description);
         let _ = fs::remove_file(&self.state);
@@ -84,12 +95,15 @@ impl Lab {
         let files = Files::of(&directory, &self.kept_key(stack, memory_bytes)?);
         // What is loaded becomes a machine: nobody else may have written it.
         make_above(&files.state).map_err(|e| cannot_keep(&directory, &e.into()))?;
-        let description = match files.description() {
-            Some(description) => description,
-            None => {
-                make_room(&directory).map_err(|e| cannot_keep(&directory, &e))?;
-                self.keep_host(stack, memory_bytes, &files)?
-            }
+        if files.description().is_none() {
+            self.make_kept_host(stack, memory_bytes, &directory, &files)?;
+        }
+        let _nobody_removes_it = lock_shared(&directory).map_err(|e| cannot_keep(&directory, &e))?;
+        let Some(description) = files.description() else {
+            return Err(BuildError::Lab(format!(
+                "{} was removed while it was to be used",
+                files.state.display()
+            )));
         };
         files.note_use();
         self.boot_host(memory_bytes, Some(files.state.display().to_string()))?;
@@ -103,13 +117,29 @@ impl Lab {
         Ok(())
     }
 
-    /// Boots a host with the stack's guests and keeps it.
-    fn keep_host(
+    /// Makes a kept host, unless another run does so at this moment: then it is waited for.
+    fn make_kept_host(
         &mut self,
         stack: &Stack,
         memory_bytes: u64,
+        directory: &Path,
         files: &Files,
-    ) -> Result<Description, BuildError> {
+    ) -> Result<(), BuildError> {
+        let failed = |e| cannot_keep(directory, &e);
+        let turn = open_lock(directory, &files.turn()).map_err(failed)?;
+        if turn.try_lock().is_err() {
+            (self.progress)("waiting for a run that boots the same machines");
+            turn.lock().map_err(failed)?;
+        }
+        if files.description().is_some() {
+            return Ok(());
+        }
+        make_room(directory).map_err(failed)?;
+        self.keep_host(stack, memory_bytes, files)
+    }
+
+    /// Boots a host with the stack's guests and keeps it.
+    fn keep_host(&mut self, stack: &Stack, memory_bytes: u64, files: &Files) -> Result<(), BuildError> {
         self.boot_host(memory_bytes, None)?;
         self.boot_guests(stack)?;
         let guests = self.guests.iter().map(|guest| KeptGuest {
@@ -131,7 +161,7 @@ impl Lab {
         if written.is_err() {
             let _ = fs::remove_file(&partial);
         }
-        written.map(|()| description)
+        written
     }
 
     /// Boots the guests of a stack before anything is built, as far as they need no disk to boot.
@@ -184,6 +214,18 @@ impl Lab {
     }
 }
 
+/// A lock file in the directory, not locked yet.
+fn open_lock(directory: &Path, name: &str) -> io::Result<fs::File> {
+    fs::File::options().write(true).create(true).truncate(false).mode(0o600).open(directory.join(name))
+}
+
+/// As long as it is held, no other run removes a kept host.
+fn lock_shared(directory: &Path) -> io::Result<fs::File> {
+    let lock = open_lock(directory, REMOVING)?;
+    lock.lock_shared()?;
+    Ok(lock)
+}
+
 fn cannot_keep(path: &Path, error: &io::Error) -> BuildError {
     BuildError::Lab(format!(
         "the booted machines cannot be kept in {}: {error}; set NESTOR_CACHE to a directory with room for some GB",
@@ -207,6 +249,9 @@ fn make_room(directory: &Path) -> io::Result<()> {
             kept.push((entry.metadata()?.modified()?, Files::of(directory, key)));
         }
     }
+    // Nobody is about to load one of them.
+    let lock = open_lock(directory, REMOVING)?;
+    lock.lock()?;
     kept.sort_by_key(|(used, _)| *used);
     let too_many = (kept.len() + 1).saturating_sub(MOST);
     kept.iter().take(too_many).for_each(|(_, files)| files.remove());
@@ -237,7 +282,7 @@ mod tests {
         make_room(folder.path()).unwrap();
         assert!(last.description().is_none() && !last.state.exists());
         assert!(first.description().is_some());
-        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 2 * (MOST - 1));
+        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 2 * (MOST - 1) + 1, "with a lock file");
     }
 
     #[test]

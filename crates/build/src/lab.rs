@@ -160,6 +160,17 @@ impl Lab {
         self.host_memory_bytes = self.host_memory_bytes.max(needed);
     }
 
+    /// How many labs like this one may run such stacks side by side without one's numbers depending on another: in virtual time as many
+    /// as there are processors and as their hosts' memory allows, otherwise one.
+    pub fn most_side_by_side(&self, stacks: &[Stack]) -> usize {
+        if !self.place.is_in_virtual_time() {
+            return 1;
+        }
+        let needed = stacks.iter().map(memory::host_needs).max().unwrap_or_default().max(1);
+        let fitting = self.ground_facts.memory_bytes / 4 * 3 / needed;
+        usize::try_from(fitting.min(u64::from(self.ground_facts.cpus))).unwrap_or(1).max(1)
+    }
+
     /// What every result says of the place.
     pub fn remark(&self) -> Option<&str> {
         self.remark.as_deref()

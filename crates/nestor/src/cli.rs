@@ -1,5 +1,6 @@
 //! The command line's words.
 
+use std::num::NonZeroUsize;
 use std::path::PathBuf;
 use std::sync::OnceLock;
 
@@ -116,6 +117,10 @@ pub struct LabArguments {
     /// What `on` has come to mean on this machine.
     #[arg(skip)]
     pub settled: OnceLock<SettledPlace>,
+    /// How many cells may run side by side, which changes no number: in virtual time only [default: as many as there are processors, as
+    /// far as memory allows]
+    #[arg(long, value_name = "N")]
+    pub jobs: Option<NonZeroUsize>,
     /// A device or file of yours that may be overwritten although there is data on it; names it exactly
     #[arg(long, value_name = "PATH")]
     pub overwrite: Vec<PathBuf>,

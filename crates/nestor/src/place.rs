@@ -170,7 +170,7 @@ fn kvm_works() -> Result<bool> {
 fn tried<T>(what: &str, time: HostTime, attempt: impl FnOnce(&mut Lab) -> Result<T>) -> Result<T> {
     let progress = Progress::new(1);
     progress.step(what);
-    let mut lab = Lab::open(LabOptions {
+    let mut labs = [Lab::open(LabOptions {
         place: Place::Emulated(time),
         image: Some(session::lab_files()?),
         cache_directory: paths::cache_directory(),
@@ -178,10 +178,10 @@ fn tried<T>(what: &str, time: HostTime, attempt: impl FnOnce(&mut Lab) -> Result
         seed: 1,
         remark: None,
         progress: progress.as_lab_progress(),
-    })?;
-    let signals = EndOnSignals::of(&lab)?;
-    let found = attempt(&mut lab);
-    drop(lab);
+    })?];
+    let signals = EndOnSignals::of(&labs)?;
+    let found = attempt(&mut labs[0]);
+    drop(labs);
     progress.finish();
     if signals.interrupted().load(Ordering::Relaxed) {
         bail!("interrupted; everything was taken down");

@@ -9,7 +9,7 @@ use nestor_load::{Workload, WorksOn};
 use nestor_machine::agent::{ledger, work_root};
 use nestor_stack::{LayerDefinition, Offer, Stack, StackError};
 use nestor_study::campaign::{CampaignEnd, CampaignOptions, run_campaign};
-use nestor_study::{Store, Study};
+use nestor_study::{Bench, Decisions, Store, Study};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 
@@ -67,20 +67,32 @@ pub fn run_until_interrupted(
     let SettledPlace { place, remark } = arguments.place()?.clone();
     let image = if needs_image_here(&place, &stacks) { Some(lab_files()?) } else { None };
     let progress = Progress::new(study.stacks.len() as u64);
-    let mut lab = Lab::open(LabOptions {
-        place,
-        image,
-        cache_directory: paths::cache_directory(),
-        overwrite: arguments.overwrite.clone(),
-        seed: study.seed,
-        remark,
-        progress: progress.as_lab_progress(),
-    })?;
-    let signals = EndOnSignals::of(&lab)?;
+    let open = || {
+        Lab::open(LabOptions {
+            place: place.clone(),
+            image: image.clone(),
+            cache_directory: paths::cache_directory(),
+            overwrite: arguments.overwrite.clone(),
+            seed: study.seed,
+            remark: remark.clone(),
+            progress: progress.as_lab_progress(),
+        })
+    };
+    let mut labs = vec![open()?];
+    let wished = arguments.jobs.map_or(usize::MAX, |jobs| jobs.get());
+    let most = labs[0]
+        .most_side_by_side(&stacks)
+        .min(wished)
+        .min(study.all_cells(true, &Decisions::default()).len());
+    while labs.len() < most {
+        labs.push(open()?);
+    }
+    let signals = EndOnSignals::of(&labs)?;
     let options = CampaignOptions { as_study, trace_to: arguments.trace_to.clone() };
-    let end = run_campaign(&mut lab, study, store, &options, signals.interrupted(), &progress);
+    let benches = labs.iter_mut().map(|lab| lab as &mut (dyn Bench + Send)).collect();
+    let end = run_campaign(benches, study, store, &options, signals.interrupted(), &progress);
     progress.step("taking the machines down");
-    drop(lab);
+    drop(labs);
     progress.finish();
     Ok((end?, signals.interrupted().load(Ordering::Relaxed)))
 }
@@ -176,7 +188,7 @@ pub fn lab_files() -> Result<LabFiles> {
     })
 }
 
-/// After a signal every request under way ends, so whatever a lab is used for comes to its end and takes everything down.
+/// After a signal every request under way ends, so whatever labs are used for comes to its end and takes everything down.
 /// Holds as long as this is kept.
 pub struct EndOnSignals {
     handle: signal_hook::iterator::Handle,
@@ -188,8 +200,8 @@ impl EndOnSignals {
     ///
     /// # Errors
     /// Signals cannot be caught.
-    pub fn of(lab: &Lab) -> Result<Self> {
-        let interrupt = lab.interrupter();
+    pub fn of(labs: &[Lab]) -> Result<Self> {
+        let interrupters: Vec<_> = labs.iter().map(Lab::interrupter).collect();
         let mut signals = Signals::new([SIGINT, SIGTERM, SIGHUP]).context("signals could not be caught")?;
         let (handle, interrupted) = (signals.handle(), Arc::new(AtomicBool::new(false)));
         let flag = Arc::clone(&interrupted);
@@ -199,7 +211,7 @@ impl EndOnSignals {
                     errln!("still taking everything down; this takes at most a minute");
                 } else {
                     errln!("interrupted; taking everything down");
-                    interrupt("interrupted");
+                    interrupters.iter().for_each(|interrupt| interrupt("interrupted"));
                 }
             }
         });

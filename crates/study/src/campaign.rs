@@ -1,7 +1,9 @@
 //! Runs the cells of a study block by block, keeps each result as soon as it is there, ends comparisons that have enough
-//! blocks, and stops at the budget.
+//! blocks, and stops at the budget. Several benches share the cells of a block; what is decided between blocks rests on whole blocks, so
+//! how many there are changes no number where each cell's numbers are its own (in virtual time).
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{HashMap, HashSet, VecDeque};
+use std::ops::Range;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -10,7 +12,8 @@ use nestor_load::Workload;
 use nestor_stack::Stack;
 
 use crate::bench::Bench;
-use crate::cell::{CellEnd, CellRequest};
+use crate::cell::CellEnd;
+use crate::crew::{Crew, Order, Said};
 use crate::estimate::Estimator;
 use crate::plan::{CellKey, NotRun, PlannedCell, budget_ended};
 use crate::record::CellRecord;
@@ -60,51 +63,56 @@ pub struct CampaignEnd {
 /// After so many failures in a row with the same message, the place is at fault and not the stacks.
 const SAME_FAILURES: usize = 3;
 
-/// Runs what is left of a study.
+/// Runs what is left of a study on one bench or several, which stand in the same place.
 ///
 /// # Errors
 /// When a result cannot be kept; those before it are.
 pub fn run_campaign(
-    bench: &mut dyn Bench,
+    mut benches: Vec<&mut (dyn Bench + Send)>,
     study: &Study,
     store: &mut Store,
     options: &CampaignOptions,
     interrupted: &AtomicBool,
     watcher: &dyn Watcher,
 ) -> Result<CampaignEnd, StoreError> {
-    let ground = bench.ground();
+    let ground = benches.first().map(|bench| bench.ground()).unwrap_or_default();
     let hash = study.hash(&ground);
     let estimator = Estimator::of(&store.past_cells(&ground)?);
     let usual_cell = store.usual_cell_s(&ground)?.map(Duration::from_secs_f64);
     let sentinels = study.plan(usual_cell).sentinels;
     let finished = if options.as_study { store.finished(&hash)? } else { HashSet::new() };
-    bench.make_room_for(&parsed_stacks(study));
-    let campaign = Campaign {
-        bench,
-        study,
-        store,
-        options,
-        interrupted,
-        watcher,
-        hash,
-        sentinels,
-        estimator,
-        started: Instant::now(),
-        finished,
-        samples: Vec::new(),
-        failures: Vec::new(),
-        refused: HashSet::new(),
-        ran: HashMap::new(),
-        position: 0,
-        begun: 0,
-        end: CampaignEnd::default(),
-    };
-    campaign.run()
+    let stacks = parsed_stacks(study);
+    benches.iter_mut().for_each(|bench| bench.make_room_for(&stacks));
+    std::thread::scope(|scope| {
+        let crew = Crew::start(scope, benches);
+        let campaign = Campaign {
+            crew,
+            study,
+            store,
+            options,
+            interrupted,
+            watcher,
+            hash,
+            sentinels,
+            estimator,
+            started: Instant::now(),
+            finished,
+            samples: Vec::new(),
+            failures: Vec::new(),
+            refused: HashSet::new(),
+            ran: HashMap::new(),
+            position: 0,
+            later: Vec::new(),
+            begun: 0,
+            end: CampaignEnd::default(),
+        };
+        campaign.run()
+    })
 }
 
 /// A campaign under way.
-struct Campaign<'a> {
-    bench: &'a mut dyn Bench,
+struct Campaign<'a, 'scope> {
+    crew: Crew<'scope>,
     study: &'a Study,
     store: &'a mut Store,
     options: &'a CampaignOptions,
@@ -124,28 +132,23 @@ struct Campaign<'a> {
     /// How often each cell was begun here.
     ran: HashMap<CellKey, u32>,
     position: u32,
+    /// What is left of the blocks after the one that was begun last.
+    later: Vec<CellKey>,
     /// Cells that were begun here.
     begun: usize,
     end: CampaignEnd,
 }
 
-impl Campaign<'_> {
+impl Campaign<'_, '_> {
     fn run(mut self) -> Result<CampaignEnd, StoreError> {
+        let (mut next, blocks) = (0, self.study.most_blocks());
         let mut reason = None;
-        for block in 0..self.study.most_blocks() {
-            let decisions = self.decisions(Some(block))?;
-            let cells = self.study.block_cells(block, self.sentinels, &decisions);
-            if cells.is_empty() {
-                continue;
-            }
-            let comparisons = decisions.iter().count();
-            let open =
-                decisions.iter().filter(|(stack, workload, _)| decisions.is_open(stack, workload)).count();
-            self.watcher.block_begins(block, cells.len(), open, comparisons);
-            reason = self.run_block(block, cells, &decisions)?;
-            if reason.is_some() {
-                break;
-            }
+        while next < blocks && reason.is_none() {
+            let decisions = self.decisions(Some(next))?;
+            // A look needs all results before it; where nobody looks, a bench need not wait for the end of a block.
+            let end = if self.study.stop.is_some() { next + 1 } else { blocks };
+            reason = self.run_blocks(next..end, &decisions)?;
+            next = end;
         }
         let decisions = self.decisions(None)?;
         let reason = reason.unwrap_or_default();
@@ -157,53 +160,93 @@ impl Campaign<'_> {
         Ok(self.end)
     }
 
-    /// Runs the cells of a block, and those that failed once more after the others; says why it stopped before its end.
-    fn run_block(
+    /// Runs the cells of some blocks, and those that failed once more after the others of their block; says why it stopped before
+    /// their end.
+    fn run_blocks(
         &mut self,
-        block: u32,
-        cells: Vec<CellKey>,
+        mut blocks: Range<u32>,
         decisions: &Decisions,
     ) -> Result<Option<String>, StoreError> {
+        let mut waiting = VecDeque::new();
+        let mut reason = None;
+        loop {
+            while reason.is_none() && self.crew.has_free() {
+                if let Some(cell) = waiting.pop_front() {
+                    reason = self.begin_cell(cell, &waiting);
+                } else if let Some(block) = blocks.next() {
+                    waiting = self.cells_of(block, decisions);
+                } else {
+                    break;
+                }
+            }
+            if self.crew.is_idle() {
+                return Ok(reason);
+            }
+            let (cell, end) = match self.crew.hear() {
+                Said::Step(what) => {
+                    self.watcher.step(&what);
+                    continue;
+                }
+                Said::Ended(ended) => *ended,
+            };
+            if self.keep(&cell, end)? {
+                // Those that wait may be of the next block already.
+                let place = waiting.iter().take_while(|other| other.key.block == cell.key.block).count();
+                waiting.insert(place, cell);
+            }
+            if self.interrupted.load(Ordering::Relaxed) {
+                reason.get_or_insert("interrupted".into());
+            }
+            if self.failing_alike() {
+                reason.get_or_insert(format!("{SAME_FAILURES} cells in a row failed alike"));
+            }
+        }
+    }
+
+    /// What is left of a block, which begins.
+    fn cells_of(&mut self, block: u32, decisions: &Decisions) -> VecDeque<PlannedCell> {
+        let cells = self.study.block_cells(block, self.sentinels, decisions);
         let finished = |cell: &CellKey| self.finished.contains(cell);
-        let later: Vec<CellKey> = (block + 1..self.study.most_blocks())
+        self.later = (block + 1..self.study.most_blocks())
             .flat_map(|later| self.study.block_cells(later, self.sentinels, decisions))
             .filter(|cell| !finished(cell))
             .collect();
-        let planned = cells.into_iter().zip(self.position..);
-        let mut cells: Vec<PlannedCell> =
-            planned.map(|(key, position)| PlannedCell { key, position }).collect();
         let all = cells.len();
+        if all > 0 {
+            let comparisons = decisions.iter().count();
+            let open =
+                decisions.iter().filter(|(stack, workload, _)| decisions.is_open(stack, workload)).count();
+            self.watcher.block_begins(block, all, open, comparisons);
+        }
+        let planned = cells.into_iter().zip(self.position..);
+        let mut cells: VecDeque<PlannedCell> =
+            planned.map(|(key, position)| PlannedCell { key, position }).collect();
         self.position += u32::try_from(all).unwrap_or(u32::MAX);
         cells.retain(|cell| !self.finished.contains(&cell.key));
         self.end.already_done += all - cells.len();
-        let mut next = 0;
-        while let Some(cell) = cells.get(next).cloned() {
-            if let Some(reason) = self.over_budget(&cell.key).or_else(|| self.file_changed(&cell.key)) {
-                return Ok(Some(reason));
-            }
-            let left = cells[next..].iter().map(|c| &c.key).chain(&later);
-            let left: Duration = left.map(|c| self.estimator.cell(c)).sum();
-            let all = self.begun + cells.len() - next + later.len();
-            next += 1;
-            self.begun += 1;
-            if self.refused.contains(&cell.key.stack) {
-                self.finished.insert(cell.key);
-                continue;
-            }
-            let left = self.estimator.knows_anything().then_some(left);
-            self.watcher.cell_begins(&cell.key, self.begun - 1, all, left);
-            let again = self.run_cell(&cell)?;
-            if self.interrupted.load(Ordering::Relaxed) {
-                return Ok(Some("interrupted".into()));
-            }
-            if again {
-                cells.push(cell);
-            }
-            if self.failing_alike() {
-                return Ok(Some(format!("{SAME_FAILURES} cells in a row failed alike")));
-            }
+        cells
+    }
+
+    /// Hands a cell to a bench, or says why none is begun any more. Of a stack that cannot be built, that was said.
+    fn begin_cell(&mut self, cell: PlannedCell, waiting: &VecDeque<PlannedCell>) -> Option<String> {
+        if let Some(reason) = self.over_budget(&cell.key).or_else(|| self.file_changed(&cell.key)) {
+            return Some(reason);
         }
-        Ok(None)
+        self.begun += 1;
+        if self.refused.contains(&cell.key.stack) {
+            self.finished.insert(cell.key);
+            return None;
+        }
+        let left = std::iter::once(&cell.key).chain(waiting.iter().map(|c| &c.key)).chain(&self.later);
+        let left: Duration = left.map(|c| self.estimator.cell(c)).sum();
+        let left = left / u32::try_from(self.crew.len()).unwrap_or(1).max(1);
+        let left = self.estimator.knows_anything().then_some(left);
+        let all = self.begun + waiting.len() + self.later.len();
+        self.watcher.cell_begins(&cell.key, self.begun - 1, all, left);
+        if let Some(order) = self.order(cell) {
+            self.crew.begin(order);
+        }
+        None
     }
 
     /// Why the budget does not hold another cell. The first always runs.
@@ -224,9 +267,9 @@ impl Campaign<'_> {
         self.failures.len() >= SAME_FAILURES && last.clone().all(|f| Some(f) == self.failures.last())
     }
 
-    /// Runs a cell and keeps its result; says whether it is worth another try.
-    fn run_cell(&mut self, cell: &PlannedCell) -> Result<bool, StoreError> {
-        let Some(CellEnd { record, refused }) = self.measure(cell) else { return Ok(false) };
+    /// Keeps the result of a cell; says whether it is worth another try.
+    fn keep(&mut self, cell: &PlannedCell, end: CellEnd) -> Result<bool, StoreError> {
+        let CellEnd { record, refused } = end;
         // What was torn down is no failure; what was finished before is kept.
         if self.interrupted.load(Ordering::Relaxed) && record.measured().is_none() {
             return Ok(false);
@@ -278,27 +321,21 @@ impl Campaign<'_> {
         Ok(Decisions::of(self.study, &self.store.cell_samples(&self.hash)?, before_block))
     }
 
-    /// One cell; `None` for one whose notation does not parse, which a study that was read cannot have.
-    fn measure(&mut self, cell: &PlannedCell) -> Option<CellEnd> {
+    /// A cell for a bench; `None` for one whose notation does not parse, which a study that was read cannot have.
+    fn order(&self, cell: PlannedCell) -> Option<Order> {
         let key = &cell.key;
         let stack = Stack::parse(&key.stack).ok()?;
         let workload = Workload::parse(&key.workload).ok()?;
         let rule = self.study.rule(&key.stack, &key.workload)?;
-        let request = CellRequest {
-            stack: &stack,
-            workload: &workload,
-            study: self.options.as_study.then_some(self.study.name.as_str()),
-            study_hash: self.options.as_study.then_some(self.hash.as_str()),
-            block: key.block,
-            repeat: key.repeat,
-            position: cell.position,
+        Some(Order {
+            stack,
+            workload,
+            study: self.options.as_study.then(|| (self.study.name.clone(), self.hash.clone())),
             seed: self.study.seed.wrapping_mul(1_000_003).wrapping_add(u64::from(key.block)),
             trace: if key.untraced_twin { TraceMode::None } else { rule.trace },
-            untraced_twin: key.untraced_twin,
-            trace_to: self.options.trace_to.as_deref(),
-        };
-        let watcher = self.watcher;
-        Some(self.bench.run_cell(&request, &|what| watcher.step(what)))
+            trace_to: self.options.trace_to.clone(),
+            cell,
+        })
     }
 }
 

@@ -7,6 +7,7 @@ pub mod checks;
 pub mod claims;
 pub mod compare;
 mod complaint;
+mod crew;
 mod estimate;
 mod file;
 mod flow;

@@ -18,7 +18,7 @@ use crate::{Bench, CellKey, RunFilter, Store, Study};
 const STACKS: [&str; 3] = ["ext3/kvm/hdd", "ext3/kvm/raw/jfs/hdd", "ext3/kvm/raw/xfs/hdd"];
 
 /// What a made-up cell does.
-type Behaviour<'a> = Box<dyn Fn(&CellRequest<'_>, usize) -> CellRecord + 'a>;
+type Behaviour<'a> = Box<dyn Fn(&CellRequest<'_>, usize) -> CellRecord + Send + 'a>;
 
 struct MadeUp<'a> {
     ran: Vec<CellKey>,
@@ -95,8 +95,9 @@ impl Table {
     ) -> (Vec<CellKey>, CampaignEnd) {
         let mut bench = MadeUp { ran: Vec::new(), behaviour };
         let options = CampaignOptions { as_study: true, trace_to: None };
-        let end = run_campaign(&mut bench, study, &mut self.store, &options, interrupted, &Silent::default())
-            .unwrap();
+        let end =
+            run_campaign(vec![&mut bench], study, &mut self.store, &options, interrupted, &Silent::default())
+                .unwrap();
         (bench.ran, end)
     }
 }
@@ -134,6 +135,60 @@ fn a_comparison_ends_when_its_sign_is_settled_and_the_others_go_on() {
     let (again, end) = table.run(&study, Box::new(|_, _| unreachable!("everything is done")));
     assert!(again.is_empty());
     assert_eq!(end.already_done, 19);
+}
+
+#[test]
+fn benches_side_by_side_run_the_same_cells_to_the_same_decisions() {
+    let study = Study { stop: Some(StopRule { looks: vec![3, 5, 8], ..StopRule::default() }), ..study(8) };
+    let behaviour = |request: &CellRequest<'_>, _: usize| {
+        let slow = request.stack.to_string().contains("jfs");
+        let noise = u64::from(request.block % 2) * 30 + u64::from(request.position % 3);
+        reached(request, if slow { 50 * MIB } else { (85 + noise) * MIB })
+    };
+    let outcome = |benches: usize| {
+        let mut table = Table::new();
+        let mut crew: Vec<MadeUp<'_>> =
+            (0..benches).map(|_| MadeUp { ran: Vec::new(), behaviour: Box::new(behaviour) }).collect();
+        let (options, interrupted) =
+            (CampaignOptions { as_study: true, trace_to: None }, AtomicBool::new(false));
+        let refs = crew.iter_mut().map(|bench| bench as &mut (dyn Bench + Send)).collect();
+        let watcher = Silent::default();
+        let end = run_campaign(refs, &study, &mut table.store, &options, &interrupted, &watcher).unwrap();
+        let mut kept: Vec<_> = table.store.runs(&RunFilter::default()).unwrap();
+        kept.sort_by_key(|run| run.record.position);
+        let kept: Vec<_> = kept
+            .into_iter()
+            .map(|run| {
+                let bytes = run.record.measured().unwrap().load.bytes();
+                (run.record.position, run.record.stack.clone(), run.record.block, bytes)
+            })
+            .collect();
+        (kept, end.decisions.iter().count(), end.not_run.len())
+    };
+    let alone = outcome(1);
+    assert_eq!(alone.0.len(), 13, "jfs is settled early");
+    assert_eq!(outcome(3), alone);
+}
+
+#[test]
+fn two_benches_run_at_the_same_time() {
+    let both = std::sync::Barrier::new(2);
+    let mut table = Table::new();
+    let mut crew = [(), ()].map(|()| MadeUp {
+        ran: Vec::new(),
+        behaviour: Box::new(|request: &CellRequest<'_>, _: usize| {
+            // Neither goes on without the other.
+            both.wait();
+            reached(request, MIB)
+        }),
+    });
+    let refs = crew.iter_mut().map(|bench| bench as &mut (dyn Bench + Send)).collect();
+    let (options, watcher) = (CampaignOptions { as_study: true, trace_to: None }, Silent::default());
+    let study = study(2);
+    let end =
+        run_campaign(refs, &study, &mut table.store, &options, &AtomicBool::new(false), &watcher).unwrap();
+    assert_eq!(end.runs.len(), 6);
+    assert!(crew.iter().all(|bench| bench.ran.len() == 3));
 }
 
 #[test]
