@@ -383,6 +383,9 @@ pub struct ServeArguments {
     /// The disk's own write cache [default: as the profile has it]
     #[arg(long, value_name = "STATE")]
     pub write_cache: Option<Switch>,
+    /// How far its platters have turned at time zero, in revolutions: from 0 to less than 1
+    #[arg(long, value_name = "PART", default_value = "0")]
+    pub turned: nestor_disk::Turn,
     /// Whether requests take the time the model says
     #[arg(long, value_name = "STATE", default_value = "on")]
     pub timing: Switch,
