@@ -187,7 +187,7 @@ fn measure_on(
         Top::Device(path) => Target::Device(path.clone()),
     };
     let place = Place { target, scratch };
-    for step in request.workload.prepare(&place) {
+    for step in request.workload.prepare(&place, request.seed) {
         progress(&step.title);
         let output = run_step(machine, &step)?;
         request.workload.check_preparation(&output)?;
