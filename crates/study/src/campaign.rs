@@ -292,7 +292,7 @@ impl Campaign<'_> {
             block: key.block,
             repeat: key.repeat,
             position: cell.position,
-            seed: self.study.seed.wrapping_mul(1_000_003).wrapping_add(u64::from(key.block)),
+            seed: key.seed(self.study.seed),
             trace: if key.untraced_twin { TraceMode::None } else { rule.trace },
             untraced_twin: key.untraced_twin,
             trace_to: self.options.trace_to.as_deref(),
