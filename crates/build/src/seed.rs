@@ -102,7 +102,10 @@ mod tests {
 
     use super::*;
 
-    fn all(seed: u64) -> (u64, f64, Duration, Vec<(Drawn, Before)>, Vec<Vec<u8>>) {
+    /// Processors, platters, start, layers, machines.
+    type Draws = (u64, f64, Duration, Vec<(Drawn, Before)>, Vec<Vec<u8>>);
+
+    fn all(seed: u64) -> Draws {
         let seed = Seed(seed);
         let layers = (0..3).map(|height| (seed.drawn(height), seed.before(height))).collect();
         let machines = (0..3).map(|depth| seed.entropy(depth)).collect();
