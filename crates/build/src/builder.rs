@@ -1,12 +1,13 @@
 //! Builds a stack from the medium upwards, and takes it down from the top.
 
-use nestor_machine::{Command, Machine};
+use nestor_machine::{Command, Machine, MachineError};
 use nestor_stack::{FileSystemSpec, ImageFormatSpec, Layer, LayerDefinition, MediumKind, MkfsTarget, Stack};
 
 use crate::built::{
     BlockPoint, BuiltFileSystem, BuiltImage, BuiltMachine, BuiltStack, Top, Undo, VirtualDisk,
 };
 use crate::hypervisor::WriteCacheSwitch;
+use crate::seed::{Before, Seed};
 use crate::served_disk::{self, ServedDisk};
 use crate::{BuildError, HostTime, Lab, image, medium_class, user_medium};
 
@@ -14,8 +15,8 @@ use crate::{BuildError, HostTime, Lab, image, medium_class, user_medium};
 pub(crate) enum Offered {
     /// A block device; whether all of it reads as zero.
     Block { device: String, zeroed: bool },
-    /// A directory.
-    Directory { path: String },
+    /// A directory, with room for files of so many bytes.
+    Directory { path: String, free_bytes: u64 },
     /// An image file, with the position of its layer.
     Image { path: String, layer: usize },
 }
@@ -23,6 +24,9 @@ pub(crate) enum Offered {
 /// A stack while it is built.
 pub(crate) struct Progressing<'a> {
     pub(crate) stack: &'a Stack,
+    seed: Seed,
+    /// No file systems but this stack's are where it stands.
+    alone: bool,
     pub(crate) machines: Vec<BuiltMachine>,
     pub(crate) points: Vec<BlockPoint>,
     pub(crate) settings: Vec<(String, String)>,
@@ -67,6 +71,8 @@ impl Lab {
         }
         let mut progressing = Progressing {
             stack,
+            seed: self.seed,
+            alone: self.place.is_emulated(),
             machines: Vec::new(),
             points: Vec::new(),
             settings: Vec::new(),
@@ -113,8 +119,8 @@ impl Lab {
                     self.load_modules(&progressing.machine(), spec.kernel_modules);
                     build_file_system(progressing, index, spec, &device, zeroed)?
                 }
-                (LayerDefinition::ImageFormat(spec), Offered::Directory { path }) => {
-                    build_image(progressing, index, spec, &path)?
+                (LayerDefinition::ImageFormat(spec), Offered::Directory { path, free_bytes }) => {
+                    build_image(progressing, index, spec, &path, free_bytes)?
                 }
                 (LayerDefinition::Loop, Offered::Image { path, .. }) => {
                     self.load_modules(&progressing.machine(), &["loop"]);
@@ -132,7 +138,7 @@ impl Lab {
             };
         }
         match offered {
-            Offered::Directory { path } => Ok(Top::Directory(path)),
+            Offered::Directory { path, .. } => Ok(Top::Directory(path)),
             Offered::Block { device, .. } => Ok(Top::Device(device)),
             Offered::Image { .. } => Err(refused(
                 &stack.layers()[0],
@@ -202,7 +208,7 @@ impl Lab {
             (self.progress)(&format!("starting the modelled disk {layer}"));
             let work_directory = self.ground_facts.work_directory.clone();
             let time = self.place.host_time().unwrap_or_default();
-            let disk = ServedDisk::start(self.ground(), &work_directory, layer, time)?;
+            let disk = ServedDisk::start(self.ground(), &work_directory, layer, time, self.seed)?;
             let attachment = disk.attachment();
             self.disk = Some(disk);
             self.ground().attach_disk(name, &attachment).map_err(failed)?;
@@ -321,7 +327,9 @@ fn build_file_system(
     let layer = &progressing.stack.layers()[index];
     let failed = |source| BuildError::Layer { layer: layer.label(), source };
     let machine = progressing.machine();
-    let argv = (spec.mkfs)(layer, &MkfsTarget { device, zeroed });
+    let height = progressing.stack.layers().len() - 1 - index;
+    let drawn = progressing.alone.then(|| progressing.seed.drawn(height));
+    let argv = (spec.mkfs)(layer, &MkfsTarget { device, zeroed, drawn });
     machine.run_ok(Command::new(argv).timeout_s(600)).map_err(failed)?;
     let target = progressing.mount_point(index);
     let options = (spec.mount_options)(layer);
@@ -335,12 +343,32 @@ fn build_file_system(
         kind: spec.mount_type,
         options,
     });
+    let free_bytes = image::free_bytes(&progressing.machine(), layer, &target)?;
+    let before = progressing.seed.before(height).within(free_bytes);
+    make_before(&progressing.machine(), &target, before).map_err(failed)?;
     let path = format!("{target}/nestor");
     progressing.machine().make_directory(&path).map_err(failed)?;
     if layer.is_on("nocow") {
         progressing.machine().run_ok(Command::new(["chattr", "+C", "--", &path])).map_err(failed)?;
     }
-    Ok(Offered::Directory { path })
+    // The same for every seed, and so the size of an image.
+    Ok(Offered::Directory { path, free_bytes: free_bytes.saturating_sub(Before::MOST_BYTES) })
+}
+
+/// Makes what lies in a new file system before all else, so that all else lies elsewhere with another seed.
+fn make_before(machine: &Machine, root: &str, before: Before) -> Result<(), MachineError> {
+    let directories = (0..before.directories).map(|number| format!("{root}/before-{number}"));
+    let argv: Vec<String> = ["mkdir", "--"].map(str::to_owned).into_iter().chain(directories).collect();
+    if before.directories > 0 {
+        machine.run_ok(Command::new(argv))?;
+    }
+    if before.pages > 0 {
+        let (file, count) = (format!("of={root}/before"), format!("count={}", before.pages));
+        // Synced, so that its blocks are chosen before those of anything else.
+        let argv = ["dd", "if=/dev/zero", &file, "bs=4096", &count, "conv=fsync", "status=none"];
+        machine.run_ok(Command::new(argv))?;
+    }
+    Ok(())
 }
 
 fn build_image(
@@ -348,10 +376,10 @@ fn build_image(
     index: usize,
     spec: &ImageFormatSpec,
     directory: &str,
+    free_bytes: u64,
 ) -> Result<Offered, BuildError> {
     let layer = &progressing.stack.layers()[index];
     let machine = progressing.machine();
-    let free_bytes = image::free_bytes(&machine, layer, directory)?;
     let size_bytes = image::size_bytes(layer, free_bytes)?;
     let path = format!("{directory}/disk.{}", spec.extension);
     let argv = (spec.create)(layer, &path, size_bytes);

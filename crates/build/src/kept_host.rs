@@ -114,6 +114,14 @@ impl Lab {
             let guest = self.look_at(machine, kept.spec, kept.accelerator)?;
             self.guests.push(guest);
         }
+        self.begin_random_anew()
+    }
+
+    /// All cells load one state, with it that of the kernels' generators: from here on they follow the cell's seed.
+    fn begin_random_anew(&self) -> Result<(), BuildError> {
+        for (depth, kept) in self.host.iter().chain(&self.guests).enumerate() {
+            kept.machine.mix_random(self.seed.entropy(depth))?;
+        }
         Ok(())
     }
 

@@ -12,6 +12,7 @@ use nestor_machine::{
 use nestor_stack::Stack;
 
 use crate::accelerators::{AcceleratorMemory, machine_identity, nested_identity};
+use crate::seed::Seed;
 use crate::served_disk::{ServedDisk, ServedRoot};
 use crate::{BuildError, Place, memory, packages};
 
@@ -41,7 +42,7 @@ pub struct LabOptions {
     pub cache_directory: PathBuf,
     /// Devices and files of the user's that may be overwritten although they carry a signature.
     pub overwrite: Vec<PathBuf>,
-    /// What a host in virtual time takes for random.
+    /// What differs between repeats follows from it.
     pub seed: u64,
     /// What every result says of the place, if there is anything to say.
     pub remark: Option<String>,
@@ -71,7 +72,7 @@ pub struct Lab {
     pub(crate) disk: Option<ServedDisk>,
     /// The lab image's root, for a host in virtual time.
     root: Option<ServedRoot>,
-    seed: u64,
+    pub(crate) seed: Seed,
     remark: Option<String>,
     pub(crate) cache_directory: PathBuf,
     /// The digest of this program, once it was needed.
@@ -103,6 +104,9 @@ pub(crate) fn boot_limit_ms(usual: u64) -> u64 {
     let wish = std::env::var(BOOT_LIMIT_VARIABLE).ok().and_then(|text| text.trim().parse::<u64>().ok());
     wish.filter(|&seconds| seconds > 0).map_or(usual, |seconds| seconds.saturating_mul(1000))
 }
+
+/// What hosts that are booted to be kept take for random.
+const SEED_OF_KEPT: u64 = 1;
 
 /// Processors of the emulated host: one for its guest, one for itself.
 const HOST_CPUS: u32 = 2;
@@ -139,7 +143,7 @@ impl Lab {
             guests: Vec::new(),
             disk: None,
             root: None,
-            seed: options.seed,
+            seed: Seed(options.seed),
             remark: options.remark,
             disk_attachment: None,
             ground_facts,
@@ -185,9 +189,9 @@ impl Lab {
         Ok(self.host_accelerator())
     }
 
-    /// What the next host in virtual time takes for random.
+    /// Decides what differs between repeats of the next stack.
     pub fn set_seed(&mut self, seed: u64) {
-        self.seed = seed;
+        self.seed = Seed(seed);
     }
 
     /// Where stacks are built.
@@ -272,6 +276,8 @@ impl Lab {
             let (ground, work_directory) = (self.ground.machine(), &self.ground_facts.work_directory);
             self.root = Some(ServedRoot::start(ground, work_directory, &files.root)?);
         }
+        // A kept host is every seed's, so none of them may have had a hand in it.
+        let seed = if kept_state.is_some() { self.seed.processor() } else { SEED_OF_KEPT };
         let spec = MachineSpec {
             name: "host".into(),
             memory_bytes,
@@ -282,7 +288,7 @@ impl Lab {
             root: files.root.clone(),
             served_root: self.root.as_ref().map(|root| root.socket.clone()),
             kept_state,
-            time: if is_virtual { MachineTime::Virtual { seed: self.seed } } else { MachineTime::Real },
+            time: if is_virtual { MachineTime::Virtual { seed } } else { MachineTime::Real },
             shared_memory: true,
             iothreads: Vec::new(),
             cold_disks: Vec::new(),

@@ -19,6 +19,7 @@ mod packages;
 mod place;
 mod probe_memory;
 mod scattered;
+mod seed;
 mod served_disk;
 mod user_medium;
 mod virtual_time;
@@ -31,5 +32,6 @@ pub use medium_class::{DeviceKind, Link, MEDIUM_CLASS, MEDIUM_WRITE_CACHE, Mediu
 pub use memory::host_needs;
 pub use place::{HostTime, Place, PlaceWish};
 pub use scattered::{ScatteredError, make_scattered};
+pub use seed::{Before, Seed};
 pub use served_disk::{ServedDisk, profile_name};
 pub use virtual_time::{Joins, VirtualTimeMemory, qemu_identity};

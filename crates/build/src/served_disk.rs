@@ -7,6 +7,7 @@ use nestor_machine::qemu::arguments::ROOT_SERIAL;
 use nestor_machine::{Command, DiskAttachment, DiskBackend, Machine, MachineError};
 use nestor_stack::Layer;
 
+use crate::seed::Seed;
 use crate::{BuildError, HostTime};
 
 /// Request queues of a modelled disk: the lab's hosts have two processors, and one queue keeps arrival order exact.
@@ -25,7 +26,7 @@ pub struct ServedDisk {
 }
 
 impl ServedDisk {
-    /// Starts the server of a modelled medium on the ground, timing off.
+    /// Starts the server of a modelled medium on the ground, timing off. In virtual time the seed says where its platters stand.
     ///
     /// # Errors
     /// When its profile is not known or it does not start.
@@ -34,13 +35,14 @@ impl ServedDisk {
         work_directory: &str,
         layer: &Layer,
         time: HostTime,
+        seed: Seed,
     ) -> Result<Self, BuildError> {
         let failed = |source| BuildError::Layer { layer: layer.label(), source };
         let directory = format!("{work_directory}/disk");
         ground.make_directory(&directory).map_err(failed)?;
         let process = ground
             .start_process(
-                Command::new(serve_command(layer, &directory, time)),
+                Command::new(serve_command(layer, &directory, time, seed)),
                 &format!("{directory}/log.txt"),
             )
             .map_err(failed)?;
@@ -222,7 +224,7 @@ pub fn disk_key(layer: &Layer) -> String {
         .fold(layer.name().to_owned(), |key, name| key + ":" + &option(name))
 }
 
-fn serve_command(layer: &Layer, directory: &str, time: HostTime) -> Vec<String> {
+fn serve_command(layer: &Layer, directory: &str, time: HostTime, seed: Seed) -> Vec<String> {
     let path = |name: &str| Path::new(directory).join(name).display().to_string();
     let mut argv: Vec<String> = ["{nestor}", "disk", "serve", profile_name(layer)].map(str::to_owned).into();
     argv.extend(["--socket".into(), path("disk.sock"), "--data".into(), path("data.img")]);
@@ -230,6 +232,8 @@ fn serve_command(layer: &Layer, directory: &str, time: HostTime) -> Vec<String> 
     argv.extend(["--timing".into(), "off".into()]);
     if time == HostTime::Virtual {
         argv.extend(["--time".into(), "virtual".into()]);
+        // In real time platters stand anywhere when a run begins, and a disk stays for several.
+        argv.extend(["--turned".into(), seed.turned().to_string()]);
     }
     for (option, flag) in [("size", "--size"), ("at", "--at"), ("wcache", "--write-cache")] {
         if let Some(value) = layer.option(option) {

@@ -9,7 +9,7 @@ use std::path::Path;
 use nestor_correlate::stamps::{Agreement, StampCheck, StampedOperation};
 use nestor_correlate::{CacheBetween, CorrelateOptions, Correlation, LevelInput, correlate_observed};
 use nestor_disk::log::{Reader, StampReader, stamp};
-use nestor_disk::{ControlClient, DiskTime, ServeOptions, StopHandle, serve};
+use nestor_disk::{ControlClient, DiskTime, ServeOptions, StopHandle, Turn, serve};
 use nestor_layout::Class;
 use nestor_model::SeededOrder;
 use nestor_trace::event::Flags;
@@ -102,6 +102,7 @@ fn run(profile: &str, count: usize, depth: u16, places: usize) -> (Correlation, 
         log: Some(path("disk.log")),
         stamps: Some(path("disk.stamps")),
         write_cache: None,
+        turned: Turn::default(),
         timing: true,
         durable: false,
         serial: "stamps".to_owned(),

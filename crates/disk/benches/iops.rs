@@ -12,7 +12,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use nestor_disk::log::{self, Reader};
-use nestor_disk::{ControlClient, DiskError, DiskTime, ServeOptions, StopHandle, serve};
+use nestor_disk::{ControlClient, DiskError, DiskTime, ServeOptions, StopHandle, Turn, serve};
 use rand::rngs::SmallRng;
 use rand::{RngExt, SeedableRng};
 use support::FrontEnd;
@@ -185,6 +185,7 @@ impl Ours {
             log: None,
             stamps: None,
             write_cache: None,
+            turned: Turn::default(),
             timing: true,
             durable: false,
             serial: name.to_owned(),

@@ -10,7 +10,7 @@ use serde::Serialize;
 use crate::error::DiskError;
 use crate::log::Operation;
 use crate::model::hdd::{HddFigures, HddModel};
-use crate::model::{Completion, Model, ModelRequest, SECTOR_BYTES};
+use crate::model::{Completion, Model, ModelRequest, SECTOR_BYTES, Turn};
 use crate::profile::{Figure, HddProfile, Medium, Profile, SsdProfile};
 
 const RANDOM_REQUESTS: usize = 10_000;
@@ -140,13 +140,13 @@ fn mechanics(profile: &Profile, hdd: &HddProfile, capacity_bytes: u64) -> Result
 fn throughput(profile: &Profile, expected: &Expected<'_>) -> Result<Vec<CheckRow>, DiskError> {
     let sectors = profile.capacity_bytes / SECTOR_BYTES;
     let iops = |operation, depth| -> Result<f64, DiskError> {
-        let mut model = profile.model()?;
+        let mut model = profile.model(Turn::default())?;
         let requests = random_requests(operation, sectors).take(RANDOM_REQUESTS);
         let (done, end_ns) = run_closed_loop(model.as_mut(), depth, requests);
         Ok(done.len() as f64 / (end_ns as f64 / 1e9))
     };
     let rate = |operation, first: u64| -> Result<f64, DiskError> {
-        let mut model = profile.model()?;
+        let mut model = profile.model(Turn::default())?;
         let count = SEQUENTIAL_BYTES / SECTOR_BYTES / u64::from(SEQUENTIAL_SECTORS);
         let requests = (0..count).map(|i| {
             let sector = first + i * u64::from(SEQUENTIAL_SECTORS);

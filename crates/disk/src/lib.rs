@@ -17,6 +17,7 @@ mod server;
 pub use check::{CheckReport, CheckRow, check};
 pub use control::ControlClient;
 pub use error::DiskError;
+pub use model::Turn;
 pub use own_file::FileKind;
 pub use profile::{Figure, HddProfile, Interface, Medium, Profile, Raid0Profile, SsdProfile};
 pub use profiles::profile;

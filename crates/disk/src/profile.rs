@@ -4,7 +4,7 @@ use crate::error::DiskError;
 use crate::model::hdd::{GeometryFigures, HddFigures, HddModel};
 use crate::model::raid0::{Raid0Figures, Raid0Model};
 use crate::model::ssd::{SsdFigures, SsdModel};
-use crate::model::{Model, NullModel, SECTOR_BYTES};
+use crate::model::{Model, NullModel, SECTOR_BYTES, Turn};
 
 /// A figure and where it comes from.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -201,16 +201,23 @@ impl Medium {
 }
 
 impl Profile {
-    /// A model of the medium, at rest.
+    /// A model of the medium, at rest; its platters, if it has any, have turned so far at time zero.
     ///
     /// # Errors
     /// The figures contradict each other.
-    pub fn model(&self) -> Result<Box<dyn Model>, DiskError> {
+    pub fn model(&self, turned: Turn) -> Result<Box<dyn Model>, DiskError> {
         let misfit = |reason| DiskError::Profile { profile: self.name.to_owned(), reason };
         Ok(match &self.medium {
             Medium::Null => Box::new(NullModel::default()),
-            Medium::Hdd(hdd) => Box::new(HddModel::new(hdd.figures(self.capacity_bytes)).map_err(misfit)?),
-            Medium::Raid0(raid) => Box::new(Raid0Model::new(raid.figures()).map_err(misfit)?),
+            Medium::Hdd(hdd) => {
+                let figures = HddFigures { turned, ..hdd.figures(self.capacity_bytes) };
+                Box::new(HddModel::new(figures).map_err(misfit)?)
+            }
+            Medium::Raid0(raid) => {
+                let mut figures = raid.figures();
+                figures.member.turned = turned;
+                Box::new(Raid0Model::new(figures).map_err(misfit)?)
+            }
             Medium::Ssd(ssd) => Box::new(SsdModel::new(ssd.figures()).map_err(misfit)?),
         })
     }
@@ -246,7 +253,7 @@ impl HddProfile {
             queue_depth: self.queue_depth.value() as u32,
             flush_alone: self.interface == Interface::Sata,
             write_cache: self.write_cache.value() != 0.0,
-            phase_ns: 0,
+            turned: Turn::default(),
         }
     }
 }

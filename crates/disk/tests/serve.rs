@@ -10,7 +10,7 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use nestor_disk::log::{Operation, Reader, StampReader, StampRun};
-use nestor_disk::{ControlClient, DiskError, DiskTime, ServeOptions, StopHandle, serve};
+use nestor_disk::{ControlClient, DiskError, DiskTime, ServeOptions, StopHandle, Turn, serve};
 use nestor_vtime::protocol::{DISK_TIME_SUFFIX, NO_EVENT};
 use support::{FrontEnd, header_address, status_at};
 use virtio_bindings::bindings::virtio_blk::{
@@ -36,6 +36,7 @@ fn options(profile: &str, size_bytes: u64) -> ServeOptions {
         log: None,
         stamps: None,
         write_cache: None,
+        turned: Turn::default(),
         timing: true,
         durable: false,
         serial: "a disk of Nestor".to_owned(),

@@ -13,7 +13,7 @@ pub struct FlowOptions {
     pub places: BTreeMap<String, PathBuf>,
     /// The directory that no file set may leave, without links in its path: the one that `places` are below.
     pub inside: Option<PathBuf>,
-    /// Decides what is random while the workload runs.
+    /// Decides what is random while the workload runs, and the order in which files are made.
     pub seed: u64,
     /// Decides the trees and sizes of file sets, and which files exist from the beginning.
     pub data_seed: u64,

@@ -21,6 +21,11 @@ impl Stream {
         self.0.below(bound as usize) as u64
     }
 
+    /// Puts the items into random order, each order equally likely.
+    pub(crate) fn shuffle<T>(&mut self, items: &mut [T]) {
+        self.0.shuffle(items);
+    }
+
     /// A number from 0 to 1, without 1.
     pub(crate) fn fraction(&mut self) -> f64 {
         (self.0.next() >> 11) as f64 / (1u64 << 53) as f64

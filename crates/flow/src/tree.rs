@@ -19,6 +19,9 @@ const DIRECTORIES_FOR_EACH: usize = 100;
 /// Directories of a tree: of each its path is kept.
 pub(crate) const MOST_DIRECTORIES: usize = 2 * MOST_FILES as usize;
 
+/// The stream of a seed from which the order of making is drawn; those of the run's threads are counted from 0.
+const ORDER: u64 = 1 << 61;
+
 /// A tree.
 pub(crate) struct Tree {
     /// Paths of directories, relative to the file set's own, in the order in which they are made; the first is "".
@@ -31,8 +34,6 @@ pub(crate) struct Tree {
     pub(crate) preallocated: Vec<bool>,
     /// The same for leaf directories.
     pub(crate) leaf_preallocated: Vec<bool>,
-    /// The order in which files are made: a random one, so that neighbours in the tree are not neighbours on the disk.
-    pub(crate) order: Vec<u32>,
 }
 
 /// A file, or an empty directory.
@@ -54,7 +55,6 @@ impl Tree {
             file_bytes: Vec::new(),
             preallocated: Vec::new(),
             leaf_preallocated: Vec::new(),
-            order: Vec::new(),
         };
         let mut random = Stream::new(seed, number << 32);
         let shape = Shape::of(set).map_err(|why| FlowError::Tree { set: set.name.clone(), why })?;
@@ -64,11 +64,15 @@ impl Tree {
         let share = set.preallocated_percent / 100.0;
         tree.preallocated = tree.files.iter().map(|_| random.fraction() < share).collect();
         tree.leaf_preallocated = tree.leaf_directories.iter().map(|_| random.fraction() < share).collect();
-        tree.order = (0..tree.files.len() as u32).collect();
-        for last in (1..tree.order.len()).rev() {
-            tree.order.swap(last, random.below(last as u64 + 1) as usize);
-        }
         Ok(tree)
+    }
+
+    /// The order in which files are made: a random one, so that neighbours in the tree are not neighbours on the disk. Another
+    /// seed than the tree's decides it: the same files may lie elsewhere.
+    pub(crate) fn order(&self, seed: u64) -> Vec<u32> {
+        let mut order: Vec<u32> = (0..self.files.len() as u32).collect();
+        Stream::new(seed, ORDER).shuffle(&mut order);
+        order
     }
 
     /// Bytes of the files that exist from the beginning.
@@ -345,7 +349,8 @@ pub(crate) mod tests {
             for entry in &tree.files {
                 prop_assert!(Tree::directory_of(*entry) > 0, "files are never in the root");
             }
-            let mut order = tree.order.clone();
+            let mut order = tree.order(seed);
+            prop_assert!(entries < 9 || order != tree.order(seed ^ 1));
             order.sort_unstable();
             prop_assert!(order.iter().enumerate().all(|(i, &n)| i as u32 == n));
         }

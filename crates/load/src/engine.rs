@@ -48,8 +48,9 @@ pub trait Engine: Sync {
     /// What makes the workload less than it seems, to be printed with every result.
     fn remarks(&self, workload: &Workload) -> Vec<String>;
 
-    /// The commands that make the data set; may be none. They may run with the modelled disk's timing off.
-    fn prepare(&self, workload: &Workload, place: &Place) -> Vec<Step>;
+    /// The commands that make the data set; may be none. They may run with the modelled disk's timing off. The seed decides
+    /// at most in which order it is made: every seed has the same files.
+    fn prepare(&self, workload: &Workload, place: &Place, seed: u64) -> Vec<Step>;
 
     /// The command that is measured. The same seed gives the same sequence of operations.
     fn measure(&self, workload: &Workload, place: &Place, seed: u64) -> Step;

@@ -147,8 +147,8 @@ impl Workload {
     }
 
     /// See [`Engine::prepare`].
-    pub fn prepare(&self, place: &Place) -> Vec<Step> {
-        self.engine().prepare(self, place)
+    pub fn prepare(&self, place: &Place, seed: u64) -> Vec<Step> {
+        self.engine().prepare(self, place, seed)
     }
 
     /// Seconds after which the measured step ends by itself at the latest; see [`Engine::time_limit_s`].

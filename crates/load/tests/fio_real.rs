@@ -122,7 +122,7 @@ fn fios_refusals_are_passed_on() {
     let bench = Bench::new();
     let workload = Workload::parse("fio:seq-read:size=1M:direct=off").unwrap();
     let place = Place { target: Target::Directory("/nowhere/at/all".to_owned()), ..bench.place() };
-    let error = workload.check_preparation(&run(&workload.prepare(&place)[0])).unwrap_err();
+    let error = workload.check_preparation(&run(&workload.prepare(&place, 1)[0])).unwrap_err();
     insta::assert_snapshot!(error, @"fio refused the workload (exit code 1): /nowhere/at/all is not a directory");
     // Measured without the data set.
     let error = workload.parse_output(&run(&workload.measure(&bench.place(), 1))).unwrap_err();

@@ -31,7 +31,7 @@ fn use_all(workload: &Workload) {
     };
     let place = Place { target, scratch: "/run".to_owned() };
     let _ = (workload.data_set(), workload.describe(), workload.remarks(), workload.time_limit_s());
-    let _ = (workload.prepare(&place), workload.measure(&place, u64::MAX));
+    let _ = (workload.prepare(&place, u64::MAX), workload.measure(&place, u64::MAX));
     let _ = (workload.measure_recorded(&place, u64::MAX), workload.marked_operations(&place));
 }
 

@@ -63,7 +63,7 @@ proptest! {
             prop_assert!(!workload.describe().is_empty());
             let place = Place { target: Target::Directory("/top".to_owned()), scratch: "/run".to_owned() };
             let longest_s = 100 * 365 * 24 * 3600;
-            prop_assert!(workload.prepare(&place).iter().all(|step| step.timeout_s < longest_s));
+            prop_assert!(workload.prepare(&place, 1).iter().all(|step| step.timeout_s < longest_s));
         }
     }
 

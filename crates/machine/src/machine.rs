@@ -229,6 +229,14 @@ impl Machine {
         self.done(Request::MakeDirectory { path: path.to_owned() })
     }
 
+    /// Has all that the machine's kernel draws from now on follow from 64 bytes and its state.
+    ///
+    /// # Errors
+    /// The kernel does not let the agent.
+    pub fn mix_random(&self, data: Vec<u8>) -> Result<(), MachineError> {
+        self.done(Request::MixRandom { data })
+    }
+
     /// Makes a directory that did not exist and that only the agent's user may enter; its path. It goes with the agent.
     pub fn make_private_directory(&self, prefix: &str) -> Result<String, MachineError> {
         match self.request(Request::MakePrivateDirectory { prefix: prefix.to_owned() })? {
@@ -418,6 +426,7 @@ fn request_name(request: &Request) -> &'static str {
         Request::TakeDown => "take everything down",
         Request::MakePrivateDirectory { .. } => "make a private directory",
         Request::CreateFile { .. } => "make a file",
+        Request::MixRandom { .. } => "begin random numbers anew",
     }
 }
 

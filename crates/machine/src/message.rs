@@ -256,6 +256,12 @@ pub enum Request {
         #[serde(with = "serde_bytes")]
         contents: Vec<u8>,
     },
+    /// Let all that the kernel draws from now on follow from these bytes and what it has drawn from so far.
+    MixRandom {
+        /// 64 bytes.
+        #[serde(with = "serde_bytes")]
+        data: Vec<u8>,
+    },
 }
 
 /// An agent's answer.

@@ -179,14 +179,19 @@ pub struct RunArguments {
     /// How many freshly built stacks to measure
     #[arg(long, short = 'n', default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=1000))]
     pub replications: u32,
-    /// Decides the order and the workload's own random choices
-    #[arg(long, default_value_t = 1)]
+    /// Decides the order, and all that differs between repeats: the workload's random choices, where files lie and, in virtual
+    /// time, where platters stand and when it starts
+    #[arg(long, default_value_t = 1, value_parser = seed, allow_negative_numbers = true)]
     pub seed: u64,
     /// Measure all of it once more and compare: in virtual time it has to come out the same to the last bit
     #[arg(long)]
     pub verify: bool,
     #[command(flatten)]
     pub lab: LabArguments,
+}
+
+fn seed(text: &str) -> Result<u64, String> {
+    text.parse().map_err(|_| format!("a seed is a whole number from 0 to {}", u64::MAX))
 }
 
 /// Arguments of `nestor compare`.
@@ -201,8 +206,8 @@ pub struct CompareArguments {
     /// How many pairs of freshly built stacks to measure
     #[arg(long, short = 'n', default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=1000))]
     pub replications: u32,
-    /// Decides the order and the workload's own random choices
-    #[arg(long, default_value_t = 1)]
+    /// Decides the order, and all that differs between repeats
+    #[arg(long, default_value_t = 1, value_parser = seed, allow_negative_numbers = true)]
     pub seed: u64,
     #[command(flatten)]
     pub lab: LabArguments,
@@ -388,6 +393,9 @@ pub struct ServeArguments {
     /// The disk's own write cache [default: as the profile has it]
     #[arg(long, value_name = "STATE")]
     pub write_cache: Option<Switch>,
+    /// How far its platters have turned at time zero, in revolutions: from 0 to less than 1
+    #[arg(long, value_name = "PART", default_value = "0")]
+    pub turned: nestor_disk::Turn,
     /// Whether requests take the time the model says
     #[arg(long, value_name = "STATE", default_value = "on")]
     pub timing: Switch,

@@ -149,3 +149,11 @@ fn what_is_not_there_to_report_is_said_with_what_is() {
     assert!(refused(&sandbox, &["report", "7"]).contains("no run 7"));
     assert!(refused(&sandbox, &["report", "--study", "none"]).contains("there is none yet"));
 }
+
+#[test]
+fn a_seed_that_is_none_is_refused() {
+    for seed in ["-1", "1.5", "0x10", "any", "", "18446744073709551616"] {
+        let said = refused(&Sandbox::new(), &["run", "ext4/hdd", "fio:seq-write", "--seed", seed]);
+        assert!(said.contains("a seed is a whole number from 0 to 18446744073709551615"), "{seed}: {said}");
+    }
+}

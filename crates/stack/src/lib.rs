@@ -50,7 +50,7 @@ pub use layer::{BlockTuning, Layer};
 pub use layers::registry;
 pub use machines::MachineSegment;
 pub use spec::{
-    Conflict, FileSystemSpec, HypervisorSpec, ImageFormatSpec, LayerDefinition, LayerSpec, MediumKind,
-    MkfsTarget, Offer, OptionKind, OptionSpec, SizeRule,
+    Conflict, Drawn, FileSystemSpec, HypervisorSpec, ImageFormatSpec, LayerDefinition, LayerSpec, MediumKind,
+    MkfsTarget, Offer, OptionKind, OptionSpec, SizeRule, Uuid,
 };
 pub use stack::Stack;

@@ -1,5 +1,7 @@
 //! What a layer is, as data: its name, its options, and what it means to have one.
 
+use std::fmt;
+
 use serde::Serialize;
 use serde_json::Value;
 
@@ -181,6 +183,37 @@ pub struct MkfsTarget<'a> {
     /// Whether every byte of it reads as zero now: true for a new image or a modelled disk that was reset, never for a
     /// device of the user's. mkfs then leaves unwritten what would be zeros, with the same layout as a result.
     pub zeroed: bool,
+    /// What the file system gets instead of what mkfs would draw at random, as far as mkfs lets one say it. Only where nobody
+    /// else's file systems are: two of one name are taken for one.
+    pub drawn: Option<Drawn>,
+}
+
+/// What mkfs draws at random.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Drawn {
+    /// The file system's name.
+    pub uuid: Uuid,
+    /// What names in directories are hashed with (ext2, ext3, ext4), which also decides where directories lie.
+    pub hash_seed: Uuid,
+}
+
+/// A universally unique identifier.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Uuid(u128);
+
+impl Uuid {
+    /// One of version 4 (RFC 9562, section 5.4) from 122 of the bits; the other six say version and variant.
+    pub const fn version_4(bits: u128) -> Self {
+        Self(bits & !(0xf << 76 | 0x3 << 62) | 0x4 << 76 | 0x2 << 62)
+    }
+}
+
+impl fmt::Display for Uuid {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let part = |from: u32, bits: u32| self.0 >> from & ((1 << bits) - 1);
+        write!(f, "{:08x}-{:04x}-{:04x}-", part(96, 32), part(80, 16), part(64, 16))?;
+        write!(f, "{:04x}-{:012x}", part(48, 16), part(0, 48))
+    }
 }
 
 /// How an image is made and opened.

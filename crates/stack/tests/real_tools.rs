@@ -10,8 +10,11 @@ use std::process::{Command, Stdio};
 
 use nestor_stack::layers::hypervisors::devices::{self, Attach, Controller, Disk};
 use nestor_stack::layers::hypervisors::{CacheMode, HostTarget};
-use nestor_stack::{Bytes, Layer, LayerDefinition, MkfsTarget, Stack, registry};
+use nestor_stack::{Bytes, Drawn, Layer, LayerDefinition, MkfsTarget, Stack, Uuid, registry};
 use serde_json::{Value, json};
+
+/// What mkfs could have drawn.
+const DRAWN: Drawn = Drawn { uuid: Uuid::version_4(0x1234), hash_seed: Uuid::version_4(0x5678) };
 
 /// Where mkfs tools are on Debian, for users whose path does not have it.
 const SEARCH_PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
@@ -67,8 +70,8 @@ fn every_file_system_is_made_without_a_question() {
     for stack in variants(is_file_system, "hdd", &["ext4:inode-ratio=64k:block=4k", "ext2:inode-ratio=1M"]) {
         let layer = &stack.layers()[0];
         let LayerDefinition::FileSystem(spec) = layer.definition() else { unreachable!("only file systems") };
-        for (size, zeroed) in [(Bytes::gib(16), true), (Bytes::mib(512), false)] {
-            let target = MkfsTarget { device: device.to_str().unwrap(), zeroed };
+        for (size, zeroed, drawn) in [(Bytes::gib(16), true, Some(DRAWN)), (Bytes::mib(512), false, None)] {
+            let target = MkfsTarget { device: device.to_str().unwrap(), zeroed, drawn };
             let command = (spec.mkfs)(layer, &target);
             if !is_installed(&command[0]) {
                 continue;
@@ -88,13 +91,34 @@ fn every_file_system_is_made_without_a_question() {
 }
 
 #[test]
+fn file_systems_have_the_names_that_were_drawn_for_them() {
+    let folder = scratch();
+    let device = folder.path().join("device");
+    // JFS's draws its own and cannot be told.
+    for name in ["ext2", "ext3", "ext4", "xfs", "btrfs", "f2fs", "reiserfs"] {
+        let stack = Stack::parse(&format!("{name}/hdd")).unwrap();
+        let LayerDefinition::FileSystem(spec) = stack.layers()[0].definition() else { panic!("{name}") };
+        let target = MkfsTarget { device: device.to_str().unwrap(), zeroed: true, drawn: Some(DRAWN) };
+        let command = (spec.mkfs)(&stack.layers()[0], &target);
+        if !is_installed(&command[0]) || !is_installed("blkid") {
+            continue;
+        }
+        sparse_file(&device, Bytes::mib(512));
+        run(&command);
+        let argv = ["-p", "-s", "UUID", "-o", "value", device.to_str().unwrap()];
+        let found = Command::new("blkid").args(argv).env("PATH", SEARCH_PATH).output().unwrap().stdout;
+        assert_eq!(String::from_utf8_lossy(&found).trim(), "00000000-0000-4000-8000-000000001234", "{name}");
+    }
+}
+
+#[test]
 fn every_file_system_fits_its_minimum_size() {
     let folder = scratch();
     let device = folder.path().join("device");
     for spec in registry() {
         let LayerDefinition::FileSystem(file_system) = &spec.definition else { continue };
         let stack = Stack::parse(&format!("{}/hdd", spec.name)).unwrap();
-        let target = MkfsTarget { device: device.to_str().unwrap(), zeroed: true };
+        let target = MkfsTarget { device: device.to_str().unwrap(), zeroed: true, drawn: Some(DRAWN) };
         let command = (file_system.mkfs)(&stack.layers()[0], &target);
         if is_installed(&command[0]) {
             sparse_file(&device, file_system.minimum_size);

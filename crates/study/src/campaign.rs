@@ -331,7 +331,7 @@ impl Campaign<'_, '_> {
             stack,
             workload,
             study: self.options.as_study.then(|| (self.study.name.clone(), self.hash.clone())),
-            seed: self.study.seed.wrapping_mul(1_000_003).wrapping_add(u64::from(key.block)),
+            seed: key.seed(self.study.seed),
             trace: if key.untraced_twin { TraceMode::None } else { rule.trace },
             trace_to: self.options.trace_to.clone(),
             cell,

@@ -9,7 +9,7 @@
 //!                                      # the guest's file system there without a virtual machine
 //! workloads = ["fio:{seq,rand}-{read,write}"]
 //! replications = 2                     # fresh stacks per cell; 1 if left out
-//! seed = 1                             # decides the order; 1 if left out
+//! seed = 1                             # decides the order, and what differs between blocks; 1 if left out
 //! budget = "5m"                        # stop after this; no limit if left out
 //! sentinels = true                     # baseline at both ends of each block; decided by budget if left out
 //! trace = "full"                       # or "layers", "none": how much is recorded; "full" if left out

@@ -30,6 +30,21 @@ pub struct CellKey {
     pub untraced_twin: bool,
 }
 
+impl CellKey {
+    /// The seed of the cell under a study's: one for all cells of a block, so that stacks are compared under the same draws; a
+    /// closing run has another, because it is a repeat; an untraced twin has its cell's.
+    pub fn seed(&self, of_study: u64) -> u64 {
+        let of_block = of_study.wrapping_mul(BLOCKS_OF_A_SEED).wrapping_add(u64::from(self.block));
+        match self.repeat {
+            0 => of_block,
+            repeat => SeededOrder::for_part(of_block, u64::from(repeat)).next(),
+        }
+    }
+}
+
+/// A prime above all numbers of blocks: no block of one study has the seed of a block of another.
+const BLOCKS_OF_A_SEED: u64 = 1_000_003;
+
 /// A cell that is to run.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PlannedCell {

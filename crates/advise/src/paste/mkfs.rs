@@ -71,7 +71,7 @@ fn guest_disk(device: &str) -> &'static str {
 
 fn file_system(layer: &Layer, device: &str, directory: &str) -> Vec<String> {
     let LayerDefinition::FileSystem(spec) = layer.definition() else { return Vec::new() };
-    let command = (spec.mkfs)(layer, &MkfsTarget { device, zeroed: false });
+    let command = (spec.mkfs)(layer, &MkfsTarget { device, zeroed: false, drawn: None });
     // The lab's own devices are empty; a person should be asked.
     let asks = command.into_iter().filter(|word| !["-F", "-f", "-q"].contains(&word.as_str()));
     let mkfs: Vec<String> = asks.map(|word| quoted(&word)).collect();

@@ -8,8 +8,10 @@ pub mod hdd;
 mod null;
 pub mod raid0;
 pub mod ssd;
+mod turn;
 
 pub use null::NullModel;
+pub use turn::{NoTurn, Turn};
 
 use crate::log::Operation;
 

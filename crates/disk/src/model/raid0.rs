@@ -55,9 +55,8 @@ impl Raid0Model {
             return Err("an array needs disks and chunks".to_owned());
         }
         let members = (0..figures.members).map(|member| {
-            let turn = (f64::from(member) * GOLDEN_FRACTION).fract();
-            let phase_ns = (turn * figures.member.geometry.revolution_ns as f64) as u64;
-            HddModel::new(HddFigures { phase_ns, ..figures.member })
+            let turned = figures.member.turned.plus(f64::from(member) * GOLDEN_FRACTION);
+            HddModel::new(HddFigures { turned, ..figures.member })
         });
         Ok(Self {
             figures,

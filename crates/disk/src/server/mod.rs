@@ -35,7 +35,7 @@ use self::stop::Woken;
 use self::store::Store;
 use crate::control;
 use crate::error::DiskError;
-use crate::model::SECTOR_BYTES;
+use crate::model::{SECTOR_BYTES, Turn};
 use crate::profile::{Medium, Profile};
 use core::GuestMemory;
 
@@ -62,6 +62,8 @@ pub struct ServeOptions {
     pub stamps: Option<PathBuf>,
     /// The medium's write cache; `None` leaves it as the profile has it.
     pub write_cache: Option<bool>,
+    /// How far the platters have turned at time zero of [`Self::time`]. Nothing for media without any.
+    pub turned: Turn,
     /// Timing is on from the start.
     pub timing: bool,
     /// A flush waits until the data file is on the host's own storage, as a real disk's data would survive a power
@@ -154,7 +156,7 @@ fn check(options: &ServeOptions) -> Result<&'static Profile, DiskError> {
 
 /// Puts the disk together.
 fn build(options: &ServeOptions, profile: &Profile) -> Result<Core, DiskError> {
-    let mut model = profile.model()?;
+    let mut model = profile.model(options.turned)?;
     if let Some(on) = options.write_cache {
         model.set_write_cache(on);
     }

@@ -254,11 +254,12 @@ impl Maker<'_> {
             Making { maker: self, plan, tree, path, root: root.as_fd(), adopted, done: AtomicU64::new(0) };
         making.check_lengths()?;
         making.directories()?;
-        let share = tree.order.len().div_ceil(makers).max(1);
+        let order = tree.order(self.options.seed);
+        let share = order.len().div_ceil(makers).max(1);
         let results: Vec<Result<(), FlowError>> = std::thread::scope(|scope| {
             let mut parts = Vec::new();
             let mut failed = None;
-            for (i, part) in tree.order.chunks(share).enumerate() {
+            for (i, part) in order.chunks(share).enumerate() {
                 let making = &making;
                 let maker = std::thread::Builder::new();
                 match maker.spawn_scoped(scope, move || making.files(part, i as u64)) {
@@ -345,10 +346,10 @@ impl Making<'_> {
     fn check_lengths(&self) -> Result<(), FlowError> {
         let Some(adopted) = self.adopted else { return Ok(()) };
         let mut path = Vec::new();
-        for &file in self.tree.order.iter().filter(|file| self.tree.preallocated[**file as usize]) {
-            self.tree.path_of(self.tree.files[file as usize], &mut path);
+        for file in (0..self.tree.files.len()).filter(|file| self.tree.preallocated[*file]) {
+            self.tree.path_of(self.tree.files[file], &mut path);
             let name = CStr::from_bytes_with_nul(&path).expect("paths end with one NUL");
-            let wanted = self.tree.file_bytes[file as usize];
+            let wanted = self.tree.file_bytes[file];
             // What cannot be looked at is not there, or fails when it is made.
             let Ok(found) = rustix::fs::statat(self.root, name, AtFlags::SYMLINK_NOFOLLOW) else { continue };
             let found = found.st_size as u64;

@@ -164,7 +164,7 @@ impl Engine for Iozone {
         remarks
     }
 
-    fn prepare(&self, workload: &Workload, place: &Place) -> Vec<Step> {
+    fn prepare(&self, workload: &Workload, place: &Place, _seed: u64) -> Vec<Step> {
         if workload.case() == NEW_FILE {
             return remove_file(place);
         }
@@ -327,7 +327,7 @@ mod tests {
     fn a_new_file_is_written_and_synced() {
         let place =
             Place { target: Target::Directory("/mnt/top".to_owned()), scratch: "/run/nestor".to_owned() };
-        let remove = &Workload::parse("iozone:write").unwrap().prepare(&place)[0];
+        let remove = &Workload::parse("iozone:write").unwrap().prepare(&place, 1)[0];
         assert_eq!(remove.argv.join(" "), "rm --force -- /mnt/top/nestor-iozone.tmp");
         insta::assert_snapshot!(arguments("iozone:write:size=4G"), @r"
         fio

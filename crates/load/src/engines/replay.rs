@@ -133,7 +133,7 @@ impl Engine for Replay {
         Vec::new()
     }
 
-    fn prepare(&self, workload: &Workload, place: &Place) -> Vec<Step> {
+    fn prepare(&self, workload: &Workload, place: &Place, _seed: u64) -> Vec<Step> {
         match &place.target {
             Target::Device(_) => Vec::new(),
             Target::Directory(path) => {
@@ -278,7 +278,7 @@ mod tests {
         let workload = Workload::parse("replay:trace:file=a.trace:speed=2:from=d:fit=wrap").unwrap();
         let place =
             Place { target: Target::Directory("/mnt/top".to_owned()), scratch: "/run/nestor".to_owned() };
-        let prepare = &workload.prepare(&place)[0];
+        let prepare = &workload.prepare(&place, 1)[0];
         insta::assert_snapshot!(prepare.argv.join(" "), @"{nestor} load replay /run/nestor/nestor-replay.trace --target /mnt/top --speed=2 --from=d --wrap --prepare");
         assert_eq!(
             prepare.copied_files,

@@ -136,7 +136,7 @@ impl Engine for Stamps {
         vec!["marked data are for checking joins: the disk looks into all of it".to_owned()]
     }
 
-    fn prepare(&self, workload: &Workload, place: &Place) -> Vec<Step> {
+    fn prepare(&self, workload: &Workload, place: &Place, _seed: u64) -> Vec<Step> {
         let size = bytes(workload, "size");
         let mut argv = command(place);
         argv.extend(["--fill".to_owned(), format!("--span={size}")]);
@@ -285,7 +285,7 @@ mod tests {
     fn the_commands_say_all_that_was_asked_for() {
         let workload = Workload::parse("stamps:mixed:bs=64k:depth=8:size=1G:operations=10:read=0").unwrap();
         let place = Place { target: Target::Device("/dev/vdb".to_owned()), scratch: "/scratch".to_owned() };
-        let fill = &workload.prepare(&place)[0];
+        let fill = &workload.prepare(&place, 1)[0];
         assert_eq!(
             fill.argv.join(" "),
             "{nestor} trace stamp-write --device /dev/vdb --fill --span=1073741824"

@@ -222,11 +222,11 @@ impl Engine for Wml {
         }
     }
 
-    fn prepare(&self, workload: &Workload, place: &Place) -> Vec<Step> {
+    fn prepare(&self, workload: &Workload, place: &Place, seed: u64) -> Vec<Step> {
         let set = self.data_set(workload);
         let mut step = command(workload, place, "prepare");
         step.title = format!("making the files of {workload}");
-        step.argv.push("--prepare".to_owned());
+        step.argv.extend(["--prepare".to_owned(), format!("--seed={seed}")]);
         step.timeout_s = SPARE_S + set.bytes / SLOWEST_BYTES_PER_S + set.files / SLOWEST_FILES_PER_S;
         if set.files == 0 {
             step.timeout_s = LONGEST_UNTIMED_S;
@@ -419,7 +419,7 @@ mod tests {
     #[test]
     fn files_are_made_first_and_found_again() {
         let workload = Workload::parse("wml:fileserver:scale=0.01:threads=8").unwrap();
-        let prepare = &workload.prepare(&place())[0];
+        let prepare = &workload.prepare(&place(), 7)[0];
         insta::assert_snapshot!(prepare.argv.join("\n"), @r"
         {nestor}
         load
@@ -432,6 +432,7 @@ mod tests {
         --set=nfiles=500
         --set=nthreads=8
         --prepare
+        --seed=7
         ");
         assert!(prepare.input_files[0].1.starts_with(b"# File server"));
         let measure = workload.measure(&place(), 7);

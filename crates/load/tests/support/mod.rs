@@ -71,7 +71,7 @@ impl Bench {
     }
 
     pub fn prepare(&self, workload: &Workload, place: &Place) {
-        for step in workload.prepare(place) {
+        for step in workload.prepare(place, 1) {
             workload.check_preparation(&run(&step)).unwrap();
         }
     }

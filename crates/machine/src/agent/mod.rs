@@ -8,6 +8,7 @@ mod media;
 mod origin;
 mod private;
 pub mod process;
+mod random;
 mod requests;
 mod resource;
 mod settings;

@@ -11,7 +11,7 @@ use rustix::fs::OFlags;
 use rustix::mount::{UnmountFlags, unmount};
 
 use super::ledger::{By, DirectoryIdentity, Resource, process_start_ticks};
-use super::{Agent, disks, lock, loop_device, media, private, process, settings};
+use super::{Agent, disks, lock, loop_device, media, private, process, random, settings};
 use crate::connection::NoAnswer;
 use crate::facts;
 use crate::message::{Answer, Command, MAX_FRAME_BYTES, Request};
@@ -21,6 +21,12 @@ use crate::qemu::{RunningMachine, arguments};
 use crate::spec::{DiskAttachment, MachineSpec};
 
 pub(super) type Obeyed = Result<Answer, String>;
+
+fn mix_random(data: &[u8]) -> Obeyed {
+    let data = random::whole(data).ok_or("what is to be random has another length than 64 bytes")?;
+    let failed = |e| format!("the kernel's random numbers could not be begun anew: {e}; that needs root");
+    random::mix(data).map(|()| Answer::Done).map_err(failed)
+}
 
 impl Agent {
     /// Carries out one request.
@@ -73,6 +79,7 @@ impl Agent {
             Request::Forward { machine, timeout_ms, request } => self.forward(&machine, timeout_ms, *request),
             Request::MakePrivateDirectory { prefix } => self.make_private_directory(&prefix),
             Request::CreateFile { path, contents } => self.create_file(&path, &contents),
+            Request::MixRandom { data } => mix_random(&data),
             Request::TakeDown => match self.take_down() {
                 problems if problems.is_empty() => Ok(Answer::Done),
                 problems => Err(problems.join("; ")),

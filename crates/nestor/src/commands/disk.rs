@@ -88,6 +88,7 @@ fn serve(arguments: &ServeArguments) -> Result<()> {
         log: arguments.log.clone(),
         stamps: arguments.stamps.clone(),
         write_cache: arguments.write_cache.map(|switch| switch == Switch::On),
+        turned: arguments.turned,
         timing: arguments.timing == Switch::On,
         durable: arguments.durable,
         serial: arguments.serial.clone(),

@@ -13,7 +13,7 @@ mod scratch;
 use std::path::Path;
 use std::time::Instant;
 
-use nestor_build::{BuildError, BuiltStack, Lab, Top};
+use nestor_build::{BuildError, BuiltStack, HostTime, Lab, Seed, Top};
 use nestor_load::{Ended, LoadError, LoadResult, OperationClass, Place, Step, StepOutput, Target, Workload};
 use nestor_machine::{Command, Machine, MachineError};
 use nestor_stack::Stack;
@@ -44,7 +44,7 @@ pub struct CellRequest<'a> {
     pub repeat: u32,
     /// Position in the real order.
     pub position: u32,
-    /// Seed of the workload's own random choices.
+    /// Decides all that differs between repeats: the workload's random choices, and what [`nestor_build::Seed`] draws.
     pub seed: u64,
     /// How much to record.
     pub trace: TraceMode,
@@ -187,7 +187,7 @@ fn measure_on(
         Top::Device(path) => Target::Device(path.clone()),
     };
     let place = Place { target, scratch };
-    for step in request.workload.prepare(&place) {
+    for step in request.workload.prepare(&place, request.seed) {
         progress(&step.title);
         let output = run_step(machine, &step)?;
         request.workload.check_preparation(&output)?;
@@ -196,6 +196,7 @@ fn measure_on(
     built.end_preparation()?;
     built.empty_caches()?;
     lab.set_disk_timing(true)?;
+    wait_for_start(machine, built, request.seed)?;
     let recorded_step = (request.trace == TraceMode::Full)
         .then(|| request.workload.measure_recorded(&place, request.seed))
         .flatten();
@@ -228,6 +229,17 @@ fn measure_on(
         }
     }
     Ok((assemble(load, joined), asleep_s))
+}
+
+/// Lets a time of the seed's pass, so that what kernels do from time to time meets the workload at another place of it.
+///
+/// In real time nobody could say when that was anyway.
+fn wait_for_start(machine: &Machine, built: &BuiltStack, seed: u64) -> Result<(), MachineError> {
+    if built.time == HostTime::Virtual {
+        let after = Seed(seed).start_after();
+        machine.run_ok(Command::new(["sleep".to_owned(), format!("{:.6}", after.as_secs_f64())]))?;
+    }
+    Ok(())
 }
 
 fn assemble(load: LoadResult, joined: joined::Joined) -> Measured {

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use crate::{Study, TraceMode, budget_ended, duration_words};
+use crate::{CellKey, Study, TraceMode, budget_ended, duration_words};
 
 fn study(replications: u32) -> Study {
     let stacks = ["base", "a", "b", "c"].map(str::to_owned);
@@ -94,4 +94,22 @@ fn times_in_words() {
     let words = |s| duration_words(Duration::from_secs(s));
     assert_eq!([words(0), words(45), words(300), words(5_425)], ["0 s", "45 s", "5 min", "1 h 30 min 25 s"]);
     assert_eq!(budget_ended(Duration::from_secs(300)), "budget of 5 min ended");
+}
+
+#[test]
+fn repeats_have_seeds_of_their_own_and_stacks_of_a_block_the_same() {
+    let key = |stack: &str, block, repeat, untraced_twin| CellKey {
+        stack: stack.into(),
+        workload: "fio:seq-write".into(),
+        block,
+        repeat,
+        untraced_twin,
+    };
+    let seeds: BTreeSet<u64> = (0..5)
+        .flat_map(|study| (0..1000).flat_map(move |block| [0, 1].map(|repeat| (study, block, repeat))))
+        .map(|(study, block, repeat)| key("ext4/hdd", block, repeat, false).seed(study))
+        .collect();
+    assert_eq!(seeds.len(), 10_000);
+    assert_eq!(key("ext4/hdd", 2, 0, false).seed(1), 1_000_005);
+    assert_eq!(key("ext4/hdd", 2, 0, false).seed(1), key("xfs/hdd", 2, 0, true).seed(1));
 }

@@ -22,7 +22,7 @@ use self::geometry::Geometry;
 use self::read_ahead::ReadAhead;
 use self::read_cache::ReadCache;
 use self::write_buffer::{Dirty, WriteBuffer};
-use super::{Completion, Model, ModelRequest, SECTOR_BYTES, ServiceParts};
+use super::{Completion, Model, ModelRequest, SECTOR_BYTES, ServiceParts, Turn};
 use crate::log::Operation;
 
 pub use self::geometry::GeometryFigures;
@@ -71,8 +71,8 @@ pub struct HddFigures {
     pub flush_alone: bool,
     /// Writes are answered from the buffer.
     pub write_cache: bool,
-    /// How far ahead of the others the spindle turns, in an array.
-    pub phase_ns: u64,
+    /// How far the platters have turned at time zero.
+    pub turned: Turn,
 }
 
 /// A command that waits for the arm.
@@ -154,12 +154,13 @@ impl HddModel {
     pub fn new(figures: HddFigures) -> Result<Self, String> {
         let geometry = Geometry::new(&figures.geometry)?;
         let longest = u32::try_from(geometry.cylinders() - 1).map_err(|_| "too many cylinders".to_owned())?;
+        let phase_ns = figures.turned.ns(figures.geometry.revolution_ns);
         let seek =
             SeekCurve::fit(figures.single_seek_ms, figures.average_seek_ms, figures.full_seek_ms, longest)?;
         Ok(Self {
             figures,
             clock_ns: 0,
-            arm: Arm::new(geometry, seek, figures.write_seek_factor, figures.phase_ns),
+            arm: Arm::new(geometry, seek, figures.write_seek_factor, phase_ns),
             ahead: None,
             cache: ReadCache::new(figures.read_cache_sectors, figures.read_segments),
             buffer: WriteBuffer::new(figures.write_buffer_sectors, figures.write_runs as usize),

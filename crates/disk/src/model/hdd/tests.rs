@@ -16,6 +16,38 @@ fn drive(write_cache: bool) -> HddModel {
     HddModel::new(HddFigures { write_cache, ..hdd.figures(re3.capacity_bytes) }).unwrap()
 }
 
+/// The same, turned so far at time zero.
+fn turned(part: f64) -> HddModel {
+    let re3 = profile("wd-re3").unwrap();
+    let Medium::Hdd(hdd) = &re3.medium else { panic!("the RE3 is a hard disk") };
+    let turned = Turn::new(part).unwrap();
+    HddModel::new(HddFigures { turned, ..hdd.figures(re3.capacity_bytes) }).unwrap()
+}
+
+#[test]
+fn the_first_read_waits_a_quarter_of_a_revolution_less_when_the_platters_have_turned_so_far() {
+    let rotation_ns = |part| {
+        let mut model = turned(part);
+        model.submit(request(0, Operation::Read, 1_000_000, 8), 0);
+        until_rest(&mut model)[0].parts.rotation_ns
+    };
+    let revolution_ns = turned(0.0).figures.geometry.revolution_ns;
+    let (first, second) = (rotation_ns(0.0), rotation_ns(0.25));
+    assert_ne!(first, second);
+    assert_eq!((first + revolution_ns - second) % revolution_ns, revolution_ns / 4);
+}
+
+#[test]
+fn the_same_turn_gives_the_same_times_and_another_others() {
+    let times = |part| {
+        let mut model = turned(part);
+        scattered(Operation::Read, 40).for_each(|request| model.submit(request, 0));
+        until_rest(&mut model).iter().map(|done| done.complete_ns).collect::<Vec<_>>()
+    };
+    assert_eq!(times(0.3), times(0.3));
+    assert_ne!(times(0.3), times(0.8));
+}
+
 fn request(id: u64, operation: Operation, sector: u64, sectors: u32) -> ModelRequest {
     ModelRequest { id, operation, sector, sectors }
 }

@@ -231,7 +231,7 @@ impl Engine for Bonnie {
         remarks
     }
 
-    fn prepare(&self, _workload: &Workload, _place: &Place) -> Vec<Step> {
+    fn prepare(&self, _workload: &Workload, _place: &Place, _seed: u64) -> Vec<Step> {
         Vec::new()
     }
 

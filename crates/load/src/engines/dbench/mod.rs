@@ -162,7 +162,7 @@ impl Engine for Dbench {
         remarks
     }
 
-    fn prepare(&self, _workload: &Workload, _place: &Place) -> Vec<Step> {
+    fn prepare(&self, _workload: &Workload, _place: &Place, _seed: u64) -> Vec<Step> {
         Vec::new()
     }
 

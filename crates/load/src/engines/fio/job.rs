@@ -2,6 +2,8 @@
 
 use super::super::options::{bytes, choice, count, in_words, switch, time_limit_s};
 use super::super::random::seed_of;
+use nestor_model::SeededOrder;
+
 use super::data_set::DataPlan;
 use super::makes_new_files;
 use crate::engine::{OperationLog, Place, RecordedStep, Step, Target};
@@ -91,13 +93,29 @@ impl Arguments {
     }
 }
 
+/// The stream of a seed from which the layout is drawn; operations have the seed itself.
+const LAYOUT: u64 = 1;
+
 /// fio takes `:` in paths for a separator of several.
 pub(in crate::engines) fn escaped(path: &str) -> String {
     path.replace('\\', "\\\\").replace(':', "\\:")
 }
 
+/// fio takes 4096 bytes for an option, and each of so many names is at most 13 long.
+const MOST_NAMED: u64 = 256;
+
+/// The names that fio gives the files of its only job, from one on that the seed chooses, around to the one before.
+fn from_first(plan: DataPlan, seed: u64) -> Option<String> {
+    if plan.jobs > 1 || !(2..=MOST_NAMED).contains(&plan.files_per_job) {
+        return None;
+    }
+    let first = SeededOrder::for_part(seed, LAYOUT).below(plan.files_per_job as usize) as u64;
+    let names = (0..plan.files_per_job).map(|n| format!("nestor.0.{}", (first + n) % plan.files_per_job));
+    Some(names.collect::<Vec<_>>().join(":"))
+}
+
 /// Lays the data set out; nothing when the measured run makes its own files.
-pub(super) fn prepare(workload: &Workload, place: &Place) -> Vec<Step> {
+pub(super) fn prepare(workload: &Workload, place: &Place, seed: u64) -> Vec<Step> {
     if makes_new_files(workload) {
         return Vec::new();
     }
@@ -107,6 +125,9 @@ pub(super) fn prepare(workload: &Workload, place: &Place) -> Vec<Step> {
         Target::Directory(_) => {
             // `create_only` opens and fills the files of all jobs one after the other, ending each with fsync.
             arguments.target(plan, &place.target);
+            if let Some(names) = from_first(plan, seed) {
+                arguments.set("filename", names);
+            }
             arguments.set("rw", "write").set("overwrite", 1).set("create_only", 1);
             arguments.set("bs", layout_block(workload, plan.file_bytes));
             plan.in_words()
@@ -263,8 +284,9 @@ mod tests {
     #[test]
     fn sequential_write_is_laid_out_and_overwritten() {
         let workload = Workload::parse("fio:seq-write").unwrap();
-        let steps = prepare(&workload, &place());
-        insta::assert_snapshot!(lines(&steps[0]), @r"
+        let steps = prepare(&workload, &place(), 1);
+        let names = from_first(DataPlan::of(&workload), 1).unwrap();
+        insta::assert_snapshot!(lines(&steps[0]).replace(&names, "NAMES"), @r"
         fio
         --name=nestor
         --thread=1
@@ -276,6 +298,7 @@ mod tests {
         --size=536870912
         --numjobs=1
         --fallocate=none
+        --filename=NAMES
         --rw=write
         --overwrite=1
         --create_only=1
@@ -389,7 +412,7 @@ mod tests {
         let workload = Workload::parse("fio:rand-read:size=1G:numjobs=4:runtime=off").unwrap();
         let place =
             Place { target: Target::Device("/dev/disk/by-path/pci-0000:00:04.0".to_owned()), ..place() };
-        insta::assert_snapshot!(lines(&prepare(&workload, &place)[0]), @r"
+        insta::assert_snapshot!(lines(&prepare(&workload, &place, 1)[0]), @r"
         fio
         --name=nestor
         --thread=1
@@ -434,8 +457,29 @@ mod tests {
     #[test]
     fn new_files_are_not_laid_out() {
         let workload = Workload::parse("fio:seq-write:overwrite=off").unwrap();
-        assert!(prepare(&workload, &place()).is_empty());
+        assert!(prepare(&workload, &place(), 1).is_empty());
         let line = lines(&measure(&workload, &place(), 1));
         assert!(!line.contains("overwrite") && !line.contains("allow_file_create"), "{line}");
+    }
+
+    #[test]
+    fn the_seed_says_which_file_is_laid_out_first_and_leaves_none_out() {
+        let names = |text: &str, seed| from_first(DataPlan::of(&Workload::parse(text).unwrap()), seed);
+        let firsts: std::collections::BTreeSet<String> = (0..200)
+            .map(|seed| {
+                let names = names("fio:seq-write", seed).unwrap();
+                let mut numbers: Vec<u64> =
+                    names.split(':').map(|name| name.rsplit('.').next().unwrap().parse().unwrap()).collect();
+                assert!(numbers.windows(2).all(|two| two[1] == (two[0] + 1) % 64), "{names}");
+                numbers.sort_unstable();
+                assert_eq!(numbers, (0..64).collect::<Vec<_>>());
+                names.split(':').next().unwrap().to_owned()
+            })
+            .collect();
+        assert!(firsts.len() > 50, "{}", firsts.len());
+        assert_eq!(names("fio:seq-write", 3), names("fio:seq-write", 3));
+        assert_eq!(names("fio:seq-read:numjobs=4", 3), None);
+        assert_eq!(names("fio:seq-read:files=257:size=1G", 3), None);
+        assert!(names("fio:seq-read:files=256:size=1G", 3).unwrap().len() < 4096);
     }
 }

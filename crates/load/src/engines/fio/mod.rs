@@ -18,7 +18,10 @@
 //! # The data set
 //! Files are laid out before the measured run, also for writes (which then overwrite): fio fills them one after the other
 //! with random bytes, `fallocate=none`, and calls fsync on each. So every block exists on the medium when it is read, none is
-//! all zeroes that a layer could leave out, and none is equal to another. `overwrite=off` makes write cases create their
+//! all zeroes that a layer could leave out, and none is equal to another. Which file is laid out first is the seed's: the others
+//! follow in their order, those before it last, so what is next to a file on the disk is what was.
+//! That needs all names in one option, which fio takes of one job with up to 256 files.
+//! `overwrite=off` makes write cases create their
 //! files while measured, so that allocation is measured too.
 //!
 //! # What is recorded
@@ -232,8 +235,8 @@ impl Engine for Fio {
         remarks
     }
 
-    fn prepare(&self, workload: &Workload, place: &Place) -> Vec<Step> {
-        job::prepare(workload, place)
+    fn prepare(&self, workload: &Workload, place: &Place, seed: u64) -> Vec<Step> {
+        job::prepare(workload, place, seed)
     }
 
     fn measure(&self, workload: &Workload, place: &Place, seed: u64) -> Step {

@@ -264,7 +264,7 @@ impl Engine for Iometer {
         remarks
     }
 
-    fn prepare(&self, workload: &Workload, place: &Place) -> Vec<Step> {
+    fn prepare(&self, workload: &Workload, place: &Place, _seed: u64) -> Vec<Step> {
         let mut arguments = Arguments::of_all_jobs();
         let size = self.data_set(workload).bytes;
         arguments.set("filename", escaped(&file_name(place))).set("size", size).set("fallocate", "none");

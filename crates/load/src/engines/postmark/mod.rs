@@ -219,7 +219,7 @@ impl Engine for Postmark {
         remarks
     }
 
-    fn prepare(&self, _workload: &Workload, _place: &Place) -> Vec<Step> {
+    fn prepare(&self, _workload: &Workload, _place: &Place, _seed: u64) -> Vec<Step> {
         Vec::new()
     }
 

@@ -170,7 +170,7 @@ fn run_on(
     let scratch = format!("{}/load", machine.facts()?.work_directory);
     machine.make_directory(&scratch)?;
     let place = Place { target, scratch };
-    for step in workload.prepare(&place) {
+    for step in workload.prepare(&place, seed) {
         progress.step(&step.title);
         let output = nestor_study::cell::run_step(machine, &step)?;
         workload.check_preparation(&output)?;

@@ -52,7 +52,7 @@ pub struct WmlArguments {
     /// latency from when they should have begun. A pass is once through a thread's flowops
     #[arg(long, value_name = "PER SECOND", value_parser = rate)]
     pub open_loop: Option<f64>,
-    /// Decides the order of random operations
+    /// Decides the order of random operations, and the order in which files are made
     #[arg(long, default_value_t = 1)]
     pub seed: u64,
     /// Decides the sizes and the tree of the file sets

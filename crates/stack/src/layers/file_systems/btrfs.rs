@@ -41,6 +41,9 @@ fn mkfs(layer: &Layer, target: &MkfsTarget<'_>) -> Vec<String> {
     if let Some(metadata) = layer.option("metadata").filter(|_| layer.is_set("metadata")) {
         command.extend(argv(["-m", metadata]));
     }
+    if let Some(drawn) = target.drawn {
+        command.extend(["-U".to_owned(), drawn.uuid.to_string()]);
+    }
     command.push(target.device.to_owned());
     command
 }

@@ -54,8 +54,14 @@ pub(super) fn mke2fs(
     if !features.is_empty() {
         push("-O", features.join(","));
     }
-    if target.zeroed {
-        push("-E", "assume_storage_prezeroed=1".to_owned());
+    let mut extended: Vec<String> =
+        target.zeroed.then(|| "assume_storage_prezeroed=1".to_owned()).into_iter().collect();
+    if let Some(drawn) = target.drawn {
+        push("-U", drawn.uuid.to_string());
+        extended.push(format!("hash_seed={}", drawn.hash_seed));
+    }
+    if !extended.is_empty() {
+        push("-E", extended.join(","));
     }
     command.push(target.device.to_owned());
     command

@@ -3,7 +3,7 @@
 use super::super::options::MOUNT;
 use super::{argv, written_mount_options};
 use crate::spec::no_conflicts;
-use crate::{Bytes, FileSystemSpec, LayerDefinition, LayerSpec};
+use crate::{Bytes, FileSystemSpec, Layer, LayerDefinition, LayerSpec, MkfsTarget};
 
 pub(in crate::layers) static LAYER: LayerSpec = LayerSpec {
     name: "f2fs",
@@ -12,7 +12,7 @@ pub(in crate::layers) static LAYER: LayerSpec = LayerSpec {
     definition: LayerDefinition::FileSystem(FileSystemSpec {
         mount_type: "f2fs",
         kernel_modules: &["crc32_generic", "f2fs"],
-        mkfs: |_, target| argv(["mkfs.f2fs", "-q", "-f", target.device]),
+        mkfs,
         mount_options: written_mount_options,
         // Found by trying mkfs.f2fs 1.15 on files of whole MiB.
         minimum_size: Bytes::mib(64),
@@ -21,3 +21,12 @@ pub(in crate::layers) static LAYER: LayerSpec = LayerSpec {
     check: no_conflicts,
     not_buildable: None,
 };
+
+fn mkfs(_: &Layer, target: &MkfsTarget<'_>) -> Vec<String> {
+    let mut command = argv(["mkfs.f2fs", "-q", "-f"]);
+    if let Some(drawn) = target.drawn {
+        command.extend(["-U".to_owned(), drawn.uuid.to_string()]);
+    }
+    command.push(target.device.to_owned());
+    command
+}

@@ -3,7 +3,7 @@
 use super::super::options::MOUNT;
 use super::{argv, written_mount_options};
 use crate::spec::no_conflicts;
-use crate::{Bytes, FileSystemSpec, Layer, LayerDefinition, LayerSpec, OptionKind, OptionSpec};
+use crate::{Bytes, FileSystemSpec, Layer, LayerDefinition, LayerSpec, MkfsTarget, OptionKind, OptionSpec};
 
 pub(in crate::layers) static LAYER: LayerSpec = LayerSpec {
     name: "reiserfs",
@@ -21,7 +21,7 @@ pub(in crate::layers) static LAYER: LayerSpec = LayerSpec {
         mount_type: "reiserfs",
         kernel_modules: &["reiserfs"],
         // Once -f allows a whole disk, twice asks nothing.
-        mkfs: |_, target| argv(["mkfs.reiserfs", "-q", "-f", "-f", target.device]),
+        mkfs,
         mount_options,
         // Found by trying mkfs.reiserfs 3.6.27 on files of whole MiB: the journal alone is 32 MiB.
         minimum_size: Bytes::mib(34),
@@ -40,4 +40,13 @@ fn mount_options(layer: &Layer) -> Vec<String> {
     let mut options = argv(data);
     options.extend(written_mount_options(layer));
     options
+}
+
+fn mkfs(_: &Layer, target: &MkfsTarget<'_>) -> Vec<String> {
+    let mut command = argv(["mkfs.reiserfs", "-q", "-f", "-f"]);
+    if let Some(drawn) = target.drawn {
+        command.extend(["-u".to_owned(), drawn.uuid.to_string()]);
+    }
+    command.push(target.device.to_owned());
+    command
 }

@@ -35,6 +35,9 @@ fn mkfs(layer: &Layer, target: &MkfsTarget<'_>) -> Vec<String> {
     if let Some(block) = layer.size("block").filter(|_| layer.is_set("block")) {
         command.extend(["-b".to_owned(), format!("size={}", block.get())]);
     }
+    if let Some(drawn) = target.drawn {
+        command.extend(["-m".to_owned(), format!("uuid={}", drawn.uuid)]);
+    }
     command.push(target.device.to_owned());
     command
 }
