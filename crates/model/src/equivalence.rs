@@ -61,6 +61,14 @@ pub fn equivalent_by_interval(ratio: &Ratio, reference: f64, margin: f64) -> Opt
     ratio.interval.map(|i| low <= i.low && i.high <= high)
 }
 
+/// How far apart two things can be at most, in whole per cent, where that is shown to be next to nothing: the interval contains "no
+/// difference" and lies within [`MARGIN`]. An interval that is merely wide shows no equality.
+pub fn equal_within_percent(ratio: &Ratio) -> Option<f64> {
+    let change = ratio.change_interval_percent().filter(|_| ratio.differs() == Some(false))?;
+    let is_narrow = equivalent_by_interval(ratio, 1.0, MARGIN) == Some(true);
+    is_narrow.then(|| change.low.abs().max(change.high.abs()).ceil().max(1.0))
+}
+
 fn positive(number: f64) -> bool {
     number > 0.0 && number.is_finite()
 }
@@ -68,6 +76,20 @@ fn positive(number: f64) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::summary::Interval;
+
+    #[test]
+    fn only_a_narrow_interval_around_no_difference_shows_equality() {
+        let within = |low, high| {
+            let ratio = Ratio { value: 1.0, interval: Some(Interval { low, high }), pairs: 3 };
+            equal_within_percent(&ratio)
+        };
+        assert_eq!(within(0.985, 1.021), Some(3.0));
+        assert_eq!(within(1.0, 1.0), Some(1.0));
+        assert_eq!(within(0.80, 1.02), None, "wide");
+        assert_eq!(within(1.001, 1.002), None, "told apart, however little");
+        assert_eq!(equal_within_percent(&Ratio { value: 1.0, interval: None, pairs: 1 }), None);
+    }
 
     /// Pairs with these log-ratios.
     fn pairs(logarithms: &[f64]) -> Vec<(f64, f64)> {

@@ -32,7 +32,7 @@ pub use additive::{AdditiveModel, AdditiveRun, LackOfFit, LevelEffect, Predictio
 pub use change_point::{ChangePoint, change_points};
 pub use closed_network::{Equilibrium, Station, StationUse};
 pub use design::{Design, GivenRun, NoDesign};
-pub use equivalence::{Equivalence, equivalence, equivalent_by_interval};
+pub use equivalence::{Equivalence, equal_within_percent, equivalence, equivalent_by_interval};
 pub use gaussian_process::{GaussianProcess, Normal};
 pub use latency::{HIGHEST_LATENCY_NS, LatencyHistogram, LatencySummary};
 pub use order_effect::{OrderEffect, order_effect, rank_correlation};

@@ -30,7 +30,7 @@
 //! workloads = ["fio:seq-read:scale=0.02"]
 //! ```
 //!
-//! `scale = "small"` names the size that is taken if none is asked for. `[[claim]]` and `[[figure]]` are described in
+//! `scale = "small"` names the size that is taken if none is asked for. `[[claim]]`, `[[figure]]` and `[[finding]]` are described in
 //! [`crate::claims`].
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -45,7 +45,7 @@ use toml::de::{DeTable, DeValue};
 use crate::complaint::{Complaint, Source};
 use crate::{Notation, Part, Study, TraceMode};
 
-const KEYS: [&str; 18] = [
+const KEYS: [&str; 19] = [
     "name",
     "title",
     "stacks",
@@ -64,6 +64,7 @@ const KEYS: [&str; 18] = [
     "scales",
     "claim",
     "figure",
+    "finding",
 ];
 
 /// The keys of a study that a scale may replace.
@@ -181,6 +182,7 @@ impl<'a> Reader<'a> {
         self.set_sentinels(&mut study, notation)?;
         study.claims = crate::claims::parse_claims(&self.source, self.table.get("claim"))?;
         study.figures = crate::claims::parse_figures(&self.source, self.table.get("figure"))?;
+        study.findings = crate::claims::parse_findings(&self.source, self.table.get("finding"))?;
         Ok(study)
     }
 

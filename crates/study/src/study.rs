@@ -7,7 +7,7 @@ use nestor_model::sequential::StopRule;
 use serde::{Deserialize, Serialize};
 
 use crate::TraceMode;
-use crate::claims::{Claim, FigureQuery};
+use crate::claims::{Claim, FigureQuery, FindingQuery};
 use crate::record::sha256_hex;
 
 /// A study as read from its file, with everything expanded.
@@ -58,6 +58,9 @@ pub struct Study {
     /// What is drawn of them.
     #[serde(default)]
     pub figures: Vec<FigureQuery>,
+    /// What is told of them in sentences.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub findings: Vec<FindingQuery>,
     /// What the files hold that its workloads name, as [`Study::note_files`] found them: SHA-256 by path.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub files: BTreeMap<String, String>,
@@ -117,6 +120,7 @@ impl Study {
             scale: None,
             claims: Vec::new(),
             figures: Vec::new(),
+            findings: Vec::new(),
             files: BTreeMap::new(),
         }
     }

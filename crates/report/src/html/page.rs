@@ -1,5 +1,6 @@
 //! What the templates of whole pages are given.
 
+use nestor_study::claims::Finding;
 use serde::Serialize;
 
 use super::cell_page::CellPage;
@@ -26,6 +27,7 @@ pub(super) struct StudyPage {
     common_marks: Vec<KnownMark>,
     other_marks: Vec<KnownMark>,
     answer: Vec<String>,
+    findings: Vec<Finding>,
     workloads: Vec<(String, String)>,
     maps: Vec<HeatMap>,
     rows: Vec<CellRow>,
@@ -79,6 +81,7 @@ impl StudyPage {
             common_marks: report.common_marks.iter().filter(|m| m.name != "emulated").cloned().collect(),
             other_marks: report.other_marks.clone(),
             answer: report.answer.clone(),
+            findings: report.findings.clone(),
             workloads: report.workloads.clone(),
             maps: heat_maps(report),
             rows: cell_rows(report),

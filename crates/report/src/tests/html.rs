@@ -1,6 +1,9 @@
 //! What people see in a browser.
 
+use nestor_study::claims::Answers;
+
 use super::fixture::*;
+use super::study::finding;
 use super::traced::{explanation, traced_runs};
 use crate::{RunView, StudyReport, render_matrix_svg, render_run, render_study, render_waterfalls_svg};
 
@@ -151,7 +154,11 @@ fn with_names(stack: &str, text: &str) -> (String, String) {
         *place = text.to_owned();
     }
     figure.problem = Some(text.to_owned());
-    let report = StudyReport::of(&of, &stored(vec![record, failed])).with(claims, vec![figure]);
+    let report = StudyReport::of(&of, &stored(vec![record, failed])).with(Answers {
+        claims,
+        figures: vec![figure],
+        findings: vec![finding(text)],
+    });
     (render_study(&report), render_matrix_svg(&report))
 }
 

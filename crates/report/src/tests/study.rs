@@ -3,7 +3,8 @@
 use nestor_model::sequential::StopRule;
 use nestor_model::{Interval, Ratio};
 use nestor_study::claims::{
-    Claim, ClaimKind, ClaimResult, Expected, Figure, FigureKind, FigureQuery, FigureRow, FigureX, Verdict,
+    Answers, Claim, ClaimKind, ClaimResult, Expected, Figure, FigureKind, FigureQuery, FigureRow, FigureX,
+    Finding, FindingQuery, Verdict,
 };
 use nestor_study::{CellRecord, Mark, Outcome, RunFilter, Store, StudyRecord};
 use proptest::prelude::*;
@@ -132,7 +133,19 @@ pub fn full_report() -> StudyReport {
     let mut of = study(3);
     of.study.scale = Some("quick".to_owned());
     of.study.stop = Some(StopRule { looks: vec![2, 3], ..StopRule::default() });
-    StudyReport::of(&of, &study_runs()).with(claims(), figures())
+    let findings = vec![finding("One write became nine."), problem_of_a_finding()];
+    StudyReport::of(&of, &study_runs()).with(Answers { claims: claims(), figures: figures(), findings })
+}
+
+/// A finding of one sentence.
+pub fn finding(sentence: &str) -> Finding {
+    let query = FindingQuery { id: "fsync".into(), title: sentence.into(), sql: String::new() };
+    Finding { query, sentences: vec![sentence.into()], problem: None }
+}
+
+fn problem_of_a_finding() -> Finding {
+    let query = FindingQuery { id: "none".into(), title: "What nobody measured".into(), sql: String::new() };
+    Finding { query, sentences: Vec::new(), problem: Some("no counted run has what it tells of".into()) }
 }
 
 /// What happens to one run of a made-up store.

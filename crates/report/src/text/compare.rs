@@ -1,6 +1,7 @@
 //! What `nestor compare` prints.
 
 use nestor_explain::{Explanation, MechanismName};
+use nestor_model::equal_within_percent;
 use nestor_study::{CellSummary, Comparison, Drift};
 
 use super::run::physical_lines;
@@ -129,9 +130,10 @@ pub(super) fn how_sure(comparison: &Comparison) -> String {
     };
     let order = if comparison.random_order { "order random" } else { "order not random" };
     let drift = drift_words(&comparison.drift);
-    let verdict = match ratio.differs() {
-        Some(false) => ", not told apart",
-        _ => "",
+    let verdict = match (ratio.differs(), equal_within_percent(ratio)) {
+        (_, Some(percent)) => format!(", equal within {percent:.0} %"),
+        (Some(false), None) => ", not told apart".to_owned(),
+        _ => String::new(),
     };
     format!("{pairs}, {order}, {drift}{verdict}")
 }

@@ -33,7 +33,21 @@ pub fn study_text(report: &StudyReport, style: Style) -> String {
     lines.extend(legend(report, style));
     lines.extend(doubts(report, style));
     lines.extend(missing(report, style));
+    lines.extend(findings(report, style));
     lines.finish()
+}
+
+/// What the study found, last, where the eye is when the program has ended.
+fn findings(report: &StudyReport, style: Style) -> Vec<String> {
+    let mut lines = Vec::new();
+    for finding in &report.findings {
+        lines.push(String::new());
+        lines.push(style.strong(&visible(&finding.query.title)));
+        lines.extend(finding.sentences.iter().flat_map(|s| style.wrapped("  ", 4, &visible(s))));
+        let problem = finding.problem.iter().flat_map(|p| style.wrapped("  ", 4, &visible(p)));
+        lines.extend(problem.map(|line| style.caution(&line)));
+    }
+    lines
 }
 
 /// Whether the numbers are physically possible, before any of them.

@@ -6,6 +6,7 @@ use nestor_model::Ratio;
 
 use super::draw::figures_by;
 use super::evidence::Evidence;
+use super::finding::{Finding, findings_by};
 use super::kept::{Kept, MOST_CLAIMS, TooMuch, check_names, told};
 use super::missing::Missing;
 use super::query::{self, Found, Row};
@@ -71,23 +72,33 @@ pub fn judge(store: &Store, study: &StudyRecord) -> Result<Vec<ClaimResult>, Sto
     judge_by(&Evidence::new(store, study)?, store, study, &mut Kept::default())
 }
 
-/// Judges the claims of a study and fills its figures; what both ask is laid out once.
+/// What came of all that a study asks its results.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Answers {
+    /// Its claims.
+    pub claims: Vec<ClaimResult>,
+    /// Its figures.
+    pub figures: Vec<Figure>,
+    /// Its findings.
+    pub findings: Vec<Finding>,
+}
+
+/// Judges the claims of a study, fills its figures and tells its findings; what all ask is laid out once.
 ///
 /// # Errors
 ///
 /// As [`judge`].
-pub fn judge_and_draw(
-    store: &Store,
-    study: &StudyRecord,
-) -> Result<(Vec<ClaimResult>, Vec<Figure>), StoreError> {
-    if study.study.claims.is_empty() && study.study.figures.is_empty() {
-        return Ok(Default::default());
+pub fn answer_all(store: &Store, study: &StudyRecord) -> Result<Answers, StoreError> {
+    let asked = &study.study;
+    if asked.claims.is_empty() && asked.figures.is_empty() && asked.findings.is_empty() {
+        return Ok(Answers::default());
     }
     let evidence = Evidence::new(store, study)?;
     // Before the claims, which look at other cache modes too.
     let mut kept = Kept::default();
+    let findings = findings_by(&evidence, study, &mut kept);
     let figures = figures_by(&evidence, study, &mut kept);
-    Ok((judge_by(&evidence, store, study, &mut kept)?, figures))
+    Ok(Answers { claims: judge_by(&evidence, store, study, &mut kept)?, figures, findings })
 }
 
 fn judge_by(

@@ -3,12 +3,16 @@
 use std::collections::BTreeSet;
 
 use super::query::Found;
-use super::{ClaimResult, Figure, FigureQuery, FigureRow, FigureX};
+use super::{ClaimResult, Figure, FigureQuery, FigureRow, FigureX, Finding};
 
 /// Claims of a study. The largest that comes with the program has 48.
 pub(super) const MOST_CLAIMS: usize = 500;
 /// Figures of a study. The largest that comes with the program has 21.
 pub(super) const MOST_FIGURES: usize = 250;
+/// Findings of a study.
+pub(super) const MOST_FINDINGS: usize = 50;
+/// Sentences of a finding.
+const MOST_SENTENCES: usize = 50;
 /// What they keep together: values, texts and numbers of runs.
 const MOST_BYTES: usize = 32 << 20;
 /// Characters of a name: of a panel, a series, a place on an axis, a part.
@@ -84,6 +88,23 @@ pub(super) enum TooMuch {
     /// The number of figures.
     #[error("a study may have {MOST_FIGURES} figures; leave some out, or make two studies of it")]
     Figures,
+    /// The number of findings.
+    #[error("a study may have {MOST_FINDINGS} findings; leave some out, or make two studies of it")]
+    Findings,
+    /// The number of sentences.
+    #[error("it gives {sentences} sentences, and {MOST_SENTENCES} are the most; tell what matters")]
+    Sentences {
+        /// How many it gives.
+        sentences: usize,
+    },
+    /// A sentence.
+    #[error("its sentence {row} has {characters} characters, and {MOST_LABEL} are the most")]
+    Sentence {
+        /// Which one, from 1.
+        row: usize,
+        /// How many it has.
+        characters: usize,
+    },
 }
 
 /// Counts what the claims and figures of a study keep.
@@ -103,6 +124,11 @@ impl Kept {
     pub fn add_figure(&mut self, figure: &Figure) -> Result<(), TooMuch> {
         let rows = figure.rows.iter().map(row_bytes).sum::<usize>();
         self.add(rows + figure.left_out.iter().map(|text| text_bytes(text)).sum::<usize>())
+    }
+
+    /// Counts one more finding's sentences, or refuses them.
+    pub fn add_finding(&mut self, finding: &Finding) -> Result<(), TooMuch> {
+        self.add(finding.sentences.iter().map(|text| text_bytes(text)).sum())
     }
 
     /// Counts bytes, or refuses them.
@@ -138,6 +164,20 @@ pub(super) fn check_names(found: &Found, columns: &[&'static str]) -> Result<(),
             if name.len() > MOST_NAME && name.chars().count() > MOST_NAME {
                 return Err(TooMuch::Name { column, row: index + 1, characters: name.chars().count() });
             }
+        }
+    }
+    Ok(())
+}
+
+/// Refuses more sentences, and longer ones, than anybody reads.
+pub(super) fn check_sentences(found: &Found) -> Result<(), TooMuch> {
+    if found.len() > MOST_SENTENCES {
+        return Err(TooMuch::Sentences { sentences: found.len() });
+    }
+    for (index, row) in found.rows().enumerate() {
+        let characters = row.text("sentence").map_or(0, |text| text.chars().count());
+        if characters > MOST_LABEL {
+            return Err(TooMuch::Sentence { row: index + 1, characters });
         }
     }
     Ok(())

@@ -8,6 +8,7 @@ mod claim;
 mod draw;
 mod evidence;
 mod figure;
+mod finding;
 mod functions;
 mod judge;
 mod kept;
@@ -27,5 +28,6 @@ pub use draw::figures;
 #[cfg(test)]
 pub(crate) use evidence::{Evidence, TABLES};
 pub use figure::{Figure, FigureKind, FigureQuery, FigureRow, FigureX};
-pub use judge::{judge, judge_and_draw};
-pub(crate) use parse::{parse_claims, parse_figures};
+pub use finding::{Finding, FindingQuery};
+pub use judge::{Answers, answer_all, judge};
+pub(crate) use parse::{parse_claims, parse_figures, parse_findings};

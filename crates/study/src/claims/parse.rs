@@ -1,4 +1,4 @@
-//! Reading `[[claim]]` and `[[figure]]` of a study file.
+//! Reading `[[claim]]`, `[[figure]]` and `[[finding]]` of a study file.
 //!
 //! ```toml
 //! [[claim]]
@@ -20,6 +20,11 @@
 //! x = "host file system"
 //! y = "coefficient of variation, %"
 //! sql = "SELECT ..."
+//!
+//! [[finding]]
+//! id = "fsync"
+//! title = "..."
+//! sql = "SELECT printf('...') AS sentence"
 //! ```
 
 use std::collections::BTreeSet;
@@ -28,13 +33,14 @@ use std::ops::Range;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
-use super::kept::{MOST_CLAIMS, MOST_FIGURES};
-use super::{Claim, ClaimKind, Expected, FigureKind, FigureQuery};
+use super::kept::{MOST_CLAIMS, MOST_FIGURES, MOST_FINDINGS};
+use super::{Claim, ClaimKind, Expected, FigureKind, FigureQuery, FindingQuery};
 use crate::complaint::{Complaint, Source};
 
 const CLAIM_KEYS: [&str; 9] =
     ["id", "title", "place", "paper", "kind", "expected", "sql", "not_testable", "note"];
 const FIGURE_KEYS: [&str; 6] = ["id", "title", "kind", "x", "y", "sql"];
+const FINDING_KEYS: [&str; 3] = ["id", "title", "sql"];
 const CLAIM_KINDS: [(&str, ClaimKind); 4] = [
     ("setup", ClaimKind::Setup),
     ("constant", ClaimKind::Constant),
@@ -81,10 +87,24 @@ pub(crate) fn parse_figures(
     entries.iter().map(|entry| entry.figure(&mut ids)).collect()
 }
 
+/// The findings of a study file; `value` is its key `finding`, if it has one.
+///
+/// # Errors
+///
+/// The first thing that is wrong.
+pub(crate) fn parse_findings(
+    source: &Source<'_>,
+    value: Option<&Value<'_>>,
+) -> Result<Vec<FindingQuery>, Complaint> {
+    let mut ids = BTreeSet::new();
+    let entries = entries(source, value, "finding", &FINDING_KEYS, MOST_FINDINGS)?;
+    entries.iter().map(|entry| entry.finding(&mut ids)).collect()
+}
+
 /// One table of an array of tables.
 struct Entry<'a> {
     source: &'a Source<'a>,
-    /// `claim` or `figure`.
+    /// `claim`, `figure` or `finding`.
     what: &'static str,
     table: &'a DeTable<'a>,
     span: Range<usize>,
@@ -146,6 +166,11 @@ impl<'a> Entry<'a> {
             y: self.text("y")?.to_owned(),
             sql: self.text("sql")?.trim().to_owned(),
         })
+    }
+
+    fn finding(&self, ids: &mut BTreeSet<String>) -> Result<FindingQuery, Complaint> {
+        let (id, title) = (self.id(ids)?, self.text("title")?.to_owned());
+        Ok(FindingQuery { id, title, sql: self.text("sql")?.trim().to_owned() })
     }
 
     fn require_a_way_to_judge(&self, claim: &Claim) -> Result<(), Complaint> {

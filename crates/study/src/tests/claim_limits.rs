@@ -1,7 +1,9 @@
 //! What claims and figures of somebody else may keep, and evidence that is not there.
 
 use super::claims::{Lab, claim, usual};
-use crate::claims::{Claim, ClaimKind, Expected, Figure, FigureKind, FigureQuery, figures, judge_and_draw};
+use crate::claims::{
+    Answers, Claim, ClaimKind, Expected, Figure, FigureKind, FigureQuery, answer_all, figures,
+};
 use crate::{ClaimResult, Verdict};
 
 fn query(id: &str, kind: FigureKind, sql: &str) -> FigureQuery {
@@ -114,7 +116,7 @@ fn all_claims_and_figures_together_keep_so_much_and_no_more() {
     let small = "SELECT 'w' AS what, 1 AS found, 1 AS published";
     lab.study.study.claims =
         vec![claim(ClaimKind::Setup, None, &deviations), claim(ClaimKind::Setup, None, small)];
-    let (results, figures) = judge_and_draw(&lab.store, &lab.study).unwrap();
+    let Answers { claims: results, figures, .. } = answer_all(&lab.store, &lab.study).unwrap();
     let together = "the claims and figures of the study would keep over 32 MiB";
     let [first, second, third] = figures.as_slice() else { panic!("three figures") };
     assert_eq!((first.rows.len(), &first.problem), (50_000, &None));
@@ -136,7 +138,7 @@ fn a_study_has_so_many_claims_and_figures_and_no_more() {
     let sql = "SELECT 'w' AS what, 1 AS found, 1 AS published, 1 AS x, 1 AS y";
     lab.study.study.figures = vec![query("fig-1", FigureKind::Line, sql); 251];
     lab.study.study.claims = vec![claim(ClaimKind::Setup, None, sql); 501];
-    let (results, figures) = judge_and_draw(&lab.store, &lab.study).unwrap();
+    let Answers { claims: results, figures, .. } = answer_all(&lab.store, &lab.study).unwrap();
     assert_eq!(figures.iter().filter(|figure| figure.problem.is_none()).count(), 250);
     let said = "fig-1 is not drawn: a study may have 250 figures; leave some out, or make two studies of it";
     assert_eq!(figures[250].problem.as_deref(), Some(said));

@@ -1,6 +1,7 @@
 //! The answer of a study in a few sentences.
 
-use nestor_model::Ratio;
+use nestor_model::equivalence::MARGIN;
+use nestor_model::{Ratio, equal_within_percent};
 
 use nestor_study::PhysicalVerdict;
 
@@ -64,11 +65,14 @@ pub(super) fn answer(cells: &[CellReport]) -> Vec<String> {
     };
     let without_interval = compared.iter().filter(|(_, r)| r.interval.is_none()).count();
     let (slower, faster) = (told(true), told(false));
-    let open = compared.len() - slower - faster - without_interval;
+    let equal = compared.iter().filter(|(_, r)| equal_within_percent(r).is_some()).count();
+    let open = compared.len() - slower - faster - equal - without_interval;
+    let equal_words = format!("equal to it within {:.0} %", MARGIN * 100.0);
     let mut parts = Vec::new();
     for (number, words) in [
         (slower, "slower than the baseline"),
         (faster, "faster"),
+        (equal, equal_words.as_str()),
         (open, "not told apart from it"),
         (without_interval, "measured once, so without an interval"),
     ] {

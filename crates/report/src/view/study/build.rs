@@ -96,6 +96,7 @@ impl StudyReport {
             method: method(record, &reports, &stopping, &times),
             matrices: matrices(study, &reports, &common_marks),
             claims: Vec::new(),
+            findings: Vec::new(),
             figures: Vec::new(),
             stopping,
             times,

@@ -8,6 +8,7 @@ mod times;
 mod why;
 
 use nestor_model::sequential::Decision;
+use nestor_study::claims::{Answers, Finding};
 use nestor_study::{ClaimResult, Comparison, Figure, NotRun, StudyRecord};
 use serde::Serialize;
 
@@ -109,6 +110,8 @@ pub struct StudyReport {
     pub claims: Vec<ClaimResult>,
     /// What the study draws of its results.
     pub figures: Vec<Figure>,
+    /// What the study found, in sentences.
+    pub findings: Vec<Finding>,
     /// What the stopping rule decided of each comparison; empty without a rule.
     pub stopping: Vec<StoppedComparison>,
     /// Runs and the time they took.
@@ -133,9 +136,10 @@ impl StudyReport {
 
     /// Adds what was asked of the results.
     #[must_use]
-    pub fn with(mut self, claims: Vec<ClaimResult>, figures: Vec<Figure>) -> Self {
-        self.claims = claims;
-        self.figures = figures;
+    pub fn with(mut self, answers: Answers) -> Self {
+        self.claims = answers.claims;
+        self.figures = answers.figures;
+        self.findings = answers.findings;
         self
     }
 
