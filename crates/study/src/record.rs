@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
 use crate::TraceMode;
+use crate::path_length::PathLength;
 
 /// One measurement, self-contained, so that results of several machines can be put into one store.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -134,6 +135,9 @@ pub struct Measured {
     /// What could not be recorded or joined, and why.
     #[serde(default)]
     pub trace_remarks: Vec<String>,
+    /// Instructions by whose they are; in virtual time only.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub path_length: Option<PathLength>,
 }
 
 /// The image file of a virtual disk or a loop device, after the workload.

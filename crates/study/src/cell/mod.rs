@@ -15,11 +15,12 @@ use std::time::Instant;
 
 use nestor_build::{BuildError, BuiltStack, Lab, Top};
 use nestor_load::{Ended, LoadError, LoadResult, OperationClass, Place, Step, StepOutput, Target, Workload};
-use nestor_machine::{Command, Machine, MachineError};
+use nestor_machine::{Command, Machine, MachineError, WhyNotCounted};
 use nestor_stack::Stack;
 
 use crate::TraceMode;
 use crate::checks::{self, Expected};
+use crate::path_length::PathLength;
 use crate::record::{CellRecord, Environment, Mark, Measured, Outcome};
 use asleep::Clocks;
 use observe::Observation;
@@ -227,10 +228,22 @@ fn measure_on(
             result.bytes_by_second = seconds.iter().copied().take(whole).collect();
         }
     }
-    Ok((assemble(load, joined), asleep_s))
+    Ok((assemble(load, joined, recorded.path_length), asleep_s))
 }
 
-fn assemble(load: LoadResult, joined: joined::Joined) -> Measured {
+fn assemble(
+    load: LoadResult,
+    mut joined: joined::Joined,
+    counted: Option<Result<PathLength, WhyNotCounted>>,
+) -> Measured {
+    let path_length = match counted {
+        Some(Err(why_not)) => {
+            joined.remarks.push(format!("instructions are not counted: {why_not}"));
+            None
+        }
+        Some(Ok(path_length)) => Some(path_length),
+        None => None,
+    };
     let host_cpu_busy = joined.cpu_busy.first().map_or(0.0, |(_, busy)| *busy);
     Measured {
         load,
@@ -240,6 +253,7 @@ fn assemble(load: LoadResult, joined: joined::Joined) -> Measured {
         images: joined.images,
         correlation: joined.correlation,
         trace_remarks: joined.remarks,
+        path_length,
     }
 }
 
