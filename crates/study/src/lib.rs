@@ -40,7 +40,7 @@ pub use flow::LayerFlow;
 pub use named_files::NamedFileError;
 pub use notation::Notation;
 pub use numbers::{CellNumbers, RunNumbers};
-pub use path_length::{Executor, PathLength, sum_of_parts};
+pub use path_length::{Executor, PathDifference, PathLength, path_differences, sum_of_parts};
 pub use physical::{Physical, PhysicalVerdict};
 pub use plan::{CellKey, NotRun, Plan, PlannedCell, budget_ended, duration_words};
 pub use record::{CellRecord, Environment, ImageRecord, LayerRecord, MachineRecord, Mark, Measured, Outcome};

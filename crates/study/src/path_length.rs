@@ -2,7 +2,10 @@
 
 use nestor_load::LoadResult;
 use nestor_machine::InstructionCounts;
+use nestor_model::{Ratio, mean, unpaired_ratio};
 use serde::{Deserialize, Serialize};
+
+use crate::store::StoredRun;
 
 /// Whose instructions they are: what a processor executes is told apart by its mode, and by nothing else.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -76,6 +79,58 @@ impl PathLength {
         }
         self.instructions.iter().map(|(part, count)| (*part, *count as f64 / divisor)).collect()
     }
+}
+
+/// Instructions of an operation in two cells.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct PathDifference {
+    /// Whose; `None` of all together.
+    pub executor: Option<Executor>,
+    /// For one operation of the baseline, the mean over its runs; `None` where its stack has no such part.
+    pub baseline: Option<f64>,
+    /// For one operation of the candidate.
+    pub candidate: Option<f64>,
+    /// Candidate over baseline, where both are more than none, with an interval over the runs where there are enough.
+    pub ratio: Option<Ratio>,
+}
+
+/// Instructions of an operation of a candidate beside those of its baseline. Empty unless those of both were counted.
+pub fn path_differences(baseline: &[&StoredRun], candidate: &[&StoredRun]) -> Vec<PathDifference> {
+    let (baseline, candidate) = (of_runs(baseline), of_runs(candidate));
+    if baseline.is_empty() || candidate.is_empty() {
+        return Vec::new();
+    }
+    let rows = Executor::ALL.map(Some).into_iter().chain([None]);
+    rows.map(|executor| {
+        let (from, to) = (samples(&baseline, executor), samples(&candidate, executor));
+        let value = |samples: &[f64]| mean(samples).map(|mean| mean.value);
+        PathDifference {
+            executor,
+            baseline: value(&from),
+            candidate: value(&to),
+            ratio: unpaired_ratio(&from, &to),
+        }
+    })
+    .filter(|row| row.baseline.is_some() || row.candidate.is_some())
+    .collect()
+}
+
+/// What one operation took in each run whose numbers count.
+fn of_runs(runs: &[&StoredRun]) -> Vec<Vec<(Executor, f64)>> {
+    let honest = runs.iter().filter(|run| !run.record.untraced_twin && !run.record.violates_an_identity());
+    let each = honest.filter_map(|run| {
+        let measured = run.record.measured()?;
+        Some(measured.path_length.as_ref()?.per_operation(&measured.load))
+    });
+    each.filter(|parts| !parts.is_empty()).collect()
+}
+
+fn samples(runs: &[Vec<(Executor, f64)>], executor: Option<Executor>) -> Vec<f64> {
+    let of = |parts: &Vec<(Executor, f64)>| match executor {
+        None => Some(sum_of_parts(parts)),
+        Some(wanted) => parts.iter().find(|(executor, _)| *executor == wanted).map(|(_, count)| *count),
+    };
+    runs.iter().filter_map(of).collect()
 }
 
 /// All of them together.
