@@ -182,6 +182,9 @@ pub enum Mark {
         machine: String,
         /// Busy share, 0 to 1.
         busy: f64,
+        /// They are those of virtual time: one, of 1000 MIPS.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        modelled: bool,
     },
     /// The data could come from a cache instead of the medium.
     Cached {
@@ -297,8 +300,9 @@ impl Mark {
     pub fn detail(&self) -> String {
         match self {
             Self::EmulatedCpu => "the CPU was emulated".to_owned(),
-            Self::CpuBound { machine, busy } => {
-                format!("the CPUs of the {machine} were busy {:.0} % of the time", busy * 100.0)
+            Self::CpuBound { machine, busy, modelled } => {
+                let which = if *modelled { " (modelled: 1000 MIPS, one, no caches)" } else { "" };
+                format!("the CPUs of the {machine} were busy {:.0} % of the time{which}", busy * 100.0)
             }
             Self::Cached { reason } | Self::Inconsistent { reason } | Self::NotSteady { reason } => {
                 reason.clone()

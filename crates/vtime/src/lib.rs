@@ -37,6 +37,8 @@ mod tests {
             "\0accept4\0",
             "\0close\0",
             "\0pthread_mutex_unlock\0",
+            "\0qemu_plugin_install\0",
+            "\0qemu_plugin_version\0",
         ] {
             assert!(LIBRARY.windows(name.len()).any(|window| window == name.as_bytes()), "{name:?}");
         }

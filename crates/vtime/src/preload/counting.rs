@@ -248,3 +248,24 @@ pub fn counted() -> Option<Instructions> {
         COUNTS.read()
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_mode_is_told_by_privilege_and_guest() {
+        // 64-bit code, protected mode, paging: what else is in the flags.
+        const OTHERS: u32 = 1 << 15 | 1 << 7 | 1 << 4;
+        let mode = |flags| Mode::of(OTHERS | flags) as usize;
+        assert_eq!([3, 0, IN_GUEST | 3, IN_GUEST].map(mode), [0, 1, 2, 3], "in the order of the counts");
+    }
+
+    #[test]
+    fn nothing_is_counted_in_a_program_that_is_not_qemu() {
+        assert_ne!(look(&Program::here()), Counting::Possible);
+        begin();
+        settle();
+        assert_eq!(counted(), None);
+    }
+}

@@ -228,6 +228,15 @@ mod tests {
     use super::*;
 
     #[test]
+    fn the_instruction_that_marks_is_the_one_that_is_looked_for() {
+        const MOST_BYTES: usize = 32;
+        mark();
+        // SAFETY: the code of the function, behind which there is more.
+        let code = unsafe { std::slice::from_raw_parts(mark as *const u8, MOST_BYTES) };
+        assert!(code.windows(MARK.len()).any(|bytes| bytes == MARK), "{code:x?}");
+    }
+
+    #[test]
     fn messages_come_back_as_they_were_sent() {
         let hello = |has_functions, interrupt_slots, counting| {
             FromLibrary::Hello(Hello { has_functions, interrupt_slots, counting })
