@@ -7,7 +7,8 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use nestor_machine::{
-    Accelerator, Command, DiskAttachment, Facts, Ground, Machine, MachineSpec, MachineTime,
+    Accelerator, Command, DiskAttachment, Facts, Ground, InstructionMarks, Machine, MachineError,
+    MachineSpec, MachineTime, WhyNotCounted,
 };
 use nestor_stack::Stack;
 
@@ -434,6 +435,17 @@ impl Lab {
         match &self.host {
             Some(host) => host.machine.clone(),
             None => self.ground.machine().clone().labelled("host"),
+        }
+    }
+
+    /// What was counted at marks in the emulated host and its guests since this was last asked.
+    ///
+    /// # Errors
+    /// When there is no emulated host, or the ground does not answer.
+    pub fn take_instructions(&self) -> Result<InstructionMarks, MachineError> {
+        match &self.host {
+            Some(host) => self.ground.machine().take_instructions(&host.spec.name),
+            None => Ok(InstructionMarks { why_not: Some(WhyNotCounted::RealTime), marks: Vec::new() }),
         }
     }
 

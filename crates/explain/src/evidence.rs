@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use nestor_correlate::{Blame, Cause, Origin, SampledTree, Spent};
 use nestor_layout::Class;
 use nestor_model::LatencyHistogram;
+use nestor_study::Executor;
 use nestor_trace::LayerMetrics;
 
 /// Operations and bytes of one direction.
@@ -100,6 +101,10 @@ pub struct Evidence {
     pub image: Option<ImageEvidence>,
     /// Busy share of the processors of each machine, outermost first, mean over the runs.
     pub cpu_busy: Vec<(String, f64)>,
+    /// Instructions of each part of the stack for all operations, where they were counted.
+    pub instructions: BTreeMap<Executor, f64>,
+    /// Operations of the runs in which they were counted.
+    pub counted_operations: f64,
     /// Requests that were followed from top to bottom, with their runs and the names of their levels.
     pub trees: Vec<(i64, Vec<String>, SampledTree)>,
     /// What the runs' own marks and remarks say.
@@ -191,6 +196,21 @@ impl Evidence {
     /// Whether the application only writes.
     pub fn only_writes(&self) -> bool {
         self.reads.count == 0.0 && self.writes.count > 0.0
+    }
+
+    /// Whether the instructions of all operations were counted.
+    pub fn is_counted(&self) -> bool {
+        self.counted_operations > 0.0 && self.counted_operations == self.operations()
+    }
+
+    /// Instructions of one part for each operation.
+    pub fn instructions_of(&self, executor: Executor) -> f64 {
+        self.per_operation(self.instructions.get(&executor).copied().unwrap_or(0.0))
+    }
+
+    /// Instructions of all parts for each operation.
+    pub fn instructions_per_operation(&self) -> f64 {
+        self.per_operation(self.instructions.values().sum())
     }
 
     /// The lowest edge with numbers.

@@ -30,6 +30,8 @@ pub enum MechanismName {
     SingleQueue,
     /// The hypervisor's processor sets the pace.
     CpuBound,
+    /// An operation takes more, or fewer, instructions.
+    PathLength,
     /// The image file lies in pieces.
     Fragmentation,
     /// No difference that could be told from chance.
@@ -52,6 +54,7 @@ impl MechanismName {
             Self::ImageMetadata => "image-metadata",
             Self::SingleQueue => "single-queue",
             Self::CpuBound => "cpu-bound",
+            Self::PathLength => "path-length",
             Self::Fragmentation => "fragmentation",
             Self::Noise => "noise",
         }

@@ -110,7 +110,7 @@ fn shows(mechanism: MechanismName, path: &[&Node], node: &Node, (top_block, lowe
                 && request.issued_ns - request.queued_ns.min(request.issued_ns)
                     > request.completed_ns.saturating_sub(request.issued_ns)
         }
-        MechanismName::CpuBound => path.is_empty() && !node.children.is_empty(),
+        MechanismName::CpuBound | MechanismName::PathLength => path.is_empty() && !node.children.is_empty(),
         MechanismName::Fragmentation => node.children.len() > 1,
         MechanismName::Noise => false,
     }

@@ -37,6 +37,13 @@ impl Evidence {
                 self.latency_ns += summary.mean_ns * summary.count as f64;
             }
         }
+        if let Some(path) = &measured.path_length {
+            let operations = measured.load.operations.values().map(|o| o.operations as f64).sum::<f64>();
+            for (executor, each) in path.per_operation(&measured.load) {
+                *self.instructions.entry(executor).or_default() += each * operations;
+            }
+            self.counted_operations += operations;
+        }
         self.add_layers(&measured.layers);
         self.add_correlation(number, measured);
         for (machine, busy) in &measured.cpu_busy {

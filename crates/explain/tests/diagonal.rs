@@ -3,6 +3,7 @@
 use nestor_correlate::{Blame, Cause, Spent, Transition};
 use nestor_explain::mechanisms::MECHANISMS;
 use nestor_explain::{Edge, Evidence, ImageEvidence, MechanismName, Volume, explain, explanation_text};
+use nestor_study::Executor;
 
 const SECOND: u64 = 1_000_000_000;
 
@@ -165,6 +166,15 @@ fn planted(mechanism: MechanismName) -> (Evidence, Evidence) {
         MechanismName::CpuBound => {
             here.cpu_busy = vec![("host".to_owned(), 0.98), ("guest".to_owned(), 0.4)];
         }
+        MechanismName::PathLength => {
+            // All of the additional 10 ms of an operation are executed, with processors that idle else.
+            for (e, host_kernel) in [(&mut before, 200_000.0), (&mut here, 9_900_000.0)] {
+                let operations = e.operations();
+                e.counted_operations = operations;
+                let each = [(Executor::Hypervisor, 100_000.0), (Executor::HostKernel, host_kernel)];
+                e.instructions = each.map(|(executor, count)| (executor, count * operations)).into();
+            }
+        }
         MechanismName::Fragmentation => {
             spend(&mut here, "file-data>image-data", 1000, 19.5);
             here.blame.causes.get_mut(&cause("file-data>image-data")).unwrap().scattered = 400;
@@ -188,6 +198,35 @@ fn what_is_planted_is_named_and_nothing_else() {
         assert_eq!(named, [mechanism], "{}", explanation_text(&explanation));
         assert!(explanation.unexplained_share < 0.2, "{}", explanation_text(&explanation));
     }
+}
+
+/// An operation of so many instructions of the host's kernel.
+fn counted(mut e: Evidence, instructions: f64) -> Evidence {
+    e.counted_operations = e.operations();
+    e.instructions = [(Executor::HostKernel, instructions * e.operations())].into();
+    e
+}
+
+fn names_path_length(here: &Evidence, before: &Evidence) -> bool {
+    explain(here, Some(before)).findings.iter().any(|f| f.mechanism == MechanismName::PathLength)
+}
+
+#[test]
+fn a_longer_path_is_named_only_where_the_medium_waits_for_it() {
+    let (here, before) = (counted(slow(), 9e6), counted(plain(), 1e6));
+    assert!(names_path_length(&here, &before));
+    assert!(names_path_length(&before, &here), "a shorter one is named too");
+    assert!(
+        !names_path_length(&counted(slow(), 1e6), &before),
+        "as many instructions, whatever took the time"
+    );
+    assert!(!names_path_length(&here, &plain()), "not counted on both sides");
+    let mut busy = counted(slow(), 9e6);
+    spend(&mut busy, "file-data>image-data", 1000, 19.5);
+    assert!(!names_path_length(&busy, &before), "the medium worked meanwhile");
+    let alike = counted(plain(), 9e6);
+    assert!(!names_path_length(&alike, &before), "it took no longer");
+    assert!(!names_path_length(&counted(slow(), 1e5), &before), "fewer instructions made nothing slower");
 }
 
 #[test]

@@ -9,6 +9,7 @@ mod connection;
 pub mod error;
 mod facts;
 pub mod init;
+mod instructions;
 pub mod lab_image;
 mod machine;
 pub mod message;
@@ -20,6 +21,7 @@ mod ssh;
 pub mod transport;
 
 pub use error::MachineError;
+pub use instructions::{InstructionCounts, InstructionMarks, WhyNotCounted};
 pub use machine::{Boot, Machine, SMALL_FILE_BYTES};
 pub use message::{Command, Facts, Finished};
 pub use spec::{Accelerator, DiskAttachment, DiskBackend, MachineSpec, MachineTime};

@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 
 use crate::connection::{Connection, NoAnswer};
 use crate::error::MachineError;
+use crate::instructions::InstructionMarks;
 use crate::message::{Answer, Command, Facts, Finished, Request};
 use crate::spec::{DiskAttachment, MachineSpec, MachineTime};
 
@@ -346,6 +347,14 @@ impl Machine {
         Machine { connection, route, label, is_in_virtual_time: self.is_in_virtual_time }
     }
 
+    /// What was counted at marks in a machine in virtual time that this one booted, since this was last asked.
+    pub fn take_instructions(&self, name: &str) -> Result<InstructionMarks, MachineError> {
+        match self.request(Request::TakeInstructions { machine: name.to_owned() })? {
+            Answer::Instructions(marks) => Ok(marks),
+            _ => Err(self.out_of_turn()),
+        }
+    }
+
     /// Ends a machine that this one booted.
     pub fn stop_machine(&self, name: &str) -> Result<(), MachineError> {
         self.done(Request::StopMachine { machine: name.to_owned() })
@@ -418,6 +427,7 @@ fn request_name(request: &Request) -> &'static str {
         Request::FindDisk { .. } => "find a disk",
         Request::StartMachine(_) => "boot a machine",
         Request::StopMachine { .. } => "stop a machine",
+        Request::TakeInstructions { .. } => "say what was counted",
         Request::KeepMachine { .. } => "keep a machine's state",
         Request::AttachDisk { .. } => "plug in a disk",
         Request::DetachDisk { .. } => "unplug a disk",

@@ -10,10 +10,11 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 use crate::bounds::check_frame;
+use crate::instructions::InstructionMarks;
 use crate::spec::{DiskAttachment, MachineSpec};
 
 /// Version of the messages; an agent of another version is refused.
-pub const PROTOCOL: u32 = 3;
+pub const PROTOCOL: u32 = 4;
 
 /// Longest frame that is accepted, in bytes: a hostile length must not exhaust memory.
 pub const MAX_FRAME_BYTES: u32 = 64 << 20;
@@ -207,6 +208,11 @@ pub enum Request {
         /// Milliseconds it may take.
         timeout_ms: u64,
     },
+    /// Say what was counted at marks in a machine since this was last asked: [`Answer::Instructions`].
+    TakeInstructions {
+        /// Its name.
+        machine: String,
+    },
     /// Shut a machine down.
     StopMachine {
         /// Its name.
@@ -300,6 +306,8 @@ pub enum Answer {
     Failed(String),
     /// The absolute path of what was made.
     Path(String),
+    /// What was counted of a machine's instructions.
+    Instructions(InstructionMarks),
 }
 
 /// What a machine is.

@@ -13,10 +13,22 @@ fn measured(sandbox: &Sandbox, stack: &str, workload: &str) -> Value {
         sandbox.nestor(arguments).args(["--store", &store]).assert().success().get_output().stdout.clone();
     let mut view = json(&String::from_utf8(output).expect("JSON is UTF-8"));
     let run = &mut view[0];
+    counts_add_up(run);
     assert_eq!(run["summary"]["failures"].as_array().map(Vec::len), Some(0), "{run}");
     assert!(run["summary"]["bytes_per_second"]["value"].as_f64().is_some_and(|value| value > 0.0), "{run}");
     run.as_object_mut().expect("a run").remove("cell_s").expect("the real time of the cell");
     view
+}
+
+/// One instruction is a nanosecond, so there are at most as many as nanoseconds, and some of the application.
+fn counts_add_up(run: &Value) {
+    let path = &run["path"];
+    let parts = path["parts"].as_array().expect("this QEMU counts instructions");
+    let sum: f64 = parts.iter().filter_map(|part| part["instructions"].as_f64()).sum();
+    let window_ns = path["window_s"].as_f64().expect("a time") * 1e9;
+    // The window is of the machine's own clock, which its kernel steers.
+    assert!(sum > 0.0 && sum <= window_ns * 1.001, "{sum} instructions in {window_ns} ns");
+    assert!(parts.iter().all(|part| part["per_operation"].as_f64().is_some_and(|n| n > 0.0)), "{path}");
 }
 
 fn repeats(stack: &str, workload: &str) {

@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
 use crate::TraceMode;
+use crate::path_length::PathLength;
 
 /// One measurement, self-contained, so that results of several machines can be put into one store.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -134,6 +135,9 @@ pub struct Measured {
     /// What could not be recorded or joined, and why.
     #[serde(default)]
     pub trace_remarks: Vec<String>,
+    /// Instructions by whose they are; in virtual time only.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub path_length: Option<PathLength>,
 }
 
 /// The image file of a virtual disk or a loop device, after the workload.
@@ -178,6 +182,9 @@ pub enum Mark {
         machine: String,
         /// Busy share, 0 to 1.
         busy: f64,
+        /// They are those of virtual time: one, of 1000 MIPS.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        modelled: bool,
     },
     /// The data could come from a cache instead of the medium.
     Cached {
@@ -293,8 +300,9 @@ impl Mark {
     pub fn detail(&self) -> String {
         match self {
             Self::EmulatedCpu => "the CPU was emulated".to_owned(),
-            Self::CpuBound { machine, busy } => {
-                format!("the CPUs of the {machine} were busy {:.0} % of the time", busy * 100.0)
+            Self::CpuBound { machine, busy, modelled } => {
+                let which = if *modelled { " (modelled: 1000 MIPS, one, no caches)" } else { "" };
+                format!("the CPUs of the {machine} were busy {:.0} % of the time{which}", busy * 100.0)
             }
             Self::Cached { reason } | Self::Inconsistent { reason } | Self::NotSteady { reason } => {
                 reason.clone()

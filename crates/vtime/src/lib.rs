@@ -2,12 +2,13 @@
 //!
 //! Under QEMU's `-icount shift=0,sleep=off` one instruction of the machine is one nanosecond, and time in which it
 //! has nothing to do is skipped. What is outside of QEMU knows nothing of that clock. The library that this crate
-//! carries is preloaded into QEMU and joins three things to it:
+//! carries is preloaded into QEMU and joins them to it:
 //!
 //! - **Disks** ([`protocol::DISK_TIME_SUFFIX`]): a notification of the guest takes the virtual time to the disk and waits for the
 //!   time of the disk's next event; when that comes, the same again. So a request arrives and is answered at exact times.
 //! - **The controller** ([`protocol::CONTROL_VARIABLE`]): when the agent in the machine has answered, time stands until the controller
 //!   has said what comes next. So real time does not enter between two requests.
+//! - **Instructions** are counted by what the processor was doing when it executed them (`preload/counting.rs`).
 //! - **Interrupts** that QEMU's emulation of AMD's SVM delivers twice are delivered once (`preload/interrupt.rs`).
 //!
 //! QEMU programs that are built with loadable modules, as Debian, Ubuntu and Fedora build them, export all their
@@ -36,6 +37,8 @@ mod tests {
             "\0accept4\0",
             "\0close\0",
             "\0pthread_mutex_unlock\0",
+            "\0qemu_plugin_install\0",
+            "\0qemu_plugin_version\0",
         ] {
             assert!(LIBRARY.windows(name.len()).any(|window| window == name.as_bytes()), "{name:?}");
         }

@@ -9,6 +9,7 @@ mod fragmentation;
 mod host_cache;
 mod image_metadata;
 mod merging;
+mod path_length;
 mod read_ahead;
 mod read_modify_write;
 mod seeks_to_log;
@@ -41,5 +42,6 @@ pub static MECHANISMS: &[&Mechanism] = &[
     &fragmentation::MECHANISM,
     &single_queue::MECHANISM,
     &merging::MECHANISM,
+    &path_length::MECHANISM,
     &cpu_bound::MECHANISM,
 ];

@@ -69,6 +69,9 @@ impl Agent {
                 .machine(&machine)?
                 .keep_state(Path::new(&path), Duration::from_millis(timeout_ms))
                 .map(|()| Answer::Done),
+            Request::TakeInstructions { machine } => {
+                Ok(Answer::Instructions(self.machine(&machine)?.take_instructions()))
+            }
             Request::StopMachine { machine } => self.stop_machine(&machine),
             Request::AttachDisk { machine, disk } => self.with_disk(&machine, &disk, RunningMachine::attach),
             Request::DetachDisk { machine, disk } => self.with_disk(&machine, &disk, RunningMachine::detach),

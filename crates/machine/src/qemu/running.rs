@@ -19,6 +19,7 @@ use super::qmp::Qmp;
 use super::virtual_time::{self, TimeKeeper, Watched};
 use crate::agent::process::{OWN_BINARY, Spawner, cannot_start, kill_group, wait_at_most};
 use crate::connection::{Connection, NoAnswer, lock};
+use crate::instructions::{InstructionMarks, WhyNotCounted};
 use crate::lab_image::initramfs;
 use crate::message::{Answer, Request};
 use crate::spec::{DiskAttachment, DiskBackend, MachineSpec, MachineTime};
@@ -39,6 +40,9 @@ const PAUSE_MS: u64 = 200;
 
 /// How long such a pause may take in real time, besides.
 const PAUSE_LIMIT: Duration = Duration::from_secs(60);
+
+/// How long a machine that has answered everything may take until it stands.
+const STAND_LIMIT: Duration = Duration::from_secs(10);
 
 /// What is prepared for a machine in virtual time before it is started.
 struct Keeping {
@@ -250,6 +254,14 @@ impl RunningMachine {
     fn load(&self, path: &Path, deadline: Instant) -> Result<(), String> {
         kept_state::load(&mut lock(&self.qmp), path, deadline)
             .map_err(|e| format!("{e}{}", self.last_words()))
+    }
+
+    /// What programs in the machine have marked since this was last asked.
+    pub fn take_instructions(&self) -> InstructionMarks {
+        match &self.keeper {
+            Some(keeper) => keeper.take_instructions(Instant::now() + STAND_LIMIT),
+            None => InstructionMarks { why_not: Some(WhyNotCounted::RealTime), marks: Vec::new() },
+        }
     }
 
     /// Stops the machine where it stands and writes its state into a new file. It does not go on from there; others do.

@@ -13,9 +13,10 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use nestor_vtime::LIBRARY;
-use nestor_vtime::protocol::{FromController, FromLibrary, Hello, MESSAGE_BYTES};
+use nestor_vtime::protocol::{Counting, FromController, FromLibrary, Hello, MESSAGE_BYTES};
 
 use crate::connection::{Watch, lock};
+use crate::instructions::{InstructionMarks, WhyNotCounted};
 
 /// Puts the library into a directory; its path.
 ///
@@ -44,6 +45,7 @@ struct Stream {
     held_at: Option<u64>,
     /// It is to be stopped where it stands.
     is_to_stop: bool,
+    instructions: InstructionMarks,
     control: Option<UnixStream>,
 }
 
@@ -93,6 +95,7 @@ impl TimeKeeper {
             unanswered,
             held_at: None,
             is_to_stop: false,
+            instructions: InstructionMarks::default(),
             control: None,
         })))
     }
@@ -108,7 +111,11 @@ impl TimeKeeper {
             return Err(io::Error::new(io::ErrorKind::InvalidData, "this is not the library's greeting"));
         };
         control.set_read_timeout(None)?;
-        lock(&self.0).control = Some(control.try_clone()?);
+        {
+            let mut stream = lock(&self.0);
+            stream.control = Some(control.try_clone()?);
+            stream.instructions.why_not = why_not_counted(hello.counting);
+        }
         let keeper = self.clone();
         std::thread::spawn(move || keeper.hear(control));
         Ok(hello)
@@ -121,13 +128,50 @@ impl TimeKeeper {
         stream.decide();
     }
 
-    fn hear(&self, mut control: UnixStream) {
-        while let Ok(Some(FromLibrary::Held { written, .. })) = receive(&mut control) {
+    /// What programs in the machine have marked since this was last asked. All that was asked of the machine is answered, so that
+    /// it stands soon; what it has marked before is heard before that.
+    pub fn take_instructions(&self, deadline: Instant) -> InstructionMarks {
+        loop {
             let mut stream = lock(&self.0);
-            stream.held_at = Some(written);
-            stream.decide();
+            let stands = stream.held_at.is_some() || stream.control.is_none();
+            if stands || Instant::now() >= deadline {
+                let why_not = stream.instructions.why_not;
+                return std::mem::replace(
+                    &mut stream.instructions,
+                    InstructionMarks { why_not, marks: Vec::new() },
+                );
+            }
+            drop(stream);
+            std::thread::sleep(Duration::from_millis(1));
+        }
+    }
+
+    fn hear(&self, mut control: UnixStream) {
+        loop {
+            match receive(&mut control) {
+                Ok(Some(FromLibrary::Held { written, instructions, .. })) => {
+                    let mut stream = lock(&self.0);
+                    if instructions.is_none() && stream.instructions.why_not.is_none() {
+                        stream.instructions.why_not = Some(WhyNotCounted::NotLoaded);
+                    }
+                    stream.held_at = Some(written);
+                    stream.decide();
+                }
+                Ok(Some(FromLibrary::Marked(instructions))) => {
+                    lock(&self.0).instructions.marks.push(instructions.into());
+                }
+                _ => break,
+            }
         }
         lock(&self.0).control = None;
+    }
+}
+
+fn why_not_counted(counting: Counting) -> Option<WhyNotCounted> {
+    match counting {
+        Counting::Possible => None,
+        Counting::NoInterface => Some(WhyNotCounted::NoInterface),
+        Counting::NoFlags => Some(WhyNotCounted::NoFlags),
     }
 }
 
@@ -205,11 +249,13 @@ impl<R: Read> Read for Watched<R> {
 
 #[cfg(test)]
 mod tests {
+    use nestor_vtime::protocol::Instructions;
+
     use super::*;
     use crate::connection::Connection;
     use crate::message::{Answer, Envelope, PROTOCOL, Request, read_frame, write_frame};
 
-    const HELLO: Hello = Hello { has_functions: true, interrupt_slots: 1 };
+    const HELLO: Hello = Hello { has_functions: true, interrupt_slots: 1, counting: Counting::Possible };
     const LONG: Duration = Duration::from_secs(60);
 
     /// The library's and the agent's ends of a machine's streams.
@@ -228,7 +274,11 @@ mod tests {
         }
 
         fn stand(&mut self) {
-            let held = FromLibrary::Held { now_ns: self.written, written: self.written };
+            let held = FromLibrary::Held {
+                now_ns: self.written,
+                written: self.written,
+                instructions: Some(Instructions::default()),
+            };
             self.control.write_all(&held.encode()).unwrap();
         }
 
@@ -335,6 +385,21 @@ mod tests {
         let mut bytes = [0; MESSAGE_BYTES];
         inside.control.read_exact(&mut bytes).unwrap();
         assert_eq!(FromController::decode(&bytes), Some(FromController::Stop));
+    }
+
+    #[test]
+    fn marks_that_came_before_an_answer_are_there_when_they_are_asked_for() {
+        let (connection, keeper, mut inside) = machine();
+        for host_user in [7, 9] {
+            let marked = FromLibrary::Marked(Instructions { host_user, ..Instructions::default() });
+            inside.control.write_all(&marked.encode()).unwrap();
+        }
+        inside.answer(0, Answer::Hello { protocol: PROTOCOL });
+        connection.wait_hello(LONG).unwrap();
+        let taken = keeper.take_instructions(Instant::now() + LONG);
+        assert_eq!(taken.why_not, None);
+        assert_eq!(taken.marks.iter().map(|mark| mark.host_user).collect::<Vec<_>>(), [7, 9]);
+        assert_eq!(keeper.take_instructions(Instant::now()).marks, [], "they are taken once");
     }
 
     #[test]

@@ -53,6 +53,7 @@ impl MadeUp {
             images: Vec::new(),
             correlation: None,
             trace_remarks: Vec::new(),
+            path_length: None,
         };
         self.records.push(CellRecord {
             stack: stack.to_owned(),

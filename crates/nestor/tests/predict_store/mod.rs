@@ -55,6 +55,7 @@ pub fn record(stack: &str, workload: &str, block: u32, load: LoadResult, random:
             images: Vec::new(),
             correlation: None,
             trace_remarks: Vec::new(),
+            path_length: None,
         }),
         marks: Vec::new(),
         environment: Environment { ground: "emulated".to_owned(), ..Environment::default() },

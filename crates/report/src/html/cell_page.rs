@@ -12,7 +12,7 @@ use super::record::readable_json;
 use super::trace::TracePage;
 use super::{charts, sentence, typeset};
 use crate::units;
-use crate::view::{CellReport, LayerRow, RunView};
+use crate::view::{CellReport, LayerRow, PathView, RunView};
 
 /// Charts escape by themselves.
 fn chart(svg: Option<String>) -> Value {
@@ -53,6 +53,8 @@ pub(super) struct CellPage {
     by_layers: Option<LayersWhyPage>,
     trace: Option<TracePage>,
     remarks: Vec<String>,
+    /// Instructions of an operation; empty where they were not counted.
+    path: String,
     machines: Vec<MachinePage>,
     settings: Vec<(String, String)>,
     packages: Vec<(String, String)>,
@@ -171,6 +173,7 @@ impl CellPage {
                 .iter()
                 .flat_map(|l| l.remarks.iter().map(|r| format!("{}: {r}", l.name_among(&run.layers))))
                 .collect(),
+            path: run.path.as_ref().map(path_words).unwrap_or_default(),
             machines: machines(run),
             settings: run.environment.settings.iter().map(|(k, v)| (k.clone(), v.clone())).collect(),
             packages: run.environment.packages.iter().map(|(k, v)| (k.clone(), v.clone())).collect(),
@@ -182,6 +185,18 @@ impl CellPage {
             json: run.record.as_ref().and_then(readable_json).unwrap_or_default(),
         }
     }
+}
+
+/// Instructions of an operation, in a sentence.
+fn path_words(path: &PathView) -> String {
+    let count = |instructions: f64| units::count(instructions.round() as u64);
+    let parts: Vec<String> = path
+        .parts
+        .iter()
+        .map(|part| format!("{} {}", part.executor.name(), count(part.per_operation)))
+        .collect();
+    let together = count(path.together_per_operation);
+    typeset(&format!("Instructions per operation: {}; together {together}", parts.join(", ")))
 }
 
 impl CellPage {

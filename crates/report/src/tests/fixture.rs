@@ -208,6 +208,7 @@ pub fn measured(stack: &str, workload: &str, mib_per_s: f64) -> Measured {
         images: Vec::new(),
         correlation: None,
         trace_remarks: Vec::new(),
+        path_length: None,
     }
 }
 

@@ -4,7 +4,7 @@ use super::fixture::*;
 use crate::{
     CompareView, RunView, RunsView, StudyReport, Style, compare_text, run_text, runs_text, study_text,
 };
-use nestor_study::{RunListing, StoredRun};
+use nestor_study::{Executor, Outcome, PathLength, RunListing, StoredRun};
 use unicode_width::UnicodeWidthStr;
 
 fn cell(stack: usize, workload: usize, blocks: u32) -> Vec<StoredRun> {
@@ -134,6 +134,48 @@ fn a_run_that_contradicts_itself_is_shown_with_the_identity_and_counts_for_nothi
     assert_ne!(view.shown_run, Some(2));
     let only = RunView::of(&borrowed(&runs[1..2])).unwrap();
     assert!(run_text(&only, narrow()).contains("no numbers: no run of this cell is without a contradiction"));
+}
+
+/// Runs in virtual time, of which an operation takes so many instructions of the hypervisor and ten times as many of the host.
+fn counted(stack: usize, each: u64) -> Vec<StoredRun> {
+    let mut records = runs(stack, 1, 3);
+    for (record, more) in records.iter_mut().zip([0, 100, 200]) {
+        let Outcome::Measured(measured) = &mut record.outcome else { continue };
+        let operations = measured.load.operations.values().map(|o| o.operations).sum::<u64>();
+        let count = (each + more) * operations / 2;
+        measured.path_length = Some(PathLength {
+            instructions: vec![(Executor::Hypervisor, count), (Executor::HostKernel, 10 * count)],
+            window_ns: measured.load.elapsed_ns / 2,
+            requests: 5,
+        });
+    }
+    stored(records)
+}
+
+#[test]
+fn instructions_of_an_operation_are_shown_and_compared() {
+    let (base, other) = (counted(0, 1_000), counted(2, 4_000));
+    let view = RunView::of(&borrowed(&other)).unwrap();
+    let text = run_text(&view, Style::plain());
+    let from = text.find("  instructions").unwrap();
+    insta::assert_snapshot!(text[from..].lines().take(5).collect::<Vec<_>>().join("\n"), @r"
+      instructions  per operation  per request of hdd
+      hypervisor            4 000              29 335
+      host kernel          40 000             293 346
+      together             44 000
+      one is 1 ns of the modelled processor; counted for 5.0 s while I/O ran
+    ");
+    let compared = CompareView::of(&borrowed(&base), &borrowed(&other)).unwrap();
+    let text = compare_text(&compared, Style::plain());
+    let from = text.find("  instructions").unwrap();
+    insta::assert_snapshot!(text[from..].lines().take(4).collect::<Vec<_>>().join("\n"), @r"
+      instructions per operation  baseline  candidate     more
+      hypervisor                     1 100      4 100   +3 000  +274 %  [+203, +360]
+      host kernel                   11 000     41 000  +30 000  +274 %  [+203, +360]
+      together                      12 100     45 100  +33 000  +274 %  [+203, +360]
+    ");
+    let uncounted = CompareView::of(&borrowed(&cell(0, 1, 3)), &borrowed(&other)).unwrap();
+    assert_eq!(uncounted.path, [], "those of one side say nothing of the other");
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 use nestor_explain::{Explanation, MechanismName};
 use nestor_model::equal_within_percent;
-use nestor_study::{CellSummary, Comparison, Drift};
+use nestor_study::{CellSummary, Comparison, Drift, Executor, PathDifference};
 
 use super::run::physical_lines;
 use super::{Lines, header, honesty_lines, message_lines};
@@ -37,6 +37,11 @@ pub fn compare_text(view: &CompareView, style: Style) -> String {
     if !below.is_empty() {
         lines.gap();
         lines.extend(below);
+    }
+    let path = path_differences(&view.path);
+    if !path.is_empty() {
+        lines.gap();
+        lines.extend(path);
     }
     lines.gap();
     lines.push(&format!("  runs {}      nestor report RUN", runs(comparison)));
@@ -200,6 +205,31 @@ fn differences_below(baseline: &[LayerRow], candidate: &[LayerRow]) -> Vec<Strin
     row("of it seek", &|l| l.service_shares.map(|s| per_cent(s.seek)));
     row("of it rotation", &|l| l.service_shares.map(|s| per_cent(s.rotation)));
     row("of it transfer", &|l| l.service_shares.map(|s| per_cent(s.transfer)));
+    table.lines()
+}
+
+/// Instructions of an operation, by whose they are.
+fn path_differences(path: &[PathDifference]) -> Vec<String> {
+    use Align::{Left, Right};
+    if path.is_empty() {
+        return Vec::new();
+    }
+    let mut table = Table::new(&[Left, Right, Right, Right, Right, Left]);
+    table.row(&["instructions per operation", "baseline", "candidate", "more", "", ""]);
+    let or_dash =
+        |count: Option<f64>| count.map_or_else(|| "-".to_owned(), |count| units::count(count.round() as u64));
+    for row in path {
+        let more = row.candidate.unwrap_or(0.0) - row.baseline.unwrap_or(0.0);
+        let sign = if more < 0.0 { "-" } else { "+" };
+        table.row(&[
+            row.executor.map_or("together", Executor::name),
+            &or_dash(row.baseline),
+            &or_dash(row.candidate),
+            &format!("{sign}{}", units::count(more.abs().round() as u64)),
+            &row.ratio.as_ref().map(units::change).unwrap_or_default(),
+            &row.ratio.as_ref().and_then(units::change_interval).unwrap_or_default(),
+        ]);
+    }
     table.lines()
 }
 

@@ -5,7 +5,7 @@ use nestor_study::{Physical, PhysicalVerdict};
 use super::{Lines, header, honesty_lines, mark_lines, message_lines};
 use crate::style::{Align, Style, Table};
 use crate::units;
-use crate::view::{LayerRow, RunView};
+use crate::view::{LayerRow, PathView, RunView};
 
 /// One stack under one workload, from the answer down to the settings.
 pub fn run_text(view: &RunView, style: Style) -> String {
@@ -38,6 +38,7 @@ pub fn run_text(view: &RunView, style: Style) -> String {
         } else {
             lines.push(&style.faint("  times are medians"));
         }
+        lines.extend(view.path.iter().flat_map(|path| path_table(path, style)));
         lines.extend(trace_remarks(view, style));
         lines.extend(certainty(view, style));
     }
@@ -163,6 +164,27 @@ fn table(layers: &[LayerRow], with_role: bool) -> Table {
         ]);
     }
     table
+}
+
+/// Instructions of an operation, by whose they are.
+fn path_table(path: &PathView, style: Style) -> Vec<String> {
+    use Align::{Left, Right};
+    let heading =
+        path.lowest_layer.as_ref().map(|layer| format!("per request of {layer}")).unwrap_or_default();
+    let mut table = Table::new(&[Left, Right, Right]);
+    table.row(&["instructions", "per operation", &heading]);
+    let count = |instructions: f64| units::count(instructions.round() as u64);
+    for part in &path.parts {
+        let per_request = part.per_request.map(count).unwrap_or_default();
+        table.row(&[part.executor.name(), &count(part.per_operation), &per_request]);
+    }
+    table.row(&["together", &count(path.together_per_operation), ""]);
+    let mut lines = vec![String::new()];
+    lines.extend(table.lines());
+    let said =
+        format!("  one is 1 ns of the modelled processor; counted for {:.1} s while I/O ran", path.window_s);
+    lines.push(style.faint(&said));
+    lines
 }
 
 /// How much to believe of what the layers' traces say together.

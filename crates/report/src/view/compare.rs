@@ -1,7 +1,7 @@
 //! Two stacks under one workload: `nestor compare`.
 
 use nestor_explain::{Evidence, Explanation, explain};
-use nestor_study::{Comparison, StoredRun, compare};
+use nestor_study::{Comparison, PathDifference, StoredRun, compare, path_differences};
 use serde::Serialize;
 
 use super::RunView;
@@ -11,6 +11,9 @@ use super::RunView;
 pub struct CompareView {
     /// The numbers and every reason to doubt them.
     pub comparison: Comparison,
+    /// Instructions of an operation beside those of the baseline, in virtual time.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub path: Vec<PathDifference>,
     /// The baseline alone.
     pub baseline: RunView,
     /// The candidate alone.
@@ -22,6 +25,7 @@ impl CompareView {
     pub fn of(baseline: &[&StoredRun], candidate: &[&StoredRun]) -> Option<Self> {
         let mut view = Self {
             comparison: compare(baseline, candidate)?,
+            path: path_differences(baseline, candidate),
             baseline: RunView::of(baseline)?,
             candidate: RunView::of(candidate)?,
         };

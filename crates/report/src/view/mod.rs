@@ -4,6 +4,7 @@ mod classes;
 mod compare;
 mod layer;
 mod matrix;
+mod path;
 mod run;
 mod study;
 mod trace;
@@ -12,6 +13,7 @@ pub use classes::{ClassShare, class_words};
 pub use compare::CompareView;
 pub use layer::{LayerRow, ServiceShares};
 pub use matrix::{CellKind, Matrix, MatrixCell};
+pub use path::{PathRow, PathView};
 pub use run::{RunView, RunsView};
 pub(crate) use study::decision_words;
 pub use study::{

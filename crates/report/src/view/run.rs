@@ -6,7 +6,7 @@ use nestor_study::{
 };
 use serde::Serialize;
 
-use super::{LayerRow, TraceView, honesty, is_in_virtual_time, workload_words};
+use super::{LayerRow, PathView, TraceView, honesty, is_in_virtual_time, workload_words};
 
 /// Everything that is said of one stack under one workload.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -29,6 +29,9 @@ pub struct RunView {
     pub shown_run: Option<i64>,
     /// The layers of that run, application first.
     pub layers: Vec<LayerRow>,
+    /// Instructions of an operation in that run, in virtual time.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub path: Option<PathView>,
     /// Its requests joined through the layers, where they were recorded.
     pub trace: Option<TraceView>,
     /// Why it is as fast as it is; whoever has more than one cell at hand sets it.
@@ -65,6 +68,7 @@ impl RunView {
             let classes = m.load.operations.iter();
             classes.map(|(class, o)| (class.0.clone(), o.latency.buckets().collect())).collect()
         });
+        let layers = measured.map(LayerRow::of).unwrap_or_default();
         Some(Self {
             stack: summary.stack.clone(),
             workload: summary.workload.clone(),
@@ -73,7 +77,8 @@ impl RunView {
             honesty: honesty(runs),
             steady: measured.and_then(|m| steady_words(m, &shown.record.marks)),
             shown_run: measured.map(|_| shown.number),
-            layers: measured.map(LayerRow::of).unwrap_or_default(),
+            path: measured.and_then(|m| PathView::of(m, &layers)),
+            layers,
             trace: measured.and_then(|m| TraceView::of_run(m, cost.as_ref())),
             explanation: None,
             latency_histograms: histograms.unwrap_or_default(),

@@ -15,11 +15,12 @@ use std::time::Instant;
 
 use nestor_build::{BuildError, BuiltStack, HostTime, Lab, Seed, Top};
 use nestor_load::{Ended, LoadError, LoadResult, OperationClass, Place, Step, StepOutput, Target, Workload};
-use nestor_machine::{Command, Machine, MachineError};
+use nestor_machine::{Command, Machine, MachineError, WhyNotCounted};
 use nestor_stack::Stack;
 
 use crate::TraceMode;
 use crate::checks::{self, Expected};
+use crate::path_length::PathLength;
 use crate::record::{CellRecord, Environment, Mark, Measured, Outcome};
 use asleep::Clocks;
 use observe::Observation;
@@ -228,7 +229,7 @@ fn measure_on(
             result.bytes_by_second = seconds.iter().copied().take(whole).collect();
         }
     }
-    Ok((assemble(load, joined), asleep_s))
+    Ok((assemble(load, joined, recorded.path_length), asleep_s))
 }
 
 /// Lets a time of the seed's pass, so that what kernels do from time to time meets the workload at another place of it.
@@ -242,7 +243,19 @@ fn wait_for_start(machine: &Machine, built: &BuiltStack, seed: u64) -> Result<()
     Ok(())
 }
 
-fn assemble(load: LoadResult, joined: joined::Joined) -> Measured {
+fn assemble(
+    load: LoadResult,
+    mut joined: joined::Joined,
+    counted: Option<Result<PathLength, WhyNotCounted>>,
+) -> Measured {
+    let path_length = match counted {
+        Some(Err(why_not)) => {
+            joined.remarks.push(format!("instructions are not counted: {why_not}"));
+            None
+        }
+        Some(Ok(path_length)) => Some(path_length),
+        None => None,
+    };
     let host_cpu_busy = joined.cpu_busy.first().map_or(0.0, |(_, busy)| *busy);
     Measured {
         load,
@@ -252,6 +265,7 @@ fn assemble(load: LoadResult, joined: joined::Joined) -> Measured {
         images: joined.images,
         correlation: joined.correlation,
         trace_remarks: joined.remarks,
+        path_length,
     }
 }
 

@@ -5,10 +5,13 @@ use std::thread::ScopedJoinHandle;
 
 use nestor_build::{BuiltStack, HostTime, Lab};
 
+use nestor_machine::{InstructionMarks, WhyNotCounted};
+
 use super::CellError;
-use super::processors::ProcessorWatch;
+use super::processors::{MarkedWindow, ProcessorWatch};
 use super::recorder::Recorder;
 use crate::TraceMode;
+use crate::path_length::PathLength;
 
 /// Recorders that run, and processor times when they started.
 pub(super) struct Observation {
@@ -29,6 +32,8 @@ pub(super) struct Recorded {
     pub stamps: Option<PathBuf>,
     /// Busy share of each machine's processors, outermost first.
     pub cpu_busy: Vec<(String, f64)>,
+    /// What they executed, in virtual time; or why that was not counted there.
+    pub path_length: Option<Result<PathLength, WhyNotCounted>>,
 }
 
 impl Observation {
@@ -59,19 +64,38 @@ impl Observation {
 
     /// Stops everything, all at once: each recorder works in its own machine.
     pub(super) fn stop(self, lab: &Lab) -> Result<Recorded, CellError> {
-        let cpu_busy = self.processors.finish();
+        let processors = self.processors.finish();
+        let marks = (self.time == HostTime::Virtual).then(|| lab.take_instructions());
         let disk = lab.served_disk();
         let log = disk.filter(|_| self.disk_log).map(|disk| disk.stop_log());
         let stamps = disk.filter(|_| self.stamps).map(|disk| disk.stop_stamps());
         let stopped = for_each(self.time, &self.recorders, Recorder::stop);
         stopped.into_iter().collect::<Result<(), _>>()?;
+        let processors = processors?;
+        let has_guests = processors.busy.len() > 1;
+        let path_length =
+            marks.transpose()?.and_then(|marks| path_length(&marks, processors.window?, has_guests));
         Ok(Recorded {
             recorders: self.recorders,
             disk_log: log.transpose()?.map(PathBuf::from),
             stamps: stamps.transpose()?.map(PathBuf::from),
-            cpu_busy: cpu_busy?,
+            cpu_busy: processors.busy,
+            path_length,
         })
     }
+}
+
+/// What was executed in a time between two marks; `None` if the marks were lost.
+fn path_length(
+    marks: &InstructionMarks,
+    window: MarkedWindow,
+    has_guests: bool,
+) -> Option<Result<PathLength, WhyNotCounted>> {
+    if let Some(why_not) = marks.why_not {
+        return Some(Err(why_not));
+    }
+    let (first, last) = (marks.marks.get(window.marks.0)?, marks.marks.get(window.marks.1)?);
+    Some(Ok(PathLength::of(last.since(first), has_guests, window.elapsed_ns, window.requests)))
 }
 
 /// Does something for each recorder: at once, for each works in its own machine; in virtual time one after the other.

@@ -1,10 +1,10 @@
-//! How busy each machine's processors are while the workload's I/O runs.
+//! How busy each machine's processors are while the workload's I/O runs; in virtual time also what they execute meanwhile.
 //!
 //! A workload engine's own start and end are processor work too, under emulation seconds of it, so each machine is sampled and
 //! only the samples between the first and the last I/O of its topmost block device count. The samples are taken in the
 //! machine (`nestor trace processors`), in its own time: questions from outside would reach it at no certain moment.
 
-use nestor_build::BuiltStack;
+use nestor_build::{BuiltStack, HostTime};
 use nestor_machine::{Command, Machine, MachineError};
 
 /// Milliseconds between samples: short against a run, long against what a sample costs an emulated machine.
@@ -23,6 +23,27 @@ struct Sampler {
     process: u32,
     /// Its samples, on the machine.
     file: String,
+    /// Whether instructions are counted at each sample.
+    is_marking: bool,
+}
+
+/// What all samplers have seen while I/O ran.
+pub(super) struct Processors {
+    /// The busy share (0 to 1) of each machine, outermost first.
+    pub busy: Vec<(String, f64)>,
+    /// The time whose instructions count, if samples were marked.
+    pub window: Option<MarkedWindow>,
+}
+
+/// A time between two marks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct MarkedWindow {
+    /// Which mark it begins with, and which one it ends with, counted from 0.
+    pub marks: (usize, usize),
+    /// In the clock of the machine that marked.
+    pub elapsed_ns: u64,
+    /// Requests that the topmost block device of that machine has completed meanwhile.
+    pub requests: u64,
 }
 
 /// One machine at one moment.
@@ -31,6 +52,8 @@ struct Sample {
     processors: ProcessorTimes,
     /// Requests that the machine's topmost block device has completed.
     requests: u64,
+    /// The machine's clock.
+    at_ns: u64,
 }
 
 /// Processor time of a machine since its boot, in ticks.
@@ -51,11 +74,16 @@ impl ProcessorWatch {
             if let Some(point) = built.points.iter().rfind(|point| point.machine == index) {
                 argv.extend(["--device", &point.device]);
             }
+            // The application's own machine says when I/O runs.
+            let is_marking = built.time == HostTime::Virtual && index + 1 == built.machines.len();
+            if is_marking {
+                argv.push("--mark");
+            }
             let said = format!("{file}.log");
             match place.machine.start_process(Command::new(argv), &said) {
                 Ok(process) => {
                     let (machine, label) = (place.machine.clone(), place.label.clone());
-                    samplers.0.push(Sampler { machine, label, process, file });
+                    samplers.0.push(Sampler { machine, label, process, file, is_marking });
                 }
                 Err(e) => {
                     let _ = samplers.finish();
@@ -66,50 +94,62 @@ impl ProcessorWatch {
         Ok(samplers)
     }
 
-    /// Ends the sampling; the busy share (0 to 1) of each machine, outermost first.
-    pub(super) fn finish(self) -> Result<Vec<(String, f64)>, MachineError> {
+    /// Ends the sampling.
+    pub(super) fn finish(self) -> Result<Processors, MachineError> {
         // The outermost began first, so that it ends last.
-        let mut shares = self.0.into_iter().rev().map(Sampler::finish).collect::<Result<Vec<_>, _>>()?;
-        shares.reverse();
-        Ok(shares.into_iter().flatten().collect())
+        let mut seen = self.0.into_iter().rev().map(Sampler::finish).collect::<Result<Vec<_>, _>>()?;
+        seen.reverse();
+        let window = seen.iter().flatten().find_map(|(_, _, window)| *window);
+        Ok(Processors {
+            busy: seen.into_iter().flatten().map(|(label, share, _)| (label, share)).collect(),
+            window,
+        })
     }
 }
 
 impl Sampler {
-    fn finish(self) -> Result<Option<(String, f64)>, MachineError> {
+    fn finish(self) -> Result<Option<(String, f64, Option<MarkedWindow>)>, MachineError> {
         self.machine.stop_process(self.process, STOP_LIMIT_MS)?;
         let text = self.machine.read_file(&self.file)?;
         let samples = parse(&String::from_utf8_lossy(&text));
-        let share =
-            while_io_ran(&samples).map(|(first, last)| first.processors.busy_share_until(&last.processors));
-        Ok(share.map(|share| (self.label, share)))
+        Ok(while_io_ran(&samples).map(|marks| {
+            let (first, last) = (&samples[marks.0], &samples[marks.1]);
+            let window = MarkedWindow {
+                marks,
+                elapsed_ns: last.at_ns.saturating_sub(first.at_ns),
+                requests: last.requests.saturating_sub(first.requests),
+            };
+            let share = first.processors.busy_share_until(&last.processors);
+            (self.label, share, self.is_marking.then_some(window))
+        }))
     }
 }
 
-/// Reads what a sampler wrote: a line of `/proc/stat` and one of the device's `stat` for each sample.
+/// Reads what a sampler wrote: a line of `/proc/stat`, one of the device's `stat` and one of the clock for each sample.
 fn parse(text: &str) -> Vec<Sample> {
     let lines: Vec<&str> = text.lines().collect();
     // Its last sample may have been cut.
-    let whole = lines.chunks_exact(2);
+    let whole = lines.chunks_exact(3);
     whole
         .map(|lines| Sample {
             processors: ProcessorTimes::parse(lines[0]),
             requests: completed_requests(lines[1]),
+            at_ns: lines[2].parse().unwrap_or_default(),
         })
         .collect()
 }
 
-/// The last sample before I/O began and the first after it ended; all of them if none saw any.
-fn while_io_ran(samples: &[Sample]) -> Option<(&Sample, &Sample)> {
-    let (first, last) = (samples.first()?, samples.last()?);
+/// Which sample is the last before I/O began, and which the first after it ended; all of them if none saw any.
+fn while_io_ran(samples: &[Sample]) -> Option<(usize, usize)> {
+    let last = samples.len().checked_sub(1)?;
     let moved = |pair: &[Sample]| pair[1].requests > pair[0].requests;
     let begin = samples.windows(2).position(moved);
     let end = samples.windows(2).rposition(moved);
     match (begin, end) {
         // The interval in which I/O began is half start-up; it is left out where enough others remain.
-        (Some(begin), Some(end)) if end >= begin + 3 => Some((&samples[begin + 1], &samples[end])),
-        (Some(begin), Some(end)) => Some((&samples[begin], &samples[end + 1])),
-        _ => Some((first, last)),
+        (Some(begin), Some(end)) if end >= begin + 3 => Some((begin + 1, end)),
+        (Some(begin), Some(end)) => Some((begin, end + 1)),
+        _ => Some((0, last)),
     }
 }
 
@@ -162,9 +202,11 @@ mod tests {
 
     #[test]
     fn only_the_time_of_the_io_counts() {
-        let sample = |total, requests| Sample { processors: ProcessorTimes { busy: 0, total }, requests };
-        let totals =
-            |samples: &[Sample]| while_io_ran(samples).map(|(a, b)| (a.processors.total, b.processors.total));
+        let sample =
+            |total, requests| Sample { processors: ProcessorTimes { busy: 0, total }, requests, at_ns: 0 };
+        let totals = |samples: &[Sample]| {
+            while_io_ran(samples).map(|(a, b)| (samples[a].processors.total, samples[b].processors.total))
+        };
         let requests = [5, 5, 5, 9, 20, 30, 40, 41, 41, 41];
         let samples: Vec<Sample> = requests.iter().zip(0..).map(|(r, t)| sample(t, *r)).collect();
         assert_eq!(totals(&samples), Some((3, 6)));
@@ -175,10 +217,12 @@ mod tests {
 
     #[test]
     fn a_sample_that_was_cut_is_left_out() {
-        let text = "cpu  1 0 0 9 0 0 0 0 0 0\n5 0 0 0 2\ncpu  3 0 0 9 0 0 0 0 0 0\n\ncpu  4 0";
+        let text =
+            "cpu  1 0 0 9 0 0 0 0 0 0\n5 0 0 0 2\n70\ncpu  3 0 0 9 0 0 0 0 0 0\n\n90\ncpu  4 0 0 9\n1 0";
         let samples = parse(text);
         let requests: Vec<u64> = samples.iter().map(|sample| sample.requests).collect();
         assert_eq!(requests, [7, 0], "a machine without a device has an empty line");
+        assert_eq!(samples[1].at_ns, 90);
         assert_eq!(samples[1].processors, ProcessorTimes { busy: 3, total: 12 });
     }
 

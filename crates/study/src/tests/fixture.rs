@@ -94,6 +94,7 @@ pub fn measured(bytes: u64) -> Measured {
         images: Vec::new(),
         correlation: None,
         trace_remarks: Vec::new(),
+        path_length: None,
     }
 }
 

@@ -7,12 +7,13 @@ use std::os::unix::net::UnixStream;
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU64, Ordering};
 use std::sync::{Condvar, Mutex, OnceLock};
 
-use super::interrupt;
+use super::program::Program;
 use super::protocol::{
-    AGENT_VARIABLE, CONTROL_VARIABLE, FromController, FromLibrary, Hello, LOADED_VARIABLE, MESSAGE_BYTES,
+    AGENT_VARIABLE, CONTROL_VARIABLE, FromController, FromLibrary, Hello, Instructions, LOADED_VARIABLE,
+    MESSAGE_BYTES,
 };
 use super::qemu::qemu;
-use super::system;
+use super::{counting, interrupt, system};
 
 static CONTROL: OnceLock<UnixStream> = OnceLock::new();
 /// The agent's socket as QEMU has accepted it.
@@ -29,7 +30,12 @@ static READ_MORE: Condvar = Condvar::new();
 pub fn begin() {
     let Some(path) = env::var_os(CONTROL_VARIABLE) else { return };
     let Ok(mut control) = UnixStream::connect(path) else { return };
-    let hello = Hello { has_functions: qemu().is_some(), interrupt_slots: interrupt::mend() };
+    let program = Program::here();
+    let hello = Hello {
+        has_functions: qemu().is_some(),
+        interrupt_slots: interrupt::mend(&program),
+        counting: counting::look(&program),
+    };
     if control.write_all(&FromLibrary::Hello(hello).encode()).is_ok() && hello.is_usable() {
         let _ = CONTROL.set(control);
         HOLD.store(env::var_os(LOADED_VARIABLE).is_some(), Ordering::Release);
@@ -42,6 +48,7 @@ pub fn accepted(fd: c_int) {
         || env::var(AGENT_VARIABLE).is_ok_and(|path| system::own_path(fd).is_some_and(|own| own == path));
     if CONTROL.get().is_some() && is_agent() {
         AGENT.store(fd, Ordering::Release);
+        counting::begin();
     }
 }
 
@@ -67,6 +74,14 @@ pub fn agent_was_given(bytes: usize) {
     READ_MORE.notify_all();
 }
 
+/// A program in the machine has come to a mark. The caller is the processor's thread.
+pub fn marked(instructions: Instructions) {
+    if let Some(mut control) = CONTROL.get() {
+        // A controller that is gone ends this machine.
+        let _ = control.write_all(&FromLibrary::Marked(instructions).encode());
+    }
+}
+
 /// Called whenever a mutex was unlocked: lets the processor's thread stand if it is to, once it holds nothing.
 pub fn stand() {
     if !HOLD.load(Ordering::Acquire) {
@@ -78,7 +93,11 @@ pub fn stand() {
     };
     HOLD.store(false, Ordering::Release);
     let Some(mut control) = CONTROL.get() else { return };
-    let held = FromLibrary::Held { now_ns: qemu.now_ns(), written: WRITTEN.load(Ordering::Acquire) };
+    let held = FromLibrary::Held {
+        now_ns: qemu.now_ns(),
+        written: WRITTEN.load(Ordering::Acquire),
+        instructions: counting::counted(),
+    };
     let mut answer = [0; MESSAGE_BYTES];
     // A controller that is gone ends this machine; until then it runs on.
     let said = control.write_all(&held.encode()).and_then(|()| control.read_exact(&mut answer));

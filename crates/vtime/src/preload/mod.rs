@@ -5,9 +5,11 @@
 #![cfg_attr(not(preload), allow(dead_code))]
 
 mod controller;
+mod counting;
 mod disks;
 mod hooks;
 mod interrupt;
+mod program;
 #[cfg(preload)]
 mod protocol;
 mod qemu;

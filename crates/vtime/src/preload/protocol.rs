@@ -2,6 +2,8 @@
 //!
 //! All numbers are 64 bits, little-endian; both ends are on one machine.
 
+use std::arch::asm;
+
 /// Added to the path of a disk's vhost-user socket it is the path of its time socket. Where there is none, the disk
 /// lives in real time.
 pub const DISK_TIME_SUFFIX: &str = ".time";
@@ -19,7 +21,58 @@ pub const AGENT_VARIABLE: &str = "NESTOR_VTIME_AGENT";
 pub const LOADED_VARIABLE: &str = "NESTOR_VTIME_LOADED";
 
 /// Bytes of a message between library and controller.
-pub const MESSAGE_BYTES: usize = 24;
+pub const MESSAGE_BYTES: usize = 8 * WORDS;
+
+/// Numbers in a message.
+const WORDS: usize = 8;
+
+/// The instruction with which a program in the machine marks a moment: a `nop` with an address that nothing has.
+pub const MARK: &[u8] = b"\x0f\x1f\x80Nest";
+
+/// Executes a [`MARK`].
+pub fn mark() {
+    // SAFETY: the instruction does nothing, whatever is at the address.
+    unsafe { asm!("nop dword ptr [rax + 0x7473654e]", options(nostack, preserves_flags)) };
+}
+
+/// Instructions that the processor has executed since QEMU was started, by what it was doing. All guests are one.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Instructions {
+    /// Programs of the emulated machine: the hypervisor, or the application of a stack without guest.
+    pub host_user: u64,
+    /// The emulated machine's kernel.
+    pub host_kernel: u64,
+    /// Programs of guests.
+    pub guest_user: u64,
+    /// Kernels of guests.
+    pub guest_kernel: u64,
+}
+
+impl Instructions {
+    /// All of them.
+    pub fn sum(&self) -> u64 {
+        self.words().into_iter().fold(0, u64::wrapping_add)
+    }
+
+    fn words(self) -> [u64; 4] {
+        [self.host_user, self.host_kernel, self.guest_user, self.guest_kernel]
+    }
+
+    fn of_words([host_user, host_kernel, guest_user, guest_kernel]: [u64; 4]) -> Self {
+        Self { host_user, host_kernel, guest_user, guest_kernel }
+    }
+}
+
+/// Whether this QEMU lets its instructions be counted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Counting {
+    /// It does.
+    Possible,
+    /// It has no plugins, or an interface for them that is not known (QEMU 9.0 and later).
+    NoInterface,
+    /// Where its processor has its flags was not found.
+    NoFlags,
+}
 
 /// What the library found in QEMU.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -28,6 +81,8 @@ pub struct Hello {
     pub has_functions: bool,
     /// Places found where QEMU keeps the function that delivers interrupts; it has to be exactly one.
     pub interrupt_slots: u64,
+    /// Whether instructions can be counted. A machine lives in virtual time without it.
+    pub counting: Counting,
 }
 
 impl Hello {
@@ -48,7 +103,11 @@ pub enum FromLibrary {
         now_ns: u64,
         /// Bytes that the agent has written so far.
         written: u64,
+        /// What was executed so far, if that is counted.
+        instructions: Option<Instructions>,
     },
+    /// A program in the machine has come to a [`MARK`]. Time goes on.
+    Marked(Instructions),
 }
 
 /// What the controller answers to [`FromLibrary::Held`].
@@ -67,8 +126,11 @@ const HELLO: u64 = 1;
 const HELD: u64 = 2;
 const GO: u64 = 3;
 const STOP: u64 = 4;
+const HELD_COUNTED: u64 = 5;
+const MARKED: u64 = 6;
 
-fn encode(words: [u64; 3]) -> [u8; MESSAGE_BYTES] {
+fn encode<const N: usize>(words: [u64; N]) -> [u8; MESSAGE_BYTES] {
+    const { assert!(N <= WORDS) };
     let mut bytes = [0; MESSAGE_BYTES];
     for (place, word) in bytes.chunks_exact_mut(8).zip(words) {
         place.copy_from_slice(&word.to_le_bytes());
@@ -76,31 +138,67 @@ fn encode(words: [u64; 3]) -> [u8; MESSAGE_BYTES] {
     bytes
 }
 
-fn decode(bytes: &[u8; MESSAGE_BYTES]) -> [u64; 3] {
-    let word = |at: usize| {
-        let mut word = [0; 8];
-        word.copy_from_slice(&bytes[at..at + 8]);
-        u64::from_le_bytes(word)
-    };
-    [word(0), word(8), word(16)]
+fn decode(bytes: &[u8; MESSAGE_BYTES]) -> [u64; WORDS] {
+    let mut words = [0; WORDS];
+    for (word, place) in words.iter_mut().zip(bytes.as_chunks().0) {
+        *word = u64::from_le_bytes(*place);
+    }
+    words
+}
+
+impl Counting {
+    fn word(self) -> u64 {
+        match self {
+            Self::Possible => 0,
+            Self::NoInterface => 1,
+            Self::NoFlags => 2,
+        }
+    }
+
+    fn of_word(word: u64) -> Option<Self> {
+        [Self::Possible, Self::NoInterface, Self::NoFlags]
+            .into_iter()
+            .find(|counting| counting.word() == word)
+    }
 }
 
 impl FromLibrary {
     /// As it is sent.
     pub fn encode(&self) -> [u8; MESSAGE_BYTES] {
-        encode(match *self {
-            Self::Hello(hello) => [HELLO, u64::from(hello.has_functions), hello.interrupt_slots],
-            Self::Held { now_ns, written } => [HELD, now_ns, written],
-        })
+        match *self {
+            Self::Hello(hello) => {
+                encode([HELLO, u64::from(hello.has_functions), hello.interrupt_slots, hello.counting.word()])
+            }
+            Self::Held { now_ns, written, instructions: None } => encode([HELD, now_ns, written]),
+            Self::Held { now_ns, written, instructions: Some(instructions) } => {
+                let [a, b, c, d] = instructions.words();
+                encode([HELD_COUNTED, now_ns, written, a, b, c, d])
+            }
+            Self::Marked(instructions) => {
+                let [a, b, c, d] = instructions.words();
+                encode([MARKED, a, b, c, d])
+            }
+        }
     }
 
     /// As it was sent; `None` for what is no such message.
     pub fn decode(bytes: &[u8; MESSAGE_BYTES]) -> Option<Self> {
         match decode(bytes) {
-            [HELLO, has_functions @ (0 | 1), interrupt_slots] => {
-                Some(Self::Hello(Hello { has_functions: has_functions == 1, interrupt_slots }))
+            [HELLO, has_functions @ (0 | 1), interrupt_slots, counting, 0, 0, 0, 0] => {
+                Some(Self::Hello(Hello {
+                    has_functions: has_functions == 1,
+                    interrupt_slots,
+                    counting: Counting::of_word(counting)?,
+                }))
             }
-            [HELD, now_ns, written] => Some(Self::Held { now_ns, written }),
+            [HELD, now_ns, written, 0, 0, 0, 0, 0] => {
+                Some(Self::Held { now_ns, written, instructions: None })
+            }
+            [HELD_COUNTED, now_ns, written, a, b, c, d, 0] => {
+                let instructions = Some(Instructions::of_words([a, b, c, d]));
+                Some(Self::Held { now_ns, written, instructions })
+            }
+            [MARKED, a, b, c, d, 0, 0, 0] => Some(Self::Marked(Instructions::of_words([a, b, c, d]))),
             _ => None,
         }
     }
@@ -109,17 +207,17 @@ impl FromLibrary {
 impl FromController {
     /// As it is sent.
     pub fn encode(&self) -> [u8; MESSAGE_BYTES] {
-        encode(match *self {
-            Self::Go { sent } => [GO, sent, 0],
-            Self::Stop => [STOP, 0, 0],
-        })
+        match *self {
+            Self::Go { sent } => encode([GO, sent]),
+            Self::Stop => encode([STOP]),
+        }
     }
 
     /// As it was sent; `None` for what is no such message.
     pub fn decode(bytes: &[u8; MESSAGE_BYTES]) -> Option<Self> {
         match decode(bytes) {
-            [GO, sent, 0] => Some(Self::Go { sent }),
-            [STOP, 0, 0] => Some(Self::Stop),
+            [GO, sent, 0, 0, 0, 0, 0, 0] => Some(Self::Go { sent }),
+            [STOP, 0, 0, 0, 0, 0, 0, 0] => Some(Self::Stop),
             _ => None,
         }
     }
@@ -130,11 +228,28 @@ mod tests {
     use super::*;
 
     #[test]
+    fn the_instruction_that_marks_is_the_one_that_is_looked_for() {
+        const MOST_BYTES: usize = 32;
+        mark();
+        // SAFETY: the code of the function, behind which there is more.
+        let code = unsafe { std::slice::from_raw_parts(mark as *const u8, MOST_BYTES) };
+        assert!(code.windows(MARK.len()).any(|bytes| bytes == MARK), "{code:x?}");
+    }
+
+    #[test]
     fn messages_come_back_as_they_were_sent() {
+        let hello = |has_functions, interrupt_slots, counting| {
+            FromLibrary::Hello(Hello { has_functions, interrupt_slots, counting })
+        };
+        let instructions =
+            Instructions { host_user: 1, host_kernel: 2, guest_user: 3, guest_kernel: u64::MAX };
         let messages = [
-            FromLibrary::Hello(Hello { has_functions: true, interrupt_slots: 1 }),
-            FromLibrary::Hello(Hello { has_functions: false, interrupt_slots: 7 }),
-            FromLibrary::Held { now_ns: 1 << 40, written: 3 },
+            hello(true, 1, Counting::Possible),
+            hello(false, 7, Counting::NoInterface),
+            hello(true, 1, Counting::NoFlags),
+            FromLibrary::Held { now_ns: 1 << 40, written: 3, instructions: None },
+            FromLibrary::Held { now_ns: 1 << 40, written: 3, instructions: Some(instructions) },
+            FromLibrary::Marked(instructions),
         ];
         for message in messages {
             assert_eq!(FromLibrary::decode(&message.encode()), Some(message));

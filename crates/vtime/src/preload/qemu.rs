@@ -165,11 +165,17 @@ impl Qemu {
     pub fn leave_processor_loop(&self) {
         // SAFETY: processor 0 is there once the machine runs, and leaving is a flag.
         unsafe {
-            let processor = (self.get_cpu)(0);
+            let processor = self.processor();
             if !processor.is_null() {
                 (self.cpu_exit)(processor);
             }
         }
+    }
+
+    /// The machine's processor, a `CPUState`; null until there is one.
+    pub fn processor(&self) -> *mut c_void {
+        // SAFETY: it looks for processor 0 in a list that does not change while the machine runs.
+        unsafe { (self.get_cpu)(0) }
     }
 
     /// Whether this thread holds nothing that others in QEMU could wait for.

@@ -2,6 +2,7 @@
 
 use std::ffi::{CStr, c_char, c_int, c_void};
 use std::mem::transmute_copy;
+use std::ptr;
 use std::sync::atomic::{AtomicPtr, Ordering};
 
 /// `struct msghdr` of Linux (`bits/socket.h`).
@@ -46,7 +47,17 @@ struct Polled {
     returned: i16,
 }
 
+/// `Dl_info` (`dlfcn.h`).
+#[repr(C)]
+struct SymbolInfo {
+    file: *const c_char,
+    base: *mut c_void,
+    name: *const c_char,
+    address: *mut c_void,
+}
+
 unsafe extern "C" {
+    fn dladdr(address: *const c_void, info: *mut SymbolInfo) -> c_int;
     fn dlsym(handle: *mut c_void, name: *const c_char) -> *mut c_void;
     fn getsockname(fd: c_int, address: *mut SocketAddress, bytes: *mut u32) -> c_int;
     fn getpeername(fd: c_int, address: *mut SocketAddress, bytes: *mut u32) -> c_int;
@@ -67,11 +78,22 @@ pub enum Where {
 pub fn address_of(name: &CStr, whence: Where) -> *mut c_void {
     // RTLD_DEFAULT and RTLD_NEXT of `dlfcn.h`.
     let handle = match whence {
-        Where::Program => std::ptr::null_mut(),
+        Where::Program => ptr::null_mut(),
         Where::Behind => -1isize as *mut c_void,
     };
     // SAFETY: both handles are valid, and the name ends with a zero.
     unsafe { dlsym(handle, name.as_ptr()) }
+}
+
+/// The file that this library was loaded from.
+pub fn own_file() -> Option<&'static CStr> {
+    let mut info =
+        SymbolInfo { file: ptr::null(), base: ptr::null_mut(), name: ptr::null(), address: ptr::null_mut() };
+    // SAFETY: the address is one of this library, which is never unloaded, so that its name stays.
+    unsafe {
+        let found = dladdr(own_file as *const c_void, &raw mut info) != 0 && !info.file.is_null();
+        found.then(|| CStr::from_ptr(info.file))
+    }
 }
 
 /// A function of the program by its name.
@@ -94,7 +116,7 @@ pub struct Replaced {
 
 impl Replaced {
     pub const fn new(name: &'static CStr) -> Self {
-        Self { name, address: AtomicPtr::new(std::ptr::null_mut()) }
+        Self { name, address: AtomicPtr::new(ptr::null_mut()) }
     }
 
     /// # Safety

@@ -197,6 +197,7 @@ mod tests {
             images: Vec::new(),
             correlation: None,
             trace_remarks: Vec::new(),
+            path_length: None,
         };
         let record = CellRecord {
             stack: "ext4/hdd".to_owned(),

@@ -9,18 +9,23 @@ use std::time::Duration;
 use anyhow::{Context, Result};
 use clap::Args;
 
+use nestor_vtime::protocol::mark;
+
 use crate::interrupt::interrupted_by_signals;
 use crate::whole_file;
 
 /// Arguments of `nestor trace processors`.
 #[derive(Args, Debug)]
 pub struct ProcessorsArguments {
-    /// Where the samples go: for each a line of /proc/stat and one of the device's statistics
+    /// Where the samples go: for each a line of /proc/stat, one of the device's statistics, and the clock in nanoseconds
     #[arg(long, value_name = "FILE")]
     output: PathBuf,
     /// The block device whose requests say when I/O ran
     #[arg(long, value_name = "DEVICE")]
     device: Option<PathBuf>,
+    /// Mark each sample for the library that counts the instructions of a machine in virtual time
+    #[arg(long)]
+    mark: bool,
     /// Milliseconds between samples
     #[arg(long, default_value_t = 400)]
     interval_ms: u64,
@@ -40,7 +45,12 @@ pub fn run(arguments: &ProcessorsArguments) -> Result<()> {
     loop {
         let stopped = stop.load(Ordering::Relaxed);
         let requests = device.as_deref().map(first_line).transpose()?.unwrap_or_default();
-        let sample = format!("{}\n{requests}\n", first_line(Path::new("/proc/stat"))?);
+        let clock = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
+        if arguments.mark {
+            mark();
+        }
+        let clock_ns = clock.tv_sec * 1_000_000_000 + clock.tv_nsec;
+        let sample = format!("{}\n{requests}\n{clock_ns}\n", first_line(Path::new("/proc/stat"))?);
         file.write_all(sample.as_bytes()).with_context(|| format!("cannot write {}", output.display()))?;
         if stopped {
             return Ok(());

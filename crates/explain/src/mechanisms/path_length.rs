@@ -1,0 +1,58 @@
+//! The processor executes more, or fewer, instructions for an operation, and the medium waits meanwhile.
+
+use nestor_study::Executor;
+
+use super::Mechanism;
+use crate::case::{Case, Left, finding};
+use crate::evidence::{Evidence, Part};
+use crate::finding::{Finding, MechanismName};
+
+pub(super) static MECHANISM: Mechanism = Mechanism {
+    name: MechanismName::PathLength,
+    summary: "the way of an operation through programs and kernels takes more or fewer instructions",
+    find,
+};
+
+/// An instruction of the modelled processor takes so long.
+const NS_PER_INSTRUCTION: f64 = 1.0;
+
+fn find(case: &Case<'_>, left: &mut Left) -> Option<Finding> {
+    if !case.here.is_counted() || case.baseline.is_some_and(|baseline| !baseline.is_counted()) {
+        return None;
+    }
+    let more = case.more(Evidence::instructions_per_operation);
+    // What is executed while the medium works takes no time of its own.
+    let effect = left.claim(Part::Idle, more * NS_PER_INSTRUCTION);
+    if effect == 0.0 {
+        return None;
+    }
+    let of = |executor: Executor| case.more(|e| e.instructions_of(executor));
+    let most = Executor::ALL.into_iter().max_by(|a, b| (of(*a) * more).total_cmp(&(of(*b) * more)))?;
+    let than = if case.baseline.is_some() {
+        if more < 0.0 { " fewer instructions than there" } else { " more instructions than there" }
+    } else {
+        " instructions"
+    };
+    let words = format!(
+        "an operation takes {:.0} thousand{than}, {:.0} thousand of them in the {} (modelled processor: 1000 MIPS, one, no \
+         caches)",
+        more.abs() / 1e3,
+        of(most).abs() / 1e3,
+        most.name()
+    );
+    let mut found = finding(MechanismName::PathLength, most.name(), effect, words);
+    let numbers = Executor::ALL.map(|executor| {
+        let what = format!("instructions of the {}", executor.name());
+        case.number(&what, "per operation", |e| e.instructions_of(executor))
+    });
+    found.numbers =
+        numbers.into_iter().filter(|n| n.here > 0.0 || n.baseline.is_some_and(|b| b > 0.0)).collect();
+    found
+        .numbers
+        .push(case.number("medium without work", "us per operation", |e| e.part_ns(Part::Idle) / 1e3));
+    found.advice = Some(
+        "fewer and larger requests, or fewer layers; on a faster processor the same instructions take less time"
+            .to_owned(),
+    );
+    Some(found)
+}

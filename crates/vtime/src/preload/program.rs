@@ -1,0 +1,117 @@
+//! The program that this library was loaded into, as it lies in memory.
+
+use std::ffi::{CStr, c_char, c_int, c_void};
+use std::slice;
+
+/// `struct dl_phdr_info` (`link.h`), as far as it is used.
+#[repr(C)]
+struct ProgramInfo {
+    base: usize,
+    name: *const c_char,
+    headers: *const ProgramHeader,
+    header_count: u16,
+}
+
+/// `Elf64_Phdr`.
+#[repr(C)]
+struct ProgramHeader {
+    kind: u32,
+    flags: u32,
+    offset: u64,
+    address: usize,
+    physical: usize,
+    file_bytes: usize,
+    memory_bytes: usize,
+    align: usize,
+}
+
+const PT_LOAD: u32 = 1;
+const PF_W: u32 = 2;
+
+unsafe extern "C" {
+    fn dl_iterate_phdr(
+        visit: extern "C" fn(*const ProgramInfo, usize, *mut c_void) -> c_int,
+        context: *mut c_void,
+    ) -> c_int;
+}
+
+/// `VMStateField` (`include/migration/vmstate.h`) in words: name, an old name, offset, size.
+const FIELD_OFFSET_WORD: usize = 2;
+const FIELD_SIZE_WORD: usize = 3;
+const FIELD_WORDS: usize = 4;
+
+/// What of a program is loaded as it stands in its file.
+pub struct Program {
+    constants: Vec<&'static [u8]>,
+    data: Vec<&'static [*mut c_void]>,
+}
+
+impl Program {
+    /// The program.
+    pub fn here() -> Self {
+        let mut program = Self { constants: Vec::new(), data: Vec::new() };
+        // SAFETY: `visit_program` expects a `Program`.
+        unsafe { dl_iterate_phdr(visit_program, (&raw mut program).cast()) };
+        program
+    }
+
+    /// All words that can be written, or could until the program was linked.
+    pub fn data(&self) -> impl Iterator<Item = &'static *mut c_void> {
+        self.data.iter().flat_map(|words| words.iter())
+    }
+
+    /// The offset of the field of four bytes that a description of QEMU's state with this name has.
+    pub fn field_offset(&self, name: &CStr) -> Option<usize> {
+        let name = self.constants.iter().find_map(|bytes| find_text(bytes, name))?;
+        let mut descriptions = self.data.iter().flat_map(|words| words.windows(FIELD_WORDS));
+        descriptions
+            .find(|words| {
+                words[0].cast_const().cast() == name && words[FIELD_SIZE_WORD] as usize == size_of::<c_int>()
+            })
+            .map(|words| words[FIELD_OFFSET_WORD] as usize)
+    }
+}
+
+/// The first that is visited is the program.
+extern "C" fn visit_program(info: *const ProgramInfo, _bytes: usize, program: *mut c_void) -> c_int {
+    // SAFETY: the dynamic linker describes the program truly, and `Program::here` gave one.
+    unsafe {
+        let program = &mut *program.cast::<Program>();
+        let segments = slice::from_raw_parts((*info).headers, usize::from((*info).header_count));
+        for segment in segments.iter().filter(|segment| segment.kind == PT_LOAD) {
+            match segment.flags & PF_W {
+                0 => program.constants.push(segment.bytes((*info).base)),
+                _ => program.data.push(segment.words((*info).base)),
+            }
+        }
+    }
+    1
+}
+
+impl ProgramHeader {
+    /// # Safety
+    ///
+    /// The segment is of a program that is loaded at `base` and can be read.
+    unsafe fn bytes(&self, base: usize) -> &'static [u8] {
+        // SAFETY: the caller's.
+        unsafe { slice::from_raw_parts((base + self.address) as *const u8, self.file_bytes) }
+    }
+
+    /// # Safety
+    ///
+    /// As [`Self::bytes`].
+    unsafe fn words(&self, base: usize) -> &'static [*mut c_void] {
+        let start = (base + self.address).next_multiple_of(size_of::<usize>());
+        let end = base + self.address + self.file_bytes;
+        // SAFETY: the caller's; whole words within the segment.
+        unsafe {
+            slice::from_raw_parts(start as *const *mut c_void, end.saturating_sub(start) / size_of::<usize>())
+        }
+    }
+}
+
+/// Where a text that ends with a zero stands. Texts share their ends, so what stands before it does not matter.
+fn find_text(bytes: &'static [u8], text: &CStr) -> Option<*const u8> {
+    let text = text.to_bytes_with_nul();
+    bytes.windows(text.len()).find(|window| *window == text).map(<[u8]>::as_ptr)
+}
