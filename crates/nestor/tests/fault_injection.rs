@@ -104,7 +104,7 @@ const FAULTS: &[Fault] = &[
         pairs: 1,
     },
     Fault {
-        planted: "cpu-bound",
+        planted: "path-length",
         baseline: "null",
         stack: "kvm/null",
         workload: "fio:rand-read:size=64M:bs=4k:depth=16",

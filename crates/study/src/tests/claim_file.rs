@@ -40,6 +40,17 @@ fn claims_and_figures_are_read() {
 }
 
 #[test]
+fn findings_are_read_and_what_is_missing_is_named() {
+    let finding = |rest: &str| parse(&format!("[[finding]]\nid = \"one\"\ntitle = \"T\"\n{rest}"));
+    let study = finding("sql = \" SELECT 1 AS sentence \"\n");
+    assert_eq!(study.unwrap().findings[0].sql, "SELECT 1 AS sentence");
+    let said = finding("").unwrap_err();
+    assert!(said.contains("sql"), "{said}");
+    let said = finding("sql = \"S\"\nkind = \"bars\"\n").unwrap_err();
+    assert!(said.contains("a finding has no key `kind`"), "{said}");
+}
+
+#[test]
 fn a_file_has_so_many_claims_and_figures_and_no_more() {
     let claims = |count: usize| -> String {
         (0..count)

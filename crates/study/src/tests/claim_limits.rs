@@ -2,7 +2,7 @@
 
 use super::claims::{Lab, claim, usual};
 use crate::claims::{
-    Answers, Claim, ClaimKind, Expected, Figure, FigureKind, FigureQuery, answer_all, figures,
+    Answers, Claim, ClaimKind, Expected, Figure, FigureKind, FigureQuery, FindingQuery, answer_all, figures,
 };
 use crate::{ClaimResult, Verdict};
 
@@ -174,4 +174,34 @@ fn a_run_that_is_not_there_spoils_its_claim_only() {
         );
     }
     assert_eq!((results[2].verdict, results[2].runs.len()), (Verdict::Reproduced, 12));
+}
+
+#[test]
+fn findings_are_told_in_the_sentences_of_their_queries() {
+    let told = |sql: &str| {
+        let mut lab = Lab::new(usual());
+        let query = FindingQuery { id: "one".into(), title: "T".into(), sql: sql.into() };
+        lab.study.study.findings = vec![query];
+        let finding = answer_all(&lab.store, &lab.study).unwrap().findings.remove(0);
+        (finding.sentences, finding.problem.unwrap_or_default())
+    };
+    let (sentences, problem) =
+        told("SELECT printf('%d runs', count(*)) AS sentence FROM cell WHERE kind = 'nested'");
+    assert!(
+        problem.is_empty() && sentences.len() == 1 && sentences[0] != "0 runs",
+        "{sentences:?} {problem}"
+    );
+    // Without a number there is no sentence.
+    let (sentences, problem) = told("SELECT 'It took ' || NULL || ' s' AS sentence");
+    assert!(
+        sentences.is_empty() && problem == "no counted run has what it tells of",
+        "{sentences:?} {problem}"
+    );
+    let (_, problem) = told("SELECT 1 AS number");
+    assert!(problem.contains("it gives no column `sentence`"), "{problem}");
+    let many = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n LIMIT 51) SELECT i AS sentence FROM n";
+    let (_, problem) = told(many);
+    assert!(problem.contains("51 sentences, and 50 are the most"), "{problem}");
+    let (_, problem) = told("SELECT printf('%1001d', 1) AS sentence");
+    assert!(problem.contains("has 1001 characters, and 1000 are the most"), "{problem}");
 }

@@ -4,12 +4,14 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use anyhow::Result;
+use nestor_build::Place;
 use nestor_report::{StudyReport, render_study, study_text};
 use nestor_study::{
     Decisions, Estimator, Saving, SessionRecord, Store, Study, StudyEffort, StudyRecord, TraceCost,
     trace_costs,
 };
 
+use super::next::next_commands;
 use super::plan::{print_plan, say_what_begins};
 use super::resume::as_begun;
 use super::room::require_room;
@@ -166,8 +168,19 @@ impl CarriedOut {
             print_costs(&self.costs);
             self.saving.iter().for_each(|saving| outln!("{}", saving.in_words()));
             outln!("report: {}", self.path.display());
+            self.print_next(report);
         }
         let measured = report.cells.iter().any(|cell| cell.run.is_some());
         Ok(if measured { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+    }
+
+    fn print_next(&self, report: &StudyReport) {
+        let repeats = self.record.ground.parse::<Place>().is_ok_and(|place| place.is_in_virtual_time());
+        let commands = next_commands(report, &self.record, repeats);
+        let width = commands.iter().map(|(command, _)| command.chars().count()).max().unwrap_or_default();
+        for (number, (command, shows)) in commands.iter().enumerate() {
+            let head = if number == 0 { "next:  " } else { "       " };
+            outln!("{head} {command:width$}   {shows}");
+        }
     }
 }

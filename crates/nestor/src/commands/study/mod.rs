@@ -1,6 +1,7 @@
 //! `nestor study`
 
 mod carry_out;
+mod next;
 mod plan;
 mod resume;
 mod room;
