@@ -31,6 +31,8 @@ enum Counts {
     Compact(Box<str>),
 }
 
+/// The shortest duration a histogram distinguishes; none at all is counted as this one.
+pub const SHORTEST_LATENCY_NS: u64 = 1;
 /// The largest duration a histogram distinguishes; longer ones are counted as this one.
 pub const HIGHEST_LATENCY_NS: u64 = 1 << 40;
 /// The most durations that a histogram counts, 285 years of a million a second: as far as a quantile's place among them is
@@ -46,7 +48,8 @@ impl Default for LatencyHistogram {
 }
 
 fn empty() -> Histogram<u64> {
-    Histogram::new_with_bounds(1, HIGHEST_LATENCY_NS, DIGITS).expect("constant bounds are valid")
+    Histogram::new_with_bounds(SHORTEST_LATENCY_NS, HIGHEST_LATENCY_NS, DIGITS)
+        .expect("constant bounds are valid")
 }
 
 impl LatencyHistogram {
@@ -58,7 +61,7 @@ impl LatencyHistogram {
     /// Counts `count` equal durations, of which there are at most [`MOST_LATENCIES`].
     pub fn record_many_ns(&mut self, latency_ns: u64, count: u64) {
         let histogram = self.counting();
-        histogram.saturating_record_n(latency_ns.max(1), count.min(MOST_LATENCIES));
+        histogram.saturating_record_n(latency_ns.max(SHORTEST_LATENCY_NS), count.min(MOST_LATENCIES));
         limit_count(histogram);
     }
 
@@ -179,7 +182,7 @@ fn decode(text: &str) -> Result<Histogram<u64>, String> {
     for (index, count) in decoded.counts {
         let value = decoded.bounds.value_at(*index).filter(|value| *value < LONGEST_COUNTED_NS);
         let value = value.ok_or("the histogram has more counts than its bounds allow")?;
-        histogram.saturating_record_n(value.max(1), *count);
+        histogram.saturating_record_n(value.max(SHORTEST_LATENCY_NS), *count);
     }
     Ok(histogram)
 }

@@ -34,7 +34,7 @@ pub use closed_network::{Equilibrium, Station, StationUse};
 pub use design::{Design, GivenRun, NoDesign};
 pub use equivalence::{Equivalence, equal_within_percent, equivalence, equivalent_by_interval};
 pub use gaussian_process::{GaussianProcess, Normal};
-pub use latency::{HIGHEST_LATENCY_NS, LatencyHistogram, LatencySummary};
+pub use latency::{HIGHEST_LATENCY_NS, LatencyHistogram, LatencySummary, SHORTEST_LATENCY_NS};
 pub use order_effect::{OrderEffect, order_effect, rank_correlation};
 pub use order_statistics::{QuantileInterval, median_interval, quantile_interval};
 pub use random::SeededOrder;

@@ -9,7 +9,7 @@ use crate::error::TraceError;
 use crate::event::SECTOR_BYTES;
 use crate::layer::seeks::Seeks;
 use crate::layer::timeline::Spans;
-use crate::metrics::{DirectionMetrics, DirectionTimes, LayerMetrics, ServiceTime, TracePoint};
+use crate::metrics::{DirectionMetrics, DirectionTimes, Identity, LayerMetrics, ServiceTime, TracePoint};
 use crate::request_file::request_of;
 
 /// Different seek distances that are counted each.
@@ -19,7 +19,8 @@ const MOST_DISTANCES: usize = 100_000;
 ///
 /// A disk queues and serves, so of the intervals of a layer it has I2D (arrival to start of service), D2C (service,
 /// up to the posted completion) and Q2C (both). The parts of [`ServiceTime`] add up to the modelled service, which is
-/// shorter than D2C by what serving adds, and include those of flushes. The intervals are of requests with data;
+/// shorter than D2C by what serving adds, and include those of flushes. Of each request it is checked that they add up:
+/// it arrived, its service began, it was complete, in this order. The intervals are of requests with data;
 /// flushes have [`LayerMetrics::flush_d2c`]. Seeks are from each request with data to the one that was completed next,
 /// and the depth over time counts what has arrived and is not complete, as the driver above does.
 ///
@@ -61,6 +62,7 @@ struct DiskLayer {
     flush_d2c: LatencyHistogram,
     sizes: std::collections::BTreeMap<u64, u64>,
     service: ServiceTime,
+    identity: Identity,
     /// First arrival, last completion.
     span_ns: Option<(u64, u64)>,
     /// Of the read and write that were logged last: the sector after.
@@ -106,6 +108,7 @@ impl DiskLayer {
             flush_d2c: LatencyHistogram::default(),
             sizes: std::collections::BTreeMap::new(),
             service: ServiceTime::default(),
+            identity: Identity::default(),
             span_ns: None,
             last_end: [None; 2],
             sequential: [0; 2],
@@ -152,6 +155,10 @@ impl DiskLayer {
         self.i2d.record_ns(record.queue_ns());
         self.d2c.record_ns(service_ns);
         self.q2c.record_ns(record.latency_ns());
+        self.identity.checked += 1;
+        // An interval that runs backwards is counted as none, and then the sum is too long.
+        self.identity.violations +=
+            u64::from(record.queue_ns().saturating_add(service_ns) != record.latency_ns());
         let end = record.sector.saturating_add(u64::from(record.sectors));
         self.seeks.push(record.sector, end);
         if let Some(lane) = lane {
@@ -204,6 +211,7 @@ impl DiskLayer {
             d2d_seeks: self.seeks.finish(),
             timeline: self.spans.finish(),
             service: Some(self.service),
+            identity: self.identity,
             dropped_events,
             span_s: last.saturating_sub(first) as f64 / 1e9,
             remarks,
@@ -314,6 +322,28 @@ mod tests {
         let analyzed = &analysis.layers[0].metrics;
         assert_eq!(analyzed.d2d_seeks, layer.d2d_seeks);
         assert_eq!(analyzed.timeline.as_ref().unwrap().depth, layer.timeline.unwrap().depth);
+    }
+
+    #[test]
+    fn the_times_of_every_request_add_up_also_where_there_are_none() {
+        let identity = |change: fn(&mut Record)| {
+            let mut layer = DiskLayer::new();
+            for sequence in 0..4 {
+                let mut record = record(sequence, Operation::Write, sequence * 16, 16);
+                change(&mut record);
+                layer.push(&record);
+            }
+            layer.push(&record(4, Operation::Flush, 0, 0));
+            layer.finish(0, Vec::new()).identity
+        };
+        assert_eq!(identity(|_| {}), Identity { checked: 4, violations: 0 });
+        // A disk without timing in virtual time: all happens at one moment.
+        let untimed = identity(|r| (r.service_start_ns, r.complete_ns) = (r.arrival_ns, r.arrival_ns));
+        assert_eq!(untimed, Identity { checked: 4, violations: 0 });
+        let early = identity(|r| r.service_start_ns = r.arrival_ns - r.sequence.min(1));
+        assert_eq!(early, Identity { checked: 4, violations: 3 });
+        let late = identity(|r| r.service_start_ns = r.complete_ns + 1);
+        assert_eq!(late, Identity { checked: 4, violations: 4 });
     }
 
     #[test]

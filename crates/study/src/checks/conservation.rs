@@ -3,7 +3,7 @@
 //! Each sentence names the identity and both its sides. What may differ in an honest run is allowed for: requests under
 //! way when a recorder started or stopped, and the digits that stored numbers have.
 
-use nestor_model::{LatencyHistogram, identity};
+use nestor_model::{LatencyHistogram, SHORTEST_LATENCY_NS, identity};
 use nestor_trace::{DirectionMetrics, LayerMetrics, TracePoint};
 
 use super::{DIRECTIONS, Expected, application_bytes, traced_below_application};
@@ -72,9 +72,6 @@ fn stages_do_not_add_up(layer: &LayerRecord, metrics: &LayerMetrics) -> Option<S
             )
         });
     }
-    if metrics.trace_point == TracePoint::DiskLog {
-        return parts_differ(layer, metrics.i2d.as_ref()?, metrics, "I2D + D2C");
-    }
     // Q2C is per bio and the others per request, so the means agree only where hardly any was merged or split, and none
     // had a flush before or after it, which is in no request's time.
     let unmerged = metrics.merged_share().is_some_and(|share| share <= COUNT_TOLERANCE);
@@ -84,24 +81,22 @@ fn stages_do_not_add_up(layer: &LayerRecord, metrics: &LayerMetrics) -> Option<S
     if !unmerged || flushing {
         return None;
     }
-    parts_differ(layer, metrics.q2d.as_ref()?, metrics, "Q2D + D2C")
+    parts_differ(layer, metrics)
 }
 
-fn parts_differ(
-    layer: &LayerRecord,
-    queue: &LatencyHistogram,
-    metrics: &LayerMetrics,
-    parts: &str,
-) -> Option<String> {
-    let (service, whole) = (metrics.d2c.as_ref()?, metrics.q2c.as_ref()?);
+fn parts_differ(layer: &LayerRecord, metrics: &LayerMetrics) -> Option<String> {
+    let (queue, service, whole) = (metrics.q2d.as_ref()?, metrics.d2c.as_ref()?, metrics.q2c.as_ref()?);
     let allowed = COUNT_TOLERANCE * whole.count() as f64;
     let near = |part: &LatencyHistogram| part.count().abs_diff(whole.count()) as f64 <= allowed;
     if whole.count() == 0 || !near(queue) || !near(service) {
         return None;
     }
-    let error = identity::sum_error(&[mean_ns(queue), mean_ns(service)], mean_ns(whole))?;
-    (error.abs() > TIME_TOLERANCE)
-        .then(|| format!("at {} {parts} differ from Q2C by {:+.0} %", layer.layer, error * 100.0))
+    let (parts_ns, whole_ns) = ([mean_ns(queue), mean_ns(service)], mean_ns(whole));
+    let error = identity::sum_error(&parts_ns, whole_ns)?;
+    // Histograms count what took no time as their shortest duration, each part by itself.
+    let counted = parts_ns.len() as f64 * SHORTEST_LATENCY_NS as f64;
+    (error.abs() > TIME_TOLERANCE && error.abs() * whole_ns > counted)
+        .then(|| format!("at {} Q2D + D2C differ from Q2C by {:+.0} %", layer.layer, error * 100.0))
 }
 
 fn mean_ns(histogram: &LatencyHistogram) -> f64 {

@@ -107,6 +107,36 @@ fn stages_that_do_not_add_up_are_inconsistent() {
 }
 
 #[test]
+fn times_that_are_too_short_to_count_are_no_contradiction() {
+    let times = |part_ns: u64, whole_ns: u64| {
+        found_alone(move |m| {
+            let metrics = m.layers[1].metrics.as_mut().unwrap();
+            let requests = metrics.q2c.as_ref().unwrap().count();
+            let of = |ns| Some(latency(requests, ns));
+            (metrics.q2d, metrics.d2c, metrics.q2c) = (of(part_ns), of(part_ns), of(whole_ns));
+        })
+    };
+    // In virtual time a request may be complete at the moment at which it arrived.
+    assert_eq!(times(0, 0), [""; 0]);
+    assert_eq!(times(1, 1), [""; 0], "no histogram tells these from none");
+    assert_eq!(times(2, 1), ["inconsistent: at ext3 Q2D + D2C differ from Q2C by +300 %"]);
+    assert_eq!(times(20, 20), ["inconsistent: at ext3 Q2D + D2C differ from Q2C by +100 %"]);
+}
+
+#[test]
+fn a_disk_whose_requests_run_backwards_contradicts_itself() {
+    let backwards = |violations: u64| {
+        found_of(NESTED, WRITES, |m| {
+            nested(m);
+            let metrics = m.layers[5].metrics.as_mut().unwrap();
+            metrics.identity = nestor_trace::metrics::Identity { checked: 25_000, violations };
+        })
+    };
+    assert_eq!(backwards(0), [""; 0]);
+    assert_eq!(backwards(300), ["inconsistent: at hdd Q2I + I2D + D2C is not Q2C for 300 of 25000 requests"]);
+}
+
+#[test]
 fn impossible_rates_are_inconsistent() {
     let expected = Expected { concurrency: Some(2.0), ..Expected::default() };
     assert_eq!(
