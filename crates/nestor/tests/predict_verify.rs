@@ -32,7 +32,10 @@ fn a_prediction_is_held_against_the_real_run() {
     };
     let predict = ["predict", "--workload", LOAD, "--from", FROM, "--to", TO];
     let reference = said(&["run", FROM, LOAD, "-n", "1", "--trace", "layers"]);
-    let processors = reference[0]["environment"]["machines"][0]["accelerator"].as_str().unwrap();
+    let environment = &reference[0]["environment"];
+    let processors = environment["machines"][0]["accelerator"].as_str().unwrap();
+    // Where it runs by itself here: in virtual time, or in real time with KVM.
+    let place = environment["ground"].as_str().unwrap();
     // Nothing tells yet what the other file system does; surfaces of both, which are the same here, do.
     let unknown = said(&predict);
     assert!(unknown[0]["answer"]["rate"].is_null(), "{unknown}");
@@ -41,7 +44,7 @@ fn a_prediction_is_held_against_the_real_run() {
     let mut file = Store::open(&sandbox.path("results.sqlite")).unwrap();
     for stack in [FROM, TO] {
         let surface = surface_of(stack, depth, &[4096, 65_536, 1 << 20]);
-        file.insert(&at("emulated", processors, surface)).unwrap();
+        file.insert(&at(place, processors, surface)).unwrap();
     }
     drop(file);
 
