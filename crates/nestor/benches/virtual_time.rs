@@ -45,7 +45,7 @@ fn cost(stack: &str, workload: &str) -> Result<Cost, String> {
 
 fn cost_of(view: &Value, log: &str) -> Option<Cost> {
     let load_s = log.lines().filter(|line| line.contains("fio --name") && !line.contains("create_only"));
-    let load_s = load_s.filter_map(|line| line.split_whitespace().next()?.parse::<f64>().ok()).last()?;
+    let load_s = load_s.filter_map(|line| line.split_whitespace().next()?.parse::<f64>().ok()).next_back()?;
     Some(Cost { cell_s: view["cell_s"].as_f64()?, load_s, measured_s: view["measured_s"].as_f64()? })
 }
 
