@@ -108,6 +108,7 @@ impl CellNumbers {
         self.runs.iter().filter(|run| run.violated.is_none()).filter_map(|run| {
             let (bytes_per_second, operations_per_second) = run.rates?;
             Some(CellSample {
+                in_virtual_time: run.conditions.is_in_virtual_time(),
                 stack: self.stack.clone(),
                 workload: self.workload.clone(),
                 block: run.block,
@@ -186,6 +187,7 @@ impl RunNumbers {
             repeat: self.repeat,
             position: self.position,
             violated: self.violated.clone(),
+            in_virtual_time: self.conditions.is_in_virtual_time(),
             bytes_per_second,
             operations_per_second,
         })

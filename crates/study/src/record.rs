@@ -322,6 +322,18 @@ impl Mark {
     }
 }
 
+/// Whether what is kept under this place was made in virtual time.
+pub(crate) fn is_virtual(ground: &str) -> bool {
+    ground.parse::<nestor_build::Place>().is_ok_and(|place| place.is_in_virtual_time())
+}
+
+impl Environment {
+    /// Whether the cell ran in virtual time.
+    pub fn is_in_virtual_time(&self) -> bool {
+        is_virtual(&self.ground)
+    }
+}
+
 /// Where and on what a cell ran.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Environment {

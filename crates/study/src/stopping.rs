@@ -26,6 +26,8 @@ pub struct CellSample {
     pub throughput: f64,
     /// Seconds that the whole cell took.
     pub cell_s: f64,
+    /// Whether it was made in virtual time, where nothing can drift.
+    pub in_virtual_time: bool,
 }
 
 impl CellSample {
@@ -38,6 +40,7 @@ impl CellSample {
             repeat: record.repeat,
             throughput: throughput(measured.load.bytes_per_second(), measured.load.operations_per_second()),
             cell_s: record.cell_s,
+            in_virtual_time: record.environment.is_in_virtual_time(),
         }
     }
 }
@@ -52,6 +55,7 @@ impl CellSample {
             bytes_per_second: self.throughput,
             operations_per_second: self.throughput,
             violated: None,
+            in_virtual_time: self.in_virtual_time,
         }
     }
 }
@@ -216,6 +220,7 @@ mod tests {
     #[test]
     fn blocks_beyond_a_change_point_are_not_averaged() {
         let sample = |block: u32, throughput: f64| CellSample {
+            in_virtual_time: false,
             stack: String::new(),
             workload: String::new(),
             block,

@@ -148,6 +148,7 @@ pub(crate) fn drift_words(drift: &Drift) -> String {
     let percent = |ratio: f64| format!("{:+.1} %", (ratio - 1.0) * 100.0);
     match drift {
         Drift::NotTested => "drift not tested".to_owned(),
+        Drift::Impossible => "no drift in virtual time".to_owned(),
         Drift::None { .. } => "no drift".to_owned(),
         Drift::Seen { ratio } => format!("baseline drifted {}", units::change(ratio)),
         Drift::Changed { after_block, step, .. } => {

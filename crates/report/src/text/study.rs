@@ -1,15 +1,19 @@
 //! What `nestor study` prints: the answer, how sure, the matrix, what is missing.
 
 use nestor_model::Ratio;
+use nestor_study::Comparison;
 
 use super::compare::how_sure;
 use super::{Lines, honesty_lines, message_lines};
 use crate::style::{Align, Style, Table, visible};
 use crate::units;
-use crate::view::{CellKind, Matrix, MatrixCell, StudyReport};
+use crate::view::{CellKind, CellReport, Matrix, MatrixCell, StudyReport};
 
 /// The whole study on one screen or two.
 pub fn study_text(report: &StudyReport, style: Style) -> String {
+    if !report.findings.is_empty() {
+        return with_findings(report, style);
+    }
     let mut lines = Lines::default();
     lines.push(&style.strong(&visible(&format!("{}  ({})", report.title, report.name))));
     lines.extend(physical(report, style));
@@ -33,8 +37,37 @@ pub fn study_text(report: &StudyReport, style: Style) -> String {
     lines.extend(legend(report, style));
     lines.extend(doubts(report, style));
     lines.extend(missing(report, style));
+    lines.finish()
+}
+
+/// A study that says itself what it found: that last, before it the numbers, and of the doubts how many there are. The report has the rest.
+fn with_findings(report: &StudyReport, style: Style) -> String {
+    let mut lines = Lines::default();
+    lines.push(&style.strong(&visible(&format!("{}  ({})", report.title, report.name))));
+    let answer = report.physical.iter().map(|p| format!("first: is it physical?  {}", p.answer));
+    lines.extend(answer.flat_map(|line| style.wrapped("", 2, &line)));
+    lines.extend(honesty_lines(style, &report.honesty));
+    lines.extend(report.answer.iter().take(1).flat_map(|sentence| style.wrapped("", 2, sentence)));
+    // A comparison of one pair tells nothing but its two numbers, of which the findings speak.
+    for matrix in report.matrices.iter().filter(|matrix| has_interval(matrix)) {
+        lines.gap();
+        lines.extend(matrix_lines(matrix, style));
+    }
+    lines.extend(legend(report, style));
+    match doubtful(report).len() {
+        0 => {}
+        n => lines.push(&style.caution(&format!(
+            "  {} less sure than it seems: see the letters, and the report",
+            units::plural(n, "comparison")
+        ))),
+    }
+    lines.extend(missing(report, style));
     lines.extend(findings(report, style));
     lines.finish()
+}
+
+fn has_interval(matrix: &Matrix) -> bool {
+    matrix.cells.iter().flatten().any(|cell| cell.ratio.is_some_and(|ratio| ratio.interval.is_some()))
 }
 
 /// What the study found, last, where the eye is when the program has ended.
@@ -190,15 +223,21 @@ fn legend(report: &StudyReport, style: Style) -> Vec<String> {
 /// As many doubtful comparisons are explained here; the others have their letters and the HTML report.
 const EXPLAINED: usize = 6;
 
-/// Comparisons of which the reader must know more than the letter.
-fn doubts(report: &StudyReport, style: Style) -> Vec<String> {
-    let doubtful: Vec<_> = report
+/// Comparisons of which there are doubts that not every cell has, with these.
+fn doubtful(report: &StudyReport) -> Vec<(&CellReport, &Comparison, Vec<&String>)> {
+    let compared = report
         .cells
         .iter()
-        .filter_map(|cell| Some((cell, cell.comparison.as_ref().filter(|c| c.ratio.is_some())?)))
+        .filter_map(|cell| Some((cell, cell.comparison.as_ref().filter(|c| c.ratio.is_some())?)));
+    compared
         .map(|(cell, comparison)| (cell, comparison, report.particular_doubts(comparison)))
         .filter(|(_, _, doubts)| !doubts.is_empty())
-        .collect();
+        .collect()
+}
+
+/// Comparisons of which the reader must know more than the letter.
+fn doubts(report: &StudyReport, style: Style) -> Vec<String> {
+    let doubtful = doubtful(report);
     if doubtful.is_empty() {
         return Vec::new();
     }

@@ -7,6 +7,7 @@ use rusqlite::{Connection, params};
 
 use crate::Study;
 use crate::compare::{Counted, Sample};
+use crate::record::is_virtual;
 
 /// A workload of which only some blocks count.
 pub(super) struct Parted {
@@ -50,6 +51,7 @@ fn runs_by_workload(connection: &Connection) -> rusqlite::Result<BTreeMap<String
             bytes_per_second: row.get(6)?,
             operations_per_second: row.get(7)?,
             violated: None,
+            in_virtual_time: is_virtual(&row.get::<_, String>(8)?),
         };
         found.entry(row.get(1)?).or_default().entry(row.get(0)?).or_default().push(sample);
     }
@@ -58,7 +60,7 @@ fn runs_by_workload(connection: &Connection) -> rusqlite::Result<BTreeMap<String
 
 /// Repeats without recording are none of the baseline's runs.
 const SAMPLES: &str = "
-SELECT stack, workload, number, block, repeat, position, coalesce(bytes_per_second, 0), operations_per_second
+SELECT stack, workload, number, block, repeat, position, coalesce(bytes_per_second, 0), operations_per_second, ground
 FROM temp.counted JOIN main.runs ON number = run
 WHERE untraced_twin = 0 AND operations_per_second > 0 ORDER BY number";
 

@@ -25,6 +25,8 @@ const FEWEST_FOR_A_CHANGE: usize = 8;
 pub enum Drift {
     /// The baseline ran only once per block and in too few blocks: it cannot be told.
     NotTested,
+    /// There can be none: all runs were made in virtual time, each on machines in the same state, whatever was run before.
+    Impossible,
     /// What could be tested shows none.
     None {
         /// End over start of the blocks, where the baseline ran at both.
@@ -54,7 +56,7 @@ pub enum Drift {
 impl Drift {
     /// Whether any of the tests saw something.
     pub fn is_seen(&self) -> bool {
-        !matches!(self, Self::NotTested | Self::None { .. })
+        !matches!(self, Self::NotTested | Self::Impossible | Self::None { .. })
     }
 }
 
@@ -69,6 +71,9 @@ pub(super) struct Stability {
 /// Tests the baseline between the ends of its blocks and over all of them, and all runs against their order. Samples
 /// come in the order in which they were made.
 pub(super) fn of(baseline: &[&Sample], candidate: &[&Sample], rate: Rate) -> Stability {
+    if is_impossible(baseline, candidate) {
+        return Stability { drift: Drift::Impossible, only_blocks: None, doubts: Vec::new() };
+    }
     let ends = between_ends(baseline, rate);
     let change = first_change(baseline, candidate, rate);
     let order = order_effect(&residuals(&[baseline, candidate], rate), SEED);
@@ -102,6 +107,12 @@ pub(super) fn of(baseline: &[&Sample], candidate: &[&Sample], rate: Rate) -> Sta
         (None, None, None) => Drift::NotTested,
     };
     Stability { drift, only_blocks: change.map(|c| c.keep), doubts }
+}
+
+/// Whether no run can depend on those before it: what looks like drift is then chance.
+fn is_impossible(baseline: &[&Sample], candidate: &[&Sample]) -> bool {
+    let mut all = baseline.iter().chain(candidate).peekable();
+    all.peek().is_some() && all.all(|sample| sample.in_virtual_time)
 }
 
 /// The baseline at the end of the blocks over that at their start, and whether the difference is worth saying.
@@ -145,6 +156,9 @@ impl Change {
 /// The first change point of the baseline's runs that is large enough to part them, and the longest stretch of blocks
 /// that lies on one side of all of them, by the blocks that can be paired there.
 pub(super) fn first_change(baseline: &[&Sample], candidate: &[&Sample], rate: Rate) -> Option<Change> {
+    if is_impossible(baseline, candidate) {
+        return None;
+    }
     let series: Vec<f64> = baseline.iter().map(|s| rate(s).ln()).collect();
     let mut points = change_points(&series, SEED)?;
     let level = |from: usize, to: usize| series[from..to].iter().sum::<f64>() / (to - from) as f64;

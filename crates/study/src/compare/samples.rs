@@ -31,6 +31,9 @@ pub struct Sample {
     /// The conservation identity that the run violates, in a sentence; then it counts for nothing.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub violated: Option<String>,
+    /// It was made in virtual time, where a run depends on nothing that was run before it.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub in_virtual_time: bool,
 }
 
 /// A run whose numbers contradict themselves.
@@ -73,6 +76,7 @@ impl Sample {
             bytes_per_second: load.bytes_per_second(),
             operations_per_second: load.operations_per_second(),
             violated: violated(&run.record.marks),
+            in_virtual_time: run.record.environment.is_in_virtual_time(),
         })
     }
 }

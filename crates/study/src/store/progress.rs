@@ -2,6 +2,7 @@
 
 use super::{Store, StoreError, StudyRecord};
 use crate::estimate::PastCell;
+use crate::record::is_virtual;
 use crate::stopping::{CellSample, throughput};
 
 impl Store {
@@ -25,7 +26,8 @@ impl Store {
     pub fn cell_samples(&self, study_hash: &str) -> Result<Vec<CellSample>, StoreError> {
         self.on(|c| {
             c.prepare(
-                "SELECT stack, workload, block, repeat, bytes_per_second, operations_per_second, cell_s FROM runs \
+                "SELECT stack, workload, block, repeat, bytes_per_second, operations_per_second, cell_s, \
+                 ground FROM runs \
                  WHERE study_hash = ? AND outcome = 'measured' AND NOT untraced_twin AND NOT EXISTS \
                  (SELECT 1 FROM marks WHERE run = runs.number AND mark = 'inconsistent') AND NOT EXISTS \
                  (SELECT 1 FROM runs AS later WHERE later.study_hash = runs.study_hash AND later.stack = runs.stack \
@@ -40,6 +42,7 @@ impl Store {
                     repeat: row.get(3)?,
                     throughput: throughput(row.get(4)?, row.get(5)?),
                     cell_s: row.get(6)?,
+                    in_virtual_time: is_virtual(&row.get::<_, String>(7)?),
                 })
             })?
             .collect()

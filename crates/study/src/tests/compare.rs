@@ -122,6 +122,7 @@ fn samples(first_run: i64, throughputs: &[f64]) -> Vec<Sample> {
         bytes_per_second: *rate,
         operations_per_second: rate / 8192.0,
         violated: None,
+        in_virtual_time: false,
     };
     (0..).zip(throughputs).map(sample).collect()
 }
@@ -178,6 +179,21 @@ fn a_block_into_which_a_change_fell_is_on_no_side() {
     let found = compare_samples(&baseline, &candidate);
     assert!(matches!(found.drift, Drift::Changed { after_block: 3, .. }), "{:?}", found.drift);
     assert_eq!((found.only_blocks, found.ratio.unwrap().pairs), (Some((0, 2)), 3));
+}
+
+#[test]
+fn nothing_drifts_in_virtual_time_whatever_it_looks_like() {
+    let in_virtual_time = |samples: Vec<Sample>| -> Vec<Sample> {
+        samples.into_iter().map(|sample| Sample { in_virtual_time: true, ..sample }).collect()
+    };
+    let steps = around(&[[100.0; 6].as_slice(), &[70.0; 6]].concat(), &[0.001, -0.002]);
+    let (baseline, candidate) = (samples(0, &steps), samples(100, &steps));
+    assert!(compare_samples(&baseline, &candidate).drift.is_seen());
+    let found = compare_samples(&in_virtual_time(baseline.clone()), &in_virtual_time(candidate.clone()));
+    assert!(matches!(found.drift, Drift::Impossible) && found.doubts.is_empty(), "{:?}", found.doubts);
+    assert_eq!((found.only_blocks, found.ratio.unwrap().pairs), (None, 12));
+    // One side in real time is enough to ask.
+    assert!(compare_samples(&baseline, &in_virtual_time(candidate)).drift.is_seen());
 }
 
 #[test]

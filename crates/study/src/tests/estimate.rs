@@ -96,6 +96,7 @@ fn settled_comparisons_are_left_out() {
     let samples: Vec<CellSample> = (0..3)
         .flat_map(|block| {
             ruled.stacks.iter().zip([100.0, 50.0]).map(move |(stack, throughput)| CellSample {
+                in_virtual_time: false,
                 stack: stack.clone(),
                 workload: LIMITED.to_owned(),
                 block,

@@ -264,6 +264,7 @@ fn a_stopping_rule_ends_what_is_asked_for_beyond_the_blocks_of_a_scale() {
         // Three blocks are the first look: until then nothing ends, however clear it is.
         let all = without.all_cells(true, &Decisions::default());
         let sample = |key: CellKey| CellSample {
+            in_virtual_time: false,
             stack: key.stack,
             workload: key.workload,
             block: key.block,

@@ -93,6 +93,7 @@ fn a_study_is_the_union_of_its_parts() {
 /// Pairs of one cell whose ratio is `ratio`, more or less.
 fn samples(study: &Study, stack: &str, blocks: u32, ratio: f64, noise: f64) -> Vec<CellSample> {
     let sample = |stack: &str, block: u32, throughput: f64| CellSample {
+        in_virtual_time: false,
         stack: stack.to_owned(),
         workload: "read".to_owned(),
         block,

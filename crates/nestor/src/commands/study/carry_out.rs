@@ -177,10 +177,9 @@ impl CarriedOut {
     fn print_next(&self, report: &StudyReport) {
         let repeats = self.record.ground.parse::<Place>().is_ok_and(|place| place.is_in_virtual_time());
         let commands = next_commands(report, &self.record, repeats);
-        let width = commands.iter().map(|(command, _)| command.chars().count()).max().unwrap_or_default();
         for (number, (command, shows)) in commands.iter().enumerate() {
             let head = if number == 0 { "next:  " } else { "       " };
-            outln!("{head} {command:width$}   {shows}");
+            outln!("{head} {command}   ({shows})");
         }
     }
 }

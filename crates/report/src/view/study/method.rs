@@ -80,7 +80,11 @@ fn drift_words(cells: &[CellReport], sentinels: bool) -> String {
     let drifts = || cells.iter().filter_map(|c| c.comparison.as_ref()).map(|c| &c.drift);
     let seen = drifts().filter(|d| d.is_seen()).count();
     let tested = drifts().filter(|d| !matches!(d, Drift::NotTested)).count();
+    let impossible = drifts().filter(|d| matches!(d, Drift::Impossible)).count();
     match (tested, seen) {
+        (tested, 0) if tested > 0 && tested == impossible => {
+            "in virtual time nothing drifts: no run depends on those before it".to_owned()
+        }
         (0, _) if sentinels => "drift not tested: no block has its baseline at both ends yet".to_owned(),
         (0, _) => "drift not tested: the baseline ran once in each block".to_owned(),
         (_, 0) => "no drift of the baseline from the start to the end of the blocks".to_owned(),
