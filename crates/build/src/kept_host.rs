@@ -114,7 +114,15 @@ impl Lab {
             let guest = self.look_at(machine, kept.spec, kept.accelerator)?;
             self.guests.push(guest);
         }
+        self.load_file_systems_everywhere(true);
         self.begin_random_anew()
+    }
+
+    /// In the host and its guests.
+    fn load_file_systems_everywhere(&mut self, kept: bool) {
+        let machines: Vec<_> =
+            self.host.iter().chain(&self.guests).map(|kept| kept.machine.clone()).collect();
+        machines.iter().for_each(|machine| self.load_file_systems(machine, kept));
     }
 
     /// All cells load one state, with it that of the kernels' generators: from here on they follow the cell's seed.
@@ -150,6 +158,7 @@ impl Lab {
     fn keep_host(&mut self, stack: &Stack, memory_bytes: u64, files: &Files) -> Result<(), BuildError> {
         self.boot_host(memory_bytes, None)?;
         self.boot_guests(stack)?;
+        self.load_file_systems_everywhere(false);
         let guests = self.guests.iter().map(|guest| KeptGuest {
             spec: guest.spec.clone(),
             label: guest.machine.label().to_owned(),

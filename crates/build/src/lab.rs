@@ -1,7 +1,7 @@
 //! The place where stacks are built: the ground, the emulated host if there is one, and the guests that stay booted
 //! from one stack to the next.
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -10,7 +10,7 @@ use nestor_machine::{
     Accelerator, Command, DiskAttachment, Facts, Ground, InstructionMarks, Machine, MachineError,
     MachineSpec, MachineTime, WhyNotCounted,
 };
-use nestor_stack::Stack;
+use nestor_stack::{LayerDefinition, Stack};
 
 use crate::accelerators::{AcceleratorMemory, machine_identity, nested_identity};
 use crate::seed::Seed;
@@ -364,6 +364,24 @@ impl Lab {
                 let _ = machine.run(Command::new(["modprobe", "--quiet", module]));
             }
         }
+    }
+
+    /// Loads the modules of all file systems at once, so that machines that are kept have them; and notes that it was done, also of
+    /// a machine that was `kept` with them.
+    pub(crate) fn load_file_systems(&mut self, machine: &Machine, kept: bool) {
+        let file_systems =
+            nestor_stack::layers::registry().iter().filter_map(|layer| match &layer.definition {
+                LayerDefinition::FileSystem(spec) => Some(spec.kernel_modules),
+                _ => None,
+            });
+        let modules: BTreeSet<&str> = file_systems.flatten().copied().collect();
+        if !kept {
+            let _ = machine.run(Command::new(
+                ["modprobe", "--quiet", "--all"].into_iter().chain(modules.iter().copied()),
+            ));
+        }
+        let known = modules.iter().map(|module| (machine.label().to_owned(), (*module).to_owned()));
+        self.loaded_modules.extend(known);
     }
 
     /// The next need of a module loads it again.
