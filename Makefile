@@ -16,7 +16,7 @@ FUZZ_SECONDS ?= 60
 .PHONY: help demo test test-long fuzz bench lint build lab clean packages
 
 help:
-	@echo "make demo       install packages, build, make the lab image, run studies/quick.toml (12 minutes at most)"
+	@echo "make demo       install packages, build, make the lab image, run studies/quick.toml (some 15 minutes)"
 	@echo "make test       everything that has to hold, with a real run on an emulated host"
 	@echo "make test-long  the same with the tests that take minutes each"
 	@echo "make fuzz       every reader fuzzed for FUZZ_SECONDS=$(FUZZ_SECONDS), the property tests with FUZZ_CASES=$(FUZZ_CASES) inputs"

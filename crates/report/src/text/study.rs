@@ -54,12 +54,13 @@ fn with_findings(report: &StudyReport, style: Style) -> String {
         lines.extend(matrix_lines(matrix, style));
     }
     lines.extend(legend(report, style));
-    match doubtful(report).len() {
-        0 => {}
-        n => lines.push(&style.caution(&format!(
-            "  {} less sure than it seems: see the letters, and the report",
-            units::plural(n, "comparison")
-        ))),
+    let less_sure = match doubtful(report).len() {
+        0 => None,
+        1 => Some("1 comparison is less sure than it seems".to_owned()),
+        n => Some(format!("{n} comparisons are less sure than they seem")),
+    };
+    if let Some(words) = less_sure {
+        lines.push(&style.caution(&format!("  {words}: see the letters, and the report")));
     }
     lines.extend(missing(report, style));
     lines.extend(findings(report, style));
