@@ -167,7 +167,12 @@ fn what_the_store_knows_is_ranked_and_the_rest_predicted() {
     assert_eq!(held, ["--guest", "--device", "--scheduler", "--host-scheduler"]);
     let plan = json(&said(
         &sandbox,
-        &["advise", "fio:rand-write", "--plan", "--json", "--budget", "9h", "--store", &store],
+        &[
+            &["advise", "fio:rand-write", "--plan", "--json", "--budget", "9h", "--store", &store][..],
+            // Of the place where it would be measured; the made-up runs are of this one.
+            &["--on", "emulated:time=real"],
+        ]
+        .concat(),
     ));
     assert_eq!(plan["held_fixed"], advice["held_fixed"]);
     assert_eq!((&plan["known"], &plan["stacks"]), (&Value::from(9), &Value::from(Vec::<Value>::new())));

@@ -69,12 +69,12 @@ pub fn run(arguments: &AdviseArguments) -> Result<ExitCode> {
     Ok(if advice.recommendations.is_empty() { ExitCode::FAILURE } else { ExitCode::SUCCESS })
 }
 
-/// What the store alone says.
+/// What the store alone says, of the place that it has results of.
 ///
 /// # Errors
 /// When it cannot be read.
 pub fn from_store(store: &Store, asked: &Asked, arguments: &AdviseArguments) -> Result<Advice> {
-    let ground = arguments.lab.likely_place()?.to_string();
+    let ground = arguments.lab.place_of_results(store)?.to_string();
     let runs = Runs::of(store, asked, &ground)?;
     let ranking = rank(&asked.space, &asked.yours, &runs.observations(asked));
     let confirmation = match candidate(&ranking, |stack| not_physical(&runs.of_stack(asked, stack))) {
