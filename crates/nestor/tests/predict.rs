@@ -17,6 +17,12 @@ fn surfaces() -> Vec<CellRecord> {
     [NATIVE, GUEST].iter().flat_map(|stack| [1, 8, 64].map(|depth| surface(stack, depth))).collect()
 }
 
+/// At the place that the made-up runs are of, which is not the usual one on every machine, unless another is named.
+fn here<'a>(arguments: &[&'a str]) -> Vec<&'a str> {
+    let place: &[&str] = if arguments.contains(&"--on") { &[] } else { &["--on", "emulated:time=real"] };
+    [arguments, place].concat()
+}
+
 #[test]
 fn surfaces_and_a_native_run_are_enough_for_a_number() {
     let sandbox = Sandbox::new();
@@ -55,15 +61,17 @@ fn what_is_missing_is_said_with_the_command_that_supplies_it() {
     let sandbox = Sandbox::new();
     let store = keep(&sandbox, &[load(NATIVE, 0)]);
     let predict = |arguments: &[&str]| {
-        let output =
-            sandbox.nestor([&["predict", "--store", &store][..], arguments].concat()).output().unwrap();
+        let output = sandbox
+            .nestor([&["predict", "--store", &store][..], &here(arguments)].concat())
+            .output()
+            .unwrap();
         assert!(!output.status.success());
         String::from_utf8(output.stdout).unwrap() + &String::from_utf8(output.stderr).unwrap()
     };
     // A store with one run, a target that was never calibrated.
     let text = predict(&["--workload", LOAD, "--to", GUEST]);
     assert!(text.contains("I don't know: no method has what it needs"), "{text}");
-    assert!(text.contains("nestor run 'ext4/hdd' iometer:surface"), "{text}");
+    assert!(text.contains("nestor run --on emulated:time=real 'ext4/hdd' iometer:surface"), "{text}");
     // A load that was measured nowhere.
     let text = predict(&["--workload", "fio:seq-read", "--to", GUEST]);
     assert!(text.contains("was measured nowhere yet") && text.contains("nestor characterize"), "{text}");
@@ -101,7 +109,7 @@ fn a_matrix_is_completed_and_the_next_cells_are_named() {
     }
     let store = keep(&sandbox, &records);
     let arguments =
-        ["predict", "--workload", "fio:seq-write", "--matrix", "--suggest", "2", "--store", &store];
+        here(&["predict", "--workload", "fio:seq-write", "--matrix", "--suggest", "2", "--store", &store]);
     let output = sandbox.nestor([&arguments[..], &["--json"]].concat()).output().unwrap();
     let matrix: Value = serde_json::from_slice(&output.stdout).expect("JSON");
     let cells = matrix["cells"].as_array().unwrap();
@@ -121,8 +129,11 @@ fn a_matrix_is_completed_and_the_next_cells_are_named() {
     assert!(missed(&score["median"]) < missed(&score["nulls"]["mean-of-all"]), "{score}");
     let suggested = matrix["suggested"].as_array().unwrap();
     assert_eq!(suggested.len(), 2);
-    assert!(suggested[0]["command"].as_str().unwrap().starts_with("nestor run 'ext"), "{suggested:?}");
-    let text = String::from_utf8(sandbox.nestor(arguments).output().unwrap().stdout).unwrap();
+    assert!(
+        suggested[0]["command"].as_str().unwrap().starts_with("nestor run --on emulated:time=real 'ext"),
+        "{suggested:?}"
+    );
+    let text = String::from_utf8(sandbox.nestor(&arguments).output().unwrap().stdout).unwrap();
     assert!(text.contains("most worth measuring next"), "{text}");
     assert!(text.contains("90 % interval") && text.contains("row x column  mean of all"), "{text}");
     assert!(text.contains("for scale: mean of the row x mean of the column"), "{text}");
@@ -139,13 +150,16 @@ fn a_matrix_of_too_few_cells_names_those_that_would_tell_something() {
     let store = keep(&sandbox, &records);
     let refused = |more: &[&str]| {
         let arguments = ["predict", "--workload", "fio:seq-write", "--matrix", "--store", &store];
-        let output = sandbox.nestor([&arguments[..], more].concat()).assert().failure();
+        let output = sandbox.nestor([&arguments[..], &here(more)].concat()).assert().failure();
         String::from_utf8(output.get_output().stderr.clone()).unwrap()
     };
     let text = refused(&[]);
     assert!(text.contains("were measured on emulated: 2; 4 tell something"), "{text}");
     for host in ["ext4/kvm/raw/ext4/hdd", "jfs/kvm/raw/ext4/hdd"] {
-        assert!(text.contains(&format!("nestor run '{host}' 'fio:seq-write'")), "{text}");
+        assert!(
+            text.contains(&format!("nestor run --on emulated:time=real '{host}' 'fio:seq-write'")),
+            "{text}"
+        );
     }
     let text = refused(&["--on", "this"]);
     assert!(text.contains("were measured on this: 1; 4 tell"), "{text}");
@@ -218,8 +232,10 @@ fn what_other_places_know_is_said_with_what_would_tell_of_this_one() {
     all.push(at("this", "hardware", load("ext4/dev:/dev/sdb", 2)));
     let store = keep(&sandbox, &all);
     let predict = |arguments: &[&str]| {
-        let output =
-            sandbox.nestor([&["predict", "--store", &store][..], arguments].concat()).output().unwrap();
+        let output = sandbox
+            .nestor([&["predict", "--store", &store][..], &here(arguments)].concat())
+            .output()
+            .unwrap();
         assert!(!output.status.success());
         String::from_utf8(output.stdout).unwrap() + &String::from_utf8(output.stderr).unwrap()
     };
@@ -228,7 +244,7 @@ fn what_other_places_know_is_said_with_what_would_tell_of_this_one() {
     for said in [
         "ext4/kvm/hdd was measured on ssh:lab (3 runs) only, which tells nothing of emulated; --on ssh:lab predicts for there",
         "a surface of ext4/hdd was measured on ssh:lab (3 runs) only, which tells nothing of emulated",
-        "nestor run 'ext4/kvm/hdd' iometer:surface:points=25:runtime=2\n",
+        "nestor run --on emulated:time=real 'ext4/kvm/hdd' iometer:surface:points=25:runtime=2\n",
     ] {
         assert!(text.contains(said), "{said} in {text}");
     }
