@@ -51,6 +51,19 @@ impl LabArguments {
     /// # Errors
     /// When nothing can be found out about this machine, or the results cannot be read.
     pub fn place_of_results(&self, store: &Store) -> Result<Place> {
+        self.place_with(|ground| Ok(store.has_runs_on(ground)?))
+    }
+
+    /// The same for going on with a study: where one was begun.
+    ///
+    /// # Errors
+    /// As [`Self::place_of_results`].
+    pub fn place_of_begun_study(&self, store: &Store) -> Result<Place> {
+        self.place_with(|ground| Ok(store.study_begun_last(ground)?.is_some()))
+    }
+
+    /// This machine's place, if it has what is asked for; otherwise an emulated host in the other time, if that has.
+    fn place_with(&self, has: impl Fn(&str) -> Result<bool>) -> Result<Place> {
         let likely = self.likely_place()?;
         let other = match (&self.on, &likely) {
             (PlaceWish::EmulatedInRightTime, Place::Emulated(HostTime::Virtual)) => {
@@ -61,7 +74,7 @@ impl LabArguments {
             }
             _ => return Ok(likely),
         };
-        let is_other = !store.has_runs_on(&likely.to_string())? && store.has_runs_on(&other.to_string())?;
+        let is_other = !has(&likely.to_string())? && has(&other.to_string())?;
         let place = if is_other { other } else { likely };
         Ok(self.settled.get_or_init(|| SettledPlace::exactly(place)).place.clone())
     }

@@ -63,6 +63,9 @@ pub struct CarriedOut {
 /// # Errors
 /// Why it cannot be gone on with, or nothing could be measured.
 pub fn carry_out(study: Study, how: &StudyHow, lab: &LabArguments, store: &mut Store) -> Result<CarriedOut> {
+    if how.resume {
+        lab.place_of_begun_study(store)?;
+    }
     let place = if how.plan { lab.likely_place()? } else { lab.place()?.place.clone() };
     let ground = place.to_string();
     let study = if how.resume { as_begun(store, study, &ground)? } else { study };

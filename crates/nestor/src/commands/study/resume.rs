@@ -10,7 +10,7 @@ use crate::cli::{LabArguments, StudyHow};
 
 /// The study that was begun last in this file of results, with what the command line changes of its extent.
 pub fn begun_last(store: &Store, how: &StudyHow, lab: &LabArguments) -> Result<Study> {
-    let ground = lab.place()?.place.to_string();
+    let ground = lab.place_of_begun_study(store)?.to_string();
     let Some(record) = store.study_begun_last(&ground)? else {
         bail!(
             "no study was begun in {} on `--on {ground}`\n  begin one with `nestor study FILE`",
