@@ -75,7 +75,7 @@ fn a_misspelt_key() {
       6 | workload = ["fio:seq-read|fio:seq-write"]
         | ^^^^^^^^
       did you mean `workloads`?
-      its keys are name, title, stacks, baseline, baselines, workloads, replications, seed, budget, sentinels, trace, trace_cost, stop, also, scale, scales, claim, figure
+      its keys are name, title, stacks, baseline, baselines, workloads, replications, seed, budget, sentinels, trace, trace_cost, stop, also, scale, scales, claim, figure, finding
     "#);
 }
 
