@@ -124,6 +124,7 @@ fn join_levels<'a>(
             clock_drift_ppb: clock.drift_ppb,
             clock_bound_ns: clock.bound_ns,
             clock_pairs: clock.pairs,
+            clocks_were_read: clock.was_read,
             clock_jumps: clock.jumps.len() as u32,
             ..between.tally.finish(&names, &mut remarks)
         });
@@ -267,6 +268,13 @@ fn clocks(levels: &[LevelInput<'_>], surveys: &[Survey], remarks: &mut Vec<Strin
         let resolution = surveys[lower - 1].resolution_ns.max(surveys[lower].resolution_ns);
         if above.machine == below.machine && !above.machine.is_empty() {
             return Clock::same(resolution);
+        }
+        if let Some(clock) = levels[lower - 1]
+            .shared_clock
+            .zip(levels[lower].shared_clock)
+            .and_then(|(above, below)| Clock::shared(&above, &below, resolution))
+        {
+            return clock;
         }
         let slack = if resolution > 1 { resolution } else { 0 };
         let (sample, sample_below) = (&surveys[lower - 1].upper_sample, &surveys[lower].lower_sample);

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use nestor_trace::{Request, RequestHeader, RequestReader, TraceError};
 use serde::{Deserialize, Serialize};
 
+use crate::clock::SharedClock;
 use crate::error::CorrelateError;
 use crate::space::SpaceMap;
 
@@ -92,6 +93,8 @@ pub struct LevelInput<'a> {
     pub map: SpaceMap,
     /// What lies between the level above and this one. The topmost level has no use for it.
     pub cache: CacheBetween,
+    /// Its clock against one that other levels are known against too.
+    pub shared_clock: Option<SharedClock>,
 }
 
 impl LevelInput<'static> {
@@ -112,13 +115,25 @@ impl LevelInput<'static> {
 impl<'a> LevelInput<'a> {
     /// Requests in the same space as those of the level above, with unknown caches between.
     pub fn new(header: RequestHeader, source: impl RequestSource + 'a) -> Self {
-        Self { header, source: Box::new(source), map: SpaceMap::Identity, cache: CacheBetween::UNKNOWN }
+        Self {
+            header,
+            source: Box::new(source),
+            map: SpaceMap::Identity,
+            cache: CacheBetween::UNKNOWN,
+            shared_clock: None,
+        }
     }
 
     /// The same with another map.
     #[must_use]
     pub fn with_map(self, map: SpaceMap) -> Self {
         Self { map, ..self }
+    }
+
+    /// The same with what is known of its clock.
+    #[must_use]
+    pub fn with_shared_clock(self, shared_clock: Option<SharedClock>) -> Self {
+        Self { shared_clock, ..self }
     }
 
     /// The same with what is known of the caches above it.

@@ -20,6 +20,7 @@ mod text;
 mod tree;
 
 pub use blame::{Blame, BlameBuilder, Cause, Spent, Transition};
+pub use clock::{SharedClock, SharedReading};
 pub use engine::{CorrelateOptions, correlate, correlate_observed};
 pub use error::CorrelateError;
 pub use input::{Absorption, CacheBetween, LevelInput, RequestSource, RequestStream};

@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use nestor_trace::{RequestHeader, RequestReader};
 use serde::{Deserialize, Serialize};
 
+use crate::clock::SharedClock;
 use crate::error::CorrelateError;
 use crate::input::{CacheBetween, LevelInput};
 use crate::space::{SpaceMap, read_extents};
@@ -52,6 +53,8 @@ pub struct RecordedLevel {
     pub map: SpaceMap,
     /// What can answer requests of the level above before this one.
     pub cache: CacheBetween,
+    /// Its clock against one that other levels are known against too.
+    pub shared_clock: Option<SharedClock>,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -79,6 +82,8 @@ struct ManifestLevel {
     map: ManifestMap,
     #[serde(flatten)]
     cache: CacheBetween,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    shared_clock: Option<SharedClock>,
 }
 
 /// A [`SpaceMap`]; extents are in a file of their own.
@@ -96,6 +101,7 @@ impl RecordedLevel {
         LevelInput::new(self.header.clone(), self.file.clone())
             .with_map(self.map.clone())
             .with_cache(self.cache)
+            .with_shared_clock(self.shared_clock)
     }
 }
 
@@ -135,6 +141,7 @@ impl Recording {
                 file: level.file.file_name().map(|n| n.to_string_lossy().into_owned()).unwrap_or_default(),
                 map,
                 cache: level.cache,
+                shared_clock: level.shared_clock,
             });
         }
         let manifest = Manifest { cell: self.cell.clone(), levels };
@@ -214,7 +221,13 @@ impl Recording {
                 machine: known(level.machine, &recorded.machine),
                 ..recorded
             };
-            levels.push(RecordedLevel { header, file, map, cache: level.cache });
+            levels.push(RecordedLevel {
+                header,
+                file,
+                map,
+                cache: level.cache,
+                shared_clock: level.shared_clock,
+            });
         }
         if levels.is_empty() {
             return Err(wrong("there is no trace point in it".to_owned()));
@@ -246,7 +259,7 @@ mod tests {
             ..RequestHeader::default()
         };
         RequestWriter::create(&file, header.clone()).unwrap().finish().unwrap();
-        RecordedLevel { header, file, map, cache }
+        RecordedLevel { header, file, map, cache, shared_clock: None }
     }
 
     fn recording(directory: &Path) -> Recording {

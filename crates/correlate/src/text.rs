@@ -105,6 +105,12 @@ impl Correlation {
         if join.clock_bound_ns == u64::MAX {
             return format!("  {names}: no request bounds the clocks against each other{outside}\n");
         }
+        if join.clocks_were_read {
+            return format!(
+                "  {names}: both clocks read beside one that they share, to {}{outside}\n",
+                duration(join.clock_bound_ns)
+            );
+        }
         let jumps = match join.clock_jumps {
             0 => String::new(),
             1 => ", one jump".to_owned(),

@@ -92,9 +92,12 @@ pub struct Join {
     /// How far the true offset can be from `clock_offset_ns`, by causality alone; 0 for one and the same clock.
     /// `u64::MAX` where no pair of requests bounds it.
     pub clock_bound_ns: u64,
-    /// Pairs of requests that the bound rests on; 0 for one and the same clock.
+    /// Pairs of requests that the bound rests on; 0 for one and the same clock, and where [`Self::clocks_were_read`].
     #[serde(default)]
     pub clock_pairs: u64,
+    /// Whether both clocks were read beside one that they share, so that the bound is what reading took.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub clocks_were_read: bool,
     /// How often one of the two clocks jumped against the other; offset and drift are those after the last jump
     /// before the trace's middle.
     #[serde(default)]

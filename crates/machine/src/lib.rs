@@ -18,6 +18,7 @@ pub mod ownership;
 pub mod qemu;
 pub mod spec;
 mod ssh;
+mod ticks;
 pub mod transport;
 
 pub use error::MachineError;
@@ -25,4 +26,5 @@ pub use instructions::{InstructionCounts, InstructionMarks, WhyNotCounted};
 pub use machine::{Boot, Machine, SMALL_FILE_BYTES};
 pub use message::{Command, Facts, Finished};
 pub use spec::{Accelerator, DiskAttachment, DiskBackend, MachineSpec, MachineTime};
+pub use ticks::TickReading;
 pub use transport::Ground;

@@ -8,6 +8,7 @@ use crate::error::MachineError;
 use crate::instructions::InstructionMarks;
 use crate::message::{Answer, Command, Facts, Finished, Request};
 use crate::spec::{DiskAttachment, MachineSpec, MachineTime};
+use crate::ticks::TickReading;
 
 /// A machine that obeys. Cloning it clones the way to it, not the machine.
 #[derive(Clone)]
@@ -347,10 +348,31 @@ impl Machine {
         Machine { connection, route, label, is_in_virtual_time: self.is_in_virtual_time }
     }
 
+    /// The name by which the machine that booted it knows it; `None` where the ground is.
+    pub fn name(&self) -> Option<&str> {
+        self.route.last().map(String::as_str)
+    }
+
     /// What was counted at marks in a machine in virtual time that this one booted, since this was last asked.
     pub fn take_instructions(&self, name: &str) -> Result<InstructionMarks, MachineError> {
         match self.request(Request::TakeInstructions { machine: name.to_owned() })? {
             Answer::Instructions(marks) => Ok(marks),
+            _ => Err(self.out_of_turn()),
+        }
+    }
+
+    /// This machine's clock and its processor's counter; `None` if that has none.
+    pub fn read_ticks(&self) -> Result<Option<TickReading>, MachineError> {
+        match self.request(Request::ReadTicks)? {
+            Answer::Ticks(reading) => Ok(reading),
+            _ => Err(self.out_of_turn()),
+        }
+    }
+
+    /// What KVM adds to this machine's counter in a machine that this one booted.
+    pub fn tick_offset(&self, name: &str) -> Result<i64, MachineError> {
+        match self.request(Request::TickOffset { machine: name.to_owned() })? {
+            Answer::TickOffset(offset) => Ok(offset),
             _ => Err(self.out_of_turn()),
         }
     }
@@ -426,6 +448,8 @@ fn request_name(request: &Request) -> &'static str {
         Request::Set { .. } => "change a setting",
         Request::FindDisk { .. } => "find a disk",
         Request::StartMachine(_) => "boot a machine",
+        Request::ReadTicks => "read the processor's counter",
+        Request::TickOffset { .. } => "say what is added to a counter",
         Request::StopMachine { .. } => "stop a machine",
         Request::TakeInstructions { .. } => "say what was counted",
         Request::KeepMachine { .. } => "keep a machine's state",

@@ -12,9 +12,10 @@ use serde::{Deserialize, Serialize};
 use crate::bounds::check_frame;
 use crate::instructions::InstructionMarks;
 use crate::spec::{DiskAttachment, MachineSpec};
+use crate::ticks::TickReading;
 
 /// Version of the messages; an agent of another version is refused.
-pub const PROTOCOL: u32 = 4;
+pub const PROTOCOL: u32 = 5;
 
 /// Longest frame that is accepted, in bytes: a hostile length must not exhaust memory.
 pub const MAX_FRAME_BYTES: u32 = 64 << 20;
@@ -213,6 +214,13 @@ pub enum Request {
         /// Its name.
         machine: String,
     },
+    /// Read the clock and the processor's counter: [`Answer::Ticks`].
+    ReadTicks,
+    /// Say what KVM adds to this machine's counter in a machine inside: [`Answer::TickOffset`].
+    TickOffset {
+        /// Its name.
+        machine: String,
+    },
     /// Shut a machine down.
     StopMachine {
         /// Its name.
@@ -308,6 +316,10 @@ pub enum Answer {
     Path(String),
     /// What was counted of a machine's instructions.
     Instructions(InstructionMarks),
+    /// Clock and counter; `None` if the processor has no counter.
+    Ticks(Option<TickReading>),
+    /// What is added to a counter.
+    TickOffset(i64),
 }
 
 /// What a machine is.

@@ -3,15 +3,18 @@
 //! A request begins below only after it was sent there, and it is finished below before it is finished above. So each
 //! pair bounds the offset between the two clocks from both sides. Which pairs are true is not known beforehand: many
 //! that merely may belong together are taken, and the offset and drift that most of them agree on is searched for
-//! ([`vote`]); of these the true line is then bounded exactly ([`line`]).
+//! ([`vote`]); of these the true line is then bounded exactly ([`line`]). Where both clocks were read beside one that they
+//! share, that is not needed ([`shared`]).
 
 mod line;
 mod pairs;
+mod shared;
 mod vote;
 
 use nestor_trace::request_file::ClockReading;
 
 pub(crate) use pairs::{Pair, pairs, written_before};
+pub use shared::{SharedClock, SharedReading};
 
 use self::line::Line;
 use self::vote::fit;
@@ -41,6 +44,8 @@ pub(crate) struct Clock {
     pub bound_ns: u64,
     /// Pairs it rests on.
     pub pairs: u64,
+    /// Whether it rests on readings instead.
+    pub was_read: bool,
     /// Moments of the lower clock at which one of the two jumped.
     pub jumps: Vec<i64>,
 }
@@ -60,6 +65,7 @@ impl Clock {
             drift_ppb: 0,
             bound_ns: 0,
             pairs: 0,
+            was_read: false,
             jumps: Vec::new(),
         }
     }
@@ -136,6 +142,7 @@ impl Clock {
             offset_ns: at_middle.line.offset_at(middle_ns),
             drift_ppb: (at_middle.line.slope * 1e9).round() as i64,
             bound_ns: at_middle.bound_at(middle_ns, slack_ns).max(0) as u64,
+            was_read: false,
             pairs: pieces.iter().map(|(_, fit)| fit.agreeing.len() as u64).sum(),
             jumps: jumps(pieces, slack_ns),
             pieces: pieces.iter().map(|(from_ns, fit)| (*from_ns, fit.line)).collect(),

@@ -19,6 +19,7 @@ use crate::mounts::MountIdentity;
 use crate::qemu::accelerator::{Probe, probe_kvm};
 use crate::qemu::{RunningMachine, arguments};
 use crate::spec::{DiskAttachment, MachineSpec};
+use crate::ticks::TickReading;
 
 pub(super) type Obeyed = Result<Answer, String>;
 
@@ -72,6 +73,8 @@ impl Agent {
             Request::TakeInstructions { machine } => {
                 Ok(Answer::Instructions(self.machine(&machine)?.take_instructions()))
             }
+            Request::ReadTicks => Ok(Answer::Ticks(TickReading::now())),
+            Request::TickOffset { machine } => self.machine(&machine)?.tick_offset().map(Answer::TickOffset),
             Request::StopMachine { machine } => self.stop_machine(&machine),
             Request::AttachDisk { machine, disk } => self.with_disk(&machine, &disk, RunningMachine::attach),
             Request::DetachDisk { machine, disk } => self.with_disk(&machine, &disk, RunningMachine::detach),

@@ -23,6 +23,7 @@ use crate::instructions::{InstructionMarks, WhyNotCounted};
 use crate::lab_image::initramfs;
 use crate::message::{Answer, Request};
 use crate::spec::{DiskAttachment, DiskBackend, MachineSpec, MachineTime};
+use crate::ticks;
 
 /// A booted machine.
 pub struct RunningMachine {
@@ -262,6 +263,17 @@ impl RunningMachine {
             Some(keeper) => keeper.take_instructions(Instant::now() + STAND_LIMIT),
             None => InstructionMarks { why_not: Some(WhyNotCounted::RealTime), marks: Vec::new() },
         }
+    }
+
+    /// What KVM adds to the counter of the machine's processor.
+    ///
+    /// # Errors
+    /// KVM does not tell.
+    pub fn tick_offset(&self) -> Result<i64, String> {
+        let process = lock(&self.qemu).id();
+        ticks::offset_in_guest_of(process).map_err(|e| {
+            format!("what KVM adds to the counter of process {process}'s guest is not known: {e}")
+        })
     }
 
     /// Stops the machine where it stands and writes its state into a new file. It does not go on from there; others do.

@@ -8,7 +8,7 @@ use nestor_build::{BuiltStack, Lab};
 use nestor_correlate::stamps::{Truth, correlate_checked, read_operations};
 use nestor_correlate::{
     CacheBetween, CorrelateOptions, Correlation, ExtentMap, MappedExtent, RecordedCell, RecordedLevel,
-    Recording, SpaceMap, correlate,
+    Recording, SharedClock, SpaceMap, correlate,
 };
 use nestor_load::{OperationLog, StepOutput};
 use nestor_stack::LayerDefinition;
@@ -16,7 +16,7 @@ use nestor_stack::layers::hypervisors::CacheMode;
 use nestor_trace::{RequestHeader, RequestReader};
 
 use super::condense::{Condensed, condense};
-use super::names::PointName;
+use super::names::{ClockOf, PointName};
 use super::observe::Recorded;
 use super::scratch::Scratch;
 use super::{CellError, CellRequest};
@@ -60,7 +60,7 @@ pub(super) fn condense_and_join(
     let mut condensed = condense(lab, built, recorded, operation_log, directory)?;
     let mut remarks = std::mem::take(&mut condensed.remarks);
     let levels = match directory {
-        Some(_) => levels(built, &condensed, operation_log, &mut remarks)?,
+        Some(_) => levels(built, &condensed, &recorded.clocks, operation_log, &mut remarks)?,
         None => Vec::new(),
     };
     let cell = RecordedCell {
@@ -124,11 +124,12 @@ fn join(recording: &Recording, truth: Option<&Truth>, remarks: &mut Vec<String>)
 fn levels(
     built: &BuiltStack,
     condensed: &Condensed,
+    clocks: &[Option<SharedClock>],
     operation_log: Option<&OperationLog>,
     remarks: &mut Vec<String>,
 ) -> Result<Vec<RecordedLevel>, CellError> {
     let files = &condensed.requests;
-    let mut walk = Walk { built, condensed, levels: Vec::new(), way: Way::default() };
+    let mut walk = Walk { built, condensed, clocks, levels: Vec::new(), way: Way::default() };
     if let (Some(file), Some(log)) = (&files.application, operation_log) {
         walk.add(file, PointName::of_application())?;
         walk.way.cache = if log.direct { CacheBetween::NONE } else { CacheBetween::WRITE_BACK };
@@ -165,6 +166,8 @@ struct Way {
 struct Walk<'a> {
     built: &'a BuiltStack,
     condensed: &'a Condensed,
+    /// Of the machines; empty if they share none.
+    clocks: &'a [Option<SharedClock>],
     levels: Vec<RecordedLevel>,
     way: Way,
 }
@@ -173,16 +176,26 @@ impl Walk<'_> {
     fn add(&mut self, file: &Path, name: PointName) -> Result<(), CellError> {
         let reader = RequestReader::open(file).map_err(|e| CellError::Trace(e.to_string()))?;
         let way = std::mem::take(&mut self.way);
-        let PointName { layer, kind, machine } = name;
+        let PointName { layer, kind, machine, clock } = name;
         self.levels.push(RecordedLevel {
             header: RequestHeader { layer, kind, machine, ..reader.header().clone() },
             file: file.to_path_buf(),
             map: way.map,
             cache: way.cache,
+            shared_clock: self.shared_clock(clock),
         });
         // What is not said otherwise hands every request on as it is.
         self.way = Way { map: SpaceMap::Identity, cache: CacheBetween::NONE };
         Ok(())
+    }
+
+    fn shared_clock(&self, of: ClockOf) -> Option<SharedClock> {
+        match of {
+            ClockOf::Application => None,
+            ClockOf::Machine(index) => *self.clocks.get(index)?,
+            // Where machines share a clock, it is the one in which their disks live.
+            ClockOf::Medium => (!self.clocks.is_empty()).then_some(SharedClock::ITSELF),
+        }
     }
 
     fn add_point(&mut self, point: usize) -> Result<(), CellError> {

@@ -1,6 +1,7 @@
 //! One cell: build the stack, lay out the data, measure with every trace point on, take it down.
 
 mod asleep;
+mod clocks;
 mod condense;
 mod environment;
 mod joined;

@@ -4,10 +4,12 @@ use std::path::PathBuf;
 use std::thread::ScopedJoinHandle;
 
 use nestor_build::{BuiltStack, HostTime, Lab};
+use nestor_correlate::SharedClock;
 
 use nestor_machine::{InstructionMarks, WhyNotCounted};
 
 use super::CellError;
+use super::clocks::ClockWatch;
 use super::processors::{MarkedWindow, ProcessorWatch};
 use super::recorder::Recorder;
 use crate::TraceMode;
@@ -17,6 +19,7 @@ use crate::path_length::PathLength;
 pub(super) struct Observation {
     recorders: Vec<Recorder>,
     processors: ProcessorWatch,
+    clocks: ClockWatch,
     time: HostTime,
     disk_log: bool,
     stamps: bool,
@@ -30,6 +33,8 @@ pub(super) struct Recorded {
     pub disk_log: Option<PathBuf>,
     /// The marks that it found in the data, on the ground.
     pub stamps: Option<PathBuf>,
+    /// The machines' clocks against the one that they share, outermost first; empty if there is none.
+    pub clocks: Vec<Option<SharedClock>>,
     /// Busy share of each machine's processors, outermost first.
     pub cpu_busy: Vec<(String, f64)>,
     /// What they executed, in virtual time; or why that was not counted there.
@@ -59,7 +64,9 @@ impl Observation {
         if let Some(disk) = lab.served_disk().filter(|_| stamps) {
             disk.start_stamps()?;
         }
-        Ok(Self { recorders, processors: ProcessorWatch::start(built)?, time: built.time, disk_log, stamps })
+        let clocks = if trace == TraceMode::Full { ClockWatch::start(built) } else { ClockWatch::none() };
+        let processors = ProcessorWatch::start(built)?;
+        Ok(Self { recorders, processors, clocks, time: built.time, disk_log, stamps })
     }
 
     /// Stops everything, all at once: each recorder works in its own machine.
@@ -71,6 +78,7 @@ impl Observation {
         let stamps = disk.filter(|_| self.stamps).map(|disk| disk.stop_stamps());
         let stopped = for_each(self.time, &self.recorders, Recorder::stop);
         stopped.into_iter().collect::<Result<(), _>>()?;
+        let clocks = self.clocks.finish();
         let processors = processors?;
         let has_guests = processors.busy.len() > 1;
         let path_length =
@@ -79,6 +87,7 @@ impl Observation {
             recorders: self.recorders,
             disk_log: log.transpose()?.map(PathBuf::from),
             stamps: stamps.transpose()?.map(PathBuf::from),
+            clocks,
             cpu_busy: processors.busy,
             path_length,
         })

@@ -1,0 +1,102 @@
+//! A machine's clock beside its processor's time stamp counter.
+//!
+//! In virtual time the counter of an emulated host is that time itself: QEMU reads both from its clock of instructions
+//! (`cpu_get_tsc`, `icount_get` of QEMU 7.2). A guest's counter is its host's plus an offset that KVM chose, and tells.
+
+use std::fs;
+use std::io;
+use std::path::Path;
+
+use serde::{Deserialize, Serialize};
+
+/// Where KVM shows what it knows of each guest (`virt/kvm/kvm_main.c`: a directory by process and descriptor).
+const KVM_DIRECTORY: &str = "/sys/kernel/debug/kvm";
+
+/// Of so many readings the one is taken that took least.
+const READINGS: usize = 5;
+
+/// `CLOCK_MONOTONIC` of a machine and its counter at one moment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TickReading {
+    /// The clock, ns.
+    pub monotonic_ns: u64,
+    /// The counter, at most [`Self::bound_ticks`] before or after.
+    pub ticks: u64,
+    /// Half of what passed between reading it before the clock and after.
+    pub bound_ticks: u64,
+}
+
+impl TickReading {
+    /// Now, here; `None` where the processor has no such counter.
+    pub fn now() -> Option<Self> {
+        (0..READINGS).filter_map(|_| Self::once()).min_by_key(|reading| reading.bound_ticks)
+    }
+
+    fn once() -> Option<Self> {
+        let before = counter()?;
+        let now = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
+        let after = counter()?;
+        let half = after.checked_sub(before)? / 2;
+        let monotonic_ns =
+            u64::try_from(now.tv_sec).ok()? * 1_000_000_000 + u64::try_from(now.tv_nsec).ok()?;
+        // Half a tick is lost in halving.
+        Some(Self { monotonic_ns, ticks: before + half, bound_ticks: half + 1 })
+    }
+}
+
+#[cfg(target_arch = "x86_64")]
+fn counter() -> Option<u64> {
+    // SAFETY: every x86-64 processor has the instruction; Linux lets programs use it unless they give it up.
+    Some(unsafe { std::arch::x86_64::_rdtsc() })
+}
+
+#[cfg(not(target_arch = "x86_64"))]
+fn counter() -> Option<u64> {
+    None
+}
+
+/// What is added to this machine's counter in a guest that a process runs.
+///
+/// # Errors
+/// KVM does not tell: debugfs is not mounted, or the guest runs without KVM.
+pub fn offset_in_guest_of(process: u32) -> io::Result<i64> {
+    offset_below(Path::new(KVM_DIRECTORY), process)
+}
+
+fn offset_below(directory: &Path, process: u32) -> io::Result<i64> {
+    let prefix = format!("{process}-");
+    for entry in fs::read_dir(directory)? {
+        let entry = entry?;
+        if entry.file_name().to_str().is_some_and(|name| name.starts_with(&prefix)) {
+            let text = fs::read_to_string(entry.path().join("vcpu0/tsc-offset"))?;
+            return text.trim().parse().map_err(|e| io::Error::new(io::ErrorKind::InvalidData, e));
+        }
+    }
+    Err(io::Error::new(io::ErrorKind::NotFound, format!("process {process} has no guest of KVM")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    #[cfg(target_arch = "x86_64")]
+    fn clock_and_counter_go_on_together() {
+        let (first, second) = (TickReading::now().unwrap(), TickReading::now().unwrap());
+        assert!(second.monotonic_ns > first.monotonic_ns);
+        assert!(second.ticks > first.ticks && first.bound_ticks > 0);
+    }
+
+    #[test]
+    fn the_guest_of_a_process_is_found_by_its_number() {
+        let folder = tempfile::tempdir().unwrap();
+        for (name, offset) in [("12-9", "5\n"), ("123-11", "-977\n")] {
+            let processor = folder.path().join(name).join("vcpu0");
+            fs::create_dir_all(&processor).unwrap();
+            fs::write(processor.join("tsc-offset"), offset).unwrap();
+        }
+        assert_eq!(offset_below(folder.path(), 123).unwrap(), -977);
+        assert_eq!(offset_below(folder.path(), 12).unwrap(), 5);
+        assert_eq!(offset_below(folder.path(), 1).unwrap_err().kind(), io::ErrorKind::NotFound);
+    }
+}
