@@ -222,7 +222,7 @@ impl Lab {
     }
 
     /// The digest of this program, which every machine boots as its agent: read once, and not for every cell.
-    fn program_digest(&mut self) -> Result<&[u8], BuildError> {
+    pub(crate) fn program_digest(&mut self) -> Result<&[u8], BuildError> {
         if self.program_digest.is_none() {
             let program = fs::read(OWN_BINARY).map_err(|e| cannot_keep(Path::new(OWN_BINARY), &e))?;
             self.program_digest = Some(Sha256::digest(program).to_vec());

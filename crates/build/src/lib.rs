@@ -6,6 +6,7 @@
 mod accelerators;
 mod builder;
 mod built;
+mod dependencies;
 pub mod doctor;
 mod error;
 mod fullness;

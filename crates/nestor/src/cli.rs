@@ -134,6 +134,10 @@ pub struct LabArguments {
     /// Measure each traced cell untraced as well, on a fresh stack in the same block, and say what tracing cost
     #[arg(long)]
     pub trace_cost: bool,
+    /// Measure every cell anew: also those whose numbers the file of results has from a cell with the same dependencies (in virtual
+    /// time), and those that a study has measured; nothing is forgotten
+    #[arg(long)]
+    pub again: bool,
     /// Keep the requests of every traced cell in this directory, with what is needed to join them
     #[arg(long, value_name = "DIRECTORY")]
     pub trace_to: Option<PathBuf>,
@@ -235,11 +239,8 @@ pub struct StudyHow {
     #[arg(long)]
     pub plan: bool,
     /// Go on with a study that was begun; refused if the file has changed since
-    #[arg(long)]
+    #[arg(long, conflicts_with = "again")]
     pub resume: bool,
-    /// Forget nothing, but measure every cell again
-    #[arg(long, conflicts_with = "resume")]
-    pub again: bool,
     /// So many blocks, whatever the study says
     #[arg(long, short = 'n', value_name = "BLOCKS", value_parser = clap::value_parser!(u32).range(1..=1000))]
     pub replications: Option<u32>,

@@ -104,14 +104,20 @@ impl Watcher for Progress {
 
     fn cell_ended(&self, record: &CellRecord, run: i64) {
         self.bar.inc(1);
-        let result = match &record.outcome {
-            Outcome::Measured(measured) => format!("{:.1} MB/s", measured.load.bytes_per_second() / 1e6),
-            // Why is part of the result, which comes at the end.
-            Outcome::Failed(_) => "failed".to_owned(),
-        };
-        self.line(&format!(
-            "  run {run}  {}  {}  {result}  ({:.0} s)",
-            record.stack, record.workload, record.cell_s
-        ));
+        self.line(&format!("{}  ({:.0} s)", outcome_line(record, run), record.cell_s));
     }
+
+    fn cell_known(&self, record: &CellRecord, run: i64) {
+        self.bar.inc(1);
+        self.line(&format!("{}  (known: nothing it depends on has changed)", outcome_line(record, run)));
+    }
+}
+
+fn outcome_line(record: &CellRecord, run: i64) -> String {
+    let result = match &record.outcome {
+        Outcome::Measured(measured) => format!("{:.1} MB/s", measured.load.bytes_per_second() / 1e6),
+        // Why is part of the result, which comes at the end.
+        Outcome::Failed(_) => "failed".to_owned(),
+    };
+    format!("  run {run}  {}  {}  {result}", record.stack, record.workload)
 }

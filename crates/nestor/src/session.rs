@@ -88,7 +88,7 @@ pub fn run_until_interrupted(
         labs.push(open()?);
     }
     let signals = EndOnSignals::of(&labs)?;
-    let options = CampaignOptions { as_study, trace_to: arguments.trace_to.clone() };
+    let options = CampaignOptions { as_study, trace_to: arguments.trace_to.clone(), again: arguments.again };
     let benches = labs.iter_mut().map(|lab| lab as &mut (dyn Bench + Send)).collect();
     let end = run_campaign(benches, study, store, &options, signals.interrupted(), &progress);
     progress.step("taking the machines down");

@@ -10,6 +10,11 @@ pub trait Bench {
     /// Where it stands, as results name it: `emulated`, `this`, `ssh:HOST`.
     fn ground(&self) -> String;
 
+    /// SHA-256 of what all its numbers depend on besides the cells; `None` where they depend on more than that can tell.
+    fn dependencies(&mut self) -> Option<[u8; 32]> {
+        None
+    }
+
     /// Says which stacks will be asked for, so that machines are made large enough at once.
     fn make_room_for(&mut self, stacks: &[Stack]);
 
@@ -20,6 +25,10 @@ pub trait Bench {
 impl Bench for Lab {
     fn ground(&self) -> String {
         self.place().to_string()
+    }
+
+    fn dependencies(&mut self) -> Option<[u8; 32]> {
+        Self::dependencies(self)
     }
 
     fn make_room_for(&mut self, stacks: &[Stack]) {

@@ -18,7 +18,7 @@ use crate::estimate::Estimator;
 use crate::plan::{CellKey, NotRun, PlannedCell, budget_ended};
 use crate::record::CellRecord;
 use crate::stopping::{CellSample, Decisions};
-use crate::store::{Store, StoreError};
+use crate::store::{Store, StoreError, StoredRun};
 use crate::study::Study;
 use crate::trace_mode::TraceMode;
 
@@ -29,6 +29,8 @@ pub struct CampaignOptions {
     pub as_study: bool,
     /// A directory that is to keep what was recorded of each traced cell: its requests, layouts and a manifest.
     pub trace_to: Option<PathBuf>,
+    /// Whether cells are measured of which the store has one with the same dependencies.
+    pub again: bool,
 }
 
 /// Hears how a campaign goes on.
@@ -41,6 +43,8 @@ pub trait Watcher {
     fn step(&self, what: &str);
     /// A cell ended, and was kept under this number.
     fn cell_ended(&self, record: &CellRecord, run: i64);
+    /// A cell was not measured, because a run of this number has the same dependencies, and so the same numbers.
+    fn cell_known(&self, record: &CellRecord, run: i64);
 }
 
 /// How a campaign ended.
@@ -50,6 +54,8 @@ pub struct CampaignEnd {
     pub runs: Vec<i64>,
     /// Cells that an earlier run of the study had already finished.
     pub already_done: usize,
+    /// Cells whose numbers the store had from a cell with the same dependencies.
+    pub known: usize,
     /// Cells without a result, and why.
     pub not_run: Vec<NotRun>,
     /// What was decided of each comparison.
@@ -82,6 +88,7 @@ pub fn run_campaign(
     let sentinels = study.plan(usual_cell).sentinels;
     let finished = if options.as_study { store.finished(&hash)? } else { HashSet::new() };
     let stacks = parsed_stacks(study);
+    let laboratory = benches.first_mut().and_then(|bench| bench.dependencies());
     benches.iter_mut().for_each(|bench| bench.make_room_for(&stacks));
     std::thread::scope(|scope| {
         let crew = Crew::start(scope, benches);
@@ -93,6 +100,7 @@ pub fn run_campaign(
             interrupted,
             watcher,
             hash,
+            laboratory,
             sentinels,
             estimator,
             started: Instant::now(),
@@ -119,6 +127,8 @@ struct Campaign<'a, 'scope> {
     interrupted: &'a AtomicBool,
     watcher: &'a dyn Watcher,
     hash: String,
+    /// The digest of what all cells depend on.
+    laboratory: Option<[u8; 32]>,
     sentinels: bool,
     estimator: Estimator,
     started: Instant,
@@ -172,7 +182,7 @@ impl Campaign<'_, '_> {
         loop {
             while reason.is_none() && self.crew.has_free() {
                 if let Some(cell) = waiting.pop_front() {
-                    reason = self.begin_cell(cell, &waiting);
+                    reason = self.begin_cell(cell, &waiting)?;
                 } else if let Some(block) = blocks.next() {
                     waiting = self.cells_of(block, decisions);
                 } else {
@@ -228,14 +238,26 @@ impl Campaign<'_, '_> {
     }
 
     /// Hands a cell to a bench, or says why none is begun any more. Of a stack that cannot be built, that was said.
-    fn begin_cell(&mut self, cell: PlannedCell, waiting: &VecDeque<PlannedCell>) -> Option<String> {
-        if let Some(reason) = self.over_budget(&cell.key).or_else(|| self.file_changed(&cell.key)) {
-            return Some(reason);
+    fn begin_cell(
+        &mut self,
+        cell: PlannedCell,
+        waiting: &VecDeque<PlannedCell>,
+    ) -> Result<Option<String>, StoreError> {
+        if let Some(reason) = self.file_changed(&cell.key) {
+            return Ok(Some(reason));
+        }
+        if let Some(known) = self.known(&cell.key)? {
+            self.begun += 1;
+            self.take_over(cell, known)?;
+            return Ok(None);
+        }
+        if let Some(reason) = self.over_budget(&cell.key) {
+            return Ok(Some(reason));
         }
         self.begun += 1;
         if self.refused.contains(&cell.key.stack) {
             self.finished.insert(cell.key);
-            return None;
+            return Ok(None);
         }
         let left = std::iter::once(&cell.key).chain(waiting.iter().map(|c| &c.key)).chain(&self.later);
         let left: Duration = left.map(|c| self.estimator.cell(c)).sum();
@@ -246,7 +268,48 @@ impl Campaign<'_, '_> {
         if let Some(order) = self.order(cell) {
             self.crew.begin(order);
         }
-        None
+        Ok(None)
+    }
+
+    /// The digest of what a cell depends on, where that decides its numbers.
+    fn dependencies(&self, cell: &CellKey) -> Option<String> {
+        self.study.dependencies(&self.laboratory?, cell)
+    }
+
+    /// A run with the same dependencies as a cell, unless cells are to be measured or recorded whatever is known of them.
+    fn known(&self, cell: &CellKey) -> Result<Option<StoredRun>, StoreError> {
+        if self.options.again || self.options.trace_to.is_some() {
+            return Ok(None);
+        }
+        match self.dependencies(cell) {
+            Some(digest) => self.store.run_depending_on(&digest),
+            None => Ok(None),
+        }
+    }
+
+    /// Gives a cell the numbers of a run; a study keeps them as its own.
+    fn take_over(&mut self, cell: PlannedCell, known: StoredRun) -> Result<(), StoreError> {
+        let StoredRun { number, record, .. } = known;
+        let run = if self.options.as_study {
+            let PlannedCell { key, position } = &cell;
+            self.store.insert(&CellRecord {
+                study: Some(self.study.name.clone()),
+                study_hash: Some(self.hash.clone()),
+                block: key.block,
+                repeat: key.repeat,
+                position: *position,
+                untraced_twin: key.untraced_twin,
+                ..record.clone()
+            })?
+        } else {
+            number
+        };
+        self.end.runs.push(run);
+        self.end.known += 1;
+        self.sample(&record);
+        self.watcher.cell_known(&record, number);
+        self.finished.insert(cell.key);
+        Ok(())
     }
 
     /// Why the budget does not hold another cell. The first always runs.
@@ -269,7 +332,10 @@ impl Campaign<'_, '_> {
 
     /// Keeps the result of a cell; says whether it is worth another try.
     fn keep(&mut self, cell: &PlannedCell, end: CellEnd) -> Result<bool, StoreError> {
-        let CellEnd { record, refused } = end;
+        let CellEnd { mut record, refused } = end;
+        if record.measured().is_some() {
+            record.environment.depends_on = self.dependencies(&cell.key);
+        }
         // What was torn down is no failure; what was finished before is kept.
         if self.interrupted.load(Ordering::Relaxed) && record.measured().is_none() {
             return Ok(false);
@@ -306,6 +372,12 @@ impl Campaign<'_, '_> {
         let measured_s = measured.load.elapsed_ns as f64 / 1e9;
         self.end.measured_s += measured_s;
         self.estimator.learn(&record.stack, &record.workload, record.cell_s, measured_s);
+        self.sample(record);
+    }
+
+    /// Notes what a cell reached, for decisions.
+    fn sample(&mut self, record: &CellRecord) {
+        let Some(measured) = record.measured() else { return };
         if !record.untraced_twin && !record.violates_an_identity() {
             self.samples.push(CellSample::of(record, measured));
         }

@@ -8,6 +8,7 @@ pub mod claims;
 pub mod compare;
 mod complaint;
 mod crew;
+mod dependencies;
 mod estimate;
 mod file;
 mod flow;

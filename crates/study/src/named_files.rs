@@ -42,6 +42,16 @@ impl Study {
         Ok(())
     }
 
+    /// The files that a workload names, and what they hold: as it was noted, otherwise as it is. `None` if one cannot be read.
+    pub(crate) fn named_files(&self, workload: &str) -> Option<Vec<(String, String)>> {
+        let holds = |path: String| {
+            let noted = self.files.get(&path).cloned();
+            let holds = noted.or_else(|| digest_of(&path).ok())?;
+            Some((path, holds))
+        };
+        files_of(workload).into_iter().map(holds).collect()
+    }
+
     /// Whether its workloads name files of which it was not noted what they held: it was begun by an earlier version.
     pub fn has_files_not_noted(&self) -> bool {
         self.workloads

@@ -347,6 +347,10 @@ pub struct Environment {
     pub packages: BTreeMap<String, String>,
     /// The settings of the cell in words a reader can check: cache modes, schedulers, read-ahead, sizes, disk timing.
     pub settings: BTreeMap<String, String>,
+    /// SHA-256, in hexadecimal, of all that decides its numbers: programs, images, place, stack, workload with the files it
+    /// names, what is recorded, seed. Only in virtual time do they decide them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub depends_on: Option<String>,
 }
 
 /// One machine of a cell.

@@ -13,6 +13,9 @@ impl CellRecord {
         let mut value = serde_json::to_value(self)?;
         if let Some(fields) = value.as_object_mut() {
             fields.retain(|name, _| !CIRCUMSTANCES.contains(&name.as_str()));
+            // What decides the numbers is none of them.
+            let environment = fields.get_mut("environment").and_then(Value::as_object_mut);
+            environment.map(|environment| environment.remove("depends_on"));
         }
         Ok(value)
     }

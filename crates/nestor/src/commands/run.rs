@@ -73,7 +73,8 @@ const DIFFERENCES: usize = 5;
 
 /// Measures everything once more, in new machines, and compares.
 fn verify(study: &Study, runs: &[StoredRun], lab: &LabArguments, store: &mut Store) -> Result<()> {
-    let end = session::run(study, lab, false, store)?;
+    let anew = LabArguments { again: true, ..lab.clone() };
+    let end = session::run(study, &anew, false, store)?;
     for (run, again) in runs.iter().zip(&end.runs) {
         let again = store.run(*again)?;
         let found = run.record.differences_from(&again.record, DIFFERENCES)?;

@@ -33,6 +33,7 @@ pub(super) fn of(lab: &mut Lab, built: &BuiltStack, request: &CellRequest<'_>) -
             .collect(),
         packages: packages(lab, built),
         settings: settings(built, request, lab.remark()),
+        depends_on: None,
     }
 }
 

@@ -8,6 +8,7 @@ use crate::record::{CellRecord, Environment, sha256_hex};
 /// remarks are kept, and the machines' memory, which is never quite the same.
 pub(crate) fn conditions(environment: &Environment) -> Environment {
     let mut conditions = environment.clone();
+    conditions.depends_on = None;
     conditions.settings.retain(|name, _| name.starts_with("remark"));
     conditions.machines.iter_mut().for_each(|machine| machine.memory_bytes = 0);
     conditions

@@ -8,6 +8,7 @@
 mod cells;
 mod conditions;
 mod copy;
+mod dependencies;
 mod error;
 mod known;
 mod network;

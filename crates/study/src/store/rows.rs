@@ -13,6 +13,7 @@ pub(super) fn insert_details(connection: &Connection, run: i64, record: &CellRec
     stacks::note(connection, &record.stack, &record.workload)?;
     insert_environment(connection, run, record)?;
     super::conditions::note(connection, run, record)?;
+    super::dependencies::note(connection, run, record)?;
     let mut insert =
         connection.prepare_cached("INSERT INTO marks (run, place, mark, detail) VALUES (?, ?, ?, ?)")?;
     for (place, mark) in record.marks.iter().enumerate() {
@@ -23,7 +24,42 @@ pub(super) fn insert_details(connection: &Connection, run: i64, record: &CellRec
     for (depth, layer) in measured.layers.iter().enumerate() {
         insert_layer(connection, run, depth as i64, layer)?;
     }
+    insert_instructions(connection, run, measured)?;
     insert_more(connection, run, measured)
+}
+
+/// Fills what version 6 of the tables added. Runs that were measured before it have no known dependencies.
+pub(super) fn backfill_instructions(connection: &Connection) -> rusqlite::Result<()> {
+    let mut runs =
+        connection.prepare("SELECT number, record FROM runs WHERE ground LIKE '%time=virtual%'")?;
+    let mut rows = runs.query([])?;
+    while let Some(row) = rows.next()? {
+        let (run, json): (i64, String) = (row.get(0)?, row.get(1)?);
+        let Ok(record) = serde_json::from_str::<CellRecord>(&json) else { continue };
+        if let Some(measured) = record.measured() {
+            insert_instructions(connection, run, measured)?;
+        }
+    }
+    Ok(())
+}
+
+fn insert_instructions(connection: &Connection, run: i64, measured: &Measured) -> rusqlite::Result<()> {
+    let Some(path) = &measured.path_length else { return Ok(()) };
+    let per_operation = path.per_operation(&measured.load);
+    let mut insert = connection.prepare_cached(
+        "INSERT INTO instructions (run, executor, instructions, window_ns, per_operation) VALUES (?, ?, ?, ?, ?)",
+    )?;
+    for (executor, instructions) in &path.instructions {
+        let of_operation = per_operation.iter().find(|(other, _)| other == executor).map(|(_, count)| *count);
+        insert.execute(params![
+            run,
+            executor.name(),
+            integer(*instructions),
+            integer(path.window_ns),
+            of_operation
+        ])?;
+    }
+    Ok(())
 }
 
 /// Fills what version 3 of the tables added, from the runs that are there. A record that does not read back gets

@@ -11,12 +11,13 @@ pub(super) const APPLICATION_ID: i64 = 0x4e53_5452;
 type Fill = fn(&Connection) -> rusqlite::Result<()>;
 
 /// Each step turns a file of version N, its index, into one of version N + 1. Steps are never changed, only added.
-const MIGRATIONS: [(&str, Option<Fill>); 5] = [
+const MIGRATIONS: [(&str, Option<Fill>); 6] = [
     (VERSION_1, None),
     (VERSION_2, None),
     (VERSION_3, Some(rows::backfill)),
     (VERSION_4, None),
     (VERSION_5, None),
+    (VERSION_6, Some(rows::backfill_instructions)),
 ];
 
 const VERSION_1: &str = "
@@ -202,6 +203,23 @@ DELETE FROM histograms WHERE name LIKE 'latency:%';
 /// How much a run recorded. The columns lie behind its record, so that reading them from the table reads all of that: claims on
 /// 100 000 runs took ten seconds for it.
 const VERSION_5: &str = "CREATE INDEX runs_recorded ON runs (number, untraced_twin, trace);";
+
+/// What runs in virtual time depend on, and what the modelled processor did for them.
+const VERSION_6: &str = "
+CREATE TABLE dependencies (
+    run INTEGER PRIMARY KEY REFERENCES runs (number) ON DELETE CASCADE,
+    digest TEXT NOT NULL            -- SHA-256 of all that decides its numbers
+) STRICT;
+CREATE INDEX runs_by_dependencies ON dependencies (digest);
+CREATE TABLE instructions (
+    run INTEGER NOT NULL REFERENCES runs (number) ON DELETE CASCADE,
+    executor TEXT NOT NULL,         -- application, guest kernel, hypervisor, host kernel
+    instructions INTEGER NOT NULL,
+    window_ns INTEGER NOT NULL,     -- virtual time in which they were executed, while I/O ran
+    per_operation REAL,             -- of the application; NULL: it did none
+    PRIMARY KEY (run, executor)
+) STRICT, WITHOUT ROWID;
+";
 
 /// The version this program writes.
 pub(super) const VERSION: i64 = MIGRATIONS.len() as i64;

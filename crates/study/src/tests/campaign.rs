@@ -46,6 +46,25 @@ impl Bench for MadeUp<'_> {
     }
 }
 
+/// A bench on which numbers follow from what this digest is of.
+struct Repeating<'a>(MadeUp<'a>, [u8; 32]);
+
+impl Bench for Repeating<'_> {
+    fn ground(&self) -> String {
+        self.0.ground()
+    }
+
+    fn dependencies(&mut self) -> Option<[u8; 32]> {
+        Some(self.1)
+    }
+
+    fn make_room_for(&mut self, _: &[Stack]) {}
+
+    fn run_cell(&mut self, request: &CellRequest<'_>, progress: &dyn Fn(&str)) -> CellEnd {
+        self.0.run_cell(request, progress)
+    }
+}
+
 /// A cell of this many bytes in ten seconds.
 fn reached(request: &CellRequest<'_>, bytes: u64) -> CellRecord {
     CellRecord {
@@ -69,6 +88,7 @@ impl Watcher for Silent {
     fn cell_begins(&self, _: &CellKey, _: usize, _: usize, _: Option<Duration>) {}
     fn step(&self, _: &str) {}
     fn cell_ended(&self, _: &CellRecord, _: i64) {}
+    fn cell_known(&self, _: &CellRecord, _: i64) {}
 }
 
 struct Table {
@@ -94,7 +114,7 @@ impl Table {
         interrupted: &AtomicBool,
     ) -> (Vec<CellKey>, CampaignEnd) {
         let mut bench = MadeUp { ran: Vec::new(), behaviour };
-        let options = CampaignOptions { as_study: true, trace_to: None };
+        let options = CampaignOptions { as_study: true, ..CampaignOptions::default() };
         let end =
             run_campaign(vec![&mut bench], study, &mut self.store, &options, interrupted, &Silent::default())
                 .unwrap();
@@ -150,7 +170,7 @@ fn benches_side_by_side_run_the_same_cells_to_the_same_decisions() {
         let mut crew: Vec<MadeUp<'_>> =
             (0..benches).map(|_| MadeUp { ran: Vec::new(), behaviour: Box::new(behaviour) }).collect();
         let (options, interrupted) =
-            (CampaignOptions { as_study: true, trace_to: None }, AtomicBool::new(false));
+            (CampaignOptions { as_study: true, ..CampaignOptions::default() }, AtomicBool::new(false));
         let refs = crew.iter_mut().map(|bench| bench as &mut (dyn Bench + Send)).collect();
         let watcher = Silent::default();
         let end = run_campaign(refs, &study, &mut table.store, &options, &interrupted, &watcher).unwrap();
@@ -183,7 +203,8 @@ fn two_benches_run_at_the_same_time() {
         }),
     });
     let refs = crew.iter_mut().map(|bench| bench as &mut (dyn Bench + Send)).collect();
-    let (options, watcher) = (CampaignOptions { as_study: true, trace_to: None }, Silent::default());
+    let (options, watcher) =
+        (CampaignOptions { as_study: true, ..CampaignOptions::default() }, Silent::default());
     let study = study(2);
     let end =
         run_campaign(refs, &study, &mut table.store, &options, &AtomicBool::new(false), &watcher).unwrap();
@@ -308,4 +329,52 @@ fn a_script_that_changes_meanwhile_ends_the_study() {
     std::fs::write(&script, "run 1").unwrap();
     let (ran, end) = table.run(&study, Box::new(|request, _| reached(request, MIB)));
     assert_eq!((ran.len(), end.already_done), (4, 2), "put back, it goes on");
+}
+
+#[test]
+fn what_has_the_same_dependencies_is_not_measured_again_but_counts() {
+    let mut table = Table::new();
+    let mut run = |study: &Study, laboratory, again| {
+        let behaviour = Box::new(|request: &CellRequest<'_>, _: usize| {
+            if request.block == 0 && request.stack.to_string().contains("xfs") {
+                return CellRecord {
+                    outcome: Outcome::Failed("it fails".to_owned()),
+                    ..reached(request, MIB)
+                };
+            }
+            reached(request, (90 + u64::from(request.block)) * MIB)
+        });
+        let mut bench = Repeating(MadeUp { ran: Vec::new(), behaviour }, [laboratory; 32]);
+        let options = CampaignOptions { as_study: true, again, ..CampaignOptions::default() };
+        let interrupted = AtomicBool::new(false);
+        let end = run_campaign(
+            vec![&mut bench],
+            study,
+            &mut table.store,
+            &options,
+            &interrupted,
+            &Silent::default(),
+        )
+        .unwrap();
+        let study_hash = Some(study.hash("emulated"));
+        let kept = table.store.runs(&RunFilter { study_hash, ..RunFilter::default() }).unwrap();
+        let bytes = kept.iter().filter_map(|run| Some(run.record.measured()?.load.bytes())).sum::<u64>();
+        (bench.0.ran.len(), end.known, bytes)
+    };
+    let of = |stacks: &[&str]| {
+        let stacks = stacks.iter().map(|stack| (*stack).to_owned()).collect();
+        Study {
+            replications: 2,
+            ..Study::new("made-up", "Made up", stacks, vec!["fio:seq-write".to_owned()])
+        }
+    };
+    let small = of(&["ext4/hdd", "xfs/hdd"]);
+    // A cell that failed is tried once more, and by another study again.
+    assert_eq!(run(&small, 1, false), (5, 0, 272 * MIB));
+    let larger = of(&["ext4/hdd", "xfs/hdd", "jfs/hdd"]);
+    assert_eq!(run(&larger, 1, false), (4, 3, 453 * MIB), "what is known is the new study's too");
+    let others = of(&["ext4/hdd", "ext2/hdd"]);
+    assert_eq!(run(&others, 2, false).1, 0, "another laboratory gives other numbers");
+    let anew = of(&["ext4/hdd", "ext3/hdd"]);
+    assert_eq!(run(&anew, 1, true), (4, 0, 2 * 181 * MIB));
 }

@@ -200,7 +200,7 @@ fn foreign_damaged_and_newer_files_are_refused_untouched() {
     drop(Store::open(&newer).unwrap());
     Connection::open(&newer).unwrap().pragma_update(None, "user_version", 99).unwrap();
     insta::assert_snapshot!(place.error(Store::open_read_only(&newer)), @r"
-    the results in DIR/newer.db were written by a newer Nestor (version 99 of the tables; this one knows 5)
+    the results in DIR/newer.db were written by a newer Nestor (version 99 of the tables; this one knows 6)
       use that Nestor, or name another file
     ");
 }

@@ -36,7 +36,7 @@ pub fn prepare(mut study: Study, how: &StudyHow, lab: &LabArguments) -> Result<S
         study.stop_not_followed = study.stop.take();
     }
     study.budget = how.budget.or(study.budget);
-    if how.again {
+    if lab.again {
         // Results are kept under the study's identity; another seed is another one.
         study.seed =
             std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).map_or(1, |d| d.as_secs());

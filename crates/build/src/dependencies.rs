@@ -1,0 +1,30 @@
+//! What numbers in virtual time depend on besides the cell: programs, image, place.
+
+use std::fs;
+
+use nestor_machine::qemu::QEMU;
+use sha2::{Digest, Sha256};
+
+use crate::Lab;
+use crate::doctor::find_program;
+
+impl Lab {
+    /// SHA-256 over this program (the agent of every machine, the disks' models and the library in QEMU are in it), QEMU, the
+    /// lab image and the place. `None` where numbers do not follow from these, in real time; or if a program cannot be read.
+    pub fn dependencies(&mut self) -> Option<[u8; 32]> {
+        if !self.place().is_in_virtual_time() {
+            return None;
+        }
+        let image = self.ground_files().ok()?.hash;
+        let qemu = fs::read(find_program(QEMU)?).ok()?;
+        let mut digest = Sha256::new();
+        digest.update(self.program_digest().ok()?);
+        digest.update(Sha256::digest(qemu));
+        // Texts of any length are told apart by their lengths.
+        for text in [self.ground_facts.qemu.clone().unwrap_or_default(), image, self.place().to_string()] {
+            digest.update((text.len() as u64).to_le_bytes());
+            digest.update(text);
+        }
+        Some(digest.finalize().into())
+    }
+}
