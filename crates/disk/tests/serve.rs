@@ -3,108 +3,20 @@
 
 mod support;
 
-use std::io::{Read as _, Write as _};
-use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
-use std::thread::JoinHandle;
-use std::time::Duration;
 
 use nestor_disk::log::{Operation, Reader, StampReader, StampRun};
-use nestor_disk::{ControlClient, DiskError, DiskTime, ServeOptions, StopHandle, Turn, serve};
-use nestor_vtime::protocol::{DISK_TIME_SUFFIX, NO_EVENT};
+use nestor_disk::{ServeOptions, serve};
+use support::served::{SIZE, Served, options};
 use support::{FrontEnd, header_address, status_at};
 use virtio_bindings::bindings::virtio_blk::{
     VIRTIO_BLK_F_RO, VIRTIO_BLK_S_IOERR, VIRTIO_BLK_S_OK, VIRTIO_BLK_S_UNSUPP, VIRTIO_BLK_T_DISCARD,
     VIRTIO_BLK_T_FLUSH, VIRTIO_BLK_T_GET_ID, VIRTIO_BLK_T_IN, VIRTIO_BLK_T_OUT, VIRTIO_BLK_T_WRITE_ZEROES,
 };
 
-const SIZE: u64 = 8 << 20;
-const DATA_BYTES: u32 = 64 << 10;
 const OK: u8 = VIRTIO_BLK_S_OK as u8;
 const IOERR: u8 = VIRTIO_BLK_S_IOERR as u8;
 const UNSUPP: u8 = VIRTIO_BLK_S_UNSUPP as u8;
-
-/// Options with nothing special; sockets and files are the caller's to name.
-fn options(profile: &str, size_bytes: u64) -> ServeOptions {
-    ServeOptions {
-        profile: profile.to_owned(),
-        size_bytes,
-        offset_bytes: 0,
-        socket: PathBuf::new(),
-        data: PathBuf::new(),
-        control: None,
-        log: None,
-        stamps: None,
-        write_cache: None,
-        turned: Turn::default(),
-        timing: true,
-        durable: false,
-        serial: "a disk of Nestor".to_owned(),
-        once: false,
-        end_with_parent: false,
-        time: DiskTime::Real,
-        read_only: false,
-        stop: StopHandle::new().unwrap(),
-    }
-}
-
-/// A disk served by a thread, in a folder of its own.
-struct Served {
-    folder: tempfile::TempDir,
-    stop: StopHandle,
-    thread: Option<JoinHandle<Result<(), DiskError>>>,
-}
-
-impl Served {
-    fn start(profile: &str, change: impl FnOnce(&mut ServeOptions)) -> Self {
-        let folder = tempfile::tempdir().unwrap();
-        let stop = StopHandle::new().unwrap();
-        let mut options = ServeOptions {
-            socket: folder.path().join("disk.sock"),
-            data: folder.path().join("disk.data"),
-            control: Some(folder.path().join("disk.control")),
-            stop: stop.clone(),
-            ..options(profile, SIZE)
-        };
-        change(&mut options);
-        let thread = Some(std::thread::spawn(move || serve(options)));
-        let served = Self { folder, stop, thread };
-        // An answer, not only a connection: that is taken before everything stands.
-        let answers = || ControlClient::connect(served.path("disk.control"))?.statistics().map(|_| ());
-        while answers().is_err() {
-            assert!(!served.thread.as_ref().unwrap().is_finished(), "the server ended at once");
-            std::thread::sleep(Duration::from_millis(1));
-        }
-        served
-    }
-
-    fn path(&self, name: &str) -> PathBuf {
-        self.folder.path().join(name)
-    }
-
-    fn front_end(&self) -> FrontEnd {
-        FrontEnd::connect(&self.path("disk.sock"), DATA_BYTES)
-    }
-
-    fn control(&self) -> ControlClient {
-        ControlClient::connect(self.path("disk.control")).unwrap()
-    }
-
-    /// Waits until the server has ended by itself.
-    fn wait(mut self) -> tempfile::TempDir {
-        self.thread.take().unwrap().join().unwrap().unwrap();
-        std::mem::replace(&mut self.folder, tempfile::tempdir().unwrap())
-    }
-}
-
-impl Drop for Served {
-    fn drop(&mut self) {
-        self.stop.stop();
-        if let Some(thread) = self.thread.take() {
-            let _ = thread.join();
-        }
-    }
-}
 
 fn write(front_end: &mut FrontEnd, sector: u64, data: &[u8]) -> u8 {
     front_end.set_data(0, data);
@@ -344,87 +256,6 @@ fn the_log_tells_of_every_request() {
         let parts = r.seek_ns + r.rotation_ns + r.transfer_ns + r.overhead_ns;
         assert_eq!(parts, r.model_complete_ns - r.service_start_ns);
     }
-}
-
-/// The machine's side of a disk's time socket.
-struct Time(UnixStream);
-
-impl Time {
-    /// Says what time it is; when the disk's next event is.
-    fn tell(&mut self, now_ns: u64) -> Option<u64> {
-        let mut next = [0; 8];
-        self.0.write_all(&now_ns.to_le_bytes()).unwrap();
-        self.0.read_exact(&mut next).unwrap();
-        Some(u64::from_le_bytes(next)).filter(|next| *next != NO_EVENT)
-    }
-}
-
-fn in_virtual_time(profile: &str) -> Served {
-    Served::start(profile, |options| options.time = DiskTime::Virtual)
-}
-
-fn time_of(served: &Served) -> Time {
-    Time(UnixStream::connect(served.path(&format!("disk.sock{DISK_TIME_SUFFIX}"))).unwrap())
-}
-
-/// Four reads, a microsecond after one another; the times at which each was answered.
-fn answered_at() -> Vec<(u16, u64)> {
-    let served = in_virtual_time("hdd");
-    let (mut front_end, mut control) = (served.front_end(), served.control());
-    control.start_log(served.path("disk.log")).unwrap();
-    let mut time = time_of(&served);
-    let mut answered = Vec::new();
-    let mut now_ns = 5_000_000;
-    for slot in 0..4 {
-        front_end.submit(slot, VIRTIO_BLK_T_IN, 3000 * u64::from(slot + 1), 4096, true);
-        front_end.kick();
-        let next = time.tell(now_ns).expect("a hard disk takes its time");
-        assert!(next > now_ns, "slot {slot}: {next} is not after {now_ns}");
-        assert_eq!(front_end.poll(), None, "nothing is done in no time");
-        now_ns += 1000;
-    }
-    while answered.len() < 4 {
-        let next = time.tell(now_ns);
-        answered.extend(std::iter::from_fn(|| front_end.poll()).map(|(slot, _)| (slot, now_ns)));
-        now_ns = next.unwrap_or(now_ns);
-    }
-    assert_eq!(time.tell(now_ns + 1_000_000_000), None, "a disk at rest waits for the next notification");
-    control.stop_log().unwrap();
-    let records: Vec<_> = Reader::open(served.path("disk.log")).unwrap().collect::<Result<_, _>>().unwrap();
-    let logged: Vec<u64> = records.iter().map(|record| record.complete_ns).collect();
-    assert!(records.iter().all(|record| record.complete_ns == record.model_complete_ns), "no lag");
-    let mut times: Vec<u64> = answered.iter().map(|(_, at_ns)| *at_ns).collect();
-    times.sort_unstable();
-    assert_eq!(logged, times, "the log and the machine have one clock");
-    assert_eq!(control.statistics().unwrap().lag_max_ns, 0);
-    answered
-}
-
-#[test]
-fn in_virtual_time_a_disk_answers_at_exactly_the_times_of_its_model() {
-    let first = answered_at();
-    assert_eq!(first, answered_at(), "and at the same times again");
-}
-
-#[test]
-fn in_virtual_time_a_disk_without_timing_answers_in_no_time() {
-    let served = in_virtual_time("hdd");
-    let (mut front_end, mut control, mut time) = (served.front_end(), served.control(), time_of(&served));
-    control.set_timing(false).unwrap();
-    front_end.set_data(0, &pattern(5, 4096));
-    front_end.submit(0, VIRTIO_BLK_T_OUT, 8, 4096, false);
-    front_end.kick();
-    assert_eq!(time.tell(1), None);
-    assert_eq!(front_end.poll().map(|(slot, _)| slot), Some(0));
-    // What is under way when the timing is switched off is done, for while time stands nothing else would end it.
-    control.set_timing(true).unwrap();
-    front_end.submit(1, VIRTIO_BLK_T_IN, 8, 4096, true);
-    front_end.kick();
-    assert!(time.tell(1_000_000).is_some());
-    control.set_timing(false).unwrap();
-    assert_eq!(front_end.poll().map(|(slot, _)| slot), Some(1));
-    assert_eq!((front_end.status(1), front_end.data(1, 4096)), (OK, pattern(5, 4096)));
-    assert_eq!(control.statistics().unwrap().in_flight, 0);
 }
 
 #[test]

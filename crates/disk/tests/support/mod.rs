@@ -4,6 +4,8 @@
 
 #![allow(dead_code)] // The tests and the bench each use a part.
 
+pub mod served;
+
 use std::fs::File;
 use std::os::fd::{AsRawFd, BorrowedFd};
 use std::path::Path;
