@@ -2,9 +2,10 @@
 
 use std::collections::BTreeSet;
 
-use nestor_model::{Ratio, paired_ratio};
+use nestor_model::{Ratio, mean, paired_ratio};
 use serde::{Deserialize, Serialize};
 
+use crate::path_length::sum_of_parts;
 use crate::store::StoredRun;
 
 /// Throughput with recorders over throughput without.
@@ -16,6 +17,50 @@ pub struct TraceCost {
     pub workload: Option<String>,
     /// The ratio: the mean of the pairs' logarithms, with a t-interval where there are two pairs or more.
     pub ratio: Ratio,
+    /// What it cost an operation, in virtual time; of one cell only.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub per_operation: Option<CostPerOperation>,
+}
+
+/// What an operation of the application takes more with recorders than without: the mean over the pairs.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct CostPerOperation {
+    /// Instructions of all machines.
+    pub instructions: f64,
+    /// Nanoseconds from one operation to the next: the reciprocal of the operations of a second. An instruction is one only where
+    /// nothing else is waited for.
+    pub interval_ns: f64,
+}
+
+impl CostPerOperation {
+    fn of(pairs: &[(&StoredRun, &StoredRun)]) -> Option<Self> {
+        let of_run = |run: &StoredRun| {
+            let measured = run.record.measured()?;
+            let instructions = sum_of_parts(&measured.path_length.as_ref()?.per_operation(&measured.load));
+            Some((instructions, 1e9 / measured.load.operations_per_second()))
+        };
+        let costs: Vec<(f64, f64)> = pairs
+            .iter()
+            .filter_map(|(twin, traced)| {
+                let (without, with) = (of_run(twin)?, of_run(traced)?);
+                Some((with.0 - without.0, with.1 - without.1)).filter(|(a, b)| a.is_finite() && b.is_finite())
+            })
+            .collect();
+        let mean_of = |values: Vec<f64>| mean(&values).map(|mean| mean.value);
+        Some(Self {
+            instructions: mean_of(costs.iter().map(|cost| cost.0).collect())?,
+            interval_ns: mean_of(costs.iter().map(|cost| cost.1).collect())?,
+        })
+    }
+
+    fn in_words(self) -> String {
+        let more = |count: f64, what: &str| {
+            format!("{:.0} {} {what}", count.abs(), if count < 0.0 { "fewer" } else { "more" })
+        };
+        let (instructions, interval) =
+            (more(self.instructions, "instructions"), more(self.interval_ns, "ns between two that end"));
+        format!("; for an operation {instructions}, and {interval}")
+    }
 }
 
 impl TraceCost {
@@ -30,7 +75,8 @@ impl TraceCost {
             Some(i) => format!("95 % interval {:.1} % to {:.1} %, {pairs}", cost(i.high), cost(i.low)),
             None => format!("{pairs}, too few for an interval"),
         };
-        format!("tracing cost {:.1} % of the throughput ({interval})", cost(self.ratio.value))
+        let each = self.per_operation.map_or_else(String::new, CostPerOperation::in_words);
+        format!("tracing cost {:.1} % of the throughput ({interval}){each}", cost(self.ratio.value))
     }
 }
 
@@ -42,22 +88,23 @@ pub fn trace_costs(runs: &[&StoredRun]) -> Vec<TraceCost> {
     let mut costs = Vec::new();
     for (stack, workload) in cells {
         let of_cell = |r: &&&StoredRun| r.record.stack == stack && r.record.workload == workload;
-        let pairs = pairs(&runs.iter().filter(of_cell).copied().collect::<Vec<_>>());
-        if let Some(ratio) = paired_ratio(&pairs) {
+        let of_cell: Vec<&StoredRun> = runs.iter().filter(of_cell).copied().collect();
+        let pairs = pairs(&of_cell);
+        let throughputs = throughputs(&pairs);
+        if let Some(ratio) = paired_ratio(&throughputs) {
             let (stack, workload) = (Some(stack.to_owned()), Some(workload.to_owned()));
-            costs.push(TraceCost { stack, workload, ratio });
+            costs.push(TraceCost { stack, workload, ratio, per_operation: CostPerOperation::of(&pairs) });
         }
-        all_pairs.extend(pairs);
+        all_pairs.extend(throughputs);
     }
     if let Some(ratio) = paired_ratio(&all_pairs).filter(|_| costs.len() > 1) {
-        costs.push(TraceCost { stack: None, workload: None, ratio });
+        costs.push(TraceCost { stack: None, workload: None, ratio, per_operation: None });
     }
     costs
 }
 
-/// Per block and repeat that has both: throughput without and with recorders.
-fn pairs(runs: &[&StoredRun]) -> Vec<(f64, f64)> {
-    let throughput = |r: &StoredRun| r.record.measured().map(|m| m.load.bytes_per_second());
+/// Per block and repeat that has both: the run without recorders, and the one with them.
+fn pairs<'a>(runs: &[&'a StoredRun]) -> Vec<(&'a StoredRun, &'a StoredRun)> {
     let twins = runs.iter().filter(|r| r.record.untraced_twin);
     twins
         .filter_map(|twin| {
@@ -65,7 +112,12 @@ fn pairs(runs: &[&StoredRun]) -> Vec<(f64, f64)> {
                 let same = (r.record.block, r.record.repeat) == (twin.record.block, twin.record.repeat);
                 same && !r.record.untraced_twin && r.record.measured().is_some()
             })?;
-            Some((throughput(twin)?, throughput(traced)?))
+            Some((*twin, *traced))
         })
         .collect()
+}
+
+fn throughputs(pairs: &[(&StoredRun, &StoredRun)]) -> Vec<(f64, f64)> {
+    let throughput = |r: &StoredRun| r.record.measured().map(|m| m.load.bytes_per_second());
+    pairs.iter().filter_map(|(twin, traced)| Some((throughput(twin)?, throughput(traced)?))).collect()
 }

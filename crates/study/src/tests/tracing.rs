@@ -7,7 +7,8 @@ use nestor_model::LatencyHistogram;
 
 use super::fixture::*;
 use crate::checks::{Expected, marks};
-use crate::record::{CellRecord, Mark};
+use crate::path_length::{Executor, PathLength};
+use crate::record::{CellRecord, Mark, Outcome};
 use crate::{RunFilter, Store, StoredRun, TraceMode, compare, summarise, trace_costs};
 
 fn twin(stack: &str, block: u32, bytes: u64) -> CellRecord {
@@ -31,6 +32,26 @@ fn the_cost_is_that_of_the_pairs() {
     assert_eq!(costs[0].ratio.pairs, 2);
     assert!((costs[0].ratio.value - 0.98).abs() < 1e-9);
     insta::assert_snapshot!(costs[0].in_words(), @"tracing cost 2.0 % of the throughput (95 % interval 2.0 % to 2.0 %, 2 pairs)");
+}
+
+#[test]
+fn in_virtual_time_the_cost_of_an_operation_is_told_in_instructions() {
+    let counted = |mut of: CellRecord, instructions| {
+        if let Outcome::Measured(measured) = &mut of.outcome {
+            let window_ns = measured.load.elapsed_ns;
+            let instructions = vec![(Executor::Application, instructions)];
+            measured.path_length = Some(PathLength { instructions, window_ns, requests: 1 });
+        }
+        of
+    };
+    let operations =
+        |of: &CellRecord| of.measured().unwrap().load.operations.values().map(|o| o.operations).sum::<u64>();
+    let (without, with) = (twin("a", 0, 100 * MIB), record("a", 0, 80 * MIB));
+    let (each, each_with) = (operations(&without) * 1000, operations(&with) * 1250);
+    let runs = stored(vec![counted(without, each), counted(with, each_with)]);
+    let costs = trace_costs(&runs.iter().collect::<Vec<_>>());
+    assert!((costs[0].per_operation.unwrap().instructions - 250.0).abs() < 1e-6);
+    insta::assert_snapshot!(costs[0].in_words(), @"tracing cost 20.0 % of the throughput (1 pair, too few for an interval); for an operation 250 more instructions, and 97656 more ns between two that end");
 }
 
 #[test]
