@@ -17,6 +17,7 @@ pub mod mounts;
 pub mod ownership;
 pub mod qemu;
 pub mod spec;
+mod speed;
 mod ssh;
 pub mod transport;
 
@@ -25,4 +26,5 @@ pub use instructions::{InstructionCounts, InstructionMarks, WhyNotCounted};
 pub use machine::{Boot, Machine, SMALL_FILE_BYTES};
 pub use message::{Command, Facts, Finished};
 pub use spec::{Accelerator, DiskAttachment, DiskBackend, MachineSpec, MachineTime};
+pub use speed::ProcessorSpeed;
 pub use transport::Ground;

@@ -1,0 +1,139 @@
+//! A processor that executes several instructions in a nanosecond.
+//!
+//! QEMU's virtual clock under `-icount shift=0` is the number of executed instructions and a bias, to which it adds the time that it
+//! skips. The clock that takes its place divides the first by the instructions of a nanosecond and leaves the second: all that lives
+//! by the clock (timers, the processor's time stamp counter, disks) keeps its times, and only instructions become shorter.
+//!
+//! QEMU makes budgets of instructions from nanoseconds with `icount_round`. Where its calls can be turned to a function of
+//! ours, a budget reaches to the next timer. Elsewhere it falls short, and QEMU makes another from what is left, until it is there.
+
+use std::env;
+use std::ffi::{CStr, c_char, c_void};
+use std::io::Write as _;
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
+
+use super::program::{Program, Slot, slots_of_all};
+use super::protocol::{SPEED_VARIABLE, Speed};
+use super::system::{Where, address_of, function};
+
+/// The class with the functions of TCG that QEMU calls (`ACCEL_OPS_NAME("tcg")`, include/sysemu/accel-ops.h).
+const CLASS: &CStr = c"tcg-accel-ops";
+/// `get_virtual_clock` and `get_elapsed_ticks`.
+const CLOCKS_OF_CLASS: usize = 2;
+
+/// What the clock is made of.
+struct Clock {
+    /// Instructions of a nanosecond.
+    per_ns: i64,
+    /// Instructions that were executed, without what was skipped.
+    executed: unsafe extern "C" fn() -> i64,
+    /// Nanoseconds that were skipped: `timers_state.qemu_icount_bias`.
+    skipped_ns: &'static AtomicI64,
+    class_by_name: unsafe extern "C" fn(*const c_char) -> *mut c_void,
+}
+
+/// `None` inside: the processor is to be as fast as QEMU makes it.
+static CLOCK: OnceLock<Clock> = OnceLock::new();
+static IS_SET: AtomicBool = AtomicBool::new(false);
+
+unsafe extern "C" {
+    fn malloc_usable_size(memory: *mut c_void) -> usize;
+}
+
+/// Looks for what a faster processor needs, if there is to be one.
+pub fn look(program: &Program) -> Speed {
+    let Some(asked) = env::var_os(SPEED_VARIABLE) else { return Speed::AsAsked };
+    let per_ns = asked.to_str().and_then(|text| text.parse().ok()).filter(|per_ns| *per_ns >= 1);
+    match per_ns.and_then(|per_ns| find(program, per_ns)) {
+        Some(clock) => {
+            let _ = CLOCK.set(clock);
+            Speed::AsAsked
+        }
+        None => Speed::NotPossible,
+    }
+}
+
+fn find(program: &Program, per_ns: i64) -> Option<Clock> {
+    let bias = program.field_offset(c"qemu_icount_bias", size_of::<i64>())?;
+    let state = address_of(c"timers_state", Where::Program);
+    if state.is_null() || address_of(c"icount_get", Where::Program).is_null() {
+        return None;
+    }
+    // SAFETY: the types are those of the functions in QEMU's headers, and the offset is that of QEMU's own description of
+    // its state, which is there for ever and read by QEMU itself without a lock.
+    unsafe {
+        Some(Clock {
+            per_ns,
+            executed: function(c"icount_get_raw", Where::Program)?,
+            skipped_ns: AtomicI64::from_ptr(state.byte_add(bias).cast()),
+            class_by_name: function(c"object_class_by_name", Where::Program)?,
+        })
+    }
+}
+
+impl Clock {
+    fn now_ns(&self) -> i64 {
+        loop {
+            let skipped_ns = self.skipped_ns.load(Ordering::Acquire);
+            // SAFETY: may be called by any thread that may ask for the time.
+            let executed = unsafe { (self.executed)() };
+            if self.skipped_ns.load(Ordering::Acquire) == skipped_ns {
+                return skipped_ns + executed / self.per_ns;
+            }
+        }
+    }
+
+    /// Puts this clock in the place of QEMU's in the class, once QEMU has put that there. Whether it did.
+    fn put_into_class(&self) -> bool {
+        // SAFETY: the name ends with a zero, and QEMU's table of classes is there before threads are.
+        let class = unsafe { (self.class_by_name)(CLASS.as_ptr()) };
+        if class.is_null() {
+            return false;
+        }
+        let original = address_of(c"icount_get", Where::Program);
+        // SAFETY: a class is a piece of memory of its own, of which the allocator knows the size.
+        let words: &[Slot] = unsafe {
+            let bytes = malloc_usable_size(class);
+            std::slice::from_raw_parts(class.cast(), bytes / size_of::<Slot>())
+        };
+        let slots: Vec<&Slot> = words.iter().filter(|word| word.holds(original)).collect();
+        if slots.len() != CLOCKS_OF_CLASS {
+            return false;
+        }
+        slots.iter().for_each(|slot| slot.set(now_ns as *mut c_void));
+        true
+    }
+}
+
+/// In the place of `icount_get`.
+extern "C" fn now_ns() -> i64 {
+    CLOCK.get().map_or(0, Clock::now_ns)
+}
+
+/// In the place of `icount_round`.
+extern "C" fn instructions_in(ns: i64) -> i64 {
+    CLOCK.get().map_or(ns, |clock| ns.saturating_mul(clock.per_ns))
+}
+
+/// Called whenever a thread is about to be made, as the processor's is after QEMU has decided what its clock is: from then on the
+/// processor is as fast as it is to be. Nothing was executed before, so that the clock does not jump.
+pub fn before_thread() {
+    let Some(clock) = CLOCK.get().filter(|_| !IS_SET.load(Ordering::Acquire)) else { return };
+    if clock.put_into_class() {
+        let original = address_of(c"icount_round", Where::Program);
+        for slot in slots_of_all(original) {
+            slot.replace(instructions_in as *mut c_void);
+        }
+        IS_SET.store(true, Ordering::Release);
+    }
+}
+
+/// Ends QEMU if its processor has another speed than it was to have.
+pub fn require() {
+    if CLOCK.get().is_some() && !IS_SET.load(Ordering::Acquire) {
+        let _ = std::io::stderr()
+            .write_all(b"nestor: the clock of this QEMU was not found, so its processor has no other speed than 1000 MIPS\n");
+        std::process::exit(1);
+    }
+}
