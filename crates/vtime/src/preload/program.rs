@@ -98,7 +98,7 @@ impl Program {
 
     /// The offset of the field of so many bytes that a description of QEMU's state with this name has.
     pub fn field_offset(&self, name: &CStr, bytes: usize) -> Option<usize> {
-        let name = self.constants.iter().find_map(|bytes| find_text(bytes, name))?;
+        let name = self.constants.iter().find_map(|segment| find_text(segment, name))?;
         let mut descriptions = self.data.iter().flat_map(|words| words.windows(FIELD_WORDS));
         descriptions
             .find(|words| {

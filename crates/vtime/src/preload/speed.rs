@@ -129,11 +129,59 @@ pub fn before_thread() {
     }
 }
 
-/// Ends QEMU if its processor has another speed than it was to have.
+/// Ends QEMU if its processor has another speed than it was to have; its log says so.
+#[expect(
+    clippy::disallowed_methods,
+    reason = "QEMU's standard error is a file, and this library has no dependencies"
+)]
 pub fn require() {
+    const WHY: &[u8] =
+        b"nestor: where this QEMU keeps its clock was not found, so its processor cannot be made faster\n";
     if CLOCK.get().is_some() && !IS_SET.load(Ordering::Acquire) {
-        let _ = std::io::stderr()
-            .write_all(b"nestor: the clock of this QEMU was not found, so its processor has no other speed than 1000 MIPS\n");
+        let _ = std::io::stderr().write_all(WHY);
         std::process::exit(1);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::AtomicPtr;
+
+    use super::*;
+
+    static SKIPPED_NS: AtomicI64 = AtomicI64::new(7_000);
+
+    extern "C" fn executed() -> i64 {
+        4_003
+    }
+
+    extern "C" fn no_class(_name: *const c_char) -> *mut c_void {
+        std::ptr::null_mut()
+    }
+
+    #[test]
+    fn what_was_skipped_is_not_divided() {
+        let clock = |per_ns| Clock { per_ns, executed, skipped_ns: &SKIPPED_NS, class_by_name: no_class };
+        assert_eq!([1, 4, 16].map(|per_ns| clock(per_ns).now_ns()), [11_003, 8_000, 7_250]);
+        assert!(!clock(4).put_into_class());
+    }
+
+    #[test]
+    fn in_a_program_that_is_not_qemu_there_is_no_clock() {
+        assert!(find(&Program::here(), 4).is_none());
+        before_thread();
+        require();
+    }
+
+    #[test]
+    fn an_address_is_found_wherever_it_stands_and_replaced_there() {
+        static MEANT: u64 = 0x6e65_7374_6f72;
+        static KEPT: AtomicPtr<c_void> = AtomicPtr::new((&raw const MEANT).cast_mut().cast());
+        let found = slots_of_all(KEPT.load(Ordering::Relaxed));
+        assert!(found.iter().any(|slot| std::ptr::from_ref(*slot).cast() == &raw const KEPT));
+        for slot in found {
+            assert!(slot.replace(std::ptr::null_mut()));
+        }
+        assert!(KEPT.load(Ordering::Relaxed).is_null());
     }
 }
