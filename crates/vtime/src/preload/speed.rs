@@ -84,6 +84,17 @@ impl Clock {
         }
     }
 
+    /// How many instructions there are until so much time has passed, and not one more: QEMU's other threads run timers that
+    /// are due as soon as they see it, while the processor executes what is left of its budget.
+    fn instructions_in(&self, ns: i64) -> i64 {
+        if ns <= 0 {
+            return 0;
+        }
+        // SAFETY: QEMU makes budgets where the processor's thread may ask for the time.
+        let executed = unsafe { (self.executed)() };
+        ns.saturating_mul(self.per_ns) - executed % self.per_ns
+    }
+
     /// Puts this clock in the place of QEMU's in the class, once QEMU has put that there. Whether it did.
     fn put_into_class(&self) -> bool {
         // SAFETY: the name ends with a zero, and QEMU's table of classes is there before threads are.
@@ -113,7 +124,7 @@ extern "C" fn now_ns() -> i64 {
 
 /// In the place of `icount_round`.
 extern "C" fn instructions_in(ns: i64) -> i64 {
-    CLOCK.get().map_or(ns, |clock| ns.saturating_mul(clock.per_ns))
+    CLOCK.get().map_or(ns, |clock| clock.instructions_in(ns))
 }
 
 /// Called whenever a thread is about to be made, as the processor's is after QEMU has decided what its clock is: from then on the
@@ -164,6 +175,19 @@ mod tests {
         let clock = |per_ns| Clock { per_ns, executed, skipped_ns: &SKIPPED_NS, class_by_name: no_class };
         assert_eq!([1, 4, 16].map(|per_ns| clock(per_ns).now_ns()), [11_003, 8_000, 7_250]);
         assert!(!clock(4).put_into_class());
+    }
+
+    #[test]
+    fn a_budget_ends_with_the_instruction_at_which_its_time_has_come() {
+        for (per_ns, ns) in [(1, 5), (4, 1), (4, 5), (16, 1_000)] {
+            let clock = Clock { per_ns, executed, skipped_ns: &SKIPPED_NS, class_by_name: no_class };
+            let ends_at = executed() + clock.instructions_in(ns);
+            assert_eq!((ends_at / per_ns, (ends_at - 1) / per_ns), {
+                let due = executed() / per_ns + ns;
+                (due, due - 1)
+            });
+            assert_eq!(clock.instructions_in(0), 0);
+        }
     }
 
     #[test]
