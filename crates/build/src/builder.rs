@@ -9,7 +9,7 @@ use crate::built::{
 use crate::hypervisor::WriteCacheSwitch;
 use crate::seed::{Before, Seed};
 use crate::served_disk::{self, ServedDisk};
-use crate::{BuildError, HostTime, Lab, image, medium_class, user_medium};
+use crate::{BuildError, Lab, image, medium_class, user_medium};
 
 /// What the layers built so far offer to the next one.
 pub(crate) enum Offered {
@@ -252,7 +252,7 @@ impl Lab {
     /// # Errors
     /// What could not be undone; machines that do not answer have been ended.
     pub fn take_down(&mut self, built: BuiltStack) -> Result<(), BuildError> {
-        if built.time == HostTime::Virtual {
+        if built.time.is_virtual() {
             // All of it is in the host, and the next stack has another.
             self.stop_host();
             return Ok(());

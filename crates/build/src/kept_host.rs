@@ -205,13 +205,17 @@ impl Lab {
         Ok(())
     }
 
-    /// What a kept host depends on: programs, image, and the machines in it.
+    /// What a kept host depends on: programs, image, the machines in it, and their processor.
     fn kept_key(&mut self, stack: &Stack, memory_bytes: u64) -> Result<String, BuildError> {
         let image = self.ground_files()?;
         let mut digest = Sha256::new();
         digest.update(self.program_digest()?);
         digest.update(qemu_identity(&self.ground_facts, &image.hash));
         digest.update(format!("{memory_bytes} {:?}", memory::guests_need(stack)));
+        // Its clock and its timers are in the time of this processor.
+        if let Some(speed) = self.place.modelled_processor() {
+            digest.update(format!(" {speed};"));
+        }
         for layer in stack.layers().iter().rev() {
             if let Some(options) = layer.hypervisor() {
                 let at_start = options.device.attach == Attach::AtStart;

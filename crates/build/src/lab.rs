@@ -289,7 +289,10 @@ impl Lab {
             root: files.root.clone(),
             served_root: self.root.as_ref().map(|root| root.socket.clone()),
             kept_state,
-            time: if is_virtual { MachineTime::Virtual { seed } } else { MachineTime::Real },
+            time: match self.place.modelled_processor() {
+                Some(speed) => MachineTime::Virtual { seed, speed },
+                None => MachineTime::Real,
+            },
             shared_memory: true,
             iothreads: Vec::new(),
             cold_disks: Vec::new(),

@@ -31,6 +31,7 @@ pub use error::BuildError;
 pub use lab::{Lab, LabFiles, LabOptions, Progress};
 pub use medium_class::{DeviceKind, Link, MEDIUM_CLASS, MEDIUM_WRITE_CACHE, MediumClass};
 pub use memory::host_needs;
+pub use nestor_machine::ProcessorSpeed;
 pub use place::{HostTime, Place, PlaceWish};
 pub use scattered::{ScatteredError, make_scattered};
 pub use seed::{Before, Seed};

@@ -230,7 +230,7 @@ fn serve_command(layer: &Layer, directory: &str, time: HostTime, seed: Seed) -> 
     argv.extend(["--socket".into(), path("disk.sock"), "--data".into(), path("data.img")]);
     argv.extend(["--control".into(), path("control.sock"), "--serial".into(), SERIAL.into()]);
     argv.extend(["--timing".into(), "off".into()]);
-    if time == HostTime::Virtual {
+    if time.is_virtual() {
         argv.extend(["--time".into(), "virtual".into()]);
         // In real time platters stand anywhere when a run begins, and a disk stays for several.
         argv.extend(["--turned".into(), seed.turned().to_string()]);

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use nestor_correlate::{Blame, Cause, Origin, SampledTree, Spent};
 use nestor_layout::Class;
 use nestor_model::LatencyHistogram;
-use nestor_study::Executor;
+use nestor_study::{Executor, ProcessorSpeed};
 use nestor_trace::LayerMetrics;
 
 /// Operations and bytes of one direction.
@@ -103,6 +103,8 @@ pub struct Evidence {
     pub cpu_busy: Vec<(String, f64)>,
     /// Instructions of each part of the stack for all operations, where they were counted.
     pub instructions: BTreeMap<Executor, f64>,
+    /// Of the processor that executed them.
+    pub processor: ProcessorSpeed,
     /// Operations of the runs in which they were counted.
     pub counted_operations: f64,
     /// Requests that were followed from top to bottom, with their runs and the names of their levels.
@@ -206,6 +208,11 @@ impl Evidence {
     /// Instructions of one part for each operation.
     pub fn instructions_of(&self, executor: Executor) -> f64 {
         self.per_operation(self.instructions.get(&executor).copied().unwrap_or(0.0))
+    }
+
+    /// Time that they take the modelled processor for each operation, ns.
+    pub fn execution_ns_per_operation(&self) -> f64 {
+        self.processor.ns_of(self.instructions_per_operation())
     }
 
     /// Instructions of all parts for each operation.

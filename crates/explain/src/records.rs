@@ -43,6 +43,7 @@ impl Evidence {
                 *self.instructions.entry(executor).or_default() += each * operations;
             }
             self.counted_operations += operations;
+            self.processor = record.environment.modelled_processor().unwrap_or_default();
         }
         self.add_layers(&measured.layers);
         self.add_correlation(number, measured);

@@ -2,6 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::speed::ProcessorSpeed;
+
 /// How a machine's processors are run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
@@ -22,12 +24,24 @@ pub enum MachineTime {
     /// That of the machine which boots it.
     #[default]
     Real,
-    /// Its own: one instruction is one nanosecond, and time in which it has nothing to do is skipped. Emulated, with one
-    /// processor; whatever it takes for random follows the seed.
+    /// Its own: instructions are its clock, and time in which it has nothing to do is skipped. Emulated, with one processor;
+    /// whatever it takes for random follows the seed.
     Virtual {
         /// The seed.
         seed: u64,
+        /// How many instructions are a nanosecond.
+        speed: ProcessorSpeed,
     },
+}
+
+impl MachineTime {
+    /// What its processor is as fast as; nothing of the kind is known in real time, where it is the usual.
+    pub fn speed(self) -> ProcessorSpeed {
+        match self {
+            Self::Real => ProcessorSpeed::USUAL,
+            Self::Virtual { speed, .. } => speed,
+        }
+    }
 }
 
 /// A machine to boot from the lab image.

@@ -1,7 +1,7 @@
 //! A machine's clock beside its processor's time stamp counter.
 //!
-//! In virtual time the counter of an emulated host is that time itself: QEMU reads both from its clock of instructions
-//! (`cpu_get_tsc`, `icount_get` of QEMU 7.2). A guest's counter is its host's plus an offset that KVM chose, and tells.
+//! In virtual time the counter of an emulated host is that time itself, in nanoseconds: QEMU reads both from one clock
+//! (`cpu_get_tsc`, `cpus_get_virtual_clock` of QEMU 7.2). A guest's counter is its host's plus an offset that KVM chose, and tells.
 
 use std::fs;
 use std::io;

@@ -111,7 +111,7 @@ pub enum Command {
 pub struct LabArguments {
     /// Where the stack stands: emulated, this, ssh:HOST. An emulated host lives in its own time, in which results repeat to the
     /// last bit (emulated:time=virtual), where KVM is not usable and QEMU can be joined to it; otherwise in this machine's
-    /// (emulated:time=real)
+    /// (emulated:time=real). In virtual time the modelled processor can be a faster one: emulated:cpu=4000mips
     #[arg(long, value_name = "PLACE", default_value_t = PlaceWish::default())]
     pub on: PlaceWish,
     /// What `on` has come to mean on this machine.

@@ -66,11 +66,11 @@ impl LabArguments {
     fn place_with(&self, has: impl Fn(&str) -> Result<bool>) -> Result<Place> {
         let likely = self.likely_place()?;
         let other = match (&self.on, &likely) {
-            (PlaceWish::EmulatedInRightTime, Place::Emulated(HostTime::Virtual)) => {
+            (PlaceWish::EmulatedInRightTime, Place::Emulated(HostTime::Virtual(_))) => {
                 Place::Emulated(HostTime::Real)
             }
             (PlaceWish::EmulatedInRightTime, Place::Emulated(HostTime::Real)) => {
-                Place::Emulated(HostTime::Virtual)
+                Place::Emulated(HostTime::VIRTUAL)
             }
             _ => return Ok(likely),
         };
@@ -108,7 +108,7 @@ impl LabArguments {
                 let time = match known.joins {
                     _ if is_real || facts.qemu.is_none() => HostTime::Real,
                     Some(Joins::No(_)) => HostTime::Real,
-                    Some(Joins::Yes) | None => HostTime::Virtual,
+                    Some(Joins::Yes) | None => HostTime::VIRTUAL,
                 };
                 Ok(Place::Emulated(time))
             }
@@ -161,7 +161,7 @@ fn emulated(facts: &Facts) -> Result<SettledPlace> {
         }
     };
     Ok(match joins {
-        Joins::Yes => SettledPlace::exactly(Place::Emulated(HostTime::Virtual)),
+        Joins::Yes => SettledPlace::exactly(Place::Emulated(HostTime::VIRTUAL)),
         Joins::No(reason) => {
             let remark = format!("in real time, because virtual time does not work with this QEMU: {reason}");
             errln!("{remark}");
@@ -171,7 +171,7 @@ fn emulated(facts: &Facts) -> Result<SettledPlace> {
 }
 
 fn try_virtual_time() -> Result<Joins> {
-    tried("trying virtual time with this QEMU (once)", HostTime::Virtual, |lab| Ok(Joins::probe(lab)))
+    tried("trying virtual time with this QEMU (once)", HostTime::VIRTUAL, |lab| Ok(Joins::probe(lab)))
 }
 
 fn kvm_works() -> Result<bool> {

@@ -5,40 +5,48 @@ mod support;
 use serde_json::Value;
 use support::{Sandbox, alone, can_run, json, refused};
 
-/// What a run says in JSON, without the real time it took.
-fn measured(sandbox: &Sandbox, stack: &str, workload: &str) -> Value {
-    let arguments = ["run", stack, workload, "-n", "1", "--json", "--on", "emulated:time=virtual"];
+/// What a run says in JSON, without the real time it took; long enough for its instructions to be counted.
+fn measured(sandbox: &Sandbox, place: &str, stack: &str, workload: &str) -> Value {
+    let view = measured_shortly(sandbox, place, stack, workload);
+    counts_add_up(&view[0]);
+    view
+}
+
+fn measured_shortly(sandbox: &Sandbox, place: &str, stack: &str, workload: &str) -> Value {
+    let arguments = ["run", stack, workload, "-n", "1", "--json", "--on", place];
     let store = sandbox.text("results.sqlite");
     let output =
         sandbox.nestor(arguments).args(["--store", &store]).assert().success().get_output().stdout.clone();
     let mut view = json(&String::from_utf8(output).expect("JSON is UTF-8"));
     let run = &mut view[0];
-    counts_add_up(run);
     assert_eq!(run["summary"]["failures"].as_array().map(Vec::len), Some(0), "{run}");
     assert!(run["summary"]["bytes_per_second"]["value"].as_f64().is_some_and(|value| value > 0.0), "{run}");
     run.as_object_mut().expect("a run").remove("cell_s").expect("the real time of the cell");
     view
 }
 
-/// One instruction is a nanosecond, so there are at most as many as nanoseconds, and some of the application.
+/// There are at most as many instructions as are done in the time, and some of the application.
 fn counts_add_up(run: &Value) {
     let path = &run["path"];
     let parts = path["parts"].as_array().expect("this QEMU counts instructions");
     let sum: f64 = parts.iter().filter_map(|part| part["instructions"].as_f64()).sum();
     let window_ns = path["window_s"].as_f64().expect("a time") * 1e9;
     // The window is of the machine's own clock, which its kernel steers.
-    assert!(sum > 0.0 && sum <= window_ns * 1.001, "{sum} instructions in {window_ns} ns");
+    let most = window_ns * path["instructions_per_ns"].as_f64().expect("the processor's speed");
+    assert!(sum > 0.0 && sum <= most * 1.001, "{sum} instructions in {window_ns} ns");
     assert!(parts.iter().all(|part| part["per_operation"].as_f64().is_some_and(|n| n > 0.0)), "{path}");
 }
 
-fn repeats(stack: &str, workload: &str) {
+const USUAL: &str = "emulated:time=virtual";
+
+fn repeats(place: &str, stack: &str, workload: &str) {
     if !can_run(false, true) {
         return;
     }
     let _alone = alone();
     // Each in a directory of its own, by a process of its own.
     let [first, second] = [Sandbox::new(), Sandbox::new()].map(|sandbox| {
-        let view = measured(&sandbox, stack, workload);
+        let view = measured(&sandbox, place, stack, workload);
         sandbox.assert_nothing_left();
         view
     });
@@ -65,14 +73,43 @@ fn what_differs(first: &Value, second: &Value, place: &str) -> String {
 
 #[test]
 fn a_run_on_a_modelled_disk_repeats_to_the_last_bit() {
-    repeats("ext4/hdd", "fio:rand-read:scale=0.00625:runtime=3s");
+    repeats(USUAL, "ext4/hdd", "fio:rand-read:scale=0.00625:runtime=3s");
 }
 
 #[test]
 #[ignore = "minutes: part of make test-long"]
 fn runs_of_nested_stacks_repeat_to_the_last_bit() {
-    repeats("ext3/kvm/raw/jfs/hdd", "fio:rand-read:depth=4:scale=0.00625:runtime=6s");
-    repeats("ext4/kvm/qcow2/xfs/ssd", "fio:seq-write:scale=0.00625:runtime=3s");
+    repeats(USUAL, "ext3/kvm/raw/jfs/hdd", "fio:rand-read:depth=4:scale=0.00625:runtime=6s");
+    repeats(USUAL, "ext4/kvm/qcow2/xfs/ssd", "fio:seq-write:scale=0.00625:runtime=3s");
+    repeats(
+        "emulated:cpu=4000mips",
+        "ext4/kvm/raw/xfs/hdd",
+        "fio:rand-read:depth=4:scale=0.00625:runtime=6s",
+    );
+}
+
+#[test]
+fn four_times_as_fast_a_processor_is_faster_where_nothing_else_takes_time() {
+    if !can_run(false, true) {
+        return;
+    }
+    let _alone = alone();
+    let sandbox = Sandbox::new();
+    let [usual, fast] = [USUAL, "emulated:cpu=4000mips"].map(|place| {
+        let view = measured_shortly(&sandbox, place, "ext4/null", "fio:seq-write:scale=0.00625");
+        view[0]["summary"]["operations_per_second"]["value"].as_f64().expect("a rate")
+    });
+    let times = fast / usual;
+    assert!((2.0..=4.5).contains(&times), "{usual} and {fast} operations a second: {times} times");
+    let run = ["run", "ext4/null", "fio:seq-write:scale=0.00625", "-n", "1", "--verify"];
+    let store = sandbox.text("results.sqlite");
+    let command = &mut sandbox.nestor(run);
+    let output = command.args(["--on", "emulated:cpu=4000mips", "--store", &store]).assert().success();
+    let said = String::from_utf8_lossy(&output.get_output().stdout);
+    assert!(said.contains("one modelled processor of 4000 MIPS"), "{said}");
+    let said = String::from_utf8_lossy(&output.get_output().stderr);
+    assert_eq!(said.matches("to the last bit").count(), 1, "{said}");
+    sandbox.assert_nothing_left();
 }
 
 /// A directory with a QEMU into which no library can be loaded, as if it were statically linked or stripped of its symbols.
@@ -237,4 +274,15 @@ fn only_virtual_time_can_be_verified() {
 fn a_place_that_is_none_is_refused() {
     let said = refused(&Sandbox::new(), &["run", "ext4/hdd", "fio:rand-read", "--on", "emulated:time=dream"]);
     assert!(said.contains("emulated:time=virtual"), "{said}");
+}
+
+#[test]
+fn a_speed_that_is_none_is_refused_with_what_is_allowed() {
+    for (place, why) in [
+        ("emulated:cpu=1500mips", "1000mips, 2000mips and so on in thousands, up to 16000mips"),
+        ("emulated:time=real:cpu=4000mips", "`cpu=4000mips` goes with time=virtual"),
+    ] {
+        let said = refused(&Sandbox::new(), &["run", "ext4/hdd", "fio:rand-read", "--on", place]);
+        assert!(said.contains(why), "{said}");
+    }
 }

@@ -15,8 +15,10 @@ impl Study {
         let stack = Stack::parse(&cell.stack).ok()?.to_string();
         let trace =
             if cell.untraced_twin { TraceMode::None } else { self.rule(&cell.stack, &cell.workload)?.trace };
+        // A repeat without recorders is none of the runs that count, though the same comes out.
+        let kind = if cell.untraced_twin { "twin" } else { "run" }.to_owned();
         let mut texts =
-            vec![stack, cell.workload.clone(), trace.to_string(), cell.seed(self.seed).to_string()];
+            vec![stack, cell.workload.clone(), trace.to_string(), cell.seed(self.seed).to_string(), kind];
         for (path, holds) in self.named_files(&cell.workload)? {
             texts.extend([path, holds]);
         }
@@ -60,13 +62,14 @@ mod tests {
             of(&study, &CellKey { repeat: 1, ..first.clone() }),
             of(&study, &CellKey { untraced_twin: true, ..first.clone() }),
             of(&Study { seed: 2, ..study.clone() }, &first),
+            of(&Study { trace: TraceMode::None, ..study.clone() }, &first),
             of(&Study { trace: TraceMode::Layers, ..study.clone() }, &first),
             of(&study, &cell("ext4/hdd", &replayed, 0)),
         ];
         std::fs::write(file.path(), "1").unwrap();
         others.push(of(&study, &cell("ext4/hdd", &replayed, 0)));
         let known: std::collections::HashSet<_> = others.into_iter().map(Option::unwrap).collect();
-        assert_eq!(known.len(), 10);
+        assert_eq!(known.len(), 11);
         assert!(!known.contains(&digest));
         assert_eq!(of(&study, &cell("jfs/hdd", "fio:seq-write", 0)), None, "the study does not hold it");
         drop(file);

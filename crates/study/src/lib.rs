@@ -40,6 +40,7 @@ pub use estimate::{Effort, Estimator, PastCell, StudyEffort};
 pub use file::{StudyFileError, parse_duration};
 pub use flow::LayerFlow;
 pub use named_files::NamedFileError;
+pub use nestor_machine::ProcessorSpeed;
 pub use notation::Notation;
 pub use numbers::{CellNumbers, RunNumbers};
 pub use path_length::{Executor, PathDifference, PathLength, path_differences, sum_of_parts};

@@ -237,7 +237,7 @@ mod tests {
             Mark::Inconsistent { reason: text() },
             Mark::NotSteady { reason: text() },
             Mark::Suspended { seconds: 12.345 },
-            Mark::CpuBound { machine: "guest were busy 2".to_owned(), busy: 0.912_345, modelled: false },
+            Mark::CpuBound { machine: "guest were busy 2".to_owned(), busy: 0.912_345, modelled: None },
             Mark::EventsDropped { layer: "ext3 lost it".to_owned(), events: 7 },
             Mark::Unmatched { share: 0.02 },
             Mark::Unclassified { layer: "jfs".to_owned(), share: 0.03 },

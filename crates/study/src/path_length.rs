@@ -36,7 +36,8 @@ impl Executor {
     }
 }
 
-/// Instructions between two moments while the workload's I/O ran. One is a nanosecond of the modelled processor.
+/// Instructions between two moments while the workload's I/O ran. How long they took follows from the modelled processor's speed, unless
+/// there was none.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct PathLength {
     /// Of each part that the stack has, in the order in which a write passes them.

@@ -11,6 +11,7 @@ use nestor_model::SeededOrder;
 use serde::{Deserialize, Serialize};
 
 use crate::Study;
+use crate::record::CellRecord;
 use crate::stopping::Decisions;
 use crate::study::CellRule;
 
@@ -38,6 +39,19 @@ impl CellKey {
         match self.repeat {
             0 => of_block,
             repeat => SeededOrder::for_part(of_block, u64::from(repeat)).next(),
+        }
+    }
+}
+
+impl CellRecord {
+    /// The cell of a study, or of a command, that it is of.
+    pub fn key(&self) -> CellKey {
+        CellKey {
+            stack: self.stack.clone(),
+            workload: self.workload.clone(),
+            block: self.block,
+            repeat: self.repeat,
+            untraced_twin: self.untraced_twin,
         }
     }
 }

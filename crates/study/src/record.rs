@@ -2,8 +2,10 @@
 
 use std::collections::BTreeMap;
 
+use nestor_build::Place;
 use nestor_correlate::Correlation;
 use nestor_load::{LoadResult, SurfacePoint};
+use nestor_machine::ProcessorSpeed;
 use nestor_trace::LayerMetrics;
 use nestor_trace::hypervisor::FormatCounts;
 use serde::{Deserialize, Serialize};
@@ -170,6 +172,36 @@ pub struct LayerRecord {
     pub metrics: Option<LayerMetrics>,
 }
 
+/// How [`Mark::CpuBound`] keeps the modelled processor: `true` where it is the usual one, as when there was no other; else its speed.
+mod modelled_processor {
+    use nestor_machine::ProcessorSpeed;
+    use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+    #[derive(Serialize, Deserialize)]
+    #[serde(untagged)]
+    enum Kept {
+        IsUsual(bool),
+        Other(ProcessorSpeed),
+    }
+
+    pub fn serialize<S: Serializer>(speed: &Option<ProcessorSpeed>, to: S) -> Result<S::Ok, S::Error> {
+        match *speed {
+            None => Kept::IsUsual(false),
+            Some(ProcessorSpeed::USUAL) => Kept::IsUsual(true),
+            Some(speed) => Kept::Other(speed),
+        }
+        .serialize(to)
+    }
+
+    pub fn deserialize<'a, D: Deserializer<'a>>(from: D) -> Result<Option<ProcessorSpeed>, D::Error> {
+        Ok(match Kept::deserialize(from)? {
+            Kept::IsUsual(false) => None,
+            Kept::IsUsual(true) => Some(ProcessorSpeed::USUAL),
+            Kept::Other(speed) => Some(speed),
+        })
+    }
+}
+
 /// Something that makes a number less than it seems; each is printed wherever the number is.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", tag = "mark")]
@@ -182,9 +214,9 @@ pub enum Mark {
         machine: String,
         /// Busy share, 0 to 1.
         busy: f64,
-        /// They are those of virtual time: one, of 1000 MIPS.
-        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-        modelled: bool,
+        /// It is the one modelled processor of virtual time, of this speed.
+        #[serde(default, skip_serializing_if = "Option::is_none", with = "modelled_processor")]
+        modelled: Option<ProcessorSpeed>,
     },
     /// The data could come from a cache instead of the medium.
     Cached {
@@ -301,7 +333,9 @@ impl Mark {
         match self {
             Self::EmulatedCpu => "the CPU was emulated".to_owned(),
             Self::CpuBound { machine, busy, modelled } => {
-                let which = if *modelled { " (modelled: 1000 MIPS, one, no caches)" } else { "" };
+                let which = modelled
+                    .map(|speed| format!(" (modelled: {} MIPS, one, no caches)", speed.mips()))
+                    .unwrap_or_default();
                 format!("the CPUs of the {machine} were busy {:.0} % of the time{which}", busy * 100.0)
             }
             Self::Cached { reason } | Self::Inconsistent { reason } | Self::NotSteady { reason } => {
@@ -324,13 +358,18 @@ impl Mark {
 
 /// Whether what is kept under this place was made in virtual time.
 pub(crate) fn is_virtual(ground: &str) -> bool {
-    ground.parse::<nestor_build::Place>().is_ok_and(|place| place.is_in_virtual_time())
+    ground.parse::<Place>().is_ok_and(|place| place.is_in_virtual_time())
 }
 
 impl Environment {
     /// Whether the cell ran in virtual time.
     pub fn is_in_virtual_time(&self) -> bool {
         is_virtual(&self.ground)
+    }
+
+    /// The speed of the modelled processor, where the cell ran in virtual time.
+    pub fn modelled_processor(&self) -> Option<ProcessorSpeed> {
+        self.ground.parse::<Place>().ok()?.modelled_processor()
     }
 }
 
@@ -368,4 +407,42 @@ pub struct MachineRecord {
     pub memory_bytes: u64,
     /// How it runs: `hardware`, `kvm`, `tcg`.
     pub accelerator: String,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn marks_of_the_usual_processor_are_kept_as_when_there_was_no_other() {
+        let mark = |modelled| Mark::CpuBound { machine: "host".to_owned(), busy: 0.9, modelled };
+        let fast: ProcessorSpeed = "4000mips".parse().unwrap();
+        for (modelled, kept, said) in [
+            (None, r#"{"mark":"cpu-bound","machine":"host","busy":0.9}"#, "90 % of the time"),
+            (
+                Some(ProcessorSpeed::USUAL),
+                r#"{"mark":"cpu-bound","machine":"host","busy":0.9,"modelled":true}"#,
+                "(modelled: 1000 MIPS, one, no caches)",
+            ),
+            (
+                Some(fast),
+                r#"{"mark":"cpu-bound","machine":"host","busy":0.9,"modelled":4000}"#,
+                "(modelled: 4000 MIPS, one, no caches)",
+            ),
+        ] {
+            assert_eq!(serde_json::to_string(&mark(modelled)).unwrap(), kept);
+            assert_eq!(serde_json::from_str::<Mark>(kept).unwrap(), mark(modelled));
+            assert!(mark(modelled).detail().ends_with(said));
+        }
+    }
+
+    #[test]
+    fn a_cell_knows_the_processor_of_its_place() {
+        let on = |ground: &str| Environment { ground: ground.to_owned(), ..Environment::default() };
+        let mips = |ground| on(ground).modelled_processor().map(ProcessorSpeed::mips);
+        assert_eq!(mips("emulated:time=virtual"), Some(1000));
+        assert_eq!(mips("emulated:time=virtual:cpu=4000mips"), Some(4000));
+        assert!(on("emulated:time=virtual:cpu=4000mips").is_in_virtual_time());
+        assert_eq!(["emulated", "this", "ssh:a"].map(mips), [None; 3]);
+    }
 }

@@ -9,6 +9,7 @@
 //! - **The controller** ([`protocol::CONTROL_VARIABLE`]): when the agent in the machine has answered, time stands until the controller
 //!   has said what comes next. So real time does not enter between two requests.
 //! - **Instructions** are counted by what the processor was doing when it executed them (`preload/counting.rs`).
+//! - **The processor** can execute several instructions in a nanosecond instead of one ([`protocol::SPEED_VARIABLE`]).
 //! - **Interrupts** that QEMU's emulation of AMD's SVM delivers twice are delivered once (`preload/interrupt.rs`).
 //!
 //! QEMU programs that are built with loadable modules, as Debian, Ubuntu and Fedora build them, export all their
@@ -37,6 +38,7 @@ mod tests {
             "\0accept4\0",
             "\0close\0",
             "\0pthread_mutex_unlock\0",
+            "\0pthread_create\0",
             "\0qemu_plugin_install\0",
             "\0qemu_plugin_version\0",
         ] {

@@ -13,16 +13,13 @@ pub(super) static MECHANISM: Mechanism = Mechanism {
     find,
 };
 
-/// An instruction of the modelled processor takes so long.
-const NS_PER_INSTRUCTION: f64 = 1.0;
-
 fn find(case: &Case<'_>, left: &mut Left) -> Option<Finding> {
     if !case.here.is_counted() || case.baseline.is_some_and(|baseline| !baseline.is_counted()) {
         return None;
     }
     let more = case.more(Evidence::instructions_per_operation);
     // What is executed while the medium works takes no time of its own.
-    let effect = left.claim(Part::Idle, more * NS_PER_INSTRUCTION);
+    let effect = left.claim(Part::Idle, case.more(Evidence::execution_ns_per_operation));
     if effect == 0.0 {
         return None;
     }
@@ -34,11 +31,12 @@ fn find(case: &Case<'_>, left: &mut Left) -> Option<Finding> {
         " instructions"
     };
     let words = format!(
-        "an operation takes {:.0} thousand{than}, {:.0} thousand of them in the {} (modelled processor: 1000 MIPS, one, no \
+        "an operation takes {:.0} thousand{than}, {:.0} thousand of them in the {} (modelled processor: {} MIPS, one, no \
          caches)",
         more.abs() / 1e3,
         of(most).abs() / 1e3,
-        most.name()
+        most.name(),
+        case.here.processor.mips()
     );
     let mut found = finding(MechanismName::PathLength, most.name(), effect, words);
     let numbers = Executor::ALL.map(|executor| {

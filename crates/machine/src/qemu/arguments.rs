@@ -123,7 +123,7 @@ fn kernel_options(processor: Processor) -> String {
 /// The whole command line of a machine.
 pub fn command_line(spec: &MachineSpec, kvm: bool, files: &MachineFiles) -> Vec<String> {
     let processor = match spec.time {
-        MachineTime::Virtual { seed } => Processor::Counted { seed },
+        MachineTime::Virtual { seed, .. } => Processor::Counted { seed },
         MachineTime::Real if kvm => Processor::Kvm,
         MachineTime::Real => Processor::Emulated,
     };
@@ -190,7 +190,7 @@ pub fn vhost_user_device(id: &str, queues: u16, chardev: &str) -> Value {
 enum Processor {
     Kvm,
     Emulated,
-    /// Emulated, and each instruction is a nanosecond of the machine's own time.
+    /// Emulated, and its instructions are the clock of the machine's own time.
     Counted {
         seed: u64,
     },

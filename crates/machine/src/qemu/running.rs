@@ -9,7 +9,7 @@ use std::process::{Child, Stdio};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use nestor_vtime::protocol::{AGENT_VARIABLE, CONTROL_VARIABLE, LOADED_VARIABLE};
+use nestor_vtime::protocol::{AGENT_VARIABLE, CONTROL_VARIABLE, LOADED_VARIABLE, SPEED_VARIABLE, Speed};
 use serde_json::{Value, json};
 
 use super::arguments::{self, MachineFiles};
@@ -23,6 +23,7 @@ use crate::instructions::{InstructionMarks, WhyNotCounted};
 use crate::lab_image::initramfs;
 use crate::message::{Answer, Request};
 use crate::spec::{DiskAttachment, DiskBackend, MachineSpec, MachineTime};
+use crate::speed::ProcessorSpeed;
 use crate::ticks;
 
 /// A booted machine.
@@ -34,6 +35,7 @@ pub struct RunningMachine {
     /// Keeps its time, which stands while no request is under way, so that nothing happens in it by itself; `None` in real
     /// time.
     keeper: Option<TimeKeeper>,
+    speed: ProcessorSpeed,
 }
 
 /// Milliseconds of its own time in which a machine lets go of a device.
@@ -49,12 +51,14 @@ const STAND_LIMIT: Duration = Duration::from_secs(10);
 struct Keeping {
     keeper: TimeKeeper,
     listener: UnixListener,
+    speed: ProcessorSpeed,
 }
 
 impl Keeping {
     fn prepare(
         command: &mut std::process::Command,
         files: &MachineFiles,
+        speed: ProcessorSpeed,
         is_loaded: bool,
     ) -> Result<Self, String> {
         let socket = files.time_socket();
@@ -65,11 +69,14 @@ impl Keeping {
         let listener = UnixListener::bind(&socket).map_err(failed)?;
         command.env("LD_PRELOAD", library);
         command.env(CONTROL_VARIABLE, &socket).env(AGENT_VARIABLE, files.agent_socket());
+        if speed != ProcessorSpeed::USUAL {
+            command.env(SPEED_VARIABLE, speed.instructions_per_ns().to_string());
+        }
         if is_loaded {
             command.env(LOADED_VARIABLE, "");
         }
         let keeper = if is_loaded { TimeKeeper::of_loaded() } else { TimeKeeper::new() };
-        Ok(Self { keeper, listener })
+        Ok(Self { keeper, listener, speed })
     }
 
     fn meet(&self, deadline: Instant) -> Result<(), String> {
@@ -78,6 +85,13 @@ impl Keeping {
         })?;
         if hello.is_usable() {
             return Ok(());
+        }
+        if hello.speed == Speed::NotPossible {
+            return Err(format!(
+                "this QEMU's processor cannot have {} MIPS: what its clock is made of was not found; leave out `cpu={}`",
+                self.speed.mips(),
+                self.speed
+            ));
         }
         Err(format!(
             "this QEMU cannot be joined to virtual time: {} its functions are exported, and {} places deliver interrupts \
@@ -154,8 +168,9 @@ impl RunningMachine {
             });
         match started {
             Ok((qemu, qmp, connection, keeper)) => {
+                let speed = time.speed();
                 let machine =
-                    Self { connection, files, qemu: Mutex::new(qemu), qmp: Mutex::new(qmp), keeper };
+                    Self { connection, files, qemu: Mutex::new(qemu), qmp: Mutex::new(qmp), keeper, speed };
                 match kept_state {
                     None => machine.wait_for_agent(deadline, limit),
                     Some(path) => machine.load(path, deadline),
@@ -183,7 +198,9 @@ impl RunningMachine {
         command.args(&argv[1..]).stdin(Stdio::null()).stdout(Stdio::null()).stderr(log);
         let keeping = match time {
             MachineTime::Real => None,
-            MachineTime::Virtual { .. } => Some(Keeping::prepare(&mut command, files, is_loaded)?),
+            MachineTime::Virtual { speed, .. } => {
+                Some(Keeping::prepare(&mut command, files, speed, is_loaded)?)
+            }
         };
         let qemu = spawner.spawn(command).map_err(|e| cannot_start(argv, &e))?;
         Ok((qemu, keeping))
@@ -227,7 +244,7 @@ impl RunningMachine {
         if self.keeper.is_none() {
             return self.connection.request(request, limit);
         }
-        let mut progress = Progress::new(limit);
+        let mut progress = Progress::new(limit, self.speed);
         self.connection.request_patiently(request, limit, &mut || self.longer(&mut progress))
     }
 
@@ -239,7 +256,7 @@ impl RunningMachine {
     }
 
     fn wait_for_agent(&self, deadline: Instant, limit: Duration) -> Result<(), String> {
-        let mut progress = Progress::new(limit);
+        let mut progress = Progress::new(limit, self.speed);
         let longer = &mut || self.keeper.as_ref().and_then(|_| self.longer(&mut progress));
         self.connection.await_hello(deadline.saturating_duration_since(Instant::now()), longer).map_err(|e| {
             let what = match e {

@@ -192,13 +192,11 @@ fn made(fate: &Fate, position: u32, hash: &str) -> CellRecord {
     match fate.kind {
         0 => record.outcome = Outcome::Failed(format!("guest {position} did not answer")),
         1 => record.marks.extend([inconsistent(9), inconsistent(8)]),
-        2 => record.marks.push(Mark::CpuBound {
-            machine: "guest".to_owned(),
-            busy: 0.912_345,
-            modelled: false,
-        }),
+        2 => {
+            record.marks.push(Mark::CpuBound { machine: "guest".to_owned(), busy: 0.912_345, modelled: None })
+        }
         3 => record.marks.extend([
-            Mark::CpuBound { machine: "host".to_owned(), busy: 0.8, modelled: false },
+            Mark::CpuBound { machine: "host".to_owned(), busy: 0.8, modelled: None },
             Mark::EventsDropped { layer: "ext3".to_owned(), events: u64::from(position) },
             Mark::Unmatched { share: 0.020_1 },
         ]),

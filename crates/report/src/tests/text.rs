@@ -138,8 +138,13 @@ fn a_run_that_contradicts_itself_is_shown_with_the_identity_and_counts_for_nothi
 
 /// Runs in virtual time, of which an operation takes so many instructions of the hypervisor and ten times as many of the host.
 fn counted(stack: usize, each: u64) -> Vec<StoredRun> {
+    counted_on("emulated:time=virtual", stack, each)
+}
+
+fn counted_on(ground: &str, stack: usize, each: u64) -> Vec<StoredRun> {
     let mut records = runs(stack, 1, 3);
     for (record, more) in records.iter_mut().zip([0, 100, 200]) {
+        ground.clone_into(&mut record.environment.ground);
         let Outcome::Measured(measured) = &mut record.outcome else { continue };
         let operations = measured.load.operations.values().map(|o| o.operations).sum::<u64>();
         let count = (each + more) * operations / 2;
@@ -176,6 +181,19 @@ fn instructions_of_an_operation_are_shown_and_compared() {
     ");
     let uncounted = CompareView::of(&borrowed(&cell(0, 1, 3)), &borrowed(&other)).unwrap();
     assert_eq!(uncounted.path, [], "those of one side say nothing of the other");
+}
+
+#[test]
+fn what_is_said_of_the_modelled_processor_is_its_own_speed() {
+    for (ground, processor, each) in [
+        ("emulated:time=virtual", "one modelled processor of 1000 MIPS", "one is 1 ns of"),
+        ("emulated:time=virtual:cpu=4000mips", "one modelled processor of 4000 MIPS", "4 are 1 ns of"),
+    ] {
+        let runs = counted_on(ground, 0, 1_000);
+        let text = run_text(&RunView::of(&borrowed(&runs)).unwrap(), Style::plain());
+        let said = format!("on an emulated host in virtual time: {processor}");
+        assert!(text.contains(&said) && text.contains(each), "{text}");
+    }
 }
 
 #[test]

@@ -181,8 +181,12 @@ fn path_table(path: &PathView, style: Style) -> Vec<String> {
     table.row(&["together", &count(path.together_per_operation), ""]);
     let mut lines = vec![String::new()];
     lines.extend(table.lines());
+    let each = match path.instructions_per_ns {
+        1 => "one is".to_owned(),
+        several => format!("{several} are"),
+    };
     let said =
-        format!("  one is 1 ns of the modelled processor; counted for {:.1} s while I/O ran", path.window_s);
+        format!("  {each} 1 ns of the modelled processor; counted for {:.1} s while I/O ran", path.window_s);
     lines.push(style.faint(&said));
     lines
 }

@@ -49,28 +49,24 @@ pub(crate) fn honesty_in<'a>(environments: impl Iterator<Item = &'a Environment>
     sentences
 }
 
-/// Whether the machines lived in virtual time, in which results repeat.
-fn is_in_virtual_time(environment: &Environment) -> bool {
-    environment.ground == "emulated:time=virtual"
-}
-
 fn honesty_of(environment: &Environment) -> Vec<String> {
     const EMULATED: &str = "shapes and ratios hold, absolute CPU-bound numbers do not";
     let Some(host) = environment.machines.first() else { return Vec::new() };
-    let place = match environment.ground.as_str() {
-        "emulated" => "on an emulated host".to_owned(),
-        "emulated:time=virtual" => "on an emulated host in virtual time".to_owned(),
-        "this" => "on this machine".to_owned(),
-        other => format!("on {}", other.strip_prefix("ssh:").unwrap_or(other)),
+    let modelled = environment.modelled_processor();
+    let place = match (environment.ground.as_str(), modelled) {
+        (_, Some(_)) => "on an emulated host in virtual time".to_owned(),
+        ("emulated", None) => "on an emulated host".to_owned(),
+        ("this", None) => "on this machine".to_owned(),
+        (other, None) => format!("on {}", other.strip_prefix("ssh:").unwrap_or(other)),
     };
-    let is_virtual = is_in_virtual_time(environment);
-    let mut sentences = vec![match host.accelerator.as_str() {
-        "tcg" if is_virtual => format!(
-            "{place}: one modelled processor of 1000 MIPS, in order and without caches; numbers repeat to the last bit"
+    let mut sentences = vec![match (host.accelerator.as_str(), modelled) {
+        ("tcg", Some(speed)) => format!(
+            "{place}: one modelled processor of {} MIPS, in order and without caches; numbers repeat to the last bit",
+            speed.mips()
         ),
-        "tcg" => format!("{place} (TCG, no KVM here): {EMULATED}"),
-        "hardware" => format!("{place} ({} x {}, Linux {})", host.cpus, host.cpu_model, host.kernel),
-        accelerator => format!("{place} ({})", accelerator.to_uppercase()),
+        ("tcg", None) => format!("{place} (TCG, no KVM here): {EMULATED}"),
+        ("hardware", _) => format!("{place} ({} x {}, Linux {})", host.cpus, host.cpu_model, host.kernel),
+        (accelerator, _) => format!("{place} ({})", accelerator.to_uppercase()),
     }];
     let emulated_guest = environment.machines.iter().skip(1).find(|m| m.accelerator == "tcg");
     if let Some(guest) = emulated_guest.filter(|_| host.accelerator != "tcg") {

@@ -1,6 +1,6 @@
 //! Instructions of an operation: `nestor run`, in virtual time.
 
-use nestor_study::{Executor, Measured, sum_of_parts};
+use nestor_study::{Executor, Measured, ProcessorSpeed, sum_of_parts};
 use serde::Serialize;
 
 use super::LayerRow;
@@ -8,6 +8,8 @@ use super::LayerRow;
 /// What the modelled processor executed for an operation, by whose it was.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct PathView {
+    /// How many of them are a nanosecond.
+    pub instructions_per_ns: u64,
     /// Seconds in which it was counted.
     pub window_s: f64,
     /// The lowest layer whose requests are known.
@@ -19,7 +21,7 @@ pub struct PathView {
     pub together_per_operation: f64,
 }
 
-/// Instructions of one part. One is a nanosecond of the modelled processor.
+/// Instructions of one part.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct PathRow {
     /// Whose.
@@ -35,7 +37,7 @@ pub struct PathRow {
 
 impl PathView {
     /// Of one run; `None` where nothing was counted or nothing was done.
-    pub fn of(measured: &Measured, layers: &[LayerRow]) -> Option<Self> {
+    pub fn of(measured: &Measured, speed: ProcessorSpeed, layers: &[LayerRow]) -> Option<Self> {
         let path = measured.path_length.as_ref()?;
         let each = path.per_operation(&measured.load);
         let lowest = layers.iter().skip(1).rfind(|layer| layer.requests.is_some_and(|n| n > 0));
@@ -51,6 +53,7 @@ impl PathView {
             per_request: of_requests.get(at).map(|(_, count)| *count),
         });
         (!each.is_empty()).then(|| Self {
+            instructions_per_ns: speed.instructions_per_ns(),
             window_s: path.window_ns as f64 / 1e9,
             lowest_layer: lowest.map(|layer| layer.layer.clone()),
             parts: parts.collect(),

@@ -6,7 +6,7 @@ use nestor_study::{
 };
 use serde::Serialize;
 
-use super::{LayerRow, PathView, TraceView, honesty, is_in_virtual_time, workload_words};
+use super::{LayerRow, PathView, TraceView, honesty, workload_words};
 
 /// Everything that is said of one stack under one workload.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -77,7 +77,9 @@ impl RunView {
             honesty: honesty(runs),
             steady: measured.and_then(|m| steady_words(m, &shown.record.marks)),
             shown_run: measured.map(|_| shown.number),
-            path: measured.and_then(|m| PathView::of(m, &layers)),
+            path: measured
+                .zip(shown.record.environment.modelled_processor())
+                .and_then(|(m, speed)| PathView::of(m, speed, &layers)),
             layers,
             trace: measured.and_then(|m| TraceView::of_run(m, cost.as_ref())),
             explanation: None,
@@ -87,7 +89,7 @@ impl RunView {
             measured_s: measured.map(|m| m.load.elapsed_ns as f64 / 1e9),
             cell_s: shown.record.cell_s,
             outcome_digest: Some(shown)
-                .filter(|shown| is_in_virtual_time(&shown.record.environment))
+                .filter(|shown| shown.record.environment.is_in_virtual_time())
                 .and_then(|shown| shown.record.outcome_digest().ok()),
             runs: runs.iter().map(|r| r.number).collect(),
             record: Some(without_engine_output(shown)),

@@ -1,7 +1,7 @@
 //! The clocks of a stack's machines beside the one that they share: the emulated host's virtual time, in which its disks
 //! live too.
 
-use nestor_build::{BuiltMachine, BuiltStack, HostTime};
+use nestor_build::{BuiltMachine, BuiltStack};
 use nestor_correlate::{SharedClock, SharedReading};
 use nestor_machine::Machine;
 
@@ -24,7 +24,7 @@ impl ClockWatch {
 
     /// Reads all clocks. There is no shared one in real time.
     pub(super) fn start(built: &BuiltStack) -> Self {
-        if built.time != HostTime::Virtual {
+        if !built.time.is_virtual() {
             return Self::none();
         }
         let mut offset = Some(0);

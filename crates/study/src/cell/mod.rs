@@ -14,7 +14,7 @@ mod scratch;
 use std::path::Path;
 use std::time::Instant;
 
-use nestor_build::{BuildError, BuiltStack, HostTime, Lab, Seed, Top};
+use nestor_build::{BuildError, BuiltStack, Lab, Seed, Top};
 use nestor_load::{Ended, LoadError, LoadResult, OperationClass, Place, Step, StepOutput, Target, Workload};
 use nestor_machine::{Command, Machine, MachineError, WhyNotCounted};
 use nestor_stack::Stack;
@@ -237,7 +237,7 @@ fn measure_on(
 ///
 /// In real time nobody could say when that was anyway.
 fn wait_for_start(machine: &Machine, built: &BuiltStack, seed: u64) -> Result<(), MachineError> {
-    if built.time == HostTime::Virtual {
+    if built.time.is_virtual() {
         let after = Seed(seed).start_after();
         machine.run_ok(Command::new(["sleep".to_owned(), format!("{:.6}", after.as_secs_f64())]))?;
     }

@@ -72,7 +72,7 @@ impl Observation {
     /// Stops everything, all at once: each recorder works in its own machine.
     pub(super) fn stop(self, lab: &Lab) -> Result<Recorded, CellError> {
         let processors = self.processors.finish();
-        let marks = (self.time == HostTime::Virtual).then(|| lab.take_instructions());
+        let marks = (self.time.is_virtual()).then(|| lab.take_instructions());
         let disk = lab.served_disk();
         let log = disk.filter(|_| self.disk_log).map(|disk| disk.stop_log());
         let stamps = disk.filter(|_| self.stamps).map(|disk| disk.stop_stamps());
@@ -113,7 +113,7 @@ pub(super) fn for_each<T: Send>(
     recorders: &[Recorder],
     act: impl Fn(&Recorder) -> Result<T, CellError> + Sync,
 ) -> Vec<Result<T, CellError>> {
-    if time == HostTime::Virtual {
+    if time.is_virtual() {
         return recorders.iter().map(act).collect();
     }
     std::thread::scope(|scope| {

@@ -4,7 +4,7 @@
 //! only the samples between the first and the last I/O of its topmost block device count. The samples are taken in the
 //! machine (`nestor trace processors`), in its own time: questions from outside would reach it at no certain moment.
 
-use nestor_build::{BuiltStack, HostTime};
+use nestor_build::BuiltStack;
 use nestor_machine::{Command, Machine, MachineError};
 
 /// Milliseconds between samples: short against a run, long against what a sample costs an emulated machine.
@@ -75,7 +75,7 @@ impl ProcessorWatch {
                 argv.extend(["--device", &point.device]);
             }
             // The application's own machine says when I/O runs.
-            let is_marking = built.time == HostTime::Virtual && index + 1 == built.machines.len();
+            let is_marking = built.time.is_virtual() && index + 1 == built.machines.len();
             if is_marking {
                 argv.push("--mark");
             }

@@ -6,7 +6,7 @@
 mod conservation;
 mod expected;
 
-use nestor_build::Place;
+use nestor_machine::ProcessorSpeed;
 use nestor_model::steady;
 use nestor_trace::metrics::ClassMetrics;
 use nestor_trace::{DirectionMetrics, LayerMetrics};
@@ -35,7 +35,7 @@ pub fn marks(measured: &Measured, environment: &Environment, expected: &Expected
     if environment.machines.first().is_some_and(|m| m.accelerator == "tcg") {
         marks.push(Mark::EmulatedCpu);
     }
-    marks.extend(cpu_bound(measured, is_modelled(environment)));
+    marks.extend(cpu_bound(measured, environment.modelled_processor()));
     marks.extend(cached(measured, environment));
     let violations = conservation::violations(measured, expected);
     marks.extend(violations.into_iter().map(|reason| Mark::Inconsistent { reason }));
@@ -63,12 +63,7 @@ fn unmatched(measured: &Measured) -> Option<Mark> {
     (share > UNMATCHED_ABOVE).then_some(Mark::Unmatched { share })
 }
 
-/// Whether the processors are those of virtual time.
-fn is_modelled(environment: &Environment) -> bool {
-    environment.ground.parse::<Place>().is_ok_and(|place| place.is_in_virtual_time())
-}
-
-fn cpu_bound(measured: &Measured, modelled: bool) -> Vec<Mark> {
+fn cpu_bound(measured: &Measured, modelled: Option<ProcessorSpeed>) -> Vec<Mark> {
     let host_listed = measured.cpu_busy.first().map(|(_, busy)| *busy);
     let host = ("host".to_owned(), measured.host_cpu_busy);
     // The outermost host is normally the first machine of the list; it is added where it is another or missing.

@@ -13,7 +13,7 @@ use super::protocol::{
     MESSAGE_BYTES,
 };
 use super::qemu::qemu;
-use super::{counting, interrupt, system};
+use super::{counting, interrupt, speed, system};
 
 static CONTROL: OnceLock<UnixStream> = OnceLock::new();
 /// The agent's socket as QEMU has accepted it.
@@ -35,6 +35,7 @@ pub fn begin() {
         has_functions: qemu().is_some(),
         interrupt_slots: interrupt::mend(&program),
         counting: counting::look(&program),
+        speed: speed::look(&program),
     };
     if control.write_all(&FromLibrary::Hello(hello).encode()).is_ok() && hello.is_usable() {
         let _ = CONTROL.set(control);
@@ -92,6 +93,7 @@ pub fn stand() {
         return;
     };
     HOLD.store(false, Ordering::Release);
+    speed::require();
     let Some(mut control) = CONTROL.get() else { return };
     let held = FromLibrary::Held {
         now_ns: qemu.now_ns(),

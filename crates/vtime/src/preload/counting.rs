@@ -111,7 +111,9 @@ const NOT_BEGUN: u64 = u64::MAX;
 
 /// Looks for what is needed to count.
 pub fn look(program: &Program) -> Counting {
-    let Some(flags_at) = program.field_offset(c"env.hflags") else { return Counting::NoFlags };
+    let Some(flags_at) = program.field_offset(c"env.hflags", size_of::<u32>()) else {
+        return Counting::NoFlags;
+    };
     // SAFETY: the types are those of version 1 of the interface; later ones have no `add_before` of this name.
     let found = unsafe { find(flags_at) };
     match found {

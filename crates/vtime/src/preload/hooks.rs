@@ -6,7 +6,7 @@ use std::ffi::{c_int, c_void};
 use std::io::{Error, ErrorKind};
 
 use super::system::{ControlHeader, MessageHeader, Replaced};
-use super::{controller, disks, system};
+use super::{controller, disks, speed, system};
 
 /// `VHOST_USER_SET_VRING_KICK` (QEMU, docs/interop/vhost-user.rst).
 const SET_VRING_KICK: u32 = 12;
@@ -22,6 +22,7 @@ static SENDMSG: Replaced = Replaced::new(c"sendmsg");
 static RECVMSG: Replaced = Replaced::new(c"recvmsg");
 static ACCEPT4: Replaced = Replaced::new(c"accept4");
 static CLOSE: Replaced = Replaced::new(c"close");
+static THREAD_CREATE: Replaced = Replaced::new(c"pthread_create");
 static MUTEX_UNLOCK: Replaced = Replaced::new(c"pthread_mutex_unlock");
 
 /// # Safety
@@ -143,4 +144,25 @@ pub unsafe extern "C" fn pthread_mutex_unlock(mutex: *mut c_void) -> c_int {
     let unlocked = unsafe { MUTEX_UNLOCK.get::<unsafe extern "C" fn(*mut c_void) -> c_int>()(mutex) };
     controller::stand();
     unlocked
+}
+
+/// # Safety
+///
+/// As `pthread_create(3)`.
+#[cfg_attr(preload, unsafe(no_mangle))]
+pub unsafe extern "C" fn pthread_create(
+    thread: *mut usize,
+    attributes: *const c_void,
+    begin: extern "C" fn(*mut c_void) -> *mut c_void,
+    argument: *mut c_void,
+) -> c_int {
+    type Create = unsafe extern "C" fn(
+        *mut usize,
+        *const c_void,
+        extern "C" fn(*mut c_void) -> *mut c_void,
+        *mut c_void,
+    ) -> c_int;
+    speed::before_thread();
+    // SAFETY: the signature is that of pthread_create(3), the arguments are the caller's.
+    unsafe { THREAD_CREATE.get::<Create>()(thread, attributes, begin, argument) }
 }

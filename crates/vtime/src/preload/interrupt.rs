@@ -37,41 +37,19 @@ unsafe extern "C" fn do_interrupt_once(processor: *mut c_char) {
     unsafe { transmute::<*mut c_void, DoInterrupt>(ORIGINAL.load(Ordering::Relaxed))(processor) };
 }
 
-const PAGE_BYTES: usize = 4096;
-const PROT_READ_WRITE: c_int = 3;
-
-unsafe extern "C" {
-    fn mprotect(address: *mut c_void, bytes: usize, protection: c_int) -> c_int;
-}
-
 /// Replaces the function by which QEMU delivers interrupts. Returns the number of places where it stood.
 pub fn mend(program: &Program) -> u64 {
     let original = address_of(c"x86_cpu_do_interrupt", Where::Program);
-    let Some(field) = program.field_offset(c"exception_index").filter(|_| !original.is_null()) else {
+    let Some(field) =
+        program.field_offset(c"exception_index", size_of::<c_int>()).filter(|_| !original.is_null())
+    else {
         return 0;
     };
     ORIGINAL.store(original, Ordering::Relaxed);
     EXCEPTION_AT.store(field, Ordering::Relaxed);
-    let found: Vec<*const *mut c_void> =
-        program.data().filter(|word| **word == original).map(ptr::from_ref).collect();
+    let found: Vec<_> = program.data().filter(|slot| slot.holds(original)).collect();
     match found[..] {
-        // SAFETY: it is a word of the program's data, and holds the original.
-        [slot] if !unsafe { replace(slot.cast_mut()) } => 0,
+        [slot] if !slot.replace(do_interrupt_once as DoInterrupt as *mut c_void) => 0,
         _ => found.len() as u64,
     }
-}
-
-/// # Safety
-///
-/// The slot is a word of the program's data that holds the original.
-unsafe fn replace(slot: *mut *mut c_void) -> bool {
-    let page = slot as usize & !(PAGE_BYTES - 1);
-    // SAFETY: a slot may lie across no page, for it is aligned; tables that the linker made read-only become writable.
-    unsafe {
-        if mprotect(page as *mut c_void, PAGE_BYTES, PROT_READ_WRITE) != 0 {
-            return false;
-        }
-        slot.write(do_interrupt_once as DoInterrupt as *mut c_void);
-    }
-    true
 }

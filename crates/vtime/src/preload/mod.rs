@@ -13,6 +13,7 @@ mod program;
 #[cfg(preload)]
 mod protocol;
 mod qemu;
+mod speed;
 mod system;
 
 #[cfg(not(preload))]

@@ -1,7 +1,8 @@
 //! The program that this library was loaded into, as it lies in memory.
 
 use std::ffi::{CStr, c_char, c_int, c_void};
-use std::slice;
+use std::sync::atomic::{AtomicPtr, Ordering};
+use std::{ptr, slice};
 
 /// `struct dl_phdr_info` (`link.h`), as far as it is used.
 #[repr(C)]
@@ -28,11 +29,46 @@ struct ProgramHeader {
 const PT_LOAD: u32 = 1;
 const PF_W: u32 = 2;
 
+const PAGE_BYTES: usize = 4096;
+const PROT_READ_WRITE: c_int = 3;
+
 unsafe extern "C" {
     fn dl_iterate_phdr(
         visit: extern "C" fn(*const ProgramInfo, usize, *mut c_void) -> c_int,
         context: *mut c_void,
     ) -> c_int;
+    fn mprotect(address: *mut c_void, bytes: usize, protection: c_int) -> c_int;
+}
+
+/// A word of memory that may hold the address of a function.
+#[repr(transparent)]
+pub struct Slot(AtomicPtr<c_void>);
+
+impl Slot {
+    fn word(&self) -> *mut c_void {
+        self.0.load(Ordering::Relaxed)
+    }
+
+    /// Whether it holds this address.
+    pub fn holds(&self, address: *mut c_void) -> bool {
+        self.word() == address
+    }
+
+    /// Writes an address where writing is allowed.
+    pub fn set(&self, address: *mut c_void) {
+        self.0.store(address, Ordering::Release);
+    }
+
+    /// Writes an address, also where the linker has made tables read-only. Whether that was possible.
+    pub fn replace(&self, address: *mut c_void) -> bool {
+        let page = ptr::from_ref(self) as usize & !(PAGE_BYTES - 1);
+        // SAFETY: an aligned word lies in one page, which is mapped, and only becomes writable.
+        let is_writable = unsafe { mprotect(page as *mut c_void, PAGE_BYTES, PROT_READ_WRITE) == 0 };
+        if is_writable {
+            self.set(address);
+        }
+        is_writable
+    }
 }
 
 /// `VMStateField` (`include/migration/vmstate.h`) in words: name, an old name, offset, size.
@@ -43,7 +79,7 @@ const FIELD_WORDS: usize = 4;
 /// What of a program is loaded as it stands in its file.
 pub struct Program {
     constants: Vec<&'static [u8]>,
-    data: Vec<&'static [*mut c_void]>,
+    data: Vec<&'static [Slot]>,
 }
 
 impl Program {
@@ -56,19 +92,19 @@ impl Program {
     }
 
     /// All words that can be written, or could until the program was linked.
-    pub fn data(&self) -> impl Iterator<Item = &'static *mut c_void> {
+    pub fn data(&self) -> impl Iterator<Item = &'static Slot> {
         self.data.iter().flat_map(|words| words.iter())
     }
 
-    /// The offset of the field of four bytes that a description of QEMU's state with this name has.
-    pub fn field_offset(&self, name: &CStr) -> Option<usize> {
-        let name = self.constants.iter().find_map(|bytes| find_text(bytes, name))?;
+    /// The offset of the field of so many bytes that a description of QEMU's state with this name has.
+    pub fn field_offset(&self, name: &CStr, bytes: usize) -> Option<usize> {
+        let name = self.constants.iter().find_map(|segment| find_text(segment, name))?;
         let mut descriptions = self.data.iter().flat_map(|words| words.windows(FIELD_WORDS));
         descriptions
             .find(|words| {
-                words[0].cast_const().cast() == name && words[FIELD_SIZE_WORD] as usize == size_of::<c_int>()
+                words[0].word().cast_const().cast() == name && words[FIELD_SIZE_WORD].word() as usize == bytes
             })
-            .map(|words| words[FIELD_OFFSET_WORD] as usize)
+            .map(|words| words[FIELD_OFFSET_WORD].word() as usize)
     }
 }
 
@@ -88,6 +124,29 @@ extern "C" fn visit_program(info: *const ProgramInfo, _bytes: usize, program: *m
     1
 }
 
+/// Where an address stands in the program and in all that was loaded since.
+pub fn slots_of_all(address: *mut c_void) -> Vec<&'static Slot> {
+    let mut search = (address, Vec::new());
+    // SAFETY: `visit_any` expects a `Search`.
+    unsafe { dl_iterate_phdr(visit_any, (&raw mut search).cast()) };
+    search.1
+}
+
+type Search = (*mut c_void, Vec<&'static Slot>);
+
+extern "C" fn visit_any(info: *const ProgramInfo, _bytes: usize, search: *mut c_void) -> c_int {
+    // SAFETY: the dynamic linker describes what is loaded truly, and `slots_of_all` gave a search.
+    unsafe {
+        let (address, found) = &mut *search.cast::<Search>();
+        let segments = slice::from_raw_parts((*info).headers, usize::from((*info).header_count));
+        for segment in segments.iter().filter(|segment| segment.kind == PT_LOAD && segment.flags & PF_W != 0)
+        {
+            found.extend(segment.words((*info).base).iter().filter(|slot| slot.holds(*address)));
+        }
+    }
+    0
+}
+
 impl ProgramHeader {
     /// # Safety
     ///
@@ -100,13 +159,11 @@ impl ProgramHeader {
     /// # Safety
     ///
     /// As [`Self::bytes`].
-    unsafe fn words(&self, base: usize) -> &'static [*mut c_void] {
+    unsafe fn words(&self, base: usize) -> &'static [Slot] {
         let start = (base + self.address).next_multiple_of(size_of::<usize>());
         let end = base + self.address + self.file_bytes;
         // SAFETY: the caller's; whole words within the segment.
-        unsafe {
-            slice::from_raw_parts(start as *const *mut c_void, end.saturating_sub(start) / size_of::<usize>())
-        }
+        unsafe { slice::from_raw_parts(start as *const Slot, end.saturating_sub(start) / size_of::<Slot>()) }
     }
 }
 

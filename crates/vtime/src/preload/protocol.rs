@@ -20,6 +20,10 @@ pub const AGENT_VARIABLE: &str = "NESTOR_VTIME_AGENT";
 /// Environment variable that is there if the machine's state is loaded: it then stands before its first instruction.
 pub const LOADED_VARIABLE: &str = "NESTOR_VTIME_LOADED";
 
+/// Environment variable with the instructions that the processor executes in a nanosecond, a whole number. Where there is none, it is
+/// one, and QEMU's own clock stays.
+pub const SPEED_VARIABLE: &str = "NESTOR_VTIME_INSTRUCTIONS_PER_NS";
+
 /// Bytes of a message between library and controller.
 pub const MESSAGE_BYTES: usize = 8 * WORDS;
 
@@ -74,6 +78,15 @@ pub enum Counting {
     NoFlags,
 }
 
+/// Whether this QEMU's processor can be as fast as [`SPEED_VARIABLE`] asks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Speed {
+    /// It will be.
+    AsAsked,
+    /// What its clock is made of was not found.
+    NotPossible,
+}
+
 /// What the library found in QEMU.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Hello {
@@ -83,12 +96,14 @@ pub struct Hello {
     pub interrupt_slots: u64,
     /// Whether instructions can be counted. A machine lives in virtual time without it.
     pub counting: Counting,
+    /// Whether the processor will have the speed that was asked for.
+    pub speed: Speed,
 }
 
 impl Hello {
     /// Whether the machine can live in virtual time.
     pub fn is_usable(&self) -> bool {
-        self.has_functions && self.interrupt_slots == 1
+        self.has_functions && self.interrupt_slots == 1 && self.speed == Speed::AsAsked
     }
 }
 
@@ -162,13 +177,30 @@ impl Counting {
     }
 }
 
+impl Speed {
+    fn word(self) -> u64 {
+        match self {
+            Self::AsAsked => 0,
+            Self::NotPossible => 1,
+        }
+    }
+
+    fn of_word(word: u64) -> Option<Self> {
+        [Self::AsAsked, Self::NotPossible].into_iter().find(|speed| speed.word() == word)
+    }
+}
+
 impl FromLibrary {
     /// As it is sent.
     pub fn encode(&self) -> [u8; MESSAGE_BYTES] {
         match *self {
-            Self::Hello(hello) => {
-                encode([HELLO, u64::from(hello.has_functions), hello.interrupt_slots, hello.counting.word()])
-            }
+            Self::Hello(hello) => encode([
+                HELLO,
+                u64::from(hello.has_functions),
+                hello.interrupt_slots,
+                hello.counting.word(),
+                hello.speed.word(),
+            ]),
             Self::Held { now_ns, written, instructions: None } => encode([HELD, now_ns, written]),
             Self::Held { now_ns, written, instructions: Some(instructions) } => {
                 let [a, b, c, d] = instructions.words();
@@ -184,11 +216,12 @@ impl FromLibrary {
     /// As it was sent; `None` for what is no such message.
     pub fn decode(bytes: &[u8; MESSAGE_BYTES]) -> Option<Self> {
         match decode(bytes) {
-            [HELLO, has_functions @ (0 | 1), interrupt_slots, counting, 0, 0, 0, 0] => {
+            [HELLO, has_functions @ (0 | 1), interrupt_slots, counting, speed, 0, 0, 0] => {
                 Some(Self::Hello(Hello {
                     has_functions: has_functions == 1,
                     interrupt_slots,
                     counting: Counting::of_word(counting)?,
+                    speed: Speed::of_word(speed)?,
                 }))
             }
             [HELD, now_ns, written, 0, 0, 0, 0, 0] => {
@@ -238,15 +271,15 @@ mod tests {
 
     #[test]
     fn messages_come_back_as_they_were_sent() {
-        let hello = |has_functions, interrupt_slots, counting| {
-            FromLibrary::Hello(Hello { has_functions, interrupt_slots, counting })
+        let hello = |has_functions, interrupt_slots, counting, speed| {
+            FromLibrary::Hello(Hello { has_functions, interrupt_slots, counting, speed })
         };
         let instructions =
             Instructions { host_user: 1, host_kernel: 2, guest_user: 3, guest_kernel: u64::MAX };
         let messages = [
-            hello(true, 1, Counting::Possible),
-            hello(false, 7, Counting::NoInterface),
-            hello(true, 1, Counting::NoFlags),
+            hello(true, 1, Counting::Possible, Speed::AsAsked),
+            hello(false, 7, Counting::NoInterface, Speed::NotPossible),
+            hello(true, 1, Counting::NoFlags, Speed::AsAsked),
             FromLibrary::Held { now_ns: 1 << 40, written: 3, instructions: None },
             FromLibrary::Held { now_ns: 1 << 40, written: 3, instructions: Some(instructions) },
             FromLibrary::Marked(instructions),

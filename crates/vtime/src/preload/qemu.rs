@@ -2,6 +2,7 @@
 
 use std::ffi::{c_char, c_int, c_void};
 use std::sync::OnceLock;
+use std::time::Duration;
 
 use super::system::{Where, function};
 
@@ -147,11 +148,18 @@ impl Qemu {
         unsafe { (self.runstate_is_running)() }
     }
 
-    /// Stops the machine before the next instruction of its processor, whose thread calls this.
+    /// Stops the machine before the next instruction of its processor, whose thread calls this and holds nothing.
+    ///
+    /// The thread is back when the machine no longer counts as running. If it let itself be stopped before, the main loop could find
+    /// nothing that runs in a running machine, take it for idle and skip time to the next timer, or not, as real time has it.
     pub fn stop_machine(&self) {
-        // SAFETY: in the processor's thread it asks the main loop for it and marks the processor as stopped.
+        const LOOK_AGAIN: Duration = Duration::from_millis(1);
+        // SAFETY: in the processor's thread it asks the main loop for it and marks the processor as about to stop.
         unsafe {
             (self.vm_stop)(STATE_PAUSED);
+        }
+        while self.is_running() {
+            std::thread::sleep(LOOK_AGAIN);
         }
     }
 
