@@ -93,7 +93,6 @@ pub fn stand() {
         return;
     };
     HOLD.store(false, Ordering::Release);
-    speed::require();
     let Some(mut control) = CONTROL.get() else { return };
     let held = FromLibrary::Held {
         now_ns: qemu.now_ns(),

@@ -52,6 +52,10 @@ pub unsafe extern "C" fn sendmsg(fd: c_int, message: *const MessageHeader, flags
     if let Some(notifies) = unsafe { message.as_ref().and_then(|message| notifier_in(message)) } {
         disks::learn(fd, notifies);
     }
+    if controller::is_agent(fd) {
+        // Before the controller hears that the machine has booted.
+        speed::require();
+    }
     loop {
         // SAFETY: the arguments are the caller's.
         let sent = unsafe { original(fd, message, flags) };
