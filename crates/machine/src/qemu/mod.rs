@@ -6,6 +6,7 @@ mod kept_state;
 mod progress;
 pub mod qmp;
 mod running;
+pub mod version;
 mod virtual_time;
 
 pub use arguments::TraceFiles;

@@ -16,6 +16,7 @@ use super::arguments::{self, MachineFiles};
 use super::kept_state;
 use super::progress::{Progress, STANDSTILL_LIMIT};
 use super::qmp::Qmp;
+use super::version::GuestPaging;
 use super::virtual_time::{self, TimeKeeper, Watched};
 use crate::agent::process::{OWN_BINARY, Spawner, cannot_start, kill_group, wait_at_most};
 use crate::connection::{Connection, NoAnswer, lock};
@@ -103,7 +104,7 @@ impl RunningMachine {
         on_start: impl FnOnce(&Child),
     ) -> Result<Self, String> {
         let files = prepare_files(directory, &spec.modules_cpio)?;
-        let argv = arguments::command_line(spec, kvm, &files);
+        let argv = arguments::command_line(spec, kvm, &files, GuestPaging::here);
         let limit = Duration::from_millis(spec.boot_timeout_ms);
         let kept_state = spec.kept_state.as_deref().map(Path::new);
         Self::start(&argv, files, (spec.time, kept_state), limit, spawner, on_start)
