@@ -2,6 +2,7 @@
 
 pub mod accelerator;
 pub mod arguments;
+mod joining;
 mod kept_state;
 mod progress;
 pub mod qmp;
