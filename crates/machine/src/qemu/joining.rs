@@ -28,7 +28,9 @@ pub enum WhyNotJoined {
     )]
     NoFunctions,
     /// QEMU's function that delivers interrupts stands in so many places, and has to be replaced in one.
-    #[error("this QEMU cannot be joined to virtual time: {0} places deliver interrupts where 1 is expected")]
+    #[error(
+        "this QEMU cannot be joined to virtual time: its function that delivers interrupts was found in {0} places, not in one"
+    )]
     InterruptSlots(u64),
     /// It did not come so far.
     #[error("QEMU did not begin in time to be joined to virtual time")]

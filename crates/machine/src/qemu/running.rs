@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 
 use super::arguments::{self, MachineFiles};
-use super::joining::Joining;
+use super::joining::{Joining, WhyNotJoined};
 use super::kept_state;
 use super::progress::{Progress, STANDSTILL_LIMIT};
 use super::qmp::Qmp;
@@ -105,7 +105,7 @@ impl RunningMachine {
                     Err(e) => {
                         kill_group(&qemu, rustix::process::Signal::KILL);
                         let _ = qemu.wait();
-                        Err(format!("{e}{}", tail(&files.qemu_log(), "QEMU said")))
+                        Err(e.explained(&files.qemu_log()))
                     }
                 }
             });
@@ -152,11 +152,11 @@ impl RunningMachine {
         joining: Option<&Joining>,
         deadline: Instant,
         limit: Duration,
-    ) -> Result<(Connection, Qmp), String> {
+    ) -> Result<(Connection, Qmp), NotUp> {
         if let Some(joining) = joining {
             joining.meet(qemu, &files.agent_socket(), deadline).map_err(|e| match qemu.try_wait() {
-                Ok(Some(status)) => ended_at_once(status),
-                _ => format!("{e}; `--on emulated:time=real` does without"),
+                Ok(Some(status)) => NotUp::Other(ended_at_once(status)),
+                _ => NotUp::NotJoined(e),
             })?;
         }
         let agent = connect_when_there(&files.agent_socket(), qemu, deadline, limit)?;
@@ -347,6 +347,29 @@ fn prepare_files(directory: PathBuf, modules_cpio: &str) -> Result<MachineFiles,
 /// What to do about a machine that is not up in time: it hangs, or the machine around it is slow.
 fn late(what: &str, limit: Duration) -> String {
     format!("{what} within its {} s; NESTOR_BOOT_LIMIT_S gives it longer", limit.as_secs())
+}
+
+/// Why a QEMU that was started did not come up.
+enum NotUp {
+    /// It runs, and waits for us.
+    NotJoined(WhyNotJoined),
+    /// What QEMU itself says belongs to it.
+    Other(String),
+}
+
+impl From<String> for NotUp {
+    fn from(why: String) -> Self {
+        Self::Other(why)
+    }
+}
+
+impl NotUp {
+    fn explained(&self, qemu_log: &Path) -> String {
+        match self {
+            Self::NotJoined(why) => format!("{why}; `--on emulated:time=real` does without"),
+            Self::Other(why) => format!("{why}{}", tail(qemu_log, "QEMU said")),
+        }
+    }
 }
 
 fn ended_at_once(status: ExitStatus) -> String {
