@@ -2,7 +2,6 @@
 
 use std::fs;
 use std::path::Path;
-use std::process::Command;
 
 use crate::message::Facts;
 
@@ -22,7 +21,7 @@ pub fn of_this_machine(work_directory: &Path) -> Facts {
         root: rustix::process::geteuid().is_root(),
         kvm_device: fs::OpenOptions::new().read(true).write(true).open("/dev/kvm").is_ok(),
         // A lab machine has what the lab image has; looking would only cost its slow processor time.
-        qemu: if lab_machine { None } else { qemu_version() },
+        qemu: if lab_machine { None } else { crate::qemu::version::first_line() },
         work_directory: work_directory.display().to_string(),
         binary: super::agent::process::OWN_BINARY.to_owned(),
         pid: std::process::id(),
@@ -54,11 +53,6 @@ fn memory_bytes(meminfo: &str) -> u64 {
         .find_map(|line| line.strip_prefix("MemTotal:")?.split_whitespace().next()?.parse::<u64>().ok())
         .unwrap_or_default()
         .saturating_mul(1024)
-}
-
-fn qemu_version() -> Option<String> {
-    let output = Command::new(crate::qemu::QEMU).arg("--version").output().ok()?;
-    String::from_utf8_lossy(&output.stdout).lines().next().map(str::to_owned)
 }
 
 fn file_systems(known: &str, modules: &Path) -> Vec<String> {

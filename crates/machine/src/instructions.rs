@@ -43,13 +43,17 @@ pub enum WhyNotCounted {
     #[error("the machine does not live in virtual time")]
     RealTime,
     /// QEMU's interface for plugins is missing or another.
-    #[error("this QEMU has no plugins of version 1 (4.2 to 8.2 have, if they are built with them)")]
+    #[error(
+        "this QEMU has no interface for plugins that is known (4.2 to 10.0 have, if they are built with it)"
+    )]
     NoInterface,
     /// The processor's flags were not found.
     #[error("where this QEMU has its processor's flags was not found")]
     NoFlags,
     /// QEMU did not take the library as a plugin.
-    #[error("this QEMU does not load the library of virtual time as a plugin")]
+    #[error(
+        "this QEMU does not load the library of virtual time as a plugin; its interface may be newer than that of 10.0"
+    )]
     NotLoaded,
 }
 

@@ -153,6 +153,7 @@ fn a_program_without_qemus_functions_is_named_with_what_works() {
         format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
     assert!(said.contains("cannot be joined to virtual time: not all of its functions"), "{said}");
     assert!(said.contains("--on emulated:time=real"), "{said}");
+    assert!(!said.contains("QEMU said"), "QEMU itself finds nothing wrong: {said}");
     sandbox.assert_nothing_left();
 }
 

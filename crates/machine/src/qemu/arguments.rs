@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 
 use serde_json::Value;
 
+use super::version::GuestPaging;
 use crate::init::GUEST_MARK;
 use crate::spec::{Accelerator, DiskBackend, MachineSpec, MachineTime};
 
@@ -95,15 +96,11 @@ const KERNEL_COMMAND_LINE: &str = "console=ttyS0 quiet loglevel=4 panic=-1 oops=
 
 /// What the kernel of a machine with emulated processors is told besides.
 ///
-/// `tsc=reliable`: QEMU's TCG gives all of a machine's processors one counter (`cpus_get_elapsed_ticks`), but does not say
+/// QEMU's TCG gives all of a machine's processors one counter (`cpus_get_elapsed_ticks`), but does not say
 /// so, and the kernel then reads the time from the HPET, a device under QEMU's global lock.
 ///
-/// `kvm_amd.npt=0`: KVM keeps shadow page tables instead of nested ones. With nested paging in TCG's SVM, guests or the
-/// emulated host itself reset themselves in 7 of 43 cells of a study (QEMU 7.2; 1 of 14 with 10.0.2), with shadow page tables
-/// in 0 of 57; cells took as long.
-///
-/// See [`TICK_NEVER_STOPS`] for what is added in real time.
-const EMULATED_KERNEL_OPTIONS: &str = " tsc=reliable kvm_amd.npt=0";
+/// See [`GuestPaging`] and [`TICK_NEVER_STOPS`] for what is added.
+const EMULATED_KERNEL_OPTIONS: &str = " tsc=reliable";
 
 /// The scheduler's tick never stops. TCG's SVM code changes the pending interrupts of a processor without the lock
 /// that others take for it, so that an interrupt between processors is lost now and then; a halted processor without a tick
@@ -112,16 +109,26 @@ const EMULATED_KERNEL_OPTIONS: &str = " tsc=reliable kvm_amd.npt=0";
 const TICK_NEVER_STOPS: &str = " nohz=off";
 
 /// What the kernel is told of its processor.
-fn kernel_options(processor: Processor) -> String {
-    match processor {
-        Processor::Kvm => String::new(),
-        Processor::Emulated => format!("{EMULATED_KERNEL_OPTIONS}{TICK_NEVER_STOPS}"),
-        Processor::Counted { .. } => EMULATED_KERNEL_OPTIONS.to_owned(),
-    }
+fn kernel_options(processor: Processor, paging: impl FnOnce() -> GuestPaging) -> String {
+    let tick = match processor {
+        Processor::Kvm => return String::new(),
+        Processor::Emulated => TICK_NEVER_STOPS,
+        Processor::Counted { .. } => "",
+    };
+    let paging = match paging() {
+        GuestPaging::Shadow => " kvm_amd.npt=0",
+        GuestPaging::Nested => " kvm_amd.npt=1",
+    };
+    format!("{EMULATED_KERNEL_OPTIONS}{paging}{tick}")
 }
 
-/// The whole command line of a machine.
-pub fn command_line(spec: &MachineSpec, kvm: bool, files: &MachineFiles) -> Vec<String> {
+/// The whole command line of a machine. `paging` is asked for only if its processors are emulated.
+pub fn command_line(
+    spec: &MachineSpec,
+    kvm: bool,
+    files: &MachineFiles,
+    paging: impl FnOnce() -> GuestPaging,
+) -> Vec<String> {
     let processor = match spec.time {
         MachineTime::Virtual { seed, .. } => Processor::Counted { seed },
         MachineTime::Real if kvm => Processor::Kvm,
@@ -132,7 +139,7 @@ pub fn command_line(spec: &MachineSpec, kvm: bool, files: &MachineFiles) -> Vec<
     let board = if spec.cold_disks.is_empty() { "pc" } else { "q35" };
     let mut argv =
         bare_machine(board, &spec.name, spec.memory_bytes, spec.cpus, processor, spec.shared_memory, files);
-    argv.extend(boot(&spec.kernel, &files.initramfs(), &kernel_options(processor)));
+    argv.extend(boot(&spec.kernel, &files.initramfs(), &kernel_options(processor, paging)));
     argv.extend(tracing(files));
     if spec.kept_state.is_some() {
         argv.extend(["-incoming", "defer"].map(str::to_owned));

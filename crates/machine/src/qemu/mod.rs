@@ -2,10 +2,12 @@
 
 pub mod accelerator;
 pub mod arguments;
+mod joining;
 mod kept_state;
 mod progress;
 pub mod qmp;
 mod running;
+pub mod version;
 mod virtual_time;
 
 pub use arguments::TraceFiles;

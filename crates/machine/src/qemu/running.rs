@@ -3,20 +3,21 @@
 use std::fs;
 use std::io;
 use std::os::unix::fs::DirBuilderExt;
-use std::os::unix::net::{UnixListener, UnixStream};
+use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Stdio};
+use std::process::{Child, ExitStatus, Stdio};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use nestor_vtime::protocol::{AGENT_VARIABLE, CONTROL_VARIABLE, LOADED_VARIABLE, SPEED_VARIABLE, Speed};
 use serde_json::{Value, json};
 
 use super::arguments::{self, MachineFiles};
+use super::joining::{Joining, WhyNotJoined};
 use super::kept_state;
 use super::progress::{Progress, STANDSTILL_LIMIT};
 use super::qmp::Qmp;
-use super::virtual_time::{self, TimeKeeper, Watched};
+use super::version::GuestPaging;
+use super::virtual_time::{TimeKeeper, Watched};
 use crate::agent::process::{OWN_BINARY, Spawner, cannot_start, kill_group, wait_at_most};
 use crate::connection::{Connection, NoAnswer, lock};
 use crate::instructions::{InstructionMarks, WhyNotCounted};
@@ -47,61 +48,6 @@ const PAUSE_LIMIT: Duration = Duration::from_secs(60);
 /// How long a machine that has answered everything may take until it stands.
 const STAND_LIMIT: Duration = Duration::from_secs(10);
 
-/// What is prepared for a machine in virtual time before it is started.
-struct Keeping {
-    keeper: TimeKeeper,
-    listener: UnixListener,
-    speed: ProcessorSpeed,
-}
-
-impl Keeping {
-    fn prepare(
-        command: &mut std::process::Command,
-        files: &MachineFiles,
-        speed: ProcessorSpeed,
-        is_loaded: bool,
-    ) -> Result<Self, String> {
-        let socket = files.time_socket();
-        let failed = |e: io::Error| {
-            format!("virtual time could not be prepared in {}: {e}", files.directory.display())
-        };
-        let library = virtual_time::write_library(&files.directory).map_err(failed)?;
-        let listener = UnixListener::bind(&socket).map_err(failed)?;
-        command.env("LD_PRELOAD", library);
-        command.env(CONTROL_VARIABLE, &socket).env(AGENT_VARIABLE, files.agent_socket());
-        if speed != ProcessorSpeed::USUAL {
-            command.env(SPEED_VARIABLE, speed.instructions_per_ns().to_string());
-        }
-        if is_loaded {
-            command.env(LOADED_VARIABLE, "");
-        }
-        let keeper = if is_loaded { TimeKeeper::of_loaded() } else { TimeKeeper::new() };
-        Ok(Self { keeper, listener, speed })
-    }
-
-    fn meet(&self, deadline: Instant) -> Result<(), String> {
-        let hello = self.keeper.meet(&self.listener, deadline).map_err(|e| {
-            format!("this QEMU does not load the library of virtual time ({e}); `--on emulated:time=real` does without")
-        })?;
-        if hello.is_usable() {
-            return Ok(());
-        }
-        if hello.speed == Speed::NotPossible {
-            return Err(format!(
-                "this QEMU's processor cannot have {} MIPS: what its clock is made of was not found; leave out `cpu={}`",
-                self.speed.mips(),
-                self.speed
-            ));
-        }
-        Err(format!(
-            "this QEMU cannot be joined to virtual time: {} its functions are exported, and {} places deliver interrupts \
-             where 1 is expected; `--on emulated:time=real` does without",
-            if hello.has_functions { "all of" } else { "not all of" },
-            hello.interrupt_slots
-        ))
-    }
-}
-
 /// Lines of the console that a message about a dead machine shows.
 const CONSOLE_LINES: usize = 12;
 
@@ -118,7 +64,7 @@ impl RunningMachine {
         on_start: impl FnOnce(&Child),
     ) -> Result<Self, String> {
         let files = prepare_files(directory, &spec.modules_cpio)?;
-        let argv = arguments::command_line(spec, kvm, &files);
+        let argv = arguments::command_line(spec, kvm, &files, GuestPaging::here);
         let limit = Duration::from_millis(spec.boot_timeout_ms);
         let kept_state = spec.kept_state.as_deref().map(Path::new);
         Self::start(&argv, files, (spec.time, kept_state), limit, spawner, on_start)
@@ -153,16 +99,16 @@ impl RunningMachine {
     ) -> Result<Self, String> {
         let deadline = Instant::now() + limit;
         let started =
-            Self::spawn(argv, &files, time, kept_state.is_some(), spawner).and_then(|(mut qemu, keeping)| {
+            Self::spawn(argv, &files, time, kept_state.is_some(), spawner).and_then(|(mut qemu, joining)| {
                 on_start(&qemu);
-                match Self::connect(&mut qemu, &files, keeping.as_ref(), deadline, limit) {
+                match Self::connect(&mut qemu, &files, joining.as_ref(), deadline, limit) {
                     Ok((connection, qmp)) => {
-                        Ok((qemu, qmp, connection, keeping.map(|keeping| keeping.keeper)))
+                        Ok((qemu, qmp, connection, joining.map(|joining| joining.keeper)))
                     }
                     Err(e) => {
                         kill_group(&qemu, rustix::process::Signal::KILL);
                         let _ = qemu.wait();
-                        Err(format!("{e}{}", tail(&files.qemu_log(), "QEMU said")))
+                        Err(e.explained(&files.qemu_log()))
                     }
                 }
             });
@@ -191,30 +137,33 @@ impl RunningMachine {
         time: MachineTime,
         is_loaded: bool,
         spawner: &Spawner,
-    ) -> Result<(Child, Option<Keeping>), String> {
+    ) -> Result<(Child, Option<Joining>), String> {
         let log = fs::File::create(files.qemu_log())
             .map_err(|e| format!("{} could not be written: {e}", files.qemu_log().display()))?;
         let mut command = std::process::Command::new(&argv[0]);
         command.args(&argv[1..]).stdin(Stdio::null()).stdout(Stdio::null()).stderr(log);
-        let keeping = match time {
+        let joining = match time {
             MachineTime::Real => None,
             MachineTime::Virtual { speed, .. } => {
-                Some(Keeping::prepare(&mut command, files, speed, is_loaded)?)
+                Some(Joining::prepare(&mut command, files, speed, is_loaded)?)
             }
         };
         let qemu = spawner.spawn(command).map_err(|e| cannot_start(argv, &e))?;
-        Ok((qemu, keeping))
+        Ok((qemu, joining))
     }
 
     fn connect(
         qemu: &mut Child,
         files: &MachineFiles,
-        keeping: Option<&Keeping>,
+        joining: Option<&Joining>,
         deadline: Instant,
         limit: Duration,
-    ) -> Result<(Connection, Qmp), String> {
-        if let Some(keeping) = keeping {
-            keeping.meet(deadline)?;
+    ) -> Result<(Connection, Qmp), NotUp> {
+        if let Some(joining) = joining {
+            joining.meet(qemu, &files.agent_socket(), deadline).map_err(|e| match qemu.try_wait() {
+                Ok(Some(status)) => NotUp::Other(ended_at_once(status)),
+                _ => NotUp::NotJoined(e),
+            })?;
         }
         let agent = connect_when_there(&files.agent_socket(), qemu, deadline, limit)?;
         let reader = agent.try_clone().map_err(|e| format!("the agent's socket could not be shared: {e}"))?;
@@ -226,9 +175,9 @@ impl RunningMachine {
                 format!("QEMU's monitor does not answer: {e}")
             }
         })?;
-        let connection = match keeping {
+        let connection = match joining {
             None => Connection::new(reader, agent),
-            Some(Keeping { keeper, .. }) => {
+            Some(Joining { keeper, .. }) => {
                 Connection::watched(Watched::new(reader, keeper.clone()), agent, Arc::new(keeper.clone()))
             }
         };
@@ -417,6 +366,33 @@ fn late(what: &str, limit: Duration) -> String {
     format!("{what} within its {} s; NESTOR_BOOT_LIMIT_S gives it longer", limit.as_secs())
 }
 
+/// Why a QEMU that was started did not come up.
+enum NotUp {
+    /// It runs, and waits for us.
+    NotJoined(WhyNotJoined),
+    /// What QEMU itself says belongs to it.
+    Other(String),
+}
+
+impl From<String> for NotUp {
+    fn from(why: String) -> Self {
+        Self::Other(why)
+    }
+}
+
+impl NotUp {
+    fn explained(&self, qemu_log: &Path) -> String {
+        match self {
+            Self::NotJoined(why) => format!("{why}; `--on emulated:time=real` does without"),
+            Self::Other(why) => format!("{why}{}", tail(qemu_log, "QEMU said")),
+        }
+    }
+}
+
+fn ended_at_once(status: ExitStatus) -> String {
+    format!("QEMU ended at once ({status})")
+}
+
 fn connect_when_there(
     socket: &Path,
     qemu: &mut Child,
@@ -428,7 +404,7 @@ fn connect_when_there(
             Ok(stream) => return Ok(stream),
             Err(e) if matches!(e.kind(), io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused) => {
                 if let Ok(Some(status)) = qemu.try_wait() {
-                    return Err(format!("QEMU ended at once ({status})"));
+                    return Err(ended_at_once(status));
                 }
                 if Instant::now() > deadline {
                     return Err(late("QEMU did not open its sockets", limit));

@@ -7,7 +7,7 @@
 use std::fs;
 use std::io::{self, Read, Write};
 use std::os::unix::fs::OpenOptionsExt;
-use std::os::unix::net::{UnixListener, UnixStream};
+use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
@@ -100,17 +100,11 @@ impl TimeKeeper {
         })))
     }
 
-    /// Waits for the library in a QEMU that was just started and hears it from then on; what it has found there.
+    /// Hears the library in a QEMU from now on, which has greeted so.
     ///
     /// # Errors
-    /// Nothing came before the deadline: the library was not loaded.
-    pub fn meet(&self, listener: &UnixListener, deadline: Instant) -> io::Result<Hello> {
-        let mut control = accept(listener, deadline)?;
-        control.set_read_timeout(Some(left(deadline)))?;
-        let Some(FromLibrary::Hello(hello)) = receive(&mut control)? else {
-            return Err(io::Error::new(io::ErrorKind::InvalidData, "this is not the library's greeting"));
-        };
-        control.set_read_timeout(None)?;
+    /// The socket cannot be shared.
+    pub fn keep(&self, control: UnixStream, hello: Hello) -> io::Result<()> {
         {
             let mut stream = lock(&self.0);
             stream.control = Some(control.try_clone()?);
@@ -118,7 +112,7 @@ impl TimeKeeper {
         }
         let keeper = self.clone();
         std::thread::spawn(move || keeper.hear(control));
-        Ok(hello)
+        Ok(())
     }
 
     /// Has the machine stopped where it stands, or will when all that was asked is answered.
@@ -175,20 +169,17 @@ fn why_not_counted(counting: Counting) -> Option<WhyNotCounted> {
     }
 }
 
-fn accept(listener: &UnixListener, deadline: Instant) -> io::Result<UnixStream> {
-    listener.set_nonblocking(true)?;
-    loop {
-        match listener.accept() {
-            Ok((stream, _)) => {
-                stream.set_nonblocking(false)?;
-                return Ok(stream);
-            }
-            Err(e) if e.kind() == io::ErrorKind::WouldBlock && Instant::now() < deadline => {
-                std::thread::sleep(Duration::from_millis(2));
-            }
-            Err(e) => return Err(e),
-        }
-    }
+/// What the library says first.
+///
+/// # Errors
+/// It says nothing before the deadline, or something else.
+pub fn greeting(control: &mut UnixStream, deadline: Instant) -> io::Result<Hello> {
+    control.set_read_timeout(Some(left(deadline)))?;
+    let Some(FromLibrary::Hello(hello)) = receive(control)? else {
+        return Err(io::Error::new(io::ErrorKind::InvalidData, "this is not the library's greeting"));
+    };
+    control.set_read_timeout(None)?;
+    Ok(hello)
 }
 
 fn left(deadline: Instant) -> Duration {
@@ -313,13 +304,11 @@ mod tests {
     }
 
     fn machine() -> (Connection, TimeKeeper, Inside) {
-        let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("time.sock");
-        let listener = UnixListener::bind(&path).unwrap();
-        let mut control = UnixStream::connect(&path).unwrap();
+        let (mut heard, mut control) = UnixStream::pair().unwrap();
         control.write_all(&FromLibrary::Hello(HELLO).encode()).unwrap();
+        assert_eq!(greeting(&mut heard, Instant::now() + LONG).unwrap(), HELLO);
         let keeper = TimeKeeper::new();
-        assert_eq!(keeper.meet(&listener, Instant::now() + LONG).unwrap(), HELLO);
+        keeper.keep(heard, HELLO).unwrap();
         let (ours, agent) = UnixStream::pair().unwrap();
         let reader = Watched::new(ours.try_clone().unwrap(), keeper.clone());
         let connection = Connection::watched(reader, ours, Arc::new(keeper.clone()));
@@ -405,13 +394,6 @@ mod tests {
         assert_eq!(taken.why_not, None);
         assert_eq!(taken.marks.iter().map(|mark| mark.host_user).collect::<Vec<_>>(), [7, 9]);
         assert_eq!(keeper.take_instructions(Instant::now()).marks, [], "they are taken once");
-    }
-
-    #[test]
-    fn a_qemu_without_the_library_is_not_waited_for() {
-        let folder = tempfile::tempdir().unwrap();
-        let listener = UnixListener::bind(folder.path().join("time.sock")).unwrap();
-        assert!(TimeKeeper::new().meet(&listener, Instant::now()).is_err());
     }
 
     #[test]

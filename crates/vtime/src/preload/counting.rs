@@ -8,31 +8,21 @@
 //!
 //! A program in the machine marks a moment with an instruction that does nothing ([`MARK`]), in whatever guest it runs.
 
-use std::cell::UnsafeCell;
 use std::ffi::{c_char, c_int, c_uint, c_void};
-use std::ptr;
 use std::sync::OnceLock;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::controller;
+use super::plugin::{Counters, Info, Interface};
 use super::program::Program;
-use super::protocol::{Counting, Instructions, MARK};
+use super::protocol::{Counting, Instructions};
 use super::qemu::qemu;
-use super::system::{self, Where, function};
+use super::system::{Where, function};
 
 /// `HF_CPL_MASK` (target/i386/cpu.h): the processor's privilege, 0 in a kernel.
 const PRIVILEGE: u32 = 3;
 /// `HF_GUEST_MASK`: it is in a guest of AMD's SVM.
 const IN_GUEST: u32 = 1 << 21;
-/// `QEMU_PLUGIN_INLINE_ADD_U64`.
-const ADD: c_int = 0;
-/// `QEMU_PLUGIN_CB_NO_REGS`.
-const NO_REGISTERS: c_int = 0;
-
-/// Version of QEMU's interface for plugins (`include/qemu/qemu-plugin.h`): that of 4.2 to 8.2. Later ones count otherwise.
-#[cfg_attr(preload, unsafe(no_mangle))]
-#[allow(non_upper_case_globals)]
-pub static qemu_plugin_version: c_int = 1;
 
 /// What a processor is doing.
 #[derive(Clone, Copy)]
@@ -54,57 +44,17 @@ impl Mode {
     }
 }
 
-/// A count for each mode. Only the processor's thread touches them; there is one processor.
-struct Counts(UnsafeCell<[u64; 4]>);
-
-// SAFETY: all that read or write are called in the processor's thread.
-unsafe impl Sync for Counts {}
-
-static COUNTS: Counts = Counts(UnsafeCell::new([0; 4]));
-
-impl Counts {
-    fn place(&self, mode: Mode) -> *mut u64 {
-        // SAFETY: a mode is less than 4.
-        unsafe { self.0.get().cast::<u64>().add(mode as usize) }
-    }
-
-    fn read(&self) -> Instructions {
-        // SAFETY: see `Sync`; translated code writes them too.
-        let [host_user, host_kernel, guest_user, guest_kernel] = unsafe { self.0.get().read_volatile() };
-        Instructions { host_user, host_kernel, guest_user, guest_kernel }
-    }
-}
-
-type Register<F> = unsafe extern "C" fn(u64, F);
-type Translated = extern "C" fn(u64, *mut c_void);
-type Executed = extern "C" fn(c_uint, *mut c_void);
-
-/// The functions of QEMU that a plugin of version 1 needs, and where a processor has its flags.
+/// QEMU's translator, and where a processor has its flags.
 struct Translator {
-    on_translation: Register<Translated>,
-    instruction_count: unsafe extern "C" fn(*const c_void) -> usize,
-    instruction: unsafe extern "C" fn(*const c_void, usize) -> *mut c_void,
-    instruction_bytes: unsafe extern "C" fn(*const c_void) -> usize,
-    instruction_data: unsafe extern "C" fn(*const c_void) -> *const u8,
-    add_before: unsafe extern "C" fn(*mut c_void, c_int, *mut u64, u64),
-    call_before: unsafe extern "C" fn(*mut c_void, Executed, c_int, *mut c_void),
-    /// `qemu_plugin_opt_parse` and `qemu_plugin_load_list` (`include/qemu/plugin.h`).
-    parse_option: unsafe extern "C" fn(*const c_char, *mut PluginList),
-    load_list: unsafe extern "C" fn(*mut PluginList, *mut *mut c_void) -> c_int,
+    interface: Interface,
     /// Instructions that were executed: QEMU's own clock of them, without what was skipped.
     executed: unsafe extern "C" fn() -> i64,
     flags_at: usize,
 }
 
-/// `QemuPluginList`, a `QTAILQ_HEAD` (`include/qemu/queue.h`): the first, and where the last says what follows.
-#[repr(C)]
-struct PluginList {
-    first: *mut c_void,
-    last: *mut c_void,
-}
-
 static TRANSLATOR: OnceLock<Translator> = OnceLock::new();
-static IS_COUNTING: AtomicBool = AtomicBool::new(false);
+/// A count for each mode, once QEMU has loaded the library as a plugin.
+static COUNTERS: OnceLock<Counters> = OnceLock::new();
 /// QEMU's clock of instructions when none was counted yet.
 static BEGAN_AT: AtomicU64 = AtomicU64::new(NOT_BEGUN);
 const NOT_BEGUN: u64 = u64::MAX;
@@ -114,55 +64,21 @@ pub fn look(program: &Program) -> Counting {
     let Some(flags_at) = program.field_offset(c"env.hflags", size_of::<u32>()) else {
         return Counting::NoFlags;
     };
-    // SAFETY: the types are those of version 1 of the interface; later ones have no `add_before` of this name.
-    let found = unsafe { find(flags_at) };
-    match found {
-        Some(translator) => {
-            let _ = TRANSLATOR.set(translator);
+    // SAFETY: the type is that of QEMU's header.
+    let executed = unsafe { function(c"icount_get_raw", Where::Program) };
+    match Interface::find().zip(executed) {
+        Some((interface, executed)) => {
+            let _ = TRANSLATOR.set(Translator { interface, executed, flags_at });
             Counting::Possible
         }
         None => Counting::NoInterface,
     }
 }
 
-/// # Safety
-///
-/// `flags_at` is where a processor has its flags.
-unsafe fn find(flags_at: usize) -> Option<Translator> {
-    // SAFETY: see `look`.
-    unsafe {
-        Some(Translator {
-            on_translation: function(c"qemu_plugin_register_vcpu_tb_trans_cb", Where::Program)?,
-            instruction_count: function(c"qemu_plugin_tb_n_insns", Where::Program)?,
-            instruction: function(c"qemu_plugin_tb_get_insn", Where::Program)?,
-            instruction_bytes: function(c"qemu_plugin_insn_size", Where::Program)?,
-            instruction_data: function(c"qemu_plugin_insn_data", Where::Program)?,
-            add_before: function(c"qemu_plugin_register_vcpu_insn_exec_inline", Where::Program)?,
-            call_before: function(c"qemu_plugin_register_vcpu_insn_exec_cb", Where::Program)?,
-            parse_option: function(c"qemu_plugin_opt_parse", Where::Program)?,
-            load_list: function(c"qemu_plugin_load_list", Where::Program)?,
-            executed: function(c"icount_get_raw", Where::Program)?,
-            flags_at,
-        })
-    }
-}
-
 /// Makes this library a plugin. The caller is QEMU's main thread, when the machine is there and its processor is not yet.
 pub fn begin() {
-    let Some(translator) = TRANSLATOR.get().filter(|_| !IS_COUNTING.load(Ordering::Relaxed)) else { return };
-    let Some(option) = system::own_file().and_then(|path| {
-        let path = path.to_str().ok()?.replace(',', ",,");
-        std::ffi::CString::new(format!("file={path}")).ok()
-    }) else {
-        return;
-    };
-    let mut list = PluginList { first: ptr::null_mut(), last: ptr::null_mut() };
-    list.last = (&raw mut list).cast();
-    let mut error = ptr::null_mut();
-    // SAFETY: an empty list of QEMU's kind; what is loaded is taken off it.
-    unsafe {
-        (translator.parse_option)(option.as_ptr(), &raw mut list);
-        (translator.load_list)(&raw mut list, &raw mut error);
+    if let Some(translator) = TRANSLATOR.get().filter(|_| COUNTERS.get().is_none()) {
+        translator.interface.load();
     }
 }
 
@@ -174,37 +90,39 @@ pub fn begin() {
 #[cfg_attr(preload, unsafe(no_mangle))]
 pub unsafe extern "C" fn qemu_plugin_install(
     id: u64,
-    _info: *const c_void,
+    info: *const Info,
     _count: c_int,
     _arguments: *mut *mut c_char,
 ) -> c_int {
-    let Some(translator) = TRANSLATOR.get() else { return 1 };
-    IS_COUNTING.store(true, Ordering::Release);
-    // SAFETY: it is QEMU's number for this plugin.
-    unsafe { (translator.on_translation)(id, translated) };
-    0
+    let begun = TRANSLATOR.get().and_then(|translator| {
+        // SAFETY: QEMU has called this function.
+        unsafe { translator.interface.begin(id, info, translated) }
+    });
+    c_int::from(begun.is_none_or(|counters| COUNTERS.set(counters).is_err()))
 }
 
 /// A block has been translated, and is about to be executed by the processor as it now is.
 extern "C" fn translated(_plugin: u64, block: *mut c_void) {
-    let Some((translator, mode)) = TRANSLATOR.get().and_then(|t| Some((t, t.mode()?))) else { return };
-    let count = COUNTS.place(mode);
-    // SAFETY: the block is there during this call; the counts are for ever.
-    unsafe {
-        for at in 0..(translator.instruction_count)(block) {
-            let instruction = (translator.instruction)(block, at);
-            (translator.add_before)(instruction, ADD, count, 1);
-            let bytes = (translator.instruction_bytes)(instruction);
-            let data = (translator.instruction_data)(instruction);
-            if bytes == MARK.len() && std::slice::from_raw_parts(data, bytes) == MARK {
-                (translator.call_before)(instruction, marked, NO_REGISTERS, ptr::null_mut());
-            }
-        }
-    }
+    let Some((translator, counters, mode)) = counting() else { return };
+    // SAFETY: QEMU has called this function with the block, and a mode is less than 4.
+    unsafe { translator.interface.count(block, counters, mode as usize, marked) };
 }
 
 extern "C" fn marked(_processor: c_uint, _context: *mut c_void) {
-    controller::marked(COUNTS.read());
+    if let Some(counters) = COUNTERS.get() {
+        controller::marked(instructions(counters));
+    }
+}
+
+/// What counts, and what the processor is doing.
+fn counting() -> Option<(&'static Translator, &'static Counters, Mode)> {
+    let (translator, counters) = TRANSLATOR.get().zip(COUNTERS.get())?;
+    Some((translator, counters, translator.mode()?))
+}
+
+fn instructions(counters: &Counters) -> Instructions {
+    let [host_user, host_kernel, guest_user, guest_kernel] = counters.read();
+    Instructions { host_user, host_kernel, guest_user, guest_kernel }
 }
 
 impl Translator {
@@ -220,13 +138,10 @@ impl Translator {
 ///
 /// The caller is the processor's thread, between two instructions.
 pub fn settle() {
-    if !IS_COUNTING.load(Ordering::Relaxed) {
-        return;
-    }
-    let Some((translator, mode)) = TRANSLATOR.get().and_then(|t| Some((t, t.mode()?))) else { return };
+    let Some((translator, counters, mode)) = counting() else { return };
     // SAFETY: between two instructions the clock may be read.
     let now = unsafe { (translator.executed)() }.cast_unsigned();
-    let counted = COUNTS.read().sum();
+    let counted = instructions(counters).sum();
     let began_at = match BEGAN_AT.load(Ordering::Relaxed) {
         NOT_BEGUN => {
             let began_at = if counted == 0 { now } else { 0 };
@@ -236,18 +151,16 @@ pub fn settle() {
         began_at => began_at,
     };
     let surplus = counted.wrapping_sub(now.wrapping_sub(began_at));
-    let count = COUNTS.place(mode);
-    // SAFETY: see `Counts`.
-    unsafe { count.write_volatile(count.read_volatile().wrapping_sub(surplus)) };
+    counters.take_off(mode as usize, surplus);
 }
 
 /// What was counted; `None` where nothing is.
 ///
 /// The caller is the processor's thread, between two instructions.
 pub fn counted() -> Option<Instructions> {
-    IS_COUNTING.load(Ordering::Relaxed).then(|| {
+    COUNTERS.get().map(|counters| {
         settle();
-        COUNTS.read()
+        instructions(counters)
     })
 }
 

@@ -9,6 +9,7 @@ mod counting;
 mod disks;
 mod hooks;
 mod interrupt;
+mod plugin;
 mod program;
 #[cfg(preload)]
 mod protocol;

@@ -72,7 +72,7 @@ impl Instructions {
 pub enum Counting {
     /// It does.
     Possible,
-    /// It has no plugins, or an interface for them that is not known (QEMU 9.0 and later).
+    /// It has no plugins, or an interface for them that is not known (newer than QEMU 10.0's).
     NoInterface,
     /// Where its processor has its flags was not found.
     NoFlags,

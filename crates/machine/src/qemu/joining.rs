@@ -1,0 +1,202 @@
+//! A QEMU that is just started is joined to virtual time by the library that it was told to load.
+
+use std::io;
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::Path;
+use std::process::{Child, Command};
+use std::time::{Duration, Instant};
+
+use nestor_vtime::protocol::{
+    AGENT_VARIABLE, CONTROL_VARIABLE, Hello, LOADED_VARIABLE, SPEED_VARIABLE, Speed,
+};
+
+use super::arguments::MachineFiles;
+use super::virtual_time::{self, TimeKeeper};
+use crate::speed::ProcessorSpeed;
+
+/// How often it is looked whether the library has greeted.
+const POLL: Duration = Duration::from_millis(2);
+
+/// Why a QEMU cannot live in virtual time.
+#[derive(Debug, thiserror::Error)]
+pub enum WhyNotJoined {
+    /// It runs, and nobody has greeted.
+    #[error(
+        "this QEMU does not load the library of virtual time: it is linked statically, or what starts it takes LD_PRELOAD away"
+    )]
+    NotLoaded,
+    /// The library is in it and does not find what it needs.
+    #[error(
+        "this QEMU cannot be joined to virtual time: not all of its functions are exported, as they are where it is built with modules"
+    )]
+    NoFunctions,
+    /// QEMU's function that delivers interrupts stands in so many places, and has to be replaced in one.
+    #[error(
+        "this QEMU cannot be joined to virtual time: its function that delivers interrupts was found in {0} places, not in one"
+    )]
+    InterruptSlots(u64),
+    /// What its clock is made of was not found, so that it has the usual speed and no other.
+    #[error(
+        "this QEMU's processor cannot have {mips} MIPS: what its clock is made of was not found; leave out `cpu={0}`",
+        mips = .0.mips()
+    )]
+    Speed(ProcessorSpeed),
+    /// It did not come so far.
+    #[error("QEMU did not begin in time to be joined to virtual time")]
+    Late,
+    /// The library could not be heard.
+    #[error("the library of virtual time could not be heard: {0}")]
+    Unheard(#[from] io::Error),
+}
+
+impl WhyNotJoined {
+    fn of(hello: Hello, asked: ProcessorSpeed) -> Self {
+        match hello {
+            Hello { has_functions: false, .. } => Self::NoFunctions,
+            Hello { interrupt_slots: 1, speed: Speed::NotPossible, .. } => Self::Speed(asked),
+            Hello { interrupt_slots, .. } => Self::InterruptSlots(interrupt_slots),
+        }
+    }
+}
+
+/// What is prepared for a machine in virtual time before it is started.
+pub struct Joining {
+    /// Keeps its time.
+    pub keeper: TimeKeeper,
+    listener: UnixListener,
+    speed: ProcessorSpeed,
+}
+
+impl Joining {
+    /// Has a command load the library, which gives its processor a speed.
+    ///
+    /// # Errors
+    /// The machine's directory cannot be written.
+    pub fn prepare(
+        command: &mut Command,
+        files: &MachineFiles,
+        speed: ProcessorSpeed,
+        is_loaded: bool,
+    ) -> Result<Self, String> {
+        let socket = files.time_socket();
+        let failed = |e: io::Error| {
+            format!("virtual time could not be prepared in {}: {e}", files.directory.display())
+        };
+        let library = virtual_time::write_library(&files.directory).map_err(failed)?;
+        let listener = UnixListener::bind(&socket).map_err(failed)?;
+        command.env("LD_PRELOAD", library);
+        command.env(CONTROL_VARIABLE, &socket).env(AGENT_VARIABLE, files.agent_socket());
+        if speed != ProcessorSpeed::USUAL {
+            command.env(SPEED_VARIABLE, speed.instructions_per_ns().to_string());
+        }
+        if is_loaded {
+            command.env(LOADED_VARIABLE, "");
+        }
+        let keeper = if is_loaded { TimeKeeper::of_loaded() } else { TimeKeeper::new() };
+        Ok(Self { keeper, listener, speed })
+    }
+
+    /// Waits for the library in a QEMU that was just started, which opens `agent_socket`.
+    ///
+    /// # Errors
+    /// It cannot live in virtual time; or nothing can be said of it, for it has ended (the caller sees that of the process).
+    pub fn meet(&self, qemu: &mut Child, agent_socket: &Path, deadline: Instant) -> Result<(), WhyNotJoined> {
+        let has_begun = || agent_socket.exists() || !matches!(qemu.try_wait(), Ok(None));
+        let (control, hello) = wait_for_library(&self.listener, self.speed, has_begun, deadline)?;
+        Ok(self.keeper.keep(control, hello)?)
+    }
+}
+
+/// Waits until the library greets from a program in which it finds what it needs.
+///
+/// Each program that loads it greets before its own first instruction: a script that starts QEMU does, and then QEMU. So what greets
+/// counts only if it is QEMU, or if QEMU has begun and nothing else has greeted.
+fn wait_for_library(
+    listener: &UnixListener,
+    speed: ProcessorSpeed,
+    mut has_begun: impl FnMut() -> bool,
+    deadline: Instant,
+) -> Result<(UnixStream, Hello), WhyNotJoined> {
+    listener.set_nonblocking(true)?;
+    let mut why_not = None;
+    loop {
+        // Asked first: who greeted before that is in the queue.
+        let has_begun = has_begun();
+        match listener.accept() {
+            Ok((mut control, _)) => {
+                control.set_nonblocking(false)?;
+                let hello = virtual_time::greeting(&mut control, deadline)?;
+                if hello.is_usable() {
+                    return Ok((control, hello));
+                }
+                why_not = Some(WhyNotJoined::of(hello, speed));
+            }
+            Err(e) if e.kind() != io::ErrorKind::WouldBlock => return Err(e.into()),
+            Err(_) if has_begun => return Err(why_not.unwrap_or(WhyNotJoined::NotLoaded)),
+            Err(_) if Instant::now() >= deadline => return Err(why_not.unwrap_or(WhyNotJoined::Late)),
+            Err(_) => std::thread::sleep(POLL),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write as _;
+
+    use nestor_vtime::protocol::{Counting, FromLibrary};
+
+    use super::*;
+
+    const USABLE: Hello = Hello {
+        has_functions: true,
+        interrupt_slots: 1,
+        counting: Counting::NoInterface,
+        speed: Speed::AsAsked,
+    };
+    const SHELL: Hello =
+        Hello { has_functions: false, interrupt_slots: 0, counting: Counting::NoFlags, ..USABLE };
+    const LONG: Duration = Duration::from_secs(60);
+
+    /// What is found if these greet, in this order, before QEMU begins.
+    fn found(greetings: &[Hello]) -> Result<Hello, WhyNotJoined> {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("time.sock");
+        let listener = UnixListener::bind(&path).unwrap();
+        let mut greetings = greetings.iter();
+        let mut open = Vec::new();
+        let begins = || match greetings.next() {
+            None => true,
+            Some(hello) => {
+                let mut library = UnixStream::connect(&path).unwrap();
+                library.write_all(&FromLibrary::Hello(*hello).encode()).unwrap();
+                open.push(library);
+                false
+            }
+        };
+        wait_for_library(&listener, ProcessorSpeed::FASTEST, begins, Instant::now() + LONG)
+            .map(|(_, hello)| hello)
+    }
+
+    #[test]
+    fn a_qemu_that_a_script_starts_is_joined() {
+        assert_eq!(found(&[SHELL, USABLE]).unwrap(), USABLE);
+    }
+
+    #[test]
+    fn what_cannot_be_joined_says_why_as_soon_as_it_has_begun() {
+        assert!(matches!(found(&[]), Err(WhyNotJoined::NotLoaded)));
+        assert!(matches!(found(&[SHELL]), Err(WhyNotJoined::NoFunctions)));
+        let two = Hello { interrupt_slots: 2, ..USABLE };
+        assert!(matches!(found(&[SHELL, two]), Err(WhyNotJoined::InterruptSlots(2))));
+        let slow = Hello { speed: Speed::NotPossible, ..USABLE };
+        assert!(matches!(found(&[slow]), Err(WhyNotJoined::Speed(ProcessorSpeed::FASTEST))));
+    }
+
+    #[test]
+    fn a_qemu_that_does_not_begin_is_not_waited_for_longer_than_asked() {
+        let folder = tempfile::tempdir().unwrap();
+        let listener = UnixListener::bind(folder.path().join("time.sock")).unwrap();
+        let found = wait_for_library(&listener, ProcessorSpeed::USUAL, || false, Instant::now());
+        assert!(matches!(found, Err(WhyNotJoined::Late)));
+    }
+}
