@@ -147,9 +147,20 @@ fn virtual_time(facts: &Facts, places: &DoctorPlaces) -> Finding {
     }
     let memory = VirtualTimeMemory::open(&places.cache_directory);
     match memory.recall(&qemu_identity(facts, &places.lab_image.0)) {
-        Some(Joins::Yes) => {
-            finding(SUBJECT, State::Ok, "works with this QEMU (a host and a guest booted in it)", "")
-        }
+        Some(Joins::Yes { uncounted: None }) => finding(
+            SUBJECT,
+            State::Ok,
+            "works with this QEMU (a host and a guest booted in it), and instructions are counted",
+            "",
+        ),
+        Some(Joins::Yes { uncounted: Some(reason) }) => finding(
+            SUBJECT,
+            State::Limited,
+            format!(
+                "works with this QEMU (a host and a guest booted in it), but instructions are not counted: {reason}"
+            ),
+            "results have no instructions for each operation; everything else is the same",
+        ),
         Some(Joins::No(reason)) => {
             let advice = format!(
                 "emulated hosts live in real time, and every result says so; to try again, remove {MEMORY_FILE} from the cache"
@@ -279,6 +290,8 @@ fn leftovers(work_root: &Path) -> Finding {
 
 #[cfg(test)]
 mod tests {
+    use nestor_machine::WhyNotCounted;
+
     use super::*;
 
     #[test]
@@ -305,5 +318,24 @@ mod tests {
         assert_eq!(of("lab image").advice, "nestor lab build");
         assert_eq!(of("jfs on this kernel").advice, "the emulated host does: --on emulated");
         assert_eq!(of("leftovers").state, State::Ok);
+    }
+
+    #[test]
+    fn virtual_time_without_counts_is_limited_and_says_why() {
+        let facts = Facts { qemu: Some("QEMU emulator version 11".into()), ..Facts::default() };
+        let directory = tempfile::tempdir().unwrap();
+        let places = DoctorPlaces {
+            cache_directory: directory.path().to_owned(),
+            work_root: directory.path().join("none"),
+            lab_image: ("0123".into(), false),
+        };
+        let mut known = VirtualTimeMemory::open(directory.path());
+        let identity = qemu_identity(&facts, "0123");
+        known.remember(&identity, &Joins::Yes { uncounted: Some(WhyNotCounted::NoInterface) });
+        let found = virtual_time(&facts, &places);
+        assert_eq!(found.state, State::Limited);
+        assert!(found.found.contains("no interface for plugins"), "{}", found.found);
+        known.remember(&identity, &Joins::Yes { uncounted: None });
+        assert_eq!(virtual_time(&facts, &places).state, State::Ok);
     }
 }

@@ -1,7 +1,7 @@
 //! Hosts in virtual time are not booted for every cell: one is, with the guests of its stack, and kept as it stands when all
 //! have booted. Every cell goes on from there, so each begins in the same state.
 
-use std::fs;
+use std::fs::{self, TryLockError};
 use std::io;
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
@@ -247,6 +247,17 @@ fn lock_shared(directory: &Path) -> io::Result<fs::File> {
     Ok(lock)
 }
 
+/// As long as it is held, no other run loads a kept host. `None` if one does at this moment: removing has time until the next is
+/// made, and a load may take minutes.
+fn try_lock(directory: &Path) -> io::Result<Option<fs::File>> {
+    let lock = open_lock(directory, REMOVING)?;
+    match lock.try_lock() {
+        Ok(()) => Ok(Some(lock)),
+        Err(TryLockError::WouldBlock) => Ok(None),
+        Err(TryLockError::Error(e)) => Err(e),
+    }
+}
+
 fn cannot_keep(path: &Path, error: &io::Error) -> BuildError {
     BuildError::Lab(format!(
         "the booted machines cannot be kept in {}: {error}; set NESTOR_CACHE to a directory with room for some GB",
@@ -270,12 +281,13 @@ fn make_room(directory: &Path) -> io::Result<()> {
             kept.push((entry.metadata()?.modified()?, Files::of(directory, key)));
         }
     }
-    // Nobody is about to load one of them.
-    let lock = open_lock(directory, REMOVING)?;
-    lock.lock()?;
     kept.sort_by_key(|(used, _)| *used);
     let too_many = (kept.len() + 1).saturating_sub(MOST);
-    kept.iter().take(too_many).for_each(|(_, files)| files.remove());
+    if too_many > 0
+        && let Some(_nobody_loads_one) = try_lock(directory)?
+    {
+        kept.iter().take(too_many).for_each(|(_, files)| files.remove());
+    }
     Ok(())
 }
 
@@ -303,6 +315,13 @@ mod tests {
         make_room(folder.path()).unwrap();
         assert!(last.description().is_none() && !last.state.exists());
         assert!(first.description().is_some());
+        keep(folder.path(), "another", 2_000);
+        let somebody_loads_one = lock_shared(folder.path()).unwrap();
+        make_room(folder.path()).unwrap();
+        assert!(first.description().is_some() && Files::of(folder.path(), "k4").description().is_some());
+        drop(somebody_loads_one);
+        make_room(folder.path()).unwrap();
+        assert!(Files::of(folder.path(), "k4").description().is_none());
         assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 2 * (MOST - 1) + 1, "with a lock file");
     }
 

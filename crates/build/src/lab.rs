@@ -303,9 +303,15 @@ impl Lab {
             (self.progress)("booting the emulated host");
         }
         let begun = Instant::now();
-        let host = self.boot(&self.ground.machine().clone(), spec, "host", &identity)?;
+        let host = self.boot(&self.ground.machine().clone(), spec, "host", &identity);
+        match host {
+            Ok(host) => self.host = Some(host),
+            Err(e) => {
+                self.stop_host();
+                return Err(e);
+            }
+        }
         self.booted(0, begun.elapsed());
-        self.host = Some(host);
         Ok(())
     }
 
@@ -336,7 +342,13 @@ impl Lab {
         if spec.accelerator != Accelerator::Tcg {
             self.memory.remember(identity, &boot.accelerator);
         }
-        self.look_at(machine, spec, boot.accelerator)
+        let name = spec.name.clone();
+        let looked = self.look_at(machine, spec, boot.accelerator);
+        if looked.is_err() {
+            // Nobody else knows of it, and the next machine takes its place.
+            let _ = parent.stop_machine(&name);
+        }
+        looked
     }
 
     /// What is to be known of a machine that runs.

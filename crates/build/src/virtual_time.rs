@@ -4,9 +4,10 @@ use std::fs;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 
-use nestor_machine::Facts;
 use nestor_machine::qemu::QEMU;
+use nestor_machine::{Facts, WhyNotCounted};
 use nestor_stack::Stack;
+use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 
 use crate::doctor::find_program;
@@ -20,16 +21,17 @@ const PROBED: &str = "ext4/kvm/raw/ext4/null";
 pub(crate) const MEMORY_FILE: &str = "virtual-time.json";
 
 /// Whether QEMU can be joined to virtual time.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum Joins {
     /// A host and a guest in it have lived in it.
-    Yes,
+    Yes {
+        /// Why instructions are not counted there, if they are not.
+        uncounted: Option<WhyNotCounted>,
+    },
     /// Why not.
     No(String),
 }
-
-/// What is kept for a QEMU that can be joined; anything else is the reason why it cannot.
-const JOINS: &str = "joins";
 
 /// The memory of earlier probes of virtual time.
 pub struct VirtualTimeMemory(ProbeMemory);
@@ -40,23 +42,16 @@ impl VirtualTimeMemory {
         Self(ProbeMemory::open(cache_directory.join(MEMORY_FILE)))
     }
 
-    /// What was found earlier.
+    /// What was found earlier; what another version wrote that this one does not understand is the same as nothing.
     pub fn recall(&self, identity: &str) -> Option<Joins> {
-        self.0.recall(identity).map(|found| match found {
-            JOINS => Joins::Yes,
-            reason => Joins::No(reason.to_owned()),
-        })
+        serde_json::from_str(self.0.recall(identity)?).ok()
     }
 
     /// Keeps what a probe found.
     pub fn remember(&mut self, identity: &str, found: &Joins) {
-        self.0.remember(
-            identity,
-            match found {
-                Joins::Yes => JOINS,
-                Joins::No(reason) => reason,
-            },
-        );
+        if let Ok(text) = serde_json::to_string(found) {
+            self.0.remember(identity, &text);
+        }
     }
 }
 
@@ -81,11 +76,13 @@ impl Joins {
     ///
     /// Whatever fails is a reason not to use it; whether the user ended it is for the caller to know.
     pub fn probe(lab: &mut Lab) -> Self {
-        let built = Stack::parse(PROBED)
-            .map_err(BuildError::from)
-            .and_then(|stack| lab.build(&stack))
-            .and_then(|built| lab.take_down(built));
-        built.map_or_else(|e| Self::No(e.to_string()), |()| Self::Yes)
+        let tried = Stack::parse(PROBED).map_err(BuildError::from).and_then(|stack| {
+            let built = lab.build(&stack)?;
+            let counted = lab.take_instructions()?;
+            lab.take_down(built)?;
+            Ok(Self::Yes { uncounted: counted.why_not })
+        });
+        tried.unwrap_or_else(|e| Self::No(e.to_string()))
     }
 }
 
@@ -99,10 +96,13 @@ mod tests {
         let no = Joins::No("its functions are not exported".to_owned());
         let mut memory = VirtualTimeMemory::open(directory.path());
         assert_eq!(memory.recall("7.2"), None);
-        memory.remember("7.2", &Joins::Yes);
+        let uncounted = Joins::Yes { uncounted: Some(WhyNotCounted::NoInterface) };
+        memory.remember("7.2", &Joins::Yes { uncounted: None });
+        memory.remember("11", &uncounted);
         memory.remember("static", &no);
         let memory = VirtualTimeMemory::open(directory.path());
-        assert_eq!((memory.recall("7.2"), memory.recall("static")), (Some(Joins::Yes), Some(no)));
+        assert_eq!(memory.recall("7.2"), Some(Joins::Yes { uncounted: None }));
+        assert_eq!((memory.recall("11"), memory.recall("static")), (Some(uncounted), Some(no)));
     }
 
     #[test]

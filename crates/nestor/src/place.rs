@@ -108,7 +108,7 @@ impl LabArguments {
                 let time = match known.joins {
                     _ if is_real || facts.qemu.is_none() => HostTime::Real,
                     Some(Joins::No(_)) => HostTime::Real,
-                    Some(Joins::Yes) | None => HostTime::VIRTUAL,
+                    Some(Joins::Yes { .. }) | None => HostTime::VIRTUAL,
                 };
                 Ok(Place::Emulated(time))
             }
@@ -161,7 +161,7 @@ fn emulated(facts: &Facts) -> Result<SettledPlace> {
         }
     };
     Ok(match joins {
-        Joins::Yes => SettledPlace::exactly(Place::Emulated(HostTime::VIRTUAL)),
+        Joins::Yes { .. } => SettledPlace::exactly(Place::Emulated(HostTime::VIRTUAL)),
         Joins::No(reason) => {
             let remark = format!("in real time, because virtual time does not work with this QEMU: {reason}");
             errln!("{remark}");
