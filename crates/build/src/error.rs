@@ -25,6 +25,14 @@ pub enum BuildError {
         /// Why, and what to do.
         message: String,
     },
+    /// A layer cannot be made, for the one below it has no room.
+    #[error("the layer `{layer}` could not be built: {message}")]
+    NoRoom {
+        /// The layer in its canonical notation.
+        layer: String,
+        /// How much is missing, and what to do.
+        message: String,
+    },
     /// The place where stacks are built is not ready.
     #[error("{0}")]
     Lab(String),
@@ -36,17 +44,8 @@ pub enum BuildError {
 impl BuildError {
     /// Whether what failed is a machine rather than a layer: the machines are then started anew for the next stack.
     pub fn machine_is_lost(&self) -> bool {
-        let error = match self {
-            Self::Layer { source, .. } | Self::Machine(source) => source,
-            _ => return false,
-        };
-        match error {
-            MachineError::Gone { .. } | MachineError::TimedOut { .. } => true,
-            MachineError::Refused { message, .. } => {
-                message.contains(" died: ")
-                    || message.contains("did not answer")
-                    || message.contains("(any more)")
-            }
+        match self {
+            Self::Layer { source, .. } | Self::Machine(source) => source.machine_is_lost(),
             _ => false,
         }
     }

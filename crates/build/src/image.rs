@@ -36,24 +36,24 @@ pub(crate) fn free_bytes(machine: &Machine, layer: &Layer, directory: &str) -> R
 /// When it does not fit into the file system below it, sparse or not: it would run out of space in use.
 pub(crate) fn size_bytes(layer: &Layer, free_bytes: u64) -> Result<u64, BuildError> {
     match layer.size("size") {
-        Some(Bytes(wanted)) if wanted > free_bytes => Err(refused(
-            layer,
-            format!(
+        Some(Bytes(wanted)) if wanted > free_bytes => Err(BuildError::NoRoom {
+            layer: layer.to_string(),
+            message: format!(
                 "an image of {} MiB does not fit into the file system below it, which has {} MiB free; \
                  give the image a smaller `size=` or the medium a larger one",
                 wanted >> 20,
                 free_bytes >> 20
             ),
-        )),
+        }),
         Some(Bytes(wanted)) => Ok(wanted),
         None => match (free_bytes / 5 * 4).min(USUAL_BYTES) / GRANULE_BYTES * GRANULE_BYTES {
-            0 => Err(refused(
-                layer,
-                format!(
+            0 => Err(BuildError::NoRoom {
+                layer: layer.to_string(),
+                message: format!(
                     "the file system below it has only {} MiB free; give the medium a larger `size=`",
                     free_bytes >> 20
                 ),
-            )),
+            }),
             size => Ok(size),
         },
     }

@@ -233,7 +233,7 @@ mod tests {
     fn what_went_wrong_always_fits_a_frame() {
         let clipped = clipped("ü".repeat(MOST_TEXT_BYTES));
         let mut wire = Vec::new();
-        write_frame(&mut wire, &Envelope { number: 1, body: Answer::Failed(clipped) }).unwrap();
+        write_frame(&mut wire, &Envelope { number: 1, body: Answer::Failed(clipped.into()) }).unwrap();
         assert!(read_frame::<Envelope<Answer>>(wire.as_slice()).is_ok());
     }
 

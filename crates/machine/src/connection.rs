@@ -94,7 +94,7 @@ impl Connection {
     ) -> Result<(), NoAnswer> {
         match patiently(&lock(&self.hello), limit, longer) {
             Ok(Answer::Hello { protocol: PROTOCOL }) => Ok(()),
-            Ok(Answer::Failed(reason)) => Err(NoAnswer::Gone(reason)),
+            Ok(Answer::Failed(refusal)) => Err(NoAnswer::Gone(refusal.message)),
             Ok(_) => Err(NoAnswer::Gone("its agent is of another version of nestor".into())),
             Err(RecvTimeoutError::Timeout) => Err(NoAnswer::TimedOut(limit)),
             Err(RecvTimeoutError::Disconnected) => Err(NoAnswer::Gone(self.reason())),

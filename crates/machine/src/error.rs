@@ -2,16 +2,18 @@
 
 use std::time::Duration;
 
+use crate::refusal::{Cause, ProgramEnd, Refusal};
+
 /// A request that was not carried out.
 #[derive(Clone, Debug, thiserror::Error)]
 pub enum MachineError {
     /// The agent answered that it could not do it.
-    #[error("{machine}: {message}")]
+    #[error("{machine}: {refusal}")]
     Refused {
         /// Which machine.
         machine: String,
         /// What its agent says.
-        message: String,
+        refusal: Refusal,
     },
     /// The machine or its agent is gone.
     #[error("{machine}: the machine is gone: {detail}")]
@@ -32,17 +34,8 @@ pub enum MachineError {
         limit: Duration,
     },
     /// A program in the machine did not succeed.
-    #[error("{machine}: `{program}` {ended}{output}")]
-    Program {
-        /// Which machine.
-        machine: String,
-        /// The program with its arguments.
-        program: String,
-        /// `ended with exit code 1`, `was ended by signal 9`, `did not end within 60 s`.
-        ended: String,
-        /// The last lines of what it printed, each on a line of its own, or nothing.
-        output: String,
-    },
+    #[error(transparent)]
+    Program(Box<FailedProgram>),
     /// A file of a machine is longer than who asked for it wants to have.
     #[error("{machine}: its file {path} is longer than the {max_bytes} bytes that are read of it")]
     TooLong {
@@ -62,4 +55,38 @@ pub enum MachineError {
         /// Which machine.
         machine: String,
     },
+}
+
+/// A program in a machine that did not succeed.
+#[derive(Clone, Debug, thiserror::Error)]
+#[error("{machine}: `{program}` {ended}{output}")]
+pub struct FailedProgram {
+    /// Which machine.
+    pub machine: String,
+    /// The program with its arguments.
+    pub program: String,
+    /// How it ended.
+    pub ended: ProgramEnd,
+    /// The last lines of what it printed, each on a line of its own, or nothing.
+    pub output: String,
+    /// What kind of thing went wrong, as far as its output tells.
+    pub cause: Cause,
+}
+
+impl MachineError {
+    /// What kind of thing went wrong.
+    pub fn cause(&self) -> Cause {
+        match self {
+            Self::Refused { refusal, .. } => refusal.cause.clone(),
+            Self::Program(failed) => failed.cause.clone(),
+            Self::Gone { .. } => Cause::MachineLost,
+            Self::TimedOut { .. } => Cause::MachineSilent,
+            Self::TooLong { .. } | Self::Ground(_) | Self::OutOfTurn { .. } => Cause::Other,
+        }
+    }
+
+    /// Whether a machine that was up is lost, so that nothing on it can be trusted or used any more.
+    pub fn machine_is_lost(&self) -> bool {
+        matches!(self.cause(), Cause::MachineLost | Cause::MachineSilent)
+    }
 }

@@ -4,9 +4,10 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use crate::connection::{Connection, NoAnswer};
-use crate::error::MachineError;
+use crate::error::{FailedProgram, MachineError};
 use crate::instructions::InstructionMarks;
 use crate::message::{Answer, Command, Facts, Finished, Request};
+use crate::refusal::{Cause, Refusal};
 use crate::spec::{DiskAttachment, MachineSpec, MachineTime};
 use crate::ticks::TickReading;
 
@@ -84,8 +85,8 @@ impl Machine {
             nestor_terminal::errln!("{:>7.3} s  {}: {what}", started.elapsed().as_secs_f64(), self.label);
         }
         match answered {
-            Ok(Answer::Failed(message)) => {
-                Err(MachineError::Refused { machine: self.label.clone(), message })
+            Ok(Answer::Failed(refusal)) => {
+                Err(MachineError::Refused { machine: self.label.clone(), refusal })
             }
             Ok(answer) => Ok(answer),
             Err(NoAnswer::Gone(detail)) => Err(MachineError::Gone { machine: self.label.clone(), detail }),
@@ -138,12 +139,6 @@ impl Machine {
 
     /// The error for a program that did not succeed.
     pub fn program_error(&self, argv: &[String], finished: &Finished, timeout_s: u64) -> MachineError {
-        let ended = match (finished.timed_out, finished.exit_code, finished.signal) {
-            (true, ..) => format!("did not end within {timeout_s} s"),
-            (_, Some(code), _) => format!("ended with exit code {code}"),
-            (_, _, Some(signal)) => format!("was ended by signal {signal}"),
-            _ => "ended in an unknown way".into(),
-        };
         let mut text = finished.stderr_text();
         if text.is_empty() {
             text = finished.stdout_text();
@@ -151,7 +146,16 @@ impl Machine {
         let lines: Vec<&str> = text.lines().filter(|line| !line.trim().is_empty()).collect();
         let output: String =
             lines[lines.len().saturating_sub(6)..].iter().map(|line| format!("\n    {line}")).collect();
-        MachineError::Program { machine: self.label.clone(), program: argv.join(" "), ended, output }
+        let ended = finished.end(timeout_s);
+        let cause = Cause::of_program(argv.first().map_or("", String::as_str), ended, &text);
+        let machine = self.label.clone();
+        MachineError::Program(Box::new(FailedProgram {
+            machine,
+            program: argv.join(" "),
+            ended,
+            output,
+            cause,
+        }))
     }
 
     /// Starts a program that goes on; the number is for [`Self::stop_process`].
@@ -168,6 +172,15 @@ impl Machine {
             Answer::Finished(finished) => Ok(finished),
             _ => Err(self.out_of_turn()),
         }
+    }
+
+    /// Waits until a started program has made a file.
+    ///
+    /// # Errors
+    /// It has ended without, or did not make it in `limit` of the machine's own time.
+    pub fn await_file(&self, process: u32, path: &str, limit: Duration) -> Result<(), MachineError> {
+        let timeout_ms = u64::try_from(limit.as_millis()).unwrap_or(u64::MAX);
+        self.done(Request::AwaitFile { process, path: path.to_owned(), timeout_ms })
     }
 
     /// Writes a whole file, with the directories above it.
@@ -220,7 +233,7 @@ impl Machine {
             }
             to.write_all(&bytes).map_err(|e| MachineError::Refused {
                 machine: self.label.clone(),
-                message: format!("its file {path} could not be written here: {e}"),
+                refusal: Refusal::of_io(&format!("its file {path} could not be written here"), &e),
             })?;
             offset += bytes.len() as u64;
         }
@@ -407,7 +420,9 @@ fn own_limit(request: &Request) -> Duration {
     match request {
         Request::Run(command) => Duration::from_millis(command.timeout_ms) + Duration::from_secs(15),
         Request::StopProcess { grace_ms, .. } => Duration::from_millis(*grace_ms) + Duration::from_secs(15),
-        Request::KeepMachine { timeout_ms, .. } => Duration::from_millis(*timeout_ms) + USUAL_LIMIT,
+        Request::AwaitFile { timeout_ms, .. } | Request::KeepMachine { timeout_ms, .. } => {
+            Duration::from_millis(*timeout_ms) + USUAL_LIMIT
+        }
         Request::StartMachine(spec) => {
             Duration::from_millis(spec.boot_timeout_ms + spec.probe_timeout_ms) + USUAL_LIMIT
         }
@@ -422,6 +437,7 @@ fn describe(request: &Request) -> String {
         Request::Run(command) | Request::StartProcess { command, .. } => command.argv.join(" "),
         Request::WriteFile { path, .. }
         | Request::CreateFile { path, .. }
+        | Request::AwaitFile { path, .. }
         | Request::ReadFile { path, .. }
         | Request::Set { path, .. } => format!("{} {path}", request_name(request)),
         _ => request_name(request).to_owned(),
@@ -434,6 +450,7 @@ fn request_name(request: &Request) -> &'static str {
         Request::Run(_) => "run a program",
         Request::StartProcess { .. } => "start a program",
         Request::StopProcess { .. } => "stop a program",
+        Request::AwaitFile { .. } => "wait for a file",
         Request::WriteFile { .. } => "write a file",
         Request::ReadFile { .. } => "read a file",
         Request::MakeDirectory { .. } => "make a directory",

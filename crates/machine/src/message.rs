@@ -11,11 +11,12 @@ use serde::{Deserialize, Serialize};
 
 use crate::bounds::check_frame;
 use crate::instructions::InstructionMarks;
+use crate::refusal::{ProgramEnd, Refusal};
 use crate::spec::{DiskAttachment, MachineSpec};
 use crate::ticks::TickReading;
 
 /// Version of the messages; an agent of another version is refused.
-pub const PROTOCOL: u32 = 5;
+pub const PROTOCOL: u32 = 6;
 
 /// Longest frame that is accepted, in bytes: a hostile length must not exhaust memory.
 pub const MAX_FRAME_BYTES: u32 = 64 << 20;
@@ -81,6 +82,16 @@ impl Finished {
         self.exit_code == Some(0)
     }
 
+    /// How it ended, if it had so many seconds.
+    pub fn end(&self, limit_s: u64) -> ProgramEnd {
+        match (self.timed_out, self.exit_code, self.signal) {
+            (true, ..) => ProgramEnd::TimedOut { limit_s },
+            (_, Some(code), _) => ProgramEnd::Code(code),
+            (_, _, Some(signal)) => ProgramEnd::Signal(signal),
+            _ => ProgramEnd::Unknown,
+        }
+    }
+
     /// Standard output as text.
     pub fn stdout_text(&self) -> String {
         String::from_utf8_lossy(&self.stdout).into_owned()
@@ -112,6 +123,15 @@ pub enum Request {
         process: u32,
         /// Milliseconds it gets to end by itself.
         grace_ms: u64,
+    },
+    /// Wait until a started program has made a file. Refused when it has ended without, or not made it in time.
+    AwaitFile {
+        /// From [`Answer::Started`].
+        process: u32,
+        /// Absolute path.
+        path: String,
+        /// Milliseconds of this machine's own time.
+        timeout_ms: u64,
     },
     /// Write a whole file.
     WriteFile {
@@ -310,8 +330,8 @@ pub enum Answer {
         /// Milliseconds from the start of the hypervisor to the agent's greeting.
         boot_ms: u64,
     },
-    /// The request could not be carried out: what happened, where, what to do.
-    Failed(String),
+    /// The request was not carried out.
+    Failed(Refusal),
     /// The absolute path of what was made.
     Path(String),
     /// What was counted of a machine's instructions.

@@ -106,9 +106,9 @@ impl Ground {
 
 impl Drop for Ground {
     fn drop(&mut self) {
-        if let Err(MachineError::Refused { message, .. }) = self.machine.take_down() {
+        if let Err(MachineError::Refused { refusal, .. }) = self.machine.take_down() {
             nestor_terminal::errln!(
-                "warning: not everything could be taken down: {message}\n  `nestor doctor --clean` tries again"
+                "warning: not everything could be taken down: {refusal}\n  `nestor doctor --clean` tries again"
             );
         }
         // The end of its input tells the agent to end.

@@ -7,7 +7,7 @@ use std::ffi::OsString;
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
 
-use nestor_study::{Outcome, Store, Study, StudyRecord};
+use nestor_study::{CellFailure, FailureCause, Outcome, Store, Study, StudyRecord};
 use support::Sandbox;
 
 /// Clears the screen, names the window, hides text, rewrites the line, turns the direction of writing; with C1 and DEL.
@@ -48,7 +48,8 @@ fn results_of_somebody_elses_laboratory() {
         measured.layers[1].machine.push_str(HOSTILE);
     }
     let mut failed = predict_store::load("ext4/hdd", 1);
-    failed.outcome = Outcome::Failed(format!("the console ends:\n  {HOSTILE}"));
+    failed.outcome =
+        Outcome::Failed(CellFailure::new(FailureCause::Other, format!("the console ends:\n  {HOSTILE}")));
     let store = predict_store::keep(&sandbox, &[record, failed]);
     let study = Study {
         title: format!("a study{HOSTILE}"),

@@ -350,8 +350,8 @@ impl Campaign<'_, '_> {
             self.refused.insert(cell.key.stack.clone());
         }
         match record.failure() {
-            Some(message) => {
-                self.failures.push(message.to_owned());
+            Some(failure) => {
+                self.failures.push(failure.message.clone());
                 // A machine may have died of something that has passed: once more, after all others. Both are kept.
                 let again = self.options.as_study && !refused && *tries == 1;
                 if !again {

@@ -10,6 +10,7 @@ mod complaint;
 mod crew;
 mod dependencies;
 mod estimate;
+mod failure;
 mod file;
 mod flow;
 mod named_files;
@@ -37,6 +38,7 @@ pub use compare::{
 };
 pub use complaint::Complaint;
 pub use estimate::{Effort, Estimator, PastCell, StudyEffort};
+pub use failure::{CellFailure, FailureCause};
 pub use file::{StudyFileError, parse_duration};
 pub use flow::LayerFlow;
 pub use named_files::NamedFileError;

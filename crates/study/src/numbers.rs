@@ -172,7 +172,7 @@ impl RunNumbers {
             cell_s: record.cell_s,
             measured_s: record.measured().map(|m| m.load.elapsed_ns as f64 / 1e9),
             rates: sample.as_ref().map(|s| (s.bytes_per_second, s.operations_per_second)),
-            failure: record.failure().map(str::to_owned),
+            failure: record.failure().map(|failure| failure.message.clone()),
             violated: sample.and_then(|s| s.violated),
             working_set_bytes: record.measured().map(|m| m.load.working_set_bytes),
             conditions: Arc::new(conditions(&record.environment)),

@@ -12,6 +12,7 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
 use crate::TraceMode;
+use crate::failure::CellFailure;
 use crate::path_length::PathLength;
 
 /// One measurement, self-contained, so that results of several machines can be put into one store.
@@ -84,11 +85,11 @@ impl CellRecord {
         self.marks.iter().any(|mark| matches!(mark, Mark::Inconsistent { .. }))
     }
 
-    /// The error message, if it ended with one.
-    pub fn failure(&self) -> Option<&str> {
+    /// Why it has no numbers, if it has none.
+    pub fn failure(&self) -> Option<&CellFailure> {
         match &self.outcome {
             Outcome::Measured(_) => None,
-            Outcome::Failed(message) => Some(message),
+            Outcome::Failed(failure) => Some(failure),
         }
     }
 }
@@ -113,8 +114,8 @@ pub(crate) fn hexadecimal(bytes: &[u8]) -> String {
 pub enum Outcome {
     /// The numbers.
     Measured(Measured),
-    /// Why there are none: the whole error message.
-    Failed(String),
+    /// Why there are none.
+    Failed(CellFailure),
 }
 
 /// The numbers of a cell.

@@ -109,7 +109,10 @@ mod tests {
             found[0].starts_with("/environment/nestor: ") && found[0].ends_with("\"2.0.0\""),
             "{found:?}"
         );
-        let none = other(|r| r.outcome = crate::Outcome::Failed("it hangs".to_owned()));
+        let none = other(|r| {
+            r.outcome =
+                crate::Outcome::Failed(crate::CellFailure::new(crate::FailureCause::MachineLost, "it hangs"))
+        });
         assert_eq!(record().differences_from(&none, 1).unwrap().len(), 1);
         assert!(!record().differences_from(&none, 9).unwrap().is_empty());
     }

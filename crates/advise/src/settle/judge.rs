@@ -11,6 +11,21 @@ use crate::observation::Observation;
 use crate::price::{FlushTrace, Reach};
 use crate::ranking::pairs;
 
+/// A run without numbers.
+#[derive(Clone, Debug)]
+pub struct FailedRun {
+    /// Whether it says that the stack cannot be made, and not that something happened to the laboratory on the way.
+    pub says_not_possible: bool,
+    /// The error message.
+    pub message: String,
+}
+
+impl FailedRun {
+    fn first_line(&self) -> &str {
+        self.message.lines().next().unwrap_or_default()
+    }
+}
+
 /// What was measured for a dispute; stacks in canonical notation.
 #[derive(Clone, Debug, Default)]
 pub struct Evidence {
@@ -21,7 +36,7 @@ pub struct Evidence {
     /// What traces showed of flushes.
     pub traces: Vec<FlushTrace>,
     /// Why a stack has no numbers, by stack and workload.
-    pub failures: BTreeMap<(String, String), String>,
+    pub failures: BTreeMap<(String, String), FailedRun>,
     /// What makes the second stack slower or faster than the first, by these two and the workload.
     pub mechanisms: BTreeMap<(String, String, String), String>,
 }
@@ -180,7 +195,7 @@ impl Evidence {
 
     fn failure(&self, label: &str, workload: &str) -> Option<&str> {
         let key = (self.stacks.get(label)?.clone(), workload.to_owned());
-        self.failures.get(&key).map(|message| message.lines().next().unwrap_or_default())
+        self.failures.get(&key).map(FailedRun::first_line)
     }
 
     /// The second label over the first, in pairs where there are any.
@@ -254,11 +269,11 @@ impl Evidence {
             return (Outcome::DoesNotHold, "it ran".to_owned(), None);
         }
         let key = (self.stacks.get(label).cloned().unwrap_or_default(), workload.to_owned());
-        let Some(message) = self.failures.get(&key) else {
+        let Some(failed) = self.failures.get(&key) else {
             return (Outcome::NotTested, "no runs".to_owned(), None);
         };
-        let why = message.lines().next().unwrap_or_default();
-        match is_refusal(message) {
+        let why = failed.first_line();
+        match failed.says_not_possible {
             true => (Outcome::Holds, why.to_owned(), None),
             false => (Outcome::NotTested, format!("it failed for another reason: {why}"), None),
         }
@@ -283,32 +298,6 @@ impl Evidence {
         }
         rows
     }
-}
-
-/// Whether an error message says that a stack cannot be made, and not that something happened to the laboratory on the way.
-fn is_refusal(message: &str) -> bool {
-    const REFUSED: [&str; 4] = ["could not be built: ", "mounting ", "mkfs", "mke2fs"];
-    const MISHAPS: [&str; 15] = [
-        // A machine was lost.
-        " died: ",
-        "did not answer",
-        "(any more)",
-        "closed the connection",
-        "connection broke",
-        "the machine is gone",
-        "no answer to",
-        "timed out",
-        "does not answer",
-        // Something was full.
-        "does not fit",
-        "No space left",
-        "no space",
-        "Disk quota exceeded",
-        "Cannot allocate memory",
-        "out of memory",
-    ];
-    REFUSED.iter().any(|words| message.contains(words))
-        && !MISHAPS.iter().any(|words| message.contains(words))
 }
 
 fn flush_verdict(what: What, trace: &FlushTrace) -> (Outcome, String) {

@@ -9,7 +9,7 @@ mod paper;
 
 use serde::Serialize;
 
-pub use judge::{ClaimVerdict, Evidence, Outcome, Semantics, Settlement, SideVerdict, judge};
+pub use judge::{ClaimVerdict, Evidence, FailedRun, Outcome, Semantics, Settlement, SideVerdict, judge};
 
 /// In a stack of the table, the medium that the user chooses.
 const MEDIUM: &str = "MEDIUM";

@@ -21,7 +21,8 @@ pub(super) fn find(serial: &str, limit: Duration) -> Obeyed {
             return Err(format!(
                 "no disk with the serial number {serial} appeared within {} s; its driver may be missing",
                 limit.as_secs()
-            ));
+            )
+            .into());
         }
         std::thread::sleep(Duration::from_millis(5));
     }

@@ -24,10 +24,10 @@ use std::process::Child;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use crate::bounds::clipped;
 use crate::connection::lock;
 use crate::message::{Answer, Envelope, PROTOCOL, Request, read_frame, write_frame};
 use crate::qemu::RunningMachine;
+use crate::refusal::Refusal;
 use ledger::Ledger;
 use process::Spawner;
 pub use temporary::{place_for_temporary, temporary_directory_in};
@@ -100,7 +100,7 @@ impl Agent {
                 std::thread::spawn(move || {
                     let body = agent
                         .obey_unless_closed(envelope.body)
-                        .unwrap_or_else(|e| Answer::Failed(clipped(e)));
+                        .unwrap_or_else(|e| Answer::Failed(e.clipped()));
                     // If nobody listens any more the serving loop notices by itself.
                     let _ = write_frame(&mut *lock(&writer), &Envelope { number: envelope.number, body });
                 });
@@ -119,7 +119,7 @@ impl Agent {
     }
 
     /// Carries out a request, unless everything is being taken down: nothing may be made behind its back.
-    fn obey_unless_closed(&self, request: Request) -> Result<Answer, String> {
+    fn obey_unless_closed(&self, request: Request) -> Result<Answer, Refusal> {
         if matches!(request, Request::TakeDown) {
             return self.obey(request);
         }
@@ -175,5 +175,5 @@ impl Agent {
 /// Tells the controller, in place of a greeting, why there is no agent.
 pub fn decline(mut writer: impl Write, reason: &str) {
     // Without a controller there is nobody to tell.
-    let _ = write_frame(&mut writer, &Envelope { number: 0, body: Answer::Failed(reason.to_owned()) });
+    let _ = write_frame(&mut writer, &Envelope { number: 0, body: Answer::Failed(reason.into()) });
 }

@@ -12,6 +12,7 @@ use super::Agent;
 use super::requests::Obeyed;
 use crate::connection::lock;
 use crate::message::Answer;
+use crate::refusal::Refusal;
 
 /// Random bytes of a name: nobody guesses 128 bits.
 const RANDOM_BYTES: usize = 16;
@@ -25,12 +26,15 @@ impl Agent {
     pub(super) fn make_private_directory(&self, prefix: &str) -> Obeyed {
         let fits = |c: char| c.is_ascii_alphanumeric() || c == '-';
         if prefix.is_empty() || prefix.len() > LONGEST_PREFIX || !prefix.chars().all(fits) {
-            return Err(format!("{prefix:?} cannot begin a directory's name: letters, digits and - can"));
+            return Err(
+                format!("{prefix:?} cannot begin a directory's name: letters, digits and - can").into()
+            );
         }
         let made =
             self.own_directory().and_then(|own| make_below(&own.as_fd(), &self.work_directory, prefix));
-        made.map(Answer::Path)
-            .map_err(|e| format!("a directory could not be made in {}: {e}", self.work_directory.display()))
+        made.map(Answer::Path).map_err(|e| {
+            Refusal::of_io(&format!("a directory could not be made in {}", self.work_directory.display()), &e)
+        })
     }
 
     /// Makes a file that did not exist; below the agent's own directory through no link at all, elsewhere not as a link.
@@ -38,7 +42,7 @@ impl Agent {
         let made = self
             .own_directory()
             .and_then(|own| create_file(&own.as_fd(), &self.work_directory, Path::new(path), contents));
-        made.map(|()| Answer::Done).map_err(|e| format!("{path} could not be made: {e}"))
+        made.map(|()| Answer::Done).map_err(|e| Refusal::of_io(&format!("{path} could not be made"), &e))
     }
 
     /// The open directory, so that the ledger is not held while it is used.
@@ -146,7 +150,7 @@ mod tests {
         let agent = agent(&root.path().join("work"));
         fs::set_permissions(&agent.work_directory, fs::Permissions::from_mode(0o755)).unwrap();
         let refusal = agent.make_private_directory("load").unwrap_err();
-        assert!(refusal.contains("others may enter it"), "{refusal}");
+        assert!(refusal.message.contains("others may enter it"), "{refusal}");
         let real = root.path().join("real");
         fs::rename(&agent.work_directory, &real).unwrap();
         fs::set_permissions(&real, fs::Permissions::from_mode(0o700)).unwrap();

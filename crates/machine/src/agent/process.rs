@@ -15,6 +15,7 @@ use rustix::process::{
 
 use super::private;
 use crate::message::{Command, Finished, MAX_FRAME_BYTES};
+use crate::refusal::Refusal;
 
 /// Most bytes kept of each output stream: both together fit one frame.
 const MAX_OUTPUT_BYTES: u64 = MAX_FRAME_BYTES as u64 / 2 - 4096;
@@ -78,33 +79,24 @@ pub const OWN_BINARY: &str = "/proc/self/exe";
 ///
 /// # Errors
 /// When there is no program.
-pub fn os_command(command: &Command) -> Result<OsCommand, String> {
+pub fn os_command(command: &Command) -> Result<OsCommand, Refusal> {
     let (program, arguments) = command.argv.split_first().ok_or("a program to run has no name")?;
     let mut os = OsCommand::new(if program == "{nestor}" { OWN_BINARY } else { program });
-    os.args(arguments).envs(&command.environment);
+    // What programs say of the kernel's errors is read in one language.
+    os.args(arguments).env("LC_ALL", "C").envs(&command.environment);
     Ok(os)
-}
-
-/// The message for a program that could not be started.
-pub fn cannot_start(argv: &[String], error: &io::Error) -> String {
-    let program = argv.first().map_or("", String::as_str);
-    if error.kind() == io::ErrorKind::NotFound {
-        format!("the program `{program}` is not installed on this machine; `nestor doctor` names the package")
-    } else {
-        format!("the program `{program}` could not be started: {error}")
-    }
 }
 
 /// Runs a program to its end or its time limit.
 ///
 /// # Errors
 /// When it cannot be started.
-pub fn run(spawner: &Spawner, command: &Command, on_start: impl FnOnce(&Child)) -> Result<Finished, String> {
+pub fn run(spawner: &Spawner, command: &Command, on_start: impl FnOnce(&Child)) -> Result<Finished, Refusal> {
     let mut os = os_command(command)?;
     os.stdin(if command.stdin.is_empty() { Stdio::null() } else { Stdio::piped() });
     os.stdout(Stdio::piped()).stderr(Stdio::piped());
     let started = Instant::now();
-    let mut child = spawner.spawn(os).map_err(|e| cannot_start(&command.argv, &e))?;
+    let mut child = spawner.spawn(os).map_err(|e| Refusal::cannot_start(&command.argv, &e))?;
     on_start(&child);
     let stdout = drain(child.stdout.take());
     let stderr = drain(child.stderr.take());
@@ -114,11 +106,12 @@ pub fn run(spawner: &Spawner, command: &Command, on_start: impl FnOnce(&Child)) 
         std::thread::spawn(move || pipe.write_all(&bytes));
     }
     let timed_out = !wait_at_most(&child, Duration::from_millis(command.timeout_ms))
-        .map_err(|e| format!("waiting for `{}` failed: {e}", command.argv[0]))?;
+        .map_err(|e| Refusal::of_io(&format!("waiting for `{}` failed", command.argv[0]), &e))?;
     if timed_out {
         kill_group(&child, Signal::KILL);
     }
-    let status = child.wait().map_err(|e| format!("waiting for `{}` failed: {e}", command.argv[0]))?;
+    let status =
+        child.wait().map_err(|e| Refusal::of_io(&format!("waiting for `{}` failed", command.argv[0]), &e))?;
     let elapsed_ns = u64::try_from(started.elapsed().as_nanos()).unwrap_or(u64::MAX);
     // What the program itself left running holds the pipes open; it belongs to its group and goes with it.
     kill_group(&child, Signal::KILL);
@@ -137,14 +130,14 @@ pub fn run(spawner: &Spawner, command: &Command, on_start: impl FnOnce(&Child)) 
 ///
 /// # Errors
 /// When it cannot be started or the file cannot be opened.
-pub fn start(spawner: &Spawner, command: &Command, output: &str) -> Result<Child, String> {
+pub fn start(spawner: &Spawner, command: &Command, output: &str) -> Result<Child, Refusal> {
     let mut os = os_command(command)?;
     let file = private::open_to_write(Path::new(output), OFlags::APPEND)
-        .map_err(|e| format!("the output file {output} could not be opened: {e}"))?;
+        .map_err(|e| Refusal::of_io(&format!("the output file {output} could not be opened"), &e))?;
     let error_file =
         file.try_clone().map_err(|e| format!("the output file {output} could not be shared: {e}"))?;
     os.stdin(Stdio::null()).stdout(file).stderr(error_file);
-    spawner.spawn(os).map_err(|e| cannot_start(&command.argv, &e))
+    spawner.spawn(os).map_err(|e| Refusal::cannot_start(&command.argv, &e))
 }
 
 /// Asks a started program to end, kills it after `grace`, and says how it ended.
@@ -225,7 +218,7 @@ fn drain(pipe: Option<impl Read + Send + 'static>) -> std::thread::JoinHandle<Ve
 mod tests {
     use super::*;
 
-    fn run_here(command: &Command) -> Result<Finished, String> {
+    fn run_here(command: &Command) -> Result<Finished, Refusal> {
         let spawner = Spawner::new();
         run(&spawner, command, |_| {})
     }
@@ -274,7 +267,8 @@ mod tests {
     #[test]
     fn a_program_that_is_not_installed_is_named() {
         let error = run_here(&Command::new(["no-such-program-anywhere"])).unwrap_err();
-        assert!(error.contains("`no-such-program-anywhere` is not installed"), "{error}");
+        assert!(matches!(error.cause, crate::Cause::NotInstalled { .. }), "{error:?}");
+        assert!(error.message.contains("`no-such-program-anywhere` is not installed"), "{error}");
     }
 
     #[test]

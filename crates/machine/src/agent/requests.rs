@@ -18,15 +18,19 @@ use crate::message::{Answer, Command, MAX_FRAME_BYTES, Request};
 use crate::mounts::MountIdentity;
 use crate::qemu::accelerator::{Probe, probe_kvm};
 use crate::qemu::{RunningMachine, arguments};
+use crate::refusal::{Cause, ProgramEnd, Refusal};
 use crate::spec::{DiskAttachment, MachineSpec};
 use crate::ticks::TickReading;
 
-pub(super) type Obeyed = Result<Answer, String>;
+pub(super) type Obeyed = Result<Answer, Refusal>;
+
+/// How often it is looked whether a program has made a file.
+const LOOK_AGAIN: Duration = Duration::from_millis(5);
 
 fn mix_random(data: &[u8]) -> Obeyed {
     let data = random::whole(data).ok_or("what is to be random has another length than 64 bytes")?;
-    let failed = |e| format!("the kernel's random numbers could not be begun anew: {e}; that needs root");
-    random::mix(data).map(|()| Answer::Done).map_err(failed)
+    let what = "the kernel's random numbers could not be begun anew, which needs root";
+    random::mix(data).map(|()| Answer::Done).map_err(|e| Refusal::of_io(what, &e))
 }
 
 impl Agent {
@@ -40,6 +44,9 @@ impl Agent {
             Request::Run(command) => self.run(&command),
             Request::StartProcess { command, output } => self.start_process(&command, &output),
             Request::StopProcess { process, grace_ms } => self.stop_process(process, grace_ms),
+            Request::AwaitFile { process, path, timeout_ms } => {
+                self.await_file(process, Path::new(&path), Duration::from_millis(timeout_ms))
+            }
             Request::WriteFile { path, contents } => write_file(&path, &contents),
             Request::ReadFile { path, offset, max_bytes } => read_file(&path, offset, max_bytes),
             Request::MakeDirectory { path } => self.make_directory(&path),
@@ -69,12 +76,13 @@ impl Agent {
             Request::KeepMachine { machine, path, timeout_ms } => self
                 .machine(&machine)?
                 .keep_state(Path::new(&path), Duration::from_millis(timeout_ms))
-                .map(|()| Answer::Done),
+                .map(|()| Answer::Done)
+                .map_err(Refusal::from),
             Request::TakeInstructions { machine } => {
                 Ok(Answer::Instructions(self.machine(&machine)?.take_instructions()))
             }
             Request::ReadTicks => Ok(Answer::Ticks(TickReading::now())),
-            Request::TickOffset { machine } => self.machine(&machine)?.tick_offset().map(Answer::TickOffset),
+            Request::TickOffset { machine } => Ok(Answer::TickOffset(self.machine(&machine)?.tick_offset()?)),
             Request::StopMachine { machine } => self.stop_machine(&machine),
             Request::AttachDisk { machine, disk } => self.with_disk(&machine, &disk, RunningMachine::attach),
             Request::DetachDisk { machine, disk } => self.with_disk(&machine, &disk, RunningMachine::detach),
@@ -88,7 +96,7 @@ impl Agent {
             Request::MixRandom { data } => mix_random(&data),
             Request::TakeDown => match self.take_down() {
                 problems if problems.is_empty() => Ok(Answer::Done),
-                problems => Err(problems.join("; ")),
+                problems => Err(problems.join("; ").into()),
             },
         }
     }
@@ -121,16 +129,44 @@ impl Agent {
             .remove(&pid)
             .ok_or_else(|| format!("process {pid} was not started by nestor"))?;
         let finished = process::stop(&mut child, Duration::from_millis(grace_ms))
-            .map_err(|e| format!("waiting for process {pid} failed: {e}"))?;
+            .map_err(|e| Refusal::of_io(&format!("waiting for process {pid} failed"), &e))?;
         lock(&self.ledger).strike(entry);
         Ok(Answer::Finished(finished))
+    }
+
+    fn await_file(&self, pid: u32, path: &Path, limit: Duration) -> Obeyed {
+        let deadline = Instant::now() + limit;
+        loop {
+            let ended = match lock(&self.processes).get_mut(&pid) {
+                Some((_, child)) => child.try_wait().ok().flatten(),
+                None => return Err(format!("process {pid} was not started by nestor").into()),
+            };
+            // Looked for after the program: one that has ended makes no more files.
+            if path.exists() {
+                return Ok(Answer::Done);
+            }
+            if let Some(status) = ended {
+                let (program, ended) = (format!("process {pid}"), ProgramEnd::of(status));
+                let message = format!("{program} {ended} and has not made {}", path.display());
+                return Err(Refusal::new(Cause::ProgramFailed { program, ended }, message));
+            }
+            if Instant::now() >= deadline {
+                return Err(format!(
+                    "process {pid} has not made {} within {} s",
+                    path.display(),
+                    limit.as_secs()
+                )
+                .into());
+            }
+            std::thread::sleep(LOOK_AGAIN);
+        }
     }
 
     fn make_directory(&self, path: &str) -> Obeyed {
         if Path::new(path).is_dir() {
             return Ok(Answer::Done);
         }
-        let failed = |e: io::Error| format!("the directory {path} could not be made: {e}");
+        let failed = |e: io::Error| Refusal::of_io(&format!("the directory {path} could not be made"), &e);
         if let Some(above) = Path::new(path).parent() {
             fs::create_dir_all(above).map_err(failed)?;
         }
@@ -164,20 +200,23 @@ impl Agent {
                 // Nobody could tell later whose it is.
                 let _ = unmount(target, UnmountFlags::empty());
                 let why = unknown.err().map_or_else(|| "nothing is there".to_owned(), |e| e.to_string());
-                Err(format!("{what}: what was mounted cannot be looked at: {why}"))
+                Err(format!("{what}: what was mounted cannot be looked at: {why}").into())
             }
         });
         match made {
             Ok(mounted) => self.revise(coming, mount(Some(mounted))).map(|()| Answer::Done),
             Err(e) => {
                 lock(&self.ledger).strike(coming);
-                Err(e)
+                Err(match e.cause {
+                    Cause::ProgramFailed { .. } => Refusal { cause: Cause::NotMounted, ..e },
+                    _ => e,
+                })
             }
         }
     }
 
     fn attach_loop(&self, file: &str, direct_io: bool) -> Obeyed {
-        let failed = |e: io::Error| format!("making a loop device of {file} failed: {e}");
+        let failed = |e: io::Error| Refusal::of_io(&format!("making a loop device of {file} failed"), &e);
         let mark = loop_device::new_mark().map_err(failed)?;
         let noted = |device: &str| Resource::LoopDevice {
             device: device.to_owned(),
@@ -204,12 +243,13 @@ impl Agent {
     fn inspect(&self, path: &str) -> Obeyed {
         let medium = lock(&self.claimed).get(path).map(fs::File::try_clone);
         let medium = medium.ok_or_else(|| format!("{path} was not taken"))?;
-        let medium = medium.map_err(|e| format!("{path} could not be looked at: {e}"))?;
+        let medium = medium.map_err(|e| Refusal::of_io(&format!("{path} could not be looked at"), &e))?;
         let left = lock(&self.left).get(path).cloned();
         if left.is_some() && left == media::Identity::of(&medium) {
             return Ok(Answer::Found(None));
         }
-        let found = media::found_in(&medium).map_err(|e| format!("{path} could not be looked at: {e}"))?;
+        let found = media::found_in(&medium)
+            .map_err(|e| Refusal::of_io(&format!("{path} could not be looked at"), &e))?;
         Ok(Answer::Found(found))
     }
 
@@ -227,8 +267,8 @@ impl Agent {
     }
 
     fn set(&self, path: &str, value: &str) -> Obeyed {
-        let former =
-            settings::read(path).map_err(|e| format!("the setting {path} could not be read: {e}"))?;
+        let former = settings::read(path)
+            .map_err(|e| Refusal::of_io(&format!("the setting {path} could not be read"), &e))?;
         let disk = settings::disk_of(path);
         let noted = |written: &str| Resource::Setting {
             path: path.to_owned(),
@@ -239,7 +279,7 @@ impl Agent {
         let entry = self.enter(noted(value.trim()))?;
         if let Err(e) = settings::write(path, value) {
             lock(&self.ledger).strike(entry);
-            return Err(format!("{path} could not be set to `{value}`: {e}"));
+            return Err(Refusal::of_io(&format!("{path} could not be set to `{value}`"), &e));
         }
         // The kernel may round it, or write it in another way.
         match settings::read(path) {
@@ -278,7 +318,11 @@ impl Agent {
             }
             Err(e) => {
                 lock(&self.ledger).strike(entry);
-                Err(format!("the machine `{}` did not start: {e}", spec.name))
+                let failed = e.within(&format!("the machine `{}` did not start", spec.name));
+                Err(match failed.cause {
+                    Cause::Other => Refusal { cause: Cause::NotStarted, ..failed },
+                    _ => failed,
+                })
             }
         }
     }
@@ -299,19 +343,18 @@ impl Agent {
     }
 
     fn stop_machine(&self, name: &str) -> Obeyed {
-        let (entry, machine) = lock(&self.machines)
-            .remove(name)
-            .ok_or_else(|| format!("there is no machine `{name}` to stop"))?;
+        let (entry, machine) = lock(&self.machines).remove(name).ok_or_else(|| {
+            Refusal::new(Cause::MachineLost, format!("there is no machine `{name}` to stop"))
+        })?;
         machine.kill();
         lock(&self.ledger).strike(entry);
         Ok(Answer::Done)
     }
 
-    fn machine(&self, name: &str) -> Result<Arc<RunningMachine>, String> {
-        lock(&self.machines)
-            .get(name)
-            .map(|(_, machine)| Arc::clone(machine))
-            .ok_or_else(|| format!("there is no machine `{name}` here (any more)"))
+    fn machine(&self, name: &str) -> Result<Arc<RunningMachine>, Refusal> {
+        lock(&self.machines).get(name).map(|(_, machine)| Arc::clone(machine)).ok_or_else(|| {
+            Refusal::new(Cause::MachineLost, format!("there is no machine `{name}` here (any more)"))
+        })
     }
 
     fn with_disk(
@@ -323,31 +366,40 @@ impl Agent {
         let machine = self.machine(name)?;
         act(&machine, disk)
             .map(|()| Answer::Done)
-            .map_err(|e| format!("the disk {} of the machine `{name}`: {e}", disk.serial))
+            .map_err(|e| format!("the disk {} of the machine `{name}`: {e}", disk.serial).into())
     }
 
     fn forward(&self, name: &str, timeout_ms: u64, request: Request) -> Obeyed {
         let machine = self.machine(name)?;
         machine.request(request, Duration::from_millis(timeout_ms)).map_err(|e| match e {
-            NoAnswer::Gone(reason) => format!("the machine `{name}` died: {reason}{}", machine.last_words()),
-            NoAnswer::TimedOut(limit) => format!(
-                "the machine `{name}` did not answer within {} s: it hangs, or is overloaded{}",
-                limit.as_secs(),
-                machine.last_words()
+            NoAnswer::Gone(reason) => Refusal::new(
+                Cause::MachineLost,
+                format!("the machine `{name}` died: {reason}{}", machine.last_words()),
+            ),
+            NoAnswer::TimedOut(limit) => Refusal::new(
+                Cause::MachineSilent,
+                format!(
+                    "the machine `{name}` did not answer within {} s: it hangs, or is overloaded{}",
+                    limit.as_secs(),
+                    machine.last_words()
+                ),
             ),
         })
     }
 
-    fn enter(&self, resource: Resource) -> Result<u64, String> {
+    fn enter(&self, resource: Resource) -> Result<u64, Refusal> {
         lock(&self.ledger).enter(resource).map_err(|e| self.unwritten(&e))
     }
 
-    fn revise(&self, number: u64, resource: Resource) -> Result<(), String> {
+    fn revise(&self, number: u64, resource: Resource) -> Result<(), Refusal> {
         lock(&self.ledger).revise(number, resource).map_err(|e| self.unwritten(&e))
     }
 
-    fn unwritten(&self, error: &io::Error) -> String {
-        format!("the ledger in {} could not be written: {error}", self.work_directory.display())
+    fn unwritten(&self, error: &io::Error) -> Refusal {
+        Refusal::of_io(
+            &format!("the ledger in {} could not be written", self.work_directory.display()),
+            error,
+        )
     }
 
     fn undo(&self, missing: &str, matches: impl Fn(&Resource) -> bool) -> Obeyed {
@@ -358,25 +410,30 @@ impl Agent {
     }
 }
 
-fn run_tool(mut command: OsCommand, what: &str) -> Result<String, String> {
+fn run_tool(mut command: OsCommand, what: &str) -> Result<String, Refusal> {
     let program = command.get_program().to_string_lossy().into_owned();
-    let output =
-        command.output().map_err(|e| format!("{what}: {}", process::cannot_start(&[program], &e)))?;
+    command.env("LC_ALL", "C");
+    let output = command
+        .output()
+        .map_err(|e| Refusal::cannot_start(std::slice::from_ref(&program), &e).within(what))?;
     if !output.status.success() {
-        return Err(format!("{what}: {}", String::from_utf8_lossy(&output.stderr).trim_end()));
+        let said = String::from_utf8_lossy(&output.stderr).trim_end().to_owned();
+        let cause = Cause::of_program(&program, ProgramEnd::of(output.status), &said);
+        return Err(Refusal::new(cause, said).within(what));
     }
     Ok(String::from_utf8_lossy(&output.stdout).into_owned())
 }
 
 fn write_file(path: &str, contents: &[u8]) -> Obeyed {
     if let Some(parent) = Path::new(path).parent() {
-        fs::create_dir_all(parent)
-            .map_err(|e| format!("the directory {} could not be made: {e}", parent.display()))?;
+        fs::create_dir_all(parent).map_err(|e| {
+            Refusal::of_io(&format!("the directory {} could not be made", parent.display()), &e)
+        })?;
     }
     private::open_to_write(Path::new(path), OFlags::TRUNC)
         .and_then(|mut file| file.write_all(contents))
         .map(|()| Answer::Done)
-        .map_err(|e| format!("{path} could not be written: {e}"))
+        .map_err(|e| Refusal::of_io(&format!("{path} could not be written"), &e))
 }
 
 fn read_file(path: &str, offset: u64, max_bytes: u64) -> Obeyed {
@@ -389,5 +446,52 @@ fn read_file(path: &str, offset: u64, max_bytes: u64) -> Obeyed {
         file.take(max_bytes.min(u64::from(MAX_FRAME_BYTES) - 4096)).read_to_end(&mut bytes)?;
         Ok::<_, std::io::Error>(bytes)
     };
-    read().map(Answer::Bytes).map_err(|e| format!("{path} could not be read: {e}"))
+    read().map(Answer::Bytes).map_err(|e| Refusal::of_io(&format!("{path} could not be read"), &e))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn started(agent: &Agent, script: &str, root: &Path) -> u32 {
+        let output = root.join("output.txt").display().to_string();
+        match agent.start_process(&Command::new(["sh", "-c", script]), &output) {
+            Ok(Answer::Started { process }) => process,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn a_file_is_awaited_until_its_program_has_made_it_or_ended_without() {
+        let root = tempfile::tempdir().unwrap();
+        let agent = Agent::new(&root.path().join("work")).unwrap();
+        let file = root.path().join("ready");
+        let long = Duration::from_secs(600);
+        let maker = started(&agent, &format!("touch '{}'; sleep 600", file.display()), root.path());
+        assert!(matches!(agent.await_file(maker, &file, long), Ok(Answer::Done)));
+
+        let none = root.path().join("none");
+        let ended = started(&agent, "exit 3", root.path());
+        let refusal = agent.await_file(ended, &none, long).unwrap_err();
+        assert!(
+            matches!(refusal.cause, Cause::ProgramFailed { ended: ProgramEnd::Code(3), .. }),
+            "{refusal:?}"
+        );
+        assert!(agent.await_file(maker, &none, Duration::ZERO).is_err());
+        assert!(agent.await_file(0, &file, long).is_err(), "nobody started process 0");
+        agent.finish();
+    }
+
+    #[test]
+    fn what_is_asked_of_a_machine_that_is_gone_says_so_in_its_type() {
+        let root = tempfile::tempdir().unwrap();
+        let agent = Agent::new(&root.path().join("work")).unwrap();
+        let request =
+            Request::Forward { machine: "guest".into(), timeout_ms: 1, request: Box::new(Request::Facts) };
+        assert_eq!(agent.obey(request).unwrap_err().cause, Cause::MachineLost);
+        let command = Command::new(["no-such-program-anywhere"]);
+        let refusal = agent.obey(Request::Run(command)).unwrap_err();
+        assert_eq!(refusal.cause, Cause::NotInstalled { program: "no-such-program-anywhere".into() });
+        agent.finish();
+    }
 }

@@ -48,7 +48,8 @@ pub fn load(qmp: &mut Qmp, path: &Path, deadline: Instant) -> Result<(), String>
     qmp.execute("migrate-incoming", &json!({ "uri": format!("fd:{NAME}") }))?;
     wait_until_complete(qmp, "load", deadline, "NESTOR_BOOT_LIMIT_S gives it longer")?;
     // It is as it was kept, and that was stopped.
-    qmp.execute("cont", &json!({})).map(|_| ())
+    qmp.execute("cont", &json!({}))?;
+    Ok(())
 }
 
 fn wait_until_complete(qmp: &mut Qmp, what: &str, deadline: Instant, advice: &str) -> Result<(), String> {

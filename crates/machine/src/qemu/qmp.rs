@@ -20,6 +20,71 @@ pub struct Qmp {
     events: Vec<Value>,
 }
 
+/// Why a command was not carried out.
+#[derive(Debug, thiserror::Error)]
+pub enum QmpError {
+    /// QEMU says no.
+    #[error("QEMU refuses `{command}`: {text}")]
+    Refused {
+        /// The command.
+        command: String,
+        /// What can be done about it.
+        reason: Reason,
+        /// QEMU's own description.
+        text: String,
+    },
+    /// Nothing is heard of QEMU.
+    #[error("QEMU's monitor does not answer `{command}`: {error}")]
+    Gone {
+        /// The command.
+        command: String,
+        /// Why.
+        error: io::Error,
+    },
+    /// It answers, but not with a number.
+    #[error("QEMU does not say how many instructions were executed")]
+    NotCounted,
+}
+
+impl QmpError {
+    fn gone(command: &str) -> impl Fn(io::Error) -> Self {
+        move |error| Self::Gone { command: command.to_owned(), error }
+    }
+}
+
+impl From<QmpError> for String {
+    fn from(error: QmpError) -> Self {
+        error.to_string()
+    }
+}
+
+/// Why QEMU refuses a command, as far as that decides what is done next.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reason {
+    /// What the command names is not there.
+    NotFound,
+    /// What the command names is used by something else.
+    InUse,
+    /// The machine was already asked to let go of it.
+    Unplugging,
+    /// Anything else.
+    Other,
+}
+
+impl Reason {
+    /// From an error's class (`qapi/error.json`) or, as nearly all errors are of one class, from its description:
+    /// `blockdev-del` ("Node … is in use", "… is busy"), `chardev-remove` ("Chardev '…' is busy"), `device_del` ("… is already in the
+    /// process of unplug").
+    fn of(class: &str, text: &str) -> Self {
+        match class {
+            "DeviceNotFound" => Self::NotFound,
+            _ if text.contains("unplug") => Self::Unplugging,
+            _ if text.contains("in use") || text.contains("busy") => Self::InUse,
+            _ => Self::Other,
+        }
+    }
+}
+
 /// How long QEMU may take to answer a command.
 const ANSWER_LIMIT: Duration = Duration::from_secs(30);
 
@@ -42,22 +107,23 @@ impl Qmp {
     ///
     /// # Errors
     /// QEMU's own description of what is wrong, or that it is gone.
-    pub fn execute(&mut self, command: &str, arguments: &Value) -> Result<Value, String> {
+    pub fn execute(&mut self, command: &str, arguments: &Value) -> Result<Value, QmpError> {
         let line = json!({ "execute": command, "arguments": arguments }).to_string() + "\n";
-        let gone = |e: io::Error| format!("QEMU's monitor does not answer `{command}`: {e}");
-        self.reader.get_ref().write_all(line.as_bytes()).map_err(gone)?;
+        self.reader.get_ref().write_all(line.as_bytes()).map_err(QmpError::gone(command))?;
         self.answer(command)
     }
 
-    fn answer(&mut self, command: &str) -> Result<Value, String> {
-        let gone = |e: io::Error| format!("QEMU's monitor does not answer `{command}`: {e}");
+    fn answer(&mut self, command: &str) -> Result<Value, QmpError> {
+        let gone = QmpError::gone(command);
         loop {
-            let mut message = self.read_line().map_err(gone)?;
+            let mut message = self.read_line().map_err(&gone)?;
             if message.get("event").is_some() {
                 self.events.push(message);
             } else if let Some(error) = message.get("error") {
-                let text = error.get("desc").and_then(Value::as_str).unwrap_or("no description");
-                return Err(format!("QEMU refuses `{command}`: {text}"));
+                let word = |name: &str| error.get(name).and_then(Value::as_str);
+                let text = word("desc").unwrap_or("no description").to_owned();
+                let reason = Reason::of(word("class").unwrap_or_default(), &text);
+                return Err(QmpError::Refused { command: command.to_owned(), reason, text });
             } else if let Some(value) = message.get_mut("return") {
                 return Ok(value.take());
             }
@@ -68,19 +134,17 @@ impl Qmp {
     ///
     /// # Errors
     /// As [`Self::execute`].
-    pub fn executed(&mut self) -> Result<u64, String> {
+    pub fn executed(&mut self) -> Result<u64, QmpError> {
         let replay = self.execute("query-replay", &json!({}))?;
-        replay["icount"]
-            .as_u64()
-            .ok_or_else(|| "QEMU does not say how many instructions were executed".to_owned())
+        replay["icount"].as_u64().ok_or(QmpError::NotCounted)
     }
 
     /// Hands QEMU an open file, by a name that commands then use.
     ///
     /// # Errors
     /// As [`Self::execute`].
-    pub fn give_file(&mut self, name: &str, file: &File) -> Result<(), String> {
-        let gone = |e: io::Error| format!("QEMU's monitor takes no file: {e}");
+    pub fn give_file(&mut self, name: &str, file: &File) -> Result<(), QmpError> {
+        let gone = QmpError::gone("getfd");
         let line = json!({ "execute": "getfd", "arguments": { "fdname": name } }).to_string() + "\n";
         let files = [file.as_fd()];
         let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
@@ -89,7 +153,7 @@ impl Qmp {
         let pieces = [IoSlice::new(line.as_bytes())];
         let sent = sendmsg(self.reader.get_ref(), &pieces, &mut control, SendFlags::empty())
             .map_err(|e| gone(e.into()))?;
-        self.reader.get_ref().write_all(&line.as_bytes()[sent..]).map_err(gone)?;
+        self.reader.get_ref().write_all(&line.as_bytes()[sent..]).map_err(&gone)?;
         self.answer("getfd").map(|_| ())
     }
 

@@ -15,14 +15,15 @@ use super::arguments::{self, MachineFiles};
 use super::joining::{Joining, WhyNotJoined};
 use super::kept_state;
 use super::progress::{Progress, STANDSTILL_LIMIT};
-use super::qmp::Qmp;
+use super::qmp::{Qmp, QmpError, Reason};
 use super::version::GuestPaging;
 use super::virtual_time::{TimeKeeper, Watched};
-use crate::agent::process::{OWN_BINARY, Spawner, cannot_start, kill_group, wait_at_most};
+use crate::agent::process::{OWN_BINARY, Spawner, kill_group, wait_at_most};
 use crate::connection::{Connection, NoAnswer, lock};
 use crate::instructions::{InstructionMarks, WhyNotCounted};
 use crate::lab_image::initramfs;
 use crate::message::{Answer, Request};
+use crate::refusal::{Cause, Refusal};
 use crate::spec::{DiskAttachment, DiskBackend, MachineSpec, MachineTime};
 use crate::speed::ProcessorSpeed;
 use crate::ticks;
@@ -62,7 +63,7 @@ impl RunningMachine {
         directory: PathBuf,
         spawner: &Spawner,
         on_start: impl FnOnce(&Child),
-    ) -> Result<Self, String> {
+    ) -> Result<Self, Refusal> {
         let files = prepare_files(directory, &spec.modules_cpio)?;
         let argv = arguments::command_line(spec, kvm, &files, GuestPaging::here);
         let limit = Duration::from_millis(spec.boot_timeout_ms);
@@ -81,7 +82,7 @@ impl RunningMachine {
         directory: PathBuf,
         limit: Duration,
         spawner: &Spawner,
-    ) -> Result<(), String> {
+    ) -> Result<(), Refusal> {
         let files = prepare_files(directory, modules_cpio)?;
         let argv = arguments::probe_command_line(kernel, kvm, &files);
         let machine = Self::start(&argv, files, (MachineTime::Real, None), limit, spawner, |_| {})?;
@@ -96,7 +97,7 @@ impl RunningMachine {
         limit: Duration,
         spawner: &Spawner,
         on_start: impl FnOnce(&Child),
-    ) -> Result<Self, String> {
+    ) -> Result<Self, Refusal> {
         let deadline = Instant::now() + limit;
         let started =
             Self::spawn(argv, &files, time, kept_state.is_some(), spawner).and_then(|(mut qemu, joining)| {
@@ -108,7 +109,7 @@ impl RunningMachine {
                     Err(e) => {
                         kill_group(&qemu, rustix::process::Signal::KILL);
                         let _ = qemu.wait();
-                        Err(e.explained(&files.qemu_log()))
+                        Err(e.explained(&files.qemu_log()).into())
                     }
                 }
             });
@@ -122,6 +123,7 @@ impl RunningMachine {
                     Some(path) => machine.load(path, deadline),
                 }
                 .map(|()| machine)
+                .map_err(Refusal::from)
             }
             Err(e) => {
                 // The machine may be started again, with files of its own in the same place.
@@ -137,9 +139,10 @@ impl RunningMachine {
         time: MachineTime,
         is_loaded: bool,
         spawner: &Spawner,
-    ) -> Result<(Child, Option<Joining>), String> {
-        let log = fs::File::create(files.qemu_log())
-            .map_err(|e| format!("{} could not be written: {e}", files.qemu_log().display()))?;
+    ) -> Result<(Child, Option<Joining>), Refusal> {
+        let log = fs::File::create(files.qemu_log()).map_err(|e| {
+            Refusal::of_io(&format!("{} could not be written", files.qemu_log().display()), &e)
+        })?;
         let mut command = std::process::Command::new(&argv[0]);
         command.args(&argv[1..]).stdin(Stdio::null()).stdout(Stdio::null()).stderr(log);
         let joining = match time {
@@ -148,7 +151,7 @@ impl RunningMachine {
                 Some(Joining::prepare(&mut command, files, speed, is_loaded)?)
             }
         };
-        let qemu = spawner.spawn(command).map_err(|e| cannot_start(argv, &e))?;
+        let qemu = spawner.spawn(command).map_err(|e| Refusal::cannot_start(argv, &e))?;
         Ok((qemu, joining))
     }
 
@@ -341,22 +344,18 @@ impl Drop for RunningMachine {
     }
 }
 
-fn prepare_files(directory: PathBuf, modules_cpio: &str) -> Result<MachineFiles, String> {
-    fs::DirBuilder::new()
-        .recursive(true)
-        .mode(0o700)
-        .create(&directory)
-        .map_err(|e| format!("the directory {} could not be made: {e}", directory.display()))?;
+fn prepare_files(directory: PathBuf, modules_cpio: &str) -> Result<MachineFiles, Refusal> {
+    fs::DirBuilder::new().recursive(true).mode(0o700).create(&directory).map_err(|e| {
+        Refusal::of_io(&format!("the directory {} could not be made", directory.display()), &e)
+    })?;
     let files = MachineFiles { directory };
     initramfs(Path::new(modules_cpio), Path::new(OWN_BINARY), &files.initramfs()).map_err(|e| {
-        let path = files.initramfs().display().to_string();
-        let advice = match e.kind() {
-            io::ErrorKind::StorageFull => {
-                "; make room there, or set NESTOR_WORK to a directory with 4 GiB free"
-            }
-            _ => "",
-        };
-        format!("the initramfs {path} could not be written: {e}{advice}")
+        let what = format!("the initramfs {} could not be written", files.initramfs().display());
+        let Refusal { cause, mut message } = Refusal::of_io(&what, &e);
+        if cause == Cause::NoSpace {
+            message += "; make room there, or set NESTOR_WORK to a directory with 4 GiB free";
+        }
+        Refusal { cause, message }
     })?;
     Ok(files)
 }
@@ -448,9 +447,9 @@ fn attach_steps(
 fn detach_device(qmp: &mut Qmp, id: &str, let_time_pass: impl Fn()) -> Result<(), String> {
     for _ in 0..20 {
         match qmp.execute("device_del", &json!({ "id": id })) {
-            Err(e) if e.contains("not found") => return Ok(()),
-            Err(e) if !e.contains("unplug") => return Err(e),
-            _ => {}
+            Ok(_) | Err(QmpError::Refused { reason: Reason::Unplugging, .. }) => {}
+            Err(QmpError::Refused { reason: Reason::NotFound, .. }) => return Ok(()),
+            Err(e) => return Err(e.into()),
         }
         let_time_pass();
         let gone = |data: &Value| data["device"].as_str() == Some(id);
@@ -466,10 +465,10 @@ fn remove_when_free(qmp: &mut Qmp, command: &str, arguments: &Value) -> Result<(
     let deadline = Instant::now() + Duration::from_secs(5);
     loop {
         match qmp.execute(command, arguments) {
-            Err(e) if (e.contains("in use") || e.contains("busy")) && Instant::now() < deadline => {
+            Err(QmpError::Refused { reason: Reason::InUse, .. }) if Instant::now() < deadline => {
                 std::thread::sleep(Duration::from_millis(20));
             }
-            result => return result.map(|_| ()),
+            result => return Ok(result.map(|_| ())?),
         }
     }
 }

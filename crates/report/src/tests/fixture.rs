@@ -8,8 +8,8 @@ use nestor_load::{LoadResult, OperationClass, OperationResult};
 use nestor_model::LatencyHistogram;
 use nestor_study::checks::{Expected, marks};
 use nestor_study::{
-    CellRecord, Environment, LayerRecord, MachineRecord, Measured, Outcome, StoredRun, Study, StudyRecord,
-    TraceMode,
+    CellFailure, CellRecord, Environment, FailureCause, LayerRecord, MachineRecord, Measured, Outcome,
+    StoredRun, Study, StudyRecord, TraceMode,
 };
 use nestor_trace::metrics::ServiceTime;
 use nestor_trace::{DirectionMetrics, LayerMetrics, TracePoint};
@@ -301,9 +301,10 @@ fn make_study_runs() -> Vec<StoredRun> {
         }
         record.marks = marks(measured, &record.environment, &Expected::default());
         if record.stack == STACKS[3] && record.workload == WORKLOADS[3] {
-            record.outcome = Outcome::Failed(
-                "the guest did not answer for 60 s\n  its console ended with: <panic>".to_owned(),
-            );
+            record.outcome = Outcome::Failed(CellFailure::new(
+                FailureCause::MachineLost,
+                "the guest did not answer for 60 s\n  its console ended with: <panic>",
+            ));
             record.marks.clear();
         }
     }

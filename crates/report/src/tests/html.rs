@@ -131,7 +131,10 @@ fn with_names(stack: &str, text: &str) -> (String, String) {
     }
     let mut failed = record.clone();
     failed.block = 1;
-    failed.outcome = nestor_study::Outcome::Failed(text.to_owned());
+    failed.outcome = nestor_study::Outcome::Failed(nestor_study::CellFailure::new(
+        nestor_study::FailureCause::MachineLost,
+        text,
+    ));
     let mut of = study(2);
     of.study.title = text.to_owned();
     of.study.stacks = vec![stack.to_owned()];

@@ -190,7 +190,12 @@ fn made(fate: &Fate, position: u32, hash: &str) -> CellRecord {
     let inconsistent =
         |n: u32| Mark::Inconsistent { reason: format!("hdd issued {n} requests but 7 completed") };
     match fate.kind {
-        0 => record.outcome = Outcome::Failed(format!("guest {position} did not answer")),
+        0 => {
+            record.outcome = Outcome::Failed(nestor_study::CellFailure::new(
+                nestor_study::FailureCause::MachineLost,
+                format!("guest {position} did not answer"),
+            ))
+        }
         1 => record.marks.extend([inconsistent(9), inconsistent(8)]),
         2 => {
             record.marks.push(Mark::CpuBound { machine: "guest".to_owned(), busy: 0.912_345, modelled: None })

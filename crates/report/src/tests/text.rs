@@ -470,7 +470,7 @@ proptest::proptest! {
         let mut records = vec![study_runs().remove(0).record];
         records[0].stack = hostile.clone();
         records[0].environment.settings.insert(hostile.clone(), hostile.clone());
-        records.push(nestor_study::CellRecord { outcome: nestor_study::Outcome::Failed(hostile.clone()), ..records[0].clone() });
+        records.push(nestor_study::CellRecord { outcome: nestor_study::Outcome::Failed(nestor_study::CellFailure::new(nestor_study::FailureCause::MachineLost, hostile.clone())), ..records[0].clone() });
         let all = stored(records);
         let view = RunView::of(&borrowed(&all)).unwrap();
         let text = run_text(&view, narrow());

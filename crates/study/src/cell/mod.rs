@@ -16,11 +16,12 @@ use std::time::Instant;
 
 use nestor_build::{BuildError, BuiltStack, Lab, Seed, Top};
 use nestor_load::{Ended, LoadError, LoadResult, OperationClass, Place, Step, StepOutput, Target, Workload};
-use nestor_machine::{Command, Machine, MachineError, WhyNotCounted};
+use nestor_machine::{Cause, Command, Machine, MachineError, WhyNotCounted};
 use nestor_stack::Stack;
 
 use crate::TraceMode;
 use crate::checks::{self, Expected};
+use crate::failure::{CellFailure, FailureCause};
 use crate::path_length::PathLength;
 use crate::record::{CellRecord, Environment, Mark, Measured, Outcome};
 use asleep::Clocks;
@@ -97,10 +98,8 @@ pub fn run_cell(lab: &mut Lab, request: &CellRequest<'_>, progress: &dyn Fn(&str
             Outcome::Measured(measured)
         }
         Err(e) => {
-            let message = e.to_string();
-            refused = matches!(e, CellError::Build(BuildError::Refused { .. } | BuildError::Stack(_)))
-                || message.contains("is not installed");
-            Outcome::Failed(message)
+            refused = e.ends_alike();
+            Outcome::Failed(CellFailure::new(e.cause(), e.to_string()))
         }
     };
     if environment.machines.iter().any(|m| m.accelerator == "tcg") && !marks.contains(&Mark::EmulatedCpu) {
@@ -149,7 +148,7 @@ fn measure_on_fresh_stack(
         environment.settings.insert("built at the second attempt".to_owned(), why);
     }
     let measured = measure_on(lab, &built, request, progress);
-    if measured.as_ref().is_err_and(lost_a_machine) {
+    if measured.as_ref().is_err_and(|e| e.cause() == FailureCause::MachineLost) {
         progress("a machine of the stack is lost; starting it anew for the next cell");
         lab.give_up_guests();
     }
@@ -166,11 +165,29 @@ fn measure_on_fresh_stack(
     Ok(measured)
 }
 
-fn lost_a_machine(error: &CellError) -> bool {
-    match error {
-        CellError::Build(e) => e.machine_is_lost(),
-        CellError::Machine(e) => BuildError::Machine(e.clone()).machine_is_lost(),
-        _ => false,
+impl CellError {
+    /// Whether another attempt would end in the same way.
+    fn ends_alike(&self) -> bool {
+        use BuildError::{NoRoom, Refused, Stack};
+        matches!(self, Self::Build(Refused { .. } | NoRoom { .. } | Stack(_)))
+            || self.cause() == FailureCause::NotInstalled
+    }
+
+    fn cause(&self) -> FailureCause {
+        match self {
+            Self::Build(BuildError::Stack(_) | BuildError::Refused { .. }) => FailureCause::NotPossible,
+            // The layer is made by programs and the kernel of a machine: they say that it cannot be, or something happens to them.
+            Self::Build(BuildError::Layer { source, .. }) => match FailureCause::of(source) {
+                FailureCause::Other => FailureCause::NotPossible,
+                known => known,
+            },
+            Self::Build(BuildError::Machine(e)) | Self::Machine(e) => FailureCause::of(e),
+            Self::Build(BuildError::NoRoom { .. }) => FailureCause::NoSpace,
+            Self::Build(BuildError::Lab(_)) | Self::Trace(_) => FailureCause::Other,
+            Self::Load(LoadError::Full { .. }) | Self::Full(..) => FailureCause::NoSpace,
+            Self::Load(LoadError::NoProgram { .. }) => FailureCause::NotInstalled,
+            Self::Load(_) => FailureCause::Workload,
+        }
     }
 }
 
@@ -294,11 +311,11 @@ pub fn run_step(machine: &Machine, step: &Step) -> Result<StepOutput, MachineErr
     }
     let finished = match machine.run(Command::new(step.argv.clone()).timeout_s(step.timeout_s)) {
         Ok(finished) => finished,
-        Err(MachineError::Refused { message, .. }) if message.contains("is not installed") => {
+        Err(MachineError::Refused { refusal, .. }) if matches!(refusal.cause, Cause::NotInstalled { .. }) => {
             return Ok(StepOutput {
                 ended: Ended::NoProgram,
                 stdout: String::new(),
-                stderr: message,
+                stderr: refusal.message,
                 files: Vec::new(),
             });
         }
@@ -323,4 +340,44 @@ pub fn run_step(machine: &Machine, step: &Step) -> Result<StepOutput, MachineErr
         machine.run(Command::new(remove))?;
     }
     Ok(StepOutput { ended, stdout: finished.stdout_text(), stderr: finished.stderr_text(), files })
+}
+
+#[cfg(test)]
+mod tests {
+    use nestor_machine::Refusal;
+
+    use super::*;
+
+    fn refused(cause: Cause) -> MachineError {
+        MachineError::Refused { machine: "guest".to_owned(), refusal: Refusal::new(cause, "as it says") }
+    }
+
+    fn in_layer(cause: Cause) -> FailureCause {
+        CellError::Build(BuildError::Layer { layer: "kvm".to_owned(), source: refused(cause) }).cause()
+    }
+
+    #[test]
+    fn a_stack_is_not_possible_if_its_layer_is_refused_and_not_if_something_happened() {
+        assert_eq!(in_layer(Cause::Other), FailureCause::NotPossible);
+        assert_eq!(in_layer(Cause::NotMounted), FailureCause::NotPossible);
+        let gone = MachineError::Gone { machine: "guest".to_owned(), detail: "it ended".to_owned() };
+        let gone = BuildError::Layer { layer: "kvm".to_owned(), source: gone };
+        assert_eq!(CellError::Build(gone).cause(), FailureCause::MachineLost);
+        assert_eq!(in_layer(Cause::MachineSilent), FailureCause::MachineLost);
+        assert_eq!(in_layer(Cause::NotStarted), FailureCause::MachineLost);
+        assert_eq!(in_layer(Cause::NoSpace), FailureCause::NoSpace);
+        let room = BuildError::NoRoom { layer: "raw:size=40G".to_owned(), message: "full".to_owned() };
+        let room = CellError::Build(room);
+        assert_eq!((room.cause(), room.ends_alike()), (FailureCause::NoSpace, true));
+    }
+
+    #[test]
+    fn beside_the_layers_only_a_mount_that_is_refused_says_that_a_stack_is_not_possible() {
+        let cause = |cause| CellError::Machine(refused(cause)).cause();
+        assert_eq!(cause(Cause::NotMounted), FailureCause::NotPossible);
+        assert_eq!(cause(Cause::Other), FailureCause::Other);
+        assert_eq!(cause(Cause::MachineLost), FailureCause::MachineLost);
+        let missing = CellError::Machine(refused(Cause::NotInstalled { program: "fio".to_owned() }));
+        assert_eq!((missing.cause(), missing.ends_alike()), (FailureCause::NotInstalled, true));
+    }
 }

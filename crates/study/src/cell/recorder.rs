@@ -1,10 +1,11 @@
 //! A recorder: a process in a machine of the stack, started before the workload and stopped after it.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use nestor_build::BuiltStack;
 use nestor_machine::qemu::TraceFiles;
 use nestor_machine::{Command, Machine};
+use nestor_trace::capture::READY_FILE;
 
 use super::CellError;
 
@@ -25,7 +26,7 @@ pub(super) struct Recorder {
     pub directory: String,
 }
 
-/// How long a recorder may take to get ready.
+/// How long a recorder may take to get ready, in its machine's own time.
 const READY_LIMIT: Duration = Duration::from_secs(30);
 
 /// How long it may take to write out what it has.
@@ -67,18 +68,10 @@ impl Recorder {
 
     /// Waits until every later request is recorded.
     pub fn wait_until_ready(&self) -> Result<(), CellError> {
-        let deadline = Instant::now() + READY_LIMIT;
-        while Instant::now() < deadline {
-            if self.machine.read_file(&format!("{}/ready", self.directory)).is_ok() {
-                return Ok(());
-            }
-            let said = self.machine.read_file(&format!("{}.txt", self.directory))?;
-            if String::from_utf8_lossy(&said).contains("error:") {
-                break;
-            }
-            std::thread::sleep(Duration::from_millis(20));
-        }
-        Err(self.failed("did not start"))
+        let ready = format!("{}/{READY_FILE}", self.directory);
+        self.machine
+            .await_file(self.process, &ready, READY_LIMIT)
+            .map_err(|e| if e.machine_is_lost() { e.into() } else { self.failed("did not start") })
     }
 
     /// Stops it; what it recorded is complete afterwards.

@@ -180,7 +180,7 @@ pub fn summarise(runs: &[&StoredRun]) -> Option<CellSummary> {
     let first = &runs.first()?.record;
     let samples = runs.iter().filter_map(|r| Sample::of(r)).collect();
     let failures = runs.iter().filter_map(|r| {
-        let reason = r.record.failure()?.to_owned();
+        let reason = r.record.failure()?.message.clone();
         Some(Failure { run: r.number, block: r.record.block, reason })
     });
     Some(CellSummary::of(

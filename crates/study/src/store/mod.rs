@@ -291,7 +291,7 @@ impl Store {
                     Outcome::Measured(_) => "measured",
                     Outcome::Failed(_) => "failed",
                 },
-                record.failure(),
+                record.failure().map(|failure| &failure.message),
                 record.environment.ground,
                 load.map(|l| rows::integer(l.elapsed_ns)),
                 load.map(nestor_load::LoadResult::bytes_per_second),

@@ -13,7 +13,7 @@ use super::fixture::{self, MIB};
 use crate::campaign::{CampaignEnd, CampaignOptions, Watcher, run_campaign};
 use crate::cell::{CellEnd, CellRequest};
 use crate::record::{CellRecord, Mark, Outcome};
-use crate::{Bench, CellKey, RunFilter, Store, Study};
+use crate::{Bench, CellFailure, CellKey, FailureCause, RunFilter, Store, Study};
 
 const STACKS: [&str; 3] = ["ext3/kvm/hdd", "ext3/kvm/raw/jfs/hdd", "ext3/kvm/raw/xfs/hdd"];
 
@@ -281,7 +281,7 @@ fn what_failed_is_tried_once_more_in_its_block_and_kept_as_failed() {
 fn a_place_that_fails_always_alike_is_given_up() {
     let mut table = Table::new();
     let always = |request: &CellRequest<'_>, _: usize| CellRecord {
-        outcome: Outcome::Failed("no machine boots".to_owned()),
+        outcome: Outcome::Failed(CellFailure::new(FailureCause::MachineLost, "no machine boots")),
         ..reached(request, MIB)
     };
     let (ran, end) = table.run(&study(5), Box::new(always));
@@ -338,7 +338,7 @@ fn what_has_the_same_dependencies_is_not_measured_again_but_counts() {
         let behaviour = Box::new(|request: &CellRequest<'_>, _: usize| {
             if request.block == 0 && request.stack.to_string().contains("xfs") {
                 return CellRecord {
-                    outcome: Outcome::Failed("it fails".to_owned()),
+                    outcome: Outcome::Failed(CellFailure::new(FailureCause::Other, "it fails")),
                     ..reached(request, MIB)
                 };
             }

@@ -7,7 +7,7 @@ use nestor_model::LatencyHistogram;
 use nestor_trace::{DirectionMetrics, LayerMetrics, TracePoint};
 
 use crate::record::{CellRecord, Environment, LayerRecord, MachineRecord, Measured, Outcome};
-use crate::{Notation, StoredRun, TraceMode};
+use crate::{CellFailure, FailureCause, Notation, StoredRun, TraceMode};
 
 pub const MIB: u64 = 1 << 20;
 
@@ -138,7 +138,10 @@ pub fn record(stack: &str, block: u32, bytes: u64) -> CellRecord {
 }
 
 pub fn failed(stack: &str, block: u32, reason: &str) -> CellRecord {
-    CellRecord { outcome: Outcome::Failed(reason.to_owned()), ..record(stack, block, MIB) }
+    CellRecord {
+        outcome: Outcome::Failed(CellFailure::new(FailureCause::Other, reason)),
+        ..record(stack, block, MIB)
+    }
 }
 
 pub fn stored(records: Vec<CellRecord>) -> Vec<StoredRun> {

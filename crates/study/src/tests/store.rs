@@ -8,7 +8,7 @@ use tempfile::TempDir;
 
 use super::fixture::*;
 use crate::record::{CellRecord, Mark, Outcome};
-use crate::{MergeReport, RunFilter, Store, Study, StudyRecord, TraceMode};
+use crate::{CellFailure, FailureCause, MergeReport, RunFilter, Store, Study, StudyRecord, TraceMode};
 
 struct Place {
     folder: TempDir,
@@ -264,7 +264,7 @@ proptest! {
             metrics.size_histogram.insert(numbers[3], 1);
         }
         if fails {
-            written.outcome = Outcome::Failed(texts[3].clone());
+            written.outcome = Outcome::Failed(CellFailure::new(FailureCause::Other, texts[3].clone()));
         }
         let place = Place::new();
         let mut store = Store::open(&place.file("r.db")).unwrap();

@@ -222,7 +222,8 @@ fn end(qmp: &mut Qmp, options: &HypervisorOptions, events: &[&str]) -> Result<()
 }
 
 fn set_event(qmp: &mut Qmp, event: &str, enable: bool) -> Result<(), String> {
-    qmp.execute("trace-event-set-state", &json!({ "name": event, "enable": enable })).map(|_| ())
+    qmp.execute("trace-event-set-state", &json!({ "name": event, "enable": enable }))?;
+    Ok(())
 }
 
 /// The log's file can only be changed through the monitor for people, whose answer is empty when it did.

@@ -62,7 +62,7 @@ impl Runs {
                 continue;
             }
             if let Some(failure) = run.record.failure() {
-                let why = failure.lines().next().unwrap_or_default();
+                let why = failure.message.lines().next().unwrap_or_default();
                 self.failures.push(format!("{} failed in run {number}: {why}", run.record.stack));
                 continue;
             }

@@ -5,7 +5,9 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use anyhow::{Result, bail};
-use nestor_advise::settle::{Decides, Dispute, Evidence, Outcome, Settlement, dispute, disputes, judge};
+use nestor_advise::settle::{
+    Decides, Dispute, Evidence, FailedRun, Outcome, Settlement, dispute, disputes, judge,
+};
 use nestor_advise::text::{disputes_text, settlement_text};
 use nestor_study::{RunFilter, Store, StoredRun, Study, TraceMode};
 use serde::Serialize;
@@ -212,7 +214,8 @@ fn evidence(dispute: &Dispute, stacks: &[String], runs: &[StoredRun]) -> Evidenc
             evidence.observations.entry(workload).or_default().push(seen);
         } else if let Some(failure) = run.record.failure() {
             let key = (run.record.stack.clone(), workload);
-            evidence.failures.insert(key, failure.to_owned());
+            let (says_not_possible, message) = (failure.says_not_possible(), failure.message.clone());
+            evidence.failures.insert(key, FailedRun { says_not_possible, message });
         }
     }
     evidence.mechanisms = mechanisms(dispute, stacks, runs);

@@ -1,0 +1,207 @@
+//! Why an agent did not carry out a request: a type that travels with the answer, and the words for people beside it.
+
+use std::fmt;
+use std::io;
+use std::os::unix::process::ExitStatusExt as _;
+use std::process::ExitStatus;
+
+use serde::{Deserialize, Serialize};
+
+use crate::bounds::clipped;
+
+/// What kind of thing went wrong, for those who decide what to do about it. Nothing is decided by reading the message.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Cause {
+    /// A program is not installed.
+    NotInstalled {
+        /// Its name.
+        program: String,
+    },
+    /// A program that the agent ran for the request did not succeed.
+    ProgramFailed {
+        /// Its name.
+        program: String,
+        /// How it ended.
+        ended: ProgramEnd,
+    },
+    /// The kernel does not mount a file system as asked.
+    NotMounted,
+    /// A file system or a quota is full.
+    NoSpace,
+    /// There is not enough memory.
+    NoMemory,
+    /// The kernel does not permit it to the agent's user.
+    NotPermitted,
+    /// A machine did not come up.
+    NotStarted,
+    /// A machine that was up has died, or is not there any more.
+    MachineLost,
+    /// A machine that was up did not answer in time.
+    MachineSilent,
+    /// Anything else.
+    Other,
+}
+
+/// A request that was not carried out.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
+#[error("{message}")]
+pub struct Refusal {
+    /// What kind of thing went wrong.
+    pub cause: Cause,
+    /// What happened, where, what to do.
+    pub message: String,
+}
+
+impl Refusal {
+    /// With the words for it.
+    pub fn new(cause: Cause, message: impl Into<String>) -> Self {
+        Self { cause, message: message.into() }
+    }
+
+    /// An operation of the kernel that failed; `what` says which.
+    pub fn of_io(what: &str, error: &io::Error) -> Self {
+        Self::new(Cause::of_io(error), format!("{what}: {error}"))
+    }
+
+    /// A program that could not be started.
+    pub fn cannot_start(argv: &[String], error: &io::Error) -> Self {
+        let program = argv.first().map_or("", String::as_str);
+        if error.kind() == io::ErrorKind::NotFound {
+            let cause = Cause::NotInstalled { program: program.to_owned() };
+            let message = format!(
+                "the program `{program}` is not installed on this machine; `nestor doctor` names the package"
+            );
+            return Self::new(cause, message);
+        }
+        Self::of_io(&format!("the program `{program}` could not be started"), error)
+    }
+
+    /// The same failure with words before the message.
+    pub fn within(self, what: &str) -> Self {
+        Self { message: format!("{what}: {}", self.message), ..self }
+    }
+
+    /// With as much of its message as a frame may hold.
+    pub(crate) fn clipped(self) -> Self {
+        Self { message: clipped(self.message), ..self }
+    }
+}
+
+impl Cause {
+    pub(crate) fn of_io(error: &io::Error) -> Self {
+        match error.kind() {
+            io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => Self::NoSpace,
+            io::ErrorKind::OutOfMemory => Self::NoMemory,
+            io::ErrorKind::PermissionDenied => Self::NotPermitted,
+            _ => Self::Other,
+        }
+    }
+
+    /// A program that did not succeed, from what it has printed.
+    ///
+    /// Programs say what the kernel told them in the words of the C library, and in no other way. The agent runs them with
+    /// `LC_ALL=C`, in which these words are always the same.
+    pub(crate) fn of_program(program: &str, ended: ProgramEnd, output: &str) -> Self {
+        const SPACE: [&str; 2] = ["No space left on device", "Disk quota exceeded"];
+        const MEMORY: &str = "Cannot allocate memory";
+        if SPACE.iter().any(|words| output.contains(words)) {
+            Self::NoSpace
+        } else if output.contains(MEMORY) {
+            Self::NoMemory
+        } else {
+            Self::ProgramFailed { program: program.to_owned(), ended }
+        }
+    }
+}
+
+impl From<String> for Refusal {
+    fn from(message: String) -> Self {
+        Self::new(Cause::Other, message)
+    }
+}
+
+impl From<&str> for Refusal {
+    fn from(message: &str) -> Self {
+        message.to_owned().into()
+    }
+}
+
+/// How a program ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum ProgramEnd {
+    /// By itself, with this exit code.
+    Code(i32),
+    /// By a signal.
+    Signal(i32),
+    /// By its time limit.
+    TimedOut {
+        /// Seconds that it had.
+        limit_s: u64,
+    },
+    /// The kernel does not say.
+    Unknown,
+}
+
+impl ProgramEnd {
+    /// Of a program that was waited for without a limit.
+    pub(crate) fn of(status: ExitStatus) -> Self {
+        match (status.code(), status.signal()) {
+            (Some(code), _) => Self::Code(code),
+            (None, Some(signal)) => Self::Signal(signal),
+            (None, None) => Self::Unknown,
+        }
+    }
+}
+
+impl fmt::Display for ProgramEnd {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Code(code) => write!(f, "ended with exit code {code}"),
+            Self::Signal(signal) => write!(f, "was ended by signal {signal}"),
+            Self::TimedOut { limit_s } => write!(f, "did not end within {limit_s} s"),
+            Self::Unknown => f.write_str("ended in an unknown way"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_the_kernel_says_has_a_cause() {
+        let of = |errno| Refusal::of_io("x", &io::Error::from_raw_os_error(errno)).cause;
+        assert_eq!(of(libc::ENOSPC), Cause::NoSpace);
+        assert_eq!(of(libc::EDQUOT), Cause::NoSpace);
+        assert_eq!(of(libc::ENOMEM), Cause::NoMemory);
+        assert_eq!(of(libc::EPERM), Cause::NotPermitted);
+        assert_eq!(of(libc::EIO), Cause::Other);
+    }
+
+    #[test]
+    fn a_program_that_is_not_there_is_told_from_one_that_cannot_be_started() {
+        let argv = ["mkfs.jfs".to_owned()];
+        let of = |errno| Refusal::cannot_start(&argv, &io::Error::from_raw_os_error(errno)).cause;
+        assert_eq!(of(libc::ENOENT), Cause::NotInstalled { program: "mkfs.jfs".into() });
+        assert_eq!(of(libc::EACCES), Cause::NotPermitted);
+    }
+
+    #[test]
+    fn what_a_program_says_of_the_kernel_has_a_cause() {
+        let of = |output| Cause::of_program("dd", ProgramEnd::Code(1), output);
+        assert_eq!(of("dd: error writing 'x': No space left on device"), Cause::NoSpace);
+        assert_eq!(of("mmap: Cannot allocate memory"), Cause::NoMemory);
+        assert_eq!(
+            of("dd: x: Input/output error"),
+            Cause::ProgramFailed { program: "dd".into(), ended: ProgramEnd::Code(1) }
+        );
+    }
+
+    #[test]
+    fn words_before_a_message_leave_its_cause() {
+        let refusal = Refusal::new(Cause::NoSpace, "full").within("the disk x");
+        assert_eq!((refusal.cause, refusal.message.as_str()), (Cause::NoSpace, "the disk x: full"));
+    }
+}
