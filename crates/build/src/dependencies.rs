@@ -15,7 +15,7 @@ impl Lab {
         if !self.place().is_in_virtual_time() {
             return None;
         }
-        let image = self.ground_files().ok()?.hash;
+        let image = self.ground_files().ok()?.contents;
         let qemu = fs::read(find_program(QEMU)?).ok()?;
         let mut digest = Sha256::new();
         digest.update(self.program_digest().ok()?);

@@ -170,7 +170,8 @@ impl Lab {
             self.stop_guests_from(depth - 1);
         }
         if self.guests.len() < depth {
-            let label = stack.machines().get(depth).map_or_else(|| spec.name.clone(), |m| m.label.clone());
+            let label =
+                stack.machines().get(depth).map_or_else(|| spec.name.clone(), |m| m.label.to_string());
             (self.progress)(&format!("booting the {label}"));
             if self.place.is_emulated() || depth > 1 {
                 // The lab's machines have no udev: nothing else loads KVM.

@@ -7,9 +7,9 @@ use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
-use nestor_machine::MachineSpec;
 use nestor_machine::agent::process::OWN_BINARY;
 use nestor_machine::ownership::make_above;
+use nestor_machine::{Cause, MachineSpec};
 use nestor_stack::layers::hypervisors::devices::Attach;
 use nestor_stack::{LayerDefinition, Stack};
 use serde::{Deserialize, Serialize};
@@ -43,6 +43,8 @@ struct KeptGuest {
 struct Description {
     /// Outermost first.
     guests: Vec<KeptGuest>,
+    /// Length of the state.
+    state_bytes: u64,
 }
 
 /// The files of a kept host.
@@ -59,10 +61,12 @@ impl Files {
         }
     }
 
-    /// The description is written last, so where it is the state is whole.
+    /// The description is written last, so where it is the state is whole. One that is not any more is no kept host.
     fn description(&self) -> Option<Description> {
         let text = fs::read(&self.description).ok()?;
-        serde_json::from_slice(&text).ok().filter(|_| self.state.is_file())
+        let description: Description = serde_json::from_slice(&text).ok()?;
+        let state = fs::metadata(&self.state).ok().filter(fs::Metadata::is_file)?;
+        (state.len() == description.state_bytes).then_some(description)
     }
 
     /// The lock of who makes it. Few files serve for all, for lock files can never be removed: who waits for one would lock what
@@ -95,18 +99,14 @@ impl Lab {
         let files = Files::of(&directory, &self.kept_key(stack, memory_bytes)?);
         // What is loaded becomes a machine: nobody else may have written it.
         make_above(&files.state).map_err(|e| cannot_keep(&directory, &e.into()))?;
-        if files.description().is_none() {
-            self.make_kept_host(stack, memory_bytes, &directory, &files)?;
-        }
-        let _nobody_removes_it = lock_shared(&directory).map_err(|e| cannot_keep(&directory, &e))?;
-        let Some(description) = files.description() else {
-            return Err(BuildError::Lab(format!(
-                "{} was removed while it was to be used",
-                files.state.display()
-            )));
+        let description = match self.load_kept_host(stack, memory_bytes, &directory, &files) {
+            Err(BuildError::Machine(e)) if e.cause() == Cause::NotLoaded => {
+                (self.progress)("the kept machines cannot be loaded; booting them anew");
+                files.remove();
+                self.load_kept_host(stack, memory_bytes, &directory, &files)?
+            }
+            loaded => loaded?,
         };
-        files.note_use();
-        self.boot_host(memory_bytes, Some(files.state.display().to_string()))?;
         for kept in description.guests {
             let parent =
                 self.guests.last().map_or_else(|| self.host_or_ground(), |outer| outer.machine.clone());
@@ -116,6 +116,29 @@ impl Lab {
         }
         self.load_file_systems_everywhere(true);
         self.begin_random_anew()
+    }
+
+    /// Loads the host itself, made first if it is not there.
+    fn load_kept_host(
+        &mut self,
+        stack: &Stack,
+        memory_bytes: u64,
+        directory: &Path,
+        files: &Files,
+    ) -> Result<Description, BuildError> {
+        if files.description().is_none() {
+            self.make_kept_host(stack, memory_bytes, directory, files)?;
+        }
+        let _nobody_removes_it = lock_shared(directory).map_err(|e| cannot_keep(directory, &e))?;
+        let Some(description) = files.description() else {
+            return Err(BuildError::Lab(format!(
+                "{} was removed while it was to be used",
+                files.state.display()
+            )));
+        };
+        files.note_use();
+        self.boot_host(memory_bytes, Some(files.state.display().to_string()))?;
+        Ok(description)
     }
 
     /// In the host and its guests.
@@ -164,16 +187,22 @@ impl Lab {
             label: guest.machine.label().to_owned(),
             accelerator: guest.accelerator.clone(),
         });
-        let description = Description { guests: guests.collect() };
+        let guests = guests.collect();
         (self.progress)("keeping the booted machines");
         let partial = files.state.with_extension(format!("partial-{}", std::process::id()));
         let _ = fs::remove_file(&partial);
         let kept = self.ground().keep_machine("host", &partial.display().to_string(), KEEP_LIMIT);
         self.stop_host();
         let written = kept.map_err(BuildError::from).and_then(|()| {
-            fs::rename(&partial, &files.state)
-                .and_then(|()| fs::write(&files.description, serde_json::to_vec(&description)?))
-                .map_err(|e| cannot_keep(&files.state, &e))
+            let whole = || {
+                let state = fs::File::open(&partial)?;
+                // After a power cut the name must not stand for less than was written.
+                state.sync_all()?;
+                let description = Description { guests, state_bytes: state.metadata()?.len() };
+                fs::rename(&partial, &files.state)?;
+                fs::write(&files.description, serde_json::to_vec(&description)?)
+            };
+            whole().map_err(|e| cannot_keep(&files.state, &e))
         });
         if written.is_err() {
             let _ = fs::remove_file(&partial);
@@ -210,7 +239,7 @@ impl Lab {
         let image = self.ground_files()?;
         let mut digest = Sha256::new();
         digest.update(self.program_digest()?);
-        digest.update(qemu_identity(&self.ground_facts, &image.hash));
+        digest.update(qemu_identity(&self.ground_facts, &image.contents));
         digest.update(format!("{memory_bytes} {:?}", memory::guests_need(stack)));
         // Its clock and its timers are in the time of this processor.
         if let Some(speed) = self.place.modelled_processor() {
@@ -265,22 +294,33 @@ fn cannot_keep(path: &Path, error: &io::Error) -> BuildError {
     ))
 }
 
-/// Makes the directory, and removes those that were used longest ago and what killed runs have left.
+/// What killed runs have left half written of kept hosts in a cache, now removed.
+pub fn remove_partial_kept_hosts(cache_directory: &Path) -> Vec<PathBuf> {
+    remove_partial(&cache_directory.join(DIRECTORY))
+}
+
+fn remove_partial(directory: &Path) -> Vec<PathBuf> {
+    let entries = fs::read_dir(directory).into_iter().flatten().flatten().map(|entry| entry.path());
+    let is_left = |path: &PathBuf| {
+        let extension = path.extension().and_then(|extension| extension.to_str()).unwrap_or_default();
+        let writer = extension.strip_prefix("partial-");
+        writer.is_some_and(|process| !Path::new("/proc").join(process).exists())
+    };
+    entries.filter(is_left).filter(|path| fs::remove_file(path).is_ok()).collect()
+}
+
+/// Removes those that were used longest ago and what killed runs have left.
 fn make_room(directory: &Path) -> io::Result<()> {
     let mut kept = Vec::new();
     for entry in fs::read_dir(directory)? {
         let entry = entry?;
         let path = entry.path();
-        let extension = path.extension().and_then(|extension| extension.to_str()).unwrap_or_default();
-        if let Some(process) = extension.strip_prefix("partial-") {
-            if !Path::new("/proc").join(process).exists() {
-                let _ = fs::remove_file(&path);
-            }
-        } else if let (true, Some(key)) = (extension == "json", path.file_stem().and_then(|key| key.to_str()))
-        {
+        let is_description = path.extension().is_some_and(|extension| extension == "json");
+        if let (true, Some(key)) = (is_description, path.file_stem().and_then(|key| key.to_str())) {
             kept.push((entry.metadata()?.modified()?, Files::of(directory, key)));
         }
     }
+    remove_partial(directory);
     kept.sort_by_key(|(used, _)| *used);
     let too_many = (kept.len() + 1).saturating_sub(MOST);
     if too_many > 0
@@ -298,7 +338,7 @@ mod tests {
     fn keep(directory: &Path, key: &str, used_s: u64) {
         let files = Files::of(directory, key);
         fs::write(&files.state, "state").unwrap();
-        fs::write(&files.description, "{\"guests\":[]}").unwrap();
+        fs::write(&files.description, "{\"guests\":[],\"state_bytes\":5}").unwrap();
         let used = SystemTime::UNIX_EPOCH + Duration::from_secs(used_s);
         fs::File::options().write(true).open(&files.description).unwrap().set_modified(used).unwrap();
     }
@@ -336,6 +376,16 @@ mod tests {
         assert!(!left.exists() && own.exists());
         let files = Files::of(folder.path(), "k");
         fs::write(&files.state, "state").unwrap();
+        assert!(files.description().is_none());
+    }
+
+    #[test]
+    fn a_state_that_was_cut_is_no_kept_host() {
+        let folder = tempfile::tempdir().unwrap();
+        keep(folder.path(), "k", 1);
+        let files = Files::of(folder.path(), "k");
+        assert!(files.description().is_some());
+        fs::write(&files.state, "sta").unwrap();
         assert!(files.description().is_none());
     }
 }

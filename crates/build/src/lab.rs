@@ -31,6 +31,8 @@ pub struct LabFiles {
     pub root: String,
     /// Hash of the image's recipe.
     pub hash: String,
+    /// SHA-256 of the list of its files with their hashes: one recipe makes another image when Debian has other packages.
+    pub contents: String,
 }
 
 /// How a lab is opened.
@@ -365,6 +367,7 @@ impl Lab {
             modules_cpio: "/boot/modules.cpio".into(),
             root,
             hash: String::new(),
+            contents: String::new(),
         };
         self.loaded_modules.retain(|(loaded, _)| loaded != machine.label());
         let packages = packages::of_lab_machine(&machine)?;
@@ -507,5 +510,6 @@ fn parse_lab_files(text: &str) -> Option<LabFiles> {
         modules_cpio: field("modules_cpio")?,
         root: field("root_squashfs")?,
         hash: field("hash")?,
+        contents: field("contents")?,
     })
 }

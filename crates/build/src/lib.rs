@@ -28,6 +28,7 @@ mod virtual_time;
 pub use accelerators::known_accelerator;
 pub use built::{BlockPoint, BuiltFileSystem, BuiltImage, BuiltMachine, BuiltStack, Top, VirtualDisk};
 pub use error::BuildError;
+pub use kept_host::remove_partial_kept_hosts;
 pub use lab::{Lab, LabFiles, LabOptions, Progress};
 pub use medium_class::{DeviceKind, Link, MEDIUM_CLASS, MEDIUM_WRITE_CACHE, MediumClass};
 pub use memory::host_needs;

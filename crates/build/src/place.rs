@@ -117,12 +117,27 @@ impl EmulatedOptions {
     }
 }
 
+/// A real machine with an option of the emulated host: the machine, and the option.
+fn option_of_a_real_machine(text: &str) -> Option<(&str, &str)> {
+    if text != "this" && !text.starts_with("this:") && !text.starts_with("ssh:") {
+        return None;
+    }
+    let at = ["time=", "cpu="].iter().filter_map(|option| text.find(&format!(":{option}"))).min()?;
+    Some((&text[..at], &text[at + 1..]))
+}
+
 impl FromStr for Place {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
         if let Some(options) = text.strip_prefix("emulated").and_then(EmulatedOptions::parse) {
             return options.map(|options| Self::Emulated(options.time().unwrap_or_default()));
+        }
+        if let Some((place, option)) = option_of_a_real_machine(text) {
+            return Err(format!(
+                "`{place}` runs in real time on its own processors, so `{option}` is not for it; \
+                 only an emulated host has it: `emulated:{option}`"
+            ));
         }
         match text {
             "this" => Ok(Self::This),
@@ -211,6 +226,15 @@ mod tests {
                 )
             );
         }
+    }
+
+    #[test]
+    fn a_real_machine_has_no_virtual_time_and_the_message_says_who_has() {
+        for text in ["this:time=virtual", "ssh:foo:time=virtual", "ssh:me@foo:cpu=4000mips"] {
+            let said = text.parse::<Place>().unwrap_err();
+            assert!(said.contains("only an emulated host has it: `emulated:"), "{said}");
+        }
+        assert!("ssh:time=x".parse::<Place>().is_ok(), "a host may be called anything");
     }
 
     #[test]

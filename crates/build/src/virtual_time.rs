@@ -5,7 +5,7 @@ use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 
 use nestor_machine::qemu::QEMU;
-use nestor_machine::{Facts, WhyNotCounted};
+use nestor_machine::{Cause, Facts, WhyNotCounted};
 use nestor_stack::Stack;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
@@ -74,15 +74,36 @@ pub fn qemu_identity(facts: &Facts, lab_hash: &str) -> String {
 impl Joins {
     /// Tries it in a lab that was opened in virtual time: boots a host and a guest in it, and takes the guest's stack down.
     ///
-    /// Whatever fails is a reason not to use it; whether the user ended it is for the caller to know.
-    pub fn probe(lab: &mut Lab) -> Self {
+    /// # Errors
+    /// What failed says nothing of this QEMU: a full disk, a directory of the cache that others may write to. Whether the user ended it
+    /// is for the caller to know.
+    pub fn probe(lab: &mut Lab) -> Result<Self, BuildError> {
         let tried = Stack::parse(PROBED).map_err(BuildError::from).and_then(|stack| {
             let built = lab.build(&stack)?;
             let counted = lab.take_instructions()?;
             lab.take_down(built)?;
             Ok(Self::Yes { uncounted: counted.why_not })
         });
-        tried.unwrap_or_else(|e| Self::No(e.to_string()))
+        tried.or_else(|e| if is_of_qemu(&e) { Ok(Self::No(e.to_string())) } else { Err(e) })
+    }
+}
+
+/// Whether it is QEMU that does not do what it is to do.
+fn is_of_qemu(error: &BuildError) -> bool {
+    let (BuildError::Layer { source, .. } | BuildError::Machine(source)) = error else { return false };
+    match source.cause() {
+        Cause::NotJoined
+        | Cause::NotLoaded
+        | Cause::NotStarted
+        | Cause::MachineLost
+        | Cause::MachineSilent => true,
+        Cause::NotInstalled { .. }
+        | Cause::ProgramFailed { .. }
+        | Cause::NotMounted
+        | Cause::NoSpace
+        | Cause::NoMemory
+        | Cause::NotPermitted
+        | Cause::Other => false,
     }
 }
 
@@ -103,6 +124,18 @@ mod tests {
         let memory = VirtualTimeMemory::open(directory.path());
         assert_eq!(memory.recall("7.2"), Some(Joins::Yes { uncounted: None }));
         assert_eq!((memory.recall("11"), memory.recall("static")), (Some(uncounted), Some(no)));
+    }
+
+    #[test]
+    fn only_what_qemu_does_is_said_of_it() {
+        let of = |cause| {
+            let refusal = nestor_machine::Refusal::new(cause, "as it says");
+            let source = nestor_machine::MachineError::Refused { machine: "host".to_owned(), refusal };
+            is_of_qemu(&BuildError::Machine(source))
+        };
+        assert!(of(Cause::NotJoined) && of(Cause::MachineLost) && of(Cause::NotStarted));
+        assert!(!of(Cause::NoSpace) && !of(Cause::NotPermitted) && !of(Cause::NoMemory));
+        assert!(!is_of_qemu(&BuildError::Lab("others may write to the cache".to_owned())));
     }
 
     #[test]

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use nestor_correlate::{Blame, Cause, Origin, SampledTree, Spent};
 use nestor_layout::Class;
 use nestor_model::LatencyHistogram;
+use nestor_stack::LayerRole;
 use nestor_study::{Executor, ProcessorSpeed};
 use nestor_trace::LayerMetrics;
 
@@ -22,8 +23,8 @@ pub struct Volume {
 pub struct Edge {
     /// The layer as written.
     pub layer: String,
-    /// Its role in words.
-    pub role: String,
+    /// What it is for.
+    pub role: LayerRole,
     /// The machine it runs in.
     pub machine: String,
     /// Reads sent downwards.
@@ -79,6 +80,8 @@ pub struct Evidence {
     pub stack: String,
     /// The workload.
     pub workload: String,
+    /// Where it ran.
+    pub ground: String,
     /// Numbers of the runs.
     pub runs: Vec<i64>,
     /// Operations per second of each run.

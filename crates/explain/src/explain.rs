@@ -96,5 +96,11 @@ fn doubts(here: &Evidence, baseline: Option<&Evidence>) -> Vec<String> {
     if baseline.is_some_and(|b| b.workload != here.workload) {
         doubts.push("the workloads differ".to_owned());
     }
+    if let Some(b) = baseline.filter(|b| b.ground != here.ground) {
+        doubts.push(format!(
+            "they ran in different places (here {}, baseline {}), so that times do not compare",
+            here.ground, b.ground
+        ));
+    }
     doubts
 }

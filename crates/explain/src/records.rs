@@ -25,6 +25,7 @@ impl Evidence {
     fn add(&mut self, number: i64, record: &CellRecord, measured: &Measured) {
         self.stack.clone_from(&record.stack);
         self.workload.clone_from(&record.workload);
+        self.ground.clone_from(&record.environment.ground);
         self.runs.push(number);
         self.rates.push(measured.load.operations_per_second());
         self.elapsed_ns += measured.load.elapsed_ns as f64;

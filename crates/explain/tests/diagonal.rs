@@ -29,7 +29,7 @@ fn volume(count: f64) -> Volume {
 fn plain() -> Evidence {
     let edge = |layer: &str, role: &str, machine: &str| Edge {
         layer: layer.to_owned(),
-        role: role.to_owned(),
+        role: role.into(),
         machine: machine.to_owned(),
         writes: volume(1000.0),
         queued: 1000.0,

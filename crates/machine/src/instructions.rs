@@ -50,6 +50,12 @@ pub enum WhyNotCounted {
     /// The processor's flags were not found.
     #[error("where this QEMU has its processor's flags was not found")]
     NoFlags,
+    /// It is not known when the workload's I/O ran.
+    #[error("no request reached a block device, so it is not known when the workload ran")]
+    NoRequests,
+    /// The workload's I/O was over before it could be told from what comes before and after.
+    #[error("its I/O took less than about a tenth of a second")]
+    TooShort,
     /// QEMU did not take the library as a plugin.
     #[error(
         "this QEMU does not load the library of virtual time as a plugin; its interface may be newer than that of 10.0"

@@ -33,6 +33,10 @@ pub enum Cause {
     NoMemory,
     /// The kernel does not permit it to the agent's user.
     NotPermitted,
+    /// QEMU cannot be joined to virtual time.
+    NotJoined,
+    /// A machine's kept state cannot be loaded.
+    NotLoaded,
     /// A machine did not come up.
     NotStarted,
     /// A machine that was up has died, or is not there any more.

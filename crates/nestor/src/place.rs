@@ -3,7 +3,9 @@
 use std::sync::atomic::Ordering;
 
 use anyhow::{Result, bail};
-use nestor_build::{HostTime, Joins, Lab, LabOptions, Place, PlaceWish, VirtualTimeMemory, qemu_identity};
+use nestor_build::{
+    BuildError, HostTime, Joins, Lab, LabOptions, Place, PlaceWish, VirtualTimeMemory, qemu_identity,
+};
 use nestor_machine::{Accelerator, Facts, Ground};
 use nestor_stack::Stack;
 use nestor_study::Store;
@@ -154,23 +156,30 @@ fn emulated(facts: &Facts) -> Result<SettledPlace> {
     }
     let joins = match known.joins {
         Some(joins) => joins,
-        None => {
-            let found = try_virtual_time()?;
-            VirtualTimeMemory::open(&paths::cache_directory()).remember(&known.identity, &found);
-            found
-        }
+        None => match try_virtual_time()? {
+            Ok(found) => {
+                VirtualTimeMemory::open(&paths::cache_directory()).remember(&known.identity, &found);
+                found
+            }
+            // The next run tries it again.
+            Err(e) => return Ok(instead_in_real_time(&format!("virtual time could not be tried: {e}"))),
+        },
     };
     Ok(match joins {
         Joins::Yes { .. } => SettledPlace::exactly(Place::Emulated(HostTime::VIRTUAL)),
         Joins::No(reason) => {
-            let remark = format!("in real time, because virtual time does not work with this QEMU: {reason}");
-            errln!("{remark}");
-            SettledPlace { place: in_real_time, remark: Some(remark) }
+            instead_in_real_time(&format!("virtual time does not work with this QEMU: {reason}"))
         }
     })
 }
 
-fn try_virtual_time() -> Result<Joins> {
+fn instead_in_real_time(why: &str) -> SettledPlace {
+    let remark = format!("in real time, because {why}");
+    errln!("{remark}");
+    SettledPlace { place: Place::Emulated(HostTime::Real), remark: Some(remark) }
+}
+
+fn try_virtual_time() -> Result<Result<Joins, BuildError>> {
     tried("trying virtual time with this QEMU (once)", HostTime::VIRTUAL, |lab| Ok(Joins::probe(lab)))
 }
 

@@ -185,6 +185,7 @@ pub fn lab_files() -> Result<LabFiles> {
         modules_cpio: text(&image.modules_cpio),
         root: text(&image.root_squashfs),
         hash: image.manifest.hash.clone(),
+        contents: image.contents()?,
     })
 }
 

@@ -39,6 +39,7 @@ pub mod layers;
 mod machines;
 mod nearest;
 mod parse;
+mod role;
 mod spec;
 mod stack;
 
@@ -48,7 +49,8 @@ pub use expand::{MAX_ALTERNATIVES, MAX_NESTING, expand, parse_all};
 pub use help::{LayerHelp, OptionHelp, layers_help};
 pub use layer::{BlockTuning, Layer};
 pub use layers::registry;
-pub use machines::MachineSegment;
+pub use machines::{MachineLabel, MachineSegment};
+pub use role::LayerRole;
 pub use spec::{
     Conflict, Drawn, FileSystemSpec, HypervisorSpec, ImageFormatSpec, LayerDefinition, LayerSpec, MediumKind,
     MkfsTarget, Offer, OptionKind, OptionSpec, SizeRule, Uuid,

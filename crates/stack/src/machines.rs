@@ -1,14 +1,63 @@
 //! A stack cut into the machines its layers run in.
 
+use std::fmt;
 use std::ops::Range;
+use std::str::FromStr;
 
 use crate::{Layer, LayerDefinition, Stack};
+
+/// What a machine is called in a stack.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum MachineLabel {
+    /// `host`: the outermost.
+    Host,
+    /// `guest`, `guest 2` …: the first, the second … inside another.
+    Guest(u32),
+    /// `client`, `client 2` … above a network file system.
+    Client(u32),
+}
+
+impl MachineLabel {
+    const HOST: &str = "host";
+    const GUEST: &str = "guest";
+    const CLIENT: &str = "client";
+}
+
+impl fmt::Display for MachineLabel {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (word, number) = match self {
+            Self::Host => (Self::HOST, 1),
+            Self::Guest(number) => (Self::GUEST, *number),
+            Self::Client(number) => (Self::CLIENT, *number),
+        };
+        if number == 1 { f.write_str(word) } else { write!(f, "{word} {number}") }
+    }
+}
+
+impl FromStr for MachineLabel {
+    type Err = ();
+
+    fn from_str(label: &str) -> Result<Self, Self::Err> {
+        // Written in one way only: the first has no number.
+        let numbered = |number: &str| number.parse().ok().filter(|n: &u32| *n > 1 && n.to_string() == number);
+        let (word, number) = match label.split_once(' ') {
+            Some((word, number)) => (word, numbered(number).ok_or(())?),
+            None => (label, 1),
+        };
+        match (word, number) {
+            (Self::HOST, 1) => Ok(Self::Host),
+            (Self::GUEST, number) => Ok(Self::Guest(number)),
+            (Self::CLIENT, number) => Ok(Self::Client(number)),
+            _ => Err(()),
+        }
+    }
+}
 
 /// One machine of a stack and the layers in it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MachineSegment<'a> {
-    /// `host` for the outermost, then `guest`, `guest 2` …; `client`, `client 2` … above a network file system.
-    pub label: String,
+    /// What it is called.
+    pub label: MachineLabel,
     /// How many machines are around it: 0 for the host.
     pub depth: usize,
     /// The layer that started this machine, if it is not the host: its options say how. It runs in the machine
@@ -30,14 +79,19 @@ impl Stack {
         let mut machines = Vec::new();
         let mut end = layers.len();
         let mut started_by = None;
-        let mut guests = 0;
-        let mut clients = 0;
+        let (mut guests, mut clients) = (0, 0);
         for crossing in crossings.map(Some).chain([None]) {
             let start = crossing.map_or(0, |i| i + 1);
             let label = match started_by.map(|i: usize| layers[i].definition()) {
-                None => "host".to_owned(),
-                Some(LayerDefinition::NetworkFileSystem) => numbered("client", &mut clients),
-                Some(_) => numbered("guest", &mut guests),
+                None => MachineLabel::Host,
+                Some(LayerDefinition::NetworkFileSystem) => {
+                    clients += 1;
+                    MachineLabel::Client(clients)
+                }
+                Some(_) => {
+                    guests += 1;
+                    MachineLabel::Guest(guests)
+                }
             };
             machines.push(MachineSegment {
                 label,
@@ -52,11 +106,6 @@ impl Stack {
         }
         machines
     }
-}
-
-fn numbered(word: &str, count: &mut usize) -> String {
-    *count += 1;
-    if *count == 1 { word.to_owned() } else { format!("{word} {count}") }
 }
 
 #[cfg(test)]

@@ -6,7 +6,7 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
-use crate::{Layer, LayerDefinition, Offer, StackError, StackErrorKind, parse};
+use crate::{Layer, LayerDefinition, LayerRole, MachineLabel, Offer, StackError, StackErrorKind, parse};
 
 /// A stack that fits together: layers from the application down to a medium.
 ///
@@ -91,23 +91,23 @@ impl Stack {
             .with_help(reason))
     }
 
-    /// The role of a layer in words, for tables: `guest fs`, `raw image`, `loop device`, `disk`.
+    /// What a layer is for.
     ///
     /// # Panics
     ///
     /// If there is no such layer.
-    pub fn role(&self, index: usize) -> String {
+    pub fn role(&self, index: usize) -> LayerRole {
         let layer = &self.layers[index];
         match layer.definition() {
             LayerDefinition::FileSystem(_) => {
                 let machine = self.machines().into_iter().find(|m| m.range.contains(&index));
-                format!("{} fs", machine.map_or_else(|| "host".to_owned(), |m| m.label))
+                LayerRole::FileSystem(machine.map_or(MachineLabel::Host, |m| m.label))
             }
-            LayerDefinition::ImageFormat(_) => format!("{} image", layer.name()),
-            LayerDefinition::Loop => "loop device".to_owned(),
-            LayerDefinition::Hypervisor(_) => "virtual machine".to_owned(),
-            LayerDefinition::NetworkFileSystem => "network fs".to_owned(),
-            LayerDefinition::Medium(_) => "disk".to_owned(),
+            LayerDefinition::ImageFormat(_) => LayerRole::Image(layer.name().to_owned()),
+            LayerDefinition::Loop => LayerRole::LoopDevice,
+            LayerDefinition::Hypervisor(_) => LayerRole::VirtualMachine,
+            LayerDefinition::NetworkFileSystem => LayerRole::NetworkFileSystem,
+            LayerDefinition::Medium(_) => LayerRole::Disk,
         }
     }
 }

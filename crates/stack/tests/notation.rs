@@ -196,7 +196,7 @@ fn options_have_their_value_or_their_default() {
     let disk = hdd.modelled_disk().unwrap();
     assert_eq!((disk.profile, disk.write_cache, disk.size), (Some("wd-re3"), Some(false), Bytes::gib(16)));
     assert_eq!(hdd.label(), "hdd:wd-re3:wcache=off");
-    let roles: Vec<_> = (0..5).map(|i| stack.role(i)).collect();
+    let roles: Vec<_> = (0..5).map(|i| stack.role(i).to_string()).collect();
     assert_eq!(roles, ["guest fs", "virtual machine", "qcow2 image", "host fs", "disk"]);
 }
 

@@ -31,10 +31,14 @@ impl FailureCause {
         match error.cause() {
             Cause::NotMounted => Self::NotPossible,
             Cause::NotInstalled { .. } => Self::NotInstalled,
-            Cause::MachineLost | Cause::MachineSilent | Cause::NotStarted => Self::MachineLost,
+            Cause::MachineLost | Cause::MachineSilent | Cause::NotStarted | Cause::NotLoaded => {
+                Self::MachineLost
+            }
             Cause::NoSpace => Self::NoSpace,
             Cause::NoMemory => Self::NoMemory,
-            Cause::ProgramFailed { .. } | Cause::NotPermitted | Cause::Other => Self::Other,
+            Cause::ProgramFailed { .. } | Cause::NotPermitted | Cause::NotJoined | Cause::Other => {
+                Self::Other
+            }
         }
     }
 }

@@ -6,6 +6,7 @@ use nestor_build::Place;
 use nestor_correlate::Correlation;
 use nestor_load::{LoadResult, SurfacePoint};
 use nestor_machine::ProcessorSpeed;
+use nestor_stack::LayerRole;
 use nestor_trace::LayerMetrics;
 use nestor_trace::hypervisor::FormatCounts;
 use serde::{Deserialize, Serialize};
@@ -165,8 +166,8 @@ pub struct ImageRecord {
 pub struct LayerRecord {
     /// The layer as written (`ext3`, `raw`, `hdd:wd-7200-1tb`); `application` for the first.
     pub layer: String,
-    /// Its role in words: `guest fs`, `host fs`, `raw image`, `disk`.
-    pub role: String,
+    /// What it is for.
+    pub role: LayerRole,
     /// The machine it runs in: `guest`, `host`, or `guest 2` … for deeper nesting.
     pub machine: String,
     /// Numbers of the trace point at the lower edge of the layer; absent where nothing can be recorded there.

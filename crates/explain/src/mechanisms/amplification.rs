@@ -105,7 +105,7 @@ const HOST_PARTS: &[Part] = &[Part::HostJournal, Part::HostMetadata];
 fn host_layer(e: &Evidence) -> String {
     e.edges
         .iter()
-        .find(|edge| edge.role.contains("host fs"))
+        .find(|edge| edge.role.is_host_file_system())
         .map_or_else(String::new, |edge| edge.layer.clone())
 }
 

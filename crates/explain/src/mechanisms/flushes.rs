@@ -1,5 +1,7 @@
 //! Flushes: how many, and what a cache mode really does with them.
 
+use nestor_stack::LayerRole;
+
 use super::{Mechanism, amplification};
 use crate::case::{Case, Left, finding};
 use crate::evidence::{Evidence, Part};
@@ -50,7 +52,7 @@ fn find(case: &Case<'_>, left: &mut Left) -> Option<Finding> {
         format!("{medium:.2} flushes for each operation reach the medium, as the guest asked ({top:.2})")
     };
     let layer = if medium > 2.0 * top || dropped {
-        case.here.edges.iter().find(|edge| edge.role.contains("image") || edge.role.contains("disk"))
+        case.here.edges.iter().find(|edge| edge.role.is_image() || edge.role == LayerRole::Disk)
     } else {
         case.here.edges.first()
     };

@@ -32,7 +32,7 @@ fn find(case: &Case<'_>, left: &mut Left) -> Option<Finding> {
         pieces(case.here),
         scattered(case.here) * 100.0
     );
-    let layer = case.here.edges.iter().find(|edge| edge.role.contains("image"));
+    let layer = case.here.edges.iter().find(|edge| edge.role.is_image());
     let layer = layer.map_or_else(String::new, |edge| edge.layer.clone());
     let mut found = finding(MechanismName::Fragmentation, &layer, effect, words);
     found.numbers = vec![

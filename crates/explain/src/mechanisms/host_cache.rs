@@ -2,7 +2,7 @@
 
 use super::Mechanism;
 use crate::case::{Case, Left, finding};
-use crate::evidence::{Evidence, Part};
+use crate::evidence::{Edge, Evidence, Part};
 use crate::finding::{Finding, MechanismName};
 
 pub(super) static MECHANISM: Mechanism = Mechanism {
@@ -38,14 +38,14 @@ fn find(case: &Case<'_>, left: &mut Left) -> Option<Finding> {
         "{:.0} % of the bytes came from, or stayed in, a cache of the host and never reached the medium",
         kept(case.here) * 100.0
     );
-    let layer =
-        case.here.edges.iter().rev().find(|edge| edge.role.contains("image") || edge.role.contains("host"));
+    let caches = |edge: &&Edge| edge.role.is_image() || edge.role.is_host_file_system();
+    let layer = case.here.edges.iter().rev().find(caches);
     let layer = layer.map_or_else(String::new, |edge| edge.layer.clone());
     let mut found = finding(MechanismName::HostCache, &layer, effect, words);
     found.numbers = vec![
         case.number("bytes that did not reach the medium", "% of the application's", |e| kept(e) * 100.0),
         case.number("requests at the medium", "per operation", |e| {
-            e.per_operation(e.lowest().map_or(0.0, crate::evidence::Edge::issued))
+            e.per_operation(e.lowest().map_or(0.0, Edge::issued))
         }),
     ];
     found.advice = Some(

@@ -30,7 +30,7 @@ fn find(case: &Case<'_>, left: &mut Left) -> Option<Finding> {
         // And a request waits for its table before it gets on its way: fewer are under way at once.
         effect += left.claim(Part::Idle, left.part(Part::Idle).max(0.0));
     }
-    let layer = case.here.edges.iter().find(|edge| edge.role.contains("image"));
+    let layer = case.here.edges.iter().find(|edge| edge.role.is_image());
     let layer = layer.map_or_else(String::new, |edge| edge.layer.clone());
     let image = |e: &Evidence, of: fn(crate::evidence::ImageEvidence) -> f64| {
         e.per_operation(e.image.map_or(0.0, of))

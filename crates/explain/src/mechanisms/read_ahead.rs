@@ -46,7 +46,7 @@ fn find(case: &Case<'_>, left: &mut Left) -> Option<Finding> {
         lowest(e),
         size(e.lowest())
     );
-    let layer = e.edges.iter().find(|edge| edge.role.contains("host"));
+    let layer = e.edges.iter().find(|edge| edge.role.is_host_file_system());
     let layer = layer.map_or_else(String::new, |edge| edge.layer.clone());
     let mut found = finding(MechanismName::HostReadAhead, &layer, effect, words);
     found.numbers = vec![

@@ -66,6 +66,16 @@ pub struct LabImage {
     pub manifest: LabManifest,
 }
 
+impl LabImage {
+    /// SHA-256 of the list of its files with their hashes, 64 hexadecimal digits.
+    ///
+    /// # Errors
+    /// The list cannot be read.
+    pub fn contents(&self) -> Result<String, LabImageError> {
+        verify::sha256_of_sums(&self.directory)
+    }
+}
+
 /// What a lab image is made of.
 #[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
 pub struct LabManifest {

@@ -85,6 +85,14 @@ pub fn record(directory: &Path) -> Result<(), LabImageError> {
     replace(&path, text.as_bytes()).map_err(LabImageError::file("cannot write", &path))
 }
 
+/// SHA-256 of the recorded hashes, as 64 hexadecimal digits.
+///
+/// # Errors
+/// There is no record, or it cannot be read.
+pub fn sha256_of_sums(directory: &Path) -> Result<String, LabImageError> {
+    Ok(sha256(&directory.join(SUMS))?.0)
+}
+
 /// Compares an image with what was recorded when it was made. An image of an older version has no record: then what is there
 /// is recorded, and `true` returned.
 ///

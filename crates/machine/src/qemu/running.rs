@@ -109,7 +109,7 @@ impl RunningMachine {
                     Err(e) => {
                         kill_group(&qemu, rustix::process::Signal::KILL);
                         let _ = qemu.wait();
-                        Err(e.explained(&files.qemu_log()).into())
+                        Err(e.explained(&files.qemu_log()))
                     }
                 }
             });
@@ -119,11 +119,12 @@ impl RunningMachine {
                 let machine =
                     Self { connection, files, qemu: Mutex::new(qemu), qmp: Mutex::new(qmp), keeper, speed };
                 match kept_state {
-                    None => machine.wait_for_agent(deadline, limit),
-                    Some(path) => machine.load(path, deadline),
+                    None => machine.wait_for_agent(deadline, limit)?,
+                    Some(path) => {
+                        machine.load(path, deadline).map_err(|e| Refusal::new(Cause::NotLoaded, e))?;
+                    }
                 }
-                .map(|()| machine)
-                .map_err(Refusal::from)
+                Ok(machine)
             }
             Err(e) => {
                 // The machine may be started again, with files of its own in the same place.
@@ -380,10 +381,12 @@ impl From<String> for NotUp {
 }
 
 impl NotUp {
-    fn explained(&self, qemu_log: &Path) -> String {
+    fn explained(&self, qemu_log: &Path) -> Refusal {
         match self {
-            Self::NotJoined(why) => format!("{why}; `--on emulated:time=real` does without"),
-            Self::Other(why) => format!("{why}{}", tail(qemu_log, "QEMU said")),
+            Self::NotJoined(why) => {
+                Refusal::new(Cause::NotJoined, format!("{why}; `--on emulated:time=real` does without"))
+            }
+            Self::Other(why) => format!("{why}{}", tail(qemu_log, "QEMU said")).into(),
         }
     }
 }

@@ -1,13 +1,31 @@
 //! Which QEMU is installed.
 
-use std::process::Command;
+use std::io::Read as _;
+use std::process::{Command, Stdio};
+use std::time::Duration;
 
 use super::QEMU;
+use crate::agent::process::wait_at_most;
+
+/// How long QEMU may take to say its version.
+const ANSWER_LIMIT: Duration = Duration::from_secs(20);
+
+/// Most bytes of what it says.
+const MOST_BYTES: u64 = 4096;
 
 /// The first line of `--version`, if there is a QEMU.
 pub fn first_line() -> Option<String> {
-    let output = Command::new(QEMU).arg("--version").output().ok()?;
-    String::from_utf8_lossy(&output.stdout).lines().next().map(str::to_owned)
+    let mut qemu =
+        Command::new(QEMU).arg("--version").stdout(Stdio::piped()).stderr(Stdio::null()).spawn().ok()?;
+    // What is said fits a pipe. Something that says nothing and does not end is no QEMU.
+    let has_ended = matches!(wait_at_most(&qemu, ANSWER_LIMIT), Ok(true));
+    if !has_ended {
+        let _ = qemu.kill();
+    }
+    let _ = qemu.wait();
+    let mut said = String::new();
+    qemu.stdout.take().filter(|_| has_ended)?.take(MOST_BYTES).read_to_string(&mut said).ok()?;
+    said.lines().next().map(str::to_owned)
 }
 
 /// How KVM is to translate the addresses of its guests where QEMU emulates AMD's SVM.

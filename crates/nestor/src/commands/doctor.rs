@@ -2,6 +2,7 @@
 
 use anyhow::{Result, bail};
 use nestor_build::doctor::{DoctorPlaces, Finding, State, examine};
+use nestor_build::remove_partial_kept_hosts;
 use nestor_machine::Ground;
 use nestor_machine::agent::{ledger, work_root};
 use nestor_trace::capture::remove_stale_instances;
@@ -50,14 +51,15 @@ fn render(findings: &[Finding]) -> String {
 
 fn clean() -> Result<()> {
     let found = ledger::leftovers(&work_root())?;
-    let instances = remove_stale_instances();
-    for instance in &instances {
-        outln!("removed {}", instance.display());
+    let mut removed = remove_stale_instances();
+    removed.extend(remove_partial_kept_hosts(&paths::cache_directory()));
+    for path in &removed {
+        outln!("removed {}", path.display());
     }
     for left in &found.left_alone {
         outln!("left alone: {}\n  {}", left.directory.display(), left.reason);
     }
-    if found.dead.is_empty() && instances.is_empty() {
+    if found.dead.is_empty() && removed.is_empty() {
         outln!(
             "nothing is left of killed runs{}",
             if found.left_alone.is_empty() { "" } else { " of this machine" }

@@ -22,14 +22,14 @@ pub fn run(command: &LabCommand) -> Result<()> {
     match command {
         LabCommand::Build { json } => {
             let image = ensure_lab_image()?;
-            if *json { print_json(&describe(&image)) } else { say(&image) }
+            if *json { print_json(&describe(&image)?) } else { say(&image) }
         }
         LabCommand::ScatteredImage { path, bytes } => Ok(nestor_build::make_scattered(path, *bytes)?),
         LabCommand::Show { json } => {
             let Some(image) = lab_image::find(&paths::cache_directory()) else {
                 bail!("the lab image is not made yet; `nestor lab build` makes it");
             };
-            if *json { print_json(&describe(&image)) } else { say(&image) }
+            if *json { print_json(&describe(&image)?) } else { say(&image) }
         }
     }
 }
@@ -72,17 +72,18 @@ pub fn ensure_lab_image() -> Result<LabImage> {
     Ok(image?)
 }
 
-fn describe(image: &LabImage) -> serde_json::Value {
-    json!({
+fn describe(image: &LabImage) -> Result<serde_json::Value> {
+    Ok(json!({
         "directory": image.directory,
         "kernel": image.kernel,
         "modules_cpio": image.modules_cpio,
         "root_squashfs": image.root_squashfs,
         "hash": image.manifest.hash,
+        "contents": image.contents()?,
         "kernel_release": image.manifest.kernel_release,
         "suite": image.manifest.suite,
         "packages": image.manifest.packages,
-    })
+    }))
 }
 
 fn say(image: &LabImage) -> Result<()> {

@@ -77,6 +77,10 @@ fn verify(study: &Study, runs: &[StoredRun], lab: &LabArguments, store: &mut Sto
     let end = session::run(study, &anew, false, store)?;
     let repeated = end.runs.iter().map(|&run| store.run(run)).collect::<Result<Vec<_>, _>>()?;
     for run in runs {
+        if run.record.failure().is_some() {
+            errln!("not verified: run {} failed, so there is nothing to repeat", run.number);
+            continue;
+        }
         // Side by side, cells end in no certain order.
         let Some(again) = repeated.iter().find(|again| again.record.key() == run.record.key()) else {
             bail!("run {} was to be repeated, and was not", run.number);

@@ -52,7 +52,7 @@ fn explain(stack: &Stack) -> String {
         .layers()
         .iter()
         .enumerate()
-        .map(|(i, layer)| [layer.label(), stack.role(i), layer.spec.summary.to_owned()])
+        .map(|(i, layer)| [layer.label(), stack.role(i).to_string(), layer.spec.summary.to_owned()])
         .collect();
     format!("{stack}\n{}", table(&["layer", "role", ""], &rows))
 }
@@ -61,7 +61,7 @@ fn machines_json(stack: &Stack) -> serde_json::Value {
     let machines: Vec<_> = stack
         .machines()
         .iter()
-        .map(|m| json!({ "machine": m.label, "layers": m.layers.iter().map(|l| l.label()).collect::<Vec<_>>() }))
+        .map(|m| json!({ "machine": m.label.to_string(), "layers": m.layers.iter().map(|l| l.label()).collect::<Vec<_>>() }))
         .collect();
     json!({ "stack": stack, "machines": machines })
 }

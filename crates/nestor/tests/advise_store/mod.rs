@@ -128,7 +128,7 @@ fn layers(stack: &str) -> Vec<LayerRecord> {
     };
     let layer = |layer: &str, role: &str, machine: &str, metrics: Option<LayerMetrics>| LayerRecord {
         layer: layer.to_owned(),
-        role: role.to_owned(),
+        role: role.into(),
         machine: machine.to_owned(),
         metrics,
     };

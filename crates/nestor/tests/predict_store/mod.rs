@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 
 use nestor_load::{LoadResult, OperationClass, OperationResult};
 use nestor_model::LatencyHistogram;
+use nestor_stack::LayerRole;
 use nestor_study::{
     CellRecord, Environment, LayerRecord, MachineRecord, Measured, Outcome, Store, TraceMode,
 };
@@ -31,7 +32,7 @@ pub fn record(stack: &str, workload: &str, block: u32, load: LoadResult, random:
     metrics.sequential_share = Some(1.0 - random);
     let layer = |layer: &str, metrics| LayerRecord {
         layer: layer.to_owned(),
-        role: String::new(),
+        role: LayerRole::Application,
         machine: "guest".to_owned(),
         metrics,
     };

@@ -178,9 +178,10 @@ impl CellPage {
             settings: run.environment.settings.iter().map(|(k, v)| (k.clone(), v.clone())).collect(),
             packages: run.environment.packages.iter().map(|(k, v)| (k.clone(), v.clone())).collect(),
             times: format!(
-                "{}whole cell {:.1} s",
+                "{}whole cell {:.1} s{}",
                 run.measured_s.map(|s| format!("measured for {s:.1} s, ")).unwrap_or_default(),
-                run.cell_s
+                run.cell_s,
+                run.outcome_digest.as_ref().map(|digest| format!("; outcome {digest}")).unwrap_or_default()
             ),
             json: run.record.as_ref().and_then(readable_json).unwrap_or_default(),
         }
@@ -279,11 +280,11 @@ fn layer(row: &LayerRow, most_bytes: f64, sizes: (u64, u64)) -> LayerPage {
     LayerPage {
         name: row.short_name().to_owned(),
         full_name: row.layer.clone(),
-        role: row.role.clone(),
+        role: row.role.to_string(),
         machine: row.machine.clone(),
-        place: match (row.role.as_str(), row.machine.as_str()) {
-            ("disk", _) => "disk",
-            (_, "host") => "host",
+        place: match row.machine.as_str() {
+            _ if row.is_medium() => "disk",
+            "host" => "host",
             _ => "guest",
         },
         recorded: row.trace_point.unwrap_or("not recorded").to_owned(),

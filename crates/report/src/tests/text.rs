@@ -432,6 +432,10 @@ fn lists_of_runs() {
       1  2026-01-02 03:04  ext3/kvm:cache=writethrough/raw/ext2/hdd  fio:seq-write      failed  emulated
     2 of 7 runs: --all lists them all
     ");
+    let virtual_time = RunListing { ground: "emulated:time=virtual".to_owned(), ..listing(2, None) };
+    let both = RunsView { runs: vec![virtual_time, listing(2, None)], total: 2 };
+    let text = runs_text(&both, Style::plain());
+    assert!(text.contains("emulated:time=virtual") && text.contains("  on "), "{text}");
     assert!(runs_text(&RunsView { runs: Vec::new(), total: 0 }, narrow()).starts_with("no runs yet"));
 }
 

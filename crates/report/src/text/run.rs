@@ -154,7 +154,7 @@ fn table(layers: &[LayerRow], with_role: bool) -> Table {
         };
         table.row(&[
             row.short_name(),
-            if with_role { &row.role } else { "" },
+            &if with_role { row.role.to_string() } else { String::new() },
             &or_dash(row.requests.map(units::count)),
             &or_dash(row.bytes.map(units::bytes)),
             &or_dash(row.times_above.map(|t| format!("{t:.2}"))),

@@ -11,8 +11,11 @@ pub fn runs_text(view: &RunsView, style: Style) -> String {
     if view.runs.is_empty() {
         return "no runs yet: nestor run STACK WORKLOAD makes one\n".to_owned();
     }
-    let mut table = Table::new(&[Right, Left, Left, Left, Right, Left]);
-    table.row(&["run", "began (UTC)", "stack", "workload", "throughput", "marks"]);
+    // Numbers of different places do not compare, those of different clocks least of all.
+    let one_place = view.runs.windows(2).all(|pair| pair[0].ground == pair[1].ground);
+    let mut table = Table::new(&[Right, Left, Left, Left, Right, Left, Left]);
+    let ground = |words: &'static str| if one_place { "" } else { words };
+    table.row(&["run", "began (UTC)", "stack", "workload", "throughput", ground("on"), "marks"]);
     for run in &view.runs {
         // RFC 3339 to the minute, which is what tells runs apart.
         let began = run.started_at.get(..16).unwrap_or(&run.started_at).replace('T', " ");
@@ -23,6 +26,7 @@ pub fn runs_text(view: &RunsView, style: Style) -> String {
             &run.stack,
             &run.workload,
             &result,
+            &if one_place { String::new() } else { run.ground.clone() },
             &run.marks.join(", "),
         ]);
     }

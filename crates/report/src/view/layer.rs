@@ -1,7 +1,10 @@
 //! One layer of a run as a row of the table that leads from the application to the medium.
 
+use std::fmt;
+
 use nestor_correlate::Correlation;
 use nestor_model::LatencySummary;
+use nestor_stack::LayerRole;
 use nestor_study::{LayerRecord, Measured};
 use nestor_trace::metrics::{SeekMetrics, Timeline};
 use nestor_trace::{LayerMetrics, TracePoint};
@@ -10,13 +13,38 @@ use serde::Serialize;
 use super::classes::{self, ClassShare};
 use crate::units;
 
+/// What a row is for.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(untagged)]
+pub enum RowRole {
+    /// The application: the program that does its I/O.
+    Engine(String),
+    /// A layer of the stack.
+    Layer(LayerRole),
+}
+
+impl Default for RowRole {
+    fn default() -> Self {
+        Self::Layer(LayerRole::default())
+    }
+}
+
+impl fmt::Display for RowRole {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Engine(program) => f.write_str(program),
+            Self::Layer(role) => role.fmt(f),
+        }
+    }
+}
+
 /// The numbers of one layer.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct LayerRow {
     /// The layer as written, with its options.
     pub layer: String,
-    /// Its role in words.
-    pub role: String,
+    /// What it is for; of the application the program that does its I/O.
+    pub role: RowRole,
     /// The machine it runs in.
     pub machine: String,
     /// How it was recorded; `None` where nothing was.
@@ -148,7 +176,7 @@ impl LayerRow {
         let machine = measured.layers.iter().find(|l| l.layer == "application").map(|l| l.machine.clone());
         Self {
             layer: "application".to_owned(),
-            role: load.engine.clone(),
+            role: RowRole::Engine(load.engine.clone()),
             machine: machine.unwrap_or_default(),
             trace_point: Some("engine"),
             requests: Some(load.operations.values().map(|o| o.operations).sum()),
@@ -163,7 +191,7 @@ impl LayerRow {
     fn below(layer: &LayerRecord) -> Self {
         let row = Self {
             layer: layer.layer.clone(),
-            role: layer.role.clone(),
+            role: RowRole::Layer(layer.role.clone()),
             machine: layer.machine.clone(),
             ..Self::default()
         };
@@ -198,10 +226,14 @@ impl LayerRow {
         }
     }
 
+    /// Whether it is the medium's.
+    pub fn is_medium(&self) -> bool {
+        self.role == RowRole::Layer(LayerRole::Disk)
+    }
+
     /// The layer without its options, for narrow columns; a medium keeps its profile.
     pub fn short_name(&self) -> &str {
-        let keeps =
-            self.role == "disk" && !self.layer.starts_with("dev:") && !self.layer.starts_with("file:");
+        let keeps = self.is_medium() && !self.layer.starts_with("dev:") && !self.layer.starts_with("file:");
         if keeps { &self.layer } else { self.layer.split(':').next().unwrap_or(&self.layer) }
     }
 

@@ -107,6 +107,9 @@ fn steady_words(measured: &Measured, marks: &[Mark]) -> Option<String> {
         // The number is over the whole time, so it is not the steady one.
         (Some(s), true) => Some(format!("steady only after {s} s")),
         (None, true) => None,
+        (None, false) if !checks::bytes_by_second(measured).is_empty() => {
+            Some("steady over its rounds, though not from second to second".to_owned())
+        }
         (None, false) => {
             Some("not known whether it was steady: nothing counts its bytes by the second".to_owned())
         }

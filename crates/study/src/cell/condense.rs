@@ -12,7 +12,7 @@ use nestor_layout::Layout;
 use nestor_load::OperationLog;
 use nestor_machine::bounds::check_json;
 use nestor_machine::{Command, Machine};
-use nestor_stack::{LayerDefinition, Offer};
+use nestor_stack::{LayerDefinition, LayerRole, Offer};
 use nestor_trace::application::ApplicationSummary;
 use nestor_trace::hypervisor::HypervisorMetrics;
 use nestor_trace::{DiskLogRequests, LayerMetrics};
@@ -395,7 +395,7 @@ impl Condensed {
         };
         let application = LayerRecord {
             layer: "application".into(),
-            role: String::new(),
+            role: LayerRole::Application,
             machine: built.top_machine().label.clone(),
             metrics: (built.stack.offers() == Offer::Block).then(|| device_of(0)).flatten(),
         };
@@ -440,7 +440,7 @@ fn machine_of(built: &BuiltStack, index: usize) -> String {
         .find(|s| s.range.contains(&index))
         // A crossing layer itself runs in the machine around the one it starts.
         .or_else(|| segments.iter().position(|s| s.crossing_index == Some(index)).map(|i| &segments[i - 1]))
-        .map_or_else(|| "host".to_owned(), |s| s.label.clone())
+        .map_or_else(|| "host".to_owned(), |s| s.label.to_string())
 }
 
 #[cfg(test)]

@@ -94,6 +94,8 @@ pub fn run_cell(lab: &mut Lab, request: &CellRequest<'_>, progress: &dyn Fn(&str
             let shown = shown.map(|(i, remark)| (format!("remark {}", before + i + 1), remark.clone()));
             environment.settings.extend(shown);
             marks = checks::marks(&measured, &environment, &Expected::of(request.stack, request.workload));
+            // A machine in virtual time does not notice.
+            let asleep_s = asleep_s.filter(|_| !lab.place().is_in_virtual_time());
             marks.extend(asleep_s.map(|seconds| Mark::Suspended { seconds }));
             Outcome::Measured(measured)
         }

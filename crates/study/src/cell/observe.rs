@@ -97,12 +97,13 @@ impl Observation {
 /// What was executed in a time between two marks; `None` if the marks were lost.
 fn path_length(
     marks: &InstructionMarks,
-    window: MarkedWindow,
+    window: Result<MarkedWindow, WhyNotCounted>,
     has_guests: bool,
 ) -> Option<Result<PathLength, WhyNotCounted>> {
-    if let Some(why_not) = marks.why_not {
-        return Some(Err(why_not));
-    }
+    let window = match (marks.why_not, window) {
+        (Some(why_not), _) | (None, Err(why_not)) => return Some(Err(why_not)),
+        (None, Ok(window)) => window,
+    };
     let (first, last) = (marks.marks.get(window.marks.0)?, marks.marks.get(window.marks.1)?);
     Some(Ok(PathLength::of(last.since(first), has_guests, window.elapsed_ns, window.requests)))
 }

@@ -5,13 +5,17 @@
 //! machine (`nestor trace processors`), in its own time: questions from outside would reach it at no certain moment.
 
 use nestor_build::BuiltStack;
-use nestor_machine::{Command, Machine, MachineError};
+use nestor_machine::{Command, Machine, MachineError, WhyNotCounted};
 
-/// Milliseconds between samples: short against a run, long against what a sample costs an emulated machine.
+/// Most milliseconds between samples: short against a run, long against what a sample costs an emulated machine. The sampler takes
+/// more of them where I/O has just begun.
 const INTERVAL_MS: u64 = 400;
 
 /// How long a sampler may take to end.
 const STOP_LIMIT_MS: u64 = 5_000;
+
+/// What a sampler has seen: its machine, the busy share, and the time whose instructions count.
+type Seen = (String, f64, Option<Result<MarkedWindow, WhyNotCounted>>);
 
 /// Samplers that run until they are stopped, outermost first.
 pub(super) struct ProcessorWatch(Vec<Sampler>);
@@ -31,8 +35,8 @@ struct Sampler {
 pub(super) struct Processors {
     /// The busy share (0 to 1) of each machine, outermost first.
     pub busy: Vec<(String, f64)>,
-    /// The time whose instructions count, if samples were marked.
-    pub window: Option<MarkedWindow>,
+    /// The time whose instructions count, or why there is none, if samples were marked.
+    pub window: Option<Result<MarkedWindow, WhyNotCounted>>,
 }
 
 /// A time between two marks.
@@ -108,20 +112,27 @@ impl ProcessorWatch {
 }
 
 impl Sampler {
-    fn finish(self) -> Result<Option<(String, f64, Option<MarkedWindow>)>, MachineError> {
+    fn finish(self) -> Result<Option<Seen>, MachineError> {
         self.machine.stop_process(self.process, STOP_LIMIT_MS)?;
         let text = self.machine.read_file(&self.file)?;
         let samples = parse(&String::from_utf8_lossy(&text));
-        Ok(while_io_ran(&samples).map(|marks| {
-            let (first, last) = (&samples[marks.0], &samples[marks.1]);
-            let window = MarkedWindow {
+        let found = while_io_ran(&samples);
+        let marks = match found {
+            WhileIo::Within(first, last) | WhileIo::Around(first, last) => (first, last),
+            WhileIo::Never => (0, samples.len().saturating_sub(1)),
+        };
+        let (Some(first), Some(last)) = (samples.get(marks.0), samples.get(marks.1)) else { return Ok(None) };
+        let window = match found {
+            WhileIo::Within(..) => Ok(MarkedWindow {
                 marks,
                 elapsed_ns: last.at_ns.saturating_sub(first.at_ns),
                 requests: last.requests.saturating_sub(first.requests),
-            };
-            let share = first.processors.busy_share_until(&last.processors);
-            (self.label, share, self.is_marking.then_some(window))
-        }))
+            }),
+            WhileIo::Around(..) => Err(WhyNotCounted::TooShort),
+            WhileIo::Never => Err(WhyNotCounted::NoRequests),
+        };
+        let share = first.processors.busy_share_until(&last.processors);
+        Ok(Some((self.label, share, self.is_marking.then_some(window))))
     }
 }
 
@@ -139,17 +150,33 @@ fn parse(text: &str) -> Vec<Sample> {
         .collect()
 }
 
-/// Which sample is the last before I/O began, and which the first after it ended; all of them if none saw any.
-fn while_io_ran(samples: &[Sample]) -> Option<(usize, usize)> {
-    let last = samples.len().checked_sub(1)?;
-    let moved = |pair: &[Sample]| pair[1].requests > pair[0].requests;
-    let begin = samples.windows(2).position(moved);
-    let end = samples.windows(2).rposition(moved);
+/// Of all requests, so many for each hundred are left out at both ends: what is read to open files and written to close them.
+const EDGES_PERCENT: u64 = 1;
+
+/// Between which samples I/O ran.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum WhileIo {
+    /// From a sample after I/O began to one before it ended: all the time between belongs to it.
+    Within(usize, usize),
+    /// I/O was shorter than the samples can tell; these are around it.
+    Around(usize, usize),
+    /// No request was seen.
+    Never,
+}
+
+fn while_io_ran(samples: &[Sample]) -> WhileIo {
+    let (Some(first), Some(last)) = (samples.first(), samples.last()) else { return WhileIo::Never };
+    let all = last.requests.saturating_sub(first.requests);
+    let edge = all / 100 * EDGES_PERCENT;
+    let done = |at: usize| samples[at].requests.saturating_sub(first.requests);
+    // The first interval in which more was completed than belongs to the edge, and the last.
+    let begin = (1..samples.len()).find(|at| done(*at) > edge);
+    let end = (0..samples.len()).rfind(|at| done(*at) < all - edge);
     match (begin, end) {
-        // The interval in which I/O began is half start-up; it is left out where enough others remain.
-        (Some(begin), Some(end)) if end >= begin + 3 => Some((begin + 1, end)),
-        (Some(begin), Some(end)) => Some((begin, end + 1)),
-        _ => Some((0, last)),
+        // The intervals in which I/O began and ended are not wholly its own.
+        (Some(begin), Some(end)) if end >= begin + 2 => WhileIo::Within(begin, end),
+        (Some(begin), Some(end)) => WhileIo::Around(begin - 1, (end + 1).min(samples.len() - 1)),
+        _ => WhileIo::Never,
     }
 }
 
@@ -204,15 +231,25 @@ mod tests {
     fn only_the_time_of_the_io_counts() {
         let sample =
             |total, requests| Sample { processors: ProcessorTimes { busy: 0, total }, requests, at_ns: 0 };
-        let totals = |samples: &[Sample]| {
-            while_io_ran(samples).map(|(a, b)| (samples[a].processors.total, samples[b].processors.total))
-        };
         let requests = [5, 5, 5, 9, 20, 30, 40, 41, 41, 41];
         let samples: Vec<Sample> = requests.iter().zip(0..).map(|(r, t)| sample(t, *r)).collect();
-        assert_eq!(totals(&samples), Some((3, 6)));
-        assert_eq!(totals(&samples[..4]), Some((2, 3)), "one interval with I/O is all there is");
-        assert_eq!(totals(&samples[7..]), Some((7, 9)), "no I/O seen");
-        assert_eq!(totals(&[]), None);
+        assert_eq!(while_io_ran(&samples), WhileIo::Within(3, 6));
+        assert_eq!(
+            while_io_ran(&samples[..4]),
+            WhileIo::Around(2, 3),
+            "one interval with I/O is all there is"
+        );
+        assert_eq!(while_io_ran(&samples[7..]), WhileIo::Never);
+        assert_eq!(while_io_ran(&[]), WhileIo::Never);
+    }
+
+    #[test]
+    fn what_opens_and_closes_files_is_not_the_workloads_io() {
+        let sample =
+            |total, requests| Sample { processors: ProcessorTimes { busy: 0, total }, requests, at_ns: 0 };
+        let requests = [0, 3, 3, 3, 300, 600, 900, 997, 997, 1000];
+        let samples: Vec<Sample> = requests.iter().zip(0..).map(|(r, t)| sample(t, *r)).collect();
+        assert_eq!(while_io_ran(&samples), WhileIo::Within(4, 6));
     }
 
     #[test]

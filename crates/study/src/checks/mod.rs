@@ -171,17 +171,17 @@ pub fn steady_after_s(measured: &Measured) -> Option<usize> {
 }
 
 fn not_steady(measured: &Measured) -> Option<Mark> {
-    let seconds = bytes_by_second(measured);
-    // Where the engine kept no log there is nothing to judge.
-    if measured.load.operations.values().all(|o| o.bytes_by_second.is_empty()) {
-        return None;
-    }
-    let round = seconds.len() / steady::ROUNDS;
-    if round == 0 {
-        let elapsed_s = measured.load.elapsed_ns as f64 / 1e9;
+    let elapsed_s = measured.load.elapsed_ns as f64 / 1e9;
+    if elapsed_s < steady::ROUNDS as f64 {
         let reason =
             format!("a run of {elapsed_s:.1} s is too short for {} rounds of a second", steady::ROUNDS);
         return Some(Mark::NotSteady { reason });
+    }
+    let seconds = bytes_by_second(measured);
+    let round = seconds.len() / steady::ROUNDS;
+    // Where the engine keeps no log there is nothing to judge.
+    if round == 0 {
+        return None;
     }
     let settled = &seconds[seconds.len() - round * steady::ROUNDS..];
     let rounds: Vec<f64> = settled.chunks(round).map(|c| c.iter().sum()).collect();

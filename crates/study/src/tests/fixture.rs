@@ -56,7 +56,7 @@ pub fn writes(bytes: u64) -> LayerMetrics {
 }
 
 pub fn layer(layer: &str, role: &str, machine: &str, metrics: Option<LayerMetrics>) -> LayerRecord {
-    LayerRecord { layer: layer.to_owned(), role: role.to_owned(), machine: machine.to_owned(), metrics }
+    LayerRecord { layer: layer.to_owned(), role: role.into(), machine: machine.to_owned(), metrics }
 }
 
 /// A run of ten steady seconds that wrote `bytes` and lost none on the way.

@@ -3,6 +3,7 @@
 //! Methods predict a request's time as a whole. It is spread over the layers as the time was on the most similar stack where the
 //! same load was traced; what each layer took beyond its part is its share of the residual. The shares add up to it.
 
+use nestor_stack::LayerRole;
 use nestor_study::StoredRun;
 use serde::Serialize;
 
@@ -27,8 +28,8 @@ pub struct LayerResidual {
 pub struct LayerTime {
     /// Which layer, as it is written in the stack.
     pub layer: String,
-    /// What it is in the stack (`guest fs`, `virtual machine`, …); empty for what is above them all.
-    pub role: String,
+    /// What it is for in the stack.
+    pub role: LayerRole,
     /// In which machine.
     pub machine: String,
     /// Milliseconds of each request of the load, without those of the traced layers below.
@@ -77,7 +78,12 @@ fn times(run: &StoredRun, requests: f64, pass_ms: f64) -> Option<Times> {
     }
     all.insert(
         0,
-        LayerTime { layer: ABOVE.to_owned(), role: String::new(), machine: String::new(), ms: above },
+        LayerTime {
+            layer: ABOVE.to_owned(),
+            role: LayerRole::Application,
+            machine: String::new(),
+            ms: above,
+        },
     );
     Some(all)
 }
@@ -116,7 +122,7 @@ pub fn by_layer(found: &Times, like: Option<(&Times, f64)>) -> Vec<LayerResidual
 /// The rows whose role is in `others` as well, the n-th of a role there being the n-th here; each with those below it that are not.
 /// Counted from the bottom: the medium of the two is the same kind of thing, and what one has more is a machine on top.
 fn shared(times: &Times, others: &Times) -> Times {
-    let count = |rows: &[LayerTime], role: &str| rows.iter().filter(|row| row.role == role).count();
+    let count = |rows: &[LayerTime], role: &LayerRole| rows.iter().filter(|row| row.role == *role).count();
     let mut kept: Times = Vec::new();
     for (i, row) in times.iter().enumerate() {
         let below = count(&times[i + 1..], &row.role);
@@ -159,7 +165,7 @@ mod tests {
         };
         let layer = |(role, traced): &(&str, Traced)| LayerRecord {
             layer: format!("the {role}"),
-            role: (*role).to_owned(),
+            role: (*role).into(),
             machine: "host".to_owned(),
             metrics: match traced {
                 Traced::Not => None,
@@ -218,9 +224,13 @@ mod tests {
         StoredRun { number, id: number.to_string(), record }
     }
 
+    fn words((role, ms): (&str, f64)) -> (String, f64) {
+        (role.to_owned(), ms)
+    }
+
     /// Roles with their milliseconds, to the nearest hundredth: histograms are that exact.
-    fn rounded(times: &Times) -> Vec<(&str, f64)> {
-        times.iter().map(|row| (row.role.as_str(), (row.ms * 100.0).round() / 100.0)).collect()
+    fn rounded(times: &Times) -> Vec<(String, f64)> {
+        times.iter().map(|row| (row.role.to_string(), (row.ms * 100.0).round() / 100.0)).collect()
     }
 
     #[test]
@@ -235,7 +245,10 @@ mod tests {
         ];
         let run = run(1, &layers);
         let found = super::times(&run, 100.0, 10.0).unwrap();
-        assert_eq!(rounded(&found), [("", 2.0), ("guest fs", 2.0), ("host fs", 1.0), ("disk", 5.0)]);
+        assert_eq!(
+            rounded(&found),
+            [("", 2.0), ("guest fs", 2.0), ("host fs", 1.0), ("disk", 5.0)].map(words)
+        );
         assert_eq!((found[0].layer.as_str(), found[3].layer.as_str()), (ABOVE, "the disk"));
         let all: f64 = found.iter().map(|row| row.ms).sum();
         assert!((all - 10.0).abs() < 1e-9, "they add up to a worker's pass: {found:?}");
@@ -248,7 +261,7 @@ mod tests {
     fn layers_add_up_to_what_was_found() {
         let found = times(&[("", 1.0), ("guest fs", -0.5), ("disk", 3.5)]);
         let scaled = adding_up_to(found, 8.0);
-        assert_eq!(rounded(&scaled), [("", 2.0), ("guest fs", -1.0), ("disk", 7.0)]);
+        assert_eq!(rounded(&scaled), [("", 2.0), ("guest fs", -1.0), ("disk", 7.0)].map(words));
     }
 
     #[test]
@@ -266,12 +279,12 @@ mod tests {
         ];
         let all: Vec<&StoredRun> = runs.iter().collect();
         let mean = mean_times(&all, |_| Some((100.0, 12.0))).unwrap();
-        assert_eq!(rounded(&mean), [("", 4.0), ("guest fs", 3.0), ("disk", 5.0)]);
+        assert_eq!(rounded(&mean), [("", 4.0), ("guest fs", 3.0), ("disk", 5.0)].map(words));
         // A run of which the rate is not known is none.
         let of_second = |run: &StoredRun| (run.number == 2).then_some((100.0, 12.0));
         assert_eq!(
             rounded(&mean_times(&all, of_second).unwrap()),
-            [("", 6.0), ("guest fs", 2.0), ("disk", 4.0)]
+            [("", 6.0), ("guest fs", 2.0), ("disk", 4.0)].map(words)
         );
         assert_eq!(mean_times(&all, |_| None), None);
         assert_eq!(mean_times(&[], |_| Some((100.0, 12.0))), None);
@@ -280,7 +293,7 @@ mod tests {
     fn times(rows: &[(&str, f64)]) -> Times {
         let row = |(role, ms): &(&str, f64)| LayerTime {
             layer: format!("the {role}"),
-            role: (*role).to_owned(),
+            role: (*role).into(),
             machine: "host".to_owned(),
             ms: *ms,
         };

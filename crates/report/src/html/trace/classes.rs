@@ -63,7 +63,7 @@ pub(super) fn classes_svg(layers: &[LayerRow]) -> Option<String> {
         let middle = top + BAR / 2.0 + 4.0;
         svg.text("name", 2.0, middle - 6.0, Anchor::Start, &fitted(layer.short_name(), FROM - 12.0, LETTER));
         let place = if layer.machine.is_empty() {
-            layer.role.clone()
+            layer.role.to_string()
         } else {
             format!("{}, {}", layer.role, layer.machine)
         };

@@ -1,0 +1,140 @@
+//! What a layer is for in its stack. Results keep it as text, in the words of [`LayerRole`]'s `Display`.
+
+use std::convert::Infallible;
+use std::fmt;
+use std::str::FromStr;
+
+use serde::{Deserialize, Serialize};
+
+use crate::MachineLabel;
+
+/// What a layer is for in its stack.
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(from = "String", into = "String")]
+pub enum LayerRole {
+    /// The application above the stack. It has no words.
+    #[default]
+    Application,
+    /// A file system, with the machine that it is in: `guest fs`, `host fs`.
+    FileSystem(MachineLabel),
+    /// A disk image, with its format: `qcow2 image`.
+    Image(String),
+    /// `loop device`.
+    LoopDevice,
+    /// A hypervisor: `virtual machine`.
+    VirtualMachine,
+    /// `network fs`.
+    NetworkFileSystem,
+    /// The medium: `disk`.
+    Disk,
+    /// Words of another version, which nothing decides on.
+    Other(String),
+}
+
+impl LayerRole {
+    /// Whether it is a disk image.
+    pub fn is_image(&self) -> bool {
+        matches!(self, Self::Image(_))
+    }
+
+    /// Whether it is a file system of the outermost machine.
+    pub fn is_host_file_system(&self) -> bool {
+        *self == Self::FileSystem(MachineLabel::Host)
+    }
+}
+
+/// What ends the words for an image.
+const IMAGE: &str = " image";
+/// What ends the words for a file system.
+const FILE_SYSTEM: &str = " fs";
+
+impl fmt::Display for LayerRole {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Application => Ok(()),
+            Self::FileSystem(machine) => write!(f, "{machine}{FILE_SYSTEM}"),
+            Self::Image(format) => write!(f, "{format}{IMAGE}"),
+            Self::LoopDevice => f.write_str("loop device"),
+            Self::VirtualMachine => f.write_str("virtual machine"),
+            Self::NetworkFileSystem => f.write_str("network fs"),
+            Self::Disk => f.write_str("disk"),
+            Self::Other(words) => f.write_str(words),
+        }
+    }
+}
+
+impl From<&str> for LayerRole {
+    fn from(words: &str) -> Self {
+        let in_machine = || words.strip_suffix(FILE_SYSTEM)?.parse().ok();
+        match words {
+            "" => Self::Application,
+            "loop device" => Self::LoopDevice,
+            "virtual machine" => Self::VirtualMachine,
+            "network fs" => Self::NetworkFileSystem,
+            "disk" => Self::Disk,
+            _ => match (words.strip_suffix(IMAGE), in_machine()) {
+                (Some(format), _) => Self::Image(format.to_owned()),
+                (None, Some(machine)) => Self::FileSystem(machine),
+                (None, None) => Self::Other(words.to_owned()),
+            },
+        }
+    }
+}
+
+impl From<String> for LayerRole {
+    fn from(words: String) -> Self {
+        words.as_str().into()
+    }
+}
+
+impl From<LayerRole> for String {
+    fn from(role: LayerRole) -> Self {
+        role.to_string()
+    }
+}
+
+impl FromStr for LayerRole {
+    type Err = Infallible;
+
+    fn from_str(words: &str) -> Result<Self, Self::Err> {
+        Ok(words.into())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn words_are_read_as_they_are_written() {
+        let stack = crate::Stack::parse("ext2/kvm/raw/ext3/kvm/qcow2/xfs/hdd").unwrap();
+        let roles: Vec<LayerRole> = (0..8).map(|i| stack.role(i)).collect();
+        let words: Vec<String> = roles.iter().map(LayerRole::to_string).collect();
+        assert_eq!(
+            words,
+            [
+                "guest 2 fs",
+                "virtual machine",
+                "raw image",
+                "guest fs",
+                "virtual machine",
+                "qcow2 image",
+                "host fs",
+                "disk"
+            ]
+        );
+        for (role, words) in roles.iter().zip(&words) {
+            assert_eq!(LayerRole::from(words.as_str()), *role);
+        }
+        assert!(roles[6].is_host_file_system() && !roles[3].is_host_file_system());
+    }
+
+    proptest! {
+        #[test]
+        fn any_words_are_kept(words in "\\PC*") {
+            prop_assert_eq!(LayerRole::from(words.as_str()).to_string(), words);
+        }
+    }
+}
