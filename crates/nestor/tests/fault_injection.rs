@@ -70,7 +70,8 @@ const FAULTS: &[Fault] = &[
         planted: "read-modify-write",
         baseline: "kvm:cache=none/raw/xfs/hdd",
         stack: "kvm:cache=writeback/raw/xfs/hdd",
-        workload: "fio:rand-write:size=64M:bs=1k:depth=1",
+        // Synced, so that the host's cache does not keep writes for longer than the run.
+        workload: "fio:rand-write:size=64M:bs=1k:depth=1:fsync=1",
         pairs: 1,
     },
     Fault {
