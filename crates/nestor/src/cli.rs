@@ -360,6 +360,17 @@ pub enum DiskCommand {
         -chardev socket,id=d,path=/run/disk.sock -device vhost-user-blk-pci,chardev=d …"
     )]
     Serve(ServeArguments),
+    /// Write the library that makes a QEMU of yours tell its time to a disk served with --time virtual
+    #[command(
+        after_help = "Example:\n  nestor disk library ./vtime.so\n  nestor disk serve wd-re3 --time virtual --socket /run/disk.sock &\n  \
+        LD_PRELOAD=$PWD/vtime.so qemu-system-x86_64 -accel tcg -icount shift=0,sleep=off \\\n    \
+        -object memory-backend-memfd,id=m,size=1G,share=on -machine q35,memory-backend=m \\\n    \
+        -chardev socket,id=d,path=/run/disk.sock -device vhost-user-blk-pci,chardev=d …"
+    )]
+    Library {
+        /// The file to make; it must not exist yet
+        file: PathBuf,
+    },
     /// Speak to a served disk: timing on|off, reset, start-log FILE, stop-log, statistics, quit
     Control {
         /// Its control socket

@@ -1,5 +1,7 @@
 //! `nestor disk`: modelled media.
 
+use std::io::Write as _;
+
 use anyhow::{Context, Result, anyhow, bail};
 use nestor_disk::control::{ControlRequest, ControlResponse};
 use nestor_disk::{ControlClient, DiskTime, ServeOptions, StopHandle};
@@ -18,6 +20,12 @@ pub fn run(command: DiskCommand) -> Result<()> {
         DiskCommand::List(arguments) => list(arguments.json),
         DiskCommand::Check { profile, json } => check(&profile, json),
         DiskCommand::Serve(arguments) => serve(&arguments),
+        DiskCommand::Library { file } => {
+            let mut options = std::fs::OpenOptions::new();
+            let made = options.write(true).create_new(true).open(&file);
+            made.and_then(|mut library| library.write_all(nestor_vtime::LIBRARY))
+                .with_context(|| format!("the library could not be written to {}", file.display()))
+        }
         DiskCommand::Control { control, words } => {
             let request = control_request(&words)?;
             match ControlClient::connect(&control)?.request(&request)? {
