@@ -13,6 +13,9 @@ const ANSWER_LIMIT: Duration = Duration::from_secs(20);
 /// Most bytes of what it says.
 const MOST_BYTES: u64 = 4096;
 
+/// How that line begins; what says something else is no QEMU.
+const BEGINNING: &str = "QEMU emulator version ";
+
 /// The first line of `--version`, if there is a QEMU.
 pub fn first_line() -> Option<String> {
     let mut qemu =
@@ -25,7 +28,7 @@ pub fn first_line() -> Option<String> {
     let _ = qemu.wait();
     let mut said = String::new();
     qemu.stdout.take().filter(|_| has_ended)?.take(MOST_BYTES).read_to_string(&mut said).ok()?;
-    said.lines().next().map(str::to_owned)
+    said.lines().next().filter(|line| line.starts_with(BEGINNING)).map(str::to_owned)
 }
 
 /// How KVM is to translate the addresses of its guests where QEMU emulates AMD's SVM.
@@ -55,7 +58,7 @@ impl GuestPaging {
 
 /// The first number of the version that `QEMU emulator version 10.0.2 (Debian …)` names.
 fn major_version(line: &str) -> Option<u32> {
-    let version = line.strip_prefix("QEMU emulator version ")?;
+    let version = line.strip_prefix(BEGINNING)?;
     version.split(|c: char| !c.is_ascii_digit()).next()?.parse().ok()
 }
 
