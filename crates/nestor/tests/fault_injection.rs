@@ -71,7 +71,7 @@ const FAULTS: &[Fault] = &[
         baseline: "kvm:cache=none/raw/xfs/hdd",
         stack: "kvm:cache=writeback/raw/xfs/hdd",
         // Synced, so that the host's cache does not keep writes for longer than the run.
-        workload: "fio:rand-write:size=64M:bs=1k:depth=1:fsync=1",
+        workload: "fio:rand-write:size=64M:bs=1k:depth=1:engine=psync:fsync=1",
         pairs: 1,
     },
     Fault {
