@@ -12,6 +12,9 @@ use serde_json::{Value, json};
 /// Nothing depends on the time; this only ends a browser that hangs.
 const PATIENCE: Duration = Duration::from_secs(120);
 
+/// What the browser says on its standard error.
+const LOG: &str = "browser.log";
+
 /// A page in a browser.
 pub struct Page {
     child: Child,
@@ -21,7 +24,7 @@ pub struct Page {
     session: Option<String>,
     /// What the browser told without being asked.
     pub events: Vec<Value>,
-    _folder: tempfile::TempDir,
+    folder: tempfile::TempDir,
 }
 
 impl Page {
@@ -40,7 +43,7 @@ impl Page {
             .arg(format!("--user-data-dir={}", folder.path().join("profile").display()))
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
-            .stderr(Stdio::null())
+            .stderr(std::fs::File::create(folder.path().join(LOG)).unwrap())
             .spawn()
             .unwrap();
         let (commands, answers) = (child.stdin.take().unwrap(), child.stdout.take().unwrap());
@@ -49,8 +52,7 @@ impl Page {
             let parts = BufReader::new(answers).split(0).map_while(Result::ok);
             parts.filter_map(|part| serde_json::from_slice(&part).ok()).try_for_each(|m| sender.send(m)).ok();
         });
-        let mut page =
-            Self { child, commands, messages, next: 0, session: None, events: Vec::new(), _folder: folder };
+        let mut page = Self { child, commands, messages, next: 0, session: None, events: Vec::new(), folder };
         let target = page.call("Target.createTarget", json!({"url": "about:blank"}));
         let attach = json!({"targetId": target["targetId"], "flatten": true});
         page.session = page.call("Target.attachToTarget", attach)["sessionId"].as_str().map(str::to_owned);
@@ -68,7 +70,12 @@ impl Page {
     }
 
     fn message(&mut self) -> Value {
-        self.messages.recv_timeout(PATIENCE).expect("the browser answers")
+        self.messages.recv_timeout(PATIENCE).unwrap_or_else(|e| {
+            // A browser that is gone says why only here.
+            let ended = self.child.try_wait();
+            let said = std::fs::read_to_string(self.folder.path().join(LOG)).unwrap_or_default();
+            panic!("the browser does not answer ({e}); how it ended: {ended:?}; it said:\n{said}")
+        })
     }
 
     /// Sends a command and waits for its result.
