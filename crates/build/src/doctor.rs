@@ -294,6 +294,15 @@ mod tests {
 
     use super::*;
 
+    /// Where nothing is yet.
+    fn places(directory: &Path) -> DoctorPlaces {
+        DoctorPlaces {
+            cache_directory: directory.to_owned(),
+            work_root: directory.join("none"),
+            lab_image: ("0123".into(), false),
+        }
+    }
+
     #[test]
     fn what_is_missing_comes_with_the_command_that_mends_it() {
         let missing = program_finding("no-such-program", "no-such-package", "nothing");
@@ -306,11 +315,7 @@ mod tests {
     fn an_ordinary_user_without_kvm_can_use_the_emulated_host() {
         let facts = Facts { memory_bytes: 8 << 30, ..Facts::default() };
         let directory = tempfile::tempdir().unwrap();
-        let places = DoctorPlaces {
-            cache_directory: directory.path().to_owned(),
-            work_root: directory.path().join("none"),
-            lab_image: ("0123".into(), false),
-        };
+        let places = places(directory.path());
         let findings = examine(&facts, &places);
         let of = |subject: &str| findings.iter().find(|f| f.subject == subject).unwrap();
         assert_eq!(of("user").state, State::Limited);
@@ -324,11 +329,7 @@ mod tests {
     fn virtual_time_without_counts_is_limited_and_says_why() {
         let facts = Facts { qemu: Some("QEMU emulator version 11".into()), ..Facts::default() };
         let directory = tempfile::tempdir().unwrap();
-        let places = DoctorPlaces {
-            cache_directory: directory.path().to_owned(),
-            work_root: directory.path().join("none"),
-            lab_image: ("0123".into(), false),
-        };
+        let places = places(directory.path());
         let mut known = VirtualTimeMemory::open(directory.path());
         let identity = qemu_identity(&facts, "0123");
         known.remember(&identity, &Joins::Yes { uncounted: Some(WhyNotCounted::NoInterface) });

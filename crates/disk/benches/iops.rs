@@ -12,7 +12,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use nestor_disk::log::{self, Reader};
-use nestor_disk::{ControlClient, DiskError, DiskTime, ServeOptions, StopHandle, Turn, serve};
+use nestor_disk::{ControlClient, DiskError, ServeOptions, StopHandle, serve};
 use rand::rngs::SmallRng;
 use rand::{RngExt, SeedableRng};
 use support::FrontEnd;
@@ -176,24 +176,12 @@ impl Ours {
         let socket = folder.join(format!("{name}.sock"));
         let control = folder.join(format!("{name}.control"));
         let options = ServeOptions {
-            profile: profile.to_owned(),
-            size_bytes,
-            offset_bytes: 0,
             socket: socket.clone(),
             data: folder.join(format!("{name}.data")),
             control: Some(control.clone()),
-            log: None,
-            stamps: None,
-            write_cache: None,
-            turned: Turn::default(),
-            timing: true,
-            durable: false,
             serial: name.to_owned(),
-            once: false,
-            end_with_parent: false,
-            time: DiskTime::Real,
-            read_only: false,
             stop: stop.clone(),
+            ..support::served::options(profile, size_bytes)
         };
         let thread = Some(std::thread::spawn(move || serve(options)));
         wait_for(&socket);

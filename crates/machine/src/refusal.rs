@@ -93,7 +93,7 @@ impl Refusal {
 }
 
 impl Cause {
-    pub(crate) fn of_io(error: &io::Error) -> Self {
+    fn of_io(error: &io::Error) -> Self {
         match error.kind() {
             io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => Self::NoSpace,
             io::ErrorKind::OutOfMemory => Self::NoMemory,

@@ -1,8 +1,6 @@
 //! What a layer is for in its stack. Results keep it as text, in the words of [`LayerRole`]'s `Display`.
 
-use std::convert::Infallible;
 use std::fmt;
-use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
@@ -90,14 +88,6 @@ impl From<String> for LayerRole {
 impl From<LayerRole> for String {
     fn from(role: LayerRole) -> Self {
         role.to_string()
-    }
-}
-
-impl FromStr for LayerRole {
-    type Err = Infallible;
-
-    fn from_str(words: &str) -> Result<Self, Self::Err> {
-        Ok(words.into())
     }
 }
 

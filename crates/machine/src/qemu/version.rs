@@ -1,33 +1,21 @@
 //! Which QEMU is installed.
 
-use std::io::Read as _;
-use std::process::{Command, Stdio};
-use std::time::Duration;
-
 use super::QEMU;
-use crate::agent::process::wait_at_most;
+use crate::agent::process::{self, Spawner};
+use crate::message::Command;
 
-/// How long QEMU may take to say its version.
-const ANSWER_LIMIT: Duration = Duration::from_secs(20);
-
-/// Most bytes of what it says.
-const MOST_BYTES: u64 = 4096;
+/// Seconds that QEMU may take to say its version.
+const ANSWER_LIMIT_S: u64 = 20;
 
 /// How that line begins; what says something else is no QEMU.
 const BEGINNING: &str = "QEMU emulator version ";
 
 /// The first line of `--version`, if there is a QEMU.
 pub fn first_line() -> Option<String> {
-    let mut qemu =
-        Command::new(QEMU).arg("--version").stdout(Stdio::piped()).stderr(Stdio::null()).spawn().ok()?;
-    // What is said fits a pipe. Something that says nothing and does not end is no QEMU.
-    let has_ended = matches!(wait_at_most(&qemu, ANSWER_LIMIT), Ok(true));
-    if !has_ended {
-        let _ = qemu.kill();
-    }
-    let _ = qemu.wait();
-    let mut said = String::new();
-    qemu.stdout.take().filter(|_| has_ended)?.take(MOST_BYTES).read_to_string(&mut said).ok()?;
+    // Something that says nothing and does not end is no QEMU.
+    let asked = Command::new([QEMU, "--version"]).timeout_s(ANSWER_LIMIT_S);
+    let finished = process::run(&Spawner::new(), &asked, |_| {}).ok().filter(|said| !said.timed_out)?;
+    let said = finished.stdout_text();
     said.lines().next().filter(|line| line.starts_with(BEGINNING)).map(str::to_owned)
 }
 

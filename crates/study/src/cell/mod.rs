@@ -26,6 +26,7 @@ use crate::path_length::PathLength;
 use crate::record::{CellRecord, Environment, Mark, Measured, Outcome};
 use asleep::Clocks;
 use observe::Observation;
+pub use processors::completed_requests;
 
 /// Longest file of results that is fetched from a machine: a log of a long run of fio, in one frame.
 const MOST_OUTPUT_BYTES: u64 = 48 << 20;

@@ -181,7 +181,7 @@ fn while_io_ran(samples: &[Sample]) -> WhileIo {
 }
 
 /// Reads and writes completed, from `/sys/class/block/DEVICE/stat` (Documentation/block/stat.rst).
-fn completed_requests(stat: &str) -> u64 {
+pub fn completed_requests(stat: &str) -> u64 {
     let fields: Vec<u64> = stat.split_whitespace().filter_map(|field| field.parse().ok()).collect();
     fields.first().copied().unwrap_or_default().saturating_add(fields.get(4).copied().unwrap_or_default())
 }
@@ -227,12 +227,16 @@ mod tests {
         assert_eq!(completed_requests(&format!("{most} 0 0 0 {most}")), most);
     }
 
+    /// One after the other, with so many requests completed.
+    fn samples<const N: usize>(requests: [u64; N]) -> Vec<Sample> {
+        let idle = |total| ProcessorTimes { busy: 0, total };
+        let sample = |(requests, at)| Sample { processors: idle(at), requests, at_ns: 0 };
+        requests.into_iter().zip(0..).map(sample).collect()
+    }
+
     #[test]
     fn only_the_time_of_the_io_counts() {
-        let sample =
-            |total, requests| Sample { processors: ProcessorTimes { busy: 0, total }, requests, at_ns: 0 };
-        let requests = [5, 5, 5, 9, 20, 30, 40, 41, 41, 41];
-        let samples: Vec<Sample> = requests.iter().zip(0..).map(|(r, t)| sample(t, *r)).collect();
+        let samples = samples([5, 5, 5, 9, 20, 30, 40, 41, 41, 41]);
         assert_eq!(while_io_ran(&samples), WhileIo::Within(3, 6));
         assert_eq!(
             while_io_ran(&samples[..4]),
@@ -245,10 +249,7 @@ mod tests {
 
     #[test]
     fn what_opens_and_closes_files_is_not_the_workloads_io() {
-        let sample =
-            |total, requests| Sample { processors: ProcessorTimes { busy: 0, total }, requests, at_ns: 0 };
-        let requests = [0, 3, 3, 3, 300, 600, 900, 997, 997, 1000];
-        let samples: Vec<Sample> = requests.iter().zip(0..).map(|(r, t)| sample(t, *r)).collect();
+        let samples = samples([0, 3, 3, 3, 300, 600, 900, 997, 997, 1000]);
         assert_eq!(while_io_ran(&samples), WhileIo::Within(4, 6));
     }
 
@@ -267,5 +268,7 @@ mod tests {
     fn requests_are_reads_and_writes() {
         let stat = "    8192    0  1048576   100   500   3   40960   20   0   110   120  0 0 0 0  2 1\n";
         assert_eq!(completed_requests(stat), 8692);
+        assert_eq!(completed_requests(" 81 0 10 1 5 3 4"), 86);
+        assert_eq!(completed_requests("nonsense"), 0);
     }
 }

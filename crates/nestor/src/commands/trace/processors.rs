@@ -9,6 +9,7 @@ use std::time::Duration;
 use anyhow::{Context, Result};
 use clap::Args;
 
+use nestor_study::cell::completed_requests;
 use nestor_vtime::protocol::mark;
 
 use crate::interrupt::interrupted_by_signals;
@@ -44,24 +45,16 @@ const SILENCE: Duration = Duration::from_millis(100);
 struct Pace {
     longest: Duration,
     /// Reads and writes that were completed when it was looked last; `None` without a device, where samples are due at equal times.
-    completed: Option<Completed>,
+    completed: Option<u64>,
     completed_at: Duration,
     io_began: Option<Duration>,
     sampled_at: Duration,
     due_at: Duration,
 }
 
-/// Fields of `/sys/class/block/DEVICE/stat` (Documentation/block/stat.rst): reads and writes that were completed.
-type Completed = (Option<u64>, Option<u64>);
-
-fn completed(statistics: &str) -> Completed {
-    let mut fields = statistics.split_whitespace().map(|field| field.parse().ok());
-    (fields.next().flatten(), fields.nth(3).flatten())
-}
-
 impl Pace {
     /// From a first sample on.
-    fn new(longest: Duration, completed: Option<Completed>, now: Duration) -> Self {
+    fn new(longest: Duration, completed: Option<u64>, now: Duration) -> Self {
         let mut pace =
             Self { longest, completed, completed_at: now, io_began: None, sampled_at: now, due_at: now };
         pace.due_at = now + pace.interval(now);
@@ -85,7 +78,7 @@ impl Pace {
     }
 
     /// Whether a sample is due now.
-    fn is_due(&mut self, completed: Option<Completed>, now: Duration) -> bool {
+    fn is_due(&mut self, completed: Option<u64>, now: Duration) -> bool {
         if self.completed != completed {
             self.io_began.get_or_insert(now);
             (self.completed, self.completed_at) = (completed, now);
@@ -121,7 +114,7 @@ pub fn run(arguments: &ProcessorsArguments) -> Result<()> {
         let clock = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
         let now =
             Duration::new(clock.tv_sec.unsigned_abs(), u32::try_from(clock.tv_nsec).unwrap_or_default());
-        let done = requests.as_deref().map(completed);
+        let done = requests.as_deref().map(completed_requests);
         let is_due = match &mut pace {
             Some(pace) => pace.is_due(done, now),
             None => {
@@ -164,8 +157,7 @@ mod tests {
 
     /// The times in ms at which samples are taken, if requests are completed at these.
     fn sampled(requests_at_ms: &[u64], until_ms: u64) -> Vec<u64> {
-        let done =
-            |now: u64| Some((Some(requests_at_ms.iter().filter(|at| **at <= now).count() as u64), Some(0)));
+        let done = |now: u64| Some(requests_at_ms.iter().filter(|at| **at <= now).count() as u64);
         let mut pace = Pace::new(LONGEST, done(0), Duration::ZERO);
         let (mut now, mut sampled) = (Duration::ZERO, Vec::new());
         while now < Duration::from_millis(until_ms) {
@@ -203,11 +195,5 @@ mod tests {
         let mut pace = Pace::new(LONGEST, None, Duration::ZERO);
         assert_eq!(pace.pause(Duration::ZERO), LONGEST);
         assert!(!pace.is_due(None, Duration::from_millis(300)) && pace.is_due(None, LONGEST));
-    }
-
-    #[test]
-    fn requests_are_reads_and_writes() {
-        assert_eq!(completed(" 81 0 10 1 5 3 4"), (Some(81), Some(5)));
-        assert_eq!(completed("nonsense"), (None, None));
     }
 }
