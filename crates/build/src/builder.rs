@@ -9,7 +9,7 @@ use crate::built::{
 use crate::hypervisor::WriteCacheSwitch;
 use crate::seed::{Before, Seed};
 use crate::served_disk::{self, ServedDisk};
-use crate::{BuildError, Lab, image, medium_class, user_medium};
+use crate::{BuildError, Lab, UserMedium, image, medium_class, user_medium};
 
 /// What the layers built so far offer to the next one.
 pub(crate) enum Offered {
@@ -32,6 +32,7 @@ pub(crate) struct Progressing<'a> {
     pub(crate) settings: Vec<(String, String)>,
     pub(crate) undo: Vec<Undo>,
     pub(crate) modelled: bool,
+    pub(crate) user_medium: Option<UserMedium>,
     pub(crate) file_systems: Vec<BuiltFileSystem>,
     pub(crate) images: Vec<BuiltImage>,
     pub(crate) virtual_disks: Vec<VirtualDisk>,
@@ -78,6 +79,7 @@ impl Lab {
             settings: Vec::new(),
             undo: Vec::new(),
             modelled: false,
+            user_medium: None,
             file_systems: Vec::new(),
             images: Vec::new(),
             virtual_disks: Vec::new(),
@@ -93,6 +95,7 @@ impl Lab {
                 time: self.place.host_time().unwrap_or_default(),
                 settings: progressing.settings,
                 undo: progressing.undo,
+                user_medium: progressing.user_medium,
                 file_systems: progressing.file_systems,
                 images: progressing.images,
                 virtual_disks: progressing.virtual_disks,

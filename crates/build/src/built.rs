@@ -3,8 +3,8 @@
 use nestor_machine::{Command, DiskAttachment, Facts, Machine, MachineError};
 use nestor_stack::Stack;
 
-use crate::HostTime;
 use crate::hypervisor::WriteCacheSwitch;
+use crate::{HostTime, UserMedium};
 
 /// What a workload works on.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -100,6 +100,8 @@ pub struct BuiltStack {
     pub time: HostTime,
     /// What was chosen where the stack says nothing: sizes, schedulers, read-ahead.
     pub settings: Vec<(String, String)>,
+    /// What the kernel says of the medium, if it is the user's.
+    pub user_medium: Option<UserMedium>,
     /// Its mounted file systems, the lowest first.
     pub file_systems: Vec<BuiltFileSystem>,
     /// Its image files, the lowest first.

@@ -30,7 +30,7 @@ pub use built::{BlockPoint, BuiltFileSystem, BuiltImage, BuiltMachine, BuiltStac
 pub use error::BuildError;
 pub use kept_host::remove_partial_kept_hosts;
 pub use lab::{Lab, LabFiles, LabOptions, Progress};
-pub use medium_class::{DeviceKind, Link, MEDIUM_CLASS, MEDIUM_WRITE_CACHE, MediumClass};
+pub use medium_class::{MEDIUM_CLASS, MEDIUM_WRITE_CACHE, UserMedium};
 pub use memory::host_needs;
 pub use nestor_machine::ProcessorSpeed;
 pub use place::{HostTime, Place, PlaceWish};

@@ -5,16 +5,23 @@
 //! sticks and of volumes of RAID controllers, because nobody told it otherwise. So a class is named only where the
 //! link is one on which the disk itself answers.
 
-use std::fmt;
-
 use nestor_machine::{Command, Finished, Machine};
-use nestor_stack::{Layer, MediumKind};
+use nestor_stack::{DeviceKind, Layer, Link, MediumClass, MediumKind};
 
 use crate::builder::Progressing;
 
-/// The setting that has the class.
+/// What the kernel says of a medium of the user's.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct UserMedium {
+    /// What it is.
+    pub class: MediumClass,
+    /// Whether it answers writes from a cache; `None` where no kernel says.
+    pub write_cache: Option<bool>,
+}
+
+/// The setting that shows the class.
 pub const MEDIUM_CLASS: &str = "medium class";
-/// The setting that says whether the medium has a write cache that is on.
+/// The setting that shows whether the medium has a write cache that is on.
 pub const MEDIUM_WRITE_CACHE: &str = "medium write cache";
 /// The setting that lists the disks behind the medium.
 const MEDIUM_DISKS: &str = "medium disks";
@@ -24,95 +31,6 @@ const MEDIUM_DISKS: &str = "medium disks";
 const SLOWEST_RPM: u16 = 3_000;
 /// How virtual disks call themselves. What is behind them is not seen from here.
 const VIRTUAL: [&str; 8] = ["qemu", "vbox", "virtual", "vmware", "msft", "msdisk", "amazon", "nvme_card"];
-
-/// How a flash disk is attached.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Link {
-    /// Serial ATA.
-    Sata,
-    /// Serial Attached SCSI.
-    Sas,
-    /// NVM Express.
-    Nvme,
-}
-
-/// What kind of device a medium is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum DeviceKind {
-    /// With platters; revolutions per minute where the disk says.
-    HardDisk {
-        /// Revolutions per minute.
-        rpm: Option<u16>,
-    },
-    /// Without moving parts.
-    Flash(Link),
-    /// A disk that a hypervisor makes.
-    Virtual,
-    /// Nothing tells.
-    Unknown,
-}
-
-/// What kind of devices a medium lies on, and on how many.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct MediumClass {
-    /// Of each.
-    pub kind: DeviceKind,
-    /// How many; 1 where that is not known.
-    pub disks: u32,
-}
-
-impl MediumClass {
-    const UNKNOWN: Self = Self { kind: DeviceKind::Unknown, disks: 1 };
-
-    /// Reads what [`Display`](fmt::Display) writes; `None` for anything else.
-    pub fn parse(text: &str) -> Option<Self> {
-        let (disks, kind) = match text.split_once(" x ") {
-            Some((disks, kind)) => (disks.parse().ok()?, kind),
-            None => (1, text),
-        };
-        let kind = match kind {
-            "hard disk" => DeviceKind::HardDisk { rpm: None },
-            "SATA flash disk" => DeviceKind::Flash(Link::Sata),
-            "SAS flash disk" => DeviceKind::Flash(Link::Sas),
-            "NVMe flash disk" => DeviceKind::Flash(Link::Nvme),
-            "virtual disk" => DeviceKind::Virtual,
-            "unknown" => DeviceKind::Unknown,
-            other => {
-                let rpm = other.strip_prefix("hard disk of ")?.strip_suffix(" rpm")?;
-                DeviceKind::HardDisk { rpm: Some(rpm.parse().ok()?) }
-            }
-        };
-        Some(Self { kind, disks })
-    }
-
-    /// The class of what lies on these disks.
-    fn of(disks: &[Disk]) -> Self {
-        let Some(first) = disks.first() else { return Self::UNKNOWN };
-        let kind = first.kind();
-        // A cache of flash before platters is neither.
-        if disks.iter().any(|disk| disk.kind() != kind) {
-            return Self::UNKNOWN;
-        }
-        Self { kind, disks: u32::try_from(disks.len()).unwrap_or(1) }
-    }
-}
-
-impl fmt::Display for MediumClass {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if self.disks > 1 {
-            write!(f, "{} x ", self.disks)?;
-        }
-        match self.kind {
-            DeviceKind::HardDisk { rpm: Some(rpm) } => write!(f, "hard disk of {rpm} rpm"),
-            DeviceKind::HardDisk { rpm: None } => f.write_str("hard disk"),
-            DeviceKind::Flash(Link::Sata) => f.write_str("SATA flash disk"),
-            DeviceKind::Flash(Link::Sas) => f.write_str("SAS flash disk"),
-            DeviceKind::Flash(Link::Nvme) => f.write_str("NVMe flash disk"),
-            DeviceKind::Virtual => f.write_str("virtual disk"),
-            DeviceKind::Unknown => f.write_str("unknown"),
-        }
-    }
-}
 
 /// A disk as `lsblk` and the kernel tell of it.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -151,6 +69,17 @@ impl Disk {
     }
 }
 
+/// The class of what lies on these disks.
+fn class_of(disks: &[Disk]) -> MediumClass {
+    let Some(first) = disks.first() else { return MediumClass::UNKNOWN };
+    let kind = first.kind();
+    // A cache of flash before platters is neither.
+    if disks.iter().any(|disk| disk.kind() != kind) {
+        return MediumClass::UNKNOWN;
+    }
+    MediumClass { kind, disks: u32::try_from(disks.len()).unwrap_or(1) }
+}
+
 /// Notes the class of a medium of the user's, its disks, and whether it has a write cache. What cannot be found out is
 /// "unknown": it is no reason not to build the stack.
 pub(crate) fn note(progressing: &mut Progressing<'_>, layer: &Layer, kind: MediumKind) {
@@ -161,14 +90,17 @@ pub(crate) fn note(progressing: &mut Progressing<'_>, layer: &Layer, kind: Mediu
         _ => Some(path),
     };
     let disks = device.map(|device| disks_below(&machine, &device)).unwrap_or_default();
-    progressing.note(MEDIUM_CLASS, MediumClass::of(&disks).to_string());
+    let class = class_of(&disks);
+    progressing.note(MEDIUM_CLASS, class.to_string());
     let names: Vec<String> = disks.iter().map(|disk| format!("{} ({})", disk.name, disk.model)).collect();
     if !names.is_empty() {
         progressing.note(MEDIUM_DISKS, names.join(", "));
     }
-    if let Some(cache) = write_cache(&machine, &disks) {
+    let write_cache = write_cache(&machine, &disks);
+    if let Some(cache) = write_cache {
         progressing.note(MEDIUM_WRITE_CACHE, if cache { "on" } else { "off" });
     }
+    progressing.user_medium = Some(UserMedium { class, write_cache });
 }
 
 /// The block device that a file lies on.
@@ -246,7 +178,7 @@ mod tests {
     use super::*;
 
     fn class(listing: &str) -> String {
-        MediumClass::of(&read_disks(listing)).to_string()
+        class_of(&read_disks(listing)).to_string()
     }
 
     fn disk(name: &str, rotational: u8, transport: &str, vendor: &str, model: &str) -> String {
@@ -295,23 +227,6 @@ mod tests {
         assert_eq!(kind(0, "sata"), DeviceKind::HardDisk { rpm: None });
         assert_eq!(kind(0, "usb"), DeviceKind::Unknown);
         assert_eq!(rotation_rate(&[0, 0x83, 0, 4, 28, 32]), None);
-    }
-
-    #[test]
-    fn what_is_written_down_is_read_again() {
-        for text in [
-            "hard disk",
-            "hard disk of 7200 rpm",
-            "3 x hard disk of 15000 rpm",
-            "SATA flash disk",
-            "SAS flash disk",
-            "2 x NVMe flash disk",
-            "virtual disk",
-            "unknown",
-        ] {
-            assert_eq!(MediumClass::parse(text).unwrap().to_string(), text);
-        }
-        assert_eq!(MediumClass::parse("floppy"), None);
     }
 
     #[test]

@@ -30,52 +30,52 @@ pub struct Cli {
 /// The commands.
 #[derive(Debug, Subcommand)]
 pub enum Command {
-    /// Build a stack, run a workload on it, and show what each layer did
+    /// Build a stack, run a workload on it and show what each layer did
     #[command(after_help = "Examples:\n  nestor run ext3/kvm/raw/jfs/hdd fio:seq-write\n  \
         nestor run ext4/kvm:cache=writeback/qcow2/xfs/hdd:wd-re3 fio:rand-write:bs=4k --replications 5\n  \
         nestor run --on this xfs/file:/srv/disk.img fio:seq-read")]
     Run(RunArguments),
-    /// Run one workload on two stacks, in pairs of random order, and say how they differ
+    /// Run one workload on two stacks, in pairs in random order, and compare them
     #[command(after_help = "Example:\n  nestor compare ext3/kvm/hdd ext3/kvm/raw/jfs/hdd fio:seq-write")]
     Compare(CompareArguments),
-    /// Run a study: stacks × workloads from a file; an interrupted one goes on where it stopped
+    /// Run a study: stacks × workloads from a file; continue an interrupted study where it stopped
     #[command(
         after_help = "Examples:\n  nestor study studies/quick.toml\n  nestor study studies/quick.toml --plan\n  \
         nestor study --resume"
     )]
     Study(StudyArguments),
-    /// Repeat a published study here and judge its claims
+    /// Repeat a published study on this machine and judge its claims
     #[command(after_help = "Examples:\n  nestor replicate\n  nestor replicate nested-fs --scale quick\n  \
         nestor replicate nested-fs --claims")]
     Replicate(ReplicateArguments),
-    /// Recommend a stack for a workload, with its price, and prove it; or settle a conflict between recommendations
+    /// Recommend a stack for a workload and confirm it with new runs; or settle a question on which recommendations conflict
     #[command(after_help = "Examples:\n  nestor advise mail --host-fs ext4,xfs --format raw,qcow2\n  \
         nestor advise mail --as libvirt\n  nestor advise --settle K4")]
     Advise(crate::commands::advise::AdviseArguments),
-    /// Say what a load will reach on another stack, how sure that is, and what would make it surer
+    /// Predict the throughput and latency of a load on another stack, with an interval, and suggest what to measure
     #[command(
         after_help = "Examples:\n  nestor predict --workload mail.toml --from ext4/hdd --to ext4/kvm/raw/xfs/hdd\n  \
         nestor predict --workload fio:rand-read --to ext4/kvm/qcow2/xfs/hdd --verify\n  \
         nestor predict --workload fio:seq-write --matrix --suggest 3\n  nestor predict --validate"
     )]
     Predict(Box<crate::commands::predict::PredictArguments>),
-    /// Say what a load is: watch a disk, a process or a control group, or read traces
+    /// Describe the load of a disk, a process, a control group or a trace
     #[command(
         after_help = "Examples:\n  nestor characterize --for 60s --device /dev/sda --output mail.toml\n  \
         nestor characterize --for 5m --cgroup system.slice/mysql.service --check /srv/test\n  \
         nestor characterize --trace sda.blktrace.*"
     )]
     Characterize(Box<crate::commands::characterize::CharacterizeArguments>),
-    /// Say what made a run slower or faster than its baseline
+    /// Explain what made a run slower or faster than its baseline
     #[command(after_help = "Examples:\n  nestor explain 41\n  nestor explain 41 --against 38")]
     Explain(crate::commands::explain::ExplainArguments),
-    /// Write the HTML report of runs or of a study, or list what there is
+    /// Write the HTML report of runs or of a study, or list the runs
     #[command(after_help = "Examples:\n  nestor report                 list the runs\n  \
         nestor report 41              report of run 41\n  nestor report --study quick   report of a study")]
     Report(ReportArguments),
-    /// Say what this machine can do, and what mends what it cannot
+    /// Check what this machine can do, and how to fix what it cannot
     Doctor(DoctorArguments),
-    /// Modelled disks: list, check against published figures, serve to any virtual machine
+    /// Modelled disks: list them, check them against published figures, serve them to any virtual machine
     #[command(subcommand)]
     Disk(DiskCommand),
     /// Record and condense block traces
@@ -84,12 +84,12 @@ pub enum Command {
     /// The lab image that every machine boots
     #[command(subcommand)]
     Lab(LabCommand),
-    /// List the layers stacks are made of, or check and explain stacks
+    /// List the layers of stacks, or check and explain stacks
     #[command(
         after_help = "Examples:\n  nestor stack\n  nestor stack 'ext4/kvm:cache={none,writeback}/raw/xfs/hdd'"
     )]
     Stack(StackArguments),
-    /// Run workloads on this machine's own directories and devices, without a lab
+    /// Run workloads on directories and devices of this machine, without the laboratory
     #[command(subcommand)]
     Load(crate::commands::load::LoadCommand),
     /// List the workloads
@@ -109,39 +109,39 @@ pub enum Command {
 /// Where and how cells run.
 #[derive(Args, Clone, Debug)]
 pub struct LabArguments {
-    /// Where the stack stands: emulated, this, ssh:HOST. An emulated host lives in its own time, in which results repeat to the
-    /// last bit (emulated:time=virtual), where KVM is not usable and QEMU can be joined to it; otherwise in this machine's
-    /// (emulated:time=real). In virtual time the modelled processor can be a faster one: emulated:cpu=4000mips
+    /// Where to build the stack: emulated, this, ssh:HOST. If KVM is not usable and Nestor can attach to QEMU, an emulated host runs
+    /// in virtual time, in which results repeat to the last bit (emulated:time=virtual); otherwise it runs in real time
+    /// (emulated:time=real). In virtual time, emulated:cpu=4000mips models a faster processor
     #[arg(long, value_name = "PLACE", default_value_t = PlaceWish::default())]
     pub on: PlaceWish,
     /// What `on` has come to mean on this machine.
     #[arg(skip)]
     pub settled: OnceLock<SettledPlace>,
-    /// How many cells may run side by side, which changes no number: in virtual time only [default: as many as there are processors, as
-    /// far as memory allows]
+    /// How many cells run side by side; virtual time only; changes no number [default: one for each processor, as far as memory
+    /// allows]
     #[arg(long, value_name = "N")]
     pub jobs: Option<NonZeroUsize>,
-    /// A device or file of yours that may be overwritten although there is data on it; names it exactly
+    /// Allow Nestor to overwrite this device or file although it holds data; give the exact path
     #[arg(long, value_name = "PATH")]
     pub overwrite: Vec<PathBuf>,
-    /// How much to record: every request through all layers, the numbers of each layer, or nothing [default: full, or
-    /// as the study says]
+    /// How much to record: every request through all layers, the numbers of each layer, or nothing [default: full, or the study's
+    /// setting]
     #[arg(long, value_enum, value_name = "HOW", num_args = 0..=1, default_missing_value = "full")]
     pub trace: Option<TraceChoice>,
-    /// Measure without recording at the trace points: the same as --trace none
+    /// Do not record at the trace points; the same as --trace none
     #[arg(long, conflicts_with = "trace")]
     pub no_trace: bool,
-    /// Measure each traced cell untraced as well, on a fresh stack in the same block, and say what tracing cost
+    /// Also measure each traced cell without tracing, on a fresh stack in the same block, and print what tracing costs
     #[arg(long)]
     pub trace_cost: bool,
-    /// Measure every cell anew: also those whose numbers the file of results has from a cell with the same dependencies (in virtual
-    /// time), and those that a study has measured; nothing is forgotten
+    /// Measure every cell again, even if the results file has it (a study's finished cells; in virtual time, any cell with the same
+    /// dependencies); keep the old results
     #[arg(long)]
     pub again: bool,
-    /// Keep the requests of every traced cell in this directory, with what is needed to join them
+    /// Keep the requests of every traced cell in this directory, with all that joining them needs
     #[arg(long, value_name = "DIRECTORY")]
     pub trace_to: Option<PathBuf>,
-    /// File of results [default: nestor/results.sqlite in your data directory]
+    /// The results file [default: nestor/results.sqlite in your data directory]
     #[arg(long, value_name = "FILE")]
     pub store: Option<PathBuf>,
     /// Print JSON instead of a table
@@ -176,18 +176,18 @@ impl LabArguments {
 /// Arguments of `nestor run`.
 #[derive(Args, Debug)]
 pub struct RunArguments {
-    /// The stack; alternatives in braces run one after another
+    /// The stack; alternatives in braces are measured one after another
     pub stack: String,
     /// The workload, such as fio:seq-write
     pub workload: String,
-    /// How many freshly built stacks to measure
+    /// Number of freshly built stacks to measure
     #[arg(long, short = 'n', default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=1000))]
     pub replications: u32,
-    /// Decides the order, and all that differs between repeats: the workload's random choices, where files lie and, in virtual
-    /// time, where platters stand and when it starts
+    /// Seed of the order and of everything that differs between repeats: the workload's random choices, the layout of files and, in
+    /// virtual time, the phase of the platters and the moment of the start
     #[arg(long, default_value_t = 1, value_parser = seed, allow_negative_numbers = true)]
     pub seed: u64,
-    /// Measure all of it once more and compare: in virtual time it has to come out the same to the last bit
+    /// Measure everything once more and compare; in virtual time, the results must be the same to the last bit
     #[arg(long)]
     pub verify: bool,
     #[command(flatten)]
@@ -203,14 +203,14 @@ fn seed(text: &str) -> Result<u64, String> {
 pub struct CompareArguments {
     /// The stack to compare with
     pub baseline: String,
-    /// The stack that is compared
+    /// The stack to judge
     pub candidate: String,
     /// The workload
     pub workload: String,
-    /// How many pairs of freshly built stacks to measure
+    /// Number of pairs of freshly built stacks to measure
     #[arg(long, short = 'n', default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=1000))]
     pub replications: u32,
-    /// Decides the order, and all that differs between repeats
+    /// Seed of the order and of everything that differs between repeats
     #[arg(long, default_value_t = 1, value_parser = seed, allow_negative_numbers = true)]
     pub seed: u64,
     #[command(flatten)]
@@ -220,7 +220,7 @@ pub struct CompareArguments {
 /// Arguments of `nestor study`.
 #[derive(Args, Debug)]
 pub struct StudyArguments {
-    /// The study's file; with --resume it may be left out: the study that was begun last
+    /// The study's file; --resume without a file continues the study that was started last
     #[arg(required_unless_present = "resume")]
     pub file: Option<PathBuf>,
     #[command(flatten)]
@@ -232,28 +232,28 @@ pub struct StudyArguments {
 /// How a study is run.
 #[derive(Args, Clone, Debug)]
 pub struct StudyHow {
-    /// Which of the sizes that the study offers [default: the one it names]
+    /// One of the sizes that the study offers [default: the size that it names]
     #[arg(long, value_name = "NAME")]
     pub scale: Option<String>,
-    /// Say what would run, how long it will take and what space it needs; measure nothing
+    /// Print what would run, how long it takes and what space it needs; measure nothing
     #[arg(long)]
     pub plan: bool,
-    /// Go on with a study that was begun; refused if the file has changed since
+    /// Continue a study; refused if its file has changed since it started
     #[arg(long, conflicts_with = "again")]
     pub resume: bool,
-    /// So many blocks, whatever the study says
+    /// Number of blocks, instead of the study's
     #[arg(long, short = 'n', value_name = "BLOCKS", value_parser = clap::value_parser!(u32).range(1..=1000))]
     pub replications: Option<u32>,
-    /// Run every block, also of comparisons that are settled
+    /// Run every block, even for comparisons that are settled
     #[arg(long)]
     pub no_stop: bool,
-    /// Begin no cell that would not end within this time, such as 45m
+    /// Start no cell that would end after this time, such as 45m
     #[arg(long, value_name = "TIME", value_parser = duration)]
     pub budget: Option<std::time::Duration>,
-    /// A device or file of yours that the study may write to: everything on it is lost; names it as the study does
+    /// Allow the study to write to this device or file, whose data is lost; give the path as the study does
     #[arg(long, value_name = "PATH")]
     pub allow: Vec<PathBuf>,
-    /// Where the HTML report goes [default: nestor/reports/NAME.html in your data directory]
+    /// File for the HTML report [default: nestor/reports/NAME.html in your data directory]
     #[arg(long, value_name = "FILE")]
     pub output: Option<PathBuf>,
 }
@@ -267,12 +267,12 @@ pub fn duration(text: &str) -> Result<std::time::Duration, String> {
 /// Arguments of `nestor replicate`.
 #[derive(Args, Debug)]
 pub struct ReplicateArguments {
-    /// The published study; without one they are listed
+    /// The published study; without a name, all are listed
     pub paper: Option<String>,
-    /// Measure nothing: judge the paper's claims by what is in the file of results
+    /// Measure nothing; judge the paper's claims by the results file
     #[arg(long, conflicts_with_all = ["plan", "resume", "again"])]
     pub claims: bool,
-    /// Write the scoreboard, the plots and the environment into this directory as well
+    /// Also write the scoreboard, the plots and the environment to this directory
     #[arg(long, value_name = "DIRECTORY")]
     pub results_to: Option<PathBuf>,
     #[command(flatten)]
@@ -293,16 +293,16 @@ pub struct ReportArguments {
     /// List all runs, not only the newest
     #[arg(long, conflicts_with = "subject")]
     pub all: bool,
-    /// Where the HTML report goes
+    /// File for the HTML report
     #[arg(long, value_name = "FILE")]
     pub output: Option<PathBuf>,
     /// Also write an SVG picture: a study's matrix, or some requests of a run through all layers
     #[arg(long, value_name = "FILE", requires = "subject")]
     pub picture: Option<PathBuf>,
-    /// Take the runs of another file of results over into this one first
+    /// First copy the runs of another results file into this one
     #[arg(long, value_name = "FILE")]
     pub merge: Option<PathBuf>,
-    /// File of results [default: nestor/results.sqlite in your data directory]
+    /// The results file [default: nestor/results.sqlite in your data directory]
     #[arg(long, value_name = "FILE")]
     pub store: Option<PathBuf>,
     /// Print JSON instead of a table
@@ -332,7 +332,7 @@ pub struct JsonArguments {
 /// Arguments of `nestor stack`.
 #[derive(Args, Debug)]
 pub struct StackArguments {
-    /// Stacks to check; without any, the layers are listed
+    /// Stacks to check; without any, Nestor lists the layers
     pub stacks: Vec<String>,
     /// Print JSON instead of a table
     #[arg(long)]
@@ -344,7 +344,7 @@ pub struct StackArguments {
 pub enum DiskCommand {
     /// List the profiles
     List(JsonArguments),
-    /// Print model against published figures
+    /// Compare a model with published figures
     #[command(after_help = "Examples:\n  nestor disk check wd-re3\n  nestor disk check all --json")]
     Check {
         /// A profile, or all
@@ -353,14 +353,14 @@ pub enum DiskCommand {
         #[arg(long)]
         json: bool,
     },
-    /// Offer a modelled disk to a virtual machine as vhost-user-blk
+    /// Serve a modelled disk to a virtual machine as vhost-user-blk
     #[command(
         after_help = "Example:\n  nestor disk serve wd-re3 --socket /run/disk.sock --data disk.img --size 16G &\n  \
         qemu-system-x86_64 -object memory-backend-memfd,id=m,size=1G,share=on -machine q35,memory-backend=m \\\n    \
         -chardev socket,id=d,path=/run/disk.sock -device vhost-user-blk-pci,chardev=d …"
     )]
     Serve(ServeArguments),
-    /// Write the library that makes a QEMU of yours tell its time to a disk served with --time virtual
+    /// Write the library with which your own QEMU sends its time to a disk served with --time virtual
     #[command(
         after_help = "Example:\n  nestor disk library ./vtime.so\n  nestor disk serve wd-re3 --time virtual --socket /run/disk.sock &\n  \
         LD_PRELOAD=$PWD/vtime.so qemu-system-x86_64 -accel tcg -icount shift=0,sleep=off \\\n    \
@@ -368,10 +368,10 @@ pub enum DiskCommand {
         -chardev socket,id=d,path=/run/disk.sock -device vhost-user-blk-pci,chardev=d …"
     )]
     Library {
-        /// The file to make; it must not exist yet
+        /// The file to write; it must not exist
         file: PathBuf,
     },
-    /// Speak to a served disk: timing on|off, reset, start-log FILE, stop-log, statistics, quit
+    /// Control a served disk: timing on|off, reset, start-log FILE, stop-log, statistics, quit
     Control {
         /// Its control socket
         #[arg(long, value_name = "SOCKET")]
@@ -399,34 +399,34 @@ pub struct ServeArguments {
     /// Size of the region of the disk that is offered
     #[arg(long, value_name = "SIZE", default_value = "16G")]
     pub size: nestor_stack::Bytes,
-    /// Where on the disk that region begins
+    /// Offset of that region on the disk
     #[arg(long, value_name = "SIZE", default_value = "0")]
     pub at: nestor_stack::Bytes,
-    /// The disk's own write cache [default: as the profile has it]
+    /// The disk's write cache [default: the profile's setting]
     #[arg(long, value_name = "STATE")]
     pub write_cache: Option<Switch>,
-    /// How far its platters have turned at time zero, in revolutions: from 0 to less than 1
+    /// Rotation of the platters at time zero, in revolutions: from 0 to less than 1
     #[arg(long, value_name = "PART", default_value = "0")]
     pub turned: nestor_disk::Turn,
-    /// Whether requests take the time the model says
+    /// Whether requests take the time that the model gives
     #[arg(long, value_name = "STATE", default_value = "on")]
     pub timing: Switch,
-    /// Serial number the machine sees
+    /// Serial number that the machine sees
     #[arg(long, default_value = "nestor")]
     pub serial: String,
-    /// Let a flush wait until the data file is on this machine's own storage
+    /// Make a flush wait until the data is on this machine's own storage
     #[arg(long)]
     pub durable: bool,
-    /// Read the data file only; others may read it too
+    /// Open the data file read-only, so that others can read it too
     #[arg(long, requires = "data")]
     pub read_only: bool,
-    /// The time the disk lives in: this machine's, or that of the virtual machine, as its QEMU says it on SOCKET.time
+    /// The disk's clock: this machine's, or that of the virtual machine, which its QEMU sends on SOCKET.time
     #[arg(long, value_name = "TIME", default_value = "real")]
     pub time: DiskTimeArgument,
-    /// Log of requests, written from the start
+    /// File for a log of all requests
     #[arg(long, value_name = "FILE")]
     pub log: Option<PathBuf>,
-    /// Stamps found in the data of requests, written from the start: for tests of traces
+    /// File for the stamps found in the data of requests; for tests of traces
     #[arg(long, value_name = "FILE", hide = true)]
     pub stamps: Option<PathBuf>,
 }
@@ -460,15 +460,15 @@ pub enum TraceCommand {
         /// Directory for the recording
         #[arg(long, value_name = "DIRECTORY")]
         output: PathBuf,
-        /// How: blktrace's relay files, tracefs where the kernel locks those, or whichever works
+        /// How to record: blktrace's relay files, tracefs (if the kernel locks those), or whichever works
         #[arg(long, value_enum, default_value = "auto")]
         method: RecordMethod,
     },
-    /// Turn fio's own record of its operations into requests
+    /// Convert fio's own log of its operations into requests
     Application(crate::commands::trace::application::ApplicationArguments),
     /// Join the requests of a guest with those of its hypervisor, its host and the disk
     Correlate(crate::commands::trace::correlate::CorrelateArguments),
-    /// Record and condense what QEMU does for a guest's disk
+    /// Record and summarise what QEMU does for a guest's disk
     #[command(subcommand)]
     Hypervisor(crate::commands::trace::hypervisor::HypervisorCommand),
     /// Sample how busy this machine's processors are until interrupted
@@ -477,16 +477,16 @@ pub enum TraceCommand {
     /// Write marked data to a device, for tests of joins
     #[command(hide = true)]
     StampWrite(crate::commands::trace::stamp_write::StampWriteArguments),
-    /// Thaw a file system if whoever froze it is killed
+    /// Thaw a file system if the process that froze it is killed
     #[command(hide = true)]
     ThawWhenLeft(crate::commands::trace::layout::guard::GuardArguments),
-    /// Read what the bytes of a file system's device are for
+    /// Read what each byte of a file system's device is used for
     Layout(crate::commands::trace::layout::LayoutArguments),
     /// Write requests as a trace for Perfetto, as Parquet or as CSV
     Export(crate::commands::trace::export::ExportArguments),
-    /// Condense a recording, or a modelled disk's log, to the numbers of one layer
+    /// Summarise a recording, or a modelled disk's log, as the numbers of one layer
     Summarize(crate::commands::trace::summarize::SummarizeArguments),
-    /// Say what a trace of yours says of each device in it
+    /// Summarise each device in a trace of yours
     #[command(
         after_help = "Examples:\n  nestor trace analyze sda.blktrace.*\n  nestor trace analyze --device 8:0 --per-process sda\n  blkparse -i sda -d - -O -o /dev/null | nestor trace analyze -"
     )]
@@ -515,7 +515,7 @@ pub enum LabCommand {
         #[arg(long)]
         json: bool,
     },
-    /// Make a file whose space lies in many pieces
+    /// Make a file that is split into many extents
     #[command(hide = true)]
     ScatteredImage {
         /// The file; it must not exist.
@@ -523,7 +523,7 @@ pub enum LabCommand {
         /// Its size in bytes.
         bytes: u64,
     },
-    /// Say what is in it
+    /// Show what the image contains
     Show {
         /// Print JSON
         #[arg(long)]

@@ -37,6 +37,7 @@ mod help;
 mod layer;
 pub mod layers;
 mod machines;
+mod medium_class;
 mod nearest;
 mod parse;
 mod role;
@@ -50,6 +51,7 @@ pub use help::{LayerHelp, OptionHelp, layers_help};
 pub use layer::{BlockTuning, Layer};
 pub use layers::registry;
 pub use machines::{MachineLabel, MachineSegment};
+pub use medium_class::{DeviceKind, Link, MediumClass};
 pub use role::LayerRole;
 pub use spec::{
     Conflict, Drawn, FileSystemSpec, HypervisorSpec, ImageFormatSpec, LayerDefinition, LayerSpec, MediumKind,

@@ -48,7 +48,10 @@ pub use numbers::{CellNumbers, RunNumbers};
 pub use path_length::{Executor, PathDifference, PathLength, path_differences, sum_of_parts};
 pub use physical::{Physical, PhysicalVerdict};
 pub use plan::{CellKey, NotRun, Plan, PlannedCell, budget_ended, duration_words};
-pub use record::{CellRecord, Environment, ImageRecord, LayerRecord, MachineRecord, Mark, Measured, Outcome};
+pub use record::{
+    CellRecord, Environment, ImageRecord, LayerRecord, MachineRecord, Mark, Measured, Outcome,
+    UserMediumRecord,
+};
 pub use run_levels::RunLevels;
 pub use stopping::{CellSample, Decisions, Saving};
 pub use store::{

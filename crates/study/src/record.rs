@@ -2,11 +2,11 @@
 
 use std::collections::BTreeMap;
 
-use nestor_build::Place;
+use nestor_build::{MEDIUM_CLASS, MEDIUM_WRITE_CACHE, Place};
 use nestor_correlate::Correlation;
 use nestor_load::{LoadResult, SurfacePoint};
 use nestor_machine::ProcessorSpeed;
-use nestor_stack::LayerRole;
+use nestor_stack::{LayerRole, MediumClass};
 use nestor_trace::LayerMetrics;
 use nestor_trace::hypervisor::FormatCounts;
 use serde::{Deserialize, Serialize};
@@ -388,10 +388,33 @@ pub struct Environment {
     pub packages: BTreeMap<String, String>,
     /// The settings of the cell in words a reader can check: cache modes, schedulers, read-ahead, sizes, disk timing.
     pub settings: BTreeMap<String, String>,
+    /// What the kernel says of the medium, if it is the user's. Records of before it was kept have it in the settings.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub user_medium: Option<UserMediumRecord>,
     /// SHA-256, in hexadecimal, of all that decides its numbers: programs, images, place, stack, workload with the files it
     /// names, what is recorded, seed. Only in virtual time do they decide them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub depends_on: Option<String>,
+}
+
+/// What the kernel says of a medium of the user's.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct UserMediumRecord {
+    /// What it is.
+    pub class: MediumClass,
+    /// Whether it answers writes from a cache; `None` where no kernel says.
+    pub write_cache: Option<bool>,
+}
+
+impl Environment {
+    /// What the kernel says of the medium, if it is the user's.
+    pub fn known_user_medium(&self) -> Option<UserMediumRecord> {
+        self.user_medium.or_else(|| {
+            let class = self.settings.get(MEDIUM_CLASS).and_then(|words| MediumClass::parse(words))?;
+            let write_cache = self.settings.get(MEDIUM_WRITE_CACHE).map(|words| words == "on");
+            Some(UserMediumRecord { class, write_cache })
+        })
+    }
 }
 
 /// One machine of a cell.

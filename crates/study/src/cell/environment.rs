@@ -2,11 +2,11 @@
 
 use std::collections::BTreeMap;
 
-use nestor_build::{BuiltStack, Lab};
+use nestor_build::{BuiltStack, Lab, UserMedium};
 use nestor_stack::LayerDefinition;
 
 use super::CellRequest;
-use crate::record::{Environment, MachineRecord};
+use crate::record::{Environment, MachineRecord, UserMediumRecord};
 
 /// What the kernel reads the time from. A device that is emulated makes every look at the clock expensive.
 const CLOCK_SOURCE: &str = "/sys/devices/system/clocksource/clocksource0/current_clocksource";
@@ -33,6 +33,9 @@ pub(super) fn of(lab: &mut Lab, built: &BuiltStack, request: &CellRequest<'_>) -
             .collect(),
         packages: packages(lab, built),
         settings: settings(built, request, lab.remark()),
+        user_medium: built
+            .user_medium
+            .map(|UserMedium { class, write_cache }| UserMediumRecord { class, write_cache }),
         depends_on: None,
     }
 }

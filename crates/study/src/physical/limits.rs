@@ -3,8 +3,8 @@
 //! Everything here is a bound and not an estimate. It is meant to be true of every disk of its kind, so that what is
 //! beyond it came from somewhere else.
 
-use nestor_build::{DeviceKind, Link, MediumClass};
 use nestor_disk::{HddProfile, Medium, Profile};
+use nestor_stack::{DeviceKind, Link, MediumClass};
 
 /// What a medium can do at best.
 #[derive(Clone, Copy, Debug, PartialEq)]

@@ -1,8 +1,7 @@
 //! What is known of the medium of a run: what it is, what it can do and what it did.
 
-use nestor_build::{DeviceKind, MEDIUM_CLASS, MEDIUM_WRITE_CACHE, MediumClass};
 use nestor_disk::{HddProfile, Medium, Profile};
-use nestor_stack::Stack;
+use nestor_stack::{DeviceKind, MediumClass, Stack};
 use nestor_trace::{LayerMetrics, TracePoint};
 
 use super::limits::Limits;
@@ -28,8 +27,8 @@ impl<'a> MediumFacts<'a> {
     /// Of a run. `stack` is `None` where its notation is no longer understood.
     pub fn of(stack: Option<&Stack>, measured: &'a Measured, environment: &Environment) -> Self {
         let profile = stack.and_then(checks::medium_profile);
-        let setting = |name| environment.settings.get(name).map(String::as_str);
-        let class = setting(MEDIUM_CLASS).and_then(MediumClass::parse).filter(|_| profile.is_none());
+        let user_medium = environment.known_user_medium().filter(|_| profile.is_none());
+        let class = user_medium.map(|medium| medium.class);
         let last = measured.layers.last();
         // A medium of the user's has no log of its own; then the device above it, in the same machine, is the last that
         // is seen.
@@ -43,7 +42,7 @@ impl<'a> MediumFacts<'a> {
             limits: profile.map_or_else(|| class.and_then(Limits::of_class), Limits::of_profile),
             write_cache: match profile {
                 Some(profile) => write_cache(stack, profile),
-                None => setting(MEDIUM_WRITE_CACHE).map(|value| value == "on"),
+                None => user_medium.and_then(|medium| medium.write_cache),
             },
             profile,
             class,

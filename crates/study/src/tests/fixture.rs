@@ -113,6 +113,7 @@ pub fn environment() -> Environment {
         machines: vec![machine("host", "hardware"), machine("guest", "kvm")],
         packages: BTreeMap::from([("host fio".to_owned(), "3.33-3".to_owned())]),
         settings: BTreeMap::from([("cache".to_owned(), "writethrough".to_owned())]),
+        user_medium: None,
         depends_on: None,
     }
 }

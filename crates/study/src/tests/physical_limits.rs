@@ -2,11 +2,12 @@
 
 use nestor_build::{MEDIUM_CLASS, MEDIUM_WRITE_CACHE};
 use nestor_load::OperationClass;
+use nestor_stack::MediumClass;
 use nestor_trace::metrics::{SeekMetrics, ServiceTime};
 use nestor_trace::{LayerMetrics, TracePoint};
 
 use super::fixture::*;
-use crate::record::{CellRecord, Measured, Outcome};
+use crate::record::{CellRecord, Measured, Outcome, UserMediumRecord};
 use crate::{Physical, PhysicalVerdict};
 
 const SECONDS: u64 = 10;
@@ -65,7 +66,8 @@ fn disk(measured: &mut Measured) -> &mut LayerMetrics {
 /// A disk of the user's that gave random reads; its class as its kernel said it.
 fn real(class: &str, per_s: u64) -> CellRecord {
     let mut record = record("ext4/dev:/dev/sdb", "fio:rand-read", per_s, 255_000_000_000 / per_s);
-    record.environment.settings.insert(MEDIUM_CLASS.to_owned(), class.to_owned());
+    let class = MediumClass::parse(class).unwrap();
+    record.environment.user_medium = Some(UserMediumRecord { class, write_cache: None });
     record
 }
 
@@ -208,6 +210,16 @@ fn without_a_write_cache_a_write_waits_for_the_platter() {
                 .contains("writes took 0.300 ms on average because memory around the machine answered them"),
         "{told}"
     );
+}
+
+#[test]
+fn records_of_before_have_the_medium_in_words() {
+    let typed = real("hard disk of 7200 rpm", 20_000);
+    let mut former = typed.clone();
+    former.environment.user_medium = None;
+    assert_ne!(words(&former), words(&typed));
+    former.environment.settings.insert(MEDIUM_CLASS.to_owned(), "hard disk of 7200 rpm".to_owned());
+    assert_eq!(words(&former), words(&typed));
 }
 
 #[test]

@@ -1,0 +1,121 @@
+//! Which class of device a medium of the user's is.
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+/// How a flash disk is attached.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Link {
+    /// Serial ATA.
+    Sata,
+    /// Serial Attached SCSI.
+    Sas,
+    /// NVM Express.
+    Nvme,
+}
+
+/// What kind of device a medium is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum DeviceKind {
+    /// With platters; revolutions per minute where the disk says.
+    HardDisk {
+        /// Revolutions per minute.
+        rpm: Option<u16>,
+    },
+    /// Without moving parts.
+    Flash(Link),
+    /// A disk that a hypervisor makes.
+    Virtual,
+    /// Nothing tells.
+    Unknown,
+}
+
+/// What kind of devices a medium lies on, and on how many. Results keep it as text, in the words of its `Display`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub struct MediumClass {
+    /// Of each.
+    pub kind: DeviceKind,
+    /// How many; 1 where that is not known.
+    pub disks: u32,
+}
+
+impl MediumClass {
+    /// Where nothing tells.
+    pub const UNKNOWN: Self = Self { kind: DeviceKind::Unknown, disks: 1 };
+
+    /// Reads what [`Display`](fmt::Display) writes; `None` for anything else.
+    pub fn parse(text: &str) -> Option<Self> {
+        let (disks, kind) = match text.split_once(" x ") {
+            Some((disks, kind)) => (disks.parse().ok()?, kind),
+            None => (1, text),
+        };
+        let kind = match kind {
+            "hard disk" => DeviceKind::HardDisk { rpm: None },
+            "SATA flash disk" => DeviceKind::Flash(Link::Sata),
+            "SAS flash disk" => DeviceKind::Flash(Link::Sas),
+            "NVMe flash disk" => DeviceKind::Flash(Link::Nvme),
+            "virtual disk" => DeviceKind::Virtual,
+            "unknown" => DeviceKind::Unknown,
+            other => {
+                let rpm = other.strip_prefix("hard disk of ")?.strip_suffix(" rpm")?;
+                DeviceKind::HardDisk { rpm: Some(rpm.parse().ok()?) }
+            }
+        };
+        Some(Self { kind, disks })
+    }
+}
+
+impl fmt::Display for MediumClass {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.disks > 1 {
+            write!(f, "{} x ", self.disks)?;
+        }
+        match self.kind {
+            DeviceKind::HardDisk { rpm: Some(rpm) } => write!(f, "hard disk of {rpm} rpm"),
+            DeviceKind::HardDisk { rpm: None } => f.write_str("hard disk"),
+            DeviceKind::Flash(Link::Sata) => f.write_str("SATA flash disk"),
+            DeviceKind::Flash(Link::Sas) => f.write_str("SAS flash disk"),
+            DeviceKind::Flash(Link::Nvme) => f.write_str("NVMe flash disk"),
+            DeviceKind::Virtual => f.write_str("virtual disk"),
+            DeviceKind::Unknown => f.write_str("unknown"),
+        }
+    }
+}
+
+impl TryFrom<String> for MediumClass {
+    type Error = String;
+
+    fn try_from(text: String) -> Result<Self, String> {
+        Self::parse(&text).ok_or_else(|| format!("`{text}` is no class of media"))
+    }
+}
+
+impl From<MediumClass> for String {
+    fn from(class: MediumClass) -> Self {
+        class.to_string()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_written_down_is_read_again() {
+        for text in [
+            "hard disk",
+            "hard disk of 7200 rpm",
+            "3 x hard disk of 15000 rpm",
+            "SATA flash disk",
+            "SAS flash disk",
+            "2 x NVMe flash disk",
+            "virtual disk",
+            "unknown",
+        ] {
+            assert_eq!(MediumClass::parse(text).unwrap().to_string(), text);
+        }
+        assert_eq!(MediumClass::parse("floppy"), None);
+    }
+}
