@@ -22,7 +22,7 @@ use super::orphans;
 use super::verify;
 use super::{LabImage, LabManifest};
 use crate::mounts::mounted_below;
-use crate::ownership;
+use nestor_ownership as ownership;
 
 /// The names of an image's files.
 pub const KERNEL: &str = "vmlinuz";

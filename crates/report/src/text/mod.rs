@@ -15,7 +15,7 @@ pub use runs::runs_text;
 pub use study::study_text;
 pub use trace::trace_text;
 
-use nestor_study::CountedMark;
+use nestor_results::CountedMark;
 
 use crate::Style;
 use crate::style::visible;

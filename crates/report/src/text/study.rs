@@ -1,7 +1,7 @@
 //! What `nestor study` prints: the answer, how sure, the matrix, what is missing.
 
 use nestor_model::Ratio;
-use nestor_study::Comparison;
+use nestor_results::Comparison;
 
 use super::compare::how_sure;
 use super::{Lines, honesty_lines, message_lines};
