@@ -10,7 +10,7 @@ mod output;
 mod cli;
 mod commands;
 mod interrupt;
-mod notation;
+mod named;
 mod paths;
 mod place;
 mod progress;

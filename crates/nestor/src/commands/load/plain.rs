@@ -12,7 +12,7 @@ use nestor_report::units::{bytes, count, digits, latency_ns, rate};
 
 use super::check_files;
 use crate::interrupt::interrupted_by_signals;
-use crate::notation::workload_named;
+use crate::named::workload_named;
 use crate::output::{print_json, table};
 use crate::progress::Progress;
 
