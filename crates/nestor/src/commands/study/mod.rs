@@ -11,7 +11,7 @@ use std::process::ExitCode;
 
 use anyhow::{Context, Result, anyhow, bail};
 use nestor_results::Study;
-use nestor_stack::{LayerDefinition, Stack, StackError};
+use nestor_stack::{LayerDefinition, StackError};
 
 use crate::cli::StudyArguments;
 use crate::commands::run::open_store;
