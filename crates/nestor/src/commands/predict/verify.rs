@@ -5,12 +5,12 @@ use nestor_results::{Store, StoredRun};
 use serde::Serialize;
 
 use super::question::Load;
-use super::residual::{self, LayerResidual};
 use super::{Predicted, evidence};
 use crate::cli::LabArguments;
 use crate::commands::advise::mechanism;
 use crate::commands::run::{one_off, set_tracing, traced};
 use crate::session;
+use nestor_predict::residual::{self, LayerResidual};
 
 /// Blocks of the real run: an interval needs two at least.
 const REPLICATIONS: u32 = 3;
