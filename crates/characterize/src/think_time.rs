@@ -232,8 +232,11 @@ mod tests {
         assert_eq!(profile.remarks, Vec::<String>::new());
         let row = |what: &str| closeness.rows.iter().find(|row| row.what == what).map(|row| row.load);
         assert_eq!((closeness.runs, closeness.met), (2, true));
-        assert!((row("requests/s").unwrap() - 792.0).abs() < 0.01 && row("response, ms") == Some(20.0));
-        assert!((row("outstanding").unwrap() - 15.84).abs() < 0.01, "{closeness:?}");
+        assert!(
+            (row("requests/s").unwrap() - 792.0).abs() < 0.1
+                && (row("response, ms").unwrap() - 20.0).abs() < 0.1
+        );
+        assert!((row("outstanding").unwrap() - 15.84).abs() < 0.1, "{closeness:?}");
         assert!(closeness.workload.contains(":think=43.133:"), "{closeness:?}");
     }
 
