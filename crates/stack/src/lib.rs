@@ -38,7 +38,6 @@ mod layer;
 pub mod layers;
 mod machines;
 mod medium_class;
-mod nearest;
 mod parse;
 mod role;
 mod spec;
