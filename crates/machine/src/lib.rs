@@ -13,7 +13,6 @@ mod instructions;
 pub mod lab_image;
 mod machine;
 pub mod message;
-pub mod mounts;
 pub mod ownership;
 pub mod qemu;
 mod refusal;

@@ -21,8 +21,8 @@ use rustix::fs::{
 };
 use rustix::io::Errno;
 
-use crate::mounts::mounted_below;
 use crate::ownership::{self, Above, Distrust, NotMade};
+use nestor_kernel::mounts::mounted_below;
 
 /// Names another directory in which the root is made.
 pub const WORK_VARIABLE: &str = "NESTOR_WORK";
@@ -431,7 +431,7 @@ mod tests {
         use std::os::unix::ffi::OsStrExt as _;
 
         use rustix::mount::{MountFlags, UnmountFlags, mount, unmount};
-        let _alone = crate::mounts::alone();
+        let _alone = crate::agent::alone();
         let folder = tempfile::tempdir().unwrap();
         let above = folder.path().join(std::ffi::OsStr::from_bytes(b"\xff\xe9"));
         fs::create_dir(&above).unwrap();
@@ -455,7 +455,7 @@ mod tests {
     fn what_is_mounted_in_a_run_directory_in_another_mount_namespace_stays() {
         use std::io::{BufRead as _, BufReader};
         use std::process::{Command, Stdio};
-        let _alone = crate::mounts::alone();
+        let _alone = crate::agent::alone();
         let folder = tempfile::tempdir().unwrap();
         let run = WorkRoot::make(&folder.path().join("root")).unwrap().make_run().unwrap();
         let place = run.path().join("place");

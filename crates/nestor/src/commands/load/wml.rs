@@ -13,6 +13,7 @@ use nestor_flow::{
     run_script, scale,
 };
 use nestor_wml::Script;
+use procfs::{Current as _, Meminfo};
 use signal_hook::consts::SIGXFSZ;
 
 use super::table::flow_text;
@@ -263,11 +264,7 @@ fn options(arguments: &WmlArguments, scaled: &Scaled, source: Source<'_>) -> Res
 
 /// This machine's memory.
 pub fn memory_bytes() -> Result<u64> {
-    let text = std::fs::read_to_string("/proc/meminfo").context("cannot read how much memory there is")?;
-    let kilobytes = text
-        .lines()
-        .find_map(|line| line.strip_prefix("MemTotal:")?.trim().split(' ').next()?.parse::<u64>().ok());
-    Ok(kilobytes.context("/proc/meminfo does not say how much memory there is")? * 1024)
+    Ok(Meminfo::current().context("cannot read how much memory there is")?.mem_total)
 }
 
 /// A data set that the page cache can hold says nothing about the storage.
