@@ -5,7 +5,7 @@ use std::io::Write as _;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
 use nestor_disk::log::StampReader;
-use nestor_disk::request::{Command, GuestMemory, Parsed, Piece, Segment};
+use nestor_disk_server::request::{Command, GuestMemory, Parsed, Piece, Segment};
 use nestor_load::{Ended, Place, StepOutput, SurfacePoint, Target, Workload};
 use nestor_machine::bounds::check_answer;
 use nestor_machine::message::{Answer, Envelope, Request, decode_frame};

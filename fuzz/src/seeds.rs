@@ -211,7 +211,7 @@ fn flow_report() -> Vec<u8> {
 #[cfg(feature = "study")]
 fn record() -> Vec<u8> {
     use nestor_load::{LoadResult, OperationClass, OperationResult};
-    use nestor_study::{CellRecord, Environment, LayerRecord, Mark, Measured, Outcome, TraceMode};
+    use nestor_results::{CellRecord, Environment, LayerRecord, Mark, Measured, Outcome, TraceMode};
     use nestor_trace::{LayerMetrics, TracePoint};
 
     let mut latency = LatencyHistogram::default();

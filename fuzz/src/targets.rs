@@ -184,8 +184,8 @@ fn wml(data: &[u8]) {
 mod study {
     use nestor_load::Workload;
     use nestor_stack::Stack;
-    use nestor_study::checks::{Expected, marks, steady_after_s};
-    use nestor_study::{CellRecord, Notation, RunNumbers, StoredRun, Study};
+    use nestor_results::checks::{Expected, marks, steady_after_s};
+    use nestor_results::{CellRecord, Notation, RunNumbers, StoredRun, Study};
 
     pub fn parse(text: &str) {
         let _ = Study::parse("fuzz", text, None, &Written);

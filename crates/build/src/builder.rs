@@ -9,7 +9,8 @@ use crate::built::{
 use crate::hypervisor::WriteCacheSwitch;
 use crate::seed::{Before, Seed};
 use crate::served_disk::{self, ServedDisk};
-use crate::{BuildError, Lab, UserMedium, image, medium_class, user_medium};
+use crate::{BuildError, Lab, image, medium_class, user_medium};
+use nestor_stack::UserMedium;
 
 /// What the layers built so far offer to the next one.
 pub(crate) enum Offered {

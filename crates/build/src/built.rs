@@ -4,7 +4,7 @@ use nestor_machine::{Command, DiskAttachment, Facts, Machine, MachineError};
 use nestor_stack::Stack;
 
 use crate::hypervisor::WriteCacheSwitch;
-use crate::{HostTime, UserMedium};
+use nestor_stack::{HostTime, UserMedium};
 
 /// What a workload works on.
 #[derive(Clone, Debug, PartialEq, Eq)]

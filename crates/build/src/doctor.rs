@@ -290,7 +290,7 @@ fn leftovers(work_root: &Path) -> Finding {
 
 #[cfg(test)]
 mod tests {
-    use nestor_machine::WhyNotCounted;
+    use nestor_processor::WhyNotCounted;
 
     use super::*;
 

@@ -8,8 +8,8 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
 use nestor_machine::agent::process::OWN_BINARY;
-use nestor_machine::ownership::make_above;
 use nestor_machine::{Cause, MachineSpec};
+use nestor_ownership::make_above;
 use nestor_stack::layers::hypervisors::devices::Attach;
 use nestor_stack::{LayerDefinition, Stack};
 use serde::{Deserialize, Serialize};

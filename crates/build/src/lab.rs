@@ -7,15 +7,16 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use nestor_machine::{
-    Accelerator, Command, DiskAttachment, Facts, Ground, InstructionMarks, Machine, MachineError,
-    MachineSpec, MachineTime, WhyNotCounted,
+    Accelerator, Command, DiskAttachment, Facts, Ground, Machine, MachineError, MachineSpec, MachineTime,
 };
+use nestor_processor::{InstructionMarks, WhyNotCounted};
 use nestor_stack::{LayerDefinition, Stack};
 
 use crate::accelerators::{AcceleratorMemory, machine_identity, nested_identity};
 use crate::seed::Seed;
 use crate::served_disk::{ServedDisk, ServedRoot};
-use crate::{BuildError, Place, memory, packages};
+use crate::{BuildError, memory, packages};
+use nestor_stack::Place;
 
 /// Hears what is happening, in a few words.
 pub type Progress = Arc<dyn Fn(&str) + Send + Sync>;

@@ -17,7 +17,6 @@ mod lab;
 mod medium_class;
 mod memory;
 mod packages;
-mod place;
 mod probe_memory;
 mod scattered;
 mod seed;
@@ -30,10 +29,7 @@ pub use built::{BlockPoint, BuiltFileSystem, BuiltImage, BuiltMachine, BuiltStac
 pub use error::BuildError;
 pub use kept_host::remove_partial_kept_hosts;
 pub use lab::{Lab, LabFiles, LabOptions, Progress};
-pub use medium_class::{MEDIUM_CLASS, MEDIUM_WRITE_CACHE, UserMedium};
 pub use memory::host_needs;
-pub use nestor_machine::ProcessorSpeed;
-pub use place::{HostTime, Place, PlaceWish};
 pub use scattered::{ScatteredError, make_scattered};
 pub use seed::{Before, Seed};
 pub use served_disk::{ServedDisk, profile_name};

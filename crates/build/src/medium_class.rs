@@ -6,23 +6,12 @@
 //! link is one on which the disk itself answers.
 
 use nestor_machine::{Command, Finished, Machine};
-use nestor_stack::{DeviceKind, Layer, Link, MediumClass, MediumKind};
+use nestor_stack::{
+    DeviceKind, Layer, Link, MEDIUM_CLASS, MEDIUM_WRITE_CACHE, MediumClass, MediumKind, UserMedium,
+};
 
 use crate::builder::Progressing;
 
-/// What the kernel says of a medium of the user's.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct UserMedium {
-    /// What it is.
-    pub class: MediumClass,
-    /// Whether it answers writes from a cache; `None` where no kernel says.
-    pub write_cache: Option<bool>,
-}
-
-/// The setting that shows the class.
-pub const MEDIUM_CLASS: &str = "medium class";
-/// The setting that shows whether the medium has a write cache that is on.
-pub const MEDIUM_WRITE_CACHE: &str = "medium write cache";
 /// The setting that lists the disks behind the medium.
 const MEDIUM_DISKS: &str = "medium disks";
 

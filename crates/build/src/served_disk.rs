@@ -7,8 +7,9 @@ use nestor_machine::qemu::arguments::ROOT_SERIAL;
 use nestor_machine::{Command, DiskAttachment, DiskBackend, Machine, MachineError};
 use nestor_stack::Layer;
 
+use crate::BuildError;
 use crate::seed::Seed;
-use crate::{BuildError, HostTime};
+use nestor_stack::HostTime;
 
 /// Request queues of a modelled disk: the lab's hosts have two processors, and one queue keeps arrival order exact.
 const QUEUES: u16 = 1;

@@ -5,7 +5,8 @@ use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 
 use nestor_machine::qemu::QEMU;
-use nestor_machine::{Cause, Facts, WhyNotCounted};
+use nestor_machine::{Cause, Facts};
+use nestor_processor::WhyNotCounted;
 use nestor_stack::Stack;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};

@@ -1,15 +1,16 @@
 //! Joins held against a disk that stamps: a driver's requests, as it made them, and the disk's own log, joined without
 //! knowing what the disk knows. Nothing here depends on how long anything takes.
 
-#[path = "../../disk/tests/support/mod.rs"]
+#[path = "../../disk-server/tests/support/mod.rs"]
 mod driver;
 
 use std::path::Path;
 
 use nestor_correlate::stamps::{Agreement, StampCheck, StampedOperation};
 use nestor_correlate::{CacheBetween, CorrelateOptions, Correlation, LevelInput, correlate_observed};
+use nestor_disk::Turn;
 use nestor_disk::log::{Reader, StampReader, stamp};
-use nestor_disk::{ControlClient, DiskTime, ServeOptions, StopHandle, Turn, serve};
+use nestor_disk_server::{ControlClient, DiskTime, ServeOptions, StopHandle, serve};
 use nestor_layout::Class;
 use nestor_model::SeededOrder;
 use nestor_trace::event::Flags;

@@ -93,13 +93,13 @@ pub enum DiskError {
 
 impl DiskError {
     /// Wraps an error of the operating system about `path`.
-    pub(crate) fn io(action: &'static str, path: impl Into<PathBuf>) -> impl FnOnce(io::Error) -> Self {
+    pub fn io(action: &'static str, path: impl Into<PathBuf>) -> impl FnOnce(io::Error) -> Self {
         let path = path.into();
         move |source| Self::Io { action, path, source }
     }
 
     /// Wraps an error of the operating system that concerns no path.
-    pub(crate) fn system(action: &'static str) -> impl FnOnce(io::Error) -> Self {
+    pub fn system(action: &'static str) -> impl FnOnce(io::Error) -> Self {
         move |source| Self::System { action, source }
     }
 }

@@ -5,8 +5,9 @@ use std::collections::BTreeMap;
 use nestor_correlate::{Blame, Cause, Origin, SampledTree, Spent};
 use nestor_layout::Class;
 use nestor_model::LatencyHistogram;
+use nestor_processor::ProcessorSpeed;
+use nestor_results::Executor;
 use nestor_stack::LayerRole;
-use nestor_study::{Executor, ProcessorSpeed};
 use nestor_trace::LayerMetrics;
 
 /// Operations and bytes of one direction.

@@ -1,7 +1,7 @@
 //! Evidence from the records of runs.
 
 use nestor_correlate::{Blame, Node, SampledTree};
-use nestor_study::{CellRecord, LayerRecord, Mark, Measured};
+use nestor_results::{CellRecord, LayerRecord, Mark, Measured};
 
 use crate::evidence::{Edge, Evidence, ImageEvidence, Joined, add_spent};
 

@@ -3,7 +3,7 @@
 use nestor_correlate::{Blame, Cause, Spent, Transition};
 use nestor_explain::mechanisms::MECHANISMS;
 use nestor_explain::{Edge, Evidence, ImageEvidence, MechanismName, Volume, explain, explanation_text};
-use nestor_study::Executor;
+use nestor_results::Executor;
 
 const SECOND: u64 = 1_000_000_000;
 

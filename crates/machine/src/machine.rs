@@ -5,11 +5,11 @@ use std::time::{Duration, Instant};
 
 use crate::connection::{Connection, NoAnswer};
 use crate::error::{FailedProgram, MachineError};
-use crate::instructions::InstructionMarks;
 use crate::message::{Answer, Command, Facts, Finished, Request};
 use crate::refusal::{Cause, Refusal};
 use crate::spec::{DiskAttachment, MachineSpec, MachineTime};
 use crate::ticks::TickReading;
+use nestor_processor::InstructionMarks;
 
 /// A machine that obeys. Cloning it clones the way to it, not the machine.
 #[derive(Clone)]

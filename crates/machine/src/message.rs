@@ -10,10 +10,10 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 use crate::bounds::check_frame;
-use crate::instructions::InstructionMarks;
 use crate::refusal::{ProgramEnd, Refusal};
 use crate::spec::{DiskAttachment, MachineSpec};
 use crate::ticks::TickReading;
+use nestor_processor::InstructionMarks;
 
 /// Version of the messages; an agent of another version is refused.
 pub const PROTOCOL: u32 = 6;

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::speed::ProcessorSpeed;
+use nestor_processor::ProcessorSpeed;
 
 /// How a machine's processors are run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]

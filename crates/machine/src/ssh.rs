@@ -310,7 +310,7 @@ mod tests {
         for place in [".", ".cache", DIRECTORY] {
             let home = tempfile::tempdir().unwrap();
             installed(home.path());
-            if !crate::ownership::lists::let_user_write(&home.path().join(place)) {
+            if !nestor_ownership::lists::let_user_write(&home.path().join(place)) {
                 return;
             }
             for script in [looking(&program), copying(&program)] {

@@ -6,8 +6,8 @@ use std::sync::OnceLock;
 
 use crate::place::SettledPlace;
 use clap::{Args, Parser, Subcommand, ValueEnum};
-use nestor_build::PlaceWish;
-use nestor_study::TraceMode;
+use nestor_results::TraceMode;
+use nestor_stack::PlaceWish;
 
 /// A laboratory for storage under virtual machines.
 #[derive(Debug, Parser)]
@@ -260,7 +260,7 @@ pub struct StudyHow {
 
 /// A time as options take it.
 pub fn duration(text: &str) -> Result<std::time::Duration, String> {
-    nestor_study::parse_duration(text)
+    nestor_results::parse_duration(text)
         .ok_or_else(|| "write hours, minutes and seconds: 90s, 5m, 1h30m".to_owned())
 }
 

@@ -2,8 +2,8 @@
 
 use anyhow::{Context, Result};
 use nestor_load::{Profile, Workload};
+use nestor_results::Notation;
 use nestor_stack::{LayerDefinition, Stack};
-use nestor_study::Notation;
 
 /// The grammar of `nestor-stack` and the workloads of `nestor-load`.
 pub struct LabNotation;

@@ -3,12 +3,11 @@
 use std::sync::atomic::Ordering;
 
 use anyhow::{Result, bail};
-use nestor_build::{
-    BuildError, HostTime, Joins, Lab, LabOptions, Place, PlaceWish, VirtualTimeMemory, qemu_identity,
-};
+use nestor_build::{BuildError, Joins, Lab, LabOptions, VirtualTimeMemory, qemu_identity};
 use nestor_machine::{Accelerator, Facts, Ground};
+use nestor_results::Store;
 use nestor_stack::Stack;
-use nestor_study::Store;
+use nestor_stack::{HostTime, Place, PlaceWish};
 
 use crate::cli::LabArguments;
 use crate::commands::lab;

@@ -5,9 +5,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
-use nestor_study::CellKey;
-use nestor_study::campaign::Watcher;
-use nestor_study::{CellRecord, Outcome};
+use nestor_laboratory::campaign::Watcher;
+use nestor_results::CellKey;
+use nestor_results::{CellRecord, Outcome};
 use nestor_terminal::visible;
 
 /// A bar with a line above it for the cell and one for the step.

@@ -4,12 +4,14 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use anyhow::{Context, Result, bail};
-use nestor_build::{HostTime, Lab, LabFiles, LabOptions, Place, PlaceWish};
+use nestor_build::{Lab, LabFiles, LabOptions};
+use nestor_laboratory::Bench;
+use nestor_laboratory::campaign::{CampaignEnd, CampaignOptions, run_campaign};
 use nestor_load::{Workload, WorksOn};
 use nestor_machine::agent::{ledger, work_root};
+use nestor_results::{Decisions, Store, Study};
+use nestor_stack::{HostTime, Place, PlaceWish};
 use nestor_stack::{LayerDefinition, Offer, Stack, StackError};
-use nestor_study::campaign::{CampaignEnd, CampaignOptions, run_campaign};
-use nestor_study::{Bench, Decisions, Store, Study};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 

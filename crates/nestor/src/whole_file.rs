@@ -7,7 +7,7 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 
-use nestor_machine::ownership::{self, Above, NotMade};
+use nestor_ownership::{self as ownership, Above, NotMade};
 use rustix::fs::{Mode, OFlags, fstatfs, openat, readlinkat};
 use rustix::io::Errno;
 use tempfile::NamedTempFile;

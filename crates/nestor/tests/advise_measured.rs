@@ -5,7 +5,7 @@ mod support;
 use std::path::Path;
 use std::time::Duration;
 
-use nestor_study::{RunFilter, Store, StoredRun};
+use nestor_results::{RunFilter, Store, StoredRun};
 use serde_json::Value;
 use support::{Sandbox, alone, can_run};
 

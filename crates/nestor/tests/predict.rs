@@ -5,7 +5,7 @@ mod support;
 
 use std::collections::BTreeMap;
 
-use nestor_study::CellRecord;
+use nestor_results::CellRecord;
 use predict_store::{LOAD, at, keep, load, record, request_s, result, surface};
 use serde_json::Value;
 use support::Sandbox;

@@ -3,7 +3,7 @@
 mod predict_store;
 mod support;
 
-use nestor_study::Store;
+use nestor_results::Store;
 use predict_store::{at, surface_of};
 use serde_json::Value;
 use support::{Sandbox, alone, can_run};

@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 use std::fs;
 
 use nestor_model::SeededOrder;
-use nestor_study::{RunFilter, Store};
+use nestor_results::{RunFilter, Store};
 use rustix::process::{Pid, Signal};
 use support::{Sandbox, alone, can_run};
 

@@ -8,7 +8,7 @@ mod support;
 use std::fs;
 
 use advise_store::MadeUp;
-use nestor_study::{SessionRecord, Store, Study, StudyRecord};
+use nestor_results::{SessionRecord, Store, Study, StudyRecord};
 use serde_json::Value;
 use support::{Sandbox, json, refused, said};
 

@@ -7,7 +7,7 @@ use std::ffi::OsString;
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
 
-use nestor_study::{CellFailure, FailureCause, Outcome, Store, Study, StudyRecord};
+use nestor_results::{CellFailure, FailureCause, Outcome, Store, Study, StudyRecord};
 use support::Sandbox;
 
 /// Clears the screen, names the window, hides text, rewrites the line, turns the direction of writing; with C1 and DEL.

@@ -101,7 +101,7 @@ fn each_file_system_of_this_kernel_is_built_measured_and_removed() {
         let traced = layer_bytes(view, file_system).expect("the file system's requests are traced");
         assert!(traced >= application, "{file_system}: {traced} bytes below {application}");
         assert!(!marks(view).contains(&"emulated-cpu".to_owned()), "nothing was emulated: {view}");
-        let class = view["environment"]["settings"][nestor_build::MEDIUM_CLASS].as_str();
+        let class = view["environment"]["settings"][nestor_stack::MEDIUM_CLASS].as_str();
         let class = class.expect("a result says on which class of disk it was made");
         assert!(nestor_stack::MediumClass::parse(class).is_some(), "{class}");
         assert_eq!(signatures(&disk), "", "{file_system} is erased from the medium");

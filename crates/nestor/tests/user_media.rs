@@ -36,7 +36,7 @@ fn files_of_others(sandbox: &Sandbox) -> Vec<(String, &'static str)> {
     let tar = sandbox.text("kept-all.tar");
     succeeds(OsCommand::new("tar").args(["-cf", &tar, &text]));
     let database = sandbox.text("kept-results.sqlite");
-    drop(nestor_study::Store::open(std::path::Path::new(&database)).unwrap());
+    drop(nestor_results::Store::open(std::path::Path::new(&database)).unwrap());
     let in_the_middle = sandbox.disk("kept-middle.img", 512 << 20);
     let file = fs::File::options().write(true).open(&in_the_middle).unwrap();
     std::os::unix::fs::FileExt::write_all_at(&file, b"x", 300 << 20).unwrap();

@@ -39,6 +39,7 @@ pub mod layers;
 mod machines;
 mod medium_class;
 mod parse;
+mod place;
 mod role;
 mod spec;
 mod stack;
@@ -50,7 +51,8 @@ pub use help::{LayerHelp, OptionHelp, layers_help};
 pub use layer::{BlockTuning, Layer};
 pub use layers::registry;
 pub use machines::{MachineLabel, MachineSegment};
-pub use medium_class::{DeviceKind, Link, MediumClass};
+pub use medium_class::{DeviceKind, Link, MEDIUM_CLASS, MEDIUM_WRITE_CACHE, MediumClass, UserMedium};
+pub use place::{HostTime, Place, PlaceWish};
 pub use role::LayerRole;
 pub use spec::{
     Conflict, Drawn, FileSystemSpec, HypervisorSpec, ImageFormatSpec, LayerDefinition, LayerSpec, MediumKind,

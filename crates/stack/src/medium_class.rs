@@ -4,6 +4,19 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
+/// What the kernel says of a medium of the user's.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct UserMedium {
+    /// What it is.
+    pub class: MediumClass,
+    /// Whether it answers writes from a cache; `None` where no kernel says.
+    pub write_cache: Option<bool>,
+}
+
+/// The setting that shows the class.
+pub const MEDIUM_CLASS: &str = "medium class";
+/// The setting that shows whether the medium has a write cache that is on.
+pub const MEDIUM_WRITE_CACHE: &str = "medium write cache";
 /// How a flash disk is attached.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Link {

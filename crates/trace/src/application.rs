@@ -274,7 +274,7 @@ fn write(
     places: &Places,
     summary: &mut ApplicationSummary,
 ) -> Result<(), TraceError> {
-    let now = crate::capture::Moment::now();
+    let now = crate::recording::Moment::now();
     // On the machine's own clock, as of now; whoever joins the requests finds the rest out from them.
     let begin_ns = begin_realtime_ns - i128::from(now.realtime_ns) + i128::from(now.monotonic_ns);
     let begin_ns = u64::try_from(begin_ns.max(0)).unwrap_or(0);

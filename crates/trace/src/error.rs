@@ -78,7 +78,7 @@ pub enum TraceError {
 
 impl TraceError {
     /// Makes the closure that `map_err` wants.
-    pub(crate) fn io(action: &'static str, path: impl AsRef<Path>) -> impl FnOnce(io::Error) -> Self {
+    pub fn io(action: &'static str, path: impl AsRef<Path>) -> impl FnOnce(io::Error) -> Self {
         let path = path.as_ref().to_path_buf();
         move |source| Self::Io { action, path, source }
     }

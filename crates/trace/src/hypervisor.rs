@@ -1,7 +1,7 @@
 //! A hypervisor's own trace events as requests: of the guest on its virtual disk, and of the hypervisor on the image
 //! file.
 //!
-//! What is recorded and why is told in [`crate::capture`]'s part for hypervisors. Two passes over the log, in constant
+//! What is recorded and why is told in `nestor-capture`'s part for hypervisors. Two passes over the log, in constant
 //! memory: the first finds out which of QEMU's devices and block nodes are the disk's, the second follows the
 //! requests.
 //!
@@ -22,11 +22,11 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
-use crate::capture::{HypervisorSource, RecordSummary};
 use crate::decode::QemuSource;
 use crate::decode::qemu::{LogReader, QemuEvent, Signatures};
 use crate::error::TraceError;
 use crate::metrics::LayerMetrics;
+use crate::recording::{HypervisorSource, RecordSummary};
 use crate::request_file::{ClockReading, RequestHeader};
 use choose::Choice;
 use disk::DiskRequests;
@@ -73,7 +73,7 @@ pub struct HypervisorOutput {
     pub disk_bytes: u64,
 }
 
-/// Condenses what [`record_hypervisor`](crate::capture::record_hypervisor) left in a directory, and writes its requests.
+/// Condenses what `record_hypervisor` of `nestor-capture` left in a directory, and writes its requests.
 ///
 /// # Errors
 /// The recording has not ended or was made by something else; its file cannot be read, or the output not be written.

@@ -1,12 +1,11 @@
-//! Traces: capture, decoding, and what they say of each layer.
+//! Traces: decoding, and what they say of each layer. Recording them is `nestor-capture`.
 //!
 //! [`decode`] reads what was recorded into [`event::BlockEvent`]s, in constant memory; [`layer`] follows requests
-//! through them and counts; [`summarize`] joins the two into [`LayerMetrics`]. [`capture`] records.
+//! through them and counts; [`summarize`] joins the two into [`LayerMetrics`].
 
 pub mod analyze;
 pub mod application;
 pub mod attribute;
-pub mod capture;
 mod counted;
 pub mod decode;
 pub mod disk_log;
@@ -16,6 +15,7 @@ pub mod event;
 pub mod hypervisor;
 pub mod layer;
 pub mod metrics;
+pub mod recording;
 pub mod request;
 pub mod request_file;
 mod sink;
@@ -23,10 +23,6 @@ pub mod summarize;
 
 pub use analyze::{Analysis, AnalyzeOptions, AnalyzedLayer, analyze};
 pub use attribute::{Attributed, Attribution, ClassTally};
-pub use capture::{
-    HypervisorOptions, HypervisorSource, Interface, Method, RecordOptions, RecordSummary, record,
-    record_hypervisor,
-};
 pub use counted::{CountedHistogram, Unit};
 pub use disk_log::summarize_disk_log;
 pub use each_request::{RequestsRead, Wanted, each_request};
@@ -35,6 +31,7 @@ pub use metrics::{
     BttInterval, BttMetrics, ClassMetrics, DirectionMetrics, DirectionTimes, Identity, LayerMetrics,
     LivePeriods, PlugMetrics, ProcessIntervals, ProcessMetrics, SeekMetrics, Timeline, TracePoint,
 };
+pub use recording::RecordSummary;
 pub use request::{Operation, Request};
 pub use request_file::{ClockReading, DiskLogRequests, RequestHeader, RequestReader, RequestWriter};
 pub use summarize::{

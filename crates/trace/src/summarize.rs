@@ -7,7 +7,6 @@ use std::path::{Path, PathBuf};
 
 use crate::analyze::read_events;
 use crate::attribute::Attribution;
-use crate::capture::RecordSummary;
 use crate::decode::EventSource;
 use crate::decode::blktrace::MergedReader;
 use crate::decode::tracefs::TextReader;
@@ -15,6 +14,7 @@ use crate::error::TraceError;
 use crate::event::{BlockEvent, Device};
 use crate::layer::Devices;
 use crate::metrics::{LayerMetrics, TracePoint};
+use crate::recording::RecordSummary;
 use crate::request_file::{ClockReading, RequestHeader, RequestWriter};
 use crate::sink::Requests;
 
@@ -71,7 +71,7 @@ pub fn summarize_tracefs(
     job.run(&mut reader, &mut Requests::new(None, None), |_| {})
 }
 
-/// Condenses what [`record`](crate::capture::record) left in a directory, with the losses that it knew of.
+/// Condenses what `record` of `nestor-capture` left in a directory, with the losses that it knew of.
 ///
 /// # Errors
 /// The recording has not ended or was made by something else; its files cannot be read.

@@ -20,7 +20,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::DiskError;
 use crate::model::SECTOR_BYTES;
-use crate::own_file::FileKind;
+use nestor_ownership::FileKind;
 
 /// What a stamped sector begins with.
 pub const STAMP_MAGIC: &[u8; 8] = b"NSTSTAMP";

@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use super::record::{Header, MAGIC, Record};
 use crate::error::DiskError;
-use crate::own_file::FileKind;
+use nestor_ownership::FileKind;
 
 /// Records handed to the writing thread at once: waking it for each would cost more than the request.
 const BATCH_RECORDS: usize = 512;

@@ -11,7 +11,7 @@ pub(super) static MECHANISM: Mechanism = Mechanism {
     find,
 };
 
-/// Busy share from which on processors are taken to set the pace (as `nestor_study::checks::CPU_BOUND_ABOVE`).
+/// Busy share from which on processors are taken to set the pace (as `nestor_results::checks::CPU_BOUND_ABOVE`).
 const BUSY: f64 = 0.70;
 
 fn busiest(e: &Evidence) -> Option<&(String, f64)> {

@@ -1,6 +1,6 @@
 //! The processor executes more, or fewer, instructions for an operation, and the medium waits meanwhile.
 
-use nestor_study::Executor;
+use nestor_results::Executor;
 
 use super::Mechanism;
 use crate::case::{Case, Left, finding};

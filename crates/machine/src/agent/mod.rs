@@ -12,7 +12,6 @@ mod random;
 mod requests;
 mod resource;
 mod settings;
-mod temporary;
 mod undoing;
 mod work_root;
 
@@ -30,8 +29,7 @@ use crate::qemu::RunningMachine;
 use crate::refusal::Refusal;
 use ledger::Ledger;
 use process::Spawner;
-pub use temporary::{place_for_temporary, temporary_directory_in};
-pub use work_root::{WORK_VARIABLE, WorkRoot, WorkRootError, work_root};
+pub use work_root::{WorkRoot, WorkRootError, work_root};
 
 /// What an agent knows: shared by the threads that serve its requests.
 pub struct Agent {

@@ -21,14 +21,8 @@ use rustix::fs::{
 };
 use rustix::io::Errno;
 
-use crate::ownership::{self, Above, Distrust, NotMade};
 use nestor_kernel::mounts::mounted_below;
-
-/// Names another directory in which the root is made.
-pub const WORK_VARIABLE: &str = "NESTOR_WORK";
-
-/// Where a root is made if the user has no cache directory of his own, and what is large and short-lived otherwise.
-pub(super) const PUBLIC_PLACE: &str = "/var/tmp";
+use nestor_ownership::{self as ownership, Above, Distrust, NotMade, PUBLIC_PLACE, WORK_VARIABLE};
 
 /// Held by the agent whose run directory it is in; beside the ledger, because that is replaced whenever it changes.
 const LOCK_FILE: &str = "lock";

@@ -4,7 +4,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use super::sources::MIRROR_VARIABLE;
-use crate::ownership::Distrust;
+use nestor_ownership::Distrust;
 
 /// There is no lab image, and why.
 #[derive(Debug, thiserror::Error)]

@@ -9,7 +9,7 @@ use std::process::Command;
 use rustix::process::Pid;
 
 use super::tool::kill_group;
-use crate::ownership;
+use nestor_ownership as ownership;
 
 /// The variable that holds the directory of the build a program belongs to.
 const MARK: &str = "NESTOR_LAB_BUILD";

@@ -19,7 +19,7 @@ use sha2::{Digest, Sha256};
 
 use super::cache::{KERNEL, MANIFEST, MODULES_CPIO, ROOT_SQUASHFS};
 use super::error::LabImageError;
-use crate::ownership::{self, Distrust};
+use nestor_ownership::{self as ownership, Distrust};
 
 /// The recorded hashes.
 pub const SUMS: &str = "SHA256SUMS";
@@ -295,7 +295,7 @@ mod tests {
             let image = image();
             record(image.path()).unwrap();
             let path = image.path().join(name);
-            if !crate::ownership::lists::let_user_write(&path) {
+            if !nestor_ownership::lists::let_user_write(&path) {
                 return;
             }
             let error = verify(image.path()).unwrap_err().to_string();

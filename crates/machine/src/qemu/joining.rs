@@ -12,7 +12,7 @@ use nestor_vtime::protocol::{
 
 use super::arguments::MachineFiles;
 use super::virtual_time::{self, TimeKeeper};
-use crate::speed::ProcessorSpeed;
+use nestor_processor::ProcessorSpeed;
 
 /// How often it is looked whether the library has greeted.
 const POLL: Duration = Duration::from_millis(2);

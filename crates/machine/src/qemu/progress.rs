@@ -5,7 +5,7 @@
 
 use std::time::Duration;
 
-use crate::speed::ProcessorSpeed;
+use nestor_processor::ProcessorSpeed;
 
 /// How long a machine may execute nothing.
 pub const STANDSTILL_LIMIT: Duration = Duration::from_secs(60);

@@ -20,13 +20,13 @@ use super::version::GuestPaging;
 use super::virtual_time::{TimeKeeper, Watched};
 use crate::agent::process::{OWN_BINARY, Spawner, kill_group, wait_at_most};
 use crate::connection::{Connection, NoAnswer, lock};
-use crate::instructions::{InstructionMarks, WhyNotCounted};
 use crate::lab_image::initramfs;
 use crate::message::{Answer, Request};
 use crate::refusal::{Cause, Refusal};
 use crate::spec::{DiskAttachment, DiskBackend, MachineSpec, MachineTime};
-use crate::speed::ProcessorSpeed;
 use crate::ticks;
+use nestor_processor::ProcessorSpeed;
+use nestor_processor::{InstructionMarks, WhyNotCounted};
 
 /// A booted machine.
 pub struct RunningMachine {

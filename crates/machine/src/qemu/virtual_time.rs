@@ -13,10 +13,10 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use nestor_vtime::LIBRARY;
-use nestor_vtime::protocol::{Counting, FromController, FromLibrary, Hello, MESSAGE_BYTES};
+use nestor_vtime::protocol::{Counting, FromController, FromLibrary, Hello, Instructions, MESSAGE_BYTES};
 
 use crate::connection::{Watch, lock};
-use crate::instructions::{InstructionMarks, WhyNotCounted};
+use nestor_processor::{InstructionCounts, InstructionMarks, WhyNotCounted};
 
 /// Puts the library into a directory; its path.
 ///
@@ -152,13 +152,18 @@ impl TimeKeeper {
                     stream.decide();
                 }
                 Ok(Some(FromLibrary::Marked(instructions))) => {
-                    lock(&self.0).instructions.marks.push(instructions.into());
+                    lock(&self.0).instructions.marks.push(counts_of(instructions));
                 }
                 _ => break,
             }
         }
         lock(&self.0).control = None;
     }
+}
+
+fn counts_of(counted: Instructions) -> InstructionCounts {
+    let Instructions { host_user, host_kernel, guest_user, guest_kernel } = counted;
+    InstructionCounts { host_user, host_kernel, guest_user, guest_kernel }
 }
 
 fn why_not_counted(counting: Counting) -> Option<WhyNotCounted> {
@@ -240,7 +245,7 @@ impl<R: Read> Read for Watched<R> {
 
 #[cfg(test)]
 mod tests {
-    use nestor_vtime::protocol::{Instructions, Speed};
+    use nestor_vtime::protocol::Speed;
 
     use super::*;
     use crate::connection::Connection;

@@ -4,7 +4,7 @@ use std::process::ExitCode;
 
 use anyhow::{Result, bail};
 use nestor_report::{CompareView, compare_text};
-use nestor_study::{StoredRun, TraceCost, trace_costs};
+use nestor_results::{StoredRun, TraceCost, trace_costs};
 
 use crate::cli::CompareArguments;
 use crate::commands::run::{one_off, open_store, set_tracing, traced};

@@ -3,9 +3,9 @@
 use std::io::Write as _;
 
 use anyhow::{Context, Result, anyhow, bail};
-use nestor_disk::control::{ControlRequest, ControlResponse};
-use nestor_disk::{ControlClient, DiskTime, ServeOptions, StopHandle};
-use nestor_machine::agent::{place_for_temporary, temporary_directory_in};
+use nestor_disk_server::control::{ControlRequest, ControlResponse};
+use nestor_disk_server::{ControlClient, DiskTime, ServeOptions, StopHandle};
+use nestor_ownership::{place_for_temporary, temporary_directory_in};
 use serde_json::json;
 
 use crate::cli::{DiskCommand, DiskTimeArgument, ServeArguments, Switch};
@@ -86,7 +86,7 @@ fn serve(arguments: &ServeArguments) -> Result<()> {
             temporary.path().join("data.img")
         }
     };
-    nestor_disk::serve(ServeOptions {
+    nestor_disk_server::serve(ServeOptions {
         profile: arguments.profile.clone(),
         size_bytes: arguments.size.get(),
         offset_bytes: arguments.at.get(),

@@ -3,9 +3,9 @@
 use anyhow::{Result, bail};
 use nestor_build::doctor::{DoctorPlaces, Finding, State, examine};
 use nestor_build::remove_partial_kept_hosts;
+use nestor_capture::remove_stale_instances;
 use nestor_machine::Ground;
 use nestor_machine::agent::{ledger, work_root};
-use nestor_trace::capture::remove_stale_instances;
 
 use crate::cli::DoctorArguments;
 use crate::commands::lab;

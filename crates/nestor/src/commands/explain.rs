@@ -3,7 +3,7 @@
 use anyhow::{Context, Result, bail};
 use clap::Args;
 use nestor_explain::{Evidence, Explanation, explain, explanation_text};
-use nestor_study::{CellRecord, RunFilter, Store, StoredRun};
+use nestor_results::{CellRecord, RunFilter, Store, StoredRun};
 
 use crate::output::print_json;
 use crate::paths;

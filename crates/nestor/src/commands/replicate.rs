@@ -4,8 +4,8 @@ use std::process::ExitCode;
 
 use anyhow::{Context, Result, bail};
 use nestor_report::scoreboard_text;
-use nestor_study::claims::judge;
-use nestor_study::{ClaimResult, Store, Study, StudyRecord};
+use nestor_results::claims::judge;
+use nestor_results::{ClaimResult, Store, Study, StudyRecord};
 use serde::Serialize;
 
 use crate::cli::ReplicateArguments;
@@ -89,7 +89,7 @@ fn list(json: bool) -> Result<ExitCode> {
 fn measured_before(
     store: &Store,
     arguments: &ReplicateArguments,
-    read: &dyn Fn(Option<&str>) -> Result<Study, nestor_study::Complaint>,
+    read: &dyn Fn(Option<&str>) -> Result<Study, nestor_results::Complaint>,
 ) -> Result<StudyRecord> {
     let ground = arguments.lab.place_of_results(store)?.to_string();
     let scale = arguments.how.scale.as_deref();

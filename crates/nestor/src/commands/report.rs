@@ -7,7 +7,7 @@ use nestor_report::{
     RunView, RunsView, StudyReport, render_matrix_svg, render_run, render_study, render_waterfalls_svg,
     run_text, runs_text, study_text,
 };
-use nestor_study::{RunFilter, Store};
+use nestor_results::{RunFilter, Store};
 
 use crate::cli::ReportArguments;
 use crate::commands::explain::explanation;

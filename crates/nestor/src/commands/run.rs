@@ -4,14 +4,14 @@ use std::process::ExitCode;
 
 use anyhow::{Result, anyhow, bail};
 use nestor_report::{RunView, run_text};
-use nestor_study::{Store, StoredRun, Study, TraceCost, TraceMode, trace_costs};
+use nestor_results::{Store, StoredRun, Study, TraceCost, TraceMode, trace_costs};
 
 use crate::cli::{LabArguments, RunArguments};
 use crate::commands::study::check_profiles;
 use crate::notation::LabNotation;
 use crate::output::{print_json, style};
 use crate::{paths, session};
-use nestor_study::Notation;
+use nestor_results::Notation;
 
 /// Measures one workload on one or several stacks and shows what each layer did.
 ///

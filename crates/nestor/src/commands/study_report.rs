@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use anyhow::{Context, Result};
-use nestor_study::{RunFilter, StudyRecord};
+use nestor_results::{RunFilter, StudyRecord};
 
 use crate::whole_file;
 

@@ -6,7 +6,7 @@ use std::path::Path;
 
 use anyhow::{Context, Result, bail};
 use nestor_report::{StudyReport, Style, render_figure_svg, render_matrix_svg, scoreboard_text, study_text};
-use nestor_study::{CellRecord, Store, StudyRecord, duration_words};
+use nestor_results::{CellRecord, Store, StudyRecord, duration_words};
 use nestor_terminal::{visible, visible_json};
 
 use crate::whole_file;

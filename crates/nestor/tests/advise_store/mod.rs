@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use nestor_load::{LoadResult, OperationClass, OperationResult};
-use nestor_study::{
+use nestor_results::{
     CellRecord, Environment, LayerRecord, Measured, Outcome, Store, Study, StudyRecord, TraceMode,
 };
 use nestor_trace::LayerMetrics;

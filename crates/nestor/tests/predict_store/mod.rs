@@ -7,10 +7,10 @@ use std::collections::BTreeMap;
 
 use nestor_load::{LoadResult, OperationClass, OperationResult};
 use nestor_model::LatencyHistogram;
-use nestor_stack::LayerRole;
-use nestor_study::{
+use nestor_results::{
     CellRecord, Environment, LayerRecord, MachineRecord, Measured, Outcome, Store, TraceMode,
 };
+use nestor_stack::LayerRole;
 use nestor_trace::LayerMetrics;
 use nestor_trace::metrics::TracePoint;
 

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use nestor_load::OperationClass;
 use nestor_model::LatencyHistogram;
-use nestor_study::{CellRecord, Notation, Outcome, Store, Study, StudyRecord, TraceMode};
+use nestor_results::{CellRecord, Notation, Outcome, Store, Study, StudyRecord, TraceMode};
 use rusqlite::Connection;
 
 use super::fixture;

@@ -17,7 +17,7 @@ use std::process::{Command, ExitCode};
 use std::time::{Duration, Instant};
 
 use nestor_report::{RunsView, StudyReport, Style, render_study, runs_text, study_text};
-use nestor_study::{RunFilter, Store, Verdict};
+use nestor_results::{RunFilter, Store, Verdict};
 
 /// No report may take longer, or more memory.
 const MOST_TIME: Duration = Duration::from_secs(10);

@@ -2,7 +2,7 @@
 
 use minijinja::Value;
 use nestor_model::LatencySummary;
-use nestor_study::{CellSummary, Comparison};
+use nestor_results::{CellSummary, Comparison};
 use serde::Serialize;
 
 use super::findings::{FindingsPage, LayersWhyPage};
@@ -328,7 +328,7 @@ fn machines(run: &RunView) -> Vec<MachinePage> {
     let busy = |label: &str| {
         run.cpu_busy.iter().find(|(l, _)| l == label).map(|(_, b)| format!("{:.0} %", b * 100.0))
     };
-    let page = |m: &nestor_study::MachineRecord| {
+    let page = |m: &nestor_results::MachineRecord| {
         let (label, words) = machine_words(m);
         MachinePage {
             busy: busy(&label).unwrap_or_else(|| "–".to_owned()),

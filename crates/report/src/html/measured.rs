@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use nestor_model::sequential::Decision;
-use nestor_study::Environment;
+use nestor_results::Environment;
 use serde::Serialize;
 
 use super::typeset;
@@ -77,7 +77,7 @@ fn stopped(report: &StudyReport, stopped: &crate::view::StoppedComparison) -> St
     }
 }
 
-fn session(session: &nestor_study::SessionRecord) -> SessionPage {
+fn session(session: &nestor_results::SessionRecord) -> SessionPage {
     let minutes = |s: f64| {
         let (number, unit) = if s < 600.0 { (s, "s") } else { (s / 60.0, "min") };
         typeset(&format!("{number:.0} {unit}"))
@@ -115,7 +115,7 @@ fn pairs(map: &BTreeMap<String, String>) -> Vec<(String, String)> {
 }
 
 /// `host`, `Linux 6.1.0-28-amd64, tcg, 2 × an invented CPU`. The memory of a machine depends on its stack.
-pub(super) fn machine_words(machine: &nestor_study::MachineRecord) -> (String, String) {
+pub(super) fn machine_words(machine: &nestor_results::MachineRecord) -> (String, String) {
     let words = format!(
         "Linux {}, {}, {} × {}",
         machine.kernel, machine.accelerator, machine.cpus, machine.cpu_model

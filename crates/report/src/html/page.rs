@@ -1,6 +1,6 @@
 //! What the templates of whole pages are given.
 
-use nestor_study::claims::Finding;
+use nestor_results::claims::Finding;
 use serde::Serialize;
 
 use super::cell_page::CellPage;

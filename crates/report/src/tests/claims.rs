@@ -1,7 +1,7 @@
 //! The scoreboard as text.
 
 use nestor_model::{Interval, Ratio};
-use nestor_study::{Claim, ClaimKind, ClaimResult, Verdict};
+use nestor_results::{Claim, ClaimKind, ClaimResult, Verdict};
 
 use crate::Style;
 use crate::text::scoreboard_text;

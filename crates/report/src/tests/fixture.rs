@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use nestor_load::{LoadResult, OperationClass, OperationResult};
 use nestor_model::LatencyHistogram;
-use nestor_study::checks::{Expected, marks};
-use nestor_study::{
+use nestor_results::checks::{Expected, marks};
+use nestor_results::{
     CellFailure, CellRecord, Environment, FailureCause, LayerRecord, MachineRecord, Measured, Outcome,
     StoredRun, Study, StudyRecord, TraceMode,
 };

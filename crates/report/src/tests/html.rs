@@ -1,6 +1,6 @@
 //! What people see in a browser.
 
-use nestor_study::claims::Answers;
+use nestor_results::claims::Answers;
 
 use super::fixture::*;
 use super::study::finding;
@@ -123,16 +123,16 @@ fn with_names(stack: &str, text: &str) -> (String, String) {
     record.workload = text.to_owned();
     record.environment.settings.insert("a setting".to_owned(), text.to_owned());
     record.environment.machines[0].cpu_model = text.to_owned();
-    record.marks.push(nestor_study::Mark::Cached { reason: text.to_owned() });
-    if let nestor_study::Outcome::Measured(measured) = &mut record.outcome {
+    record.marks.push(nestor_results::Mark::Cached { reason: text.to_owned() });
+    if let nestor_results::Outcome::Measured(measured) = &mut record.outcome {
         measured.load.engine = text.to_owned();
         measured.layers[1].layer = text.to_owned();
         measured.layers[1].metrics.as_mut().unwrap().remarks.push(text.to_owned());
     }
     let mut failed = record.clone();
     failed.block = 1;
-    failed.outcome = nestor_study::Outcome::Failed(nestor_study::CellFailure::new(
-        nestor_study::FailureCause::MachineLost,
+    failed.outcome = nestor_results::Outcome::Failed(nestor_results::CellFailure::new(
+        nestor_results::FailureCause::MachineLost,
         text,
     ));
     let mut of = study(2);

@@ -2,11 +2,11 @@
 
 use nestor_model::sequential::StopRule;
 use nestor_model::{Interval, Ratio};
-use nestor_study::claims::{
+use nestor_results::claims::{
     Answers, Claim, ClaimKind, ClaimResult, Expected, Figure, FigureKind, FigureQuery, FigureRow, FigureX,
     Finding, FindingQuery, Verdict,
 };
-use nestor_study::{CellRecord, Mark, Outcome, RunFilter, Store, StudyRecord};
+use nestor_results::{CellRecord, Mark, Outcome, RunFilter, Store, StudyRecord};
 use proptest::prelude::*;
 
 use super::fixture::*;
@@ -191,8 +191,8 @@ fn made(fate: &Fate, position: u32, hash: &str) -> CellRecord {
         |n: u32| Mark::Inconsistent { reason: format!("hdd issued {n} requests but 7 completed") };
     match fate.kind {
         0 => {
-            record.outcome = Outcome::Failed(nestor_study::CellFailure::new(
-                nestor_study::FailureCause::MachineLost,
+            record.outcome = Outcome::Failed(nestor_results::CellFailure::new(
+                nestor_results::FailureCause::MachineLost,
                 format!("guest {position} did not answer"),
             ))
         }
@@ -254,7 +254,7 @@ proptest! {
 #[test]
 fn cells_that_a_study_does_not_hold_are_absent_and_not_missing() {
     let mut of = study(1);
-    let part = |stacks: &[&str], workloads: &[&str]| nestor_study::Part {
+    let part = |stacks: &[&str], workloads: &[&str]| nestor_results::Part {
         stacks: stacks.iter().map(|s| (*s).to_owned()).collect(),
         workloads: workloads.iter().map(|w| (*w).to_owned()).collect(),
         replications: 1,

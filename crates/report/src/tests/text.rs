@@ -4,7 +4,7 @@ use super::fixture::*;
 use crate::{
     CompareView, RunView, RunsView, StudyReport, Style, compare_text, run_text, runs_text, study_text,
 };
-use nestor_study::{Executor, Outcome, PathLength, RunListing, StoredRun};
+use nestor_results::{Executor, Outcome, PathLength, RunListing, StoredRun};
 use unicode_width::UnicodeWidthStr;
 
 fn cell(stack: usize, workload: usize, blocks: u32) -> Vec<StoredRun> {
@@ -120,7 +120,7 @@ fn a_failed_run() {
 fn a_run_that_contradicts_itself_is_shown_with_the_identity_and_counts_for_nothing() {
     let mut runs = cell(2, 1, 3);
     let reason = "hdd issued 26112 requests but 24112 completed".to_owned();
-    runs[1].record.marks.push(nestor_study::Mark::Inconsistent { reason });
+    runs[1].record.marks.push(nestor_results::Mark::Inconsistent { reason });
     let view = RunView::of(&borrowed(&runs)).unwrap();
     let text = run_text(&view, Style::plain());
     assert!(text.contains("2 fresh stacks"), "{text}");
@@ -474,7 +474,7 @@ proptest::proptest! {
         let mut records = vec![study_runs().remove(0).record];
         records[0].stack = hostile.clone();
         records[0].environment.settings.insert(hostile.clone(), hostile.clone());
-        records.push(nestor_study::CellRecord { outcome: nestor_study::Outcome::Failed(nestor_study::CellFailure::new(nestor_study::FailureCause::MachineLost, hostile.clone())), ..records[0].clone() });
+        records.push(nestor_results::CellRecord { outcome: nestor_results::Outcome::Failed(nestor_results::CellFailure::new(nestor_results::FailureCause::MachineLost, hostile.clone())), ..records[0].clone() });
         let all = stored(records);
         let view = RunView::of(&borrowed(&all)).unwrap();
         let text = run_text(&view, narrow());
@@ -486,7 +486,7 @@ proptest::proptest! {
 fn times_of_a_disk_that_counted_wrongly_are_no_shares() {
     let mut measured = measured(STACKS[0], WORKLOADS[0], 10.0);
     let disk =
-        |measured: &nestor_study::Measured| crate::LayerRow::of(measured).last().unwrap().service_shares;
+        |measured: &nestor_results::Measured| crate::LayerRow::of(measured).last().unwrap().service_shares;
     assert!(disk(&measured).is_some());
     let metrics = measured.layers.last_mut().and_then(|layer| layer.metrics.as_mut()).unwrap();
     metrics.service.as_mut().unwrap().overhead_ns = u64::MAX;

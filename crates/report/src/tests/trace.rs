@@ -153,13 +153,13 @@ fn a_run_that_was_not_joined_has_no_section_of_it() {
 
 #[test]
 fn what_is_too_narrow_to_see_has_an_axis_of_its_own() {
-    let zoomed = |runs: &[nestor_study::StoredRun]| {
+    let zoomed = |runs: &[nestor_results::StoredRun]| {
         let page = render_run(&RunView::of(&borrowed(runs)).unwrap());
         page.matches("class=\"funnel\"").count()
     };
     let mut runs = traced_runs(1, 1);
     assert_eq!(zoomed(&runs), 0);
-    if let nestor_study::Outcome::Measured(measured) = &mut runs[0].record.outcome {
+    if let nestor_results::Outcome::Measured(measured) = &mut runs[0].record.outcome {
         measured.correlation.as_mut().unwrap().trees[0].root.request.completed_ns += 400_000_000;
     }
     assert_eq!(zoomed(&runs), 1);
@@ -180,7 +180,7 @@ fn time_lines_of_different_clocks_begin_where_the_clocks_say() {
 #[test]
 fn a_file_system_that_is_in_the_guest_and_on_the_host_is_told_apart() {
     let mut runs = traced_runs(1, 1);
-    if let nestor_study::Outcome::Measured(measured) = &mut runs[0].record.outcome {
+    if let nestor_results::Outcome::Measured(measured) = &mut runs[0].record.outcome {
         measured.layers.iter_mut().filter(|l| l.layer == "jfs").for_each(|l| l.layer = "ext3".to_owned());
         measured.correlation.as_mut().unwrap().levels[2].layer = "ext3".to_owned();
     }
@@ -225,12 +225,12 @@ fn an_untraced_repeat_tells_what_tracing_cost_and_nothing_else() {
     for run in traced_runs(1, 2) {
         let mut record = run.record;
         record.untraced_twin = true;
-        record.trace = nestor_study::TraceMode::None;
-        if let nestor_study::Outcome::Measured(measured) = &mut record.outcome {
+        record.trace = nestor_results::TraceMode::None;
+        if let nestor_results::Outcome::Measured(measured) = &mut record.outcome {
             measured.load.elapsed_ns = measured.load.elapsed_ns * 98 / 100;
             measured.correlation = None;
         }
-        runs.push(nestor_study::StoredRun { number: 10 + run.number, record, ..run });
+        runs.push(nestor_results::StoredRun { number: 10 + run.number, record, ..run });
     }
     let view = RunView::of(&borrowed(&runs)).unwrap();
     assert!(view.shown_run.is_some_and(|number| number < 10));
@@ -279,7 +279,7 @@ fn a_record_from_before_there_were_traces_is_read() {
         }
     }
     let record = serde_json::from_value(json).unwrap();
-    let read = nestor_study::StoredRun { record, ..old.clone() };
+    let read = nestor_results::StoredRun { record, ..old.clone() };
     let style = Style::plain();
     assert_eq!(
         run_text(&RunView::of(&[&read]).unwrap(), style),

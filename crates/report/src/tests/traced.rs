@@ -3,7 +3,7 @@
 use nestor_correlate::{Correlation, Join, Level, Node, Origin, SampledTree};
 use nestor_explain::{Explanation, Finding, MechanismName, Number, Proof};
 use nestor_layout::Class;
-use nestor_study::{Outcome, StoredRun};
+use nestor_results::{Outcome, StoredRun};
 use nestor_trace::event::Flags;
 use nestor_trace::metrics::{ClassMetrics, SeekMetrics, Timeline};
 use nestor_trace::{LayerMetrics, Operation, Request};

@@ -1,6 +1,6 @@
 //! Each cell of a study is explained: by its requests, by the numbers of its layers, or by why there is nothing to say.
 
-use nestor_study::{Outcome, StoredRun, TraceMode};
+use nestor_results::{Outcome, StoredRun, TraceMode};
 
 use super::fixture::*;
 use crate::view::{CellReport, LayersWhy};

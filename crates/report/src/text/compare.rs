@@ -2,7 +2,7 @@
 
 use nestor_explain::{Explanation, MechanismName};
 use nestor_model::equal_within_percent;
-use nestor_study::{CellSummary, Comparison, Drift, Executor, PathDifference};
+use nestor_results::{CellSummary, Comparison, Drift, Executor, PathDifference};
 use nestor_text::{Align, Table};
 
 use super::run::physical_lines;

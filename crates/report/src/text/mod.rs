@@ -15,7 +15,7 @@ pub use runs::runs_text;
 pub use study::study_text;
 pub use trace::trace_text;
 
-use nestor_study::CountedMark;
+use nestor_results::CountedMark;
 use nestor_text::visible_in_columns as visible;
 
 use crate::Style;

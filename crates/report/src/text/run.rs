@@ -1,6 +1,6 @@
 //! What `nestor run` prints.
 
-use nestor_study::{Physical, PhysicalVerdict};
+use nestor_results::{Physical, PhysicalVerdict};
 use nestor_text::{Align, Table};
 
 use super::{Lines, header, honesty_lines, mark_lines, message_lines};

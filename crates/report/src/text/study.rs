@@ -1,7 +1,7 @@
 //! What `nestor study` prints: the answer, how sure, the matrix, what is missing.
 
 use nestor_model::Ratio;
-use nestor_study::Comparison;
+use nestor_results::Comparison;
 use nestor_text::{Align, Table, visible_in_columns as visible};
 
 use super::compare::how_sure;

@@ -1,7 +1,7 @@
 //! Two stacks under one workload: `nestor compare`.
 
 use nestor_explain::{Evidence, Explanation, explain};
-use nestor_study::{Comparison, PathDifference, StoredRun, compare, path_differences};
+use nestor_results::{Comparison, PathDifference, StoredRun, compare, path_differences};
 use serde::Serialize;
 
 use super::RunView;

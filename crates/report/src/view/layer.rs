@@ -4,8 +4,8 @@ use std::fmt;
 
 use nestor_correlate::Correlation;
 use nestor_model::LatencySummary;
+use nestor_results::{LayerRecord, Measured};
 use nestor_stack::LayerRole;
-use nestor_study::{LayerRecord, Measured};
 use nestor_trace::metrics::{SeekMetrics, Timeline};
 use nestor_trace::{LayerMetrics, TracePoint};
 use serde::Serialize;

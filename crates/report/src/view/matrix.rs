@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use nestor_model::{Mean, Ratio};
-use nestor_study::Study;
+use nestor_results::Study;
 use serde::Serialize;
 
 use super::study::{CellReport, KnownMark};

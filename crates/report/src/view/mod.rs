@@ -24,7 +24,7 @@ pub use trace::{
 };
 
 use nestor_load::Workload;
-use nestor_study::{Environment, StoredRun};
+use nestor_results::{Environment, StoredRun};
 
 /// A workload's parameters in words; empty if it is not understood by this Nestor.
 pub(crate) fn workload_words(workload: &str) -> String {

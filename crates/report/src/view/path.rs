@@ -1,6 +1,7 @@
 //! Instructions of an operation: `nestor run`, in virtual time.
 
-use nestor_study::{Executor, Measured, ProcessorSpeed, sum_of_parts};
+use nestor_processor::ProcessorSpeed;
+use nestor_results::{Executor, Measured, sum_of_parts};
 use serde::Serialize;
 
 use super::LayerRow;

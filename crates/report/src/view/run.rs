@@ -1,7 +1,7 @@
 //! One stack under one workload: `nestor run`.
 
 use nestor_explain::Explanation;
-use nestor_study::{
+use nestor_results::{
     CellSummary, Environment, Mark, Measured, Physical, RunListing, StoredRun, checks, summarise, trace_costs,
 };
 use serde::Serialize;
@@ -132,7 +132,7 @@ fn median_run<'a>(runs: &[&'a StoredRun]) -> Option<&'a StoredRun> {
 
 fn without_engine_output(run: &StoredRun) -> StoredRun {
     let mut run = run.clone();
-    if let nestor_study::Outcome::Measured(measured) = &mut run.record.outcome {
+    if let nestor_results::Outcome::Measured(measured) = &mut run.record.outcome {
         let bytes = measured.load.engine_output.len();
         // Hundreds of requests, for `nestor explain`; those that are shown are beside it.
         measured.correlation.iter_mut().for_each(|correlation| correlation.timeline.clear());

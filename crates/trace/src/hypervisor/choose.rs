@@ -3,9 +3,9 @@
 
 use std::collections::HashMap;
 
-use crate::capture::{HypervisorSource, Interface};
 use crate::decode::qemu::QemuEvent;
 use crate::event::SECTOR_BYTES;
+use crate::recording::{HypervisorSource, Interface};
 
 /// Offsets of requests of the guest that are remembered to be found again on their way down.
 const REMEMBERED: usize = 1024;

@@ -3,10 +3,10 @@
 use std::collections::HashMap;
 
 use super::pieces::{Begun, Collected};
-use crate::capture::Interface;
 use crate::decode::qemu::QemuEvent;
 use crate::error::TraceError;
 use crate::event::SECTOR_BYTES;
+use crate::recording::Interface;
 use crate::request::Operation;
 
 /// What an event did to the requests of the virtual disk.

@@ -1,7 +1,7 @@
 use super::*;
-use crate::capture::Interface;
 use crate::event::Device;
 use crate::metrics::TracePoint;
+use crate::recording::Interface;
 use crate::request::{Operation, Request};
 use crate::request_file::RequestReader;
 

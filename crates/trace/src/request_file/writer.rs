@@ -4,7 +4,7 @@ use std::fs::File;
 use std::io::{BufWriter, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 
-use nestor_disk::FileKind;
+use nestor_ownership::FileKind;
 
 use super::codec::{MAGIC, encode_header, encode_record};
 use super::{ClockReading, RequestHeader};

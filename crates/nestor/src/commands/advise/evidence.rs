@@ -2,7 +2,7 @@
 
 use nestor_advise::{FlushTrace, Observation, Unit};
 use nestor_explain::{Evidence, explain};
-use nestor_study::{CellRecord, Mark, Measured, Physical, PhysicalVerdict, RunLevels, StoredRun};
+use nestor_results::{CellRecord, Mark, Measured, Physical, PhysicalVerdict, RunLevels, StoredRun};
 
 /// The rate of a run; `None` for runs that count for nothing: failures, untraced repeats, and those that violate an
 /// identity.

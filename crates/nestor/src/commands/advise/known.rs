@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use anyhow::Result;
 use nestor_advise::{FLUSH_PROBE, FlushTrace, Observation};
-use nestor_study::{RunFilter, Store, StoredRun};
+use nestor_results::{RunFilter, Store, StoredRun};
 
 use super::evidence::{flush_trace, observation};
 use super::question::Asked;

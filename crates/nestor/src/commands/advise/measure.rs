@@ -4,7 +4,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use anyhow::Result;
 use nestor_advise::FLUSH_PROBE;
-use nestor_study::{Estimator, Store, Study, StudyRecord, TraceMode};
+use nestor_results::{Estimator, Store, Study, StudyRecord, TraceMode};
 
 use crate::cli::LabArguments;
 use crate::commands::run::set_tracing;
@@ -119,7 +119,7 @@ fn study_of(part: Part) -> Study {
             // Flushes are counted, not compared: no other stack has to be probed for its sake.
             study.baselines.insert(stack.clone(), stack.clone());
         }
-        let piece = |stacks: &[String], workloads: Vec<String>, replications: u32| nestor_study::Part {
+        let piece = |stacks: &[String], workloads: Vec<String>, replications: u32| nestor_results::Part {
             stacks: stacks.to_vec(),
             workloads,
             replications,
@@ -139,10 +139,10 @@ fn study_of(part: Part) -> Study {
 /// # Errors
 /// When the store cannot be read.
 pub fn runs_of(store: &Store, hash: &str) -> Result<Vec<i64>> {
-    let filter = nestor_study::RunFilter {
+    let filter = nestor_results::RunFilter {
         study_hash: Some(hash.to_owned()),
         latest_only: true,
-        ..nestor_study::RunFilter::default()
+        ..nestor_results::RunFilter::default()
     };
     Ok(store.numbers(&filter)?)
 }

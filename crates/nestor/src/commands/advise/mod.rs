@@ -15,7 +15,7 @@ use std::time::Duration;
 
 use anyhow::Result;
 use clap::{Args, ValueEnum};
-use nestor_study::Store;
+use nestor_results::Store;
 
 use crate::cli::{LabArguments, duration};
 

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use anyhow::{Result, anyhow, bail};
 use nestor_advise::{FactorName, Space, Unit, read_levels};
-use nestor_study::{Notation, Study};
+use nestor_results::{Notation, Study};
 
 use super::AdviseArguments;
 use crate::commands::study::check_profiles;

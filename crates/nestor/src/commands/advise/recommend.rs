@@ -11,7 +11,7 @@ use nestor_advise::{
     Advice, Confirmation, Ranking, Reach, ScreeningPlan, Time, cache_mode, candidate, plan, price, rank,
 };
 use nestor_model::{Ratio, paired_ratio};
-use nestor_study::{Store, StoredRun, TraceMode};
+use nestor_results::{Store, StoredRun, TraceMode};
 use serde::Serialize;
 
 use super::evidence::{doubts, not_physical, observation, physical, why};

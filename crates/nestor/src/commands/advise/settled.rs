@@ -9,7 +9,7 @@ use nestor_advise::settle::{
     Decides, Dispute, Evidence, FailedRun, Outcome, Settlement, dispute, disputes, judge,
 };
 use nestor_advise::text::{disputes_text, settlement_text};
-use nestor_study::{RunFilter, Store, StoredRun, Study, TraceMode};
+use nestor_results::{RunFilter, Store, StoredRun, Study, TraceMode};
 use serde::Serialize;
 
 use super::evidence::{flush_trace, observation, physical, why};

@@ -6,10 +6,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
+use nestor_capture::READY_FILE;
+use nestor_capture::{Method, RecordOptions, record};
 use nestor_load::Profile;
 use nestor_load::profile::Processor;
-use nestor_trace::capture::READY_FILE;
-use nestor_trace::{Method, RecordOptions, RecordSummary, Wanted, record};
+use nestor_trace::{RecordSummary, Wanted};
 
 use super::disks;
 use super::observed::{Collectors, read};

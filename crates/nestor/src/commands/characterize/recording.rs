@@ -7,7 +7,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
-use nestor_machine::agent::temporary_directory_in;
+use nestor_ownership::temporary_directory_in;
 use rustix::fs::{FlockOperation, OFlags, flock};
 use rustix::process::geteuid;
 use tempfile::TempDir;

@@ -10,8 +10,8 @@ use clap::Args;
 use nestor_flow::{
     FlowOptions, FlowReport, Listener, RunReport, Scale, Source, make_places, relocate, run_script, scale,
 };
-use nestor_machine::agent::temporary_directory_in;
-use nestor_machine::ownership::{NotMade, open_above};
+use nestor_ownership::temporary_directory_in;
+use nestor_ownership::{NotMade, open_above};
 use serde::Serialize;
 
 use super::wml::{load, seconds};

@@ -172,7 +172,7 @@ fn run_on(
     let place = Place { target, scratch };
     for step in workload.prepare(&place, seed) {
         progress.step(&step.title);
-        let output = nestor_study::cell::run_step(machine, &step)?;
+        let output = nestor_laboratory::cell::run_step(machine, &step)?;
         workload.check_preparation(&output)?;
     }
     progress.step("emptying the page cache");
@@ -183,7 +183,7 @@ fn run_on(
     }
     let step = workload.measure(&place, seed);
     progress.step(&step.title);
-    let output = nestor_study::cell::run_step(machine, &step)?;
+    let output = nestor_laboratory::cell::run_step(machine, &step)?;
     Ok(workload.parse_output(&output)?)
 }
 

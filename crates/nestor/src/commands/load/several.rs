@@ -6,9 +6,9 @@ use std::thread::ScopedJoinHandle;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, anyhow, bail};
-use nestor_build::Place;
 use nestor_flow::{FlowReport, Scale};
 use nestor_machine::{Command, Ground, Machine};
+use nestor_stack::Place;
 
 use super::wml::{Loaded, WmlArguments};
 use crate::interrupt::interrupted_by_signals;

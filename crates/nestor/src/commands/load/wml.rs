@@ -76,7 +76,7 @@ pub struct WmlArguments {
     pub prepared: bool,
     /// Run on these machines at the same time and merge their results: this and ssh:HOST, separated by commas
     #[arg(long, value_name = "PLACE", value_delimiter = ',')]
-    pub machines: Vec<nestor_build::Place>,
+    pub machines: Vec<nestor_stack::Place>,
     /// Only check that the script is understood
     #[arg(long)]
     pub check: bool,
@@ -205,7 +205,7 @@ pub fn run(arguments: &WmlArguments) -> Result<ExitCode> {
         return Ok(ExitCode::SUCCESS);
     }
     if arguments.machines.len() > 1
-        || arguments.machines.iter().any(|place| *place != nestor_build::Place::This)
+        || arguments.machines.iter().any(|place| *place != nestor_stack::Place::This)
     {
         let report = several::run(arguments, &loaded)?;
         return show(arguments, &loaded, 1.0, &report);

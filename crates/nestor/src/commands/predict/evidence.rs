@@ -3,7 +3,7 @@
 use anyhow::Result;
 use nestor_predict::evidence::Points;
 use nestor_predict::{Evidence, MeasuredLoad, Shape};
-use nestor_study::{Known, KnownLoad, stack_parts};
+use nestor_results::{Known, KnownLoad, stack_parts};
 
 /// Everything but surfaces, which are no loads, as cells; surfaces as points. Loads of which no request was seen are left out. `on` names
 /// the place in commands, where it has to be named.

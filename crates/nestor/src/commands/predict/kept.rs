@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use nestor_predict::{KeptWeights, Knowledge};
-use nestor_study::KnownPlace;
+use nestor_results::KnownPlace;
 
 use crate::whole_file;
 

@@ -10,8 +10,8 @@ use nestor_predict::matrix::{CompletionScore, MatrixCell, MatrixNulls};
 use nestor_predict::methods::measure_many;
 use nestor_predict::{Evidence, Matrix};
 use nestor_report::units::digits;
+use nestor_results::{Known, KnownPlace, KnownStack};
 use nestor_stack::{Layer, LayerDefinition, Stack};
-use nestor_study::{Known, KnownPlace, KnownStack};
 use serde::Serialize;
 
 use super::aims::percent;
@@ -250,7 +250,7 @@ impl OfLoad {
 #[cfg(test)]
 mod tests {
     use nestor_model::Interval;
-    use nestor_study::{KnownCell, stack_parts};
+    use nestor_results::{KnownCell, stack_parts};
 
     use super::*;
 

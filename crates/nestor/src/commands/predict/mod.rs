@@ -18,7 +18,7 @@ use clap::Args;
 use nestor_predict::calibration::{Tracks, tracks};
 use nestor_predict::methods::measure_surface;
 use nestor_predict::{Answer, Evidence, Knowledge, Missing, Question, answer};
-use nestor_study::{Elsewhere, Known, KnownPlace, Notation};
+use nestor_results::{Elsewhere, Known, KnownPlace, Notation};
 use serde::Serialize;
 
 use crate::cli::LabArguments;

@@ -4,8 +4,8 @@
 use std::collections::BTreeMap;
 
 use anyhow::Result;
-use nestor_build::{Place, PlaceWish};
-use nestor_study::{Elsewhere, Known, KnownPlace, Store};
+use nestor_results::{Elsewhere, Known, KnownPlace, Store};
+use nestor_stack::{Place, PlaceWish};
 
 use crate::cli::LabArguments;
 

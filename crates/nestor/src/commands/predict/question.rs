@@ -5,8 +5,8 @@ use nestor_advise::Unit;
 use nestor_load::Profile;
 use nestor_model::prediction::TargetMachine;
 use nestor_predict::{Evidence, MeasuredLoad, Question, Reference, Shape};
+use nestor_results::Known;
 use nestor_stack::Stack;
-use nestor_study::Known;
 
 use super::place::elsewhere;
 use crate::notation::{profile_named, read_profile, workload_named};

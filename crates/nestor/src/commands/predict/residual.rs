@@ -3,8 +3,8 @@
 //! Methods predict a request's time as a whole. It is spread over the layers as the time was on the most similar stack where the
 //! same load was traced; what each layer took beyond its part is its share of the residual. The shares add up to it.
 
+use nestor_results::StoredRun;
 use nestor_stack::LayerRole;
-use nestor_study::StoredRun;
 use serde::Serialize;
 
 /// What is not spent in the block layers: the application, thinking, waiting for a processor; less what goes on in the background.
@@ -143,7 +143,7 @@ mod tests {
 
     use nestor_load::LoadResult;
     use nestor_model::LatencyHistogram;
-    use nestor_study::{CellRecord, Environment, LayerRecord, Measured, Outcome, TraceMode};
+    use nestor_results::{CellRecord, Environment, LayerRecord, Measured, Outcome, TraceMode};
     use nestor_trace::{LayerMetrics, TracePoint};
 
     use super::*;

@@ -138,7 +138,7 @@ mod tests {
     use nestor_load::Profile;
     use nestor_load::profile::{Concurrency, Rates, Requests};
     use nestor_predict::{Evidence, Shape};
-    use nestor_study::Known;
+    use nestor_results::Known;
 
     use super::super::residual::LayerResidual;
     use super::*;

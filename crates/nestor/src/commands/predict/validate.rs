@@ -6,7 +6,7 @@ use anyhow::{Result, bail};
 use nestor_predict::matrix::CompletionScore;
 use nestor_predict::methods::measure_many;
 use nestor_predict::{ErrorParts, Evidence, Held, Scores, Validation, error_parts, validate};
-use nestor_study::{Known, KnownPlace};
+use nestor_results::{Known, KnownPlace};
 use serde::Serialize;
 
 use super::aims::{self, Aim, percent};

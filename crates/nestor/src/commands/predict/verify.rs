@@ -1,7 +1,7 @@
 //! The real run after the prediction.
 
 use anyhow::{Result, bail};
-use nestor_study::{Store, StoredRun};
+use nestor_results::{Store, StoredRun};
 use serde::Serialize;
 
 use super::question::Load;

@@ -4,12 +4,12 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use anyhow::Result;
-use nestor_build::Place;
 use nestor_report::{StudyReport, render_study, study_text};
-use nestor_study::{
+use nestor_results::{
     Decisions, Estimator, Saving, SessionRecord, Store, Study, StudyEffort, StudyRecord, TraceCost,
     trace_costs,
 };
+use nestor_stack::Place;
 
 use super::next::next_commands;
 use super::plan::{print_plan, say_what_begins};

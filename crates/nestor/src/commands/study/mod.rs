@@ -10,8 +10,8 @@ mod user_media;
 use std::process::ExitCode;
 
 use anyhow::{Context, Result, anyhow};
+use nestor_results::Study;
 use nestor_stack::{LayerDefinition, Stack, StackError};
-use nestor_study::Study;
 
 use crate::cli::StudyArguments;
 use crate::commands::run::open_store;

@@ -1,7 +1,7 @@
 //! What to ask after a study: commands with the numbers of its runs in them.
 
 use nestor_report::StudyReport;
-use nestor_study::{Comparison, StudyRecord};
+use nestor_results::{Comparison, StudyRecord};
 
 /// A command, and what it shows.
 pub type Next = (String, &'static str);
@@ -13,7 +13,7 @@ pub fn next_commands(report: &StudyReport, record: &StudyRecord, repeats: bool) 
         record
             .study
             .rule(&cell.stack, &cell.workload)
-            .is_some_and(|rule| rule.trace == nestor_study::TraceMode::Full)
+            .is_some_and(|rule| rule.trace == nestor_results::TraceMode::Full)
     });
     let mut commands = Vec::new();
     if let Some(run) = of_requests.and_then(|cell| Some(cell.run.as_ref()?.summary.samples.first()?.run)) {

@@ -2,7 +2,7 @@
 
 use anyhow::Result;
 use nestor_report::units;
-use nestor_study::{StudyEffort, StudyRecord, duration_words};
+use nestor_results::{StudyEffort, StudyRecord, duration_words};
 use serde::Serialize;
 
 use super::user_media::{plan_lines, written_paths};
@@ -32,7 +32,7 @@ struct PlanView<'a> {
 /// When it has no JSON form.
 pub fn print_plan(record: &StudyRecord, effort: &StudyEffort, json: bool) -> Result<()> {
     let study = &record.study;
-    let first = study.block_cells(0, record.sentinels, &nestor_study::Decisions::default());
+    let first = study.block_cells(0, record.sentinels, &nestor_results::Decisions::default());
     let view = PlanView {
         study: &study.name,
         scale: study.scale.as_deref(),
@@ -99,7 +99,7 @@ fn time_rests_on(effort: &StudyEffort) -> String {
 fn plan_text(record: &StudyRecord, view: &PlanView<'_>) -> String {
     let effort = view.effort;
     let scale = view.scale.map(|s| format!(", scale {s}")).unwrap_or_default();
-    let share = |e: &nestor_study::Effort| {
+    let share = |e: &nestor_results::Effort| {
         format!("{:.0} %", if e.seconds > 0.0 { e.measured_s / e.seconds * 100.0 } else { 0.0 })
     };
     let mut rows = vec![

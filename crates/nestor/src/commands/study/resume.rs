@@ -4,7 +4,7 @@ use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
 use anyhow::{Result, bail};
-use nestor_study::{Store, Study, StudyRecord};
+use nestor_results::{Store, Study, StudyRecord};
 
 use crate::cli::{LabArguments, StudyHow};
 

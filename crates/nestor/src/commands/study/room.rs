@@ -6,11 +6,11 @@ use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Result, bail};
-use nestor_build::Place;
 use nestor_machine::agent::work_root;
 use nestor_report::units;
+use nestor_results::{Study, StudyEffort};
+use nestor_stack::Place;
 use nestor_stack::{LayerDefinition, MediumKind, Stack};
-use nestor_study::{Study, StudyEffort};
 
 /// Space that is needed somewhere.
 struct Need {

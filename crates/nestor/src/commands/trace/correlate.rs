@@ -10,7 +10,7 @@ use nestor_correlate::{
     CacheBetween, CorrelateOptions, ExtentMap, LevelInput, RecordedLevel, Recording, SpaceMap, correlate,
     read_extents,
 };
-use nestor_machine::agent::{place_for_temporary, temporary_directory_in};
+use nestor_ownership::{place_for_temporary, temporary_directory_in};
 
 use crate::output::print_json;
 use load::{Role, Wanted, load};

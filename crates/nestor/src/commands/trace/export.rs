@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result};
 use clap::{ArgGroup, Args};
 use nestor_export::{Format, TimeWindow, Written, export_to_file, open_inputs};
-use nestor_machine::agent::{place_for_temporary, temporary_directory_in};
+use nestor_ownership::{place_for_temporary, temporary_directory_in};
 use nestor_report::units;
 use serde::Serialize;
 

@@ -4,8 +4,9 @@ use std::path::PathBuf;
 
 use anyhow::{Result, bail};
 use clap::{Args, Subcommand};
+use nestor_capture::{HypervisorOptions, record_hypervisor};
 use nestor_trace::hypervisor::{HypervisorMetrics, HypervisorOutput, summarize_hypervisor};
-use nestor_trace::{HypervisorOptions, Interface, record_hypervisor};
+use nestor_trace::recording::Interface;
 
 use super::render;
 use crate::interrupt::interrupted_by_signals;

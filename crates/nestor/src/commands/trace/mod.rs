@@ -14,7 +14,7 @@ pub mod summarize;
 use std::path::Path;
 
 use anyhow::Result;
-use nestor_trace::{Method, RecordOptions, record};
+use nestor_capture::{Method, RecordOptions, record};
 
 use crate::cli::{RecordMethod, TraceCommand};
 use crate::interrupt::interrupted_by_signals;
@@ -26,7 +26,7 @@ use analyze::text::metrics as render;
 /// # Errors
 /// When it is none, or cannot be removed.
 fn remove(recording: &Path) -> Result<()> {
-    let left = nestor_trace::capture::remove_recording(recording)?;
+    let left = nestor_capture::remove_recording(recording)?;
     if !left.is_empty() {
         let left: Vec<String> = left.iter().map(|path| path.display().to_string()).collect();
         errln!("left where it is, for it is no part of the recording: {}", left.join(", "));

@@ -1,6 +1,6 @@
 //! Bars side by side.
 
-use nestor_study::{Figure, FigureRow};
+use nestor_results::{Figure, FigureRow};
 
 use super::scale::Scale;
 use super::{

@@ -1,6 +1,6 @@
 //! A table of colours.
 
-use nestor_study::{Figure, FigureRow};
+use nestor_results::{Figure, FigureRow};
 
 use super::{
     Anchor, LETTER, SMALL, Svg, distinct, fitted, interval, number, text_width, typeset, x_words, y_label,

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use nestor_study::{Figure, FigureRow, FigureX};
+use nestor_results::{Figure, FigureRow, FigureX};
 
 use super::scale::Scale;
 use super::{Anchor, SMALL, Svg, class, fitted, interval, legend, number, typeset, y_label};

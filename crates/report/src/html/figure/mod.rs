@@ -10,7 +10,7 @@ mod surface;
 pub use picture::render_figure_svg;
 
 use minijinja::Value;
-use nestor_study::{Figure, FigureKind, FigureRow, FigureX};
+use nestor_results::{Figure, FigureKind, FigureRow, FigureX};
 use serde::Serialize;
 
 use super::svg::{Anchor, LETTER, SMALL, Svg, fitted, text_width};

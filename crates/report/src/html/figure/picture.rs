@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use nestor_study::Figure;
+use nestor_results::Figure;
 
 use super::{Anchor, Svg, panels, problem};
 use crate::html::escaped;

@@ -3,7 +3,7 @@
 //! Every path and text carries its points in space (`data-p`), and the group says how it is seen (`data-view`): the page's script
 //! turns the points and draws the same again. Without a script it stands still.
 
-use nestor_study::{Figure, FigureRow};
+use nestor_results::{Figure, FigureRow};
 
 use super::{Anchor, LETTER, SMALL, Svg, distinct, fitted, number, typeset, x_words};
 use crate::html::svg::ticks;

@@ -3,7 +3,7 @@
 use nestor_model::equivalence::MARGIN;
 use nestor_model::{Ratio, equal_within_percent};
 
-use nestor_study::PhysicalVerdict;
+use nestor_results::PhysicalVerdict;
 
 use super::{CellReport, StudyPhysical};
 use crate::units;

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::convert::Infallible;
 
-use nestor_study::{
+use nestor_results::{
     CellKey, CellNumbers, CellSample, Comparison, CountedMark, Decisions, NotRun, RunNumbers, StoredRun,
     Study, StudyRecord,
 };

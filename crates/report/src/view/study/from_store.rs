@@ -3,8 +3,8 @@
 use std::panic::resume_unwind;
 use std::thread;
 
-use nestor_study::claims::answer_all;
-use nestor_study::{Store, StoreError, StudyRecord};
+use nestor_results::claims::answer_all;
+use nestor_results::{Store, StoreError, StudyRecord};
 
 use super::StudyReport;
 

@@ -1,7 +1,7 @@
 //! How a study was done, in a few lines.
 
 use nestor_model::sequential::{Decision, StopRule};
-use nestor_study::{Drift, StudyRecord, duration_words};
+use nestor_results::{Drift, StudyRecord, duration_words};
 
 use super::times::time_words;
 use super::{CellReport, StoppedComparison, StudyTimes};

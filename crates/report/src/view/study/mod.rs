@@ -8,8 +8,8 @@ mod times;
 mod why;
 
 use nestor_model::sequential::Decision;
-use nestor_study::claims::{Answers, Finding};
-use nestor_study::{ClaimResult, Comparison, Figure, NotRun, StudyRecord};
+use nestor_results::claims::{Answers, Finding};
+use nestor_results::{ClaimResult, Comparison, Figure, NotRun, StudyRecord};
 use serde::Serialize;
 
 use super::RunView;

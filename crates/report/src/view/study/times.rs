@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use nestor_study::{SessionRecord, duration_words};
+use nestor_results::{SessionRecord, duration_words};
 
 use super::StudyTimes;
 use crate::units;

@@ -4,7 +4,7 @@
 use std::collections::HashMap;
 
 use nestor_explain::{Evidence, Explanation, explain};
-use nestor_study::{RunLevels, StoredRun, Study, TraceMode};
+use nestor_results::{RunLevels, StoredRun, Study, TraceMode};
 use serde::Serialize;
 
 /// What the numbers of the layers say of a cell whose requests were not joined, or why they say nothing.

@@ -10,7 +10,7 @@ pub use waterfall::{Part, Waterfall, WaterfallRow, operation_words};
 
 use nestor_correlate::Correlation;
 use nestor_correlate::stamps::Agreement;
-use nestor_study::{Measured, TraceCost};
+use nestor_results::{Measured, TraceCost};
 use serde::Serialize;
 
 /// What the joined traces of a run say.

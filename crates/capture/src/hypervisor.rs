@@ -1,0 +1,227 @@
+//! Recording what QEMU does for a guest's disk: its own trace events, switched on through its monitor.
+//!
+//! # Why these events
+//! QEMU has thousands; each costs QEMU's I/O thread a formatted line and a system call, so only what cannot be had
+//! otherwise is switched on, and only while something is measured:
+//! - a request's arrival and its completion, by the address or tag of the device model's own request
+//!   ([`Interface::events`]). Two lines per request with virtio-blk.
+//! - for image formats, the reads and writes on the image file (`bdrv_co_preadv_part`, `bdrv_co_pwritev_part`). A raw
+//!   image needs none: its requests are those of the virtual disk. When they end is told by the thread pool or the ring
+//!   that carries them out (`thread_pool_*`, `luring_*`); with several of the guest's requests under way nothing else
+//!   tells it, and a request taken to be longer than it was seems to belong to any of them. For `aio=native` there
+//!   is no such event.
+//! - what a qcow2 image does with its tables, which is rare: reads that its cache of tables does not hold, tables
+//!   written back, clusters and tables allocated.
+//!
+//! Left out: `blk_co_*` (says again what the device model has said), and everything in the kernel around QEMU:
+//! system-call events do not show what `io_submit` and `io_uring_enter` are asked for.
+//!
+//! Debian's QEMU 7.2 has the trace back end `log` only: text, in whole microseconds of `CLOCK_REALTIME`. It writes
+//! each line at once and drops none.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use nestor_machine::qemu::qmp::Qmp;
+use serde_json::json;
+
+use super::{READY_FILE, announce_ready, output, write_summary};
+use nestor_trace::TraceError;
+use nestor_trace::TracePoint;
+use nestor_trace::event::Device;
+use nestor_trace::recording::{HypervisorSource, Interface, Moment, RecordSummary};
+
+/// Name of the recorded file.
+pub(super) const LOG: &str = "qemu.log";
+const METHOD: &str = "QEMU's trace events";
+const PAUSE: Duration = Duration::from_millis(20);
+/// How long the monitor may take to greet.
+const GREETING_LIMIT: Duration = Duration::from_secs(10);
+
+/// The events of requests on the image file.
+const FILE_EVENTS: [&str; 2] = ["bdrv_co_preadv_part", "bdrv_co_pwritev_part"];
+
+/// The events that tell when a request on a file is handed to a thread or a ring, and when it is over. QEMUs that were
+/// built without one of the two lack its events.
+const CARRYING_EVENTS: [&str; 4] =
+    ["thread_pool_submit", "thread_pool_complete", "luring_co_submit", "luring_process_completion"];
+
+/// The events of a qcow2 image's tables. `qcow2_cache_get` itself, which comes with every request, is not among them.
+const QCOW2_EVENTS: [&str; 4] =
+    ["qcow2_cache_get_read", "qcow2_cache_entry_flush", "qcow2_cluster_alloc_phys", "qcow2_l2_allocate"];
+
+/// The event that names the virtio device that a driver took over last.
+const DEVICE_EVENT: &str = "virtio_set_status";
+
+/// What to record of a QEMU, and where to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct HypervisorOptions {
+    /// Socket of a monitor (QMP) that nobody else uses.
+    pub monitor: PathBuf,
+    /// A directory of this user's that QEMU can write to, not on the disk that is measured: one that is not there yet, an
+    /// empty one, or that of an earlier recording, whose files give way.
+    pub output: PathBuf,
+    /// How the guest speaks to the disk.
+    pub interface: Interface,
+    /// The image's format; `None` for a raw image or a block device.
+    pub format: Option<String>,
+    /// Where QEMU logged its events until now and is to log them again afterwards. If it has logged
+    /// `virtio_set_status`, the last device in it is the disk; otherwise the busiest one is taken.
+    pub event_log: Option<PathBuf>,
+}
+
+/// Records until `stop` is set, then writes the [`RecordSummary`] beside the recorded file and returns it.
+///
+/// A file `ready` appears in the output directory as soon as every later request is recorded. Afterwards the events
+/// are off again.
+///
+/// # Errors
+/// The monitor does not answer, or this QEMU lacks the events; the directory cannot be used.
+pub fn record_hypervisor(
+    options: &HypervisorOptions,
+    stop: &AtomicBool,
+) -> Result<RecordSummary, TraceError> {
+    let output = &options.output;
+    output::make(output)?;
+    let device_address = options.event_log.as_deref().and_then(last_device);
+    let cannot =
+        |reason: String| TraceError::Capture { device: options.monitor.clone(), method: METHOD, reason };
+    let mut qmp = Qmp::connect(&options.monitor, GREETING_LIMIT).map_err(|e| {
+        cannot(format!(
+            "its monitor does not answer: {e}; give the socket of a monitor that nobody else uses"
+        ))
+    })?;
+    let started = start(&mut qmp, options)
+        .and_then(|events| Ok((events, announce_ready(output).map_err(|e| e.to_string())?)));
+    let (events, started) = match started {
+        Ok(started) => started,
+        Err(reason) => {
+            let _ = end(&mut qmp, options, &events(options));
+            output::clear(output);
+            return Err(cannot(reason));
+        }
+    };
+    while !stop.load(Ordering::Relaxed) {
+        std::thread::sleep(PAUSE);
+    }
+    end(&mut qmp, options, &events).map_err(cannot)?;
+    let stopped = Moment::now();
+    let _ = fs::remove_file(output.join(READY_FILE));
+    let summary = RecordSummary {
+        method: TracePoint::Hypervisor,
+        why: "asked for".to_owned(),
+        device: Device::default(),
+        partitions: Vec::new(),
+        // QEMU does not say when it cannot write its log; a full file system is the one thing that makes it lose any.
+        dropped_events: u64::from(is_full(output)),
+        files: vec![PathBuf::from(LOG)],
+        started_monotonic_ns: started.monotonic_ns,
+        started_realtime_ns: started.realtime_ns,
+        stopped_monotonic_ns: stopped.monotonic_ns,
+        hypervisor: Some(HypervisorSource {
+            interface: options.interface,
+            format: options.format.clone(),
+            device_address,
+            stopped_realtime_ns: stopped.realtime_ns,
+        }),
+    };
+    write_summary(&summary, output)?;
+    Ok(summary)
+}
+
+fn events(options: &HypervisorOptions) -> Vec<&'static str> {
+    let mut events = options.interface.events().to_vec();
+    if let Some(format) = &options.format {
+        events.extend(FILE_EVENTS);
+        events.extend(CARRYING_EVENTS);
+        if format == "qcow2" {
+            events.extend(QCOW2_EVENTS);
+        }
+    }
+    events
+}
+
+/// Lets QEMU log into the output directory and switches the events on; those that are on.
+fn start(qmp: &mut Qmp, options: &HypervisorOptions) -> Result<Vec<&'static str>, String> {
+    log_to(qmp, &options.output.join(LOG))?;
+    let mut events = events(options);
+    let mut failed = None;
+    events.retain(|event| match set_event(qmp, event, true) {
+        Ok(()) => true,
+        Err(_) if CARRYING_EVENTS.contains(event) => false,
+        Err(e) => {
+            failed.get_or_insert(format!("{e}; QEMU 7.2 has this event, another version may not"));
+            false
+        }
+    });
+    failed.map_or(Ok(events), Err)
+}
+
+fn end(qmp: &mut Qmp, options: &HypervisorOptions, events: &[&str]) -> Result<(), String> {
+    let switched_off = events.iter().try_for_each(|event| set_event(qmp, event, false));
+    let log = options.event_log.as_deref().unwrap_or(Path::new("/dev/null"));
+    log_to(qmp, log).and(switched_off)
+}
+
+fn set_event(qmp: &mut Qmp, event: &str, enable: bool) -> Result<(), String> {
+    qmp.execute("trace-event-set-state", &json!({ "name": event, "enable": enable }))?;
+    Ok(())
+}
+
+/// The log's file can only be changed through the monitor for people, whose answer is empty when it did.
+fn log_to(qmp: &mut Qmp, path: &Path) -> Result<(), String> {
+    let line = format!("logfile {}", path.display());
+    let answer = qmp.execute("human-monitor-command", &json!({ "command-line": line }))?;
+    match answer.as_str().map(str::trim) {
+        Some("") | None => Ok(()),
+        Some(complaint) => Err(format!("QEMU does not log to {}: {complaint}", path.display())),
+    }
+}
+
+/// The address of the device in the last line about one.
+fn last_device(event_log: &Path) -> Option<u64> {
+    let text = fs::read(event_log).ok()?;
+    let text = String::from_utf8_lossy(&text);
+    let line = text.lines().rfind(|line| line.contains(DEVICE_EVENT))?;
+    let address = line.split_once("vdev 0x")?.1.split_whitespace().next()?;
+    u64::from_str_radix(address, 16).ok()
+}
+
+fn is_full(directory: &Path) -> bool {
+    rustix::fs::statvfs(directory).is_ok_and(|s| s.f_bavail == 0 && s.f_blocks > 0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_device_that_was_plugged_in_last_is_the_disk() {
+        let directory = tempfile::tempdir().unwrap();
+        let log = directory.path().join("events.log");
+        let lines = "61@1795273119.566585:virtio_set_status vdev 0x5597cbe15a20 val 0\n\
+                     61@1795273119.566587:virtio_set_status vdev 0x5597cbe15a20 val 15\n\
+                     61@1795273121.114366:virtio_set_status vdev 0x5597cbfca490 val 15\n";
+        fs::write(&log, lines).unwrap();
+        assert_eq!(last_device(&log), Some(0x5597_cbfc_a490));
+        fs::write(&log, "").unwrap();
+        assert_eq!(last_device(&log), None);
+    }
+
+    #[test]
+    fn only_image_formats_log_the_requests_on_their_file() {
+        let mut options = HypervisorOptions {
+            monitor: "/m".into(),
+            output: "/o".into(),
+            interface: Interface::VirtioBlk,
+            format: None,
+            event_log: None,
+        };
+        assert_eq!(events(&options).len(), 3);
+        options.format = Some("qcow2".into());
+        assert!(events(&options).contains(&"bdrv_co_pwritev_part"));
+        assert!(events(&options).contains(&"qcow2_cache_get_read"));
+    }
+}

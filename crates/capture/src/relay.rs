@@ -1,0 +1,274 @@
+//! Recording with the `blktrace` tool, which reads the kernel's relay files.
+
+use std::fs;
+use std::os::fd::AsRawFd;
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+use std::{io, thread};
+
+use super::device::BlockDevice;
+use super::mounts::Mounted;
+use super::{Recorded, announce_ready, buffer_bytes, cpus, new_file};
+use nestor_trace::TraceError;
+use nestor_trace::recording::Moment;
+
+const METHOD: &str = "blktrace";
+/// Prefix of the recorded files.
+pub(super) const NAME: &str = "trace";
+/// What blktrace says goes here.
+pub(super) const LOG: &str = "blktrace.log";
+/// Sub-buffers of each CPU's buffer.
+const SUB_BUFFERS: u64 = 8;
+const START_LIMIT: Duration = Duration::from_secs(20);
+/// Writing out what is buffered may take a slow disk long.
+const STOP_LIMIT: Duration = Duration::from_secs(60);
+const PAUSE: Duration = Duration::from_millis(5);
+
+/// `_IO(0x12, 116)` (`include/uapi/linux/fs.h`).
+const BLKTRACESTART: libc::c_ulong = 0x1274;
+
+/// A blktrace that records. Dropping it ends it.
+pub(super) struct Relay<'a> {
+    device: &'a BlockDevice,
+    output: PathBuf,
+    child: Child,
+    started: Moment,
+    ended: bool,
+    // Last, so that debugfs is let go after blktrace has ended.
+    _debugfs: Mounted,
+}
+
+impl<'a> Relay<'a> {
+    /// Starts blktrace and waits until it records.
+    pub fn start(device: &'a BlockDevice, output: &Path) -> Result<Self, TraceError> {
+        let debugfs = Mounted::debugfs()?;
+        let child = spawn(device, output)?;
+        let started = Moment::now();
+        let mut relay =
+            Self { device, output: output.to_path_buf(), child, started, ended: false, _debugfs: debugfs };
+        match relay.wait_until_recording() {
+            Ok(()) => {
+                relay.started = announce_ready(output)?;
+                Ok(relay)
+            }
+            Err(error) => {
+                relay.end_now();
+                remove_recorded(output);
+                Err(error)
+            }
+        }
+    }
+
+    /// Waits for `stop`, ends blktrace and says what it recorded.
+    pub fn run(mut self, stop: &AtomicBool) -> Result<Recorded, TraceError> {
+        while !stop.load(Ordering::Relaxed) {
+            if let Some(status) = self.exit_status()? {
+                return Err(self.ended_early(status));
+            }
+            thread::sleep(PAUSE);
+        }
+        let stopped_monotonic_ns = Moment::now().monotonic_ns;
+        self.signal(libc::SIGINT);
+        let deadline = Instant::now() + STOP_LIMIT;
+        while self.exit_status()?.is_none() {
+            if Instant::now() > deadline {
+                let said = format!("it did not end within {STOP_LIMIT:?} of being asked to; {}", self.said());
+                return Err(self.device.cannot(METHOD, said));
+            }
+            thread::sleep(PAUSE);
+        }
+        Ok(Recorded {
+            dropped_events: dropped_events(&fs::read_to_string(self.output.join(LOG)).unwrap_or_default()),
+            files: recorded_files(&self.output),
+            started: self.started,
+            stopped_monotonic_ns,
+        })
+    }
+
+    /// blktrace opens each CPU's relay file, then the file it writes to, and only then lets the kernel begin. Asking
+    /// the kernel to begin is how to know that it has: it refuses where events are recorded already.
+    fn wait_until_recording(&mut self) -> Result<(), TraceError> {
+        let relay_files = Path::new("/sys/kernel/debug/block").join(self.device.name.replace('/', "!"));
+        let deadline = Instant::now() + START_LIMIT;
+        loop {
+            if let Some(status) = self.exit_status()? {
+                return Err(self.ended_early(status));
+            }
+            let wanted = count_files(&relay_files, "trace");
+            if wanted > 0 && recorded_files(&self.output).len() >= wanted && self.begin()? {
+                return Ok(());
+            }
+            if Instant::now() > deadline {
+                let said = format!("it did not begin within {START_LIMIT:?}; {}", self.said());
+                return Err(self.device.cannot(METHOD, said));
+            }
+            thread::sleep(PAUSE);
+        }
+    }
+
+    fn begin(&self) -> Result<bool, TraceError> {
+        // SAFETY: the descriptor is open for as long as `self.device` lives, and this request takes no argument.
+        let result = unsafe { libc::ioctl(self.device.file.as_raw_fd(), BLKTRACESTART as _, 0) };
+        if result == 0 {
+            return Ok(true);
+        }
+        let error = io::Error::last_os_error();
+        match error.raw_os_error() {
+            Some(libc::EINVAL) => Ok(true),
+            // Not set up yet, or torn down because blktrace is about to fail.
+            Some(libc::ENOTTY | libc::ENOENT) => Ok(false),
+            _ => Err(self.device.cannot(METHOD, format!("the kernel does not begin: {error}"))),
+        }
+    }
+
+    fn exit_status(&mut self) -> Result<Option<ExitStatus>, TraceError> {
+        let status =
+            self.child.try_wait().map_err(TraceError::io("wait for blktrace on", &self.device.path))?;
+        self.ended |= status.is_some();
+        Ok(status)
+    }
+
+    fn ended_early(&self, status: ExitStatus) -> TraceError {
+        let said = self.said();
+        let advice = if said.contains("Operation not permitted") {
+            "; this kernel locks the relay files (lockdown=confidentiality), tracefs may still work"
+        } else if said.contains("Device or resource busy") {
+            "; the device is being traced already: end the other blktrace, or `blktrace -k DEVICE` if it was killed"
+        } else {
+            ""
+        };
+        self.device.cannot(METHOD, format!("it ended with {status}; {said}{advice}"))
+    }
+
+    fn said(&self) -> String {
+        let log = fs::read_to_string(self.output.join(LOG)).unwrap_or_default();
+        let lines: Vec<_> = log.lines().map(str::trim).filter(|line| !line.is_empty()).take(3).collect();
+        if lines.is_empty() { "it said nothing".to_owned() } else { format!("it said: {}", lines.join("; ")) }
+    }
+
+    fn signal(&self, signal: libc::c_int) {
+        // SAFETY: plain system call; the child has not been waited for, so the number is still its own.
+        unsafe { libc::kill(self.child.id() as libc::pid_t, signal) };
+    }
+
+    fn end_now(&mut self) {
+        if self.ended {
+            return;
+        }
+        // Asked politely first: only blktrace itself undoes what it set up in the kernel.
+        self.signal(libc::SIGINT);
+        let deadline = Instant::now() + Duration::from_secs(5);
+        while Instant::now() < deadline {
+            if !matches!(self.exit_status(), Ok(None)) {
+                return;
+            }
+            thread::sleep(PAUSE);
+        }
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+        self.ended = true;
+    }
+}
+
+impl Drop for Relay<'_> {
+    fn drop(&mut self) {
+        self.end_now();
+    }
+}
+
+fn spawn(device: &BlockDevice, output: &Path) -> Result<Child, TraceError> {
+    let log_path = output.join(LOG);
+    let log = new_file(&log_path)?;
+    let log_too = log.try_clone().map_err(TraceError::io("write", &log_path))?;
+    // At most 2 MiB each, blktrace's `-b` counts KiB.
+    let sub_buffer_kib = (buffer_bytes() / cpus() / SUB_BUFFERS / 1024).clamp(64, 2048);
+    let mut command = Command::new("blktrace");
+    command
+        .args(["-o", NAME, "-b", &sub_buffer_kib.to_string(), "-n", &SUB_BUFFERS.to_string()])
+        .arg("-d")
+        .arg(&device.path)
+        .arg("-D")
+        .arg(output)
+        .stdin(Stdio::null())
+        .stdout(log)
+        .stderr(log_too)
+        // A terminal's interrupt is for us; we end blktrace when we are ready to.
+        .process_group(0);
+    let parent = std::process::id();
+    // SAFETY: only async-signal-safe calls between fork and exec.
+    unsafe {
+        command.pre_exec(move || {
+            libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGINT);
+            // The parent may have died before the call above.
+            if libc::getppid() as u32 == parent {
+                Ok(())
+            } else {
+                Err(io::Error::from_raw_os_error(libc::ESRCH))
+            }
+        });
+    }
+    command.spawn().map_err(|error| {
+        let advice = if error.kind() == io::ErrorKind::NotFound {
+            "it is not installed (Debian package blktrace)"
+        } else {
+            "it cannot be started"
+        };
+        device.cannot(METHOD, format!("{advice}: {error}"))
+    })
+}
+
+fn count_files(directory: &Path, prefix: &str) -> usize {
+    let numbered = |name: &str| {
+        name.strip_prefix(prefix).is_some_and(|n| !n.is_empty() && n.bytes().all(|b| b.is_ascii_digit()))
+    };
+    fs::read_dir(directory)
+        .map_or(0, |entries| entries.flatten().filter(|e| numbered(&e.file_name().to_string_lossy())).count())
+}
+
+/// The processor whose events are in a file of that name.
+pub(super) fn cpu_of(name: &str) -> Option<u32> {
+    let number = name.strip_prefix(NAME)?.strip_prefix(".blktrace.")?;
+    // Not every text that is a number is one that blktrace writes: `+1`, `01`.
+    number.parse::<u32>().ok().filter(|cpu| cpu.to_string() == number)
+}
+
+/// Names of the recorded files, in the order of their CPUs.
+pub(super) fn recorded_files(output: &Path) -> Vec<PathBuf> {
+    let Ok(entries) = fs::read_dir(output) else { return Vec::new() };
+    let mut found: Vec<_> = entries
+        .flatten()
+        .filter_map(|e| {
+            cpu_of(&e.file_name().to_string_lossy()).map(|cpu| (cpu, PathBuf::from(e.file_name())))
+        })
+        .collect();
+    found.sort();
+    found.into_iter().map(|(_, name)| name).collect()
+}
+
+fn remove_recorded(output: &Path) {
+    for name in recorded_files(output) {
+        let _ = fs::remove_file(output.join(name));
+    }
+}
+
+/// `Total: 3642 events (dropped 17), 171 KiB data`, once per device.
+fn dropped_events(log: &str) -> u64 {
+    let numbers =
+        log.split("(dropped ").skip(1).filter_map(|rest| rest.split(')').next()?.trim().parse::<u64>().ok());
+    numbers.fold(0, u64::saturating_add)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn drops_are_read_from_what_blktrace_says() {
+        let log = "=== vda ===\n  CPU  0:   3625 events,  170 KiB data\n  Total:   3642 events (dropped 17),  171 KiB data\n";
+        assert_eq!(dropped_events(log), 17);
+        assert_eq!(dropped_events("Total: 3 events (dropped many)"), 0);
+    }
+}

@@ -1,0 +1,134 @@
+//! The asking end of a control socket.
+
+use std::io::{BufRead, BufReader, Write};
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+
+use super::{ControlRequest, ControlResponse, Statistics};
+use nestor_disk::DiskError;
+use nestor_disk::log::LogSummary;
+
+/// A connection to a serving disk.
+#[derive(Debug)]
+pub struct ControlClient {
+    path: PathBuf,
+    stream: BufReader<UnixStream>,
+}
+
+impl ControlClient {
+    /// Connects to a control socket.
+    ///
+    /// # Errors
+    /// Nobody serves there.
+    pub fn connect(path: impl AsRef<Path>) -> Result<Self, DiskError> {
+        let path = path.as_ref().to_owned();
+        let stream = UnixStream::connect(&path)
+            .map_err(DiskError::io("connect to the disk's control socket", &path))?;
+        Ok(Self { path, stream: BufReader::new(stream) })
+    }
+
+    /// Asks and waits for the answer.
+    ///
+    /// # Errors
+    /// The server is gone or does not speak this language. An answer [`ControlResponse::Failed`] is no error here.
+    pub fn request(&mut self, request: &ControlRequest) -> Result<ControlResponse, DiskError> {
+        let mut line = serde_json::to_string(request).expect("requests are plain data");
+        line.push('\n');
+        let talk = || DiskError::io("talk to the disk behind", &self.path);
+        self.stream.get_mut().write_all(line.as_bytes()).map_err(talk())?;
+        line.clear();
+        let read = self.stream.read_line(&mut line).map_err(talk())?;
+        if read == 0 {
+            return Err(talk()(std::io::ErrorKind::UnexpectedEof.into()));
+        }
+        serde_json::from_str(&line).map_err(|e| DiskError::Control {
+            path: self.path.clone(),
+            reason: format!("{} ({e})", line.trim()),
+        })
+    }
+
+    /// Switches timing; returns when the disk has come to rest under the old setting.
+    ///
+    /// # Errors
+    /// See [`Self::request`]; or the server refuses.
+    pub fn set_timing(&mut self, on: bool) -> Result<(), DiskError> {
+        self.expect_done(&ControlRequest::Timing { on })
+    }
+
+    /// Starts a request log at `path`.
+    ///
+    /// # Errors
+    /// See [`Self::request`]; or the file cannot be created.
+    pub fn start_log(&mut self, path: impl Into<PathBuf>) -> Result<(), DiskError> {
+        self.expect_done(&ControlRequest::StartLog { path: path.into() })
+    }
+
+    /// Closes the request log and says how many records it has and lacks.
+    ///
+    /// # Errors
+    /// See [`Self::request`]; or the log could not be written.
+    pub fn stop_log(&mut self) -> Result<LogSummary, DiskError> {
+        match self.request(&ControlRequest::StopLog)? {
+            ControlResponse::LogClosed(summary) => Ok(summary),
+            other => Err(self.unexpected(other)),
+        }
+    }
+
+    /// Starts to note stamps at `path`.
+    ///
+    /// # Errors
+    /// See [`Self::request`]; or the file cannot be created.
+    pub fn start_stamps(&mut self, path: impl Into<PathBuf>) -> Result<(), DiskError> {
+        self.expect_done(&ControlRequest::StartStamps { path: path.into() })
+    }
+
+    /// Closes the file of stamps.
+    ///
+    /// # Errors
+    /// See [`Self::request`]; or the file could not be written.
+    pub fn stop_stamps(&mut self) -> Result<(), DiskError> {
+        self.expect_done(&ControlRequest::StopStamps)
+    }
+
+    /// Drops all data, caches and positions.
+    ///
+    /// # Errors
+    /// See [`Self::request`]; or the data file cannot be emptied.
+    pub fn reset(&mut self) -> Result<(), DiskError> {
+        self.expect_done(&ControlRequest::Reset)
+    }
+
+    /// What the disk has done so far.
+    ///
+    /// # Errors
+    /// See [`Self::request`].
+    pub fn statistics(&mut self) -> Result<Statistics, DiskError> {
+        match self.request(&ControlRequest::Statistics)? {
+            ControlResponse::Statistics(statistics) => Ok(*statistics),
+            other => Err(self.unexpected(other)),
+        }
+    }
+
+    /// Ends the server.
+    ///
+    /// # Errors
+    /// See [`Self::request`].
+    pub fn quit(&mut self) -> Result<(), DiskError> {
+        self.expect_done(&ControlRequest::Quit)
+    }
+
+    fn expect_done(&mut self, request: &ControlRequest) -> Result<(), DiskError> {
+        match self.request(request)? {
+            ControlResponse::Done => Ok(()),
+            other => Err(self.unexpected(other)),
+        }
+    }
+
+    fn unexpected(&self, response: ControlResponse) -> DiskError {
+        let reason = match response {
+            ControlResponse::Failed { reason } => reason,
+            other => format!("an answer that was not asked for: {other:?}"),
+        };
+        DiskError::Control { path: self.path.clone(), reason }
+    }
+}

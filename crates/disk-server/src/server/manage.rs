@@ -1,0 +1,204 @@
+//! What the control socket does to a disk.
+
+use std::path::Path;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Condvar, Mutex, MutexGuard};
+use std::time::Duration;
+
+use super::core::Core;
+use super::stop::StopHandle;
+use crate::control::Statistics;
+use nestor_disk::DiskError;
+use nestor_disk::log::{Header, LogSummary, StampWriter, Writer};
+
+/// How often to look whether a disk has come to rest, where its model does not say when.
+const LOOK_EVERY_NS: u64 = 2_000_000;
+
+/// How often to look whether the server is to end while a front end's queues are waited for.
+const CONNECTION_LOOK: Duration = Duration::from_millis(100);
+
+/// A disk that the guest's thread and the control socket's threads share.
+pub struct Shared {
+    core: Mutex<Core>,
+    /// Told when a front end's queues have become known.
+    connected: Condvar,
+    /// Threads of the control socket that want the disk: the guest's thread lets them go first.
+    waiting: AtomicU32,
+    stop: StopHandle,
+}
+
+impl Shared {
+    /// Shares a disk.
+    pub fn new(core: Core, stop: StopHandle) -> Self {
+        Self { core: Mutex::new(core), connected: Condvar::new(), waiting: AtomicU32::new(0), stop }
+    }
+
+    /// What ends the server.
+    pub fn stop_handle(&self) -> &StopHandle {
+        &self.stop
+    }
+
+    /// The disk, for the thread that serves the guest.
+    pub fn serve(&self) -> MutexGuard<'_, Core> {
+        while self.waiting.load(Ordering::Acquire) > 0 {
+            std::thread::sleep(Duration::from_micros(50));
+        }
+        self.lock()
+    }
+
+    /// The disk, for everybody else.
+    pub fn manage(&self) -> MutexGuard<'_, Core> {
+        self.waiting.fetch_add(1, Ordering::AcqRel);
+        let core = self.lock();
+        self.waiting.fetch_sub(1, Ordering::AcqRel);
+        core
+    }
+
+    /// The front end's queues have become known.
+    pub fn note_connected(&self) {
+        self.connected.notify_all();
+    }
+
+    /// The machine says what time it is there; when something will happen next. Its first notification may be told here
+    /// before the vhost-user library knows the queues: then these are waited for.
+    pub fn run_until(&self, now_ns: u64) -> Option<u64> {
+        let mut core = self.manage();
+        while !core.is_connected() && !self.stop.is_stopped() {
+            let waited = self.connected.wait_timeout(core, CONNECTION_LOOK);
+            core = waited.unwrap_or_else(|poisoned| poisoned.into_inner()).0;
+        }
+        core.run_until(now_ns)
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Core> {
+        // A thread that panicked has left a request half done at worst; the disk stays usable.
+        self.core.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+    }
+
+    /// Switches timing once everything that has begun, written caches included, is done under the old setting.
+    pub fn switch_timing(&self, on: bool) {
+        self.at_rest(true, |core| core.timing = on);
+    }
+
+    /// Drops all data and forgets the medium's caches and position, once what is in flight is done.
+    ///
+    /// # Errors
+    /// The data file cannot be emptied.
+    pub fn reset(&self) -> Result<(), DiskError> {
+        self.at_rest(false, |core| {
+            let size = core.target.store.size();
+            core.model.reset(core.clock.now_ns());
+            core.target.store.punch(0, size).map_err(DiskError::system("empty the data file"))
+        })
+        .unwrap_or(Ok(()))
+    }
+
+    /// Keeps requests in the rings until the disk is at rest (with or without its cache), acts, and goes on.
+    /// Returns `None` without acting if the server was told to end meanwhile.
+    fn at_rest<T>(&self, settled: bool, act: impl FnOnce(&mut Core) -> T) -> Option<T> {
+        {
+            let mut core = self.manage();
+            if core.clock.is_told() {
+                core.come_to_rest();
+                return Some(act(&mut core));
+            }
+            core.hold();
+        }
+        let rested = loop {
+            let mut core = self.manage();
+            core.advance();
+            if settled && core.is_idle() {
+                let now_ns = core.clock.now_ns();
+                core.model.settle(now_ns);
+            }
+            if core.is_idle() && (!settled || core.model.is_settled()) {
+                break Some(core);
+            }
+            let now = core.clock.now_ns();
+            let next = core.model.next_event_ns().map_or(now + LOOK_EVERY_NS, |n| n.min(now + LOOK_EVERY_NS));
+            drop(core);
+            if self.stop.is_stopped() {
+                break None;
+            }
+            std::thread::sleep(Duration::from_nanos(next.saturating_sub(now).max(20_000)));
+        };
+        let acted = rested.map(|mut core| act(&mut core));
+        self.manage().release();
+        acted
+    }
+}
+
+impl Core {
+    fn hold(&mut self) {
+        self.holders += 1;
+    }
+
+    fn release(&mut self) {
+        self.holders -= 1;
+        // The guest's thread looks at the rings when the alarm rings, which is at once.
+        self.alarm().set(Some(1));
+    }
+
+    fn is_idle(&self) -> bool {
+        self.in_flight() == 0
+    }
+
+    /// Starts a request log; one that is open already is closed.
+    ///
+    /// # Errors
+    /// The file cannot be created.
+    pub fn start_log(&mut self, path: &Path) -> Result<(), DiskError> {
+        self.log = None;
+        let header = Header {
+            disk: self.profile.clone(),
+            opened_ns: self.clock.now_ns(),
+            sectors: self.sectors,
+            first_sector: self.first_sector,
+            records: 0,
+            dropped: 0,
+        };
+        self.log = Some(Writer::create(path, header)?);
+        Ok(())
+    }
+
+    /// Takes the request log out; the caller closes it, which may take a while.
+    pub fn take_log(&mut self) -> Option<Writer> {
+        self.log.take()
+    }
+
+    /// Starts to note the stamps in the data.
+    ///
+    /// # Errors
+    /// The file cannot be created.
+    pub fn start_stamps(&mut self, path: &Path) -> Result<(), DiskError> {
+        self.stamps = Some(StampWriter::create(path)?);
+        Ok(())
+    }
+
+    /// Takes the file of stamps out; the caller closes it.
+    pub fn take_stamps(&mut self) -> Option<StampWriter> {
+        self.stamps.take()
+    }
+
+    /// What the disk has done so far.
+    pub fn statistics(&self) -> Statistics {
+        Statistics {
+            timing: self.timing && self.model_takes_time,
+            in_flight: self.in_flight(),
+            write_cache: self.model.write_cache(),
+            settled: self.is_idle() && self.model.is_settled(),
+            allocated_bytes: self.target.store.allocated().unwrap_or(0),
+            ..self.statistics.clone()
+        }
+    }
+}
+
+/// Closes a log that may not be there.
+pub fn close_log(log: Option<Writer>) -> Result<LogSummary, DiskError> {
+    log.map_or(Ok(LogSummary::default()), Writer::finish)
+}
+
+/// Closes a file of stamps that may not be there; returns how many runs it has.
+pub fn close_stamps(stamps: Option<StampWriter>) -> Result<u64, DiskError> {
+    stamps.map_or(Ok(0), StampWriter::finish)
+}

@@ -1,0 +1,273 @@
+//! Serving a modelled medium as a vhost-user-blk disk.
+
+mod backend;
+mod clock;
+mod core;
+mod execute;
+pub(crate) mod manage;
+pub(crate) mod priority;
+pub mod request;
+mod socket;
+mod stamping;
+pub(crate) mod stop;
+mod store;
+mod told;
+
+use std::os::fd::AsFd;
+use std::os::unix::net::UnixListener;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex};
+
+use vhost::vhost_user::{Error as VhostUserError, Listener};
+use vhost_user_backend::{Error as BackendError, ShutdownHandle, VhostUserDaemon};
+use vm_memory::GuestMemoryAtomic;
+use vmm_sys_util::epoll::EventSet;
+
+use self::backend::Backend;
+use self::clock::Clock;
+use self::core::{Core, CoreParts};
+use self::execute::Target;
+use self::manage::{Shared, close_log, close_stamps};
+use self::priority::Priority;
+use self::request::ID_BYTES;
+use self::socket::listen;
+use self::stop::Woken;
+use self::store::Store;
+use crate::control;
+use core::GuestMemory;
+use nestor_disk::DiskError;
+use nestor_disk::model::{SECTOR_BYTES, Turn};
+use nestor_disk::{Medium, Profile};
+
+pub use self::stop::StopHandle;
+
+/// What to serve and where.
+#[derive(Clone, Debug)]
+pub struct ServeOptions {
+    /// The medium.
+    pub profile: String,
+    /// Bytes that the guest sees; a multiple of 512.
+    pub size_bytes: u64,
+    /// Where they begin on the modelled medium (outer tracks come first); a multiple of 512.
+    pub offset_bytes: u64,
+    /// The vhost-user socket, created for its owner only and removed at the end.
+    pub socket: PathBuf,
+    /// The data: a sparse file, created if missing, kept at the end.
+    pub data: PathBuf,
+    /// The control socket, created for its owner only and removed at the end.
+    pub control: Option<PathBuf>,
+    /// Write a request log from the start.
+    pub log: Option<PathBuf>,
+    /// Note the stamps in the data from the start. For tests of truth: it takes time that the model does not know of.
+    pub stamps: Option<PathBuf>,
+    /// The medium's write cache; `None` leaves it as the profile has it.
+    pub write_cache: Option<bool>,
+    /// How far the platters have turned at time zero of [`Self::time`]. Nothing for media without any.
+    pub turned: Turn,
+    /// Timing is on from the start.
+    pub timing: bool,
+    /// A flush waits until the data file is on the host's own storage, as a real disk's data would survive a power
+    /// failure of the host. Takes time that the model does not know of.
+    pub durable: bool,
+    /// What the guest reads as the disk's serial number; 20 bytes at most.
+    pub serial: String,
+    /// End when the first connection closes; otherwise the next one is waited for.
+    pub once: bool,
+    /// End when the thread that started this process ends.
+    pub end_with_parent: bool,
+    /// The time that the disk lives in.
+    pub time: DiskTime,
+    /// The data file is only read, as long as it is; other programs may read it too.
+    pub read_only: bool,
+    /// Ends the server.
+    pub stop: StopHandle,
+}
+
+/// The time that a disk lives in.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum DiskTime {
+    /// This machine's.
+    #[default]
+    Real,
+    /// The virtual time of the machine that uses the disk, which says what time it is on a socket beside the disk's
+    /// own, with [`nestor_vtime::protocol::DISK_TIME_SUFFIX`] in its name.
+    Virtual,
+}
+
+/// Serves a disk until it is told to stop.
+///
+/// # Errors
+/// The options do not fit the medium, or the files and sockets cannot be made; nothing is left behind then.
+pub fn serve(options: ServeOptions) -> Result<(), DiskError> {
+    if options.end_with_parent {
+        rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::TERM))
+            .map_err(|e| DiskError::system("tie the disk to its parent")(e.into()))?;
+    }
+    let profile = check(&options)?;
+    let (listener, _socket) = listen(&options.socket)?;
+    let control = options.control.as_deref().map(listen).transpose()?;
+    let time = match options.time {
+        DiskTime::Real => None,
+        DiskTime::Virtual => Some(listen(&told::socket(&options.socket))?),
+    };
+    let shared = Arc::new(Shared::new(build(&options, profile)?, options.stop.clone()));
+    if let Some(log) = &options.log {
+        shared.manage().start_log(log)?;
+    }
+    if let Some(stamps) = &options.stamps {
+        shared.manage().start_stamps(stamps)?;
+    }
+    let result = std::thread::scope(|scope| {
+        if let Some((listener, _socket)) = &control {
+            let shared = &shared;
+            scope.spawn(move || control::server::serve(listener, shared));
+        }
+        if let Some((listener, _socket)) = &time {
+            let shared = &shared;
+            scope.spawn(move || told::serve(listener, shared));
+        }
+        let result = serve_connections(&options, listener, &shared);
+        // Also for the threads that wait for the control socket or to shut a connection.
+        options.stop.stop();
+        result
+    });
+    let (log, stamps) = {
+        let mut core = shared.manage();
+        (core.take_log(), core.take_stamps())
+    };
+    result.and(close_log(log).map(|_| ())).and(close_stamps(stamps).map(|_| ()))
+}
+
+/// Finds the profile and checks that the region lies on it.
+fn check(options: &ServeOptions) -> Result<&'static Profile, DiskError> {
+    let profile = nestor_disk::profile(&options.profile)?;
+    let (size, offset) = (options.size_bytes, options.offset_bytes);
+    let end = offset.checked_add(size).filter(|end| *end <= profile.capacity_bytes);
+    if end.is_none()
+        || size == 0
+        || !size.is_multiple_of(SECTOR_BYTES)
+        || !offset.is_multiple_of(SECTOR_BYTES)
+    {
+        let capacity = profile.capacity_bytes;
+        return Err(DiskError::Region { profile: profile.name.to_owned(), size, offset, capacity });
+    }
+    Ok(profile)
+}
+
+/// Puts the disk together.
+fn build(options: &ServeOptions, profile: &Profile) -> Result<Core, DiskError> {
+    let mut model = profile.model(options.turned)?;
+    if let Some(on) = options.write_cache {
+        model.set_write_cache(on);
+    }
+    let mut serial = [0; ID_BYTES as usize];
+    for (to, from) in serial.iter_mut().zip(options.serial.bytes()) {
+        *to = from;
+    }
+    Core::new(CoreParts {
+        target: Target {
+            store: if options.read_only {
+                Store::open_read_only(&options.data, options.size_bytes)?
+            } else {
+                Store::open(&options.data, options.size_bytes)?
+            },
+            serial,
+            durable: options.durable,
+        },
+        profile: profile.name.to_owned(),
+        first_sector: options.offset_bytes / SECTOR_BYTES,
+        model,
+        model_takes_time: profile.medium != Medium::Null,
+        timing: options.timing,
+        priority: match profile.medium {
+            Medium::Null => Priority::Ordinary,
+            // Some completion of a flash disk is always near; waiting for it in real time would take a whole CPU.
+            Medium::Ssd(_) => Priority::ShortSlices,
+            Medium::Hdd(_) | Medium::Raid0(_) => Priority::RealTime,
+        },
+        clock: match options.time {
+            DiskTime::Real => Clock::Real,
+            DiskTime::Virtual => Clock::Told { now_ns: 0 },
+        },
+    })
+}
+
+/// Serves one front end after the other.
+fn serve_connections(
+    options: &ServeOptions,
+    listener: UnixListener,
+    shared: &Arc<Shared>,
+) -> Result<(), DiskError> {
+    let waiter = listener.try_clone().map_err(DiskError::io("listen on", &options.socket))?;
+    let mut listener = Listener::from(listener);
+    let current: Mutex<Option<ShutdownHandle>> = Mutex::new(None);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            options.stop.wait_with(None, None);
+            if let Some(handle) = lock(&current).as_ref() {
+                handle.shutdown();
+            }
+        });
+        let result = loop {
+            if options.stop.wait_with(Some(waiter.as_fd()), None) == Woken::Stopped {
+                break Ok(());
+            }
+            let served = serve_connection(options, &mut listener, shared, &current);
+            shared.manage().disconnect();
+            if served.is_err() || options.once {
+                break served;
+            }
+        };
+        options.stop.stop();
+        result
+    })
+}
+
+/// Serves the front end that is waiting to be accepted, until it goes away or the server is told to stop.
+fn serve_connection(
+    options: &ServeOptions,
+    listener: &mut Listener,
+    shared: &Arc<Shared>,
+    current: &Mutex<Option<ShutdownHandle>>,
+) -> Result<(), DiskError> {
+    let failed =
+        |error: BackendError| DiskError::Vhost { socket: options.socket.clone(), reason: error.to_string() };
+    let backend = Arc::new(
+        Backend::new(Arc::clone(shared)).map_err(DiskError::system("prepare a vhost-user connection"))?,
+    );
+    let memory = GuestMemoryAtomic::new(GuestMemory::new());
+    let mut daemon =
+        VhostUserDaemon::new("vhost-user".to_owned(), Arc::clone(&backend), memory).map_err(failed)?;
+    for handler in daemon.get_epoll_handlers() {
+        handler
+            .register_listener(backend.alarm_fd(), EventSet::IN, Backend::alarm_event())
+            .map_err(DiskError::system("watch the disk's timer"))?;
+    }
+    daemon.start(listener).map_err(failed)?;
+    *lock(current) = daemon.shutdown_handle();
+    if options.stop.is_stopped() {
+        daemon.request_shutdown();
+    }
+    let result = daemon.wait();
+    *lock(current) = None;
+    match result {
+        // Front ends go away in many ways: QEMU quits, is killed, or resets in the middle of a message.
+        Ok(())
+        | Err(BackendError::HandleRequest(
+            VhostUserError::Disconnected | VhostUserError::PartialMessage | VhostUserError::SocketBroken(_),
+        )) => Ok(()),
+        // What one front end said wrongly does not end the disk for the next.
+        Err(BackendError::HandleRequest(error)) => {
+            nestor_terminal::errln!(
+                "disk on {}: the front end was dropped: {error}",
+                options.socket.display()
+            );
+            Ok(())
+        }
+        Err(error) => Err(failed(error)),
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+}

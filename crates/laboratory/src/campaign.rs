@@ -1,0 +1,416 @@
+//! Runs the cells of a study block by block, keeps each result as soon as it is there, ends comparisons that have enough
+//! blocks, and stops at the budget. Several benches share the cells of a block; what is decided between blocks rests on whole blocks, so
+//! how many there are changes no number where each cell's numbers are its own (in virtual time).
+
+use std::collections::{HashMap, HashSet, VecDeque};
+use std::ops::Range;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use nestor_load::Workload;
+use nestor_stack::Stack;
+
+use crate::bench::Bench;
+use crate::cell::CellEnd;
+use crate::crew::{Crew, Order, Said};
+use nestor_results::Estimator;
+use nestor_results::Study;
+use nestor_results::TraceMode;
+use nestor_results::record::CellRecord;
+use nestor_results::{CellKey, NotRun, PlannedCell, budget_ended};
+use nestor_results::{CellSample, Decisions};
+use nestor_results::{Store, StoreError, StoredRun};
+
+/// How a study is run.
+#[derive(Clone, Debug, Default)]
+pub struct CampaignOptions {
+    /// Whether results are kept under the study's name and an earlier, interrupted run of it is continued.
+    pub as_study: bool,
+    /// A directory that is to keep what was recorded of each traced cell: its requests, layouts and a manifest.
+    pub trace_to: Option<PathBuf>,
+    /// Whether cells are measured of which the store has one with the same dependencies.
+    pub again: bool,
+}
+
+/// Hears how a campaign goes on.
+pub trait Watcher {
+    /// A block begins: its number from 0, its cells, the comparisons that are still open and all of them.
+    fn block_begins(&self, _block: u32, _cells: usize, _open: usize, _comparisons: usize) {}
+    /// A cell begins: the number of those done, of all, and the expected time until the end.
+    fn cell_begins(&self, cell: &CellKey, done: usize, all: usize, left: Option<Duration>);
+    /// What is happening now.
+    fn step(&self, what: &str);
+    /// A cell ended, and was kept under this number.
+    fn cell_ended(&self, record: &CellRecord, run: i64);
+    /// A cell was not measured, because a run of this number has the same dependencies, and so the same numbers.
+    fn cell_known(&self, record: &CellRecord, run: i64);
+}
+
+/// How a campaign ended.
+#[derive(Clone, Debug, Default)]
+pub struct CampaignEnd {
+    /// Numbers of the runs that were kept, in order.
+    pub runs: Vec<i64>,
+    /// Cells that an earlier run of the study had already finished.
+    pub already_done: usize,
+    /// Cells whose numbers the store had from a cell with the same dependencies.
+    pub known: usize,
+    /// Cells without a result, and why.
+    pub not_run: Vec<NotRun>,
+    /// What was decided of each comparison.
+    pub decisions: Decisions,
+    /// Seconds it took, without opening the laboratory and closing it.
+    pub elapsed_s: f64,
+    /// Of them, seconds of measurement.
+    pub measured_s: f64,
+}
+
+/// After so many failures in a row with the same message, the place is at fault and not the stacks.
+const SAME_FAILURES: usize = 3;
+
+/// Runs what is left of a study on one bench or several, which stand in the same place.
+///
+/// # Errors
+/// When a result cannot be kept; those before it are.
+pub fn run_campaign(
+    mut benches: Vec<&mut (dyn Bench + Send)>,
+    study: &Study,
+    store: &mut Store,
+    options: &CampaignOptions,
+    interrupted: &AtomicBool,
+    watcher: &dyn Watcher,
+) -> Result<CampaignEnd, StoreError> {
+    let ground = benches.first().map(|bench| bench.ground()).unwrap_or_default();
+    let hash = study.hash(&ground);
+    let estimator = Estimator::of(&store.past_cells(&ground)?);
+    let usual_cell = store.usual_cell_s(&ground)?.map(Duration::from_secs_f64);
+    let sentinels = study.plan(usual_cell).sentinels;
+    let finished = if options.as_study { store.finished(&hash)? } else { HashSet::new() };
+    let stacks = parsed_stacks(study);
+    let laboratory = benches.first_mut().and_then(|bench| bench.dependencies());
+    benches.iter_mut().for_each(|bench| bench.make_room_for(&stacks));
+    std::thread::scope(|scope| {
+        let crew = Crew::start(scope, benches);
+        let campaign = Campaign {
+            crew,
+            study,
+            store,
+            options,
+            interrupted,
+            watcher,
+            hash,
+            laboratory,
+            sentinels,
+            estimator,
+            started: Instant::now(),
+            finished,
+            samples: Vec::new(),
+            failures: Vec::new(),
+            refused: HashSet::new(),
+            ran: HashMap::new(),
+            position: 0,
+            later: Vec::new(),
+            begun: 0,
+            end: CampaignEnd::default(),
+        };
+        campaign.run()
+    })
+}
+
+/// A campaign under way.
+struct Campaign<'a, 'scope> {
+    crew: Crew<'scope>,
+    study: &'a Study,
+    store: &'a mut Store,
+    options: &'a CampaignOptions,
+    interrupted: &'a AtomicBool,
+    watcher: &'a dyn Watcher,
+    hash: String,
+    /// The digest of what all cells depend on.
+    laboratory: Option<[u8; 32]>,
+    sentinels: bool,
+    estimator: Estimator,
+    started: Instant,
+    finished: HashSet<CellKey>,
+    /// Of a study that is not kept under a name: what its own cells reached.
+    samples: Vec<CellSample>,
+    /// Messages of the last failures in a row.
+    failures: Vec<String>,
+    /// Stacks that cannot be built: said once, not once per replication.
+    refused: HashSet<String>,
+    /// How often each cell was begun here.
+    ran: HashMap<CellKey, u32>,
+    position: u32,
+    /// What is left of the blocks after the one that was begun last.
+    later: Vec<CellKey>,
+    /// Cells that were begun here.
+    begun: usize,
+    end: CampaignEnd,
+}
+
+impl Campaign<'_, '_> {
+    fn run(mut self) -> Result<CampaignEnd, StoreError> {
+        let (mut next, blocks) = (0, self.study.most_blocks());
+        let mut reason = None;
+        while next < blocks && reason.is_none() {
+            let decisions = self.decisions(Some(next))?;
+            // A look needs all results before it; where nobody looks, a bench need not wait for the end of a block.
+            let end = if self.study.stop.is_some() { next + 1 } else { blocks };
+            reason = self.run_blocks(next..end, &decisions)?;
+            next = end;
+        }
+        let decisions = self.decisions(None)?;
+        let reason = reason.unwrap_or_default();
+        let planned = self.study.all_cells(self.sentinels, &decisions);
+        let missing = planned.into_iter().filter(|cell| !self.finished.contains(cell));
+        self.end.not_run = missing.map(|key| NotRun { key, reason: reason.clone() }).collect();
+        self.end.decisions = decisions;
+        self.end.elapsed_s = self.started.elapsed().as_secs_f64();
+        Ok(self.end)
+    }
+
+    /// Runs the cells of some blocks, and those that failed once more after the others of their block; says why it stopped before
+    /// their end.
+    fn run_blocks(
+        &mut self,
+        mut blocks: Range<u32>,
+        decisions: &Decisions,
+    ) -> Result<Option<String>, StoreError> {
+        let mut waiting = VecDeque::new();
+        let mut reason = None;
+        loop {
+            while reason.is_none() && self.crew.has_free() {
+                if let Some(cell) = waiting.pop_front() {
+                    reason = self.begin_cell(cell, &waiting)?;
+                } else if let Some(block) = blocks.next() {
+                    waiting = self.cells_of(block, decisions);
+                } else {
+                    break;
+                }
+            }
+            if self.crew.is_idle() {
+                return Ok(reason);
+            }
+            let (cell, end) = match self.crew.hear() {
+                Said::Step(what) => {
+                    self.watcher.step(&what);
+                    continue;
+                }
+                Said::Ended(ended) => *ended,
+            };
+            if self.keep(&cell, end)? {
+                // Those that wait may be of the next block already.
+                let place = waiting.iter().take_while(|other| other.key.block == cell.key.block).count();
+                waiting.insert(place, cell);
+            }
+            if self.interrupted.load(Ordering::Relaxed) {
+                reason.get_or_insert("interrupted".into());
+            }
+            if self.failing_alike() {
+                reason.get_or_insert(format!("{SAME_FAILURES} cells in a row failed alike"));
+            }
+        }
+    }
+
+    /// What is left of a block, which begins.
+    fn cells_of(&mut self, block: u32, decisions: &Decisions) -> VecDeque<PlannedCell> {
+        let cells = self.study.block_cells(block, self.sentinels, decisions);
+        let finished = |cell: &CellKey| self.finished.contains(cell);
+        self.later = (block + 1..self.study.most_blocks())
+            .flat_map(|later| self.study.block_cells(later, self.sentinels, decisions))
+            .filter(|cell| !finished(cell))
+            .collect();
+        let all = cells.len();
+        if all > 0 {
+            let comparisons = decisions.iter().count();
+            let open =
+                decisions.iter().filter(|(stack, workload, _)| decisions.is_open(stack, workload)).count();
+            self.watcher.block_begins(block, all, open, comparisons);
+        }
+        let planned = cells.into_iter().zip(self.position..);
+        let mut cells: VecDeque<PlannedCell> =
+            planned.map(|(key, position)| PlannedCell { key, position }).collect();
+        self.position += u32::try_from(all).unwrap_or(u32::MAX);
+        cells.retain(|cell| !self.finished.contains(&cell.key));
+        self.end.already_done += all - cells.len();
+        cells
+    }
+
+    /// Hands a cell to a bench, or says why none is begun any more. Of a stack that cannot be built, that was said.
+    fn begin_cell(
+        &mut self,
+        cell: PlannedCell,
+        waiting: &VecDeque<PlannedCell>,
+    ) -> Result<Option<String>, StoreError> {
+        if let Some(reason) = self.file_changed(&cell.key) {
+            return Ok(Some(reason));
+        }
+        if let Some(known) = self.known(&cell.key)? {
+            self.begun += 1;
+            self.take_over(cell, known)?;
+            return Ok(None);
+        }
+        if let Some(reason) = self.over_budget(&cell.key) {
+            return Ok(Some(reason));
+        }
+        self.begun += 1;
+        if self.refused.contains(&cell.key.stack) {
+            self.finished.insert(cell.key);
+            return Ok(None);
+        }
+        let left = std::iter::once(&cell.key).chain(waiting.iter().map(|c| &c.key)).chain(&self.later);
+        let left: Duration = left.map(|c| self.estimator.cell(c)).sum();
+        let left = left / u32::try_from(self.crew.len()).unwrap_or(1).max(1);
+        let left = self.estimator.knows_anything().then_some(left);
+        let all = self.begun + waiting.len() + self.later.len();
+        self.watcher.cell_begins(&cell.key, self.begun - 1, all, left);
+        if let Some(order) = self.order(cell) {
+            self.crew.begin(order);
+        }
+        Ok(None)
+    }
+
+    /// The digest of what a cell depends on, where that decides its numbers.
+    fn dependencies(&self, cell: &CellKey) -> Option<String> {
+        self.study.dependencies(&self.laboratory?, cell)
+    }
+
+    /// A run with the same dependencies as a cell, unless cells are to be measured or recorded whatever is known of them.
+    fn known(&self, cell: &CellKey) -> Result<Option<StoredRun>, StoreError> {
+        if self.options.again || self.options.trace_to.is_some() {
+            return Ok(None);
+        }
+        match self.dependencies(cell) {
+            Some(digest) => self.store.run_depending_on(&digest),
+            None => Ok(None),
+        }
+    }
+
+    /// Gives a cell the numbers of a run; a study keeps them as its own.
+    fn take_over(&mut self, cell: PlannedCell, known: StoredRun) -> Result<(), StoreError> {
+        let StoredRun { number, record, .. } = known;
+        let run = if self.options.as_study {
+            let PlannedCell { key, position } = &cell;
+            self.store.insert(&CellRecord {
+                study: Some(self.study.name.clone()),
+                study_hash: Some(self.hash.clone()),
+                block: key.block,
+                repeat: key.repeat,
+                position: *position,
+                untraced_twin: key.untraced_twin,
+                ..record.clone()
+            })?
+        } else {
+            number
+        };
+        self.end.runs.push(run);
+        self.end.known += 1;
+        self.sample(&record);
+        self.watcher.cell_known(&record, number);
+        self.finished.insert(cell.key);
+        Ok(())
+    }
+
+    /// Why the budget does not hold another cell. The first always runs.
+    fn over_budget(&self, cell: &CellKey) -> Option<String> {
+        let budget = self.study.budget?;
+        let ends = self.started.elapsed() + self.estimator.cell(cell);
+        (ends > budget && !self.end.runs.is_empty()).then(|| budget_ended(budget))
+    }
+
+    /// Why the cell would not measure what those before it did.
+    fn file_changed(&self, cell: &CellKey) -> Option<String> {
+        let file = self.study.changed_file(&cell.workload)?;
+        Some(format!("{file} has changed since the study was begun"))
+    }
+
+    fn failing_alike(&self) -> bool {
+        let last = self.failures.iter().rev().take(SAME_FAILURES);
+        self.failures.len() >= SAME_FAILURES && last.clone().all(|f| Some(f) == self.failures.last())
+    }
+
+    /// Keeps the result of a cell; says whether it is worth another try.
+    fn keep(&mut self, cell: &PlannedCell, end: CellEnd) -> Result<bool, StoreError> {
+        let CellEnd { mut record, refused } = end;
+        if record.measured().is_some() {
+            record.environment.depends_on = self.dependencies(&cell.key);
+        }
+        // What was torn down is no failure; what was finished before is kept.
+        if self.interrupted.load(Ordering::Relaxed) && record.measured().is_none() {
+            return Ok(false);
+        }
+        let run = self.store.insert(&record)?;
+        self.end.runs.push(run);
+        self.learn(&record);
+        self.watcher.cell_ended(&record, run);
+        let tries = self.ran.entry(cell.key.clone()).or_default();
+        *tries += 1;
+        if refused {
+            self.refused.insert(cell.key.stack.clone());
+        }
+        match record.failure() {
+            Some(failure) => {
+                self.failures.push(failure.message.clone());
+                // A machine may have died of something that has passed: once more, after all others. Both are kept.
+                let again = self.options.as_study && !refused && *tries == 1;
+                if !again {
+                    self.finished.insert(cell.key.clone());
+                }
+                Ok(again)
+            }
+            None => {
+                self.failures.clear();
+                self.finished.insert(cell.key.clone());
+                Ok(false)
+            }
+        }
+    }
+
+    fn learn(&mut self, record: &CellRecord) {
+        let Some(measured) = record.measured() else { return };
+        let measured_s = measured.load.elapsed_ns as f64 / 1e9;
+        self.end.measured_s += measured_s;
+        self.estimator.learn(&record.stack, &record.workload, record.cell_s, measured_s);
+        self.sample(record);
+    }
+
+    /// Notes what a cell reached, for decisions.
+    fn sample(&mut self, record: &CellRecord) {
+        let Some(measured) = record.measured() else { return };
+        if !record.untraced_twin && !record.violates_an_identity() {
+            self.samples.push(CellSample::of(record, measured));
+        }
+    }
+
+    fn decisions(&self, before_block: Option<u32>) -> Result<Decisions, StoreError> {
+        if self.study.stop.is_none() {
+            return Ok(Decisions::default());
+        }
+        if !self.options.as_study {
+            return Ok(Decisions::of(self.study, &self.samples, before_block));
+        }
+        Ok(Decisions::of(self.study, &self.store.cell_samples(&self.hash)?, before_block))
+    }
+
+    /// A cell for a bench; `None` for one whose notation does not parse, which a study that was read cannot have.
+    fn order(&self, cell: PlannedCell) -> Option<Order> {
+        let key = &cell.key;
+        let stack = Stack::parse(&key.stack).ok()?;
+        let workload = Workload::parse(&key.workload).ok()?;
+        let rule = self.study.rule(&key.stack, &key.workload)?;
+        Some(Order {
+            stack,
+            workload,
+            study: self.options.as_study.then(|| (self.study.name.clone(), self.hash.clone())),
+            seed: key.seed(self.study.seed),
+            trace: if key.untraced_twin { TraceMode::None } else { rule.trace },
+            trace_to: self.options.trace_to.clone(),
+            cell,
+        })
+    }
+}
+
+fn parsed_stacks(study: &Study) -> Vec<Stack> {
+    study.stacks.iter().filter_map(|text| Stack::parse(text).ok()).collect()
+}

@@ -1,0 +1,11 @@
+//! The laboratory: it runs the cells of a study on stacks that it builds, and records every layer while it measures.
+
+mod bench;
+pub mod campaign;
+pub mod cell;
+mod crew;
+
+pub use bench::Bench;
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,112 @@
+//! Directories that last as long as one command.
+
+use std::fs::Permissions;
+use std::io;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::{Path, PathBuf};
+
+use tempfile::TempDir;
+
+use crate::make_above;
+
+/// Names another directory for work directories and for what is large and short-lived.
+pub const WORK_VARIABLE: &str = "NESTOR_WORK";
+
+/// Where such things are made otherwise, work directories only if the user has no cache directory of his own.
+pub const PUBLIC_PLACE: &str = "/var/tmp";
+
+/// Characters of a name that are drawn by chance.
+const CHANCE: usize = 16;
+
+/// Where a directory for large things that last as long as one command is made: `$NESTOR_WORK`, else `/var/tmp`, for `/tmp`
+/// may be memory.
+pub fn place_for_temporary() -> PathBuf {
+    std::env::var_os(WORK_VARIABLE)
+        .filter(|v| !v.is_empty())
+        .map_or_else(|| PUBLIC_PLACE.into(), PathBuf::from)
+}
+
+/// A new directory in `place` that is removed when it is dropped: of a name that nobody can guess, and for this user only
+/// whatever the umask is. So files in it may have names that everybody knows. `place` is made if it is not there, and stays.
+///
+/// # Errors
+/// It cannot be made, or on the way there is something that another user could lead elsewhere.
+pub fn temporary_directory_in(place: &Path, prefix: &str) -> io::Result<TempDir> {
+    let place = make_above(&place.join(prefix))?;
+    // All of it is there and nobody else can put another in its place, so it may be used by its path.
+    let place = place.path.parent().unwrap_or(Path::new("/"));
+    let private = Permissions::from_mode(0o700);
+    tempfile::Builder::new().prefix(prefix).rand_bytes(CHANCE).permissions(private).tempdir_in(place)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::process::CommandExt as _;
+    use std::process::Command;
+
+    use super::*;
+
+    #[test]
+    fn no_directory_is_made_beyond_another_users_link() {
+        use std::os::unix::fs::{lchown, symlink};
+        if !rustix::process::geteuid().is_root() {
+            return;
+        }
+        let folder = tempfile::tempdir().unwrap();
+        let [real, link] = ["real", "link"].map(|name| folder.path().join(name));
+        std::fs::create_dir(&real).unwrap();
+        symlink(&real, &link).unwrap();
+        drop(temporary_directory_in(&link, "nestor-").expect("a link of one's own"));
+        lchown(&link, Some(65534), Some(65534)).unwrap();
+        assert!(temporary_directory_in(&link, "nestor-").is_err());
+        assert_eq!(std::fs::read_dir(&real).unwrap().count(), 0);
+    }
+
+    #[test]
+    fn a_place_that_is_missing_is_made_and_not_taken_from_another_user() {
+        let folder = tempfile::tempdir().unwrap();
+        let shared = folder.path().join("shared");
+        std::fs::create_dir(&shared).unwrap();
+        std::fs::set_permissions(&shared, Permissions::from_mode(0o1777)).unwrap();
+        let place = shared.join("new/deeper");
+        drop(temporary_directory_in(&place, "nestor-").expect("what is missing is made"));
+        // As where another user was faster.
+        if std::os::unix::fs::chown(shared.join("new"), Some(4321), Some(4321)).is_err() {
+            return;
+        }
+        for place in [shared.join("new"), place.clone(), shared.join("new/other")] {
+            let refused = temporary_directory_in(&place, "nestor-").unwrap_err().to_string();
+            assert!(refused.contains("belongs to user 4321"), "{refused}");
+        }
+        assert_eq!(std::fs::read_dir(place).unwrap().count(), 0);
+        assert!(!shared.join("new/other").exists());
+    }
+
+    #[test]
+    fn a_temporary_directory_is_private_even_without_a_umask() {
+        const INSIDE: &str = "NESTOR_TEST_WITHOUT_UMASK";
+        if std::env::var_os(INSIDE).is_some() {
+            let place = tempfile::tempdir().unwrap();
+            let open = place.path().metadata().unwrap().permissions().mode() & 0o777;
+            assert_eq!(open, 0o777, "there is no umask");
+            std::fs::set_permissions(place.path(), Permissions::from_mode(0o1777)).unwrap();
+            let made = temporary_directory_in(place.path(), "nestor-").unwrap();
+            assert_eq!(made.path().metadata().unwrap().permissions().mode() & 0o777, 0o700);
+            return;
+        }
+        // The umask is the whole process's.
+        let mut again = Command::new(std::env::current_exe().unwrap());
+        let name = "temporary::tests::a_temporary_directory_is_private_even_without_a_umask";
+        again.args(["--exact", name]).env(INSIDE, "1");
+        // SAFETY: umask(2) is async-signal-safe and cannot fail.
+        unsafe {
+            again.pre_exec(|| {
+                libc::umask(0);
+                Ok(())
+            });
+        }
+        let output = again.output().unwrap();
+        let said = String::from_utf8_lossy(&output.stdout);
+        assert!(output.status.success() && said.contains("1 passed"), "{said}");
+    }
+}

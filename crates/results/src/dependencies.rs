@@ -1,0 +1,78 @@
+//! What the numbers of a cell in virtual time depend on, as a digest: what has the same need not be measured again.
+
+use nestor_stack::Stack;
+use sha2::{Digest as _, Sha256};
+
+use crate::TraceMode;
+use crate::plan::CellKey;
+use crate::record::hexadecimal;
+use crate::study::Study;
+
+impl Study {
+    /// The digest of a cell's dependencies; `laboratory` is that of what all cells share. `None` if a file that its workload
+    /// names cannot be read, or the study does not hold it.
+    pub fn dependencies(&self, laboratory: &[u8; 32], cell: &CellKey) -> Option<String> {
+        let stack = Stack::parse(&cell.stack).ok()?.to_string();
+        let trace =
+            if cell.untraced_twin { TraceMode::None } else { self.rule(&cell.stack, &cell.workload)?.trace };
+        // A repeat without recorders is none of the runs that count, though the same comes out.
+        let kind = if cell.untraced_twin { "twin" } else { "run" }.to_owned();
+        let mut texts =
+            vec![stack, cell.workload.clone(), trace.to_string(), cell.seed(self.seed).to_string(), kind];
+        for (path, holds) in self.named_files(&cell.workload)? {
+            texts.extend([path, holds]);
+        }
+        let mut digest = Sha256::new();
+        digest.update(laboratory);
+        // Texts of any length are told apart by their lengths.
+        for text in texts {
+            digest.update((text.len() as u64).to_le_bytes());
+            digest.update(text);
+        }
+        Some(hexadecimal(&digest.finalize()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn whatever_may_change_a_number_changes_the_digest() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        let replayed = format!("replay:trace:file={}", file.path().display());
+        let workloads = vec!["fio:seq-write".to_owned(), "fio:seq-read".to_owned(), replayed.clone()];
+        let study = Study::new("s", "", vec!["ext4/hdd".into(), "xfs/hdd".into()], workloads);
+        let cell = |stack: &str, workload: &str, block| CellKey {
+            stack: stack.into(),
+            workload: workload.into(),
+            block,
+            repeat: 0,
+            untraced_twin: false,
+        };
+        let first = cell("ext4/hdd", "fio:seq-write", 0);
+        let of = |study: &Study, cell: &CellKey| study.dependencies(&[7; 32], cell);
+        let digest = of(&study, &first).unwrap();
+        assert_eq!(of(&study, &first).as_ref(), Some(&digest), "the same is the same");
+        let mut others = vec![
+            study.dependencies(&[8; 32], &first),
+            of(&study, &cell("xfs/hdd", "fio:seq-write", 0)),
+            of(&study, &cell("ext4/hdd", "fio:seq-read", 0)),
+            of(&study, &cell("ext4/hdd", "fio:seq-write", 1)),
+            of(&study, &CellKey { repeat: 1, ..first.clone() }),
+            of(&study, &CellKey { untraced_twin: true, ..first.clone() }),
+            of(&Study { seed: 2, ..study.clone() }, &first),
+            of(&Study { trace: TraceMode::None, ..study.clone() }, &first),
+            of(&Study { trace: TraceMode::Layers, ..study.clone() }, &first),
+            of(&study, &cell("ext4/hdd", &replayed, 0)),
+        ];
+        std::fs::write(file.path(), "1").unwrap();
+        others.push(of(&study, &cell("ext4/hdd", &replayed, 0)));
+        let known: std::collections::HashSet<_> = others.into_iter().map(Option::unwrap).collect();
+        assert_eq!(known.len(), 11);
+        assert!(!known.contains(&digest));
+        assert_eq!(of(&study, &cell("jfs/hdd", "fio:seq-write", 0)), None, "the study does not hold it");
+        drop(file);
+        assert_eq!(of(&study, &cell("ext4/hdd", &replayed, 0)), None, "its file is gone");
+    }
+}

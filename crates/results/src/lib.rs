@@ -1,0 +1,60 @@
+//! Studies: many cells in a fair order, their results kept in one file, compared without hiding anything.
+
+pub mod checks;
+pub mod claims;
+pub mod compare;
+mod complaint;
+mod dependencies;
+mod estimate;
+mod failure;
+mod file;
+mod flow;
+mod named_files;
+mod notation;
+mod numbers;
+pub mod path_length;
+pub mod physical;
+mod plan;
+pub mod record;
+mod run_levels;
+mod sameness;
+mod stopping;
+pub mod store;
+mod study;
+mod trace_cost;
+mod trace_mode;
+
+pub use claims::{
+    Claim, ClaimKind, ClaimResult, Expected, Figure, FigureKind, FigureQuery, FigureRow, FigureX, Verdict,
+};
+pub use compare::{
+    CellSummary, Comparison, CountedMark, Drift, Failure, Sample, SamplesCompared, Violation, compare,
+    compare_samples, summarise,
+};
+pub use complaint::Complaint;
+pub use estimate::{Effort, Estimator, PastCell, StudyEffort};
+pub use failure::{CellFailure, FailureCause};
+pub use file::{StudyFileError, parse_duration};
+pub use flow::LayerFlow;
+pub use named_files::NamedFileError;
+pub use notation::Notation;
+pub use numbers::{CellNumbers, RunNumbers};
+pub use path_length::{Executor, PathDifference, PathLength, path_differences, sum_of_parts};
+pub use physical::{Physical, PhysicalVerdict};
+pub use plan::{CellKey, NotRun, Plan, PlannedCell, budget_ended, duration_words};
+pub use record::{
+    CellRecord, Environment, ImageRecord, LayerRecord, MachineRecord, Mark, Measured, Outcome,
+    UserMediumRecord,
+};
+pub use run_levels::RunLevels;
+pub use stopping::{CellSample, Decisions, Saving};
+pub use store::{
+    Elsewhere, Known, KnownCell, KnownLoad, KnownPlace, KnownStack, MergeReport, RunFilter, RunListing,
+    SessionRecord, Store, StoreError, StoredRun, StudyRecord, stack_parts,
+};
+pub use study::{CellRule, Part, Study};
+pub use trace_cost::{TraceCost, trace_costs};
+pub use trace_mode::TraceMode;
+
+#[cfg(test)]
+mod tests;

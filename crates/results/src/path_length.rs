@@ -1,0 +1,176 @@
+//! Instructions of the modelled processor while the workload's I/O ran.
+
+use nestor_load::LoadResult;
+use nestor_model::{Ratio, mean, unpaired_ratio};
+use nestor_processor::InstructionCounts;
+use serde::{Deserialize, Serialize};
+
+use crate::store::StoredRun;
+
+/// Whose instructions they are: what a processor executes is told apart by its mode, and by nothing else.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Executor {
+    /// Programs in the machine of the application; with guests, programs in any guest.
+    Application,
+    /// Kernels of guests.
+    GuestKernel,
+    /// Programs of the emulated host that runs guests: QEMU.
+    Hypervisor,
+    /// The emulated host's kernel, with its KVM.
+    HostKernel,
+}
+
+impl Executor {
+    /// In the order in which a write passes them.
+    pub const ALL: [Self; 4] = [Self::Application, Self::GuestKernel, Self::Hypervisor, Self::HostKernel];
+
+    /// In words.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Application => "application",
+            Self::GuestKernel => "guest kernel",
+            Self::Hypervisor => "hypervisor",
+            Self::HostKernel => "host kernel",
+        }
+    }
+}
+
+/// Instructions between two moments while the workload's I/O ran. How long they took follows from the modelled processor's speed, unless
+/// there was none.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct PathLength {
+    /// Of each part that the stack has, in the order in which a write passes them.
+    pub instructions: Vec<(Executor, u64)>,
+    /// Time between the moments, in the clock of the application's machine.
+    pub window_ns: u64,
+    /// Requests that the topmost block device has completed between them.
+    pub requests: u64,
+}
+
+impl PathLength {
+    /// Of what was counted; in a stack without guests the programs of the host are the application.
+    pub fn of(counted: InstructionCounts, has_guests: bool, window_ns: u64, requests: u64) -> Self {
+        let InstructionCounts { host_user, host_kernel, guest_user, guest_kernel } = counted;
+        let instructions = if has_guests {
+            let counts = [guest_user, guest_kernel, host_user, host_kernel];
+            Executor::ALL.into_iter().zip(counts).collect()
+        } else {
+            vec![(Executor::Application, host_user), (Executor::HostKernel, host_kernel)]
+        };
+        Self { instructions, window_ns, requests }
+    }
+
+    /// Instructions of each part for one operation of the application: those of a second over the operations of a second.
+    ///
+    /// Empty if nothing was done.
+    pub fn per_operation(&self, load: &LoadResult) -> Vec<(Executor, f64)> {
+        self.over(load.operations_per_second())
+    }
+
+    /// Instructions of each part for one request, where `requests` were done in `elapsed_ns`.
+    pub fn per_request(&self, requests: u64, elapsed_ns: u64) -> Vec<(Executor, f64)> {
+        self.over(requests as f64 / (elapsed_ns.max(1) as f64 / 1e9))
+    }
+
+    fn over(&self, per_second: f64) -> Vec<(Executor, f64)> {
+        let divisor = per_second * self.window_ns as f64 / 1e9;
+        if divisor <= 0.0 {
+            return Vec::new();
+        }
+        self.instructions.iter().map(|(part, count)| (*part, *count as f64 / divisor)).collect()
+    }
+}
+
+/// Instructions of an operation in two cells.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct PathDifference {
+    /// Whose; `None` of all together.
+    pub executor: Option<Executor>,
+    /// For one operation of the baseline, the mean over its runs; `None` where its stack has no such part.
+    pub baseline: Option<f64>,
+    /// For one operation of the candidate.
+    pub candidate: Option<f64>,
+    /// Candidate over baseline, where both are more than none, with an interval over the runs where there are enough.
+    pub ratio: Option<Ratio>,
+}
+
+/// Instructions of an operation of a candidate beside those of its baseline. Empty unless those of both were counted.
+pub fn path_differences(baseline: &[&StoredRun], candidate: &[&StoredRun]) -> Vec<PathDifference> {
+    let (baseline, candidate) = (of_runs(baseline), of_runs(candidate));
+    if baseline.is_empty() || candidate.is_empty() {
+        return Vec::new();
+    }
+    let rows = Executor::ALL.map(Some).into_iter().chain([None]);
+    rows.map(|executor| {
+        let (from, to) = (samples(&baseline, executor), samples(&candidate, executor));
+        let value = |samples: &[f64]| mean(samples).map(|mean| mean.value);
+        PathDifference {
+            executor,
+            baseline: value(&from),
+            candidate: value(&to),
+            ratio: unpaired_ratio(&from, &to),
+        }
+    })
+    .filter(|row| row.baseline.is_some() || row.candidate.is_some())
+    .collect()
+}
+
+/// What one operation took in each run whose numbers count.
+fn of_runs(runs: &[&StoredRun]) -> Vec<Vec<(Executor, f64)>> {
+    let honest = runs.iter().filter(|run| !run.record.untraced_twin && !run.record.violates_an_identity());
+    let each = honest.filter_map(|run| {
+        let measured = run.record.measured()?;
+        Some(measured.path_length.as_ref()?.per_operation(&measured.load))
+    });
+    each.filter(|parts| !parts.is_empty()).collect()
+}
+
+fn samples(runs: &[Vec<(Executor, f64)>], executor: Option<Executor>) -> Vec<f64> {
+    let of = |parts: &Vec<(Executor, f64)>| match executor {
+        None => Some(sum_of_parts(parts)),
+        Some(wanted) => parts.iter().find(|(executor, _)| *executor == wanted).map(|(_, count)| *count),
+    };
+    runs.iter().filter_map(of).collect()
+}
+
+/// All of them together.
+pub fn sum_of_parts(parts: &[(Executor, f64)]) -> f64 {
+    parts.iter().map(|(_, instructions)| instructions).sum()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const COUNTED: InstructionCounts =
+        InstructionCounts { host_user: 1_000, host_kernel: 2_000, guest_user: 3_000, guest_kernel: 4_000 };
+
+    #[test]
+    fn without_guests_the_hosts_programs_are_the_application() {
+        let none = InstructionCounts { guest_user: 0, guest_kernel: 0, ..COUNTED };
+        let bare = PathLength::of(none, false, 1, 0);
+        assert_eq!(bare.instructions, [(Executor::Application, 1_000), (Executor::HostKernel, 2_000)]);
+        let nested = PathLength::of(COUNTED, true, 1, 0);
+        assert_eq!(nested.instructions[2], (Executor::Hypervisor, 1_000));
+        assert_eq!(nested.instructions[0], (Executor::Application, 3_000));
+    }
+
+    #[test]
+    fn instructions_of_a_request_are_of_the_requests_in_the_window() {
+        let path = PathLength::of(COUNTED, true, 500_000_000, 0);
+        // 20 in a second are 10 in the window.
+        let each = path.per_request(40, 2_000_000_000);
+        assert_eq!(each[1], (Executor::GuestKernel, 400.0));
+        assert_eq!(sum_of_parts(&each), 1_000.0);
+        assert_eq!(path.per_request(0, 1), [], "nothing was done");
+    }
+
+    #[test]
+    fn a_stored_one_reads_back() {
+        let path = PathLength::of(COUNTED, true, 7, 3);
+        let text = serde_json::to_string(&path).unwrap();
+        assert!(text.contains(r#"["guest-kernel",4000]"#), "{text}");
+        assert_eq!(serde_json::from_str::<PathLength>(&text).unwrap(), path);
+    }
+}

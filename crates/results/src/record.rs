@@ -1,0 +1,473 @@
+//! What is kept of one cell: one workload, once, on one freshly built stack.
+
+use std::collections::BTreeMap;
+
+use nestor_correlate::Correlation;
+use nestor_load::{LoadResult, SurfacePoint};
+use nestor_processor::ProcessorSpeed;
+use nestor_stack::{LayerRole, MediumClass};
+use nestor_stack::{MEDIUM_CLASS, MEDIUM_WRITE_CACHE, Place};
+use nestor_trace::LayerMetrics;
+use nestor_trace::hypervisor::FormatCounts;
+use serde::{Deserialize, Serialize};
+use sha2::{Digest, Sha256};
+
+use crate::TraceMode;
+use crate::failure::CellFailure;
+use crate::path_length::PathLength;
+
+/// One measurement, self-contained, so that results of several machines can be put into one store.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct CellRecord {
+    /// The stack, in its canonical notation.
+    pub stack: String,
+    /// The workload, in its own notation.
+    pub workload: String,
+    /// The study it belongs to, if any.
+    pub study: Option<String>,
+    /// The study's [`hash`](crate::Study::hash), by which an interrupted study finds what is already done.
+    #[serde(default)]
+    pub study_hash: Option<String>,
+    /// Which replication (block) of the study, from 0.
+    pub block: u32,
+    /// Which run of this stack and workload within the block, from 0; only baselines run twice (at both ends).
+    #[serde(default)]
+    pub repeat: u32,
+    /// Position in the order in which cells were really run, from 0.
+    pub position: u32,
+    /// How much was recorded.
+    #[serde(default = "TraceMode::of_old_records")]
+    pub trace: TraceMode,
+    /// Whether it is the untraced repeat of a traced cell: it shows what recording costs, and counts for nothing else.
+    #[serde(default)]
+    pub untraced_twin: bool,
+    /// When the cell began: RFC 3339, UTC.
+    pub started_at: String,
+    /// Seconds the whole cell took: building the stack, preparing the data set, measuring, taking it down.
+    pub cell_s: f64,
+    /// What happened.
+    pub outcome: Outcome,
+    /// Everything that makes the numbers less than they seem.
+    pub marks: Vec<Mark>,
+    /// Where it ran.
+    pub environment: Environment,
+}
+
+impl CellRecord {
+    /// What names this record in every store: SHA-256 of its JSON form, in hexadecimal.
+    ///
+    /// The same measurement has the same name wherever it is copied to, so that stores merge without clashes.
+    ///
+    /// # Errors
+    ///
+    /// If a number in the record is not finite and so has no JSON form that reads back.
+    pub fn content_id(&self) -> Result<String, serde_json::Error> {
+        Ok(sha256_hex(serde_json::to_string(self)?.as_bytes()))
+    }
+
+    /// The numbers, if it ended with any.
+    pub fn measured(&self) -> Option<&Measured> {
+        match &self.outcome {
+            Outcome::Measured(measured) => Some(measured),
+            Outcome::Failed(_) => None,
+        }
+    }
+
+    /// The points of the surface that a stored record measured; none of one that measured nothing. A record that cannot be read is
+    /// no run of its store, which has read each before.
+    pub(crate) fn surface_points(stored: &str) -> Vec<SurfacePoint> {
+        let record = serde_json::from_str::<Self>(stored).ok();
+        let measured = record.as_ref().and_then(Self::measured);
+        measured.map(|measured| SurfacePoint::of(&measured.load)).unwrap_or_default()
+    }
+
+    /// Whether a conservation check failed, so that the numbers are in no statistic.
+    pub fn violates_an_identity(&self) -> bool {
+        self.marks.iter().any(|mark| matches!(mark, Mark::Inconsistent { .. }))
+    }
+
+    /// Why it has no numbers, if it has none.
+    pub fn failure(&self) -> Option<&CellFailure> {
+        match &self.outcome {
+            Outcome::Measured(_) => None,
+            Outcome::Failed(failure) => Some(failure),
+        }
+    }
+}
+
+/// SHA-256 as 64 hexadecimal digits.
+pub(crate) fn sha256_hex(bytes: &[u8]) -> String {
+    hexadecimal(&Sha256::digest(bytes))
+}
+
+/// Two digits for each byte.
+pub(crate) fn hexadecimal(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// A cell ends with numbers or with the reason why there are none.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+#[expect(
+    clippy::large_enum_variant,
+    reason = "nearly all records are of the large kind, and few are held at once"
+)]
+pub enum Outcome {
+    /// The numbers.
+    Measured(Measured),
+    /// Why there are none.
+    Failed(CellFailure),
+}
+
+/// The numbers of a cell.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Measured {
+    /// What the workload engine reported.
+    pub load: LoadResult,
+    /// The layers from the application to the medium, each with its trace point's numbers.
+    pub layers: Vec<LayerRecord>,
+    /// Busy share (0 to 1) of the outermost host's CPUs during the measurement.
+    pub host_cpu_busy: f64,
+    /// Busy share (0 to 1) of each machine's CPUs, outermost first, by machine label.
+    pub cpu_busy: Vec<(String, f64)>,
+    /// The image files, the lowest first.
+    #[serde(default)]
+    pub images: Vec<ImageRecord>,
+    /// How the requests of each trace point came from those above; absent where not everything was recorded.
+    #[serde(default)]
+    pub correlation: Option<Correlation>,
+    /// What could not be recorded or joined, and why.
+    #[serde(default)]
+    pub trace_remarks: Vec<String>,
+    /// Instructions by whose they are; in virtual time only.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub path_length: Option<PathLength>,
+}
+
+/// The image file of a virtual disk or a loop device, after the workload.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct ImageRecord {
+    /// The layer as written in the stack.
+    pub layer: String,
+    /// `raw`, `qcow2`, …
+    pub format: String,
+    /// Pieces in which it lies on the device below; one piece is a file without fragmentation.
+    pub extents: u64,
+    /// Bytes of these pieces.
+    pub allocated_bytes: u64,
+    /// Length of the file.
+    pub file_bytes: u64,
+    /// What the format did with its own tables while the workload ran.
+    pub tables: FormatCounts,
+}
+
+/// One layer of the stack as measured.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct LayerRecord {
+    /// The layer as written (`ext3`, `raw`, `hdd:wd-7200-1tb`); `application` for the first.
+    pub layer: String,
+    /// What it is for.
+    pub role: LayerRole,
+    /// The machine it runs in: `guest`, `host`, or `guest 2` … for deeper nesting.
+    pub machine: String,
+    /// Numbers of the trace point at the lower edge of the layer; absent where nothing can be recorded there.
+    pub metrics: Option<LayerMetrics>,
+}
+
+/// How [`Mark::CpuBound`] keeps the modelled processor: `true` where it is the usual one, as when there was no other; else its speed.
+mod modelled_processor {
+    use nestor_processor::ProcessorSpeed;
+    use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+    #[derive(Serialize, Deserialize)]
+    #[serde(untagged)]
+    enum Kept {
+        IsUsual(bool),
+        Other(ProcessorSpeed),
+    }
+
+    pub fn serialize<S: Serializer>(speed: &Option<ProcessorSpeed>, to: S) -> Result<S::Ok, S::Error> {
+        match *speed {
+            None => Kept::IsUsual(false),
+            Some(ProcessorSpeed::USUAL) => Kept::IsUsual(true),
+            Some(speed) => Kept::Other(speed),
+        }
+        .serialize(to)
+    }
+
+    pub fn deserialize<'a, D: Deserializer<'a>>(from: D) -> Result<Option<ProcessorSpeed>, D::Error> {
+        Ok(match Kept::deserialize(from)? {
+            Kept::IsUsual(false) => None,
+            Kept::IsUsual(true) => Some(ProcessorSpeed::USUAL),
+            Kept::Other(speed) => Some(speed),
+        })
+    }
+}
+
+/// Something that makes a number less than it seems; each is printed wherever the number is.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", tag = "mark")]
+pub enum Mark {
+    /// The host's CPU was emulated: shapes and ratios hold, absolute CPU-bound numbers do not.
+    EmulatedCpu,
+    /// A machine's CPUs were busy more than 70 % of the time.
+    CpuBound {
+        /// Which machine.
+        machine: String,
+        /// Busy share, 0 to 1.
+        busy: f64,
+        /// It is the one modelled processor of virtual time, of this speed.
+        #[serde(default, skip_serializing_if = "Option::is_none", with = "modelled_processor")]
+        modelled: Option<ProcessorSpeed>,
+    },
+    /// The data could come from a cache instead of the medium.
+    Cached {
+        /// Which cache and why.
+        reason: String,
+    },
+    /// A conservation check failed.
+    Inconsistent {
+        /// Which identity and by how much.
+        reason: String,
+    },
+    /// This machine was suspended while the cell was measured: rates are of a time in which nothing ran.
+    Suspended {
+        /// Seconds asleep, at least.
+        seconds: f64,
+    },
+    /// The throughput had not settled when the run ended, or the run was too short to tell.
+    NotSteady {
+        /// What was seen.
+        reason: String,
+    },
+    /// The trace lost events: counts are lower bounds.
+    EventsDropped {
+        /// Where.
+        layer: String,
+        /// How many.
+        events: u64,
+    },
+    /// More than 1 % of the requests could not be joined with those above or below.
+    Unmatched {
+        /// Share of them, 0 to 1.
+        share: f64,
+    },
+    /// What more than 2 % of a layer's bytes are for is not known.
+    Unclassified {
+        /// Where.
+        layer: String,
+        /// Share of them, 0 to 1.
+        share: f64,
+    },
+}
+
+impl Mark {
+    /// Whether a comparison with such a cell must not be made without saying so beside the number.
+    pub fn spoils_comparison(&self) -> bool {
+        match self {
+            Self::CpuBound { .. }
+            | Self::Cached { .. }
+            | Self::Inconsistent { .. }
+            | Self::Suspended { .. }
+            | Self::NotSteady { .. } => true,
+            // Both sides of a comparison ran on the same emulated CPU; what a trace lacks makes counts, not rates,
+            // doubtful.
+            Self::EmulatedCpu
+            | Self::EventsDropped { .. }
+            | Self::Unmatched { .. }
+            | Self::Unclassified { .. } => false,
+        }
+    }
+
+    /// One word, as in tables and queries.
+    pub fn name(&self) -> &'static str {
+        match self {
+            Self::EmulatedCpu => "emulated",
+            Self::CpuBound { .. } => "cpu-bound",
+            Self::Cached { .. } => "cached",
+            Self::Inconsistent { .. } => "inconsistent",
+            Self::Suspended { .. } => "suspended",
+            Self::NotSteady { .. } => "not-steady",
+            Self::EventsDropped { .. } => "events-dropped",
+            Self::Unmatched { .. } => "unmatched",
+            Self::Unclassified { .. } => "unclassified",
+        }
+    }
+
+    /// One letter, for matrices; printed with a legend.
+    pub fn letter(&self) -> char {
+        match self {
+            Self::EmulatedCpu => 'E',
+            Self::CpuBound { .. } => 'C',
+            Self::Cached { .. } => 'M',
+            Self::Inconsistent { .. } => 'I',
+            Self::Suspended { .. } => 'Z',
+            Self::NotSteady { .. } => 'S',
+            Self::EventsDropped { .. } => 'D',
+            Self::Unmatched { .. } => 'U',
+            Self::Unclassified { .. } => 'K',
+        }
+    }
+
+    /// What the mark means, for legends.
+    pub fn meaning(&self) -> &'static str {
+        match self {
+            Self::EmulatedCpu => "emulated CPU: shapes and ratios hold, absolute CPU-bound numbers do not",
+            Self::CpuBound { .. } => "CPU-bound: a machine's CPUs were busy over 70 % of the time",
+            Self::Cached { .. } => "from memory: some of the data never reached the medium",
+            Self::Inconsistent { .. } => "inconsistent: a conservation check failed",
+            Self::Suspended { .. } => "suspended: this machine slept while the cell was measured",
+            Self::NotSteady { .. } => {
+                "not steady: throughput had not settled, or the run was too short to tell"
+            }
+            Self::EventsDropped { .. } => "events dropped: counts of a layer are lower bounds",
+            Self::Unmatched { .. } => {
+                "unmatched: over 1 % of the requests could not be joined with those above or below"
+            }
+            Self::Unclassified { .. } => {
+                "not classified: what over 2 % of a layer's bytes are for is not known"
+            }
+        }
+    }
+
+    /// What happened in this cell.
+    pub fn detail(&self) -> String {
+        match self {
+            Self::EmulatedCpu => "the CPU was emulated".to_owned(),
+            Self::CpuBound { machine, busy, modelled } => {
+                let which = modelled
+                    .map(|speed| format!(" (modelled: {} MIPS, one, no caches)", speed.mips()))
+                    .unwrap_or_default();
+                format!("the CPUs of the {machine} were busy {:.0} % of the time{which}", busy * 100.0)
+            }
+            Self::Cached { reason } | Self::Inconsistent { reason } | Self::NotSteady { reason } => {
+                reason.clone()
+            }
+            Self::Suspended { seconds } => format!("this machine was suspended for {seconds:.1} s meanwhile"),
+            Self::EventsDropped { layer, events } => format!("the trace of {layer} lost {events} events"),
+            Self::Unmatched { share } => {
+                format!(
+                    "{:.1} % of the requests could not be joined with those above or below",
+                    share * 100.0
+                )
+            }
+            Self::Unclassified { layer, share } => {
+                format!("what {:.1} % of the bytes at {layer} are for is not known", share * 100.0)
+            }
+        }
+    }
+}
+
+/// Whether what is kept under this place was made in virtual time.
+pub(crate) fn is_virtual(ground: &str) -> bool {
+    ground.parse::<Place>().is_ok_and(|place| place.is_in_virtual_time())
+}
+
+impl Environment {
+    /// Whether the cell ran in virtual time.
+    pub fn is_in_virtual_time(&self) -> bool {
+        is_virtual(&self.ground)
+    }
+
+    /// The speed of the modelled processor, where the cell ran in virtual time.
+    pub fn modelled_processor(&self) -> Option<ProcessorSpeed> {
+        self.ground.parse::<Place>().ok()?.modelled_processor()
+    }
+}
+
+/// Where and on what a cell ran.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Environment {
+    /// Nestor's version and build.
+    pub nestor: String,
+    /// `emulated`, `this` or `ssh:HOST`.
+    pub ground: String,
+    /// The machines, outermost first.
+    pub machines: Vec<MachineRecord>,
+    /// Packages that matter (qemu, fio, mkfs tools, kernel) with their versions, by machine label and name.
+    pub packages: BTreeMap<String, String>,
+    /// The settings of the cell in words a reader can check: cache modes, schedulers, read-ahead, sizes, disk timing.
+    pub settings: BTreeMap<String, String>,
+    /// What the kernel says of the medium, if it is the user's. Records of before it was kept have it in the settings.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub user_medium: Option<UserMediumRecord>,
+    /// SHA-256, in hexadecimal, of all that decides its numbers: programs, images, place, stack, workload with the files it
+    /// names, what is recorded, seed. Only in virtual time do they decide them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub depends_on: Option<String>,
+}
+
+/// What the kernel says of a medium of the user's.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct UserMediumRecord {
+    /// What it is.
+    pub class: MediumClass,
+    /// Whether it answers writes from a cache; `None` where no kernel says.
+    pub write_cache: Option<bool>,
+}
+
+impl Environment {
+    /// What the kernel says of the medium, if it is the user's.
+    pub fn known_user_medium(&self) -> Option<UserMediumRecord> {
+        self.user_medium.or_else(|| {
+            let class = self.settings.get(MEDIUM_CLASS).and_then(|words| MediumClass::parse(words))?;
+            let write_cache = self.settings.get(MEDIUM_WRITE_CACHE).map(|words| words == "on");
+            Some(UserMediumRecord { class, write_cache })
+        })
+    }
+}
+
+/// One machine of a cell.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct MachineRecord {
+    /// `host`, `guest`, …
+    pub label: String,
+    /// Kernel release.
+    pub kernel: String,
+    /// CPU model as the machine sees it.
+    pub cpu_model: String,
+    /// Number of CPUs.
+    pub cpus: u32,
+    /// Memory in bytes.
+    pub memory_bytes: u64,
+    /// How it runs: `hardware`, `kvm`, `tcg`.
+    pub accelerator: String,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn marks_of_the_usual_processor_are_kept_as_when_there_was_no_other() {
+        let mark = |modelled| Mark::CpuBound { machine: "host".to_owned(), busy: 0.9, modelled };
+        let fast: ProcessorSpeed = "4000mips".parse().unwrap();
+        for (modelled, kept, said) in [
+            (None, r#"{"mark":"cpu-bound","machine":"host","busy":0.9}"#, "90 % of the time"),
+            (
+                Some(ProcessorSpeed::USUAL),
+                r#"{"mark":"cpu-bound","machine":"host","busy":0.9,"modelled":true}"#,
+                "(modelled: 1000 MIPS, one, no caches)",
+            ),
+            (
+                Some(fast),
+                r#"{"mark":"cpu-bound","machine":"host","busy":0.9,"modelled":4000}"#,
+                "(modelled: 4000 MIPS, one, no caches)",
+            ),
+        ] {
+            assert_eq!(serde_json::to_string(&mark(modelled)).unwrap(), kept);
+            assert_eq!(serde_json::from_str::<Mark>(kept).unwrap(), mark(modelled));
+            assert!(mark(modelled).detail().ends_with(said));
+        }
+    }
+
+    #[test]
+    fn a_cell_knows_the_processor_of_its_place() {
+        let on = |ground: &str| Environment { ground: ground.to_owned(), ..Environment::default() };
+        let mips = |ground| on(ground).modelled_processor().map(ProcessorSpeed::mips);
+        assert_eq!(mips("emulated:time=virtual"), Some(1000));
+        assert_eq!(mips("emulated:time=virtual:cpu=4000mips"), Some(4000));
+        assert!(on("emulated:time=virtual:cpu=4000mips").is_in_virtual_time());
+        assert_eq!(["emulated", "this", "ssh:a"].map(mips), [None; 3]);
+    }
+}

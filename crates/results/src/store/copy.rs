@@ -1,0 +1,88 @@
+//! Reading a file that cannot be read as it is, without changing it: by a copy that lasts as long as it is read.
+
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use nestor_ownership::{place_for_temporary, temporary_directory_in};
+use rusqlite::OpenFlags;
+use tempfile::TempDir;
+
+use super::{Store, StoreError};
+
+impl Store {
+    /// The same results in the present version of the tables, in a file of this store's own. Its [`path`](Store::path) stays the
+    /// user's.
+    pub(super) fn copied(self) -> Result<Self, StoreError> {
+        let folder = folder_for_copies(&self.path)?;
+        let copy = folder.path().join("copy.sqlite");
+        self.on(|c| c.execute("VACUUM INTO ?", [copy.to_string_lossy()]).map(|_| ()))?;
+        // Brings it forward.
+        drop(Self::open(&copy)?);
+        let connection = Self::connect(&copy, OpenFlags::SQLITE_OPEN_READ_ONLY)?.connection;
+        Ok(Self { connection, path: self.path, copy: Some(Arc::new(folder)) })
+    }
+
+    /// A file in a folder that may not be written to: SQLite cannot make the file by which readers and writers of a write-ahead log
+    /// know of one another. There may be no log, in which the latest runs would be.
+    pub(super) fn of_read_only_folder(path: &Path) -> Option<Self> {
+        let mut log = path.as_os_str().to_owned();
+        log.push("-wal");
+        if Path::new(&log).exists() {
+            return None;
+        }
+        let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_URI;
+        let mut store = Self::connect(Path::new(&immutable_uri(path)), flags).ok()?;
+        store.path = path.to_owned();
+        Some(store)
+    }
+
+    /// The file that is really read.
+    pub(super) fn file(&self) -> PathBuf {
+        self.copy.as_ref().map_or_else(|| self.path.clone(), |folder| folder.path().join("copy.sqlite"))
+    }
+}
+
+/// In the place of work directories: results are large, and `/tmp` may be memory.
+fn folder_for_copies(path: &Path) -> Result<TempDir, StoreError> {
+    let place = place_for_temporary();
+    temporary_directory_in(&place, "nestor-copy-").map_err(|e| StoreError::CannotOpen {
+        path: path.to_owned(),
+        reason: format!("it is older and cannot be copied to {}, to be read there: {e}", place.display()),
+    })
+}
+
+/// The path as SQLite takes it with an option, with all but letters, digits and `/._-` escaped.
+fn immutable_uri(path: &Path) -> String {
+    let absolute = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
+    let bytes = absolute.as_os_str().as_bytes().iter();
+    let escaped: String = bytes
+        .map(|&byte| match byte {
+            b'/' | b'.' | b'_' | b'-' => char::from(byte).to_string(),
+            byte if byte.is_ascii_alphanumeric() => char::from(byte).to_string(),
+            byte => format!("%{byte:02X}"),
+        })
+        .collect();
+    format!("file://{escaped}?immutable=1")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::RunFilter;
+    use crate::tests::fixture::{MIB, record};
+
+    #[test]
+    fn a_file_can_be_read_without_anything_beside_it() {
+        let folder = TempDir::new().unwrap();
+        let path = folder.path().join("50 % of it? #1.sqlite");
+        let mut store = Store::open(&path).unwrap();
+        store.insert(&record("ext3/kvm/hdd", 0, MIB)).unwrap();
+        assert!(Store::of_read_only_folder(&path).is_none(), "the run is still in the log");
+        drop(store);
+        let copied = Store::of_read_only_folder(&path).unwrap().copied().unwrap();
+        assert_eq!(copied.numbers(&RunFilter::default()).unwrap(), [1]);
+        assert_eq!(copied.path(), path);
+        assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1, "nothing was made beside it");
+    }
+}
