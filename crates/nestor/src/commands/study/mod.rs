@@ -13,7 +13,7 @@ use anyhow::{Context, Result, anyhow};
 use nestor_results::Study;
 use nestor_stack::{LayerDefinition, Stack, StackError};
 
-use crate::cli::StudyArguments;
+use crate::arguments::StudyArguments;
 use crate::commands::run::open_store;
 use crate::notation::LabNotation;
 
