@@ -367,7 +367,7 @@ impl Space {
 /// The cache mode of a stack's topmost virtual machine; `None` without one.
 pub fn cache_mode(stack: &str) -> Option<String> {
     let stack = Stack::parse(stack).ok()?;
-    stack.layers().iter().find(|layer| layer.hypervisor().is_some())?.option("cache").map(str::to_owned)
+    stack.anatomy().virtual_machine?.option("cache").map(str::to_owned)
 }
 
 #[cfg(test)]

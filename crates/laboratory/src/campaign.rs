@@ -8,19 +8,18 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use nestor_load::Workload;
 use nestor_stack::Stack;
 
 use crate::bench::Bench;
 use crate::cell::CellEnd;
 use crate::crew::{Crew, Order, Said};
 use nestor_results::Estimator;
-use nestor_results::Study;
 use nestor_results::TraceMode;
 use nestor_results::record::CellRecord;
 use nestor_results::{CellKey, NotRun, PlannedCell, budget_ended};
 use nestor_results::{CellSample, Decisions};
 use nestor_results::{Store, StoreError, StoredRun};
+use nestor_results::{Study, WrittenStack};
 
 /// How a study is run.
 #[derive(Clone, Debug, Default)]
@@ -87,7 +86,7 @@ pub fn run_campaign(
     let usual_cell = store.usual_cell_s(&ground)?.map(Duration::from_secs_f64);
     let sentinels = study.plan(usual_cell).sentinels;
     let finished = if options.as_study { store.finished(&hash)? } else { HashSet::new() };
-    let stacks = parsed_stacks(study);
+    let stacks: Vec<Stack> = study.stacks.iter().filter_map(WrittenStack::value).cloned().collect();
     let laboratory = benches.first_mut().and_then(|bench| bench.dependencies());
     benches.iter_mut().for_each(|bench| bench.make_room_for(&stacks));
     std::thread::scope(|scope| {
@@ -138,7 +137,7 @@ struct Campaign<'a, 'scope> {
     /// Messages of the last failures in a row.
     failures: Vec<String>,
     /// Stacks that cannot be built: said once, not once per replication.
-    refused: HashSet<String>,
+    refused: HashSet<WrittenStack>,
     /// How often each cell was begun here.
     ran: HashMap<CellKey, u32>,
     position: u32,
@@ -393,11 +392,11 @@ impl Campaign<'_, '_> {
         Ok(Decisions::of(self.study, &self.store.cell_samples(&self.hash)?, before_block))
     }
 
-    /// A cell for a bench; `None` for one whose notation does not parse, which a study that was read cannot have.
+    /// A cell for a bench; `None` for one that this version does not know, which a study that was read cannot have.
     fn order(&self, cell: PlannedCell) -> Option<Order> {
         let key = &cell.key;
-        let stack = Stack::parse(&key.stack).ok()?;
-        let workload = Workload::parse(&key.workload).ok()?;
+        let stack = key.stack.value()?.clone();
+        let workload = key.workload.value()?.clone();
         let rule = self.study.rule(&key.stack, &key.workload)?;
         Some(Order {
             stack,
@@ -409,8 +408,4 @@ impl Campaign<'_, '_> {
             cell,
         })
     }
-}
-
-fn parsed_stacks(study: &Study) -> Vec<Stack> {
-    study.stacks.iter().filter_map(|text| Stack::parse(text).ok()).collect()
 }

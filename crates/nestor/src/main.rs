@@ -12,7 +12,7 @@ mod cli;
 mod commands;
 mod interrupt;
 mod lab_image;
-mod notation;
+mod named;
 mod paths;
 mod place;
 mod progress;

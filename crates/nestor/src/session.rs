@@ -8,7 +8,7 @@ use nestor_laboratory::Bench;
 use nestor_laboratory::campaign::{CampaignEnd, CampaignOptions, run_campaign};
 use nestor_load::{Workload, WorksOn};
 use nestor_machine::agent::{ledger, work_root};
-use nestor_results::{Decisions, Store, Study};
+use nestor_results::{Decisions, Store, Study, WrittenStack};
 use nestor_stack::{HostTime, Place, PlaceWish};
 use nestor_stack::{LayerDefinition, Offer, Stack, StackError};
 
@@ -55,12 +55,13 @@ pub fn run_until_interrupted(
     as_study: bool,
     store: &mut Store,
 ) -> Result<(CampaignEnd, bool)> {
-    let stacks: Vec<Stack> = study.stacks.iter().filter_map(|text| Stack::parse(text).ok()).collect();
+    let stacks: Vec<Stack> = study.stacks.iter().filter_map(WrittenStack::value).cloned().collect();
     check_wish(&stacks, &arguments.on)?;
-    for workload in study.workloads.iter().filter_map(|text| Workload::parse(text).ok()) {
-        check_files(&workload)?;
-        let held = stacks.iter().filter(|stack| study.holds(&stack.to_string(), &workload.to_string()));
-        held.into_iter().try_for_each(|stack| check_target(stack, &workload))?;
+    for written in &study.workloads {
+        let Some(workload) = written.value() else { continue };
+        check_files(workload)?;
+        let held = study.stacks.iter().filter(|stack| study.holds(stack, written));
+        held.filter_map(WrittenStack::value).try_for_each(|stack| check_target(stack, workload))?;
     }
     remove_leftovers()?;
     let SettledPlace { place, remark } = arguments.place()?.clone();

@@ -88,7 +88,7 @@ impl Killed {
                 let record = run.record;
                 // Each sandbox has its own path.
                 let stack = record.stack.replace(&self.disk, "DISK");
-                let key = (stack, record.workload, record.block, record.repeat);
+                let key = (stack, record.workload.to_string(), record.block, record.repeat);
                 *cells.entry(key).or_default() += 1;
             }
         }

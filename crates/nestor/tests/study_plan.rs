@@ -116,7 +116,7 @@ impl Begun {
             "name = \"s\"\ntitle = \"S\"\nstacks = [\"ext4/null\"]\nbaseline = \"ext4/null\"\nworkloads = [\"{workload}\"]\n"
         );
         fs::write(sandbox.path("study.toml"), text).expect("the sandbox can be written to");
-        let mut study = Study::new("s", "S", vec!["ext4/null".to_owned()], vec![workload]);
+        let mut study = Study::new("s", "S", vec!["ext4/null".into()], vec![workload.into()]);
         if notes_files {
             study.note_files().expect("the script can be read");
         }

@@ -53,12 +53,7 @@ fn results_of_somebody_elses_laboratory() {
     let store = predict_store::keep(&sandbox, &[record, failed]);
     let study = Study {
         title: format!("a study{HOSTILE}"),
-        ..Study::new(
-            format!("quick{HOSTILE}"),
-            "",
-            vec!["ext4/hdd".to_owned()],
-            vec![predict_store::LOAD.to_owned()],
-        )
+        ..Study::new(format!("quick{HOSTILE}"), "", vec!["ext4/hdd".into()], vec![predict_store::LOAD.into()])
     };
     let hash = study.hash("emulated");
     let kept = StudyRecord {

@@ -2,7 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use nestor_stack::{LayerDefinition, Stack};
+use nestor_results::WrittenStack;
+use nestor_stack::{Anatomy, Layer};
 
 /// The three parts of a stack that a matrix tells apart.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -20,31 +21,21 @@ pub struct StackParts {
 
 impl StackParts {
     /// Takes a stack apart. A text that is no stack is its own guest on nothing.
-    pub fn of(stack: &str) -> Self {
-        let Ok(parsed) = Stack::parse(stack) else {
-            return Self { guest: stack.to_owned(), ..Self::default() };
+    pub fn of(written: &WrittenStack) -> Self {
+        let Some(stack) = written.value() else {
+            return Self { guest: written.to_string(), ..Self::default() };
         };
-        let layers = parsed.layers();
-        let joined = |range: std::ops::Range<usize>| {
-            layers[range].iter().map(ToString::to_string).collect::<Vec<_>>().join("/")
+        let joined = |layers: &[Layer]| layers.iter().map(ToString::to_string).collect::<Vec<_>>().join("/");
+        let Anatomy { above, virtual_machine, below, medium } = stack.anatomy();
+        let medium = medium.to_string();
+        let (guest, host) = match (virtual_machine, above) {
+            (Some(machine), []) => (machine.to_string(), joined(below)),
+            (Some(machine), above) => (format!("{}/{machine}", joined(above)), joined(below)),
+            (None, []) => (medium.clone(), "no VM".to_owned()),
+            (None, [top]) => (top.to_string(), "no VM".to_owned()),
+            (None, [top, others @ ..]) => (top.to_string(), format!("no VM/{}", joined(others))),
         };
-        let medium = layers.len() - 1;
-        let hypervisor = layers.iter().position(|l| matches!(l.definition(), LayerDefinition::Hypervisor(_)));
-        let host = match hypervisor {
-            Some(last) => joined(last + 1..medium),
-            None if medium == 0 => "no VM".to_owned(),
-            None => ["no VM".to_owned()]
-                .into_iter()
-                .chain((medium > 1).then(|| joined(1..medium)))
-                .collect::<Vec<_>>()
-                .join("/"),
-        };
-        Self {
-            guest: joined(0..hypervisor.unwrap_or(0) + 1),
-            host,
-            medium: layers[medium].to_string(),
-            machine_note: String::new(),
-        }
+        Self { guest, host, medium, machine_note: String::new() }
     }
 
     /// The guest's file system and its virtual machine.
@@ -55,8 +46,8 @@ impl StackParts {
 
 /// The parts of a study's stacks. A guest on the raw disk in a machine with other options than usual stands in the row of
 /// the usual one, as a column of its own: `ext3/kvm/hdd` beside `ext3/kvm:cache=writethrough/hdd`.
-pub fn parts_of(stacks: &[String]) -> Vec<StackParts> {
-    let mut parts: Vec<StackParts> = stacks.iter().map(|stack| StackParts::of(stack)).collect();
+pub fn parts_of(stacks: &[WrittenStack]) -> Vec<StackParts> {
+    let mut parts: Vec<StackParts> = stacks.iter().map(StackParts::of).collect();
     let machines: Vec<String> = parts.iter().filter_map(|p| Some(p.machine()?.1.to_owned())).collect();
     let count = |machine: &&String| machines.iter().filter(|m| m == machine).count();
     // Of equals the first: the last maximum of the reversed order.
@@ -79,13 +70,9 @@ pub fn parts_of(stacks: &[String]) -> Vec<StackParts> {
 }
 
 /// The options in which the innermost machine of a stack is not that of another, with its own values.
-fn different_options(one: &str, other: &str) -> String {
-    let (Ok(one), Ok(other)) = (Stack::parse(one), Stack::parse(other)) else { return String::new() };
-    let machine = |stack: &Stack| {
-        let found = stack.layers().iter().find(|l| matches!(l.definition(), LayerDefinition::Hypervisor(_)));
-        found.cloned()
-    };
-    let (Some(one), Some(other)) = (machine(&one), machine(&other)) else { return String::new() };
+fn different_options(one: &WrittenStack, other: &WrittenStack) -> String {
+    let machine = |stack: &WrittenStack| stack.value()?.anatomy().virtual_machine.cloned();
+    let (Some(one), Some(other)) = (machine(one), machine(other)) else { return String::new() };
     let written = format!("{one}:{other}");
     let mut note: Vec<String> = Vec::new();
     for key in written.split(':').filter_map(|option| Some(option.split_once('=')?.0)) {
@@ -105,9 +92,9 @@ pub struct UsualLayers(BTreeMap<String, String>);
 
 impl UsualLayers {
     /// Counts the layers of stacks.
-    pub fn of(stacks: &[String]) -> Self {
+    pub fn of(stacks: &[WrittenStack]) -> Self {
         let mut counted: BTreeMap<String, BTreeMap<String, usize>> = BTreeMap::new();
-        for layer in stacks.iter().filter_map(|s| Stack::parse(s).ok()).flat_map(|s| s.layers().to_vec()) {
+        for layer in stacks.iter().filter_map(WrittenStack::value).flat_map(|stack| stack.layers()) {
             let written = layer.to_string();
             // A path is what the reader knows the medium by.
             if layer.path().is_none() {
@@ -216,7 +203,7 @@ mod tests {
     #[test]
     fn a_stack_falls_apart_at_its_hypervisor() {
         let parts = |stack| {
-            let StackParts { guest, host, medium, .. } = StackParts::of(stack);
+            let StackParts { guest, host, medium, .. } = StackParts::of(&WrittenStack::from(stack));
             format!("{guest} | {host} | {medium}")
         };
         assert_eq!(parts("ext3/kvm/raw/jfs/hdd"), "ext3/kvm | raw/jfs | hdd");
@@ -230,8 +217,8 @@ mod tests {
     #[test]
     fn a_common_medium_is_left_out() {
         let names = |stacks: &[&str]| {
-            let parts: Vec<StackParts> = stacks.iter().map(|s| StackParts::of(s)).collect();
-            host_names(&parts, &UsualLayers::of(&owned(stacks)))
+            let parts: Vec<StackParts> = written(stacks).iter().map(StackParts::of).collect();
+            host_names(&parts, &UsualLayers::of(&written(stacks)))
         };
         assert_eq!(names(&["xfs/kvm/hdd", "xfs/kvm/raw/jfs/hdd"]), ["raw disk", "raw/jfs"]);
         assert_eq!(names(&["xfs/kvm/hdd", "xfs/kvm/raw/jfs/ssd"]), ["raw disk (hdd)", "raw/jfs/ssd"]);
@@ -239,7 +226,7 @@ mod tests {
 
     #[test]
     fn the_raw_disk_with_another_cache_mode_is_a_column_of_its_own() {
-        let stacks = owned(&[
+        let stacks = written(&[
             "ext3/kvm/hdd",
             "ext3/kvm:cache=writethrough/hdd",
             "ext3/kvm:cache=writethrough/raw/jfs/hdd",
@@ -254,13 +241,14 @@ mod tests {
             ["raw disk, cache=none", "raw disk", "raw/jfs", "raw disk", "raw/btrfs"]
         );
         // Machines that differ throughout are rows of their own.
-        let apart = owned(&["ext3/kvm/hdd", "ext3/kvm/raw/jfs/hdd", "ext3/tcg/hdd", "ext3/tcg/raw/jfs/hdd"]);
+        let apart =
+            written(&["ext3/kvm/hdd", "ext3/kvm/raw/jfs/hdd", "ext3/tcg/hdd", "ext3/tcg/raw/jfs/hdd"]);
         assert!(parts_of(&apart).iter().all(|p| p.machine_note.is_empty()));
     }
 
     #[test]
     fn what_most_stacks_have_is_said_once() {
-        let stacks = owned(&[
+        let stacks = written(&[
             "ext3/kvm:sched=none/raw:size=2G/ext3/hdd:size=3G:sched=bfq",
             "ext3/kvm:sched=none/raw:size=2G/ext3:block=1k/hdd:size=3G:sched=bfq",
             "ext3/kvm:sched=none/raw:size=2G/xfs/hdd:size=3G:sched=bfq",
@@ -275,6 +263,10 @@ mod tests {
         assert_eq!(usual.shortened(&parts[0].guest), "ext3/kvm");
         assert_eq!(usual.shortened(&parts[3].guest), "ext3/kvm:sched=bfq");
         assert_eq!(usual.said(&owned(&["ext3/kvm", "raw/xfs"])), "kvm:sched=none, raw:size=2G");
+    }
+
+    fn written(stacks: &[&str]) -> Vec<WrittenStack> {
+        stacks.iter().map(|stack| WrittenStack::from(*stack)).collect()
     }
 
     fn owned(names: &[&str]) -> Vec<String> {

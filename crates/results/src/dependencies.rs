@@ -1,6 +1,5 @@
 //! What the numbers of a cell in virtual time depend on, as a digest: what has the same need not be measured again.
 
-use nestor_stack::Stack;
 use sha2::{Digest as _, Sha256};
 
 use crate::TraceMode;
@@ -12,13 +11,13 @@ impl Study {
     /// The digest of a cell's dependencies; `laboratory` is that of what all cells share. `None` if a file that its workload
     /// names cannot be read, or the study does not hold it.
     pub fn dependencies(&self, laboratory: &[u8; 32], cell: &CellKey) -> Option<String> {
-        let stack = Stack::parse(&cell.stack).ok()?.to_string();
+        let stack = cell.stack.value()?.to_string();
         let trace =
             if cell.untraced_twin { TraceMode::None } else { self.rule(&cell.stack, &cell.workload)?.trace };
         // A repeat without recorders is none of the runs that count, though the same comes out.
         let kind = if cell.untraced_twin { "twin" } else { "run" }.to_owned();
         let mut texts =
-            vec![stack, cell.workload.clone(), trace.to_string(), cell.seed(self.seed).to_string(), kind];
+            vec![stack, cell.workload.to_string(), trace.to_string(), cell.seed(self.seed).to_string(), kind];
         for (path, holds) in self.named_files(&cell.workload)? {
             texts.extend([path, holds]);
         }
@@ -41,7 +40,7 @@ mod tests {
     fn whatever_may_change_a_number_changes_the_digest() {
         let file = tempfile::NamedTempFile::new().unwrap();
         let replayed = format!("replay:trace:file={}", file.path().display());
-        let workloads = vec!["fio:seq-write".to_owned(), "fio:seq-read".to_owned(), replayed.clone()];
+        let workloads = vec!["fio:seq-write".into(), "fio:seq-read".into(), replayed.as_str().into()];
         let study = Study::new("s", "", vec!["ext4/hdd".into(), "xfs/hdd".into()], workloads);
         let cell = |stack: &str, workload: &str, block| CellKey {
             stack: stack.into(),

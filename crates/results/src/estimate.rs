@@ -3,12 +3,11 @@
 use std::collections::HashMap;
 use std::time::Duration;
 
-use nestor_load::Workload;
-use nestor_stack::Stack;
 use serde::{Deserialize, Serialize};
 
 use crate::plan::CellKey;
 use crate::{Decisions, Study};
+use crate::{WrittenStack, WrittenWorkload};
 
 /// What a cell takes besides its measurement where nothing is known yet: the median of a guest with a nested file system on an
 /// emulated host of two cores without KVM, which is the slowest place there is.
@@ -24,9 +23,9 @@ const FIRST_BOOT_S: f64 = 40.0;
 #[derive(Clone, Debug, PartialEq)]
 pub struct PastCell {
     /// The stack.
-    pub stack: String,
+    pub stack: WrittenStack,
     /// The workload.
-    pub workload: String,
+    pub workload: WrittenWorkload,
     /// Seconds the whole cell took.
     pub cell_s: f64,
     /// Seconds of it that were measurement.
@@ -88,7 +87,7 @@ impl Estimator {
     }
 
     /// Learns from one more cell.
-    pub fn learn(&mut self, stack: &str, workload: &str, cell_s: f64, measured_s: f64) {
+    pub fn learn(&mut self, stack: &WrittenStack, workload: &WrittenWorkload, cell_s: f64, measured_s: f64) {
         self.knows_cells = true;
         for key in keys(stack, workload) {
             self.overheads_s.entry(key.clone()).or_default().push((cell_s - measured_s).max(0.0));
@@ -102,7 +101,7 @@ impl Estimator {
     }
 
     /// Seconds that a cell will take, and how many of them are measurement.
-    pub fn cell_s(&self, stack: &str, workload: &str) -> (f64, f64) {
+    pub fn cell_s(&self, stack: &WrittenStack, workload: &WrittenWorkload) -> (f64, f64) {
         let keys = keys(stack, workload);
         let median = |known: &HashMap<String, Vec<f64>>, keys: &[String]| {
             keys.iter().find_map(|key| nestor_model::median(known.get(key)?))
@@ -169,7 +168,7 @@ impl Study {
 
     /// The largest data set, twice for what file systems and image formats add: a medium is emptied between cells.
     fn data_bytes(&self) -> u64 {
-        let data = self.workloads.iter().filter_map(|w| Workload::parse(w).ok()).map(|w| w.data_set().bytes);
+        let data = self.workloads.iter().filter_map(WrittenWorkload::value).map(|w| w.data_set().bytes);
         data.max().unwrap_or(0).saturating_mul(2)
     }
 }
@@ -179,14 +178,14 @@ fn exact(stack: &str, workload: &str) -> String {
 }
 
 /// The names under which a cell's time is kept, the most particular first.
-fn keys(stack: &str, workload: &str) -> [String; 5] {
+fn keys(stack: &WrittenStack, workload: &WrittenWorkload) -> [String; 5] {
     let kind = workload.split(':').take(2).collect::<Vec<_>>().join(":");
-    let (layers, host) = match Stack::parse(stack) {
-        Ok(stack) => {
+    let (layers, host) = match stack.value() {
+        Some(stack) => {
             let names: Vec<&str> = stack.layers().iter().map(|layer| layer.name()).collect();
             (names.join("/"), names.iter().skip(2).copied().collect::<Vec<_>>().join("/"))
         }
-        Err(_) => (stack.to_owned(), String::new()),
+        None => (stack.to_string(), String::new()),
     };
     [
         exact(stack, workload),
@@ -198,6 +197,6 @@ fn keys(stack: &str, workload: &str) -> [String; 5] {
 }
 
 /// The workload's own limit of time, where it has one.
-fn time_limit_s(workload: &str) -> Option<f64> {
-    Some(Workload::parse(workload).ok()?.time_limit_s()? as f64)
+fn time_limit_s(workload: &WrittenWorkload) -> Option<f64> {
+    Some(workload.value()?.time_limit_s()? as f64)
 }

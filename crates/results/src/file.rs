@@ -38,13 +38,14 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use nestor_model::sequential::StopRule;
+use nestor_stack::Stack;
 use nestor_text::nearest;
 use thiserror::Error;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
 use crate::complaint::{Complaint, Source};
-use crate::{Notation, Part, Study, TraceMode};
+use crate::{Part, Study, TraceMode, WrittenStack, written_stacks, written_workloads};
 
 const KEYS: [&str; 19] = [
     "name",
@@ -117,10 +118,10 @@ impl Study {
     /// # Errors
     ///
     /// If the file cannot be read, or with the first thing in it that is wrong.
-    pub fn read(path: &Path, scale: Option<&str>, notation: &dyn Notation) -> Result<Self, StudyFileError> {
+    pub fn read(path: &Path, scale: Option<&str>) -> Result<Self, StudyFileError> {
         let text = std::fs::read_to_string(path)
             .map_err(|source| StudyFileError::Read { path: path.to_owned(), source })?;
-        Ok(Self::parse(&path.display().to_string(), &text, scale, notation)?)
+        Ok(Self::parse(&path.display().to_string(), &text, scale)?)
     }
 
     /// Reads the text of a study file; `file` is the name that errors give.
@@ -128,12 +129,7 @@ impl Study {
     /// # Errors
     ///
     /// The first thing that is wrong.
-    pub fn parse(
-        file: &str,
-        text: &str,
-        scale: Option<&str>,
-        notation: &dyn Notation,
-    ) -> Result<Self, Complaint> {
+    pub fn parse(file: &str, text: &str, scale: Option<&str>) -> Result<Self, Complaint> {
         let source = Source { file, text };
         let table = DeTable::parse(text).map_err(|error| {
             let message = format!("not valid TOML: {}", error.message().replace('\n', ", "));
@@ -142,7 +138,7 @@ impl Study {
         let reader = Reader { source, table: table.get_ref(), scale: None };
         reader.refuse_unknown_keys(reader.table, &KEYS, "a study")?;
         let (name, scale) = reader.scale(scale)?;
-        Reader { scale, ..reader }.study(name, notation)
+        Reader { scale, ..reader }.study(name)
     }
 }
 
@@ -158,11 +154,12 @@ struct Reader<'a> {
 type Value<'a> = Spanned<DeValue<'a>>;
 
 impl<'a> Reader<'a> {
-    fn study(&self, scale: Option<String>, notation: &dyn Notation) -> Result<Study, Complaint> {
+    fn study(&self, scale: Option<String>) -> Result<Study, Complaint> {
         let name = self.name()?;
         let title =
             self.text(self.needed("title", "one line for people, such as \"Nesting in five minutes\"")?)?;
-        let first = self.part(notation)?;
+        let mut remarks = Vec::new();
+        let first = self.part(&mut remarks)?;
         let stop = self.stop()?;
         let mut study = Study {
             replications: self.replications()?.unwrap_or(match &stop {
@@ -176,11 +173,12 @@ impl<'a> Reader<'a> {
             stop,
             scale,
             baselines: BTreeMap::new(),
+            remarks,
             ..Study::new(name, title, first.stacks, first.workloads)
         };
-        self.add_parts(&mut study, notation)?;
-        self.set_baselines(&mut study, notation)?;
-        self.set_sentinels(&mut study, notation)?;
+        self.add_parts(&mut study)?;
+        self.set_baselines(&mut study)?;
+        self.set_sentinels(&mut study)?;
         study.claims = crate::claims::parse_claims(&self.source, self.table.get("claim"))?;
         study.figures = crate::claims::parse_figures(&self.source, self.table.get("figure"))?;
         study.findings = crate::claims::parse_findings(&self.source, self.table.get("finding"))?;
@@ -248,15 +246,15 @@ impl<'a> Reader<'a> {
     }
 
     /// Stacks, workloads and what else belongs to a product of them.
-    fn part(&self, notation: &dyn Notation) -> Result<Part, Complaint> {
+    fn part(&self, remarks: &mut Vec<String>) -> Result<Part, Complaint> {
+        let stacks = "a list of stacks, such as [\"ext3/kvm/hdd\"]";
+        let workloads = "a list of workloads, such as [\"fio:seq-read\"]";
+        let stacks = self.expanded("stacks", stacks, written_stacks)?;
+        let named = self.expanded("workloads", workloads, written_workloads)?;
+        remarks.extend(named.iter().filter_map(|named| named.remark.clone()));
         Ok(Part {
-            stacks: self
-                .expanded("stacks", "a list of stacks, such as [\"ext3/kvm/hdd\"]", |s| notation.stacks(s))?,
-            workloads: self.expanded(
-                "workloads",
-                "a list of workloads, such as [\"fio:seq-read\"]",
-                |s| notation.workloads(s),
-            )?,
+            stacks,
+            workloads: named.into_iter().map(|named| named.workload.into()).collect(),
             replications: self.replications()?.unwrap_or(1),
             trace: self.trace()?,
             trace_cost: self.value("trace_cost").map(|v| self.truth(v)).transpose()?.unwrap_or(false),
@@ -264,7 +262,7 @@ impl<'a> Reader<'a> {
     }
 
     /// The further products of `[[also]]`; the study's lists then hold the stacks and workloads of all.
-    fn add_parts(&self, study: &mut Study, notation: &dyn Notation) -> Result<(), Complaint> {
+    fn add_parts(&self, study: &mut Study) -> Result<(), Complaint> {
         let Some(value) = self.value("also") else { return Ok(()) };
         let tables = value.get_ref().as_array().ok_or_else(|| self.wrong_type(value, "tables [[also]]"))?;
         study.parts.push(Part {
@@ -280,7 +278,7 @@ impl<'a> Reader<'a> {
             let table =
                 value.get_ref().as_table().ok_or_else(|| self.wrong_type(value, "a table [[also]]"))?;
             self.refuse_unknown_keys(table, &ALSO_KEYS, "a further part")?;
-            let mut part = Self { table, scale: None, ..*self }.part(notation)?;
+            let mut part = Self { table, scale: None, ..*self }.part(&mut study.remarks)?;
             if table.get("replications").is_none() {
                 part.replications = self.replications_of_parts(study);
             }
@@ -354,17 +352,17 @@ impl<'a> Reader<'a> {
     }
 
     /// `true`, `false`, or the baselines that run at both ends of each block.
-    fn set_sentinels(&self, study: &mut Study, notation: &dyn Notation) -> Result<(), Complaint> {
+    fn set_sentinels(&self, study: &mut Study) -> Result<(), Complaint> {
         study.sentinels = None;
         let Some(value) = self.value("sentinels") else { return Ok(()) };
         if value.get_ref().as_array().is_none() {
             study.sentinels = Some(self.truth(value)?);
             return Ok(());
         }
-        let named = self.expanded("sentinels", "a list of baselines", |s| notation.stacks(s))?;
+        let named = self.expanded("sentinels", "a list of baselines", written_stacks)?;
         if let Some(other) = named.iter().find(|s| !study.baselines.contains_key(*s) || !study.is_baseline(s))
         {
-            let baselines: BTreeSet<&str> = study.baselines.values().map(String::as_str).collect();
+            let baselines: BTreeSet<&str> = study.baselines.values().map(WrittenStack::as_str).collect();
             return Err(self
                 .source
                 .complain(value.span(), format!("{other} is no baseline of this study"))
@@ -447,18 +445,18 @@ impl<'a> Reader<'a> {
         })
     }
 
-    fn expanded(
+    fn expanded<T: PartialEq, E: ToString>(
         &self,
         key: &str,
         what: &str,
-        expand: impl Fn(&str) -> Result<Vec<String>, String>,
-    ) -> Result<Vec<String>, Complaint> {
+        expand: impl Fn(&str) -> Result<Vec<T>, E>,
+    ) -> Result<Vec<T>, Complaint> {
         let value = self.needed(key, what)?;
         let list = value.get_ref().as_array().ok_or_else(|| self.wrong_type(value, "a list of texts"))?;
-        let mut found: Vec<String> = Vec::new();
+        let mut found: Vec<T> = Vec::new();
         for item in list.iter() {
             let text = self.text(item)?;
-            for one in self.notation(item, expand(text))? {
+            for one in self.understood(item, expand(text))? {
                 if !found.contains(&one) {
                     found.push(one);
                 }
@@ -474,22 +472,23 @@ impl<'a> Reader<'a> {
     }
 
     /// Puts the message of a stack's or workload's own error beneath the line that holds it.
-    fn notation<T>(&self, value: &Value<'_>, result: Result<T, String>) -> Result<T, Complaint> {
-        result.map_err(|message| {
+    fn understood<T, E: ToString>(&self, value: &Value<'_>, result: Result<T, E>) -> Result<T, Complaint> {
+        result.map_err(|error| {
+            let message = error.to_string();
             let (first, rest) = message.split_once('\n').unwrap_or((&message, ""));
             let complaint = self.source.complain(value.span(), first);
             if rest.is_empty() { complaint } else { complaint.help(rest) }
         })
     }
 
-    fn set_baselines(&self, study: &mut Study, notation: &dyn Notation) -> Result<(), Complaint> {
+    fn set_baselines(&self, study: &mut Study) -> Result<(), Complaint> {
         match (self.value("baseline"), self.value("baselines")) {
             (Some(_), Some(rule)) => Err(self
                 .source
                 .complain(rule.span(), "the study has both `baseline` and `baselines`")
                 .help("`baseline` names one stack for all; `baselines` is a rule; keep one of them")),
-            (Some(value), None) => self.one_baseline(study, value, notation),
-            (None, Some(value)) => self.baseline_rule(study, value, notation),
+            (Some(value), None) => self.one_baseline(study, value),
+            (None, Some(value)) => self.baseline_rule(study, value),
             (None, None) => self
                 .needed(
                     "baseline",
@@ -499,14 +498,9 @@ impl<'a> Reader<'a> {
         }
     }
 
-    fn one_baseline(
-        &self,
-        study: &mut Study,
-        value: &'a Value<'a>,
-        notation: &dyn Notation,
-    ) -> Result<(), Complaint> {
+    fn one_baseline(&self, study: &mut Study, value: &'a Value<'a>) -> Result<(), Complaint> {
         let written = self.text(value)?;
-        let found = self.notation(value, notation.stacks(written))?;
+        let found = self.understood(value, written_stacks(written))?;
         let [baseline] = found.as_slice() else {
             let message = format!("the baseline stands for {} stacks; there can be one", found.len());
             return Err(self
@@ -515,7 +509,7 @@ impl<'a> Reader<'a> {
                 .help("baselines = \"raw-disk\" gives each its own"));
         };
         if !study.stacks.contains(baseline) {
-            let names: Vec<&str> = study.stacks.iter().map(String::as_str).collect();
+            let names: Vec<&str> = study.stacks.iter().map(WrittenStack::as_str).collect();
             let near = nearest(baseline, names.iter().copied()).unwrap_or(names[0]);
             let complaint = self.source.complain(value.span(), "the baseline is not among the stacks");
             return Err(complaint
@@ -525,16 +519,11 @@ impl<'a> Reader<'a> {
         Ok(())
     }
 
-    fn baseline_rule(
-        &self,
-        study: &mut Study,
-        value: &'a Value<'a>,
-        notation: &dyn Notation,
-    ) -> Result<(), Complaint> {
+    fn baseline_rule(&self, study: &mut Study, value: &'a Value<'a>) -> Result<(), Complaint> {
         let rule = self.text(value)?;
-        let of = match rule {
-            "raw-disk" => |notation: &dyn Notation, stack: &str| notation.raw_disk(stack),
-            "native" => |notation: &dyn Notation, stack: &str| notation.native(stack),
+        let rule_of: fn(&Stack) -> Stack = match rule {
+            "raw-disk" => Stack::on_raw_disk,
+            "native" => Stack::native,
             _ => {
                 return Err(self
                     .source
@@ -547,7 +536,7 @@ impl<'a> Reader<'a> {
             }
         };
         for stack in study.stacks.clone() {
-            let baseline = of(notation, &stack);
+            let baseline = stack.value().map_or_else(|| stack.clone(), |stack| rule_of(stack).into());
             if !study.stacks.contains(&baseline) {
                 study.stacks.push(baseline.clone());
             }

@@ -10,7 +10,7 @@ mod failure;
 mod file;
 mod flow;
 mod named_files;
-mod notation;
+mod named_workload;
 mod numbers;
 pub mod path_length;
 pub mod physical;
@@ -23,6 +23,7 @@ pub mod store;
 mod study;
 mod trace_cost;
 mod trace_mode;
+mod written;
 
 pub use claims::{
     Claim, ClaimKind, ClaimResult, Expected, Figure, FigureKind, FigureQuery, FigureRow, FigureX, Verdict,
@@ -37,7 +38,9 @@ pub use failure::{CellFailure, FailureCause};
 pub use file::{StudyFileError, parse_duration};
 pub use flow::LayerFlow;
 pub use named_files::NamedFileError;
-pub use notation::Notation;
+pub use named_workload::{
+    LARGEST_FILE_BYTES, NamedWorkload, WorkloadNameError, profile_named, read_profile, written_workloads,
+};
 pub use numbers::{CellNumbers, RunNumbers};
 pub use path_length::{Executor, PathDifference, PathLength, path_differences, sum_of_parts};
 pub use physical::{Physical, PhysicalVerdict};
@@ -55,6 +58,7 @@ pub use store::{
 pub use study::{CellRule, Part, Study};
 pub use trace_cost::{TraceCost, trace_costs};
 pub use trace_mode::TraceMode;
+pub use written::{Written, WrittenStack, WrittenWorkload, written_stacks};
 
 #[cfg(test)]
 mod tests;

@@ -4,12 +4,11 @@ use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{self, Read};
 
-use nestor_load::Workload;
 use sha2::{Digest, Sha256};
 use thiserror::Error;
 
-use crate::Study;
 use crate::record::hexadecimal;
+use crate::{Study, WrittenWorkload};
 
 /// A file that a workload names cannot be read.
 #[derive(Debug, Error)]
@@ -33,7 +32,7 @@ impl Study {
         for workload in &self.workloads {
             for path in files_of(workload) {
                 let unreadable =
-                    |reason| NamedFileError { path: path.clone(), workload: workload.clone(), reason };
+                    |reason| NamedFileError { path: path.clone(), workload: workload.to_string(), reason };
                 let digest = digest_of(&path).map_err(unreadable)?;
                 files.insert(path, digest);
             }
@@ -43,7 +42,7 @@ impl Study {
     }
 
     /// The files that a workload names, and what they hold: as it was noted, otherwise as it is. `None` if one cannot be read.
-    pub(crate) fn named_files(&self, workload: &str) -> Option<Vec<(String, String)>> {
+    pub(crate) fn named_files(&self, workload: &WrittenWorkload) -> Option<Vec<(String, String)>> {
         let holds = |path: String| {
             let noted = self.files.get(&path).cloned();
             let holds = noted.or_else(|| digest_of(&path).ok())?;
@@ -62,7 +61,7 @@ impl Study {
 
     /// A file that a workload of this study names and that holds something else than was noted. One that cannot be read is
     /// none: the workload itself says so.
-    pub fn changed_file(&self, workload: &str) -> Option<String> {
+    pub fn changed_file(&self, workload: &WrittenWorkload) -> Option<String> {
         let mut noted = files_of(workload).into_iter().filter_map(|path| {
             let then = self.files.get(&path)?;
             Some((path, then))
@@ -71,9 +70,8 @@ impl Study {
     }
 }
 
-fn files_of(workload: &str) -> Vec<String> {
-    let workload = Workload::parse(workload);
-    workload.map(|w| w.files().map(str::to_owned).collect()).unwrap_or_default()
+fn files_of(workload: &WrittenWorkload) -> Vec<String> {
+    workload.value().map(|w| w.files().map(str::to_owned).collect()).unwrap_or_default()
 }
 
 /// SHA-256 of what a file holds, read in pieces: traces are large.

@@ -109,8 +109,8 @@ impl CellNumbers {
             let (bytes_per_second, operations_per_second) = run.rates?;
             Some(CellSample {
                 in_virtual_time: run.conditions.is_in_virtual_time(),
-                stack: self.stack.clone(),
-                workload: self.workload.clone(),
+                stack: self.stack.as_str().into(),
+                workload: self.workload.as_str().into(),
                 block: run.block,
                 repeat: run.repeat,
                 throughput: throughput(bytes_per_second, operations_per_second),

@@ -9,8 +9,6 @@ mod limits;
 mod medium;
 mod pattern;
 
-use nestor_load::Workload;
-use nestor_stack::Stack;
 use serde::{Deserialize, Serialize};
 
 use crate::checks::{self, CACHED_BELOW, CPU_BOUND_ABOVE};
@@ -70,12 +68,12 @@ impl Physical {
                 "the run failed, so there is no number".to_owned(),
             );
         };
-        let stack = Stack::parse(&record.stack).ok();
+        let stack = record.stack.value();
         let run = Run {
             measured,
             environment: &record.environment,
-            medium: MediumFacts::of(stack.as_ref(), measured, &record.environment),
-            pattern: Pattern::of(stack.as_ref(), Workload::parse(&record.workload).ok().as_ref()),
+            medium: MediumFacts::of(stack, measured, &record.environment),
+            pattern: Pattern::of(stack, record.workload.value()),
         };
         let wrong = run.reasons_against(&record.marks);
         if !wrong.is_empty() {

@@ -14,14 +14,15 @@ use crate::Study;
 use crate::record::CellRecord;
 use crate::stopping::Decisions;
 use crate::study::CellRule;
+use crate::{WrittenStack, WrittenWorkload};
 
 /// What identifies a cell within a study.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct CellKey {
     /// The stack.
-    pub stack: String,
+    pub stack: WrittenStack,
     /// The workload.
-    pub workload: String,
+    pub workload: WrittenWorkload,
     /// The replication, from 0.
     pub block: u32,
     /// 0, or 1 for the closing run of a baseline that runs at both ends of the block.
@@ -174,8 +175,8 @@ impl Study {
         // A baseline runs for the comparisons with it; one that nothing is compared with, as long as any is open. The blocks that
         // it has beyond all of them it has for its own sake, and nothing ends them.
         let candidates = || self.stacks.iter().filter(|s| !self.is_baseline(s));
-        let has_block = |s: &&String| self.rule(s, workload).is_some_and(|r| block < r.replications);
-        let mut mine: Vec<&String> = candidates().filter(|s| self.baseline_of(s) == stack).collect();
+        let has_block = |s: &&WrittenStack| self.rule(s, workload).is_some_and(|r| block < r.replications);
+        let mut mine: Vec<&WrittenStack> = candidates().filter(|s| self.baseline_of(s) == stack).collect();
         if mine.is_empty() {
             mine = candidates().collect();
         }

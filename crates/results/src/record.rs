@@ -15,14 +15,15 @@ use sha2::{Digest, Sha256};
 use crate::TraceMode;
 use crate::failure::CellFailure;
 use crate::path_length::PathLength;
+use crate::{WrittenStack, WrittenWorkload};
 
 /// One measurement, self-contained, so that results of several machines can be put into one store.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct CellRecord {
     /// The stack, in its canonical notation.
-    pub stack: String,
+    pub stack: WrittenStack,
     /// The workload, in its own notation.
-    pub workload: String,
+    pub workload: WrittenWorkload,
     /// The study it belongs to, if any.
     pub study: Option<String>,
     /// The study's [`hash`](crate::Study::hash), by which an interrupted study finds what is already done.

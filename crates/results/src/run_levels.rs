@@ -7,6 +7,7 @@ use nestor_model::LatencyHistogram;
 use nestor_trace::{LayerMetrics, TracePoint};
 
 use crate::record::{CellRecord, Measured};
+use crate::{WrittenStack, WrittenWorkload};
 
 /// Differences below this are not worth a sentence.
 const WORTH_SAYING: f64 = 0.10;
@@ -20,9 +21,9 @@ const HOST: &str = "host";
 #[derive(Clone, Debug, PartialEq)]
 pub struct RunLevels {
     /// The stack.
-    pub stack: String,
+    pub stack: WrittenStack,
     /// The workload.
-    pub workload: String,
+    pub workload: WrittenWorkload,
     /// Throughput of the application.
     pub mb_per_s: f64,
     elapsed_s: f64,

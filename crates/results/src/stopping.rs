@@ -10,14 +10,15 @@ use serde::{Deserialize, Serialize};
 use crate::Study;
 use crate::compare::{Counted, Rate, Sample, pairs_by_block};
 use crate::record::{CellRecord, Measured};
+use crate::{WrittenStack, WrittenWorkload};
 
 /// The throughput of one measured cell, as far as decisions need it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct CellSample {
     /// The stack.
-    pub stack: String,
+    pub stack: WrittenStack,
     /// The workload.
-    pub workload: String,
+    pub workload: WrittenWorkload,
     /// The block.
     pub block: u32,
     /// 0, or 1 for the closing run of a baseline.
@@ -67,7 +68,7 @@ pub(crate) fn throughput(bytes_per_second: f64, operations_per_second: f64) -> f
 
 /// What is decided of each comparison so far.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Decisions(BTreeMap<(String, String), Decision>);
+pub struct Decisions(BTreeMap<(WrittenStack, WrittenWorkload), Decision>);
 
 impl Decisions {
     /// Decides by the study's rule from the samples of blocks before `before_block`; of all blocks if `None`. Without a
@@ -95,7 +96,7 @@ impl Decisions {
 
     /// What is decided of a comparison.
     pub fn get(&self, stack: &str, workload: &str) -> Option<&Decision> {
-        self.0.get(&(stack.to_owned(), workload.to_owned()))
+        self.0.get(&(stack.into(), workload.into()))
     }
 
     /// Whether a comparison needs more pairs; also where there is no rule that could say otherwise.
@@ -221,8 +222,8 @@ mod tests {
     fn blocks_beyond_a_change_point_are_not_averaged() {
         let sample = |block: u32, throughput: f64| CellSample {
             in_virtual_time: false,
-            stack: String::new(),
-            workload: String::new(),
+            stack: "".into(),
+            workload: "".into(),
             block,
             repeat: 0,
             throughput,

@@ -6,9 +6,9 @@ use std::time::Duration;
 use nestor_model::sequential::StopRule;
 use serde::{Deserialize, Serialize};
 
-use crate::TraceMode;
 use crate::claims::{Claim, FigureQuery, FindingQuery};
 use crate::record::sha256_hex;
+use crate::{TraceMode, WrittenStack, WrittenWorkload};
 
 /// A study as read from its file, with everything expanded.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -18,11 +18,11 @@ pub struct Study {
     /// One line for people.
     pub title: String,
     /// The stacks of all parts in the file's order, canonical, each once; baselines that the file did not name come last.
-    pub stacks: Vec<String>,
+    pub stacks: Vec<WrittenStack>,
     /// The stack that each is compared with; a baseline is its own.
-    pub baselines: BTreeMap<String, String>,
+    pub baselines: BTreeMap<WrittenStack, WrittenStack>,
     /// The workloads of all parts in the file's order, canonical, each once.
-    pub workloads: Vec<String>,
+    pub workloads: Vec<WrittenWorkload>,
     /// How many blocks, which is how many fresh stacks each cell gets; of the first part, where there are several.
     pub replications: u32,
     /// What decides the order of the cells.
@@ -33,7 +33,7 @@ pub struct Study {
     pub sentinels: Option<bool>,
     /// The baselines that run at both ends where any do; all of them if none is named.
     #[serde(default)]
-    pub sentinel_stacks: BTreeSet<String>,
+    pub sentinel_stacks: BTreeSet<WrittenStack>,
     /// How much is recorded.
     #[serde(default)]
     pub trace: TraceMode,
@@ -64,15 +64,18 @@ pub struct Study {
     /// What the files hold that its workloads name, as [`Study::note_files`] found them: SHA-256 by path.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub files: BTreeMap<String, String>,
+    /// What its user should know of its workloads before it runs. Not kept.
+    #[serde(skip)]
+    pub remarks: Vec<String>,
 }
 
 /// Stacks × workloads with their own number of blocks.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Part {
     /// The stacks, canonical.
-    pub stacks: Vec<String>,
+    pub stacks: Vec<WrittenStack>,
     /// The workloads, canonical.
-    pub workloads: Vec<String>,
+    pub workloads: Vec<WrittenWorkload>,
     /// How many fresh stacks each cell gets.
     pub replications: u32,
     /// How much is recorded; `None` as the study says.
@@ -97,10 +100,10 @@ impl Study {
     pub fn new(
         name: impl Into<String>,
         title: impl Into<String>,
-        stacks: Vec<String>,
-        workloads: Vec<String>,
+        stacks: Vec<WrittenStack>,
+        workloads: Vec<WrittenWorkload>,
     ) -> Self {
-        let baseline = stacks.first().cloned().unwrap_or_default();
+        let baseline = stacks.first().cloned().unwrap_or_else(|| "".into());
         Self {
             name: name.into(),
             title: title.into(),
@@ -122,12 +125,13 @@ impl Study {
             figures: Vec::new(),
             findings: Vec::new(),
             files: BTreeMap::new(),
+            remarks: Vec::new(),
         }
     }
 
     /// The baseline of a stack.
     pub fn baseline_of<'a>(&'a self, stack: &'a str) -> &'a str {
-        self.baselines.get(stack).map_or(stack, String::as_str)
+        self.baselines.get(stack).map_or(stack, WrittenStack::as_str)
     }
 
     /// Whether a stack is a baseline.

@@ -29,6 +29,7 @@
 //! Image`, `loop: Image → Block`, `hypervisor: Block | Image → Block, in a new machine`, `network file system: Dir →
 //! Dir, in a new machine`. [`Stack::parse`] refuses what does not fit, with a caret under the layer.
 
+mod anatomy;
 mod bytes;
 mod check;
 mod error;
@@ -44,6 +45,7 @@ mod role;
 mod spec;
 mod stack;
 
+pub use anatomy::Anatomy;
 pub use bytes::{Bytes, ParseBytesError};
 pub use error::{StackError, StackErrorKind};
 pub use expand::{MAX_ALTERNATIVES, MAX_NESTING, expand, parse_all};

@@ -110,8 +110,8 @@ pub fn run_cell(lab: &mut Lab, request: &CellRequest<'_>, progress: &dyn Fn(&str
         marks.insert(0, Mark::EmulatedCpu);
     }
     let record = CellRecord {
-        stack: request.stack.to_string(),
-        workload: request.workload.to_string(),
+        stack: request.stack.clone().into(),
+        workload: request.workload.clone().into(),
         study: request.study.map(str::to_owned),
         study_hash: request.study_hash.map(str::to_owned),
         block: request.block,

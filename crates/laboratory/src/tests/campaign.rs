@@ -37,8 +37,8 @@ impl Bench for MadeUp<'_> {
         progress("making it up");
         let record = (self.behaviour)(request, self.ran.len());
         self.ran.push(CellKey {
-            stack: request.stack.to_string(),
-            workload: request.workload.to_string(),
+            stack: request.stack.to_string().into(),
+            workload: request.workload.to_string().into(),
             block: request.block,
             repeat: request.repeat,
             untraced_twin: request.untraced_twin,
@@ -69,7 +69,7 @@ impl Bench for Repeating<'_> {
 /// A cell of this many bytes in ten seconds.
 fn reached(request: &CellRequest<'_>, bytes: u64) -> CellRecord {
     CellRecord {
-        workload: request.workload.to_string(),
+        workload: request.workload.to_string().into(),
         study: request.study.map(str::to_owned),
         study_hash: request.study_hash.map(str::to_owned),
         repeat: request.repeat,
@@ -124,8 +124,8 @@ impl Table {
 }
 
 fn study(replications: u32) -> Study {
-    let stacks = STACKS.map(str::to_owned).to_vec();
-    Study { replications, ..Study::new("made-up", "Made up", stacks, vec!["fio:seq-write".to_owned()]) }
+    let stacks = STACKS.map(Into::into).to_vec();
+    Study { replications, ..Study::new("made-up", "Made up", stacks, vec!["fio:seq-write".into()]) }
 }
 
 #[test]
@@ -223,7 +223,7 @@ fn killed_anywhere_it_ends_with_the_same_cells() {
     let cells = |table: &Table| -> BTreeSet<(String, u32, u32, u32)> {
         let runs = table.store.runs(&RunFilter::default()).unwrap();
         runs.iter()
-            .map(|r| (r.record.stack.clone(), r.record.block, r.record.repeat, r.record.position))
+            .map(|r| (r.record.stack.to_string(), r.record.block, r.record.repeat, r.record.position))
             .collect()
     };
     let expected = cells(&whole);
@@ -315,7 +315,7 @@ fn a_script_that_changes_meanwhile_ends_the_study() {
     let script = directory.path().join("x.f");
     std::fs::write(&script, "run 1").unwrap();
     let workload = format!("wml:script:file={}", script.display());
-    let mut study = Study { workloads: vec![workload], ..study(2) };
+    let mut study = Study { workloads: vec![workload.into()], ..study(2) };
     study.note_files().unwrap();
     let mut table = Table::new();
     let behaviour = |request: &CellRequest<'_>, ran: usize| {
@@ -363,11 +363,8 @@ fn what_has_the_same_dependencies_is_not_measured_again_but_counts() {
         (bench.0.ran.len(), end.known, bytes)
     };
     let of = |stacks: &[&str]| {
-        let stacks = stacks.iter().map(|stack| (*stack).to_owned()).collect();
-        Study {
-            replications: 2,
-            ..Study::new("made-up", "Made up", stacks, vec!["fio:seq-write".to_owned()])
-        }
+        let stacks = stacks.iter().map(|stack| (*stack).into()).collect();
+        Study { replications: 2, ..Study::new("made-up", "Made up", stacks, vec!["fio:seq-write".into()]) }
     };
     let small = of(&["ext4/hdd", "xfs/hdd"]);
     // A cell that failed is tried once more, and by another study again.

@@ -39,8 +39,8 @@ pub fn record(stack: &str, block: u32, bytes: u64) -> CellRecord {
         path_length: None,
     };
     CellRecord {
-        stack: stack.to_owned(),
-        workload: "fio:seq-write".to_owned(),
+        stack: stack.into(),
+        workload: "fio:seq-write".into(),
         study: Some("made-up".to_owned()),
         study_hash: Some("0123456789abcdef".to_owned()),
         block,

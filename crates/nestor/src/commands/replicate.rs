@@ -12,7 +12,6 @@ use crate::arguments::ReplicateArguments;
 use crate::commands::run::open_store;
 use crate::commands::study::{carry_out, prepare};
 use crate::commands::study_results::write_results;
-use crate::notation::LabNotation;
 use crate::output::{print_json, style, table};
 
 /// A published study that is part of this program.
@@ -53,7 +52,7 @@ pub fn run(arguments: &ReplicateArguments) -> Result<ExitCode> {
         bail!("there is no published study `{name}` here\n  there are: {}", names.join(", "));
     };
     let mut store = open_store(&arguments.lab)?;
-    let read = |scale: Option<&str>| Study::parse(published.file, published.text, scale, &LabNotation);
+    let read = |scale: Option<&str>| Study::parse(published.file, published.text, scale);
     if arguments.claims {
         let record = measured_before(&store, arguments, &read)?;
         return judged(&store, &record, arguments);

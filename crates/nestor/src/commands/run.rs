@@ -8,10 +8,10 @@ use nestor_results::{Store, StoredRun, Study, TraceCost, TraceMode, trace_costs}
 
 use crate::arguments::{LabArguments, RunArguments};
 use crate::commands::study::check_profiles;
-use crate::notation::LabNotation;
+use crate::named::workloads_named;
 use crate::output::{print_json, style};
 use crate::{paths, session};
-use nestor_results::Notation;
+use nestor_results::{WrittenStack, written_stacks};
 
 /// Measures one workload on one or several stacks and shows what each layer did.
 ///
@@ -158,15 +158,15 @@ pub fn open_store(arguments: &LabArguments) -> Result<Store> {
 
 /// A study of one command: the first stack is the baseline of the others.
 pub fn one_off(stacks: &[&str], workload: &str, replications: u32, seed: u64) -> Result<Study> {
-    let mut expanded: Vec<String> = Vec::new();
+    let mut expanded: Vec<WrittenStack> = Vec::new();
     for stack in stacks {
-        for stack in LabNotation.stacks(stack).map_err(|e| anyhow!("{e}"))? {
+        for stack in written_stacks(stack).map_err(|e| anyhow!("{e}"))? {
             if !expanded.contains(&stack) {
                 expanded.push(stack);
             }
         }
     }
-    let workloads = LabNotation.workloads(workload).map_err(|e| anyhow!("{e}"))?;
+    let workloads = workloads_named(workload)?.into_iter().map(Into::into).collect();
     let study = Study { replications, seed, ..Study::new("one-off", "", expanded, workloads) };
     check_profiles(&study)?;
     Ok(study)

@@ -56,8 +56,8 @@ impl MadeUp {
             path_length: None,
         };
         self.records.push(CellRecord {
-            stack: stack.to_owned(),
-            workload: self.workload.clone(),
+            stack: stack.into(),
+            workload: self.workload.clone().into(),
             study: Some(study.to_owned()),
             study_hash: Some(hash(study)),
             block,
@@ -85,11 +85,11 @@ impl MadeUp {
 
     /// Keeps that a study of these stacks was run.
     pub fn keep_study(&mut self, name: &str, stacks: &[&str]) {
-        let stacks = stacks.iter().map(|stack| (*stack).to_owned()).collect();
+        let stacks = stacks.iter().map(|stack| (*stack).into()).collect();
         self.studies.push(StudyRecord {
             hash: hash(name),
             ground: "emulated".to_owned(),
-            study: Study::new(name, "", stacks, vec![self.workload.clone()]),
+            study: Study::new(name, "", stacks, vec![self.workload.clone().into()]),
             sentinels: false,
             ended_early: None,
             sessions: Vec::new(),

@@ -37,8 +37,8 @@ pub fn record(stack: &str, workload: &str, block: u32, load: LoadResult, random:
         metrics,
     };
     CellRecord {
-        stack: stack.to_owned(),
-        workload: workload.to_owned(),
+        stack: stack.into(),
+        workload: workload.into(),
         study: None,
         study_hash: None,
         block,

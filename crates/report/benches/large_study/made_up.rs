@@ -5,7 +5,7 @@ use std::path::Path;
 
 use nestor_load::OperationClass;
 use nestor_model::LatencyHistogram;
-use nestor_results::{CellRecord, Notation, Outcome, Store, Study, StudyRecord, TraceMode};
+use nestor_results::{CellRecord, Outcome, Store, Study, StudyRecord, TraceMode};
 use rusqlite::Connection;
 
 use super::fixture;
@@ -53,40 +53,21 @@ fn stacks() -> Vec<String> {
 /// The study whose claims and figures are asked of these runs: it has the same guests, hosts and loads.
 const PUBLISHED: &str = include_str!("../../../../studies/nested-fs.toml");
 
-/// Enough of the notation for what is wanted of the published study: its claims and figures.
-struct Names;
-
-impl Notation for Names {
-    fn stacks(&self, written: &str) -> Result<Vec<String>, String> {
-        let stacks = nestor_stack::parse_all(written).map_err(|e| e.to_string())?;
-        Ok(stacks.iter().map(ToString::to_string).collect())
-    }
-
-    fn workloads(&self, written: &str) -> Result<Vec<String>, String> {
-        nestor_stack::expand(written).map_err(|e| e.to_string())
-    }
-
-    fn raw_disk(&self, stack: &str) -> String {
-        stack.to_owned()
-    }
-
-    fn native(&self, stack: &str) -> String {
-        stack.to_owned()
-    }
-}
-
 fn study(blocks: u32) -> StudyRecord {
     let stacks = stacks();
-    let mut study =
-        Study::new(NAME, "Many made-up runs", stacks.clone(), WORKLOADS.map(str::to_owned).to_vec());
+    let mut study = Study::new(
+        NAME,
+        "Many made-up runs",
+        stacks.iter().map(|stack| stack.as_str().into()).collect(),
+        WORKLOADS.map(Into::into).to_vec(),
+    );
     let raw = |stack: &str| {
         format!("{}/kvm:cache=writethrough/hdd:size=8G", stack.split('/').next().unwrap_or_default())
     };
-    study.baselines = stacks.iter().map(|stack| (stack.clone(), raw(stack))).collect();
+    study.baselines = stacks.iter().map(|stack| (stack.as_str().into(), raw(stack).into())).collect();
     study.replications = blocks;
     study.trace = TraceMode::Layers;
-    let published =
-        Study::parse("studies/nested-fs.toml", PUBLISHED, None, &Names).expect("the published study");
+    let published = Study::parse("studies/nested-fs.toml", PUBLISHED, None).expect("the published study");
     (study.claims, study.figures) = (published.claims, published.figures);
     let (ground, hash) = ("emulated".to_owned(), study.hash("emulated"));
     StudyRecord { hash, ground, study, sentinels: false, ended_early: None, sessions: Vec::new() }

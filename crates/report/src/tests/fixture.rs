@@ -218,8 +218,8 @@ pub fn record(stack: &str, workload: &str, block: u32, mib_per_s: f64) -> CellRe
     let measured = measured(stack, workload, mib_per_s);
     let environment = environment();
     CellRecord {
-        stack: stack.to_owned(),
-        workload: workload.to_owned(),
+        stack: stack.into(),
+        workload: workload.into(),
         study: Some("made-up".to_owned()),
         study_hash: Some("0123456789abcdef".to_owned()),
         block,
@@ -258,13 +258,8 @@ pub fn study(replications: u32) -> StudyRecord {
         replications,
         budget: Some(Duration::from_secs(300)),
         trace: TraceMode::Layers,
-        baselines: STACKS.map(|s| (s.to_owned(), BASELINE.to_owned())).into(),
-        ..Study::new(
-            "made-up",
-            title,
-            STACKS.map(str::to_owned).to_vec(),
-            WORKLOADS.map(str::to_owned).to_vec(),
-        )
+        baselines: STACKS.map(|s| (s.into(), BASELINE.into())).into(),
+        ..Study::new("made-up", title, STACKS.map(Into::into).to_vec(), WORKLOADS.map(Into::into).to_vec())
     };
     StudyRecord {
         hash: "0123456789abcdef".to_owned(),

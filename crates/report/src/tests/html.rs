@@ -119,8 +119,8 @@ fn skeleton(html: &str) -> Vec<String> {
 
 fn with_names(stack: &str, text: &str) -> (String, String) {
     let mut record = study_runs().remove(0).record;
-    record.stack = stack.to_owned();
-    record.workload = text.to_owned();
+    record.stack = stack.into();
+    record.workload = text.into();
     record.environment.settings.insert("a setting".to_owned(), text.to_owned());
     record.environment.machines[0].cpu_model = text.to_owned();
     record.marks.push(nestor_results::Mark::Cached { reason: text.to_owned() });
@@ -137,9 +137,9 @@ fn with_names(stack: &str, text: &str) -> (String, String) {
     ));
     let mut of = study(2);
     of.study.title = text.to_owned();
-    of.study.stacks = vec![stack.to_owned()];
-    of.study.baselines = [(stack.to_owned(), stack.to_owned())].into();
-    of.study.workloads = vec![text.to_owned()];
+    of.study.stacks = vec![stack.into()];
+    of.study.baselines = [(stack.into(), stack.into())].into();
+    of.study.workloads = vec![text.into()];
     let mut claims = super::study::claims();
     for result in &mut claims {
         for place in

@@ -255,8 +255,8 @@ proptest! {
 fn cells_that_a_study_does_not_hold_are_absent_and_not_missing() {
     let mut of = study(1);
     let part = |stacks: &[&str], workloads: &[&str]| nestor_results::Part {
-        stacks: stacks.iter().map(|s| (*s).to_owned()).collect(),
-        workloads: workloads.iter().map(|w| (*w).to_owned()).collect(),
+        stacks: stacks.iter().map(|s| (*s).into()).collect(),
+        workloads: workloads.iter().map(|w| (*w).into()).collect(),
         replications: 1,
         trace: None,
         trace_cost: false,

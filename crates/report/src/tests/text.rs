@@ -383,9 +383,10 @@ fn a_study_of_two_guests_has_a_matrix_per_workload() {
     let stacks: Vec<String> =
         guests.iter().flat_map(|g| [format!("{g}/kvm/hdd"), format!("{g}/kvm/raw/xfs/hdd")]).collect();
     let mut of = study(1);
-    of.study.baselines = stacks.iter().map(|s| (s.clone(), s.replace("raw/xfs/", ""))).collect();
+    of.study.baselines =
+        stacks.iter().map(|s| (s.as_str().into(), s.replace("raw/xfs/", "").into())).collect();
     of.study.workloads.truncate(2);
-    of.study.stacks = stacks.clone();
+    of.study.stacks = stacks.iter().map(|s| s.as_str().into()).collect();
     let cells = stacks.iter().flat_map(|s| of.study.workloads.iter().map(move |w| (s, w)));
     let runs = stored(cells.map(|(s, w)| record(s, w, 0, 10.0 + s.len() as f64)).collect());
     let text = study_text(&StudyReport::of(&of, &runs), narrow());
@@ -472,7 +473,7 @@ proptest::proptest! {
     #[test]
     fn no_message_can_move_the_cursor(hostile in "(\\PC|[\x1b\r\t\n\x07]){0,40}") {
         let mut records = vec![study_runs().remove(0).record];
-        records[0].stack = hostile.clone();
+        records[0].stack = hostile.clone().into();
         records[0].environment.settings.insert(hostile.clone(), hostile.clone());
         records.push(nestor_results::CellRecord { outcome: nestor_results::Outcome::Failed(nestor_results::CellFailure::new(nestor_results::FailureCause::MachineLost, hostile.clone())), ..records[0].clone() });
         let all = stored(records);

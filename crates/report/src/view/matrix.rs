@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use nestor_model::{Mean, Ratio};
-use nestor_results::Study;
+use nestor_results::{Study, WrittenWorkload};
 use serde::Serialize;
 
 use super::study::{CellReport, KnownMark};
@@ -80,7 +80,8 @@ pub struct Matrix {
 pub(super) fn matrices(study: &Study, reports: &[CellReport], common: &[KnownMark]) -> Vec<Matrix> {
     let parts = parts_of(&study.stacks);
     let guests = distinct(parts.iter().map(|p| p.guest.clone()));
-    let (workloads, common_options) = without_common_options(&study.workloads);
+    let (workloads, common_options) =
+        without_common_options(&study.workloads.iter().map(ToString::to_string).collect::<Vec<_>>());
     let columns = distinct_columns(&parts);
     let usual = UsualLayers::of(&study.stacks);
     let names = host_names(&columns, &usual);
@@ -112,9 +113,10 @@ pub(super) fn matrices(study: &Study, reports: &[CellReport], common: &[KnownMar
     }
     let shortened: Vec<String> = guests.iter().map(|guest| usual.shortened(guest)).collect();
     let (rows, machine) = without_common_machine(&shortened);
-    let of_workload = |workload: &String| {
+    let of_workload = |workload: &WrittenWorkload| {
         let layers: Vec<String> = shortened.iter().chain(&names).cloned().collect();
-        let within = if machine.is_empty() { workload.clone() } else { format!("{workload}, in {machine}") };
+        let within =
+            if machine.is_empty() { workload.to_string() } else { format!("{workload}, in {machine}") };
         Matrix {
             title: title(&[&within], &layers),
             rows_are: "guest",

@@ -5,9 +5,9 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use rusqlite::{Connection, params};
 
-use crate::Study;
 use crate::compare::{Counted, Sample};
 use crate::record::is_virtual;
+use crate::{Study, WrittenStack};
 
 /// A workload of which only some blocks count.
 pub(super) struct Parted {
@@ -21,7 +21,7 @@ type Runs = BTreeMap<String, Vec<Sample>>;
 
 /// Takes the blocks that lie across a change point of a baseline out of the table `counted`.
 pub(super) fn leave_out(connection: &Connection, study: &Study) -> rusqlite::Result<Vec<Parted>> {
-    let baselines: BTreeSet<&str> = study.baselines.values().map(String::as_str).collect();
+    let baselines: BTreeSet<&str> = study.baselines.values().map(WrittenStack::as_str).collect();
     let mut parted = Vec::new();
     for (workload, runs) in runs_by_workload(connection)? {
         let all: Vec<Sample> = runs.values().flatten().cloned().collect();

@@ -34,12 +34,12 @@ impl Missing {
         let mut cells = Vec::new();
         for stack in &study.study.stacks {
             for workload in study.study.workloads.iter().filter(|w| study.study.holds(stack, w)) {
-                if counted.contains(&(stack.clone(), workload.clone())) {
+                if counted.contains(&(stack.to_string(), workload.to_string())) {
                     cells.push(Cell { is_counted: true, ..Cell::new(stack, workload, None) });
                     continue;
                 }
                 let failure: Option<Option<String>> = failures
-                    .query_map([&study.hash, stack, workload], |row| row.get(0))?
+                    .query_map([study.hash.as_str(), stack, workload], |row| row.get(0))?
                     .next()
                     .transpose()?;
                 cells.push(Cell::new(stack, workload, failure.flatten()));

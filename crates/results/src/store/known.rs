@@ -4,15 +4,14 @@
 //! Only columns are read, not whole records: a store of 100 000 runs takes seconds.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::Path;
 
 use nestor_load::SurfacePoint;
 use nestor_model::geometric_mean;
-use nestor_stack::{Layer, LayerDefinition, Stack};
 use rusqlite::Connection;
 
 use super::places::{self, Elsewhere, KnownPlace};
-use super::{Store, StoreError, schema};
+use super::stacks::StackColumns;
+use super::{Store, StoreError};
 use crate::record::CellRecord;
 
 /// A load on a stack.
@@ -308,88 +307,47 @@ fn say_options(
     Ok(())
 }
 
-/// Columns of `stacks` that are parts, by the names that people know them by.
-const PARTS: [(&str, &str); 13] = [
-    ("guest file system", "trim(coalesce(guest_fs, '') || ':' || coalesce(guest_fs_options, ''), ':')"),
-    ("virtual machine", "coalesce(crossing, 'none') || coalesce(crossings, '')"),
-    ("cache", "coalesce(cache, '')"),
-    ("device", "coalesce(device, '')"),
-    ("asynchronous I/O", "coalesce(aio, '')"),
-    ("guest memory", "coalesce(guest_memory_bytes || '', '')"),
-    ("guest scheduler", "coalesce(guest_sched, '')"),
-    ("image", "trim(coalesce(image, '') || ':' || coalesce(image_options, ''), ':')"),
-    ("host file system", "trim(coalesce(host_fs, '') || ':' || coalesce(host_fs_options, ''), ':')"),
-    ("host scheduler", "coalesce(host_sched, '')"),
-    ("medium", "trim(coalesce(medium, '') || ':' || coalesce(medium_options, ''), ':')"),
-    ("medium size", "coalesce(medium_bytes || '', '')"),
-    ("read-ahead", "coalesce(guest_readahead, '') || '/' || coalesce(host_readahead, '')"),
-];
-
-const MEDIUM: &str = "medium";
-
 /// A medium without the options that do not make it another one.
 fn kind_of_medium(medium: &str) -> String {
     let is_kind = |part: &&str| !["size=", "sched=", "readahead="].iter().any(|name| part.starts_with(name));
     medium.split(':').filter(is_kind).collect::<Vec<_>>().join(":")
 }
 
-/// The part with what the columns do not have: layers below the first file system where there is no virtual machine, and everything
-/// below the second image or file system.
-const OTHER_LAYERS: &str = "other layers";
-
-/// Their labels, from the top to the bottom; empty for the usual stacks.
-fn other_layers(stack: &str) -> String {
-    let Ok(stack) = Stack::parse(stack) else { return String::new() };
-    let layers = stack.layers();
-    let is_file_system = |layer: &Layer| matches!(layer.definition(), LayerDefinition::FileSystem(_));
-    let is_image = |layer: &Layer| matches!(layer.definition(), LayerDefinition::ImageFormat(_));
-    // Those that have columns: the guest's file system, a virtual machine, an image, a file system below it, the medium.
-    let crossing = layers.iter().position(|layer| layer.definition().is_crossing());
-    let first = |from: usize, is: &dyn Fn(&Layer) -> bool| {
-        layers.iter().enumerate().skip(from).find(|(_, layer)| is(layer)).map(|(at, _)| at)
+/// The parts of a stack by the names that people know them by; all empty for one that this version does not know.
+pub fn stack_parts(stack: &str) -> KnownStack {
+    let parts = StackColumns::of(stack);
+    let text = |text: &Option<String>| text.clone().unwrap_or_default();
+    let bytes = |bytes: Option<i64>| bytes.map(|bytes| bytes.to_string()).unwrap_or_default();
+    let with_options = |layer: &Option<String>, options: &Option<String>| {
+        format!("{}:{}", text(layer), text(options)).trim_matches(':').to_owned()
     };
-    let mut named = vec![crossing, first(0, &is_file_system).filter(|at| crossing.is_none_or(|c| *at < c))];
-    if let Some(crossing) = crossing {
-        named.extend([first(crossing, &is_image), first(crossing, &is_file_system)]);
-    }
-    let others = layers.iter().enumerate().take(layers.len().saturating_sub(1));
-    let others = others.filter(|(at, _)| !named.contains(&Some(*at)));
-    others.map(|(_, layer)| layer.label()).collect::<Vec<_>>().join("/")
+    let crossing = parts.crossing.as_deref().unwrap_or("none");
+    let crossings = parts.crossings.map(|number| number.to_string()).unwrap_or_default();
+    let named = [
+        ("guest file system", with_options(&parts.guest_fs, &parts.guest_fs_options)),
+        ("virtual machine", format!("{crossing}{crossings}")),
+        ("cache", text(&parts.cache)),
+        ("device", text(&parts.device)),
+        ("asynchronous I/O", text(&parts.aio)),
+        ("guest memory", bytes(parts.guest_memory_bytes)),
+        ("guest scheduler", text(&parts.guest_sched)),
+        ("image", with_options(&parts.image, &parts.image_options)),
+        ("host file system", with_options(&parts.host_fs, &parts.host_fs_options)),
+        ("host scheduler", text(&parts.host_sched)),
+        // Size, scheduler and read-ahead are parts of their own.
+        ("medium", kind_of_medium(&with_options(&parts.medium, &parts.medium_options))),
+        ("medium size", bytes(parts.medium_bytes)),
+        ("read-ahead", format!("{}/{}", text(&parts.guest_readahead), text(&parts.host_readahead))),
+        // What the columns do not have.
+        ("other layers", parts.other_layers),
+    ];
+    named.map(|(name, part)| (name.to_owned(), part)).into()
 }
 
 fn stacks(connection: &Connection) -> rusqlite::Result<BTreeMap<String, KnownStack>> {
-    let columns: Vec<&str> = PARTS.iter().map(|(_, column)| *column).collect();
-    let mut query = connection.prepare(&format!("SELECT stack, {} FROM main.stacks", columns.join(", ")))?;
-    let mut rows = query.query([])?;
-    let mut found = BTreeMap::new();
-    while let Some(row) = rows.next()? {
-        let mut parts = KnownStack::new();
-        for (i, (name, _)) in PARTS.iter().enumerate() {
-            parts.insert((*name).to_owned(), row.get(i + 1)?);
-        }
-        // Size, scheduler and read-ahead are parts of their own.
-        parts.entry(MEDIUM.to_owned()).and_modify(|medium| *medium = kind_of_medium(medium));
-        let stack: String = row.get(0)?;
-        parts.insert(OTHER_LAYERS.to_owned(), other_layers(&stack));
-        found.insert(stack, parts);
-    }
-    Ok(found)
-}
-
-/// The parts of a stack that was perhaps never run; empty parts for what is no stack.
-///
-/// # Errors
-///
-/// If there is no memory for it.
-pub fn stack_parts(stack: &str) -> Result<KnownStack, StoreError> {
-    let read = || -> rusqlite::Result<KnownStack> {
-        // The same columns by the same query as of stacks that were run, so that both are alike where the stacks are.
-        let mut connection = Connection::open_in_memory()?;
-        schema::migrate(&mut connection)?;
-        super::stacks::note_stack(&connection, stack)?;
-        Ok(stacks(&connection)?.remove(stack).unwrap_or_default())
-    };
-    read().map_err(|e| StoreError::from_sqlite(Path::new("memory"), &e))
+    let mut query = connection.prepare("SELECT stack FROM main.stacks")?;
+    let named = query.query_map([], |row| row.get::<_, String>(0))?;
+    named.map(|stack| stack.map(|stack| (stack.clone(), stack_parts(&stack)))).collect()
 }
 
 fn surfaces(connection: &Connection) -> rusqlite::Result<BTreeMap<String, Vec<(i64, SurfacePoint)>>> {

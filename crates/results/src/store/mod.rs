@@ -248,8 +248,8 @@ impl Store {
     /// The run's number, and whether it was new.
     fn insert_new(&mut self, record: &CellRecord) -> Result<(i64, bool), StoreError> {
         let not_storable = |reason: String| StoreError::NotStorable {
-            stack: record.stack.clone(),
-            workload: record.workload.clone(),
+            stack: record.stack.to_string(),
+            workload: record.workload.to_string(),
             reason,
         };
         let json = serde_json::to_string(record).map_err(|e| not_storable(e.to_string()))?;
@@ -280,8 +280,8 @@ impl Store {
                 id,
                 record.study,
                 record.study_hash,
-                record.stack,
-                record.workload,
+                record.stack.as_str(),
+                record.workload.as_str(),
                 record.block,
                 record.repeat,
                 record.position,

@@ -3,7 +3,7 @@
 //! Both tables follow from the notation alone: a row is written when the first run with the stack or the workload is.
 
 use nestor_load::{Value, Workload, personality};
-use nestor_stack::{Layer, LayerDefinition, Stack};
+use nestor_stack::{Layer, Stack};
 use rusqlite::{Connection, params};
 
 /// Keeps the parts of a stack and a workload, if they are not kept yet.
@@ -20,29 +20,73 @@ pub(super) fn note(connection: &Connection, stack: &str, workload: &str) -> rusq
     Ok(())
 }
 
-/// What is not in today's grammar has a row without parts.
-pub(super) fn note_stack(connection: &Connection, text: &str) -> rusqlite::Result<()> {
-    let Ok(stack) = Stack::parse(text) else {
-        connection.prepare_cached("INSERT INTO stacks (stack) VALUES (?)")?.execute([text])?;
-        return Ok(());
-    };
-    let layers = stack.layers();
-    let is_file_system = |layer: &&Layer| matches!(layer.definition(), LayerDefinition::FileSystem(_));
-    let first_crossing = layers.iter().position(|l| l.definition().is_crossing());
-    let (above, below) = match first_crossing {
-        Some(at) => (&layers[..at], &layers[at + 1..]),
-        None => (layers, &layers[..0]),
-    };
-    let crossing = first_crossing.map(|at| &layers[at]);
-    let guest = above.iter().find(is_file_system);
-    let host = below.iter().find(is_file_system);
-    let image = below.iter().find(|l| matches!(l.definition(), LayerDefinition::ImageFormat(_)));
-    let option = |layer: Option<&Layer>, name: &str| layer.and_then(|l| l.option(name)).map(str::to_owned);
-    let size = |layer: Option<&Layer>, name: &str| {
-        layer.and_then(|l| l.size(name)).map(|bytes| super::rows::integer(bytes.get()))
-    };
-    let medium = stack.medium();
-    let crossings = layers.iter().filter(|l| l.definition().is_crossing()).count() as i64;
+/// The columns of a stack; of one that this version does not know none has a value.
+#[derive(Default)]
+pub(super) struct StackColumns {
+    pub guest_fs: Option<String>,
+    pub guest_fs_options: Option<String>,
+    pub crossing: Option<String>,
+    pub crossings: Option<i64>,
+    pub cache: Option<String>,
+    pub device: Option<String>,
+    pub aio: Option<String>,
+    pub guest_memory_bytes: Option<i64>,
+    pub guest_sched: Option<String>,
+    pub guest_readahead: Option<String>,
+    pub image: Option<String>,
+    pub image_options: Option<String>,
+    pub host_fs: Option<String>,
+    pub host_fs_options: Option<String>,
+    pub host_sched: Option<String>,
+    pub host_readahead: Option<String>,
+    pub medium: Option<String>,
+    pub medium_options: Option<String>,
+    pub medium_bytes: Option<i64>,
+    /// Labels of the layers that have no column, topmost first. No column either.
+    pub other_layers: String,
+}
+
+impl StackColumns {
+    pub fn of(text: &str) -> Self {
+        let Ok(stack) = Stack::parse(text) else { return Self::default() };
+        let parts = stack.anatomy();
+        let (machine, medium) = (parts.virtual_machine, parts.medium);
+        let name = |layer: Option<&Layer>| layer.map(|layer| layer.name().to_owned());
+        let option =
+            |layer: Option<&Layer>, name: &str| layer.and_then(|l| l.option(name)).map(str::to_owned);
+        let size = |layer: Option<&Layer>, name: &str| {
+            layer.and_then(|l| l.size(name)).map(|bytes| super::rows::integer(bytes.get()))
+        };
+        let crossings = stack.layers().iter().filter(|layer| layer.definition().is_crossing()).count();
+        let others: Vec<String> = parts.others().map(Layer::label).collect();
+        Self {
+            guest_fs: name(parts.guest_file_system()),
+            guest_fs_options: parts.guest_file_system().map(options),
+            crossing: name(machine),
+            crossings: i64::try_from(crossings).ok(),
+            cache: option(machine, "cache"),
+            device: option(machine, "disk"),
+            aio: option(machine, "aio"),
+            guest_memory_bytes: size(machine, "memory"),
+            guest_sched: option(machine, "sched"),
+            guest_readahead: option(machine, "readahead"),
+            image: name(parts.image()),
+            image_options: parts.image().map(options),
+            host_fs: name(parts.host_file_system()),
+            host_fs_options: parts.host_file_system().map(options),
+            host_sched: option(Some(medium), "sched"),
+            host_readahead: option(Some(medium), "readahead"),
+            medium: name(Some(medium)),
+            medium_options: Some(options(medium)),
+            medium_bytes: size(Some(medium), "size"),
+            other_layers: others.join("/"),
+        }
+    }
+}
+
+/// A stack that this version does not know has a row without parts.
+fn note_stack(connection: &Connection, text: &str) -> rusqlite::Result<()> {
+    let columns = StackColumns::of(text);
     connection
         .prepare_cached(
             "INSERT INTO stacks (stack, guest_fs, guest_fs_options, crossing, crossings, cache, device, aio, \
@@ -52,25 +96,25 @@ pub(super) fn note_stack(connection: &Connection, text: &str) -> rusqlite::Resul
         )?
         .execute(params![
             text,
-            guest.map(Layer::name),
-            guest.map(options),
-            crossing.map(Layer::name),
-            crossings,
-            option(crossing, "cache"),
-            option(crossing, "disk"),
-            option(crossing, "aio"),
-            size(crossing, "memory"),
-            option(crossing, "sched"),
-            option(crossing, "readahead"),
-            image.map(Layer::name),
-            image.map(options),
-            host.map(Layer::name),
-            host.map(options),
-            option(Some(medium), "sched"),
-            option(Some(medium), "readahead"),
-            medium.name(),
-            options(medium),
-            size(Some(medium), "size"),
+            columns.guest_fs,
+            columns.guest_fs_options,
+            columns.crossing,
+            columns.crossings,
+            columns.cache,
+            columns.device,
+            columns.aio,
+            columns.guest_memory_bytes,
+            columns.guest_sched,
+            columns.guest_readahead,
+            columns.image,
+            columns.image_options,
+            columns.host_fs,
+            columns.host_fs_options,
+            columns.host_sched,
+            columns.host_readahead,
+            columns.medium,
+            columns.medium_options,
+            columns.medium_bytes,
         ])?;
     Ok(())
 }

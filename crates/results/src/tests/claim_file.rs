@@ -1,12 +1,11 @@
 //! Claims and figures in a study file, and the errors that are made in them.
 
-use super::fixture::Toy;
 use crate::{ClaimKind, Expected, FigureKind, Study};
 
-const HEAD: &str = "name = \"s\"\ntitle = \"S\"\nstacks = [\"a\"]\nbaseline = \"a\"\nworkloads = [\"w\"]\n";
+const HEAD: &str = "name = \"s\"\ntitle = \"S\"\nstacks = [\"ext4/hdd\"]\nbaseline = \"ext4/hdd\"\nworkloads = [\"fio:seq-read\"]\n";
 
 fn parse(rest: &str) -> Result<Study, String> {
-    Study::parse("s.toml", &format!("{HEAD}{rest}"), None, &Toy).map_err(|e| e.to_string())
+    Study::parse("s.toml", &format!("{HEAD}{rest}"), None).map_err(|e| e.to_string())
 }
 
 fn claim(rest: &str) -> String {

@@ -32,8 +32,8 @@ impl Lab {
         for record in &records {
             store.insert(record).unwrap();
         }
-        let stacks = [RAW, RAW_UNCACHED, NESTED, OTHER_HOST].map(str::to_owned).to_vec();
-        let study = Study::new("made-up", "Made up", stacks, vec!["fio:seq-write".to_owned()]);
+        let stacks = [RAW, RAW_UNCACHED, NESTED, OTHER_HOST].map(Into::into).to_vec();
+        let study = Study::new("made-up", "Made up", stacks, vec!["fio:seq-write".into()]);
         let study = StudyRecord {
             hash: HASH.to_owned(),
             ground: "emulated".to_owned(),

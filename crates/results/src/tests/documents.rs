@@ -73,7 +73,7 @@ impl Kept {
         let stacks = ["ext3/kvm:cache=writethrough/hdd", "ext3/kvm:cache=writethrough/raw/xfs/hdd"];
         let workload = "wml:fileserver:scale=0.02";
         for stack in stacks {
-            let mut run = CellRecord { workload: workload.to_owned(), ..record(stack, 0, MIB) };
+            let mut run = CellRecord { workload: workload.into(), ..record(stack, 0, MIB) };
             if let Outcome::Measured(measured) = &mut run.outcome {
                 measured.layers = vec![
                     layer("application", "", "guest", None),
@@ -86,7 +86,7 @@ impl Kept {
         let study = StudyRecord {
             hash: record(stacks[0], 0, MIB).study_hash.unwrap(),
             ground: "emulated".to_owned(),
-            study: Study::new("s", "S", stacks.map(str::to_owned).to_vec(), vec![workload.to_owned()]),
+            study: Study::new("s", "S", stacks.map(Into::into).to_vec(), vec![workload.into()]),
             sentinels: false,
             ended_early: None,
             sessions: Vec::new(),

@@ -10,16 +10,20 @@ const LIMITED: &str = "fio:seq-write:runtime=20s";
 const UNLIMITED: &str = "fio:seq-write:runtime=off";
 
 fn past(stack: &str, workload: &str, cell_s: f64, measured_s: f64) -> PastCell {
-    PastCell { stack: stack.to_owned(), workload: workload.to_owned(), cell_s, measured_s }
+    PastCell { stack: stack.into(), workload: workload.into(), cell_s, measured_s }
+}
+
+fn cell_s(estimator: &Estimator, stack: &str, workload: &str) -> (f64, f64) {
+    estimator.cell_s(&stack.into(), &workload.into())
 }
 
 #[test]
 fn where_nothing_is_known_the_workloads_own_limit_counts() {
     let nothing = Estimator::of(&[]);
     assert!(!nothing.knows_anything() && !nothing.knows(NESTED, LIMITED));
-    assert_eq!(nothing.cell_s(NESTED, LIMITED), (35.0, 20.0));
-    assert_eq!(nothing.cell_s(NESTED, UNLIMITED), (45.0, 30.0));
-    assert_eq!(nothing.cell_s("no stack", "no workload"), (45.0, 30.0));
+    assert_eq!(cell_s(&nothing, NESTED, LIMITED), (35.0, 20.0));
+    assert_eq!(cell_s(&nothing, NESTED, UNLIMITED), (45.0, 30.0));
+    assert_eq!(cell_s(&nothing, "no stack", "no workload"), (45.0, 30.0));
 }
 
 #[test]
@@ -29,7 +33,7 @@ fn the_same_cell_is_told_by_its_medians() {
         Estimator::of(&cells.map(|(cell_s, measured_s)| past(NESTED, LIMITED, cell_s, measured_s)));
     assert!(estimator.knows_anything() && estimator.knows(NESTED, LIMITED));
     // 40, 80 and 50 s besides the measurement; 60, 70 and 60 s of it.
-    assert_eq!(estimator.cell_s(NESTED, LIMITED), (110.0, 60.0));
+    assert_eq!(cell_s(&estimator, NESTED, LIMITED), (110.0, 60.0));
 }
 
 #[test]
@@ -41,20 +45,20 @@ fn the_nearest_that_is_known_is_taken() {
         past("xfs/kvm/raw/xfs/ssd", "fio:rand-read:runtime=9s", 108.0, 8.0),
     ]);
     // The same layers under the same kind of workload: both of its times.
-    assert_eq!(estimator.cell_s("ext3/kvm:cache=writeback/raw/jfs/hdd", UNLIMITED), (25.0, 5.0));
+    assert_eq!(cell_s(&estimator, "ext3/kvm:cache=writeback/raw/jfs/hdd", UNLIMITED), (25.0, 5.0));
     // The same host: how long it took besides. How long it is measured, the workload's own limit says.
-    assert_eq!(estimator.cell_s("ext4/kvm/raw/xfs/hdd", LIMITED), (50.0, 20.0));
-    assert_eq!(estimator.cell_s("ext4/kvm/raw/xfs/hdd", UNLIMITED), (36.0, 6.0));
+    assert_eq!(cell_s(&estimator, "ext4/kvm/raw/xfs/hdd", LIMITED), (50.0, 20.0));
+    assert_eq!(cell_s(&estimator, "ext4/kvm/raw/xfs/hdd", UNLIMITED), (36.0, 6.0));
     // The same kind of workload elsewhere: 20, 30 and 50 s besides 5, 6 and 7 s.
-    assert_eq!(estimator.cell_s("ext4/kvm/null", UNLIMITED), (36.0, 6.0));
+    assert_eq!(cell_s(&estimator, "ext4/kvm/null", UNLIMITED), (36.0, 6.0));
     // Anything: 20, 30, 50 and 100 s besides 5, 6, 7 and 8 s.
-    assert_eq!(estimator.cell_s("ext4/kvm/null", "fio:mixed:runtime=off"), (46.5, 6.5));
+    assert_eq!(cell_s(&estimator, "ext4/kvm/null", "fio:mixed:runtime=off"), (46.5, 6.5));
 }
 
 /// Two stacks under one workload, four blocks.
 fn study() -> Study {
-    let stacks = ["ext3/kvm/hdd", NESTED].map(str::to_owned).to_vec();
-    Study { replications: 4, ..Study::new("s", "S", stacks, vec![LIMITED.to_owned()]) }
+    let stacks = ["ext3/kvm/hdd", NESTED].map(Into::into).to_vec();
+    Study { replications: 4, ..Study::new("s", "S", stacks, vec![LIMITED.into()]) }
 }
 
 #[test]
@@ -98,7 +102,7 @@ fn settled_comparisons_are_left_out() {
             ruled.stacks.iter().zip([100.0, 50.0]).map(move |(stack, throughput)| CellSample {
                 in_virtual_time: false,
                 stack: stack.clone(),
-                workload: LIMITED.to_owned(),
+                workload: LIMITED.into(),
                 block,
                 repeat: 0,
                 // Hardly any noise, but some: without any there is no interval.
@@ -116,7 +120,7 @@ fn settled_comparisons_are_left_out() {
 fn space_is_twice_the_largest_data_set_and_the_results() {
     const MIB: u64 = 1 << 20;
     let of = |workloads: &[&str]| {
-        let workloads = workloads.iter().map(|w| (*w).to_owned()).collect();
+        let workloads = workloads.iter().map(|w| (*w).into()).collect();
         Study { workloads, ..study() }.effort(&Estimator::of(&[]), false, &Decisions::default(), &|_| false)
     };
     let one = of(&["fio:seq-write"]);

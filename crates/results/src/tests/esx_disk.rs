@@ -6,7 +6,6 @@ use nestor_load::{LoadResult, OperationClass, OperationResult};
 use tempfile::TempDir;
 
 use super::fixture::*;
-use super::nested_fs::Real;
 use crate::claims::{ClaimResult, figures, judge};
 use crate::record::{CellRecord, Measured, Outcome};
 use crate::{Store, Study, StudyRecord, Verdict};
@@ -79,11 +78,11 @@ fn cell(stack: &str, workload: &str, block: u32) -> CellRecord {
     };
     let busy = 0.02 * slower as f64;
     let outcome = Outcome::Measured(Measured { load, host_cpu_busy: busy, ..of_all });
-    CellRecord { workload: workload.to_owned(), outcome, ..record(stack, block, 4096) }
+    CellRecord { workload: workload.into(), outcome, ..record(stack, block, 4096) }
 }
 
 fn judged(scale: &str) -> (Vec<ClaimResult>, Vec<crate::Figure>) {
-    let study = Study::parse("studies/esx-disk.toml", FILE, Some(scale), &Real).unwrap();
+    let study = Study::parse("studies/esx-disk.toml", FILE, Some(scale)).unwrap();
     let folder = TempDir::new().unwrap();
     let mut store = Store::open(&folder.path().join("r.sqlite")).unwrap();
     for stack in &study.stacks {
@@ -159,7 +158,7 @@ fn a_part_of_the_grid_is_held_against_the_whole() {
 
 #[test]
 fn each_size_has_the_blocks_that_it_says_and_more_of_them_end_when_settled() {
-    let of_scale = |scale| Study::parse("studies/esx-disk.toml", FILE, Some(scale), &Real).unwrap();
+    let of_scale = |scale| Study::parse("studies/esx-disk.toml", FILE, Some(scale)).unwrap();
     // What was measured under this name can be gone on with.
     assert_eq!(of_scale("quick").hash("emulated"), "9af8d18b6b6148f4");
     for (scale, blocks) in

@@ -7,7 +7,7 @@ use nestor_model::LatencyHistogram;
 use nestor_trace::{DirectionMetrics, LayerMetrics, TracePoint};
 
 use crate::record::{CellRecord, Environment, LayerRecord, MachineRecord, Measured, Outcome};
-use crate::{CellFailure, FailureCause, Notation, StoredRun, TraceMode};
+use crate::{CellFailure, FailureCause, StoredRun, TraceMode};
 
 pub const MIB: u64 = 1 << 20;
 
@@ -121,8 +121,8 @@ pub fn environment() -> Environment {
 /// A record of `bytes` written in ten seconds.
 pub fn record(stack: &str, block: u32, bytes: u64) -> CellRecord {
     CellRecord {
-        stack: stack.to_owned(),
-        workload: "fio:seq-write".to_owned(),
+        stack: stack.into(),
+        workload: "fio:seq-write".into(),
         study: Some("made-up".to_owned()),
         study_hash: Some("0123456789abcdef".to_owned()),
         block,
@@ -148,34 +148,4 @@ pub fn failed(stack: &str, block: u32, reason: &str) -> CellRecord {
 pub fn stored(records: Vec<CellRecord>) -> Vec<StoredRun> {
     let numbered = records.into_iter().zip(1..);
     numbered.map(|(record, number)| StoredRun { number, id: record.content_id().unwrap(), record }).collect()
-}
-
-/// A notation for tests: alternatives are separated by `|`, everything without `!` is a stack.
-pub struct Toy;
-
-impl Notation for Toy {
-    fn stacks(&self, written: &str) -> Result<Vec<String>, String> {
-        match written.find('!') {
-            Some(at) => Err(format!("not a stack\n  {written}\n  {}^ no such layer", " ".repeat(at))),
-            None => Ok(written.split('|').map(str::to_owned).collect()),
-        }
-    }
-
-    fn workloads(&self, written: &str) -> Result<Vec<String>, String> {
-        self.stacks(written)
-    }
-
-    fn raw_disk(&self, stack: &str) -> String {
-        match (stack.split_once("/kvm/"), stack.rsplit_once('/')) {
-            (Some((guest, _)), Some((_, medium))) => format!("{guest}/kvm/{medium}"),
-            _ => stack.to_owned(),
-        }
-    }
-
-    fn native(&self, stack: &str) -> String {
-        match (stack.split_once("/kvm"), stack.rsplit_once('/')) {
-            (Some((top, _)), Some((_, medium))) => format!("{top}/{medium}"),
-            _ => stack.to_owned(),
-        }
-    }
 }

@@ -156,7 +156,7 @@ fn scripts_and_natives_are_taken_apart_too() {
         ("xfs/kvm:sched=none/raw/ext4:block=1k/hdd:size=4G:sched=bfq", "wml:dbserver:scale=0.02:threads=20"),
         ("ext4/kvm/qcow2/xfs/tcg/raw/xfs/hdd", "wml:mailserver"),
     ] {
-        store.insert(&CellRecord { workload: workload.to_owned(), ..record(stack, 0, MIB) }).unwrap();
+        store.insert(&CellRecord { workload: workload.into(), ..record(stack, 0, MIB) }).unwrap();
     }
     let reader = store.reader().unwrap();
     let texts = |sql: &str| -> Vec<String> {

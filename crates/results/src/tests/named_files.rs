@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use tempfile::TempDir;
 
-use crate::Study;
+use crate::{Study, WrittenWorkload};
 
 /// A directory with a script in it, and a study of it.
 struct Script {
@@ -27,13 +27,13 @@ impl Script {
         fs::write(self.path(), text).unwrap();
     }
 
-    fn workload(&self) -> String {
-        format!("wml:script:file={}", self.path().display())
+    fn workload(&self) -> WrittenWorkload {
+        format!("wml:script:file={}", self.path().display()).into()
     }
 
     fn study(&self) -> Study {
-        let workloads = vec!["fio:seq-write".to_owned(), self.workload()];
-        let mut study = Study::new("s", "S", vec!["ext4/null".to_owned()], workloads);
+        let workloads = vec!["fio:seq-write".into(), self.workload()];
+        let mut study = Study::new("s", "S", vec!["ext4/null".into()], workloads);
         study.note_files().unwrap();
         study
     }
@@ -42,8 +42,7 @@ impl Script {
 #[test]
 fn a_study_without_files_is_known_by_the_hash_it_always_had() {
     let (stacks, workloads) = (["a", "b"], ["fio:seq-write"]);
-    let mut study =
-        Study::new("s", "S", stacks.map(str::to_owned).to_vec(), workloads.map(str::to_owned).to_vec());
+    let mut study = Study::new("s", "S", stacks.map(Into::into).to_vec(), workloads.map(Into::into).to_vec());
     study.seed = 7;
     study.note_files().unwrap();
     assert_eq!(study.hash("emulated"), "6430fcb015343ffb");
@@ -60,7 +59,7 @@ fn a_study_with_a_changed_file_is_another_one() {
     script.write("run 2");
     assert_ne!(before.hash("this"), script.study().hash("this"));
     assert_eq!(before.changed_file(&script.workload()), Some(script.path().display().to_string()));
-    assert_eq!(before.changed_file("fio:seq-write"), None);
+    assert_eq!(before.changed_file(&"fio:seq-write".into()), None);
     let read_back: Study = serde_json::from_str(&serde_json::to_string(&before).unwrap()).unwrap();
     assert_eq!(read_back.hash("this"), before.hash("this"));
     let earlier = Study { files: Default::default(), ..before };

@@ -3,47 +3,17 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use nestor_layout::Class;
-use nestor_load::Workload;
-use nestor_stack::Stack;
+
 use nestor_trace::{ClassMetrics, DirectionMetrics, LayerMetrics, SeekMetrics, TracePoint};
 use tempfile::TempDir;
 
 use super::fixture::*;
 use crate::claims::{ClaimResult, FigureX, figures, judge};
 use crate::record::{CellRecord, Measured, Outcome};
-use crate::{CellKey, CellSample, Decisions, Notation, Store, Study, StudyRecord};
+use crate::{CellKey, CellSample, Decisions, Store, Study, StudyRecord};
 
 const FILE: &str = include_str!("../../../../studies/nested-fs.toml");
 const HASH: &str = "0123456789abcdef";
-
-/// The real notation.
-pub(super) struct Real;
-
-impl Notation for Real {
-    fn stacks(&self, written: &str) -> Result<Vec<String>, String> {
-        let stacks = nestor_stack::parse_all(written).map_err(|e| e.to_string())?;
-        Ok(stacks.iter().map(Stack::to_string).collect())
-    }
-
-    fn workloads(&self, written: &str) -> Result<Vec<String>, String> {
-        let texts = nestor_stack::expand(written).map_err(|e| e.to_string())?;
-        texts.iter().map(|t| Workload::parse(t).map(|w| w.to_string()).map_err(|e| e.to_string())).collect()
-    }
-
-    fn raw_disk(&self, stack: &str) -> String {
-        match (stack.split_once("/raw"), stack.rsplit_once('/')) {
-            (Some((guest, _)), Some((_, medium))) => format!("{guest}/{medium}"),
-            _ => stack.to_owned(),
-        }
-    }
-
-    fn native(&self, stack: &str) -> String {
-        match (stack.split_once("/kvm"), stack.rsplit_once('/')) {
-            (Some((top, _)), Some((_, medium))) => format!("{top}/{medium}"),
-            _ => stack.to_owned(),
-        }
-    }
-}
 
 /// A few requests, so that a few hundred records are made quickly.
 fn metrics(trace_point: TracePoint, factor: u64) -> LayerMetrics {
@@ -120,8 +90,7 @@ fn measured_on(host: Option<&str>) -> Measured {
 
 /// Slower by host, a little different by guest and block.
 fn cell(model: &CellRecord, stack: &str, workload: &str, block: u32) -> CellRecord {
-    let mut record =
-        CellRecord { stack: stack.to_owned(), workload: workload.to_owned(), block, ..model.clone() };
+    let mut record = CellRecord { stack: stack.into(), workload: workload.into(), block, ..model.clone() };
     let guest = place(file_systems(stack).0);
     let Outcome::Measured(measured) = &mut record.outcome else { return record };
     let host = file_systems(stack).1.map_or(0, |host| place(host) + 1);
@@ -134,7 +103,7 @@ fn cell(model: &CellRecord, stack: &str, workload: &str, block: u32) -> CellReco
 }
 
 fn of_scale(scale: &str) -> Study {
-    Study::parse("studies/nested-fs.toml", FILE, Some(scale), &Real).unwrap()
+    Study::parse("studies/nested-fs.toml", FILE, Some(scale)).unwrap()
 }
 
 /// The claims and figures of a size of the study after all its cells were run; at most two blocks, which are enough for an

@@ -2,20 +2,19 @@
 
 use nestor_model::sequential::{Decision, StopRule};
 
-use super::fixture::Toy;
 use crate::{CellSample, Decisions, Saving, Study, TraceMode};
 
 const FILE: &str = r#"
 name = "parts"
 title = "Parts"
-stacks = ["g/kvm/hdd|g/kvm/raw/a/hdd|g/kvm/raw/b/hdd"]
+stacks = ["ext3/kvm/{,raw/{xfs,jfs}/}hdd"]
 baselines = "raw-disk"
-workloads = ["read|write"]
+workloads = ["fio:seq-{read,write}"]
 scale = "small"
 
 [[also]]
-stacks = ["h/kvm/raw/a/hdd"]
-workloads = ["write"]
+stacks = ["ext4/kvm/raw/xfs/hdd"]
+workloads = ["fio:seq-write"]
 replications = 3
 trace = "full"
 trace_cost = true
@@ -24,9 +23,9 @@ trace_cost = true
 looks = [3, 5]
 
 [scales.small]
-workloads = ["read"]
+workloads = ["fio:seq-read"]
 trace = "layers"
-sentinels = ["g/kvm/hdd"]
+sentinels = ["ext3/kvm/hdd"]
 
 [scales.large]
 replications = 4
@@ -34,16 +33,16 @@ budget = "2h"
 "#;
 
 fn parse(text: &str, scale: Option<&str>) -> Result<Study, String> {
-    Study::parse("studies/p.toml", text, scale, &Toy).map_err(|complaint| complaint.to_string())
+    Study::parse("studies/p.toml", text, scale).map_err(|complaint| complaint.to_string())
 }
 
 #[test]
 fn a_scale_replaces_keys() {
     let small = parse(FILE, None).unwrap();
     assert_eq!(small.scale.as_deref(), Some("small"));
-    assert_eq!(small.workloads, ["read", "write"], "the further part has its own");
+    assert_eq!(small.workloads, ["fio:seq-read", "fio:seq-write"], "the further part has its own");
     assert_eq!((small.trace, small.budget), (TraceMode::Layers, None));
-    assert!(small.is_sentinel("g/kvm/hdd") && !small.is_sentinel("h/kvm/hdd"));
+    assert!(small.is_sentinel("ext3/kvm/hdd") && !small.is_sentinel("ext4/kvm/hdd"));
     let large = parse(FILE, Some("large")).unwrap();
     assert_eq!((large.parts[0].replications, large.budget.map(|b| b.as_secs())), (4, Some(7200)));
     assert_ne!(small.hash("emulated"), large.replications.to_string());
@@ -69,23 +68,26 @@ fn a_scale_that_does_not_exist() {
       17 | looks = [5, 3]
          |             ^
     "#);
-    insta::assert_snapshot!(parse(&FILE.replace("[\"g/kvm/hdd\"]\n\n[scales.large", "[\"x\"]\n\n[scales.large"), None).unwrap_err(), @r#"
-    studies/p.toml:22:13: x is no baseline of this study
-      22 | sentinels = ["x"]
-         |             ^^^^^
-      its baselines are g/kvm/hdd, h/kvm/hdd
+    insta::assert_snapshot!(parse(&FILE.replace("[\"ext3/kvm/hdd\"]\n\n[scales.large", "[\"jfs/hdd\"]\n\n[scales.large"), None).unwrap_err(), @r#"
+    studies/p.toml:22:13: jfs/hdd is no baseline of this study
+      22 | sentinels = ["jfs/hdd"]
+         |             ^^^^^^^^^^^
+      its baselines are ext3/kvm/hdd, ext4/kvm/hdd
     "#);
 }
 
 #[test]
 fn a_study_is_the_union_of_its_parts() {
     let study = parse(FILE, None).unwrap();
-    assert!(study.holds("g/kvm/raw/a/hdd", "read") && !study.holds("g/kvm/raw/a/hdd", "write"));
-    assert!(study.holds("h/kvm/hdd", "write"), "a baseline is there for what is compared with it");
-    assert!(!study.holds("h/kvm/raw/a/hdd", "read"));
-    let rule = study.rule("h/kvm/raw/a/hdd", "write").unwrap();
+    assert!(
+        study.holds("ext3/kvm/raw/xfs/hdd", "fio:seq-read")
+            && !study.holds("ext3/kvm/raw/xfs/hdd", "fio:seq-write")
+    );
+    assert!(study.holds("ext4/kvm/hdd", "fio:seq-write"), "a baseline is there for what is compared with it");
+    assert!(!study.holds("ext4/kvm/raw/xfs/hdd", "fio:seq-read"));
+    let rule = study.rule("ext4/kvm/raw/xfs/hdd", "fio:seq-write").unwrap();
     assert_eq!((rule.replications, rule.trace, rule.untraced_twin), (3, TraceMode::Full, true));
-    let baseline = study.rule("h/kvm/hdd", "write").unwrap();
+    let baseline = study.rule("ext4/kvm/hdd", "fio:seq-write").unwrap();
     assert_eq!((baseline.replications, baseline.trace, baseline.untraced_twin), (3, TraceMode::Full, false));
     assert_eq!(study.most_blocks(), 5, "as many as looks, where no number is given");
 }
@@ -94,8 +96,8 @@ fn a_study_is_the_union_of_its_parts() {
 fn samples(study: &Study, stack: &str, blocks: u32, ratio: f64, noise: f64) -> Vec<CellSample> {
     let sample = |stack: &str, block: u32, throughput: f64| CellSample {
         in_virtual_time: false,
-        stack: stack.to_owned(),
-        workload: "read".to_owned(),
+        stack: stack.into(),
+        workload: "fio:seq-read".into(),
         block,
         repeat: 0,
         throughput,
@@ -113,28 +115,40 @@ fn samples(study: &Study, stack: &str, blocks: u32, ratio: f64, noise: f64) -> V
 #[test]
 fn what_is_settled_leaves_the_later_blocks() {
     let study = parse(FILE, None).unwrap();
-    let mut seen = samples(&study, "g/kvm/raw/a/hdd", 3, 0.5, 0.02);
-    seen.extend(samples(&study, "g/kvm/raw/b/hdd", 3, 1.0, 0.2));
+    let mut seen = samples(&study, "ext3/kvm/raw/xfs/hdd", 3, 0.5, 0.02);
+    seen.extend(samples(&study, "ext3/kvm/raw/jfs/hdd", 3, 1.0, 0.2));
     let decisions = Decisions::of(&study, &seen, Some(3));
-    assert!(matches!(decisions.get("g/kvm/raw/a/hdd", "read"), Some(Decision::SignSettled { .. })));
-    assert!(matches!(decisions.get("g/kvm/raw/b/hdd", "read"), Some(Decision::Continue { next_look: 5 })));
+    assert!(matches!(
+        decisions.get("ext3/kvm/raw/xfs/hdd", "fio:seq-read"),
+        Some(Decision::SignSettled { .. })
+    ));
+    assert!(matches!(
+        decisions.get("ext3/kvm/raw/jfs/hdd", "fio:seq-read"),
+        Some(Decision::Continue { next_look: 5 })
+    ));
     let left = study.block_cells(3, false, &decisions);
     let of = |stack: &str| left.iter().filter(|c| c.stack == stack).count();
-    assert_eq!((of("g/kvm/raw/a/hdd"), of("g/kvm/raw/b/hdd"), of("g/kvm/hdd")), (0, 1, 1), "{left:?}");
+    assert_eq!(
+        (of("ext3/kvm/raw/xfs/hdd"), of("ext3/kvm/raw/jfs/hdd"), of("ext3/kvm/hdd")),
+        (0, 1, 1),
+        "{left:?}"
+    );
     // A block under way does not change while it runs, so that a killed study goes on with the same cells.
-    seen.extend(samples(&study, "g/kvm/raw/b/hdd", 5, 1.0, 0.001).split_off(6));
+    seen.extend(samples(&study, "ext3/kvm/raw/jfs/hdd", 5, 1.0, 0.001).split_off(6));
     assert_eq!(Decisions::of(&study, &seen, Some(3)), decisions);
 }
 
 #[test]
 fn blocks_that_only_a_baseline_has_are_run_for_its_own_sake() {
-    let own = "[[also]]\nstacks = [\"g/kvm/hdd\"]\nworkloads = [\"read\"]\nreplications = 6\n\n[stop]";
+    let own =
+        "[[also]]\nstacks = [\"ext3/kvm/hdd\"]\nworkloads = [\"fio:seq-read\"]\nreplications = 6\n\n[stop]";
     let study = parse(&FILE.replace("[stop]", own), None).unwrap();
-    let settled = ["g/kvm/raw/a/hdd", "g/kvm/raw/b/hdd"].map(|stack| samples(&study, stack, 3, 0.5, 0.01));
+    let settled =
+        ["ext3/kvm/raw/xfs/hdd", "ext3/kvm/raw/jfs/hdd"].map(|stack| samples(&study, stack, 3, 0.5, 0.01));
     let decisions = Decisions::of(&study, &settled.concat(), Some(3));
     let in_block = |block| {
         let cells = study.block_cells(block, false, &decisions);
-        cells.iter().filter(|c| c.stack == "g/kvm/hdd" && c.workload == "read").count()
+        cells.iter().filter(|c| c.stack == "ext3/kvm/hdd" && c.workload == "fio:seq-read").count()
     };
     // Five blocks are those of its comparisons, which need no more of them than three.
     assert_eq!([2, 3, 4, 5, 6].map(in_block), [0, 0, 0, 1, 0]);
@@ -153,21 +167,23 @@ fn blocks_of_a_scale_are_not_those_of_the_stopping_rule() {
 #[test]
 fn without_a_rule_everything_runs() {
     let study = Study { stop: None, ..parse(FILE, None).unwrap() };
-    let seen = samples(&study, "g/kvm/raw/a/hdd", 3, 0.5, 0.0);
+    let seen = samples(&study, "ext3/kvm/raw/xfs/hdd", 3, 0.5, 0.0);
     let decisions = Decisions::of(&study, &seen, None);
     assert_eq!(decisions, Decisions::default());
-    assert!(decisions.is_open("g/kvm/raw/a/hdd", "read"));
+    assert!(decisions.is_open("ext3/kvm/raw/xfs/hdd", "fio:seq-read"));
     let rule = StopRule::default();
     assert_eq!(rule.looks, [3, 4, 6, 8, 12]);
 }
 
 #[test]
 fn what_is_compared_is_recorded_alike() {
-    let text = FILE
-        .replace("h/kvm/raw/a/hdd\"]\nworkloads = [\"write\"]", "g/kvm/raw/b/hdd\"]\nworkloads = [\"read\"]");
+    let text = FILE.replace(
+        "ext4/kvm/raw/xfs/hdd\"]\nworkloads = [\"fio:seq-write\"]",
+        "ext3/kvm/raw/jfs/hdd\"]\nworkloads = [\"fio:seq-read\"]",
+    );
     let study = parse(&text, None).unwrap();
-    for stack in ["g/kvm/hdd", "g/kvm/raw/a/hdd", "g/kvm/raw/b/hdd"] {
-        assert_eq!(study.rule(stack, "read").unwrap().trace, TraceMode::Full, "{stack}");
+    for stack in ["ext3/kvm/hdd", "ext3/kvm/raw/xfs/hdd", "ext3/kvm/raw/jfs/hdd"] {
+        assert_eq!(study.rule(stack, "fio:seq-read").unwrap().trace, TraceMode::Full, "{stack}");
     }
 }
 
@@ -175,9 +191,9 @@ fn what_is_compared_is_recorded_alike() {
 fn what_a_rule_would_have_saved_is_told_from_all_blocks() {
     let study = parse(FILE, None).unwrap();
     let rule = study.stop.clone().unwrap();
-    let mut seen = samples(&study, "g/kvm/raw/a/hdd", 5, 0.5, 0.01);
-    let noisy = samples(&study, "g/kvm/raw/b/hdd", 5, 1.0, 0.2);
-    seen.extend(noisy.into_iter().filter(|s| s.stack == "g/kvm/raw/b/hdd"));
+    let mut seen = samples(&study, "ext3/kvm/raw/xfs/hdd", 5, 0.5, 0.01);
+    let noisy = samples(&study, "ext3/kvm/raw/jfs/hdd", 5, 1.0, 0.2);
+    seen.extend(noisy.into_iter().filter(|s| s.stack == "ext3/kvm/raw/jfs/hdd"));
     // One comparison ends after three of five blocks, the other and the baseline go on.
     let saving = Saving::of(&Study { stop: None, ..study.clone() }, &rule, false, &seen);
     assert_eq!((saving.cells, saving.all_cells, saving.same, saving.comparisons), (13, 15, 2, 2));

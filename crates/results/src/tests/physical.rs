@@ -121,7 +121,7 @@ fn reads_cannot_take_less_time_than_a_command() {
         let reads = m.load.operations.get_mut(&OperationClass("read".to_owned())).unwrap();
         reads.latency = latency(reads.operations, 20_000);
     };
-    let direct = CellRecord { workload: "fio:seq-read".to_owned(), ..run(STACK, quick) };
+    let direct = CellRecord { workload: "fio:seq-read".into(), ..run(STACK, quick) };
     let answer = Physical::of(&direct).words();
     assert!(
         answer.starts_with(
@@ -130,7 +130,7 @@ fn reads_cannot_take_less_time_than_a_command() {
         "{answer}"
     );
     // Behind the page cache most reads do not wait for the disk.
-    let buffered = CellRecord { workload: "fio:seq-read:direct=off".to_owned(), ..run(STACK, quick) };
+    let buffered = CellRecord { workload: "fio:seq-read:direct=off".into(), ..run(STACK, quick) };
     assert_eq!(Physical::of(&buffered).verdict, PhysicalVerdict::Yes);
 }
 

@@ -46,7 +46,7 @@ fn record(stack: &str, workload: &str, per_s: u64, mean_ns: u64) -> CellRecord {
         log.service = Some(ServiceTime::default());
     }
     CellRecord {
-        workload: workload.to_owned(),
+        workload: workload.into(),
         outcome: Outcome::Measured(measured),
         ..super::fixture::record(stack, 0, MIB)
     }

@@ -6,8 +6,8 @@ use std::time::Duration;
 use crate::{CellKey, Study, TraceMode, budget_ended, duration_words};
 
 fn study(replications: u32) -> Study {
-    let stacks = ["base", "a", "b", "c"].map(str::to_owned);
-    let workloads = vec!["read".to_owned(), "write".to_owned()];
+    let stacks = ["base", "a", "b", "c"].map(Into::into);
+    let workloads = vec!["read".into(), "write".into()];
     Study {
         replications,
         sentinels: None,
@@ -51,7 +51,7 @@ fn sentinels_run_when_there_is_time() {
     assert!(!decided(limited(), None), "nobody knows how long a cell takes");
     assert!(decided(limited(), Some(10)), "20 cells of 10 s fit 200 s");
     assert!(!decided(limited(), Some(11)));
-    let alone = Study { stacks: vec!["base".to_owned()], sentinels: Some(true), ..study(2) };
+    let alone = Study { stacks: vec!["base".into()], sentinels: Some(true), ..study(2) };
     assert!(!decided(alone, None), "there is nothing between the ends");
 }
 

@@ -4,7 +4,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use anyhow::Result;
 use nestor_advise::FLUSH_PROBE;
-use nestor_results::{Estimator, Store, Study, StudyRecord, TraceMode};
+use nestor_results::{Estimator, Store, Study, StudyRecord, TraceMode, WrittenStack, WrittenWorkload};
 
 use crate::arguments::LabArguments;
 use crate::commands::run::set_tracing;
@@ -22,9 +22,9 @@ pub struct Part {
     /// Its name.
     pub name: String,
     /// The stacks, the one to compare with first.
-    pub stacks: Vec<String>,
+    pub stacks: Vec<WrittenStack>,
     /// The workloads.
-    pub workloads: Vec<String>,
+    pub workloads: Vec<WrittenWorkload>,
     /// Blocks.
     pub replications: u32,
     /// What is recorded unless the user says otherwise.
@@ -32,7 +32,7 @@ pub struct Part {
     /// Decides the order.
     pub seed: u64,
     /// Stacks of which, besides, the flushes are traced once.
-    pub probes: Vec<String>,
+    pub probes: Vec<WrittenStack>,
     /// So much of the user's time is left for what comes after.
     pub leave: Duration,
 }
@@ -58,7 +58,7 @@ impl<'a> Bench<'a> {
     }
 
     /// How many cells of a stack and workload fit into what is left of the time.
-    pub fn cells_left(&self, stack: &str, workload: &str) -> Result<usize> {
+    pub fn cells_left(&self, stack: &WrittenStack, workload: &WrittenWorkload) -> Result<usize> {
         let cell_s = usual_cell_s(self.store, self.lab, stack, workload)?;
         Ok((self.left().as_secs_f64() / cell_s.max(1.0)) as usize)
     }
@@ -108,7 +108,7 @@ fn study_of(part: Part) -> Study {
     stacks.extend(part.probes.iter().filter(|stack| !part.stacks.contains(stack)).cloned());
     let mut workloads = part.workloads.clone();
     if !part.probes.is_empty() && !workloads.iter().any(|workload| workload == FLUSH_PROBE) {
-        workloads.push(FLUSH_PROBE.to_owned());
+        workloads.push(FLUSH_PROBE.into());
     }
     let mut study = Study::new(part.name, "measured for advice", stacks, workloads);
     study.replications = part.replications;
@@ -119,14 +119,16 @@ fn study_of(part: Part) -> Study {
             // Flushes are counted, not compared: no other stack has to be probed for its sake.
             study.baselines.insert(stack.clone(), stack.clone());
         }
-        let piece = |stacks: &[String], workloads: Vec<String>, replications: u32| nestor_results::Part {
-            stacks: stacks.to_vec(),
-            workloads,
-            replications,
-            trace: None,
-            trace_cost: false,
+        let piece = |stacks: &[WrittenStack], workloads: Vec<WrittenWorkload>, replications: u32| {
+            nestor_results::Part {
+                stacks: stacks.to_vec(),
+                workloads,
+                replications,
+                trace: None,
+                trace_cost: false,
+            }
         };
-        study.parts = vec![piece(&part.probes, vec![FLUSH_PROBE.to_owned()], 1)];
+        study.parts = vec![piece(&part.probes, vec![FLUSH_PROBE.into()], 1)];
         if !part.stacks.is_empty() {
             study.parts.insert(0, piece(&part.stacks, part.workloads, part.replications));
         }
@@ -151,7 +153,12 @@ pub fn runs_of(store: &Store, hash: &str) -> Result<Vec<i64>> {
 ///
 /// # Errors
 /// When the store cannot be read.
-pub fn usual_cell_s(store: &Store, lab: &LabArguments, stack: &str, workload: &str) -> Result<f64> {
+pub fn usual_cell_s(
+    store: &Store,
+    lab: &LabArguments,
+    stack: &WrittenStack,
+    workload: &WrittenWorkload,
+) -> Result<f64> {
     let estimator = Estimator::of(&store.past_cells(&lab.likely_place()?.to_string())?);
     Ok(estimator.cell_s(stack, workload).0)
 }
@@ -171,15 +178,14 @@ mod tests {
     use super::*;
 
     fn part(stacks: &[&str], probes: &[&str]) -> Part {
-        let owned = |texts: &[&str]| texts.iter().map(|text| (*text).to_owned()).collect::<Vec<_>>();
         Part {
             name: CONFIRM.to_owned(),
-            stacks: owned(stacks),
-            workloads: owned(&["fio:rand-write"]),
+            stacks: stacks.iter().map(|stack| (*stack).into()).collect(),
+            workloads: vec!["fio:rand-write".into()],
             replications: 6,
             trace: TraceMode::Full,
             seed: 7,
-            probes: owned(probes),
+            probes: probes.iter().map(|stack| (*stack).into()).collect(),
             leave: Duration::ZERO,
         }
     }

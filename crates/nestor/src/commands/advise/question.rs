@@ -4,11 +4,11 @@ use std::collections::BTreeMap;
 
 use anyhow::{Result, anyhow, bail};
 use nestor_advise::{FactorName, Space, Unit, read_levels};
-use nestor_results::{Notation, Study};
+use nestor_results::{Study, written_stacks};
 
 use super::AdviseArguments;
 use crate::commands::study::check_profiles;
-use crate::notation::LabNotation;
+use crate::named::workloads_named;
 
 /// Short names of the four servers, as in the nested-file-system paper.
 const SERVERS: [(&str, &str); 5] = [
@@ -57,8 +57,8 @@ impl Asked {
             Some(stack) => one_stack(stack)?,
             None => space.default_stack().to_owned(),
         };
-        let all: Vec<String> = space.stacks().map(str::to_owned).chain([yours.clone()]).collect();
-        check_profiles(&Study::new("advise", "", all, vec![workload.clone()]))?;
+        let all = space.stacks().chain([yours.as_str()]).map(Into::into).collect();
+        check_profiles(&Study::new("advise", "", all, vec![workload.as_str().into()]))?;
         Ok(Self { unit: unit_of(&workload), workload, space, yours })
     }
 
@@ -73,16 +73,16 @@ impl Asked {
 /// # Errors
 /// When it is none, or several.
 pub fn one_stack(text: &str) -> Result<String> {
-    match LabNotation.stacks(text).map_err(|e| anyhow!("{e}"))?.as_slice() {
-        [stack] => Ok(stack.clone()),
+    match written_stacks(text).map_err(|e| anyhow!("{e}"))?.as_slice() {
+        [stack] => Ok(stack.to_string()),
         several => bail!("one stack is wanted here; `{text}` makes {}", several.len()),
     }
 }
 
 fn one_workload(text: &str) -> Result<String> {
     let text = SERVERS.iter().find(|(short, _)| *short == text).map_or(text, |(_, workload)| workload);
-    match LabNotation.workloads(text).map_err(|e| anyhow!("{e}"))?.as_slice() {
-        [workload] => Ok(workload.clone()),
+    match workloads_named(text)?.as_slice() {
+        [workload] => Ok(workload.to_string()),
         several => bail!("advice is for one workload; `{text}` makes {}", several.len()),
     }
 }

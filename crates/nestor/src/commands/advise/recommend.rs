@@ -11,7 +11,7 @@ use nestor_advise::{
     Advice, Confirmation, Ranking, Reach, ScreeningPlan, Time, cache_mode, candidate, plan, price, rank,
 };
 use nestor_model::{Ratio, paired_ratio};
-use nestor_results::{Store, StoredRun, TraceMode};
+use nestor_results::{Store, StoredRun, TraceMode, WrittenStack};
 use serde::Serialize;
 
 use super::evidence::{doubts, not_physical, observation, physical, why};
@@ -91,7 +91,12 @@ fn planned(store: &Store, asked: &Asked, arguments: &AdviseArguments) -> Result<
     let known = if arguments.from == From::Screen { Vec::new() } else { runs.observations(asked) };
     let time = Time {
         budget: Some(arguments.budget),
-        cell_s: Some(usual_cell_s(store, &arguments.lab, &asked.yours, &asked.workload)?),
+        cell_s: Some(usual_cell_s(
+            store,
+            &arguments.lab,
+            &asked.yours.as_str().into(),
+            &asked.workload.as_str().into(),
+        )?),
         opening_s: opening_s(),
         probes: modes_unpriced(asked, &runs),
     };
@@ -114,8 +119,8 @@ fn measured(
     if !plan.stacks.is_empty() {
         let part = Part {
             name: SCREEN.to_owned(),
-            stacks: plan.stacks.clone(),
-            workloads: vec![asked.workload.clone()],
+            stacks: plan.stacks.iter().map(|stack| stack.as_str().into()).collect(),
+            workloads: vec![asked.workload.as_str().into()],
             replications: 1,
             trace: TraceMode::Layers,
             seed: if arguments.from == From::Screen { fresh_seed() } else { arguments.seed },
@@ -170,26 +175,26 @@ fn confirm(
     runs: &mut Runs,
 ) -> Result<Confirmation> {
     let best = candidate(ranking, |stack| not_physical(&runs.of_stack(asked, stack)));
-    let left = bench.cells_left(&asked.yours, &asked.workload)?;
+    let left = bench.cells_left(&asked.yours.as_str().into(), &asked.workload.as_str().into())?;
     let pairs = pairs.min(u32::try_from(left / 2).unwrap_or(u32::MAX));
     let tests = best.is_ok() && pairs >= FEWEST_PAIRS;
     let mut probes = unpriced(ranking, runs);
     // The test of the best comes first if there is not time for both.
     probes.truncate(if tests { left - 2 * pairs as usize } else { left });
     let stacks = match &best {
-        Ok(best) if tests => vec![asked.yours.clone(), best.clone()],
+        Ok(best) if tests => vec![asked.yours.as_str().into(), best.as_str().into()],
         _ => Vec::new(),
     };
     let mut numbers = Vec::new();
     if tests || !probes.is_empty() {
         let part = Part {
             name: if tests { CONFIRM } else { PROBE }.to_owned(),
-            workloads: if tests { vec![asked.workload.clone()] } else { Vec::new() },
+            workloads: if tests { vec![asked.workload.as_str().into()] } else { Vec::new() },
             stacks,
             replications: if tests { pairs } else { 1 },
             trace: if tests { TraceMode::Full } else { TraceMode::Layers },
             seed: if tests { fresh_seed() } else { 1 },
-            probes,
+            probes: probes.into_iter().map(Into::into).collect(),
             leave: Duration::ZERO,
         };
         numbers = bench.measure(part)?;
@@ -242,12 +247,12 @@ fn earlier_confirmation(
     best: &str,
     ground: &str,
 ) -> Result<Option<Confirmation>> {
-    let stacks = [asked.yours.clone(), best.to_owned()];
+    let stacks = [asked.yours.as_str(), best].map(WrittenStack::from);
     let of_these = store.studies()?.into_iter().filter(|record| {
         record.study.name == CONFIRM
             && record.ground == ground
             && record.study.stacks.starts_with(&stacks)
-            && record.study.workloads.first() == Some(&asked.workload)
+            && record.study.workloads.first().is_some_and(|workload| *workload == asked.workload)
     });
     let mut latest: Option<Vec<i64>> = None;
     for record in of_these {

@@ -9,7 +9,7 @@ use nestor_advise::settle::{
     Decides, Dispute, Evidence, FailedRun, Outcome, Settlement, dispute, disputes, judge,
 };
 use nestor_advise::text::{disputes_text, settlement_text};
-use nestor_results::{RunFilter, Store, StoredRun, Study, TraceMode};
+use nestor_results::{RunFilter, Store, StoredRun, Study, TraceMode, WrittenStack, WrittenWorkload};
 use serde::Serialize;
 
 use super::evidence::{flush_trace, observation, physical, why};
@@ -93,8 +93,8 @@ pub fn run(arguments: &AdviseArguments, id: &str) -> Result<ExitCode> {
     let part = Part { replications: replications(dispute, &part, arguments, cell_s), ..part };
     let cells = part.stacks.len() * part.workloads.len() * part.replications as usize;
     let plan = Planned {
-        stacks: part.stacks.clone(),
-        workloads: part.workloads.clone(),
+        stacks: part.stacks.iter().map(ToString::to_string).collect(),
+        workloads: part.workloads.iter().map(ToString::to_string).collect(),
         writes_to: written_paths(&part.stacks),
         blocks: part.replications,
         cells,
@@ -107,7 +107,7 @@ pub fn run(arguments: &AdviseArguments, id: &str) -> Result<ExitCode> {
         }
         return Ok(ExitCode::SUCCESS);
     }
-    let stacks = part.stacks.clone();
+    let stacks: Vec<String> = part.stacks.iter().map(ToString::to_string).collect();
     if arguments.from != From::Store {
         err!("{}", plan.text());
         Bench::new(&arguments.lab, &mut store, arguments.budget).measure(part)?;
@@ -149,8 +149,9 @@ fn list(arguments: &AdviseArguments) -> Result<ExitCode> {
 /// What is to be measured, with one block.
 fn part(dispute: &Dispute, arguments: &AdviseArguments) -> Result<Part> {
     let stacks = dispute.stacks_on(&arguments.disk).into_iter().map(|(_, stack)| one_stack(&stack));
-    let stacks = stacks.collect::<Result<Vec<String>>>()?;
-    let workloads: Vec<String> = dispute.workloads.iter().map(|workload| (*workload).to_owned()).collect();
+    let stacks = stacks.map(|stack| stack.map(WrittenStack::from)).collect::<Result<Vec<_>>>()?;
+    let workloads: Vec<WrittenWorkload> =
+        dispute.workloads.iter().map(|workload| (*workload).into()).collect();
     check_profiles(&Study::new("settle", "", stacks.clone(), workloads.clone()))?;
     Ok(Part {
         name: format!("settle-{}", dispute.id.to_lowercase()),
@@ -209,11 +210,11 @@ fn evidence(dispute: &Dispute, stacks: &[String], runs: &[StoredRun]) -> Evidenc
         ..Evidence::default()
     };
     for run in runs {
-        let workload = run.record.workload.clone();
+        let workload = run.record.workload.to_string();
         if let Some(seen) = observation(run, unit_of(&workload)) {
             evidence.observations.entry(workload).or_default().push(seen);
         } else if let Some(failure) = run.record.failure() {
-            let key = (run.record.stack.clone(), workload);
+            let key = (run.record.stack.to_string(), workload);
             let (says_not_possible, message) = (failure.says_not_possible(), failure.message.clone());
             evidence.failures.insert(key, FailedRun { says_not_possible, message });
         }

@@ -11,8 +11,8 @@ use nestor_model::LatencyHistogram;
 use serde::Serialize;
 
 use crate::commands::load::run_in;
-use crate::notation::LARGEST_FILE_BYTES;
 use crate::output::table;
+use nestor_results::LARGEST_FILE_BYTES;
 
 /// Runs that may be needed until the rates meet.
 const MOST_RUNS: usize = 4;

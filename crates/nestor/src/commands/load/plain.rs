@@ -11,7 +11,7 @@ use nestor_machine::Ground;
 use nestor_report::units::{bytes, count, digits, latency_ns, rate};
 
 use crate::interrupt::interrupted_by_signals;
-use crate::notation::workload_named;
+use crate::named::workload_named;
 use crate::output::{print_json, table};
 use crate::progress::Progress;
 use crate::scripts::check_files;

@@ -67,7 +67,7 @@ pub fn of(known: &Known, on: Option<String>) -> Evidence {
 /// When there is no memory for it.
 pub fn add_stack(evidence: &mut Evidence, stack: &str) -> Result<()> {
     if !evidence.stacks.contains_key(stack) {
-        let parts = stack_parts(stack)?;
+        let parts = stack_parts(stack);
         evidence.stacks.insert(stack.to_owned(), parts);
     }
     Ok(())

@@ -16,7 +16,7 @@ use serde::Serialize;
 
 use super::aims::percent;
 use super::place;
-use crate::notation::workload_named;
+use crate::named::workload_named;
 use crate::output::{print_json, table};
 
 /// The host where there is none.
@@ -268,7 +268,7 @@ mod tests {
         };
         Known {
             cells: stacks.iter().map(cell).collect(),
-            stacks: stacks.iter().map(|s| ((*s).to_owned(), stack_parts(s).unwrap())).collect(),
+            stacks: stacks.iter().map(|s| ((*s).to_owned(), stack_parts(s))).collect(),
             ..Known::default()
         }
     }

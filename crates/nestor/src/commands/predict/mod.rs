@@ -18,12 +18,11 @@ use clap::Args;
 use nestor_predict::calibration::{Tracks, tracks};
 use nestor_predict::methods::measure_surface;
 use nestor_predict::{Answer, Evidence, Knowledge, Missing, Question, answer};
-use nestor_results::{Elsewhere, Known, KnownPlace, Notation};
+use nestor_results::{Elsewhere, Known, KnownPlace, written_stacks};
 use serde::Serialize;
 
 use crate::arguments::LabArguments;
 use crate::commands::run::open_store;
-use crate::notation::LabNotation;
 use crate::output::print_json;
 
 /// Arguments of `nestor predict`.
@@ -89,7 +88,7 @@ pub fn run(arguments: &PredictArguments) -> Result<ExitCode> {
     if arguments.matrix {
         return matrix::run(&known, on, workload, arguments.suggest, arguments.lab.json);
     }
-    let targets = LabNotation.stacks(arguments.to.as_deref().unwrap_or_default()).map_err(|e| anyhow!(e))?;
+    let targets = written_stacks(arguments.to.as_deref().unwrap_or_default()).map_err(|e| anyhow!(e))?;
     let mut evidence = evidence::of(&known, on);
     targets.iter().try_for_each(|target| evidence::add_stack(&mut evidence, target))?;
     let load = question::Load::named(workload, &evidence, &known)?;

@@ -9,7 +9,8 @@ use nestor_results::Known;
 use nestor_stack::Stack;
 
 use super::place::elsewhere;
-use crate::notation::{profile_named, read_profile, workload_named};
+use crate::named::workload_named;
+use nestor_results::{profile_named, read_profile};
 
 /// The load that is asked about.
 pub struct Load {
@@ -188,8 +189,12 @@ impl Load {
 /// Processors of the machine that the load is in; 0 where the stack does not say.
 fn processors(stack: &str) -> u32 {
     let Ok(stack) = Stack::parse(stack) else { return 0 };
-    let machine = stack.layers().iter().find(|layer| layer.definition().is_crossing());
-    machine.and_then(|layer| layer.option("cpus")).and_then(|cpus| cpus.parse().ok()).unwrap_or(0)
+    stack
+        .anatomy()
+        .virtual_machine
+        .and_then(|layer| layer.option("cpus"))
+        .and_then(|cpus| cpus.parse().ok())
+        .unwrap_or(0)
 }
 
 fn shape_of(profile: &Profile) -> Shape {

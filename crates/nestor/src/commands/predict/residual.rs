@@ -206,8 +206,8 @@ mod tests {
             path_length: None,
         };
         let record = CellRecord {
-            stack: "ext4/hdd".to_owned(),
-            workload: String::new(),
+            stack: "ext4/hdd".into(),
+            workload: String::new().into(),
             study: None,
             study_hash: None,
             block: 0,

@@ -9,13 +9,12 @@ mod user_media;
 
 use std::process::ExitCode;
 
-use anyhow::{Context, Result, anyhow};
+use anyhow::{Context, Result, anyhow, bail};
 use nestor_results::Study;
-use nestor_stack::{LayerDefinition, Stack, StackError};
+use nestor_stack::{LayerDefinition, StackError};
 
 use crate::arguments::StudyArguments;
 use crate::commands::run::open_store;
-use crate::notation::LabNotation;
 
 pub use carry_out::{carry_out, prepare};
 pub use user_media::{plan_lines, written_paths};
@@ -26,7 +25,7 @@ pub use user_media::{plan_lines, written_paths};
 /// What is wrong with the file, or why nothing could be measured.
 pub fn run(arguments: &StudyArguments) -> Result<ExitCode> {
     let mut store = open_store(&arguments.lab)?;
-    let read = |path| Study::read(path, arguments.how.scale.as_deref(), &LabNotation);
+    let read = |path| Study::read(path, arguments.how.scale.as_deref());
     let study = match &arguments.file {
         Some(path) => prepare(read(path)?, &arguments.how, &arguments.lab)
             .with_context(|| path.display().to_string())?,
@@ -38,8 +37,8 @@ pub fn run(arguments: &StudyArguments) -> Result<ExitCode> {
 
 /// Refuses stacks whose medium names a profile that does not exist, before anything is started.
 pub fn check_profiles(study: &Study) -> Result<()> {
-    for text in &study.stacks {
-        let stack = Stack::parse(text)?;
+    for written in &study.stacks {
+        let Some(stack) = written.value() else { bail!("this version does not know the stack {written}") };
         stack.require_buildable()?;
         let index = stack.layers().len() - 1;
         let medium = stack.medium();
@@ -49,7 +48,7 @@ pub fn check_profiles(study: &Study) -> Result<()> {
         }
         let refuse = |message: String| {
             let error =
-                StackError::at_option(&stack, index, "profile", message, "`nestor disk list` shows them");
+                StackError::at_option(stack, index, "profile", message, "`nestor disk list` shows them");
             Err(anyhow!("{error}"))
         };
         match nestor_disk::profile(nestor_build::profile_name(medium)) {

@@ -44,7 +44,10 @@ pub fn print_plan(record: &StudyRecord, effort: &StudyEffort, json: bool) -> Res
         budget_s: study.budget.map(|b| b.as_secs()),
         effort,
         writes_to: written_paths(&study.stacks),
-        first_block: first.into_iter().map(|cell| (cell.stack, cell.workload)).collect(),
+        first_block: first
+            .into_iter()
+            .map(|cell| (cell.stack.to_string(), cell.workload.to_string()))
+            .collect(),
     };
     if json {
         return print_json(&view);

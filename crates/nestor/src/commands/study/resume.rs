@@ -4,7 +4,7 @@ use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
 use anyhow::{Result, bail};
-use nestor_results::{Store, Study, StudyRecord};
+use nestor_results::{Store, Study, StudyRecord, Written};
 
 use crate::arguments::{LabArguments, StudyHow};
 
@@ -78,9 +78,13 @@ fn changes(before: &StudyRecord, now: &Study) -> Vec<String> {
     let mut changes: Vec<String> =
         changed_files(before, now).iter().map(|path| format!("what the file {path} holds")).collect();
     let before = &before.study;
-    for (what, then, now) in
-        [("stack", &before.stacks, &now.stacks), ("workload", &before.workloads, &now.workloads)]
-    {
+    fn names<T>(written: &[Written<T>]) -> Vec<&str> {
+        written.iter().map(Written::as_str).collect()
+    }
+    for (what, then, now) in [
+        ("stack", names(&before.stacks), names(&now.stacks)),
+        ("workload", names(&before.workloads), names(&now.workloads)),
+    ] {
         changes.extend(now.iter().filter(|x| !then.contains(x)).map(|x| format!("new {what}: {x}")));
         changes.extend(then.iter().filter(|x| !now.contains(x)).map(|x| format!("{what} gone: {x}")));
     }

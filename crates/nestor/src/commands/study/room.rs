@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Result, bail};
 use nestor_machine::agent::work_root;
 use nestor_report::units;
-use nestor_results::{Study, StudyEffort};
+use nestor_results::{Study, StudyEffort, WrittenStack};
 use nestor_stack::Place;
 use nestor_stack::{LayerDefinition, MediumKind, Stack};
 
@@ -94,8 +94,8 @@ fn data_needs(study: &Study, place: &Place, bytes: u64) -> Vec<Need> {
 
 /// The files that are media of a study, each once.
 fn files_as_media(study: &Study) -> BTreeSet<PathBuf> {
-    let stacks = study.stacks.iter().filter_map(|text| Stack::parse(text).ok());
-    stacks.filter_map(|stack| file_as_medium(&stack)).collect()
+    let stacks = study.stacks.iter().filter_map(WrittenStack::value);
+    stacks.filter_map(file_as_medium).collect()
 }
 
 fn file_as_medium(stack: &Stack) -> Option<PathBuf> {
@@ -166,8 +166,8 @@ mod tests {
         fs::write(&disk, vec![1_u8; 1 << 20]).unwrap();
         fs::File::options().write(true).open(&disk).unwrap().set_len(GIB).unwrap();
         let disk = disk.display();
-        let stacks = vec![format!("ext4/file:{disk}"), format!("xfs/file:{disk}")];
-        let study = Study::new("s", "S", stacks, vec!["fio:seq-write".to_owned()]);
+        let stacks = vec![format!("ext4/file:{disk}").into(), format!("xfs/file:{disk}").into()];
+        let study = Study::new("s", "S", stacks, vec!["fio:seq-write".into()]);
         let needed =
             |bytes| data_needs(&study, &Place::This, bytes).iter().map(|n| n.bytes).collect::<Vec<_>>();
         assert_eq!(needed(1 << 20), [0], "one file, once");

@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::convert::Infallible;
 
 use nestor_results::{
-    CellKey, CellNumbers, CellSample, Comparison, CountedMark, Decisions, NotRun, RunNumbers, StoredRun,
-    Study, StudyRecord,
+    CellNumbers, CellSample, Comparison, CountedMark, Decisions, NotRun, RunNumbers, StoredRun, Study,
+    StudyRecord, Written, WrittenStack,
 };
 
 use super::answer::{answer, physical};
@@ -54,7 +54,7 @@ impl StudyReport {
         let mut reports = Vec::new();
         for workload in &study.workloads {
             let mut baselines = ShownBaselines::new();
-            let mut held: Vec<(usize, &String)> =
+            let mut held: Vec<(usize, &WrittenStack)> =
                 study.stacks.iter().enumerate().filter(|(_, stack)| study.holds(stack, workload)).collect();
             // A baseline is read once, for its own cell and for all that are compared with it.
             held.sort_by_key(|(_, stack)| !study.is_baseline(stack));
@@ -62,8 +62,8 @@ impl StudyReport {
             for (place, stack) in held {
                 let key = (stack.as_str(), workload.as_str());
                 let empty = CellReport {
-                    stack: stack.to_owned(),
-                    workload: workload.to_owned(),
+                    stack: stack.to_string(),
+                    workload: workload.to_string(),
                     is_baseline: study.is_baseline(stack),
                     run: None,
                     by_layers: None,
@@ -104,7 +104,7 @@ impl StudyReport {
             other_marks,
             first_started_at: runs().map(|r| r.started_at.clone()).min(),
             study: record.clone(),
-            workloads: study.workloads.iter().map(|w| (w.clone(), workload_words(w))).collect(),
+            workloads: study.workloads.iter().map(|w| (w.to_string(), workload_words(w))).collect(),
             cells: reports,
         })
     }
@@ -154,7 +154,7 @@ fn not_run<'a>(
             continue;
         }
         let (Some(stack), Some(workload)) =
-            (names(&study.stacks, &key, true), names(&study.workloads, &key, false))
+            (own(&study.stacks, &key.stack), own(&study.workloads, &key.workload))
         else {
             continue;
         };
@@ -163,17 +163,16 @@ fn not_run<'a>(
     missing
 }
 
-/// The study's own copy of a key's stack or workload.
-fn names<'a>(all: &'a [String], key: &CellKey, stack: bool) -> Option<&'a str> {
-    let name = if stack { &key.stack } else { &key.workload };
-    all.iter().find(|n| *n == name).map(String::as_str)
+/// The study's own copy of a name.
+fn own<'a, T>(all: &'a [Written<T>], name: &Written<T>) -> Option<&'a str> {
+    all.iter().find(|other| *other == name).map(Written::as_str)
 }
 
 /// Each cell against its baseline. The tests for drift are most of the work of a large study, and need nothing of each
 /// other.
 fn comparisons<'a>(study: &'a Study, numbers: &ByCell<'a>) -> HashMap<(&'a str, &'a str), Comparison> {
     let against = |cell: &&'a CellNumbers| {
-        let base = study.baselines.get(&cell.stack).filter(|base| **base != cell.stack)?;
+        let base = study.baselines.get(cell.stack.as_str()).filter(|base| **base != *cell.stack.as_str())?;
         let base = *numbers.get(&(base.as_str(), cell.workload.as_str()))?;
         Some((*cell, base))
     };

@@ -1,0 +1,209 @@
+//! Stacks and workloads as studies and results name them.
+
+use std::borrow::Borrow;
+use std::cmp::Ordering;
+use std::fmt;
+use std::hash::{Hash, Hasher};
+use std::ops::Deref;
+use std::str::FromStr;
+use std::sync::{Arc, OnceLock};
+
+use nestor_load::Workload;
+use nestor_stack::Stack;
+use rusqlite::ToSql;
+use rusqlite::types::{FromSql, FromSqlResult, ToSqlOutput, ValueRef};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+/// A stack or a workload with its canonical text, under which results are kept and compared. It is parsed at most once, however
+/// often it is cloned. A result of another version may name one that this version does not know; it keeps its text.
+///
+/// Equality, order and hash are those of the text.
+pub struct Written<T>(Arc<Inner<T>>);
+
+struct Inner<T> {
+    text: String,
+    value: OnceLock<Option<T>>,
+}
+
+/// A stack by its canonical text.
+pub type WrittenStack = Written<Stack>;
+/// A workload by its canonical text.
+pub type WrittenWorkload = Written<Workload>;
+
+impl<T> Written<T> {
+    /// The text.
+    pub fn as_str(&self) -> &str {
+        &self.0.text
+    }
+
+    fn of(text: String, value: OnceLock<Option<T>>) -> Self {
+        Self(Arc::new(Inner { text, value }))
+    }
+}
+
+impl<T: FromStr> Written<T> {
+    /// What the text stands for; `None` if this version does not know it.
+    pub fn value(&self) -> Option<&T> {
+        self.0.value.get_or_init(|| self.0.text.parse().ok()).as_ref()
+    }
+}
+
+impl<T: fmt::Display> From<T> for Written<T> {
+    fn from(value: T) -> Self {
+        Self::of(value.to_string(), OnceLock::from(Some(value)))
+    }
+}
+
+impl From<&str> for WrittenStack {
+    fn from(text: &str) -> Self {
+        Self::of(text.to_owned(), OnceLock::new())
+    }
+}
+
+impl From<&str> for WrittenWorkload {
+    fn from(text: &str) -> Self {
+        Self::of(text.to_owned(), OnceLock::new())
+    }
+}
+
+impl From<String> for WrittenStack {
+    fn from(text: String) -> Self {
+        Self::of(text, OnceLock::new())
+    }
+}
+
+impl From<String> for WrittenWorkload {
+    fn from(text: String) -> Self {
+        Self::of(text, OnceLock::new())
+    }
+}
+
+impl<T> Clone for Written<T> {
+    fn clone(&self) -> Self {
+        Self(Arc::clone(&self.0))
+    }
+}
+
+impl<T> Deref for Written<T> {
+    type Target = str;
+
+    fn deref(&self) -> &str {
+        self.as_str()
+    }
+}
+
+impl<T> Borrow<str> for Written<T> {
+    fn borrow(&self) -> &str {
+        self.as_str()
+    }
+}
+
+impl<T> AsRef<str> for Written<T> {
+    fn as_ref(&self) -> &str {
+        self.as_str()
+    }
+}
+
+impl<T> fmt::Display for Written<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self)
+    }
+}
+
+impl<T> fmt::Debug for Written<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Debug::fmt(self.as_str(), f)
+    }
+}
+
+impl<T> PartialEq for Written<T> {
+    fn eq(&self, other: &Self) -> bool {
+        self.as_str() == other.as_str()
+    }
+}
+
+impl<T> Eq for Written<T> {}
+
+impl<T> PartialEq<str> for Written<T> {
+    fn eq(&self, other: &str) -> bool {
+        self.as_str() == other
+    }
+}
+
+impl<T> PartialEq<&str> for Written<T> {
+    fn eq(&self, other: &&str) -> bool {
+        self.as_str() == *other
+    }
+}
+
+impl<T> PartialEq<String> for Written<T> {
+    fn eq(&self, other: &String) -> bool {
+        self.as_str() == other
+    }
+}
+
+impl<T> PartialOrd for Written<T> {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl<T> Ord for Written<T> {
+    fn cmp(&self, other: &Self) -> Ordering {
+        self.as_str().cmp(other)
+    }
+}
+
+impl<T> Hash for Written<T> {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.as_str().hash(state);
+    }
+}
+
+impl<T> Serialize for Written<T> {
+    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        to.serialize_str(self)
+    }
+}
+
+impl<'de, T> Deserialize<'de> for Written<T> {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        Ok(Self::of(String::deserialize(from)?, OnceLock::new()))
+    }
+}
+
+impl<T> FromSql for Written<T> {
+    fn column_result(value: ValueRef<'_>) -> FromSqlResult<Self> {
+        Ok(Self::of(String::column_result(value)?, OnceLock::new()))
+    }
+}
+
+impl<T> ToSql for Written<T> {
+    fn to_sql(&self) -> rusqlite::Result<ToSqlOutput<'_>> {
+        Ok(self.as_str().into())
+    }
+}
+
+/// The stacks that a text with alternatives in braces stands for.
+///
+/// # Errors
+///
+/// The whole message, which may have several lines, if one of them is no stack.
+pub fn written_stacks(text: &str) -> Result<Vec<WrittenStack>, String> {
+    let stacks = nestor_stack::parse_all(text).map_err(|e| e.to_string())?;
+    Ok(stacks.into_iter().map(Into::into).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_this_version_does_not_know_keeps_its_text() {
+        let unknown = WrittenStack::from("zfs:of=2031/hdd");
+        assert!(unknown.value().is_none());
+        assert_eq!(serde_json::to_string(&unknown).unwrap(), "\"zfs:of=2031/hdd\"");
+        let known: WrittenStack = serde_json::from_str("\"ext4/hdd\"").unwrap();
+        assert_eq!(known.value().map(ToString::to_string).as_deref(), Some("ext4/hdd"));
+    }
+}

@@ -1,0 +1,135 @@
+//! A stack taken apart by what its layers are to the application.
+
+use crate::{Layer, LayerDefinition, Stack};
+
+/// The layers of a stack by what they are to the application.
+#[derive(Clone, Copy, Debug)]
+pub struct Anatomy<'a> {
+    /// What the application works on, down to its virtual machine; without one all layers above the medium.
+    pub above: &'a [Layer],
+    /// The application's virtual machine: the topmost layer that starts a machine.
+    pub virtual_machine: Option<&'a Layer>,
+    /// What carries the virtual machine's disk, down to the medium; empty without a virtual machine, and where it has the medium
+    /// itself.
+    pub below: &'a [Layer],
+    /// The last layer.
+    pub medium: &'a Layer,
+}
+
+impl<'a> Anatomy<'a> {
+    /// The file system that the application uses.
+    pub fn guest_file_system(&self) -> Option<&'a Layer> {
+        first(self.above, |layer| matches!(layer, LayerDefinition::FileSystem(_)))
+    }
+
+    /// The file system on which the virtual machine's image lies.
+    pub fn host_file_system(&self) -> Option<&'a Layer> {
+        first(self.below, |layer| matches!(layer, LayerDefinition::FileSystem(_)))
+    }
+
+    /// The image that is the virtual machine's disk.
+    pub fn image(&self) -> Option<&'a Layer> {
+        first(self.below, |layer| matches!(layer, LayerDefinition::ImageFormat(_)))
+    }
+
+    /// The layers, topmost first, that are none of those with a name of their own here: those of further machines, loop devices,
+    /// a second file system or image.
+    pub fn others(&self) -> impl Iterator<Item = &'a Layer> {
+        let named = [self.guest_file_system(), self.image(), self.host_file_system()];
+        let is_named = move |layer: &&Layer| named.iter().flatten().any(|named| std::ptr::eq(*named, *layer));
+        self.above.iter().chain(self.below).filter(move |layer| !is_named(layer))
+    }
+}
+
+fn first(layers: &[Layer], is: impl Fn(&LayerDefinition) -> bool) -> Option<&Layer> {
+    layers.iter().find(|layer| is(layer.definition()))
+}
+
+impl Stack {
+    /// Takes the stack apart.
+    pub fn anatomy(&self) -> Anatomy<'_> {
+        let (medium, layers) = self.layers().split_last().expect("a stack was checked to end with a medium");
+        match layers.iter().position(|layer| layer.definition().is_crossing()) {
+            Some(at) => Anatomy {
+                above: &layers[..at],
+                virtual_machine: Some(&layers[at]),
+                below: &layers[at + 1..],
+                medium,
+            },
+            None => Anatomy { above: layers, virtual_machine: None, below: &[], medium },
+        }
+    }
+
+    /// The same virtual machine with the medium itself as its disk: `ext3/kvm/hdd` for `ext3/kvm/raw/jfs/hdd`. A stack without a
+    /// virtual machine is its own.
+    #[must_use]
+    pub fn on_raw_disk(&self) -> Self {
+        let Anatomy { above, virtual_machine, below, medium } = self.anatomy();
+        let Some(virtual_machine) = virtual_machine.filter(|_| !below.is_empty()) else {
+            return self.clone();
+        };
+        let kept = above.iter().chain([virtual_machine, medium]);
+        Self::from_layers(kept)
+    }
+
+    /// What the application works on, on the medium without a virtual machine: `ext3/hdd` for `ext3/kvm/raw/jfs/hdd`. A stack
+    /// without a virtual machine is its own.
+    #[must_use]
+    pub fn native(&self) -> Self {
+        let Anatomy { above, virtual_machine, medium, .. } = self.anatomy();
+        if virtual_machine.is_none() {
+            return self.clone();
+        }
+        Self::from_layers(above.iter().chain([medium]))
+    }
+
+    /// Layers that fit together, because they do in another stack.
+    fn from_layers<'a>(layers: impl Iterator<Item = &'a Layer>) -> Self {
+        let text: Vec<String> = layers.map(ToString::to_string).collect();
+        Self::parse(&text.join("/")).expect("a block device replaces a block device")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::Stack;
+
+    fn stack(text: &str) -> Stack {
+        Stack::parse(text).unwrap()
+    }
+
+    #[test]
+    fn the_raw_disk_of_a_guest_is_its_baseline() {
+        let raw_disk = |text| stack(text).on_raw_disk().to_string();
+        assert_eq!(raw_disk("ext3/kvm/raw/jfs/hdd"), "ext3/kvm/hdd");
+        assert_eq!(
+            raw_disk("ext3/kvm:cache=writethrough/hdd:wd-re3"),
+            "ext3/kvm:cache=writethrough/hdd:wd-re3"
+        );
+        assert_eq!(raw_disk("ext4/kvm/qcow2/xfs/kvm/raw/ext4/null"), "ext4/kvm/null");
+        assert_eq!(raw_disk("ext4/hdd"), "ext4/hdd");
+        assert_eq!(raw_disk("ext4/kvm/raw/ext4/file:/tmp/x y"), "ext4/kvm/file:/tmp/x y");
+    }
+
+    #[test]
+    fn natively_its_file_system_is_on_the_medium() {
+        let native = |text| stack(text).native().to_string();
+        assert_eq!(native("ext3/kvm:disk=lsi:memory=192M/raw/jfs/hdd:st336938lw"), "ext3/hdd:st336938lw");
+        assert_eq!(native("ext4/kvm/qcow2/xfs/kvm/raw/ext4/null"), "ext4/null");
+        assert_eq!(native("kvm/raw/ext4/hdd"), "hdd");
+        assert_eq!(native("ext4/hdd"), "ext4/hdd");
+    }
+
+    #[test]
+    fn a_stack_is_taken_apart() {
+        let nested = stack("ext4/kvm/qcow2/xfs/kvm/raw/ext4/loop/raw/jfs/hdd");
+        let parts = nested.anatomy();
+        let name = |layer: Option<&crate::Layer>| layer.map(crate::Layer::name);
+        assert_eq!(name(parts.guest_file_system()), Some("ext4"));
+        assert_eq!(name(parts.image()), Some("qcow2"));
+        assert_eq!(name(parts.host_file_system()), Some("xfs"));
+        assert_eq!(parts.medium.name(), "hdd");
+        let others: Vec<&str> = parts.others().map(crate::Layer::name).collect();
+        assert_eq!(others, ["kvm", "raw", "ext4", "loop", "raw", "jfs"]);
+    }
+}
