@@ -8,7 +8,7 @@ use std::cmp::Reverse;
 
 use serde::{Deserialize, Serialize};
 
-use crate::numbers::{bytes, digits};
+use nestor_text::units::{bytes, digits};
 
 /// A short workload that flushes after every eighth write, so that a flush for each write and one for each guest's flush can
 /// be told apart. Each write waits for the one before.

@@ -35,9 +35,6 @@ pub(crate) fn take(
     if !kind_found.starts_with(wanted) {
         return Err(refused(layer, wrong_kind(path, &kind_found, wanted)));
     }
-    if kind == MediumKind::Device {
-        refuse_if_in_use(machine, layer, path)?;
-    }
     machine.claim(path).map_err(|e| refused(layer, e.to_string()))?;
     let taken = refuse_signatures(machine, layer, path, may_overwrite)
         .and_then(|()| if may_overwrite { Ok(()) } else { refuse_data(machine, layer, path) })
@@ -111,67 +108,5 @@ fn refuse_data(machine: &Machine, layer: &Layer, path: &str) -> Result<(), Build
             ),
         )),
         None => Ok(()),
-    }
-}
-
-/// A device that is mounted, or part of something, is refused whatever the user says.
-fn refuse_if_in_use(machine: &Machine, layer: &Layer, path: &str) -> Result<(), BuildError> {
-    let failed = |source| BuildError::Layer { layer: layer.label(), source };
-    let listing = machine
-        .run_ok(Command::new([
-            "lsblk",
-            "--noheadings",
-            "--raw",
-            "--output",
-            "NAME,TYPE,MOUNTPOINTS",
-            "--",
-            path,
-        ]))
-        .map_err(failed)?;
-    if let Some(problem) = in_use(&listing) {
-        return Err(refused(
-            layer,
-            format!(
-                "{path} is in use: {problem}; nothing was written. Unmount it first, or name another device; `lsblk` lists them"
-            ),
-        ));
-    }
-    Ok(())
-}
-
-/// What uses a device, from `lsblk --raw --output NAME,TYPE,MOUNTPOINTS` of it and what is on it.
-fn in_use(listing: &str) -> Option<String> {
-    let mut rows = listing.lines().map(|line| line.split(' ').collect::<Vec<_>>());
-    let mounted = |row: &[&str]| row.get(2).filter(|m| !m.is_empty()).map(|m| m.replace("\\x0a", " and "));
-    let first = rows.next()?;
-    if let Some(target) = mounted(&first) {
-        return Some(format!("it is mounted on {target}"));
-    }
-    rows.find_map(|row| match (mounted(&row), *row.get(1).unwrap_or(&"part")) {
-        (Some(target), kind) => Some(format!("its {kind} {} is mounted on {target}", row[0])),
-        // A partition that nobody uses is a matter of the partition table, which is a signature.
-        (None, "part") => None,
-        (None, kind) => Some(format!("it holds the {kind} {}", row[0])),
-    })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_device_with_anything_on_it_is_in_use() {
-        assert_eq!(in_use("sdb disk \n"), None);
-        assert_eq!(in_use("sdb disk /srv\n").as_deref(), Some("it is mounted on /srv"));
-        assert_eq!(
-            in_use("sdb disk \nsdb1 part /srv\n").as_deref(),
-            Some("its part sdb1 is mounted on /srv")
-        );
-        assert_eq!(in_use("sdb disk \nsdb1 part \n"), None, "its partition table is a signature");
-        assert_eq!(
-            in_use("sdb disk \nsdb1 part \nvg-data lvm \n").as_deref(),
-            Some("it holds the lvm vg-data")
-        );
-        assert_eq!(in_use("sda disk [SWAP]\n").as_deref(), Some("it is mounted on [SWAP]"));
     }
 }

@@ -1,9 +1,9 @@
 //! The kernel's file systems for tracing: found where they are mounted, or mounted for as long as they are needed.
 
 use std::ffi::CStr;
-use std::fs;
 use std::path::{Path, PathBuf};
 
+use nestor_kernel::mounts::{self, Line};
 use rustix::mount::{MountFlags, UnmountFlags, mount, unmount};
 
 use nestor_trace::TraceError;
@@ -49,12 +49,8 @@ impl Drop for Mounted {
 
 /// Where a kind of file system is mounted, at its usual place if it is there.
 pub(super) fn find(kind: &str, usual: &Path) -> Option<PathBuf> {
-    let mounts = fs::read_to_string("/proc/self/mounts").ok()?;
-    let mut places = mounts.lines().filter_map(|line| {
-        let mut words = line.split(' ');
-        let (_, place, this) = (words.next()?, words.next()?, words.next()?);
-        (this == kind).then(|| PathBuf::from(place))
-    });
+    let mounts = mounts::all().ok()?;
+    let mut places = mounts.iter().filter(|mount| mount.kind == kind).map(Line::place);
     let first = places.next()?;
     if first == usual || places.any(|place| place == usual) { Some(usual.to_path_buf()) } else { Some(first) }
 }

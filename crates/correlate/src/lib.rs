@@ -4,6 +4,7 @@
 //! them at places that a hash chooses, and estimates the machines' clocks from these; the second one goes over all
 //! levels at once in the order of issue and joins every request with those above that wait for it.
 
+mod agreement;
 mod blame;
 mod clock;
 mod engine;
@@ -12,7 +13,6 @@ mod input;
 mod join;
 mod order;
 mod recording;
-mod sample;
 mod space;
 pub mod stamps;
 mod survey;

@@ -1,9 +1,10 @@
 //! A correlation in words, tables and bars of plain text.
 
 use nestor_model::LatencyHistogram;
+use nestor_text::{Table, units::bytes};
 use nestor_trace::Operation;
 
-use crate::sample::word;
+use crate::join::word;
 use crate::tree::{Correlation, Join, Node, Origin};
 
 /// Columns of a bar.
@@ -234,39 +235,17 @@ fn duration(ns: u64) -> String {
     }
 }
 
-fn bytes(bytes: u64) -> String {
-    match bytes {
-        bytes if bytes >= 1 << 20 && bytes.is_multiple_of(1 << 20) => format!("{} MiB", bytes >> 20),
-        bytes if bytes >= 1024 && bytes.is_multiple_of(1024) => format!("{} KiB", bytes >> 10),
-        bytes => format!("{bytes} B"),
-    }
-}
-
-/// Columns two blanks apart; numbers to the right, without trailing blanks.
-fn columns(heading: &[&str], rows: Vec<Vec<String>>) -> String {
-    let heading: Vec<String> = heading.iter().map(|word| (*word).to_owned()).collect();
-    let lines: Vec<&Vec<String>> = std::iter::once(&heading).filter(|h| !h.is_empty()).chain(&rows).collect();
-    let count = lines.iter().map(|line| line.len()).max().unwrap_or(0);
-    // A line with one cell only is a remark and may be as long as it likes.
-    let cells =
-        |column: usize| lines.iter().filter(|line| line.len() > 1).filter_map(move |line| line.get(column));
-    let width = |column: usize| cells(column).map(|cell| cell.chars().count()).max().unwrap_or(0);
-    let numeric = |column: usize| {
+/// A table under a heading, with numbers to the right.
+fn columns(heading: &[&str], mut rows: Vec<Vec<String>>) -> String {
+    let count = rows.iter().map(Vec::len).max().unwrap_or(0);
+    let numeric = |column: &usize| {
         let starts = |cell: &String| cell.starts_with(|c: char| c.is_ascii_digit() || c == '+');
-        let mut found = cells(column).skip(usize::from(!heading.is_empty())).peekable();
-        column > 0 && found.peek().is_some() && found.all(starts)
+        let mut found = rows.iter().filter(|row| row.len() > 1).filter_map(|row| row.get(*column)).peekable();
+        found.peek().is_some() && found.all(starts)
     };
-    let shape: Vec<(usize, bool)> = (0..count).map(|column| (width(column), numeric(column))).collect();
-    let mut text = String::new();
-    for line in lines {
-        let mut written = String::new();
-        for (cell, (width, right)) in line.iter().zip(&shape) {
-            let padding = " ".repeat(width.saturating_sub(cell.chars().count()));
-            written.push_str("  ");
-            written += &if *right { padding + cell } else { format!("{cell}{padding}") };
-        }
-        text += written.trim_end();
-        text.push('\n');
+    let right: Vec<usize> = (1..count).filter(numeric).collect();
+    if !heading.is_empty() {
+        rows.insert(0, heading.iter().map(|word| (*word).to_owned()).collect());
     }
-    text
+    Table::of(&rows, &right).text()
 }

@@ -153,7 +153,7 @@ pub struct Correlation {
     pub most_held: u64,
     /// How far the joins agree with the truth, where the data carried marks ([`crate::stamps`]).
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub agreement: Option<crate::stamps::Agreement>,
+    pub agreement: Option<crate::agreement::Agreement>,
     /// What makes it less certain than it seems.
     pub remarks: Vec<String>,
 }

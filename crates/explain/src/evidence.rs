@@ -189,6 +189,16 @@ impl Evidence {
         sum / self.operations().max(1.0)
     }
 
+    /// Flushes for each operation that the topmost layer asks for.
+    pub fn flushes_at_top(&self) -> f64 {
+        self.per_operation(self.edges.first().map_or(0.0, |edge| edge.flushes_queued.max(edge.flushes)))
+    }
+
+    /// Flushes for each operation that reach the medium.
+    pub fn flushes_at_medium(&self) -> f64 {
+        self.per_operation(self.lowest().map_or(0.0, |edge| edge.flushes))
+    }
+
     /// Wall-clock time for each operation, ns.
     pub fn time_per_operation_ns(&self) -> f64 {
         self.per_operation(self.elapsed_ns)

@@ -5,7 +5,7 @@ use nestor_wml::{Action, Flowop, FlowopKind, Script, Span, Value};
 use crate::error::FlowError;
 use crate::options::file_sets;
 use crate::program::Program;
-use crate::run::Source;
+use crate::source::Source;
 use crate::tree::{Tree, check_shape};
 
 /// Looks for what would end a run before it begins, or at the first use of a flowop.

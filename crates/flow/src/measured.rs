@@ -11,6 +11,7 @@ use crate::aio::AsyncWrites;
 use crate::cpu::CpuTime;
 use crate::ending::{End, Ending};
 use crate::error::FlowError;
+use crate::listener::{LOOK, Listener};
 use crate::memory::{Aligned, WriteData};
 use crate::options::FlowOptions;
 use crate::pace::{Limit, Pace};
@@ -18,10 +19,13 @@ use crate::points::Points;
 use crate::program::{Program, ThreadPlan};
 use crate::random::Stream;
 use crate::recorder::Recorder;
-use crate::run::{LOOK, Listener, SHARDS_PER_PROCESSOR, Source};
 use crate::sets::{Home, Set};
 use crate::signals::WaitingPoint;
+use crate::source::Source;
 use crate::worker::{Own, Shared, Totals, Worker};
+
+/// Recorders are shared by threads; so many shards for each processor.
+pub(crate) const SHARDS_PER_PROCESSOR: usize = 2;
 
 /// Stack of a thread: what it uses is counted in pages, so this is only address space.
 const STACK_BYTES: usize = 256 << 10;

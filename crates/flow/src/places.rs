@@ -9,7 +9,7 @@ use rustix::io::Errno;
 
 use crate::error::FlowError;
 use crate::options::file_sets;
-use crate::run::Source;
+use crate::source::Source;
 
 /// Makes the directories of [`crate::relocate`] below `directory`, which exists. No link in it is followed.
 ///

@@ -2,73 +2,20 @@
 
 use std::time::{Duration, Instant};
 
-use nestor_load::flow_report::{FileSetReport, FlowReport, RunReport};
-use nestor_wml::{Action, FileSet, FlowopKind, Run, Script, Span, Value};
+use nestor_load::flow_report::{FileSetReport, FlowReport};
+use nestor_wml::{Action, FileSet, FlowopKind, Run, Script, Value};
 
 use crate::ending::{End, Ending};
 use crate::error::FlowError;
-use crate::measured::Measured;
+use crate::listener::{LOOK, Listener};
+use crate::measured::{Measured, SHARDS_PER_PROCESSOR};
 use crate::memory::WriteData;
 use crate::options::FlowOptions;
 use crate::program::Program;
 use crate::sets::{Maker, Set, remove_set};
+use crate::source::Source;
 use crate::system::obey;
 use crate::tree::Tree;
-
-/// The text of a script, for messages.
-#[derive(Clone, Copy, Debug)]
-pub struct Source<'s> {
-    /// What it is called.
-    pub name: &'s str,
-    /// The text.
-    pub text: &'s str,
-}
-
-impl Source<'_> {
-    /// The line of a place, counted from 1.
-    pub(crate) fn line_of(&self, span: &Span) -> usize {
-        1 + self.text.bytes().take(span.start).filter(|&byte| byte == b'\n').count()
-    }
-
-    /// The line and the character in it of a place, counted from 1.
-    pub(crate) fn place_of(&self, span: &Span) -> (usize, usize) {
-        let before = String::from_utf8_lossy(&self.text.as_bytes()[..span.start.min(self.text.len())]);
-        (self.line_of(span), 1 + before.chars().rev().take_while(|c| *c != '\n').count())
-    }
-}
-
-/// Who is told what happens, and who may stop it.
-pub trait Listener: Sync {
-    /// A line of the script's own (`echo`, `print`, `list`), or of what is being done.
-    fn say(&self, line: &str);
-
-    /// A line that a program of the script's (`system`) has written, with whatever is in it.
-    fn output(&self, line: &str) {
-        self.say(line);
-    }
-
-    /// How far something that takes long has come, from 0 to 1.
-    fn progress(&self, what: &str, share: f64);
-
-    /// Results so far (`psrun`).
-    fn report(&self, so_far: &RunReport);
-
-    /// Whether to stop.
-    fn is_interrupted(&self) -> bool;
-
-    /// All threads are ready and wait for this to return: several machines begin at once.
-    ///
-    /// # Errors
-    /// When the machines cannot be kept together.
-    fn wait_for_others(&self) -> Result<(), String> {
-        Ok(())
-    }
-}
-
-/// How often the end of a run and the user's wish to stop are looked for.
-pub(crate) const LOOK: Duration = Duration::from_millis(20);
-/// Recorders are shared by threads; so many shards for each processor.
-pub(crate) const SHARDS_PER_PROCESSOR: usize = 2;
 
 /// Runs a script.
 ///

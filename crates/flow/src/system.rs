@@ -7,7 +7,7 @@ use std::process::{Command, ExitStatus, Stdio};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use crate::error::FlowError;
-use crate::run::{LOOK, Listener};
+use crate::listener::{LOOK, Listener};
 
 /// Longer lines are heard in pieces.
 const MOST_LINE_BYTES: usize = 4096;

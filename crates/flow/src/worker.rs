@@ -38,7 +38,7 @@ pub(crate) struct Shared<'p> {
     pub(crate) growth_limit_bytes: Option<u64>,
     /// Latencies of whole passes through a thread's flowops.
     pub(crate) passes: Vec<Recorder>,
-    pub(crate) source: &'p crate::run::Source<'p>,
+    pub(crate) source: &'p crate::source::Source<'p>,
     /// How a thread gets its asynchronous writes.
     pub(crate) new_writes: fn() -> std::io::Result<AsyncWrites>,
     pub(crate) say: &'p (dyn Fn(&str) + Sync),

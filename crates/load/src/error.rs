@@ -3,7 +3,7 @@
 use std::fmt;
 use std::ops::Range;
 
-use unicode_width::UnicodeWidthStr;
+use nestor_text::Marked;
 
 /// A text that is no workload, with the part to blame and what would fit.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -67,15 +67,8 @@ pub enum Problem {
 
 impl fmt::Display for WorkloadError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // Control characters would move the caret away from what it points at.
-        let visible = |text: &str| text.replace(|c: char| c.is_control(), "·");
-        let before = self.text.get(..self.span.start).unwrap_or_default();
-        let blamed = self.text.get(self.span.clone()).unwrap_or_default();
-        let indent = visible(before).width();
-        let carets = visible(blamed).width().max(1);
-        writeln!(f, "a workload is not understood")?;
-        writeln!(f, "  {}", visible(&self.text))?;
-        writeln!(f, "  {:indent$}{} {}", "", "^".repeat(carets), self.problem)?;
+        let marked = Marked { line: &self.text, span: self.span.clone(), message: &self.problem };
+        writeln!(f, "a workload is not understood\n{marked}")?;
         write!(f, "  {}", self.remedy)
     }
 }

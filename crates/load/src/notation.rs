@@ -5,6 +5,7 @@ use std::fmt;
 use std::ops::Range;
 use std::str::FromStr;
 
+use nestor_text::nearest;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::engine::{Case, DataSet, Engine, OptionSpec, Place, RecordedStep, Step, StepOutput, WorksOn};
@@ -252,15 +253,6 @@ fn choices<'n>(written: &str, names: impl Iterator<Item = &'n str> + Clone, head
         Some(name) => format!("did you mean {name}? {heading} {all}"),
         None => format!("{heading} {all}"),
     }
-}
-
-/// The name that differs least from what was written, if it differs by a slip or two of the finger.
-fn nearest<'n>(written: &str, names: impl Iterator<Item = &'n str>) -> Option<&'n str> {
-    names
-        .map(|name| (strsim::damerau_levenshtein(written, name), name))
-        .min_by_key(|(distance, _)| *distance)
-        .filter(|(distance, name)| *distance <= 1 + name.len() / 4)
-        .map(|(_, name)| name)
 }
 
 impl fmt::Display for Workload {

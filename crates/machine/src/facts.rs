@@ -3,6 +3,8 @@
 use std::fs;
 use std::path::Path;
 
+use procfs::{CpuInfo, Current as _, Meminfo};
+
 use crate::message::Facts;
 
 /// File systems whose modules may exist without being loaded.
@@ -15,9 +17,9 @@ pub fn of_this_machine(work_directory: &Path) -> Facts {
     let kernel = uname.release().to_string_lossy().into_owned();
     Facts {
         name: uname.nodename().to_string_lossy().into_owned(),
-        cpu_model: cpu_model(&read("/proc/cpuinfo")),
+        cpu_model: cpu_model().unwrap_or_else(|| "unknown".into()),
         cpus: std::thread::available_parallelism().map_or(1, |n| u32::try_from(n.get()).unwrap_or(u32::MAX)),
-        memory_bytes: memory_bytes(&read("/proc/meminfo")),
+        memory_bytes: Meminfo::current().map_or(0, |memory| memory.mem_total),
         root: rustix::process::geteuid().is_root(),
         kvm_device: fs::OpenOptions::new().read(true).write(true).open("/dev/kvm").is_ok(),
         // A lab machine has what the lab image has; looking would only cost its slow processor time.
@@ -34,25 +36,12 @@ pub fn of_this_machine(work_directory: &Path) -> Facts {
     }
 }
 
+fn cpu_model() -> Option<String> {
+    Some(CpuInfo::current().ok()?.model_name(0)?.to_owned())
+}
+
 fn read(path: &str) -> String {
     fs::read_to_string(path).unwrap_or_default()
-}
-
-fn cpu_model(cpuinfo: &str) -> String {
-    cpuinfo
-        .lines()
-        .find_map(|line| {
-            line.strip_prefix("model name")?.split_once(':').map(|(_, name)| name.trim().to_owned())
-        })
-        .unwrap_or_else(|| "unknown".into())
-}
-
-fn memory_bytes(meminfo: &str) -> u64 {
-    meminfo
-        .lines()
-        .find_map(|line| line.strip_prefix("MemTotal:")?.split_whitespace().next()?.parse::<u64>().ok())
-        .unwrap_or_default()
-        .saturating_mul(1024)
 }
 
 fn file_systems(known: &str, modules: &Path) -> Vec<String> {
@@ -72,8 +61,6 @@ mod tests {
 
     #[test]
     fn proc_files_are_read_as_the_kernel_writes_them() {
-        assert_eq!(cpu_model("processor\t: 0\nmodel name\t: QEMU TCG CPU: 2.5+\n"), "QEMU TCG CPU: 2.5+");
-        assert_eq!(memory_bytes("MemTotal:        1017592 kB\nMemFree: 1 kB\n"), 1_042_014_208);
         let none = Path::new("/nonexistent");
         assert_eq!(file_systems("nodev\tproc\n\text4\n\txfs\n", none), ["ext4", "xfs"]);
     }

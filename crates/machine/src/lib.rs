@@ -12,7 +12,6 @@ pub mod init;
 pub mod lab_image;
 mod machine;
 pub mod message;
-pub mod mounts;
 pub mod qemu;
 mod refusal;
 pub mod spec;

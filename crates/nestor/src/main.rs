@@ -7,21 +7,25 @@ extern crate nestor_terminal;
 
 mod output;
 
+mod arguments;
 mod cli;
 mod commands;
 mod interrupt;
+mod lab_image;
 mod named;
 mod paths;
 mod place;
 mod progress;
+mod scripts;
 mod session;
+mod signals;
 mod whole_file;
 
 use std::backtrace::BacktraceStatus;
 use std::process::ExitCode;
 
 use anyhow::Result;
-use clap::Parser;
+use clap::{CommandFactory as _, Parser};
 use cli::{Cli, Command};
 
 fn main() -> ExitCode {
@@ -78,8 +82,8 @@ fn run(cli: Cli) -> Result<ExitCode> {
         Command::Stack(arguments) => commands::stack::run(&arguments)?,
         Command::Load(command) => return commands::load::run(&command),
         Command::Workloads(arguments) => commands::workloads::run(&arguments)?,
-        Command::Completions { shell } => commands::shell::completions(shell),
-        Command::Man => commands::shell::manual()?,
+        Command::Completions { shell } => commands::shell::completions(shell, Cli::command()),
+        Command::Man => commands::shell::manual(Cli::command())?,
         Command::Agent => commands::agent::run()?,
     }
     Ok(ExitCode::SUCCESS)

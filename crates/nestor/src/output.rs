@@ -4,9 +4,8 @@ use std::io::IsTerminal;
 
 use anyhow::{Context, Result};
 use nestor_report::Style;
-use nestor_terminal::{has_color, visible, visible_json};
+use nestor_terminal::{has_color, visible_json};
 use serde::Serialize;
-use unicode_width::UnicodeWidthStr;
 
 /// Prints a value as indented JSON.
 ///
@@ -31,30 +30,9 @@ pub fn style() -> Style {
 
 /// Columns of text under a heading, two blanks apart, without trailing blanks.
 pub fn table<const N: usize>(heading: &[&str; N], rows: &[[String; N]]) -> String {
-    // Before widths are measured, for what is written out is wider.
-    let rows: Vec<[String; N]> =
-        rows.iter().map(|row| row.each_ref().map(|cell| visible(cell).replace('\t', "\\t"))).collect();
-    let rows = &rows;
-    let mut widths = heading.map(UnicodeWidthStr::width);
-    for row in rows {
-        for (width, cell) in widths.iter_mut().zip(row) {
-            *width = (*width).max(cell.width());
-        }
-    }
-    let line = |cells: &[&str]| {
-        let mut text = String::new();
-        for (cell, width) in cells.iter().zip(widths) {
-            text.push_str("  ");
-            text.push_str(cell);
-            text.extend(std::iter::repeat_n(' ', width - cell.width()));
-        }
-        text.trim_end().to_owned() + "\n"
-    };
-    let mut text = line(heading);
-    for row in rows {
-        text.push_str(&line(&row.each_ref().map(String::as_str)));
-    }
-    text
+    let heading = heading.map(str::to_owned);
+    let rows: Vec<&[String]> = std::iter::once(&heading[..]).chain(rows.iter().map(|row| &row[..])).collect();
+    nestor_text::Table::of(&rows, &[]).text()
 }
 
 #[cfg(test)]

@@ -9,26 +9,11 @@ use nestor_results::Store;
 use nestor_stack::Stack;
 use nestor_stack::{HostTime, Place, PlaceWish};
 
-use crate::cli::LabArguments;
-use crate::commands::lab;
+use crate::arguments::{LabArguments, SettledPlace};
+use crate::lab_image;
 use crate::paths;
 use crate::progress::Progress;
-use crate::session::{self, EndOnSignals};
-
-/// A place, and what results there say of it.
-#[derive(Clone, Debug)]
-pub struct SettledPlace {
-    /// Where stacks are built.
-    pub place: Place,
-    /// Why it is not the one that was to be expected.
-    pub remark: Option<String>,
-}
-
-impl SettledPlace {
-    fn exactly(place: Place) -> Self {
-        Self { place, remark: None }
-    }
-}
+use crate::signals::EndOnSignals;
 
 impl LabArguments {
     /// Where cells run. What is not known yet of this machine's KVM and QEMU is tried.
@@ -130,7 +115,7 @@ struct Known {
 
 impl Known {
     fn of(facts: &Facts) -> Self {
-        let (directory, (lab_hash, _)) = (paths::cache_directory(), lab::state());
+        let (directory, (lab_hash, _)) = (paths::cache_directory(), lab_image::state());
         let identity = qemu_identity(facts, &lab_hash);
         let joins = VirtualTimeMemory::open(&directory).recall(&identity);
         Self { accelerator: nestor_build::known_accelerator(facts, &lab_hash, &directory), joins, identity }
@@ -193,7 +178,7 @@ fn tried<T>(what: &str, time: HostTime, attempt: impl FnOnce(&mut Lab) -> Result
     progress.step(what);
     let mut labs = [Lab::open(LabOptions {
         place: Place::Emulated(time),
-        image: Some(session::lab_files()?),
+        image: Some(lab_image::files()?),
         cache_directory: paths::cache_directory(),
         overwrite: Vec::new(),
         seed: 1,

@@ -1,10 +1,9 @@
 //! Opens a lab for a command, runs a campaign in it, and takes everything down, also when interrupted.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::Ordering;
 
-use anyhow::{Context, Result, bail};
-use nestor_build::{Lab, LabFiles, LabOptions};
+use anyhow::{Result, bail};
+use nestor_build::{Lab, LabOptions};
 use nestor_laboratory::Bench;
 use nestor_laboratory::campaign::{CampaignEnd, CampaignOptions, run_campaign};
 use nestor_load::{Workload, WorksOn};
@@ -12,15 +11,13 @@ use nestor_machine::agent::{ledger, work_root};
 use nestor_results::{Decisions, Store, Study, WrittenStack};
 use nestor_stack::{HostTime, Place, PlaceWish};
 use nestor_stack::{LayerDefinition, Offer, Stack, StackError};
-use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
-use signal_hook::iterator::Signals;
 
-use crate::cli::LabArguments;
-use crate::commands::lab::ensure_lab_image;
-use crate::commands::load::check_files;
+use crate::arguments::{LabArguments, SettledPlace};
+use crate::lab_image;
 use crate::paths;
-use crate::place::SettledPlace;
 use crate::progress::Progress;
+use crate::scripts::check_files;
+use crate::signals::EndOnSignals;
 
 /// Runs a campaign where the arguments say and returns how it ended.
 ///
@@ -68,7 +65,7 @@ pub fn run_until_interrupted(
     }
     remove_leftovers()?;
     let SettledPlace { place, remark } = arguments.place()?.clone();
-    let image = if needs_image_here(&place, &stacks) { Some(lab_files()?) } else { None };
+    let image = if needs_image_here(&place, &stacks) { Some(lab_image::files()?) } else { None };
     let progress = Progress::new(study.stacks.len() as u64);
     let open = || {
         Lab::open(LabOptions {
@@ -173,63 +170,5 @@ fn needs_image_here(place: &Place, stacks: &[Stack]) -> bool {
         Place::Emulated(_) => true,
         Place::This => stacks.iter().any(has_guest),
         Place::Ssh(_) => false,
-    }
-}
-
-/// The lab image of this machine, made first if there is none.
-///
-/// # Errors
-/// It cannot be made, or is not to be trusted.
-pub fn lab_files() -> Result<LabFiles> {
-    let image = ensure_lab_image()?;
-    let text = |path: &std::path::Path| path.display().to_string();
-    Ok(LabFiles {
-        kernel: text(&image.kernel),
-        modules_cpio: text(&image.modules_cpio),
-        root: text(&image.root_squashfs),
-        hash: image.manifest.hash.clone(),
-        contents: image.contents()?,
-    })
-}
-
-/// After a signal every request under way ends, so whatever labs are used for comes to its end and takes everything down.
-/// Holds as long as this is kept.
-pub struct EndOnSignals {
-    handle: signal_hook::iterator::Handle,
-    interrupted: Arc<AtomicBool>,
-}
-
-impl EndOnSignals {
-    /// Listens from now on.
-    ///
-    /// # Errors
-    /// Signals cannot be caught.
-    pub fn of(labs: &[Lab]) -> Result<Self> {
-        let interrupters: Vec<_> = labs.iter().map(Lab::interrupter).collect();
-        let mut signals = Signals::new([SIGINT, SIGTERM, SIGHUP]).context("signals could not be caught")?;
-        let (handle, interrupted) = (signals.handle(), Arc::new(AtomicBool::new(false)));
-        let flag = Arc::clone(&interrupted);
-        std::thread::spawn(move || {
-            for _ in signals.forever() {
-                if flag.swap(true, Ordering::Relaxed) {
-                    errln!("still taking everything down; this takes at most a minute");
-                } else {
-                    errln!("interrupted; taking everything down");
-                    interrupters.iter().for_each(|interrupt| interrupt("interrupted"));
-                }
-            }
-        });
-        Ok(Self { handle, interrupted })
-    }
-
-    /// Whether there was a signal; set from then on.
-    pub fn interrupted(&self) -> &AtomicBool {
-        &self.interrupted
-    }
-}
-
-impl Drop for EndOnSignals {
-    fn drop(&mut self) {
-        self.handle.close();
     }
 }

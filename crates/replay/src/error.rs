@@ -3,6 +3,7 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
+use nestor_text::units::bytes;
 use nestor_trace::TraceError;
 
 /// Why a trace was not replayed, or not to its end.
@@ -55,8 +56,8 @@ pub enum ReplayError {
     #[error(
         "the trace reaches to {span_bytes} bytes ({}), the target has {target_bytes} bytes ({}); `--wrap` places requests \
          modulo the target's size, `--scale-space` by the ratio of the sizes",
-        size(*span_bytes),
-        size(*target_bytes)
+        bytes(*span_bytes),
+        bytes(*target_bytes)
     )]
     TooSmall {
         /// Where the farthest request ends.
@@ -151,11 +152,4 @@ impl ReplayError {
     pub(crate) fn engine(action: &'static str) -> impl FnOnce(io::Error) -> Self {
         move |source| Self::Engine { action, source }
     }
-}
-
-/// A size as people say it, beside the exact one.
-fn size(bytes: u64) -> String {
-    const UNITS: [&str; 7] = ["B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"];
-    let unit = (bytes.max(1).ilog2() / 10) as usize;
-    format!("{:.1} {}", bytes as f64 / (1_u64 << (10 * unit)) as f64, UNITS[unit])
 }

@@ -9,6 +9,7 @@ mod clock;
 mod data;
 mod engine;
 mod error;
+mod options;
 mod order;
 mod pace;
 mod plan;
@@ -18,17 +19,20 @@ mod speed;
 mod target;
 #[cfg(test)]
 mod tests;
+mod watcher;
 
 pub use class::{Class, Classes};
 pub use data::{Pool, WriteData};
 pub use engine::EngineChoice;
 pub use error::ReplayError;
+pub use options::{ReplayOptions, USUAL_DEPTH};
 pub use order::{Depth, Ordering, Span, depth, overtaken};
 pub use plan::{
     Fit, Fitted, LONGEST_DATA_BYTES, LeftOut, PlanBuilder, PlanOptions, PlanStatistics, PlannedRequest,
     ReplayPlan, SourceDevice, Stage, read_plan, read_trace,
 };
 pub use report::{Amount, ClassReport, ReplayReport};
-pub use run::{ReplayOptions, Step, USUAL_DEPTH, Watcher, replay};
+pub use run::replay;
 pub use speed::Speed;
 pub use target::{MADE_NAME, Target, TargetKind, TargetOptions};
+pub use watcher::{Step, Watcher};

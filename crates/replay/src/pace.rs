@@ -11,8 +11,8 @@ use nestor_trace::Operation;
 use crate::clock::{now_ns, sleep_exactly, sleep_until};
 use crate::engine::{Command, Completion, Engine};
 use crate::plan::PlannedRequest;
-use crate::run::{Step, Watcher};
 use crate::speed::Speed;
+use crate::watcher::{Step, Watcher};
 
 /// From the start of the replay to the first request: everything is in place by then.
 const LEAD_NS: u64 = 10_000_000;

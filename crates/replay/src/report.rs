@@ -4,10 +4,10 @@ use nestor_model::{LatencyHistogram, LatencySummary};
 use serde::{Deserialize, Serialize};
 
 use crate::class::{Class, Classes};
+use crate::options::ReplayOptions;
 use crate::order::{Depth, Ordering, Span, depth, overtaken};
 use crate::pace::{NEVER, Paced};
 use crate::plan::{Fitted, LeftOut, PlanStatistics, PlannedRequest, ReplayPlan, Stage};
-use crate::run::ReplayOptions;
 use crate::speed::Speed;
 use crate::target::{Target, TargetKind};
 

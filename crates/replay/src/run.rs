@@ -3,70 +3,17 @@
 use std::io;
 
 use nestor_trace::Operation;
-use serde::{Deserialize, Serialize};
 
 use crate::class::Class;
-use crate::data::WriteData;
 use crate::engine::{Engine, EngineChoice, Nothing, Threads, Uring};
 use crate::error::ReplayError;
+use crate::options::{ReplayOptions, USUAL_DEPTH};
 use crate::pace::{Failed, Limits, Paced, run_paced};
 use crate::plan::{PlannedRequest, ReplayPlan};
 use crate::report::{ReplayReport, Setting, report};
 use crate::speed::Speed;
 use crate::target::{Target, TargetKind};
-
-/// Requests in flight at most, where nothing else is said.
-pub const USUAL_DEPTH: usize = 4096;
-
-/// How to replay.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct ReplayOptions {
-    /// How fast.
-    pub speed: Speed,
-    /// Requests in flight at most. Without it [`USUAL_DEPTH`], and as fast as possible what the trace had at most.
-    pub depth: Option<usize>,
-    /// Whether the last stretch before each request is spun away on a processor.
-    pub spin: bool,
-    /// How requests are handed over.
-    pub engine: EngineChoice,
-    /// What is written.
-    pub data: WriteData,
-}
-
-impl Default for ReplayOptions {
-    fn default() -> Self {
-        Self {
-            speed: Speed::default(),
-            depth: None,
-            spin: true,
-            engine: EngineChoice::default(),
-            data: WriteData::default(),
-        }
-    }
-}
-
-/// What takes a while.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Step {
-    /// A file is filled with data; counted in bytes.
-    Filling,
-    /// Requests are sent; counted in requests.
-    Replaying,
-}
-
-/// Somebody who watches and may stop it.
-pub trait Watcher {
-    /// How far it is. Called often: from the thread that keeps the times, so it has to be quick.
-    fn progress(&self, _step: Step, _done: u64, _all: u64) {}
-
-    /// Whether to stop: no further request is sent, those in flight are waited for.
-    fn stopped(&self) -> bool {
-        false
-    }
-}
-
-/// Nobody watches.
-impl Watcher for () {}
+use crate::watcher::Watcher;
 
 /// Sends the requests of a plan to a target at their times and says how exactly that was done.
 ///

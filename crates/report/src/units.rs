@@ -1,20 +1,7 @@
-//! Numbers as people read them: always with their unit, never with more digits than they deserve.
+//! Numbers of samples as people read them: always with their unit, never with more digits than they deserve.
 
 use nestor_model::{Interval, Mean, Ratio};
-
-/// Decimal megabytes per second, as disks are sold by: `26.2 MB/s`.
-pub fn rate(bytes_per_second: f64) -> String {
-    format!("{} MB/s", digits(bytes_per_second / 1e6))
-}
-
-/// Operations per second: `142 IOPS`.
-pub fn iops(operations_per_second: f64) -> String {
-    if operations_per_second < 100.0 {
-        format!("{} IOPS", digits(operations_per_second))
-    } else {
-        format!("{} IOPS", count(operations_per_second.round() as u64))
-    }
-}
+pub use nestor_text::units::*;
 
 /// An interval of rates without the unit: `[25.1, 27.3]`.
 pub fn rate_interval(interval: Interval) -> String {
@@ -42,106 +29,4 @@ pub fn change(ratio: &Ratio) -> String {
 /// The interval of a change without the unit: `[-18.9, -10.2]`.
 pub fn change_interval(ratio: &Ratio) -> Option<String> {
     ratio.change_interval_percent().map(|i| format!("[{}, {}]", signed(i.low), signed(i.high)))
-}
-
-/// A percentage with sign: one decimal below 100 %, none above.
-pub fn signed(percent: f64) -> String {
-    let rounded = (percent * 10.0).round() / 10.0;
-    // Rounding may leave a negative zero, which would print as "-0.0".
-    let rounded = if rounded == 0.0 { 0.0 } else { rounded };
-    if rounded.abs() >= 100.0 { format!("{rounded:+.0}") } else { format!("{rounded:+.1}") }
-}
-
-/// A share of 0 to 1 as per cent: `94.9 %`.
-pub fn share(share: f64) -> String {
-    format!("{:.1} %", share * 100.0)
-}
-
-/// Binary sizes: `512.0 MiB`, `8 KiB`, `512 B`.
-pub fn bytes(bytes: u64) -> String {
-    const UNITS: [&str; 6] = ["KiB", "MiB", "GiB", "TiB", "PiB", "EiB"];
-    if bytes < 1_024 {
-        return format!("{bytes} B");
-    }
-    let mut value = bytes as f64 / 1_024.0;
-    let mut unit = 0;
-    while value >= 1_023.95 && unit + 1 < UNITS.len() {
-        value /= 1_024.0;
-        unit += 1;
-    }
-    let whole = unit == 0 && bytes.is_multiple_of(1_024);
-    if whole { format!("{value:.0} {}", UNITS[unit]) } else { format!("{value:.1} {}", UNITS[unit]) }
-}
-
-/// Durations: `850 ns`, `12.3 us`, `61.0 ms`, `1.23 s`.
-pub fn duration_ns(nanoseconds: f64) -> String {
-    match nanoseconds {
-        ns if ns < 999.5 => format!("{ns:.0} ns"),
-        ns if ns < 999_950.0 => format!("{:.1} us", ns / 1e3),
-        ns if ns < 999_950_000.0 => format!("{:.1} ms", ns / 1e6),
-        ns => format!("{:.2} s", ns / 1e9),
-    }
-}
-
-/// A quantile of a histogram, whose smallest bucket is 1 ns and holds what took no time at all.
-pub fn latency_ns(nanoseconds: u64) -> String {
-    if nanoseconds <= 1 { "0".to_owned() } else { duration_ns(nanoseconds as f64) }
-}
-
-/// Whole numbers in groups of three: `107 768`.
-pub fn count(number: u64) -> String {
-    let digits = number.to_string();
-    let mut text = String::new();
-    for (i, digit) in digits.chars().enumerate() {
-        if i > 0 && (digits.len() - i).is_multiple_of(3) {
-            text.push(' ');
-        }
-        text.push(digit);
-    }
-    text
-}
-
-/// Three significant digits, or all digits before the point.
-pub fn digits(value: f64) -> String {
-    match value.abs() {
-        v if v >= 99.95 => format!("{value:.0}"),
-        v if v >= 9.995 => format!("{value:.1}"),
-        v if v >= 0.000_5 || v == 0.0 => format!("{value:.2}"),
-        _ => format!("{value:.1e}"),
-    }
-}
-
-/// `1 cell`, `2 cells`.
-pub fn plural(number: usize, one: &str) -> String {
-    if number == 1 { format!("1 {one}") } else { format!("{number} {one}s") }
-}
-
-/// `1 flush`, `2 flushes`, grouped in threes.
-pub fn plural_u64(number: u64, one: &str, many: &str) -> String {
-    format!("{} {}", count(number), if number == 1 { one } else { many })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn numbers_read_well() {
-        assert_eq!(
-            [rate(26_240_000.0), rate(1_018_000.0), rate(114e6)],
-            ["26.2 MB/s", "1.02 MB/s", "114 MB/s"]
-        );
-        assert_eq!(
-            [bytes(512), bytes(8_192), bytes(512 << 20), bytes(1 << 40)],
-            ["512 B", "8 KiB", "512.0 MiB", "1.0 TiB"]
-        );
-        assert_eq!([bytes(1_500), bytes((1 << 20) - 1), bytes(u64::MAX)], ["1.5 KiB", "1.0 MiB", "16.0 EiB"]);
-        assert_eq!(
-            [850.0, 12_300.0, 61e6, 999_960.0, 1.234e9].map(duration_ns),
-            ["850 ns", "12.3 us", "61.0 ms", "1.0 ms", "1.23 s"]
-        );
-        assert_eq!([0, 999, 1_000, 107_768].map(count), ["0", "999", "1 000", "107 768"]);
-        assert_eq!([-14.68, 0.04, -0.04, 100.4].map(signed), ["-14.7", "+0.0", "+0.0", "+100"]);
-        assert_eq!([iops(50.0), iops(142.4), iops(13_500.0)], ["50.0 IOPS", "142 IOPS", "13 500 IOPS"]);
-    }
 }

@@ -39,6 +39,7 @@ use std::time::Duration;
 
 use nestor_model::sequential::StopRule;
 use nestor_stack::Stack;
+use nestor_text::nearest;
 use thiserror::Error;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
@@ -233,7 +234,9 @@ impl<'a> Reader<'a> {
         unknown.sort_by_key(|key| key.span().start);
         let Some(key) = unknown.first() else { return Ok(()) };
         let written = key.get_ref().as_ref();
-        let nearest = nearest(written, keys).map(|k| format!("did you mean `{k}`?\n")).unwrap_or_default();
+        let nearest = nearest(written, keys.iter().copied())
+            .map(|k| format!("did you mean `{k}`?\n"))
+            .unwrap_or_default();
         let complaint = self.source.complain(key.span(), format!("{what} has no key `{written}`"));
         Err(complaint.help(format!("{nearest}its keys are {}", keys.join(", "))))
     }
@@ -507,7 +510,7 @@ impl<'a> Reader<'a> {
         };
         if !study.stacks.contains(baseline) {
             let names: Vec<&str> = study.stacks.iter().map(WrittenStack::as_str).collect();
-            let near = nearest(baseline, &names).unwrap_or(names[0]);
+            let near = nearest(baseline, names.iter().copied()).unwrap_or(names[0]);
             let complaint = self.source.complain(value.span(), "the baseline is not among the stacks");
             return Err(complaint
                 .help(format!("add {baseline} to `stacks`, or take one of them, for example {near}")));
@@ -542,16 +545,6 @@ impl<'a> Reader<'a> {
         }
         Ok(())
     }
-}
-
-/// The candidate that is most like `written`, if any is much like it.
-fn nearest<'a>(written: &str, candidates: &[&'a str]) -> Option<&'a str> {
-    candidates
-        .iter()
-        .map(|c| (strsim::jaro_winkler(written, c), *c))
-        .filter(|(likeness, _)| *likeness > 0.8)
-        .max_by(|a, b| a.0.total_cmp(&b.0))
-        .map(|(_, c)| c)
 }
 
 /// `90s`, `5m`, `1h30m`, `5 min`; `None` for anything else and for no time at all.

@@ -1,6 +1,6 @@
 //! Whether the layers of a stack fit together.
 
-use crate::parse::replaced;
+use crate::error::replaced;
 use crate::{Layer, LayerDefinition, Offer, StackError, StackErrorKind};
 
 /// Checks each layer against the one below it, from the application down, then the options of each.

@@ -3,10 +3,10 @@
 use std::fmt;
 use std::ops::Range;
 
+use nestor_text::Marked;
 use serde::Serialize;
-use unicode_width::UnicodeWidthStr;
 
-use crate::{Stack, parse};
+use crate::Stack;
 
 /// What is wrong with a stack.
 ///
@@ -31,6 +31,9 @@ struct Details {
     message: String,
     help: Option<String>,
     suggestion: Option<String>,
+    /// A suggestion that nobody has checked yet.
+    #[serde(skip)]
+    candidate: Option<String>,
 }
 
 /// What kind of thing is wrong with a stack.
@@ -108,6 +111,7 @@ impl StackError {
             message: message.into(),
             help: None,
             suggestion: None,
+            candidate: None,
         }))
     }
 
@@ -154,17 +158,24 @@ impl StackError {
         self
     }
 
-    /// Help that ends with a whole stack, if that stack is right; otherwise only the words are shown.
-    pub(crate) fn suggest(mut self, words: &str, suggestion: String) -> Self {
-        match parse::repaired(&suggestion) {
-            Some(right) => {
-                let separator = if words.ends_with('?') { "" } else { ":" };
-                self.0.help = Some(format!("{words}{separator} {right}"));
-                self.0.suggestion = Some(right);
-                self
-            }
-            None => self.with_help(words),
-        }
+    /// Help that ends with a whole stack if that is right ([`crate::parse::mended`]); otherwise only the words are shown.
+    pub(crate) fn suggest(mut self, words: &str, candidate: String) -> Self {
+        self.0.candidate = Some(candidate);
+        self.with_help(words)
+    }
+
+    /// The text to suggest that nobody has checked yet.
+    pub(crate) fn take_candidate(&mut self) -> Option<String> {
+        self.0.candidate.take()
+    }
+
+    /// Ends the help with a stack that is right.
+    pub(crate) fn with_suggestion(mut self, right: String) -> Self {
+        let words = self.0.help.take().unwrap_or_default();
+        let separator = if words.ends_with('?') { "" } else { ":" };
+        self.0.help = Some(format!("{words}{separator} {right}"));
+        self.0.suggestion = Some(right);
+        self
     }
 
     /// What kind of thing is wrong.
@@ -205,11 +216,8 @@ impl StackError {
 
 impl fmt::Display for Details {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let before = shown(&self.stack[..self.span.start]);
-        let marked = shown(&self.stack[self.span.clone()]);
-        let indent = " ".repeat(before.width());
-        let carets = "^".repeat(marked.width().max(1));
-        write!(f, "{}\n  {}\n  {indent}{carets} {}", self.summary, shown(&self.stack), self.message)?;
+        let marked = Marked { line: &self.stack, span: self.span.clone(), message: &self.message };
+        write!(f, "{}\n{marked}", self.summary)?;
         self.help.iter().flat_map(|help| help.lines()).try_for_each(|line| write!(f, "\n  {line}"))
     }
 }
@@ -225,4 +233,9 @@ pub(crate) fn shown(text: &str) -> String {
     text.chars()
         .map(|c| if c.is_control() { c.escape_default().to_string() } else { c.to_string() })
         .collect()
+}
+
+/// The text with `span` replaced.
+pub(crate) fn replaced(text: &str, span: Range<usize>, with: &str) -> String {
+    format!("{}{with}{}", &text[..span.start], &text[span.end..])
 }

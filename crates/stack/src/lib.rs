@@ -39,7 +39,6 @@ mod layer;
 pub mod layers;
 mod machines;
 mod medium_class;
-mod nearest;
 mod parse;
 mod place;
 mod role;

@@ -1,43 +1,41 @@
 //! From text to layers.
 
-use std::cell::Cell;
 use std::ops::Range;
 
-use crate::error::shown;
+use nestor_text::nearest;
+
+use crate::error::{replaced, shown};
 use crate::layer::WrittenOption;
-use crate::nearest::nearest;
 use crate::{
     Layer, LayerDefinition, LayerSpec, OptionKind, OptionSpec, Stack, StackError, StackErrorKind, check,
 };
 
 /// Reads and checks a stack.
 pub(crate) fn stack(text: &str) -> Result<Stack, StackError> {
+    read(text).map_err(mended)
+}
+
+/// As [`stack`], but what an error suggests is not looked at.
+fn read(text: &str) -> Result<Stack, StackError> {
     let layers = layers(text)?;
     check::check(text, &layers)?;
     Ok(Stack::from_parts(text.to_owned(), layers))
 }
 
-/// The text if it is a stack, else what its own error suggests, if that is near.
+/// The error with the stack that it suggests, if that is right or becomes right by what its own error suggests.
 ///
-/// A suggestion may need repairs of its own; a text that needs many is not worth one.
-pub(crate) fn repaired(text: &str) -> Option<String> {
-    const MOST_REPAIRS: u32 = 3;
-    thread_local!(static DEPTH: Cell<u32> = const { Cell::new(0) });
-    if DEPTH.get() >= MOST_REPAIRS {
-        return None;
+/// A text that needs many repairs is not worth a suggestion.
+pub(crate) fn mended(mut error: StackError) -> StackError {
+    const MOST_REPAIRS: usize = 3;
+    let mut candidate = error.take_candidate();
+    for _ in 0..MOST_REPAIRS {
+        let Some(text) = candidate else { break };
+        match read(&text) {
+            Ok(_) => return error.with_suggestion(text),
+            Err(mut next) => candidate = next.take_candidate(),
+        }
     }
-    DEPTH.set(DEPTH.get() + 1);
-    let result = match stack(text) {
-        Ok(_) => Some(text.to_owned()),
-        Err(error) => error.suggestion().map(str::to_owned),
-    };
-    DEPTH.set(DEPTH.get() - 1);
-    result
-}
-
-/// The text with `span` replaced.
-pub(crate) fn replaced(text: &str, span: Range<usize>, with: &str) -> String {
-    format!("{}{with}{}", &text[..span.start], &text[span.end..])
+    error
 }
 
 /// The text without an empty layer or option at `at`, and without the separator beside it.

@@ -66,14 +66,10 @@ impl Stack {
             Offer::Image => "ext4/kvm",
             _ => "ext4",
         };
-        let suggestion = format!("{above}/{}", self.source);
-        Err(StackError::new(
-            StackErrorKind::Type,
-            &self.source,
-            top.span.clone(),
-            format!("the workload needs a directory; {} offers {}", top.name(), top.offers().words()),
-        )
-        .suggest("put a file system on top", suggestion))
+        let message =
+            format!("the workload needs a directory; {} offers {}", top.name(), top.offers().words());
+        let error = StackError::new(StackErrorKind::Type, &self.source, top.span.clone(), message);
+        Err(parse::mended(error.suggest("put a file system on top", format!("{above}/{}", self.source))))
     }
 
     /// For those who build it.

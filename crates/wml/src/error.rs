@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use unicode_width::UnicodeWidthStr;
+use nestor_text::Marked;
 
 use crate::Span;
 use crate::book::Book;
@@ -177,15 +177,8 @@ fn shorten(line: &str, blamed: Span) -> (String, Span) {
 
 impl fmt::Display for WmlError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // Control characters would move the caret away from what it points at.
-        let visible = |text: &str| text.replace(|c: char| c.is_control(), "·");
-        let before = self.excerpt.get(..self.blamed.start).unwrap_or_default();
-        let blamed = self.excerpt.get(self.blamed.clone()).unwrap_or_default();
-        let indent = visible(before).width();
-        let carets = visible(blamed).width().max(1);
-        writeln!(f, "a script is not understood: {}:{}:{}", self.file, self.line, self.column)?;
-        writeln!(f, "  {}", visible(&self.excerpt))?;
-        write!(f, "  {:indent$}{} {}", "", "^".repeat(carets), self.problem)?;
+        let marked = Marked { line: &self.excerpt, span: self.blamed.clone(), message: &self.problem };
+        write!(f, "a script is not understood: {}:{}:{}\n{marked}", self.file, self.line, self.column)?;
         if self.remedy.is_empty() { Ok(()) } else { write!(f, "\n  {}", self.remedy) }
     }
 }

@@ -1,5 +1,7 @@
 //! The words of the language.
 
+use nestor_text::nearest;
+
 use crate::plan::FlowopKind;
 
 /// The commands, of either dialect.
@@ -216,18 +218,6 @@ pub fn attribute_names() -> Vec<&'static str> {
 
 /// How a suggestion begins.
 pub(crate) const DID_YOU_MEAN: &str = "did you mean ";
-
-/// The known word that is most like the given one, if any is.
-pub(crate) fn nearest<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
-    // The measure takes time by the product of the lengths.
-    let word: String = word.chars().take(80).collect();
-    known
-        .into_iter()
-        .map(|known| (strsim::damerau_levenshtein(&word, known), known))
-        .filter(|(distance, known)| *distance <= known.len().max(word.len()) / 3)
-        .min_by_key(|(distance, _)| *distance)
-        .map(|(_, known)| known)
-}
 
 /// `did you mean …?`, or else the list of what there is.
 pub(crate) fn suggest<'a>(

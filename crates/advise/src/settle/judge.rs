@@ -6,7 +6,9 @@ use nestor_model::{Ratio, paired_ratio, unpaired_ratio};
 use serde::Serialize;
 
 use super::{Dispute, SAME_UP_TO, SLOWER_BELOW, What};
-use crate::numbers::{bytes, change, digits};
+use nestor_text::units::{bytes, digits};
+
+use crate::numbers::change;
 use crate::observation::Observation;
 use crate::price::{FlushTrace, Reach};
 use crate::ranking::pairs;

@@ -1,8 +1,11 @@
 //! The recommendations: the answer, how sure, why, what to do.
 
-use super::{WIDTH, held_fixed, physical, table, wrapped};
+use super::{WIDTH, held_fixed, physical, wrapped};
 use crate::advice::{Advice, Confirmation, Recommendation};
-use crate::numbers::{change, change_of, digits, interval, plural};
+use nestor_text::Table;
+use nestor_text::units::{digits, plural};
+
+use crate::numbers::{change, change_of, interval};
 
 /// So many recommendations are shown, and yours wherever it is.
 const SHOWN: usize = 6;
@@ -86,7 +89,7 @@ fn ranking(advice: &Advice) -> String {
     if advice.recommendations.len() > last {
         rows.push(vec!["…".to_owned()]);
     }
-    let wide = table(&rows, &[0, 2]);
+    let wide = Table::of(&rows, &[0, 2]).text();
     if wide.lines().all(|line| line.chars().count() <= WIDTH) {
         return wide;
     }

@@ -4,6 +4,8 @@ mod advice;
 mod plan;
 mod settle;
 
+use unicode_width::UnicodeWidthStr;
+
 use crate::factors::HeldFixed;
 
 pub use advice::advice_text;
@@ -15,46 +17,11 @@ const WIDTH: usize = 110;
 
 /// A text in lines, the first after `head`, the others under it.
 fn wrapped(head: &str, text: &str) -> String {
-    let indent = head.chars().count();
-    let mut lines = vec![head.to_owned()];
-    let mut is_empty = true;
-    for word in text.split_whitespace() {
-        let line = lines.last_mut().map_or(0, |line| line.chars().count());
-        if !is_empty && line + 1 + word.chars().count() > WIDTH {
-            lines.push(" ".repeat(indent));
-            is_empty = true;
-        }
-        if let Some(line) = lines.last_mut() {
-            if !is_empty {
-                line.push(' ');
-            }
-            line.push_str(word);
-            is_empty = false;
-        }
+    let mut lines = nestor_text::wrapped(head, head.width(), WIDTH, text);
+    if lines.is_empty() {
+        lines.push(head.trim_end().to_owned());
     }
-    let lines: Vec<&str> = lines.iter().map(|line| line.trim_end()).collect();
     lines.join("\n") + "\n"
-}
-
-/// Columns two spaces apart without spaces at the ends of lines; those in `right` are aligned to the right.
-fn table(rows: &[Vec<String>], right: &[usize]) -> String {
-    let columns = rows.iter().map(Vec::len).max().unwrap_or(0);
-    let width = |column: usize| {
-        rows.iter().filter_map(|row| row.get(column)).map(|cell| cell.chars().count()).max().unwrap_or(0)
-    };
-    let widths: Vec<usize> = (0..columns).map(width).collect();
-    let mut text = String::new();
-    for row in rows {
-        let mut line = String::new();
-        for (column, cell) in row.iter().enumerate() {
-            let padding = " ".repeat(widths[column] - cell.chars().count());
-            line.push_str("  ");
-            line.push_str(&if right.contains(&column) { padding + cell } else { cell.clone() + &padding });
-        }
-        text.push_str(line.trim_end());
-        text.push('\n');
-    }
-    text
 }
 
 /// What was not varied, and how it would be: nothing is said of other levels.

@@ -1,8 +1,8 @@
 //! What is going to be measured.
 
 use super::{held_fixed, minutes};
-use crate::numbers::plural;
 use crate::plan::ScreeningPlan;
+use nestor_text::units::plural;
 
 /// The plan before anything is measured.
 pub fn plan_text(plan: &ScreeningPlan, workload: &str) -> String {

@@ -1,9 +1,10 @@
 //! Disputes: the list of them, and how one was settled.
 
-use super::{physical, table, wrapped};
-use crate::numbers::digits;
+use super::{physical, wrapped};
 use crate::price::Reach;
 use crate::settle::{ClaimVerdict, Dispute, Settlement};
+use nestor_text::Table;
+use nestor_text::units::digits;
 
 /// All disputes in a table.
 pub fn disputes_text<'a>(disputes: impl Iterator<Item = &'a Dispute>) -> String {
@@ -22,7 +23,7 @@ pub fn disputes_text<'a>(disputes: impl Iterator<Item = &'a Dispute>) -> String 
             by.to_owned(),
         ]);
     }
-    table(&rows, &[2, 3])
+    Table::of(&rows, &[2, 3]).text()
         + "  cells are those of one block; `nestor advise --settle K4` settles one on this machine\n"
 }
 
@@ -105,7 +106,7 @@ fn semantics(settlement: &Settlement) -> String {
             words.to_owned(),
         ]);
     }
-    format!("\n{}", table(&rows, &[1, 2, 3, 4]))
+    format!("\n{}", Table::of(&rows, &[1, 2, 3, 4]).text())
 }
 
 #[cfg(test)]

@@ -10,6 +10,7 @@ mod between;
 mod choose;
 mod clusters;
 mod ranges;
+mod sample;
 mod tally;
 
 use std::cmp::Reverse;
@@ -19,11 +20,11 @@ use nestor_trace::{Operation, Request};
 
 pub(crate) use active::{Active, Actives, MOST_LEVELS, Timed};
 pub(crate) use between::Between;
+pub(crate) use sample::{Sampler, word};
 
 use crate::blame::{Blame, BlameBuilder, Cause};
 use crate::clock::{Clock, signed};
 use crate::order::Ordered;
-use crate::sample::Sampler;
 use crate::tree::Origin;
 
 /// Requests of a level that are under way at most. No machine has as many; a hostile trace may.

@@ -4,7 +4,8 @@
 mod check;
 mod write;
 
-pub use check::{Agreement, StampCheck, Truth, correlate_checked};
+pub use crate::agreement::Agreement;
+pub use check::{StampCheck, Truth, correlate_checked};
 pub use write::{StampWriteOptions, fill, write_stamped};
 
 use std::io::{BufRead, Write};

@@ -2,7 +2,7 @@
 
 use nestor_correlate::Spent;
 
-use super::{Mechanism, flushes};
+use super::Mechanism;
 use crate::case::{Case, Left, finding};
 use crate::evidence::{Evidence, Part};
 use crate::finding::{Finding, MechanismName};
@@ -47,7 +47,7 @@ fn kibibytes(e: &Evidence, parts: &[Part]) -> f64 {
 /// Of the flushes for each operation that the medium got more than in the baseline, those that belong to commits of a
 /// journal: asked for at the journal's level, and at most one before and one after each commit.
 fn flushes_of(case: &Case<'_>, journal: Part) -> f64 {
-    let (on_top, at_medium) = (case.more(flushes::at_top), case.more(flushes::at_medium));
+    let (on_top, at_medium) = (case.more(Evidence::flushes_at_top), case.more(Evidence::flushes_at_medium));
     let asked = if journal == Part::HostJournal { at_medium - on_top } else { on_top };
     let commits = case.more(|e| requests(e, &[journal]));
     asked.min(2.0 * commits).min(at_medium).max(0.0)
@@ -61,7 +61,7 @@ pub(super) fn flushes_of_commits(case: &Case<'_>) -> f64 {
 /// Claims the parts, of the others the time of the ways back from them, which they cause, and of the flushes those of
 /// their commits.
 fn claim(case: &Case<'_>, left: &mut Left, parts: &[Part]) -> f64 {
-    let more = case.more(flushes::at_medium);
+    let more = case.more(Evidence::flushes_at_medium);
     let of_commits =
         parts.first().map_or(0.0, |journal| flushes_of(case, *journal)) / more.max(f64::MIN_POSITIVE);
     let flushes = left.claim(Part::Flush, left.part(Part::Flush).max(0.0) * of_commits);

@@ -16,21 +16,11 @@ pub(super) static MECHANISM: Mechanism = Mechanism {
 /// Flushes at the medium for each operation from which on they matter.
 const FLUSHES_PER_OPERATION: f64 = 0.02;
 
-/// Flushes for each operation that the topmost layer asks for.
-pub(super) fn at_top(e: &Evidence) -> f64 {
-    e.per_operation(e.edges.first().map_or(0.0, |edge| edge.flushes_queued.max(edge.flushes)))
-}
-
-/// Flushes for each operation that reach the medium.
-pub(super) fn at_medium(e: &Evidence) -> f64 {
-    e.per_operation(e.lowest().map_or(0.0, |edge| edge.flushes))
-}
-
 fn find(case: &Case<'_>, left: &mut Left) -> Option<Finding> {
-    let more = case.more(at_medium) - amplification::flushes_of_commits(case);
-    let dropped = at_top(case.here) > FLUSHES_PER_OPERATION
-        && at_medium(case.here) < 0.1 * at_top(case.here)
-        && case.baseline.is_none_or(|b| at_medium(b) >= 0.5 * at_top(b));
+    let more = case.more(Evidence::flushes_at_medium) - amplification::flushes_of_commits(case);
+    let dropped = case.here.flushes_at_top() > FLUSHES_PER_OPERATION
+        && case.here.flushes_at_medium() < 0.1 * case.here.flushes_at_top()
+        && case.baseline.is_none_or(|b| b.flushes_at_medium() >= 0.5 * b.flushes_at_top());
     if more < FLUSHES_PER_OPERATION && !dropped {
         return None;
     }
@@ -39,7 +29,7 @@ fn find(case: &Case<'_>, left: &mut Left) -> Option<Finding> {
     let mut effect = left.claim(Part::Flush, sign(left.part(Part::Flush), 0.0));
     effect += left.claim(Part::Data, sign(left.part(Part::Data), 0.0));
     effect += left.claim(Part::Idle, sign(left.part(Part::Idle), 0.0));
-    let (top, medium) = (at_top(case.here), at_medium(case.here));
+    let (top, medium) = (case.here.flushes_at_top(), case.here.flushes_at_medium());
     let words = if dropped {
         format!(
             "the guest asks for {top:.2} flushes for each operation and {medium:.2} reach the medium: they are dropped"
@@ -59,8 +49,8 @@ fn find(case: &Case<'_>, left: &mut Left) -> Option<Finding> {
     let layer = layer.map_or_else(String::new, |edge| edge.layer.clone());
     let mut found = finding(MechanismName::Flushes, &layer, effect, words);
     found.numbers = vec![
-        case.number("flushes the guest asked for", "per operation", at_top),
-        case.number("flushes at the medium", "per operation", at_medium),
+        case.number("flushes the guest asked for", "per operation", Evidence::flushes_at_top),
+        case.number("flushes at the medium", "per operation", Evidence::flushes_at_medium),
         case.number("time of flushes at the lowest level", "us per operation", |e| {
             e.part_ns(Part::Flush) / 1e3
         }),

@@ -24,7 +24,7 @@ use crate::memory::WriteData;
 use crate::options::FlowOptions;
 use crate::pool::Pool;
 use crate::random::Stream;
-use crate::run::Source;
+use crate::source::Source;
 use crate::tree::Tree;
 use names::Names;
 use origin::{Origin, unmark};

@@ -9,8 +9,7 @@ use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 
 use nestor_build::Lab;
-use nestor_ownership::temporary_directory_in;
-use nestor_ownership::{NotMade, make_above};
+use nestor_ownership::{NotMade, make_above, place_for_temporary, temporary_directory_in};
 use nestor_stack::Place;
 use tempfile::TempDir;
 
@@ -39,7 +38,7 @@ impl Scratch {
                 PathBuf::from(facts.work_directory)
             }
             // As for agents: large, so not in /tmp, which may be memory.
-            Place::Ssh(_) => std::env::var_os("NESTOR_WORK").map_or_else(|| "/var/tmp".into(), PathBuf::from),
+            Place::Ssh(_) => place_for_temporary(),
         };
         passing_in(&base).map(Self::Passing)
     }

@@ -254,7 +254,7 @@ mod tests {
     #[test]
     fn a_work_directory_in_which_something_is_mounted_is_not_emptied() {
         use rustix::mount::{MountFlags, UnmountFlags, mount, unmount};
-        let _alone = crate::mounts::alone();
+        let _alone = crate::agent::alone();
         let bench = Bench::dead();
         let place = bench.work.join("place");
         fs::create_dir(&place).unwrap();

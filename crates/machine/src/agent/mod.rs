@@ -175,3 +175,10 @@ pub fn decline(mut writer: impl Write, reason: &str) {
     // Without a controller there is nobody to tell.
     let _ = write_frame(&mut writer, &Envelope { number: 0, body: Answer::Failed(reason.into()) });
 }
+
+/// For tests that mount: a mount namespace that one of them makes has a copy of what the others have mounted.
+#[cfg(test)]
+pub(crate) fn alone() -> std::sync::MutexGuard<'static, ()> {
+    static ALONE: std::sync::Mutex<()> = std::sync::Mutex::new(());
+    ALONE.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+}

@@ -15,12 +15,12 @@ use super::{Agent, disks, lock, loop_device, media, private, process, random, se
 use crate::connection::NoAnswer;
 use crate::facts;
 use crate::message::{Answer, Command, MAX_FRAME_BYTES, Request};
-use crate::mounts::MountIdentity;
 use crate::qemu::accelerator::{Probe, probe_kvm};
 use crate::qemu::{RunningMachine, arguments};
 use crate::refusal::{Cause, ProgramEnd, Refusal};
 use crate::spec::{DiskAttachment, MachineSpec};
 use crate::ticks::TickReading;
+use nestor_kernel::mounts::MountIdentity;
 
 pub(super) type Obeyed = Result<Answer, Refusal>;
 

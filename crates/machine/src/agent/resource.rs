@@ -6,6 +6,7 @@ use std::path::Path;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
+use procfs::process::{Process, Stat};
 use rustix::mount::{UnmountFlags, unmount};
 use rustix::process::{Pid, Signal, kill_process_group, test_kill_process};
 use serde::{Deserialize, Serialize};
@@ -13,7 +14,7 @@ use serde::{Deserialize, Serialize};
 use super::loop_device;
 use super::settings;
 use super::undoing::{self, By, DirectoryIdentity, Verdict};
-use crate::mounts::MountIdentity;
+use nestor_kernel::mounts::MountIdentity;
 
 /// Something that was made and has to be undone.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -99,18 +100,15 @@ impl Resource {
 
 /// Start time of a process in clock ticks since boot, or `None` if there is no such process.
 pub fn process_start_ticks(pid: u32) -> Option<u64> {
-    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-    // The second field is the command in parentheses and may hold anything, so fields are counted after it.
-    stat.rsplit_once(") ")?.1.split(' ').nth(19)?.parse().ok()
+    stat(pid).map(|stat| stat.starttime)
+}
+
+fn stat(pid: u32) -> Option<Stat> {
+    Process::new(pid.try_into().ok()?).and_then(|process| process.stat()).ok()
 }
 
 fn is_same_live_process(pid: u32, start_ticks: u64) -> bool {
-    process_start_ticks(pid) == Some(start_ticks) && !is_zombie(pid)
-}
-
-fn is_zombie(pid: u32) -> bool {
-    fs::read_to_string(format!("/proc/{pid}/stat"))
-        .is_ok_and(|stat| stat.rsplit_once(") ").is_some_and(|(_, rest)| rest.starts_with('Z')))
+    stat(pid).is_some_and(|stat| stat.starttime == start_ticks && stat.state != 'Z')
 }
 
 fn end_process_group(pid: u32, start_ticks: u64, what: &str) -> Result<(), String> {
@@ -284,7 +282,7 @@ mod tests {
     #[test]
     fn only_the_file_system_that_was_mounted_is_unmounted() {
         use rustix::mount::{MountFlags, mount};
-        let _alone = crate::mounts::alone();
+        let _alone = crate::agent::alone();
         let folder = tempfile::tempdir().unwrap();
         let target = folder.path().display().to_string();
         let tmpfs = || mount("tmpfs", &target, "tmpfs", MountFlags::empty(), None);
@@ -319,7 +317,7 @@ mod tests {
     fn what_an_older_version_noted_of_a_mount_or_directory_is_no_reason_to_touch_it() {
         use rustix::mount::{MountFlags, mount};
         use std::os::unix::fs::MetadataExt as _;
-        let _alone = crate::mounts::alone();
+        let _alone = crate::agent::alone();
         let folder = tempfile::tempdir().unwrap();
         let target = folder.path().display().to_string();
         let older = |value| serde_json::from_value::<Resource>(value).unwrap();

@@ -6,7 +6,7 @@ use std::{fs, io};
 use rustix::fs::{AtFlags, CWD, StatxFlags, makedev, statx};
 use serde::{Deserialize, Serialize};
 
-use crate::mounts::{self, MountIdentity};
+use nestor_kernel::mounts::{self, MountIdentity};
 
 /// Who undoes what was made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -134,7 +134,7 @@ fn directory_verdict(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::mounts::Line;
+    use nestor_kernel::mounts::Line;
 
     fn heir() -> By<'static> {
         By::Heir { work: Path::new("/work/7"), sees_its_mounts: false }

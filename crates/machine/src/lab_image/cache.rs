@@ -21,7 +21,7 @@ use super::error::LabImageError;
 use super::orphans;
 use super::verify;
 use super::{LabImage, LabManifest};
-use crate::mounts::mounted_below;
+use nestor_kernel::mounts::mounted_below;
 use nestor_ownership as ownership;
 
 /// The names of an image's files.

@@ -6,7 +6,7 @@ use anyhow::{Result, bail};
 use nestor_report::{CompareView, compare_text};
 use nestor_results::{StoredRun, TraceCost, trace_costs};
 
-use crate::cli::CompareArguments;
+use crate::arguments::CompareArguments;
 use crate::commands::run::{one_off, open_store, set_tracing, traced};
 use crate::output::{print_json, style};
 use crate::session;

@@ -8,7 +8,7 @@ use nestor_disk_server::{ControlClient, DiskTime, ServeOptions, StopHandle};
 use nestor_ownership::{place_for_temporary, temporary_directory_in};
 use serde_json::json;
 
-use crate::cli::{DiskCommand, DiskTimeArgument, ServeArguments, Switch};
+use crate::arguments::{DiskCommand, DiskTimeArgument, ServeArguments, Switch};
 use crate::output::{print_json, table};
 
 /// Runs `nestor disk …`.

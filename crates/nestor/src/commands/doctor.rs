@@ -7,8 +7,8 @@ use nestor_capture::remove_stale_instances;
 use nestor_machine::Ground;
 use nestor_machine::agent::{ledger, work_root};
 
-use crate::cli::DoctorArguments;
-use crate::commands::lab;
+use crate::arguments::DoctorArguments;
+use crate::lab_image;
 use crate::output::{print_json, table};
 use crate::paths;
 
@@ -24,7 +24,7 @@ pub fn run(arguments: &DoctorArguments) -> Result<()> {
     let places = DoctorPlaces {
         cache_directory: paths::cache_directory(),
         work_root: work_root(),
-        lab_image: lab::state(),
+        lab_image: lab_image::state(),
     };
     let findings = examine(&facts, &places);
     if arguments.json {

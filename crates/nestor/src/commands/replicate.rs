@@ -8,7 +8,7 @@ use nestor_results::claims::judge;
 use nestor_results::{ClaimResult, Store, Study, StudyRecord};
 use serde::Serialize;
 
-use crate::cli::ReplicateArguments;
+use crate::arguments::ReplicateArguments;
 use crate::commands::run::open_store;
 use crate::commands::study::{carry_out, prepare};
 use crate::commands::study_results::write_results;

@@ -9,7 +9,7 @@ use nestor_report::{
 };
 use nestor_results::{RunFilter, Store};
 
-use crate::cli::ReportArguments;
+use crate::arguments::ReportArguments;
 use crate::commands::explain::explanation;
 use crate::commands::study_report::write_report;
 use crate::output::{print_json, style};

@@ -6,7 +6,7 @@ use anyhow::{Result, anyhow, bail};
 use nestor_report::{RunView, run_text};
 use nestor_results::{Store, StoredRun, Study, TraceCost, TraceMode, trace_costs};
 
-use crate::cli::{LabArguments, RunArguments};
+use crate::arguments::{LabArguments, RunArguments};
 use crate::commands::study::check_profiles;
 use crate::named::workloads_named;
 use crate::output::{print_json, style};

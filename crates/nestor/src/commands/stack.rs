@@ -4,7 +4,7 @@ use anyhow::{Result, anyhow};
 use nestor_stack::{LayerHelp, Stack, layers_help, parse_all};
 use serde_json::json;
 
-use crate::cli::StackArguments;
+use crate::arguments::StackArguments;
 use crate::output::{print_json, table};
 
 /// Lists the layers, or checks stacks and shows their machines.

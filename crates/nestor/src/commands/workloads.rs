@@ -3,7 +3,7 @@
 use anyhow::Result;
 use nestor_load::catalogue;
 
-use crate::cli::JsonArguments;
+use crate::arguments::JsonArguments;
 use crate::output::{print_json, table};
 
 /// Lists the workloads with their options.

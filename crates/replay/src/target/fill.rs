@@ -7,7 +7,7 @@ use std::path::Path;
 
 use crate::data::{POOL_BYTES, Pool, WriteData};
 use crate::error::ReplayError;
-use crate::run::{Step, Watcher};
+use crate::watcher::{Step, Watcher};
 
 /// A file ends with a whole block of every file system.
 const GRAIN_BYTES: u64 = 4096;

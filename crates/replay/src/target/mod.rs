@@ -13,7 +13,7 @@ use rustix::fs::{AtFlags, StatxFlags, ioctl_blksszget, statx};
 use serde::{Deserialize, Serialize};
 
 use crate::error::ReplayError;
-use crate::run::Watcher;
+use crate::watcher::Watcher;
 
 /// The name of a file that is made in a directory.
 pub const MADE_NAME: &str = "nestor-replay.data";

@@ -95,7 +95,7 @@ fn with_micro_signs(text: &str) -> String {
 
 /// A sentence in which no line ends between a number and its unit.
 fn sentence(text: &str) -> String {
-    let words = crate::style::unbreakable(text);
+    let words = nestor_text::unbreakable(text);
     let words: Vec<String> = words.iter().map(|w| with_micro_signs(w).replace(' ', "\u{a0}")).collect();
     words.join(" ")
 }

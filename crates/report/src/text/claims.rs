@@ -2,10 +2,10 @@
 
 use nestor_model::Ratio;
 use nestor_results::{ClaimResult, Verdict};
+use nestor_text::visible_in_columns as visible;
 use unicode_width::UnicodeWidthStr;
 
 use super::Lines;
-use crate::style::visible;
 use crate::{Style, units};
 
 /// Each claim with the paper's value, what was found here and the verdict; below it how that came about. At the end, how

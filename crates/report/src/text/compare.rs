@@ -3,10 +3,11 @@
 use nestor_explain::{Explanation, MechanismName};
 use nestor_model::equal_within_percent;
 use nestor_results::{CellSummary, Comparison, Drift, Executor, PathDifference};
+use nestor_text::{Align, Table};
 
 use super::run::physical_lines;
 use super::{Lines, header, honesty_lines, message_lines};
-use crate::style::{Align, Style, Table};
+use crate::style::Style;
 use crate::units;
 use crate::view::{CompareView, LayerRow};
 
@@ -104,7 +105,7 @@ fn answer(comparison: &Comparison, style: Style) -> Vec<String> {
 fn stacked_answer(comparison: &Comparison, style: Style, how_sure: &str) -> Vec<String> {
     let mut lines = Vec::new();
     for cell in [&comparison.baseline, &comparison.candidate] {
-        lines.push(format!("  {}", crate::style::visible(&cell.stack)));
+        lines.push(format!("  {}", nestor_text::visible_in_columns(&cell.stack)));
         lines.push(match &cell.bytes_per_second {
             Some(mean) => format!("    {}  {}", units::rate(mean.value), units::mean_interval(mean)),
             None => format!("    {}", without_number(cell)),

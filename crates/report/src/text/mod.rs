@@ -16,10 +16,9 @@ pub use study::study_text;
 pub use trace::trace_text;
 
 use nestor_results::CountedMark;
+use nestor_text::visible_in_columns as visible;
 
 use crate::Style;
-use crate::style::visible;
-
 /// The lines of a text; every one ends with a line break.
 #[derive(Debug, Default)]
 struct Lines(String);

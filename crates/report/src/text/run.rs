@@ -1,9 +1,10 @@
 //! What `nestor run` prints.
 
 use nestor_results::{Physical, PhysicalVerdict};
+use nestor_text::{Align, Table};
 
 use super::{Lines, header, honesty_lines, mark_lines, message_lines};
-use crate::style::{Align, Style, Table};
+use crate::style::Style;
 use crate::units;
 use crate::view::{LayerRow, PathView, RunView};
 

@@ -1,7 +1,9 @@
 //! What lists of runs print.
 
+use nestor_text::{Align, Table};
+
 use super::Lines;
-use crate::style::{Align, Style, Table};
+use crate::style::Style;
 use crate::units;
 use crate::view::RunsView;
 

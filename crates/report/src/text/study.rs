@@ -2,10 +2,11 @@
 
 use nestor_model::Ratio;
 use nestor_results::Comparison;
+use nestor_text::{Align, Table, visible_in_columns as visible};
 
 use super::compare::how_sure;
 use super::{Lines, honesty_lines, message_lines};
-use crate::style::{Align, Style, Table, visible};
+use crate::style::Style;
 use crate::units;
 use crate::view::{CellKind, CellReport, Matrix, MatrixCell, StudyReport};
 

@@ -1,7 +1,9 @@
 //! Joined traces as text: `nestor trace correlate`.
 
+use nestor_text::{Align, Table};
+
 use super::Lines;
-use crate::style::{Align, Style, Table};
+use crate::style::Style;
 use crate::units;
 use crate::view::{JoinRow, TraceView, Waterfall, WaterfallRow, operation_words, origin_words};
 

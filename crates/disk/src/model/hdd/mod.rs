@@ -7,6 +7,8 @@
 //! buffer fills, or when a flush waits for them.
 
 mod arm;
+mod command;
+mod figures;
 mod geometry;
 mod read_ahead;
 mod read_cache;
@@ -18,13 +20,15 @@ mod write_buffer;
 use std::collections::{BTreeMap, VecDeque};
 
 use self::arm::Arm;
+use self::command::{Access, Candidate, Flush, Queued};
 use self::geometry::Geometry;
 use self::read_ahead::ReadAhead;
 use self::read_cache::ReadCache;
 use self::write_buffer::{Dirty, WriteBuffer};
-use super::{Completion, Model, ModelRequest, SECTOR_BYTES, ServiceParts, Turn};
+use super::{Completion, Model, ModelRequest, SECTOR_BYTES, ServiceParts};
 use crate::log::Operation;
 
+pub use self::figures::HddFigures;
 pub use self::geometry::GeometryFigures;
 pub use self::seek::SeekCurve;
 
@@ -38,81 +42,6 @@ const DESTAGE_AGE_DIVISOR: i64 = 512;
 /// How long written data rests in the buffer before an idle drive brings it to the platters: neighbours may come.
 /// No manufacturer publishes it.
 const DESTAGE_DELAY_NS: u64 = 10_000_000;
-
-/// What a drive is made of.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct HddFigures {
-    /// Layout and rotation.
-    pub geometry: GeometryFigures,
-    /// Seek to the next cylinder, milliseconds.
-    pub single_seek_ms: f64,
-    /// Mean seek between random cylinders, milliseconds.
-    pub average_seek_ms: f64,
-    /// Seek across all cylinders, milliseconds.
-    pub full_seek_ms: f64,
-    /// How many times longer a seek for a write takes, because writing needs the head closer to its track.
-    pub write_seek_factor: f64,
-    /// From a command's arrival until the drive can act on it.
-    pub command_overhead_ns: u64,
-    /// Rate of the interface.
-    pub interface_bytes_per_s: f64,
-    /// Sectors of the buffer for reads.
-    pub read_cache_sectors: u64,
-    /// Runs that it can hold.
-    pub read_segments: u32,
-    /// Sectors of the buffer for writes.
-    pub write_buffer_sectors: u64,
-    /// Runs that it can hold.
-    pub write_runs: u32,
-    /// Commands in the drive at most.
-    pub queue_depth: u32,
-    /// A flush is sent alone: the host waits until the queue is empty, and sends nothing until it is done (SATA's
-    /// FLUSH CACHE cannot be queued; SCSI's SYNCHRONIZE CACHE can).
-    pub flush_alone: bool,
-    /// Writes are answered from the buffer.
-    pub write_cache: bool,
-    /// How far the platters have turned at time zero.
-    pub turned: Turn,
-}
-
-/// A command that waits for the arm.
-#[derive(Clone, Copy, Debug)]
-struct Queued {
-    request: ModelRequest,
-    admitted_ns: u64,
-    ready_ns: u64,
-}
-
-impl Queued {
-    fn reads(&self) -> bool {
-        self.request.operation == Operation::Read
-    }
-}
-
-/// What the arm is busy with.
-#[derive(Clone, Copy, Debug)]
-struct Access {
-    start_ns: u64,
-    end_ns: u64,
-    parts: ServiceParts,
-    destages: Option<Dirty>,
-}
-
-/// A flush that waits for written data to reach the platters.
-#[derive(Clone, Copy, Debug)]
-struct Flush {
-    id: u64,
-    sequence: u64,
-    start_ns: u64,
-    parts: ServiceParts,
-}
-
-/// What the arm could do next.
-#[derive(Clone, Copy, Debug)]
-enum Candidate {
-    Command(usize),
-    Destage(u64),
-}
 
 /// The model of a hard disk.
 #[derive(Clone, Debug)]

@@ -6,6 +6,7 @@ use rand::{RngExt, SeedableRng};
 
 use super::*;
 use crate::check::run_closed_loop;
+use crate::model::Turn;
 use crate::profile::Medium;
 use crate::profiles::profile;
 

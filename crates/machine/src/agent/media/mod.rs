@@ -4,10 +4,11 @@ mod contents;
 mod users;
 
 use std::fs::{self, File, OpenOptions};
-use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
-use std::process::Command;
+use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt};
+use std::path::Path;
 use std::time::{Duration, Instant};
 
+use nestor_kernel::in_use;
 use rustix::fs::{FlockOperation, OFlags, flock};
 use rustix::io::Errno;
 
@@ -24,6 +25,12 @@ const MOMENT: Duration = Duration::from_millis(if cfg!(test) { 100 } else { 2000
 pub(super) fn claim(path: &str) -> Result<File, String> {
     let could_not_open = |e: std::io::Error| format!("{path} could not be opened: {e}");
     let is_device = fs::metadata(path).is_ok_and(|m| m.file_type().is_block_device());
+    let number = fs::metadata(path).map_or(0, |m| m.rdev());
+    if is_device && let Some(used) = in_use::of_device(number) {
+        return Err(format!(
+            "{path} is in use: {used}; nothing was written. Unmount it first, or name another device; `lsblk` lists them"
+        ));
+    }
     if is_device {
         // The kernel lets only one user at a time have a device exclusively: a mount, a swap area, an array, a volume
         // group. Asked and given back at once, for we want to mount it.
@@ -83,11 +90,7 @@ pub(super) fn claim(path: &str) -> Result<File, String> {
 
 /// A file that somebody made a loop device of is in use; no other Nestor did, for those lock it.
 fn refuse_loop_device(path: &str) -> Result<(), String> {
-    let output = Command::new("losetup").args(["--associated", path]).output();
-    let listed =
-        output.map_err(|e| format!("losetup, which tells whether {path} is in use, does not run: {e}"))?;
-    let listed = String::from_utf8_lossy(&listed.stdout);
-    match listed.split(':').next().map(str::trim).filter(|device| !device.is_empty()) {
+    match in_use::loop_device_of(Path::new(path)).map(|device| device.display().to_string()) {
         Some(device) => Err(format!(
             "{path} is in use as the loop device {device}; `losetup --detach {device}` ends that"
         )),

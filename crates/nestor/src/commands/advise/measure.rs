@@ -6,7 +6,7 @@ use anyhow::Result;
 use nestor_advise::FLUSH_PROBE;
 use nestor_results::{Estimator, Store, Study, StudyRecord, TraceMode, WrittenStack, WrittenWorkload};
 
-use crate::cli::LabArguments;
+use crate::arguments::LabArguments;
 use crate::commands::run::set_tracing;
 use crate::session;
 

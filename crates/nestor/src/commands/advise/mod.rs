@@ -17,7 +17,7 @@ use anyhow::Result;
 use clap::{Args, ValueEnum};
 use nestor_results::Store;
 
-use crate::cli::{LabArguments, duration};
+use crate::arguments::{LabArguments, duration};
 
 /// Arguments of `nestor advise`.
 #[derive(Args, Debug)]

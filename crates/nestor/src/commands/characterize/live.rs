@@ -14,7 +14,7 @@ use nestor_trace::{RecordSummary, Wanted};
 
 use super::disks;
 use super::observed::{Collectors, read};
-use super::processor::{ProcessorTimes, own_s};
+use super::processor::{ProcessorTimes, own_s, stat_of};
 use super::recording::Recording;
 use super::who::{Who, threads};
 use crate::progress::Progress;
@@ -157,10 +157,7 @@ fn free_bytes(directory: &Path) -> u64 {
 
 fn is_alive(pid: u32) -> bool {
     // One that has ended and was not waited for is there, but without threads that do anything.
-    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
-    stat.rsplit_once(')')
-        .and_then(|(_, rest)| rest.trim_start().chars().next())
-        .is_some_and(|state| state != 'Z')
+    stat_of(pid).is_some_and(|stat| stat.state != 'Z')
 }
 
 /// Lists threads and reads processor times while the recorder works.

@@ -15,7 +15,7 @@ use anyhow::{Context, Result, bail};
 use clap::Args;
 use nestor_load::Profile;
 
-use crate::cli::duration;
+use crate::arguments::duration;
 use crate::interrupt::interrupted_by_signals;
 use crate::output::print_json;
 use crate::whole_file;

@@ -1,9 +1,10 @@
 //! What processes use of the processors.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fs;
 
 use nestor_load::profile::Processor;
+use procfs::process::{Process, Stat};
+use procfs::{CurrentSI as _, KernelStats};
 
 /// Times of a process in clock ticks.
 #[derive(Clone, Copy, Default)]
@@ -63,20 +64,19 @@ impl ProcessorTimes {
 
 /// Processor seconds that this program and what it started and waited for have used.
 pub fn own_s() -> f64 {
-    let stat = fs::read_to_string("/proc/self/stat").unwrap_or_default();
-    let ticks: u64 = [11, 12, 13, 14].into_iter().filter_map(|at| field(&stat, at)).sum();
+    let used = |stat: Stat| stat.utime + stat.stime + (stat.cutime + stat.cstime).unsigned_abs();
+    let ticks = Process::myself().and_then(|process| process.stat()).map_or(0, used);
     ticks as f64 / rustix::param::clock_ticks_per_second() as f64
 }
 
-/// A field of `/proc/PID/stat` after the name in brackets, the state being number 0.
-fn field(stat: &str, at: usize) -> Option<u64> {
-    // A name may have brackets and blanks in it.
-    stat.rsplit_once(')')?.1.split_whitespace().nth(at)?.parse().ok()
+/// What the kernel counts of a process, if it is there.
+pub fn stat_of(pid: u32) -> Option<Stat> {
+    Process::new(pid.try_into().ok()?).and_then(|process| process.stat()).ok()
 }
 
 fn process(pid: u32) -> Option<Ticks> {
-    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-    Some(Ticks { user: field(&stat, 11)?, system: field(&stat, 12)?, begun: field(&stat, 19)? })
+    let stat = stat_of(pid)?;
+    Some(Ticks { user: stat.utime, system: stat.stime, begun: stat.starttime })
 }
 
 /// Since the machine began, sleep included, as `/proc/PID/stat` counts.
@@ -86,25 +86,16 @@ fn now_ticks() -> u64 {
     now.tv_sec.unsigned_abs() * per_second + now.tv_nsec.unsigned_abs() * per_second / 1_000_000_000
 }
 
-/// The machine's: user and nice, system and interrupts (`proc(5)`).
+/// The machine's: user and nice, system and interrupts.
 fn machine() -> Option<Ticks> {
-    let stat = fs::read_to_string("/proc/stat").ok()?;
-    let fields: Vec<u64> =
-        stat.lines().next()?.split_whitespace().skip(1).filter_map(|n| n.parse().ok()).collect();
-    let at = |i: usize| fields.get(i).copied().unwrap_or_default();
-    Some(Ticks { user: at(0) + at(1), system: at(2) + at(5) + at(6), begun: 0 })
+    let all = KernelStats::current().ok()?.total;
+    let interrupts = all.irq.unwrap_or_default() + all.softirq.unwrap_or_default();
+    Some(Ticks { user: all.user + all.nice, system: all.system + interrupts, begun: 0 })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn fields_are_found_behind_any_name() {
-        let stat = "12 (a) b (c) S 1 12 12 0 -1 4194304 100 0 0 0 77 33 5 4 20 0 1 0 100 0 0";
-        assert_eq!([11, 12, 13, 14].map(|at| field(stat, at)), [Some(77), Some(33), Some(5), Some(4)]);
-        assert_eq!(field("no brackets", 1), None);
-    }
 
     #[test]
     fn what_starts_later_counts_from_nothing() {

@@ -5,6 +5,9 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Result, bail};
+use procfs::process::{Process, Task};
+
+use super::processor::stat_of;
 
 /// Where control groups of version 2 are.
 const CGROUPS: &str = "/sys/fs/cgroup";
@@ -48,9 +51,9 @@ impl Who {
     pub fn in_words(&self) -> String {
         match self {
             Self::Everybody => String::new(),
-            Self::Process(pid) => match fs::read_to_string(format!("/proc/{pid}/comm")) {
-                Ok(comm) => format!("process {pid} ({})", comm.trim()),
-                Err(_) => format!("process {pid}"),
+            Self::Process(pid) => match stat_of(*pid) {
+                Some(stat) => format!("process {pid} ({})", stat.comm),
+                None => format!("process {pid}"),
             },
             Self::Group(directory) => {
                 let below = directory.strip_prefix(CGROUPS).unwrap_or(directory);
@@ -73,22 +76,20 @@ impl Who {
 
 /// The threads of a process.
 pub fn threads(pid: u32) -> Vec<u32> {
-    let Ok(entries) = fs::read_dir(format!("/proc/{pid}/task")) else { return Vec::new() };
-    entries.flatten().filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect()
+    tasks(pid).iter().map(|task| task.tid.cast_unsigned()).collect()
+}
+
+fn tasks(pid: u32) -> Vec<Task> {
+    let tasks =
+        pid.try_into().ok().and_then(|pid| Process::new(pid).and_then(|process| process.tasks()).ok());
+    tasks.into_iter().flatten().flatten().collect()
 }
 
 /// A process and its children, theirs, and so on. A process may end meanwhile: then it has none.
 fn descend(pid: u32, found: &mut BTreeSet<u32>) {
-    if !found.insert(pid) {
-        return;
-    }
-    for thread in threads(pid) {
-        let children = fs::read_to_string(format!("/proc/{pid}/task/{thread}/children"));
-        let children = children.unwrap_or_default();
-        children
-            .split_whitespace()
-            .filter_map(|child| child.parse().ok())
-            .for_each(|child| descend(child, found));
+    if found.insert(pid) {
+        let children = tasks(pid).into_iter().filter_map(|task| task.children().ok()).flatten();
+        children.for_each(|child| descend(child, found));
     }
 }
 

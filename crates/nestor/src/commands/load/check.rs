@@ -14,9 +14,10 @@ use nestor_ownership::temporary_directory_in;
 use nestor_ownership::{NotMade, open_above};
 use serde::Serialize;
 
-use super::wml::{load, seconds};
+use super::wml::seconds;
 use crate::interrupt::interrupted_by_signals;
 use crate::output::{print_json, table};
+use crate::scripts::load;
 
 /// Arguments of `nestor load check`.
 #[derive(Args, Debug)]

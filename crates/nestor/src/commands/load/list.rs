@@ -4,7 +4,7 @@ use anyhow::Result;
 use nestor_load::papers::PAPER_WORKLOADS;
 use nestor_load::personality_names;
 
-use crate::cli::JsonArguments;
+use crate::arguments::JsonArguments;
 use crate::output::{print_json, table};
 
 /// Lists them.

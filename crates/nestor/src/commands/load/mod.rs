@@ -13,11 +13,10 @@ mod wml;
 
 use std::process::ExitCode;
 
-use anyhow::{Context, Result};
+use anyhow::Result;
 use clap::Subcommand;
-use nestor_load::{Value, Workload};
 
-use crate::cli::JsonArguments;
+use crate::arguments::JsonArguments;
 pub use plain::run_in;
 
 /// `nestor load …`
@@ -50,20 +49,6 @@ pub enum LoadCommand {
     /// Run a program and write what time it took
     #[command(hide = true)]
     Timed(timed::TimedArguments),
-}
-
-/// Looks at the files that a workload names before anything is built for it: they must be there, and a script must be
-/// understood.
-///
-/// # Errors
-/// What is wrong with the file.
-pub fn check_files(workload: &Workload) -> Result<()> {
-    let Some(Value::File(file)) = workload.value("file") else { return Ok(()) };
-    if workload.to_string().starts_with("wml:") {
-        return wml::load(&file, &[]).map(|_| ());
-    }
-    std::fs::File::open(&file).with_context(|| format!("cannot read {file}, which {workload} names"))?;
-    Ok(())
 }
 
 /// Runs the command.

@@ -10,11 +10,11 @@ use nestor_load::{LoadResult, Place, Target, Workload, WorksOn};
 use nestor_machine::Ground;
 use nestor_report::units::{bytes, count, digits, latency_ns, rate};
 
-use super::check_files;
 use crate::interrupt::interrupted_by_signals;
 use crate::named::workload_named;
 use crate::output::{print_json, table};
 use crate::progress::Progress;
+use crate::scripts::check_files;
 
 /// Arguments of `nestor load run`.
 #[derive(Args, Debug)]

@@ -10,8 +10,9 @@ use nestor_flow::{FlowReport, Scale};
 use nestor_machine::{Command, Ground, Machine};
 use nestor_stack::Place;
 
-use super::wml::{Loaded, WmlArguments};
+use super::wml::WmlArguments;
 use crate::interrupt::interrupted_by_signals;
+use crate::scripts::Loaded;
 
 /// The longest that a machine may take: file sets and the run itself.
 const PATIENCE_S: u64 = 24 * 3600;

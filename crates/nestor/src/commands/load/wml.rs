@@ -1,18 +1,19 @@
 //! `nestor load wml`: runs a script of Filebench's language.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use anyhow::{Context, Result, anyhow, bail};
+use anyhow::{Context, Result, bail};
 use clap::Args;
 use nestor_flow::{
     FlowOptions, FlowReport, Listener, RunReport, Scale, Scaled, Source, file_sets, make_places, relocate,
     run_script, scale,
 };
 use nestor_wml::Script;
+use procfs::{Current as _, Meminfo};
 use signal_hook::consts::SIGXFSZ;
 
 use super::table::flow_text;
@@ -20,6 +21,7 @@ use super::{files, several};
 use crate::interrupt::interrupted_by_signals;
 use crate::output::print_json;
 use crate::progress::Progress;
+use crate::scripts::{Loaded, load};
 use crate::whole_file;
 
 /// Arguments of `nestor load wml`.
@@ -138,58 +140,6 @@ fn assignment(text: &str) -> Result<(String, String), String> {
     }
 }
 
-/// A script that was read.
-pub struct Loaded {
-    /// Where it came from.
-    pub name: String,
-    /// Its text.
-    pub text: String,
-    /// Understood.
-    pub script: Script,
-}
-
-/// Reads a script: a file, or one that comes with the program.
-///
-/// # Errors
-/// When there is none, it is not understood, or it cannot run.
-pub fn load(script: &str, set: &[(String, String)]) -> Result<Loaded> {
-    let (name, bytes) = match nestor_load::personality(script) {
-        Some(text) if !Path::new(script).exists() => (format!("{script}.f"), text.as_bytes().to_vec()),
-        _ => {
-            let bytes = files::read_script(Path::new(script)).map_err(|e| {
-                let names = nestor_load::personality_names().join(", ");
-                anyhow!("cannot read {script}: {e}\n  scripts that come with this program: {names}")
-            })?;
-            (script.to_owned(), bytes)
-        }
-    };
-    let others = |other: &str| other_script(Path::new(script).parent(), other);
-    let source = nestor_wml::Source::new(&name, &bytes).with_environment(&environment).with_loader(&others);
-    let script = nestor_wml::parse(&source, set)?;
-    let text = String::from_utf8_lossy(&bytes).into_owned();
-    nestor_flow::check(&script, Source { name: &name, text: &text })?;
-    Ok(Loaded { name, text, script })
-}
-
-/// What `$(NAME)` and `${name}` stand for: the environment, and a few names of the language's own.
-fn environment(name: &str) -> Option<String> {
-    match name {
-        "date" => Some(jiff::Zoned::now().strftime("%Y-%m-%d-%H-%M").to_string()),
-        "hostname" => {
-            std::fs::read_to_string("/proc/sys/kernel/hostname").ok().map(|text| text.trim().to_owned())
-        }
-        _ => std::env::var(name).ok(),
-    }
-}
-
-/// The script of `load NAME`: beside the one that loads it, or one that comes with this program.
-fn other_script(directory: Option<&Path>, name: &str) -> Option<Vec<u8>> {
-    let beside = |name: String| files::read_script(&directory.unwrap_or(Path::new(".")).join(name)).ok();
-    beside(name.to_owned())
-        .or_else(|| beside(format!("{name}.f")))
-        .or_else(|| nestor_load::personality(name).map(|text| text.as_bytes().to_vec()))
-}
-
 /// Runs a script.
 ///
 /// # Errors
@@ -263,11 +213,7 @@ fn options(arguments: &WmlArguments, scaled: &Scaled, source: Source<'_>) -> Res
 
 /// This machine's memory.
 pub fn memory_bytes() -> Result<u64> {
-    let text = std::fs::read_to_string("/proc/meminfo").context("cannot read how much memory there is")?;
-    let kilobytes = text
-        .lines()
-        .find_map(|line| line.strip_prefix("MemTotal:")?.trim().split(' ').next()?.parse::<u64>().ok());
-    Ok(kilobytes.context("/proc/meminfo does not say how much memory there is")? * 1024)
+    Ok(Meminfo::current().context("cannot read how much memory there is")?.mem_total)
 }
 
 /// A data set that the page cache can hold says nothing about the storage.

@@ -20,7 +20,7 @@ use nestor_predict::{Answer, Evidence, Knowledge, Missing, Question, answer};
 use nestor_results::{Elsewhere, Known, KnownPlace, written_stacks};
 use serde::Serialize;
 
-use crate::cli::LabArguments;
+use crate::arguments::LabArguments;
 use crate::commands::run::open_store;
 use crate::output::print_json;
 

@@ -7,7 +7,7 @@ use anyhow::Result;
 use nestor_results::{Elsewhere, Known, KnownPlace, Store};
 use nestor_stack::{Place, PlaceWish};
 
-use crate::cli::LabArguments;
+use crate::arguments::LabArguments;
 
 /// What was measured at the place that `--on` names, with a note where there is more that does not count.
 ///

@@ -6,7 +6,7 @@ use serde::Serialize;
 
 use super::question::Load;
 use super::{Predicted, evidence};
-use crate::cli::LabArguments;
+use crate::arguments::LabArguments;
 use crate::commands::advise::mechanism;
 use crate::commands::run::{one_off, set_tracing, traced};
 use crate::session;

@@ -16,7 +16,7 @@ use super::plan::{print_plan, say_what_begins};
 use super::resume::as_begun;
 use super::room::require_room;
 use super::user_media::require_allowed;
-use crate::cli::{LabArguments, StudyHow};
+use crate::arguments::{LabArguments, StudyHow};
 use crate::commands::compare::print_costs;
 use crate::commands::run::set_tracing;
 use crate::commands::study_report::{of_study, write_report};

@@ -13,7 +13,7 @@ use anyhow::{Context, Result, anyhow, bail};
 use nestor_results::Study;
 use nestor_stack::{LayerDefinition, StackError};
 
-use crate::cli::StudyArguments;
+use crate::arguments::StudyArguments;
 use crate::commands::run::open_store;
 
 pub use carry_out::{carry_out, prepare};

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use anyhow::{Result, bail};
 use nestor_results::{Store, Study, StudyRecord, Written};
 
-use crate::cli::{LabArguments, StudyHow};
+use crate::arguments::{LabArguments, StudyHow};
 
 /// The study that was begun last in this file of results, with what the command line changes of its extent.
 pub fn begun_last(store: &Store, how: &StudyHow, lab: &LabArguments) -> Result<Study> {

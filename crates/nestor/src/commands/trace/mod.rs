@@ -11,12 +11,12 @@ pub mod processors;
 pub mod stamp_write;
 pub mod summarize;
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use anyhow::Result;
+use clap::{Subcommand, ValueEnum};
 use nestor_capture::{Method, RecordOptions, record};
 
-use crate::cli::{RecordMethod, TraceCommand};
 use crate::interrupt::interrupted_by_signals;
 use crate::output::print_json;
 use analyze::text::metrics as render;
@@ -32,6 +32,63 @@ fn remove(recording: &Path) -> Result<()> {
         errln!("left where it is, for it is no part of the recording: {}", left.join(", "));
     }
     Ok(())
+}
+
+/// `nestor trace …`
+#[derive(Debug, Subcommand)]
+pub enum TraceCommand {
+    /// Record the block layer's events of a device until interrupted
+    Record {
+        /// The block device
+        #[arg(long, value_name = "DEVICE")]
+        device: PathBuf,
+        /// Directory for the recording
+        #[arg(long, value_name = "DIRECTORY")]
+        output: PathBuf,
+        /// How to record: blktrace's relay files, tracefs (if the kernel locks those), or whichever works
+        #[arg(long, value_enum, default_value = "auto")]
+        method: RecordMethod,
+    },
+    /// Convert fio's own log of its operations into requests
+    Application(application::ApplicationArguments),
+    /// Join the requests of a guest with those of its hypervisor, its host and the disk
+    Correlate(correlate::CorrelateArguments),
+    /// Record and summarise what QEMU does for a guest's disk
+    #[command(subcommand)]
+    Hypervisor(hypervisor::HypervisorCommand),
+    /// Sample how busy this machine's processors are until interrupted
+    #[command(hide = true)]
+    Processors(processors::ProcessorsArguments),
+    /// Write marked data to a device, for tests of joins
+    #[command(hide = true)]
+    StampWrite(stamp_write::StampWriteArguments),
+    /// Thaw a file system if the process that froze it is killed
+    #[command(hide = true)]
+    ThawWhenLeft(layout::guard::GuardArguments),
+    /// Read what each byte of a file system's device is used for
+    Layout(layout::LayoutArguments),
+    /// Write requests as a trace for Perfetto, as Parquet or as CSV
+    Export(export::ExportArguments),
+    /// Summarise a recording, or a modelled disk's log, as the numbers of one layer
+    Summarize(summarize::SummarizeArguments),
+    /// Summarise each device in a trace of yours
+    #[command(
+        after_help = "Examples:\n  nestor trace analyze sda.blktrace.*\n  nestor trace analyze --device 8:0 --per-process sda\n  blkparse -i sda -d - -O -o /dev/null | nestor trace analyze -"
+    )]
+    Analyze(analyze::AnalyzeArguments),
+    /// Compare two traces
+    Diff(diff::DiffArguments),
+}
+
+/// Ways to record.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum RecordMethod {
+    /// Whichever works.
+    Auto,
+    /// blktrace.
+    Relay,
+    /// tracefs.
+    Tracefs,
 }
 
 /// Runs `nestor trace …`.

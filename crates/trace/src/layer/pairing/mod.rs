@@ -15,13 +15,15 @@
 //! - Memory is that of the requests in flight, at most [`MOST_IN_FLIGHT`]; beyond it the oldest are given up.
 
 mod flushes;
+mod request;
 mod requests;
 
 use super::slab::NONE;
 use crate::event::{Action, BlockEvent, Device, Direction, Flags, SECTOR_BYTES};
 
 use flushes::Flushes;
-use requests::{Request, Requests, Seen, State};
+use request::{Request, Seen, State};
+use requests::Requests;
 
 /// Requests followed at once. A kernel's queues hold some thousands per device at most.
 pub const MOST_IN_FLIGHT: usize = 1 << 16;

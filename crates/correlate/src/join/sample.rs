@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use nestor_model::LatencyHistogram;
 use nestor_trace::Operation;
 
-use crate::join::Active;
+use super::Active;
 use crate::tree::{Node, SampledTree};
 
 /// Children of one request that are shown; a flush can have thousands.

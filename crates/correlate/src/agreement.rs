@@ -1,0 +1,40 @@
+//! How far joins agree with the truth.
+
+use serde::{Deserialize, Serialize};
+
+/// How far joins and marks agree.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Agreement {
+    /// Runs of marked sectors whose request was joined up to the top.
+    pub checked: u64,
+    /// Those of them that reach the request that the mark tells of.
+    pub agreeing: u64,
+    /// Runs whose request has no ancestor at the top (written back, read ahead, unknown).
+    pub without_ancestor: u64,
+    /// Runs whose mark or request nobody knows: from before the recording.
+    pub unknown: u64,
+    /// Some disagreements.
+    pub examples: Vec<String>,
+}
+
+impl Agreement {
+    /// In words, with the numbers.
+    pub fn to_text(&self) -> String {
+        let Some(share) = self.share() else {
+            return "no marked data reached the disk: nothing to check the joins with".to_owned();
+        };
+        format!(
+            "the marks in the data say that {:.2} % of the joins are true ({} of {}); {} more reached the disk without a \
+             request of the guest that waited for them",
+            100.0 * share,
+            self.agreeing,
+            self.checked,
+            self.without_ancestor
+        )
+    }
+
+    /// Share (0 to 1) of the checked runs that agree; `None` without any.
+    pub fn share(&self) -> Option<f64> {
+        (self.checked > 0).then(|| self.agreeing as f64 / self.checked as f64)
+    }
+}

@@ -1,0 +1,67 @@
+//! The lab image of this machine.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+use anyhow::{Context, Result};
+use nestor_build::LabFiles;
+use nestor_machine::lab_image::{self, EnsureOptions, LabImage, LabProgress, Recipe};
+use signal_hook::consts::{SIGINT, SIGTERM};
+
+use crate::paths;
+use crate::progress::Progress;
+
+/// Hash of the current recipe and whether its image is there.
+pub fn state() -> (String, bool) {
+    (Recipe::built_in().hash(), lab_image::find(&paths::cache_directory()).is_some())
+}
+
+/// The lab image, made first if it is not there.
+///
+/// # Errors
+/// When it cannot be made: no network, no room, missing programs.
+pub fn ensure() -> Result<LabImage> {
+    let cache_directory = paths::cache_directory();
+    let recorded = |directory: &Path| {
+        errln!(
+            "the lab image in {} was made by a version that recorded no hashes; from now on it has to stay as it is",
+            directory.display()
+        );
+    };
+    if let Some(image) = lab_image::find_verified(&cache_directory, &recorded)? {
+        return Ok(image);
+    }
+    let interrupted = Arc::new(AtomicBool::new(false));
+    for signal in [SIGINT, SIGTERM] {
+        signal_hook::flag::register(signal, Arc::clone(&interrupted))
+            .context("signals could not be caught")?;
+    }
+    let bar = Progress::new(100);
+    let progress = |news: LabProgress| {
+        bar.about(news.stage.label(), news.remaining);
+        bar.step(&news.detail);
+        // A percentage: the fraction is between 0 and 1.
+        bar.position((news.fraction * 100.0) as u64);
+    };
+    let options = EnsureOptions { cache_directory, progress: &progress, interrupted: &interrupted };
+    let image = lab_image::ensure(&options);
+    bar.finish();
+    Ok(image?)
+}
+
+/// The lab image of this machine, made first if there is none.
+///
+/// # Errors
+/// It cannot be made, or is not to be trusted.
+pub fn files() -> Result<LabFiles> {
+    let image = ensure()?;
+    let text = |path: &Path| path.display().to_string();
+    Ok(LabFiles {
+        kernel: text(&image.kernel),
+        modules_cpio: text(&image.modules_cpio),
+        root: text(&image.root_squashfs),
+        hash: image.manifest.hash.clone(),
+        contents: image.contents()?,
+    })
+}

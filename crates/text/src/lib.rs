@@ -1,0 +1,17 @@
+//! How text for people is put: numbers with their units, tables, paragraphs, errors that point at their place, and names
+//! that were probably meant.
+//!
+//! Nothing here prints: that is what the crate `terminal` is for.
+
+mod marked;
+mod nearest;
+mod table;
+pub mod units;
+mod visible;
+mod wrap;
+
+pub use marked::Marked;
+pub use nearest::nearest;
+pub use table::{Align, Table};
+pub use visible::{is_hidden, visible, visible_in_columns, visible_json};
+pub use wrap::{unbreakable, wrapped};
