@@ -1,6 +1,6 @@
 //! How much memory each machine of a stack gets.
 
-use nestor_stack::{Layer, LayerDefinition, Stack};
+use nestor_stack::{Crossing, Stack};
 
 /// A host's own need: kernel, page cache for its tools, traces in memory.
 const HOST_BYTES: u64 = 1 << 30;
@@ -16,7 +16,7 @@ const MIDDLE_BYTES: u64 = 512 << 20;
 pub fn guests_need(stack: &Stack) -> Vec<u64> {
     let mut inner = 0;
     let mut sizes = Vec::new();
-    for layer in stack.layers().iter().filter(|l| is_hypervisor(l)) {
+    for layer in stack.layers().iter().filter(|layer| layer.crossing() == Crossing::Inside) {
         let written = layer.size("memory").map_or(256 << 20, nestor_stack::Bytes::get);
         let least = if inner == 0 { 0 } else { inner + QEMU_BYTES + MIDDLE_BYTES };
         let size = if layer.is_set("memory") { written } else { written.max(least) };
@@ -30,10 +30,6 @@ pub fn guests_need(stack: &Stack) -> Vec<u64> {
 /// Memory of the host of a stack.
 pub fn host_needs(stack: &Stack) -> u64 {
     HOST_BYTES + guests_need(stack).first().map_or(0, |guest| guest + QEMU_BYTES)
-}
-
-fn is_hypervisor(layer: &Layer) -> bool {
-    matches!(layer.definition(), LayerDefinition::Hypervisor(_))
 }
 
 #[cfg(test)]

@@ -2,7 +2,7 @@
 
 use anyhow::{Context, Result};
 use nestor_load::{Profile, Workload};
-use nestor_stack::{LayerDefinition, Stack};
+use nestor_stack::Stack;
 use nestor_study::Notation;
 
 /// The grammar of `nestor-stack` and the workloads of `nestor-load`.
@@ -74,12 +74,10 @@ impl Notation for LabNotation {
 
     fn raw_disk(&self, stack: &str) -> String {
         let Ok(parsed) = Stack::parse(stack) else { return stack.to_owned() };
-        let layers = parsed.layers();
-        let is_hypervisor = |i: &usize| matches!(layers[*i].definition(), LayerDefinition::Hypervisor(_));
         // What is between the application's hypervisor and the medium goes.
-        match (0..layers.len()).find(is_hypervisor) {
+        match parsed.innermost_hypervisor() {
             Some(hypervisor) => {
-                let kept: Vec<String> = layers[..=hypervisor].iter().map(|l| l.label()).collect();
+                let kept: Vec<String> = parsed.above(hypervisor.below()).iter().map(|l| l.label()).collect();
                 format!("{}/{}", kept.join("/"), parsed.medium())
             }
             None => parsed.to_string(),
@@ -88,12 +86,10 @@ impl Notation for LabNotation {
 
     fn native(&self, stack: &str) -> String {
         let Ok(parsed) = Stack::parse(stack) else { return stack.to_owned() };
-        let layers = parsed.layers();
-        let is_hypervisor = |i: &usize| matches!(layers[*i].definition(), LayerDefinition::Hypervisor(_));
-        match (0..layers.len()).find(is_hypervisor) {
+        match parsed.innermost_hypervisor() {
             // What the application works on goes down to the medium.
             Some(hypervisor) => {
-                let above = layers[..hypervisor].iter().map(|l| l.label());
+                let above = parsed.above(hypervisor).iter().map(|l| l.label());
                 let kept: Vec<String> = above.chain([parsed.medium().to_string()]).collect();
                 kept.join("/")
             }

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use nestor_stack::{LayerDefinition, Stack};
+use nestor_stack::{LayerIndex, Stack};
 
 /// The three parts of a stack that a matrix tells apart.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -29,7 +29,7 @@ impl StackParts {
             layers[range].iter().map(ToString::to_string).collect::<Vec<_>>().join("/")
         };
         let medium = layers.len() - 1;
-        let hypervisor = layers.iter().position(|l| matches!(l.definition(), LayerDefinition::Hypervisor(_)));
+        let hypervisor = parsed.innermost_hypervisor().map(LayerIndex::position);
         let host = match hypervisor {
             Some(last) => joined(last + 1..medium),
             None if medium == 0 => "no VM".to_owned(),
@@ -81,10 +81,7 @@ pub fn parts_of(stacks: &[String]) -> Vec<StackParts> {
 /// The options in which the innermost machine of a stack is not that of another, with its own values.
 fn different_options(one: &str, other: &str) -> String {
     let (Ok(one), Ok(other)) = (Stack::parse(one), Stack::parse(other)) else { return String::new() };
-    let machine = |stack: &Stack| {
-        let found = stack.layers().iter().find(|l| matches!(l.definition(), LayerDefinition::Hypervisor(_)));
-        found.cloned()
-    };
+    let machine = |stack: &Stack| stack.innermost_hypervisor().map(|at| stack.layer(at).clone());
     let (Some(one), Some(other)) = (machine(&one), machine(&other)) else { return String::new() };
     let written = format!("{one}:{other}");
     let mut note: Vec<String> = Vec::new();

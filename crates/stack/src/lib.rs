@@ -31,6 +31,7 @@
 
 mod bytes;
 mod check;
+mod crossing;
 mod error;
 mod expand;
 mod help;
@@ -45,6 +46,7 @@ mod spec;
 mod stack;
 
 pub use bytes::{Bytes, ParseBytesError};
+pub use crossing::{Crossing, LayerIndex};
 pub use error::{StackError, StackErrorKind};
 pub use expand::{MAX_ALTERNATIVES, MAX_NESTING, expand, parse_all};
 pub use help::{LayerHelp, OptionHelp, layers_help};

@@ -4,7 +4,7 @@ use std::fmt;
 use std::ops::Range;
 use std::str::FromStr;
 
-use crate::{Layer, LayerDefinition, Stack};
+use crate::{Crossing, Layer, Stack};
 
 /// What a machine is called in a stack.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -75,20 +75,20 @@ impl Stack {
     /// The machines of the stack, **outermost first**, so in the order in which they are started. At least one.
     pub fn machines(&self) -> Vec<MachineSegment<'_>> {
         let layers = self.layers();
-        let crossings = (0..layers.len()).rev().filter(|i| layers[*i].definition().is_crossing());
+        let crossings = self.crossings().map(|(at, _)| at.position()).rev();
         let mut machines = Vec::new();
         let mut end = layers.len();
         let mut started_by = None;
         let (mut guests, mut clients) = (0, 0);
         for crossing in crossings.map(Some).chain([None]) {
             let start = crossing.map_or(0, |i| i + 1);
-            let label = match started_by.map(|i: usize| layers[i].definition()) {
-                None => MachineLabel::Host,
-                Some(LayerDefinition::NetworkFileSystem) => {
+            let label = match started_by.map_or(Crossing::None, |i: usize| layers[i].crossing()) {
+                Crossing::None => MachineLabel::Host,
+                Crossing::Beside => {
                     clients += 1;
                     MachineLabel::Client(clients)
                 }
-                Some(_) => {
+                Crossing::Inside => {
                     guests += 1;
                     MachineLabel::Guest(guests)
                 }

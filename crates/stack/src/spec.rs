@@ -141,11 +141,6 @@ impl LayerDefinition {
         }
     }
 
-    /// Whether what is above the layer is in another machine than what is below it.
-    pub const fn is_crossing(&self) -> bool {
-        matches!(self, Self::Hypervisor(_) | Self::NetworkFileSystem)
-    }
-
     /// The kind of layer in words, as in `jfs is a file system`.
     pub const fn kind(&self) -> &'static str {
         match self {

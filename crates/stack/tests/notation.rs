@@ -113,7 +113,7 @@ proptest! {
     fn the_machines_partition_the_stack(text in stack()) {
         let Ok(stack) = Stack::parse(&text) else { return Ok(()) };
         let machines = stack.machines();
-        let crossings = stack.layers().iter().filter(|l| l.definition().is_crossing()).count();
+        let crossings = stack.crossings().count();
         prop_assert_eq!(machines.len(), crossings + 1);
         let mut seen: Vec<usize> = Vec::new();
         for (depth, machine) in machines.iter().enumerate().rev() {

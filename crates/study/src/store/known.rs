@@ -8,7 +8,7 @@ use std::path::Path;
 
 use nestor_load::SurfacePoint;
 use nestor_model::geometric_mean;
-use nestor_stack::{Layer, LayerDefinition, Stack};
+use nestor_stack::{Layer, LayerDefinition, LayerIndex, Stack};
 use rusqlite::Connection;
 
 use super::places::{self, Elsewhere, KnownPlace};
@@ -340,20 +340,20 @@ const OTHER_LAYERS: &str = "other layers";
 /// Their labels, from the top to the bottom; empty for the usual stacks.
 fn other_layers(stack: &str) -> String {
     let Ok(stack) = Stack::parse(stack) else { return String::new() };
-    let layers = stack.layers();
     let is_file_system = |layer: &Layer| matches!(layer.definition(), LayerDefinition::FileSystem(_));
     let is_image = |layer: &Layer| matches!(layer.definition(), LayerDefinition::ImageFormat(_));
     // Those that have columns: the guest's file system, a virtual machine, an image, a file system below it, the medium.
-    let crossing = layers.iter().position(|layer| layer.definition().is_crossing());
-    let first = |from: usize, is: &dyn Fn(&Layer) -> bool| {
-        layers.iter().enumerate().skip(from).find(|(_, layer)| is(layer)).map(|(at, _)| at)
+    let crossing = stack.crossings().next().map(|(at, _)| at);
+    let first = |from: LayerIndex, is: &dyn Fn(&Layer) -> bool| {
+        stack.indexed_layers().find(|(at, layer)| *at >= from && is(layer)).map(|(at, _)| at)
     };
-    let mut named = vec![crossing, first(0, &is_file_system).filter(|at| crossing.is_none_or(|c| *at < c))];
+    let guest = first(LayerIndex::TOP, &is_file_system).filter(|at| crossing.is_none_or(|c| *at < c));
+    let mut named = vec![crossing, guest];
     if let Some(crossing) = crossing {
         named.extend([first(crossing, &is_image), first(crossing, &is_file_system)]);
     }
-    let others = layers.iter().enumerate().take(layers.len().saturating_sub(1));
-    let others = others.filter(|(at, _)| !named.contains(&Some(*at)));
+    named.push(Some(stack.medium_index()));
+    let others = stack.indexed_layers().filter(|(at, _)| !named.contains(&Some(*at)));
     others.map(|(_, layer)| layer.label()).collect::<Vec<_>>().join("/")
 }
 

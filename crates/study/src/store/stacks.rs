@@ -26,14 +26,11 @@ pub(super) fn note_stack(connection: &Connection, text: &str) -> rusqlite::Resul
         connection.prepare_cached("INSERT INTO stacks (stack) VALUES (?)")?.execute([text])?;
         return Ok(());
     };
-    let layers = stack.layers();
     let is_file_system = |layer: &&Layer| matches!(layer.definition(), LayerDefinition::FileSystem(_));
-    let first_crossing = layers.iter().position(|l| l.definition().is_crossing());
-    let (above, below) = match first_crossing {
-        Some(at) => (&layers[..at], &layers[at + 1..]),
-        None => (layers, &layers[..0]),
+    let (crossing, above, below) = match stack.crossings().next() {
+        Some((at, _)) => (Some(stack.layer(at)), stack.above(at), stack.below(at)),
+        None => (None, stack.layers(), &[][..]),
     };
-    let crossing = first_crossing.map(|at| &layers[at]);
     let guest = above.iter().find(is_file_system);
     let host = below.iter().find(is_file_system);
     let image = below.iter().find(|l| matches!(l.definition(), LayerDefinition::ImageFormat(_)));
@@ -42,7 +39,7 @@ pub(super) fn note_stack(connection: &Connection, text: &str) -> rusqlite::Resul
         layer.and_then(|l| l.size(name)).map(|bytes| super::rows::integer(bytes.get()))
     };
     let medium = stack.medium();
-    let crossings = layers.iter().filter(|l| l.definition().is_crossing()).count() as i64;
+    let crossings = stack.crossings().count() as i64;
     connection
         .prepare_cached(
             "INSERT INTO stacks (stack, guest_fs, guest_fs_options, crossing, crossings, cache, device, aio, \

@@ -188,7 +188,7 @@ impl Load {
 /// Processors of the machine that the load is in; 0 where the stack does not say.
 fn processors(stack: &str) -> u32 {
     let Ok(stack) = Stack::parse(stack) else { return 0 };
-    let machine = stack.layers().iter().find(|layer| layer.definition().is_crossing());
+    let machine = stack.crossings().next().map(|(at, _)| stack.layer(at));
     machine.and_then(|layer| layer.option("cpus")).and_then(|cpus| cpus.parse().ok()).unwrap_or(0)
 }
 
