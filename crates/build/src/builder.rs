@@ -188,8 +188,7 @@ impl Lab {
             Some(host) => host.facts.clone(),
             None => self.ground_facts.clone(),
         };
-        let accelerator = self.host_accelerator().to_owned();
-        Ok(BuiltMachine { label: "host".into(), machine, facts, accelerator })
+        Ok(BuiltMachine { label: "host".into(), machine, facts, accelerator: self.host_accelerator() })
     }
 
     /// A fresh modelled disk in the host: the one that is already plugged in, emptied, or another one.

@@ -1,7 +1,7 @@
 //! A stack that stands: its machines, its trace points, and what has to be undone.
 
 use nestor_machine::{Command, DiskAttachment, Facts, Machine, MachineError};
-use nestor_stack::Stack;
+use nestor_stack::{Accelerator, Stack};
 
 use crate::hypervisor::WriteCacheSwitch;
 use crate::{HostTime, UserMedium};
@@ -24,8 +24,8 @@ pub struct BuiltMachine {
     pub machine: Machine,
     /// What it is.
     pub facts: Facts,
-    /// `hardware`, `kvm` or `tcg`.
-    pub accelerator: String,
+    /// What executes its instructions.
+    pub accelerator: Accelerator,
 }
 
 /// A block device in one of the machines, where requests can be recorded.

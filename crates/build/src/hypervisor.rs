@@ -3,10 +3,10 @@
 use std::collections::BTreeMap;
 use std::time::Instant;
 
-use nestor_machine::{Accelerator, Command, DiskAttachment, DiskBackend, Machine, MachineSpec, MachineTime};
+use nestor_machine::{Command, DiskAttachment, DiskBackend, Machine, MachineSpec, MachineTime};
 use nestor_stack::layers::hypervisors::devices::{Attach, Controller, Disk};
-use nestor_stack::layers::hypervisors::{self, HostTarget, HypervisorOptions};
-use nestor_stack::{HypervisorSpec, ImageFormatSpec, Layer, LayerDefinition, Stack};
+use nestor_stack::layers::hypervisors::{HostTarget, HypervisorOptions};
+use nestor_stack::{Accelerator, HypervisorSpec, ImageFormatSpec, Layer, LayerDefinition, Stack};
 
 use crate::builder::{Offered, Progressing, refused, tune};
 use crate::built::{BlockPoint, BuiltMachine, Undo, VirtualDisk};
@@ -99,7 +99,7 @@ impl Lab {
                 progressing.write_caches.push(switch);
             }
         }
-        if guest.accelerator == "tcg" && spec.accelerator == hypervisors::Accelerator::Kvm {
+        if guest.accelerator.is_emulation() && spec.accelerator == Accelerator::Kvm {
             progressing.note(format!("{} processors", guest.label), "emulated (TCG): KVM does not work here");
         }
         progressing.machines.push(guest);
@@ -129,8 +129,9 @@ impl Lab {
         cold_disk: Option<&DiskAttachment>,
     ) -> MachineSpec {
         let accelerator = match spec.accelerator {
-            hypervisors::Accelerator::Tcg => Accelerator::Tcg,
-            hypervisors::Accelerator::Kvm => self.recall(&self.guest_identity(depth)),
+            // It may not work here.
+            Accelerator::Kvm => self.recall(&self.guest_identity(depth)),
+            written => Some(written),
         };
         let memory_bytes = memory::guests_need(stack).get(depth - 1).copied();
         MachineSpec {
@@ -165,7 +166,7 @@ impl Lab {
         depth: usize,
         fresh: bool,
     ) -> Result<BuiltMachine, BuildError> {
-        if fresh || self.guests.get(depth - 1).is_some_and(|kept| !fits(&kept.spec, &kept.accelerator, &spec))
+        if fresh || self.guests.get(depth - 1).is_some_and(|kept| !fits(&kept.spec, kept.accelerator, &spec))
         {
             self.stop_guests_from(depth - 1);
         }
@@ -188,7 +189,7 @@ impl Lab {
             label: guest.machine.label().to_owned(),
             machine: guest.machine.clone(),
             facts: guest.facts.clone(),
-            accelerator: guest.accelerator.clone(),
+            accelerator: guest.accelerator,
         })
     }
 
@@ -222,11 +223,15 @@ impl Lab {
 }
 
 /// Milliseconds a guest gets to boot, by what the slowest machines took so far; at depth 0 the emulated host.
-fn usual_boot_limit_ms(depth: usize, accelerator: Accelerator, slowest_ms: &BTreeMap<usize, u64>) -> u64 {
+fn usual_boot_limit_ms(
+    depth: usize,
+    accelerator: Option<Accelerator>,
+    slowest_ms: &BTreeMap<usize, u64>,
+) -> u64 {
     let most = if depth > 1 { DEEP_BOOT_LIMIT_MS } else { BOOT_LIMIT_MS };
     let seen = slowest_ms.get(&depth).map(|slowest_ms| slowest_ms * TIMES_SLOWEST);
     // One that is emulated, or may be, takes much longer than its host; so does a guest in a guest.
-    let is_like_its_host = depth == 1 && accelerator == Accelerator::Kvm;
+    let is_like_its_host = depth == 1 && accelerator == Some(Accelerator::Kvm);
     let host = slowest_ms.get(&0).filter(|_| is_like_its_host).map(|host_ms| host_ms * TIMES_HOST);
     seen.or(host).map_or(most, |limit_ms| limit_ms.clamp(LEAST_BOOT_LIMIT_MS, most))
 }
@@ -265,11 +270,10 @@ fn cache_type_file(device: &str) -> String {
 }
 
 /// Whether a booted guest can be used for what is wanted.
-fn fits(kept: &MachineSpec, accelerator: &str, wanted: &MachineSpec) -> bool {
+fn fits(kept: &MachineSpec, accelerator: Accelerator, wanted: &MachineSpec) -> bool {
     let same_accelerator = match wanted.accelerator {
-        Accelerator::Tcg => accelerator == "tcg",
-        Accelerator::Kvm => accelerator == "kvm",
-        Accelerator::Auto => kept.accelerator != Accelerator::Tcg,
+        Some(wanted) => accelerator == wanted,
+        None => kept.accelerator != Some(Accelerator::Tcg),
     };
     same_accelerator
         && kept.memory_bytes == wanted.memory_bytes
@@ -336,15 +340,15 @@ mod tests {
         let limit = |depth, accelerator, seen: &[(usize, u64)]| {
             usual_boot_limit_ms(depth, accelerator, &BTreeMap::from_iter(seen.iter().copied()))
         };
-        let kvm = Accelerator::Kvm;
+        let kvm = Some(Accelerator::Kvm);
         assert_eq!(limit(1, kvm, &[]), BOOT_LIMIT_MS, "nothing is known");
         assert_eq!(limit(1, kvm, &[(0, 6_000)]), 120_000, "its host booted");
         assert_eq!(limit(1, kvm, &[(0, 6_000), (1, 9_000)]), 90_000, "a guest booted");
         assert_eq!(limit(1, kvm, &[(0, 400), (1, 500)]), LEAST_BOOT_LIMIT_MS);
         assert_eq!(limit(1, kvm, &[(0, 60_000)]), BOOT_LIMIT_MS);
         // Emulated in an emulated host, or perhaps: minutes.
-        assert_eq!(limit(1, Accelerator::Tcg, &[(0, 6_000)]), BOOT_LIMIT_MS);
-        assert_eq!(limit(1, Accelerator::Auto, &[(0, 6_000)]), BOOT_LIMIT_MS);
+        assert_eq!(limit(1, Some(Accelerator::Tcg), &[(0, 6_000)]), BOOT_LIMIT_MS);
+        assert_eq!(limit(1, None, &[(0, 6_000)]), BOOT_LIMIT_MS);
         assert_eq!(limit(2, kvm, &[(0, 6_000), (1, 9_000)]), DEEP_BOOT_LIMIT_MS);
     }
 }

@@ -11,7 +11,7 @@ use nestor_machine::agent::process::OWN_BINARY;
 use nestor_machine::ownership::make_above;
 use nestor_machine::{Cause, MachineSpec};
 use nestor_stack::layers::hypervisors::devices::Attach;
-use nestor_stack::{LayerDefinition, Stack};
+use nestor_stack::{Accelerator, LayerDefinition, Stack};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 
@@ -35,7 +35,7 @@ const KEEP_LIMIT: Duration = Duration::from_secs(120);
 struct KeptGuest {
     spec: MachineSpec,
     label: String,
-    accelerator: String,
+    accelerator: Accelerator,
 }
 
 /// What is written beside a kept host's state.
@@ -185,7 +185,7 @@ impl Lab {
         let guests = self.guests.iter().map(|guest| KeptGuest {
             spec: guest.spec.clone(),
             label: guest.machine.label().to_owned(),
-            accelerator: guest.accelerator.clone(),
+            accelerator: guest.accelerator,
         });
         let guests = guests.collect();
         (self.progress)("keeping the booted machines");

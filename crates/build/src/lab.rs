@@ -7,10 +7,10 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use nestor_machine::{
-    Accelerator, Command, DiskAttachment, Facts, Ground, InstructionMarks, Machine, MachineError,
-    MachineSpec, MachineTime, WhyNotCounted,
+    Command, DiskAttachment, Facts, Ground, InstructionMarks, Machine, MachineError, MachineSpec,
+    MachineTime, WhyNotCounted,
 };
-use nestor_stack::{LayerDefinition, Stack};
+use nestor_stack::{Accelerator, LayerDefinition, Stack};
 
 use crate::accelerators::{AcceleratorMemory, machine_identity, nested_identity};
 use crate::seed::Seed;
@@ -57,7 +57,7 @@ pub struct LabOptions {
 pub(crate) struct Kept {
     pub(crate) spec: MachineSpec,
     pub(crate) machine: Machine,
-    pub(crate) accelerator: String,
+    pub(crate) accelerator: Accelerator,
     pub(crate) facts: Facts,
     pub(crate) files: LabFiles,
     /// Packages with their versions.
@@ -183,11 +183,11 @@ impl Lab {
         self.remark.as_deref()
     }
 
-    /// Boots the emulated host, if there is none, and says what runs its instructions: `kvm` or `tcg`.
+    /// Boots the emulated host, if there is none, and says what executes its instructions.
     ///
     /// # Errors
     /// Why it does not boot.
-    pub fn find_accelerator(&mut self, stack: &Stack) -> Result<&str, BuildError> {
+    pub fn find_accelerator(&mut self, stack: &Stack) -> Result<Accelerator, BuildError> {
         self.host(stack)?;
         Ok(self.host_accelerator())
     }
@@ -212,12 +212,9 @@ impl Lab {
         self.ground.interrupter()
     }
 
-    /// Whether any machine of a stack runs on emulated processors: the outermost emulated host counts.
-    pub fn host_accelerator(&self) -> &str {
-        match &self.host {
-            Some(host) => &host.accelerator,
-            None => "hardware",
-        }
+    /// What executes the instructions of the outermost host.
+    pub fn host_accelerator(&self) -> Accelerator {
+        self.host.as_ref().map_or(Accelerator::Hardware, |host| host.accelerator)
     }
 
     /// The lab image on the ground; over ssh it is made there.
@@ -285,7 +282,7 @@ impl Lab {
             name: "host".into(),
             memory_bytes,
             cpus: HOST_CPUS.min(self.ground_facts.cpus.max(1)),
-            accelerator: if is_virtual { Accelerator::Tcg } else { self.memory.recall(&identity) },
+            accelerator: if is_virtual { Some(Accelerator::Tcg) } else { self.memory.recall(&identity) },
             kernel: files.kernel.clone(),
             modules_cpio: files.modules_cpio.clone(),
             root: files.root.clone(),
@@ -336,13 +333,13 @@ impl Lab {
         identity: &str,
     ) -> Result<Kept, BuildError> {
         let started = parent.start_machine(&spec, label);
-        if started.is_err() && spec.accelerator == Accelerator::Kvm {
+        if started.is_err() && spec.accelerator == Some(Accelerator::Kvm) {
             // It worked once; the next boot asks again.
             self.memory.forget(identity);
         }
         let (machine, boot) = started?;
-        if spec.accelerator != Accelerator::Tcg {
-            self.memory.remember(identity, &boot.accelerator);
+        if spec.accelerator != Some(Accelerator::Tcg) {
+            self.memory.remember(identity, boot.accelerator);
         }
         let name = spec.name.clone();
         let looked = self.look_at(machine, spec, boot.accelerator);
@@ -358,7 +355,7 @@ impl Lab {
         &mut self,
         machine: Machine,
         spec: MachineSpec,
-        accelerator: String,
+        accelerator: Accelerator,
     ) -> Result<Kept, BuildError> {
         let facts = machine.facts()?;
         let root = machine.find_disk("nestor-root", 1000)?;
@@ -437,10 +434,10 @@ impl Lab {
     }
 
     /// What was found earlier about KVM.
-    pub(crate) fn recall(&self, identity: &str) -> Accelerator {
+    pub(crate) fn recall(&self, identity: &str) -> Option<Accelerator> {
         // Without what was found before: a probe takes virtual time, and is answered the same each time.
         if self.place.is_in_virtual_time() {
-            return Accelerator::Auto;
+            return None;
         }
         self.memory.recall(identity)
     }

@@ -28,7 +28,7 @@ pub use instructions::{InstructionCounts, InstructionMarks, WhyNotCounted};
 pub use machine::{Boot, Machine, SMALL_FILE_BYTES};
 pub use message::{Command, Facts, Finished};
 pub use refusal::{Cause, ProgramEnd, Refusal};
-pub use spec::{Accelerator, DiskAttachment, DiskBackend, MachineSpec, MachineTime};
+pub use spec::{DiskAttachment, DiskBackend, MachineSpec, MachineTime};
 pub use speed::ProcessorSpeed;
 pub use ticks::TickReading;
 pub use transport::Ground;

@@ -3,6 +3,8 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use nestor_stack::Accelerator;
+
 use crate::connection::{Connection, NoAnswer};
 use crate::error::{FailedProgram, MachineError};
 use crate::instructions::InstructionMarks;
@@ -25,8 +27,8 @@ pub struct Machine {
 /// How a machine was booted.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Boot {
-    /// `kvm` or `tcg`.
-    pub accelerator: String,
+    /// What really executes its instructions.
+    pub accelerator: Accelerator,
     /// Milliseconds until its agent answered.
     pub boot_ms: u64,
 }

@@ -6,6 +6,7 @@
 use std::collections::BTreeMap;
 use std::io::{self, Read, Write};
 
+use nestor_stack::Accelerator;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
@@ -16,7 +17,7 @@ use crate::spec::{DiskAttachment, MachineSpec};
 use crate::ticks::TickReading;
 
 /// Version of the messages; an agent of another version is refused.
-pub const PROTOCOL: u32 = 6;
+pub const PROTOCOL: u32 = 7;
 
 /// Longest frame that is accepted, in bytes: a hostile length must not exhaust memory.
 pub const MAX_FRAME_BYTES: u32 = 64 << 20;
@@ -325,8 +326,8 @@ pub enum Answer {
     Found(Option<String>),
     /// A booted machine.
     Booted {
-        /// What really runs it: `kvm` or `tcg`.
-        accelerator: String,
+        /// What really executes its instructions.
+        accelerator: Accelerator,
         /// Milliseconds from the start of the hypervisor to the agent's greeting.
         boot_ms: u64,
     },

@@ -1,21 +1,9 @@
 //! What a machine to boot and a disk to plug in are: plain data, sent to the agent that does it.
 
+use nestor_stack::Accelerator;
 use serde::{Deserialize, Serialize};
 
 use crate::speed::ProcessorSpeed;
-
-/// How a machine's processors are run.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Accelerator {
-    /// KVM if a probe boot succeeds within its time limit, otherwise emulation.
-    #[default]
-    Auto,
-    /// KVM, decided earlier.
-    Kvm,
-    /// Emulation (QEMU's TCG).
-    Tcg,
-}
 
 /// The time that a machine lives in.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -53,8 +41,8 @@ pub struct MachineSpec {
     pub memory_bytes: u64,
     /// Number of processors.
     pub cpus: u32,
-    /// KVM or emulation.
-    pub accelerator: Accelerator,
+    /// What executes its instructions; `None`: KVM if a probe boot succeeds within its time limit, otherwise emulation.
+    pub accelerator: Option<Accelerator>,
     /// Kernel of the lab image.
     pub kernel: String,
     /// The lab image's initramfs without the agent, which is added at boot.
@@ -73,7 +61,7 @@ pub struct MachineSpec {
     pub iothreads: Vec<String>,
     /// Disks that cannot be plugged in later (IDE and AHCI buses).
     pub cold_disks: Vec<DiskAttachment>,
-    /// Milliseconds a probe of KVM gets to boot, if [`Accelerator::Auto`] has to find out.
+    /// Milliseconds a probe of KVM gets to boot, if one has to find out.
     pub probe_timeout_ms: u64,
     /// Milliseconds the agent inside gets to answer.
     pub boot_timeout_ms: u64,

@@ -6,8 +6,8 @@ use anyhow::{Result, bail};
 use nestor_build::{
     BuildError, HostTime, Joins, Lab, LabOptions, Place, PlaceWish, VirtualTimeMemory, qemu_identity,
 };
-use nestor_machine::{Accelerator, Facts, Ground};
-use nestor_stack::Stack;
+use nestor_machine::{Facts, Ground};
+use nestor_stack::{Accelerator, Stack};
 use nestor_study::Store;
 
 use crate::cli::LabArguments;
@@ -103,9 +103,8 @@ impl LabArguments {
                 let facts = facts()?;
                 let known = Known::of(&facts);
                 let is_real = match known.accelerator {
-                    Accelerator::Kvm => true,
-                    Accelerator::Auto => facts.kvm_device,
-                    Accelerator::Tcg => false,
+                    Some(accelerator) => accelerator == Accelerator::Kvm,
+                    None => facts.kvm_device,
                 };
                 let time = match known.joins {
                     _ if is_real || facts.qemu.is_none() => HostTime::Real,
@@ -124,7 +123,7 @@ fn facts() -> Result<Facts> {
 
 /// What earlier runs have found out.
 struct Known {
-    accelerator: Accelerator,
+    accelerator: Option<Accelerator>,
     joins: Option<Joins>,
     identity: String,
 }
@@ -147,9 +146,8 @@ fn emulated(facts: &Facts) -> Result<SettledPlace> {
     }
     let known = Known::of(facts);
     let has_kvm = match known.accelerator {
-        Accelerator::Kvm => true,
-        Accelerator::Tcg => false,
-        Accelerator::Auto => facts.kvm_device && kvm_works()?,
+        Some(accelerator) => accelerator == Accelerator::Kvm,
+        None => facts.kvm_device && kvm_works()?,
     };
     if has_kvm {
         return Ok(SettledPlace::exactly(in_real_time));
@@ -185,7 +183,7 @@ fn try_virtual_time() -> Result<Result<Joins, BuildError>> {
 
 fn kvm_works() -> Result<bool> {
     tried("trying KVM (once)", HostTime::Real, |lab| {
-        Ok(lab.find_accelerator(&Stack::parse("ext4/null")?)? == "kvm")
+        Ok(lab.find_accelerator(&Stack::parse("ext4/null")?)? == Accelerator::Kvm)
     })
 }
 

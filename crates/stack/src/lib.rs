@@ -29,6 +29,7 @@
 //! Image`, `loop: Image → Block`, `hypervisor: Block | Image → Block, in a new machine`, `network file system: Dir →
 //! Dir, in a new machine`. [`Stack::parse`] refuses what does not fit, with a caret under the layer.
 
+mod accelerator;
 mod bytes;
 mod check;
 mod crossing;
@@ -45,6 +46,7 @@ mod role;
 mod spec;
 mod stack;
 
+pub use accelerator::Accelerator;
 pub use bytes::{Bytes, ParseBytesError};
 pub use crossing::{Crossing, LayerIndex};
 pub use error::{StackError, StackErrorKind};

@@ -5,8 +5,8 @@ use std::fmt;
 use serde::Serialize;
 use serde_json::Value;
 
-use crate::layers::hypervisors::{Accelerator, HostBlockOptions};
-use crate::{Bytes, Layer};
+use crate::layers::hypervisors::HostBlockOptions;
+use crate::{Accelerator, Bytes, Layer};
 
 /// Everything known of one kind of layer. One `static` per layer, listed in [`registry`](crate::registry).
 #[derive(Debug)]

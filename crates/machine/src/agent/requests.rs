@@ -7,6 +7,7 @@ use std::process::Command as OsCommand;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use nestor_stack::Accelerator;
 use rustix::fs::OFlags;
 use rustix::mount::{UnmountFlags, unmount};
 
@@ -16,8 +17,8 @@ use crate::connection::NoAnswer;
 use crate::facts;
 use crate::message::{Answer, Command, MAX_FRAME_BYTES, Request};
 use crate::mounts::MountIdentity;
+use crate::qemu::RunningMachine;
 use crate::qemu::accelerator::{Probe, probe_kvm};
-use crate::qemu::{RunningMachine, arguments};
 use crate::refusal::{Cause, ProgramEnd, Refusal};
 use crate::spec::{DiskAttachment, MachineSpec};
 use crate::ticks::TickReading;
@@ -291,13 +292,19 @@ impl Agent {
 
     fn start_machine(&self, spec: &MachineSpec) -> Obeyed {
         let directory = self.work_directory.join(&spec.name);
-        let kvm = match arguments::wanted_kvm(spec.accelerator) {
-            Some(kvm) => kvm,
-            None => self.probe(spec).kvm_works,
+        let accelerator = match spec.accelerator {
+            Some(Accelerator::Hardware) => {
+                return Err(
+                    "a machine to boot runs under KVM or is emulated, and `hardware` is neither".into()
+                );
+            }
+            Some(decided) => decided,
+            None if self.probe(spec).kvm_works => Accelerator::Kvm,
+            None => Accelerator::Tcg,
         };
         let (mut entry, mut group) = (0, 0);
         let started = Instant::now();
-        let booted = RunningMachine::boot(spec, kvm, directory, &self.spawner, |qemu| {
+        let booted = RunningMachine::boot(spec, accelerator, directory, &self.spawner, |qemu| {
             let pid = qemu.id();
             let start_ticks = process_start_ticks(pid).unwrap_or_default();
             let what = format!("QEMU of the machine `{}`", spec.name);
@@ -312,7 +319,7 @@ impl Agent {
             Ok(machine) => {
                 lock(&self.machines).insert(spec.name.clone(), (entry, Arc::new(machine)));
                 Ok(Answer::Booted {
-                    accelerator: if kvm { "kvm" } else { "tcg" }.into(),
+                    accelerator,
                     boot_ms: u64::try_from(started.elapsed().as_millis()).unwrap_or(u64::MAX),
                 })
             }

@@ -3,6 +3,8 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
+use nestor_stack::Accelerator;
+
 use super::RunningMachine;
 use crate::agent::process::Spawner;
 
@@ -26,7 +28,7 @@ pub fn probe_kvm(
     let openable = std::fs::OpenOptions::new().read(true).write(true).open("/dev/kvm");
     let reason = match openable {
         Err(e) => Some(format!("/dev/kvm could not be opened: {e}")),
-        Ok(_) => RunningMachine::probe(kernel, modules_cpio, true, directory, limit, spawner)
+        Ok(_) => RunningMachine::probe(kernel, modules_cpio, Accelerator::Kvm, directory, limit, spawner)
             .err()
             .map(|e| format!("a machine under KVM did not boot: {e}")),
     };

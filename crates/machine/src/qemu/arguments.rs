@@ -2,11 +2,12 @@
 
 use std::path::{Path, PathBuf};
 
+use nestor_stack::Accelerator;
 use serde_json::Value;
 
 use super::version::GuestPaging;
 use crate::init::GUEST_MARK;
-use crate::spec::{Accelerator, DiskBackend, MachineSpec, MachineTime};
+use crate::spec::{DiskBackend, MachineSpec, MachineTime};
 
 /// Where a machine's sockets and logs are, in a directory of its own.
 #[derive(Clone, Debug)]
@@ -125,14 +126,13 @@ fn kernel_options(processor: Processor, paging: impl FnOnce() -> GuestPaging) ->
 /// The whole command line of a machine. `paging` is asked for only if its processors are emulated.
 pub fn command_line(
     spec: &MachineSpec,
-    kvm: bool,
+    accelerator: Accelerator,
     files: &MachineFiles,
     paging: impl FnOnce() -> GuestPaging,
 ) -> Vec<String> {
     let processor = match spec.time {
         MachineTime::Virtual { seed, .. } => Processor::Counted { seed },
-        MachineTime::Real if kvm => Processor::Kvm,
-        MachineTime::Real => Processor::Emulated,
+        MachineTime::Real => Processor::of(accelerator),
     };
     // A parallel ATA controller can only be added to the board that has none of its own; everything else is plugged
     // into the running machine, which the older board does without bridges.
@@ -166,16 +166,8 @@ pub fn command_line(
 }
 
 /// The command line of a machine that only says that it booted: no disk, little memory.
-pub fn probe_command_line(kernel: &str, kvm: bool, files: &MachineFiles) -> Vec<String> {
-    let mut argv = bare_machine(
-        "pc",
-        "probe",
-        256 << 20,
-        1,
-        if kvm { Processor::Kvm } else { Processor::Emulated },
-        false,
-        files,
-    );
+pub fn probe_command_line(kernel: &str, accelerator: Accelerator, files: &MachineFiles) -> Vec<String> {
+    let mut argv = bare_machine("pc", "probe", 256 << 20, 1, Processor::of(accelerator), false, files);
     argv.extend(boot(kernel, &files.initramfs(), " nestor.probe"));
     argv
 }
@@ -204,6 +196,10 @@ enum Processor {
 }
 
 impl Processor {
+    fn of(accelerator: Accelerator) -> Self {
+        if accelerator == Accelerator::Kvm { Self::Kvm } else { Self::Emulated }
+    }
+
     fn arguments(self, cpus: u32) -> Vec<String> {
         let accelerator = match self {
             Self::Kvm => "kvm",
@@ -337,13 +333,4 @@ fn root_disk(root: &str) -> Vec<String> {
 
 fn path(path: &Path) -> String {
     path.display().to_string()
-}
-
-/// Whether KVM is wanted by name; `None` means that a probe has to decide.
-pub fn wanted_kvm(accelerator: Accelerator) -> Option<bool> {
-    match accelerator {
-        Accelerator::Auto => None,
-        Accelerator::Kvm => Some(true),
-        Accelerator::Tcg => Some(false),
-    }
 }

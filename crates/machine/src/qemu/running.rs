@@ -9,6 +9,7 @@ use std::process::{Child, ExitStatus, Stdio};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
+use nestor_stack::Accelerator;
 use serde_json::{Value, json};
 
 use super::arguments::{self, MachineFiles};
@@ -59,13 +60,13 @@ impl RunningMachine {
     /// Why it did not come up, with the end of its console.
     pub fn boot(
         spec: &MachineSpec,
-        kvm: bool,
+        accelerator: Accelerator,
         directory: PathBuf,
         spawner: &Spawner,
         on_start: impl FnOnce(&Child),
     ) -> Result<Self, Refusal> {
         let files = prepare_files(directory, &spec.modules_cpio)?;
-        let argv = arguments::command_line(spec, kvm, &files, GuestPaging::here);
+        let argv = arguments::command_line(spec, accelerator, &files, GuestPaging::here);
         let limit = Duration::from_millis(spec.boot_timeout_ms);
         let kept_state = spec.kept_state.as_deref().map(Path::new);
         Self::start(&argv, files, (spec.time, kept_state), limit, spawner, on_start)
@@ -78,13 +79,13 @@ impl RunningMachine {
     pub fn probe(
         kernel: &str,
         modules_cpio: &str,
-        kvm: bool,
+        accelerator: Accelerator,
         directory: PathBuf,
         limit: Duration,
         spawner: &Spawner,
     ) -> Result<(), Refusal> {
         let files = prepare_files(directory, modules_cpio)?;
-        let argv = arguments::probe_command_line(kernel, kvm, &files);
+        let argv = arguments::probe_command_line(kernel, accelerator, &files);
         let machine = Self::start(&argv, files, (MachineTime::Real, None), limit, spawner, |_| {})?;
         machine.kill();
         Ok(())

@@ -28,7 +28,7 @@ pub(super) fn of(lab: &mut Lab, built: &BuiltStack, request: &CellRequest<'_>) -
                 cpu_model: m.facts.cpu_model.clone(),
                 cpus: m.facts.cpus,
                 memory_bytes: m.facts.memory_bytes,
-                accelerator: m.accelerator.clone(),
+                accelerator: m.accelerator,
             })
             .collect(),
         packages: packages(lab, built),

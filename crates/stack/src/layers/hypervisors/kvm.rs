@@ -1,7 +1,7 @@
 //! `kvm`: QEMU with hardware acceleration where it works.
 
-use super::{Accelerator, options};
-use crate::{HypervisorSpec, LayerDefinition, LayerSpec};
+use super::options;
+use crate::{Accelerator, HypervisorSpec, LayerDefinition, LayerSpec};
 
 pub(in crate::layers) static LAYER: LayerSpec = LayerSpec {
     name: "kvm",
