@@ -45,7 +45,7 @@ pub fn machine_identity(facts: &Facts, lab_hash: &str) -> String {
         facts.name,
         facts.kernel,
         facts.cpu_model,
-        facts.qemu.as_deref().unwrap_or("no QEMU"),
+        facts.hypervisor.as_deref().unwrap_or("no QEMU"),
         if facts.kvm_device { "may use /dev/kvm" } else { "may not use /dev/kvm" },
     )
 }

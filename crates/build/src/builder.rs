@@ -216,7 +216,7 @@ impl Lab {
             self.ground().attach_disk(name, &attachment).map_err(failed)?;
             self.disk_attachment = Some(attachment);
         }
-        let device = host.find_disk(served_disk::serial(), 20_000).map_err(failed)?;
+        let device = host.find_disk(&served_disk::mark(), 20_000).map_err(failed)?;
         // The kernel still caches what the disk held before it was emptied.
         host.run_ok(Command::new(["blockdev", "--flushbufs", &device])).map_err(failed)?;
         Ok(device)

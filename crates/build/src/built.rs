@@ -1,7 +1,7 @@
 //! A stack that stands: its machines, its trace points, and what has to be undone.
 
 use nestor_machine::{Command, DiskAttachment, Facts, Machine, MachineError};
-use nestor_stack::{Accelerator, Stack};
+use nestor_stack::{Accelerator, HypervisorKind, Stack};
 
 use crate::hypervisor::WriteCacheSwitch;
 use crate::{HostTime, UserMedium};
@@ -77,6 +77,8 @@ pub struct VirtualDisk {
     pub machine: usize,
     /// The guest's name there, as it was booted.
     pub guest: String,
+    /// What runs the guest.
+    pub hypervisor: HypervisorKind,
     /// The device model (`virtio-blk`, …).
     pub model: &'static str,
     /// Its image, by position in [`BuiltStack::images`]; `None` for a disk that is a block device of the machine.

@@ -142,7 +142,7 @@ fn acceleration(facts: &Facts, places: &DoctorPlaces) -> Finding {
 
 fn virtual_time(facts: &Facts, places: &DoctorPlaces) -> Finding {
     const SUBJECT: &str = "virtual time";
-    if facts.qemu.is_none() {
+    if facts.hypervisor.is_none() {
         return finding(SUBJECT, State::Missing, "no QEMU to join to it", "apt-get install qemu-system-x86");
     }
     let memory = VirtualTimeMemory::open(&places.cache_directory);
@@ -327,7 +327,7 @@ mod tests {
 
     #[test]
     fn virtual_time_without_counts_is_limited_and_says_why() {
-        let facts = Facts { qemu: Some("QEMU emulator version 11".into()), ..Facts::default() };
+        let facts = Facts { hypervisor: Some("QEMU emulator version 11".into()), ..Facts::default() };
         let directory = tempfile::tempdir().unwrap();
         let places = places(directory.path());
         let mut known = VirtualTimeMemory::open(directory.path());

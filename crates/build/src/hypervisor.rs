@@ -3,21 +3,20 @@
 use std::collections::BTreeMap;
 use std::time::Instant;
 
-use nestor_machine::{Command, DiskAttachment, DiskBackend, Machine, MachineSpec, MachineTime};
-use nestor_stack::layers::hypervisors::devices::{Attach, Controller, Disk};
-use nestor_stack::layers::hypervisors::{HostTarget, HypervisorOptions};
-use nestor_stack::{Accelerator, HypervisorSpec, ImageFormatSpec, Layer, LayerDefinition, Stack};
+use nestor_machine::{
+    Command, DiskAttachment, DiskMark, DiskSource, Machine, MachineSpec, MachineTime, hypervisor,
+};
+use nestor_stack::layers::hypervisors::HypervisorOptions;
+use nestor_stack::layers::hypervisors::devices::Attach;
+use nestor_stack::{Accelerator, HypervisorSpec, Layer, Stack};
 
 use crate::builder::{Offered, Progressing, refused, tune};
 use crate::built::{BlockPoint, BuiltMachine, Undo, VirtualDisk};
 use crate::lab::LabFiles;
 use crate::{BuildError, Lab, memory};
 
-/// The serial number of a guest's disk, by which it finds it.
-const SERIAL: &str = "nestor-disk";
-
-/// The I/O thread every guest has, whether a stack uses it or not: it cannot be added without booting again.
-const IOTHREAD: &str = "io0";
+/// The name of a guest's disk.
+const DISK: &str = "nestor-disk";
 
 /// Milliseconds a guest gets to boot: ten seconds is usual in an emulated host, minutes when emulated in emulation.
 const BOOT_LIMIT_MS: u64 = 240_000;
@@ -62,7 +61,8 @@ impl Lab {
         let parent = progressing.machine();
         let depth = progressing.machines.len();
         let zeroed = !matches!(below, Offered::Block { zeroed: false, .. });
-        let disk = attachment(progressing, layer, &options, &below)?;
+        let disk = attachment(progressing, layer, spec, &below)?;
+        let mark = disk.mark();
         let image = match &below {
             Offered::Image { layer, .. } => Some(*layer),
             _ => None,
@@ -83,13 +83,15 @@ impl Lab {
         } else {
             let name = self.guests[depth - 1].spec.name.clone();
             self.plug_in(&parent, &name, &guest.machine, &options, &disk).map_err(failed)?;
-            progressing.undo.push(Undo::DetachDisk { parent, guest: name, disk: Box::new(disk), depth });
+            let disk = Box::new(disk);
+            progressing.undo.push(Undo::DetachDisk { parent, guest: name, disk, depth });
         }
-        let device = guest.machine.find_disk(SERIAL, FIND_LIMIT_MS).map_err(failed)?;
+        let device = guest.machine.find_disk(&mark, FIND_LIMIT_MS).map_err(failed)?;
         progressing.virtual_disks.push(VirtualDisk {
             layer: index,
             machine: depth - 1,
             guest: self.guests[depth - 1].spec.name.clone(),
+            hypervisor: spec.kind,
             model: options.device.name,
             image: image.and_then(|layer| progressing.images.iter().position(|i| i.layer == layer)),
         });
@@ -138,6 +140,7 @@ impl Lab {
             name: if depth == 1 { "guest".into() } else { format!("guest-{depth}") },
             memory_bytes: memory_bytes.unwrap_or_else(|| options.memory.get()),
             cpus: options.cpus,
+            hypervisor: spec.kind,
             accelerator,
             kernel: files.kernel,
             modules_cpio: files.modules_cpio,
@@ -146,7 +149,8 @@ impl Lab {
             time: MachineTime::Real,
             kept_state: None,
             shared_memory: false,
-            iothreads: vec![IOTHREAD.into()],
+            // Whether a stack uses it or not: it cannot be added without booting again.
+            disk_thread: true,
             cold_disks: cold_disk.cloned().into_iter().collect(),
             probe_timeout_ms: if depth > 1 { DEEP_PROBE_LIMIT_MS } else { crate::lab::PROBE_LIMIT_MS },
             boot_timeout_ms: crate::lab::boot_limit_ms(usual_boot_limit_ms(
@@ -216,7 +220,7 @@ impl Lab {
         self.load_modules(guest, modules);
         parent.attach_disk(name, disk)?;
         if options.device.attach == Attach::RunningThenScan {
-            scan_until_found(guest)?;
+            scan_until_found(guest, &disk.mark())?;
         }
         Ok(())
     }
@@ -237,15 +241,15 @@ fn usual_boot_limit_ms(
 }
 
 /// Makes the guest's SCSI hosts look for the disk until it is there.
-fn scan_until_found(guest: &Machine) -> Result<(), nestor_machine::MachineError> {
+fn scan_until_found(guest: &Machine, disk: &DiskMark) -> Result<(), nestor_machine::MachineError> {
     for _ in 1..SCANS {
         // There may be no host yet to look.
         guest.run(Command::new(["sh", "-c", SCAN]))?;
-        if guest.find_disk(SERIAL, 1000).is_ok() {
+        if guest.find_disk(disk, 1000).is_ok() {
             return Ok(());
         }
     }
-    guest.find_disk(SERIAL, 1000).map(|_| ())
+    guest.find_disk(disk, 1000).map(|_| ())
 }
 
 /// The write cache of a guest's virtio-blk disk, which the guest can switch while the disk is in use.
@@ -281,54 +285,23 @@ fn fits(kept: &MachineSpec, accelerator: Accelerator, wanted: &MachineSpec) -> b
         && kept.cold_disks.is_empty()
 }
 
-/// QEMU's nodes and devices for the disk of a hypervisor layer.
+/// The disk of a hypervisor layer on top of what was built so far.
 fn attachment(
     progressing: &Progressing<'_>,
     layer: &Layer,
-    options: &HypervisorOptions<'_>,
+    spec: &HypervisorSpec,
     below: &Offered,
 ) -> Result<DiskAttachment, BuildError> {
-    let file = format!("{SERIAL}-file");
-    let node = format!("{SERIAL}-node");
-    let (nodes, top) = match below {
-        Offered::Block { device, .. } => {
-            (vec![options.block.file_node(&file, HostTarget::BlockDevice(device))], file)
-        }
-        Offered::Image { path, layer: image } => {
-            let image = &progressing.stack.layers()[*image];
-            let format = image_format(image).ok_or_else(|| refused(layer, "what is below it is no image"))?;
-            let nodes = vec![
-                options.block.file_node(&file, HostTarget::File(path)),
-                (format.blockdev)(image, &node, &file, &options.block),
-            ];
-            (nodes, node)
+    let source = match below {
+        Offered::Block { device, .. } => DiskSource::Device(device),
+        Offered::Image { path, layer } => {
+            DiskSource::Image { path, layer: &progressing.stack.layers()[*layer] }
         }
         Offered::Directory { .. } => return Err(refused(layer, "a directory is below it, not a disk")),
     };
-    let controller = format!("{SERIAL}-controller");
-    let iothread = options.iothread.then_some(IOTHREAD);
-    let mut devices = Vec::new();
-    if let Some(make) = options.device.controller {
-        devices.push(make(&Controller { id: &controller, pci_bus: None, iothread }));
-    }
-    devices.push((options.device.disk)(&Disk {
-        id: SERIAL,
-        node: &top,
-        serial: SERIAL,
-        write_cache: options.block.cache.write_cache(),
-        controller: &controller,
-        slot: 0,
-        pci_bus: None,
-        iothread,
-    }));
-    Ok(DiskAttachment { serial: SERIAL.into(), backend: DiskBackend::Blockdev { nodes }, devices })
-}
-
-fn image_format(layer: &Layer) -> Option<&'static ImageFormatSpec> {
-    match layer.definition() {
-        LayerDefinition::ImageFormat(spec) => Some(spec),
-        _ => None,
-    }
+    hypervisor(spec.kind)
+        .disk(layer, DISK, source)
+        .ok_or_else(|| refused(layer, "what is below it is no disk"))
 }
 
 #[cfg(test)]

@@ -7,8 +7,8 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use nestor_machine::{
-    Command, DiskAttachment, Facts, Ground, InstructionMarks, Machine, MachineError, MachineSpec,
-    MachineTime, WhyNotCounted,
+    Command, DiskAttachment, DiskMark, Facts, Ground, InstructionMarks, LAB_HYPERVISOR, Machine,
+    MachineError, MachineSpec, MachineTime, WhyNotCounted,
 };
 use nestor_stack::{Accelerator, LayerDefinition, Stack};
 
@@ -132,7 +132,7 @@ impl Lab {
                 options.place
             )));
         }
-        if options.place.is_emulated() && ground_facts.qemu.is_none() {
+        if options.place.is_emulated() && ground_facts.hypervisor.is_none() {
             return Err(BuildError::Lab(
                 "the emulated host needs QEMU, which is not installed; `apt-get install qemu-system-x86` installs it".into(),
             ));
@@ -282,6 +282,7 @@ impl Lab {
             name: "host".into(),
             memory_bytes,
             cpus: HOST_CPUS.min(self.ground_facts.cpus.max(1)),
+            hypervisor: LAB_HYPERVISOR,
             accelerator: if is_virtual { Some(Accelerator::Tcg) } else { self.memory.recall(&identity) },
             kernel: files.kernel.clone(),
             modules_cpio: files.modules_cpio.clone(),
@@ -293,7 +294,7 @@ impl Lab {
                 None => MachineTime::Real,
             },
             shared_memory: true,
-            iothreads: Vec::new(),
+            disk_thread: false,
             cold_disks: Vec::new(),
             probe_timeout_ms: PROBE_LIMIT_MS,
             boot_timeout_ms: boot_limit_ms(BOOT_LIMIT_MS),
@@ -358,7 +359,7 @@ impl Lab {
         accelerator: Accelerator,
     ) -> Result<Kept, BuildError> {
         let facts = machine.facts()?;
-        let root = machine.find_disk("nestor-root", 1000)?;
+        let root = machine.find_disk(&DiskMark::of_root(), 1000)?;
         let files = LabFiles {
             kernel: "/boot/vmlinuz".into(),
             modules_cpio: "/boot/modules.cpio".into(),
@@ -419,7 +420,7 @@ impl Lab {
 
     /// The program that emulates the host, in its own words, if the host is emulated.
     pub fn emulator(&self) -> Option<&str> {
-        self.ground_facts.qemu.as_deref().filter(|_| self.place.is_emulated())
+        self.ground_facts.hypervisor.as_deref().filter(|_| self.place.is_emulated())
     }
 
     /// What is remembered of KVM for a guest at `depth` (the guest of the host is 1).

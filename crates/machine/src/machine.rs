@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 use nestor_stack::Accelerator;
 
 use crate::connection::{Connection, NoAnswer};
+use crate::disks::DiskMark;
 use crate::error::{FailedProgram, MachineError};
 use crate::instructions::InstructionMarks;
 use crate::message::{Answer, Command, Facts, Finished, Request};
@@ -329,9 +330,9 @@ impl Machine {
         self.done(Request::Set { path: path.to_owned(), value: value.to_owned() })
     }
 
-    /// Waits for the block device with a serial number; its path.
-    pub fn find_disk(&self, serial: &str, timeout_ms: u64) -> Result<String, MachineError> {
-        match self.request(Request::FindDisk { serial: serial.to_owned(), timeout_ms })? {
+    /// Waits for a disk; the path of its block device.
+    pub fn find_disk(&self, mark: &DiskMark, timeout_ms: u64) -> Result<String, MachineError> {
+        match self.request(Request::FindDisk { mark: mark.clone(), timeout_ms })? {
             Answer::Device(device) => Ok(device),
             _ => Err(self.out_of_turn()),
         }

@@ -11,6 +11,7 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 use crate::bounds::check_frame;
+use crate::disks::DiskMark;
 use crate::instructions::InstructionMarks;
 use crate::refusal::{ProgramEnd, Refusal};
 use crate::spec::{DiskAttachment, MachineSpec};
@@ -212,10 +213,10 @@ pub enum Request {
         /// The value.
         value: String,
     },
-    /// Wait for the block device with a serial number and answer its path.
+    /// Wait for a disk and answer the path of its block device.
     FindDisk {
-        /// The serial number given to the disk.
-        serial: String,
+        /// By what it is known.
+        mark: DiskMark,
         /// Milliseconds to wait for it to appear.
         timeout_ms: u64,
     },
@@ -360,8 +361,8 @@ pub struct Facts {
     pub root: bool,
     /// Whether the agent may open `/dev/kvm`.
     pub kvm_device: bool,
-    /// First line of `qemu-system-x86_64 --version`, if there is one; not looked for in a lab machine.
-    pub qemu: Option<String>,
+    /// First line of what the hypervisor of the lab's machines says of its version, if there is one; not looked for in a lab machine.
+    pub hypervisor: Option<String>,
     /// Directory for sockets, logs and scratch files of this agent.
     pub work_directory: String,
     /// Path of the agent's own binary.

@@ -107,7 +107,7 @@ impl LabArguments {
                     None => facts.kvm_device,
                 };
                 let time = match known.joins {
-                    _ if is_real || facts.qemu.is_none() => HostTime::Real,
+                    _ if is_real || facts.hypervisor.is_none() => HostTime::Real,
                     Some(Joins::No(_)) => HostTime::Real,
                     Some(Joins::Yes { .. }) | None => HostTime::VIRTUAL,
                 };
@@ -140,7 +140,7 @@ impl Known {
 /// An emulated host in the time that is right here: KVM needs no other time than its own.
 fn emulated(facts: &Facts) -> Result<SettledPlace> {
     let in_real_time = Place::Emulated(HostTime::Real);
-    if facts.qemu.is_none() {
+    if facts.hypervisor.is_none() {
         // Opening the lab says what to install.
         return Ok(SettledPlace::exactly(in_real_time));
     }

@@ -58,7 +58,7 @@ pub use machines::{MachineLabel, MachineSegment};
 pub use medium_class::{DeviceKind, Link, MediumClass};
 pub use role::LayerRole;
 pub use spec::{
-    Conflict, Drawn, FileSystemSpec, HypervisorSpec, ImageFormatSpec, LayerDefinition, LayerSpec, MediumKind,
-    MkfsTarget, Offer, OptionKind, OptionSpec, SizeRule, Uuid,
+    Conflict, Drawn, FileSystemSpec, HypervisorKind, HypervisorSpec, ImageFormatSpec, LayerDefinition,
+    LayerSpec, MediumKind, MkfsTarget, Offer, OptionKind, OptionSpec, SizeRule, Uuid,
 };
 pub use stack::Stack;

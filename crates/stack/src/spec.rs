@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::layers::hypervisors::HostBlockOptions;
@@ -223,9 +223,19 @@ pub struct ImageFormatSpec {
     pub blockdev: fn(layer: &Layer, node_name: &str, file_node: &str, host: &HostBlockOptions) -> Value,
 }
 
+/// Which program runs virtual machines.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum HypervisorKind {
+    /// QEMU.
+    Qemu,
+}
+
 /// How a virtual machine is run.
 #[derive(Debug)]
 pub struct HypervisorSpec {
+    /// The program.
+    pub kind: HypervisorKind,
     /// What executes the guest's instructions.
     pub accelerator: Accelerator,
 }

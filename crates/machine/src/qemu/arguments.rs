@@ -5,7 +5,9 @@ use std::path::{Path, PathBuf};
 use nestor_stack::Accelerator;
 use serde_json::Value;
 
+use super::disk::{DiskObjects, IOTHREAD};
 use super::version::GuestPaging;
+use crate::disks::ROOT_SERIAL;
 use crate::init::GUEST_MARK;
 use crate::spec::{DiskBackend, MachineSpec, MachineTime};
 
@@ -71,26 +73,6 @@ const EVENT_LOG: &str = "events.log";
 /// name devices by their addresses, which nothing else tells; the device that was plugged in last is in the last line.
 const WATCHED_EVENT: &str = "virtio_set_status";
 
-/// The files that whoever records what the QEMU of a machine does has to know.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct TraceFiles {
-    /// QEMU's monitor for recorders.
-    pub monitor: String,
-    /// Where QEMU's log belongs when nobody records.
-    pub event_log: String,
-}
-
-impl TraceFiles {
-    /// Those of a machine by its name, booted by the agent with this work directory.
-    pub fn of(work_directory: &str, machine: &str) -> Self {
-        let files = MachineFiles { directory: Path::new(work_directory).join(machine) };
-        Self { monitor: path(&files.trace_monitor()), event_log: path(&files.event_log()) }
-    }
-}
-
-/// The serial number of the disk that holds the lab image's root.
-pub const ROOT_SERIAL: &str = "nestor-root";
-
 /// Kernel command line of a lab machine, after the word that makes it one ([`GUEST_MARK`]). `panic=-1` with `-no-reboot` turns a kernel panic into QEMU's end, which the
 /// machine that booted it notices at once.
 const KERNEL_COMMAND_LINE: &str = "console=ttyS0 quiet loglevel=4 panic=-1 oops=panic random.trust_cpu=on mitigations=off nmi_watchdog=0 rdinit=/init";
@@ -144,8 +126,8 @@ pub fn command_line(
     if spec.kept_state.is_some() {
         argv.extend(["-incoming", "defer"].map(str::to_owned));
     }
-    for iothread in &spec.iothreads {
-        argv.extend(["-object".into(), format!("iothread,id={iothread}")]);
+    if spec.disk_thread {
+        argv.extend(["-object".into(), format!("iothread,id={IOTHREAD}")]);
     }
     match &spec.served_root {
         Some(socket) => argv.extend(vhost_user_disk(ROOT_SERIAL, socket, 1)),
@@ -153,14 +135,14 @@ pub fn command_line(
     }
     for disk in &spec.cold_disks {
         match &disk.backend {
-            DiskBackend::VhostUser { socket, queues } => {
+            DiskBackend::Server { socket, queues } => {
                 argv.extend(vhost_user_disk(&disk.serial, socket, *queues));
             }
-            DiskBackend::Blockdev { nodes } => {
+            DiskBackend::Qemu(DiskObjects { nodes, devices }) => {
                 argv.extend(nodes.iter().flat_map(|n| ["-blockdev".into(), n.to_string()]));
+                argv.extend(devices.iter().flat_map(|d| ["-device".into(), d.to_string()]));
             }
         }
-        argv.extend(disk.devices.iter().flat_map(|d| ["-device".into(), d.to_string()]));
     }
     argv
 }
