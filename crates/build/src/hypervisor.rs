@@ -8,11 +8,12 @@ use nestor_machine::{
 };
 use nestor_stack::layers::hypervisors::HypervisorOptions;
 use nestor_stack::layers::hypervisors::devices::Attach;
-use nestor_stack::{Accelerator, HypervisorSpec, Layer, Stack};
+use nestor_stack::{Accelerator, HypervisorSpec, Layer, LayerIndex, MachineIndex, Relation, Stack};
 
-use crate::builder::{Offered, Progressing, refused, tune};
-use crate::built::{BlockPoint, BuiltMachine, Undo, VirtualDisk};
+use crate::builder::{Offered, Progressing, Thing, refused, tune};
+use crate::built::{BlockPoint, BuiltMachine, UndoStep, VirtualDisk};
 use crate::lab::LabFiles;
+use crate::standing::{Booted, Standing};
 use crate::{BuildError, Lab, memory};
 
 /// The name of a guest's disk.
@@ -52,48 +53,54 @@ impl Lab {
     pub(crate) fn build_guest(
         &mut self,
         progressing: &mut Progressing<'_>,
-        index: usize,
+        index: LayerIndex,
         spec: &HypervisorSpec,
         below: Offered,
     ) -> Result<Offered, BuildError> {
-        let layer = &progressing.stack.layers()[index];
+        let stack = progressing.stack;
+        let layer = stack.layer(index);
         let options = layer.hypervisor().ok_or_else(|| refused(layer, "it is no virtual machine"))?;
-        let parent = progressing.machine();
-        let depth = progressing.machines.len();
-        let zeroed = !matches!(below, Offered::Block { zeroed: false, .. });
-        let disk = attachment(progressing, layer, spec, &below)?;
-        let mark = disk.mark();
-        let image = match &below {
-            Offered::Image { layer, .. } => Some(*layer),
-            _ => None,
+        let parent = below.on;
+        let relation = Relation::Inside(parent);
+        let disk = attachment(stack, layer, spec, &below.thing)?;
+        let (image, zeroed) = match below.thing {
+            Thing::Image { layer, .. } => {
+                (progressing.images.iter().position(|image| image.layer == layer), true)
+            }
+            Thing::Block { zeroed, .. } => (None, zeroed),
+            Thing::Directory { .. } => (None, false),
         };
-        let files = self.files_in(&progressing.machines)?;
+        let files = self.files_in(parent)?;
+        let on = stack.machine_across(index).ok_or_else(|| refused(layer, "it starts no machine"))?;
         let at_start = options.device.attach == Attach::AtStart;
         let guest_spec =
-            self.guest_spec(progressing.stack, spec, &options, files, depth, at_start.then_some(&disk));
+            self.guest_spec(stack, (on, relation), spec, &options, files, at_start.then_some(&disk));
         let failed = |source| BuildError::Layer { layer: layer.label(), source };
-        let guest =
-            self.guest(progressing.stack, &parent, guest_spec, depth, at_start).map_err(|e| match e {
-                BuildError::Machine(source) => failed(source),
-                other => other,
-            })?;
+        let name = guest_spec.name.clone();
+        let guest = self.guest(stack, (on, relation), guest_spec, at_start).map_err(|e| match e {
+            BuildError::Machine(source) => failed(source),
+            other => other,
+        })?;
+        progressing.machines.insert(on, relation, guest);
+        let guest = progressing.machines[on].clone();
+        let mark = disk.mark();
         if at_start {
-            progressing.undo.push(Undo::StopGuest { depth });
+            progressing.note_undo(on, UndoStep::Stop);
             self.load_modules(&guest.machine, options.device.kernel_modules);
         } else {
-            let name = self.guests[depth - 1].spec.name.clone();
-            self.plug_in(&parent, &name, &guest.machine, &options, &disk).map_err(failed)?;
-            let disk = Box::new(disk);
-            progressing.undo.push(Undo::DetachDisk { parent, guest: name, disk, depth });
+            let outer = progressing.machine(parent);
+            self.plug_in(&outer, &name, &guest.machine, &options, &disk).map_err(failed)?;
+            progressing.note_undo(on, UndoStep::DetachDisk(Box::new(disk)));
         }
         let device = guest.machine.find_disk(&mark, FIND_LIMIT_MS).map_err(failed)?;
+        let (hypervisor, model) = (spec.kind, options.device.name);
         progressing.virtual_disks.push(VirtualDisk {
             layer: index,
-            machine: depth - 1,
-            guest: self.guests[depth - 1].spec.name.clone(),
-            hypervisor: spec.kind,
-            model: options.device.name,
-            image: image.and_then(|layer| progressing.images.iter().position(|i| i.layer == layer)),
+            machine: parent,
+            guest: name,
+            hypervisor,
+            model,
+            image,
         });
         if options.device.name == "virtio-blk" && !options.block.cache.write_cache() {
             let switch = WriteCacheSwitch { machine: guest.machine.clone(), path: cache_type_file(&device) };
@@ -104,41 +111,32 @@ impl Lab {
         if guest.accelerator.is_emulation() && spec.accelerator == Accelerator::Kvm {
             progressing.note(format!("{} processors", guest.label), "emulated (TCG): KVM does not work here");
         }
-        progressing.machines.push(guest);
-        tune(progressing, layer, &device)?;
-        progressing.points.push(BlockPoint { offered_by: index, machine: depth, device: device.clone() });
-        Ok(Offered::Block { device, zeroed })
-    }
-
-    /// The lab image as the innermost machine built so far has it.
-    fn files_in(&mut self, machines: &[BuiltMachine]) -> Result<LabFiles, BuildError> {
-        match machines.len() {
-            0 | 1 => match &self.host {
-                Some(host) => Ok(host.files.clone()),
-                None => self.ground_files(),
-            },
-            depth => Ok(self.guests[depth - 2].files.clone()),
-        }
+        tune(progressing, on, layer, &device)?;
+        progressing.points.push(BlockPoint { offered_by: index, machine: on, device: device.clone() });
+        Ok(Offered { on, thing: Thing::Block { device, zeroed } })
     }
 
     pub(crate) fn guest_spec(
         &self,
         stack: &Stack,
+        (index, relation): (MachineIndex, Relation),
         spec: &HypervisorSpec,
         options: &HypervisorOptions<'_>,
         files: LabFiles,
-        depth: usize,
         cold_disk: Option<&DiskAttachment>,
     ) -> MachineSpec {
+        let depth = self.depth_of(relation);
         let accelerator = match spec.accelerator {
             // It may not work here.
             Accelerator::Kvm => self.recall(&self.guest_identity(depth)),
             written => Some(written),
         };
-        let memory_bytes = memory::guests_need(stack).get(depth - 1).copied();
         MachineSpec {
-            name: if depth == 1 { "guest".into() } else { format!("guest-{depth}") },
-            memory_bytes: memory_bytes.unwrap_or_else(|| options.memory.get()),
+            name: match index.position() {
+                0 | 1 => "guest".into(),
+                position => format!("guest-{position}"),
+            },
+            memory_bytes: memory::guest_needs(stack, index),
             cpus: options.cpus,
             hypervisor: spec.kind,
             accelerator,
@@ -161,40 +159,38 @@ impl Lab {
         }
     }
 
-    /// The guest at `depth`: the one that is booted, if it fits, otherwise a new one.
+    /// How many machines are around one that is so joined.
+    fn depth_of(&self, relation: Relation) -> usize {
+        self.machines.parent_across(relation).map_or(0, |parent| self.machines.depth(parent) + 1)
+    }
+
+    /// The guest at a position: the one that is booted, if it fits, otherwise a new one.
     pub(crate) fn guest(
         &mut self,
         stack: &Stack,
-        parent: &Machine,
+        (index, relation): (MachineIndex, Relation),
         spec: MachineSpec,
-        depth: usize,
         fresh: bool,
     ) -> Result<BuiltMachine, BuildError> {
-        if fresh || self.guests.get(depth - 1).is_some_and(|kept| !fits(&kept.spec, kept.accelerator, &spec))
-        {
-            self.stop_guests_from(depth - 1);
-        }
-        if self.guests.len() < depth {
-            let label =
-                stack.machines().get(depth).map_or_else(|| spec.name.clone(), |m| m.label.to_string());
+        let is_kept = self.machines.relation(index) == Some(relation)
+            && self.machines.get(index).is_some_and(|standing| fits(standing, &spec));
+        if fresh || !is_kept {
+            self.stop_guests(index);
+            let label = stack.machines()[index].label.to_string();
             (self.progress)(&format!("booting the {label}"));
+            let outer = self.machine_that_boots(relation)?;
+            let depth = self.depth_of(relation);
             if self.place.is_emulated() || depth > 1 {
                 // The lab's machines have no udev: nothing else loads KVM.
-                self.load_modules(parent, &["kvm_amd", "kvm_intel"]);
+                self.load_modules(&outer, &["kvm_amd", "kvm_intel"]);
             }
             let identity = self.guest_identity(depth);
             let begun = Instant::now();
-            let guest = self.boot(parent, spec, &label, &identity)?;
-            self.booted(depth, begun.elapsed());
-            self.guests.push(guest);
+            let guest = self.boot(&outer, spec, &label, &identity)?;
+            self.note_boot(depth, begun.elapsed());
+            self.machines.insert(index, relation, guest);
         }
-        let guest = &self.guests[depth - 1];
-        Ok(BuiltMachine {
-            label: guest.machine.label().to_owned(),
-            machine: guest.machine.clone(),
-            facts: guest.facts.clone(),
-            accelerator: guest.accelerator,
-        })
+        Ok(self.standing(index)?.built())
     }
 
     /// Plugs the disk in and makes the guest see it, in the order its driver needs.
@@ -273,31 +269,31 @@ fn cache_type_file(device: &str) -> String {
     format!("/sys/block/{}/cache_type", device.trim_start_matches("/dev/"))
 }
 
-/// Whether a booted guest can be used for what is wanted.
-fn fits(kept: &MachineSpec, accelerator: Accelerator, wanted: &MachineSpec) -> bool {
+/// Whether a guest that stands can be used for what is wanted.
+fn fits(standing: &Standing, wanted: &MachineSpec) -> bool {
+    let Some(Booted { spec: kept, .. }) = &standing.booted else { return false };
     let same_accelerator = match wanted.accelerator {
-        Some(wanted) => accelerator == wanted,
+        Some(wanted) => standing.accelerator == wanted,
         None => kept.accelerator != Some(Accelerator::Tcg),
     };
     same_accelerator
+        && kept.hypervisor == wanted.hypervisor
         && kept.memory_bytes == wanted.memory_bytes
         && kept.cpus == wanted.cpus
         && kept.cold_disks.is_empty()
 }
 
-/// The disk of a hypervisor layer on top of what was built so far.
+/// The disk of a hypervisor layer, made of what is below it.
 fn attachment(
-    progressing: &Progressing<'_>,
+    stack: &Stack,
     layer: &Layer,
     spec: &HypervisorSpec,
-    below: &Offered,
+    below: &Thing,
 ) -> Result<DiskAttachment, BuildError> {
     let source = match below {
-        Offered::Block { device, .. } => DiskSource::Device(device),
-        Offered::Image { path, layer } => {
-            DiskSource::Image { path, layer: &progressing.stack.layers()[*layer] }
-        }
-        Offered::Directory { .. } => return Err(refused(layer, "a directory is below it, not a disk")),
+        Thing::Block { device, .. } => DiskSource::Device(device),
+        Thing::Image { path, layer } => DiskSource::Image { path, layer: stack.layer(*layer) },
+        Thing::Directory { .. } => return Err(refused(layer, "a directory is below it, not a disk")),
     };
     hypervisor(spec.kind)
         .disk(layer, DISK, source)

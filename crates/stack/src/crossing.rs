@@ -48,6 +48,14 @@ impl LayerIndex {
         self.0
     }
 
+    /// The layer above it, which the top does not have.
+    pub const fn above(self) -> Option<Self> {
+        match self.0.checked_sub(1) {
+            Some(above) => Some(Self(above)),
+            None => None,
+        }
+    }
+
     /// The layer below it, which a medium does not have.
     pub const fn below(self) -> Self {
         Self(self.0 + 1)

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use nestor_build::BuiltStack;
 use nestor_machine::{Command, Machine, hypervisor};
+use nestor_stack::MachineIndex;
 use nestor_trace::capture::READY_FILE;
 
 use super::CellError;
@@ -53,7 +54,12 @@ impl Recorder {
         Self::start(built, Subject::VirtualDisk(index), disk.machine, &arguments)
     }
 
-    fn start(built: &BuiltStack, subject: Subject, at: usize, arguments: &[&str]) -> Result<Self, CellError> {
+    fn start(
+        built: &BuiltStack,
+        subject: Subject,
+        at: MachineIndex,
+        arguments: &[&str],
+    ) -> Result<Self, CellError> {
         let place = &built.machines[at];
         let name = match subject {
             Subject::Point(index) => format!("trace-{index}"),
