@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 use std::time::Instant;
 
 use nestor_machine::{
-    Command, DiskAttachment, DiskMark, DiskSource, Machine, MachineSpec, MachineTime, hypervisor,
+    Command, DiskAttachment, DiskMark, DiskSource, Machine, MachineError, MachineSpec, MachineTime,
+    hypervisor,
 };
 use nestor_stack::layers::hypervisors::HypervisorOptions;
 use nestor_stack::layers::hypervisors::devices::Attach;
@@ -81,18 +82,9 @@ impl Lab {
             BuildError::Machine(source) => failed(source),
             other => other,
         })?;
+        let is_emulated_instead = guest.accelerator.is_emulation() && spec.accelerator == Accelerator::Kvm;
         progressing.machines.insert(on, relation, guest);
-        let guest = progressing.machines[on].clone();
-        let mark = disk.mark();
-        if at_start {
-            progressing.note_undo(on, UndoStep::Stop);
-            self.load_modules(&guest.machine, options.device.kernel_modules);
-        } else {
-            let outer = progressing.machine(parent);
-            self.plug_in(&outer, &name, &guest.machine, &options, &disk).map_err(failed)?;
-            progressing.note_undo(on, UndoStep::DetachDisk(Box::new(disk)));
-        }
-        let device = guest.machine.find_disk(&mark, FIND_LIMIT_MS).map_err(failed)?;
+        let device = self.give_disk(progressing, (parent, on), &name, &options, disk).map_err(failed)?;
         let (hypervisor, model) = (spec.kind, options.device.name);
         progressing.virtual_disks.push(VirtualDisk {
             layer: index,
@@ -102,18 +94,41 @@ impl Lab {
             model,
             image,
         });
-        if options.device.name == "virtio-blk" && !options.block.cache.write_cache() {
-            let switch = WriteCacheSwitch { machine: guest.machine.clone(), path: cache_type_file(&device) };
-            if switch.set(true).is_ok() {
-                progressing.write_caches.push(switch);
-            }
-        }
-        if guest.accelerator.is_emulation() && spec.accelerator == Accelerator::Kvm {
-            progressing.note(format!("{} processors", guest.label), "emulated (TCG): KVM does not work here");
+        if is_emulated_instead {
+            let label = progressing.machines[on].label.clone();
+            progressing.note(format!("{label} processors"), "emulated (TCG): KVM does not work here");
         }
         tune(progressing, on, layer, &device)?;
         progressing.points.push(BlockPoint { offered_by: index, machine: on, device: device.clone() });
         Ok(Offered { on, thing: Thing::Block { device, zeroed } })
+    }
+
+    /// Gives a guest its disk, which it may have had from the start; the block device that it is there.
+    fn give_disk(
+        &mut self,
+        progressing: &mut Progressing<'_>,
+        (parent, on): (MachineIndex, MachineIndex),
+        name: &str,
+        options: &HypervisorOptions<'_>,
+        disk: DiskAttachment,
+    ) -> Result<String, MachineError> {
+        let guest = progressing.machine(on);
+        let mark = disk.mark();
+        if options.device.attach == Attach::AtStart {
+            progressing.note_undo(on, UndoStep::Stop);
+            self.load_modules(&guest, options.device.kernel_modules);
+        } else {
+            self.plug_in(&progressing.machine(parent), name, &guest, options, &disk)?;
+            progressing.note_undo(on, UndoStep::DetachDisk(Box::new(disk)));
+        }
+        let device = guest.find_disk(&mark, FIND_LIMIT_MS)?;
+        if options.device.name == "virtio-blk" && !options.block.cache.write_cache() {
+            let switch = WriteCacheSwitch { machine: guest, path: cache_type_file(&device) };
+            if switch.set(true).is_ok() {
+                progressing.write_caches.push(switch);
+            }
+        }
+        Ok(device)
     }
 
     pub(crate) fn guest_spec(
@@ -201,7 +216,7 @@ impl Lab {
         guest: &Machine,
         options: &HypervisorOptions<'_>,
         disk: &DiskAttachment,
-    ) -> Result<(), nestor_machine::MachineError> {
+    ) -> Result<(), MachineError> {
         let modules = options.device.kernel_modules;
         if options.device.attach == Attach::BeforeDriver {
             for module in modules.iter().rev() {
@@ -237,7 +252,7 @@ fn usual_boot_limit_ms(
 }
 
 /// Makes the guest's SCSI hosts look for the disk until it is there.
-fn scan_until_found(guest: &Machine, disk: &DiskMark) -> Result<(), nestor_machine::MachineError> {
+fn scan_until_found(guest: &Machine, disk: &DiskMark) -> Result<(), MachineError> {
     for _ in 1..SCANS {
         // There may be no host yet to look.
         guest.run(Command::new(["sh", "-c", SCAN]))?;
@@ -259,7 +274,7 @@ pub(crate) struct WriteCacheSwitch {
 
 impl WriteCacheSwitch {
     /// Switches it; off writes out what is in it.
-    pub(crate) fn set(&self, on: bool) -> Result<(), nestor_machine::MachineError> {
+    pub(crate) fn set(&self, on: bool) -> Result<(), MachineError> {
         let word: &[u8] = if on { b"write back" } else { b"write through" };
         self.machine.write_file(&self.path, word)
     }

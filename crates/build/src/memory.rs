@@ -5,8 +5,8 @@ use nestor_stack::{MachineIndex, Stack};
 /// A host's own need: kernel, page cache for its tools, traces in memory.
 const HOST_BYTES: u64 = 1 << 30;
 
-/// What a guest costs its host beyond its own memory: QEMU itself.
-const QEMU_BYTES: u64 = 192 << 20;
+/// What a guest costs its host beyond its own memory: the process that runs it.
+const HYPERVISOR_BYTES: u64 = 192 << 20;
 
 /// What a guest that is a host itself needs beyond its guests.
 const MIDDLE_BYTES: u64 = 512 << 20;
@@ -28,7 +28,7 @@ pub fn host_needs(stack: &Stack) -> u64 {
 
 /// What the guests of a machine cost it.
 fn inside_needs(stack: &Stack, machine: MachineIndex) -> u64 {
-    stack.machines().inside(machine).map(|guest| guest_needs(stack, guest) + QEMU_BYTES).sum()
+    stack.machines().inside(machine).map(|guest| guest_needs(stack, guest) + HYPERVISOR_BYTES).sum()
 }
 
 #[cfg(test)]

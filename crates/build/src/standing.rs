@@ -108,8 +108,8 @@ impl Lab {
     /// Ends all guests at once: one of them does not answer, and waiting for it would only take longer. If the emulated host
     /// does not answer either, it is ended too, and booted again for the next stack.
     pub fn give_up_guests(&mut self) {
-        let guests: Vec<MachineIndex> = self.machines.indexed().map(|(index, _)| index).skip(1).collect();
-        for guest in guests.into_iter().rev() {
+        let guests = self.machines.with_joined(MachineIndex::OUTERMOST);
+        for guest in guests.into_iter().filter(|index| *index != MachineIndex::OUTERMOST) {
             self.stop_guests(guest);
         }
         if self.emulated_host().is_some_and(|(host, _)| host.machine.facts().is_err()) {

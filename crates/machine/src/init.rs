@@ -18,7 +18,6 @@ use rustix::system::RebootCommand;
 use crate::agent::Agent;
 use crate::disks::{self, DiskMark};
 use crate::message::{Answer, Envelope, PROTOCOL, write_frame};
-use crate::qemu::AGENT_PORT;
 
 /// How long the kernel may take to see the disk with the root.
 const ROOT_LIMIT: Duration = Duration::from_secs(20);
@@ -26,6 +25,9 @@ const ROOT_LIMIT: Duration = Duration::from_secs(20);
 /// The word on a kernel's command line that whoever boots a lab machine says: the first process is to be its agent. It has a
 /// dot, so that the kernel does not hand it on to programs (Documentation/admin-guide/kernel-parameters.rst).
 pub const GUEST_MARK: &str = "nestor.guest=1";
+
+/// The name of the agent's port in every machine.
+pub const AGENT_PORT: &str = "nestor.agent";
 
 /// Number of the first pid namespace of every kernel: `PROC_PID_INIT_INO` in include/linux/proc_ns.h.
 const FIRST_PID_NAMESPACE: &str = "pid:[4026531836]";

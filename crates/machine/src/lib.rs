@@ -1,4 +1,4 @@
-//! Places to run: the agent, its transports, QEMU, and the lab image every machine boots.
+//! Places to run: the agent, its transports, hypervisors, and the lab image every machine boots.
 //!
 //! A *machine* is a place where the program runs as an agent and obeys the same requests: the user's own machine,
 //! another one over ssh, an emulated host, a guest inside it, to any depth.

@@ -8,7 +8,7 @@ use serde_json::Value;
 use super::disk::{DiskObjects, IOTHREAD};
 use super::version::GuestPaging;
 use crate::disks::ROOT_SERIAL;
-use crate::init::GUEST_MARK;
+use crate::init::{AGENT_PORT, GUEST_MARK};
 use crate::spec::{DiskBackend, MachineSpec, MachineTime};
 
 /// Where a machine's sockets and logs are, in a directory of its own.
@@ -59,9 +59,6 @@ impl MachineFiles {
         self.directory.join("initramfs.cpio")
     }
 }
-
-/// The name of the agent's port in every machine.
-pub const AGENT_PORT: &str = "nestor.agent";
 
 /// Name of the second monitor's socket in a machine's directory.
 const TRACE_MONITOR: &str = "trace.sock";

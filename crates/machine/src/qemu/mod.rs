@@ -21,7 +21,6 @@ use crate::agent::process::Spawner;
 use crate::hypervisor::{DiskSource, Hypervisor, RunningMachine};
 use crate::refusal::Refusal;
 use crate::spec::{DiskAttachment, MachineSpec};
-pub use arguments::AGENT_PORT;
 pub use disk::DiskObjects;
 use running::QemuMachine;
 pub use trace::TraceSwitch;
