@@ -2,7 +2,8 @@
 
 use std::path::Path;
 
-use nestor_machine::{Accelerator, Facts};
+use nestor_machine::Facts;
+use nestor_stack::Accelerator;
 
 use crate::probe_memory::ProbeMemory;
 
@@ -15,18 +16,14 @@ impl AcceleratorMemory {
         Self(ProbeMemory::open(cache_directory.join("accelerators.json")))
     }
 
-    /// What to ask for in a machine: what was found earlier, otherwise a probe.
-    pub fn recall(&self, machine: &str) -> Accelerator {
-        match self.0.recall(machine) {
-            Some("kvm") => Accelerator::Kvm,
-            Some("tcg") => Accelerator::Tcg,
-            _ => Accelerator::Auto,
-        }
+    /// What was found earlier in a machine; `None` if a probe has to find it.
+    pub fn recall(&self, machine: &str) -> Option<Accelerator> {
+        self.0.recall(machine)?.parse().ok()
     }
 
     /// Keeps what a boot showed.
-    pub fn remember(&mut self, machine: &str, accelerator: &str) {
-        self.0.remember(machine, accelerator);
+    pub fn remember(&mut self, machine: &str, accelerator: Accelerator) {
+        self.0.remember(machine, accelerator.name());
     }
 
     /// Forgets what does not hold (any more).
@@ -36,7 +33,7 @@ impl AcceleratorMemory {
 }
 
 /// What earlier boots have shown of KVM on a ground machine.
-pub fn known_accelerator(facts: &Facts, lab_hash: &str, cache_directory: &Path) -> Accelerator {
+pub fn known_accelerator(facts: &Facts, lab_hash: &str, cache_directory: &Path) -> Option<Accelerator> {
     AcceleratorMemory::open(cache_directory).recall(&machine_identity(facts, lab_hash))
 }
 
@@ -48,13 +45,13 @@ pub fn machine_identity(facts: &Facts, lab_hash: &str) -> String {
         facts.name,
         facts.kernel,
         facts.cpu_model,
-        facts.qemu.as_deref().unwrap_or("no QEMU"),
+        facts.hypervisor.as_deref().unwrap_or("no QEMU"),
         if facts.kvm_device { "may use /dev/kvm" } else { "may not use /dev/kvm" },
     )
 }
 
 /// The identity of a lab machine at `depth` (the emulated host is 0) on top of `below`.
-pub fn nested_identity(below: &str, accelerator: &str, depth: usize) -> String {
+pub fn nested_identity(below: &str, accelerator: Accelerator, depth: usize) -> String {
     format!("{below} > {accelerator} machine at depth {depth}")
 }
 
@@ -66,12 +63,15 @@ mod tests {
     fn what_was_found_is_remembered_and_can_be_forgotten() {
         let directory = tempfile::tempdir().unwrap();
         let mut memory = AcceleratorMemory::open(directory.path());
-        assert_eq!(memory.recall("a"), Accelerator::Auto);
-        memory.remember("a", "tcg");
-        memory.remember("b", "kvm");
+        assert_eq!(memory.recall("a"), None);
+        memory.remember("a", Accelerator::Tcg);
+        memory.remember("b", Accelerator::Kvm);
         let mut memory = AcceleratorMemory::open(directory.path());
-        assert_eq!((memory.recall("a"), memory.recall("b")), (Accelerator::Tcg, Accelerator::Kvm));
+        assert_eq!(
+            (memory.recall("a"), memory.recall("b")),
+            (Some(Accelerator::Tcg), Some(Accelerator::Kvm))
+        );
         memory.forget("a");
-        assert_eq!(AcceleratorMemory::open(directory.path()).recall("a"), Accelerator::Auto);
+        assert_eq!(AcceleratorMemory::open(directory.path()).recall("a"), None);
     }
 }

@@ -1,10 +1,13 @@
 //! Builds a stack from the medium upwards, and takes it down from the top.
 
 use nestor_machine::{Command, Machine, MachineError};
-use nestor_stack::{FileSystemSpec, ImageFormatSpec, Layer, LayerDefinition, MediumKind, MkfsTarget, Stack};
+use nestor_stack::{
+    FileSystemSpec, ImageFormatSpec, Layer, LayerDefinition, LayerIndex, MachineIndex, Machines, MediumKind,
+    MkfsTarget, Relation, Stack,
+};
 
 use crate::built::{
-    BlockPoint, BuiltFileSystem, BuiltImage, BuiltMachine, BuiltStack, Top, Undo, VirtualDisk,
+    BlockPoint, BuiltFileSystem, BuiltImage, BuiltMachine, BuiltStack, Top, Undo, UndoStep, VirtualDisk,
 };
 use crate::hypervisor::WriteCacheSwitch;
 use crate::seed::{Before, Seed};
@@ -12,14 +15,20 @@ use crate::served_disk::{self, ServedDisk};
 use crate::{BuildError, Lab, image, medium_class, user_medium};
 use nestor_stack::UserMedium;
 
-/// What the layers built so far offer to the next one.
-pub(crate) enum Offered {
+/// What the layers built so far offer to the next one, and the machine on which it lies.
+pub(crate) struct Offered {
+    pub(crate) on: MachineIndex,
+    pub(crate) thing: Thing,
+}
+
+/// What a layer can stand on.
+pub(crate) enum Thing {
     /// A block device; whether all of it reads as zero.
     Block { device: String, zeroed: bool },
     /// A directory, with room for files of so many bytes.
     Directory { path: String, free_bytes: u64 },
-    /// An image file, with the position of its layer.
-    Image { path: String, layer: usize },
+    /// An image file, with its layer.
+    Image { path: String, layer: LayerIndex },
 }
 
 /// A stack while it is built.
@@ -28,7 +37,7 @@ pub(crate) struct Progressing<'a> {
     seed: Seed,
     /// No file systems but this stack's are where it stands.
     alone: bool,
-    pub(crate) machines: Vec<BuiltMachine>,
+    pub(crate) machines: Machines<BuiltMachine>,
     pub(crate) points: Vec<BlockPoint>,
     pub(crate) settings: Vec<(String, String)>,
     pub(crate) undo: Vec<Undo>,
@@ -41,22 +50,23 @@ pub(crate) struct Progressing<'a> {
 }
 
 impl Progressing<'_> {
-    pub(crate) fn machine(&self) -> Machine {
-        self.machines.last().expect("the host comes first").machine.clone()
+    /// The way to a machine.
+    pub(crate) fn machine(&self, on: MachineIndex) -> Machine {
+        self.machines[on].machine.clone()
     }
 
-    pub(crate) fn depth(&self) -> usize {
-        self.machines.len() - 1
+    /// Notes what has to be undone on a machine, before all that was noted so far.
+    pub(crate) fn note_undo(&mut self, on: MachineIndex, step: UndoStep) {
+        self.undo.push(Undo { on, step });
     }
 
     pub(crate) fn note(&mut self, key: impl Into<String>, value: impl Into<String>) {
         self.settings.push((key.into(), value.into()));
     }
 
-    /// A directory for this stack's own files in the current machine.
-    fn mount_point(&self, layer: usize) -> String {
-        let facts = &self.machines.last().expect("the host comes first").facts;
-        format!("{}/mount-{layer}", facts.work_directory)
+    /// A directory for a layer's own files in a machine.
+    fn mount_point(&self, on: MachineIndex, layer: LayerIndex) -> String {
+        format!("{}/mount-{}", self.machines[on].facts.work_directory, layer.position())
     }
 }
 
@@ -75,7 +85,7 @@ impl Lab {
             stack,
             seed: self.seed,
             alone: self.place.is_emulated(),
-            machines: Vec::new(),
+            machines: Machines::default(),
             points: Vec::new(),
             settings: Vec::new(),
             undo: Vec::new(),
@@ -87,11 +97,12 @@ impl Lab {
             write_caches: Vec::new(),
         };
         match self.build_layers(&mut progressing) {
-            Ok(top) => Ok(BuiltStack {
+            Ok((top_index, top)) => Ok(BuiltStack {
                 stack: stack.clone(),
                 machines: progressing.machines,
                 points: progressing.points,
                 top,
+                top_index,
                 modelled: progressing.modelled,
                 time: self.place.host_time().unwrap_or_default(),
                 settings: progressing.settings,
@@ -111,27 +122,27 @@ impl Lab {
         }
     }
 
-    fn build_layers(&mut self, progressing: &mut Progressing<'_>) -> Result<Top, BuildError> {
+    fn build_layers(&mut self, progressing: &mut Progressing<'_>) -> Result<(MachineIndex, Top), BuildError> {
         let stack = progressing.stack;
-        let medium = stack.layers().len() - 1;
+        let medium = stack.medium_index();
         let mut offered = self.build_medium(progressing, medium)?;
-        for index in (0..medium).rev() {
-            let layer = &stack.layers()[index];
+        for (index, layer) in stack.indexed_layers().rev().skip(1) {
             (self.progress)(&format!("building {layer}"));
-            offered = match (layer.definition(), offered) {
-                (LayerDefinition::FileSystem(spec), Offered::Block { device, zeroed }) => {
-                    self.load_modules(&progressing.machine(), spec.kernel_modules);
-                    build_file_system(progressing, index, spec, &device, zeroed)?
+            let Offered { on, thing } = offered;
+            offered = match (layer.definition(), thing) {
+                (LayerDefinition::FileSystem(spec), Thing::Block { device, zeroed }) => {
+                    self.load_modules(&progressing.machine(on), spec.kernel_modules);
+                    build_file_system(progressing, index, spec, on, &device, zeroed)?
                 }
-                (LayerDefinition::ImageFormat(spec), Offered::Directory { path, free_bytes }) => {
-                    build_image(progressing, index, spec, &path, free_bytes)?
+                (LayerDefinition::ImageFormat(spec), Thing::Directory { path, free_bytes }) => {
+                    build_image(progressing, index, spec, on, &path, free_bytes)?
                 }
-                (LayerDefinition::Loop, Offered::Image { path, .. }) => {
-                    self.load_modules(&progressing.machine(), &["loop"]);
-                    build_loop(progressing, index, &path)?
+                (LayerDefinition::Loop, Thing::Image { path, .. }) => {
+                    self.load_modules(&progressing.machine(on), &["loop"]);
+                    build_loop(progressing, index, on, &path)?
                 }
-                (LayerDefinition::Hypervisor(spec), offered) => {
-                    self.build_guest(progressing, index, spec, offered)?
+                (LayerDefinition::Hypervisor(spec), thing) => {
+                    self.build_guest(progressing, index, spec, Offered { on, thing })?
                 }
                 _ => {
                     return Err(refused(
@@ -141,10 +152,10 @@ impl Lab {
                 }
             };
         }
-        match offered {
-            Offered::Directory { path, .. } => Ok(Top::Directory(path)),
-            Offered::Block { device, .. } => Ok(Top::Device(device)),
-            Offered::Image { .. } => Err(refused(
+        match offered.thing {
+            Thing::Directory { path, .. } => Ok((offered.on, Top::Directory(path))),
+            Thing::Block { device, .. } => Ok((offered.on, Top::Device(device))),
+            Thing::Image { .. } => Err(refused(
                 &stack.layers()[0],
                 "a workload needs a directory or a block device, not an image",
             )),
@@ -154,9 +165,9 @@ impl Lab {
     fn build_medium(
         &mut self,
         progressing: &mut Progressing<'_>,
-        index: usize,
+        index: LayerIndex,
     ) -> Result<Offered, BuildError> {
-        let layer = &progressing.stack.layers()[index];
+        let layer = progressing.stack.layer(index);
         let LayerDefinition::Medium(kind) = layer.definition() else {
             return Err(refused(layer, "it is no medium"));
         };
@@ -172,25 +183,17 @@ impl Lab {
             return Err(refused(layer, what));
         }
         let stack = progressing.stack;
-        let machine = self.host(stack)?;
-        progressing.machines.push(self.host_record(machine.clone())?);
+        let host = self.host(stack)?.built();
+        let machine = host.machine.clone();
+        let on = progressing.machines.push(Relation::Outermost, host);
         progressing.modelled = modelled;
         let (device, zeroed) = match kind {
-            MediumKind::Device | MediumKind::File => self.open_user_medium(progressing, layer, *kind)?,
+            MediumKind::Device | MediumKind::File => self.open_user_medium(progressing, on, layer, *kind)?,
             _ => (self.serve_disk(&machine, layer)?, true),
         };
-        tune(progressing, layer, &device)?;
-        progressing.points.push(BlockPoint { offered_by: index, machine: 0, device: device.clone() });
-        Ok(Offered::Block { device, zeroed })
-    }
-
-    fn host_record(&self, machine: Machine) -> Result<BuiltMachine, BuildError> {
-        let facts = match &self.host {
-            Some(host) => host.facts.clone(),
-            None => self.ground_facts.clone(),
-        };
-        let accelerator = self.host_accelerator().to_owned();
-        Ok(BuiltMachine { label: "host".into(), machine, facts, accelerator })
+        tune(progressing, on, layer, &device)?;
+        progressing.points.push(BlockPoint { offered_by: index, machine: on, device: device.clone() });
+        Ok(Offered { on, thing: Thing::Block { device, zeroed } })
     }
 
     /// A fresh modelled disk in the host: the one that is already plugged in, emptied, or another one.
@@ -218,7 +221,7 @@ impl Lab {
             self.ground().attach_disk(name, &attachment).map_err(failed)?;
             self.disk_attachment = Some(attachment);
         }
-        let device = host.find_disk(served_disk::serial(), 20_000).map_err(failed)?;
+        let device = host.find_disk(&served_disk::mark(), 20_000).map_err(failed)?;
         // The kernel still caches what the disk held before it was emptied.
         host.run_ok(Command::new(["blockdev", "--flushbufs", &device])).map_err(failed)?;
         Ok(device)
@@ -227,25 +230,22 @@ impl Lab {
     fn open_user_medium(
         &mut self,
         progressing: &mut Progressing<'_>,
+        on: MachineIndex,
         layer: &Layer,
         kind: MediumKind,
     ) -> Result<(String, bool), BuildError> {
         let path = layer.path().map(|p| p.display().to_string()).unwrap_or_default();
         let allowed = self.overwrite.iter().any(|p| p.as_os_str() == path.as_str());
-        let machine = progressing.machine();
+        let machine = progressing.machine(on);
         user_medium::take(&machine, layer, &path, kind, allowed)?;
-        progressing.undo.push(Undo::Release { machine: machine.clone(), path: path.clone() });
-        medium_class::note(progressing, layer, kind);
+        progressing.note_undo(on, UndoStep::Release(path.clone()));
+        medium_class::note(progressing, on, layer, kind);
         if kind == MediumKind::Device {
             return Ok((path, false));
         }
         let failed = |source| BuildError::Layer { layer: layer.label(), source };
         let device = machine.attach_loop(&path, true).map_err(failed)?;
-        progressing.undo.push(Undo::DetachLoop {
-            machine: machine.clone(),
-            device: device.clone(),
-            depth: 0,
-        });
+        progressing.note_undo(on, UndoStep::DetachLoop(device.clone()));
         // A loop device discards by making holes in its file, which read as zeros.
         let discarded = machine.run(Command::new(["blkdiscard", "--force", &device])).map_err(failed)?;
         Ok((device, discarded.succeeded()))
@@ -270,27 +270,27 @@ impl Lab {
         if let Some(disk) = &self.disk {
             let _ = disk.set_timing(false);
         }
-        for step in undo.into_iter().rev() {
-            let (depth, result) = match step {
-                Undo::Unmount { machine, target, depth } => (depth, machine.unmount(&target)),
-                Undo::DetachLoop { machine, device, depth } => (depth, machine.detach_loop(&device)),
-                Undo::DetachDisk { parent, guest, disk, depth } => (
-                    depth,
-                    if self.guests.len() < depth { Ok(()) } else { parent.detach_disk(&guest, &disk) },
-                ),
-                Undo::StopGuest { depth } => {
-                    self.stop_guests_from(depth - 1);
-                    (depth, Ok(()))
+        for Undo { on, step } in undo.into_iter().rev() {
+            let Some(machine) = self.machines.get(on).map(|standing| standing.machine.clone()) else {
+                continue;
+            };
+            let result = match step {
+                UndoStep::Unmount(target) => machine.unmount(&target),
+                UndoStep::DetachLoop(device) => machine.detach_loop(&device),
+                UndoStep::DetachDisk(disk) => self.unplug(on, &disk),
+                UndoStep::Stop => {
+                    self.stop_guests(on);
+                    Ok(())
                 }
-                Undo::Release { machine, path } => (0, machine.release(&path)),
+                UndoStep::Release(path) => machine.release(&path),
             };
             let Err(e) = result else { continue };
             // A guest that does not do what it is told is ended, which undoes whatever was in it. The host's own
             // failures are reported.
-            if depth > 0 {
-                self.stop_guests_from(depth - 1);
-            } else {
+            if on == MachineIndex::OUTERMOST {
                 problems.push(e.to_string());
+            } else {
+                self.stop_guests(on);
             }
         }
         if problems.is_empty() {
@@ -323,40 +323,42 @@ pub(crate) fn refused(layer: &Layer, message: impl Into<String>) -> BuildError {
 
 fn build_file_system(
     progressing: &mut Progressing<'_>,
-    index: usize,
+    index: LayerIndex,
     spec: &FileSystemSpec,
+    on: MachineIndex,
     device: &str,
     zeroed: bool,
 ) -> Result<Offered, BuildError> {
-    let layer = &progressing.stack.layers()[index];
+    let layer = progressing.stack.layer(index);
     let failed = |source| BuildError::Layer { layer: layer.label(), source };
-    let machine = progressing.machine();
-    let height = progressing.stack.layers().len() - 1 - index;
+    let machine = progressing.machine(on);
+    let height = progressing.stack.below(index).len();
     let drawn = progressing.alone.then(|| progressing.seed.drawn(height));
     let argv = (spec.mkfs)(layer, &MkfsTarget { device, zeroed, drawn });
     machine.run_ok(Command::new(argv).timeout_s(600)).map_err(failed)?;
-    let target = progressing.mount_point(index);
+    let target = progressing.mount_point(on, index);
     let options = (spec.mount_options)(layer);
     machine.mount(device, &target, spec.mount_type, &options).map_err(failed)?;
-    progressing.undo.push(Undo::Unmount { machine, target: target.clone(), depth: progressing.depth() });
+    progressing.note_undo(on, UndoStep::Unmount(target.clone()));
     progressing.file_systems.push(BuiltFileSystem {
         layer: index,
-        machine: progressing.depth(),
+        machine: on,
         device: device.to_owned(),
         mount_point: target.clone(),
         kind: spec.mount_type,
         options,
     });
-    let free_bytes = image::free_bytes(&progressing.machine(), layer, &target)?;
+    let free_bytes = image::free_bytes(&machine, layer, &target)?;
     let before = progressing.seed.before(height).within(free_bytes);
-    make_before(&progressing.machine(), &target, before).map_err(failed)?;
+    make_before(&machine, &target, before).map_err(failed)?;
     let path = format!("{target}/nestor");
-    progressing.machine().make_directory(&path).map_err(failed)?;
+    machine.make_directory(&path).map_err(failed)?;
     if layer.is_on("nocow") {
-        progressing.machine().run_ok(Command::new(["chattr", "+C", "--", &path])).map_err(failed)?;
+        machine.run_ok(Command::new(["chattr", "+C", "--", &path])).map_err(failed)?;
     }
     // The same for every seed, and so the size of an image.
-    Ok(Offered::Directory { path, free_bytes: free_bytes.saturating_sub(Before::MOST_BYTES) })
+    let free_bytes = free_bytes.saturating_sub(Before::MOST_BYTES);
+    Ok(Offered { on, thing: Thing::Directory { path, free_bytes } })
 }
 
 /// Makes what lies in a new file system before all else, so that all else lies elsewhere with another seed.
@@ -377,13 +379,14 @@ fn make_before(machine: &Machine, root: &str, before: Before) -> Result<(), Mach
 
 fn build_image(
     progressing: &mut Progressing<'_>,
-    index: usize,
+    index: LayerIndex,
     spec: &ImageFormatSpec,
+    on: MachineIndex,
     directory: &str,
     free_bytes: u64,
 ) -> Result<Offered, BuildError> {
-    let layer = &progressing.stack.layers()[index];
-    let machine = progressing.machine();
+    let layer = progressing.stack.layer(index);
+    let machine = progressing.machine(on);
     let size_bytes = image::size_bytes(layer, free_bytes)?;
     let path = format!("{directory}/disk.{}", spec.extension);
     let argv = (spec.create)(layer, &path, size_bytes);
@@ -393,31 +396,40 @@ fn build_image(
     progressing.note(format!("{} image", layer.name()), format!("{} MiB", size_bytes >> 20));
     progressing.images.push(BuiltImage {
         layer: index,
-        machine: progressing.depth(),
+        machine: on,
         path: path.clone(),
         format: layer.name().to_owned(),
     });
-    Ok(Offered::Image { path, layer: index })
+    Ok(Offered { on, thing: Thing::Image { path, layer: index } })
 }
 
-fn build_loop(progressing: &mut Progressing<'_>, index: usize, path: &str) -> Result<Offered, BuildError> {
-    let layer = &progressing.stack.layers()[index];
-    let machine = progressing.machine();
+fn build_loop(
+    progressing: &mut Progressing<'_>,
+    index: LayerIndex,
+    on: MachineIndex,
+    path: &str,
+) -> Result<Offered, BuildError> {
+    let layer = progressing.stack.layer(index);
+    let machine = progressing.machine(on);
     let device = machine
         .attach_loop(path, layer.is_on("direct-io"))
         .map_err(|source| BuildError::Layer { layer: layer.label(), source })?;
-    let depth = progressing.depth();
-    progressing.undo.push(Undo::DetachLoop { machine, device: device.clone(), depth });
-    tune(progressing, layer, &device)?;
-    progressing.points.push(BlockPoint { offered_by: index, machine: depth, device: device.clone() });
-    Ok(Offered::Block { device, zeroed: true })
+    progressing.note_undo(on, UndoStep::DetachLoop(device.clone()));
+    tune(progressing, on, layer, &device)?;
+    progressing.points.push(BlockPoint { offered_by: index, machine: on, device: device.clone() });
+    Ok(Offered { on, thing: Thing::Block { device, zeroed: true } })
 }
 
 /// Sets the I/O scheduler and the read-ahead of a block device where the layer that offers it says so, and notes what
 /// is in force.
-pub(crate) fn tune(progressing: &mut Progressing<'_>, layer: &Layer, device: &str) -> Result<(), BuildError> {
+pub(crate) fn tune(
+    progressing: &mut Progressing<'_>,
+    on: MachineIndex,
+    layer: &Layer,
+    device: &str,
+) -> Result<(), BuildError> {
     let failed = |source| BuildError::Layer { layer: layer.label(), source };
-    let machine = progressing.machine();
+    let machine = progressing.machine(on);
     let queue = format!("/sys/block/{}/queue", device.trim_start_matches("/dev/"));
     let tuning = layer.block_tuning();
     if let Some(scheduler) = tuning.scheduler {
@@ -434,7 +446,7 @@ pub(crate) fn tune(progressing: &mut Progressing<'_>, layer: &Layer, device: &st
         // 2: not even with the request queued last (Documentation/block/queue-sysfs.rst).
         machine.set(&format!("{queue}/nomerges"), "2").map_err(failed)?;
     }
-    let label = progressing.machines.last().map(|m| m.label.clone()).unwrap_or_default();
+    let label = progressing.machines[on].label.clone();
     if tuning.no_merges {
         progressing.note(format!("{label} merges"), "off");
     }

@@ -1,7 +1,7 @@
 //! A stack that stands: its machines, its trace points, and what has to be undone.
 
 use nestor_machine::{Command, DiskAttachment, Facts, Machine, MachineError};
-use nestor_stack::Stack;
+use nestor_stack::{Accelerator, HypervisorKind, LayerIndex, MachineIndex, Machines, Stack};
 
 use crate::hypervisor::WriteCacheSwitch;
 use nestor_stack::{HostTime, UserMedium};
@@ -24,17 +24,17 @@ pub struct BuiltMachine {
     pub machine: Machine,
     /// What it is.
     pub facts: Facts,
-    /// `hardware`, `kvm` or `tcg`.
-    pub accelerator: String,
+    /// What executes its instructions.
+    pub accelerator: Accelerator,
 }
 
 /// A block device in one of the machines, where requests can be recorded.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BlockPoint {
-    /// The layer that offers the device, by position in the stack.
-    pub offered_by: usize,
-    /// The machine that uses it, by position in [`BuiltStack::machines`].
-    pub machine: usize,
+    /// The layer that offers the device.
+    pub offered_by: LayerIndex,
+    /// The machine that uses it.
+    pub machine: MachineIndex,
     /// `/dev/…`.
     pub device: String,
 }
@@ -42,10 +42,10 @@ pub struct BlockPoint {
 /// A mounted file system of the stack.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BuiltFileSystem {
-    /// Its position in the stack.
-    pub layer: usize,
-    /// The machine that mounts it, by position in [`BuiltStack::machines`].
-    pub machine: usize,
+    /// Its layer.
+    pub layer: LayerIndex,
+    /// The machine that mounts it.
+    pub machine: MachineIndex,
     /// `/dev/…`.
     pub device: String,
     /// Where it is mounted.
@@ -58,10 +58,10 @@ pub struct BuiltFileSystem {
 /// The image file of a virtual disk or a loop device.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BuiltImage {
-    /// Its position in the stack.
-    pub layer: usize,
+    /// Its layer.
+    pub layer: LayerIndex,
     /// The machine that has it.
-    pub machine: usize,
+    pub machine: MachineIndex,
     /// The file.
     pub path: String,
     /// `raw`, `qcow2`, …
@@ -71,12 +71,14 @@ pub struct BuiltImage {
 /// A guest's disk as the hypervisor around it has it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct VirtualDisk {
-    /// The hypervisor's position in the stack.
-    pub layer: usize,
+    /// The hypervisor's layer.
+    pub layer: LayerIndex,
     /// The machine that the hypervisor runs on.
-    pub machine: usize,
+    pub machine: MachineIndex,
     /// The guest's name there, as it was booted.
     pub guest: String,
+    /// What runs the guest.
+    pub hypervisor: HypervisorKind,
     /// The device model (`virtio-blk`, …).
     pub model: &'static str,
     /// Its image, by position in [`BuiltStack::images`]; `None` for a disk that is a block device of the machine.
@@ -87,12 +89,14 @@ pub struct VirtualDisk {
 pub struct BuiltStack {
     /// What was built.
     pub stack: Stack,
-    /// Its machines, outermost first.
-    pub machines: Vec<BuiltMachine>,
+    /// Its machines, as the stack has them.
+    pub machines: Machines<BuiltMachine>,
     /// Its block devices, the medium's first.
     pub points: Vec<BlockPoint>,
-    /// Where the workload works, in the last machine.
+    /// Where the workload works.
     pub top: Top,
+    /// The machine it works in.
+    pub top_index: MachineIndex,
     /// Whether the medium is a modelled disk.
     pub modelled: bool,
     /// The time that its machines live in. In virtual time they are asked one thing after the other: what they are asked
@@ -130,8 +134,8 @@ impl BuiltStack {
     /// # Errors
     /// When a machine does not answer or a file system does not mount again.
     pub fn empty_caches(&self) -> Result<(), MachineError> {
-        let top = self.machines.len() - 1;
-        for (index, machine) in self.machines.iter().enumerate().rev() {
+        let top = self.top_index;
+        for (index, machine) in self.machines.indexed().rev() {
             let machine = &machine.machine;
             let mounted = self.file_systems.iter().rfind(|m| m.machine == top);
             match mounted {
@@ -151,22 +155,28 @@ impl BuiltStack {
 
     /// The machine the workload runs in.
     pub fn top_machine(&self) -> &BuiltMachine {
-        self.machines.last().expect("a built stack has its host at least")
+        &self.machines[self.top_index]
     }
 }
 
-/// What has to be undone, in reverse order.
-pub(crate) enum Undo {
-    /// Unmount in a machine; the depth tells which machine is lost if that fails.
-    Unmount { machine: Machine, target: String, depth: usize },
-    /// Remove a directory made for a mount.
-    DetachLoop { machine: Machine, device: String, depth: usize },
-    /// Unplug a disk from the guest at `depth`.
-    DetachDisk { parent: Machine, guest: String, disk: Box<DiskAttachment>, depth: usize },
-    /// End the guest at `depth`, whose disk cannot be unplugged.
-    StopGuest { depth: usize },
+/// What has to be undone, in reverse order, and on which machine. What is on a machine that is gone is undone.
+pub(crate) struct Undo {
+    pub(crate) on: MachineIndex,
+    pub(crate) step: UndoStep,
+}
+
+/// How it is undone.
+pub(crate) enum UndoStep {
+    /// Unmount what was mounted there.
+    Unmount(String),
+    /// Remove a loop device.
+    DetachLoop(String),
+    /// Unplug a disk of the machine.
+    DetachDisk(Box<DiskAttachment>),
+    /// End the machine, whose disk cannot be unplugged.
+    Stop,
     /// Erase what was written to a medium of the user's and let it go.
-    Release { machine: Machine, path: String },
+    Release(String),
 }
 
 /// Writes out what is dirty and drops the page, inode and directory caches.

@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use nestor_machine::qemu::QEMU;
+use nestor_machine::{LAB_HYPERVISOR, hypervisor};
 use sha2::{Digest, Sha256};
 
 use crate::Lab;
@@ -16,12 +16,14 @@ impl Lab {
             return None;
         }
         let image = self.ground_files().ok()?.contents;
-        let qemu = fs::read(find_program(QEMU)?).ok()?;
+        let emulator = fs::read(find_program(hypervisor(LAB_HYPERVISOR).program())?).ok()?;
         let mut digest = Sha256::new();
         digest.update(self.program_digest().ok()?);
-        digest.update(Sha256::digest(qemu));
+        digest.update(Sha256::digest(emulator));
         // Texts of any length are told apart by their lengths.
-        for text in [self.ground_facts.qemu.clone().unwrap_or_default(), image, self.place().to_string()] {
+        for text in
+            [self.ground_facts.hypervisor.clone().unwrap_or_default(), image, self.place().to_string()]
+        {
             digest.update((text.len() as u64).to_le_bytes());
             digest.update(text);
         }

@@ -2,8 +2,8 @@
 
 use std::path::{Path, PathBuf};
 
-use nestor_machine::{Accelerator, Facts};
-use nestor_stack::{LayerDefinition, registry};
+use nestor_machine::Facts;
+use nestor_stack::{Accelerator, LayerDefinition, registry};
 use serde::Serialize;
 
 use crate::accelerators::{AcceleratorMemory, machine_identity};
@@ -113,8 +113,8 @@ fn acceleration(facts: &Facts, places: &DoctorPlaces) -> Finding {
     let memory = AcceleratorMemory::open(&places.cache_directory);
     let identity = machine_identity(facts, &places.lab_image.0);
     match (facts.kvm_device, memory.recall(&identity)) {
-        (_, Accelerator::Kvm) => finding("acceleration", State::Ok, "KVM works (a probe booted)", ""),
-        (true, Accelerator::Tcg) => {
+        (_, Some(Accelerator::Kvm)) => finding("acceleration", State::Ok, "KVM works (a probe booted)", ""),
+        (true, Some(_)) => {
             let advice = "emulation is used and every result says so; to probe again, remove accelerators.json from the cache";
             finding(
                 "acceleration",
@@ -123,7 +123,7 @@ fn acceleration(facts: &Facts, places: &DoctorPlaces) -> Finding {
                 advice,
             )
         }
-        (true, Accelerator::Auto) => finding(
+        (true, None) => finding(
             "acceleration",
             State::Ok,
             "/dev/kvm is there, not yet probed",
@@ -142,7 +142,7 @@ fn acceleration(facts: &Facts, places: &DoctorPlaces) -> Finding {
 
 fn virtual_time(facts: &Facts, places: &DoctorPlaces) -> Finding {
     const SUBJECT: &str = "virtual time";
-    if facts.qemu.is_none() {
+    if facts.hypervisor.is_none() {
         return finding(SUBJECT, State::Missing, "no QEMU to join to it", "apt-get install qemu-system-x86");
     }
     let memory = VirtualTimeMemory::open(&places.cache_directory);
@@ -327,7 +327,7 @@ mod tests {
 
     #[test]
     fn virtual_time_without_counts_is_limited_and_says_why() {
-        let facts = Facts { qemu: Some("QEMU emulator version 11".into()), ..Facts::default() };
+        let facts = Facts { hypervisor: Some("QEMU emulator version 11".into()), ..Facts::default() };
         let directory = tempfile::tempdir().unwrap();
         let places = places(directory.path());
         let mut known = VirtualTimeMemory::open(directory.path());

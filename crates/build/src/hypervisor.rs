@@ -3,21 +3,22 @@
 use std::collections::BTreeMap;
 use std::time::Instant;
 
-use nestor_machine::{Accelerator, Command, DiskAttachment, DiskBackend, Machine, MachineSpec, MachineTime};
-use nestor_stack::layers::hypervisors::devices::{Attach, Controller, Disk};
-use nestor_stack::layers::hypervisors::{self, HostTarget, HypervisorOptions};
-use nestor_stack::{HypervisorSpec, ImageFormatSpec, Layer, LayerDefinition, Stack};
+use nestor_machine::{
+    Command, DiskAttachment, DiskMark, DiskSource, Machine, MachineError, MachineSpec, MachineTime,
+    hypervisor,
+};
+use nestor_stack::layers::hypervisors::HypervisorOptions;
+use nestor_stack::layers::hypervisors::devices::Attach;
+use nestor_stack::{Accelerator, HypervisorSpec, Layer, LayerIndex, MachineIndex, Relation, Stack};
 
-use crate::builder::{Offered, Progressing, refused, tune};
-use crate::built::{BlockPoint, BuiltMachine, Undo, VirtualDisk};
+use crate::builder::{Offered, Progressing, Thing, refused, tune};
+use crate::built::{BlockPoint, BuiltMachine, UndoStep, VirtualDisk};
 use crate::lab::LabFiles;
+use crate::standing::{Booted, Standing};
 use crate::{BuildError, Lab, memory};
 
-/// The serial number of a guest's disk, by which it finds it.
-const SERIAL: &str = "nestor-disk";
-
-/// The I/O thread every guest has, whether a stack uses it or not: it cannot be added without booting again.
-const IOTHREAD: &str = "io0";
+/// The name of a guest's disk.
+const DISK: &str = "nestor-disk";
 
 /// Milliseconds a guest gets to boot: ten seconds is usual in an emulated host, minutes when emulated in emulation.
 const BOOT_LIMIT_MS: u64 = 240_000;
@@ -53,90 +54,106 @@ impl Lab {
     pub(crate) fn build_guest(
         &mut self,
         progressing: &mut Progressing<'_>,
-        index: usize,
+        index: LayerIndex,
         spec: &HypervisorSpec,
         below: Offered,
     ) -> Result<Offered, BuildError> {
-        let layer = &progressing.stack.layers()[index];
+        let stack = progressing.stack;
+        let layer = stack.layer(index);
         let options = layer.hypervisor().ok_or_else(|| refused(layer, "it is no virtual machine"))?;
-        let parent = progressing.machine();
-        let depth = progressing.machines.len();
-        let zeroed = !matches!(below, Offered::Block { zeroed: false, .. });
-        let disk = attachment(progressing, layer, &options, &below)?;
-        let image = match &below {
-            Offered::Image { layer, .. } => Some(*layer),
-            _ => None,
+        let parent = below.on;
+        let relation = Relation::Inside(parent);
+        let disk = attachment(stack, layer, spec, &below.thing)?;
+        let (image, zeroed) = match below.thing {
+            Thing::Image { layer, .. } => {
+                (progressing.images.iter().position(|image| image.layer == layer), true)
+            }
+            Thing::Block { zeroed, .. } => (None, zeroed),
+            Thing::Directory { .. } => (None, false),
         };
-        let files = self.files_in(&progressing.machines)?;
+        let files = self.files_in(parent)?;
+        let on = stack.machine_across(index).ok_or_else(|| refused(layer, "it starts no machine"))?;
         let at_start = options.device.attach == Attach::AtStart;
         let guest_spec =
-            self.guest_spec(progressing.stack, spec, &options, files, depth, at_start.then_some(&disk));
+            self.guest_spec(stack, (on, relation), spec, &options, files, at_start.then_some(&disk));
         let failed = |source| BuildError::Layer { layer: layer.label(), source };
-        let guest =
-            self.guest(progressing.stack, &parent, guest_spec, depth, at_start).map_err(|e| match e {
-                BuildError::Machine(source) => failed(source),
-                other => other,
-            })?;
-        if at_start {
-            progressing.undo.push(Undo::StopGuest { depth });
-            self.load_modules(&guest.machine, options.device.kernel_modules);
-        } else {
-            let name = self.guests[depth - 1].spec.name.clone();
-            self.plug_in(&parent, &name, &guest.machine, &options, &disk).map_err(failed)?;
-            progressing.undo.push(Undo::DetachDisk { parent, guest: name, disk: Box::new(disk), depth });
-        }
-        let device = guest.machine.find_disk(SERIAL, FIND_LIMIT_MS).map_err(failed)?;
+        let name = guest_spec.name.clone();
+        let guest = self.guest(stack, (on, relation), guest_spec, at_start).map_err(|e| match e {
+            BuildError::Machine(source) => failed(source),
+            other => other,
+        })?;
+        let is_emulated_instead = guest.accelerator.is_emulation() && spec.accelerator == Accelerator::Kvm;
+        progressing.machines.insert(on, relation, guest);
+        let device = self.give_disk(progressing, (parent, on), &name, &options, disk).map_err(failed)?;
+        let (hypervisor, model) = (spec.kind, options.device.name);
         progressing.virtual_disks.push(VirtualDisk {
             layer: index,
-            machine: depth - 1,
-            guest: self.guests[depth - 1].spec.name.clone(),
-            model: options.device.name,
-            image: image.and_then(|layer| progressing.images.iter().position(|i| i.layer == layer)),
+            machine: parent,
+            guest: name,
+            hypervisor,
+            model,
+            image,
         });
+        if is_emulated_instead {
+            let label = progressing.machines[on].label.clone();
+            progressing.note(format!("{label} processors"), "emulated (TCG): KVM does not work here");
+        }
+        tune(progressing, on, layer, &device)?;
+        progressing.points.push(BlockPoint { offered_by: index, machine: on, device: device.clone() });
+        Ok(Offered { on, thing: Thing::Block { device, zeroed } })
+    }
+
+    /// Gives a guest its disk, which it may have had from the start; the block device that it is there.
+    fn give_disk(
+        &mut self,
+        progressing: &mut Progressing<'_>,
+        (parent, on): (MachineIndex, MachineIndex),
+        name: &str,
+        options: &HypervisorOptions<'_>,
+        disk: DiskAttachment,
+    ) -> Result<String, MachineError> {
+        let guest = progressing.machine(on);
+        let mark = disk.mark();
+        if options.device.attach == Attach::AtStart {
+            progressing.note_undo(on, UndoStep::Stop);
+            self.load_modules(&guest, options.device.kernel_modules);
+        } else {
+            self.plug_in(&progressing.machine(parent), name, &guest, options, &disk)?;
+            progressing.note_undo(on, UndoStep::DetachDisk(Box::new(disk)));
+        }
+        let device = guest.find_disk(&mark, FIND_LIMIT_MS)?;
         if options.device.name == "virtio-blk" && !options.block.cache.write_cache() {
-            let switch = WriteCacheSwitch { machine: guest.machine.clone(), path: cache_type_file(&device) };
+            let switch = WriteCacheSwitch { machine: guest, path: cache_type_file(&device) };
             if switch.set(true).is_ok() {
                 progressing.write_caches.push(switch);
             }
         }
-        if guest.accelerator == "tcg" && spec.accelerator == hypervisors::Accelerator::Kvm {
-            progressing.note(format!("{} processors", guest.label), "emulated (TCG): KVM does not work here");
-        }
-        progressing.machines.push(guest);
-        tune(progressing, layer, &device)?;
-        progressing.points.push(BlockPoint { offered_by: index, machine: depth, device: device.clone() });
-        Ok(Offered::Block { device, zeroed })
-    }
-
-    /// The lab image as the innermost machine built so far has it.
-    fn files_in(&mut self, machines: &[BuiltMachine]) -> Result<LabFiles, BuildError> {
-        match machines.len() {
-            0 | 1 => match &self.host {
-                Some(host) => Ok(host.files.clone()),
-                None => self.ground_files(),
-            },
-            depth => Ok(self.guests[depth - 2].files.clone()),
-        }
+        Ok(device)
     }
 
     pub(crate) fn guest_spec(
         &self,
         stack: &Stack,
+        (index, relation): (MachineIndex, Relation),
         spec: &HypervisorSpec,
         options: &HypervisorOptions<'_>,
         files: LabFiles,
-        depth: usize,
         cold_disk: Option<&DiskAttachment>,
     ) -> MachineSpec {
+        let depth = self.depth_of(relation);
         let accelerator = match spec.accelerator {
-            hypervisors::Accelerator::Tcg => Accelerator::Tcg,
-            hypervisors::Accelerator::Kvm => self.recall(&self.guest_identity(depth)),
+            // It may not work here.
+            Accelerator::Kvm => self.recall(&self.guest_identity(depth)),
+            written => Some(written),
         };
-        let memory_bytes = memory::guests_need(stack).get(depth - 1).copied();
         MachineSpec {
-            name: if depth == 1 { "guest".into() } else { format!("guest-{depth}") },
-            memory_bytes: memory_bytes.unwrap_or_else(|| options.memory.get()),
+            name: match index.position() {
+                0 | 1 => "guest".into(),
+                position => format!("guest-{position}"),
+            },
+            memory_bytes: memory::guest_needs(stack, index),
             cpus: options.cpus,
+            hypervisor: spec.kind,
             accelerator,
             kernel: files.kernel,
             modules_cpio: files.modules_cpio,
@@ -145,7 +162,8 @@ impl Lab {
             time: MachineTime::Real,
             kept_state: None,
             shared_memory: false,
-            iothreads: vec![IOTHREAD.into()],
+            // Whether a stack uses it or not: it cannot be added without booting again.
+            disk_thread: true,
             cold_disks: cold_disk.cloned().into_iter().collect(),
             probe_timeout_ms: if depth > 1 { DEEP_PROBE_LIMIT_MS } else { crate::lab::PROBE_LIMIT_MS },
             boot_timeout_ms: crate::lab::boot_limit_ms(usual_boot_limit_ms(
@@ -156,40 +174,38 @@ impl Lab {
         }
     }
 
-    /// The guest at `depth`: the one that is booted, if it fits, otherwise a new one.
+    /// How many machines are around one that is so joined.
+    fn depth_of(&self, relation: Relation) -> usize {
+        self.machines.parent_across(relation).map_or(0, |parent| self.machines.depth(parent) + 1)
+    }
+
+    /// The guest at a position: the one that is booted, if it fits, otherwise a new one.
     pub(crate) fn guest(
         &mut self,
         stack: &Stack,
-        parent: &Machine,
+        (index, relation): (MachineIndex, Relation),
         spec: MachineSpec,
-        depth: usize,
         fresh: bool,
     ) -> Result<BuiltMachine, BuildError> {
-        if fresh || self.guests.get(depth - 1).is_some_and(|kept| !fits(&kept.spec, &kept.accelerator, &spec))
-        {
-            self.stop_guests_from(depth - 1);
-        }
-        if self.guests.len() < depth {
-            let label =
-                stack.machines().get(depth).map_or_else(|| spec.name.clone(), |m| m.label.to_string());
+        let is_kept = self.machines.relation(index) == Some(relation)
+            && self.machines.get(index).is_some_and(|standing| fits(standing, &spec));
+        if fresh || !is_kept {
+            self.stop_guests(index);
+            let label = stack.machines()[index].label.to_string();
             (self.progress)(&format!("booting the {label}"));
+            let outer = self.machine_that_boots(relation)?;
+            let depth = self.depth_of(relation);
             if self.place.is_emulated() || depth > 1 {
                 // The lab's machines have no udev: nothing else loads KVM.
-                self.load_modules(parent, &["kvm_amd", "kvm_intel"]);
+                self.load_modules(&outer, &["kvm_amd", "kvm_intel"]);
             }
             let identity = self.guest_identity(depth);
             let begun = Instant::now();
-            let guest = self.boot(parent, spec, &label, &identity)?;
-            self.booted(depth, begun.elapsed());
-            self.guests.push(guest);
+            let guest = self.boot(&outer, spec, &label, &identity)?;
+            self.note_boot(depth, begun.elapsed());
+            self.machines.insert(index, relation, guest);
         }
-        let guest = &self.guests[depth - 1];
-        Ok(BuiltMachine {
-            label: guest.machine.label().to_owned(),
-            machine: guest.machine.clone(),
-            facts: guest.facts.clone(),
-            accelerator: guest.accelerator.clone(),
-        })
+        Ok(self.standing(index)?.built())
     }
 
     /// Plugs the disk in and makes the guest see it, in the order its driver needs.
@@ -200,7 +216,7 @@ impl Lab {
         guest: &Machine,
         options: &HypervisorOptions<'_>,
         disk: &DiskAttachment,
-    ) -> Result<(), nestor_machine::MachineError> {
+    ) -> Result<(), MachineError> {
         let modules = options.device.kernel_modules;
         if options.device.attach == Attach::BeforeDriver {
             for module in modules.iter().rev() {
@@ -215,32 +231,36 @@ impl Lab {
         self.load_modules(guest, modules);
         parent.attach_disk(name, disk)?;
         if options.device.attach == Attach::RunningThenScan {
-            scan_until_found(guest)?;
+            scan_until_found(guest, &disk.mark())?;
         }
         Ok(())
     }
 }
 
 /// Milliseconds a guest gets to boot, by what the slowest machines took so far; at depth 0 the emulated host.
-fn usual_boot_limit_ms(depth: usize, accelerator: Accelerator, slowest_ms: &BTreeMap<usize, u64>) -> u64 {
+fn usual_boot_limit_ms(
+    depth: usize,
+    accelerator: Option<Accelerator>,
+    slowest_ms: &BTreeMap<usize, u64>,
+) -> u64 {
     let most = if depth > 1 { DEEP_BOOT_LIMIT_MS } else { BOOT_LIMIT_MS };
     let seen = slowest_ms.get(&depth).map(|slowest_ms| slowest_ms * TIMES_SLOWEST);
     // One that is emulated, or may be, takes much longer than its host; so does a guest in a guest.
-    let is_like_its_host = depth == 1 && accelerator == Accelerator::Kvm;
+    let is_like_its_host = depth == 1 && accelerator == Some(Accelerator::Kvm);
     let host = slowest_ms.get(&0).filter(|_| is_like_its_host).map(|host_ms| host_ms * TIMES_HOST);
     seen.or(host).map_or(most, |limit_ms| limit_ms.clamp(LEAST_BOOT_LIMIT_MS, most))
 }
 
 /// Makes the guest's SCSI hosts look for the disk until it is there.
-fn scan_until_found(guest: &Machine) -> Result<(), nestor_machine::MachineError> {
+fn scan_until_found(guest: &Machine, disk: &DiskMark) -> Result<(), MachineError> {
     for _ in 1..SCANS {
         // There may be no host yet to look.
         guest.run(Command::new(["sh", "-c", SCAN]))?;
-        if guest.find_disk(SERIAL, 1000).is_ok() {
+        if guest.find_disk(disk, 1000).is_ok() {
             return Ok(());
         }
     }
-    guest.find_disk(SERIAL, 1000).map(|_| ())
+    guest.find_disk(disk, 1000).map(|_| ())
 }
 
 /// The write cache of a guest's virtio-blk disk, which the guest can switch while the disk is in use.
@@ -254,7 +274,7 @@ pub(crate) struct WriteCacheSwitch {
 
 impl WriteCacheSwitch {
     /// Switches it; off writes out what is in it.
-    pub(crate) fn set(&self, on: bool) -> Result<(), nestor_machine::MachineError> {
+    pub(crate) fn set(&self, on: bool) -> Result<(), MachineError> {
         let word: &[u8] = if on { b"write back" } else { b"write through" };
         self.machine.write_file(&self.path, word)
     }
@@ -264,67 +284,35 @@ fn cache_type_file(device: &str) -> String {
     format!("/sys/block/{}/cache_type", device.trim_start_matches("/dev/"))
 }
 
-/// Whether a booted guest can be used for what is wanted.
-fn fits(kept: &MachineSpec, accelerator: &str, wanted: &MachineSpec) -> bool {
+/// Whether a guest that stands can be used for what is wanted.
+fn fits(standing: &Standing, wanted: &MachineSpec) -> bool {
+    let Some(Booted { spec: kept, .. }) = &standing.booted else { return false };
     let same_accelerator = match wanted.accelerator {
-        Accelerator::Tcg => accelerator == "tcg",
-        Accelerator::Kvm => accelerator == "kvm",
-        Accelerator::Auto => kept.accelerator != Accelerator::Tcg,
+        Some(wanted) => standing.accelerator == wanted,
+        None => kept.accelerator != Some(Accelerator::Tcg),
     };
     same_accelerator
+        && kept.hypervisor == wanted.hypervisor
         && kept.memory_bytes == wanted.memory_bytes
         && kept.cpus == wanted.cpus
         && kept.cold_disks.is_empty()
 }
 
-/// QEMU's nodes and devices for the disk of a hypervisor layer.
+/// The disk of a hypervisor layer, made of what is below it.
 fn attachment(
-    progressing: &Progressing<'_>,
+    stack: &Stack,
     layer: &Layer,
-    options: &HypervisorOptions<'_>,
-    below: &Offered,
+    spec: &HypervisorSpec,
+    below: &Thing,
 ) -> Result<DiskAttachment, BuildError> {
-    let file = format!("{SERIAL}-file");
-    let node = format!("{SERIAL}-node");
-    let (nodes, top) = match below {
-        Offered::Block { device, .. } => {
-            (vec![options.block.file_node(&file, HostTarget::BlockDevice(device))], file)
-        }
-        Offered::Image { path, layer: image } => {
-            let image = &progressing.stack.layers()[*image];
-            let format = image_format(image).ok_or_else(|| refused(layer, "what is below it is no image"))?;
-            let nodes = vec![
-                options.block.file_node(&file, HostTarget::File(path)),
-                (format.blockdev)(image, &node, &file, &options.block),
-            ];
-            (nodes, node)
-        }
-        Offered::Directory { .. } => return Err(refused(layer, "a directory is below it, not a disk")),
+    let source = match below {
+        Thing::Block { device, .. } => DiskSource::Device(device),
+        Thing::Image { path, layer } => DiskSource::Image { path, layer: stack.layer(*layer) },
+        Thing::Directory { .. } => return Err(refused(layer, "a directory is below it, not a disk")),
     };
-    let controller = format!("{SERIAL}-controller");
-    let iothread = options.iothread.then_some(IOTHREAD);
-    let mut devices = Vec::new();
-    if let Some(make) = options.device.controller {
-        devices.push(make(&Controller { id: &controller, pci_bus: None, iothread }));
-    }
-    devices.push((options.device.disk)(&Disk {
-        id: SERIAL,
-        node: &top,
-        serial: SERIAL,
-        write_cache: options.block.cache.write_cache(),
-        controller: &controller,
-        slot: 0,
-        pci_bus: None,
-        iothread,
-    }));
-    Ok(DiskAttachment { serial: SERIAL.into(), backend: DiskBackend::Blockdev { nodes }, devices })
-}
-
-fn image_format(layer: &Layer) -> Option<&'static ImageFormatSpec> {
-    match layer.definition() {
-        LayerDefinition::ImageFormat(spec) => Some(spec),
-        _ => None,
-    }
+    hypervisor(spec.kind)
+        .disk(layer, DISK, source)
+        .ok_or_else(|| refused(layer, "what is below it is no disk"))
 }
 
 #[cfg(test)]
@@ -336,15 +324,15 @@ mod tests {
         let limit = |depth, accelerator, seen: &[(usize, u64)]| {
             usual_boot_limit_ms(depth, accelerator, &BTreeMap::from_iter(seen.iter().copied()))
         };
-        let kvm = Accelerator::Kvm;
+        let kvm = Some(Accelerator::Kvm);
         assert_eq!(limit(1, kvm, &[]), BOOT_LIMIT_MS, "nothing is known");
         assert_eq!(limit(1, kvm, &[(0, 6_000)]), 120_000, "its host booted");
         assert_eq!(limit(1, kvm, &[(0, 6_000), (1, 9_000)]), 90_000, "a guest booted");
         assert_eq!(limit(1, kvm, &[(0, 400), (1, 500)]), LEAST_BOOT_LIMIT_MS);
         assert_eq!(limit(1, kvm, &[(0, 60_000)]), BOOT_LIMIT_MS);
         // Emulated in an emulated host, or perhaps: minutes.
-        assert_eq!(limit(1, Accelerator::Tcg, &[(0, 6_000)]), BOOT_LIMIT_MS);
-        assert_eq!(limit(1, Accelerator::Auto, &[(0, 6_000)]), BOOT_LIMIT_MS);
+        assert_eq!(limit(1, Some(Accelerator::Tcg), &[(0, 6_000)]), BOOT_LIMIT_MS);
+        assert_eq!(limit(1, None, &[(0, 6_000)]), BOOT_LIMIT_MS);
         assert_eq!(limit(2, kvm, &[(0, 6_000), (1, 9_000)]), DEEP_BOOT_LIMIT_MS);
     }
 }

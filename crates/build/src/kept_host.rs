@@ -11,7 +11,7 @@ use nestor_machine::agent::process::OWN_BINARY;
 use nestor_machine::{Cause, MachineSpec};
 use nestor_ownership::make_above;
 use nestor_stack::layers::hypervisors::devices::Attach;
-use nestor_stack::{LayerDefinition, Stack};
+use nestor_stack::{Accelerator, LayerDefinition, MachineIndex, Relation, Stack};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 
@@ -33,9 +33,12 @@ const KEEP_LIMIT: Duration = Duration::from_secs(120);
 /// A guest that runs in a kept host.
 #[derive(Serialize, Deserialize)]
 struct KeptGuest {
+    index: MachineIndex,
+    /// The machine that runs it.
+    parent: MachineIndex,
     spec: MachineSpec,
     label: String,
-    accelerator: String,
+    accelerator: Accelerator,
 }
 
 /// What is written beside a kept host's state.
@@ -108,11 +111,10 @@ impl Lab {
             loaded => loaded?,
         };
         for kept in description.guests {
-            let parent =
-                self.guests.last().map_or_else(|| self.host_or_ground(), |outer| outer.machine.clone());
+            let parent = &self.standing(kept.parent)?.machine;
             let machine = parent.machine_inside(&kept.spec.name, &kept.label);
             let guest = self.look_at(machine, kept.spec, kept.accelerator)?;
-            self.guests.push(guest);
+            self.machines.insert(kept.index, Relation::Inside(kept.parent), guest);
         }
         self.load_file_systems_everywhere(true);
         self.begin_random_anew()
@@ -143,15 +145,14 @@ impl Lab {
 
     /// In the host and its guests.
     fn load_file_systems_everywhere(&mut self, kept: bool) {
-        let machines: Vec<_> =
-            self.host.iter().chain(&self.guests).map(|kept| kept.machine.clone()).collect();
+        let machines: Vec<_> = self.machines.iter().map(|standing| standing.machine.clone()).collect();
         machines.iter().for_each(|machine| self.load_file_systems(machine, kept));
     }
 
     /// All cells load one state, with it that of the kernels' generators: from here on they follow the cell's seed.
     fn begin_random_anew(&self) -> Result<(), BuildError> {
-        for (depth, kept) in self.host.iter().chain(&self.guests).enumerate() {
-            kept.machine.mix_random(self.seed.entropy(depth))?;
+        for (index, standing) in self.machines.indexed() {
+            standing.machine.mix_random(self.seed.entropy(index.position()))?;
         }
         Ok(())
     }
@@ -182,10 +183,14 @@ impl Lab {
         self.boot_host(memory_bytes, None)?;
         self.boot_guests(stack)?;
         self.load_file_systems_everywhere(false);
-        let guests = self.guests.iter().map(|guest| KeptGuest {
-            spec: guest.spec.clone(),
-            label: guest.machine.label().to_owned(),
-            accelerator: guest.accelerator.clone(),
+        let guests = self.machines.indexed().filter_map(|(index, guest)| {
+            Some(KeptGuest {
+                index,
+                parent: self.machines.parent(index)?,
+                spec: guest.booted.as_ref()?.spec.clone(),
+                label: guest.machine.label().to_owned(),
+                accelerator: guest.accelerator,
+            })
         });
         let guests = guests.collect();
         (self.progress)("keeping the booted machines");
@@ -212,24 +217,25 @@ impl Lab {
 
     /// Boots the guests of a stack before anything is built, as far as they need no disk to boot.
     fn boot_guests(&mut self, stack: &Stack) -> Result<(), BuildError> {
-        for (depth, layer) in
-            (1..).zip(stack.layers().iter().rev().filter(|layer| layer.hypervisor().is_some()))
-        {
+        let machines = stack.machines();
+        for (index, segment) in machines.indexed() {
+            let layer = segment.crossing.map(|at| stack.layer(at));
+            let (Some(relation @ Relation::Inside(parent)), Some(layer)) = (machines.relation(index), layer)
+            else {
+                continue;
+            };
             let (LayerDefinition::Hypervisor(definition), Some(options)) =
                 (layer.definition(), layer.hypervisor())
             else {
                 continue;
             };
-            if options.device.attach == Attach::AtStart {
-                break;
+            // Neither it nor what is inside it can be booted now.
+            if options.device.attach == Attach::AtStart || self.machines.get(parent).is_none() {
+                continue;
             }
-            let outer = self.guests.last().or(self.host.as_ref());
-            let Some((parent, files)) = outer.map(|outer| (outer.machine.clone(), outer.files.clone()))
-            else {
-                break;
-            };
-            let spec = self.guest_spec(stack, definition, &options, files, depth, None);
-            self.guest(stack, &parent, spec, depth, false)?;
+            let files = self.files_in(parent)?;
+            let spec = self.guest_spec(stack, (index, relation), definition, &options, files, None);
+            self.guest(stack, (index, relation), spec, false)?;
         }
         Ok(())
     }
@@ -240,7 +246,10 @@ impl Lab {
         let mut digest = Sha256::new();
         digest.update(self.program_digest()?);
         digest.update(qemu_identity(&self.ground_facts, &image.contents));
-        digest.update(format!("{memory_bytes} {:?}", memory::guests_need(stack)));
+        let machines = stack.machines();
+        let guests: Vec<u64> =
+            machines.indexed().skip(1).map(|(guest, _)| memory::guest_needs(stack, guest)).collect();
+        digest.update(format!("{memory_bytes} {guests:?}"));
         // Its clock and its timers are in the time of this processor.
         if let Some(speed) = self.place.modelled_processor() {
             digest.update(format!(" {speed};"));

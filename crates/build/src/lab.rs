@@ -7,16 +7,17 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use nestor_machine::{
-    Accelerator, Command, DiskAttachment, Facts, Ground, Machine, MachineError, MachineSpec, MachineTime,
+    Command, DiskAttachment, DiskMark, Facts, Ground, LAB_HYPERVISOR, Machine, MachineError, MachineSpec,
+    MachineTime,
 };
 use nestor_processor::{InstructionMarks, WhyNotCounted};
-use nestor_stack::{LayerDefinition, Stack};
+use nestor_stack::{Accelerator, LayerDefinition, MachineIndex, Machines, Place, Relation, Stack};
 
 use crate::accelerators::{AcceleratorMemory, machine_identity, nested_identity};
 use crate::seed::Seed;
 use crate::served_disk::{ServedDisk, ServedRoot};
+use crate::standing::{Booted, Standing};
 use crate::{BuildError, memory, packages};
-use nestor_stack::Place;
 
 /// Hears what is happening, in a few words.
 pub type Progress = Arc<dyn Fn(&str) + Send + Sync>;
@@ -54,28 +55,17 @@ pub struct LabOptions {
     pub progress: Progress,
 }
 
-/// A booted machine that stays for the next stack.
-pub(crate) struct Kept {
-    pub(crate) spec: MachineSpec,
-    pub(crate) machine: Machine,
-    pub(crate) accelerator: String,
-    pub(crate) facts: Facts,
-    pub(crate) files: LabFiles,
-    /// Packages with their versions.
-    pub(crate) packages: BTreeMap<String, String>,
-}
-
 /// The place where stacks are built. Dropping it takes everything down.
 pub struct Lab {
     pub(crate) place: Place,
     pub(crate) image: Option<LabFiles>,
     pub(crate) overwrite: Vec<PathBuf>,
     pub(crate) progress: Progress,
-    pub(crate) host: Option<Kept>,
-    pub(crate) guests: Vec<Kept>,
+    /// The host, which is the ground itself where that is no emulated one, and guests.
+    pub(crate) machines: Machines<Standing>,
     pub(crate) disk: Option<ServedDisk>,
     /// The lab image's root, for a host in virtual time.
-    root: Option<ServedRoot>,
+    pub(crate) root: Option<ServedRoot>,
     pub(crate) seed: Seed,
     remark: Option<String>,
     pub(crate) cache_directory: PathBuf,
@@ -85,7 +75,7 @@ pub struct Lab {
     pub(crate) ground_facts: Facts,
     /// Modules that need not be loaded again: machine and name.
     loaded_modules: HashSet<(String, String)>,
-    ground_packages: Option<BTreeMap<String, String>>,
+    pub(crate) ground_packages: Option<BTreeMap<String, String>>,
     memory: AcceleratorMemory,
     host_memory_bytes: u64,
     /// How long the slowest guest took to boot, by how deep it is; at depth 0 the emulated host.
@@ -133,7 +123,7 @@ impl Lab {
                 options.place
             )));
         }
-        if options.place.is_emulated() && ground_facts.qemu.is_none() {
+        if options.place.is_emulated() && ground_facts.hypervisor.is_none() {
             return Err(BuildError::Lab(
                 "the emulated host needs QEMU, which is not installed; `apt-get install qemu-system-x86` installs it".into(),
             ));
@@ -143,8 +133,7 @@ impl Lab {
             image: options.image,
             overwrite: options.overwrite,
             progress: options.progress,
-            host: None,
-            guests: Vec::new(),
+            machines: Machines::default(),
             disk: None,
             root: None,
             seed: Seed(options.seed),
@@ -184,11 +173,11 @@ impl Lab {
         self.remark.as_deref()
     }
 
-    /// Boots the emulated host, if there is none, and says what runs its instructions: `kvm` or `tcg`.
+    /// Boots the emulated host, if there is none, and says what executes its instructions.
     ///
     /// # Errors
     /// Why it does not boot.
-    pub fn find_accelerator(&mut self, stack: &Stack) -> Result<&str, BuildError> {
+    pub fn find_accelerator(&mut self, stack: &Stack) -> Result<Accelerator, BuildError> {
         self.host(stack)?;
         Ok(self.host_accelerator())
     }
@@ -213,12 +202,9 @@ impl Lab {
         self.ground.interrupter()
     }
 
-    /// Whether any machine of a stack runs on emulated processors: the outermost emulated host counts.
-    pub fn host_accelerator(&self) -> &str {
-        match &self.host {
-            Some(host) => &host.accelerator,
-            None => "hardware",
-        }
+    /// What executes the instructions of the outermost host.
+    pub fn host_accelerator(&self) -> Accelerator {
+        self.machines.get(MachineIndex::OUTERMOST).map_or(Accelerator::Hardware, |host| host.accelerator)
     }
 
     /// The lab image on the ground; over ssh it is made there.
@@ -237,25 +223,33 @@ impl Lab {
 
     /// The outermost host: the emulated one, booted when first needed and again when a stack needs more memory, or
     /// the ground itself.
-    pub(crate) fn host(&mut self, stack: &Stack) -> Result<Machine, BuildError> {
-        if !self.place.is_emulated() {
-            return Ok(self.ground.machine().clone().labelled("host"));
+    pub(crate) fn host(&mut self, stack: &Stack) -> Result<&Standing, BuildError> {
+        if self.place.is_emulated() {
+            self.emulate_host(stack)?;
+        } else if self.machines.is_empty() {
+            let host = Standing {
+                machine: self.ground.machine().clone().labelled("host"),
+                accelerator: Accelerator::Hardware,
+                facts: self.ground_facts.clone(),
+                booted: None,
+            };
+            self.machines.push(Relation::Outermost, host);
         }
+        self.standing(MachineIndex::OUTERMOST)
+    }
+
+    fn emulate_host(&mut self, stack: &Stack) -> Result<(), BuildError> {
         // In virtual time a cell depends on nothing but itself: not on what else is measured, nor in which order.
         let is_virtual = self.place.is_in_virtual_time();
         let for_others = if is_virtual { 0 } else { self.host_memory_bytes };
         let needed = for_others.max(memory::host_needs(stack));
-        if self.host.as_ref().is_some_and(|host| host.spec.memory_bytes < needed) {
+        if self.emulated_host().is_some_and(|(_, booted)| booted.spec.memory_bytes < needed) {
             self.stop_host();
         }
-        if self.host.is_none() && is_virtual {
-            self.go_on_from_kept_host(stack, needed)?;
-        } else if self.host.is_none() {
-            self.boot_host(needed, None)?;
-        }
-        match &self.host {
-            Some(host) => Ok(host.machine.clone()),
-            None => Err(BuildError::Lab("the emulated host did not stay".into())),
+        match self.emulated_host() {
+            Some(_) => Ok(()),
+            None if is_virtual => self.go_on_from_kept_host(stack, needed),
+            None => self.boot_host(needed, None),
         }
     }
 
@@ -286,7 +280,8 @@ impl Lab {
             name: "host".into(),
             memory_bytes,
             cpus: HOST_CPUS.min(self.ground_facts.cpus.max(1)),
-            accelerator: if is_virtual { Accelerator::Tcg } else { self.memory.recall(&identity) },
+            hypervisor: LAB_HYPERVISOR,
+            accelerator: if is_virtual { Some(Accelerator::Tcg) } else { self.memory.recall(&identity) },
             kernel: files.kernel.clone(),
             modules_cpio: files.modules_cpio.clone(),
             root: files.root.clone(),
@@ -297,7 +292,7 @@ impl Lab {
                 None => MachineTime::Real,
             },
             shared_memory: true,
-            iothreads: Vec::new(),
+            disk_thread: false,
             cold_disks: Vec::new(),
             probe_timeout_ms: PROBE_LIMIT_MS,
             boot_timeout_ms: boot_limit_ms(BOOT_LIMIT_MS),
@@ -308,18 +303,18 @@ impl Lab {
         let begun = Instant::now();
         let host = self.boot(&self.ground.machine().clone(), spec, "host", &identity);
         match host {
-            Ok(host) => self.host = Some(host),
+            Ok(host) => self.machines.insert(MachineIndex::OUTERMOST, Relation::Outermost, host),
             Err(e) => {
                 self.stop_host();
                 return Err(e);
             }
         }
-        self.booted(0, begun.elapsed());
+        self.note_boot(0, begun.elapsed());
         Ok(())
     }
 
     /// Notes how long a machine took to boot.
-    pub(crate) fn booted(&mut self, depth: usize, took: Duration) {
+    pub(crate) fn note_boot(&mut self, depth: usize, took: Duration) {
         // What a machine in virtual time is asked must not depend on how long anything took in real time.
         if self.place.is_in_virtual_time() {
             return;
@@ -335,15 +330,15 @@ impl Lab {
         spec: MachineSpec,
         label: &str,
         identity: &str,
-    ) -> Result<Kept, BuildError> {
+    ) -> Result<Standing, BuildError> {
         let started = parent.start_machine(&spec, label);
-        if started.is_err() && spec.accelerator == Accelerator::Kvm {
+        if started.is_err() && spec.accelerator == Some(Accelerator::Kvm) {
             // It worked once; the next boot asks again.
             self.memory.forget(identity);
         }
         let (machine, boot) = started?;
-        if spec.accelerator != Accelerator::Tcg {
-            self.memory.remember(identity, &boot.accelerator);
+        if spec.accelerator != Some(Accelerator::Tcg) {
+            self.memory.remember(identity, boot.accelerator);
         }
         let name = spec.name.clone();
         let looked = self.look_at(machine, spec, boot.accelerator);
@@ -359,10 +354,10 @@ impl Lab {
         &mut self,
         machine: Machine,
         spec: MachineSpec,
-        accelerator: String,
-    ) -> Result<Kept, BuildError> {
+        accelerator: Accelerator,
+    ) -> Result<Standing, BuildError> {
         let facts = machine.facts()?;
-        let root = machine.find_disk("nestor-root", 1000)?;
+        let root = machine.find_disk(&DiskMark::of_root(), 1000)?;
         let files = LabFiles {
             kernel: "/boot/vmlinuz".into(),
             modules_cpio: "/boot/modules.cpio".into(),
@@ -372,7 +367,7 @@ impl Lab {
         };
         self.loaded_modules.retain(|(loaded, _)| loaded != machine.label());
         let packages = packages::of_lab_machine(&machine)?;
-        Ok(Kept { spec, machine, accelerator, facts, files, packages })
+        Ok(Standing { machine, accelerator, facts, booted: Some(Booted { spec, files, packages }) })
     }
 
     /// Loads kernel modules unless that was done before. A kernel may have them built in, or they may be for another
@@ -408,22 +403,9 @@ impl Lab {
         self.loaded_modules.remove(&(machine.label().to_owned(), module.to_owned()));
     }
 
-    /// Packages that matter, with their versions, of the machine at `depth` of the stack that stands.
-    pub fn packages(&mut self, depth: usize) -> BTreeMap<String, String> {
-        let kept = match (depth, &self.host) {
-            (0, host) => host.as_ref(),
-            (depth, _) => self.guests.get(depth - 1),
-        };
-        if let Some(kept) = kept {
-            return kept.packages.clone();
-        }
-        let ground = self.ground.machine().clone();
-        self.ground_packages.get_or_insert_with(|| packages::of_debian_machine(&ground)).clone()
-    }
-
     /// The program that emulates the host, in its own words, if the host is emulated.
     pub fn emulator(&self) -> Option<&str> {
-        self.ground_facts.qemu.as_deref().filter(|_| self.place.is_emulated())
+        self.ground_facts.hypervisor.as_deref().filter(|_| self.place.is_emulated())
     }
 
     /// What is remembered of KVM for a guest at `depth` (the guest of the host is 1).
@@ -438,41 +420,12 @@ impl Lab {
     }
 
     /// What was found earlier about KVM.
-    pub(crate) fn recall(&self, identity: &str) -> Accelerator {
+    pub(crate) fn recall(&self, identity: &str) -> Option<Accelerator> {
         // Without what was found before: a probe takes virtual time, and is answered the same each time.
         if self.place.is_in_virtual_time() {
-            return Accelerator::Auto;
+            return None;
         }
         self.memory.recall(identity)
-    }
-
-    /// Ends the guests from `depth` (0: the host's own guest) inwards.
-    pub(crate) fn stop_guests_from(&mut self, depth: usize) {
-        while self.guests.len() > depth {
-            let Some(guest) = self.guests.pop() else { return };
-            let parent = match self.guests.last() {
-                Some(outer) => outer.machine.clone(),
-                None => self.host_or_ground(),
-            };
-            // A machine that is already gone is what we want.
-            let _ = parent.stop_machine(&guest.spec.name);
-        }
-    }
-
-    /// Ends all guests at once: one of them does not answer, and waiting for it would only take longer. If the emulated host
-    /// does not answer either, it is ended too, and booted again for the next stack.
-    pub fn give_up_guests(&mut self) {
-        self.stop_guests_from(0);
-        if self.host.as_ref().is_some_and(|host| host.machine.facts().is_err()) {
-            self.stop_host();
-        }
-    }
-
-    pub(crate) fn host_or_ground(&self) -> Machine {
-        match &self.host {
-            Some(host) => host.machine.clone(),
-            None => self.ground.machine().clone().labelled("host"),
-        }
     }
 
     /// What was counted at marks in the emulated host and its guests since this was last asked.
@@ -480,24 +433,9 @@ impl Lab {
     /// # Errors
     /// When there is no emulated host, or the ground does not answer.
     pub fn take_instructions(&self) -> Result<InstructionMarks, MachineError> {
-        match &self.host {
-            Some(host) => self.ground.machine().take_instructions(&host.spec.name),
+        match self.emulated_host() {
+            Some((_, booted)) => self.ground.machine().take_instructions(&booted.spec.name),
             None => Ok(InstructionMarks { why_not: Some(WhyNotCounted::RealTime), marks: Vec::new() }),
-        }
-    }
-
-    /// Ends the emulated host with everything in it, and its disk.
-    pub fn stop_host(&mut self) {
-        self.guests.clear();
-        if let Some(host) = self.host.take() {
-            let _ = self.ground.machine().stop_machine(&host.spec.name);
-        }
-        self.disk_attachment = None;
-        if let Some(disk) = self.disk.take() {
-            disk.stop();
-        }
-        if let Some(root) = self.root.take() {
-            root.stop();
         }
     }
 }

@@ -21,6 +21,7 @@ mod probe_memory;
 mod scattered;
 mod seed;
 mod served_disk;
+mod standing;
 mod user_medium;
 mod virtual_time;
 

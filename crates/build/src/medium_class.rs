@@ -7,7 +7,8 @@
 
 use nestor_machine::{Command, Finished, Machine};
 use nestor_stack::{
-    DeviceKind, Layer, Link, MEDIUM_CLASS, MEDIUM_WRITE_CACHE, MediumClass, MediumKind, UserMedium,
+    DeviceKind, Layer, Link, MEDIUM_CLASS, MEDIUM_WRITE_CACHE, MachineIndex, MediumClass, MediumKind,
+    UserMedium,
 };
 
 use crate::builder::Progressing;
@@ -71,8 +72,8 @@ fn class_of(disks: &[Disk]) -> MediumClass {
 
 /// Notes the class of a medium of the user's, its disks, and whether it has a write cache. What cannot be found out is
 /// "unknown": it is no reason not to build the stack.
-pub(crate) fn note(progressing: &mut Progressing<'_>, layer: &Layer, kind: MediumKind) {
-    let machine = progressing.machine();
+pub(crate) fn note(progressing: &mut Progressing<'_>, on: MachineIndex, layer: &Layer, kind: MediumKind) {
+    let machine = progressing.machine(on);
     let path = layer.path().map(|p| p.display().to_string()).unwrap_or_default();
     let device = match kind {
         MediumKind::File => device_of_file(&machine, &path),

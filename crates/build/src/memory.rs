@@ -1,39 +1,34 @@
 //! How much memory each machine of a stack gets.
 
-use nestor_stack::{Layer, LayerDefinition, Stack};
+use nestor_stack::{MachineIndex, Stack};
 
 /// A host's own need: kernel, page cache for its tools, traces in memory.
 const HOST_BYTES: u64 = 1 << 30;
 
-/// What a guest costs its host beyond its own memory: QEMU itself.
-const QEMU_BYTES: u64 = 192 << 20;
+/// What a guest costs its host beyond its own memory: the process that runs it.
+const HYPERVISOR_BYTES: u64 = 192 << 20;
 
 /// What a guest that is a host itself needs beyond its guests.
 const MIDDLE_BYTES: u64 = 512 << 20;
 
-/// Memory of each guest of a stack, outermost first: what its layer says, and for one that boots further guests
-/// at least enough for those.
-pub fn guests_need(stack: &Stack) -> Vec<u64> {
-    let mut inner = 0;
-    let mut sizes = Vec::new();
-    for layer in stack.layers().iter().filter(|l| is_hypervisor(l)) {
-        let written = layer.size("memory").map_or(256 << 20, nestor_stack::Bytes::get);
-        let least = if inner == 0 { 0 } else { inner + QEMU_BYTES + MIDDLE_BYTES };
-        let size = if layer.is_set("memory") { written } else { written.max(least) };
-        sizes.push(size);
-        inner = size;
-    }
-    sizes.reverse();
-    sizes
+/// Memory of a guest of a stack: what its layer says, and if it runs guests itself at least enough for those.
+pub fn guest_needs(stack: &Stack, guest: MachineIndex) -> u64 {
+    let machines = stack.machines();
+    let layer = machines.get(guest).and_then(|machine| machine.crossing).map(|at| stack.layer(at));
+    let written = layer.and_then(|layer| layer.size("memory")).map_or(256 << 20, nestor_stack::Bytes::get);
+    let inside = inside_needs(stack, guest);
+    let least = if inside == 0 { 0 } else { inside + MIDDLE_BYTES };
+    if layer.is_some_and(|layer| layer.is_set("memory")) { written } else { written.max(least) }
 }
 
 /// Memory of the host of a stack.
 pub fn host_needs(stack: &Stack) -> u64 {
-    HOST_BYTES + guests_need(stack).first().map_or(0, |guest| guest + QEMU_BYTES)
+    HOST_BYTES + inside_needs(stack, MachineIndex::OUTERMOST)
 }
 
-fn is_hypervisor(layer: &Layer) -> bool {
-    matches!(layer.definition(), LayerDefinition::Hypervisor(_))
+/// What the guests of a machine cost it.
+fn inside_needs(stack: &Stack, machine: MachineIndex) -> u64 {
+    stack.machines().inside(machine).map(|guest| guest_needs(stack, guest) + HYPERVISOR_BYTES).sum()
 }
 
 #[cfg(test)]
@@ -42,7 +37,9 @@ mod tests {
 
     fn needs(stack: &str) -> (u64, Vec<u64>) {
         let stack = Stack::parse(stack).unwrap();
-        (host_needs(&stack) >> 20, guests_need(&stack).into_iter().map(|b| b >> 20).collect())
+        let guests =
+            stack.machines().indexed().skip(1).map(|(at, _)| guest_needs(&stack, at) >> 20).collect();
+        (host_needs(&stack) >> 20, guests)
     }
 
     #[test]

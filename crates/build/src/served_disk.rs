@@ -3,8 +3,7 @@
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use nestor_machine::qemu::arguments::ROOT_SERIAL;
-use nestor_machine::{Command, DiskAttachment, DiskBackend, Machine, MachineError};
+use nestor_machine::{Command, DiskAttachment, DiskBackend, DiskMark, Machine, MachineError, ROOT_SERIAL};
 use nestor_stack::Layer;
 
 use crate::BuildError;
@@ -61,11 +60,7 @@ impl ServedDisk {
     pub fn attachment(&self) -> DiskAttachment {
         DiskAttachment {
             serial: SERIAL.into(),
-            backend: DiskBackend::VhostUser {
-                socket: format!("{}/disk.sock", self.directory),
-                queues: QUEUES,
-            },
-            devices: Vec::new(),
+            backend: DiskBackend::Server { socket: format!("{}/disk.sock", self.directory), queues: QUEUES },
         }
     }
 
@@ -249,7 +244,7 @@ pub fn profile_name(layer: &Layer) -> &str {
     layer.option("profile").unwrap_or(layer.name())
 }
 
-/// The serial number by which the machine finds the medium.
-pub fn serial() -> &'static str {
-    SERIAL
+/// By what the machine finds the medium.
+pub fn mark() -> DiskMark {
+    DiskMark::Serial(SERIAL.to_owned())
 }

@@ -4,8 +4,7 @@ use std::fs;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 
-use nestor_machine::qemu::QEMU;
-use nestor_machine::{Cause, Facts};
+use nestor_machine::{Cause, Facts, LAB_HYPERVISOR, hypervisor};
 use nestor_processor::WhyNotCounted;
 use nestor_stack::Stack;
 use serde::{Deserialize, Serialize};
@@ -58,15 +57,17 @@ impl VirtualTimeMemory {
 
 /// The identity under which a QEMU is remembered: another program, another lab image or another library of ours is another.
 pub fn qemu_identity(facts: &Facts, lab_hash: &str) -> String {
-    let binary = find_program(QEMU).and_then(|path| fs::metadata(path).ok()).map_or_else(
-        || "not found".to_owned(),
-        |found| format!("{} bytes of {}.{:09}", found.len(), found.mtime(), found.mtime_nsec()),
-    );
+    let binary = find_program(hypervisor(LAB_HYPERVISOR).program())
+        .and_then(|path| fs::metadata(path).ok())
+        .map_or_else(
+            || "not found".to_owned(),
+            |found| format!("{} bytes of {}.{:09}", found.len(), found.mtime(), found.mtime_nsec()),
+        );
     let library: String =
         Sha256::digest(nestor_vtime::LIBRARY)[..8].iter().map(|byte| format!("{byte:02x}")).collect();
     format!(
         "{} | {binary} | {} | lab {lab_hash} | library {}",
-        facts.qemu.as_deref().unwrap_or("no QEMU"),
+        facts.hypervisor.as_deref().unwrap_or("no QEMU"),
         facts.kernel,
         library
     )

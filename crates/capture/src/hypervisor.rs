@@ -24,8 +24,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use nestor_machine::qemu::qmp::Qmp;
-use serde_json::json;
+use nestor_machine::TraceSwitch;
 
 use super::{READY_FILE, announce_ready, output, write_summary};
 use nestor_trace::TraceError;
@@ -37,8 +36,6 @@ use nestor_trace::recording::{HypervisorSource, Interface, Moment, RecordSummary
 pub(super) const LOG: &str = "qemu.log";
 const METHOD: &str = "QEMU's trace events";
 const PAUSE: Duration = Duration::from_millis(20);
-/// How long the monitor may take to greet.
-const GREETING_LIMIT: Duration = Duration::from_secs(10);
 
 /// The events of requests on the image file.
 const FILE_EVENTS: [&str; 2] = ["bdrv_co_preadv_part", "bdrv_co_pwritev_part"];
@@ -88,17 +85,17 @@ pub fn record_hypervisor(
     let device_address = options.event_log.as_deref().and_then(last_device);
     let cannot =
         |reason: String| TraceError::Capture { device: options.monitor.clone(), method: METHOD, reason };
-    let mut qmp = Qmp::connect(&options.monitor, GREETING_LIMIT).map_err(|e| {
+    let mut switch = TraceSwitch::connect(&options.monitor).map_err(|e| {
         cannot(format!(
             "its monitor does not answer: {e}; give the socket of a monitor that nobody else uses"
         ))
     })?;
-    let started = start(&mut qmp, options)
+    let started = start(&mut switch, options)
         .and_then(|events| Ok((events, announce_ready(output).map_err(|e| e.to_string())?)));
     let (events, started) = match started {
         Ok(started) => started,
         Err(reason) => {
-            let _ = end(&mut qmp, options, &events(options));
+            let _ = end(&mut switch, options, &events(options));
             output::clear(output);
             return Err(cannot(reason));
         }
@@ -106,7 +103,7 @@ pub fn record_hypervisor(
     while !stop.load(Ordering::Relaxed) {
         std::thread::sleep(PAUSE);
     }
-    end(&mut qmp, options, &events).map_err(cannot)?;
+    end(&mut switch, options, &events).map_err(cannot)?;
     let stopped = Moment::now();
     let _ = fs::remove_file(output.join(READY_FILE));
     let summary = RecordSummary {
@@ -144,11 +141,11 @@ fn events(options: &HypervisorOptions) -> Vec<&'static str> {
 }
 
 /// Lets QEMU log into the output directory and switches the events on; those that are on.
-fn start(qmp: &mut Qmp, options: &HypervisorOptions) -> Result<Vec<&'static str>, String> {
-    log_to(qmp, &options.output.join(LOG))?;
+fn start(switch: &mut TraceSwitch, options: &HypervisorOptions) -> Result<Vec<&'static str>, String> {
+    switch.log_to(&options.output.join(LOG))?;
     let mut events = events(options);
     let mut failed = None;
-    events.retain(|event| match set_event(qmp, event, true) {
+    events.retain(|event| match switch.set_event(event, true) {
         Ok(()) => true,
         Err(_) if CARRYING_EVENTS.contains(event) => false,
         Err(e) => {
@@ -159,25 +156,10 @@ fn start(qmp: &mut Qmp, options: &HypervisorOptions) -> Result<Vec<&'static str>
     failed.map_or(Ok(events), Err)
 }
 
-fn end(qmp: &mut Qmp, options: &HypervisorOptions, events: &[&str]) -> Result<(), String> {
-    let switched_off = events.iter().try_for_each(|event| set_event(qmp, event, false));
+fn end(switch: &mut TraceSwitch, options: &HypervisorOptions, events: &[&str]) -> Result<(), String> {
+    let switched_off = events.iter().try_for_each(|event| switch.set_event(event, false));
     let log = options.event_log.as_deref().unwrap_or(Path::new("/dev/null"));
-    log_to(qmp, log).and(switched_off)
-}
-
-fn set_event(qmp: &mut Qmp, event: &str, enable: bool) -> Result<(), String> {
-    qmp.execute("trace-event-set-state", &json!({ "name": event, "enable": enable }))?;
-    Ok(())
-}
-
-/// The log's file can only be changed through the monitor for people, whose answer is empty when it did.
-fn log_to(qmp: &mut Qmp, path: &Path) -> Result<(), String> {
-    let line = format!("logfile {}", path.display());
-    let answer = qmp.execute("human-monitor-command", &json!({ "command-line": line }))?;
-    match answer.as_str().map(str::trim) {
-        Some("") | None => Ok(()),
-        Some(complaint) => Err(format!("QEMU does not log to {}: {complaint}", path.display())),
-    }
+    switch.log_to(log).and(switched_off)
 }
 
 /// The address of the device in the last line about one.

@@ -100,19 +100,19 @@ impl Head {
 pub fn check_answer(answer: &Answer) -> Result<(), String> {
     match answer {
         Answer::Facts(facts) => check_facts(facts),
-        Answer::Device(name) | Answer::Booted { accelerator: name, .. } => check_text("a name", name),
+        Answer::Device(name) => check_text("a name", name),
         _ => Ok(()),
     }
 }
 
 fn check_facts(facts: &Facts) -> Result<(), String> {
-    let Facts { name, kernel, cpu_model, qemu, work_directory, binary, file_systems, .. } = facts;
-    let qemu = qemu.as_deref().unwrap_or_default();
+    let Facts { name, kernel, cpu_model, hypervisor, work_directory, binary, file_systems, .. } = facts;
+    let hypervisor = hypervisor.as_deref().unwrap_or_default();
     let texts = [
         ("its name", name.as_str()),
         ("its kernel", kernel),
         ("its processor", cpu_model),
-        ("its QEMU", qemu),
+        ("its hypervisor", hypervisor),
         ("its work directory", work_directory),
         ("its binary", binary),
     ];
@@ -198,7 +198,7 @@ mod tests {
             Facts { name: long.clone(), ..Facts::default() },
             Facts { kernel: long.clone(), ..Facts::default() },
             Facts { cpu_model: long.clone(), ..Facts::default() },
-            Facts { qemu: Some(long.clone()), ..Facts::default() },
+            Facts { hypervisor: Some(long.clone()), ..Facts::default() },
             Facts { work_directory: long.clone(), ..Facts::default() },
             Facts { binary: long.clone(), ..Facts::default() },
             Facts { file_systems: vec![long.clone()], ..Facts::default() },
@@ -206,8 +206,7 @@ mod tests {
         for facts in facts {
             assert!(check_answer(&Answer::Facts(facts)).is_err());
         }
-        assert!(check_answer(&Answer::Device(long.clone())).is_err());
-        assert!(check_answer(&Answer::Booted { accelerator: long, boot_ms: 0 }).is_err());
+        assert!(check_answer(&Answer::Device(long)).is_err());
         assert_eq!(check_answer(&Answer::Facts(Facts::default())), Ok(()));
     }
 

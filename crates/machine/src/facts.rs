@@ -3,9 +3,14 @@
 use std::fs;
 use std::path::Path;
 
+use nestor_stack::HypervisorKind;
 use procfs::{CpuInfo, Current as _, Meminfo};
 
+use crate::hypervisor::hypervisor;
 use crate::message::Facts;
+
+/// What runs emulated hosts.
+pub const LAB_HYPERVISOR: HypervisorKind = HypervisorKind::Qemu;
 
 /// File systems whose modules may exist without being loaded.
 const FILE_SYSTEMS: [&str; 8] = ["ext2", "ext3", "ext4", "xfs", "jfs", "reiserfs", "btrfs", "f2fs"];
@@ -23,7 +28,7 @@ pub fn of_this_machine(work_directory: &Path) -> Facts {
         root: rustix::process::geteuid().is_root(),
         kvm_device: fs::OpenOptions::new().read(true).write(true).open("/dev/kvm").is_ok(),
         // A lab machine has what the lab image has; looking would only cost its slow processor time.
-        qemu: if lab_machine { None } else { crate::qemu::version::first_line() },
+        hypervisor: if lab_machine { None } else { hypervisor(LAB_HYPERVISOR).version() },
         work_directory: work_directory.display().to_string(),
         binary: super::agent::process::OWN_BINARY.to_owned(),
         pid: std::process::id(),

@@ -16,12 +16,18 @@ use rustix::mount::{
 use rustix::system::RebootCommand;
 
 use crate::agent::Agent;
+use crate::disks::{self, DiskMark};
 use crate::message::{Answer, Envelope, PROTOCOL, write_frame};
-use crate::qemu::arguments::{AGENT_PORT, ROOT_SERIAL};
+
+/// How long the kernel may take to see the disk with the root.
+const ROOT_LIMIT: Duration = Duration::from_secs(20);
 
 /// The word on a kernel's command line that whoever boots a lab machine says: the first process is to be its agent. It has a
 /// dot, so that the kernel does not hand it on to programs (Documentation/admin-guide/kernel-parameters.rst).
 pub const GUEST_MARK: &str = "nestor.guest=1";
+
+/// The name of the agent's port in every machine.
+pub const AGENT_PORT: &str = "nestor.agent";
 
 /// Number of the first pid namespace of every kernel: `PROC_PID_INIT_INO` in include/linux/proc_ns.h.
 const FIRST_PID_NAMESPACE: &str = "pid:[4026531836]";
@@ -91,7 +97,7 @@ fn start() -> Result<(), String> {
     if command_line.split_whitespace().any(|word| word == "nestor.probe") {
         return say_hello();
     }
-    enter_root(&wait_for_root_disk()?)?;
+    enter_root(&disks::find(&DiskMark::of_root(), ROOT_LIMIT)?)?;
     prepare_root();
     let port = open_agent_port()?;
     let reader = port.try_clone().map_err(|e| format!("the agent's port could not be shared: {e}"))?;
@@ -136,20 +142,6 @@ fn load_modules() -> Result<(), String> {
         }
     }
     Ok(())
-}
-
-/// The device of the disk with the serial number [`ROOT_SERIAL`].
-fn wait_for_root_disk() -> Result<String, String> {
-    let deadline = Instant::now() + Duration::from_secs(20);
-    while Instant::now() < deadline {
-        for entry in fs::read_dir("/sys/block").into_iter().flatten().flatten() {
-            if fs::read_to_string(entry.path().join("serial")).is_ok_and(|s| s.trim() == ROOT_SERIAL) {
-                return Ok(format!("/dev/{}", entry.file_name().to_string_lossy()));
-            }
-        }
-        std::thread::sleep(Duration::from_millis(10));
-    }
-    Err(format!("no disk with the serial number {ROOT_SERIAL} appeared"))
 }
 
 /// Mounts the image below a writable layer in memory and makes it the root.

@@ -1,4 +1,4 @@
-//! Places to run: the agent, its transports, QEMU, and the lab image every machine boots.
+//! Places to run: the agent, its transports, hypervisors, and the lab image every machine boots.
 //!
 //! A *machine* is a place where the program runs as an agent and obeys the same requests: the user's own machine,
 //! another one over ssh, an emulated host, a guest inside it, to any depth.
@@ -6,23 +6,29 @@
 pub mod agent;
 pub mod bounds;
 mod connection;
+mod disks;
 pub mod error;
 mod facts;
+mod hypervisor;
 pub mod init;
 pub mod lab_image;
 mod machine;
 pub mod message;
-pub mod qemu;
+mod qemu;
 mod refusal;
 pub mod spec;
 mod ssh;
 mod ticks;
 pub mod transport;
 
+pub use disks::{DiskMark, ROOT_SERIAL};
 pub use error::{FailedProgram, MachineError};
+pub use facts::LAB_HYPERVISOR;
+pub use hypervisor::{DiskSource, Hypervisor, hypervisor};
 pub use machine::{Boot, Machine, SMALL_FILE_BYTES};
 pub use message::{Command, Facts, Finished};
+pub use qemu::TraceSwitch;
 pub use refusal::{Cause, ProgramEnd, Refusal};
-pub use spec::{Accelerator, DiskAttachment, DiskBackend, MachineSpec, MachineTime};
+pub use spec::{DiskAttachment, DiskBackend, MachineSpec, MachineTime};
 pub use ticks::TickReading;
 pub use transport::Ground;

@@ -3,7 +3,10 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use nestor_stack::Accelerator;
+
 use crate::connection::{Connection, NoAnswer};
+use crate::disks::DiskMark;
 use crate::error::{FailedProgram, MachineError};
 use crate::message::{Answer, Command, Facts, Finished, Request};
 use crate::refusal::{Cause, Refusal};
@@ -25,8 +28,8 @@ pub struct Machine {
 /// How a machine was booted.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Boot {
-    /// `kvm` or `tcg`.
-    pub accelerator: String,
+    /// What really executes its instructions.
+    pub accelerator: Accelerator,
     /// Milliseconds until its agent answered.
     pub boot_ms: u64,
 }
@@ -327,9 +330,9 @@ impl Machine {
         self.done(Request::Set { path: path.to_owned(), value: value.to_owned() })
     }
 
-    /// Waits for the block device with a serial number; its path.
-    pub fn find_disk(&self, serial: &str, timeout_ms: u64) -> Result<String, MachineError> {
-        match self.request(Request::FindDisk { serial: serial.to_owned(), timeout_ms })? {
+    /// Waits for a disk; the path of its block device.
+    pub fn find_disk(&self, mark: &DiskMark, timeout_ms: u64) -> Result<String, MachineError> {
+        match self.request(Request::FindDisk { mark: mark.clone(), timeout_ms })? {
             Answer::Device(device) => Ok(device),
             _ => Err(self.out_of_turn()),
         }

@@ -6,17 +6,19 @@
 use std::collections::BTreeMap;
 use std::io::{self, Read, Write};
 
+use nestor_stack::Accelerator;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 use crate::bounds::check_frame;
+use crate::disks::DiskMark;
 use crate::refusal::{ProgramEnd, Refusal};
 use crate::spec::{DiskAttachment, MachineSpec};
 use crate::ticks::TickReading;
 use nestor_processor::InstructionMarks;
 
 /// Version of the messages; an agent of another version is refused.
-pub const PROTOCOL: u32 = 6;
+pub const PROTOCOL: u32 = 7;
 
 /// Longest frame that is accepted, in bytes: a hostile length must not exhaust memory.
 pub const MAX_FRAME_BYTES: u32 = 64 << 20;
@@ -211,10 +213,10 @@ pub enum Request {
         /// The value.
         value: String,
     },
-    /// Wait for the block device with a serial number and answer its path.
+    /// Wait for a disk and answer the path of its block device.
     FindDisk {
-        /// The serial number given to the disk.
-        serial: String,
+        /// By what it is known.
+        mark: DiskMark,
         /// Milliseconds to wait for it to appear.
         timeout_ms: u64,
     },
@@ -325,8 +327,8 @@ pub enum Answer {
     Found(Option<String>),
     /// A booted machine.
     Booted {
-        /// What really runs it: `kvm` or `tcg`.
-        accelerator: String,
+        /// What really executes its instructions.
+        accelerator: Accelerator,
         /// Milliseconds from the start of the hypervisor to the agent's greeting.
         boot_ms: u64,
     },
@@ -359,8 +361,8 @@ pub struct Facts {
     pub root: bool,
     /// Whether the agent may open `/dev/kvm`.
     pub kvm_device: bool,
-    /// First line of `qemu-system-x86_64 --version`, if there is one; not looked for in a lab machine.
-    pub qemu: Option<String>,
+    /// First line of what the hypervisor of the lab's machines says of its version, if there is one; not looked for in a lab machine.
+    pub hypervisor: Option<String>,
     /// Directory for sockets, logs and scratch files of this agent.
     pub work_directory: String,
     /// Path of the agent's own binary.

@@ -1,21 +1,12 @@
 //! What a machine to boot and a disk to plug in are: plain data, sent to the agent that does it.
 
+use nestor_stack::{Accelerator, HypervisorKind};
 use serde::{Deserialize, Serialize};
 
 use nestor_processor::ProcessorSpeed;
 
-/// How a machine's processors are run.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Accelerator {
-    /// KVM if a probe boot succeeds within its time limit, otherwise emulation.
-    #[default]
-    Auto,
-    /// KVM, decided earlier.
-    Kvm,
-    /// Emulation (QEMU's TCG).
-    Tcg,
-}
+use crate::disks::DiskMark;
+use crate::qemu::DiskObjects;
 
 /// The time that a machine lives in.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -53,15 +44,17 @@ pub struct MachineSpec {
     pub memory_bytes: u64,
     /// Number of processors.
     pub cpus: u32,
-    /// KVM or emulation.
-    pub accelerator: Accelerator,
+    /// What runs it.
+    pub hypervisor: HypervisorKind,
+    /// What executes its instructions; `None`: KVM if a probe boot succeeds within its time limit, otherwise emulation.
+    pub accelerator: Option<Accelerator>,
     /// Kernel of the lab image.
     pub kernel: String,
     /// The lab image's initramfs without the agent, which is added at boot.
     pub modules_cpio: String,
     /// The lab image's root: a file or a block device, opened read-only.
     pub root: String,
-    /// Socket of a disk server that serves the root in place of QEMU, for a machine in virtual time.
+    /// Socket of a disk server that serves the root in place of the hypervisor, for a machine in virtual time.
     pub served_root: Option<String>,
     /// The time it lives in.
     pub time: MachineTime,
@@ -69,11 +62,11 @@ pub struct MachineSpec {
     pub kept_state: Option<String>,
     /// Whether the memory can be shared with a disk server (vhost-user).
     pub shared_memory: bool,
-    /// Names of I/O threads to create.
-    pub iothreads: Vec<String>,
+    /// Whether there is a thread of its own for disks that ask for one: it cannot be added later.
+    pub disk_thread: bool,
     /// Disks that cannot be plugged in later (IDE and AHCI buses).
     pub cold_disks: Vec<DiskAttachment>,
-    /// Milliseconds a probe of KVM gets to boot, if [`Accelerator::Auto`] has to find out.
+    /// Milliseconds a probe of KVM gets to boot, if one has to find out.
     pub probe_timeout_ms: u64,
     /// Milliseconds the agent inside gets to answer.
     pub boot_timeout_ms: u64,
@@ -82,27 +75,31 @@ pub struct MachineSpec {
 /// A disk and the device it appears as.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct DiskAttachment {
-    /// Its serial number, by which the machine finds it; also the prefix of every QEMU object made for it.
+    /// Its serial number; also what the hypervisor calls what it makes for it.
     pub serial: String,
     /// Where its data is.
     pub backend: DiskBackend,
-    /// QMP `device_add` arguments, in order (a controller first where the model needs one). Unplugged in reverse.
-    pub devices: Vec<serde_json::Value>,
+}
+
+impl DiskAttachment {
+    /// By what the machine finds it.
+    pub fn mark(&self) -> DiskMark {
+        match self.backend {
+            DiskBackend::Server { .. } | DiskBackend::Qemu(_) => DiskMark::Serial(self.serial.clone()),
+        }
+    }
 }
 
 /// Where a disk's data is.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub enum DiskBackend {
     /// A disk server on a socket (vhost-user-blk).
-    VhostUser {
+    Server {
         /// Its socket.
         socket: String,
         /// Number of request queues.
         queues: u16,
     },
-    /// Nodes of QEMU's block layer: `blockdev-add` arguments, lowest first.
-    Blockdev {
-        /// The nodes; each has a `node-name`.
-        nodes: Vec<serde_json::Value>,
-    },
+    /// In a file or block device of the machine around it, which QEMU opens.
+    Qemu(DiskObjects),
 }

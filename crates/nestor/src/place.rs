@@ -4,10 +4,9 @@ use std::sync::atomic::Ordering;
 
 use anyhow::{Result, bail};
 use nestor_build::{BuildError, Joins, Lab, LabOptions, VirtualTimeMemory, qemu_identity};
-use nestor_machine::{Accelerator, Facts, Ground};
+use nestor_machine::{Facts, Ground};
 use nestor_results::Store;
-use nestor_stack::Stack;
-use nestor_stack::{HostTime, Place, PlaceWish};
+use nestor_stack::{Accelerator, HostTime, Place, PlaceWish, Stack};
 
 use crate::arguments::{LabArguments, SettledPlace};
 use crate::lab_image;
@@ -87,12 +86,11 @@ impl LabArguments {
                 let facts = facts()?;
                 let known = Known::of(&facts);
                 let is_real = match known.accelerator {
-                    Accelerator::Kvm => true,
-                    Accelerator::Auto => facts.kvm_device,
-                    Accelerator::Tcg => false,
+                    Some(accelerator) => accelerator == Accelerator::Kvm,
+                    None => facts.kvm_device,
                 };
                 let time = match known.joins {
-                    _ if is_real || facts.qemu.is_none() => HostTime::Real,
+                    _ if is_real || facts.hypervisor.is_none() => HostTime::Real,
                     Some(Joins::No(_)) => HostTime::Real,
                     Some(Joins::Yes { .. }) | None => HostTime::VIRTUAL,
                 };
@@ -108,7 +106,7 @@ fn facts() -> Result<Facts> {
 
 /// What earlier runs have found out.
 struct Known {
-    accelerator: Accelerator,
+    accelerator: Option<Accelerator>,
     joins: Option<Joins>,
     identity: String,
 }
@@ -125,15 +123,14 @@ impl Known {
 /// An emulated host in the time that is right here: KVM needs no other time than its own.
 fn emulated(facts: &Facts) -> Result<SettledPlace> {
     let in_real_time = Place::Emulated(HostTime::Real);
-    if facts.qemu.is_none() {
+    if facts.hypervisor.is_none() {
         // Opening the lab says what to install.
         return Ok(SettledPlace::exactly(in_real_time));
     }
     let known = Known::of(facts);
     let has_kvm = match known.accelerator {
-        Accelerator::Kvm => true,
-        Accelerator::Tcg => false,
-        Accelerator::Auto => facts.kvm_device && kvm_works()?,
+        Some(accelerator) => accelerator == Accelerator::Kvm,
+        None => facts.kvm_device && kvm_works()?,
     };
     if has_kvm {
         return Ok(SettledPlace::exactly(in_real_time));
@@ -169,7 +166,7 @@ fn try_virtual_time() -> Result<Result<Joins, BuildError>> {
 
 fn kvm_works() -> Result<bool> {
     tried("trying KVM (once)", HostTime::Real, |lab| {
-        Ok(lab.find_accelerator(&Stack::parse("ext4/null")?)? == "kvm")
+        Ok(lab.find_accelerator(&Stack::parse("ext4/null")?)? == Accelerator::Kvm)
     })
 }
 

@@ -163,9 +163,7 @@ fn check_target(stack: &Stack, workload: &Workload) -> Result<()> {
 
 /// Whether this machine has to have the lab image: for an emulated host, or for guests here.
 fn needs_image_here(place: &Place, stacks: &[Stack]) -> bool {
-    let has_guest = |stack: &Stack| {
-        stack.layers().iter().any(|l| matches!(l.definition(), LayerDefinition::Hypervisor(_)))
-    };
+    let has_guest = |stack: &Stack| stack.innermost_hypervisor().is_some();
     match place {
         Place::Emulated(_) => true,
         Place::This => stacks.iter().any(has_guest),

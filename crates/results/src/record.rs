@@ -5,8 +5,7 @@ use std::collections::BTreeMap;
 use nestor_correlate::Correlation;
 use nestor_load::{LoadResult, SurfacePoint};
 use nestor_processor::ProcessorSpeed;
-use nestor_stack::{LayerRole, MediumClass};
-use nestor_stack::{MEDIUM_CLASS, MEDIUM_WRITE_CACHE, Place};
+use nestor_stack::{Accelerator, LayerRole, MEDIUM_CLASS, MEDIUM_WRITE_CACHE, MediumClass, Place};
 use nestor_trace::LayerMetrics;
 use nestor_trace::hypervisor::FormatCounts;
 use serde::{Deserialize, Serialize};
@@ -431,8 +430,8 @@ pub struct MachineRecord {
     pub cpus: u32,
     /// Memory in bytes.
     pub memory_bytes: u64,
-    /// How it runs: `hardware`, `kvm`, `tcg`.
-    pub accelerator: String,
+    /// What executes its instructions.
+    pub accelerator: Accelerator,
 }
 
 #[cfg(test)]

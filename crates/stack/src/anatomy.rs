@@ -1,13 +1,13 @@
 //! A stack taken apart by what its layers are to the application.
 
-use crate::{Layer, LayerDefinition, Stack};
+use crate::{Layer, LayerDefinition, LayerIndex, Stack};
 
 /// The layers of a stack by what they are to the application.
 #[derive(Clone, Copy, Debug)]
 pub struct Anatomy<'a> {
     /// What the application works on, down to its virtual machine; without one all layers above the medium.
     pub above: &'a [Layer],
-    /// The application's virtual machine: the topmost layer that starts a machine.
+    /// The application's virtual machine: the topmost hypervisor.
     pub virtual_machine: Option<&'a Layer>,
     /// What carries the virtual machine's disk, down to the medium; empty without a virtual machine, and where it has the medium
     /// itself.
@@ -49,7 +49,7 @@ impl Stack {
     /// Takes the stack apart.
     pub fn anatomy(&self) -> Anatomy<'_> {
         let (medium, layers) = self.layers().split_last().expect("a stack was checked to end with a medium");
-        match layers.iter().position(|layer| layer.definition().is_crossing()) {
+        match self.innermost_hypervisor().map(LayerIndex::position) {
             Some(at) => Anatomy {
                 above: &layers[..at],
                 virtual_machine: Some(&layers[at]),

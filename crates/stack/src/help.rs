@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use crate::{Offer, OptionKind, registry};
+use crate::{Crossing, Offer, OptionKind, registry};
 
 /// One layer.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -62,7 +62,7 @@ pub fn layers_help() -> Vec<LayerHelp> {
             summary: spec.summary,
             needs: spec.definition.needs(),
             offers: spec.definition.offers(),
-            new_machine: spec.definition.is_crossing(),
+            new_machine: spec.definition.crossing() != Crossing::None,
             options: spec.options.iter().map(option).collect(),
             packages: spec.packages,
             not_buildable: spec.not_buildable,

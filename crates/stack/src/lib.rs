@@ -29,11 +29,14 @@
 //! Image`, `loop: Image → Block`, `hypervisor: Block | Image → Block, in a new machine`, `network file system: Dir →
 //! Dir, in a new machine`. [`Stack::parse`] refuses what does not fit, with a caret under the layer.
 
+mod accelerator;
 mod anatomy;
 mod bytes;
 mod check;
+mod crossing;
 mod error;
 mod expand;
+mod graph;
 mod help;
 mod layer;
 pub mod layers;
@@ -45,10 +48,13 @@ mod role;
 mod spec;
 mod stack;
 
+pub use accelerator::Accelerator;
 pub use anatomy::Anatomy;
 pub use bytes::{Bytes, ParseBytesError};
+pub use crossing::{Crossing, LayerIndex};
 pub use error::{StackError, StackErrorKind};
 pub use expand::{MAX_ALTERNATIVES, MAX_NESTING, expand, parse_all};
+pub use graph::{MachineIndex, Machines, Relation};
 pub use help::{LayerHelp, OptionHelp, layers_help};
 pub use layer::{BlockTuning, Layer};
 pub use layers::registry;
@@ -57,7 +63,7 @@ pub use medium_class::{DeviceKind, Link, MEDIUM_CLASS, MEDIUM_WRITE_CACHE, Mediu
 pub use place::{HostTime, Place, PlaceWish};
 pub use role::LayerRole;
 pub use spec::{
-    Conflict, Drawn, FileSystemSpec, HypervisorSpec, ImageFormatSpec, LayerDefinition, LayerSpec, MediumKind,
-    MkfsTarget, Offer, OptionKind, OptionSpec, SizeRule, Uuid,
+    Conflict, Drawn, FileSystemSpec, HypervisorKind, HypervisorSpec, ImageFormatSpec, LayerDefinition,
+    LayerSpec, MediumKind, MkfsTarget, Offer, OptionKind, OptionSpec, SizeRule, Uuid,
 };
 pub use stack::Stack;

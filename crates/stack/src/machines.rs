@@ -1,10 +1,9 @@
 //! A stack cut into the machines its layers run in.
 
 use std::fmt;
-use std::ops::Range;
 use std::str::FromStr;
 
-use crate::{Layer, LayerDefinition, Stack};
+use crate::{Crossing, Layer, LayerIndex, MachineIndex, Machines, Relation, Stack};
 
 /// What a machine is called in a stack.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -58,53 +57,56 @@ impl FromStr for MachineLabel {
 pub struct MachineSegment<'a> {
     /// What it is called.
     pub label: MachineLabel,
-    /// How many machines are around it: 0 for the host.
-    pub depth: usize,
-    /// The layer that started this machine, if it is not the host: its options say how. It runs in the machine
-    /// around this one and belongs to neither's `layers`.
-    pub crossing: Option<&'a Layer>,
-    /// Position of `crossing` in [`Stack::layers`].
-    pub crossing_index: Option<usize>,
+    /// The layer across which this machine stands, if it is not the outermost: its options say how it is started. It runs in the
+    /// machine below and belongs to neither's `layers`.
+    pub crossing: Option<LayerIndex>,
     /// The layers inside this machine, application side first; may be empty (`kvm/hdd`: the raw disk in the guest).
     pub layers: &'a [Layer],
-    /// Positions of `layers` in [`Stack::layers`].
-    pub range: Range<usize>,
 }
 
 impl Stack {
     /// The machines of the stack, **outermost first**, so in the order in which they are started. At least one.
-    pub fn machines(&self) -> Vec<MachineSegment<'_>> {
-        let layers = self.layers();
-        let crossings = (0..layers.len()).rev().filter(|i| layers[*i].definition().is_crossing());
-        let mut machines = Vec::new();
-        let mut end = layers.len();
-        let mut started_by = None;
+    pub fn machines(&self) -> Machines<MachineSegment<'_>> {
+        let mut machines = Machines::default();
+        let crossings: Vec<(LayerIndex, Crossing)> = self.crossings().collect();
+        let mut above = crossings.iter().rev().map(|(at, _)| at.below().position()).chain([0]);
+        let mut end = self.layers().len();
+        let mut segment = |label, crossing: Option<LayerIndex>| {
+            let start = above.next().unwrap_or(0);
+            let layers = &self.layers()[start..end];
+            end = start.saturating_sub(1);
+            MachineSegment { label, crossing, layers }
+        };
+        let mut below = machines.push(Relation::Outermost, segment(MachineLabel::Host, None));
         let (mut guests, mut clients) = (0, 0);
-        for crossing in crossings.map(Some).chain([None]) {
-            let start = crossing.map_or(0, |i| i + 1);
-            let label = match started_by.map(|i: usize| layers[i].definition()) {
-                None => MachineLabel::Host,
-                Some(LayerDefinition::NetworkFileSystem) => {
-                    clients += 1;
-                    MachineLabel::Client(clients)
-                }
-                Some(_) => {
-                    guests += 1;
-                    MachineLabel::Guest(guests)
-                }
+        for (at, crossing) in crossings.iter().rev() {
+            let Some(relation) = Relation::across(*crossing, below) else { continue };
+            let label = if let Relation::Beside(_) = relation {
+                clients += 1;
+                MachineLabel::Client(clients)
+            } else {
+                guests += 1;
+                MachineLabel::Guest(guests)
             };
-            machines.push(MachineSegment {
-                label,
-                depth: machines.len(),
-                crossing: started_by.map(|i| &layers[i]),
-                crossing_index: started_by,
-                layers: &layers[start..end],
-                range: start..end,
-            });
-            end = crossing.unwrap_or(0);
-            started_by = crossing;
+            below = machines.push(relation, segment(label, Some(*at)));
         }
         machines
+    }
+
+    /// The machine that stands across a layer, if one does.
+    pub fn machine_across(&self, layer: LayerIndex) -> Option<MachineIndex> {
+        self.machines()
+            .indexed()
+            .find_map(|(index, machine)| (machine.crossing == Some(layer)).then_some(index))
+    }
+
+    /// The machine that a layer runs in; for a layer across which another machine stands, the one below.
+    pub fn machine_of(&self, layer: LayerIndex) -> MachineIndex {
+        let machines = self.machines();
+        // Each machine has the layers below the crossings that are above it, so the last one that begins below the layer.
+        let is_below = |crossing: Option<LayerIndex>| crossing.is_none_or(|at| at > layer);
+        let found = machines.indexed().rev().find(|(_, machine)| is_below(machine.crossing));
+        found.map_or(MachineIndex::OUTERMOST, |(index, _)| index)
     }
 }
 
@@ -116,8 +118,12 @@ mod tests {
         let stack = Stack::parse(text).unwrap();
         let segment = |m: &MachineSegment<'_>| {
             let layers: Vec<_> = m.layers.iter().map(Layer::label).collect();
-            assert_eq!(m.layers, &stack.layers()[m.range.clone()]);
-            format!("{} <{}> {}", m.label, m.crossing.map_or("", Layer::name), layers.join("/"))
+            format!(
+                "{} <{}> {}",
+                m.label,
+                m.crossing.map_or("", |at| stack.layer(at).name()),
+                layers.join("/")
+            )
         };
         stack.machines().iter().map(segment).collect()
     }
@@ -147,5 +153,18 @@ mod tests {
             shown("ext2/kvm/raw/nfs/ext4/hdd"),
             ["host <> ext4/hdd", "client <nfs> raw", "guest <kvm> ext2"]
         );
+    }
+
+    #[test]
+    fn a_layer_across_which_a_machine_stands_runs_in_the_one_below() {
+        let stack = Stack::parse("ext4/kvm/raw/nfs/ext4/hdd").unwrap();
+        let machines = stack.machines();
+        let labels: Vec<String> =
+            stack.indexed_layers().map(|(at, _)| machines[stack.machine_of(at)].label.to_string()).collect();
+        assert_eq!(labels, ["guest", "client", "client", "host", "host", "host"]);
+        let relations: Vec<_> = machines.indexed().map(|(at, _)| machines.relation(at).unwrap()).collect();
+        let [host, client, guest] = [0, 1, 2].map(|at| machines.indexed().nth(at).unwrap().0);
+        assert_eq!(relations, [Relation::Outermost, Relation::Beside(host), Relation::Inside(client)]);
+        assert_eq!((machines.depth(client), machines.depth(guest)), (0, 1));
     }
 }

@@ -100,7 +100,7 @@ mod tests {
     #[test]
     fn words_are_read_as_they_are_written() {
         let stack = crate::Stack::parse("ext2/kvm/raw/ext3/kvm/qcow2/xfs/hdd").unwrap();
-        let roles: Vec<LayerRole> = (0..8).map(|i| stack.role(i)).collect();
+        let roles: Vec<LayerRole> = stack.indexed_layers().map(|(at, _)| stack.role(at)).collect();
         let words: Vec<String> = roles.iter().map(LayerRole::to_string).collect();
         assert_eq!(
             words,

@@ -2,11 +2,11 @@
 
 use std::fmt;
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::layers::hypervisors::{Accelerator, HostBlockOptions};
-use crate::{Bytes, Layer};
+use crate::layers::hypervisors::HostBlockOptions;
+use crate::{Accelerator, Bytes, Layer};
 
 /// Everything known of one kind of layer. One `static` per layer, listed in [`registry`](crate::registry).
 #[derive(Debug)]
@@ -141,11 +141,6 @@ impl LayerDefinition {
         }
     }
 
-    /// Whether what is above the layer is in another machine than what is below it.
-    pub const fn is_crossing(&self) -> bool {
-        matches!(self, Self::Hypervisor(_) | Self::NetworkFileSystem)
-    }
-
     /// The kind of layer in words, as in `jfs is a file system`.
     pub const fn kind(&self) -> &'static str {
         match self {
@@ -228,9 +223,19 @@ pub struct ImageFormatSpec {
     pub blockdev: fn(layer: &Layer, node_name: &str, file_node: &str, host: &HostBlockOptions) -> Value,
 }
 
+/// Which program runs virtual machines.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum HypervisorKind {
+    /// QEMU.
+    Qemu,
+}
+
 /// How a virtual machine is run.
 #[derive(Debug)]
 pub struct HypervisorSpec {
+    /// The program.
+    pub kind: HypervisorKind,
     /// What executes the guest's instructions.
     pub accelerator: Accelerator,
 }

@@ -6,7 +6,7 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
-use crate::{Layer, LayerDefinition, LayerRole, MachineLabel, Offer, StackError, StackErrorKind, parse};
+use crate::{Layer, LayerDefinition, LayerIndex, LayerRole, Offer, StackError, StackErrorKind, parse};
 
 /// A stack that fits together: layers from the application down to a medium.
 ///
@@ -92,12 +92,11 @@ impl Stack {
     /// # Panics
     ///
     /// If there is no such layer.
-    pub fn role(&self, index: usize) -> LayerRole {
-        let layer = &self.layers[index];
+    pub fn role(&self, index: LayerIndex) -> LayerRole {
+        let layer = self.layer(index);
         match layer.definition() {
             LayerDefinition::FileSystem(_) => {
-                let machine = self.machines().into_iter().find(|m| m.range.contains(&index));
-                LayerRole::FileSystem(machine.map_or(MachineLabel::Host, |m| m.label))
+                LayerRole::FileSystem(self.machines()[self.machine_of(index)].label)
             }
             LayerDefinition::ImageFormat(_) => LayerRole::Image(layer.name().to_owned()),
             LayerDefinition::Loop => LayerRole::LoopDevice,

@@ -1,7 +1,7 @@
 //! Reading and printing stacks, over everything the registry has.
 
 use nestor_stack::{
-    Bytes, LayerDefinition, LayerSpec, Offer, OptionKind, OptionSpec, SizeRule, Stack, registry,
+    Bytes, Layer, LayerDefinition, LayerSpec, Offer, OptionKind, OptionSpec, SizeRule, Stack, registry,
 };
 use proptest::prelude::*;
 
@@ -113,15 +113,14 @@ proptest! {
     fn the_machines_partition_the_stack(text in stack()) {
         let Ok(stack) = Stack::parse(&text) else { return Ok(()) };
         let machines = stack.machines();
-        let crossings = stack.layers().iter().filter(|l| l.definition().is_crossing()).count();
+        let crossings = stack.crossings().count();
         prop_assert_eq!(machines.len(), crossings + 1);
-        let mut seen: Vec<usize> = Vec::new();
-        for (depth, machine) in machines.iter().enumerate().rev() {
-            prop_assert_eq!(machine.depth, depth);
-            seen.extend(machine.range.clone());
-            seen.extend(machine.crossing_index);
+        let mut seen: Vec<&Layer> = Vec::new();
+        for machine in machines.iter().rev() {
+            seen.extend(machine.layers);
+            seen.extend(machine.crossing.map(|at| stack.layer(at)));
         }
-        prop_assert_eq!(seen, (0..stack.layers().len()).collect::<Vec<_>>());
+        prop_assert_eq!(seen, stack.layers().iter().collect::<Vec<_>>());
     }
 
     #[test]
@@ -196,7 +195,7 @@ fn options_have_their_value_or_their_default() {
     let disk = hdd.modelled_disk().unwrap();
     assert_eq!((disk.profile, disk.write_cache, disk.size), (Some("wd-re3"), Some(false), Bytes::gib(16)));
     assert_eq!(hdd.label(), "hdd:wd-re3:wcache=off");
-    let roles: Vec<_> = (0..5).map(|i| stack.role(i).to_string()).collect();
+    let roles: Vec<_> = stack.indexed_layers().map(|(at, _)| stack.role(at).to_string()).collect();
     assert_eq!(roles, ["guest fs", "virtual machine", "qcow2 image", "host fs", "disk"]);
 }
 

@@ -2,8 +2,8 @@
 
 use std::fmt;
 
+use nestor_stack::layers::hypervisors::HostTarget;
 use nestor_stack::layers::hypervisors::devices::{Attach, Controller, Disk};
-use nestor_stack::layers::hypervisors::{Accelerator, HostTarget};
 use nestor_stack::{LayerDefinition, Stack};
 use serde_json::Value;
 
@@ -31,14 +31,12 @@ pub struct QemuCommand {
 pub fn qemu_command(stack: &Stack) -> Result<QemuCommand, PasteError> {
     let parts = Parts::of(stack)?;
     let machine = &parts.machine;
-    let accelerator = match machine.accelerator {
-        Accelerator::Tcg => "tcg",
-        Accelerator::Kvm => "kvm",
-    };
     // Disks that are attached at the start only are those of chip sets, and q35 has room for them on its root bus.
     let board = if machine.device.attach == Attach::AtStart { "q35" } else { "pc" };
     let mut arguments: Vec<String> =
-        ["qemu-system-x86_64", "-machine", board, "-accel", accelerator].map(str::to_owned).into();
+        ["qemu-system-x86_64", "-machine", board, "-accel", machine.accelerator.name()]
+            .map(str::to_owned)
+            .into();
     let mut push = |option: &str, value: String| arguments.extend([option.to_owned(), value]);
     push("-m", format!("{}M", machine.memory.get() >> 20));
     push("-smp", machine.cpus.to_string());

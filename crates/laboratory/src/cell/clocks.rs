@@ -30,7 +30,7 @@ impl ClockWatch {
         let mut offset = Some(0);
         let mut outer: Option<&BuiltMachine> = None;
         let mut watched = Vec::new();
-        for place in &built.machines {
+        for place in built.machines.iter() {
             // What is not known is inferred from requests, as in real time; so is all that is inside of it.
             if let Some(outer) = outer {
                 let added = place.machine.name().and_then(|name| outer.machine.tick_offset(name).ok());

@@ -12,7 +12,7 @@ use nestor_layout::Layout;
 use nestor_load::OperationLog;
 use nestor_machine::bounds::check_json;
 use nestor_machine::{Command, Machine};
-use nestor_stack::{LayerDefinition, LayerRole, Offer};
+use nestor_stack::{LayerDefinition, LayerIndex, LayerRole, Offer};
 use nestor_trace::application::ApplicationSummary;
 use nestor_trace::hypervisor::HypervisorMetrics;
 use nestor_trace::{DiskLogRequests, LayerMetrics};
@@ -148,7 +148,7 @@ fn layouts(built: &BuiltStack, remarks: &mut Vec<String>) -> BTreeMap<usize, Str
                 layouts.insert(index, output);
             }
             Err(e) => {
-                let layer = built.stack.layers()[file_system.layer].label();
+                let layer = built.stack.layer(file_system.layer).label();
                 remarks.push(format!("the layout of {layer} could not be read: {e}"));
             }
         }
@@ -295,7 +295,7 @@ fn images(
 ) {
     for (index, image) in built.images.iter().enumerate() {
         let mut record = ImageRecord {
-            layer: built.stack.layers()[image.layer].label(),
+            layer: built.stack.layer(image.layer).label(),
             format: image.format.clone(),
             ..ImageRecord::default()
         };
@@ -389,7 +389,7 @@ impl Condensed {
     /// One row per layer; each shows the requests at its lower edge, where it meets a block device, an image or the
     /// medium.
     pub(super) fn layers(&self, built: &BuiltStack) -> Vec<LayerRecord> {
-        let device_of = |index: usize| {
+        let device_of = |index: LayerIndex| {
             let point = built.points.iter().position(|p| p.offered_by == index);
             point.and_then(|point| self.points.get(&point)).cloned()
         };
@@ -397,50 +397,40 @@ impl Condensed {
             layer: "application".into(),
             role: LayerRole::Application,
             machine: built.top_machine().label.clone(),
-            metrics: (built.stack.offers() == Offer::Block).then(|| device_of(0)).flatten(),
+            metrics: (built.stack.offers() == Offer::Block).then(|| device_of(LayerIndex::TOP)).flatten(),
         };
+        let machines = built.stack.machines();
         let mut rows = vec![application];
-        for (index, layer) in built.stack.layers().iter().enumerate() {
+        for (index, layer) in built.stack.indexed_layers() {
             let metrics = match layer.definition() {
                 LayerDefinition::Medium(_) => self.medium.clone(),
                 LayerDefinition::Hypervisor(_) => {
-                    device_of(index + 1).or_else(|| self.virtual_disk(built, index))
+                    device_of(index.below()).or_else(|| self.virtual_disk(built, index))
                 }
                 LayerDefinition::ImageFormat(_) => self.image_file(built, index),
-                _ => device_of(index + 1),
+                _ => device_of(index.below()),
             };
             rows.push(LayerRecord {
                 layer: layer.label(),
                 role: built.stack.role(index),
-                machine: machine_of(built, index),
+                machine: machines[built.stack.machine_of(index)].label.to_string(),
                 metrics,
             });
         }
         rows
     }
 
-    fn virtual_disk(&self, built: &BuiltStack, layer: usize) -> Option<LayerMetrics> {
+    fn virtual_disk(&self, built: &BuiltStack, layer: LayerIndex) -> Option<LayerMetrics> {
         let disk = built.virtual_disks.iter().position(|disk| disk.layer == layer)?;
         self.virtual_disks.get(&disk).map(|metrics| metrics.disk.clone())
     }
 
-    fn image_file(&self, built: &BuiltStack, layer: usize) -> Option<LayerMetrics> {
+    fn image_file(&self, built: &BuiltStack, layer: LayerIndex) -> Option<LayerMetrics> {
         let on_it =
             |disk: &nestor_build::VirtualDisk| disk.image.is_some_and(|i| built.images[i].layer == layer);
         let disk = built.virtual_disks.iter().position(on_it)?;
         self.virtual_disks.get(&disk).and_then(|metrics| metrics.file.clone())
     }
-}
-
-/// The label of the machine a layer runs in.
-fn machine_of(built: &BuiltStack, index: usize) -> String {
-    let segments = built.stack.machines();
-    segments
-        .iter()
-        .find(|s| s.range.contains(&index))
-        // A crossing layer itself runs in the machine around the one it starts.
-        .or_else(|| segments.iter().position(|s| s.crossing_index == Some(index)).map(|i| &segments[i - 1]))
-        .map_or_else(|| "host".to_owned(), |s| s.label.to_string())
 }
 
 #[cfg(test)]

@@ -29,7 +29,7 @@ pub(super) fn of(lab: &mut Lab, built: &BuiltStack, request: &CellRequest<'_>) -
                 cpu_model: m.facts.cpu_model.clone(),
                 cpus: m.facts.cpus,
                 memory_bytes: m.facts.memory_bytes,
-                accelerator: m.accelerator.clone(),
+                accelerator: m.accelerator,
             })
             .collect(),
         packages: packages(lab, built),
@@ -45,8 +45,8 @@ fn packages(lab: &mut Lab, built: &BuiltStack) -> BTreeMap<String, String> {
     // Machines of the lab share one image, so the host's and the guest's lists tell all versions.
     let mut packages = BTreeMap::new();
     let mut seen = Vec::new();
-    for (depth, machine) in built.machines.iter().enumerate().take(2) {
-        let found = lab.packages(depth);
+    for (index, machine) in built.machines.indexed().take(2) {
+        let found = lab.packages(index);
         if !seen.contains(&found) {
             packages.extend(
                 found.iter().map(|(name, version)| (format!("{} {name}", machine.label), version.clone())),
@@ -73,7 +73,7 @@ fn settings(
             }
         }
     }
-    for machine in &built.machines {
+    for machine in built.machines.iter() {
         if let Ok(clock) = machine.machine.read_file(CLOCK_SOURCE) {
             let clock = String::from_utf8_lossy(&clock).trim().to_owned();
             settings.insert(format!("{} clock", machine.label), clock);

@@ -11,8 +11,8 @@ use nestor_correlate::{
     Recording, SharedClock, SpaceMap, correlate,
 };
 use nestor_load::{OperationLog, StepOutput};
-use nestor_stack::LayerDefinition;
 use nestor_stack::layers::hypervisors::CacheMode;
+use nestor_stack::{LayerDefinition, LayerIndex};
 use nestor_trace::{RequestHeader, RequestReader};
 
 use super::condense::{Condensed, condense};
@@ -134,17 +134,17 @@ fn levels(
         walk.add(file, PointName::of_application())?;
         walk.way.cache = if log.direct { CacheBetween::NONE } else { CacheBetween::WRITE_BACK };
     }
-    if let Some(point) = point_of(built, 0) {
+    if let Some(point) = point_of(built, LayerIndex::TOP) {
         walk.add_point(point)?;
     }
-    for (index, layer) in built.stack.layers().iter().enumerate() {
+    for (index, layer) in built.stack.indexed_layers() {
         match layer.definition() {
             LayerDefinition::Hypervisor(_) => walk.add_hypervisor(index)?,
             LayerDefinition::Loop => walk.way.cache = loop_cache(layer.is_on("direct-io")),
             _ => {}
         }
         walk.pass_image(index, remarks);
-        if let Some(point) = point_of(built, index + 1) {
+        if let Some(point) = point_of(built, index.below()) {
             walk.add_point(point)?;
         }
     }
@@ -192,7 +192,7 @@ impl Walk<'_> {
     fn shared_clock(&self, of: ClockOf) -> Option<SharedClock> {
         match of {
             ClockOf::Application => None,
-            ClockOf::Machine(index) => *self.clocks.get(index)?,
+            ClockOf::Machine(index) => *self.clocks.get(index.position())?,
             // Where machines share a clock, it is the one in which their disks live.
             ClockOf::Medium => (!self.clocks.is_empty()).then_some(SharedClock::ITSELF),
         }
@@ -204,18 +204,18 @@ impl Walk<'_> {
     }
 
     /// The requests on the virtual disk and, of an image format, on the image file.
-    fn add_hypervisor(&mut self, index: usize) -> Result<(), CellError> {
+    fn add_hypervisor(&mut self, index: LayerIndex) -> Result<(), CellError> {
         let built = self.built;
         let Some(disk) = built.virtual_disks.iter().position(|disk| disk.layer == index) else {
             return Ok(());
         };
-        let layer = &built.stack.layers()[index];
+        let layer = built.stack.layer(index);
         if let Some((on_disk, on_file)) = self.condensed.requests.virtual_disks.get(&disk) {
             self.add(on_disk, PointName::of_virtual_disk(built, disk))?;
             if let (Some(on_file), Some(name), Some(index)) =
                 (on_file, PointName::of_image_file(built, disk), built.virtual_disks[disk].image)
             {
-                let image = &built.stack.layers()[built.images[index].layer];
+                let image = built.stack.layer(built.images[index].layer);
                 self.way.map = match self.condensed.requests.image_maps.get(&index) {
                     Some(map) => SpaceMap::Extents(map.clone()),
                     None => {
@@ -230,7 +230,7 @@ impl Walk<'_> {
     }
 
     /// An image lies in pieces on the device below its file system.
-    fn pass_image(&mut self, index: usize, remarks: &mut Vec<String>) {
+    fn pass_image(&mut self, index: LayerIndex, remarks: &mut Vec<String>) {
         let Some(image) = self.built.images.iter().position(|image| image.layer == index) else { return };
         let extents = self.condensed.requests.image_extents.get(&image).map(|extents| {
             let mapped = extents.iter().map(|&(upper, lower, bytes)| MappedExtent { upper, lower, bytes });
@@ -243,7 +243,7 @@ impl Walk<'_> {
                 let reason = other.and_then(Result::err).unwrap_or_else(|| "they are not known".to_owned());
                 remarks.push(format!(
                     "the extents of {}: {reason}; where it lies is inferred from the requests",
-                    self.built.stack.layers()[index].label()
+                    self.built.stack.layer(index).label()
                 ));
                 SpaceMap::Clusters { bytes: 4096 }
             }
@@ -252,7 +252,7 @@ impl Walk<'_> {
 }
 
 /// The block device that a layer offers.
-fn point_of(built: &BuiltStack, offered_by: usize) -> Option<usize> {
+fn point_of(built: &BuiltStack, offered_by: LayerIndex) -> Option<usize> {
     built.points.iter().position(|point| point.offered_by == offered_by)
 }
 

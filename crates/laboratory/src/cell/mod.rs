@@ -106,7 +106,9 @@ pub fn run_cell(lab: &mut Lab, request: &CellRequest<'_>, progress: &dyn Fn(&str
             Outcome::Failed(CellFailure::new(e.cause(), e.to_string()))
         }
     };
-    if environment.machines.iter().any(|m| m.accelerator == "tcg") && !marks.contains(&Mark::EmulatedCpu) {
+    if environment.machines.iter().any(|m| m.accelerator.is_emulation())
+        && !marks.contains(&Mark::EmulatedCpu)
+    {
         marks.insert(0, Mark::EmulatedCpu);
     }
     let record = CellRecord {

@@ -1,6 +1,7 @@
 //! What a trace point is called, in the files of requests and in everything that is made of them.
 
 use nestor_build::BuiltStack;
+use nestor_stack::MachineIndex;
 
 /// Layer, kind and machine of a trace point.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -20,8 +21,8 @@ pub(super) struct PointName {
 pub(super) enum ClockOf {
     /// The application's own.
     Application,
-    /// A machine of the stack, by position in [`BuiltStack::machines`].
-    Machine(usize),
+    /// A machine of the stack.
+    Machine(MachineIndex),
     /// The modelled disk's.
     Medium,
 }
@@ -31,7 +32,7 @@ impl PointName {
         Self { layer, kind: kind.to_owned(), machine: machine.to_owned(), clock }
     }
 
-    fn of_machine(built: &BuiltStack, layer: String, kind: &str, machine: usize) -> Self {
+    fn of_machine(built: &BuiltStack, layer: String, kind: &str, machine: MachineIndex) -> Self {
         Self::new(layer, kind, &built.machines[machine].label, ClockOf::Machine(machine))
     }
 
@@ -44,8 +45,8 @@ impl PointName {
     pub fn of_point(built: &BuiltStack, index: usize) -> Self {
         let point = &built.points[index];
         // The layer above the device is the one whose lower edge it is.
-        let layer = match point.offered_by.checked_sub(1) {
-            Some(above) => built.stack.layers()[above].label(),
+        let layer = match point.offered_by.above() {
+            Some(above) => built.stack.layer(above).label(),
             None => "application".to_owned(),
         };
         let machine = &built.machines[point.machine].label;
@@ -55,14 +56,14 @@ impl PointName {
     /// The requests on a virtual disk, by position in [`BuiltStack::virtual_disks`].
     pub fn of_virtual_disk(built: &BuiltStack, index: usize) -> Self {
         let disk = &built.virtual_disks[index];
-        let layer = built.stack.layers()[disk.layer].label();
+        let layer = built.stack.layer(disk.layer).label();
         Self::of_machine(built, layer, "hypervisor", disk.machine)
     }
 
     /// The requests on the image file of a virtual disk, if it is one of a format of its own.
     pub fn of_image_file(built: &BuiltStack, index: usize) -> Option<Self> {
         let disk = &built.virtual_disks[index];
-        let layer = built.stack.layers()[built.images[disk.image?].layer].label();
+        let layer = built.stack.layer(built.images[disk.image?].layer).label();
         Some(Self::of_machine(built, layer, "image file", disk.machine))
     }
 

@@ -72,7 +72,7 @@ impl ProcessorWatch {
     /// Starts sampling the machines of a stack.
     pub(super) fn start(built: &BuiltStack) -> Result<Self, MachineError> {
         let mut samplers = Self(Vec::new());
-        for (index, place) in built.machines.iter().enumerate() {
+        for (index, place) in built.machines.indexed() {
             let file = format!("{}/processors.txt", place.facts.work_directory);
             let interval = format!("--interval-ms={INTERVAL_MS}");
             let mut argv = vec!["{nestor}", "trace", "processors", "--output", &file, &interval];
@@ -80,7 +80,7 @@ impl ProcessorWatch {
                 argv.extend(["--device", &point.device]);
             }
             // The application's own machine says when I/O runs.
-            let is_marking = built.time.is_virtual() && index + 1 == built.machines.len();
+            let is_marking = built.time.is_virtual() && index == built.top_index;
             if is_marking {
                 argv.push("--mark");
             }

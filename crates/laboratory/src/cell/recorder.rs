@@ -1,11 +1,12 @@
 //! A recorder: a process in a machine of the stack, started before the workload and stopped after it.
 
+use std::path::Path;
 use std::time::Duration;
 
 use nestor_build::BuiltStack;
 use nestor_capture::READY_FILE;
-use nestor_machine::qemu::TraceFiles;
-use nestor_machine::{Command, Machine};
+use nestor_machine::{Command, Machine, hypervisor};
+use nestor_stack::MachineIndex;
 
 use super::CellError;
 
@@ -43,16 +44,22 @@ impl Recorder {
     /// Starts the recorder of a hypervisor.
     pub fn of_virtual_disk(built: &BuiltStack, index: usize) -> Result<Self, CellError> {
         let disk = &built.virtual_disks[index];
-        let files = TraceFiles::of(&built.machines[disk.machine].facts.work_directory, &disk.guest);
-        let mut arguments = vec!["hypervisor", "record", "--monitor", &files.monitor];
-        arguments.extend(["--event-log", &files.event_log, "--disk", disk.model]);
+        let work_directory = Path::new(&built.machines[disk.machine].facts.work_directory);
+        let of_guest = hypervisor(disk.hypervisor).trace_arguments(work_directory, &disk.guest);
+        let mut arguments = vec!["hypervisor", "record"];
+        arguments.extend(of_guest.iter().map(String::as_str).chain(["--disk", disk.model]));
         if let Some(image) = disk.image {
             arguments.extend(["--format", &built.images[image].format]);
         }
         Self::start(built, Subject::VirtualDisk(index), disk.machine, &arguments)
     }
 
-    fn start(built: &BuiltStack, subject: Subject, at: usize, arguments: &[&str]) -> Result<Self, CellError> {
+    fn start(
+        built: &BuiltStack,
+        subject: Subject,
+        at: MachineIndex,
+        arguments: &[&str],
+    ) -> Result<Self, CellError> {
         let place = &built.machines[at];
         let name = match subject {
             Subject::Point(index) => format!("trace-{index}"),

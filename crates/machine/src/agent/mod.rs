@@ -1,6 +1,5 @@
 //! The agent: obeys requests on one byte stream, at every level, and takes down what it made when the stream ends.
 
-mod disks;
 pub mod ledger;
 mod leftovers;
 mod loop_device;
@@ -23,9 +22,11 @@ use std::process::Child;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
+use nestor_stack::{Accelerator, HypervisorKind};
+
 use crate::connection::lock;
+use crate::hypervisor::RunningMachine;
 use crate::message::{Answer, Envelope, PROTOCOL, Request, read_frame, write_frame};
-use crate::qemu::RunningMachine;
 use crate::refusal::Refusal;
 use ledger::Ledger;
 use process::Spawner;
@@ -36,7 +37,7 @@ pub struct Agent {
     work_directory: PathBuf,
     spawner: Spawner,
     ledger: Mutex<Ledger>,
-    machines: Mutex<HashMap<String, (u64, Arc<RunningMachine>)>>,
+    machines: Mutex<HashMap<String, Booted>>,
     processes: Mutex<HashMap<u32, (u64, Child)>>,
     /// Process groups of programs that run to their end, to be killed if the stream ends first.
     running: Mutex<Vec<u32>>,
@@ -46,7 +47,15 @@ pub struct Agent {
     left: Mutex<HashMap<String, media::Identity>>,
     /// Requests that are being carried out, and whether further ones are refused.
     under_way: Mutex<UnderWay>,
-    probe: Mutex<Option<crate::qemu::accelerator::Probe>>,
+    /// What hypervisors were found to have here.
+    accelerators: Mutex<HashMap<HypervisorKind, Accelerator>>,
+}
+
+/// A machine that this agent booted.
+struct Booted {
+    /// Of the ledger.
+    entry: u64,
+    machine: Arc<dyn RunningMachine>,
 }
 
 #[derive(Default)]
@@ -80,7 +89,7 @@ impl Agent {
             claimed: Mutex::default(),
             left: Mutex::default(),
             under_way: Mutex::default(),
-            probe: Mutex::default(),
+            accelerators: Mutex::default(),
         })
     }
 
@@ -163,9 +172,9 @@ impl Agent {
             }
         }
         let machines: Vec<_> = lock(&self.machines).drain().collect();
-        for (_, (number, machine)) in machines {
-            machine.kill();
-            lock(&self.ledger).strike(number);
+        for (_, Booted { entry, machine }) in machines {
+            machine.stop();
+            lock(&self.ledger).strike(entry);
         }
     }
 }

@@ -7,16 +7,17 @@ use std::process::Command as OsCommand;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use nestor_stack::Accelerator;
 use rustix::fs::OFlags;
 use rustix::mount::{UnmountFlags, unmount};
 
 use super::ledger::{By, DirectoryIdentity, Resource, process_start_ticks};
-use super::{Agent, disks, lock, loop_device, media, private, process, random, settings};
+use super::{Agent, Booted, lock, loop_device, media, private, process, random, settings};
 use crate::connection::NoAnswer;
+use crate::disks;
 use crate::facts;
+use crate::hypervisor::{RunningMachine, hypervisor};
 use crate::message::{Answer, Command, MAX_FRAME_BYTES, Request};
-use crate::qemu::accelerator::{Probe, probe_kvm};
-use crate::qemu::{RunningMachine, arguments};
 use crate::refusal::{Cause, ProgramEnd, Refusal};
 use crate::spec::{DiskAttachment, MachineSpec};
 use crate::ticks::TickReading;
@@ -69,8 +70,8 @@ impl Agent {
             }
             Request::Release { path } => self.release(&path),
             Request::Set { path, value } => self.set(&path, &value),
-            Request::FindDisk { serial, timeout_ms } => {
-                disks::find(&serial, Duration::from_millis(timeout_ms))
+            Request::FindDisk { mark, timeout_ms } => {
+                Ok(Answer::Device(disks::find(&mark, Duration::from_millis(timeout_ms))?))
             }
             Request::StartMachine(spec) => self.start_machine(&spec),
             Request::KeepMachine { machine, path, timeout_ms } => self
@@ -84,8 +85,12 @@ impl Agent {
             Request::ReadTicks => Ok(Answer::Ticks(TickReading::now())),
             Request::TickOffset { machine } => Ok(Answer::TickOffset(self.machine(&machine)?.tick_offset()?)),
             Request::StopMachine { machine } => self.stop_machine(&machine),
-            Request::AttachDisk { machine, disk } => self.with_disk(&machine, &disk, RunningMachine::attach),
-            Request::DetachDisk { machine, disk } => self.with_disk(&machine, &disk, RunningMachine::detach),
+            Request::AttachDisk { machine, disk } => {
+                self.with_disk(&machine, &disk, |machine| machine.attach(&disk))
+            }
+            Request::DetachDisk { machine, disk } => {
+                self.with_disk(&machine, &disk, |machine| machine.detach(&disk))
+            }
             Request::Pause { ms } => {
                 std::thread::sleep(Duration::from_millis(ms));
                 Ok(Answer::Done)
@@ -291,16 +296,19 @@ impl Agent {
 
     fn start_machine(&self, spec: &MachineSpec) -> Obeyed {
         let directory = self.work_directory.join(&spec.name);
-        let kvm = match arguments::wanted_kvm(spec.accelerator) {
-            Some(kvm) => kvm,
-            None => self.probe(spec).kvm_works,
+        let accelerator = match spec.accelerator {
+            Some(Accelerator::Hardware) => {
+                return Err("a machine to boot needs an accelerator, and `hardware` is none".into());
+            }
+            Some(decided) => decided,
+            None => self.find_accelerator(spec),
         };
         let (mut entry, mut group) = (0, 0);
         let started = Instant::now();
-        let booted = RunningMachine::boot(spec, kvm, directory, &self.spawner, |qemu| {
-            let pid = qemu.id();
+        let hypervisor = hypervisor(spec.hypervisor);
+        let booted = hypervisor.boot(spec, accelerator, directory, &self.spawner, &mut |pid| {
             let start_ticks = process_start_ticks(pid).unwrap_or_default();
-            let what = format!("QEMU of the machine `{}`", spec.name);
+            let what = format!("{} of the machine `{}`", hypervisor.program(), spec.name);
             // Without a ledger the machine still dies with the agent.
             entry = self.enter(Resource::Process { pid, start_ticks, what }).unwrap_or_default();
             // Until it is up, take-down ends it as it ends programs.
@@ -310,9 +318,9 @@ impl Agent {
         lock(&self.running).retain(|&g| g != group);
         match booted {
             Ok(machine) => {
-                lock(&self.machines).insert(spec.name.clone(), (entry, Arc::new(machine)));
+                lock(&self.machines).insert(spec.name.clone(), Booted { entry, machine });
                 Ok(Answer::Booted {
-                    accelerator: if kvm { "kvm" } else { "tcg" }.into(),
+                    accelerator,
                     boot_ms: u64::try_from(started.elapsed().as_millis()).unwrap_or(u64::MAX),
                 })
             }
@@ -327,32 +335,25 @@ impl Agent {
         }
     }
 
-    fn probe(&self, spec: &MachineSpec) -> Probe {
-        lock(&self.probe)
-            .get_or_insert_with(|| {
-                let directory = self.work_directory.join("probe");
-                probe_kvm(
-                    &spec.kernel,
-                    &spec.modules_cpio,
-                    directory,
-                    Duration::from_millis(spec.probe_timeout_ms),
-                    &self.spawner,
-                )
-            })
-            .clone()
+    /// What a hypervisor has to run its machines with here: tried once.
+    fn find_accelerator(&self, spec: &MachineSpec) -> Accelerator {
+        *lock(&self.accelerators).entry(spec.hypervisor).or_insert_with(|| {
+            let directory = self.work_directory.join("probe");
+            hypervisor(spec.hypervisor).find_accelerator(spec, directory, &self.spawner)
+        })
     }
 
     fn stop_machine(&self, name: &str) -> Obeyed {
-        let (entry, machine) = lock(&self.machines).remove(name).ok_or_else(|| {
+        let Booted { entry, machine } = lock(&self.machines).remove(name).ok_or_else(|| {
             Refusal::new(Cause::MachineLost, format!("there is no machine `{name}` to stop"))
         })?;
-        machine.kill();
+        machine.stop();
         lock(&self.ledger).strike(entry);
         Ok(Answer::Done)
     }
 
-    fn machine(&self, name: &str) -> Result<Arc<RunningMachine>, Refusal> {
-        lock(&self.machines).get(name).map(|(_, machine)| Arc::clone(machine)).ok_or_else(|| {
+    fn machine(&self, name: &str) -> Result<Arc<dyn RunningMachine>, Refusal> {
+        lock(&self.machines).get(name).map(|booted| Arc::clone(&booted.machine)).ok_or_else(|| {
             Refusal::new(Cause::MachineLost, format!("there is no machine `{name}` here (any more)"))
         })
     }
@@ -361,10 +362,10 @@ impl Agent {
         &self,
         name: &str,
         disk: &DiskAttachment,
-        act: impl Fn(&RunningMachine, &DiskAttachment) -> Result<(), String>,
+        act: impl Fn(&dyn RunningMachine) -> Result<(), String>,
     ) -> Obeyed {
         let machine = self.machine(name)?;
-        act(&machine, disk)
+        act(&*machine)
             .map(|()| Answer::Done)
             .map_err(|e| format!("the disk {} of the machine `{name}`: {e}", disk.serial).into())
     }

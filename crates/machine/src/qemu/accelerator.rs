@@ -3,32 +3,16 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use super::RunningMachine;
+use nestor_stack::Accelerator;
+
+use super::running::QemuMachine;
 use crate::agent::process::Spawner;
+use crate::spec::MachineSpec;
 
-/// What a probe found.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Probe {
-    /// Whether a machine booted under KVM.
-    pub kvm_works: bool,
-    /// Why not, if not.
-    pub reason: Option<String>,
-}
-
-/// Boots a small machine under KVM and waits for its hello.
-pub fn probe_kvm(
-    kernel: &str,
-    modules_cpio: &str,
-    directory: PathBuf,
-    limit: Duration,
-    spawner: &Spawner,
-) -> Probe {
-    let openable = std::fs::OpenOptions::new().read(true).write(true).open("/dev/kvm");
-    let reason = match openable {
-        Err(e) => Some(format!("/dev/kvm could not be opened: {e}")),
-        Ok(_) => RunningMachine::probe(kernel, modules_cpio, true, directory, limit, spawner)
-            .err()
-            .map(|e| format!("a machine under KVM did not boot: {e}")),
-    };
-    Probe { kvm_works: reason.is_none(), reason }
+/// Boots a small machine under KVM with the kernel of another one, and waits for its hello.
+pub fn kvm_works(spec: &MachineSpec, directory: PathBuf, spawner: &Spawner) -> bool {
+    let limit = Duration::from_millis(spec.probe_timeout_ms);
+    std::fs::OpenOptions::new().read(true).write(true).open("/dev/kvm").is_ok()
+        && QemuMachine::probe(&spec.kernel, &spec.modules_cpio, Accelerator::Kvm, directory, limit, spawner)
+            .is_ok()
 }

@@ -2,11 +2,14 @@
 
 use std::path::{Path, PathBuf};
 
+use nestor_stack::Accelerator;
 use serde_json::Value;
 
+use super::disk::{DiskObjects, IOTHREAD};
 use super::version::GuestPaging;
-use crate::init::GUEST_MARK;
-use crate::spec::{Accelerator, DiskBackend, MachineSpec, MachineTime};
+use crate::disks::ROOT_SERIAL;
+use crate::init::{AGENT_PORT, GUEST_MARK};
+use crate::spec::{DiskBackend, MachineSpec, MachineTime};
 
 /// Where a machine's sockets and logs are, in a directory of its own.
 #[derive(Clone, Debug)]
@@ -57,9 +60,6 @@ impl MachineFiles {
     }
 }
 
-/// The name of the agent's port in every machine.
-pub const AGENT_PORT: &str = "nestor.agent";
-
 /// Name of the second monitor's socket in a machine's directory.
 const TRACE_MONITOR: &str = "trace.sock";
 
@@ -69,26 +69,6 @@ const EVENT_LOG: &str = "events.log";
 /// The trace event that QEMU logs from the start: drivers that take over or let go of a virtio device. QEMU's events
 /// name devices by their addresses, which nothing else tells; the device that was plugged in last is in the last line.
 const WATCHED_EVENT: &str = "virtio_set_status";
-
-/// The files that whoever records what the QEMU of a machine does has to know.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct TraceFiles {
-    /// QEMU's monitor for recorders.
-    pub monitor: String,
-    /// Where QEMU's log belongs when nobody records.
-    pub event_log: String,
-}
-
-impl TraceFiles {
-    /// Those of a machine by its name, booted by the agent with this work directory.
-    pub fn of(work_directory: &str, machine: &str) -> Self {
-        let files = MachineFiles { directory: Path::new(work_directory).join(machine) };
-        Self { monitor: path(&files.trace_monitor()), event_log: path(&files.event_log()) }
-    }
-}
-
-/// The serial number of the disk that holds the lab image's root.
-pub const ROOT_SERIAL: &str = "nestor-root";
 
 /// Kernel command line of a lab machine, after the word that makes it one ([`GUEST_MARK`]). `panic=-1` with `-no-reboot` turns a kernel panic into QEMU's end, which the
 /// machine that booted it notices at once.
@@ -125,14 +105,13 @@ fn kernel_options(processor: Processor, paging: impl FnOnce() -> GuestPaging) ->
 /// The whole command line of a machine. `paging` is asked for only if its processors are emulated.
 pub fn command_line(
     spec: &MachineSpec,
-    kvm: bool,
+    accelerator: Accelerator,
     files: &MachineFiles,
     paging: impl FnOnce() -> GuestPaging,
 ) -> Vec<String> {
     let processor = match spec.time {
         MachineTime::Virtual { seed, .. } => Processor::Counted { seed },
-        MachineTime::Real if kvm => Processor::Kvm,
-        MachineTime::Real => Processor::Emulated,
+        MachineTime::Real => Processor::of(accelerator),
     };
     // A parallel ATA controller can only be added to the board that has none of its own; everything else is plugged
     // into the running machine, which the older board does without bridges.
@@ -144,8 +123,8 @@ pub fn command_line(
     if spec.kept_state.is_some() {
         argv.extend(["-incoming", "defer"].map(str::to_owned));
     }
-    for iothread in &spec.iothreads {
-        argv.extend(["-object".into(), format!("iothread,id={iothread}")]);
+    if spec.disk_thread {
+        argv.extend(["-object".into(), format!("iothread,id={IOTHREAD}")]);
     }
     match &spec.served_root {
         Some(socket) => argv.extend(vhost_user_disk(ROOT_SERIAL, socket, 1)),
@@ -153,29 +132,21 @@ pub fn command_line(
     }
     for disk in &spec.cold_disks {
         match &disk.backend {
-            DiskBackend::VhostUser { socket, queues } => {
+            DiskBackend::Server { socket, queues } => {
                 argv.extend(vhost_user_disk(&disk.serial, socket, *queues));
             }
-            DiskBackend::Blockdev { nodes } => {
+            DiskBackend::Qemu(DiskObjects { nodes, devices }) => {
                 argv.extend(nodes.iter().flat_map(|n| ["-blockdev".into(), n.to_string()]));
+                argv.extend(devices.iter().flat_map(|d| ["-device".into(), d.to_string()]));
             }
         }
-        argv.extend(disk.devices.iter().flat_map(|d| ["-device".into(), d.to_string()]));
     }
     argv
 }
 
 /// The command line of a machine that only says that it booted: no disk, little memory.
-pub fn probe_command_line(kernel: &str, kvm: bool, files: &MachineFiles) -> Vec<String> {
-    let mut argv = bare_machine(
-        "pc",
-        "probe",
-        256 << 20,
-        1,
-        if kvm { Processor::Kvm } else { Processor::Emulated },
-        false,
-        files,
-    );
+pub fn probe_command_line(kernel: &str, accelerator: Accelerator, files: &MachineFiles) -> Vec<String> {
+    let mut argv = bare_machine("pc", "probe", 256 << 20, 1, Processor::of(accelerator), false, files);
     argv.extend(boot(kernel, &files.initramfs(), " nestor.probe"));
     argv
 }
@@ -204,6 +175,10 @@ enum Processor {
 }
 
 impl Processor {
+    fn of(accelerator: Accelerator) -> Self {
+        if accelerator == Accelerator::Kvm { Self::Kvm } else { Self::Emulated }
+    }
+
     fn arguments(self, cpus: u32) -> Vec<String> {
         let accelerator = match self {
             Self::Kvm => "kvm",
@@ -337,13 +312,4 @@ fn root_disk(root: &str) -> Vec<String> {
 
 fn path(path: &Path) -> String {
     path.display().to_string()
-}
-
-/// Whether KVM is wanted by name; `None` means that a probe has to decide.
-pub fn wanted_kvm(accelerator: Accelerator) -> Option<bool> {
-    match accelerator {
-        Accelerator::Auto => None,
-        Accelerator::Kvm => Some(true),
-        Accelerator::Tcg => Some(false),
-    }
 }

@@ -1,17 +1,66 @@
 //! Machines run by QEMU: the command line, QMP, and a running machine with its agent.
 
-pub mod accelerator;
-pub mod arguments;
+mod accelerator;
+mod arguments;
+mod disk;
 mod joining;
 mod kept_state;
 mod progress;
-pub mod qmp;
+mod qmp;
 mod running;
-pub mod version;
+mod trace;
+mod version;
 mod virtual_time;
 
-pub use arguments::TraceFiles;
-pub use running::RunningMachine;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use nestor_stack::{Accelerator, Layer};
+
+use crate::agent::process::Spawner;
+use crate::hypervisor::{DiskSource, Hypervisor, RunningMachine};
+use crate::refusal::Refusal;
+use crate::spec::{DiskAttachment, MachineSpec};
+pub use disk::DiskObjects;
+use running::QemuMachine;
+pub use trace::TraceSwitch;
 
 /// QEMU's program for the only architecture of the lab image.
-pub const QEMU: &str = "qemu-system-x86_64";
+const QEMU: &str = "qemu-system-x86_64";
+
+/// QEMU as a hypervisor.
+pub struct Qemu;
+
+impl Hypervisor for Qemu {
+    fn program(&self) -> &'static str {
+        QEMU
+    }
+
+    fn version(&self) -> Option<String> {
+        version::first_line()
+    }
+
+    fn find_accelerator(&self, spec: &MachineSpec, directory: PathBuf, spawner: &Spawner) -> Accelerator {
+        if accelerator::kvm_works(spec, directory, spawner) { Accelerator::Kvm } else { Accelerator::Tcg }
+    }
+
+    fn boot(
+        &self,
+        spec: &MachineSpec,
+        accelerator: Accelerator,
+        directory: PathBuf,
+        spawner: &Spawner,
+        on_start: &mut dyn FnMut(u32),
+    ) -> Result<Arc<dyn RunningMachine>, Refusal> {
+        let machine = QemuMachine::boot(spec, accelerator, directory, spawner, on_start)?;
+        Ok(Arc::new(machine))
+    }
+
+    fn disk(&self, layer: &Layer, name: &str, source: DiskSource<'_>) -> Option<DiskAttachment> {
+        disk::of_layer(layer, name, source)
+    }
+
+    fn trace_arguments(&self, work_directory: &Path, machine: &str) -> Vec<String> {
+        trace::recorder_arguments(work_directory, machine)
+    }
+}

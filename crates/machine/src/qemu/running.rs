@@ -9,9 +9,11 @@ use std::process::{Child, ExitStatus, Stdio};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
+use nestor_stack::Accelerator;
 use serde_json::{Value, json};
 
 use super::arguments::{self, MachineFiles};
+use super::disk::DiskObjects;
 use super::joining::{Joining, WhyNotJoined};
 use super::kept_state;
 use super::progress::{Progress, STANDSTILL_LIMIT};
@@ -20,6 +22,7 @@ use super::version::GuestPaging;
 use super::virtual_time::{TimeKeeper, Watched};
 use crate::agent::process::{OWN_BINARY, Spawner, kill_group, wait_at_most};
 use crate::connection::{Connection, NoAnswer, lock};
+use crate::hypervisor::RunningMachine;
 use crate::lab_image::initramfs;
 use crate::message::{Answer, Request};
 use crate::refusal::{Cause, Refusal};
@@ -29,7 +32,7 @@ use nestor_processor::ProcessorSpeed;
 use nestor_processor::{InstructionMarks, WhyNotCounted};
 
 /// A booted machine.
-pub struct RunningMachine {
+pub struct QemuMachine {
     connection: Connection,
     files: MachineFiles,
     qemu: Mutex<Child>,
@@ -52,20 +55,20 @@ const STAND_LIMIT: Duration = Duration::from_secs(10);
 /// Lines of the console that a message about a dead machine shows.
 const CONSOLE_LINES: usize = 12;
 
-impl RunningMachine {
-    /// Boots a machine and waits for its agent. `directory` is made for its files; `on_start` hears QEMU's process.
+impl QemuMachine {
+    /// Boots a machine and waits for its agent. `directory` is made for its files; `on_start` hears the number of QEMU's process.
     ///
     /// # Errors
     /// Why it did not come up, with the end of its console.
     pub fn boot(
         spec: &MachineSpec,
-        kvm: bool,
+        accelerator: Accelerator,
         directory: PathBuf,
         spawner: &Spawner,
-        on_start: impl FnOnce(&Child),
+        on_start: &mut dyn FnMut(u32),
     ) -> Result<Self, Refusal> {
         let files = prepare_files(directory, &spec.modules_cpio)?;
-        let argv = arguments::command_line(spec, kvm, &files, GuestPaging::here);
+        let argv = arguments::command_line(spec, accelerator, &files, GuestPaging::here);
         let limit = Duration::from_millis(spec.boot_timeout_ms);
         let kept_state = spec.kept_state.as_deref().map(Path::new);
         Self::start(&argv, files, (spec.time, kept_state), limit, spawner, on_start)
@@ -78,15 +81,15 @@ impl RunningMachine {
     pub fn probe(
         kernel: &str,
         modules_cpio: &str,
-        kvm: bool,
+        accelerator: Accelerator,
         directory: PathBuf,
         limit: Duration,
         spawner: &Spawner,
     ) -> Result<(), Refusal> {
         let files = prepare_files(directory, modules_cpio)?;
-        let argv = arguments::probe_command_line(kernel, kvm, &files);
-        let machine = Self::start(&argv, files, (MachineTime::Real, None), limit, spawner, |_| {})?;
-        machine.kill();
+        let argv = arguments::probe_command_line(kernel, accelerator, &files);
+        let machine = Self::start(&argv, files, (MachineTime::Real, None), limit, spawner, &mut |_| {})?;
+        machine.stop();
         Ok(())
     }
 
@@ -96,12 +99,12 @@ impl RunningMachine {
         (time, kept_state): (MachineTime, Option<&Path>),
         limit: Duration,
         spawner: &Spawner,
-        on_start: impl FnOnce(&Child),
+        on_start: &mut dyn FnMut(u32),
     ) -> Result<Self, Refusal> {
         let deadline = Instant::now() + limit;
         let started =
             Self::spawn(argv, &files, time, kept_state.is_some(), spawner).and_then(|(mut qemu, joining)| {
-                on_start(&qemu);
+                on_start(qemu.id());
                 match Self::connect(&mut qemu, &files, joining.as_ref(), deadline, limit) {
                     Ok((connection, qmp)) => {
                         Ok((qemu, qmp, connection, joining.map(|joining| joining.keeper)))
@@ -188,19 +191,6 @@ impl RunningMachine {
         Ok((connection, qmp))
     }
 
-    /// Sends a request to the agent inside and waits for its answer, in real time at most for `limit`; in virtual time as long as
-    /// the machine gets on ([`Progress`]).
-    ///
-    /// # Errors
-    /// When the agent is gone or does not answer.
-    pub fn request(&self, request: Request, limit: Duration) -> Result<Answer, NoAnswer> {
-        if self.keeper.is_none() {
-            return self.connection.request(request, limit);
-        }
-        let mut progress = Progress::new(limit, self.speed);
-        self.connection.request_patiently(request, limit, &mut || self.longer(&mut progress))
-    }
-
     /// How much longer to wait for something in virtual time that has taken its limit of real time.
     fn longer(&self, progress: &mut Progress) -> Option<Duration> {
         // A monitor that does not answer either stands still.
@@ -217,7 +207,7 @@ impl RunningMachine {
                 NoAnswer::Gone(reason) => format!("it died while booting ({reason})"),
             };
             let last_words = self.last_words();
-            self.kill();
+            self.stop();
             format!("{what}{last_words}")
         })
     }
@@ -227,43 +217,26 @@ impl RunningMachine {
             .map_err(|e| format!("{e}{}", self.last_words()))
     }
 
-    /// What programs in the machine have marked since this was last asked.
-    pub fn take_instructions(&self) -> InstructionMarks {
-        match &self.keeper {
-            Some(keeper) => keeper.take_instructions(Instant::now() + STAND_LIMIT),
-            None => InstructionMarks { why_not: Some(WhyNotCounted::RealTime), marks: Vec::new() },
+    /// Where time stands between requests, lets some of it pass, so that the machine does what it was told by its hardware.
+    fn let_time_pass(&self) {
+        if self.keeper.is_some() {
+            let pause = Request::Pause { ms: PAUSE_MS };
+            // If the machine is gone, whoever waits for what it does hears of that.
+            let _ = self.request(pause, Duration::from_millis(PAUSE_MS) + PAUSE_LIMIT);
         }
     }
+}
 
-    /// What KVM adds to the counter of the machine's processor.
-    ///
-    /// # Errors
-    /// KVM does not tell.
-    pub fn tick_offset(&self) -> Result<i64, String> {
-        let process = lock(&self.qemu).id();
-        ticks::offset_in_guest_of(process).map_err(|e| {
-            format!("what KVM adds to the counter of process {process}'s guest is not known: {e}")
-        })
+impl RunningMachine for QemuMachine {
+    fn request(&self, request: Request, limit: Duration) -> Result<Answer, NoAnswer> {
+        if self.keeper.is_none() {
+            return self.connection.request(request, limit);
+        }
+        let mut progress = Progress::new(limit, self.speed);
+        self.connection.request_patiently(request, limit, &mut || self.longer(&mut progress))
     }
 
-    /// Stops the machine where it stands and writes its state into a new file. It does not go on from there; others do.
-    ///
-    /// # Errors
-    /// It lives in real time, where it never stands; or QEMU's reason.
-    pub fn keep_state(&self, path: &Path, limit: Duration) -> Result<(), String> {
-        let Some(keeper) = &self.keeper else {
-            return Err("only a machine in virtual time stands, so that its state can be kept".to_owned());
-        };
-        let mut qmp = lock(&self.qmp);
-        keeper.stop();
-        kept_state::keep(&mut qmp, path, limit)
-    }
-
-    /// Plugs a disk in.
-    ///
-    /// # Errors
-    /// QEMU's reason; what was already added for the disk is removed again.
-    pub fn attach(&self, disk: &DiskAttachment) -> Result<(), String> {
+    fn attach(&self, disk: &DiskAttachment) -> Result<(), String> {
         let mut qmp = lock(&self.qmp);
         let mut undo: Vec<(&str, Value)> = Vec::new();
         let result = attach_steps(&mut qmp, disk, &mut undo);
@@ -275,41 +248,48 @@ impl RunningMachine {
         result
     }
 
-    /// Unplugs it, device first, and waits until the machine let it go.
-    ///
-    /// # Errors
-    /// QEMU's reason.
-    pub fn detach(&self, disk: &DiskAttachment) -> Result<(), String> {
+    fn detach(&self, disk: &DiskAttachment) -> Result<(), String> {
         let mut qmp = lock(&self.qmp);
-        let mut devices: Vec<String> =
-            disk.devices.iter().rev().filter_map(|d| d["id"].as_str().map(str::to_owned)).collect();
-        if let DiskBackend::VhostUser { .. } = disk.backend {
-            devices.push(format!("{}-device", disk.serial));
-        }
-        for id in devices {
-            detach_device(&mut qmp, &id, || self.let_time_pass())?;
-        }
         match &disk.backend {
-            DiskBackend::VhostUser { .. } => {
+            DiskBackend::Server { .. } => {
+                detach_device(&mut qmp, &format!("{}-device", disk.serial), || self.let_time_pass())?;
                 remove_when_free(&mut qmp, "chardev-remove", &json!({ "id": disk.serial }))
             }
-            DiskBackend::Blockdev { nodes } => nodes.iter().rev().try_for_each(|node| {
-                remove_when_free(&mut qmp, "blockdev-del", &json!({ "node-name": node["node-name"] }))
-            }),
+            DiskBackend::Qemu(DiskObjects { nodes, devices }) => {
+                for id in devices.iter().rev().filter_map(|device| device["id"].as_str()) {
+                    detach_device(&mut qmp, id, || self.let_time_pass())?;
+                }
+                nodes.iter().rev().try_for_each(|node| {
+                    remove_when_free(&mut qmp, "blockdev-del", &json!({ "node-name": node["node-name"] }))
+                })
+            }
         }
     }
 
-    /// Where time stands between requests, lets some of it pass, so that the machine does what it was told by its hardware.
-    fn let_time_pass(&self) {
-        if self.keeper.is_some() {
-            let pause = Request::Pause { ms: PAUSE_MS };
-            // If the machine is gone, whoever waits for what it does hears of that.
-            let _ = self.request(pause, Duration::from_millis(PAUSE_MS) + PAUSE_LIMIT);
+    fn keep_state(&self, path: &Path, limit: Duration) -> Result<(), String> {
+        let Some(keeper) = &self.keeper else {
+            return Err("only a machine in virtual time stands, so that its state can be kept".to_owned());
+        };
+        let mut qmp = lock(&self.qmp);
+        keeper.stop();
+        kept_state::keep(&mut qmp, path, limit)
+    }
+
+    fn take_instructions(&self) -> InstructionMarks {
+        match &self.keeper {
+            Some(keeper) => keeper.take_instructions(Instant::now() + STAND_LIMIT),
+            None => InstructionMarks { why_not: Some(WhyNotCounted::RealTime), marks: Vec::new() },
         }
     }
 
-    /// Ends the machine. Nothing of value is inside: disks that matter were unmounted by their builder before.
-    pub fn kill(&self) {
+    fn tick_offset(&self) -> Result<i64, String> {
+        let process = lock(&self.qemu).id();
+        ticks::offset_in_guest_of(process).map_err(|e| {
+            format!("what KVM adds to the counter of process {process}'s guest is not known: {e}")
+        })
+    }
+
+    fn stop(&self) {
         let mut qemu = lock(&self.qemu);
         kill_group(&qemu, rustix::process::Signal::KILL);
         let _ = qemu.wait();
@@ -317,8 +297,7 @@ impl RunningMachine {
         self.connection.close("it was shut down");
     }
 
-    /// How QEMU ended and the last lines of the console, for a message, or nothing while it lives and is silent.
-    pub fn last_words(&self) -> String {
+    fn last_words(&self) -> String {
         let ended = {
             let mut qemu = lock(&self.qemu);
             // A kernel that panics makes QEMU end a moment after the connection broke.
@@ -337,9 +316,9 @@ impl RunningMachine {
     }
 }
 
-impl Drop for RunningMachine {
+impl Drop for QemuMachine {
     fn drop(&mut self) {
-        self.kill();
+        self.stop();
         // Scratch files of a machine that is gone; the agent's work directory goes as a whole later anyway.
         let _ = fs::remove_dir_all(&self.files.directory);
     }
@@ -424,23 +403,23 @@ fn attach_steps(
     undo: &mut Vec<(&'static str, Value)>,
 ) -> Result<(), String> {
     match &disk.backend {
-        DiskBackend::VhostUser { socket, queues } => {
+        DiskBackend::Server { socket, queues } => {
             let address = json!({ "type": "unix", "data": { "path": socket } });
             let backend = json!({ "type": "socket", "data": { "addr": address, "server": false } });
             qmp.execute("chardev-add", &json!({ "id": disk.serial, "backend": backend }))?;
             undo.push(("chardev-remove", json!({ "id": disk.serial })));
             qmp.execute("device_add", &arguments::vhost_user_device(&disk.serial, *queues, &disk.serial))?;
         }
-        DiskBackend::Blockdev { nodes } => {
+        DiskBackend::Qemu(DiskObjects { nodes, devices }) => {
             for node in nodes {
                 qmp.execute("blockdev-add", node)?;
                 undo.push(("blockdev-del", json!({ "node-name": node["node-name"] })));
             }
+            for device in devices {
+                qmp.execute("device_add", device)?;
+                undo.push(("device_del", json!({ "id": device["id"] })));
+            }
         }
-    }
-    for device in &disk.devices {
-        qmp.execute("device_add", device)?;
-        undo.push(("device_del", json!({ "id": device["id"] })));
     }
     Ok(())
 }

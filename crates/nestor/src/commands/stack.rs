@@ -49,10 +49,8 @@ fn list(layers: &[LayerHelp]) -> Result<()> {
 
 fn explain(stack: &Stack) -> String {
     let rows: Vec<[String; 3]> = stack
-        .layers()
-        .iter()
-        .enumerate()
-        .map(|(i, layer)| [layer.label(), stack.role(i).to_string(), layer.spec.summary.to_owned()])
+        .indexed_layers()
+        .map(|(at, layer)| [layer.label(), stack.role(at).to_string(), layer.spec.summary.to_owned()])
         .collect();
     format!("{stack}\n{}", table(&["layer", "role", ""], &rows))
 }

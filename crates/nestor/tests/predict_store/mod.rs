@@ -108,7 +108,7 @@ pub fn surface_of(stack: &str, depth: u32, sizes: &[u32]) -> CellRecord {
 pub fn at(on: &str, accelerator: &str, mut record: CellRecord) -> CellRecord {
     let host = MachineRecord {
         label: "host".to_owned(),
-        accelerator: accelerator.to_owned(),
+        accelerator: accelerator.parse().unwrap(),
         ..MachineRecord::default()
     };
     record.environment =

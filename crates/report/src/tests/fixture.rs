@@ -156,7 +156,7 @@ pub fn environment() -> Environment {
         cpu_model: "an invented CPU".to_owned(),
         cpus: 2,
         memory_bytes: memory_mib * MIB,
-        accelerator: accelerator.to_owned(),
+        accelerator: accelerator.parse().unwrap(),
     };
     let texts =
         |pairs: &[(&str, &str)]| pairs.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned())).collect();

@@ -25,6 +25,7 @@ pub use trace::{
 
 use nestor_load::Workload;
 use nestor_results::{Environment, StoredRun};
+use nestor_stack::Accelerator;
 
 /// A workload's parameters in words; empty if it is not understood by this Nestor.
 pub(crate) fn workload_words(workload: &str) -> String {
@@ -59,17 +60,19 @@ fn honesty_of(environment: &Environment) -> Vec<String> {
         ("this", None) => "on this machine".to_owned(),
         (other, None) => format!("on {}", other.strip_prefix("ssh:").unwrap_or(other)),
     };
-    let mut sentences = vec![match (host.accelerator.as_str(), modelled) {
-        ("tcg", Some(speed)) => format!(
+    let mut sentences = vec![match (host.accelerator, modelled) {
+        (Accelerator::Tcg, Some(speed)) => format!(
             "{place}: one modelled processor of {} MIPS, in order and without caches; numbers repeat to the last bit",
             speed.mips()
         ),
-        ("tcg", None) => format!("{place} (TCG, no KVM here): {EMULATED}"),
-        ("hardware", _) => format!("{place} ({} x {}, Linux {})", host.cpus, host.cpu_model, host.kernel),
-        (accelerator, _) => format!("{place} ({})", accelerator.to_uppercase()),
+        (Accelerator::Tcg, None) => format!("{place} (TCG, no KVM here): {EMULATED}"),
+        (Accelerator::Hardware, _) => {
+            format!("{place} ({} x {}, Linux {})", host.cpus, host.cpu_model, host.kernel)
+        }
+        (accelerator, _) => format!("{place} ({})", accelerator.name().to_uppercase()),
     }];
-    let emulated_guest = environment.machines.iter().skip(1).find(|m| m.accelerator == "tcg");
-    if let Some(guest) = emulated_guest.filter(|_| host.accelerator != "tcg") {
+    let emulated_guest = environment.machines.iter().skip(1).find(|m| m.accelerator.is_emulation());
+    if let Some(guest) = emulated_guest.filter(|_| !host.accelerator.is_emulation()) {
         sentences.push(format!("its {} ran on an emulated CPU (TCG): {EMULATED}", guest.label));
     }
     let remarks = environment.settings.iter().filter(|(name, _)| name.starts_with("remark"));

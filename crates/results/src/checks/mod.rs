@@ -32,7 +32,7 @@ pub const UNCLASSIFIED_ABOVE: f64 = 0.02;
 /// All marks that the numbers of a cell earn.
 pub fn marks(measured: &Measured, environment: &Environment, expected: &Expected) -> Vec<Mark> {
     let mut marks = Vec::new();
-    if environment.machines.first().is_some_and(|m| m.accelerator == "tcg") {
+    if environment.machines.first().is_some_and(|m| m.accelerator.is_emulation()) {
         marks.push(Mark::EmulatedCpu);
     }
     marks.extend(cpu_bound(measured, environment.modelled_processor()));

@@ -3,35 +3,36 @@
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 
-use nestor_stack::layers::hypervisors::Accelerator;
-use nestor_stack::{Layer, LayerDefinition, Stack};
+use nestor_stack::{Accelerator, Layer, LayerDefinition, Stack};
 use rusqlite::{Connection, params};
-use serde::Serialize;
+use serde::{Serialize, Serializer};
 
 use super::rows;
-
-/// What a machine on emulated processors says of them.
-const EMULATED: &str = "tcg";
 
 /// A place.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 pub struct KnownPlace {
     /// As `--on` names it: `emulated`, `this`, `ssh:HOST`.
     pub on: String,
-    /// What the processors of its host are: `hardware`, `kvm`, `tcg`; empty where the runs do not say.
-    pub processors: String,
-    /// What those of guests that are to run under KVM are: `kvm`, or `tcg` where it does not work; `None` where none was run.
-    pub guests: Option<String>,
+    /// What executes the instructions of its host; `None`, in JSON an empty text, where the runs do not say.
+    #[serde(serialize_with = "name_or_nothing")]
+    pub processors: Option<Accelerator>,
+    /// What executes those of guests that are to run under KVM: KVM, or emulation where it does not work; `None` where none was run.
+    pub guests: Option<Accelerator>,
+}
+
+fn name_or_nothing<S: Serializer>(processors: &Option<Accelerator>, to: S) -> Result<S::Ok, S::Error> {
+    to.serialize_str(processors.map_or("", Accelerator::name))
 }
 
 impl KnownPlace {
     /// As people read it: `emulated (TCG)`.
     pub fn in_words(&self) -> String {
-        let mut words = match self.processors.as_str() {
-            "" | "hardware" => self.on.clone(),
-            processors => format!("{} ({})", self.on, processors.to_uppercase()),
+        let mut words = match self.processors {
+            None | Some(Accelerator::Hardware) => self.on.clone(),
+            Some(processors) => format!("{} ({})", self.on, processors.name().to_uppercase()),
         };
-        if self.processors != EMULATED && self.guests.as_deref() == Some(EMULATED) {
+        if self.processors != Some(Accelerator::Tcg) && self.guests == Some(Accelerator::Tcg) {
             words.push_str(", guests emulated (TCG)");
         }
         words
@@ -136,7 +137,7 @@ fn with_places(connection: &Connection, groups: Vec<Group>) -> rusqlite::Result<
 /// The machines of a run.
 struct Machines {
     on: String,
-    host: String,
+    host: Option<Accelerator>,
     emulated_guests: usize,
 }
 
@@ -145,7 +146,7 @@ impl Machines {
         let on = connection
             .prepare_cached("SELECT ground FROM main.runs WHERE number = ?")?
             .query_row([run], |row| row.get(0))?;
-        let mut machines = Self { on, host: String::new(), emulated_guests: 0 };
+        let mut machines = Self { on, host: None, emulated_guests: 0 };
         let mut query = connection
             .prepare_cached("SELECT name, value FROM main.environment WHERE run = ? AND kind = 'machine'")?;
         let mut rows = query.query([run])?;
@@ -153,20 +154,17 @@ impl Machines {
             let (label, words): (String, String) = (row.get(0)?, row.get(1)?);
             let accelerator = rows::accelerator_in(&words);
             match label.as_str() {
-                "host" => machines.host = accelerator.to_owned(),
-                _ => machines.emulated_guests += usize::from(accelerator == EMULATED),
+                "host" => machines.host = accelerator,
+                _ => machines.emulated_guests += usize::from(accelerator == Some(Accelerator::Tcg)),
             }
         }
         Ok(machines)
     }
 
     fn place(&self, wanted: &Guests) -> KnownPlace {
-        let guests = || if self.emulated_guests > wanted.under_tcg { EMULATED } else { "kvm" };
-        KnownPlace {
-            on: self.on.clone(),
-            processors: self.host.clone(),
-            guests: (wanted.under_kvm > 0).then(|| guests().to_owned()),
-        }
+        let has_fallen_back = self.emulated_guests > wanted.under_tcg;
+        let guests = || if has_fallen_back { Accelerator::Tcg } else { Accelerator::Kvm };
+        KnownPlace { on: self.on.clone(), processors: self.host, guests: (wanted.under_kvm > 0).then(guests) }
     }
 }
 

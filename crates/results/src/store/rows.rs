@@ -1,6 +1,7 @@
 //! A record spread over the tables that queries read. The record itself is kept whole beside them.
 
 use nestor_model::LatencyHistogram;
+use nestor_stack::Accelerator;
 use nestor_trace::{DirectionMetrics, LayerMetrics};
 use rusqlite::types::Value;
 use rusqlite::{Connection, params, params_from_iter};
@@ -197,9 +198,9 @@ fn machine_words(machine: &MachineRecord) -> String {
     format!("Linux {kernel}, {cpus} x {cpu_model}, {} MiB, {accelerator}", memory_bytes >> 20)
 }
 
-/// How a machine runs, from such words: `tcg`.
-pub(super) fn accelerator_in(machine_words: &str) -> &str {
-    machine_words.rsplit(", ").next().unwrap_or_default()
+/// What executes a machine's instructions, from such words; `None` in words of another version.
+pub(super) fn accelerator_in(machine_words: &str) -> Option<Accelerator> {
+    machine_words.rsplit(", ").next()?.parse().ok()
 }
 
 fn insert_operations(connection: &Connection, run: i64, measured: &Measured) -> rusqlite::Result<()> {

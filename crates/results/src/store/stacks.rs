@@ -57,7 +57,7 @@ impl StackColumns {
         let size = |layer: Option<&Layer>, name: &str| {
             layer.and_then(|l| l.size(name)).map(|bytes| super::rows::integer(bytes.get()))
         };
-        let crossings = stack.layers().iter().filter(|layer| layer.definition().is_crossing()).count();
+        let crossings = stack.crossings().count();
         let others: Vec<String> = parts.others().map(Layer::label).collect();
         Self {
             guest_fs: name(parts.guest_file_system()),

@@ -33,7 +33,7 @@ fn an_honest_run_has_no_marks() {
 #[test]
 fn emulation_is_told() {
     let mut environment = environment();
-    environment.machines[0].accelerator = "tcg".to_owned();
+    environment.machines[0].accelerator = nestor_stack::Accelerator::Tcg;
     assert_eq!(marks(&measured(BYTES), &environment, &Expected::default()), [Mark::EmulatedCpu]);
 }
 

@@ -105,7 +105,7 @@ pub fn environment() -> Environment {
         cpu_model: "an invented CPU".to_owned(),
         cpus: 2,
         memory_bytes: 256 * MIB,
-        accelerator: accelerator.to_owned(),
+        accelerator: accelerator.parse().unwrap(),
     };
     Environment {
         nestor: "0.1.0".to_owned(),

@@ -233,7 +233,7 @@ impl OfLoad {
     fn stack(&self, guest: &str, host: &str) -> String {
         let layers = self.pattern.layers();
         let is_file_system = |at: &usize| matches!(layers[*at].definition(), LayerDefinition::FileSystem(_));
-        let crossing = layers.iter().position(|layer| layer.definition().is_crossing()).unwrap_or(0);
+        let crossing = self.pattern.crossings().next().map_or(0, |(at, _)| at.position());
         let guest_at = (0..crossing).find(is_file_system);
         let host_at = (crossing..layers.len()).find(is_file_system);
         let label = |(at, layer): (usize, &Layer)| match at {

@@ -67,10 +67,12 @@ fn places(known: &Known, is_meant: impl Fn(&Elsewhere) -> bool) -> Option<String
 
 #[cfg(test)]
 mod tests {
+    use nestor_stack::Accelerator;
+
     use super::*;
 
-    fn place(on: &str, processors: &str) -> KnownPlace {
-        KnownPlace { on: on.to_owned(), processors: processors.to_owned(), guests: None }
+    fn place(on: &str, processors: Accelerator) -> KnownPlace {
+        KnownPlace { on: on.to_owned(), processors: Some(processors), guests: None }
     }
 
     #[test]
@@ -82,11 +84,11 @@ mod tests {
             runs,
         };
         let known = Known {
-            place: place("emulated", "tcg"),
+            place: place("emulated", Accelerator::Tcg),
             elsewhere: vec![
-                at(place("ssh:a", "hardware"), "ext4/hdd", 1),
-                at(place("ssh:a", "hardware"), "xfs/hdd", 2),
-                at(place("emulated", "kvm"), "jfs/hdd", 4),
+                at(place("ssh:a", Accelerator::Hardware), "ext4/hdd", 1),
+                at(place("ssh:a", Accelerator::Hardware), "xfs/hdd", 2),
+                at(place("emulated", Accelerator::Kvm), "jfs/hdd", 4),
             ],
             ..Known::default()
         };

@@ -101,7 +101,7 @@ pub fn run(
         layers,
         mechanism: mechanism(&reference.iter().collect::<Vec<_>>(), &runs),
         // Where nothing was measured before, nobody knows what its processors were.
-        other_place: (!predicted.place.processors.is_empty() && !known.place.is_like(&predicted.place))
+        other_place: (predicted.place.processors.is_some() && !known.place.is_like(&predicted.place))
             .then(|| known.place.in_words()),
     })
 }

@@ -1,13 +1,16 @@
 //! `kvm`: QEMU with hardware acceleration where it works.
 
-use super::{Accelerator, options};
-use crate::{HypervisorSpec, LayerDefinition, LayerSpec};
+use super::options;
+use crate::{Accelerator, HypervisorKind, HypervisorSpec, LayerDefinition, LayerSpec};
 
 pub(in crate::layers) static LAYER: LayerSpec = LayerSpec {
     name: "kvm",
     summary: "QEMU virtual machine, accelerated by KVM where a probe shows that it works",
     options: options::OPTIONS,
-    definition: LayerDefinition::Hypervisor(HypervisorSpec { accelerator: Accelerator::Kvm }),
+    definition: LayerDefinition::Hypervisor(HypervisorSpec {
+        kind: HypervisorKind::Qemu,
+        accelerator: Accelerator::Kvm,
+    }),
     packages: options::PACKAGES,
     check: options::check,
     not_buildable: None,

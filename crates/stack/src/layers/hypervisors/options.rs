@@ -3,8 +3,10 @@
 use super::super::images::vmdk;
 use super::super::options::{MERGES, READAHEAD, SCHED};
 use super::devices::{self, DeviceModelSpec};
-use super::{Accelerator, Aio, CacheMode, Discard, HostBlockOptions};
-use crate::{BlockTuning, Bytes, Conflict, Layer, LayerDefinition, OptionKind, OptionSpec, SizeRule};
+use super::{Aio, CacheMode, Discard, HostBlockOptions};
+use crate::{
+    Accelerator, BlockTuning, Bytes, Conflict, Layer, LayerDefinition, OptionKind, OptionSpec, SizeRule,
+};
 
 /// Debian packages.
 pub(super) const PACKAGES: &[&str] = &["qemu-system-x86"];

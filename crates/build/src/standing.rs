@@ -1,0 +1,136 @@
+//! The machines that stand, from one stack to the next: the host, and guests at the positions that they have in their stacks.
+
+use std::collections::BTreeMap;
+
+use nestor_machine::{DiskAttachment, Facts, Machine, MachineError, MachineSpec};
+use nestor_stack::{Accelerator, MachineIndex, Relation};
+
+use crate::built::BuiltMachine;
+use crate::lab::LabFiles;
+use crate::{BuildError, Lab, packages};
+
+/// A machine that stands.
+pub(crate) struct Standing {
+    pub(crate) machine: Machine,
+    pub(crate) accelerator: Accelerator,
+    pub(crate) facts: Facts,
+    /// `None` of a machine of the user's, which was there before.
+    pub(crate) booted: Option<Booted>,
+}
+
+/// What is to be known of a lab machine.
+pub(crate) struct Booted {
+    pub(crate) spec: MachineSpec,
+    /// The lab image as the machine itself has it.
+    pub(crate) files: LabFiles,
+    /// Packages with their versions.
+    pub(crate) packages: BTreeMap<String, String>,
+}
+
+impl Standing {
+    /// What a built stack says of it.
+    pub(crate) fn built(&self) -> BuiltMachine {
+        BuiltMachine {
+            label: self.machine.label().to_owned(),
+            machine: self.machine.clone(),
+            facts: self.facts.clone(),
+            accelerator: self.accelerator,
+        }
+    }
+}
+
+impl Lab {
+    /// The outermost host, if it is the lab's own virtual machine.
+    pub(crate) fn emulated_host(&self) -> Option<(&Standing, &Booted)> {
+        let host = self.machines.get(MachineIndex::OUTERMOST)?;
+        host.booted.as_ref().map(|booted| (host, booted))
+    }
+
+    /// A machine that stands.
+    ///
+    /// # Errors
+    /// It was ended.
+    pub(crate) fn standing(&self, index: MachineIndex) -> Result<&Standing, BuildError> {
+        let ended = || BuildError::Lab("a machine of the stack does not stand any more".to_owned());
+        self.machines.get(index).ok_or_else(ended)
+    }
+
+    /// The machine whose agent boots, and ends, a machine that is so joined.
+    ///
+    /// # Errors
+    /// It was ended.
+    pub(crate) fn machine_that_boots(&self, relation: Relation) -> Result<Machine, BuildError> {
+        match self.machines.parent_across(relation) {
+            Some(parent) => Ok(self.standing(parent)?.machine.clone()),
+            None => Ok(self.ground().clone()),
+        }
+    }
+
+    /// Unplugs a disk from a guest.
+    pub(crate) fn unplug(&self, guest: MachineIndex, disk: &DiskAttachment) -> Result<(), MachineError> {
+        let parent = self.machines.parent(guest).and_then(|parent| self.machines.get(parent));
+        let booted = self.machines.get(guest).and_then(|guest| guest.booted.as_ref());
+        // A machine that is gone has no disks.
+        let (Some(parent), Some(booted)) = (parent, booted) else { return Ok(()) };
+        parent.machine.detach_disk(&booted.spec.name, disk)
+    }
+
+    /// The lab image as a machine has it that boots others.
+    pub(crate) fn files_in(&mut self, index: MachineIndex) -> Result<LabFiles, BuildError> {
+        match &self.standing(index)?.booted {
+            Some(booted) => Ok(booted.files.clone()),
+            None => self.ground_files(),
+        }
+    }
+
+    /// Packages that matter, with their versions, of a machine of the stack that stands.
+    pub fn packages(&mut self, index: MachineIndex) -> BTreeMap<String, String> {
+        if let Some(booted) = self.machines.get(index).and_then(|standing| standing.booted.as_ref()) {
+            return booted.packages.clone();
+        }
+        let ground = self.ground().clone();
+        self.ground_packages.get_or_insert_with(|| packages::of_debian_machine(&ground)).clone()
+    }
+
+    /// Ends a guest with all machines that cannot go on without it, those first.
+    pub(crate) fn stop_guests(&mut self, guest: MachineIndex) {
+        for index in self.machines.with_joined(guest) {
+            let boots =
+                self.machines.relation(index).and_then(|relation| self.machine_that_boots(relation).ok());
+            let ended = self.machines.take(index).and_then(|standing| standing.booted);
+            if let (Some(boots), Some(booted)) = (boots, ended) {
+                // A machine that is already gone is what we want.
+                let _ = boots.stop_machine(&booted.spec.name);
+            }
+        }
+    }
+
+    /// Ends all guests at once: one of them does not answer, and waiting for it would only take longer. If the emulated host
+    /// does not answer either, it is ended too, and booted again for the next stack.
+    pub fn give_up_guests(&mut self) {
+        let guests = self.machines.with_joined(MachineIndex::OUTERMOST);
+        for guest in guests.into_iter().filter(|index| *index != MachineIndex::OUTERMOST) {
+            self.stop_guests(guest);
+        }
+        if self.emulated_host().is_some_and(|(host, _)| host.machine.facts().is_err()) {
+            self.stop_host();
+        }
+    }
+
+    /// Ends the emulated host with everything in it, and its disk.
+    pub fn stop_host(&mut self) {
+        // What is inside ends with it.
+        let host = self.machines.take(MachineIndex::OUTERMOST).and_then(|host| host.booted);
+        self.machines.clear();
+        if let Some(booted) = host {
+            let _ = self.ground().stop_machine(&booted.spec.name);
+        }
+        self.disk_attachment = None;
+        if let Some(disk) = self.disk.take() {
+            disk.stop();
+        }
+        if let Some(root) = self.root.take() {
+            root.stop();
+        }
+    }
+}

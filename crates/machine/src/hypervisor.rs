@@ -1,0 +1,114 @@
+//! What a hypervisor does, whichever it is. Each is a folder of this crate that implements [`Hypervisor`], and a line in
+//! [`hypervisor`]; the rest of the code knows no more of it than this.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use nestor_stack::{Accelerator, HypervisorKind, Layer};
+
+use crate::agent::process::Spawner;
+use crate::connection::NoAnswer;
+use nestor_processor::InstructionMarks;
+use crate::message::{Answer, Request};
+use crate::qemu::Qemu;
+use crate::refusal::Refusal;
+use crate::spec::{DiskAttachment, MachineSpec};
+
+/// The hypervisor of a kind.
+pub fn hypervisor(kind: HypervisorKind) -> &'static dyn Hypervisor {
+    match kind {
+        HypervisorKind::Qemu => &Qemu,
+    }
+}
+
+/// What a disk of a hypervisor layer is made of, in the machine around the guest.
+#[derive(Clone, Copy, Debug)]
+pub enum DiskSource<'a> {
+    /// A block device.
+    Device(&'a str),
+    /// An image in a file.
+    Image {
+        /// The file.
+        path: &'a str,
+        /// The layer that says which format it has.
+        layer: &'a Layer,
+    },
+}
+
+/// Starts machines inside a machine.
+pub trait Hypervisor: Sync {
+    /// The program, as it is called in a shell.
+    fn program(&self) -> &'static str;
+
+    /// The first line of what the program says of its version, if there is one here.
+    fn version(&self) -> Option<String>;
+
+    /// What is the best that works here. A machine is booted to see, in a new directory, for at most as long as the
+    /// specification says.
+    fn find_accelerator(&self, spec: &MachineSpec, directory: PathBuf, spawner: &Spawner) -> Accelerator;
+
+    /// Boots a machine and waits for its agent. `directory` is made for its files; `on_start` hears the process that runs it.
+    ///
+    /// # Errors
+    /// Why it did not come up, with the end of its console.
+    fn boot(
+        &self,
+        spec: &MachineSpec,
+        accelerator: Accelerator,
+        directory: PathBuf,
+        spawner: &Spawner,
+        on_start: &mut dyn FnMut(u32),
+    ) -> Result<Arc<dyn RunningMachine>, Refusal>;
+
+    /// What a machine is given for its hypervisor's layer: a disk of a name, made of what is below the layer. `None` if the layer is
+    /// none of this hypervisor's, or what is below it no disk.
+    fn disk(&self, layer: &Layer, name: &str, source: DiskSource<'_>) -> Option<DiskAttachment>;
+
+    /// What `nestor trace hypervisor record` has to be told to record the disk of a machine, booted by an agent with that work
+    /// directory.
+    fn trace_arguments(&self, work_directory: &Path, machine: &str) -> Vec<String>;
+}
+
+/// A machine that a hypervisor runs.
+pub trait RunningMachine: Send + Sync {
+    /// Sends a request to the agent inside and waits for its answer, in real time at most for `limit`; in virtual time as long as
+    /// the machine gets on.
+    ///
+    /// # Errors
+    /// When the agent is gone or does not answer.
+    fn request(&self, request: Request, limit: Duration) -> Result<Answer, NoAnswer>;
+
+    /// Plugs a disk in.
+    ///
+    /// # Errors
+    /// The hypervisor's reason; what was already added for the disk is removed again.
+    fn attach(&self, disk: &DiskAttachment) -> Result<(), String>;
+
+    /// Unplugs it and waits until the machine let it go.
+    ///
+    /// # Errors
+    /// The hypervisor's reason.
+    fn detach(&self, disk: &DiskAttachment) -> Result<(), String>;
+
+    /// Stops the machine where it stands and writes its state into a new file. It does not go on from there; others do.
+    ///
+    /// # Errors
+    /// It lives in real time, where it never stands; or the hypervisor's reason.
+    fn keep_state(&self, path: &Path, limit: Duration) -> Result<(), String>;
+
+    /// What programs in the machine have marked since this was last asked.
+    fn take_instructions(&self) -> InstructionMarks;
+
+    /// What is added to the counter of the machine's processor.
+    ///
+    /// # Errors
+    /// Nobody tells.
+    fn tick_offset(&self) -> Result<i64, String>;
+
+    /// Ends the machine. Nothing of value is inside: disks that matter were unmounted by their builder before.
+    fn stop(&self);
+
+    /// How it ended and the last lines of its console, for a message, or nothing while it lives and is silent.
+    fn last_words(&self) -> String;
+}

@@ -1,0 +1,103 @@
+//! The disk of a hypervisor layer as QEMU is told of it.
+
+use nestor_stack::layers::hypervisors::HostTarget;
+use nestor_stack::layers::hypervisors::devices::{Controller, Disk};
+use nestor_stack::{Layer, LayerDefinition};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use crate::hypervisor::DiskSource;
+use crate::spec::{DiskAttachment, DiskBackend};
+
+/// The I/O thread of every machine that has [`MachineSpec::disk_thread`](crate::MachineSpec).
+pub(super) const IOTHREAD: &str = "io0";
+
+/// What QEMU makes a disk of.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct DiskObjects {
+    /// Nodes of its block layer: `blockdev-add` arguments, lowest first; each has a `node-name`.
+    pub(super) nodes: Vec<Value>,
+    /// `device_add` arguments, in order (a controller first where the model needs one). Unplugged in reverse.
+    pub(super) devices: Vec<Value>,
+}
+
+/// The disk of a layer, of that name.
+pub(super) fn of_layer(layer: &Layer, name: &str, source: DiskSource<'_>) -> Option<DiskAttachment> {
+    let options = layer.hypervisor()?;
+    let file = format!("{name}-file");
+    let (nodes, top) = match source {
+        DiskSource::Device(device) => {
+            (vec![options.block.file_node(&file, HostTarget::BlockDevice(device))], file)
+        }
+        DiskSource::Image { path, layer: image } => {
+            let LayerDefinition::ImageFormat(format) = image.definition() else { return None };
+            let node = format!("{name}-node");
+            let nodes = vec![
+                options.block.file_node(&file, HostTarget::File(path)),
+                (format.blockdev)(image, &node, &file, &options.block),
+            ];
+            (nodes, node)
+        }
+    };
+    let controller = format!("{name}-controller");
+    let iothread = options.iothread.then_some(IOTHREAD);
+    let mut devices = Vec::new();
+    if let Some(make) = options.device.controller {
+        devices.push(make(&Controller { id: &controller, pci_bus: None, iothread }));
+    }
+    devices.push((options.device.disk)(&Disk {
+        id: name,
+        node: &top,
+        serial: name,
+        write_cache: options.block.cache.write_cache(),
+        controller: &controller,
+        slot: 0,
+        pci_bus: None,
+        iothread,
+    }));
+    Some(DiskAttachment {
+        serial: name.to_owned(),
+        backend: DiskBackend::Qemu(DiskObjects { nodes, devices }),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use nestor_stack::Stack;
+
+    use super::*;
+
+    fn objects(stack: &str, path: &str) -> DiskObjects {
+        let stack = Stack::parse(stack).unwrap();
+        let layer = &stack.layers()[0];
+        let source = match stack.layers()[1].definition() {
+            LayerDefinition::ImageFormat(_) => DiskSource::Image { path, layer: &stack.layers()[1] },
+            _ => DiskSource::Device(path),
+        };
+        match of_layer(layer, "nestor-disk", source).unwrap().backend {
+            DiskBackend::Qemu(objects) => objects,
+            DiskBackend::Server { .. } => panic!("a layer's disk has no server"),
+        }
+    }
+
+    #[test]
+    fn a_device_is_one_node_and_an_image_two_with_the_disk_on_the_upper_one() {
+        let device = objects("kvm/hdd", "/dev/vda");
+        assert_eq!(device.nodes.len(), 1);
+        assert_eq!(device.nodes[0]["filename"], "/dev/vda");
+        assert_eq!(device.devices[0]["drive"], "nestor-disk-file");
+        let image = objects("kvm/qcow2/xfs/hdd", "/images/disk.qcow2");
+        let names: Vec<&Value> = image.nodes.iter().map(|node| &node["node-name"]).collect();
+        assert_eq!(names, ["nestor-disk-file", "nestor-disk-node"]);
+        assert_eq!(image.devices[0]["drive"], "nestor-disk-node");
+        assert_eq!(image.devices[0]["serial"], "nestor-disk");
+    }
+
+    #[test]
+    fn a_controller_comes_before_its_disk() {
+        let scsi = objects("kvm:disk=virtio-scsi:iothread/hdd", "/dev/vda");
+        assert_eq!(scsi.devices.len(), 2);
+        assert_eq!(scsi.devices[0]["iothread"], IOTHREAD);
+        assert_eq!(scsi.devices[1]["bus"], "nestor-disk-controller.0");
+    }
+}

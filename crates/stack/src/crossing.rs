@@ -1,0 +1,127 @@
+//! Where a write goes from one machine to another.
+
+use serde::Serialize;
+
+use crate::{Layer, LayerDefinition, Stack};
+
+/// Where the machine above a layer stands, seen from the machine below it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Crossing {
+    /// It is the same machine.
+    None,
+    /// Another machine, which the one below runs: a guest in its host.
+    Inside,
+    /// Another machine, which stands beside the one below: a client beside its server.
+    Beside,
+}
+
+impl LayerDefinition {
+    /// Whether what is above the layer is in another machine than what is below it, and where that machine stands. Nothing
+    /// else decides it.
+    pub const fn crossing(&self) -> Crossing {
+        match self {
+            Self::FileSystem(_) | Self::ImageFormat(_) | Self::Loop | Self::Medium(_) => Crossing::None,
+            Self::Hypervisor(_) => Crossing::Inside,
+            Self::NetworkFileSystem => Crossing::Beside,
+        }
+    }
+}
+
+impl Layer {
+    /// [`LayerDefinition::crossing`] of its definition.
+    pub fn crossing(&self) -> Crossing {
+        self.definition().crossing()
+    }
+}
+
+/// The position of a layer in its stack, from the application down.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct LayerIndex(usize);
+
+impl LayerIndex {
+    /// The layer that the application works on.
+    pub const TOP: Self = Self(0);
+
+    /// Where it stands in [`Stack::layers`].
+    pub const fn position(self) -> usize {
+        self.0
+    }
+
+    /// The layer above it, which the top does not have.
+    pub const fn above(self) -> Option<Self> {
+        match self.0.checked_sub(1) {
+            Some(above) => Some(Self(above)),
+            None => None,
+        }
+    }
+
+    /// The layer below it, which a medium does not have.
+    pub const fn below(self) -> Self {
+        Self(self.0 + 1)
+    }
+}
+
+impl Stack {
+    /// The layers with their positions, application side first.
+    pub fn indexed_layers(
+        &self,
+    ) -> impl DoubleEndedIterator<Item = (LayerIndex, &Layer)> + ExactSizeIterator {
+        self.layers().iter().enumerate().map(|(position, layer)| (LayerIndex(position), layer))
+    }
+
+    /// The layer at a position.
+    ///
+    /// # Panics
+    ///
+    /// If the position is not of this stack.
+    pub fn layer(&self, index: LayerIndex) -> &Layer {
+        &self.layers()[index.0]
+    }
+
+    /// The position of the medium.
+    pub fn medium_index(&self) -> LayerIndex {
+        LayerIndex(self.layers().len() - 1)
+    }
+
+    /// The layers above one of them, application side first.
+    pub fn above(&self, index: LayerIndex) -> &[Layer] {
+        &self.layers()[..index.0]
+    }
+
+    /// The layers below one of them, down to the medium.
+    pub fn below(&self, index: LayerIndex) -> &[Layer] {
+        &self.layers()[index.0 + 1..]
+    }
+
+    /// The layers at which a write goes to another machine, application side first.
+    pub fn crossings(&self) -> impl DoubleEndedIterator<Item = (LayerIndex, Crossing)> {
+        self.indexed_layers()
+            .map(|(index, layer)| (index, layer.crossing()))
+            .filter(|(_, crossing)| *crossing != Crossing::None)
+    }
+
+    /// The hypervisor of the innermost machine: the crossing into a machine inside that is nearest to the application.
+    pub fn innermost_hypervisor(&self) -> Option<LayerIndex> {
+        self.crossings().find_map(|(index, crossing)| (crossing == Crossing::Inside).then_some(index))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn crossings_come_from_the_application_down_with_where_the_upper_machine_stands() {
+        let stack = Stack::parse("ext2/kvm/raw/nfs/ext4/tcg/hdd").unwrap();
+        let crossings: Vec<_> =
+            stack.crossings().map(|(index, crossing)| (stack.layer(index).name(), crossing)).collect();
+        assert_eq!(
+            crossings,
+            [("kvm", Crossing::Inside), ("nfs", Crossing::Beside), ("tcg", Crossing::Inside)]
+        );
+        let innermost = stack.innermost_hypervisor().unwrap();
+        assert_eq!((stack.above(innermost).len(), stack.below(innermost).len()), (1, 5));
+        assert_eq!(Stack::parse("nfs/ext4/hdd").unwrap().innermost_hypervisor(), None);
+    }
+}

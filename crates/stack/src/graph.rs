@@ -1,0 +1,201 @@
+//! Machines as a graph: each is the outermost, or inside another, or beside another.
+
+use std::collections::BTreeMap;
+use std::ops::Index;
+
+use serde::{Deserialize, Serialize};
+
+use crate::Crossing;
+
+/// The position of a machine in its stack, or among the machines that stand. What another is joined to comes before it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct MachineIndex(usize);
+
+impl MachineIndex {
+    /// The machine with the medium.
+    pub const OUTERMOST: Self = Self(0);
+
+    /// How many machines come before it.
+    pub const fn position(self) -> usize {
+        self.0
+    }
+}
+
+/// How a machine is joined to the one below it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Relation {
+    /// To none: the machine with the medium.
+    Outermost,
+    /// That one runs it.
+    Inside(MachineIndex),
+    /// It uses what that one serves.
+    Beside(MachineIndex),
+}
+
+impl Relation {
+    /// That of the machine above a layer; `None` if it is the machine below, too.
+    pub const fn across(crossing: Crossing, below: MachineIndex) -> Option<Self> {
+        match crossing {
+            Crossing::None => None,
+            Crossing::Inside => Some(Self::Inside(below)),
+            Crossing::Beside => Some(Self::Beside(below)),
+        }
+    }
+
+    /// The machine that it is joined to, without which it cannot go on.
+    pub const fn joined_to(self) -> Option<MachineIndex> {
+        match self {
+            Self::Outermost => None,
+            Self::Inside(other) | Self::Beside(other) => Some(other),
+        }
+    }
+}
+
+/// One thing of each machine, with how the machines are joined.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Machines<T>(BTreeMap<MachineIndex, (Relation, T)>);
+
+impl<T> Default for Machines<T> {
+    fn default() -> Self {
+        Self(BTreeMap::new())
+    }
+}
+
+impl<T> Machines<T> {
+    /// Adds a machine after all others.
+    pub fn push(&mut self, relation: Relation, of_machine: T) -> MachineIndex {
+        let index =
+            self.0.last_key_value().map_or(MachineIndex::OUTERMOST, |(last, _)| MachineIndex(last.0 + 1));
+        self.insert(index, relation, of_machine);
+        index
+    }
+
+    /// Puts a machine at a position.
+    pub fn insert(&mut self, index: MachineIndex, relation: Relation, of_machine: T) {
+        self.0.insert(index, (relation, of_machine));
+    }
+
+    /// Takes one machine out; what is joined to it is to be taken out before ([`Self::with_joined`]).
+    pub fn take(&mut self, index: MachineIndex) -> Option<T> {
+        self.0.remove(&index).map(|(_, of_machine)| of_machine)
+    }
+
+    /// What is at a position.
+    pub fn get(&self, index: MachineIndex) -> Option<&T> {
+        self.0.get(&index).map(|(_, of_machine)| of_machine)
+    }
+
+    /// How a machine is joined.
+    pub fn relation(&self, index: MachineIndex) -> Option<Relation> {
+        self.0.get(&index).map(|(relation, _)| *relation)
+    }
+
+    /// The machine that runs another.
+    pub fn parent(&self, index: MachineIndex) -> Option<MachineIndex> {
+        self.parent_across(self.relation(index)?)
+    }
+
+    /// The machine that runs, or is to run, one that is so joined.
+    pub fn parent_across(&self, relation: Relation) -> Option<MachineIndex> {
+        match relation {
+            Relation::Inside(parent) => Some(parent),
+            Relation::Beside(peer) => self.parent(peer),
+            Relation::Outermost => None,
+        }
+    }
+
+    /// How many machines are around a machine: 0 for the outermost.
+    pub fn depth(&self, index: MachineIndex) -> usize {
+        self.parent(index).map_or(0, |parent| self.depth(parent) + 1)
+    }
+
+    /// The machines that a machine runs itself.
+    pub fn inside(&self, index: MachineIndex) -> impl Iterator<Item = MachineIndex> {
+        self.0.keys().copied().filter(move |other| self.parent(*other) == Some(index))
+    }
+
+    /// A machine and all that cannot go on without it, in the order in which to end them: who is joined to another before that.
+    pub fn with_joined(&self, index: MachineIndex) -> Vec<MachineIndex> {
+        let mut found: Vec<MachineIndex> = self.0.contains_key(&index).then_some(index).into_iter().collect();
+        for (other, (relation, _)) in self.0.range(index..) {
+            if relation.joined_to().is_some_and(|to| found.contains(&to)) {
+                found.push(*other);
+            }
+        }
+        found.reverse();
+        found
+    }
+
+    /// What is of each machine, the outermost first, none before what it is joined to.
+    pub fn iter(&self) -> impl DoubleEndedIterator<Item = &T> + ExactSizeIterator {
+        self.0.values().map(|(_, of_machine)| of_machine)
+    }
+
+    /// The same with the positions.
+    pub fn indexed(&self) -> impl DoubleEndedIterator<Item = (MachineIndex, &T)> + ExactSizeIterator {
+        self.0.iter().map(|(index, (_, of_machine))| (*index, of_machine))
+    }
+
+    /// How many there are.
+    pub fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// Takes all of them out.
+    pub fn clear(&mut self) {
+        self.0.clear();
+    }
+}
+
+impl<T> Index<MachineIndex> for Machines<T> {
+    type Output = T;
+
+    fn index(&self, index: MachineIndex) -> &T {
+        &self.0[&index].1
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A host with two guests, in the second of which is another; and a client beside the first guest.
+    fn machines() -> (Machines<&'static str>, [MachineIndex; 5]) {
+        let mut machines = Machines::default();
+        let host = machines.push(Relation::Outermost, "host");
+        let first = machines.push(Relation::Inside(host), "first");
+        let second = machines.push(Relation::Inside(host), "second");
+        let deep = machines.push(Relation::Inside(second), "deep");
+        let client = machines.push(Relation::Beside(first), "client");
+        (machines, [host, first, second, deep, client])
+    }
+
+    #[test]
+    fn who_is_beside_another_is_run_by_the_same_machine() {
+        let (machines, [host, first, second, deep, client]) = machines();
+        assert_eq!(machines.parent(client), Some(host));
+        assert_eq!([host, first, second, deep, client].map(|index| machines.depth(index)), [0, 1, 1, 2, 1]);
+        assert_eq!(machines.inside(host).collect::<Vec<_>>(), [first, second, client]);
+        assert_eq!(machines.inside(second).collect::<Vec<_>>(), [deep]);
+    }
+
+    #[test]
+    fn who_is_joined_to_a_machine_ends_before_it_and_others_stay() {
+        let (mut machines, [host, first, second, deep, client]) = machines();
+        assert_eq!(machines.with_joined(first), [client, first]);
+        assert_eq!(machines.with_joined(second), [deep, second]);
+        assert_eq!(machines.with_joined(host), [client, deep, second, first, host]);
+        for index in machines.with_joined(first) {
+            machines.take(index);
+        }
+        assert_eq!(machines.iter().copied().collect::<Vec<_>>(), ["host", "second", "deep"]);
+        assert_eq!(machines[deep], "deep", "positions stay");
+        assert_eq!(machines.with_joined(first), []);
+    }
+}
