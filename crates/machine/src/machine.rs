@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use crate::command_line::shown;
 use crate::connection::{Connection, NoAnswer};
 use crate::error::{FailedProgram, MachineError};
 use crate::instructions::InstructionMarks;
@@ -149,13 +150,7 @@ impl Machine {
         let ended = finished.end(timeout_s);
         let cause = Cause::of_program(argv.first().map_or("", String::as_str), ended, &text);
         let machine = self.label.clone();
-        MachineError::Program(Box::new(FailedProgram {
-            machine,
-            program: argv.join(" "),
-            ended,
-            output,
-            cause,
-        }))
+        MachineError::Program(Box::new(FailedProgram { machine, program: shown(argv), ended, output, cause }))
     }
 
     /// Starts a program that goes on; the number is for [`Self::stop_process`].
@@ -434,7 +429,7 @@ fn own_limit(request: &Request) -> Duration {
 /// A request in one line, for the log.
 fn describe(request: &Request) -> String {
     match request {
-        Request::Run(command) | Request::StartProcess { command, .. } => command.argv.join(" "),
+        Request::Run(command) | Request::StartProcess { command, .. } => shown(&command.argv),
         Request::WriteFile { path, .. }
         | Request::CreateFile { path, .. }
         | Request::AwaitFile { path, .. }

@@ -12,6 +12,7 @@ use rustix::mount::{UnmountFlags, unmount};
 
 use super::ledger::{By, DirectoryIdentity, Resource, process_start_ticks};
 use super::{Agent, disks, lock, loop_device, media, private, process, random, settings};
+use crate::command_line::shown;
 use crate::connection::NoAnswer;
 use crate::facts;
 use crate::message::{Answer, Command, MAX_FRAME_BYTES, Request};
@@ -114,7 +115,7 @@ impl Agent {
     fn start_process(&self, command: &Command, output: &str) -> Obeyed {
         let child = process::start(&self.spawner, command, output)?;
         let pid = child.id();
-        let what = command.argv.join(" ");
+        let what = shown(&command.argv);
         let entry = self.enter(Resource::Process {
             pid,
             start_ticks: process_start_ticks(pid).unwrap_or_default(),
