@@ -80,6 +80,18 @@ mod tests {
     }
 
     #[test]
+    fn tests_have_the_packages_of_every_file_system_installed() {
+        let script = concat!(env!("CARGO_MANIFEST_DIR"), "/../../scripts/file-system-packages");
+        let output = std::process::Command::new(script).output().unwrap();
+        let installed: BTreeSet<String> =
+            String::from_utf8(output.stdout).unwrap().lines().map(str::to_owned).collect();
+        let file_systems = registry().iter().filter(|layer| layer.mkfs_program().is_some());
+        let needed: BTreeSet<String> =
+            file_systems.flat_map(|layer| layer.packages).map(|package| (*package).to_owned()).collect();
+        assert_eq!(installed, needed);
+    }
+
+    #[test]
     fn versions_are_kept_of_what_makes_layers_and_of_what_makes_load() {
         let kept = packages();
         assert!(
