@@ -189,7 +189,8 @@ impl Agent {
         let mount = |mounted| Resource::Mount { target: target.to_owned(), mounted };
         let coming = self.enter(mount(None))?;
         let mut command = OsCommand::new("mount");
-        command.args(["-t", file_system]);
+        // Not by a helper such as `mount.nilfs2`: that starts a daemon, which keeps the file system from being unmounted.
+        command.args(["--internal-only", "-t", file_system]);
         if !options.is_empty() {
             command.args(["-o", &options.join(",")]);
         }
