@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use nestor_machine::Facts;
-use nestor_stack::{Accelerator, LayerDefinition, registry};
+use nestor_stack::{Accelerator, LayerDefinition, LayerSpec, registry};
 use serde::Serialize;
 
 use crate::accelerators::{AcceleratorMemory, machine_identity};
@@ -203,30 +203,21 @@ pub(crate) fn find_program(program: &str) -> Option<PathBuf> {
 
 /// What `--on this` can build: the kernel's file systems whose tools are installed.
 fn file_systems(facts: &Facts) -> Vec<Finding> {
-    let layers = registry().iter().filter(|layer| matches!(layer.definition, LayerDefinition::FileSystem(_)));
-    layers
-        .map(|layer| {
-            let subject = format!("{} on this kernel", layer.name);
-            let packages = layer.packages.join(" ");
-            let program = format!("mkfs.{}", layer.name);
-            let tool = find_program(&program).is_some();
-            match (facts.file_systems.iter().any(|name| name == layer.name), tool) {
-                (true, true) => finding(&subject, State::Ok, "kernel and tools have it", ""),
-                (true, false) => finding(
-                    &subject,
-                    State::Missing,
-                    format!("{program} is not installed"),
-                    format!("apt-get install {packages}"),
-                ),
-                (false, _) => finding(
-                    &subject,
-                    State::Limited,
-                    "this kernel does not have it",
-                    "the emulated host does: --on emulated",
-                ),
-            }
-        })
-        .collect()
+    registry().iter().filter_map(|layer| file_system(facts, layer, layer.mkfs_program()?)).collect()
+}
+
+fn file_system(facts: &Facts, layer: &LayerSpec, program: String) -> Option<Finding> {
+    let LayerDefinition::FileSystem(spec) = &layer.definition else { return None };
+    let subject = format!("{} on this kernel", layer.name);
+    if !facts.file_systems.iter().any(|name| name == spec.mount_type) {
+        let advice = "the emulated host does: --on emulated";
+        return Some(finding(&subject, State::Limited, "this kernel does not have it", advice));
+    }
+    if find_program(&program).is_none() {
+        let advice = format!("apt-get install {}", layer.packages.join(" "));
+        return Some(finding(&subject, State::Missing, format!("{program} is not installed"), advice));
+    }
+    Some(finding(&subject, State::Ok, "kernel and tools have it", ""))
 }
 
 fn tracing(facts: &Facts) -> Finding {
@@ -323,6 +314,22 @@ mod tests {
         assert_eq!(of("lab image").advice, "nestor lab build");
         assert_eq!(of("jfs on this kernel").advice, "the emulated host does: --on emulated");
         assert_eq!(of("leftovers").state, State::Ok);
+    }
+
+    #[test]
+    fn every_file_system_of_the_registry_is_looked_for_by_its_own_program() {
+        let specs =
+            registry().iter().filter(|layer| matches!(layer.definition, LayerDefinition::FileSystem(_)));
+        let names: Vec<&str> = specs.map(|layer| layer.name).collect();
+        let found = file_systems(&Facts::default());
+        let subjects: Vec<&str> =
+            found.iter().filter_map(|f| f.subject.strip_suffix(" on this kernel")).collect();
+        assert_eq!(subjects, names);
+        let ext3 = registry().iter().find(|layer| layer.name == "ext3").unwrap();
+        assert_eq!(ext3.mkfs_program().as_deref(), Some("mke2fs"));
+        let facts = Facts { file_systems: vec!["ext3".into()], ..Facts::default() };
+        let missing = file_system(&facts, ext3, "no-such-mkfs".into()).unwrap();
+        assert_eq!((missing.state, missing.advice.as_str()), (State::Missing, "apt-get install e2fsprogs"));
     }
 
     #[test]

@@ -1,30 +1,30 @@
 //! Versions of the packages that matter to a result.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use nestor_machine::lab_image::MANIFEST_IN_ROOT;
 use nestor_machine::{Command, Machine, MachineError};
+use nestor_stack::registry;
 
-/// Packages whose versions are kept with every result.
-const PACKAGES: [&str; 17] = [
+/// Packages that matter to a result and that no layer names: the kernel, programs of workloads and recorders, and what
+/// they and Nestor itself do their work with.
+const OTHERS: [&str; 9] = [
     "linux-image-amd64",
-    "qemu-system-x86",
-    "qemu-utils",
     "fio",
     "postmark",
     "bonnie++",
     "dbench",
     "blktrace",
-    "e2fsprogs",
-    "xfsprogs",
-    "jfsutils",
-    "reiserfsprogs",
-    "btrfs-progs",
-    "f2fs-tools",
     "util-linux",
     "libaio1",
     "kmod",
 ];
+
+/// Packages whose versions are kept with every result: those of all layers that can be built, and the [`OTHERS`].
+fn packages() -> BTreeSet<&'static str> {
+    let layers = registry().iter().filter(|layer| layer.not_buildable.is_none());
+    layers.flat_map(|layer| layer.packages).copied().chain(OTHERS).collect()
+}
 
 /// Of a machine that booted the lab image, from the image's own list.
 ///
@@ -38,12 +38,14 @@ pub(crate) fn of_lab_machine(machine: &Machine) -> Result<BTreeMap<String, Strin
     let text = machine.read_file(MANIFEST_IN_ROOT)?;
     let manifest: Option<Manifest> = serde_json::from_slice(&text).ok();
     let all = manifest.map(|m| m.packages).unwrap_or_default();
-    Ok(all.into_iter().filter(|(name, _)| PACKAGES.contains(&name.as_str())).collect())
+    let kept = packages();
+    Ok(all.into_iter().filter(|(name, _)| kept.contains(name.as_str())).collect())
 }
 
 /// Of the ground, if it is a Debian; another distribution's packages are not asked for.
 pub(crate) fn of_debian_machine(machine: &Machine) -> BTreeMap<String, String> {
-    let argv = ["dpkg-query", "--show", "--showformat=${Package} ${Version}\\n"].into_iter().chain(PACKAGES);
+    let argv =
+        ["dpkg-query", "--show", "--showformat=${Package} ${Version}\\n"].into_iter().chain(packages());
     let Ok(finished) = machine.run(Command::new(argv)) else { return BTreeMap::new() };
     finished
         .stdout_text()
@@ -52,4 +54,49 @@ pub(crate) fn of_debian_machine(machine: &Machine) -> BTreeMap<String, String> {
         .filter(|(_, version)| !version.is_empty())
         .map(|(name, version)| (name.to_owned(), version.to_owned()))
         .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use nestor_machine::lab_image::Recipe;
+    use nestor_stack::LayerDefinition;
+
+    use super::*;
+
+    #[test]
+    fn the_lab_image_has_what_every_layer_needs() {
+        let recipe = Recipe::built_in();
+        for layer in registry().iter().filter(|layer| layer.not_buildable.is_none()) {
+            for package in layer.packages {
+                assert!(recipe.install_list().contains(package), "{}: {package}", layer.name);
+            }
+            // The file system's own module comes last; those before it are what it finds by itself.
+            if let LayerDefinition::FileSystem(spec) = &layer.definition
+                && let Some(module) = spec.kernel_modules.last()
+            {
+                assert!(recipe.required_modules.iter().any(|required| required == module), "{module}");
+            }
+        }
+    }
+
+    #[test]
+    fn tests_have_the_packages_of_every_file_system_installed() {
+        let script = concat!(env!("CARGO_MANIFEST_DIR"), "/../../scripts/file-system-packages");
+        let output = std::process::Command::new(script).output().unwrap();
+        let installed: BTreeSet<String> =
+            String::from_utf8(output.stdout).unwrap().lines().map(str::to_owned).collect();
+        let file_systems = registry().iter().filter(|layer| layer.mkfs_program().is_some());
+        let needed: BTreeSet<String> =
+            file_systems.flat_map(|layer| layer.packages).map(|package| (*package).to_owned()).collect();
+        assert_eq!(installed, needed);
+    }
+
+    #[test]
+    fn versions_are_kept_of_what_makes_layers_and_of_what_makes_load() {
+        let kept = packages();
+        assert!(
+            ["jfsutils", "qemu-utils", "fio", "linux-image-amd64"].iter().all(|name| kept.contains(name))
+        );
+        assert!(!kept.contains("nfs-common"), "nothing is built with it yet");
+    }
 }

@@ -8,6 +8,8 @@ use crate::read_at::{LayoutError, ReadAt};
 pub(crate) struct FileSystem {
     /// Its name in messages; `ext2` and `ext3` are told from `ext4` by their reader.
     pub(crate) name: &'static str,
+    /// The names of all that its reader reads.
+    pub(crate) names: &'static [&'static str],
     /// Whether the device carries it, by its magic number. A device that ends too early does not.
     pub(crate) recognise: fn(&dyn ReadAt) -> bool,
     /// Reads its layout.
@@ -24,6 +26,11 @@ pub(crate) static FILE_SYSTEMS: [&FileSystem; 5] = [
     &crate::reiserfs::FILE_SYSTEM,
     &crate::btrfs::FILE_SYSTEM,
 ];
+
+/// All names, for messages.
+pub(crate) fn readable() -> String {
+    FILE_SYSTEMS.iter().flat_map(|file_system| file_system.names).copied().collect::<Vec<_>>().join(", ")
+}
 
 /// Whether `magic` stands at `offset`.
 pub(crate) fn has_magic(device: &dyn ReadAt, offset: u64, magic: &[u8]) -> bool {

@@ -5,7 +5,7 @@ use std::io::{self, Seek as _, SeekFrom};
 use std::os::unix::fs::FileExt as _;
 
 use crate::device::CachedDevice;
-use crate::file_systems::FILE_SYSTEMS;
+use crate::file_systems::{FILE_SYSTEMS, readable};
 use crate::layout::Layout;
 
 /// A device or a file, read at any position.
@@ -68,9 +68,7 @@ pub enum LayoutError {
         source: io::Error,
     },
     /// No file system that is known.
-    #[error(
-        "the device carries no file system whose layout can be read (ext2, ext3, ext4, xfs, jfs, reiserfs, btrfs)"
-    )]
+    #[error("the device carries no file system whose layout can be read ({})", readable())]
     NotKnown,
     /// The structures contradict themselves.
     #[error("the {file_system} file system is damaged at byte {offset}: {reason}; check it with its fsck")]

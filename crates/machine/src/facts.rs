@@ -1,5 +1,6 @@
 //! What a machine is, read from its `/proc` and `/sys`.
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
 
@@ -11,9 +12,6 @@ use crate::message::Facts;
 
 /// What runs emulated hosts.
 pub const LAB_HYPERVISOR: HypervisorKind = HypervisorKind::Qemu;
-
-/// File systems whose modules may exist without being loaded.
-const FILE_SYSTEMS: [&str; 8] = ["ext2", "ext3", "ext4", "xfs", "jfs", "reiserfs", "btrfs", "f2fs"];
 
 /// The facts of the machine this process runs on.
 pub fn of_this_machine(work_directory: &Path) -> Facts {
@@ -49,15 +47,16 @@ fn read(path: &str) -> String {
     fs::read_to_string(path).unwrap_or_default()
 }
 
-fn file_systems(known: &str, modules: &Path) -> Vec<String> {
-    let loadable = fs::read_to_string(modules.join("modules.dep")).unwrap_or_default();
-    let has = |name: &&str| {
-        known.lines().any(|line| line.trim() == *name)
-            || loadable.lines().any(|line| line.contains(&format!("/{name}.ko")))
-            // One driver serves ext2, ext3 and ext4.
-            || (name.starts_with("ext") && loadable.contains("/ext4.ko"))
-    };
-    FILE_SYSTEMS.iter().filter(|name| has(name)).map(|name| (*name).to_owned()).collect()
+/// The file systems that the kernel has registered, and those that it would load at a mount: it asks for the module with the
+/// alias `fs-` and the type (`MODULE_ALIAS_FS`, include/linux/fs.h), so `modules.alias` names them all.
+fn file_systems(registered: &str, modules: &Path) -> Vec<String> {
+    let aliases = fs::read_to_string(modules.join("modules.alias")).unwrap_or_default();
+    let loadable =
+        aliases.lines().filter_map(|line| line.strip_prefix("alias fs-")?.split_whitespace().next());
+    // A line without `nodev` holds only the name.
+    let on_devices = registered.lines().map(str::trim).filter(|name| !name.contains(char::is_whitespace));
+    let all: BTreeSet<&str> = on_devices.chain(loadable).filter(|name| !name.is_empty()).collect();
+    all.into_iter().map(str::to_owned).collect()
 }
 
 #[cfg(test)]
@@ -66,7 +65,12 @@ mod tests {
 
     #[test]
     fn proc_files_are_read_as_the_kernel_writes_them() {
-        let none = Path::new("/nonexistent");
-        assert_eq!(file_systems("nodev\tproc\n\text4\n\txfs\n", none), ["ext4", "xfs"]);
+        let registered = "nodev\tproc\n\txfs\n\text4\n";
+        assert_eq!(file_systems(registered, Path::new("/nonexistent")), ["ext4", "xfs"]);
+        let modules = tempfile::tempdir().unwrap();
+        let aliases = "# Aliases extracted from modules themselves.\nalias fs-jfs jfs\nalias fs-ext3 ext4\n\
+                       alias pci:v00001AF4d* virtio_pci\nalias fs-xfs xfs\n";
+        fs::write(modules.path().join("modules.alias"), aliases).unwrap();
+        assert_eq!(file_systems(registered, modules.path()), ["ext3", "ext4", "jfs", "xfs"]);
     }
 }

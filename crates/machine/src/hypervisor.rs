@@ -9,11 +9,11 @@ use nestor_stack::{Accelerator, HypervisorKind, Layer};
 
 use crate::agent::process::Spawner;
 use crate::connection::NoAnswer;
-use nestor_processor::InstructionMarks;
 use crate::message::{Answer, Request};
 use crate::qemu::Qemu;
 use crate::refusal::Refusal;
 use crate::spec::{DiskAttachment, MachineSpec};
+use nestor_processor::InstructionMarks;
 
 /// The hypervisor of a kind.
 pub fn hypervisor(kind: HypervisorKind) -> &'static dyn Hypervisor {

@@ -186,6 +186,8 @@ fn prepare_root() {
             nestor_terminal::errln!("nestor init: {kind} on {target}: {e}");
         }
     }
+    // No package of the image makes it. Some mkfs look there for what is mounted, and fail where it is missing.
+    let _ = std::os::unix::fs::symlink("/proc/self/mounts", "/etc/mtab");
     // SAFETY: no other thread exists yet.
     unsafe {
         std::env::set_var("PATH", "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin");

@@ -5,6 +5,7 @@
 
 pub mod agent;
 pub mod bounds;
+mod command_line;
 mod connection;
 mod disks;
 pub mod error;

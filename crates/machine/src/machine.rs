@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 
 use nestor_stack::Accelerator;
 
+use crate::command_line::shown;
 use crate::connection::{Connection, NoAnswer};
 use crate::disks::DiskMark;
 use crate::error::{FailedProgram, MachineError};
@@ -152,13 +153,7 @@ impl Machine {
         let ended = finished.end(timeout_s);
         let cause = Cause::of_program(argv.first().map_or("", String::as_str), ended, &text);
         let machine = self.label.clone();
-        MachineError::Program(Box::new(FailedProgram {
-            machine,
-            program: argv.join(" "),
-            ended,
-            output,
-            cause,
-        }))
+        MachineError::Program(Box::new(FailedProgram { machine, program: shown(argv), ended, output, cause }))
     }
 
     /// Starts a program that goes on; the number is for [`Self::stop_process`].
@@ -437,7 +432,7 @@ fn own_limit(request: &Request) -> Duration {
 /// A request in one line, for the log.
 fn describe(request: &Request) -> String {
     match request {
-        Request::Run(command) | Request::StartProcess { command, .. } => command.argv.join(" "),
+        Request::Run(command) | Request::StartProcess { command, .. } => shown(&command.argv),
         Request::WriteFile { path, .. }
         | Request::CreateFile { path, .. }
         | Request::AwaitFile { path, .. }

@@ -369,7 +369,7 @@ pub struct Facts {
     pub binary: String,
     /// The agent's process id.
     pub pid: u32,
-    /// Block file systems that the kernel has or can load; not looked for in a lab machine.
+    /// File systems that the kernel has on block devices or can load; not looked for in a lab machine.
     pub file_systems: Vec<String>,
 }
 

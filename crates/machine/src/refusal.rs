@@ -8,6 +8,7 @@ use std::process::ExitStatus;
 use serde::{Deserialize, Serialize};
 
 use crate::bounds::clipped;
+use crate::command_line::shown_program;
 
 /// What kind of thing went wrong, for those who decide what to do about it. Nothing is decided by reading the message.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -70,7 +71,7 @@ impl Refusal {
 
     /// A program that could not be started.
     pub fn cannot_start(argv: &[String], error: &io::Error) -> Self {
-        let program = argv.first().map_or("", String::as_str);
+        let program = argv.first().map_or("", |program| shown_program(program));
         if error.kind() == io::ErrorKind::NotFound {
             let cause = Cause::NotInstalled { program: program.to_owned() };
             let message = format!(

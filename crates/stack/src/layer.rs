@@ -41,6 +41,11 @@ pub struct BlockTuning<'a> {
 }
 
 impl Layer {
+    /// A layer of that kind with nothing written but its name.
+    pub(crate) fn plain(spec: &'static LayerSpec) -> Self {
+        Self { spec, span: 0..spec.name.len(), options: spec.options.iter().map(|_| None).collect() }
+    }
+
     /// The name: `ext4`.
     pub fn name(&self) -> &'static str {
         self.spec.name

@@ -287,6 +287,13 @@ impl LayerSpec {
         self.option_index(name).map(|i| &self.options[i])
     }
 
+    /// The program that makes the file system; `None` for a layer that is none.
+    pub fn mkfs_program(&'static self) -> Option<String> {
+        let LayerDefinition::FileSystem(spec) = &self.definition else { return None };
+        let target = MkfsTarget { device: "", zeroed: false, drawn: None };
+        (spec.mkfs)(&Layer::plain(self), &target).into_iter().next()
+    }
+
     pub(crate) fn option_index(&self, name: &str) -> Option<usize> {
         self.options.iter().position(|o| o.name == name)
     }

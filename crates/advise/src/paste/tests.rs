@@ -1,5 +1,7 @@
 //! What is pasted.
 
+use nestor_stack::registry;
+
 use super::*;
 
 fn stack(text: &str) -> Stack {
@@ -170,10 +172,9 @@ fn file_systems_are_made_without_force() {
     ");
     let own = mkfs_lines(&stack("ext4/kvm/raw/xfs/dev:/dev/sdb")).unwrap();
     assert!(own.contains("mkfs.xfs /dev/sdb") && !own.contains("YOUR-DISK"), "{own}");
-    for stack in
-        nestor_stack::parse_all("{ext2,ext3,xfs,jfs,reiserfs,btrfs,f2fs}/kvm/raw/{ext4,xfs,jfs,reiserfs}/hdd")
-            .unwrap()
-    {
+    let file_systems = registry().iter().filter(|layer| layer.mkfs_program().is_some());
+    let names = file_systems.map(|layer| layer.name).collect::<Vec<_>>().join(",");
+    for stack in nestor_stack::parse_all(&format!("{{{names}}}/kvm/raw/{{{names}}}/hdd")).unwrap() {
         let lines = mkfs_lines(&stack).unwrap();
         let mut mkfs = lines.lines().filter(|line| line.starts_with("mk") && !line.starts_with("mkdir"));
         assert!(mkfs.all(|line| !line.contains(" -f ") && !line.contains(" -F ")), "{lines}");

@@ -42,6 +42,7 @@ const NAME: &str = "btrfs";
 
 pub(crate) static FILE_SYSTEM: FileSystem = FileSystem {
     name: NAME,
+    names: &[NAME],
     recognise: |device| {
         has_magic(device, superblock::PRIMARY + superblock::MAGIC_AT as u64, superblock::MAGIC)
     },

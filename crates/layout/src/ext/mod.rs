@@ -24,6 +24,7 @@ const MAGIC: [u8; 2] = 0xef53_u16.to_le_bytes();
 
 pub(crate) static FILE_SYSTEM: FileSystem = FileSystem {
     name: NAME,
+    names: &["ext2", "ext3", NAME],
     recognise: |device| has_magic(device, superblock::SUPERBLOCK_AT + 0x38, &MAGIC),
     read,
 };

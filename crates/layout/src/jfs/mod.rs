@@ -27,6 +27,7 @@ use superblock::Superblock;
 
 pub(crate) static FILE_SYSTEM: FileSystem = FileSystem {
     name: NAME,
+    names: &[NAME],
     recognise: |device| has_magic(device, superblock::PRIMARY_OFFSET, b"JFS1"),
     read,
 };

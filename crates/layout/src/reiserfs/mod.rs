@@ -41,7 +41,7 @@ use superblock::Superblock;
 const NAME: &str = "reiserfs";
 
 pub(crate) static FILE_SYSTEM: FileSystem =
-    FileSystem { name: NAME, recognise: |device| superblock::find(device).is_some(), read };
+    FileSystem { name: NAME, names: &[NAME], recognise: |device| superblock::find(device).is_some(), read };
 
 fn read(device: &dyn ReadAt) -> Result<Layout, LayoutError> {
     let on_disk = Superblock::read(device)?;

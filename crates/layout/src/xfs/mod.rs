@@ -26,7 +26,7 @@ use crate::read_at::{LayoutError, ReadAt};
 use geometry::Geometry;
 
 pub(crate) static FILE_SYSTEM: FileSystem =
-    FileSystem { name: NAME, recognise: |device| has_magic(device, 0, b"XFSB"), read };
+    FileSystem { name: NAME, names: &[NAME], recognise: |device| has_magic(device, 0, b"XFSB"), read };
 
 const NAME: &str = "xfs";
 

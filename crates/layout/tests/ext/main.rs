@@ -287,6 +287,10 @@ fn what_cannot_be_read_is_refused_in_words() {
     let directory = tempfile::tempdir().unwrap();
     assert!(matches!(read(&&[0_u8; 100_000][..]), Err(LayoutError::NotKnown)));
     assert!(matches!(read(&&[][..]), Err(LayoutError::NotKnown)));
+    insta::assert_snapshot!(
+        LayoutError::NotKnown,
+        @"the device carries no file system whose layout can be read (ext2, ext3, ext4, xfs, jfs, reiserfs, btrfs)"
+    );
     let journal = make(directory.path(), None, 8 << 20, "-O journal_dev -b 4096");
     let error = read(&File::open(&journal).unwrap()).unwrap_err();
     insta::assert_snapshot!(error, @"the ext4 file system uses the whole device as the journal of another, which is not understood here");

@@ -14,6 +14,7 @@ use rustix::process::{
 };
 
 use super::private;
+use crate::command_line::{OWN_PROGRAM, shown_program};
 use crate::message::{Command, Finished, MAX_FRAME_BYTES};
 use crate::refusal::Refusal;
 
@@ -81,7 +82,7 @@ pub const OWN_BINARY: &str = "/proc/self/exe";
 /// When there is no program.
 pub fn os_command(command: &Command) -> Result<OsCommand, Refusal> {
     let (program, arguments) = command.argv.split_first().ok_or("a program to run has no name")?;
-    let mut os = OsCommand::new(if program == "{nestor}" { OWN_BINARY } else { program });
+    let mut os = OsCommand::new(if program == OWN_PROGRAM { OWN_BINARY } else { program });
     // What programs say of the kernel's errors is read in one language.
     os.args(arguments).env("LC_ALL", "C").envs(&command.environment);
     Ok(os)
@@ -106,12 +107,11 @@ pub fn run(spawner: &Spawner, command: &Command, on_start: impl FnOnce(&Child)) 
         std::thread::spawn(move || pipe.write_all(&bytes));
     }
     let timed_out = !wait_at_most(&child, Duration::from_millis(command.timeout_ms))
-        .map_err(|e| Refusal::of_io(&format!("waiting for `{}` failed", command.argv[0]), &e))?;
+        .map_err(|e| cannot_wait(command, &e))?;
     if timed_out {
         kill_group(&child, Signal::KILL);
     }
-    let status =
-        child.wait().map_err(|e| Refusal::of_io(&format!("waiting for `{}` failed", command.argv[0]), &e))?;
+    let status = child.wait().map_err(|e| cannot_wait(command, &e))?;
     let elapsed_ns = u64::try_from(started.elapsed().as_nanos()).unwrap_or(u64::MAX);
     // What the program itself left running holds the pipes open; it belongs to its group and goes with it.
     kill_group(&child, Signal::KILL);
@@ -124,6 +124,11 @@ pub fn run(spawner: &Spawner, command: &Command, on_start: impl FnOnce(&Child)) 
         stderr: stderr.join().unwrap_or_default(),
         elapsed_ns,
     })
+}
+
+fn cannot_wait(command: &Command, error: &io::Error) -> Refusal {
+    let program = command.argv.first().map_or("", |program| shown_program(program));
+    Refusal::of_io(&format!("waiting for `{program}` failed"), error)
 }
 
 /// Starts a program that goes on, its output appended to a file.

@@ -13,6 +13,7 @@ use rustix::mount::{UnmountFlags, unmount};
 
 use super::ledger::{By, DirectoryIdentity, Resource, process_start_ticks};
 use super::{Agent, Booted, lock, loop_device, media, private, process, random, settings};
+use crate::command_line::shown;
 use crate::connection::NoAnswer;
 use crate::disks;
 use crate::facts;
@@ -119,7 +120,7 @@ impl Agent {
     fn start_process(&self, command: &Command, output: &str) -> Obeyed {
         let child = process::start(&self.spawner, command, output)?;
         let pid = child.id();
-        let what = command.argv.join(" ");
+        let what = shown(&command.argv);
         let entry = self.enter(Resource::Process {
             pid,
             start_ticks: process_start_ticks(pid).unwrap_or_default(),
@@ -193,7 +194,8 @@ impl Agent {
         let mount = |mounted| Resource::Mount { target: target.to_owned(), mounted };
         let coming = self.enter(mount(None))?;
         let mut command = OsCommand::new("mount");
-        command.args(["-t", file_system]);
+        // Not by a helper such as `mount.nilfs2`: that starts a daemon, which keeps the file system from being unmounted.
+        command.args(["--internal-only", "-t", file_system]);
         if !options.is_empty() {
             command.args(["-o", &options.join(",")]);
         }

@@ -20,6 +20,7 @@ static REGISTRY: &[&LayerSpec] = &[
     &file_systems::reiserfs::LAYER,
     &file_systems::btrfs::LAYER,
     &file_systems::f2fs::LAYER,
+    &file_systems::nilfs2::LAYER,
     &images::raw::LAYER,
     &images::qcow2::LAYER,
     &images::vmdk::LAYER,

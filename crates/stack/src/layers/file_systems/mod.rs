@@ -7,6 +7,7 @@ pub(super) mod ext3;
 pub(super) mod ext4;
 pub(super) mod f2fs;
 pub(super) mod jfs;
+pub(super) mod nilfs2;
 pub(super) mod reiserfs;
 pub(super) mod xfs;
 
