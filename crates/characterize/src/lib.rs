@@ -8,6 +8,8 @@ mod collector;
 mod sizes;
 mod span;
 mod streams;
+mod think_time;
 mod threads;
 
 pub use collector::{Collector, Kind, Seen, TooLittle};
+pub use think_time::{Closeness, ClosenessRow, fit_think_time};

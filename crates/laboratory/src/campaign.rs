@@ -49,8 +49,10 @@ pub trait Watcher {
 /// How a campaign ended.
 #[derive(Clone, Debug, Default)]
 pub struct CampaignEnd {
-    /// Numbers of the runs that were kept, in order.
-    pub runs: Vec<i64>,
+    /// Runs that were kept.
+    pub kept: usize,
+    /// Of a campaign that is no study: these runs, in order. Those of a study are in the store; there may be very many.
+    pub runs: Vec<StoredRun>,
     /// Cells that an earlier run of the study had already finished.
     pub already_done: usize,
     /// Cells whose numbers the store had from a cell with the same dependencies.
@@ -288,8 +290,7 @@ impl Campaign<'_, '_> {
 
     /// Gives a cell the numbers of a run; a study keeps them as its own.
     fn take_over(&mut self, cell: PlannedCell, known: StoredRun) -> Result<(), StoreError> {
-        let StoredRun { number, record, .. } = known;
-        let run = if self.options.as_study {
+        if self.options.as_study {
             let PlannedCell { key, position } = &cell;
             self.store.insert(&CellRecord {
                 study: Some(self.study.name.clone()),
@@ -298,24 +299,30 @@ impl Campaign<'_, '_> {
                 repeat: key.repeat,
                 position: *position,
                 untraced_twin: key.untraced_twin,
-                ..record.clone()
-            })?
-        } else {
-            number
-        };
-        self.end.runs.push(run);
+                ..known.record.clone()
+            })?;
+        }
         self.end.known += 1;
-        self.sample(&record);
-        self.watcher.cell_known(&record, number);
+        self.sample(&known.record);
+        self.watcher.cell_known(&known.record, known.number);
+        self.note(known);
         self.finished.insert(cell.key);
         Ok(())
+    }
+
+    /// Notes a run that is kept.
+    fn note(&mut self, run: StoredRun) {
+        self.end.kept += 1;
+        if !self.options.as_study {
+            self.end.runs.push(run);
+        }
     }
 
     /// Why the budget does not hold another cell. The first always runs.
     fn over_budget(&self, cell: &CellKey) -> Option<String> {
         let budget = self.study.budget?;
         let ends = self.started.elapsed() + self.estimator.cell(cell);
-        (ends > budget && !self.end.runs.is_empty()).then(|| budget_ended(budget))
+        (ends > budget && self.end.kept > 0).then(|| budget_ended(budget))
     }
 
     /// Why the cell would not measure what those before it did.
@@ -339,31 +346,27 @@ impl Campaign<'_, '_> {
         if self.interrupted.load(Ordering::Relaxed) && record.measured().is_none() {
             return Ok(false);
         }
-        let run = self.store.insert(&record)?;
-        self.end.runs.push(run);
-        self.learn(&record);
-        self.watcher.cell_ended(&record, run);
+        let run = self.store.keep(record)?;
+        self.learn(&run.record);
+        self.watcher.cell_ended(&run.record, run.number);
         let tries = self.ran.entry(cell.key.clone()).or_default();
         *tries += 1;
+        // A machine may have died of something that has passed: once more, after all others. Both are kept.
+        let may_pass = self.options.as_study && !refused && *tries == 1;
         if refused {
             self.refused.insert(cell.key.stack.clone());
         }
-        match record.failure() {
-            Some(failure) => {
-                self.failures.push(failure.message.clone());
-                // A machine may have died of something that has passed: once more, after all others. Both are kept.
-                let again = self.options.as_study && !refused && *tries == 1;
-                if !again {
-                    self.finished.insert(cell.key.clone());
-                }
-                Ok(again)
-            }
-            None => {
-                self.failures.clear();
-                self.finished.insert(cell.key.clone());
-                Ok(false)
-            }
+        let failure = run.record.failure().map(|failure| failure.message.clone());
+        self.note(run);
+        let again = failure.is_some() && may_pass;
+        match failure {
+            Some(message) => self.failures.push(message),
+            None => self.failures.clear(),
         }
+        if !again {
+            self.finished.insert(cell.key.clone());
+        }
+        Ok(again)
     }
 
     fn learn(&mut self, record: &CellRecord) {

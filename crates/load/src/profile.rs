@@ -8,6 +8,9 @@ use serde::{Deserialize, Serialize};
 /// Nobody thinks longer between two requests.
 pub const LONGEST_THINK_MS: f64 = 6e4;
 
+/// A profile's load on a longer file than this is not run unless its size is named: laying it out takes minutes, and room.
+pub const LARGEST_UNNAMED_FILE_BYTES: u64 = 8 << 30;
+
 /// What was observed of a load. Shares are from 0 to 1.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]

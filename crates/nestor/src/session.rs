@@ -40,7 +40,7 @@ pub fn run(
 /// When it was.
 pub fn refuse_interrupted(end: &CampaignEnd, interrupted: bool) -> Result<()> {
     if interrupted {
-        bail!("interrupted; everything was taken down and {} finished results were kept", end.runs.len());
+        bail!("interrupted; everything was taken down and {} finished results were kept", end.kept);
     }
     Ok(())
 }

@@ -14,6 +14,7 @@ pub mod learnt_model;
 pub mod matrix;
 pub mod methods;
 pub mod nulls;
+pub mod residual;
 pub mod validation;
 
 pub use answer::{Answer, Missing, Trusted, answer};

@@ -38,9 +38,7 @@ pub use failure::{CellFailure, FailureCause};
 pub use file::{StudyFileError, parse_duration};
 pub use flow::LayerFlow;
 pub use named_files::NamedFileError;
-pub use named_workload::{
-    LARGEST_FILE_BYTES, NamedWorkload, WorkloadNameError, profile_named, read_profile, written_workloads,
-};
+pub use named_workload::{NamedWorkload, WorkloadNameError, profile_named, read_profile, written_workloads};
 pub use numbers::{CellNumbers, RunNumbers};
 pub use path_length::{Executor, PathDifference, PathLength, path_differences, sum_of_parts};
 pub use physical::{Physical, PhysicalVerdict};

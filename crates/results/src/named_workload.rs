@@ -3,15 +3,13 @@
 use std::fs;
 use std::io;
 
+use nestor_load::profile::LARGEST_UNNAMED_FILE_BYTES;
 use nestor_load::{Profile, ProfileError, Workload, WorkloadError};
 use nestor_stack::{Bytes, ParseBytesError};
 use thiserror::Error;
 
 /// The end of the name of a file that holds a profile of `nestor characterize`.
 const PROFILE: &str = ".toml";
-
-/// A profile's load on a longer file than this is not run unless its size is named: laying it out takes minutes, and room.
-pub const LARGEST_FILE_BYTES: u64 = 8 << 30;
 
 /// Why a name stands for no workload.
 #[derive(Debug, Error)]
@@ -91,7 +89,7 @@ impl NamedWorkload {
         let profile = read_profile(file)?;
         let file_bytes = match size {
             Some(size) => size.parse::<Bytes>()?.get(),
-            None => profile.file_bytes().min(LARGEST_FILE_BYTES),
+            None => profile.file_bytes().min(LARGEST_UNNAMED_FILE_BYTES),
         };
         let is_shorter = size.is_none() && profile.file_bytes() > file_bytes;
         let remark = is_shorter.then(|| {

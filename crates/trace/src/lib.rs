@@ -8,6 +8,7 @@ pub mod application;
 pub mod attribute;
 mod counted;
 pub mod decode;
+pub mod diff;
 pub mod disk_log;
 pub mod each_request;
 pub mod error;

@@ -209,7 +209,7 @@ fn two_benches_run_at_the_same_time() {
     let study = study(2);
     let end =
         run_campaign(refs, &study, &mut table.store, &options, &AtomicBool::new(false), &watcher).unwrap();
-    assert_eq!(end.runs.len(), 6);
+    assert_eq!(end.kept, 6);
     assert!(crew.iter().all(|bench| bench.ran.len() == 3));
 }
 
@@ -239,7 +239,7 @@ fn killed_anywhere_it_ends_with_the_same_cells() {
             }
         };
         let (ran, end) = table.run_until(&study, Box::new(stopping), &interrupted);
-        assert_eq!((ran.len(), end.runs.len()), (killed_at + 1, killed_at));
+        assert_eq!((ran.len(), end.kept), (killed_at + 1, killed_at));
         assert_eq!(end.not_run.len(), expected.len() - killed_at);
         table.run(&study, Box::new(behaviour));
         assert_eq!(cells(&table), expected, "killed at {killed_at}");
@@ -256,7 +256,7 @@ fn what_was_finished_when_the_signal_came_is_kept() {
         reached(request, MIB)
     };
     let (ran, end) = table.run_until(&study(3), Box::new(finishing), &interrupted);
-    assert_eq!((ran.len(), end.runs.len()), (3, 3));
+    assert_eq!((ran.len(), end.kept), (3, 3));
 }
 
 #[test]

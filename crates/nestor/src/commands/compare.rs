@@ -26,8 +26,7 @@ pub fn run(arguments: &CompareArguments) -> Result<ExitCode> {
         bail!("one workload is compared; `{}` makes {}", arguments.workload, study.workloads.len());
     };
     let mut store = open_store(&arguments.lab)?;
-    let end = session::run(&study, &arguments.lab, false, &mut store)?;
-    let runs = end.runs.iter().map(|&run| store.run(run)).collect::<Result<Vec<_>, _>>()?;
+    let runs = session::run(&study, &arguments.lab, false, &mut store)?.runs;
     let costs = trace_costs(&runs.iter().collect::<Vec<_>>());
     let of = |stack: &str| -> Vec<&StoredRun> {
         traced(&runs).filter(|r| r.record.stack == stack && r.record.workload == *workload).collect()

@@ -25,8 +25,7 @@ pub fn run(arguments: &RunArguments) -> Result<ExitCode> {
     if arguments.verify {
         require_virtual_time(&arguments.lab)?;
     }
-    let end = session::run(&study, &arguments.lab, false, &mut store)?;
-    let runs = end.runs.iter().map(|&run| store.run(run)).collect::<Result<Vec<_>, _>>()?;
+    let runs = session::run(&study, &arguments.lab, false, &mut store)?.runs;
     let costs = trace_costs(&runs.iter().collect::<Vec<_>>());
     let mut views = Vec::new();
     for stack in &study.stacks {
@@ -74,8 +73,7 @@ const DIFFERENCES: usize = 5;
 /// Measures everything once more, in new machines, and compares.
 fn verify(study: &Study, runs: &[StoredRun], lab: &LabArguments, store: &mut Store) -> Result<()> {
     let anew = LabArguments { again: true, ..lab.clone() };
-    let end = session::run(study, &anew, false, store)?;
-    let repeated = end.runs.iter().map(|&run| store.run(run)).collect::<Result<Vec<_>, _>>()?;
+    let repeated = session::run(study, &anew, false, store)?.runs;
     for run in runs {
         if run.record.failure().is_some() {
             errln!("not verified: run {} failed, so there is nothing to repeat", run.number);

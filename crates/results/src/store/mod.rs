@@ -241,12 +241,22 @@ impl Store {
     ///
     /// If the file cannot be written, or the record holds a number that does not read back.
     pub fn insert(&mut self, record: &CellRecord) -> Result<i64, StoreError> {
-        let (number, _) = self.insert_new(record)?;
+        let (number, ..) = self.insert_new(record)?;
         Ok(number)
     }
 
-    /// The run's number, and whether it was new.
-    fn insert_new(&mut self, record: &CellRecord) -> Result<(i64, bool), StoreError> {
+    /// The same, with the record as it is kept.
+    ///
+    /// # Errors
+    ///
+    /// As [`insert`](Self::insert).
+    pub fn keep(&mut self, record: CellRecord) -> Result<StoredRun, StoreError> {
+        let (number, _, id) = self.insert_new(&record)?;
+        Ok(StoredRun { number, id, record })
+    }
+
+    /// The run's number, whether it was new, and its id.
+    fn insert_new(&mut self, record: &CellRecord) -> Result<(i64, bool, String), StoreError> {
         let not_storable = |reason: String| StoreError::NotStorable {
             stack: record.stack.to_string(),
             workload: record.workload.to_string(),
@@ -260,7 +270,9 @@ impl Store {
         }
         let id = crate::record::sha256_hex(json.as_bytes());
         let path = self.path.clone();
-        self.insert_json(record, &id, &json).map_err(|e| StoreError::from_sqlite(&path, &e))
+        let (number, is_new) =
+            self.insert_json(record, &id, &json).map_err(|e| StoreError::from_sqlite(&path, &e))?;
+        Ok((number, is_new, id))
     }
 
     fn insert_json(&mut self, record: &CellRecord, id: &str, json: &str) -> rusqlite::Result<(i64, bool)> {
@@ -334,7 +346,7 @@ impl Store {
         let other = Self::open_read_only(other)?;
         let mut report = MergeReport::default();
         for number in other.numbers(&RunFilter::default())? {
-            let (_, new) = self.insert_new(&other.run(number)?.record)?;
+            let (_, new, _) = self.insert_new(&other.run(number)?.record)?;
             if new { report.added += 1 } else { report.known += 1 }
         }
         for study in other.studies()? {

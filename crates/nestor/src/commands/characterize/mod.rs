@@ -110,9 +110,9 @@ pub fn run(arguments: &CharacterizeArguments) -> Result<()> {
         Some(file) => outln!("{}\n\n{}", summary(&profile), next(&file.display().to_string())),
     }
     match (&closeness, &arguments.output) {
-        (Some(closeness), Some(_)) => out!("\n{}", closeness.text()),
+        (Some(closeness), Some(_)) => out!("\n{}", check::closeness_text(closeness)),
         // What is printed may be going into a file.
-        (Some(closeness), None) => err!("\n{}", closeness.text()),
+        (Some(closeness), None) => err!("\n{}", check::closeness_text(closeness)),
         (None, _) => errln!(
             "note: how close a load of this profile comes is not known yet; --check DIRECTORY tries it, best on the same disk"
         ),

@@ -6,7 +6,6 @@ mod kept;
 mod matrix;
 mod place;
 mod question;
-mod residual;
 mod text;
 mod validate;
 mod verify;

@@ -140,8 +140,8 @@ mod tests {
     use nestor_predict::{Evidence, Shape};
     use nestor_results::Known;
 
-    use super::super::residual::LayerResidual;
     use super::*;
+    use nestor_predict::residual::LayerResidual;
 
     const LOAD: &str = "fio:rand-read";
 

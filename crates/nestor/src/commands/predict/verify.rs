@@ -5,12 +5,12 @@ use nestor_results::{Store, StoredRun};
 use serde::Serialize;
 
 use super::question::Load;
-use super::residual::{self, LayerResidual};
 use super::{Predicted, evidence};
 use crate::arguments::LabArguments;
 use crate::commands::advise::mechanism;
 use crate::commands::run::{one_off, set_tracing, traced};
 use crate::session;
+use nestor_predict::residual::{self, LayerResidual};
 
 /// Blocks of the real run: an interval needs two at least.
 const REPLICATIONS: u32 = 3;
@@ -54,8 +54,7 @@ pub fn run(
     let Predicted { question, answer, .. } = predicted;
     let mut study = one_off(&[&question.to], &load.workload, REPLICATIONS, 1)?;
     set_tracing(&mut study, arguments)?;
-    let end = session::run(&study, arguments, false, store)?;
-    let runs = end.runs.iter().map(|run| store.run(*run)).collect::<Result<Vec<_>, _>>()?;
+    let runs = session::run(&study, arguments, false, store)?.runs;
     let counts = |run: &&StoredRun| run.record.measured().is_some() && !run.record.violates_an_identity();
     let runs: Vec<&StoredRun> = traced(&runs).filter(counts).collect();
     let rates: Vec<f64> = runs.iter().filter_map(|run| rate(run, load)).collect();

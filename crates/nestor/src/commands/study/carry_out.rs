@@ -94,7 +94,7 @@ pub fn carry_out(study: Study, how: &StudyHow, lab: &LabArguments, store: &mut S
     let (end, interrupted) = session::run_until_interrupted(&record.study, lab, true, store)?;
     record.ended_early = end.not_run.first().map(|cell| cell.reason.clone());
     if let Some(session) = record.sessions.last_mut() {
-        session.cells = end.runs.len();
+        session.cells = end.kept;
         session.elapsed_s = Some(end.elapsed_s);
         session.measured_s = end.measured_s;
     }

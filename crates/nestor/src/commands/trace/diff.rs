@@ -1,7 +1,5 @@
 //! `nestor trace diff`: two traces beside each other.
 
-mod compare;
-mod noise;
 #[cfg(test)]
 mod tests;
 mod text;
@@ -16,7 +14,7 @@ use serde::Serialize;
 
 use super::analyze::{device, read};
 use crate::output::print_json;
-use compare::{Difference, differences};
+use nestor_trace::diff::{Difference, differences};
 
 /// Arguments of `nestor trace diff`.
 #[derive(Args, Debug)]

@@ -2,8 +2,8 @@ use nestor_trace::event::{Action, BlockEvent, Device, Direction, Flags};
 use nestor_trace::layer::LayerAccumulator;
 use nestor_trace::{Analysis, AnalyzedLayer, TracePoint};
 
-use super::compare::{Verdict, differences};
 use super::{compare, text};
+use nestor_trace::diff::{Verdict, differences};
 
 /// Reads of 4 KiB, one every millisecond, that take about `service_us`; after `merged` of them a second bio is merged.
 fn trace(name: &str, service_us: u64, seed: u64, merged: u64) -> Analysis {

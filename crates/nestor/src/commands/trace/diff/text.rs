@@ -2,9 +2,9 @@
 
 use nestor_report::units::{bytes, count, digits, duration_ns, share, signed};
 
-use super::compare::{Difference, Unit, Verdict};
 use super::{Compared, ComparedLayer};
 use crate::output::table;
+use nestor_trace::diff::{Difference, Unit, Verdict};
 
 /// Differences that are told in words.
 const MOST_WORDS: usize = 4;

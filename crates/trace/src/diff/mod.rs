@@ -1,10 +1,12 @@
 //! Each number of two traces beside each other.
 
+mod noise;
+
 use nestor_model::{Interval, LatencyHistogram, unpaired_ratio};
-use nestor_trace::LayerMetrics;
 use serde::Serialize;
 
-use super::noise::{Batches, Estimate, mean, quantile};
+use self::noise::{Batches, Estimate, mean, quantile};
+use crate::LayerMetrics;
 
 /// Some thirty numbers stand beside each other, of which one or two would lie outside a 95 % interval by chance. Each
 /// of thirty 99.83 % intervals (Bonferroni) is wider by 3.14 over 1.96, points of the normal distribution.

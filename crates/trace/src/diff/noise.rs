@@ -6,8 +6,8 @@
 //! of percentiles, which come from the ranks that the binomial distribution allows (Conover, Practical
 //! Nonparametric Statistics, §3.2).
 
+use crate::{LayerMetrics, Timeline};
 use nestor_model::{LatencyHistogram, median};
-use nestor_trace::{LayerMetrics, Timeline};
 
 /// Law recommends 10 to 30; more would make them too short to be independent.
 const BATCHES: usize = 10;
