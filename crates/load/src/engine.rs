@@ -7,23 +7,47 @@ use crate::notation::Workload;
 use crate::result::LoadResult;
 use crate::value::{Kind, Value};
 
+/// What is always the same of an engine.
+#[derive(Clone, Copy, Debug)]
+pub struct About {
+    /// The first word of its workloads.
+    pub name: &'static str,
+    /// The program that must be installed on the machine.
+    pub program: &'static str,
+    /// The second words, each with what it does.
+    pub cases: &'static [Case],
+    /// The options, in the order in which they are printed.
+    pub options: &'static [OptionSpec],
+}
+
 /// A program that makes load.
 ///
 /// A run is: every step of [`Engine::prepare`] in order, each judged by [`Engine::check_preparation`]; then (caches
 /// dropped, the modelled disk's timing and the trace points switched on) the one step of [`Engine::measure`], whose output
 /// [`Engine::parse`] reads.
 pub trait Engine: Sync {
-    /// The first word of its workloads.
-    fn name(&self) -> &'static str;
+    /// What is always the same of it.
+    fn about(&self) -> &'static About;
 
-    /// The program that must be installed on the machine.
-    fn program(&self) -> &'static str;
+    /// See [`About::name`].
+    fn name(&self) -> &'static str {
+        self.about().name
+    }
 
-    /// The second words, each with what it does.
-    fn cases(&self) -> &'static [Case];
+    /// See [`About::program`].
+    fn program(&self) -> &'static str {
+        self.about().program
+    }
 
-    /// The options, in the order in which they are printed.
-    fn options(&self) -> &'static [OptionSpec];
+    /// See [`About::cases`].
+    fn cases(&self) -> &'static [Case] {
+        self.about().cases
+    }
+
+    /// See [`About::options`].
+    fn options(&self) -> &'static [OptionSpec] {
+        self.about().options
+    }
 
     /// What an option is when it is not written; it may depend on other options. `None`: nothing is assumed.
     fn default_value(&self, workload: &Workload, option: &str) -> Option<Value>;

@@ -19,8 +19,8 @@ pub mod timed;
 pub mod value;
 
 pub use engine::{
-    Case, DataSet, Ended, Engine, Misfit, OperationLog, OptionSpec, Place, RecordedStep, Step, StepOutput,
-    Target, WorksOn,
+    About, Case, DataSet, Ended, Engine, Misfit, OperationLog, OptionSpec, Place, RecordedStep, Step,
+    StepOutput, Target, WorksOn,
 };
 pub use engines::{SurfacePoint, WorkloadSummary, catalogue};
 pub use error::{LoadError, Problem, WorkloadError};

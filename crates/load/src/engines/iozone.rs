@@ -28,7 +28,7 @@ use super::fio::job::{
 use super::fio::report::{Expected, Report};
 use super::options::{bytes, in_words, switch};
 use super::random::seed_of;
-use crate::engine::{Case, DataSet, Engine, Misfit, OptionSpec, Place, Step, StepOutput, Target};
+use crate::engine::{About, Case, DataSet, Engine, Misfit, OptionSpec, Place, Step, StepOutput, Target};
 use crate::error::LoadError;
 use crate::notation::Workload;
 use crate::result::{LoadResult, OperationClass};
@@ -91,20 +91,8 @@ const FIRST: &str = "read";
 const AGAIN: &str = "reread";
 
 impl Engine for Iozone {
-    fn name(&self) -> &'static str {
-        "iozone"
-    }
-
-    fn program(&self) -> &'static str {
-        "fio"
-    }
-
-    fn cases(&self) -> &'static [Case] {
-        CASES
-    }
-
-    fn options(&self) -> &'static [OptionSpec] {
-        OPTIONS
+    fn about(&self) -> &'static About {
+        &About { name: "iozone", program: "fio", cases: CASES, options: OPTIONS }
     }
 
     fn default_value(&self, workload: &Workload, option: &str) -> Option<Value> {

@@ -10,7 +10,7 @@ use serde::Deserialize;
 
 use super::ended::{exit_code, failed};
 use super::options::{choice, switch};
-use crate::engine::{Case, DataSet, Engine, Misfit, OptionSpec, Place, Step, StepOutput, Target};
+use crate::engine::{About, Case, DataSet, Engine, Misfit, OptionSpec, Place, Step, StepOutput, Target};
 use crate::error::LoadError;
 use crate::notation::Workload;
 use crate::result::{LoadResult, OperationClass, OperationResult};
@@ -76,20 +76,8 @@ const MADE_NAME: &str = "nestor-replay.data";
 const LONGEST_S: u64 = 4 * 3600;
 
 impl Engine for Replay {
-    fn name(&self) -> &'static str {
-        "replay"
-    }
-
-    fn program(&self) -> &'static str {
-        PROGRAM
-    }
-
-    fn cases(&self) -> &'static [Case] {
-        CASES
-    }
-
-    fn options(&self) -> &'static [OptionSpec] {
-        OPTIONS
+    fn about(&self) -> &'static About {
+        &About { name: "replay", program: PROGRAM, cases: CASES, options: OPTIONS }
     }
 
     fn default_value(&self, _workload: &Workload, option: &str) -> Option<Value> {

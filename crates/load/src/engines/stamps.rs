@@ -12,7 +12,7 @@ use serde::Deserialize;
 
 use super::ended::{exit_code, refused};
 use super::options::{bytes, count};
-use crate::engine::{Case, DataSet, Engine, Misfit, OptionSpec, Place, Step, StepOutput, WorksOn};
+use crate::engine::{About, Case, DataSet, Engine, Misfit, OptionSpec, Place, Step, StepOutput, WorksOn};
 use crate::error::LoadError;
 use crate::notation::Workload;
 use crate::result::{LoadResult, MOST_SECONDS, OperationClass, OperationResult};
@@ -65,20 +65,8 @@ const SLOWEST_FILL_BYTES_PER_S: u64 = 1 << 20;
 const SPARE_S: u64 = 120;
 
 impl Engine for Stamps {
-    fn name(&self) -> &'static str {
-        "stamps"
-    }
-
-    fn program(&self) -> &'static str {
-        PROGRAM
-    }
-
-    fn cases(&self) -> &'static [Case] {
-        CASES
-    }
-
-    fn options(&self) -> &'static [OptionSpec] {
-        OPTIONS
+    fn about(&self) -> &'static About {
+        &About { name: "stamps", program: PROGRAM, cases: CASES, options: OPTIONS }
     }
 
     fn default_value(&self, _workload: &Workload, option: &str) -> Option<Value> {

@@ -33,7 +33,7 @@ mod report;
 use super::ended::{exit_code, failed, refused};
 use super::options::{bytes, count, in_words, switch};
 use super::random::seed_of;
-use crate::engine::{Case, DataSet, Engine, Misfit, OptionSpec, Place, Step, StepOutput, WorksOn};
+use crate::engine::{About, Case, DataSet, Engine, Misfit, OptionSpec, Place, Step, StepOutput, WorksOn};
 use crate::error::LoadError;
 use crate::notation::Workload;
 use crate::result::LoadResult;
@@ -122,20 +122,8 @@ const SLOWEST_FILES_PER_S: u64 = 4;
 const SPARE_S: u64 = 120 + 8192 / 4;
 
 impl Engine for Bonnie {
-    fn name(&self) -> &'static str {
-        "bonnie"
-    }
-
-    fn program(&self) -> &'static str {
-        PROGRAM
-    }
-
-    fn cases(&self) -> &'static [Case] {
-        CASES
-    }
-
-    fn options(&self) -> &'static [OptionSpec] {
-        OPTIONS
+    fn about(&self) -> &'static About {
+        &About { name: "bonnie", program: PROGRAM, cases: CASES, options: OPTIONS }
     }
 
     fn default_value(&self, workload: &Workload, option: &str) -> Option<Value> {

@@ -19,7 +19,7 @@ mod report;
 
 use super::ended::{exit_code, failed, refused};
 use super::options::{choice, count, switch, time_limit_s};
-use crate::engine::{Case, DataSet, Engine, Misfit, OptionSpec, Place, Step, StepOutput, WorksOn};
+use crate::engine::{About, Case, DataSet, Engine, Misfit, OptionSpec, Place, Step, StepOutput, WorksOn};
 use crate::error::LoadError;
 use crate::notation::Workload;
 use crate::result::LoadResult;
@@ -78,20 +78,8 @@ const SPARE_S: u64 = 120;
 const SPARE_PER_CLIENT_S: u64 = 10;
 
 impl Engine for Dbench {
-    fn name(&self) -> &'static str {
-        "dbench"
-    }
-
-    fn program(&self) -> &'static str {
-        PROGRAM
-    }
-
-    fn cases(&self) -> &'static [Case] {
-        CASES
-    }
-
-    fn options(&self) -> &'static [OptionSpec] {
-        OPTIONS
+    fn about(&self) -> &'static About {
+        &About { name: "dbench", program: PROGRAM, cases: CASES, options: OPTIONS }
     }
 
     fn default_value(&self, _workload: &Workload, option: &str) -> Option<Value> {

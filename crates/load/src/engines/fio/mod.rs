@@ -38,7 +38,9 @@ pub(super) mod job;
 pub(super) mod report;
 
 use super::options::{bytes, choice, count, in_words, switch, time_limit_s};
-use crate::engine::{Case, DataSet, Engine, Misfit, OptionSpec, Place, RecordedStep, Step, StepOutput};
+use crate::engine::{
+    About, Case, DataSet, Engine, Misfit, OptionSpec, Place, RecordedStep, Step, StepOutput,
+};
 use crate::error::LoadError;
 use crate::notation::Workload;
 use crate::result::LoadResult;
@@ -161,20 +163,8 @@ const FILE_BYTES: u64 = 8 << 20;
 const RUNTIME_S: u64 = 10;
 
 impl Engine for Fio {
-    fn name(&self) -> &'static str {
-        "fio"
-    }
-
-    fn program(&self) -> &'static str {
-        "fio"
-    }
-
-    fn cases(&self) -> &'static [Case] {
-        CASES
-    }
-
-    fn options(&self) -> &'static [OptionSpec] {
-        OPTIONS
+    fn about(&self) -> &'static About {
+        &About { name: "fio", program: "fio", cases: CASES, options: OPTIONS }
     }
 
     fn default_value(&self, workload: &Workload, option: &str) -> Option<Value> {

@@ -35,7 +35,7 @@ use super::fio::job::{
 use super::fio::report::{Expected, Report};
 use super::options::{bytes, count, in_words, switch, time_limit_s};
 use super::random::seed_of;
-use crate::engine::{Case, DataSet, Engine, Misfit, OptionSpec, Place, Step, StepOutput, Target};
+use crate::engine::{About, Case, DataSet, Engine, Misfit, OptionSpec, Place, Step, StepOutput, Target};
 use crate::error::LoadError;
 use crate::notation::Workload;
 use crate::result::LoadResult;
@@ -145,20 +145,8 @@ const SECTOR_BYTES: u64 = 512;
 const NAME_IN_LOG: &str = "f";
 
 impl Engine for Iometer {
-    fn name(&self) -> &'static str {
-        "iometer"
-    }
-
-    fn program(&self) -> &'static str {
-        "fio"
-    }
-
-    fn cases(&self) -> &'static [Case] {
-        CASES
-    }
-
-    fn options(&self) -> &'static [OptionSpec] {
-        OPTIONS
+    fn about(&self) -> &'static About {
+        &About { name: "iometer", program: "fio", cases: CASES, options: OPTIONS }
     }
 
     fn default_value(&self, workload: &Workload, option: &str) -> Option<Value> {

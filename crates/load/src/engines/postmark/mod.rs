@@ -26,7 +26,7 @@ mod report;
 
 use super::ended::{exit_code, failed, refused};
 use super::options::{bytes, count, in_words, switch};
-use crate::engine::{Case, DataSet, Engine, Misfit, OptionSpec, Place, Step, StepOutput, WorksOn};
+use crate::engine::{About, Case, DataSet, Engine, Misfit, OptionSpec, Place, Step, StepOutput, WorksOn};
 use crate::error::LoadError;
 use crate::notation::Workload;
 use crate::result::LoadResult;
@@ -125,20 +125,8 @@ fn scale_millionths(workload: &Workload) -> u64 {
 }
 
 impl Engine for Postmark {
-    fn name(&self) -> &'static str {
-        "postmark"
-    }
-
-    fn program(&self) -> &'static str {
-        PROGRAM
-    }
-
-    fn cases(&self) -> &'static [Case] {
-        CASES
-    }
-
-    fn options(&self) -> &'static [OptionSpec] {
-        OPTIONS
+    fn about(&self) -> &'static About {
+        &About { name: "postmark", program: PROGRAM, cases: CASES, options: OPTIONS }
     }
 
     fn default_value(&self, _workload: &Workload, option: &str) -> Option<Value> {

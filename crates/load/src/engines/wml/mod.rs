@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 
 use super::ended::{exit_code, refused};
 use super::options::{in_words, time_limit_s};
-use crate::engine::{Case, DataSet, Engine, Misfit, OptionSpec, Place, Step, StepOutput, WorksOn};
+use crate::engine::{About, Case, DataSet, Engine, Misfit, OptionSpec, Place, Step, StepOutput, WorksOn};
 use crate::error::LoadError;
 use crate::flow_report::FlowReport;
 use crate::notation::Workload;
@@ -137,20 +137,8 @@ fn published(case: &str) -> Option<Published> {
 }
 
 impl Engine for Wml {
-    fn name(&self) -> &'static str {
-        "wml"
-    }
-
-    fn program(&self) -> &'static str {
-        PROGRAM
-    }
-
-    fn cases(&self) -> &'static [Case] {
-        CASES
-    }
-
-    fn options(&self) -> &'static [OptionSpec] {
-        OPTIONS
+    fn about(&self) -> &'static About {
+        &About { name: "wml", program: PROGRAM, cases: CASES, options: OPTIONS }
     }
 
     fn default_value(&self, workload: &Workload, option: &str) -> Option<Value> {
