@@ -55,7 +55,7 @@ pub fn visible(text: &str) -> Cow<'_, str> {
     shown(text, |c, to| to.extend(c.escape_default()))
 }
 
-/// The same for JSON, where it stays the same text to whoever parses it: `\u009b`. Such characters stand only in strings
+/// The same for JSON, where it stays the same text to a parser: `\u009b`. Such characters stand only in strings
 /// there, and those below 0x20 are escaped already.
 pub fn visible_json(text: &str) -> Cow<'_, str> {
     shown(text, |c, to| {
