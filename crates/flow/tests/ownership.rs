@@ -273,7 +273,7 @@ fn links_in_the_directory_lead_nowhere() {
         for options in [FlowOptions::default(), removing()] {
             let refusal = refused(folder.path(), text, options);
             assert!(
-                refusal.contains("file set s (line 1)") && refusal.contains("leads elsewhere"),
+                refusal.contains("file set s (line 1)") && refusal.contains("is a link to another place"),
                 "{refusal}"
             );
         }
@@ -385,7 +385,7 @@ fn refused_after(what: &str, change: impl FnOnce(&Path)) {
     let before = everything(folder.path());
     let refusal = refused(folder.path(), WRITER, with_prepared());
     assert!(refusal.contains("/s are not those that were prepared"), "{what}: {refusal}");
-    assert!(refusal.contains("move what is yours elsewhere"), "{what}: {refusal}");
+    assert!(refusal.contains("move your own files elsewhere"), "{what}: {refusal}");
     assert!(everything(folder.path()) == before, "{what}: files were changed");
 }
 
