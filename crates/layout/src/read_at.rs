@@ -69,7 +69,7 @@ pub enum LayoutError {
     },
     /// No file system that is known.
     #[error(
-        "the device carries no file system whose layout can be read (ext2, ext3, ext4, xfs, jfs, reiserfs, btrfs)"
+        "the device has no file system whose layout can be read (ext2, ext3, ext4, xfs, jfs, reiserfs, btrfs)"
     )]
     NotKnown,
     /// The structures contradict themselves.
@@ -83,7 +83,7 @@ pub enum LayoutError {
         reason: String,
     },
     /// A feature that is not understood.
-    #[error("the {file_system} file system uses {feature}, which is not understood here")]
+    #[error("the {file_system} file system uses {feature}, which is not supported")]
     Unsupported {
         /// Which.
         file_system: &'static str,
@@ -108,7 +108,7 @@ pub fn read(device: &dyn ReadAt) -> Result<Layout, LayoutError> {
         match ((file_system.read)(&cached), &failed) {
             (Ok(layout), None) => return Ok(layout),
             (Ok(mut layout), Some((name, error))) => {
-                layout.remarks.push(format!("a superblock of {name} on the device was passed over: {error}"));
+                layout.remarks.push(format!("a superblock of {name} on the device was skipped: {error}"));
                 return Ok(layout);
             }
             (Err(error), None) => failed = Some((file_system.name, error)),
