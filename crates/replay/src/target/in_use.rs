@@ -49,7 +49,7 @@ fn mounted_on<'a>(line: &'a str, number: &str) -> Option<&'a str> {
     (words.next()? == number).then(|| words.nth(1)).flatten()
 }
 
-/// Refuses a file that somebody made a loop device of.
+/// Refuses a file that has a loop device.
 pub(super) fn refuse_loop_file(path: &Path) -> Result<(), ReplayError> {
     let (Ok(file), Ok(devices)) = (path.canonicalize(), fs::read_dir("/sys/block")) else { return Ok(()) };
     for device in devices.flatten() {
@@ -60,7 +60,7 @@ pub(super) fn refuse_loop_file(path: &Path) -> Result<(), ReplayError> {
             return Err(ReplayError::Refused {
                 path: path.to_path_buf(),
                 why: format!(
-                    "it is in use as the loop device /dev/{name}; `losetup --detach /dev/{name}` ends that"
+                    "it is in use as the loop device /dev/{name}; `losetup --detach /dev/{name}` detaches it"
                 ),
             });
         }
