@@ -47,7 +47,7 @@ pub(crate) struct Between<'a> {
     /// The level below has discards at all.
     pub discards_below: bool,
     pub tally: Tally,
-    /// Flushes below that nobody waits for, while the level above has flushes of which only a moment is known: one of
+    /// Flushes below that no request waits for, while the level above has flushes of which only a moment is known: one of
     /// those may turn out to have asked. They are counted when that is settled.
     unasked: VecDeque<u32>,
     /// The level above has such flushes.
@@ -277,7 +277,7 @@ impl<'a> Between<'a> {
         }
     }
 
-    /// Nobody asked for a flush below.
+    /// No request above asked for the flush below.
     fn settle(&mut self, slot: u32, lowers: &mut Actives) {
         let timed = &lowers[slot].timed;
         let outside = timed.queued < self.spans[0].0 || timed.completed > self.spans[0].1;
@@ -294,7 +294,7 @@ impl<'a> Between<'a> {
         }
     }
 
-    /// Why a part of a request was carried that nobody waits for.
+    /// Why a part of a request was carried although no request waits for it.
     fn extra_origin(&self, operation: Operation, from: u64, to: u64) -> Origin {
         match operation {
             Operation::Read => Origin::ReadAhead,
@@ -393,7 +393,7 @@ impl<'a> Between<'a> {
         if waiting.iter().any(is_flush) {
             waiting.retain(is_flush);
         }
-        // One flush below serves all that wait and have none yet; one that has is served again only if nobody else is.
+        // One flush below serves all that wait and have none yet; one that has is served again only if no other is.
         let flushed = |slot: u32| uppers[slot].unserved_bytes(FLUSHED.0, FLUSHED.1) == 0;
         let unserved: Vec<u32> = waiting.iter().copied().filter(|slot| !flushed(*slot)).collect();
         choice.parents = if unserved.is_empty() { waiting } else { unserved };
