@@ -58,7 +58,7 @@ impl Lab {
         below: Offered,
     ) -> Result<Offered, BuildError> {
         let layer = &progressing.stack.layers()[index];
-        let options = layer.hypervisor().ok_or_else(|| refused(layer, "it is no virtual machine"))?;
+        let options = layer.hypervisor().ok_or_else(|| refused(layer, "it is not a virtual machine"))?;
         let parent = progressing.machine();
         let depth = progressing.machines.len();
         let zeroed = !matches!(below, Offered::Block { zeroed: false, .. });
@@ -292,14 +292,17 @@ fn attachment(
         }
         Offered::Image { path, layer: image } => {
             let image = &progressing.stack.layers()[*image];
-            let format = image_format(image).ok_or_else(|| refused(layer, "what is below it is no image"))?;
+            let format =
+                image_format(image).ok_or_else(|| refused(layer, "the layer below it is not an image"))?;
             let nodes = vec![
                 options.block.file_node(&file, HostTarget::File(path)),
                 (format.blockdev)(image, &node, &file, &options.block),
             ];
             (nodes, node)
         }
-        Offered::Directory { .. } => return Err(refused(layer, "a directory is below it, not a disk")),
+        Offered::Directory { .. } => {
+            return Err(refused(layer, "the layer below it is a directory, not a disk"));
+        }
     };
     let controller = format!("{SERIAL}-controller");
     let iothread = options.iothread.then_some(IOTHREAD);
