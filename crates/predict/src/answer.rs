@@ -118,7 +118,7 @@ fn together(methods: &mut [Trusted]) -> (Option<f64>, Option<Interval>, Option<S
     if interval.high / interval.low > WIDEST {
         let around = Interval::of_logarithm(0.0, deviation);
         let why = format!(
-            "the prediction is no closer than {:.3} to {:.3} times the best guess",
+            "all that is known is that the rate is between {:.3} and {:.3} times the best guess",
             around.low, around.high
         );
         return (None, Some(interval), Some(why));
