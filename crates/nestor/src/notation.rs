@@ -37,7 +37,8 @@ pub fn workload_named(text: &str) -> Result<Workload> {
         static TOLD: std::sync::Once = std::sync::Once::new();
         TOLD.call_once(|| {
             errln!(
-                "note: the requests of {file} span {:.0} GB, the load's file is {:.1} GB: seeks are shorter than they were; {file}:size=64G makes it longer",
+                "note: the requests of {file} span {:.0} GB, but the load's file has {:.1} GB: seeks are \
+                 shorter than in the recording; {file}:size=64G makes the file longer",
                 profile.file_bytes() as f64 / 1e9,
                 file_bytes as f64 / 1e9
             );
@@ -52,7 +53,7 @@ pub fn workload_named(text: &str) -> Result<Workload> {
 /// When it cannot be read or is none.
 pub fn read_profile(file: &str) -> Result<Profile> {
     let text = std::fs::read_to_string(file).with_context(|| format!("cannot read the profile {file}"))?;
-    Profile::parse(&text).with_context(|| format!("{file} is no profile of `nestor characterize`"))
+    Profile::parse(&text).with_context(|| format!("{file} is not a profile of `nestor characterize`"))
 }
 
 impl Notation for LabNotation {
@@ -64,7 +65,9 @@ impl Notation for LabNotation {
     fn workloads(&self, written: &str) -> Result<Vec<String>, String> {
         let texts = nestor_stack::expand(written).map_err(|e| e.to_string())?;
         if texts.is_empty() {
-            return Err("a workload is empty\n  it is an engine and a case, as in fio:seq-write; `nestor workloads` lists them".into());
+            return Err("a workload is empty\n  write an engine and a case, as in fio:seq-write; `nestor \
+                        workloads` lists them"
+                .into());
         }
         texts
             .iter()

@@ -141,7 +141,7 @@ fn results_of_different_scripts_are_not_merged() {
     assert!(said.contains("only results of the same script can be merged"), "{said}");
     fs::write(sandbox.path("notes.txt"), "nothing").expect("a file");
     let said = refused(&sandbox, &["load", "merge", &one, "notes.txt"]);
-    assert!(said.contains("notes.txt is not the JSON of nestor load wml"), "{said}");
+    assert!(said.contains("notes.txt is not JSON from nestor load wml"), "{said}");
 }
 
 #[test]

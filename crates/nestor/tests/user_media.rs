@@ -162,7 +162,7 @@ fn a_study_writes_only_to_what_the_command_line_allows() {
         sandbox.nestor(arguments)
     };
     study(&["--plan"]).assert().success().stdout(
-        contains(format!("  writes to {disk}: everything on it is lost"))
+        contains(format!("  writes to {disk}: destroys everything on it"))
             .and(contains(format!("  writes to {other}:"))),
     );
     let plan = study(&["--plan", "--json"]).output().unwrap();
@@ -173,7 +173,7 @@ fn a_study_writes_only_to_what_the_command_line_allows() {
         .nestor(advised)
         .assert()
         .success()
-        .stdout(contains(format!("  writes to {other}: everything on it is lost")));
+        .stdout(contains(format!("  writes to {other}: destroys everything on it")));
     study(&[]).assert().failure().stderr(contains(format!("--allow {disk} --allow {other}")));
     // Overwriting is another question, and another path is another path.
     let more = ["--allow", &disk, "--overwrite", &other, "--allow", "/dev/null"];

@@ -27,7 +27,7 @@ pub fn run(command: &LabCommand) -> Result<()> {
         LabCommand::ScatteredImage { path, bytes } => Ok(nestor_build::make_scattered(path, *bytes)?),
         LabCommand::Show { json } => {
             let Some(image) = lab_image::find(&paths::cache_directory()) else {
-                bail!("the lab image is not made yet; `nestor lab build` makes it");
+                bail!("the lab image does not exist yet; `nestor lab build` makes it");
             };
             if *json { print_json(&describe(&image)?) } else { say(&image) }
         }
@@ -47,7 +47,8 @@ pub fn ensure_lab_image() -> Result<LabImage> {
     let cache_directory = paths::cache_directory();
     let recorded = |directory: &Path| {
         errln!(
-            "the lab image in {} was made by a version that recorded no hashes; from now on it has to stay as it is",
+            "the lab image in {} was made by a version that recorded no hashes; from now on it must not \
+             change",
             directory.display()
         );
     };

@@ -68,7 +68,8 @@ fn fit_by(
     let file_bytes = size.unwrap_or_else(|| profile.file_bytes().min(LARGEST_FILE_BYTES));
     if size.is_none() && profile.file_bytes() > file_bytes {
         profile.remarks.push(format!(
-            "the think time was fitted on a file of {:.1} GB, the requests span {:.1} GB: seeks were shorter (--size)",
+            "the think time was fitted on a file of {:.1} GB, but the requests span {:.1} GB: seeks were \
+             shorter (--size)",
             file_bytes as f64 / 1e9,
             profile.file_bytes() as f64 / 1e9
         ));
@@ -160,7 +161,7 @@ impl Closeness {
             })
             .collect();
         let runs = if self.runs == 1 { "1 run".to_owned() } else { format!("{} runs", self.runs) };
-        let met = if self.met { "the rates meet within 2 %" } else { "the rates do not meet within 2 %" };
+        let met = if self.met { "the rates agree within 2 %" } else { "the rates do not agree within 2 %" };
         format!("{}\n{runs}: {met}\n{}", self.workload, table(&["", "observed", "load", "ratio"], &rows))
     }
 }
@@ -207,7 +208,7 @@ mod tests {
 
     /// Ten seconds of a load with this rate, whose requests take so long.
     fn ran(rate: f64, response_ms: f64) -> LoadResult {
-        let of = |operations: u64| {
+        let result = |operations: u64| {
             let mut latency = LatencyHistogram::default();
             latency.record_many_ns((response_ms * 1e6) as u64, operations);
             OperationResult { operations, bytes: operations * 11264, latency, ..OperationResult::default() }
@@ -219,8 +220,8 @@ mod tests {
             workload: "iometer:mail".to_owned(),
             elapsed_ns: 10_000_000_000,
             operations: BTreeMap::from([
-                (OperationClass("read".to_owned()), of(reads)),
-                (OperationClass("write".to_owned()), of(all - reads)),
+                (OperationClass("read".to_owned()), result(reads)),
+                (OperationClass("write".to_owned()), result(all - reads)),
             ]),
             working_set_bytes: 1 << 30,
             scale_factor: 1.0,
@@ -238,7 +239,7 @@ mod tests {
         us as f64 / 1e3
     }
 
-    /// A machine on which each request takes so long, whoever waits for it.
+    /// A machine on which each request takes this long.
     fn closed(response_ms: f64) -> impl FnMut(&Workload, u64) -> Result<LoadResult> {
         move |workload, _| Ok(ran(50.0 / (think_ms(workload) + response_ms) * 1e3, response_ms))
     }
@@ -252,7 +253,7 @@ mod tests {
         assert_eq!(profile.remarks, Vec::<String>::new());
         insta::assert_snapshot!(closeness.text(), @r"
         iometer:mail:bs=11264:read=64:random=100:workers=50:think=43.133:size=2147483648:operations=31680
-        2 runs: the rates meet within 2 %
+        2 runs: the rates agree within 2 %
                                observed  load    ratio
           requests/s           792.00    792.00  1.000
           MB/s                 8.92      8.92    1.000
@@ -274,7 +275,7 @@ mod tests {
             profile.remarks,
             ["no think time gave the observed rate there: the load does 100.0 requests/s instead of 792.0"]
         );
-        assert!(closeness.text().contains("\n2 runs: the rates do not meet within 2 %\n"), "{closeness:?}");
+        assert!(closeness.text().contains("\n2 runs: the rates do not agree within 2 %\n"), "{closeness:?}");
         assert!(closeness.workload.contains(":think=0:size=1073741824:"), "{closeness:?}");
     }
 
@@ -294,7 +295,7 @@ mod tests {
         assert!((profile.concurrency.think_ms - thoughts[2]).abs() < 1e-3, "{thoughts:?} {profile:?}");
         assert_eq!(closeness.rows[0].load, 700.0);
         let remarks = profile.remarks.join("; ");
-        assert!(remarks.contains("on a file of 8.6 GB, the requests span 20.0 GB"), "{remarks}");
+        assert!(remarks.contains("on a file of 8.6 GB, but the requests span 20.0 GB"), "{remarks}");
         assert!(remarks.contains("does 700.0 requests/s instead of 792.0"), "{remarks}");
     }
 

@@ -10,7 +10,7 @@ const MOST_SCRIPT_BYTES: u64 = 16 << 20;
 
 /// Reads a script. Only a regular file is one: a pipe could say something else to the next reader, or nothing for ever.
 pub fn read_script(path: &Path) -> io::Result<Vec<u8>> {
-    // Without O_NONBLOCK, opening a pipe that nobody writes to would wait.
+    // Without O_NONBLOCK, opening a pipe without a writer would wait.
     let file = File::options().read(true).custom_flags(libc::O_NONBLOCK).open(path)?;
     let found = file.metadata()?;
     if !found.is_file() {

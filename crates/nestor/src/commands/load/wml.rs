@@ -158,7 +158,7 @@ pub fn load(script: &str, set: &[(String, String)]) -> Result<Loaded> {
         _ => {
             let bytes = files::read_script(Path::new(script)).map_err(|e| {
                 let names = nestor_load::personality_names().join(", ");
-                anyhow!("cannot read {script}: {e}\n  scripts that come with this program: {names}")
+                anyhow!("cannot read {script}: {e}\n  scripts that come with Nestor: {names}")
             })?;
             (script.to_owned(), bytes)
         }
@@ -263,11 +263,11 @@ fn options(arguments: &WmlArguments, scaled: &Scaled, source: Source<'_>) -> Res
 
 /// This machine's memory.
 pub fn memory_bytes() -> Result<u64> {
-    let text = std::fs::read_to_string("/proc/meminfo").context("cannot read how much memory there is")?;
+    let text = std::fs::read_to_string("/proc/meminfo").context("cannot read the size of the memory")?;
     let kilobytes = text
         .lines()
         .find_map(|line| line.strip_prefix("MemTotal:")?.trim().split(' ').next()?.parse::<u64>().ok());
-    Ok(kilobytes.context("/proc/meminfo does not say how much memory there is")? * 1024)
+    Ok(kilobytes.context("/proc/meminfo does not give the size of the memory")? * 1024)
 }
 
 /// A data set that the page cache can hold says nothing about the storage.
@@ -281,8 +281,9 @@ fn refuse_cached(script: &Script) -> Result<()> {
     }
     let size = nestor_report::units::bytes;
     bail!(
-        "the file sets ({}) fit into this machine's memory ({}), so its page cache would be measured and not the storage\n  \
-         --cached measures that; --memory-multiple 2 makes them twice as large as memory; --scale tiny only tries the workload",
+        "the file sets ({}) fit into this machine's memory ({}), so the page cache would be measured, not \
+         the storage\n  --cached measures the page cache; --memory-multiple 2 makes the file sets twice as \
+         large as memory; --scale tiny only tries the workload",
         size(bytes),
         size(memory),
     )
@@ -322,7 +323,7 @@ impl Terminal {
         let interrupted = interrupted_by_signals()?;
         // A write beyond `ulimit -f` then fails and is reported, instead of ending the program without a word.
         signal_hook::flag::register(SIGXFSZ, Arc::new(AtomicBool::new(false)))
-            .context("cannot listen to signals")?;
+            .context("cannot listen for signals")?;
         let meeting = arguments.ready_file.clone().zip(arguments.go_file.clone());
         Ok(Self {
             interrupted,
