@@ -221,11 +221,9 @@ mod tests {
             "emulatedtime=real",
             "emulated:time=virtual,cpu=4000mips",
         ] {
-            assert!(
-                text.parse::<Place>().unwrap_err().contains(
-                    "the places are: emulated, emulated:time=virtual, emulated:time=real, this, ssh:HOST"
-                )
-            );
+            assert!(text.parse::<Place>().unwrap_err().contains(
+                "the places are: emulated, emulated:time=virtual, emulated:time=real, this, ssh:HOST"
+            ));
         }
     }
 
