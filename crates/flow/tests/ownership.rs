@@ -226,7 +226,7 @@ fn a_file_of_the_users_is_neither_shortened_nor_lengthened() {
         fs::create_dir_all(folder.path().join("s/00000001")).unwrap();
         fs::write(folder.path().join("s/00000001/00000002"), vec![7; bytes]).unwrap();
         let said = kept(folder.path(), &[",reuse"]);
-        let expected = format!("s/00000001/00000002 has {bytes} bytes and not 1024, and was not made by");
+        let expected = format!("s/00000001/00000002 has {bytes} bytes instead of 1024 and was not made by");
         assert!(said.len() == 2 && said[0].contains("file set s (line 1)"), "{said:?}");
         assert!(said[0].contains(&expected), "{said:?}");
     }

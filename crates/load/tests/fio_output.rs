@@ -73,7 +73,7 @@ fn notes_before_the_report_are_skipped() {
 fn a_full_directory_is_said_in_fios_words() {
     let full = StepOutput { ended: Ended::Code(1), stderr: FULL_STDERR.to_owned(), ..output(FULL) };
     let workload = Workload::parse("fio:seq-write:size=4M:files=4").unwrap();
-    insta::assert_snapshot!(workload.parse_output(&full).unwrap_err(), @"the directory or device is full: io_u error on file /mnt/top/nestor.0.2: No space left on device: write offset=0, buflen=8192; make the data set smaller (size=, scale=) or the stack larger");
+    insta::assert_snapshot!(workload.parse_output(&full).unwrap_err(), @"the directory or device is full: io_u error on file /mnt/top/nestor.0.2: No space left on device: write offset=0, buflen=8192; use a smaller data set (size=, scale=) or a larger stack");
     assert_eq!(workload.check_preparation(&full), workload.parse_output(&full).map(|_| ()));
     let stderr =
         "fio: pid=0, err=28/file:filesetup.c:240, func=write, error=No space left on device\n".to_owned();

@@ -39,7 +39,7 @@ fn levels_may_be_words_that_the_shell_made_of_braces() {
 fn a_budget_that_is_too_short_is_refused_before_anything_starts() {
     let sandbox = Sandbox::new();
     let said = refused(&sandbox, &["advise", "mail", "--budget", "10s"]);
-    assert!(said.contains("the budget holds 0 cells") && said.contains("--budget"), "{said}");
+    assert!(said.contains("the budget allows 0 cells") && said.contains("--budget"), "{said}");
 }
 
 #[test]
@@ -65,7 +65,7 @@ fn what_is_wrong_is_said_where_it_is() {
     let said = refused(&sandbox, &["advise", "fio:{rand-read,rand-write}"]);
     assert!(said.contains("one workload"), "{said}");
     let said = refused(&sandbox, &["advise", "--settle", "K13"]);
-    assert!(said.contains("there is no dispute K13"), "{said}");
+    assert!(said.contains("there is no conflict K13"), "{said}");
     refused(&sandbox, &["advise"]);
 }
 

@@ -36,12 +36,13 @@ fn a_plan_without_past_cells_is_a_guess() {
     A study that is only planned  (planned)
     3 stacks, 2 workloads, up to 5 blocks in random order (seed 1), no baselines at the ends of blocks
 
-                         if all comparisons settle at the first look  if none settles
-      cells              18               30
-      time               12 min           19 min
-      measuring  54 %             55 %
-      space                               1.0 GiB
-  time allowed 2 h: cells that do not fit are left out
+                 at least  at most
+      cells      18        30
+      time       12 min    19 min
+      measuring  54 %      55 %
+      space                1.0 GiB
+
+      time allowed 2 h: cells that do not fit are left out
 
       nothing has been measured here yet: the time is a guess
     ");
@@ -62,12 +63,13 @@ fn a_plan_rests_on_cells_that_were_measured() {
     A study that is only planned  (planned)
     3 stacks, 2 workloads, up to 5 blocks in random order (seed 1), baselines at both ends of each block
 
-                         if all comparisons settle at the first look  if none settles
-      cells              24               40
-      time               28 min           46 min
-      measuring  22 %             23 %
-      space                               1.0 GiB
-  time allowed 2 h: cells that do not fit are left out
+                 at least  at most
+      cells      24        40
+      time       28 min    46 min
+      measuring  22 %      23 %
+      space                1.0 GiB
+
+      time allowed 2 h: cells that do not fit are left out
 
       15 of 40 cells were measured here before; the time is estimated from them
     ");
@@ -88,7 +90,8 @@ fn what_is_about_to_begin_is_said_and_refused_where_there_is_no_room() {
     let said = refused(&sandbox, &["study", "study.toml", "--store", "r.sqlite"]);
     let (plan, refusal) = said.split_once("error: ").expect("a refusal");
     insta::assert_snapshot!(plan, @r"
-    plan of planned: 18 to 30 cells in about 12 min to 19 min  time allowed 2 h: cells that do not fit are left out
+    plan of planned: 18 to 30 cells in about 12 min to 19 min
+      time allowed 2 h: cells that do not fit are left out
       nothing has been measured here yet: the time is a guess; space: up to 8.0 PiB for data, 4.3 MiB for results
     ");
     assert!(refusal.starts_with("the study may need 8.0 PiB for data of the modelled disk"), "{refusal}");
@@ -193,12 +196,13 @@ fn a_published_study_is_planned_without_measuring() {
     Six guest file systems on six host file systems, as in FAST '12  (nested-fs, scale quick)
     16 stacks, 8 workloads, up to 3 blocks in random order (seed 2012), baselines at both ends of each block
 
-                           all
-      cells                101
-      time                 43 min
+                   all
+      cells        101
+      time         43 min
       measuring    39 %
-      space                389.4 MiB
-  time allowed 42 min: cells that do not fit are left out
+      space        389.4 MiB
+
+      time allowed 42 min: cells that do not fit are left out
 
       nothing has been measured here yet: the time is a guess
     ");
@@ -292,6 +296,6 @@ fn results_go_into_a_directory_that_is_not_somebody_elses() {
     fs::create_dir(sandbox.path("mine")).expect("the sandbox can be written to");
     fs::write(sandbox.path("mine/README.md"), "# Mine\n").expect("the sandbox can be written to");
     let refusal = refused(&sandbox, &arguments("mine"));
-    assert!(refusal.contains("README.md is not a file of results; nothing was written"), "{refusal}");
+    assert!(refusal.contains("README.md is not a results file; nothing was written"), "{refusal}");
     assert_eq!(fs::read_dir(sandbox.path("mine")).expect("a directory").count(), 1);
 }

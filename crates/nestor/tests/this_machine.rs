@@ -145,14 +145,14 @@ fn a_medium_in_use_or_with_a_signature_is_not_written_to() {
         run.stdout(contains(why).count(1));
     };
     let stack = format!("xfs/file:{file}");
-    refused(&stack, &[], &format!("say so with `--overwrite {file}`"));
+    refused(&stack, &[], &format!("use `--overwrite {file}`"));
     // Another path does not allow it.
     refused(&stack, &["--overwrite", "/dev/null"], "carries a signature");
 
     let device = LoopDevice::of(&file);
     let device_stack = format!("xfs/dev:{}", device.0);
     refused(&stack, &["--overwrite", &file], "is in use as the loop device");
-    refused(&device_stack, &[], &format!("say so with `--overwrite {}`", device.0));
+    refused(&device_stack, &[], &format!("use `--overwrite {}`", device.0));
     {
         let _mounted = Mounted::at(&["-o", "ro,noload", &device.0], &sandbox.text("mounted"));
         refused(&device_stack, &["--overwrite", &device.0], "it is mounted on");

@@ -72,7 +72,7 @@ fn a_file_with_data_in_it_is_refused_and_stays_as_it_is() {
         assert_eq!(state(&file), before, "{file} was written to");
         let stdout = String::from_utf8_lossy(&said.stdout).into_owned();
         assert!(!said.status.success() && stdout.contains(named), "{file}: {stdout}");
-        assert!(stdout.contains(&format!("say so with `--overwrite {file}`")), "{stdout}");
+        assert!(stdout.contains(&format!("use `--overwrite {file}`")), "{stdout}");
     }
     assert_eq!(sandbox.left_behind(), Vec::<String>::new());
 }

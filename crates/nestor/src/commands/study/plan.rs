@@ -126,11 +126,7 @@ fn plan_text(record: &StudyRecord, view: &PlanView<'_>) -> String {
         },
     );
     let may_settle = effort.least != effort.most;
-    let head = if may_settle {
-        ["", "if all comparisons settle at the first look", "if none settles"]
-    } else {
-        ["", "", "all"]
-    };
+    let head = if may_settle { ["", "at least", "at most"] } else { ["", "", "all"] };
     if !may_settle {
         rows.iter_mut().for_each(|row| row[1] = String::new());
     }
