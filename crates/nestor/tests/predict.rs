@@ -165,7 +165,7 @@ fn a_matrix_of_too_few_cells_names_those_that_would_tell_something() {
         );
     }
     let text = refused(&["--on", "this"]);
-    assert!(text.contains("were measured on this: 1; 4 tell"), "{text}");
+    assert!(text.contains("were measured on this: 1; at least 4 are needed"), "{text}");
     assert!(text.contains("nestor run --on this 'ext4/kvm/raw/ext4/dev:/dev/sdb' 'fio:seq-write'"), "{text}");
     let text = refused(&["--on", "ssh:lab"]);
     assert!(text.contains("fio:seq-write was measured only on emulated (2 runs), this (1 run)"), "{text}");
