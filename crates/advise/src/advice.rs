@@ -30,7 +30,7 @@ pub struct Recommendation {
     pub mechanism: Option<String>,
     /// The runs it rests on.
     pub evidence: Vec<i64>,
-    /// What a power cut takes.
+    /// What a power cut loses.
     pub price: Price,
     /// The ratio of fresh paired runs, if they confirmed that it is faster than yours.
     pub confirmed: Option<Ratio>,
@@ -94,25 +94,27 @@ impl Confirmation {
 pub fn candidate(ranking: &Ranking, not_physical: impl Fn(&str) -> Option<String>) -> Result<String, String> {
     let yours = ranking.rows.iter().find(|row| row.is_yours);
     if let Some(reason) = yours.and_then(|row| not_physical(&row.stack)) {
-        return Err(format!("the number of yours is not physical: {reason}"));
+        return Err(format!("the number of your stack is not plausible: {reason}"));
     }
     let physical: Vec<&Ranked> =
         ranking.rows.iter().filter(|row| not_physical(&row.stack).is_none()).collect();
-    let of_these = if physical.len() < ranking.rows.len() { " whose numbers are physical" } else { "" };
+    let of_these = if physical.len() < ranking.rows.len() { " with plausible numbers" } else { "" };
     let Some(best) = physical.first() else {
         return Err(match ranking.rows.is_empty() {
-            true => "nothing is known of any stack".to_owned(),
-            false => "none of the numbers is physical".to_owned(),
+            true => "nothing is known about any stack".to_owned(),
+            false => "none of the numbers is plausible".to_owned(),
         });
     };
     if best.is_yours && ranking.rows.len() == 1 {
-        return Err("of the others nothing is known".to_owned());
+        return Err("nothing is known about the others".to_owned());
     }
     if best.is_yours {
-        return Err(format!("yours is the best of these{of_these}"));
+        return Err(format!("yours is the best of these stacks{of_these}"));
     }
     match best.vs_yours {
-        Some(ratio) if ratio.value <= 1.0 => Err(format!("none of these{of_these} is faster than yours")),
+        Some(ratio) if ratio.value <= 1.0 => {
+            Err(format!("none of these stacks{of_these} is faster than yours"))
+        }
         _ => Ok(best.stack.clone()),
     }
 }
@@ -151,7 +153,7 @@ pub struct Advice {
 
 /// What is known of a stack besides its rate.
 pub struct Known {
-    /// What a power cut takes.
+    /// What a power cut loses.
     pub price: Price,
     /// What makes it faster or slower than yours.
     pub mechanism: Option<String>,
@@ -284,12 +286,12 @@ mod tests {
         assert_eq!(candidate(&ranking(), only(&[])), Ok("cached".to_owned()));
         assert_eq!(candidate(&ranking(), only(&["cached"])), Ok("fast".to_owned()));
         let why = |names| candidate(&ranking(), only(names)).unwrap_err();
-        assert_eq!(why(&["cached", "fast"]), "yours is the best of these whose numbers are physical");
-        assert_eq!(why(&["yours"]), "the number of yours is not physical: from host memory");
+        assert_eq!(why(&["cached", "fast"]), "yours is the best of these stacks with plausible numbers");
+        assert_eq!(why(&["yours"]), "the number of your stack is not plausible: from host memory");
         let mut without_yours = ranking();
         without_yours.rows.pop();
         let found = candidate(&without_yours, only(&["cached", "fast"]));
-        assert_eq!(found.unwrap_err(), "none of the numbers is physical");
+        assert_eq!(found.unwrap_err(), "none of the numbers is plausible");
     }
 
     #[test]

@@ -151,7 +151,7 @@ pub fn read_levels(name: FactorName, words: &[String]) -> Result<Vec<String>, Sp
     if levels.is_empty() || levels.iter().any(|level| level.trim().is_empty()) {
         let usual = name.usual_levels().join(",");
         return Err(SpaceError::Levels(format!(
-            "--{} names nothing\n  write levels with commas between them, as in --{} {usual}",
+            "--{} has no levels\n  separate levels with commas, as in --{} {usual}",
             name.name(),
             name.name()
         )));
@@ -227,7 +227,7 @@ impl Space {
         let chosen = self.levels(FactorName::HostScheduler).iter().any(|level| level != KERNELS_CHOICE);
         if chosen && self.is_path() {
             return Err(SpaceError::Levels(format!(
-                "--host-scheduler cannot be set for {}: its name runs to the end of the stack\n  \
+                "--host-scheduler cannot be set for {}: its path runs to the end of the stack\n  \
                  set it in /sys/block/*/queue/scheduler before measuring",
                 self.medium
             )));
@@ -235,7 +235,7 @@ impl Space {
         Ok(())
     }
 
-    /// A level that is in no stack is a mistake of whoever wrote it.
+    /// A level that is in no stack is a mistake in the question.
     fn refuse_levels_without_stack(
         &self,
         errors: &BTreeMap<(usize, usize), StackError>,
@@ -395,7 +395,7 @@ mod tests {
             ["raw", "qcow2:cluster=64k", "qcow2:cluster=128k"]
         );
         let error = read_levels(FactorName::Cache, &words(&[""])).unwrap_err().to_string();
-        assert!(error.starts_with("--cache names nothing"), "{error}");
+        assert!(error.starts_with("--cache has no levels"), "{error}");
     }
 
     #[test]

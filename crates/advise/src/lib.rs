@@ -2,7 +2,7 @@
 //!
 //! A [`Space`] is what may be chosen: levels of a few factors. A short design (`nestor_model::design`) says which of its
 //! stacks to measure, [`rank`] puts measured and predicted ones in order, and a [`Price`] says, from traced flushes, what a
-//! power cut takes. [`paste`] writes a stack as others' tools want it, [`settle`] holds what practitioners do not agree on
+//! power cut loses. [`paste`] writes a stack as others' tools want it, [`settle`] holds what practitioners do not agree on
 //! against measurements.
 
 pub mod advice;

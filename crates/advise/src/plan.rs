@@ -87,12 +87,12 @@ impl fmt::Display for NoPlan {
         match self {
             Self::Budget { holds, needed } => write!(
                 f,
-                "the budget holds {holds} cells, and {needed} are needed for these levels and a test of the best\n  \
-                 give more time with --budget, or leave out levels"
+                "the budget allows {holds} cells, but these levels and a test of the best stack need \
+                 {needed}\n  raise --budget, or leave out levels"
             ),
             Self::NotEstimable => f.write_str(
-                "some of these levels come only together, so their effects cannot be told apart\n  \
-                 leave out the levels that go with only one other",
+                "some of these levels occur only together, so their effects cannot be separated\n  leave \
+                 out the levels that occur with only one other",
             ),
         }
     }

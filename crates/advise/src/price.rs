@@ -1,4 +1,4 @@
-//! What a power cut takes, by what was seen of flushes: traced, not looked up.
+//! What a power cut loses, by what was seen of flushes: traced, not looked up.
 //!
 //! A guest's flush promises that what was written before is on the medium. Whether it is can be seen by counting the flushes
 //! that left the guest and those that arrived at the medium, in one run. What was written and not yet seen below at the end
@@ -113,7 +113,7 @@ impl FlushTrace {
     }
 }
 
-/// What a power cut takes, in one word.
+/// What a power cut loses, in one word.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum PriceKind {
@@ -131,7 +131,7 @@ pub enum PriceKind {
     NotKnown,
 }
 
-/// What a power cut takes on a stack.
+/// What a power cut loses on a stack.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Price {
     /// In one word.
@@ -159,7 +159,7 @@ pub fn price(stack: &str, traces: &[FlushTrace]) -> Price {
                 let times = trace.guest_flushes();
                 format!("not known: in run {} the guest flushed {times} times, too rarely to tell", trace.run)
             }
-            None => "not known: no traced run of it".to_owned(),
+            None => "not known: it has no traced run".to_owned(),
         };
         return Price { kind: PriceKind::NotKnown, words: with_held(words, held), runs: Vec::new() };
     };
@@ -202,7 +202,8 @@ pub fn price(stack: &str, traces: &[FlushTrace]) -> Price {
 fn with_held(words: String, held: Option<&FlushTrace>) -> String {
     match held.and_then(|trace| Some((trace, trace.held_bytes()?))) {
         Some((trace, held)) => format!(
-            "{words}; unflushed data stay in host memory (seen: {} of {} not at the disk at the end of run {})",
+            "{words}; unflushed data stay in host memory (seen: {} of {} had not reached the disk at the \
+             end of run {})",
             bytes(held),
             bytes(trace.guest_write_bytes),
             trace.run
@@ -243,7 +244,7 @@ mod tests {
         insta::assert_snapshot!(words(&[trace(0, 520)]), @"nothing that was written: every write is flushed (seen: 1.02 flushes per guest write)");
         insta::assert_snapshot!(words(&[trace(64, 0)]), @"also what was flushed: flushes do not reach the disk (seen: 0 at the disk for 64 of the guest's)");
         insta::assert_snapshot!(words(&[trace(64, 30)]), @"perhaps some of what was flushed: fewer flushes reach the disk (seen: 30 at the disk for 64 of the guest's); one may answer several");
-        insta::assert_snapshot!(words(&[]), @"not known: no traced run of it");
+        insta::assert_snapshot!(words(&[]), @"not known: it has no traced run");
     }
 
     #[test]
@@ -270,8 +271,8 @@ mod tests {
             medium_write_bytes: 6 << 20,
             ..trace(0, 0)
         };
-        insta::assert_snapshot!(words(&[trace(64, 64), unflushed.clone()]), @"what the guest has not flushed; flushes reach the disk (seen: 64 at the disk for 64 of the guest's); unflushed data stay in host memory (seen: 3.0 MiB of 9.0 MiB not at the disk at the end of run 9)");
-        insta::assert_snapshot!(words(&[unflushed]), @"not known: in run 9 the guest flushed 0 times, too rarely to tell; unflushed data stay in host memory (seen: 3.0 MiB of 9.0 MiB not at the disk at the end of run 9)");
+        insta::assert_snapshot!(words(&[trace(64, 64), unflushed.clone()]), @"what the guest has not flushed; flushes reach the disk (seen: 64 at the disk for 64 of the guest's); unflushed data stay in host memory (seen: 3.0 MiB of 9.0 MiB had not reached the disk at the end of run 9)");
+        insta::assert_snapshot!(words(&[unflushed]), @"not known: in run 9 the guest flushed 0 times, too rarely to tell; unflushed data stay in host memory (seen: 3.0 MiB of 9.0 MiB had not reached the disk at the end of run 9)");
     }
 
     #[test]

@@ -335,9 +335,9 @@ mod tests {
     #[test]
     fn effects_are_those_of_the_levels() {
         let ranking = rank(&space(), YOURS, &screened());
-        let of = |level: &str| ranking.effects.iter().find(|effect| effect.level == level).unwrap().ratio;
-        assert!((of("xfs") / of("ext4") / 1.5 - 1.0).abs() < 0.03);
-        assert!((of("writethrough") / of("none") / 0.5 - 1.0).abs() < 0.03);
+        let effect = |level: &str| ranking.effects.iter().find(|effect| effect.level == level).unwrap().ratio;
+        assert!((effect("xfs") / effect("ext4") / 1.5 - 1.0).abs() < 0.03);
+        assert!((effect("writethrough") / effect("none") / 0.5 - 1.0).abs() < 0.03);
         // Factors with one level have no effect to speak of.
         assert!(ranking.effects.iter().all(|effect| effect.factor != FactorName::Guest));
     }
@@ -351,8 +351,8 @@ mod tests {
         let ranking = rank(&space(), YOURS, &runs);
         let fit = ranking.fit.unwrap();
         assert_eq!((fit.runs, fit.untrusted, fit.left_out), (8, 0, 1));
-        let of = |level: &str| ranking.effects.iter().find(|effect| effect.level == level).unwrap().ratio;
-        assert!((of("writeback") / of("none") / 1.1 - 1.0).abs() < 0.05);
+        let effect = |level: &str| ranking.effects.iter().find(|effect| effect.level == level).unwrap().ratio;
+        assert!((effect("writeback") / effect("none") / 1.1 - 1.0).abs() < 0.05);
         assert!(ranking.rows.iter().any(|row| row.stack == wild && row.measured));
         // Without any of the three of writeback nothing would tell of it.
         runs.iter_mut().filter(|run| run.stack.contains("writeback")).for_each(|run| run.trusted = false);

@@ -147,7 +147,7 @@ impl Lab {
                 _ => {
                     return Err(refused(
                         layer,
-                        "it does not fit on the layer below it; this stack should not have parsed",
+                        "it does not fit on the layer below it; the parser should have refused this stack",
                     ));
                 }
             };
@@ -169,7 +169,7 @@ impl Lab {
     ) -> Result<Offered, BuildError> {
         let layer = progressing.stack.layer(index);
         let LayerDefinition::Medium(kind) = layer.definition() else {
-            return Err(refused(layer, "it is no medium"));
+            return Err(refused(layer, "it is not a medium"));
         };
         let modelled = kind.is_modelled();
         if modelled && !self.place.is_emulated() {

@@ -56,7 +56,7 @@ const PROGRAMS: [(&str, &str, &str); 12] = [
     ("dbench", "dbench", "workloads with --on this"),
     ("blktrace", "blktrace", "tracing with --on this"),
     ("losetup", "mount", "file: media with --on this"),
-    ("wipefs", "util-linux", "looking at dev: and file: media with --on this"),
+    ("wipefs", "util-linux", "checking dev: and file: media with --on this"),
     ("ssh", "openssh-client", "--on ssh:HOST"),
 ];
 
@@ -119,15 +119,15 @@ fn acceleration(facts: &Facts, places: &DoctorPlaces) -> Finding {
             finding(
                 "acceleration",
                 State::Limited,
-                "/dev/kvm is there, but a probe did not boot in time",
+                "/dev/kvm exists, but a probe did not boot in time",
                 advice,
             )
         }
         (true, None) => finding(
             "acceleration",
             State::Ok,
-            "/dev/kvm is there, not yet probed",
-            "the first run boots a probe, once",
+            "/dev/kvm exists, but has not been probed yet",
+            "the first run boots a probe once",
         ),
         (false, _) => {
             let advice = if Path::new("/dev/kvm").exists() {
@@ -143,7 +143,7 @@ fn acceleration(facts: &Facts, places: &DoctorPlaces) -> Finding {
 fn virtual_time(facts: &Facts, places: &DoctorPlaces) -> Finding {
     const SUBJECT: &str = "virtual time";
     if facts.hypervisor.is_none() {
-        return finding(SUBJECT, State::Missing, "no QEMU to join to it", "apt-get install qemu-system-x86");
+        return finding(SUBJECT, State::Missing, "QEMU is not installed", "apt-get install qemu-system-x86");
     }
     let memory = VirtualTimeMemory::open(&places.cache_directory);
     match memory.recall(&qemu_identity(facts, &places.lab_image.0)) {
@@ -159,15 +159,16 @@ fn virtual_time(facts: &Facts, places: &DoctorPlaces) -> Finding {
             format!(
                 "works with this QEMU (a host and a guest booted in it), but instructions are not counted: {reason}"
             ),
-            "results have no instructions for each operation; everything else is the same",
+            "results have no instructions per operation; everything else is the same",
         ),
         Some(Joins::No(reason)) => {
             let advice = format!(
-                "emulated hosts live in real time, and every result says so; to try again, remove {MEMORY_FILE} from the cache"
+                "emulated hosts run in real time, and every result says so; to try again, remove \
+                 {MEMORY_FILE} from the cache"
             );
             finding(SUBJECT, State::Limited, reason, advice)
         }
-        None => finding(SUBJECT, State::Ok, "not yet tried with this QEMU", "the first run tries it, once"),
+        None => finding(SUBJECT, State::Ok, "not tried with this QEMU yet", "the first run tries it once"),
     }
 }
 
@@ -178,7 +179,7 @@ fn lab_image(places: &DoctorPlaces) -> Finding {
     if *is_there {
         finding("lab image", State::Ok, format!("{name} is ready"), "")
     } else {
-        finding("lab image", State::Limited, format!("{name} is not made yet"), "nestor lab build")
+        finding("lab image", State::Limited, format!("{name} does not exist yet"), "nestor lab build")
     }
 }
 
@@ -210,14 +211,14 @@ fn file_system(facts: &Facts, layer: &LayerSpec, program: String) -> Option<Find
     let LayerDefinition::FileSystem(spec) = &layer.definition else { return None };
     let subject = format!("{} on this kernel", layer.name);
     if !facts.file_systems.iter().any(|name| name == spec.mount_type) {
-        let advice = "the emulated host does: --on emulated";
-        return Some(finding(&subject, State::Limited, "this kernel does not have it", advice));
+        let advice = "the emulated host supports it: --on emulated";
+        return Some(finding(&subject, State::Limited, "this kernel does not support it", advice));
     }
     if find_program(&program).is_none() {
         let advice = format!("apt-get install {}", layer.packages.join(" "));
         return Some(finding(&subject, State::Missing, format!("{program} is not installed"), advice));
     }
-    Some(finding(&subject, State::Ok, "kernel and tools have it", ""))
+    Some(finding(&subject, State::Ok, "the kernel and the tools support it", ""))
 }
 
 fn tracing(facts: &Facts) -> Finding {
@@ -227,7 +228,7 @@ fn tracing(facts: &Facts) -> Finding {
             "tracing",
             State::Limited,
             "needs root on this kernel",
-            "the emulated host traces without",
+            "the emulated host traces without root",
         );
     }
     if lockdown.contains("[confidentiality]") {
@@ -262,7 +263,7 @@ fn space(subject: &str, directory: &Path) -> Finding {
 fn leftovers(work_root: &Path) -> Finding {
     let found = match nestor_machine::agent::ledger::leftovers(work_root) {
         Ok(found) => found,
-        Err(e) => return finding("leftovers", State::Missing, "not looked at", e.to_string()),
+        Err(e) => return finding("leftovers", State::Missing, "not checked", e.to_string()),
     };
     match (found.dead.len(), found.left_alone.len()) {
         (0, 0) => finding("leftovers", State::Ok, "none", ""),
@@ -273,7 +274,7 @@ fn leftovers(work_root: &Path) -> Finding {
         }
         (dead, alone) => {
             let alone = if alone > 0 { format!(", {alone} are left alone") } else { String::new() };
-            let found = format!("{dead} killed runs left something{alone}");
+            let found = format!("{dead} killed runs left something behind{alone}");
             finding("leftovers", State::Limited, found, "nestor doctor --clean")
         }
     }
@@ -308,12 +309,12 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let places = places(directory.path());
         let findings = examine(&facts, &places);
-        let of = |subject: &str| findings.iter().find(|f| f.subject == subject).unwrap();
-        assert_eq!(of("user").state, State::Limited);
-        assert_eq!(of("acceleration").state, State::Limited);
-        assert_eq!(of("lab image").advice, "nestor lab build");
-        assert_eq!(of("jfs on this kernel").advice, "the emulated host does: --on emulated");
-        assert_eq!(of("leftovers").state, State::Ok);
+        let finding = |subject: &str| findings.iter().find(|f| f.subject == subject).unwrap();
+        assert_eq!(finding("user").state, State::Limited);
+        assert_eq!(finding("acceleration").state, State::Limited);
+        assert_eq!(finding("lab image").advice, "nestor lab build");
+        assert_eq!(finding("jfs on this kernel").advice, "the emulated host supports it: --on emulated");
+        assert_eq!(finding("leftovers").state, State::Ok);
     }
 
     #[test]

@@ -21,7 +21,8 @@ impl Lab {
             if is_full(machine, &mounted.mount_point) {
                 let (label, kind) = (machine.label(), mounted.kind);
                 full.push(format!(
-                    "the {kind} of the {label} is full: make the data set smaller (`scale=`) or what is below it larger (`size=`)"
+                    "the {kind} of the {label} is full: use a smaller data set (`scale=`), or a larger \
+                     `size=` for the layer below"
                 ));
             }
         }
@@ -31,13 +32,14 @@ impl Lab {
         {
             if is_full(ground, &path) {
                 full.push(format!(
-                    "the file system of {path} is full, which holds the medium: make room there, or the data set smaller (`scale=`)"
+                    "the file system of {path}, which holds the medium, is full: free some space there, or \
+                     use a smaller data set (`scale=`)"
                 ));
             }
         } else if is_full(ground, &self.ground_facts.work_directory) {
             full.push(format!(
-                "the file system of {} is full, which holds the data of the modelled disk: make room there, set \
-                 NESTOR_WORK to a directory with more, or make the data set smaller (`scale=`)",
+                "the file system of {}, which holds the data of the modelled disk, is full: free some space \
+                 there, set NESTOR_WORK to a directory with more space, or use a smaller data set (`scale=`)",
                 self.ground_facts.work_directory
             ));
         }

@@ -60,7 +60,7 @@ impl Lab {
     ) -> Result<Offered, BuildError> {
         let stack = progressing.stack;
         let layer = stack.layer(index);
-        let options = layer.hypervisor().ok_or_else(|| refused(layer, "it is no virtual machine"))?;
+        let options = layer.hypervisor().ok_or_else(|| refused(layer, "it is not a virtual machine"))?;
         let parent = below.on;
         let relation = Relation::Inside(parent);
         let disk = attachment(stack, layer, spec, &below.thing)?;
@@ -308,7 +308,7 @@ fn attachment(
     let source = match below {
         Thing::Block { device, .. } => DiskSource::Device(device),
         Thing::Image { path, layer } => DiskSource::Image { path, layer: stack.layer(*layer) },
-        Thing::Directory { .. } => return Err(refused(layer, "a directory is below it, not a disk")),
+        Thing::Directory { .. } => return Err(refused(layer, "the layer below it is a directory, not a disk")),
     };
     hypervisor(spec.kind)
         .disk(layer, DISK, source)

@@ -39,8 +39,8 @@ pub(crate) fn size_bytes(layer: &Layer, free_bytes: u64) -> Result<u64, BuildErr
         Some(Bytes(wanted)) if wanted > free_bytes => Err(BuildError::NoRoom {
             layer: layer.to_string(),
             message: format!(
-                "an image of {} MiB does not fit into the file system below it, which has {} MiB free; \
-                 give the image a smaller `size=` or the medium a larger one",
+                "an image of {} MiB does not fit into the file system below it, which has {} MiB free; use \
+                 a smaller `size=` for the image, or a larger one for the medium",
                 wanted >> 20,
                 free_bytes >> 20
             ),
@@ -50,7 +50,7 @@ pub(crate) fn size_bytes(layer: &Layer, free_bytes: u64) -> Result<u64, BuildErr
             0 => Err(BuildError::NoRoom {
                 layer: layer.to_string(),
                 message: format!(
-                    "the file system below it has only {} MiB free; give the medium a larger `size=`",
+                    "the file system below it has only {} MiB free; use a larger `size=` for the medium",
                     free_bytes >> 20
                 ),
             }),

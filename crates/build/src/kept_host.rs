@@ -100,11 +100,11 @@ impl Lab {
     ) -> Result<(), BuildError> {
         let directory = self.cache_directory.join(DIRECTORY);
         let files = Files::of(&directory, &self.kept_key(stack, memory_bytes)?);
-        // What is loaded becomes a machine: nobody else may have written it.
+        // The loaded state becomes a machine, so no other user may have written it.
         make_above(&files.state).map_err(|e| cannot_keep(&directory, &e.into()))?;
         let description = match self.load_kept_host(stack, memory_bytes, &directory, &files) {
             Err(BuildError::Machine(e)) if e.cause() == Cause::NotLoaded => {
-                (self.progress)("the kept machines cannot be loaded; booting them anew");
+                (self.progress)("the kept machines cannot be loaded; booting them again");
                 files.remove();
                 self.load_kept_host(stack, memory_bytes, &directory, &files)?
             }
@@ -133,10 +133,7 @@ impl Lab {
         }
         let _nobody_removes_it = lock_shared(directory).map_err(|e| cannot_keep(directory, &e))?;
         let Some(description) = files.description() else {
-            return Err(BuildError::Lab(format!(
-                "{} was removed while it was to be used",
-                files.state.display()
-            )));
+            return Err(BuildError::Lab(format!("{} was removed before it was used", files.state.display())));
         };
         files.note_use();
         self.boot_host(memory_bytes, Some(files.state.display().to_string()))?;

@@ -216,7 +216,7 @@ impl Lab {
         let command = Command::new(["{nestor}", "lab", "build", "--json"]).timeout_s(3600);
         let text = self.ground.machine().run_ok(command)?;
         let files: LabFiles = parse_lab_files(&text)
-            .ok_or_else(|| BuildError::Lab("`nestor lab build --json` answered something else".into()))?;
+            .ok_or_else(|| BuildError::Lab("`nestor lab build --json` gave an unexpected answer".into()))?;
         self.image = Some(files.clone());
         Ok(files)
     }
@@ -262,7 +262,8 @@ impl Lab {
         let available = self.ground_facts.memory_bytes;
         if memory_bytes > available / 10 * 9 {
             return Err(BuildError::Lab(format!(
-                "the stack's machines need {} MiB of memory and this machine has {} MiB; give the guests less with `kvm:memory=…`",
+                "the stack's machines need {} MiB of memory, but this machine has {} MiB; use less memory \
+                 for the guests (`kvm:memory=…`)",
                 memory_bytes >> 20,
                 available >> 20
             )));
@@ -343,7 +344,7 @@ impl Lab {
         let name = spec.name.clone();
         let looked = self.look_at(machine, spec, boot.accelerator);
         if looked.is_err() {
-            // Nobody else knows of it, and the next machine takes its place.
+            // It has no other user, and the next machine takes its place.
             let _ = parent.stop_machine(&name);
         }
         looked

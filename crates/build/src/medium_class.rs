@@ -2,7 +2,7 @@
 //!
 //! What a number is worth depends on what can have given it: 20 000 random reads a second are nothing to flash and
 //! impossible for platters. The kernel's flag alone does not tell: it says "rotational" also of virtual disks, of USB
-//! sticks and of volumes of RAID controllers, because nobody told it otherwise. So a class is named only where the
+//! sticks and of volumes of RAID controllers, because nothing corrects it. So a class is named only where the
 //! link is one on which the disk itself answers.
 
 use nestor_machine::{Command, Finished, Machine};
@@ -127,15 +127,15 @@ fn read_disks(listing: &str) -> Vec<Disk> {
             let found = line.split_once(&format!("{column}=\""))?.1.split('"').next()?;
             Some(found.trim().to_owned())
         };
-        let of = |column: &str| value(column).unwrap_or_default();
-        if of("TYPE") != "disk" || disks.iter().any(|disk| disk.name == of("NAME")) {
+        let text_of = |column: &str| value(column).unwrap_or_default();
+        if text_of("TYPE") != "disk" || disks.iter().any(|disk| disk.name == text_of("NAME")) {
             continue;
         }
         disks.push(Disk {
-            name: of("NAME"),
-            rotational: of("ROTA") == "1",
-            transport: of("TRAN"),
-            model: format!("{} {}", of("VENDOR"), of("MODEL")).trim().to_owned(),
+            name: text_of("NAME"),
+            rotational: text_of("ROTA") == "1",
+            transport: text_of("TRAN"),
+            model: format!("{} {}", text_of("VENDOR"), text_of("MODEL")).trim().to_owned(),
             rotation_rate: None,
         });
     }

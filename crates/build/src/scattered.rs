@@ -19,7 +19,8 @@ const ONE_OF: u64 = 8;
 pub enum ScatteredError {
     /// The file system does not do what is needed.
     #[error(
-        "{path} could not be made in pieces: {step}: {source}; alloc=scattered needs a file system with fallocate and \
+        "{path} could not be allocated in scattered pieces: {step}: {source}; alloc=scattered needs a file \
+         system with fallocate and \
          holes that free their space (ext4, xfs, f2fs)"
     )]
     Step {
@@ -32,8 +33,8 @@ pub enum ScatteredError {
     },
     /// There is too little room for its pieces to lie apart.
     #[error(
-        "{path} of {wanted} MiB cannot be made in pieces: {available} MiB are free, and twice its size is needed; set \
-         size= of the image"
+        "{path} of {wanted} MiB cannot be allocated in scattered pieces: this needs twice its size, but \
+         {available} MiB are free; set size= of the image"
     )]
     Room {
         /// The image.
@@ -54,7 +55,7 @@ pub enum ScatteredError {
 /// See [`ScatteredError`]. What was made is removed again.
 pub fn make_scattered(path: &Path, bytes: u64) -> Result<(), ScatteredError> {
     let filler_path = path.with_extension("filler");
-    // What cannot be made because it is there is somebody else's, and stays.
+    // A file that exists already was made by another program, so it is not removed.
     let create = |path: &Path, step: &'static str| {
         let created = OpenOptions::new().write(true).create_new(true).open(path);
         created.map_err(|source| ScatteredError::Step { path: path.to_owned(), step, source })

@@ -26,7 +26,7 @@ pub(crate) fn take(
     if !found.succeeded() {
         let what = match kind {
             MediumKind::File => format!("there is no file {path}; make it with `truncate --size 16G {path}`"),
-            _ => format!("there is no device {path}; `lsblk` lists those there are"),
+            _ => format!("there is no device {path}; `lsblk` lists the devices"),
         };
         return Err(refused(layer, what));
     }
@@ -50,7 +50,7 @@ pub(crate) fn take(
 fn wrong_kind(path: &str, found: &str, wanted: &str) -> String {
     let instead = match found {
         "block special file" => format!("write `dev:{path}`"),
-        "directory" => format!("name a file in it, which `truncate --size 16G {path}/disk.img` makes"),
+        "directory" => format!("name a file in it; `truncate --size 16G {path}/disk.img` makes one"),
         found if found.starts_with("regular") => format!("write `file:{path}`"),
         _ => "media are block devices and regular files".to_owned(),
     };
@@ -81,8 +81,8 @@ fn refuse_signatures(
         return Err(refused(
             layer,
             format!(
-                "{path} carries a signature ({}), so it may hold data; nothing was written. If all of it may be lost, \
-                 say so with `--overwrite {path}`",
+                "{path} carries a signature ({}), so it may hold data; nothing was written. If you can lose \
+                 all of it, use `--overwrite {path}`",
                 signatures.join("; ")
             ),
         ));
@@ -104,7 +104,7 @@ fn refuse_data(machine: &Machine, layer: &Layer, path: &str) -> Result<(), Build
         Some(found) => Err(refused(
             layer,
             format!(
-                "{path} {found}; nothing was written. If all of it may be lost, say so with `--overwrite {path}`"
+                "{path} {found}; nothing was written. If you can lose all of it, use `--overwrite {path}`"
             ),
         )),
         None => Ok(()),

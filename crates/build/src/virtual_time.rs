@@ -130,13 +130,21 @@ mod tests {
 
     #[test]
     fn only_what_qemu_does_is_said_of_it() {
-        let of = |cause| {
+        let blames_qemu = |cause| {
             let refusal = nestor_machine::Refusal::new(cause, "as it says");
             let source = nestor_machine::MachineError::Refused { machine: "host".to_owned(), refusal };
             is_of_qemu(&BuildError::Machine(source))
         };
-        assert!(of(Cause::NotJoined) && of(Cause::MachineLost) && of(Cause::NotStarted));
-        assert!(!of(Cause::NoSpace) && !of(Cause::NotPermitted) && !of(Cause::NoMemory));
+        assert!(
+            blames_qemu(Cause::NotJoined)
+                && blames_qemu(Cause::MachineLost)
+                && blames_qemu(Cause::NotStarted)
+        );
+        assert!(
+            !blames_qemu(Cause::NoSpace)
+                && !blames_qemu(Cause::NotPermitted)
+                && !blames_qemu(Cause::NoMemory)
+        );
         assert!(!is_of_qemu(&BuildError::Lab("others may write to the cache".to_owned())));
     }
 

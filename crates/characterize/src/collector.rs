@@ -62,14 +62,15 @@ pub struct Seen {
 #[derive(Clone, Copy, Debug, PartialEq, thiserror::Error)]
 pub enum TooLittle {
     /// Nothing at all.
-    #[error("there was no request in {seconds:.0} s: nothing to characterise")]
+    #[error("no request arrived in {seconds:.0} s, so there is nothing to characterise")]
     Nothing {
         /// Seconds that were watched.
         seconds: f64,
     },
     /// Too few requests.
     #[error(
-        "there were {requests} requests in {seconds:.1} s; at least {FEWEST_REQUESTS} in {SHORTEST_S:.0} s tell what the load is"
+        "{requests} requests arrived in {seconds:.1} s; a profile needs at least {FEWEST_REQUESTS} in at \
+         least {SHORTEST_S:.0} s"
     )]
     Few {
         /// How many there were.
@@ -173,7 +174,7 @@ impl Collector {
     }
 
     /// The profile of all that was taken; of `watched_s` seconds, or from the first request to the end of the last where
-    /// nobody knows how long it was watched.
+    /// the time that it was watched is not known.
     ///
     /// # Errors
     /// When too little was seen.
@@ -198,7 +199,8 @@ impl Collector {
         };
         if profile.concurrency.burstiness > BURSTY {
             profile.remarks.push(format!(
-                "requests came in bursts (variance over mean of a second's requests: {:.0}): workers that think come evenly",
+                "requests came in bursts (variance over mean of the requests per second: {:.0}); the \
+                 workers of a load that is run send them evenly",
                 profile.concurrency.burstiness
             ));
         }
@@ -256,19 +258,21 @@ fn left_out(profile: &Profile) -> Vec<String> {
     let mut remarks = Vec::new();
     if requests.flush_share > WORTH_SAYING {
         remarks.push(format!(
-            "{:.0} % of the writes waited for the medium or were flushed: a load that is run does not flush, and is faster for it",
+            "{:.0} % of the writes waited for the medium or were flushed; a load that is run does not flush \
+             and is therefore faster",
             requests.flush_share * 100.0
         ));
     }
     if who.workers > 1 && requests.random_share < 1.0 - WORTH_SAYING {
         remarks.push(
-            "requests that are not random go on where their worker's last one ended: each worker of a load that is run begins at the file's start, so a cache may answer for the others"
+            "requests that are not random continue where their worker's last request ended; each worker of \
+             a load that is run begins at the start of the file, so a cache may answer the others"
                 .to_owned(),
         );
     }
     if profile.model_workers() < who.workers {
         remarks.push(format!(
-            "{} workers ask; a load that is run has {} of them, and a part of the rate",
+            "{} workers send requests; a load that is run has only {} workers and part of the rate",
             who.workers,
             profile.model_workers()
         ));
@@ -309,14 +313,14 @@ mod tests {
 
     /// Ten threads, each 12 ms for a request and 50 ms for itself, for two seconds.
     fn thinkers() -> Vec<Seen> {
-        let of = |thread: u32| {
+        let requests_of = |thread: u32| {
             (0..32_u64).map(move |i| {
                 let start = i * 62 + u64::from(thread);
                 // Far from any other request's end.
                 read(thread, start, start + 12, (i * 10 + u64::from(thread)) * 1_000_003)
             })
         };
-        (0..10).flat_map(of).collect()
+        (0..10).flat_map(requests_of).collect()
     }
 
     #[test]
@@ -367,13 +371,13 @@ mod tests {
     #[test]
     fn too_little_is_said() {
         let empty = Collector::default().finish(Some(60.0)).unwrap_err();
-        assert_eq!(empty.to_string(), "there was no request in 60 s: nothing to characterise");
+        assert_eq!(empty.to_string(), "no request arrived in 60 s, so there is nothing to characterise");
         let mut collector = Collector::default();
         (0..50).for_each(|i| collector.add(&read(1, i * 100, i * 100 + 1, 0)));
         let few = collector.finish(None).unwrap_err();
         assert_eq!(
             few.to_string(),
-            "there were 50 requests in 4.9 s; at least 100 in 1 s tell what the load is"
+            "50 requests arrived in 4.9 s; a profile needs at least 100 in at least 1 s"
         );
     }
 
@@ -387,13 +391,13 @@ mod tests {
             response_ms in 1_u64..40,
         ) {
             let rounds = 4000 / (think_ms + response_ms) + 200 / u64::from(workers) + 1;
-            let of = |thread: u32| {
+            let requests_of = |thread: u32| {
                 (0..rounds).map(move |i| {
                     let start = i * (think_ms + response_ms);
                     read(thread, start, start + response_ms, (i * 31 + u64::from(thread)) << 24)
                 })
             };
-            let found = profile((0..workers).flat_map(of));
+            let found = profile((0..workers).flat_map(requests_of));
             prop_assert_eq!(found.concurrency.workers, workers);
             let c = &found.concurrency;
             let rate = f64::from(c.workers) / (c.think_ms + found.rates.response_ms) * 1e3;

@@ -55,7 +55,8 @@ pub fn fit_think_time<E: From<WorkloadError>>(
     let file_bytes = size.unwrap_or_else(|| profile.file_bytes().min(LARGEST_UNNAMED_FILE_BYTES));
     if size.is_none() && profile.file_bytes() > file_bytes {
         profile.remarks.push(format!(
-            "the think time was fitted on a file of {:.1} GB, the requests span {:.1} GB: seeks were shorter (--size)",
+            "the think time was fitted on a file of {:.1} GB, but the requests span {:.1} GB: seeks were \
+             shorter (--size)",
             file_bytes as f64 / 1e9,
             profile.file_bytes() as f64 / 1e9
         ));
@@ -187,7 +188,7 @@ mod tests {
 
     /// Ten seconds of a load with this rate, whose requests take so long.
     fn ran(rate: f64, response_ms: f64) -> LoadResult {
-        let of = |operations: u64| {
+        let result = |operations: u64| {
             let mut latency = LatencyHistogram::default();
             latency.record_many_ns((response_ms * 1e6) as u64, operations);
             OperationResult { operations, bytes: operations * 11264, latency, ..OperationResult::default() }
@@ -199,8 +200,8 @@ mod tests {
             workload: "iometer:mail".to_owned(),
             elapsed_ns: 10_000_000_000,
             operations: BTreeMap::from([
-                (OperationClass("read".to_owned()), of(reads)),
-                (OperationClass("write".to_owned()), of(all - reads)),
+                (OperationClass("read".to_owned()), result(reads)),
+                (OperationClass("write".to_owned()), result(all - reads)),
             ]),
             working_set_bytes: 1 << 30,
             scale_factor: 1.0,
@@ -218,7 +219,7 @@ mod tests {
         us as f64 / 1e3
     }
 
-    /// A machine on which each request takes so long, whoever waits for it.
+    /// A machine on which each request takes this long.
     fn closed(response_ms: f64) -> impl FnMut(&Workload, u64) -> Result<LoadResult, Failed> {
         move |workload, _| Ok(ran(50.0 / (think_ms(workload) + response_ms) * 1e3, response_ms))
     }
@@ -268,7 +269,7 @@ mod tests {
         assert!((profile.concurrency.think_ms - thoughts[2]).abs() < 1e-3, "{thoughts:?} {profile:?}");
         assert_eq!(closeness.rows[0].load, 700.0);
         let remarks = profile.remarks.join("; ");
-        assert!(remarks.contains("on a file of 8.6 GB, the requests span 20.0 GB"), "{remarks}");
+        assert!(remarks.contains("on a file of 8.6 GB, but the requests span 20.0 GB"), "{remarks}");
         assert!(remarks.contains("does 700.0 requests/s instead of 792.0"), "{remarks}");
     }
 

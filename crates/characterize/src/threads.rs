@@ -30,23 +30,23 @@ impl Threads {
     pub(crate) fn add(&mut self, thread: u32, start_ns: u64, end_ns: u64) {
         self.requests += 1;
         let known = self.threads.contains_key(&thread) || self.threads.len() < MOST_THREADS;
-        let of = self.threads.entry(if known { thread } else { u32::MAX }).or_default();
-        of.requests += 1;
-        of.request_ns += end_ns.saturating_sub(start_ns);
-        let from = start_ns.max(of.busy_until_ns);
-        of.busy_ns += end_ns.saturating_sub(from);
-        of.busy_until_ns = of.busy_until_ns.max(end_ns);
+        let counts = self.threads.entry(if known { thread } else { u32::MAX }).or_default();
+        counts.requests += 1;
+        counts.request_ns += end_ns.saturating_sub(start_ns);
+        let from = start_ns.max(counts.busy_until_ns);
+        counts.busy_ns += end_ns.saturating_sub(from);
+        counts.busy_until_ns = counts.busy_until_ns.max(end_ns);
     }
 
     /// Workers with one request at a time that would ask alike: a thread that keeps so many requests under way, while it has
     /// any, is as many workers.
     pub(crate) fn workers(&self) -> u32 {
-        let of = |thread: &Thread| {
+        let depth_of = |thread: &Thread| {
             let depth = thread.request_ns as f64 / (thread.busy_ns.max(1)) as f64;
             depth.round().max(1.0) as u64
         };
         let least = (self.requests as f64 * SMALLEST_SHARE).max(1.0);
-        let workers: u64 = self.threads.values().filter(|t| t.requests as f64 >= least).map(of).sum();
+        let workers: u64 = self.threads.values().filter(|t| t.requests as f64 >= least).map(depth_of).sum();
         u32::try_from(workers.max(1)).unwrap_or(u32::MAX)
     }
 }

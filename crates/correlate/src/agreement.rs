@@ -11,7 +11,7 @@ pub struct Agreement {
     pub agreeing: u64,
     /// Runs whose request has no ancestor at the top (written back, read ahead, unknown).
     pub without_ancestor: u64,
-    /// Runs whose mark or request nobody knows: from before the recording.
+    /// Runs whose mark or request is not known: from before the recording.
     pub unknown: u64,
     /// Some disagreements.
     pub examples: Vec<String>,
@@ -21,11 +21,11 @@ impl Agreement {
     /// In words, with the numbers.
     pub fn to_text(&self) -> String {
         let Some(share) = self.share() else {
-            return "no marked data reached the disk: nothing to check the joins with".to_owned();
+            return "no marked data reached the disk, so the joins cannot be checked".to_owned();
         };
         format!(
-            "the marks in the data say that {:.2} % of the joins are true ({} of {}); {} more reached the disk without a \
-             request of the guest that waited for them",
+            "the marks in the data say that {:.2} % of the joins are true ({} of {}); {} more reached the \
+             disk without a guest request that waited for them",
             100.0 * share,
             self.agreeing,
             self.checked,

@@ -2,7 +2,7 @@
 //!
 //! The lowest level (the medium, or the block device nearest to it) is what all layers share. Every moment of it is
 //! given to one request, and every request to a *cause*: the classes it has at each attributed level, topmost first. The
-//! topmost is the first file system's, or where the stack has none there, whoever works on the device.
+//! topmost is the first file system's, or, where the stack has none there, the program that uses the device.
 //! `journal>image-data` is the guest's journal in the image file; `->journal` the host's own journal, which no guest
 //! request asked for. So the parts add up to the whole, and two stacks can be compared part by part.
 
@@ -94,7 +94,7 @@ impl TryFrom<String> for Cause {
             "-" => Ok(None),
             name => Class::from_name(name)
                 .map(Some)
-                .ok_or_else(|| format!("`{name}` in the cause `{text}` is no class of requests")),
+                .ok_or_else(|| format!("`{name}` in the cause `{text}` is not a class of requests")),
         };
         if text.is_empty() {
             return Ok(Self::default());

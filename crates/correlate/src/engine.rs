@@ -104,7 +104,7 @@ fn join_levels<'a>(
     let swept = Sweep::new(lanes, betweens, sampler, observer).run();
     if swept.forced > 0 {
         remarks.push(format!(
-            "{} requests were taken for over too early because more were under way than can be",
+            "{} requests counted as complete too early, because more were in flight than possible",
             swept.forced
         ));
     }
@@ -113,7 +113,7 @@ fn join_levels<'a>(
         let names = format!("{} to {}", levels[upper].header.layer, levels[upper + 1].header.layer);
         if between.forgot() {
             remarks.push(format!(
-                "{names}: more was written than is remembered; some origins of later writes are unknown"
+                "{names}: the record of written ranges is full; some origins of later writes are unknown"
             ));
         }
         let clock = &clocks[upper];
@@ -181,7 +181,8 @@ fn read_all(levels: &[LevelInput<'_>], remarks: &mut Vec<String>) -> Result<Vec<
         }
         if level.header.dropped > 0 {
             remarks.push(format!(
-                "{layer}: at least {} requests are missing in its trace; what belongs to them has no parent or no child",
+                "{layer}: at least {} requests are missing from its trace; requests that belong to them \
+                 have no parent or no child",
                 level.header.dropped
             ));
         }
@@ -206,8 +207,8 @@ fn check_maps(
         let (upper_end, lower_end) = map.ends();
         if (mapped as f64) < LEAST_MAPPED * (mapped as f64 + missing as f64) {
             return refuse(format!(
-                "it knows {mapped} of the {} bytes that {above} asked for, up to byte {upper_end}, while {above} used \
-                 bytes up to {}; take the map of the image that was used then",
+                "it covers {mapped} of the {} bytes that {above} requested, up to byte {upper_end}, but \
+                 {above} used bytes up to {}; use the map of the image at that time",
                 mapped.saturating_add(missing),
                 surveys[lower - 1].end
             ));
@@ -215,13 +216,14 @@ fn check_maps(
         let space = level.header.space_bytes;
         if space > 0 && lower_end > space {
             return refuse(format!(
-                "it reaches to byte {lower_end} of a device that has {space}; is it of another device, or does a \
-                 partition begin later?"
+                "it extends to byte {lower_end} of a device of {space} bytes; does it belong to another device, or \
+                 does a partition begin later?"
             ));
         }
         if missing > 0 {
             remarks.push(format!(
-                "{above} to {below}: {} KiB that were asked for are not in the map (holes, or the image grew)",
+                "{above} to {below}: {} KiB that were requested are not in the map (holes, or the image \
+                 grew)",
                 missing.div_ceil(1024)
             ));
         }
@@ -250,12 +252,12 @@ fn check_joins(
                 above: above.clone(),
                 below: below.clone(),
                 reason: format!(
-                    "none of the requests of {below} lies where it puts those of {above}; take the map of the image and \
-                     the trace of the device that were used"
+                    "no request of {below} is where the map puts those of {above}; use the map of the image \
+                     and the trace of the device that were used"
                 ),
             });
         }
-        remarks.push(format!("{above} to {below}: no request of the one belongs to one of the other"));
+        remarks.push(format!("{above} to {below}: no request of the one belongs to a request of the other"));
     }
     Ok(())
 }

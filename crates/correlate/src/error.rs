@@ -20,14 +20,15 @@ pub enum CorrelateError {
     },
     /// There is nothing to join.
     #[error(
-        "a correlation needs the requests of at least two levels, there is {levels}; name a lower one too"
+        "a correlation needs the requests of at least two levels, but there is {levels}; name a lower level \
+         too"
     )]
     TooFewLevels {
         /// How many there are.
         levels: usize,
     },
-    /// More levels than anybody nests.
-    #[error("{levels} levels are more than the {limit} that can be joined at once; leave some out")]
+    /// More levels than a stack has in practice.
+    #[error("{levels} levels are more than the {limit} that can be joined at once; omit some")]
     TooManyLevels {
         /// How many there are.
         levels: usize,

@@ -191,7 +191,8 @@ impl Recording {
         let mut levels = Vec::new();
         for (index, level) in manifest.levels.into_iter().enumerate() {
             let beside = |name: &str| {
-                beside(directory, name).ok_or_else(|| wrong(format!("{name:?} is no file of its directory")))
+                beside(directory, name)
+                    .ok_or_else(|| wrong(format!("{name:?} is not a file in its directory")))
             };
             let file = beside(&level.file)?;
             let map = match level.map {
@@ -204,7 +205,7 @@ impl Recording {
                 }
                 ManifestMap::Clusters { cluster_bytes } => {
                     return Err(wrong(format!(
-                        "clusters of {cluster_bytes} bytes, which is no power of two"
+                        "clusters of {cluster_bytes} bytes, which is not a power of two"
                     )));
                 }
             };
@@ -230,7 +231,7 @@ impl Recording {
             });
         }
         if levels.is_empty() {
-            return Err(wrong("there is no trace point in it".to_owned()));
+            return Err(wrong("it has no trace point".to_owned()));
         }
         Ok(Self { cell: manifest.cell, levels })
     }

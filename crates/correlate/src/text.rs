@@ -50,17 +50,17 @@ impl Correlation {
 
     fn joins_text(&self) -> String {
         let rows = self.joins.iter().enumerate().map(|(index, join)| {
-            let of = |origin: Origin| join.origins.get(&origin).copied().unwrap_or(0);
+            let requests_from = |origin: Origin| join.origins.get(&origin).copied().unwrap_or(0);
             let counts = [
-                of(Origin::Parent),
+                requests_from(Origin::Parent),
                 join.split,
                 join.merged,
-                of(Origin::ReadAhead),
-                of(Origin::WriteBack) + of(Origin::FlushOfParent),
-                of(Origin::ReadModifyWrite),
-                of(Origin::Journal),
-                of(Origin::Metadata),
-                of(Origin::Unknown),
+                requests_from(Origin::ReadAhead),
+                requests_from(Origin::WriteBack) + requests_from(Origin::FlushOfParent),
+                requests_from(Origin::ReadModifyWrite),
+                requests_from(Origin::Journal),
+                requests_from(Origin::Metadata),
+                requests_from(Origin::Unknown),
                 join.absorbed,
                 join.unmatched_above,
             ];
@@ -72,9 +72,9 @@ impl Correlation {
             "joined",
             "split",
             "merged",
-            "read ahead",
-            "written later",
-            "partial write",
+            "read-ahead",
+            "write-back",
+            "read-modify-write",
             "journal",
             "metadata",
             "unknown",
@@ -87,7 +87,7 @@ impl Correlation {
             text += &self.clock_line(index, join);
         }
         text += &match self.unmatched_share() {
-            Some(share) => format!("  unmatched: {:.2} % of a level's requests at most\n", 100.0 * share),
+            Some(share) => format!("  unmatched: at most {:.2} % of a level's requests\n", 100.0 * share),
             None => String::new(),
         };
         text
@@ -98,17 +98,17 @@ impl Correlation {
         let outside = join.outside_above + join.outside_below;
         let outside = match outside {
             0 => String::new(),
-            count => format!("; {count} requests lie outside the time that both were recorded"),
+            count => format!("; {count} requests are outside the time in which both were recorded"),
         };
         if join.clock_bound_ns == 0 {
             return format!("  {names}: one clock{outside}\n");
         }
         if join.clock_bound_ns == u64::MAX {
-            return format!("  {names}: no request bounds the clocks against each other{outside}\n");
+            return format!("  {names}: no request bounds the clocks{outside}\n");
         }
         if join.clocks_were_read {
             return format!(
-                "  {names}: both clocks read beside one that they share, to {}{outside}\n",
+                "  {names}: both clocks were read beside a shared clock, known to {}{outside}\n",
                 duration(join.clock_bound_ns)
             );
         }
@@ -198,11 +198,11 @@ impl Correlation {
 
 fn origin_word(origin: Origin) -> &'static str {
     match origin {
-        Origin::Parent => "asked for",
-        Origin::FlushOfParent => "because of a flush",
-        Origin::WriteBack => "written back",
-        Origin::ReadAhead => "read ahead",
-        Origin::ReadModifyWrite => "read for a partial write",
+        Origin::Parent => "requested",
+        Origin::FlushOfParent => "flush",
+        Origin::WriteBack => "write-back",
+        Origin::ReadAhead => "read-ahead",
+        Origin::ReadModifyWrite => "read-modify-write",
         Origin::Journal => "journal",
         Origin::Metadata => "metadata",
         Origin::Unknown => "unknown",

@@ -29,7 +29,7 @@ pub enum Origin {
     FlushOfParent,
     /// Data that the level above wrote earlier and a cache kept until now.
     WriteBack,
-    /// Nobody asked yet: it stands beside what is being read.
+    /// Not requested yet: it is beside what is being read.
     ReadAhead,
     /// A read of whole blocks because a write of the level above covers them in part.
     ReadModifyWrite,
@@ -41,7 +41,7 @@ pub enum Origin {
     Unknown,
 }
 
-/// How long the requests of one level took, whoever asked for them. Flushes are not among them.
+/// How long the requests of one level took, whatever caused them. Flushes are not among them.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct LevelTimes {
     /// Queued to issued: this level's own queue.

@@ -25,15 +25,15 @@ fn the_text_says_how_sure_it_is() {
     xfs    host block   host          300
     hdd    medium       ground        300
 
-    from > to   joined  split  merged  read ahead  written later  partial write  journal  metadata  unknown  from cache  unmatched
-    ext4 > kvm     300      0       0           0              0              0        0         0        0           0          0
-    kvm > xfs      300      0       0           0              0              0        0         0        0           0          0
-    xfs > hdd      300      0       0           0              0              0        0         0        0           0          0
+    from > to   joined  split  merged  read-ahead  write-back  read-modify-write  journal  metadata  unknown  from cache  unmatched
+    ext4 > kvm     300      0       0           0           0                  0        0         0        0           0          0
+    kvm > xfs      300      0       0           0           0                  0        0         0        0           0          0
+    xfs > hdd      300      0       0           0           0                  0        0         0        0           0          0
 
     ext4 > kvm: clocks known to 2.9 us at the middle (offset 12800.000003 s, drift 47.45 ppm, 285 pairs)
     kvm > xfs: one clock
     xfs > hdd: clocks known to 1.1 us at the middle (offset -20000.000998 s, drift 22.21 ppm, 285 pairs)
-    unmatched: 0.00 % of a level's requests at most
+    unmatched: at most 0.00 % of a level's requests
 
     where time is added          requests     mean      p50       p90       p99       max
     ext4: its own queue               285  10.1 us   9.9 us   18.3 us   19.9 us   20.0 us

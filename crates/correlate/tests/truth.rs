@@ -56,7 +56,7 @@ fn check(plan: Plan) -> Checked {
         let mut expected = parents.clone();
         expected.sort_unstable();
         // A journal write may be linked to a flush that waits; nothing is known of that. Of several flushes that wait
-        // nobody can know which one made the cache be written.
+        // it is not known which one caused the write of the cache.
         let same = found == expected || matches!(origin, Origin::Journal | Origin::FlushOfParent);
         if joined.origin == *origin && same {
             score.right += 1;

@@ -1,4 +1,4 @@
-//! What a mechanism is given: the cell, its baseline, and the part of the difference that nobody has claimed yet.
+//! The input of a mechanism: the cell, its baseline, and the part of the difference that no mechanism has claimed yet.
 
 use std::collections::BTreeMap;
 
@@ -83,7 +83,7 @@ impl Left {
         saved + self.claim(Part::Idle, self.part(Part::Idle).max(0.0).min(-saved))
     }
 
-    /// What nobody claimed.
+    /// The part that no mechanism claimed.
     pub fn rest(&self) -> f64 {
         self.0.values().sum()
     }

@@ -165,7 +165,7 @@ impl Part {
             return match cause.0.iter().copied().flatten().next() {
                 Some(Class::Journal) => Self::HostJournal,
                 Some(class) if class.is_metadata() => Self::HostMetadata,
-                // Written in the image file, asked for by nobody above.
+                // Written in the image file without a request above.
                 Some(class) if class.is_data() => Self::ImageFormat,
                 _ => Self::Data,
             };

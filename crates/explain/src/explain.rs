@@ -66,11 +66,11 @@ fn is_noise(ratio: Option<&Ratio>) -> bool {
 fn noise(whole_ns: f64, ratio: Option<&Ratio>) -> Finding {
     let words = match ratio.and_then(|r| r.change_interval_percent()) {
         Some(interval) => format!(
-            "no difference that can be told from chance: the interval from {:+.1} to {:+.1} % holds zero",
+            "not told apart: the interval from {:+.1} to {:+.1} % contains zero",
             interval.low, interval.high
         ),
         None => format!(
-            "no difference worth explaining: below {:.0} %, and too few runs to tell it from chance",
+            "the difference is below {:.0} %, and too few runs show whether it is chance",
             WORTH_EXPLAINING * 100.0
         ),
     };
@@ -81,14 +81,14 @@ fn noise(whole_ns: f64, ratio: Option<&Ratio>) -> Finding {
 }
 
 fn doubts(here: &Evidence, baseline: Option<&Evidence>) -> Vec<String> {
-    let of = |label: &str, evidence: &Evidence| -> Vec<String> {
+    let labelled = |label: &str, evidence: &Evidence| -> Vec<String> {
         evidence.doubts.iter().map(|doubt| format!("{label}: {doubt}")).collect()
     };
-    let mut doubts = of("here", here);
-    doubts.extend(baseline.map(|b| of("baseline", b)).unwrap_or_default());
+    let mut doubts = labelled("here", here);
+    doubts.extend(baseline.map(|b| labelled("baseline", b)).unwrap_or_default());
     if here.blame.span_ns == 0 {
         doubts.push(
-            "here: nothing was recorded at the lowest level, so only what the application saw can be compared; \
+            "here: the lowest level was not recorded, so only the application's numbers can be compared; \
              run it with --trace full"
                 .to_owned(),
         );
@@ -98,7 +98,7 @@ fn doubts(here: &Evidence, baseline: Option<&Evidence>) -> Vec<String> {
     }
     if let Some(b) = baseline.filter(|b| b.ground != here.ground) {
         doubts.push(format!(
-            "they ran in different places (here {}, baseline {}), so that times do not compare",
+            "the runs come from different places (here {}, baseline {}), so their times cannot be compared",
             here.ground, b.ground
         ));
     }

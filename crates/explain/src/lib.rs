@@ -2,7 +2,7 @@
 //!
 //! The time of an operation of the application is taken apart at the lowest level, which all layers share
 //! ([`Part`]): data, journals, metadata, flushes, idle. The difference to a baseline has the same parts, and each
-//! mechanism claims what it can prove of them, in the order of [`mechanisms::MECHANISMS`]; what nobody claims is
+//! mechanism claims what it can prove of them, in the order of [`mechanisms::MECHANISMS`]; what no mechanism claims is
 //! reported as unexplained. So no nanosecond is explained twice. Without a baseline the whole time is taken apart.
 
 mod case;

@@ -46,7 +46,7 @@ fn scattered(evidence: &Evidence) -> Vec<Proof> {
         let mebibytes = end(&last.request).abs_diff(first.request.offset) as f64 / (1 << 20) as f64;
         let level = levels.get(first.level).cloned().unwrap_or_default();
         let words = format!(
-            "{} lies {mebibytes:.1} MiB from the request before, although the {} of {} continues it",
+            "{} is {mebibytes:.1} MiB away from the previous request, although the {} of {} continues it",
             what(&first.request),
             what(&after.root.request),
             levels.get(after.root.level).map_or("the level above", String::as_str)

@@ -85,7 +85,7 @@ impl Evidence {
                         machine: layer.machine.clone(),
                         ..Edge::default()
                     });
-                    self.edges.last_mut().expect("one was just put there")
+                    self.edges.last_mut().expect("the entry was just inserted")
                 }
             };
             edge.add(metrics);
@@ -103,7 +103,7 @@ impl Evidence {
                 None => {
                     let (kind, layer) = (level.kind.clone(), level.layer.clone());
                     self.joins.push(Joined { kind, layer, ..Joined::default() });
-                    self.joins.last_mut().expect("one was just put there")
+                    self.joins.last_mut().expect("the entry was just inserted")
                 }
             };
             joined.absorbed += join.absorbed as f64;

@@ -14,14 +14,14 @@ pub fn explanation_text(explanation: &Explanation) -> String {
     let _ = match (&e.baseline, e.baseline_time_per_operation_ns) {
         (Some(baseline), Some(before)) => writeln!(
             text,
-            "against {baseline}: {}, {} an operation instead of {}",
+            "against {baseline}: {}, {} per operation instead of {}",
             change(e),
             per_operation(e.time_per_operation_ns),
             per_operation(before)
         ),
         _ => writeln!(
             text,
-            "{} an operation, taken apart; a baseline (--against) says more",
+            "{} per operation, split into its parts; a baseline (--against) shows more",
             per_operation(e.time_per_operation_ns)
         ),
     };
@@ -30,13 +30,13 @@ pub fn explanation_text(explanation: &Explanation) -> String {
         write_finding(&mut text, finding, e.baseline.is_some());
     }
     if e.findings.is_empty() {
-        text.push_str("  no mechanism is at work that this program knows\n");
+        text.push_str("  no known mechanism applies\n");
     }
     if e.unexplained_share >= 0.01 && e.findings.iter().all(|f| f.mechanism != crate::MechanismName::Noise) {
         let _ = writeln!(text, "  {:>4.0} %  not explained", e.unexplained_share * 100.0);
     }
     if !e.doubts.is_empty() {
-        text.push_str("\nless than it seems\n");
+        text.push_str("\nless certain than it looks\n");
         e.doubts.iter().for_each(|doubt| {
             let _ = writeln!(text, "  {doubt}");
         });

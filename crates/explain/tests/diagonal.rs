@@ -242,15 +242,15 @@ fn the_text_says_how_sure_and_what_to_do() {
     let (here, before) = planted(MechanismName::JournalOfJournal);
     insta::assert_snapshot!(explanation_text(&explain(&here, Some(&before))), @r"
     ext4/kvm/raw/xfs/hdd   fio:rand-write
-    against ext4/kvm/raw/xfs/hdd: -50.0 % [-52.0, -47.9], 3 runs each, 20.00 ms an operation instead of 10.00 ms
+    against ext4/kvm/raw/xfs/hdd: -50.0 % [-52.0, -47.9], 3 runs each, 20.00 ms per operation instead of 10.00 ms
 
         91 % slower  journal-of-journal  in xfs
-              journal of journal: for each request to the guest's journal the host's file system makes 2.0 to its own
+              journal of journal: each request to the guest's journal causes 2.0 requests to the journal of the host's file system
               requests to the guest's journal             0.200 per operation   baseline 0.200
               requests                                    0.400 per operation   baseline 0.000
               bytes                                       3.200 KiB per operation   baseline 0.000
               time at the lowest level                     9000 us per operation   baseline 0.000
-              to change it: a preallocated image (alloc=full), a host file system that need not commit for an overwrite, or a raw disk
+              to change it: a preallocated image (alloc=full), a host file system that does not commit for an overwrite, or a raw disk
          9 %  not explained
     ");
 }

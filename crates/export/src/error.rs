@@ -14,7 +14,8 @@ pub enum ExportError {
     Recording(#[from] nestor_correlate::CorrelateError),
     /// A trace that has no requests in it.
     #[error(
-        "{name}: {format} has no requests to export; of QEMU's events `nestor trace hypervisor` makes a file of requests"
+        "{name}: {format} has no requests to export; `nestor trace hypervisor` makes a request file from \
+         QEMU's events"
     )]
     NoRequests {
         /// What the trace is called.
@@ -37,18 +38,18 @@ pub enum ExportError {
     #[error("the Parquet file could not be written: {0}")]
     Parquet(#[from] ::parquet::errors::ParquetError),
     /// The file is there already.
-    #[error("{} is there already; name another file, or say --force to replace it", path.display())]
+    #[error("{} exists already; name another file, or replace it with --force", path.display())]
     Exists {
         /// Which file.
         path: PathBuf,
     },
     /// There is nothing to write.
-    #[error("there is no trace point to export; name at least one file of requests or trace")]
+    #[error("there is no trace point to export; name at least one request file or trace")]
     NoLevels,
     /// Sorting by start would need too much memory.
     #[error(
-        "{layer}: more than {limit} requests lie within the time of its longest ({longest_s:.1} s); \
-         export a part of the time with --from and --to"
+        "{layer}: more than {limit} requests fall within the time of its longest request ({longest_s:.1} \
+         s); export a part of the time with --from and --to"
     )]
     TooManyAtOnce {
         /// The layer whose requests they are.

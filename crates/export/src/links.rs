@@ -34,7 +34,7 @@ impl Links {
             }
         }
         let mut found = Vec::new();
-        // A root has a parent only if it is not of the topmost level, and then nobody says which.
+        // A root has a parent only if it is not of the topmost level, and then the parent is not recorded.
         for tree in &correlation.trees {
             tree.root.children.iter().for_each(|child| visit(child, Some(tree.root.request.id), &mut found));
         }

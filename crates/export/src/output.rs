@@ -49,7 +49,7 @@ pub fn export_to_file(
     }
     // A rename would put a file in place of a device, or of the link /dev/stdout.
     if path.metadata().is_ok_and(|found| !found.is_file()) {
-        let what = "it is no regular file, and the export is put in place whole";
+        let what = "it is not a regular file; an export replaces the whole file";
         return Err(write_error(std::io::Error::new(std::io::ErrorKind::InvalidInput, what)));
     }
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));

@@ -160,7 +160,7 @@ fn column<T: DataType, W: Write + Send>(
     present: Option<&[i16]>,
     repeated: Option<&[i16]>,
 ) -> Result<(), ExportError> {
-    let mut column = group.next_column()?.expect("as many columns are written as the schema has");
+    let mut column = group.next_column()?.expect("one column is written for each column of the schema");
     column.typed::<T>().write_batch(values, present, repeated)?;
     column.close()?;
     Ok(())

@@ -18,7 +18,7 @@ use std::time::Instant;
 
 use nestor_flow::{FlowOptions, FlowReport, Listener, RunReport, Scale, Source, relocate, run_script, scale};
 
-/// Nobody listens.
+/// Ignores all reports.
 struct Silence;
 
 impl Listener for Silence {

@@ -60,7 +60,7 @@ type Completions = Receiver<(u64, i64, Instant)>;
 enum Backend {
     Ring(Ring),
     Helpers(Helpers),
-    /// Writes when somebody waits and not before, so that tests know what is under way.
+    /// Writes only when a caller waits, so that tests know what is in flight.
     #[cfg(test)]
     Lazy {
         queue: std::collections::VecDeque<Write>,
@@ -145,7 +145,7 @@ impl AsyncWrites {
         while ended.len() < count {
             #[cfg(test)]
             if let Backend::Lazy { queue, report } = &mut self.backend {
-                let write = queue.pop_front().expect("what is under way is in the queue");
+                let write = queue.pop_front().expect("requests in flight are in the queue");
                 report.send((write.number, perform(&write), Instant::now())).expect("its receiver is here");
             }
             let gone = |_| io::Error::other("the thread that waits for writes has ended");
@@ -163,7 +163,7 @@ impl Drop for AsyncWrites {
     /// Also where a thread panics: its files are closed after this.
     fn drop(&mut self) {
         let all = self.under_way.len();
-        // What failed has nobody left to tell.
+        // There is no caller left for the error.
         let _ = self.wait(all);
     }
 }
@@ -196,7 +196,7 @@ impl Ring {
     /// What the request points to must stay until it has ended.
     unsafe fn push(&mut self, request: &squeue::Entry) -> io::Result<()> {
         if self.broken {
-            return Err(io::Error::other("an earlier write could not be handed over"));
+            return Err(io::Error::other("an earlier write could not be submitted"));
         }
         // SAFETY: only the workload's own thread, which has this ring for itself, submits; the waiter only takes completions.
         while unsafe { self.ring.submission_shared().push(request) }.is_err() {
@@ -319,7 +319,7 @@ impl Helpers {
     }
 
     fn send(&self, write: Write) -> io::Result<()> {
-        let gone = || io::Error::other("the helping threads have ended");
+        let gone = || io::Error::other("the helper threads have ended");
         self.writes.as_ref().ok_or_else(gone)?.send(write).map_err(|_| gone())
     }
 }
@@ -335,7 +335,7 @@ impl Drop for Helpers {
 }
 
 fn perform(write: &Write) -> i64 {
-    // SAFETY: whoever began the write keeps the data and the file until it has ended (`AsyncWrites::begin`).
+    // SAFETY: the caller that began the write keeps the data and the file until it has ended (`AsyncWrites::begin`).
     let written = unsafe {
         libc::pwrite64(write.file, write.data as *const libc::c_void, write.length, write.place as i64)
     };

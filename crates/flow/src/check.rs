@@ -45,10 +45,10 @@ fn impossible(flowops: &[Flowop]) -> Option<(&Flowop, &'static str)> {
 }
 
 /// What is wrong with an operation of no bytes.
-pub(crate) const MOVES_NOTHING: &str = "moves nothing: give it iosize=";
+pub(crate) const MOVES_NOTHING: &str = "moves no data: give it iosize=";
 /// What is wrong with an asynchronous write without `random`.
 pub(crate) const ASYNCHRONOUS_IN_ORDER: &str =
-    "writes asynchronously in order, which has no meaning: add random";
+    "writes asynchronously and sequentially, which has no meaning: add random";
 
 /// Plans everything that a script asks for, up to the first file and the first thread: for tests of what [`check`] lets pass.
 ///

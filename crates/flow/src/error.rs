@@ -28,7 +28,8 @@ pub enum FlowError {
     },
     /// There is no memory for an operation.
     #[error(
-        "flowop {flowop} (line {line}) needs {bytes} bytes of memory, which are not to be had: give it a smaller iosize=, or use fewer threads"
+        "flowop {flowop} (line {line}) needs {bytes} bytes of memory, which are not available: give it a \
+         smaller iosize=, or use fewer threads"
     )]
     Memory {
         /// Its name.
@@ -40,8 +41,8 @@ pub enum FlowError {
     },
     /// Something stands where a file set would be made.
     #[error(
-        "{path} is not empty and was not made by this program: name another directory, move it away, or let the file set keep \
-         what is there (reuse)"
+        "{path} is not empty and was not made by this program: name another directory, move it away, or let \
+         the file set keep its contents (reuse)"
     )]
     NotOurs {
         /// The directory.
@@ -49,7 +50,8 @@ pub enum FlowError {
     },
     /// A file set would be outside of the directory it belongs in.
     #[error(
-        "file set {set} (line {line}): {} leads elsewhere, and no link is followed: move it away, or name another directory",
+        "file set {set} (line {line}): {} is a link to another place, and links are not followed: move it \
+         away, or name another directory",
         path.display()
     )]
     LeadsOut {
@@ -60,10 +62,10 @@ pub enum FlowError {
         /// The link, or what stands there in place of a directory.
         path: PathBuf,
     },
-    /// A file that would be adopted has other names, and may be anybody's.
+    /// A file that would be adopted has other names, and may belong to another program.
     #[error(
-        "file set {set} (line {line}): {} has other names elsewhere (hard links), so it is not taken for a file of the set: move it \
-         away, or name another directory",
+        "file set {set} (line {line}): {} has other names (hard links), so it does not count as a file of \
+         the set: move it away, or name another directory",
         path.display()
     )]
     Linked {
@@ -76,8 +78,8 @@ pub enum FlowError {
     },
     /// A file that would be adopted has not the length that the script says.
     #[error(
-        "file set {set} (line {line}): {} has {found} bytes and not {wanted}, and was not made by this program, so it is not changed: \
-         move it away, or give the set the right size= and entries=",
+        "file set {set} (line {line}): {} has {found} bytes instead of {wanted} and was not made by this \
+         program, so it is not changed: move it away, or give the set the right size= and entries=",
         path.display()
     )]
     Length {
@@ -104,7 +106,8 @@ pub enum FlowError {
         stranger: PathBuf,
     },
     /// The record of what was made in a directory cannot be trusted.
-    #[error("{} {why}, so what was made in its directory is not known: move it away, or name another directory", path.display())]
+    #[error("{} {why}, so the files made in its directory are not known: move it away, or name another \
+             directory", path.display())]
     Record {
         /// The record.
         path: PathBuf,
@@ -119,10 +122,11 @@ pub enum FlowError {
         /// Where they should be.
         path: PathBuf,
     },
-    /// Somebody has put others in place of the prepared files, or changed them.
+    /// The prepared files were replaced or changed.
     #[error(
-        "the files of {set} under {path} are not those that were prepared: since then some were replaced, changed, added or \
-         removed; nothing was written to them; move what is yours elsewhere, remove {path}, and prepare them again"
+        "the files of {set} under {path} are not those that were prepared: some have been replaced, \
+         changed, added or removed since; nothing was written to them; move your own files elsewhere, \
+         remove {path}, and prepare the set again"
     )]
     Replaced {
         /// The file set.
@@ -160,7 +164,8 @@ pub enum FlowError {
     },
     /// A block device is used as a file and was not named by the user.
     #[error(
-        "file {set} is the block device {path}, whose contents would be lost: name it with --overwrite {path}"
+        "file {set} is the block device {path}, whose contents would be lost: if you can lose them, use \
+         --overwrite {path}"
     )]
     Device {
         /// The file's name.
@@ -170,7 +175,8 @@ pub enum FlowError {
     },
     /// Threads could not be started.
     #[error(
-        "cannot start thread {started} of {wanted}: {source}; the machine allows no more: lower instances=, or raise ulimit -u or -v"
+        "cannot start thread {started} of {wanted}: {source}; the machine does not allow more: lower \
+         instances=, or raise ulimit -u or -v"
     )]
     Threads {
         /// How many there were.
@@ -189,7 +195,7 @@ pub enum FlowError {
         source: io::Error,
     },
     /// Several machines could not be kept together.
-    #[error("the machines of this run are not together: {0}")]
+    #[error("the machines of this run are not synchronised: {0}")]
     Together(String),
     /// The user asked to stop before there was anything to report.
     #[error("stopped before the measurement began")]
@@ -228,9 +234,12 @@ fn remedy(error: &io::Error) -> &'static str {
         Some(libc::EROFS) => {
             ": the file system is mounted read-only, or became so after an error (see dmesg)"
         }
-        Some(libc::EACCES | libc::EPERM) => ": this user may not do that there",
-        Some(libc::EFBIG) => ": files may not be that large here; raise ulimit -f, or make the files smaller",
-        Some(libc::EBUSY) => ": it is in use; unmount it, or name another",
+        Some(libc::EACCES | libc::EPERM) => ": this user does not have the permission",
+        Some(libc::EFBIG) => {
+            ": files of this size are not allowed here; raise ulimit -f, or make the files \
+                              smaller"
+        }
+        Some(libc::EBUSY) => ": it is in use; unmount it, or name another one",
         Some(libc::EIO) => ": the device below failed (see dmesg)",
         _ => "",
     }

@@ -72,7 +72,7 @@ impl Measured<'_, '_> {
         // Held until all threads are there; each takes it for a moment before it begins.
         let go = std::sync::RwLock::new(());
         std::thread::scope(|scope| {
-            let hold = go.write().expect("nobody else has the lock yet");
+            let hold = go.write().expect("no other thread has the lock yet");
             let shared_cell = &shared;
             let mut workers = Vec::new();
             let mut number = 0;

@@ -9,7 +9,7 @@ use crate::ending::Ending;
 /// Events that come `per_second`, shared by all threads.
 ///
 /// Each taker gets the next event and waits for its time; nothing runs in the background. Like Filebench's, events that
-/// nobody took are kept for 5 seconds at most.
+/// no thread took are kept for 5 seconds at most.
 pub(crate) struct Pace {
     per_second: f64,
     /// When event 0 comes.
@@ -39,11 +39,11 @@ impl Pace {
 
     /// Says when event 0 comes; must be called before any is taken.
     pub(crate) fn begin(&self, start: Instant) {
-        self.start.set(start).expect("a pace begins once");
+        self.start.set(start).expect("the pace begins only once");
     }
 
     fn start(&self) -> Instant {
-        *self.start.get().expect("events are taken after the beginning")
+        *self.start.get().expect("events occur only after the beginning")
     }
 
     /// Events per second, as asked for.

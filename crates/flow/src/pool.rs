@@ -237,7 +237,7 @@ impl Pool {
 }
 
 impl State {
-    /// The first existing entry from this one on, around the end, that nobody has open.
+    /// The first existing entry from this one on, wrapping around at the end, that is not open.
     fn first_not_open(&self, first: u32) -> Option<u32> {
         let mut number = first;
         loop {

@@ -44,7 +44,7 @@ pub fn run_script(
             Action::EnableMulti(_) | Action::MultiSync(_) => {
                 listener.wait_for_others().map_err(FlowError::Together)?
             }
-            // The run makes them: they are the same whoever makes them.
+            // The run makes them: the result does not depend on who makes them.
             Action::CreateFiles(_) if script_runs_later(script, action) => {}
             Action::CreateFiles(sets) => {
                 let ending = Ending::default();
@@ -117,7 +117,7 @@ fn prepare<'p>(
 fn remove_sets(sets: &[Set<'_>], listener: &dyn Listener) -> Result<(), FlowError> {
     for set in sets {
         if remove_set(set)? {
-            listener.say(&format!("not removed: {} was there before", set.path().display()));
+            listener.say(&format!("not removed: {} existed before", set.path().display()));
         }
     }
     Ok(())

@@ -155,7 +155,7 @@ impl Shape {
         let impossible = Err;
         // Scripts say less; but they can be made larger.
         if count > MOST_FILES {
-            return impossible(format!("has {count} entries, and at most {MOST_FILES} are made"));
+            return impossible(format!("has {count} entries, but at most {MOST_FILES} are allowed"));
         }
         let bytes = match &set.file_bytes {
             Value::Fixed(bytes) => *bytes as f64,
@@ -163,7 +163,7 @@ impl Shape {
         } * set.entries as f64;
         if bytes > MOST_SET_BYTES as f64 {
             return impossible(format!(
-                "has files of {bytes:.0} bytes in all, and at most {MOST_SET_BYTES} are made"
+                "has files of {bytes:.0} bytes in all, but at most {MOST_SET_BYTES} are allowed"
             ));
         }
         if entries == 0.0 {
@@ -173,7 +173,8 @@ impl Shape {
         }
         if mean_width != 0.0 && mean_width < 2.0 && entries > 1.0 {
             return impossible(format!(
-                "has directories of {mean_width} entries each, which cannot become a tree of {entries} files: give it dirwidth= of at least 2"
+                "has directories of {mean_width} entries each, which cannot form a tree of {entries} files: \
+                 give it dirwidth= of at least 2"
             ));
         }
         // Without a width (0) every file has a directory of its own.
@@ -210,7 +211,10 @@ impl Shape {
                 if depth >= DEEPEST {
                     return Err(FlowError::Tree {
                         set: set.name.clone(),
-                        why: format!("is a tree deeper than {DEEPEST} directories: make dirwidth= larger"),
+                        why: format!(
+                            "is a tree of more than {DEEPEST} levels of directories: make \
+                                      dirwidth= larger"
+                        ),
                     });
                 }
                 if tree.directories.len() >= most_directories {

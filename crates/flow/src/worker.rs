@@ -291,7 +291,8 @@ impl<'p> Worker<'_, 'p> {
         Next::Done(Some(self.wrong(
             flowop,
             format!(
-                "found no {wanted} in {}, of whose {entries} entries {existing} exist: give the set more entries=, run for less \
+                "found no {wanted} in {}, where {existing} of {entries} entries exist: give the set more \
+                 entries=, run for less \
                  time, or end with `set mode quit firstdone`",
                 set.plan.name
             ),

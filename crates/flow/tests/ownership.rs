@@ -226,7 +226,7 @@ fn a_file_of_the_users_is_neither_shortened_nor_lengthened() {
         fs::create_dir_all(folder.path().join("s/00000001")).unwrap();
         fs::write(folder.path().join("s/00000001/00000002"), vec![7; bytes]).unwrap();
         let said = kept(folder.path(), &[",reuse"]);
-        let expected = format!("s/00000001/00000002 has {bytes} bytes and not 1024, and was not made by");
+        let expected = format!("s/00000001/00000002 has {bytes} bytes instead of 1024 and was not made by");
         assert!(said.len() == 2 && said[0].contains("file set s (line 1)"), "{said:?}");
         assert!(said[0].contains(&expected), "{said:?}");
     }
@@ -273,7 +273,7 @@ fn links_in_the_directory_lead_nowhere() {
         for options in [FlowOptions::default(), removing()] {
             let refusal = refused(folder.path(), text, options);
             assert!(
-                refusal.contains("file set s (line 1)") && refusal.contains("leads elsewhere"),
+                refusal.contains("file set s (line 1)") && refusal.contains("is a link to another place"),
                 "{refusal}"
             );
         }
@@ -385,7 +385,7 @@ fn refused_after(what: &str, change: impl FnOnce(&Path)) {
     let before = everything(folder.path());
     let refusal = refused(folder.path(), WRITER, with_prepared());
     assert!(refusal.contains("/s are not those that were prepared"), "{what}: {refusal}");
-    assert!(refusal.contains("move what is yours elsewhere"), "{what}: {refusal}");
+    assert!(refusal.contains("move your own files elsewhere"), "{what}: {refusal}");
     assert!(everything(folder.path()) == before, "{what}: files were changed");
 }
 

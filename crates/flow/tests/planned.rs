@@ -182,9 +182,9 @@ fn what_would_end_a_run_is_found_before_it() {
              define process name=p {{ thread name=t {{\n  {flowop}\n}} }}\nrun 1\n"
         )
     };
-    insta::assert_snapshot!(refused(&thread("flowop read name=r,filesetname=s")), @"a script cannot run: test.f:3:3: flowop r moves nothing: give it iosize=");
-    insta::assert_snapshot!(refused(&thread("flowop aiowrite name=w,filesetname=s,iosize=4k")), @"a script cannot run: test.f:3:3: flowop w writes asynchronously in order, which has no meaning: add random");
-    insta::assert_snapshot!(refused("echo \"é\"\n  define fileset name=s,path=/d,entries=9,dirwidth=1\nrun"), @"a script cannot run: test.f:2:3: file set s has directories of 1 entries each, which cannot become a tree of 9 files: give it dirwidth= of at least 2");
+    insta::assert_snapshot!(refused(&thread("flowop read name=r,filesetname=s")), @"a script cannot run: test.f:3:3: flowop r moves no data: give it iosize=");
+    insta::assert_snapshot!(refused(&thread("flowop aiowrite name=w,filesetname=s,iosize=4k")), @"a script cannot run: test.f:3:3: flowop w writes asynchronously and sequentially, which has no meaning: add random");
+    insta::assert_snapshot!(refused("echo \"é\"\n  define fileset name=s,path=/d,entries=9,dirwidth=1\nrun"), @"a script cannot run: test.f:2:3: file set s has directories of 1 entries each, which cannot form a tree of 9 files: give it dirwidth= of at least 2");
     insta::assert_snapshot!(refused("define fileset name=s,path=/d\ncreate files"), @"a script cannot run: test.f:1:1: file set s has no files and no leaf directories: give it entries= or leafdirs=");
     assert_eq!(look(&thread("flowop read name=r,filesetname=s,iosize=4k")), Ok(()));
 }

@@ -31,8 +31,8 @@ impl PassedOver {
     pub(crate) fn remark(self, builder: &mut LayoutBuilder) {
         if let Some((offset, reason)) = self.first {
             builder.remark(format!(
-                "damaged structures were passed over: {}, the first at byte {offset}: {reason}; check the file system with \
-                 its fsck",
+                "damaged structures were skipped: {}, the first at byte {offset}: {reason}; check the file \
+                 system with its fsck",
                 self.count
             ));
         }

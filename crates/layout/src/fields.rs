@@ -79,7 +79,7 @@ impl<'a> Fields<'a> {
 /// When the device cannot be read there, or the length is larger.
 pub(crate) fn read_bytes(device: &dyn ReadAt, offset: u64, length: usize) -> Result<Vec<u8>, LayoutError> {
     if length > 64 << 20 {
-        let source = std::io::Error::other(format!("a structure of {length} bytes is too large to be true"));
+        let source = std::io::Error::other(format!("a structure of {length} bytes is too large to be valid"));
         return Err(LayoutError::Io { offset, source });
     }
     let mut bytes = vec![0; length];

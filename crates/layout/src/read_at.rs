@@ -68,7 +68,7 @@ pub enum LayoutError {
         source: io::Error,
     },
     /// No file system that is known.
-    #[error("the device carries no file system whose layout can be read ({})", readable())]
+    #[error("the device has no file system whose layout can be read ({})", readable())]
     NotKnown,
     /// The structures contradict themselves.
     #[error("the {file_system} file system is damaged at byte {offset}: {reason}; check it with its fsck")]
@@ -81,7 +81,7 @@ pub enum LayoutError {
         reason: String,
     },
     /// A feature that is not understood.
-    #[error("the {file_system} file system uses {feature}, which is not understood here")]
+    #[error("the {file_system} file system uses {feature}, which is not supported")]
     Unsupported {
         /// Which.
         file_system: &'static str,
@@ -106,7 +106,7 @@ pub fn read(device: &dyn ReadAt) -> Result<Layout, LayoutError> {
         match ((file_system.read)(&cached), &failed) {
             (Ok(layout), None) => return Ok(layout),
             (Ok(mut layout), Some((name, error))) => {
-                layout.remarks.push(format!("a superblock of {name} on the device was passed over: {error}"));
+                layout.remarks.push(format!("a superblock of {name} on the device was skipped: {error}"));
                 return Ok(layout);
             }
             (Err(error), None) => failed = Some((file_system.name, error)),

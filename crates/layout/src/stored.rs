@@ -92,7 +92,7 @@ fn read_extent(reader: &mut impl Read, previous_end: u64) -> io::Result<Extent> 
     let start = previous_end.checked_add(read_number(reader)?);
     let bytes = read_number(reader)?;
     let start = start.filter(|start| bytes > 0 && start.checked_add(bytes).is_some());
-    let start = start.ok_or_else(|| invalid("an extent goes beyond what a device can have"))?;
+    let start = start.ok_or_else(|| invalid("an extent goes beyond the largest possible device"))?;
     let inode = if tag[0] & HAS_INODE != 0 { Some(read_number(reader)?) } else { None };
     let file_offset = if tag[0] & HAS_OFFSET != 0 { Some(read_number(reader)?) } else { None };
     Ok(Extent { start, bytes, class, inode, file_offset })
@@ -136,14 +136,14 @@ fn write_text(writer: &mut impl Write, text: &str) -> io::Result<()> {
 fn read_text(reader: &mut impl Read) -> io::Result<String> {
     let length = read_number(reader)?;
     if length > MAX_TEXT {
-        return Err(invalid("a text in it is too long"));
+        return Err(invalid("one of its texts is too long"));
     }
     let mut bytes = Vec::new();
     reader.take(length).read_to_end(&mut bytes)?;
     if bytes.len() as u64 != length {
         return Err(io::ErrorKind::UnexpectedEof.into());
     }
-    String::from_utf8(bytes).map_err(|_| invalid("a text in it is not UTF-8"))
+    String::from_utf8(bytes).map_err(|_| invalid("one of its texts is not UTF-8"))
 }
 
 fn invalid(reason: &str) -> io::Error {

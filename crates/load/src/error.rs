@@ -22,7 +22,7 @@ pub struct WorkloadError {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Problem {
     /// The first word names no engine.
-    #[error("no engine is called {0:?}")]
+    #[error("there is no engine {0:?}")]
     UnknownEngine(String),
     /// There is no second word.
     #[error("{0} needs a case after it")]
@@ -36,7 +36,7 @@ pub enum Problem {
         case: String,
     },
     /// An option without `=`.
-    #[error("{0:?} is not of the form option=value")]
+    #[error("{0:?} does not have the form option=value")]
     NotAnOption(String),
     /// The engine, or the case, does not have the option.
     #[error("{place} has no option {option:?}")]
@@ -97,7 +97,7 @@ pub enum LoadError {
     /// The program did not end.
     #[error(
         "{program} did not end in its time and was killed: the stack below it hangs, or is far slower than expected; \
-         look at the machine's kernel log, or make the data set smaller (size=, scale=)"
+         check the machine's kernel log, or make the data set smaller (size=, scale=)"
     )]
     TimedOut {
         /// The program.
@@ -105,7 +105,7 @@ pub enum LoadError {
     },
     /// No room for the data set.
     #[error(
-        "the directory or device is full: {detail}; make the data set smaller (size=, scale=) or the stack larger"
+        "the directory or device is full: {detail}; use a smaller data set (size=, scale=) or a larger stack"
     )]
     Full {
         /// The program's own message.

@@ -2,7 +2,7 @@
 //!
 //! A workload is written like a stack: `fio:rand-read:bs=4k:depth=32`. [`Workload`] is that text, understood; an
 //! [`Engine`] turns it into commands to run on a machine ([`Step`]) and what they print ([`StepOutput`]) into a
-//! [`LoadResult`]. This crate runs nothing itself: whoever has the machine does.
+//! [`LoadResult`]. This crate runs nothing itself; the caller, which has the machine, does.
 //!
 //! An engine is one file (or folder) under `engines/` and one line in [`engines::ENGINES`].
 

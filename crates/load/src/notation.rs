@@ -32,7 +32,7 @@ struct Part<'t> {
 }
 
 impl Workload {
-    /// Reads a workload. Brace alternatives are expanded before, by whoever reads a list of workloads.
+    /// Reads a workload. The reader of a list of workloads expands brace alternatives before.
     ///
     /// # Errors
     /// The part of the text to blame and what would fit there.
@@ -101,7 +101,7 @@ impl Workload {
 
     /// The engine that runs it.
     pub fn engine(&self) -> &'static dyn Engine {
-        find_engine(self.engine).expect("only the parser makes workloads, and it found the engine")
+        find_engine(self.engine).expect("only the parser makes workloads, and it has found the engine")
     }
 
     /// The case's name.

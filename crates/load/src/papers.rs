@@ -87,7 +87,7 @@ pub const PAPER_WORKLOADS: &[PaperWorkload] = &[
         "a tree of files is created; width=20 to 1000000",
         "wml:create-tree:scale=1:runtime=off",
     ),
-    row('H', "H-E2", "the files of a tree are looked at", "wml:stat-tree:scale=1:runtime=2m"),
+    row('H', "H-E2", "stat of the files of a tree", "wml:stat-tree:scale=1:runtime=2m"),
     row('H', "H-E3", "sequential write to the NAS; iosize=2k to 4M", "wml:nas-seq-write:scale=1:runtime=off"),
     row(
         'H',

@@ -5,7 +5,7 @@
 
 use serde::{Deserialize, Serialize};
 
-/// Nobody thinks longer between two requests.
+/// Upper limit for the think time between two requests.
 pub const LONGEST_THINK_MS: f64 = 6e4;
 
 /// A profile's load on a longer file than this is not run unless its size is named: laying it out takes minutes, and room.
@@ -119,7 +119,7 @@ pub enum ProfileError {
     #[error("{0}")]
     Unreadable(String),
     /// A number that cannot be.
-    #[error("{field} is {found}; it has to be {wanted}")]
+    #[error("{field} is {found}; it must be {wanted}")]
     Impossible {
         /// The field, as in the file.
         field: &'static str,
@@ -356,15 +356,12 @@ mod tests {
         };
         assert_eq!(
             refused(|p| p.requests.read_share = 1.5),
-            "requests.read-share is 1.5; it has to be a share from 0 to 1"
+            "requests.read-share is 1.5; it must be a share from 0 to 1"
         );
-        assert_eq!(
-            refused(|p| p.concurrency.workers = 0),
-            "concurrency.workers is 0; it has to be at least 1"
-        );
+        assert_eq!(refused(|p| p.concurrency.workers = 0), "concurrency.workers is 0; it must be at least 1");
         assert_eq!(
             refused(|p| p.rates.requests_per_s = 0.0),
-            "rates.requests-per-s is 0; it has to be more than 0"
+            "rates.requests-per-s is 0; it must be more than 0"
         );
         assert!(Profile::parse("name = 'x'").unwrap_err().to_string().contains("missing field `requests`"));
         assert!(Profile::parse("nmae = 'x'").unwrap_err().to_string().contains("nmae"));

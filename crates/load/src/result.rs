@@ -100,7 +100,7 @@ impl LoadResult {
 /// Most seconds of a run that are kept one by one: a month.
 pub(crate) const MOST_SECONDS: usize = 31 * 24 * 3600;
 
-/// The sum of counts that somebody else may have written: at most what 64 bits hold.
+/// The sum of counts from outside, saturating at 64 bits.
 pub(crate) fn total(counts: impl Iterator<Item = u64>) -> u64 {
     counts.fold(0, u64::saturating_add)
 }

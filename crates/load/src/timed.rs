@@ -12,7 +12,7 @@ use crate::error::LoadError;
 /// What one run of a program took.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Timed {
-    /// How it ended. Never [`Ended::TimedOut`]: whoever has patience no longer ends the timing program too.
+    /// How it ended. Never [`Ended::TimedOut`]: a caller that runs out of patience ends the timing program too.
     pub ended: Ended,
     /// From before it was started until it was waited for, by the monotonic clock.
     pub elapsed_ns: u64,
@@ -64,7 +64,7 @@ impl Timed {
             }
             None => {
                 crate::engines::exit_code(program, &output.ended)?;
-                Err(unreadable(format!("it left no time; it said: {}", output.stderr.trim())))
+                Err(unreadable(format!("it reported no time; its output: {}", output.stderr.trim())))
             }
         }
     }

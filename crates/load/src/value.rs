@@ -155,7 +155,7 @@ fn parse_time_limit(text: &str) -> Result<Option<u64>, String> {
 }
 
 fn parse_factor(text: &str) -> Result<u64, String> {
-    let form = || "a factor above 0 and up to 1000, of at most six decimal places, such as 0.1".to_owned();
+    let form = || "a factor above 0 and up to 1000, with at most six decimal places, such as 0.1".to_owned();
     match parse_decimal(text, 6) {
         Some(factor @ 1..=LARGEST_FACTOR) => Ok(factor),
         _ => Err(form()),
@@ -165,7 +165,7 @@ fn parse_factor(text: &str) -> Result<u64, String> {
 fn parse_milliseconds(text: &str) -> Result<u64, String> {
     match parse_decimal(text, 3) {
         Some(us @ 0..=LONGEST_US) => Ok(us),
-        _ => Err("milliseconds up to 60000, of at most three decimal places, such as 0.35".to_owned()),
+        _ => Err("milliseconds up to 60000, with at most three decimal places, such as 0.35".to_owned()),
     }
 }
 

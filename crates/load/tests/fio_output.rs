@@ -73,7 +73,7 @@ fn notes_before_the_report_are_skipped() {
 fn a_full_directory_is_said_in_fios_words() {
     let full = StepOutput { ended: Ended::Code(1), stderr: FULL_STDERR.to_owned(), ..output(FULL) };
     let workload = Workload::parse("fio:seq-write:size=4M:files=4").unwrap();
-    insta::assert_snapshot!(workload.parse_output(&full).unwrap_err(), @"the directory or device is full: io_u error on file /mnt/top/nestor.0.2: No space left on device: write offset=0, buflen=8192; make the data set smaller (size=, scale=) or the stack larger");
+    insta::assert_snapshot!(workload.parse_output(&full).unwrap_err(), @"the directory or device is full: io_u error on file /mnt/top/nestor.0.2: No space left on device: write offset=0, buflen=8192; use a smaller data set (size=, scale=) or a larger stack");
     assert_eq!(workload.check_preparation(&full), workload.parse_output(&full).map(|_| ()));
     let stderr =
         "fio: pid=0, err=28/file:filesetup.c:240, func=write, error=No space left on device\n".to_owned();
@@ -88,14 +88,14 @@ fn a_full_directory_is_said_in_fios_words() {
 fn every_way_to_end_without_a_result_has_its_message() {
     let with = |ended: Ended| StepOutput { ended, ..output("") };
     insta::assert_snapshot!(error(PACED_WORKLOAD, &with(Ended::NoProgram)), @"fio is not installed on the machine that runs the workload: install the package fio there");
-    insta::assert_snapshot!(error(PACED_WORKLOAD, &with(Ended::Signal(9))), @"fio was ended by signal 9 before it had finished; usually because the machine ran out of memory: look at its kernel log, or give it more memory");
-    insta::assert_snapshot!(error(PACED_WORKLOAD, &with(Ended::TimedOut)), @"fio did not end in its time and was killed: the stack below it hangs, or is far slower than expected; look at the machine's kernel log, or make the data set smaller (size=, scale=)");
+    insta::assert_snapshot!(error(PACED_WORKLOAD, &with(Ended::Signal(9))), @"fio was ended by signal 9 before it had finished; usually because the machine ran out of memory: check its kernel log, or give it more memory");
+    insta::assert_snapshot!(error(PACED_WORKLOAD, &with(Ended::TimedOut)), @"fio did not end in its time and was killed: the stack below it hangs, or is far slower than expected; check the machine's kernel log, or make the data set smaller (size=, scale=)");
     insta::assert_snapshot!(error(PACED_WORKLOAD, &with(Ended::Code(0))), @"fio ended without printing a result");
-    insta::assert_snapshot!(error(PACED_WORKLOAD, &with(Ended::Code(1))), @"fio refused the workload (exit code 1): it did not say why");
+    insta::assert_snapshot!(error(PACED_WORKLOAD, &with(Ended::Code(1))), @"fio refused the workload (exit code 1): it gave no reason");
     let stderr = "fio: engine foo not loadable\nfio: failed to load engine\n".to_owned();
     insta::assert_snapshot!(error(PACED_WORKLOAD, &StepOutput { stderr, ..with(Ended::Code(1)) }), @"fio refused the workload (exit code 1): engine foo not loadable");
     let stderr = "\nfio: terminating on signal 15\n".to_owned();
-    insta::assert_snapshot!(error(PACED_WORKLOAD, &StepOutput { stderr, ended: Ended::Code(128), ..output(PACED) }), @"fio was ended by signal 15 before it had finished; somebody or something asked it to stop: run it again");
+    insta::assert_snapshot!(error(PACED_WORKLOAD, &StepOutput { stderr, ended: Ended::Code(128), ..output(PACED) }), @"fio was ended by signal 15 before it had finished; another process or a user stopped it: run it again");
     let half = output(&PACED[..PACED.len() / 2]);
     assert!(matches!(parse(PACED_WORKLOAD, &half), Err(LoadError::Unreadable { .. })));
 }

@@ -123,7 +123,7 @@ fn errors_point_at_the_part_to_blame() {
     insta::assert_snapshot!(error("fi:seq-write"), @r#"
     a workload is not understood
       fi:seq-write
-      ^^ no engine is called "fi"
+      ^^ there is no engine "fi"
       did you mean fio? engines are fio, wml, postmark, bonnie, dbench, iozone, iometer, replay, stamps
     "#);
     insta::assert_snapshot!(error("fio"), @r"
@@ -182,12 +182,12 @@ fn options_that_do_not_go_together_are_refused() {
     a workload is not understood
       fio:rand-read:engine=psync:depth=32
                                  ^^^^^^^^ engine=psync waits for each operation: its depth is always 1
-      leave depth out, or use numjobs= for parallelism, or engine=io_uring
+      omit depth, or use numjobs= for parallelism, or engine=io_uring
     ");
     insta::assert_snapshot!(error("fio:rand-read:size=1G:scale=0.5"), @r"
     a workload is not understood
       fio:rand-read:size=1G:scale=0.5
-                            ^^^^^^^^^ scale and size say the same thing twice
+                            ^^^^^^^^^ scale and size set the same value
       give either scale or size
     ");
     insta::assert_snapshot!(error("fio:rand-read:bs=1000"), @r"
@@ -206,13 +206,13 @@ fn options_that_do_not_go_together_are_refused() {
     a workload is not understood
       fio:rand-read:size=4k
                     ^^^^^^^ a data set of 4 KiB in 1 file(s) leaves no room for a block of 8 KiB in each
-      make the data set or its files larger, or the blocks smaller
+      use a larger data set, larger files or smaller blocks
     ");
     insta::assert_snapshot!(error("fio:rand-read:filesize=512:bs=512:scale=1"), @r"
     a workload is not understood
       fio:rand-read:filesize=512:bs=512:scale=1
-                    ^^^^^^^^^^^^ that makes 10485760 files, and more than 1000000 cannot be laid out
-      make filesize larger or the data set smaller
+                    ^^^^^^^^^^^^ that makes 10485760 files, but at most 1000000 can be laid out
+      use a larger filesize or a smaller data set
     ");
 }
 

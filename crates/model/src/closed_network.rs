@@ -16,7 +16,7 @@ pub const MOST_CUSTOMERS: u32 = 8192;
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Station {
-    /// Nobody waits for anybody: think time. Seconds.
+    /// No customer waits for another: think time, in seconds.
     Delay {
         /// Seconds of each pass.
         demand_s: f64,
@@ -43,7 +43,7 @@ pub struct StationUse {
     pub customers: f64,
     /// Seconds that a pass spends there.
     pub residence_s: f64,
-    /// Share of the time in which anybody is there, 0 to 1.
+    /// Share of the time in which the station is busy, 0 to 1.
     pub busy: f64,
 }
 
@@ -96,7 +96,7 @@ impl Station {
 
     /// Logarithm of the weight of 0, 1, … customers there.
     fn log_weights(&self, customers: usize) -> Vec<f64> {
-        // Seconds until somebody leaves, with `inside` there.
+        // Seconds until a customer leaves, with `inside` customers there.
         let seconds = |inside: usize| match self {
             Self::Delay { demand_s } => demand_s / inside as f64,
             Self::Queue { demand_s, servers } => demand_s / inside.min(*servers as usize) as f64,
@@ -110,7 +110,7 @@ impl Station {
     }
 }
 
-/// A network without stations: nobody can be anywhere.
+/// A network without stations has no place for customers.
 fn empty(customers: usize) -> Vec<f64> {
     let mut weights = vec![f64::NEG_INFINITY; customers + 1];
     weights[0] = 0.0;

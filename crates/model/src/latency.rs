@@ -301,7 +301,7 @@ mod tests {
         }
     }
 
-    /// `count` at 1 ns, and at the durations after it, as a text of somebody else's.
+    /// `count` at 1 ns, and at the durations after it, as text from outside.
     fn text_of(counts: &[i64]) -> String {
         let mut body = Vec::new();
         for count in counts {

@@ -1,4 +1,4 @@
-//! Reading histograms that somebody stored or sent: HdrHistogram's V2 encoding, as base64 text.
+//! Reading stored or received histograms: HdrHistogram's V2 encoding, as base64 text.
 //!
 //! Nothing is allocated by a number in the text, and nothing that is read here can fail later. The encoding is described by
 //! <https://github.com/HdrHistogram/HdrHistogram/blob/master/src/main/java/org/HdrHistogram/AbstractHistogram.java>.
@@ -115,12 +115,12 @@ fn body_of(bytes: &[u8], start: usize, length_at: usize) -> Result<&[u8], String
     let length = word(bytes, length_at).and_then(|length| usize::try_from(length).ok());
     length
         .and_then(|length| bytes.get(start..)?.get(..length))
-        .ok_or_else(|| "the histogram is cut off".to_owned())
+        .ok_or_else(|| "the histogram is truncated".to_owned())
 }
 
 fn inflate(inflater: &mut Decompress, compressed: &[u8], plain: &mut Vec<u8>) -> Result<(), String> {
     if word(compressed, 0) != Some(COMPRESSED) {
-        return Err("it is no histogram of version 2".to_owned());
+        return Err("it is not a histogram of version 2".to_owned());
     }
     let body = body_of(compressed, 8, 4)?;
     plain.clear();
@@ -133,7 +133,7 @@ fn inflate(inflater: &mut Decompress, compressed: &[u8], plain: &mut Vec<u8>) ->
             .map_err(|e| e.to_string())?;
         match status {
             Status::StreamEnd => return Ok(()),
-            _ if plain.len() < plain.capacity() => return Err("the histogram is cut off".to_owned()),
+            _ if plain.len() < plain.capacity() => return Err("the histogram is truncated".to_owned()),
             _ if plain.len() < MOST_BYTES => plain.reserve(plain.len()),
             _ => return Err(format!("the histogram has over {MOST_BYTES} bytes")),
         }
@@ -142,7 +142,7 @@ fn inflate(inflater: &mut Decompress, compressed: &[u8], plain: &mut Vec<u8>) ->
 
 fn bounds_of(plain: &[u8]) -> Result<Bounds, String> {
     if word(plain, 0) != Some(PLAIN) {
-        return Err("it is no histogram of version 2".to_owned());
+        return Err("it is not a histogram of version 2".to_owned());
     }
     let header = || {
         let bounds = Bounds {
@@ -152,14 +152,16 @@ fn bounds_of(plain: &[u8]) -> Result<Bounds, String> {
         };
         Some((word(plain, 8)?, bounds, f64::from_bits(long_word(plain, 32)?)))
     };
-    let (offset, bounds, factor) = header().ok_or("the histogram is cut off")?;
+    let (offset, bounds, factor) = header().ok_or("the histogram is truncated")?;
     // Written so that a factor that is no number is refused.
     if offset != 0 || !(factor == 1.0) {
-        return Err(format!("a histogram that is shifted by {offset} or scaled by {factor} is not read"));
+        return Err(format!(
+            "a histogram with an offset of {offset} or a factor of {factor} is not supported"
+        ));
     }
     if bounds.digits > MOST_DIGITS || bounds.lowest == 0 || bounds.highest / 2 < bounds.lowest {
         return Err(format!(
-            "a histogram of {} digits from {} to {} cannot be",
+            "a histogram of {} digits from {} to {} is not possible",
             bounds.digits, bounds.lowest, bounds.highest
         ));
     }

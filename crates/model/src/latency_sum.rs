@@ -23,7 +23,7 @@ impl LatencySum {
     pub fn add(&mut self, text: &str) -> Result<(), String> {
         let decoded = self.decoder.decode(text)?;
         if decoded.bounds != Bounds::OURS {
-            return Err("the histogram has other bounds than those that are written here".to_owned());
+            return Err("the histogram does not have the bounds that are written here".to_owned());
         }
         // The decoder allows only as many as there are counters.
         let needed = decoded.counts.last().map_or(0, |(index, _)| index.saturating_add(1));

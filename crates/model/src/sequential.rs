@@ -98,23 +98,23 @@ impl StopRule {
         1.0 - (1.0 - self.confidence) / self.looks.len().max(1) as f64
     }
 
-    /// What is wrong with the rule, in words for whoever wrote it; `None` if nothing is.
+    /// What is wrong with the rule, as a message for its author; `None` if nothing is.
     pub fn problem(&self) -> Option<String> {
         if self.looks.is_empty() {
-            return Some(
-                "looks are missing: say at how many pairs to look, e.g. [3, 4, 6, 8, 12]".to_owned(),
-            );
+            return Some("looks are missing: give the numbers of pairs, e.g. [3, 4, 6, 8, 12]".to_owned());
         }
         // Two pairs have an interval, but one degree of freedom makes it useless at 99 % (factor 64).
         if self.looks[0] < 2 || self.looks.windows(2).any(|w| w[0] >= w[1]) {
-            return Some("looks must rise and begin at 2 pairs or more, e.g. [3, 4, 6, 8, 12]".to_owned());
+            return Some(
+                "looks must increase and begin at 2 pairs or more, e.g. [3, 4, 6, 8, 12]".to_owned(),
+            );
         }
         if !(self.confidence > 0.5 && self.confidence < 1.0) {
-            return Some(format!("a confidence lies between 0.5 and 1, not at {}", self.confidence));
+            return Some(format!("a confidence must be between 0.5 and 1, not {}", self.confidence));
         }
         let share = |value: f64| value.is_finite() && (0.0..1.0).contains(&value);
         (!share(self.half_width) || !share(self.threshold))
-            .then(|| "half width and threshold are at least 0 and less than 100 %".to_owned())
+            .then(|| "half width and threshold must be at least 0 and less than 100 %".to_owned())
     }
 
     /// Whether the `(baseline, candidate)` pairs so far are enough, in the order in which they were measured.
@@ -216,7 +216,7 @@ mod tests {
         assert!(faster == 0 && slower > 950, "{faster}, {slower}");
     }
 
-    /// An interval at which the study stopped because it was narrow misses the truth more often than the 5 % of one that nobody chose:
+    /// An interval at which the study stopped because it was narrow misses the truth more often than the 5 % of one that was not chosen:
     /// 5 to 12 %. docs/statistics.md says so.
     #[test]
     fn a_narrow_interval_misses_the_truth_in_at_most_one_study_in_eight() {

@@ -25,7 +25,8 @@ pub fn ensure() -> Result<LabImage> {
     let cache_directory = paths::cache_directory();
     let recorded = |directory: &Path| {
         errln!(
-            "the lab image in {} was made by a version that recorded no hashes; from now on it has to stay as it is",
+            "the lab image in {} was made by a version that recorded no hashes; from now on it must not \
+             change",
             directory.display()
         );
     };

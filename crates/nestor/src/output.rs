@@ -18,7 +18,7 @@ pub fn print_json<T: Serialize + ?Sized>(value: &T) -> Result<()> {
 }
 
 /// How reports look here: coloured and as wide as the terminal, plain in a pipe.
-#[expect(clippy::disallowed_methods, reason = "nothing is printed: only its width is asked for")]
+#[expect(clippy::disallowed_methods, reason = "nothing is printed; only its width is read")]
 pub fn style() -> Style {
     let stdout = std::io::stdout();
     if !stdout.is_terminal() {

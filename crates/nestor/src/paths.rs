@@ -15,7 +15,7 @@ pub fn default_store() -> PathBuf {
     data_directory().join("results.sqlite")
 }
 
-/// Reports, unless another file is named. The name may come from a file of results that is somebody else's: the report
+/// Reports, unless another file is named. The name may come from another user's results file: the report
 /// stays in its directory.
 pub fn default_report(name: &str) -> PathBuf {
     data_directory().join("reports").join(format!("{}.html", name.replace(['/', '\0'], "_")))

@@ -29,8 +29,9 @@ impl Progress {
         } else {
             ProgressDrawTarget::hidden()
         });
-        let style = ProgressStyle::with_template("{prefix}\n  {wide_bar} {pos}/{len}  {elapsed} gone{msg}")
-            .unwrap_or_else(|_| ProgressStyle::default_bar());
+        let style =
+            ProgressStyle::with_template("{prefix}\n  {wide_bar} {pos}/{len}  {elapsed} elapsed{msg}")
+                .unwrap_or_else(|_| ProgressStyle::default_bar());
         bar.set_style(style);
         if terminal {
             bar.enable_steady_tick(Duration::from_millis(250));
@@ -109,7 +110,7 @@ impl Watcher for Progress {
 
     fn cell_known(&self, record: &CellRecord, run: i64) {
         self.bar.inc(1);
-        self.line(&format!("{}  (known: nothing it depends on has changed)", outcome_line(record, run)));
+        self.line(&format!("{}  (known: nothing that it depends on has changed)", outcome_line(record, run)));
     }
 }
 

@@ -44,7 +44,7 @@ pub fn load(script: &str, set: &[(String, String)]) -> Result<Loaded> {
         _ => {
             let bytes = read_script(Path::new(script)).map_err(|e| {
                 let names = nestor_load::personality_names().join(", ");
-                anyhow!("cannot read {script}: {e}\n  scripts that come with this program: {names}")
+                anyhow!("cannot read {script}: {e}\n  scripts that come with Nestor: {names}")
             })?;
             (script.to_owned(), bytes)
         }
@@ -81,7 +81,7 @@ const MOST_SCRIPT_BYTES: u64 = 16 << 20;
 
 /// Reads a script. Only a regular file is one: a pipe could say something else to the next reader, or nothing for ever.
 fn read_script(path: &Path) -> io::Result<Vec<u8>> {
-    // Without O_NONBLOCK, opening a pipe that nobody writes to would wait.
+    // Without O_NONBLOCK, opening a pipe without a writer would wait.
     let file = File::options().read(true).custom_flags(libc::O_NONBLOCK).open(path)?;
     let found = file.metadata()?;
     if !found.is_file() {

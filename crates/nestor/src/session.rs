@@ -40,7 +40,7 @@ pub fn run(
 /// When it was.
 pub fn refuse_interrupted(end: &CampaignEnd, interrupted: bool) -> Result<()> {
     if interrupted {
-        bail!("interrupted; everything was taken down and {} finished results were kept", end.kept);
+        bail!("interrupted; everything was taken down, and {} finished results were kept", end.kept);
     }
     Ok(())
 }
@@ -105,7 +105,7 @@ pub fn run_until_interrupted(
 fn remove_leftovers() -> Result<()> {
     for leftover in ledger::leftovers(&work_root())?.dead {
         if leftover.clean().is_ok() {
-            errln!("removed what a killed run had left in {}", leftover.directory.display());
+            errln!("removed what a killed run left in {}", leftover.directory.display());
         }
     }
     Ok(())
@@ -133,8 +133,8 @@ fn check_place(stack: &Stack, place: &Place) -> Result<()> {
     let medium = stack.layers().len() - 1;
     let (message, help) = match (kind.is_modelled(), place.is_emulated()) {
         (true, false) => (
-            format!("a modelled disk needs the emulated host, this is `--on {place}`"),
-            "leave `--on` out, or use a disk of yours: dev:/dev/… or file:/…",
+            format!("a modelled disk needs the emulated host, but this is `--on {place}`"),
+            "omit `--on`, or use a disk of yours: dev:/dev/… or file:/…",
         ),
         (false, true) => (
             "a device or file of yours needs your own kernel, not the emulated host".to_owned(),
@@ -149,12 +149,12 @@ fn check_place(stack: &Stack, place: &Place) -> Result<()> {
 fn check_target(stack: &Stack, workload: &Workload) -> Result<()> {
     let (message, help) = match (workload.works_on(), stack.offers()) {
         (WorksOn::Directories, Offer::Block) => (
-            format!("{workload} makes files, and this offers a block device"),
-            "put a file system on top, as in ext4/…",
+            format!("{workload} makes files, but this stack offers a block device"),
+            "put a file system at the top, as in ext4/…",
         ),
         (WorksOn::Devices, Offer::Dir) => (
-            format!("{workload} works on a block device, and this offers a directory"),
-            "leave out the file system at the top",
+            format!("{workload} works on a block device, but this stack offers a directory"),
+            "remove the file system at the top",
         ),
         _ => return Ok(()),
     };

@@ -1,4 +1,4 @@
-//! Files that the user names: each is written whole or not at all, and only where nobody else can lead the writing elsewhere.
+//! Files that the user names: each is written whole or not at all, and only where no other user can redirect the write.
 
 use std::fs::{self, File, Permissions};
 use std::io::{self, Write as _};
@@ -37,7 +37,7 @@ pub fn create(path: &Path) -> io::Result<File> {
     }
 }
 
-/// Makes what is missing on the way to a file that the user named, which is written by others. Afterwards nobody else can lead
+/// Makes what is missing on the way to a file that the user named, which is written by others. Afterwards no other user can lead
 /// the way elsewhere.
 ///
 /// # Errors
@@ -50,7 +50,7 @@ pub fn make_way(path: &Path) -> io::Result<()> {
 enum Target {
     /// Into a device or a pipe, or into what is open as a descriptor.
     Into(File),
-    /// Into a new file that takes the place of whatever is at this path. Nobody else can lead the way there elsewhere.
+    /// Into a new file that takes the place of whatever is at this path. No other user can redirect the path.
     InsteadOf(PathBuf),
 }
 
@@ -73,7 +73,7 @@ fn new_beside(path: &Path) -> io::Result<NamedTempFile> {
 }
 
 /// Follows links of this user's and root's, one by one, to a device or a pipe. Each component is opened in the open directory
-/// above it without following it, and what is written to is what was looked at, so nobody can swap it in between.
+/// above it without following it, and what is written to is what was looked at, so it cannot be swapped in between.
 fn target_of(path: &Path) -> io::Result<Target> {
     let named = ownership::make_above(path).map_err(refused)?;
     let instead = Ok(Target::InsteadOf(named.path.clone()));
@@ -121,7 +121,7 @@ fn open_special(reached: &Above, looked_at: &File, metadata: &fs::Metadata) -> i
     let is_shared = ownership::writers_at(directory, &fs::symlink_metadata(directory)?).is_some();
     if is_shared && !is_of_user_or_root(metadata) {
         return Err(io::Error::other(format!(
-            "{} is no file, and user {} put it there; name another file",
+            "{} is not a file, and user {} put it there; name another file",
             reached.path.display(),
             metadata.uid()
         )));
@@ -147,8 +147,8 @@ fn refused(error: NotMade) -> io::Error {
     if is_ours {
         return error;
     }
-    let advice = "name a file in a directory that is yours or root's and that nobody else may write to, or directly in one \
-                  like /tmp";
+    let advice = "name a file in a directory that belongs to you or root and that no one else may write to, \
+                  or a file directly in a directory like /tmp";
     io::Error::new(error.kind(), format!("{error}\n  {advice}"))
 }
 

@@ -39,7 +39,7 @@ fn levels_may_be_words_that_the_shell_made_of_braces() {
 fn a_budget_that_is_too_short_is_refused_before_anything_starts() {
     let sandbox = Sandbox::new();
     let said = refused(&sandbox, &["advise", "mail", "--budget", "10s"]);
-    assert!(said.contains("the budget holds 0 cells") && said.contains("--budget"), "{said}");
+    assert!(said.contains("the budget allows 0 cells") && said.contains("--budget"), "{said}");
 }
 
 #[test]
@@ -48,7 +48,7 @@ fn an_empty_store_recommends_nothing() {
     let output =
         sandbox.nestor(["advise", "mail", "--from", "store"]).assert().failure().get_output().stdout.clone();
     let text = String::from_utf8(output).expect("text is UTF-8");
-    assert!(text.contains("nothing is known of any of these stacks"), "{text}");
+    assert!(text.contains("nothing is known about any of these stacks"), "{text}");
     let said = refused(&sandbox, &["advise", "mail", "--as", "qemu"]);
     assert!(said.contains("measure first: nestor advise mail"), "{said}");
 }
@@ -65,19 +65,19 @@ fn what_is_wrong_is_said_where_it_is() {
     let said = refused(&sandbox, &["advise", "fio:{rand-read,rand-write}"]);
     assert!(said.contains("one workload"), "{said}");
     let said = refused(&sandbox, &["advise", "--settle", "K13"]);
-    assert!(said.contains("there is no dispute K13"), "{said}");
+    assert!(said.contains("there is no conflict K13"), "{said}");
     refused(&sandbox, &["advise"]);
 }
 
 #[test]
 fn a_stack_is_written_for_others() {
     let sandbox = Sandbox::new();
-    let of = |tool: &str| {
+    let written_for = |tool: &str| {
         said(&sandbox, &["advise", "--as", tool, "--stack", "ext4/kvm:cache=writeback/qcow2/xfs/hdd"])
     };
-    assert!(of("libvirt").contains("<driver name='qemu' type='qcow2' cache='writeback'"));
-    assert!(of("qemu").contains("-blockdev driver=qcow2,node-name=disk"));
-    assert!(of("mkfs").contains("mkfs.xfs /dev/YOUR-DISK"));
+    assert!(written_for("libvirt").contains("<driver name='qemu' type='qcow2' cache='writeback'"));
+    assert!(written_for("qemu").contains("-blockdev driver=qcow2,node-name=disk"));
+    assert!(written_for("mkfs").contains("mkfs.xfs /dev/YOUR-DISK"));
     let printed = json(&said(&sandbox, &["advise", "--as", "mkfs", "--stack", "ext4/kvm/hdd", "--json"]));
     assert_eq!((&printed["stack"], &printed["tool"]), (&Value::from("ext4/kvm/hdd"), &Value::from("mkfs")));
 }
@@ -217,7 +217,7 @@ fn a_number_of_memory_is_never_the_best() {
     assert!(stacks[..11].iter().all(|one| one["not_physical"].is_null()), "{advice}");
     let text = said(&sandbox, &arguments);
     assert!(
-        text.contains("not physical, so not recommended, however fast\n   12  0 % of the 4.0 MiB"),
+        text.contains("not plausible, so not recommended, however fast\n   12  0 % of the 4.0 MiB"),
         "{text}"
     );
     let pasted = said(&sandbox, &["advise", "fio:rand-write", "--as", "mkfs", "--store", &store]);
@@ -233,10 +233,10 @@ fn where_no_number_is_physical_nothing_is_the_best() {
     made_up.run_from_memory("advise-screen", 0, BEST, 9_000.0);
     made_up.keep(&sandbox.path("results.sqlite"));
     let text = said(&sandbox, &["advise", "fio:rand-write", "--from", "store", "--store", &store]);
-    assert!(text.contains("none of these numbers is physical, so nothing is recommended"), "{text}");
-    assert!(text.contains("nothing is confirmed: the number of yours is not physical: 0 % of"), "{text}");
+    assert!(text.contains("none of these numbers is plausible, so nothing is recommended"), "{text}");
+    assert!(text.contains("not confirmed: the number of your stack is not plausible: 0 % of"), "{text}");
     let said = refused(&sandbox, &["advise", "fio:rand-write", "--as", "qemu", "--store", &store]);
-    assert!(said.contains("is physical, so none is the best") && said.contains(BEST), "{said}");
+    assert!(said.contains("is plausible, so none is the best") && said.contains(BEST), "{said}");
 }
 
 #[test]

@@ -56,10 +56,10 @@ fn rate(run: &StoredRun) -> f64 {
 
 /// The ratio of the other stack to yours, as the mean of the logarithms of the pairs in each block.
 fn ratio_of_pairs(runs: &[&StoredRun]) -> (usize, f64) {
-    let of = |stack: &'static str| runs.iter().filter(move |run| run.record.stack == stack);
-    let logs: Vec<f64> = of(YOURS)
+    let runs_of = |stack: &'static str| runs.iter().filter(move |run| run.record.stack == stack);
+    let logs: Vec<f64> = runs_of(YOURS)
         .filter_map(|yours| {
-            let other = of(OTHER).find(|other| other.record.block == yours.record.block)?;
+            let other = runs_of(OTHER).find(|other| other.record.block == yours.record.block)?;
             Some((rate(other) / rate(yours)).ln())
         })
         .filter(|log| log.is_finite())
@@ -102,10 +102,10 @@ fn the_best_is_screened_priced_and_tested_beside_yours() {
     let verdict = advice["confirmation"]["confirmation"].as_str().expect("a verdict");
     let line = if verdict == "confirmed" { "  confirmed by " } else { "  not confirmed: " };
     assert!(text.contains(line), "{text}");
-    assert!(text.contains("held fixed; its option with more levels varies each: --guest ext4"), "{text}");
+    assert!(text.contains("held fixed (give the option more levels to vary it): --guest ext4"), "{text}");
     let best = advice["recommendations"][0]["stack"].as_str().expect("a best one");
     let xml = Said::of(&sandbox, &[&asked[..], &["--as", "libvirt"]].concat());
-    assert!(xml.stderr.starts_with(&format!("{best}: the best that is known, measured")), "{}", xml.stderr);
+    assert!(xml.stderr.starts_with(&format!("{best}: the best known stack, measured")), "{}", xml.stderr);
     let mode = nestor_advise::cache_mode(best).expect("it has a virtual machine");
     assert!(xml.stdout.contains(&format!("cache='{mode}'")), "{}", xml.stdout);
 }

@@ -93,7 +93,7 @@ fn traces_without_times_are_refused() {
     let log = "fio version 2 iolog\nf add\nf open\n".to_owned() + &"f read 0 4096\n".repeat(200);
     std::fs::write(sandbox.path("x.iolog"), log).unwrap();
     let error = refused(&sandbox, &["characterize", "--trace", &sandbox.text("x.iolog")]);
-    assert!(error.contains("a profile needs both"), "{error}");
+    assert!(error.contains("which a profile needs"), "{error}");
 }
 
 #[test]
@@ -151,7 +151,7 @@ fn dd(device: &str, count: u64) -> Vec<String> {
 
 /// Watches a process that reads, while another reads as well, and keeps the first at work for so many seconds.
 fn watched(sandbox: &Sandbox, device: &str, seconds: u64) -> (String, Ended) {
-    // It is there before it reads, stays the same process, and does not end before somebody takes what it has read.
+    // It is there before it reads, stays the same process, and does not end before its output is read.
     let mut reader = Command::new("sh")
         .args(["-c", &format!("read go; exec {}", dd(device, READS).join(" "))])
         .stdin(Stdio::piped())
@@ -209,7 +209,7 @@ fn of_one_process_exactly_the_requests_that_it_made_are_counted() {
     let remarks: Vec<&str> =
         profile["remarks"].as_array().unwrap().iter().filter_map(Value::as_str).collect();
     let left_out: Option<u64> =
-        remarks.iter().find_map(|r| r.split_once(" requests of other threads are not in it")?.0.parse().ok());
+        remarks.iter().find_map(|r| r.split_once(" requests of other threads are left out")?.0.parse().ok());
     assert!(left_out >= Some(READS_OF_OTHERS), "{remarks:?}");
     assert!(remarks.iter().any(|remark| remark.starts_with("the processes ended ")), "{remarks:?}");
 }

@@ -60,7 +60,7 @@ fn a_medium_that_does_not_fit_its_place_is_refused_before_anything_is_started() 
     assert!(said.contains("add `--on this`"), "{said}");
     let said = refused(&sandbox, &["run", "--on", "nowhere", "ext4/null", "fio:seq-write"]);
     assert!(
-        said.contains("there are: emulated, emulated:time=virtual, emulated:time=real, this, ssh:HOST"),
+        said.contains("the places are: emulated, emulated:time=virtual, emulated:time=real, this, ssh:HOST"),
         "{said}"
     );
 }
@@ -111,7 +111,7 @@ fn a_lab_image_that_cannot_be_made_says_what_is_missing() {
             contains("set NESTOR_DEBIAN_MIRROR")
                 .or(contains("install what is missing: apt-get install"))
                 .or(contains("as root"))
-                .or(contains("make room")),
+                .or(contains("free some space")),
         );
     let said = sandbox.nestor(arguments).env("NESTOR_CACHE", "/proc/none").assert().failure();
     said.stderr(contains("/proc/none").and(contains("No such file or directory").count(1)));
@@ -147,7 +147,7 @@ fn without_qemu_its_package_is_named() {
 fn what_is_not_there_to_report_is_said_with_what_is() {
     let sandbox = Sandbox::new();
     assert!(refused(&sandbox, &["report", "7"]).contains("no run 7"));
-    assert!(refused(&sandbox, &["report", "--study", "none"]).contains("there is none yet"));
+    assert!(refused(&sandbox, &["report", "--study", "none"]).contains("it has no studies yet"));
 }
 
 #[test]

@@ -84,7 +84,7 @@ fn an_agent_that_lives_in_another_container_is_not_cleaned_away() {
     assert_eq!(work(), 1);
     let clean = sandbox.nestor(["doctor", "--clean"]).assert().success();
     assert_eq!(work(), 1, "{:?}", clean.get_output());
-    // Killed with its namespace: now nobody out here can tell what of it is left where.
+    // Killed with its namespace: from outside, what is left of it is not visible.
     let input = container.stdin.take();
     container.kill().unwrap();
     container.stdout.take().unwrap().read_to_end(&mut Vec::new()).unwrap();

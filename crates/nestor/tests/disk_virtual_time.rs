@@ -1,4 +1,4 @@
-//! A disk in virtual time for a QEMU that somebody else starts, with the library that Nestor hands out.
+//! A disk in virtual time for a QEMU that the user starts with Nestor's library.
 
 mod support;
 

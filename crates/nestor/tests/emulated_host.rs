@@ -38,7 +38,7 @@ fn nested_file_systems_are_measured_at_every_layer_and_an_image_that_does_not_fi
 
     let too_large = failures(&views[1]);
     assert!(too_large.contains("an image of 40960 MiB does not fit"), "{too_large}");
-    assert!(too_large.contains("MiB free; give the image a smaller `size=`"), "{too_large}");
+    assert!(too_large.contains("MiB free; use a smaller `size=`"), "{too_large}");
     assert!(!output.status.success(), "a stack without a result is a failure");
 
     assert_eq!(sandbox.left_behind(), Vec::<String>::new());
@@ -66,7 +66,7 @@ fn a_full_disk_under_the_modelled_disk_is_named() {
     let left: Vec<_> = std::fs::read_dir(format!("{small}/nestor-0")).unwrap().collect();
     assert!(std::process::Command::new("umount").arg(&small).status().unwrap().success());
     run.failure()
-        .stdout(contains("is full, which holds the data of the modelled disk").and(contains("NESTOR_WORK")));
+        .stdout(contains("which holds the data of the modelled disk, is full").and(contains("NESTOR_WORK")));
     assert!(left.is_empty(), "{left:?}");
 }
 
@@ -82,7 +82,7 @@ fn finished_results_outlive_an_interrupt() {
     running.wait_for_log(&["run 1 "]);
     signal(running.pid(), Signal::INT);
     let ended = running.end();
-    assert!(!ended.succeeded && ended.stderr.contains("everything was taken down and"), "{}", ended.stderr);
+    assert!(!ended.succeeded && ended.stderr.contains("everything was taken down, and"), "{}", ended.stderr);
     assert_eq!(sandbox.left_behind(), Vec::<String>::new());
     sandbox.nestor(["report", "1"]).assert().success();
 }

@@ -83,7 +83,7 @@ const FAULTS: &[Fault] = &[
     },
     Fault {
         planted: "seeks-to-log",
-        // With a write cache the disk would do the ways within its flushes, where nobody sees them.
+        // With a write cache the disk would do the ways within its flushes, where they are not seen.
         // And without its option the file system reads all its bitmaps in the first minutes after it was mounted.
         baseline: "ext4:mount=no_prefetch_block_bitmaps/hdd:size=2G:wcache=off",
         stack: "ext4:mount=no_prefetch_block_bitmaps/hdd:size=900G:wcache=off",

@@ -141,7 +141,7 @@ fn results_of_different_scripts_are_not_merged() {
     assert!(said.contains("only results of the same script can be merged"), "{said}");
     fs::write(sandbox.path("notes.txt"), "nothing").expect("a file");
     let said = refused(&sandbox, &["load", "merge", &one, "notes.txt"]);
-    assert!(said.contains("notes.txt is not the JSON of nestor load wml"), "{said}");
+    assert!(said.contains("notes.txt is not JSON from nestor load wml"), "{said}");
 }
 
 #[test]
@@ -161,10 +161,7 @@ fn fio_runs_in_a_directory_and_leaves_it_as_it_was() {
     assert!(text.contains("\n    write      512 "), "{text}");
     // What an earlier run left is the user's to remove.
     let said = refused(&sandbox, &run);
-    assert!(
-        said.contains(&format!("{directory}/nestor-load is there already, from an earlier run")),
-        "{said}"
-    );
+    assert!(said.contains(&format!("{directory}/nestor-load exists already, from an earlier run")), "{said}");
 }
 
 #[test]
@@ -189,7 +186,7 @@ fn what_would_be_overwritten_has_to_be_named_twice() {
     let sandbox = Sandbox::new();
     let disk = sandbox.disk("disk.img", 1 << 20);
     let said = refused(&sandbox, &["load", "run", "fio:seq-write", "--device", &disk]);
-    assert!(said.contains(&format!("name it with --overwrite {disk} as well")), "{said}");
+    assert!(said.contains(&format!("add --overwrite {disk}")), "{said}");
     let said = refused(&sandbox, &["load", "run", "fio:seq-wrte", "--dir", &directory(&sandbox)]);
     assert!(said.contains("did you mean seq-write?"), "{said}");
     let said = refused(&sandbox, &["load", "run", "fio:seq-write", "--dir", &sandbox.text("nowhere")]);

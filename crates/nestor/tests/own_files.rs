@@ -156,7 +156,7 @@ fn a_recording_is_removed_and_what_lies_beside_it_is_not() {
     fs::write(shared.join("letters/1.txt"), "dear").unwrap();
     fs::write(shared.join("thesis.odt"), "three years of work").unwrap();
     summarize("shared").assert().success().stderr(contains(
-        "left where it is, for it is no part of the recording: shared/letters, shared/thesis.odt",
+        "not removed, because it is not part of the recording: shared/letters, shared/thesis.odt",
     ));
     assert_eq!(fs::read_to_string(shared.join("letters/1.txt")).unwrap(), "dear");
     assert_eq!(fs::read_dir(&shared).unwrap().count(), 2, "the recording is gone");

@@ -45,7 +45,7 @@ fn wait_until(what: &str, mut is_so: impl FnMut() -> bool) {
     }
 }
 
-/// A directory with named pipes in place of the script: the first reader gets what the program wrote, and whoever opens it
+/// A directory with named pipes in place of the script: the first reader gets what the program wrote, and every program that opens it
 /// next to read gets the attacker's script.
 struct Planted {
     directory: PathBuf,
@@ -137,7 +137,7 @@ fn a_script_that_is_no_file_is_refused() {
     )
     .expect("a named pipe");
     for words in [&["load", "wml"][..], &["load", "wml", "--check"], &["load", "check"]] {
-        // Nobody writes to it: whoever opened it to read would wait for ever.
+        // It has no writer: opening it to read would wait for ever.
         let output = sandbox.nestor(words).arg(&pipe).assert().failure().get_output().clone();
         let said = [output.stdout, output.stderr].concat();
         let said = String::from_utf8_lossy(&said);

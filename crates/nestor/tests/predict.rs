@@ -70,18 +70,21 @@ fn what_is_missing_is_said_with_the_command_that_supplies_it() {
     };
     // A store with one run, a target that was never calibrated.
     let text = predict(&["--workload", LOAD, "--to", GUEST]);
-    assert!(text.contains("I don't know: no method has what it needs"), "{text}");
+    assert!(text.contains("I don't know: no method has the data it needs"), "{text}");
     assert!(text.contains("nestor run --on emulated:time=real 'ext4/hdd' iometer:surface"), "{text}");
     // A load that was measured nowhere.
     let text = predict(&["--workload", "fio:seq-read", "--to", GUEST]);
-    assert!(text.contains("was measured nowhere yet") && text.contains("nestor characterize"), "{text}");
+    assert!(
+        text.contains("has not been measured anywhere yet") && text.contains("nestor characterize"),
+        "{text}"
+    );
     // Only on the target itself.
     let text = predict(&["--workload", LOAD, "--to", NATIVE]);
-    assert!(text.contains("on no other stack than ext4/hdd"), "{text}");
+    assert!(text.contains("measured only on ext4/hdd"), "{text}");
     let text = predict(&["--workload", LOAD, "--to", "ext4/kvm/jfs/hdd"]);
     assert!(text.contains("put an image between them"), "{text}");
     let text = predict(&["--workload", LOAD, "--matrix"]);
-    assert!(text.contains("no guest was measured"), "{text}");
+    assert!(text.contains("no guest on a host file system has been measured"), "{text}");
     let text = predict(&["--validate"]);
     assert!(text.contains("too few"), "{text}");
 }
@@ -154,7 +157,7 @@ fn a_matrix_of_too_few_cells_names_those_that_would_tell_something() {
         String::from_utf8(output.get_output().stderr.clone()).unwrap()
     };
     let text = refused(&[]);
-    assert!(text.contains("were measured on emulated: 2; 4 tell something"), "{text}");
+    assert!(text.contains("were measured on emulated: 2; at least 4 are needed"), "{text}");
     for host in ["ext4/kvm/raw/ext4/hdd", "jfs/kvm/raw/ext4/hdd"] {
         assert!(
             text.contains(&format!("nestor run --on emulated:time=real '{host}' 'fio:seq-write'")),
@@ -162,10 +165,10 @@ fn a_matrix_of_too_few_cells_names_those_that_would_tell_something() {
         );
     }
     let text = refused(&["--on", "this"]);
-    assert!(text.contains("were measured on this: 1; 4 tell"), "{text}");
+    assert!(text.contains("were measured on this: 1; at least 4 are needed"), "{text}");
     assert!(text.contains("nestor run --on this 'ext4/kvm/raw/ext4/dev:/dev/sdb' 'fio:seq-write'"), "{text}");
     let text = refused(&["--on", "ssh:lab"]);
-    assert!(text.contains("fio:seq-write was measured on emulated (2 runs), this (1 run) only"), "{text}");
+    assert!(text.contains("fio:seq-write was measured only on emulated (2 runs), this (1 run)"), "{text}");
     assert!(text.contains("nestor study --on ssh:lab FILE"), "{text}");
 }
 
@@ -208,10 +211,9 @@ fn runs_of_other_places_change_nothing() {
     assert!(alone["answer"]["rate"].as_f64() > Some(0.0), "{alone}");
     assert_eq!(among["answer"], alone["answer"]);
     assert_eq!(among["question"], alone["question"]);
-    let said =
-        "what was measured on emulated (KVM) (2 runs) does not count: the newest run is of emulated (TCG)";
+    let said = "the runs on emulated (KVM) (2 runs) do not count: the newest run is from emulated (TCG)";
     assert!(note.contains(said), "{note}");
-    assert!(!no_note.contains("does not count"), "{no_note}");
+    assert!(!no_note.contains("do not count"), "{no_note}");
     // There, the load itself is known, three times as fast, but no surface.
     let (there, _) = predict(&all, &["--on", "ssh:lab"]);
     let ratio = there["question"]["reference"]["rate"].as_f64().unwrap()
@@ -240,25 +242,25 @@ fn what_other_places_know_is_said_with_what_would_tell_of_this_one() {
         String::from_utf8(output.stdout).unwrap() + &String::from_utf8(output.stderr).unwrap()
     };
     let text = predict(&["--workload", LOAD, "--to", GUEST]);
-    assert!(text.contains("I don't know: no method has what it needs"), "{text}");
+    assert!(text.contains("I don't know: no method has the data it needs"), "{text}");
     for said in [
-        "ext4/kvm/hdd was measured on ssh:lab (3 runs) only, which tells nothing of emulated; --on ssh:lab predicts for there",
-        "a surface of ext4/hdd was measured on ssh:lab (3 runs) only, which tells nothing of emulated",
+        "ext4/kvm/hdd was measured only on ssh:lab (3 runs), which says nothing about emulated; to predict for that place, use --on ssh:lab",
+        "a surface of ext4/hdd was measured only on ssh:lab (3 runs), which says nothing about emulated",
         "nestor run --on emulated:time=real 'ext4/kvm/hdd' iometer:surface:points=25:runtime=2\n",
     ] {
         assert!(text.contains(said), "{said} in {text}");
     }
     let text = predict(&["--workload", LOAD, "--from", NATIVE, "--to", GUEST, "--on", "this"]);
-    let said = format!("{LOAD} on ext4/hdd was measured on emulated (1 run), ssh:lab (1 run) only");
+    let said = format!("{LOAD} on ext4/hdd was measured only on emulated (1 run), ssh:lab (1 run)");
     assert!(text.contains(&said), "{text}");
     assert!(text.contains(&format!("nestor run --on this 'ext4/hdd' '{LOAD}'")), "{text}");
     let text = predict(&["--workload", LOAD, "--to", GUEST, "--on", "ssh:other"]);
-    assert!(text.contains(&format!("nobody knows what {LOAD} asks for: ")), "{text}");
+    assert!(text.contains(&format!("the requests of {LOAD} are not known: ")), "{text}");
     assert!(text.contains(&format!("nestor run --on ssh:other STACK '{LOAD}'")), "{text}");
     let text = predict(&["--validate", "--on", "ssh:other"]);
-    assert!(text.contains("the store has 0 cells of ssh:other: too few"), "{text}");
+    assert!(text.contains("the store has only 0 cells from ssh:other, too few"), "{text}");
     assert!(
-        text.contains("more was measured on") && text.contains("nestor study --on ssh:other FILE"),
+        text.contains("more was measured only on") && text.contains("nestor study --on ssh:other FILE"),
         "{text}"
     );
 }

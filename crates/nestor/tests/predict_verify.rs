@@ -14,7 +14,7 @@ const TO: &str = "xfs/null";
 const LOAD: &str = "fio:seq-write:scale=0.01";
 
 fn number(value: &Value) -> f64 {
-    value.as_f64().unwrap_or_else(|| panic!("{value} is no number"))
+    value.as_f64().unwrap_or_else(|| panic!("{value} is not a number"))
 }
 
 #[test]

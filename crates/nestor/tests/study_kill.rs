@@ -197,7 +197,7 @@ fn a_study_that_was_changed_is_not_gone_on_with() {
     let said = |output: &std::process::Output| String::from_utf8_lossy(&output.stderr).into_owned();
     let nothing = resume();
     assert!(
-        !nothing.status.success() && said(&nothing).contains("there is nothing to go on with"),
+        !nothing.status.success() && said(&nothing).contains("there is nothing to resume"),
         "{}",
         said(&nothing)
     );

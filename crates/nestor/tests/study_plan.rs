@@ -34,17 +34,17 @@ fn a_plan_without_past_cells_is_a_guess() {
     let sandbox = sandbox_with(STUDY);
     insta::assert_snapshot!(said(&sandbox, &["study", "study.toml", "--plan", "--store", "r.sqlite"]), @r"
     A study that is only planned  (planned)
-    3 stacks, 2 workloads, up to 5 blocks in random order (seed 1), no baselines at the ends
+    3 stacks, 2 workloads, up to 5 blocks in random order (seed 1), no baselines at the ends of blocks
 
-                         settled at once  nothing settled
-      cells              18               30
-      time               12 min           19 min
-      of it measurement  54 %             55 %
-      space                               1.0 GiB
+                 at least  at most
+      cells      18        30
+      time       12 min    19 min
+      measuring  54 %      55 %
+      space                1.0 GiB
 
-      time allowed 2 h: what does not fit is left out
+      time allowed 2 h: cells that do not fit are left out
 
-      nothing was measured here yet: the time is a guess
+      nothing has been measured here yet: the time is a guess
     ");
 }
 
@@ -63,15 +63,15 @@ fn a_plan_rests_on_cells_that_were_measured() {
     A study that is only planned  (planned)
     3 stacks, 2 workloads, up to 5 blocks in random order (seed 1), baselines at both ends of each block
 
-                         settled at once  nothing settled
-      cells              24               40
-      time               28 min           46 min
-      of it measurement  22 %             23 %
-      space                               1.0 GiB
+                 at least  at most
+      cells      24        40
+      time       28 min    46 min
+      measuring  22 %      23 %
+      space                1.0 GiB
 
-      time allowed 2 h: what does not fit is left out
+      time allowed 2 h: cells that do not fit are left out
 
-      15 of 40 cells were measured here before; the time rests on them
+      15 of 40 cells were measured here before; the time is estimated from them
     ");
     let plan = json(&said(&sandbox, &[&arguments[..], &["--json"]].concat()));
     let effort = &plan["effort"];
@@ -91,8 +91,8 @@ fn what_is_about_to_begin_is_said_and_refused_where_there_is_no_room() {
     let (plan, refusal) = said.split_once("error: ").expect("a refusal");
     insta::assert_snapshot!(plan, @r"
     plan of planned: 18 to 30 cells in about 12 min to 19 min
-      time allowed 2 h: what does not fit is left out
-      nothing was measured here yet: the time is a guess; space: up to 8.0 PiB for data, 4.3 MiB for results
+      time allowed 2 h: cells that do not fit are left out
+      nothing has been measured here yet: the time is a guess; space: up to 8.0 PiB for data, 4.3 MiB for results
     ");
     assert!(refusal.starts_with("the study may need 8.0 PiB for data of the modelled disk"), "{refusal}");
     assert!(refusal.contains("GiB are free\n") && refusal.contains(&sandbox.text("nestor-")), "{refusal}");
@@ -166,8 +166,8 @@ fn a_study_whose_script_was_changed_is_not_gone_on_with() {
     assert_eq!(with_file, without);
     insta::assert_snapshot!(with_file.unwrap_or_default(), @r"
     error: the study `s` has changed since it was begun:
-      what the file x.f holds
-      what was measured is kept; put x.f back as it was to go on with the study as it was, and without --resume the changed one begins anew
+      contents of the file x.f
+      its results are kept; to resume the earlier study, restore x.f; to begin the changed study, omit --resume
     ");
     // Begun anew, it is another study with all its cells.
     let plan =
@@ -186,7 +186,7 @@ fn a_study_of_a_version_that_did_not_look_at_scripts_goes_on_with_a_note() {
         .output()
         .expect("the program runs");
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
-    assert!(said.contains("did not note what") && said.contains("x.f held"), "{said}");
+    assert!(said.contains("did not record the contents of") && said.contains("x.f: whether"), "{said}");
 }
 
 #[test]
@@ -196,15 +196,15 @@ fn a_published_study_is_planned_without_measuring() {
     Six guest file systems on six host file systems, as in FAST '12  (nested-fs, scale quick)
     16 stacks, 8 workloads, up to 3 blocks in random order (seed 2012), baselines at both ends of each block
 
-                           all
-      cells                101
-      time                 43 min
-      of it measurement    39 %
-      space                389.4 MiB
+                   all
+      cells        101
+      time         43 min
+      measuring    39 %
+      space        389.4 MiB
 
-      time allowed 42 min: what does not fit is left out
+      time allowed 42 min: cells that do not fit are left out
 
-      nothing was measured here yet: the time is a guess
+      nothing has been measured here yet: the time is a guess
     ");
     let larger = said(
         &sandbox,
@@ -244,7 +244,7 @@ fn claims_are_judged_by_what_was_measured_before() {
     let nothing = Sandbox::new();
     let said_of_nothing = refused(&nothing, &["replicate", "nested-fs", "--claims", "--store", "r.sqlite"]);
     assert!(
-        said_of_nothing.contains("nothing of `nested-fs` was measured yet")
+        said_of_nothing.contains("no results of `nested-fs` yet")
             && said_of_nothing.contains("measure it: nestor replicate nested-fs"),
         "{said_of_nothing}"
     );
@@ -271,9 +271,10 @@ fn claims_are_judged_by_what_was_measured_before() {
     assert!(last.starts_with(&format!("{} rows: ", claims.len())), "{text}");
     // Another size was not measured.
     let other = ["replicate", "nested-fs", "--claims", "--scale", "paper", "--store", "r.sqlite"];
-    assert!(refused(&sandbox, &other).contains("nothing of `nested-fs` was measured yet"));
+    assert!(refused(&sandbox, &other).contains("no results of `nested-fs` yet"));
     assert!(
-        refused(&sandbox, &["replicate", "nested", "--claims"]).contains("there are: nested-fs, esx-disk")
+        refused(&sandbox, &["replicate", "nested", "--claims"])
+            .contains("the published studies are: nested-fs, esx-disk")
     );
 }
 
@@ -295,6 +296,6 @@ fn results_go_into_a_directory_that_is_not_somebody_elses() {
     fs::create_dir(sandbox.path("mine")).expect("the sandbox can be written to");
     fs::write(sandbox.path("mine/README.md"), "# Mine\n").expect("the sandbox can be written to");
     let refusal = refused(&sandbox, &arguments("mine"));
-    assert!(refusal.contains("README.md is not a file of results; nothing was written"), "{refusal}");
+    assert!(refusal.contains("README.md is not a results file; nothing was written"), "{refusal}");
     assert_eq!(fs::read_dir(sandbox.path("mine")).expect("a directory").count(), 1);
 }

@@ -122,7 +122,7 @@ fn media_that_are_not_there_or_of_another_kind_are_refused() {
         (format!("ext4/file:{none}"), format!("make it with `truncate --size 16G {none}`")),
         (format!("ext4/file:{directory}"), format!("`truncate --size 16G {directory}/disk.img` makes")),
         (format!("ext4/dev:{disk}"), format!("write `file:{disk}`")),
-        ("ext4/dev:/dev/none".to_owned(), "`lsblk` lists those there are".to_owned()),
+        ("ext4/dev:/dev/none".to_owned(), "`lsblk` lists the devices".to_owned()),
         ("ext4/dev:/dev/null".to_owned(), "media are block devices and regular files".to_owned()),
     ] {
         let run = sandbox.nestor(["run", "--on", "this", &stack, SMALL]).assert().failure();
@@ -145,21 +145,21 @@ fn a_medium_in_use_or_with_a_signature_is_not_written_to() {
         run.stdout(contains(why).count(1));
     };
     let stack = format!("xfs/file:{file}");
-    refused(&stack, &[], &format!("say so with `--overwrite {file}`"));
+    refused(&stack, &[], &format!("use `--overwrite {file}`"));
     // Another path does not allow it.
     refused(&stack, &["--overwrite", "/dev/null"], "carries a signature");
 
     let device = LoopDevice::of(&file);
     let device_stack = format!("xfs/dev:{}", device.0);
     refused(&stack, &["--overwrite", &file], "is in use as the loop device");
-    refused(&device_stack, &[], &format!("say so with `--overwrite {}`", device.0));
+    refused(&device_stack, &[], &format!("use `--overwrite {}`", device.0));
     {
         let _mounted = Mounted::at(&["-o", "ro,noload", &device.0], &sandbox.text("mounted"));
         refused(&device_stack, &["--overwrite", &device.0], "it is mounted on");
     }
     drop(device);
     {
-        // Another run of nestor has it locked, as has whoever else locks it.
+        // Another run of nestor, or another program, has it locked.
         let lock = fs::File::open(&file).unwrap();
         rustix::fs::flock(&lock, rustix::fs::FlockOperation::LockExclusive).unwrap();
         refused(&stack, &["--overwrite", &file], "perhaps another run of nestor");
@@ -244,7 +244,7 @@ fn after_the_agent_was_killed_too_doctor_removes_what_is_left() {
     );
     sandbox.nestor(["doctor"]).assert().success().stdout(contains("nestor doctor --clean"));
     let clean = sandbox.nestor(["doctor", "--clean"]).assert().success();
-    // Since then somebody may have put it to another use, so it is named and not erased.
+    // It may be in other use since then, so it is named and not erased.
     clean.stdout(contains(format!("`--overwrite {disk}`")));
     sandbox.assert_nothing_left();
     assert_ne!(signatures(&disk), "");

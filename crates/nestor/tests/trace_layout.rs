@@ -96,7 +96,7 @@ fn what_must_not_be_frozen_is_not() {
     };
     refused("/", &elsewhere, "is not mounted at /");
     refused(&inner, &elsewhere, "is not mounted at");
-    refused(&mounted.point, &on_it, "must not be frozen: the layout is to be written to it");
+    refused(&mounted.point, &on_it, "must not be frozen: the layout would be written to it");
     let arguments = ["trace", "layout", "--device", &mounted.device, "--image", &sandbox.text("ext4.disk")];
     let result = sandbox.nestor(arguments).output().unwrap();
     assert!(String::from_utf8_lossy(&result.stderr).contains("is not on /dev/loop"));
@@ -135,5 +135,5 @@ fn a_file_without_a_file_system_is_refused_in_words() {
     let empty = sandbox.disk("empty", 1 << 20);
     let result = sandbox.nestor(["trace", "layout", "--device", &empty]).output().unwrap();
     let errors = String::from_utf8_lossy(&result.stderr);
-    assert!(errors.contains("carries no file system whose layout can be read"), "{errors}");
+    assert!(errors.contains("has no file system whose layout can be read"), "{errors}");
 }

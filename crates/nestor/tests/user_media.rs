@@ -72,7 +72,7 @@ fn a_file_with_data_in_it_is_refused_and_stays_as_it_is() {
         assert_eq!(state(&file), before, "{file} was written to");
         let stdout = String::from_utf8_lossy(&said.stdout).into_owned();
         assert!(!said.status.success() && stdout.contains(named), "{file}: {stdout}");
-        assert!(stdout.contains(&format!("say so with `--overwrite {file}`")), "{stdout}");
+        assert!(stdout.contains(&format!("use `--overwrite {file}`")), "{stdout}");
     }
     assert_eq!(sandbox.left_behind(), Vec::<String>::new());
 }
@@ -162,7 +162,7 @@ fn a_study_writes_only_to_what_the_command_line_allows() {
         sandbox.nestor(arguments)
     };
     study(&["--plan"]).assert().success().stdout(
-        contains(format!("  writes to {disk}: everything on it is lost"))
+        contains(format!("  writes to {disk}: destroys everything on it"))
             .and(contains(format!("  writes to {other}:"))),
     );
     let plan = study(&["--plan", "--json"]).output().unwrap();
@@ -173,7 +173,7 @@ fn a_study_writes_only_to_what_the_command_line_allows() {
         .nestor(advised)
         .assert()
         .success()
-        .stdout(contains(format!("  writes to {other}: everything on it is lost")));
+        .stdout(contains(format!("  writes to {other}: destroys everything on it")));
     study(&[]).assert().failure().stderr(contains(format!("--allow {disk} --allow {other}")));
     // Overwriting is another question, and another path is another path.
     let more = ["--allow", &disk, "--overwrite", &other, "--allow", "/dev/null"];

@@ -287,7 +287,7 @@ fn a_place_that_is_none_is_refused() {
 fn a_speed_that_is_none_is_refused_with_what_is_allowed() {
     for (place, why) in [
         ("emulated:cpu=1500mips", "1000mips, 2000mips and so on in thousands, up to 16000mips"),
-        ("emulated:time=real:cpu=4000mips", "`cpu=4000mips` goes with time=virtual"),
+        ("emulated:time=real:cpu=4000mips", "`cpu=4000mips` needs time=virtual"),
     ] {
         let said = refused(&Sandbox::new(), &["run", "ext4/hdd", "fio:rand-read", "--on", place]);
         assert!(said.contains(why), "{said}");

@@ -1,4 +1,4 @@
-//! All methods together: which is trusted and why, and when nobody knows.
+//! All methods together: which is trusted and why, and when there is no answer.
 
 use nestor_model::Interval;
 use serde::Serialize;
@@ -9,7 +9,7 @@ use crate::learnt_model::Knowledge;
 use crate::methods::{METHODS, Predicted};
 use crate::nulls;
 
-/// An interval whose ends are further apart than this factor helps nobody: below half or above twice the number.
+/// An interval whose ends are further apart than this factor is of no use: below half or above twice the number.
 const WIDEST: f64 = 4.0;
 /// Methods that look at the same measurements err together, so the error of all is no smaller than this share of the best one's.
 const TOGETHER: f64 = 0.7;
@@ -49,7 +49,7 @@ pub struct Answer {
     pub rate: Option<f64>,
     /// Where a measurement would be found with 90 % probability.
     pub interval: Option<Interval>,
-    /// Why nobody knows.
+    /// Why there is no answer.
     pub unknown: Option<String>,
     /// Every method.
     pub methods: Vec<Trusted>,
@@ -102,7 +102,7 @@ fn together(methods: &mut [Trusted]) -> (Option<f64>, Option<Interval>, Option<S
         .filter_map(|m| Some((m.predicted.as_ref()?.rate.ln(), m.deviation?.max(1e-3))))
         .collect();
     if numbers.is_empty() {
-        return (None, None, Some("no method has what it needs".to_owned()));
+        return (None, None, Some("no method has the data it needs".to_owned()));
     }
     let precision: f64 = numbers.iter().map(|(_, deviation)| deviation.powi(-2)).sum();
     let mean = numbers.iter().map(|(log, deviation)| log * deviation.powi(-2)).sum::<f64>() / precision;
@@ -118,7 +118,7 @@ fn together(methods: &mut [Trusted]) -> (Option<f64>, Option<Interval>, Option<S
     if interval.high / interval.low > WIDEST {
         let around = Interval::of_logarithm(0.0, deviation);
         let why = format!(
-            "between {:.3} and {:.3} of the best guess is all that can be said",
+            "all that is known is that the rate is between {:.3} and {:.3} times the best guess",
             around.low, around.high
         );
         return (None, Some(interval), Some(why));

@@ -6,7 +6,7 @@ use nestor_model::prediction::TargetMachine;
 use nestor_model::surface::{GridPoint, Surface};
 use serde::{Deserialize, Serialize};
 
-/// What a load asks for, whoever runs it.
+/// What a load asks for, independent of where it runs.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Shape {
     /// Share of requests that read.
@@ -19,7 +19,7 @@ pub struct Shape {
     pub sizes: Vec<(u64, f64)>,
     /// Requests that wait for the medium, as a share of the writes.
     pub flush_share: f64,
-    /// Workers that each have one request at a time; 0 where nobody knows.
+    /// Workers that each have one request at a time; 0 if not known.
     pub workers: u32,
     /// Seconds that each does something else between requests.
     pub think_s: f64,
@@ -59,13 +59,14 @@ impl Shape {
 
     /// The mean of several; sizes, workers and think time of the first. `None` without any.
     pub fn mean(shapes: &[&Self]) -> Option<Self> {
-        let of = |value: fn(&Self) -> f64| shapes.iter().map(|s| value(s)).sum::<f64>() / shapes.len() as f64;
+        let mean_of =
+            |value: fn(&Self) -> f64| shapes.iter().map(|s| value(s)).sum::<f64>() / shapes.len() as f64;
         Some(Self {
-            read_share: of(|s| s.read_share),
-            random_share: of(|s| s.random_share),
-            mean_bytes: of(|s| s.mean_bytes),
-            flush_share: of(|s| s.flush_share),
-            outstanding: of(|s| s.outstanding),
+            read_share: mean_of(|s| s.read_share),
+            random_share: mean_of(|s| s.random_share),
+            mean_bytes: mean_of(|s| s.mean_bytes),
+            flush_share: mean_of(|s| s.flush_share),
+            outstanding: mean_of(|s| s.outstanding),
             ..(*shapes.first()?).clone()
         })
     }
@@ -170,14 +171,14 @@ impl Evidence {
     pub fn amounts_apart(&self, stack: &str) -> Vec<(String, f64, f64)> {
         let Some(asked) = self.stacks.get(stack) else { return Vec::new() };
         let measured = self.measured_stacks();
-        let of = |(part, value): (&String, &String)| {
+        let substitute = |(part, value): (&String, &String)| {
             let wanted = amount(value)?;
             let known = measured.iter().filter_map(|known| amount(known.get(part)?));
             let each = known.map(|known| (known, (known / wanted).log2().abs()));
             let (nearest, apart) = each.min_by(|a, b| a.1.total_cmp(&b.1))?;
             (apart > 0.0).then(|| (part.clone(), nearest, apart))
         };
-        asked.iter().filter_map(of).collect()
+        asked.iter().filter_map(substitute).collect()
     }
 
     /// What the stacks are made of on which anything was measured.
@@ -203,7 +204,7 @@ impl Evidence {
         stacks.into_iter().max_by_key(|stack| (alike(stack), loads.get(stack).copied()))
     }
 
-    /// Parts of a stack that no measured stack has: nobody knows what they do. Name and value of each.
+    /// Parts of a stack that no measured stack has, so that their effect is not known. Name and value of each.
     pub fn never_measured(&self, stack: &str) -> Vec<(String, String)> {
         let Some(asked) = self.stacks.get(stack) else { return Vec::new() };
         let measured = self.measured_stacks();
@@ -228,9 +229,9 @@ pub struct Reference {
     pub rate: f64,
     /// Requests per second there.
     pub requests_per_s: f64,
-    /// Mean time of a request there, in seconds; 0 where nobody knows.
+    /// Mean time of a request there, in seconds; 0 if not known.
     pub response_s: f64,
-    /// Processors that it keeps busy itself there; 0 where nobody knows.
+    /// Processors that it keeps busy itself there; 0 if not known.
     pub processors_busy: f64,
 }
 
@@ -265,9 +266,9 @@ pub struct Question {
     pub reference: Reference,
     /// Where it is to go.
     pub to: String,
-    /// Processors that it has there; 0 where nobody knows.
+    /// Processors that it has there; 0 if not known.
     pub processors: u32,
     /// What computing takes there, relative to where it runs now. The study's corrections made its own two predictions worse
-    /// (acceptance row A-48), so both are the same unless somebody knows better.
+    /// (acceptance row A-48), so both are the same unless an option says otherwise.
     pub machine: TargetMachine,
 }

@@ -120,11 +120,11 @@ impl Knowledge {
         cells.iter().for_each(|(cell, _)| {
             told.entry(cell.load).or_default().insert(cell.stack);
         });
-        let of = |(stack, load, shape): &(&str, &str, &Shape)| {
+        let cell_of = |(stack, load, shape): &(&str, &str, &Shape)| {
             // A load that was measured nowhere has no unit of its own yet.
             numbers.cell(evidence, stack, load, shape, 1).filter(|cell| told.contains_key(&cell.load))
         };
-        let asked: Vec<Option<Cell>> = asked.iter().map(of).collect();
+        let asked: Vec<Option<Cell>> = asked.iter().map(cell_of).collect();
         let all: Vec<&Cell> = asked.iter().flatten().collect();
         let Some(model) = Learnt::with(kept.weights.clone(), &cells, &all, SEED) else { return nothing() };
         let answer = |cell: &Cell| {
@@ -177,10 +177,10 @@ fn hidden_stacks(cells: &[(Cell, f64)]) -> Vec<BTreeSet<usize>> {
 fn hidden_families(cells: &[(Cell, f64)], families: &BTreeMap<u32, u32>) -> Vec<BTreeSet<usize>> {
     let homes = homes(cells.iter().map(|(cell, _)| (cell.stack, cell.load)));
     let groups = dealt(families.values().copied().collect(), PARTS, SEED);
-    let of = |group: &BTreeSet<u32>| {
+    let places_of = |group: &BTreeSet<u32>| {
         places(cells, |cell| homes[&cell.load] != cell.stack && group.contains(&families[&cell.load]))
     };
-    groups.iter().map(of).collect()
+    groups.iter().map(places_of).collect()
 }
 
 /// The places of cells.

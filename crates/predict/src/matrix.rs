@@ -39,7 +39,7 @@ pub struct MatrixCell {
     pub rate: f64,
     /// Where a measurement would be found with 90 % probability; none where there is one.
     pub interval: Option<Interval>,
-    /// Whether its row and its column were measured with others; otherwise nobody knows.
+    /// Whether its row and its column were measured with others; otherwise it is not known.
     pub is_told: bool,
     /// What null models say of it; none where it was measured.
     pub nulls: Option<MatrixNulls>,
@@ -199,8 +199,9 @@ impl Means {
     }
 
     fn nulls(&self, (row, column): (usize, usize)) -> MatrixNulls {
-        let of = |means: &BTreeMap<usize, f64>, line: usize| means.get(&line).copied().unwrap_or(self.all);
-        let product = of(&self.rows, row) + of(&self.columns, column) - self.all;
+        let mean_of =
+            |means: &BTreeMap<usize, f64>, line: usize| means.get(&line).copied().unwrap_or(self.all);
+        let product = mean_of(&self.rows, row) + mean_of(&self.columns, column) - self.all;
         MatrixNulls { mean_of_all: self.all.exp(), row_by_column: product.exp() }
     }
 }

@@ -173,7 +173,7 @@ fn what_a_method_lacks_is_named_with_its_command() {
         assert!(missing.starts_with(command), "{method}: {missing}");
     }
     let nobody = answer(&question, &evidence, &Knowledge::default(), &Tracks::new());
-    assert_eq!((nobody.rate, nobody.unknown.as_deref()), (None, Some("no method has what it needs")));
+    assert_eq!((nobody.rate, nobody.unknown.as_deref()), (None, Some("no method has the data it needs")));
 }
 
 #[test]
@@ -383,7 +383,7 @@ fn one_request_at_a_time_shows_no_limit() {
         points.rates.retain(|(point, _)| point.depth == 1);
     }
     let alone = by("per-request", &question, &evidence).unwrap();
-    assert!(alone.steps.iter().all(|step| !step.contains("were ever seen")), "{alone:?}");
+    assert!(alone.steps.iter().all(|step| !step.contains("have been measured")), "{alone:?}");
     assert!(free.rate > 0.0);
 }
 

@@ -13,13 +13,13 @@ pub enum ReplayError {
     #[error(transparent)]
     Trace(#[from] TraceError),
     /// More than one trace was named.
-    #[error("these are several traces ({names}); name the files of one, they are replayed one at a time")]
+    #[error("these files are several traces ({names}); name the files of one trace")]
     SeveralTraces {
         /// What they are.
         names: String,
     },
     /// The trace holds nothing that can be replayed.
-    #[error("nothing of {trace} can be replayed: {why}")]
+    #[error("{trace} cannot be replayed: {why}")]
     NothingToReplay {
         /// What the trace is called.
         trace: String,
@@ -27,7 +27,7 @@ pub enum ReplayError {
         why: String,
     },
     /// Several devices, and none was named.
-    #[error("{trace} is of several devices: {list}; say which with `--device-of-trace {example}`")]
+    #[error("{trace} has several devices: {list}; choose one with `--device-of-trace {example}`")]
     SeveralDevices {
         /// What the trace is called.
         trace: String,
@@ -37,7 +37,7 @@ pub enum ReplayError {
         example: String,
     },
     /// The device that was named is not in the trace.
-    #[error("{trace} has no requests of {asked}; it has those of {list}")]
+    #[error("{trace} has no requests of {asked}; it has requests of {list}")]
     NoSuchDevice {
         /// What the trace is called.
         trace: String,
@@ -47,15 +47,16 @@ pub enum ReplayError {
         list: String,
     },
     /// The trace has no times.
-    #[error("{trace} does not say when requests came; `--speed max` replays it as fast as possible")]
+    #[error("{trace} has no arrival times; `--speed max` replays it as fast as possible")]
     NoTimes {
         /// What the trace is called.
         trace: String,
     },
     /// The trace reaches further than the target.
     #[error(
-        "the trace reaches to {span_bytes} bytes ({}), the target has {target_bytes} bytes ({}); `--wrap` places requests \
-         modulo the target's size, `--scale-space` by the ratio of the sizes",
+        "the trace reaches to {span_bytes} bytes ({}), the target has {target_bytes} bytes ({}); `--wrap` \
+         places requests modulo the target's size, `--scale-space` scales their offsets by the ratio of the \
+         sizes",
         bytes(*span_bytes),
         bytes(*target_bytes)
     )]
@@ -66,14 +67,13 @@ pub enum ReplayError {
         target_bytes: u64,
     },
     /// There is no room at all.
-    #[error(
-        "the target is smaller than one block; name another, or a directory in which a file is to be made"
-    )]
+    #[error("the target is smaller than one block; name a larger target, or a directory for a new file")]
     EmptyTarget,
     /// Requests do not fit the target's blocks.
     #[error(
-        "{requests} of {all} requests begin or end within a block of the target, which takes direct I/O in units of \
-         {block_bytes} bytes; `--widen` makes them whole blocks, `--buffered` goes through the page cache"
+        "{requests} of {all} requests begin or end within a block of the target, which takes direct I/O \
+         only in units of {block_bytes} bytes; `--widen` extends them to whole blocks, `--buffered` uses \
+         the page cache"
     )]
     BetweenBlocks {
         /// How many.
@@ -108,7 +108,7 @@ pub enum ReplayError {
         why: String,
     },
     /// The machine gave out while replaying.
-    #[error("the replay could not go on: {action}: {source}")]
+    #[error("the replay could not continue: {action}: {source}")]
     Engine {
         /// What was tried.
         action: &'static str,
@@ -117,8 +117,8 @@ pub enum ReplayError {
     },
     /// A request failed.
     #[error(
-        "request {number} of the plan ({operation} of {bytes} bytes at byte {offset}) failed: {why}; the replay ended there, \
-         {done} of {all} requests were complete"
+        "request {number} of the plan ({operation} of {bytes} bytes at byte {offset}) failed: {why}; the \
+         replay ended with {done} of {all} requests complete"
     )]
     Request {
         /// Its number, from 0.
@@ -137,7 +137,7 @@ pub enum ReplayError {
         all: u64,
     },
     /// Stopped before the replay began.
-    #[error("interrupted before the replay began; nothing is left behind")]
+    #[error("interrupted before the replay began; nothing was left behind")]
     Interrupted,
 }
 

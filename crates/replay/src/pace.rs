@@ -16,7 +16,7 @@ use crate::watcher::{Step, Watcher};
 
 /// From the start of the replay to the first request: everything is in place by then.
 const LEAD_NS: u64 = 10_000_000;
-/// The longest sleep, so that somebody who wants to stop it is heard.
+/// The longest sleep, so that a request to stop is noticed.
 const LONGEST_SLEEP_NS: u64 = 100_000_000;
 /// A shorter sleep is not worth it.
 const SHORTEST_SLEEP_NS: u64 = 20_000;
@@ -59,7 +59,7 @@ pub(crate) struct Paced {
     pub done: u64,
     /// How many had to wait for room, because as many as may be were in flight.
     pub held_back: u64,
-    /// Whether somebody stopped it.
+    /// Whether it was stopped.
     pub stopped: bool,
     /// The first that failed.
     pub failed: Option<Failed>,

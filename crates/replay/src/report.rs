@@ -46,7 +46,7 @@ pub struct ClassReport {
     pub original: Option<LatencyHistogram>,
     /// How long they took, from submission.
     pub from_submission: LatencyHistogram,
-    /// How long they took, from when they were to be submitted: what somebody would have waited who sends at those times
+    /// How long they took, from when they were to be submitted: the wait of a sender at those times
     /// whatever happens. `None` as fast as possible, where nothing is intended.
     pub from_intended: Option<LatencyHistogram>,
 }
@@ -261,14 +261,14 @@ fn classes(done: &[Done<'_>]) -> Vec<ClassReport> {
     }
     let some = |histogram: &LatencyHistogram| (histogram.count() > 0).then(|| histogram.clone());
     let report = |class: Class| {
-        let of = classes.get(class);
+        let counts = classes.get(class);
         ClassReport {
             class,
-            requests: of.requests,
-            bytes: of.bytes,
-            original: some(&of.original),
-            from_submission: of.from_submission.clone(),
-            from_intended: some(&of.from_intended),
+            requests: counts.requests,
+            bytes: counts.bytes,
+            original: some(&counts.original),
+            from_submission: counts.from_submission.clone(),
+            from_intended: some(&counts.from_intended),
         }
     };
     Class::ALL.into_iter().map(report).filter(|class| class.requests > 0).collect()

@@ -34,13 +34,11 @@ pub fn replay(
     let mut chosen = choose(target, options, wanted)?;
     let depth = wanted.min(chosen.engine.most_in_flight()).max(1);
     if depth < wanted && options.depth.is_some() {
-        chosen
-            .remarks
-            .push(format!("at most {depth} requests in flight, which is what this way of sending has"));
+        chosen.remarks.push(format!("at most {depth} requests in flight, the limit of this engine"));
     }
     let limits = Limits { speed: options.speed, depth, spin: options.spin };
     let paced = run_paced(&plan.requests, &mut *chosen.engine, &limits, watcher)
-        .map_err(ReplayError::engine("requests could not be handed over or waited for"))?;
+        .map_err(ReplayError::engine("submitting requests or waiting for them failed"))?;
     // Everything has ended, and its threads do not disturb what follows.
     drop(chosen.engine);
     if let Some(failed) = &paced.failed {
@@ -80,7 +78,8 @@ fn choose(target: &Target, options: &ReplayOptions, depth: usize) -> Result<Chos
             Ok(engine) => {
                 if !engine.has_registered_buffers() {
                     remarks.push(
-                        "the kernel did not take the buffers for good (`ulimit -l`), so each request costs a little more"
+                        "the kernel did not register the buffers (`ulimit -l`), so each request costs a \
+                         little more"
                             .to_owned(),
                     );
                 }
@@ -102,11 +101,11 @@ fn choose(target: &Target, options: &ReplayOptions, depth: usize) -> Result<Chos
 
 fn why_no_ring(error: &io::Error) -> String {
     match error.raw_os_error() {
-        Some(libc::ENOSYS) => "this kernel has none".to_owned(),
+        Some(libc::ENOSYS) => "this kernel does not have it".to_owned(),
         Some(libc::EPERM) => {
             "it is forbidden here (`sysctl kernel.io_uring_disabled`, or a container's rules)".to_owned()
         }
-        Some(libc::ENOMEM) => "the memory that may be locked does not suffice (`ulimit -l`)".to_owned(),
+        Some(libc::ENOMEM) => "the limit for locked memory is too low (`ulimit -l`)".to_owned(),
         _ => error.to_string(),
     }
 }
@@ -129,22 +128,25 @@ fn why_failed(request: &PlannedRequest, result: i64) -> String {
     if result >= 0 {
         let verb = if request.operation == Operation::Read { "read" } else { "written" };
         return format!(
-            "only {result} bytes were {verb}; the target is smaller than it was when the replay began"
+            "only {result} bytes were {verb}; the target has become smaller since the replay began"
         );
     }
     let errno = i32::try_from(-result).unwrap_or(libc::EIO);
     let said = io::Error::from_raw_os_error(errno);
     let advice = match errno {
-        libc::EIO => "; the device says no more, `dmesg` may",
-        libc::ENOSPC => "; the file system is full: fill the file beforehand, or replay on one that is",
+        libc::EIO => "; the device gives no reason, but `dmesg` may",
+        libc::ENOSPC => {
+            "; the file system is full: fill the file beforehand, or replay on a file that is \
+                         already filled"
+        }
         libc::EINVAL => {
-            "; the target may take direct I/O only in larger units: `--buffered` goes through the page cache"
+            "; the target may take direct I/O only in larger units: `--buffered` uses the page cache"
         }
         libc::EOPNOTSUPP if request.operation == Operation::Discard => {
-            "; the target cannot give back sectors: leave `--discard` out"
+            "; the target does not support discard: omit `--discard`"
         }
         libc::EOPNOTSUPP if request.is_fua() => "; the target cannot write through its cache",
-        libc::EFBIG => "; the file system has no files of that size",
+        libc::EFBIG => "; the file system does not support files of that size",
         _ => "",
     };
     format!("{said}{advice}")

@@ -43,7 +43,8 @@ impl FromStr for Speed {
         let factor: Option<f64> = text.trim_end_matches('x').parse().ok();
         factor.filter(|factor| (1e-6..=1e6).contains(factor)).map(Self::Times).ok_or_else(|| {
             format!(
-                "{text:?} is no speed; write 1 for the trace's own, 2 for twice as fast, 0.5 for half, or max"
+                "{text:?} is not a speed; write 1 for the trace's own speed, 2 for twice as fast, 0.5 for \
+                 half, or max"
             )
         })
     }

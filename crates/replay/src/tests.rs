@@ -51,7 +51,7 @@ fn mixed() -> ReplayPlan {
             4 => request(at, Operation::Flush, 0, 0, Flags::FLUSH),
             _ => request(at, Operation::Read, sector, sectors, Flags::default()),
         });
-        // A gap of 8 sectors that nobody writes.
+        // A gap of 8 sectors without writes.
         sector += u64::from(sectors) + 8;
     }
     plan_of(requests)
@@ -280,7 +280,7 @@ fn a_file_that_shrinks_under_its_feet_ends_the_replay_with_a_reason() {
         insta::allow_duplicates! {
             insta::assert_snapshot!(
                 error,
-                @"request 2 of the plan (read of 8192 bytes at byte 16384) failed: only 4096 bytes were read; the target is smaller than it was when the replay began; the replay ended there, 2 of 4 requests were complete"
+                @"request 2 of the plan (read of 8192 bytes at byte 16384) failed: only 4096 bytes were read; the target has become smaller since the replay began; the replay ended with 2 of 4 requests complete"
             );
         }
     }
@@ -300,7 +300,7 @@ fn without_times_only_as_fast_as_possible() {
     let plan = ReplayPlan { timed: false, ..mixed() };
     let target = Target::nothing(1 << 30);
     let error = replay(&plan, &target, &ReplayOptions::default(), &()).unwrap_err();
-    insta::assert_snapshot!(error, @"made does not say when requests came; `--speed max` replays it as fast as possible");
+    insta::assert_snapshot!(error, @"made has no arrival times; `--speed max` replays it as fast as possible");
     let options = ReplayOptions { speed: Speed::Max, ..ReplayOptions::default() };
     assert_eq!(replay(&plan, &target, &options, &()).unwrap().achieved.requests, 60);
 }
@@ -314,7 +314,7 @@ fn what_would_be_lost_has_to_be_named() {
     let said = said.replace(&path.display().to_string(), "PATH");
     insta::assert_snapshot!(
         said,
-        @"PATH: the trace has writes, so what the file holds would be lost; nothing was written. If all of it may be lost, say so with `--overwrite PATH`"
+        @"PATH: the trace has writes, which would destroy the contents of the file; nothing was written. If you can lose all of it, use `--overwrite PATH`"
     );
     assert!(Target::open(&path, &TargetOptions::default(), &()).is_ok(), "reading harms nobody");
     let other = TargetOptions { overwrite: vec![directory.path().to_path_buf()], ..writes };
@@ -336,7 +336,7 @@ fn in_a_directory_a_file_full_of_data_is_made_and_removed_on_request() {
     File::open(&path).unwrap().read_exact_at(&mut bytes, 0).unwrap();
     assert!(bytes.chunks(512).all(|sector| sector.iter().any(|byte| *byte != 0)), "no holes");
     let again = Target::open(directory.path(), &options, &()).unwrap_err().to_string();
-    assert!(again.contains("it is there already"), "{again}");
+    assert!(again.contains("it exists already"), "{again}");
     drop(target);
     assert!(!path.exists());
     drop(Target::open(directory.path(), &TargetOptions { remove: false, ..options.clone() }, &()).unwrap());
@@ -347,7 +347,7 @@ fn in_a_directory_a_file_full_of_data_is_made_and_removed_on_request() {
     assert!(said.contains("--scale-space"), "{said}");
     let stopped = StopAfter(Cell::new(1));
     assert!(matches!(Target::open(directory.path(), &options, &stopped), Err(ReplayError::Interrupted)));
-    assert_eq!(fs::read_dir(directory.path()).unwrap().count(), 0, "nothing is left behind");
+    assert_eq!(fs::read_dir(directory.path()).unwrap().count(), 0, "nothing was left behind");
 }
 
 #[test]
@@ -356,7 +356,7 @@ fn a_file_that_no_device_holds_is_refused_before_it_is_made() {
     for made_bytes in [u64::MAX, u64::MAX - 4095, i64::MAX as u64] {
         let options = TargetOptions { writes: true, made_bytes, ..TargetOptions::default() };
         let refusal = Target::open(directory.path(), &options, &()).unwrap_err().to_string();
-        assert!(refusal.contains("there is room for"), "{refusal}");
+        assert!(refusal.contains("are free"), "{refusal}");
         assert_eq!(fs::read_dir(directory.path()).unwrap().count(), 0);
     }
 }

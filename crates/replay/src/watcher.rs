@@ -11,7 +11,7 @@ pub enum Step {
     Replaying,
 }
 
-/// Somebody who watches and may stop it.
+/// An observer that may stop the replay.
 pub trait Watcher {
     /// How far it is. Called often: from the thread that keeps the times, so it has to be quick.
     fn progress(&self, _step: Step, _done: u64, _all: u64) {}

@@ -22,7 +22,7 @@ pub enum WorkloadNameError {
     Braces(#[from] nestor_stack::StackError),
     /// There is nothing.
     #[error(
-        "a workload is empty\n  it is an engine and a case, as in fio:seq-write; `nestor workloads` lists them"
+        "a workload is empty\n  write an engine and a case, as in fio:seq-write; `nestor workloads` lists them"
     )]
     Empty,
     /// The profile's file cannot be read.
@@ -34,7 +34,7 @@ pub enum WorkloadNameError {
         source: io::Error,
     },
     /// The file holds something else.
-    #[error("{file} is no profile of `nestor characterize`: {source}")]
+    #[error("{file} is not a profile of `nestor characterize`: {source}")]
     Profile {
         /// The file.
         file: String,

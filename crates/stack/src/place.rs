@@ -56,7 +56,7 @@ pub enum HostTime {
 }
 
 impl HostTime {
-    /// Virtual time as it is where nobody asks for another processor.
+    /// Virtual time with the default processor.
     pub const VIRTUAL: Self = Self::Virtual(ProcessorSpeed::USUAL);
 
     /// Whether it is its own.
@@ -92,7 +92,7 @@ impl EmulatedOptions {
                 _ => return None,
             };
             if !is_new {
-                return Some(Err(format!("`emulated{text}` says one thing twice")));
+                return Some(Err(format!("`emulated{text}` sets an option twice")));
             }
         }
         Some(options.check())
@@ -101,7 +101,7 @@ impl EmulatedOptions {
     fn check(self) -> Result<Self, String> {
         match (self.is_virtual, self.speed) {
             (Some(false), Some(speed)) => Err(format!(
-                "in real time a processor is as fast as this machine makes it: `cpu={speed}` goes with time=virtual"
+                "`cpu={speed}` needs time=virtual: in real time, this machine sets the speed of the processor"
             )),
             _ => Ok(self),
         }
@@ -135,8 +135,8 @@ impl FromStr for Place {
         }
         if let Some((place, option)) = option_of_a_real_machine(text) {
             return Err(format!(
-                "`{place}` runs in real time on its own processors, so `{option}` is not for it; \
-                 only an emulated host has it: `emulated:{option}`"
+                "`{place}` runs in real time on its own processors; `{option}` needs an emulated host: \
+                 `emulated:{option}`"
             ));
         }
         match text {
@@ -144,7 +144,8 @@ impl FromStr for Place {
             _ => match text.strip_prefix("ssh:") {
                 Some(host) if !host.is_empty() && !host.starts_with('-') => Ok(Self::Ssh(host.to_owned())),
                 _ => Err(format!(
-                    "`{text}` is no place to run; there are: emulated, emulated:time=virtual, emulated:time=real, this, ssh:HOST; \
+                    "`{text}` is not a place to run; the places are: emulated, emulated:time=virtual, \
+                     emulated:time=real, this, ssh:HOST; \
                      in virtual time with another processor: emulated:cpu=4000mips"
                 )),
             },
@@ -220,11 +221,9 @@ mod tests {
             "emulatedtime=real",
             "emulated:time=virtual,cpu=4000mips",
         ] {
-            assert!(
-                text.parse::<Place>().unwrap_err().contains(
-                    "there are: emulated, emulated:time=virtual, emulated:time=real, this, ssh:HOST"
-                )
-            );
+            assert!(text.parse::<Place>().unwrap_err().contains(
+                "the places are: emulated, emulated:time=virtual, emulated:time=real, this, ssh:HOST"
+            ));
         }
     }
 
@@ -232,7 +231,7 @@ mod tests {
     fn a_real_machine_has_no_virtual_time_and_the_message_says_who_has() {
         for text in ["this:time=virtual", "ssh:foo:time=virtual", "ssh:me@foo:cpu=4000mips"] {
             let said = text.parse::<Place>().unwrap_err();
-            assert!(said.contains("only an emulated host has it: `emulated:"), "{said}");
+            assert!(said.contains("needs an emulated host: `emulated:"), "{said}");
         }
         assert!("ssh:time".parse::<Place>().is_ok(), "a host may be called so");
     }
@@ -261,9 +260,9 @@ mod tests {
         for (text, why) in [
             ("emulated:cpu=1500mips", "in thousands, up to 16000mips"),
             ("emulated:time=virtual:cpu=fast", "`fast` is no speed"),
-            ("emulated:time=real:cpu=4000mips", "goes with time=virtual"),
-            ("emulated:cpu=1000mips:time=real", "goes with time=virtual"),
-            ("emulated:cpu=2000mips:cpu=4000mips", "says one thing twice"),
+            ("emulated:time=real:cpu=4000mips", "needs time=virtual"),
+            ("emulated:cpu=1000mips:time=real", "needs time=virtual"),
+            ("emulated:cpu=2000mips:cpu=4000mips", "sets an option twice"),
         ] {
             for refusal in [text.parse::<Place>().unwrap_err(), text.parse::<PlaceWish>().unwrap_err()] {
                 assert!(refusal.contains(why), "{refusal}");

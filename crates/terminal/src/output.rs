@@ -15,7 +15,7 @@ pub fn has_color() -> bool {
     std::io::stdout().is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty())
 }
 
-/// Prints to standard output; ends the program quietly where nobody reads any more (`nestor runs | head`).
+/// Prints to standard output; ends the program quietly if the reader is gone (`nestor runs | head`).
 ///
 /// The signal that ends other programs then, SIGPIPE, stays ignored here: it would also end this one, with no word,
 /// when an agent or a client of a disk goes away between two messages.
@@ -35,6 +35,6 @@ pub fn print(text: Arguments<'_>) {
 
 /// Prints to standard error, without colours.
 pub fn eprint(text: Arguments<'_>) {
-    // There is nobody left to tell if it fails.
+    // If it fails, there is no place left to report it.
     let _ = std::io::stderr().lock().write_all(visible(&text.to_string()).as_bytes());
 }

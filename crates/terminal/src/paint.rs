@@ -38,7 +38,7 @@ pub fn paint(how: Paint, text: &str) -> String {
 }
 
 /// What [`visible`] does, with the sequences of [`paint`] left in. These five alone get through to a terminal with
-/// colours, whoever wrote them: they change the look of text and nothing else.
+/// colours, whatever their source: they change the look of text and nothing else.
 pub(crate) fn visible_with_paint(text: &str) -> Cow<'_, str> {
     if !text.contains('\x1b') {
         return visible(text);
@@ -62,7 +62,7 @@ pub(crate) fn visible_with_paint(text: &str) -> Cow<'_, str> {
     }
     shown.push_str(&visible(rest));
     if painted {
-        // Nobody leaves the terminal in a colour.
+        // The terminal never stays in a colour.
         shown.push_str(END);
     }
     Cow::Owned(shown)

@@ -34,10 +34,10 @@ pub struct WmlError {
 #[non_exhaustive]
 pub enum Problem {
     /// Bytes that are no text.
-    #[error("this is not a text")]
+    #[error("this is not text")]
     Binary,
     /// A character that means nothing.
-    #[error("the character {0:?} means nothing here")]
+    #[error("the character {0:?} has no meaning here")]
     Character(char),
     /// A string without its second quotation mark.
     #[error("this string does not end")]
@@ -46,7 +46,7 @@ pub enum Problem {
     #[error("{0} is not closed")]
     Unclosed(String),
     /// Something else has to stand here.
-    #[error("{found} cannot stand here")]
+    #[error("{found} is not allowed here")]
     Unexpected {
         /// What was found.
         found: String,
@@ -55,10 +55,10 @@ pub enum Problem {
     #[error("the number {0} is too large")]
     TooLarge(String),
     /// The word begins no command.
-    #[error("no command is called {0:?}")]
+    #[error("there is no command {0:?}")]
     UnknownCommand(String),
     /// The word is no flowop.
-    #[error("no flowop is called {0:?}")]
+    #[error("there is no flowop {0:?}")]
     UnknownFlowop(String),
     /// The word is no attribute of what it stands in.
     #[error("{place} has no attribute {name:?}")]
@@ -88,7 +88,7 @@ pub enum Problem {
     #[error("{0} has no value")]
     UnknownVariable(String),
     /// No file or file set has the name.
-    #[error("no file set is called {0:?}")]
+    #[error("there is no file set {0:?}")]
     UnknownFileSet(String),
     /// No flowop has the name.
     #[error("no flowop with name={0} is {1}")]

@@ -83,7 +83,7 @@ pub fn parse(source: &Source<'_>, overrides: &[(String, String)]) -> Result<Scri
         Err(problem) => {
             book.add(source.name, "");
             let remedy =
-                "a script is a text such as: define fileset name=files,path=/tmp,entries=1000,dirwidth=20";
+                "a script is text such as: define fileset name=files,path=/tmp,entries=1000,dirwidth=20";
             return Err(Fault::new(&(0..0), problem, remedy).locate(&book));
         }
     };

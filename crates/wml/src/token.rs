@@ -145,7 +145,7 @@ impl Scanner<'_> {
             }
             c => {
                 let span = start..start + c.len_utf8();
-                let remedy = "a text with such characters is written in quotation marks";
+                let remedy = "write text with such characters in quotation marks";
                 return Err(Fault::new(&span, Problem::Character(c), remedy));
             }
         }
@@ -192,7 +192,7 @@ impl Scanner<'_> {
     fn scan_variable(&mut self) -> Result<(), Box<Fault>> {
         let start = self.at;
         let Some((variable, length)) = variable(&self.text[start..]) else {
-            let remedy = "a variable is a letter or _ after the $, then letters, digits and _: set $dir=/tmp";
+            let remedy = "a variable is a $, then a letter or _, then letters, digits and _: set $dir=/tmp";
             return Err(Fault::new(&(start..start + 1), Problem::Character('$'), remedy));
         };
         self.at += length;

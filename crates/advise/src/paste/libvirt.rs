@@ -37,11 +37,11 @@ pub fn libvirt_xml(stack: &Stack) -> Result<String, PasteError> {
     let Some(bus) = bus(device) else {
         let what =
             format!("libvirt has no disk bus for the emulated controller {device} in most versions in use");
-        return Err(PasteError::new(stack, &what, "take --as qemu"));
+        return Err(PasteError::new(stack, &what, "use --as qemu"));
     };
     let format = parts.image.map_or("raw", |(image, _)| image.name());
     if format == "vhdx" {
-        return Err(PasteError::new(stack, "libvirt does not know vhdx images", "take --as qemu"));
+        return Err(PasteError::new(stack, "libvirt does not support vhdx images", "use --as qemu"));
     }
     let mut lines: Vec<String> =
         comments(&parts, &bus).into_iter().map(|c| format!("<!-- {c} -->")).collect();
@@ -86,17 +86,17 @@ fn comments(parts: &Parts<'_>, bus: &Bus) -> Vec<String> {
     let mut comments = vec![format!("{}, below <devices> of the domain", comment(&parts.stack.to_string()))];
     comments.extend(parts.placeholders().iter().map(|text| comment(text)));
     if parts.machine.iothread {
-        comments.push("besides, below <domain>: <iothreads>1</iothreads>".to_owned());
+        comments.push("also below <domain>: <iothreads>1</iothreads>".to_owned());
     }
     if let Some(model) = bus.controller {
         let controller = format!("<controller type='scsi' index='0' model='{model}'");
         let rest = if parts.machine.iothread { "><driver iothread='1'/></controller>" } else { "/>" };
-        comments.push(format!("besides, below <devices>: {controller}{rest}"));
+        comments.push(format!("also below <devices>: {controller}{rest}"));
     }
     let tuning = parts.machine.tuning;
     if let Some(scheduler) = tuning.scheduler {
         let disk = bus.target;
-        comments.push(format!("besides, in the guest: echo {scheduler} > /sys/block/{disk}/queue/scheduler"));
+        comments.push(format!("also in the guest: echo {scheduler} > /sys/block/{disk}/queue/scheduler"));
     }
     comments
 }

@@ -21,10 +21,9 @@ pub fn mkfs_lines(stack: &Stack) -> Result<String, PasteError> {
     if let Some((image, host)) = parts.image {
         lines.push("# on the host".to_owned());
         if device == HOST_DEVICE {
-            lines
-                .push(format!("# {HOST_DEVICE} is a placeholder for your disk; mkfs destroys what is on it"));
+            lines.push(format!("# {HOST_DEVICE} is a placeholder for your disk; mkfs destroys its contents"));
         } else {
-            lines.push(format!("# mkfs destroys what is on {device}"));
+            lines.push(format!("# mkfs destroys the contents of {device}"));
         }
         lines.extend(file_system(host, &device, IMAGE_DIRECTORY));
         lines.push(format!(
@@ -45,7 +44,7 @@ pub fn mkfs_lines(stack: &Stack) -> Result<String, PasteError> {
     if let Some(guest) = parts.guest {
         lines.push("# in the guest".to_owned());
         let disk = format!("/dev/{}", guest_disk(parts.machine.device.name));
-        lines.push(format!("# {disk} is a placeholder for the guest's disk; mkfs destroys what is on it"));
+        lines.push(format!("# {disk} is a placeholder for the guest's disk; mkfs destroys its contents"));
         lines.extend(file_system(guest, &disk, GUEST_DIRECTORY));
         lines.extend(tuning(&parts.machine.tuning, guest_disk(parts.machine.device.name)));
     }
@@ -88,7 +87,7 @@ fn file_system(layer: &Layer, device: &str, directory: &str) -> Vec<String> {
         format!("{mount} {} {directory}", quoted(device)),
     ];
     if layer.is_on("nocow") {
-        lines.push(format!("chattr +C {directory}    # before any file is made there"));
+        lines.push(format!("chattr +C {directory}    # before making any file there"));
     }
     lines
 }
@@ -98,8 +97,8 @@ fn create(parts: &Parts<'_>, image: &Layer) -> Result<String, PasteError> {
     let size = image.size("size").map_or(IMAGE_BYTES, |size| size.get());
     let command = (format.create)(image, &parts.disk_path(), size);
     if command.first().is_none_or(|program| program != "qemu-img") {
-        let what = format!("{image} is an image of the laboratory, no tool makes it");
-        return Err(PasteError::new(parts.stack, &what, "take alloc=sparse, falloc or full"));
+        let what = format!("only the laboratory makes {image}; no other tool can");
+        return Err(PasteError::new(parts.stack, &what, "use alloc=sparse, falloc or full"));
     }
     let words = command.iter().filter(|word| *word != "-q").map(|word| quoted(word));
     Ok(words.collect::<Vec<_>>().join(" "))

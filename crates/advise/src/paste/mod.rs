@@ -30,7 +30,7 @@ pub struct PasteError {
 
 impl PasteError {
     fn new(stack: &Stack, what: &str, help: &str) -> Self {
-        Self { message: format!("{stack} cannot be written so: {what}\n  {help}") }
+        Self { message: format!("{stack} cannot be written in this form: {what}\n  {help}") }
     }
 }
 
@@ -60,7 +60,8 @@ impl<'a> Parts<'a> {
             Err(PasteError::new(
                 stack,
                 what,
-                "take one like ext4/kvm/raw/xfs/hdd: a guest, one virtual machine, an image on a host's file system",
+                "use a stack like ext4/kvm/raw/xfs/hdd: a guest, one virtual machine, an image on a host's \
+                 file system",
             ))
         };
         let layers = stack.layers();

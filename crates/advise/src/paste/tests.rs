@@ -66,9 +66,9 @@ fn libvirt_has_one_disk() {
     insta::assert_snapshot!(libvirt_xml(&stack("ext4/kvm:disk=virtio-scsi:cache=writeback:iothread:sched=bfq/qcow2:l2-cache=8M/xfs/hdd")).unwrap(), @"
     <!-- ext4/kvm:disk=virtio-scsi:cache=writeback:iothread:sched=bfq/qcow2:l2-cache=8M/xfs/hdd, below <devices> of the domain -->
     <!-- /srv/images/vm.qcow2 is a placeholder for the path of your image -->
-    <!-- besides, below <domain>: <iothreads>1</iothreads> -->
-    <!-- besides, below <devices>: <controller type='scsi' index='0' model='virtio-scsi'><driver iothread='1'/></controller> -->
-    <!-- besides, in the guest: echo bfq > /sys/block/sda/queue/scheduler -->
+    <!-- also below <domain>: <iothreads>1</iothreads> -->
+    <!-- also below <devices>: <controller type='scsi' index='0' model='virtio-scsi'><driver iothread='1'/></controller> -->
+    <!-- also in the guest: echo bfq > /sys/block/sda/queue/scheduler -->
     <disk type='file' device='disk'>
       <driver name='qemu' type='qcow2' cache='writeback' io='threads' discard='ignore'>
         <metadata_cache>
@@ -89,8 +89,8 @@ fn libvirt_has_one_disk() {
     </disk>
     ");
     insta::assert_snapshot!(libvirt_xml(&stack("ext4/kvm:disk=nvme/raw/xfs/hdd")).unwrap_err(), @"
-    ext4/kvm:disk=nvme/raw/xfs/hdd cannot be written so: libvirt has no disk bus for the emulated controller nvme in most versions in use
-      take --as qemu
+    ext4/kvm:disk=nvme/raw/xfs/hdd cannot be written in this form: libvirt has no disk bus for the emulated controller nvme in most versions in use
+      use --as qemu
     ");
 }
 
@@ -136,16 +136,16 @@ fn file_systems_are_made_without_force() {
     insta::assert_snapshot!(mkfs_lines(&stack("ext4:journal=data/kvm:sched=bfq/qcow2:cluster=128k:prealloc=metadata/btrfs:nocow/hdd:readahead=1M")).unwrap(), @"
     # ext4:journal=data/kvm:sched=bfq/qcow2:cluster=128k:prealloc=metadata/btrfs:nocow/hdd:readahead=1M
     # on the host
-    # /dev/YOUR-DISK is a placeholder for your disk; mkfs destroys what is on it
+    # /dev/YOUR-DISK is a placeholder for your disk; mkfs destroys its contents
     mkfs.btrfs /dev/YOUR-DISK
     mkdir -p /srv/images
     mount -t btrfs /dev/YOUR-DISK /srv/images
-    chattr +C /srv/images    # before any file is made there
+    chattr +C /srv/images    # before making any file there
     # /srv/images/vm.qcow2 is a placeholder for the path of your image, and 64 GiB for its size
     qemu-img create -f qcow2 -o cluster_size=131072,preallocation=metadata /srv/images/vm.qcow2 68719476736
     echo 1024 > /sys/block/YOUR-DISK/queue/read_ahead_kb
     # in the guest
-    # /dev/vdb is a placeholder for the guest's disk; mkfs destroys what is on it
+    # /dev/vdb is a placeholder for the guest's disk; mkfs destroys its contents
     mke2fs -t ext4 /dev/vdb
     mkdir -p /srv/data
     mount -t ext4 -o data=journal /dev/vdb /srv/data
@@ -154,7 +154,7 @@ fn file_systems_are_made_without_force() {
     insta::assert_snapshot!(mkfs_lines(&stack("reiserfs/kvm/hdd")).unwrap(), @"
     # reiserfs/kvm/hdd
     # in the guest
-    # /dev/vdb is a placeholder for the guest's disk; mkfs destroys what is on it
+    # /dev/vdb is a placeholder for the guest's disk; mkfs destroys its contents
     mkfs.reiserfs /dev/vdb
     mkdir -p /srv/data
     mount -t reiserfs /dev/vdb /srv/data
@@ -165,7 +165,7 @@ fn file_systems_are_made_without_force() {
     # /dev/YOUR-DISK is a placeholder for your disk
     echo bfq > /sys/block/YOUR-DISK/queue/scheduler
     # in the guest
-    # /dev/vdb is a placeholder for the guest's disk; mkfs destroys what is on it
+    # /dev/vdb is a placeholder for the guest's disk; mkfs destroys its contents
     mke2fs -t ext4 /dev/vdb
     mkdir -p /srv/data
     mount -t ext4 /dev/vdb /srv/data
@@ -185,15 +185,15 @@ fn file_systems_are_made_without_force() {
 fn what_cannot_be_written_is_said() {
     let error = |text: &str| qemu_command(&stack(text)).unwrap_err().to_string();
     insta::assert_snapshot!(error("ext4/hdd"), @"
-    ext4/hdd cannot be written so: it has no virtual machine
-      take one like ext4/kvm/raw/xfs/hdd: a guest, one virtual machine, an image on a host's file system
+    ext4/hdd cannot be written in this form: it has no virtual machine
+      use a stack like ext4/kvm/raw/xfs/hdd: a guest, one virtual machine, an image on a host's file system
     ");
     insta::assert_snapshot!(error("ext4/kvm/raw/xfs/kvm/raw/xfs/hdd"), @"
-    ext4/kvm/raw/xfs/kvm/raw/xfs/hdd cannot be written so: there is more than an image and a file system below the virtual machine
-      take one like ext4/kvm/raw/xfs/hdd: a guest, one virtual machine, an image on a host's file system
+    ext4/kvm/raw/xfs/kvm/raw/xfs/hdd cannot be written in this form: there is more than an image and a file system below the virtual machine
+      use a stack like ext4/kvm/raw/xfs/hdd: a guest, one virtual machine, an image on a host's file system
     ");
     insta::assert_snapshot!(mkfs_lines(&stack("ext4/kvm/raw:alloc=scattered/xfs/hdd")).unwrap_err(), @"
-    ext4/kvm/raw:alloc=scattered/xfs/hdd cannot be written so: raw:alloc=scattered is an image of the laboratory, no tool makes it
-      take alloc=sparse, falloc or full
+    ext4/kvm/raw:alloc=scattered/xfs/hdd cannot be written in this form: only the laboratory makes raw:alloc=scattered; no other tool can
+      use alloc=sparse, falloc or full
     ");
 }

@@ -94,7 +94,7 @@ pub(super) static CONFLICTS: &[Dispute] = &[
         workloads: &[FLUSH_PROBE, NEVER_FLUSHES],
         decides: Flushes,
         untested: &[
-            "whether the disk keeps its promise when the power goes: flushes are seen to arrive there",
+            "whether the disk keeps flushed data in a power cut: only the arrival of flushes is seen",
         ],
         cannot: None,
     },
@@ -128,7 +128,7 @@ pub(super) static CONFLICTS: &[Dispute] = &[
         ],
         workloads: &[FLUSH_PROBE],
         decides: Flushes,
-        untested: &["disks that say a flush is done when it is not", "guests that do not flush"],
+        untested: &["disks that report a flush as done when it is not", "guests that do not flush"],
         cannot: None,
     },
     Dispute {
@@ -158,7 +158,7 @@ pub(super) static CONFLICTS: &[Dispute] = &[
         stacks: &[NONE, WRITEBACK, WRITETHROUGH, DIRECTSYNC, UNSAFE],
         workloads: &[FLUSH_PROBE],
         decides: Flushes,
-        untested: &["other hypervisors than QEMU", "other device models than virtio-blk"],
+        untested: &["hypervisors other than QEMU", "device models other than virtio-blk"],
         cannot: None,
     },
     Dispute {
@@ -184,7 +184,7 @@ pub(super) static CONFLICTS: &[Dispute] = &[
         stacks: &[NONE, WRITEBACK, DIRECTSYNC, BLOCK],
         workloads: &[DATABASE],
         decides: Speed,
-        untested: &["a real database: the workload is Filebench's imitation of one, scaled down"],
+        untested: &["a real database: the workload is Filebench's model of one, scaled down"],
         cannot: None,
     },
     Dispute {
@@ -214,7 +214,10 @@ pub(super) static CONFLICTS: &[Dispute] = &[
         ],
         workloads: &[RAND_READ, RAND_WRITE],
         decides: Speed,
-        untested: &["disks of a million IOPS, where processor time decides", "an iothread for each disk"],
+        untested: &[
+            "disks with a million IOPS, where processor time is the limit",
+            "an iothread for each disk",
+        ],
         cannot: None,
     },
     Dispute {
@@ -224,7 +227,7 @@ pub(super) static CONFLICTS: &[Dispute] = &[
             Side { who: "Red Hat", says: "raw for speed", claims: &[always(Faster("raw", "qcow2", 1.0))] },
             Side {
                 who: "IBM and Igalia",
-                says: "qcow2 is as good once cluster size and cache are right",
+                says: "qcow2 is as fast once cluster size and cache are right",
                 claims: &[always(NotSlower("qcow2 sized", "raw"))],
             },
             Side { who: "OpenStack", says: "both: a qcow2 overlay on a raw base", claims: &[] },
@@ -245,7 +248,7 @@ pub(super) static CONFLICTS: &[Dispute] = &[
         sides: &[
             Side {
                 who: "the nested-file-system paper",
-                says: "no: its journal costs and gives nothing",
+                says: "no: its journal has a cost and no benefit",
                 claims: &[
                     always(Faster("ext2", "ext3", 1.0)),
                     always(Faster("ext2", "ext4", 1.0)),
@@ -281,7 +284,7 @@ pub(super) static CONFLICTS: &[Dispute] = &[
         sides: &[
             Side {
                 who: "the nested-file-system paper",
-                says: "a flat file reads faster in order, by the host's read-ahead",
+                says: "a flat file reads faster sequentially, because the host reads ahead",
                 claims: &[on(SEQ_READ, Faster("file", "block device", 1.0))],
             },
             Side {
@@ -314,7 +317,10 @@ pub(super) static CONFLICTS: &[Dispute] = &[
         stacks: &[("btrfs", "ext4/kvm/raw/btrfs/MEDIUM"), ("btrfs nocow", "ext4/kvm/raw/btrfs:nocow/MEDIUM")],
         workloads: &[RAND_WRITE, SEQ_READ],
         decides: Speed,
-        untested: &["nocow has no checksums and shares nothing with ordinary files", "images long in use"],
+        untested: &[
+            "nocow files have no checksums and share nothing with ordinary files",
+            "images long in use",
+        ],
         cannot: None,
     },
     Dispute {
@@ -323,12 +329,12 @@ pub(super) static CONFLICTS: &[Dispute] = &[
         sides: &[
             Side {
                 who: "VMware",
-                says: "space that was zeroed before is 10 to 20 % faster",
+                says: "space that was zeroed beforehand is 10 to 20 % faster",
                 claims: &[on(FIRST_WRITE, Faster("thick", "thin", 1.10))],
             },
             Side {
                 who: "the common reply",
-                says: "no difference once the space was written",
+                says: "no difference once the space has been written",
                 claims: &[on(RAND_WRITE, Same("thick", "thin"))],
             },
         ],
@@ -339,23 +345,27 @@ pub(super) static CONFLICTS: &[Dispute] = &[
         ],
         workloads: &[FIRST_WRITE, RAND_WRITE],
         decides: Speed,
-        untested: &["arrays that are told to write zeros by themselves"],
+        untested: &["arrays that write zeros on request"],
         cannot: None,
     },
     Dispute {
         id: "K12",
-        question: "should images be loaded as they are read?",
+        question: "should images be loaded on demand?",
         sides: &[
-            Side { who: "one project", says: "it saves 90 % of the start", claims: &[] },
-            Side { who: "another", says: "it is 1.5 to 2 times slower once a third was read", claims: &[] },
+            Side { who: "one project", says: "it saves 90 % of the start-up time", claims: &[] },
+            Side {
+                who: "another",
+                says: "it is 1.5 to 2 times slower once a third has been read",
+                claims: &[],
+            },
         ],
         stacks: &[],
         workloads: &[],
         decides: Speed,
         untested: &[],
         cannot: Some(
-            "a stack has no image that is fetched over a network while it is read: neither backing images nor a \
-             registry are among its layers",
+            "no layer of a stack fetches an image over a network while it is read: there are no backing \
+             images and no registry",
         ),
     },
 ];

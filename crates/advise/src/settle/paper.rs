@@ -27,7 +27,7 @@ pub(super) static ADVICE: &[Dispute] = &[
         question: "do reads suffer from nesting?",
         sides: &[Side {
             who: PAPER,
-            says: "hardly, and sequential ones may gain by the host's read-ahead",
+            says: "hardly, and sequential reads may gain from the host's read-ahead",
             claims: &[
                 on("fio:rand-read", Same("on ext3", "disk")),
                 on("fio:seq-read", NotSlower("on ext3", "disk")),
@@ -38,15 +38,15 @@ pub(super) static ADVICE: &[Dispute] = &[
         stacks: &[BLOCK, EXT3, ("on jfs", "ext3/kvm:cache=writethrough/raw/jfs/MEDIUM")],
         workloads: &["fio:rand-read", "fio:seq-read"],
         decides: Speed,
-        untested: &["other guests than ext3", "cache=none, where the host cannot read ahead"],
+        untested: &["guests other than ext3", "cache=none, where the host cannot read ahead"],
         cannot: None,
     },
     Dispute {
         id: "A2",
-        question: "should one avoid nesting, and journals on the host, where much is written?",
+        question: "should write-heavy workloads avoid nesting, and journals on the host?",
         sides: &[Side {
             who: PAPER,
-            says: "yes: a layer more to pass, and metadata and a log more to write",
+            says: "yes: there is one more layer to pass, and more metadata and another log to write",
             claims: &[
                 always(Faster("disk", "on ext3", 1.0)),
                 always(Faster("on ext2", "on ext3", 1.0)),
@@ -79,7 +79,7 @@ pub(super) static ADVICE: &[Dispute] = &[
         stacks: &[BLOCK, EXT2, EXT3],
         workloads: &[ONE_READ, ONE_WRITE],
         decides: Speed,
-        untested: &["latency under load: one operation at a time is compared"],
+        untested: &["latency under load: only one operation at a time is compared"],
         cannot: None,
     },
     Dispute {
@@ -97,26 +97,26 @@ pub(super) static ADVICE: &[Dispute] = &[
         stacks: &[BLOCK, EXT3, ("placed before", "ext3/kvm:cache=writethrough/raw:alloc=full/ext3/MEDIUM")],
         workloads: &["fio:seq-write:overwrite=off", "fio:rand-write"],
         decides: Speed,
-        untested: &["VirtFS and other ways to share the host's files: none of the layers is one yet"],
+        untested: &["VirtFS and other ways to share the host's files: no layer does that yet"],
         cannot: None,
     },
     Dispute {
         id: "A5",
-        question: "is there more to gain by tuning the host's file system than the guest's?",
+        question: "does tuning the host's file system gain more than tuning the guest's?",
         sides: &[Side {
             who: PAPER,
             says: "yes: it is the layer that speaks to the disk",
             claims: &[always(Faster("host tuned", "guest tuned", 1.0))],
         }],
         stacks: &[
-            ("as made", "ext4/kvm:cache=writethrough/raw/ext4/MEDIUM"),
+            ("default", "ext4/kvm:cache=writethrough/raw/ext4/MEDIUM"),
             ("host tuned", "ext4/kvm:cache=writethrough/raw/ext4:journal=writeback:mount=noatime/MEDIUM"),
             ("guest tuned", "ext4:journal=writeback:mount=noatime/kvm:cache=writethrough/raw/ext4/MEDIUM"),
         ],
         workloads: &["wml:mailserver:scale=0.02", "fio:seq-write:overwrite=off"],
         decides: Speed,
         untested: &[
-            "other parameters than data=writeback and noatime",
+            "parameters other than data=writeback and noatime",
             "block and inode sizes, placement of the log",
         ],
         cannot: None,

@@ -128,13 +128,13 @@ fn flush_trace(stack: &str, guest_sent: u64, medium_flushes: u64) -> FlushTrace 
 pub(crate) fn cache_modes_as_qemu_says() -> Settlement {
     let k4 = dispute("K4").unwrap();
     let mut seen = evidence(k4, FLUSH_PROBE, &[]);
-    let of = |label: &str| seen.stacks[label].clone();
+    let stack_of = |label: &str| seen.stacks[label].clone();
     seen.traces = vec![
-        flush_trace(&of("none"), 64, 66),
-        flush_trace(&of("writeback"), 64, 65),
-        flush_trace(&of("writethrough"), 0, 514),
-        flush_trace(&of("directsync"), 0, 512),
-        flush_trace(&of("unsafe"), 64, 0),
+        flush_trace(&stack_of("none"), 64, 66),
+        flush_trace(&stack_of("writeback"), 64, 65),
+        flush_trace(&stack_of("writethrough"), 0, 514),
+        flush_trace(&stack_of("directsync"), 0, 512),
+        flush_trace(&stack_of("unsafe"), 64, 0),
     ];
     judge(k4, &seen)
 }
@@ -150,12 +150,12 @@ fn what_cache_modes_mean_is_seen() {
 fn a_file_system_that_swallows_flushes_is_found() {
     let k3 = dispute("K3").unwrap();
     let mut seen = evidence(k3, FLUSH_PROBE, &[]);
-    let of = |label: &str| seen.stacks[label].clone();
+    let stack_of = |label: &str| seen.stacks[label].clone();
     seen.traces = vec![
-        flush_trace(&of("none on ext4"), 64, 66),
-        flush_trace(&of("none on xfs"), 64, 66),
-        flush_trace(&of("none on jfs"), 64, 0),
-        flush_trace(&of("writethrough"), 0, 520),
+        flush_trace(&stack_of("none on ext4"), 64, 66),
+        flush_trace(&stack_of("none on xfs"), 64, 66),
+        flush_trace(&stack_of("none on jfs"), 64, 0),
+        flush_trace(&stack_of("writethrough"), 0, 520),
     ];
     assert_eq!(outcomes(&judge(k3, &seen)), [Outcome::DoesNotHold, Outcome::DoesNotHold]);
 }

@@ -20,7 +20,7 @@ pub fn advice_text(advice: &Advice) -> String {
     text.push_str(&physical(advice.physical.as_deref()));
     text.push('\n');
     if advice.recommendations.is_empty() {
-        let words = "nothing is known of any of these stacks; measure some with --from both";
+        let words = "nothing is known about any of these stacks; measure some with --from both";
         text.push_str(&wrapped("  ", words));
         text.push_str(&doubts(advice));
         return text;
@@ -71,7 +71,7 @@ fn ranking(advice: &Advice) -> String {
         last = one.place;
         let mut by = if one.measured { runs(&one.evidence) } else { "predicted".to_owned() };
         if one.not_physical.is_some() {
-            by.push_str(", not physical");
+            by.push_str(", not plausible");
         }
         rows.push(vec![
             one.place.to_string(),
@@ -120,10 +120,10 @@ fn not_physical(advice: &Advice) -> String {
     match (reasons.is_empty(), all) {
         (true, _) => String::new(),
         (_, true) => format!(
-            "  none of these numbers is physical, so nothing is recommended\n{}\n",
+            "  none of these numbers is plausible, so nothing is recommended\n{}\n",
             by_place(&reasons)
         ),
-        _ => format!("  not physical, so not recommended, however fast\n{}\n", by_place(&reasons)),
+        _ => format!("  not plausible, so not recommended, however fast\n{}\n", by_place(&reasons)),
     }
 }
 
@@ -131,7 +131,7 @@ fn not_physical(advice: &Advice) -> String {
 fn prices(advice: &Advice) -> String {
     let shown = shown(advice);
     let prices: Vec<(usize, &str)> = shown.iter().map(|one| (one.place, one.price.words.as_str())).collect();
-    format!("  you pay, when the power goes\n{}", by_place(&prices))
+    format!("  what a power cut loses\n{}", by_place(&prices))
 }
 
 /// A sentence for each place, the same sentence once.
@@ -165,30 +165,31 @@ fn effects(advice: &Advice) -> String {
             None => factors.push((effect.factor.name(), vec![words])),
         }
     }
-    let mut text = "\n  each alone, against the mean of its kind\n".to_owned();
+    let mut text = "\n  effect of each level alone, against the mean of its factor\n".to_owned();
     for (name, levels) in factors {
         text.push_str(&wrapped(&format!("    {name:<15}"), &levels.join(", ")));
     }
     let spread = match fit.residual {
-        Some(share) => format!("effects alone miss a run by {:.1} %", share * 100.0),
-        None => "every run was needed for the effects, so there are no intervals".to_owned(),
+        Some(share) => format!("the effects alone miss a run by {:.1} %", share * 100.0),
+        None => "the effects needed every run, so there are no intervals".to_owned(),
     };
     let left_out = match fit.left_out {
         0 => String::new(),
-        _ => format!(" ({} left out: not settled or not physical)", plural(fit.left_out, "run")),
+        _ => format!(" ({} left out: not settled or not plausible)", plural(fit.left_out, "run")),
     };
     text.push_str(&wrapped("    ", &format!("from {}{left_out}; {spread}", plural(fit.runs, "run"))));
     if fit.untrusted > 0 {
         let words = format!(
-            "less sure than it seems: {} of these runs had not settled or are not physical, and without them too little is told",
+            "less certain than it looks: {} of these runs had not settled or are not plausible, but without \
+             them there are too few",
             fit.untrusted
         );
         text.push_str(&wrapped("    ", &words));
     }
     if let Some(lack) = fit.lack_of_fit.filter(|lack| lack.probability < UNLIKELY) {
         let words = format!(
-            "less sure than it seems: what the effects miss is more than repeats differ by ({:.1} %; p = {:.3}), so some of \
-             them act together and predictions may be off",
+            "less certain than it looks: the effects miss more than repeats differ ({:.1} %; p = {:.3}), so \
+             some factors interact and predictions may be off",
             lack.between_repeats * 100.0,
             lack.probability
         );
@@ -214,19 +215,19 @@ fn confirmation(confirmation: &Confirmation) -> String {
             format!("confirmed by {pairs} of fresh runs: {stack} {change}{numbers}")
         }
         Confirmation::NotConfirmed { stack, ratio: Some(ratio), .. } => format!(
-            "not confirmed: {} of fresh runs say {} of {stack}, which does not show that it is faster",
+            "not confirmed: {} of fresh runs give {} for {stack}, which does not show that it is faster",
             plural(ratio.pairs, "pair"),
             change(ratio)
         ),
         Confirmation::NotConfirmed { stack, ratio: None, .. } => {
-            format!("not confirmed: no fresh pair of {stack} and yours has numbers on both sides")
+            format!("not confirmed: no fresh pair of {stack} and yours has both numbers")
         }
         Confirmation::NotPhysical { stack, reason, .. } => {
             format!(
-                "nothing is confirmed: in fresh runs of {stack} beside yours numbers are not physical: {reason}"
+                "not confirmed: in fresh runs of {stack} beside yours, numbers are not plausible: {reason}"
             )
         }
-        Confirmation::NotTried { reason } => format!("nothing is confirmed: {reason}"),
+        Confirmation::NotTried { reason } => format!("not confirmed: {reason}"),
     };
     format!("\n{}", wrapped("  ", &words))
 }
@@ -239,12 +240,12 @@ fn what_is_left(advice: &Advice) -> String {
         let more = if more == 0 { String::new() } else { format!(" and {more} more") };
         text.push_str(&wrapped(
             "  ",
-            &format!("worth measuring, for it may be the best: {}{more}", stacks.join(", ")),
+            &format!("worth measuring, because it may be the best: {}{more}", stacks.join(", ")),
         ));
     }
     if !advice.unknown.is_empty() {
         let words = format!(
-            "of {} nothing is known, such as {}",
+            "nothing is known about {}, such as {}",
             plural(advice.unknown.len(), "stack"),
             advice.unknown[0]
         );
@@ -260,7 +261,7 @@ fn doubts(advice: &Advice) -> String {
         return String::new();
     }
     let lines: String = advice.doubts.iter().map(|doubt| wrapped("    ", doubt)).collect();
-    format!("  less sure than it seems:\n{lines}")
+    format!("  less certain than it looks:\n{lines}")
 }
 
 #[cfg(test)]
@@ -319,7 +320,7 @@ mod tests {
             "ext4/kvm:cache=writeback/raw/xfs/hdd",
             (141.0, 120.0, 165.0),
             &[],
-            "not known: no traced run of it",
+            "not known: it has no traced run",
         );
         let ratio = Ratio { value: 1.58, interval: span(1.51, 1.66), pairs: 6 };
         let effect = |level: &str, ratio: f64| FactorEffect {
@@ -377,7 +378,7 @@ mod tests {
     fn the_answer_comes_first_and_nothing_is_left_out() {
         insta::assert_snapshot!(advice_text(&advice()), @"
         wml:mailserver  on emulated
-        first: is it physical?  yes: 142 IOPS on a disk that can do 118 random, 40 % sequential
+        physically plausible? yes: 142 IOPS on a disk that can do 118 random, 40 % sequential
 
            1  ext4/kvm/raw/xfs/hdd
               142 IOPS  [138, 146]  +61.4 % [+56.8, +65.9]  runs 12, 31
@@ -385,33 +386,33 @@ mod tests {
               141 IOPS  [120, 165]  +60.2 % [+36.4, +87.5]  predicted
            …
            8  ext4/kvm:cache=writethrough/raw/ext4/hdd
-              88.0 IOPS  [86.0, 91.0]  yours  runs 10, 30, not physical
-          held fixed; its option with more levels varies each: --guest ext4, --device virtio-blk, --scheduler default,
+              88.0 IOPS  [86.0, 91.0]  yours  runs 10, 30, not plausible
+          held fixed (give the option more levels to vary it): --guest ext4, --device virtio-blk, --scheduler default,
           --host-scheduler default
 
-          not physical, so not recommended, however fast
+          not plausible, so not recommended, however fast
             8  of 4.0 MiB that the application wrote, 0 % reached the disk
 
-          you pay, when the power goes
+          what a power cut loses
             1  nothing that was flushed: flushes reach the disk (seen: 120 at the disk for 120 of the guest's)
-            2  not known: no traced run of it
+            2  not known: it has no traced run
             8  nothing that was written: every write is flushed (seen: 1.02 flushes per guest write)
 
-          each alone, against the mean of its kind
+          effect of each level alone, against the mean of its factor
             cache          none +21.0 % [+17.4, +24.6], writethrough -21.0 % [-23.4, -18.6]
-            from 9 runs (1 run left out: not settled or not physical); effects alone miss a run by 3.1 %
-            less sure than it seems: 2 of these runs had not settled or are not physical, and without them too little
-            is told
-            less sure than it seems: what the effects miss is more than repeats differ by (1.0 %; p = 0.030), so some
-            of them act together and predictions may be off
+            from 9 runs (1 run left out: not settled or not plausible); the effects alone miss a run by 3.1 %
+            less certain than it looks: 2 of these runs had not settled or are not plausible, but without them there
+            are too few
+            less certain than it looks: the effects miss more than repeats differ (1.0 %; p = 0.030), so some factors
+            interact and predictions may be off
 
           why, against yours
             1  flushes: 1.00 flushes for each operation at the medium of ext4/kvm:cache=writethrough/raw/ext4/hdd,
                0.10 here
 
           confirmed by 6 pairs of fresh runs: ext4/kvm/raw/xfs/hdd +58.0 % [+51.0, +66.0] (runs 30 to 31)
-          worth measuring, for it may be the best: ext4/kvm:cache=writeback/raw/xfs/hdd
-          less sure than it seems:
+          worth measuring, because it may be the best: ext4/kvm:cache=writeback/raw/xfs/hdd
+          less certain than it looks:
             the processor was emulated
           ready to paste: nestor advise … --as libvirt, qemu or mkfs
         ");
@@ -422,27 +423,27 @@ mod tests {
         let mut advice = advice();
         advice.confirmation = Confirmation::NotTried { reason: "--from store measures nothing".to_owned() };
         let text = advice_text(&advice);
-        assert!(text.contains("nothing is confirmed: --from store measures nothing"), "{text}");
+        assert!(text.contains("not confirmed: --from store measures nothing"), "{text}");
         assert!(!text.contains(" confirmed by"), "{text}");
         let slower = Ratio { value: 1.02, interval: span(0.97, 1.07), pairs: 6 };
         advice.confirmation = Confirmation::of("ext4/kvm/raw/xfs/hdd", Some(slower), vec![1]);
         assert!(
-            advice_text(&advice).contains("not confirmed: 6 pairs of fresh runs say +2.0 % [-3.0, +7.0]")
+            advice_text(&advice).contains("not confirmed: 6 pairs of fresh runs give +2.0 % [-3.0, +7.0]")
         );
         advice.confirmation = Confirmation::NotPhysical {
             stack: "a".to_owned(),
             reason: "a: a cache".to_owned(),
             runs: vec![1],
         };
-        assert!(advice_text(&advice).contains("nothing is confirmed: in fresh runs of a"));
+        assert!(advice_text(&advice).contains("not confirmed: in fresh runs of a"));
         for one in &mut advice.recommendations {
             one.not_physical = Some("a cache".to_owned());
         }
         assert!(
-            advice_text(&advice).contains("none of these numbers is physical, so nothing is recommended")
+            advice_text(&advice).contains("none of these numbers is plausible, so nothing is recommended")
         );
         advice.recommendations.clear();
-        assert!(advice_text(&advice).contains("nothing is known of any of these stacks"));
+        assert!(advice_text(&advice).contains("nothing is known about any of these stacks"));
     }
 
     #[test]

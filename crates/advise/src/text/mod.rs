@@ -34,16 +34,16 @@ fn held_fixed(held: &[HeldFixed]) -> String {
         None => format!("{} {} (set in /sys/block, not by an option)", one.factor.name(), one.level),
     });
     let words: Vec<String> = words.collect();
-    wrapped("  ", &format!("held fixed; its option with more levels varies each: {}", words.join(", ")))
+    wrapped("  ", &format!("held fixed (give the option more levels to vary it): {}", words.join(", ")))
 }
 
 /// What is said before anything else.
 fn physical(sentences: Option<&[String]>) -> String {
-    const QUESTION: &str = "first: is it physical?";
+    const QUESTION: &str = "physically plausible?";
     match sentences {
-        None => format!("{QUESTION}  not looked into\n"),
-        Some([]) => format!("{QUESTION}  nothing speaks against it\n"),
-        Some([one]) => wrapped(&format!("{QUESTION}  "), one),
+        None => format!("{QUESTION} not checked\n"),
+        Some([]) => format!("{QUESTION} no reason against it\n"),
+        Some([one]) => wrapped(&format!("{QUESTION} "), one),
         Some(several) => {
             format!("{QUESTION}\n") + &several.iter().map(|line| wrapped("  ", line)).collect::<String>()
         }

@@ -20,7 +20,7 @@ pub fn plan_text(plan: &ScreeningPlan, workload: &str) -> String {
     text.push_str(&held_fixed(&plan.held_fixed));
     let time = match plan.expected_s() {
         Some(seconds) => format!("about {}", minutes(seconds)),
-        None => "how long is not known: nothing was measured here yet".to_owned(),
+        None => "duration not known: nothing has been measured here yet".to_owned(),
     };
     let probes = match plan.probes {
         0 => String::new(),
@@ -54,7 +54,7 @@ mod tests {
         plan: 2 of 2 stacks under fio:rand-write (2 unknowns; 0 runs in the store), then 6 pairs of the best beside yours
           ext4/kvm/raw/ext4/hdd
           ext4/kvm:cache=writethrough/raw/ext4/hdd
-          held fixed; its option with more levels varies each: --guest ext4, --host-fs ext4, --format raw, --device
+          held fixed (give the option more levels to vary it): --guest ext4, --host-fs ext4, --format raw, --device
           virtio-blk, --scheduler default, --host-scheduler default
           14 cells, about 5 min
         ");

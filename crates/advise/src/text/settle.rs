@@ -24,7 +24,7 @@ pub fn disputes_text<'a>(disputes: impl Iterator<Item = &'a Dispute>) -> String 
         ]);
     }
     Table::of(&rows, &[2, 3]).text()
-        + "  cells are those of one block; `nestor advise --settle K4` settles one on this machine\n"
+        + "  cells are those of one block; `nestor advise --settle K4` settles K4 on this machine\n"
 }
 
 /// A dispute with the verdict for each side; `sentences` say whether the numbers are physical.
@@ -95,7 +95,7 @@ fn semantics(settlement: &Settlement) -> String {
             Reach::PerWrite(_) => "reach the disk after every write",
             Reach::Partly(_) => "reach the disk in part, or several as one",
             Reach::Lost => "do not reach the disk",
-            Reach::NeverAsked => "were not asked for",
+            Reach::NeverAsked => "were not requested",
         };
         rows.push(vec![
             row.label.clone(),
@@ -117,25 +117,25 @@ mod tests {
     #[test]
     fn the_list_has_all_of_them() {
         insta::assert_snapshot!(disputes_text(disputes()), @"
-             question                                                                    sides  cells  settled by
-        K1   which cache mode should be the default?                                         3      6  speed and flushes
-        K2   is writeback safe?                                                              2      6  flushes
-        K3   is cache=none safe?                                                             2      4  flushes
-        K4   what do the cache modes mean?                                                   2      5  flushes
-        K5   which cache mode for databases?                                                 3      4  speed
-        K6   which way should QEMU submit I/O?                                               3      6  speed
-        K7   raw or qcow2?                                                                   3      6  speed
-        K8   should the host's file system have a journal?                                   3     10  speed
-        K9   a file or a block device?                                                       2      4  speed
-        K10  should images on Btrfs be nocow?                                                2      4  speed
-        K11  thick or thin?                                                                  2      6  speed
-        K12  should images be loaded as they are read?                                       2      -  cannot be settled here
-        A1   do reads suffer from nesting?                                                   1      6  speed
-        A2   should one avoid nesting, and journals on the host, where much is written?      1      8  speed
-        A3   does nesting add 10 to 30 % to latency even at best?                            1      6  speed
-        A4   should the host only pass requests through?                                     1      6  speed
-        A5   is there more to gain by tuning the host's file system than the guest's?        1      6  speed
-        cells are those of one block; `nestor advise --settle K4` settles one on this machine
+             question                                                               sides  cells  settled by
+        K1   which cache mode should be the default?                                    3      6  speed and flushes
+        K2   is writeback safe?                                                         2      6  flushes
+        K3   is cache=none safe?                                                        2      4  flushes
+        K4   what do the cache modes mean?                                              2      5  flushes
+        K5   which cache mode for databases?                                            3      4  speed
+        K6   which way should QEMU submit I/O?                                          3      6  speed
+        K7   raw or qcow2?                                                              3      6  speed
+        K8   should the host's file system have a journal?                              3     10  speed
+        K9   a file or a block device?                                                  2      4  speed
+        K10  should images on Btrfs be nocow?                                           2      4  speed
+        K11  thick or thin?                                                             2      6  speed
+        K12  should images be loaded on demand?                                         2      -  cannot be settled here
+        A1   do reads suffer from nesting?                                              1      6  speed
+        A2   should write-heavy workloads avoid nesting, and journals on the host?      1      8  speed
+        A3   does nesting add 10 to 30 % to latency even at best?                       1      6  speed
+        A4   should the host only pass requests through?                                1      6  speed
+        A5   does tuning the host's file system gain more than tuning the guest's?      1      6  speed
+        cells are those of one block; `nestor advise --settle K4` settles K4 on this machine
         ");
     }
 
@@ -144,7 +144,7 @@ mod tests {
         let settlement = crate::settle::tests::cache_modes_as_qemu_says();
         insta::assert_snapshot!(settlement_text(&settlement, None, "emulated"), @"
         K4  what do the cache modes mean?  on emulated
-        first: is it physical?  not looked into
+        physically plausible? not checked
 
           QEMU's manual: none and writeback flush when the guest asks, writethrough and directsync after every write,
           unsafe never
@@ -184,7 +184,7 @@ mod tests {
           unsafe: ext4/kvm:cache=unsafe/raw/ext4/hdd
           writeback: ext4/kvm:cache=writeback/raw/ext4/hdd
           writethrough: ext4/kvm:cache=writethrough/raw/ext4/hdd
-          not tested: other hypervisors than QEMU; other device models than virtio-blk
+          not tested: hypervisors other than QEMU; device models other than virtio-blk
           runs 3
         ");
     }
@@ -193,11 +193,11 @@ mod tests {
     fn what_cannot_be_settled_says_why() {
         let settlement = judge(dispute("K12").unwrap(), &Evidence::default());
         insta::assert_snapshot!(settlement_text(&settlement, None, "this"), @"
-        K12  should images be loaded as they are read?  on this
-          one project: it saves 90 % of the start
-          another: it is 1.5 to 2 times slower once a third was read
-          cannot be settled here: a stack has no image that is fetched over a network while it is read: neither
-                                  backing images nor a registry are among its layers
+        K12  should images be loaded on demand?  on this
+          one project: it saves 90 % of the start-up time
+          another: it is 1.5 to 2 times slower once a third has been read
+          cannot be settled here: no layer of a stack fetches an image over a network while it is read: there are no
+                                  backing images and no registry
         ");
     }
 }

@@ -114,7 +114,7 @@ impl Clock {
                 Some(guess_ns) => Self::believed(guess_ns),
                 None => {
                     remarks.push(
-                        "no pair of requests bounds the offset of its clock and nothing else tells it"
+                        "no pair of requests bounds the offset of its clock, and it was not read otherwise"
                             .to_owned(),
                     );
                     Self::believed(fallback_ns)

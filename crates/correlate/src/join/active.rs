@@ -19,7 +19,7 @@ pub(crate) struct Ancestry {
 }
 
 impl Ancestry {
-    /// Of a request that nobody above asked for.
+    /// Of a request that no request above caused.
     pub const NONE: Self = Self { classes: [NO_CLASS; MOST_LEVELS], top: None };
 
     /// The same with the class at one level.
@@ -187,14 +187,14 @@ impl Actives {
         self.slots[slot as usize].parents += 1;
     }
 
-    /// A request above points to it no longer. True if nobody needs it any more.
+    /// A request above no longer points to it. True if it is not needed any more.
     pub fn release(&mut self, slot: u32) -> bool {
         let active = &mut self.slots[slot as usize];
         active.held_by -= 1;
         active.held_by == 0 && active.ended
     }
 
-    /// It is over. True if nobody needs it any more.
+    /// It is complete. True if it is not needed any more.
     pub fn end(&mut self, slot: u32) -> bool {
         let active = &mut self.slots[slot as usize];
         active.ended = true;

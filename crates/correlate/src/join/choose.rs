@@ -30,7 +30,7 @@ pub(crate) struct Choice {
     pub parents: Vec<u32>,
     /// Bytes that it carries for them.
     pub carried: u64,
-    /// Parts of its range that nobody waits for.
+    /// Parts of its range that no request waits for.
     pub extra: Vec<(u64, u64)>,
     /// All it carries had been carried before.
     pub repeated: bool,
@@ -104,7 +104,7 @@ impl Choice {
         if self.extra.is_empty() || self.candidates.is_empty() {
             return;
         }
-        // What is left was carried before: somebody tried again.
+        // The rest was carried before: it is a retry.
         let again = self
             .candidates
             .iter()
@@ -129,7 +129,7 @@ impl Choice {
     }
 }
 
-/// Bytes of a candidate that are still to be given and that nobody carried for it.
+/// Bytes of a candidate that are still to be assigned and that no request carried for it.
 fn fresh(candidate: &Candidate, open: &[(u64, u64)], upper: &Active) -> u64 {
     open.iter()
         .map(|(from, to)| (candidate.from.max(*from), candidate.to.min(*to)))

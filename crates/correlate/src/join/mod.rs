@@ -234,7 +234,7 @@ impl<'a> Sweep<'a> {
         }
     }
 
-    /// Nobody needs the request any more, and perhaps not those below it either.
+    /// The request is not needed any more, and perhaps those below it are not either.
     fn free(&mut self, level: usize, slot: u32) {
         let mut unneeded = vec![(level, slot)];
         while let Some((level, slot)) = unneeded.pop() {

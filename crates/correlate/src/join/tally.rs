@@ -82,7 +82,7 @@ impl Tally {
         self.join.added_by.entry(upper.timed.request.operation).or_default().record_ns(added_ns);
     }
 
-    /// A request below begins; `extra` are parts of it that nobody waits for.
+    /// A request below begins; `extra` are parts of it that no request waits for.
     pub fn begin_below(&mut self, lower: &Active, extra: &[(Origin, u64)], outside: bool, repeated: bool) {
         let join = &mut self.join;
         if lower.origin == Origin::Unknown && outside {
@@ -112,7 +112,8 @@ impl Tally {
             if share > SHARE_OF_A_CACHE || side == 1 && late > 0 {
                 self.join.absorbed += without;
                 remarks.push(format!(
-                    "{names}: {:.1} % of the {what} have no request below; a cache between is taken to have answered them",
+                    "{names}: {:.1} % of the {what} have no request below; a cache between presumably \
+                     answered them",
                     100.0 * share
                 ));
             } else {
@@ -121,8 +122,10 @@ impl Tally {
         }
         if self.early > 0 {
             remarks.push(format!(
-                "{names}: {} of {} writes were over before anything of them was below, although the cache between is to be written through",
-                self.early, self.could[Operation::Write as usize]
+                "{names}: {} of {} writes completed before any part of them appeared below, although the \
+                 cache between is write-through",
+                self.early,
+                self.could[Operation::Write as usize]
             ));
         }
         self.join

@@ -70,7 +70,7 @@ impl ExtentMap {
             }
             match by_upper.last_mut() {
                 Some(last) if last.upper + last.bytes > extent.upper => {
-                    return Err(format!("two extents hold byte {} of the image", extent.upper));
+                    return Err(format!("two extents contain byte {} of the image", extent.upper));
                 }
                 Some(last)
                     if last.upper + last.bytes == extent.upper && last.lower + last.bytes == extent.lower =>
@@ -84,7 +84,7 @@ impl ExtentMap {
             return Err("it has no extents".to_owned());
         }
         let Ok(count) = u32::try_from(by_upper.len()) else {
-            return Err(format!("{} extents are more than can be held", by_upper.len()));
+            return Err(format!("{} extents are too many", by_upper.len()));
         };
         let mut by_lower: Vec<u32> = (0..count).collect();
         by_lower.sort_unstable_by_key(|index| by_upper[*index as usize].lower);
@@ -237,7 +237,7 @@ mod tests {
         let extent = |upper, lower, bytes| MappedExtent { upper, lower, bytes };
         assert_eq!(
             ExtentMap::new(vec![extent(0, 0, 10), extent(5, 90, 10)]).unwrap_err(),
-            "two extents hold byte 5 of the image"
+            "two extents contain byte 5 of the image"
         );
         assert!(ExtentMap::new(vec![extent(u64::MAX - 2, 0, 10)]).is_err());
         assert!(ExtentMap::new(vec![extent(7, 0, 0)]).is_err());

@@ -116,7 +116,7 @@ impl StampCheck {
             } else if agreement.examples.len() < MOST_EXAMPLES {
                 agreement
                     .examples
-                    .push(format!("{run:?} is of {operation:?}, and was joined with {ancestors:?}"));
+                    .push(format!("{run:?} belongs to {operation:?}, but was joined with {ancestors:?}"));
             }
         }
         agreement

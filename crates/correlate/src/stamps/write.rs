@@ -92,7 +92,8 @@ pub fn write_stamped(options: &StampWriteOptions) -> io::Result<Vec<StampedOpera
     let blocks = options.span_bytes / options.bytes.max(1);
     let aligned = options.bytes > 0 && options.bytes.is_multiple_of(ALIGNMENT as u64);
     if !aligned || blocks == 0 || options.depth == 0 {
-        let reason = "operations must be of a multiple of 4096 bytes, fit into the span, and at least one be in flight";
+        let reason = "the size of operations must be a multiple of 4096 bytes and fit into the span, and at \
+                      least one operation must be in flight";
         return Err(io::Error::new(io::ErrorKind::InvalidInput, reason));
     }
     let _claim = claim(&options.device)?;
@@ -106,7 +107,7 @@ pub fn write_stamped(options: &StampWriteOptions) -> io::Result<Vec<StampedOpera
             })
             .collect();
         workers.into_iter().try_for_each(|worker| {
-            worker.join().unwrap_or_else(|_| Err(io::Error::other("a writing thread died")))
+            worker.join().unwrap_or_else(|_| Err(io::Error::other("a writer thread panicked")))
         })
     })?;
     let mut done = done.into_inner().unwrap_or_else(|poisoned| poisoned.into_inner());

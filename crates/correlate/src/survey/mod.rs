@@ -43,7 +43,7 @@ pub(crate) struct Survey {
     pub disorder_ns: u64,
     /// Resolution of its times.
     pub resolution_ns: u64,
-    /// Somebody has attributed classes to its requests.
+    /// Its requests have classes.
     pub attributed: bool,
     /// Queue and service.
     pub times: LevelTimes,

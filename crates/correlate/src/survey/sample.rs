@@ -23,7 +23,7 @@ pub(crate) struct Occurrence {
     pub bytes: u64,
     /// It was put together of several.
     pub merged: bool,
-    /// It was read before anybody asked.
+    /// It was read before it was requested.
     pub ahead: bool,
     /// It writes.
     pub writes: bool,

@@ -121,13 +121,16 @@ fn find_journal_of_journal(case: &Case<'_>, left: &mut Left) -> Option<Finding> 
     }
     let effect = claim(case, left, HOST_PARTS);
     let words = format!(
-        "journal of journal: for each request to the guest's journal the host's file system makes {for_one:.1} to its own"
+        "journal of journal: each request to the guest's journal causes {for_one:.1} requests to the \
+         journal of the host's file system"
     );
     let mut found = finding(MechanismName::JournalOfJournal, &host_layer(case.here), effect, words);
     numbers(case, HOST_PARTS, &mut found);
     found.numbers.insert(0, case.number("requests to the guest's journal", "per operation", guest));
     found.advice = Some(
-        "a preallocated image (alloc=full), a host file system that need not commit for an overwrite, or a raw disk".to_owned(),
+        "a preallocated image (alloc=full), a host file system that does not commit for an overwrite, or a \
+         raw disk"
+            .to_owned(),
     );
     Some(found)
 }
@@ -138,7 +141,7 @@ fn find_host(case: &Case<'_>, left: &mut Left) -> Option<Finding> {
     }
     let effect = claim(case, left, HOST_PARTS);
     let words = format!(
-        "the host's file system adds {:.2} requests of its own, {:.1} KiB, for each operation",
+        "the host's file system adds {:.2} requests of its own, {:.1} KiB, per operation",
         requests(case.here, HOST_PARTS),
         kibibytes(case.here, HOST_PARTS)
     );
@@ -156,7 +159,7 @@ fn find_guest(case: &Case<'_>, left: &mut Left) -> Option<Finding> {
     }
     let effect = claim(case, left, GUEST_PARTS);
     let words = format!(
-        "journal and metadata of the topmost file system: {:.2} requests, {:.1} KiB, for each operation",
+        "journal and metadata of the topmost file system: {:.2} requests, {:.1} KiB, per operation",
         requests(case.here, GUEST_PARTS),
         kibibytes(case.here, GUEST_PARTS)
     );

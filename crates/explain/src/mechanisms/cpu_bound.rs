@@ -33,8 +33,12 @@ fn find(case: &Case<'_>, left: &mut Left) -> Option<Finding> {
     let mut found = finding(MechanismName::CpuBound, machine, effect, words);
     found.numbers = vec![
         case.number("busiest processors", "%", |e| busiest(e).map_or(0.0, |(_, busy)| busy * 100.0)),
-        case.number("medium without work", "us per operation", |e| e.part_ns(Part::Idle) / 1e3),
+        case.number("idle time of the medium", "us per operation", |e| e.part_ns(Part::Idle) / 1e3),
     ];
-    found.advice = Some("an iothread, more processors, fewer and larger requests; on an emulated processor, none of it is about the real one".to_owned());
+    found.advice = Some(
+        "an iothread, more processors, or fewer and larger requests; an emulated processor \
+                         says nothing about a real one"
+            .to_owned(),
+    );
     Some(found)
 }

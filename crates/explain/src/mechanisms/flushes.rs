@@ -9,7 +9,7 @@ use crate::finding::{Finding, MechanismName};
 
 pub(super) static MECHANISM: Mechanism = Mechanism {
     name: MechanismName::Flushes,
-    summary: "flushes of the medium's cache: too many, or fewer than the guest asked for",
+    summary: "flushes of the medium's cache: too many, or fewer than the guest sends",
     find,
 };
 
@@ -32,14 +32,16 @@ fn find(case: &Case<'_>, left: &mut Left) -> Option<Finding> {
     let (top, medium) = (case.here.flushes_at_top(), case.here.flushes_at_medium());
     let words = if dropped {
         format!(
-            "the guest asks for {top:.2} flushes for each operation and {medium:.2} reach the medium: they are dropped"
+            "the guest sends {top:.2} flushes per operation, but {medium:.2} reach the medium: the rest are \
+             dropped"
         )
     } else if medium > 2.0 * top {
         format!(
-            "{medium:.2} flushes for each operation reach the medium, of which the guest asked for {top:.2}: the cache mode adds the rest"
+            "{medium:.2} flushes per operation reach the medium, but the guest sends {top:.2}: the cache \
+             mode adds the rest"
         )
     } else {
-        format!("{medium:.2} flushes for each operation reach the medium, as the guest asked ({top:.2})")
+        format!("{medium:.2} flushes per operation reach the medium, as the guest requests ({top:.2})")
     };
     let layer = if medium > 2.0 * top || dropped {
         case.here.edges.iter().find(|edge| edge.role.is_image() || edge.role == LayerRole::Disk)
@@ -49,16 +51,20 @@ fn find(case: &Case<'_>, left: &mut Left) -> Option<Finding> {
     let layer = layer.map_or_else(String::new, |edge| edge.layer.clone());
     let mut found = finding(MechanismName::Flushes, &layer, effect, words);
     found.numbers = vec![
-        case.number("flushes the guest asked for", "per operation", Evidence::flushes_at_top),
+        case.number("flushes from the guest", "per operation", Evidence::flushes_at_top),
         case.number("flushes at the medium", "per operation", Evidence::flushes_at_medium),
         case.number("time of flushes at the lowest level", "us per operation", |e| {
             e.part_ns(Part::Flush) / 1e3
         }),
     ];
     found.advice = Some(if dropped {
-        "cache=unsafe loses what the guest believes to be safe when the host fails; cache=none or writeback keep it".to_owned()
+        "with cache=unsafe, a host failure loses data that the guest has flushed; cache=none and \
+         cache=writeback keep it"
+            .to_owned()
     } else {
-        "cache=none or writeback flush only when the guest asks; writethrough and directsync after every write".to_owned()
+        "cache=none and cache=writeback flush only when the guest asks; cache=writethrough and \
+         cache=directsync flush after every write"
+            .to_owned()
     });
     Some(found)
 }

@@ -7,7 +7,8 @@ use crate::finding::{Finding, MechanismName};
 
 pub(super) static MECHANISM: Mechanism = Mechanism {
     name: MechanismName::Fragmentation,
-    summary: "what is in order in the guest is scattered on the medium, because the image file lies in pieces",
+    summary: "requests that are sequential in the guest are scattered on the medium, because the image file \
+              is fragmented",
     find,
 };
 
@@ -28,7 +29,8 @@ fn find(case: &Case<'_>, left: &mut Left) -> Option<Finding> {
     }
     let effect = left.claim(Part::Data, left.part(Part::Data).max(0.0));
     let words = format!(
-        "the image file lies in {:.0} pieces: {:.0} % of the requests at the medium jump where the guest's do not",
+        "the image file has {:.0} fragments: {:.0} % of the requests at the medium jump where the guest's \
+         do not",
         pieces(case.here),
         scattered(case.here) * 100.0
     );
@@ -36,9 +38,10 @@ fn find(case: &Case<'_>, left: &mut Left) -> Option<Finding> {
     let layer = layer.map_or_else(String::new, |edge| edge.layer.clone());
     let mut found = finding(MechanismName::Fragmentation, &layer, effect, words);
     found.numbers = vec![
-        case.number("pieces of the image file", "", pieces),
+        case.number("fragments of the image file", "", pieces),
         case.number("scattered requests", "%", |e| scattered(e) * 100.0),
     ];
-    found.advice = Some("allocate the image at once (alloc=full or falloc), or copy it anew".to_owned());
+    found.advice =
+        Some("allocate the whole image at once (alloc=full or falloc), or copy it to a new file".to_owned());
     Some(found)
 }

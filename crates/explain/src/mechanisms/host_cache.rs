@@ -7,7 +7,7 @@ use crate::finding::{Finding, MechanismName};
 
 pub(super) static MECHANISM: Mechanism = Mechanism {
     name: MechanismName::HostCache,
-    summary: "reads are answered, or writes kept, by the page cache of the host",
+    summary: "the host's page cache answers reads or holds back writes",
     find,
 };
 
@@ -35,7 +35,7 @@ fn find(case: &Case<'_>, left: &mut Left) -> Option<Finding> {
     // Without a baseline there is no time that was saved, only time that was not spent.
     let effect = if case.baseline.is_some() { saved } else { 0.0 };
     let words = format!(
-        "{:.0} % of the bytes came from, or stayed in, a cache of the host and never reached the medium",
+        "{:.0} % of the bytes came from a cache of the host, or stayed in it, and never reached the medium",
         kept(case.here) * 100.0
     );
     let caches = |edge: &&Edge| edge.role.is_image() || edge.role.is_host_file_system();
@@ -48,9 +48,7 @@ fn find(case: &Case<'_>, left: &mut Left) -> Option<Finding> {
             e.per_operation(e.lowest().map_or(0.0, Edge::issued))
         }),
     ];
-    found.advice = Some(
-        "measure a data set of at least twice all memory, or with cache=none, if the medium is what matters"
-            .to_owned(),
-    );
+    found.advice =
+        Some("to measure the medium, use a data set of at least twice all memory, or cache=none".to_owned());
     Some(found)
 }

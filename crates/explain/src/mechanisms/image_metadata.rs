@@ -36,7 +36,7 @@ fn find(case: &Case<'_>, left: &mut Left) -> Option<Finding> {
         e.per_operation(e.image.map_or(0.0, of))
     };
     let words = format!(
-        "the image format does {:.2} table reads and {:.2} allocations for each operation",
+        "the image format does {:.2} table reads and {:.2} allocations per operation",
         image(case.here, |i| i.table_reads),
         image(case.here, |i| i.allocations)
     );

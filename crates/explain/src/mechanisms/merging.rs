@@ -7,7 +7,7 @@ use crate::finding::{Finding, MechanismName};
 
 pub(super) static MECHANISM: Mechanism = Mechanism {
     name: MechanismName::Merging,
-    summary: "neighbouring requests are not merged, or many more are",
+    summary: "adjacent requests are merged much less or much more often",
     find,
 };
 
@@ -58,7 +58,8 @@ fn find(case: &Case<'_>, left: &mut Left) -> Option<Finding> {
     }
     let effect = [Part::Data, Part::Idle].map(|part| left.claim_all(part)).iter().sum();
     let words = format!(
-        "{:.0} % of the requests are merged at {}, {:.0} % in the baseline; the medium gets {:.0} KiB a request instead of {:.0}",
+        "{:.0} % of the requests are merged at {}, against {:.0} % in the baseline; a request at the medium \
+         has {:.0} KiB instead of {:.0}",
         merged(edge) * 100.0,
         edge.layer,
         (merged(edge) - difference) * 100.0,
@@ -74,7 +75,7 @@ fn find(case: &Case<'_>, left: &mut Left) -> Option<Finding> {
     found.advice = Some(if difference < 0.0 {
         "a scheduler that merges (sched=mq-deadline), or larger requests from the application".to_owned()
     } else {
-        "merging helps throughput; if single requests wait for it, sched=none".to_owned()
+        "merging helps throughput; if it delays single requests, use sched=none".to_owned()
     });
     Some(found)
 }

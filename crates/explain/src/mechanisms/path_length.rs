@@ -9,7 +9,7 @@ use crate::finding::{Finding, MechanismName};
 
 pub(super) static MECHANISM: Mechanism = Mechanism {
     name: MechanismName::PathLength,
-    summary: "the way of an operation through programs and kernels takes more or fewer instructions",
+    summary: "an operation takes more or fewer instructions on its way through programs and kernels",
     find,
 };
 
@@ -23,18 +23,23 @@ fn find(case: &Case<'_>, left: &mut Left) -> Option<Finding> {
     if effect == 0.0 {
         return None;
     }
-    let of = |executor: Executor| case.more(|e| e.instructions_of(executor));
-    let most = Executor::ALL.into_iter().max_by(|a, b| (of(*a) * more).total_cmp(&(of(*b) * more)))?;
+    let more_of = |executor: Executor| case.more(|e| e.instructions_of(executor));
+    let most =
+        Executor::ALL.into_iter().max_by(|a, b| (more_of(*a) * more).total_cmp(&(more_of(*b) * more)))?;
     let than = if case.baseline.is_some() {
-        if more < 0.0 { " fewer instructions than there" } else { " more instructions than there" }
+        if more < 0.0 {
+            " fewer instructions than in the baseline"
+        } else {
+            " more instructions than in the baseline"
+        }
     } else {
         " instructions"
     };
     let words = format!(
-        "an operation takes {:.0} thousand{than}, {:.0} thousand of them in the {} (modelled processor: {} MIPS, one, no \
-         caches)",
+        "an operation takes {:.0} thousand{than}, {:.0} thousand of them in the {} (one modelled processor \
+         of {} MIPS, without caches)",
         more.abs() / 1e3,
-        of(most).abs() / 1e3,
+        more_of(most).abs() / 1e3,
         most.name(),
         case.here.processor.mips()
     );
@@ -47,7 +52,7 @@ fn find(case: &Case<'_>, left: &mut Left) -> Option<Finding> {
         numbers.into_iter().filter(|n| n.here > 0.0 || n.baseline.is_some_and(|b| b > 0.0)).collect();
     found
         .numbers
-        .push(case.number("medium without work", "us per operation", |e| e.part_ns(Part::Idle) / 1e3));
+        .push(case.number("idle time of the medium", "us per operation", |e| e.part_ns(Part::Idle) / 1e3));
     found.advice = Some(
         "fewer and larger requests, or fewer layers; on a faster processor the same instructions take less time"
             .to_owned(),

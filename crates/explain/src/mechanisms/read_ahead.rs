@@ -40,7 +40,8 @@ fn find(case: &Case<'_>, left: &mut Left) -> Option<Finding> {
     let size =
         |edge: Option<&Edge>| edge.map_or(0.0, |edge| edge.reads.bytes / edge.reads.count.max(1.0) / 1024.0);
     let words = format!(
-        "the host reads ahead: {:.0} reads of {:.0} KiB in the guest became {:.0} of {:.0} KiB at the medium",
+        "the host reads ahead: {:.0} reads of {:.0} KiB in the guest became {:.0} reads of {:.0} KiB at the \
+         medium",
         topmost(e),
         size(e.edges.first()),
         lowest(e),
@@ -50,11 +51,12 @@ fn find(case: &Case<'_>, left: &mut Left) -> Option<Finding> {
     let layer = layer.map_or_else(String::new, |edge| edge.layer.clone());
     let mut found = finding(MechanismName::HostReadAhead, &layer, effect, words);
     found.numbers = vec![
-        case.number("reads above for one below", "", gathered),
+        case.number("reads above per read below", "", gathered),
         case.number("size of a read at the medium", "KiB", |e| size(e.lowest())),
     ];
     found.advice = Some(
-        "readahead= on the host's device sets how far; cache=none turns it off for the image".to_owned(),
+        "readahead= on the host's device sets how far it reads; cache=none turns it off for the image"
+            .to_owned(),
     );
     Some(found)
 }

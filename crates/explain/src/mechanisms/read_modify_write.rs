@@ -7,7 +7,7 @@ use crate::finding::{Finding, MechanismName};
 
 pub(super) static MECHANISM: Mechanism = Mechanism {
     name: MechanismName::ReadModifyWrite,
-    summary: "writes smaller than a block, or across its border, make the rest of the block be read first",
+    summary: "writes that cover a block only in part cause a read of the rest of the block",
     find,
 };
 
@@ -27,17 +27,18 @@ fn find(case: &Case<'_>, left: &mut Left) -> Option<Finding> {
     let layer = layer.map_or_else(String::new, |join| join.layer.clone());
     let size = case.here.writes.bytes / case.here.writes.count.max(1.0);
     let words = format!(
-        "writes of {size:.0} bytes cover blocks only in part: {:.2} reads below for each of them",
+        "writes of {size:.0} bytes cover blocks only in part: each causes {:.2} reads below",
         reads(case.here)
     );
     let mut found = finding(MechanismName::ReadModifyWrite, &layer, effect, words);
     found.numbers = vec![
-        case.number("reads below for a write", "per operation", reads),
+        case.number("reads below caused by writes", "per operation", reads),
         case.number("time of those reads", "us per operation", |e| e.part_ns(Part::DataReadForWrite) / 1e3),
-        case.number("bytes of a write", "bytes", |e| e.writes.bytes / e.writes.count.max(1.0)),
+        case.number("size of a write", "bytes", |e| e.writes.bytes / e.writes.count.max(1.0)),
     ];
     found.advice = Some(
-        "write whole, aligned blocks of the host's file system, or bypass its cache (cache=none, which passes sectors on)"
+        "write whole, aligned blocks of the host's file system, or bypass its cache (cache=none passes \
+         sectors through)"
             .to_owned(),
     );
     Some(found)

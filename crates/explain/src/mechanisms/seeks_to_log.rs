@@ -63,19 +63,18 @@ fn find(case: &Case<'_>, left: &mut Left) -> Option<Finding> {
     let journal = left.claim(Part::TopJournal, wanted) + left.claim(Part::HostJournal, wanted);
     let effect = journal + left.claim(Part::Data, wanted - journal);
     let words = format!(
-        "the arm goes between data and log {count:.2} times for each operation, {:.1} GiB each way",
+        "the arm moves between data and log {count:.2} times per operation, {:.1} GiB each time",
         distance(case.here) / (1_u64 << 30) as f64
     );
     let layer = case.here.lowest().map_or_else(String::new, |edge| edge.layer.clone());
     let mut found = finding(MechanismName::SeeksToLog, &layer, effect, words);
     found.numbers = vec![
-        case.number("ways between data and log", "per operation", |e| e.per_operation(ways(e).jumps)),
-        case.number("length of a way", "MiB", |e| distance(e) / (1 << 20) as f64),
-        case.number("time after such a way", "us", |e| time_of_one(&ways(e)) / 1e3),
+        case.number("seeks between data and log", "per operation", |e| e.per_operation(ways(e).jumps)),
+        case.number("length of such a seek", "MiB", |e| distance(e) / (1 << 20) as f64),
+        case.number("time after such a seek", "us", |e| time_of_one(&ways(e)) / 1e3),
     ];
     found.advice = Some(
-        "put the log beside the data: a smaller disk or partition, or the log on a device of its own"
-            .to_owned(),
+        "put the log closer to the data (a smaller disk or partition), or on a device of its own".to_owned(),
     );
     Some(found)
 }

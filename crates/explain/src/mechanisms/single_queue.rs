@@ -13,7 +13,7 @@ pub(super) static MECHANISM: Mechanism = Mechanism {
 
 /// At most so many requests below an edge that is a limit.
 const NARROW: f64 = 1.2;
-/// At least so many operations of the application at once, for a limit to matter.
+/// At least so many application operations in flight, for a limit to matter.
 const WIDE: f64 = 2.0;
 
 /// The first edge with hardly more than one request below it, while more wait above it than it lets through.
@@ -36,7 +36,7 @@ fn find(case: &Case<'_>, left: &mut Left) -> Option<Finding> {
     }
     let effect = [Part::Data, Part::Idle].map(|part| left.claim(part, left.part(part).max(0.0))).iter().sum();
     let words = format!(
-        "the application keeps {:.1} operations under way, of which the {}'s device lets {:.1} through",
+        "the application keeps {:.1} operations in flight, but the {}'s device lets {:.1} through",
         case.here.concurrency(),
         edge.machine,
         edge.depth()
@@ -45,9 +45,9 @@ fn find(case: &Case<'_>, left: &mut Left) -> Option<Finding> {
     let below = case.here.edges.iter().skip_while(|other| *other != edge).nth(1).unwrap_or(edge);
     let mut found = finding(MechanismName::SingleQueue, &below.layer, effect, words);
     found.numbers = vec![
-        case.number("operations of the application at once", "", Evidence::concurrency),
-        case.number("requests at the lowest level at once", "", depth),
-        case.number("waiting above the narrow place", "us per request", |e| {
+        case.number("application operations in flight", "", Evidence::concurrency),
+        case.number("requests in flight at the lowest level", "", depth),
+        case.number("wait above the bottleneck", "us per request", |e| {
             e.edges.first().map_or(0.0, |edge| edge.waited_ns / edge.issued().max(1.0) / 1e3)
         }),
     ];

@@ -42,7 +42,11 @@ pub fn open_inputs(inputs: &[PathBuf], scratch: &Path) -> Result<Inputs, ExportE
         levels.push((reader.header().clone(), file));
     }
     if levels.len() > 1 {
-        remarks.push("the trace points are not joined: nothing says how one lies in the next".to_owned());
+        remarks.push(
+            "the trace points are not joined: nothing describes how the addresses of one map to \
+                      the next"
+                .to_owned(),
+        );
     }
     Ok(Inputs { trace: apart(levels, &mut remarks)?, remarks })
 }
@@ -73,7 +77,7 @@ fn apart(levels: Vec<(RequestHeader, PathBuf)>, remarks: &mut Vec<String>) -> Re
     });
     let levels: Vec<ExportLevel> = export.collect();
     if unknown {
-        remarks.push("the machines' clocks were not read: their times cannot be compared".to_owned());
+        remarks.push("the machines' clocks were not read, so their times cannot be compared".to_owned());
     }
     Ok(Trace { levels, clock: Some(top.clock), ..Trace::default() })
 }
@@ -119,7 +123,10 @@ fn joined(recording: Recording) -> Result<Inputs, ExportError> {
     }
     let jumps: u32 = correlation.joins.iter().map(|join| join.clock_jumps).sum();
     if jumps > 0 {
-        remarks.push(format!("clocks jumped {jumps} times: times between the jumps may be wrong by as much"));
+        remarks.push(format!(
+            "clocks jumped {jumps} times; times between the jumps may be wrong by the size \
+                              of a jump"
+        ));
     }
     trace.links = links;
     Ok(Inputs { trace, remarks })

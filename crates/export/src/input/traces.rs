@@ -41,10 +41,8 @@ pub(super) fn request_files(
         };
         remarks.extend(warnings.remarks().into_iter().map(|remark| format!("{}: {remark}", trace.name)));
         if split.left_out > 0 {
-            remarks.push(format!(
-                "{}: {} requests of further devices were left out",
-                trace.name, split.left_out
-            ));
+            remarks
+                .push(format!("{}: {} requests of other devices were left out", trace.name, split.left_out));
         }
         files.extend(split.finish()?);
     }

@@ -2,7 +2,7 @@
 //! (<https://perfetto.dev/docs/reference/synthetic-track-event>).
 //!
 //! Each trace point is a process with one track for each slot of its queue, on which requests stand as slices that never
-//! overlap, and a counter of the requests under way. Arrows (flows) lead from a request to those it caused below.
+//! overlap, and a counter of the requests in flight. Arrows (flows) lead from a request to those it caused below.
 //! Every trace point is a packet sequence of its own, in the order of time.
 
 mod fields;
@@ -129,7 +129,7 @@ impl LevelWriter<'_> {
             descriptor.number(track::CHILD_ORDERING, track::EXPLICIT);
         });
         write_packet(self.out, &self.message)?;
-        self.track(DEPTH_TRACK, "requests under way", |descriptor| {
+        self.track(DEPTH_TRACK, "requests in flight", |descriptor| {
             descriptor.message(track::COUNTER, |c| c.number(track::COUNTER_UNIT, track::UNIT_COUNT));
         })
     }

@@ -154,7 +154,11 @@ fn traces_of_other_programs_become_one_trace_point_for_each_device() {
     fs::write(&path, text).unwrap();
     let scratch = tempfile::tempdir().unwrap();
     let inputs = open_inputs(&[path], scratch.path()).unwrap();
-    assert_eq!(inputs.remarks, ["the trace points are not joined: nothing says how one lies in the next"]);
+    assert_eq!(
+        inputs.remarks,
+        ["the trace points are not joined: nothing describes how the addresses of \
+                                 one map to the next"]
+    );
     let mut text = Vec::new();
     write_csv(&inputs.trace, &mut text).unwrap();
     let text = String::from_utf8(text).unwrap();

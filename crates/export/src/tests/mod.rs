@@ -39,7 +39,7 @@ pub fn level(layer: &str, kind: &str, machine: &str, requests: Vec<Request>) -> 
     ExportLevel { level, clock: Vec::new(), source: Box::new(requests) }
 }
 
-/// Two levels: each guest request has one request at the disk, the last has two, and one of the disk's is nobody's.
+/// Two levels: each guest request has one request at the disk, the last has two, and one of the disk's has no parent.
 pub fn two_levels() -> Trace {
     let read = |request: Request| Request {
         operation: Operation::Read,

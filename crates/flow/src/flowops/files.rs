@@ -57,10 +57,8 @@ impl<'p> Worker<'_, 'p> {
         let flowop = step.flowop;
         let (index, set) = self.set_of(step)?;
         if self.slots[slot].file.is_some() {
-            return Err(self.wrong(
-                flowop,
-                format!("opens a file on fd={slot}, which is open already: close it before"),
-            ));
+            return Err(self
+                .wrong(flowop, format!("opens a file on fd={slot}, which is open already: close it first")));
         }
         if let Home::Device { path, .. } = &set.home {
             // The user named it, perhaps by a link (/dev/disk/by-id).
@@ -178,10 +176,8 @@ impl<'p> Worker<'_, 'p> {
         let slot = self.slot_of(flowop);
         let (index, set) = self.set_of(step)?;
         if self.slots[slot].file.is_some() {
-            return Err(self.wrong(
-                flowop,
-                format!("makes a file on fd={slot}, which is open already: close it before"),
-            ));
+            return Err(self
+                .wrong(flowop, format!("makes a file on fd={slot}, which is open already: close it first")));
         }
         if set.directory().is_none() {
             return Err(self
@@ -336,7 +332,7 @@ impl<'p> Worker<'_, 'p> {
             return Err(self.wrong(
                 flowop,
                 format!(
-                    "names {}, but fd={slot} is a file of {}: leave one of them out",
+                    "names {}, but fd={slot} is a file of {}: remove one of them",
                     names(wanted),
                     names(index)
                 ),
@@ -344,7 +340,7 @@ impl<'p> Worker<'_, 'p> {
         }
         if self.slots[slot].file.is_none() {
             if flowop.file_set.is_none() {
-                return Err(self.wrong(flowop, format!("uses fd={slot}, which is not open: open it before")));
+                return Err(self.wrong(flowop, format!("uses fd={slot}, which is not open: open it first")));
             }
             match self.open_in(step, slot, false)? {
                 Next::Step => {}

@@ -192,7 +192,7 @@ impl Maker<'_> {
         if is_inside { Ok(()) } else { Err(self.leads_out(plan, parent.to_owned())) }
     }
 
-    /// Takes files that were prepared. Since then somebody may have put others there, or led a part of them elsewhere.
+    /// Takes files that were prepared. They may have been replaced since, or a part of them may be a link to another place.
     fn take_prepared(&self, plan: &FileSet, path: &Path, known: Option<&Made>) -> Result<(), FlowError> {
         let Some(known) = known else {
             return Err(FlowError::NotPrepared { set: plan.name.clone(), path: path.to_owned() });

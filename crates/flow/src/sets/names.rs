@@ -1,4 +1,4 @@
-//! The names that a set has: which paths below its directory this program, and nobody else, has made.
+//! The names that a set has: the paths below its directory that only this program has made.
 //!
 //! Entries of a directory are numbered from 1 without gaps, and flowops make and remove only files and directories of the planned
 //! tree; so how many entries each directory has is all that there is to know.

@@ -61,11 +61,11 @@ impl Made {
 
     /// Whether files as they are wanted now were prepared, and no workload has changed them.
     pub(super) fn is_fresh(&self, wanted: &Self) -> bool {
-        let of = |made: &Self| (made.seed, made.files, made.directories, made.bytes);
-        of(self) == of(wanted) && !self.used && self.seal.is_some()
+        let contents = |made: &Self| (made.seed, made.files, made.directories, made.bytes);
+        contents(self) == contents(wanted) && !self.used && self.seal.is_some()
     }
 
-    /// Whether nobody else has changed or replaced them since. The file system may have been mounted again.
+    /// Whether they have not been changed or replaced since. The file system may have been mounted again.
     pub(super) fn is_untouched(&self, path: &Path, found: &Seal) -> bool {
         self.seal.as_ref() == Some(found) && self.origin.as_ref().is_none_or(|origin| origin.has_mark(path))
     }
@@ -97,7 +97,7 @@ impl Memory {
             return refused("may be written by other users");
         }
         if found.len() > MOST_BYTES {
-            return refused("is too long to be such a record");
+            return refused("is too long for such a record");
         }
         let mut text = Vec::new();
         file.take(MOST_BYTES).read_to_end(&mut text).map_err(failed)?;

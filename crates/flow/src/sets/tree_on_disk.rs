@@ -60,7 +60,7 @@ pub(super) enum Stranger {
 /// What is done with the entries of a directory.
 #[derive(Clone, Copy)]
 enum Task<'n> {
-    /// Those whose names are numbers are looked at; others are nobody's business.
+    /// Entries whose names are numbers are checked; all others are ignored.
     Adopt,
     /// All are looked at: there are none but these.
     Inspect(&'n Names),

@@ -85,7 +85,7 @@ impl Chunks {
             let stripes = usize::from(array.u16_le(at + KEY_BYTES + 44)?);
             let length = CHUNK_BYTES + stripes * STRIPE_BYTES;
             if kind != CHUNK_ITEM {
-                return Err(array.damaged(at, "the superblock lists something else than a chunk"));
+                return Err(array.damaged(at, "the superblock lists an item that is not a chunk"));
             }
             self.add(address, &array.slice(at + KEY_BYTES, length)?)?;
             at += KEY_BYTES + length;
@@ -132,7 +132,7 @@ impl Chunks {
             return Err(item.damaged(24, format!("a chunk of kind {kind:#x} has {stripes} stripes")));
         }
         if bytes == 0 || item.u64_le(16)? != STRIPE {
-            return Err(item.damaged(0, format!("a chunk of {bytes} bytes, or of strange stripes")));
+            return Err(item.damaged(0, format!("a chunk of {bytes} bytes, or with invalid stripes")));
         }
         let mut here = Vec::new();
         for number in 0..stripes {

@@ -48,7 +48,7 @@ impl FileExtent {
             (extent.address, extent.bytes) = (Some(address), data.u64_le(29)?);
         } else if address != 0 {
             let start = address.checked_add(data.u64_le(37)?);
-            let start = start.ok_or_else(|| data.damaged(37, "an extent of a file begins nowhere"))?;
+            let start = start.ok_or_else(|| data.damaged(37, "an extent of a file has no start"))?;
             (extent.address, extent.bytes) = (Some(start), extent.file_bytes);
         }
         Ok(extent)

@@ -114,7 +114,7 @@ impl<'a> Reader<'a> {
 
     fn extent_tree(&mut self, roots: &[NumberedRoot]) -> Result<(), LayoutError> {
         let root = roots.iter().find(|(tree, _)| *tree == extents::EXTENTS).map(|(_, root)| *root);
-        let reason = "there is no extent tree".to_owned();
+        let reason = "the extent tree is missing".to_owned();
         let root =
             root.ok_or(LayoutError::Damaged { file_system: NAME, offset: superblock::PRIMARY, reason })?;
         let damaged_before = self.trees.damaged_nodes.count + self.trees.damaged_items.count;
@@ -148,7 +148,7 @@ impl<'a> Reader<'a> {
     fn log_trees(&mut self, root: Root) {
         let Ok(logs) = self.root_tree(root, Class::Journal) else {
             self.builder
-                .remark("the log tree could not be read: what was written by fsync last is not known");
+                .remark("the log tree could not be read: data written by the last fsync are not known");
             return;
         };
         let (builder, replaced, node_bytes) = (&mut self.builder, &mut self.replaced, self.node_bytes);
@@ -228,7 +228,8 @@ impl<'a> Reader<'a> {
         let builder = &mut self.builder;
         if superblock.devices > 1 {
             builder.remark(format!(
-                "the file system has {} devices: this is what is on this one; nodes on others could not be read",
+                "the file system has {} devices: this layout is that of this device; nodes on others could \
+                 not be read",
                 superblock.devices
             ));
         }
@@ -248,12 +249,12 @@ impl<'a> Reader<'a> {
         }
         if self.dangling > 0 {
             builder.remark(format!(
-                "files refer to {} bytes that are not in use; check it with btrfs check",
+                "files refer to {} bytes that are not in use; check the file system with btrfs check",
                 self.dangling
             ));
         }
         remark_damage(builder, &self.trees.damaged_nodes, "nodes of trees could not be read");
-        remark_damage(builder, &self.trees.damaged_items, "leaves have items that do not make sense");
+        remark_damage(builder, &self.trees.damaged_items, "leaves have invalid items");
         self.builder.finish()
     }
 }

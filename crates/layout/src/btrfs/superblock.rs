@@ -83,15 +83,15 @@ impl Superblock {
         let bytes = read_bytes(device, place, BYTES as usize)?;
         let fields = Fields::new(NAME, place, &bytes);
         if fields.slice(MAGIC_AT, MAGIC.len())?.bytes() != MAGIC {
-            return Err(fields.damaged(MAGIC_AT, "there is no superblock"));
+            return Err(fields.damaged(MAGIC_AT, "the superblock is missing"));
         }
         // The other three checksums that may be in use are not worth a library for one block; the kernel knows them.
         const CRC32C: u16 = 0;
         if fields.u16_le(0xc4)? == CRC32C && fields.u32_le(0)? != crc32c(&bytes[32..]) {
-            return Err(fields.damaged(0, "the superblock's checksum does not fit"));
+            return Err(fields.damaged(0, "the superblock's checksum does not match"));
         }
         if fields.u64_le(0x30)? != place {
-            return Err(fields.damaged(0x30, "the superblock belongs elsewhere"));
+            return Err(fields.damaged(0x30, "the superblock gives another address"));
         }
         Self::parse(&fields)
     }
@@ -105,7 +105,7 @@ impl Superblock {
             if fits {
                 Ok(bytes)
             } else {
-                Err(fields.damaged(at, format!("blocks of {bytes} bytes do not exist")))
+                Err(fields.damaged(at, format!("{bytes} is not a valid block size")))
             }
         };
         let root = |at, level_at, generation| -> Result<Root, LayoutError> {
@@ -140,7 +140,7 @@ fn refuse_features(incompatible: u64) -> Result<(), LayoutError> {
     let unknown = incompatible & !UNDERSTOOD;
     if unknown != 0 {
         return Err(unsupported(format!(
-            "a feature newer than this program (incompatible feature bits {unknown:#x})"
+            "a feature that this version does not know (incompatible feature bits {unknown:#x})"
         )));
     }
     Ok(())

@@ -47,15 +47,15 @@ fn what_is_not_understood_is_refused() {
         sign(&mut image);
         read(&image).unwrap_err().to_string()
     };
-    insta::assert_snapshot!(refused(12), @"the btrfs file system uses zones (zoned), which is not understood here");
-    insta::assert_snapshot!(refused(40), @"the btrfs file system uses a feature newer than this program (incompatible feature bits 0x10000000000), which is not understood here");
+    insta::assert_snapshot!(refused(12), @"the btrfs file system uses zones (zoned), which is not supported");
+    insta::assert_snapshot!(refused(40), @"the btrfs file system uses a feature that this version does not know (incompatible feature bits 0x10000000000), which is not supported");
 }
 
 #[test]
 fn a_superblock_that_is_not_whole_is_an_error() {
     let mut image = IMAGE.changed(&[]);
     image.set(SUPERBLOCK + 0x50, &[1]);
-    insta::assert_snapshot!(read(&image).unwrap_err(), @"the btrfs file system is damaged at byte 65536: the superblock's checksum does not fit; check it with its fsck");
+    insta::assert_snapshot!(read(&image).unwrap_err(), @"the btrfs file system is damaged at byte 65536: the superblock's checksum does not match; check it with its fsck");
 }
 
 #[test]

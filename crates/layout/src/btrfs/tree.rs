@@ -182,10 +182,10 @@ impl<'a> Trees<'a> {
     /// The error that a node is in no chunk, or on other devices.
     fn nowhere(&self, address: u64) -> LayoutError {
         if self.devices > 1 {
-            let feature = "several devices, with parts of its trees on others than this".into();
+            let feature = "several devices, with parts of its trees on other devices".into();
             return LayoutError::Unsupported { file_system: NAME, feature };
         }
-        let reason = "a tree has a node in none of the chunks".into();
+        let reason = "a tree has a node outside all chunks".into();
         LayoutError::Damaged { file_system: NAME, offset: address, reason }
     }
 }
@@ -199,7 +199,7 @@ fn parse(fields: Fields<'_>, expected: Root) -> Result<Node<'_>, LayoutError> {
         || level > MAX_LEVEL
         || count > (fields.bytes().len() - HEADER_BYTES) / size
     {
-        return Err(fields.damaged(48, "a node is not what its parent says"));
+        return Err(fields.damaged(48, "a node does not match its parent"));
     }
     Ok(Node { address, level, count, fields })
 }

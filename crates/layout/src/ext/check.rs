@@ -115,8 +115,8 @@ fn remark(layout: &mut Layout, unknown: &[Extent], marked_free_bytes: u64) {
     let unknown_bytes: u64 = unknown.iter().map(|extent| extent.bytes).sum();
     if unknown_bytes > 0 {
         layout.remarks.push(format!(
-            "{unknown_bytes} bytes are marked as in use, but nothing was found that uses them; check the file system \
-             with e2fsck"
+            "{unknown_bytes} bytes are marked as in use, but no structure or file uses them; check the file \
+             system with e2fsck"
         ));
     }
     if marked_free_bytes > 0 {

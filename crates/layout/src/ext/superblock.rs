@@ -151,7 +151,7 @@ impl Superblock {
         let cluster_blocks = if self.has_ro_compat(ro_compat::BIGALLOC) {
             let log = u64::from(fields.u32_le(0x1c)?).wrapping_sub(u64::from(fields.u32_le(0x18)?));
             if log > 20 {
-                return Err(fields.damaged(0x1c, "clusters smaller than blocks or larger than 2^20 of them"));
+                return Err(fields.damaged(0x1c, "clusters smaller than a block or larger than 2^20 blocks"));
             }
             1 << log
         } else {

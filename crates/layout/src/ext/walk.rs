@@ -53,15 +53,15 @@ impl<'a> Walk<'a> {
         }
         if superblock.has_incompat(incompat::RECOVER) {
             self.builder.remark(
-                "the journal has not been replayed: what it holds is missing here; mount and unmount the file system, \
-                 or freeze it while its layout is read",
+                "the journal has not been replayed, so its contents are missing here; mount and unmount the \
+                 file system, or freeze it while its layout is read",
             );
         }
         if superblock.errors {
             self.builder.remark("the file system is marked as having errors; check it with e2fsck");
         }
         if superblock.has_compat(compat::HAS_JOURNAL) && superblock.journal_inode == 0 {
-            self.builder.remark("the journal lies on another device, whose layout this is not");
+            self.builder.remark("the journal is on another device, which this layout does not cover");
         }
     }
 

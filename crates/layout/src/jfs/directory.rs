@@ -49,13 +49,13 @@ fn read_page(
 fn children(page: &Fields<'_>, table: (usize, usize), height: u32) -> Result<Vec<Pending>, LayoutError> {
     let (flags, count) = (page.u8(16)?, usize::from(page.u8(17)?));
     if (flags & LEAF != 0) == (flags & INNER != 0) || count > table.1 {
-        return Err(page.damaged(16, "a page of a directory has an impossible head"));
+        return Err(page.damaged(16, "a page of a directory has an invalid header"));
     }
     if flags & LEAF != 0 {
         return Ok(Vec::new());
     }
     if height > MAX_HEIGHT {
-        return Err(page.damaged(16, "the tree of a directory is higher than possible"));
+        return Err(page.damaged(16, "the tree of a directory has more levels than possible"));
     }
     let child = |entry| {
         let at = usize::from(page.u8(table.0 + entry)?) * SLOT_BYTES;

@@ -71,10 +71,10 @@ fn read_page(
     let (flags, end) = (page.u8(16)?, usize::from(page.u16_le(18)?));
     let is_leaf = flags & LEAF != 0;
     if is_leaf == (flags & INNER != 0) || end < FIRST_ENTRY || end > page.bytes().len() / Mapped::BYTES {
-        return Err(page.damaged(16, "a page of a tree of extents has an impossible head"));
+        return Err(page.damaged(16, "a page of an extent tree has an invalid header"));
     }
     if height > MAX_HEIGHT {
-        return Err(page.damaged(16, "a tree of extents is higher than possible"));
+        return Err(page.damaged(16, "an extent tree has more levels than possible"));
     }
     for index in FIRST_ENTRY..end {
         let mapped = Mapped::read(page, index * Mapped::BYTES)?;

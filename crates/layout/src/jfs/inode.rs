@@ -33,7 +33,7 @@ const TYPE_LINK: u32 = 0xa000;
 /// Classes what an inode of the file system proper names.
 pub(super) fn read(walk: &mut Walk<'_>, inode: &Fields<'_>, number: u64) -> Result<(), LayoutError> {
     if u64::from(inode.u32_le(8)?) != number {
-        return Err(inode.damaged(8, format!("inode {number} is in use, but not there")));
+        return Err(inode.damaged(8, format!("inode {number} is in use but missing")));
     }
     // Access control list and extended attributes.
     for at in [88, 104] {

@@ -100,7 +100,7 @@ fn read_map_page(
     of_files: bool,
 ) -> Result<(), LayoutError> {
     if u64::from(page.u32_le(NUMBER_AT)?) != number {
-        return Err(page.damaged(NUMBER_AT, format!("page {number} of a map of inodes is not there")));
+        return Err(page.damaged(NUMBER_AT, format!("page {number} of an inode map is missing")));
     }
     for extent in 0..EXTENTS_PER_PAGE {
         let at = EXTENTS_AT + extent * 8;

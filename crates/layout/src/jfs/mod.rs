@@ -130,6 +130,6 @@ impl<'a> Walk<'a> {
 fn outside(blocks: Blocks, found_at: u64) -> LayoutError {
     damaged(
         found_at,
-        format!("{} blocks from {} on are beyond the file system's end", blocks.count, blocks.first),
+        format!("{} blocks from {} on are beyond the end of the file system", blocks.count, blocks.first),
     )
 }

@@ -56,7 +56,7 @@ impl Superblock {
         let total_bytes = bytes.max(ends[0]).max(ends[1]);
         let device_bytes = device.bytes().map_err(|source| LayoutError::Io { offset: 0, source })?;
         if total_bytes > device_bytes {
-            let reason = format!("it is of {total_bytes} bytes, more than the device has");
+            let reason = format!("it has {total_bytes} bytes, more than the device");
             return Err(damaged(PRIMARY_OFFSET + 8, reason));
         }
         Ok(Self {
@@ -94,8 +94,8 @@ impl Superblock {
         }
         if !self.clean && !walk.device.is_frozen() {
             walk.builder.remark(
-                "the file system was not unmounted: what was changed last may be in its log and not in its place yet, \
-                 unless it is mounted read-only",
+                "the file system was not unmounted: unless it is mounted read-only, the last changes may \
+                 still be only in its log",
             );
         }
         Ok(())

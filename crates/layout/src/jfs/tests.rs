@@ -34,14 +34,14 @@ fn what_does_not_fit_the_device_is_damage() {
     let mut short = IMAGE.changed(&[]);
     short.truncate(1 << 20);
     let error = read(&short).unwrap_err().to_string();
-    insta::assert_snapshot!(error, @"the jfs file system is damaged at byte 32776: it is of 16777216 bytes, more than the device has; check it with its fsck");
+    insta::assert_snapshot!(error, @"the jfs file system is damaged at byte 32776: it has 16777216 bytes, more than the device; check it with its fsck");
 }
 
 #[test]
 fn other_block_sizes_are_not_understood() {
     let mut changed = IMAGE.changed(&[]);
     changed.set(0x8000 + 16, &1024_u32.to_le_bytes());
-    insta::assert_snapshot!(read(&changed).unwrap_err().to_string(), @"the jfs file system uses blocks of 1024 bytes, which is not understood here");
+    insta::assert_snapshot!(read(&changed).unwrap_err().to_string(), @"the jfs file system uses blocks of 1024 bytes, which is not supported");
 }
 
 #[test]
@@ -53,7 +53,7 @@ fn a_damaged_page_of_inodes_does_not_keep_the_rest_from_being_read() {
     let page = (u32::from_le_bytes(place) as usize + 1) * 4096;
     changed.set(page + 8, &[0xff; 4]);
     let damaged = read(&changed).unwrap();
-    insta::assert_snapshot!(damaged.remarks.join("\n"), @"damaged structures were passed over: 1, the first at byte 135176: page 0 of a map of inodes is not there; check the file system with its fsck");
+    insta::assert_snapshot!(damaged.remarks.join("\n"), @"damaged structures were skipped: 1, the first at byte 135176: page 0 of an inode map is missing; check the file system with its fsck");
     let metadata = |layout: &crate::Layout| layout.summary()[&crate::Class::AllocationMap];
     assert_eq!(metadata(&damaged), metadata(&whole));
     assert!(!damaged.summary().contains_key(&crate::Class::FileData));

@@ -30,14 +30,14 @@ pub(super) fn compare(blocks: &Blocks<'_>, superblock: &Superblock, layout: &mut
     let mut remark = |remark: String| layout.remarks.push(remark);
     if unknown_bytes > 0 {
         remark(format!(
-            "{unknown_bytes} bytes are in use by the bitmaps but part of nothing: set aside for files that are open, \
-             or lost; reiserfsck finds out which"
+            "{unknown_bytes} bytes are marked as in use but belong to nothing: they are reserved for open \
+             files, or lost; reiserfsck shows which"
         ));
     }
     if free > 0 {
         remark(format!(
-            "{free} bytes are part of something but free in the bitmaps: the file system was in use or is damaged; \
-             check it with reiserfsck"
+            "{free} bytes are in use but marked as free: the file system was in use or is damaged; check it \
+             with reiserfsck"
         ));
     }
     if unreadable > 0 {

@@ -33,7 +33,7 @@ impl<'a> Blocks<'a> {
             return Err(LayoutError::Damaged {
                 file_system: super::NAME,
                 offset: place.saturating_mul(self.block_bytes),
-                reason: format!("there is no block {place}"),
+                reason: format!("block {place} does not exist"),
             });
         }
         let length = usize::try_from(self.block_bytes).expect("a block has at most 32 KiB");

@@ -56,16 +56,17 @@ fn read(device: &dyn ReadAt) -> Result<Layout, LayoutError> {
     let mut builder = LayoutBuilder::new(NAME, superblock.block_bytes, total.min(device_bytes));
     if total > device_bytes {
         builder.remark(format!(
-            "the device has {device_bytes} bytes, the file system {total}: the end is missing"
+            "the device has {device_bytes} bytes, but the file system has {total}: its end is missing"
         ));
     }
     if transactions > 0 {
         builder.remark(format!(
-            "{transactions} transactions of the journal were not yet in their places; they were read from the journal"
+            "{transactions} transactions had not been written back from the journal; they were read from \
+             the journal"
         ));
     }
     if superblock.journal_elsewhere {
-        builder.remark("the journal is on another device: what is only there is not known");
+        builder.remark("the journal is on another device: changes that are only there are not known");
     }
     add_fixed_places(&mut builder, &superblock);
     tree::walk(&blocks, &superblock, &mut builder);

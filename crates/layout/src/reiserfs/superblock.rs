@@ -68,7 +68,7 @@ impl Superblock {
         let newest = Self::parse(&Fields::new(NAME, place, &bytes), place)?;
         if newest.block_bytes != self.block_bytes {
             return Err(Fields::new(NAME, place, &bytes)
-                .damaged(44, "the journal has a superblock of another block size"));
+                .damaged(44, "the journal has a superblock with another block size"));
         }
         Ok(newest)
     }
@@ -80,7 +80,7 @@ impl Superblock {
             || !(512..=32768).contains(&block_bytes)
             || !place.is_multiple_of(block_bytes)
         {
-            return Err(fields.damaged(44, format!("blocks of {block_bytes} bytes do not exist")));
+            return Err(fields.damaged(44, format!("{block_bytes} is not a valid block size")));
         }
         let relocated = fields.slice(MAGIC_AT, RELOCATED.len())?.bytes() == RELOCATED;
         let superblock = Self {
@@ -98,7 +98,7 @@ impl Superblock {
             old_bitmaps: place == PLACES[0],
         };
         if superblock.block_count <= superblock.block {
-            return Err(fields.damaged(0, format!("it has {} blocks only", superblock.block_count)));
+            return Err(fields.damaged(0, format!("it has only {} blocks", superblock.block_count)));
         }
         Ok(superblock)
     }

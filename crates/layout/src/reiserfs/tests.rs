@@ -19,7 +19,7 @@ fn a_recorded_image_has_everything() {
         .map(|(class, bytes)| format!("{class} {}", bytes / layout.block_bytes))
         .collect();
     insta::assert_snapshot!(summary.join(", "), @"file data 94, journal 513, directory 5, allocation map 1, superblock 1, other metadata 16, mixed metadata 10, free 3456");
-    insta::assert_snapshot!(layout.remarks.join("\n"), @"50 transactions of the journal were not yet in their places; they were read from the journal");
+    insta::assert_snapshot!(layout.remarks.join("\n"), @"50 transactions had not been written back from the journal; they were read from the journal");
     // A file with holes, in blocks: a block at 100, three at 700.
     let blocks: Vec<(u64, u64)> =
         layout.file(5).iter().map(|(at, _, bytes)| (at >> 12, bytes >> 12)).collect();
@@ -43,8 +43,8 @@ fn what_only_the_bitmap_knows_is_unknown_and_what_it_does_not_know_is_remarked()
         layout.extents.iter().filter(|e| e.class == Class::Unknown).map(|e| e.start >> 12).collect();
     assert_eq!(unknown, [free as u64]);
     insta::assert_snapshot!(layout.remarks[1..].join("\n"), @r"
-    4096 bytes are in use by the bitmaps but part of nothing: set aside for files that are open, or lost; reiserfsck finds out which
-    4096 bytes are part of something but free in the bitmaps: the file system was in use or is damaged; check it with reiserfsck
+    4096 bytes are marked as in use but belong to nothing: they are reserved for open files, or lost; reiserfsck shows which
+    4096 bytes are in use but marked as free: the file system was in use or is damaged; check it with reiserfsck
     ");
 }
 

@@ -89,7 +89,8 @@ fn node(
     usage: &Usage,
 ) -> Result<Vec<u64>, LayoutError> {
     let geometry = walk.geometry;
-    let outside = || damaged(inode_offset, format!("the tree of inode {} goes on outside", usage.inode));
+    let outside =
+        || damaged(inode_offset, format!("the tree of inode {} continues outside its group", usage.inode));
     let offset = geometry.in_file_system(block, 1).ok_or_else(outside)?;
     let bytes = walk.tree_block(offset)?;
     let node = Fields::new(super::NAME, offset, &bytes);

@@ -23,12 +23,12 @@ pub(super) fn read(walk: &mut Walk<'_>, offset: u64, number: u64) -> Result<(), 
     let bytes = read_bytes(walk.device, offset, geometry.inode_bytes as usize)?;
     let inode = Fields::new(super::NAME, offset, &bytes);
     if inode.array::<2>(0)? != *b"IN" {
-        return Err(inode.damaged(0, format!("inode {number} is in use, but not there")));
+        return Err(inode.damaged(0, format!("inode {number} is in use but missing")));
     }
     // Version 3 repeats the inode's number and is longer.
     let long = inode.u8(4)? >= 3;
     if long && inode.u64_be(152)? != number {
-        return Err(inode.damaged(152, format!("another inode is where {number} should be")));
+        return Err(inode.damaged(152, format!("another inode is in the place of inode {number}")));
     }
     let flags2 = if long { inode.u64_be(120)? } else { 0 };
     let literal_start = if long { 176 } else { 100 };
@@ -42,7 +42,7 @@ pub(super) fn read(walk: &mut Walk<'_>, offset: u64, number: u64) -> Result<(), 
     let attributes_at = usize::from(inode.u8(82)?) * 8;
     let room = literal.bytes().len();
     if attributes_at >= room {
-        return Err(inode.damaged(82, format!("the attributes of inode {number} begin behind its end")));
+        return Err(inode.damaged(82, format!("the attributes of inode {number} begin after its end")));
     }
     if attributes_at > 0 {
         let area = literal.slice(attributes_at, room - attributes_at)?;

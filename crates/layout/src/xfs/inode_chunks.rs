@@ -63,8 +63,10 @@ fn read_leaf(walk: &mut Walk<'_>, ag: u32, leaf: u32, end: &mut u64) -> Result<(
         let fits = if inside && chunk.first >= *end {
             Ok(())
         } else {
-            Err(record
-                .damaged(0, format!("a chunk of inodes from {} on is out of order or outside", chunk.first)))
+            Err(record.damaged(
+                0,
+                format!("a chunk of inodes from {} on is out of order or outside its group", chunk.first),
+            ))
         };
         if walk.note(fits)?.is_some() {
             *end = chunk.first + INODES_PER_CHUNK;

@@ -30,8 +30,8 @@ pub(super) fn read(walk: &mut Walk<'_>) -> Result<(), LayoutError> {
     let log = Log { walk, start, basic_blocks: bytes / BASIC_BLOCK };
     if !walk.device.is_frozen() && !log.ends_with_unmount()? {
         walk.builder.remark(
-            "the log does not end with an unmount: what was changed last may be in it and not in its place yet, \
-             unless the file system is mounted read-only",
+            "the log does not end with an unmount: unless the file system is mounted read-only, the last \
+             changes may still be only in the log",
         );
     }
     Ok(())

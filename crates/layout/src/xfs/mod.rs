@@ -87,7 +87,7 @@ impl<'a> Walk<'a> {
         let bytes = read_bytes(self.device, offset, self.geometry.sector_bytes as usize)?;
         if !bytes.starts_with(magic) {
             let name = String::from_utf8_lossy(magic);
-            return Err(damaged(offset, format!("the header {name} of allocation group {ag} is not there")));
+            return Err(damaged(offset, format!("the header {name} of allocation group {ag} is missing")));
         }
         Ok((offset, bytes))
     }
@@ -95,7 +95,7 @@ impl<'a> Walk<'a> {
     /// A block of a tree at a position on the device, which must not have been read before.
     fn tree_block(&mut self, offset: u64) -> Result<Vec<u8>, LayoutError> {
         if !self.tree_blocks.insert(offset) {
-            return Err(damaged(offset, "a block belongs to a tree twice"));
+            return Err(damaged(offset, "a block occurs twice in a tree"));
         }
         self.block(offset)
     }
@@ -108,7 +108,7 @@ impl<'a> Walk<'a> {
     fn finish(mut self) -> Layout {
         if self.realtime_files > 0 {
             self.builder.remark(format!(
-                "the contents of {} files are on the realtime device, which is another one",
+                "the contents of {} files are on the realtime device, which is a separate device",
                 self.realtime_files
             ));
         }
@@ -129,10 +129,10 @@ impl TreeBlock {
         let found = Self { level: u32::from(block.u16_be(4)?), entries: usize::from(block.u16_be(6)?) };
         if block.array::<4>(0)? != *magic {
             let name = String::from_utf8_lossy(magic);
-            return Err(block.damaged(0, format!("a block of the tree {name} is not there")));
+            return Err(block.damaged(0, format!("a block of the tree {name} is missing")));
         }
         if found.level != level {
-            return Err(block.damaged(4, format!("a tree block is of level {}, not {level}", found.level)));
+            return Err(block.damaged(4, format!("a tree block has level {}, not {level}", found.level)));
         }
         Ok(found)
     }

@@ -53,7 +53,7 @@ impl ShortTree {
     fn node(&self, walk: &mut Walk<'_>, ag: u32, block: u32, level: u32) -> Result<Vec<u32>, LayoutError> {
         let geometry = walk.geometry;
         let outside = || {
-            damaged(geometry.ag_byte(ag, 0), format!("a tree goes on in block {block}, outside its group"))
+            damaged(geometry.ag_byte(ag, 0), format!("a tree continues in block {block}, outside its group"))
         };
         let offset = geometry.in_group(ag, block, 1).ok_or_else(outside)?;
         let bytes = walk.tree_block(offset)?;

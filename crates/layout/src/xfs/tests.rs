@@ -60,7 +60,7 @@ fn a_damaged_group_does_not_keep_the_others_from_being_read() {
     // The inode header's name.
     changed.set(second + 1024, b"....");
     let damaged = read(&changed).unwrap();
-    insta::assert_snapshot!(damaged.remarks.join("\n"), @"damaged structures were passed over: 1, the first at byte 16778240: the header XAGI of allocation group 1 is not there; check the file system with its fsck");
+    insta::assert_snapshot!(damaged.remarks.join("\n"), @"damaged structures were skipped: 1, the first at byte 16778240: the header XAGI of allocation group 1 is missing; check the file system with its fsck");
     let of_first = |layout: &crate::Layout| {
         let extents = layout.extents.iter().filter(|extent| extent.class == crate::Class::Inode);
         extents.filter(|extent| extent.end() <= second as u64).count()

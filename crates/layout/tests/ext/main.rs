@@ -293,7 +293,7 @@ fn what_cannot_be_read_is_refused_in_words() {
     );
     let journal = make(directory.path(), None, 8 << 20, "-O journal_dev -b 4096");
     let error = read(&File::open(&journal).unwrap()).unwrap_err();
-    insta::assert_snapshot!(error, @"the ext4 file system uses the whole device as the journal of another, which is not understood here");
+    insta::assert_snapshot!(error, @"the ext4 file system uses the whole device as the journal of another, which is not supported");
     let image = make(directory.path(), None, 8 << 20, "-t ext4 -b 1024");
     let file = fs::OpenOptions::new().read(true).write(true).open(&image).unwrap();
     file.set_len(1 << 20).unwrap();

@@ -19,17 +19,17 @@ pub(crate) fn exit_code(program: &'static str, ended: &Ended) -> Result<i32, Loa
 /// It was ended by a signal.
 pub(super) fn killed(program: &'static str, signal: i32) -> LoadError {
     let hint = match signal {
-        9 => "usually because the machine ran out of memory: look at its kernel log, or give it more memory",
-        2 | 15 => "somebody or something asked it to stop: run it again",
+        9 => "usually because the machine ran out of memory: check its kernel log, or give it more memory",
+        2 | 15 => "another process or a user stopped it: run it again",
         6 | 11 => "it crashed: try other options or another version of it",
-        _ => "look at the machine's kernel log",
+        _ => "check the machine's kernel log",
     };
     LoadError::Killed { program, signal, hint }
 }
 
 /// It refused to run, with what it said about it.
 pub(super) fn refused(program: &'static str, code: i32, detail: &str) -> LoadError {
-    let detail = if detail.is_empty() { "it did not say why" } else { detail };
+    let detail = if detail.is_empty() { "it gave no reason" } else { detail };
     LoadError::Refused { program, code, detail: detail.to_owned() }
 }
 

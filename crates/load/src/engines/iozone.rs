@@ -41,10 +41,7 @@ const CASES: &[Case] = &[
     Case { name: "write", summary: "writes a new file in order" },
     Case { name: "rewrite", summary: "writes a file that exists in order" },
     Case { name: "read", summary: "reads a file in order" },
-    Case {
-        name: "reread",
-        summary: "reads a file in order that has just been read so; the second time counts",
-    },
+    Case { name: "reread", summary: "reads a file in order twice; the second reading counts" },
     Case { name: "rand-read", summary: "reads the records of a file at random, each once" },
     Case { name: "rand-write", summary: "writes the records of a file at random, each once" },
 ];
@@ -64,13 +61,13 @@ const OPTIONS: &[OptionSpec] = &[
         name: "fsync",
         kind: Kind::Switch,
         cases: WITH_WRITES,
-        summary: "the time holds an fsync at the end (IOzone's -e)",
+        summary: "the time includes an fsync at the end (IOzone's -e)",
     },
     OptionSpec {
         name: "seed",
         kind: Kind::Count { min: 1, max: u32::MAX as u64 },
         cases: RANDOM,
-        summary: "fixed order of the records; without it, one for each replication",
+        summary: "fixed order of the records; by default, a different one for each replication",
     },
 ];
 
@@ -110,13 +107,13 @@ impl Engine for Iozone {
             return Err(Misfit {
                 option: "bs",
                 why: "the record is a buffer in the machine's memory".to_owned(),
-                remedy: format!("write {} at most", in_words(LARGEST_RECORD_BYTES)),
+                remedy: format!("write at most {}", in_words(LARGEST_RECORD_BYTES)),
             });
         }
         if bytes(workload, "size") < record {
             return Err(Misfit {
                 option: if workload.given("size").is_some() { "size" } else { "bs" },
-                why: "not one record fits".to_owned(),
+                why: "no record fits".to_owned(),
                 remedy: format!("write a size of at least {}", in_words(record)),
             });
         }
@@ -145,7 +142,7 @@ impl Engine for Iozone {
         }
         if workload.case() == AGAIN {
             remarks.push(
-                "the run holds both readings; the test's result is that of the class reread, in its own time"
+                "the run has both readings; the test's result is that of the class reread, in its own time"
                     .to_owned(),
             );
         }
@@ -243,7 +240,7 @@ impl Engine for Iozone {
         }
         let passes = report.of_each_job();
         if passes.len() != 2 {
-            let detail = format!("{} jobs in the report, but the file was to be read twice", passes.len());
+            let detail = format!("{} jobs in the report, but the test reads the file twice", passes.len());
             return Err(LoadError::Inconsistent { program: "fio", detail });
         }
         // The log of bandwidth has both passes, each from its own zero: it is left out.

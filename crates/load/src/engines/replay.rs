@@ -22,21 +22,15 @@ pub struct Replay;
 /// How it is called in messages: it is this program itself.
 const PROGRAM: &str = "nestor";
 
-const CASES: &[Case] =
-    &[Case { name: "trace", summary: "sends the requests of a recorded block trace again" }];
+const CASES: &[Case] = &[Case { name: "trace", summary: "replays the requests of a recorded block trace" }];
 
 const OPTIONS: &[OptionSpec] = &[
-    OptionSpec {
-        name: "file",
-        kind: Kind::File,
-        cases: &[],
-        summary: "the trace, in any format that is read",
-    },
+    OptionSpec { name: "file", kind: Kind::File, cases: &[], summary: "the trace, in any supported format" },
     OptionSpec {
         name: "speed",
         kind: Kind::Factor,
         cases: &[],
-        summary: "relative to the trace's own times",
+        summary: "speed relative to the trace's own times",
     },
     OptionSpec {
         name: "pace",
@@ -48,25 +42,25 @@ const OPTIONS: &[OptionSpec] = &[
         name: "from",
         kind: Kind::Choice(&["auto", "q", "d"]),
         cases: &[],
-        summary: "as queued, or as sent to the driver",
+        summary: "requests as queued, or as issued to the driver",
     },
     OptionSpec {
         name: "depth",
         kind: Kind::Count { min: 1, max: 32_768 },
         cases: &[],
-        summary: "requests in flight at most",
+        summary: "maximum of requests in flight",
     },
     OptionSpec {
         name: "fit",
         kind: Kind::Choice(&["exact", "wrap", "scale"]),
         cases: &[],
-        summary: "what to do with a trace larger than the target",
+        summary: "how to place a trace that is larger than the target",
     },
     OptionSpec {
         name: "discard",
         kind: Kind::Switch,
         cases: &[],
-        summary: "also give back sectors as the trace does",
+        summary: "also replay the trace's discards",
     },
 ];
 
@@ -95,7 +89,7 @@ impl Engine for Replay {
         if choice(workload, "pace") == "max" && workload.given("speed").is_some() {
             return Err(Misfit {
                 option: "speed",
-                why: "as fast as possible has no speed".to_owned(),
+                why: "pace=max and speed exclude each other".to_owned(),
                 remedy: "give either speed or pace=max".to_owned(),
             });
         }
@@ -235,7 +229,7 @@ impl Report {
             let result = OperationResult {
                 operations: class.requests,
                 bytes: class.bytes,
-                // What somebody waits who sends at the trace's times, if it was replayed at times.
+                // The wait of a sender that follows the trace's times, if it was replayed at times.
                 latency: class.from_intended.unwrap_or(class.from_submission),
                 ..OperationResult::default()
             };

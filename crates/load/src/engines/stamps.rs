@@ -35,7 +35,12 @@ const OPTIONS: &[OptionSpec] = &[
         cases: &[],
         summary: "operations in flight",
     },
-    OptionSpec { name: "size", kind: Kind::Bytes, cases: &[], summary: "so much of the device" },
+    OptionSpec {
+        name: "size",
+        kind: Kind::Bytes,
+        cases: &[],
+        summary: "size of the part of the device that is used",
+    },
     OptionSpec {
         name: "operations",
         kind: Kind::Count { min: 1, max: 1_000_000 },
@@ -46,13 +51,13 @@ const OPTIONS: &[OptionSpec] = &[
         name: "read",
         kind: Kind::Count { min: 0, max: 100 },
         cases: &[],
-        summary: "per cent of the operations that are reads",
+        summary: "percentage of reads among the operations",
     },
     OptionSpec {
         name: "sequential",
         kind: Kind::Count { min: 0, max: 100 },
         cases: &[],
-        summary: "per cent of the operations that follow the one before",
+        summary: "percentage of operations that follow the previous one",
     },
 ];
 
@@ -86,13 +91,13 @@ impl Engine for Stamps {
             return Err(Misfit {
                 option: "bs",
                 why: "operations go past the page cache, each with a buffer of its own".to_owned(),
-                remedy: "write a multiple of 4k, 4M at most".to_owned(),
+                remedy: "write a multiple of 4k, at most 4M".to_owned(),
             });
         }
         if size < block {
             return Err(Misfit {
                 option: "size",
-                why: "not one operation fits".to_owned(),
+                why: "no operation fits".to_owned(),
                 remedy: "write a size of at least bs".to_owned(),
             });
         }
@@ -121,7 +126,7 @@ impl Engine for Stamps {
     }
 
     fn remarks(&self, _workload: &Workload) -> Vec<String> {
-        vec!["marked data are for checking joins: the disk looks into all of it".to_owned()]
+        vec!["marked data are for checking joins: the disk inspects all of it".to_owned()]
     }
 
     fn prepare(&self, workload: &Workload, place: &Place, _seed: u64) -> Vec<Step> {
@@ -193,7 +198,7 @@ impl Engine for Stamps {
                 program: PROGRAM,
                 versions: env!("CARGO_PKG_VERSION"),
                 detail:
-                    "an operation ends before it begins, takes over a month or is no read, write or flush"
+                    "an operation ends before it begins, takes over a month, or is not a read, write or flush"
                         .to_owned(),
             });
         }
@@ -332,10 +337,10 @@ mod tests {
             [line("write", 5, second), line("read", 9, second + 10), line("write", second, 2 * second + 5)];
         let result = workload.parse_output(&output(Ended::Code(0), &lines.join("\n"), "")).unwrap();
         assert_eq!(result.elapsed_ns, 2 * second);
-        let of = |class: &str| &result.operations[&OperationClass(class.to_owned())];
-        assert_eq!((of("write").operations, of("write").bytes, of("read").operations), (2, 8192, 1));
-        assert_eq!(of("write").bytes_by_second, [4096, 0]);
-        assert_eq!(of("read").latency.count(), 1);
+        let class = |class: &str| &result.operations[&OperationClass(class.to_owned())];
+        assert_eq!((class("write").operations, class("write").bytes, class("read").operations), (2, 8192, 1));
+        assert_eq!(class("write").bytes_by_second, [4096, 0]);
+        assert_eq!(class("read").latency.count(), 1);
     }
 
     #[test]

@@ -38,7 +38,7 @@ pub struct CellPrediction {
     pub rate: f64,
     /// Where a measurement would be found with 90 % probability.
     pub interval: Interval,
-    /// Whether every one of its levels was measured with some other; otherwise nobody knows.
+    /// Whether every one of its levels was measured with some other; otherwise it is not known.
     pub is_told: bool,
 }
 
@@ -168,8 +168,8 @@ impl Completion {
         let covariance = self.variances.covariance();
         let rest = self.variances.rest;
         // What a cell has alone is worth knowing only for itself.
-        let of = |i: usize, j: usize| covariance(&all[i], &all[j]) + if i == j { rest } else { 0.0 };
-        let matrix = (0..all.len()).map(|i| (0..all.len()).map(|j| of(i, j)).collect()).collect();
+        let entry = |i: usize, j: usize| covariance(&all[i], &all[j]) + if i == j { rest } else { 0.0 };
+        let matrix = (0..all.len()).map(|i| (0..all.len()).map(|j| entry(i, j)).collect()).collect();
         let chosen = most_informative(matrix, rest * 0.1, &known, |index| !known.contains(&index), count);
         chosen.into_iter().map(|index| all[index].clone()).collect()
     }
@@ -259,7 +259,7 @@ mod tests {
         assert!(told.is_told && !untold.is_told);
         let width = |p: &CellPrediction| (p.interval.high / p.interval.low).ln();
         assert!(width(&untold) > width(&told));
-        // The row that nobody knows is asked for first.
+        // The unknown row is suggested first.
         assert_eq!(found.suggest(1)[0][0], 3);
     }
 

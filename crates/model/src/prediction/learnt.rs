@@ -198,8 +198,8 @@ fn process_of(
 ) -> Option<GaussianProcess<Cell, Covariance>> {
     let points: Vec<Cell> = held.iter().map(|(cell, _)| cell.clone()).collect();
     let logs = held.iter().map(|(_, rate)| rate.ln()).collect();
-    let of = weights.clone();
-    let covariance: Covariance = Box::new(move |a, b| of.covariance(a, b));
+    let weights = weights.clone();
+    let covariance: Covariance = Box::new(move |a, b| weights.covariance(a, b));
     GaussianProcess::fit(points, logs, errors, covariance)
 }
 
@@ -221,12 +221,12 @@ fn some_of(cells: &[(Cell, f64)], most: usize, asked: &[&Cell], seed: u64) -> Ve
 
 /// How much a cell tells of the one that it tells most of: the same stack, then the same load on stacks alike.
 fn told_of(cell: &Cell, asked: &[&Cell]) -> usize {
-    let of = |asked: &&Cell| {
+    let likeness = |asked: &&Cell| {
         let shared = cell.aspects.iter().zip(&asked.aspects).filter(|(a, b)| a == b).count();
         let weight = |is: bool, weight: usize| if is { weight } else { 0 };
         weight(cell.stack == asked.stack, 10_000) + weight(cell.load == asked.load, 100) + shared
     };
-    asked.iter().map(of).max().unwrap_or(0)
+    asked.iter().map(likeness).max().unwrap_or(0)
 }
 
 #[cfg(test)]
@@ -246,9 +246,12 @@ mod tests {
             let aspects = vec![stack % 4, (stack / 4) % 4, (stack * 7 / 5) % 4];
             for load in 0..6_u32 {
                 let writes = f64::from(load) / 5.0;
-                let of = |layer: usize| effects[layer][aspects[layer] as usize];
-                let log =
-                    f64::from(load) + of(0) + writes * of(1) + (1.0 - writes) * of(2) + 0.04 * uniform();
+                let effect = |layer: usize| effects[layer][aspects[layer] as usize];
+                let log = f64::from(load)
+                    + effect(0)
+                    + writes * effect(1)
+                    + (1.0 - writes) * effect(2)
+                    + 0.04 * uniform();
                 let cell = Cell { load, features: vec![writes], stack, aspects: aspects.clone(), runs: 1 };
                 cells.push((cell, log.exp()));
             }

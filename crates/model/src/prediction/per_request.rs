@@ -74,12 +74,12 @@ mod tests {
 
     #[test]
     fn a_line_is_found_again() {
-        let of = |bytes: f64| time(bytes, 30e-6 + 2e-10 * bytes);
-        let found = PerRequestCost::fit(&[of(1024.0), of(4096.0), of(16384.0)]).unwrap();
+        let measured = |bytes: f64| time(bytes, 30e-6 + 2e-10 * bytes);
+        let found = PerRequestCost::fit(&[measured(1024.0), measured(4096.0), measured(16384.0)]).unwrap();
         assert!((found.fixed_s - 30e-6).abs() < 1e-12);
         assert!((found.per_byte_s - 2e-10).abs() < 1e-15);
         assert!((found.of(1e6) - 230e-6).abs() < 1e-10);
-        let one = PerRequestCost::fit(&[of(4096.0)]).unwrap();
+        let one = PerRequestCost::fit(&[measured(4096.0)]).unwrap();
         assert!((one.fixed_s - (30e-6 + 2e-10 * 4096.0)).abs() < 1e-12 && one.per_byte_s == 0.0);
         assert_eq!(PerRequestCost::fit(&[]), None);
     }

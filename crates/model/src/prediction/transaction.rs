@@ -150,8 +150,8 @@ mod tests {
             (THAR, THAR_VM, 6123.0, 5840.0, -4.6, 5821.0, -4.93),
             (ATACAMA, ATACAMA_VM, 4921.0, 5342.0, 8.6, 5346.0, 8.64),
         ] {
-            let of = |rounding| capacity(USERS, 63.1, transaction.on(target, rounding), rounding);
-            let (rounded, unrounded) = (of(Rounding::AsPrinted), of(Rounding::Exact));
+            let most_users = |rounding| capacity(USERS, 63.1, transaction.on(target, rounding), rounding);
+            let (rounded, unrounded) = (most_users(Rounding::AsPrinted), most_users(Rounding::Exact));
             assert!((rounded - printed).abs() < 1.0, "{rounded}");
             assert!((error_percent(rounded, actual) - printed_error).abs() < 0.06);
             assert!((unrounded - exact).abs() < 1.0, "{unrounded}");

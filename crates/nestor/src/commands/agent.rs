@@ -11,7 +11,7 @@ use signal_hook::iterator::Signals;
 ///
 /// # Errors
 /// When the work directory cannot be made, or something could not be taken down.
-#[expect(clippy::disallowed_methods, reason = "frames of an agent, which go to no terminal")]
+#[expect(clippy::disallowed_methods, reason = "the agent writes frames, not text for a terminal")]
 pub fn run() -> Result<()> {
     let root = work_root();
     let agent = match Agent::new(&root) {

@@ -20,18 +20,18 @@ pub fn run(arguments: &CompareArguments) -> Result<ExitCode> {
     let mut study = one_off(&stacks, &arguments.workload, arguments.replications, arguments.seed)?;
     set_tracing(&mut study, &arguments.lab)?;
     let [baseline, candidate] = study.stacks.as_slice() else {
-        bail!("two different stacks are compared; these make {}", study.stacks.len());
+        bail!("compare needs two different stacks; these expand to {}", study.stacks.len());
     };
     let [workload] = study.workloads.as_slice() else {
-        bail!("one workload is compared; `{}` makes {}", arguments.workload, study.workloads.len());
+        bail!("compare needs one workload; `{}` expands to {}", arguments.workload, study.workloads.len());
     };
     let mut store = open_store(&arguments.lab)?;
     let runs = session::run(&study, &arguments.lab, false, &mut store)?.runs;
     let costs = trace_costs(&runs.iter().collect::<Vec<_>>());
-    let of = |stack: &str| -> Vec<&StoredRun> {
+    let runs_of = |stack: &str| -> Vec<&StoredRun> {
         traced(&runs).filter(|r| r.record.stack == stack && r.record.workload == *workload).collect()
     };
-    let view = CompareView::of(&of(baseline), &of(candidate)).map(CompareView::in_random_order);
+    let view = CompareView::of(&runs_of(baseline), &runs_of(candidate)).map(CompareView::in_random_order);
     let Some(view) = view else {
         bail!("nothing was measured, so there is nothing to compare");
     };

@@ -124,7 +124,8 @@ fn control_request(words: &[String]) -> Result<ControlRequest> {
         ["statistics"] => ControlRequest::Statistics,
         ["quit"] => ControlRequest::Quit,
         other => bail!(
-            "`{}` is no command of a disk; there are: timing on|off, start-log FILE, stop-log, reset, statistics, quit",
+            "`{}` is not a command of a disk; the commands are: timing on|off, start-log FILE, stop-log, \
+             reset, statistics, quit",
             other.join(" ")
         ),
     })

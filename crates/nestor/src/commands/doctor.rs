@@ -61,7 +61,7 @@ fn clean() -> Result<()> {
     }
     if found.dead.is_empty() && removed.is_empty() {
         outln!(
-            "nothing is left of killed runs{}",
+            "killed runs left nothing behind{}",
             if found.left_alone.is_empty() { "" } else { " of this machine" }
         );
         return Ok(());
@@ -71,15 +71,13 @@ fn clean() -> Result<()> {
         match leftover.clean() {
             Ok(()) => {
                 let what = if leftover.restarted {
-                    "the machine was started again since, nothing else was there".to_owned()
+                    "the machine has been restarted since; nothing else was left".to_owned()
                 } else {
                     format!("{} things", leftover.resources.len())
                 };
                 outln!("removed {} ({what})", leftover.directory.display());
                 for path in leftover.written_media() {
-                    outln!(
-                        "  {path} still carries what that run wrote; `--overwrite {path}` lets it be used again"
-                    );
+                    outln!("  {path} still holds data of that run; `--overwrite {path}` allows its reuse");
                 }
             }
             Err(left) => problems.extend(left),

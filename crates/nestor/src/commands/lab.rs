@@ -21,7 +21,7 @@ pub fn run(command: &LabCommand) -> Result<()> {
         LabCommand::ScatteredImage { path, bytes } => Ok(nestor_build::make_scattered(path, *bytes)?),
         LabCommand::Show { json } => {
             let Some(image) = lab_image::find(&paths::cache_directory()) else {
-                bail!("the lab image is not made yet; `nestor lab build` makes it");
+                bail!("the lab image does not exist yet; `nestor lab build` makes it");
             };
             if *json { print_json(&describe(&image)?) } else { say(&image) }
         }

@@ -49,7 +49,7 @@ pub fn run(arguments: &ReplicateArguments) -> Result<ExitCode> {
     let Some(name) = &arguments.paper else { return list(arguments.lab.json) };
     let Some(published) = PUBLISHED.iter().find(|p| p.name == name) else {
         let names: Vec<&str> = PUBLISHED.iter().map(|p| p.name).collect();
-        bail!("there is no published study `{name}` here\n  there are: {}", names.join(", "));
+        bail!("there is no published study `{name}`\n  the published studies are: {}", names.join(", "));
     };
     let mut store = open_store(&arguments.lab)?;
     let read = |scale: Option<&str>| Study::parse(published.file, published.text, scale);
@@ -107,7 +107,7 @@ fn measured_before(
     }
     let (_, record) = best.with_context(|| {
         format!(
-            "nothing of `{}` was measured yet in {}\n  measure it: nestor replicate {}",
+            "no results of `{}` yet in {}\n  measure it: nestor replicate {}",
             published.name,
             store.path().display(),
             published.name

@@ -27,7 +27,7 @@ pub fn run(arguments: &ReportArguments) -> Result<()> {
     let mut store = Store::open(&path)?;
     if let Some(other) = &arguments.merge {
         let merged = store.merge(other)?;
-        errln!("{} runs taken over, {} were known", merged.added, merged.known);
+        errln!("{} runs imported, {} were known", merged.added, merged.known);
     }
     match (&arguments.run, &arguments.study) {
         (Some(run), _) => of_run(&store, *run, arguments),
@@ -63,9 +63,9 @@ fn of_study(store: &Store, name: &str, arguments: &ReportArguments) -> Result<()
         let studies = store.studies()?;
         let known: BTreeSet<&str> = studies.iter().map(|s| s.study.name.as_str()).collect();
         let known = if known.is_empty() {
-            "there is none yet".to_owned()
+            "it has no studies yet".to_owned()
         } else {
-            format!("there are: {}", known.into_iter().collect::<Vec<_>>().join(", "))
+            format!("it has: {}", known.into_iter().collect::<Vec<_>>().join(", "))
         };
         bail!("there is no study `{name}` in {}; {known}", store.path().display());
     };

@@ -59,8 +59,8 @@ fn require_virtual_time(lab: &LabArguments) -> Result<()> {
     let place = &lab.place()?.place;
     if !place.is_in_virtual_time() {
         bail!(
-            "on `--on {}` no two runs come out the same, so there is nothing to verify\n  \
-             --on emulated:time=virtual repeats to the last bit",
+            "with `--on {}`, no two runs are the same, so there is nothing to verify\n  --on \
+             emulated:time=virtual repeats to the last bit",
             lab.on
         );
     }
@@ -81,13 +81,14 @@ fn verify(study: &Study, runs: &[StoredRun], lab: &LabArguments, store: &mut Sto
         }
         // Side by side, cells end in no certain order.
         let Some(again) = repeated.iter().find(|again| again.record.key() == run.record.key()) else {
-            bail!("run {} was to be repeated, and was not", run.number);
+            bail!("run {} was not repeated", run.number);
         };
         let found = run.record.differences_from(&again.record, DIFFERENCES)?;
         if !found.is_empty() {
             bail!(
-                "run {} does not repeat run {}, which is a defect of Nestor; what differs first:\n    {}\n  \
-                 please report it with the file of results, {}, and `nestor doctor --json`",
+                "run {} does not repeat run {}, which is a defect of Nestor; the first difference:\n    \
+                 {}\n  \
+                 please report it with the results file, {}, and the output of `nestor doctor --json`",
                 again.number,
                 run.number,
                 found.join("\n    "),
@@ -132,12 +133,10 @@ pub fn set_tracing(study: &mut Study, arguments: &LabArguments) -> Result<()> {
     study.trace = arguments.trace_mode(study.trace);
     study.trace_cost |= arguments.trace_cost;
     if study.trace_cost && !study.trace.records() {
-        bail!(
-            "nothing is traced, so tracing costs nothing; leave out `--trace none` or what asks for its cost"
-        );
+        bail!("nothing is traced, so tracing has no cost; omit `--trace none` or `--trace-cost`");
     }
     if arguments.trace_to.is_some() && study.trace != TraceMode::Full {
-        bail!("only `--trace full` has requests to keep; leave out `--trace` or `--trace-to`");
+        bail!("only `--trace full` keeps requests; omit `--trace` or `--trace-to`");
     }
     Ok(())
 }

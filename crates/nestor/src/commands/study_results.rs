@@ -42,14 +42,15 @@ pub fn write_results(store: &Store, record: &StudyRecord, directory: &Path) -> R
 /// What a README of this program says of itself.
 const MADE_BY: &str = "made by `nestor replicate`";
 
-/// Refuses to write over a README that is somebody else's: the directory is then not one for results.
+/// Refuses to overwrite a README that Nestor did not write: the directory is then not one for results.
 fn refuse_foreign(readme: &Path) -> Result<()> {
     let text = std::fs::read_to_string(readme).unwrap_or_default();
     if text.is_empty() || text.contains(MADE_BY) {
         return Ok(());
     }
     bail!(
-        "{} is not a file of results; nothing was written\n  name another directory: files of results are written over",
+        "{} is not a results file; nothing was written\n  name another directory: results files are \
+         overwritten",
         readme.display()
     )
 }
@@ -85,7 +86,7 @@ fn environment_text(store: &Store, record: &StudyRecord) -> Result<String> {
         let took = session.elapsed_s.map_or_else(|| "killed".to_owned(), words);
         let _ = writeln!(
             text,
-            "worked on from {}: {} cells in {took}, of it {} of measurement; planned were {} to {}",
+            "session from {}: {} cells in {took}, {} of it measuring; planned {} to {}",
             session.began_at,
             session.cells,
             words(session.measured_s),

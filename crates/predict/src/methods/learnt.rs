@@ -5,7 +5,7 @@ use crate::answer::Missing;
 use crate::evidence::{Evidence, Question};
 use crate::learnt_model::{FEWEST_CELLS, Knowledge};
 
-/// What twice or half of an amount, such as memory, may change where nobody has tried: a guess on the safe side.
+/// What twice or half of an amount, such as memory, may change where it was not measured: a guess on the safe side.
 const OCTAVE: f64 = 0.1;
 
 pub(super) fn predict(
@@ -17,7 +17,7 @@ pub(super) fn predict(
     if let Some((part, value)) = new.first() {
         let value = if value.is_empty() { "none" } else { value };
         return Err(Missing {
-            what: format!("a stack with {part} {value} in the store: nobody knows what that does"),
+            what: format!("a stack with {part} {value} in the store: its effect is unknown"),
             command: Some(evidence.command("run", &format!("'{}' fio:rand-read", question.to))),
         });
     }
@@ -40,7 +40,7 @@ pub(super) fn predict(
     let apart = evidence.amounts_apart(&question.to);
     for (part, nearest, octaves) in &apart {
         steps.push(format!(
-            "no stack with this {part} was measured: {:.0} MiB, {octaves:.1} doublings away, stand for it",
+            "no stack with this {part} was measured: {:.0} MiB, {octaves:.1} doublings away, is used instead",
             nearest / 1048576.0
         ));
     }

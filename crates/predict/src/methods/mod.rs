@@ -40,12 +40,12 @@ pub const METHODS: [Method; 5] = [
     },
     Method {
         name: "transaction",
-        source: "time of a transaction by the model load, §5 of the ESX study",
+        source: "time of a transaction from the model load, §5 of the ESX study",
         predict: transaction::predict,
     },
     Method {
         name: "queueing",
-        source: "workers that think and wait for the disk, closed network",
+        source: "workers that think and wait for the disk, as a closed network",
         predict: queueing::predict,
     },
     Method {
@@ -55,7 +55,7 @@ pub const METHODS: [Method; 5] = [
     },
     Method {
         name: "learnt",
-        source: "every cell of the store, stacks alike by their layers",
+        source: "every cell of the store; stacks are alike if their layers are",
         predict: learnt::predict,
     },
 ];

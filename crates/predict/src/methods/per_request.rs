@@ -44,11 +44,11 @@ pub(super) fn predict(question: &Question, evidence: &Evidence, _: &Knowledge) -
     let most = most_per_s(evidence, &question.to, shape.customers());
     let free = cost.rate(customers, think_s, shape.mean_bytes, response_s, None);
     let rate = cost.rate(customers, think_s, shape.mean_bytes, response_s, most).ok_or_else(|| Missing {
-        what: "a target that adds time to requests; this one takes more off than they have".to_owned(),
+        what: "a target that adds time to requests; this one would make their time negative".to_owned(),
         command: None,
     })?;
     let mut steps = vec![format!(
-        "{} adds {:.1} us to each request and {:.2} us for each KiB: {:.2} ms become {:.2}",
+        "{} adds {:.1} us to each request and {:.2} us for each KiB: {:.2} ms become {:.2} ms",
         question.to,
         cost.fixed_s * 1e6,
         cost.per_byte_s * 1024.0 * 1e6,
@@ -58,7 +58,7 @@ pub(super) fn predict(question: &Question, evidence: &Evidence, _: &Knowledge) -
     if let (Some(most), Some(free)) = (most, free)
         && free > most
     {
-        steps.push(format!("no more than {most:.0} requests/s were ever seen there"));
+        steps.push(format!("at most {most:.0} requests/s have been measured there"));
     }
     let spread = misfit(&cost, &times);
     Ok(Predicted {

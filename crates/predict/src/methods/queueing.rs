@@ -55,7 +55,7 @@ pub(super) fn predict(question: &Question, evidence: &Evidence, _: &Knowledge) -
     let mut steps = Vec::new();
     if computing_s > 0.0 {
         steps.push(format!(
-            "of what a worker does between requests {:.2} ms need one of {servers} processors, which are {:.0} % busy",
+            "between requests, each worker uses one of {servers} processors for {:.2} ms; they are {:.0} % busy",
             computing_s * 1e3,
             found.passes_per_s * computing_s / f64::from(servers) * 100.0
         ));
@@ -66,14 +66,15 @@ pub(super) fn predict(question: &Question, evidence: &Evidence, _: &Knowledge) -
         steps: [
             vec![
             format!(
-                "{customers} workers think {:.2} ms and wait for a disk that does {:.0} requests/s for one and {:.0} for {}",
+                "{customers} workers think {:.2} ms and wait for a disk that does {:.0} requests/s for one \
+                 worker and {:.0} for {}",
                 think_s * 1e3,
                 curve.first().copied().unwrap_or_default(),
                 curve.last().copied().unwrap_or_default(),
                 curve.len()
             ),
             format!(
-                "{:.1} requests/s, {waiting:.1} of them at the disk, for {:.2} ms each",
+                "{:.1} requests/s; {waiting:.1} are at the disk, for {:.2} ms each",
                 found.passes_per_s,
                 residence_s * 1e3
             ),

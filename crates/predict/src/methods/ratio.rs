@@ -29,14 +29,14 @@ pub(super) fn predict(question: &Question, evidence: &Evidence, _: &Knowledge) -
     };
     let no_depth = || {
         let has = to.points().iter().any(|(point, _)| is_near(point.depth, wanted));
-        let what = format!("surfaces of both stacks with about {wanted} requests under way");
+        let what = format!("surfaces of both stacks with about {wanted} requests in flight");
         lacks(&what, if has { &question.from } else { &question.to })
     };
     let depth = common_depth(&from, &to, &question.shape).filter(|depth| is_near(*depth, wanted));
     let depth = depth.ok_or_else(no_depth)?;
     for (surface, stack) in [(&from, &question.from), (&to, &question.to)] {
         if !reaches(surface, &question.shape, depth) {
-            return Err(lacks("a surface of requests as small and as large as the load's", stack));
+            return Err(lacks("a surface whose request sizes include the load's", stack));
         }
     }
     let (here, here_deviation) = time_s(&from, &question.shape, depth);
@@ -47,7 +47,7 @@ pub(super) fn predict(question: &Question, evidence: &Evidence, _: &Knowledge) -
         deviation: here_deviation.hypot(there_deviation).hypot(OCTAVE * apart(depth, wanted)),
         steps: vec![
             format!(
-                "requests like the load's, {depth} at once: {:.1}/s on {}, {:.1}/s on {}",
+                "requests like the load's, {depth} in flight: {:.1}/s on {}, {:.1}/s on {}",
                 1.0 / here,
                 question.from,
                 1.0 / there,

@@ -24,7 +24,7 @@ pub(super) fn predict(question: &Question, evidence: &Evidence, _: &Knowledge) -
     if question.model_workers < shape.customers() {
         return Err(Missing {
             what: format!(
-                "a model with {} workers: it has {} at most",
+                "a model with {} workers; it has at most {}",
                 shape.customers(),
                 question.model_workers
             ),
@@ -34,12 +34,13 @@ pub(super) fn predict(question: &Question, evidence: &Evidence, _: &Knowledge) -
     let no_times = || Missing { what: "times of the model's requests".to_owned(), command: None };
     let workers = f64::from(shape.customers());
     let compute_ms = shape.think_s * 1e3;
-    let of = |rate: f64, response_s: f64| {
+    let transaction = |rate: f64, response_s: f64| {
         Transaction::of_measured(workers, rate, compute_ms, response_s * 1e3, Rounding::Exact)
     };
     let reference =
-        of(question.reference.requests_per_s, question.reference.response_s).ok_or_else(no_times)?;
-    let target = of(there.operations_per_s, there.response_s.ok_or_else(no_times)?).ok_or_else(no_times)?;
+        transaction(question.reference.requests_per_s, question.reference.response_s).ok_or_else(no_times)?;
+    let target =
+        transaction(there.operations_per_s, there.response_s.ok_or_else(no_times)?).ok_or_else(no_times)?;
     let machine = question.machine;
     let (before_ms, after_ms) = (reference.total_ms(), target.on(machine, Rounding::Exact));
     Ok(Predicted {

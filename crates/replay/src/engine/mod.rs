@@ -47,7 +47,7 @@ pub(crate) struct Completion {
     pub result: i64,
 }
 
-/// Somebody who carries out requests. Not more than [`Engine::most_in_flight`] are submitted at a time.
+/// What carries out requests. Not more than [`Engine::most_in_flight`] are submitted at a time.
 pub(crate) trait Engine {
     /// Hands over requests, in this order.
     fn submit(&mut self, commands: &[Command]) -> io::Result<()>;

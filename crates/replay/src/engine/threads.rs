@@ -134,7 +134,7 @@ fn carry_out(file: RawFd, command: &Command, [written, read]: [*mut u8; 2]) -> i
         Operation::Discard => call(|| unsafe { libc::fallocate(file, PUNCH_HOLE, offset, bytes) } as isize),
         Operation::Read => {
             let pieces = pieces(read, command.number, request.bytes());
-            // SAFETY: the pieces lie in a pool that is kept until all threads have ended, of which nobody in this program
+            // SAFETY: the pieces lie in a pool that is kept until all threads have ended, of which no part of this program
             // looks at the contents.
             call(|| unsafe { libc::preadv(file, pieces.as_ptr(), pieces.len() as i32, offset) })
         }
@@ -147,7 +147,7 @@ fn carry_out(file: RawFd, command: &Command, [written, read]: [*mut u8; 2]) -> i
             }
             let flags = if request.is_fua() { libc::RWF_DSYNC } else { 0 };
             let pieces = pieces(written, command.number, request.bytes());
-            // SAFETY: the pieces lie in a pool that is kept until all threads have ended and that nobody writes to.
+            // SAFETY: the pieces lie in a pool that is kept until all threads have ended, and that is never written to.
             call(|| unsafe { libc::pwritev2(file, pieces.as_ptr(), pieces.len() as i32, offset, flags) })
         }
     }

@@ -52,7 +52,7 @@ impl Uring {
             .build(SUBMISSION_ENTRIES)?;
         let features = ring.params();
         if !features.is_feature_ext_arg() || !features.is_feature_nodrop() {
-            let older = "this kernel's io_uring is of before 5.11";
+            let older = "this kernel's io_uring is older than 5.11";
             return Err(io::Error::new(io::ErrorKind::Unsupported, older));
         }
         let (mut written, mut read) = (Pool::new(data), Pool::new(WriteData::Zeros));

@@ -215,7 +215,7 @@ impl PlanBuilder {
                 }
                 _ => ReplayError::NothingToReplay {
                     trace: trace.to_owned(),
-                    why: format!("of {} events none hands over (Q) or sends (D) a request", self.events),
+                    why: format!("none of its {} events queues (Q) or issues (D) a request", self.events),
                 },
             });
         };
@@ -243,16 +243,16 @@ impl PlanBuilder {
     fn nothing(&self, trace: &str, device: Device, queued: u64, issued: u64) -> ReplayError {
         let why = match (self.stage, queued, issued) {
             (Stage::Queued, 0, _) => {
-                format!("it has no Q events of {device}; `--from d` takes its {issued} D events")
+                format!("it has no Q events of {device}; `--from d` uses its {issued} D events")
             }
             (Stage::Issued, _, 0) => {
-                format!("it has no D events of {device}; `--from q` takes its {queued} Q events")
+                format!("it has no D events of {device}; `--from q` uses its {queued} Q events")
             }
             _ if self.left_out.discards > 0 => format!(
-                "all {} requests of {device} give back or zero sectors; `--discard` replays them",
+                "all {} requests of {device} are discards or writes of zeroes; `--discard` replays them",
                 self.left_out.discards
             ),
-            _ => format!("no event of {device} is a request with a possible place and size"),
+            _ => format!("no event of {device} is a request with a valid offset and size"),
         };
         ReplayError::NothingToReplay { trace: trace.to_owned(), why }
     }

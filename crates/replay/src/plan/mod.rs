@@ -54,7 +54,7 @@ impl fmt::Display for Stage {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Queued => "Q (as queued, before merging)",
-            Self::Issued => "D (as sent to the driver)",
+            Self::Issued => "D (as issued to the driver)",
         })
     }
 }

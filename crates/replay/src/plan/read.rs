@@ -33,7 +33,7 @@ pub fn read_plan(files: &[PathBuf], options: &PlanOptions) -> Result<ReplayPlan,
         Some(trace) => read_trace(trace, options),
         None => Err(ReplayError::NothingToReplay {
             trace: "these files".to_owned(),
-            why: "there is no trace among them".to_owned(),
+            why: "none of them is a trace".to_owned(),
         }),
     }
 }
@@ -49,12 +49,12 @@ pub fn read_trace(trace: Trace, options: &PlanOptions) -> Result<ReplayPlan, Rep
         Source::BlockEvents(source) => plan_of_events(source, &name, options)?,
         Source::Requests(source) => plan_of_requests(source, &name, options)?,
         Source::Histograms(_) => {
-            return Err(refuse("it has distributions and no requests; record the commands themselves"));
+            return Err(refuse("it has distributions but no requests; record the commands themselves"));
         }
         Source::Qemu(_) => {
             return Err(refuse(
-                "it has QEMU's own events; `nestor trace hypervisor summarize --requests FILE` makes requests of them, \
-                 which can be replayed",
+                "it has QEMU's own events; `nestor trace hypervisor summarize --requests FILE` turns them \
+                 into requests that can be replayed",
             ));
         }
     };
@@ -77,7 +77,8 @@ fn plan_of_events(
     match source.lost_events() {
         0 => {}
         lost => plan.remarks.push(format!(
-            "the recorder lost {lost} events: requests are missing in the replay, and some have no original latency"
+            "the recorder lost {lost} events: requests are missing from the replay, and some have no \
+             original latency"
         )),
     }
     Ok(plan)

@@ -42,23 +42,23 @@ pub(super) fn plan_of_requests(
     let nothing = |why: &str| ReplayError::NothingToReplay { trace: trace.to_owned(), why: why.to_owned() };
     let Some(target) = taken.target.filter(|_| !taken.ambiguous) else {
         if found.is_empty() {
-            return Err(nothing("there is no request in it"));
+            return Err(nothing("it has no requests"));
         }
         return Err(choice_needed(trace, options.device.as_ref(), &found));
     };
     if !recorded.offset {
-        return Err(nothing("it does not say where on the disk requests were"));
+        return Err(nothing("it has no offsets of requests"));
     }
     if taken.requests.is_empty() {
         return Err(nothing(match taken.left_out.discards {
-            0 => "no request in it has a possible place and size",
-            _ => "all its requests give back or zero sectors; `--discard` replays them",
+            0 => "none of its requests has a valid offset and size",
+            _ => "all its requests are discards or writes of zeroes; `--discard` replays them",
         }));
     }
     let mut remarks = source.warnings().remarks();
     if taken.rounded > 0 {
         remarks.push(format!(
-            "{} requests do not begin or end with a sector of 512 bytes and were widened to do so",
+            "{} requests do not begin or end at a sector of 512 bytes and were extended to whole sectors",
             taken.rounded
         ));
     }

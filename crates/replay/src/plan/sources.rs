@@ -37,7 +37,7 @@ impl Found {
                 .collect();
             let goes_on = match below.as_slice() {
                 [] => String::new(),
-                below => format!(", which go on to {}", below.join(" and ")),
+                below => format!(", continued by {}", below.join(" and ")),
             };
             Self { name: device.to_string(), what: format!("{queued} Q and {issued} D events{goes_on}") }
         };

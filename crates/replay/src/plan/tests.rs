@@ -219,7 +219,7 @@ fn discards_are_counted_or_replayed() {
     let only = plan(&events[..1], PlanOptions::default()).unwrap_err();
     insta::assert_snapshot!(
         only,
-        @"nothing of t can be replayed: all 1 requests of 8:0 give back or zero sectors; `--discard` replays them"
+        @"t cannot be replayed: all 1 requests of 8:0 are discards or writes of zeroes; `--discard` replays them"
     );
 }
 
@@ -231,7 +231,7 @@ fn of_several_devices_one_has_to_be_named() {
     events.extend([elsewhere, BlockEvent { action: remap, ..event(51, Queue, Read, 0, 8) }]);
     insta::assert_snapshot!(
         plan(&events, PlanOptions::default()).unwrap_err(),
-        @"t is of several devices: 8:0 (3 Q and 2 D events); 8:16 (1 Q and 0 D events, which go on to 8:0); say which with `--device-of-trace 8:0`"
+        @"t has several devices: 8:0 (3 Q and 2 D events); 8:16 (1 Q and 0 D events, continued by 8:0); choose one with `--device-of-trace 8:0`"
     );
     let of =
         |device: &str| PlanOptions { device: Some(SourceDevice::parse(device)), ..PlanOptions::default() };
@@ -239,12 +239,12 @@ fn of_several_devices_one_has_to_be_named() {
     assert_eq!(plan(&events, of("8:0")).unwrap().requests.len(), 3);
     insta::assert_snapshot!(
         plan(&events, of("9:9")).unwrap_err(),
-        @"t has no requests of 9:9; it has those of 8:0 (3 Q and 2 D events); 8:16 (1 Q and 0 D events, which go on to 8:0)"
+        @"t has no requests of 9:9; it has requests of 8:0 (3 Q and 2 D events); 8:16 (1 Q and 0 D events, continued by 8:0)"
     );
     let issued = PlanOptions { from: Some(Stage::Issued), ..of("8:16") };
     insta::assert_snapshot!(
         plan(&events, issued).unwrap_err(),
-        @"nothing of t can be replayed: it has no D events of 8:16; `--from q` takes its 1 Q events"
+        @"t cannot be replayed: it has no D events of 8:16; `--from q` uses its 1 Q events"
     );
 }
 
@@ -292,7 +292,9 @@ fn a_trace_that_is_larger_than_the_target_is_refused_wrapped_or_scaled() {
     let plan = placed(&[(0, 8), (1000, 8), (3992, 8)]);
     insta::assert_snapshot!(
         plan.clone().fit(1 << 20, 512, Fit::Exact, false).unwrap_err(),
-        @"the trace reaches to 2048000 bytes (2.0 MiB), the target has 1048576 bytes (1.0 MiB); `--wrap` places requests modulo the target's size, `--scale-space` by the ratio of the sizes"
+        @"the trace reaches to 2048000 bytes (2.0 MiB), the target has 1048576 bytes (1.0 MiB); `--wrap` \
+          places requests modulo the target's size, `--scale-space` scales their offsets by the ratio of \
+          the sizes"
     );
     let mut wrapped = plan.clone();
     let fitted = wrapped.fit(512_000, 512, Fit::Wrap, false).unwrap();
@@ -311,7 +313,7 @@ fn requests_between_blocks_are_refused_or_widened() {
     let plan = placed(&[(1, 8), (16, 8), (24, 3)]);
     insta::assert_snapshot!(
         plan.clone().fit(1 << 20, 4096, Fit::Exact, false).unwrap_err(),
-        @"2 of 3 requests begin or end within a block of the target, which takes direct I/O in units of 4096 bytes; `--widen` makes them whole blocks, `--buffered` goes through the page cache"
+        @"2 of 3 requests begin or end within a block of the target, which takes direct I/O only in units of 4096 bytes; `--widen` extends them to whole blocks, `--buffered` uses the page cache"
     );
     let mut widened = plan;
     let fitted = widened.fit(1 << 20, 4096, Fit::Exact, true).unwrap();

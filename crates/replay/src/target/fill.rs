@@ -23,8 +23,8 @@ pub(super) fn make(path: &Path, bytes: u64, watcher: &dyn Watcher) -> Result<(),
         ErrorKind::AlreadyExists => ReplayError::Refused {
             path: path.to_path_buf(),
             why: format!(
-                "it is there already, from an earlier replay or somebody else's; remove it, or replay on it: `--target {0} \
-                 --overwrite {0}`",
+                "it exists already, from an earlier replay or another user; remove it, or replay on it: \
+                 `--target {0} --overwrite {0}`",
                 path.display()
             ),
         },
@@ -46,8 +46,8 @@ fn refuse_without_room(path: &Path, bytes: u64) -> Result<(), ReplayError> {
     Err(ReplayError::Refused {
         path: directory.to_path_buf(),
         why: format!(
-            "the trace needs a file of {bytes} bytes and there is room for {free_bytes}; `--size` makes a smaller one, with \
-             `--wrap` or `--scale-space` to place the requests in it"
+            "the trace needs a file of {bytes} bytes, but only {free_bytes} bytes are free; make a smaller \
+             file with `--size`, and place the requests in it with `--wrap` or `--scale-space`"
         ),
     })
 }

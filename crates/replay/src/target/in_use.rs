@@ -14,10 +14,10 @@ pub(super) fn refuse_device(path: &Path, number: u64) -> Result<(), ReplayError>
     Err(ReplayError::Refused { path: path.to_path_buf(), why })
 }
 
-/// Refuses a file that somebody made a loop device of.
+/// Refuses a file that has a loop device.
 pub(super) fn refuse_loop_file(path: &Path) -> Result<(), ReplayError> {
     let Some(device) = in_use::loop_device_of(path) else { return Ok(()) };
     let device = device.display();
-    let why = format!("it is in use as the loop device {device}; `losetup --detach {device}` ends that");
+    let why = format!("it is in use as the loop device {device}; `losetup --detach {device}` detaches it");
     Err(ReplayError::Refused { path: path.to_path_buf(), why })
 }

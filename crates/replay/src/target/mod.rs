@@ -70,8 +70,8 @@ impl Target {
             let refused = |why: &str| ReplayError::Refused { path: path.to_path_buf(), why: why.to_owned() };
             match source.kind() {
                 ErrorKind::NotFound => refused(
-                    "there is no such device or file; name a directory, and a file is made in it, or a device (`lsblk` \
-                     lists them)",
+                    "there is no such device or file; name a device (`lsblk` lists them), or a directory, \
+                     in which a file is made",
                 ),
                 _ => ReplayError::io("look at", path)(source),
             }
@@ -113,7 +113,7 @@ impl Target {
     fn make(path: &Path, options: &TargetOptions, watcher: &dyn Watcher) -> Result<Self, ReplayError> {
         fill::make(path, options.made_bytes, watcher)?;
         Self::of_file(path, TargetKind::MadeFile, options).inspect_err(|_| {
-            // It was made by this call and holds nothing of anybody's.
+            // This call made it, so it holds no data.
             let _ = std::fs::remove_file(path);
         })
     }
@@ -134,8 +134,10 @@ impl Target {
             Ok(file) => Ok((file, !options.buffered)),
             // Some file systems have no direct I/O.
             Err(error) if error.raw_os_error() == Some(libc::EINVAL) && !options.buffered => {
-                remarks
-                    .push("the file system has no direct I/O: requests go through the page cache".to_owned());
+                remarks.push(
+                    "the file system does not support direct I/O: requests go through the page cache"
+                        .to_owned(),
+                );
                 open(0).map(|file| (file, false))
             }
             Err(error) => Err(error),
@@ -201,7 +203,7 @@ impl Target {
         self.remove = self.kind == TargetKind::MadeFile;
     }
 
-    /// Whether the file at the path is the one that is open, and not another that somebody put there.
+    /// Whether the file at the path is the one that is open, and not another that took its place.
     fn is_still_there(&self) -> bool {
         let open = self.file.as_ref().and_then(|file| file.metadata().ok());
         let there = self.path.symlink_metadata().ok();
@@ -217,7 +219,7 @@ impl Target {
 impl Drop for Target {
     fn drop(&mut self) {
         if self.remove && self.is_still_there() {
-            // Whoever removed it before has done the same.
+            // It does not matter if it was removed before.
             let _ = std::fs::remove_file(&self.path);
         }
     }
@@ -230,8 +232,8 @@ fn may_overwrite(path: &Path, is_device: bool, overwrite: &[PathBuf]) -> Result<
     }
     let what = if is_device { "device" } else { "file" };
     let why = format!(
-        "the trace has writes, so what the {what} holds would be lost; nothing was written. If all of it may be lost, say so \
-         with `--overwrite {}`",
+        "the trace has writes, which would destroy the contents of the {what}; nothing was written. If you \
+         can lose all of it, use `--overwrite {}`",
         path.display()
     );
     Err(ReplayError::Refused { path: path.to_path_buf(), why })
@@ -239,8 +241,8 @@ fn may_overwrite(path: &Path, is_device: bool, overwrite: &[PathBuf]) -> Result<
 
 fn busy_or(error: io::Error, path: &Path, is_device: bool) -> ReplayError {
     if is_device && error.raw_os_error() == Some(libc::EBUSY) {
-        let why = "the kernel says that it is in use (mounted, swap, or part of another device); nothing was written. \
-                   `lsblk` shows by what";
+        let why = "the kernel says that it is in use (mounted, swap, or part of another device); nothing \
+                   was written. `lsblk` shows what uses it";
         return ReplayError::Refused { path: path.to_path_buf(), why: why.to_owned() };
     }
     ReplayError::io("open", path)(error)

@@ -197,7 +197,7 @@ fn path_words(path: &PathView) -> String {
         .map(|part| format!("{} {}", part.executor.name(), count(part.per_operation)))
         .collect();
     let together = count(path.together_per_operation);
-    typeset(&format!("Instructions per operation: {}; together {together}", parts.join(", ")))
+    typeset(&format!("Instructions per operation: {}; total {together}", parts.join(", ")))
 }
 
 impl CellPage {

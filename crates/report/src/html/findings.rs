@@ -74,7 +74,7 @@ impl FindingsPage {
 fn answer(e: &Explanation) -> String {
     let here = units::duration_ns(e.time_per_operation_ns);
     let Some(baseline) = &e.baseline else {
-        return format!("{here} an operation, taken apart; there is no baseline to compare with.");
+        return format!("{here} per operation, split into its parts; there is no baseline to compare with.");
     };
     let before = e.baseline_time_per_operation_ns.map_or_else(|| "?".to_owned(), units::duration_ns);
     let change = e.change_percent.map(|change| {
@@ -83,7 +83,7 @@ fn answer(e: &Explanation) -> String {
             .map(|[low, high]| format!(" [{}, {}]", units::signed(low), units::signed(high)));
         format!(", {} %{}", units::signed(change), interval.unwrap_or_default())
     });
-    format!("Against {baseline}: {here} an operation instead of {before}{}.", change.unwrap_or_default())
+    format!("Against {baseline}: {here} per operation instead of {before}{}.", change.unwrap_or_default())
 }
 
 fn page(finding: &Finding, compared: bool) -> FindingPage {

@@ -130,7 +130,7 @@ fn tip(report: &StudyReport, cell: &MatrixCell) -> Vec<String> {
     }
     if let (Some(ratio), CellKind::Compared) = (&cell.ratio, cell.kind) {
         let told = match ratio.differs() {
-            Some(true) => "told apart from the baseline",
+            Some(true) => "differs from the baseline",
             Some(false) => "not told apart from the baseline",
             None => "one pair: no interval",
         };

@@ -33,7 +33,7 @@ impl Anchor {
 /// height, most 0.5 to 0.6; the mean of English text with digits is 0.54 in the widest of them (DejaVu Sans, Verdana:
 /// 0.62).
 pub(in crate::html) fn text_width(text: &str, size: f64) -> f64 {
-    let of = |c: char| match c {
+    let width_of = |c: char| match c {
         'i' | 'j' | 'l' | 't' | 'f' | 'r' | 'I' | ' ' | '\u{a0}' | '.' | ',' | ':' | ';' | '\'' | '|'
         | '(' | ')' | '/' => 0.42,
         'm' | 'w' | 'M' | 'W' | '%' | '@' | '…' => 1.0,
@@ -41,7 +41,7 @@ pub(in crate::html) fn text_width(text: &str, size: f64) -> f64 {
         c if c.is_ascii() => 0.65,
         c => 0.7 * c.width().unwrap_or(0).max(1) as f64,
     };
-    text.chars().map(of).sum::<f64>() * size
+    text.chars().map(width_of).sum::<f64>() * size
 }
 
 /// The text, or as much of it as has room, with an ellipsis.

@@ -47,9 +47,9 @@ fn the_first_screen_says_the_answer_how_sure_and_what_is_less_than_it_seems() {
     let first = &html[..matrix];
     let order = [
         "A made-up study",
-        "First: is it physical?</b> yes in 14 of 15 cells",
+        "Physically plausible?</b> yes in 14 of 15 cells",
         "on an emulated host (TCG",
-        "Of 11 comparisons: 5 slower",
+        "11 comparisons with a baseline: 5 slower",
         "Slowest: ",
         "42 fresh stacks measured",
     ];
@@ -71,12 +71,12 @@ fn the_first_screen_says_the_answer_how_sure_and_what_is_less_than_it_seems() {
 fn every_cell_leads_from_the_application_to_the_medium() {
     let html = whole();
     assert_eq!(html.matches("<details class=\"cell\"").count(), 16);
-    let of = |anchor: &str| {
+    let cell_of = |anchor: &str| {
         let start = html.find(&format!("id=\"{anchor}\"")).unwrap();
         let rest = &html[start..];
         &rest[..rest.find("</details>").unwrap()]
     };
-    let nested = of("cell-2");
+    let nested = cell_of("cell-2");
     let places: Vec<_> = ["application", "ext3", "kvm&#x2f;raw", "jfs", "hdd"]
         .iter()
         .map(|layer| nested.find(&format!(">{layer}</b>")).unwrap_or_else(|| panic!("{layer} is missing")))
@@ -135,11 +135,11 @@ fn with_names(stack: &str, text: &str) -> (String, String) {
         nestor_results::FailureCause::MachineLost,
         text,
     ));
-    let mut of = study(2);
-    of.study.title = text.to_owned();
-    of.study.stacks = vec![stack.into()];
-    of.study.baselines = [(stack.into(), stack.into())].into();
-    of.study.workloads = vec![text.into()];
+    let mut begun = study(2);
+    begun.study.title = text.to_owned();
+    begun.study.stacks = vec![stack.into()];
+    begun.study.baselines = [(stack.into(), stack.into())].into();
+    begun.study.workloads = vec![text.into()];
     let mut claims = super::study::claims();
     for result in &mut claims {
         for place in
@@ -157,7 +157,7 @@ fn with_names(stack: &str, text: &str) -> (String, String) {
         *place = text.to_owned();
     }
     figure.problem = Some(text.to_owned());
-    let report = StudyReport::of(&of, &stored(vec![record, failed])).with(Answers {
+    let report = StudyReport::of(&begun, &stored(vec![record, failed])).with(Answers {
         claims,
         figures: vec![figure],
         findings: vec![finding(text)],

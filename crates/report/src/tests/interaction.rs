@@ -1,4 +1,4 @@
-//! A study's page in the hands of somebody: on a desk, on a telephone, with keys only, with a screen reader.
+//! Use of a study's page: on a desktop, on a telephone, with keys only, with a screen reader.
 
 use std::collections::BTreeSet;
 
@@ -39,7 +39,7 @@ fn a_table_is_sorted_by_click_and_by_key() {
     page.value("document.querySelectorAll('#cells th button')[2].click()");
     let up = column(&mut page, 2);
     assert!(numbers(&up).is_sorted() && up != unsorted, "{up:?}");
-    // What has no number comes last, whichever way.
+    // Rows without a number come last, whichever way.
     assert_eq!(up.last().map(String::as_str), Some(""));
     let sort = "document.querySelectorAll('#cells th')[2].getAttribute('aria-sort')";
     assert_eq!(page.value(sort), "ascending");

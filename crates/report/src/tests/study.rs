@@ -130,11 +130,11 @@ fn surface_rows() -> Vec<FigureRow> {
 
 /// The made-up study with claims, figures and a stopping rule.
 pub fn full_report() -> StudyReport {
-    let mut of = study(3);
-    of.study.scale = Some("quick".to_owned());
-    of.study.stop = Some(StopRule { looks: vec![2, 3], ..StopRule::default() });
+    let mut begun = study(3);
+    begun.study.scale = Some("quick".to_owned());
+    begun.study.stop = Some(StopRule { looks: vec![2, 3], ..StopRule::default() });
     let findings = vec![finding("One write became nine."), problem_of_a_finding()];
-    StudyReport::of(&of, &study_runs()).with(Answers { claims: claims(), figures: figures(), findings })
+    StudyReport::of(&begun, &study_runs()).with(Answers { claims: claims(), figures: figures(), findings })
 }
 
 /// A finding of one sentence.
@@ -226,24 +226,24 @@ proptest! {
     ) {
         let folder = tempfile::tempdir().unwrap();
         let mut store = Store::open(&folder.path().join("results.sqlite")).unwrap();
-        let mut of = StudyRecord { sentinels, ..study(4) };
-        of.study.workloads.truncate(2);
-        of.study.trace_cost = true;
-        of.study.stop = stops.then(|| StopRule { looks: vec![2, 4], ..StopRule::default() });
+        let mut begun = StudyRecord { sentinels, ..study(4) };
+        begun.study.workloads.truncate(2);
+        begun.study.trace_cost = true;
+        begun.study.stop = stops.then(|| StopRule { looks: vec![2, 4], ..StopRule::default() });
         for (position, fate) in fates.iter().enumerate() {
-            store.insert(&made(fate, position as u32, &of.hash)).unwrap();
+            store.insert(&made(fate, position as u32, &begun.hash)).unwrap();
         }
         store.insert(&made(&fates.first().cloned().unwrap_or(Fate {
             stack: 1, workload: 1, block: 9, closing: false, twin: false, kind: 7, mib_per_s: 3.0, newer_package: false,
         }), 99, "another study")).unwrap();
         let filter =
-            RunFilter { study_hash: Some(of.hash.clone()), latest_only: true, ..RunFilter::default() };
+            RunFilter { study_hash: Some(begun.hash.clone()), latest_only: true, ..RunFilter::default() };
         let mut runs = store.runs(&filter).unwrap();
         runs.retain(|run| !run.record.untraced_twin);
-        let whole = StudyReport::of(&of, &runs);
-        let cells = store.cells(&of.hash).unwrap();
+        let whole = StudyReport::of(&begun, &runs);
+        let cells = store.cells(&begun.hash).unwrap();
         let mut asked = 0;
-        let read = StudyReport::read(&of, &cells, &mut |number| { asked += 1; store.run(number) }).unwrap();
+        let read = StudyReport::read(&begun, &cells, &mut |number| { asked += 1; store.run(number) }).unwrap();
         prop_assert_eq!(&read, &whole);
         // One whole run of each cell, whatever the number of runs.
         prop_assert_eq!(asked, read.cells.iter().filter(|c| c.run.is_some()).count());
@@ -253,7 +253,7 @@ proptest! {
 
 #[test]
 fn cells_that_a_study_does_not_hold_are_absent_and_not_missing() {
-    let mut of = study(1);
+    let mut begun = study(1);
     let part = |stacks: &[&str], workloads: &[&str]| nestor_results::Part {
         stacks: stacks.iter().map(|s| (*s).into()).collect(),
         workloads: workloads.iter().map(|w| (*w).into()).collect(),
@@ -261,8 +261,8 @@ fn cells_that_a_study_does_not_hold_are_absent_and_not_missing() {
         trace: None,
         trace_cost: false,
     };
-    of.study.parts = vec![part(&STACKS[..2], &WORKLOADS), part(&STACKS, &WORKLOADS[..1])];
-    let report = StudyReport::of(&of, &[]);
+    begun.study.parts = vec![part(&STACKS[..2], &WORKLOADS), part(&STACKS, &WORKLOADS[..1])];
+    let report = StudyReport::of(&begun, &[]);
     assert_eq!(report.cells.len(), 4 * 2 + 2);
     let kinds: Vec<CellKind> = report.matrices[0].cells[1].iter().map(|c| c.kind).collect();
     assert_eq!(kinds, [CellKind::NotRun, CellKind::NotRun, CellKind::Absent, CellKind::Absent]);
@@ -275,7 +275,7 @@ fn what_is_settled_is_not_missing() {
     let report = StudyReport { findings: Vec::new(), ..full_report() };
     let text = study_text(&report, Style::plain());
     assert!(text.contains("scale quick: "), "{text}");
-    assert!(text.contains("comparisons end when known to ±3 % (95 % interval) or faster or slower by over 5 % (97.50 % interval"), "{text}");
+    assert!(text.contains("a comparison ends when it is known to ±3 % (95 % interval), or when it is faster or slower by over 5 % (97.50 %"), "{text}");
     assert!(text.contains("claims: 3 rows: 1 reproduced, 1 contradicted, 1 not testable here"), "{text}");
     assert_eq!(report.stopping.len(), 12);
     let settled = report.stopping.iter().filter(|s| s.decision.stops()).count();
@@ -334,9 +334,9 @@ proptest! {
 fn a_store_gives_its_newest_runs_and_the_study_of_a_name() {
     let folder = tempfile::tempdir().unwrap();
     let mut store = Store::open(&folder.path().join("results.sqlite")).unwrap();
-    let of = study(1);
+    let begun = study(1);
     assert_eq!(store.study_named("made-up").unwrap(), None);
-    store.save_study(&of).unwrap();
+    store.save_study(&begun).unwrap();
     // The same study begun again with another seed, and measured.
     let again = StudyRecord { hash: "fedcba9876543210".to_owned(), ..study(2) };
     store.save_study(&again).unwrap();

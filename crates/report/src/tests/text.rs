@@ -21,7 +21,7 @@ fn a_run() {
     let view = RunView::of(&borrowed(&runs)).unwrap();
     insta::assert_snapshot!(run_text(&view, Style::plain()), @r"
     ext3/kvm:cache=writethrough/raw/jfs/hdd  fio:seq-write:scale=0.0125  (8 KiB, depth 255, 64 MiB in 8 files)
-    first: is it physical? yes: 434 requests/s on a disk (wd-7200-1tb) that does 75 random reads a second one at a time,
+    physically plausible? yes: 434 requests/s on a disk (wd-7200-1tb) that does 75 random reads a second one at a time,
       72 % sequential, 11 % in its own cache, arm and platters busy 100 %; working set 0.05 x all memory, yet it went to the
       medium
     on an emulated host (TCG, no KVM here): shapes and ratios hold, absolute CPU-bound numbers do not
@@ -38,7 +38,7 @@ fn a_run() {
           +14.7 MiB, 72 % sequential, 12 flushes
       hdd          disk          4 450  278.2 MiB     1.00       -    7.9 ms   3.1 ms
           seek 62 %, rotate 21 %, transfer 15 %, overhead 2 %, 12 flushes
-      layers of run 4, the one of median throughput; times are medians
+      layers of run 4, the one with median throughput; times are medians
 
       host Linux 6.1.0-28-amd64, 2 x CPU (tcg), 41 % busy, 1.0 GiB; guest Linux 6.1.0-28-amd64, 2 x CPU (kvm), 22 % busy,
         256.0 MiB
@@ -57,10 +57,10 @@ fn a_single_run_on_a_narrow_terminal() {
     ext3/kvm:cache=writethrough/raw/jfs/hdd
     fio:seq-write:scale=0.0125
       (8 KiB, depth 255, 64 MiB in 8 files)
-    first: is it physical? yes: 443 requests/s on a disk (wd-7200-1tb) that does
-      75 random reads a second one at a time, 72 % sequential, 11 % in its own
-      cache, arm and platters busy 100 %; working set 0.05 x all memory, yet it went
-      to the medium
+    physically plausible? yes: 443 requests/s on a disk (wd-7200-1tb) that does 75
+      random reads a second one at a time, 72 % sequential, 11 % in its own cache,
+      arm and platters busy 100 %; working set 0.05 x all memory, yet it went to the
+      medium
     on an emulated host (TCG, no KVM here): shapes and ratios hold, absolute
       CPU-bound numbers do not
 
@@ -97,7 +97,7 @@ fn a_failed_run() {
     ext3/kvm:cache=writethrough/raw/xfs/hdd
     fio:rand-write:scale=0.0125
       (8 KiB, depth 255, 64 MiB in 8 files)
-    first: is it physical? cannot tell: the run failed, so there is no number
+    physically plausible? cannot tell: the run failed, so there is no number
     on an emulated host (TCG, no KVM here): shapes and ratios hold, absolute
       CPU-bound numbers do not
 
@@ -125,15 +125,14 @@ fn a_run_that_contradicts_itself_is_shown_with_the_identity_and_counts_for_nothi
     let text = run_text(&view, Style::plain());
     assert!(text.contains("2 fresh stacks"), "{text}");
     assert!(
-        text.contains("first: is it physical? no: the run contradicts itself: hdd issued 26112"),
+        text.contains("physically plausible? no: the run contradicts itself: hdd issued 26112"),
         "{text}"
     );
-    let listed =
-        "  run 2 violates an identity and is in no mean: hdd issued 26112 requests but 24112 completed\n";
+    let listed = "  run 2 violates an identity and is excluded from the means: hdd issued 26112 requests but 24112 completed\n";
     assert!(text.contains(listed) && text.contains("  inconsistent in 1 of 3: "), "{text}");
     assert_ne!(view.shown_run, Some(2));
     let only = RunView::of(&borrowed(&runs[1..2])).unwrap();
-    assert!(run_text(&only, narrow()).contains("no numbers: no run of this cell is without a contradiction"));
+    assert!(run_text(&only, narrow()).contains("no numbers: every run of this cell violates an identity"));
 }
 
 /// Runs in virtual time, of which an operation takes so many instructions of the hypervisor and ten times as many of the host.
@@ -167,8 +166,8 @@ fn instructions_of_an_operation_are_shown_and_compared() {
       instructions  per operation  per request of hdd
       hypervisor            4 000              29 335
       host kernel          40 000             293 346
-      together             44 000
-      one is 1 ns of the modelled processor; counted for 5.0 s while I/O ran
+      total                44 000
+      one takes 1 ns on the modelled processor; counted for 5.0 s while I/O ran
     ");
     let compared = CompareView::of(&borrowed(&base), &borrowed(&other)).unwrap();
     let text = compare_text(&compared, Style::plain());
@@ -177,7 +176,7 @@ fn instructions_of_an_operation_are_shown_and_compared() {
       instructions per operation  baseline  candidate     more
       hypervisor                     1 100      4 100   +3 000  +274 %  [+203, +360]
       host kernel                   11 000     41 000  +30 000  +274 %  [+203, +360]
-      together                      12 100     45 100  +33 000  +274 %  [+203, +360]
+      total                         12 100     45 100  +33 000  +274 %  [+203, +360]
     ");
     let uncounted = CompareView::of(&borrowed(&cell(0, 1, 3)), &borrowed(&other)).unwrap();
     assert_eq!(uncounted.path, [], "those of one side say nothing of the other");
@@ -186,8 +185,8 @@ fn instructions_of_an_operation_are_shown_and_compared() {
 #[test]
 fn what_is_said_of_the_modelled_processor_is_its_own_speed() {
     for (ground, processor, each) in [
-        ("emulated:time=virtual", "one modelled processor of 1000 MIPS", "one is 1 ns of"),
-        ("emulated:time=virtual:cpu=4000mips", "one modelled processor of 4000 MIPS", "4 are 1 ns of"),
+        ("emulated:time=virtual", "one modelled processor of 1000 MIPS", "one takes 1 ns on"),
+        ("emulated:time=virtual:cpu=4000mips", "one modelled processor of 4000 MIPS", "4 take 1 ns on"),
     ] {
         let runs = counted_on(ground, 0, 1_000);
         let text = run_text(&RunView::of(&borrowed(&runs)).unwrap(), Style::plain());
@@ -202,9 +201,9 @@ fn a_comparison() {
     let view = CompareView::of(&borrowed(&base), &borrowed(&other)).unwrap();
     insta::assert_snapshot!(compare_text(&view, Style::plain()), @r"
     fio:seq-write:scale=0.0125  (8 KiB, depth 255, 64 MiB in 8 files)
-    first: is it physical? baseline yes: 496 requests/s on a disk (wd-7200-1tb) that does 75 random reads a second one at
-      a time, 72 % sequential, 11 % in its own cache, arm and platters busy 100 %; working set 0.05 x all memory, yet it
-      went to the medium
+    physically plausible? baseline yes: 496 requests/s on a disk (wd-7200-1tb) that does 75 random reads a second one at a
+      time, 72 % sequential, 11 % in its own cache, arm and platters busy 100 %; working set 0.05 x all memory, yet it went
+      to the medium
       candidate yes: 434 requests/s on a disk (wd-7200-1tb) that does 75 random reads a second one at a time, 72 %
         sequential, 11 % in its own cache, arm and platters busy 100 %; working set 0.05 x all memory, yet it went to the
         medium
@@ -222,9 +221,9 @@ fn a_comparison() {
       flushes                                  12         12
       queue, median                        7.9 ms     7.9 ms
       service, median                      3.1 ms     3.1 ms
-      of it seek                             62 %       62 %
-      of it rotation                         21 %       21 %
-      of it transfer                         15 %       15 %
+      service: seek                          62 %       62 %
+      service: rotation                      21 %       21 %
+      service: transfer                      15 %       15 %
 
       runs 1, 2, 3, 4, 5 against 1, 2, 3, 4, 5      nestor report RUN
     ");
@@ -233,13 +232,13 @@ fn a_comparison() {
 #[test]
 fn a_doubtful_comparison_on_a_narrow_terminal() {
     let all = study_runs();
-    let of = |stack: &str| -> Vec<&StoredRun> {
+    let runs_of = |stack: &str| -> Vec<&StoredRun> {
         all.iter().filter(|r| r.record.stack == stack && r.record.workload == WORKLOADS[0]).collect()
     };
-    let view = CompareView::of(&of(BASELINE), &of(STACKS[2])).unwrap();
+    let view = CompareView::of(&runs_of(BASELINE), &runs_of(STACKS[2])).unwrap();
     insta::assert_snapshot!(compare_text(&view, narrow()), @r"
     fio:seq-read:scale=0.0125  (8 KiB, depth 255, 64 MiB in 8 files)
-    first: is it physical? baseline yes: 1738 requests/s on a disk (wd-7200-1tb)
+    physically plausible? baseline yes: 1738 requests/s on a disk (wd-7200-1tb)
       that does 75 random reads a second one at a time, 72 % sequential, 11 % in its
       own cache, arm and platters busy 100 %; working set 0.05 x all memory, yet it
       went to the medium
@@ -254,7 +253,7 @@ fn a_doubtful_comparison_on_a_narrow_terminal() {
         68.0 MB/s  [63.7, 72.3]
       -35.4 %  [-35.5, -35.3]
       3 pairs, order random, drift not tested
-      less sure than it seems:
+      less certain than it looks:
         candidate: cached in 3 of 3: of 646.0 MiB that the application read, 3 %
           was read below jfs (host fs) in the host: the rest stayed in memory at or
           above it
@@ -267,9 +266,9 @@ fn a_doubtful_comparison_on_a_narrow_terminal() {
       flushes                                   0          0
       queue, median                        7.9 ms     7.9 ms
       service, median                      3.1 ms     3.1 ms
-      of it seek                             62 %       62 %
-      of it rotation                         21 %       21 %
-      of it transfer                         15 %       15 %
+      service: seek                          62 %       62 %
+      service: rotation                      21 %       21 %
+      service: transfer                      15 %       15 %
 
       runs 25, 26, 27 against 1, 2, 3      nestor report RUN
     ");
@@ -280,17 +279,17 @@ fn a_study() {
     let report = StudyReport::of(&study(3), &study_runs());
     insta::assert_snapshot!(study_text(&report, Style::plain()), @r"
     A made-up study of one nested file system  (made-up)
-    first: is it physical? yes in 14 of 15 cells, no in 1
+    physically plausible? yes in 14 of 15 cells, no in 1
       no: ext3/kvm:cache=writethrough/raw/jfs/hdd under fio:seq-read:scale=0.0125: 3 % of the 646.0 MiB read came from the
         disk (wd-7200-1tb), the rest from the memory of the host
     on an emulated host (TCG, no KVM here): shapes and ratios hold, absolute CPU-bound numbers do not
 
-      Of 11 comparisons: 5 slower than the baseline, 6 not told apart from it.
+      11 comparisons with a baseline: 5 slower, 6 not told apart.
       Slowest: ext3/kvm:cache=writethrough/raw/jfs/hdd under fio:seq-read:scale=0.0125, -35.4 % [-35.5, -35.3], doubtful:
         see its marks.
       42 fresh stacks measured, 2 failed, 4 not run; 3 blocks, each with every cell in random order (seed 1)
       time allowed 5 min; budget of 5 min ended
-      67 % of the cells' time was measurement: 7 min of 10 min
+      measuring took 67 % of the cells' time: 7 min of 10 min
       drift not tested: the baseline ran once in each block
 
       ext3/kvm:cache=writethrough, scale=0.0125
@@ -304,7 +303,7 @@ fn a_study() {
       C: CPU-bound: a machine's CPUs were busy over 70 % of the time
       M: from memory: some of the data never reached the medium
 
-      less sure than they seem:
+      less certain than they look:
       ext3/kvm:cache=writethrough/raw/ext2/hdd fio:seq-read:scale=0.0125: 3 pairs, order random, drift not tested, not
         told apart
         candidate: cpu-bound in 1 of 3: the CPUs of the host were busy 88 % of the time
@@ -333,14 +332,14 @@ fn a_study_on_a_narrow_terminal_with_one_block() {
     let report = StudyReport::of(&study(1), &runs);
     insta::assert_snapshot!(study_text(&report, narrow()), @r"
     A made-up study of one nested file system  (made-up)
-    first: is it physical? yes in 14 of 15 cells, no in 1
+    physically plausible? yes in 14 of 15 cells, no in 1
       no: ext3/kvm:cache=writethrough/raw/jfs/hdd under fio:seq-read:scale=0.0125:
         3 % of the 646.0 MiB read came from the disk (wd-7200-1tb), the rest from
         the memory of the host
     on an emulated host (TCG, no KVM here): shapes and ratios hold, absolute
       CPU-bound numbers do not
 
-      Of 11 comparisons: 11 measured once, so without an interval.
+      11 comparisons with a baseline: 11 without an interval (measured once).
       Slowest: ext3/kvm:cache=writethrough/raw/jfs/hdd under
         fio:seq-read:scale=0.0125, -35.4 % (one pair: no interval), doubtful: see
         its marks.
@@ -349,7 +348,7 @@ fn a_study_on_a_narrow_terminal_with_one_block() {
       15 fresh stacks measured, 1 failed, 0 not run; 1 block, each with every cell
         in random order (seed 1)
       time allowed 5 min; budget of 5 min ended
-      66 % of the cells' time was measurement: 2 min 30 s of 3 min 47 s
+      measuring took 66 % of the cells' time: 2 min 30 s of 3 min 47 s
       drift not tested: the baseline ran once in each block
 
       ext3/kvm:cache=writethrough, scale=0.0125
@@ -363,7 +362,7 @@ fn a_study_on_a_narrow_terminal_with_one_block() {
       (1): 1 fresh stack: no interval
       M: from memory: some of the data never reached the medium
 
-      less sure than they seem:
+      less certain than they look:
       ext3/kvm:cache=writethrough/raw/jfs/hdd fio:seq-read:scale=0.0125: 1 pair:
         no interval, order random, drift not tested
         candidate: cached in 1 of 1: of 646.0 MiB that the application read, 3 %
@@ -382,14 +381,14 @@ fn a_study_of_two_guests_has_a_matrix_per_workload() {
     let guests = ["ext3", "jfs"];
     let stacks: Vec<String> =
         guests.iter().flat_map(|g| [format!("{g}/kvm/hdd"), format!("{g}/kvm/raw/xfs/hdd")]).collect();
-    let mut of = study(1);
-    of.study.baselines =
+    let mut begun = study(1);
+    begun.study.baselines =
         stacks.iter().map(|s| (s.as_str().into(), s.replace("raw/xfs/", "").into())).collect();
-    of.study.workloads.truncate(2);
-    of.study.stacks = stacks.iter().map(|s| s.as_str().into()).collect();
-    let cells = stacks.iter().flat_map(|s| of.study.workloads.iter().map(move |w| (s, w)));
+    begun.study.workloads.truncate(2);
+    begun.study.stacks = stacks.iter().map(|s| s.as_str().into()).collect();
+    let cells = stacks.iter().flat_map(|s| begun.study.workloads.iter().map(move |w| (s, w)));
     let runs = stored(cells.map(|(s, w)| record(s, w, 0, 10.0 + s.len() as f64)).collect());
-    let text = study_text(&StudyReport::of(&of, &runs), narrow());
+    let text = study_text(&StudyReport::of(&begun, &runs), narrow());
     let start = text.find("  fio:seq-read:scale=0.0125, in kvm").unwrap();
     let end = text.find("  change of throughput").unwrap();
     insta::assert_snapshot!(&text[start..end], @r"

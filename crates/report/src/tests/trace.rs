@@ -14,7 +14,7 @@ fn the_certainty_stands_on_the_first_screen() {
     let text = run_text(&RunView::of(&borrowed(&runs)).unwrap(), Style::plain());
     insta::assert_snapshot!(text, @r"
     ext3/kvm:cache=writethrough/raw/jfs/hdd  fio:seq-write:scale=0.0125  (8 KiB, depth 255, 64 MiB in 8 files)
-    first: is it physical? yes: 443 requests/s on a disk (wd-7200-1tb) that does 75 random reads a second one at a time,
+    physically plausible? yes: 443 requests/s on a disk (wd-7200-1tb) that does 75 random reads a second one at a time,
       72 % sequential, 11 % in its own cache, arm and platters busy 100 %; working set 0.05 x all memory, yet it went to the
       medium
     on an emulated host (TCG, no KVM here): shapes and ratios hold, absolute CPU-bound numbers do not
@@ -55,9 +55,9 @@ fn joined_traces_as_text() {
     kvm          hypervisor      3 306      0.3 %         0      0       0  880.1 us  to 18.4 us
     jfs          host block     10 768      0.0 %       412    120      31    3.1 ms           -
     hdd          medium          2 967      0.0 %         0    240      62    7.9 ms   to 2.1 us
-    requests at kvm: asked for 100.0 %
-    requests at jfs: asked for 68.7 %, written back 17.6 %, journal 10.4 %, metadata 3.2 %, unexplained 0.1 %
-    requests at hdd: asked for 100.0 %
+    requests at kvm: requested 100.0 %
+    requests at jfs: requested 68.7 %, write-back 17.6 %, journal 10.4 %, metadata 3.2 %, unexplained 0.1 %
+    requests at hdd: requested 100.0 %
 
     median write: write of 8 KiB, file data
     Of 12.9 ms: 520.0 us from ext3 to kvm, 170.0 us from kvm to jfs, 170.0 us from jfs to hdd, 12.0 ms in hdd.
@@ -82,14 +82,14 @@ fn joined_traces_as_text() {
     Of 46.5 ms: 1.2 ms from ext3 to kvm, 4.2 ms from kvm to jfs, 41.0 ms in jfs.
     ext3     flush             |==============================|  46.5 ms
       kvm    flush             |============================= |  45.3 ms
-        jfs  write 64 KiB      | ==                           |   4.0 ms  image data, for a flush
-        jfs  write 64 KiB      | ===                          |   4.0 ms  image data, for a flush
-        jfs  write 64 KiB      |  ===                         |   4.1 ms  image data, for a flush
-        jfs  write 64 KiB      |   ==                         |   4.2 ms  image data, for a flush
-        jfs  write 64 KiB      |   ===                        |   4.2 ms  image data, for a flush
-        jfs  write 64 KiB      |    ==                        |   4.2 ms  image data, for a flush
-        jfs  write 64 KiB      |    ===                       |   4.3 ms  image data, for a flush
-        jfs  write 64 KiB      |     ===                      |   4.3 ms  image data, for a flush
+        jfs  write 64 KiB      | ==                           |   4.0 ms  image data, flush
+        jfs  write 64 KiB      | ===                          |   4.0 ms  image data, flush
+        jfs  write 64 KiB      |  ===                         |   4.1 ms  image data, flush
+        jfs  write 64 KiB      |   ==                         |   4.2 ms  image data, flush
+        jfs  write 64 KiB      |   ===                        |   4.2 ms  image data, flush
+        jfs  write 64 KiB      |    ==                        |   4.2 ms  image data, flush
+        jfs  write 64 KiB      |    ===                       |   4.3 ms  image data, flush
+        jfs  write 64 KiB      |     ===                      |   4.3 ms  image data, flush
         jfs  32 more, 2.0 MiB  |     .=====================   |  33.9 ms
     ");
 }
@@ -136,7 +136,7 @@ fn a_run_that_was_not_joined_has_no_section_of_it() {
     let page = render_run(&RunView::of(&borrowed(&traced)).unwrap());
     for needed in [
         "One request through all layers",
-        "Bytes of each layer by what they are for",
+        "Bytes of each layer by purpose",
         "not classified",
         "How the layers were joined",
         "Request sizes",
@@ -144,7 +144,7 @@ fn a_run_that_was_not_joined_has_no_section_of_it() {
         "Over time",
         "p99 write",
         "known to 18.4\u{a0}µs",
-        "of files deleted since",
+        "belong to files deleted since",
         "from jfs to hdd",
     ] {
         assert!(page.contains(needed), "{needed}");
@@ -253,7 +253,7 @@ fn an_explanation_stands_above_the_layers() {
         at("journal-of-journal") < at("allocation maps &lt;of JFS&gt;")
             && at("not explained") < at("class=\"layers\"")
     );
-    for needed in ["300.0 µs an operation instead of 250.0 µs, -14.7 % [-18.9, -10.2].", "71\u{a0}%"] {
+    for needed in ["300.0 µs per operation instead of 250.0 µs, -14.7 % [-18.9, -10.2].", "71\u{a0}%"] {
         at(needed);
     }
 }

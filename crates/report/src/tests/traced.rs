@@ -61,13 +61,13 @@ fn dress(
     look: (f64, f64, u64),
 ) {
     let (sequential, depth, level) = look;
-    let of = |(class, thousandths): &(Class, u64)| {
+    let metrics_of = |(class, thousandths): &(Class, u64)| {
         let bytes = bytes / 1000 * thousandths;
         let (read_bytes, write_bytes) = if reads { (bytes, 0) } else { (0, bytes) };
         let deleted_bytes = if *class == Class::FileData { bytes / 200 } else { 0 };
         (*class, ClassMetrics { requests: bytes / 40_960 + 1, read_bytes, write_bytes, deleted_bytes })
     };
-    metrics.classes = classes.iter().map(of).collect();
+    metrics.classes = classes.iter().map(metrics_of).collect();
     let cdf = |i: usize| match i as f64 / 50.0 {
         share if share < sequential * 0.9 => 0,
         share => {

@@ -24,10 +24,10 @@ pub fn scoreboard_text(results: &[ClaimResult], style: Style) -> String {
 /// `48 rows: 21 reproduced, 9 same sign, 5 not contradicted, 4 contradicted, 9 not testable here`.
 pub fn tally(results: &[ClaimResult]) -> String {
     let rows = units::plural(results.len(), "row");
-    let of = |verdict: Verdict| (verdict, results.iter().filter(|r| r.verdict == verdict).count());
+    let count_of = |verdict: Verdict| (verdict, results.iter().filter(|r| r.verdict == verdict).count());
     let counts: Vec<String> = Verdict::ALL
         .into_iter()
-        .map(of)
+        .map(count_of)
         .filter(|(_, count)| *count > 0)
         .map(|(verdict, count)| format!("{count} {}", verdict.words()))
         .collect();

@@ -63,7 +63,7 @@ fn why_lines(explanation: &Explanation, style: Style) -> Vec<String> {
         say(&part(finding.share, sign), &format!("{}: {}", finding.mechanism.name(), finding.words));
     }
     if explanation.unexplained_share >= 0.01 && explanation.first() != Some(MechanismName::Noise) {
-        say(&part(explanation.unexplained_share, ""), "of the time moved between the two is not explained");
+        say(&part(explanation.unexplained_share, ""), "of the change in time is not explained");
     }
     lines
 }
@@ -165,7 +165,7 @@ pub(super) fn doubt_lines(doubts: &[String], style: Style) -> Vec<String> {
     if doubts.is_empty() {
         return Vec::new();
     }
-    let mut lines = vec![style.caution("  less sure than it seems:")];
+    let mut lines = vec![style.caution("  less certain than it looks:")];
     lines.extend(doubts.iter().flat_map(|d| style.wrapped("    ", 6, d)).map(|l| style.caution(&l)));
     lines
 }
@@ -174,7 +174,7 @@ fn failure_lines(cell: &CellSummary, style: Style) -> Vec<String> {
     let mut lines = Vec::new();
     for failure in &cell.failures {
         lines.push(
-            style.wrong(&format!("  failed, so not in the mean: {} (run {})", cell.stack, failure.run)),
+            style.wrong(&format!("  failed, excluded from the mean: {} (run {})", cell.stack, failure.run)),
         );
         lines.extend(message_lines(4, &failure.reason));
     }
@@ -204,9 +204,9 @@ fn differences_below(baseline: &[LayerRow], candidate: &[LayerRow]) -> Vec<Strin
     row("flushes", &|l| Some(units::count(l.flushes)));
     row("queue, median", &|l| median(l.queue));
     row("service, median", &|l| median(l.service));
-    row("of it seek", &|l| l.service_shares.map(|s| per_cent(s.seek)));
-    row("of it rotation", &|l| l.service_shares.map(|s| per_cent(s.rotation)));
-    row("of it transfer", &|l| l.service_shares.map(|s| per_cent(s.transfer)));
+    row("service: seek", &|l| l.service_shares.map(|s| per_cent(s.seek)));
+    row("service: rotation", &|l| l.service_shares.map(|s| per_cent(s.rotation)));
+    row("service: transfer", &|l| l.service_shares.map(|s| per_cent(s.transfer)));
     table.lines()
 }
 
@@ -224,7 +224,7 @@ fn path_differences(path: &[PathDifference]) -> Vec<String> {
         let more = row.candidate.unwrap_or(0.0) - row.baseline.unwrap_or(0.0);
         let sign = if more < 0.0 { "-" } else { "+" };
         table.row(&[
-            row.executor.map_or("together", Executor::name),
+            row.executor.map_or("total", Executor::name),
             &or_dash(row.baseline),
             &or_dash(row.candidate),
             &format!("{sign}{}", units::count(more.abs().round() as u64)),

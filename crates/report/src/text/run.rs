@@ -19,8 +19,10 @@ pub fn run_text(view: &RunView, style: Style) -> String {
     let runs = view.summary.measured_runs();
     lines.extend(mark_lines(style, &view.summary.marks, runs));
     for violation in &view.summary.violations {
-        let words =
-            format!("run {} violates an identity and is in no mean: {}", violation.run, violation.identity);
+        let words = format!(
+            "run {} violates an identity and is excluded from the means: {}",
+            violation.run, violation.identity
+        );
         lines.extend(style.wrapped("  ", 4, &words).into_iter().map(|line| style.wrong(&line)));
     }
     for failure in &view.summary.failures {
@@ -31,11 +33,9 @@ pub fn run_text(view: &RunView, style: Style) -> String {
         lines.gap();
         lines.extend(layer_table(&view.layers, style));
         if let (Some(shown), true) = (view.shown_run, runs > 1) {
-            lines.push(
-                &style.faint(&format!(
-                    "  layers of run {shown}, the one of median throughput; times are medians"
-                )),
-            );
+            lines.push(&style.faint(&format!(
+                "  layers of run {shown}, the one with median throughput; times are medians"
+            )));
         } else {
             lines.push(&style.faint("  times are medians"));
         }
@@ -49,11 +49,11 @@ pub fn run_text(view: &RunView, style: Style) -> String {
     lines.finish()
 }
 
-/// `first: is it physical? yes: …`, or without the question, indented below it: `  candidate yes: …`.
+/// `physically plausible? yes: …`, or without the question, indented below it: `  candidate yes: …`.
 pub(super) fn physical_lines(style: Style, question: bool, side: &str, physical: &Physical) -> Vec<String> {
     let answer = format!("{side}{}", physical.words());
     let lines = match question {
-        true => style.wrapped("", 2, &format!("first: is it physical? {answer}")),
+        true => style.wrapped("", 2, &format!("physically plausible? {answer}")),
         false => style.wrapped("  ", 4, &answer),
     };
     match physical.verdict {
@@ -67,7 +67,7 @@ fn answer(view: &RunView, style: Style) -> Vec<String> {
     let Some(mean) = view.summary.bytes_per_second else {
         let reason = match view.summary.violations.len() {
             0 => "no run of this cell succeeded",
-            _ => "no run of this cell is without a contradiction",
+            _ => "every run of this cell violates an identity",
         };
         return vec![style.wrong(&format!("  no numbers: {reason}"))];
     };
@@ -179,15 +179,15 @@ fn path_table(path: &PathView, style: Style) -> Vec<String> {
         let per_request = part.per_request.map(count).unwrap_or_default();
         table.row(&[part.executor.name(), &count(part.per_operation), &per_request]);
     }
-    table.row(&["together", &count(path.together_per_operation), ""]);
+    table.row(&["total", &count(path.together_per_operation), ""]);
     let mut lines = vec![String::new()];
     lines.extend(table.lines());
     let each = match path.instructions_per_ns {
-        1 => "one is".to_owned(),
-        several => format!("{several} are"),
+        1 => "one takes".to_owned(),
+        several => format!("{several} take"),
     };
     let said =
-        format!("  {each} 1 ns of the modelled processor; counted for {:.1} s while I/O ran", path.window_s);
+        format!("  {each} 1 ns on the modelled processor; counted for {:.1} s while I/O ran", path.window_s);
     lines.push(style.faint(&said));
     lines
 }

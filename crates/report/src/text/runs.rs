@@ -11,7 +11,7 @@ use crate::view::RunsView;
 pub fn runs_text(view: &RunsView, style: Style) -> String {
     use Align::{Left, Right};
     if view.runs.is_empty() {
-        return "no runs yet: nestor run STACK WORKLOAD makes one\n".to_owned();
+        return "no runs yet; nestor run STACK WORKLOAD makes one\n".to_owned();
     }
     // Numbers of different places do not compare, those of different clocks least of all.
     let one_place = view.runs.windows(2).all(|pair| pair[0].ground == pair[1].ground);

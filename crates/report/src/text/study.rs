@@ -45,7 +45,7 @@ pub fn study_text(report: &StudyReport, style: Style) -> String {
 fn with_findings(report: &StudyReport, style: Style) -> String {
     let mut lines = Lines::default();
     lines.push(&style.strong(&visible(&format!("{}  ({})", report.title, report.name))));
-    let answer = report.physical.iter().map(|p| format!("first: is it physical?  {}", p.answer));
+    let answer = report.physical.iter().map(|p| format!("physically plausible? {}", p.answer));
     lines.extend(answer.flat_map(|line| style.wrapped("", 2, &line)));
     lines.extend(honesty_lines(style, &report.honesty));
     lines.extend(report.answer.iter().take(1).flat_map(|sentence| style.wrapped("", 2, sentence)));
@@ -57,11 +57,11 @@ fn with_findings(report: &StudyReport, style: Style) -> String {
     lines.extend(legend(report, style));
     let less_sure = match doubtful(report).len() {
         0 => None,
-        1 => Some("1 comparison is less sure than it seems".to_owned()),
-        n => Some(format!("{n} comparisons are less sure than they seem")),
+        1 => Some("1 comparison is less certain than it looks".to_owned()),
+        n => Some(format!("{n} comparisons are less certain than they look")),
     };
     if let Some(words) = less_sure {
-        lines.push(&style.caution(&format!("  {words}: see the letters, and the report")));
+        lines.push(&style.caution(&format!("  {words}: see the letters and the report")));
     }
     lines.extend(missing(report, style));
     lines.extend(findings(report, style));
@@ -88,7 +88,7 @@ fn findings(report: &StudyReport, style: Style) -> Vec<String> {
 /// Whether the numbers are physically possible, before any of them.
 fn physical(report: &StudyReport, style: Style) -> Vec<String> {
     let Some(physical) = &report.physical else { return Vec::new() };
-    let mut lines = style.wrapped("", 2, &format!("first: is it physical?  {}", physical.answer));
+    let mut lines = style.wrapped("", 2, &format!("physically plausible? {}", physical.answer));
     lines.extend(physical.against.iter().flat_map(|sentence| style.wrapped("  ", 4, sentence)));
     match (physical.against.is_empty(), physical.no > 0) {
         (true, false) => lines,
@@ -243,7 +243,7 @@ fn doubts(report: &StudyReport, style: Style) -> Vec<String> {
     if doubtful.is_empty() {
         return Vec::new();
     }
-    let mut lines = vec![String::new(), style.caution("  less sure than they seem:")];
+    let mut lines = vec![String::new(), style.caution("  less certain than they look:")];
     for (cell, comparison, doubts) in doubtful.iter().take(EXPLAINED) {
         let head = format!("{}  {}: {}", cell.stack, cell.workload, how_sure(comparison));
         lines.extend(style.wrapped("  ", 4, &head).iter().map(|l| style.caution(l)));

@@ -50,7 +50,7 @@ fn joins_table(joins: &[JoinRow]) -> Table {
 
 /// Where the requests of each level came from.
 fn origins(joins: &[JoinRow], style: Style) -> Vec<String> {
-    let of = |row: &JoinRow| {
+    let origins_of = |row: &JoinRow| {
         let shares: Vec<String> =
             row.origins.iter().map(|o| format!("{} {}", o.words, units::share(o.share))).collect();
         format!("requests at {}: {}", row.name.layer, shares.join(", "))
@@ -58,7 +58,7 @@ fn origins(joins: &[JoinRow], style: Style) -> Vec<String> {
     joins
         .iter()
         .filter(|row| !row.origins.is_empty())
-        .flat_map(|row| style.wrapped("  ", 4, &of(row)))
+        .flat_map(|row| style.wrapped("  ", 4, &origins_of(row)))
         .collect()
 }
 

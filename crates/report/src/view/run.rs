@@ -34,7 +34,7 @@ pub struct RunView {
     pub path: Option<PathView>,
     /// Its requests joined through the layers, where they were recorded.
     pub trace: Option<TraceView>,
-    /// Why it is as fast as it is; whoever has more than one cell at hand sets it.
+    /// Why it is as fast as it is; set by callers that have more than one cell.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub explanation: Option<Explanation>,
     /// Latencies of that run as histograms: class of operation, then (nanoseconds, operations).
@@ -108,11 +108,9 @@ fn steady_words(measured: &Measured, marks: &[Mark]) -> Option<String> {
         (Some(s), true) => Some(format!("steady only after {s} s")),
         (None, true) => None,
         (None, false) if !checks::bytes_by_second(measured).is_empty() => {
-            Some("steady over its rounds, though not from second to second".to_owned())
+            Some("steady over its rounds, but not from second to second".to_owned())
         }
-        (None, false) => {
-            Some("not known whether it was steady: nothing counts its bytes by the second".to_owned())
-        }
+        (None, false) => Some("steady or not is unknown: nothing counts its bytes per second".to_owned()),
     }
 }
 
@@ -136,7 +134,8 @@ fn without_engine_output(run: &StoredRun) -> StoredRun {
         let bytes = measured.load.engine_output.len();
         // Hundreds of requests, for `nestor explain`; those that are shown are beside it.
         measured.correlation.iter_mut().for_each(|correlation| correlation.timeline.clear());
-        measured.load.engine_output = format!("left out here: {bytes} bytes, kept with run {}", run.number);
+        measured.load.engine_output =
+            format!("not shown here: {bytes} bytes, stored with run {}", run.number);
     }
     run
 }

@@ -138,7 +138,7 @@ fn rates(a: &LayerMetrics, b: &LayerMetrics, found: &mut Vec<Difference>) {
             &second.bytes,
         ),
         (
-            ("queue depth", "requests with the device"),
+            ("queue depth", "requests in flight"),
             Unit::Number,
             depth(a),
             depth(b),
@@ -160,57 +160,57 @@ type Times = ([(&'static str, &'static str); 3], fn(&LayerMetrics) -> Option<&La
 const TIMES: [Times; 9] = [
     (
         [
-            ("mean Q2C", "a request waits"),
-            ("p50 Q2C", "half wait longer than"),
-            ("p99 Q2C", "1 % wait longer than"),
+            ("mean Q2C", "a request takes"),
+            ("p50 Q2C", "half take more than"),
+            ("p99 Q2C", "1 % take more than"),
         ],
         |m| m.q2c.as_ref(),
     ),
     (
         [
             ("mean D2C", "the device takes"),
-            ("p50 D2C", "half of the time the device takes more than"),
-            ("p99 D2C", "in 1 % the device takes more than"),
+            ("p50 D2C", "the device takes, for half of the requests, more than"),
+            ("p99 D2C", "the device takes, for 1 %, more than"),
         ],
         |m| m.d2c.as_ref(),
     ),
     (
         [
             ("mean Q2D", "the queue takes"),
-            ("p50 Q2D", "half of the time the queue takes more than"),
-            ("p99 Q2D", "in 1 % the queue takes more than"),
+            ("p50 Q2D", "the queue takes, for half of the requests, more than"),
+            ("p99 Q2D", "the queue takes, for 1 %, more than"),
         ],
         |m| m.q2d.as_ref(),
     ),
     (
         [
             ("mean I2D", "the scheduler takes"),
-            ("p50 I2D", "half of the time the scheduler takes more than"),
-            ("p99 I2D", "in 1 % the scheduler takes more than"),
+            ("p50 I2D", "the scheduler takes, for half of the requests, more than"),
+            ("p99 I2D", "the scheduler takes, for 1 %, more than"),
         ],
         |m| m.i2d.as_ref(),
     ),
     (
         [
             ("mean Q2G", "getting a request takes"),
-            ("p50 Q2G", "half of the time getting a request takes more than"),
-            ("p99 Q2G", "in 1 % getting a request takes more than"),
+            ("p50 Q2G", "getting a request takes, for half of them, more than"),
+            ("p99 Q2G", "getting a request takes, for 1 %, more than"),
         ],
         |m| m.q2g.as_ref(),
     ),
     (
         [
-            ("mean read Q2C", "a read waits"),
-            ("p50 read Q2C", "half of the reads wait longer than"),
-            ("p99 read Q2C", "1 % of the reads wait longer than"),
+            ("mean read Q2C", "a read takes"),
+            ("p50 read Q2C", "half of the reads take more than"),
+            ("p99 read Q2C", "1 % of the reads take more than"),
         ],
         |m| m.read_times.q2c.as_ref(),
     ),
     (
         [
-            ("mean write Q2C", "a write waits"),
-            ("p50 write Q2C", "half of the writes wait longer than"),
-            ("p99 write Q2C", "1 % of the writes wait longer than"),
+            ("mean write Q2C", "a write takes"),
+            ("p50 write Q2C", "half of the writes take more than"),
+            ("p99 write Q2C", "1 % of the writes take more than"),
         ],
         |m| m.write_times.q2c.as_ref(),
     ),
@@ -271,7 +271,7 @@ fn counts(a: &LayerMetrics, b: &LayerMetrics, found: &mut Vec<Difference>) {
     add(("request size", "a request has"), Unit::Bytes, &|m| over(m.issued_bytes(), m.issued()));
     add(("reads", "share of reads"), Unit::Share, &|m| over(m.read.issued, m.issued()));
     add(("merged", "share of bios merged"), Unit::Share, &|m| m.merged_share().unwrap_or(0.0));
-    add(("sequential", "share that follows the one before"), Unit::Share, &|m| {
+    add(("sequential", "share that follows the previous request"), Unit::Share, &|m| {
         m.sequential_share.unwrap_or(0.0)
     });
     add(("D2D seek", "from one request to the next"), Unit::Sectors, &|m| {

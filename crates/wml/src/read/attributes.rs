@@ -30,7 +30,7 @@ impl Reader<'_> {
         }
         let next_is_attribute = self.word().is_some_and(|word| context.attribute(word).is_some());
         if next_is_attribute && (*self.kind_at(1) == Kind::Sign('=')) {
-            return Err(self.unexpected("a comma stands between two attributes"));
+            return Err(self.unexpected("separate attributes with commas"));
         }
         Ok(settings)
     }
@@ -57,7 +57,7 @@ impl Reader<'_> {
         }
         let Some(word) = self.word().map(str::to_owned) else {
             let phrase = context.phrase();
-            return Err(self.unexpected(format!("an attribute of {phrase} stands here: {}", list(context))));
+            return Err(self.unexpected(format!("expected an attribute of {phrase}: {}", list(context))));
         };
         let Some(name) = context.attribute(&word) else {
             return Err(self.unknown_attribute(context, &word));
@@ -71,7 +71,7 @@ impl Reader<'_> {
                 }
                 ("name", Context::RandVar) => {
                     settings.variable =
-                        Some(self.take_variable("a randvar's name is a variable: name=$iosize")?);
+                        Some(self.take_variable("the name of a randvar is a variable: name=$iosize")?);
                     return Ok(());
                 }
                 _ => Some(self.expression()?),
@@ -80,7 +80,7 @@ impl Reader<'_> {
             None
         };
         if settings.attributes.iter().any(|attribute| attribute.name == name) {
-            self.remark(&span, format!("{word} is given twice: the last one counts"));
+            self.remark(&span, format!("{word} is given twice: the last value counts"));
         }
         settings.attributes.push(Attribute { name, value, span: span.start..self.end() });
         Ok(())
@@ -90,11 +90,13 @@ impl Reader<'_> {
         let problem = Problem::UnknownAttribute { place: context.phrase(), name: clip(word) };
         let elsewhere = places(word);
         let remedy = match word {
-            "posset" | "possetname" => {
-                "sets of positions were taken out of Filebench 1.5: use random".to_owned()
-            }
+            "posset" | "possetname" => "Filebench 1.5 removed sets of positions: use random".to_owned(),
             _ if !elsewhere.is_empty() => {
-                format!("{word} is an attribute of {}; here stand {}", elsewhere.join(" and "), list(context))
+                format!(
+                    "{word} is an attribute of {}; the attributes here are {}",
+                    elsewhere.join(" and "),
+                    list(context)
+                )
             }
             _ => {
                 let aliases = ["filesize", "filesetname"]
@@ -148,7 +150,7 @@ impl Reader<'_> {
                 let problem = Problem::Unclosed("this parenthesis".to_owned());
                 return Err(Fault::new(&opened, problem, "put a ) where it ends"));
             }
-            return Err(self.unexpected("a comma and another attribute, or a ) stands here"));
+            return Err(self.unexpected("expected a comma and another attribute, or a )"));
         }
         Ok(Some(Rc::new(RandomSyntax {
             custom: context == Context::CVar,

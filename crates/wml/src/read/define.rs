@@ -18,7 +18,7 @@ const DEFINABLE: [&str; 5] = ["file", "fileset", "process", "flowop", "randvar"]
 impl Reader<'_> {
     pub(super) fn define(&mut self, start: usize) -> Result<CommandKind> {
         let Some(word) = self.word().map(str::to_owned) else {
-            return Err(self.unexpected(format!("define stands before one of: {}", DEFINABLE.join(", "))));
+            return Err(self.unexpected(format!("define needs one of: {}", DEFINABLE.join(", "))));
         };
         let span = self.span();
         self.at += 1;
@@ -29,8 +29,8 @@ impl Reader<'_> {
             "flowop" => self.define_flowop(start),
             "randvar" => self.define_random(start),
             "posset" | "possets" => {
-                let remedy = "sets of positions were taken out of Filebench 1.5: use random";
-                Err(Fault::misfit(&span, "sets of positions are not read", remedy))
+                let remedy = "Filebench 1.5 removed sets of positions: use random";
+                Err(Fault::misfit(&span, "sets of positions are not supported", remedy))
             }
             _ => {
                 let remedy = suggest(&word, DEFINABLE, "what can be defined");
@@ -115,7 +115,13 @@ impl Reader<'_> {
 
     fn open(&mut self, what: &str) -> Result<Span> {
         let span = self.span();
-        self.expect_sign('{', &format!("{what}'s attributes have commas between them; then a {{ opens it"))?;
+        self.expect_sign(
+            '{',
+            &format!(
+                "separate the attributes of {what} with commas; then open it with a \
+                                        {{"
+            ),
+        )?;
         Ok(span)
     }
 
@@ -127,7 +133,7 @@ impl Reader<'_> {
                 return Err(self.unclosed(&opened, this));
             }
             if self.word() != Some("flowop") {
-                return Err(self.unexpected("the next flowop, or a } that ends the list, stands here"));
+                return Err(self.unexpected("expected the next flowop, or a } that ends the list"));
             }
             flowops.push(self.flowop()?);
         }
@@ -139,7 +145,7 @@ impl Reader<'_> {
         self.at += 1;
         let word_span = self.span();
         let Some(word) = self.word().map(str::to_owned) else {
-            return Err(self.unexpected("the name of a flowop stands here: flowop read name=…"));
+            return Err(self.unexpected("expected the name of a flowop: flowop read name=…"));
         };
         self.at += 1;
         let bare = matches!(self.kind(), Kind::Sign('}') | Kind::End) || self.word() == Some("flowop");

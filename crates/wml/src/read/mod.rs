@@ -77,7 +77,7 @@ pub(crate) fn assignment(book: &mut Book, range: Span) -> Result<Vec<Command>> {
     let command = reader.set_variable(start)?;
     match reader.kind() {
         Kind::End => Ok(vec![command]),
-        _ => Err(reader.unexpected("a value is one number, text or variable, or a calculation")),
+        _ => Err(reader.unexpected("a value is a number, a text, a variable or a calculation")),
     }
 }
 
@@ -152,7 +152,7 @@ impl Reader<'_> {
             && matches!(token.kind, Kind::Quoted(_))
             && self.book.text()[token.span.clone()].contains('\n')
         {
-            let remedy = "it goes over several lines: is a \" missing?";
+            let remedy = "it extends over several lines: is a \" missing?";
             return Fault::new(&token.span, Problem::UnclosedString, remedy);
         }
         Fault::new(&self.span(), Problem::Unexpected { found: self.kind().phrase() }, remedy)
@@ -165,7 +165,7 @@ impl Reader<'_> {
     fn enter(&mut self, what: &'static str) -> Result<()> {
         self.depth += 1;
         if self.depth > DEEPEST {
-            let remedy = format!("at most {DEEPEST} levels are read");
+            let remedy = format!("at most {DEEPEST} levels are allowed");
             return Err(Fault::new(&self.span(), Problem::TooDeep(what), remedy));
         }
         Ok(())
@@ -223,15 +223,18 @@ impl Reader<'_> {
             "enable_osprof" | "disable_osprof" => CommandKind::Nothing(Some("OSprof is not built in")),
             "fscheck" | "fsflush" => {
                 self.skip_settings();
-                let reason =
-                    "fscheck and fsflush have no effect here: system \"sync\" does what they did on Linux";
+                let reason = "fscheck and fsflush have no effect here: use system \"sync\", which does the same on \
+                     Linux";
                 CommandKind::Nothing(Some(reason))
             }
             _ => {
                 let known = COMMANDS.iter().copied().chain(["thread", "flowop"]);
                 let remedy = match word {
                     "thread" | "flowop" | "file" | "fileset" | "process" | "randvar" => {
-                        format!("{word} stands after define, or in a process: a }} before it may be too many")
+                        format!(
+                            "{word} belongs after define, or in a process: there may be one }} too many \
+                                 before it"
+                        )
                     }
                     _ => suggest(word, known, "commands"),
                 };
@@ -257,11 +260,11 @@ impl Reader<'_> {
         };
         self.at += 1;
         if self.loads >= DEEPEST_LOAD {
-            let remedy = "a script may not load itself";
+            let remedy = "a script must not load itself";
             return Err(Fault::new(&span, Problem::TooDeep("loaded scripts"), remedy));
         }
         let Some(bytes) = self.loader.and_then(|load| load(&name)) else {
-            let remedy = "put its text here in its place";
+            let remedy = "replace this line with its text";
             return Err(Fault::misfit(&span, format!("the script {:?} is not found", clip(&name)), remedy));
         };
         let text =
@@ -316,7 +319,7 @@ impl Reader<'_> {
     fn shutdown(&mut self) -> Result<CommandKind> {
         if self.take_word(&["files", "file", "filesets", "fileset"]) {
             let reason =
-                "shutdown filesets has no effect here: file sets stay known to the end of the script";
+                "shutdown filesets has no effect here: file sets remain known to the end of the script";
             return Ok(CommandKind::Nothing(Some(reason)));
         }
         self.take_word(&["processes", "process", "threads", "thread"]);
@@ -361,7 +364,8 @@ impl Reader<'_> {
             );
         }
         Ok(CommandKind::Nothing(Some(
-            "stats dump, command and directory have no effect here: results go where the command line says",
+            "stats dump, command and directory have no effect here: the command line decides where results \
+             go",
         )))
     }
 
@@ -416,7 +420,7 @@ impl Reader<'_> {
     fn set_variable(&mut self, start: usize) -> Result<Command> {
         let variable =
             self.take_variable("set needs a variable: set $dir=/tmp, or set mode quit firstdone")?;
-        self.expect_sign('=', "a = stands between a variable and its value: set $nfiles=1000")?;
+        self.expect_sign('=', "write a = between a variable and its value: set $nfiles=1000")?;
         let kind = if variable.attribute.is_some() {
             CommandKind::SetRandomAttribute { variable, value: self.expression()? }
         } else if let Some(random) = self.random()? {
@@ -431,7 +435,7 @@ impl Reader<'_> {
     fn text(&mut self, word: &str) -> Result<Expression> {
         match self.kind() {
             Kind::Quoted(_) => self.primary(),
-            _ => Err(self.unexpected(format!("{word} needs a text in quotation marks"))),
+            _ => Err(self.unexpected(format!("{word} needs text in quotation marks"))),
         }
     }
 }

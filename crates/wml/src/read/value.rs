@@ -115,7 +115,7 @@ impl Reader<'_> {
             Kind::Variable(variable) => ItemKind::Variable(variable.clone()),
             Kind::Quoted(parts) => ItemKind::Quoted(parts.clone()),
             Kind::Sign(_) | Kind::End => {
-                return Err(self.unexpected("a value stands here: a number, a text or a $variable"));
+                return Err(self.unexpected("expected a value: a number, a text or a $variable"));
             }
         };
         let span = self.span();
@@ -156,7 +156,7 @@ impl Reader<'_> {
     pub(super) fn number(&mut self, example: &str) -> Result<Expression> {
         match self.optional_number()? {
             Some(number) => Ok(number),
-            None => Err(self.unexpected(format!("a number stands here: {example}"))),
+            None => Err(self.unexpected(format!("expected a number: {example}"))),
         }
     }
 }

@@ -24,11 +24,14 @@ const LONGEST_NAME_BYTES: usize = 255;
 /// Why a file set cannot be called this: its files would be elsewhere than in a directory of its own below its path.
 fn no_file_name(name: &str) -> Option<&'static str> {
     if name.contains('/') || matches!(name, "." | "..") {
-        return Some("it is the name of one directory below path=, so it has no / and is not . or ..");
+        return Some(
+            "it is the name of one directory below path=, so it must not contain / and must not be \
+                     . or ..",
+        );
     }
     // The engine's own records.
     if name.starts_with(".nestor-") {
-        return Some("names that begin with .nestor- are kept for this program's own files");
+        return Some("names that begin with .nestor- are reserved for Nestor's own files");
     }
     (name.len() > LONGEST_NAME_BYTES).then_some("a name has at most 255 bytes")
 }
@@ -88,8 +91,7 @@ impl Resolver<'_> {
             (_, Some(width)) => width,
             (_, None) => {
                 if entries > 1 || leaf_directories > 1 {
-                    let text =
-                        "no dirwidth is given: every file gets a directory of its own, as in Filebench";
+                    let text = "dirwidth is missing: every file gets a directory of its own, as in Filebench";
                     self.warn(span, text);
                 }
                 Value::Fixed(0)
@@ -107,7 +109,7 @@ impl Resolver<'_> {
                 &at,
                 "dirgamma",
                 directory_gamma * 1000.0,
-                "it is 0 or more: 1500 for a shape of 1.5",
+                "it must be 0 or more: 1500 for a shape of 1.5",
             ));
         }
         let set = FileSet {
@@ -130,7 +132,7 @@ impl Resolver<'_> {
             span: span.clone(),
         };
         if set.read_only && set.write_only {
-            let remedy = "leave one of them out";
+            let remedy = "remove one of them";
             return Err(Fault::misfit(span, "this is both readonly and writeonly", remedy));
         }
         Ok(set)

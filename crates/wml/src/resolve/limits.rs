@@ -27,13 +27,13 @@ pub(super) fn check_file_sets(sets: &[FileSet]) -> Result<()> {
     for set in sets {
         files = files.saturating_add(set.entries).saturating_add(set.leaf_directories);
         if files > MOST_FILES {
-            let problem = format!("with this there are {files} files and leaf directories in all");
-            return Err(Fault::misfit(&set.span, problem, format!("at most {MOST_FILES} are made")));
+            let problem = format!("this makes {files} files and leaf directories in all");
+            return Err(Fault::misfit(&set.span, problem, format!("at most {MOST_FILES} are allowed")));
         }
         bytes += mean(&set.file_bytes) * set.entries as f64;
         if bytes > MOST_SET_BYTES as f64 {
-            let problem = format!("with this the files have {bytes:.0} bytes in all");
-            return Err(Fault::misfit(&set.span, problem, format!("at most {MOST_SET_BYTES} are made")));
+            let problem = format!("this makes files of {bytes:.0} bytes in all");
+            return Err(Fault::misfit(&set.span, problem, format!("at most {MOST_SET_BYTES} are allowed")));
         }
     }
     Ok(())
@@ -114,8 +114,8 @@ pub(super) fn check_processes(processes: &[(Span, Process)], file_sets: usize) -
         ];
         for (found, most, what) in limits {
             if found > most {
-                let problem = format!("with this process there are {found} {what} in all");
-                return Err(Fault::misfit(span, problem, format!("a run has at most {most}")));
+                let problem = format!("this process makes {found} {what} in all");
+                return Err(Fault::misfit(span, problem, format!("a run can have at most {most}")));
             }
         }
     }

@@ -141,8 +141,10 @@ impl<'a> Resolver<'a> {
     fn count_work(&mut self, span: &Span) -> Result<()> {
         self.work += 1;
         if self.work > MOST_WORK {
-            let remedy =
-                format!("at most {MOST_WORK} commands, files, threads and flowops are executed or made");
+            let remedy = format!(
+                "a script can execute or make at most {MOST_WORK} commands, files, threads and \
+                         flowops"
+            );
             return Err(Fault::new(span, Problem::TooMuch, remedy));
         }
         Ok(())
@@ -292,7 +294,7 @@ impl<'a> Resolver<'a> {
             let time_s = std::mem::take(&mut started.measured_s);
             self.warn(
                 span,
-                format!("the {time_s} s before this are left out: every run begins with fresh counters"),
+                format!("the {time_s} s before this are skipped: every run begins with fresh counters"),
             );
         }
     }
@@ -342,9 +344,8 @@ impl<'a> Resolver<'a> {
         let rate = self.double(&attributes, "rate")?.unwrap_or(0.0);
         if !(0.0..=MOST_EVENTS_PER_S).contains(&rate) {
             let span = attribute(all, "rate").map_or(span.clone(), |attribute| attribute.span.clone());
-            let remedy = format!(
-                "it is events per second, at most {MOST_EVENTS_PER_S}; 0 for as many as there can be"
-            );
+            let remedy =
+                format!("write events per second, at most {MOST_EVENTS_PER_S}; 0 means as many as possible");
             return Err(Fault::value(&span, "rate", rate, remedy));
         }
         Ok((rate > 0.0).then_some(rate))
@@ -360,8 +361,8 @@ impl<'a> Resolver<'a> {
         let time_s = self.command_number(what, time, scope)?;
         if !(0.0..=MOST_SECONDS).contains(&time_s) {
             let remedy = match time_s < 0.0 {
-                true => "it is seconds, 0 or more".to_owned(),
-                false => format!("it is seconds, at most {MOST_SECONDS}"),
+                true => "write seconds, 0 or more".to_owned(),
+                false => format!("write seconds, at most {MOST_SECONDS}"),
             };
             return Err(Fault::value(&time.span, what, time_s, remedy));
         }
@@ -372,7 +373,7 @@ impl<'a> Resolver<'a> {
         let what = "the time between two reports";
         let period_s = self.command_number(what, period, scope)?;
         if !(0.0..=MOST_SECONDS).contains(&period_s.abs()) {
-            let remedy = format!("it is seconds, at most {MOST_SECONDS}");
+            let remedy = format!("write seconds, at most {MOST_SECONDS}");
             return Err(Fault::value(&period.span, what, period_s, remedy));
         }
         Ok(period_s)

@@ -36,7 +36,7 @@ impl Resolver<'_> {
         let name = self.text(&attributes, "name")?.unwrap_or_default();
         if vocabulary::flowop(&name).is_some() {
             let remedy = "give it a name of its own";
-            return Err(Fault::misfit(&syntax.span, format!("a flowop is called {name:?} already"), remedy));
+            return Err(Fault::misfit(&syntax.span, format!("there is a flowop {name:?} already"), remedy));
         }
         if let Some(former) = self.composites.get(&name)
             && former.syntax.span != syntax.span
@@ -87,7 +87,7 @@ impl Resolver<'_> {
                 &attributes,
                 "nice",
                 &Scalar::Double(nice),
-                "it is a priority from -20 to 19",
+                "write a priority from -20 to 19",
             ));
         }
         let name = self.text(&attributes, "name")?.unwrap_or_default();
@@ -116,7 +116,7 @@ impl Resolver<'_> {
                     &attributes,
                     "ioprio",
                     &value,
-                    "it is a priority from 0, the highest, to 7",
+                    "write a priority from 0 (highest) to 7",
                 ));
             }
         };
@@ -154,10 +154,10 @@ impl Resolver<'_> {
     ) -> Result<Flowop> {
         if around.composites.contains(&syntax.word) {
             let problem = Problem::Recursion(format!("the flowop {:?}", clip(&syntax.word)));
-            return Err(Fault::new(&syntax.word_span, problem, "take it out of itself"));
+            return Err(Fault::new(&syntax.word_span, problem, "remove it from itself"));
         }
         if around.composites.len() >= DEEPEST {
-            let remedy = format!("at most {DEEPEST} levels are read");
+            let remedy = format!("at most {DEEPEST} levels are allowed");
             return Err(Fault::new(&syntax.word_span, Problem::TooDeep("composite flowops"), remedy));
         }
         let outside = around.scope.clone();
@@ -240,10 +240,8 @@ impl Resolver<'_> {
             return Err(Fault::new(&syntax.span, problem, "add target=…: the name of the flowop that waits"));
         }
         if syntax.locals.iter().any(|local| local.value.is_some()) {
-            let text = format!(
-                "variables of its own have no effect here: {} is not a composite flowop",
-                syntax.word
-            );
+            let text =
+                format!("its own variables have no effect here: {} is not a composite flowop", syntax.word);
             self.warn(&syntax.span, text);
         }
         let zero = Value::Fixed(0);
@@ -291,9 +289,7 @@ impl Resolver<'_> {
         };
         if let Some(index) = around.file_sets.iter().rposition(|set| set.name == name) {
             if around.file_sets.iter().filter(|set| set.name == name).count() > 1 {
-                let text = format!(
-                    "more than one file set is called {name:?}: the one that is defined last is used"
-                );
+                let text = format!("more than one file set is named {name:?}: the last definition is used");
                 self.warn(&attribute.span, text);
             }
             return Ok(Some(index));

@@ -44,12 +44,12 @@ impl Resolver<'_> {
             return Ok(Arc::clone(known));
         }
         if self.open_randoms.len() >= DEEPEST {
-            let remedy = format!("at most {DEEPEST} levels are read");
+            let remedy = format!("at most {DEEPEST} levels are allowed");
             return Err(Fault::new(&definition.syntax.span, Problem::TooDeep("random variables"), remedy));
         }
         if self.open_randoms.contains(&key) {
             let name = format!("the random variable ${}", definition.name);
-            let remedy = "give its attributes numbers";
+            let remedy = "give numbers to its attributes";
             return Err(Fault::new(&definition.syntax.span, Problem::Recursion(name), remedy));
         }
         self.open_randoms.push(key);
@@ -113,7 +113,7 @@ impl Resolver<'_> {
             if let Some(attribute) = attribute(attributes.all, name) {
                 self.warn(
                     &attribute.span,
-                    format!("{name} has no effect here: all that is drawn comes from the run's seed"),
+                    format!("{name} has no effect here: all random values come from the run's seed"),
                 );
             }
         }
@@ -124,7 +124,7 @@ impl Resolver<'_> {
         let gamma = self.double(attributes, "gamma")?.unwrap_or(DEFAULT_GAMMA) / 1000.0;
         let round = self.double(attributes, "round")?.unwrap_or(0.0);
         if round < 0.0 {
-            return Err(self.misfit(attributes, "round", &Scalar::Double(round), "it is 0 or more"));
+            return Err(self.misfit(attributes, "round", &Scalar::Double(round), "it must be 0 or more"));
         }
         let distribution = match (kind.as_deref(), table) {
             (Some("tabular") | None, Some(table)) => self.tabular(table, &definition.scope, min, mean)?,
@@ -148,7 +148,7 @@ impl Resolver<'_> {
             // Filebench takes the shape for the mean where none is given.
             (Some("gamma") | None, None) => gamma_with_mean(gamma, mean.unwrap_or(gamma), min, span)?,
             (Some("uniform" | "gamma"), Some(table)) => {
-                let remedy = "write type=tabular, or leave the table out";
+                let remedy = "write type=tabular, or remove the table";
                 return Err(Fault::misfit(&table.span, "only a tabular randvar has a randtable", remedy));
             }
             (Some(other), _) => {
@@ -178,7 +178,7 @@ impl Resolver<'_> {
                 return Err(Fault::value(
                     &row[2].span,
                     "the largest value",
-                    format!("{upper}, below the smallest"),
+                    format!("{upper}, less than the smallest"),
                     remedy,
                 ));
             }
@@ -186,8 +186,8 @@ impl Resolver<'_> {
             rows.push((percent, lower, upper));
         }
         if (total - 100.0).abs() > 1e-9 {
-            let problem = format!("the shares of this table are {total} % together");
-            return Err(Fault::misfit(&table.span, problem, "they have to be 100 %"));
+            let problem = format!("the shares of this table add up to {total} %");
+            return Err(Fault::misfit(&table.span, problem, "they must add up to 100 %"));
         }
         let table_mean = rows
             .iter()
@@ -214,7 +214,7 @@ impl Resolver<'_> {
     fn cell(&mut self, what: &str, expression: &Expression, scope: &Scope) -> Result<f64> {
         let value = self.command_number(what, expression, scope)?;
         if value < 0.0 {
-            return Err(Fault::value(&expression.span, what, value, "it is 0 or more"));
+            return Err(Fault::value(&expression.span, what, value, "it must be 0 or more"));
         }
         Ok(value)
     }
@@ -242,10 +242,7 @@ impl Resolver<'_> {
         }
         let distribution = custom_distribution(&kind, &values, &at)?;
         if kind == "cvar-erlang" && values[0] > 1.0 {
-            self.warn(
-                &at,
-                "Filebench takes the rate of cvar-erlang for the mean of what is drawn; so it is here",
-            );
+            self.warn(&at, "the rate of cvar-erlang is the mean of the values, as in Filebench");
         }
         let min = self.double(attributes, "min")?.unwrap_or(0.0);
         let max = self.double(attributes, "max")?;
@@ -256,11 +253,11 @@ impl Resolver<'_> {
                 attributes,
                 "max",
                 &value,
-                &format!("it is at least min, which is {min}"),
+                &format!("it must be at least min, which is {min}"),
             ));
         }
         if round < 0.0 {
-            return Err(self.misfit(attributes, "round", &Scalar::Double(round), "it is 0 or more"));
+            return Err(self.misfit(attributes, "round", &Scalar::Double(round), "it must be 0 or more"));
         }
         Ok(RandomVariable { name: format!("${}", definition.name), distribution, min: Some(min), max, round })
     }
@@ -273,7 +270,7 @@ impl Resolver<'_> {
         span: &Span,
     ) -> Result<()> {
         let Some((name, value)) = text.split_once(':') else {
-            let remedy = "parameters have the form mean:16384;gamma:1.5";
+            let remedy = "write parameters in the form mean:16384;gamma:1.5";
             return Err(Fault::value(span, "a parameter", format!("{:?}", clip(text)), remedy));
         };
         let (name, value) = (name.trim(), value.trim());
@@ -288,7 +285,7 @@ impl Resolver<'_> {
             (None, Some(number)) => {
                 self.warn(
                     span,
-                    format!("{name}:{value} is {number} here; Filebench stops reading at the letter"),
+                    format!("{name}:{value} means {number} here; Filebench stops reading at the letter"),
                 );
                 number
             }
@@ -320,7 +317,7 @@ pub(super) fn gamma_with_mean(shape: f64, mean: f64, min: f64, span: &Span) -> R
             span,
             "gamma",
             shape * 1000.0,
-            "it is more than 0: 1500 for a shape of 1.5",
+            "it must be more than 0: 1500 for a shape of 1.5",
         ));
     }
     if mean < min {
@@ -337,17 +334,17 @@ fn custom_distribution(kind: &str, values: &[f64], span: &Span) -> Result<Distri
     let at = |index: usize| values.get(index).copied().unwrap_or(0.0);
     let positive = |name: &str, value: f64| match value > 0.0 {
         true => Ok(value),
-        false => Err(Fault::value(span, name, value, "it is more than 0")),
+        false => Err(Fault::value(span, name, value, "it must be more than 0")),
     };
     let not_negative = |name: &str, value: f64| match value >= 0.0 {
         true => Ok(value),
-        false => Err(Fault::value(span, name, value, "it is 0 or more")),
+        false => Err(Fault::value(span, name, value, "it must be 0 or more")),
     };
     Ok(match kind {
         "cvar-erlang" => {
             let shape = at(0);
             if shape < 1.0 || shape.fract() != 0.0 || shape > f64::from(u32::MAX) {
-                return Err(Fault::value(span, "shape", shape, "it is a whole number of 1 or more"));
+                return Err(Fault::value(span, "shape", shape, "it must be a whole number of 1 or more"));
             }
             Distribution::Erlang { shape: shape as u32, mean: positive("rate", at(1))? }
         }
@@ -368,7 +365,12 @@ fn custom_distribution(kind: &str, values: &[f64], span: &Span) -> Result<Distri
             let (lower, upper, mode) = (at(0), at(1), at(2));
             if !(lower <= mode && mode <= upper) {
                 let value = format!("{mode} between {lower} and {upper}");
-                return Err(Fault::value(span, "mode", value, "lower, mode and upper go up in this order"));
+                return Err(Fault::value(
+                    span,
+                    "mode",
+                    value,
+                    "lower, mode and upper must increase in this order",
+                ));
             }
             match lower < upper {
                 true => Distribution::Triangular { lower, upper, mode },
@@ -382,7 +384,7 @@ fn custom_distribution(kind: &str, values: &[f64], span: &Span) -> Result<Distri
                     span,
                     "upper",
                     upper,
-                    format!("it is at least lower, which is {lower}"),
+                    format!("it must be at least lower, which is {lower}"),
                 ));
             }
             Distribution::Uniform { lower, upper }

@@ -87,7 +87,7 @@ impl Search<'_> {
             let mut known: Vec<&str> = names.all.iter().map(String::as_str).collect();
             known.sort_unstable();
             let remedy = match self.everywhere.all.contains(target) {
-                true => "it is in another thread: its numbers are counted where it is".to_owned(),
+                true => "it is in another thread: that thread counts its numbers".to_owned(),
                 false => suggest(target, known, "names of flowops"),
             };
             return Err(Fault::new(span, Problem::UnknownTarget(clip(target), place), remedy));
@@ -99,7 +99,7 @@ impl Search<'_> {
         };
         if !fits {
             let needed = if matches!(flowop.kind, FlowopKind::WakeUp) { "block" } else { "semblock" };
-            self.remarks.push((span.clone(), format!("{found} is no {needed}: nothing waits there")));
+            self.remarks.push((span.clone(), format!("{found} is not a {needed}: nothing waits there")));
         }
         Ok(found)
     }

@@ -15,7 +15,7 @@ use crate::token::clip;
 use crate::vocabulary::DID_YOU_MEAN;
 
 /// What a number may be.
-const COUNT: &str = "it is a number of 0 or more, such as 1000 or 16k, or a variable that has one";
+const COUNT: &str = "write a number of 0 or more, such as 1000 or 16k, or a variable with such a value";
 
 /// The attributes of something, and where their variables are looked up.
 pub(super) struct Attributes<'a> {
@@ -62,7 +62,7 @@ impl Resolver<'_> {
             Some(Some(Evaluated::Random(random))) => {
                 let random = self.random_variable(&random)?;
                 let mean = random.mean();
-                let text = format!("{name} does not change: it is {mean}, the mean of {}", random.name);
+                let text = format!("{name} is constant: it is {mean}, the mean of {}", random.name);
                 self.warn(&attribute.span, text);
                 Ok(Some((Scalar::Double(mean), attribute.name)))
             }
@@ -96,7 +96,7 @@ impl Resolver<'_> {
 
     fn too_large(&self, attributes: &Attributes<'_>, name: &str, value: &Scalar, most: u64) -> Box<Fault> {
         let span = attributes.get(name).map_or(0..0, |attribute| attribute.span.clone());
-        Fault::value(&span, name, value, format!("it is a number from 0 to {most}"))
+        Fault::value(&span, name, value, format!("write a number from 0 to {most}"))
     }
 
     /// A descriptor.
@@ -170,7 +170,7 @@ impl Resolver<'_> {
             Some(Some(Evaluated::Random(random))) => Ok(Some(self.random_variable(&random)?)),
             Some(Some(Evaluated::Scalar(value))) => {
                 let remedy =
-                    "it is a random variable: set $depth=cvar(type=cvar-gamma,parameters=mean:4;gamma:1.5)";
+                    "use a random variable: set $depth=cvar(type=cvar-gamma,parameters=mean:4;gamma:1.5)";
                 Err(self.misfit(attributes, name, &value, remedy))
             }
             _ => Err(no_value(attribute)),
@@ -196,11 +196,11 @@ impl Resolver<'_> {
             None => Ok(Some(true)),
             Some(Evaluated::Scalar(value)) => match value.as_truth() {
                 Some(truth) => Ok(Some(truth)),
-                None => Err(self.misfit(attributes, name, &value, "it is true or false")),
+                None => Err(self.misfit(attributes, name, &value, "write true or false")),
             },
             Some(Evaluated::Random(random)) => {
                 let value = Scalar::Text(format!("${}", random.name));
-                Err(self.misfit(attributes, name, &value, "it is true or false"))
+                Err(self.misfit(attributes, name, &value, "write true or false"))
             }
         }
     }
@@ -223,7 +223,7 @@ impl Resolver<'_> {
                 attributes,
                 name,
                 &Scalar::Double(percent),
-                "it is a per cent, from 0 to 100",
+                "write a percentage from 0 to 100",
             ));
         }
         Ok(Some(percent))
@@ -256,7 +256,7 @@ impl Resolver<'_> {
         expression: &Expression,
         scope: &Scope,
     ) -> Result<f64> {
-        let remedy = "it is a number, or a variable that has one";
+        let remedy = "write a number, or a variable with a number as its value";
         match self.evaluate(expression, scope)? {
             Evaluated::Scalar(value) => match value.as_double() {
                 Some(number) => Ok(number),
@@ -274,10 +274,7 @@ impl Resolver<'_> {
     ) -> Result<f64> {
         let random = self.random_variable(random)?;
         let mean = random.mean();
-        self.warn(
-            &expression.span,
-            format!("{what} does not change: it is {mean}, the mean of {}", random.name),
-        );
+        self.warn(&expression.span, format!("{what} is constant: it is {mean}, the mean of {}", random.name));
         Ok(mean)
     }
 }

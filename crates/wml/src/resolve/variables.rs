@@ -59,7 +59,7 @@ impl Resolver<'_> {
     pub(super) fn evaluate(&mut self, expression: &Expression, scope: &Scope) -> Result<Evaluated> {
         self.depth += 1;
         if self.depth > DEEPEST {
-            let remedy = "a variable may stand for itself here";
+            let remedy = "a variable can refer to itself here";
             return Err(Fault::new(&expression.span, Problem::TooDeep("variables"), remedy));
         }
         let result = self.evaluate_items(expression, scope);
@@ -82,7 +82,7 @@ impl Resolver<'_> {
                     Evaluated::Scalar(value) => value,
                     Evaluated::Random(random) => {
                         let problem =
-                            format!("the random variable ${} cannot be calculated with", random.name);
+                            format!("the random variable ${} cannot be used in a calculation", random.name);
                         return Err(Fault::misfit(
                             &item.span,
                             problem,
@@ -185,7 +185,7 @@ impl Resolver<'_> {
             let name = clip(&variable.name);
             self.warn(
                 span,
-                format!("nothing is known of {name}: it is an empty text; --set {name}=… gives it a value"),
+                format!("{name} is not known, so it is empty text; --set {name}=… gives it a value"),
             );
         }
         Some(found.unwrap_or_default())
@@ -257,7 +257,7 @@ fn arithmetic(left: &Scalar, operator: Operator, right: &Scalar, span: &Span) ->
         Fault::new(
             span,
             Problem::Arithmetic(problem),
-            "calculations have whole numbers of up to 63 bits, or fractions",
+            "calculations use whole numbers of up to 63 bits, or fractions",
         )
     })
 }

@@ -65,15 +65,21 @@ fn custom_variables_have_the_mean_and_variance_of_their_formulas() {
 
 #[test]
 fn parameters_that_are_not_given_have_the_values_of_filebench() {
-    let of = |kind: &str| variable(&format!("set $x=cvar(type={kind})")).distribution;
-    assert_eq!(of("cvar-gamma"), Distribution::Gamma { shape: 1.5, scale: 4096.0 / 1.5, offset: 0.0 });
-    assert_eq!(of("cvar-erlang"), Distribution::Erlang { shape: 1, mean: 1.0 });
-    assert_eq!(of("cvar-exponential"), Distribution::Exponential { mean: 1.0 });
-    assert_eq!(of("cvar-lognormal"), Distribution::LogNormal { shape: 1.0, scale: 1.0 });
-    assert_eq!(of("cvar-normal"), Distribution::Normal { mean: 0.0, sigma: 1.0 });
-    assert_eq!(of("cvar-triangular"), Distribution::Triangular { lower: 0.0, upper: 1.0, mode: 0.5 });
-    assert_eq!(of("cvar-uniform"), Distribution::Uniform { lower: 0.0, upper: 1.0 });
-    assert_eq!(of("cvar-weibull"), Distribution::Weibull { shape: 1.0, scale: 1.0 });
+    let distribution = |kind: &str| variable(&format!("set $x=cvar(type={kind})")).distribution;
+    assert_eq!(
+        distribution("cvar-gamma"),
+        Distribution::Gamma { shape: 1.5, scale: 4096.0 / 1.5, offset: 0.0 }
+    );
+    assert_eq!(distribution("cvar-erlang"), Distribution::Erlang { shape: 1, mean: 1.0 });
+    assert_eq!(distribution("cvar-exponential"), Distribution::Exponential { mean: 1.0 });
+    assert_eq!(distribution("cvar-lognormal"), Distribution::LogNormal { shape: 1.0, scale: 1.0 });
+    assert_eq!(distribution("cvar-normal"), Distribution::Normal { mean: 0.0, sigma: 1.0 });
+    assert_eq!(
+        distribution("cvar-triangular"),
+        Distribution::Triangular { lower: 0.0, upper: 1.0, mode: 0.5 }
+    );
+    assert_eq!(distribution("cvar-uniform"), Distribution::Uniform { lower: 0.0, upper: 1.0 });
+    assert_eq!(distribution("cvar-weibull"), Distribution::Weibull { shape: 1.0, scale: 1.0 });
 }
 
 #[test]

@@ -6,13 +6,13 @@ fn words_that_are_not_known_are_pointed_at() {
     insta::assert_snapshot!(error("set $a=1\n  defin file name=x"), @r#"
     a script is not understood: test.f:2:3
       defin file name=x
-      ^^^^^ no command is called "defin"
+      ^^^^^ there is no command "defin"
       did you mean define?
     "#);
     insta::assert_snapshot!(error(&thread("\tflowop raed name=r,filesetname=docs")), @r#"
     a script is not understood: test.f:3:9
       flowop raed name=r,filesetname=docs
-             ^^^^ no flowop is called "raed"
+             ^^^^ there is no flowop "raed"
       did you mean read?
     "#);
     insta::assert_snapshot!(error(&thread("flowop read name=r,filesetname=docs,iosiz=4k")), @r#"
@@ -25,12 +25,12 @@ fn words_that_are_not_known_are_pointed_at() {
     a script is not understood: test.f:3:37
       flowop read name=r,filesetname=docs,entries=4k
                                           ^^^^^^^ a flowop has no attribute "entries"
-      entries is an attribute of a file set; here stand name, filename, fd, srcfd, iosize, iters, workingset, random, dsync, directio, opennext, noreadahead, indexed, value, target, blocking, highwater
+      entries is an attribute of a file set; the attributes here are name, filename, fd, srcfd, iosize, iters, workingset, random, dsync, directio, opennext, noreadahead, indexed, value, target, blocking, highwater
     "#);
     insta::assert_snapshot!(error(&thread("flowop read name=r,filesetname=dosc")), @r#"
     a script is not understood: test.f:3:20
       flowop read name=r,filesetname=dosc
-                         ^^^^^^^^^^^^^^^^ no file set is called "dosc"
+                         ^^^^^^^^^^^^^^^^ there is no file set "dosc"
       did you mean docs?
     "#);
     insta::assert_snapshot!(error(&thread("flowop wakeup name=r,target=w\nflowop block name=x")), @r"
@@ -60,14 +60,14 @@ fn words_that_are_not_known_are_pointed_at() {
     insta::assert_snapshot!(error("define posset name=a"), @r"
     a script is not understood: test.f:1:8
       define posset name=a
-             ^^^^^^ sets of positions are not read
-      sets of positions were taken out of Filebench 1.5: use random
+             ^^^^^^ sets of positions are not supported
+      Filebench 1.5 removed sets of positions: use random
     ");
     insta::assert_snapshot!(error("thread name=a"), @r#"
     a script is not understood: test.f:1:1
       thread name=a
-      ^^^^^^ no command is called "thread"
-      thread stands after define, or in a process: a } before it may be too many
+      ^^^^^^ there is no command "thread"
+      thread belongs after define, or in a process: there may be one } too many before it
     "#);
 }
 
@@ -142,14 +142,14 @@ fn what_is_missing_is_named() {
     insta::assert_snapshot!(error("set $x="), @r"
     a script is not understood: test.f:1:8
       set $x=
-             ^ the end of the script cannot stand here
-      a value stands here: a number, a text or a $variable
+             ^ the end of the script is not allowed here
+      expected a value: a number, a text or a $variable
     ");
     insta::assert_snapshot!(error("define file name=a,path=/d size=4k"), @r#"
     a script is not understood: test.f:1:28
       define file name=a,path=/d size=4k
-                                 ^^^^ "size" cannot stand here
-      a comma stands between two attributes
+                                 ^^^^ "size" is not allowed here
+      separate attributes with commas
     "#);
     insta::assert_snapshot!(error("enable multi master=a"), @r"
     a script is not understood: test.f:1:1
@@ -161,7 +161,7 @@ fn what_is_missing_is_named() {
     a script is not understood: test.f:1:6
       load fileserver
            ^^^^^^^^^^ the script "fileserver" is not found
-      put its text here in its place
+      replace this line with its text
     "#);
 }
 
@@ -171,7 +171,7 @@ fn values_that_do_not_fit_are_refused() {
     a script is not understood: test.f:1:28
       define file name=a,path=/d,size=10mb
                                  ^^^^^^^^^ size cannot be "10mb"
-      it is a number of 0 or more, such as 1000 or 16k, or a variable that has one
+      write a number of 0 or more, such as 1000 or 16k, or a variable with such a value
     "#);
     insta::assert_snapshot!(error("define file name=a,path=/d,size=99999999999g\nrun"), @r"
     a script is not understood: test.f:1:33
@@ -183,90 +183,90 @@ fn values_that_do_not_fit_are_refused() {
     a script is not understood: test.f:1:28
       define file name=a,path=/d,prealloc=101
                                  ^^^^^^^^^^^^ prealloc cannot be 101
-      it is a per cent, from 0 to 100
+      write a percentage from 0 to 100
     ");
     insta::assert_snapshot!(error("define file name=a,path=/d,reuse=often\nrun"), @r#"
     a script is not understood: test.f:1:28
       define file name=a,path=/d,reuse=often
                                  ^^^^^^^^^^^ reuse cannot be "often"
-      it is true or false
+      write true or false
     "#);
     insta::assert_snapshot!(error("define process name=p,instances=-1 { thread name=t { flowop hog name=h } }"), @r"
     a script is not understood: test.f:1:23
       define process name=p,instances=-1 { thread name=t { flowop hog name=h } }
                             ^^^^^^^^^^^^ instances cannot be -1
-      it is a number of 0 or more, such as 1000 or 16k, or a variable that has one
+      write a number of 0 or more, such as 1000 or 16k, or a variable with such a value
     ");
     insta::assert_snapshot!(error("define process name=p,nice=30 { thread name=t { flowop hog name=h } }"), @r"
     a script is not understood: test.f:1:23
       define process name=p,nice=30 { thread name=t { flowop hog name=h } }
                             ^^^^^^^ nice cannot be 30
-      it is a priority from -20 to 19
+      write a priority from -20 to 19
     ");
     insta::assert_snapshot!(error("define process name=p { thread name=t,ioprio=9 { flowop hog name=h } }"), @r#"
     a script is not understood: test.f:1:39
       define process name=p { thread name=t,ioprio=9 { flowop hog name=h } }
                                             ^^^^^^^^ ioprio cannot be 9
-      it is a priority from 0, the highest, to 7
+      write a priority from 0 (highest) to 7
     "#);
     insta::assert_snapshot!(error("define file name=a,path=/d,readonly,writeonly\nrun"), @r"
     a script is not understood: test.f:1:1
       define file name=a,path=/d,readonly,writeonly
       ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^ this is both readonly and writeonly
-      leave one of them out
+      remove one of them
     ");
     insta::assert_snapshot!(error("define fileset name=a,path=/d,entries=4,dirwidth=2,dirdepthrv=4\nrun"), @r"
     a script is not understood: test.f:1:52
       define fileset name=a,path=/d,entries=4,dirwidth=2,dirdepthrv=4
                                                          ^^^^^^^^^^^^ dirdepthrv cannot be 4
-      it is a random variable: set $depth=cvar(type=cvar-gamma,parameters=mean:4;gamma:1.5)
+      use a random variable: set $depth=cvar(type=cvar-gamma,parameters=mean:4;gamma:1.5)
     ");
     insta::assert_snapshot!(error("run -5"), @r"
     a script is not understood: test.f:1:5
       run -5
           ^^ the time of a run cannot be -5
-      it is seconds, 0 or more
+      write seconds, 0 or more
     ");
     insta::assert_snapshot!(error("eventgen rate=-1\nrun 5"), @r"
     a script is not understood: test.f:1:10
       eventgen rate=-1
                ^^^^^^^ rate cannot be -1
-      it is events per second, at most 1000000000; 0 for as many as there can be
+      write events per second, at most 1000000000; 0 means as many as possible
     ");
     insta::assert_snapshot!(error("set $a=5 / 0"), @r"
     a script is not understood: test.f:1:10
       set $a=5 / 0
                ^ 5 / 0 has no result
-      calculations have whole numbers of up to 63 bits, or fractions
+      calculations use whole numbers of up to 63 bits, or fractions
     ");
     insta::assert_snapshot!(error("set $a=8g * 8g"), @r"
     a script is not understood: test.f:1:11
       set $a=8g * 8g
                 ^ 8589934592 * 8589934592 is too large
-      calculations have whole numbers of up to 63 bits, or fractions
+      calculations use whole numbers of up to 63 bits, or fractions
     ");
     insta::assert_snapshot!(error("set $a=some * 4"), @r#"
     a script is not understood: test.f:1:13
       set $a=some * 4
                   ^ "some" is not a number
-      calculations have whole numbers of up to 63 bits, or fractions
+      calculations use whole numbers of up to 63 bits, or fractions
     "#);
     insta::assert_snapshot!(error("set mode quit soon"), @r#"
     a script is not understood: test.f:1:15
       set mode quit soon
-                    ^^^^ "soon" cannot stand here
+                    ^^^^ "soon" is not allowed here
       set mode quit timeout, set mode quit alldone, set mode quit firstdone, or set mode nousestats
     "#);
     insta::assert_snapshot!(error("set $a=x!"), @r"
     a script is not understood: test.f:1:9
       set $a=x!
-              ^ the character '!' means nothing here
-      a text with such characters is written in quotation marks
+              ^ the character '!' has no meaning here
+      write text with such characters in quotation marks
     ");
     insta::assert_snapshot!(error("foreach $v in 1,2 run 5"), @r#"
     a script is not understood: test.f:1:19
       foreach $v in 1,2 run 5
-                        ^^^ "run" cannot stand here
+                        ^^^ "run" is not allowed here
       foreach $name in 1, 2, 3 { … }
     "#);
 }
@@ -278,8 +278,8 @@ fn impossible_distributions_are_refused() {
     insta::assert_snapshot!(random("randvar(type=tabular,randtable={{50,1,2},{40,3,4}})"), @r"
     a script is not understood: test.f:1:39
       set $x=randvar(type=tabular,randtable={{50,1,2},{40,3,4}})
-                                            ^^^^^^^^^^^^^^^^^^^ the shares of this table are 90 % together
-      they have to be 100 %
+                                            ^^^^^^^^^^^^^^^^^^^ the shares of this table add up to 90 %
+      they must add up to 100 %
     ");
     insta::assert_snapshot!(random("randvar(type=tabular)"), @r"
     a script is not understood: test.f:1:8
@@ -303,7 +303,7 @@ fn impossible_distributions_are_refused() {
     a script is not understood: test.f:1:8
       set $x=randvar(type=gamma,mean=5,gamma=0)
              ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^ gamma cannot be 0
-      it is more than 0: 1500 for a shape of 1.5
+      it must be more than 0: 1500 for a shape of 1.5
     ");
     insta::assert_snapshot!(random("randvar(type=normal,mean=5)"), @r#"
     a script is not understood: test.f:1:16
@@ -315,31 +315,31 @@ fn impossible_distributions_are_refused() {
     a script is not understood: test.f:1:8
       set $x=randvar(type=uniform,mean=$x)
              ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^ the random variable $x contains itself
-      give its attributes numbers
+      give numbers to its attributes
     ");
     insta::assert_snapshot!(random("cvar(type=cvar-normal,parameters=sigma:-1)"), @r"
     a script is not understood: test.f:1:30
       set $x=cvar(type=cvar-normal,parameters=sigma:-1)
                                    ^^^^^^^^^^^^^^^^^^^ sigma cannot be -1
-      it is 0 or more
+      it must be 0 or more
     ");
     insta::assert_snapshot!(random("cvar(type=cvar-erlang,parameters=shape:1.5)"), @r"
     a script is not understood: test.f:1:30
       set $x=cvar(type=cvar-erlang,parameters=shape:1.5)
                                    ^^^^^^^^^^^^^^^^^^^^ shape cannot be 1.5
-      it is a whole number of 1 or more
+      it must be a whole number of 1 or more
     ");
     insta::assert_snapshot!(random("cvar(type=cvar-triangular,parameters=mode:7)"), @r"
     a script is not understood: test.f:1:34
       set $x=cvar(type=cvar-triangular,parameters=mode:7)
                                        ^^^^^^^^^^^^^^^^^ mode cannot be 7 between 0 and 1
-      lower, mode and upper go up in this order
+      lower, mode and upper must increase in this order
     ");
     insta::assert_snapshot!(random("cvar(type=cvar-uniform,parameters=lower:9;upper:8)"), @r"
     a script is not understood: test.f:1:31
       set $x=cvar(type=cvar-uniform,parameters=lower:9;upper:8)
                                     ^^^^^^^^^^^^^^^^^^^^^^^^^^ upper cannot be 8
-      it is at least lower, which is 9
+      it must be at least lower, which is 9
     ");
     insta::assert_snapshot!(random("cvar(type=cvar-weibull,parameters=scale:x)"), @r#"
     a script is not understood: test.f:1:31
@@ -366,21 +366,21 @@ fn definitions_have_to_go_together() {
     insta::assert_snapshot!(error("define flowop name=read { flowop hog name=h }"), @r#"
     a script is not understood: test.f:1:1
       define flowop name=read { flowop hog name=h }
-      ^^^^^^^^^^^^^^^^^^^^^^^ a flowop is called "read" already
+      ^^^^^^^^^^^^^^^^^^^^^^^ there is a flowop "read" already
       give it a name of its own
     "#);
     insta::assert_snapshot!(error("define flowop name=x { flowop y name=a }\ndefine flowop name=y { flowop x name=b }\ndefine process name=p { thread name=t { flowop x name=c } }"), @r#"
     a script is not understood: test.f:2:31
       define flowop name=y { flowop x name=b }
                                     ^ the flowop "x" contains itself
-      take it out of itself
+      remove it from itself
     "#);
     let other = "define process name=p { thread name=t { flowop hog name=h } thread name=u { flowop iopslimit name=l,target=h } }";
     insta::assert_snapshot!(error(other), @r"
     a script is not understood: test.f:1:101
       …flowop hog name=h } thread name=u { flowop iopslimit name=l,target=h } }
                                                                    ^^^^^^^^ no flowop with name=h is in its thread
-      it is in another thread: its numbers are counted where it is
+      it is in another thread: that thread counts its numbers
     ");
     let local = "define flowop name=x, $n { flowop hog name=h,value=$n }\ndefine process name=p { thread name=t { flowop x name=c } }";
     insta::assert_snapshot!(error(local), @r"
@@ -397,10 +397,10 @@ fn a_file_that_is_no_text_is_refused() {
     insta::assert_snapshot!(error(b"\x7fELF\x02\x01\x01\0\0\0"), @r"
     a script is not understood: a.out:1:1
       
-      ^ this is not a text
-      a script is a text such as: define fileset name=files,path=/tmp,entries=1000,dirwidth=20
+      ^ this is not text
+      a script is text such as: define fileset name=files,path=/tmp,entries=1000,dirwidth=20
     ");
-    assert!(error(&[0xff; 100]).contains("not a text"));
+    assert!(error(&[0xff; 100]).contains("not text"));
     assert!(
         parse(&Source::new("latin-1.f", b"# written by Andr\xe9 on a rainy Sunday\nrun 5\n"), &[]).is_ok()
     );
@@ -410,7 +410,7 @@ fn a_file_that_is_no_text_is_refused() {
 fn nothing_grows_without_end() {
     let many = (0..100).map(|n| n.to_string()).collect::<Vec<_>>().join(",");
     let nested = format!("{}echo \"x\"{}", format!("foreach $v in {many} {{ ").repeat(8), "}".repeat(8));
-    insta::assert_snapshot!(error(&nested).lines().last().unwrap(), @r"  at most 300000 commands, files, threads and flowops are executed or made");
+    insta::assert_snapshot!(error(&nested).lines().last().unwrap(), @r"  a script can execute or make at most 300000 commands, files, threads and flowops");
     let double = (0..40).map(|_| "set $a=\"$a$a\"\n").collect::<String>();
     assert!(error(&format!("set $a=xx\n{double}")).contains("too large"));
     let composites: String = (1..60)

@@ -80,8 +80,8 @@ fn a_variable_of_the_command_line_has_to_be_in_the_script() {
     insta::assert_snapshot!(error, @r"
     a script is not understood: --set:1:10
       $where=1 2
-               ^ the number 2 cannot stand here
-      a value is one number, text or variable, or a calculation
+               ^ the number 2 is not allowed here
+      a value is a number, a text, a variable or a calculation
     ");
 }
 
@@ -138,7 +138,7 @@ fn surroundings_come_from_outside() {
     let home = |name: &str| (name == "HOME").then(|| "/root".to_owned());
     let script = parse(&Source::new("a.f", text).with_environment(&home), &[]).unwrap();
     assert_eq!(script.actions, [Action::Echo("/root a.f ".to_owned())]);
-    insta::assert_snapshot!(warnings(&script), @"1: nothing is known of date: it is an empty text; --set date=… gives it a value");
+    insta::assert_snapshot!(warnings(&script), @"1: date is not known, so it is empty text; --set date=… gives it a value");
 }
 
 #[test]
@@ -227,7 +227,7 @@ fn a_run_step_by_step_is_a_run() {
     assert_eq!(run(&script).time, RunTime::Seconds(60.0));
     assert!(matches!(script.actions[..], [Action::CreateFiles(_), Action::Run(_), Action::Sleep(_)]));
     insta::assert_snapshot!(warnings(&script), @r"
-    13: the 5 s before this are left out: every run begins with fresh counters
+    13: the 5 s before this are skipped: every run begins with fresh counters
     15: stats snap has no effect here: every run reports at its end
     ");
 }
@@ -245,14 +245,14 @@ fn what_has_no_effect_is_said() {
     3: set mode nousestats has no effect here
     4: version and help have no effect here
     5: vars has no effect here: echo "$name" prints a variable
-    7: stats dump, command and directory have no effect here: results go where the command line says
-    8: stats dump, command and directory have no effect here: results go where the command line says
-    9: fscheck and fsflush have no effect here: system "sync" does what they did on Linux
+    7: stats dump, command and directory have no effect here: the command line decides where results go
+    8: stats dump, command and directory have no effect here: the command line decides where results go
+    9: fscheck and fsflush have no effect here: use system "sync", which does the same on Linux
     10: list flowop has no effect here
-    11: seed has no effect here: all that is drawn comes from the run's seed
-    11: randsrc has no effect here: all that is drawn comes from the run's seed
+    11: seed has no effect here: all random values come from the run's seed
+    11: randsrc has no effect here: all random values come from the run's seed
     12: entropy has no effect here: it belongs to a variant of Filebench
-    12: no dirwidth is given: every file gets a directory of its own, as in Filebench
+    12: dirwidth is missing: every file gets a directory of its own, as in Filebench
     13: run takes one time: the values after it have no effect
     13: no process is defined before this run: it only makes the files
     "#);

@@ -49,7 +49,7 @@ pub(crate) struct Between<'a> {
     /// The level below has discards at all.
     pub discards_below: bool,
     pub tally: Tally,
-    /// Flushes below that nobody waits for, while the level above has flushes of which only a moment is known: one of
+    /// Flushes below that no request waits for, while the level above has flushes of which only a moment is known: one of
     /// those may turn out to have asked. They are counted when that is settled.
     unasked: VecDeque<u32>,
     /// The level above has such flushes.
@@ -279,7 +279,7 @@ impl<'a> Between<'a> {
         }
     }
 
-    /// Nobody asked for a flush below.
+    /// No request above asked for the flush below.
     fn settle(&mut self, slot: u32, lowers: &mut Actives) {
         let timed = &lowers[slot].timed;
         let outside = timed.queued < self.spans[0].0 || timed.completed > self.spans[0].1;

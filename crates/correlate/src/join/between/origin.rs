@@ -12,7 +12,7 @@ use crate::space::SpaceMap;
 use crate::tree::Origin;
 
 impl Between<'_> {
-    /// Why a part of a request was carried that nobody waits for.
+    /// Why a part of a request was carried although no request waits for it.
     pub(super) fn extra_origin(&self, operation: Operation, from: u64, to: u64) -> Origin {
         match operation {
             Operation::Read => Origin::ReadAhead,
@@ -111,7 +111,7 @@ impl Between<'_> {
         if waiting.iter().any(is_flush) {
             waiting.retain(is_flush);
         }
-        // One flush below serves all that wait and have none yet; one that has is served again only if nobody else is.
+        // One flush below serves all that wait and have none yet; one that has is served again only if no other is.
         let flushed = |slot: u32| uppers[slot].unserved_bytes(FLUSHED.0, FLUSHED.1) == 0;
         let unserved: Vec<u32> = waiting.iter().copied().filter(|slot| !flushed(*slot)).collect();
         choice.parents = if unserved.is_empty() { waiting } else { unserved };

@@ -54,7 +54,7 @@ pub fn read_extents_from(
         of_layout(&layout, inode).map_err(|reason| wrong(None, reason))?
     } else if first == Some(b'[') {
         let list: ExtentList = serde_json::from_reader(&mut reader)
-            .map_err(|e| wrong(Some(e.line()), format!("this is no list of extents: {e}")))?;
+            .map_err(|e| wrong(Some(e.line()), format!("this is not a list of extents: {e}")))?;
         list.0
     } else if first == Some(b'{') {
         let mut text = Vec::new();
@@ -66,7 +66,7 @@ pub fn read_extents_from(
             return Err(wrong(None, reason));
         }
         let value: Value = serde_json::from_slice(&text)
-            .map_err(|e| wrong(Some(e.line()), format!("this is no JSON: {e}")))?;
+            .map_err(|e| wrong(Some(e.line()), format!("this is not JSON: {e}")))?;
         drop(text);
         of_json(value, inode).map_err(|reason| wrong(None, reason))?
     } else {
@@ -100,7 +100,7 @@ fn of_layout(layout: &Layout, inode: Option<u64>) -> Result<Vec<MappedExtent>, S
     };
     let ranges = layout.file(inode);
     if ranges.is_empty() {
-        return Err(format!("no contents of inode {inode} are in the layout"));
+        return Err(format!("the layout has no contents of inode {inode}"));
     }
     Ok(ranges.into_iter().map(|(upper, lower, bytes)| MappedExtent { upper, lower, bytes }).collect())
 }
@@ -141,7 +141,8 @@ impl<'de> Visitor<'de> for ExtentList {
                 (Some(_), None, Some(_)) if item.is_qemu => {}
                 _ => {
                     return Err(de::Error::custom(format!(
-                        "extent {number} has not the three numbers upper, lower and bytes (or start, offset and length)"
+                        "extent {number} does not have the three numbers upper, lower and bytes (or start, \
+                         offset and length)"
                     )));
                 }
             }
@@ -272,7 +273,7 @@ fn of_text(reader: &mut impl BufRead) -> Result<Vec<MappedExtent>, TextFailure> 
             let shown: String = String::from_utf8_lossy(&line).trim().chars().take(60).collect();
             TextFailure::Line(Some(number), format!("{reason}: {shown}"))
         };
-        let Ok(text) = std::str::from_utf8(&line) else { return Err(failed("this is no text")) };
+        let Ok(text) = std::str::from_utf8(&line) else { return Err(failed("this is not text")) };
         let text = text.trim();
         if let Some(block) = filefrag_block(text) {
             form = Some(Form::Filefrag(block));
@@ -290,7 +291,8 @@ fn of_text(reader: &mut impl BufRead) -> Result<Vec<MappedExtent>, TextFailure> 
         extents.extend(extent.map_err(|reason| failed(&reason))?);
     }
     if form.is_none() {
-        let reason = "no extents are recognised in it; give the output of `filefrag -v IMAGE` or `xfs_bmap -v IMAGE`, \
+        let reason = "no extents were recognised in it; give the output of `filefrag -v IMAGE` or `xfs_bmap \
+                      -v IMAGE`, \
                       or lines `image offset,device offset,bytes`";
         return Err(TextFailure::Line(None, reason.to_owned()));
     }
@@ -327,7 +329,7 @@ fn filefrag_line(line: &str, block: u64) -> Result<Option<MappedExtent>, String>
     let first = |range: &str| range.split("..").next().and_then(|text| text.trim().parse::<u64>().ok());
     let numbers = (first(logical), first(physical), length.parse::<u64>().ok());
     let (Some(upper), Some(lower), Some(length)) = numbers else {
-        return Err("this is no extent of filefrag".to_owned());
+        return Err("this is not an extent of filefrag".to_owned());
     };
     in_bytes([upper, lower, length], block).map(Some)
 }
@@ -351,7 +353,7 @@ fn xfs_bmap_line(line: &str) -> Result<Option<MappedExtent>, String> {
         Some((first, last.checked_sub(first)?.checked_add(1)?))
     };
     let (Some((upper, bytes)), Some((lower, below))) = (range(file), range(device)) else {
-        return Err("this is no extent of xfs_bmap".to_owned());
+        return Err("this is not an extent of xfs_bmap".to_owned());
     };
     if bytes != below {
         return Err("the two ranges of this extent differ in length".to_owned());

@@ -79,7 +79,7 @@ fn a_layout_knows_its_image() {
     ];
     assert_eq!(read(&bytes).unwrap().extents(), expected);
     assert_eq!(read(serde_json::to_string(&layout).unwrap().as_bytes()).unwrap().extents(), expected);
-    assert_eq!(of_layout(&layout, Some(7)).unwrap_err(), "no contents of inode 7 are in the layout");
+    assert_eq!(of_layout(&layout, Some(7)).unwrap_err(), "the layout has no contents of inode 7");
 }
 
 #[test]
@@ -87,7 +87,7 @@ fn a_list_is_read_one_by_one_and_an_object_is_of_a_bounded_length() {
     // Not one value is kept of what is no extent: it is refused where it stands.
     let endless = std::io::Read::chain(&b"["[..], std::io::repeat(b'1'));
     let wrong = [&b"[[1,2,3],"[..], &b"[],".repeat(1000), b"[1,2,3]]"].concat();
-    assert!(read(&wrong).unwrap_err().to_string().contains("extent 1 has not the three numbers"));
+    assert!(read(&wrong).unwrap_err().to_string().contains("extent 1 does not have the three numbers"));
     assert!(read_extents_from(endless.take(1 << 20), Path::new("map"), None).is_err());
     let object = std::io::Read::chain(&b"{\"extents\":"[..], std::io::repeat(b' '));
     let error = read_extents_from(object, Path::new("map"), None).unwrap_err().to_string();
@@ -105,7 +105,7 @@ fn errors_name_the_line() {
         read(b"0,4096,x\n1,2,3").unwrap_err(),
         @"map, line 1: three numbers are expected, image offset, device offset and bytes: 0,4096,x"
     );
-    insta::assert_snapshot!(read(b"hello\nworld\n").unwrap_err(), @"map: no extents are recognised in it; give the output of `filefrag -v IMAGE` or `xfs_bmap -v IMAGE`, or lines `image offset,device offset,bytes`");
+    insta::assert_snapshot!(read(b"hello\nworld\n").unwrap_err(), @"map: no extents were recognised in it; give the output of `filefrag -v IMAGE` or `xfs_bmap -v IMAGE`, or lines `image offset,device offset,bytes`");
     let broken = XFS_BMAP.replace("10432..12479  ", "10432..12478  ");
     insta::assert_snapshot!(
         read(broken.as_bytes()).unwrap_err(),

@@ -51,7 +51,7 @@ const CASES: &[Case] = &[
         summary: "writes, rewrites, reads and seeks in a file, then makes and deletes files",
     },
     Case { name: "sequential", summary: "writes, rewrites, reads and seeks in a file" },
-    Case { name: "files", summary: "makes, looks at and deletes files, in order and at random" },
+    Case { name: "files", summary: "makes, stats and deletes files, in order and at random" },
 ];
 
 const WITH_DATA: &[&str] = &["all", "sequential"];
@@ -86,7 +86,7 @@ const OPTIONS: &[OptionSpec] = &[
         name: "directories",
         kind: Kind::Count { min: 1, max: 100_000 },
         cases: WITH_FILES,
-        summary: "spread these files over so many directories",
+        summary: "number of directories for these files",
     },
     OptionSpec {
         name: "fsync",
@@ -98,7 +98,7 @@ const OPTIONS: &[OptionSpec] = &[
         name: "seed",
         kind: Kind::Count { min: 1, max: u32::MAX as u64 },
         cases: &[],
-        summary: "fixed sequence of random operations; without it, one for each replication",
+        summary: "fixed sequence of random operations; by default, a different one for each replication",
     },
 ];
 
@@ -206,13 +206,13 @@ impl Engine for Bonnie {
         let mut remarks = Vec::new();
         if with_data(workload) {
             remarks.push(
-                "bonnie++ closes its file before it reads it again but empties no cache: a file of less than twice the \
-                 machine's memory is read from memory"
+                "bonnie++ closes its file before it reads it again, but does not empty any cache: it reads \
+                 a file of less than twice the machine's memory from memory"
                     .to_owned(),
             );
             remarks.push(
-                "bonnie++ counts a rewritten block once, though it is read and written: IOzone's rewrite only writes \
-                 (row D-25)"
+                "bonnie++ counts a rewritten block once, although it reads and writes it: IOzone's rewrite \
+                 only writes (row D-25)"
                     .to_owned(),
             );
         }
@@ -247,7 +247,7 @@ impl Engine for Bonnie {
         if switch(workload, "fsync") {
             argv.push("-b".to_owned());
         }
-        // It runs as root only when it is told to, and as anybody else only when it is not.
+        // It accepts root only with the option for it, and other users only without it.
         let (argv, result) = timed::command_of(place, "bonnie", &["-u", "root"], argv);
         Step {
             title: format!("{workload} on {}", place.target.path()),

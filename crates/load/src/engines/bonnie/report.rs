@@ -74,7 +74,8 @@ pub(super) fn into_result(
     if operations.is_empty() {
         return Err(LoadError::NothingMeasured {
             program: PROGRAM,
-            detail: "every test took less than half a second, which it does not report; make size= or files= larger"
+            detail: "every test took less than half a second, and bonnie++ does not report such tests; make \
+                     size= or files= larger"
                 .to_owned(),
         });
     }
@@ -109,7 +110,7 @@ fn values(output: &StepOutput) -> Result<Vec<&str>, LoadError> {
     };
     let values: Vec<&str> = line.trim_end().split(',').collect();
     if values[0] != FORM {
-        return Err(unreadable(format!("its values are of the form {:?}, not {FORM}", values[0])));
+        return Err(unreadable(format!("its values have the format {:?}, not {FORM}", values[0])));
     }
     if values.len() != VALUES {
         return Err(unreadable(format!("{} values instead of {VALUES}", values.len())));
@@ -130,7 +131,7 @@ fn check_data(workload: &Workload, values: &[&str]) -> Result<(), LoadError> {
     }
     for (what, done, asked) in pairs {
         if done != asked {
-            let detail = format!("{done} {what}, but {asked} were asked for");
+            let detail = format!("{done} {what}, but {asked} were requested");
             return Err(LoadError::Inconsistent { program: PROGRAM, detail });
         }
     }
@@ -176,7 +177,7 @@ fn latency_ns(text: &str) -> Result<Option<u64>, LoadError> {
         "us" => 1000,
         "ms" => 1_000_000,
         "s" => 1_000_000_000,
-        _ => return Err(unreadable(format!("{text:?} is no latency"))),
+        _ => return Err(unreadable(format!("{text:?} is not a latency"))),
     };
     let digits: u64 = number(text.trim_end_matches(|c: char| c.is_ascii_alphabetic()))?;
     Ok(Some(digits.saturating_mul(ns_per_unit)))
@@ -184,7 +185,7 @@ fn latency_ns(text: &str) -> Result<Option<u64>, LoadError> {
 
 /// `32M`, `4G`: Bonnie++ prints the largest unit that divides.
 fn size_bytes(text: &str) -> Result<u64, LoadError> {
-    let wrong = || unreadable(format!("{text:?} is no size"));
+    let wrong = || unreadable(format!("{text:?} is not a size"));
     let shift = match text.chars().last() {
         Some('M') => 20,
         Some('G') => 30,
@@ -195,13 +196,13 @@ fn size_bytes(text: &str) -> Result<u64, LoadError> {
 }
 
 fn number<N: std::str::FromStr>(text: &str) -> Result<N, LoadError> {
-    text.parse().map_err(|_| unreadable(format!("{text:?} is no number")))
+    text.parse().map_err(|_| unreadable(format!("{text:?} is not a number")))
 }
 
 /// Without the `nan` and `inf` that Rust also takes for numbers.
 fn finite(text: &str) -> Result<f64, LoadError> {
     let value: f64 = number(text)?;
-    if value.is_finite() { Ok(value) } else { Err(unreadable(format!("{text:?} is no number"))) }
+    if value.is_finite() { Ok(value) } else { Err(unreadable(format!("{text:?} is not a number"))) }
 }
 
 fn unreadable(detail: String) -> LoadError {

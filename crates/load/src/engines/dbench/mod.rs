@@ -47,7 +47,7 @@ const OPTIONS: &[OptionSpec] = &[
         name: "runtime",
         kind: Kind::TimeLimit,
         cases: &[],
-        summary: "measured so long, after a warm-up of a fifth of it",
+        summary: "duration of the measurement, after a warm-up of a fifth of it",
     },
     OptionSpec {
         name: "sync",
@@ -59,7 +59,7 @@ const OPTIONS: &[OptionSpec] = &[
         name: "xattr",
         kind: Kind::Switch,
         cases: &[],
-        summary: "extended attributes beside each file, as Samba 4 keeps them",
+        summary: "extended attributes for each file, as Samba 4 stores them",
     },
 ];
 
@@ -97,7 +97,7 @@ impl Engine for Dbench {
             Some(2..) => Ok(()),
             _ => Err(Misfit {
                 option: "runtime",
-                why: "dbench runs by time, and looks at its clock once a second".to_owned(),
+                why: "dbench runs for a time, and reads its clock once a second".to_owned(),
                 remedy: "write a time of at least 2s".to_owned(),
             }),
         }
@@ -142,8 +142,8 @@ impl Engine for Dbench {
         let mut remarks = Vec::new();
         if runtime_s(workload) < 30 && choice(workload, "sync") == "off" {
             remarks.push(
-                "in less than 30 s the kernel's write-back writes little of what dbench leaves in the page cache: \
-                 make runtime longer or sync= stricter"
+                "in less than 30 s, the kernel writes back little of the data that dbench leaves in the \
+                 page cache: make runtime longer or sync= stricter"
                     .to_owned(),
             );
         }

@@ -36,14 +36,15 @@ pub(super) fn into_result(
     let summary = summary(&output.stdout)?;
     let clients = count(workload, "clients");
     if summary.clients != clients {
-        return Err(inconsistent(format!("{} clients, but {clients} were asked for", summary.clients)));
+        return Err(inconsistent(format!("{} clients, but {clients} were requested", summary.clients)));
     }
     let elapsed_s = measured_s(&output.stdout, super::runtime_s(workload))?;
     let mut operations = classes(&output.stdout)?;
     if operations.is_empty() {
         return Err(LoadError::NothingMeasured {
             program: PROGRAM,
-            detail: "no operation was done in the time; make runtime= longer or clients= fewer".to_owned(),
+            detail: "no operation ended in the measured time; use a longer runtime= or fewer clients="
+                .to_owned(),
         });
     }
     let data =
@@ -70,14 +71,14 @@ pub(super) fn into_result(
 
 fn summary(stdout: &str) -> Result<Summary, LoadError> {
     let line = stdout.lines().rev().find_map(|line| line.strip_prefix("Throughput "));
-    let line = line.ok_or_else(|| unreadable("there is no line with the throughput".to_owned()))?;
+    let line = line.ok_or_else(|| unreadable("the line with the throughput is missing".to_owned()))?;
     let before = |mark: &str| {
         let word = line.split(mark).next().and_then(|text| text.split_whitespace().last());
         word.filter(|_| line.contains(mark)).ok_or_else(|| unreadable(format!("{line:?} has no {mark:?}")))
     };
     let (_, latency) = line
         .split_once("max_latency=")
-        .ok_or_else(|| unreadable(format!("{line:?} does not say the longest latency")))?;
+        .ok_or_else(|| unreadable(format!("{line:?} does not have the longest latency")))?;
     Ok(Summary {
         mb_per_s: number(before(" MB/sec")?)?,
         clients: count_of(before(" clients ")?)?,
@@ -97,12 +98,12 @@ fn measured_s(stdout: &str, asked_s: u64) -> Result<u64, LoadError> {
 /// The table: ` NTCreateX      64624     0.035     5.054`, latencies in milliseconds.
 fn classes(stdout: &str) -> Result<BTreeMap<OperationClass, OperationResult>, LoadError> {
     let mut rows = stdout.lines().skip_while(|line| !line.trim_start().starts_with("Operation "));
-    rows.next().ok_or_else(|| unreadable("there is no table of operations".to_owned()))?;
+    rows.next().ok_or_else(|| unreadable("the table of operations is missing".to_owned()))?;
     let mut classes = BTreeMap::new();
     for row in rows.skip(1).take_while(|row| !row.trim().is_empty()) {
         let words: Vec<&str> = row.split_whitespace().collect();
         let &[name, operations, mean_ms, max_ms] = &words[..] else {
-            return Err(unreadable(format!("{row:?} is no row of the table of operations")));
+            return Err(unreadable(format!("{row:?} is not a row of the table of operations")));
         };
         let nanoseconds = |text: &str| number(text).map(|ms| Some((ms * 1e6).round() as u64));
         let result = OperationResult {
@@ -119,13 +120,13 @@ fn classes(stdout: &str) -> Result<BTreeMap<OperationClass, OperationResult>, Lo
 }
 
 fn count_of(text: &str) -> Result<u64, LoadError> {
-    text.parse().map_err(|_| unreadable(format!("{text:?} is no whole number")))
+    text.parse().map_err(|_| unreadable(format!("{text:?} is not a whole number")))
 }
 
 fn number(text: &str) -> Result<f64, LoadError> {
     match text.parse::<f64>() {
         Ok(number) if number.is_finite() && number >= 0.0 => Ok(number),
-        _ => Err(unreadable(format!("{text:?} is no number"))),
+        _ => Err(unreadable(format!("{text:?} is not a number"))),
     }
 }
 

@@ -87,7 +87,7 @@ pub(in crate::engines) fn check(workload: &Workload) -> Result<(), Misfit> {
         if workload.given(option).is_some() && workload.given(other).is_some() {
             return Err(Misfit {
                 option,
-                why: format!("{option} and {other} say the same thing twice"),
+                why: format!("{option} and {other} set the same value"),
                 remedy: format!("give either {option} or {other}"),
             });
         }
@@ -114,8 +114,8 @@ pub(in crate::engines) fn check(workload: &Workload) -> Result<(), Misfit> {
     if plan.files() > MOST_FILES {
         return Err(Misfit {
             option: "filesize",
-            why: format!("that makes {} files, and more than {MOST_FILES} cannot be laid out", plan.files()),
-            remedy: "make filesize larger or the data set smaller".to_owned(),
+            why: format!("that makes {} files, but at most {MOST_FILES} can be laid out", plan.files()),
+            remedy: "use a larger filesize or a smaller data set".to_owned(),
         });
     }
     if plan.file_bytes == 0 {
@@ -131,7 +131,7 @@ pub(in crate::engines) fn check(workload: &Workload) -> Result<(), Misfit> {
                 plan.files(),
                 in_words(block)
             ),
-            remedy: "make the data set or its files larger, or the blocks smaller".to_owned(),
+            remedy: "use a larger data set, larger files or smaller blocks".to_owned(),
         });
     }
     Ok(())

@@ -68,7 +68,7 @@ const OPTIONS: &[OptionSpec] = &[
         name: "read",
         kind: Kind::Count { min: 1, max: 99 },
         cases: &["mixed"],
-        summary: "per cent of the operations that are reads",
+        summary: "percentage of reads among the operations",
     },
     OptionSpec { name: "bs", kind: Kind::Bytes, cases: &[], summary: "bytes per operation" },
     OptionSpec {
@@ -99,13 +99,13 @@ const OPTIONS: &[OptionSpec] = &[
         name: "filesize",
         kind: Kind::Bytes,
         cases: &[],
-        summary: "bytes per file, instead of files; fitted so that the data set has its size",
+        summary: "bytes per file, instead of files; adjusted to fit the size of the data set",
     },
     OptionSpec {
         name: "runtime",
         kind: Kind::TimeLimit,
         cases: &[],
-        summary: "end then, if not at the data set's end",
+        summary: "time limit; the run also ends at the end of the data set",
     },
     OptionSpec {
         name: "direct",
@@ -117,7 +117,7 @@ const OPTIONS: &[OptionSpec] = &[
         name: "engine",
         kind: Kind::Choice(&["libaio", "io_uring", "posixaio", "psync", "sync"]),
         cases: &[],
-        summary: "how operations are handed to the kernel",
+        summary: "how operations are submitted to the kernel",
     },
     OptionSpec {
         name: "numjobs",
@@ -129,7 +129,7 @@ const OPTIONS: &[OptionSpec] = &[
         name: "service",
         kind: Kind::Choice(&["sequential", "roundrobin", "random"]),
         cases: &[],
-        summary: "which file is next: when one is done, in turn, or any",
+        summary: "order of files: one after the other, in turn, or random",
     },
     OptionSpec {
         name: "overwrite",
@@ -141,13 +141,13 @@ const OPTIONS: &[OptionSpec] = &[
         name: "fsync",
         kind: Kind::Count { min: 1, max: 1_000_000_000 },
         cases: WITH_WRITES,
-        summary: "fsync the file after so many writes",
+        summary: "number of writes after which the file is fsynced",
     },
     OptionSpec {
         name: "seed",
         kind: Kind::Count { min: 1, max: u32::MAX as u64 },
         cases: &[],
-        summary: "fixed sequence of random operations; without it, one for each replication",
+        summary: "fixed sequence of random operations; by default, a different one for each replication",
     },
 ];
 
@@ -264,7 +264,7 @@ fn check_depth(workload: &Workload) -> Result<(), Misfit> {
         return Err(Misfit {
             option: "depth",
             why: format!("engine={engine} waits for each operation: its depth is always 1"),
-            remedy: "leave depth out, or use numjobs= for parallelism, or engine=io_uring".to_owned(),
+            remedy: "omit depth, or use numjobs= for parallelism, or engine=io_uring".to_owned(),
         });
     }
     Ok(())

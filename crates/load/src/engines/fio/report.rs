@@ -106,7 +106,7 @@ impl Report {
         let report = match reports.next() {
             Some(Ok(report)) => report,
             Some(Err(error)) => return Err(unreadable(error.to_string())),
-            None => return Err(unreadable("no report in it".to_owned())),
+            None => return Err(unreadable("it has no report".to_owned())),
         };
         report.check_errors(code, detail)?;
         Ok(report)
@@ -119,7 +119,7 @@ impl Report {
                 Err(LoadError::OperationFailed { program: PROGRAM, detail: or_errno(detail, errno) })
             }
             None if code != 0 => Err(refused(PROGRAM, code, &detail)),
-            None if self.jobs.is_empty() => Err(unreadable("no job in it".to_owned())),
+            None if self.jobs.is_empty() => Err(unreadable("it has no job".to_owned())),
             None => Ok(()),
         }
     }
@@ -143,7 +143,7 @@ impl Report {
         output: &StepOutput,
     ) -> Result<LoadResult, LoadError> {
         if self.jobs.len() as u64 != expected.jobs {
-            return Err(unreadable(format!("{} jobs in it instead of {}", self.jobs.len(), expected.jobs)));
+            return Err(unreadable(format!("it has {} jobs instead of {}", self.jobs.len(), expected.jobs)));
         }
         let log =
             output.files.iter().find(|(path, _)| path.ends_with("_bw.log")).map(|(_, text)| text.as_str());
@@ -255,13 +255,13 @@ fn check_data_set(expected: &Expected, moved: u64, elapsed_ms: u64) -> Result<()
         Err(inconsistent(format!("{moved} bytes moved instead of {}", expected.bytes)))
     } else if moved < expected.bytes && !ended_by_time && expected.block_bytes.is_some() {
         Err(inconsistent(format!(
-            "it ended after {:.1} s and {moved} of {} bytes, before its time limit; if the device is smaller than the data \
-             set, give a smaller size=",
+            "it ended after {:.1} s and {moved} of {} bytes, before its time limit; if the device is \
+             smaller than the data set, use a smaller size=",
             elapsed_ms as f64 / 1e3,
             expected.bytes
         )))
     } else if moved == 0 {
-        Err(inconsistent("not one operation was done in the time".to_owned()))
+        Err(inconsistent("no operation ended in the measured time".to_owned()))
     } else {
         Ok(())
     }

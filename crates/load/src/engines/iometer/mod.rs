@@ -68,13 +68,13 @@ const OPTIONS: &[OptionSpec] = &[
         name: "read",
         kind: Kind::Count { min: 0, max: 100 },
         cases: ONE_KIND,
-        summary: "per cent of the requests that read; each by chance",
+        summary: "percentage of reads; each request is drawn at random",
     },
     OptionSpec {
         name: "random",
         kind: Kind::Count { min: 0, max: 100 },
         cases: ONE_KIND,
-        summary: "per cent of the requests that seek; the others go on after the one before",
+        summary: "percentage of requests that seek; the others continue after the previous request",
     },
     OptionSpec {
         name: "depth",
@@ -98,26 +98,31 @@ const OPTIONS: &[OptionSpec] = &[
         name: "points",
         kind: Kind::Count { min: surface::FEWEST_POINTS, max: surface::ALL_POINTS },
         cases: MANY_KINDS,
-        summary: "so many of the grid's points, those that tell most of the others",
+        summary: "number of points of the grid; the points that are most informative about the others",
     },
     OptionSpec {
         name: "smallest",
         kind: Kind::Bytes,
         cases: MANY_KINDS,
-        summary: "the grid's points with fewer bytes per request are left out",
+        summary: "leaves out the grid's points with fewer bytes per request",
     },
-    OptionSpec { name: "size", kind: Kind::Bytes, cases: &[], summary: "the file that all workers share" },
+    OptionSpec {
+        name: "size",
+        kind: Kind::Bytes,
+        cases: &[],
+        summary: "size of the file that all workers share",
+    },
     OptionSpec {
         name: "operations",
         kind: Kind::Count { min: 1, max: 2_000_000 },
         cases: &[],
-        summary: "end after so many requests of all workers; of a surface, each point",
+        summary: "number of requests of all workers; for a surface, at each point",
     },
     OptionSpec {
         name: "runtime",
         kind: Kind::TimeLimit,
         cases: &[],
-        summary: "end then, if not before; of a surface, each point",
+        summary: "time limit; for a surface, at each point",
     },
     OptionSpec {
         name: "direct",
@@ -129,7 +134,7 @@ const OPTIONS: &[OptionSpec] = &[
         name: "seed",
         kind: Kind::Count { min: 1, max: u32::MAX as u64 },
         cases: &[],
-        summary: "fixed requests; without it, others for each replication",
+        summary: "fixed requests; by default, different ones for each replication",
     },
 ];
 
@@ -190,16 +195,20 @@ impl Engine for Iometer {
         if bytes(workload, "size") < largest {
             let option = if workload.given("size").is_some() { "size" } else { by };
             let remedy = format!("write a size of at least {}", in_words(largest));
-            return misfit(option, "not one block fits".to_owned(), remedy);
+            return misfit(option, "no block fits".to_owned(), remedy);
         }
         if think_us(workload) > 0 && count(workload, "depth") > 1 {
             let option = if workload.given("depth").is_some() { "depth" } else { "think" };
-            let why = "a worker thinks after each request, so it has one at a time".to_owned();
-            return misfit(option, why, "write depth=1, and workers= for more requests at once".to_owned());
+            let why = "a worker thinks after each request, so it has one request at a time".to_owned();
+            return misfit(
+                option,
+                why,
+                "write depth=1, and use workers= for more requests in flight".to_owned(),
+            );
         }
         let (operations, workers) = (count(workload, "operations"), count(workload, "workers"));
         if operations < workers {
-            let why = format!("{operations} operations are not one for each of {workers} workers");
+            let why = format!("{operations} operations are fewer than one for each of {workers} workers");
             return misfit("operations", why, format!("write at least {workers}"));
         }
         Ok(())

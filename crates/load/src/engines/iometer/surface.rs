@@ -106,19 +106,19 @@ pub(super) fn check(workload: &Workload) -> Result<(), Misfit> {
     if smallest > u64::from(STUDY_BYTES[STUDY_BYTES.len() - 1]) {
         return misfit(
             "smallest",
-            "no size of the grid is so large".to_owned(),
-            "write 16k at most".to_owned(),
+            "no size of the grid is that large".to_owned(),
+            "write at most 16k".to_owned(),
         );
     }
     if bytes(workload, "size") < largest(workload) {
         let remedy = format!("write a size of at least {}", in_words(largest(workload)));
-        return misfit("size", "not one block fits".to_owned(), remedy);
+        return misfit("size", "no block fits".to_owned(), remedy);
     }
     match time_limit_s(workload, "runtime") {
         Some(seconds) if seconds <= LONGEST_POINT_S => Ok(()),
         _ => misfit(
             "runtime",
-            "each point takes so long".to_owned(),
+            "each point takes this time".to_owned(),
             format!("write at most {} minutes", LONGEST_POINT_S / 60),
         ),
     }
@@ -218,7 +218,7 @@ pub(super) fn parse(
     let mut whole: Option<LoadResult> = None;
     for report in Report::read(output)?.of_each_job() {
         let Some(point) = report.job_names().next().and_then(|name| point_of_job(name, depth)) else {
-            let detail = "a job without a point in its name".to_owned();
+            let detail = "a job does not have a point in its name".to_owned();
             return Err(LoadError::Inconsistent { program: "fio", detail });
         };
         let block = u64::from(point.bytes);
@@ -240,7 +240,7 @@ pub(super) fn parse(
         reached(point, &result).into_figures(&mut whole.figures);
         add(whole, result);
     }
-    whole.ok_or_else(|| LoadError::NoOutput { program: "fio", detail: "no point in its report".to_owned() })
+    whole.ok_or_else(|| LoadError::NoOutput { program: "fio", detail: "its report has no point".to_owned() })
 }
 
 fn reached(point: GridPoint, result: &LoadResult) -> SurfacePoint {
@@ -357,9 +357,9 @@ mod tests {
     #[test]
     fn what_makes_no_surface_is_refused() {
         let error = |text: &str| Workload::parse(text).unwrap_err().problem.to_string();
-        assert_eq!(error("iometer:surface:smallest=32k"), "no size of the grid is so large");
-        assert_eq!(error("iometer:surface:size=8k"), "not one block fits");
-        assert_eq!(error("iometer:surface:runtime=off"), "each point takes so long");
+        assert_eq!(error("iometer:surface:smallest=32k"), "no size of the grid is that large");
+        assert_eq!(error("iometer:surface:size=8k"), "no block fits");
+        assert_eq!(error("iometer:surface:runtime=off"), "each point takes this time");
         assert!(Workload::parse("iometer:surface:read=30").is_err());
     }
 }

@@ -55,14 +55,14 @@ const OPTIONS: &[OptionSpec] = &[
         name: "subdirectories",
         kind: Kind::Count { min: 0, max: 100_000 },
         cases: &[],
-        summary: "spread the files over so many directories; 0 for none",
+        summary: "number of directories for the files; 0 for none",
     },
     OptionSpec { name: "bs", kind: Kind::Bytes, cases: &[], summary: "bytes per read and per write" },
     OptionSpec {
         name: "buffering",
         kind: Kind::Switch,
         cases: &[],
-        summary: "through the C library's buffers, not straight to the kernel",
+        summary: "through the C library's buffers, not directly to the kernel",
     },
     OptionSpec {
         name: "seed",
@@ -145,15 +145,15 @@ impl Engine for Postmark {
             return Err(Misfit {
                 option: "bs",
                 why: "postmark keeps sizes in an int".to_owned(),
-                remedy: "write 1G at most".to_owned(),
+                remedy: "write at most 1G".to_owned(),
             });
         }
         if Configuration::of(workload).transactions < FEWEST_TRANSACTIONS {
             return Err(Misfit {
                 option: "scale",
-                why: "postmark divides by a tenth of the transactions, and with fewer than ten by zero"
+                why: "postmark divides by a tenth of the transactions, which is zero for fewer than ten"
                     .to_owned(),
-                remedy: format!("make scale larger, for {FEWEST_TRANSACTIONS} transactions at least"),
+                remedy: format!("use a larger scale, for at least {FEWEST_TRANSACTIONS} transactions"),
             });
         }
         Ok(())
@@ -195,7 +195,7 @@ impl Engine for Postmark {
         let mut remarks = vec![
             "postmark does not notice failed writes: check that the file system has room for its files"
                 .to_owned(),
-            "postmark's own rates rest on a clock of whole seconds; the time here is measured around it"
+            "postmark's own rates use a clock of whole seconds; the time here is measured around the program"
                 .to_owned(),
         ];
         if report::constants_of(workload).is_none() {

@@ -100,7 +100,7 @@ impl Report {
             .lines()
             .find_map(|line| line.strip_prefix("PostMark v"))
             .and_then(|rest| rest.split_whitespace().next())
-            .ok_or_else(|| unreadable("it does not begin with its version".to_owned()))?;
+            .ok_or_else(|| unreadable("its output does not begin with its version".to_owned()))?;
         let mut lines = Lines { rest: stdout, last: "Time:" };
         lines.after("Time:")?;
         let (seconds_total, _) = lines.number(" seconds total")?;
@@ -146,7 +146,7 @@ impl Report {
             ("files deleted, and those alone and with transactions", self.deleted, {
                 self.deleted_alone.saturating_add(self.deleted_with_transactions)
             }),
-            ("files created alone, and files asked for", self.created_alone, files),
+            ("files created alone, and files requested", self.created_alone, files),
             ("files created, and files deleted", self.created, self.deleted),
         ] {
             if left != right {
@@ -166,8 +166,8 @@ impl Report {
         ] {
             if ours != constant {
                 return Err(inconsistent(format!(
-                    "{ours} {what}, but this configuration with seed {SEED} always has {constant} (row {}): it is another \
-                     postmark than the published one",
+                    "{ours} {what}, but this configuration with seed {SEED} always has {constant} (row {}): \
+                     this postmark is not the published one",
                     constants.row
                 )));
             }
@@ -236,7 +236,7 @@ impl<'t> Lines<'t> {
             }
         }
         Err(unreadable(format!(
-            "there is no line with {:?} after that with {:?}",
+            "there is no line with {:?} after the line with {:?}",
             mark.trim(),
             self.last.trim()
         )))
@@ -261,7 +261,7 @@ impl<'t> Lines<'t> {
     /// `12.56 megabytes read (` → 12.56 megabytes.
     fn amount(&mut self, mark: &'static str) -> Result<Amount, LoadError> {
         let (before, _) = self.next(mark)?;
-        let wrong = || unreadable(format!("{:?} is no amount of data", before.trim()));
+        let wrong = || unreadable(format!("{:?} is not an amount of data", before.trim()));
         let (number, unit) = before.trim().split_once(' ').ok_or_else(wrong)?;
         let unit_bytes = match unit {
             "megabytes" => 1 << 20,
@@ -279,7 +279,7 @@ impl<'t> Lines<'t> {
 }
 
 fn number(text: &str) -> Result<u64, LoadError> {
-    text.trim().parse().map_err(|_| unreadable(format!("{:?} is no number", text.trim())))
+    text.trim().parse().map_err(|_| unreadable(format!("{:?} is not a number", text.trim())))
 }
 
 fn number_before(text: &str, mark: &str) -> Result<u64, LoadError> {

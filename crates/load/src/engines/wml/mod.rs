@@ -37,7 +37,7 @@ const CASES: &[Case] = &[
         summary: "database server of paper L: small random reads and synchronous writes",
     },
     Case { name: "create-tree", summary: "paper H: empty files are created and closed in a tree" },
-    Case { name: "stat-tree", summary: "paper H: random files of a tree are looked at" },
+    Case { name: "stat-tree", summary: "paper H: stat of random files of a tree" },
     Case { name: "nas-seq-write", summary: "paper H: one thread writes a file in order" },
     Case { name: "nas-rand-read", summary: "paper H: 20 threads read a file at random" },
     Case { name: "script", summary: "a script of yours" },
@@ -63,19 +63,19 @@ const OPTIONS: &[OptionSpec] = &[
         name: "runtime",
         kind: Kind::TimeLimit,
         cases: &[],
-        summary: "end then; off: when the script says",
+        summary: "time limit; off: the script decides",
     },
     OptionSpec {
         name: "operations",
         kind: Kind::Count { min: 1, max: u64::MAX },
         cases: &[],
-        summary: "end after exactly so many operations",
+        summary: "exact number of operations",
     },
     OptionSpec {
         name: "threads",
         kind: Kind::Count { min: 1, max: MOST_THREADS },
         cases: WITH_THREADS,
-        summary: "threads, instead of the script's own",
+        summary: "number of threads, instead of the script's own",
     },
     OptionSpec {
         name: "width",
@@ -88,13 +88,13 @@ const OPTIONS: &[OptionSpec] = &[
         name: "allocated",
         kind: Kind::Switch,
         cases: &["nas-seq-write"],
-        summary: "write over a file whose blocks exist",
+        summary: "overwrite a file whose blocks exist",
     },
     OptionSpec {
         name: "rate",
         kind: Kind::Count { min: 1, max: 1_000_000_000 },
         cases: &[],
-        summary: "open loop: passes of the threads begun per second",
+        summary: "open loop: passes that the threads begin per second",
     },
 ];
 
@@ -161,7 +161,7 @@ impl Engine for Wml {
         {
             return Err(Misfit {
                 option: "scale",
-                why: "not one file is left".to_owned(),
+                why: "no file is left".to_owned(),
                 remedy: "write a larger factor".to_owned(),
             });
         }
@@ -204,7 +204,7 @@ impl Engine for Wml {
     fn remarks(&self, workload: &Workload) -> Vec<String> {
         match workload.case() {
             "create-tree" => {
-                vec!["directories are made before, and are no part of what is measured".to_owned()]
+                vec!["directories are made beforehand and are not part of the measurement".to_owned()]
             }
             _ => Vec::new(),
         }
@@ -342,7 +342,7 @@ fn ended_well(output: &StepOutput) -> Result<(), LoadError> {
 fn into_result(workload: &Workload, report: &FlowReport, text: &str) -> Result<LoadResult, LoadError> {
     let run = report.runs.last().ok_or_else(|| LoadError::NothingMeasured {
         program: PROGRAM,
-        detail: "the script has no run and no process".to_owned(),
+        detail: "the script has neither a run nor a process".to_owned(),
     })?;
     let mut operations: BTreeMap<OperationClass, OperationResult> = BTreeMap::new();
     for flowop in run.flowops.iter().filter(|flowop| flowop.is_io && flowop.operations > 0) {
@@ -359,7 +359,7 @@ fn into_result(workload: &Workload, report: &FlowReport, text: &str) -> Result<L
     if operations.is_empty() {
         return Err(LoadError::NothingMeasured {
             program: PROGRAM,
-            detail: "not one operation ended in the measured time: let it run longer (runtime=)".to_owned(),
+            detail: "no operation ended in the measured time: use a longer runtime=".to_owned(),
         });
     }
     let mut figures = BTreeMap::new();

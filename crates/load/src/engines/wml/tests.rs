@@ -142,9 +142,6 @@ fn servers_are_the_table_s() {
     assert_eq!(files("wml:fileserver:scale=1").files, 50_000);
     assert_eq!(files("wml:dbserver:scale=1").bytes, 8 << 30);
     assert!(
-        Workload::parse("wml:fileserver:scale=0.000001")
-            .unwrap_err()
-            .to_string()
-            .contains("not one file is left")
+        Workload::parse("wml:fileserver:scale=0.000001").unwrap_err().to_string().contains("no file is left")
     );
 }

@@ -82,8 +82,9 @@ const DIFFERENCES: usize = 2;
 /// middle, of those that ran in the same block if there are any.
 fn by_layers(baseline: &[&StoredRun], candidate: &[&StoredRun]) -> Option<String> {
     let levels = |runs: &[&StoredRun]| -> Vec<(String, i64, RunLevels)> {
-        let of = |run: &&StoredRun| Some((block_of(&run.record), run.number, RunLevels::of(&run.record)?));
-        runs.iter().filter_map(of).collect()
+        let levels_of =
+            |run: &&StoredRun| Some((block_of(&run.record), run.number, RunLevels::of(&run.record)?));
+        runs.iter().filter_map(levels_of).collect()
     };
     let (baselines, candidates) = (levels(baseline), levels(candidate));
     let pairs = candidates.iter().flat_map(|one| baselines.iter().map(move |other| (one, other)));
@@ -127,11 +128,11 @@ pub fn doubts(runs: &[&StoredRun]) -> Vec<String> {
         if (mark.spoils_comparison() || mark.name() == "emulated") && !kinds.contains(&mark.name()) {
             kinds.push(mark.name());
             let marked = runs.iter().filter(|run| run.record.marks.iter().any(|m| m.name() == mark.name()));
-            doubts.push(format!("in {} of {} runs {}", marked.count(), runs.len(), mark.meaning()));
+            doubts.push(format!("in {} of {} runs: {}", marked.count(), runs.len(), mark.meaning()));
         }
     }
     if runs.iter().any(|run| run.record.study_hash.is_none()) {
-        doubts.push("some runs were single ones, not part of a plan with random order".to_owned());
+        doubts.push("some runs were single runs, not part of a plan in random order".to_owned());
     }
     doubts
 }
@@ -165,10 +166,10 @@ pub fn physical(cells: &[(String, Vec<&StoredRun>)]) -> Option<Vec<String>> {
         let cells: usize = reasons.iter().skip(named).map(|(_, _, count)| count).sum();
         for (reason, name, count) in reasons.into_iter().take(named) {
             let more = if count > 1 { format!(" and {} more", count - 1) } else { String::new() };
-            sentences.push(format!("{}, of {name}{more}: {reason}", verdict.words()));
+            sentences.push(format!("{} for {name}{more}: {reason}", verdict.words()));
         }
         if cells > 0 {
-            sentences.push(format!("{}, of {cells} more", verdict.words()));
+            sentences.push(format!("{} for {cells} more", verdict.words()));
         }
     }
     (!answers.is_empty()).then_some(sentences)

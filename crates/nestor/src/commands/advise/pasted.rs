@@ -31,26 +31,31 @@ pub fn print_best(arguments: &AdviseArguments, tool: Tool) -> Result<ExitCode> {
     let advice = from_store(&store, &asked, arguments)?;
     let Some(best) = advice.recommendations.first() else {
         bail!(
-            "nothing is known of these stacks under {}\n  measure first: nestor advise {}, or name one with --stack",
+            "nothing is known about these stacks under {}\n  measure first: nestor advise {}, or name a \
+             stack with --stack",
             asked.workload,
             arguments.workload.as_deref().unwrap_or_default()
         );
     };
     if let Some(reason) = &best.not_physical {
         bail!(
-            "no number of these stacks under {} is physical, so none is the best\n  {}: {reason}\n  \
-             measure with a workload that reaches the disk, or name one with --stack",
+            "no number of these stacks under {} is plausible, so none is the best\n  {}: {reason}\n  \
+             measure with a workload that reaches the disk, or name a stack with --stack",
             asked.workload,
             best.stack
         );
     }
     let left_out = advice.recommendations.iter().filter(|one| one.not_physical.is_some()).count();
     if left_out > 0 {
-        errln!("left out because their numbers are not physical: {left_out} stacks");
+        errln!("left out because their numbers are not plausible: {left_out} stacks");
     }
     let known = if best.measured { "measured" } else { "predicted" };
     let confirmed = if best.confirmed.is_some() { "confirmed" } else { "not confirmed" };
-    errln!("{}: the best that is known, {known}, {confirmed}\n  you pay: {}", best.stack, best.price.words);
+    errln!(
+        "{}: the best known stack, {known}, {confirmed}\n  a power cut loses: {}",
+        best.stack,
+        best.price.words
+    );
     print(tool, &best.stack, arguments.lab.json)
 }
 

@@ -75,7 +75,7 @@ impl Asked {
 pub fn one_stack(text: &str) -> Result<String> {
     match written_stacks(text).map_err(|e| anyhow!("{e}"))?.as_slice() {
         [stack] => Ok(stack.to_string()),
-        several => bail!("one stack is wanted here; `{text}` makes {}", several.len()),
+        several => bail!("this option takes one stack; `{text}` expands to {}", several.len()),
     }
 }
 
@@ -83,7 +83,7 @@ fn one_workload(text: &str) -> Result<String> {
     let text = SERVERS.iter().find(|(short, _)| *short == text).map_or(text, |(_, workload)| workload);
     match workloads_named(text)?.as_slice() {
         [workload] => Ok(workload.to_string()),
-        several => bail!("advice is for one workload; `{text}` makes {}", several.len()),
+        several => bail!("advice is for one workload; `{text}` expands to {}", several.len()),
     }
 }
 
@@ -101,7 +101,7 @@ mod tests {
     fn servers_have_short_names() {
         assert_eq!(one_workload("mail").unwrap(), "wml:mailserver");
         assert_eq!(one_workload("fio:rand-write").unwrap(), "fio:rand-write");
-        assert!(one_workload("fio:{rand-write,seq-write}").unwrap_err().to_string().contains("makes 2"));
+        assert!(one_workload("fio:{rand-write,seq-write}").unwrap_err().to_string().contains("expands to 2"));
         assert!(one_workload("").is_err());
     }
 

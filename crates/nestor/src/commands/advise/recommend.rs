@@ -80,7 +80,7 @@ pub fn from_store(store: &Store, asked: &Asked, arguments: &AdviseArguments) -> 
     let confirmation = match candidate(&ranking, |stack| not_physical(&runs.of_stack(asked, stack))) {
         Err(reason) => Confirmation::NotTried { reason },
         Ok(best) => earlier_confirmation(store, asked, &best, &ground)?.unwrap_or(Confirmation::NotTried {
-            reason: "--from store measures nothing; --from both tests the best beside yours".to_owned(),
+            reason: "--from store measures nothing; --from both tests the best stack beside yours".to_owned(),
         }),
     };
     Ok(advice(asked, &runs, ranking, confirmation, &ground))
@@ -204,7 +204,7 @@ fn confirm(
         Err(reason) => Ok(Confirmation::NotTried { reason }),
         Ok(best) if tests => confirmation_of(bench.store(), asked, &best, &numbers),
         Ok(_) => Ok(Confirmation::NotTried {
-            reason: "the budget ended before the best could be tested beside yours".to_owned(),
+            reason: "the budget ended before the best stack could be tested beside yours".to_owned(),
         }),
     }
 }
@@ -228,7 +228,7 @@ fn confirmation_of(store: &Store, asked: &Asked, stack: &str, numbers: &[i64]) -
     for one in [stack, &asked.yours] {
         let of_it: Vec<&StoredRun> = counted.iter().filter(|run| run.record.stack == one).collect();
         if let Some(reason) = not_physical(&of_it) {
-            let reason = format!("of {one}, {reason}");
+            let reason = format!("{one}: {reason}");
             return Ok(Confirmation::NotPhysical { stack: stack.to_owned(), reason, runs });
         }
     }

@@ -81,7 +81,10 @@ pub fn run(arguments: &AdviseArguments, id: &str) -> Result<ExitCode> {
     }
     let Some(dispute) = dispute(id) else {
         let ids: Vec<&str> = disputes().map(|dispute| dispute.id).collect();
-        bail!("there is no dispute {id}\n  they are {}; --settle list shows their questions", ids.join(", "));
+        bail!(
+            "there is no conflict {id}\n  the conflicts are {}; --settle list shows their questions",
+            ids.join(", ")
+        );
     };
     if dispute.cannot.is_some() {
         return print(&judge(dispute, &Evidence::default()), None, arguments);
@@ -229,14 +232,14 @@ fn mechanisms(
     stacks: &[String],
     runs: &[StoredRun],
 ) -> BTreeMap<(String, String, String), String> {
-    let of = |stack: &str, workload: &str| -> Vec<&StoredRun> {
+    let runs_of = |stack: &str, workload: &str| -> Vec<&StoredRun> {
         runs.iter().filter(|run| run.record.stack == stack && run.record.workload == workload).collect()
     };
     let mut found = BTreeMap::new();
     for workload in dispute.workloads {
         for (index, baseline) in stacks.iter().enumerate() {
             for candidate in &stacks[index + 1..] {
-                if let Some(why) = why(&of(baseline, workload), &of(candidate, workload)) {
+                if let Some(why) = why(&runs_of(baseline, workload), &runs_of(candidate, workload)) {
                     found.insert((baseline.clone(), candidate.clone(), (*workload).to_owned()), why);
                 }
             }

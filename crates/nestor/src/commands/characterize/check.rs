@@ -33,7 +33,7 @@ pub fn closeness_text(closeness: &Closeness) -> String {
         })
         .collect();
     let runs = if closeness.runs == 1 { "1 run".to_owned() } else { format!("{} runs", closeness.runs) };
-    let met = if closeness.met { "the rates meet within 2 %" } else { "the rates do not meet within 2 %" };
+    let met = if closeness.met { "the rates agree within 2 %" } else { "the rates do not agree within 2 %" };
     format!("{}\n{runs}: {met}\n{}", closeness.workload, table(&["", "observed", "load", "ratio"], &rows))
 }
 
@@ -58,7 +58,7 @@ mod tests {
         };
         insta::assert_snapshot!(closeness_text(&closeness), @r"
         iometer:mail
-        2 runs: the rates meet within 2 %
+        2 runs: the rates agree within 2 %
                         observed  load    ratio
           requests/s    792.00    792.00  1.000
           response, ms  13.10     20.00   1.527

@@ -9,7 +9,7 @@ use anyhow::{Result, bail};
 
 use super::who::Who;
 
-/// Devices that hold nobody's data.
+/// Devices that do not hold user data.
 const NO_DISKS: &[&str] = &["loop", "ram", "zram", "nbd", "fd", "sr"];
 
 /// The device to watch: the one named, the one that the processes have files on, or the only one there is.
@@ -27,7 +27,10 @@ pub fn device(named: Option<&str>, who: &Who) -> Result<PathBuf> {
     match candidates.len() {
         1 => Ok(candidates.into_iter().next().unwrap_or_default()),
         0 => {
-            bail!("{whose} no disk that can be told: name it with --device, as `findmnt` or `lsblk` shows it")
+            bail!(
+                "{whose} no disk that can be identified: name it with --device, as `findmnt` or `lsblk` \
+                   shows it"
+            )
         }
         _ => {
             let list: Vec<String> = candidates.iter().map(|path| path.display().to_string()).collect();

@@ -73,11 +73,12 @@ pub fn observe(watch: &Watch<'_>) -> Result<Profile> {
     let others = observed.others;
     let longer = if others > 0 {
         format!(
-            "{} other requests were of threads that were not asked for (the kernel writes back for everybody); without --pid and --cgroup all count",
+            "{} requests came from other threads (the kernel writes back for all processes); without --pid \
+             and --cgroup, all requests count",
             others
         )
     } else {
-        "watch longer, or while the application is at work: --for 5m".to_owned()
+        "watch longer (--for 5m), or while the application is working".to_owned()
     };
     let mut profile = observed.profile(Some(seen.seconds), &longer)?;
     profile.processor = Some(seen.processor);
@@ -86,27 +87,29 @@ pub fn observe(watch: &Watch<'_>) -> Result<Profile> {
         who => format!("{who} on {}", device.display()),
     };
     if summary.dropped_events > 0 {
-        profile.remarks.push(format!("the kernel could not keep {} events", summary.dropped_events));
+        profile.remarks.push(format!("the kernel dropped {} events", summary.dropped_events));
     }
     if others > 0 {
         profile.remarks.push(format!(
-            "{others} requests of other threads are not in it; what the kernel writes back later for the application is among them"
+            "{others} requests of other threads are left out; these include what the kernel writes back \
+             later for the application"
         ));
     }
     if of_all {
-        profile.remarks.push("the processor's shares are the whole machine's".to_owned());
+        profile.remarks.push("the processor's shares are those of the whole machine".to_owned());
     }
     if let Some(ended_s) = seen.ended_s {
         profile.remarks.push(format!(
-            "the processes ended {ended_s:.0} s before the time was over: rates are those of the time before"
+            "the processes ended {ended_s:.0} s early: rates are those of the time before their end"
         ));
     }
     if seen.full {
-        profile.remarks.push(format!("memory for the recording was used up after {:.0} s", seen.seconds));
+        profile.remarks.push(format!("the memory for the recording was full after {:.0} s", seen.seconds));
     }
     let reading_s = own_s() - own_before_s;
     let cost = format!(
-        "watching took {:.2} % of one processor, and reading what was seen {reading_s:.1} s of one afterwards",
+        "watching took {:.2} % of one processor; reading the recording afterwards took {reading_s:.1} s of \
+         one processor",
         seen.cost * 100.0
     );
     if seen.cost > MOST_COST {
@@ -133,7 +136,7 @@ fn watched(watch: &Watch<'_>, device: &Path, output: &Path) -> Result<(RecordSum
         stop.store(true, Ordering::Relaxed);
         let summary = match recorder.join() {
             Ok(summary) if rustix::process::geteuid().is_root() => summary?,
-            Ok(summary) => summary.context("recording the device needs root; `sudo` gives it")?,
+            Ok(summary) => summary.context("recording the device needs root; use `sudo`")?,
             Err(_) => bail!("the recorder of {} failed", device.display()),
         };
         let Some(mut seen) = seen else {
@@ -163,7 +166,7 @@ fn is_alive(pid: u32) -> bool {
 /// Lists threads and reads processor times while the recorder works.
 fn look_on(watch: &Watch<'_>, recording: &Path, ended: impl Fn() -> bool) -> Seen {
     let progress = Progress::new(watch.time.as_secs());
-    progress.about("watching; Ctrl-C ends it sooner", None);
+    progress.about("watching; Ctrl-C ends it early", None);
     let mut times = ProcessorTimes::new(watch.who == Who::Everybody);
     let mut seen_threads = HashSet::new();
     let begun = Instant::now();

@@ -87,13 +87,8 @@ pub fn run(arguments: &CharacterizeArguments) -> Result<()> {
         Some(directory) => {
             let closeness = check::fit(&mut profile, directory, arguments.size).map_err(|error| {
                 let kept = arguments.output.as_ref().map_or_else(
-                    || {
-                        format!(
-                            "what was seen, with the think time as it was counted:\n{}",
-                            profile.to_toml()
-                        )
-                    },
-                    |file| format!("what was seen is in {}", file.display()),
+                    || format!("the profile, with the think time as counted:\n{}", profile.to_toml()),
+                    |file| format!("the profile is in {}", file.display()),
                 );
                 error.context(kept)
             })?;
@@ -114,7 +109,8 @@ pub fn run(arguments: &CharacterizeArguments) -> Result<()> {
         // What is printed may be going into a file.
         (Some(closeness), None) => err!("\n{}", check::closeness_text(closeness)),
         (None, _) => errln!(
-            "note: how close a load of this profile comes is not known yet; --check DIRECTORY tries it, best on the same disk"
+            "note: how close a load with this profile comes is not known yet; --check DIRECTORY tries it, \
+             best on the same disk"
         ),
     }
     Ok(())
@@ -132,13 +128,13 @@ fn can_end_well(arguments: &CharacterizeArguments) -> Result<()> {
     if let Some(directory) = &arguments.check
         && !directory.is_dir()
     {
-        bail!("{} is no directory: --check wants one to run a load in", directory.display());
+        bail!("{} is not a directory; --check needs a directory in which to run a load", directory.display());
     }
     let parent = |file: &PathBuf| file.parent().filter(|p| !p.as_os_str().is_empty()).map(PathBuf::from);
     if let Some(directory) = arguments.output.as_ref().and_then(parent)
         && !directory.is_dir()
     {
-        bail!("there is no directory {} to write the profile in", directory.display());
+        bail!("there is no directory {} for the profile", directory.display());
     }
     Ok(())
 }
@@ -170,8 +166,8 @@ fn summary(profile: &Profile) -> String {
 
 fn next(file: &str) -> String {
     format!(
-        "nestor load run {file} --dir DIRECTORY        runs a load like it\n\
-         nestor predict --workload {file} --to STACK   what it will reach elsewhere"
+        "nestor load run {file} --dir DIRECTORY        runs such a load\n\
+         nestor predict --workload {file} --to STACK   predicts what it will reach elsewhere"
     )
 }
 

@@ -9,7 +9,7 @@ use nestor_load::Profile;
 use nestor_trace::event::Flags;
 use nestor_trace::{Operation, Request, Wanted, decode, each_request};
 
-/// Devices that are collected apart; of more, nobody would know which is meant.
+/// Devices that are collected separately; with more, the choice would be unclear.
 const MOST_SPACES: usize = 16;
 
 /// The requests of several devices, each by itself, of some threads.
@@ -64,7 +64,7 @@ pub struct Observed {
     found: Vec<(String, Collector)>,
     /// What was odd, and what was left out.
     pub remarks: Vec<String>,
-    /// Requests of threads that were not asked for.
+    /// Requests of threads that were not requested.
     pub others: u64,
     /// Whether a device can be chosen: not in recordings that only name their targets.
     pub can_choose: bool,
@@ -83,13 +83,14 @@ pub fn read(files: &[PathBuf], wanted: &Wanted, mut collectors: Collectors<'_>) 
         let read = each_request(trace, wanted, &mut |space, request| collectors.add(first + space, request))?;
         if !read.recorded.time || !read.recorded.latency {
             bail!(
-                "{description} does not say {}: a profile needs both; record with `nestor trace record`, or run `nestor characterize --for 60s`",
-                if read.recorded.time { "how long requests took" } else { "when requests came" }
+                "{description} does not say {}, which a profile needs; record with `nestor trace record`, \
+                 or run `nestor characterize --for 60s`",
+                if read.recorded.time { "how long requests took" } else { "when requests arrived" }
             );
         }
         if !read.recorded.offset {
             remarks
-                .push(format!("{description} does not say where requests were: all are taken for one place"));
+                .push(format!("{description} has no offsets of requests: all requests count as one place"));
         }
         if read.lost_events > 0 {
             remarks.push(format!("{description}: {} events were lost while recording", read.lost_events));
@@ -99,7 +100,7 @@ pub fn read(files: &[PathBuf], wanted: &Wanted, mut collectors: Collectors<'_>) 
     }
     if collectors.without_place > 0 {
         remarks.push(format!(
-            "{} requests are of devices beyond the first {MOST_SPACES}",
+            "{} requests belong to devices beyond the first {MOST_SPACES}",
             collectors.without_place
         ));
     }
@@ -120,9 +121,9 @@ impl Observed {
             let how = if self.can_choose && self.found.iter().all(|(name, _)| is_number(name)) {
                 "name one with --device"
             } else {
-                "these recordings do not tell them apart by number: give one file, of one device"
+                "these recordings do not number their devices: give one file, of one device"
             };
-            bail!("there are requests of several devices: {}; {how}", list.join(", "));
+            bail!("the requests belong to several devices: {}; {how}", list.join(", "));
         }
         let (name, collector) = self.found.pop().unwrap_or_default();
         let mut profile = collector.finish(watched_s).with_context(|| longer.to_owned())?;
@@ -152,11 +153,11 @@ pub fn of_traces(files: &[PathBuf], device: Option<&str>) -> Result<Profile> {
         let there: Vec<String> =
             all.found.iter().map(|(name, c)| format!("{name} ({} requests)", c.requests())).collect();
         if !there.is_empty() {
-            bail!("there is no request of device {device} in it; there are {}", there.join(", "));
+            bail!("it has no requests of device {device}; it has {}", there.join(", "));
         }
     }
     let longer =
-        "the trace is too short for a profile: record for longer, or while the application is at work";
+        "the trace is too short for a profile: record for longer, or while the application is working";
     let mut profile = observed.profile(None, longer)?;
     let names: Vec<String> = files.iter().map(|file| file.display().to_string()).collect();
     profile.observed_on = match profile.observed_on.as_str() {

@@ -12,7 +12,7 @@ use rustix::fs::{FlockOperation, OFlags, flock};
 use rustix::process::geteuid;
 use tempfile::TempDir;
 
-/// Memory is nobody's disk: a recording there does not record itself.
+/// A recording in memory does not record its own writes.
 const IN_MEMORY: &str = "/dev/shm";
 const PREFIX: &str = "nestor-characterize-";
 /// A younger directory may be one that is not locked yet.
@@ -48,7 +48,7 @@ impl Recording {
     }
 }
 
-/// Removes directories of runs that are dead: nobody holds their lock any more. Only the user's own, and never through a link, for
+/// Removes directories of dead runs, whose lock is free. Only the user's own, and never through a link, for
 /// everybody may write in that place.
 fn remove_abandoned(at: &Path, older_than: Duration) {
     let entries = fs::read_dir(at).into_iter().flatten().flatten();

@@ -62,7 +62,7 @@ pub fn run(arguments: &CheckArguments) -> Result<ExitCode> {
     for name in &names {
         checked.push(check(name, arguments, &interrupted)?);
         if interrupted.load(Ordering::Relaxed) {
-            bail!("stopped at {name}; what it had made was removed");
+            bail!("stopped at {name}; its files were removed");
         }
     }
     let well = checked.iter().all(|c| c.understood && c.runs != Some(false));
@@ -99,7 +99,7 @@ fn check(name: &str, arguments: &CheckArguments, interrupted: &Arc<AtomicBool>) 
         return Ok(Checked { script, understood: true, runs: None, operations: None, note });
     };
     let directory = real(directory).with_context(|| format!("cannot use {}", directory.display()))?;
-    // Of a name that nobody knows, and removed with it.
+    // With an unpredictable name; removed with its owner.
     let own = temporary_directory_in(&directory, "nestor-check-");
     let own = own.with_context(|| format!("cannot create a directory in {}", directory.display()))?;
     let scaled = scale(&loaded.script, Scale::Tiny);
@@ -139,7 +139,7 @@ fn judge(script: String, ran: Result<FlowReport, nestor_flow::FlowError>) -> Che
     }
 }
 
-/// Where a directory really is, if it is there and nobody else can lead the way elsewhere.
+/// Where a directory really is, if it exists and no other user can redirect the path.
 fn real(directory: &Path) -> Result<PathBuf, NotMade> {
     let inside = open_above(&directory.join("inside"))?.path;
     Ok(inside.parent().unwrap_or(Path::new("/")).to_owned())

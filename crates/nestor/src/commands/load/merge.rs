@@ -34,12 +34,13 @@ pub fn run(arguments: &MergeArguments) -> Result<()> {
     for file in &arguments.files {
         let text = std::fs::read(file).with_context(|| format!("cannot read {}", file.display()))?;
         let report: FlowReport = serde_json::from_slice(&text)
-            .with_context(|| format!("{} is not the JSON of nestor load wml", file.display()))?;
+            .with_context(|| format!("{} is not JSON from nestor load wml", file.display()))?;
         match &mut merged {
             None => merged = Some(report),
             Some(all) if flowops(all) == flowops(&report) => all.merge(&report),
             Some(_) => bail!(
-                "{} has other runs or flowops than the files before it: only results of the same script can be merged",
+                "{} has different runs or flowops from the files before it: only results of the same script \
+                 can be merged",
                 file.display()
             ),
         }

@@ -83,10 +83,10 @@ pub fn run_in(directory: &Path, workload: &Workload, seed: u64) -> Result<LoadRe
 fn measured(arguments: &PlainArguments, workload: &Workload) -> Result<LoadResult> {
     match (workload.works_on(), &arguments.device) {
         (WorksOn::Directories, Some(_)) => {
-            bail!("{workload} makes files: give it --dir DIRECTORY instead of --device")
+            bail!("{workload} makes files: use --dir DIRECTORY instead of --device")
         }
         (WorksOn::Devices, None) => {
-            bail!("{workload} works on a block device: give it --device DEVICE instead of --dir")
+            bail!("{workload} works on a block device: use --device DEVICE instead of --dir")
         }
         _ => {}
     }
@@ -124,21 +124,22 @@ fn target(arguments: &PlainArguments) -> Result<(Target, Option<PathBuf>)> {
     if let Some(device) = &arguments.device {
         if !arguments.overwrite.contains(device) {
             bail!(
-                "{0} would be overwritten: name it with --overwrite {0} as well if nothing on it is needed",
+                "{0} would be overwritten; if you can lose everything on it, add --overwrite {0}",
                 device.display()
             );
         }
         refuse_used(device)?;
         return Ok((Target::Device(device.display().to_string()), None));
     }
-    let directory = arguments.dir.as_deref().context("no directory is named")?;
+    let directory = arguments.dir.as_deref().context("no directory was given")?;
     let directory = std::fs::canonicalize(directory)
         .with_context(|| format!("cannot use --dir {}", directory.display()))?;
     let own = directory.join(OWN_DIRECTORY);
     match std::fs::create_dir(&own) {
         Ok(()) => {}
         Err(e) if e.kind() == std::io::ErrorKind::AlreadyExists => bail!(
-            "{} is there already, from an earlier run: remove it, or name another directory (--remove removes it at the end)",
+            "{} exists already, from an earlier run: remove it, or name another directory (--remove removes \
+             it at the end)",
             own.display()
         ),
         Err(e) => return Err(e).with_context(|| format!("cannot create {}", own.display())),
@@ -205,7 +206,8 @@ fn text(workload: &Workload, result: &LoadResult) -> String {
         && super::wml::memory_bytes().is_ok_and(|memory| result.working_set_bytes < memory)
     {
         text += &format!(
-            "  the working set ({}) fits into this machine's memory: what is not direct I/O measures the page cache\n",
+            "  the working set ({}) fits into this machine's memory: without direct I/O, the page cache is \
+             measured\n",
             bytes(result.working_set_bytes)
         );
     }

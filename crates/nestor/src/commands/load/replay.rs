@@ -244,7 +244,7 @@ impl ReplayArguments {
 /// Runs it.
 ///
 /// # Errors
-/// When the trace cannot be read or replayed on the target, a request fails, or somebody interrupts it, after what was done
+/// When the trace cannot be read or replayed on the target, a request fails, or a signal interrupts it, after what was done
 /// until then is printed.
 pub fn run(arguments: &ReplayArguments) -> Result<()> {
     let mut plan = read_plan(&arguments.files, &arguments.plan_options())?;
@@ -267,7 +267,7 @@ pub fn run(arguments: &ReplayArguments) -> Result<()> {
     }
     if report.interrupted {
         bail!(
-            "interrupted after {} of {} requests; those in flight were waited for",
+            "interrupted after {} of {} requests; the requests in flight were completed",
             report.achieved.requests,
             report.plan.requests
         );

@@ -34,7 +34,10 @@ struct Part {
 /// When a machine cannot be reached or its part fails.
 pub fn run(arguments: &WmlArguments, loaded: &Loaded) -> Result<FlowReport> {
     let Some(directory) = &arguments.dir else {
-        bail!("several machines need --dir: each works in a directory machine-1, machine-2, … below it");
+        bail!(
+            "several machines need --dir: each works in its own directory below it (machine-1, machine-2, \
+               …)"
+        );
     };
     let interrupted = interrupted_by_signals()?;
     let mut parts = Vec::new();
@@ -73,7 +76,7 @@ pub fn run(arguments: &WmlArguments, loaded: &Loaded) -> Result<FlowReport> {
                 Err(e) => failed = failed.or(Some(e)),
             }
         }
-        failed.map_or_else(|| merged.context("no machine is named"), Err)
+        failed.map_or_else(|| merged.context("no machine was given"), Err)
     });
     parts.iter().for_each(Part::clean);
     result
@@ -107,7 +110,7 @@ impl Part {
         let ground = match place {
             Place::This => Ground::here()?,
             Place::Ssh(host) => Ground::over_ssh(host)?,
-            Place::Emulated(_) => bail!("--machines takes machines that are there: this, ssh:HOST"),
+            Place::Emulated(_) => bail!("--machines takes existing machines: this, ssh:HOST"),
         };
         let scratch = ground.machine().make_private_directory("load")?;
         let directory = format!("{}/machine-{number}", directory.display());
@@ -145,7 +148,7 @@ impl Part {
             arguments.scale.map(|how| match how {
                 Scale::Tiny => "tiny".to_owned(),
                 Scale::Factor(factor) => factor.to_string(),
-                Scale::Bytes(_) => unreachable!("--scale takes no bytes"),
+                Scale::Bytes(_) => unreachable!("--scale does not take bytes"),
             }),
         );
         argv.extend(arguments.set.iter().map(|(name, value)| format!("--set={name}={value}")));

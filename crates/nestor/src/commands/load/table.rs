@@ -55,7 +55,7 @@ fn run_text(name: &str, run: &RunReport) -> String {
     if let Some(pace) = &run.pace {
         let achieved = per_second(pace.begun);
         text += &format!(
-            "  asked for {} {}/s, {} were due, {} begun ({}/s)\n",
+            "  requested {} {}/s, {} were due, {} begun ({}/s)\n",
             digits(pace.asked_per_second),
             pace.of,
             count(pace.offered),

@@ -33,7 +33,7 @@ const NO_PROGRAM: i32 = 127;
 /// # Errors
 /// When the result cannot be written.
 pub fn run(arguments: &TimedArguments) -> Result<ExitCode> {
-    let (program, rest) = arguments.program.split_first().context("no program is named")?;
+    let (program, rest) = arguments.program.split_first().context("no program was given")?;
     let as_root: &[String] = if rustix::process::geteuid().is_root() { &arguments.as_root } else { &[] };
     let begin = Instant::now();
     let started = Command::new(program).args(rest).args(as_root).status();

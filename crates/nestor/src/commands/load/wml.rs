@@ -213,7 +213,7 @@ fn options(arguments: &WmlArguments, scaled: &Scaled, source: Source<'_>) -> Res
 
 /// This machine's memory.
 pub fn memory_bytes() -> Result<u64> {
-    Ok(Meminfo::current().context("cannot read how much memory there is")?.mem_total)
+    Ok(Meminfo::current().context("cannot read the size of the memory")?.mem_total)
 }
 
 /// A data set that the page cache can hold says nothing about the storage.
@@ -227,8 +227,9 @@ fn refuse_cached(script: &Script) -> Result<()> {
     }
     let size = nestor_report::units::bytes;
     bail!(
-        "the file sets ({}) fit into this machine's memory ({}), so its page cache would be measured and not the storage\n  \
-         --cached measures that; --memory-multiple 2 makes them twice as large as memory; --scale tiny only tries the workload",
+        "the file sets ({}) fit into this machine's memory ({}), so the page cache would be measured, not \
+         the storage\n  --cached measures the page cache; --memory-multiple 2 makes the file sets twice as \
+         large as memory; --scale tiny only tries the workload",
         size(bytes),
         size(memory),
     )
@@ -268,7 +269,7 @@ impl Terminal {
         let interrupted = interrupted_by_signals()?;
         // A write beyond `ulimit -f` then fails and is reported, instead of ending the program without a word.
         signal_hook::flag::register(SIGXFSZ, Arc::new(AtomicBool::new(false)))
-            .context("cannot listen to signals")?;
+            .context("cannot listen for signals")?;
         let meeting = arguments.ready_file.clone().zip(arguments.go_file.clone());
         Ok(Self {
             interrupted,

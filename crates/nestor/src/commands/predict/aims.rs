@@ -40,9 +40,9 @@ pub fn of_stacks(validation: &Validation) -> Vec<Aim> {
     let outside = |share: f64| (low - share).max(share - high);
     let mut aims = vec![
         Aim::at_most("median error", MEDIAN, ours.median),
-        Aim::at_most("nine of ten errors", NINE_OF_TEN, ours.p90),
+        Aim::at_most("90th percentile of the errors", NINE_OF_TEN, ours.p90),
         Aim {
-            aim: format!("truths in the 90 % interval: {} to {}", percent(low), percent(high)),
+            aim: format!("share of truths in the 90 % interval: {} to {}", percent(low), percent(high)),
             reached: ours.coverage,
             missed_by: ours.coverage.map(outside).filter(|outside| *outside > 0.0),
         },
@@ -52,7 +52,7 @@ pub fn of_stacks(validation: &Validation) -> Vec<Aim> {
     let best: Option<&Scores> =
         best.min_by(|a, b| a.median.unwrap_or(1.0).total_cmp(&b.median.unwrap_or(1.0)));
     if let Some(limit) = best.and_then(|null| null.median) {
-        aims.push(Aim::at_most("median error, as the best null model", limit, ours.median));
+        aims.push(Aim::at_most("median error, against the best null model", limit, ours.median));
     }
     aims
 }
@@ -74,7 +74,7 @@ pub fn percent(share: f64) -> String {
 /// One line each.
 pub fn lines(aims: &[Aim]) -> String {
     let line = |aim: &Aim| {
-        let reached = aim.reached.map_or_else(|| "nothing answered".to_owned(), percent);
+        let reached = aim.reached.map_or_else(|| "no answer at all".to_owned(), percent);
         let end =
             aim.missed_by.map_or_else(String::new, |by| format!(": missed by {:.1} points", by * 100.0));
         format!("  aim: {}; reached {reached}{end}\n", aim.aim)
@@ -111,10 +111,10 @@ mod tests {
         };
         insta::assert_snapshot!(lines(&of_stacks(&validation)), @r"
         aim: median error: at most 4.4 %; reached 5.0 %: missed by 0.6 points
-        aim: nine of ten errors: at most 15.0 %; reached 12.0 %
-        aim: truths in the 90 % interval: 85.0 % to 95.0 %; reached 80.0 %: missed by 5.0 points
+        aim: 90th percentile of the errors: at most 15.0 %; reached 12.0 %
+        aim: share of truths in the 90 % interval: 85.0 % to 95.0 %; reached 80.0 %: missed by 5.0 points
         aim: no answer: at most 10.0 %; reached 5.0 %
-        aim: median error, as the best null model: at most 25.0 %; reached 5.0 %
+        aim: median error, against the best null model: at most 25.0 %; reached 5.0 %
         ");
         assert_eq!(of_matrices(&[]), []);
     }

@@ -19,7 +19,7 @@ pub fn of(known: &Known, on: Option<String>) -> Evidence {
         }
         let seen = known.loads_on.get(&(cell.stack.clone(), cell.workload.clone()));
         let seen = seen.filter(|seen| seen.mean_bytes > 0.0 && seen.requests_per_s > 0.0);
-        // Of a load whose requests nobody saw, neither here nor elsewhere, nothing can be said.
+        // Nothing can be said about a load whose requests were never recorded.
         if known.loads.get(&cell.workload).is_none_or(|load| load.mean_bytes <= 0.0) {
             continue;
         }

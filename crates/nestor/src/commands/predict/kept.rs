@@ -30,7 +30,8 @@ pub fn write(store: &Path, place: &KnownPlace, knowledge: &Knowledge) {
     let written = serde_json::to_vec_pretty(&all).map_err(std::io::Error::other);
     if let Err(error) = written.and_then(|text| whole_file::write(&file, &text)) {
         errln!(
-            "warning: {} cannot be written ({error}), so the learnt model is fitted again each time; copy the store to where you may write",
+            "warning: {} cannot be written ({error}), so the learnt model is fitted again each time; copy \
+             the store to a directory in which you may write",
             file.display()
         );
     }

@@ -67,7 +67,8 @@ pub fn run(
     let Some(of_load) = matrix_of(known, &name) else {
         let elsewhere = place::elsewhere(known, &name, |other| other.workload == name);
         bail!(
-            "no guest was measured under {name} on a host file system on {place} yet{}\n  measure some: {}",
+            "no guest on a host file system has been measured under {name} on {place} yet{}\n  measure \
+             some: {}",
             elsewhere.map_or_else(String::new, |there| format!("\n  {there}")),
             measure_many(&evidence)
         );
@@ -81,7 +82,8 @@ pub fn run(
         let commands: Vec<String> =
             wanted.iter().map(|(guest, host)| format!("\n    {}", command(guest, host))).collect();
         bail!(
-            "too few cells of the matrix under {name} were measured on {place}: {measured}; {FEWEST_CELLS} tell something\n  measure these as well:{}",
+            "too few cells of the matrix under {name} were measured on {place}: {measured}; at least \
+             {FEWEST_CELLS} are needed\n  measure these as well:{}",
             commands.concat()
         );
     };
@@ -145,7 +147,8 @@ fn cells_text(cells: &[MatrixCell], unit: Unit) -> String {
 /// What completing from a part missed, and what the null models did.
 fn score_text(score: CompletionScore) -> String {
     format!(
-        "\nof the known cells, {} told the others with an error of {} (median; 90 % below {}), {:.0} % within their intervals\n  \
+        "\n{} of the known cells predict the others with a median error of {} (90th percentile {}), {:.0} % \
+         within their intervals\n  \
          for scale: mean of the row x mean of the column {}, mean of all {} (medians of the same cells)\n",
         score.from,
         percent(score.median),
@@ -303,8 +306,8 @@ mod tests {
         known.cells.iter_mut().zip(rates).for_each(|(cell, mb)| cell.bytes_per_second = mb * 1e6);
         let found = matrix_of(&known, WORKLOAD).unwrap();
         let answer = found.matrix.complete(0).unwrap();
-        let of = |cell: &&MatrixCell| cell.nulls.is_some();
-        assert_eq!(answer.cells.iter().filter(of).count(), 2);
+        let was_predicted = |cell: &&MatrixCell| cell.nulls.is_some();
+        assert_eq!(answer.cells.iter().filter(was_predicted).count(), 2);
         // The rates of the two that are told are the model's; beside them is what their rows and columns are in the mean.
         let told: Vec<MatrixCell> = answer
             .cells
@@ -328,7 +331,7 @@ mod tests {
         let score =
             CompletionScore { from: 12, of: 42, tries: 10, median: 0.08, p90: 0.2, coverage: 0.91, nulls };
         insta::assert_snapshot!(score_text(score).trim_start(), @r"
-        of the known cells, 12 told the others with an error of 8.0 % (median; 90 % below 20.0 %), 91 % within their intervals
+        12 of the known cells predict the others with a median error of 8.0 % (90th percentile 20.0 %), 91 % within their intervals
           for scale: mean of the row x mean of the column 21.0 %, mean of all 40.0 % (medians of the same cells)
         ");
     }

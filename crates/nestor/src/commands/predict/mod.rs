@@ -65,7 +65,7 @@ struct Predicted {
     question: Question,
     unit: &'static str,
     answer: Answer,
-    /// What was measured at other places only, where nobody knows.
+    /// What was measured only at other places, if the answer is not known.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     elsewhere: Vec<Missing>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -83,7 +83,7 @@ pub fn run(arguments: &PredictArguments) -> Result<ExitCode> {
     if arguments.validate {
         return validate::run(&evidence::of(&known, on), &known, arguments.lab.json);
     }
-    let Some(workload) = &arguments.workload else { bail!("no --workload is named") };
+    let Some(workload) = &arguments.workload else { bail!("--workload is missing") };
     if arguments.matrix {
         return matrix::run(&known, on, workload, arguments.suggest, arguments.lab.json);
     }

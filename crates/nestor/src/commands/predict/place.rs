@@ -18,16 +18,14 @@ pub fn known(store: &Store, lab: &LabArguments) -> Result<Known> {
     let (unsettled, cells) = (known.unsettled_cells, known.cells.len());
     if unsettled > 0 {
         errln!(
-            "note: {unsettled} of {cells} cells have no run whose throughput had settled; longer runs settle (runtime=)"
+            "note: {unsettled} of {cells} cells have no run with settled throughput; longer runs settle \
+             (runtime=)"
         );
     }
-    // Of other places nobody expects it; of this one with other processors everybody does.
+    // Runs at other places are not expected to count; runs at this one with other processors are.
     let other_processors = |elsewhere: &Elsewhere| elsewhere.place.on == known.place.on;
     if let Some(places) = places(&known, other_processors) {
-        errln!(
-            "note: what was measured on {places} does not count: the newest run is of {}",
-            known.place.in_words()
-        );
+        errln!("note: the runs on {places} do not count: the newest run is from {}", known.place.in_words());
     }
     Ok(known)
 }
@@ -48,9 +46,10 @@ pub fn elsewhere(known: &Known, what: &str, is_meant: impl Fn(&Elsewhere) -> boo
     let places = places(known, &is_meant)?;
     let here = known.place.in_words();
     let other = known.elsewhere.iter().find(|other| is_meant(other) && other.place.on != known.place.on);
-    let there =
-        other.map_or_else(String::new, |other| format!("; --on {} predicts for there", other.place.on));
-    Some(format!("{what} was measured on {places} only, which tells nothing of {here}{there}"))
+    let there = other.map_or_else(String::new, |other| {
+        format!("; to predict for that place, use --on {}", other.place.on)
+    });
+    Some(format!("{what} was measured only on {places}, which says nothing about {here}{there}"))
 }
 
 /// `ssh:a (3 runs), this (1 run)`.
@@ -92,17 +91,17 @@ mod tests {
             ],
             ..Known::default()
         };
-        let of = |stack: &'static str| elsewhere(&known, "it", move |other| other.stack == stack);
+        let told = |stack: &'static str| elsewhere(&known, "it", move |other| other.stack == stack);
         assert_eq!(
-            of("xfs/hdd").unwrap(),
-            "it was measured on ssh:a (2 runs) only, which tells nothing of emulated (TCG); --on ssh:a predicts for there"
+            told("xfs/hdd").unwrap(),
+            "it was measured only on ssh:a (2 runs), which says nothing about emulated (TCG); to predict for that place, use --on ssh:a"
         );
         // No option chooses among processors.
         assert_eq!(
-            of("jfs/hdd").unwrap(),
-            "it was measured on emulated (KVM) (4 runs) only, which tells nothing of emulated (TCG)"
+            told("jfs/hdd").unwrap(),
+            "it was measured only on emulated (KVM) (4 runs), which says nothing about emulated (TCG)"
         );
-        assert_eq!(of("btrfs/hdd"), None);
+        assert_eq!(told("btrfs/hdd"), None);
         assert_eq!(places(&known, |_| true).unwrap(), "emulated (KVM) (4 runs), ssh:a (3 runs)");
     }
 }

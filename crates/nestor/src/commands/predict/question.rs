@@ -60,15 +60,20 @@ impl Load {
             if evidence.shapes.contains_key(&name) {
                 let run = evidence.command("run", &format!("STACK '{name}' --trace layers"));
                 bail!(
-                    "no block request of {name} was ever seen: it was run without recording, or everything it asks for was in memory\n  run it with recording, on a larger data set or past the page cache: {run}"
+                    "no block request of {name} has been recorded: it ran without recording, or all its \
+                     data was in memory\n  run it with recording, on a larger data set or past the page \
+                     cache: {run}"
                 );
             }
             let of_load = elsewhere(known, &name, |other| other.workload == name);
             bail!(
                 "{}\n  measure it where it runs now: {}\n  or watch it: nestor characterize --for 60s --output {}.toml",
                 match of_load {
-                    Some(there) => format!("nobody knows what {name} asks for: {there}"),
-                    None => format!("{name} was measured nowhere yet, so nobody knows what it asks for"),
+                    Some(there) => format!("the requests of {name} are not known: {there}"),
+                    None => format!(
+                        "{name} has not been measured anywhere yet, so its requests are not \
+                                     known"
+                    ),
                 },
                 evidence.command("run", &format!("STACK '{name}'")),
                 workload.case()
@@ -170,7 +175,8 @@ impl Load {
             return match Stack::parse(&profile.observed_on) {
                 Ok(stack) => Ok(stack.to_string()),
                 Err(_) => bail!(
-                    "the profile was observed on {}, which is no stack: say with --from what it stands on, such as ext4/dev:/dev/sda",
+                    "the profile was observed on {}, which is not a stack: give its stack with --from, such \
+                     as ext4/dev:/dev/sda",
                     if profile.observed_on.is_empty() { "something unknown" } else { &profile.observed_on }
                 ),
             };
@@ -178,7 +184,8 @@ impl Load {
         match evidence.most_alike(&self.name, to) {
             Some(stack) => Ok(stack.to_owned()),
             None => bail!(
-                "{0} was measured on no other stack than {to}: nothing to predict from\n  measure it where it runs now: {1}",
+                "{0} was measured only on {to}, so there is nothing to predict from\n  measure it where it \
+                 runs now: {1}",
                 self.name,
                 evidence.command("run", &format!("STACK '{}'", self.name))
             ),

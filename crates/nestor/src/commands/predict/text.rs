@@ -38,11 +38,11 @@ pub fn answer(predicted: &Predicted, load: &Load) -> String {
         {
             let off = trusted.deviation.unwrap_or_default() * 100.0;
             let why = match trusted.truths {
-                _ if trusted.method == "learnt" => format!("off by {off:.0} % as hidden stacks tell"),
+                _ if trusted.method == "learnt" => format!("off by {off:.0} % for hidden stacks"),
                 truths if truths >= FEWEST_TRUTHS => {
-                    format!("off by {off:.0} % where {truths} answers were known")
+                    format!("off by {off:.0} % for {truths} known answers")
                 }
-                _ => format!("taken for off by {off:.0} %: it was held against too few answers"),
+                _ => format!("assumed off by {off:.0} %: too few answers are known"),
             };
             text += &format!("     trusted: {} ({:.0} %; {why})", trusted.method, trusted.weight * 100.0);
         }
@@ -93,10 +93,10 @@ pub fn verified(verified: &Verified, load: &Load) -> String {
     }
     text.push('\n');
     if let Some(place) = &verified.other_place {
-        text += &format!("  it ran on {place}, which is not what was predicted for\n");
+        text += &format!("  it ran on {place}, but the prediction is for another place\n");
     }
     if load.is_observed() {
-        text += "  what ran is a load like the one that was observed, not the application\n";
+        text += "  this run is a synthetic load with the observed properties, not the application\n";
     }
     if let Some(residual) = verified.residual_ms {
         text += &format!(
@@ -120,15 +120,15 @@ pub fn verified(verified: &Verified, load: &Load) -> String {
             })
             .collect();
         text += &table(
-            &["  at the layer, without those below", "machine", "ms found", "predicted", "off by"],
+            &["  at the layer, without layers below", "machine", "ms found", "predicted", "off by"],
             &rows,
         );
         if let Some(stack) = &verified.spread_like {
-            text += &format!("  (the predicted time spread over the layers as it was on {stack})\n");
+            text += &format!("  (the predicted time is spread over the layers as on {stack})\n");
         }
     }
     if let Some(mechanism) = &verified.mechanism {
-        text += &format!("  beside where it ran: {mechanism}\n");
+        text += &format!("  against the stack where it ran: {mechanism}\n");
     }
     text
 }
@@ -196,12 +196,12 @@ mod tests {
         insta::assert_snapshot!(verified(&found(), &load()), @r"
         found      125 IOPS (runs 7, 8, 9): the prediction is off by -20.0 %, within the interval
         a worker's request took 8.000 ms, 2.000 less than predicted
-          at the layer, without those below  machine  ms found  predicted  off by
-          above the block layer                       1.000     1.500      +0.500
-          ext4                               guest    3.000     4.000      +1.000
-          raw + xfs                          host     4.000     4.500      +0.500
-        (the predicted time spread over the layers as it was on ext4/kvm/raw/ext4/hdd)
-        beside where it ran: +20 % of the time: journal: its commits wait
+          at the layer, without layers below  machine  ms found  predicted  off by
+          above the block layer                        1.000     1.500      +0.500
+          ext4                                guest    3.000     4.000      +1.000
+          raw + xfs                           host     4.000     4.500      +0.500
+        (the predicted time is spread over the layers as on ext4/kvm/raw/ext4/hdd)
+        against the stack where it ran: +20 % of the time: journal: its commits wait
         ");
     }
 
@@ -219,9 +219,9 @@ mod tests {
         };
         insta::assert_snapshot!(verified(&unknown, &load()), @r"
         found      125 IOPS (runs 7, 8, 9)
-          at the layer, without those below  machine  ms found  predicted  off by
-          above the block layer                       1.000     -          -
-          ext4                               guest    3.000     -          -
+          at the layer, without layers below  machine  ms found  predicted  off by
+          above the block layer                        1.000     -          -
+          ext4                                guest    3.000     -          -
         ");
     }
 
@@ -239,8 +239,8 @@ mod tests {
         };
         insta::assert_snapshot!(verified(&outside, &observed()), @r"
         found      125 IOPS (runs 7, 8, 9): the prediction is off by +70.0 %, outside the interval
-        it ran on emulated (TCG), which is not what was predicted for
-        what ran is a load like the one that was observed, not the application
+        it ran on emulated (TCG), but the prediction is for another place
+        this run is a synthetic load with the observed properties, not the application
         a worker's request took 8.000 ms, 3.250 more than predicted
         ");
     }

@@ -65,7 +65,8 @@ pub fn run(evidence: &Evidence, known: &Known, json: bool) -> Result<ExitCode> {
     if all.validations.is_empty() && all.matrices.is_empty() {
         let elsewhere = place::elsewhere(known, "more", |_| true);
         bail!(
-            "the store has {cells} cells of {}: too few to hide some and predict them from the others{}\n  measure more: {}",
+            "the store has only {cells} cells from {}, too few to hide some and predict them from the \
+             others{}\n  measure more: {}",
             all.place.in_words(),
             elsewhere.map_or_else(String::new, |there| format!("\n  {there}")),
             measure_many(evidence)
@@ -75,13 +76,14 @@ pub fn run(evidence: &Evidence, known: &Known, json: bool) -> Result<ExitCode> {
         print_json(&all)?;
         return Ok(ExitCode::SUCCESS);
     }
-    outln!("{} cells of {} in the store", all.cells, all.place.in_words());
+    outln!("{} cells from {} in the store", all.cells, all.place.in_words());
     match all.noise {
         Some((noise, cells)) => outln!(
-            "half of the runs of a cell are more than {:.1} % off its mean ({cells} cells with several runs): no prediction of a run is better",
+            "half of the runs of a cell are more than {:.1} % off its mean ({cells} cells with several \
+             runs); no prediction of a run can be better",
             noise * 100.0
         ),
-        None => outln!("no cell was run twice: how much of the errors is that of measuring is not known"),
+        None => outln!("no cell was run twice, so the measurement error is not known"),
     }
     for Judged { validation, aims, made_of } in &all.validations {
         outln!("\n{}, {} parts", in_words(validation.held), validation.folds);
@@ -113,7 +115,7 @@ pub fn run(evidence: &Evidence, known: &Known, json: bool) -> Result<ExitCode> {
             "load",
             "cells",
             "median error",
-            "90 % below",
+            "90th percentile",
             "in interval",
             "by row x column",
             "by mean of all",
@@ -140,12 +142,12 @@ fn noise_variance(known: &Known) -> Option<(f64, usize)> {
 /// What the squares of the errors are made of; the parts overlap.
 fn parts_of_errors(parts: &ErrorParts) -> String {
     let mut said = match parts.measuring {
-        Some(share) => format!("  the errors (their squares): {} measuring itself\n", percent(share)),
-        None => "  the errors (their squares): how much is measuring itself is not known\n".to_owned(),
+        Some(share) => format!("  squared errors: {} measurement itself\n", percent(share)),
+        None => "  squared errors: the share of measurement itself is not known\n".to_owned(),
     };
     for common in parts.common.iter().take(3) {
         said.push_str(&format!(
-            "    {} the same in all cells with the same {}: most with {} ({:+.0} %)\n",
+            "    {} common to all cells with the same {}: largest with {} ({:+.0} %)\n",
             percent(common.share),
             common.what,
             common.worst,
@@ -157,9 +159,9 @@ fn parts_of_errors(parts: &ErrorParts) -> String {
 
 fn in_words(held: Held) -> String {
     match held {
-        Held::Stacks { known_loads: 0 } => "stacks hidden whole".to_owned(),
-        Held::Stacks { known_loads } => format!("stacks hidden but for {known_loads} loads"),
-        Held::Families => "families of loads hidden but where they run now".to_owned(),
+        Held::Stacks { known_loads: 0 } => "whole stacks hidden".to_owned(),
+        Held::Stacks { known_loads } => format!("stacks hidden except {known_loads} loads"),
+        Held::Families => "families of loads hidden except where they run now".to_owned(),
     }
 }
 
@@ -180,5 +182,8 @@ fn scores(scores: &[Scores]) -> String {
             ]
         })
         .collect();
-    table(&["by", "asked", "abstained", "median error", "90 % below", "mean", "bias", "in interval"], &rows)
+    table(
+        &["by", "asked", "abstained", "median error", "90th percentile", "mean", "bias", "in interval"],
+        &rows,
+    )
 }

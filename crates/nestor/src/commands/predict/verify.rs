@@ -100,7 +100,7 @@ pub fn run(
         spread_like: donor_times.and(alike).filter(|_| answer.rate.is_some()),
         layers,
         mechanism: mechanism(&reference.iter().collect::<Vec<_>>(), &runs),
-        // Where nothing was measured before, nobody knows what its processors were.
+        // Where nothing was measured before, its processors are not known.
         other_place: (predicted.place.processors.is_some() && !known.place.is_like(&predicted.place))
             .then(|| known.place.in_words()),
     })

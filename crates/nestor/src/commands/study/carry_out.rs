@@ -102,7 +102,7 @@ pub fn carry_out(study: Study, how: &StudyHow, lab: &LabArguments, store: &mut S
     session::refuse_interrupted(&end, interrupted)?;
     if end.already_done > 0 {
         errln!(
-            "{} cells had been measured before and were not measured again (--again does)",
+            "{} cells had been measured before and were not measured again (--again measures them again)",
             end.already_done
         );
     }

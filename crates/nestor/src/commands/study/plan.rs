@@ -72,7 +72,10 @@ fn summary_text(record: &StudyRecord, effort: &StudyEffort) -> String {
         range(words(least.seconds), words(most.seconds)),
     );
     if let Some(budget) = record.study.budget {
-        text.push_str(&format!("  time allowed {}: what does not fit is left out\n", duration_words(budget)));
+        text.push_str(&format!(
+            "  time allowed {}: cells that do not fit are left out\n",
+            duration_words(budget)
+        ));
     }
     text.push_str(&plan_lines(&written_paths(&record.study.stacks)));
     let (data, results) = (effort.data_bytes(), effort.results_bytes);
@@ -93,9 +96,9 @@ fn words(seconds: f64) -> String {
 fn time_rests_on(effort: &StudyEffort) -> String {
     let (known, all) = (effort.known_cells, effort.most.cells);
     match (known, effort.rests_on_past_cells) {
-        (0, false) => "nothing was measured here yet: the time is a guess".to_owned(),
-        (0, true) => "the time rests on other cells that were measured here: it may be off".to_owned(),
-        _ => format!("{known} of {all} cells were measured here before; the time rests on them"),
+        (0, false) => "nothing has been measured here yet: the time is a guess".to_owned(),
+        (0, true) => "the time is estimated from other cells measured here: it may be off".to_owned(),
+        _ => format!("{known} of {all} cells were measured here before; the time is estimated from them"),
     }
 }
 
@@ -108,7 +111,7 @@ fn plan_text(record: &StudyRecord, view: &PlanView<'_>) -> String {
     let mut rows = vec![
         ["cells".to_owned(), effort.least.cells.to_string(), effort.most.cells.to_string()],
         ["time".to_owned(), words(effort.least.seconds), words(effort.most.seconds)],
-        ["of it measurement".to_owned(), share(&effort.least), share(&effort.most)],
+        ["measuring".to_owned(), share(&effort.least), share(&effort.most)],
     ];
     rows.push(["space".to_owned(), String::new(), units::bytes(effort.disk_bytes)]);
     let mut text = format!(
@@ -119,17 +122,21 @@ fn plan_text(record: &StudyRecord, view: &PlanView<'_>) -> String {
         view.workloads,
         view.blocks,
         view.seed,
-        if view.sentinels { "baselines at both ends of each block" } else { "no baselines at the ends" },
+        if view.sentinels {
+            "baselines at both ends of each block"
+        } else {
+            "no baselines at the ends of blocks"
+        },
     );
     let may_settle = effort.least != effort.most;
-    let head = if may_settle { ["", "settled at once", "nothing settled"] } else { ["", "", "all"] };
+    let head = if may_settle { ["", "at least", "at most"] } else { ["", "", "all"] };
     if !may_settle {
         rows.iter_mut().for_each(|row| row[1] = String::new());
     }
     text.push_str(&table(&head, &rows));
     if let Some(budget) = record.study.budget {
         text.push_str(&format!(
-            "\n  time allowed {}: what does not fit is left out\n",
+            "\n  time allowed {}: cells that do not fit are left out\n",
             duration_words(budget)
         ));
     }

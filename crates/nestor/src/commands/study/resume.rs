@@ -19,7 +19,7 @@ pub fn begun_last(store: &Store, how: &StudyHow, lab: &LabArguments) -> Result<S
     };
     if how.scale.is_some() && how.scale != record.study.scale {
         bail!(
-            "the study begun last, `{}`, has another scale; name its file to begin it in this one",
+            "the study begun last, `{}`, has another scale; to begin it at this scale, name its file",
             record.study.name
         );
     }
@@ -35,8 +35,8 @@ pub fn as_begun(store: &Store, study: Study, ground: &str) -> Result<Study> {
     if not_noted.has_files_not_noted() && store.study(&not_noted.hash(ground))?.is_some() {
         let files = study.files.keys().map(String::as_str).collect::<Vec<_>>().join(", ");
         errln!(
-            "note: the study was begun by an earlier version, which did not note what {files} held: whether it has \
-             changed since is not known"
+            "note: an earlier version began this study and did not record the contents of {files}: whether \
+             they have changed since is not known"
         );
         return Ok(not_noted);
     }
@@ -47,20 +47,20 @@ pub fn as_begun(store: &Store, study: Study, ground: &str) -> Result<Study> {
     let nearest = alike.min_by_key(|r| (changes(r, &study).len(), Reverse(began(r))));
     let Some(before) = nearest else {
         bail!(
-            "no study `{}` was begun in {} on `--on {ground}`, so there is nothing to go on with\n  \
-             leave --resume out to begin it",
+            "no study `{}` was begun in {} on `--on {ground}`, so there is nothing to resume\n  to begin \
+             it, omit --resume",
             study.name,
             store.path().display()
         );
     };
     let changed_files = changed_files(before, &study);
     let as_it_was = match changed_files.as_slice() {
-        [] => "`nestor study --resume` without a file goes on with the study as it was".to_owned(),
-        files => format!("put {} back as it was to go on with the study as it was", files.join(" and ")),
+        [] => "`nestor study --resume` without a file resumes the earlier study".to_owned(),
+        files => format!("to resume the earlier study, restore {}", files.join(" and ")),
     };
     bail!(
         "the study `{}` has changed since it was begun:\n{}\n  \
-         what was measured is kept; {as_it_was}, and without --resume the changed one begins anew",
+         its results are kept; {as_it_was}; to begin the changed study, omit --resume",
         study.name,
         changes(before, &study).iter().map(|line| format!("  {line}")).collect::<Vec<_>>().join("\n")
     );
@@ -76,7 +76,7 @@ fn changed_files<'a>(before: &StudyRecord, now: &'a Study) -> Vec<&'a str> {
 /// What differs between a study as it was begun and as it is now.
 fn changes(before: &StudyRecord, now: &Study) -> Vec<String> {
     let mut changes: Vec<String> =
-        changed_files(before, now).iter().map(|path| format!("what the file {path} holds")).collect();
+        changed_files(before, now).iter().map(|path| format!("contents of the file {path}")).collect();
     let before = &before.study;
     fn names<T>(written: &[Written<T>]) -> Vec<&str> {
         written.iter().map(Written::as_str).collect()
@@ -86,18 +86,18 @@ fn changes(before: &StudyRecord, now: &Study) -> Vec<String> {
         ("workload", names(&before.workloads), names(&now.workloads)),
     ] {
         changes.extend(now.iter().filter(|x| !then.contains(x)).map(|x| format!("new {what}: {x}")));
-        changes.extend(then.iter().filter(|x| !now.contains(x)).map(|x| format!("{what} gone: {x}")));
+        changes.extend(then.iter().filter(|x| !now.contains(x)).map(|x| format!("removed {what}: {x}")));
     }
     for (stack, baseline) in &now.baselines {
         if let Some(then) = before.baselines.get(stack).filter(|then| *then != baseline) {
-            changes.push(format!("{stack} was compared with {then}, now with {baseline}"));
+            changes.push(format!("baseline of {stack}: was {then}, is now {baseline}"));
         }
     }
     if before.seed != now.seed {
-        changes.push(format!("the seed was {}, now it is {}", before.seed, now.seed));
+        changes.push(format!("seed: was {}, is now {}", before.seed, now.seed));
     }
     if changes.is_empty() {
-        changes.push("the order of its stacks or workloads".to_owned());
+        changes.push("order of its stacks or workloads".to_owned());
     }
     changes
 }

@@ -33,7 +33,7 @@ pub fn require_room(study: &Study, place: &Place, effort: &StudyEffort, store: &
         path: store.to_owned(),
         bytes: effort.results_bytes,
         what: "results",
-        otherwise: "another file of results: --store FILE",
+        otherwise: "another results file: --store FILE",
     });
     refuse_what_does_not_fit(&needs, &|path| {
         let existing = nearest_existing(path);
@@ -57,9 +57,8 @@ fn refuse_what_does_not_fit(needs: &[Need], room: &dyn Fn(&Path) -> Option<(u64,
         let mut otherwise: Vec<&str> = here().map(|n| n.otherwise).collect();
         otherwise.dedup();
         bail!(
-            "the study may need {} for {}, where {} are free\n  \
-             nothing was begun; make room there, or name {}, or take smaller data sets (scale=, size=) or fewer \
-             blocks (-n)",
+            "the study may need {} for {}, but only {} are free\n  nothing was begun; free some space, or \
+             name {}, or use smaller data sets (scale=, size=) or fewer blocks (-n)",
             units::bytes(bytes),
             what.join(" and "),
             units::bytes(free),
@@ -121,7 +120,7 @@ mod tests {
         let need = |path: &str, bytes, what, otherwise| Need { path: path.into(), bytes, what, otherwise };
         [
             need("/work", 3 * GIB, "data of the modelled disk", "another work directory"),
-            need("/home/r.sqlite", GIB, "results", "another file of results"),
+            need("/home/r.sqlite", GIB, "results", "another results file"),
         ]
     }
 
@@ -136,12 +135,12 @@ mod tests {
         };
         assert_eq!(apart(3 * GIB, GIB), "it fits");
         insta::assert_snapshot!(apart(2_900 << 20, GIB), @r"
-        the study may need 3.0 GiB for data of the modelled disk (/work), where 2.8 GiB are free
-          nothing was begun; make room there, or name another work directory, or take smaller data sets (scale=, size=) or fewer blocks (-n)
+        the study may need 3.0 GiB for data of the modelled disk (/work), but only 2.8 GiB are free
+          nothing was begun; free some space, or name another work directory, or use smaller data sets (scale=, size=) or fewer blocks (-n)
         ");
         insta::assert_snapshot!(apart(3 * GIB, 0), @r"
-        the study may need 1.0 GiB for results (/home/r.sqlite), where 0 B are free
-          nothing was begun; make room there, or name another file of results, or take smaller data sets (scale=, size=) or fewer blocks (-n)
+        the study may need 1.0 GiB for results (/home/r.sqlite), but only 0 B are free
+          nothing was begun; free some space, or name another results file, or use smaller data sets (scale=, size=) or fewer blocks (-n)
         ");
     }
 
@@ -149,8 +148,8 @@ mod tests {
     fn on_one_file_system_they_add_up() {
         assert_eq!(refusal(&|_| Some((1, 4 * GIB))), "it fits");
         insta::assert_snapshot!(refusal(&|_| Some((1, 3 * GIB))), @r"
-        the study may need 4.0 GiB for data of the modelled disk (/work) and results (/home/r.sqlite), where 3.0 GiB are free
-          nothing was begun; make room there, or name another work directory, or another file of results, or take smaller data sets (scale=, size=) or fewer blocks (-n)
+        the study may need 4.0 GiB for data of the modelled disk (/work) and results (/home/r.sqlite), but only 3.0 GiB are free
+          nothing was begun; free some space, or name another work directory, or another results file, or use smaller data sets (scale=, size=) or fewer blocks (-n)
         ");
     }
 

@@ -24,7 +24,7 @@ pub fn written_paths<S: AsRef<str>>(stacks: impl IntoIterator<Item = S>) -> Vec<
 
 /// A line of a plan for each path.
 pub fn plan_lines(paths: &[String]) -> String {
-    paths.iter().map(|path| format!("  writes to {path}: everything on it is lost\n")).collect()
+    paths.iter().map(|path| format!("  writes to {path}: destroys everything on it\n")).collect()
 }
 
 /// Refuses a study whose file names devices or files that the command line does not.
@@ -43,7 +43,7 @@ pub fn require_allowed<S: AsRef<str>>(
     let words: Vec<String> = missing.iter().map(|path| format!("--allow {}", quoted(path))).collect();
     bail!(
         "the study writes to {}, which its file names and the command line does not; nothing was begun\n  \
-         if everything on it may be lost, allow it: {}",
+         if you can lose everything on it, add {}",
         missing.join(" and "),
         words.join(" ")
     );
@@ -81,11 +81,11 @@ mod tests {
         assert_eq!(allow(&["/srv/b.img", "/dev/sdb"]), "allowed");
         insta::assert_snapshot!(allow(&["/srv", "/srv/./b.img"]), @r"
         the study writes to /dev/sdb and /srv/b.img, which its file names and the command line does not; nothing was begun
-          if everything on it may be lost, allow it: --allow /dev/sdb --allow /srv/b.img
+          if you can lose everything on it, add --allow /dev/sdb --allow /srv/b.img
         ");
         insta::assert_snapshot!(allow(&["/dev/sdb"]), @r"
         the study writes to /srv/b.img, which its file names and the command line does not; nothing was begun
-          if everything on it may be lost, allow it: --allow /srv/b.img
+          if you can lose everything on it, add --allow /srv/b.img
         ");
     }
 

@@ -43,7 +43,7 @@ pub fn device(text: &str) -> Result<Device, String> {
     let number = |part: &str| part.parse().ok();
     text.split_once(':')
         .and_then(|(major, minor)| Some(Device { major: number(major)?, minor: number(minor)? }))
-        .ok_or_else(|| format!("{text:?} is no device number; write it as lsblk does: 8:16"))
+        .ok_or_else(|| format!("{text:?} is not a device number; write it as lsblk does: 8:16"))
 }
 
 /// Reads a layout that `nestor trace layout` wrote.
@@ -90,7 +90,7 @@ pub fn read(files: &[PathBuf], options: &AnalyzeOptions<'_>) -> Result<Vec<Analy
         analyses.push(analyze(trace, options)?);
     }
     if analyses.is_empty() {
-        bail!("there is no trace among the files");
+        bail!("none of the files is a trace");
     }
     Ok(analyses)
 }

@@ -18,8 +18,9 @@ use load::{Role, Wanted, load};
 /// Arguments of `nestor trace correlate`.
 #[derive(Args, Debug)]
 #[command(
-    after_help = "A trace is a directory of `nestor trace record`, blktrace's files or blkparse's output, or a \
-file of requests.\n\nExamples:\n  nestor run ext3/kvm/raw/jfs/hdd fio:seq-write --trace-to traces\n  \
+    after_help = "A trace is a directory of `nestor trace record`, blktrace's files or blkparse's output, \
+                  or a request file.\n\nExamples:\n  nestor run ext3/kvm/raw/jfs/hdd fio:seq-write \
+                  --trace-to traces\n  \
 nestor trace correlate traces\n  nestor trace correlate --guest vda --host sda --image <(filefrag -v disk.img)\n  \
 nestor trace correlate --guest guest.requests --host host.requests --medium disk.log \\\n    \
 --image host.layout --image-inode 131 --cache writeback"
@@ -134,7 +135,8 @@ pub fn run(arguments: &CorrelateArguments) -> Result<()> {
 fn recorded_levels(directory: &Path, remarks: &mut Vec<String>) -> Result<Vec<LevelInput<'static>>> {
     let Some(recording) = Recording::find(directory)? else {
         bail!(
-            "{} is no directory that `nestor run --trace-to` made; of single traces name --guest and --host",
+            "{} is not a directory that `nestor run --trace-to` made; for single traces, use --guest and \
+             --host",
             directory.display()
         );
     };

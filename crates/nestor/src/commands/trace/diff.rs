@@ -73,10 +73,10 @@ fn compare(a: &[Analysis], b: &[Analysis]) -> Result<Compared> {
     let names = |analyses: &[Analysis]| {
         analyses.iter().map(|analysis| analysis.trace.clone()).collect::<Vec<_>>().join("; ")
     };
-    let of = |analyses: &'_ [Analysis]| -> Vec<AnalyzedLayer> {
+    let layers_of = |analyses: &'_ [Analysis]| -> Vec<AnalyzedLayer> {
         analyses.iter().flat_map(|analysis| analysis.layers.clone()).collect()
     };
-    let (first, second) = (of(a), of(b));
+    let (first, second) = (layers_of(a), layers_of(b));
     let mut remarks = Vec::new();
     for (which, analyses) in [("A", a), ("B", b)] {
         let said = analyses.iter().flat_map(|analysis| &analysis.remarks);
@@ -98,14 +98,17 @@ fn compare(a: &[Analysis], b: &[Analysis]) -> Result<Compared> {
                     name: one.name.clone(),
                     differences: differences(&one.metrics, &other.metrics),
                 }),
-                None => remarks.push(format!("{} is in A only", one.name)),
+                None => remarks.push(format!("{} is only in A", one.name)),
             }
         }
         let only = second.iter().filter(|other| first.iter().all(|one| one.name != other.name));
-        remarks.extend(only.map(|other| format!("{} is in B only", other.name)));
+        remarks.extend(only.map(|other| format!("{} is only in B", other.name)));
     }
     if layers.is_empty() {
-        bail!("the two traces have no device in common; where each has several, their numbers must agree");
+        bail!(
+            "the two traces have no device in common; traces with several devices must have the same \
+               device numbers"
+        );
     }
     Ok(Compared { a: names(a), b: names(b), layers, remarks })
 }

@@ -20,8 +20,8 @@ use crate::whole_file;
         nestor run ext3/kvm/raw/jfs/hdd fio:seq-write --trace-to traces\n  \
         nestor trace export --perfetto run.perfetto-trace traces\n  \
         nestor trace export --csv requests.csv sda.blktrace.*\n\n\
-        A .perfetto-trace is looked at with Perfetto's viewer: one track for each slot of a queue, and arrows \
-        from each request to what it caused below."
+        Open a .perfetto-trace in Perfetto's viewer: it has one track for each slot of a queue, and arrows \
+        from each request to the requests that it caused below."
 )]
 pub struct ExportArguments {
     /// A directory made by `nestor run --trace-to`, or files of requests or traces, the topmost layer's first
@@ -114,11 +114,11 @@ pub fn run(arguments: &ExportArguments) -> Result<()> {
 
 /// Seconds as nanoseconds.
 fn seconds(text: &str) -> Result<u64, String> {
-    let seconds: f64 = text.parse().map_err(|_| "seconds are a number, such as 2.5".to_owned())?;
+    let seconds: f64 = text.parse().map_err(|_| "write seconds as a number, such as 2.5".to_owned())?;
     if seconds.is_finite() && seconds >= 0.0 {
         // What is beyond the largest number becomes that: later than any trace.
         Ok((seconds * 1e9) as u64)
     } else {
-        Err("seconds are 0 or more".to_owned())
+        Err("seconds must be 0 or more".to_owned())
     }
 }

@@ -24,7 +24,7 @@ pub enum HypervisorCommand {
 /// Arguments of `nestor trace hypervisor record`.
 #[derive(Args, Debug)]
 pub struct RecordArguments {
-    /// Socket of a QMP monitor that nobody else uses
+    /// Socket of a QMP monitor that no other program uses
     #[arg(long, value_name = "SOCKET")]
     monitor: PathBuf,
     /// Directory for the recording, which QEMU has to be able to write to
@@ -36,7 +36,7 @@ pub struct RecordArguments {
     /// The image's format, unless it is raw
     #[arg(long)]
     format: Option<String>,
-    /// Where QEMU logs while nobody records
+    /// Log file of QEMU while no recorder runs
     #[arg(long, value_name = "FILE")]
     event_log: Option<PathBuf>,
 }
@@ -77,7 +77,7 @@ pub fn run(command: HypervisorCommand) -> Result<()> {
     match command {
         HypervisorCommand::Record(arguments) => {
             let Some(interface) = Interface::of_model(&arguments.disk) else {
-                bail!("{} is no device model that can be recorded; `--help` lists them", arguments.disk);
+                bail!("{} is not a device model that can be recorded; `--help` lists them", arguments.disk);
             };
             let stop = interrupted_by_signals()?;
             let options = HypervisorOptions {

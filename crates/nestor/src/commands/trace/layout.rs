@@ -112,7 +112,7 @@ fn image_inodes(arguments: &LayoutArguments) -> Result<Vec<u64>> {
             path.metadata().with_context(|| format!("the image file {} cannot be read", path.display()))?;
         if !image.is_file() {
             bail!(
-                "{} is no file; a virtual disk that is a device has no data in a file system",
+                "{} is not a file; a virtual disk that is a device has no data in a file system",
                 path.display()
             );
         }
@@ -122,7 +122,7 @@ fn image_inodes(arguments: &LayoutArguments) -> Result<Vec<u64>> {
         if mounted.is_none() {
             // Data that is only in memory has no place yet. A freeze would have written it.
             File::open(path).and_then(|file| file.sync_all()).with_context(|| {
-                format!("what is in memory of the image file {} could not be written", path.display())
+                format!("the cached data of the image file {} could not be written", path.display())
             })?;
         }
         Ok(image.ino())
@@ -151,7 +151,8 @@ fn read_layout(arguments: &LayoutArguments, stop: &AtomicBool) -> Result<Layout>
         && let Some(point) = mounts::written_to(path)
     {
         layout.remarks.push(format!(
-            "{} is mounted at {} and was not frozen while its layout was read: name that with --mount",
+            "{} is mounted at {} and was not frozen while its layout was read: name the mount point with \
+             --mount",
             path.display(),
             point.display()
         ));

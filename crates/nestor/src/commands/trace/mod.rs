@@ -29,7 +29,7 @@ fn remove(recording: &Path) -> Result<()> {
     let left = nestor_capture::remove_recording(recording)?;
     if !left.is_empty() {
         let left: Vec<String> = left.iter().map(|path| path.display().to_string()).collect();
-        errln!("left where it is, for it is no part of the recording: {}", left.join(", "));
+        errln!("not removed, because it is not part of the recording: {}", left.join(", "));
     }
     Ok(())
 }

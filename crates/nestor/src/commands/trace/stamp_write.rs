@@ -53,8 +53,8 @@ pub fn run(arguments: &StampWriteArguments) -> Result<()> {
     let device = &arguments.device;
     if device.is_dir() {
         bail!(
-            "{} is a directory: marked data go to a block device, so the stack needs to be one without a file system \
-             at its top (kvm/raw/ext4/hdd, not ext4/kvm/raw/ext4/hdd)",
+            "{} is a directory: marked data go to a block device, so use a stack without a file system at \
+             its top (kvm/raw/ext4/hdd, not ext4/kvm/raw/ext4/hdd)",
             device.display()
         );
     }

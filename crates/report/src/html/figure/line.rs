@@ -19,11 +19,11 @@ type Point = (f64, f64, Option<(f64, f64)>);
 /// Gives width, height and what is drawn.
 pub(super) fn draw(figure: &Figure, series: &[&str], rows: &[&FigureRow]) -> (f64, f64, String) {
     let points = |name: &str| {
-        let of = |r: &&FigureRow| match r.x {
+        let point = |r: &&FigureRow| match r.x {
             FigureX::Number(x) if x.is_finite() && r.series == name => Some((x, r.y, interval(r))),
             _ => None,
         };
-        let mut points: Vec<Point> = rows.iter().filter_map(of).collect();
+        let mut points: Vec<Point> = rows.iter().filter_map(point).collect();
         points.sort_by(|a, b| a.0.total_cmp(&b.0));
         points
     };

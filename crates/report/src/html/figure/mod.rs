@@ -17,7 +17,7 @@ use super::svg::{Anchor, LETTER, SMALL, Svg, fitted, text_width};
 use super::{escaped, typeset};
 use crate::units;
 
-/// More values than this are not drawn: nobody could tell them apart.
+/// More values than this are not drawn: they could not be told apart.
 const MOST_VALUES: usize = 600;
 /// Points of a line are cheap.
 const MOST_POINTS: usize = 20_000;
@@ -117,7 +117,7 @@ fn problem(figure: &Figure) -> Option<String> {
     }
     let most = if figure.query.kind == FigureKind::Line { MOST_POINTS } else { MOST_VALUES };
     match figure.rows.len() {
-        0 => Some("No results for it yet.".to_owned()),
+        0 => Some("No results for this figure yet.".to_owned()),
         rows if rows > most => Some(format!("{rows} values are too many to draw.")),
         _ => None,
     }
@@ -201,7 +201,7 @@ fn distinct<'a>(names: impl Iterator<Item = &'a str>) -> Vec<&'a str> {
 }
 
 /// Names of the series with their numbers and colours, in as many lines as they need; gives the height that was used.
-/// The numbers stand at the bars and lines too, so that nobody has to tell colours apart.
+/// The numbers are at the bars and lines too, so that colours need not be told apart.
 fn legend(svg: &mut Svg, series: &[&str], width: f64, line: bool) -> f64 {
     const LINE: f64 = 18.0;
     if series.len() < 2 {

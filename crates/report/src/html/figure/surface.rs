@@ -74,7 +74,7 @@ pub(super) fn draw(figure: &Figure, series: &[&str], rows: &[&FigureRow]) -> (f6
                     columns[column],
                     columns[column + 1],
                     number(mean),
-                    if told { " (not all of it measured)" } else { "" }
+                    if told { " (not all points measured)" } else { "" }
                 ),
             });
         }

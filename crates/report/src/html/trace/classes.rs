@@ -51,7 +51,7 @@ pub(super) fn classes_svg(layers: &[LayerRow]) -> Option<String> {
     let rows = rows(layers);
     let most = rows.iter().map(|(layer, _)| total(layer)).max()?.max(1) as f64;
     let height = rows.len() as f64 * ROW;
-    let mut svg = Svg::new("classes", WIDTH, height + 26.0, "bytes of each layer by what they are for");
+    let mut svg = Svg::new("classes", WIDTH, height + 26.0, "bytes of each layer by purpose");
     let scale = (TO - FROM) / most;
     for tick in binary_ticks(most) {
         let x = FROM + tick * scale;
@@ -92,7 +92,10 @@ fn segment(svg: &mut Svg, layer: &LayerRow, share: &ClassShare, (x, y, width): (
         units::share(share.share)
     );
     if share.deleted_bytes > 0 {
-        title.push_str(&format!("\n{} of it of files deleted since", units::bytes(share.deleted_bytes)));
+        title.push_str(&format!(
+            "\n{} of them belong to files deleted since",
+            units::bytes(share.deleted_bytes)
+        ));
     }
     let class = share.class.name();
     svg.titled(&format!("bar c-{class}"), &title, |svg| {
@@ -116,10 +119,8 @@ fn segment(svg: &mut Svg, layer: &LayerRow, share: &ClassShare, (x, y, width): (
 
 /// A layer above which no file system's layout says what its bytes are for.
 fn not_attributed(svg: &mut Svg, layer: &LayerRow, (y, width): (f64, f64)) {
-    let title = format!(
-        "{}: no layout says what its bytes are for; those of the layers above do",
-        layer.short_name()
-    );
+    let title =
+        format!("{}: no layout gives the purpose of its bytes; see the layers above", layer.short_name());
     svg.titled("bar c-unknown", &title, |svg| {
         svg.rect("serve", FROM, y, width, BAR);
         let label = "carries the above: not attributed here";

@@ -52,7 +52,7 @@ pub(super) fn sizes_svg(layers: &[LayerRow]) -> Option<String> {
         svg.path("axis", &format!("M{FROM:.1} {base:.1}H{WIDTH}"));
     }
     let middle = (FROM + WIDTH) / 2.0;
-    let caption = "share of the requests, from each size up to its double";
+    let caption = "share of the requests with sizes from each value to its double";
     svg.text("tick", middle, height + 30.0, Anchor::Middle, caption);
     let every = (bins as f64 * 54.0 / (WIDTH - FROM)).ceil().max(1.0) as usize;
     for bin in (0..bins).step_by(every) {
@@ -123,7 +123,7 @@ pub(super) fn seeks_svg(layers: &[LayerRow]) -> Option<String> {
         Anchor::Middle,
         "distance to the next request, as a share of the range in use",
     );
-    svg.text("tick", 2.0, legend - 10.0, Anchor::Start, "share of the requests that are no farther away");
+    svg.text("tick", 2.0, legend - 10.0, Anchor::Start, "share of the requests within this distance");
     for (index, (names, points)) in shown.iter().enumerate() {
         let without = points.iter().filter(|(d, _)| *d <= 0.0).map(|(_, share)| *share).fold(0.0, f64::max);
         let median = points.iter().find(|(_, share)| *share >= 0.5).map_or(0.0, |(d, _)| *d);

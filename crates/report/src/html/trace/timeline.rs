@@ -102,18 +102,12 @@ pub(super) fn timelines_svg(layers: &[LayerRow]) -> Option<String> {
         12.0,
         Anchor::Start,
         if starts.is_some() {
-            "throughput; dashed: its mean"
+            "throughput; dashed: mean"
         } else {
-            "throughput; dashed: its mean; each layer from its own first request"
+            "throughput; dashed: mean; each layer from its own first request"
         },
     );
-    svg.text(
-        "head",
-        right,
-        12.0,
-        Anchor::Start,
-        "requests at the device; line: the most; dashed: their mean",
-    );
+    svg.text("head", right, 12.0, Anchor::Start, "requests at the device; line: maximum; dashed: mean");
     for (index, (layer, rate, depth)) in shown.iter().enumerate() {
         let base = 20.0 + index as f64 * ROW + TALL + 8.0;
         svg.text(
@@ -169,8 +163,7 @@ fn chart(svg: &mut Svg, layer: &LayerRow, series: &Series, frame: &Frame, words:
         data
     };
     let mean = series.values.iter().sum::<f64>() / series.values.len().max(1) as f64;
-    let title =
-        format!("{}: {} in the mean, {} at most", layer.short_name(), words(mean), words(series.top()));
+    let title = format!("{}: mean {}, maximum {}", layer.short_name(), words(mean), words(series.top()));
     svg.titled("series", &title, |svg| {
         svg.rect("hit", frame.x, frame.base - TALL, frame.width, TALL);
         svg.path("area", &steps(&series.values, true));

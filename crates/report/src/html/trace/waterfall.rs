@@ -133,7 +133,7 @@ fn draw_funnel(svg: &mut Svg, whole: &Axis, below: &Axis, request: &str) {
     svg.path("funnel", &format!("M{left:.1} {top:.1}L{from:.1} {bottom:.1}H{TO:.1}L{right:.1} {top:.1}Z"));
     svg.rect("window", left, bar, right - left, BAR);
     let times = units::digits(whole.span() / below.span());
-    let words = format!("below the {request}, {times} times as wide");
+    let words = format!("below: the {request}, enlarged {times} times");
     let words = fitted(&words, TO - from, SMALL);
     // Where the funnel is narrow, so that nothing lies under the words.
     let middle = (from + TO) / 2.0;

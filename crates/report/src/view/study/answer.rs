@@ -8,8 +8,8 @@ use nestor_results::PhysicalVerdict;
 use super::{CellReport, StudyPhysical};
 use crate::units;
 
-/// So many cells that are not physical are told one by one.
-const TOLD_ONE_BY_ONE: usize = 3;
+/// The number of implausible cells that are listed one by one.
+const LISTED_ONE_BY_ONE: usize = 3;
 
 /// Whether the numbers of the cells are physically possible.
 pub(super) fn physical(cells: &[CellReport]) -> Option<StudyPhysical> {
@@ -18,11 +18,11 @@ pub(super) fn physical(cells: &[CellReport]) -> Option<StudyPhysical> {
         Some((c, run.physical.as_ref()?))
     });
     let measured: Vec<_> = measured.collect();
-    let of = |verdict: PhysicalVerdict| measured.iter().filter(move |(_, p)| p.verdict == verdict);
+    let with_verdict = |verdict: PhysicalVerdict| measured.iter().filter(move |(_, p)| p.verdict == verdict);
     let (yes, no, open) = (
-        of(PhysicalVerdict::Yes).count(),
-        of(PhysicalVerdict::No).count(),
-        of(PhysicalVerdict::CannotTell).count(),
+        with_verdict(PhysicalVerdict::Yes).count(),
+        with_verdict(PhysicalVerdict::No).count(),
+        with_verdict(PhysicalVerdict::CannotTell).count(),
     );
     let all = units::plural(measured.len(), "cell");
     let first = |words: &str, count: usize| {
@@ -38,11 +38,11 @@ pub(super) fn physical(cells: &[CellReport]) -> Option<StudyPhysical> {
             parts.push(if parts.is_empty() { first(words, count) } else { format!("{words} in {count}") });
         }
     }
-    let mut against: Vec<String> = of(PhysicalVerdict::No)
-        .take(TOLD_ONE_BY_ONE)
+    let mut against: Vec<String> = with_verdict(PhysicalVerdict::No)
+        .take(LISTED_ONE_BY_ONE)
         .map(|(cell, p)| format!("no: {} under {}: {}", cell.stack, cell.workload, p.sentences.join("; ")))
         .collect();
-    if let more @ 1.. = no.saturating_sub(TOLD_ONE_BY_ONE) {
+    if let more @ 1.. = no.saturating_sub(LISTED_ONE_BY_ONE) {
         against.push(format!("and {more} more: see their cells"));
     }
     (!measured.is_empty()).then(|| StudyPhysical { answer: parts.join(", "), against, no })
@@ -56,7 +56,7 @@ pub(super) fn answer(cells: &[CellReport]) -> Vec<String> {
         cells.iter().filter_map(|c| Some((c, c.comparison.as_ref()?.ratio?))).collect();
     if compared.is_empty() {
         return vec![
-            "Nothing can be compared yet: no cell has both its own numbers and its baseline's.".to_owned(),
+            "Nothing can be compared yet: no cell has numbers for both itself and its baseline.".to_owned(),
         ];
     }
     let told = |slower: bool| {
@@ -67,24 +67,24 @@ pub(super) fn answer(cells: &[CellReport]) -> Vec<String> {
     let (slower, faster) = (told(true), told(false));
     let equal = compared.iter().filter(|(_, r)| equal_within_percent(r).is_some()).count();
     let open = compared.len() - slower - faster - equal - without_interval;
-    let equal_words = format!("equal to it within {:.0} %", MARGIN * 100.0);
+    let equal_words = format!("equal within {:.0} %", MARGIN * 100.0);
     let mut parts = Vec::new();
     for (number, words) in [
-        (slower, "slower than the baseline"),
+        (slower, "slower"),
         (faster, "faster"),
         (equal, equal_words.as_str()),
-        (open, "not told apart from it"),
-        (without_interval, "measured once, so without an interval"),
+        (open, "not told apart"),
+        (without_interval, "without an interval (measured once)"),
     ] {
         if number > 0 {
-            parts.push(format!(
-                "{number} {}",
-                if parts.is_empty() && words == "faster" { "faster than the baseline" } else { words }
-            ));
+            parts.push(format!("{number} {words}"));
         }
     }
-    let mut sentences =
-        vec![format!("Of {}: {}.", units::plural(compared.len(), "comparison"), parts.join(", "))];
+    let mut sentences = vec![format!(
+        "{} with a baseline: {}.",
+        units::plural(compared.len(), "comparison"),
+        parts.join(", ")
+    )];
     // What is told apart comes first; an estimate that is not must say so.
     let told_apart: Vec<_> = compared.iter().filter(|(_, r)| r.differs() == Some(true)).collect();
     let candidates = if told_apart.is_empty() { compared.iter().collect() } else { told_apart };
@@ -100,7 +100,7 @@ pub(super) fn answer(cells: &[CellReport]) -> Vec<String> {
 
 fn extreme(word: &str, (cell, ratio): &Compared<'_>) -> String {
     let interval = units::change_interval(ratio).unwrap_or_else(|| "(one pair: no interval)".to_owned());
-    let told = if ratio.differs() == Some(false) { ", not told apart from it" } else { "" };
+    let told = if ratio.differs() == Some(false) { ", not told apart from the baseline" } else { "" };
     let doubted = cell.comparison.as_ref().is_some_and(|c| !c.doubts.is_empty());
     let doubt = if doubted { ", doubtful: see its marks" } else { "" };
     format!(

@@ -38,7 +38,7 @@ impl StudyReport {
     }
 
     /// Makes the report of a study from the numbers of its runs. `read` is asked for one whole run of each cell, for those of
-    /// baselines first. Claims and figures are added by whoever has asked the results.
+    /// baselines first. The caller that queries the results adds claims and figures.
     ///
     /// # Errors
     ///
@@ -197,8 +197,8 @@ fn cell<E>(
     baselines: &mut ShownBaselines,
     read: Read<'_, E>,
 ) -> Result<CellReport, E> {
-    let of = |stack: &str| numbers.get(&(stack, report.workload.as_str())).copied();
-    let with_runs = |stack: &str| of(stack).filter(|c| !c.runs.is_empty());
+    let cell_of = |stack: &str| numbers.get(&(stack, report.workload.as_str())).copied();
+    let with_runs = |stack: &str| cell_of(stack).filter(|c| !c.runs.is_empty());
     let Some(cell) = with_runs(&report.stack) else { return Ok(report) };
     let Some(run) = cell.shown_run().map(&mut *read).transpose()? else { return Ok(report) };
     let shown = ShownRun::of(&run);

@@ -46,15 +46,15 @@ fn stopping_words(rule: &StopRule, stopping: &[StoppedComparison]) -> String {
     let count = |kind: fn(&Decision) -> bool| stopping.iter().filter(|s| kind(&s.decision)).count();
     let counts = [
         (count(|d| matches!(d, Decision::Precise { .. })), "precise"),
-        (count(|d| matches!(d, Decision::SignSettled { .. })), "of settled sign"),
+        (count(|d| matches!(d, Decision::SignSettled { .. })), "with a settled sign"),
         (count(|d| matches!(d, Decision::Exhausted { .. })), "open after the last look"),
         (count(|d| matches!(d, Decision::Continue { .. })), "not decided yet"),
     ];
     let counts = counts.iter().filter(|(n, _)| *n > 0).map(|(n, words)| format!("{n} {words}"));
     let looks: Vec<String> = rule.looks.iter().map(ToString::to_string).collect();
     format!(
-        "comparisons end when known to ±{:.0} % ({:.0} % interval) or faster or slower by over {:.0} % ({:.2} % interval \
-         at each look), judged at {} pairs: {}",
+        "a comparison ends when it is known to ±{:.0} % ({:.0} % interval), or when it is faster or slower \
+         by over {:.0} % ({:.2} % interval at each look); looks at {} pairs: {}",
         rule.half_width * 100.0,
         rule.confidence * 100.0,
         rule.threshold * 100.0,
@@ -83,7 +83,7 @@ fn drift_words(cells: &[CellReport], sentinels: bool) -> String {
     let impossible = drifts().filter(|d| matches!(d, Drift::Impossible)).count();
     match (tested, seen) {
         (tested, 0) if tested > 0 && tested == impossible => {
-            "in virtual time nothing drifts: no run depends on those before it".to_owned()
+            "no drift in virtual time: no run depends on earlier runs".to_owned()
         }
         (0, _) if sentinels => "drift not tested: no block has its baseline at both ends yet".to_owned(),
         (0, _) => "drift not tested: the baseline ran once in each block".to_owned(),

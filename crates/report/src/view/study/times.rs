@@ -14,7 +14,7 @@ pub(super) fn time_words(times: &StudyTimes, sessions: &[SessionRecord]) -> Opti
     }
     let share = times.measured_s / times.cells_s * 100.0;
     let measured = format!(
-        "{share:.0} % of the cells' time was measurement: {} of {}",
+        "measuring took {share:.0} % of the cells' time: {} of {}",
         words(times.measured_s),
         words(times.cells_s)
     );
@@ -110,7 +110,7 @@ mod tests {
 
     fn told(sessions: &[SessionRecord]) -> String {
         let text = time_words(&TIMES, sessions).unwrap();
-        text.strip_prefix("50 % of the cells' time was measurement: 1 min 40 s of 3 min 20 s")
+        text.strip_prefix("measuring took 50 % of the cells' time: 1 min 40 s of 3 min 20 s")
             .unwrap()
             .to_owned()
     }

@@ -78,13 +78,15 @@ impl Why {
                 });
             }
             (Some(base), None) => {
-                format!("Of run {} of its baseline {baseline_stack} no layer was recorded.", base.number)
+                format!("No layer of run {} of its baseline {baseline_stack} was recorded.", base.number)
             }
-            (None, _) if study.is_baseline(stack) => "Others are compared with this cell.".to_owned(),
+            (None, _) if study.is_baseline(stack) => {
+                "This cell is a baseline: others are compared with it.".to_owned()
+            }
             (None, _) => format!("Its baseline {baseline_stack} has no run with numbers to compare with."),
         };
         Self::by_layers(LayersWhy {
-            answer: format!("{alone} By itself, its levels were sent:"),
+            answer: format!("{alone} On its own, it sent to each level:"),
             sentences: vec![levels.sent()],
             more: what_would_name_mechanisms(shown, None),
         })
@@ -108,9 +110,9 @@ fn against(
     let chance = match told_apart {
         Some(true) => "",
         Some(false) => {
-            " The two cells are not told apart, so this is how two of their runs differ, which may be chance."
+            " The two cells are not told apart, so the difference between these two runs may be chance."
         }
-        None => " Without an interval it is not known whether the two cells differ at all.",
+        None => " Without an interval, it is not known whether the two cells differ.",
     };
     format!(
         "Run {} ({:.2} MB/s) against run {} of its baseline {baseline} ({:.2} MB/s), by the numbers of their layers, the most \
@@ -122,9 +124,7 @@ fn against(
 fn nothing_recorded(shown: &ShownRun) -> LayersWhy {
     let number = shown.number;
     let answer = if shown.trace.records() {
-        format!(
-            "No explanation: below the application of run {number} there was nothing that could be recorded."
-        )
+        format!("No explanation: nothing below the application of run {number} could be recorded.")
     } else {
         format!(
             "No explanation: nothing below the application of run {number} was recorded (trace = \"none\")."
@@ -133,8 +133,9 @@ fn nothing_recorded(shown: &ShownRun) -> LayersWhy {
     let more = if shown.trace.records() {
         String::new()
     } else {
-        "To have one: trace = \"full\" in the study's file, or --trace full, with --again. Then every request is followed through \
-         all layers, and the mechanisms are named; \"layers\" keeps the numbers of each layer."
+        "For an explanation, set trace = \"full\" in the study file or give --trace full, with --again. \
+         Nestor then follows every request through all layers and names the mechanisms; \"layers\" keeps \
+         only the numbers of each layer."
             .to_owned()
     };
     LayersWhy { answer, sentences: Vec::new(), more }
@@ -144,11 +145,11 @@ fn nothing_recorded(shown: &ShownRun) -> LayersWhy {
 fn what_would_name_mechanisms(shown: &ShownRun, base: Option<&ShownRun>) -> String {
     let all_full = std::iter::once(shown).chain(base).all(|run| run.trace == TraceMode::Full);
     if all_full {
-        return "Requests were recorded, but could not be joined through all layers, so no mechanism is named: the remarks of the \
-                run say why."
+        return "Requests were recorded, but could not be joined through all layers, so no mechanism is \
+                named. The remarks of the run say why."
             .to_owned();
     }
-    "No mechanism is named, because requests were not followed through the layers: trace = \"full\" in the study's file, or --trace \
-     full, with --again, does that."
+    "No mechanism is named, because requests were not followed through the layers. To follow them, set \
+     trace = \"full\" in the study file or give --trace full, with --again."
         .to_owned()
 }

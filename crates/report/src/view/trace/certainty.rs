@@ -29,7 +29,7 @@ fn clocks(correlation: &Correlation) -> Option<String> {
     let words: Vec<String> = pairs
         .iter()
         .map(|(pair, bound)| match *bound {
-            0 => format!("{pair} one and the same"),
+            0 => format!("{pair} shared"),
             u64::MAX => format!("{pair} not known: no request bounds it"),
             bound => format!("{pair} known to {}", units::duration_ns(bound as f64)),
         })

@@ -110,11 +110,11 @@ impl JoinRow {
 /// What an origin is called.
 pub fn origin_words(origin: Origin) -> &'static str {
     match origin {
-        Origin::Parent => "asked for",
-        Origin::FlushOfParent => "for a flush",
-        Origin::WriteBack => "written back",
-        Origin::ReadAhead => "read ahead",
-        Origin::ReadModifyWrite => "read to be modified",
+        Origin::Parent => "requested",
+        Origin::FlushOfParent => "flush",
+        Origin::WriteBack => "write-back",
+        Origin::ReadAhead => "read-ahead",
+        Origin::ReadModifyWrite => "read-modify-write",
         Origin::Journal => "journal",
         Origin::Metadata => "metadata",
         Origin::Unknown => "unexplained",

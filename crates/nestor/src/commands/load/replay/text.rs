@@ -29,7 +29,7 @@ pub fn replay(report: &ReplayReport) -> String {
 
 fn header(report: &ReplayReport) -> String {
     let target = match report.target_kind {
-        TargetKind::Nothing => "a dry run: nothing is sent".to_owned(),
+        TargetKind::Nothing => "dry run: no request is sent".to_owned(),
         kind => {
             let what = match kind {
                 TargetKind::Device => "device",
@@ -82,7 +82,8 @@ fn warnings(report: &ReplayReport) -> Vec<String> {
     let p99_ns = report.lag_summary.map_or(0, |lag| lag.p99_ns);
     say(
         p99_ns > EXACT_NS,
-        "times were not kept: the processors were busy with other things, or handing requests over took too long"
+        "the replay fell behind: the processors were busy with other work, or submitting requests took too \
+         long"
             .to_owned(),
     );
     let kept = match (report.offered.requests_per_second, report.achieved.requests_per_second) {
@@ -96,7 +97,7 @@ fn warnings(report: &ReplayReport) -> Vec<String> {
     say(
         report.held_back > 0 && report.speed != Speed::Max,
         format!(
-            "{} waited because {} were in flight, which is the most allowed (`--depth`)",
+            "{} waited because {} were in flight, the limit (`--depth`)",
             plural_u64(report.held_back, "request", "requests"),
             count(report.depth_limit)
         ),
@@ -127,8 +128,8 @@ fn left_out(report: &ReplayReport) -> Vec<String> {
         (l.discards, discards),
         say(
             l.impossible,
-            "request with an impossible place or size left out",
-            "requests with impossible places or sizes left out",
+            "request with an invalid offset or size left out",
+            "requests with invalid offsets or sizes left out",
         ),
         say(
             l.passthrough,
@@ -142,8 +143,8 @@ fn left_out(report: &ReplayReport) -> Vec<String> {
         ),
         say(
             l.requeued,
-            "request that the driver gave back sent once",
-            "requests that the driver gave back sent once",
+            "request that the driver requeued sent once",
+            "requests that the driver requeued sent once",
         ),
     ]
     .into_iter()
@@ -164,14 +165,14 @@ fn fitted(report: &ReplayReport) -> Vec<String> {
         say(
             f.moved,
             format!(
-                "{} placed elsewhere than in the trace, {how}",
+                "{} placed at other offsets than in the trace, {how}",
                 plural_u64(f.moved, "request", "requests")
             ),
         ),
         say(
             f.widened,
             format!(
-                "{} made longer, to whole blocks of the target",
+                "{} extended to whole blocks of the target",
                 plural_u64(f.widened, "request", "requests")
             ),
         ),
@@ -205,7 +206,7 @@ fn amounts(report: &ReplayReport) -> String {
     let mean: fn(&Depth) -> String = |depth| digits(depth.mean);
     let max: fn(&Depth) -> String = |depth| count(depth.max);
     rows.push(["in flight, mean".to_owned(), depth(from, mean), depth(to, mean)]);
-    rows.push(["in flight, most".to_owned(), depth(from, max), depth(to, max)]);
+    rows.push(["in flight, maximum".to_owned(), depth(from, max), depth(to, max)]);
     let o = &report.ordering;
     if o.compared > 0 {
         rows.push([
@@ -213,7 +214,7 @@ fn amounts(report: &ReplayReport) -> String {
             count(o.overtaken_in_trace),
             count(o.overtaken_in_replay),
         ]);
-        let against = "complete out of the trace's order".to_owned();
+        let against = "completed out of the trace's order".to_owned();
         rows.push([against, "-".to_owned(), count(o.completed_out_of_trace_order)]);
     }
     if report.flushes_sent + report.fua_sent > 0 {
@@ -286,7 +287,7 @@ mod tests {
     fn the_answer_comes_first_and_what_is_missing_next() {
         insta::assert_snapshot!(replay(&report(Speed::Times(1.0))), @"
         made.log: fio iolog   device f, from Q, at its own times
-        a dry run: nothing is sent
+        dry run: no request is sent
 
           3 requests, 10 000 IOPS; sent later than intended by p50 12.0 us  p99 12.0 us  max 12.0 us
           1 discard or write of zeroes of 4 KiB not replayed (`--discard` replays them)
@@ -297,7 +298,7 @@ mod tests {
           rate                 10 000 IOPS  10 000 IOPS
           first to last sent   200.0 us     200.0 us
           in flight, mean      -            1.50
-          in flight, most      -            2
+          in flight, maximum   -            2
           flushes, FUA writes  1, 0         1, 0
 
           latency                          requests  mean     p50      p99      max
@@ -318,7 +319,7 @@ mod tests {
         let text = replay(&report);
         insta::assert_snapshot!(text.lines().take(6).collect::<Vec<_>>().join("\n"), @"
         made.log: fio iolog   device f, from Q, as fast as possible
-        a dry run: nothing is sent
+        dry run: no request is sent
 
           3 requests, 10 000 IOPS, 1.00 x the trace's own rate
           interrupted: 3 of 3 requests were replayed

@@ -25,7 +25,7 @@ pub fn text(histograms: &[CountedHistogram]) -> String {
         }
     }
     if disks > MOST_LISTED {
-        text += &format!("\n  the buckets of {} more are in the output of --json\n", disks - MOST_LISTED);
+        text += &format!("\n  --json shows the buckets of {} more\n", disks - MOST_LISTED);
     }
     text
 }
@@ -59,10 +59,11 @@ fn summary(histograms: &[CountedHistogram]) -> String {
         .iter()
         .map(|histogram| {
             let counted = &histogram.histogram;
-            let of = |number: Option<i64>| number.map_or_else(String::new, |n| value(histogram.unit, n));
+            let with_unit =
+                |number: Option<i64>| number.map_or_else(String::new, |n| value(histogram.unit, n));
             let parts = [histogram.p50_at_most, histogram.p90_at_most, histogram.p99_at_most];
-            let [p50, p90, p99] = parts.map(of);
-            let (min, mean, max) = (of(counted.min), of(counted.mean), of(counted.max));
+            let [p50, p90, p99] = parts.map(with_unit);
+            let (min, mean, max) = (with_unit(counted.min), with_unit(counted.mean), with_unit(counted.max));
             [counted.quantity.clone(), count(counted.count), min, mean, p50, p90, p99, max]
         })
         .collect();

@@ -20,9 +20,9 @@ fn a_recorded_trace() {
     ext4-loop: blktrace records, 2 files   947 records
 
     7:0   122 requests in 1.93 s: 63.1 IOPS, 4.36 MB/s
-      50.0 % read, 67.5 KiB each on average, random (25.4 % follow the one before)
-      a request waits 193.2 us (median 129.7 us, p99 1.1 ms): 23.7 us until it is sent, 203.1 us in the device
-      0.02 requests are with the device on average, 16 at most; it is busy 0.4 % of the time
+      50.0 % read, 67.5 KiB each on average, random (25.4 % follow the previous request)
+      a request takes 193.2 us (median 129.7 us, p99 1.1 ms): 23.7 us until it is issued, 203.1 us in the device
+      the device has 0.02 requests in flight on average, 16 at most; it is busy 0.4 % of the time
 
                              number  min      mean      p50       p90       p99       max       of Q2C
       Q2Q  between bios      137     1.7 us   14.1 ms   29.6 us   651.3 us  315.9 ms  322.2 ms
@@ -40,10 +40,10 @@ fn a_recorded_trace() {
            of writes         74      16.6 us  243.0 us  149.8 us  638.0 us  1.4 ms    1.4 ms
            flushes           17      48.3 us  180.5 us  127.7 us  442.9 us  479.2 us  479.2 us
 
-             queued  back merges  front merges  issued  completed  asked for  moved
+             queued  back merges  front merges  issued  completed  requested  moved
       read   64      3            0             61      61         1.4 MiB    1.4 MiB
       write  74      19           0             61      61         6.6 MiB    6.6 MiB
-      flushes 17 sent, 9 asked for   FUA writes 0 sent, 8 asked for
+      flushes 17 sent, 9 requested   FUA writes 0 sent, 8 requested
 
       merge ratio  1.1   sectors per request: min 2, mean 134, max 1 040, total 16 458
       sizes        4 KiB 45.9 %, 8 KiB 23.0 %, 512 KiB 4.9 %, 16 KiB 3.3 %, 64 KiB 3.3 %, 24 KiB 1.6 %, 18 others 18.0 %
@@ -84,9 +84,9 @@ fn requests_of_which_only_beginning_and_duration_are_known() {
     web.csv: MSR Cambridge CSV   200 records
 
     web.0   100 requests in 397.3 ms: 252 IOPS, 2.06 MB/s
-      50.0 % read, 8 KiB each on average, random (0.0 % follow the one before)
-      a request waits 795.0 us (median 790.0 us, p99 1.3 ms)
-      0.20 requests are with the device on average
+      50.0 % read, 8 KiB each on average, random (0.0 % follow the previous request)
+      a request takes 795.0 us (median 790.0 us, p99 1.3 ms)
+      the device has 0.20 requests in flight on average
 
                            number  min       mean      p50       p90     p99     max     of Q2C
       D2C  device          100     299.8 us  795.0 us  790.0 us  1.2 ms  1.3 ms  1.3 ms
@@ -94,7 +94,7 @@ fn requests_of_which_only_beginning_and_duration_are_known() {
            of reads        50      309.8 us  800.0 us  790.0 us  1.2 ms  1.3 ms  1.3 ms
            of writes       50      299.8 us  790.0 us  780.3 us  1.2 ms  1.3 ms  1.3 ms
 
-             queued  back merges  front merges  issued  completed  asked for  moved
+             queued  back merges  front merges  issued  completed  requested  moved
       read   50      0            0             50      50         400 KiB    400 KiB
       write  50      0            0             50      50         400 KiB    400 KiB
 
@@ -102,16 +102,16 @@ fn requests_of_which_only_beginning_and_duration_are_known() {
       D2D seeks    100: mean 2 099 sectors, median 1 264 (btt 1 264), mode 1 264 (84x); 0.0 % within 1 % of the range, 0.0 % within 10 %
 
     web.1   100 requests in 397.3 ms: 252 IOPS, 2.06 MB/s
-      100.0 % read, 8 KiB each on average, random (0.0 % follow the one before)
-      a request waits 800.0 us (median 795.1 us, p99 1.3 ms)
-      0.20 requests are with the device on average
+      100.0 % read, 8 KiB each on average, random (0.0 % follow the previous request)
+      a request takes 800.0 us (median 795.1 us, p99 1.3 ms)
+      the device has 0.20 requests in flight on average
 
                            number  min       mean      p50       p90     p99     max     of Q2C
       D2C  device          100     304.9 us  800.0 us  795.1 us  1.2 ms  1.3 ms  1.3 ms
       Q2C  whole, per bio  100     304.9 us  800.0 us  795.1 us  1.2 ms  1.3 ms  1.3 ms
            of reads        100     304.9 us  800.0 us  795.1 us  1.2 ms  1.3 ms  1.3 ms
 
-            queued  back merges  front merges  issued  completed  asked for  moved
+            queued  back merges  front merges  issued  completed  requested  moved
       read  100     0            0             100     100        800 KiB    800 KiB
 
       sizes        8 KiB 100.0 %
@@ -132,9 +132,9 @@ fn requests_of_which_nothing_but_their_place_is_known() {
     replay.log: fio iolog   40 records
 
     /dev/sdb   40 requests, 160 KiB
-      0.0 % read, 4 KiB each on average, sequential (97.5 % follow the one before)
+      0.0 % read, 4 KiB each on average, sequential (97.5 % follow the previous request)
 
-             queued  back merges  front merges  issued  completed  asked for  moved
+             queued  back merges  front merges  issued  completed  requested  moved
       write  40      0            0             40      40         160 KiB    160 KiB
 
       sizes        4 KiB 100.0 %
@@ -151,22 +151,22 @@ fn a_device_that_is_not_there_is_told() {
     let error = read(&recorded(), &options).unwrap_err().to_string();
     assert!(error.contains("no block event of device 8:16"), "{error}");
     assert!(error.contains("947 events of other devices"), "{error}");
-    insta::assert_snapshot!(device("sda").unwrap_err(), @r#""sda" is no device number; write it as lsblk does: 8:16"#);
+    insta::assert_snapshot!(device("sda").unwrap_err(), @r#""sda" is not a device number; write it as lsblk does: 8:16"#);
 }
 
 #[test]
 fn distributions_that_were_counted_by_the_recorder() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("vscsi.txt");
-    let of = "for virtual machine worldGroupID : 7, virtual disk handleID : 8211 (scsi0:0)";
+    let disk = "for virtual machine worldGroupID : 7, virtual disk handleID : 8211 (scsi0:0)";
     let text = format!(
-        "Histogram: IO lengths of commands {of} {{\n min : 4096\n max : 1048576\n mean : 9240\n count : 17\n {{\n\
+        "Histogram: IO lengths of commands {disk} {{\n min : 4096\n max : 1048576\n mean : 9240\n count : 17\n {{\n\
          0 (<= 512)\n 12 (<= 4096)\n 4 (<= 524288)\n 1 (> 524288)\n }}\n}}\n\
-         Histogram: distance (in LBNs) between successive commands {of} {{\n min : -70000\n max : 60000\n\
+         Histogram: distance (in LBNs) between successive commands {disk} {{\n min : -70000\n max : 60000\n\
          mean : -3\n count : 3\n {{\n 1 (<= -50000)\n 0 (<= 50000)\n 2 (> 50000)\n }}\n}}\n\
-         Histogram: latency of IOs in Microseconds (us) {of} {{\n min : 90\n max : 200000\n mean : 700\n\
+         Histogram: latency of IOs in Microseconds (us) {disk} {{\n min : 90\n max : 200000\n mean : 700\n\
          count : 6\n {{\n 4 (<= 100)\n 0 (<= 100000)\n 2 (> 100000)\n }}\n}}\n\
-         Histogram: latency of Write IOs in Microseconds (us) {of} {{\n count : 0\n {{\n }}\n}}\n"
+         Histogram: latency of Write IOs in Microseconds (us) {disk} {{\n count : 0\n {{\n }}\n}}\n"
     );
     std::fs::write(&path, text).unwrap();
     let files = [path];

@@ -85,7 +85,7 @@ fn answer(m: &LayerMetrics) -> String {
         bytes(moved / issued)
     );
     if let Some(sequential) = m.sequential_share {
-        text += &format!(" ({} follow the one before)", share(sequential));
+        text += &format!(" ({} follow the previous request)", share(sequential));
     }
     text
 }
@@ -98,17 +98,17 @@ fn where_time_went(m: &LayerMetrics) -> String {
     let mut text = String::new();
     if let Some(whole) = m.q2c.as_ref().and_then(LatencyHistogram::summary) {
         let (median, p99) = (duration_ns(whole.p50_ns as f64), duration_ns(whole.p99_ns as f64));
-        text += &format!("  a request waits {} (median {median}, p99 {p99})", duration_ns(whole.mean_ns));
+        text += &format!("  a request takes {} (median {median}, p99 {p99})", duration_ns(whole.mean_ns));
         if let (Some(queue), Some(service)) = (mean_ns(&m.q2d), mean_ns(&m.d2c)) {
             let (queue, service) = (duration_ns(queue), duration_ns(service));
-            text += &format!(": {queue} until it is sent, {service} in the device");
+            text += &format!(": {queue} until it is issued, {service} in the device");
         }
         text += "\n";
     }
     if let Some(timeline) = m.timeline.as_ref().filter(|t| t.depth.iter().any(|d| *d > 0.0)) {
         let most = timeline.depth_max.iter().max().map_or_else(String::new, |n| format!(", {n} at most"));
         let depth = digits(timeline.mean_depth().unwrap_or(0.0));
-        text += &format!("  {depth} requests are with the device on average{most}");
+        text += &format!("  the device has {depth} requests in flight on average{most}");
         if let Some(busy) = m.btt.as_ref().and_then(|b| b.live.live_share()) {
             text += &format!("; it is busy {} of the time", share(busy.min(1.0)));
         }
@@ -201,11 +201,11 @@ fn requests(m: &LayerMetrics) -> String {
     if rows.is_empty() {
         return String::new();
     }
-    let heading = ["", "queued", "back merges", "front merges", "issued", "completed", "asked for", "moved"];
+    let heading = ["", "queued", "back merges", "front merges", "issued", "completed", "requested", "moved"];
     let mut text = table(&heading, &rows);
     if m.flushes + m.flushes_queued + m.fua_writes + m.fua_writes_queued > 0 {
         text += &format!(
-            "  flushes {} sent, {} asked for   FUA writes {} sent, {} asked for\n",
+            "  flushes {} sent, {} requested   FUA writes {} sent, {} requested\n",
             count(m.flushes),
             count(m.flushes_queued),
             count(m.fua_writes),
@@ -311,7 +311,7 @@ fn classes(m: &LayerMetrics) -> String {
         .iter()
         .map(|(class, c)| [class.to_string(), count(c.requests), bytes(c.read_bytes), bytes(c.write_bytes)])
         .collect();
-    if rows.is_empty() { String::new() } else { table(&["what for", "requests", "read", "written"], &rows) }
+    if rows.is_empty() { String::new() } else { table(&["purpose", "requests", "read", "written"], &rows) }
 }
 
 fn processes(processes: &[ProcessMetrics]) -> String {
@@ -348,7 +348,7 @@ fn processes(processes: &[ProcessMetrics]) -> String {
     let heading = ["thread", "reads", "", "writes", "", "merged", "flushes", "Q2G", "D2C", "Q2C"];
     let mut text = table(&heading, &rows);
     if processes.len() > MOST_PROCESSES {
-        text += &format!("  {} more are in the output of --json\n", processes.len() - MOST_PROCESSES);
+        text += &format!("  --json shows {} more\n", processes.len() - MOST_PROCESSES);
     }
     text
 }

@@ -1,4 +1,4 @@
-//! A trace of any form as a file of requests.
+//! A trace of any form as a request file.
 
 use std::collections::HashMap;
 use std::fs::File;
@@ -137,8 +137,9 @@ fn convert(
         (_, Source::BlockEvents(source)) => events(source, &mut sink, said)?,
         (_, Source::Requests(source)) => requests(source, &mut sink, said)?,
         (format, _) => bail!(
-            "{} is {format}, which does not have the requests of one disk; give the directory of the recording, or \
-             the files of requests that `nestor trace hypervisor summarize --requests` makes of it",
+            "{} is {format}, which does not have the requests of one disk; give the directory of the \
+             recording, or the request files that `nestor trace hypervisor summarize --requests` makes from \
+             it",
             path.display()
         ),
     }
@@ -198,7 +199,7 @@ fn requests(mut source: Box<dyn RequestSource>, sink: &mut Sink<'_>, said: &mut 
     let recorded = source.recorded();
     if !recorded.time || !recorded.latency || !recorded.offset {
         bail!(
-            "{}: requests can be joined only if the trace says when they came, how long they took and where they were",
+            "{}: requests can be joined only if the trace has their times, durations and offsets",
             sink.wanted.path.display()
         );
     }
@@ -279,14 +280,14 @@ impl<'a> Sink<'a> {
         let chosen = match self.wanted.device {
             Some(name) => {
                 disks.iter().copied().find(|(_, disk)| self.names[*disk as usize] == name).ok_or_else(
-                    || anyhow!("{path} has no requests of {name}; there are {}", self.names.join(", ")),
+                    || anyhow!("{path} has no requests of {name}; it has {}", self.names.join(", ")),
                 )?
             }
             None => *disks.first().ok_or_else(|| anyhow!("{path} has no requests"))?,
         };
         if disks.len() > 1 && self.wanted.device.is_none() {
             said.push(format!(
-                "of {} disks in its trace, {} is taken, which has most requests",
+                "its trace has {} disks; {} is used, which has the most requests",
                 disks.len(),
                 self.names[chosen.1 as usize]
             ));

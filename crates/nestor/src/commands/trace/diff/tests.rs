@@ -54,8 +54,8 @@ fn what_differs_comes_first_and_in_words() {
 
     8:0
       the device takes 607.0 us in B, 314.0 us in A: +93.3 % (mean D2C)
-      a request waits 622.0 us in B, 329.6 us in A: +88.7 % (mean Q2C)
-      requests with the device 0.61 in B, 0.31 in A: +93.2 % (queue depth)
+      a request takes 622.0 us in B, 329.6 us in A: +88.7 % (mean Q2C)
+      requests in flight 0.61 in B, 0.31 in A: +93.2 % (queue depth)
       between bios there are 750.0 us in B, 1.0 ms in A: -25.0 % (mean Q2Q)
 
                      A                  B                  B / A  95 % interval
@@ -113,6 +113,6 @@ fn several_devices_are_compared_by_number() {
     };
     let compared = compare(&[named(&["8:0", "8:16"])], &[named(&["8:16", "8:32"])]).unwrap();
     assert_eq!(compared.layers.iter().map(|l| l.name.as_str()).collect::<Vec<_>>(), ["8:16"]);
-    assert_eq!(compared.remarks, ["8:0 is in A only", "8:32 is in B only"]);
+    assert_eq!(compared.remarks, ["8:0 is only in A", "8:32 is only in B"]);
     assert!(compare(&[named(&["8:0", "8:16"])], &[named(&["8:32"])]).is_err());
 }

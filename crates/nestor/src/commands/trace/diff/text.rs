@@ -75,7 +75,7 @@ fn close(a: &Difference, b: &Difference) -> bool {
     a.ratio.zip(b.ratio).is_some_and(|(x, y)| (x / y).ln().abs() < 0.1)
 }
 
-/// `a request waits 2.1 ms in B, 1.0 ms in A: +110 %`
+/// `a request takes 2.1 ms in B, 1.0 ms in A: +110 %`
 fn words(d: &Difference) -> String {
     let (a, b) = (value(d.unit, d.a), value(d.unit, d.b));
     let change = d.ratio.map_or_else(String::new, |ratio| format!(": {} %", signed((ratio - 1.0) * 100.0)));

@@ -1,4 +1,4 @@
-//! A frozen file system: everything is on the device, and nobody writes until it thaws.
+//! A frozen file system: everything is on the device, and no program writes until it thaws.
 
 use std::fs::File;
 use std::io;
@@ -35,7 +35,7 @@ impl Frozen {
         let directory = File::open(mount).with_context(|| format!("{shown} could not be opened"))?;
         if !mounts::is_on(mount, device) {
             bail!(
-                "{} is not mounted at {shown}; name the directory at which it is, as findmnt shows it",
+                "{} is not mounted at {shown}; name its mount point, as findmnt shows it",
                 device.display()
             );
         }
@@ -43,16 +43,23 @@ impl Frozen {
         if let Some(why) = needed_here(file_system, output) {
             bail!("the file system at {shown} must not be frozen: {why}; unmount it and leave out --mount");
         }
-        let mut guard = Guard::of(mount)
-            .with_context(|| format!("there is nothing that would thaw {shown} if this program is killed"))?;
+        let mut guard = Guard::of(mount).with_context(|| {
+            format!(
+                "the process that would thaw {shown} if this program is killed could \
+                                      not be started"
+            )
+        })?;
         // SAFETY: the request takes no argument (`ioctl_fsfreeze`, fs/ioctl.c).
         let frozen = unsafe { ioctl(&directory, NoArg::<FREEZE>::new()) };
         if frozen.is_err() {
-            // Somebody else may have frozen it.
+            // Another program may have frozen it.
             guard.dismiss();
         }
         frozen.map_err(io::Error::from).with_context(|| {
-            format!("the file system at {shown} could not be frozen (root is needed, and that nobody else froze it)")
+            format!(
+                "the file system at {shown} could not be frozen (this needs root, and the file system \
+                     must not be frozen already)"
+            )
         })?;
         Ok(Self { directory, guard, thawed: false })
     }
@@ -84,14 +91,14 @@ pub(super) fn thaw(directory: &File) -> io::Result<()> {
 impl Drop for Frozen {
     fn drop(&mut self) {
         if !self.thawed {
-            // There is nobody left to tell.
+            // There is no caller left for an error.
             let _ = self.release();
         }
     }
 }
 
 /// Why a file system is needed while it would be frozen.
-#[expect(clippy::disallowed_methods, reason = "nothing is printed: they are only looked at")]
+#[expect(clippy::disallowed_methods, reason = "the test prints nothing; it only inspects the options")]
 fn needed_here(file_system: u64, output: Option<&Path>) -> Option<&'static str> {
     let is_there = |path: &Path| path.metadata().is_ok_and(|metadata| metadata.dev() == file_system);
     let stream =
@@ -106,10 +113,10 @@ fn needed_here(file_system: u64, output: Option<&Path>) -> Option<&'static str> 
     }
     let directory = output.map(|output| output.parent().filter(|parent| *parent != Path::new("")));
     if directory.is_some_and(|directory| is_there(directory.unwrap_or(Path::new(".")))) {
-        return Some("the layout is to be written to it");
+        return Some("the layout would be written to it");
     }
     if stream(stdout.as_fd()) || stream(stderr.as_fd()) {
-        return Some("what this program prints is written to it");
+        return Some("the output of this program goes to it");
     }
     None
 }

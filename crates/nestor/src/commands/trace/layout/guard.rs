@@ -28,7 +28,7 @@ impl Guard {
         let mut command = Command::new("/proc/self/exe");
         command.args(["trace", "thaw-when-left"]).arg(mount);
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
-        // A group of its own: whoever ends this process with all of its group must not end it.
+        // A group of its own, so that ending the group of this process does not end it.
         let mut child = command.process_group(0).spawn().context("no process could be started")?;
         let mut said = String::new();
         if let Some(stdout) = child.stdout.take() {
