@@ -308,7 +308,9 @@ fn attachment(
     let source = match below {
         Thing::Block { device, .. } => DiskSource::Device(device),
         Thing::Image { path, layer } => DiskSource::Image { path, layer: stack.layer(*layer) },
-        Thing::Directory { .. } => return Err(refused(layer, "the layer below it is a directory, not a disk")),
+        Thing::Directory { .. } => {
+            return Err(refused(layer, "the layer below it is a directory, not a disk"));
+        }
     };
     hypervisor(spec.kind)
         .disk(layer, DISK, source)

@@ -55,7 +55,7 @@ impl Study {
     pub fn has_files_not_noted(&self) -> bool {
         self.workloads
             .iter()
-            .flat_map(|workload| files_of(workload))
+            .flat_map(files_of)
             .any(|path| !self.files.contains_key(&path))
     }
 
