@@ -8,9 +8,9 @@ use nestor_disk::log::{Header, Operation, Record};
 use nestor_trace::decode::Format;
 use nestor_trace::{RequestHeader, RequestWriter};
 
-use nestor_load::flow_report::FlowReport;
+use nestor_workload::flow_report::FlowReport;
 use nestor_machine::message::{Answer, Command, Envelope, Facts, PROTOCOL, Request};
-use nestor_model::LatencyHistogram;
+use nestor_statistics::LatencyHistogram;
 
 use crate::targets;
 
@@ -53,11 +53,11 @@ const PROFILE: &str = "name = 'mail'\n[requests]\nread-share = 0.64\nrandom-shar
 
 /// Output of programs, and what else machines tell.
 const ANSWERS: [(&str, &str, &[u8]); 10] = [
-    ("fio", "mixed", include_bytes!("../../crates/load/tests/data/fio-mixed-two-jobs.json")),
-    ("fio-paced", "paced", include_bytes!("../../crates/load/tests/data/fio-rand-read-paced.json")),
-    ("postmark", "xs", include_bytes!("../../crates/load/tests/data/postmark-xs.txt")),
-    ("bonnie", "all", include_bytes!("../../crates/load/tests/data/bonnie-all.csv")),
-    ("dbench", "two", include_bytes!("../../crates/load/tests/data/dbench-two-clients.txt")),
+    ("fio", "mixed", include_bytes!("../../crates/workload/tests/data/fio-mixed-two-jobs.json")),
+    ("fio-paced", "paced", include_bytes!("../../crates/workload/tests/data/fio-rand-read-paced.json")),
+    ("postmark", "xs", include_bytes!("../../crates/workload/tests/data/postmark-xs.txt")),
+    ("bonnie", "all", include_bytes!("../../crates/workload/tests/data/bonnie-all.csv")),
+    ("dbench", "two", include_bytes!("../../crates/workload/tests/data/dbench-two-clients.txt")),
     ("extents", "filefrag", b"File size of m/i is 20971520 (5120 blocks of 4096 bytes)\n   0:        0..    1023:         24..      1047:   1024:            \n   1:     2560..    2815:       1304..      1559:    256:       2584: last\n"),
     ("extents", "xfs-bmap", b"m/i:\n   0: [0..8191]:       192..8383         0 (192..8383)       8192 000000\n   1: [8192..20479]:   hole                                 12288\n"),
     ("extents", "qemu-img", br#"[{"start":0,"length":65536,"depth":0,"zero":false,"data":true,"offset":327680},{"start":65536,"length":65536,"depth":0,"zero":true,"data":false},[196608,65536,4096]]"#),
@@ -210,7 +210,7 @@ fn flow_report() -> Vec<u8> {
 /// A record of two layers.
 #[cfg(feature = "study")]
 fn record() -> Vec<u8> {
-    use nestor_load::{LoadResult, OperationClass, OperationResult};
+    use nestor_workload::{LoadResult, OperationClass, OperationResult};
     use nestor_results::{CellRecord, Environment, LayerRecord, Mark, Measured, Outcome, TraceMode};
     use nestor_trace::{LayerMetrics, TracePoint};
 

@@ -4,7 +4,7 @@ use std::io::Cursor;
 
 use nestor_disk::log::Reader as DiskLogReader;
 use nestor_layout::Layout;
-use nestor_load::{Profile, Workload};
+use nestor_workload::{Profile, Workload};
 use nestor_stack::Stack;
 use nestor_trace::RequestReader;
 use nestor_trace::decode::blkparse::BlkparseReader;
@@ -167,22 +167,22 @@ fn wml(data: &[u8]) {
         Err(error) => return assert!(error.to_string().contains('^')),
     };
     let text = String::from_utf8_lossy(data);
-    let source = nestor_flow::Source { name: "fuzz", text: &text };
-    for how in [nestor_flow::Scale::Factor(1.0), nestor_flow::Scale::Tiny, nestor_flow::Scale::Factor(1e300)]
+    let source = nestor_flowops::Source { name: "fuzz", text: &text };
+    for how in [nestor_flowops::Scale::Factor(1.0), nestor_flowops::Scale::Tiny, nestor_flowops::Scale::Factor(1e300)]
     {
-        let scaled = nestor_flow::scale(&script, how).script;
-        let entries = nestor_flow::file_sets(&scaled)
+        let scaled = nestor_flowops::scale(&script, how).script;
+        let entries = nestor_flowops::file_sets(&scaled)
             .fold(0_u64, |sum, set| sum.saturating_add(set.entries).saturating_add(set.leaf_directories));
         let _ = match entries <= FEW {
-            true => nestor_flow::plan(&scaled, source, 1),
-            false => nestor_flow::check(&scaled, source),
+            true => nestor_flowops::plan(&scaled, source, 1),
+            false => nestor_flowops::check(&scaled, source),
         };
     }
 }
 
 #[cfg(feature = "study")]
 mod study {
-    use nestor_load::Workload;
+    use nestor_workload::Workload;
     use nestor_stack::Stack;
     use nestor_results::checks::{Expected, marks, steady_after_s};
     use nestor_results::{CellRecord, Notation, RunNumbers, StoredRun, Study};

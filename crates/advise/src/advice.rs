@@ -1,6 +1,6 @@
 //! The answer: recommendations with their evidence, their mechanism and their price.
 
-use nestor_model::Ratio;
+use nestor_statistics::Ratio;
 use serde::{Deserialize, Serialize};
 
 use crate::factors::HeldFixed;
@@ -237,7 +237,7 @@ pub struct Question {
 
 #[cfg(test)]
 mod tests {
-    use nestor_model::Interval;
+    use nestor_statistics::Interval;
 
     use super::*;
 

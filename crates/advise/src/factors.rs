@@ -3,8 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
-use nestor_model::design::{GivenRun, MOST_COMBINATIONS, NoDesign, combinations};
 use nestor_stack::{Stack, StackError};
+use nestor_statistics::design::{GivenRun, MOST_COMBINATIONS, NoDesign, combinations};
 use serde::{Deserialize, Serialize};
 
 /// The level of [`FactorName::Format`] that stands for no image and no host file system: the disk itself.

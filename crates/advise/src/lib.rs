@@ -1,6 +1,6 @@
 //! Which stack to take for a workload, how sure that is, and what it costs: pure, from numbers that others measured.
 //!
-//! A [`Space`] is what may be chosen: levels of a few factors. A short design (`nestor_model::design`) says which of its
+//! A [`Space`] is what may be chosen: levels of a few factors. A short design (`nestor_statistics::design`) says which of its
 //! stacks to measure, [`rank`] puts measured and predicted ones in order, and a [`Price`] says, from traced flushes, what a
 //! power cut loses. [`paste`] writes a stack as others' tools want it, [`settle`] holds what practitioners do not agree on
 //! against measurements.

@@ -1,6 +1,6 @@
 //! Intervals and changes as people read them.
 
-use nestor_model::{Interval, Ratio};
+use nestor_statistics::{Interval, Ratio};
 use nestor_text::units::{digits, signed};
 
 /// `[25.1, 27.3]`, or nothing.

@@ -3,8 +3,8 @@
 use std::fmt;
 use std::time::Duration;
 
-use nestor_model::design::{d_optimal, parameters};
-use nestor_model::{AdditiveModel, AdditiveRun, GivenRun, NoDesign};
+use nestor_statistics::design::{d_optimal, parameters};
+use nestor_statistics::{AdditiveModel, AdditiveRun, GivenRun, NoDesign};
 use serde::Serialize;
 
 use crate::factors::{HeldFixed, Space};
@@ -187,7 +187,7 @@ fn fewest_runs(
     unknowns: usize,
     possible: &[Vec<usize>],
     known: usize,
-    tells_all: impl Fn(usize) -> Result<nestor_model::Design, NoDesign>,
+    tells_all: impl Fn(usize) -> Result<nestor_statistics::Design, NoDesign>,
 ) -> Result<usize, NoPlan> {
     let from = if known == 0 { unknowns } else { 1 };
     (from..=possible.len()).find(|runs| tells_all(*runs).is_ok()).ok_or(NoPlan::NotEstimable)

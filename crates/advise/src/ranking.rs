@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use nestor_model::{
+use nestor_statistics::{
     AdditiveModel, AdditiveRun, Interval, LackOfFit, Ratio, geometric_mean, mean, paired_ratio,
     unpaired_ratio,
 };
@@ -214,7 +214,8 @@ impl Judge<'_> {
     fn scatter(&self) -> Option<f64> {
         let model = self.model.as_ref()?;
         let degrees = model.degrees_of_freedom() as f64;
-        let factor = nestor_model::student::two_sided_factor(nestor_model::summary::CONFIDENCE, degrees)?;
+        let factor =
+            nestor_statistics::student::two_sided_factor(nestor_statistics::summary::CONFIDENCE, degrees)?;
         Some(factor * model.residual_deviation()?)
     }
 

@@ -3,8 +3,8 @@
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-use nestor_load::profile::{Concurrency, LONGEST_THINK_MS, Profile, Rates, Requests};
-use nestor_model::LatencyHistogram;
+use nestor_statistics::LatencyHistogram;
+use nestor_workload::profile::{Concurrency, LONGEST_THINK_MS, Profile, Rates, Requests};
 
 use crate::blocks::Blocks;
 use crate::sizes::Sizes;

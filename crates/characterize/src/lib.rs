@@ -1,4 +1,4 @@
-//! A load in a few numbers, from its requests: what [`nestor_load::Profile`] says.
+//! A load in a few numbers, from its requests: what [`nestor_workload::Profile`] says.
 //!
 //! Requests go in one by one, in the order in which they ended; memory does not grow with their number. This crate knows
 //! neither where they come from nor where the numbers go.

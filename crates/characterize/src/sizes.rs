@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use nestor_load::profile::SizeShare;
+use nestor_workload::profile::SizeShare;
 
 /// More different sizes are counted with the next smaller one that is known.
 const MOST_SIZES: usize = 4096;

@@ -2,9 +2,9 @@
 //!
 //! The ESX study found the think time of its model so (§5.2): varied until the model's rate was the application's.
 
-use nestor_load::profile::{LARGEST_UNNAMED_FILE_BYTES, LONGEST_THINK_MS};
-use nestor_load::{LoadResult, OperationClass, Profile, Workload, WorkloadError};
-use nestor_model::LatencyHistogram;
+use nestor_statistics::LatencyHistogram;
+use nestor_workload::profile::{LARGEST_UNNAMED_FILE_BYTES, LONGEST_THINK_MS};
+use nestor_workload::{LoadResult, OperationClass, Profile, Workload, WorkloadError};
 use serde::Serialize;
 
 /// Runs that may be needed until the rates meet.
@@ -142,8 +142,8 @@ fn rows(profile: &Profile, result: &LoadResult) -> Vec<ClosenessRow> {
 mod tests {
     use std::collections::BTreeMap;
 
-    use nestor_load::profile::{Concurrency, Rates, Requests};
-    use nestor_load::{OperationResult, Value};
+    use nestor_workload::profile::{Concurrency, Rates, Requests};
+    use nestor_workload::{OperationResult, Value};
 
     use super::*;
 

@@ -8,7 +8,7 @@ use std::time::Instant;
 
 use nestor_correlate::{CacheBetween, CorrelateOptions, LevelInput, correlate};
 use nestor_layout::Class;
-use nestor_model::SeededOrder;
+use nestor_statistics::SeededOrder;
 use nestor_trace::event::Flags;
 use nestor_trace::{Operation, Request, RequestHeader, RequestWriter};
 

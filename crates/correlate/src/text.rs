@@ -1,6 +1,6 @@
 //! A correlation in words, tables and bars of plain text.
 
-use nestor_model::LatencyHistogram;
+use nestor_statistics::LatencyHistogram;
 use nestor_text::{Table, units::bytes};
 use nestor_trace::Operation;
 

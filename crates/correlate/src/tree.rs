@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use nestor_model::LatencyHistogram;
+use nestor_statistics::LatencyHistogram;
 use nestor_trace::{Operation, Request};
 use serde::{Deserialize, Serialize};
 

@@ -12,7 +12,7 @@ use nestor_disk::Turn;
 use nestor_disk::log::{Reader, StampReader, stamp};
 use nestor_disk_server::{ControlClient, DiskTime, ServeOptions, StopHandle, serve};
 use nestor_layout::Class;
-use nestor_model::SeededOrder;
+use nestor_statistics::SeededOrder;
 use nestor_trace::event::Flags;
 use nestor_trace::{DiskLogRequests, Operation, Request, RequestHeader};
 use rustix::time::{ClockId, clock_gettime};

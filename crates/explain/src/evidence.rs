@@ -4,10 +4,10 @@ use std::collections::BTreeMap;
 
 use nestor_correlate::{Blame, Cause, Origin, SampledTree, Spent};
 use nestor_layout::Class;
-use nestor_model::LatencyHistogram;
 use nestor_processor::ProcessorSpeed;
 use nestor_results::Executor;
 use nestor_stack::LayerRole;
+use nestor_statistics::LatencyHistogram;
 use nestor_trace::LayerMetrics;
 
 /// Operations and bytes of one direction.

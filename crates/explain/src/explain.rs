@@ -1,6 +1,6 @@
 //! From evidence to an explanation.
 
-use nestor_model::{Ratio, unpaired_ratio};
+use nestor_statistics::{Ratio, unpaired_ratio};
 
 use crate::case::{Case, Left, finding};
 use crate::evidence::Evidence;

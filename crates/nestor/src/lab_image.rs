@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use anyhow::{Context, Result};
-use nestor_build::LabFiles;
+use nestor_lab::LabFiles;
 use nestor_machine::lab_image::{self, EnsureOptions, LabImage, LabProgress, Recipe};
 use signal_hook::consts::{SIGINT, SIGTERM};
 

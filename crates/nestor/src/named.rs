@@ -3,8 +3,8 @@
 use std::sync::Once;
 
 use anyhow::Result;
-use nestor_load::Workload;
 use nestor_results::{NamedWorkload, written_workloads};
+use nestor_workload::Workload;
 
 /// The workload that is written so, without alternatives in braces: in the notation, or as the file of a profile.
 ///

@@ -3,7 +3,7 @@
 use std::sync::atomic::Ordering;
 
 use anyhow::{Result, bail};
-use nestor_build::{BuildError, Joins, Lab, LabOptions, VirtualTimeMemory, qemu_identity};
+use nestor_lab::{BuildError, Joins, Lab, LabOptions, VirtualTimeMemory, qemu_identity};
 use nestor_machine::{Facts, Ground};
 use nestor_results::Store;
 use nestor_stack::{Accelerator, HostTime, Place, PlaceWish, Stack};
@@ -116,7 +116,7 @@ impl Known {
         let (directory, (lab_hash, _)) = (paths::cache_directory(), lab_image::state());
         let identity = qemu_identity(facts, &lab_hash);
         let joins = VirtualTimeMemory::open(&directory).recall(&identity);
-        Self { accelerator: nestor_build::known_accelerator(facts, &lab_hash, &directory), joins, identity }
+        Self { accelerator: nestor_lab::known_accelerator(facts, &lab_hash, &directory), joins, identity }
     }
 }
 

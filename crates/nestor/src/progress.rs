@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
-use nestor_laboratory::campaign::Watcher;
+use nestor_measure::campaign::Watcher;
 use nestor_results::CellKey;
 use nestor_results::{CellRecord, Outcome};
 use nestor_terminal::visible;
@@ -78,7 +78,7 @@ impl Progress {
     }
 
     /// For the lab, which says what it does.
-    pub fn as_lab_progress(&self) -> nestor_build::Progress {
+    pub fn as_lab_progress(&self) -> nestor_lab::Progress {
         let progress = self.clone();
         Arc::new(move |what: &str| progress.step(what))
     }

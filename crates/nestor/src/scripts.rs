@@ -6,9 +6,9 @@ use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::Path;
 
 use anyhow::{Context, Result, anyhow};
-use nestor_flow::Source;
-use nestor_load::{Value, Workload};
+use nestor_flowops::Source;
 use nestor_wml::Script;
+use nestor_workload::{Value, Workload};
 
 /// Looks at the files that a workload names before anything is built for it: they must be there, and a script must be
 /// understood.
@@ -39,11 +39,11 @@ pub struct Loaded {
 /// # Errors
 /// When there is none, it is not understood, or it cannot run.
 pub fn load(script: &str, set: &[(String, String)]) -> Result<Loaded> {
-    let (name, bytes) = match nestor_load::personality(script) {
+    let (name, bytes) = match nestor_workload::personality(script) {
         Some(text) if !Path::new(script).exists() => (format!("{script}.f"), text.as_bytes().to_vec()),
         _ => {
             let bytes = read_script(Path::new(script)).map_err(|e| {
-                let names = nestor_load::personality_names().join(", ");
+                let names = nestor_workload::personality_names().join(", ");
                 anyhow!("cannot read {script}: {e}\n  scripts that come with Nestor: {names}")
             })?;
             (script.to_owned(), bytes)
@@ -53,7 +53,7 @@ pub fn load(script: &str, set: &[(String, String)]) -> Result<Loaded> {
     let source = nestor_wml::Source::new(&name, &bytes).with_environment(&environment).with_loader(&others);
     let script = nestor_wml::parse(&source, set)?;
     let text = String::from_utf8_lossy(&bytes).into_owned();
-    nestor_flow::check(&script, Source { name: &name, text: &text })?;
+    nestor_flowops::check(&script, Source { name: &name, text: &text })?;
     Ok(Loaded { name, text, script })
 }
 
@@ -73,7 +73,7 @@ fn other_script(directory: Option<&Path>, name: &str) -> Option<Vec<u8>> {
     let beside = |name: String| read_script(&directory.unwrap_or(Path::new(".")).join(name)).ok();
     beside(name.to_owned())
         .or_else(|| beside(format!("{name}.f")))
-        .or_else(|| nestor_load::personality(name).map(|text| text.as_bytes().to_vec()))
+        .or_else(|| nestor_workload::personality(name).map(|text| text.as_bytes().to_vec()))
 }
 
 /// No script is as long; what is longer is something else.

@@ -3,14 +3,14 @@
 use std::sync::atomic::Ordering;
 
 use anyhow::{Result, bail};
-use nestor_build::{Lab, LabOptions};
-use nestor_laboratory::Bench;
-use nestor_laboratory::campaign::{CampaignEnd, CampaignOptions, run_campaign};
-use nestor_load::{Workload, WorksOn};
+use nestor_lab::{Lab, LabOptions};
 use nestor_machine::agent::{ledger, work_root};
+use nestor_measure::Bench;
+use nestor_measure::campaign::{CampaignEnd, CampaignOptions, run_campaign};
 use nestor_results::{Decisions, Store, Study, WrittenStack};
 use nestor_stack::{HostTime, Place, PlaceWish};
 use nestor_stack::{LayerDefinition, Offer, Stack, StackError};
+use nestor_workload::{Workload, WorksOn};
 
 use crate::arguments::{LabArguments, SettledPlace};
 use crate::lab_image;

@@ -13,7 +13,7 @@ const GIB: u64 = 1 << 30;
 
 /// The one run of a script that comes with the program, with variables set on the command line.
 fn run_of(name: &str, set: &[(&str, &str)]) -> Run {
-    let text = nestor_load::personality(name).expect("it comes with the program");
+    let text = nestor_workload::personality(name).expect("it comes with the program");
     let set: Vec<_> = set.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
     let script = nestor_wml::parse(&nestor_wml::Source::new(name, text), &set);
     let script = script.unwrap_or_else(|e| panic!("{name}: {e}"));

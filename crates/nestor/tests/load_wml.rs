@@ -507,7 +507,7 @@ fn a_script_that_cannot_run_is_refused_by_every_check() {
 fn a_workload_has_no_more_threads_than_a_script_may_have() {
     let sandbox = Sandbox::new();
     let most = nestor_wml::limits::MOST_THREADS;
-    let parsed = |threads| nestor_load::Workload::parse(&format!("wml:fileserver:threads={threads}"));
+    let parsed = |threads| nestor_workload::Workload::parse(&format!("wml:fileserver:threads={threads}"));
     assert!(parsed(most).is_ok() && parsed(most + 1).is_err());
     let (script, directory) = script(&sandbox, READER);
     let said = refused(&sandbox, &[&script, "--dir", &directory, "--cached", "--set", "nfiles=33554433"]);

@@ -10,8 +10,8 @@ mod support;
 use std::collections::BTreeMap;
 use std::fs;
 
-use nestor_model::SeededOrder;
 use nestor_results::{RunFilter, Store};
+use nestor_statistics::SeededOrder;
 use rustix::process::{Pid, Signal};
 use support::{Sandbox, alone, can_run};
 

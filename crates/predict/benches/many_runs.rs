@@ -7,10 +7,10 @@
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
-use nestor_model::prediction::TargetMachine;
 use nestor_predict::calibration::tracks;
 use nestor_predict::evidence::StackParts;
 use nestor_predict::{Evidence, Knowledge, MeasuredLoad, Question, Reference, Shape, answer};
+use nestor_statistics::prediction::TargetMachine;
 
 const LOADS: u32 = 40;
 const STACKS: u32 = 2500;

@@ -1,6 +1,6 @@
 //! All methods together: which is trusted and why, and when there is no answer.
 
-use nestor_model::Interval;
+use nestor_statistics::Interval;
 use serde::Serialize;
 
 use crate::calibration::{self, Tracks};

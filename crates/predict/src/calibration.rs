@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use nestor_model::SeededOrder;
+use nestor_statistics::SeededOrder;
 use serde::{Deserialize, Serialize};
 
 use crate::evidence::{Evidence, MeasuredLoad, Question, Reference};
@@ -92,7 +92,7 @@ fn known_questions(evidence: &Evidence) -> Vec<(Question, f64)> {
                     reference: Reference::of(here),
                     to: there.stack.clone(),
                     processors: 0,
-                    machine: nestor_model::prediction::TargetMachine::SAME,
+                    machine: nestor_statistics::prediction::TargetMachine::SAME,
                 };
                 questions.push((question, there.rate));
             }

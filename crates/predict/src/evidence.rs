@@ -2,8 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use nestor_model::prediction::TargetMachine;
-use nestor_model::surface::{GridPoint, Surface};
+use nestor_statistics::prediction::TargetMachine;
+use nestor_statistics::surface::{GridPoint, Surface};
 use serde::{Deserialize, Serialize};
 
 /// What a load asks for, independent of where it runs.

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use nestor_model::SeededOrder;
+use nestor_statistics::SeededOrder;
 
 /// Deals names into parts by chance: in their own order one part would be one host or one guest. Fewer names than parts leave some
 /// parts empty.

@@ -2,9 +2,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use nestor_model::Interval;
-use nestor_model::prediction::learnt::{Cell, Weights};
-use nestor_model::prediction::{Learnt, LearntRate};
+use nestor_statistics::Interval;
+use nestor_statistics::prediction::learnt::{Cell, Weights};
+use nestor_statistics::prediction::{Learnt, LearntRate};
 use serde::{Deserialize, Serialize};
 
 use crate::evidence::{Evidence, MeasuredLoad, Shape, amount};

@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use nestor_model::prediction::{Completion, MeasuredCell};
-use nestor_model::{Interval, SeededOrder, median};
+use nestor_statistics::prediction::{Completion, MeasuredCell};
+use nestor_statistics::{Interval, SeededOrder, median};
 use serde::Serialize;
 
 /// A matrix with what was measured of it.

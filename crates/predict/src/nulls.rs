@@ -1,8 +1,8 @@
 //! The null models of a question: what can be said with next to no effort.
 
-use nestor_model::geometric_mean;
-use nestor_model::prediction::{NullModel, NullModelInput};
-use nestor_model::surface::GridPoint;
+use nestor_statistics::geometric_mean;
+use nestor_statistics::prediction::{NullModel, NullModelInput};
+use nestor_statistics::surface::GridPoint;
 
 use crate::evidence::{Evidence, Question};
 

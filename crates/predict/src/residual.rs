@@ -141,10 +141,10 @@ fn shared(times: &Times, others: &Times) -> Times {
 mod tests {
     use std::collections::BTreeMap;
 
-    use nestor_load::LoadResult;
-    use nestor_model::LatencyHistogram;
     use nestor_results::{CellRecord, Environment, LayerRecord, Measured, Outcome, TraceMode};
+    use nestor_statistics::LatencyHistogram;
     use nestor_trace::{LayerMetrics, TracePoint};
+    use nestor_workload::LoadResult;
 
     use super::*;
 

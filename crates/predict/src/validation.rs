@@ -3,8 +3,8 @@
 
 use std::collections::BTreeSet;
 
-use nestor_model::median;
-use nestor_model::prediction::TargetMachine;
+use nestor_statistics::median;
+use nestor_statistics::prediction::TargetMachine;
 use serde::Serialize;
 
 use crate::answer::answer;

@@ -2,13 +2,13 @@
 
 use std::collections::BTreeMap;
 
-use nestor_model::prediction::TargetMachine;
-use nestor_model::surface::{GridPoint, STUDY_BYTES};
 use nestor_predict::calibration::{Tracks, tracks};
 use nestor_predict::evidence::{Points, StackParts};
 use nestor_predict::{
     Evidence, Held, Knowledge, METHODS, MeasuredLoad, Predicted, Question, Reference, Shape, answer, validate,
 };
+use nestor_statistics::prediction::TargetMachine;
+use nestor_statistics::surface::{GridPoint, STUDY_BYTES};
 
 const NATIVE: &str = "ext4/hdd";
 const GUEST: &str = "ext4/kvm/hdd";

@@ -10,11 +10,11 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use nestor_model::SeededOrder;
 use nestor_replay::{
     EngineChoice, PlanBuilder, PlanOptions, ReplayOptions, ReplayPlan, ReplayReport, Target, TargetOptions,
     replay,
 };
+use nestor_statistics::SeededOrder;
 use nestor_trace::event::{Action, BlockEvent, Device, Direction, Flags};
 
 const SPAN_BYTES: u64 = 256 << 20;

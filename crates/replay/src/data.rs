@@ -4,7 +4,7 @@
 //! flight needs no memory of its own for each, and what was written can be checked. Reads all land in the same memory;
 //! nobody looks at it.
 
-use nestor_model::SeededOrder;
+use nestor_statistics::SeededOrder;
 use serde::{Deserialize, Serialize};
 
 /// Bytes of a pool. Longer requests use it several times over.

@@ -1,6 +1,6 @@
 //! What a replay did, and how true it was to its trace.
 
-use nestor_model::{LatencyHistogram, LatencySummary};
+use nestor_statistics::{LatencyHistogram, LatencySummary};
 use serde::{Deserialize, Serialize};
 
 use crate::class::{Class, Classes};

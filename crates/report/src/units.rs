@@ -1,6 +1,6 @@
 //! Numbers of samples as people read them: always with their unit, never with more digits than they deserve.
 
-use nestor_model::{Interval, Mean, Ratio};
+use nestor_statistics::{Interval, Mean, Ratio};
 pub use nestor_text::units::*;
 
 /// An interval of rates without the unit: `[25.1, 27.3]`.

@@ -104,7 +104,7 @@ impl Estimator {
     pub fn cell_s(&self, stack: &WrittenStack, workload: &WrittenWorkload) -> (f64, f64) {
         let keys = keys(stack, workload);
         let median = |known: &HashMap<String, Vec<f64>>, keys: &[String]| {
-            keys.iter().find_map(|key| nestor_model::median(known.get(key)?))
+            keys.iter().find_map(|key| nestor_statistics::median(known.get(key)?))
         };
         let overhead_s = median(&self.overheads_s, &keys).unwrap_or(UNKNOWN_OVERHEAD_S);
         // How long another workload ran says nothing of this one; its own limit does.

@@ -37,8 +37,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use nestor_model::sequential::StopRule;
 use nestor_stack::Stack;
+use nestor_statistics::sequential::StopRule;
 use nestor_text::nearest;
 use thiserror::Error;
 use toml::Spanned;

@@ -53,10 +53,7 @@ impl Study {
 
     /// Whether its workloads name files of which it was not noted what they held: it was begun by an earlier version.
     pub fn has_files_not_noted(&self) -> bool {
-        self.workloads
-            .iter()
-            .flat_map(files_of)
-            .any(|path| !self.files.contains_key(&path))
+        self.workloads.iter().flat_map(files_of).any(|path| !self.files.contains_key(&path))
     }
 
     /// A file that a workload of this study names and that holds something else than was noted. One that cannot be read is

@@ -3,9 +3,9 @@
 use std::fs;
 use std::io;
 
-use nestor_load::profile::LARGEST_UNNAMED_FILE_BYTES;
-use nestor_load::{Profile, ProfileError, Workload, WorkloadError};
 use nestor_stack::{Bytes, ParseBytesError};
+use nestor_workload::profile::LARGEST_UNNAMED_FILE_BYTES;
+use nestor_workload::{Profile, ProfileError, Workload, WorkloadError};
 use thiserror::Error;
 
 /// The end of the name of a file that holds a profile of `nestor characterize`.

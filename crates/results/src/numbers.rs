@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use nestor_model::LatencySummary;
+use nestor_statistics::LatencySummary;
 
 use crate::Comparison;
 use crate::compare::{

@@ -1,8 +1,8 @@
 //! Instructions of the modelled processor while the workload's I/O ran.
 
-use nestor_load::LoadResult;
-use nestor_model::{Ratio, mean, unpaired_ratio};
 use nestor_processor::InstructionCounts;
+use nestor_statistics::{Ratio, mean, unpaired_ratio};
+use nestor_workload::LoadResult;
 use serde::{Deserialize, Serialize};
 
 use crate::store::StoredRun;

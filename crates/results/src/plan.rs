@@ -7,7 +7,7 @@
 
 use std::time::Duration;
 
-use nestor_model::SeededOrder;
+use nestor_statistics::SeededOrder;
 use serde::{Deserialize, Serialize};
 
 use crate::Study;

@@ -3,11 +3,11 @@
 use std::collections::BTreeMap;
 
 use nestor_correlate::Correlation;
-use nestor_load::{LoadResult, SurfacePoint};
 use nestor_processor::ProcessorSpeed;
 use nestor_stack::{Accelerator, LayerRole, MEDIUM_CLASS, MEDIUM_WRITE_CACHE, MediumClass, Place};
 use nestor_trace::LayerMetrics;
 use nestor_trace::hypervisor::FormatCounts;
+use nestor_workload::{LoadResult, SurfacePoint};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 

@@ -3,7 +3,7 @@
 //! It needs no joined requests: for claims that are contradicted, and for cells of which only the numbers of the layers were kept.
 //! What is told is what changed most between the two, level by level, each with its numbers.
 
-use nestor_model::LatencyHistogram;
+use nestor_statistics::LatencyHistogram;
 use nestor_trace::{LayerMetrics, TracePoint};
 
 use crate::record::{CellRecord, Measured};

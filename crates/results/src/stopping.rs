@@ -3,8 +3,8 @@
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
 
-use nestor_model::sequential::{Decision, StopRule};
-use nestor_model::{Ratio, paired_ratio};
+use nestor_statistics::sequential::{Decision, StopRule};
+use nestor_statistics::{Ratio, paired_ratio};
 use serde::{Deserialize, Serialize};
 
 use crate::Study;

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use nestor_model::sequential::StopRule;
+use nestor_statistics::sequential::StopRule;
 use serde::{Deserialize, Serialize};
 
 use crate::claims::{Claim, FigureQuery, FindingQuery};

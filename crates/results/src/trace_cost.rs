@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use nestor_model::{Ratio, mean, paired_ratio};
+use nestor_statistics::{Ratio, mean, paired_ratio};
 use serde::{Deserialize, Serialize};
 
 use crate::path_length::sum_of_parts;

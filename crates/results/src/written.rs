@@ -8,8 +8,8 @@ use std::ops::Deref;
 use std::str::FromStr;
 use std::sync::{Arc, OnceLock};
 
-use nestor_load::Workload;
 use nestor_stack::Stack;
+use nestor_workload::Workload;
 use rusqlite::ToSql;
 use rusqlite::types::{FromSql, FromSqlResult, ToSqlOutput, ValueRef};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};

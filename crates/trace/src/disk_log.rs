@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use nestor_disk::log::{Operation, Reader, Record};
-use nestor_model::LatencyHistogram;
+use nestor_statistics::LatencyHistogram;
 
 use crate::error::TraceError;
 use crate::event::SECTOR_BYTES;

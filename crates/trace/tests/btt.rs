@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use generate::{Files, Mix, generate};
-use nestor_model::LatencySummary;
+use nestor_statistics::LatencySummary;
 use nestor_trace::decode::blktrace::MergedReader;
 use nestor_trace::event::Device;
 use nestor_trace::layer::{Devices, NoSink};

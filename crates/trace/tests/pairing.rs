@@ -3,7 +3,7 @@
 mod common;
 
 use common::event;
-use nestor_model::LatencyHistogram;
+use nestor_statistics::LatencyHistogram;
 use nestor_trace::event::{Action, BlockEvent, Direction, Flags};
 use nestor_trace::layer::LayerAccumulator;
 use nestor_trace::layer::pairing::{BioLife, MOST_IN_FLIGHT, Observer, Pairing, RequestLife};

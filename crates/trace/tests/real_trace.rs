@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use common::{DEVICE, event, write_files};
-use nestor_model::LatencyHistogram;
+use nestor_statistics::LatencyHistogram;
 use nestor_trace::event::{Action, BlockEvent, Direction};
 use nestor_trace::{DirectionMetrics, LayerMetrics, summarize_blktrace, summarize_tracefs};
 

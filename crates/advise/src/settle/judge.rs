@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use nestor_model::{Ratio, paired_ratio, unpaired_ratio};
+use nestor_statistics::{Ratio, paired_ratio, unpaired_ratio};
 use serde::Serialize;
 
 use super::{Dispute, SAME_UP_TO, SLOWER_BELOW, What};

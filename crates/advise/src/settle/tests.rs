@@ -2,8 +2,8 @@
 
 use std::collections::BTreeSet;
 
-use nestor_load::Workload;
 use nestor_stack::Stack;
+use nestor_workload::Workload;
 
 use super::*;
 use crate::observation::Observation;

@@ -266,7 +266,7 @@ fn doubts(advice: &Advice) -> String {
 
 #[cfg(test)]
 mod tests {
-    use nestor_model::{Interval, LackOfFit, Ratio};
+    use nestor_statistics::{Interval, LackOfFit, Ratio};
 
     use super::*;
     use crate::factors::{FactorName, HeldFixed};

@@ -1,6 +1,6 @@
 //! Clocks whose offset, drift and jumps are known.
 
-use nestor_model::SeededOrder;
+use nestor_statistics::SeededOrder;
 
 use super::*;
 

@@ -8,7 +8,7 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use nestor_disk::log::stamp;
-use nestor_model::SeededOrder;
+use nestor_statistics::SeededOrder;
 use nestor_trace::Operation;
 use rustix::time::{ClockId, clock_gettime};
 

@@ -9,7 +9,7 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
 
 use nestor_layout::Class;
-use nestor_model::LatencyHistogram;
+use nestor_statistics::LatencyHistogram;
 use nestor_trace::{Operation, Request, TraceError};
 
 use crate::input::LevelInput;

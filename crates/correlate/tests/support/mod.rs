@@ -7,7 +7,7 @@ use std::collections::HashMap;
 
 use nestor_correlate::{ExtentMap, MappedExtent, Origin};
 use nestor_layout::Class;
-use nestor_model::SeededOrder;
+use nestor_statistics::SeededOrder;
 use nestor_trace::event::Flags;
 use nestor_trace::request_file::ClockReading;
 use nestor_trace::{Operation, Request, RequestHeader};

@@ -1,9 +1,9 @@
 //! `nestor doctor`
 
 use anyhow::{Result, bail};
-use nestor_build::doctor::{DoctorPlaces, Finding, State, examine};
-use nestor_build::remove_partial_kept_hosts;
 use nestor_capture::remove_stale_instances;
+use nestor_lab::doctor::{DoctorPlaces, Finding, State, examine};
+use nestor_lab::remove_partial_kept_hosts;
 use nestor_machine::Ground;
 use nestor_machine::agent::{ledger, work_root};
 

@@ -18,7 +18,7 @@ pub fn run(command: &LabCommand) -> Result<()> {
             let image = crate::lab_image::ensure()?;
             if *json { print_json(&describe(&image)?) } else { say(&image) }
         }
-        LabCommand::ScatteredImage { path, bytes } => Ok(nestor_build::make_scattered(path, *bytes)?),
+        LabCommand::ScatteredImage { path, bytes } => Ok(nestor_lab::make_scattered(path, *bytes)?),
         LabCommand::Show { json } => {
             let Some(image) = lab_image::find(&paths::cache_directory()) else {
                 bail!("the lab image does not exist yet; `nestor lab build` makes it");

@@ -1,7 +1,7 @@
 //! `nestor workloads`
 
 use anyhow::Result;
-use nestor_load::catalogue;
+use nestor_workload::catalogue;
 
 use crate::arguments::JsonArguments;
 use crate::output::{print_json, table};

@@ -3,12 +3,12 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use nestor_load::{LoadResult, OperationClass, OperationResult};
 use nestor_results::{
     CellRecord, Environment, LayerRecord, Measured, Outcome, Store, Study, StudyRecord, TraceMode,
 };
 use nestor_trace::LayerMetrics;
 use nestor_trace::metrics::TracePoint;
+use nestor_workload::{LoadResult, OperationClass, OperationResult};
 
 /// Operations of each run, and flushes of its guest.
 const WRITES: u64 = 512;

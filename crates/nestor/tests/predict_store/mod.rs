@@ -5,14 +5,14 @@
 
 use std::collections::BTreeMap;
 
-use nestor_load::{LoadResult, OperationClass, OperationResult};
-use nestor_model::LatencyHistogram;
 use nestor_results::{
     CellRecord, Environment, LayerRecord, MachineRecord, Measured, Outcome, Store, TraceMode,
 };
 use nestor_stack::LayerRole;
+use nestor_statistics::LatencyHistogram;
 use nestor_trace::LayerMetrics;
 use nestor_trace::metrics::TracePoint;
+use nestor_workload::{LoadResult, OperationClass, OperationResult};
 
 use crate::support::Sandbox;
 

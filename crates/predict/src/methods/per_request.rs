@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use nestor_model::prediction::{PerRequestCost, RequestTime};
-use nestor_model::surface::GridPoint;
+use nestor_statistics::prediction::{PerRequestCost, RequestTime};
+use nestor_statistics::surface::GridPoint;
 
 use super::{Predicted, measure_surface};
 use crate::answer::Missing;

@@ -6,9 +6,9 @@
 
 use std::collections::BTreeSet;
 
-use nestor_model::closed_network::{MOST_CUSTOMERS, solve};
-use nestor_model::surface::Surface;
-use nestor_model::{Station, closed_network};
+use nestor_statistics::closed_network::{MOST_CUSTOMERS, solve};
+use nestor_statistics::surface::Surface;
+use nestor_statistics::{Station, closed_network};
 
 use super::ratio::time_s;
 use super::{Predicted, measure_surface};

@@ -1,7 +1,7 @@
 //! The ratio of surfaces (ESX study, §4): what requests of the load's size, direction and randomness reach on the target,
 //! relative to where it runs now.
 
-use nestor_model::surface::Surface;
+use nestor_statistics::surface::Surface;
 
 use super::{Predicted, measure_surface};
 use crate::answer::Missing;

@@ -1,7 +1,7 @@
 //! The transaction model (ESX study, §5): a worker computes, enters the system, waits for the disk; on the target computing takes
 //! longer by what virtualisation costs, and the rest is what a model of the load takes there.
 
-use nestor_model::prediction::{Rounding, Transaction, capacity};
+use nestor_statistics::prediction::{Rounding, Transaction, capacity};
 
 use super::Predicted;
 use crate::answer::Missing;

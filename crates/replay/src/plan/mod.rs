@@ -16,7 +16,7 @@ pub use read::{read_plan, read_trace};
 
 use std::fmt;
 
-use nestor_model::LatencyHistogram;
+use nestor_statistics::LatencyHistogram;
 use nestor_trace::Operation;
 use nestor_trace::event::{Device, Flags, SECTOR_BYTES};
 use serde::{Deserialize, Serialize};

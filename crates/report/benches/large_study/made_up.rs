@@ -3,9 +3,9 @@
 
 use std::path::Path;
 
-use nestor_load::OperationClass;
-use nestor_model::LatencyHistogram;
 use nestor_results::{CellRecord, Outcome, Store, Study, StudyRecord, TraceMode};
+use nestor_statistics::LatencyHistogram;
+use nestor_workload::OperationClass;
 use rusqlite::Connection;
 
 use super::fixture;

@@ -1,8 +1,8 @@
 //! One stack under one workload: what the template of a cell is given.
 
 use minijinja::Value;
-use nestor_model::LatencySummary;
 use nestor_results::{CellSummary, Comparison};
+use nestor_statistics::LatencySummary;
 use serde::Serialize;
 
 use super::findings::{FindingsPage, LayersWhyPage};

@@ -133,7 +133,7 @@ pub(super) fn service_bar(shares: &ServiceShares) -> String {
 }
 
 /// The runs of a cell as dots with their mean and its interval, from 0 to `highest` bytes per second.
-pub(super) fn samples_strip(samples: &[f64], mean: &nestor_model::Mean, highest: f64) -> String {
+pub(super) fn samples_strip(samples: &[f64], mean: &nestor_statistics::Mean, highest: f64) -> String {
     const WIDTH: f64 = 300.0;
     let at = |value: f64| (value / highest.max(f64::MIN_POSITIVE)).clamp(0.0, 1.0) * (WIDTH - 12.0) + 6.0;
     let mut svg = format!(

@@ -1,7 +1,7 @@
 //! Colour of the matrix: blue is faster, orange is slower, grey is alike; the pair that most colour-blind
 //! people tell apart. The value is printed in every cell, so colour only guides the eye.
 
-use nestor_model::Ratio;
+use nestor_statistics::Ratio;
 use serde::Serialize;
 
 use super::typeset;

@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use nestor_model::sequential::Decision;
 use nestor_results::Environment;
+use nestor_statistics::sequential::Decision;
 use serde::Serialize;
 
 use super::typeset;
@@ -60,7 +60,7 @@ impl MeasuredPage {
 fn stopped(report: &StudyReport, stopped: &crate::view::StoppedComparison) -> StoppedPage {
     let cell = report.cells.iter().position(|c| c.stack == stopped.stack && c.workload == stopped.workload);
     let linked = cell.filter(|i| report.cells[*i].run.is_some());
-    let change = |ratio: &nestor_model::Ratio| {
+    let change = |ratio: &nestor_statistics::Ratio| {
         let interval = units::change_interval(ratio).map(|i| format!(" {i}")).unwrap_or_default();
         typeset(&format!("{}{interval}", units::change(ratio)))
     };

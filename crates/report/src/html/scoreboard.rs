@@ -1,7 +1,7 @@
 //! The claims of a published study beside what was found here.
 
-use nestor_model::Ratio;
 use nestor_results::{ClaimResult, Verdict};
+use nestor_statistics::Ratio;
 use serde::Serialize;
 
 use super::typeset;

@@ -1,7 +1,7 @@
 //! The scoreboard as text.
 
-use nestor_model::{Interval, Ratio};
 use nestor_results::{Claim, ClaimKind, ClaimResult, Verdict};
+use nestor_statistics::{Interval, Ratio};
 
 use crate::Style;
 use crate::text::scoreboard_text;

@@ -4,15 +4,15 @@ use std::collections::BTreeMap;
 use std::sync::OnceLock;
 use std::time::Duration;
 
-use nestor_load::{LoadResult, OperationClass, OperationResult};
-use nestor_model::LatencyHistogram;
 use nestor_results::checks::{Expected, marks};
 use nestor_results::{
     CellFailure, CellRecord, Environment, FailureCause, LayerRecord, MachineRecord, Measured, Outcome,
     StoredRun, Study, StudyRecord, TraceMode,
 };
+use nestor_statistics::LatencyHistogram;
 use nestor_trace::metrics::ServiceTime;
 use nestor_trace::{DirectionMetrics, LayerMetrics, TracePoint};
+use nestor_workload::{LoadResult, OperationClass, OperationResult};
 
 pub const MIB: u64 = 1 << 20;
 pub const BASELINE: &str = "ext3/kvm:cache=writethrough/hdd";

@@ -1,12 +1,12 @@
 //! Reports of studies: the same from whole runs and from a store, with claims and figures.
 
-use nestor_model::sequential::StopRule;
-use nestor_model::{Interval, Ratio};
 use nestor_results::claims::{
     Answers, Claim, ClaimKind, ClaimResult, Expected, Figure, FigureKind, FigureQuery, FigureRow, FigureX,
     Finding, FindingQuery, Verdict,
 };
 use nestor_results::{CellRecord, Mark, Outcome, RunFilter, Store, StudyRecord};
+use nestor_statistics::sequential::StopRule;
+use nestor_statistics::{Interval, Ratio};
 use proptest::prelude::*;
 
 use super::fixture::*;
@@ -208,7 +208,7 @@ fn made(fate: &Fate, position: u32, hash: &str) -> CellRecord {
         4 => {
             let Outcome::Measured(measured) = &mut record.outcome else { return record };
             let whole = measured.load.operations.values().next().cloned().unwrap();
-            measured.load.operations.insert(nestor_load::OperationClass("fsync".to_owned()), whole);
+            measured.load.operations.insert(nestor_workload::OperationClass("fsync".to_owned()), whole);
             measured.load.working_set_bytes += 4_096;
         }
         _ => {}

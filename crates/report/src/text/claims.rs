@@ -1,7 +1,7 @@
 //! The scoreboard: what a published study says, beside what was found here.
 
-use nestor_model::Ratio;
 use nestor_results::{ClaimResult, Verdict};
+use nestor_statistics::Ratio;
 use nestor_text::visible_in_columns as visible;
 use unicode_width::UnicodeWidthStr;
 

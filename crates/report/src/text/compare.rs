@@ -1,8 +1,8 @@
 //! What `nestor compare` prints.
 
 use nestor_explain::{Explanation, MechanismName};
-use nestor_model::equal_within_percent;
 use nestor_results::{CellSummary, Comparison, Drift, Executor, PathDifference};
+use nestor_statistics::equal_within_percent;
 use nestor_text::{Align, Table};
 
 use super::run::physical_lines;
@@ -192,7 +192,8 @@ fn differences_below(baseline: &[LayerRow], candidate: &[LayerRow]) -> Vec<Strin
             table.row(&[name, &from, &to]);
         }
     };
-    let median = |l: Option<nestor_model::LatencySummary>| l.map(|l| units::duration_ns(l.p50_ns as f64));
+    let median =
+        |l: Option<nestor_statistics::LatencySummary>| l.map(|l| units::duration_ns(l.p50_ns as f64));
     let per_cent = |share: f64| format!("{:.0} %", share * 100.0);
     row("bytes per byte of the application", &|l| l.times_application.map(|t| format!("{t:.2}")));
     row("requests", &|l| l.requests.map(units::count));

@@ -81,7 +81,7 @@ fn answer(view: &RunView, style: Style) -> Vec<String> {
     parts.push(units::fresh_stacks(mean.samples));
     let mut lines = vec![format!("  {}", parts.join("  "))];
     let latency = &view.summary.latency;
-    let quantiles = |l: &nestor_model::LatencySummary| {
+    let quantiles = |l: &nestor_statistics::LatencySummary| {
         (units::duration_ns(l.p50_ns as f64), units::duration_ns(l.p99_ns as f64))
     };
     if latency.len() > FEW_CLASSES {
@@ -150,7 +150,7 @@ fn table(layers: &[LayerRow], with_role: bool) -> Table {
     ]);
     let or_dash = |text: Option<String>| text.unwrap_or_else(|| "-".to_owned());
     for row in layers {
-        let median = |latency: &Option<nestor_model::LatencySummary>| {
+        let median = |latency: &Option<nestor_statistics::LatencySummary>| {
             or_dash(latency.map(|l| units::latency_ns(l.p50_ns)))
         };
         table.row(&[

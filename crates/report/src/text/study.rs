@@ -1,7 +1,7 @@
 //! What `nestor study` prints: the answer, how sure, the matrix, what is missing.
 
-use nestor_model::Ratio;
 use nestor_results::Comparison;
+use nestor_statistics::Ratio;
 use nestor_text::{Align, Table, visible_in_columns as visible};
 
 use super::compare::how_sure;

@@ -3,9 +3,9 @@
 use std::fmt;
 
 use nestor_correlate::Correlation;
-use nestor_model::LatencySummary;
 use nestor_results::{LayerRecord, Measured};
 use nestor_stack::LayerRole;
+use nestor_statistics::LatencySummary;
 use nestor_trace::metrics::{SeekMetrics, Timeline};
 use nestor_trace::{LayerMetrics, TracePoint};
 use serde::Serialize;
@@ -196,7 +196,7 @@ impl LayerRow {
             ..Self::default()
         };
         let Some(metrics) = &layer.metrics else { return row };
-        let summary = |h: &Option<nestor_model::LatencyHistogram>| h.as_ref().and_then(|h| h.summary());
+        let summary = |h: &Option<nestor_statistics::LatencyHistogram>| h.as_ref().and_then(|h| h.summary());
         Self {
             trace_point: Some(trace_point_words(metrics.trace_point)),
             requests: Some(metrics.read.queued + metrics.write.queued),

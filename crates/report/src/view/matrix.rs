@@ -2,8 +2,8 @@
 
 use std::collections::BTreeSet;
 
-use nestor_model::{Mean, Ratio};
 use nestor_results::{Study, WrittenWorkload};
+use nestor_statistics::{Mean, Ratio};
 use serde::Serialize;
 
 use super::study::{CellReport, KnownMark};

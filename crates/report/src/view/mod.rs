@@ -23,9 +23,9 @@ pub use trace::{
     JoinRow, LevelName, OriginShare, Part, TraceView, Waterfall, WaterfallRow, operation_words, origin_words,
 };
 
-use nestor_load::Workload;
 use nestor_results::{Environment, StoredRun};
 use nestor_stack::Accelerator;
+use nestor_workload::Workload;
 
 /// A workload's parameters in words; empty if it is not understood by this Nestor.
 pub(crate) fn workload_words(workload: &str) -> String {

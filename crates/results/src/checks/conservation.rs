@@ -3,7 +3,7 @@
 //! Each sentence names the identity and both its sides. What may differ in an honest run is allowed for: requests under
 //! way when a recorder started or stopped, and the digits that stored numbers have.
 
-use nestor_model::{LatencyHistogram, SHORTEST_LATENCY_NS, identity};
+use nestor_statistics::{LatencyHistogram, SHORTEST_LATENCY_NS, identity};
 use nestor_trace::{DirectionMetrics, LayerMetrics, TracePoint};
 
 use super::{DIRECTIONS, Expected, application_bytes, traced_below_application};

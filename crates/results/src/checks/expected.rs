@@ -1,8 +1,8 @@
 //! What a stack and a workload say beforehand about the numbers that they can give.
 
 use nestor_disk::{HddProfile, Medium, Profile, SsdProfile};
-use nestor_load::Workload;
 use nestor_stack::{Layer, LayerDefinition, Stack};
+use nestor_workload::Workload;
 
 /// What is known beforehand of a cell, to hold its numbers against. Everything is optional.
 #[derive(Clone, Debug, Default, PartialEq)]

@@ -6,8 +6,8 @@
 mod conservation;
 mod expected;
 
-use nestor_model::steady;
 use nestor_processor::ProcessorSpeed;
+use nestor_statistics::steady;
 use nestor_trace::metrics::ClassMetrics;
 use nestor_trace::{DirectionMetrics, LayerMetrics};
 

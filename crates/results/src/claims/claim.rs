@@ -1,6 +1,6 @@
 //! What a study claims, and what was found.
 
-use nestor_model::Ratio;
+use nestor_statistics::Ratio;
 use serde::{Deserialize, Serialize};
 
 /// One statement of a published study, with the query that tests it here.

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use nestor_model::prediction::{Rounding, TargetMachine, Transaction, capacity};
-use nestor_model::{coefficient_of_variation, geometric_mean, mean, median, rank_correlation};
+use nestor_statistics::prediction::{Rounding, TargetMachine, Transaction, capacity};
+use nestor_statistics::{coefficient_of_variation, geometric_mean, mean, median, rank_correlation};
 use rusqlite::Connection;
 use rusqlite::functions::{Aggregate, Context, FunctionFlags};
 use rusqlite::types::FromSql;

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use nestor_model::Ratio;
+use nestor_statistics::Ratio;
 
 use super::draw::figures_by;
 use super::evidence::Evidence;

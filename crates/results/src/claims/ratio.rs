@@ -2,8 +2,8 @@
 
 use std::collections::BTreeSet;
 
-use nestor_model::equivalence::MARGIN;
-use nestor_model::{Ratio, equivalence, mean, paired_ratio, unpaired_ratio};
+use nestor_statistics::equivalence::MARGIN;
+use nestor_statistics::{Ratio, equivalence, mean, paired_ratio, unpaired_ratio};
 
 use super::judge::{EvidencePair, Judgement};
 use super::kept::{MOST_PARTS, check_count};

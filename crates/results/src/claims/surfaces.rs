@@ -2,9 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use nestor_load::SurfacePoint;
-use nestor_model::median;
-use nestor_model::surface::{GridPoint, Surface, points_to_measure, study_grid};
+use nestor_statistics::median;
+use nestor_statistics::surface::{GridPoint, Surface, points_to_measure, study_grid};
+use nestor_workload::SurfacePoint;
 use rusqlite::{Connection, params};
 
 use crate::record::CellRecord;

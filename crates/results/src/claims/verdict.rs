@@ -5,8 +5,8 @@
 //! is not contradicted; a direction that the interval excludes is contradicted. Published effects of at most ten per
 //! cent are at the noise floor of a disk: never reproduced, and of the same sign only where far more was found.
 
-use nestor_model::equivalence::MARGIN;
-use nestor_model::{Interval, Ratio, equivalent_by_interval};
+use nestor_statistics::equivalence::MARGIN;
+use nestor_statistics::{Interval, Ratio, equivalent_by_interval};
 
 use super::{Expected, Verdict};
 

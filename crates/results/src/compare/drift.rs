@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use nestor_model::change_point::{self, change_points};
-use nestor_model::{OrderEffect, Ratio, geometric_mean, order_effect, paired_ratio};
+use nestor_statistics::change_point::{self, change_points};
+use nestor_statistics::{OrderEffect, Ratio, geometric_mean, order_effect, paired_ratio};
 use serde::{Deserialize, Serialize};
 
 use super::samples::{Rate, Sample};

@@ -12,7 +12,7 @@ mod samples;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use nestor_model::{LatencyHistogram, LatencySummary, Mean, Ratio, coefficient_of_variation, mean};
+use nestor_statistics::{LatencyHistogram, LatencySummary, Mean, Ratio, coefficient_of_variation, mean};
 use serde::{Deserialize, Serialize};
 
 use crate::record::Mark;

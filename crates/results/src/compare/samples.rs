@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use nestor_model::{Ratio, geometric_mean, paired_bootstrap, paired_ratio, unpaired_ratio};
+use nestor_statistics::{Ratio, geometric_mean, paired_bootstrap, paired_ratio, unpaired_ratio};
 use serde::{Deserialize, Serialize};
 
 use super::drift::{self, Change, Drift};

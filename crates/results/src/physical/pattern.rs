@@ -1,7 +1,7 @@
 //! What a workload and a stack say beforehand of the requests that come to a medium.
 
-use nestor_load::Workload;
 use nestor_stack::{LayerDefinition, Stack};
+use nestor_workload::Workload;
 
 use crate::checks::Expected;
 

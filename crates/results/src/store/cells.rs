@@ -6,8 +6,8 @@
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
-use nestor_model::LatencySummary;
-use nestor_model::latency_sum::LatencySum;
+use nestor_statistics::LatencySummary;
+use nestor_statistics::latency_sum::LatencySum;
 use rusqlite::{Connection, OptionalExtension, Row};
 
 use super::conditions::conditions;

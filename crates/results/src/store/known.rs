@@ -5,8 +5,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use nestor_load::SurfacePoint;
-use nestor_model::geometric_mean;
+use nestor_statistics::geometric_mean;
+use nestor_workload::SurfacePoint;
 use rusqlite::Connection;
 
 use super::places::{self, Elsewhere, KnownPlace};

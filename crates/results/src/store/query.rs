@@ -206,7 +206,7 @@ impl Store {
                 .query_map([ground], |row| row.get(0))?
                 .collect()
         })?;
-        Ok(nestor_model::median(&seconds))
+        Ok(nestor_statistics::median(&seconds))
     }
 
     fn decode(&self, (number, id, json): (i64, String, String)) -> Result<StoredRun, StoreError> {

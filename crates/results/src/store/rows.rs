@@ -1,7 +1,7 @@
 //! A record spread over the tables that queries read. The record itself is kept whole beside them.
 
-use nestor_model::LatencyHistogram;
 use nestor_stack::Accelerator;
+use nestor_statistics::LatencyHistogram;
 use nestor_trace::{DirectionMetrics, LayerMetrics};
 use rusqlite::types::Value;
 use rusqlite::{Connection, params, params_from_iter};

@@ -2,8 +2,8 @@
 //!
 //! Both tables follow from the notation alone: a row is written when the first run with the stack or the workload is.
 
-use nestor_load::{Value, Workload, personality};
 use nestor_stack::{Layer, Stack};
+use nestor_workload::{Value, Workload, personality};
 use rusqlite::{Connection, params};
 
 /// Keeps the parts of a stack and a workload, if they are not kept yet.

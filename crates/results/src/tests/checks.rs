@@ -180,7 +180,7 @@ fn unsettled_and_short_runs_are_told() {
 /// The fixture's run with changed layers, held against what its stack says.
 fn found_of(stack: &str, workload: &str, change: impl Fn(&mut Measured)) -> Vec<String> {
     let stack = nestor_stack::Stack::parse(stack).unwrap();
-    let expected = Expected::of(&stack, &nestor_load::Workload::parse(workload).unwrap());
+    let expected = Expected::of(&stack, &nestor_workload::Workload::parse(workload).unwrap());
     // The made-up run keeps 4 operations under way, not fio's 255.
     found(change, &Expected { concurrency: None, ..expected })
 }
@@ -328,7 +328,7 @@ fn the_stages_of_each_request_are_better_than_their_means() {
 fn a_medium_cannot_do_more_than_its_profile_says() {
     let expected = |stack: &str| {
         let stack = nestor_stack::Stack::parse(stack).unwrap();
-        Expected::of(&stack, &nestor_load::Workload::parse("fio:rand-read:depth=8:numjobs=2").unwrap())
+        Expected::of(&stack, &nestor_workload::Workload::parse("fio:rand-read:depth=8:numjobs=2").unwrap())
     };
     let hdd = expected("ext4/kvm/raw/xfs/hdd");
     assert_eq!((hdd.medium_bytes_per_s, hdd.concurrency), (Some(300e6), Some(16.0)));
@@ -339,7 +339,7 @@ fn a_medium_cannot_do_more_than_its_profile_says() {
     assert!(expected("ext4/raid0").medium_bytes_per_s.is_some());
     assert_eq!(expected("ext4/null").medium_bytes_per_s, None);
     let stack = nestor_stack::Stack::parse("ext4/hdd").unwrap();
-    let of = |load: &str| Expected::of(&stack, &nestor_load::Workload::parse(load).unwrap()).concurrency;
+    let of = |load: &str| Expected::of(&stack, &nestor_workload::Workload::parse(load).unwrap()).concurrency;
     assert_eq!(of("iometer:mail"), Some(50.0), "its workers have one request each");
     assert_eq!(of("iometer:surface:depth=28"), Some(28.0), "one worker");
     assert_eq!(expected("ext4/file:/no/such").medium_requests_per_s, None);

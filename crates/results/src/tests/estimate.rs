@@ -1,6 +1,6 @@
 //! What a study will take: from nothing, from past cells, and what is left of it.
 
-use nestor_model::sequential::StopRule;
+use nestor_statistics::sequential::StopRule;
 
 use crate::{CellKey, CellSample, Decisions, Estimator, PastCell, Study};
 

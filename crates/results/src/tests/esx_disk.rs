@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use nestor_load::{LoadResult, OperationClass, OperationResult};
+use nestor_workload::{LoadResult, OperationClass, OperationResult};
 use tempfile::TempDir;
 
 use super::fixture::*;

@@ -47,7 +47,7 @@ fn numbers_at_the_end_of_64_bits_are_checked_stored_and_read_without_overflow() 
     let mut usual = record("ext3/kvm/raw/jfs/hdd", 0, 64 * MIB);
     if let Outcome::Measured(measured) = &mut usual.outcome {
         let read = measured.load.operations.values().next().cloned().unwrap();
-        measured.load.operations.insert(nestor_load::OperationClass("read".to_owned()), read);
+        measured.load.operations.insert(nestor_workload::OperationClass("read".to_owned()), read);
         measured.layers.push(layer("ext3", "guest fs", "guest", Some(writes(64 * MIB))));
         measured.layers.push(layer("hdd", "disk", "host", Some(writes(64 * MIB))));
     }

@@ -2,9 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use nestor_load::{LoadResult, OperationClass, OperationResult};
-use nestor_model::LatencyHistogram;
+use nestor_statistics::LatencyHistogram;
 use nestor_trace::{DirectionMetrics, LayerMetrics, TracePoint};
+use nestor_workload::{LoadResult, OperationClass, OperationResult};
 
 use crate::record::{CellRecord, Environment, LayerRecord, MachineRecord, Measured, Outcome};
 use crate::{CellFailure, FailureCause, StoredRun, TraceMode};

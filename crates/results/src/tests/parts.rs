@@ -1,6 +1,6 @@
 //! Studies of several parts and sizes, and comparisons that end early.
 
-use nestor_model::sequential::{Decision, StopRule};
+use nestor_statistics::sequential::{Decision, StopRule};
 
 use crate::{CellSample, Decisions, Saving, Study, TraceMode};
 

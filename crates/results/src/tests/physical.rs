@@ -1,8 +1,8 @@
 //! Whether a number is physical.
 
-use nestor_load::OperationClass;
 use nestor_trace::TracePoint;
 use nestor_trace::metrics::ServiceTime;
+use nestor_workload::OperationClass;
 
 use super::fixture::*;
 use crate::record::{CellRecord, Mark, Measured, Outcome};

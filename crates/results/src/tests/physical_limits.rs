@@ -1,10 +1,10 @@
 //! What no medium of its class can have done.
 
-use nestor_load::OperationClass;
 use nestor_stack::MediumClass;
 use nestor_stack::{MEDIUM_CLASS, MEDIUM_WRITE_CACHE};
 use nestor_trace::metrics::{SeekMetrics, ServiceTime};
 use nestor_trace::{LayerMetrics, TracePoint};
+use nestor_workload::OperationClass;
 
 use super::fixture::*;
 use crate::record::{CellRecord, Measured, Outcome, UserMediumRecord};

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use nestor_correlate::{Correlation, Join, Level, Origin};
-use nestor_model::LatencyHistogram;
+use nestor_statistics::LatencyHistogram;
 
 use super::fixture::*;
 use crate::checks::{Expected, marks};

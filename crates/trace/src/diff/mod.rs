@@ -2,7 +2,7 @@
 
 mod noise;
 
-use nestor_model::{Interval, LatencyHistogram, unpaired_ratio};
+use nestor_statistics::{Interval, LatencyHistogram, unpaired_ratio};
 use serde::Serialize;
 
 use self::noise::{Batches, Estimate, mean, quantile};

@@ -7,7 +7,7 @@
 //! Nonparametric Statistics, §3.2).
 
 use crate::{LayerMetrics, Timeline};
-use nestor_model::{LatencyHistogram, median};
+use nestor_statistics::{LatencyHistogram, median};
 
 /// Law recommends 10 to 30; more would make them too short to be independent.
 const BATCHES: usize = 10;

@@ -5,7 +5,7 @@
 //! leading zeros, and nothing is checked or moved as values come in. What is exact (count, sum, minimum, maximum)
 //! is kept beside the buckets.
 
-use nestor_model::{LatencyHistogram, LatencySummary};
+use nestor_statistics::{LatencyHistogram, LatencySummary};
 
 use crate::metrics::BttInterval;
 

@@ -1,7 +1,7 @@
 //! The times of the lives that ended.
 
 use nestor_layout::Class;
-use nestor_model::LatencyHistogram;
+use nestor_statistics::LatencyHistogram;
 
 use super::histogram::{Histogram, Tally};
 use super::pairing::{BioLife, Observer, RequestLife};

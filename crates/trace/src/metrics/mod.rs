@@ -9,7 +9,7 @@ mod timeline;
 use std::collections::BTreeMap;
 
 use nestor_layout::Class;
-use nestor_model::LatencyHistogram;
+use nestor_statistics::LatencyHistogram;
 use serde::{Deserialize, Serialize};
 
 pub use btt::{BttInterval, BttMetrics, LivePeriods, PlugMetrics};

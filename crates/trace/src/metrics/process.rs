@@ -1,6 +1,6 @@
 //! Who asked for what.
 
-use nestor_model::LatencySummary;
+use nestor_statistics::LatencySummary;
 use serde::{Deserialize, Serialize};
 
 /// The requests of one thread; all intervals belong to the thread that queued the bio.

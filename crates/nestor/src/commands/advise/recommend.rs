@@ -10,8 +10,8 @@ use nestor_advise::text::{advice_text, plan_text};
 use nestor_advise::{
     Advice, Confirmation, Ranking, Reach, ScreeningPlan, Time, cache_mode, candidate, plan, price, rank,
 };
-use nestor_model::{Ratio, paired_ratio};
 use nestor_results::{Store, StoredRun, TraceMode, WrittenStack};
+use nestor_statistics::{Ratio, paired_ratio};
 use serde::Serialize;
 
 use super::evidence::{doubts, not_physical, observation, physical, why};

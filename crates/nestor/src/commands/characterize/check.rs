@@ -4,7 +4,7 @@ use std::path::Path;
 
 use anyhow::{Context, Result};
 use nestor_characterize::{Closeness, fit_think_time};
-use nestor_load::Profile;
+use nestor_workload::Profile;
 
 use crate::commands::load::run_in;
 use crate::output::table;

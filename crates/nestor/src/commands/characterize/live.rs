@@ -8,9 +8,9 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, bail};
 use nestor_capture::READY_FILE;
 use nestor_capture::{Method, RecordOptions, record};
-use nestor_load::Profile;
-use nestor_load::profile::Processor;
 use nestor_trace::{RecordSummary, Wanted};
+use nestor_workload::Profile;
+use nestor_workload::profile::Processor;
 
 use super::disks;
 use super::observed::{Collectors, read};

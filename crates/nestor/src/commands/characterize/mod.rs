@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 use clap::Args;
-use nestor_load::Profile;
+use nestor_workload::Profile;
 
 use crate::arguments::duration;
 use crate::interrupt::interrupted_by_signals;

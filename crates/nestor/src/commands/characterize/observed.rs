@@ -5,9 +5,9 @@ use std::path::PathBuf;
 
 use anyhow::{Context, Result, bail};
 use nestor_characterize::{Collector, Kind, Seen};
-use nestor_load::Profile;
 use nestor_trace::event::Flags;
 use nestor_trace::{Operation, Request, Wanted, decode, each_request};
+use nestor_workload::Profile;
 
 /// Devices that are collected separately; with more, the choice would be unclear.
 const MOST_SPACES: usize = 16;

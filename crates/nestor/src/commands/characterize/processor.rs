@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use nestor_load::profile::Processor;
+use nestor_workload::profile::Processor;
 use procfs::process::{Process, Stat};
 use procfs::{CurrentSI as _, KernelStats};
 

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use anyhow::{Context, Result, bail};
 use clap::Args;
-use nestor_flow::{
+use nestor_flowops::{
     FlowOptions, FlowReport, Listener, RunReport, Scale, Source, make_places, relocate, run_script, scale,
 };
 use nestor_ownership::temporary_directory_in;
@@ -53,7 +53,7 @@ struct Checked {
 /// When the directory cannot be used.
 pub fn run(arguments: &CheckArguments) -> Result<ExitCode> {
     let names: Vec<String> = if arguments.scripts.is_empty() {
-        nestor_load::personality_names().iter().map(ToString::to_string).collect()
+        nestor_workload::personality_names().iter().map(ToString::to_string).collect()
     } else {
         arguments.scripts.clone()
     };
@@ -124,7 +124,7 @@ fn check(name: &str, arguments: &CheckArguments, interrupted: &Arc<AtomicBool>) 
     Ok(judge(script, ran))
 }
 
-fn judge(script: String, ran: Result<FlowReport, nestor_flow::FlowError>) -> Checked {
+fn judge(script: String, ran: Result<FlowReport, nestor_flowops::FlowError>) -> Checked {
     match ran {
         Ok(report) => {
             let operations = report.runs.iter().map(RunReport::operations).sum();

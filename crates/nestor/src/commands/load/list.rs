@@ -1,8 +1,8 @@
 //! `nestor load list`: the workloads of the published studies by name.
 
 use anyhow::Result;
-use nestor_load::papers::PAPER_WORKLOADS;
-use nestor_load::personality_names;
+use nestor_workload::papers::PAPER_WORKLOADS;
+use nestor_workload::personality_names;
 
 use crate::arguments::JsonArguments;
 use crate::output::{print_json, table};

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use anyhow::{Context, Result, bail};
 use clap::Args;
-use nestor_flow::FlowReport;
+use nestor_flowops::FlowReport;
 
 use super::table::flow_text;
 use crate::output::print_json;

@@ -6,9 +6,9 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 use clap::Args;
-use nestor_load::{LoadResult, Place, Target, Workload, WorksOn};
 use nestor_machine::Ground;
 use nestor_report::units::{bytes, count, digits, latency_ns, rate};
+use nestor_workload::{LoadResult, Place, Target, Workload, WorksOn};
 
 use crate::interrupt::interrupted_by_signals;
 use crate::named::workload_named;
@@ -173,7 +173,7 @@ fn run_on(
     let place = Place { target, scratch };
     for step in workload.prepare(&place, seed) {
         progress.step(&step.title);
-        let output = nestor_laboratory::cell::run_step(machine, &step)?;
+        let output = nestor_measure::cell::run_step(machine, &step)?;
         workload.check_preparation(&output)?;
     }
     progress.step("emptying the page cache");
@@ -184,7 +184,7 @@ fn run_on(
     }
     let step = workload.measure(&place, seed);
     progress.step(&step.title);
-    let output = nestor_laboratory::cell::run_step(machine, &step)?;
+    let output = nestor_measure::cell::run_step(machine, &step)?;
     Ok(workload.parse_output(&output)?)
 }
 

@@ -6,7 +6,7 @@ use std::thread::ScopedJoinHandle;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, anyhow, bail};
-use nestor_flow::{FlowReport, Scale};
+use nestor_flowops::{FlowReport, Scale};
 use nestor_machine::{Command, Ground, Machine};
 use nestor_stack::Place;
 

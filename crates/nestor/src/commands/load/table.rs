@@ -1,6 +1,6 @@
 //! What a script did, as text.
 
-use nestor_flow::{Ended, FlowReport, FlowopReport, RunReport};
+use nestor_flowops::{Ended, FlowReport, FlowopReport, RunReport};
 use nestor_report::units::{bytes, count, digits, latency_ns, plural_u64, rate};
 
 use crate::output::table;

@@ -7,7 +7,7 @@ use std::time::Instant;
 
 use anyhow::{Context, Result};
 use clap::Args;
-use nestor_load::{Ended, Timed};
+use nestor_workload::{Ended, Timed};
 
 use crate::whole_file;
 

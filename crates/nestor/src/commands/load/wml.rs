@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 use clap::Args;
-use nestor_flow::{
+use nestor_flowops::{
     FlowOptions, FlowReport, Listener, RunReport, Scale, Scaled, Source, file_sets, make_places, relocate,
     run_script, scale,
 };
@@ -219,7 +219,7 @@ pub fn memory_bytes() -> Result<u64> {
 /// A data set that the page cache can hold says nothing about the storage.
 fn refuse_cached(script: &Script) -> Result<()> {
     let has_run = script.actions.iter().any(|action| matches!(action, nestor_wml::Action::Run(_)));
-    let bytes = nestor_flow::mean_bytes(script);
+    let bytes = nestor_flowops::mean_bytes(script);
     let memory = memory_bytes()?;
     // Sets that are only names (directories, empty files) are about the file system's own structures.
     if !has_run || bytes == 0 || bytes >= memory || file_sets(script).count() == 0 {
@@ -246,8 +246,8 @@ fn show(arguments: &WmlArguments, loaded: &Loaded, factor: f64, report: &FlowRep
     }
     let failed = report.runs.iter().find(|run| !run.ended.is_well());
     match failed.map(|run| &run.ended) {
-        Some(nestor_flow::Ended::Interrupted) => Ok(ExitCode::from(130)),
-        Some(nestor_flow::Ended::Starved(why) | nestor_flow::Ended::Failed(why)) => bail!("{why}"),
+        Some(nestor_flowops::Ended::Interrupted) => Ok(ExitCode::from(130)),
+        Some(nestor_flowops::Ended::Starved(why) | nestor_flowops::Ended::Failed(why)) => bail!("{why}"),
         _ => Ok(ExitCode::SUCCESS),
     }
 }

@@ -5,13 +5,13 @@ use std::process::ExitCode;
 
 use anyhow::{Result, bail};
 use nestor_advise::Unit;
-use nestor_model::prediction::completion::FEWEST_CELLS;
 use nestor_predict::matrix::{CompletionScore, MatrixCell, MatrixNulls};
 use nestor_predict::methods::measure_many;
 use nestor_predict::{Evidence, Matrix};
 use nestor_report::units::digits;
 use nestor_results::{Known, KnownPlace, KnownStack};
 use nestor_stack::{Layer, LayerDefinition, Stack};
+use nestor_statistics::prediction::completion::FEWEST_CELLS;
 use serde::Serialize;
 
 use super::aims::percent;
@@ -252,8 +252,8 @@ impl OfLoad {
 
 #[cfg(test)]
 mod tests {
-    use nestor_model::Interval;
     use nestor_results::{KnownCell, stack_parts};
+    use nestor_statistics::Interval;
 
     use super::*;
 

@@ -99,7 +99,7 @@ pub fn run(arguments: &PredictArguments) -> Result<ExitCode> {
         let asked = question::Asked {
             from: arguments.from.as_deref(),
             to: target,
-            machine: nestor_model::prediction::TargetMachine {
+            machine: nestor_statistics::prediction::TargetMachine {
                 overhead_share: arguments.compute_overhead / 100.0,
                 compute_scale: arguments.compute_scale,
             },

@@ -2,11 +2,11 @@
 
 use anyhow::{Result, bail};
 use nestor_advise::Unit;
-use nestor_load::Profile;
-use nestor_model::prediction::TargetMachine;
 use nestor_predict::{Evidence, MeasuredLoad, Question, Reference, Shape};
 use nestor_results::Known;
 use nestor_stack::Stack;
+use nestor_statistics::prediction::TargetMachine;
+use nestor_workload::Profile;
 
 use super::place::elsewhere;
 use crate::named::workload_named;

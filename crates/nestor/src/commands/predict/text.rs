@@ -135,10 +135,10 @@ pub fn verified(verified: &Verified, load: &Load) -> String {
 
 #[cfg(test)]
 mod tests {
-    use nestor_load::Profile;
-    use nestor_load::profile::{Concurrency, Rates, Requests};
     use nestor_predict::{Evidence, Shape};
     use nestor_results::Known;
+    use nestor_workload::Profile;
+    use nestor_workload::profile::{Concurrency, Rates, Requests};
 
     use super::*;
     use nestor_predict::residual::LayerResidual;

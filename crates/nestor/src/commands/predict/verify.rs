@@ -58,7 +58,7 @@ pub fn run(
     let counts = |run: &&StoredRun| run.record.measured().is_some() && !run.record.violates_an_identity();
     let runs: Vec<&StoredRun> = traced(&runs).filter(counts).collect();
     let rates: Vec<f64> = runs.iter().filter_map(|run| rate(run, load)).collect();
-    let Some(found) = nestor_model::geometric_mean(&rates) else {
+    let Some(found) = nestor_statistics::geometric_mean(&rates) else {
         bail!("the load could not be measured on {}; `nestor report` lists the runs and why", question.to);
     };
     let known = store.known(&arguments.place()?.place.to_string())?;

@@ -51,7 +51,7 @@ pub fn check_profiles(study: &Study) -> Result<()> {
                 StackError::at_option(stack, index, "profile", message, "`nestor disk list` shows them");
             Err(anyhow!("{error}"))
         };
-        match nestor_disk::profile(nestor_build::profile_name(medium)) {
+        match nestor_disk::profile(nestor_lab::profile_name(medium)) {
             Err(e) => return refuse(e.to_string()),
             Ok(profile) if profile.medium.kind() != medium.name() => {
                 let (name, kind) = (profile.name, profile.medium.kind());

@@ -9,7 +9,7 @@ use std::time::Duration;
 use anyhow::{Context, Result};
 use clap::Args;
 
-use nestor_laboratory::cell::completed_requests;
+use nestor_measure::cell::completed_requests;
 use nestor_vtime::protocol::mark;
 
 use crate::interrupt::interrupted_by_signals;

@@ -1,7 +1,7 @@
 //! The answer of a study in a few sentences.
 
-use nestor_model::equivalence::MARGIN;
-use nestor_model::{Ratio, equal_within_percent};
+use nestor_statistics::equivalence::MARGIN;
+use nestor_statistics::{Ratio, equal_within_percent};
 
 use nestor_results::PhysicalVerdict;
 

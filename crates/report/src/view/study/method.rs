@@ -1,7 +1,7 @@
 //! How a study was done, in a few lines.
 
-use nestor_model::sequential::{Decision, StopRule};
 use nestor_results::{Drift, StudyRecord, duration_words};
+use nestor_statistics::sequential::{Decision, StopRule};
 
 use super::times::time_words;
 use super::{CellReport, StoppedComparison, StudyTimes};
@@ -66,7 +66,7 @@ fn stopping_words(rule: &StopRule, stopping: &[StoppedComparison]) -> String {
 
 /// What a decision says, for tables: `precise after 5 pairs`.
 pub(crate) fn decision_words(decision: &Decision) -> String {
-    let pairs = |ratio: &nestor_model::Ratio| units::plural(ratio.pairs, "pair");
+    let pairs = |ratio: &nestor_statistics::Ratio| units::plural(ratio.pairs, "pair");
     match decision {
         Decision::Continue { next_look } => format!("not decided, next look at {next_look} pairs"),
         Decision::Precise { ratio } => format!("precise after {}", pairs(ratio)),

@@ -7,9 +7,9 @@ mod method;
 mod times;
 mod why;
 
-use nestor_model::sequential::Decision;
 use nestor_results::claims::{Answers, Finding};
 use nestor_results::{ClaimResult, Comparison, Figure, NotRun, StudyRecord};
+use nestor_statistics::sequential::Decision;
 use serde::Serialize;
 
 use super::RunView;

@@ -1,7 +1,7 @@
 //! How each trace point was joined to the one above.
 
 use nestor_correlate::{Correlation, Level, Origin};
-use nestor_model::LatencySummary;
+use nestor_statistics::LatencySummary;
 use serde::Serialize;
 
 use crate::units;

@@ -1,8 +1,8 @@
 //! What a replay's report says, for people.
 
-use nestor_model::{LatencyHistogram, LatencySummary};
 use nestor_replay::{Amount, Class, Depth, Fit, ReplayReport, Speed, TargetKind};
 use nestor_report::units::{bytes, count, digits, duration_ns, iops, plural_u64};
+use nestor_statistics::{LatencyHistogram, LatencySummary};
 
 use crate::output::table;
 

@@ -1,7 +1,7 @@
 //! What an analysis says, for people.
 
-use nestor_model::{LatencyHistogram, LatencySummary};
 use nestor_report::units::{bytes, count, digits, duration_ns, iops, plural_u64, rate, share};
+use nestor_statistics::{LatencyHistogram, LatencySummary};
 use nestor_trace::{
     Analysis, AnalyzedLayer, BttInterval, DirectionMetrics, LayerMetrics, ProcessMetrics, SeekMetrics,
 };

@@ -1,0 +1,94 @@
+//! Where a cell runs: everything a reader needs to know before comparing its numbers.
+
+use std::collections::BTreeMap;
+
+use nestor_lab::{BuiltStack, Lab};
+use nestor_stack::LayerDefinition;
+use nestor_stack::UserMedium;
+
+use super::CellRequest;
+use nestor_results::record::{Environment, MachineRecord, UserMediumRecord};
+
+/// What the kernel reads the time from. A device that is emulated makes every look at the clock expensive.
+const CLOCK_SOURCE: &str = "/sys/devices/system/clocksource/clocksource0/current_clocksource";
+
+/// What emulates the host, among the packages.
+const EMULATOR: &str = "this machine qemu";
+
+/// The environment of a cell whose stack stands.
+pub(super) fn of(lab: &mut Lab, built: &BuiltStack, request: &CellRequest<'_>) -> Environment {
+    Environment {
+        nestor: format!("nestor {}", env!("CARGO_PKG_VERSION")),
+        ground: lab.place().to_string(),
+        machines: built
+            .machines
+            .iter()
+            .map(|m| MachineRecord {
+                label: m.label.clone(),
+                kernel: m.facts.kernel.clone(),
+                cpu_model: m.facts.cpu_model.clone(),
+                cpus: m.facts.cpus,
+                memory_bytes: m.facts.memory_bytes,
+                accelerator: m.accelerator,
+            })
+            .collect(),
+        packages: packages(lab, built),
+        settings: settings(built, request, lab.remark()),
+        user_medium: built
+            .user_medium
+            .map(|UserMedium { class, write_cache }| UserMediumRecord { class, write_cache }),
+        depends_on: None,
+    }
+}
+
+fn packages(lab: &mut Lab, built: &BuiltStack) -> BTreeMap<String, String> {
+    // Machines of the lab share one image, so the host's and the guest's lists tell all versions.
+    let mut packages = BTreeMap::new();
+    let mut seen = Vec::new();
+    for (index, machine) in built.machines.indexed().take(2) {
+        let found = lab.packages(index);
+        if !seen.contains(&found) {
+            packages.extend(
+                found.iter().map(|(name, version)| (format!("{} {name}", machine.label), version.clone())),
+            );
+            seen.push(found);
+        }
+    }
+    // An emulated processor is as fast as the program that emulates it.
+    packages.extend(lab.emulator().map(|version| (EMULATOR.to_owned(), version.to_owned())));
+    packages
+}
+
+fn settings(
+    built: &BuiltStack,
+    request: &CellRequest<'_>,
+    place_remark: Option<&str>,
+) -> BTreeMap<String, String> {
+    let mut settings: BTreeMap<String, String> = built.settings.iter().cloned().collect();
+    for layer in built.stack.layers() {
+        if let LayerDefinition::Hypervisor(_) = layer.definition() {
+            for option in ["disk", "cache", "aio", "iothread"] {
+                let value = layer.option(option).unwrap_or("default");
+                settings.insert(format!("{} {option}", layer.name()), value.to_owned());
+            }
+        }
+    }
+    for machine in built.machines.iter() {
+        if let Ok(clock) = machine.machine.read_file(CLOCK_SOURCE) {
+            let clock = String::from_utf8_lossy(&clock).trim().to_owned();
+            settings.insert(format!("{} clock", machine.label), clock);
+        }
+    }
+    let timing =
+        if built.modelled { "model's timing off while preparing, on while measuring" } else { "real" };
+    settings.insert("disk timing".into(), timing.into());
+    settings.insert("caches".into(), "emptied in every machine before measuring".into());
+    settings.insert("working set".into(), format!("{} MiB", request.workload.data_set().bytes >> 20));
+    settings.insert("seed".into(), request.seed.to_string());
+    settings.insert("trace".into(), request.trace.to_string());
+    settings.extend(place_remark.map(|remark| ("remark on the place".to_owned(), remark.to_owned())));
+    settings.extend(
+        request.workload.remarks().into_iter().enumerate().map(|(i, r)| (format!("remark {}", i + 1), r)),
+    );
+    settings
+}

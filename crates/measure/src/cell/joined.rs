@@ -1,0 +1,270 @@
+//! Every trace point of a cell, in the order from the application to the medium, and the requests joined through all
+//! of them.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use nestor_correlate::stamps::{Truth, correlate_checked, read_operations};
+use nestor_correlate::{
+    CacheBetween, CorrelateOptions, Correlation, ExtentMap, MappedExtent, RecordedCell, RecordedLevel,
+    Recording, SharedClock, SpaceMap, correlate,
+};
+use nestor_lab::{BuiltStack, Lab};
+use nestor_stack::layers::hypervisors::CacheMode;
+use nestor_stack::{LayerDefinition, LayerIndex};
+use nestor_trace::{RequestHeader, RequestReader};
+use nestor_workload::{OperationLog, StepOutput};
+
+use super::condense::{Condensed, condense};
+use super::names::{ClockOf, PointName};
+use super::observe::Recorded;
+use super::scratch::Scratch;
+use super::{CellError, CellRequest};
+use nestor_results::TraceMode;
+use nestor_results::record::{ImageRecord, LayerRecord};
+
+/// What was recorded, as it goes into a record.
+pub(super) struct Joined {
+    pub layers: Vec<LayerRecord>,
+    pub cpu_busy: Vec<(String, f64)>,
+    pub images: Vec<ImageRecord>,
+    pub correlation: Option<Correlation>,
+    pub remarks: Vec<String>,
+    /// Bytes of each class of operations in each second, where every operation was recorded.
+    pub bytes_by_second: BTreeMap<String, Vec<u64>>,
+}
+
+/// More requests than this are not joined: it would take longer than the cell.
+const MOST_REQUESTS: u64 = 20_000_000;
+
+/// What image formats allocate at once unless the stack says otherwise: 64 KiB in qcow2, qed and vmdk; a divisor of
+/// what vdi and vhdx allocate.
+const CLUSTER_BYTES: u64 = 64 << 10;
+
+/// Condenses what was recorded and joins its requests.
+pub(super) fn condense_and_join(
+    lab: &Lab,
+    built: &BuiltStack,
+    recorded: &Recorded,
+    operation_log: Option<&OperationLog>,
+    truth: Option<Truth>,
+    request: &CellRequest<'_>,
+) -> Result<Joined, CellError> {
+    let scratch = match request.trace {
+        TraceMode::Full => Some(Scratch::of(lab, request).map_err(|e| {
+            CellError::Trace(format!("there is no directory for the requests ({e}); set NESTOR_WORK to one"))
+        })?),
+        _ => None,
+    };
+    let directory = scratch.as_ref().map(Scratch::path);
+    let mut condensed = condense(lab, built, recorded, operation_log, directory)?;
+    let mut remarks = std::mem::take(&mut condensed.remarks);
+    let levels = match directory {
+        Some(_) => levels(built, &condensed, &recorded.clocks, operation_log, &mut remarks)?,
+        None => Vec::new(),
+    };
+    let cell = RecordedCell {
+        stack: request.stack.to_string(),
+        workload: request.workload.to_string(),
+        block: request.block,
+        seed: request.seed,
+    };
+    let recording = Recording { cell, levels };
+    if let Some(scratch) = scratch.as_ref().filter(|s| s.is_kept()) {
+        recording.write(scratch.path()).map_err(|e| CellError::Trace(e.to_string()))?;
+    }
+    Ok(Joined {
+        correlation: join(&recording, truth.as_ref(), &mut remarks),
+        layers: condensed.layers(built),
+        cpu_busy: recorded.cpu_busy.clone(),
+        images: condensed.images,
+        remarks,
+        bytes_by_second: condensed.bytes_by_second,
+    })
+}
+
+/// What the marks in the data tell, of a workload that marks them; `file` has its operations.
+pub(super) fn truth(recorded: &Recorded, output: &StepOutput, file: &str) -> Option<Truth> {
+    let (_, text) = output.files.iter().find(|(path, _)| path == file)?;
+    Some(Truth {
+        log: recorded.disk_log.clone()?,
+        stamps: recorded.stamps.clone()?,
+        operations: read_operations(text.as_bytes()).ok()?,
+    })
+}
+
+fn join(recording: &Recording, truth: Option<&Truth>, remarks: &mut Vec<String>) -> Option<Correlation> {
+    let busy: Vec<&RecordedLevel> = recording.busy_levels().collect();
+    let requests: u64 = busy.iter().map(|level| level.header.records).sum();
+    if requests > MOST_REQUESTS {
+        remarks.push(format!(
+            "the {requests} requests of all levels were not joined; {MOST_REQUESTS} are the most that are"
+        ));
+        return None;
+    }
+    if busy.len() < 2 {
+        return None;
+    }
+    let inputs: Vec<_> = busy.into_iter().map(RecordedLevel::input).collect();
+    let options = CorrelateOptions::default();
+    let correlation = match truth {
+        Some(truth) => correlate_checked(&inputs, &options, truth),
+        None => correlate(&inputs, &options),
+    };
+    match correlation {
+        Ok(correlation) => Some(correlation),
+        Err(e) => {
+            remarks.push(format!("the requests could not be joined: {e}"));
+            None
+        }
+    }
+}
+
+/// The trace points from the top to the medium.
+fn levels(
+    built: &BuiltStack,
+    condensed: &Condensed,
+    clocks: &[Option<SharedClock>],
+    operation_log: Option<&OperationLog>,
+    remarks: &mut Vec<String>,
+) -> Result<Vec<RecordedLevel>, CellError> {
+    let files = &condensed.requests;
+    let mut walk = Walk { built, condensed, clocks, levels: Vec::new(), way: Way::default() };
+    if let (Some(file), Some(log)) = (&files.application, operation_log) {
+        walk.add(file, PointName::of_application())?;
+        walk.way.cache = if log.direct { CacheBetween::NONE } else { CacheBetween::WRITE_BACK };
+    }
+    if let Some(point) = point_of(built, LayerIndex::TOP) {
+        walk.add_point(point)?;
+    }
+    for (index, layer) in built.stack.indexed_layers() {
+        match layer.definition() {
+            LayerDefinition::Hypervisor(_) => walk.add_hypervisor(index)?,
+            LayerDefinition::Loop => walk.way.cache = loop_cache(layer.is_on("direct-io")),
+            _ => {}
+        }
+        walk.pass_image(index, remarks);
+        if let Some(point) = point_of(built, index.below()) {
+            walk.add_point(point)?;
+        }
+    }
+    if let Some(medium) = &files.medium {
+        walk.way.cache = CacheBetween::NONE;
+        walk.add(medium, PointName::of_medium(built))?;
+    }
+    Ok(walk.levels)
+}
+
+/// What lies between the level that was added last and the next one.
+#[derive(Clone, Debug, Default)]
+struct Way {
+    map: SpaceMap,
+    cache: CacheBetween,
+}
+
+/// Goes down a stack and collects its levels.
+struct Walk<'a> {
+    built: &'a BuiltStack,
+    condensed: &'a Condensed,
+    /// Of the machines; empty if they share none.
+    clocks: &'a [Option<SharedClock>],
+    levels: Vec<RecordedLevel>,
+    way: Way,
+}
+
+impl Walk<'_> {
+    fn add(&mut self, file: &Path, name: PointName) -> Result<(), CellError> {
+        let reader = RequestReader::open(file).map_err(|e| CellError::Trace(e.to_string()))?;
+        let way = std::mem::take(&mut self.way);
+        let PointName { layer, kind, machine, clock } = name;
+        self.levels.push(RecordedLevel {
+            header: RequestHeader { layer, kind, machine, ..reader.header().clone() },
+            file: file.to_path_buf(),
+            map: way.map,
+            cache: way.cache,
+            shared_clock: self.shared_clock(clock),
+        });
+        // What is not said otherwise hands every request on as it is.
+        self.way = Way { map: SpaceMap::Identity, cache: CacheBetween::NONE };
+        Ok(())
+    }
+
+    fn shared_clock(&self, of: ClockOf) -> Option<SharedClock> {
+        match of {
+            ClockOf::Application => None,
+            ClockOf::Machine(index) => *self.clocks.get(index.position())?,
+            // Where machines share a clock, it is the one in which their disks live.
+            ClockOf::Medium => (!self.clocks.is_empty()).then_some(SharedClock::ITSELF),
+        }
+    }
+
+    fn add_point(&mut self, point: usize) -> Result<(), CellError> {
+        let Some(file) = self.condensed.requests.points.get(&point) else { return Ok(()) };
+        self.add(file, PointName::of_point(self.built, point))
+    }
+
+    /// The requests on the virtual disk and, of an image format, on the image file.
+    fn add_hypervisor(&mut self, index: LayerIndex) -> Result<(), CellError> {
+        let built = self.built;
+        let Some(disk) = built.virtual_disks.iter().position(|disk| disk.layer == index) else {
+            return Ok(());
+        };
+        let layer = built.stack.layer(index);
+        if let Some((on_disk, on_file)) = self.condensed.requests.virtual_disks.get(&disk) {
+            self.add(on_disk, PointName::of_virtual_disk(built, disk))?;
+            if let (Some(on_file), Some(name), Some(index)) =
+                (on_file, PointName::of_image_file(built, disk), built.virtual_disks[disk].image)
+            {
+                let image = built.stack.layer(built.images[index].layer);
+                self.way.map = match self.condensed.requests.image_maps.get(&index) {
+                    Some(map) => SpaceMap::Extents(map.clone()),
+                    None => {
+                        SpaceMap::Clusters { bytes: image.size("cluster").map_or(CLUSTER_BYTES, |s| s.get()) }
+                    }
+                };
+                self.add(on_file, name)?;
+            }
+        }
+        self.way.cache = layer.hypervisor().map_or(CacheBetween::UNKNOWN, |o| host_cache(o.block.cache));
+        Ok(())
+    }
+
+    /// An image lies in pieces on the device below its file system.
+    fn pass_image(&mut self, index: LayerIndex, remarks: &mut Vec<String>) {
+        let Some(image) = self.built.images.iter().position(|image| image.layer == index) else { return };
+        let extents = self.condensed.requests.image_extents.get(&image).map(|extents| {
+            let mapped = extents.iter().map(|&(upper, lower, bytes)| MappedExtent { upper, lower, bytes });
+            ExtentMap::new(mapped.collect())
+        });
+        self.way.map = match extents {
+            Some(Ok(map)) => SpaceMap::Extents(map),
+            // File systems allocate whole blocks, which are 4 KiB at most where nothing else is said.
+            other => {
+                let reason = other.and_then(Result::err).unwrap_or_else(|| "they are not known".to_owned());
+                remarks.push(format!(
+                    "the extents of {}: {reason}; where it lies is inferred from the requests",
+                    self.built.stack.layer(index).label()
+                ));
+                SpaceMap::Clusters { bytes: 4096 }
+            }
+        };
+    }
+}
+
+/// The block device that a layer offers.
+fn point_of(built: &BuiltStack, offered_by: LayerIndex) -> Option<usize> {
+    built.points.iter().position(|point| point.offered_by == offered_by)
+}
+
+/// What the machine around a guest may answer by itself.
+fn host_cache(mode: CacheMode) -> CacheBetween {
+    match mode {
+        CacheMode::None | CacheMode::Directsync => CacheBetween::NONE,
+        CacheMode::Writethrough => CacheBetween::WRITE_THROUGH,
+        CacheMode::Writeback | CacheMode::Unsafe => CacheBetween::WRITE_BACK,
+    }
+}
+
+fn loop_cache(direct_io: bool) -> CacheBetween {
+    if direct_io { CacheBetween::NONE } else { CacheBetween::WRITE_BACK }
+}

@@ -1,0 +1,407 @@
+//! One cell: build the stack, lay out the data, measure with every trace point on, take it down.
+
+mod asleep;
+mod clocks;
+mod condense;
+mod environment;
+mod joined;
+mod names;
+mod observe;
+mod processors;
+mod recorder;
+mod scratch;
+
+use std::path::Path;
+use std::time::Instant;
+
+use nestor_lab::{BuildError, BuiltStack, Lab, Seed, Top};
+use nestor_machine::{Cause, Command, Machine, MachineError};
+use nestor_processor::WhyNotCounted;
+use nestor_stack::Stack;
+use nestor_workload::{
+    Ended, LoadError, LoadResult, OperationClass, Place, Step, StepOutput, Target, Workload,
+};
+
+use asleep::Clocks;
+use nestor_results::TraceMode;
+use nestor_results::checks::{self, Expected};
+use nestor_results::path_length::PathLength;
+use nestor_results::record::{CellRecord, Environment, Mark, Measured, Outcome};
+use nestor_results::{CellFailure, FailureCause};
+use observe::Observation;
+pub use processors::completed_requests;
+
+/// Longest file of results that is fetched from a machine: a log of a long run of fio, in one frame.
+const MOST_OUTPUT_BYTES: u64 = 48 << 20;
+
+/// What to measure, and its place in a study.
+#[derive(Clone, Debug)]
+pub struct CellRequest<'a> {
+    /// The stack, built anew for this cell.
+    pub stack: &'a Stack,
+    /// The workload.
+    pub workload: &'a Workload,
+    /// Name of the study, if any.
+    pub study: Option<&'a str>,
+    /// Hash of the study, if any.
+    pub study_hash: Option<&'a str>,
+    /// Replication, from 0.
+    pub block: u32,
+    /// Which run of the same stack and workload in the block.
+    pub repeat: u32,
+    /// Position in the real order.
+    pub position: u32,
+    /// Decides all that differs between repeats: the workload's random choices, and what [`nestor_lab::Seed`] draws.
+    pub seed: u64,
+    /// How much to record.
+    pub trace: TraceMode,
+    /// Whether it is the untraced repeat of a traced cell.
+    pub untraced_twin: bool,
+    /// A directory that is to keep what was recorded.
+    pub trace_to: Option<&'a Path>,
+}
+
+/// Why a cell has no numbers.
+#[derive(Debug, thiserror::Error)]
+enum CellError {
+    #[error("{0}")]
+    Build(#[from] BuildError),
+    #[error("{0}")]
+    Machine(#[from] MachineError),
+    #[error("{0}")]
+    Load(#[from] LoadError),
+    #[error("{0}")]
+    Trace(String),
+    #[error("{0}\n{1}")]
+    Full(String, String),
+}
+
+/// How a cell ended.
+pub struct CellEnd {
+    /// What is kept of it; a failure is kept too.
+    pub record: CellRecord,
+    /// Whether the stack cannot be built as it is written, so that trying again ends alike.
+    pub refused: bool,
+}
+
+/// Runs one cell.
+pub fn run_cell(lab: &mut Lab, request: &CellRequest<'_>, progress: &dyn Fn(&str)) -> CellEnd {
+    let started = Instant::now();
+    let started_at = jiff::Timestamp::now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string();
+    let mut environment = Environment::default();
+    let mut marks = Vec::new();
+    let mut refused = false;
+    let outcome = match measure_on_fresh_stack(lab, request, &mut environment, progress) {
+        Ok((measured, asleep_s)) => {
+            let before = request.workload.remarks().len();
+            let shown = measured.load.remarks.iter().enumerate();
+            let shown = shown.map(|(i, remark)| (format!("remark {}", before + i + 1), remark.clone()));
+            environment.settings.extend(shown);
+            marks = checks::marks(&measured, &environment, &Expected::of(request.stack, request.workload));
+            // A machine in virtual time does not notice.
+            let asleep_s = asleep_s.filter(|_| !lab.place().is_in_virtual_time());
+            marks.extend(asleep_s.map(|seconds| Mark::Suspended { seconds }));
+            Outcome::Measured(measured)
+        }
+        Err(e) => {
+            refused = e.ends_alike();
+            Outcome::Failed(CellFailure::new(e.cause(), e.to_string()))
+        }
+    };
+    if environment.machines.iter().any(|m| m.accelerator.is_emulation())
+        && !marks.contains(&Mark::EmulatedCpu)
+    {
+        marks.insert(0, Mark::EmulatedCpu);
+    }
+    let record = CellRecord {
+        stack: request.stack.clone().into(),
+        workload: request.workload.clone().into(),
+        study: request.study.map(str::to_owned),
+        study_hash: request.study_hash.map(str::to_owned),
+        block: request.block,
+        repeat: request.repeat,
+        position: request.position,
+        trace: request.trace,
+        untraced_twin: request.untraced_twin,
+        started_at,
+        cell_s: started.elapsed().as_secs_f64(),
+        outcome,
+        marks,
+        environment,
+    };
+    CellEnd { record, refused }
+}
+
+fn measure_on_fresh_stack(
+    lab: &mut Lab,
+    request: &CellRequest<'_>,
+    environment: &mut Environment,
+    progress: &dyn Fn(&str),
+) -> Result<(Measured, Option<f64>), CellError> {
+    let mut lost = None;
+    lab.set_seed(request.seed);
+    let built = match lab.build(request.stack) {
+        // Nothing is measured yet, so another attempt is as good: emulated machines within emulated ones reset themselves
+        // now and then.
+        Err(e) if e.machine_is_lost() => {
+            progress("a machine was lost while the stack was built; starting it anew");
+            lab.give_up_guests();
+            lost = Some(e.to_string());
+            lab.build(request.stack)?
+        }
+        built => built?,
+    };
+    *environment = environment::of(lab, &built, request);
+    if let Some(why) = lost {
+        environment.settings.insert("built at the second attempt".to_owned(), why);
+    }
+    let measured = measure_on(lab, &built, request, progress);
+    if measured.as_ref().is_err_and(|e| e.cause() == FailureCause::MachineLost) {
+        progress("a machine of the stack is lost; starting it anew for the next cell");
+        lab.give_up_guests();
+    }
+    let full = match &measured {
+        Err(CellError::Load(_)) => lab.full_file_systems(&built),
+        _ => Vec::new(),
+    };
+    progress("taking the stack down");
+    let taken_down = lab.take_down(built);
+    let measured = measured
+        .map_err(|e| if full.is_empty() { e } else { CellError::Full(e.to_string(), full.join("\n")) });
+    let measured = measured?;
+    taken_down?;
+    Ok(measured)
+}
+
+impl CellError {
+    /// Whether another attempt would end in the same way.
+    fn ends_alike(&self) -> bool {
+        use BuildError::{NoRoom, Refused, Stack};
+        matches!(self, Self::Build(Refused { .. } | NoRoom { .. } | Stack(_)))
+            || self.cause() == FailureCause::NotInstalled
+    }
+
+    fn cause(&self) -> FailureCause {
+        match self {
+            Self::Build(BuildError::Stack(_) | BuildError::Refused { .. }) => FailureCause::NotPossible,
+            // The layer is made by programs and the kernel of a machine: they say that it cannot be, or something happens to them.
+            Self::Build(BuildError::Layer { source, .. }) => match cause_of(source) {
+                FailureCause::Other => FailureCause::NotPossible,
+                known => known,
+            },
+            Self::Build(BuildError::Machine(e)) | Self::Machine(e) => cause_of(e),
+            Self::Build(BuildError::NoRoom { .. }) => FailureCause::NoSpace,
+            Self::Build(BuildError::Lab(_)) | Self::Trace(_) => FailureCause::Other,
+            Self::Load(LoadError::Full { .. }) | Self::Full(..) => FailureCause::NoSpace,
+            Self::Load(LoadError::NoProgram { .. }) => FailureCause::NotInstalled,
+            Self::Load(_) => FailureCause::Workload,
+        }
+    }
+}
+
+/// The numbers, and how many seconds this machine was asleep meanwhile.
+fn measure_on(
+    lab: &Lab,
+    built: &BuiltStack,
+    request: &CellRequest<'_>,
+    progress: &dyn Fn(&str),
+) -> Result<(Measured, Option<f64>), CellError> {
+    let machine = &built.top_machine().machine;
+    let scratch = format!("{}/load", built.top_machine().facts.work_directory);
+    machine.make_directory(&scratch)?;
+    let target = match &built.top {
+        Top::Directory(path) => Target::Directory(path.clone()),
+        Top::Device(path) => Target::Device(path.clone()),
+    };
+    let place = Place { target, scratch };
+    for step in request.workload.prepare(&place, request.seed) {
+        progress(&step.title);
+        let output = run_step(machine, &step)?;
+        request.workload.check_preparation(&output)?;
+    }
+    progress("emptying the caches");
+    built.end_preparation()?;
+    built.empty_caches()?;
+    lab.set_disk_timing(true)?;
+    wait_for_start(machine, built, request.seed)?;
+    let recorded_step = (request.trace == TraceMode::Full)
+        .then(|| request.workload.measure_recorded(&place, request.seed))
+        .flatten();
+    let (step, operation_log) = match recorded_step {
+        Some(recorded) => (recorded.step, Some(recorded.log)),
+        None => (request.workload.measure(&place, request.seed), None),
+    };
+    progress(&step.title);
+    let marked = request.workload.marked_operations(&place).filter(|_| request.trace == TraceMode::Full);
+    let observation = Observation::start(lab, built, request.trace, marked.is_some())?;
+    let clocks = Clocks::now();
+    let output = run_step(machine, &step);
+    let asleep_s = clocks.asleep_s_until(&Clocks::now());
+    // Also after a failure: recorders must not outlive the cell.
+    let recorded = observation.stop(lab);
+    lab.set_disk_timing(false)?;
+    let output = output?;
+    let mut load = request.workload.parse_output(&output)?;
+    let recorded = recorded?;
+    let truth = marked.and_then(|file| joined::truth(&recorded, &output, &file));
+    if request.trace == TraceMode::Full {
+        progress("reading layouts and joining requests");
+    }
+    let joined = joined::condense_and_join(lab, built, &recorded, operation_log.as_ref(), truth, request)?;
+    for (class, seconds) in &joined.bytes_by_second {
+        if let Some(result) = load.operations.get_mut(&OperationClass(class.clone())) {
+            // The last second is a part of one.
+            let whole = (load.elapsed_ns / 1_000_000_000) as usize;
+            result.bytes_by_second = seconds.iter().copied().take(whole).collect();
+        }
+    }
+    Ok((assemble(load, joined, recorded.path_length), asleep_s))
+}
+
+/// Lets a time of the seed's pass, so that what kernels do from time to time meets the workload at another place of it.
+///
+/// In real time nobody could say when that was anyway.
+fn wait_for_start(machine: &Machine, built: &BuiltStack, seed: u64) -> Result<(), MachineError> {
+    if built.time.is_virtual() {
+        let after = Seed(seed).start_after();
+        machine.run_ok(Command::new(["sleep".to_owned(), format!("{:.6}", after.as_secs_f64())]))?;
+    }
+    Ok(())
+}
+
+fn assemble(
+    load: LoadResult,
+    mut joined: joined::Joined,
+    counted: Option<Result<PathLength, WhyNotCounted>>,
+) -> Measured {
+    let path_length = match counted {
+        Some(Err(why_not)) => {
+            joined.remarks.push(format!("instructions are not counted: {why_not}"));
+            None
+        }
+        Some(Ok(path_length)) => Some(path_length),
+        None => None,
+    };
+    let host_cpu_busy = joined.cpu_busy.first().map_or(0.0, |(_, busy)| *busy);
+    Measured {
+        load,
+        layers: joined.layers,
+        host_cpu_busy,
+        cpu_busy: joined.cpu_busy,
+        images: joined.images,
+        correlation: joined.correlation,
+        trace_remarks: joined.remarks,
+        path_length,
+    }
+}
+
+/// Runs one step of a workload on a machine, and brings back what it left.
+///
+/// # Errors
+/// When the machine does not answer. What the program itself did is in the output.
+pub fn run_step(machine: &Machine, step: &Step) -> Result<StepOutput, MachineError> {
+    for (path, contents) in &step.input_files {
+        machine.write_file(path, contents)?;
+    }
+    for (path, here) in &step.copied_files {
+        let contents = match std::fs::read(here) {
+            Ok(contents) => contents,
+            Err(e) => {
+                return Ok(StepOutput {
+                    ended: Ended::Code(1),
+                    stdout: String::new(),
+                    stderr: format!("cannot read {here}, which the workload names: {e}"),
+                    files: Vec::new(),
+                });
+            }
+        };
+        machine.write_file(path, &contents)?;
+    }
+    let finished = match machine.run(Command::new(step.argv.clone()).timeout_s(step.timeout_s)) {
+        Ok(finished) => finished,
+        Err(MachineError::Refused { refusal, .. }) if matches!(refusal.cause, Cause::NotInstalled { .. }) => {
+            return Ok(StepOutput {
+                ended: Ended::NoProgram,
+                stdout: String::new(),
+                stderr: refusal.message,
+                files: Vec::new(),
+            });
+        }
+        Err(e) => return Err(e),
+    };
+    let ended = match (finished.timed_out, finished.exit_code, finished.signal) {
+        (true, ..) => Ended::TimedOut,
+        (_, Some(code), _) => Ended::Code(code),
+        (_, None, signal) => Ended::Signal(signal.unwrap_or_default()),
+    };
+    let mut files = Vec::new();
+    for path in &step.output_files {
+        match machine.read_file_up_to(path, MOST_OUTPUT_BYTES) {
+            Ok(bytes) => files.push((path.clone(), String::from_utf8_lossy(&bytes).into_owned())),
+            Err(e @ MachineError::TooLong { .. }) => return Err(e),
+            // One that is not there is missed by who reads the output.
+            Err(_) => {}
+        }
+    }
+    if !step.output_files.is_empty() {
+        let remove = ["rm", "-f", "--"].into_iter().chain(step.output_files.iter().map(String::as_str));
+        machine.run(Command::new(remove))?;
+    }
+    Ok(StepOutput { ended, stdout: finished.stdout_text(), stderr: finished.stderr_text(), files })
+}
+
+/// The cause of what a machine could not do, as long as it is not known what for.
+fn cause_of(error: &MachineError) -> FailureCause {
+    match error.cause() {
+        Cause::NotMounted => FailureCause::NotPossible,
+        Cause::NotInstalled { .. } => FailureCause::NotInstalled,
+        Cause::MachineLost | Cause::MachineSilent | Cause::NotStarted | Cause::NotLoaded => {
+            FailureCause::MachineLost
+        }
+        Cause::NoSpace => FailureCause::NoSpace,
+        Cause::NoMemory => FailureCause::NoMemory,
+        Cause::ProgramFailed { .. } | Cause::NotPermitted | Cause::NotJoined | Cause::Other => {
+            FailureCause::Other
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use nestor_machine::Refusal;
+
+    use super::*;
+
+    fn refused(cause: Cause) -> MachineError {
+        MachineError::Refused { machine: "guest".to_owned(), refusal: Refusal::new(cause, "as it says") }
+    }
+
+    fn in_layer(cause: Cause) -> FailureCause {
+        CellError::Build(BuildError::Layer { layer: "kvm".to_owned(), source: refused(cause) }).cause()
+    }
+
+    #[test]
+    fn a_stack_is_not_possible_if_its_layer_is_refused_and_not_if_something_happened() {
+        assert_eq!(in_layer(Cause::Other), FailureCause::NotPossible);
+        assert_eq!(in_layer(Cause::NotMounted), FailureCause::NotPossible);
+        let gone = MachineError::Gone { machine: "guest".to_owned(), detail: "it ended".to_owned() };
+        let gone = BuildError::Layer { layer: "kvm".to_owned(), source: gone };
+        assert_eq!(CellError::Build(gone).cause(), FailureCause::MachineLost);
+        assert_eq!(in_layer(Cause::MachineSilent), FailureCause::MachineLost);
+        assert_eq!(in_layer(Cause::NotStarted), FailureCause::MachineLost);
+        assert_eq!(in_layer(Cause::NoSpace), FailureCause::NoSpace);
+        let room = BuildError::NoRoom { layer: "raw:size=40G".to_owned(), message: "full".to_owned() };
+        let room = CellError::Build(room);
+        assert_eq!((room.cause(), room.ends_alike()), (FailureCause::NoSpace, true));
+    }
+
+    #[test]
+    fn beside_the_layers_only_a_mount_that_is_refused_says_that_a_stack_is_not_possible() {
+        let cause = |cause| CellError::Machine(refused(cause)).cause();
+        assert_eq!(cause(Cause::NotMounted), FailureCause::NotPossible);
+        assert_eq!(cause(Cause::Other), FailureCause::Other);
+        assert_eq!(cause(Cause::MachineLost), FailureCause::MachineLost);
+        let missing = CellError::Machine(refused(Cause::NotInstalled { program: "fio".to_owned() }));
+        assert_eq!((missing.cause(), missing.ends_alike()), (FailureCause::NotInstalled, true));
+    }
+}

@@ -1,0 +1,74 @@
+//! What a trace point is called, in the files of requests and in everything that is made of them.
+
+use nestor_lab::BuiltStack;
+use nestor_stack::MachineIndex;
+
+/// Layer, kind and machine of a trace point.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct PointName {
+    /// The layer at whose lower edge it lies, as written in the stack.
+    pub layer: String,
+    /// What was recorded there.
+    pub kind: String,
+    /// The machine whose clock its times are on.
+    pub machine: String,
+    /// Whose clock that is.
+    pub clock: ClockOf,
+}
+
+/// Whose clock a trace point's times are on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum ClockOf {
+    /// The application's own.
+    Application,
+    /// A machine of the stack.
+    Machine(MachineIndex),
+    /// The modelled disk's.
+    Medium,
+}
+
+impl PointName {
+    fn new(layer: String, kind: &str, machine: &str, clock: ClockOf) -> Self {
+        Self { layer, kind: kind.to_owned(), machine: machine.to_owned(), clock }
+    }
+
+    fn of_machine(built: &BuiltStack, layer: String, kind: &str, machine: MachineIndex) -> Self {
+        Self::new(layer, kind, &built.machines[machine].label, ClockOf::Machine(machine))
+    }
+
+    /// The application. fio's clock is its own: where it began is only inferred.
+    pub fn of_application() -> Self {
+        Self::new("application".to_owned(), "application", "application", ClockOf::Application)
+    }
+
+    /// A block device, by position in [`BuiltStack::points`].
+    pub fn of_point(built: &BuiltStack, index: usize) -> Self {
+        let point = &built.points[index];
+        // The layer above the device is the one whose lower edge it is.
+        let layer = match point.offered_by.above() {
+            Some(above) => built.stack.layer(above).label(),
+            None => "application".to_owned(),
+        };
+        let machine = &built.machines[point.machine].label;
+        Self::of_machine(built, layer, &format!("{machine} block"), point.machine)
+    }
+
+    /// The requests on a virtual disk, by position in [`BuiltStack::virtual_disks`].
+    pub fn of_virtual_disk(built: &BuiltStack, index: usize) -> Self {
+        let disk = &built.virtual_disks[index];
+        let layer = built.stack.layer(disk.layer).label();
+        Self::of_machine(built, layer, "hypervisor", disk.machine)
+    }
+
+    /// The requests on the image file of a virtual disk, if it is one of a format of its own.
+    pub fn of_image_file(built: &BuiltStack, index: usize) -> Option<Self> {
+        let disk = &built.virtual_disks[index];
+        let layer = built.stack.layer(built.images[disk.image?].layer).label();
+        Some(Self::of_machine(built, layer, "image file", disk.machine))
+    }
+
+    /// The modelled disk, which is served on the ground.
+    pub fn of_medium(built: &BuiltStack) -> Self {
+        Self::new(built.stack.medium().label(), "medium", "ground", ClockOf::Medium)
+    }
+}

@@ -1,0 +1,148 @@
+//! Recording at every trace point of a built stack while the workload runs.
+
+use std::path::PathBuf;
+use std::thread::ScopedJoinHandle;
+
+use nestor_correlate::SharedClock;
+use nestor_lab::{BuiltStack, Lab};
+use nestor_stack::HostTime;
+
+use nestor_processor::{InstructionMarks, WhyNotCounted};
+
+use super::CellError;
+use super::clocks::ClockWatch;
+use super::processors::{MarkedWindow, ProcessorWatch};
+use super::recorder::Recorder;
+use nestor_results::TraceMode;
+use nestor_results::path_length::PathLength;
+
+/// Recorders that run, and processor times when they started.
+pub(super) struct Observation {
+    recorders: Vec<Recorder>,
+    processors: ProcessorWatch,
+    clocks: ClockWatch,
+    time: HostTime,
+    disk_log: bool,
+    stamps: bool,
+}
+
+/// What was recorded; it still lies in the machines where it was recorded.
+pub(super) struct Recorded {
+    /// The recorders, which have ended.
+    pub recorders: Vec<Recorder>,
+    /// The modelled disk's log, on the ground.
+    pub disk_log: Option<PathBuf>,
+    /// The marks that it found in the data, on the ground.
+    pub stamps: Option<PathBuf>,
+    /// The machines' clocks against the one that they share, outermost first; empty if there is none.
+    pub clocks: Vec<Option<SharedClock>>,
+    /// Busy share of each machine's processors, outermost first.
+    pub cpu_busy: Vec<(String, f64)>,
+    /// What they executed, in virtual time; or why that was not counted there.
+    pub path_length: Option<Result<PathLength, WhyNotCounted>>,
+}
+
+impl Observation {
+    /// Starts a recorder at every block device of the stack and at every hypervisor, the modelled disk's log, and the
+    /// clocks; with `marked` data the disk notes the marks as well.
+    pub(super) fn start(
+        lab: &Lab,
+        built: &BuiltStack,
+        trace: TraceMode,
+        marked: bool,
+    ) -> Result<Self, CellError> {
+        let mut recorders = Vec::new();
+        let started = if trace.records() { start_recorders(built, trace, &mut recorders) } else { Ok(()) };
+        if let Err(e) = started {
+            recorders.iter().for_each(Recorder::abandon);
+            return Err(e);
+        }
+        let disk_log = trace.records() && built.modelled;
+        if let Some(disk) = lab.served_disk().filter(|_| disk_log) {
+            disk.start_log()?;
+        }
+        let stamps = marked && disk_log;
+        if let Some(disk) = lab.served_disk().filter(|_| stamps) {
+            disk.start_stamps()?;
+        }
+        let clocks = if trace == TraceMode::Full { ClockWatch::start(built) } else { ClockWatch::none() };
+        let processors = ProcessorWatch::start(built)?;
+        Ok(Self { recorders, processors, clocks, time: built.time, disk_log, stamps })
+    }
+
+    /// Stops everything, all at once: each recorder works in its own machine.
+    pub(super) fn stop(self, lab: &Lab) -> Result<Recorded, CellError> {
+        let processors = self.processors.finish();
+        let marks = (self.time.is_virtual()).then(|| lab.take_instructions());
+        let disk = lab.served_disk();
+        let log = disk.filter(|_| self.disk_log).map(|disk| disk.stop_log());
+        let stamps = disk.filter(|_| self.stamps).map(|disk| disk.stop_stamps());
+        let stopped = for_each(self.time, &self.recorders, Recorder::stop);
+        stopped.into_iter().collect::<Result<(), _>>()?;
+        let clocks = self.clocks.finish();
+        let processors = processors?;
+        let has_guests = processors.busy.len() > 1;
+        let path_length =
+            marks.transpose()?.and_then(|marks| path_length(&marks, processors.window?, has_guests));
+        Ok(Recorded {
+            recorders: self.recorders,
+            disk_log: log.transpose()?.map(PathBuf::from),
+            stamps: stamps.transpose()?.map(PathBuf::from),
+            clocks,
+            cpu_busy: processors.busy,
+            path_length,
+        })
+    }
+}
+
+/// What was executed in a time between two marks; `None` if the marks were lost.
+fn path_length(
+    marks: &InstructionMarks,
+    window: Result<MarkedWindow, WhyNotCounted>,
+    has_guests: bool,
+) -> Option<Result<PathLength, WhyNotCounted>> {
+    let window = match (marks.why_not, window) {
+        (Some(why_not), _) | (None, Err(why_not)) => return Some(Err(why_not)),
+        (None, Ok(window)) => window,
+    };
+    let (first, last) = (marks.marks.get(window.marks.0)?, marks.marks.get(window.marks.1)?);
+    Some(Ok(PathLength::of(last.since(first), has_guests, window.elapsed_ns, window.requests)))
+}
+
+/// Does something for each recorder: at once, for each works in its own machine; in virtual time one after the other.
+pub(super) fn for_each<T: Send>(
+    time: HostTime,
+    recorders: &[Recorder],
+    act: impl Fn(&Recorder) -> Result<T, CellError> + Sync,
+) -> Vec<Result<T, CellError>> {
+    if time.is_virtual() {
+        return recorders.iter().map(act).collect();
+    }
+    std::thread::scope(|scope| {
+        let act = &act;
+        let running: Vec<_> = recorders.iter().map(|recorder| scope.spawn(move || act(recorder))).collect();
+        running.into_iter().map(join).collect()
+    })
+}
+
+/// What a thread found, or that it ended by itself.
+fn join<T>(thread: ScopedJoinHandle<'_, Result<T, CellError>>) -> Result<T, CellError> {
+    thread.join().unwrap_or_else(|_| Err(CellError::Trace("a recorder could not be heard out".into())))
+}
+
+/// Starts the recorders and waits until all of them record.
+fn start_recorders(
+    built: &BuiltStack,
+    trace: TraceMode,
+    recorders: &mut Vec<Recorder>,
+) -> Result<(), CellError> {
+    for index in 0..built.points.len() {
+        recorders.push(Recorder::of_point(built, index)?);
+    }
+    if trace == TraceMode::Full {
+        for index in 0..built.virtual_disks.len() {
+            recorders.push(Recorder::of_virtual_disk(built, index)?);
+        }
+    }
+    recorders.iter().try_for_each(Recorder::wait_until_ready)
+}

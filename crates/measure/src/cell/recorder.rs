@@ -1,0 +1,105 @@
+//! A recorder: a process in a machine of the stack, started before the workload and stopped after it.
+
+use std::path::Path;
+use std::time::Duration;
+
+use nestor_capture::READY_FILE;
+use nestor_lab::BuiltStack;
+use nestor_machine::{Command, Machine, hypervisor};
+use nestor_stack::MachineIndex;
+
+use super::CellError;
+
+/// What is recorded.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Subject {
+    /// A block device, by position in [`BuiltStack::points`].
+    Point(usize),
+    /// A hypervisor's requests, by position in [`BuiltStack::virtual_disks`].
+    VirtualDisk(usize),
+}
+
+/// A recorder that runs, or has run.
+pub(super) struct Recorder {
+    pub subject: Subject,
+    pub machine: Machine,
+    process: u32,
+    pub directory: String,
+}
+
+/// How long a recorder may take to get ready, in its machine's own time.
+const READY_LIMIT: Duration = Duration::from_secs(30);
+
+/// How long it may take to write out what it has.
+const STOP_LIMIT_MS: u64 = 60_000;
+
+impl Recorder {
+    /// Starts the recorder of a block device.
+    pub fn of_point(built: &BuiltStack, index: usize) -> Result<Self, CellError> {
+        let point = &built.points[index];
+        let arguments = ["record", "--device", &point.device];
+        Self::start(built, Subject::Point(index), point.machine, &arguments)
+    }
+
+    /// Starts the recorder of a hypervisor.
+    pub fn of_virtual_disk(built: &BuiltStack, index: usize) -> Result<Self, CellError> {
+        let disk = &built.virtual_disks[index];
+        let work_directory = Path::new(&built.machines[disk.machine].facts.work_directory);
+        let of_guest = hypervisor(disk.hypervisor).trace_arguments(work_directory, &disk.guest);
+        let mut arguments = vec!["hypervisor", "record"];
+        arguments.extend(of_guest.iter().map(String::as_str).chain(["--disk", disk.model]));
+        if let Some(image) = disk.image {
+            arguments.extend(["--format", &built.images[image].format]);
+        }
+        Self::start(built, Subject::VirtualDisk(index), disk.machine, &arguments)
+    }
+
+    fn start(
+        built: &BuiltStack,
+        subject: Subject,
+        at: MachineIndex,
+        arguments: &[&str],
+    ) -> Result<Self, CellError> {
+        let place = &built.machines[at];
+        let name = match subject {
+            Subject::Point(index) => format!("trace-{index}"),
+            Subject::VirtualDisk(index) => format!("trace-vm-{index}"),
+        };
+        let directory = format!("{}/{name}", place.facts.work_directory);
+        place.machine.make_directory(&directory)?;
+        let argv = ["{nestor}", "trace"].into_iter().chain(arguments.iter().copied());
+        let argv = argv.chain(["--output", &directory]);
+        let process = place.machine.start_process(Command::new(argv), &format!("{directory}.txt"))?;
+        Ok(Self { subject, machine: place.machine.clone(), process, directory })
+    }
+
+    /// Waits until every later request is recorded.
+    pub fn wait_until_ready(&self) -> Result<(), CellError> {
+        let ready = format!("{}/{READY_FILE}", self.directory);
+        self.machine
+            .await_file(self.process, &ready, READY_LIMIT)
+            .map_err(|e| if e.machine_is_lost() { e.into() } else { self.failed("did not start") })
+    }
+
+    /// Stops it; what it recorded is complete afterwards.
+    pub fn stop(&self) -> Result<(), CellError> {
+        if self.machine.stop_process(self.process, STOP_LIMIT_MS)?.succeeded() {
+            return Ok(());
+        }
+        Err(self.failed("did not end well"))
+    }
+
+    /// Ends a recorder whose recording nobody wants any more.
+    pub fn abandon(&self) {
+        let _ = self.machine.stop_process(self.process, 5_000);
+    }
+
+    fn failed(&self, what: &str) -> CellError {
+        let said = self.machine.read_file(&format!("{}.txt", self.directory)).unwrap_or_default();
+        CellError::Trace(format!(
+            "{}: the recorder of a trace point {what}: {}",
+            self.machine.label(),
+            String::from_utf8_lossy(&said).trim()
+        ))
+    }
+}

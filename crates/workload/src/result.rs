@@ -1,0 +1,129 @@
+//! What a workload did, whatever engine ran it.
+
+use std::collections::BTreeMap;
+
+use nestor_statistics::LatencyHistogram;
+use serde::{Deserialize, Serialize};
+
+/// A kind of operation whose latencies may be put into one histogram.
+///
+/// Operations of different classes are never averaged together.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct OperationClass(pub String);
+
+/// What one workload run did, as its engine saw it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct LoadResult {
+    /// The engine's name and version, such as `fio 3.33`.
+    pub engine: String,
+    /// The workload as it was asked for, in its own notation (`fio:seq-write:bs=8k`).
+    pub workload: String,
+    /// Measured time of the run, without warm-up and data set preparation.
+    pub elapsed_ns: u64,
+    /// The results by operation class (`read`, `write`, later `create`, `stat`, …).
+    pub operations: BTreeMap<OperationClass, OperationResult>,
+    /// Bytes of files that the workload can touch.
+    pub working_set_bytes: u64,
+    /// Data set relative to the paper's or the tool's own (1 = as published).
+    pub scale_factor: f64,
+    /// CPU seconds of the engine's processes, user then system.
+    pub cpu_user_s: f64,
+    /// See [`Self::cpu_user_s`].
+    pub cpu_system_s: f64,
+    /// The engine's own complete output, kept as it came.
+    pub engine_output: String,
+    /// Other numbers of the program's own report, each by a name that says its unit (`creation_alone_files`).
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub figures: BTreeMap<String, f64>,
+    /// What this run showed that makes its result less than it seems, in sentences.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub remarks: Vec<String>,
+}
+
+/// One class of operations of a run.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct OperationResult {
+    /// Operations completed in the measured time.
+    pub operations: u64,
+    /// Bytes moved by them.
+    pub bytes: u64,
+    /// Time from submission to completion of each.
+    pub latency: LatencyHistogram,
+    /// Bytes moved in each second of the run, oldest first (for the steady-state test); empty if not recorded.
+    pub bytes_by_second: Vec<u64>,
+    /// The time of these operations alone, where they have a part of the run for themselves; otherwise they went on beside
+    /// the others all the time ([`LoadResult::elapsed_ns`]).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub elapsed_ns: Option<u64>,
+    /// Processor time of these operations in per cent of their time, as the program says it; above 100 with several threads.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cpu_percent: Option<f64>,
+    /// Mean latency as the program says it, where it leaves no histogram.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub mean_latency_ns: Option<u64>,
+    /// Longest latency as the program says it, where it leaves no histogram.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub max_latency_ns: Option<u64>,
+}
+
+impl OperationResult {
+    /// Bytes per second in the time of these operations; `run_elapsed_ns` is the whole run's.
+    pub fn bytes_per_second(&self, run_elapsed_ns: u64) -> f64 {
+        self.bytes as f64 / (self.elapsed_ns.unwrap_or(run_elapsed_ns).max(1) as f64 / 1e9)
+    }
+
+    /// Operations per second in the time of these operations; `run_elapsed_ns` is the whole run's.
+    pub fn operations_per_second(&self, run_elapsed_ns: u64) -> f64 {
+        self.operations as f64 / (self.elapsed_ns.unwrap_or(run_elapsed_ns).max(1) as f64 / 1e9)
+    }
+}
+
+impl LoadResult {
+    /// Bytes of all classes together.
+    pub fn bytes(&self) -> u64 {
+        total(self.operations.values().map(|o| o.bytes))
+    }
+
+    /// Bytes per second of all classes together.
+    pub fn bytes_per_second(&self) -> f64 {
+        self.bytes() as f64 / (self.elapsed_ns.max(1) as f64 / 1e9)
+    }
+
+    /// Operations per second of all classes together.
+    pub fn operations_per_second(&self) -> f64 {
+        let operations = total(self.operations.values().map(|o| o.operations));
+        operations as f64 / (self.elapsed_ns.max(1) as f64 / 1e9)
+    }
+}
+
+/// Most seconds of a run that are kept one by one: a month.
+pub(crate) const MOST_SECONDS: usize = 31 * 24 * 3600;
+
+/// The sum of counts from outside, saturating at 64 bits.
+pub(crate) fn total(counts: impl Iterator<Item = u64>) -> u64 {
+    counts.fold(0, u64::saturating_add)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// As stores have them that were written before classes had times of their own.
+    #[test]
+    fn results_of_older_stores_still_read_and_look_the_same() {
+        let old = serde_json::json!({
+            "engine": "fio 3.33", "workload": "fio:seq-write", "elapsed_ns": 2_000_000_000u64,
+            "operations": {"write": {"operations": 4, "bytes": 32768, "latency": LatencyHistogram::default(),
+                "bytes_by_second": [16384, 16384]}},
+            "working_set_bytes": 32768, "scale_factor": 0.1, "cpu_user_s": 0.5, "cpu_system_s": 0.25,
+            "engine_output": "{}"
+        });
+        let result: LoadResult = serde_json::from_value(old.clone()).unwrap();
+        assert_eq!(serde_json::to_value(&result).unwrap(), old);
+        let write = &result.operations[&OperationClass("write".to_owned())];
+        assert_eq!(write.operations_per_second(result.elapsed_ns), 2.0);
+        let own_time = OperationResult { elapsed_ns: Some(1_000_000_000), ..write.clone() };
+        assert_eq!(own_time.bytes_per_second(result.elapsed_ns), 32768.0);
+    }
+}
