@@ -207,7 +207,7 @@ fn a_study_that_was_changed_is_not_gone_on_with() {
     fs::write(&path, text.replace("{seq,rand}", "seq")).expect("the sandbox can be written to");
     let changed = resume();
     assert!(!changed.status.success());
-    assert!(said(&changed).contains("workload gone: fio:rand-write"), "{}", said(&changed));
+    assert!(said(&changed).contains("removed workload: fio:rand-write"), "{}", said(&changed));
     // As it was it goes on, and takes down what the killed one had built.
     fs::write(&path, text).expect("the sandbox can be written to");
     study.go_on();

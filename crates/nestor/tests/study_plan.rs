@@ -196,11 +196,11 @@ fn a_published_study_is_planned_without_measuring() {
     Six guest file systems on six host file systems, as in FAST '12  (nested-fs, scale quick)
     16 stacks, 8 workloads, up to 3 blocks in random order (seed 2012), baselines at both ends of each block
 
-                   all
-      cells        101
-      time         43 min
-      measuring    39 %
-      space        389.4 MiB
+                 all
+      cells      101
+      time       43 min
+      measuring  39 %
+      space      389.4 MiB
 
       time allowed 42 min: cells that do not fit are left out
 

@@ -264,7 +264,10 @@ fn a_full_disk_under_a_sparse_file_is_named() {
     let (succeeded, views, said) = run(&sandbox, &format!("ext4/file:{disk}"), LONG, &[]);
     assert!(!succeeded);
     let failure = failures(&views[0]);
-    assert!(failure.contains(&format!("the file system of {small} is full")), "{failure}{said}");
+    assert!(
+        failure.contains(&format!("the file system of {small}, which holds the medium, is full")),
+        "{failure}{said}"
+    );
     assert_eq!(sandbox.left_behind(), Vec::<String>::new());
 }
 
