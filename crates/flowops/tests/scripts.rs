@@ -190,7 +190,7 @@ fn a_starved_run_says_who_found_what_missing() {
     let run = one_run(&folder, text);
     let Ended::Starved(why) = &run.ended else { panic!("{:?}", run.ended) };
     assert!(why.contains("flowop make (line 3) found no file that does not exist yet in s"), "{why}");
-    assert!(why.contains("8 entries 8 exist"), "{why}");
+    assert!(why.contains("8 of 8 entries exist"), "{why}");
     assert_eq!(operations(&run, "make"), 8);
 }
 

@@ -5,6 +5,7 @@ use std::io;
 use std::os::fd::AsRawFd as _;
 use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
 use std::path::Path;
+use std::time::{Duration, Instant};
 
 use rustix::fs::OFlags;
 use rustix::io::Errno;
@@ -21,10 +22,15 @@ const LOOP_SET_DIRECT_IO: u32 = 0x4c08;
 const LOOP_CONFIGURE: u32 = 0x4c0a;
 const LOOP_CTL_GET_FREE: u32 = 0x4c82;
 
+#[cfg(test)]
+const LO_FLAGS_AUTOCLEAR: u32 = 4;
 const LO_FLAGS_DIRECT_IO: u32 = 16;
 
 /// How many devices are tried that somebody else takes at the same moment.
 const TRIES: usize = 64;
+/// How long another process may have a detached device open before it counts as in use.
+const CLOSED_LIMIT: Duration = Duration::from_secs(2);
+const CLOSED_PAUSE: Duration = Duration::from_millis(1);
 
 /// `struct loop_config`.
 #[repr(C)]
@@ -191,10 +197,11 @@ pub(super) fn detach(mark: &str, file: &str) -> Result<(), String> {
     for (path, backing) in attached() {
         // While it is open here nobody can make it of something else.
         let found = File::open(&path).and_then(|device| {
-            let status = status(&device);
-            if status.is_some_and(|status| status.has_mark(mark)) { clear(&device) } else { Ok(()) }
+            let is_it = has_mark(&device, mark);
+            if is_it { clear(&device).map(|()| true) } else { Ok(false) }
         });
         match found {
+            Ok(true) => wait_until_closed(&path, mark),
             Err(e) if is(&e, Errno::NXIO) => {}
             Err(e) if backing == file => {
                 return Err(format!("the loop device {path} could not be detached: {e}"));
@@ -203,6 +210,19 @@ pub(super) fn detach(mark: &str, file: &str) -> Result<(), String> {
         }
     }
     Ok(())
+}
+
+/// Waits until a device that was cleared is detached. The kernel detaches it when the last process closes it, and a process that looks
+/// for a mark, as [`detach`] does, has each device open for a moment. One that is in use for longer stays until that ends.
+fn wait_until_closed(path: &str, mark: &str) {
+    let deadline = Instant::now() + CLOSED_LIMIT;
+    while Instant::now() < deadline && File::open(path).is_ok_and(|device| has_mark(&device, mark)) {
+        std::thread::sleep(CLOSED_PAUSE);
+    }
+}
+
+fn has_mark(device: &File, mark: &str) -> bool {
+    status(device).is_some_and(|status| status.has_mark(mark))
 }
 
 /// The regular file whose beginning is what the device holds, open for reading, with all in it that was written to the
@@ -280,6 +300,25 @@ mod tests {
         assert_eq!(kept, [device], "of the same file, but with another mark");
         assert_eq!(named(file), Vec::<String>::new());
         detach(&mark, file).unwrap();
+    }
+
+    #[test]
+    fn a_device_that_another_process_has_open_for_a_moment_is_detached_in_the_end() {
+        let Some(backing) = backing() else { return };
+        let file = backing.path().to_str().unwrap();
+        let mark = new_mark().unwrap();
+        let Ok(device) = attach(backing.path(), false, &mark) else { return };
+        let looking = File::open(&device).unwrap();
+        std::thread::scope(|scope| {
+            let detached = scope.spawn(|| detach(&mark, file));
+            // The kernel has marked it for its last close.
+            while !detached.is_finished() && status(&looking).unwrap().flags & LO_FLAGS_AUTOCLEAR == 0 {
+                std::thread::yield_now();
+            }
+            drop(looking);
+            detached.join().unwrap().unwrap();
+        });
+        assert_eq!(named(file), Vec::<String>::new());
     }
 
     #[test]

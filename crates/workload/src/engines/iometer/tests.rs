@@ -69,7 +69,10 @@ fn sizes_are_drawn_and_told_to_fio() {
 #[test]
 fn options_that_do_not_fit_are_refused() {
     let error = |text: &str| Workload::parse(text).unwrap_err().problem.to_string();
-    assert_eq!(error("iometer:grid:think=5"), "a worker thinks after each request, so it has one at a time");
+    assert_eq!(
+        error("iometer:grid:think=5"),
+        "a worker thinks after each request, so it has one request at a time"
+    );
     assert!(error("iometer:grid:bs=1000").contains("whole sectors"));
     assert!(error("iometer:grid:sizes=512/1+1000/1").contains("1000 is not a multiple of 512"));
     assert_eq!(error("iometer:grid:bs=4k:sizes=8k/1"), "the sizes of requests are given twice");
