@@ -13,7 +13,7 @@ use crate::{Study, WrittenWorkload};
 /// A file that a workload names cannot be read.
 #[derive(Debug, Error)]
 #[error(
-    "cannot read {path}, which {workload} names: {reason}\n  paths are relative to where `nestor` is started"
+    "cannot read {path}, which {workload} names: {reason}\n  paths are relative to the directory in which `nestor` is started"
 )]
 pub struct NamedFileError {
     path: String,

@@ -65,7 +65,7 @@ impl Physical {
         let Some(measured) = record.measured() else {
             return Self::because(
                 PhysicalVerdict::CannotTell,
-                "the run failed, so there is no number".to_owned(),
+                "the run failed, so it has no numbers".to_owned(),
             );
         };
         let stack = record.stack.value();

@@ -316,7 +316,7 @@ impl Mark {
             Self::CpuBound { .. } => "CPU-bound: a machine's CPUs were busy over 70 % of the time",
             Self::Cached { .. } => "from memory: some of the data never reached the medium",
             Self::Inconsistent { .. } => "inconsistent: a conservation check failed",
-            Self::Suspended { .. } => "suspended: this machine slept while the cell was measured",
+            Self::Suspended { .. } => "suspended: this machine was asleep during part of the measurement",
             Self::NotSteady { .. } => {
                 "not steady: throughput had not settled, or the run was too short to tell"
             }
@@ -325,7 +325,7 @@ impl Mark {
                 "unmatched: over 1 % of the requests could not be joined with those above or below"
             }
             Self::Unclassified { .. } => {
-                "not classified: what over 2 % of a layer's bytes are for is not known"
+                "not classified: the purpose of over 2 % of a layer's bytes is not known"
             }
         }
     }

@@ -114,7 +114,7 @@ impl RunLevels {
                 level.merged_percent()
             )
         });
-        format!("for each {}: {}", self.work.unit(), levels.collect::<Vec<_>>().join("; "))
+        format!("per {}: {}", self.work.unit(), levels.collect::<Vec<_>>().join("; "))
     }
 
     /// Work in a second, in the unit of the work.
@@ -229,7 +229,7 @@ fn volume((work, level): (Work, &Level), (base_work, base): (Work, &Level)) -> V
     let requests = change(requests, base_requests).map(|change| Finding {
         change,
         sentence: format!(
-            "requests at the {name}: {requests:.1} for each {unit} against {base_requests:.1} ({:.0} % merged against \
+            "requests at the {name}: {requests:.1} per {unit} against {base_requests:.1} ({:.0} % merged against \
              {:.0} %)",
             level.merged_percent(),
             base.merged_percent()
@@ -242,7 +242,7 @@ fn volume((work, level): (Work, &Level), (base_work, base): (Work, &Level)) -> V
                 format!("bytes at the {name}: {mib:.2} times the application's against {base_mib:.2} times")
             }
             Work::ThousandOperations(_) => {
-                format!("MiB at the {name}: {mib:.2} for each {unit} against {base_mib:.2}")
+                format!("MiB at the {name}: {mib:.2} per {unit} against {base_mib:.2}")
             }
         },
     });
@@ -259,14 +259,14 @@ fn time(candidate: &Level, baseline: &Level) -> Vec<Finding> {
         Some(Finding {
             change: change(candidate, baseline).filter(|_| matters)?,
             sentence: format!(
-                "{what} at the {name}: {:.2} ms in the mean against {:.2} ms",
+                "{what} at the {name}: {:.2} ms on average against {:.2} ms",
                 candidate / 1e6,
                 baseline / 1e6
             ),
         })
     };
     let queue = finding("time in the queue", candidate.queue_ns, baseline.queue_ns);
-    let service = finding("time until done, below the queue,", candidate.service_ns, baseline.service_ns);
+    let service = finding("service time", candidate.service_ns, baseline.service_ns);
     [queue, service].into_iter().flatten().collect()
 }
 
@@ -282,8 +282,8 @@ fn absorption(candidate: &RunLevels, baseline: &RunLevels) -> Option<Finding> {
         // From the memory's side: reads that the disk was spared count like any other difference.
         change: ((c + 0.01) / (b + 0.01)).ln(),
         sentence: format!(
-            "the disk read {:.0} % of the bytes that the guest read against {:.0} %; the rest came from, or over 100 % was \
-             read ahead into, the host's memory",
+            "the disk read {:.0} % of the bytes that the guest read against {:.0} %; the host's memory answered the \
+             rest, or more than 100 % was read ahead into it",
             c * 100.0,
             b * 100.0
         ),
@@ -330,7 +330,7 @@ fn flushes(candidate: &RunLevels, baseline: &RunLevels) -> Option<Finding> {
     Some(Finding {
         change: ((c + 0.1) / (b + 0.1)).ln(),
         sentence: format!(
-            "flushes that reached the disk for 1000 operations of the application: {c:.1} against {b:.1}"
+            "flushes that reached the disk per 1000 operations of the application: {c:.1} against {b:.1}"
         ),
     })
 }

@@ -45,7 +45,7 @@ pub(super) enum TooMuch {
     },
     /// A text of a figure in the study file.
     #[error(
-        "its `{key}` has {characters} characters, and {MOST_LABEL} are the most; shorten it in the study"
+        "its `{key}` has {characters} characters, but at most {MOST_LABEL} are allowed; shorten it in the study"
     )]
     Label {
         /// Its key.
@@ -54,7 +54,9 @@ pub(super) enum TooMuch {
         characters: usize,
     },
     /// Different values of a column.
-    #[error("it gives {count} different values of `{column}`, and {most} are the most; make several of it")]
+    #[error(
+        "it returns {count} different values of `{column}`, but at most {most} are allowed; split it into several"
+    )]
     Names {
         /// The column.
         column: &'static str,
@@ -65,7 +67,7 @@ pub(super) enum TooMuch {
     },
     /// Legends of all panels.
     #[error(
-        "it has {panels} panels with a legend of {series} series each, {MOST_LEGENDS} names are the most; make several of it"
+        "it has {panels} panels with a legend of {series} series each, but at most {MOST_LEGENDS} names are allowed; split it into several"
     )]
     Legends {
         /// Its panels.
@@ -83,22 +85,24 @@ pub(super) enum TooMuch {
         bytes: usize,
     },
     /// The number of claims.
-    #[error("a study may have {MOST_CLAIMS} claims; leave some out, or make two studies of it")]
+    #[error("a study may have {MOST_CLAIMS} claims; remove some, or split the study in two")]
     Claims,
     /// The number of figures.
-    #[error("a study may have {MOST_FIGURES} figures; leave some out, or make two studies of it")]
+    #[error("a study may have {MOST_FIGURES} figures; remove some, or split the study in two")]
     Figures,
     /// The number of findings.
-    #[error("a study may have {MOST_FINDINGS} findings; leave some out, or make two studies of it")]
+    #[error("a study may have {MOST_FINDINGS} findings; remove some, or split the study in two")]
     Findings,
     /// The number of sentences.
-    #[error("it gives {sentences} sentences, and {MOST_SENTENCES} are the most; tell what matters")]
+    #[error(
+        "it returns {sentences} sentences, but at most {MOST_SENTENCES} are allowed; return only what matters"
+    )]
     Sentences {
         /// How many it gives.
         sentences: usize,
     },
     /// A sentence.
-    #[error("its sentence {row} has {characters} characters, and {MOST_LABEL} are the most")]
+    #[error("its sentence {row} has {characters} characters, but at most {MOST_LABEL} are allowed")]
     Sentence {
         /// Which one, from 1.
         row: usize,

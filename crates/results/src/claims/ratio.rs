@@ -32,7 +32,7 @@ pub(super) fn judge(
     missing: &Missing,
 ) -> Result<Judgement, String> {
     let Some(expected) = expected else {
-        return Err("the claim says nothing of what is expected".to_owned());
+        return Err("the claim has no `expected`".to_owned());
     };
     found.require(columns_of(found))?;
     let mut judged = if found.has("part") { of_parts(found, expected)? } else { of_rows(found, expected) };

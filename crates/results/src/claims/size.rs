@@ -24,11 +24,11 @@ const _: () = assert!(
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub(super) enum TooLarge {
     /// It has more than [`MOST_ROWS`].
-    #[error("it gives more than {MOST_ROWS} rows; {REMEDY}")]
+    #[error("it returns more than {MOST_ROWS} rows; {REMEDY}")]
     Rows,
     /// It has more than [`MOST_CELLS`].
     #[error(
-        "it gives more than {MOST_CELLS} values: row {row} of {columns} columns is one too many; {REMEDY}"
+        "it returns more than {MOST_CELLS} values: row {row} of {columns} columns exceeds the limit; {REMEDY}"
     )]
     Cells {
         /// The first row without room, from 1.
@@ -38,7 +38,7 @@ pub(super) enum TooLarge {
     },
     /// It has more than [`MOST_TEXT_BYTES`].
     #[error(
-        "its rows have over {} MiB of texts: `{column}` of row {row} is too much; {REMEDY}",
+        "its rows hold over {} MiB of texts: `{column}` in row {row} exceeds the limit; {REMEDY}",
         MOST_TEXT_BYTES >> 20
     )]
     Texts {

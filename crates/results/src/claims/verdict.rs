@@ -84,7 +84,7 @@ fn of_change(found: &Ratio, interval: Interval, paper: (f64, f64), equivalent: b
     let (least, most) = (towards(low).min(towards(high)), towards(low).max(towards(high)));
     if towards(farthest) < 0.0 {
         if below_noise && equivalent {
-            return (Verdict::NotContradicted, "equal within 10 %, as is what is published".to_owned());
+            return (Verdict::NotContradicted, "equal within 10 %, as published".to_owned());
         }
         return (Verdict::Contradicted, "the interval excludes the published sign".to_owned());
     }
@@ -93,7 +93,7 @@ fn of_change(found: &Ratio, interval: Interval, paper: (f64, f64), equivalent: b
         return if towards(nearest) > (most * SIZE_FACTOR).max(most + MARGIN) {
             (Verdict::SameSign, "the interval says more than twice the published effect".to_owned())
         } else {
-            let how = "the published effect is at the noise floor of 10 %: no more can be said";
+            let how = "the published effect is at the noise floor of 10 %: nothing more can be concluded";
             (Verdict::NotContradicted, how.to_owned())
         };
     }

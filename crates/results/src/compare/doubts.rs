@@ -14,10 +14,12 @@ pub(super) fn left_out(baseline: &CellSummary, candidate: &CellSummary) -> Vec<S
     let of = |cell: &CellSummary, side: &str| {
         let told = cell.violations.iter().take(TOLD_ONE_BY_ONE);
         let mut sentences: Vec<String> = told
-            .map(|v| format!("{side}: run {} is left out, it violates an identity: {}", v.run, v.identity))
+            .map(|v| {
+                format!("{side}: run {} is excluded because it violates an identity: {}", v.run, v.identity)
+            })
             .collect();
         if let more @ 1.. = cell.violations.len().saturating_sub(TOLD_ONE_BY_ONE) {
-            sentences.push(format!("{side}: {more} more of its runs are left out for such a reason"));
+            sentences.push(format!("{side}: {more} more runs are excluded because they violate an identity"));
         }
         sentences
     };

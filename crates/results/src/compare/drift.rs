@@ -91,7 +91,7 @@ pub(super) fn of(baseline: &[&Sample], candidate: &[&Sample], rate: Rate) -> Sta
     }
     if let Some(order) = &with_order {
         doubts.push(format!(
-            "throughput went with the order of the runs: {:+.1} % from the first to the last (rank correlation {:+.2}, p = {:.3})",
+            "throughput followed the order of the runs: {:+.1} % from the first to the last (rank correlation {:+.2}, p = {:.3})",
             (order.last_over_first - 1.0) * 100.0,
             order.correlation,
             order.p_value

@@ -128,7 +128,8 @@ pub fn compare_samples(baseline: &[Sample], candidate: &[Sample]) -> SamplesComp
     };
     let mut doubts = stability.doubts;
     if !paired && ratio.is_some() {
-        doubts.push("baseline and candidate have no block in common, so nothing was paired".to_owned());
+        doubts
+            .push("baseline and candidate have no block in common, so their runs were not paired".to_owned());
     }
     let bootstrap = paired_bootstrap(&pairs, RESAMPLES, 1);
     SamplesCompared { ratio, bootstrap, paired, only_blocks: only, drift: stability.drift, doubts }

@@ -59,12 +59,12 @@ impl Run<'_> {
             let (rate, medium) = (sought.per_s(), self.medium.name());
             if sought.said_by_disk {
                 format!(
-                    "{rate:.0} reads/s were neither in the disk's own cache nor sequential, and the arm of the {medium} \
-                     goes to {most:.0} places a second at best"
+                    "{rate:.0} reads/s were neither in the disk's own cache nor sequential; the arm of the {medium} \
+                     reaches {most:.0} places a second at best"
                 )
             } else {
                 format!(
-                    "{:.0} random reads/s are more than the {medium} can do ({most:.0} at best), so some memory answered \
+                    "{:.0} random reads/s are more than the {medium} can do ({most:.0} at best), so a memory answered \
                      them",
                     sought.reads_per_s
                 )
@@ -78,7 +78,7 @@ impl Run<'_> {
         let spared = sought.said_by_disk && sought.reads_per_s > most * (1.0 + TOLERANCE);
         spared.then(|| {
             format!(
-                "{:.0} reads/s are beyond its arm ({most:.0} at best), but {:.0} % were in its own cache or sequential",
+                "{:.0} reads/s are more than its arm can do ({most:.0} at best), but {:.0} % were in its own cache or sequential",
                 sought.reads_per_s,
                 (1.0 - sought.share) * 100.0
             )
@@ -182,7 +182,7 @@ impl Run<'_> {
         };
         (each_waits && mean_ns < least_ns * (1.0 - TOLERANCE)).then(|| {
             format!(
-                "{what} took {:.3} ms on average, the {} needs at least {:.3} ms for one",
+                "{what} took {:.3} ms on average; the {} needs at least {:.3} ms for one",
                 mean_ns / 1e6,
                 self.medium.name(),
                 least_ns / 1e6
@@ -213,7 +213,7 @@ impl Run<'_> {
     fn writes_too_soon(&self) -> Option<String> {
         let (mean_ns, least_ns) = self.early_writes().filter(|_| !self.pattern.page_cache_below)?;
         Some(format!(
-            "random writes took {:.3} ms on average, the {} without its write cache needs at least {:.3} ms for one",
+            "random writes took {:.3} ms on average; the {} without its write cache needs at least {:.3} ms for one",
             mean_ns / 1e6,
             self.medium.name(),
             least_ns / 1e6

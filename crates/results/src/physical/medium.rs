@@ -67,9 +67,9 @@ impl<'a> MediumFacts<'a> {
         match self.metrics {
             Some(metrics) if self.is_seen() => self.at_work(metrics),
             Some(_) if self.is_virtual() => {
-                format!("what answers the {} was not recorded", self.name())
+                format!("nothing was recorded behind the {}", self.name())
             }
-            Some(_) => format!("what lies below the {} was not recorded", self.name()),
+            Some(_) => format!("nothing was recorded below the {}", self.name()),
             None => "nothing was recorded at the medium".to_owned(),
         }
     }
