@@ -12,7 +12,7 @@ use crate::store::{Store, StoreError, StudyRecord};
 ///
 /// # Errors
 ///
-/// If the file of results cannot be read. A figure whose query is wrong is not an error: it says so.
+/// If the results file cannot be read. A figure whose query is wrong is not an error: it says so.
 pub fn figures(store: &Store, study: &StudyRecord) -> Result<Vec<Figure>, StoreError> {
     if study.study.figures.is_empty() {
         return Ok(Vec::new());
@@ -63,7 +63,7 @@ fn rows(query: &FigureQuery, found: &Found) -> Result<Vec<FigureRow>, String> {
     }
 }
 
-/// A place that has several values: only one of them would be seen.
+/// A place that has several values, of which only one would be visible.
 fn told_twice(rows: &[FigureRow]) -> Option<&FigureRow> {
     let mut seen = BTreeSet::new();
     rows.iter().find(|row| !seen.insert((&row.panel, &row.series, row.x.to_string())))

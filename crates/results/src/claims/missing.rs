@@ -1,4 +1,4 @@
-//! What a query found nothing of: cells that failed or have not run.
+//! Why a query found nothing: cells that failed or have not run.
 
 use std::collections::BTreeSet;
 

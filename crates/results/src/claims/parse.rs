@@ -220,8 +220,8 @@ impl<'a> Entry<'a> {
                 .help("write { change = \"+34 %\" }, or both ends: { low = \"-15 %\", high = \"-5 %\" }")
         };
         let table = value.get_ref().as_table().ok_or_else(wrong)?;
-        let of = |key: &str| table.get(key).map(|v| self.ratio(v)).transpose();
-        match (of("change")?, of("low")?, of("high")?, table.len()) {
+        let ratio_at = |key: &str| table.get(key).map(|v| self.ratio(v)).transpose();
+        match (ratio_at("change")?, ratio_at("low")?, ratio_at("high")?, table.len()) {
             (Some(change), None, None, 1) => Ok(Expected::Change { low: change, high: change }),
             (None, Some(low), Some(high), 2) if low <= high => Ok(Expected::Change { low, high }),
             _ => Err(wrong()),

@@ -1,4 +1,4 @@
-//! Running a query that somebody else wrote, without trusting it.
+//! Runs a query from a study file without trusting it.
 
 use std::collections::HashMap;
 use std::sync::{Arc, mpsc};
@@ -15,7 +15,7 @@ use super::limits::{
 use super::searches::Deadline;
 use super::size::Size;
 
-/// A query that takes longer has no end.
+/// A query that takes longer is taken to be endless.
 const TIME_LIMIT: Duration = Duration::from_secs(60);
 /// Longest query.
 const MOST_SQL_BYTES: usize = 100_000;

@@ -1,6 +1,6 @@
-//! What the layers say of a claim that is contradicted.
+//! How the layers explain a contradicted claim.
 //!
-//! One pair of runs stands for all: the one whose ratio is nearest to the middle.
+//! One pair of runs represents all: the one whose ratio is nearest to the median.
 
 use rusqlite::{Connection, OptionalExtension};
 

@@ -1,4 +1,4 @@
-//! Reading a file that cannot be read as it is, without changing it: by a copy that lasts as long as it is read.
+//! Reads a file that cannot be read in place, without changing it: from a temporary copy.
 
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};

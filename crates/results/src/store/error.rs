@@ -8,7 +8,7 @@ use thiserror::Error;
 /// Why results cannot be written or read.
 #[derive(Debug, Error)]
 pub enum StoreError {
-    /// The file or its folder does not exist or must not be opened.
+    /// The file or its folder does not exist or may not be opened.
     #[error("cannot open the results file {}: {reason}\n  check that the folder exists and that you may write to it", path.display())]
     CannotOpen {
         /// The file.
@@ -16,7 +16,7 @@ pub enum StoreError {
         /// What SQLite said.
         reason: String,
     },
-    /// There is no such file, and reading does not make one.
+    /// The file does not exist, and reading does not create it.
     #[error("the results file {} does not exist\n  run something first, or name another file", path.display())]
     Missing {
         /// The file.
@@ -42,7 +42,7 @@ pub enum StoreError {
         /// What was found.
         reason: String,
     },
-    /// A later Nestor wrote it.
+    /// A newer version of Nestor wrote it.
     #[error("the results file {} was written by a newer Nestor (version {found} of the tables; this one knows {known})\n  use that Nestor, or name another file", path.display())]
     Newer {
         /// The file.

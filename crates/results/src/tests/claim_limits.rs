@@ -168,7 +168,7 @@ fn a_run_that_is_not_there_spoils_its_claim_only() {
             (result.verdict, result.reason.as_str()),
             (
                 Verdict::NotTestable,
-                "L-0 is not judged: its query names run 13, which these results do not have; `run` and `baseline_run` have to be those of `cell`, `twin` or `pair`"
+                "L-0 is not judged: its query names run 13, which is not in these results; take `run` and `baseline_run` from `cell`, `twin` or `pair`"
             )
         );
     }
@@ -193,7 +193,7 @@ fn findings_are_told_in_the_sentences_of_their_queries() {
     // Without a number there is no sentence.
     let (sentences, problem) = told("SELECT 'It took ' || NULL || ' s' AS sentence");
     assert!(
-        sentences.is_empty() && problem == "no counted run has what it tells of",
+        sentences.is_empty() && problem == "no counted run has the values that it reports",
         "{sentences:?} {problem}"
     );
     let (_, problem) = told("SELECT 1 AS number");
