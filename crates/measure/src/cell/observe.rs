@@ -127,7 +127,9 @@ pub(super) fn for_each<T: Send>(
 
 /// The result of a thread, or an error if it panicked.
 fn join<T>(thread: ScopedJoinHandle<'_, Result<T, CellError>>) -> Result<T, CellError> {
-    thread.join().unwrap_or_else(|_| Err(CellError::Trace("the thread of a recorder ended unexpectedly".into())))
+    thread
+        .join()
+        .unwrap_or_else(|_| Err(CellError::Trace("the thread of a recorder ended unexpectedly".into())))
 }
 
 /// Starts the recorders and waits until all of them record.
