@@ -274,7 +274,7 @@ fn leftovers(work_root: &Path) -> Finding {
         }
         (dead, alone) => {
             let alone = if alone > 0 { format!(", {alone} are left alone") } else { String::new() };
-            let found = format!("{dead} killed runs left files or processes behind{alone}");
+            let found = format!("{dead} killed runs left resources behind{alone}");
             finding("leftovers", State::Limited, found, "nestor doctor --clean")
         }
     }
