@@ -312,7 +312,7 @@ fn disk_time(candidate: &RunLevels, baseline: &RunLevels) -> Option<Finding> {
         // The medium's time decides the throughput, so it precedes equally large changes.
         change: change(total(c), total(b))? * 2.0,
         sentence: format!(
-            "the disk worked {:.1} ms for each {} against {:.1} ms (seek {seek:.1} against {b_seek:.1}, rotation \
+            "the disk worked {:.1} ms per {} against {:.1} ms (seek {seek:.1} against {b_seek:.1}, rotation \
              {rotation:.1} against {b_rotation:.1}, transfer {transfer:.1} against {b_transfer:.1}), {share_of_time}",
             total(c),
             candidate.work.unit(),

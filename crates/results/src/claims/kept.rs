@@ -77,7 +77,7 @@ pub(super) enum TooMuch {
     },
     /// The total size of all results.
     #[error(
-        "with its {bytes} bytes the claims and figures of the study would keep over {} MiB; aggregate in the query (GROUP BY, median, avg), or make two studies of it",
+        "with its {bytes} bytes the claims and figures of the study would keep over {} MiB; aggregate in the query (GROUP BY, median, avg), or split the study in two",
         MOST_BYTES >> 20
     )]
     Bytes {

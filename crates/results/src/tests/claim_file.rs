@@ -59,7 +59,7 @@ fn a_file_has_so_many_claims_and_figures_and_no_more() {
     assert_eq!(parse(&claims(500)).unwrap().claims.len(), 500);
     let said = parse(&claims(501)).unwrap_err();
     assert!(said.contains("this is claim 501; a study has at most 500"), "{said}");
-    assert!(said.contains("make two studies of it"), "{said}");
+    assert!(said.contains("split the study in two"), "{said}");
 }
 
 #[test]
@@ -111,7 +111,7 @@ fn every_error_shows_where_and_what_to_write() {
     s.toml:9:8: `kind` has an unknown value
       9 | kind = "guess"
         |        ^^^^^^^
-      it is one of setup, constant, ratio, predicate
+      use one of setup, constant, ratio, predicate
 
     s.toml:6:1: claim L-1 has neither `sql` nor `not_testable`
       6 | [[claim]]
@@ -156,7 +156,7 @@ fn every_error_shows_where_and_what_to_write() {
     s.toml:10:12: `expected` has an unknown value
       10 | expected = "fewer"
          |            ^^^^^^^
-      it is one of less, more, alike, not-less
+      use one of less, more, alike, not-less
 
     s.toml:10:12: a claim about the set-up has no `expected`
       10 | expected = "less"
@@ -175,7 +175,7 @@ fn every_error_shows_where_and_what_to_write() {
     s.toml:9:8: `kind` has an unknown value
       9 | kind = "pie"
         |        ^^^^^
-      it is one of bars, heat, line, surface
+      use one of bars, heat, line, surface
 
     s.toml:6:9: a claim is a table
       6 | claim = 1

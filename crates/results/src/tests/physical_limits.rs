@@ -81,7 +81,7 @@ fn twenty_thousand_random_reads_are_not_of_a_hard_disk() {
     let fast = record("ext4/hdd", "fio:rand-read", 20_000, 12_750_000);
     let answer = words(&fast);
     assert!(
-        answer.starts_with("no: 20000 reads/s were neither in the disk's own cache nor sequential, and the arm of the disk (wd-7200-1tb) goes to "),
+        answer.starts_with("no: 20000 reads/s were neither in the disk's own cache nor sequential; the arm of the disk (wd-7200-1tb) reaches "),
         "{answer}"
     );
     // The same, where nothing but the application's own numbers was recorded.

@@ -185,7 +185,7 @@ fn foreign_damaged_and_newer_files_are_refused_untouched() {
     std::fs::write(&text, "these are somebody's notes, not a database at all\n".repeat(50)).unwrap();
     insta::assert_snapshot!(place.error(Store::open(&text)), @r"
     DIR/notes.txt is not a results file of Nestor
-      name another file; this one was not touched
+      name another file; this one was not changed
     ");
     assert!(std::fs::read_to_string(&text).unwrap().starts_with("these are"));
     let foreign = place.file("foreign.db");
@@ -193,7 +193,7 @@ fn foreign_damaged_and_newer_files_are_refused_untouched() {
     let before = std::fs::read(&foreign).unwrap();
     insta::assert_snapshot!(place.error(Store::open(&foreign)), @r"
     DIR/foreign.db is not a results file of Nestor
-      name another file; this one was not touched
+      name another file; this one was not changed
     ");
     assert_eq!(std::fs::read(&foreign).unwrap(), before);
     let newer = place.file("newer.db");
