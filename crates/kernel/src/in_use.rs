@@ -9,9 +9,9 @@ use rustix::fs::{major, minor};
 use crate::mounts::{self, Line};
 
 /// What uses a block device of this number, in itself or one of its partitions: `it is mounted on /srv`,
-/// `its part sdb1 is mounted on /srv`, `it holds the lvm vg-data`. A partition that nobody uses does not count.
+/// `its partition sdb1 is mounted on /srv`, `it holds the lvm vg-data`. An unused partition does not count.
 ///
-/// What another mount namespace has mounted is not seen; the kernel refuses such a device when it is opened exclusively.
+/// Mounts of other mount namespaces are not visible; the kernel refuses such a device when it is opened exclusively.
 pub fn of_device(number: u64) -> Option<String> {
     let mounts = mounts::all().unwrap_or_default();
     let swaps = fs::read_to_string("/proc/swaps").unwrap_or_default();
@@ -27,7 +27,7 @@ pub fn of_device(number: u64) -> Option<String> {
         parts.find_map(|entry| {
             let number = fs::read_to_string(entry.path().join("dev")).ok()?;
             let used = uses(number.trim())
-                .map(|used| format!("its part {} is {used}", entry.file_name().to_string_lossy()));
+                .map(|used| format!("its partition {} is {used}", entry.file_name().to_string_lossy()));
             used.or_else(|| holder(&entry.path()))
         })
     })

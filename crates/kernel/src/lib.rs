@@ -1,7 +1,7 @@
-//! What the running kernel says of the machine it runs on: what is mounted where, and what uses a device or file.
+//! The running kernel's view of its machine: mounts, and the users of a device or file.
 //!
-//! Mounts are read here and not by the crate `procfs`: it refuses a list in which a path is not UTF-8, and what is taken down
-//! depends on this list.
+//! This crate reads the mounts itself because the crate `procfs` refuses a list in which a path is not UTF-8, and taking
+//! stacks down depends on this list.
 
 pub mod in_use;
 pub mod mounts;

@@ -1,4 +1,4 @@
-//! What is mounted where: the kernel's list (`/proc/self/mountinfo`, proc_pid_mountinfo(5)), and which mount is which.
+//! Mounts: the kernel's list (`/proc/self/mountinfo`, proc_pid_mountinfo(5)), and which mount is which.
 
 use std::collections::HashSet;
 use std::ffi::OsString;
@@ -13,16 +13,16 @@ use rustix::fs::{AtFlags, CWD, Mode, OFlags, StatxFlags, openat, statx};
 use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
 
-/// `STATX_MNT_ID_UNIQUE` of include/uapi/linux/stat.h, since Linux 6.8: `stx_mnt_id` is then the id of the mount that no other
-/// gets until the machine is started again, in whatever mount namespace.
+/// `STATX_MNT_ID_UNIQUE` of include/uapi/linux/stat.h, since Linux 6.8: `stx_mnt_id` is then an id of the mount that is
+/// not used again until the machine restarts, in any mount namespace.
 const MNT_ID_UNIQUE: StatxFlags = StatxFlags::from_bits_retain(0x4000);
 
-/// A mount as the kernel's list tells it, as far as mounting it anew or changing its options does not alter it.
+/// A mount as in the kernel's list, without what remounting or changing its options alters.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Line {
-    /// Its number, which another mount gets when it is gone.
+    /// Its number, which is reused when it is gone.
     pub id: u64,
-    /// Numbers of its device, which another file system gets if it is none of a disk: `0:41`.
+    /// Numbers of its device, which are reused if the file system is not on a disk: `0:41`.
     pub device: String,
     /// Which directory of the file system is mounted.
     pub root: String,
@@ -62,7 +62,7 @@ impl Entry {
     }
 }
 
-/// Takes a whole list apart. A line that is not understood makes all of it unknown: it could be the one that is looked for.
+/// Parses a whole list. One line that is not understood fails all of it, because it could be the wanted one.
 fn parse_list(list: &[u8]) -> io::Result<Vec<Entry>> {
     let lines = list.split(|&byte| byte == b'\n').filter(|line| !line.is_empty());
     let entries = lines.map(|line| {
@@ -73,7 +73,7 @@ fn parse_list(list: &[u8]) -> io::Result<Vec<Entry>> {
     entries.collect()
 }
 
-/// Bytes that are no UTF-8 as octal numbers, as the kernel writes blanks: [`unescaped`] makes them bytes again.
+/// Bytes that are not UTF-8 as octal numbers, as the kernel writes blanks: [`unescaped`] makes them bytes again.
 fn as_text(bytes: &[u8]) -> String {
     let mut text = String::with_capacity(bytes.len());
     for chunk in bytes.utf8_chunks() {
@@ -86,10 +86,10 @@ fn as_text(bytes: &[u8]) -> String {
     text
 }
 
-/// Which mount it is that is seen at a place.
+/// The identity of the mount at a place.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MountIdentity {
-    /// Its id that is never used again; absent where the kernel has none (before Linux 6.8), or could not be asked.
+    /// Its id that is never used again; absent if the kernel has none (before Linux 6.8) or could not be asked.
     pub unique: Option<u64>,
     /// Its line of the kernel's list.
     pub line: Line,
@@ -99,9 +99,9 @@ impl MountIdentity {
     /// The mount that is seen at a directory, the last of several; `None`: nothing is mounted there.
     ///
     /// # Errors
-    /// The directory or the kernel's list cannot be looked at.
+    /// If the directory or the kernel's list cannot be read.
     pub fn at(target: &Path) -> io::Result<Option<Self>> {
-        // Nothing of the file system is read for this: its device may be gone.
+        // This does not read the file system, whose device may be gone.
         let directory = match openat(CWD, target, OFlags::PATH | OFlags::CLOEXEC, Mode::empty()) {
             Err(Errno::NOENT | Errno::NOTDIR) => return Ok(None),
             opened => opened?,
@@ -116,7 +116,7 @@ impl MountIdentity {
 fn id_of(directory: &OwnedFd) -> io::Result<u64> {
     let text = fs::read_to_string(format!("/proc/self/fdinfo/{}", directory.as_raw_fd()))?;
     let id = text.lines().find_map(|line| line.strip_prefix("mnt_id:")?.trim().parse().ok());
-    id.ok_or_else(|| io::Error::other("the kernel does not tell in which mount it is"))
+    id.ok_or_else(|| io::Error::other("the kernel does not say which mount it is in"))
 }
 
 fn unique_id(directory: &OwnedFd) -> Option<u64> {
@@ -141,7 +141,7 @@ fn own_entries() -> io::Result<Vec<Entry>> {
 /// in it.
 ///
 /// # Errors
-/// A list cannot be read: then nobody knows.
+/// If a list cannot be read.
 pub fn mounted_below(directory: &Path) -> io::Result<Option<PathBuf>> {
     let own = own_entries()?;
     let there = Location::of(&own, directory);
@@ -163,7 +163,7 @@ pub fn mounted_below(directory: &Path) -> io::Result<Option<PathBuf>> {
     Ok(None)
 }
 
-/// Where something is in its file system, whatever its path in a mount namespace.
+/// The place of a file in its file system, independent of its path in a mount namespace.
 #[derive(Debug, PartialEq, Eq)]
 struct Location {
     device: String,
@@ -204,13 +204,13 @@ fn lists_of_others() -> io::Result<Vec<Vec<u8>>> {
         if !is_process || number(&process).is_some_and(|number| !known.insert(number)) {
             continue;
         }
-        // One that has ended has no list, and others are not shown to everybody.
+        // A process that has ended has no list, and not every user may read those of others.
         lists.extend(fs::read(process.join("mountinfo")));
     }
     Ok(lists)
 }
 
-/// A path as the list writes it: blanks, tabs, line ends and backslashes stand as octal numbers.
+/// A path as the list writes it: blanks, tabs, line ends and backslashes are octal numbers.
 pub fn unescaped(text: &str) -> PathBuf {
     let mut bytes = Vec::with_capacity(text.len());
     let mut rest = text.as_bytes();

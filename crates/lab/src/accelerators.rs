@@ -1,4 +1,4 @@
-//! What was found out about KVM, remembered per machine so that it is probed once.
+//! The results of KVM probes, stored per machine so that each is probed once.
 
 use std::path::Path;
 
@@ -11,28 +11,28 @@ use crate::probe_memory::ProbeMemory;
 pub struct AcceleratorMemory(ProbeMemory);
 
 impl AcceleratorMemory {
-    /// Reads what is known; an unreadable file is the same as none.
+    /// Reads the stored results; an unreadable file counts as missing.
     pub fn open(cache_directory: &Path) -> Self {
         Self(ProbeMemory::open(cache_directory.join("accelerators.json")))
     }
 
-    /// What was found earlier in a machine; `None` if a probe has to find it.
+    /// The earlier result for a machine; `None` if it has to be probed.
     pub fn recall(&self, machine: &str) -> Option<Accelerator> {
         self.0.recall(machine)?.parse().ok()
     }
 
-    /// Keeps what a boot showed.
+    /// Stores the result of a boot.
     pub fn remember(&mut self, machine: &str, accelerator: Accelerator) {
         self.0.remember(machine, accelerator.name());
     }
 
-    /// Forgets what does not hold (any more).
+    /// Forgets a result that no longer holds.
     pub fn forget(&mut self, machine: &str) {
         self.0.forget(machine);
     }
 }
 
-/// What earlier boots have shown of KVM on a ground machine.
+/// The results of earlier boots for KVM on a ground machine.
 pub fn known_accelerator(facts: &Facts, lab_hash: &str, cache_directory: &Path) -> Option<Accelerator> {
     AcceleratorMemory::open(cache_directory).recall(&machine_identity(facts, lab_hash))
 }

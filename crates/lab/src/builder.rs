@@ -21,11 +21,11 @@ pub(crate) struct Offered {
     pub(crate) thing: Thing,
 }
 
-/// What a layer can stand on.
+/// What a layer can be built on.
 pub(crate) enum Thing {
     /// A block device; whether all of it reads as zero.
     Block { device: String, zeroed: bool },
-    /// A directory, with room for files of so many bytes.
+    /// A directory, with its room for files in bytes.
     Directory { path: String, free_bytes: u64 },
     /// An image file, with its layer.
     Image { path: String, layer: LayerIndex },
@@ -35,7 +35,7 @@ pub(crate) enum Thing {
 pub(crate) struct Progressing<'a> {
     pub(crate) stack: &'a Stack,
     seed: Seed,
-    /// No file systems but this stack's are where it stands.
+    /// Whether no file systems but this stack's are at its place.
     alone: bool,
     pub(crate) machines: Machines<BuiltMachine>,
     pub(crate) points: Vec<BlockPoint>,
@@ -55,7 +55,7 @@ impl Progressing<'_> {
         self.machines[on].machine.clone()
     }
 
-    /// Notes what has to be undone on a machine, before all that was noted so far.
+    /// Notes an undo step on a machine, to run before those noted so far.
     pub(crate) fn note_undo(&mut self, on: MachineIndex, step: UndoStep) {
         self.undo.push(Undo { on, step });
     }
@@ -74,7 +74,7 @@ impl Lab {
     /// Builds a stack.
     ///
     /// # Errors
-    /// Which layer could not be made and why; what was made for it has been taken down again.
+    /// Which layer could not be made and why; the layers made before it have been taken down.
     pub fn build(&mut self, stack: &Stack) -> Result<BuiltStack, BuildError> {
         stack.require_buildable()?;
         if self.place.is_in_virtual_time() {
@@ -254,10 +254,10 @@ impl Lab {
     /// Takes a stack down, from the top to the medium. Machines and the modelled disk stay for the next one.
     ///
     /// # Errors
-    /// What could not be undone; machines that do not answer have been ended.
+    /// The steps that could not be undone; machines that do not answer have been ended.
     pub fn take_down(&mut self, built: BuiltStack) -> Result<(), BuildError> {
         if built.time.is_virtual() {
-            // All of it is in the host, and the next stack has another.
+            // All of it is in the host, and the next stack gets a new host.
             self.stop_host();
             return Ok(());
         }
@@ -285,7 +285,7 @@ impl Lab {
                 UndoStep::Release(path) => machine.release(&path),
             };
             let Err(e) = result else { continue };
-            // A guest that does not do what it is told is ended, which undoes whatever was in it. The host's own
+            // A guest that fails to undo a step is ended, which undoes everything in it. The host's own
             // failures are reported.
             if on == MachineIndex::OUTERMOST {
                 problems.push(e.to_string());
@@ -361,7 +361,7 @@ fn build_file_system(
     Ok(Offered { on, thing: Thing::Directory { path, free_bytes } })
 }
 
-/// Makes what lies in a new file system before all else, so that all else lies elsewhere with another seed.
+/// Creates the first files of a new file system, so that with another seed all later ones are placed elsewhere.
 fn make_before(machine: &Machine, root: &str, before: Before) -> Result<(), MachineError> {
     let directories = (0..before.directories).map(|number| format!("{root}/before-{number}"));
     let argv: Vec<String> = ["mkdir", "--"].map(str::to_owned).into_iter().chain(directories).collect();
@@ -459,7 +459,7 @@ pub(crate) fn tune(
     Ok(())
 }
 
-/// A setting of the kernel, or nothing where the device is a partition and has none of its own.
+/// A setting of the kernel; empty for a partition, which has none of its own.
 fn read_setting(machine: &Machine, path: &str) -> String {
     machine.read_file(path).map(|bytes| String::from_utf8_lossy(&bytes).trim().to_owned()).unwrap_or_default()
 }

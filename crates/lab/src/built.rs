@@ -1,4 +1,4 @@
-//! A stack that stands: its machines, its trace points, and what has to be undone.
+//! A built stack: its machines, its trace points, and its undo steps.
 
 use nestor_machine::{Command, DiskAttachment, Facts, Machine, MachineError};
 use nestor_stack::{Accelerator, HypervisorKind, LayerIndex, MachineIndex, Machines, Stack};
@@ -85,7 +85,7 @@ pub struct VirtualDisk {
     pub image: Option<usize>,
 }
 
-/// A stack that stands. It has to be given back to [`crate::Lab::take_down`].
+/// A built stack. It has to be given back to [`crate::Lab::take_down`].
 pub struct BuiltStack {
     /// What was built.
     pub stack: Stack,
@@ -99,10 +99,10 @@ pub struct BuiltStack {
     pub top_index: MachineIndex,
     /// Whether the medium is a modelled disk.
     pub modelled: bool,
-    /// The time that its machines live in. In virtual time they are asked one thing after the other: what they are asked
-    /// at once reaches them in no certain order.
+    /// The time that its machines live in. In virtual time they get one request after the other, because parallel requests
+    /// would arrive in an unpredictable order.
     pub time: HostTime,
-    /// What was chosen where the stack says nothing: sizes, schedulers, read-ahead.
+    /// The settings that the stack leaves open: sizes, schedulers, read-ahead.
     pub settings: Vec<(String, String)>,
     /// What the kernel says of the medium, if it is the user's.
     pub user_medium: Option<UserMedium>,
@@ -159,7 +159,7 @@ impl BuiltStack {
     }
 }
 
-/// What has to be undone, in reverse order, and on which machine. What is on a machine that is gone is undone.
+/// The undo steps, in reverse order, each with its machine. Steps on a machine that has ended count as done.
 pub(crate) struct Undo {
     pub(crate) on: MachineIndex,
     pub(crate) step: UndoStep,
@@ -175,7 +175,7 @@ pub(crate) enum UndoStep {
     DetachDisk(Box<DiskAttachment>),
     /// End the machine, whose disk cannot be unplugged.
     Stop,
-    /// Erase what was written to a medium of the user's and let it go.
+    /// Erase the data on a user's medium and release it.
     Release(String),
 }
 

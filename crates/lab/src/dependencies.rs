@@ -1,4 +1,4 @@
-//! What numbers in virtual time depend on besides the cell: programs, image, place.
+//! The dependencies of numbers in virtual time other than the cell: programs, image, place.
 
 use std::fs;
 

@@ -1,4 +1,4 @@
-//! What this machine can do, and the command that mends what it cannot.
+//! What this machine can do, and how to fix what it cannot.
 
 use std::path::{Path, PathBuf};
 
@@ -9,7 +9,7 @@ use serde::Serialize;
 use crate::accelerators::{AcceleratorMemory, machine_identity};
 use crate::virtual_time::{Joins, MEMORY_FILE, VirtualTimeMemory, qemu_identity};
 
-/// How a finding affects what can be done.
+/// The severity of a finding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum State {
@@ -17,20 +17,20 @@ pub enum State {
     Ok,
     /// Works, but not as well as it could.
     Limited,
-    /// Something cannot be done until it is mended.
+    /// Something does not work until it is fixed.
     Missing,
 }
 
-/// One thing that was looked at.
+/// One finding.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Finding {
-    /// What was looked at.
+    /// What was checked.
     pub subject: String,
     /// How it is.
     pub state: State,
     /// What was found.
     pub found: String,
-    /// What it is for, or the command that mends it.
+    /// Its purpose, or the command that fixes it.
     pub advice: String,
 }
 
@@ -274,7 +274,7 @@ fn leftovers(work_root: &Path) -> Finding {
         }
         (dead, alone) => {
             let alone = if alone > 0 { format!(", {alone} are left alone") } else { String::new() };
-            let found = format!("{dead} killed runs left something behind{alone}");
+            let found = format!("{dead} killed runs left resources behind{alone}");
             finding("leftovers", State::Limited, found, "nestor doctor --clean")
         }
     }
@@ -286,7 +286,7 @@ mod tests {
 
     use super::*;
 
-    /// Where nothing is yet.
+    /// Empty places.
     fn places(directory: &Path) -> DoctorPlaces {
         DoctorPlaces {
             cache_directory: directory.to_owned(),
@@ -296,7 +296,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_missing_comes_with_the_command_that_mends_it() {
+    fn what_is_missing_comes_with_the_command_that_fixes_it() {
         let missing = program_finding("no-such-program", "no-such-package", "nothing");
         assert_eq!(missing.state, State::Missing);
         assert!(missing.advice.starts_with("apt-get install no-such-package"));

@@ -25,7 +25,7 @@ pub enum BuildError {
         /// Why, and what to do.
         message: String,
     },
-    /// A layer cannot be made, for the one below it has no room.
+    /// A layer cannot be made because the one below it has no room.
     #[error("the layer `{layer}` could not be built: {message}")]
     NoRoom {
         /// The layer in its canonical notation.
@@ -42,7 +42,7 @@ pub enum BuildError {
 }
 
 impl BuildError {
-    /// Whether what failed is a machine rather than a layer: the machines are then started anew for the next stack.
+    /// Whether a machine failed rather than a layer: the machines are then started anew for the next stack.
     pub fn machine_is_lost(&self) -> bool {
         match self {
             Self::Layer { source, .. } | Self::Machine(source) => source.machine_is_lost(),

@@ -1,7 +1,7 @@
 //! Which of the file systems that a built stack stands on are full.
 //!
 //! A workload sees only an I/O error when one of them runs out of space: sparse images, sparse files as disks and
-//! the data of modelled disks promise more than is there.
+//! the data of modelled disks promise more space than exists.
 
 use std::path::Path;
 
@@ -13,7 +13,7 @@ use crate::{BuiltStack, Lab};
 const FULL_BYTES: u64 = 16 << 20;
 
 impl Lab {
-    /// Those that are full, each with its machine and what to do. None where a machine does not tell.
+    /// The full file systems, each with its machine and what to do. Machines that do not answer are skipped.
     pub fn full_file_systems(&self, built: &BuiltStack) -> Vec<String> {
         let mut full = Vec::new();
         for mounted in &built.file_systems {

@@ -26,15 +26,15 @@ const BOOT_LIMIT_MS: u64 = 240_000;
 /// The same for a guest in a guest: every exit of it is several exits of each machine around it.
 const DEEP_BOOT_LIMIT_MS: u64 = 900_000;
 
-/// A guest that has booted here before gets so many times what the slowest took: one that hangs, as guests in an emulated host do at
-/// times, is then given up sooner.
+/// Boot limit of a guest that has booted here before, as a multiple of the slowest boot. A guest that hangs, as guests in an
+/// emulated host do at times, is then given up sooner.
 const TIMES_SLOWEST: u64 = 10;
 
-/// Before any has booted here, a guest under KVM gets so many times what its emulated host took: both boot the same kernel, the guest
-/// about as fast to three times as slowly.
+/// Boot limit of the first guest under KVM, as a multiple of its emulated host's boot. Both boot the same kernel; the guest takes
+/// one to three times as long.
 const TIMES_HOST: u64 = 20;
 
-/// But no less than this.
+/// The least limit.
 const LEAST_BOOT_LIMIT_MS: u64 = 30_000;
 
 /// Milliseconds a probe of KVM gets in a guest.
@@ -46,7 +46,7 @@ const FIND_LIMIT_MS: u64 = 20_000;
 /// Makes SCSI hosts look for disks. No part of it is input.
 const SCAN: &str = "for host in /sys/class/scsi_host/host*; do echo '- - -' > $host/scan; done";
 
-/// How often they are made to look, a second apart: their driver takes a moment to see a new controller.
+/// How often they scan, a second apart: their driver takes a moment to see a new controller.
 const SCANS: u32 = 20;
 
 impl Lab {
@@ -72,7 +72,7 @@ impl Lab {
             Thing::Directory { .. } => (None, false),
         };
         let files = self.files_in(parent)?;
-        let on = stack.machine_across(index).ok_or_else(|| refused(layer, "it starts no machine"))?;
+        let on = stack.machine_across(index).ok_or_else(|| refused(layer, "it does not start a machine"))?;
         let at_start = options.device.attach == Attach::AtStart;
         let guest_spec =
             self.guest_spec(stack, (on, relation), spec, &options, files, at_start.then_some(&disk));
@@ -103,7 +103,7 @@ impl Lab {
         Ok(Offered { on, thing: Thing::Block { device, zeroed } })
     }
 
-    /// Gives a guest its disk, which it may have had from the start; the block device that it is there.
+    /// Gives a guest its disk, unless it had it from the start; returns the block device in the guest.
     fn give_disk(
         &mut self,
         progressing: &mut Progressing<'_>,
@@ -196,7 +196,7 @@ impl Lab {
             let outer = self.machine_that_boots(relation)?;
             let depth = self.depth_of(relation);
             if self.place.is_emulated() || depth > 1 {
-                // The lab's machines have no udev: nothing else loads KVM.
+                // The lab's machines have no udev, so KVM has to be loaded here.
                 self.load_modules(&outer, &["kvm_amd", "kvm_intel"]);
             }
             let identity = self.guest_identity(depth);
@@ -284,7 +284,7 @@ fn cache_type_file(device: &str) -> String {
     format!("/sys/block/{}/cache_type", device.trim_start_matches("/dev/"))
 }
 
-/// Whether a guest that stands can be used for what is wanted.
+/// Whether a running guest can be used for a layer.
 fn fits(standing: &Standing, wanted: &MachineSpec) -> bool {
     let Some(Booted { spec: kept, .. }) = &standing.booted else { return false };
     let same_accelerator = match wanted.accelerator {
@@ -314,7 +314,7 @@ fn attachment(
     };
     hypervisor(spec.kind)
         .disk(layer, DISK, source)
-        .ok_or_else(|| refused(layer, "what is below it is no disk"))
+        .ok_or_else(|| refused(layer, "the layer below it is not a disk"))
 }
 
 #[cfg(test)]

@@ -15,7 +15,7 @@ const GRANULE_BYTES: u64 = 64 << 20;
 /// Bytes that a file in `directory` can take.
 ///
 /// # Errors
-/// When the machine does not tell.
+/// If the machine does not report it.
 pub(crate) fn free_bytes(machine: &Machine, layer: &Layer, directory: &str) -> Result<u64, BuildError> {
     let text = machine
         .run_ok(Command::new(["stat", "--file-system", "--format=%a %S", "--", directory]))

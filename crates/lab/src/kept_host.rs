@@ -1,5 +1,5 @@
-//! Hosts in virtual time are not booted for every cell: one is, with the guests of its stack, and kept as it stands when all
-//! have booted. Every cell goes on from there, so each begins in the same state.
+//! Hosts in virtual time are not booted for every cell. One is booted with the guests of its stack, and its state is saved when all
+//! have booted. Every cell continues from that state, so each begins in the same one.
 
 use std::fs::{self, TryLockError};
 use std::io;
@@ -21,10 +21,10 @@ use crate::{BuildError, Lab, memory};
 /// The directory of the cache in which they are.
 const DIRECTORY: &str = "kept-hosts";
 
-/// So many are kept; the one that was used longest ago goes first. Each takes some hundred MB.
+/// Kept hosts at most; the least recently used is removed first. Each takes some hundred MB.
 const MOST: usize = 6;
 
-/// The lock of who removes one, shared by those who load one.
+/// The lock for removing one; loading one shares it.
 const REMOVING: &str = "removing.lock";
 
 /// How long writing the state may take.
@@ -64,7 +64,7 @@ impl Files {
         }
     }
 
-    /// The description is written last, so where it is the state is whole. One that is not any more is no kept host.
+    /// The description is written last, so if it exists the state was whole. Without its state it is not a kept host.
     fn description(&self) -> Option<Description> {
         let text = fs::read(&self.description).ok()?;
         let description: Description = serde_json::from_slice(&text).ok()?;
@@ -72,8 +72,8 @@ impl Files {
         (state.len() == description.state_bytes).then_some(description)
     }
 
-    /// The lock of who makes it. Few files serve for all, for lock files can never be removed: who waits for one would lock what
-    /// nobody else sees.
+    /// The lock for making it. A few files serve for all, because lock files can never be removed: a process that waits for a
+    /// removed one would lock a file that no other process sees.
     fn turn(&self) -> String {
         let first = self.state.file_name().and_then(|name| name.to_str()?.chars().next());
         format!("making-{}.lock", first.unwrap_or('0'))
@@ -84,7 +84,7 @@ impl Files {
         let _ = fs::remove_file(&self.state);
     }
 
-    /// So that the ones used longest ago can be told.
+    /// Marks it as used, so that the least recently used can be found.
     fn note_use(&self) {
         let touched = fs::File::options().write(true).open(&self.description);
         let _ = touched.and_then(|file| file.set_modified(SystemTime::now()));
@@ -92,7 +92,7 @@ impl Files {
 }
 
 impl Lab {
-    /// Has a kept host with this stack's guests go on; makes it first if there is none.
+    /// Resumes a kept host with this stack's guests; makes it first if it does not exist.
     pub(crate) fn go_on_from_kept_host(
         &mut self,
         stack: &Stack,
@@ -120,7 +120,7 @@ impl Lab {
         self.begin_random_anew()
     }
 
-    /// Loads the host itself, made first if it is not there.
+    /// Loads the host itself; makes it first if it does not exist.
     fn load_kept_host(
         &mut self,
         stack: &Stack,
@@ -133,7 +133,10 @@ impl Lab {
         }
         let _nobody_removes_it = lock_shared(directory).map_err(|e| cannot_keep(directory, &e))?;
         let Some(description) = files.description() else {
-            return Err(BuildError::Lab(format!("{} was removed before it was used", files.state.display())));
+            return Err(BuildError::Lab(format!(
+                "{} was removed before it could be used",
+                files.state.display()
+            )));
         };
         files.note_use();
         self.boot_host(memory_bytes, Some(files.state.display().to_string()))?;
@@ -146,7 +149,7 @@ impl Lab {
         machines.iter().for_each(|machine| self.load_file_systems(machine, kept));
     }
 
-    /// All cells load one state, with it that of the kernels' generators: from here on they follow the cell's seed.
+    /// All cells load one state, including that of the kernels' random generators, which follow the cell's seed from here on.
     fn begin_random_anew(&self) -> Result<(), BuildError> {
         for (index, standing) in self.machines.indexed() {
             standing.machine.mix_random(self.seed.entropy(index.position()))?;
@@ -154,7 +157,7 @@ impl Lab {
         Ok(())
     }
 
-    /// Makes a kept host, unless another run does so at this moment: then it is waited for.
+    /// Makes a kept host; if another run is making it, waits for that run.
     fn make_kept_host(
         &mut self,
         stack: &Stack,
@@ -165,7 +168,7 @@ impl Lab {
         let failed = |e| cannot_keep(directory, &e);
         let turn = open_lock(directory, &files.turn()).map_err(failed)?;
         if turn.try_lock().is_err() {
-            (self.progress)("waiting for a run that boots the same machines");
+            (self.progress)("waiting for another run that boots the same machines");
             turn.lock().map_err(failed)?;
         }
         if files.description().is_some() {
@@ -198,7 +201,7 @@ impl Lab {
         let written = kept.map_err(BuildError::from).and_then(|()| {
             let whole = || {
                 let state = fs::File::open(&partial)?;
-                // After a power cut the name must not stand for less than was written.
+                // After a power cut, the name must not refer to an incomplete file.
                 state.sync_all()?;
                 let description = Description { guests, state_bytes: state.metadata()?.len() };
                 fs::rename(&partial, &files.state)?;
@@ -282,7 +285,7 @@ fn lock_shared(directory: &Path) -> io::Result<fs::File> {
     Ok(lock)
 }
 
-/// As long as it is held, no other run loads a kept host. `None` if one does at this moment: removing has time until the next is
+/// As long as it is held, no other run loads a kept host. `None` if another run is loading one: removal can wait until the next is
 /// made, and a load may take minutes.
 fn try_lock(directory: &Path) -> io::Result<Option<fs::File>> {
     let lock = open_lock(directory, REMOVING)?;
@@ -295,12 +298,12 @@ fn try_lock(directory: &Path) -> io::Result<Option<fs::File>> {
 
 fn cannot_keep(path: &Path, error: &io::Error) -> BuildError {
     BuildError::Lab(format!(
-        "the booted machines cannot be kept in {}: {error}; set NESTOR_CACHE to a directory with room for some GB",
+        "the booted machines cannot be kept in {}: {error}; set NESTOR_CACHE to a directory with several GB of free space",
         path.display()
     ))
 }
 
-/// What killed runs have left half written of kept hosts in a cache, now removed.
+/// Removes half-written kept hosts that killed runs have left in a cache.
 pub fn remove_partial_kept_hosts(cache_directory: &Path) -> Vec<PathBuf> {
     remove_partial(&cache_directory.join(DIRECTORY))
 }
@@ -315,7 +318,7 @@ fn remove_partial(directory: &Path) -> Vec<PathBuf> {
     entries.filter(is_left).filter(|path| fs::remove_file(path).is_ok()).collect()
 }
 
-/// Removes those that were used longest ago and what killed runs have left.
+/// Removes the least recently used ones and the remains of killed runs.
 fn make_room(directory: &Path) -> io::Result<()> {
     let mut kept = Vec::new();
     for entry in fs::read_dir(directory)? {

@@ -19,7 +19,7 @@ use crate::served_disk::{ServedDisk, ServedRoot};
 use crate::standing::{Booted, Standing};
 use crate::{BuildError, memory, packages};
 
-/// Hears what is happening, in a few words.
+/// Receives progress, in a few words.
 pub type Progress = Arc<dyn Fn(&str) + Send + Sync>;
 
 /// The lab image as files of one machine.
@@ -47,11 +47,11 @@ pub struct LabOptions {
     pub cache_directory: PathBuf,
     /// Devices and files of the user's that may be overwritten although they carry a signature.
     pub overwrite: Vec<PathBuf>,
-    /// What differs between repeats follows from it.
+    /// It decides everything that differs between repeats.
     pub seed: u64,
-    /// What every result says of the place, if there is anything to say.
+    /// The remark on the place that every result carries, if any.
     pub remark: Option<String>,
-    /// Hears what is happening.
+    /// Receives progress.
     pub progress: Progress,
 }
 
@@ -61,7 +61,7 @@ pub struct Lab {
     pub(crate) image: Option<LabFiles>,
     pub(crate) overwrite: Vec<PathBuf>,
     pub(crate) progress: Progress,
-    /// The host, which is the ground itself where that is no emulated one, and guests.
+    /// The guests and the host, which is the ground itself unless the host is emulated.
     pub(crate) machines: Machines<Standing>,
     pub(crate) disk: Option<ServedDisk>,
     /// The lab image's root, for a host in virtual time.
@@ -80,7 +80,7 @@ pub struct Lab {
     host_memory_bytes: u64,
     /// How long the slowest guest took to boot, by how deep it is; at depth 0 the emulated host.
     pub(crate) slowest_boot_ms: BTreeMap<usize, u64>,
-    // Dropped last: it takes down what the others describe.
+    // Dropped last: it takes down the machines that the others describe.
     ground: Ground,
 }
 
@@ -99,7 +99,7 @@ pub(crate) fn boot_limit_ms(usual: u64) -> u64 {
     wish.filter(|&seconds| seconds > 0).map_or(usual, |seconds| seconds.saturating_mul(1000))
 }
 
-/// What hosts that are booted to be kept take for random.
+/// The seed of hosts that are booted to be kept.
 const SEED_OF_KEPT: u64 = 1;
 
 /// Processors of the emulated host: one for its guest, one for itself.
@@ -157,8 +157,8 @@ impl Lab {
         self.host_memory_bytes = self.host_memory_bytes.max(needed);
     }
 
-    /// How many labs like this one may run such stacks side by side without one's numbers depending on another: in virtual time as many
-    /// as there are processors and as their hosts' memory allows, otherwise one.
+    /// How many labs like this one may run such stacks side by side without affecting each other's numbers: in virtual time as many
+    /// as the processors and the memory for their hosts allow, otherwise one.
     pub fn most_side_by_side(&self, stacks: &[Stack]) -> usize {
         if !self.place.is_in_virtual_time() {
             return 1;
@@ -168,12 +168,12 @@ impl Lab {
         usize::try_from(fitting.min(u64::from(self.ground_facts.cpus))).unwrap_or(1).max(1)
     }
 
-    /// What every result says of the place.
+    /// The remark on the place that every result carries.
     pub fn remark(&self) -> Option<&str> {
         self.remark.as_deref()
     }
 
-    /// Boots the emulated host, if there is none, and says what executes its instructions.
+    /// Boots the emulated host, if it is not running, and returns what executes its instructions.
     ///
     /// # Errors
     /// Why it does not boot.
@@ -197,7 +197,7 @@ impl Lab {
         self.ground.machine()
     }
 
-    /// Ends all requests that are under way, when the user interrupts; what was made is then taken down as always.
+    /// Ends all requests in flight when the user interrupts; the stack is then taken down as always.
     pub fn interrupter(&self) -> impl Fn(&str) + Send + Sync + 'static {
         self.ground.interrupter()
     }
@@ -239,7 +239,7 @@ impl Lab {
     }
 
     fn emulate_host(&mut self, stack: &Stack) -> Result<(), BuildError> {
-        // In virtual time a cell depends on nothing but itself: not on what else is measured, nor in which order.
+        // In virtual time a cell is independent of all others and of their order.
         let is_virtual = self.place.is_in_virtual_time();
         let for_others = if is_virtual { 0 } else { self.host_memory_bytes };
         let needed = for_others.max(memory::host_needs(stack));
@@ -275,7 +275,7 @@ impl Lab {
             let (ground, work_directory) = (self.ground.machine(), &self.ground_facts.work_directory);
             self.root = Some(ServedRoot::start(ground, work_directory, &files.root)?);
         }
-        // A kept host is every seed's, so none of them may have had a hand in it.
+        // A kept host serves every seed, so no seed may influence it.
         let seed = if kept_state.is_some() { self.seed.processor() } else { SEED_OF_KEPT };
         let spec = MachineSpec {
             name: "host".into(),
@@ -316,7 +316,7 @@ impl Lab {
 
     /// Notes how long a machine took to boot.
     pub(crate) fn note_boot(&mut self, depth: usize, took: Duration) {
-        // What a machine in virtual time is asked must not depend on how long anything took in real time.
+        // Requests to a machine in virtual time must not depend on durations in real time.
         if self.place.is_in_virtual_time() {
             return;
         }
@@ -350,7 +350,7 @@ impl Lab {
         looked
     }
 
-    /// What is to be known of a machine that runs.
+    /// The facts of a running machine.
     pub(crate) fn look_at(
         &mut self,
         machine: Machine,
@@ -372,7 +372,7 @@ impl Lab {
     }
 
     /// Loads kernel modules unless that was done before. A kernel may have them built in, or they may be for another
-    /// processor: what is really missing shows when what needs it fails.
+    /// processor: a step that needs a missing one fails and reports it.
     pub(crate) fn load_modules(&mut self, machine: &Machine, modules: &[&str]) {
         for module in modules {
             if self.loaded_modules.insert((machine.label().to_owned(), (*module).to_owned())) {
@@ -429,7 +429,7 @@ impl Lab {
         self.memory.recall(identity)
     }
 
-    /// What was counted at marks in the emulated host and its guests since this was last asked.
+    /// The counts at marks in the emulated host and its guests since the last call.
     ///
     /// # Errors
     /// When there is no emulated host, or the ground does not answer.

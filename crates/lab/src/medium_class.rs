@@ -1,9 +1,9 @@
 //! Which class of device a medium of the user's is, as its kernel says.
 //!
-//! What a number is worth depends on what can have given it: 20 000 random reads a second are nothing to flash and
-//! impossible for platters. The kernel's flag alone does not tell: it says "rotational" also of virtual disks, of USB
-//! sticks and of volumes of RAID controllers, because nothing corrects it. So a class is named only where the
-//! link is one on which the disk itself answers.
+//! Whether a number is plausible depends on its medium: 20 000 random reads a second are easy for flash and
+//! impossible for platters. The kernel's flag alone is not enough: it says "rotational" of virtual disks, USB sticks
+//! and volumes of RAID controllers too, because nothing corrects it. So a class is named only if the disk itself
+//! answers on the link.
 
 use nestor_machine::{Command, Finished, Machine};
 use nestor_stack::{
@@ -19,7 +19,7 @@ const MEDIUM_DISKS: &str = "medium disks";
 /// A hard disk that turns slower than this does not exist; the field has small numbers with other meanings (SBC-4,
 /// 6.5.2: 0 not reported, 1 does not rotate).
 const SLOWEST_RPM: u16 = 3_000;
-/// How virtual disks call themselves. What is behind them is not seen from here.
+/// Names of virtual disks. The devices behind them are not visible from here.
 const VIRTUAL: [&str; 8] = ["qemu", "vbox", "virtual", "vmware", "msft", "msdisk", "amazon", "nvme_card"];
 
 /// A disk as `lsblk` and the kernel tell of it.
@@ -71,7 +71,7 @@ fn class_of(disks: &[Disk]) -> MediumClass {
 }
 
 /// Notes the class of a medium of the user's, its disks, and whether it has a write cache. What cannot be found out is
-/// "unknown": it is no reason not to build the stack.
+/// "unknown"; the stack is built nevertheless.
 pub(crate) fn note(progressing: &mut Progressing<'_>, on: MachineIndex, layer: &Layer, kind: MediumKind) {
     let machine = progressing.machine(on);
     let path = layer.path().map(|p| p.display().to_string()).unwrap_or_default();
@@ -100,7 +100,7 @@ fn device_of_file(machine: &Machine, path: &str) -> Option<String> {
     device_of_source(&found.stdout_text())
 }
 
-/// `/dev/sda2` of `/dev/sda2[/subvolume]`; `None` where the source is no device.
+/// `/dev/sda2` of `/dev/sda2[/subvolume]`; `None` if the source is not a device.
 fn device_of_source(source: &str) -> Option<String> {
     let device = source.lines().next()?.trim().split('[').next()?;
     device.starts_with("/dev/").then(|| device.to_owned())
@@ -150,7 +150,7 @@ fn rotation_rate(page: &[u8]) -> Option<u16> {
     }
 }
 
-/// Whether any of the disks answers writes from a cache; `None` where no kernel says.
+/// Whether any of the disks answers writes from a cache; `None` if the kernel does not say.
 fn write_cache(machine: &Machine, disks: &[Disk]) -> Option<bool> {
     let caches: Vec<bool> = disks
         .iter()
@@ -187,7 +187,7 @@ mod tests {
         assert_eq!(class(&disk("nvme0n1", 0, "nvme", "", "KIOXIA-EXCERIA")), "NVMe flash disk");
         assert_eq!(class(&disk("nvme0n1", 0, "", "", "KIOXIA-EXCERIA")), "NVMe flash disk");
         assert_eq!(class(&disk("nvme0n1", 0, "nvme", "", "Amazon Elastic Block Store")), "virtual disk");
-        // The kernel says "rotational" of these, for want of knowledge.
+        // The kernel calls these "rotational" by default.
         assert_eq!(class(&disk("vda", 1, "virtio", "0x1af4", "")), "virtual disk");
         assert_eq!(class(&disk("vda", 1, "", "", "")), "virtual disk");
         assert_eq!(class(&disk("sda", 1, "sata", "ATA     ", "QEMU HARDDISK")), "virtual disk");

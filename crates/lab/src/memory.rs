@@ -5,10 +5,10 @@ use nestor_stack::{MachineIndex, Stack};
 /// A host's own need: kernel, page cache for its tools, traces in memory.
 const HOST_BYTES: u64 = 1 << 30;
 
-/// What a guest costs its host beyond its own memory: the process that runs it.
+/// Memory of the process that runs a guest, in addition to the guest's own.
 const HYPERVISOR_BYTES: u64 = 192 << 20;
 
-/// What a guest that is a host itself needs beyond its guests.
+/// Memory of a guest that is itself a host, in addition to that of its guests.
 const MIDDLE_BYTES: u64 = 512 << 20;
 
 /// Memory of a guest of a stack: what its layer says, and if it runs guests itself at least enough for those.

@@ -1,4 +1,4 @@
-//! What probes have found, in small files of the cache directory.
+//! The results of probes, in small files of the cache directory.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -13,7 +13,7 @@ pub struct ProbeMemory {
 }
 
 impl ProbeMemory {
-    /// Reads what is known; an unreadable file is the same as none.
+    /// Reads the stored results; an unreadable file counts as missing.
     pub fn open(path: PathBuf) -> Self {
         let known =
             fs::read(&path).ok().and_then(|bytes| serde_json::from_slice(&bytes).ok()).unwrap_or_default();
@@ -32,7 +32,7 @@ impl ProbeMemory {
         }
     }
 
-    /// Forgets what does not hold (any more).
+    /// Forgets a result that no longer holds.
     pub fn forget(&mut self, identity: &str) {
         if self.known.remove(identity).is_some() {
             self.keep();

@@ -8,13 +8,13 @@ use std::time::Duration;
 use nestor_stack::Bytes;
 use rustix::fs::{FallocateFlags, fallocate, fstatvfs};
 
-/// Bytes of a piece: small against what a disk reads in one go, large enough for the file system's own maps to stay
+/// Bytes of a piece: small compared with a disk's sequential reads, large enough to keep the file system's own maps
 /// small.
 const PIECE: u64 = Bytes::kib(256).get();
-/// Of so many pieces of the space one is given to the image, so that the next is several tracks away.
+/// One of this many pieces of the space goes to the image, so that its next piece is several tracks away.
 const ONE_OF: u64 = 8;
 
-/// Why there is no such image.
+/// Why the image could not be made.
 #[derive(Debug, thiserror::Error)]
 pub enum ScatteredError {
     /// The file system does not do what is needed.
@@ -34,7 +34,7 @@ pub enum ScatteredError {
     /// There is too little room for its pieces to lie apart.
     #[error(
         "{path} of {wanted} MiB cannot be allocated in scattered pieces: this needs twice its size, but \
-         {available} MiB are free; set size= of the image"
+         only {available} MiB are free; set a smaller size= for the image"
     )]
     Room {
         /// The image.
@@ -98,7 +98,7 @@ fn scatter(path: &Path, image: &File, filler: &File, bytes: u64) -> Result<(), S
     image.sync_all().map_err(failed("writing it out"))
 }
 
-/// Lets a file take nearly all space; how much it took.
+/// Lets a file take nearly all space; returns how much it took.
 fn fill(filler: &File, available: u64) -> io::Result<u64> {
     let mut filled = 0;
     let mut step = available;
@@ -125,7 +125,7 @@ fn give_back(filler: &File, filled: u64, bytes: u64) -> io::Result<()> {
             at += ONE_OF * PIECE;
         }
     }
-    // Freed blocks may be taken again only when the transaction that freed them is on the disk.
+    // Freed blocks can be reused only once the transaction that freed them is on the disk.
     filler.sync_all()
 }
 

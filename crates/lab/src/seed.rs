@@ -1,7 +1,7 @@
 //! What a seed decides about a stack and its machines.
 //!
-//! Each is drawn from a stream of its own, so that one more of them changes none of the others. Stacks with the same seed
-//! have the same draws, so far as they have the same parts: what differs between two stacks of a block is the stack.
+//! Each value is drawn from a stream of its own, so that adding one does not change the others. Stacks with the same seed
+//! have the same draws as far as they have the same parts, so only the stack differs between two stacks of a block.
 
 use std::time::Duration;
 
@@ -50,7 +50,7 @@ impl Before {
     /// What [`Self`] takes at most, in bytes: a page for each directory, the file, and as much again for what describes them.
     pub const MOST_BYTES: u64 = 2 * 4096 * (MOST_DIRECTORIES + MOST_PAGES) as u64;
 
-    /// The same on a file system with so much room: nothing where it is so small that it would be missed.
+    /// The same on a file system of limited room: nothing if the file system is too small to spare it.
     pub(crate) fn within(self, free_bytes: u64) -> Self {
         if free_bytes / 64 < Self::MOST_BYTES { Self { directories: 0, pages: 0 } } else { self }
     }
@@ -89,7 +89,7 @@ impl Seed {
         Before { directories: random.below(MOST_DIRECTORIES + 1), pages: random.below(MOST_PAGES + 1) }
     }
 
-    /// What is mixed into the random pool of the machine at a depth.
+    /// The bytes mixed into the random pool of the machine at a depth.
     pub fn entropy(self, depth: usize) -> Vec<u8> {
         let mut random = self.stream(Part::Kernel, depth);
         (0..8).flat_map(|_| random.next().to_le_bytes()).collect()

@@ -201,8 +201,9 @@ impl ServedRoot {
             "virtual",
         ];
         let process = ground.start_process(Command::new(argv), &path("log.txt"))?;
-        wait_until_listening(ground, &directory)
-            .map_err(|message| BuildError::Lab(format!("the lab image's root is not served: {message}")))?;
+        wait_until_listening(ground, &directory).map_err(|message| {
+            BuildError::Lab(format!("the lab image's root could not be served: {message}"))
+        })?;
         Ok(Self { ground: ground.clone(), process, socket: path("disk.sock") })
     }
 
@@ -212,7 +213,7 @@ impl ServedRoot {
     }
 }
 
-/// What makes two media the same disk: everything but what the kernel above does with it.
+/// The identity of a disk: everything but the settings of the kernel above it.
 pub fn disk_key(layer: &Layer) -> String {
     let option = |name: &str| layer.option(name).unwrap_or_default().to_owned();
     ["profile", "size", "at", "wcache"]
@@ -228,7 +229,7 @@ fn serve_command(layer: &Layer, directory: &str, time: HostTime, seed: Seed) -> 
     argv.extend(["--timing".into(), "off".into()]);
     if time.is_virtual() {
         argv.extend(["--time".into(), "virtual".into()]);
-        // In real time platters stand anywhere when a run begins, and a disk stays for several.
+        // In real time the position of the platters is arbitrary when a run begins, and a disk stays for several runs.
         argv.extend(["--turned".into(), seed.turned().to_string()]);
     }
     for (option, flag) in [("size", "--size"), ("at", "--at"), ("wcache", "--write-cache")] {
@@ -244,7 +245,7 @@ pub fn profile_name(layer: &Layer) -> &str {
     layer.option("profile").unwrap_or(layer.name())
 }
 
-/// By what the machine finds the medium.
+/// How the machine finds the medium.
 pub fn mark() -> DiskMark {
     DiskMark::Serial(SERIAL.to_owned())
 }

@@ -1,4 +1,4 @@
-//! The machines that stand, from one stack to the next: the host, and guests at the positions that they have in their stacks.
+//! The running machines, kept from one stack to the next: the host, and guests at their positions in the stacks.
 
 use std::collections::BTreeMap;
 
@@ -9,7 +9,7 @@ use crate::built::BuiltMachine;
 use crate::lab::LabFiles;
 use crate::{BuildError, Lab, packages};
 
-/// A machine that stands.
+/// A running machine.
 pub(crate) struct Standing {
     pub(crate) machine: Machine,
     pub(crate) accelerator: Accelerator,
@@ -18,7 +18,7 @@ pub(crate) struct Standing {
     pub(crate) booted: Option<Booted>,
 }
 
-/// What is to be known of a lab machine.
+/// The facts of a lab machine.
 pub(crate) struct Booted {
     pub(crate) spec: MachineSpec,
     /// The lab image as the machine itself has it.
@@ -46,16 +46,16 @@ impl Lab {
         host.booted.as_ref().map(|booted| (host, booted))
     }
 
-    /// A machine that stands.
+    /// A running machine.
     ///
     /// # Errors
     /// It was ended.
     pub(crate) fn standing(&self, index: MachineIndex) -> Result<&Standing, BuildError> {
-        let ended = || BuildError::Lab("a machine of the stack does not stand any more".to_owned());
+        let ended = || BuildError::Lab("a machine of the stack has ended".to_owned());
         self.machines.get(index).ok_or_else(ended)
     }
 
-    /// The machine whose agent boots, and ends, a machine that is so joined.
+    /// The machine whose agent boots and ends a machine with this relation.
     ///
     /// # Errors
     /// It was ended.
@@ -83,7 +83,7 @@ impl Lab {
         }
     }
 
-    /// Packages that matter, with their versions, of a machine of the stack that stands.
+    /// Packages that matter, with their versions, of a running machine of the stack.
     pub fn packages(&mut self, index: MachineIndex) -> BTreeMap<String, String> {
         if let Some(booted) = self.machines.get(index).and_then(|standing| standing.booted.as_ref()) {
             return booted.packages.clone();
@@ -99,13 +99,13 @@ impl Lab {
                 self.machines.relation(index).and_then(|relation| self.machine_that_boots(relation).ok());
             let ended = self.machines.take(index).and_then(|standing| standing.booted);
             if let (Some(boots), Some(booted)) = (boots, ended) {
-                // A machine that is already gone is what we want.
+                // A machine that has already ended needs no further step.
                 let _ = boots.stop_machine(&booted.spec.name);
             }
         }
     }
 
-    /// Ends all guests at once: one of them does not answer, and waiting for it would only take longer. If the emulated host
+    /// Ends all guests at once, because one of them does not answer and would only delay the others. If the emulated host
     /// does not answer either, it is ended too, and booted again for the next stack.
     pub fn give_up_guests(&mut self) {
         let guests = self.machines.with_joined(MachineIndex::OUTERMOST);

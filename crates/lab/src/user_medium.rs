@@ -1,4 +1,4 @@
-//! Devices and files of the user's: looked at before they are used, and left without a signature.
+//! Devices and files of the user: checked before use, and left without a signature.
 
 use nestor_machine::{Command, Machine};
 use nestor_stack::{Layer, MediumKind};
@@ -6,11 +6,11 @@ use nestor_stack::{Layer, MediumKind};
 use crate::BuildError;
 use crate::builder::refused;
 
-/// Takes a medium until it is released, when what was written to it is erased. Refuses one that is in use, or that
+/// Takes a medium until it is released, and erases its data then. Refuses one that is in use, or that
 /// carries a signature or may hold any other data unless it was named for overwriting.
 ///
 /// # Errors
-/// What is wrong with it and what to do.
+/// What is wrong with the medium and what to do.
 pub(crate) fn take(
     machine: &Machine,
     layer: &Layer,
@@ -25,8 +25,10 @@ pub(crate) fn take(
         .map_err(failed)?;
     if !found.succeeded() {
         let what = match kind {
-            MediumKind::File => format!("there is no file {path}; make it with `truncate --size 16G {path}`"),
-            _ => format!("there is no device {path}; `lsblk` lists the devices"),
+            MediumKind::File => {
+                format!("the file {path} does not exist; make it with `truncate --size 16G {path}`")
+            }
+            _ => format!("the device {path} does not exist; `lsblk` lists the devices"),
         };
         return Err(refused(layer, what));
     }
@@ -57,7 +59,7 @@ fn wrong_kind(path: &str, found: &str, wanted: &str) -> String {
     format!("{path} is a {found}, not a {wanted} file; {instead}")
 }
 
-/// Refuses a medium that may hold data; what may be overwritten is erased.
+/// Refuses a medium that may hold data; erases one that may be overwritten.
 fn refuse_signatures(
     machine: &Machine,
     layer: &Layer,

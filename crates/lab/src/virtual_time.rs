@@ -1,4 +1,4 @@
-//! Whether the QEMU of this machine can be joined to virtual time: tried once for each QEMU, and remembered.
+//! Whether the QEMU of this machine can be joined to virtual time: tried once for each QEMU, and stored.
 
 use std::fs;
 use std::os::unix::fs::MetadataExt as _;
@@ -37,12 +37,12 @@ pub enum Joins {
 pub struct VirtualTimeMemory(ProbeMemory);
 
 impl VirtualTimeMemory {
-    /// Reads what is known; an unreadable file is the same as none.
+    /// Reads the stored results; an unreadable file counts as missing.
     pub fn open(cache_directory: &Path) -> Self {
         Self(ProbeMemory::open(cache_directory.join(MEMORY_FILE)))
     }
 
-    /// What was found earlier; what another version wrote that this one does not understand is the same as nothing.
+    /// The earlier result; one that this version does not understand counts as missing.
     pub fn recall(&self, identity: &str) -> Option<Joins> {
         serde_json::from_str(self.0.recall(identity)?).ok()
     }
@@ -77,8 +77,8 @@ impl Joins {
     /// Tries it in a lab that was opened in virtual time: boots a host and a guest in it, and takes the guest's stack down.
     ///
     /// # Errors
-    /// What failed says nothing of this QEMU: a full disk, a directory of the cache that others may write to. Whether the user ended it
-    /// is for the caller to know.
+    /// If the failure does not concern this QEMU: a full disk, a directory of the cache that others may write to. The caller knows
+    /// whether the user interrupted it.
     pub fn probe(lab: &mut Lab) -> Result<Self, BuildError> {
         let tried = Stack::parse(PROBED).map_err(BuildError::from).and_then(|stack| {
             let built = lab.build(&stack)?;
@@ -90,7 +90,7 @@ impl Joins {
     }
 }
 
-/// Whether it is QEMU that does not do what it is to do.
+/// Whether QEMU itself failed.
 fn is_of_qemu(error: &BuildError) -> bool {
     let (BuildError::Layer { source, .. } | BuildError::Machine(source)) = error else { return false };
     match source.cause() {

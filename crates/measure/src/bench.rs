@@ -1,4 +1,4 @@
-//! Where cells are run: the one thing that a campaign needs of a laboratory.
+//! Where cells run: the only part of a laboratory that a campaign needs.
 
 use nestor_lab::Lab;
 use nestor_stack::Stack;
@@ -7,15 +7,15 @@ use crate::cell::{CellEnd, CellRequest, run_cell};
 
 /// A place that runs one cell after another, each on a fresh stack.
 pub trait Bench {
-    /// Where it stands, as results name it: `emulated`, `this`, `ssh:HOST`.
+    /// Its place, as results name it: `emulated`, `this`, `ssh:HOST`.
     fn ground(&self) -> String;
 
-    /// SHA-256 of what all its numbers depend on besides the cells; `None` where they depend on more than that can tell.
+    /// SHA-256 of what all its numbers depend on besides the cells; `None` if they also depend on anything else.
     fn dependencies(&mut self) -> Option<[u8; 32]> {
         None
     }
 
-    /// Says which stacks will be asked for, so that machines are made large enough at once.
+    /// Announces the stacks that will be requested, so that machines are large enough from the start.
     fn make_room_for(&mut self, stacks: &[Stack]);
 
     /// Runs a cell; how it failed is in its record.

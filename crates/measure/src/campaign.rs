@@ -1,6 +1,6 @@
-//! Runs the cells of a study block by block, keeps each result as soon as it is there, ends comparisons that have enough
-//! blocks, and stops at the budget. Several benches share the cells of a block; what is decided between blocks rests on whole blocks, so
-//! how many there are changes no number where each cell's numbers are its own (in virtual time).
+//! Runs the cells of a study block by block, stores each result as soon as it is known, ends comparisons that have enough
+//! blocks, and stops at the budget. Several benches share the cells of a block. Decisions between blocks rest on whole blocks, so
+//! the number of benches changes no result where each cell's numbers are independent of the others (in virtual time).
 
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::ops::Range;
@@ -26,19 +26,19 @@ use nestor_results::{Study, WrittenStack};
 pub struct CampaignOptions {
     /// Whether results are kept under the study's name and an earlier, interrupted run of it is continued.
     pub as_study: bool,
-    /// A directory that is to keep what was recorded of each traced cell: its requests, layouts and a manifest.
+    /// A directory that is to keep the recordings of each traced cell: its requests, layouts and a manifest.
     pub trace_to: Option<PathBuf>,
-    /// Whether cells are measured of which the store has one with the same dependencies.
+    /// Whether cells are measured even if the store has one with the same dependencies.
     pub again: bool,
 }
 
-/// Hears how a campaign goes on.
+/// Receives the progress of a campaign.
 pub trait Watcher {
     /// A block begins: its number from 0, its cells, the comparisons that are still open and all of them.
     fn block_begins(&self, _block: u32, _cells: usize, _open: usize, _comparisons: usize) {}
     /// A cell begins: the number of those done, of all, and the expected time until the end.
     fn cell_begins(&self, cell: &CellKey, done: usize, all: usize, left: Option<Duration>);
-    /// What is happening now.
+    /// The current activity.
     fn step(&self, what: &str);
     /// A cell ended, and was kept under this number.
     fn cell_ended(&self, record: &CellRecord, run: i64);
@@ -51,7 +51,7 @@ pub trait Watcher {
 pub struct CampaignEnd {
     /// Runs that were kept.
     pub kept: usize,
-    /// Of a campaign that is no study: these runs, in order. Those of a study are in the store; there may be very many.
+    /// Of a campaign without a study: these runs, in order. The runs of a study are in the store, because there may be very many.
     pub runs: Vec<StoredRun>,
     /// Cells that an earlier run of the study had already finished.
     pub already_done: usize,
@@ -59,7 +59,7 @@ pub struct CampaignEnd {
     pub known: usize,
     /// Cells without a result, and why.
     pub not_run: Vec<NotRun>,
-    /// What was decided of each comparison.
+    /// The decision on each comparison.
     pub decisions: Decisions,
     /// Seconds it took, without opening the laboratory and closing it.
     pub elapsed_s: f64,
@@ -67,13 +67,13 @@ pub struct CampaignEnd {
     pub measured_s: f64,
 }
 
-/// After so many failures in a row with the same message, the place is at fault and not the stacks.
+/// After this many failures in a row with the same message, the place is at fault and not the stacks.
 const SAME_FAILURES: usize = 3;
 
-/// Runs what is left of a study on one bench or several, which stand in the same place.
+/// Runs the rest of a study on one bench or several in the same place.
 ///
 /// # Errors
-/// When a result cannot be kept; those before it are.
+/// If a result cannot be stored; earlier results are kept.
 pub fn run_campaign(
     mut benches: Vec<&mut (dyn Bench + Send)>,
     study: &Study,
@@ -119,7 +119,7 @@ pub fn run_campaign(
     })
 }
 
-/// A campaign under way.
+/// A campaign in progress.
 struct Campaign<'a, 'scope> {
     crew: Crew<'scope>,
     study: &'a Study,
@@ -134,11 +134,11 @@ struct Campaign<'a, 'scope> {
     estimator: Estimator,
     started: Instant,
     finished: HashSet<CellKey>,
-    /// Of a study that is not kept under a name: what its own cells reached.
+    /// Of a study that is not stored under a name: the results of its own cells.
     samples: Vec<CellSample>,
     /// Messages of the last failures in a row.
     failures: Vec<String>,
-    /// Stacks that cannot be built: said once, not once per replication.
+    /// Stacks that cannot be built: reported once, not once per replication.
     refused: HashSet<WrittenStack>,
     /// How often each cell was begun here.
     ran: HashMap<CellKey, u32>,
@@ -156,7 +156,7 @@ impl Campaign<'_, '_> {
         let mut reason = None;
         while next < blocks && reason.is_none() {
             let decisions = self.decisions(Some(next))?;
-            // A look needs all results before it; where nobody looks, a bench need not wait for the end of a block.
+            // A look needs all results before it; without looks, a bench need not wait for the end of a block.
             let end = if self.study.stop.is_some() { next + 1 } else { blocks };
             reason = self.run_blocks(next..end, &decisions)?;
             next = end;
@@ -171,8 +171,8 @@ impl Campaign<'_, '_> {
         Ok(self.end)
     }
 
-    /// Runs the cells of some blocks, and those that failed once more after the others of their block; says why it stopped before
-    /// their end.
+    /// Runs the cells of some blocks, and repeats the failed ones once after the others of their block; returns why it stopped
+    /// early.
     fn run_blocks(
         &mut self,
         mut blocks: Range<u32>,
@@ -201,7 +201,7 @@ impl Campaign<'_, '_> {
                 Said::Ended(ended) => *ended,
             };
             if self.keep(&cell, end)? {
-                // Those that wait may be of the next block already.
+                // Waiting cells may already belong to the next block.
                 let place = waiting.iter().take_while(|other| other.key.block == cell.key.block).count();
                 waiting.insert(place, cell);
             }
@@ -209,7 +209,7 @@ impl Campaign<'_, '_> {
                 reason.get_or_insert("interrupted".into());
             }
             if self.failing_alike() {
-                reason.get_or_insert(format!("{SAME_FAILURES} cells in a row failed alike"));
+                reason.get_or_insert(format!("{SAME_FAILURES} cells in a row failed with the same message"));
             }
         }
     }
@@ -238,7 +238,7 @@ impl Campaign<'_, '_> {
         cells
     }
 
-    /// Hands a cell to a bench, or says why none is begun any more. Of a stack that cannot be built, that was said.
+    /// Hands a cell to a bench, or returns why no more cells are begun. A stack that cannot be built was reported before.
     fn begin_cell(
         &mut self,
         cell: PlannedCell,
@@ -277,7 +277,7 @@ impl Campaign<'_, '_> {
         self.study.dependencies(&self.laboratory?, cell)
     }
 
-    /// A run with the same dependencies as a cell, unless cells are to be measured or recorded whatever is known of them.
+    /// A run with the same dependencies as a cell, unless all cells are to be measured or recorded anew.
     fn known(&self, cell: &CellKey) -> Result<Option<StoredRun>, StoreError> {
         if self.options.again || self.options.trace_to.is_some() {
             return Ok(None);
@@ -318,17 +318,17 @@ impl Campaign<'_, '_> {
         }
     }
 
-    /// Why the budget does not hold another cell. The first always runs.
+    /// Why the budget has no room for another cell. The first always runs.
     fn over_budget(&self, cell: &CellKey) -> Option<String> {
         let budget = self.study.budget?;
         let ends = self.started.elapsed() + self.estimator.cell(cell);
         (ends > budget && self.end.kept > 0).then(|| budget_ended(budget))
     }
 
-    /// Why the cell would not measure what those before it did.
+    /// Why the cell would not measure the same as those before it.
     fn file_changed(&self, cell: &CellKey) -> Option<String> {
         let file = self.study.changed_file(&cell.workload)?;
-        Some(format!("{file} has changed since the study was begun"))
+        Some(format!("{file} has changed since the study began"))
     }
 
     fn failing_alike(&self) -> bool {
@@ -336,13 +336,13 @@ impl Campaign<'_, '_> {
         self.failures.len() >= SAME_FAILURES && last.clone().all(|f| Some(f) == self.failures.last())
     }
 
-    /// Keeps the result of a cell; says whether it is worth another try.
+    /// Stores the result of a cell; returns whether to try it again.
     fn keep(&mut self, cell: &PlannedCell, end: CellEnd) -> Result<bool, StoreError> {
         let CellEnd { mut record, refused } = end;
         if record.measured().is_some() {
             record.environment.depends_on = self.dependencies(&cell.key);
         }
-        // What was torn down is no failure; what was finished before is kept.
+        // A cell that was torn down has not failed; finished ones are kept.
         if self.interrupted.load(Ordering::Relaxed) && record.measured().is_none() {
             return Ok(false);
         }
@@ -351,7 +351,7 @@ impl Campaign<'_, '_> {
         self.watcher.cell_ended(&run.record, run.number);
         let tries = self.ran.entry(cell.key.clone()).or_default();
         *tries += 1;
-        // A machine may have died of something that has passed: once more, after all others. Both are kept.
+        // The cause of a machine's death may have passed, so the cell runs again after all others. Both results are kept.
         let may_pass = self.options.as_study && !refused && *tries == 1;
         if refused {
             self.refused.insert(cell.key.stack.clone());
@@ -377,7 +377,7 @@ impl Campaign<'_, '_> {
         self.sample(record);
     }
 
-    /// Notes what a cell reached, for decisions.
+    /// Notes the result of a cell, for decisions.
     fn sample(&mut self, record: &CellRecord) {
         let Some(measured) = record.measured() else { return };
         if !record.untraced_twin && !record.violates_an_identity() {
@@ -395,7 +395,7 @@ impl Campaign<'_, '_> {
         Ok(Decisions::of(self.study, &self.store.cell_samples(&self.hash)?, before_block))
     }
 
-    /// A cell for a bench; `None` for one that this version does not know, which a study that was read cannot have.
+    /// A cell for a bench; `None` if this version does not know it, which cannot happen in a study that was read.
     fn order(&self, cell: PlannedCell) -> Option<Order> {
         let key = &cell.key;
         let stack = key.stack.value()?.clone();

@@ -1,7 +1,7 @@
-//! Several benches that run cells side by side: each takes the next cell as soon as it has ended its last.
+//! Several benches that run cells side by side: each takes the next cell as soon as it has finished one.
 //!
-//! Who hands out cells and keeps results is one thread; a bench runs in one of its own. What a bench says goes over one channel, in the
-//! order in which it was said.
+//! One thread hands out cells and stores results; each bench runs in a thread of its own. The benches report over one channel, in
+//! order.
 
 use std::path::PathBuf;
 use std::sync::mpsc::{Receiver, Sender, channel};
@@ -46,9 +46,9 @@ impl Order {
     }
 }
 
-/// What a bench says.
+/// A report of a bench.
 pub(crate) enum Said {
-    /// What it does now.
+    /// Its current activity.
     Step(String),
     /// A cell has ended.
     Ended(Box<(PlannedCell, CellEnd)>),
@@ -57,7 +57,7 @@ pub(crate) enum Said {
 enum FromBench {
     Step(String),
     Ended(usize, Box<(PlannedCell, CellEnd)>),
-    /// It has come to a bad end.
+    /// It has failed.
     IsLost,
 }
 
@@ -89,12 +89,12 @@ impl<'scope> Crew<'scope> {
         crew
     }
 
-    /// Whether one waits for a cell.
+    /// Whether a bench is free.
     pub fn has_free(&self) -> bool {
         !self.free.is_empty()
     }
 
-    /// Whether all wait for a cell.
+    /// Whether all benches are free.
     pub fn is_idle(&self) -> bool {
         self.free.len() == self.orders.len()
     }
@@ -104,18 +104,18 @@ impl<'scope> Crew<'scope> {
         self.orders.len()
     }
 
-    /// Hands a cell to a bench that waits for one.
+    /// Hands a cell to a free bench.
     pub fn begin(&mut self, order: Order) {
         if let Some(bench) = self.free.pop() {
-            // A bench that is lost says so itself.
+            // A lost bench reports itself.
             let _ = self.orders[bench].send(order);
         }
     }
 
-    /// Waits until a bench says something.
+    /// Waits for the next report of a bench.
     ///
     /// # Panics
-    /// As the bench did that has.
+    /// If a bench has panicked, with its panic.
     pub fn hear(&mut self) -> Said {
         loop {
             match self.said.recv() {
@@ -139,7 +139,7 @@ impl<'scope> Crew<'scope> {
     }
 }
 
-/// Says that its bench is lost if its thread panics.
+/// Reports its bench as lost if its thread panics.
 struct Loss<'a>(&'a Sender<FromBench>);
 
 impl Drop for Loss<'_> {
@@ -152,7 +152,7 @@ impl Drop for Loss<'_> {
 
 fn work(number: usize, bench: &mut dyn Bench, orders: &Receiver<Order>, mouth: &Sender<FromBench>) {
     let _loss = Loss(mouth);
-    // Nobody listens any more when the campaign is over.
+    // The receiver is closed once the campaign is over.
     let say = |said| {
         let _ = mouth.send(said);
     };

@@ -90,7 +90,7 @@ fn results_that_cannot_be_kept_are_refused_before_anything_is_measured() {
     let sandbox = Sandbox::new();
     fs::write(sandbox.path("notes.txt"), "not results").unwrap();
     let said = refused(&sandbox, &["run", "ext4/null", "fio:seq-write", "--store", "notes.txt"]);
-    assert!(said.contains("is not a file of Nestor results"), "{said}");
+    assert!(said.contains("is not a results file of Nestor"), "{said}");
     assert_eq!(fs::read_to_string(sandbox.path("notes.txt")).unwrap(), "not results");
     let said = refused(&sandbox, &["run", "ext4/null", "fio:seq-write", "--store", "/proc/none/r.sqlite"]);
     assert!(said.contains("/proc/none/r.sqlite"), "{said}");

@@ -243,7 +243,7 @@ fn a_full_disk_under_the_results_loses_nothing_that_was_finished() {
     Mounted::resize(&small, "1500k");
     let full = running.end();
     assert!(!full.succeeded);
-    assert!(full.stderr.contains("no room is left to write results"), "{}", full.stderr);
+    assert!(full.stderr.contains("no space is left to write to the results file"), "{}", full.stderr);
     let before = count();
     assert!(before > 0, "some were kept");
     let refused = study.sandbox.nestor(arguments(&["study.toml", "-n", "20", "--resume"])).output();

@@ -1,6 +1,6 @@
-//! Whose a file or directory is, who else may put something into it, and how one is made that nobody else can lead elsewhere.
+//! Who owns a file or directory, who else may write to it, and how to create one that no other user can redirect.
 
-/// For tests of crates that rest on this one.
+/// For tests of dependent crates.
 #[doc(hidden)]
 pub mod lists;
 mod make;
@@ -23,8 +23,8 @@ pub use writers::{Writers, of_open as writers, of_path as writers_at};
 /// Why what lies at a path may not be what its owner put there.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Distrust {
-    /// It is somebody else's.
-    #[error("{} belongs to user {owner}, and this is user {}", .path.display(), user())]
+    /// Another user owns it.
+    #[error("{} belongs to user {owner}, but Nestor runs as user {}", .path.display(), user())]
     Owner {
         /// The file or directory.
         path: PathBuf,
@@ -41,7 +41,7 @@ pub enum Distrust {
         /// Who.
         by: Writers,
     },
-    /// Somebody else can lead it elsewhere.
+    /// Another user can redirect it.
     #[error("{} is a link of user {owner}, who can lead it elsewhere at any time", .path.display())]
     Link {
         /// The link.
@@ -57,8 +57,8 @@ pub enum Distrust {
         /// `a directory`, `a file`.
         wanted: &'static str,
     },
-    /// Nobody knows.
-    #[error("{} cannot be looked at: {reason}", .path.display())]
+    /// It is not known.
+    #[error("{} cannot be examined: {reason}", .path.display())]
     Unknown {
         /// Where.
         path: PathBuf,
@@ -72,8 +72,8 @@ pub fn user() -> u32 {
     rustix::process::geteuid().as_raw()
 }
 
-/// What is wrong with a file or directory that should be this user's or root's, and written to by nobody else. Its metadata
-/// are those of the path itself, not of what it leads to if it is a link.
+/// Checks that a file or directory is this user's or root's, and that no other user may write to it. The metadata
+/// are those of the path itself, not of the target of a link.
 ///
 /// # Errors
 /// Whose it is, or who may write to it.
@@ -88,7 +88,7 @@ pub fn of_user_or_root(path: &Path, metadata: &Metadata) -> Result<(), Distrust>
     }
 }
 
-/// What helps beyond what the mode says.
+/// Advice in addition to the mode.
 fn hint(by: Writers) -> String {
     match by {
         Writers::Everybody => String::new(),

@@ -1,4 +1,4 @@
-//! Directories made where another user could plant something between the look at the way and the making.
+//! Creates directories safely although another user could plant something between the check of the path and the creation.
 
 use std::fs::File;
 use std::io;
@@ -14,10 +14,10 @@ use super::{Distrust, unknown};
 /// Why the directories above a path were not made.
 #[derive(Debug, thiserror::Error)]
 pub enum NotMade {
-    /// Somebody else could lead the way elsewhere.
+    /// Another user could redirect the path.
     #[error(transparent)]
     NotOurs(#[from] Distrust),
-    /// The system refuses.
+    /// The system refuses to create one.
     #[error("the directory {} could not be {}: {source}", .path.display(), if source.kind() == io::ErrorKind::NotFound { "found" } else { "made" })]
     System {
         /// The directory.
@@ -30,32 +30,32 @@ pub enum NotMade {
 /// The open directory above a path.
 #[derive(Debug)]
 pub struct Above {
-    /// The directory, open for nothing but reaching what is in it (`O_PATH`).
+    /// The directory, open only to reach its entries (`O_PATH`).
     pub directory: OwnedFd,
     /// Where the path itself really is: its last component is as it was written.
     pub path: PathBuf,
 }
 
-/// As [`above`], but makes the directories above the path that are not there, with mode 0755 less the umask. Each is made in
-/// the open one above it, is never reached through a link, and is looked at after it was made: what another user has put
-/// there since the way was looked at is refused, and nothing is made in it.
+/// As [`above`], but creates the missing directories above the path, with mode 0755 less the umask. Each is created in
+/// the open one above it, is never reached through a link, and is checked after its creation: if another user has put
+/// something there since the first check, it is refused, and nothing is created in it.
 ///
 /// # Errors
-/// What on the way is somebody else's or may be written to by others, or cannot be made.
+/// If a directory on the path belongs to another user, may be written to by others, or cannot be created.
 pub fn make_above(path: &Path) -> Result<Above, NotMade> {
     reach(path, Missing::Make)
 }
 
-/// As [`make_above`], but makes nothing: what is missing on the way is an error. Afterwards nobody but this user and root can
-/// lead the way elsewhere, so the path may be used as it was written.
+/// As [`make_above`], but creates nothing: a missing directory is an error. Afterwards only this user and root can
+/// redirect the path, so it may be used as written.
 ///
 /// # Errors
-/// What on the way is somebody else's, may be written to by others, or is not there.
+/// If a directory on the path belongs to another user, may be written to by others, or does not exist.
 pub fn open_above(path: &Path) -> Result<Above, NotMade> {
     reach(path, Missing::Refuse)
 }
 
-/// What becomes of a directory on the way that is not there.
+/// How to treat a missing directory on the path.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Missing {
     Make,
@@ -108,7 +108,7 @@ fn go_down(path: &Path, missing: Missing) -> Result<OwnedFd, NotMade> {
 fn make(directory: &OwnedFd, name: &Path, path: &Path) -> Result<(), NotMade> {
     let mode = Mode::RWXU | Mode::RGRP | Mode::XGRP | Mode::ROTH | Mode::XOTH;
     match mkdirat(directory, name, mode) {
-        // Another program of this user's was faster, or another user: whose it is is looked at when it is open.
+        // Another program or user created it first: its owner is checked once it is open.
         Ok(()) | Err(Errno::EXIST) => Ok(()),
         Err(e) => Err(NotMade::System { path: path.to_owned(), source: e.into() }),
     }
@@ -129,7 +129,7 @@ mod tests {
 
     use super::*;
 
-    /// A directory of everybody's, and the way below it to one that is not there, which was looked at.
+    /// A directory open to all users, and the checked path below it to a missing one.
     fn looked_at() -> (tempfile::TempDir, PathBuf, PathBuf) {
         let folder = tempfile::tempdir().unwrap();
         let real = folder.path().canonicalize().unwrap();
@@ -176,7 +176,7 @@ mod tests {
         }
     }
 
-    /// Needs root, which alone can give something away.
+    /// Needs root, because only root can change an owner.
     #[test]
     fn a_directory_that_another_user_planted_after_the_way_was_looked_at_takes_nothing() {
         for planted in ["new", "new/deeper"] {

@@ -1,4 +1,4 @@
-//! Output files that take the place of nothing but earlier ones of their kind.
+//! Output files that replace only earlier ones of their kind.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, ErrorKind};
@@ -7,22 +7,21 @@ use std::path::Path;
 
 use crate::open_above;
 
-/// A kind of file that begins with bytes of its own.
+/// A kind of file with a magic number of its own.
 #[derive(Clone, Copy, Debug)]
 pub struct FileKind {
-    /// What it is called in messages, with its article: `a request log`.
+    /// Its name in messages, with its article: `a request log`.
     pub name: &'static str,
-    /// What each begins with.
+    /// The first bytes of each.
     pub magic: &'static [u8; 8],
 }
 
 impl FileKind {
-    /// Makes the file with `mode` less the umask, or empties one that this user has there, if it is empty already or of this
-    /// kind. No link at its place is followed, and nothing else is touched.
+    /// Creates the file with `mode` less the umask, or truncates this user's file there if it is empty or of this kind. A
+    /// link is not followed, and other files are not changed.
     ///
     /// # Errors
-    /// Something else is there, or it cannot be made or opened; on the way there is something that another user could lead
-    /// elsewhere.
+    /// If something else is there, the file cannot be created or opened, or another user could redirect the path.
     pub fn create(self, path: &Path, mode: u32) -> io::Result<File> {
         open_above(path)?;
         // With O_EXCL a link is not followed (open(2)).
@@ -35,21 +34,21 @@ impl FileKind {
     fn emptied(self, path: &Path) -> io::Result<File> {
         let refused = |reason: &str| {
             let name = self.name;
-            io::Error::other(format!("{reason}, where only {name} of yours is replaced; name another file"))
+            io::Error::other(format!("{reason}; Nestor replaces only {name} of your own; name another file"))
         };
-        // Before it is opened: to open a device may do something.
+        // Checked before opening, because opening a device may have side effects.
         let found = fs::symlink_metadata(path)?;
         if found.is_symlink() {
             return Err(refused("it is a link"));
         }
         if !found.is_file() {
-            return Err(refused("it is no regular file"));
+            return Err(refused("it is not a regular file"));
         }
         let flags = libc::O_NOFOLLOW | libc::O_NONBLOCK;
         let file = OpenOptions::new().read(true).write(true).custom_flags(flags).open(path)?;
         let found = file.metadata()?;
         if !found.is_file() {
-            return Err(refused("it is no regular file"));
+            return Err(refused("it is not a regular file"));
         }
         if found.uid() != rustix::process::geteuid().as_raw() {
             return Err(refused("it belongs to another user"));
@@ -83,7 +82,7 @@ mod tests {
         assert_eq!(fs::metadata(at("new")).unwrap().mode() & 0o777, 0o600);
     }
 
-    /// Needs root, which alone can give something away.
+    /// Needs root, because only root can change an owner.
     #[test]
     fn nothing_is_made_or_emptied_through_another_users_link() {
         let folder = tempfile::tempdir().unwrap();
@@ -117,7 +116,7 @@ mod tests {
             ("short", "it holds something else"),
             ("link", "it is a link"),
             ("dangling", "it is a link"),
-            ("folder", "it is no regular file"),
+            ("folder", "it is not a regular file"),
         ];
         for (name, reason) in cases {
             let error = KIND.create(&at(name), 0o600).unwrap_err().to_string();

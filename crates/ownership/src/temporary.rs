@@ -1,4 +1,4 @@
-//! Directories that last as long as one command.
+//! Temporary directories of one command.
 
 use std::fs::Permissions;
 use std::io;
@@ -9,16 +9,16 @@ use tempfile::TempDir;
 
 use crate::make_above;
 
-/// Names another directory for work directories and for what is large and short-lived.
+/// Names another directory for work directories and for large temporary files.
 pub const WORK_VARIABLE: &str = "NESTOR_WORK";
 
-/// Where such things are made otherwise, work directories only if the user has no cache directory of his own.
+/// The default place for them; for work directories only if the user has no cache directory.
 pub const PUBLIC_PLACE: &str = "/var/tmp";
 
-/// Characters of a name that are drawn by chance.
+/// Random characters of a name.
 const CHANCE: usize = 16;
 
-/// Where a directory for large things that last as long as one command is made: `$NESTOR_WORK`, else `/var/tmp`, for `/tmp`
+/// The place for large temporary files of one command: `$NESTOR_WORK`, else `/var/tmp`, because `/tmp`
 /// may be memory.
 pub fn place_for_temporary() -> PathBuf {
     std::env::var_os(WORK_VARIABLE)
@@ -26,14 +26,14 @@ pub fn place_for_temporary() -> PathBuf {
         .map_or_else(|| PUBLIC_PLACE.into(), PathBuf::from)
 }
 
-/// A new directory in `place` that is removed when it is dropped: of a name that nobody can guess, and for this user only
-/// whatever the umask is. So files in it may have names that everybody knows. `place` is made if it is not there, and stays.
+/// A new directory in `place` that is removed when it is dropped. Its name cannot be guessed, and only this user may use it,
+/// whatever the umask. So files in it may have predictable names. `place` is created if it is missing, and stays.
 ///
 /// # Errors
-/// It cannot be made, or on the way there is something that another user could lead elsewhere.
+/// If it cannot be created, or another user could redirect the path.
 pub fn temporary_directory_in(place: &Path, prefix: &str) -> io::Result<TempDir> {
     let place = make_above(&place.join(prefix))?;
-    // All of it is there and nobody else can put another in its place, so it may be used by its path.
+    // All of it exists and no other user can replace it, so it may be used by its path.
     let place = place.path.parent().unwrap_or(Path::new("/"));
     let private = Permissions::from_mode(0o700);
     tempfile::Builder::new().prefix(prefix).rand_bytes(CHANCE).permissions(private).tempdir_in(place)
@@ -70,7 +70,7 @@ mod tests {
         std::fs::set_permissions(&shared, Permissions::from_mode(0o1777)).unwrap();
         let place = shared.join("new/deeper");
         drop(temporary_directory_in(&place, "nestor-").expect("what is missing is made"));
-        // As where another user was faster.
+        // As if another user had created it first.
         if std::os::unix::fs::chown(shared.join("new"), Some(4321), Some(4321)).is_err() {
             return;
         }

@@ -1,4 +1,4 @@
-//! The way to a path, component by component, as the kernel goes it: through which directories and links.
+//! Walks a path component by component as the kernel does, through its directories and links.
 
 use std::collections::VecDeque;
 use std::ffi::OsString;
@@ -10,17 +10,17 @@ use std::path::{Component, Path, PathBuf};
 use super::writers;
 use super::{Distrust, unknown, user};
 
-/// A directory in which anybody may make entries and only their owners may remove them.
+/// A directory in which every user may create entries and only their owners may remove them.
 const STICKY: u32 = 0o1000;
 
-/// Links that the kernel follows on one way: `MAXSYMLINKS` in include/linux/namei.h.
+/// Links that the kernel follows on one path: `MAXSYMLINKS` in include/linux/namei.h.
 const MAX_LINKS: usize = 40;
 
 /// Whom a walk trusts besides root.
 #[derive(Clone, Copy)]
 pub(super) struct Trust {
     user: u32,
-    /// The number under which a user namespace shows the users that it has not.
+    /// The number under which a user namespace shows users that it does not map.
     nobody: Option<u32>,
 }
 
@@ -31,18 +31,18 @@ impl Trust {
     }
 }
 
-/// Where a path really is, without a link in it, if nobody but this user and root can put something else in its place or lead
-/// the way elsewhere: every directory on the way, those that links lead through included, is this user's or root's and not
-/// writable by others unless it is sticky, and so is every link. What is not there yet is taken as it is written. The last
-/// component is followed if it is a link; whose it is itself is not looked at unless it is a link or a directory.
+/// The real path, without links, if only this user and root can replace or redirect it: every directory on the path,
+/// including those that links lead through, belongs to this user or root and is not writable by others unless it is
+/// sticky, and so does every link. Missing components are taken as written. The last component is followed if it is a
+/// link; its own owner is checked only if it is a link or a directory.
 ///
 /// # Errors
-/// What on the way is somebody else's or may be written to by others.
+/// If a component of the path belongs to another user or may be written to by others.
 pub fn resolved(path: &Path) -> Result<PathBuf, Distrust> {
     walk(path, Trust::here())
 }
 
-/// As [`resolved`] for what is above a path; its last component is neither followed nor looked at.
+/// As [`resolved`] for the directories above a path; its last component is neither followed nor checked.
 ///
 /// # Errors
 /// As [`resolved`], or the path has no last component.
@@ -77,7 +77,7 @@ fn walk(path: &Path, trust: Trust) -> Result<PathBuf, Distrust> {
     let written = std::path::absolute(path).map_err(|e| unknown(path, &e))?;
     let mut ahead: VecDeque<Step> = steps(&written).collect();
     let mut reached = PathBuf::from("/");
-    // Whether the directory that was reached lets others make entries in it.
+    // Whether others may create entries in the current directory.
     let mut is_shared = check_directory(&reached, &look_at(&reached)?, trust)?;
     let mut links = 0;
     while let Some(step) = ahead.pop_front() {
@@ -121,7 +121,7 @@ fn not_there_yet(mut path: PathBuf, ahead: VecDeque<Step>) -> Result<PathBuf, Di
             Step::Root | Step::Up => {
                 return Err(Distrust::Unknown {
                     path,
-                    reason: "it is not there, and the way goes up from it".into(),
+                    reason: "it does not exist, and the path goes up from it".into(),
                 });
             }
         }
@@ -133,11 +133,11 @@ fn look_at(path: &Path) -> Result<Metadata, Distrust> {
     fs::symlink_metadata(path).map_err(|e| unknown(path, &e))
 }
 
-/// Whether others may make entries in a directory in which they cannot touch those of this user.
+/// Whether others may create entries in a directory without being able to change this user's.
 pub(super) fn check_directory(path: &Path, metadata: &Metadata, trust: Trust) -> Result<bool, Distrust> {
     let (owner, mode) = (metadata.uid(), metadata.mode() & 0o7777);
     let by = writers::of_path(path, metadata);
-    // Nobody knows whose it is; if only its owner may write to it, it is as a directory of the machine's root looks.
+    // The owner is unknown; if only the owner may write to it, it looks like a directory of the machine's root.
     let is_unmapped = Some(owner) == trust.nobody && by.is_none();
     if owner != trust.user && owner != 0 && !is_unmapped {
         return Err(Distrust::Owner { path: path.to_owned(), owner });
@@ -148,7 +148,7 @@ pub(super) fn check_directory(path: &Path, metadata: &Metadata, trust: Trust) ->
     }
 }
 
-/// In a user namespace that has not all users, the number under which it shows the others: among them the machine's root.
+/// In a user namespace that does not map all users, the number under which it shows the others, including the machine's root.
 fn unmapped_user() -> Option<u32> {
     let map = fs::read_to_string("/proc/self/uid_map").ok()?;
     let has_all = map.split_whitespace().collect::<Vec<_>>() == ["0", "0", "4294967295"];
@@ -204,7 +204,7 @@ mod tests {
         assert!(resolved(&real.join("nothing/../circle")).is_err());
     }
 
-    /// Needs root, which alone can give something away.
+    /// Needs root, because only root can change an owner.
     #[test]
     fn a_link_of_another_user_is_refused_at_every_hop() {
         let (_folder, real) = place();
@@ -222,7 +222,7 @@ mod tests {
         assert_eq!(above(&real.join("theirs")), Ok(real.join("theirs")), "it is the last");
     }
 
-    /// Needs root, which alone can give something away.
+    /// Needs root, because only root can change an owner.
     #[test]
     fn a_user_whom_the_namespace_does_not_show_is_trusted_only_where_others_may_not_write() {
         let (_folder, real) = place();

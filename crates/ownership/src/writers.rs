@@ -1,4 +1,4 @@
-//! Who but its owner may write to a file or directory.
+//! Which users other than its owner may write to a file or directory.
 
 use std::fmt::{self, Display};
 use std::fs::{self, File, Metadata};
@@ -12,14 +12,14 @@ use rustix::io::Errno;
 /// The extended attribute that holds an access control list.
 pub(super) const ACCESS_LIST: &str = "system.posix_acl_access";
 
-/// Who but its owner and root may write to something.
+/// Which users other than its owner and root may write to a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Writers {
     /// Every user.
     Everybody,
-    /// Its group, which is not certainly the owner's alone.
+    /// Its group, which may have members other than the owner.
     Group,
-    /// Whom its access control list names: the mode then shows only the most that anybody in the list may do.
+    /// The users in its access control list: the mode then shows only the maximum that the list grants.
     AccessList,
 }
 
@@ -35,20 +35,20 @@ impl Display for Writers {
     }
 }
 
-/// Who but its owner may write to what is open; `None`: nobody.
+/// Which users other than the owner may write to an open file; `None`: none.
 ///
 /// # Errors
-/// The system does not tell.
+/// If the system does not answer.
 pub fn of_open(file: &File) -> io::Result<Option<Writers>> {
     Ok(of(&file.metadata()?, || has_list(fgetxattr(file, ACCESS_LIST, &mut [0_u8; 0][..]))))
 }
 
-/// Who but its owner may write to what is at a path, which is not followed if it is a link; `None`: nobody.
+/// Which users other than the owner may write to the file at a path. A link is not followed. `None`: none.
 pub fn of_path(path: &Path, metadata: &Metadata) -> Option<Writers> {
     of(metadata, || has_list(lgetxattr(path, ACCESS_LIST, &mut [0_u8; 0][..])))
 }
 
-/// Asked for its size only. Who cannot be told that there is no list has to suppose one.
+/// Asks only for the size of the list. If the answer is unknown, a list is assumed.
 fn has_list(answer: rustix::io::Result<usize>) -> bool {
     !matches!(answer, Err(Errno::NODATA | Errno::OPNOTSUPP | Errno::NOSYS))
 }
@@ -59,7 +59,7 @@ fn of(metadata: &Metadata, has_list: impl Fn() -> bool) -> Option<Writers> {
     if mode & 0o002 != 0 {
         Some(Writers::Everybody)
     } else if mode & 0o020 == 0 {
-        // With a list this is its mask: without it nobody whom the list names may write.
+        // With a list this bit is its mask: without it no user in the list may write.
         None
     } else if has_list() {
         Some(Writers::AccessList)
@@ -76,7 +76,7 @@ fn is_group_of_one(owner: u32, group: u32) -> bool {
     matches!((groups, users), (Some(groups), Some(users)) if is_alone(owner, group, &groups, &users))
 }
 
-/// Whether a group has its owner's number, is not root's, and has nobody else in it according to group(5) and passwd(5).
+/// Whether a group has its owner's number, is not root's, and has no other members according to group(5) and passwd(5).
 fn is_alone(owner: u32, group: u32, groups: &str, users: &str) -> bool {
     let fields = |line: &'_ str| line.split(':').map(|f| f.trim().to_owned()).collect::<Vec<_>>();
     let number = |field: Option<&String>| field.and_then(|f| f.parse::<u32>().ok());

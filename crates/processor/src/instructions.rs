@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-/// Instructions of an emulated machine; all guests in it are one.
+/// Instructions of an emulated machine; all guests in it count together.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct InstructionCounts {
     /// Of the machine's own programs: the hypervisor, or the application where there is no guest.
@@ -45,7 +45,7 @@ pub enum WhyNotCounted {
     /// It is not known when the workload's I/O ran.
     #[error("no request reached a block device, so it is not known when the workload ran")]
     NoRequests,
-    /// The workload's I/O was over before it could be told from what comes before and after.
+    /// The workload's I/O was too short to tell it from what comes before and after.
     #[error("its I/O took less than about a tenth of a second")]
     TooShort,
     /// QEMU did not take the library as a plugin.

@@ -20,8 +20,8 @@ impl ProcessorSpeed {
     /// One instruction is one nanosecond.
     pub const USUAL: Self = Self { instructions_per_ns: 1 };
 
-    /// The fastest that there is. A processor that does as much on one core is not to be had, and each step makes a machine that
-    /// computes for some time of its own take longer.
+    /// The fastest speed. No real core does as much, and each step increases the real time that a machine needs to compute
+    /// for a given time of its own.
     pub const FASTEST: Self = Self { instructions_per_ns: 16 };
 
     /// Instructions of a nanosecond.
@@ -34,7 +34,7 @@ impl ProcessorSpeed {
         u32::from(self.instructions_per_ns) * MIPS_OF_ONE_PER_NS
     }
 
-    /// Nanoseconds that so many instructions take.
+    /// Nanoseconds that a number of instructions takes.
     pub fn ns_of(self, instructions: f64) -> f64 {
         instructions / f64::from(self.instructions_per_ns)
     }
@@ -67,7 +67,7 @@ impl ProcessorSpeed {
 
 fn not_possible(what: &str) -> String {
     format!(
-        "`{what}` is no speed of the modelled processor; there are: 1000mips, 2000mips and so on in thousands, up to {}",
+        "`{what}` is not a speed of the modelled processor; the speeds are 1000mips, 2000mips and so on in thousands, up to {}",
         ProcessorSpeed::FASTEST
     )
 }

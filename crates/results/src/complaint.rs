@@ -1,4 +1,4 @@
-//! How an error in a study file is told: file, line, column, the line itself, a caret, and what to write instead.
+//! How an error in a study file is reported: file, line, column, the line itself, a caret, and what to write instead.
 
 use std::fmt;
 use std::ops::Range;

@@ -1,4 +1,4 @@
-//! What the numbers of a cell in virtual time depend on, as a digest: what has the same need not be measured again.
+//! A digest of everything that decides a cell's numbers in virtual time: cells with the same digest need not be measured again.
 
 use sha2::{Digest as _, Sha256};
 
@@ -14,7 +14,7 @@ impl Study {
         let stack = cell.stack.value()?.to_string();
         let trace =
             if cell.untraced_twin { TraceMode::None } else { self.rule(&cell.stack, &cell.workload)?.trace };
-        // A repeat without recorders is none of the runs that count, though the same comes out.
+        // A repeat without recorders does not count as a run, although its numbers are the same.
         let kind = if cell.untraced_twin { "twin" } else { "run" }.to_owned();
         let mut texts =
             vec![stack, cell.workload.to_string(), trace.to_string(), cell.seed(self.seed).to_string(), kind];

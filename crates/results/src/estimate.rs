@@ -1,4 +1,4 @@
-//! How long cells will take, judged by those that were measured before.
+//! How long cells will take, estimated from earlier measurements.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -10,7 +10,7 @@ use crate::{Decisions, Study};
 use crate::{WrittenStack, WrittenWorkload};
 
 /// What a cell takes besides its measurement where nothing is known yet: the median of a guest with a nested file system on an
-/// emulated host of two cores without KVM, which is the slowest place there is.
+/// emulated host of two cores without KVM, the slowest known place.
 const UNKNOWN_OVERHEAD_S: f64 = 15.0;
 /// The same of a measurement that has no end of its own.
 const UNKNOWN_MEASUREMENT_S: f64 = 30.0;

@@ -18,9 +18,9 @@ pub enum FailureCause {
     NoSpace,
     /// There was not enough memory.
     NoMemory,
-    /// The workload's program ended without what it was to say.
+    /// The workload's program ended without its results.
     Workload,
-    /// Anything else that happened to the laboratory.
+    /// Any other fault of the laboratory.
     Other,
 }
 
@@ -34,7 +34,7 @@ pub struct CellFailure {
     pub message: String,
 }
 
-/// How it stands in a record. One of before the cause was kept is written as it was read, so that it keeps its name.
+/// Its form in a record. A failure from before causes were kept is written as it was read, so that the record keeps its id.
 #[derive(Clone, Serialize, Deserialize)]
 #[serde(untagged)]
 enum Stored {
@@ -48,7 +48,7 @@ impl CellFailure {
         Self { cause: Some(cause), message: message.into() }
     }
 
-    /// Whether it says that the stack cannot be made, and not that something happened to the laboratory on the way.
+    /// Whether the stack itself cannot be made, in contrast to a fault of the laboratory.
     pub fn says_not_possible(&self) -> bool {
         self.cause == Some(FailureCause::NotPossible)
     }

@@ -33,11 +33,9 @@
 //! `scale = "small"` names the size that is taken if none is asked for. `[[claim]]`, `[[figure]]` and `[[finding]]` are described in
 //! [`crate::claims`].
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
-use nestor_stack::Stack;
 use nestor_statistics::sequential::StopRule;
 use nestor_text::nearest;
 use thiserror::Error;
@@ -45,7 +43,12 @@ use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
 use crate::complaint::{Complaint, Source};
-use crate::{Part, Study, TraceMode, WrittenStack, written_stacks, written_workloads};
+use crate::{Part, Study, written_stacks, written_workloads};
+
+mod baselines;
+mod values;
+
+pub use values::parse_duration;
 
 const KEYS: [&str; 19] = [
     "name",
@@ -199,7 +202,7 @@ impl<'a> Reader<'a> {
                 (Some(wanted), _) => Err(self
                     .source
                     .complain(0..0, format!("the study has no scale `{wanted}`"))
-                    .help("it comes in one size; a table [scales.NAME] would make another")),
+                    .help("it has only one size; a table [scales.NAME] adds another")),
                 (None, Some((value, name))) => Err(self
                     .source
                     .complain(value.span(), format!("the study has no scale `{name}`"))
@@ -325,244 +328,4 @@ impl<'a> Reader<'a> {
             None => Ok(Some(rule)),
         }
     }
-
-    fn looks(&self) -> Result<Option<Vec<u32>>, Complaint> {
-        let Some(value) = self.table.get("looks") else { return Ok(None) };
-        let what = "a list of numbers of pairs, each larger than the one before, from 2 on, such as [3, 4, 6, 8, 12]";
-        let list = value.get_ref().as_array().ok_or_else(|| self.wrong_type(value, what))?;
-        let mut looks: Vec<u32> = Vec::new();
-        for item in list.iter() {
-            let integer =
-                item.get_ref().as_integer().ok_or_else(|| self.wrong_type(item, "a whole number"))?;
-            match u32::from_str_radix(integer.as_str(), integer.radix()) {
-                Ok(look)
-                    if look >= 2
-                        && i64::from(look) <= MOST_REPLICATIONS
-                        && looks.last().is_none_or(|l| *l < look) =>
-                {
-                    looks.push(look);
-                }
-                _ => return Err(self.source.complain(item.span(), format!("`looks` is {what}"))),
-            }
-        }
-        if looks.is_empty() {
-            return Err(self.source.complain(value.span(), format!("`looks` is {what}")));
-        }
-        Ok(Some(looks))
-    }
-
-    /// `true`, `false`, or the baselines that run at both ends of each block.
-    fn set_sentinels(&self, study: &mut Study) -> Result<(), Complaint> {
-        study.sentinels = None;
-        let Some(value) = self.value("sentinels") else { return Ok(()) };
-        if value.get_ref().as_array().is_none() {
-            study.sentinels = Some(self.truth(value)?);
-            return Ok(());
-        }
-        let named = self.expanded("sentinels", "a list of baselines", written_stacks)?;
-        if let Some(other) = named.iter().find(|s| !study.baselines.contains_key(*s) || !study.is_baseline(s))
-        {
-            let baselines: BTreeSet<&str> = study.baselines.values().map(WrittenStack::as_str).collect();
-            return Err(self
-                .source
-                .complain(value.span(), format!("{other} is no baseline of this study"))
-                .help(format!(
-                    "its baselines are {}",
-                    baselines.into_iter().collect::<Vec<_>>().join(", ")
-                )));
-        }
-        study.sentinels = Some(true);
-        study.sentinel_stacks = named.into_iter().collect();
-        Ok(())
-    }
-
-    fn needed(&self, key: &str, what: &str) -> Result<&'a Value<'a>, Complaint> {
-        self.value(key).ok_or_else(|| {
-            let end = self.source.text.len();
-            let at = self.source.text.trim_end().len().min(end);
-            self.source
-                .complain(at..at, format!("the study has no `{key}`"))
-                .help(format!("`{key}` is {what}"))
-        })
-    }
-
-    fn wrong_type(&self, value: &Value<'_>, what: &str) -> Complaint {
-        let found = value.get_ref().type_str();
-        let article = if found.starts_with(['a', 'i']) { "an" } else { "a" };
-        self.source.complain(value.span(), format!("{what} is needed here, not {article} {found}"))
-    }
-
-    fn text(&self, value: &'a Value<'a>) -> Result<&'a str, Complaint> {
-        let text = value.get_ref().as_str().ok_or_else(|| self.wrong_type(value, "a text in quotes"))?;
-        if text.trim().is_empty() {
-            return Err(self.source.complain(value.span(), "this text is empty"));
-        }
-        Ok(text)
-    }
-
-    fn truth(&self, value: &Value<'_>) -> Result<bool, Complaint> {
-        value.get_ref().as_bool().ok_or_else(|| self.wrong_type(value, "true or false"))
-    }
-
-    fn number(&self, key: &str, least: i64, most: i64) -> Result<Option<i64>, Complaint> {
-        let Some(value) = self.value(key) else { return Ok(None) };
-        let what = format!("a whole number from {least} to {most}");
-        let integer = value.get_ref().as_integer().ok_or_else(|| self.wrong_type(value, &what))?;
-        match i64::from_str_radix(integer.as_str(), integer.radix()) {
-            Ok(number) if (least..=most).contains(&number) => Ok(Some(number)),
-            _ => Err(self.source.complain(value.span(), format!("`{key}` is {what}"))),
-        }
-    }
-
-    fn trace(&self) -> Result<Option<TraceMode>, Complaint> {
-        let Some(value) = self.value("trace") else { return Ok(None) };
-        let text = self.text(value)?;
-        text.parse().map(Some).map_err(|message: String| {
-            self.source.complain(value.span(), message).help(
-                "full: every request through all layers; layers: the numbers of each layer; none: nothing",
-            )
-        })
-    }
-
-    fn name(&self) -> Result<String, Complaint> {
-        let value = self.needed("name", "a short name, such as \"quick\"")?;
-        let name = self.text(value)?;
-        if name.chars().all(|c| c.is_ascii_alphanumeric() || "-_.".contains(c)) {
-            return Ok(name.to_owned());
-        }
-        let complaint = self.source.complain(value.span(), format!("`{name}` is not a name"));
-        Err(complaint
-            .help("a name is made of letters, digits, `-`, `_` and `.`; the long form goes into `title`"))
-    }
-
-    fn budget(&self) -> Result<Option<Duration>, Complaint> {
-        let Some(value) = self.value("budget") else { return Ok(None) };
-        let text = self.text(value)?;
-        parse_duration(text).map(Some).ok_or_else(|| {
-            self.source
-                .complain(value.span(), format!("`{text}` is not a time"))
-                .help("write hours, minutes and seconds: \"90s\", \"5m\", \"1h30m\"")
-        })
-    }
-
-    fn expanded<T: PartialEq, E: ToString>(
-        &self,
-        key: &str,
-        what: &str,
-        expand: impl Fn(&str) -> Result<Vec<T>, E>,
-    ) -> Result<Vec<T>, Complaint> {
-        let value = self.needed(key, what)?;
-        let list = value.get_ref().as_array().ok_or_else(|| self.wrong_type(value, "a list of texts"))?;
-        let mut found: Vec<T> = Vec::new();
-        for item in list.iter() {
-            let text = self.text(item)?;
-            for one in self.understood(item, expand(text))? {
-                if !found.contains(&one) {
-                    found.push(one);
-                }
-            }
-        }
-        if found.is_empty() {
-            return Err(self
-                .source
-                .complain(value.span(), format!("`{key}` is empty"))
-                .help(format!("it is {what}")));
-        }
-        Ok(found)
-    }
-
-    /// Puts the message of a stack's or workload's own error beneath the line that holds it.
-    fn understood<T, E: ToString>(&self, value: &Value<'_>, result: Result<T, E>) -> Result<T, Complaint> {
-        result.map_err(|error| {
-            let message = error.to_string();
-            let (first, rest) = message.split_once('\n').unwrap_or((&message, ""));
-            let complaint = self.source.complain(value.span(), first);
-            if rest.is_empty() { complaint } else { complaint.help(rest) }
-        })
-    }
-
-    fn set_baselines(&self, study: &mut Study) -> Result<(), Complaint> {
-        match (self.value("baseline"), self.value("baselines")) {
-            (Some(_), Some(rule)) => Err(self
-                .source
-                .complain(rule.span(), "the study has both `baseline` and `baselines`")
-                .help("`baseline` names one stack for all; `baselines` is a rule; keep one of them")),
-            (Some(value), None) => self.one_baseline(study, value),
-            (None, Some(value)) => self.baseline_rule(study, value),
-            (None, None) => self
-                .needed(
-                    "baseline",
-                    "the stack that the others are compared with (or write baselines = \"raw-disk\")",
-                )
-                .map(|_| ()),
-        }
-    }
-
-    fn one_baseline(&self, study: &mut Study, value: &'a Value<'a>) -> Result<(), Complaint> {
-        let written = self.text(value)?;
-        let found = self.understood(value, written_stacks(written))?;
-        let [baseline] = found.as_slice() else {
-            let message = format!("the baseline stands for {} stacks; there can be one", found.len());
-            return Err(self
-                .source
-                .complain(value.span(), message)
-                .help("baselines = \"raw-disk\" gives each its own"));
-        };
-        if !study.stacks.contains(baseline) {
-            let names: Vec<&str> = study.stacks.iter().map(WrittenStack::as_str).collect();
-            let near = nearest(baseline, names.iter().copied()).unwrap_or(names[0]);
-            let complaint = self.source.complain(value.span(), "the baseline is not among the stacks");
-            return Err(complaint
-                .help(format!("add {baseline} to `stacks`, or take one of them, for example {near}")));
-        }
-        study.baselines = study.stacks.iter().map(|s| (s.clone(), baseline.clone())).collect();
-        Ok(())
-    }
-
-    fn baseline_rule(&self, study: &mut Study, value: &'a Value<'a>) -> Result<(), Complaint> {
-        let rule = self.text(value)?;
-        let rule_of: fn(&Stack) -> Stack = match rule {
-            "raw-disk" => Stack::on_raw_disk,
-            "native" => Stack::native,
-            _ => {
-                return Err(self
-                    .source
-                    .complain(value.span(), format!("there is no rule `{rule}` for baselines"))
-                    .help(
-                        "the rules are \"raw-disk\": the same guest directly on the medium, and \"native\": its file system \
-                         there without a virtual machine\n\
-                         to name one stack for all, write baseline = \"STACK\"",
-                    ));
-            }
-        };
-        for stack in study.stacks.clone() {
-            let baseline = stack.value().map_or_else(|| stack.clone(), |stack| rule_of(stack).into());
-            if !study.stacks.contains(&baseline) {
-                study.stacks.push(baseline.clone());
-            }
-            study.baselines.insert(baseline.clone(), baseline.clone());
-            study.baselines.insert(stack, baseline);
-        }
-        Ok(())
-    }
-}
-
-/// `90s`, `5m`, `1h30m`, `5 min`; `None` for anything else and for no time at all.
-pub fn parse_duration(text: &str) -> Option<Duration> {
-    let mut rest: String = text.chars().filter(|c| !c.is_whitespace()).collect();
-    let mut seconds = 0_u64;
-    while !rest.is_empty() {
-        let digits = rest.find(|c: char| !c.is_ascii_digit()).filter(|i| *i > 0)?;
-        let number: u64 = rest[..digits].parse().ok()?;
-        let unit_end = rest[digits..].find(|c: char| c.is_ascii_digit()).map_or(rest.len(), |i| digits + i);
-        let unit = match &rest[digits..unit_end] {
-            "h" => 3_600,
-            "m" | "min" => 60,
-            "s" => 1,
-            _ => return None,
-        };
-        seconds = seconds.checked_add(number.checked_mul(unit)?)?;
-        rest = rest.split_off(unit_end);
-    }
-    (seconds > 0).then(|| Duration::from_secs(seconds))
 }

@@ -1,4 +1,4 @@
-//! Studies: many cells in a fair order, their results kept in one file, compared without hiding anything.
+//! Studies: many cells in a random order, their results in one file, and comparisons with every caveat.
 
 pub mod checks;
 pub mod claims;

@@ -1,4 +1,4 @@
-//! Files that workloads name. What they hold decides what is measured, and the workload's notation does not tell it.
+//! Files that workloads name. Their content decides what is measured, and the workload's notation does not contain it.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -13,7 +13,7 @@ use crate::{Study, WrittenWorkload};
 /// A file that a workload names cannot be read.
 #[derive(Debug, Error)]
 #[error(
-    "cannot read {path}, which {workload} names: {reason}\n  paths are relative to where `nestor` is started"
+    "cannot read {path}, which {workload} names: {reason}\n  paths are relative to the directory in which `nestor` is started"
 )]
 pub struct NamedFileError {
     path: String,
@@ -22,7 +22,7 @@ pub struct NamedFileError {
 }
 
 impl Study {
-    /// Notes what the files hold that its workloads name. They are part of its [`hash`](Study::hash) from then on.
+    /// Notes the content of the files that its workloads name. They are part of its [`hash`](Study::hash) from then on.
     ///
     /// # Errors
     ///
@@ -41,7 +41,7 @@ impl Study {
         Ok(())
     }
 
-    /// The files that a workload names, and what they hold: as it was noted, otherwise as it is. `None` if one cannot be read.
+    /// The files that a workload names, and their content: as noted, otherwise as it is now. `None` if one cannot be read.
     pub(crate) fn named_files(&self, workload: &WrittenWorkload) -> Option<Vec<(String, String)>> {
         let holds = |path: String| {
             let noted = self.files.get(&path).cloned();
@@ -51,7 +51,7 @@ impl Study {
         files_of(workload).into_iter().map(holds).collect()
     }
 
-    /// Whether its workloads name files of which it was not noted what they held: it was begun by an earlier version.
+    /// Whether its workloads name files whose content was not noted, because an earlier version began the study.
     pub fn has_files_not_noted(&self) -> bool {
         self.workloads.iter().flat_map(files_of).any(|path| !self.files.contains_key(&path))
     }
@@ -71,7 +71,7 @@ fn files_of(workload: &WrittenWorkload) -> Vec<String> {
     workload.value().map(|w| w.files().map(str::to_owned).collect()).unwrap_or_default()
 }
 
-/// SHA-256 of what a file holds, read in pieces: traces are large.
+/// SHA-256 of a file's content, read in pieces: traces are large.
 fn digest_of(path: &str) -> io::Result<String> {
     let mut file = File::open(path)?;
     let mut digest = Sha256::new();

@@ -11,7 +11,7 @@ use thiserror::Error;
 /// The end of the name of a file that holds a profile of `nestor characterize`.
 const PROFILE: &str = ".toml";
 
-/// Why a name stands for no workload.
+/// Why a name is not a workload.
 #[derive(Debug, Error)]
 pub enum WorkloadNameError {
     /// It is written wrongly.
@@ -20,7 +20,7 @@ pub enum WorkloadNameError {
     /// The braces do not match.
     #[error(transparent)]
     Braces(#[from] nestor_stack::StackError),
-    /// There is nothing.
+    /// The text is empty.
     #[error(
         "a workload is empty\n  write an engine and a case, as in fio:seq-write; `nestor workloads` lists them"
     )]
@@ -108,7 +108,7 @@ impl NamedWorkload {
 ///
 /// # Errors
 ///
-/// If it cannot be read or is none.
+/// If it cannot be read or is not a profile.
 pub fn read_profile(file: &str) -> Result<Profile, WorkloadNameError> {
     let text = fs::read_to_string(file)
         .map_err(|source| WorkloadNameError::Read { file: file.to_owned(), source })?;

@@ -1,4 +1,4 @@
-//! What a comparison needs of the runs of a cell, without their records.
+//! The numbers of a cell's runs that a comparison needs, without their records.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -51,7 +51,7 @@ pub struct CellNumbers {
     pub workload: String,
     /// The runs, in the order of their numbers.
     pub runs: Vec<RunNumbers>,
-    /// What makes the numbers less than they seem, by kind.
+    /// Reasons to trust the numbers less, by kind.
     pub marks: Vec<CountedMark>,
     /// Latencies of all runs merged, by class of operation.
     pub latency: BTreeMap<String, LatencySummary>,

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::store::StoredRun;
 
-/// Whose instructions they are: what a processor executes is told apart by its mode, and by nothing else.
+/// Whose instructions they are. Only the mode of the processor tells them apart.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Executor {
@@ -36,8 +36,8 @@ impl Executor {
     }
 }
 
-/// Instructions between two moments while the workload's I/O ran. How long they took follows from the modelled processor's speed, unless
-/// there was none.
+/// Instructions between two moments while the workload's I/O ran. Their duration follows from the speed of the modelled
+/// processor, if there was one.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct PathLength {
     /// Of each part that the stack has, in the order in which a write passes them.
@@ -49,7 +49,7 @@ pub struct PathLength {
 }
 
 impl PathLength {
-    /// Of what was counted; in a stack without guests the programs of the host are the application.
+    /// From the counts; in a stack without guests, the programs of the host are the application.
     pub fn of(counted: InstructionCounts, has_guests: bool, window_ns: u64, requests: u64) -> Self {
         let InstructionCounts { host_user, host_kernel, guest_user, guest_kernel } = counted;
         let instructions = if has_guests {
@@ -91,7 +91,7 @@ pub struct PathDifference {
     pub baseline: Option<f64>,
     /// For one operation of the candidate.
     pub candidate: Option<f64>,
-    /// Candidate over baseline, where both are more than none, with an interval over the runs where there are enough.
+    /// Candidate over baseline, where both are above zero, with an interval over the runs if they are enough.
     pub ratio: Option<Ratio>,
 }
 
@@ -127,11 +127,11 @@ fn of_runs(runs: &[&StoredRun]) -> Vec<Vec<(Executor, f64)>> {
 }
 
 fn samples(runs: &[Vec<(Executor, f64)>], executor: Option<Executor>) -> Vec<f64> {
-    let of = |parts: &Vec<(Executor, f64)>| match executor {
+    let instructions_of = |parts: &Vec<(Executor, f64)>| match executor {
         None => Some(sum_of_parts(parts)),
         Some(wanted) => parts.iter().find(|(executor, _)| *executor == wanted).map(|(_, count)| *count),
     };
-    runs.iter().filter_map(of).collect()
+    runs.iter().filter_map(instructions_of).collect()
 }
 
 /// All of them together.

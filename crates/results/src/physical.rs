@@ -1,7 +1,7 @@
-//! The first question: is this number physical?
+//! Is this number physically plausible?
 //!
-//! Before any statistic it is asked whether the storage can have given the number at all: whether the data reached the
-//! medium or came out of memory, whether the medium can be so fast, and what set the pace (Traeger, Zadok, Joukov and
+//! Before any statistic, this module checks whether the storage can have given the number: whether the data reached the
+//! medium or stayed in memory, whether the medium can be that fast, and what set the pace (Traeger, Zadok, Joukov and
 //! Wright, A Nine Year Study of File System and Storage Benchmarking, ACM TOS 4(2), 2008).
 
 mod beyond;
@@ -16,24 +16,24 @@ use crate::record::{CellRecord, Environment, Mark, Measured};
 use medium::MediumFacts;
 use pattern::Pattern;
 
-/// A direction with a smaller share of the application's bytes than this decides nothing.
+/// A direction with a smaller share of the application's bytes than this is not judged.
 const MATTERS_FROM: f64 = 0.10;
-/// Less data than this decides nothing: one read-ahead window or one journal commit outweighs it.
+/// Less data than this is not judged: one read-ahead window or one journal commit outweighs it.
 const SMALLEST_VOLUME_BYTES: u64 = 1 << 20;
-/// What must be exceeded by more than this is exceeded.
+/// Tolerance: a limit counts as exceeded only beyond this share.
 const TOLERANCE: f64 = 0.05;
-/// If less of the application's bytes than this reached the medium, the number is that of a memory.
+/// If a smaller share of the application's bytes reached the medium, the number describes a memory.
 const MOSTLY_FROM: f64 = 0.50;
 /// A medium that was busy for a smaller share of the time than this did not set the pace alone.
 const PACED_FROM: f64 = 0.50;
 
-/// The answer to "is it physical?".
+/// The answer to "Physically plausible?".
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum PhysicalVerdict {
-    /// The medium can have given the number, and what was recorded says that it did.
+    /// The medium can have given the number, and the recording shows that it did.
     Yes,
-    /// The number is that of a cache, of a medium that takes no time, or of nothing that exists.
+    /// The number describes a cache or a medium that takes no time, or it contradicts itself.
     No,
     /// Too little was recorded to tell.
     CannotTell,
@@ -65,7 +65,7 @@ impl Physical {
         let Some(measured) = record.measured() else {
             return Self::because(
                 PhysicalVerdict::CannotTell,
-                "the run failed, so there is no number".to_owned(),
+                "the run failed, so it has no numbers".to_owned(),
             );
         };
         let stack = record.stack.value();
@@ -138,7 +138,8 @@ impl Run<'_> {
         reasons
     }
 
-    /// What memory took or gave instead of the medium: the share of the bytes that reached it, and a sentence.
+    /// Data that memory kept or supplied in place of the medium: the share of the bytes that reached the medium, and a
+    /// sentence.
     fn out_of_memory(&self) -> impl Iterator<Item = (f64, String)> {
         ["read", "write"].into_iter().filter_map(|direction| self.kept_in_memory(direction))
     }
@@ -151,17 +152,17 @@ impl Run<'_> {
         if bytes < SMALLEST_VOLUME_BYTES || (bytes as f64) < MATTERS_FROM * all as f64 {
             return None;
         }
-        let of = |m: &nestor_trace::LayerMetrics| match direction {
+        let issued_bytes = |m: &nestor_trace::LayerMetrics| match direction {
             "read" => m.read.issued_bytes,
             _ => m.write.issued_bytes,
         };
-        let share = of(medium) as f64 / bytes as f64;
+        let share = issued_bytes(medium) as f64 / bytes as f64;
         if share >= CACHED_BELOW {
             return None;
         }
-        // The uppermost trace point that misses them says whose memory it was.
+        // The uppermost trace point that lacks them shows whose memory it was.
         let missing = checks::traced_below_application(self.measured)
-            .find(|(_, m)| (of(m) as f64) < CACHED_BELOW * bytes as f64);
+            .find(|(_, m)| (issued_bytes(m) as f64) < CACHED_BELOW * bytes as f64);
         let machine = missing.map_or("host", |(layer, _)| layer.machine.as_str());
         let (verb, other) = match direction {
             "read" => ("read came from", "the rest from"),

@@ -47,7 +47,7 @@ pub struct CellRecord {
     pub cell_s: f64,
     /// What happened.
     pub outcome: Outcome,
-    /// Everything that makes the numbers less than they seem.
+    /// Every reason to trust the numbers less.
     pub marks: Vec<Mark>,
     /// Where it ran.
     pub environment: Environment,
@@ -81,7 +81,7 @@ impl CellRecord {
         measured.map(|measured| SurfacePoint::of(&measured.load)).unwrap_or_default()
     }
 
-    /// Whether a conservation check failed, so that the numbers are in no statistic.
+    /// Whether a conservation check failed, so that the numbers are excluded from every statistic.
     pub fn violates_an_identity(&self) -> bool {
         self.marks.iter().any(|mark| matches!(mark, Mark::Inconsistent { .. }))
     }
@@ -105,7 +105,7 @@ pub(crate) fn hexadecimal(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// A cell ends with numbers or with the reason why there are none.
+/// A cell ends with numbers or with the reason why it has none.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 #[expect(
@@ -115,7 +115,7 @@ pub(crate) fn hexadecimal(bytes: &[u8]) -> String {
 pub enum Outcome {
     /// The numbers.
     Measured(Measured),
-    /// Why there are none.
+    /// Why it has none.
     Failed(CellFailure),
 }
 
@@ -151,7 +151,7 @@ pub struct ImageRecord {
     pub layer: String,
     /// `raw`, `qcow2`, …
     pub format: String,
-    /// Pieces in which it lies on the device below; one piece is a file without fragmentation.
+    /// Its extents on the device below; one extent is a file without fragmentation.
     pub extents: u64,
     /// Bytes of these pieces.
     pub allocated_bytes: u64,
@@ -174,7 +174,7 @@ pub struct LayerRecord {
     pub metrics: Option<LayerMetrics>,
 }
 
-/// How [`Mark::CpuBound`] keeps the modelled processor: `true` where it is the usual one, as when there was no other; else its speed.
+/// How [`Mark::CpuBound`] stores the modelled processor: `true` for the default one, which once was the only one; else its speed.
 mod modelled_processor {
     use nestor_processor::ProcessorSpeed;
     use serde::{Deserialize, Deserializer, Serialize, Serializer};
@@ -204,7 +204,7 @@ mod modelled_processor {
     }
 }
 
-/// Something that makes a number less than it seems; each is printed wherever the number is.
+/// A reason to trust a number less; it is printed wherever the number is.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", tag = "mark")]
 pub enum Mark {
@@ -252,7 +252,7 @@ pub enum Mark {
         /// Share of them, 0 to 1.
         share: f64,
     },
-    /// What more than 2 % of a layer's bytes are for is not known.
+    /// The purpose of more than 2 % of a layer's bytes is not known.
     Unclassified {
         /// Where.
         layer: String,
@@ -262,7 +262,7 @@ pub enum Mark {
 }
 
 impl Mark {
-    /// Whether a comparison with such a cell must not be made without saying so beside the number.
+    /// Whether a comparison with such a cell must name this mark beside the number.
     pub fn spoils_comparison(&self) -> bool {
         match self {
             Self::CpuBound { .. }
@@ -270,8 +270,8 @@ impl Mark {
             | Self::Inconsistent { .. }
             | Self::Suspended { .. }
             | Self::NotSteady { .. } => true,
-            // Both sides of a comparison ran on the same emulated CPU; what a trace lacks makes counts, not rates,
-            // doubtful.
+            // Both sides of a comparison ran on the same emulated CPU; lost events of a trace affect counts, not
+            // rates.
             Self::EmulatedCpu
             | Self::EventsDropped { .. }
             | Self::Unmatched { .. }
@@ -316,7 +316,7 @@ impl Mark {
             Self::CpuBound { .. } => "CPU-bound: a machine's CPUs were busy over 70 % of the time",
             Self::Cached { .. } => "from memory: some of the data never reached the medium",
             Self::Inconsistent { .. } => "inconsistent: a conservation check failed",
-            Self::Suspended { .. } => "suspended: this machine slept while the cell was measured",
+            Self::Suspended { .. } => "suspended: this machine was asleep during part of the measurement",
             Self::NotSteady { .. } => {
                 "not steady: throughput had not settled, or the run was too short to tell"
             }
@@ -325,7 +325,7 @@ impl Mark {
                 "unmatched: over 1 % of the requests could not be joined with those above or below"
             }
             Self::Unclassified { .. } => {
-                "not classified: what over 2 % of a layer's bytes are for is not known"
+                "not classified: the purpose of over 2 % of a layer's bytes is not known"
             }
         }
     }

@@ -1,7 +1,7 @@
-//! What differs between two runs, told from the numbers of their levels.
+//! How two runs differ, by the numbers of their levels.
 //!
-//! It needs no joined requests: for claims that are contradicted, and for cells of which only the numbers of the layers were kept.
-//! What is told is what changed most between the two, level by level, each with its numbers.
+//! It needs no joined requests, so it also serves contradicted claims and cells of which only the numbers of the layers were kept.
+//! It reports the largest changes between the two, level by level, each with its numbers.
 
 use nestor_statistics::LatencyHistogram;
 use nestor_trace::{LayerMetrics, TracePoint};
@@ -9,7 +9,7 @@ use nestor_trace::{LayerMetrics, TracePoint};
 use crate::record::{CellRecord, Measured};
 use crate::{WrittenStack, WrittenWorkload};
 
-/// Differences below this are not worth a sentence.
+/// Smaller differences are not reported.
 const WORTH_SAYING: f64 = 0.10;
 /// The most sentences.
 const MOST: usize = 4;
@@ -33,7 +33,7 @@ pub struct RunLevels {
     levels: Vec<Level>,
 }
 
-/// What the application did, as what its levels' numbers are divided by.
+/// The work of the application, by which its levels' numbers are divided.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Work {
     Mib(f64),
@@ -89,7 +89,7 @@ impl RunLevels {
     pub fn differences(&self, baseline: &Self) -> Vec<String> {
         let mut findings = findings(self, baseline);
         findings.retain(|f| f.change.abs() >= WORTH_SAYING.ln_1p());
-        // What the slower side has more of explains it; what it has less of is often its consequence.
+        // An increase on the slower side explains it; a decrease is often only its consequence.
         let is_slower = !self.work.same_unit(baseline.work) || self.rate() <= baseline.rate();
         let slower = if is_slower { 1.0 } else { -1.0 };
         let explains = |finding: &Finding| finding.change * slower > 0.0;
@@ -103,7 +103,7 @@ impl RunLevels {
         findings.into_iter().take(MOST).map(|f| f.sentence).collect()
     }
 
-    /// What each level was sent, in one sentence.
+    /// The requests and bytes at each level, in one sentence.
     pub fn sent(&self) -> String {
         let levels = self.levels.iter().map(|level| {
             format!(
@@ -114,7 +114,7 @@ impl RunLevels {
                 level.merged_percent()
             )
         });
-        format!("for each {}: {}", self.work.unit(), levels.collect::<Vec<_>>().join("; "))
+        format!("per {}: {}", self.work.unit(), levels.collect::<Vec<_>>().join("; "))
     }
 
     /// Work in a second, in the unit of the work.
@@ -213,12 +213,12 @@ fn findings(candidate: &RunLevels, baseline: &RunLevels) -> Vec<Finding> {
     findings
 }
 
-/// `None` if one of them is nothing.
+/// `None` if one of them is zero.
 fn change(candidate: f64, baseline: f64) -> Option<f64> {
     (candidate > 0.0 && baseline > 0.0).then(|| (candidate / baseline).ln())
 }
 
-/// Requests and bytes that a level was sent for what the application did.
+/// Requests and bytes at a level, per unit of the application's work.
 fn volume((work, level): (Work, &Level), (base_work, base): (Work, &Level)) -> Vec<Finding> {
     if !work.same_unit(base_work) {
         return Vec::new();
@@ -229,7 +229,7 @@ fn volume((work, level): (Work, &Level), (base_work, base): (Work, &Level)) -> V
     let requests = change(requests, base_requests).map(|change| Finding {
         change,
         sentence: format!(
-            "requests at the {name}: {requests:.1} for each {unit} against {base_requests:.1} ({:.0} % merged against \
+            "requests at the {name}: {requests:.1} per {unit} against {base_requests:.1} ({:.0} % merged against \
              {:.0} %)",
             level.merged_percent(),
             base.merged_percent()
@@ -242,7 +242,7 @@ fn volume((work, level): (Work, &Level), (base_work, base): (Work, &Level)) -> V
                 format!("bytes at the {name}: {mib:.2} times the application's against {base_mib:.2} times")
             }
             Work::ThousandOperations(_) => {
-                format!("MiB at the {name}: {mib:.2} for each {unit} against {base_mib:.2}")
+                format!("MiB at the {name}: {mib:.2} per {unit} against {base_mib:.2}")
             }
         },
     });
@@ -254,23 +254,23 @@ fn time(candidate: &Level, baseline: &Level) -> Vec<Finding> {
     let name = candidate.name();
     let finding = |what: &str, candidate: Option<f64>, baseline: Option<f64>| {
         let (candidate, baseline) = (candidate?, baseline?);
-        // Microseconds in a queue decide nothing beside milliseconds of a disk.
+        // Microseconds in a queue do not matter beside milliseconds of a disk.
         let matters = candidate.max(baseline) > 50_000.0;
         Some(Finding {
             change: change(candidate, baseline).filter(|_| matters)?,
             sentence: format!(
-                "{what} at the {name}: {:.2} ms in the mean against {:.2} ms",
+                "{what} at the {name}: {:.2} ms on average against {:.2} ms",
                 candidate / 1e6,
                 baseline / 1e6
             ),
         })
     };
     let queue = finding("time in the queue", candidate.queue_ns, baseline.queue_ns);
-    let service = finding("time until done, below the queue,", candidate.service_ns, baseline.service_ns);
+    let service = finding("service time", candidate.service_ns, baseline.service_ns);
     [queue, service].into_iter().flatten().collect()
 }
 
-/// What a cache of the host answered of what the guest read.
+/// The share of the guest's reads that a cache of the host answered.
 fn absorption(candidate: &RunLevels, baseline: &RunLevels) -> Option<Finding> {
     let share = |run: &RunLevels| {
         let guest = run.levels.first().filter(|top| ![DISK, HOST].contains(&top.place.as_str()))?;
@@ -279,18 +279,18 @@ fn absorption(candidate: &RunLevels, baseline: &RunLevels) -> Option<Finding> {
     };
     let (c, b) = (share(candidate)?, share(baseline)?);
     Some(Finding {
-        // From the memory's side: reads that the disk was spared count like any other difference.
+        // Reads that memory answered count like any other difference.
         change: ((c + 0.01) / (b + 0.01)).ln(),
         sentence: format!(
-            "the disk read {:.0} % of the bytes that the guest read against {:.0} %; the rest came from, or over 100 % was \
-             read ahead into, the host's memory",
+            "the disk read {:.0} % of the bytes that the guest read against {:.0} %; the host's memory answered the \
+             rest, or more than 100 % was read ahead into it",
             c * 100.0,
             b * 100.0
         ),
     })
 }
 
-/// Where the medium's time went, for what the application did.
+/// How the medium spent its time, per unit of the application's work.
 fn disk_time(candidate: &RunLevels, baseline: &RunLevels) -> Option<Finding> {
     if !candidate.work.same_unit(baseline.work) {
         return None;
@@ -309,10 +309,10 @@ fn disk_time(candidate: &RunLevels, baseline: &RunLevels) -> Option<Finding> {
     let [seek, rotation, transfer] = c;
     let [b_seek, b_rotation, b_transfer] = b;
     Some(Finding {
-        // The medium's time decides the throughput: it is told before what else changed as much.
+        // The medium's time decides the throughput, so it precedes equally large changes.
         change: change(total(c), total(b))? * 2.0,
         sentence: format!(
-            "the disk worked {:.1} ms for each {} against {:.1} ms (seek {seek:.1} against {b_seek:.1}, rotation \
+            "the disk worked {:.1} ms per {} against {:.1} ms (seek {seek:.1} against {b_seek:.1}, rotation \
              {rotation:.1} against {b_rotation:.1}, transfer {transfer:.1} against {b_transfer:.1}), {share_of_time}",
             total(c),
             candidate.work.unit(),
@@ -330,7 +330,7 @@ fn flushes(candidate: &RunLevels, baseline: &RunLevels) -> Option<Finding> {
     Some(Finding {
         change: ((c + 0.1) / (b + 0.1)).ln(),
         sentence: format!(
-            "flushes that reached the disk for 1000 operations of the application: {c:.1} against {b:.1}"
+            "flushes that reached the disk per 1000 operations of the application: {c:.1} against {b:.1}"
         ),
     })
 }

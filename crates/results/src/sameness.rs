@@ -1,4 +1,4 @@
-//! Whether a run came out as another: in virtual time, the same cell with the same seed does, to the last bit.
+//! Whether two runs have the same outcome. In virtual time, the same cell with the same seed has, to the last bit.
 
 use serde_json::Value;
 
@@ -8,12 +8,12 @@ use crate::record::{CellRecord, sha256_hex};
 const CIRCUMSTANCES: [&str; 6] = ["study", "study_hash", "block", "position", "started_at", "cell_s"];
 
 impl CellRecord {
-    /// What came out: the record without when, in which study and at which place in it, and in how much real time it was made.
+    /// The outcome: the record without its date, its study and place in it, and the real time it took.
     fn outcome_value(&self) -> Result<Value, serde_json::Error> {
         let mut value = serde_json::to_value(self)?;
         if let Some(fields) = value.as_object_mut() {
             fields.retain(|name, _| !CIRCUMSTANCES.contains(&name.as_str()));
-            // What decides the numbers is none of them.
+            // The digest of dependencies is not an outcome.
             let environment = fields.get_mut("environment").and_then(Value::as_object_mut);
             environment.map(|environment| environment.remove("depends_on"));
         }
@@ -29,7 +29,7 @@ impl CellRecord {
         Ok(sha256_hex(self.outcome_value()?.to_string().as_bytes()))
     }
 
-    /// The first values, at most `most`, that did not come out as in another run: where, here and there. None if all did.
+    /// The first values, at most `most`, that differ from another run: where, here and there. Empty if all are equal.
     ///
     /// # Errors
     ///
@@ -49,9 +49,9 @@ fn differences(here: &Value, there: &Value, place: &str, found: &mut Vec<String>
         (Value::Object(a), Value::Object(b)) => {
             let only_there = b.keys().filter(|name| !a.contains_key(*name));
             for name in a.keys().chain(only_there) {
-                let of =
+                let field =
                     |fields: &serde_json::Map<String, Value>| fields.get(name).cloned().unwrap_or_default();
-                differences(&of(a), &of(b), &format!("{place}/{name}"), found, most);
+                differences(&field(a), &field(b), &format!("{place}/{name}"), found, most);
             }
         }
         (Value::Array(a), Value::Array(b)) if a.len() == b.len() => {

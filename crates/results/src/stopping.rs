@@ -74,7 +74,7 @@ impl Decisions {
     /// Decides by the study's rule from the samples of blocks before `before_block`; of all blocks if `None`. Without a
     /// rule nothing is ever decided.
     ///
-    /// Samples of the block under way do not count, so that a study that was killed in it goes on with the same cells. Nor
+    /// Samples of the block in progress do not count, so that a study that was killed in it goes on with the same cells. Nor
     /// do blocks on the other side of a change point of the baseline.
     pub fn of(study: &Study, samples: &[CellSample], before_block: Option<u32>) -> Self {
         let Some(rule) = &study.stop else { return Self::default() };
@@ -85,8 +85,9 @@ impl Decisions {
         let mut decisions = BTreeMap::new();
         for stack in study.stacks.iter().filter(|s| !study.is_baseline(s)) {
             for workload in study.workloads.iter().filter(|w| study.holds(stack, w)) {
-                let of = |stack| by_cell.get(&(stack, workload.as_str())).map_or(&[][..], Vec::as_slice);
-                let pairs = pairs_to_average(of(study.baseline_of(stack)), of(stack));
+                let samples_of =
+                    |stack| by_cell.get(&(stack, workload.as_str())).map_or(&[][..], Vec::as_slice);
+                let pairs = pairs_to_average(samples_of(study.baseline_of(stack)), samples_of(stack));
                 let rule = within(rule, study.rule(stack, workload).map_or(1, |r| r.replications));
                 decisions.insert((stack.clone(), workload.clone()), rule.decide(&pairs));
             }
@@ -99,7 +100,7 @@ impl Decisions {
         self.0.get(&(stack.into(), workload.into()))
     }
 
-    /// Whether a comparison needs more pairs; also where there is no rule that could say otherwise.
+    /// Whether a comparison needs more pairs; always true without a stopping rule.
     pub fn is_open(&self, stack: &str, workload: &str) -> bool {
         self.get(stack, workload).is_none_or(|d| matches!(d, Decision::Continue { .. }))
     }
@@ -110,7 +111,7 @@ impl Decisions {
     }
 }
 
-/// The rule for a cell that gets no more than so many blocks: later looks fall away, the last is at the last block.
+/// The rule for a cell with at most this many blocks: later looks are dropped, and the last look is at the last block.
 fn within(rule: &StopRule, replications: u32) -> StopRule {
     let mut rule = rule.clone();
     rule.looks.retain(|look| *look < replications);
@@ -180,10 +181,10 @@ impl Saving {
             }
         }
         for (stack, workload, decision) in Decisions::of(&ruled, samples, None).iter() {
-            let of = |stack: &str| -> Vec<&CellSample> {
+            let samples_of = |stack: &str| -> Vec<&CellSample> {
                 samples.iter().filter(|s| s.stack == stack && s.workload == workload).collect()
             };
-            let all = paired_ratio(&pairs(&of(study.baseline_of(stack)), &of(stack)));
+            let all = paired_ratio(&pairs(&samples_of(study.baseline_of(stack)), &samples_of(stack)));
             let Some((early, all)) = decision.ratio().zip(all) else { continue };
             saving.comparisons += 1;
             saving.same += usize::from(verdict(&early) == verdict(&all));

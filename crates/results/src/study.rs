@@ -46,7 +46,7 @@ pub struct Study {
     /// When a comparison has enough blocks; without it every cell gets its replications.
     #[serde(default)]
     pub stop: Option<StopRule>,
-    /// A rule that is not followed: what it would have saved is told in the end.
+    /// A rule that is not followed; the study reports at its end what it would have saved.
     #[serde(default)]
     pub stop_not_followed: Option<StopRule>,
     /// Which of the sizes that the file offers.
@@ -64,7 +64,7 @@ pub struct Study {
     /// What the files hold that its workloads name, as [`Study::note_files`] found them: SHA-256 by path.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub files: BTreeMap<String, String>,
-    /// What its user should know of its workloads before it runs. Not kept.
+    /// Remarks on its workloads for the user, before it runs. Not stored.
     #[serde(skip)]
     pub remarks: Vec<String>,
 }
@@ -84,7 +84,7 @@ pub struct Part {
     pub trace_cost: bool,
 }
 
-/// What holds for a cell: of several parts that have it, the most.
+/// What applies to a cell; if several parts contain it, the most.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CellRule {
     /// How many fresh stacks.
@@ -144,8 +144,8 @@ impl Study {
         self.rule(stack, workload).is_some()
     }
 
-    /// What holds for a cell; `None` if the study does not have it. A baseline is there wherever a stack that is
-    /// compared with it is, and as often; under one workload it and all that is compared with it are recorded alike.
+    /// What applies to a cell; `None` if the study does not contain it. A baseline runs wherever a stack that is
+    /// compared with it runs, and as often; under one workload it and all that is compared with it are recorded alike.
     pub fn rule(&self, stack: &str, workload: &str) -> Option<CellRule> {
         if self.parts.is_empty() {
             let held = self.stacks.iter().any(|s| s == stack) && self.workloads.iter().any(|w| w == workload);

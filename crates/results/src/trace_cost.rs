@@ -58,8 +58,8 @@ impl CostPerOperation {
             format!("{:.0} {} {what}", count.abs(), if count < 0.0 { "fewer" } else { "more" })
         };
         let (instructions, interval) =
-            (more(self.instructions, "instructions"), more(self.interval_ns, "ns between two that end"));
-        format!("; for an operation {instructions}, and {interval}")
+            (more(self.instructions, "instructions"), more(self.interval_ns, "ns between completions"));
+        format!("; per operation {instructions} and {interval}")
     }
 }
 

@@ -51,7 +51,7 @@ impl FromStr for TraceMode {
             "full" => Ok(Self::Full),
             "layers" => Ok(Self::Layers),
             "none" => Ok(Self::None),
-            _ => Err(format!("`{text}` is none of {}", Self::WORDS.join(", "))),
+            _ => Err(format!("`{text}` is not one of {}", Self::WORDS.join(", "))),
         }
     }
 }

@@ -188,7 +188,7 @@ impl<T> ToSql for Written<T> {
 ///
 /// # Errors
 ///
-/// The whole message, which may have several lines, if one of them is no stack.
+/// The whole message, which may have several lines, if one of them is not a stack.
 pub fn written_stacks(text: &str) -> Result<Vec<WrittenStack>, String> {
     let stacks = nestor_stack::parse_all(text).map_err(|e| e.to_string())?;
     Ok(stacks.into_iter().map(Into::into).collect())

@@ -259,7 +259,7 @@ mod tests {
     fn speeds_that_are_not_possible_are_refused_with_the_reason() {
         for (text, why) in [
             ("emulated:cpu=1500mips", "in thousands, up to 16000mips"),
-            ("emulated:time=virtual:cpu=fast", "`fast` is no speed"),
+            ("emulated:time=virtual:cpu=fast", "`fast` is not a speed"),
             ("emulated:time=real:cpu=4000mips", "needs time=virtual"),
             ("emulated:cpu=1000mips:time=real", "needs time=virtual"),
             ("emulated:cpu=2000mips:cpu=4000mips", "sets an option twice"),

@@ -1,4 +1,4 @@
-//! How text for people is put: numbers with their units, tables, paragraphs, errors that point at their place, and names
+//! Text for people: numbers with their units, tables, paragraphs, errors that point at their place, and names
 //! that were probably meant.
 //!
 //! Nothing here prints: that is what the crate `terminal` is for.

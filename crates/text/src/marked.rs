@@ -1,11 +1,11 @@
-//! A line of somebody's text with a mark under the part that is wrong.
+//! A line of input with a mark under the part that is wrong.
 
 use std::fmt;
 use std::ops::Range;
 
 use unicode_width::UnicodeWidthStr;
 
-/// Prints as two lines, both indented by two blanks: the line, and carets under a part of it with what is said of that.
+/// Prints as two lines, both indented by two blanks: the line, and carets under a part of it with a message about it.
 ///
 /// ```text
 ///   ext4/kvm/jfs/hdd
@@ -17,7 +17,7 @@ pub struct Marked<'a, T> {
     pub line: &'a str,
     /// The bytes of it that are marked; may be empty where something is missing.
     pub span: Range<usize>,
-    /// What is said of them.
+    /// The message about them.
     pub message: T,
 }
 

@@ -1,6 +1,6 @@
 //! The nearest of some names, for "did you mean".
 
-/// The measure takes time by the product of the lengths, and longer texts are no misspelt names.
+/// The comparison takes time proportional to the product of the lengths, and longer texts are not misspelt names.
 const LONGEST: usize = 80;
 
 /// The name with the fewest edits to `written` (case does not count), if it is near enough to be meant: insertions,

@@ -4,7 +4,7 @@ use unicode_width::UnicodeWidthStr;
 
 use crate::visible_in_columns;
 
-/// On which side of its column a text stands.
+/// The alignment of a text in its column.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Align {
     /// Words.
@@ -13,7 +13,7 @@ pub enum Align {
     Right,
 }
 
-/// A table of texts whose columns stand two blanks apart.
+/// A table of texts whose columns are two blanks apart.
 #[derive(Clone, Debug, Default)]
 pub struct Table {
     aligns: Vec<Align>,
@@ -21,12 +21,12 @@ pub struct Table {
 }
 
 impl Table {
-    /// A table with these columns; those after them stand to the left.
+    /// A table with these columns; further columns are aligned to the left.
     pub fn new(aligns: &[Align]) -> Self {
         Self { aligns: aligns.to_vec(), rows: Vec::new() }
     }
 
-    /// A table of rows that are there already; the columns in `right` stand to the right.
+    /// A table of these rows; the columns in `right` are aligned to the right.
     pub fn of<R: AsRef<[T]>, T: AsRef<str>>(rows: &[R], right: &[usize]) -> Self {
         let columns = rows.iter().map(|row| row.as_ref().len()).max().unwrap_or(0);
         let align = |column| if right.contains(&column) { Align::Right } else { Align::Left };
@@ -35,7 +35,7 @@ impl Table {
         table
     }
 
-    /// Adds a row. One with a single cell is a remark and may be as long as it likes.
+    /// Adds a row. A row with a single cell is a remark of any length.
     pub fn row<T: AsRef<str>>(&mut self, cells: &[T]) {
         self.rows.push(cells.iter().map(|c| visible_in_columns(c.as_ref())).collect());
     }

@@ -1,4 +1,4 @@
-//! Numbers as people read them: always with their unit, never with more digits than they deserve.
+//! Numbers for people: always with their unit, and with no more digits than are significant.
 
 /// Decimal megabytes per second, as disks are sold by: `26.2 MB/s`.
 pub fn rate(bytes_per_second: f64) -> String {
@@ -53,7 +53,7 @@ pub fn duration_ns(nanoseconds: f64) -> String {
     }
 }
 
-/// A quantile of a histogram, whose smallest bucket is 1 ns and holds what took no time at all.
+/// A quantile of a histogram, whose smallest bucket is 1 ns and includes times of zero.
 pub fn latency_ns(nanoseconds: u64) -> String {
     if nanoseconds <= 1 { "0".to_owned() } else { duration_ns(nanoseconds as f64) }
 }

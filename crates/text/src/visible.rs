@@ -1,9 +1,9 @@
-//! Text in which nothing is left that a terminal would obey.
+//! Text without anything that a terminal would interpret.
 
 use std::borrow::Cow;
 
-/// Whether a terminal, or who reads it, would take a character for something else than itself: control characters but
-/// the end of a line and the tab, separators of lines that are none, and marks that turn the direction of writing.
+/// Whether a terminal or a reader would misread a character: control characters other than the end of a line and the
+/// tab, other line separators, and marks that turn the direction of writing.
 pub fn is_hidden(c: char) -> bool {
     match c {
         '\n' | '\t' => false,
@@ -19,12 +19,12 @@ pub fn visible(text: &str) -> Cow<'_, str> {
     shown(text, |c, to| to.extend(c.escape_default()))
 }
 
-/// [`visible`] for text whose columns are counted: tabs too, for they are wider than they are counted.
+/// [`visible`] for text whose columns are counted: tabs too, because they are wider than one column.
 pub fn visible_in_columns(text: &str) -> String {
     visible(text).replace('\t', "\\t")
 }
 
-/// [`visible`] for JSON, where it stays the same text to whoever parses it: `\u009b`. Such characters stand only in strings
+/// [`visible`] for JSON, which parses to the same text: `\u009b`. Such characters occur only in strings
 /// there, and those below 0x20 are escaped already.
 pub fn visible_json(text: &str) -> Cow<'_, str> {
     shown(text, |c, to| {

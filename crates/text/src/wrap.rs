@@ -2,11 +2,11 @@
 
 use textwrap::{Options, WordSeparator, WordSplitter, WrapAlgorithm};
 
-/// Fewer columns than this are no room for a paragraph.
+/// The least width of a paragraph.
 const LEAST_ROOM: usize = 20;
 
-/// Breaks a text into lines of a width, between words but not between a number and its unit. `first` stands before the first
-/// line, and `indent` blanks before the others. A text without words has no lines.
+/// Breaks a text into lines of a width, between words but not between a number and its unit. `first` precedes the first
+/// line, and `indent` blanks precede the others. A text without words has no lines.
 pub fn wrapped(first: &str, indent: usize, width: usize, text: &str) -> Vec<String> {
     let words = unbreakable(text);
     if words.is_empty() {
@@ -24,7 +24,7 @@ pub fn wrapped(first: &str, indent: usize, width: usize, text: &str) -> Vec<Stri
     before.zip(lines).map(|(before, line)| format!("{before}{}", line.replace(UNBROKEN, " "))).collect()
 }
 
-/// Stands for a blank at which no line ends.
+/// Replaces a blank at which no line ends.
 const UNBROKEN: &str = "\u{a0}";
 
 /// The words of a text, numbers together with their units.

@@ -130,7 +130,7 @@ mod tests {
         assert!(!path.exists());
     }
 
-    /// Needs root, which alone can give something away.
+    /// Needs root, because only root can change an owner.
     #[test]
     fn a_socket_is_not_made_through_another_users_link() {
         let folder = tempfile::tempdir().unwrap();

@@ -291,7 +291,7 @@ fn check_owner(path: &Path, found: &Metadata) -> Result<(), DiskError> {
 mod tests {
     use super::*;
 
-    /// Needs root, which alone can give something away.
+    /// Needs root, because only root can change an owner.
     #[test]
     fn another_users_file_and_one_behind_another_users_link_are_not_served() {
         use std::os::unix::fs::{chown, lchown, symlink};

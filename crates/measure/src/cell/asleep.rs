@@ -1,7 +1,7 @@
-//! Whether this machine slept while a cell was measured: a laptop whose lid was closed.
+//! Whether this machine was suspended while a cell was measured, such as a laptop whose lid was closed.
 //!
-//! `CLOCK_MONOTONIC` stands still in a suspend and `CLOCK_BOOTTIME` does not (clock_gettime(2)), so that their difference grows
-//! by the time asleep and by nothing else.
+//! `CLOCK_MONOTONIC` stops during a suspend and `CLOCK_BOOTTIME` does not (clock_gettime(2)), so their difference grows
+//! only by the time asleep.
 
 use rustix::time::{ClockId, clock_gettime};
 
@@ -15,7 +15,7 @@ pub(super) struct Clocks {
     monotonic_after_ns: i128,
 }
 
-/// Less is not worth a mark: no machine is asleep and awake again in less.
+/// Shorter times get no mark: no machine suspends and resumes that fast.
 const SHORTEST_NS: i128 = 10_000_000;
 
 impl Clocks {
@@ -28,7 +28,7 @@ impl Clocks {
         }
     }
 
-    /// Seconds that the machine was asleep until `later`, at least, however long the clocks took to be read; `None` if it
+    /// Seconds that the machine was asleep until `later`, at least, allowing for the time to read the clocks; `None` if it
     /// was not.
     pub fn asleep_s_until(&self, later: &Self) -> Option<f64> {
         let least = later.boottime_ns - later.monotonic_after_ns;

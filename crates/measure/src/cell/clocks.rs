@@ -31,7 +31,7 @@ impl ClockWatch {
         let mut outer: Option<&BuiltMachine> = None;
         let mut watched = Vec::new();
         for place in built.machines.iter() {
-            // What is not known is inferred from requests, as in real time; so is all that is inside of it.
+            // An unknown clock, and the clocks inside its machine, are inferred from requests, as in real time.
             if let Some(outer) = outer {
                 let added = place.machine.name().and_then(|name| outer.machine.tick_offset(name).ok());
                 offset = offset.zip(added).and_then(|(offset, added): (i64, i64)| offset.checked_add(added));

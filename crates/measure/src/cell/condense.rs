@@ -1,5 +1,5 @@
-//! From recordings to numbers and requests: condensed in the machines where they lie, so that only what is needed
-//! travels.
+//! From recordings to numbers and requests. Each recording is condensed in its machine, so that only what is needed
+//! is transferred.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -40,7 +40,7 @@ pub(super) struct Condensed {
     pub requests: RequestFiles,
     /// Bytes of each class of operations in each second, where every operation was recorded.
     pub bytes_by_second: BTreeMap<String, Vec<u64>>,
-    /// What could not be had, and why.
+    /// What is missing, and why.
     pub remarks: Vec<String>,
 }
 
@@ -82,7 +82,7 @@ pub(super) fn condense(
     directory: Option<&Path>,
 ) -> Result<Condensed, CellError> {
     let mut condensed = Condensed::default();
-    // Without requests to join nobody needs to know what the blocks are for.
+    // Without requests to join, the purpose of the blocks is not needed.
     let layouts = match directory {
         Some(_) => layouts(built, &mut condensed.remarks),
         None => BTreeMap::new(),
@@ -129,7 +129,7 @@ enum Numbers {
 }
 
 /// The layout of each file system of the stack, as a file in its machine; by position in
-/// [`BuiltStack::file_systems`]. Where one cannot be read, its requests have no classes, which is said.
+/// [`BuiltStack::file_systems`]. If one cannot be read, its requests have no classes, and a remark says so.
 fn layouts(built: &BuiltStack, remarks: &mut Vec<String>) -> BTreeMap<usize, String> {
     let mut layouts = BTreeMap::new();
     for (index, file_system) in built.file_systems.iter().enumerate() {
@@ -156,7 +156,7 @@ fn layouts(built: &BuiltStack, remarks: &mut Vec<String>) -> BTreeMap<usize, Str
     layouts
 }
 
-/// Condenses one recording where it lies and fetches its requests.
+/// Condenses one recording in its machine and fetches its requests.
 fn one(
     built: &BuiltStack,
     recorder: &Recorder,
@@ -165,7 +165,7 @@ fn one(
 ) -> Result<(Numbers, Vec<PathBuf>), CellError> {
     let there = format!("{}.requests", recorder.directory);
     let there_file = format!("{}.file-requests", recorder.directory);
-    // The machine that recorded does not know the stack, so what its files are to say of themselves is told.
+    // The machine that recorded does not know the stack, so the arguments name what its files contain.
     let name = match recorder.subject {
         Subject::Point(index) => PointName::of_point(built, index),
         Subject::VirtualDisk(index) => PointName::of_virtual_disk(built, index),
@@ -286,7 +286,7 @@ fn medium_requests(built: &BuiltStack, log: &Path, directory: &Path) -> Result<P
     Ok(path)
 }
 
-/// What is known of each image file; its extents from the layout of the file system that holds it.
+/// The facts of each image file; its extents come from the layout of the file system that holds it.
 fn images(
     built: &BuiltStack,
     layouts: &BTreeMap<usize, String>,
@@ -338,11 +338,11 @@ fn image_map(built: &BuiltStack, image: &BuiltImage, here: &Path) -> Result<Exte
     read_extents(here, None).map_err(|e| CellError::Trace(e.to_string()))
 }
 
-/// How many pieces extents make when those that continue one another are one.
+/// The number of extents after merging those that continue one another.
 fn pieces(extents: &[(u64, u64, u64)]) -> u64 {
     let breaks = extents.windows(2).filter(|pair| {
         let (file, device, bytes) = pair[0];
-        // What ends beyond 64 bits continues in nothing.
+        // An extent that ends beyond 64 bits has no continuation.
         file.checked_add(bytes) != Some(pair[1].0) || device.checked_add(bytes) != Some(pair[1].1)
     });
     breaks.count() as u64 + u64::from(!extents.is_empty())

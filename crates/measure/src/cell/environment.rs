@@ -1,4 +1,4 @@
-//! Where a cell runs: everything a reader needs to know before comparing its numbers.
+//! Where a cell runs: the facts that a reader needs before comparing its numbers.
 
 use std::collections::BTreeMap;
 
@@ -9,13 +9,13 @@ use nestor_stack::UserMedium;
 use super::CellRequest;
 use nestor_results::record::{Environment, MachineRecord, UserMediumRecord};
 
-/// What the kernel reads the time from. A device that is emulated makes every look at the clock expensive.
+/// The kernel's clock source. An emulated device makes every read of the clock expensive.
 const CLOCK_SOURCE: &str = "/sys/devices/system/clocksource/clocksource0/current_clocksource";
 
 /// What emulates the host, among the packages.
 const EMULATOR: &str = "this machine qemu";
 
-/// The environment of a cell whose stack stands.
+/// The environment of a cell whose stack is built.
 pub(super) fn of(lab: &mut Lab, built: &BuiltStack, request: &CellRequest<'_>) -> Environment {
     Environment {
         nestor: format!("nestor {}", env!("CARGO_PKG_VERSION")),
@@ -42,7 +42,7 @@ pub(super) fn of(lab: &mut Lab, built: &BuiltStack, request: &CellRequest<'_>) -
 }
 
 fn packages(lab: &mut Lab, built: &BuiltStack) -> BTreeMap<String, String> {
-    // Machines of the lab share one image, so the host's and the guest's lists tell all versions.
+    // Machines of the lab share one image, so the host's and the guest's lists contain all versions.
     let mut packages = BTreeMap::new();
     let mut seen = Vec::new();
     for (index, machine) in built.machines.indexed().take(2) {

@@ -52,7 +52,7 @@ pub(super) fn condense_and_join(
 ) -> Result<Joined, CellError> {
     let scratch = match request.trace {
         TraceMode::Full => Some(Scratch::of(lab, request).map_err(|e| {
-            CellError::Trace(format!("there is no directory for the requests ({e}); set NESTOR_WORK to one"))
+            CellError::Trace(format!("no directory for the requests could be made ({e}); set NESTOR_WORK to a directory that you may write to"))
         })?),
         _ => None,
     };
@@ -83,7 +83,7 @@ pub(super) fn condense_and_join(
     })
 }
 
-/// What the marks in the data tell, of a workload that marks them; `file` has its operations.
+/// The marks in the data, of a workload that writes them; `file` has its operations.
 pub(super) fn truth(recorded: &Recorded, output: &StepOutput, file: &str) -> Option<Truth> {
     let (_, text) = output.files.iter().find(|(path, _)| path == file)?;
     Some(Truth {
@@ -155,7 +155,7 @@ fn levels(
     Ok(walk.levels)
 }
 
-/// What lies between the level that was added last and the next one.
+/// The layers between the level that was added last and the next one.
 #[derive(Clone, Debug, Default)]
 struct Way {
     map: SpaceMap,
@@ -184,7 +184,7 @@ impl Walk<'_> {
             cache: way.cache,
             shared_clock: self.shared_clock(clock),
         });
-        // What is not said otherwise hands every request on as it is.
+        // Other layers pass every request on unchanged.
         self.way = Way { map: SpaceMap::Identity, cache: CacheBetween::NONE };
         Ok(())
     }
@@ -229,7 +229,7 @@ impl Walk<'_> {
         Ok(())
     }
 
-    /// An image lies in pieces on the device below its file system.
+    /// The extents of an image on the device below its file system.
     fn pass_image(&mut self, index: LayerIndex, remarks: &mut Vec<String>) {
         let Some(image) = self.built.images.iter().position(|image| image.layer == index) else { return };
         let extents = self.condensed.requests.image_extents.get(&image).map(|extents| {
@@ -238,7 +238,7 @@ impl Walk<'_> {
         });
         self.way.map = match extents {
             Some(Ok(map)) => SpaceMap::Extents(map),
-            // File systems allocate whole blocks, which are 4 KiB at most where nothing else is said.
+            // File systems allocate whole blocks, of at most 4 KiB by default.
             other => {
                 let reason = other.and_then(Result::err).unwrap_or_else(|| "they are not known".to_owned());
                 remarks.push(format!(
@@ -256,7 +256,7 @@ fn point_of(built: &BuiltStack, offered_by: LayerIndex) -> Option<usize> {
     built.points.iter().position(|point| point.offered_by == offered_by)
 }
 
-/// What the machine around a guest may answer by itself.
+/// The requests that the machine around a guest may answer itself.
 fn host_cache(mode: CacheMode) -> CacheBetween {
     match mode {
         CacheMode::None | CacheMode::Directsync => CacheBetween::NONE,

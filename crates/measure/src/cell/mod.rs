@@ -31,7 +31,7 @@ use nestor_results::{CellFailure, FailureCause};
 use observe::Observation;
 pub use processors::completed_requests;
 
-/// Longest file of results that is fetched from a machine: a log of a long run of fio, in one frame.
+/// Longest results file of a workload that is fetched from a machine: a log of a long run of fio, in one frame.
 const MOST_OUTPUT_BYTES: u64 = 48 << 20;
 
 /// What to measure, and its place in a study.
@@ -51,7 +51,7 @@ pub struct CellRequest<'a> {
     pub repeat: u32,
     /// Position in the real order.
     pub position: u32,
-    /// Decides all that differs between repeats: the workload's random choices, and what [`nestor_lab::Seed`] draws.
+    /// Decides everything that differs between repeats: the workload's random choices, and what [`nestor_lab::Seed`] draws.
     pub seed: u64,
     /// How much to record.
     pub trace: TraceMode,
@@ -78,9 +78,9 @@ enum CellError {
 
 /// How a cell ended.
 pub struct CellEnd {
-    /// What is kept of it; a failure is kept too.
+    /// Its record; a failure is recorded too.
     pub record: CellRecord,
-    /// Whether the stack cannot be built as it is written, so that trying again ends alike.
+    /// Whether the stack cannot be built as written, so that another attempt would fail too.
     pub refused: bool,
 }
 
@@ -141,7 +141,7 @@ fn measure_on_fresh_stack(
     let mut lost = None;
     lab.set_seed(request.seed);
     let built = match lab.build(request.stack) {
-        // Nothing is measured yet, so another attempt is as good: emulated machines within emulated ones reset themselves
+        // Nothing is measured yet, so another attempt is valid: emulated machines within emulated ones reset themselves
         // now and then.
         Err(e) if e.machine_is_lost() => {
             progress("a machine was lost while the stack was built; starting it anew");
@@ -184,7 +184,7 @@ impl CellError {
     fn cause(&self) -> FailureCause {
         match self {
             Self::Build(BuildError::Stack(_) | BuildError::Refused { .. }) => FailureCause::NotPossible,
-            // The layer is made by programs and the kernel of a machine: they say that it cannot be, or something happens to them.
+            // Programs and the kernel of a machine make the layer: either they refuse it, or they fail themselves.
             Self::Build(BuildError::Layer { source, .. }) => match cause_of(source) {
                 FailureCause::Other => FailureCause::NotPossible,
                 known => known,
@@ -258,9 +258,9 @@ fn measure_on(
     Ok((assemble(load, joined, recorded.path_length), asleep_s))
 }
 
-/// Lets a time of the seed's pass, so that what kernels do from time to time meets the workload at another place of it.
+/// Waits for a time that the seed decides, so that the periodic work of the kernels meets the workload at another point.
 ///
-/// In real time nobody could say when that was anyway.
+/// In real time that point is unpredictable anyway.
 fn wait_for_start(machine: &Machine, built: &BuiltStack, seed: u64) -> Result<(), MachineError> {
     if built.time.is_virtual() {
         let after = Seed(seed).start_after();
@@ -295,10 +295,10 @@ fn assemble(
     }
 }
 
-/// Runs one step of a workload on a machine, and brings back what it left.
+/// Runs one step of a workload on a machine, and fetches its output files.
 ///
 /// # Errors
-/// When the machine does not answer. What the program itself did is in the output.
+/// If the machine does not answer. The program's own failure is in the output.
 pub fn run_step(machine: &Machine, step: &Step) -> Result<StepOutput, MachineError> {
     for (path, contents) in &step.input_files {
         machine.write_file(path, contents)?;
@@ -339,7 +339,7 @@ pub fn run_step(machine: &Machine, step: &Step) -> Result<StepOutput, MachineErr
         match machine.read_file_up_to(path, MOST_OUTPUT_BYTES) {
             Ok(bytes) => files.push((path.clone(), String::from_utf8_lossy(&bytes).into_owned())),
             Err(e @ MachineError::TooLong { .. }) => return Err(e),
-            // One that is not there is missed by who reads the output.
+            // The reader of the output reports a missing file.
             Err(_) => {}
         }
     }
@@ -350,7 +350,7 @@ pub fn run_step(machine: &Machine, step: &Step) -> Result<StepOutput, MachineErr
     Ok(StepOutput { ended, stdout: finished.stdout_text(), stderr: finished.stderr_text(), files })
 }
 
-/// The cause of what a machine could not do, as long as it is not known what for.
+/// The cause of a machine's failure, without its context.
 fn cause_of(error: &MachineError) -> FailureCause {
     match error.cause() {
         Cause::NotMounted => FailureCause::NotPossible,

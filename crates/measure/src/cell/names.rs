@@ -1,4 +1,4 @@
-//! What a trace point is called, in the files of requests and in everything that is made of them.
+//! The names of trace points, in the files of requests and in everything made from them.
 
 use nestor_lab::BuiltStack;
 use nestor_stack::MachineIndex;
@@ -36,7 +36,7 @@ impl PointName {
         Self::new(layer, kind, &built.machines[machine].label, ClockOf::Machine(machine))
     }
 
-    /// The application. fio's clock is its own: where it began is only inferred.
+    /// The application. fio has its own clock, whose start is only inferred.
     pub fn of_application() -> Self {
         Self::new("application".to_owned(), "application", "application", ClockOf::Application)
     }

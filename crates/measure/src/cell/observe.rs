@@ -26,7 +26,7 @@ pub(super) struct Observation {
     stamps: bool,
 }
 
-/// What was recorded; it still lies in the machines where it was recorded.
+/// The recordings, still in the machines where they were made.
 pub(super) struct Recorded {
     /// The recorders, which have ended.
     pub recorders: Vec<Recorder>,
@@ -70,7 +70,7 @@ impl Observation {
         Ok(Self { recorders, processors, clocks, time: built.time, disk_log, stamps })
     }
 
-    /// Stops everything, all at once: each recorder works in its own machine.
+    /// Stops all recorders at once: each runs in its own machine.
     pub(super) fn stop(self, lab: &Lab) -> Result<Recorded, CellError> {
         let processors = self.processors.finish();
         let marks = (self.time.is_virtual()).then(|| lab.take_instructions());
@@ -109,7 +109,7 @@ fn path_length(
     Some(Ok(PathLength::of(last.since(first), has_guests, window.elapsed_ns, window.requests)))
 }
 
-/// Does something for each recorder: at once, for each works in its own machine; in virtual time one after the other.
+/// Runs a step for each recorder: in parallel, because each runs in its own machine; in virtual time one after the other.
 pub(super) fn for_each<T: Send>(
     time: HostTime,
     recorders: &[Recorder],
@@ -125,9 +125,11 @@ pub(super) fn for_each<T: Send>(
     })
 }
 
-/// What a thread found, or that it ended by itself.
+/// The result of a thread, or an error if it panicked.
 fn join<T>(thread: ScopedJoinHandle<'_, Result<T, CellError>>) -> Result<T, CellError> {
-    thread.join().unwrap_or_else(|_| Err(CellError::Trace("a recorder could not be heard out".into())))
+    thread
+        .join()
+        .unwrap_or_else(|_| Err(CellError::Trace("the thread of a recorder ended unexpectedly".into())))
 }
 
 /// Starts the recorders and waits until all of them record.

@@ -2,7 +2,7 @@
 //!
 //! A workload engine's own start and end are processor work too, under emulation seconds of it, so each machine is sampled and
 //! only the samples between the first and the last I/O of its topmost block device count. The samples are taken in the
-//! machine (`nestor trace processors`), in its own time: questions from outside would reach it at no certain moment.
+//! machine (`nestor trace processors`), in its own time: requests from outside would arrive at unpredictable moments.
 
 use nestor_lab::BuiltStack;
 use nestor_machine::{Command, Machine, MachineError};
@@ -15,7 +15,7 @@ const INTERVAL_MS: u64 = 400;
 /// How long a sampler may take to end.
 const STOP_LIMIT_MS: u64 = 5_000;
 
-/// What a sampler has seen: its machine, the busy share, and the time whose instructions count.
+/// The result of a sampler: its machine, the busy share, and the time whose instructions count.
 type Seen = (String, f64, Option<Result<MarkedWindow, WhyNotCounted>>);
 
 /// Samplers that run until they are stopped, outermost first.
@@ -32,11 +32,11 @@ struct Sampler {
     is_marking: bool,
 }
 
-/// What all samplers have seen while I/O ran.
+/// The results of all samplers while I/O ran.
 pub(super) struct Processors {
     /// The busy share (0 to 1) of each machine, outermost first.
     pub busy: Vec<(String, f64)>,
-    /// The time whose instructions count, or why there is none, if samples were marked.
+    /// The time whose instructions count, or why it is not known, if samples were marked.
     pub window: Option<Result<MarkedWindow, WhyNotCounted>>,
 }
 
@@ -79,7 +79,7 @@ impl ProcessorWatch {
             if let Some(point) = built.points.iter().rfind(|point| point.machine == index) {
                 argv.extend(["--device", &point.device]);
             }
-            // The application's own machine says when I/O runs.
+            // The application's own machine shows when I/O runs.
             let is_marking = built.time.is_virtual() && index == built.top_index;
             if is_marking {
                 argv.push("--mark");
@@ -101,7 +101,7 @@ impl ProcessorWatch {
 
     /// Ends the sampling.
     pub(super) fn finish(self) -> Result<Processors, MachineError> {
-        // The outermost began first, so that it ends last.
+        // The outermost began first, so it ends last.
         let mut seen = self.0.into_iter().rev().map(Sampler::finish).collect::<Result<Vec<_>, _>>()?;
         seen.reverse();
         let window = seen.iter().flatten().find_map(|(_, _, window)| *window);
@@ -151,7 +151,7 @@ fn parse(text: &str) -> Vec<Sample> {
         .collect()
 }
 
-/// Of all requests, so many for each hundred are left out at both ends: what is read to open files and written to close them.
+/// Per cent of the requests that are excluded at each end: reads to open files and writes to close them.
 const EDGES_PERCENT: u64 = 1;
 
 /// Between which samples I/O ran.
@@ -159,7 +159,7 @@ const EDGES_PERCENT: u64 = 1;
 enum WhileIo {
     /// From a sample after I/O began to one before it ended: all the time between belongs to it.
     Within(usize, usize),
-    /// I/O was shorter than the samples can tell; these are around it.
+    /// I/O was too short for the samples to resolve; these enclose it.
     Around(usize, usize),
     /// No request was seen.
     Never,
@@ -174,7 +174,7 @@ fn while_io_ran(samples: &[Sample]) -> WhileIo {
     let begin = (1..samples.len()).find(|at| done(*at) > edge);
     let end = (0..samples.len()).rfind(|at| done(*at) < all - edge);
     match (begin, end) {
-        // The intervals in which I/O began and ended are not wholly its own.
+        // I/O fills the intervals in which it began and ended only in part.
         (Some(begin), Some(end)) if end >= begin + 2 => WhileIo::Within(begin, end),
         (Some(begin), Some(end)) => WhileIo::Around(begin - 1, (end + 1).min(samples.len() - 1)),
         _ => WhileIo::Never,
@@ -193,7 +193,7 @@ impl ProcessorTimes {
         let first = stat.lines().next().unwrap_or_default();
         let numbers: Vec<u64> =
             first.split_whitespace().skip(1).take(8).filter_map(|n| n.parse().ok()).collect();
-        // Another machine says them, so they may be anything.
+        // The values come from another machine, so they are not trusted.
         let sum =
             |numbers: &mut dyn Iterator<Item = &u64>| numbers.fold(0, |sum: u64, n| sum.saturating_add(*n));
         let total = sum(&mut numbers.iter());

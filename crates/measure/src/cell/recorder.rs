@@ -86,10 +86,10 @@ impl Recorder {
         if self.machine.stop_process(self.process, STOP_LIMIT_MS)?.succeeded() {
             return Ok(());
         }
-        Err(self.failed("did not end well"))
+        Err(self.failed("did not stop cleanly"))
     }
 
-    /// Ends a recorder whose recording nobody wants any more.
+    /// Ends a recorder whose recording is no longer needed.
     pub fn abandon(&self) {
         let _ = self.machine.stop_process(self.process, 5_000);
     }

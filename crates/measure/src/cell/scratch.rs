@@ -1,7 +1,7 @@
-//! Where requests lie while they are joined: a directory that goes away afterwards, or the user's own, which stays.
+//! Where requests are kept while they are joined: a temporary directory, or the user's own, which stays.
 //!
-//! Either is made anew, by a call that fails where anything is: nobody else can have put a link or a file there before. The one
-//! that goes away lies in the agent's own work directory where that is on this machine, and goes with it at the latest.
+//! Either is created by a call that fails if anything exists there, so no other user can have planted a link or a file. The
+//! temporary one is in the agent's own work directory if that is on this machine, and is removed with it at the latest.
 
 use std::fs::{DirBuilder, File, OpenOptions};
 use std::io;
@@ -50,24 +50,24 @@ impl Scratch {
         }
     }
 
-    /// Whether the user wants to have what is in it.
+    /// Whether the user wants to keep its content.
     pub fn is_kept(&self) -> bool {
         matches!(self, Self::Kept(_))
     }
 }
 
-/// A directory with a name that nobody can know before.
+/// A directory with an unpredictable name.
 fn passing_in(base: &Path) -> io::Result<TempDir> {
     temporary_directory_in(base, "nestor-requests-")
 }
 
-/// A new directory of that name, or of that name and a number where there is something already. What is on the way is made
-/// where it is missing. Nobody else may rename what is in it: later files are made by path.
+/// A new directory of that name, or of that name and a number if the name is taken. Missing directories above it are
+/// created. No other user may rename its content, because later files are created by path.
 fn kept_in(directory: &Path, name: &str) -> io::Result<PathBuf> {
     let made = make_above(&directory.join(name)).map_err(|e| {
         let is_ours = !matches!(e, NotMade::NotOurs(_));
         let e = io::Error::from(e);
-        let advice = "name a directory that is yours or root's and that nobody else may write to";
+        let advice = "name a directory that belongs to you or root and that no other user may write to";
         if is_ours { e } else { io::Error::new(e.kind(), format!("{e}\n  {advice}")) }
     })?;
     let directory = made.path.parent().unwrap_or(directory);
@@ -80,11 +80,11 @@ fn kept_in(directory: &Path, name: &str) -> io::Result<PathBuf> {
     }
     Err(io::Error::new(
         io::ErrorKind::AlreadyExists,
-        format!("{} holds {MOST_OF_A_NAME} directories named {name}", directory.display()),
+        format!("{} already holds {MOST_OF_A_NAME} directories named {name}", directory.display()),
     ))
 }
 
-/// A file of ours: never one that is there already, and never through a link.
+/// Creates a new file: never opens an existing one, and never follows a link.
 pub(super) fn new_file(path: &Path) -> io::Result<File> {
     // With O_EXCL the last part of a path is not followed if it is a link (open(2)).
     OpenOptions::new().write(true).create_new(true).open(path)
@@ -122,7 +122,7 @@ mod tests {
         assert_eq!(std::fs::read_dir(&planted).unwrap().count(), 0);
     }
 
-    /// Needs root, which alone can give something away.
+    /// Needs root, because only root can change an owner.
     #[test]
     fn a_directory_in_which_others_could_rename_what_is_made_takes_nothing() {
         let folder = tempfile::tempdir().unwrap();

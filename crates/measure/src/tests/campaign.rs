@@ -287,7 +287,7 @@ fn a_place_that_fails_always_alike_is_given_up() {
     };
     let (ran, end) = table.run(&study(5), Box::new(always));
     assert_eq!(ran.len(), 3);
-    assert_eq!(end.not_run[0].reason, "3 cells in a row failed alike");
+    assert_eq!(end.not_run[0].reason, "3 cells in a row failed with the same message");
 }
 
 #[test]
@@ -326,7 +326,7 @@ fn a_script_that_changes_meanwhile_ends_the_study() {
     };
     let (ran, end) = table.run(&study, Box::new(behaviour));
     assert_eq!((ran.len(), end.not_run.len()), (2, 4));
-    assert_eq!(end.not_run[0].reason, format!("{} has changed since the study was begun", script.display()));
+    assert_eq!(end.not_run[0].reason, format!("{} has changed since the study began", script.display()));
     std::fs::write(&script, "run 1").unwrap();
     let (ran, end) = table.run(&study, Box::new(|request, _| reached(request, MIB)));
     assert_eq!((ran.len(), end.already_done), (4, 2), "put back, it goes on");

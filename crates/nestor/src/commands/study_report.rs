@@ -22,7 +22,7 @@ pub fn write_report(path: &Path, html: &str) -> Result<()> {
 mod tests {
     use super::*;
 
-    /// Needs root, which alone can give something away.
+    /// Needs root, because only root can change an owner.
     #[test]
     fn a_report_below_another_users_link_is_refused_and_what_lies_behind_it_stays() {
         let folder = tempfile::tempdir().unwrap();

@@ -69,9 +69,9 @@ fn results() -> Vec<ClaimResult> {
         Verdict::Contradicted,
     );
     wrong.why = vec![
-        "run 7 (reiserfs/kvm/raw/ext2/hdd) beside run 5 (reiserfs/kvm/hdd), the middle one of 3 pairs:"
+        "run 7 (reiserfs/kvm/raw/ext2/hdd) against run 5 (reiserfs/kvm/hdd), the median of 3 pairs:"
             .to_owned(),
-        "the disk worked 1.0 ms for each MiB of the application against 1.0 ms".to_owned(),
+        "the disk worked 1.0 ms per MiB of the application against 1.0 ms".to_owned(),
     ];
     wrong.claim.note = Some("the same section calls it \"a right combination\"".to_owned());
     let mut setup = result(
@@ -98,8 +98,8 @@ fn the_scoreboard_reads_like_the_sketch() {
             paper -40 %     here -19.0 % [-25.0, -12.0]   same sign
       L-15  ReiserFS on Ext2, database
             paper -67 %     here +2.0 % [-5.0, +9.0]      contradicted
-            why: run 7 (reiserfs/kvm/raw/ext2/hdd) beside run 5 (reiserfs/kvm/hdd), the middle one of 3 pairs:
-            the disk worked 1.0 ms for each MiB of the application against 1.0 ms
+            why: run 7 (reiserfs/kvm/raw/ext2/hdd) against run 5 (reiserfs/kvm/hdd), the median of 3 pairs:
+            the disk worked 1.0 ms per MiB of the application against 1.0 ms
             note: the same section calls it "a right combination"
       L-4   The guest: one processor, 512 MB
             paper 1 core, 512 MB, Linux 2.6.32-33 as on the host, and a text that is long   not contradicted

@@ -145,7 +145,11 @@ pub fn finding(sentence: &str) -> Finding {
 
 fn problem_of_a_finding() -> Finding {
     let query = FindingQuery { id: "none".into(), title: "What nobody measured".into(), sql: String::new() };
-    Finding { query, sentences: Vec::new(), problem: Some("no counted run has what it tells of".into()) }
+    Finding {
+        query,
+        sentences: Vec::new(),
+        problem: Some("no counted run has the values that it reports".into()),
+    }
 }
 
 /// What happens to one run of a made-up store.

@@ -97,7 +97,7 @@ fn a_failed_run() {
     ext3/kvm:cache=writethrough/raw/xfs/hdd
     fio:rand-write:scale=0.0125
       (8 KiB, depth 255, 64 MiB in 8 files)
-    physically plausible? cannot tell: the run failed, so there is no number
+    physically plausible? cannot tell: the run failed, so it has no numbers
     on an emulated host (TCG, no KVM here): shapes and ratios hold, absolute
       CPU-bound numbers do not
 

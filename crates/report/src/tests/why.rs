@@ -33,10 +33,10 @@ fn a_cell_of_which_the_layers_were_recorded_is_explained_by_their_numbers() {
     let why = by_layers(&report, STACKS[2]);
     insta::assert_snapshot!(format!("{}\n{}\n{}", why.answer, why.sentences.join("\n"), why.more), @r#"
     Run 25 (67.74 MB/s) against run 1 of its baseline ext3/kvm:cache=writethrough/hdd (104.86 MB/s), by the numbers of their layers, the most important first.
-    the disk worked 15.2 ms for each MiB of the application against 9.8 ms (seek 9.6 against 6.2, rotation 3.3 against 2.1, transfer 2.3 against 1.5), 98 % of the time against 98 %
+    the disk worked 15.2 ms per MiB of the application against 9.8 ms (seek 9.6 against 6.2, rotation 3.3 against 2.1, transfer 2.3 against 1.5), 98 % of the time against 98 %
     bytes at the disk: 0.03 times the application's against 1.03 times
-    requests at the disk: 0.5 for each MiB of the application against 16.5 (0 % merged against 0 %)
-    the disk read 3 % of the bytes that the guest read against 100 %; the rest came from, or over 100 % was read ahead into, the host's memory
+    requests at the disk: 0.5 per MiB of the application against 16.5 (0 % merged against 0 %)
+    the disk read 3 % of the bytes that the guest read against 100 %; the host's memory answered the rest, or more than 100 % was read ahead into it
     No mechanism is named, because requests were not followed through the layers. To follow them, set trace = "full" in the study file or give --trace full, with --again.
     "#);
     let html = render_study(&report);
@@ -61,7 +61,7 @@ fn every_cell_with_numbers_is_explained() {
         "This cell is a baseline: others are compared with it. On its own, it sent \
                                  to each level:"
     );
-    assert!(baseline.sentences[0].starts_with("for each MiB of the application: guest's block layer "));
+    assert!(baseline.sentences[0].starts_with("per MiB of the application: guest's block layer "));
 }
 
 #[test]

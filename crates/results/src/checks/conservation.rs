@@ -1,7 +1,7 @@
-//! Identities that hold in every honest measurement, whatever the stack. A run that violates one is in no statistic.
+//! Identities that hold in every correct measurement, whatever the stack. A run that violates one is excluded from every statistic.
 //!
-//! Each sentence names the identity and both its sides. What may differ in an honest run is allowed for: requests under
-//! way when a recorder started or stopped, and the digits that stored numbers have.
+//! Each sentence names the identity and both its sides. The tolerances allow for requests in flight when a recorder
+//! started or stopped, and for the rounding of stored numbers.
 
 use nestor_statistics::{LatencyHistogram, SHORTEST_LATENCY_NS, identity};
 use nestor_trace::{DirectionMetrics, LayerMetrics, TracePoint};
@@ -9,7 +9,7 @@ use nestor_trace::{DirectionMetrics, LayerMetrics, TracePoint};
 use super::{DIRECTIONS, Expected, application_bytes, traced_below_application};
 use crate::record::{LayerRecord, Measured};
 
-/// Requests that may be under way at each end of a trace: fio's depth of 255 at both. Recorders neither start nor stop
+/// Requests that may be in flight at each end of a trace: fio's depth of 255 at both. Recorders neither start nor stop
 /// at the same moment, and what a kernel writes back in between (up to 40 requests in our own runs) is among these.
 const UNDER_WAY: u64 = 512;
 /// Share by which counts and volumes may differ.
@@ -18,7 +18,7 @@ const COUNT_TOLERANCE: f64 = 0.01;
 const TIME_TOLERANCE: f64 = 0.05;
 /// Share by which the two sides of Little's law may differ at a layer (acceptance rules, §3 rule 8).
 const LITTLES_LAW_TOLERANCE: f64 = 0.02;
-/// Depths are kept in thousandths, so that smaller ones are not known to the tolerance.
+/// Depths are stored in thousandths, so smaller ones are not known to within the tolerance.
 const SMALLEST_DEPTH: f64 = 0.1;
 
 /// How a trace says that requests were issued more than once.
@@ -45,7 +45,7 @@ fn traced(measured: &Measured) -> impl Iterator<Item = (&LayerRecord, &LayerMetr
     measured.layers.iter().filter_map(|l| l.metrics.as_ref().map(|m| (l, m)))
 }
 
-/// What was issued has completed, but for what was under way when the trace began and ended.
+/// All issued requests have completed, except those in flight when the trace began and ended.
 fn uncompleted(layer: &LayerRecord, metrics: &LayerMetrics) -> Option<String> {
     // Lost events have their own mark and make counts useless for this, as do requests that are counted twice.
     let counted_twice = metrics.remarks.iter().any(|remark| remark.contains(GIVEN_BACK));
@@ -182,13 +182,13 @@ fn is_block(metrics: &LayerMetrics) -> bool {
     matches!(metrics.trace_point, TracePoint::Blktrace | TracePoint::Tracefs)
 }
 
-/// By how much volumes differ, as a share, beyond tolerance and what was under way; infinite where nothing was sent.
+/// By how much volumes differ, as a share, beyond tolerance and the requests in flight; infinite where nothing was sent.
 fn beyond(sent: u64, arrived: u64, under_way: u64) -> f64 {
     let share = identity::conservation_error(sent, arrived, under_way).unwrap_or(f64::INFINITY);
     if share.abs() > COUNT_TOLERANCE { share } else { 0.0 }
 }
 
-/// The bytes of as many requests as may have been under way.
+/// The bytes of as many requests as may have been in flight.
 fn under_way_bytes(direction: &DirectionMetrics) -> u64 {
     let mean_bytes = direction.issued_bytes.checked_div(direction.issued).unwrap_or(4096).max(4096);
     UNDER_WAY.saturating_mul(mean_bytes)

@@ -1,10 +1,10 @@
-//! What a stack and a workload say beforehand about the numbers that they can give.
+//! Bounds on the numbers that follow from the stack and the workload alone.
 
 use nestor_disk::{HddProfile, Medium, Profile, SsdProfile};
 use nestor_stack::{Layer, LayerDefinition, Stack};
 use nestor_workload::Workload;
 
-/// What is known beforehand of a cell, to hold its numbers against. Everything is optional.
+/// Bounds on the numbers of a cell. All are optional.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Expected {
     /// Operations that a closed-loop workload keeps outstanding: depth times jobs or workers.
@@ -31,7 +31,7 @@ pub struct DirectDisk {
 }
 
 impl Expected {
-    /// What a stack and a workload say.
+    /// The bounds of a stack and a workload.
     pub fn of(stack: &Stack, workload: &Workload) -> Self {
         let number = |option| workload.value(option).and_then(|value| value.to_string().parse::<f64>().ok());
         let switch = |option| workload.value(option).is_some_and(|value| value.to_string() == "on");
@@ -103,7 +103,7 @@ fn direct_disks(layers: &[Layer]) -> Vec<DirectDisk> {
                 }
                 _ => return None,
             };
-            // What stands above the hypervisor in the list has the virtual disk at its lower edge.
+            // The layer above the hypervisor in the list has the virtual disk at its lower edge.
             Some(DirectDisk { guest: index, host })
         })
         .collect()

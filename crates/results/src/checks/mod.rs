@@ -1,4 +1,4 @@
-//! Is the number what it seems? Checks that come before any statistic; what they find becomes [`Mark`]s.
+//! Checks that precede any statistic. Their findings become [`Mark`]s.
 //!
 //! All are pure functions of what was measured. A check that lacks its inputs is silent, except one: where nothing
 //! below the application could be recorded, data that fits into memory is taken to come from there.
@@ -20,7 +20,7 @@ pub use expected::{DirectDisk, Expected};
 pub const CPU_BOUND_ABOVE: f64 = 0.70;
 /// A layer that saw a smaller share of the application's bytes than this had a cache above it at work.
 pub const CACHED_BELOW: f64 = 0.90;
-/// Less data than this is not worth a verdict on caches: one read-ahead window or one journal commit outweighs it.
+/// Less data than this gets no verdict on caches: one read-ahead window or one journal commit outweighs it.
 const SMALLEST_VOLUME_BYTES: u64 = 1 << 20;
 /// A data set should be this many times the memory in front of it (Traeger et al., ACM TOS 4(2), 2008, §3).
 const WORKING_SET_OVER_MEMORY: u64 = 2;

@@ -19,7 +19,7 @@ pub(super) struct Parted {
 /// A workload's runs, by stack.
 type Runs = BTreeMap<String, Vec<Sample>>;
 
-/// Takes the blocks that lie across a change point of a baseline out of the table `counted`.
+/// Removes the blocks beyond a change point of a baseline from the table `counted`.
 pub(super) fn leave_out(connection: &Connection, study: &Study) -> rusqlite::Result<Vec<Parted>> {
     let baselines: BTreeSet<&str> = study.baselines.values().map(WrittenStack::as_str).collect();
     let mut parted = Vec::new();
@@ -58,7 +58,7 @@ fn runs_by_workload(connection: &Connection) -> rusqlite::Result<BTreeMap<String
     Ok(found)
 }
 
-/// Repeats without recording are none of the baseline's runs.
+/// Untraced repeats do not count as runs of the baseline.
 const SAMPLES: &str = "
 SELECT stack, workload, number, block, repeat, position, coalesce(bytes_per_second, 0), operations_per_second, ground
 FROM temp.counted JOIN main.runs ON number = run

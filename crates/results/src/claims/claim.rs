@@ -138,6 +138,6 @@ pub struct ClaimResult {
     pub doubts: Vec<String>,
     /// The runs behind it, by number, ascending.
     pub runs: Vec<i64>,
-    /// What the layers say of a claim that is contradicted.
+    /// How the layers explain a contradicted claim.
     pub why: Vec<String>,
 }

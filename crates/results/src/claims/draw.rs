@@ -12,7 +12,7 @@ use crate::store::{Store, StoreError, StudyRecord};
 ///
 /// # Errors
 ///
-/// If the file of results cannot be read. A figure whose query is wrong is not an error: it says so.
+/// If the results file cannot be read. A figure whose query is wrong is not an error: it says so.
 pub fn figures(store: &Store, study: &StudyRecord) -> Result<Vec<Figure>, StoreError> {
     if study.study.figures.is_empty() {
         return Ok(Vec::new());
@@ -41,7 +41,7 @@ fn without_values(query: &FigureQuery, refusal: &TooMuch) -> Figure {
 fn figure(evidence: &Evidence, query: &FigureQuery) -> Figure {
     let values = query::run(evidence, &query.sql).and_then(|found| rows(query, &found));
     let (rows, problem) = match values {
-        Ok(rows) if rows.is_empty() => (rows, Some("no counted run has what it shows".to_owned())),
+        Ok(rows) if rows.is_empty() => (rows, Some("no counted run has the values that it shows".to_owned())),
         Ok(rows) => (rows, None),
         Err(wrong) => (Vec::new(), Some(format!("the query of {} is wrong: {wrong}", query.id))),
     };
@@ -56,14 +56,14 @@ fn rows(query: &FigureQuery, found: &Found) -> Result<Vec<FigureRow>, String> {
     check_panels(&rows).map_err(|e| e.to_string())?;
     match two_directions.then(|| told_twice(&rows)).flatten() {
         Some(row) => Err(format!(
-            "panel `{}` has several values for {} and {}, and room for one",
+            "panel `{}` has several values for {} and {}, but can show only one",
             row.panel, row.series, row.x
         )),
         None => Ok(rows),
     }
 }
 
-/// A place that has several values: only one of them would be seen.
+/// A place that has several values, of which only one would be visible.
 fn told_twice(rows: &[FigureRow]) -> Option<&FigureRow> {
     let mut seen = BTreeSet::new();
     rows.iter().find(|row| !seen.insert((&row.panel, &row.series, row.x.to_string())))

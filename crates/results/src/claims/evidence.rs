@@ -1,4 +1,4 @@
-//! What the queries of claims and figures can ask: the counted runs of one study as temporary tables and views.
+//! The tables for the queries of claims and figures: the counted runs of one study as temporary tables and views.
 //!
 //! | name | one row for each |
 //! |---|---|
@@ -10,10 +10,10 @@
 //! | `class` | purpose of a layer's requests |
 //! | `seek` | step of the distribution of a layer's seek distances |
 //! | `surface` | point of the surface that a `cell` measured |
-//! | `surface_fit`, `surface_error` | point of the whole grid, told by those that were measured; run, with what that is off by leaving points out |
-//! | `surface_check` | whole grid and part of it, with what the part is off on the rest |
+//! | `surface_fit`, `surface_error` | point of the whole grid, estimated from the measured ones; run, with the error of that estimate when points are left out |
+//! | `surface_check` | whole grid and part of it, with the error of the part on the rest |
 //! | `surface_pair` | `surface` point of a virtual machine with the native one of the same workload, medium and block |
-//! | `surface_ratio` | the same over the whole grid: points that were not measured as they are told by the others |
+//! | `surface_ratio` | the same over the whole grid; points that were not measured are estimated from the others |
 //! | `stack_parts`, `load_options`, `setting` | stack, workload option, setting of the study's runs |
 //!
 //! The connection cannot write to the file, and queries cannot write at all.
@@ -57,7 +57,7 @@ impl Evidence {
         &self.modes
     }
 
-    /// The first of these runs that the file does not have.
+    /// The first of these runs that is not in the file.
     pub fn unknown_run(&self, runs: &BTreeSet<i64>) -> rusqlite::Result<Option<i64>> {
         let mut known = self.connection.prepare_cached("SELECT 1 FROM main.runs WHERE number = ?")?;
         for run in runs {
@@ -72,12 +72,12 @@ impl Evidence {
     ///
     /// # Errors
     ///
-    /// If one of them is not there, which [`Self::unknown_run`] tells, or the file cannot be read.
+    /// If one of them is not in the file (see [`Self::unknown_run`]), or the file cannot be read.
     pub fn left_out(&self, runs: &BTreeSet<i64>) -> rusqlite::Result<Vec<String>> {
         let mut workload =
             self.connection.prepare_cached("SELECT workload FROM main.runs WHERE number = ?")?;
-        let of = |run: &i64| workload.query_row([run], |row| row.get::<_, String>(0));
-        let workloads: BTreeSet<String> = runs.iter().map(of).collect::<Result<_, _>>()?;
+        let workload_of = |run: &i64| workload.query_row([run], |row| row.get::<_, String>(0));
+        let workloads: BTreeSet<String> = runs.iter().map(workload_of).collect::<Result<_, _>>()?;
         let parted = self.parted.iter().filter(|parted| workloads.contains(&parted.workload));
         Ok(parted.map(|parted| parted.said.clone()).collect())
     }
@@ -153,7 +153,7 @@ SELECT latest.number FROM (
 ) AS latest
 WHERE NOT EXISTS (SELECT 1 FROM main.marks AS m WHERE m.run = latest.number AND m.mark = 'inconsistent')";
 
-/// How much a run recorded lies behind its record in `runs`, and is read from an index instead.
+/// The columns on what a run recorded follow its record in `runs`, so they are read from an index instead.
 ///
 /// `plain`: nothing but the file systems and, of the raw disk, the cache mode differs from most stacks of the study.
 const EVERY: &str = "

@@ -25,11 +25,11 @@ pub struct Finding {
     pub query: FindingQuery,
     /// What was found, in the query's order.
     pub sentences: Vec<String>,
-    /// Why there are none, if there are none.
+    /// Why there are no sentences.
     pub problem: Option<String>,
 }
 
-/// Asks the results of a study. A query that is wrong is no error: its finding says so.
+/// Queries the results of a study. A wrong query is not an error: its finding says so.
 pub(super) fn findings_by(evidence: &Evidence, study: &StudyRecord, kept: &mut Kept) -> Vec<Finding> {
     let finding = |(index, query): (usize, &FindingQuery)| {
         if index >= MOST_FINDINGS {
@@ -53,7 +53,7 @@ fn answer(evidence: &Evidence, query: &FindingQuery) -> Finding {
     });
     match sentences {
         Ok(sentences) if sentences.is_empty() => {
-            unanswered(query, "no counted run has what it tells of".to_owned())
+            unanswered(query, "no counted run has the values that it reports".to_owned())
         }
         Ok(sentences) => Finding { query: query.clone(), sentences, problem: None },
         Err(wrong) => unanswered(query, format!("the query of {} is wrong: {wrong}", query.id)),

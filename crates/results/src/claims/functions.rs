@@ -1,4 +1,4 @@
-//! What the queries of claims and figures can compute besides SQLite's own functions.
+//! Functions for the queries of claims and figures that SQLite lacks.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};

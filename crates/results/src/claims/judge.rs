@@ -1,4 +1,4 @@
-//! Each claim's query, and what its answer says of the claim.
+//! Runs each claim's query and judges the claim by its answer.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -24,10 +24,10 @@ pub(super) struct Judgement {
     pub deciding: Option<Vec<EvidencePair>>,
 }
 
-/// A query names a run as evidence that the results do not have.
+/// A query names a run that is not in the results.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "its query names run {run}, which these results do not have; `run` and `baseline_run` have to be those of `cell`, `twin` or `pair`"
+    "its query names run {run}, which is not in these results; take `run` and `baseline_run` from `cell`, `twin` or `pair`"
 )]
 struct NoSuchRun {
     run: i64,
@@ -64,7 +64,7 @@ impl Judgement {
 ///
 /// # Errors
 ///
-/// If the file of results cannot be read. A claim whose query is wrong is not an error: its result says so.
+/// If the results file cannot be read. A claim whose query is wrong is not an error: its result says so.
 pub fn judge(store: &Store, study: &StudyRecord) -> Result<Vec<ClaimResult>, StoreError> {
     if study.study.claims.is_empty() {
         return Ok(Vec::new());
@@ -72,7 +72,7 @@ pub fn judge(store: &Store, study: &StudyRecord) -> Result<Vec<ClaimResult>, Sto
     judge_by(&Evidence::new(store, study)?, store, study, &mut Kept::default())
 }
 
-/// What came of all that a study asks its results.
+/// The answers to everything that a study asks.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Answers {
     /// Its claims.
@@ -83,7 +83,7 @@ pub struct Answers {
     pub findings: Vec<Finding>,
 }
 
-/// Judges the claims of a study, fills its figures and tells its findings; what all ask is laid out once.
+/// Judges the claims of a study, fills its figures and writes its findings; all share one set of tables.
 ///
 /// # Errors
 ///
@@ -163,7 +163,7 @@ fn with_evidence(evidence: &Evidence, claim: &Claim, judged: Judgement) -> rusql
     if let Some(run) = evidence.unknown_run(&runs)? {
         return Ok(not_judged(claim, &NoSuchRun { run }));
     }
-    // What was configured does not depend on how well a run went.
+    // The configuration does not depend on how well a run went.
     let is_measured = matches!(claim.kind, ClaimKind::Ratio | ClaimKind::Predicate);
     let why = match judged.verdict {
         Verdict::Contradicted if is_measured => {
@@ -215,8 +215,8 @@ fn doubts(
     Ok(doubts)
 }
 
-/// Recording requests costs time: a pair of which one side recorded more is not quite a pair. That a repeat is untraced is
-/// what its claim is about.
+/// Recording requests costs time, so the sides of a pair that were traced differently are not quite comparable. Claims
+/// about untraced repeats are exempt.
 fn traced_differently(evidence: &Evidence, pairs: &[EvidencePair]) -> rusqlite::Result<Option<String>> {
     let mut differing = evidence.connection().prepare_cached(
         "SELECT min(a.trace, b.trace) || ' / ' || max(a.trace, b.trace) FROM main.runs AS a INDEXED BY runs_recorded, \

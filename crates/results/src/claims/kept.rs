@@ -13,11 +13,11 @@ pub(super) const MOST_FIGURES: usize = 250;
 pub(super) const MOST_FINDINGS: usize = 50;
 /// Sentences of a finding.
 const MOST_SENTENCES: usize = 50;
-/// What they keep together: values, texts and numbers of runs.
+/// Their total size: values, texts and numbers of runs.
 const MOST_BYTES: usize = 32 << 20;
 /// Characters of a name: of a panel, a series, a place on an axis, a part.
 const MOST_NAME: usize = 300;
-/// Characters of a figure's own texts, which stand at each of its panels.
+/// Characters of a figure's own texts, which each of its panels repeats.
 const MOST_LABEL: usize = 1_000;
 /// Panels of a figure, each with a legend of all its series.
 const MOST_PANELS: usize = 50;
@@ -45,7 +45,7 @@ pub(super) enum TooMuch {
     },
     /// A text of a figure in the study file.
     #[error(
-        "its `{key}` has {characters} characters, and {MOST_LABEL} are the most; shorten it in the study"
+        "its `{key}` has {characters} characters, but at most {MOST_LABEL} are allowed; shorten it in the study"
     )]
     Label {
         /// Its key.
@@ -54,7 +54,9 @@ pub(super) enum TooMuch {
         characters: usize,
     },
     /// Different values of a column.
-    #[error("it gives {count} different values of `{column}`, and {most} are the most; make several of it")]
+    #[error(
+        "it returns {count} different values of `{column}`, but at most {most} are allowed; split it into several"
+    )]
     Names {
         /// The column.
         column: &'static str,
@@ -65,7 +67,7 @@ pub(super) enum TooMuch {
     },
     /// Legends of all panels.
     #[error(
-        "it has {panels} panels with a legend of {series} series each, {MOST_LEGENDS} names are the most; make several of it"
+        "it has {panels} panels with a legend of {series} series each, but at most {MOST_LEGENDS} names are allowed; split it into several"
     )]
     Legends {
         /// Its panels.
@@ -73,9 +75,9 @@ pub(super) enum TooMuch {
         /// Its series.
         series: usize,
     },
-    /// What is kept of all together.
+    /// The total size of all results.
     #[error(
-        "with its {bytes} bytes the claims and figures of the study would keep over {} MiB; aggregate in the query (GROUP BY, median, avg), or make two studies of it",
+        "with its {bytes} bytes the claims and figures of the study would keep over {} MiB; aggregate in the query (GROUP BY, median, avg), or split the study in two",
         MOST_BYTES >> 20
     )]
     Bytes {
@@ -83,22 +85,24 @@ pub(super) enum TooMuch {
         bytes: usize,
     },
     /// The number of claims.
-    #[error("a study may have {MOST_CLAIMS} claims; leave some out, or make two studies of it")]
+    #[error("a study may have {MOST_CLAIMS} claims; remove some, or split the study in two")]
     Claims,
     /// The number of figures.
-    #[error("a study may have {MOST_FIGURES} figures; leave some out, or make two studies of it")]
+    #[error("a study may have {MOST_FIGURES} figures; remove some, or split the study in two")]
     Figures,
     /// The number of findings.
-    #[error("a study may have {MOST_FINDINGS} findings; leave some out, or make two studies of it")]
+    #[error("a study may have {MOST_FINDINGS} findings; remove some, or split the study in two")]
     Findings,
     /// The number of sentences.
-    #[error("it gives {sentences} sentences, and {MOST_SENTENCES} are the most; tell what matters")]
+    #[error(
+        "it returns {sentences} sentences, but at most {MOST_SENTENCES} are allowed; return only what matters"
+    )]
     Sentences {
         /// How many it gives.
         sentences: usize,
     },
     /// A sentence.
-    #[error("its sentence {row} has {characters} characters, and {MOST_LABEL} are the most")]
+    #[error("its sentence {row} has {characters} characters, but at most {MOST_LABEL} are allowed")]
     Sentence {
         /// Which one, from 1.
         row: usize,
@@ -169,7 +173,7 @@ pub(super) fn check_names(found: &Found, columns: &[&'static str]) -> Result<(),
     Ok(())
 }
 
-/// Refuses more sentences, and longer ones, than anybody reads.
+/// Refuses too many sentences, and sentences that are too long.
 pub(super) fn check_sentences(found: &Found) -> Result<(), TooMuch> {
     if found.len() > MOST_SENTENCES {
         return Err(TooMuch::Sentences { sentences: found.len() });
@@ -194,7 +198,7 @@ pub(super) fn check_labels(query: &FigureQuery) -> Result<(), TooMuch> {
     Ok(())
 }
 
-/// Refuses more panels and series than a picture has room for.
+/// Refuses more panels and series than fit into a picture.
 pub(super) fn check_panels(rows: &[FigureRow]) -> Result<(), TooMuch> {
     let panels = check_count("panel", MOST_PANELS, rows.iter().map(|row| row.panel.as_str()))?;
     let series = check_count("series", MOST_SERIES, rows.iter().map(|row| row.series.as_str()))?;
@@ -211,7 +215,7 @@ pub(super) fn check_count<'a>(
     if count > most { Err(TooMuch::Names { column, count, most }) } else { Ok(count) }
 }
 
-/// A value as it is told: a long one by its beginning.
+/// A value as it is shown; a long one is cut.
 pub(super) fn told(value: String) -> String {
     match value.char_indices().nth(MOST_NAME) {
         Some((end, _)) => format!("{}…", &value[..end]),

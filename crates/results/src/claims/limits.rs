@@ -1,4 +1,4 @@
-//! What a query that somebody else wrote may take: sizes on its connection, and memory of SQLite.
+//! Limits of a query from an untrusted study file: sizes on its connection, and memory of SQLite.
 
 use std::cell::Cell;
 use std::sync::{Mutex, MutexGuard, PoisonError};

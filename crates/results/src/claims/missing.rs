@@ -1,4 +1,4 @@
-//! What a query found nothing of: cells that failed or have not run.
+//! Why a query found nothing: cells that failed or have not run.
 
 use std::collections::BTreeSet;
 
@@ -51,7 +51,7 @@ impl Missing {
     /// Why a query may have found nothing.
     pub fn of_query(&self, sql: &str) -> String {
         let told = self.of_query_if_any(sql);
-        if told.is_empty() { "no counted run has what it asks for".to_owned() } else { told }
+        if told.is_empty() { "no counted run matches its query".to_owned() } else { told }
     }
 
     /// The missing cells that a query is about, as far as it names file systems and loads; empty without any.

@@ -125,9 +125,9 @@ fn entries<'a>(
     };
     let list = value.get_ref().as_array().ok_or_else(|| not_tables(value.span()))?;
     if let Some(beyond) = list.get(most) {
-        let complaint =
-            source.complain(beyond.span(), format!("this is {what} {}, and {most} are the most", most + 1));
-        return Err(complaint.help("leave some out, or make two studies of it"));
+        let complaint = source
+            .complain(beyond.span(), format!("this is {what} {}; a study has at most {most}", most + 1));
+        return Err(complaint.help("remove some, or split the study in two"));
     }
     let entry = |item: &'a Value<'a>| {
         let table = item.get_ref().as_table().ok_or_else(|| not_tables(item.span()))?;
@@ -179,7 +179,7 @@ impl<'a> Entry<'a> {
             (None, None) => {
                 return Err(self
                     .complain(format!("claim {id} has neither `sql` nor `not_testable`"))
-                    .help("`sql` is the query that tests it; `not_testable` says why none can"));
+                    .help("`sql` is the query that tests it; `not_testable` says why it cannot be tested"));
             }
             (Some(_), Some(_)) => {
                 return Err(self
@@ -216,12 +216,12 @@ impl<'a> Entry<'a> {
     fn change(&self, value: &'a Value<'a>) -> Result<Expected, Complaint> {
         let wrong = || {
             self.source
-                .complain(value.span(), "a ratio is expected as a change")
+                .complain(value.span(), "the expected value of a ratio is a change")
                 .help("write { change = \"+34 %\" }, or both ends: { low = \"-15 %\", high = \"-5 %\" }")
         };
         let table = value.get_ref().as_table().ok_or_else(wrong)?;
-        let of = |key: &str| table.get(key).map(|v| self.ratio(v)).transpose();
-        match (of("change")?, of("low")?, of("high")?, table.len()) {
+        let ratio_at = |key: &str| table.get(key).map(|v| self.ratio(v)).transpose();
+        match (ratio_at("change")?, ratio_at("low")?, ratio_at("high")?, table.len()) {
             (Some(change), None, None, 1) => Ok(Expected::Change { low: change, high: change }),
             (None, Some(low), Some(high), 2) if low <= high => Ok(Expected::Change { low, high }),
             _ => Err(wrong()),
@@ -253,7 +253,7 @@ impl<'a> Entry<'a> {
         });
         let tolerance = number.ok_or_else(|| {
             self.source
-                .complain(value.span(), "a constant is expected within a tolerance")
+                .complain(value.span(), "the expected value of a constant is a tolerance")
                 .help("write { within = 0.5 }, in the constant's unit, or leave it out for equality")
         })?;
         Ok(Expected::Within { tolerance })
@@ -265,13 +265,13 @@ impl<'a> Entry<'a> {
         if !id.chars().all(|c| c.is_ascii_alphanumeric() || "-_.".contains(c)) {
             return Err(self
                 .source
-                .complain(value.span(), format!("`{id}` is no name for a {}", self.what))
-                .help("it is made of letters, digits, `-`, `_` and `.`, as L-27"));
+                .complain(value.span(), format!("`{id}` cannot be the id of a {}", self.what))
+                .help("an id consists of letters, digits, `-`, `_` and `.`, such as L-27"));
         }
         if !ids.insert(id.to_owned()) {
             return Err(self
                 .source
-                .complain(value.span(), format!("there are two {}s `{id}`", self.what))
+                .complain(value.span(), format!("two {}s have the id `{id}`", self.what))
                 .help("give each its own id"));
         }
         Ok(id.to_owned())
@@ -281,7 +281,7 @@ impl<'a> Entry<'a> {
         self.text(key)?;
         match self.table.get(key) {
             Some(value) => self.choice_of(value, key, choices),
-            None => Err(self.complain(format!("it has no `{key}`"))),
+            None => Err(self.complain(format!("the entry has no `{key}`"))),
         }
     }
 
@@ -295,8 +295,8 @@ impl<'a> Entry<'a> {
         choices.iter().find(|(name, _)| *name == written).map(|(_, choice)| *choice).ok_or_else(|| {
             let names: Vec<&str> = choices.iter().map(|(name, _)| *name).collect();
             self.source
-                .complain(value.span(), format!("`{key}` cannot be this"))
-                .help(format!("it is one of {}", names.join(", ")))
+                .complain(value.span(), format!("`{key}` has an unknown value"))
+                .help(format!("use one of {}", names.join(", ")))
         })
     }
 
@@ -312,8 +312,7 @@ impl<'a> Entry<'a> {
         let Some(value) = self.table.get(key) else { return Ok(None) };
         let text = value.get_ref().as_str().filter(|text| !text.trim().is_empty());
         text.map(Some).ok_or_else(|| {
-            self.source
-                .complain(value.span(), format!("`{key}` has to be a text in quotes, and not an empty one"))
+            self.source.complain(value.span(), format!("`{key}` must be a non-empty text in quotes"))
         })
     }
 

@@ -1,4 +1,4 @@
-//! Running a query that somebody else wrote, without trusting it.
+//! Runs a query from a study file without trusting it.
 
 use std::collections::HashMap;
 use std::sync::{Arc, mpsc};
@@ -15,7 +15,7 @@ use super::limits::{
 use super::searches::Deadline;
 use super::size::Size;
 
-/// A query that takes longer has no end.
+/// A query that takes longer is taken to be endless.
 const TIME_LIMIT: Duration = Duration::from_secs(60);
 /// Longest query.
 const MOST_SQL_BYTES: usize = 100_000;
@@ -71,7 +71,7 @@ impl Found {
         match needed.iter().find(|name| !self.has(name)) {
             None => Ok(()),
             Some(missing) => Err(format!(
-                "it gives no column `{missing}`; it gives {}; needed are {}",
+                "it does not return the column `{missing}`; it returns {}; it needs {}",
                 self.columns.join(", "),
                 needed.join(", ")
             )),
@@ -89,7 +89,7 @@ impl Row<'_> {
         self.values.get(index).filter(|v| **v != Value::Null)
     }
 
-    /// A finite number; a text that is one counts.
+    /// A finite number; a text that holds one counts.
     pub fn number(&self, name: &str) -> Option<f64> {
         let number = match self.value(name)? {
             Value::Integer(number) => *number as f64,
@@ -129,7 +129,7 @@ pub(super) fn run(evidence: &Evidence, sql: &str) -> Result<Found, String> {
 
 fn run_within_memory(connection: &Connection, sql: &str) -> Result<Found, String> {
     if sql.len() > MOST_SQL_BYTES {
-        return Err(format!("it is {} bytes long; {MOST_SQL_BYTES} are the most", sql.len()));
+        return Err(format!("it is {} bytes long; the limit is {MOST_SQL_BYTES}", sql.len()));
     }
     let _memory = Memory::limit();
     let _sizes = Sizes::lower(connection).map_err(|e| format!("SQLite says: {e}"))?;
@@ -145,7 +145,7 @@ fn run_unlimited(connection: &Connection, sql: &str) -> Result<Found, String> {
             format!("it makes or reads a value of over {} MiB", MOST_VALUE_BYTES >> 20)
         }
         Some(rusqlite::ErrorCode::OutOfMemory) => {
-            format!("it was stopped when it took over {} MiB of memory", MOST_MEMORY_BYTES >> 20)
+            format!("it was stopped because it took over {} MiB of memory", MOST_MEMORY_BYTES >> 20)
         }
         _ => match too_large(&error) {
             Some(limit) => limit,
@@ -164,7 +164,7 @@ fn run_unlimited(connection: &Connection, sql: &str) -> Result<Found, String> {
     let first_word: String = sql.trim_start().chars().take_while(char::is_ascii_alphabetic).collect();
     let selects = ["select", "with", "values"].iter().any(|word| first_word.eq_ignore_ascii_case(word));
     if !statement.readonly() || !selects || statement.column_count() == 0 {
-        return Err("it is no query that only reads: it has to begin with SELECT or WITH".to_owned());
+        return Err("it is not a read-only query: it must begin with SELECT or WITH".to_owned());
     }
     let columns: Vec<String> = statement.column_names().into_iter().map(str::to_owned).collect();
     let mut size = Size::of(&columns);
@@ -215,7 +215,7 @@ fn what_there_is(connection: &Connection, sql: &str) -> String {
             Some(format!("{table} has {}", statement.column_names().join(", ")))
         })
         .collect();
-    if named.is_empty() { format!("there are {}", TABLES.join(", ")) } else { named.join("; ") }
+    if named.is_empty() { format!("the tables are {}", TABLES.join(", ")) } else { named.join("; ") }
 }
 
 /// Whether a query names a table.
@@ -282,10 +282,10 @@ mod tests {
     #[test]
     fn many_values_cannot_take_all_memory() {
         let rows = format!("{NUMBERS} SELECT i, printf('%30000d', i) FROM n LIMIT 90000");
-        assert!(refused(&rows).starts_with("its rows have over 16 MiB of texts"), "{}", refused(&rows));
+        assert!(refused(&rows).starts_with("its rows hold over 16 MiB of texts"), "{}", refused(&rows));
         let sorted =
             format!("{NUMBERS} SELECT i, printf('%3000d', i) AS text FROM n ORDER BY text LIMIT 3000000, 5");
-        assert_eq!(refused(&sorted), "it was stopped when it took over 256 MiB of memory");
+        assert_eq!(refused(&sorted), "it was stopped because it took over 256 MiB of memory");
     }
 
     #[test]
@@ -301,15 +301,15 @@ mod tests {
             (
                 numbers(200, 2_500),
                 numbers(200, 2_501),
-                "it gives more than 500000 values: row 2501 of 200 columns is one too many",
+                "it returns more than 500000 values: row 2501 of 200 columns exceeds the limit",
             ),
             (
                 numbers(200, 2_500),
                 numbers(200, 100_000),
-                "it gives more than 500000 values: row 2501 of 200 columns is one too many",
+                "it returns more than 500000 values: row 2501 of 200 columns exceeds the limit",
             ),
-            (numbers(5, 100_000), numbers(5, 100_001), "it gives more than 100000 rows"),
-            (texts(16), texts(17), "its rows have over 16 MiB of texts: `t` of row 17 is too much"),
+            (numbers(5, 100_000), numbers(5, 100_001), "it returns more than 100000 rows"),
+            (texts(16), texts(17), "its rows hold over 16 MiB of texts: `t` in row 17 exceeds the limit"),
         ] {
             assert!(answer(&most).is_ok(), "{:?}", answer(&most));
             assert_eq!(refused(&beyond), format!("{refusal}{remedy}"));
@@ -347,7 +347,7 @@ mod tests {
         };
         let joined = vec!["substr(hex(zeroblob(30000000)),1,100)"; 50].join(" || ");
         let too_long = "it makes or reads a value of over 1 MiB";
-        let too_much = "it was stopped when it took over 256 MiB of memory";
+        let too_much = "it was stopped because it took over 256 MiB of memory";
         for (sql, refusal) in [
             (columns(30_000_000), too_long),
             (format!("SELECT {joined}"), too_long),
@@ -406,7 +406,7 @@ mod tests {
     #[test]
     fn a_query_can_be_only_so_long() {
         let sql = format!("SELECT 1 {}", " ".repeat(100_000));
-        assert_eq!(refused(&sql), "it is 100009 bytes long; 100000 are the most");
+        assert_eq!(refused(&sql), "it is 100009 bytes long; the limit is 100000");
     }
 
     #[test]

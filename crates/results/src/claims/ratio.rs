@@ -32,7 +32,7 @@ pub(super) fn judge(
     missing: &Missing,
 ) -> Result<Judgement, String> {
     let Some(expected) = expected else {
-        return Err("the claim says nothing of what is expected".to_owned());
+        return Err("the claim has no `expected`".to_owned());
     };
     found.require(columns_of(found))?;
     let mut judged = if found.has("part") { of_parts(found, expected)? } else { of_rows(found, expected) };
@@ -58,7 +58,7 @@ fn columns_of(found: &Found) -> &'static [&'static str] {
     }
 }
 
-/// Without a reason where there is nothing to judge.
+/// If there is nothing to judge, the reason is empty.
 fn of_rows(found: &Found, expected: Expected) -> Judgement {
     let Effect { ratio, equivalent, left_out } = match columns_of(found) {
         ["pseudovalue"] => effect_of_pseudovalues(found),
@@ -77,7 +77,7 @@ fn of_rows(found: &Found, expected: Expected) -> Judgement {
     Judgement { verdict, effect: Some(effect), reason, evidence, deciding: None }
 }
 
-/// Every part has to hold: the worst decides, and of several that are as bad the first.
+/// Every part has to hold: the worst verdict decides; of equal ones, the first.
 fn of_parts(found: &Found, expected: Expected) -> Result<Judgement, String> {
     let groups = found.grouped_by("part");
     check_count("part", MOST_PARTS, groups.iter().map(|(name, _)| name.as_str()))

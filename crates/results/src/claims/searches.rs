@@ -36,7 +36,7 @@ const SEARCHES: [(&str, i32); 10] = [
 /// Why a call is refused.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "`{name}` compares {first} bytes with {second}, and the product may be {MOST_COMPARED}; shorten them with substr"
+    "`{name}` compares {first} bytes with {second}; their product may be at most {MOST_COMPARED}; shorten them with substr"
 )]
 struct TooMuchToCompare {
     name: &'static str,
@@ -136,8 +136,9 @@ mod tests {
         let long = "printf('%.*c', 10000, 'a')";
         for call in ["instr", "trim", "ltrim", "rtrim", "unhex", "json_patch", "glob", "like"] {
             let refusal = answer(&format!("SELECT {call}({long}, {long})")).unwrap_err();
-            let said =
-                format!("`{call}` compares 10000 bytes with 10000, and the product may be 67108864; shorten");
+            let said = format!(
+                "`{call}` compares 10000 bytes with 10000; their product may be at most 67108864; shorten"
+            );
             assert!(refusal.starts_with(&said), "{refusal}");
         }
         assert!(answer(&format!("SELECT replace({long}, {long}, 'b')")).is_err());

@@ -2,7 +2,7 @@
 
 use rusqlite::types::{Value, ValueRef};
 
-/// More rows are no evidence any more.
+/// A query with more rows is refused: it is not evidence for a claim.
 pub(super) const MOST_ROWS: usize = 100_000;
 /// Values of all rows together: five columns in each of the most rows.
 pub(super) const MOST_CELLS: usize = 500_000;
@@ -13,7 +13,8 @@ pub(super) const MOST_TEXT_BYTES: usize = 16 << 20;
 const MOST_BYTES: usize = 64 << 20;
 /// What an allocator may add to a small text: its own words, and what it rounds up to. The C library's adds less.
 const PER_TEXT: usize = 32;
-/// What a row takes besides its values: its place in a list that grows by doubling, its counts, and the allocator's part.
+/// Memory of a row in addition to its values: its place in a list that grows by doubling, its counts, and the
+/// allocator's overhead.
 const PER_ROW: usize = 96;
 const _: () = assert!(
     MOST_ROWS * PER_ROW + MOST_CELLS * (size_of::<Value>() + PER_TEXT) + MOST_TEXT_BYTES < MOST_BYTES,
@@ -24,11 +25,11 @@ const _: () = assert!(
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub(super) enum TooLarge {
     /// It has more than [`MOST_ROWS`].
-    #[error("it gives more than {MOST_ROWS} rows; {REMEDY}")]
+    #[error("it returns more than {MOST_ROWS} rows; {REMEDY}")]
     Rows,
     /// It has more than [`MOST_CELLS`].
     #[error(
-        "it gives more than {MOST_CELLS} values: row {row} of {columns} columns is one too many; {REMEDY}"
+        "it returns more than {MOST_CELLS} values: row {row} of {columns} columns exceeds the limit; {REMEDY}"
     )]
     Cells {
         /// The first row without room, from 1.
@@ -38,7 +39,7 @@ pub(super) enum TooLarge {
     },
     /// It has more than [`MOST_TEXT_BYTES`].
     #[error(
-        "its rows have over {} MiB of texts: `{column}` of row {row} is too much; {REMEDY}",
+        "its rows hold over {} MiB of texts: `{column}` in row {row} exceeds the limit; {REMEDY}",
         MOST_TEXT_BYTES >> 20
     )]
     Texts {
@@ -52,7 +53,7 @@ pub(super) enum TooLarge {
 /// What to do about it.
 const REMEDY: &str = "aggregate in the query (GROUP BY, median, avg), name fewer columns, or add a LIMIT";
 
-/// Counts what a result has, before it is kept.
+/// Counts the rows and values of a result before they are kept.
 pub(super) struct Size<'c> {
     columns: &'c [String],
     rows: usize,

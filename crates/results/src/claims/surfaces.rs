@@ -1,4 +1,4 @@
-//! The surfaces that cells measured, as tables: a point each, those between as well, and how far those are off.
+//! The surfaces that cells measured, as tables: the measured points, those interpolated between them, and their error.
 
 use std::collections::BTreeMap;
 
@@ -9,7 +9,7 @@ use rusqlite::{Connection, params};
 
 use crate::record::CellRecord;
 
-/// Parts of a whole grid from which the rest is told, to see how far that is off.
+/// Parts of a whole grid from which the rest is estimated, to measure the error.
 const PARTS: [usize; 5] = [15, 20, 25, 34, 50];
 /// A grid that is whole enough for that: the study's without its smallest size.
 const WHOLE: usize = 75;
@@ -96,7 +96,7 @@ fn insert_fit(connection: &Connection, run: i64, points: &[SurfacePoint]) -> rus
     Ok(())
 }
 
-/// How far a part of the whole grid is off where it was not looked at.
+/// The error of a part of the whole grid at the points that it leaves out.
 fn insert_check(connection: &Connection, run: i64, points: &[SurfacePoint]) -> rusqlite::Result<()> {
     let rates: BTreeMap<GridPoint, f64> = points.iter().map(|p| (p.point, p.requests_per_s)).collect();
     let grid: Vec<GridPoint> = rates.keys().copied().collect();

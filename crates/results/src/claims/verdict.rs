@@ -13,7 +13,7 @@ use super::{Expected, Verdict};
 /// A found effect of half to twice the published one is of its size.
 const SIZE_FACTOR: f64 = 2.0;
 
-/// What to say where one pair was found.
+/// The reason where only one pair was found.
 const ONE_PAIR: &str = "one pair has no interval";
 
 /// Judges a ratio by what is expected of it; `equivalent`: whether the two one-sided tests show that it is 1 within
@@ -57,7 +57,7 @@ fn of_likeness(interval: Interval, equivalent: bool, shown: Verdict) -> (Verdict
     (Verdict::NotContradicted, "a difference below 10 % is possible, but not shown".to_owned())
 }
 
-/// The lower of the two one-sided tests of likeness: more is no objection.
+/// Only the lower of the two one-sided equivalence tests: an increase does not speak against the claim.
 fn of_no_loss(interval: Interval, equivalent: bool) -> (Verdict, String) {
     let least = 1.0 / (1.0 + MARGIN);
     if equivalent || interval.low > least {
@@ -84,7 +84,7 @@ fn of_change(found: &Ratio, interval: Interval, paper: (f64, f64), equivalent: b
     let (least, most) = (towards(low).min(towards(high)), towards(low).max(towards(high)));
     if towards(farthest) < 0.0 {
         if below_noise && equivalent {
-            return (Verdict::NotContradicted, "equal within 10 %, as is what is published".to_owned());
+            return (Verdict::NotContradicted, "equal within 10 %, as published".to_owned());
         }
         return (Verdict::Contradicted, "the interval excludes the published sign".to_owned());
     }
@@ -93,7 +93,7 @@ fn of_change(found: &Ratio, interval: Interval, paper: (f64, f64), equivalent: b
         return if towards(nearest) > (most * SIZE_FACTOR).max(most + MARGIN) {
             (Verdict::SameSign, "the interval says more than twice the published effect".to_owned())
         } else {
-            let how = "the published effect is at the noise floor of 10 %: no more can be said";
+            let how = "the published effect is at the noise floor of 10 %: nothing more can be concluded";
             (Verdict::NotContradicted, how.to_owned())
         };
     }

@@ -1,6 +1,6 @@
-//! What the layers say of a claim that is contradicted.
+//! How the layers explain a contradicted claim.
 //!
-//! One pair of runs stands for all: the one whose ratio is nearest to the middle.
+//! One pair of runs represents all: the one whose ratio is nearest to the median.
 
 use rusqlite::{Connection, OptionalExtension};
 
@@ -19,10 +19,10 @@ pub(super) fn by_layers(connection: &Connection, pairs: &[EvidencePair]) -> rusq
     let (Some(candidate), Some(baseline)) =
         (levels(connection, pair.run)?, levels(connection, baseline_run)?)
     else {
-        return Ok(vec![format!("of the runs {} and {baseline_run} no layers were recorded", pair.run)]);
+        return Ok(vec![format!("no layers were recorded in runs {} and {baseline_run}", pair.run)]);
     };
     let mut told = vec![format!(
-        "run {} ({}, {}, {:.2} MB/s) beside run {baseline_run} ({}, {}, {:.2} MB/s), the middle one of {} pairs:",
+        "run {} ({}, {}, {:.2} MB/s) against run {baseline_run} ({}, {}, {:.2} MB/s), the median of {} pairs:",
         pair.run,
         candidate.stack,
         candidate.workload,
@@ -39,10 +39,10 @@ pub(super) fn by_layers(connection: &Connection, pairs: &[EvidencePair]) -> rusq
 /// For claims on the levels of one stack: what each level of the middle run was sent.
 fn within_one_run(connection: &Connection, pairs: &[EvidencePair]) -> rusqlite::Result<Vec<String>> {
     let Some(run) = pairs.get(pairs.len() / 2).map(|p| p.run) else {
-        return Ok(vec!["its query names no runs whose layers could be looked at".to_owned()]);
+        return Ok(vec!["its query returns no runs, so their layers cannot be shown".to_owned()]);
     };
     let Some(levels) = levels(connection, run)? else {
-        return Ok(vec![format!("of run {run} no layers were recorded")]);
+        return Ok(vec![format!("no layers were recorded in run {run}")]);
     };
     Ok(vec![format!(
         "run {run} ({}, {}), one of {}; {}",

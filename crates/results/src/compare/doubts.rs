@@ -1,4 +1,4 @@
-//! What makes a ratio less than it seems, in sentences.
+//! Reasons to trust a ratio less, in sentences.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -6,27 +6,29 @@ use super::CellSummary;
 use crate::record::{CellRecord, Environment, Mark};
 use crate::store::StoredRun;
 
-/// So many runs that were left out are told one by one.
+/// Excluded runs that are listed one by one; further ones are only counted.
 const TOLD_ONE_BY_ONE: usize = 3;
 
-/// Runs that violate an identity and so were left out.
+/// Runs that are excluded because they violate an identity.
 pub(super) fn left_out(baseline: &CellSummary, candidate: &CellSummary) -> Vec<String> {
-    let of = |cell: &CellSummary, side: &str| {
+    let sentences_of = |cell: &CellSummary, side: &str| {
         let told = cell.violations.iter().take(TOLD_ONE_BY_ONE);
         let mut sentences: Vec<String> = told
-            .map(|v| format!("{side}: run {} is left out, it violates an identity: {}", v.run, v.identity))
+            .map(|v| {
+                format!("{side}: run {} is excluded because it violates an identity: {}", v.run, v.identity)
+            })
             .collect();
         if let more @ 1.. = cell.violations.len().saturating_sub(TOLD_ONE_BY_ONE) {
-            sentences.push(format!("{side}: {more} more of its runs are left out for such a reason"));
+            sentences.push(format!("{side}: {more} more runs are excluded because they violate an identity"));
         }
         sentences
     };
-    [of(baseline, "baseline"), of(candidate, "candidate")].concat()
+    [sentences_of(baseline, "baseline"), sentences_of(candidate, "candidate")].concat()
 }
 
 /// Marks that spoil the comparison of runs that count.
 pub(super) fn doubtful_marks(baseline: &CellSummary, candidate: &CellSummary) -> Vec<String> {
-    let of = |cell: &CellSummary, side: &str| {
+    let sentences_of = |cell: &CellSummary, side: &str| {
         let spoils = |mark: &Mark| mark.spoils_comparison() && !matches!(mark, Mark::Inconsistent { .. });
         let marks = cell.marks.iter().filter(|m| spoils(&m.mark));
         let runs = cell.measured_runs() + cell.failures.len();
@@ -34,13 +36,13 @@ pub(super) fn doubtful_marks(baseline: &CellSummary, candidate: &CellSummary) ->
             .map(|m| format!("{side}: {} in {} of {runs}: {}", m.mark.name(), m.runs, m.mark.detail()))
             .collect::<Vec<_>>()
     };
-    [of(baseline, "baseline"), of(candidate, "candidate")].concat()
+    [sentences_of(baseline, "baseline"), sentences_of(candidate, "candidate")].concat()
 }
 
 /// Facts of a cell's runs that have to be equal in runs that are compared: by name, the values that occur.
 pub type Facts = BTreeMap<String, BTreeSet<String>>;
 
-/// What else differs between the two sides besides the stack.
+/// Differences between the two sides other than the stack.
 pub(super) fn differences(baseline: &[&StoredRun], candidate: &[&StoredRun]) -> Vec<String> {
     let facts = |runs: &[&StoredRun]| {
         let mut facts = Facts::new();

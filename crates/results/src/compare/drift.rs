@@ -8,13 +8,13 @@ use serde::{Deserialize, Serialize};
 
 use super::samples::{Rate, Sample};
 
-/// Drift below this share is not worth a remark (the practical threshold of the acceptance rules).
+/// Drift below this share is not reported (the practical threshold of the acceptance rules).
 const DRIFT_WORTH_SAYING: f64 = 0.05;
-/// A step of the baseline below this share parts nothing: the stopping rule asks for no closer an interval.
+/// A step of the baseline below this share does not split a series: the stopping rule requires no narrower interval.
 const STEP_WORTH_PARTING: f64 = 0.03;
 /// Of the tests with random orders: an order effect is one below this p-value.
 const SIGNIFICANCE: f64 = 0.05;
-/// Fixes the random orders of the tests, so that a report says the same tomorrow.
+/// Fixes the random orders of the tests, so that a report is reproducible.
 const SEED: u64 = 1;
 /// Fewer runs of the baseline cannot show a change point (see [`change_points`]).
 const FEWEST_FOR_A_CHANGE: usize = 8;
@@ -23,11 +23,11 @@ const FEWEST_FOR_A_CHANGE: usize = 8;
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", tag = "drift")]
 pub enum Drift {
-    /// The baseline ran only once per block and in too few blocks: it cannot be told.
+    /// The baseline ran only once per block and in too few blocks to test it.
     NotTested,
-    /// There can be none: all runs were made in virtual time, each on machines in the same state, whatever was run before.
+    /// Impossible: all runs were made in virtual time, each on machines in the same initial state.
     Impossible,
-    /// What could be tested shows none.
+    /// The possible tests show no change.
     None {
         /// End over start of the blocks, where the baseline ran at both.
         ratio: Option<Ratio>,
@@ -91,13 +91,13 @@ pub(super) fn of(baseline: &[&Sample], candidate: &[&Sample], rate: Rate) -> Sta
     }
     if let Some(order) = &with_order {
         doubts.push(format!(
-            "throughput went with the order of the runs: {:+.1} % from the first to the last (rank correlation {:+.2}, p = {:.3})",
+            "throughput followed the order of the runs: {:+.1} % from the first to the last (rank correlation {:+.2}, p = {:.3})",
             (order.last_over_first - 1.0) * 100.0,
             order.correlation,
             order.p_value
         ));
     }
-    // The order of a few runs alone shows too little to say that there was none.
+    // The order of a few runs is not enough to exclude drift.
     let tested = ends.is_some() || baseline.len() >= FEWEST_FOR_A_CHANGE;
     let drift = match (&change, drifted, with_order) {
         (Some(c), ..) => Drift::Changed { after_block: c.after_block, step: c.step, p_value: c.p_value },
@@ -115,13 +115,13 @@ fn is_impossible(baseline: &[&Sample], candidate: &[&Sample]) -> bool {
     all.peek().is_some() && all.all(|sample| sample.in_virtual_time)
 }
 
-/// The baseline at the end of the blocks over that at their start, and whether the difference is worth saying.
+/// The baseline at the end of the blocks over that at their start, and whether the difference is reported.
 fn between_ends(baseline: &[&Sample], rate: Rate) -> Option<(Ratio, bool)> {
     let last = |block: u32| baseline.iter().find(|s| s.block == block && s.repeat > 0);
     let firsts = baseline.iter().filter(|s| s.repeat == 0);
     let pairs: Vec<(f64, f64)> = firsts.filter_map(|f| Some((rate(f), rate(last(f.block)?)))).collect();
     let ratio = paired_ratio(&pairs)?;
-    // Two ends of one block always differ a little; below three blocks only a large difference is worth saying.
+    // Two ends of one block always differ a little; below three blocks only a large difference is reported.
     let large = (ratio.value - 1.0).abs() > DRIFT_WORTH_SAYING;
     let seen = if pairs.len() >= 3 { large && ratio.differs() == Some(true) } else { large };
     Some((ratio, seen))
@@ -177,7 +177,7 @@ pub(super) fn first_change(baseline: &[&Sample], candidate: &[&Sample], rate: Ra
     let first = points.first()?;
     let paired = |block: &u32| candidate.iter().any(|s| s.block == *block);
     let stretches = change_point::segments(&points, series.len()).into_iter().filter_map(|(from, to)| {
-        // A block that a change fell into belongs to no side.
+        // A block that contains a change belongs to neither side.
         let whole = |block: &u32| {
             baseline.iter().enumerate().all(|(i, s)| s.block != *block || (from..to).contains(&i))
         };

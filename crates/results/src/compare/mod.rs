@@ -1,10 +1,10 @@
 //! One stack against another under the same workload.
 //!
-//! Numbers and what makes them less than they seem travel together: a [`CellSummary`] carries the marks, failures and
-//! violations of its runs, and a [`Comparison`] both summaries and every reason to doubt the ratio.
+//! Numbers carry their caveats: a [`CellSummary`] has the marks, failures and violations of its runs, and a
+//! [`Comparison`] both summaries and every reason to doubt the ratio.
 //!
 //! What is computed of throughputs is computed from [`Sample`]s alone ([`compare_samples`]), wherever they come from;
-//! whoever has whole records calls [`compare`].
+//! callers with whole records use [`compare`].
 
 mod doubts;
 mod drift;
@@ -61,11 +61,11 @@ pub struct CellSummary {
     pub samples: Vec<Sample>,
     /// Latencies of these runs merged, by class of operation.
     pub latency: BTreeMap<String, LatencySummary>,
-    /// What makes the numbers less than they seem, by kind.
+    /// Reasons to trust the numbers less, by kind.
     pub marks: Vec<CountedMark>,
-    /// Runs without numbers. They are in no mean.
+    /// Runs without numbers. They are excluded from the means.
     pub failures: Vec<Failure>,
-    /// Runs whose numbers contradict themselves. They are in no mean, no ratio and no histogram either.
+    /// Runs whose numbers contradict themselves. They are excluded from means, ratios and histograms.
     #[serde(default)]
     pub violations: Vec<Violation>,
 }
@@ -97,7 +97,7 @@ pub struct Comparison {
 
 impl CellSummary {
     /// Puts samples together with what was said of their runs. Samples that violate an identity are listed and left out
-    /// of the means; whoever merges `latency` leaves their histograms out.
+    /// of the means; the caller that merges `latency` leaves their histograms out.
     pub fn of(
         stack: &str,
         workload: &str,
@@ -132,10 +132,10 @@ impl CellSummary {
     /// Sets the means, to those of some blocks where others must not be averaged with them.
     fn average(&mut self, only_blocks: Option<(u32, u32)>) {
         let within = |s: &&Sample| only_blocks.is_none_or(|(first, last)| (first..=last).contains(&s.block));
-        let of =
+        let rates =
             |rate: fn(&Sample) -> f64| -> Vec<f64> { self.samples.iter().filter(within).map(rate).collect() };
-        let throughput = of(|s| s.bytes_per_second);
-        self.operations_per_second = mean(&of(|s| s.operations_per_second));
+        let throughput = rates(|s| s.bytes_per_second);
+        self.operations_per_second = mean(&rates(|s| s.operations_per_second));
         self.bytes_per_second = mean(&throughput);
         self.coefficient_of_variation = coefficient_of_variation(&throughput);
     }

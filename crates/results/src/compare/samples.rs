@@ -28,10 +28,10 @@ pub struct Sample {
     pub bytes_per_second: f64,
     /// The same in operations.
     pub operations_per_second: f64,
-    /// The conservation identity that the run violates, in a sentence; then it counts for nothing.
+    /// The conservation identity that the run violates, in a sentence; the run is then excluded.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub violated: Option<String>,
-    /// It was made in virtual time, where a run depends on nothing that was run before it.
+    /// It was made in virtual time, where a run does not depend on the runs before it.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub in_virtual_time: bool,
 }
@@ -47,7 +47,7 @@ pub struct Violation {
     pub identity: String,
 }
 
-/// What two cells' samples say of each other.
+/// A comparison of two cells by their samples.
 #[derive(Clone, Debug, PartialEq)]
 pub struct SamplesCompared {
     /// Throughput of the candidate over that of the baseline; `None` if either has no numbers.
@@ -93,7 +93,7 @@ pub(super) fn violated(marks: &[Mark]) -> Option<String> {
     (!reasons.is_empty()).then(|| reasons.join("; "))
 }
 
-/// Parts the samples that count from those that violate an identity.
+/// Separates the samples that count from those that violate an identity.
 pub(super) fn honest(samples: Vec<Sample>) -> (Vec<Sample>, Vec<Violation>) {
     let (violating, honest): (Vec<_>, Vec<_>) = samples.into_iter().partition(|s| s.violated.is_some());
     let violation =
@@ -101,7 +101,7 @@ pub(super) fn honest(samples: Vec<Sample>) -> (Vec<Sample>, Vec<Violation>) {
     (honest, violating.into_iter().map(violation).collect())
 }
 
-/// Compares a candidate's samples with its baseline's; those that violate an identity count for nothing.
+/// Compares a candidate's samples with its baseline's; those that violate an identity are excluded.
 ///
 /// Where both have samples in the same blocks the ratio is taken block by block; a block's baseline is the geometric mean
 /// of its runs there. Otherwise the ratio is that of the two groups, and a doubt says so. Nothing is averaged across a
@@ -128,7 +128,8 @@ pub fn compare_samples(baseline: &[Sample], candidate: &[Sample]) -> SamplesComp
     };
     let mut doubts = stability.doubts;
     if !paired && ratio.is_some() {
-        doubts.push("baseline and candidate have no block in common, so nothing was paired".to_owned());
+        doubts
+            .push("baseline and candidate have no block in common, so their runs were not paired".to_owned());
     }
     let bootstrap = paired_bootstrap(&pairs, RESAMPLES, 1);
     SamplesCompared { ratio, bootstrap, paired, only_blocks: only, drift: stability.drift, doubts }

@@ -1,17 +1,17 @@
-//! What no medium of its kind can have done: more bytes, more requests, or each of them sooner.
+//! Results beyond any medium of its kind: more bytes, more requests, or shorter times.
 //!
-//! A modelled disk says itself what came from its own cache, so that of it every read is judged. Of a disk of the
-//! user's only reads at random places are, and as many of them are left out as its cache may have answered.
+//! A modelled disk reports which reads its own cache answered, so every read of it is judged. Of a user's disk, only
+//! reads at random places are judged, less as many as its cache may have answered.
 
 use super::{Run, TOLERANCE};
 use crate::checks::CACHED_BELOW;
 
-/// Requests that may wait where nothing says how many: twice the 128 that a queue of the kernel holds unless told
-/// otherwise (`BLKDEV_DEFAULT_RQ`), for those that a disk holds besides.
+/// Requests that may wait if their number is not known: twice the 128 that a queue of the kernel holds by default
+/// (`BLKDEV_DEFAULT_RQ`), to include those that the disk holds.
 const WAITING: f64 = 256.0;
 const SECTOR_BYTES: f64 = 512.0;
 
-/// Reads that the arm had to go for, by what is known.
+/// Reads for which the arm had to move, as far as known.
 struct Sought {
     /// All reads, a second.
     reads_per_s: f64,
@@ -52,19 +52,19 @@ impl Run<'_> {
         })
     }
 
-    /// More reads at places of their own than the arm can go to.
+    /// More reads at separate places than the arm can reach.
     fn more_reads_than_the_arm(&self) -> Option<String> {
         let (sought, most) = (self.sought()?, self.most_sought()?);
         (sought.per_s() > most * (1.0 + TOLERANCE)).then(|| {
             let (rate, medium) = (sought.per_s(), self.medium.name());
             if sought.said_by_disk {
                 format!(
-                    "{rate:.0} reads/s were neither in the disk's own cache nor sequential, and the arm of the {medium} \
-                     goes to {most:.0} places a second at best"
+                    "{rate:.0} reads/s were neither in the disk's own cache nor sequential; the arm of the {medium} \
+                     reaches {most:.0} places a second at best"
                 )
             } else {
                 format!(
-                    "{:.0} random reads/s are more than the {medium} can do ({most:.0} at best), so some memory answered \
+                    "{:.0} random reads/s are more than the {medium} can do ({most:.0} at best), so a memory answered \
                      them",
                     sought.reads_per_s
                 )
@@ -72,20 +72,20 @@ impl Run<'_> {
         })
     }
 
-    /// More reads than the arm can go for, which the disk's own cache or their order spared it.
+    /// More reads than the arm can serve, because the disk's own cache answered them or they were sequential.
     pub(super) fn spared_the_arm(&self) -> Option<String> {
         let (sought, most) = (self.sought()?, self.most_sought()?);
         let spared = sought.said_by_disk && sought.reads_per_s > most * (1.0 + TOLERANCE);
         spared.then(|| {
             format!(
-                "{:.0} reads/s are beyond its arm ({most:.0} at best), but {:.0} % were in its own cache or sequential",
+                "{:.0} reads/s are more than its arm can do ({most:.0} at best), but {:.0} % were in its own cache or sequential",
                 sought.reads_per_s,
                 (1.0 - sought.share) * 100.0
             )
         })
     }
 
-    /// Reads that only a cache as large as the working set makes possible, of a disk that may have such a cache.
+    /// Reads that are possible only with a cache as large as the working set, on a disk that may have such a cache.
     pub(super) fn only_its_own_cache(&self) -> Option<String> {
         let (sought, most) = (self.sought()?, self.most_sought()?);
         let beyond = !sought.said_by_disk && sought.reads_per_s > most * (1.0 + TOLERANCE);
@@ -104,7 +104,7 @@ impl Run<'_> {
         let limit = self.medium.limits?.requests_per_s;
         let rate = match self.medium.metrics.filter(|m| self.medium.is_seen() && m.span_s > 0.0) {
             Some(metrics) => metrics.issued() as f64 / metrics.span_s,
-            // On their way down reads at random places are hardly merged; others are.
+            // The layers hardly merge reads at random places, but do merge others.
             None => self.application_reads_per_s().filter(|_| self.pattern.random_reads)?,
         };
         (rate > limit * (1.0 + TOLERANCE)).then(|| {
@@ -118,7 +118,7 @@ impl Run<'_> {
         (elapsed_s > 0.0).then(|| reads.operations as f64 / elapsed_s)
     }
 
-    /// The reads that the arm had to go for; `None` where nothing can be said of them.
+    /// The reads for which the arm had to move; `None` if they are not known.
     fn sought(&self) -> Option<Sought> {
         let metrics = self.medium.metrics.filter(|m| self.medium.is_seen() && m.span_s > 0.0);
         let Some(metrics) = metrics else {
@@ -150,7 +150,7 @@ impl Run<'_> {
         Some(self.medium.limits?.missed_share(self.measured.load.working_set_bytes))
     }
 
-    /// The most reads a second that the arm goes for.
+    /// The most reads a second for which the arm can move.
     fn most_sought(&self) -> Option<f64> {
         let platters = self.medium.limits?.platters?;
         let working_set = Some(self.measured.load.working_set_bytes).filter(|_| self.pattern.random_reads);
@@ -182,7 +182,7 @@ impl Run<'_> {
         };
         (each_waits && mean_ns < least_ns * (1.0 - TOLERANCE)).then(|| {
             format!(
-                "{what} took {:.3} ms on average, the {} needs at least {:.3} ms for one",
+                "{what} took {:.3} ms on average; the {} needs at least {:.3} ms for one",
                 mean_ns / 1e6,
                 self.medium.name(),
                 least_ns / 1e6
@@ -200,7 +200,7 @@ impl Run<'_> {
             && self.pattern.random_writes
             && self.medium.write_cache == Some(false)
             && metrics.write.issued as f64 >= CACHED_BELOW * writes.operations as f64;
-        // What layers above brought near to each other passes under the heads in one turn.
+        // Writes that the layers above placed near each other pass under the heads in one turn.
         let cdf = &metrics.d2d_seeks.as_ref()?.cdf_sectors;
         let near =
             cdf.iter().filter(|sectors| **sectors as f64 * SECTOR_BYTES <= platters.track_bytes).count();
@@ -213,14 +213,15 @@ impl Run<'_> {
     fn writes_too_soon(&self) -> Option<String> {
         let (mean_ns, least_ns) = self.early_writes().filter(|_| !self.pattern.page_cache_below)?;
         Some(format!(
-            "random writes took {:.3} ms on average, the {} without its write cache needs at least {:.3} ms for one",
+            "random writes took {:.3} ms on average; the {} without its write cache needs at least {:.3} ms for one",
             mean_ns / 1e6,
             self.medium.name(),
             least_ns / 1e6
         ))
     }
 
-    /// Writes that a page cache further out answers as it was told to: their time is its own, their rate the medium's.
+    /// Writes that a page cache further out answers, as its cache mode says: their time is that of the cache, their rate
+    /// that of the medium.
     pub(super) fn answered_by_memory(&self) -> Option<String> {
         let (mean_ns, _) = self.early_writes().filter(|_| self.pattern.page_cache_below)?;
         Some(format!(

@@ -1,7 +1,7 @@
 //! What a medium can do at best: of a modelled one by the figures of its profile, of the user's own by its class.
 //!
-//! Everything here is a bound and not an estimate. It is meant to be true of every disk of its kind, so that what is
-//! beyond it came from somewhere else.
+//! These are bounds, not estimates. They hold for every disk of its kind, so whatever exceeds them came from
+//! elsewhere.
 
 use nestor_disk::{HddProfile, Medium, Profile};
 use nestor_stack::{DeviceKind, Link, MediumClass};
@@ -19,7 +19,7 @@ pub(super) struct Limits {
     pub fastest_ns: f64,
     /// The most requests a second, whatever they are; infinite where only platters bound them.
     pub requests_per_s: f64,
-    /// What moves in it; `None` of flash.
+    /// Its moving parts; `None` for flash.
     pub platters: Option<Platters>,
 }
 
@@ -162,8 +162,8 @@ impl Platters {
         }
     }
 
-    /// How long a place that has nothing to do with where the heads are takes to come round, in the mean: half a turn,
-    /// however many others are served meanwhile.
+    /// Mean time until a place independent of the position of the heads passes under them: half a turn, however many
+    /// others are served meanwhile.
     pub fn half_turn_ms(&self) -> f64 {
         self.turn_ms / 2.0
     }

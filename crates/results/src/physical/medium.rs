@@ -1,4 +1,4 @@
-//! What is known of the medium of a run: what it is, what it can do and what it did.
+//! The medium of a run: what it is, what it can do and what it did.
 
 use nestor_disk::{HddProfile, Medium, Profile};
 use nestor_stack::{DeviceKind, MediumClass, Stack};
@@ -14,7 +14,7 @@ pub(super) struct MediumFacts<'a> {
     pub metrics: Option<&'a LayerMetrics>,
     /// What it can do at best, where that is known.
     pub limits: Option<Limits>,
-    /// Whether it answers writes before they are where they stay; `None` where that is not known.
+    /// Whether it answers writes before they are on stable storage; `None` where that is not known.
     pub write_cache: Option<bool>,
     profile: Option<&'static Profile>,
     /// The class of a medium of the user's, as its kernel said when the stack was built.
@@ -50,8 +50,8 @@ impl<'a> MediumFacts<'a> {
         }
     }
 
-    /// Whether what was recorded is the medium itself. A file of the user's lies in a file system that nobody watched, a
-    /// virtual disk in a machine that nobody did.
+    /// Whether the medium itself was recorded. Nothing records the file system that holds a user's file, nor the
+    /// machine that provides a virtual disk.
     pub fn is_seen(&self) -> bool {
         self.metrics.is_some()
             && self.layer.is_none_or(|layer| !layer.starts_with("file:"))
@@ -67,9 +67,9 @@ impl<'a> MediumFacts<'a> {
         match self.metrics {
             Some(metrics) if self.is_seen() => self.at_work(metrics),
             Some(_) if self.is_virtual() => {
-                format!("what answers the {} was not recorded", self.name())
+                format!("nothing was recorded behind the {}", self.name())
             }
-            Some(_) => format!("what lies below the {} was not recorded", self.name()),
+            Some(_) => format!("nothing was recorded below the {}", self.name()),
             None => "nothing was recorded at the medium".to_owned(),
         }
     }
@@ -97,25 +97,25 @@ impl<'a> MediumFacts<'a> {
     /// Random 4 KiB reads a second, one at a time: of a hard disk 1 over mean seek, half a revolution and overhead (the
     /// transfer is below a tenth of a millisecond); of an array each request goes to one disk.
     fn random_reads_per_s(&self) -> Option<f64> {
-        let of = |hdd: &HddProfile| {
+        let random_reads = |hdd: &HddProfile| {
             let turn_ms = 60e3 / hdd.rpm.value();
             1e3 / (hdd.average_seek_ms.value() + turn_ms / 2.0 + hdd.command_overhead_us.value() / 1e3)
         };
         match &self.profile?.medium {
             Medium::Null => None,
-            Medium::Hdd(hdd) => Some(of(hdd)),
-            Medium::Raid0(raid) => Some(of(&raid.member)),
+            Medium::Hdd(hdd) => Some(random_reads(hdd)),
+            Medium::Raid0(raid) => Some(random_reads(&raid.member)),
             Medium::Ssd(ssd) => Some(ssd.read_iops_1.value()),
         }
     }
 
     /// Share of the time that a modelled hard disk spent on requests, 0 to 1. Array and flash work on several at once,
-    /// so the sum of their times is no share.
+    /// so the sum of their times is not a share.
     pub fn busy_share(&self) -> Option<f64> {
         let metrics = self.metrics.filter(|m| m.span_s > 0.0)?;
         let service =
             metrics.service.filter(|_| self.profile.is_some_and(|p| matches!(p.medium, Medium::Hdd(_))))?;
-        // Overhead of one command passes while the arm is under way for another, so it is not in the sum.
+        // The overhead of one command overlaps the seek of another, so it is not in the sum.
         let ns = service.seek_ns + service.rotation_ns + service.transfer_ns;
         Some((ns as f64 / 1e9 / metrics.span_s).min(1.0))
     }

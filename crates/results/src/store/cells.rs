@@ -108,8 +108,8 @@ impl Store {
         serde_json::from_str(&text.unwrap_or_default()).map_err(|e| self.damaged(run, &e.to_string()))
     }
 
-    /// Merges the latencies of each cell's runs by class of operation. They lie all over the file, so that several
-    /// connections wait for it at once.
+    /// Merges the latencies of each cell's runs by class of operation. They are spread over the file, so several
+    /// connections read it in parallel.
     fn add_latencies(&self, found: &mut Found) -> Result<(), StoreError> {
         let threads = std::thread::available_parallelism().map_or(1, usize::from) * READERS_PER_PROCESSOR;
         let share = found.cells.len().div_ceil(threads).max(1);

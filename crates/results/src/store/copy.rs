@@ -1,4 +1,4 @@
-//! Reading a file that cannot be read as it is, without changing it: by a copy that lasts as long as it is read.
+//! Reads a file that cannot be read in place, without changing it: from a temporary copy.
 
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
@@ -48,7 +48,10 @@ fn folder_for_copies(path: &Path) -> Result<TempDir, StoreError> {
     let place = place_for_temporary();
     temporary_directory_in(&place, "nestor-copy-").map_err(|e| StoreError::CannotOpen {
         path: path.to_owned(),
-        reason: format!("it is older and cannot be copied to {}, to be read there: {e}", place.display()),
+        reason: format!(
+            "it is of an older version and cannot be copied to {} for reading: {e}",
+            place.display()
+        ),
     })
 }
 

@@ -8,42 +8,42 @@ use thiserror::Error;
 /// Why results cannot be written or read.
 #[derive(Debug, Error)]
 pub enum StoreError {
-    /// The file or its folder does not exist or must not be opened.
-    #[error("cannot open the results in {}: {reason}\n  check that the folder exists and that you may write to it", path.display())]
+    /// The file or its folder does not exist or may not be opened.
+    #[error("cannot open the results file {}: {reason}\n  check that the folder exists and that you may write to it", path.display())]
     CannotOpen {
         /// The file.
         path: PathBuf,
         /// What SQLite said.
         reason: String,
     },
-    /// There is no such file, and reading does not make one.
-    #[error("there are no results in {}: no such file\n  run something first, or name another file", path.display())]
+    /// The file does not exist, and reading does not create it.
+    #[error("the results file {} does not exist\n  run something first, or name another file", path.display())]
     Missing {
         /// The file.
         path: PathBuf,
     },
     /// Something can be read but not written.
-    #[error("cannot write results to {}: it is read-only\n  make the file and its folder writable, or name another file", path.display())]
+    #[error("cannot write to the results file {}: it is read-only\n  make the file and its folder writable, or name another file", path.display())]
     ReadOnly {
         /// The file.
         path: PathBuf,
     },
     /// Another program's file.
-    #[error("{} is not a file of Nestor results\n  name another file; this one was not touched", path.display())]
+    #[error("{} is not a results file of Nestor\n  name another file; this one was not changed", path.display())]
     NotAStore {
         /// The file.
         path: PathBuf,
     },
     /// The file is damaged.
-    #[error("the results in {} are damaged: {reason}\n  restore a copy, or save what can be read with: sqlite3 {} .recover", path.display(), path.display())]
+    #[error("the results file {} is damaged: {reason}\n  restore a copy, or save the readable part with: sqlite3 {} .recover", path.display(), path.display())]
     Damaged {
         /// The file.
         path: PathBuf,
         /// What was found.
         reason: String,
     },
-    /// A later Nestor wrote it.
-    #[error("the results in {} were written by a newer Nestor (version {found} of the tables; this one knows {known})\n  use that Nestor, or name another file", path.display())]
+    /// A newer version of Nestor wrote it.
+    #[error("the results file {} was written by a newer Nestor (version {found} of the tables; this one knows {known})\n  use that Nestor, or name another file", path.display())]
     Newer {
         /// The file.
         path: PathBuf,
@@ -53,7 +53,7 @@ pub enum StoreError {
         known: i64,
     },
     /// Another process kept it locked for too long.
-    #[error("the results in {} were locked by another process for over {seconds} s\n  wait for that process to end, then try again", path.display())]
+    #[error("the results file {} was locked by another process for over {seconds} s\n  wait for that process to end, then try again", path.display())]
     Locked {
         /// The file.
         path: PathBuf,
@@ -61,13 +61,13 @@ pub enum StoreError {
         seconds: u64,
     },
     /// No room is left.
-    #[error("no room is left to write results to {}\n  make room on its file system; finished results are kept", path.display())]
+    #[error("no space is left to write to the results file {}\n  free space on its file system; finished results are kept", path.display())]
     Full {
         /// The file.
         path: PathBuf,
     },
     /// No run has this number.
-    #[error("there is no run {number} in {}: {range}", path.display())]
+    #[error("no run {number} in the results file {}: {range}", path.display())]
     NoSuchRun {
         /// The file.
         path: PathBuf,
@@ -78,7 +78,7 @@ pub enum StoreError {
     },
     /// The record holds what no store can keep.
     #[error(
-        "the result cannot be stored: {reason} (stack {stack}, workload {workload})\n  this is a fault in Nestor: please report it with this message"
+        "the result cannot be stored: {reason} (stack {stack}, workload {workload})\n  this is a bug in Nestor: please report it with this message"
     )]
     NotStorable {
         /// The record's stack.
@@ -90,7 +90,7 @@ pub enum StoreError {
     },
     /// A write-ahead log where several machines could read and write it.
     #[error(
-        "the results in {} have a write-ahead log, which does not work on a file system that several machines share ({file_system})\n  copy the file, with {}-wal if there is one, to a local disk and name the copy; or let a command write to it here, which gives it another journal", path.display(), path.display()
+        "the results file {} has a write-ahead log, which does not work on a file system that several machines share ({file_system})\n  copy the file, with {}-wal if it exists, to a local disk and name the copy; or let a command write to it here, which gives it another journal", path.display(), path.display()
     )]
     LogOnNetwork {
         /// The file.
@@ -99,7 +99,7 @@ pub enum StoreError {
         file_system: &'static str,
     },
     /// Anything else.
-    #[error("the results in {} cannot be used: {reason}", path.display())]
+    #[error("the results file {} cannot be used: {reason}", path.display())]
     Other {
         /// The file.
         path: PathBuf,

@@ -1,5 +1,5 @@
-//! Everything that was measured at a place, condensed for predictions: loads on stacks, what loads ask for, what stacks are made
-//! of, surfaces.
+//! All measurements at a place, condensed for predictions: loads on stacks, the demands of loads, the parts of stacks,
+//! and surfaces.
 //!
 //! Only columns are read, not whole records: a store of 100 000 runs takes seconds.
 
@@ -49,13 +49,13 @@ pub struct KnownLoad {
     pub case: String,
     /// Share of requests that read.
     pub read_share: f64,
-    /// Share that does not go on where the one before ended.
+    /// Share that does not start where the one before ended.
     pub random_share: f64,
     /// Mean size.
     pub mean_bytes: f64,
     /// Flushes and forced writes, as a share of the writes.
     pub flush_share: f64,
-    /// Requests under way.
+    /// Requests in flight.
     pub outstanding: f64,
     /// Requests of the block layer per second: an operation may be several of them, or none.
     pub requests_per_s: f64,
@@ -75,7 +75,7 @@ pub type KnownStack = BTreeMap<String, String>;
 pub struct Known {
     /// Where all of it was measured.
     pub place: KnownPlace,
-    /// What was measured at other places, which is in nothing else here.
+    /// Measurements at other places; no other field includes them.
     pub elsewhere: Vec<Elsewhere>,
     /// Loads on stacks, each pair once.
     pub cells: Vec<KnownCell>,
@@ -87,7 +87,7 @@ pub struct Known {
     pub stacks: BTreeMap<String, KnownStack>,
     /// Surfaces by stack: points with their runs.
     pub surfaces: BTreeMap<String, Vec<(i64, SurfacePoint)>>,
-    /// Cells without a run whose throughput had settled; surfaces are not among them, their points are to differ.
+    /// Cells without a run whose throughput had settled, except surfaces, whose points are meant to differ.
     pub unsettled_cells: u32,
 }
 
@@ -121,7 +121,7 @@ impl Store {
     }
 }
 
-/// The place is not among the columns: a row of `runs` is as long as its record, and the others are in an index.
+/// The place is not among the columns: a row of `runs` is as long as its record, while the other columns are in an index.
 const COUNTED: &str = "
 CREATE TEMP TABLE counted AS SELECT r.number AS run, r.stack, r.workload, r.started_at, coalesce(c.digest, 'run ' || r.number) AS conditions
 FROM main.runs AS r LEFT JOIN main.conditions AS c ON c.run = r.number
@@ -208,26 +208,26 @@ pub fn over_stacks(loads: &BTreeMap<(String, String), KnownLoad>) -> BTreeMap<St
     let mut of_load: BTreeMap<&String, Vec<&KnownLoad>> = BTreeMap::new();
     loads.iter().for_each(|((_, workload), load)| of_load.entry(workload).or_default().push(load));
     let mean = |loads: &[&KnownLoad]| -> Option<KnownLoad> {
-        // Where no request was seen, nothing is known of them.
+        // Loads without a recorded request say nothing of requests.
         let seen: Vec<&&KnownLoad> = loads.iter().filter(|load| load.mean_bytes > 0.0).collect();
-        let of = |value: fn(&KnownLoad) -> f64| {
+        let average = |value: fn(&KnownLoad) -> f64| {
             seen.iter().map(|load| value(load)).sum::<f64>() / seen.len().max(1) as f64
         };
         Some(KnownLoad {
-            read_share: of(|load| load.read_share),
-            random_share: of(|load| load.random_share),
-            mean_bytes: of(|load| load.mean_bytes),
-            flush_share: of(|load| load.flush_share),
-            outstanding: of(|load| load.outstanding),
-            requests_per_s: of(|load| load.requests_per_s),
-            request_s: of(|load| load.request_s),
+            read_share: average(|load| load.read_share),
+            random_share: average(|load| load.random_share),
+            mean_bytes: average(|load| load.mean_bytes),
+            flush_share: average(|load| load.flush_share),
+            outstanding: average(|load| load.outstanding),
+            requests_per_s: average(|load| load.requests_per_s),
+            request_s: average(|load| load.request_s),
             ..(*loads.first()?).clone()
         })
     };
     of_load.into_iter().filter_map(|(workload, loads)| Some((workload.clone(), mean(&loads)?))).collect()
 }
 
-/// The uppermost layer that was traced in the block layer; what options say goes before what was seen.
+/// The uppermost layer that was traced in the block layer; the options take precedence over what was recorded.
 fn loads(connection: &Connection) -> rusqlite::Result<BTreeMap<(String, String), KnownLoad>> {
     let mut found: BTreeMap<(String, String), KnownLoad> = BTreeMap::new();
     let mut named = connection.prepare(
@@ -293,12 +293,12 @@ fn say_options(
             load.workers = each.clamp(1.0, 65_536.0) as u32;
         }
         load.think_ms = first(&["think"]).unwrap_or_default();
-        // What is asked for is known where the load is made to ask for it.
+        // The options of these loads state their demand.
         if load.engine == "iometer" && load.case != "surface" {
             let share = |name: &str| options.get(name).map(|percent| percent / 100.0);
             load.read_share = share("read").unwrap_or(load.read_share);
             load.random_share = share("random").unwrap_or(load.random_share);
-            // With several sizes the one that is the option's default says nothing.
+            // With several sizes, the option's default is not the size of a request.
             if !of_several_sizes.contains(workload) {
                 load.mean_bytes = options.get("bs").copied().unwrap_or(load.mean_bytes);
             }
@@ -313,7 +313,7 @@ fn kind_of_medium(medium: &str) -> String {
     medium.split(':').filter(is_kind).collect::<Vec<_>>().join(":")
 }
 
-/// The parts of a stack by the names that people know them by; all empty for one that this version does not know.
+/// The parts of a stack by their usual names; all empty for a stack that this version does not know.
 pub fn stack_parts(stack: &str) -> KnownStack {
     let parts = StackColumns::of(stack);
     let text = |text: &Option<String>| text.clone().unwrap_or_default();
@@ -338,7 +338,7 @@ pub fn stack_parts(stack: &str) -> KnownStack {
         ("medium", kind_of_medium(&with_options(&parts.medium, &parts.medium_options))),
         ("medium size", bytes(parts.medium_bytes)),
         ("read-ahead", format!("{}/{}", text(&parts.guest_readahead), text(&parts.host_readahead))),
-        // What the columns do not have.
+        // Layers without a column.
         ("other layers", parts.other_layers),
     ];
     named.map(|(name, part)| (name.to_owned(), part)).into()

@@ -41,7 +41,7 @@ pub(crate) use schema::of_version;
 use crate::Study;
 use crate::record::{CellRecord, Outcome};
 
-/// The longest text or blob of a file of results; a record is a text, of some 100 KiB.
+/// The longest text or blob of a results file; a record is a text, of some 100 KiB.
 pub(crate) const LONGEST_VALUE_BYTES: i32 = 64 << 20;
 
 /// How long to wait for another process to finish writing; one run takes milliseconds.
@@ -52,12 +52,12 @@ const MOST_INSTRUCTIONS: i32 = 100_000;
 /// Files that a statement may attach: a copy is made by attaching it.
 const MOST_ATTACHED: i32 = 1;
 
-/// An open file of results.
+/// An open results file.
 #[derive(Debug)]
 pub struct Store {
     connection: Connection,
     path: PathBuf,
-    /// What is read in place of the file, if that is of an older version. Removed after the connection is closed.
+    /// The copy that is read in place of a file of an older version. It is removed after the connection is closed.
     copy: Option<Arc<TempDir>>,
 }
 
@@ -110,7 +110,7 @@ pub struct SessionRecord {
     pub measured_s: f64,
 }
 
-/// What merging brought.
+/// The result of merging two files.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MergeReport {
     /// Runs that were new.
@@ -120,7 +120,7 @@ pub struct MergeReport {
 }
 
 impl Store {
-    /// Opens a file of results for reading and writing; makes it, and its folder, if there is none.
+    /// Opens a results file for reading and writing; creates it, and its folder, if it does not exist.
     ///
     /// # Errors
     ///
@@ -168,11 +168,11 @@ impl Store {
         Ok(store)
     }
 
-    /// Opens a file of results for reading only. The file is not changed: one of an older version is read by a copy.
+    /// Opens a results file for reading only. The file is not changed: one of an older version is read from a copy.
     ///
     /// # Errors
     ///
-    /// As [`Self::open`], and if there is no such file.
+    /// As [`Self::open`], and if the file does not exist.
     pub fn open_read_only(path: &Path) -> Result<Self, StoreError> {
         if !path.exists() {
             return Err(StoreError::Missing { path: path.to_owned() });
@@ -211,7 +211,7 @@ impl Store {
             c.set_limit(Limit::SQLITE_LIMIT_VDBE_OP, MOST_INSTRUCTIONS)?;
             c.set_limit(Limit::SQLITE_LIMIT_ATTACHED, MOST_ATTACHED)?;
             c.set_limit(Limit::SQLITE_LIMIT_WORKER_THREADS, 0)?;
-            // What a file of somebody else's defines by itself runs no function that could do harm.
+            // Definitions in a file from elsewhere must not run functions that could do harm.
             c.set_db_config(DbConfig::SQLITE_DBCONFIG_TRUSTED_SCHEMA, false)?;
             c.set_db_config(DbConfig::SQLITE_DBCONFIG_DEFENSIVE, true).map(|_| ())
         })?;
@@ -235,7 +235,7 @@ impl Store {
         &self.path
     }
 
-    /// Writes a run, whole or not at all, and gives its number; one that is there already keeps its number.
+    /// Writes a run, whole or not at all, and returns its number; a run that is already there keeps its number.
     ///
     /// # Errors
     ///
@@ -357,7 +357,7 @@ impl Store {
         Ok(report)
     }
 
-    /// Does something with the connection and says what an error means.
+    /// Runs a function on the connection and translates its errors.
     fn on<T>(&self, action: impl FnOnce(&Connection) -> rusqlite::Result<T>) -> Result<T, StoreError> {
         action(&self.connection).map_err(|e| StoreError::from_sqlite(&self.path, &e))
     }

@@ -1,4 +1,4 @@
-//! Whether a file of results lies on a file system that several machines share.
+//! Whether a results file is on a file system that several machines share.
 //!
 //! Readers and writers of a write-ahead log know of one another by memory that they share, which two machines cannot
 //! (<https://www.sqlite.org/wal.html>, "all processes using a database must be on the same host computer").
@@ -14,7 +14,7 @@ const SHARED: [(u32, &str); 17] = [
     (0xff53_4d42, "CIFS_SUPER_MAGIC"),
     (0xfe53_4d42, "SMB2_SUPER_MAGIC"),
     (0x0102_1997, "V9FS_MAGIC"),
-    // sshfs, glusterfs, s3fs and virtiofs, but local ones too: which it is, the kernel does not tell.
+    // sshfs, glusterfs, s3fs and virtiofs, but local ones too: the kernel does not say which it is.
     (0x6573_5546, "FUSE_SUPER_MAGIC"),
     (0x00c3_6400, "CEPH_SUPER_MAGIC"),
     (0x5346_414f, "AFS_SUPER_MAGIC"),
@@ -35,7 +35,8 @@ pub(super) fn shared_by_machines(magic: u32) -> Option<&'static str> {
     SHARED.iter().find(|(known, _)| *known == magic).map(|(_, name)| *name)
 }
 
-/// The same of the file system that a file lies on, or is to lie on. What cannot be asked is taken for local: opening it says why.
+/// The same for the file system that holds a file, or will hold it. One that cannot be examined is taken for local;
+/// opening the file then reports why.
 pub(super) fn file_system_of(path: &Path) -> Option<&'static str> {
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
     // The file itself may be a link to elsewhere.

@@ -55,7 +55,7 @@ impl Store {
     ///
     /// # Errors
     ///
-    /// If there is none, or the file cannot be read.
+    /// If no run has this number, or the file cannot be read.
     pub fn run(&self, number: i64) -> Result<StoredRun, StoreError> {
         let row = self.on(|c| {
             c.prepare_cached("SELECT number, id, record FROM runs WHERE number = ?")?
@@ -113,7 +113,7 @@ impl Store {
         self.list_newest(filter, None)
     }
 
-    /// The newest so many of the wanted runs, or all of them, one line each, newest first.
+    /// The newest of the wanted runs, up to a limit if given, one line each, newest first.
     ///
     /// # Errors
     ///

@@ -200,7 +200,7 @@ INSERT INTO latencies SELECT run, substr(name, length('latency:') + 1), histogra
 DELETE FROM histograms WHERE name LIKE 'latency:%';
 ";
 
-/// How much a run recorded. The columns lie behind its record, so that reading them from the table reads all of that: claims on
+/// How much a run recorded. The columns follow the record, so reading them from the table reads the whole record: claims on
 /// 100 000 runs took ten seconds for it.
 const VERSION_5: &str = "CREATE INDEX runs_recorded ON runs (number, untraced_twin, trace);";
 
@@ -224,13 +224,13 @@ CREATE TABLE instructions (
 /// The version this program writes.
 pub(super) const VERSION: i64 = MIGRATIONS.len() as i64;
 
-/// What a file is before anything is done to it.
+/// What a file is before it is changed.
 pub(super) enum Kind {
     /// No tables at all: a new store may be made of it.
     Empty,
     /// A store of this version.
     Store(i64),
-    /// Some other program's database.
+    /// Another program's database.
     Foreign,
 }
 

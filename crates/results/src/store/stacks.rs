@@ -6,7 +6,7 @@ use nestor_stack::{Layer, Stack};
 use nestor_workload::{Value, Workload, personality};
 use rusqlite::{Connection, params};
 
-/// Keeps the parts of a stack and a workload, if they are not kept yet.
+/// Stores the parts of a stack and a workload, unless they are already stored.
 pub(super) fn note(connection: &Connection, stack: &str, workload: &str) -> rusqlite::Result<()> {
     let known = |table: &str, text: &str| {
         connection.prepare_cached(&format!("SELECT 1 FROM {table}s WHERE {table} = ?"))?.exists([text])

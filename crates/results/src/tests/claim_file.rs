@@ -58,8 +58,8 @@ fn a_file_has_so_many_claims_and_figures_and_no_more() {
     };
     assert_eq!(parse(&claims(500)).unwrap().claims.len(), 500);
     let said = parse(&claims(501)).unwrap_err();
-    assert!(said.contains("this is claim 501, and 500 are the most"), "{said}");
-    assert!(said.contains("make two studies of it"), "{said}");
+    assert!(said.contains("this is claim 501; a study has at most 500"), "{said}");
+    assert!(said.contains("split the study in two"), "{said}");
 }
 
 #[test]
@@ -103,20 +103,20 @@ fn every_error_shows_where_and_what_to_write() {
       6 | [[claim]]
         | ^^^^^^^^^
 
-    s.toml:12:6: there are two claims `L-1`
+    s.toml:12:6: two claims have the id `L-1`
       12 | id = "L-1"
          |      ^^^^^
       give each its own id
 
-    s.toml:9:8: `kind` cannot be this
+    s.toml:9:8: `kind` has an unknown value
       9 | kind = "guess"
         |        ^^^^^^^
-      it is one of setup, constant, ratio, predicate
+      use one of setup, constant, ratio, predicate
 
     s.toml:6:1: claim L-1 has neither `sql` nor `not_testable`
       6 | [[claim]]
         | ^^^^^^^^^
-      `sql` is the query that tests it; `not_testable` says why none can
+      `sql` is the query that tests it; `not_testable` says why it cannot be tested
 
     s.toml:6:1: claim L-1 has both `sql` and `not_testable`
       6 | [[claim]]
@@ -143,39 +143,39 @@ fn every_error_shows_where_and_what_to_write() {
          |                       ^^^^^^^^
       write a change in per cent above -100: "-40 %", or a factor: "19.4 x"
 
-    s.toml:10:12: a ratio is expected as a change
+    s.toml:10:12: the expected value of a ratio is a change
       10 | expected = "less"
          |            ^^^^^^
       write { change = "+34 %" }, or both ends: { low = "-15 %", high = "-5 %" }
 
-    s.toml:10:12: a ratio is expected as a change
+    s.toml:10:12: the expected value of a ratio is a change
       10 | expected = { low = "+5 %", high = "-5 %" }
          |            ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
       write { change = "+34 %" }, or both ends: { low = "-15 %", high = "-5 %" }
 
-    s.toml:10:12: `expected` cannot be this
+    s.toml:10:12: `expected` has an unknown value
       10 | expected = "fewer"
          |            ^^^^^^^
-      it is one of less, more, alike, not-less
+      use one of less, more, alike, not-less
 
     s.toml:10:12: a claim about the set-up has no `expected`
       10 | expected = "less"
          |            ^^^^^^
       its query has the columns what, found and published
 
-    s.toml:10:12: a constant is expected within a tolerance
+    s.toml:10:12: the expected value of a constant is a tolerance
       10 | expected = { within = -1 }
          |            ^^^^^^^^^^^^^^^
       write { within = 0.5 }, in the constant's unit, or leave it out for equality
 
-    s.toml:10:7: `sql` has to be a text in quotes, and not an empty one
+    s.toml:10:7: `sql` must be a non-empty text in quotes
       10 | sql = 1
          |       ^
 
-    s.toml:9:8: `kind` cannot be this
+    s.toml:9:8: `kind` has an unknown value
       9 | kind = "pie"
         |        ^^^^^
-      it is one of bars, heat, line, surface
+      use one of bars, heat, line, surface
 
     s.toml:6:9: a claim is a table
       6 | claim = 1

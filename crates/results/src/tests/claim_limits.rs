@@ -74,20 +74,19 @@ fn a_figure_has_so_many_panels_series_and_words_and_no_more() {
             |count: usize| format!("{} SELECT 'n' || i AS {column}, i AS x, i AS y FROM n", numbers(count));
         assert_eq!(problem(FigureKind::Line, &sql(most)), None);
         let said = format!(
-            "the query of fig-1 is wrong: it gives {} different values of `{column}`, and {most} are the most; make several of it",
+            "the query of fig-1 is wrong: it returns {} different values of `{column}`, but at most {most} are allowed; split it into several",
             most + 1
         );
         assert_eq!(problem(FigureKind::Line, &sql(most + 1)), Some(said));
     }
     let legends =
         format!("{} SELECT i % 40 AS panel, i % 41 AS series, i AS x, i AS y FROM n", numbers(1_640));
-    let said = "the query of fig-1 is wrong: it has 40 panels with a legend of 41 series each, 1000 names are the most; make several of it";
+    let said = "the query of fig-1 is wrong: it has 40 panels with a legend of 41 series each, but at most 1000 names are allowed; split it into several";
     assert_eq!(problem(FigureKind::Line, &legends).as_deref(), Some(said));
     let long =
         FigureQuery { title: "t".repeat(1_001), ..query("fig-2", FigureKind::Line, "SELECT 1 AS x, 1 AS y") };
     let figure = drawn(vec![long]).pop().unwrap();
-    let said =
-        "fig-2 is not drawn: its `title` has 1001 characters, and 1000 are the most; shorten it in the study";
+    let said = "fig-2 is not drawn: its `title` has 1001 characters, but at most 1000 are allowed; shorten it in the study";
     assert_eq!((figure.rows.len(), figure.problem.as_deref()), (0, Some(said)));
 }
 
@@ -100,7 +99,7 @@ fn a_claim_has_so_many_parts_and_no_more() {
     assert!(!parts(1_000).contains("different values"), "{}", parts(1_000));
     assert_eq!(
         parts(1_001),
-        "the query of L-0 is wrong: it gives 1001 different values of `part`, and 1000 are the most; make several of it"
+        "the query of L-0 is wrong: it returns 1001 different values of `part`, but at most 1000 are allowed; split it into several"
     );
 }
 
@@ -140,10 +139,10 @@ fn a_study_has_so_many_claims_and_figures_and_no_more() {
     lab.study.study.claims = vec![claim(ClaimKind::Setup, None, sql); 501];
     let Answers { claims: results, figures, .. } = answer_all(&lab.store, &lab.study).unwrap();
     assert_eq!(figures.iter().filter(|figure| figure.problem.is_none()).count(), 250);
-    let said = "fig-1 is not drawn: a study may have 250 figures; leave some out, or make two studies of it";
+    let said = "fig-1 is not drawn: a study may have 250 figures; remove some, or split the study in two";
     assert_eq!(figures[250].problem.as_deref(), Some(said));
     assert!(results[..500].iter().all(|result| result.verdict == Verdict::Reproduced));
-    let said = "L-0 is not judged: a study may have 500 claims; leave some out, or make two studies of it";
+    let said = "L-0 is not judged: a study may have 500 claims; remove some, or split the study in two";
     assert_eq!(results[500].reason, said);
 }
 
@@ -169,7 +168,7 @@ fn a_run_that_is_not_there_spoils_its_claim_only() {
             (result.verdict, result.reason.as_str()),
             (
                 Verdict::NotTestable,
-                "L-0 is not judged: its query names run 13, which these results do not have; `run` and `baseline_run` have to be those of `cell`, `twin` or `pair`"
+                "L-0 is not judged: its query names run 13, which is not in these results; take `run` and `baseline_run` from `cell`, `twin` or `pair`"
             )
         );
     }
@@ -194,14 +193,14 @@ fn findings_are_told_in_the_sentences_of_their_queries() {
     // Without a number there is no sentence.
     let (sentences, problem) = told("SELECT 'It took ' || NULL || ' s' AS sentence");
     assert!(
-        sentences.is_empty() && problem == "no counted run has what it tells of",
+        sentences.is_empty() && problem == "no counted run has the values that it reports",
         "{sentences:?} {problem}"
     );
     let (_, problem) = told("SELECT 1 AS number");
-    assert!(problem.contains("it gives no column `sentence`"), "{problem}");
+    assert!(problem.contains("it does not return the column `sentence`"), "{problem}");
     let many = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n LIMIT 51) SELECT i AS sentence FROM n";
     let (_, problem) = told(many);
-    assert!(problem.contains("51 sentences, and 50 are the most"), "{problem}");
+    assert!(problem.contains("51 sentences, but at most 50 are allowed"), "{problem}");
     let (_, problem) = told("SELECT printf('%1001d', 1) AS sentence");
-    assert!(problem.contains("has 1001 characters, and 1000 are the most"), "{problem}");
+    assert!(problem.contains("has 1001 characters, but at most 1000 are allowed"), "{problem}");
 }

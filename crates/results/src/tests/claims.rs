@@ -152,8 +152,8 @@ fn what_is_contradicted_is_explained_by_the_layers() {
     let mut lab = Lab::new(records);
     let result = lab.judge_one(against_raw("jfs", 34.0));
     insta::assert_snapshot!(result.why.join("\n"), @r#"
-    run 7 (ext3/kvm:cache=writethrough/raw/jfs/hdd:size=8G, fio:seq-write, 6.40 MB/s) beside run 5 (ext3/kvm:cache=writethrough/hdd:size=8G, fio:seq-write, 10.59 MB/s), the middle one of 3 pairs:
-    requests at the disk: 793.2 for each MiB of the application against 261.1 (0 % merged against 0 %)
+    run 7 (ext3/kvm:cache=writethrough/raw/jfs/hdd:size=8G, fio:seq-write, 6.40 MB/s) against run 5 (ext3/kvm:cache=writethrough/hdd:size=8G, fio:seq-write, 10.59 MB/s), the median of 3 pairs:
+    requests at the disk: 793.2 per MiB of the application against 261.1 (0 % merged against 0 %)
     bytes at the disk: 2.07 times the application's against 1.02 times
     "#);
 }
@@ -269,7 +269,7 @@ fn the_worst_part_decides_and_each_is_told() {
     -39.6 %, contradicted: xfs: +1.0 % [+1.0, +1.0], reproduced (the interval excludes a loss of more than 10 %; 3 pairs); jfs: -39.6 % [-40.6, -38.6], contradicted (the interval says a loss of more than 10 %; 3 pairs)
     not testable here: xfs: +1.0 % [+1.0, +1.0], reproduced (the interval excludes a loss of more than 10 %; 3 pairs); ext4: not testable here (no pair has both numbers)
     -39.6 %, contradicted: ext4: not testable here (no pair has both numbers); jfs: -39.6 % [-40.6, -38.6], contradicted (the interval says a loss of more than 10 %; 3 pairs)
-    not testable here: no counted run has what it asks for
+    not testable here: no counted run matches its query
     "#);
     // The layers are told of the part that is contradicted, and both parts' runs are evidence.
     assert!(results[1].why[0].contains("raw/jfs"), "{:?}", results[1].why);
@@ -342,18 +342,18 @@ fn a_wrong_query_is_told_and_the_others_are_judged() {
     assert!(wrong.iter().all(|r| r.verdict == Verdict::NotTestable));
     insta::assert_snapshot!(wrong.iter().map(|r| r.reason.as_str()).collect::<Vec<_>>().join("\n"), @r#"
     the query of L-0 is wrong: SQLite says: no such column: hots; twin has run, twin_run, block, guest, host, kind, load, stack, workload, plain, traced_cpu, untraced_cpu, traced_mb_per_s, untraced_mb_per_s
-    the query of L-0 is wrong: SQLite says: no such table: nowhere; there are cell, twin, raw_disk, pair, layer, class, seek, surface, surface_pair, surface_ratio, surface_fit, surface_error, surface_check, stack_parts, load_options, setting
-    the query of L-0 is wrong: it gives no column `candidate`; it gives baseline; needed are baseline, candidate
-    the query of L-0 is wrong: SQLite says: incomplete input; there are cell, twin, raw_disk, pair, layer, class, seek, surface, surface_pair, surface_ratio, surface_fit, surface_error, surface_check, stack_parts, load_options, setting
-    the query of L-0 is wrong: it is no query that only reads: it has to begin with SELECT or WITH
-    the query of L-0 is wrong: it is no query that only reads: it has to begin with SELECT or WITH
-    the query of L-0 is wrong: it is no query that only reads: it has to begin with SELECT or WITH
-    the query of L-0 is wrong: it is no query that only reads: it has to begin with SELECT or WITH
-    the query of L-0 is wrong: it is no query that only reads: it has to begin with SELECT or WITH
-    the query of L-0 is wrong: it is no query that only reads: it has to begin with SELECT or WITH
-    the query of L-0 is wrong: SQLite says: Multiple statements provided; there are cell, twin, raw_disk, pair, layer, class, seek, surface, surface_pair, surface_ratio, surface_fit, surface_error, surface_check, stack_parts, load_options, setting
+    the query of L-0 is wrong: SQLite says: no such table: nowhere; the tables are cell, twin, raw_disk, pair, layer, class, seek, surface, surface_pair, surface_ratio, surface_fit, surface_error, surface_check, stack_parts, load_options, setting
+    the query of L-0 is wrong: it does not return the column `candidate`; it returns baseline; it needs baseline, candidate
+    the query of L-0 is wrong: SQLite says: incomplete input; the tables are cell, twin, raw_disk, pair, layer, class, seek, surface, surface_pair, surface_ratio, surface_fit, surface_error, surface_check, stack_parts, load_options, setting
+    the query of L-0 is wrong: it is not a read-only query: it must begin with SELECT or WITH
+    the query of L-0 is wrong: it is not a read-only query: it must begin with SELECT or WITH
+    the query of L-0 is wrong: it is not a read-only query: it must begin with SELECT or WITH
+    the query of L-0 is wrong: it is not a read-only query: it must begin with SELECT or WITH
+    the query of L-0 is wrong: it is not a read-only query: it must begin with SELECT or WITH
+    the query of L-0 is wrong: it is not a read-only query: it must begin with SELECT or WITH
+    the query of L-0 is wrong: SQLite says: Multiple statements provided; the tables are cell, twin, raw_disk, pair, layer, class, seek, surface, surface_pair, surface_ratio, surface_fit, surface_error, surface_check, stack_parts, load_options, setting
     the query of L-0 is wrong: SQLite says: Wrong number of parameters passed to query. Got 0, needed 1; cell has run, block, repeat, untraced_twin, stack, workload, kind, guest, host, guest_options, host_options, crossing, cache, device, guest_sched, host_sched, image, image_options, medium, medium_options, guest_memory_bytes, plain, engine, load, load_options, throughput, mb_per_s, ops_per_s, latency_ms, bytes, operations, elapsed_s, host_cpu_busy, engine_cpu_s, working_set_bytes, scale_factor, engine_version, trace, ground
-    the query of L-0 is wrong: SQLite says: incomplete input; there are cell, twin, raw_disk, pair, layer, class, seek, surface, surface_pair, surface_ratio, surface_fit, surface_error, surface_check, stack_parts, load_options, setting
+    the query of L-0 is wrong: SQLite says: incomplete input; the tables are cell, twin, raw_disk, pair, layer, class, seek, surface, surface_pair, surface_ratio, surface_fit, surface_error, surface_check, stack_parts, load_options, setting
     "#);
     assert_eq!(lab.store.numbers(&crate::RunFilter::default()).unwrap().len(), 12);
 }
@@ -386,7 +386,7 @@ fn figures_take_their_values_from_the_store() {
         ("ext3", &FigureX::Text("jfs".to_owned()), 2)
     );
     assert!(row.low.unwrap() < row.y && row.y < row.high.unwrap());
-    assert_eq!(drawn[1].problem.as_deref(), Some("no counted run has what it shows"));
+    assert_eq!(drawn[1].problem.as_deref(), Some("no counted run has the values that it shows"));
     assert!(
         drawn[2]
             .problem
@@ -396,7 +396,9 @@ fn figures_take_their_values_from_the_store() {
     );
     assert_eq!(
         drawn[3].problem.as_deref(),
-        Some("the query of fig-0 is wrong: panel `a` has several values for ext3 and 1, and room for one")
+        Some(
+            "the query of fig-0 is wrong: panel `a` has several values for ext3 and 1, but can show only one"
+        )
     );
 }
 

@@ -108,7 +108,10 @@ fn runs_without_a_common_block_are_not_paired() {
     let other = stored(vec![record("other", 7, 50 * MIB), record("other", 8, 51 * MIB)]);
     let comparison = compare(&borrowed(&base), &borrowed(&other)).unwrap();
     assert!(!comparison.paired && comparison.ratio.unwrap().interval.is_some());
-    assert_eq!(comparison.doubts, ["baseline and candidate have no block in common, so nothing was paired"]);
+    assert_eq!(
+        comparison.doubts,
+        ["baseline and candidate have no block in common, so their runs were not paired"]
+    );
 }
 
 /// Samples of one run per block, in blocks that follow one another in the order of runs.
@@ -225,7 +228,7 @@ fn runs_that_violate_an_identity_count_for_nothing() {
     assert_eq!(candidate.latency["write"].count, 2 * 50 * MIB / 4096);
     assert_eq!(
         comparison.doubts,
-        [format!("candidate: run 2 is left out, it violates an identity: {reason}")]
+        [format!("candidate: run 2 is excluded because it violates an identity: {reason}")]
     );
     // Where nothing else is left there is no number at all.
     let only = stored(vec![CellRecord {
@@ -260,7 +263,7 @@ fn throughput_that_goes_with_the_order_is_told() {
     let Drift::WithOrder { effect } = found.drift else { panic!("{:?}", found.drift) };
     assert!(effect.correlation > 0.9 && effect.p_value < 0.01, "{effect:?}");
     assert!(
-        found.doubts[0].starts_with("throughput went with the order of the runs: +"),
+        found.doubts[0].starts_with("throughput followed the order of the runs: +"),
         "{:?}",
         found.doubts
     );

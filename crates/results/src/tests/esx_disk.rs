@@ -129,7 +129,7 @@ fn its_arithmetic_is_reproduced_and_nearly_all_claims_are_tested() {
     let problems: Vec<String> =
         figures.iter().filter_map(|f| f.problem.as_ref().map(|p| format!("{}: {p}", f.query.id))).collect();
     // Only whole grids show what parts of them miss.
-    assert_eq!(problems, ["design: no counted run has what it shows"]);
+    assert_eq!(problems, ["design: no counted run has the values that it shows"]);
 }
 
 #[test]

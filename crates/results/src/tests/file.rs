@@ -39,7 +39,7 @@ fn a_file_says_what_it_says() {
 #[test]
 fn a_way_of_tracing_that_does_not_exist() {
     insta::assert_snapshot!(refused(|t| t + "trace = \"much\"\n"), @r#"
-    studies/s.toml:10:9: `much` is none of full, layers, none
+    studies/s.toml:10:9: `much` is not one of full, layers, none
       10 | trace = "much"
          |         ^^^^^^
       full: every request through all layers; layers: the numbers of each layer; none: nothing
@@ -81,17 +81,17 @@ fn a_misspelt_key() {
 #[test]
 fn a_wrong_type() {
     insta::assert_snapshot!(refused(|t| t.replace("= 2", "= \"2\"")), @r#"
-    studies/s.toml:7:16: a whole number from 1 to 1000 is needed here, not a string
+    studies/s.toml:7:16: a whole number from 1 to 1000 is needed here, but this is a string
       7 | replications = "2"
         |                ^^^
     "#);
     insta::assert_snapshot!(refused(|t| t.replace("[\"fio:seq-{read,write}\"]", "\"fio:seq-read\"")), @r#"
-    studies/s.toml:6:13: a list of texts is needed here, not a string
+    studies/s.toml:6:13: a list of texts is needed here, but this is a string
       6 | workloads = "fio:seq-read"
         |             ^^^^^^^^^^^^^^
     "#);
     insta::assert_snapshot!(refused(|t| t.replace("[\"fio:seq-{", "[7, \"fio:seq-{")), @r#"
-    studies/s.toml:6:14: a text in quotes is needed here, not an integer
+    studies/s.toml:6:14: a text in quotes is needed here, but this is an integer
       6 | workloads = [7, "fio:seq-{read,write}"]
         |              ^
     "#);
@@ -146,10 +146,10 @@ fn a_baseline_that_is_not_among_the_stacks() {
     studies/s.toml:5:12: the baseline is not among the stacks
       5 | baseline = "ext4/kvm/hdd"
         |            ^^^^^^^^^^^^^^
-      add ext4/kvm/hdd to `stacks`, or take one of them, for example ext3/kvm/hdd
+      add ext4/kvm/hdd to `stacks`, or use one of them, for example ext3/kvm/hdd
     "#);
     insta::assert_snapshot!(refused(|t| t.replace("baseline = \"ext3/kvm/hdd", "baselines = \"raw")), @r#"
-    studies/s.toml:5:13: there is no rule `raw` for baselines
+    studies/s.toml:5:13: `raw` is not a rule for baselines
       5 | baselines = "raw"
         |             ^^^^^
       the rules are "raw-disk": the same guest directly on the medium, and "native": its file system there without a virtual machine

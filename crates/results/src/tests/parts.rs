@@ -69,7 +69,7 @@ fn a_scale_that_does_not_exist() {
          |             ^
     "#);
     insta::assert_snapshot!(parse(&FILE.replace("[\"ext3/kvm/hdd\"]\n\n[scales.large", "[\"jfs/hdd\"]\n\n[scales.large"), None).unwrap_err(), @r#"
-    studies/p.toml:22:13: jfs/hdd is no baseline of this study
+    studies/p.toml:22:13: jfs/hdd is not a baseline of this study
       22 | sentinels = ["jfs/hdd"]
          |             ^^^^^^^^^^^
       its baselines are ext3/kvm/hdd, ext4/kvm/hdd

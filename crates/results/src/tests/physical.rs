@@ -125,7 +125,7 @@ fn reads_cannot_take_less_time_than_a_command() {
     let answer = Physical::of(&direct).words();
     assert!(
         answer.starts_with(
-            "no: reads took 0.020 ms on average, the disk (wd-7200-1tb) needs at least 0.200 ms for one"
+            "no: reads took 0.020 ms on average; the disk (wd-7200-1tb) needs at least 0.200 ms for one"
         ),
         "{answer}"
     );
@@ -162,7 +162,9 @@ fn what_was_not_recorded_cannot_be_told() {
         m.layers[2] = layer("file:/tmp/d.img", "disk", "guest", None);
     });
     assert!(
-        Physical::of(&file).words().starts_with("cannot tell: what lies below the medium (file:/tmp/d.img)")
+        Physical::of(&file)
+            .words()
+            .starts_with("cannot tell: nothing was recorded below the medium (file:/tmp/d.img)")
     );
     assert_eq!(Physical::of(&failed(STACK, 0, "no")).verdict, PhysicalVerdict::CannotTell);
 }

@@ -81,7 +81,7 @@ fn twenty_thousand_random_reads_are_not_of_a_hard_disk() {
     let fast = record("ext4/hdd", "fio:rand-read", 20_000, 12_750_000);
     let answer = words(&fast);
     assert!(
-        answer.starts_with("no: 20000 reads/s were neither in the disk's own cache nor sequential, and the arm of the disk (wd-7200-1tb) goes to "),
+        answer.starts_with("no: 20000 reads/s were neither in the disk's own cache nor sequential; the arm of the disk (wd-7200-1tb) reaches "),
         "{answer}"
     );
     // The same, where nothing but the application's own numbers was recorded.
@@ -91,7 +91,7 @@ fn twenty_thousand_random_reads_are_not_of_a_hard_disk() {
         answer.starts_with("no: 20000 random reads/s are more than the disk (wd-7200-1tb) can do ("),
         "{answer}"
     );
-    assert!(answer.contains(" at best), so some memory answered them"), "{answer}");
+    assert!(answer.contains(" at best), so a memory answered them"), "{answer}");
 }
 
 #[test]
@@ -101,7 +101,7 @@ fn reads_that_the_disk_had_or_that_followed_each_other_are_explained() {
     let answer = words(&cached);
     assert!(answer.starts_with("yes: 20000 requests/s on a disk (wd-7200-1tb)"), "{answer}");
     assert!(
-        answer.contains("; 20000 reads/s are beyond its arm (") && answer.contains("99 % were"),
+        answer.contains("; 20000 reads/s are more than its arm can do (") && answer.contains("99 % were"),
         "{answer}"
     );
     let sequential = changed(fast(), |m| disk(m).sequential_read_share = Some(0.99));
@@ -151,9 +151,8 @@ fn a_class_that_is_not_known_is_said_and_a_virtual_disk_proves_nothing() {
     );
     let answer = words(&real("virtual disk", 20_000));
     assert!(
-        answer.starts_with(
-            "cannot tell: what answers the medium (dev:/dev/sdb, virtual disk) was not recorded"
-        ),
+        answer
+            .starts_with("cannot tell: nothing was recorded behind the medium (dev:/dev/sdb, virtual disk)"),
         "{answer}"
     );
 }
@@ -172,7 +171,7 @@ fn random_reads_wait_half_a_turn() {
     let soon = record("ext4/hdd", "fio:rand-read:depth=1", 200, 1_000_000);
     assert_eq!(
         words(&soon),
-        "no: random reads took 1.000 ms on average, the disk (wd-7200-1tb) needs at least 4.167 ms for one"
+        "no: random reads took 1.000 ms on average; the disk (wd-7200-1tb) needs at least 4.167 ms for one"
     );
     let enough = record("ext4/hdd", "fio:rand-read:depth=1", 75, 13_000_000);
     assert_eq!(Physical::of(&enough).verdict, PhysicalVerdict::Yes);
@@ -196,7 +195,7 @@ fn writes_at_once(stack: &str, near: bool) -> CellRecord {
 fn without_a_write_cache_a_write_waits_for_the_platter() {
     let answer = words(&writes_at_once("ext4/hdd:wcache=off", false));
     assert!(
-        answer.starts_with("no: random writes took 0.300 ms on average, the disk (wd-7200-1tb) without its write cache needs at least 4.08"),
+        answer.starts_with("no: random writes took 0.300 ms on average; the disk (wd-7200-1tb) without its write cache needs at least 4.08"),
         "{answer}"
     );
     // With its cache on, it answers before; what a layer above put in a row passes under the heads.

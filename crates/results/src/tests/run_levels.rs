@@ -44,7 +44,7 @@ fn a_disk_that_is_busier_than_the_time_lasts_counted_writes_again() {
     assert_eq!(
         differences(seeking(8), seeking(4)),
         [
-            "the disk worked 80.0 ms for each MiB of the application against 40.0 ms (seek 80.0 against 40.0, rotation 0.0 \
+            "the disk worked 80.0 ms per MiB of the application against 40.0 ms (seek 80.0 against 40.0, rotation 0.0 \
              against 0.0, transfer 0.0 against 0.0), 80 % of the time against 40 %"
         ]
     );
@@ -65,13 +65,13 @@ fn what_moves_no_data_is_told_by_its_operations() {
     assert!(
         levels
             .sent()
-            .starts_with("for each 1000 operations of the application: guest's block layer 25.0 requests")
+            .starts_with("per 1000 operations of the application: guest's block layer 25.0 requests")
     );
     let told = differences(without_data(50), without_data(20));
     assert_eq!(
         told,
         [
-            "requests at the guest's block layer: 25.0 for each 1000 operations of the application against 10.0 (0 % merged \
+            "requests at the guest's block layer: 25.0 per 1000 operations of the application against 10.0 (0 % merged \
           against 0 %)"
         ]
     );
@@ -88,7 +88,7 @@ fn each_machine_has_a_level_and_of_several_layers_the_topmost() {
     let sent = RunLevels::of(&deep).unwrap().sent();
     assert_eq!(
         sent,
-        "for each MiB of the application: guest-2's block layer 512.0 requests and 2.00 MiB, 0 % merged; guest's block layer \
+        "per MiB of the application: guest-2's block layer 512.0 requests and 2.00 MiB, 0 % merged; guest's block layer \
          258.6 requests and 1.01 MiB, 0 % merged; disk 261.1 requests and 1.02 MiB, 0 % merged"
     );
 }

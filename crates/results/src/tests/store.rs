@@ -184,23 +184,23 @@ fn foreign_damaged_and_newer_files_are_refused_untouched() {
     let text = place.file("notes.txt");
     std::fs::write(&text, "these are somebody's notes, not a database at all\n".repeat(50)).unwrap();
     insta::assert_snapshot!(place.error(Store::open(&text)), @r"
-    DIR/notes.txt is not a file of Nestor results
-      name another file; this one was not touched
+    DIR/notes.txt is not a results file of Nestor
+      name another file; this one was not changed
     ");
     assert!(std::fs::read_to_string(&text).unwrap().starts_with("these are"));
     let foreign = place.file("foreign.db");
     Connection::open(&foreign).unwrap().execute_batch("CREATE TABLE t (x)").unwrap();
     let before = std::fs::read(&foreign).unwrap();
     insta::assert_snapshot!(place.error(Store::open(&foreign)), @r"
-    DIR/foreign.db is not a file of Nestor results
-      name another file; this one was not touched
+    DIR/foreign.db is not a results file of Nestor
+      name another file; this one was not changed
     ");
     assert_eq!(std::fs::read(&foreign).unwrap(), before);
     let newer = place.file("newer.db");
     drop(Store::open(&newer).unwrap());
     Connection::open(&newer).unwrap().pragma_update(None, "user_version", 99).unwrap();
     insta::assert_snapshot!(place.error(Store::open_read_only(&newer)), @r"
-    the results in DIR/newer.db were written by a newer Nestor (version 99 of the tables; this one knows 6)
+    the results file DIR/newer.db was written by a newer Nestor (version 99 of the tables; this one knows 6)
       use that Nestor, or name another file
     ");
 }
@@ -217,23 +217,23 @@ fn a_damaged_file_is_called_damaged() {
     bytes[4096..length].fill(0x5a);
     std::fs::write(&path, bytes).unwrap();
     let message = place.error(Store::open_read_only(&path).and_then(|s| s.runs(&RunFilter::default())));
-    assert!(message.starts_with("the results in DIR/r.db are damaged"), "{message}");
+    assert!(message.starts_with("the results file DIR/r.db is damaged"), "{message}");
 }
 
 #[test]
 fn what_is_not_there_is_told() {
     let place = Place::new();
     insta::assert_snapshot!(place.error(Store::open_read_only(&place.file("none.db"))), @r"
-    there are no results in DIR/none.db: no such file
+    the results file DIR/none.db does not exist
       run something first, or name another file
     ");
     let mut store = Store::open(&place.file("r.db")).unwrap();
-    insta::assert_snapshot!(place.error(store.run(3)), @"there is no run 3 in DIR/r.db: it has no runs yet");
+    insta::assert_snapshot!(place.error(store.run(3)), @"no run 3 in the results file DIR/r.db: it has no runs yet");
     store.insert(&record("a", 0, MIB)).unwrap();
-    insta::assert_snapshot!(place.error(store.run(3)), @"there is no run 3 in DIR/r.db: its runs are numbered 1 to 1");
+    insta::assert_snapshot!(place.error(store.run(3)), @"no run 3 in the results file DIR/r.db: its runs are numbered 1 to 1");
     std::fs::write(place.file("plain"), "").unwrap();
     let message = place.error(Store::open(&place.file("plain/r.db")));
-    assert!(message.starts_with("cannot open the results in DIR/plain/r.db: "), "{message}");
+    assert!(message.starts_with("cannot open the results file DIR/plain/r.db: "), "{message}");
 }
 
 proptest! {

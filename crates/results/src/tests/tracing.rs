@@ -51,7 +51,7 @@ fn in_virtual_time_the_cost_of_an_operation_is_told_in_instructions() {
     let runs = stored(vec![counted(without, each), counted(with, each_with)]);
     let costs = trace_costs(&runs.iter().collect::<Vec<_>>());
     assert!((costs[0].per_operation.unwrap().instructions - 250.0).abs() < 1e-6);
-    insta::assert_snapshot!(costs[0].in_words(), @"tracing cost 20.0 % of the throughput (1 pair, too few for an interval); for an operation 250 more instructions, and 97656 more ns between two that end");
+    insta::assert_snapshot!(costs[0].in_words(), @"tracing cost 20.0 % of the throughput (1 pair, too few for an interval); per operation 250 more instructions and 97656 more ns between completions");
 }
 
 #[test]

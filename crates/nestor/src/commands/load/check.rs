@@ -164,7 +164,7 @@ impl Listener for Quiet {
 mod tests {
     use super::*;
 
-    /// Needs root, which alone can give something away.
+    /// Needs root, because only root can change an owner.
     #[test]
     fn a_directory_behind_another_users_link_is_not_used() {
         let folder = tempfile::tempdir().unwrap();

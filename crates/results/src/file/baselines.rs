@@ -1,0 +1,103 @@
+//! The baselines of a study: which stack each is compared with, and which run at both ends of each block.
+
+use std::collections::BTreeSet;
+
+use nestor_stack::Stack;
+use nestor_text::nearest;
+
+use super::{Reader, Value};
+use crate::complaint::Complaint;
+use crate::{Study, WrittenStack, written_stacks};
+
+impl<'a> Reader<'a> {
+    pub(super) fn set_baselines(&self, study: &mut Study) -> Result<(), Complaint> {
+        match (self.value("baseline"), self.value("baselines")) {
+            (Some(_), Some(rule)) => Err(self
+                .source
+                .complain(rule.span(), "the study has both `baseline` and `baselines`")
+                .help("`baseline` names one stack for all; `baselines` is a rule; keep one of them")),
+            (Some(value), None) => self.one_baseline(study, value),
+            (None, Some(value)) => self.baseline_rule(study, value),
+            (None, None) => self
+                .needed(
+                    "baseline",
+                    "the stack that the others are compared with (or write baselines = \"raw-disk\")",
+                )
+                .map(|_| ()),
+        }
+    }
+
+    fn one_baseline(&self, study: &mut Study, value: &'a Value<'a>) -> Result<(), Complaint> {
+        let written = self.text(value)?;
+        let found = self.understood(value, written_stacks(written))?;
+        let [baseline] = found.as_slice() else {
+            let message = format!("the baseline expands to {} stacks; only one is allowed", found.len());
+            return Err(self
+                .source
+                .complain(value.span(), message)
+                .help("baselines = \"raw-disk\" gives each stack its own"));
+        };
+        if !study.stacks.contains(baseline) {
+            let names: Vec<&str> = study.stacks.iter().map(WrittenStack::as_str).collect();
+            let near = nearest(baseline, names.iter().copied()).unwrap_or(names[0]);
+            let complaint = self.source.complain(value.span(), "the baseline is not among the stacks");
+            return Err(
+                complaint.help(format!("add {baseline} to `stacks`, or use one of them, for example {near}"))
+            );
+        }
+        study.baselines = study.stacks.iter().map(|s| (s.clone(), baseline.clone())).collect();
+        Ok(())
+    }
+
+    fn baseline_rule(&self, study: &mut Study, value: &'a Value<'a>) -> Result<(), Complaint> {
+        let rule = self.text(value)?;
+        let rule_of: fn(&Stack) -> Stack = match rule {
+            "raw-disk" => Stack::on_raw_disk,
+            "native" => Stack::native,
+            _ => {
+                return Err(self
+                    .source
+                    .complain(value.span(), format!("`{rule}` is not a rule for baselines"))
+                    .help(
+                        "the rules are \"raw-disk\": the same guest directly on the medium, and \"native\": its file system \
+                         there without a virtual machine\n\
+                         to name one stack for all, write baseline = \"STACK\"",
+                    ));
+            }
+        };
+        for stack in study.stacks.clone() {
+            let baseline = stack.value().map_or_else(|| stack.clone(), |stack| rule_of(stack).into());
+            if !study.stacks.contains(&baseline) {
+                study.stacks.push(baseline.clone());
+            }
+            study.baselines.insert(baseline.clone(), baseline.clone());
+            study.baselines.insert(stack, baseline);
+        }
+        Ok(())
+    }
+
+    /// `true`, `false`, or the baselines that run at both ends of each block.
+    pub(super) fn set_sentinels(&self, study: &mut Study) -> Result<(), Complaint> {
+        study.sentinels = None;
+        let Some(value) = self.value("sentinels") else { return Ok(()) };
+        if value.get_ref().as_array().is_none() {
+            study.sentinels = Some(self.truth(value)?);
+            return Ok(());
+        }
+        let named = self.expanded("sentinels", "a list of baselines", written_stacks)?;
+        if let Some(other) = named.iter().find(|s| !study.baselines.contains_key(*s) || !study.is_baseline(s))
+        {
+            let baselines: BTreeSet<&str> = study.baselines.values().map(WrittenStack::as_str).collect();
+            return Err(self
+                .source
+                .complain(value.span(), format!("{other} is not a baseline of this study"))
+                .help(format!(
+                    "its baselines are {}",
+                    baselines.into_iter().collect::<Vec<_>>().join(", ")
+                )));
+        }
+        study.sentinels = Some(true);
+        study.sentinel_stacks = named.into_iter().collect();
+        Ok(())
+    }
+}
