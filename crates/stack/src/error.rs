@@ -54,7 +54,7 @@ pub enum StackErrorKind {
     MissingValue,
     /// The option does not take that value.
     BadValue,
-    /// The option was given before.
+    /// The option was already given.
     DuplicateOption,
     /// The path of `dev:` or `file:` is missing, relative, or not the path of a file.
     BadPath,

@@ -308,7 +308,7 @@ messages! {
     a_relative_path: "ext4/dev:sdb" => @r#"
     a medium has no usable path
       ext4/dev:sdb
-               ^^^ the path of dev has to be absolute
+               ^^^ the path of dev must be absolute
       begin it with `/`, as in dev:/dev/sdb
 "#;
     no_path: "ext4/dev" => @r#"
@@ -345,7 +345,7 @@ messages! {
     a stack has layers or options that exclude each other
       ext4/kvm:iothread:disk=lsi/hdd
                ^^^^^^^^ lsi cannot be served by an iothread
-      take disk=virtio-blk or disk=virtio-scsi with iothread, or leave iothread out
+      use disk=virtio-blk or disk=virtio-scsi with iothread, or omit iothread
 "#;
     aio_that_does_not_reach_the_extents: "ext4/kvm:aio=io_uring/vmdk:subformat=monolithicFlat/xfs/hdd" => @r#"
     a stack has layers or options that exclude each other
