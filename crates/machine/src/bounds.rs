@@ -20,7 +20,7 @@ pub const MOST_FILE_SYSTEMS: usize = 256;
 /// Refuses a message that would take much more memory than its frame.
 ///
 /// # Errors
-/// Which limit it exceeds, or that it is no MessagePack.
+/// Which limit it exceeds, or that it is not MessagePack.
 pub fn check_frame(bytes: &[u8]) -> Result<(), String> {
     // How many values are still to come at each level.
     let mut levels = vec![1_usize];

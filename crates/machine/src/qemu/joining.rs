@@ -99,7 +99,7 @@ impl Joining {
     /// Waits for the library in a QEMU that was just started, which opens `agent_socket`.
     ///
     /// # Errors
-    /// It cannot live in virtual time; or nothing can be said of it, for it has ended (the caller sees that of the process).
+    /// It cannot run in virtual time; or it has ended, so that this is not known (the caller sees the end of the process).
     pub fn meet(&self, qemu: &mut Child, agent_socket: &Path, deadline: Instant) -> Result<(), WhyNotJoined> {
         let has_begun = || agent_socket.exists() || !matches!(qemu.try_wait(), Ok(None));
         let (control, hello) = wait_for_library(&self.listener, self.speed, has_begun, deadline)?;
