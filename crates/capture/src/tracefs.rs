@@ -1,4 +1,4 @@
-//! Recording through tracefs, in an instance of our own so that nobody else's tracing is disturbed.
+//! Recording through tracefs, in its own instance, so that no other tracing is disturbed.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, BufWriter, ErrorKind, Read, Write};
@@ -87,7 +87,7 @@ impl Drop for Instance {
 pub(super) fn run(device: &BlockDevice, output: &Path, stop: &AtomicBool) -> Result<Recorded, TraceError> {
     if device.is_partition {
         let reason =
-            "it is a partition, whose requests tracefs gives as the whole disk's; name the whole disk";
+            "it is a partition, whose requests tracefs reports as the whole disk's; name the whole disk";
         return Err(device.cannot(METHOD, reason));
     }
     let tracefs = Mounted::tracefs()?;

@@ -122,7 +122,7 @@ fn unreachable(host: &str, detail: &str) -> MachineError {
 
 fn last_line(bytes: &[u8]) -> String {
     let text = String::from_utf8_lossy(bytes);
-    text.lines().rev().find(|line| !line.trim().is_empty()).unwrap_or("it said nothing").trim().to_owned()
+    text.lines().rev().find(|line| !line.trim().is_empty()).unwrap_or("it printed nothing").trim().to_owned()
 }
 
 /// The beginning of all scripts. `mine` succeeds for what is not a link and may be written to only by this user and root. An

@@ -58,7 +58,7 @@ impl CountedHistogram {
     }
 }
 
-/// Which value `percent` of the values do not exceed, as far as buckets tell.
+/// Which value `percent` of the values do not exceed, as far as the buckets show it.
 fn at_most(histogram: &VscsiHistogram, percent: u128) -> Option<i64> {
     let of = |count: u64| u128::from(count) * 100;
     let all: u128 = histogram.buckets.iter().map(|bucket| of(bucket.count) / 100).sum();

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use crate::event::{Action, BlockEvent, Device, Direction, Flags, SECTOR_BYTES};
 use crate::metrics::{DirectionMetrics, LayerMetrics};
 
-/// Different sizes that are told apart; a hostile trace could have any number.
+/// The most sizes that are distinguished; a hostile trace could have any number.
 const MOST_SIZES: usize = 1 << 14;
 /// Sizes of whole sectors up to this many have a counter each: 2 MiB.
 const USUAL_SECTORS: usize = 4096;

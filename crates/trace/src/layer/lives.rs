@@ -9,13 +9,13 @@ use crate::event::{Device, Direction, Flags, SECTOR_BYTES};
 use crate::metrics::{DirectionTimes, Identity, LayerMetrics};
 use crate::request::{Operation, Request};
 
-/// Who is told of every request in the order of completion.
+/// Receives every request in the order of completion.
 pub trait RequestSink {
     /// A request of a device has ended. Its number and class are the receiver's to set.
     fn request(&mut self, device: Device, request: &Request);
 }
 
-/// Nobody.
+/// Ignores all requests.
 pub struct NoSink;
 
 impl RequestSink for NoSink {

@@ -1,4 +1,4 @@
-//! Who asked for what, for a bounded number of threads.
+//! Requests by thread, for a bounded number of threads.
 
 use super::histogram::{CoarseHistogram, Exact};
 use super::slab::NONE;
@@ -6,7 +6,7 @@ use super::table::{Key, Table, key};
 use crate::event::{BlockEvent, Device, Direction, Flags};
 use crate::metrics::{ProcessIntervals, ProcessMetrics};
 
-/// Threads of a device that are told apart; the others are counted together.
+/// The most threads of a device that are distinguished; the others are counted together.
 pub(super) const MOST_PROCESSES: usize = 512;
 
 /// The intervals of a bio's life, as btt defines them.

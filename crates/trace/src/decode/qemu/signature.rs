@@ -133,7 +133,7 @@ impl Signatures {
             }
         }
         if found == 0 {
-            return Err(lines.error("no trace event in it; give QEMU's trace-events-all"));
+            return Err(lines.error("it contains no trace events; give QEMU's trace-events-all"));
         }
         Ok(known)
     }
