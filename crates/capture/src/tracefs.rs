@@ -181,8 +181,8 @@ pub fn remove_stale_instances() -> Vec<PathBuf> {
     let found: Vec<_> = instances.flatten().map(|entry| entry.path()).filter(stale).collect();
     found
         .into_iter()
-        // A recorder holds a file of its instance open, and then the kernel refuses: one that lives in another pid namespace,
-        // of whose number nobody here is, is not disturbed. Events that are on go with the instance.
+        // A recorder holds a file of its instance open, and then the kernel refuses: one in another pid namespace,
+        // whose number does not exist here, is not disturbed. Events that are on go with the instance.
         .filter(|path| fs::remove_dir(path).is_ok())
         .collect()
 }
@@ -195,7 +195,7 @@ mod tests {
     #[test]
     fn an_instance_that_somebody_reads_is_not_disturbed_and_another_is_removed() {
         let Some(tracefs) = mounts::find("tracefs", Path::new("/sys/kernel/tracing")) else { return };
-        // Nobody here has that number: its recorder is dead, or in another pid namespace.
+        // No process here has that number: its recorder is dead, or in another pid namespace.
         let path = tracefs.join(format!("instances/{INSTANCE_PREFIX}4194305-{}", Moment::now().monotonic_ns));
         let enable = path.join("events/block/block_rq_issue/enable");
         if fs::create_dir(&path).is_err() {

@@ -439,7 +439,7 @@ mod tests {
         let machine = machine_that(endless_file);
         let mut copied = Vec::new();
         let error = machine.fetch_file("/proc/endless", &mut copied, 9 << 20).unwrap_err();
-        let said = "guest: its file /proc/endless is longer than the 9437184 bytes that are read of it";
+        let said = "guest: its file /proc/endless is longer than 9437184 bytes, the most that are read";
         assert_eq!(error.to_string(), said);
         assert_eq!(copied.len(), 8 << 20);
         let error = machine.read_file_up_to("/proc/endless", 9 << 20).unwrap_err();

@@ -43,13 +43,13 @@ impl FileKind {
             return Err(refused("it is a link"));
         }
         if !found.is_file() {
-            return Err(refused("it is not a regular file"));
+            return Err(refused("it is no regular file"));
         }
         let flags = libc::O_NOFOLLOW | libc::O_NONBLOCK;
         let file = OpenOptions::new().read(true).write(true).custom_flags(flags).open(path)?;
         let found = file.metadata()?;
         if !found.is_file() {
-            return Err(refused("it is not a regular file"));
+            return Err(refused("it is no regular file"));
         }
         if found.uid() != rustix::process::geteuid().as_raw() {
             return Err(refused("it belongs to another user"));
@@ -117,7 +117,7 @@ mod tests {
             ("short", "it holds something else"),
             ("link", "it is a link"),
             ("dangling", "it is a link"),
-            ("folder", "it is not a regular file"),
+            ("folder", "it is no regular file"),
         ];
         for (name, reason) in cases {
             let error = KIND.create(&at(name), 0o600).unwrap_err().to_string();

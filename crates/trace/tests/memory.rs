@@ -117,7 +117,7 @@ fn no_trace_takes_more_than_100_mb() {
         sequence: 1,
         ..event(n, Action::Queue, n * 8, 8)
     });
-    insta::assert_snapshot!(remark(&found.remarks, "losses"), @"15904 events are of CPUs and devices beyond the limit of the check for losses");
+    insta::assert_snapshot!(remark(&found.remarks, "losses"), @"15904 events were not checked for losses: the trace has too many CPUs and devices");
 
     // Everything at once, with times and distances of every size.
     let found = analysed("devices, processes and requests", 400_000, move |n| {

@@ -321,7 +321,7 @@ mod tests {
         let bench = Bench::dead();
         let root = bench.folder.path().join("root");
         fs::set_permissions(&root, fs::Permissions::from_mode(0o755)).unwrap();
-        assert!(leftovers(&root).unwrap_err().to_string().contains("nothing in it was believed"));
+        assert!(leftovers(&root).unwrap_err().to_string().contains("nothing in it was trusted"));
         assert!(bench.kept.exists() && bench.work.exists());
     }
 

@@ -347,10 +347,7 @@ impl Agent {
 
     fn stop_machine(&self, name: &str) -> Obeyed {
         let Booted { entry, machine } = lock(&self.machines).remove(name).ok_or_else(|| {
-            Refusal::new(
-                Cause::MachineLost,
-                format!("the machine `{name}` does not run, so it cannot be stopped"),
-            )
+            Refusal::new(Cause::MachineLost, format!("the machine `{name}` is not running"))
         })?;
         machine.stop();
         lock(&self.ledger).strike(entry);
@@ -359,7 +356,7 @@ impl Agent {
 
     fn machine(&self, name: &str) -> Result<Arc<dyn RunningMachine>, Refusal> {
         lock(&self.machines).get(name).map(|booted| Arc::clone(&booted.machine)).ok_or_else(|| {
-            Refusal::new(Cause::MachineLost, format!("the machine `{name}` does not run here (any more)"))
+            Refusal::new(Cause::MachineLost, format!("the machine `{name}` is not running here (any more)"))
         })
     }
 

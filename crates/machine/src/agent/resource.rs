@@ -307,7 +307,7 @@ mod tests {
         let ours = Resource::Mount { target: target.clone(), mounted: Some(other) };
         tmpfs().unwrap();
         let covered = ours.take_down(heir).unwrap_err();
-        assert!(covered.contains("mounted over"), "{covered}");
+        assert!(covered.contains("another mount covers"), "{covered}");
         unmount(&target, UnmountFlags::empty()).unwrap();
         ours.take_down(heir).unwrap();
         assert_eq!(there(), None);

@@ -116,7 +116,7 @@ mod tests {
         let out = "/proc/sys/../self/comm".to_owned();
         for path in [file.display().to_string(), up, out, "sys/x".to_owned(), String::new()] {
             let refused = set_back(&path, "x", None, None, By::Maker);
-            assert!(refused.is_err_and(|e| e.contains("no kernel setting")), "{path}");
+            assert!(refused.is_err_and(|e| e.contains("not a kernel setting")), "{path}");
         }
         assert_eq!(fs::read_to_string(&file).unwrap(), "his");
         assert_eq!(set_back("/sys/nothing/here", "1", None, None, By::Maker), Ok(()));
@@ -170,7 +170,7 @@ mod tests {
         write(path, &before).unwrap();
         for left_alone in [changed, of_another, older] {
             let why = left_alone.unwrap_err();
-            assert!(why.contains("was left alone, which holds `68` and was `72`"), "{why}");
+            assert!(why.contains("was left alone; it holds `68` and held `72`"), "{why}");
         }
         assert_eq!((kept.as_str(), own, after.as_str()), ("68", Ok(()), "72"));
     }

@@ -116,7 +116,10 @@ impl ReadWarnings {
             ),
         );
         let n = self.unchecked_events;
-        say(n, format_args!("{n} events are of CPUs and devices beyond the limit of the check for losses"));
+        say(
+            n,
+            format_args!("{n} events were not checked for losses: the trace has too many CPUs and devices"),
+        );
         remarks
     }
 }

@@ -46,8 +46,8 @@ impl Counts {
 
     /// Whether there was any request or flush.
     pub fn had_requests(&self) -> bool {
-        let of = |d: &DirectionMetrics| d.queued + d.issued + d.completed;
-        let data: u64 = self.directions[..Direction::None as usize].iter().map(of).sum();
+        let requests = |d: &DirectionMetrics| d.queued + d.issued + d.completed;
+        let data: u64 = self.directions[..Direction::None as usize].iter().map(requests).sum();
         data + self.flushes + self.flushes_queued + self.completed_empty > 0
     }
 

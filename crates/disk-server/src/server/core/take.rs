@@ -151,7 +151,7 @@ impl Core {
         self.model.submit(request, arrival_ns);
     }
 
-    fn new_record(
+    pub(super) fn new_record(
         &mut self,
         queue: usize,
         operation: Operation,

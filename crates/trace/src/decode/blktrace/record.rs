@@ -70,13 +70,13 @@ impl Version {
 
 /// The first four bytes of a record, if they are that.
 pub(super) fn recognise(word: [u8; 4]) -> Option<(ByteOrder, Version)> {
-    let of = |word: u32| match word.wrapping_sub(MAGIC) {
+    let version = |word: u32| match word.wrapping_sub(MAGIC) {
         7 => Some(Version::V7),
         8 => Some(Version::V8),
         _ => None,
     };
-    let little = of(u32::from_le_bytes(word)).map(|version| (ByteOrder::Little, version));
-    little.or_else(|| of(u32::from_be_bytes(word)).map(|version| (ByteOrder::Big, version)))
+    let little = version(u32::from_le_bytes(word)).map(|found| (ByteOrder::Little, found));
+    little.or_else(|| version(u32::from_be_bytes(word)).map(|found| (ByteOrder::Big, found)))
 }
 
 /// A record's header with its numbers in this machine's order.

@@ -90,7 +90,7 @@ impl Bios {
     }
 
     #[inline]
-    fn unlink(&mut self, id: Id, list: Key) {
+    pub(super) fn unlink(&mut self, id: Id, list: Key) {
         let next = self.bios[id].next;
         // Free for all who look through the bios themselves.
         self.bios[id].queued_ns = NEVER;
