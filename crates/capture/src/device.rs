@@ -52,13 +52,13 @@ impl BlockDevice {
 
 fn partitions(sysfs: &Path) -> Vec<Device> {
     let Ok(entries) = fs::read_dir(sysfs) else { return Vec::new() };
-    let of = |directory: PathBuf| {
+    let number_of = |directory: PathBuf| {
         directory.join("partition").exists().then_some(())?;
         let number = fs::read_to_string(directory.join("dev")).ok()?;
         let (major, minor) = number.trim().split_once(':')?;
         Some(Device { major: major.parse().ok()?, minor: minor.parse().ok()? })
     };
-    let mut found: Vec<_> = entries.flatten().filter_map(|entry| of(entry.path())).collect();
+    let mut found: Vec<_> = entries.flatten().filter_map(|entry| number_of(entry.path())).collect();
     found.sort();
     found
 }

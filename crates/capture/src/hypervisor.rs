@@ -1,19 +1,19 @@
 //! Recording what QEMU does for a guest's disk: its own trace events, switched on through its monitor.
 //!
 //! # Why these events
-//! QEMU has thousands; each costs QEMU's I/O thread a formatted line and a system call, so only what cannot be had
-//! otherwise is switched on, and only while something is measured:
+//! QEMU has thousands; each costs QEMU's I/O thread a formatted line and a system call, so only the events
+//! without a substitute are switched on, and only during measurements:
 //! - a request's arrival and its completion, by the address or tag of the device model's own request
 //!   ([`Interface::events`]). Two lines per request with virtio-blk.
 //! - for image formats, the reads and writes on the image file (`bdrv_co_preadv_part`, `bdrv_co_pwritev_part`). A raw
-//!   image needs none: its requests are those of the virtual disk. When they end is told by the thread pool or the ring
-//!   that carries them out (`thread_pool_*`, `luring_*`); with several of the guest's requests under way nothing else
-//!   tells it, and a request taken to be longer than it was seems to belong to any of them. For `aio=native` there
-//!   is no such event.
+//!   image needs none: its requests are those of the virtual disk. The thread pool or the ring shows when they end,
+//!   which carries them out (`thread_pool_*`, `luring_*`). With several of the guest's requests in flight nothing else
+//!   shows it, and a request that seems longer than it was could belong to any of them. `aio=native` has no such
+//!   event.
 //! - what a qcow2 image does with its tables, which is rare: reads that its cache of tables does not hold, tables
 //!   written back, clusters and tables allocated.
 //!
-//! Left out: `blk_co_*` (says again what the device model has said), and everything in the kernel around QEMU:
+//! Left out: `blk_co_*` (repeats the events of the device model), and everything in the kernel around QEMU:
 //! system-call events do not show what `io_submit` and `io_uring_enter` are asked for.
 //!
 //! Debian's QEMU 7.2 has the trace back end `log` only: text, in whole microseconds of `CLOCK_REALTIME`. It writes
@@ -40,7 +40,7 @@ const PAUSE: Duration = Duration::from_millis(20);
 /// The events of requests on the image file.
 const FILE_EVENTS: [&str; 2] = ["bdrv_co_preadv_part", "bdrv_co_pwritev_part"];
 
-/// The events that tell when a request on a file is handed to a thread or a ring, and when it is over. QEMUs that were
+/// The events that show when a request on a file is handed to a thread or a ring, and when it is over. QEMUs that were
 /// built without one of the two lack its events.
 const CARRYING_EVENTS: [&str; 4] =
     ["thread_pool_submit", "thread_pool_complete", "luring_co_submit", "luring_process_completion"];
@@ -55,7 +55,7 @@ const DEVICE_EVENT: &str = "virtio_set_status";
 /// What to record of a QEMU, and where to.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HypervisorOptions {
-    /// Socket of a monitor (QMP) that nobody else uses.
+    /// Socket of a monitor (QMP) that no other program uses.
     pub monitor: PathBuf,
     /// A directory of this user's that QEMU can write to, not on the disk that is measured: one that is not there yet, an
     /// empty one, or that of an earlier recording, whose files give way.
@@ -87,7 +87,7 @@ pub fn record_hypervisor(
         |reason: String| TraceError::Capture { device: options.monitor.clone(), method: METHOD, reason };
     let mut switch = TraceSwitch::connect(&options.monitor).map_err(|e| {
         cannot(format!(
-            "its monitor does not answer: {e}; give the socket of a monitor that nobody else uses"
+            "its monitor does not answer: {e}; give the socket of a monitor that no other program uses"
         ))
     })?;
     let started = start(&mut switch, options)

@@ -106,7 +106,7 @@ fn started(
         Method::Auto => match relay::Relay::start(device, output) {
             Ok(relay) => (TracePoint::Blktrace, "blktrace works here".to_owned(), relay.run(stop)?),
             Err(error) => {
-                // What blktrace said is in the error; its file is no part of a recording through tracefs.
+                // What blktrace said is in the error; its file is not part of a recording through tracefs.
                 output::clear(output);
                 (TracePoint::Tracefs, error.to_string(), tracefs::run(device, output, stop)?)
             }

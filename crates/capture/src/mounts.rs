@@ -31,7 +31,7 @@ impl Mounted {
             return Ok(Self { path, ours: false });
         }
         mount(kind, usual, kind, MountFlags::NOSUID | MountFlags::NODEV | MountFlags::NOEXEC, None).map_err(|error| {
-            let action = "mount the kernel's file system for tracing (root is needed, and a kernel that has it) at";
+            let action = "mount the kernel's file system for tracing (which needs root and a kernel with tracefs) at";
             TraceError::io(action, usual)(error.into())
         })?;
         Ok(Self { path: usual.to_path_buf(), ours: true })

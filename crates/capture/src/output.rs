@@ -15,8 +15,8 @@ use super::{READY_FILE, hypervisor, relay, tracefs};
 use nestor_trace::TraceError;
 use nestor_trace::recording::SUMMARY_FILE;
 
-/// Makes the directory of a recording, or makes room in one that holds an earlier one. It has to be this user's alone, below
-/// directories in which nobody else could put another in its place: what the recorder writes could be led elsewhere.
+/// Makes the directory of a recording, or makes room in one that holds an earlier one. It must be this user's alone, below
+/// directories in which no other user can replace it: otherwise the recorder's output could be redirected.
 pub(super) fn make(output: &Path) -> Result<(), TraceError> {
     let refused = |reason: String| TraceError::NotOurs { path: output.to_owned(), reason };
     // Without the slash at the end that would follow a link.
@@ -44,7 +44,7 @@ fn make_last(above: &OwnedFd, name: &Path) -> io::Result<Option<fs::Metadata>> {
         Ok(()) | Err(Errno::EXIST) => {}
         Err(e) => return Err(e.into()),
     }
-    // Open for nothing but a look: another user's may not be read, and a link is opened itself.
+    // Opened only for its metadata: another user's may not be readable, and a link is opened itself.
     let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let found = fs::File::from(openat(above, name, flags, Mode::empty())?).metadata()?;
     match found.file_type() {
@@ -61,12 +61,12 @@ fn make_room(output: &Path, refused: impl Fn(String) -> TraceError) -> Result<()
         return Ok(());
     }
     let Ok(earlier) = Owned::find(output) else {
-        return Err(refused("it holds files and no recording".to_owned()));
+        return Err(refused("it holds files but no recording".to_owned()));
     };
     let in_the_way = names.iter().find(|&name| is_of_a_recording(name) && !earlier.holds(name));
     if let Some(name) = in_the_way {
         let name = name.to_string_lossy();
-        return Err(refused(format!("`{name}` in it is no part of the recording that it holds")));
+        return Err(refused(format!("`{name}` in it is not part of the recording that it holds")));
     }
     earlier.remove()
 }
@@ -119,7 +119,7 @@ mod tests {
             fs::create_dir(&at).unwrap();
             fs::write(at.join(name), "three years of work").unwrap();
             let error = make(&at).unwrap_err().to_string();
-            assert!(error.contains("it holds files and no recording"), "{error}");
+            assert!(error.contains("it holds files but no recording"), "{error}");
             assert_eq!(fs::read_to_string(at.join(name)).unwrap(), "three years of work");
         }
     }
@@ -154,7 +154,7 @@ mod tests {
             recording(&at);
             fs::write(at.join(name), "mine").unwrap();
             let error = make(&at).unwrap_err().to_string();
-            assert!(error.contains(&format!("`{name}` in it is no part of the recording")), "{error}");
+            assert!(error.contains(&format!("`{name}` in it is not part of the recording")), "{error}");
             assert_eq!(fs::read_dir(&at).unwrap().count(), 3);
         }
     }

@@ -75,7 +75,8 @@ impl<'a> Relay<'a> {
         let deadline = Instant::now() + STOP_LIMIT;
         while self.exit_status()?.is_none() {
             if Instant::now() > deadline {
-                let said = format!("it did not end within {STOP_LIMIT:?} of being asked to; {}", self.said());
+                let said =
+                    format!("it did not end within {STOP_LIMIT:?} after its stop signal; {}", self.said());
                 return Err(self.device.cannot(METHOD, said));
             }
             thread::sleep(PAUSE);
@@ -120,7 +121,7 @@ impl<'a> Relay<'a> {
             Some(libc::EINVAL) => Ok(true),
             // Not set up yet, or torn down because blktrace is about to fail.
             Some(libc::ENOTTY | libc::ENOENT) => Ok(false),
-            _ => Err(self.device.cannot(METHOD, format!("the kernel does not begin: {error}"))),
+            _ => Err(self.device.cannot(METHOD, format!("the kernel does not start the trace: {error}"))),
         }
     }
 
@@ -134,9 +135,9 @@ impl<'a> Relay<'a> {
     fn ended_early(&self, status: ExitStatus) -> TraceError {
         let said = self.said();
         let advice = if said.contains("Operation not permitted") {
-            "; this kernel locks the relay files (lockdown=confidentiality), tracefs may still work"
+            "; this kernel locks the relay files (lockdown=confidentiality), but tracefs may still work"
         } else if said.contains("Device or resource busy") {
-            "; the device is being traced already: end the other blktrace, or `blktrace -k DEVICE` if it was killed"
+            "; the device is being traced already: end the other blktrace, or run `blktrace -k DEVICE` if it was killed"
         } else {
             ""
         };
@@ -146,7 +147,11 @@ impl<'a> Relay<'a> {
     fn said(&self) -> String {
         let log = fs::read_to_string(self.output.join(LOG)).unwrap_or_default();
         let lines: Vec<_> = log.lines().map(str::trim).filter(|line| !line.is_empty()).take(3).collect();
-        if lines.is_empty() { "it said nothing".to_owned() } else { format!("it said: {}", lines.join("; ")) }
+        if lines.is_empty() {
+            "it printed nothing".to_owned()
+        } else {
+            format!("it printed: {}", lines.join("; "))
+        }
     }
 
     fn signal(&self, signal: libc::c_int) {

@@ -28,12 +28,12 @@ impl Owned {
     /// Those of the recording in `directory`, which must not be a link.
     ///
     /// # Errors
-    /// There is no recording.
+    /// The directory holds no recording.
     pub fn find(directory: &Path) -> Result<Self, TraceError> {
         let flags = (OFlags::DIRECTORY | OFlags::NOFOLLOW).bits() as i32;
         let opened = File::options().read(true).custom_flags(flags).open(directory);
         let opened = opened.map_err(TraceError::io("open the directory of the recording", directory))?;
-        // Whoever has no summary is no recording, whatever its files are called.
+        // A directory without a summary is not a recording, whatever its files are called.
         let summary = summary_in(&opened, directory)?;
         let control: &[&str] = match summary.method {
             TracePoint::Blktrace => &[READY_FILE, SUMMARY_FILE, relay::LOG],

@@ -1,4 +1,4 @@
-//! Recording through tracefs, in an instance of our own so that nobody else's tracing is disturbed.
+//! Recording through tracefs, in its own instance, so that no other tracing is disturbed.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, BufWriter, ErrorKind, Read, Write};
@@ -87,7 +87,7 @@ impl Drop for Instance {
 pub(super) fn run(device: &BlockDevice, output: &Path, stop: &AtomicBool) -> Result<Recorded, TraceError> {
     if device.is_partition {
         let reason =
-            "it is a partition, whose requests tracefs gives as the whole disk's; name the whole disk";
+            "it is a partition, whose requests tracefs reports as the whole disk's; name the whole disk";
         return Err(device.cannot(METHOD, reason));
     }
     let tracefs = Mounted::tracefs()?;
@@ -181,8 +181,8 @@ pub fn remove_stale_instances() -> Vec<PathBuf> {
     let found: Vec<_> = instances.flatten().map(|entry| entry.path()).filter(stale).collect();
     found
         .into_iter()
-        // A recorder holds a file of its instance open, and then the kernel refuses: one that lives in another pid namespace,
-        // of whose number nobody here is, is not disturbed. Events that are on go with the instance.
+        // A recorder holds a file of its instance open, and then the kernel refuses: one in another pid namespace,
+        // whose number does not exist here, is not disturbed. Events that are on go with the instance.
         .filter(|path| fs::remove_dir(path).is_ok())
         .collect()
 }
@@ -195,7 +195,7 @@ mod tests {
     #[test]
     fn an_instance_that_somebody_reads_is_not_disturbed_and_another_is_removed() {
         let Some(tracefs) = mounts::find("tracefs", Path::new("/sys/kernel/tracing")) else { return };
-        // Nobody here has that number: its recorder is dead, or in another pid namespace.
+        // No process here has that number: its recorder is dead, or in another pid namespace.
         let path = tracefs.join(format!("instances/{INSTANCE_PREFIX}4194305-{}", Moment::now().monotonic_ns));
         let enable = path.join("events/block/block_rq_issue/enable");
         if fs::create_dir(&path).is_err() {

@@ -16,7 +16,7 @@ use nestor_trace::{RecordSummary, TraceError, summarize_recording};
 struct LoopDevice(String);
 
 impl LoopDevice {
-    /// `None` where there are none to be had: not root, or no loop driver.
+    /// `None` if none is available: not root, or no loop driver.
     fn attach(image: &Path) -> Option<Self> {
         let file = std::fs::File::create(image).unwrap();
         file.set_len(16 << 20).unwrap();

@@ -327,7 +327,7 @@ fn two_disks_never_share_a_socket_or_a_file() {
     let error = second(served.path("disk.sock"), folder.path().join("data"));
     assert!(error.contains("another server listens there"), "{error}");
     let error = second(folder.path().join("socket"), served.path("disk.data"));
-    assert!(error.contains("does another disk serve it?"), "{error}");
+    assert!(error.contains("another disk may serve it"), "{error}");
     assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0, "nothing is left behind");
     let mut front_end = served.front_end();
     assert_eq!(front_end.request(VIRTIO_BLK_T_FLUSH, 0, 0, false), OK, "the first disk still works");
@@ -343,11 +343,11 @@ fn impossible_options_are_refused_in_words() {
     };
     insta::assert_snapshot!(
         serve(options("wd-9999", 512)).unwrap_err(),
-        @"there is no disk profile called `wd-9999`; known are null, wd-7200-1tb, wd-re3, st1000lm024, st336938lw, raid0-14x10k, raid0-5x10k, ssd-sata"
+        @"no disk profile is called `wd-9999`; the profiles are null, wd-7200-1tb, wd-re3, st1000lm024, st336938lw, raid0-14x10k, raid0-5x10k, ssd-sata"
     );
     insta::assert_snapshot!(
         serve(options("wd-re3", 300 << 30)).unwrap_err(),
-        @"a region of 322122547200 bytes at offset 0 does not fit on the modelled disk `wd-re3` of 250059350016 bytes; both must be multiples of 512 and the region must not be empty"
+        @"a region of 322122547200 bytes at offset 0 does not fit onto the modelled disk `wd-re3` of 250059350016 bytes; both must be multiples of 512 and the region must not be empty"
     );
     assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0, "nothing is left behind");
 }

@@ -88,7 +88,7 @@ fn in_virtual_time_a_disk_without_timing_answers_in_no_time() {
     front_end.kick();
     assert_eq!(time.tell(1), None);
     assert_eq!(front_end.poll().map(|(slot, _)| slot), Some(0));
-    // What is under way when the timing is switched off is done, for while time stands nothing else would end it.
+    // Requests in flight complete when timing is switched off, because nothing else would end them while time is stopped.
     control.set_timing(true).unwrap();
     front_end.submit(1, VIRTIO_BLK_T_IN, 8, 4096, true);
     front_end.kick();
@@ -111,7 +111,7 @@ impl Numbers {
     }
 }
 
-/// A disk that is served, and beside it the same model that nobody serves.
+/// A disk that is served, and beside it the same model on its own.
 struct Both {
     front_end: FrontEnd,
     time: Time,
@@ -122,7 +122,7 @@ struct Both {
 }
 
 impl Both {
-    /// Lets both go on to a time; when their next events are.
+    /// Advances both to a time; returns the times of their next events.
     fn go_on(&mut self, now_ns: u64) -> [Option<u64>; 2] {
         self.now_ns = now_ns;
         let next_served = self.time.tell(now_ns);

@@ -1,5 +1,5 @@
-//! Does a model do what was published of its medium? Measured on the model itself, in its own time: no clock, and the
-//! same answer every time.
+//! Compares a model with the published figures of its medium. The model is measured in its own time, without a clock, so the
+//! answer is always the same.
 
 use std::fmt::Write as _;
 
@@ -48,7 +48,7 @@ pub struct CheckRow {
     pub source: String,
     /// What the model does.
     pub model: f64,
-    /// How far the model is from what was published or assumed, in percent of that.
+    /// Deviation of the model from the published or assumed figure, in percent of that figure.
     pub deviation_percent: Option<f64>,
 }
 
@@ -212,7 +212,7 @@ impl CheckReport {
     pub fn to_text(&self) -> String {
         let mut text = format!("{}   {}\n", self.profile, self.title);
         if self.rows.is_empty() {
-            text.push_str("  takes no time: there is nothing to compare\n");
+            text.push_str("  takes no time, so there is nothing to compare\n");
         } else {
             let head = ["", "published", "model", "deviation", "source"];
             let _ =

@@ -7,7 +7,7 @@ use std::path::PathBuf;
 #[derive(Debug, thiserror::Error)]
 pub enum DiskError {
     /// No profile has that name.
-    #[error("there is no disk profile called `{name}`; known are {known}")]
+    #[error("no disk profile is called `{name}`; the profiles are {known}")]
     UnknownProfile {
         /// The name that was asked for.
         name: String,
@@ -22,9 +22,9 @@ pub enum DiskError {
         /// What does not fit.
         reason: String,
     },
-    /// The served region does not lie on the modelled disk.
+    /// The served region is not on the modelled disk.
     #[error(
-        "a region of {size} bytes at offset {offset} does not fit on the modelled disk `{profile}` of {capacity} \
+        "a region of {size} bytes at offset {offset} does not fit onto the modelled disk `{profile}` of {capacity} \
          bytes; both must be multiples of 512 and the region must not be empty"
     )]
     Region {
@@ -47,7 +47,7 @@ pub enum DiskError {
         /// What the operating system said.
         source: io::Error,
     },
-    /// What is named as the data of a disk is not to be used for that.
+    /// The file that was named for the data of a disk must not be used for it.
     #[error("{} cannot hold the disk's data: {reason}", path.display())]
     Data {
         /// What was named.

@@ -1,8 +1,8 @@
-//! Modelled media: how long each takes for a request, and the log of what one did. `nestor-disk-server` offers them to machines.
+//! Modelled media: how long each takes for a request, and the log of its requests. `nestor-disk-server` offers them to machines.
 //!
-//! [`profiles`] are what is known of real media, [`model`] says how long such a medium takes for a request, and
-//! [`serve`] offers one to a virtual machine, with the data in a sparse file. A [`log`] tells what it did with each
-//! request, and through a [`control`] socket timing is switched while the disk is in use.
+//! [`profiles`] hold the known figures of real media, [`model`] computes how long such a medium takes for a request, and
+//! [`serve`] offers one to a virtual machine, with the data in a sparse file. A [`log`] records what it did with each
+//! request, and a [`control`] socket switches timing while the disk is in use.
 
 pub mod check;
 mod error;

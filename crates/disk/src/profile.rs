@@ -9,7 +9,7 @@ use crate::model::{Model, NullModel, SECTOR_BYTES, Turn};
 /// A figure and where it comes from.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Figure {
-    /// Somebody published it.
+    /// It was published.
     Published {
         /// The figure; its unit is in the name of the field.
         value: f64,
@@ -43,7 +43,7 @@ impl Figure {
         }
     }
 
-    /// The figure if somebody published it.
+    /// The figure if it was published.
     pub const fn published(&self) -> Option<f64> {
         match self {
             Self::Published { value, .. } => Some(*value),
@@ -127,7 +127,7 @@ pub struct HddProfile {
     pub queue_depth: Figure,
     /// Its interface.
     pub interface: Interface,
-    /// The write cache is on unless told otherwise: 1 or 0.
+    /// Whether the write cache is on by default: 1 or 0.
     pub write_cache: Figure,
 }
 

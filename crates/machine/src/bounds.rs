@@ -8,7 +8,7 @@ use crate::message::{Answer, Facts};
 /// Most values (numbers, texts, lists, entries) of one message. The largest that are sent are command lines and the packages
 /// of a machine, a few thousand.
 pub const MOST_VALUES: usize = 100_000;
-/// Deepest that values lie in one another: each machine on the way to the one that is asked adds two.
+/// How deep values may be nested: each machine on the way to the receiver of a request adds two levels.
 pub const MOST_DEPTH: usize = 64;
 /// Longest text of a message. Outputs and files are bytes and not texts.
 pub const MOST_TEXT_BYTES: usize = 1 << 20;
@@ -20,7 +20,7 @@ pub const MOST_FILE_SYSTEMS: usize = 256;
 /// Refuses a message that would take much more memory than its frame.
 ///
 /// # Errors
-/// Which limit it exceeds, or that it is no MessagePack.
+/// Which limit it exceeds, or that it is not MessagePack.
 pub fn check_frame(bytes: &[u8]) -> Result<(), String> {
     // How many values are still to come at each level.
     let mut levels = vec![1_usize];
@@ -36,14 +36,14 @@ pub fn check_frame(bytes: &[u8]) -> Result<(), String> {
         if values > MOST_VALUES {
             return Err(format!("it holds over {MOST_VALUES} values"));
         }
-        let head = Head::read(&mut rest).ok_or("it is cut off or no MessagePack")?;
+        let head = Head::read(&mut rest).ok_or("it is cut off or not MessagePack")?;
         if head.text && head.payload > MOST_TEXT_BYTES {
             return Err(format!("it holds a text of {} bytes, over {MOST_TEXT_BYTES}", head.payload));
         }
         rest = rest.get(head.payload..).ok_or("it is cut off")?;
         if head.within > 0 {
             if levels.len() > MOST_DEPTH {
-                return Err(format!("its values are over {MOST_DEPTH} deep in one another"));
+                return Err(format!("its values are nested over {MOST_DEPTH} deep"));
             }
             levels.push(head.within);
         }
@@ -53,7 +53,7 @@ pub fn check_frame(bytes: &[u8]) -> Result<(), String> {
 
 /// The beginning of a value: <https://github.com/msgpack/msgpack/blob/master/spec.md>.
 struct Head {
-    /// Bytes that follow and are no values.
+    /// Bytes that follow and are not values.
     payload: usize,
     /// Values that lie within.
     within: usize,
@@ -118,7 +118,7 @@ fn check_facts(facts: &Facts) -> Result<(), String> {
     ];
     texts.iter().try_for_each(|(what, text)| check_text(what, text))?;
     if file_systems.len() > MOST_FILE_SYSTEMS {
-        return Err(format!("it says it has {} file systems, over {MOST_FILE_SYSTEMS}", file_systems.len()));
+        return Err(format!("it reports {} file systems, over {MOST_FILE_SYSTEMS}", file_systems.len()));
     }
     file_systems.iter().try_for_each(|name| check_text("a file system", name))
 }
@@ -127,10 +127,10 @@ fn check_text(what: &str, text: &str) -> Result<(), String> {
     if text.len() <= MOST_FACT_BYTES {
         return Ok(());
     }
-    Err(format!("{what} is told in {} bytes, over {MOST_FACT_BYTES}", text.len()))
+    Err(format!("{what} has {} bytes, over {MOST_FACT_BYTES}", text.len()))
 }
 
-/// Refuses a JSON text that is longer, or would become more in memory, than what a machine has to tell.
+/// Refuses a JSON text that is longer, or would take more memory, than a machine's results need.
 ///
 /// # Errors
 /// Which of the two limits it exceeds.
@@ -174,7 +174,7 @@ mod tests {
         [&length[..], bytes].concat()
     }
 
-    /// An answer whose facts have so many file systems without a name.
+    /// An answer whose facts have this many file systems without a name.
     fn facts_with(file_systems: u32) -> Vec<u8> {
         let facts = Facts { file_systems: vec!["x".to_owned()], ..Facts::default() };
         let whole = rmp_serde::to_vec_named(&Envelope { number: 1, body: Answer::Facts(facts) }).unwrap();

@@ -1,4 +1,4 @@
-//! The controller's end of an agent's stream: requests out, answers in, any number under way.
+//! The controller's end of an agent's stream: requests out, answers in, any number in flight.
 
 use std::collections::HashMap;
 use std::io::{Read, Write};
@@ -20,13 +20,13 @@ pub enum NoAnswer {
 
 /// Hears of requests and answers as they pass.
 pub trait Watch: Send + Sync {
-    /// A request of so many bytes was sent.
+    /// A request of this many bytes was sent.
     fn asked(&self, bytes: usize);
     /// A whole answer was read, or the agent's greeting.
     fn answered(&self);
 }
 
-/// Nobody watches.
+/// Watches nothing.
 impl Watch for () {
     fn asked(&self, _bytes: usize) {}
     fn answered(&self) {}
@@ -60,7 +60,7 @@ impl Connection {
         Self::watched(reader, writer, Arc::new(()))
     }
 
-    /// The same with somebody who hears of what passes.
+    /// The same with an observer of all traffic.
     pub fn watched(
         reader: impl Read + Send + 'static,
         writer: impl Write + Send + 'static,
@@ -150,14 +150,14 @@ impl Connection {
         })
     }
 
-    /// Gives up on all that is under way: the other side is known to be dead, and why.
+    /// Ends all requests in flight: the other side is known to be dead, for this reason.
     pub fn close(&self, reason: &str) {
         let mut shared = lock(&self.shared);
         shared.gone.get_or_insert_with(|| reason.to_owned());
         shared.waiting.clear();
     }
 
-    /// Closes the sending side, which tells the agent to end.
+    /// Closes the sending side, upon which the agent ends.
     pub fn hang_up(&self) {
         lock(&self.writer).take();
     }
@@ -190,7 +190,7 @@ fn read_answers(mut reader: impl Read, shared: &Mutex<Shared>, watch: &dyn Watch
                     break format!("its agent's answer cannot be true: {e}");
                 }
                 let waiting = lock(shared).waiting.remove(&envelope.number);
-                // Nobody waits for an answer that came after its time limit.
+                // The caller has stopped waiting for an answer that came after its time limit.
                 if let Some(waiting) = waiting {
                     let _ = waiting.send(envelope.body);
                 }
@@ -213,7 +213,7 @@ mod tests {
     use super::*;
     use crate::message::read_frame;
 
-    /// A connection, and what answers its first request, with `Done`, when it is told to.
+    /// A connection, and what answers its first request with `Done` on demand.
     fn answered_when_told() -> (Connection, Sender<()>) {
         let (here, mut there) = UnixStream::pair().unwrap();
         let (tell, told) = channel();

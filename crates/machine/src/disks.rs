@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
 
-/// By what a machine tells a disk from its others. A hypervisor whose disks have no serial numbers marks them in another way.
+/// How a machine distinguishes a disk from its others. A hypervisor whose disks have no serial numbers marks them otherwise.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum DiskMark {

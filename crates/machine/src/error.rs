@@ -37,7 +37,7 @@ pub enum MachineError {
     #[error(transparent)]
     Program(Box<FailedProgram>),
     /// A file of a machine is longer than who asked for it wants to have.
-    #[error("{machine}: its file {path} is longer than the {max_bytes} bytes that are read of it")]
+    #[error("{machine}: its file {path} is longer than {max_bytes} bytes, the most that are read")]
     TooLong {
         /// Which machine.
         machine: String,
@@ -50,7 +50,7 @@ pub enum MachineError {
     #[error("{0}")]
     Ground(String),
     /// The agent answered something else than was asked: another version.
-    #[error("{machine}: the agent answered out of turn; is it another version of nestor?")]
+    #[error("{machine}: the agent gave an unexpected answer; it may be another version of nestor")]
     OutOfTurn {
         /// Which machine.
         machine: String,
@@ -69,7 +69,7 @@ pub struct FailedProgram {
     pub ended: ProgramEnd,
     /// The last lines of what it printed, each on a line of its own, or nothing.
     pub output: String,
-    /// What kind of thing went wrong, as far as its output tells.
+    /// What kind of failure it was, as far as its output shows.
     pub cause: Cause,
 }
 

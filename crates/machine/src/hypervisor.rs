@@ -61,19 +61,19 @@ pub trait Hypervisor: Sync {
         on_start: &mut dyn FnMut(u32),
     ) -> Result<Arc<dyn RunningMachine>, Refusal>;
 
-    /// What a machine is given for its hypervisor's layer: a disk of a name, made of what is below the layer. `None` if the layer is
-    /// none of this hypervisor's, or what is below it no disk.
+    /// The disk of a machine for its hypervisor's layer: it has a name and is made of what is below the layer. `None` if the layer
+    /// is not one of this hypervisor's, or if what is below it is not a disk.
     fn disk(&self, layer: &Layer, name: &str, source: DiskSource<'_>) -> Option<DiskAttachment>;
 
-    /// What `nestor trace hypervisor record` has to be told to record the disk of a machine, booted by an agent with that work
-    /// directory.
+    /// The arguments with which `nestor trace hypervisor record` records the disk of a machine that an agent with that work
+    /// directory booted.
     fn trace_arguments(&self, work_directory: &Path, machine: &str) -> Vec<String>;
 }
 
 /// A machine that a hypervisor runs.
 pub trait RunningMachine: Send + Sync {
     /// Sends a request to the agent inside and waits for its answer, in real time at most for `limit`; in virtual time as long as
-    /// the machine gets on.
+    /// the machine makes progress.
     ///
     /// # Errors
     /// When the agent is gone or does not answer.
@@ -85,25 +85,25 @@ pub trait RunningMachine: Send + Sync {
     /// The hypervisor's reason; what was already added for the disk is removed again.
     fn attach(&self, disk: &DiskAttachment) -> Result<(), String>;
 
-    /// Unplugs it and waits until the machine let it go.
+    /// Unplugs it and waits until the machine has released it.
     ///
     /// # Errors
     /// The hypervisor's reason.
     fn detach(&self, disk: &DiskAttachment) -> Result<(), String>;
 
-    /// Stops the machine where it stands and writes its state into a new file. It does not go on from there; others do.
+    /// Stops the machine and writes its state into a new file. It does not continue from there; other machines do.
     ///
     /// # Errors
-    /// It lives in real time, where it never stands; or the hypervisor's reason.
+    /// It runs in real time, which cannot be stopped; or the hypervisor's reason.
     fn keep_state(&self, path: &Path, limit: Duration) -> Result<(), String>;
 
-    /// What programs in the machine have marked since this was last asked.
+    /// What programs in the machine have marked since the last call.
     fn take_instructions(&self) -> InstructionMarks;
 
     /// What is added to the counter of the machine's processor.
     ///
     /// # Errors
-    /// Nobody tells.
+    /// The offset is not known.
     fn tick_offset(&self) -> Result<i64, String>;
 
     /// Ends the machine. Nothing of value is inside: disks that matter were unmounted by their builder before.

@@ -22,8 +22,8 @@ use crate::message::{Answer, Envelope, PROTOCOL, write_frame};
 /// How long the kernel may take to see the disk with the root.
 const ROOT_LIMIT: Duration = Duration::from_secs(20);
 
-/// The word on a kernel's command line that whoever boots a lab machine says: the first process is to be its agent. It has a
-/// dot, so that the kernel does not hand it on to programs (Documentation/admin-guide/kernel-parameters.rst).
+/// The word on the kernel's command line of a lab machine: it makes the first process the machine's agent. It has a
+/// dot, so that the kernel does not pass it on to programs (Documentation/admin-guide/kernel-parameters.rst).
 pub const GUEST_MARK: &str = "nestor.guest=1";
 
 /// The name of the agent's port in every machine.
@@ -49,8 +49,8 @@ fn command_line(proc: &OwnedFd) -> Option<String> {
     io::read_to_string(fs::File::from(of_kernel(proc, "cmdline", OFlags::NOFOLLOW)?)).ok()
 }
 
-/// What lies in the kernel's view of processes, if the kernel made it: not what somebody put there, or mounted over it, which
-/// is of a file system of its own.
+/// A file of the kernel's view of processes, if the kernel made it. A file that a user put or mounted there is on
+/// another file system.
 fn of_kernel(proc: &OwnedFd, name: &str, flags: OFlags) -> Option<OwnedFd> {
     let opened = openat(proc, name, OFlags::RDONLY | OFlags::CLOEXEC | flags, Mode::empty()).ok()?;
     let is_proc = |fd: &OwnedFd| fstatfs(fd).is_ok_and(|found| found.f_type == PROC_SUPER_MAGIC);
@@ -112,7 +112,7 @@ fn say_hello() -> Result<(), String> {
     let port = open_agent_port()?;
     let hello = Envelope { number: 0, body: Answer::Hello { protocol: PROTOCOL } };
     write_frame(&port, &hello).map_err(|e| format!("the hello could not be sent: {e}"))?;
-    // Whoever asked ends this machine as soon as the hello is there.
+    // The machine that booted this one ends it as soon as the hello is there.
     std::thread::sleep(Duration::from_secs(5));
     Ok(())
 }
@@ -194,7 +194,7 @@ fn prepare_root() {
         std::env::set_var("HOME", "/root");
         std::env::set_var("LC_ALL", "C");
     }
-    // Loads the modules of the hypervisor's other disks as they appear; there is no udev in a lab machine.
+    // Loads the modules of the hypervisor's other disks as they appear; a lab machine has no udev.
     let _ = fs::write("/proc/sys/kernel/printk", "4");
 }
 

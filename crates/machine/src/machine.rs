@@ -1,7 +1,11 @@
 //! A machine as its controller sees it: a connection and the way through it.
 
+mod request;
+
 use std::sync::Arc;
 use std::time::{Duration, Instant};
+
+use self::request::{boots_in_virtual_time, describe, own_limit, request_name};
 
 use nestor_stack::Accelerator;
 
@@ -15,14 +19,14 @@ use crate::spec::{DiskAttachment, MachineSpec, MachineTime};
 use crate::ticks::TickReading;
 use nestor_processor::InstructionMarks;
 
-/// A machine that obeys. Cloning it clones the way to it, not the machine.
+/// A machine that carries out requests. A clone is another handle on the same machine.
 #[derive(Clone)]
 pub struct Machine {
     connection: Arc<Connection>,
     /// Names of the machines on the way from the ground to this one, outermost first.
     route: Vec<String>,
     label: String,
-    /// The outermost of the machines on the way lives in virtual time: what boots it watches whether it gets on, and always answers.
+    /// The outermost of the machines on the way runs in virtual time. The machine that boots it watches its progress, and always answers.
     is_in_virtual_time: bool,
 }
 
@@ -38,14 +42,8 @@ pub struct Boot {
 /// If this variable is set, each request is printed with the time its answer took.
 const REQUEST_LOG: &str = "NESTOR_LOG_REQUESTS";
 
-/// What a request may take when it says nothing else.
-const USUAL_LIMIT: Duration = Duration::from_secs(60);
-
 /// Most bytes of a file that is read as a whole where nothing else is said: files of `/proc` and `/sys`, what a program said.
 pub const SMALL_FILE_BYTES: u64 = 16 << 20;
-
-/// What looking through a medium may take: gigabytes are read, and places all over a disk.
-const INSPECTION_LIMIT: Duration = Duration::from_secs(600);
 
 /// Bytes of a large file that are asked for at once: far below a frame's limit, because every machine on the way holds
 /// them in memory.
@@ -156,7 +154,7 @@ impl Machine {
         MachineError::Program(Box::new(FailedProgram { machine, program: shown(argv), ended, output, cause }))
     }
 
-    /// Starts a program that goes on; the number is for [`Self::stop_process`].
+    /// Starts a program in the background; the number is for [`Self::stop_process`].
     pub fn start_process(&self, command: Command, output: &str) -> Result<u32, MachineError> {
         match self.request(Request::StartProcess { command, output: output.to_owned() })? {
             Answer::Started { process } => Ok(process),
@@ -345,7 +343,7 @@ impl Machine {
         }
     }
 
-    /// Writes the state of a machine in virtual time that this one booted into a new file here; it does not go on.
+    /// Writes the state of a machine in virtual time that this one booted into a new file here; it does not continue.
     pub fn keep_machine(&self, name: &str, path: &str, limit: Duration) -> Result<(), MachineError> {
         let timeout_ms = u64::try_from(limit.as_millis()).unwrap_or(u64::MAX);
         self.done(Request::KeepMachine { machine: name.to_owned(), path: path.to_owned(), timeout_ms })
@@ -409,76 +407,6 @@ impl Machine {
     }
 }
 
-/// Whether a machine is to be booted whose boot is watched in its own time.
-fn boots_in_virtual_time(request: &Request) -> bool {
-    matches!(request, Request::StartMachine(spec) if spec.time != MachineTime::Real)
-}
-
-fn own_limit(request: &Request) -> Duration {
-    match request {
-        Request::Run(command) => Duration::from_millis(command.timeout_ms) + Duration::from_secs(15),
-        Request::StopProcess { grace_ms, .. } => Duration::from_millis(*grace_ms) + Duration::from_secs(15),
-        Request::AwaitFile { timeout_ms, .. } | Request::KeepMachine { timeout_ms, .. } => {
-            Duration::from_millis(*timeout_ms) + USUAL_LIMIT
-        }
-        Request::StartMachine(spec) => {
-            Duration::from_millis(spec.boot_timeout_ms + spec.probe_timeout_ms) + USUAL_LIMIT
-        }
-        Request::Inspect { .. } => INSPECTION_LIMIT,
-        _ => USUAL_LIMIT,
-    }
-}
-
-/// A request in one line, for the log.
-fn describe(request: &Request) -> String {
-    match request {
-        Request::Run(command) | Request::StartProcess { command, .. } => shown(&command.argv),
-        Request::WriteFile { path, .. }
-        | Request::CreateFile { path, .. }
-        | Request::AwaitFile { path, .. }
-        | Request::ReadFile { path, .. }
-        | Request::Set { path, .. } => format!("{} {path}", request_name(request)),
-        _ => request_name(request).to_owned(),
-    }
-}
-
-fn request_name(request: &Request) -> &'static str {
-    match request {
-        Request::Facts => "what are you",
-        Request::Run(_) => "run a program",
-        Request::StartProcess { .. } => "start a program",
-        Request::StopProcess { .. } => "stop a program",
-        Request::AwaitFile { .. } => "wait for a file",
-        Request::WriteFile { .. } => "write a file",
-        Request::ReadFile { .. } => "read a file",
-        Request::MakeDirectory { .. } => "make a directory",
-        Request::Mount { .. } => "mount",
-        Request::Unmount { .. } => "unmount",
-        Request::AttachLoop { .. } => "make a loop device",
-        Request::DetachLoop { .. } => "detach a loop device",
-        Request::Claim { .. } => "take a medium",
-        Request::Inspect { .. } => "look at a medium",
-        Request::EraseAtRelease { .. } => "mark a medium as ours",
-        Request::Release { .. } => "release a medium",
-        Request::Set { .. } => "change a setting",
-        Request::FindDisk { .. } => "find a disk",
-        Request::StartMachine(_) => "boot a machine",
-        Request::ReadTicks => "read the processor's counter",
-        Request::TickOffset { .. } => "say what is added to a counter",
-        Request::StopMachine { .. } => "stop a machine",
-        Request::TakeInstructions { .. } => "say what was counted",
-        Request::KeepMachine { .. } => "keep a machine's state",
-        Request::AttachDisk { .. } => "plug in a disk",
-        Request::DetachDisk { .. } => "unplug a disk",
-        Request::Pause { .. } => "pause",
-        Request::Forward { .. } => "pass on a request",
-        Request::TakeDown => "take everything down",
-        Request::MakePrivateDirectory { .. } => "make a private directory",
-        Request::CreateFile { .. } => "make a file",
-        Request::MixRandom { .. } => "begin random numbers anew",
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -511,7 +439,7 @@ mod tests {
         let machine = machine_that(endless_file);
         let mut copied = Vec::new();
         let error = machine.fetch_file("/proc/endless", &mut copied, 9 << 20).unwrap_err();
-        let said = "guest: its file /proc/endless is longer than the 9437184 bytes that are read of it";
+        let said = "guest: its file /proc/endless is longer than 9437184 bytes, the most that are read";
         assert_eq!(error.to_string(), said);
         assert_eq!(copied.len(), 8 << 20);
         let error = machine.read_file_up_to("/proc/endless", 9 << 20).unwrap_err();
@@ -542,6 +470,6 @@ mod tests {
         let name = "x".repeat(5000);
         let machine = machine_that(move |_| Answer::Facts(Facts { name: name.clone(), ..Facts::default() }));
         let error = machine.facts().unwrap_err().to_string();
-        assert!(error.contains("its name is told in 5000 bytes, over 4096"), "{error}");
+        assert!(error.contains("its name has 5000 bytes, over 4096"), "{error}");
     }
 }

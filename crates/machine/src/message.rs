@@ -1,7 +1,7 @@
 //! What a controller asks of an agent, and what it answers: the one protocol of every transport.
 //!
 //! A frame is a four-byte big-endian length and that many bytes of MessagePack. Requests carry a number that
-//! their answer repeats, so several may be under way at once.
+//! their answer repeats, so several may be in flight at once.
 
 use std::collections::BTreeMap;
 use std::io::{self, Read, Write};
@@ -84,7 +84,7 @@ impl Finished {
         self.exit_code == Some(0)
     }
 
-    /// How it ended, if it had so many seconds.
+    /// How it ended, if it had this time limit in seconds.
     pub fn end(&self, limit_s: u64) -> ProgramEnd {
         match (self.timed_out, self.exit_code, self.signal) {
             (true, ..) => ProgramEnd::TimedOut { limit_s },
@@ -112,7 +112,7 @@ pub enum Request {
     Facts,
     /// Run a program to its end.
     Run(Command),
-    /// Start a program that goes on; its output goes to a file. Ended by [`Request::StopProcess`] or at take-down.
+    /// Start a program in the background; its output goes to a file. Ended by [`Request::StopProcess`] or at take-down.
     StartProcess {
         /// The program.
         command: Command,
@@ -185,13 +185,13 @@ pub enum Request {
         /// `/dev/loopN`.
         device: String,
     },
-    /// Take a device or file of the user's for ourselves: refused while somebody else uses it, another Nestor included.
+    /// Take a device or file of the user's for ourselves: refused while another program uses it, another Nestor included.
     Claim {
         /// Absolute path.
         path: String,
     },
-    /// Say what a claimed medium holds: [`Answer::Found`]. Nothing is found on one that this agent has written to and
-    /// released since, if nobody else has changed it.
+    /// Say what a claimed medium holds: [`Answer::Found`]. A medium that this agent has written to and released
+    /// counts as empty if it has not been changed since.
     Inspect {
         /// As claimed.
         path: String,
@@ -222,7 +222,7 @@ pub enum Request {
     },
     /// Boot a machine inside this one.
     StartMachine(Box<MachineSpec>),
-    /// Write the state of a machine in virtual time into a new file; the machine does not go on.
+    /// Write the state of a machine in virtual time into a new file; the machine does not continue.
     KeepMachine {
         /// Its name.
         machine: String,
@@ -284,7 +284,7 @@ pub enum Request {
         /// What its name begins with: letters, digits and `-`.
         prefix: String,
     },
-    /// Make a file that does not exist, for the agent's user alone: never through a link, never over what is there.
+    /// Make a file that does not exist, for the agent's user alone: never through a link, never over an existing file.
     CreateFile {
         /// Absolute path; the directory must exist.
         path: String,
@@ -308,13 +308,13 @@ pub enum Answer {
         /// The agent's [`PROTOCOL`].
         protocol: u32,
     },
-    /// Done, nothing to tell.
+    /// Done, without a result.
     Done,
     /// What the machine is.
     Facts(Facts),
     /// A program's end.
     Finished(Finished),
-    /// A program goes on under this number.
+    /// A program runs under this number.
     Started {
         /// For [`Request::StopProcess`].
         process: u32,
@@ -361,7 +361,7 @@ pub struct Facts {
     pub root: bool,
     /// Whether the agent may open `/dev/kvm`.
     pub kvm_device: bool,
-    /// First line of what the hypervisor of the lab's machines says of its version, if there is one; not looked for in a lab machine.
+    /// First line of the version of the hypervisor for lab machines, if one is installed; not looked for in a lab machine.
     pub hypervisor: Option<String>,
     /// Directory for sockets, logs and scratch files of this agent.
     pub work_directory: String,

@@ -105,8 +105,8 @@ impl Cause {
 
     /// A program that did not succeed, from what it has printed.
     ///
-    /// Programs say what the kernel told them in the words of the C library, and in no other way. The agent runs them with
-    /// `LC_ALL=C`, in which these words are always the same.
+    /// Programs report errors of the kernel only in the words of the C library. The agent runs them with `LC_ALL=C`, so
+    /// these words are always the same.
     pub(crate) fn of_program(program: &str, ended: ProgramEnd, output: &str) -> Self {
         const SPACE: [&str; 2] = ["No space left on device", "Disk quota exceeded"];
         const MEMORY: &str = "Cannot allocate memory";

@@ -56,9 +56,9 @@ pub struct MachineSpec {
     pub root: String,
     /// Socket of a disk server that serves the root in place of the hypervisor, for a machine in virtual time.
     pub served_root: Option<String>,
-    /// The time it lives in.
+    /// The time it runs in.
     pub time: MachineTime,
-    /// A file with the state that a machine of the same specification was kept in: it goes on from there instead of booting.
+    /// A file with the state that a machine of the same specification was kept in: it continues from there instead of booting.
     pub kept_state: Option<String>,
     /// Whether the memory can be shared with a disk server (vhost-user).
     pub shared_memory: bool,

@@ -11,7 +11,7 @@ use crate::error::MachineError;
 /// Where copies are, from the home directory on.
 const DIRECTORY: &str = ".cache/nestor/bin";
 
-/// Exit code of [`looking`]: there is no copy, or not this one.
+/// Exit code of [`looking`]: the copy does not exist, or is another one.
 const ABSENT: i32 = 3;
 
 /// Exit code of both scripts: the directory of copies is not the user's alone.
@@ -77,7 +77,7 @@ pub fn install(host: &str, arguments: &str) -> Result<String, MachineError> {
     let not_ours = |output: &Output| {
         let said = last_line(&output.stderr);
         MachineError::Ground(format!(
-            "{host} was not used: {said}; there, look at what is in it and remove it, or `chmod go-w` it"
+            "{host} was not used: {said}; on that machine, look at what is in it, then remove it or run `chmod go-w` on it"
         ))
     };
     let looked = ssh(host)
@@ -100,14 +100,14 @@ pub fn install(host: &str, arguments: &str) -> Result<String, MachineError> {
         .stderr(Stdio::piped())
         .spawn()
         .map_err(|e| unreachable(host, &format!("ssh does not run: {e}")))?;
-    // A copy that breaks is told by the other side, or by ssh.
+    // The other side, or ssh, reports a copy that breaks.
     let _ = copy.stdin.take().map(|mut pipe| pipe.write_all(&program.bytes));
     let copied = copy.wait_with_output().map_err(|e| unreachable(host, &e.to_string()))?;
     match copied.status.code() {
         Some(0) => Ok(in_sh(&running(&program, arguments))),
         Some(NOT_OURS) => Err(not_ours(&copied)),
         _ => Err(MachineError::Ground(format!(
-            "the program could not be copied to {host}:{path} ({}): {}\n  nothing of it was kept there; try again",
+            "the program could not be copied to {host}:{path} ({}): {}\n  nothing was kept there; try again",
             copied.status,
             last_line(&copied.stderr)
         ))),
@@ -122,11 +122,11 @@ fn unreachable(host: &str, detail: &str) -> MachineError {
 
 fn last_line(bytes: &[u8]) -> String {
     let text = String::from_utf8_lossy(bytes);
-    text.lines().rev().find(|line| !line.trim().is_empty()).unwrap_or("it said nothing").trim().to_owned()
+    text.lines().rev().find(|line| !line.trim().is_empty()).unwrap_or("it printed nothing").trim().to_owned()
 }
 
-/// What all scripts begin with. `mine` succeeds for what is not a link and may be written to by nobody but this user and root: the
-/// group's bit is also what an access control list shows by.
+/// The beginning of all scripts. `mine` succeeds for what is not a link and may be written to only by this user and root. An
+/// access control list shows in the group's bit too.
 fn functions() -> String {
     format!(
         r#"d={directory}; mine() {{ test -n "$(find "$1" -prune -type "$2" \( -user "$(id -u)" -o -user 0 \) ! -perm -020 ! -perm -002)"; }}; own() {{ for e in . .cache .cache/nestor "$d"; do test ! -e "$e" && test ! -h "$e" || mine "$e" d || {{ echo "others may write to $e, or it is a link or not yours" >&2; exit {NOT_OURS}; }}; done; }}; sum() {{ s=$(sha256sum <"$1") && echo "${{s%% *}}"; }}"#,
@@ -157,8 +157,8 @@ fn running(program: &Program, arguments: &str) -> String {
     )
 }
 
-/// Reads the program from standard input into a file of a name that nobody has, and lets it take its place only if it is
-/// whole. A connection that breaks looks like the end of the input.
+/// Reads the program from standard input into a file with a new name, and moves it into place only if it is
+/// complete. A connection that breaks looks like the end of the input.
 fn copying(program: &Program) -> String {
     let (path, sha256, bytes) = (quoted(&program.path()), &program.sha256, program.bytes.len());
     format!(

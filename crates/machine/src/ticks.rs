@@ -1,7 +1,7 @@
 //! A machine's clock beside its processor's time stamp counter.
 //!
 //! In virtual time the counter of an emulated host is that time itself, in nanoseconds: QEMU reads both from one clock
-//! (`cpu_get_tsc`, `cpus_get_virtual_clock` of QEMU 7.2). A guest's counter is its host's plus an offset that KVM chose, and tells.
+//! (`cpu_get_tsc`, `cpus_get_virtual_clock` of QEMU 7.2). A guest's counter is its host's plus an offset that KVM chooses and reports.
 
 use std::fs;
 use std::io;
@@ -9,10 +9,10 @@ use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
-/// Where KVM shows what it knows of each guest (`virt/kvm/kvm_main.c`: a directory by process and descriptor).
+/// Where KVM shows its data about each guest (`virt/kvm/kvm_main.c`: a directory by process and descriptor).
 const KVM_DIRECTORY: &str = "/sys/kernel/debug/kvm";
 
-/// Of so many readings the one is taken that took least.
+/// The number of readings; the fastest one counts.
 const READINGS: usize = 5;
 
 /// `CLOCK_MONOTONIC` of a machine and its counter at one moment.
@@ -58,7 +58,7 @@ fn counter() -> Option<u64> {
 /// What is added to this machine's counter in a guest that a process runs.
 ///
 /// # Errors
-/// KVM does not tell: debugfs is not mounted, or the guest runs without KVM.
+/// KVM does not report it: debugfs is not mounted, or the guest runs without KVM.
 pub fn offset_in_guest_of(process: u32) -> io::Result<i64> {
     offset_below(Path::new(KVM_DIRECTORY), process)
 }

@@ -92,7 +92,7 @@ impl Ground {
         Ok(ground)
     }
 
-    /// Ends all requests that are under way with a reason; the agent then takes down what was made.
+    /// Ends all requests in flight with a reason; the agent then takes down what was made.
     pub fn interrupter(&self) -> impl Fn(&str) + Send + Sync + 'static {
         let connection = Arc::clone(&self.connection);
         move |reason| connection.close(reason)
@@ -111,7 +111,7 @@ impl Drop for Ground {
                 "warning: not everything could be taken down: {refusal}\n  `nestor doctor --clean` tries again"
             );
         }
-        // The end of its input tells the agent to end.
+        // The agent ends at the end of its input.
         self.connection.hang_up();
         if !matches!(wait_at_most(&self.process, TAKE_DOWN_LIMIT), Ok(true)) {
             nestor_terminal::errln!(
@@ -128,14 +128,14 @@ impl Drop for Ground {
     }
 }
 
-/// Prints what an agent, or the ssh before it, says on its standard error, as everything is printed that comes from
-/// outside: the other machine may be anybody's.
+/// Prints the standard error of an agent or of ssh with the escapes for foreign text: the other machine may not be
+/// trustworthy.
 fn pass_on(from: Option<ChildStderr>) -> JoinHandle<()> {
     std::thread::spawn(move || {
         let Some(from) = from else { return };
         let mut lines = BufReader::new(from);
         let mut line = Vec::new();
-        // Nobody can fill the memory with a line that does not end.
+        // A line that does not end cannot fill the memory.
         while matches!((&mut lines).take(LONGEST_LINE).read_until(b'\n', &mut line), Ok(bytes) if bytes > 0) {
             nestor_terminal::err!("{}", String::from_utf8_lossy(&line));
             line.clear();

@@ -219,7 +219,7 @@ fn even_an_own_ledger_sets_back_nothing_but_kernel_settings() {
         set_mode(&directory, 0o700);
     }
     let (succeeded, said) = machine.nestor(&["doctor", "--clean"]);
-    assert!(!succeeded && said.contains("no kernel setting below /sys or /proc/sys"), "{said}");
+    assert!(!succeeded && said.contains("not a kernel setting below /sys or /proc/sys"), "{said}");
     assert_eq!(fs::read_to_string(machine.secret()).unwrap(), HIS, "{said}");
 }
 

@@ -31,8 +31,8 @@ fn serving_a_disk_removes_no_file_and_cuts_none() {
     std::os::unix::fs::symlink(&thesis, &link).unwrap();
     let socket = sandbox.text("disk.sock");
     let new = sandbox.text("new.raw");
-    serve(&thesis, &new, &[]).assert().failure().stderr(contains("is no socket and stays as it is"));
-    serve(&socket, &new, &["--control", &thesis]).assert().failure().stderr(contains("is no socket"));
+    serve(&thesis, &new, &[]).assert().failure().stderr(contains("is not a socket and was not changed"));
+    serve(&socket, &new, &["--control", &thesis]).assert().failure().stderr(contains("is not a socket"));
     serve(&socket, &image, &[]).assert().failure().stderr(contains("`--size 2097152` serves all of it"));
     serve(&socket, &thesis, &[])
         .assert()

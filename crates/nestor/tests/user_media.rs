@@ -41,9 +41,9 @@ fn files_of_others(sandbox: &Sandbox) -> Vec<(String, &'static str)> {
     let file = fs::File::options().write(true).open(&in_the_middle).unwrap();
     std::os::unix::fs::FileExt::write_all_at(&file, b"x", 300 << 20).unwrap();
     let mut files = vec![
-        (text, "it begins as text"),
-        (tar, "it begins as a tar archive does"),
-        (database, "it begins as an SQLite database does"),
+        (text, "it begins like a text"),
+        (tar, "it begins like a tar archive"),
+        (database, "it begins like an SQLite database"),
         (in_the_middle, "the first byte that is not zero is at 314572800"),
     ];
     for (format, named) in [("qcow2", "a qcow2 image"), ("vmdk", "a VMDK image"), ("vhdx", "a VHDX image")] {

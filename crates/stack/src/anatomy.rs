@@ -22,7 +22,7 @@ impl<'a> Anatomy<'a> {
         first(self.above, |layer| matches!(layer, LayerDefinition::FileSystem(_)))
     }
 
-    /// The file system on which the virtual machine's image lies.
+    /// The file system that holds the virtual machine's image.
     pub fn host_file_system(&self) -> Option<&'a Layer> {
         first(self.below, |layer| matches!(layer, LayerDefinition::FileSystem(_)))
     }
@@ -32,7 +32,7 @@ impl<'a> Anatomy<'a> {
         first(self.below, |layer| matches!(layer, LayerDefinition::ImageFormat(_)))
     }
 
-    /// The layers, topmost first, that are none of those with a name of their own here: those of further machines, loop devices,
+    /// The layers, topmost first, without a method of their own here: those of further machines, loop devices,
     /// a second file system or image.
     pub fn others(&self) -> impl Iterator<Item = &'a Layer> {
         let named = [self.guest_file_system(), self.image(), self.host_file_system()];

@@ -38,11 +38,11 @@ impl Bytes {
     }
 }
 
-/// The text is no size.
+/// The text is not a size.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ParseBytesError {
     /// Not digits followed by a unit.
-    #[error("`{0}` is no size; write a whole number and a unit of 1024, as in 512, 64k, 1M or 16G")]
+    #[error("`{0}` is not a size; write a whole number and a unit of 1024, as in 512, 64k, 1M or 16G")]
     Form(String),
     /// More than 2^64 - 1 bytes.
     #[error("`{0}` is more than 16 EiB")]
@@ -66,7 +66,7 @@ impl FromStr for Bytes {
     }
 }
 
-/// The power of two a unit stands for: none, `k`, `K`, `KiB`, `M`, `MiB` and so on.
+/// The power of two of a unit: none, `k`, `K`, `KiB`, `M`, `MiB` and so on.
 fn unit_shift(unit: &str) -> Option<u32> {
     if unit.is_empty() {
         return Some(0);

@@ -30,7 +30,7 @@ fn check_pair(text: &str, upper: &Layer, lower: &Layer) -> Result<(), StackError
     }
     let (name, below) = (upper.name(), lower.name());
     if needs.is_empty() {
-        let message = format!("nothing goes below {name}: it is a medium, the last layer of a stack");
+        let message = format!("no layer can be below {name}: a medium is the last layer of a stack");
         let error = StackError::new(StackErrorKind::BelowMedium, text, lower.span.clone(), message);
         return Err(error.suggest("end the stack there", text[..upper.span.end].to_owned()));
     }
@@ -39,7 +39,7 @@ fn check_pair(text: &str, upper: &Layer, lower: &Layer) -> Result<(), StackError
     let error = StackError::new(StackErrorKind::Type, text, lower.span.clone(), message);
     if matches!(upper.definition(), LayerDefinition::Loop) && offers == Offer::Block {
         let without = replaced(text, upper.span.start..lower.span.start, "");
-        return Err(error.suggest(&format!("{below} is a block device already, leave out {name}"), without));
+        return Err(error.suggest(&format!("{below} is already a block device; remove {name}"), without));
     }
     let (words, between) = between(needs, offers);
     Err(error.suggest(words, replaced(text, lower.span.start..lower.span.start, between)))

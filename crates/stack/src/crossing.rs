@@ -4,7 +4,7 @@ use serde::Serialize;
 
 use crate::{Layer, LayerDefinition, Stack};
 
-/// Where the machine above a layer stands, seen from the machine below it.
+/// The position of the machine above a layer, seen from the machine below it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Crossing {
@@ -12,13 +12,13 @@ pub enum Crossing {
     None,
     /// Another machine, which the one below runs: a guest in its host.
     Inside,
-    /// Another machine, which stands beside the one below: a client beside its server.
+    /// Another machine, beside the one below: a client beside its server.
     Beside,
 }
 
 impl LayerDefinition {
-    /// Whether what is above the layer is in another machine than what is below it, and where that machine stands. Nothing
-    /// else decides it.
+    /// Whether what is above the layer is in another machine than what is below it, and where that machine is. Only this
+    /// decides it.
     pub const fn crossing(&self) -> Crossing {
         match self {
             Self::FileSystem(_) | Self::ImageFormat(_) | Self::Loop | Self::Medium(_) => Crossing::None,
@@ -43,7 +43,7 @@ impl LayerIndex {
     /// The layer that the application works on.
     pub const TOP: Self = Self(0);
 
-    /// Where it stands in [`Stack::layers`].
+    /// Its index in [`Stack::layers`].
     pub const fn position(self) -> usize {
         self.0
     }

@@ -1,4 +1,4 @@
-//! What is wrong with a stack, where, and what would be right.
+//! What is wrong with a stack, where, and how to correct it.
 
 use std::fmt;
 use std::ops::Range;
@@ -31,7 +31,7 @@ struct Details {
     message: String,
     help: Option<String>,
     suggestion: Option<String>,
-    /// A suggestion that nobody has checked yet.
+    /// A suggestion that was not checked yet.
     #[serde(skip)]
     candidate: Option<String>,
 }
@@ -54,19 +54,19 @@ pub enum StackErrorKind {
     MissingValue,
     /// The option does not take that value.
     BadValue,
-    /// The option was given before.
+    /// The option was already given.
     DuplicateOption,
-    /// The path of `dev:` or `file:` is missing, relative, or no path of a file.
+    /// The path of `dev:` or `file:` is missing, relative, or not the path of a file.
     BadPath,
     /// A layer does not offer what the one above it needs.
     Type,
-    /// The last layer is no medium.
+    /// The last layer is not a medium.
     MissingMedium,
     /// A medium is not the last layer.
     BelowMedium,
-    /// Options, or neighbouring layers, that do not go together.
+    /// Options, or neighbouring layers, that exclude each other.
     Conflict,
-    /// Braces stand for too many stacks or are nested too deeply.
+    /// Braces expand to too many stacks or are nested too deeply.
     TooManyAlternatives,
     /// A layer that is known but cannot be built yet.
     NotBuildable,
@@ -84,12 +84,12 @@ impl StackErrorKind {
             Self::EmptyOption => "a layer has an empty option",
             Self::UnknownOption => "a layer has an option that does not exist",
             Self::MissingValue => "an option has no value",
-            Self::BadValue => "an option has a value it does not take",
+            Self::BadValue => "an option has an invalid value",
             Self::DuplicateOption => "an option is given twice",
             Self::BadPath => "a medium has no usable path",
             Self::Type | Self::BelowMedium | Self::MissingMedium => "a stack does not fit together",
-            Self::Conflict => "a stack asks for things that do not go together",
-            Self::TooManyAlternatives => "braces stand for too many stacks",
+            Self::Conflict => "a stack has layers or options that exclude each other",
+            Self::TooManyAlternatives => "braces expand to too many stacks",
             Self::NotBuildable => "a stack cannot be built yet",
             Self::Other => "a stack cannot be used",
         }
@@ -164,7 +164,7 @@ impl StackError {
         self.with_help(words)
     }
 
-    /// The text to suggest that nobody has checked yet.
+    /// The text to suggest, which was not checked yet.
     pub(crate) fn take_candidate(&mut self) -> Option<String> {
         self.0.candidate.take()
     }

@@ -2,7 +2,7 @@
 
 use crate::{Stack, StackError, StackErrorKind};
 
-/// The most stacks one text may stand for.
+/// The most stacks to which one text may expand.
 pub const MAX_ALTERNATIVES: usize = 65_536;
 
 /// The deepest nesting of braces.
@@ -12,7 +12,7 @@ pub const MAX_NESTING: usize = 64;
 const MAX_BRACES: usize = 1024;
 
 /// Expands braces exactly as bash does: `{a,b}`, nested, with empty alternatives; `{1..9..2}`, `{01..10}`, `{a..e}`;
-/// what is no expansion (`{x}`, `{}`, an unclosed brace) stays as it is. Duplicates are kept, and a word that becomes
+/// what is not an expansion (`{x}`, `{}`, an unclosed brace) stays as it is. Duplicates are kept, and a word that becomes
 /// empty is dropped, as bash drops it. Quotes, `\`, `$` and spaces are ordinary characters.
 ///
 /// # Errors
@@ -24,7 +24,7 @@ pub fn expand(text: &str) -> Result<Vec<String>, StackError> {
     let mut words = expanded.map_err(|limit| {
         let (message, help) = match limit {
             Limit::Alternatives => (
-                format!("these stand for more than {MAX_ALTERNATIVES} stacks"),
+                format!("these expand to more than {MAX_ALTERNATIVES} stacks"),
                 "split them into several studies",
             ),
             Limit::Nesting => (
@@ -63,7 +63,7 @@ enum Limit {
     Braces,
 }
 
-/// The words a text stands for. Braces, comma and the dots of a sequence are ASCII, so bytes can be scanned.
+/// The words to which a text expands. Braces, comma and the dots of a sequence are ASCII, so bytes can be scanned.
 fn expand_word(text: &str, depth: usize) -> Result<Vec<String>, Limit> {
     if depth > MAX_NESTING {
         return Err(Limit::Nesting);
@@ -169,7 +169,7 @@ fn find_outside_braces(text: &str, from: usize, wanted: u8) -> Option<usize> {
     None
 }
 
-/// The terms of `1..9`, `01..10..2` or `a..e`; `None` if it is no sequence.
+/// The terms of `1..9`, `01..10..2` or `a..e`; `None` for any other text.
 fn sequence(inside: &str) -> Result<Option<Vec<String>>, Limit> {
     let parts: Vec<&str> = inside.split("..").collect();
     let (first, last, step) = match parts.as_slice() {
@@ -201,7 +201,7 @@ fn steps(from: i64, to: i64, step: i64) -> Result<Vec<i64>, Limit> {
     if count >= MAX_ALTERNATIVES as u64 {
         return Err(Limit::Alternatives);
     }
-    // Each term lies between `from` and `to`, so nothing overflows.
+    // Each term is between `from` and `to`, so no addition overflows.
     let term = |i: u64| {
         let distance = i128::from(i) * i128::from(step);
         let signed = if from <= to { distance } else { -distance };
@@ -210,7 +210,7 @@ fn steps(from: i64, to: i64, step: i64) -> Result<Vec<i64>, Limit> {
     Ok((0..=count).map(term).collect())
 }
 
-/// A whole number as C reads it; `None` if it is none or too large.
+/// A whole number as C reads it; `None` for any other text, or if it is too large.
 fn number(text: &str) -> Option<i64> {
     let digits = text.strip_prefix(['-', '+']).unwrap_or(text);
     let is_number = !digits.is_empty() && digits.bytes().all(|b| b.is_ascii_digit());

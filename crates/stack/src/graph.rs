@@ -43,7 +43,7 @@ impl Relation {
         }
     }
 
-    /// The machine that it is joined to, without which it cannot go on.
+    /// The machine that it is joined to, without which it cannot run.
     pub const fn joined_to(self) -> Option<MachineIndex> {
         match self {
             Self::Outermost => None,
@@ -76,7 +76,7 @@ impl<T> Machines<T> {
         self.0.insert(index, (relation, of_machine));
     }
 
-    /// Takes one machine out; what is joined to it is to be taken out before ([`Self::with_joined`]).
+    /// Takes one machine out; machines that are joined to it must be taken out first ([`Self::with_joined`]).
     pub fn take(&mut self, index: MachineIndex) -> Option<T> {
         self.0.remove(&index).map(|(_, of_machine)| of_machine)
     }
@@ -115,7 +115,7 @@ impl<T> Machines<T> {
         self.0.keys().copied().filter(move |other| self.parent(*other) == Some(index))
     }
 
-    /// A machine and all that cannot go on without it, in the order in which to end them: who is joined to another before that.
+    /// A machine and all that cannot run without it, in the order in which to end them: each before the one it is joined to.
     pub fn with_joined(&self, index: MachineIndex) -> Vec<MachineIndex> {
         let mut found: Vec<MachineIndex> = self.0.contains_key(&index).then_some(index).into_iter().collect();
         for (other, (relation, _)) in self.0.range(index..) {
@@ -142,7 +142,7 @@ impl<T> Machines<T> {
         self.0.len()
     }
 
-    /// Whether there is none.
+    /// Whether it is empty.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }

@@ -23,9 +23,9 @@ pub struct Layer {
 pub(crate) struct WrittenOption {
     /// In canonical form.
     pub(crate) value: String,
-    /// Where the whole option stands, key included.
+    /// Where the whole option is, key included.
     pub(crate) span: Range<usize>,
-    /// Where its value stands; the whole option for a bare flag.
+    /// Where its value is; the whole option for a bare flag.
     pub(crate) value_span: Range<usize>,
 }
 
@@ -120,17 +120,17 @@ impl Layer {
         }
     }
 
-    /// Where the option stands in the stack's source, key included; `None` if it has its default value.
+    /// Where the option is in the stack's source, key included; `None` if it has its default value.
     pub fn option_span(&self, name: &str) -> Option<Range<usize>> {
         self.written(name).map(|o| o.span.clone())
     }
 
-    /// Where the option's value stands in the stack's source; `None` if it has its default value.
+    /// Where the option's value is in the stack's source; `None` if it has its default value.
     pub fn value_span(&self, name: &str) -> Option<Range<usize>> {
         self.written(name).map(|o| o.value_span.clone())
     }
 
-    /// Where the layer's name stands in the stack's source.
+    /// Where the layer's name is in the stack's source.
     pub fn name_span(&self) -> Range<usize> {
         self.span.start..self.span.start + self.spec.name.len()
     }

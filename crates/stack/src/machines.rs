@@ -57,7 +57,7 @@ impl FromStr for MachineLabel {
 pub struct MachineSegment<'a> {
     /// What it is called.
     pub label: MachineLabel,
-    /// The layer across which this machine stands, if it is not the outermost: its options say how it is started. It runs in the
+    /// The layer that is the border to this machine, if it is not the outermost. Its options say how to start it. It runs in the
     /// machine below and belongs to neither's `layers`.
     pub crossing: Option<LayerIndex>,
     /// The layers inside this machine, application side first; may be empty (`kvm/hdd`: the raw disk in the guest).
@@ -93,14 +93,14 @@ impl Stack {
         machines
     }
 
-    /// The machine that stands across a layer, if one does.
+    /// The machine on the other side of a layer, if the layer is a border between machines.
     pub fn machine_across(&self, layer: LayerIndex) -> Option<MachineIndex> {
         self.machines()
             .indexed()
             .find_map(|(index, machine)| (machine.crossing == Some(layer)).then_some(index))
     }
 
-    /// The machine that a layer runs in; for a layer across which another machine stands, the one below.
+    /// The machine that a layer runs in; for a border between machines, the one below.
     pub fn machine_of(&self, layer: LayerIndex) -> MachineIndex {
         let machines = self.machines();
         // Each machine has the layers below the crossings that are above it, so the last one that begins below the layer.

@@ -40,11 +40,11 @@ pub enum DeviceKind {
     Flash(Link),
     /// A disk that a hypervisor makes.
     Virtual,
-    /// Nothing tells.
+    /// Not known.
     Unknown,
 }
 
-/// What kind of devices a medium lies on, and on how many. Results keep it as text, in the words of its `Display`.
+/// The kind and number of devices that hold a medium. Results keep it as text, as its `Display` writes it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct MediumClass {
@@ -55,7 +55,7 @@ pub struct MediumClass {
 }
 
 impl MediumClass {
-    /// Where nothing tells.
+    /// If nothing is known.
     pub const UNKNOWN: Self = Self { kind: DeviceKind::Unknown, disks: 1 };
 
     /// Reads what [`Display`](fmt::Display) writes; `None` for anything else.
@@ -101,7 +101,7 @@ impl TryFrom<String> for MediumClass {
     type Error = String;
 
     fn try_from(text: String) -> Result<Self, String> {
-        Self::parse(&text).ok_or_else(|| format!("`{text}` is no class of media"))
+        Self::parse(&text).ok_or_else(|| format!("`{text}` is not a class of media"))
     }
 }
 

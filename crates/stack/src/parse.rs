@@ -46,7 +46,7 @@ fn without_gap(text: &str, at: usize) -> String {
 /// Reads the layers one by one, each with its options.
 fn layers(text: &str) -> Result<Vec<Layer>, StackError> {
     if text.is_empty() {
-        let error = StackError::new(StackErrorKind::Empty, text, 0..0, "there is nothing here");
+        let error = StackError::new(StackErrorKind::Empty, text, 0..0, "the stack has no layers");
         return Err(error
             .with_help("a stack is layers from the application to the medium, as in ext4/kvm/raw/xfs/hdd"));
     }
@@ -81,19 +81,19 @@ fn find_layer(text: &str, span: Range<usize>) -> Result<&'static LayerSpec, Stac
         return Err(if has_options || text.len() == 1 {
             error.with_help("write a layer's name before its options, as in kvm:cache=none")
         } else {
-            error.suggest("leave out the extra `/`", without_gap(text, span.start))
+            error.suggest("remove the extra `/`", without_gap(text, span.start))
         });
     }
     let message = format!("no layer is called `{}`", shown(name));
     let error = StackError::new(StackErrorKind::UnknownLayer, text, span.clone(), message);
     if text.contains(['{', '}']) {
         return Err(
-            error.with_help("braces need a comma between them and as many `}` as `{`, as in {raw,qcow2}")
+            error.with_help("braces need a comma inside them and as many `}` as `{`, as in {raw,qcow2}")
         );
     }
     if text.contains(char::is_whitespace) {
         let joined: String = text.split_whitespace().collect();
-        return Err(error.suggest("leave out the spaces", joined));
+        return Err(error.suggest("remove the spaces", joined));
     }
     if let Some(near) = nearest(name, registry.iter().map(|s| s.name)) {
         return Err(error.suggest(&format!("did you mean {near}?"), replaced(text, span, near)));
@@ -145,7 +145,7 @@ fn layer_with_path(
     }
     let span = path_start..text.len();
     if !path.starts_with('/') {
-        let error = bad(span, format!("the path of {name} has to be absolute"));
+        let error = bad(span, format!("the path of {name} must be absolute"));
         return Err(error.with_help(format!("begin it with `/`, as in {example}")));
     }
     if path.ends_with('/') {
@@ -155,7 +155,7 @@ fn layer_with_path(
     }
     if let Some((at, c)) = path.char_indices().find(|(_, c)| c.is_control()) {
         let at = path_start + at;
-        let error = bad(at..at + c.len_utf8(), "a path cannot hold a control character here".to_owned());
+        let error = bad(at..at + c.len_utf8(), "a path cannot contain a control character here".to_owned());
         return Err(error.with_help("give the file a name without it, or make a link to it"));
     }
     let written = WrittenOption { value: path.to_owned(), span: span.clone(), value_span: span };
@@ -182,7 +182,7 @@ fn layer_with_options(
         let (index, written) = option(text, spec, span.clone())?;
         if given[index] {
             let name = spec.options[index].name;
-            let message = format!("{name} was given before");
+            let message = format!("{name} was already given");
             let error = StackError::new(StackErrorKind::DuplicateOption, text, span.clone(), message);
             return Err(error.suggest("keep one of them", replaced(text, option_start - 1..option_end, "")));
         }
@@ -200,7 +200,7 @@ fn option(text: &str, spec: &LayerSpec, span: Range<usize>) -> Result<(usize, Wr
     if written.is_empty() {
         let error =
             StackError::new(StackErrorKind::EmptyOption, text, span.clone(), "an option is missing here");
-        return Err(error.suggest("leave out the extra `:`", without_gap(text, span.start)));
+        return Err(error.suggest("remove the extra `:`", without_gap(text, span.start)));
     }
     let (index, value_span) = match written.split_once('=') {
         Some((key, _)) => {
@@ -300,7 +300,7 @@ fn bad_value(
             .suggest("join the words with `+`", replaced(text, value_span, &value.replace(',', "+")));
     }
     error.with_help(match option.default {
-        Some(default) => format!("{takes}; left out it is {default}"),
+        Some(default) => format!("{takes}; the default is {default}"),
         None => takes,
     })
 }

@@ -5,8 +5,8 @@ use std::str::FromStr;
 
 use nestor_processor::ProcessorSpeed;
 
-/// Where a stack stands. Its text is what results are kept under; an emulated host in real time is `emulated` there, as it
-/// was before there was another.
+/// Where a stack is built. Results are stored under its text. An emulated host in real time is stored as `emulated`, its
+/// name from before virtual time existed.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Place {
     /// In an emulated host, whose hardware, the disk included, Nestor supplies. Needs no root, touches nothing.
@@ -18,7 +18,7 @@ pub enum Place {
 }
 
 impl Place {
-    /// The time that the emulated host lives in, if there is one.
+    /// The time in which the emulated host runs, if the place has one.
     pub fn host_time(&self) -> Option<HostTime> {
         match self {
             Self::Emulated(time) => Some(*time),
@@ -26,7 +26,7 @@ impl Place {
         }
     }
 
-    /// Whether the host lives in virtual time, so that what is measured there repeats.
+    /// Whether the host runs in virtual time, so that measurements repeat.
     pub fn is_in_virtual_time(&self) -> bool {
         self.host_time().is_some_and(HostTime::is_virtual)
     }
@@ -51,7 +51,7 @@ pub enum HostTime {
     /// This machine's: how fast the host is depends on this machine and on what else it does.
     #[default]
     Real,
-    /// Its own: so many instructions of its processor are a nanosecond, and its disks live in the same time.
+    /// Its own: a fixed number of instructions takes a nanosecond, and its disks follow the same clock.
     Virtual(ProcessorSpeed),
 }
 
@@ -73,8 +73,8 @@ struct EmulatedOptions {
 }
 
 impl EmulatedOptions {
-    /// Reads what stands behind `emulated`; `None` where that is no list of options. The inner error is of an option that is there
-    /// with a value that is not.
+    /// Reads the text after `emulated`; `None` if it is not a list of options. The inner error is about a known option with
+    /// an invalid value.
     fn parse(text: &str) -> Option<Result<Self, String>> {
         let mut options = Self::default();
         let list = text.strip_prefix(':').map(|list| list.split(':'));
@@ -171,7 +171,7 @@ pub enum PlaceWish {
     /// An emulated host: in virtual time where KVM is not usable and QEMU can be joined to it, otherwise in real time.
     #[default]
     EmulatedInRightTime,
-    /// This place and no other.
+    /// Only this place.
     Exactly(Place),
 }
 

@@ -21,7 +21,7 @@ pub struct LayerSpec {
     pub definition: LayerDefinition,
     /// The Debian packages a machine needs to build it.
     pub packages: &'static [&'static str],
-    /// Refuses options, or a layer below, that do not go together although each is valid by itself.
+    /// Refuses options, or a layer below, that exclude each other although each is valid by itself.
     pub check: fn(layer: &Layer, below: Option<&Layer>) -> Result<(), Conflict>,
     /// Why a stack with this layer cannot be built yet; `None` for all that can.
     pub not_buildable: Option<&'static str>,
@@ -71,7 +71,7 @@ pub enum OptionKind {
     Path,
 }
 
-/// What a size has to be besides within its range.
+/// The rule for a size, in addition to its range.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SizeRule {
     /// A power of two.
@@ -178,17 +178,17 @@ pub struct MkfsTarget<'a> {
     /// Whether every byte of it reads as zero now: true for a new image or a modelled disk that was reset, never for a
     /// device of the user's. mkfs then leaves unwritten what would be zeros, with the same layout as a result.
     pub zeroed: bool,
-    /// What the file system gets instead of what mkfs would draw at random, as far as mkfs lets one say it. Only where nobody
-    /// else's file systems are: two of one name are taken for one.
+    /// What replaces the values that mkfs would draw at random, as far as mkfs has options for them. Only where no other
+    /// file systems exist: the kernel takes two file systems with one UUID for the same.
     pub drawn: Option<Drawn>,
 }
 
 /// What mkfs draws at random.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Drawn {
-    /// The file system's name.
+    /// The file system's UUID.
     pub uuid: Uuid,
-    /// What names in directories are hashed with (ext2, ext3, ext4), which also decides where directories lie.
+    /// The seed for the hashes of names in directories (ext2, ext3, ext4); it also decides where directories are placed.
     pub hash_seed: Uuid,
 }
 
@@ -240,7 +240,7 @@ pub struct HypervisorSpec {
     pub accelerator: Accelerator,
 }
 
-/// What stands at the bottom of a stack.
+/// The bottom of a stack.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum MediumKind {
@@ -265,7 +265,7 @@ impl MediumKind {
     }
 }
 
-/// Options, or neighbours, that do not go together.
+/// Options, or neighbours, that exclude each other.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Conflict {
     /// The option to point at; `None` points at the layer's name.
@@ -287,7 +287,7 @@ impl LayerSpec {
         self.option_index(name).map(|i| &self.options[i])
     }
 
-    /// The program that makes the file system; `None` for a layer that is none.
+    /// The program that makes the file system; `None` for other layers.
     pub fn mkfs_program(&'static self) -> Option<String> {
         let LayerDefinition::FileSystem(spec) = &self.definition else { return None };
         let target = MkfsTarget { device: "", zeroed: false, drawn: None };

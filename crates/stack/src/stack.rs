@@ -23,7 +23,7 @@ impl Stack {
     ///
     /// # Errors
     ///
-    /// The first thing from the left that is wrong, with what would be right.
+    /// The leftmost mistake, with a correction.
     pub fn parse(text: &str) -> Result<Self, StackError> {
         parse::stack(text)
     }
@@ -56,7 +56,7 @@ impl Stack {
     ///
     /// # Errors
     ///
-    /// If the top of the stack is no directory.
+    /// If the top of the stack is not a directory.
     pub fn require_directory(&self) -> Result<(), StackError> {
         let top = &self.layers[0];
         if top.offers() == Offer::Dir {
@@ -91,7 +91,7 @@ impl Stack {
     ///
     /// # Panics
     ///
-    /// If there is no such layer.
+    /// If that layer does not exist.
     pub fn role(&self, index: LayerIndex) -> LayerRole {
         let layer = self.layer(index);
         match layer.definition() {

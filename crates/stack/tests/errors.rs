@@ -64,7 +64,7 @@ messages! {
     a stack does not fit together
       ext4/loop/hdd
                 ^^^ loop needs an image below it; hdd offers a block device
-      hdd is a block device already, leave out loop: ext4/hdd
+      hdd is already a block device; remove loop: ext4/hdd
 "#;
     an_image_under_an_image: "kvm/raw/qcow2/ext4/hdd" => @r#"
     a stack does not fit together
@@ -81,7 +81,7 @@ messages! {
     something_below_a_medium: "ext4/hdd/xfs/hdd" => @r#"
     a stack does not fit together
       ext4/hdd/xfs/hdd
-               ^^^ nothing goes below hdd: it is a medium, the last layer of a stack
+               ^^^ no layer can be below hdd: a medium is the last layer of a stack
       end the stack there: ext4/hdd
 "#;
     no_medium: "ext4" => @r#"
@@ -99,26 +99,26 @@ messages! {
     nothing_at_all: "" => @r#"
     a stack is empty
       
-      ^ there is nothing here
+      ^ the stack has no layers
       a stack is layers from the application to the medium, as in ext4/kvm/raw/xfs/hdd
 "#;
     an_empty_layer_between: "ext4//hdd" => @r#"
     a stack has an empty layer
       ext4//hdd
            ^ a layer is missing here
-      leave out the extra `/`: ext4/hdd
+      remove the extra `/`: ext4/hdd
 "#;
     an_empty_layer_before: "/ext4/hdd" => @r#"
     a stack has an empty layer
       /ext4/hdd
       ^ a layer is missing here
-      leave out the extra `/`: ext4/hdd
+      remove the extra `/`: ext4/hdd
 "#;
     an_empty_layer_behind: "ext4/hdd/" => @r#"
     a stack has an empty layer
       ext4/hdd/
                ^ a layer is missing here
-      leave out the extra `/`: ext4/hdd
+      remove the extra `/`: ext4/hdd
 "#;
     options_without_a_layer: "ext4/:cache=none/hdd" => @r#"
     a stack has an empty layer
@@ -153,13 +153,13 @@ messages! {
     a stack has a layer that does not exist
       ext4/{kvm/hdd
            ^^^^ no layer is called `{kvm`
-      braces need a comma between them and as many `}` as `{`, as in {raw,qcow2}
+      braces need a comma inside them and as many `}` as `{`, as in {raw,qcow2}
 "#;
     spaces: "ext4 / hdd" => @r#"
     a stack has a layer that does not exist
       ext4 / hdd
       ^^^^^ no layer is called `ext4 `
-      leave out the spaces: ext4/hdd
+      remove the spaces: ext4/hdd
 "#;
     wide_characters: "日本語/hdd" => @r#"
     a stack has a layer that does not exist
@@ -193,7 +193,7 @@ messages! {
     a layer has an empty option
       ext4/kvm::/hdd
                ^ an option is missing here
-      leave out the extra `:`: ext4/kvm/hdd
+      remove the extra `:`: ext4/kvm/hdd
 "#;
     an_unknown_option_near_a_known_one: "ext4/kvm:cach=none/hdd" => @r#"
     a layer has an option that does not exist
@@ -230,65 +230,65 @@ messages! {
     an option has no value
       ext4/kvm:cache=/hdd
                ^^^^^^ cache needs a value
-      cache takes none, writeback, writethrough, directsync or unsafe; left out it is none
+      cache takes none, writeback, writethrough, directsync or unsafe; the default is none
 "#;
     a_value_near_an_allowed_one: "ext4/kvm:cache=non/hdd" => @r#"
-    an option has a value it does not take
+    an option has an invalid value
       ext4/kvm:cache=non/hdd
                      ^^^ cache cannot be `non`
       cache takes none, writeback, writethrough, directsync or unsafe
       did you mean none? ext4/kvm:cache=none/hdd
 "#;
     a_value_that_is_not_allowed: "ext4:journal=foo/hdd" => @r#"
-    an option has a value it does not take
+    an option has an invalid value
       ext4:journal=foo/hdd
                    ^^^ journal cannot be `foo`
-      journal takes ordered, writeback, data or none; left out it is ordered
+      journal takes ordered, writeback, data or none; the default is ordered
 "#;
     a_size_out_of_range: "ext4/kvm:memory=10/hdd" => @r#"
-    an option has a value it does not take
+    an option has an invalid value
       ext4/kvm:memory=10/hdd
                       ^^ memory cannot be `10`
-      memory takes a multiple of 1M from 192M to 1T; left out it is 256M
+      memory takes a multiple of 1M from 192M to 1T; the default is 256M
 "#;
     a_size_that_is_not_a_multiple: "ext4/hdd:size=1000001" => @r#"
-    an option has a value it does not take
+    an option has an invalid value
       ext4/hdd:size=1000001
                     ^^^^^^^ size cannot be `1000001`
-      size takes a multiple of 4k from 1M to 64T; left out it is 16G
+      size takes a multiple of 4k from 1M to 64T; the default is 16G
 "#;
     a_size_with_a_decimal_unit: "ext4/kvm:memory=256MB/hdd" => @r#"
-    an option has a value it does not take
+    an option has an invalid value
       ext4/kvm:memory=256MB/hdd
                       ^^^^^ memory cannot be `256MB`
-      memory takes a multiple of 1M from 192M to 1T; left out it is 256M
+      memory takes a multiple of 1M from 192M to 1T; the default is 256M
 "#;
     a_size_that_is_no_power_of_two: "ext4/kvm/qcow2:cluster=100k/ext4/hdd" => @r#"
-    an option has a value it does not take
+    an option has an invalid value
       ext4/kvm/qcow2:cluster=100k/ext4/hdd
                              ^^^^ cluster cannot be `100k`
-      cluster takes a power of two from 512 to 2M; left out it is 64k
+      cluster takes a power of two from 512 to 2M; the default is 64k
 "#;
     a_number_out_of_range: "ext4/kvm:cpus=0/hdd" => @r#"
-    an option has a value it does not take
+    an option has an invalid value
       ext4/kvm:cpus=0/hdd
                     ^ cpus cannot be `0`
-      cpus takes a whole number from 1 to 64; left out it is 1
+      cpus takes a whole number from 1 to 64; the default is 1
 "#;
     a_flag_that_is_neither_on_nor_off: "ext4/kvm:iothread=yes/hdd" => @r#"
-    an option has a value it does not take
+    an option has an invalid value
       ext4/kvm:iothread=yes/hdd
                         ^^^ iothread cannot be `yes`
-      iothread takes on or off; left out it is off
+      iothread takes on or off; the default is off
 "#;
     a_list_with_commas: "ext4:mount=noatime,nodiratime/hdd" => @r#"
-    an option has a value it does not take
+    an option has an invalid value
       ext4:mount=noatime,nodiratime/hdd
                  ^^^^^^^^^^^^^^^^^^ mount cannot be `noatime,nodiratime`
       join the words with `+`: ext4:mount=noatime+nodiratime/hdd
 "#;
     a_name_with_a_mark: "ext4/hdd:prof%ile" => @r#"
-    an option has a value it does not take
+    an option has an invalid value
       ext4/hdd:prof%ile
                ^^^^^^^^ profile cannot be `prof%ile`
       profile takes a name of letters, digits, `.`, `_` and `-`
@@ -296,19 +296,19 @@ messages! {
     an_option_given_twice: "ext4/hdd:size=1G:size=2G" => @r#"
     an option is given twice
       ext4/hdd:size=1G:size=2G
-                       ^^^^^^^ size was given before
+                       ^^^^^^^ size was already given
       keep one of them: ext4/hdd:size=1G
 "#;
     a_default_given_twice: "ext4/hdd:size=16G:size=2G" => @r#"
     an option is given twice
       ext4/hdd:size=16G:size=2G
-                        ^^^^^^^ size was given before
+                        ^^^^^^^ size was already given
       keep one of them: ext4/hdd:size=16G
 "#;
     a_relative_path: "ext4/dev:sdb" => @r#"
     a medium has no usable path
       ext4/dev:sdb
-               ^^^ the path of dev has to be absolute
+               ^^^ the path of dev must be absolute
       begin it with `/`, as in dev:/dev/sdb
 "#;
     no_path: "ext4/dev" => @r#"
@@ -332,31 +332,31 @@ messages! {
     a_path_with_a_control_character: "ext4/file:/srv/a\nb" => @r#"
     a medium has no usable path
       ext4/file:/srv/a\nb
-                      ^^ a path cannot hold a control character here
+                      ^^ a path cannot contain a control character here
       give the file a name without it, or make a link to it
 "#;
     native_aio_through_the_page_cache: "ext4/kvm:aio=native:cache=writeback/hdd" => @r#"
-    a stack asks for things that do not go together
+    a stack has layers or options that exclude each other
       ext4/kvm:aio=native:cache=writeback/hdd
                ^^^^^^^^^^ aio=native needs a cache mode that bypasses the page cache; cache is writeback
-      take cache=none or cache=directsync with aio=native, or aio=threads or aio=io_uring
+      use cache=none or cache=directsync with aio=native, or use aio=threads or aio=io_uring
 "#;
     an_iothread_for_an_emulated_controller: "ext4/kvm:iothread:disk=lsi/hdd" => @r#"
-    a stack asks for things that do not go together
+    a stack has layers or options that exclude each other
       ext4/kvm:iothread:disk=lsi/hdd
                ^^^^^^^^ lsi cannot be served by an iothread
-      take disk=virtio-blk or disk=virtio-scsi with iothread, or leave iothread out
+      use disk=virtio-blk or disk=virtio-scsi with iothread, or omit iothread
 "#;
     aio_that_does_not_reach_the_extents: "ext4/kvm:aio=io_uring/vmdk:subformat=monolithicFlat/xfs/hdd" => @r#"
-    a stack asks for things that do not go together
+    a stack has layers or options that exclude each other
       ext4/kvm:aio=io_uring/vmdk:subformat=monolithicFlat/xfs/hdd
                ^^^^^^^^^^^^ QEMU does not use aio=io_uring for the data files of this vmdk
-      take aio=threads, or subformat=monolithicSparse for the vmdk
+      use aio=threads, or subformat=monolithicSparse for the vmdk
 "#;
     a_loop_device_over_a_format: "ext4/loop/qcow2/ext4/hdd" => @r#"
-    a stack asks for things that do not go together
+    a stack has layers or options that exclude each other
       ext4/loop/qcow2/ext4/hdd
-           ^^^^ loop reads an image byte by byte; qcow2 has a format of its own
+           ^^^^ loop presents the bytes of the file unchanged; qcow2 has its own format
       use raw below loop, or kvm above qcow2
 "#;
 }
@@ -385,7 +385,7 @@ fn a_layer_that_cannot_be_built_yet() {
     a stack cannot be built yet
       ext2/kvm/raw/nfs/ext4/hdd
                    ^^^ nfs cannot be built yet
-      machines joined by a network come later; until then use local file systems
+      Nestor cannot connect machines by a network yet; use local file systems
     ");
     Stack::parse("ext4/kvm/raw/xfs/hdd").unwrap().require_buildable().unwrap();
 }

@@ -59,14 +59,14 @@ fn too_much_is_refused_at_once() {
     }
     assert_eq!(expand("{1..65536}").unwrap().len(), MAX_ALTERNATIVES);
     insta::assert_snapshot!(expand("ext4/hdd:size={1..99999}M").unwrap_err(), @r"
-    braces stand for too many stacks
+    braces expand to too many stacks
       ext4/hdd:size={1..99999}M
-                    ^^^^^^^^^^ these stand for more than 65536 stacks
+                    ^^^^^^^^^^ these expand to more than 65536 stacks
       split them into several studies
     ");
 }
 
-/// What bash makes of each text, or `None` where there is no bash.
+/// What bash makes of each text, or `None` without bash.
 fn bash(texts: &[String]) -> Option<Vec<Vec<String>>> {
     let mut script = String::from("show() { printf '%s\\n' \"$#\" \"$@\"; }\nset -f\n");
     for text in texts {
@@ -200,7 +200,7 @@ fn generated_texts_are_as_in_bash() {
         let strategy = proptest::string::string_regex(pattern).unwrap();
         texts.extend((0..3000).map(|_| strategy.new_tree(&mut runner).unwrap().current()));
     }
-    // A range of a thousand steps is not more telling than one of ten.
+    // A range of a thousand steps tests no more than one of ten.
     texts.retain(|text: &String| expand(text).is_ok_and(|words| words.len() < 2000));
     assert!(texts.len() > 5000, "the generator hardly makes anything that can be expanded");
     assert_like_bash(texts);

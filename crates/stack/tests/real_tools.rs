@@ -78,7 +78,7 @@ fn every_file_system_is_made_without_a_question() {
             }
             sparse_file(&device, size);
             run(&command);
-            // Twice: what is there already must not make it ask.
+            // Twice: it must not ask although a file system exists.
             if !zeroed {
                 run(&command);
             }
@@ -99,7 +99,7 @@ fn file_systems_have_the_names_that_were_drawn_for_them() {
         let (name, stack) = (spec.name, Stack::parse(&format!("{}/hdd", spec.name)).unwrap());
         let target = MkfsTarget { device: device.to_str().unwrap(), zeroed: true, drawn: Some(DRAWN) };
         let command = (file_system.mkfs)(&stack.layers()[0], &target);
-        // Some, such as JFS's, draw one themselves and cannot be told.
+        // Some, such as JFS's, draw one themselves and have no option for it.
         let is_told = command.iter().any(|word| word.contains(&DRAWN.uuid.to_string()));
         if !is_told || !is_installed(&command[0]) || !is_installed("blkid") {
             continue;

@@ -105,7 +105,7 @@ fn seconds(work: impl FnOnce()) -> f64 {
 }
 
 fn processor_seconds() -> f64 {
-    let of = |who| {
+    let seconds_of = |who| {
         let mut usage = std::mem::MaybeUninit::<libc::rusage>::zeroed();
         // SAFETY: the pointer is to a whole `rusage`, which is valid with any content, and `who` is one of the kernel's.
         let usage = unsafe {
@@ -115,7 +115,7 @@ fn processor_seconds() -> f64 {
         let seconds = |time: libc::timeval| time.tv_sec as f64 + time.tv_usec as f64 / 1e6;
         seconds(usage.ru_utime) + seconds(usage.ru_stime)
     };
-    of(libc::RUSAGE_SELF) + of(libc::RUSAGE_CHILDREN)
+    seconds_of(libc::RUSAGE_SELF) + seconds_of(libc::RUSAGE_CHILDREN)
 }
 
 fn read_all(paths: &[PathBuf]) {

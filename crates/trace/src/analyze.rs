@@ -28,7 +28,7 @@ pub struct AnalyzeOptions<'a> {
     pub attribution: Option<&'a Attribution>,
 }
 
-/// What a trace says.
+/// The numbers of a trace.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct Analysis {
     /// Name of the trace and what it is: `sda: blktrace records, 4 files`.
@@ -71,8 +71,8 @@ pub fn analyze(trace: Trace, options: &AnalyzeOptions<'_>) -> Result<Analysis, T
     analysis.remarks.splice(0..0, trace.remarks);
     if analysis.layers.is_empty() && options.device.is_some() {
         let hint = match analysis.records {
-            0 => "there are no block events at all; check that these are the right files".to_owned(),
-            n => format!("there are {n} events of other devices; check the device's number"),
+            0 => "they have no block events at all; check that these are the right files".to_owned(),
+            n => format!("they have {n} events of other devices; check the device's number"),
         };
         return Err(TraceError::Empty { paths: trace.paths, device: options.device, hint });
     }
@@ -144,7 +144,7 @@ fn block_events(
         layers.push(AnalyzedLayer { name: device.to_string(), metrics });
     }
     if layers.is_empty() {
-        remarks.push("no request is in the trace".to_owned());
+        remarks.push("the trace has no requests".to_owned());
     }
     Ok(Analysis { records, layers, remarks, ..Analysis::default() })
 }
@@ -196,7 +196,7 @@ fn vscsi(histograms: Vec<VscsiHistogram>) -> Analysis {
         histograms.into_iter().filter(|histogram| histogram.count > 0).map(CountedHistogram::new).collect();
     let mut remarks = Vec::new();
     if empty > 0 {
-        remarks.push(format!("histograms without an observation, which are left out: {empty}"));
+        remarks.push(format!("histograms without an observation, which were left out: {empty}"));
     }
     Analysis { records, histograms, remarks, ..Analysis::default() }
 }

@@ -40,7 +40,7 @@ pub struct ApplicationOptions {
     pub machine: String,
 }
 
-/// What an application did.
+/// The operations of an application.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ApplicationSummary {
     /// Operations.
@@ -85,7 +85,7 @@ pub fn summarize_application(options: &ApplicationOptions) -> Result<Application
     let known = match_up(submissions, completions(&options.latency_log)?, &mut summary);
     let unknown = summary.operations - summary.joined;
     if unknown > 0 {
-        summary.remarks.push(format!("{unknown} operations are in one of fio's two records only"));
+        summary.remarks.push(format!("{unknown} operations are in only one of fio's two records"));
     }
     let Some((begin_ns, bound_ns)) = beginning(&known) else { return Ok(summary) };
     summary.clock_bound_ns = bound_ns;
@@ -169,8 +169,8 @@ fn match_up(
 
 /// `CLOCK_REALTIME` when fio's own clock began, and how far it can be off.
 ///
-/// Each operation bounds it: its end lies in a millisecond that is known, its submission and its duration too. The
-/// moment on which most operations agree is taken; a pair that does not belong together disagrees with all others.
+/// Each operation bounds it: its end is in a known millisecond, its submission and its duration too. The
+/// moment on which most operations agree is taken; a wrong pair disagrees with all others.
 fn beginning(known: &[Known]) -> Option<(i128, u64)> {
     let mut ends: Vec<(i128, i32)> = Vec::with_capacity(known.len() * 2);
     for operation in known {
@@ -227,7 +227,7 @@ impl Places {
             return Ok(Self::Device);
         }
         let Some(path) = layout else {
-            remarks.push("without a layout it is not known where the files lie".to_owned());
+            remarks.push("without a layout, the places of the files are not known".to_owned());
             return Ok(Self::Files(vec![Vec::new(); names.len()]));
         };
         let file = File::open(path).map_err(TraceError::io("open the layout", path))?;
@@ -275,7 +275,7 @@ fn write(
     summary: &mut ApplicationSummary,
 ) -> Result<(), TraceError> {
     let now = crate::recording::Moment::now();
-    // On the machine's own clock, as of now; whoever joins the requests finds the rest out from them.
+    // On the machine's own clock, as of now; the join of the requests finds out the rest.
     let begin_ns = begin_realtime_ns - i128::from(now.realtime_ns) + i128::from(now.monotonic_ns);
     let begin_ns = u64::try_from(begin_ns.max(0)).unwrap_or(0);
     let header = RequestHeader {
@@ -310,7 +310,7 @@ fn write(
     }
     let homeless = summary.joined - summary.placed;
     if homeless > 0 {
-        summary.remarks.push(format!("where {homeless} operations lie on the device is not known"));
+        summary.remarks.push(format!("the places of {homeless} operations on the device are not known"));
     }
     writer.finish().map(|_| ())
 }

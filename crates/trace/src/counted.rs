@@ -58,13 +58,13 @@ impl CountedHistogram {
     }
 }
 
-/// Which value `percent` of the values do not exceed, as far as buckets tell.
+/// Which value `percent` of the values do not exceed, as far as the buckets show it.
 fn at_most(histogram: &VscsiHistogram, percent: u128) -> Option<i64> {
-    let of = |count: u64| u128::from(count) * 100;
-    let all: u128 = histogram.buckets.iter().map(|bucket| of(bucket.count) / 100).sum();
+    let hundredfold = |count: u64| u128::from(count) * 100;
+    let all: u128 = histogram.buckets.iter().map(|bucket| hundredfold(bucket.count) / 100).sum();
     let mut sum = 0;
     let bucket = histogram.buckets.iter().find(|bucket| {
-        sum += of(bucket.count);
+        sum += hundredfold(bucket.count);
         bucket.count > 0 && sum >= all * percent
     })?;
     match (bucket.limit, histogram.max) {

@@ -19,12 +19,12 @@ pub struct Wanted {
     pub partitions: Vec<Device>,
 }
 
-/// What there is to say of a trace whose requests were read.
+/// The summary of a trace whose requests were read.
 #[derive(Clone, Debug)]
 pub struct RequestsRead {
     /// Devices, disks or files: the number that comes with each request is the position.
     pub spaces: Vec<String>,
-    /// What the records tell.
+    /// What the records contain.
     pub recorded: Recorded,
     /// Events that the trace itself says were lost.
     pub lost_events: u64,
@@ -36,7 +36,7 @@ pub struct RequestsRead {
 /// Constant memory.
 ///
 /// # Errors
-/// The trace cannot be read, or has no requests one by one (counted distributions, events of QEMU).
+/// The trace cannot be read, or does not contain single requests (counted distributions, events of QEMU).
 pub fn each_request(
     trace: Trace,
     wanted: &Wanted,
@@ -48,7 +48,7 @@ pub fn each_request(
         Source::Histograms(_) | Source::Qemu(_) => {
             let path = trace.paths.into_iter().next().unwrap_or_default();
             let reason = format!(
-                "{} has no requests one by one; record with `nestor trace record` or blktrace",
+                "{} does not contain single requests; record with `nestor trace record` or blktrace",
                 trace.format
             );
             return Err(TraceError::Format { path, offset: 0, reason });

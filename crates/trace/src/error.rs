@@ -8,8 +8,8 @@ use std::path::{Path, PathBuf};
 pub enum TraceError {
     /// A directory for a recording in which others could make files.
     #[error(
-        "{} takes no recording: {reason}; name an empty directory of yours, or one that is not there yet, below directories \
-         that nobody else may write to", path.display()
+        "{} cannot take a recording: {reason}; name an empty directory of your own, or one that does not exist yet, below \
+         directories that no other user may write to", path.display()
     )]
     NotOurs {
         /// The directory.
@@ -17,8 +17,8 @@ pub enum TraceError {
         /// What is wrong with it.
         reason: String,
     },
-    /// A recording that is not where it should be.
-    #[error("nothing of {} is removed: {reason}", path.display())]
+    /// A recording that cannot be removed.
+    #[error("no file in {} was removed: {reason}", path.display())]
     NotRemoved {
         /// The directory.
         path: PathBuf,
@@ -71,7 +71,7 @@ pub enum TraceError {
         device: PathBuf,
         /// The way of recording.
         method: &'static str,
-        /// What stands in the way and what to do.
+        /// The obstacle and what to do.
         reason: String,
     },
 }

@@ -46,11 +46,11 @@ impl fmt::Display for Device {
 pub enum Direction {
     /// Data from the device.
     Read,
-    /// Data to the device. blktrace records cannot tell zeroes written without data from these.
+    /// Data to the device. blktrace records do not distinguish zeroes written without data from these.
     Write,
-    /// Sectors given back or zeroed without data.
+    /// Sectors discarded or zeroed without data.
     Discard,
-    /// Nothing: flushes and events that belong to no request.
+    /// Nothing: flushes, and events without a request.
     #[default]
     None,
 }
@@ -64,7 +64,7 @@ impl Flags {
     pub const FLUSH: Self = Self(1);
     /// The data must be on the medium before completion (`REQ_FUA`).
     pub const FUA: Self = Self(2);
-    /// Somebody waits for it (`REQ_SYNC`).
+    /// A thread waits for it (`REQ_SYNC`).
     pub const SYNC: Self = Self(4);
     /// The file system called it metadata (`REQ_META`).
     pub const META: Self = Self(8);
@@ -114,7 +114,7 @@ pub enum Action {
     GetRequest,
     /// S: it had to wait for a request to become free.
     Sleep,
-    /// R: the driver gave it back.
+    /// R: the driver requeued it.
     Requeue,
     /// D: it was sent to the driver.
     Issue,
@@ -160,7 +160,7 @@ pub struct BlockEvent {
     pub sequence: u32,
     /// The CPU that recorded it.
     pub cpu: u32,
-    /// The thread that ran when it was recorded; at a completion that is whoever was interrupted.
+    /// The thread that ran when it was recorded; at a completion that is the interrupted thread.
     pub pid: u32,
     /// The device.
     pub device: Device,

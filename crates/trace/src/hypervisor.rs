@@ -1,15 +1,15 @@
 //! A hypervisor's own trace events as requests: of the guest on its virtual disk, and of the hypervisor on the image
 //! file.
 //!
-//! What is recorded and why is told in `nestor-capture`'s part for hypervisors. Two passes over the log, in constant
+//! `nestor-capture`'s part for hypervisors explains what is recorded and why. Two passes over the log, in constant
 //! memory: the first finds out which of QEMU's devices and block nodes are the disk's, the second follows the
 //! requests.
 //!
 //! - **Virtual disk**: from the moment the device model took a request from the guest until it handed it back. Of a
 //!   flush through virtio-blk or ATA only one of the two is known; then both times are the same.
 //! - **Image file**: only of image formats; a raw image has the requests of the virtual disk. Its end is
-//!   when the thread or the ring that carried it out was done; where no event tells that (`aio=native`), it is the end
-//!   of the request of the guest that was under way for it, which is the latest it can be.
+//!   when the thread or the ring that carried it out was done; if no event shows that (`aio=native`), it is the end
+//!   of the guest's request in flight for it, which is the latest it can be.
 
 mod choose;
 mod disk;
@@ -33,7 +33,7 @@ use disk::DiskRequests;
 use file::FileRequests;
 use pieces::Collected;
 
-/// What a recording of a hypervisor says.
+/// The numbers of a recording of a hypervisor.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct HypervisorMetrics {
     /// The requests of the guest on its virtual disk.
@@ -159,7 +159,7 @@ fn each_event(
 
 /// From `CLOCK_REALTIME`, which QEMU logs, to `CLOCK_MONOTONIC`.
 ///
-/// The kernel corrects both alike (Documentation/timers/timekeeping.rst): they differ by a constant, until somebody
+/// The kernel corrects both alike (Documentation/timers/timekeeping.rst): they differ by a constant, until a program
 /// sets the realtime clock.
 #[derive(Clone, Copy, Debug)]
 struct Clock {

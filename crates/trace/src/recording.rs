@@ -1,4 +1,4 @@
-//! What a recording says of itself: the file beside its events.
+//! The summary of a recording: the file beside its events.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -42,7 +42,7 @@ impl RecordSummary {
     /// Reads the summary of the recording in a directory.
     ///
     /// # Errors
-    /// There is none, or it is not one.
+    /// The file does not exist, or is not a summary.
     pub fn read(directory: &Path) -> Result<Self, TraceError> {
         let path = directory.join(SUMMARY_FILE);
         let text = fs::read(&path).map_err(TraceError::io("read the recording's summary", &path))?;
@@ -52,7 +52,7 @@ impl RecordSummary {
     /// Reads the text of a summary; `path` is named in the error.
     ///
     /// # Errors
-    /// It is none.
+    /// It is not a summary.
     pub fn parse(text: &[u8], path: PathBuf) -> Result<Self, TraceError> {
         serde_json::from_slice(text).map_err(|error| TraceError::Format {
             path,
@@ -62,7 +62,7 @@ impl RecordSummary {
     }
 }
 
-/// How a guest speaks to its virtual disk, which decides which events tell of its requests.
+/// How a guest speaks to its virtual disk, which decides which events report its requests.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Interface {

@@ -16,7 +16,7 @@ pub enum Operation {
     Write = 1,
     /// The caches below are to be written out.
     Flush = 2,
-    /// A range is given back or zeroed.
+    /// A range is discarded or zeroed.
     Discard = 3,
 }
 
@@ -29,7 +29,7 @@ pub struct Request {
     pub operation: Operation,
     /// Its modifiers.
     pub flags: Flags,
-    /// What the bytes are for; [`Class::Unknown`] where nothing attributed them. Of a request over several classes the
+    /// What the bytes are for; [`Class::Unknown`] if they were not attributed. Of a request over several classes the
     /// one with most bytes.
     pub class: Class,
     /// Position in bytes in the space of this trace point (a disk, an image file).
@@ -39,7 +39,7 @@ pub struct Request {
     /// When the layer above handed it over (Q of its first bio; arrival at a hypervisor or disk), on the clock of its
     /// machine, `CLOCK_MONOTONIC`.
     pub queued_ns: u64,
-    /// When it was sent downwards (D; a disk's start of service). Equal to `queued_ns` where nobody saw it.
+    /// When it was sent downwards (D; a disk's start of service). Equal to `queued_ns` if it was not recorded.
     pub issued_ns: u64,
     /// When it was finished.
     pub completed_ns: u64,

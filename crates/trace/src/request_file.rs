@@ -1,5 +1,5 @@
 //! The request file: the requests of one trace point, in the order of completion, as they travel from the machine
-//! that recorded them to whoever joins them with those of other trace points.
+//! that recorded them to the machine that joins them with those of other trace points.
 //!
 //! A file is a header of [`HEADER_BYTES`] and then records of [`RECORD_BYTES`], all little-endian:
 //!
@@ -36,16 +36,16 @@ pub const RECORD_BYTES: usize = 64;
 /// Two clocks of one machine, read at one moment.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ClockReading {
-    /// `CLOCK_REALTIME` in nanoseconds since 1970; `None` where nobody read it.
+    /// `CLOCK_REALTIME` in nanoseconds since 1970; `None` if it was not read.
     pub realtime_ns: Option<u64>,
     /// `CLOCK_MONOTONIC`, the clock of the requests' times, at that moment.
     pub monotonic_ns: u64,
 }
 
-/// What a request file says of itself.
+/// The header of a request file.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RequestHeader {
-    /// The layer at whose lower edge the trace point lies, as written in the stack (`ext4`, `kvm`, `hdd:wd-7200`); at
+    /// The layer at whose lower edge the trace point is, as written in the stack (`ext4`, `kvm`, `hdd:wd-7200`); at
     /// most 512 bytes are kept.
     pub layer: String,
     /// What was recorded there: `guest block`, `hypervisor`, `host block`, `medium`; at most 128 bytes are kept.
@@ -57,7 +57,7 @@ pub struct RequestHeader {
     pub clock: ClockReading,
     /// Bytes of the space that offsets point into (a disk, an image file); 0 where unknown.
     pub space_bytes: u64,
-    /// Requests that are missing because a recorder could not keep up. At least so many events were lost.
+    /// Requests that are missing because a recorder could not keep up. At least this many events were lost.
     pub dropped: u64,
     /// Requests in the file; 0 if it was never closed. [`RequestWriter`] counts them.
     pub records: u64,

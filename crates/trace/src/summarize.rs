@@ -52,7 +52,7 @@ pub fn summarize_blktrace(
     job.run(&mut reader, &mut Requests::new(None, None), |_| {})
 }
 
-/// Condenses what `trace_pipe` or `trace` of tracefs gave.
+/// Condenses the output of `trace_pipe` or `trace` of tracefs.
 ///
 /// Times have the resolution of the text, one microsecond.
 ///
@@ -139,7 +139,7 @@ struct Job<'a> {
     paths: &'a [PathBuf],
     /// All devices together where none is named.
     device: Option<Device>,
-    /// What the recorder says it lost.
+    /// The loss that the recorder reports.
     lost_events: u64,
 }
 
@@ -184,9 +184,9 @@ impl Job<'_> {
         }
         let warnings = source.warnings();
         let hint = if others > 0 {
-            format!("there are {others} events of other devices; check the device's number")
+            format!("they have {others} events of other devices; check the device's number")
         } else if warnings.skipped_lines + warnings.truncated_bytes > 0 || self.paths.is_empty() {
-            "what there is are no block events; check that these are the right files".to_owned()
+            "the events in them are not block events; check that these are the right files".to_owned()
         } else {
             return Ok(());
         };

@@ -114,7 +114,7 @@ fn an_idle_device_is_no_error_but_another_device_is() {
     std::fs::write(&path, encoded(&[event(1, Action::Queue, 0, 8)], ByteOrder::Little, Version::V7)).unwrap();
     let error = summarize_blktrace(&[path], Some((8, 0))).unwrap_err().to_string();
     let error = error.replace(&directory.path().display().to_string(), "DIR");
-    insta::assert_snapshot!(error, @"no block event of device 8:0 in DIR/trace.blktrace.0; there are 1 events of other devices; check the device's number");
+    insta::assert_snapshot!(error, @"no block event of device 8:0 in DIR/trace.blktrace.0; they have 1 events of other devices; check the device's number");
 }
 
 #[test]

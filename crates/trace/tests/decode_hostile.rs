@@ -1,4 +1,4 @@
-//! Traces that are none: cut off, changed, endless, repeated. None may panic or take memory without end, and garbage has to
+//! Files that are not traces: cut off, changed, endless, repeated. None may panic or take memory without end, and garbage has to
 //! end the reading.
 
 mod traces;

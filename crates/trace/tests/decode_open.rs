@@ -44,7 +44,7 @@ fn a_missing_cpu_is_told() {
     paths.push(paths[0].clone());
     let [trace] = open(&paths).unwrap().try_into().ok().unwrap();
     assert_eq!(trace.remarks[1], "the files of CPUs 1 to 3 are missing: their events are not counted");
-    assert!(trace.remarks[0].ends_with("of a CPU whose file is given already: its events count twice"));
+    assert!(trace.remarks[0].ends_with("of a CPU whose file was already given: its events count twice"));
 }
 
 #[test]
@@ -57,8 +57,8 @@ fn what_cannot_be_read_is_said_in_words() {
         error.replace(&format!("{}/", directory.path().display()), "")
     };
     insta::assert_snapshot!(file("empty", b""), @"empty: at byte 0: the file is empty");
-    insta::assert_snapshot!(file("hm_0.csv.gz", b"\x1f\x8b\x08\0abc"), @"hm_0.csv.gz: at byte 0: it is packed by gzip: give `zcat FILE` on standard input, with - as its name");
-    insta::assert_snapshot!(file("noise", b"\x01\x02noise\xff\n\n"), @r#"noise: at byte 0: not a trace of a form that is known here: it begins with "\x01\x02noise\xff\n\n"; known are blktrace records; tracefs text of block events; blkparse text; QEMU simpletrace; QEMU trace log; fio iolog; fio latency log; MSR Cambridge CSV; vscsiStats commands; vscsiStats histograms; Nestor request file; Nestor disk log"#);
+    insta::assert_snapshot!(file("hm_0.csv.gz", b"\x1f\x8b\x08\0abc"), @"hm_0.csv.gz: at byte 0: it is compressed with gzip: give `zcat FILE` on standard input, with - as its name");
+    insta::assert_snapshot!(file("noise", b"\x01\x02noise\xff\n\n"), @r#"noise: at byte 0: not a trace of a known form: it begins with "\x01\x02noise\xff\n\n"; known forms are blktrace records; tracefs text of block events; blkparse text; QEMU simpletrace; QEMU trace log; fio iolog; fio latency log; MSR Cambridge CSV; vscsiStats commands; vscsiStats histograms; Nestor request file; Nestor disk log"#);
     insta::assert_snapshot!(error_of(&[]), @"no block event in ; name at least one");
     assert!(error_of(&[directory.path().to_path_buf()]).contains("directory without files of blktrace"));
     assert!(error_of(&[directory.path().join("absent")]).starts_with("cannot open the trace"));
@@ -151,7 +151,7 @@ fn names_of_threads_take_no_memory_without_end() {
     assert_eq!(names.get(3).map(str::len), Some(64));
 }
 
-/// fio's logs look alike: what is in them is told by their names only.
+/// fio's logs look alike: only their names show what is in them.
 #[test]
 fn a_log_of_fio_is_told_by_its_name() {
     let directory = tempfile::tempdir().unwrap();
@@ -164,8 +164,8 @@ fn a_log_of_fio_is_told_by_its_name() {
         let error = error_of(&[log(name)]);
         error.replace(&format!("{}/", directory.path().display()), "")
     };
-    insta::assert_snapshot!(refused("job_bw.1.log"), @"job_bw.1.log: at byte 0: by its name it is fio's log of bandwidth (KiB/s), which has no requests in it; give its log of latencies (NAME_lat.JOB.log, of `write_lat_log`)");
-    insta::assert_snapshot!(refused("job_iops.log"), @"job_iops.log: at byte 0: by its name it is fio's log of operations per second, which has no requests in it; give its log of latencies (NAME_lat.JOB.log, of `write_lat_log`)");
+    insta::assert_snapshot!(refused("job_bw.1.log"), @"job_bw.1.log: at byte 0: by its name it is fio's log of bandwidth (KiB/s), which contains no requests; give its log of latencies (NAME_lat.JOB.log, of `write_lat_log`)");
+    insta::assert_snapshot!(refused("job_iops.log"), @"job_iops.log: at byte 0: by its name it is fio's log of operations per second, which contains no requests; give its log of latencies (NAME_lat.JOB.log, of `write_lat_log`)");
     assert!(refused("a.b_bw.12.log").contains("bandwidth"));
     let remarks = |name: &str| {
         let [trace] = open(&[log(name)]).unwrap().try_into().ok().unwrap();

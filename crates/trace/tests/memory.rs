@@ -1,4 +1,4 @@
-//! Memory stays bounded whatever a trace holds, and what is left out for that is told with its number.
+//! Memory stays bounded for any trace, and remarks give the number of everything that is left out for that.
 //!
 //! One test alone in its program, because what it counts is the program's memory.
 
@@ -65,7 +65,7 @@ impl<F: FnMut(u64) -> BlockEvent> Read for Made<F> {
     }
 }
 
-/// Analyses so many records and checks the memory that this took.
+/// Analyses a number of records and checks the memory that this took.
 fn analysed(what: &str, records: u64, next: impl FnMut(u64) -> BlockEvent + Send + 'static) -> Analysis {
     let before = IN_USE.load(Ordering::Relaxed);
     PEAK.store(before, Ordering::Relaxed);
@@ -117,7 +117,7 @@ fn no_trace_takes_more_than_100_mb() {
         sequence: 1,
         ..event(n, Action::Queue, n * 8, 8)
     });
-    insta::assert_snapshot!(remark(&found.remarks, "losses"), @"15904 events are of so many CPUs and devices that losses were not looked for");
+    insta::assert_snapshot!(remark(&found.remarks, "losses"), @"15904 events were not checked for losses: the trace has too many CPUs and devices");
 
     // Everything at once, with times and distances of every size.
     let found = analysed("devices, processes and requests", 400_000, move |n| {

@@ -1,4 +1,4 @@
-//! The requests that are told of besides the numbers, and numbers that were stored before there were more of them.
+//! The requests that are reported besides the numbers, and numbers that older versions stored.
 
 mod common;
 
@@ -88,7 +88,7 @@ fn numbers_that_were_stored_earlier_can_still_be_read() {
     }
     let now = accumulator.finish(0);
     let mut json = serde_json::to_value(&now).unwrap();
-    // What there was before btt's numbers were added.
+    // The numbers before btt's were added.
     let then = [
         "trace_point",
         "read",

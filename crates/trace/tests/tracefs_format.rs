@@ -121,7 +121,7 @@ fn losses_are_summed() {
 #[test]
 fn a_text_of_something_else_is_refused() {
     let error = summarize_tracefs("what is this\n".as_bytes(), Path::new("trace.txt"), None).unwrap_err();
-    insta::assert_snapshot!(error, @"no block event in trace.txt; what there is are no block events; check that these are the right files");
+    insta::assert_snapshot!(error, @"no block event in trace.txt; the events in them are not block events; check that these are the right files");
 }
 
 #[test]

@@ -19,7 +19,7 @@ impl ControlClient {
     /// Connects to a control socket.
     ///
     /// # Errors
-    /// Nobody serves there.
+    /// No server listens there.
     pub fn connect(path: impl AsRef<Path>) -> Result<Self, DiskError> {
         let path = path.as_ref().to_owned();
         let stream = UnixStream::connect(&path)
@@ -30,7 +30,7 @@ impl ControlClient {
     /// Asks and waits for the answer.
     ///
     /// # Errors
-    /// The server is gone or does not speak this language. An answer [`ControlResponse::Failed`] is no error here.
+    /// The server is gone or does not speak this protocol. An answer [`ControlResponse::Failed`] is not an error here.
     pub fn request(&mut self, request: &ControlRequest) -> Result<ControlResponse, DiskError> {
         let mut line = serde_json::to_string(request).expect("requests are plain data");
         line.push('\n');
@@ -127,7 +127,7 @@ impl ControlClient {
     fn unexpected(&self, response: ControlResponse) -> DiskError {
         let reason = match response {
             ControlResponse::Failed { reason } => reason,
-            other => format!("an answer that was not asked for: {other:?}"),
+            other => format!("an unexpected answer: {other:?}"),
         };
         DiskError::Control { path: self.path.clone(), reason }
     }

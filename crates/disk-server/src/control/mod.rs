@@ -38,7 +38,7 @@ pub enum ControlRequest {
     StopStamps,
     /// Drop all data and forget caches and the position of the head; answered when what had arrived is done.
     Reset,
-    /// Say what was done so far.
+    /// Report what was done so far.
     Statistics,
     /// End the server.
     Quit,

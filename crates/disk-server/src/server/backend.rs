@@ -33,7 +33,7 @@ const MOST_DISCARD_SECTORS: u32 = 1 << 21;
 const MOST_ZEROES_SECTORS: u32 = 1 << 16;
 /// `struct virtio_blk_config` up to what write-zeroes needs (virtio 1.2, 5.2.4).
 const CONFIG_BYTES: usize = 60;
-/// Where the write cache's switch lies in it.
+/// Offset of the write cache's switch in it.
 const CONFIG_WCE_AT: usize = 32;
 
 /// The disk for one connection.
@@ -170,7 +170,7 @@ impl VhostUserBackend for Backend {
         let mut core = self.shared.serve();
         core.set_vrings(vrings);
         if core.clock.is_told() {
-            // Requests are taken when the time is told, which the notification comes with.
+            // The message with the time carries the notification too, and requests are taken then.
             drop(core);
             self.shared.note_connected();
             return Ok(());

@@ -9,14 +9,14 @@ use rustix::time::{
 
 use nestor_disk::DiskError;
 
-/// The time that a disk lives in.
+/// The clock of a disk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Clock {
-    /// `CLOCK_MONOTONIC`: goes on by itself.
+    /// `CLOCK_MONOTONIC`: advances by itself.
     Real,
-    /// Stands until the machine that uses the disk says what time it is there.
+    /// Advances only when the machine that uses the disk sends its time.
     Told {
-        /// What it said last, in nanoseconds.
+        /// The last time that it sent, in nanoseconds.
         now_ns: u64,
     },
 }
@@ -33,12 +33,12 @@ impl Clock {
         }
     }
 
-    /// Whether it stands until it is told.
+    /// Whether it advances only on demand.
     pub fn is_told(&self) -> bool {
         matches!(self, Self::Told { .. })
     }
 
-    /// It is this late now. A time that has passed changes nothing, and a real clock is not told.
+    /// Advances it to a time. A time in the past changes nothing, nor does any time change a real clock.
     pub fn tell(&mut self, later_ns: u64) {
         if let Self::Told { now_ns } = self {
             *now_ns = later_ns.max(*now_ns);

@@ -11,7 +11,7 @@ use crate::control::Statistics;
 use nestor_disk::DiskError;
 use nestor_disk::log::{Header, LogSummary, StampWriter, Writer};
 
-/// How often to look whether a disk has come to rest, where its model does not say when.
+/// How often to look whether a disk has come to rest, if its model does not say when.
 const LOOK_EVERY_NS: u64 = 2_000_000;
 
 /// How often to look whether the server is to end while a front end's queues are waited for.
@@ -46,7 +46,7 @@ impl Shared {
         self.lock()
     }
 
-    /// The disk, for everybody else.
+    /// The disk, for all other threads.
     pub fn manage(&self) -> MutexGuard<'_, Core> {
         self.waiting.fetch_add(1, Ordering::AcqRel);
         let core = self.lock();
@@ -59,8 +59,8 @@ impl Shared {
         self.connected.notify_all();
     }
 
-    /// The machine says what time it is there; when something will happen next. Its first notification may be told here
-    /// before the vhost-user library knows the queues: then these are waited for.
+    /// Sets the time that the machine sent; returns the time of the next event. The machine's first notification may arrive
+    /// here before the vhost-user library knows the queues; then this waits for the queues.
     pub fn run_until(&self, now_ns: u64) -> Option<u64> {
         let mut core = self.manage();
         while !core.is_connected() && !self.stop.is_stopped() {
@@ -71,11 +71,11 @@ impl Shared {
     }
 
     fn lock(&self) -> MutexGuard<'_, Core> {
-        // A thread that panicked has left a request half done at worst; the disk stays usable.
+        // At worst, a thread that panicked has left a request half done; the disk stays usable.
         self.core.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
     }
 
-    /// Switches timing once everything that has begun, written caches included, is done under the old setting.
+    /// Switches timing once all requests in flight and the write cache are finished under the old setting.
     pub fn switch_timing(&self, on: bool) {
         self.at_rest(true, |core| core.timing = on);
     }
@@ -93,8 +93,8 @@ impl Shared {
         .unwrap_or(Ok(()))
     }
 
-    /// Keeps requests in the rings until the disk is at rest (with or without its cache), acts, and goes on.
-    /// Returns `None` without acting if the server was told to end meanwhile.
+    /// Keeps requests in the rings until the disk is at rest (with or without its cache), acts, and lets them continue.
+    /// Returns `None` without acting if the server is to end meanwhile.
     fn at_rest<T>(&self, settled: bool, act: impl FnOnce(&mut Core) -> T) -> Option<T> {
         {
             let mut core = self.manage();

@@ -62,7 +62,7 @@ pub struct ServeOptions {
     pub stamps: Option<PathBuf>,
     /// The medium's write cache; `None` leaves it as the profile has it.
     pub write_cache: Option<bool>,
-    /// How far the platters have turned at time zero of [`Self::time`]. Nothing for media without any.
+    /// How far the platters have turned at time zero of [`Self::time`]. No effect for media without platters.
     pub turned: Turn,
     /// Timing is on from the start.
     pub timing: bool,
@@ -89,19 +89,19 @@ pub enum DiskTime {
     /// This machine's.
     #[default]
     Real,
-    /// The virtual time of the machine that uses the disk, which says what time it is on a socket beside the disk's
+    /// The virtual time of the machine that uses the disk, which sends it on a socket beside the disk's
     /// own, with [`nestor_vtime::protocol::DISK_TIME_SUFFIX`] in its name.
     Virtual,
 }
 
-/// Serves a disk until it is told to stop.
+/// Serves a disk until it is stopped.
 ///
 /// # Errors
-/// The options do not fit the medium, or the files and sockets cannot be made; nothing is left behind then.
+/// The options do not fit the medium, or the files and sockets cannot be made; then nothing is left behind.
 pub fn serve(options: ServeOptions) -> Result<(), DiskError> {
     if options.end_with_parent {
         rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::TERM))
-            .map_err(|e| DiskError::system("tie the disk to its parent")(e.into()))?;
+            .map_err(|e| DiskError::system("make the disk end with its parent")(e.into()))?;
     }
     let profile = check(&options)?;
     let (listener, _socket) = listen(&options.socket)?;
@@ -138,7 +138,7 @@ pub fn serve(options: ServeOptions) -> Result<(), DiskError> {
     result.and(close_log(log).map(|_| ())).and(close_stamps(stamps).map(|_| ()))
 }
 
-/// Finds the profile and checks that the region lies on it.
+/// Finds the profile and checks that the region is on it.
 fn check(options: &ServeOptions) -> Result<&'static Profile, DiskError> {
     let profile = nestor_disk::profile(&options.profile)?;
     let (size, offset) = (options.size_bytes, options.offset_bytes);
@@ -223,7 +223,7 @@ fn serve_connections(
     })
 }
 
-/// Serves the front end that is waiting to be accepted, until it goes away or the server is told to stop.
+/// Serves the front end that is waiting to be accepted, until it disconnects or the server is stopped.
 fn serve_connection(
     options: &ServeOptions,
     listener: &mut Listener,
@@ -256,7 +256,7 @@ fn serve_connection(
         | Err(BackendError::HandleRequest(
             VhostUserError::Disconnected | VhostUserError::PartialMessage | VhostUserError::SocketBroken(_),
         )) => Ok(()),
-        // What one front end said wrongly does not end the disk for the next.
+        // An invalid message of one front end does not end the disk for the next.
         Err(BackendError::HandleRequest(error)) => {
             nestor_terminal::errln!(
                 "disk on {}: the front end was dropped: {error}",

@@ -1,4 +1,4 @@
-//! A virtio-blk request as it lies in the guest's memory (virtio 1.2, 5.2.6).
+//! A virtio-blk request as it is in the guest's memory (virtio 1.2, 5.2.6).
 //!
 //! Nothing in it can be trusted. The layout of the pieces is free (virtio 1.2, 2.7.4): what the driver wrote is one
 //! stream of bytes, a header of 16 and then data; what it expects is another, data and then one byte of status.

@@ -20,7 +20,7 @@ const BACKLOG: i32 = 128;
 /// A socket that is removed when it is no longer needed.
 pub(super) struct SocketFile {
     path: PathBuf,
-    /// Device and number of the file: what is there later under the same name may be somebody else's.
+    /// Device and number of the file: a later file of the same name may be another user's.
     file: (u64, u64),
 }
 
@@ -28,14 +28,14 @@ impl Drop for SocketFile {
     fn drop(&mut self) {
         let is_it = |found: fs::Metadata| (found.dev(), found.ino()) == self.file;
         if fs::symlink_metadata(&self.path).is_ok_and(is_it) {
-            // There is nobody to tell if it cannot be removed.
+            // A failure cannot be reported here.
             let _ = fs::remove_file(&self.path);
         }
     }
 }
 
-/// Listens on a new socket for its owner only. One that a dead server of this user's left is replaced; a live one, and
-/// whatever is no socket, is not.
+/// Listens on a new socket for its owner only. Replaces a socket that a dead server of this user's left, but neither a live one
+/// nor any other file.
 ///
 /// # Errors
 /// Something else is there, the socket cannot be made, or on the way there is something that another user could lead elsewhere.
@@ -49,7 +49,7 @@ pub(super) fn listen(path: &Path) -> Result<(UnixListener, SocketFile), DiskErro
     Ok((listener, file))
 }
 
-/// A socket that never was open to anybody else: the file gets the mode that the socket has when it is bound, less the umask
+/// A socket that is never open to other users: the file gets the mode that the socket has when it is bound, less the umask
 /// (`unix_bind_bsd` in the kernel's net/unix/af_unix.c).
 fn bind_private(path: &Path) -> io::Result<UnixListener> {
     let address = SocketAddrUnix::new(path)?;
@@ -68,17 +68,17 @@ fn remove_dead_socket(path: &Path) -> Result<(), DiskError> {
         Err(e) => return Err(DiskError::io("look at", path)(e)),
     };
     if !found.file_type().is_socket() {
-        return Err(refused("what is there is no socket and stays as it is; choose another path"));
+        return Err(refused("the file there is not a socket and was not changed; choose another path"));
     }
     match UnixStream::connect(path) {
-        Ok(_) => Err(refused("another server listens there; stop it or choose another socket")),
+        Ok(_) => Err(refused("another server listens there; stop it, or choose another path")),
         Err(e) if e.kind() == ErrorKind::ConnectionRefused => {
             if found.uid() != rustix::process::geteuid().as_raw() {
                 return Err(refused("another user's dead server left this socket; choose another path"));
             }
             fs::remove_file(path).map_err(DiskError::io("remove the dead socket", path))
         }
-        Err(e) => Err(DiskError::io("tell whether a server listens on", path)(e)),
+        Err(e) => Err(DiskError::io("find out whether a server listens on", path)(e)),
     }
 }
 
@@ -155,7 +155,7 @@ mod tests {
         fs::create_dir(&directory).unwrap();
         for path in [&file, &link, &directory] {
             let error = listen(path).map(|_| ()).unwrap_err().to_string();
-            assert!(error.contains("is no socket and stays as it is"), "{error}");
+            assert!(error.contains("is not a socket and was not changed"), "{error}");
             assert!(path.symlink_metadata().is_ok());
         }
         assert_eq!(fs::read_to_string(&file).unwrap(), "three years of work");

@@ -38,7 +38,7 @@ pub fn note(
     run.iter().for_each(|run| stamps.push(run));
 }
 
-/// The first bytes at a position of the data, which lies in several pieces of memory.
+/// The first bytes at a position of the data, which is in several pieces of memory.
 fn start_of(position: u64, data: &[Segment], memory: &GuestMemory) -> Option<[u8; STAMP_BYTES]> {
     let mut start = [0; STAMP_BYTES];
     let mut filled = 0;

@@ -13,7 +13,7 @@ use nestor_disk::DiskError;
 #[derive(Clone, Debug)]
 pub struct StopHandle(Arc<Pipe>);
 
-/// A byte in the pipe, never read, stays visible to everybody who waits on it.
+/// A byte in the pipe, never read, stays visible to every thread that waits on it.
 #[derive(Debug)]
 struct Pipe {
     read: OwnedFd,
@@ -66,12 +66,12 @@ impl StopHandle {
         thread.map(|_| ()).map_err(DiskError::system("wait for the end of input"))
     }
 
-    /// Whether the server was told to end.
+    /// Whether the server is to end.
     pub fn is_stopped(&self) -> bool {
         self.wait_with(None, Some(0)) == Woken::Stopped
     }
 
-    /// Waits until `fd` is readable, the server is told to end, or the time is over.
+    /// Waits until `fd` is readable, the server is to end, or the time is over.
     pub(crate) fn wait_with(&self, fd: Option<BorrowedFd<'_>>, limit_ms: Option<u64>) -> Woken {
         let mut fds = vec![PollFd::new(&self.0.read, PollFlags::IN)];
         if let Some(fd) = &fd {
@@ -82,7 +82,7 @@ impl StopHandle {
         loop {
             match poll(&mut fds, limit.as_ref()) {
                 Err(rustix::io::Errno::INTR) => {}
-                // Without descriptors to wait on there is no way to go on.
+                // Without descriptors to wait on, the server cannot continue.
                 Err(_) => return Woken::Stopped,
                 Ok(_) if !fds[0].revents().is_empty() => return Woken::Stopped,
                 Ok(0) => return Woken::TimeOver,

@@ -43,11 +43,11 @@ enum Direction {
 
 impl Store {
     /// Opens the data file, or creates it readable by its owner only, and makes it `size` bytes long. A longer one is
-    /// never cut off, a shorter one that holds anything is not made longer, and none is opened through a link or taken from
-    /// another user than root: somebody else may have put it there, and keeps the right to read it.
+    /// never cut off, and a shorter one that is not empty is never made longer. A link or a file of another user than root is
+    /// refused: that user may have put it there, and keeps the right to read it.
     ///
     /// # Errors
-    /// The file cannot be opened or cannot have that size; it has another, is no regular file, or is another user's or lies in
+    /// The file cannot be opened or cannot have that size; it has another, is not a regular file, or is another user's or is in
     /// another's directory.
     pub fn open(path: &Path, size: u64) -> Result<Self, DiskError> {
         check_way(path)?;
@@ -64,19 +64,19 @@ impl Store {
         if !found.is_file() {
             return Err(DiskError::Data {
                 path: path.to_owned(),
-                reason: "it is no regular file".to_owned(),
+                reason: "it is not a regular file".to_owned(),
             });
         }
         check_owner(path, &found)?;
         // Two disks on one file would destroy each other's file systems. The lock ends with the process.
         rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive).map_err(|error| {
-            DiskError::io("lock the data file (does another disk serve it?)", path)(error.into())
+            DiskError::io("lock the data file (another disk may serve it)", path)(error.into())
         })?;
-        // Its length now that nobody else changes it.
+        // Its length, now that no other disk changes it.
         let length = file.metadata().map_err(DiskError::io("look at the data file", path))?.len();
         if length > size {
             let reason = format!(
-                "it holds {length} bytes and the disk has only {size}; `--size {}` serves all of it, or name \
+                "it holds {length} bytes, but the disk has only {size}; `--size {}` serves all of it, or name \
                  another file",
                 length.next_multiple_of(SECTOR_BYTES)
             );
@@ -85,16 +85,16 @@ impl Store {
         if 0 < length && length < size {
             let whole = length.is_multiple_of(SECTOR_BYTES);
             let as_it_is =
-                if whole { format!("`--size {length}` serves it as it is; ") } else { String::new() };
+                if whole { format!("`--size {length}` serves it unchanged; ") } else { String::new() };
             let reason = format!(
-                "it holds {length} bytes, fewer than the disk's {size}, and may be something else; {as_it_is}if it is to \
-                 grow, `truncate --size={size} {}` makes it as long, or name another file",
+                "it holds {length} bytes, fewer than the disk's {size}, and may be something else; {as_it_is}to \
+                 enlarge it, run `truncate --size={size} {}`; or name another file",
                 path.display()
             );
             return Err(DiskError::Data { path: path.to_owned(), reason });
         }
         if length < size {
-            file.set_len(size).map_err(DiskError::io("give its size to the data file", path))?;
+            file.set_len(size).map_err(DiskError::io("set the size of the data file", path))?;
         }
         Ok(Self { file, size, read_only: false, pieces: Vec::with_capacity(MOST_PIECES) })
     }
@@ -102,7 +102,7 @@ impl Store {
     /// Opens a data file to be read only, as others may at the same time.
     ///
     /// # Errors
-    /// The file cannot be opened, is shorter than `size`, is no regular file, or is another user's or lies in another's directory.
+    /// The file cannot be opened, is shorter than `size`, is not a regular file, or is another user's or in another user's directory.
     pub fn open_read_only(path: &Path, size: u64) -> Result<Self, DiskError> {
         check_way(path)?;
         let file = OpenOptions::new()
@@ -112,7 +112,7 @@ impl Store {
             .map_err(|e| unusable(path, e))?;
         let found = file.metadata().map_err(DiskError::io("look at the data file", path))?;
         if !found.is_file() || found.len() < size {
-            let reason = format!("it is no regular file of {size} bytes");
+            let reason = format!("it is not a regular file of {size} bytes");
             return Err(DiskError::Data { path: path.to_owned(), reason });
         }
         check_owner(path, &found)?;
@@ -217,7 +217,7 @@ impl Store {
             let count = rest.len().min(MOST_PIECES) as libc::c_int;
             let fd = self.file.as_raw_fd();
             let at = offset as libc::off64_t;
-            // SAFETY: each piece came from `get_slices`, so it lies in guest memory that `memory` keeps mapped during
+            // SAFETY: each piece came from `get_slices`, so it is in guest memory that `memory` keeps mapped during
             // this call, and the guest expects its memory to change. `count` is at most the number of pieces.
             let moved = unsafe {
                 match direction {
@@ -267,17 +267,17 @@ fn skip(mut pieces: &mut [libc::iovec], mut bytes: usize) -> &mut [libc::iovec] 
     pieces
 }
 
-/// Refuses a way to the file that somebody else can lead elsewhere.
+/// Refuses a path to the file that another user can redirect.
 fn check_way(path: &Path) -> Result<(), DiskError> {
     ownership::open_above(path).map(drop).map_err(|e| DiskError::Data {
         path: path.to_owned(),
         reason: format!(
-            "{e}; name a file in a directory that is yours or root's and that nobody else may write to"
+            "{e}; name a file in a directory that is yours or root's and that no other user may write to"
         ),
     })
 }
 
-/// Refuses a file whose owner may read or change it at any time. It is that of the open file, which nobody can swap.
+/// Refuses a file whose owner may read or change it at any time. The metadata is of the open file, which cannot be exchanged.
 fn check_owner(path: &Path, found: &Metadata) -> Result<(), DiskError> {
     let owner = found.uid();
     if [0, ownership::user()].contains(&owner) {
@@ -327,7 +327,7 @@ mod tests {
         std::fs::write(&path, vec![7; 8192]).unwrap();
         let error = Store::open(&path, 4096).unwrap_err().to_string();
         assert!(
-            error.contains("it holds 8192 bytes and the disk has only 4096; `--size 8192` serves"),
+            error.contains("it holds 8192 bytes, but the disk has only 4096; `--size 8192` serves"),
             "{error}"
         );
         assert_eq!(std::fs::read(&path).unwrap(), vec![7; 8192]);
@@ -347,7 +347,7 @@ mod tests {
             "{}",
             error(&letter)
         );
-        assert!(error(&image).contains("`--size 8192` serves it as it is"), "{}", error(&image));
+        assert!(error(&image).contains("`--size 8192` serves it unchanged"), "{}", error(&image));
         assert_eq!(std::fs::read_to_string(&letter).unwrap(), "hello world");
         assert_eq!(std::fs::read(&image).unwrap(), vec![7; 8192]);
         assert_eq!(Store::open(&empty, 1 << 20).unwrap().size(), 1 << 20);
@@ -368,6 +368,6 @@ mod tests {
         assert_eq!(std::fs::read_to_string(&victim).unwrap(), "of somebody else");
         assert!(!missing.exists());
         let error = Store::open(Path::new("/dev/null"), 4096).unwrap_err().to_string();
-        assert!(error.contains("no regular file"), "{error}");
+        assert!(error.contains("not a regular file"), "{error}");
     }
 }

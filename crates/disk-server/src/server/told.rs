@@ -1,8 +1,8 @@
-//! The socket on which the machine that uses a disk says what time it is there.
+//! The socket on which the machine that uses a disk sends its time.
 //!
-//! It says so whenever its guest has notified the disk or the disk's next event is due, and waits; the disk does
-//! everything that is due and answers with the time of its next event. While it waits, the machine's time stands, so
-//! that the disk does its work in no time at all.
+//! The machine sends its time whenever its guest has notified the disk or the disk's next event is due, and waits. The disk
+//! does everything that is due and answers with the time of its next event. While the machine waits, its time stops, so
+//! the work of the disk takes none of it.
 
 use std::io::{Read, Write};
 use std::os::fd::AsFd;
@@ -22,7 +22,7 @@ pub(super) fn socket(disk: &Path) -> PathBuf {
     path.into()
 }
 
-/// Listens to one machine after the other until the server ends.
+/// Serves one machine after the other until the server ends.
 pub(super) fn serve(listener: &UnixListener, shared: &Arc<Shared>) {
     while shared.stop_handle().wait_with(Some(listener.as_fd()), None) == Woken::Readable {
         let Ok((stream, _)) = listener.accept() else { continue };
@@ -30,7 +30,7 @@ pub(super) fn serve(listener: &UnixListener, shared: &Arc<Shared>) {
     }
 }
 
-/// Hears one machine until it goes away or the server ends.
+/// Serves one machine until it disconnects or the server ends.
 fn hear(mut stream: &UnixStream, shared: &Shared) {
     let mut now_ns = [0; 8];
     while shared.stop_handle().wait_with(Some(stream.as_fd()), None) == Woken::Readable

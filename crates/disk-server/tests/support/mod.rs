@@ -142,7 +142,7 @@ impl FrontEnd {
         self.frontend.set_config(at, VhostUserConfigFlags::WRITABLE, &[value]).unwrap();
     }
 
-    /// Where a slot's data lies.
+    /// Where a slot's data is.
     pub fn data_at(&self, slot: u16) -> u64 {
         DATA_AT + u64::from(slot) * u64::from(self.data_bytes)
     }
@@ -210,7 +210,7 @@ impl FrontEnd {
         self.memory.store(self.next_available, GuestAddress(AVAILABLE_AT + 2), Ordering::Release).unwrap();
     }
 
-    /// Tells the device of what was made available since `before`, if it wants to know.
+    /// Notifies the device of what was made available since `before`, if it wants notifications.
     pub fn kick_since(&mut self, before: u16) {
         fence(Ordering::SeqCst);
         let event: u16 = if self.features & 1 << VIRTIO_RING_F_EVENT_IDX != 0 {
@@ -291,12 +291,12 @@ fn header_at(slot: u16) -> u64 {
     HEADERS_AT + u64::from(slot) * HEADER_STRIDE
 }
 
-/// Where a slot's status byte lies.
+/// Where a slot's status byte is.
 pub fn status_at(slot: u16) -> u64 {
     header_at(slot) + STATUS_IN_HEADER
 }
 
-/// Where a slot's header lies.
+/// Where a slot's header is.
 pub fn header_address(slot: u16) -> u64 {
     header_at(slot)
 }

@@ -38,7 +38,7 @@ pub fn options(profile: &str, size_bytes: u64) -> ServeOptions {
     }
 }
 
-/// A disk served by a thread, in a folder of its own.
+/// A disk served by a thread, in its own folder.
 pub struct Served {
     pub folder: tempfile::TempDir,
     pub stop: StopHandle,
@@ -60,7 +60,7 @@ impl Served {
         change(&mut options);
         let thread = Some(std::thread::spawn(move || serve(options)));
         let served = Self { folder, stop, thread };
-        // An answer, not only a connection: that is taken before everything stands.
+        // An answer, not only a connection, which is accepted before the server is ready.
         let answers = || ControlClient::connect(served.path("disk.control"))?.statistics().map(|_| ());
         while answers().is_err() {
             assert!(!served.thread.as_ref().unwrap().is_finished(), "the server ended at once");

@@ -77,7 +77,7 @@ impl<R: Read> Reader<R> {
             _ => Err(wrong(
                 self.offset + read as u64,
                 format!(
-                    "the log ends within a record ({read} of {RECORD_BYTES} bytes); the records before it are whole, \
+                    "the log ends within a record ({read} of {RECORD_BYTES} bytes); the records before it are complete, \
                      its last requests are lost"
                 ),
             )),

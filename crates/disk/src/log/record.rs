@@ -25,7 +25,7 @@ pub struct Header {
     pub opened_ns: u64,
     /// Sectors (of 512 bytes) that the disk offers.
     pub sectors: u64,
-    /// Where sector 0 lies on the modelled medium, in sectors.
+    /// Position of sector 0 on the modelled medium, in sectors.
     pub first_sector: u64,
     /// Records written; 0 if the log was never closed.
     pub records: u64,
@@ -104,7 +104,7 @@ impl Record {
         self.service_start_ns.saturating_sub(self.arrival_ns)
     }
 
-    /// The record as it stands in the log.
+    /// The record as it is in the log.
     pub fn encode(&self) -> [u8; RECORD_BYTES] {
         let mut out = Fields::<RECORD_BYTES>::new();
         out.u64(self.sequence);
@@ -145,7 +145,7 @@ impl Record {
         let (operation, flags) = (from.u8(), from.u8());
         from.at += 6;
         let operation =
-            Operation::from_code(operation).ok_or_else(|| format!("there is no operation {operation}"))?;
+            Operation::from_code(operation).ok_or_else(|| format!("operation {operation} does not exist"))?;
         if flags & !(FLAG_CACHE_HIT | FLAG_TIMED | FLAG_FAILED) != 0 {
             return Err(format!("flags {flags:#04x} have a bit that does not exist"));
         }
@@ -190,7 +190,7 @@ impl Operation {
 }
 
 impl Header {
-    /// The header as it stands in the log.
+    /// The header as it is in the log.
     pub fn encode(&self) -> [u8; HEADER_BYTES] {
         let mut out = Fields::<HEADER_BYTES>::new();
         out.put(MAGIC);
@@ -212,7 +212,7 @@ impl Header {
     /// Reads a header.
     ///
     /// # Errors
-    /// The offset of the field that is wrong, and what is wrong with it.
+    /// The offset of the wrong field, and the mistake.
     pub fn decode(bytes: &[u8; HEADER_BYTES]) -> Result<Self, (u64, String)> {
         let mut from = Cursor { bytes, at: 8 };
         if &bytes[..8] != MAGIC {
@@ -230,7 +230,7 @@ impl Header {
                 return Err((
                     offset,
                     format!(
-                        "{what} {found}, where this program reads {expected}; record the log again with it"
+                        "{what} is {found}, but this program reads {expected}; record the log again with this program"
                     ),
                 ));
             }

@@ -1,8 +1,8 @@
 //! Stamps: who wrote the data of each request, by marks in the data itself.
 //!
-//! A sector that begins with [`STAMP_MAGIC`] carries eight more bytes, little-endian, by which its writer knows it
-//! again. However many layers a write passes through, and whatever they merge, split, delay or move, the stamps that
-//! arrive at the disk tell the truth about where each of its sectors came from. So a join of traces can be checked.
+//! A sector that begins with [`STAMP_MAGIC`] carries eight more bytes, little-endian, by which its writer recognises
+//! it. However many layers a write passes through, and whatever they merge, split, delay or move, the stamps that
+//! arrive at the disk show where each of its sectors came from. So a join of traces can be checked.
 //!
 //! A stamp file is a header of [`STAMP_HEADER_BYTES`] and then records of [`STAMP_RECORD_BYTES`], all little-endian: a
 //! run of neighbouring sectors of one request with the same stamp.
@@ -45,7 +45,7 @@ pub struct StampRun {
     pub sectors: u32,
     /// What they carry.
     pub stamp: u64,
-    /// The request read them: the stamp is that of whoever wrote them before.
+    /// The request read them: the stamp is that of their last writer.
     pub read: bool,
 }
 
@@ -125,7 +125,7 @@ impl StampWriter {
         }
     }
 
-    /// Writes what is left and returns how many runs there are.
+    /// Writes the remaining runs and returns the number of all runs.
     ///
     /// # Errors
     /// Some of it could not be written.
@@ -148,7 +148,7 @@ impl StampReader<BufReader<File>> {
     /// Opens a stamp file.
     ///
     /// # Errors
-    /// It cannot be read or is none.
+    /// It cannot be read, or is not a file of stamps.
     pub fn open(path: impl AsRef<Path>) -> Result<Self, DiskError> {
         let path = path.as_ref();
         let file = File::open(path).map_err(DiskError::io("open the file of stamps", path))?;
@@ -175,7 +175,7 @@ impl<R: Read> StampReader<R> {
         }
         let sizes = [VERSION.to_le_bytes(), (STAMP_RECORD_BYTES as u32).to_le_bytes()].concat();
         if &header[..8] != FILE_MAGIC || header[8..] != sizes {
-            return Err(wrong("this is no file of stamps that this program reads"));
+            return Err(wrong("this is not a file of stamps that this program can read"));
         }
         Ok(Self { source, path, offset: STAMP_HEADER_BYTES as u64, ended: false })
     }

@@ -1,4 +1,4 @@
-//! Writing a log without delaying the requests it tells of.
+//! Writing a log without delaying the requests in it.
 
 use std::fs::File;
 use std::io::{self, BufWriter, Seek, SeekFrom, Write};
@@ -22,7 +22,7 @@ const WAITING_BATCHES: usize = 64;
 pub struct LogSummary {
     /// Requests in the log.
     pub records: u64,
-    /// Requests that are not in it because the writer could not keep up.
+    /// Requests that are missing because the writer could not keep up.
     pub dropped: u64,
 }
 
@@ -69,7 +69,7 @@ impl Writer {
         }
     }
 
-    /// Writes what is left and closes the log.
+    /// Writes the remaining records and closes the log.
     ///
     /// # Errors
     /// Some of the log could not be written.
@@ -93,7 +93,8 @@ impl Writer {
         let Some(thread) = self.thread.take() else { return Ok(self.summary) };
         self.hand_over(true);
         self.sender = None;
-        let (file, records) = thread.join().unwrap_or_else(|_| (Err(io::Error::other("its thread died")), 0));
+        let (file, records) =
+            thread.join().unwrap_or_else(|_| (Err(io::Error::other("its thread panicked")), 0));
         let write = DiskError::io("write the request log", &self.path);
         self.summary.records = records;
         let header = Header { records, dropped: self.summary.dropped, ..self.header.clone() };
@@ -108,7 +109,7 @@ impl Writer {
 
 impl Drop for Writer {
     fn drop(&mut self) {
-        // An error was reported by `finish` if anybody asked; a dropped log has nobody left to tell.
+        // `finish` reports errors. Dropping a log cannot.
         let _ = self.close();
     }
 }
@@ -222,7 +223,7 @@ mod tests {
         assert_eq!(reader.next().unwrap().unwrap(), record);
         insta::assert_snapshot!(
             reader.next().unwrap().unwrap_err(),
-            @"disk.log, byte 264: the log ends within a record (40 of 96 bytes); the records before it are whole, its last requests are lost"
+            @"disk.log, byte 264: the log ends within a record (40 of 96 bytes); the records before it are complete, its last requests are lost"
         );
         assert!(reader.next().is_none());
         assert!(Reader::new(&bytes[..HEADER_BYTES - 1], "disk.log").is_err());
@@ -234,7 +235,7 @@ mod tests {
         bytes[8] = 9;
         insta::assert_snapshot!(
             Reader::new(bytes.as_slice(), "disk.log").err().unwrap(),
-            @"disk.log, byte 8: version 9, where this program reads 1; record the log again with it"
+            @"disk.log, byte 8: version is 9, but this program reads 1; record the log again with this program"
         );
     }
 }

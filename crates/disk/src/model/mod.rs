@@ -27,7 +27,7 @@ pub struct ModelRequest {
     pub operation: Operation,
     /// First sector, counted from the start of the medium; ignored for a flush.
     pub sector: u64,
-    /// Number of sectors; the caller has checked that they lie on the medium.
+    /// Number of sectors; the caller has checked that they are on the medium.
     pub sectors: u32,
 }
 
@@ -73,22 +73,22 @@ pub trait Model: Send {
     /// Gives the medium a request at `now_ns`.
     fn submit(&mut self, request: ModelRequest, now_ns: u64);
 
-    /// When something happens next inside the medium, or `None` while it is at rest. May lie in the past.
+    /// When something happens next inside the medium, or `None` while it is at rest. May be in the past.
     fn next_event_ns(&self) -> Option<u64>;
 
-    /// Lets everything happen that happens up to `now_ns`, and appends the requests completed by it in order of time.
+    /// Advances the medium to `now_ns`, and appends the requests that it completed in order of time.
     fn advance(&mut self, now_ns: u64, completions: &mut Vec<Completion>);
 
     /// Nothing is queued, in service, or waiting in a volatile cache.
     fn is_settled(&self) -> bool;
 
-    /// Brings what volatile caches hold to the medium as soon as it can be done.
+    /// Writes the contents of volatile caches to the medium as soon as possible.
     fn settle(&mut self, now_ns: u64);
 
     /// Whether writes are reported complete before they are on the medium.
     fn write_cache(&self) -> bool;
 
-    /// Switches the write cache; what is in it still reaches the medium.
+    /// Switches the write cache; its contents still reach the medium.
     fn set_write_cache(&mut self, on: bool);
 
     /// Forgets everything: queues, caches, position of the head. Requests in flight are never completed.

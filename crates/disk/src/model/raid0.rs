@@ -69,7 +69,7 @@ impl Raid0Model {
         })
     }
 
-    /// Splits a range over the disks: disk, first sector there, sectors. Neighbouring chunks of one disk lie next to
+    /// Splits a range over the disks: disk, first sector there, sectors. Neighbouring chunks of one disk are next to
     /// each other on it, so a long request is one piece per disk.
     fn split(&self, sector: u64, sectors: u64) -> Vec<(usize, u64, u32)> {
         let (chunk, members) = (self.figures.chunk_sectors, self.members.len() as u64);

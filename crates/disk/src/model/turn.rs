@@ -12,7 +12,7 @@ impl Turn {
         (0.0..1.0).contains(&part).then_some(Self(part))
     }
 
-    /// A full revolution has no effect, so what is beyond it is left out.
+    /// A full revolution has no effect, so only the rest is kept.
     pub(crate) fn plus(self, parts: f64) -> Self {
         Self((self.0 + parts).rem_euclid(1.0))
     }
@@ -23,7 +23,7 @@ impl Turn {
     }
 }
 
-/// Why a text is no part of a revolution.
+/// Why a text is not a part of a revolution.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("a part of a revolution is a number from 0 to less than 1, such as 0.25")]
 pub struct NoTurn;

@@ -27,7 +27,7 @@ pub const PROFILES: &[&Profile] = &[
 /// The profile of that name; the name of a kind (`hdd`) means the kind's first profile.
 ///
 /// # Errors
-/// There is none; the error lists those that exist.
+/// It does not exist; the error lists the profiles that do.
 pub fn profile(name: &str) -> Result<&'static Profile, DiskError> {
     let by_name = PROFILES.iter().find(|p| p.name == name);
     let by_kind = || PROFILES.iter().find(|p| p.medium.kind() == name);

@@ -1,7 +1,7 @@
 //! What an agent made, so that it can be taken down in reverse order, also by a later process.
 //!
-//! The ledger is a small file in the agent's work directory, written before the thing is made: whoever finds it
-//! after a crash undoes entries that may or may not exist, so every undo is harmless when there is nothing to undo.
+//! The ledger is a small file in the agent's work directory, written before each resource is made. After
+//! a crash, its entries may or may not exist, so every undo is harmless if nothing was made.
 
 use std::io;
 
@@ -85,7 +85,7 @@ impl Ledger {
         self.contents.entries.iter().rev().find(|(_, r)| matches(r)).cloned()
     }
 
-    /// Undoes everything, last first, and tells what could not be undone.
+    /// Undoes everything, last first, and reports what could not be undone.
     pub fn take_down(&mut self) -> Vec<String> {
         let mut left = Vec::new();
         let mut problems = Vec::new();

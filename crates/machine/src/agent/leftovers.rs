@@ -19,7 +19,7 @@ const MAX_LEDGER_BYTES: u64 = 16 << 20;
 pub struct Found {
     /// Work directories of dead agents.
     pub dead: Vec<Leftover>,
-    /// Work directories of which nobody here can tell whether they are in use.
+    /// Work directories that may be in use; this cannot be determined here.
     pub left_alone: Vec<LeftAlone>,
 }
 
@@ -32,7 +32,7 @@ pub struct LeftAlone {
     pub reason: String,
 }
 
-/// What a dead agent left behind. Nobody else can clean it up as long as this lives.
+/// What a dead agent left behind. While this value lives, no other process can clean it up.
 #[derive(Debug)]
 pub struct Leftover {
     /// Its work directory.
@@ -90,18 +90,18 @@ fn examine(mut run: RunDirectory, here: &Origin) -> Result<Option<Leftover>, Lef
     let relation = origin.seen_from(here);
     let elsewhere = match relation {
         Relation::OtherHost => Some(format!(
-            "it belongs to the machine `{}`: `nestor doctor --clean` there, or remove it if that machine is no more",
+            "it belongs to the machine `{}`: run `nestor doctor --clean` there, or remove it if that machine no longer exists",
             origin.host
         )),
         Relation::OtherNamespace => Some(format!(
-            "it belongs to another container of this machine (`{}`): `nestor doctor --clean` there, or remove it if that \
-             container is no more",
+            "it belongs to another container of this machine (`{}`): run `nestor doctor --clean` there, or remove it if that \
+             container no longer exists",
             origin.host
         )),
         Relation::Same | Relation::Restarted => None,
     };
     match run.take_lock() {
-        // Whoever holds it lives, whatever the ledger says.
+        // The holder of the lock lives, even if the ledger says otherwise.
         Err(Errno::WOULDBLOCK) => return Ok(None),
         Err(e) => return Err(alone(format!("its lock cannot be taken: {e}"))),
         // An agent that ends meanwhile removes both.
@@ -200,7 +200,7 @@ mod tests {
             self.work.join(LEDGER_FILE)
         }
 
-        /// Has the ledger say something else of where it was written.
+        /// Changes the origin in the ledger.
         fn with(self, change: impl FnOnce(&mut serde_json::Value)) -> Self {
             let mut value: serde_json::Value =
                 serde_json::from_slice(&fs::read(self.ledger_file()).unwrap()).unwrap();
@@ -234,7 +234,7 @@ mod tests {
 
     #[test]
     fn an_agent_that_holds_its_lock_lives_whatever_its_number() {
-        // As it looks from another container: nobody here has that number.
+        // As it looks from another container: no process here has that number.
         let bench = Bench::new().with(|l| l["owner_pid"] = 4_194_305.into());
         let found = bench.found();
         assert!(found.dead.is_empty() && found.left_alone.is_empty(), "{found:?}");
@@ -321,7 +321,7 @@ mod tests {
         let bench = Bench::dead();
         let root = bench.folder.path().join("root");
         fs::set_permissions(&root, fs::Permissions::from_mode(0o755)).unwrap();
-        assert!(leftovers(&root).unwrap_err().to_string().contains("nothing in it was believed"));
+        assert!(leftovers(&root).unwrap_err().to_string().contains("nothing in it was trusted"));
         assert!(bench.kept.exists() && bench.work.exists());
     }
 

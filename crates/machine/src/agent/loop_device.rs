@@ -26,7 +26,7 @@ const LOOP_CTL_GET_FREE: u32 = 0x4c82;
 const LO_FLAGS_AUTOCLEAR: u32 = 4;
 const LO_FLAGS_DIRECT_IO: u32 = 16;
 
-/// How many devices are tried that somebody else takes at the same moment.
+/// How many devices are tried if other programs take them at the same moment.
 const TRIES: usize = 64;
 /// How long another process may have a detached device open before it counts as in use.
 const CLOSED_LIMIT: Duration = Duration::from_secs(2);
@@ -53,7 +53,7 @@ struct Status {
     encryption: u32,
     key_bytes: u32,
     flags: u32,
-    /// Whatever who made it wrote there; other programs write the beginning of the file's path, which the kernel tells better.
+    /// The mark of its maker. Other programs write the beginning of the file's path, which the kernel reports in full elsewhere.
     name: [u8; 64],
     cipher: [u8; 64],
     key: [u8; 32],
@@ -155,7 +155,7 @@ fn configure_step_by_step(device: &File, backing: &File, status: &Status) -> io:
         made = done(unsafe { libc::ioctl(number, LOOP_SET_DIRECT_IO as _, 1) });
     }
     if made.is_err() {
-        // Without its mark nobody would know whose it is.
+        // Without its mark, its owner would not be known.
         let _ = clear(device);
     }
     made.map(drop)
@@ -189,13 +189,13 @@ fn attached() -> impl Iterator<Item = (String, String)> {
     })
 }
 
-/// Detaches what has a mark, wherever it is; nothing if there is none. `file` is what it was made of.
+/// Detaches the device with a mark, if it exists. `file` is what it was made of.
 ///
 /// # Errors
 /// It cannot be detached, or one that is made of a file of this name cannot be looked at.
 pub(super) fn detach(mark: &str, file: &str) -> Result<(), String> {
     for (path, backing) in attached() {
-        // While it is open here nobody can make it of something else.
+        // While it is open here, it cannot be detached and made of another file.
         let found = File::open(&path).and_then(|device| {
             let is_it = has_mark(&device, mark);
             if is_it { clear(&device).map(|()| true) } else { Ok(false) }
@@ -326,7 +326,7 @@ mod tests {
         let Some(backing) = backing() else { return };
         let file = backing.path().to_str().unwrap();
         let mark = new_mark().unwrap();
-        // One that is free and stays so, unless somebody takes it at this moment.
+        // A free one, unless another program takes it at this moment.
         let Ok(device) = attach(backing.path(), false, &mark) else { return };
         detach(&mark, file).unwrap();
         let device = OpenOptions::new().read(true).write(true).open(device).unwrap();

@@ -108,7 +108,7 @@ impl Agent {
                     let body = agent
                         .obey_unless_closed(envelope.body)
                         .unwrap_or_else(|e| Answer::Failed(e.clipped()));
-                    // If nobody listens any more the serving loop notices by itself.
+                    // If the controller is gone, the serving loop notices by itself.
                     let _ = write_frame(&mut *lock(&writer), &Envelope { number: envelope.number, body });
                 });
             }
@@ -145,7 +145,7 @@ impl Agent {
     /// Takes down everything, last made first, and refuses all further requests.
     pub fn take_down(&self) -> Vec<String> {
         lock(&self.under_way).closed = true;
-        // Requests that are under way may still make something, so they are cut short and waited for.
+        // Requests in flight may still make something, so they are cancelled and waited for.
         let deadline = Instant::now() + CUT_SHORT_LIMIT;
         loop {
             self.end_running();
@@ -179,9 +179,9 @@ impl Agent {
     }
 }
 
-/// Tells the controller, in place of a greeting, why there is no agent.
+/// Sends the controller, in place of a greeting, the reason why the agent cannot run.
 pub fn decline(mut writer: impl Write, reason: &str) {
-    // Without a controller there is nobody to tell.
+    // Without a controller, the error has no reader.
     let _ = write_frame(&mut writer, &Envelope { number: 0, body: Answer::Failed(reason.into()) });
 }
 

@@ -18,8 +18,8 @@ pub struct Origin {
     pub boot: String,
     /// Number of the pid namespace: containers have their own.
     pub pid_namespace: u64,
-    /// When its first process began, in clock ticks since boot: a later container gets a dead one's number. Absent where it
-    /// cannot be told, and in what older versions wrote.
+    /// When its first process began, in clock ticks since boot: a later container gets a dead one's number. Absent if it
+    /// is not known, and in ledgers of older versions.
     #[serde(default)]
     pub pid_namespace_began: Option<u64>,
     /// Number of the mount namespace, which another gets when it is gone; absent in what older versions wrote.
@@ -63,7 +63,7 @@ impl Origin {
     /// How `self`, where something was made, looks from `here`.
     pub fn seen_from(&self, here: &Self) -> Relation {
         let same_boot = !self.boot.is_empty() && self.boot == here.boot;
-        // Many images have no machine id, or an empty one: their machines are told apart by nothing but a name.
+        // Many images have no machine id, or an empty one: only a name tells their machines apart.
         let same_name = self.host == here.host && self.machine == here.machine;
         let same_host = same_name && (same_boot || !self.machine.is_empty());
         match (same_boot, same_host) {

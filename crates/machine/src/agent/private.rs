@@ -1,4 +1,4 @@
-//! Directories and files of the agent's own, in which nobody else can have prepared anything.
+//! Directories and files of the agent's own, in which no other user can have prepared anything.
 
 use std::fs::File;
 use std::io::{self, Read as _, Write as _};
@@ -14,7 +14,7 @@ use crate::connection::lock;
 use crate::message::Answer;
 use crate::refusal::Refusal;
 
-/// Random bytes of a name: nobody guesses 128 bits.
+/// Random bytes of a name: 128 bits cannot be guessed.
 const RANDOM_BYTES: usize = 16;
 /// How often another name is tried; that even one is taken is chance of 1 in 2¹²⁸.
 const TRIES: usize = 8;
@@ -77,7 +77,7 @@ fn make_below(directory: &BorrowedFd<'_>, parent: &Path, prefix: &str) -> io::Re
     Err(io::Error::other("every name that was tried exists already"))
 }
 
-/// As many as nobody guesses, in hexadecimal.
+/// Enough that the name cannot be guessed, in hexadecimal.
 pub(super) fn random_digits() -> io::Result<String> {
     let mut bytes = [0; RANDOM_BYTES];
     File::open("/dev/urandom")?.read_exact(&mut bytes)?;

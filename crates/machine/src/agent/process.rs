@@ -36,7 +36,7 @@ impl Spawner {
         let (sender, receiver) = channel::<SpawnRequest>();
         std::thread::spawn(move || {
             for (mut command, answer) in receiver {
-                // Nobody waits any more if the send fails; the child then dies with the agent.
+                // If the send fails, the caller no longer waits; the child then dies with the agent.
                 let _ = answer.send(command.spawn());
             }
         });
@@ -53,8 +53,8 @@ impl Spawner {
         unsafe {
             command.pre_exec(|| {
                 set_parent_process_death_signal(Some(Signal::KILL))?;
-                // A program is asked to end by SIGINT, which whoever was started in the background of a script ignores, and
-                // so would all that it starts.
+                // SIGINT ends a program. An agent that a script started in the background ignores SIGINT, and
+                // its children would inherit that.
                 libc::signal(libc::SIGINT, libc::SIG_DFL);
                 rustix::process::umask(rustix::fs::Mode::from_raw_mode(0o077));
                 Ok(())
@@ -79,7 +79,7 @@ pub const OWN_BINARY: &str = "/proc/self/exe";
 /// Turns a message into something that can be spawned.
 ///
 /// # Errors
-/// When there is no program.
+/// If the command is empty.
 pub fn os_command(command: &Command) -> Result<OsCommand, Refusal> {
     let (program, arguments) = command.argv.split_first().ok_or("a program to run has no name")?;
     let mut os = OsCommand::new(if program == OWN_PROGRAM { OWN_BINARY } else { program });
@@ -113,7 +113,7 @@ pub fn run(spawner: &Spawner, command: &Command, on_start: impl FnOnce(&Child)) 
     }
     let status = child.wait().map_err(|e| cannot_wait(command, &e))?;
     let elapsed_ns = u64::try_from(started.elapsed().as_nanos()).unwrap_or(u64::MAX);
-    // What the program itself left running holds the pipes open; it belongs to its group and goes with it.
+    // Processes that the program left running hold the pipes open. They are in its group, so this ends them too.
     kill_group(&child, Signal::KILL);
     use std::os::unix::process::ExitStatusExt;
     Ok(Finished {
@@ -131,7 +131,7 @@ fn cannot_wait(command: &Command, error: &io::Error) -> Refusal {
     Refusal::of_io(&format!("waiting for `{program}` failed"), error)
 }
 
-/// Starts a program that goes on, its output appended to a file.
+/// Starts a program in the background; its output is appended to a file.
 ///
 /// # Errors
 /// When it cannot be started or the file cannot be opened.
@@ -151,7 +151,7 @@ pub fn start(spawner: &Spawner, command: &Command, output: &str) -> Result<Child
 /// When waiting for it fails.
 pub fn stop(child: &mut Child, grace: Duration) -> io::Result<Finished> {
     let started = Instant::now();
-    // Only the leader is asked: a tool such as blktrace tells its own helpers.
+    // Only the leader gets the signal: a tool such as blktrace stops its own helpers.
     let lives = child.try_wait()?.is_none();
     if let Some(pid) = process_id(child).filter(|_| lives) {
         let _ = rustix::process::kill_process(pid, Signal::INT);

@@ -29,7 +29,7 @@ struct PoolInfo {
 pub(super) fn mix(data: [u8; BYTES]) -> io::Result<()> {
     let pool = File::options().write(true).open("/dev/urandom")?;
     let info = PoolInfo { entropy_bits: 8 * BYTES as i32, bytes: BYTES as i32, data };
-    // Credited, so that a generator that was not ready before is now: only then can it be told to begin anew.
+    // Credited, so that the generator is ready now: only a ready generator can be reseeded.
     // SAFETY: the descriptor is open, and `info` is a whole `rand_pool_info` that lives until the call returns.
     done(unsafe { libc::ioctl(pool.as_raw_fd(), RNDADDENTROPY as _, &raw const info) })?;
     // SAFETY: the descriptor is open; this request takes no argument.

@@ -30,8 +30,8 @@ pub(super) type Obeyed = Result<Answer, Refusal>;
 const LOOK_AGAIN: Duration = Duration::from_millis(5);
 
 fn mix_random(data: &[u8]) -> Obeyed {
-    let data = random::whole(data).ok_or("what is to be random has another length than 64 bytes")?;
-    let what = "the kernel's random numbers could not be begun anew, which needs root";
+    let data = random::whole(data).ok_or("the seed for random numbers must have 64 bytes")?;
+    let what = "the kernel's random number generator could not be seeded, which needs root";
     random::mix(data).map(|()| Answer::Done).map_err(|e| Refusal::of_io(what, &e))
 }
 
@@ -204,10 +204,10 @@ impl Agent {
         let made = run_tool(command, &what).and_then(|_| match MountIdentity::at(Path::new(target)) {
             Ok(Some(mounted)) => Ok(mounted),
             unknown => {
-                // Nobody could tell later whose it is.
+                // Later it could not be known whose it is.
                 let _ = unmount(target, UnmountFlags::empty());
                 let why = unknown.err().map_or_else(|| "nothing is there".to_owned(), |e| e.to_string());
-                Err(format!("{what}: what was mounted cannot be looked at: {why}").into())
+                Err(format!("{what}: the new mount cannot be looked at: {why}").into())
             }
         });
         match made {
@@ -300,7 +300,7 @@ impl Agent {
         let directory = self.work_directory.join(&spec.name);
         let accelerator = match spec.accelerator {
             Some(Accelerator::Hardware) => {
-                return Err("a machine to boot needs an accelerator, and `hardware` is none".into());
+                return Err("a machine cannot boot with `hardware` as its accelerator".into());
             }
             Some(decided) => decided,
             None => self.find_accelerator(spec),
@@ -347,7 +347,7 @@ impl Agent {
 
     fn stop_machine(&self, name: &str) -> Obeyed {
         let Booted { entry, machine } = lock(&self.machines).remove(name).ok_or_else(|| {
-            Refusal::new(Cause::MachineLost, format!("there is no machine `{name}` to stop"))
+            Refusal::new(Cause::MachineLost, format!("the machine `{name}` is not running"))
         })?;
         machine.stop();
         lock(&self.ledger).strike(entry);
@@ -356,7 +356,7 @@ impl Agent {
 
     fn machine(&self, name: &str) -> Result<Arc<dyn RunningMachine>, Refusal> {
         lock(&self.machines).get(name).map(|booted| Arc::clone(&booted.machine)).ok_or_else(|| {
-            Refusal::new(Cause::MachineLost, format!("there is no machine `{name}` here (any more)"))
+            Refusal::new(Cause::MachineLost, format!("the machine `{name}` is not running here (any more)"))
         })
     }
 
@@ -382,7 +382,7 @@ impl Agent {
             NoAnswer::TimedOut(limit) => Refusal::new(
                 Cause::MachineSilent,
                 format!(
-                    "the machine `{name}` did not answer within {} s: it hangs, or is overloaded{}",
+                    "the machine `{name}` did not answer within {} s: it hangs or is overloaded{}",
                     limit.as_secs(),
                     machine.last_words()
                 ),

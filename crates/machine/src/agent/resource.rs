@@ -20,7 +20,7 @@ use nestor_kernel::mounts::MountIdentity;
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Resource {
-    /// A process group whose leader was started by us; the start time tells it from a later process of that number.
+    /// A process group whose leader was started by us; the start time distinguishes it from a later process with that number.
     Process {
         /// Process id and group id.
         pid: u32,
@@ -40,12 +40,12 @@ pub enum Resource {
     },
     /// A loop device.
     LoopDevice {
-        /// `/dev/loopN`, for people; empty while it is being made, when nobody knows its name.
+        /// `/dev/loopN`, for people; empty while it is being made, before its name is known.
         device: String,
         /// The file it was made of.
         file: String,
-        /// What the kernel was given with it and tells of it: numbers of devices and paths of files are used again. Absent in
-        /// what older versions wrote; then whatever is made of such a file is left alone.
+        /// The mark that the kernel keeps with it, because numbers of devices and paths of files are used again. Absent in
+        /// ledgers of older versions; then every device of such a file is left alone.
         #[serde(default)]
         mark: Option<String>,
     },
@@ -68,7 +68,7 @@ pub enum Resource {
         path: String,
         /// What it held before.
         former: String,
-        /// What it held afterwards: what somebody else has set since then is left alone. Absent in what older versions wrote.
+        /// What it held afterwards: a later change by another program is left alone. Absent in ledgers of older versions.
         #[serde(default)]
         written: Option<String>,
         /// Of a setting of a disk, which disk (`settings::disk_of`): its name is used again. Absent for other settings, before Linux
@@ -98,7 +98,7 @@ impl Resource {
     }
 }
 
-/// Start time of a process in clock ticks since boot, or `None` if there is no such process.
+/// Start time of a process in clock ticks since boot, or `None` if the process does not exist.
 pub fn process_start_ticks(pid: u32) -> Option<u64> {
     stat(pid).map(|stat| stat.starttime)
 }
@@ -140,12 +140,12 @@ fn unmount_at(target: &str, mounted: Option<&MountIdentity>, by: By) -> Result<(
             Ok(Verdict::Gone) => return Ok(()),
             Ok(Verdict::Unknown(why)) => {
                 return Err(format!(
-                    "what is mounted at {target} was left alone: {why}; `umount {target}` if nobody needs it"
+                    "what is mounted at {target} was left alone: {why}; run `umount {target}` if it is not needed"
                 ));
             }
             Err(e) => {
                 return Err(format!(
-                    "what is mounted at {target} was left alone, for it cannot be looked at: {e}"
+                    "what is mounted at {target} was left alone because it cannot be looked at: {e}"
                 ));
             }
         }
@@ -165,13 +165,13 @@ fn remove_directory(path: &str, made: Option<&DirectoryIdentity>, by: By) -> Res
     match undoing::of_directory(path, made, by) {
         Verdict::Ours => {}
         Verdict::Gone => return Ok(()),
-        // One with anything in it stays in any case.
+        // A directory that is not empty is never removed.
         Verdict::Unknown(_) if fs::read_dir(path).is_ok_and(|mut entries| entries.next().is_some()) => {
             return Ok(());
         }
         Verdict::Unknown(why) => {
             return Err(format!(
-                "the empty directory {path} was left alone: {why}; `rmdir {path}` if nobody needs it"
+                "the empty directory {path} was left alone: {why}; run `rmdir {path}` if it is not needed"
             ));
         }
     }
@@ -189,13 +189,15 @@ fn erase_signatures(path: &str) -> Result<(), String> {
             empty_file(path);
             Ok(())
         }
-        // A device that was pulled, a file that was removed: nothing is left to erase.
+        // The device was pulled or the file removed: there is nothing to erase.
         _ if !Path::new(path).exists() => Ok(()),
         Ok(output) => Err(format!(
             "what was written to {path} could not be erased: {}",
             String::from_utf8_lossy(&output.stderr).trim_end()
         )),
-        Err(e) => Err(format!("what was written to {path} could not be erased, wipefs does not run: {e}")),
+        Err(e) => {
+            Err(format!("what was written to {path} could not be erased, because wipefs does not run: {e}"))
+        }
     }
 }
 
@@ -209,13 +211,13 @@ fn empty_file(path: &str) {
     }
 }
 
-/// Loop devices of which nobody can tell whether they are what was made.
+/// Loop devices that may or may not be the one that was made.
 fn name_loops(device: &str, file: &str) -> Result<(), String> {
     let there = loop_device::named(file).into_iter().find(|found| device.is_empty() || found == device);
     there.map_or(Ok(()), |found| {
         Err(format!(
-            "the loop device {found} of {file} was left alone: the ledger does not say which one it is; `losetup --detach \
-             {found}` if nobody needs it"
+            "the loop device {found} of {file} was left alone: the ledger does not say which one it is; run `losetup --detach \
+             {found}` if it is not needed"
         ))
     })
 }
@@ -305,7 +307,7 @@ mod tests {
         let ours = Resource::Mount { target: target.clone(), mounted: Some(other) };
         tmpfs().unwrap();
         let covered = ours.take_down(heir).unwrap_err();
-        assert!(covered.contains("mounted over"), "{covered}");
+        assert!(covered.contains("another mount covers"), "{covered}");
         unmount(&target, UnmountFlags::empty()).unwrap();
         ours.take_down(heir).unwrap();
         assert_eq!(there(), None);

@@ -1,4 +1,4 @@
-//! Kernel settings: written, and set back by who wrote them, or by an heir only where nobody else has changed them since.
+//! Kernel settings: the agent that wrote one sets it back; an heir does so only if it has not been changed since.
 
 use std::fs;
 use std::io::{self, Write as _};
@@ -15,7 +15,7 @@ const SETTINGS: [&str; 2] = ["/sys", "/proc/sys"];
 /// It is elsewhere, or cannot be written.
 pub(super) fn write(path: &str, value: &str) -> io::Result<()> {
     let real = real_setting(Path::new(path))?;
-    // Neither made nor cut short: a setting is there, and takes what it is told in one write.
+    // Neither created nor truncated: a setting exists, and takes its value in one write.
     fs::OpenOptions::new().write(true).open(real)?.write_all(value.as_bytes())
 }
 
@@ -25,10 +25,10 @@ fn real_setting(path: &Path) -> io::Result<PathBuf> {
     if SETTINGS.iter().any(|place| real.starts_with(place) && path.starts_with(place)) {
         return Ok(real);
     }
-    Err(io::Error::new(io::ErrorKind::InvalidInput, "it is no kernel setting below /sys or /proc/sys"))
+    Err(io::Error::new(io::ErrorKind::InvalidInput, "it is not a kernel setting below /sys or /proc/sys"))
 }
 
-/// What a setting holds; of a list of choices the chosen one, which stands in brackets.
+/// What a setting holds; of a list of choices the chosen one, which is in brackets.
 ///
 /// # Errors
 /// It cannot be read.
@@ -38,8 +38,8 @@ pub(super) fn read(path: &str) -> io::Result<String> {
     Ok(chosen.map_or(text.trim(), |(chosen, _)| chosen).to_owned())
 }
 
-/// The number of the disk to which a setting belongs, which the kernel gives anew when the disk is another one or has another
-/// medium, and to no other until the machine is started again (`diskseq`, since Linux 5.15). `None`: it belongs to no disk.
+/// The number of the disk to which a setting belongs, which changes with every new disk or
+/// medium and is not reused until the next boot (`diskseq`, since Linux 5.15). `None` if it does not belong to a disk.
 pub(super) fn disk_of(path: &str) -> Option<u64> {
     let real = real_setting(Path::new(path)).ok()?;
     let found = real.ancestors().skip(1).find_map(|above| fs::read_to_string(above.join("diskseq")).ok());
@@ -58,7 +58,7 @@ pub(super) fn set_back(
     by: By,
 ) -> Result<(), String> {
     if let By::Heir { work, .. } = by {
-        // What is no setting is told by writing it; what cannot be read is not known.
+        // Writing reports what is not a setting; what cannot be read is not known.
         let found = read(path).ok().filter(|_| real_setting(Path::new(path)).is_ok());
         if let Some(found) = found {
             match verdict(&found, former, written, disk == disk_of(path)) {
@@ -66,7 +66,7 @@ pub(super) fn set_back(
                 Verdict::Nothing => return Ok(()),
                 Verdict::LeftAlone(why) => {
                     return Err(format!(
-                        "{path} was left alone, which holds `{found}` and was `{former}` before that run: {why}; write `{former}` \
+                        "{path} was left alone; it holds `{found}` and held `{former}` before that run: {why}; write `{former}` \
                          to it, or remove {} to keep it",
                         work.display()
                     ));
@@ -94,9 +94,7 @@ fn verdict(found: &str, former: &str, written: Option<&str>, is_same_disk: bool)
     match written {
         _ if found == former => Verdict::Nothing,
         None => Verdict::LeftAlone("the ledger does not say what that run wrote"),
-        Some(written) if found != written && is_same_disk => {
-            Verdict::LeftAlone("somebody has changed it since")
-        }
+        Some(written) if found != written && is_same_disk => Verdict::LeftAlone("it was changed since"),
         // Another disk, which that run never had.
         Some(written) if found != written => Verdict::Nothing,
         Some(_) if !is_same_disk => Verdict::LeftAlone("another disk or medium may have that name now"),
@@ -118,7 +116,7 @@ mod tests {
         let out = "/proc/sys/../self/comm".to_owned();
         for path in [file.display().to_string(), up, out, "sys/x".to_owned(), String::new()] {
             let refused = set_back(&path, "x", None, None, By::Maker);
-            assert!(refused.is_err_and(|e| e.contains("no kernel setting")), "{path}");
+            assert!(refused.is_err_and(|e| e.contains("not a kernel setting")), "{path}");
         }
         assert_eq!(fs::read_to_string(&file).unwrap(), "his");
         assert_eq!(set_back("/sys/nothing/here", "1", None, None, By::Maker), Ok(()));
@@ -130,7 +128,7 @@ mod tests {
         let Some(Ok(link)) = fs::read_dir("/sys/class/tty").ok().and_then(|mut d| d.next()) else { return };
         let real = real_setting(&link.path()).unwrap();
         assert!(real.starts_with("/sys/devices"), "{}", real.display());
-        // /proc/sys/… has none, /proc/self is no setting.
+        // /proc/sys/… does not have it, /proc/self is not a setting.
         assert!(real_setting(Path::new("/proc/self/comm")).is_err());
     }
 
@@ -153,7 +151,7 @@ mod tests {
         let heir = By::Heir { work: Path::new("/w/7"), sees_its_mounts: true };
         let path = "/sys/block/loop7/queue/read_ahead_kb";
         let Ok(device) = fs::File::open("/dev/loop7") else { return };
-        // Another run of this test waits; somebody's own device is not touched.
+        // Another run of this test waits; a device of the user's is not touched.
         rustix::fs::flock(&device, rustix::fs::FlockOperation::LockExclusive).unwrap();
         if Path::new("/sys/block/loop7/loop").exists() {
             return;
@@ -172,7 +170,7 @@ mod tests {
         write(path, &before).unwrap();
         for left_alone in [changed, of_another, older] {
             let why = left_alone.unwrap_err();
-            assert!(why.contains("was left alone, which holds `68` and was `72`"), "{why}");
+            assert!(why.contains("was left alone; it holds `68` and held `72`"), "{why}");
         }
         assert_eq!((kept.as_str(), own, after.as_str()), ("68", Ok(()), "72"));
     }

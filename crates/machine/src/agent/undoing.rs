@@ -26,11 +26,11 @@ pub enum By<'a> {
 /// What is done with something that has the name of what was made.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Verdict {
-    /// Nothing: what was made is gone, and what there is is another's.
+    /// Nothing: what was made is gone, and its successor is another's.
     Gone,
     /// It is what was made.
     Ours,
-    /// Nothing, because of this: nobody knows whose it is.
+    /// Nothing: its owner is not known, for this reason.
     Unknown(&'static str),
 }
 
@@ -44,7 +44,7 @@ pub struct DirectoryIdentity {
 }
 
 impl DirectoryIdentity {
-    /// That of what is at a path, which is not followed if it is a link; `None` if the system does not tell.
+    /// That of what is at a path, which is not followed if it is a link; `None` if the system does not report it.
     pub fn at(path: &Path) -> Option<Self> {
         let wanted = StatxFlags::INO | StatxFlags::BTIME;
         let found = statx(CWD, path, AtFlags::SYMLINK_NOFOLLOW, wanted).ok()?;
@@ -70,7 +70,7 @@ pub(super) fn of_mount(target: &str, noted: Option<&MountIdentity>, by: By) -> i
     };
     match (verdict, noted) {
         (Verdict::Gone, Some(noted)) if is_covered(noted)? => {
-            Ok(Verdict::Unknown("something else is mounted over what was mounted there"))
+            Ok(Verdict::Unknown("another mount covers the one that was made there"))
         }
         (verdict, _) => Ok(verdict),
     }
@@ -79,7 +79,7 @@ pub(super) fn of_mount(target: &str, noted: Option<&MountIdentity>, by: By) -> i
 fn mount_verdict(noted: Option<&MountIdentity>, found: &MountIdentity, by: By) -> Verdict {
     let Some(noted) = noted else {
         return match by {
-            // It died before it could note which mount it had made there. Nobody else mounts anything in its directory.
+            // It died before it could note which mount it had made there. No other program mounts anything in its directory.
             By::Heir { work, sees_its_mounts: true } if found.line.place().starts_with(work) => Verdict::Ours,
             _ => Verdict::Unknown("the ledger does not say which mount it is"),
         };
@@ -87,13 +87,13 @@ fn mount_verdict(noted: Option<&MountIdentity>, found: &MountIdentity, by: By) -
     if let (Some(noted), Some(found)) = (noted.unique, found.unique) {
         return if noted == found { Verdict::Ours } else { Verdict::Gone };
     }
-    // What a line says may all be used again, if not often at the same time.
+    // All values of a line can be used again, but rarely together.
     match by {
         _ if noted.line != found.line => Verdict::Gone,
         By::Maker => Verdict::Ours,
         By::Heir { work, .. } if found.line.place().starts_with(work) => Verdict::Ours,
         By::Heir { .. } => Verdict::Unknown(
-            "this kernel does not tell whether it is the same mount (Linux 6.8 does), and it is outside of the run's work \
+            "this kernel does not report whether it is the same mount (Linux 6.8 does), and it is outside the run's work \
              directory",
         ),
     }
@@ -119,13 +119,13 @@ fn directory_verdict(
 ) -> Verdict {
     let (Some(noted), Some(found)) = (noted, found) else {
         return Verdict::Unknown(
-            "the ledger does not say which directory it is, or this one cannot be looked at",
+            "the ledger does not say which directory it is, or this directory cannot be looked at",
         );
     };
     match by {
         _ if noted != found => Verdict::Gone,
         By::Heir { .. } if noted.birth.is_none() => {
-            Verdict::Unknown("its file system does not say when a directory was made")
+            Verdict::Unknown("its file system does not record when a directory was made")
         }
         _ => Verdict::Ours,
     }

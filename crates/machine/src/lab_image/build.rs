@@ -34,7 +34,7 @@ pub struct Build<'a> {
     pub partial: PartialImage,
     /// Where fetched packages are kept.
     pub debs: PathBuf,
-    /// Whom to tell about progress.
+    /// The receiver of progress reports.
     pub tracker: Tracker<'a>,
     /// Set when the caller wants the build to stop.
     pub interrupted: &'a AtomicBool,
@@ -78,7 +78,7 @@ pub fn build(
 }
 
 fn prepare_work_directory(build: &mut Build, hash: &str) -> Result<PathBuf, LabImageError> {
-    // It may be made in a directory for everybody: nobody else can know its name before.
+    // It may be made in a directory that every user may write to: no other user can know its name before.
     let name = format!("nestor-lab-{hash}-{:016x}", RandomState::new().hash_one(std::process::id()));
     let work = build.environment.work_directory(build.partial.directory(), &name)?;
     build.partial.set_work_directory(&work)?;
@@ -107,7 +107,7 @@ fn mmdebstrap(
 ) -> Command {
     let mut command = build.environment.mmdebstrap();
     command.env("TMPDIR", work);
-    // The kernel's package would have an initramfs made, which nobody boots.
+    // The kernel's package would have an initramfs made, which is never booted.
     command.env("INITRD", "No");
     command.args(["--variant=essential", "--format=tar", "--verbose"]);
     command.arg(format!("--architectures={}", build.recipe.architecture));

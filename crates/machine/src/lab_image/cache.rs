@@ -5,7 +5,7 @@
 //! <cache>/debs/                          fetched packages, kept for the next build
 //! <cache>/lab/lock                       held by the process that builds
 //! <cache>/lab/<hash>/                    a finished image
-//! <cache>/lab/<hash>.partial-<process>/  a build under way, or what a killed one left
+//! <cache>/lab/<hash>.partial-<process>/  a running build, or what a killed one left
 //! ```
 
 use std::fs::{self, File, TryLockError};
@@ -72,7 +72,7 @@ impl Cache {
         self.images().join(hash)
     }
 
-    /// Checks that nobody else can have put anything into the cache.
+    /// Checks that no other user can have put anything into the cache.
     pub fn check_owner(&self) -> Result<(), LabImageError> {
         verify::check_directories(&[self.directory.clone(), self.images(), self.debs()])
     }
@@ -110,7 +110,7 @@ impl Cache {
         (complete && image.manifest.hash.starts_with(hash)).then_some(image)
     }
 
-    /// Waits until this process is the one that may build. `waiting` is told which process is waited for.
+    /// Waits until this process is the one that may build. `waiting` gets the process that holds the lock.
     pub fn lock(&self, interrupted: &AtomicBool, waiting: &dyn Fn(&str)) -> Result<BuildLock, LabImageError> {
         let images = self.images();
         make_directory(&images)?;
@@ -133,14 +133,14 @@ impl Cache {
             }
             std::thread::sleep(POLL);
         }
-        // The number only serves whoever waits to say for whom; nothing depends on it.
+        // The number serves only for the messages of processes that wait; nothing depends on it.
         let _ = file.set_len(0);
         let _ = file.seek(SeekFrom::Start(0)).and_then(|_| write!(file, "{}", std::process::id()));
         Ok(BuildLock { _file: file })
     }
 
-    /// Removes what killed builds left. Whoever holds the lock is the only one who builds, so every unfinished build that
-    /// is there has no owner any more.
+    /// Removes what killed builds left. Only the holder of the lock builds, so every other unfinished build has no
+    /// owner any more.
     pub fn remove_stale(&self, _lock: &BuildLock) -> Result<(), LabImageError> {
         let images = self.images();
         let entries = fs::read_dir(&images).map_err(LabImageError::file("cannot read", &images))?;
@@ -184,7 +184,7 @@ impl Cache {
     }
 }
 
-/// Makes a directory, with those above it, that nobody else may write to, whatever this process's umask.
+/// Makes a directory, with those above it, that no other user may write to, regardless of this process's umask.
 fn make_directory(directory: &Path) -> Result<(), LabImageError> {
     fs::DirBuilder::new()
         .recursive(true)
@@ -198,8 +198,8 @@ fn owner(file: &mut File) -> String {
     let mut text = String::new();
     let _ = file.seek(SeekFrom::Start(0)).and_then(|_| file.read_to_string(&mut text));
     match text.trim().parse::<u32>() {
-        Ok(pid) => format!("process {pid} is building the same"),
-        Err(_) => "another process is building the same".to_owned(),
+        Ok(pid) => format!("process {pid} is building the same image"),
+        Err(_) => "another process is building the same image".to_owned(),
     }
 }
 
@@ -241,7 +241,7 @@ impl PartialImage {
 
 impl Drop for PartialImage {
     fn drop(&mut self) {
-        // Nothing can be done here about a failure; the next build tries again and tells.
+        // A failure cannot be handled here; the next build tries again and reports it.
         let _ = self.remove();
     }
 }
@@ -259,7 +259,7 @@ fn remove_tree(directory: &Path) -> Result<(), LabImageError> {
         }
         None => Ok(()),
     });
-    mounted.map_err(LabImageError::file("cannot remove what an earlier build left,", directory))?;
+    mounted.map_err(LabImageError::file("cannot remove the remains of an earlier build,", directory))?;
     match fs::remove_dir_all(directory) {
         Ok(()) => return Ok(()),
         Err(e) if e.kind() == std::io::ErrorKind::NotFound => return Ok(()),
@@ -272,7 +272,7 @@ fn remove_tree(directory: &Path) -> Result<(), LabImageError> {
     let _ = helper.process_group(0).output();
     match fs::remove_dir_all(directory) {
         Err(e) if e.kind() != std::io::ErrorKind::NotFound => {
-            Err(LabImageError::file("cannot remove what an earlier build left,", directory)(e))
+            Err(LabImageError::file("cannot remove the remains of an earlier build,", directory)(e))
         }
         _ => Ok(()),
     }
@@ -378,7 +378,7 @@ mod tests {
         let first = lock(&cache);
         let interrupted = never();
         let result = cache.lock(&interrupted, &|detail| {
-            assert_eq!(detail, format!("process {} is building the same", std::process::id()));
+            assert_eq!(detail, format!("process {} is building the same image", std::process::id()));
             interrupted.store(true, Ordering::Relaxed);
         });
         assert!(matches!(result, Err(LabImageError::Interrupted)));

@@ -168,7 +168,7 @@ impl Environment {
     }
 }
 
-/// Makes a directory that everybody may enter, whatever this process's umask.
+/// Makes a directory that every user may enter, regardless of this process's umask.
 pub fn make_open_directory(directory: &Path) -> Result<(), LabImageError> {
     let made = fs::create_dir(directory);
     made.and_then(|()| fs::set_permissions(directory, fs::Permissions::from_mode(0o755)))
@@ -240,7 +240,7 @@ mod tests {
         let error = environment.check("amd64").unwrap_err();
         insta::assert_snapshot!(error, @"the lab image cannot be built without mmdebstrap, apt-get, sqfstar, tar, newuidmap, newgidmap, unshare; install what is missing: apt-get install mmdebstrap apt squashfs-tools tar uidmap util-linux");
         let error = environment.check("arm64").unwrap_err();
-        insta::assert_snapshot!(error, @"the lab image is made for arm64 machines, and this one is amd64");
+        insta::assert_snapshot!(error, @"the lab image supports only arm64 machines; this machine is amd64");
     }
 
     #[test]

@@ -6,11 +6,11 @@ use std::path::{Path, PathBuf};
 use super::sources::MIRROR_VARIABLE;
 use nestor_ownership::Distrust;
 
-/// There is no lab image, and why.
+/// Why the lab image is not available.
 #[derive(Debug, thiserror::Error)]
 pub enum LabImageError {
     /// The image is made for another architecture than this machine's.
-    #[error("the lab image is made for {wanted} machines, and this one is {found}")]
+    #[error("the lab image supports only {wanted} machines; this machine is {found}")]
     Architecture {
         /// Debian's name of the image's architecture.
         wanted: String,
@@ -59,8 +59,8 @@ pub enum LabImageError {
     },
     /// Too little space before anything was begun.
     #[error(
-        "building the lab image needs {needed_mib} MiB, and {} has {free_mib} MiB free; \
-         make room, or set NESTOR_CACHE to a directory with more",
+        "building the lab image needs {needed_mib} MiB, but {} has only {free_mib} MiB free; \
+         free some space, or set NESTOR_CACHE to a directory with more",
         .directory.display()
     )]
     NotEnoughSpace {
@@ -73,8 +73,8 @@ pub enum LabImageError {
     },
     /// Space ran out while the image was being built.
     #[error(
-        "the disk became full while the lab image was being built in {}; nothing of it was kept but the fetched \
-         packages. Make room, or set NESTOR_CACHE to a directory with more",
+        "the disk became full while the lab image was being built in {}; only the fetched packages \
+         were kept. Free some space, or set NESTOR_CACHE to a directory with more",
         .directory.display()
     )]
     DiskFull {
@@ -83,8 +83,8 @@ pub enum LabImageError {
     },
     /// No directory that the user namespace of an ordinary user's build can enter.
     #[error(
-        "an ordinary user's build needs a directory that every user may enter, with {needed_mib} MiB free, and found \
-         none among {}; set TMPDIR to one",
+        "an ordinary user's build needs a directory that every user may enter, with {needed_mib} MiB free; none of \
+         {} qualifies; set TMPDIR to such a directory",
         .tried.iter().map(|d| d.display().to_string()).collect::<Vec<_>>().join(", ")
     )]
     NoWorkDirectory {
@@ -107,7 +107,7 @@ pub enum LabImageError {
     },
     /// The packages installed do not bring what stacks need.
     #[error(
-        "the kernel {release} that was installed lacks modules the lab needs: {}; \
+        "the kernel {release} that was installed lacks modules that the lab needs: {}; \
          lab/recipe.toml excludes them or names them wrongly",
         .modules.join(", ")
     )]
@@ -120,10 +120,10 @@ pub enum LabImageError {
     /// The tree that was installed is not what the build expects.
     #[error("the lab image that was built is not usable: {0}")]
     Unusable(String),
-    /// Somebody else can change the image.
+    /// Another user can change the image.
     #[error(
-        "the cache of the lab image is not used: {cause}. Set NESTOR_CACHE to a directory of yours; or, if nobody else \
-         wrote to it, `chmod go-w` it"
+        "the cache of the lab image was not used: {cause}. Set NESTOR_CACHE to a directory of your own, or, if no other user \
+         wrote to it, run `chmod go-w` on it"
     )]
     NotTrusted {
         /// What, and who can.
@@ -131,8 +131,8 @@ pub enum LabImageError {
     },
     /// The image is another than the one that was made.
     #[error(
-        "{} is not what was recorded when the lab image was made: somebody or a fault changed it since; remove {} and \
-         `nestor lab build` makes it again",
+        "{} is not what was recorded when the lab image was made: a user or a fault changed it since; remove {}, then \
+         run `nestor lab build`",
         .path.display(), .path.parent().unwrap_or(.path).display()
     )]
     Changed {
@@ -141,7 +141,7 @@ pub enum LabImageError {
     },
     /// No home directory to keep the image in.
     #[error(
-        "there is no directory to keep the lab image in: neither NESTOR_CACHE, XDG_CACHE_HOME nor HOME is set"
+        "the lab image has no directory: none of NESTOR_CACHE, XDG_CACHE_HOME and HOME is set; set NESTOR_CACHE"
     )]
     NoCacheDirectory,
     /// The caller asked to stop.
@@ -160,7 +160,7 @@ pub enum LabImageError {
 }
 
 impl LabImageError {
-    /// A failed file operation; a full disk is told apart.
+    /// A failed file operation; a full disk has its own variant.
     pub(super) fn file(what: &'static str, path: &Path) -> impl FnOnce(io::Error) -> LabImageError {
         let path = path.to_owned();
         move |source| match source.kind() {

@@ -1,4 +1,4 @@
-//! Fetching the packages with the machine's apt, into a directory that outlives the build: an interrupted build goes on
+//! Fetching the packages with the machine's apt, into a directory that outlives the build: an interrupted build continues
 //! where it stopped, and what fails here is the network and nothing else.
 
 use std::fs;
@@ -63,7 +63,7 @@ pub fn fetch(build: &Build, sources: &Path, settings: &[String]) -> Result<Fetch
         }
     })
     .map_err(failed)?;
-    // Only makes room; a failure is no reason to stop.
+    // This only frees space; a failure does not stop the build.
     if let Err(super::tool::ToolFailure::Interrupted) = apt_get(&["autoclean"], &mut |_| {}) {
         return Err(LabImageError::Interrupted);
     }

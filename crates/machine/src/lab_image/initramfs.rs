@@ -54,7 +54,7 @@ pub(super) fn write_modules_cpio(modules: &[PathBuf], out: &Path) -> io::Result<
     let mut load_list = String::new();
     for module in modules {
         let file_name = module.file_name().and_then(|n| n.to_str()).ok_or_else(|| {
-            let message = format!("{} is no name of a module", module.display());
+            let message = format!("{} is not the name of a module", module.display());
             io::Error::new(io::ErrorKind::InvalidInput, message)
         })?;
         let file = File::open(module).map_err(|e| naming(module, e))?;

@@ -85,7 +85,7 @@ pub struct LabManifest {
     pub suite: String,
     /// Debian's name of the architecture.
     pub architecture: String,
-    /// The kernel, as `uname -r` tells it.
+    /// The kernel, as `uname -r` prints it.
     pub kernel_release: String,
     /// Versions of all installed packages, by name.
     pub packages: BTreeMap<String, String>,
@@ -95,7 +95,7 @@ pub struct LabManifest {
 pub struct EnsureOptions<'a> {
     /// Where images and packages are kept; see [`default_cache_directory`].
     pub cache_directory: PathBuf,
-    /// Is told how a build goes on; not called at all if the image is there.
+    /// Receives the progress of a build; never called if the image exists.
     pub progress: &'a dyn Fn(LabProgress),
     /// Set by the caller, for example in a signal's handler, to end a build within seconds and without a trace.
     pub interrupted: &'a AtomicBool,
@@ -121,7 +121,7 @@ pub fn find(cache_directory: &Path) -> Option<LabImage> {
     Cache::new(cache_directory).find(&Recipe::built_in().short_hash())
 }
 
-/// The same, checked: it is this user's or root's, nobody else may write to it, and its files have the hashes that were
+/// The same, checked: it is this user's or root's, no other user may write to it, and its files have the hashes that were
 /// recorded when it was made. `recorded` hears of an image that has no record yet and gets one.
 ///
 /// # Errors

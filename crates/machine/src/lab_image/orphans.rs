@@ -11,7 +11,7 @@ use rustix::process::Pid;
 use super::tool::kill_group;
 use nestor_ownership as ownership;
 
-/// The variable that holds the directory of the build a program belongs to.
+/// The variable that holds the directory of a program's build.
 const MARK: &str = "NESTOR_LAB_BUILD";
 
 /// Marks a program as part of the build in `directory`.
@@ -21,7 +21,7 @@ pub fn mark(command: &mut Command, directory: &Path) {
 
 /// Kills what is still running of the build in `directory`, whose own process is gone.
 ///
-/// mmdebstrap goes on for a while after its parent's death, and what it writes meanwhile could not be removed. Some of its
+/// mmdebstrap continues for a while after its parent's death, and what it writes meanwhile could not be removed. Some of its
 /// processes do not let their environment be read, but all of them are in the group that the program was started in.
 pub fn end(directory: &Path) {
     let own_group = rustix::process::getpgrp();
@@ -43,7 +43,7 @@ fn marked_processes(directory: &Path) -> Vec<Pid> {
     processes
         .flatten()
         .filter_map(|entry| entry.file_name().to_str()?.parse().ok().and_then(Pid::from_raw))
-        // A zombie's environment is empty, and anybody can put anything into his own.
+        // A zombie's environment is empty, and every user controls the environment of their own processes.
         .filter(|pid| {
             let process = format!("/proc/{}", pid.as_raw_pid());
             if fs::metadata(&process).map_or(true, |metadata| metadata.uid() != ownership::user()) {
@@ -62,7 +62,7 @@ mod tests {
 
     use super::*;
 
-    /// A program with a child that a test may leave behind: whoever adopts it has to collect it.
+    /// A program with a child that a test may leave behind: the process that adopts it must collect it.
     fn start(directory: &Path) -> std::process::Child {
         let mut command = Command::new("sh");
         command.args(["-c", "sleep 1000 & wait"]).process_group(0);

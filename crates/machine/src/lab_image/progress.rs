@@ -1,4 +1,4 @@
-//! What the user is told while an image is being built.
+//! The progress that the user sees while an image is being built.
 
 use std::cell::Cell;
 use std::time::{Duration, Instant};
@@ -42,7 +42,7 @@ impl LabStage {
 /// The stages of a build proper.
 const STAGES: [LabStage; 3] = [LabStage::Fetching, LabStage::Installing, LabStage::Packing];
 
-/// Below this part of a stage its own pace says nothing yet.
+/// Below this part of a stage its own pace does not mean anything yet.
 const TELLING_FRACTION: f64 = 0.05;
 
 /// One piece of news.
@@ -52,7 +52,7 @@ pub struct LabProgress {
     pub stage: LabStage,
     /// How much of the whole is done, from 0 to 1; never falls.
     pub fraction: f64,
-    /// An estimate of the time left; nothing while there is no ground for one.
+    /// An estimate of the time left, as soon as one is possible.
     pub remaining: Option<Duration>,
     /// The package at hand, or the process that is waited for.
     pub detail: String,
@@ -101,7 +101,7 @@ fn overall_fraction(stage: LabStage, within: f64) -> f64 {
     (before + within * seconds(stage)) / total
 }
 
-/// The pace so far tells how long the present stage still takes; the later ones count as planned.
+/// The pace so far gives the remaining time of the present stage; the later ones count as planned.
 fn remaining(stage: LabStage, within: f64, elapsed: Duration) -> Option<Duration> {
     if stage == LabStage::Waiting {
         return None;

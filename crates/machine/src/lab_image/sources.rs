@@ -85,7 +85,7 @@ impl SourceEntry {
     fn is_debian(&self, uri: &str) -> bool {
         match self.kept.iter().find(|(name, _)| name == "Signed-By") {
             Some((_, key)) if key.trim_start().starts_with('/') => key.contains("debian-archive"),
-            // A key written out in the file could be anybody's.
+            // The owner of a key that is written out in the file is not known.
             Some(_) => false,
             None => {
                 let last = uri.trim_end_matches('/').rsplit('/').next().unwrap_or_default();

@@ -121,7 +121,7 @@ fn an_image_that_was_changed_since_it_was_built_is_refused() {
     let (bench, image) = Bench::new().ensure_and_keep();
     fs::write(&image.kernel, "KERNEL\n").unwrap();
     let refusal = bench.refusal();
-    assert_snapshot!(refusal, @"…/cache/lab/HASH/vmlinuz is not what was recorded when the lab image was made: somebody or a fault changed it since; remove …/cache/lab/HASH and `nestor lab build` makes it again");
+    assert_snapshot!(refusal, @"…/cache/lab/HASH/vmlinuz is not what was recorded when the lab image was made: a user or a fault changed it since; remove …/cache/lab/HASH, then run `nestor lab build`");
     assert_eq!(bench.refusal(), refusal, "looking does not make it good");
     fs::remove_dir_all(&image.directory).unwrap();
     bench.ensure().unwrap();
@@ -134,7 +134,7 @@ fn a_cache_that_others_may_write_to_is_refused_whether_or_not_an_image_is_in_it(
     let set_mode = |mode| fs::set_permissions(bench.cache(), fs::Permissions::from_mode(mode)).unwrap();
     set_mode(0o777);
     let refusal = bench.refusal();
-    assert_snapshot!(refusal, @"the cache of the lab image is not used: …/cache may be written to by others than its owner (mode 0777). Set NESTOR_CACHE to a directory of yours; or, if nobody else wrote to it, `chmod go-w` it");
+    assert_snapshot!(refusal, @"the cache of the lab image was not used: …/cache may be written to by others than its owner (mode 0777). Set NESTOR_CACHE to a directory of your own, or, if no other user wrote to it, run `chmod go-w` on it");
     set_mode(0o755);
     bench.ensure().unwrap();
     set_mode(0o777);
@@ -224,11 +224,11 @@ fn a_disk_that_becomes_full_is_said_plainly() {
 fn a_recipe_that_leaves_out_a_needed_module_is_refused() {
     let mut bench = Bench::new();
     bench.recipe.required_modules.push("jfs".into());
-    assert_snapshot!(bench.failure(), @"the kernel 6.1.0-7-amd64 that was installed lacks modules the lab needs: jfs; lab/recipe.toml excludes them or names them wrongly");
+    assert_snapshot!(bench.failure(), @"the kernel 6.1.0-7-amd64 that was installed lacks modules that the lab needs: jfs; lab/recipe.toml excludes them or names them wrongly");
     let bench = Bench::new();
     // depmod is silent about what it has not found; the module itself is not.
     bench.tool("mmdebstrap", &MMDEBSTRAP.replace("depends=virtio", "depends=virtio,virtio_ring"));
-    assert!(bench.failure().contains("lacks modules the lab needs: virtio_ring;"));
+    assert!(bench.failure().contains("lacks modules that the lab needs: virtio_ring;"));
 }
 
 #[test]

@@ -40,7 +40,7 @@ pub enum ToolFailure {
 /// Runs `command` to its end and hands every line it prints to `on_line`.
 ///
 /// The program gets a process group of its own, so that a key pressed at the terminal reaches only the caller, who sets
-/// `interrupted`; then the group is killed. The program is told as well when the caller dies.
+/// `interrupted`; then the group is killed. The program also gets a signal when the caller dies.
 pub fn run(
     command: &mut Command,
     interrupted: &AtomicBool,
@@ -84,7 +84,7 @@ fn start(command: &mut Command) -> io::Result<(Child, Receiver<String>)> {
     unsafe {
         command.pre_exec(|| {
             rustix::process::set_parent_process_death_signal(Some(Signal::TERM))?;
-            // A user's stricter umask would give the image directories that nobody but root may enter.
+            // A user's stricter umask would give the image directories that only root may enter.
             rustix::process::umask(rustix::fs::Mode::from_raw_mode(0o022));
             Ok(())
         });
@@ -305,7 +305,7 @@ mod tests {
         let result = run(&mut command, &interrupted, &mut |_| interrupted.store(true, Ordering::Relaxed));
         assert!(matches!(result, Err(ToolFailure::Interrupted)));
         let pid: i32 = std::fs::read_to_string(pid_file).unwrap().trim().parse().unwrap();
-        // The child may remain as a zombie for as long as whoever adopted it takes to collect it.
+        // The child may remain as a zombie until the process that adopted it collects it.
         let state = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
         assert!(state.is_empty() || state.contains(") Z"), "still there: {state}");
     }

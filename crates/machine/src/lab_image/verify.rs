@@ -1,4 +1,4 @@
-//! Whether an image is still what was made: nobody else can have changed it, and its contents have the recorded hashes.
+//! Whether an image is still what was made: no other user can have changed it, and its contents have the recorded hashes.
 //!
 //! ```text
 //! <cache>/lab/<hash>/SHA256SUMS      recorded when it was made, in the form of sha256sum(1)
@@ -6,7 +6,7 @@
 //! ```
 //!
 //! Reading an image takes a second or two, so a file is read again only after it has changed: `verified.json` has its inode,
-//! size, and times of change. What a file's times can hide, its owner can do; the directory belongs to nobody else.
+//! size, and times of change. Only a file's owner can forge its times, and the owner of the directory is this user or root.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File, OpenOptions, Permissions};
@@ -53,7 +53,7 @@ impl Seen {
     }
 }
 
-/// Checks that these directories, those that are there, are this user's or root's and that nobody else may write to them, or
+/// Checks that those of these directories that exist are this user's or root's and that no other user may write to them, or
 /// put others in their place.
 pub fn check_directories(directories: &[PathBuf]) -> Result<(), LabImageError> {
     let distrusted = |cause: Distrust| LabImageError::NotTrusted { cause };
@@ -69,7 +69,7 @@ pub fn check_directories(directories: &[PathBuf]) -> Result<(), LabImageError> {
     Ok(())
 }
 
-/// Writes down the hashes of an image's files, and lets nobody else write to them from now on.
+/// Records the hashes of an image's files, and makes the files read-only for other users.
 pub fn record(directory: &Path) -> Result<(), LabImageError> {
     let mut text = String::new();
     for name in FILES {
@@ -88,7 +88,7 @@ pub fn record(directory: &Path) -> Result<(), LabImageError> {
 /// SHA-256 of the recorded hashes, as 64 hexadecimal digits.
 ///
 /// # Errors
-/// There is no record, or it cannot be read.
+/// The record is missing or cannot be read.
 pub fn sha256_of_sums(directory: &Path) -> Result<String, LabImageError> {
     Ok(sha256(&directory.join(SUMS))?.0)
 }
@@ -97,7 +97,7 @@ pub fn sha256_of_sums(directory: &Path) -> Result<String, LabImageError> {
 /// is recorded, and `true` returned.
 ///
 /// # Errors
-/// Somebody else can change the image, or its contents are others than those recorded.
+/// Another user can change the image, or its contents differ from those recorded.
 pub fn verify(directory: &Path) -> Result<bool, LabImageError> {
     for name in FILES.map(Some).into_iter().chain([None, Some(SUMS), Some(VERIFIED)]) {
         check_entry(&name.map_or_else(|| directory.to_owned(), |name| directory.join(name)), name.is_none())?;
@@ -228,7 +228,7 @@ mod tests {
             fs::write(image.path().join(name), bytes).unwrap();
             let error = verify(image.path()).unwrap_err();
             assert!(matches!(&error, LabImageError::Changed { path } if path.ends_with(name)), "{error}");
-            assert!(error.to_string().contains("`nestor lab build` makes it again"), "{error}");
+            assert!(error.to_string().contains("then run `nestor lab build`"), "{error}");
         }
     }
 
@@ -246,7 +246,7 @@ mod tests {
         fs::write(&kernel, KERNEL).unwrap();
         verify(image.path()).unwrap();
         assert_ne!(fs::read(image.path().join(VERIFIED)).unwrap(), memory);
-        // A memory that nobody can read is none.
+        // A damaged record counts as none.
         fs::write(image.path().join(VERIFIED), b"{").unwrap();
         verify(image.path()).unwrap();
     }

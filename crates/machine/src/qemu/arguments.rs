@@ -39,12 +39,12 @@ impl MachineFiles {
         self.directory.join("qemu.log")
     }
 
-    /// A second monitor, for whoever records what QEMU does.
+    /// A second monitor, for recorders of QEMU's trace events.
     pub fn trace_monitor(&self) -> PathBuf {
         self.directory.join(TRACE_MONITOR)
     }
 
-    /// Where QEMU writes its trace events while nobody records them: see [`WATCHED_EVENT`].
+    /// Where QEMU writes its trace events while no recorder runs: see [`WATCHED_EVENT`].
     pub fn event_log(&self) -> PathBuf {
         self.directory.join(EVENT_LOG)
     }
@@ -66,29 +66,29 @@ const TRACE_MONITOR: &str = "trace.sock";
 /// Name of the event log in a machine's directory.
 const EVENT_LOG: &str = "events.log";
 
-/// The trace event that QEMU logs from the start: drivers that take over or let go of a virtio device. QEMU's events
-/// name devices by their addresses, which nothing else tells; the device that was plugged in last is in the last line.
+/// The trace event that QEMU logs from the start: drivers that take over or release a virtio device. QEMU's events
+/// name devices by their addresses, which appear nowhere else; the last line has the device that was plugged in last.
 const WATCHED_EVENT: &str = "virtio_set_status";
 
 /// Kernel command line of a lab machine, after the word that makes it one ([`GUEST_MARK`]). `panic=-1` with `-no-reboot` turns a kernel panic into QEMU's end, which the
 /// machine that booted it notices at once.
 const KERNEL_COMMAND_LINE: &str = "console=ttyS0 quiet loglevel=4 panic=-1 oops=panic random.trust_cpu=on mitigations=off nmi_watchdog=0 rdinit=/init";
 
-/// What the kernel of a machine with emulated processors is told besides.
+/// Additional kernel options of a machine with emulated processors.
 ///
-/// QEMU's TCG gives all of a machine's processors one counter (`cpus_get_elapsed_ticks`), but does not say
-/// so, and the kernel then reads the time from the HPET, a device under QEMU's global lock.
+/// QEMU's TCG gives all of a machine's processors one counter (`cpus_get_elapsed_ticks`), but does not
+/// report it, and the kernel then reads the time from the HPET, a device under QEMU's global lock.
 ///
 /// See [`GuestPaging`] and [`TICK_NEVER_STOPS`] for what is added.
 const EMULATED_KERNEL_OPTIONS: &str = " tsc=reliable";
 
 /// The scheduler's tick never stops. TCG's SVM code changes the pending interrupts of a processor without the lock
 /// that others take for it, so that an interrupt between processors is lost now and then; a halted processor without a tick
-/// then sleeps for ever (1 of 57 cells), with one it goes on at the next. In virtual time there is one processor, and each tick
+/// then sleeps for ever (1 of 57 cells); with one it wakes at the next tick. In virtual time there is one processor, and each tick
 /// of an idle machine is one more moment to which its clock does not jump at once.
 const TICK_NEVER_STOPS: &str = " nohz=off";
 
-/// What the kernel is told of its processor.
+/// Kernel options about the processor.
 fn kernel_options(processor: Processor, paging: impl FnOnce() -> GuestPaging) -> String {
     let tick = match processor {
         Processor::Kvm => return String::new(),
@@ -198,7 +198,7 @@ impl Processor {
         argv
     }
 
-    /// Whether the machine's controller decides when its time goes on.
+    /// Whether the machine's controller decides when its time advances.
     fn is_counted(self) -> bool {
         matches!(self, Self::Counted { .. })
     }
@@ -266,7 +266,7 @@ fn bare_machine(
     argv
 }
 
-/// Lets somebody else than the agent switch trace events on and off. Times are only in the log when QEMU puts them
+/// Lets programs other than the agent switch trace events on and off. Times are only in the log when QEMU puts them
 /// into its messages as well.
 fn tracing(files: &MachineFiles) -> [String; 8] {
     [

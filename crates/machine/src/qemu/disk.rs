@@ -1,4 +1,4 @@
-//! The disk of a hypervisor layer as QEMU is told of it.
+//! The disk of a hypervisor layer as QEMU's arguments.
 
 use nestor_stack::layers::hypervisors::HostTarget;
 use nestor_stack::layers::hypervisors::devices::{Controller, Disk};

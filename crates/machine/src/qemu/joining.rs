@@ -1,4 +1,4 @@
-//! A QEMU that is just started is joined to virtual time by the library that it was told to load.
+//! The library that a new QEMU loads joins it to virtual time.
 
 use std::io;
 use std::os::unix::net::{UnixListener, UnixStream};
@@ -17,35 +17,35 @@ use nestor_processor::ProcessorSpeed;
 /// How often it is looked whether the library has greeted.
 const POLL: Duration = Duration::from_millis(2);
 
-/// Why a QEMU cannot live in virtual time.
+/// Why a QEMU cannot run in virtual time.
 #[derive(Debug, thiserror::Error)]
 pub enum WhyNotJoined {
-    /// It runs, and nobody has greeted.
+    /// It runs, but the library has not sent its greeting.
     #[error(
-        "this QEMU does not load the library of virtual time: it is linked statically, or what starts it takes LD_PRELOAD away"
+        "this QEMU does not load the library of virtual time: it is linked statically, or the program that starts it removes LD_PRELOAD"
     )]
     NotLoaded,
     /// The library is in it and does not find what it needs.
     #[error(
-        "this QEMU cannot be joined to virtual time: not all of its functions are exported, as they are where it is built with modules"
+        "this QEMU cannot be joined to virtual time: not all of its functions are exported, because it was built without modules"
     )]
     NoFunctions,
-    /// QEMU's function that delivers interrupts stands in so many places, and has to be replaced in one.
+    /// QEMU's function that delivers interrupts is in this many places, and must be replaced in exactly one.
     #[error(
-        "this QEMU cannot be joined to virtual time: its function that delivers interrupts was found in {0} places, not in one"
+        "this QEMU cannot be joined to virtual time: its function that delivers interrupts was found in {0} places instead of one"
     )]
     InterruptSlots(u64),
-    /// What its clock is made of was not found, so that it has the usual speed and no other.
+    /// The parts of its clock were not found, so that it can only have the usual speed.
     #[error(
-        "this QEMU's processor cannot have {mips} MIPS: what its clock is made of was not found; leave out `cpu={0}`",
+        "this QEMU's processor cannot have {mips} MIPS: the parts of its clock were not found; omit `cpu={0}`",
         mips = .0.mips()
     )]
     Speed(ProcessorSpeed),
     /// It did not come so far.
     #[error("QEMU did not begin in time to be joined to virtual time")]
     Late,
-    /// The library could not be heard.
-    #[error("the library of virtual time could not be heard: {0}")]
+    /// The connection to the library failed.
+    #[error("the connection to the library of virtual time failed: {0}")]
     Unheard(#[from] io::Error),
 }
 
@@ -99,7 +99,7 @@ impl Joining {
     /// Waits for the library in a QEMU that was just started, which opens `agent_socket`.
     ///
     /// # Errors
-    /// It cannot live in virtual time; or nothing can be said of it, for it has ended (the caller sees that of the process).
+    /// It cannot run in virtual time; or it has ended, so that this is not known (the caller sees the end of the process).
     pub fn meet(&self, qemu: &mut Child, agent_socket: &Path, deadline: Instant) -> Result<(), WhyNotJoined> {
         let has_begun = || agent_socket.exists() || !matches!(qemu.try_wait(), Ok(None));
         let (control, hello) = wait_for_library(&self.listener, self.speed, has_begun, deadline)?;

@@ -1,4 +1,4 @@
-//! A machine's state in a file: kept where the machine stands, and loaded by another of the same specification.
+//! A machine's state in a file: written where the machine stopped, and loaded by another machine of the same specification.
 
 use std::fs::File;
 use std::os::unix::fs::OpenOptionsExt as _;
@@ -18,7 +18,7 @@ const NO_LIMIT: u64 = 1 << 50;
 /// How often QEMU is asked how far it is.
 const ASK_AGAIN: Duration = Duration::from_millis(20);
 
-/// Writes the state of a machine that was told to stop into a new file.
+/// Writes the state of a stopped machine into a new file.
 ///
 /// # Errors
 /// QEMU's reason, or that the file cannot be made.
@@ -37,7 +37,7 @@ pub fn keep(qmp: &mut Qmp, path: &Path, limit: Duration) -> Result<(), String> {
     wait_until_complete(qmp, "keep", deadline, "the disk that holds Nestor's cache may be too slow")
 }
 
-/// Loads a state into a machine that waits for one, which then goes on.
+/// Loads a state into a machine that waits for one and then continues from it.
 ///
 /// # Errors
 /// QEMU's reason, or that the file cannot be read.
@@ -46,7 +46,7 @@ pub fn load(qmp: &mut Qmp, path: &Path, deadline: Instant) -> Result<(), String>
         .map_err(|e| format!("the machine's kept state {} cannot be read: {e}", path.display()))?;
     qmp.give_file(NAME, &file)?;
     qmp.execute("migrate-incoming", &json!({ "uri": format!("fd:{NAME}") }))?;
-    wait_until_complete(qmp, "load", deadline, "NESTOR_BOOT_LIMIT_S gives it longer")?;
+    wait_until_complete(qmp, "load", deadline, "NESTOR_BOOT_LIMIT_S gives it more time")?;
     // It is as it was kept, and that was stopped.
     qmp.execute("cont", &json!({}))?;
     Ok(())
@@ -58,7 +58,7 @@ fn wait_until_complete(qmp: &mut Qmp, what: &str, deadline: Instant, advice: &st
         match progress["status"].as_str() {
             Some("completed") => return Ok(()),
             Some("failed" | "cancelled") => {
-                let reason = progress["error-desc"].as_str().unwrap_or("it does not say why");
+                let reason = progress["error-desc"].as_str().unwrap_or("it gives no reason");
                 return Err(format!("QEMU could not {what} the machine's state: {reason}"));
             }
             _ if Instant::now() > deadline => {

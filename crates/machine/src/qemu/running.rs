@@ -37,19 +37,19 @@ pub struct QemuMachine {
     files: MachineFiles,
     qemu: Mutex<Child>,
     qmp: Mutex<Qmp>,
-    /// Keeps its time, which stands while no request is under way, so that nothing happens in it by itself; `None` in real
+    /// Keeps its time, which stops while no request is in flight, so that the machine does nothing by itself; `None` in real
     /// time.
     keeper: Option<TimeKeeper>,
     speed: ProcessorSpeed,
 }
 
-/// Milliseconds of its own time in which a machine lets go of a device.
+/// Milliseconds of its own time in which a machine releases a device.
 const PAUSE_MS: u64 = 200;
 
-/// How long such a pause may take in real time, besides.
+/// The additional real time that such a pause may take.
 const PAUSE_LIMIT: Duration = Duration::from_secs(60);
 
-/// How long a machine that has answered everything may take until it stands.
+/// How long a machine that has answered every request may take to stop.
 const STAND_LIMIT: Duration = Duration::from_secs(10);
 
 /// Lines of the console that a message about a dead machine shows.
@@ -193,7 +193,7 @@ impl QemuMachine {
 
     /// How much longer to wait for something in virtual time that has taken its limit of real time.
     fn longer(&self, progress: &mut Progress) -> Option<Duration> {
-        // A monitor that does not answer either stands still.
+        // If the monitor does not answer either, the machine makes no progress.
         let executed = lock(&self.qmp).executed().ok()?;
         progress.is_to_be_awaited(executed).then_some(STANDSTILL_LIMIT)
     }
@@ -217,11 +217,11 @@ impl QemuMachine {
             .map_err(|e| format!("{e}{}", self.last_words()))
     }
 
-    /// Where time stands between requests, lets some of it pass, so that the machine does what it was told by its hardware.
+    /// If time stops between requests, lets some of it pass, so that the machine reacts to its hardware.
     fn let_time_pass(&self) {
         if self.keeper.is_some() {
             let pause = Request::Pause { ms: PAUSE_MS };
-            // If the machine is gone, whoever waits for what it does hears of that.
+            // If the machine is gone, the caller that waits for its reaction gets that error.
             let _ = self.request(pause, Duration::from_millis(PAUSE_MS) + PAUSE_LIMIT);
         }
     }
@@ -268,7 +268,7 @@ impl RunningMachine for QemuMachine {
 
     fn keep_state(&self, path: &Path, limit: Duration) -> Result<(), String> {
         let Some(keeper) = &self.keeper else {
-            return Err("only a machine in virtual time stands, so that its state can be kept".to_owned());
+            return Err("only the state of a machine in virtual time can be kept".to_owned());
         };
         let mut qmp = lock(&self.qmp);
         keeper.stop();
@@ -285,7 +285,7 @@ impl RunningMachine for QemuMachine {
     fn tick_offset(&self) -> Result<i64, String> {
         let process = lock(&self.qemu).id();
         ticks::offset_in_guest_of(process).map_err(|e| {
-            format!("what KVM adds to the counter of process {process}'s guest is not known: {e}")
+            format!("the offset that KVM adds to the counter of process {process}'s guest is not known: {e}")
         })
     }
 
@@ -309,7 +309,7 @@ impl RunningMachine for QemuMachine {
         let qemu = tail(&self.files.qemu_log(), "QEMU said");
         if ended.is_some() && console.is_empty() && qemu.is_empty() {
             return format!(
-                "{state} without a word: it was killed, for example for want of memory, or reset itself"
+                "{state} without a message: it was killed, for example because memory ran out, or reset itself"
             );
         }
         format!("{state}{console}{qemu}")
@@ -333,7 +333,7 @@ fn prepare_files(directory: PathBuf, modules_cpio: &str) -> Result<MachineFiles,
         let what = format!("the initramfs {} could not be written", files.initramfs().display());
         let Refusal { cause, mut message } = Refusal::of_io(&what, &e);
         if cause == Cause::NoSpace {
-            message += "; make room there, or set NESTOR_WORK to a directory with 4 GiB free";
+            message += "; free some space there, or set NESTOR_WORK to a directory with 4 GiB free";
         }
         Refusal { cause, message }
     })?;
@@ -342,7 +342,7 @@ fn prepare_files(directory: PathBuf, modules_cpio: &str) -> Result<MachineFiles,
 
 /// What to do about a machine that is not up in time: it hangs, or the machine around it is slow.
 fn late(what: &str, limit: Duration) -> String {
-    format!("{what} within its {} s; NESTOR_BOOT_LIMIT_S gives it longer", limit.as_secs())
+    format!("{what} within its {} s; NESTOR_BOOT_LIMIT_S gives it more time", limit.as_secs())
 }
 
 /// Why a QEMU that was started did not come up.
@@ -363,7 +363,7 @@ impl NotUp {
     fn explained(&self, qemu_log: &Path) -> Refusal {
         match self {
             Self::NotJoined(why) => {
-                Refusal::new(Cause::NotJoined, format!("{why}; `--on emulated:time=real` does without"))
+                Refusal::new(Cause::NotJoined, format!("{why}; `--on emulated:time=real` does not need it"))
             }
             Self::Other(why) => format!("{why}{}", tail(qemu_log, "QEMU said")).into(),
         }
@@ -424,7 +424,7 @@ fn attach_steps(
     Ok(())
 }
 
-/// Asks the machine to let go of a device, again and again: a request that comes while the machine is still busy
+/// Asks the machine repeatedly to release a device: a request that comes while the machine is still busy
 /// with the plugging is lost.
 fn detach_device(qmp: &mut Qmp, id: &str, let_time_pass: impl Fn()) -> Result<(), String> {
     for _ in 0..20 {
@@ -439,7 +439,7 @@ fn detach_device(qmp: &mut Qmp, id: &str, let_time_pass: impl Fn()) -> Result<()
             return Ok(());
         }
     }
-    Err(format!("the machine does not let go of the device {id}"))
+    Err(format!("the machine does not release the device {id}"))
 }
 
 /// Removes what a device used; QEMU frees it a moment after the device is gone.

@@ -11,8 +11,8 @@ use super::qmp::Qmp;
 /// How long the monitor may take to greet.
 const GREETING_LIMIT: Duration = Duration::from_secs(10);
 
-/// What the recorder of a machine's disk is told: the monitor that is there for recorders, and where the event log belongs when
-/// nobody records.
+/// Arguments for the recorder of a machine's disk: the monitor for recorders, and the path of the event log while no recorder
+/// runs.
 pub(super) fn recorder_arguments(work_directory: &Path, machine: &str) -> Vec<String> {
     let files = MachineFiles { directory: work_directory.join(machine) };
     let path = |path: PathBuf| path.display().to_string();
@@ -23,7 +23,7 @@ pub(super) fn recorder_arguments(work_directory: &Path, machine: &str) -> Vec<St
 pub struct TraceSwitch(Qmp);
 
 impl TraceSwitch {
-    /// Takes over a monitor that nobody else uses.
+    /// Takes over a monitor that no other program uses.
     ///
     /// # Errors
     /// It does not answer.

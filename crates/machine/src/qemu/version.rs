@@ -7,12 +7,12 @@ use crate::message::Command;
 /// Seconds that QEMU may take to say its version.
 const ANSWER_LIMIT_S: u64 = 20;
 
-/// How that line begins; what says something else is no QEMU.
+/// How that line begins; any other program is not QEMU.
 const BEGINNING: &str = "QEMU emulator version ";
 
-/// The first line of `--version`, if there is a QEMU.
+/// The first line of `--version`, if QEMU is installed.
 pub fn first_line() -> Option<String> {
-    // Something that says nothing and does not end is no QEMU.
+    // A program that prints nothing and does not end is not QEMU.
     let asked = Command::new([QEMU, "--version"]).timeout_s(ANSWER_LIMIT_S);
     let finished = process::run(&Spawner::new(), &asked, |_| {}).ok().filter(|said| !said.timed_out)?;
     let said = finished.stdout_text();

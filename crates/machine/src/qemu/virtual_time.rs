@@ -1,8 +1,8 @@
-//! A machine in virtual time as its controller keeps it: time stands from the agent's last answer to the next request.
+//! A machine in virtual time, from its controller's side: time stops from the agent's last answer to the next request.
 //!
-//! The library in QEMU ([`nestor_vtime`]) lets the processor stand whenever the agent has written something and says how much
-//! that was. Here it is known what the bytes are: if they end in the middle of a frame, or some request is still
-//! unanswered, the machine goes on; else it stands until the next request is on its way to it.
+//! The library in QEMU ([`nestor_vtime`]) stops the processor whenever the agent has written something, and reports the
+//! number of bytes. The controller knows their meaning: if they end in the middle of a frame, or a request is still
+//! unanswered, the machine continues; otherwise it stops until the controller sends the next request.
 
 use std::fs;
 use std::io::{self, Read, Write};
@@ -41,16 +41,16 @@ struct Stream {
     is_in_frame: bool,
     /// Requests without an answer. The greeting counts as one.
     unanswered: i64,
-    /// The machine stands, after so many bytes of answers.
+    /// The machine has stopped after this many bytes of answers.
     held_at: Option<u64>,
-    /// It is to be stopped where it stands.
+    /// It is to be stopped for good.
     is_to_stop: bool,
     instructions: InstructionMarks,
     control: Option<UnixStream>,
 }
 
 impl Stream {
-    /// Lets the machine go on if it stands and is not to.
+    /// Lets the machine continue if it has stopped and should run.
     fn decide(&mut self) {
         let Some(written) = self.held_at else { return };
         if self.received < written || !self.is_waiting {
@@ -66,7 +66,7 @@ impl Stream {
     }
 
     fn answer(&mut self, answer: FromController) {
-        // If the machine is gone, whoever waits for it hears of that elsewhere.
+        // If the machine is gone, the caller that waits for it gets that error elsewhere.
         let _ = self.control.as_mut().map(|control| control.write_all(&answer.encode()));
     }
 }
@@ -115,15 +115,15 @@ impl TimeKeeper {
         Ok(())
     }
 
-    /// Has the machine stopped where it stands, or will when all that was asked is answered.
+    /// Stops the machine for good: now, or as soon as it has answered every request.
     pub fn stop(&self) {
         let mut stream = lock(&self.0);
         stream.is_to_stop = true;
         stream.decide();
     }
 
-    /// What programs in the machine have marked since this was last asked. All that was asked of the machine is answered, so that
-    /// it stands soon; what it has marked before is heard before that.
+    /// What programs in the machine have marked since the last call. Every request is answered, so the machine stops
+    /// soon, and its earlier marks arrive before that.
     pub fn take_instructions(&self, deadline: Instant) -> InstructionMarks {
         loop {
             let mut stream = lock(&self.0);
@@ -181,7 +181,7 @@ fn why_not_counted(counting: Counting) -> Option<WhyNotCounted> {
 pub fn greeting(control: &mut UnixStream, deadline: Instant) -> io::Result<Hello> {
     control.set_read_timeout(Some(left(deadline)))?;
     let Some(FromLibrary::Hello(hello)) = receive(control)? else {
-        return Err(io::Error::new(io::ErrorKind::InvalidData, "this is not the library's greeting"));
+        return Err(io::Error::new(io::ErrorKind::InvalidData, "the library's greeting is not valid"));
     };
     control.set_read_timeout(None)?;
     Ok(hello)
@@ -283,7 +283,7 @@ mod tests {
             self.control.write_all(&held.encode()).unwrap();
         }
 
-        /// Waits until time goes on; how many bytes there are for the agent then.
+        /// Waits until time advances; returns the number of bytes for the agent at that moment.
         fn gone_on(&mut self) -> u64 {
             let mut bytes = [0; MESSAGE_BYTES];
             self.control.read_exact(&mut bytes).unwrap();

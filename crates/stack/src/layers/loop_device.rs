@@ -28,7 +28,10 @@ fn needs_raw(_layer: &Layer, below: Option<&Layer>) -> Result<(), Conflict> {
     match below {
         Some(below) if below.name() != "raw" => Err(Conflict {
             option: None,
-            message: format!("loop reads an image byte by byte; {} has a format of its own", below.name()),
+            message: format!(
+                "loop presents the bytes of the file unchanged; {} has its own format",
+                below.name()
+            ),
             help: format!("use raw below loop, or kvm above {}", below.name()),
         }),
         _ => Ok(()),

@@ -37,7 +37,7 @@ pub(super) const MERGES: OptionSpec = OptionSpec {
 /// Virtual size of an image.
 pub(super) const IMAGE_SIZE: OptionSpec = OptionSpec {
     name: "size",
-    summary: "size of the disk the image stands for (unset: as much as fits below, decided when it is built)",
+    summary: "size of the virtual disk in the image (unset: as much as fits below, decided when the stack is built)",
     kind: OptionKind::Size { min: Bytes::mib(1), max: Bytes::gib(64 << 10), rule: SizeRule::MultipleOf(512) },
     default: None,
 };

@@ -1,6 +1,6 @@
 //! What block requests are for: file data, journal, inodes, …
 //!
-//! Where a request lies says it, by the [`Layout`] of the file system that made it. The layout is read after the
+//! The place of a request shows it, by the [`Layout`] of the file system that made it. The layout is read after the
 //! recording; where it is free, a file has been deleted since, or metadata given back: there the request's flags and
 //! the thread that made it decide.
 
@@ -90,7 +90,7 @@ impl Attribution {
 
     /// What a request is for. `comm` is the name of the thread that made it, where that is known.
     ///
-    /// What lies on free space is taken for other metadata if the request is marked as metadata or its thread writes
+    /// A request to free space counts as other metadata if the request is marked as metadata or its thread writes
     /// nothing else, and else for data of deleted files, which is said in [`Attributed::deleted_bytes`]. A discard is
     /// not: it is for free space.
     pub fn class_of(

@@ -1,6 +1,6 @@
 //! Threads of file systems, by their names.
 
-/// Whether a thread writes nothing but metadata and logs, so that what it writes to space that is free now is no data.
+/// Whether a thread writes nothing but metadata and logs, so that its writes to space that is free now are not data.
 ///
 /// Not among them are jbd2's, which in ordered mode writes data before it commits, and the kernel's workers, which
 /// write back both.

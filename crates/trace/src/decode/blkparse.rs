@@ -1,7 +1,7 @@
 //! What blkparse prints by default.
 //!
 //! A line is `MAJOR,MINOR CPU SEQUENCE SECONDS.NANOSECONDS PID ACTION RWBS DETAILS`, the details as in blkparse's manual
-//! page, section "Default output"; with `-t`, the time since the event before stands in parentheses among them. Times count
+//! page, section "Default output"; with `-t`, the time since the event before is in parentheses among them. Times count
 //! from the first event of the trace.
 
 use std::io::BufRead;
@@ -21,10 +21,10 @@ const SUMMARY: [&str; 8] =
 /// What blkparse prints for a thread whose name it does not know.
 const NO_NAMES: [&str; 2] = ["(null)", "unknown"];
 
-/// What a line says.
+/// The contents of a line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Line<'a> {
-    /// A block event, and the name of its thread if that is told.
+    /// A block event, and the name of its thread if the line has it.
     Event(BlockEvent, Option<&'a str>),
     /// So many records were missing, of all CPUs of a device.
     Skipped(u64),
@@ -259,7 +259,7 @@ fn unplug(timer: bool, text: &str) -> Option<(Action, Details<'_>)> {
     Some((Action::Unplug { requests, timer }, Details { name: Some(name), ..Details::default() }))
 }
 
-/// What stands before the brackets at the end, and in them. A name may hold brackets itself.
+/// The texts before and in the brackets at the end. A name may contain brackets itself.
 fn bracketed(text: &str) -> Option<(&str, &str)> {
     text.trim_end().strip_suffix(']')?.split_once('[')
 }

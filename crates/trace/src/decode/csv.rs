@@ -28,7 +28,7 @@ const TICK_NS: u64 = 100;
 /// 1970 in Windows file time: 11,644,473,600 s after 1601.
 const UNIX_EPOCH_TICKS: u64 = 116_444_736_000_000_000;
 
-/// What a line says.
+/// The contents of a line.
 pub(super) enum CsvLine<'a> {
     /// A request of a disk.
     Request(Disk<'a>, Request),
@@ -42,7 +42,7 @@ pub(super) enum CsvLine<'a> {
 pub(super) enum Disk<'a> {
     /// Of a host and its disk's number.
     Numbered(&'a str, &'a str),
-    /// Of which nothing is told.
+    /// A disk without a name.
     Unnamed,
 }
 
@@ -121,7 +121,7 @@ impl<R: BufRead + Send> RequestSource for CsvReader<R> {
     }
 }
 
-/// Reads one line; `None` where it is none of that form.
+/// Reads one line; `None` if it has another form.
 pub(super) fn parse_line(form: CsvForm, line: &str) -> Option<CsvLine<'_>> {
     if line.is_empty() || line.starts_with('#') {
         return Some(CsvLine::Other);

@@ -36,7 +36,7 @@ pub(super) fn request(operation: Operation, offset: u64, bytes: u64, queued_ns: 
     }
 }
 
-/// Reads an iolog. It tells when requests came (version 3) or how long fio is to wait between them (version 2), in
+/// Reads an iolog. It records when requests came (version 3) or how long fio is to wait between them (version 2), in
 /// microseconds as fio writes them, and not how long they took.
 pub struct IologReader<R> {
     lines: Lines<R>,
@@ -62,7 +62,7 @@ impl<R: BufRead> IologReader<R> {
         }
     }
 
-    /// What a line asks for: a request, or nothing. `None` where it is no line of an iolog.
+    /// What a line asks for: a request, or nothing. `None` if it is not a line of an iolog.
     fn understand(&mut self) -> Option<Option<TracedRequest>> {
         let text = self.lines.text();
         match &*text {
@@ -132,7 +132,7 @@ impl<R: BufRead + Send> RequestSource for IologReader<R> {
     }
 }
 
-/// What a log of fio is of, by the file's name: nothing in it tells.
+/// The quantity of a log of fio, by the file's name: its contents do not show it.
 ///
 /// fio names them `NAME_lat.JOB.log`, without the job's number with `per_job_logs=0` (section "Log file formats" of its
 /// manual page, `setup_log` in its `backend.c`).
@@ -144,7 +144,7 @@ pub(super) enum LogKind {
     Submission,
     /// Something else, in words.
     Other(&'static str),
-    /// The name does not tell.
+    /// The name does not show it.
     Unknown,
 }
 
@@ -172,7 +172,7 @@ impl LogKind {
     pub fn refusal(self) -> Option<String> {
         let Self::Other(what) = self else { return None };
         Some(format!(
-            "by its name it is fio's log of {what}, which has no requests in it; give its log of latencies \
+            "by its name it is fio's log of {what}, which contains no requests; give its log of latencies \
              (NAME_lat.JOB.log, of `write_lat_log`)"
         ))
     }
@@ -247,7 +247,7 @@ pub(super) fn parse_log_line(line: &str) -> Option<LogLine> {
 /// Reads a latency log with an entry for every request.
 ///
 /// fio logs at the completion, in whole milliseconds from its start; a latency is exact. A log of bandwidth or of
-/// operations per second looks the same, and only the file's name tells: see [`LogKind`].
+/// operations per second looks the same, and only the file's name shows the difference: see [`LogKind`].
 pub struct LatencyLogReader<R> {
     lines: Lines<R>,
     names: Vec<String>,

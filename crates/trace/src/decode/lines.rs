@@ -1,4 +1,4 @@
-//! Lines of a text whose length nobody promised, in constant memory.
+//! Lines of a text, of any length, in constant memory.
 
 use std::borrow::Cow;
 use std::io::{BufRead, Read};
@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use super::MOST_GARBAGE_BYTES;
 use crate::error::TraceError;
 
-/// The longest line read whole; what is longer is no line of any trace that is read here.
+/// The longest line that is read whole; no known trace has longer lines.
 const LONGEST_LINE: u64 = 16 * 1024;
 
 /// Reads one line after the other and gives up where too much in a row makes no sense.
@@ -78,7 +78,7 @@ impl<R: BufRead> Lines<R> {
         self.whole
     }
 
-    /// The line made sense. One that is empty or a comment does not, for a file of nothing but those is garbage as well.
+    /// The line was understood. Empty lines and comments do not count, because a file of only those is garbage as well.
     pub fn accept(&mut self) {
         if self.line.first().is_some_and(|first| *first != b'#') {
             self.senseless_from = self.next_offset;

@@ -44,12 +44,12 @@ pub const MOST_GARBAGE_BYTES: u64 = 1 << 20;
 fn garbage(wanted: &str) -> String {
     let mebibytes = MOST_GARBAGE_BYTES >> 20;
     format!(
-        "for {mebibytes} MiB from here on there is nothing that could be {wanted}; if the file is damaged, cut it off here \
+        "for {mebibytes} MiB from here on, nothing could be {wanted}; if the file is damaged, cut it off here \
          (`head -c`) to use what comes before"
     )
 }
 
-/// What a reader had to put up with; every count above zero belongs beside the result.
+/// Oddities that a reader met; every count above zero belongs beside the result.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ReadWarnings {
     /// Bytes of an unfinished record at the end of a file.
@@ -66,7 +66,7 @@ pub struct ReadWarnings {
     pub clock_jumps: u64,
     /// Events of a kind that this program does not know.
     pub unknown_actions: u64,
-    /// Messages of drivers, schedulers or users (`BLK_TN_MESSAGE`), which are no events of requests.
+    /// Messages of drivers, schedulers or users (`BLK_TN_MESSAGE`), which are not events of requests.
     pub messages: u64,
     /// Events whose numbers were not checked, because too many recorders (CPUs of devices) take turns.
     pub unchecked_events: u64,
@@ -97,17 +97,17 @@ impl ReadWarnings {
         let n = self.truncated_bytes;
         say(n, format_args!("the last {n} bytes are an unfinished record and were left out"));
         let n = self.skipped_bytes;
-        say(n, format_args!("{n} bytes in the middle of the trace are no records and were skipped"));
+        say(n, format_args!("{n} bytes in the middle of the trace are not records and were skipped"));
         let n = self.skipped_lines;
-        say(n, format_args!("{n} lines are no events and were skipped"));
+        say(n, format_args!("{n} lines are not events and were skipped"));
         let n = self.missing_records;
-        say(n, format_args!("{n} records are missing by their numbers"));
+        say(n, format_args!("{n} records are missing, by their numbers"));
         let n = self.out_of_order;
         say(n, format_args!("{n} events are older than the one before on the same CPU"));
         let n = self.clock_jumps;
         say(n, format_args!("{n} events are more than a day younger than the one before: the clock was set"));
         let n = self.unknown_actions;
-        say(n, format_args!("{n} events are of a kind that is not known and were ignored"));
+        say(n, format_args!("{n} events are of an unknown kind and were ignored"));
         let n = self.messages;
         say(
             n,
@@ -116,7 +116,10 @@ impl ReadWarnings {
             ),
         );
         let n = self.unchecked_events;
-        say(n, format_args!("{n} events are of so many CPUs and devices that losses were not looked for"));
+        say(
+            n,
+            format_args!("{n} events were not checked for losses: the trace has too many CPUs and devices"),
+        );
         remarks
     }
 }

@@ -51,7 +51,7 @@ impl Trace {
     }
 }
 
-/// What to know about traces that they do not say themselves.
+/// Facts about traces that the files do not contain.
 #[derive(Clone, Debug, Default)]
 pub struct OpenOptions {
     /// QEMU's list of trace events (`trace-events-all`) of the version that wrote a trace of it. Without it, arguments
@@ -72,7 +72,7 @@ impl OpenOptions {
 /// all of blktrace's files in it.
 ///
 /// # Errors
-/// Nothing is named; a file cannot be read, is empty or has no form that is known.
+/// No file is named; a file cannot be read, is empty or is not of a known form.
 pub fn open(paths: &[PathBuf]) -> Result<Vec<Trace>, TraceError> {
     open_with(paths, &OpenOptions::default())
 }
@@ -164,7 +164,7 @@ fn split_cpu(path: &Path) -> Option<(OsString, u32)> {
 
 /// The form of a file. One that is empty is blktrace's where its name says so: a CPU may have nothing to do.
 fn judge(input: &mut Input, of_cpu: bool, signatures: &Signatures) -> Result<Format, TraceError> {
-    // Judged again only when there is twice as much, for a pipe may give a byte at a time.
+    // Judged again only after twice as many bytes, because a pipe may deliver a byte at a time.
     let mut enough = 1;
     loop {
         let (head, ended) = input.look_further(HEAD_BYTES)?;
@@ -188,7 +188,7 @@ fn judge(input: &mut Input, of_cpu: bool, signatures: &Signatures) -> Result<For
 fn unknown(head: &[u8]) -> String {
     let begins = head[..head.len().min(16)].escape_ascii();
     format!(
-        "not a trace of a form that is known here: it begins with \"{begins}\"; known are {}",
+        "not a trace of a known form: it begins with \"{begins}\"; known forms are {}",
         Format::ALL.map(|format| format.to_string()).join("; ")
     )
 }
@@ -271,7 +271,7 @@ fn missing_cpus(files: &[(u32, Input)]) -> Vec<String> {
         }
         if *cpu < expected {
             let path = input.path().display();
-            remarks.push(format!("{path} is of a CPU whose file is given already: its events count twice"));
+            remarks.push(format!("{path} is of a CPU whose file was already given: its events count twice"));
         }
         expected = cpu.saturating_add(1);
     }

@@ -118,14 +118,14 @@ fn binary(head: &[u8]) -> Option<Format> {
 
 fn wrapped(head: &[u8]) -> Option<&'static str> {
     const MAGICS: [(&[u8], &str); 5] = [
-        (b"\x1f\x8b", "it is packed by gzip: give `zcat FILE` on standard input, with - as its name"),
+        (b"\x1f\x8b", "it is compressed with gzip: give `zcat FILE` on standard input, with - as its name"),
         (
             b"\x28\xb5\x2f\xfd",
-            "it is packed by zstd: give `zstdcat FILE` on standard input, with - as its name",
+            "it is compressed with zstd: give `zstdcat FILE` on standard input, with - as its name",
         ),
-        (b"\xfd7zXZ\0", "it is packed by xz: give `xzcat FILE` on standard input, with - as its name"),
-        (b"BZh", "it is packed by bzip2: give `bzcat FILE` on standard input, with - as its name"),
-        (b"PK\x03\x04", "it is a zip archive: unpack it and give what is in it"),
+        (b"\xfd7zXZ\0", "it is compressed with xz: give `xzcat FILE` on standard input, with - as its name"),
+        (b"BZh", "it is compressed with bzip2: give `bzcat FILE` on standard input, with - as its name"),
+        (b"PK\x03\x04", "it is a zip archive: unpack it and name the files in it"),
     ];
     MAGICS.iter().find(|(magic, _)| head.starts_with(magic)).map(|(_, hint)| *hint)
 }

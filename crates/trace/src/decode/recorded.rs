@@ -13,7 +13,7 @@ pub(super) const REQUEST_FILE_MAGIC: &[u8; 8] = b"NSTRREQS";
 /// What files begin with that the modelled disk wrote.
 pub(super) const DISK_LOG_MAGIC: &[u8; 8] = b"NSTRDLOG";
 
-/// Requests that somebody else reads.
+/// Requests that another reader provides.
 pub(super) struct RecordedRequests<I> {
     requests: I,
     names: Vec<String>,

@@ -11,7 +11,7 @@ use crate::event::BlockEvent;
 /// How many events and requests are looked at before the earliest is given out.
 pub(super) const WINDOW: usize = 1 << 16;
 
-/// The earliest of the last so many things; in constant time where they come in order.
+/// The earliest of a number of last things; in constant time if they come in order.
 pub(super) struct Window<T> {
     size: usize,
     /// In order.

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use super::ReadWarnings;
 use crate::event::{BlockEvent, Device};
 
-/// Recorders that are told apart: every device has one on every CPU. Events of further ones are not checked.
+/// The most recorders that are distinguished: every device has one on every CPU. Events of further ones are not checked.
 const MOST_RECORDERS: usize = 1 << 12;
 
 /// An idle time that is taken for a jump of the clock: a day. A machine that sleeps stops `CLOCK_MONOTONIC`.

@@ -11,7 +11,7 @@ pub enum Source {
     BlockEvents(Box<dyn EventSource>),
     /// Requests, one record each.
     Requests(Box<dyn RequestSource>),
-    /// Distributions that somebody else has counted, of all disks in the file.
+    /// Distributions that another program has counted, of all disks in the file.
     Histograms(Vec<VscsiHistogram>),
     /// What happened in QEMU.
     Qemu(Box<dyn QemuSource>),
@@ -68,7 +68,7 @@ pub struct TracedRequest {
     pub request: Request,
 }
 
-/// What records of requests tell besides operation, offset and size.
+/// What records of requests contain besides operation, offset and size.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Recorded {
     /// When requests came. Without it, all times are 0 or those of waits between requests.
@@ -91,7 +91,7 @@ pub trait RequestSource: Send {
     /// The disks or files met so far; [`TracedRequest::target`] is the position.
     fn targets(&self) -> &[String];
 
-    /// What the records tell.
+    /// What the records contain.
     fn recorded(&self) -> Recorded;
 
     /// What was odd so far.

@@ -2,13 +2,13 @@
 
 use std::collections::HashMap;
 
-/// Names that are told apart; what comes after is one more together, so that a hostile trace cannot fill the memory.
+/// The most names that are distinguished; all further names count as one, so that a hostile trace cannot fill the memory.
 const MOST_TARGETS: usize = 1 << 14;
 
 /// Bytes of a name that are kept (fio's own limit).
 const LONGEST_NAME: usize = 256;
 
-/// What those are called for which there is no room.
+/// The common name of all further targets.
 const OTHERS: &str = "others";
 
 /// Numbers names in the order in which they come.

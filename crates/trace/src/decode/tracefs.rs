@@ -36,7 +36,7 @@ const ACTIONS: [(&str, Action); 13] = [
 /// Events that repeat others or say nothing of requests.
 const REDUNDANT: [&str; 5] = ["io_start", "io_done", "rq_error", "touch_buffer", "dirty_buffer"];
 
-/// What a line says.
+/// The contents of a line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Line {
     /// A block event.
@@ -77,7 +77,7 @@ impl<R: BufRead> TextReader<R> {
         &self.warnings
     }
 
-    /// Events that the text itself says were lost.
+    /// Lost events that the text itself reports.
     pub fn lost_events(&self) -> u64 {
         self.lost
     }

@@ -8,7 +8,7 @@ use serde::Serialize;
 use self::noise::{Batches, Estimate, mean, quantile};
 use crate::LayerMetrics;
 
-/// Some thirty numbers stand beside each other, of which one or two would lie outside a 95 % interval by chance. Each
+/// Among some thirty numbers side by side, one or two would be outside a 95 % interval by chance. Each
 /// of thirty 99.83 % intervals (Bonferroni) is wider by 3.14 over 1.96, points of the normal distribution.
 const FOR_MANY: f64 = 1.6;
 

@@ -107,7 +107,7 @@ pub fn mean(histogram: &LatencyHistogram, inflation: f64) -> Option<Estimate> {
     Some(Estimate { value, low: (value - half).max(0.0), high: value + half })
 }
 
-/// A percentile likewise. An end of the interval that lies beyond the smallest or largest request is open.
+/// A percentile likewise. An end of the interval beyond the smallest or largest request is open.
 pub fn quantile(histogram: &LatencyHistogram, q: f64, inflation: f64) -> Option<Estimate> {
     let at = |q: f64| histogram.quantile_ns(q).map(|ns| ns as f64);
     let half = Z * (q * (1.0 - q) * inflation / histogram.count() as f64).sqrt();

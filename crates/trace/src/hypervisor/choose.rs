@@ -70,7 +70,7 @@ impl Choice {
     }
 
     fn remember(&mut self, offset: u64) {
-        // Only needed to tell block nodes from each other.
+        // Only needed to distinguish block nodes.
         if !self.has_format {
             return;
         }
@@ -88,7 +88,7 @@ impl Choice {
         let device = self.known.or_else(|| busiest.map(|(address, _)| *address));
         if self.interface == Interface::VirtioBlk && self.known.is_none() && self.device_bytes.len() > 1 {
             remarks.push(format!(
-                "the hypervisor served {} disks; the busiest one was taken for the recorded one",
+                "the hypervisor served {} disks; the busiest one was taken as the recorded one",
                 self.device_bytes.len()
             ));
         }
@@ -97,7 +97,7 @@ impl Choice {
         let file_node =
             below.max_by_key(|(address, (_, all))| (*all, **address)).map(|(address, _)| *address);
         if self.has_format && file_node.is_none() && !self.nodes.is_empty() {
-            remarks.push("which requests went to the image file could not be told".to_owned());
+            remarks.push("the requests to the image file could not be determined".to_owned());
         }
         Chosen { device, file_node, remarks }
     }

@@ -18,7 +18,7 @@ pub(super) struct Changes {
     pub begun: Option<(u64, Begun)>,
 }
 
-/// Requests under way, by what their events call them: an address, a SCSI tag, an NVMe queue and command number.
+/// Requests in flight, by their name in the events: an address, a SCSI tag, an NVMe queue and command number.
 pub(super) struct DiskRequests {
     interface: Interface,
     device: Option<u64>,
@@ -27,7 +27,7 @@ pub(super) struct DiskRequests {
     half: HashMap<u64, u64>,
 }
 
-/// How many half-told commands may wait; more are forgotten, as an event of theirs was lost.
+/// How many commands may wait for their second line; more are dropped, because an event of theirs was lost.
 const MOST_HALVES: usize = 4096;
 
 impl DiskRequests {
@@ -72,7 +72,7 @@ impl DiskRequests {
         let operation = match &*event.name {
             "virtio_blk_handle_read" => Operation::Read,
             "virtio_blk_handle_write" => Operation::Write,
-            // No event tells of a flush before it is done.
+            // No event reports a flush before it is done.
             "virtio_blk_req_complete" if !self.under_way.contains_key(&key) => return Self::flush(event, to),
             "virtio_blk_req_complete" => return self.end(key, event.time_ns, to),
             _ => return Ok(Changes::default()),
@@ -81,7 +81,7 @@ impl DiskRequests {
         Ok(self.begin(key, begun(event, operation, sectors("sector"), sectors("nsectors")), to))
     }
 
-    /// A command is told of in two lines: what it moves, and (if it has one) its address.
+    /// A command has two lines: what it moves, and (if it has one) its address.
     fn scsi(&mut self, event: &QemuEvent, to: &mut Collected) -> Result<Changes, TraceError> {
         let field = |name: &str| event.signed(name).unwrap_or(0) as u64;
         // Tags are 32 bits; target and LUN are small.
@@ -187,7 +187,7 @@ fn begun(event: &QemuEvent, operation: Operation, offset: u64, bytes: u64) -> Be
     Begun { queued_ns: event.time_ns, operation, offset, bytes, pid: event.pid }
 }
 
-/// What a SCSI command does with data (SBC-3, §5); `None` for commands that move none of the disk's.
+/// What a SCSI command does with data (SBC-3, §5); `None` for commands that move no data of the disk.
 fn scsi_operation(command: u64) -> Option<Operation> {
     Some(match command {
         0x08 | 0x28 | 0xa8 | 0x88 => Operation::Read,

@@ -11,7 +11,7 @@ use crate::request::Operation;
 /// `BDRV_REQ_ZERO_WRITE` (QEMU 7.2, `include/block/block-common.h`): zeroes without data.
 const ZERO_WRITE: u64 = 0x2;
 
-/// A request of the guest that is under way, and what was asked of the image file for it.
+/// A request of the guest in flight, and its requests to the image file.
 #[derive(Clone, Debug)]
 struct Parent {
     begun: Begun,
@@ -43,7 +43,7 @@ pub(super) struct FileRequests {
     carried: HashMap<u64, Begun>,
 }
 
-/// Requests that are under way at once; more are a sign of lost events.
+/// The most requests in flight; more are a sign of lost events.
 const MOST_CARRIED: usize = 65_536;
 
 impl FileRequests {
@@ -112,7 +112,7 @@ impl FileRequests {
         let Some((child, parent)) = self.asked.take() else { return Ok(()) };
         match parent.and_then(|number| self.parents.get_mut(&number)) {
             Some(parent) => parent.children.push(child),
-            // Nobody waits for it, such as a table that is written back; all that is known is that it began.
+            // No request waits for it (for example a table that is written back), so only its beginning is known.
             None => to.complete(&child, child.queued_ns)?,
         }
         Ok(())

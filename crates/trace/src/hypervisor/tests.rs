@@ -58,7 +58,7 @@ fn short(requests: &[Request]) -> Vec<(Operation, u64, u64, u64, u64)> {
 
 #[test]
 fn requests_through_virtio_blk_are_paired_by_their_address() {
-    // The disk with the programs (0x77bb) is another one; two requests are under way at once; a flush has no beginning.
+    // The disk with the programs (0x77bb) is another one; two requests are in flight at once; a flush has no beginning.
     let log = "7@1000.000100:virtio_blk_handle_write vdev 0x55aa req 0x1 sector 16 nsectors 8\n\
                7@1000.000150:virtio_blk_handle_read vdev 0x55aa req 0x2 sector 800 nsectors 256\n\
                7@1000.000160:virtio_blk_handle_read vdev 0x77bb req 0x3 sector 16 nsectors 8\n\
@@ -91,7 +91,7 @@ fn without_a_known_address_the_busiest_disk_is_taken_and_it_is_said() {
     let (metrics, disk, _) = summarized(log, HypervisorSource::default());
     assert_eq!(disk, []);
     assert_eq!(metrics.disk.read.queued_bytes, 80 * 512);
-    let said = "the hypervisor served 2 disks; the busiest one was taken for the recorded one";
+    let said = "the hypervisor served 2 disks; the busiest one was taken as the recorded one";
     assert!(metrics.disk.remarks.iter().any(|remark| remark == said), "{:?}", metrics.disk.remarks);
 }
 
@@ -202,7 +202,7 @@ fn threads_and_rings_tell_when_requests_on_the_image_file_end() {
         [
             (Operation::Read, 335_872, 8192, 102_000, 200_000),
             (Operation::Read, 262_144, 4096, 112_000, 210_000),
-            // Of this one nothing is told.
+            // This one has no other event.
             (Operation::Read, 401_408, 8192, 211_000, 300_000),
         ]
     );

@@ -19,7 +19,7 @@ pub struct Limits {
     pub in_flight: usize,
     /// Different seek distances that are counted each, so that the most frequent is exact.
     pub seek_distances: usize,
-    /// Threads that are told apart, if they are.
+    /// The most threads that are distinguished, if any.
     pub processes: usize,
 }
 
@@ -31,7 +31,7 @@ impl Default for Limits {
 
 /// What the numbers of a layer need to know besides its events.
 pub struct Surroundings<'a> {
-    /// Events that the recorder says it lost.
+    /// Lost events that the recorder reports.
     pub dropped_events: u64,
     /// The first event of the whole trace, if the layer's own is not it.
     pub trace_start_ns: Option<u64>,
@@ -62,7 +62,7 @@ impl LayerAccumulator {
         Self::with_limits(trace_point, device, true, Limits::default())
     }
 
-    /// As [`Self::new`]; with `per_process`, threads are told apart.
+    /// As [`Self::new`]; with `per_process`, threads are distinguished.
     pub fn with_limits(
         trace_point: TracePoint,
         device: Option<Device>,
@@ -93,7 +93,7 @@ impl LayerAccumulator {
         self.push_to(event, &mut NoSink);
     }
 
-    /// Takes the next event and tells `sink` of the request that it ended, if it did.
+    /// Takes the next event and reports the request that it ended, if any, to `sink`.
     #[inline]
     pub fn push_to(&mut self, event: &BlockEvent, sink: &mut impl RequestSink) {
         if self.device.is_some_and(|device| device != event.device) {
@@ -183,7 +183,7 @@ impl LayerAccumulator {
         self.pairing.in_flight()
     }
 
-    /// The numbers; `dropped_events` is what the recorder says it lost.
+    /// The numbers; `dropped_events` is the loss that the recorder reports.
     pub fn finish(self, dropped_events: u64) -> LayerMetrics {
         self.finish_within(
             &Surroundings { dropped_events, trace_start_ns: None, thread_name: &|_| None },

@@ -1,7 +1,10 @@
 //! Following bios as `btt` does; see [`BttMetrics`] for its definitions.
 //!
-//! btt finds bios in a tree by a sector in them; an issue or a completion is of all that lie within its sectors. The same is had from lists of the bios that begin within the same 256 sectors, found by a hash table: one
-//! look-up for most events, and at most as many steps as there are different sectors in a list.
+//! btt finds bios in a tree by a sector in them; an issue or a completion concerns all bios within its sectors. Here a hash
+//! table finds lists of the bios that begin within the same 256 sectors, with the same result. Most events take one look-up,
+//! and at most as many steps as a list has different sectors.
+
+mod lookup;
 
 use super::accumulate::Limits;
 use super::histogram::{Exact, Histogram, Tally};
@@ -74,7 +77,7 @@ struct Plugs {
     seen: PlugMetrics,
 }
 
-/// What a device's trace says, of bios.
+/// The numbers of a device's bios.
 pub(super) struct BioMetrics {
     pub btt: BttMetrics,
     pub plugs: PlugMetrics,
@@ -89,7 +92,7 @@ fn list_of(device: Device, sector: u64) -> Key {
 }
 
 impl Bios {
-    /// Follows bios within limits, and tells threads apart if `per_process`.
+    /// Follows bios within limits, and distinguishes threads if `per_process`.
     pub fn new(limits: &Limits, per_process: bool) -> Self {
         Self {
             bios: Slab::new(),
@@ -193,68 +196,17 @@ impl Bios {
     #[inline(always)]
     fn record(&mut self, id: Id, phase: Phase, from: u64, to: u64) {
         let ns = interval(from, to);
-        // Of some there are distributions per request.
+        // Some have distributions per request.
         let exact_only = EXACT_ONLY.contains(&phase);
         if !exact_only {
             self.phases[phase as usize].record(ns);
         }
         match &mut self.processes {
-            // Which add up to the whole.
+            // Their sum gives the total.
             Some(processes) => processes.record(self.bios[id].process, phase, ns),
             None if exact_only => self.phases[phase as usize].record_exact(ns),
             None => {}
         }
-    }
-
-    /// The bio that begins at a sector.
-    #[inline]
-    fn beginning_at(&self, device: Device, sector: u64) -> Id {
-        // Mostly the next event is of the same bio. One that has ended keeps its sectors but not its time.
-        if let Some(bio) = self.bios.get(self.last)
-            && bio.start == sector
-            && bio.device == device
-            && bio.queued_ns != NEVER
-        {
-            return self.last;
-        }
-        let mut id = self.lists.get(list_of(device, sector));
-        while id != NONE {
-            let bio = &self.bios[id];
-            if bio.start == sector && bio.device == device {
-                break;
-            }
-            id = bio.next;
-        }
-        id
-    }
-
-    /// The bio that begins at a sector, else one that the sector lies in: of a bio that was split.
-    #[inline]
-    fn find(&self, device: Device, sector: u64) -> Id {
-        let id = self.beginning_at(device, sector);
-        if id == NONE { self.around(device, sector) } else { id }
-    }
-
-    #[cold]
-    fn around(&self, device: Device, sector: u64) -> Id {
-        let holds = |bio: &Bio| bio.start < sector && sector < bio.end && bio.device == device;
-        let lists = (self.longest >> LIST_SHIFT) + 1;
-        if lists > self.lists.len() as u64 {
-            // Fewer lists than places where one might be.
-            let mut all = self.bios.ids();
-            return all.find(|&id| self.bios[id].queued_ns != NEVER && holds(&self.bios[id])).unwrap_or(NONE);
-        }
-        let last = sector >> LIST_SHIFT;
-        for list in (last.saturating_sub(lists)..=last).rev() {
-            let mut id = self.lists.get(key(device, list));
-            while id != NONE && !holds(&self.bios[id]) {
-                id = self.bios[id].next;
-            }
-            if id != NONE {
-                return id;
-            }
-        }
-        NONE
     }
 
     #[inline]
@@ -305,7 +257,7 @@ impl Bios {
         self.bios[id].next = next;
     }
 
-    /// A bio, or a request that the driver gave back, which btt counts like one.
+    /// A bio, or a request that the driver requeued, which btt counts like one.
     fn requeue(&mut self) {
         self.queued += 1;
         self.active_at_queue += self.active;
@@ -386,74 +338,6 @@ impl Bios {
         });
     }
 
-    /// Calls `then` for every bio that lies within the event's sectors; it may remove that bio.
-    #[inline]
-    fn each_within(&mut self, event: &BlockEvent, mut then: impl FnMut(&mut Self, Id)) {
-        let (start, end) = (event.sector, event.end_sector());
-        let (first, last) = (start >> LIST_SHIFT, end.saturating_sub(1) >> LIST_SHIFT);
-        if last.saturating_sub(first) > self.lists.len() as u64 {
-            // Fewer lists than places where one might be.
-            for id in self.bios.ids() {
-                let bio = &self.bios[id];
-                if bio.queued_ns != NEVER
-                    && bio.device == event.device
-                    && bio.start >= start
-                    && bio.end <= end
-                {
-                    then(self, id);
-                }
-            }
-            return;
-        }
-        for list in first..=last {
-            let mut id = self.lists.get(key(event.device, list));
-            while id != NONE {
-                let bio = &self.bios[id];
-                let next = bio.next;
-                if bio.device == event.device && bio.start >= start && bio.end <= end {
-                    then(self, id);
-                }
-                id = next;
-            }
-        }
-    }
-
-    #[inline]
-    fn unlink(&mut self, id: Id, list: Key) {
-        let next = self.bios[id].next;
-        // Free for all who look through the bios themselves.
-        self.bios[id].queued_ns = NEVER;
-        self.bios.free(id);
-        let Some(mut before) = self.lists.replace(list, id, next) else { return };
-        while before != NONE {
-            let after = self.bios[before].next;
-            if after == id {
-                self.bios[before].next = next;
-                return;
-            }
-            before = after;
-        }
-    }
-
-    /// Gives up a bio that btt would keep: one that was split, or whose end is not in the trace.
-    #[cold]
-    fn give_up(&mut self) {
-        const LOOK_AT: u32 = 8;
-        let mut oldest = NONE;
-        for _ in 0..LOOK_AT {
-            self.hand = (self.hand + 1) % self.most.max(1) as u32;
-            let bio = &self.bios[self.hand];
-            if bio.queued_ns != NEVER && (oldest == NONE || bio.queued_ns < self.bios[oldest].queued_ns) {
-                oldest = self.hand;
-            }
-        }
-        if oldest != NONE {
-            let bio = &self.bios[oldest];
-            let list = list_of(bio.device, bio.start);
-            self.unlink(oldest, list);
-        }
-    }
-
     fn plug(&mut self, time_ns: u64) {
         if self.first_ns.is_some() {
             self.plugs.since_ns.get_or_insert(time_ns);
@@ -486,18 +370,18 @@ impl Bios {
             }
         }
         let phases = self.phases.map(Tally::finish);
-        let of = |phase: Phase| phases[phase as usize].exact().interval();
+        let interval_of = |phase: Phase| phases[phase as usize].exact().interval();
         let btt = BttMetrics {
-            q2q: of(Phase::Q2Q),
-            q2a: of(Phase::Q2A),
-            q2g: of(Phase::Q2G),
-            s2g: of(Phase::S2G),
-            g2i: of(Phase::G2I),
-            q2m: of(Phase::Q2M),
-            i2d: of(Phase::I2D),
-            m2d: of(Phase::M2D),
-            d2c: of(Phase::D2C),
-            q2c: of(Phase::Q2C),
+            q2q: interval_of(Phase::Q2Q),
+            q2a: interval_of(Phase::Q2A),
+            q2g: interval_of(Phase::Q2G),
+            s2g: interval_of(Phase::S2G),
+            g2i: interval_of(Phase::G2I),
+            q2m: interval_of(Phase::Q2M),
+            i2d: interval_of(Phase::I2D),
+            m2d: interval_of(Phase::M2D),
+            d2c: interval_of(Phase::D2C),
+            q2c: interval_of(Phase::Q2C),
             queued: self.queued,
             issued: self.issued,
             blocks: self.blocks.interval(),

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use crate::event::{Action, BlockEvent, Device, Direction, Flags, SECTOR_BYTES};
 use crate::metrics::{DirectionMetrics, LayerMetrics};
 
-/// Different sizes that are told apart; a hostile trace could have any number.
+/// The most sizes that are distinguished; a hostile trace could have any number.
 const MOST_SIZES: usize = 1 << 14;
 /// Sizes of whole sectors up to this many have a counter each: 2 MiB.
 const USUAL_SECTORS: usize = 4096;
@@ -46,8 +46,8 @@ impl Counts {
 
     /// Whether there was any request or flush.
     pub fn had_requests(&self) -> bool {
-        let of = |d: &DirectionMetrics| d.queued + d.issued + d.completed;
-        let data: u64 = self.directions[..Direction::None as usize].iter().map(of).sum();
+        let requests = |d: &DirectionMetrics| d.queued + d.issued + d.completed;
+        let data: u64 = self.directions[..Direction::None as usize].iter().map(requests).sum();
         data + self.flushes + self.flushes_queued + self.completed_empty > 0
     }
 

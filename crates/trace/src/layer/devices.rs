@@ -5,7 +5,7 @@ use super::lives::RequestSink;
 use crate::event::{Action, BlockEvent, Device};
 use crate::metrics::{LayerMetrics, TracePoint};
 
-/// Devices that are told apart; the events of more are counted and passed over.
+/// The most devices that are distinguished; the events of further ones are counted and skipped.
 pub(crate) const MOST_DEVICES: usize = 32;
 
 /// What is kept of the second device and those after it, so that many devices do not take much memory.
@@ -49,12 +49,12 @@ impl Devices {
         Self { together: true, ..Self::new(trace_point, None, per_process) }
     }
 
-    /// Takes the next event and tells `sink` of the request that it ended, if it did.
+    /// Takes the next event and reports the request that it ended, if any, to `sink`.
     pub fn push(&mut self, event: &BlockEvent, sink: &mut impl RequestSink) {
         self.push_all(std::slice::from_ref(event), sink);
     }
 
-    /// Takes the next events and tells `sink` of the requests that they ended.
+    /// Takes the next events and reports the requests that they ended to `sink`.
     pub fn push_all(&mut self, events: &[BlockEvent], sink: &mut impl RequestSink) {
         self.events += events.len() as u64;
         if let Some(first) = events.first() {
@@ -92,7 +92,7 @@ impl Devices {
             return false;
         }
         if self.together && !self.layers.is_empty() {
-            // The first place is everybody's.
+            // All share the first place.
             self.layers[0].0 = device;
             self.layers[0].1.meet(device);
             return true;

@@ -9,13 +9,13 @@ use crate::event::{Device, Direction, Flags, SECTOR_BYTES};
 use crate::metrics::{DirectionTimes, Identity, LayerMetrics};
 use crate::request::{Operation, Request};
 
-/// Who is told of every request in the order of completion.
+/// Receives every request in the order of completion.
 pub trait RequestSink {
     /// A request of a device has ended. Its number and class are the receiver's to set.
     fn request(&mut self, device: Device, request: &Request);
 }
 
-/// Nobody.
+/// Ignores all requests.
 pub struct NoSink;
 
 impl RequestSink for NoSink {
@@ -100,7 +100,7 @@ impl Lives {
             sum.latencies()
         };
         let [q2d, d2c, q2c] = [self.q2d, self.d2c, self.q2c].map(|lanes| lanes.map(Tally::finish));
-        let of = |lane: usize| DirectionTimes {
+        let times = |lane: usize| DirectionTimes {
             q2d: q2d[lane].latencies(),
             d2c: d2c[lane].latencies(),
             q2c: q2c[lane].latencies(),
@@ -111,8 +111,8 @@ impl Lives {
         metrics.d2c = all(&d2c);
         metrics.q2c = all(&q2c);
         metrics.flush_d2c = self.flush_d2c.finish().latencies();
-        metrics.read_times = of(0);
-        metrics.write_times = of(1);
+        metrics.read_times = times(0);
+        metrics.write_times = times(1);
         metrics.identity = self.identity;
     }
 }

@@ -1,7 +1,7 @@
 //! From events to the numbers of a layer.
 //!
-//! [`pairing`] follows each request from Q to C and says when one has ended; [`LayerAccumulator`] counts. What is to
-//! be computed of requests later on (seeks, queue depth, attribution) is another [`pairing::Observer`].
+//! [`pairing`] follows each request from Q to C and says when one has ended; [`LayerAccumulator`] counts. Further
+//! computations on requests (seeks, queue depth, attribution) are other [`pairing::Observer`]s.
 
 mod accumulate;
 mod bios;

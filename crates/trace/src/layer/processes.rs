@@ -1,4 +1,4 @@
-//! Who asked for what, for a bounded number of threads.
+//! Requests by thread, for a bounded number of threads.
 
 use super::histogram::{CoarseHistogram, Exact};
 use super::slab::NONE;
@@ -6,7 +6,7 @@ use super::table::{Key, Table, key};
 use crate::event::{BlockEvent, Device, Direction, Flags};
 use crate::metrics::{ProcessIntervals, ProcessMetrics};
 
-/// Threads of a device that are told apart; the others are counted together.
+/// The most threads of a device that are distinguished; the others are counted together.
 pub(super) const MOST_PROCESSES: usize = 512;
 
 /// The intervals of a bio's life, as btt defines them.
@@ -138,7 +138,7 @@ pub(super) fn interval(from: u64, to: u64) -> u64 {
 }
 
 fn metrics(process: &Process, pid: Option<u32>, name: Option<String>) -> ProcessMetrics {
-    let of = |phase: Phase| process.phases[phase as usize].summary();
+    let interval_of = |phase: Phase| process.phases[phase as usize].summary();
     ProcessMetrics {
         pid,
         name,
@@ -150,16 +150,16 @@ fn metrics(process: &Process, pid: Option<u32>, name: Option<String>) -> Process
         flushes_queued: process.flushes,
         merged: process.merged,
         intervals: ProcessIntervals {
-            q2q: of(Phase::Q2Q),
-            q2a: of(Phase::Q2A),
-            q2g: of(Phase::Q2G),
-            s2g: of(Phase::S2G),
-            g2i: of(Phase::G2I),
-            q2m: of(Phase::Q2M),
-            i2d: of(Phase::I2D),
-            m2d: of(Phase::M2D),
-            d2c: of(Phase::D2C),
-            q2c: of(Phase::Q2C),
+            q2q: interval_of(Phase::Q2Q),
+            q2a: interval_of(Phase::Q2A),
+            q2g: interval_of(Phase::Q2G),
+            s2g: interval_of(Phase::S2G),
+            g2i: interval_of(Phase::G2I),
+            q2m: interval_of(Phase::Q2M),
+            i2d: interval_of(Phase::I2D),
+            m2d: interval_of(Phase::M2D),
+            d2c: interval_of(Phase::D2C),
+            q2c: interval_of(Phase::Q2C),
         },
     }
 }

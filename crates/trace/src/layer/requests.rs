@@ -12,7 +12,7 @@ use crate::event::{Action, BlockEvent, Device, Direction, SECTOR_BYTES};
 use crate::metrics::{LayerMetrics, TracePoint};
 use crate::request::{Operation, Request};
 
-/// Disks or files that are told apart.
+/// The most disks or files that are distinguished.
 pub(crate) const MOST_TARGETS: usize = 32;
 /// Different seek distances that are counted each, of the first disk and of each later one.
 const MOST_DISTANCES: usize = 100_000;
@@ -37,7 +37,7 @@ pub struct RequestLayers {
 }
 
 impl RequestLayers {
-    /// `recorded` is what the requests tell.
+    /// `recorded` is what the requests contain.
     pub fn new(trace_point: TracePoint, recorded: Recorded) -> Self {
         Self { trace_point, recorded, layers: Vec::new(), without_place: 0 }
     }
@@ -133,7 +133,7 @@ impl RequestLayer {
         self.counts.fill(&mut metrics);
         self.lives.fill(&mut metrics);
         if !self.queued {
-            // Nobody saw when they were sent: D2C is the whole.
+            // The time of sending was not recorded: D2C is the whole.
             for times in [&mut metrics.read_times, &mut metrics.write_times] {
                 times.q2d = None;
             }

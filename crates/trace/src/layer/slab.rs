@@ -28,7 +28,7 @@ impl<T> Slab<T> {
         0..self.things.len() as Id
     }
 
-    /// What stands at a number, if it was ever given out.
+    /// The value at a number, if it was ever given out.
     pub fn get(&self, id: Id) -> Option<&T> {
         self.things.get(id as usize)
     }

@@ -130,7 +130,7 @@ impl Table {
             if slot.id == NONE {
                 break;
             }
-            // It may move into the hole if that does not lie before its home.
+            // It may move into the hole if the hole is not before its home.
             let home = self.home(slot.key);
             if (at.wrapping_sub(home) & mask) >= (at.wrapping_sub(hole) & mask) {
                 self.slots[hole] = slot;

@@ -2,7 +2,7 @@
 //!
 //! `btt` follows bios, not requests: an interval counts once for each bio that had it, so D2C of a request of five
 //! merged bios counts five times. It finds a bio by a sector in it, and takes an issue or completion to be of all bios
-//! that lie wholly within its sectors; a bio that was split is therefore never issued and never ends. The
+//! that are wholly within its sectors; a bio that was split is therefore never issued and never ends. The
 //! fields of [`LayerMetrics`](super::LayerMetrics) itself count per request where that says more; these here are for
 //! comparing with the older tool, and exact to the nanosecond. (btt's user guide, "btt.pdf" of the package blktrace,
 //! §§ 5 and 6; what it leaves open follows btt 1.2.0's behaviour.)
@@ -63,7 +63,7 @@ pub struct BttMetrics {
     pub d2c: BttInterval,
     /// Queue to complete.
     pub q2c: BttInterval,
-    /// #Q of the merge table: bios, and requests that the driver gave back.
+    /// #Q of the merge table: bios, and requests that the driver requeued.
     pub queued: u64,
     /// #D.
     pub issued: u64,

@@ -28,7 +28,7 @@ impl ClassMetrics {
 }
 
 impl LayerMetrics {
-    /// Bytes read and written of which nobody knows what they were for; `None` where nothing was attributed.
+    /// Bytes read and written of unknown purpose; `None` if nothing was attributed.
     pub fn unclassified_bytes(&self) -> Option<u64> {
         (!self.classes.is_empty()).then(|| self.classes.get(&Class::Unknown).map_or(0, ClassMetrics::bytes))
     }

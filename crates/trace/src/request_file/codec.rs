@@ -27,7 +27,7 @@ fn u64_at(bytes: &[u8], at: usize) -> u64 {
     u64::from_le_bytes(bytes[at..at + 8].try_into().expect("eight bytes"))
 }
 
-/// The header as it stands in the file.
+/// The header as it is in the file.
 pub(super) fn encode_header(header: &RequestHeader, closed: bool) -> [u8; HEADER_BYTES] {
     let mut bytes = [0; HEADER_BYTES];
     bytes[..8].copy_from_slice(MAGIC);
@@ -70,8 +70,9 @@ pub(super) fn decode_header(bytes: &[u8; HEADER_BYTES]) -> Result<(RequestHeader
         let at = 8 + index * 4;
         let found = u32_at(bytes, at);
         if found != expected {
-            let reason =
-                format!("{what} {found}, where this program reads {expected}; make the file again with it");
+            let reason = format!(
+                "{what} is {found}, but this program reads {expected}; make the file again with this program"
+            );
             return Err((at as u64, reason));
         }
     }
@@ -105,7 +106,7 @@ pub(super) fn decode_header(bytes: &[u8; HEADER_BYTES]) -> Result<(RequestHeader
     Ok((header, bits & CLOSED != 0))
 }
 
-/// A request as it stands in the file.
+/// A request as it is in the file.
 pub(super) fn encode_record(request: &Request) -> [u8; RECORD_BYTES] {
     let mut bytes = [0; RECORD_BYTES];
     let longs = [
@@ -134,8 +135,8 @@ pub(super) fn decode_record(bytes: &[u8; RECORD_BYTES]) -> Result<Request, Strin
     let [operation, flags, class] = [bytes[56], bytes[57], bytes[58]];
     let operation = *OPERATIONS
         .get(usize::from(operation))
-        .ok_or_else(|| format!("there is no operation {operation}"))?;
-    let class = Class::from_number(class).ok_or_else(|| format!("there is no class {class} of data"))?;
+        .ok_or_else(|| format!("operation {operation} does not exist"))?;
+    let class = Class::from_number(class).ok_or_else(|| format!("class {class} of data does not exist"))?;
     if flags >> FLAGS.len() != 0 {
         return Err(format!("flags {flags:#04x} have a bit that does not exist"));
     }

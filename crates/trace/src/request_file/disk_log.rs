@@ -25,7 +25,7 @@ impl DiskLogRequests {
     /// is of.
     ///
     /// # Errors
-    /// The log cannot be read or is none.
+    /// The log cannot be read, or is not a log.
     pub fn open(path: impl AsRef<Path>, layer: &str, machine: &str) -> Result<Self, TraceError> {
         let reader = Reader::open(path)?;
         let log = reader.header();

@@ -24,7 +24,7 @@ impl RequestReader<BufReader<File>> {
     /// Opens a file and reads its header.
     ///
     /// # Errors
-    /// The file cannot be read or is no file of requests that this program reads.
+    /// The file cannot be read, or is not a file of requests that this program can read.
     pub fn open(path: impl AsRef<Path>) -> Result<Self, TraceError> {
         let path = path.as_ref();
         let file = File::open(path).map_err(TraceError::io("open the file of requests", path))?;
@@ -57,7 +57,7 @@ impl<R: Read> RequestReader<R> {
         Ok(Self { source, path, header, closed, offset: HEADER_BYTES as u64, ended: false })
     }
 
-    /// What the file says of itself.
+    /// The header of the file.
     pub fn header(&self) -> &RequestHeader {
         &self.header
     }
@@ -83,7 +83,7 @@ impl<R: Read> RequestReader<R> {
             _ => Err(wrong(
                 self.offset + read as u64,
                 format!(
-                    "the file ends within a record ({read} of {RECORD_BYTES} bytes); the records before it are whole, \
+                    "the file ends within a record ({read} of {RECORD_BYTES} bytes); the records before it are complete, \
                      later requests are lost"
                 ),
             )),
@@ -208,7 +208,7 @@ mod tests {
         assert_eq!(reader.next().unwrap().unwrap(), request);
         insta::assert_snapshot!(
             reader.next().unwrap().unwrap_err(),
-            @"guest.requests: at byte 1128: the file ends within a record (40 of 64 bytes); the records before it are whole, later requests are lost"
+            @"guest.requests: at byte 1128: the file ends within a record (40 of 64 bytes); the records before it are complete, later requests are lost"
         );
         assert!(reader.next().is_none());
         insta::assert_snapshot!(

@@ -53,7 +53,7 @@ impl RequestWriter {
         self.header.dropped = dropped;
     }
 
-    /// Sets the machine's clocks, which some traces tell only among their events.
+    /// Sets the machine's clocks, which some traces contain only among their events.
     pub fn set_clock(&mut self, clock: ClockReading) {
         self.header.clock = clock;
     }

@@ -35,7 +35,7 @@ impl Numbers {
     }
 }
 
-/// What a trace consists of; the shares are "one in so many requests", 0 for none.
+/// What a trace consists of; a share of n is "one in n requests", 0 is none.
 #[derive(Clone, Copy, Debug)]
 pub struct Mix {
     pub requests: u64,
@@ -165,7 +165,7 @@ struct Maker<'a, E> {
     pending: BinaryHeap<Reverse<Pending>>,
     made: u64,
     last_ns: u64,
-    /// Regions in which a request is under way, by when it ends.
+    /// Regions with a request in flight, by its end.
     busy: HashSet<(Device, u64)>,
     ends: BinaryHeap<Reverse<(u64, Device, u64)>>,
     next_region: u64,
@@ -321,7 +321,7 @@ fn request<E: Events>(mix: &Mix, start_ns: u64, numbers: &mut Numbers, maker: &m
         maker.at(event(step(numbers, 9000), Action::Requeue, first, whole));
         maker.at(event(step(numbers, 90_000), Action::Issue, first, whole));
     }
-    // Completions come on another CPU, in the context of whoever runs there.
+    // Completions come on another CPU, in the context of the thread that runs there.
     let other = numbers.below(u64::from(mix.cpus)) as u32;
     let done = event(step(numbers, 4_000_000), Action::Complete, first, whole);
     maker.at(BlockEvent { cpu: other, pid: 0, ..done });

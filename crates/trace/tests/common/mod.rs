@@ -25,7 +25,7 @@ pub fn event(time_us: u64, action: Action, sector: u64, sectors: u64) -> BlockEv
     }
 }
 
-/// What stands in a file of these events.
+/// The contents of a file of these events.
 pub fn encoded(events: &[BlockEvent], order: ByteOrder, version: Version) -> Vec<u8> {
     let mut bytes = Vec::new();
     for event in events {

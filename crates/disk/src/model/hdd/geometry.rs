@@ -1,4 +1,4 @@
-//! Where sectors lie on the platters: zones, cylinders, heads, and the angle at which each sector passes.
+//! Where sectors are on the platters: zones, cylinders, heads, and the angle at which each sector passes.
 //!
 //! Sectors fill a track, then the next head's track of the same cylinder, then the next cylinder, from the outer edge
 //! inwards. Each track begins a little later in the revolution than the one before (skew), by as much time as the
@@ -116,7 +116,7 @@ impl Geometry {
         self.head_switch_ns
     }
 
-    /// Where a sector lies.
+    /// Where a sector is.
     pub fn place(&self, sector: u64) -> Place {
         let zone = self.zones[self.zones.partition_point(|z| z.first_sector <= sector) - 1];
         let in_zone = sector - zone.first_sector;
@@ -186,7 +186,7 @@ impl Geometry {
                 left_ns = left_ns.saturating_sub(whole + switch);
                 return left_ns > 0;
             }
-            // The last sector whose end lies within the time that is left.
+            // The last sector that ends within the remaining time.
             let by_rate = ((start + left_ns + 1) * place.sectors_per_track)
                 .div_ceil(self.revolution_ns)
                 .saturating_sub(1);

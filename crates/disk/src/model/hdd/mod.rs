@@ -68,7 +68,7 @@ pub struct HddModel {
     /// By time, then in the order in which they were decided.
     completions: BTreeMap<(u64, u64), Completion>,
     decided: u64,
-    /// Completions that nobody has asked for yet.
+    /// Completions that the caller has not taken yet.
     untold: Vec<Completion>,
     writes: u64,
     /// When the arm can begin something next; kept because it is asked for much more often than it changes.
@@ -133,7 +133,7 @@ impl HddModel {
         );
     }
 
-    /// The time after which the interface has moved so much, beginning no earlier than `from_ns`.
+    /// The time after which the interface has moved this much, beginning no earlier than `from_ns`.
     fn interface_ns(&mut self, from_ns: u64, sectors: u64) -> u64 {
         let bytes = (sectors * SECTOR_BYTES) as f64;
         let ns = (bytes / self.figures.interface_bytes_per_s * 1e9) as u64;
@@ -410,7 +410,7 @@ impl HddModel {
         [completion, access, self.next_dispatch_ns].into_iter().flatten().min()
     }
 
-    /// Does what is to be done until then. Also a request that comes finds the drive as it is at its time: what went before
+    /// Does all work that is due until then, so that a new request finds the drive in its state at that time: earlier work
     /// is not done after it.
     fn work_until(&mut self, now_ns: u64) {
         while let Some(next_ns) = self.next_work_ns().filter(|next| *next <= now_ns) {

@@ -22,7 +22,7 @@ impl ReadAhead {
         ahead
     }
 
-    /// A segment keeps half of itself for what is to come.
+    /// A segment reserves half of its space for data to come.
     fn limit_after(&self, end: u64) -> u64 {
         (end + self.segment_sectors / 2).min(self.disk_sectors).max(end)
     }
@@ -57,7 +57,7 @@ impl ReadAhead {
         ((resumed.since_ns + ns).max(now_ns), rotation_ns)
     }
 
-    /// Goes on after the host has taken what lies before `end`: there is room for more.
+    /// Continues after the host has taken the data before `end`, which frees space.
     pub fn resumed(&self, end: u64, arm: &Arm, now_ns: u64) -> (Self, u64) {
         let limit = self.limit.max(self.limit_after(end));
         let (start, reached) = self.held(arm, now_ns);

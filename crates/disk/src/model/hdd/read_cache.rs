@@ -44,7 +44,7 @@ impl ReadCache {
         segment.map(|s| s.last_used = uses).is_some()
     }
 
-    /// Keeps what was read: continues the segment that ends or reaches there, or takes a new one.
+    /// Keeps data that was read: extends the segment that ends or reaches there, or takes a new one.
     pub fn insert(&mut self, start: u64, end: u64) {
         self.uses += 1;
         let size = self.segment_sectors;

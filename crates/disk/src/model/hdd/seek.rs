@@ -31,7 +31,7 @@ impl SeekCurve {
     /// Fits the curve of an arm that reaches `longest` cylinders far.
     ///
     /// # Errors
-    /// Says in what range the average must lie so that a curve of this form exists.
+    /// The range in which the average must be so that a curve of this form exists.
     pub fn fit(single_ms: f64, average_ms: f64, full_ms: f64, longest: u32) -> Result<Self, String> {
         let longest = f64::from(longest);
         let ordered = 0.0 <= single_ms && single_ms < average_ms && average_ms < full_ms;
@@ -46,8 +46,8 @@ impl SeekCurve {
         let (least, most) = (mean(with_knee(1.0)), mean(with_power(LEAST_POWER)));
         if average_ms < least || average_ms > most {
             return Err(format!(
-                "an average seek of {average_ms} ms does not go with {single_ms} ms for one cylinder and {full_ms} ms \
-                 for all; it would have to lie between {least:.2} and {most:.2} ms"
+                "an average seek of {average_ms} ms does not fit {single_ms} ms for one cylinder and {full_ms} ms \
+                 for all; it must be between {least:.2} and {most:.2} ms"
             ));
         }
         if average_ms <= mean(with_knee(longest)) {
@@ -146,7 +146,7 @@ mod tests {
     fn an_impossible_average_is_refused_with_the_possible_range() {
         insta::assert_snapshot!(
             SeekCurve::fit(1.0, 18.0, 20.0, 10_000).unwrap_err(),
-            @"an average seek of 18 ms does not go with 1 ms for one cylinder and 20 ms for all; it would have to lie between 7.33 and 16.35 ms"
+            @"an average seek of 18 ms does not fit 1 ms for one cylinder and 20 ms for all; it must be between 7.33 and 16.35 ms"
         );
     }
 

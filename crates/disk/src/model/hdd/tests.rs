@@ -10,7 +10,7 @@ use crate::model::Turn;
 use crate::profile::Medium;
 use crate::profiles::profile;
 
-/// The RE3 with its write cache as told; a disk whose numbers are easy to follow.
+/// The RE3 with a given write cache; a disk whose numbers are easy to follow.
 fn drive(write_cache: bool) -> HddModel {
     let re3 = profile("wd-re3").unwrap();
     let Medium::Hdd(hdd) = &re3.medium else { panic!("the RE3 is a hard disk") };
@@ -79,7 +79,7 @@ fn scattered_reads_wait_half_a_revolution_and_an_average_seek() {
     };
     let half_turn_ms = 30_000.0 / 7200.0;
     assert!((mean(|p| p.rotation_ns) / half_turn_ms - 1.0).abs() < 0.03);
-    // Sectors lie denser outside, so the mean over sectors is a little below the one over cylinders, 8.9 ms.
+    // Sectors are denser outside, so the mean over sectors is a little below the one over cylinders, 8.9 ms.
     let seek_ms = mean(|p| p.seek_ns);
     assert!((8.0..8.9).contains(&seek_ms), "{seek_ms}");
     assert!(done.iter().all(|c| c.parts.rotation_ns < 8_333_334));
@@ -226,7 +226,7 @@ proptest! {
         let mut arrivals = Vec::new();
         for (id, (pause_ns, operation, sector, sectors)) in requests.iter().enumerate() {
             now_ns += pause_ns;
-            // What ended between the last time and this may be told only after the request has come.
+            // A completion between the last time and this may be reported only after the request has come.
             if told_before {
                 model.advance(now_ns, &mut done);
             }

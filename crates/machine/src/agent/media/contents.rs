@@ -16,14 +16,14 @@ const FILE_BYTES: u64 = 4 << 30;
 
 /// A device up to this size is read whole.
 const WHOLE_DEVICE_BYTES: u64 = 1 << 30;
-/// Of a larger one so much is read at its beginning and at its end, where most formats keep what they cannot do without,
+/// A larger one is read for this length at its beginning and at its end, where most formats keep their essential data,
 const DEVICE_END_BYTES: u64 = 32 << 20;
-/// and so many blocks between them, at equal distances,
+/// and in this many blocks between them, at equal distances,
 const DEVICE_SAMPLES: u64 = 1024;
 /// of this size each.
 const DEVICE_SAMPLE_BYTES: u64 = 64 << 10;
 
-/// What tells one medium, as it was left, from another and from the same one changed.
+/// What distinguishes a medium, as it was left, from another medium and from itself after a change.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(in crate::agent) struct Identity {
     file: (u64, u64),
@@ -76,7 +76,7 @@ pub(in crate::agent) fn found_in(medium: &File) -> io::Result<Option<String>> {
             None => format!("holds data: the first byte that is not zero is at {at}"),
         }),
         Seen::TooMuch => Some(format!(
-            "holds more than {} GiB that are no holes, too many to look through",
+            "holds more than {} GiB apart from holes, too much to look through",
             FILE_BYTES >> 30
         )),
         Seen::Samples => Some(format!(
@@ -134,7 +134,7 @@ fn file(file: &File, bytes: u64) -> io::Result<Seen> {
     Ok(Seen::Zeros)
 }
 
-/// The next range of a file that is no hole.
+/// The next range of a file that is not a hole.
 fn next_data(file: &File, at: u64, end: u64) -> io::Result<Option<(u64, u64)>> {
     use rustix::io::Errno;
     if at >= end {
@@ -194,20 +194,20 @@ fn kind(medium: &File) -> io::Result<Option<&'static str>> {
     let length = medium.read_at(&mut head, 0)?;
     let head = &head[..length];
     let known: [(usize, &[u8], &str); 9] = [
-        (0, b"QFI\xfb", "it begins as a qcow2 image does"),
-        (0, b"QED\0", "it begins as a QED image does"),
-        (0, b"KDMV", "it begins as a VMDK image does"),
-        (0, b"# Disk DescriptorFile", "it begins as the description of a VMDK image does"),
-        (0, b"vhdxfile", "it begins as a VHDX image does"),
-        (0x40, b"\x7f\x10\xda\xbe", "it begins as a VDI image does"),
-        (0, b"SQLite format 3\0", "it begins as an SQLite database does"),
-        (257, b"ustar", "it begins as a tar archive does"),
-        (0, b"\x1f\x8b", "it begins as a gzip file does"),
+        (0, b"QFI\xfb", "it begins like a qcow2 image"),
+        (0, b"QED\0", "it begins like a QED image"),
+        (0, b"KDMV", "it begins like a VMDK image"),
+        (0, b"# Disk DescriptorFile", "it begins like the description of a VMDK image"),
+        (0, b"vhdxfile", "it begins like a VHDX image"),
+        (0x40, b"\x7f\x10\xda\xbe", "it begins like a VDI image"),
+        (0, b"SQLite format 3\0", "it begins like an SQLite database"),
+        (257, b"ustar", "it begins like a tar archive"),
+        (0, b"\x1f\x8b", "it begins like a gzip file"),
     ];
     let fits = |at: usize, magic: &[u8]| head.get(at..).is_some_and(|rest| rest.starts_with(magic));
     let is_text = || !head.is_empty() && std::str::from_utf8(head).is_ok_and(|text| !text.contains('\0'));
     let known = known.into_iter().find(|(at, magic, _)| fits(*at, magic)).map(|(_, _, name)| name);
-    Ok(known.or_else(|| is_text().then_some("it begins as text")))
+    Ok(known.or_else(|| is_text().then_some("it begins like a text")))
 }
 
 #[cfg(test)]
@@ -266,7 +266,7 @@ mod tests {
         }
         let text = file(0);
         text.write_all_at("a letter to grandmother, 3 kB of it\n".repeat(80).as_bytes(), 0).unwrap();
-        assert_eq!(found_in(&text).unwrap().unwrap(), "holds data: it begins as text");
+        assert_eq!(found_in(&text).unwrap().unwrap(), "holds data: it begins like a text");
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! Devices and files of the user's, taken so that nobody else uses them at the same time.
+//! Devices and files of the user's, claimed so that no other program uses them at the same time.
 
 mod contents;
 mod users;
@@ -21,19 +21,19 @@ const MOMENT: Duration = Duration::from_millis(if cfg!(test) { 100 } else { 2000
 /// Opens and locks a medium; the locks live as long as the file, so they never outlive the agent.
 ///
 /// # Errors
-/// Who uses it, as far as the kernel tells.
+/// Who uses it, as far as the kernel reports.
 pub(super) fn claim(path: &str) -> Result<File, String> {
     let could_not_open = |e: std::io::Error| format!("{path} could not be opened: {e}");
     let is_device = fs::metadata(path).is_ok_and(|m| m.file_type().is_block_device());
     let number = fs::metadata(path).map_or(0, |m| m.rdev());
     if is_device && let Some(used) = in_use::of_device(number) {
         return Err(format!(
-            "{path} is in use: {used}; nothing was written. Unmount it first, or name another device; `lsblk` lists them"
+            "{path} is in use: {used}; nothing was written. Unmount it first, or name another device (`lsblk` lists them)"
         ));
     }
     if is_device {
         // The kernel lets only one user at a time have a device exclusively: a mount, a swap area, an array, a volume
-        // group. Asked and given back at once, for we want to mount it.
+        // group. Claimed and given back at once, because we want to mount it.
         let exclusive =
             OpenOptions::new().read(true).custom_flags(OFlags::EXCL.bits().cast_signed()).open(path);
         if let Err(e) = exclusive {
@@ -78,7 +78,7 @@ pub(super) fn claim(path: &str) -> Result<File, String> {
             Some(false) => Ok(()),
             Some(true) => match users::users_of(&file) {
                 users if users.is_empty() => Err(format!(
-                    "{path} is in use: another program, which is not seen from here, has it open"
+                    "{path} is in use: another program has it open, which is not visible from here"
                 )),
                 users => refuse_users(path, users.into_iter()),
             },
@@ -88,11 +88,11 @@ pub(super) fn claim(path: &str) -> Result<File, String> {
     Ok(file)
 }
 
-/// A file that somebody made a loop device of is in use; no other Nestor did, for those lock it.
+/// A file with a loop device is in use, but not by another Nestor, which would have locked it.
 fn refuse_loop_device(path: &str) -> Result<(), String> {
     match in_use::loop_device_of(Path::new(path)).map(|device| device.display().to_string()) {
         Some(device) => Err(format!(
-            "{path} is in use as the loop device {device}; `losetup --detach {device}` ends that"
+            "{path} is in use as the loop device {device}; `losetup --detach {device}` detaches it"
         )),
         None => Ok(()),
     }
@@ -105,7 +105,7 @@ fn locked(path: &str, file: &File) -> String {
     };
     format!(
         "{path} is in use: another program has locked it, perhaps another run of nestor or a virtual machine{who}; \
-         wait for its end"
+         wait until that program ends"
     )
 }
 
@@ -114,7 +114,10 @@ fn refuse_users(path: &str, users: impl Iterator<Item = User>) -> Result<(), Str
         [] => Ok(()),
         users => {
             let how = if users.iter().any(|user| user.writes) { "for writing " } else { "" };
-            Err(format!("{path} is in use: it is open {how}in {}; wait for its end", in_words(users)))
+            Err(format!(
+                "{path} is in use: it is open {how}in {}; wait until that program ends",
+                in_words(users)
+            ))
         }
     }
 }

@@ -51,14 +51,14 @@ fn last_error() -> Errno {
     Errno::from_io_error(&std::io::Error::last_os_error()).unwrap_or(Errno::IO)
 }
 
-/// Whether somebody else has a regular file open, in whatever namespace: only then does the kernel refuse a lease for
-/// writing (fcntl(2)). `None` where leases are not to be had.
+/// Whether another process has a regular file open, in any namespace: only then does the kernel refuse a lease for
+/// writing (fcntl(2)). `None` if the file system does not support leases.
 pub(super) fn is_open_elsewhere(file: &File) -> Option<bool> {
     // SAFETY: no memory is passed; the descriptor is open.
     match unsafe { libc::fcntl(file.as_raw_fd(), libc::F_SETLEASE, libc::F_WRLCK) } {
         -1 => (last_error() == Errno::AGAIN).then_some(true),
         _ => {
-            // SAFETY: as above. Given back at once: whoever opens the file from now on would have to wait for us.
+            // SAFETY: as above. Given back at once: a program that opens the file would wait for this one.
             unsafe { libc::fcntl(file.as_raw_fd(), libc::F_SETLEASE, libc::F_UNLCK) };
             Some(false)
         }

@@ -1,5 +1,5 @@
-//! Where agents have their work directories: made where nobody else can plant one, and looked at before anything in it is
-//! believed.
+//! Where agents have their work directories: made where no other user can plant one, and checked before anything in them
+//! is trusted.
 //!
 //! ```text
 //! <root>/                    this user's, mode 0700, not a link
@@ -36,13 +36,13 @@ const MAX_ROOT_BYTES: usize = 75;
 pub enum WorkRootError {
     /// It is not this user's alone.
     #[error(
-        "{0}; nothing in it was believed or touched. Set {WORK_VARIABLE} to a directory of yours, or have that one removed"
+        "{0}; nothing in it was trusted or changed. Set {WORK_VARIABLE} to a directory of your own, or have that directory removed"
     )]
     NotOurs(#[from] Distrust),
     /// Others may read or write it.
     #[error(
-        "{} is open to other users (mode {mode:04o}, not 0700); nothing in it was believed or touched. Remove it, or \
-         `chmod 700` it if nobody else wrote to it, or set {WORK_VARIABLE} to another directory",
+        "{} is open to other users (mode {mode:04o}, not 0700); nothing in it was trusted or changed. Remove it, or \
+         run `chmod 700` on it if no other user wrote to it, or set {WORK_VARIABLE} to another directory",
         .path.display()
     )]
     Open {
@@ -63,7 +63,7 @@ pub enum WorkRootError {
     },
     /// The system refuses.
     #[error(
-        "{} cannot be used as a work directory: {source}; set {WORK_VARIABLE} to a directory you may write to, with 4 \
+        "{} cannot be used as a work directory: {source}; set {WORK_VARIABLE} to a directory that you may write to, with 4 \
          GiB free",
         .path.display()
     )]
@@ -94,7 +94,7 @@ fn root_from(variable: impl Fn(&str) -> Option<PathBuf>, is_own: impl Fn(&Path) 
         .unwrap_or_else(|| Path::new(PUBLIC_PLACE).join(name))
 }
 
-/// Whether the nearest directory above that is there belongs to this user; the root of all is nobody's home.
+/// Whether the nearest directory above that is there belongs to this user; `/` is not a user's home.
 fn is_own(path: &Path) -> bool {
     let above = path.ancestors().find_map(|above| Some((above, fs::metadata(above).ok()?)));
     above.is_some_and(|(above, metadata)| {
@@ -121,7 +121,7 @@ impl WorkRoot {
     /// The root at `path`, made if it is not there.
     ///
     /// # Errors
-    /// It is not this user's alone, or somebody else could put another in its place, or it cannot be made.
+    /// It is not this user's alone, or another user could replace it, or it cannot be made.
     pub fn make(path: &Path) -> Result<Self, WorkRootError> {
         // Before anything is made, how long it is.
         let Above { directory: above, path } = ownership::make_above(&place_of(path)?)?;
@@ -134,7 +134,7 @@ impl WorkRoot {
         Ok(Self { path, directory })
     }
 
-    /// The root at `path`, or `None` if there is none.
+    /// The root at `path`, or `None` if it does not exist.
     ///
     /// # Errors
     /// As [`Self::make`].
@@ -157,7 +157,7 @@ impl WorkRoot {
     /// A new run directory, named after this process, and locked.
     ///
     /// # Errors
-    /// The system refuses; on some network file systems there are no locks.
+    /// The system refuses; some network file systems do not support locks.
     pub fn make_run(&self) -> Result<RunDirectory, WorkRootError> {
         let pid = std::process::id();
         let names = std::iter::once(pid.to_string()).chain((1..).map(|n: u64| format!("{pid}-{n}")));
@@ -243,7 +243,7 @@ impl RunDirectory {
         Ok(self)
     }
 
-    /// Takes the lock that a living agent holds. `None`: there is no lock to take.
+    /// Takes the lock that a living agent holds. `None` if the lock file does not exist.
     ///
     /// # Errors
     /// A living agent has it, or it cannot be taken.
@@ -258,10 +258,10 @@ impl RunDirectory {
         Ok(Some(()))
     }
 
-    /// A file in it that is this user's alone, to be read; `None` if there is none.
+    /// A file in it that is this user's alone, to be read; `None` if it does not exist.
     ///
     /// # Errors
-    /// It is somebody else's, or a link, or cannot be opened.
+    /// It is another user's, or a link, or cannot be opened.
     pub(super) fn open_file(&self, name: &str) -> Result<Option<File>, WorkRootError> {
         let path = self.path.join(name);
         let file = match openat(&self.directory, name, FILE | OFlags::RDONLY, Mode::empty()) {
@@ -288,7 +288,7 @@ impl RunDirectory {
     /// mounted it in another mount namespace.
     ///
     /// # Errors
-    /// Something in it could not be removed, or nobody knows what is mounted in it.
+    /// Something in it could not be removed, or a mount of unknown origin is in it.
     pub fn remove(&self) -> io::Result<()> {
         if let Some(place) = mounted_below(&self.path)? {
             return Err(io::Error::other(format!(
@@ -301,7 +301,7 @@ impl RunDirectory {
     }
 }
 
-/// Where a root really is, if nobody else can put another in its place.
+/// The real path of a root, if no other user can replace it.
 fn place_of(path: &Path) -> Result<PathBuf, WorkRootError> {
     let path = ownership::above(path)?;
     if path.as_os_str().len() > MAX_ROOT_BYTES { Err(WorkRootError::TooLong { path }) } else { Ok(path) }
@@ -322,7 +322,7 @@ fn system(path: &Path, source: io::Error) -> WorkRootError {
 
 /// Opens a directory that is not a link, this user's, and closed to all others.
 fn open_private(at: &impl AsFd, name: &Path, path: &Path) -> Result<OwnedFd, WorkRootError> {
-    // Looked at first, so that a directory which may not even be opened is told with its owner.
+    // Looked at first, so that the error for a directory that may not be opened names its owner.
     let stat = statat(at, name, AtFlags::SYMLINK_NOFOLLOW).map_err(|e| system(path, e.into()))?;
     check(path, &stat, FileType::Directory)?;
     let directory = openat(at, name, DIRECTORY, Mode::empty()).map_err(|e| system(path, e.into()))?;

@@ -122,7 +122,7 @@ fn what_is_mounted_in_a_run_directory_in_another_mount_namespace_stays() {
     drop(holder.stdin.take());
     let left = said.next();
     holder.wait().unwrap();
-    // Not everybody may mount.
+    // Not every user may mount.
     let Some(refused) = refused else { return };
     assert!(refused.unwrap_err().to_string().contains("elsewhere"), "with the path that it has there");
     assert_eq!(left.unwrap().unwrap(), "1", "it is still mounted");

@@ -1,6 +1,6 @@
 //! What ext2, ext3 and ext4 have in common: mke2fs and the kernel's ext4 driver.
 //!
-//! # Nothing is left to be written later, and nothing is written for nothing
+//! # No deferred and no superfluous writes
 //!
 //! mke2fs of ext4 leaves inode tables unwritten, and a kernel thread zeroes them after the mount: I/O that no workload
 //! asked for. mke2fs of ext2 and ext3 writes them at once, 256 MiB on 16 GiB. Both are avoided without a change of
@@ -31,7 +31,7 @@ pub(super) const BLOCK: OptionSpec = OptionSpec {
 /// Bytes per inode.
 pub(super) const INODE_RATIO: OptionSpec = OptionSpec {
     name: "inode-ratio",
-    summary: "one inode for so many bytes (unset: mke2fs's choice, 16k from 512M on)",
+    summary: "bytes of the file system per inode (unset: mke2fs's choice, 16k from 512M on)",
     kind: OptionKind::Size { min: Bytes::kib(1), max: Bytes::mib(64), rule: SizeRule::MultipleOf(1) },
     default: None,
 };

@@ -11,7 +11,7 @@ pub(in crate::layers) static LAYER: LayerSpec = LayerSpec {
     options: &[
         OptionSpec {
             name: "journal",
-            summary: "what the journal guarantees of file data: written before its metadata, nothing, journalled too",
+            summary: "what the journal guarantees for file data: written before its metadata, nothing, or journalled as well",
             kind: OptionKind::Choice(&["ordered", "writeback", "data"]),
             default: Some("ordered"),
         },

@@ -1,13 +1,13 @@
-//! How QEMU reads and writes what is below a virtual disk.
+//! How QEMU accesses the layer below a virtual disk.
 
 use serde_json::{Value, json};
 
 /// QEMU's cache modes.
 ///
-/// The default is `none`: what is measured should be the disk, not the memory of the machine around the guest, and a
+/// The default is `none`: a run should measure the disk, not the memory of the machine around the guest, and a
 /// flush in the guest should be a flush of the disk.
 ///
-/// Each stands for three settings (QEMU's manual, `-drive cache=`):
+/// Each combines three settings (QEMU's manual, `-drive cache=`):
 ///
 /// | mode | disk's write cache | bypasses page cache | ignores flushes |
 /// |---|---|---|---|

@@ -15,13 +15,13 @@ pub(super) const PACKAGES: &[&str] = &["qemu-system-x86"];
 pub(super) static OPTIONS: &[OptionSpec] = &[
     OptionSpec {
         name: "disk",
-        summary: "device model: the disk controller the guest sees",
+        summary: "device model: the disk controller that the guest sees",
         kind: OptionKind::Choice(&devices::NAMES),
         default: Some(devices::NAMES[0]),
     },
     OptionSpec {
         name: "cache",
-        summary: "cache mode; with none the guest's flushes are the disk's, and the page cache around it is bypassed",
+        summary: "cache mode; none passes the guest's flushes on to the disk and bypasses the host's page cache",
         kind: OptionKind::Choice(CacheMode::NAMES),
         default: Some(CacheMode::NAMES[0]),
     },
@@ -33,13 +33,13 @@ pub(super) static OPTIONS: &[OptionSpec] = &[
     },
     OptionSpec {
         name: "iothread",
-        summary: "serve the disk in a thread of its own; needs disk=virtio-blk or virtio-scsi",
+        summary: "serve the disk in its own thread; needs disk=virtio-blk or virtio-scsi",
         kind: OptionKind::Flag,
         default: Some("off"),
     },
     OptionSpec {
         name: "discard",
-        summary: "what becomes of the guest's discards: nothing, or they are passed on",
+        summary: "what QEMU does with the guest's discards: ignore them, or pass them on",
         kind: OptionKind::Choice(Discard::NAMES),
         default: Some(Discard::NAMES[0]),
     },
@@ -113,7 +113,7 @@ pub(super) fn check(layer: &Layer, below: Option<&Layer>) -> Result<(), Conflict
         return Err(Conflict {
             option: Some("aio"),
             message: format!("aio=native needs a cache mode that bypasses the page cache; cache is {cache}"),
-            help: "take cache=none or cache=directsync with aio=native, or aio=threads or aio=io_uring"
+            help: "use cache=none or cache=directsync with aio=native, or use aio=threads or aio=io_uring"
                 .to_owned(),
         });
     }
@@ -123,14 +123,14 @@ pub(super) fn check(layer: &Layer, below: Option<&Layer>) -> Result<(), Conflict
         return Err(Conflict {
             option: Some("iothread"),
             message: format!("{} cannot be served by an iothread", options.device.name),
-            help: format!("take disk={} with iothread, or leave iothread out", with.join(" or disk=")),
+            help: format!("use disk={} with iothread, or omit iothread", with.join(" or disk=")),
         });
     }
     if aio != Aio::Threads && below.is_some_and(vmdk::has_extent_files) {
         return Err(Conflict {
             option: Some("aio"),
             message: format!("QEMU does not use aio={} for the data files of this vmdk", aio.name()),
-            help: "take aio=threads, or subformat=monolithicSparse for the vmdk".to_owned(),
+            help: "use aio=threads, or subformat=monolithicSparse for the vmdk".to_owned(),
         });
     }
     Ok(())

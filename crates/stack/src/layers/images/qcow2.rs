@@ -20,7 +20,7 @@ pub(in crate::layers) static LAYER: LayerSpec = LayerSpec {
         },
         OptionSpec {
             name: "prealloc",
-            summary: "what is allocated when it is made: nothing, the tables, space with fallocate, or written zeros",
+            summary: "what is allocated when the image is made: nothing, the tables, space with fallocate, or written zeros",
             kind: OptionKind::Choice(&["off", "metadata", "falloc", "full"]),
             default: Some("off"),
         },

@@ -11,7 +11,7 @@ pub(in crate::layers) static LAYER: LayerSpec = LayerSpec {
     options: &[
         OptionSpec {
             name: "alloc",
-            summary: "space is taken when written, reserved with fallocate, written with zeros, or reserved in many pieces as on a disk long in use",
+            summary: "how space is allocated: on write, with fallocate, by writing zeros, or in many pieces as on an aged file system",
             kind: OptionKind::Choice(&["sparse", "falloc", "full", "scattered"]),
             default: Some("sparse"),
         },

@@ -11,7 +11,7 @@ pub(in crate::layers) static LAYER: LayerSpec = LayerSpec {
     options: &[
         OptionSpec {
             name: "prealloc",
-            summary: "what is allocated when it is made: nothing, or every block in the table (a static image)",
+            summary: "what is allocated when the image is made: nothing, or every block in the table (a static image)",
             kind: OptionKind::Choice(&["off", "metadata"]),
             default: Some("off"),
         },

@@ -11,7 +11,7 @@ pub(in crate::layers) static LAYER: LayerSpec = LayerSpec {
     options: &[
         OptionSpec {
             name: "subformat",
-            summary: "blocks are allocated when written, or all when it is made",
+            summary: "when blocks are allocated: each when it is first written, or all when the image is made",
             kind: OptionKind::Choice(&["dynamic", "fixed"]),
             default: Some("dynamic"),
         },

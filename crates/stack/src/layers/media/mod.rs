@@ -20,7 +20,7 @@ const PROFILE: OptionSpec = OptionSpec {
 /// How much of the disk is used.
 const SIZE: OptionSpec = OptionSpec {
     name: "size",
-    summary: "size of the disk the machine sees; a region of the modelled disk",
+    summary: "size of the disk that the machine sees: a region of the modelled disk",
     kind: OptionKind::Size {
         min: Bytes::mib(1),
         max: Bytes::gib(64 << 10),
@@ -40,7 +40,7 @@ const AT: OptionSpec = OptionSpec {
 /// The disk's own write cache.
 const WCACHE: OptionSpec = OptionSpec {
     name: "wcache",
-    summary: "the disk's own write cache (unset: as the profile has it)",
+    summary: "the disk's own write cache (unset: as in the profile)",
     kind: OptionKind::Flag,
     default: None,
 };

@@ -7,7 +7,7 @@ use crate::{LayerDefinition, LayerSpec, MediumKind};
 
 pub(in crate::layers) static LAYER: LayerSpec = LayerSpec {
     name: "null",
-    summary: "disk without timing: keeps data, serves as fast as it can",
+    summary: "disk without a timing model: stores data and serves requests as fast as it can",
     options: &[SIZE, SCHED, READAHEAD, MERGES],
     definition: LayerDefinition::Medium(MediumKind::Null),
     packages: &[],

@@ -10,5 +10,5 @@ pub(in crate::layers) static LAYER: LayerSpec = LayerSpec {
     definition: LayerDefinition::NetworkFileSystem,
     packages: &["nfs-kernel-server", "nfs-common"],
     check: no_conflicts,
-    not_buildable: Some("machines joined by a network come later; until then use local file systems"),
+    not_buildable: Some("Nestor cannot connect machines by a network yet; use local file systems"),
 };

@@ -28,7 +28,7 @@ pub struct ClockNote {
 
 /// Reads the events of one file.
 ///
-/// A file that does not begin with a record is refused. Bytes later on that are no record are skipped up to the
+/// A file that does not begin with a record is refused. Later bytes that are not a record are skipped up to the
 /// next one and counted, as is an unfinished record at the end.
 pub struct FileReader<R> {
     source: R,
@@ -156,7 +156,7 @@ impl<R: Read> FileReader<R> {
                 latest = remark(&mut self.sequences, latest, header, &mut self.warnings);
                 recorder = header.recorder();
             }
-            // Nobody gets a reference to the event: it would be put together elsewhere first and then copied, and the
+            // No function gets a reference to the event: otherwise it would be put together elsewhere first and then copied, and the
             // copying would wait for the parts.
             events.push(header.event());
             if header.has_data() {

@@ -70,13 +70,13 @@ impl Version {
 
 /// The first four bytes of a record, if they are that.
 pub(super) fn recognise(word: [u8; 4]) -> Option<(ByteOrder, Version)> {
-    let of = |word: u32| match word.wrapping_sub(MAGIC) {
+    let version = |word: u32| match word.wrapping_sub(MAGIC) {
         7 => Some(Version::V7),
         8 => Some(Version::V8),
         _ => None,
     };
-    let little = of(u32::from_le_bytes(word)).map(|version| (ByteOrder::Little, version));
-    little.or_else(|| of(u32::from_be_bytes(word)).map(|version| (ByteOrder::Big, version)))
+    let little = version(u32::from_le_bytes(word)).map(|found| (ByteOrder::Little, found));
+    little.or_else(|| version(u32::from_be_bytes(word)).map(|found| (ByteOrder::Big, found)))
 }
 
 /// A record's header with its numbers in this machine's order.
@@ -94,8 +94,8 @@ pub(super) struct Header {
     pub pdu_bytes: u16,
 }
 
-/// `struct blk_io_trace` as it lies in the file of a little-endian machine, which nearly all are. Its numbers are read
-/// where they lie when they are asked for.
+/// `struct blk_io_trace` as it is in the file of a little-endian machine, which nearly all are. Its numbers are read
+/// in place on demand.
 #[derive(Clone, Copy)]
 pub(super) struct UsualHeader<'a>(&'a [u8; USUAL_BYTES]);
 
@@ -198,7 +198,7 @@ pub(super) enum Meaning<'a> {
     Clock { realtime_ns: u64 },
     /// A message of a driver, a scheduler or a user.
     Message,
-    /// Something else that is no request: a driver's own data.
+    /// Something else than a request: a driver's own data.
     Remark,
 }
 
@@ -293,7 +293,7 @@ fn errno(error: u16) -> u32 {
 fn direction_and_flags(categories: u64, bytes: u32) -> (Direction, Flags) {
     let [low, high] = [categories as u8, (categories >> 8) as u8].map(usize::from);
     let (low, high) = (&LOW[low], &HIGH[high]);
-    // What a flush or a read is, is told by whether it has data.
+    // Whether it has data distinguishes a flush from a read.
     let of_low = if bytes == 0 { low.empty } else { low.with_data };
     (if high.is_discard { Direction::Discard } else { of_low }, low.flags.union(high.flags))
 }

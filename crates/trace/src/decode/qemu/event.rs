@@ -7,9 +7,9 @@ use std::sync::Arc;
 pub enum Value {
     /// An unsigned number or an address.
     Unsigned(u64),
-    /// A number below zero, as text shows it; binary traces do not tell, see [`QemuEvent::signed`].
+    /// A number below zero, as text shows it; binary traces do not show the sign, see [`QemuEvent::signed`].
     Negative(i64),
-    /// A string, or a word that is no number.
+    /// A string, or a word that is not a number.
     Text(String),
 }
 

@@ -102,7 +102,7 @@ pub struct Signatures {
 impl Signatures {
     /// Those of the events of storage in QEMU 7.2.
     pub fn of_storage() -> Self {
-        let of = |arguments: &str| -> Signature {
+        let signature = |arguments: &str| -> Signature {
             let parameter = |word: &str| match word.strip_prefix('$') {
                 Some(name) => Parameter { name: name.into(), is_text: true },
                 None => Parameter { name: word.into(), is_text: false },
@@ -110,7 +110,7 @@ impl Signatures {
             arguments.split_whitespace().map(parameter).collect()
         };
         let by_event =
-            STORAGE.iter().map(|(event, arguments)| ((*event).to_owned(), of(arguments))).collect();
+            STORAGE.iter().map(|(event, arguments)| ((*event).to_owned(), signature(arguments))).collect();
         Self { by_event }
     }
 
@@ -133,7 +133,7 @@ impl Signatures {
             }
         }
         if found == 0 {
-            return Err(lines.error("no trace event in it; give QEMU's trace-events-all"));
+            return Err(lines.error("it contains no trace events; give QEMU's trace-events-all"));
         }
         Ok(known)
     }

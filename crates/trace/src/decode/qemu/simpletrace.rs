@@ -91,7 +91,7 @@ impl<R: Read> SimpletraceReader<R> {
         }
     }
 
-    /// The next event as it stands in the file.
+    /// The next event as it is in the file.
     fn read_event(&mut self) -> Result<Option<QemuEvent>, TraceError> {
         if self.order.is_none() && !self.read_header()? {
             return Ok(None);
@@ -163,7 +163,7 @@ impl<R: Read> SimpletraceReader<R> {
         Ok(true)
     }
 
-    /// `None` at the end of the file, `Some(None)` where there is nothing to tell.
+    /// `None` at the end of the file, `Some(None)` for a record without an event.
     fn read_one(&mut self, at: u64) -> Result<Option<Option<QemuEvent>>, TraceError> {
         if !self.take(EVENT_HEAD_BYTES)? {
             return Ok(None);

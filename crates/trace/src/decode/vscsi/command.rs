@@ -4,7 +4,7 @@ use crate::decode::fio::request;
 use crate::event::SECTOR_BYTES;
 use crate::request::{Operation, Request};
 
-/// What a line says.
+/// The contents of a line.
 pub(in crate::decode) enum CommandLine {
     /// A request that moves data.
     Request(Request),
@@ -13,7 +13,7 @@ pub(in crate::decode) enum CommandLine {
 }
 
 /// Reads `2147483692,4096,1,write,24048792,2756778716647`: serial number, bytes, entries of the scatter-gather list,
-/// command, sector, microseconds. The time is that of the issue; how long the command took is not told.
+/// command, sector, microseconds. The time is that of the issue; how long the command took is not recorded.
 pub(in crate::decode) fn parse_command(line: &str) -> Option<CommandLine> {
     let mut fields = line.split(',').map(str::trim);
     let [serial, bytes, entries, command, sector, time] = std::array::from_fn(|_| fields.next());

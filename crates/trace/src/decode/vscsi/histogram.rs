@@ -9,7 +9,7 @@ use crate::decode::ReadWarnings;
 use crate::decode::lines::Lines;
 use crate::error::TraceError;
 
-/// How many observations lie above the limit of the bucket before and up to this one's.
+/// How many observations are above the limit of the bucket before, up to this one's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Bucket {
     /// Greatest value in it; `None` for the last bucket, of all that is greater.
@@ -112,7 +112,7 @@ fn shortened(name: &str) -> String {
     name[..name.floor_char_boundary(LONGEST_NAME)].to_owned()
 }
 
-/// Reads a line within a histogram; `false` where it is none.
+/// Reads a line within a histogram; `false` if it is not one.
 fn understand(text: &str, histogram: Option<&mut VscsiHistogram>) -> bool {
     if matches!(text, "" | "{" | "}") || text.starts_with("Frequency") {
         return true;
@@ -157,7 +157,7 @@ fn parse_bucket(text: &str) -> Option<Bucket> {
     Some(Bucket { limit: Some(limit), count })
 }
 
-/// In CSV, the last bucket repeats the limit that it lies above.
+/// In CSV, the last bucket repeats the limit that its values exceed.
 fn finish(histogram: &mut VscsiHistogram) {
     if let [.., before, last] = histogram.buckets.as_mut_slice()
         && last.limit.is_some()

@@ -28,7 +28,7 @@ use requests::Requests;
 /// Requests followed at once. A kernel's queues hold some thousands per device at most.
 pub const MOST_IN_FLIGHT: usize = 1 << 16;
 
-/// A request's life, told when it has ended.
+/// A request's life, reported when it has ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RequestLife {
     /// The device.
@@ -59,7 +59,7 @@ pub struct RequestLife {
     pub completed_ns: u64,
 }
 
-/// A bio's life, told when it has ended.
+/// A bio's life, reported when it has ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BioLife {
     /// The device.
@@ -72,7 +72,7 @@ pub struct BioLife {
     pub completed_ns: u64,
 }
 
-/// Who is told of the lives that ended.
+/// Receives the lives that ended.
 pub trait Observer {
     /// A request has ended.
     fn request_ended(&mut self, life: &RequestLife);

@@ -10,7 +10,7 @@ use crate::event::{BlockEvent, Device, Direction, Flags};
 /// Pieces of bios for each request that may be in flight.
 const PIECES: usize = 4;
 
-/// A part of a bio that lies in one request; the pieces of a request are in the order of their sectors.
+/// A part of a bio in one request; the pieces of a request are in the order of their sectors.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Piece {
     bio: Id,
@@ -269,7 +269,7 @@ impl Requests {
         self.add(second);
     }
 
-    /// Cuts the piece that lies across `at`, if one does.
+    /// Cuts the piece that crosses `at`, if there is one.
     pub fn cut_pieces(&mut self, id: Id, at: u64) {
         let mut from = self.requests[id].start;
         let mut piece = self.requests[id].first_piece;
@@ -330,7 +330,7 @@ impl Requests {
         }
     }
 
-    /// Ends a piece; if it was the last of its bio, tells that one's life.
+    /// Ends a piece; if it was the last of its bio, reports the life of the bio.
     #[inline]
     pub fn end_piece(
         &mut self,

@@ -71,13 +71,13 @@ pub struct DeviceModelSpec {
     pub kernel_modules: &'static [&'static str],
 }
 
-/// When a disk can be attached to a machine, and what its kernel has to be told.
+/// When a disk can be attached to a machine, and what its kernel needs for it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Attach {
     /// Any time; the guest notices.
     Running,
-    /// Any time, but a guest whose driver has already looked has to be told to look again: `- - -` to
-    /// `/sys/class/scsi_host/host*/scan`. Before the disk is detached, the guest has to let go of it: `1` to
+    /// Any time, but a guest whose driver has already scanned must scan again: write `- - -` to
+    /// `/sys/class/scsi_host/host*/scan`. Before the disk is detached, the guest must release it: write `1` to
     /// `/sys/block/*/device/delete`.
     RunningThenScan,
     /// Any time, if the controller is attached with it and before the guest's driver is loaded or bound to the

@@ -1,7 +1,7 @@
 //! `nvme`: an NVMe disk, each its own controller with one name space.
 //!
 //! QEMU's controller always says that it has a volatile write cache, so the guest flushes also where `write-cache` is
-//! off; QEMU then makes every write durable by itself and the guest's flushes find nothing left to do.
+//! off; QEMU then makes every write durable by itself and the guest's flushes have no effect.
 
 use super::{Attach, DeviceModelSpec, disk};
 

@@ -1,0 +1,85 @@
+//! Requests from the side of their sender: what they are called in messages, and how long they may take.
+
+use std::time::Duration;
+
+use crate::command_line::shown;
+use crate::message::Request;
+use crate::spec::MachineTime;
+
+/// What a request may take when it says nothing else.
+const USUAL_LIMIT: Duration = Duration::from_secs(60);
+
+/// What looking through a medium may take: gigabytes are read, and places all over a disk.
+const INSPECTION_LIMIT: Duration = Duration::from_secs(600);
+
+/// Whether the request boots a machine whose boot is watched in its own time.
+pub(super) fn boots_in_virtual_time(request: &Request) -> bool {
+    matches!(request, Request::StartMachine(spec) if spec.time != MachineTime::Real)
+}
+
+/// How long a machine may take to answer a request, without the allowance for machines on the way.
+pub(super) fn own_limit(request: &Request) -> Duration {
+    match request {
+        Request::Run(command) => Duration::from_millis(command.timeout_ms) + Duration::from_secs(15),
+        Request::StopProcess { grace_ms, .. } => Duration::from_millis(*grace_ms) + Duration::from_secs(15),
+        Request::AwaitFile { timeout_ms, .. } | Request::KeepMachine { timeout_ms, .. } => {
+            Duration::from_millis(*timeout_ms) + USUAL_LIMIT
+        }
+        Request::StartMachine(spec) => {
+            Duration::from_millis(spec.boot_timeout_ms + spec.probe_timeout_ms) + USUAL_LIMIT
+        }
+        Request::Inspect { .. } => INSPECTION_LIMIT,
+        _ => USUAL_LIMIT,
+    }
+}
+
+/// A request in one line, for the log.
+pub(super) fn describe(request: &Request) -> String {
+    match request {
+        Request::Run(command) | Request::StartProcess { command, .. } => shown(&command.argv),
+        Request::WriteFile { path, .. }
+        | Request::CreateFile { path, .. }
+        | Request::AwaitFile { path, .. }
+        | Request::ReadFile { path, .. }
+        | Request::Set { path, .. } => format!("{} {path}", request_name(request)),
+        _ => request_name(request).to_owned(),
+    }
+}
+
+/// A request in a few words, for messages.
+pub(super) fn request_name(request: &Request) -> &'static str {
+    match request {
+        Request::Facts => "describe the machine",
+        Request::Run(_) => "run a program",
+        Request::StartProcess { .. } => "start a program",
+        Request::StopProcess { .. } => "stop a program",
+        Request::AwaitFile { .. } => "wait for a file",
+        Request::WriteFile { .. } => "write a file",
+        Request::ReadFile { .. } => "read a file",
+        Request::MakeDirectory { .. } => "make a directory",
+        Request::Mount { .. } => "mount",
+        Request::Unmount { .. } => "unmount",
+        Request::AttachLoop { .. } => "make a loop device",
+        Request::DetachLoop { .. } => "detach a loop device",
+        Request::Claim { .. } => "take a medium",
+        Request::Inspect { .. } => "look at a medium",
+        Request::EraseAtRelease { .. } => "mark a medium for erasure",
+        Request::Release { .. } => "release a medium",
+        Request::Set { .. } => "change a setting",
+        Request::FindDisk { .. } => "find a disk",
+        Request::StartMachine(_) => "boot a machine",
+        Request::ReadTicks => "read the processor's counter",
+        Request::TickOffset { .. } => "read the offset of a counter",
+        Request::StopMachine { .. } => "stop a machine",
+        Request::TakeInstructions { .. } => "read the counted instructions",
+        Request::KeepMachine { .. } => "keep a machine's state",
+        Request::AttachDisk { .. } => "plug in a disk",
+        Request::DetachDisk { .. } => "unplug a disk",
+        Request::Pause { .. } => "pause",
+        Request::Forward { .. } => "pass on a request",
+        Request::TakeDown => "take everything down",
+        Request::MakePrivateDirectory { .. } => "make a private directory",
+        Request::CreateFile { .. } => "make a file",
+        Request::MixRandom { .. } => "seed random numbers",
+    }
+}
