@@ -192,7 +192,7 @@ fn distributions_that_were_counted_by_the_recorder() {
       up to 100.0 us                       4       66.7 %
       above 100.0 ms                       2       33.3 %
 
-      histograms without an observation, which are left out: 1
+      histograms without an observation, which were left out: 1
     ");
     let json = serde_json::to_value(read(&files, &AnalyzeOptions::default()).unwrap()).unwrap();
     let lengths = &json[0]["histograms"][0];
