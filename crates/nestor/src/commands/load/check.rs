@@ -30,6 +30,9 @@ pub struct CheckArguments {
     /// Seconds for each
     #[arg(long, value_name = "SECONDS", default_value_t = 1.0, value_parser = seconds)]
     time: f64,
+    /// End each after this many operations, if its time is not over before
+    #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(u64).range(1..))]
+    operations: Option<u64>,
     /// Print JSON instead of a table
     #[arg(long)]
     json: bool,
@@ -112,6 +115,7 @@ fn check(name: &str, arguments: &CheckArguments, interrupted: &Arc<AtomicBool>) 
         seed: 1,
         data_seed: 1,
         time_s: Some(arguments.time),
+        operations: arguments.operations,
         no_system: true,
         remove: true,
         growth_limit_bytes: scaled.growth_limit_bytes,
