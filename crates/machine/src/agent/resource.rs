@@ -280,6 +280,12 @@ mod tests {
         assert!(!child.wait().unwrap().success());
     }
 
+    /// A child that another test has forked holds every descriptor of this process until it executes its program, those of the mount
+    /// among them, so that the mount may be busy for that moment.
+    fn unmount_now(target: &str) {
+        unmount(target, UnmountFlags::DETACH).unwrap();
+    }
+
     /// Needs root and the right to mount.
     #[test]
     fn only_the_file_system_that_was_mounted_is_unmounted() {
@@ -296,7 +302,7 @@ mod tests {
         let dead = Resource::Mount { target: target.clone(), mounted: there() };
         let text = serde_json::to_string(&dead).unwrap();
         assert_eq!(serde_json::from_str::<Resource>(&text).unwrap(), dead);
-        unmount(&target, UnmountFlags::empty()).unwrap();
+        unmount_now(&target);
         tmpfs().unwrap();
         let other = there().unwrap();
         // Without the id of its own it often is the same to the last letter.
@@ -308,7 +314,7 @@ mod tests {
         tmpfs().unwrap();
         let covered = ours.take_down(heir).unwrap_err();
         assert!(covered.contains("another mount covers"), "{covered}");
-        unmount(&target, UnmountFlags::empty()).unwrap();
+        unmount_now(&target);
         ours.take_down(heir).unwrap();
         assert_eq!(there(), None);
         ours.take_down(heir).unwrap();
@@ -338,7 +344,7 @@ mod tests {
             .each_ref()
             .map(|mount| mount.take_down(By::Heir { work: folder.path(), sees_its_mounts: false }));
         let is_there = MountIdentity::at(folder.path()).unwrap().is_some();
-        unmount(&target, UnmountFlags::empty()).unwrap();
+        unmount_now(&target);
         assert!(is_there);
         for refused in said.map(Result::unwrap_err) {
             assert!(refused.contains(&target) && refused.contains("was left alone"), "{refused}");
