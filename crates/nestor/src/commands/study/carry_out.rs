@@ -20,6 +20,7 @@ use crate::arguments::{LabArguments, StudyHow};
 use crate::commands::compare::print_costs;
 use crate::commands::run::set_tracing;
 use crate::commands::study_report::{of_study, write_report};
+use crate::named::tell;
 use crate::output::{print_json, style};
 use crate::{paths, session};
 
@@ -28,6 +29,7 @@ use crate::{paths, session};
 /// # Errors
 /// What does not go together, and media that do not exist.
 pub fn prepare(mut study: Study, how: &StudyHow, lab: &LabArguments) -> Result<Study> {
+    tell(&study.remarks);
     if let Some(replications) = how.replications {
         study.replications = replications;
         study.parts.iter_mut().for_each(|part| part.replications = replications);
