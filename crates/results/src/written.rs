@@ -8,7 +8,7 @@ use std::ops::Deref;
 use std::str::FromStr;
 use std::sync::{Arc, OnceLock};
 
-use nestor_stack::Stack;
+use nestor_stack::{Stack, StackError};
 use nestor_workload::Workload;
 use rusqlite::ToSql;
 use rusqlite::types::{FromSql, FromSqlResult, ToSqlOutput, ValueRef};
@@ -189,9 +189,8 @@ impl<T> ToSql for Written<T> {
 /// # Errors
 ///
 /// The whole message, which may have several lines, if one of them is not a stack.
-pub fn written_stacks(text: &str) -> Result<Vec<WrittenStack>, String> {
-    let stacks = nestor_stack::parse_all(text).map_err(|e| e.to_string())?;
-    Ok(stacks.into_iter().map(Into::into).collect())
+pub fn written_stacks(text: &str) -> Result<Vec<WrittenStack>, StackError> {
+    Ok(nestor_stack::parse_all(text)?.into_iter().map(Into::into).collect())
 }
 
 #[cfg(test)]

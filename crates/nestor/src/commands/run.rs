@@ -2,7 +2,7 @@
 
 use std::process::ExitCode;
 
-use anyhow::{Result, anyhow, bail};
+use anyhow::{Result, bail};
 use nestor_report::{RunView, run_text};
 use nestor_results::{Store, StoredRun, Study, TraceCost, TraceMode, trace_costs};
 
@@ -157,7 +157,7 @@ pub fn open_store(arguments: &LabArguments) -> Result<Store> {
 pub fn one_off(stacks: &[&str], workload: &str, replications: u32, seed: u64) -> Result<Study> {
     let mut expanded: Vec<WrittenStack> = Vec::new();
     for stack in stacks {
-        for stack in written_stacks(stack).map_err(|e| anyhow!("{e}"))? {
+        for stack in written_stacks(stack)? {
             if !expanded.contains(&stack) {
                 expanded.push(stack);
             }

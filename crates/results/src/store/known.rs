@@ -315,7 +315,7 @@ fn kind_of_medium(medium: &str) -> String {
 
 /// The parts of a stack by their usual names; all empty for a stack that this version does not know.
 pub fn stack_parts(stack: &str) -> KnownStack {
-    let parts = StackColumns::of(stack);
+    let parts = StackColumns::of(&stack.into());
     let text = |text: &Option<String>| text.clone().unwrap_or_default();
     let bytes = |bytes: Option<i64>| bytes.map(|bytes| bytes.to_string()).unwrap_or_default();
     let with_options = |layer: &Option<String>, options: &Option<String>| {

@@ -8,6 +8,7 @@ use rusqlite::{Connection, params, params_from_iter};
 
 use super::stacks;
 use crate::record::{CellRecord, LayerRecord, MachineRecord, Measured};
+use crate::{WrittenStack, WrittenWorkload};
 
 /// Writes everything but the row in `runs`.
 pub(super) fn insert_details(connection: &Connection, run: i64, record: &CellRecord) -> rusqlite::Result<()> {
@@ -66,7 +67,7 @@ fn insert_instructions(connection: &Connection, run: i64, measured: &Measured) -
 /// Fills what version 3 of the tables added, from the runs that are there. A record that does not read back gets
 /// nothing: reading it says why, and must not keep the rest of the file from being read.
 pub(super) fn backfill(connection: &Connection) -> rusqlite::Result<()> {
-    let runs: Vec<(i64, String, String)> = connection
+    let runs: Vec<(i64, WrittenStack, WrittenWorkload)> = connection
         .prepare("SELECT number, stack, workload FROM runs ORDER BY number")?
         .query_map([], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)))?
         .collect::<Result<_, _>>()?;

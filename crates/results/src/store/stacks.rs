@@ -2,12 +2,18 @@
 //!
 //! Both tables follow from the notation alone: a row is written when the first run with the stack or the workload is.
 
-use nestor_stack::{Layer, Stack};
-use nestor_workload::{Value, Workload, personality};
+use nestor_stack::Layer;
+use nestor_workload::{Value, personality};
 use rusqlite::{Connection, params};
 
+use crate::{WrittenStack, WrittenWorkload};
+
 /// Stores the parts of a stack and a workload, unless they are already stored.
-pub(super) fn note(connection: &Connection, stack: &str, workload: &str) -> rusqlite::Result<()> {
+pub(super) fn note(
+    connection: &Connection,
+    stack: &WrittenStack,
+    workload: &WrittenWorkload,
+) -> rusqlite::Result<()> {
     let known = |table: &str, text: &str| {
         connection.prepare_cached(&format!("SELECT 1 FROM {table}s WHERE {table} = ?"))?.exists([text])
     };
@@ -47,8 +53,8 @@ pub(super) struct StackColumns {
 }
 
 impl StackColumns {
-    pub fn of(text: &str) -> Self {
-        let Ok(stack) = Stack::parse(text) else { return Self::default() };
+    pub fn of(written: &WrittenStack) -> Self {
+        let Some(stack) = written.value() else { return Self::default() };
         let parts = stack.anatomy();
         let (machine, medium) = (parts.virtual_machine, parts.medium);
         let name = |layer: Option<&Layer>| layer.map(|layer| layer.name().to_owned());
@@ -85,8 +91,8 @@ impl StackColumns {
 }
 
 /// A stack that this version does not know has a row without parts.
-fn note_stack(connection: &Connection, text: &str) -> rusqlite::Result<()> {
-    let columns = StackColumns::of(text);
+fn note_stack(connection: &Connection, stack: &WrittenStack) -> rusqlite::Result<()> {
+    let columns = StackColumns::of(stack);
     connection
         .prepare_cached(
             "INSERT INTO stacks (stack, guest_fs, guest_fs_options, crossing, crossings, cache, device, aio, \
@@ -95,7 +101,7 @@ fn note_stack(connection: &Connection, text: &str) -> rusqlite::Result<()> {
              VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
         )?
         .execute(params![
-            text,
+            stack,
             columns.guest_fs,
             columns.guest_fs_options,
             columns.crossing,
@@ -125,8 +131,9 @@ fn options(layer: &Layer) -> String {
     label[layer.name().len()..].trim_start_matches(':').to_owned()
 }
 
-fn note_workload(connection: &Connection, text: &str) -> rusqlite::Result<()> {
-    let Ok(workload) = Workload::parse(text) else {
+fn note_workload(connection: &Connection, written: &WrittenWorkload) -> rusqlite::Result<()> {
+    let text = written.as_str();
+    let Some(workload) = written.value() else {
         connection.prepare_cached("INSERT INTO workloads (workload) VALUES (?)")?.execute([text])?;
         return Ok(());
     };

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use anyhow::{Result, anyhow, bail};
+use anyhow::{Result, bail};
 use nestor_advise::{FactorName, Space, Unit, read_levels};
 use nestor_results::{Study, written_stacks};
 
@@ -73,7 +73,7 @@ impl Asked {
 /// # Errors
 /// When it is none, or several.
 pub fn one_stack(text: &str) -> Result<String> {
-    match written_stacks(text).map_err(|e| anyhow!("{e}"))?.as_slice() {
+    match written_stacks(text)?.as_slice() {
         [stack] => Ok(stack.to_string()),
         several => bail!("this option takes one stack; `{text}` expands to {}", several.len()),
     }

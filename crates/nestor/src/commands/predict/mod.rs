@@ -12,7 +12,7 @@ mod verify;
 
 use std::process::ExitCode;
 
-use anyhow::{Result, anyhow, bail};
+use anyhow::{Result, bail};
 use clap::Args;
 use nestor_predict::calibration::{Tracks, tracks};
 use nestor_predict::methods::measure_surface;
@@ -87,7 +87,7 @@ pub fn run(arguments: &PredictArguments) -> Result<ExitCode> {
     if arguments.matrix {
         return matrix::run(&known, on, workload, arguments.suggest, arguments.lab.json);
     }
-    let targets = written_stacks(arguments.to.as_deref().unwrap_or_default()).map_err(|e| anyhow!(e))?;
+    let targets = written_stacks(arguments.to.as_deref().unwrap_or_default())?;
     let mut evidence = evidence::of(&known, on);
     targets.iter().try_for_each(|target| evidence::add_stack(&mut evidence, target))?;
     let load = question::Load::named(workload, &evidence, &known)?;
