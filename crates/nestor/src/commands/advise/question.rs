@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use anyhow::{Result, bail};
 use nestor_advise::{FactorName, Space, Unit, read_levels};
-use nestor_results::{Study, written_stacks};
+use nestor_results::{Study, WrittenStack, WrittenWorkload, written_stacks};
 
 use super::AdviseArguments;
 use crate::commands::study::check_profiles;
@@ -22,13 +22,13 @@ const SERVERS: [(&str, &str); 5] = [
 /// What is asked.
 pub struct Asked {
     /// The workload, in canonical notation.
-    pub workload: String,
+    pub workload: WrittenWorkload,
     /// What it is judged by.
     pub unit: Unit,
     /// What may be chosen.
     pub space: Space,
     /// The user's stack, in canonical notation.
-    pub yours: String,
+    pub yours: WrittenStack,
 }
 
 impl Asked {
@@ -55,16 +55,16 @@ impl Asked {
         let space = Space::new(&levels, &arguments.disk, &arguments.vm)?;
         let yours = match &arguments.yours {
             Some(stack) => one_stack(stack)?,
-            None => space.default_stack().to_owned(),
+            None => space.default_stack().into(),
         };
-        let all = space.stacks().chain([yours.as_str()]).map(Into::into).collect();
-        check_profiles(&Study::new("advise", "", all, vec![workload.as_str().into()]))?;
+        let all = space.stacks().map(Into::into).chain([yours.clone()]).collect();
+        check_profiles(&Study::new("advise", "", all, vec![workload.clone()]))?;
         Ok(Self { unit: unit_of(&workload), workload, space, yours })
     }
 
     /// Whether a stack is among those that are asked about.
     pub fn concerns(&self, stack: &str) -> bool {
-        stack == self.yours || self.space.levels_of(stack).is_some()
+        self.yours == stack || self.space.levels_of(stack).is_some()
     }
 }
 
@@ -72,17 +72,17 @@ impl Asked {
 ///
 /// # Errors
 /// When it is none, or several.
-pub fn one_stack(text: &str) -> Result<String> {
+pub fn one_stack(text: &str) -> Result<WrittenStack> {
     match written_stacks(text)?.as_slice() {
-        [stack] => Ok(stack.to_string()),
+        [stack] => Ok(stack.clone()),
         several => bail!("this option takes one stack; `{text}` expands to {}", several.len()),
     }
 }
 
-fn one_workload(text: &str) -> Result<String> {
+fn one_workload(text: &str) -> Result<WrittenWorkload> {
     let text = SERVERS.iter().find(|(short, _)| *short == text).map_or(text, |(_, workload)| workload);
     match workloads_named(text)?.as_slice() {
-        [workload] => Ok(workload.to_string()),
+        [workload] => Ok(workload.clone().into()),
         several => bail!("advice is for one workload; `{text}` expands to {}", several.len()),
     }
 }

@@ -120,7 +120,7 @@ fn measured(
         let part = Part {
             name: SCREEN.to_owned(),
             stacks: plan.stacks.iter().map(|stack| stack.as_str().into()).collect(),
-            workloads: vec![asked.workload.as_str().into()],
+            workloads: vec![asked.workload.clone()],
             replications: 1,
             trace: TraceMode::Layers,
             seed: if arguments.from == From::Screen { fresh_seed() } else { arguments.seed },
@@ -175,21 +175,21 @@ fn confirm(
     runs: &mut Runs,
 ) -> Result<Confirmation> {
     let best = candidate(ranking, |stack| not_physical(&runs.of_stack(asked, stack)));
-    let left = bench.cells_left(&asked.yours.as_str().into(), &asked.workload.as_str().into())?;
+    let left = bench.cells_left(&asked.yours, &asked.workload)?;
     let pairs = pairs.min(u32::try_from(left / 2).unwrap_or(u32::MAX));
     let tests = best.is_ok() && pairs >= FEWEST_PAIRS;
     let mut probes = unpriced(ranking, runs);
     // The test of the best comes first if there is not time for both.
     probes.truncate(if tests { left - 2 * pairs as usize } else { left });
     let stacks = match &best {
-        Ok(best) if tests => vec![asked.yours.as_str().into(), best.as_str().into()],
+        Ok(best) if tests => vec![asked.yours.clone(), best.as_str().into()],
         _ => Vec::new(),
     };
     let mut numbers = Vec::new();
     if tests || !probes.is_empty() {
         let part = Part {
             name: if tests { CONFIRM } else { PROBE }.to_owned(),
-            workloads: if tests { vec![asked.workload.as_str().into()] } else { Vec::new() },
+            workloads: if tests { vec![asked.workload.clone()] } else { Vec::new() },
             stacks,
             replications: if tests { pairs } else { 1 },
             trace: if tests { TraceMode::Full } else { TraceMode::Layers },
@@ -222,7 +222,7 @@ fn confirmation_of(store: &Store, asked: &Asked, stack: &str, numbers: &[i64]) -
         }
         runs.push(*number);
         let Some(seen) = observation(&run, asked.unit) else { continue };
-        rates.push((seen.block, seen.stack == asked.yours, seen.rate));
+        rates.push((seen.block, asked.yours == seen.stack, seen.rate));
         counted.push(run);
     }
     for one in [stack, &asked.yours] {
@@ -276,10 +276,10 @@ fn advice(asked: &Asked, runs: &Runs, ranking: Ranking, confirmation: Confirmati
     doubts.extend(runs.failures.iter().cloned());
     let yours = runs.of_stack(asked, &asked.yours);
     let question = Question {
-        workload: asked.workload.clone(),
+        workload: asked.workload.to_string(),
         ground: ground.to_owned(),
         unit: asked.unit,
-        yours: asked.yours.clone(),
+        yours: asked.yours.to_string(),
         physical: physical(&cells),
         doubts,
         held_fixed: asked.space.held_fixed(),
@@ -287,6 +287,6 @@ fn advice(asked: &Asked, runs: &Runs, ranking: Ranking, confirmation: Confirmati
     Advice::of(question, ranking, confirmation, |stack| Known {
         not_physical: not_physical(&runs.of_stack(asked, stack)),
         price: price(stack, &runs.traces_of(cache_mode(stack).as_deref())),
-        mechanism: if stack == asked.yours { None } else { why(&yours, &runs.of_stack(asked, stack)) },
+        mechanism: if asked.yours == stack { None } else { why(&yours, &runs.of_stack(asked, stack)) },
     })
 }

@@ -9,7 +9,7 @@ use nestor_advise::settle::{
     Decides, Dispute, Evidence, FailedRun, Outcome, Settlement, dispute, disputes, judge,
 };
 use nestor_advise::text::{disputes_text, settlement_text};
-use nestor_results::{RunFilter, Store, StoredRun, Study, TraceMode, WrittenStack, WrittenWorkload};
+use nestor_results::{RunFilter, Store, StoredRun, Study, TraceMode, WrittenWorkload};
 use serde::Serialize;
 
 use super::evidence::{flush_trace, observation, physical, why};
@@ -152,7 +152,7 @@ fn list(arguments: &AdviseArguments) -> Result<ExitCode> {
 /// What is to be measured, with one block.
 fn part(dispute: &Dispute, arguments: &AdviseArguments) -> Result<Part> {
     let stacks = dispute.stacks_on(&arguments.disk).into_iter().map(|(_, stack)| one_stack(&stack));
-    let stacks = stacks.map(|stack| stack.map(WrittenStack::from)).collect::<Result<Vec<_>>>()?;
+    let stacks = stacks.collect::<Result<Vec<_>>>()?;
     let workloads: Vec<WrittenWorkload> =
         dispute.workloads.iter().map(|workload| (*workload).into()).collect();
     check_profiles(&Study::new("settle", "", stacks.clone(), workloads.clone()))?;
