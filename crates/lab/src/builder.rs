@@ -399,6 +399,7 @@ fn build_image(
         machine: on,
         path: path.clone(),
         format: layer.name().to_owned(),
+        has_tables: spec.has_tables,
     });
     Ok(Offered { on, thing: Thing::Image { path, layer: index } })
 }

@@ -55,6 +55,13 @@ pub struct BuiltFileSystem {
     pub(crate) options: Vec<String>,
 }
 
+impl BuiltFileSystem {
+    /// Whether an image file lies on it.
+    pub fn holds(&self, image: &BuiltImage) -> bool {
+        self.machine == image.machine && image.path.starts_with(&format!("{}/", self.mount_point))
+    }
+}
+
 /// The image file of a virtual disk or a loop device.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BuiltImage {
@@ -66,6 +73,8 @@ pub struct BuiltImage {
     pub path: String,
     /// `raw`, `qcow2`, …
     pub format: String,
+    /// Whether a position on the virtual disk is another one in the file.
+    pub has_tables: bool,
 }
 
 /// A guest's disk as the hypervisor around it has it.
@@ -81,8 +90,8 @@ pub struct VirtualDisk {
     pub hypervisor: HypervisorKind,
     /// The device model (`virtio-blk`, …).
     pub model: &'static str,
-    /// Its image, by position in [`BuiltStack::images`]; `None` for a disk that is a block device of the machine.
-    pub image: Option<usize>,
+    /// The layer of its image; `None` for a disk that is a block device of the machine.
+    pub image: Option<LayerIndex>,
 }
 
 /// A built stack. It has to be given back to [`crate::Lab::take_down`].
@@ -151,6 +160,21 @@ impl BuiltStack {
             }
         }
         Ok(())
+    }
+
+    /// The block device that a layer offers.
+    pub fn point(&self, layer: LayerIndex) -> Option<&BlockPoint> {
+        self.points.iter().find(|point| point.offered_by == layer)
+    }
+
+    /// The disk of the guest that a hypervisor layer runs.
+    pub fn virtual_disk(&self, layer: LayerIndex) -> Option<&VirtualDisk> {
+        self.virtual_disks.iter().find(|disk| disk.layer == layer)
+    }
+
+    /// The image file of a layer.
+    pub fn image(&self, layer: LayerIndex) -> Option<&BuiltImage> {
+        self.images.iter().find(|image| image.layer == layer)
     }
 
     /// The machine the workload runs in.

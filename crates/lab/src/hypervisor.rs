@@ -65,9 +65,7 @@ impl Lab {
         let relation = Relation::Inside(parent);
         let disk = attachment(stack, layer, spec, &below.thing)?;
         let (image, zeroed) = match below.thing {
-            Thing::Image { layer, .. } => {
-                (progressing.images.iter().position(|image| image.layer == layer), true)
-            }
+            Thing::Image { layer, .. } => (Some(layer), true),
             Thing::Block { zeroed, .. } => (None, zeroed),
             Thing::Directory { .. } => (None, false),
         };
@@ -122,7 +120,7 @@ impl Lab {
             progressing.note_undo(on, UndoStep::DetachDisk(Box::new(disk)));
         }
         let device = guest.find_disk(&mark, FIND_LIMIT_MS)?;
-        if options.device.name == "virtio-blk" && !options.block.cache.write_cache() {
+        if options.device.guest_sets_write_cache && !options.block.cache.write_cache() {
             let switch = WriteCacheSwitch { machine: guest, path: cache_type_file(&device) };
             if switch.set(true).is_ok() {
                 progressing.write_caches.push(switch);

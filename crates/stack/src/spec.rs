@@ -221,6 +221,10 @@ pub struct ImageFormatSpec {
     /// The argument of QMP's `blockdev-add` for the format node `node_name` on top of the node `file_node`, which
     /// is made by [`HostBlockOptions::file_node`].
     pub blockdev: fn(layer: &Layer, node_name: &str, file_node: &str, host: &HostBlockOptions) -> Value,
+    /// Whether the file has tables of its own, so that a position on the virtual disk is another one in the file.
+    pub has_tables: bool,
+    /// Whether libvirt knows the format.
+    pub libvirt: bool,
 }
 
 /// Which program runs virtual machines.

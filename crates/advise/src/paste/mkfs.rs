@@ -3,7 +3,7 @@
 use nestor_stack::{BlockTuning, Layer, LayerDefinition, MkfsTarget, Stack};
 
 use super::qemu::quoted;
-use super::{HOST_DEVICE, IMAGE_DIRECTORY, Parts, PasteError};
+use super::{HOST_DEVICE, IMAGE_DIRECTORY, Image, Parts, PasteError};
 
 /// Where the guest mounts its file system, until the user says otherwise.
 const GUEST_DIRECTORY: &str = "/srv/data";
@@ -18,7 +18,7 @@ pub fn mkfs_lines(stack: &Stack) -> Result<String, PasteError> {
     let parts = Parts::of(stack)?;
     let mut lines = vec![format!("# {stack}")];
     let device = parts.host_device();
-    if let Some((image, host)) = parts.image {
+    if let Some(image @ Image { host, .. }) = parts.image {
         lines.push("# on the host".to_owned());
         if device == HOST_DEVICE {
             lines.push(format!("# {HOST_DEVICE} is a placeholder for your disk; mkfs destroys its contents"));
@@ -43,10 +43,10 @@ pub fn mkfs_lines(stack: &Stack) -> Result<String, PasteError> {
     lines.extend(tuned);
     if let Some(guest) = parts.guest {
         lines.push("# in the guest".to_owned());
-        let disk = format!("/dev/{}", guest_disk(parts.machine.device.name));
+        let disk = format!("/dev/{}", parts.machine.device.second_disk);
         lines.push(format!("# {disk} is a placeholder for the guest's disk; mkfs destroys its contents"));
         lines.extend(file_system(guest, &disk, GUEST_DIRECTORY));
-        lines.extend(tuning(&parts.machine.tuning, guest_disk(parts.machine.device.name)));
+        lines.extend(tuning(&parts.machine.tuning, parts.machine.device.second_disk));
     }
     Ok(lines.join("\n") + "\n")
 }
@@ -56,15 +56,6 @@ fn queue_name(device: &str) -> String {
     match device.strip_prefix("/dev/") {
         Some(name) if !name.contains('/') && quoted(name) == name => name.to_owned(),
         _ => format!("$(basename $(readlink -f {}))", quoted(device)),
-    }
-}
-
-/// The name that a guest usually gives to a second disk.
-fn guest_disk(device: &str) -> &'static str {
-    match device {
-        "virtio-blk" => "vdb",
-        "nvme" => "nvme1n1",
-        _ => "sdb",
     }
 }
 
@@ -92,12 +83,11 @@ fn file_system(layer: &Layer, device: &str, directory: &str) -> Vec<String> {
     lines
 }
 
-fn create(parts: &Parts<'_>, image: &Layer) -> Result<String, PasteError> {
-    let LayerDefinition::ImageFormat(format) = image.definition() else { return Ok(String::new()) };
-    let size = image.size("size").map_or(IMAGE_BYTES, |size| size.get());
-    let command = (format.create)(image, &parts.disk_path(), size);
+fn create(parts: &Parts<'_>, Image { layer, format, .. }: Image<'_>) -> Result<String, PasteError> {
+    let size = layer.size("size").map_or(IMAGE_BYTES, |size| size.get());
+    let command = (format.create)(layer, &parts.disk_path(), size);
     if command.first().is_none_or(|program| program != "qemu-img") {
-        let what = format!("only the laboratory makes {image}; no other tool can");
+        let what = format!("only the laboratory makes {layer}; no other tool can");
         return Err(PasteError::new(parts.stack, &what, "use alloc=sparse, falloc or full"));
     }
     let words = command.iter().filter(|word| *word != "-q").map(|word| quoted(word));

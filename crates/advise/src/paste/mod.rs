@@ -10,7 +10,7 @@ mod qemu;
 use std::fmt;
 
 use nestor_stack::layers::hypervisors::HypervisorOptions;
-use nestor_stack::{Layer, LayerDefinition, MediumKind, Stack};
+use nestor_stack::{ImageFormatSpec, Layer, LayerDefinition, MediumKind, Stack};
 
 pub use libvirt::libvirt_xml;
 pub use mkfs::mkfs_lines;
@@ -49,10 +49,21 @@ struct Parts<'a> {
     guest: Option<&'a Layer>,
     /// The virtual machine.
     machine: HypervisorOptions<'a>,
-    /// The image and the host's file system under it; `None` if the disk is the medium itself.
-    image: Option<(&'a Layer, &'a Layer)>,
+    /// `None` if the disk is the medium itself.
+    image: Option<Image<'a>>,
     medium: &'a Layer,
 }
+
+/// The image of a virtual disk.
+#[derive(Clone, Copy)]
+struct Image<'a> {
+    layer: &'a Layer,
+    format: &'static ImageFormatSpec,
+    /// The file system that it lies on.
+    host: &'a Layer,
+}
+
+const MORE_BELOW: &str = "there is more than an image and a file system below the virtual machine";
 
 impl<'a> Parts<'a> {
     fn of(stack: &'a Stack) -> Result<Self, PasteError> {
@@ -77,13 +88,13 @@ impl<'a> Parts<'a> {
         };
         let image = match &layers[at + 1..layers.len() - 1] {
             [] => None,
-            [image, host]
-                if matches!(image.definition(), LayerDefinition::ImageFormat(_))
-                    && matches!(host.definition(), LayerDefinition::FileSystem(_)) =>
-            {
-                Some((image, host))
-            }
-            _ => return refuse("there is more than an image and a file system below the virtual machine"),
+            [layer, host] => match (layer.definition(), host.definition()) {
+                (LayerDefinition::ImageFormat(format), LayerDefinition::FileSystem(_)) => {
+                    Some(Image { layer, format, host })
+                }
+                _ => return refuse(MORE_BELOW),
+            },
+            _ => return refuse(MORE_BELOW),
         };
         Ok(Self { stack, guest, machine, image, medium: stack.medium() })
     }
@@ -91,10 +102,7 @@ impl<'a> Parts<'a> {
     /// Path of the image, or of the device that is the disk.
     fn disk_path(&self) -> String {
         match self.image {
-            Some((image, _)) => {
-                let LayerDefinition::ImageFormat(format) = image.definition() else { return String::new() };
-                format!("{IMAGE_DIRECTORY}/vm.{}", format.extension)
-            }
+            Some(image) => format!("{IMAGE_DIRECTORY}/vm.{}", image.format.extension),
             None => self.host_device(),
         }
     }

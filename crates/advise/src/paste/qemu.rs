@@ -4,10 +4,10 @@ use std::fmt;
 
 use nestor_stack::layers::hypervisors::HostTarget;
 use nestor_stack::layers::hypervisors::devices::{Attach, Controller, Disk};
-use nestor_stack::{LayerDefinition, Stack};
+use nestor_stack::Stack;
 use serde_json::Value;
 
-use super::{Parts, PasteError};
+use super::{Image, Parts, PasteError};
 
 const FILE_NODE: &str = "disk-file";
 const DISK_NODE: &str = "disk";
@@ -49,10 +49,8 @@ pub fn qemu_command(stack: &Stack) -> Result<QemuCommand, PasteError> {
         None => (HostTarget::BlockDevice(&path), DISK_NODE),
     };
     push("-blockdev", key_values(&machine.block.file_node(file_node, target)));
-    if let Some((image, _)) = parts.image
-        && let LayerDefinition::ImageFormat(format) = image.definition()
-    {
-        push("-blockdev", key_values(&(format.blockdev)(image, DISK_NODE, FILE_NODE, &machine.block)));
+    if let Some(Image { layer, format, .. }) = parts.image {
+        push("-blockdev", key_values(&(format.blockdev)(layer, DISK_NODE, FILE_NODE, &machine.block)));
     }
     let iothread = machine.iothread.then_some(IOTHREAD);
     if let Some(controller) = machine.device.controller {

@@ -7,7 +7,7 @@ use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
 use nestor_correlate::{ExtentMap, read_extents};
-use nestor_lab::{BuiltImage, BuiltStack, Lab, Top};
+use nestor_lab::{BlockPoint, BuiltFileSystem, BuiltImage, BuiltStack, Lab, Top, VirtualDisk};
 use nestor_layout::Layout;
 use nestor_machine::bounds::check_json;
 use nestor_machine::{Command, Machine};
@@ -28,10 +28,10 @@ use nestor_results::record::{ImageRecord, LayerRecord};
 /// The numbers of every trace point, and where their requests are on this machine.
 #[derive(Default)]
 pub(super) struct Condensed {
-    /// By position in [`BuiltStack::points`].
-    pub points: BTreeMap<usize, LayerMetrics>,
-    /// By position in [`BuiltStack::virtual_disks`].
-    pub virtual_disks: BTreeMap<usize, HypervisorMetrics>,
+    /// Of the block devices, by the layer that offers each.
+    pub points: BTreeMap<LayerIndex, LayerMetrics>,
+    /// By the hypervisor's layer.
+    pub virtual_disks: BTreeMap<LayerIndex, HypervisorMetrics>,
     /// The modelled disk.
     pub medium: Option<LayerMetrics>,
     /// The image files, in the order of [`BuiltStack::images`].
@@ -49,17 +49,16 @@ pub(super) struct Condensed {
 pub(super) struct RequestFiles {
     /// The application's operations.
     pub application: Option<PathBuf>,
-    /// By position in [`BuiltStack::points`].
-    pub points: BTreeMap<usize, PathBuf>,
-    /// By position in [`BuiltStack::virtual_disks`]: on the virtual disk, on the image file.
-    pub virtual_disks: BTreeMap<usize, (PathBuf, Option<PathBuf>)>,
+    /// Of the block devices, by the layer that offers each.
+    pub points: BTreeMap<LayerIndex, PathBuf>,
+    /// By the hypervisor's layer: on the virtual disk, on the image file.
+    pub virtual_disks: BTreeMap<LayerIndex, (PathBuf, Option<PathBuf>)>,
     /// The modelled disk's.
     pub medium: Option<PathBuf>,
-    /// Where each image lies on the device below, by position in [`BuiltStack::images`]: position in the file, on the
-    /// device, and bytes.
-    pub image_extents: BTreeMap<usize, Vec<(u64, u64, u64)>>,
-    /// Where the virtual disk lies in its image file, by position in [`BuiltStack::images`]; of image formats only.
-    pub image_maps: BTreeMap<usize, ExtentMap>,
+    /// Where each image lies on the device below, by its layer: position in the file, on the device, and bytes.
+    pub image_extents: BTreeMap<LayerIndex, Vec<(u64, u64, u64)>>,
+    /// Where the virtual disk lies in its image file, by the image's layer; of formats with tables only.
+    pub image_maps: BTreeMap<LayerIndex, ExtentMap>,
 }
 
 /// Seconds that condensing a recording may take, or reading a layout: an emulated machine with a large file system.
@@ -91,14 +90,14 @@ pub(super) fn condense(
         for_each(built.time, &recorded.recorders, |recorder| one(built, recorder, &layouts, directory));
     for (recorder, result) in recorded.recorders.iter().zip(results) {
         match (recorder.subject, result?) {
-            (Subject::Point(index), (Numbers::Block(metrics), files)) => {
-                condensed.points.insert(index, *metrics);
-                condensed.requests.points.extend(files.into_iter().next().map(|file| (index, file)));
+            (Subject::Point(layer), (Numbers::Block(metrics), files)) => {
+                condensed.points.insert(layer, *metrics);
+                condensed.requests.points.extend(files.into_iter().next().map(|file| (layer, file)));
             }
-            (Subject::VirtualDisk(index), (Numbers::Hypervisor(metrics), files)) => {
-                condensed.virtual_disks.insert(index, *metrics);
+            (Subject::VirtualDisk(layer), (Numbers::Hypervisor(metrics), files)) => {
+                condensed.virtual_disks.insert(layer, *metrics);
                 let mut files = files.into_iter();
-                condensed.requests.virtual_disks.extend(files.next().map(|f| (index, (f, files.next()))));
+                condensed.requests.virtual_disks.extend(files.next().map(|f| (layer, (f, files.next()))));
             }
             _ => {}
         }
@@ -128,24 +127,24 @@ enum Numbers {
     Hypervisor(Box<HypervisorMetrics>),
 }
 
-/// The layout of each file system of the stack, as a file in its machine; by position in
-/// [`BuiltStack::file_systems`]. If one cannot be read, its requests have no classes, and a remark says so.
-fn layouts(built: &BuiltStack, remarks: &mut Vec<String>) -> BTreeMap<usize, String> {
-    let mut layouts = BTreeMap::new();
-    for (index, file_system) in built.file_systems.iter().enumerate() {
+/// The layout of each file system of the stack, as a file in its machine, by its layer. If one cannot be read, its requests have
+/// no classes, and a remark says so.
+type Layouts = BTreeMap<LayerIndex, String>;
+
+fn layouts(built: &BuiltStack, remarks: &mut Vec<String>) -> Layouts {
+    let mut layouts = Layouts::new();
+    for file_system in &built.file_systems {
         let place = &built.machines[file_system.machine];
-        let output = format!("{}/layout-{index}", place.facts.work_directory);
+        let output = format!("{}/layout-{}", place.facts.work_directory, file_system.layer.position());
         let mut argv: Vec<&str> = vec!["{nestor}", "trace", "layout", "--device", &file_system.device];
         argv.extend(["--mount", &file_system.mount_point, "--output", &output]);
         // Images of the same machine that lie on it.
-        for image in built.images.iter().filter(|i| i.machine == file_system.machine) {
-            if image.path.starts_with(&format!("{}/", file_system.mount_point)) {
-                argv.extend(["--image", &image.path]);
-            }
+        for image in built.images.iter().filter(|image| file_system.holds(image)) {
+            argv.extend(["--image", &image.path]);
         }
         match place.machine.run_ok(Command::new(argv).timeout_s(CONDENSING_S)) {
             Ok(_) => {
-                layouts.insert(index, output);
+                layouts.insert(file_system.layer, output);
             }
             Err(e) => {
                 let layer = built.stack.layer(file_system.layer).label();
@@ -160,39 +159,41 @@ fn layouts(built: &BuiltStack, remarks: &mut Vec<String>) -> BTreeMap<usize, Str
 fn one(
     built: &BuiltStack,
     recorder: &Recorder,
-    layouts: &BTreeMap<usize, String>,
+    layouts: &Layouts,
     directory: Option<&Path>,
 ) -> Result<(Numbers, Vec<PathBuf>), CellError> {
     let there = format!("{}.requests", recorder.directory);
     let there_file = format!("{}.file-requests", recorder.directory);
     // The machine that recorded does not know the stack, so the arguments name what its files contain.
-    let name = match recorder.subject {
-        Subject::Point(index) => PointName::of_point(built, index),
-        Subject::VirtualDisk(index) => PointName::of_virtual_disk(built, index),
-    };
     let mut argv = vec!["{nestor}", "trace"];
     let mut files: Vec<(&str, String)> = Vec::new();
+    let missing = || CellError::Trace("a recorder is of no layer of the stack".to_owned());
+    let name;
     let numbers = match recorder.subject {
-        Subject::Point(index) => {
+        Subject::Point(layer) => {
+            let point = built.point(layer).ok_or_else(missing)?;
+            name = PointName::of_point(built, point);
             argv.extend(["summarize", "--json", "--remove", &recorder.directory]);
-            if let Some(layout) = layout_of_point(built, index, layouts) {
+            if let Some(layout) = layout_of_point(built, point, layouts) {
                 argv.extend(["--layout", layout]);
             }
             if directory.is_some() {
                 argv.extend(["--requests", &there, "--layer", &name.layer, "--kind", &name.kind]);
                 argv.extend(["--machine", &name.machine]);
-                files.push((&there, format!("point-{index}.requests")));
+                files.push((&there, format!("point-{}.requests", layer.position())));
             }
             Numbers::Block(Box::new(answer(&recorder.machine, &argv)?))
         }
-        Subject::VirtualDisk(index) => {
+        Subject::VirtualDisk(layer) => {
+            let disk = built.virtual_disk(layer).ok_or_else(missing)?;
+            name = PointName::of_virtual_disk(built, disk);
             argv.extend(["hypervisor", "summarize", "--json", "--remove", &recorder.directory]);
             if directory.is_some() {
                 argv.extend(["--requests", &there, "--layer", &name.layer, "--machine", &name.machine]);
-                files.push((&there, format!("virtual-disk-{index}.requests")));
-                if has_format(built, index) {
+                files.push((&there, format!("virtual-disk-{}.requests", layer.position())));
+                if has_tables(built, disk) {
                     argv.extend(["--file-requests", &there_file]);
-                    files.push((&there_file, format!("image-file-{index}.requests")));
+                    files.push((&there_file, format!("image-file-{}.requests", layer.position())));
                 }
             }
             Numbers::Hypervisor(Box::new(answer(&recorder.machine, &argv)?))
@@ -211,7 +212,7 @@ fn one(
 fn application(
     built: &BuiltStack,
     log: &OperationLog,
-    layouts: &BTreeMap<usize, String>,
+    layouts: &Layouts,
     directory: &Path,
     condensed: &mut Condensed,
 ) -> Result<(), CellError> {
@@ -219,8 +220,8 @@ fn application(
     let there = format!("{}.requests", log.latency_log);
     let mut argv = vec!["{nestor}", "trace", "application", "--latency-log", &log.latency_log];
     argv.extend(["--iolog", &log.iolog, "--requests", &there]);
-    let top = built.file_systems.len().checked_sub(1).filter(|_| matches!(built.top, Top::Directory(_)));
-    if let Some(layout) = top.and_then(|top| layouts.get(&top)) {
+    let top = built.file_systems.last().filter(|_| matches!(built.top, Top::Directory(_)));
+    if let Some(layout) = top.and_then(|top| layouts.get(&top.layer)) {
         argv.extend(["--layout", layout]);
     }
     let summary: ApplicationSummary = answer(machine, &argv)?;
@@ -235,21 +236,19 @@ fn application(
     Ok(())
 }
 
-/// Whether a virtual disk is an image of a format of its own, so that its file has other offsets.
-fn has_format(built: &BuiltStack, virtual_disk: usize) -> bool {
-    built.virtual_disks[virtual_disk].image.is_some_and(|image| built.images[image].format != "raw")
+/// Whether a virtual disk is an image whose file has other offsets.
+fn has_tables(built: &BuiltStack, disk: &VirtualDisk) -> bool {
+    disk.image.and_then(|layer| built.image(layer)).is_some_and(|image| image.has_tables)
 }
 
 /// The layout of the file system on a block device, if there is one and it could be read.
 fn layout_of_point<'a>(
     built: &BuiltStack,
-    index: usize,
-    layouts: &'a BTreeMap<usize, String>,
+    point: &BlockPoint,
+    layouts: &'a Layouts,
 ) -> Option<&'a str> {
-    let point = &built.points[index];
-    let on_it =
-        built.file_systems.iter().position(|f| (f.machine, &f.device) == (point.machine, &point.device));
-    on_it.and_then(|index| layouts.get(&index)).map(String::as_str)
+    let on_it = |f: &&BuiltFileSystem| (f.machine, &f.device) == (point.machine, &point.device);
+    built.file_systems.iter().find(on_it).and_then(|f| layouts.get(&f.layer)).map(String::as_str)
 }
 
 /// Runs a command of Nestor's own in a machine and reads what it answers.
@@ -289,34 +288,35 @@ fn medium_requests(built: &BuiltStack, log: &Path, directory: &Path) -> Result<P
 /// The facts of each image file; its extents come from the layout of the file system that holds it.
 fn images(
     built: &BuiltStack,
-    layouts: &BTreeMap<usize, String>,
+    layouts: &Layouts,
     directory: Option<&Path>,
     condensed: &mut Condensed,
 ) {
-    for (index, image) in built.images.iter().enumerate() {
+    for image in &built.images {
         let mut record = ImageRecord {
             layer: built.stack.layer(image.layer).label(),
             format: image.format.clone(),
             ..ImageRecord::default()
         };
-        let disk = built.virtual_disks.iter().position(|disk| disk.image == Some(index));
-        if let Some(metrics) = disk.and_then(|disk| condensed.virtual_disks.get(&disk)) {
+        let disk = built.virtual_disks.iter().find(|disk| disk.image == Some(image.layer));
+        if let Some(metrics) = disk.and_then(|disk| condensed.virtual_disks.get(&disk.layer)) {
             record.tables = metrics.format;
         }
         if let Some(directory) = directory {
-            match image_extents(built, index, layouts, directory, &mut record) {
+            match image_extents(built, image, layouts, directory, &mut record) {
                 Ok(Some(extents)) => {
                     record.extents = pieces(&extents);
                     record.allocated_bytes = total_bytes(&extents);
-                    condensed.requests.image_extents.insert(index, extents);
+                    condensed.requests.image_extents.insert(image.layer, extents);
                 }
                 Ok(None) => {}
                 Err(e) => condensed.remarks.push(format!("the extents of {}: {e}", record.layer)),
             }
-            if image.format != "raw" {
-                match image_map(built, image, &directory.join(format!("map-of-image-{index}.json"))) {
+            if image.has_tables {
+                let map = format!("map-of-image-{}.json", image.layer.position());
+                match image_map(built, image, &directory.join(map)) {
                     Ok(map) => {
-                        condensed.requests.image_maps.insert(index, map);
+                        condensed.requests.image_maps.insert(image.layer, map);
                     }
                     Err(e) => condensed.remarks.push(format!("the map of {}: {e}", record.layer)),
                 }
@@ -358,23 +358,19 @@ type FileExtent = (u64, u64, u64);
 
 fn image_extents(
     built: &BuiltStack,
-    index: usize,
-    layouts: &BTreeMap<usize, String>,
+    image: &BuiltImage,
+    layouts: &Layouts,
     directory: &Path,
     record: &mut ImageRecord,
 ) -> Result<Option<Vec<FileExtent>>, CellError> {
-    let image = &built.images[index];
-    let holds = |(_, f): &(usize, &nestor_lab::BuiltFileSystem)| {
-        f.machine == image.machine && image.path.starts_with(&format!("{}/", f.mount_point))
-    };
-    let file_system = built.file_systems.iter().enumerate().rfind(holds).map(|(index, _)| index);
-    let Some(there) = file_system.and_then(|index| layouts.get(&index)) else { return Ok(None) };
+    let file_system = built.file_systems.iter().rfind(|file_system| file_system.holds(image));
+    let Some(there) = file_system.and_then(|f| layouts.get(&f.layer)) else { return Ok(None) };
     let machine = &built.machines[image.machine].machine;
     let text = machine.run_ok(Command::new(["stat", "--format=%i %s", "--", &image.path]))?;
     let mut numbers = text.split_whitespace().filter_map(|word| word.parse::<u64>().ok());
     let (Some(inode), Some(bytes)) = (numbers.next(), numbers.next()) else { return Ok(None) };
     record.file_bytes = bytes;
-    let here = directory.join(format!("layout-of-image-{index}"));
+    let here = directory.join(format!("layout-of-image-{}", image.layer.position()));
     let mut file = new_file(&here).map_err(|e| CellError::Trace(format!("{}: {e}", here.display())))?;
     machine.fetch_file(there, &mut file, MOST_LAYOUT_BYTES)?;
     let read = || {
@@ -389,10 +385,7 @@ impl Condensed {
     /// One row per layer; each shows the requests at its lower edge, where it meets a block device, an image or the
     /// medium.
     pub(super) fn layers(&self, built: &BuiltStack) -> Vec<LayerRecord> {
-        let device_of = |index: LayerIndex| {
-            let point = built.points.iter().position(|p| p.offered_by == index);
-            point.and_then(|point| self.points.get(&point)).cloned()
-        };
+        let device_of = |layer: LayerIndex| self.points.get(&layer).cloned();
         let application = LayerRecord {
             layer: "application".into(),
             role: LayerRole::Application,
@@ -405,7 +398,7 @@ impl Condensed {
             let metrics = match layer.definition() {
                 LayerDefinition::Medium(_) => self.medium.clone(),
                 LayerDefinition::Hypervisor(_) => {
-                    device_of(index.below()).or_else(|| self.virtual_disk(built, index))
+                    device_of(index.below()).or_else(|| Some(self.virtual_disks.get(&index)?.disk.clone()))
                 }
                 LayerDefinition::ImageFormat(_) => self.image_file(built, index),
                 _ => device_of(index.below()),
@@ -420,16 +413,9 @@ impl Condensed {
         rows
     }
 
-    fn virtual_disk(&self, built: &BuiltStack, layer: LayerIndex) -> Option<LayerMetrics> {
-        let disk = built.virtual_disks.iter().position(|disk| disk.layer == layer)?;
-        self.virtual_disks.get(&disk).map(|metrics| metrics.disk.clone())
-    }
-
     fn image_file(&self, built: &BuiltStack, layer: LayerIndex) -> Option<LayerMetrics> {
-        let on_it =
-            |disk: &nestor_lab::VirtualDisk| disk.image.is_some_and(|i| built.images[i].layer == layer);
-        let disk = built.virtual_disks.iter().position(on_it)?;
-        self.virtual_disks.get(&disk).and_then(|metrics| metrics.file.clone())
+        let disk = built.virtual_disks.iter().find(|disk| disk.image == Some(layer))?;
+        self.virtual_disks.get(&disk.layer).and_then(|metrics| metrics.file.clone())
     }
 }
 

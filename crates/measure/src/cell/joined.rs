@@ -9,7 +9,7 @@ use nestor_correlate::{
     CacheBetween, CorrelateOptions, Correlation, ExtentMap, MappedExtent, RecordedCell, RecordedLevel,
     Recording, SharedClock, SpaceMap, correlate,
 };
-use nestor_lab::{BuiltStack, Lab};
+use nestor_lab::{BlockPoint, BuiltStack, Lab};
 use nestor_stack::layers::hypervisors::CacheMode;
 use nestor_stack::{LayerDefinition, LayerIndex};
 use nestor_trace::{RequestHeader, RequestReader};
@@ -134,7 +134,7 @@ fn levels(
         walk.add(file, PointName::of_application())?;
         walk.way.cache = if log.direct { CacheBetween::NONE } else { CacheBetween::WRITE_BACK };
     }
-    if let Some(point) = point_of(built, LayerIndex::TOP) {
+    if let Some(point) = built.point(LayerIndex::TOP) {
         walk.add_point(point)?;
     }
     for (index, layer) in built.stack.indexed_layers() {
@@ -144,7 +144,7 @@ fn levels(
             _ => {}
         }
         walk.pass_image(index, remarks);
-        if let Some(point) = point_of(built, index.below()) {
+        if let Some(point) = built.point(index.below()) {
             walk.add_point(point)?;
         }
     }
@@ -198,24 +198,22 @@ impl Walk<'_> {
         }
     }
 
-    fn add_point(&mut self, point: usize) -> Result<(), CellError> {
-        let Some(file) = self.condensed.requests.points.get(&point) else { return Ok(()) };
+    fn add_point(&mut self, point: &BlockPoint) -> Result<(), CellError> {
+        let Some(file) = self.condensed.requests.points.get(&point.offered_by) else { return Ok(()) };
         self.add(file, PointName::of_point(self.built, point))
     }
 
     /// The requests on the virtual disk and, of an image format, on the image file.
     fn add_hypervisor(&mut self, index: LayerIndex) -> Result<(), CellError> {
         let built = self.built;
-        let Some(disk) = built.virtual_disks.iter().position(|disk| disk.layer == index) else {
-            return Ok(());
-        };
+        let Some(disk) = built.virtual_disk(index) else { return Ok(()) };
         let layer = built.stack.layer(index);
-        if let Some((on_disk, on_file)) = self.condensed.requests.virtual_disks.get(&disk) {
+        if let Some((on_disk, on_file)) = self.condensed.requests.virtual_disks.get(&index) {
             self.add(on_disk, PointName::of_virtual_disk(built, disk))?;
             if let (Some(on_file), Some(name), Some(index)) =
-                (on_file, PointName::of_image_file(built, disk), built.virtual_disks[disk].image)
+                (on_file, PointName::of_image_file(built, disk), disk.image)
             {
-                let image = built.stack.layer(built.images[index].layer);
+                let image = built.stack.layer(index);
                 self.way.map = match self.condensed.requests.image_maps.get(&index) {
                     Some(map) => SpaceMap::Extents(map.clone()),
                     None => {
@@ -231,8 +229,10 @@ impl Walk<'_> {
 
     /// The extents of an image on the device below its file system.
     fn pass_image(&mut self, index: LayerIndex, remarks: &mut Vec<String>) {
-        let Some(image) = self.built.images.iter().position(|image| image.layer == index) else { return };
-        let extents = self.condensed.requests.image_extents.get(&image).map(|extents| {
+        if self.built.image(index).is_none() {
+            return;
+        }
+        let extents = self.condensed.requests.image_extents.get(&index).map(|extents| {
             let mapped = extents.iter().map(|&(upper, lower, bytes)| MappedExtent { upper, lower, bytes });
             ExtentMap::new(mapped.collect())
         });
@@ -249,11 +249,6 @@ impl Walk<'_> {
             }
         };
     }
-}
-
-/// The block device that a layer offers.
-fn point_of(built: &BuiltStack, offered_by: LayerIndex) -> Option<usize> {
-    built.points.iter().position(|point| point.offered_by == offered_by)
 }
 
 /// The requests that the machine around a guest may answer itself.

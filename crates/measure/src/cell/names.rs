@@ -1,6 +1,6 @@
 //! The names of trace points, in the files of requests and in everything made from them.
 
-use nestor_lab::BuiltStack;
+use nestor_lab::{BlockPoint, BuiltStack, VirtualDisk};
 use nestor_stack::MachineIndex;
 
 /// Layer, kind and machine of a trace point.
@@ -41,9 +41,8 @@ impl PointName {
         Self::new("application".to_owned(), "application", "application", ClockOf::Application)
     }
 
-    /// A block device, by position in [`BuiltStack::points`].
-    pub fn of_point(built: &BuiltStack, index: usize) -> Self {
-        let point = &built.points[index];
+    /// A block device.
+    pub fn of_point(built: &BuiltStack, point: &BlockPoint) -> Self {
         // The layer above the device is the one whose lower edge it is.
         let layer = match point.offered_by.above() {
             Some(above) => built.stack.layer(above).label(),
@@ -53,17 +52,15 @@ impl PointName {
         Self::of_machine(built, layer, &format!("{machine} block"), point.machine)
     }
 
-    /// The requests on a virtual disk, by position in [`BuiltStack::virtual_disks`].
-    pub fn of_virtual_disk(built: &BuiltStack, index: usize) -> Self {
-        let disk = &built.virtual_disks[index];
+    /// The requests on a virtual disk.
+    pub fn of_virtual_disk(built: &BuiltStack, disk: &VirtualDisk) -> Self {
         let layer = built.stack.layer(disk.layer).label();
         Self::of_machine(built, layer, "hypervisor", disk.machine)
     }
 
     /// The requests on the image file of a virtual disk, if it is one of a format of its own.
-    pub fn of_image_file(built: &BuiltStack, index: usize) -> Option<Self> {
-        let disk = &built.virtual_disks[index];
-        let layer = built.stack.layer(built.images[disk.image?].layer).label();
+    pub fn of_image_file(built: &BuiltStack, disk: &VirtualDisk) -> Option<Self> {
+        let layer = built.stack.layer(disk.image?).label();
         Some(Self::of_machine(built, layer, "image file", disk.machine))
     }
 

@@ -138,12 +138,12 @@ fn start_recorders(
     trace: TraceMode,
     recorders: &mut Vec<Recorder>,
 ) -> Result<(), CellError> {
-    for index in 0..built.points.len() {
-        recorders.push(Recorder::of_point(built, index)?);
+    for point in &built.points {
+        recorders.push(Recorder::of_point(built, point)?);
     }
     if trace == TraceMode::Full {
-        for index in 0..built.virtual_disks.len() {
-            recorders.push(Recorder::of_virtual_disk(built, index)?);
+        for disk in &built.virtual_disks {
+            recorders.push(Recorder::of_virtual_disk(built, disk)?);
         }
     }
     recorders.iter().try_for_each(Recorder::wait_until_ready)

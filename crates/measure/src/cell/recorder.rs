@@ -4,19 +4,19 @@ use std::path::Path;
 use std::time::Duration;
 
 use nestor_capture::READY_FILE;
-use nestor_lab::BuiltStack;
+use nestor_lab::{BlockPoint, BuiltStack, VirtualDisk};
 use nestor_machine::{Command, Machine, hypervisor};
-use nestor_stack::MachineIndex;
+use nestor_stack::{LayerIndex, MachineIndex};
 
 use super::CellError;
 
 /// What is recorded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Subject {
-    /// A block device, by position in [`BuiltStack::points`].
-    Point(usize),
-    /// A hypervisor's requests, by position in [`BuiltStack::virtual_disks`].
-    VirtualDisk(usize),
+    /// The block device that this layer offers.
+    Point(LayerIndex),
+    /// The requests of the hypervisor that is this layer.
+    VirtualDisk(LayerIndex),
 }
 
 /// A recorder that runs, or has run.
@@ -35,23 +35,21 @@ const STOP_LIMIT_MS: u64 = 60_000;
 
 impl Recorder {
     /// Starts the recorder of a block device.
-    pub fn of_point(built: &BuiltStack, index: usize) -> Result<Self, CellError> {
-        let point = &built.points[index];
+    pub fn of_point(built: &BuiltStack, point: &BlockPoint) -> Result<Self, CellError> {
         let arguments = ["record", "--device", &point.device];
-        Self::start(built, Subject::Point(index), point.machine, &arguments)
+        Self::start(built, Subject::Point(point.offered_by), point.machine, &arguments)
     }
 
     /// Starts the recorder of a hypervisor.
-    pub fn of_virtual_disk(built: &BuiltStack, index: usize) -> Result<Self, CellError> {
-        let disk = &built.virtual_disks[index];
+    pub fn of_virtual_disk(built: &BuiltStack, disk: &VirtualDisk) -> Result<Self, CellError> {
         let work_directory = Path::new(&built.machines[disk.machine].facts.work_directory);
         let of_guest = hypervisor(disk.hypervisor).trace_arguments(work_directory, &disk.guest);
         let mut arguments = vec!["hypervisor", "record"];
         arguments.extend(of_guest.iter().map(String::as_str).chain(["--disk", disk.model]));
-        if let Some(image) = disk.image {
-            arguments.extend(["--format", &built.images[image].format]);
+        if let Some(image) = disk.image.and_then(|layer| built.image(layer)) {
+            arguments.extend(["--format", &image.format]);
         }
-        Self::start(built, Subject::VirtualDisk(index), disk.machine, &arguments)
+        Self::start(built, Subject::VirtualDisk(disk.layer), disk.machine, &arguments)
     }
 
     fn start(
@@ -62,8 +60,8 @@ impl Recorder {
     ) -> Result<Self, CellError> {
         let place = &built.machines[at];
         let name = match subject {
-            Subject::Point(index) => format!("trace-{index}"),
-            Subject::VirtualDisk(index) => format!("trace-vm-{index}"),
+            Subject::Point(layer) => format!("trace-{}", layer.position()),
+            Subject::VirtualDisk(layer) => format!("trace-vm-{}", layer.position()),
         };
         let directory = format!("{}/{name}", place.facts.work_directory);
         place.machine.make_directory(&directory)?;

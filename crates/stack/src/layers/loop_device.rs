@@ -23,10 +23,14 @@ pub(super) static LAYER: LayerSpec = LayerSpec {
     not_buildable: None,
 };
 
+fn holds_the_bytes_unchanged(layer: &Layer) -> bool {
+    matches!(layer.definition(), LayerDefinition::ImageFormat(format) if !format.has_tables)
+}
+
 /// The kernel's loop driver knows no image format.
 fn needs_raw(_layer: &Layer, below: Option<&Layer>) -> Result<(), Conflict> {
     match below {
-        Some(below) if below.name() != "raw" => Err(Conflict {
+        Some(below) if !holds_the_bytes_unchanged(below) => Err(Conflict {
             option: None,
             message: format!(
                 "loop presents the bytes of the file unchanged; {} has its own format",

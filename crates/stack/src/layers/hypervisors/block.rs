@@ -31,19 +31,21 @@ pub enum CacheMode {
 }
 
 impl CacheMode {
-    /// All of them by name, the default first.
+    /// Their names, in the order of [`Self::ALL`].
     pub(super) const NAMES: &'static [&'static str] =
         &["none", "writeback", "writethrough", "directsync", "unsafe"];
 
+    /// All of them, the default first.
+    const ALL: [Self; Self::NAMES.len()] =
+        [Self::None, Self::Writeback, Self::Writethrough, Self::Directsync, Self::Unsafe];
+
     pub(super) fn from_name(name: &str) -> Option<Self> {
-        Some(match name {
-            "none" => Self::None,
-            "writeback" => Self::Writeback,
-            "writethrough" => Self::Writethrough,
-            "directsync" => Self::Directsync,
-            "unsafe" => Self::Unsafe,
-            _ => return None,
-        })
+        Self::ALL.into_iter().find(|mode| mode.name() == name)
+    }
+
+    /// Its name in the option `cache`, in QEMU's `-drive` and in libvirt.
+    pub const fn name(self) -> &'static str {
+        Self::NAMES[self as usize]
     }
 
     /// `cache.direct` of block nodes: whether the page cache of the machine around the guest is bypassed.

@@ -23,6 +23,8 @@ pub(in crate::layers) static LAYER: LayerSpec = LayerSpec {
         extension: "qed",
         create,
         blockdev: |_, node, file, host| format_node("qed", node, file, host),
+        has_tables: true,
+        libvirt: true,
     }),
     packages: PACKAGES,
     check: no_conflicts,

@@ -21,6 +21,8 @@ pub(in crate::layers) static LAYER: LayerSpec = LayerSpec {
         extension: "raw",
         create,
         blockdev: |_, node, file, host| format_node("raw", node, file, host),
+        has_tables: false,
+        libvirt: true,
     }),
     packages: PACKAGES,
     check: no_conflicts,

@@ -21,6 +21,8 @@ pub(in crate::layers) static LAYER: LayerSpec = LayerSpec {
         extension: "vdi",
         create,
         blockdev: |_, node, file, host| format_node("vdi", node, file, host),
+        has_tables: true,
+        libvirt: true,
     }),
     packages: PACKAGES,
     check: no_conflicts,

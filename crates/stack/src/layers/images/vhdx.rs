@@ -27,6 +27,8 @@ pub(in crate::layers) static LAYER: LayerSpec = LayerSpec {
         extension: "vhdx",
         create,
         blockdev: |_, node, file, host| format_node("vhdx", node, file, host),
+        has_tables: true,
+        libvirt: false,
     }),
     packages: PACKAGES,
     check: no_conflicts,

@@ -25,6 +25,8 @@ pub(in crate::layers) static LAYER: LayerSpec = LayerSpec {
         extension: "vmdk",
         create,
         blockdev: |_, node, file, host| format_node("vmdk", node, file, host),
+        has_tables: true,
+        libvirt: true,
     }),
     packages: PACKAGES,
     check: no_conflicts,

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::{Attach, DeviceModelSpec, Disk, disk, pci_controller};
+use super::{Attach, DeviceModelSpec, Disk, disk, pci_controller, LibvirtDisk};
 
 pub(super) const MODEL: DeviceModelSpec = DeviceModelSpec {
     name: "ahci",
@@ -13,6 +13,9 @@ pub(super) const MODEL: DeviceModelSpec = DeviceModelSpec {
     iothread: false,
     slots: 6,
     kernel_modules: &["ahci", "sd_mod"],
+    guest_sets_write_cache: false,
+    second_disk: "sdb",
+    libvirt: LibvirtDisk::on("sata", "sda"),
 };
 
 /// Each port is a bus of its own with one disk.

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::{Attach, DeviceModelSpec, Disk, disk, pci_controller};
+use super::{Attach, DeviceModelSpec, Disk, disk, pci_controller, LibvirtDisk};
 
 pub(super) const MODEL: DeviceModelSpec = DeviceModelSpec {
     name: "ide",
@@ -14,6 +14,9 @@ pub(super) const MODEL: DeviceModelSpec = DeviceModelSpec {
     iothread: false,
     slots: 4,
     kernel_modules: &["ata_piix", "sd_mod"],
+    guest_sets_write_cache: false,
+    second_disk: "sdb",
+    libvirt: LibvirtDisk::on("ide", "hda"),
 };
 
 /// Two channels with two units each.

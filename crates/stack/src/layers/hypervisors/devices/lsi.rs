@@ -1,6 +1,6 @@
 //! `lsi`: LSI 53C895A, a parallel SCSI controller.
 
-use super::{Attach, DeviceModelSpec, pci_controller, scsi_disk};
+use super::{Attach, DeviceModelSpec, pci_controller, scsi_disk, LibvirtDisk};
 
 pub(super) const MODEL: DeviceModelSpec = DeviceModelSpec {
     name: "lsi",
@@ -11,4 +11,7 @@ pub(super) const MODEL: DeviceModelSpec = DeviceModelSpec {
     iothread: false,
     slots: 7,
     kernel_modules: &["sym53c8xx", "sd_mod"],
+    guest_sets_write_cache: false,
+    second_disk: "sdb",
+    libvirt: LibvirtDisk::scsi("lsilogic"),
 };

@@ -69,6 +69,35 @@ pub struct DeviceModelSpec {
     pub slots: u32,
     /// Modules the guest's kernel needs, in the order in which to load them; any may be built in.
     pub kernel_modules: &'static [&'static str],
+    /// Whether the guest may choose between write-back and write-through for its disk while it runs (`cache_type` of the
+    /// block device; the device offers the feature as virtio-blk's `VIRTIO_BLK_F_CONFIG_WCE`).
+    pub guest_sets_write_cache: bool,
+    /// The name that a Linux guest gives to its second disk.
+    pub second_disk: &'static str,
+    /// How libvirt writes it; `None` if it cannot.
+    pub libvirt: Option<LibvirtDisk>,
+}
+
+/// How libvirt writes a disk of a device model
+/// (<https://libvirt.org/formatdomain.html#hard-drives-floppy-disks-cdroms>).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LibvirtDisk {
+    /// `bus` of `<target>`.
+    pub bus: &'static str,
+    /// `dev` of `<target>`.
+    pub target: &'static str,
+    /// `model` of the SCSI controller that the domain needs besides.
+    pub controller: Option<&'static str>,
+}
+
+impl LibvirtDisk {
+    const fn on(bus: &'static str, target: &'static str) -> Option<Self> {
+        Some(Self { bus, target, controller: None })
+    }
+
+    const fn scsi(controller: &'static str) -> Option<Self> {
+        Some(Self { bus: "scsi", target: "sda", controller: Some(controller) })
+    }
 }
 
 /// When a disk can be attached to a machine, and what its kernel needs for it.

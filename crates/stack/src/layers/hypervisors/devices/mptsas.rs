@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::{Attach, DeviceModelSpec, Disk, pci_controller, scsi_disk};
+use super::{Attach, DeviceModelSpec, Disk, pci_controller, scsi_disk, LibvirtDisk};
 
 pub(super) const MODEL: DeviceModelSpec = DeviceModelSpec {
     name: "mptsas",
@@ -13,6 +13,9 @@ pub(super) const MODEL: DeviceModelSpec = DeviceModelSpec {
     iothread: false,
     slots: 8,
     kernel_modules: &["mptsas", "sd_mod"],
+    guest_sets_write_cache: false,
+    second_disk: "sdb",
+    libvirt: LibvirtDisk::scsi("lsisas1068"),
 };
 
 /// QEMU reports the disk's world wide name as its SAS address, and Linux's mptsas takes a device without a SAS

@@ -14,4 +14,7 @@ pub(super) const MODEL: DeviceModelSpec = DeviceModelSpec {
     iothread: false,
     slots: 1,
     kernel_modules: &["nvme"],
+    guest_sets_write_cache: false,
+    second_disk: "nvme1n1",
+    libvirt: None,
 };

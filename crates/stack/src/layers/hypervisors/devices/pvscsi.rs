@@ -1,6 +1,6 @@
 //! `pvscsi`: VMware's paravirtual SCSI controller.
 
-use super::{Attach, DeviceModelSpec, pci_controller, scsi_disk};
+use super::{Attach, DeviceModelSpec, pci_controller, scsi_disk, LibvirtDisk};
 
 pub(super) const MODEL: DeviceModelSpec = DeviceModelSpec {
     name: "pvscsi",
@@ -11,4 +11,7 @@ pub(super) const MODEL: DeviceModelSpec = DeviceModelSpec {
     iothread: false,
     slots: 64,
     kernel_modules: &["vmw_pvscsi", "sd_mod"],
+    guest_sets_write_cache: false,
+    second_disk: "sdb",
+    libvirt: LibvirtDisk::scsi("vmpvscsi"),
 };

@@ -1,6 +1,6 @@
 //! `virtio-blk`: a paravirtual disk, each its own PCI device.
 
-use super::{Attach, DeviceModelSpec, Disk, disk, set};
+use super::{Attach, DeviceModelSpec, Disk, disk, set, LibvirtDisk};
 
 pub(super) const MODEL: DeviceModelSpec = DeviceModelSpec {
     name: "virtio-blk",
@@ -11,6 +11,9 @@ pub(super) const MODEL: DeviceModelSpec = DeviceModelSpec {
     iothread: true,
     slots: 1,
     kernel_modules: &["virtio_pci", "virtio_blk"],
+    guest_sets_write_cache: true,
+    second_disk: "vdb",
+    libvirt: LibvirtDisk::on("virtio", "vda"),
 };
 
 fn device(arguments: &Disk<'_>) -> serde_json::Value {

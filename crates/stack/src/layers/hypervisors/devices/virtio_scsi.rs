@@ -1,6 +1,6 @@
 //! `virtio-scsi`: a paravirtual SCSI controller.
 
-use super::{Attach, Controller, DeviceModelSpec, pci_controller, scsi_disk, set};
+use super::{Attach, Controller, DeviceModelSpec, pci_controller, scsi_disk, set, LibvirtDisk};
 
 pub(super) const MODEL: DeviceModelSpec = DeviceModelSpec {
     name: "virtio-scsi",
@@ -11,6 +11,9 @@ pub(super) const MODEL: DeviceModelSpec = DeviceModelSpec {
     iothread: true,
     slots: 256,
     kernel_modules: &["virtio_pci", "virtio_scsi", "sd_mod"],
+    guest_sets_write_cache: false,
+    second_disk: "sdb",
+    libvirt: LibvirtDisk::scsi("virtio-scsi"),
 };
 
 fn controller(arguments: &Controller<'_>) -> serde_json::Value {
