@@ -1,6 +1,5 @@
 //! A guest for a hypervisor layer: booted once for many stacks, its disk plugged in and out.
 
-use std::collections::BTreeMap;
 use std::time::Instant;
 
 use nestor_machine::{
@@ -15,30 +14,11 @@ use crate::builder::{Offered, Progressing, Thing, refused, tune};
 use crate::built::{BlockPoint, BuiltMachine, UndoStep, VirtualDisk};
 use crate::lab::LabFiles;
 use crate::standing::{Booted, Standing};
+use crate::time_limits::{boot_limit_ms, probe_limit_ms};
 use crate::{BuildError, Lab, memory};
 
 /// The name of a guest's disk.
 const DISK: &str = "nestor-disk";
-
-/// Milliseconds a guest gets to boot: ten seconds is usual in an emulated host, minutes when emulated in emulation.
-const BOOT_LIMIT_MS: u64 = 240_000;
-
-/// The same for a guest in a guest: every exit of it is several exits of each machine around it.
-const DEEP_BOOT_LIMIT_MS: u64 = 900_000;
-
-/// Boot limit of a guest that has booted here before, as a multiple of the slowest boot. A guest that hangs, as guests in an
-/// emulated host do at times, is then given up sooner.
-const TIMES_SLOWEST: u64 = 10;
-
-/// Boot limit of the first guest under KVM, as a multiple of its emulated host's boot. Both boot the same kernel; the guest takes
-/// one to three times as long.
-const TIMES_HOST: u64 = 20;
-
-/// The least limit.
-const LEAST_BOOT_LIMIT_MS: u64 = 30_000;
-
-/// Milliseconds a probe of KVM gets in a guest.
-const DEEP_PROBE_LIMIT_MS: u64 = 300_000;
 
 /// Milliseconds a guest gets to notice a disk.
 const FIND_LIMIT_MS: u64 = 20_000;
@@ -163,12 +143,8 @@ impl Lab {
             // Whether a stack uses it or not: it cannot be added without booting again.
             disk_thread: true,
             cold_disks: cold_disk.cloned().into_iter().collect(),
-            probe_timeout_ms: if depth > 1 { DEEP_PROBE_LIMIT_MS } else { crate::lab::PROBE_LIMIT_MS },
-            boot_timeout_ms: crate::lab::boot_limit_ms(usual_boot_limit_ms(
-                depth,
-                accelerator,
-                &self.slowest_boot_ms,
-            )),
+            probe_timeout_ms: probe_limit_ms(depth),
+            boot_timeout_ms: boot_limit_ms(depth, accelerator, &self.slowest_boot_ms),
         }
     }
 
@@ -235,20 +211,6 @@ impl Lab {
     }
 }
 
-/// Milliseconds a guest gets to boot, by what the slowest machines took so far; at depth 0 the emulated host.
-fn usual_boot_limit_ms(
-    depth: usize,
-    accelerator: Option<Accelerator>,
-    slowest_ms: &BTreeMap<usize, u64>,
-) -> u64 {
-    let most = if depth > 1 { DEEP_BOOT_LIMIT_MS } else { BOOT_LIMIT_MS };
-    let seen = slowest_ms.get(&depth).map(|slowest_ms| slowest_ms * TIMES_SLOWEST);
-    // One that is emulated, or may be, takes much longer than its host; so does a guest in a guest.
-    let is_like_its_host = depth == 1 && accelerator == Some(Accelerator::Kvm);
-    let host = slowest_ms.get(&0).filter(|_| is_like_its_host).map(|host_ms| host_ms * TIMES_HOST);
-    seen.or(host).map_or(most, |limit_ms| limit_ms.clamp(LEAST_BOOT_LIMIT_MS, most))
-}
-
 /// Makes the guest's SCSI hosts look for the disk until it is there.
 fn scan_until_found(guest: &Machine, disk: &DiskMark) -> Result<(), MachineError> {
     for _ in 1..SCANS {
@@ -313,26 +275,4 @@ fn attachment(
     hypervisor(spec.kind)
         .disk(layer, DISK, source)
         .ok_or_else(|| refused(layer, "the layer below it is not a disk"))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_machine_gets_as_long_as_what_booted_before_lets_expect() {
-        let limit = |depth, accelerator, seen: &[(usize, u64)]| {
-            usual_boot_limit_ms(depth, accelerator, &BTreeMap::from_iter(seen.iter().copied()))
-        };
-        let kvm = Some(Accelerator::Kvm);
-        assert_eq!(limit(1, kvm, &[]), BOOT_LIMIT_MS, "nothing is known");
-        assert_eq!(limit(1, kvm, &[(0, 6_000)]), 120_000, "its host booted");
-        assert_eq!(limit(1, kvm, &[(0, 6_000), (1, 9_000)]), 90_000, "a guest booted");
-        assert_eq!(limit(1, kvm, &[(0, 400), (1, 500)]), LEAST_BOOT_LIMIT_MS);
-        assert_eq!(limit(1, kvm, &[(0, 60_000)]), BOOT_LIMIT_MS);
-        // Emulated in an emulated host, or perhaps: minutes.
-        assert_eq!(limit(1, Some(Accelerator::Tcg), &[(0, 6_000)]), BOOT_LIMIT_MS);
-        assert_eq!(limit(1, None, &[(0, 6_000)]), BOOT_LIMIT_MS);
-        assert_eq!(limit(2, kvm, &[(0, 6_000), (1, 9_000)]), DEEP_BOOT_LIMIT_MS);
-    }
 }

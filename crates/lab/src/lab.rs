@@ -17,6 +17,7 @@ use crate::accelerators::{AcceleratorMemory, machine_identity, nested_identity};
 use crate::seed::Seed;
 use crate::served_disk::{ServedDisk, ServedRoot};
 use crate::standing::{Booted, Standing};
+use crate::time_limits::{boot_limit_ms, probe_limit_ms};
 use crate::{BuildError, memory, packages};
 
 /// Receives progress, in a few words.
@@ -82,21 +83,6 @@ pub struct Lab {
     pub(crate) slowest_boot_ms: BTreeMap<usize, u64>,
     // Dropped last: it takes down the machines that the others describe.
     ground: Ground,
-}
-
-/// Milliseconds a machine gets to boot: hundreds of times what hardware needs, ten times what emulation does.
-const BOOT_LIMIT_MS: u64 = 90_000;
-
-/// Milliseconds a probe of KVM gets: real KVM boots it in well under a second, KVM in an emulated host in under ten.
-pub(crate) const PROBE_LIMIT_MS: u64 = 30_000;
-
-/// Seconds that every machine gets to boot, instead of [`BOOT_LIMIT_MS`] or a guest's usual limit.
-const BOOT_LIMIT_VARIABLE: &str = "NESTOR_BOOT_LIMIT_S";
-
-/// Milliseconds a machine gets to boot: the user's wish, otherwise `usual`.
-pub(crate) fn boot_limit_ms(usual: u64) -> u64 {
-    let wish = std::env::var(BOOT_LIMIT_VARIABLE).ok().and_then(|text| text.trim().parse::<u64>().ok());
-    wish.filter(|&seconds| seconds > 0).map_or(usual, |seconds| seconds.saturating_mul(1000))
 }
 
 /// The seed of hosts that are booted to be kept.
@@ -295,8 +281,8 @@ impl Lab {
             shared_memory: true,
             disk_thread: false,
             cold_disks: Vec::new(),
-            probe_timeout_ms: PROBE_LIMIT_MS,
-            boot_timeout_ms: boot_limit_ms(BOOT_LIMIT_MS),
+            probe_timeout_ms: probe_limit_ms(0),
+            boot_timeout_ms: boot_limit_ms(0, None, &self.slowest_boot_ms),
         };
         if spec.kept_state.is_none() {
             (self.progress)("booting the emulated host");

@@ -22,6 +22,7 @@ mod scattered;
 mod seed;
 mod served_disk;
 mod standing;
+mod time_limits;
 mod user_medium;
 mod virtual_time;
 
@@ -33,5 +34,5 @@ pub use lab::{Lab, LabFiles, LabOptions, Progress};
 pub use memory::host_needs;
 pub use scattered::{ScatteredError, make_scattered};
 pub use seed::{Before, Seed};
-pub use served_disk::{ServedDisk, profile_name};
+pub use served_disk::ServedDisk;
 pub use virtual_time::{Joins, VirtualTimeMemory, qemu_identity};

@@ -241,7 +241,7 @@ fn serve_command(layer: &Layer, directory: &str, time: HostTime, seed: Seed) -> 
 }
 
 /// The profile a medium names, or its kind, which stands for the kind's own default.
-pub fn profile_name(layer: &Layer) -> &str {
+pub(crate) fn profile_name(layer: &Layer) -> &str {
     layer.option("profile").unwrap_or(layer.name())
 }
 

@@ -78,17 +78,6 @@ pub enum Interface {
 }
 
 impl Interface {
-    /// That of a device model by the name stacks give it; `None` for one that is not known.
-    pub fn of_model(model: &str) -> Option<Self> {
-        Some(match model {
-            "virtio-blk" => Self::VirtioBlk,
-            "virtio-scsi" | "lsi" | "mptsas" | "pvscsi" => Self::Scsi,
-            "ide" | "ahci" => Self::Ata,
-            "nvme" => Self::Nvme,
-            _ => return None,
-        })
-    }
-
     /// The events of requests' arrival and completion.
     pub fn events(self) -> &'static [&'static str] {
         match self {

@@ -2,9 +2,9 @@
 
 use std::fmt;
 
+use nestor_stack::Stack;
 use nestor_stack::layers::hypervisors::HostTarget;
 use nestor_stack::layers::hypervisors::devices::{Attach, Controller, Disk};
-use nestor_stack::Stack;
 use serde_json::Value;
 
 use super::{Image, Parts, PasteError};

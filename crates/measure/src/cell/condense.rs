@@ -242,11 +242,7 @@ fn has_tables(built: &BuiltStack, disk: &VirtualDisk) -> bool {
 }
 
 /// The layout of the file system on a block device, if there is one and it could be read.
-fn layout_of_point<'a>(
-    built: &BuiltStack,
-    point: &BlockPoint,
-    layouts: &'a Layouts,
-) -> Option<&'a str> {
+fn layout_of_point<'a>(built: &BuiltStack, point: &BlockPoint, layouts: &'a Layouts) -> Option<&'a str> {
     let on_it = |f: &&BuiltFileSystem| (f.machine, &f.device) == (point.machine, &point.device);
     built.file_systems.iter().find(on_it).and_then(|f| layouts.get(&f.layer)).map(String::as_str)
 }
@@ -286,12 +282,7 @@ fn medium_requests(built: &BuiltStack, log: &Path, directory: &Path) -> Result<P
 }
 
 /// The facts of each image file; its extents come from the layout of the file system that holds it.
-fn images(
-    built: &BuiltStack,
-    layouts: &Layouts,
-    directory: Option<&Path>,
-    condensed: &mut Condensed,
-) {
+fn images(built: &BuiltStack, layouts: &Layouts, directory: Option<&Path>, condensed: &mut Condensed) {
     for image in &built.images {
         let mut record = ImageRecord {
             layer: built.stack.layer(image.layer).label(),

@@ -1,6 +1,7 @@
 //! `nestor stack`: the layers, and what a stack means.
 
 use anyhow::{Result, anyhow};
+use nestor_results::medium_profile;
 use nestor_stack::{LayerHelp, Stack, layers_help, parse_all};
 use serde_json::json;
 
@@ -20,6 +21,7 @@ pub fn run(arguments: &StackArguments) -> Result<()> {
     for text in &arguments.stacks {
         stacks.extend(parse_all(text).map_err(|e| anyhow!("{e}"))?);
     }
+    stacks.iter().try_for_each(|stack| medium_profile(stack).map(drop)).map_err(|e| anyhow!("{e}"))?;
     if arguments.json {
         return print_json(&stacks.iter().map(machines_json).collect::<Vec<_>>());
     }

@@ -4,6 +4,8 @@ use nestor_disk::{HddProfile, Medium, Profile, SsdProfile};
 use nestor_stack::{Layer, LayerDefinition, Stack};
 use nestor_workload::Workload;
 
+use crate::medium_profile;
+
 /// Bounds on the numbers of a cell. All are optional.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Expected {
@@ -36,7 +38,7 @@ impl Expected {
         let number = |option| workload.value(option).and_then(|value| value.to_string().parse::<f64>().ok());
         let switch = |option| workload.value(option).is_some_and(|value| value.to_string() == "on");
         let layers = stack.layers();
-        let profile = medium_profile(stack);
+        let profile = medium_profile(stack).ok().flatten();
         Self {
             concurrency: number("depth")
                 .map(|depth| depth * number("numjobs").or_else(|| number("workers")).unwrap_or(1.0)),
@@ -46,13 +48,6 @@ impl Expected {
             direct_disks: direct_disks(layers),
         }
     }
-}
-
-/// The profile of the modelled disk at the bottom of a stack; `None` for the user's own media.
-pub(crate) fn medium_profile(stack: &Stack) -> Option<&'static Profile> {
-    let disk = stack.layers().last()?.modelled_disk()?;
-    let kind = stack.layers().last()?.name();
-    nestor_disk::profile(disk.profile.unwrap_or(kind)).ok()
 }
 
 /// The rate of the interface. A disk's own buffer is as fast, so nothing less holds for every workload.
@@ -79,9 +74,10 @@ fn most_requests_per_s(profile: &Profile) -> Option<f64> {
     }
 }
 
-/// Whether a layer may write less than it was given: by compressing it.
+/// Whether a layer may write less than it was given: file systems that compress do it by an option of mount (`compress`,
+/// `compress-force`, `compress_algorithm`).
 fn makes_smaller(layer: &Layer) -> bool {
-    layer.to_string().contains("compress")
+    layer.list("mount").any(|option| option.starts_with("compress"))
 }
 
 /// The virtual disks past whose page cache every write goes, and the block device below each. `layers` is the stack, to

@@ -13,7 +13,6 @@ use nestor_trace::{DirectionMetrics, LayerMetrics};
 
 use crate::record::{Environment, LayerRecord, Mark, Measured};
 
-pub(crate) use expected::medium_profile;
 pub use expected::{DirectDisk, Expected};
 
 /// CPUs that were busy for a larger share than this may have set the pace instead of the storage.

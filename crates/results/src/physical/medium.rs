@@ -5,8 +5,8 @@ use nestor_stack::{DeviceKind, MediumClass, Stack};
 use nestor_trace::{LayerMetrics, TracePoint};
 
 use super::limits::Limits;
-use crate::checks;
 use crate::record::{Environment, Measured};
+use crate::{checks, medium_profile};
 
 /// What is known of a medium.
 pub(super) struct MediumFacts<'a> {
@@ -26,7 +26,7 @@ pub(super) struct MediumFacts<'a> {
 impl<'a> MediumFacts<'a> {
     /// Of a run. `stack` is `None` where its notation is no longer understood.
     pub fn of(stack: Option<&Stack>, measured: &'a Measured, environment: &Environment) -> Self {
-        let profile = stack.and_then(checks::medium_profile);
+        let profile = stack.and_then(|stack| medium_profile(stack).ok().flatten());
         let user_medium = environment.known_user_medium().filter(|_| profile.is_none());
         let class = user_medium.map(|medium| medium.class);
         let last = measured.layers.last();

@@ -10,8 +10,7 @@ mod user_media;
 use std::process::ExitCode;
 
 use anyhow::{Context, Result, anyhow, bail};
-use nestor_results::Study;
-use nestor_stack::{LayerDefinition, StackError};
+use nestor_results::{Study, medium_profile};
 
 use crate::arguments::StudyArguments;
 use crate::commands::run::open_store;
@@ -40,25 +39,7 @@ pub fn check_profiles(study: &Study) -> Result<()> {
     for written in &study.stacks {
         let Some(stack) = written.value() else { bail!("this version does not know the stack {written}") };
         stack.require_buildable()?;
-        let index = stack.layers().len() - 1;
-        let medium = stack.medium();
-        let LayerDefinition::Medium(kind) = medium.definition() else { continue };
-        if !kind.is_modelled() {
-            continue;
-        }
-        let refuse = |message: String| {
-            let error =
-                StackError::at_option(stack, index, "profile", message, "`nestor disk list` shows them");
-            Err(anyhow!("{error}"))
-        };
-        match nestor_disk::profile(nestor_lab::profile_name(medium)) {
-            Err(e) => return refuse(e.to_string()),
-            Ok(profile) if profile.medium.kind() != medium.name() => {
-                let (name, kind) = (profile.name, profile.medium.kind());
-                return refuse(format!("{name} is a profile of {kind}, not of {}", medium.name()));
-            }
-            Ok(_) => {}
-        }
+        medium_profile(stack).map_err(|e| anyhow!("{e}"))?;
     }
     Ok(())
 }

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use anyhow::{Result, bail};
 use clap::{Args, Subcommand};
 use nestor_capture::{HypervisorOptions, record_hypervisor};
+use nestor_stack::layers::hypervisors::devices::{DiskInterface, device_model};
 use nestor_trace::hypervisor::{HypervisorMetrics, HypervisorOutput, summarize_hypervisor};
 use nestor_trace::recording::Interface;
 
@@ -30,7 +31,7 @@ pub struct RecordArguments {
     /// Directory for the recording, which QEMU has to be able to write to
     #[arg(long, value_name = "DIRECTORY")]
     output: PathBuf,
-    /// The disk's device model: virtio-blk, virtio-scsi, lsi, mptsas, pvscsi, ide, ahci, nvme
+    /// The disk's device model, as in the option `disk` of the layer kvm
     #[arg(long, default_value = "virtio-blk")]
     disk: String,
     /// The image's format, unless it is raw
@@ -76,20 +77,30 @@ pub struct SummarizeArguments {
 pub fn run(command: HypervisorCommand) -> Result<()> {
     match command {
         HypervisorCommand::Record(arguments) => {
-            let Some(interface) = Interface::of_model(&arguments.disk) else {
-                bail!("{} is not a device model that can be recorded; `--help` lists them", arguments.disk);
+            let Some(model) = device_model(&arguments.disk) else {
+                bail!("`{}` is not a device model; `nestor stack` lists them", arguments.disk);
             };
             let stop = interrupted_by_signals()?;
             let options = HypervisorOptions {
                 monitor: arguments.monitor,
                 output: arguments.output,
-                interface,
+                interface: traced(model.interface),
                 format: arguments.format.filter(|format| format != "raw"),
                 event_log: arguments.event_log,
             };
             print_json(&record_hypervisor(&options, &stop)?)
         }
         HypervisorCommand::Summarize(arguments) => summarize(&arguments),
+    }
+}
+
+/// The events that show the requests of an interface.
+fn traced(interface: DiskInterface) -> Interface {
+    match interface {
+        DiskInterface::VirtioBlk => Interface::VirtioBlk,
+        DiskInterface::Scsi => Interface::Scsi,
+        DiskInterface::Ata => Interface::Ata,
+        DiskInterface::Nvme => Interface::Nvme,
     }
 }
 

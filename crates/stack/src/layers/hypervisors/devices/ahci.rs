@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::{Attach, DeviceModelSpec, Disk, disk, pci_controller, LibvirtDisk};
+use super::{Attach, DeviceModelSpec, Disk, DiskInterface, LibvirtDisk, disk, pci_controller};
 
 pub(super) const MODEL: DeviceModelSpec = DeviceModelSpec {
     name: "ahci",
@@ -14,6 +14,7 @@ pub(super) const MODEL: DeviceModelSpec = DeviceModelSpec {
     slots: 6,
     kernel_modules: &["ahci", "sd_mod"],
     guest_sets_write_cache: false,
+    interface: DiskInterface::Ata,
     second_disk: "sdb",
     libvirt: LibvirtDisk::on("sata", "sda"),
 };

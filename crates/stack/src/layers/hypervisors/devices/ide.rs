@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::{Attach, DeviceModelSpec, Disk, disk, pci_controller, LibvirtDisk};
+use super::{Attach, DeviceModelSpec, Disk, DiskInterface, LibvirtDisk, disk, pci_controller};
 
 pub(super) const MODEL: DeviceModelSpec = DeviceModelSpec {
     name: "ide",
@@ -15,6 +15,7 @@ pub(super) const MODEL: DeviceModelSpec = DeviceModelSpec {
     slots: 4,
     kernel_modules: &["ata_piix", "sd_mod"],
     guest_sets_write_cache: false,
+    interface: DiskInterface::Ata,
     second_disk: "sdb",
     libvirt: LibvirtDisk::on("ide", "hda"),
 };

@@ -72,10 +72,25 @@ pub struct DeviceModelSpec {
     /// Whether the guest may choose between write-back and write-through for its disk while it runs (`cache_type` of the
     /// block device; the device offers the feature as virtio-blk's `VIRTIO_BLK_F_CONFIG_WCE`).
     pub guest_sets_write_cache: bool,
+    /// How it takes requests from the guest.
+    pub interface: DiskInterface,
     /// The name that a Linux guest gives to its second disk.
     pub second_disk: &'static str,
     /// How libvirt writes it; `None` if it cannot.
     pub libvirt: Option<LibvirtDisk>,
+}
+
+/// How a disk takes requests from its guest; disks of one interface are traced in the same way.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum DiskInterface {
+    /// Requests of virtio-blk.
+    VirtioBlk,
+    /// SCSI commands.
+    Scsi,
+    /// ATA commands.
+    Ata,
+    /// NVMe commands.
+    Nvme,
 }
 
 /// How libvirt writes a disk of a device model

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::{Attach, DeviceModelSpec, Disk, pci_controller, scsi_disk, LibvirtDisk};
+use super::{Attach, DeviceModelSpec, Disk, DiskInterface, LibvirtDisk, pci_controller, scsi_disk};
 
 pub(super) const MODEL: DeviceModelSpec = DeviceModelSpec {
     name: "mptsas",
@@ -14,6 +14,7 @@ pub(super) const MODEL: DeviceModelSpec = DeviceModelSpec {
     slots: 8,
     kernel_modules: &["mptsas", "sd_mod"],
     guest_sets_write_cache: false,
+    interface: DiskInterface::Scsi,
     second_disk: "sdb",
     libvirt: LibvirtDisk::scsi("lsisas1068"),
 };

@@ -3,7 +3,7 @@
 //! QEMU's controller always says that it has a volatile write cache, so the guest flushes also where `write-cache` is
 //! off; QEMU then makes every write durable by itself and the guest's flushes have no effect.
 
-use super::{Attach, DeviceModelSpec, disk};
+use super::{Attach, DeviceModelSpec, DiskInterface, disk};
 
 pub(super) const MODEL: DeviceModelSpec = DeviceModelSpec {
     name: "nvme",
@@ -15,6 +15,7 @@ pub(super) const MODEL: DeviceModelSpec = DeviceModelSpec {
     slots: 1,
     kernel_modules: &["nvme"],
     guest_sets_write_cache: false,
+    interface: DiskInterface::Nvme,
     second_disk: "nvme1n1",
     libvirt: None,
 };

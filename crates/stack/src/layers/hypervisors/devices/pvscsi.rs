@@ -1,6 +1,6 @@
 //! `pvscsi`: VMware's paravirtual SCSI controller.
 
-use super::{Attach, DeviceModelSpec, pci_controller, scsi_disk, LibvirtDisk};
+use super::{Attach, DeviceModelSpec, DiskInterface, LibvirtDisk, pci_controller, scsi_disk};
 
 pub(super) const MODEL: DeviceModelSpec = DeviceModelSpec {
     name: "pvscsi",
@@ -12,6 +12,7 @@ pub(super) const MODEL: DeviceModelSpec = DeviceModelSpec {
     slots: 64,
     kernel_modules: &["vmw_pvscsi", "sd_mod"],
     guest_sets_write_cache: false,
+    interface: DiskInterface::Scsi,
     second_disk: "sdb",
     libvirt: LibvirtDisk::scsi("vmpvscsi"),
 };

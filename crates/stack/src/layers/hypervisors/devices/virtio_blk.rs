@@ -1,6 +1,6 @@
 //! `virtio-blk`: a paravirtual disk, each its own PCI device.
 
-use super::{Attach, DeviceModelSpec, Disk, disk, set, LibvirtDisk};
+use super::{Attach, DeviceModelSpec, Disk, DiskInterface, LibvirtDisk, disk, set};
 
 pub(super) const MODEL: DeviceModelSpec = DeviceModelSpec {
     name: "virtio-blk",
@@ -12,6 +12,7 @@ pub(super) const MODEL: DeviceModelSpec = DeviceModelSpec {
     slots: 1,
     kernel_modules: &["virtio_pci", "virtio_blk"],
     guest_sets_write_cache: true,
+    interface: DiskInterface::VirtioBlk,
     second_disk: "vdb",
     libvirt: LibvirtDisk::on("virtio", "vda"),
 };

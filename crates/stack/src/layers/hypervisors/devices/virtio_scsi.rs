@@ -1,6 +1,8 @@
 //! `virtio-scsi`: a paravirtual SCSI controller.
 
-use super::{Attach, Controller, DeviceModelSpec, pci_controller, scsi_disk, set, LibvirtDisk};
+use super::{
+    Attach, Controller, DeviceModelSpec, DiskInterface, LibvirtDisk, pci_controller, scsi_disk, set,
+};
 
 pub(super) const MODEL: DeviceModelSpec = DeviceModelSpec {
     name: "virtio-scsi",
@@ -12,6 +14,7 @@ pub(super) const MODEL: DeviceModelSpec = DeviceModelSpec {
     slots: 256,
     kernel_modules: &["virtio_pci", "virtio_scsi", "sd_mod"],
     guest_sets_write_cache: false,
+    interface: DiskInterface::Scsi,
     second_disk: "sdb",
     libvirt: LibvirtDisk::scsi("virtio-scsi"),
 };
