@@ -201,8 +201,9 @@ impl Lab {
         let failed = |source| BuildError::Layer { layer: layer.label(), source };
         let name = "host";
         if self.disk.as_ref().is_some_and(|disk| disk.key != served_disk::disk_key(layer)) {
-            if let Some(attachment) = self.disk_attachment.take() {
-                self.ground().detach_disk(name, &attachment).map_err(failed)?;
+            if let Some(attachment) = &self.disk_attachment {
+                self.ground().detach_disk(name, attachment).map_err(failed)?;
+                self.disk_attachment = None;
             }
             if let Some(disk) = self.disk.take() {
                 disk.stop();
@@ -217,8 +218,11 @@ impl Lab {
             let time = self.place.host_time().unwrap_or_default();
             let disk = ServedDisk::start(self.ground(), &work_directory, layer, time, self.seed)?;
             let attachment = disk.attachment();
+            if let Err(e) = self.ground().attach_disk(name, &attachment) {
+                disk.stop();
+                return Err(failed(e));
+            }
             self.disk = Some(disk);
-            self.ground().attach_disk(name, &attachment).map_err(failed)?;
             self.disk_attachment = Some(attachment);
         }
         let device = host.find_disk(&served_disk::mark(), 20_000).map_err(failed)?;

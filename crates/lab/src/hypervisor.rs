@@ -96,8 +96,7 @@ impl Lab {
             progressing.note_undo(on, UndoStep::Stop);
             self.load_modules(&guest, options.device.kernel_modules);
         } else {
-            self.plug_in(&progressing.machine(parent), name, &guest, options, &disk)?;
-            progressing.note_undo(on, UndoStep::DetachDisk(Box::new(disk)));
+            self.plug_in(progressing, (parent, on), name, options, &disk)?;
         }
         let device = guest.find_disk(&mark, FIND_LIMIT_MS)?;
         if options.device.guest_sets_write_cache && !options.block.cache.write_cache() {
@@ -182,15 +181,22 @@ impl Lab {
         Ok(self.standing(index)?.built())
     }
 
-    /// Plugs the disk in and makes the guest see it, in the order its driver needs.
+    /// Plugs the disk in and makes the guest see it, in the order its driver needs. It is unplugged again also where the guest does
+    /// not see it.
     fn plug_in(
         &mut self,
-        parent: &Machine,
+        progressing: &mut Progressing<'_>,
+        (parent, on): (MachineIndex, MachineIndex),
         name: &str,
-        guest: &Machine,
         options: &HypervisorOptions<'_>,
         disk: &DiskAttachment,
     ) -> Result<(), MachineError> {
+        let (parent, guest) = (progressing.machine(parent), &progressing.machine(on));
+        let mut attach = || {
+            parent.attach_disk(name, disk)?;
+            progressing.note_undo(on, UndoStep::DetachDisk(Box::new(disk.clone())));
+            Ok::<_, MachineError>(())
+        };
         let modules = options.device.kernel_modules;
         if options.device.attach == Attach::BeforeDriver {
             for module in modules.iter().rev() {
@@ -198,12 +204,12 @@ impl Lab {
                 let _ = guest.run(Command::new(["modprobe", "--remove", "--quiet", module]));
                 self.forget_module(guest, module);
             }
-            parent.attach_disk(name, disk)?;
+            attach()?;
             self.load_modules(guest, modules);
             return Ok(());
         }
         self.load_modules(guest, modules);
-        parent.attach_disk(name, disk)?;
+        attach()?;
         if options.device.attach == Attach::RunningThenScan {
             scan_until_found(guest, &disk.mark())?;
         }

@@ -1,7 +1,7 @@
 //! A modelled disk: its server process on the ground and the switches of its control socket.
 
 use std::path::Path;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use nestor_machine::{Command, DiskAttachment, DiskBackend, DiskMark, Machine, MachineError, ROOT_SERIAL};
 use nestor_stack::Layer;
@@ -15,6 +15,9 @@ const QUEUES: u16 = 1;
 
 /// The serial number of the medium in its machine.
 const SERIAL: &str = "nestor-medium";
+
+/// How long a server may take to listen, in the ground's own time.
+const SERVER_LIMIT: Duration = Duration::from_secs(30);
 
 /// A disk server that runs on the ground.
 pub struct ServedDisk {
@@ -47,13 +50,13 @@ impl ServedDisk {
             )
             .map_err(failed)?;
         let disk = Self { ground: ground.clone(), process, directory, key: disk_key(layer) };
-        disk.wait_until_it_listens(layer)?;
-        Ok(disk)
-    }
-
-    fn wait_until_it_listens(&self, layer: &Layer) -> Result<(), BuildError> {
-        wait_until_listening(&self.ground, &self.directory)
-            .map_err(|message| BuildError::Refused { layer: layer.label(), message })
+        match wait_until_listening(ground, process, &disk.directory) {
+            Ok(()) => Ok(disk),
+            Err(e) => {
+                disk.stop();
+                Err(failed(e))
+            }
+        }
     }
 
     /// What a machine plugs in.
@@ -147,20 +150,16 @@ fn control(ground: &Machine, directory: &str, words: &[&str]) -> Result<String, 
     ground.run_ok(Command::new(argv).timeout_s(120))
 }
 
-/// Waits until the server in a directory answers; if it does not, with what it said.
-fn wait_until_listening(ground: &Machine, directory: &str) -> Result<(), String> {
-    let deadline = Instant::now() + Duration::from_secs(10);
-    loop {
-        match control(ground, directory, &["statistics"]) {
-            Ok(_) => return Ok(()),
-            Err(_) if Instant::now() < deadline => std::thread::sleep(Duration::from_millis(20)),
-            Err(e) => {
-                let said = ground.read_file(&format!("{directory}/log.txt")).unwrap_or_default();
-                let said = String::from_utf8_lossy(&said);
-                return Err(format!("its disk server does not answer ({e})\n    {}", said.trim()));
-            }
-        }
-    }
+/// Waits until the server in a directory answers; an error has what it said.
+fn wait_until_listening(ground: &Machine, process: u32, directory: &str) -> Result<(), MachineError> {
+    ground
+        .await_file(process, &format!("{directory}/control.sock"), SERVER_LIMIT)
+        .and_then(|()| control(ground, directory, &["statistics"]))
+        .map(|_| ())
+        .map_err(|e| {
+            let said = ground.read_file(&format!("{directory}/log.txt")).unwrap_or_default();
+            e.saying(String::from_utf8_lossy(&said).trim())
+        })
 }
 
 /// The lab image's root for a host in virtual time: QEMU would read it in real time.
@@ -201,10 +200,14 @@ impl ServedRoot {
             "virtual",
         ];
         let process = ground.start_process(Command::new(argv), &path("log.txt"))?;
-        wait_until_listening(ground, &directory).map_err(|message| {
-            BuildError::Lab(format!("the lab image's root could not be served: {message}"))
-        })?;
-        Ok(Self { ground: ground.clone(), process, socket: path("disk.sock") })
+        let root = Self { ground: ground.clone(), process, socket: path("disk.sock") };
+        match wait_until_listening(ground, process, &directory) {
+            Ok(()) => Ok(root),
+            Err(e) => {
+                root.stop();
+                Err(BuildError::Lab(format!("the lab image's root could not be served: {e}")))
+            }
+        }
     }
 
     /// Ends its server.

@@ -37,7 +37,9 @@ pub(crate) fn take(
     if !kind_found.starts_with(wanted) {
         return Err(refused(layer, wrong_kind(path, &kind_found, wanted)));
     }
-    machine.claim(path).map_err(|e| refused(layer, e.to_string()))?;
+    machine
+        .claim(path)
+        .map_err(|e| if e.machine_is_lost() { failed(e) } else { refused(layer, e.to_string()) })?;
     let taken = refuse_signatures(machine, layer, path, may_overwrite)
         .and_then(|()| if may_overwrite { Ok(()) } else { refuse_data(machine, layer, path) })
         .and_then(|()| machine.erase_at_release(path).map_err(failed));

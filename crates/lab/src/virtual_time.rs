@@ -105,6 +105,8 @@ fn is_of_qemu(error: &BuildError) -> bool {
         | Cause::NoSpace
         | Cause::NoMemory
         | Cause::NotPermitted
+        | Cause::NotSupported
+        | Cause::NoDisk
         | Cause::Other => false,
     }
 }

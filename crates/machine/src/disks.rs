@@ -7,6 +7,8 @@ use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
 
+use crate::refusal::{Cause, Refusal};
+
 /// How a machine distinguishes a disk from its others. A hypervisor whose disks have no serial numbers marks them otherwise.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
@@ -43,17 +45,18 @@ const BLOCK_DEVICES: &str = "/sys/block";
 ///
 /// # Errors
 /// It does not appear in time.
-pub fn find(mark: &DiskMark, limit: Duration) -> Result<String, String> {
+pub fn find(mark: &DiskMark, limit: Duration) -> Result<String, Refusal> {
     let deadline = Instant::now() + limit;
     loop {
         if let Some(device) = look_for(Path::new(BLOCK_DEVICES), mark).filter(|d| Path::new(d).exists()) {
             return Ok(device);
         }
         if Instant::now() >= deadline {
-            return Err(format!(
+            let message = format!(
                 "no disk with {mark} appeared within {} s; its driver may be missing",
                 limit.as_secs()
-            ));
+            );
+            return Err(Refusal::new(Cause::NoDisk, message));
         }
         std::thread::sleep(Duration::from_millis(5));
     }

@@ -85,6 +85,17 @@ impl MachineError {
         }
     }
 
+    /// The same with the output of the program that it is about, where the machine itself answered.
+    pub fn saying(mut self, output: &str) -> Self {
+        if let Self::Refused { refusal, .. } = &mut self
+            && !output.is_empty()
+        {
+            refusal.cause = refusal.cause.clone().after(output);
+            refusal.message = format!("{}\n    {output}", refusal.message);
+        }
+        self
+    }
+
     /// Whether a machine that was up is lost, so that nothing on it can be trusted or used any more.
     pub fn machine_is_lost(&self) -> bool {
         matches!(self.cause(), Cause::MachineLost | Cause::MachineSilent)

@@ -83,19 +83,19 @@ pub trait RunningMachine: Send + Sync {
     ///
     /// # Errors
     /// The hypervisor's reason; what was already added for the disk is removed again.
-    fn attach(&self, disk: &DiskAttachment) -> Result<(), String>;
+    fn attach(&self, disk: &DiskAttachment) -> Result<(), Refusal>;
 
     /// Unplugs it and waits until the machine has released it.
     ///
     /// # Errors
     /// The hypervisor's reason.
-    fn detach(&self, disk: &DiskAttachment) -> Result<(), String>;
+    fn detach(&self, disk: &DiskAttachment) -> Result<(), Refusal>;
 
     /// Stops the machine and writes its state into a new file. It does not continue from there; other machines do.
     ///
     /// # Errors
     /// It runs in real time, which cannot be stopped; or the hypervisor's reason.
-    fn keep_state(&self, path: &Path, limit: Duration) -> Result<(), String>;
+    fn keep_state(&self, path: &Path, limit: Duration) -> Result<(), Refusal>;
 
     /// What programs in the machine have marked since the last call.
     fn take_instructions(&self) -> InstructionMarks;
@@ -104,7 +104,7 @@ pub trait RunningMachine: Send + Sync {
     ///
     /// # Errors
     /// The offset is not known.
-    fn tick_offset(&self) -> Result<i64, String>;
+    fn tick_offset(&self) -> Result<i64, Refusal>;
 
     /// Ends the machine. Nothing of value is inside: disks that matter were unmounted by their builder before.
     fn stop(&self);

@@ -97,7 +97,7 @@ fn start() -> Result<(), String> {
     if command_line.split_whitespace().any(|word| word == "nestor.probe") {
         return say_hello();
     }
-    enter_root(&disks::find(&DiskMark::of_root(), ROOT_LIMIT)?)?;
+    enter_root(&disks::find(&DiskMark::of_root(), ROOT_LIMIT).map_err(|e| e.message)?)?;
     prepare_root();
     let port = open_agent_port()?;
     let reader = port.try_clone().map_err(|e| format!("the agent's port could not be shared: {e}"))?;

@@ -34,6 +34,10 @@ pub enum Cause {
     NoMemory,
     /// The kernel does not permit it to the agent's user.
     NotPermitted,
+    /// The kernel or the hypervisor refuses what was asked, and would again.
+    NotSupported,
+    /// A disk did not appear in a machine.
+    NoDisk,
     /// QEMU cannot be joined to virtual time.
     NotJoined,
     /// A machine's kept state cannot be loaded.
@@ -99,6 +103,7 @@ impl Cause {
             io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => Self::NoSpace,
             io::ErrorKind::OutOfMemory => Self::NoMemory,
             io::ErrorKind::PermissionDenied => Self::NotPermitted,
+            io::ErrorKind::InvalidInput | io::ErrorKind::Unsupported => Self::NotSupported,
             _ => Self::Other,
         }
     }
@@ -108,14 +113,21 @@ impl Cause {
     /// Programs report errors of the kernel only in the words of the C library. The agent runs them with `LC_ALL=C`, so
     /// these words are always the same.
     pub(crate) fn of_program(program: &str, ended: ProgramEnd, output: &str) -> Self {
+        Self::ProgramFailed { program: program.to_owned(), ended }.after(output)
+    }
+
+    /// The cause of a program's failure that has printed this.
+    pub(crate) fn after(self, output: &str) -> Self {
         const SPACE: [&str; 2] = ["No space left on device", "Disk quota exceeded"];
         const MEMORY: &str = "Cannot allocate memory";
-        if SPACE.iter().any(|words| output.contains(words)) {
+        if !matches!(self, Self::ProgramFailed { .. }) {
+            self
+        } else if SPACE.iter().any(|words| output.contains(words)) {
             Self::NoSpace
         } else if output.contains(MEMORY) {
             Self::NoMemory
         } else {
-            Self::ProgramFailed { program: program.to_owned(), ended }
+            self
         }
     }
 }

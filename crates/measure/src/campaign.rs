@@ -13,13 +13,11 @@ use nestor_stack::Stack;
 use crate::bench::Bench;
 use crate::cell::CellEnd;
 use crate::crew::{Crew, Order, Said};
-use nestor_results::Estimator;
-use nestor_results::TraceMode;
 use nestor_results::record::CellRecord;
-use nestor_results::{CellKey, NotRun, PlannedCell, budget_ended};
-use nestor_results::{CellSample, Decisions};
-use nestor_results::{Store, StoreError, StoredRun};
-use nestor_results::{Study, WrittenStack};
+use nestor_results::{
+    CellKey, CellSample, Decisions, Estimator, FailureCause, NotRun, PlannedCell, Store, StoreError,
+    StoredRun, Study, TraceMode, WrittenStack, budget_ended,
+};
 
 /// How a study is run.
 #[derive(Clone, Debug, Default)]
@@ -67,8 +65,11 @@ pub struct CampaignEnd {
     pub measured_s: f64,
 }
 
-/// After this many failures in a row with the same message, the place is at fault and not the stacks.
+/// After this many failures in a row for the same cause, the place is at fault and not the stacks.
 const SAME_FAILURES: usize = 3;
+
+/// Why cells were not run after the user has interrupted.
+const INTERRUPTED: &str = "interrupted";
 
 /// Runs the rest of a study on one bench or several in the same place.
 ///
@@ -136,8 +137,8 @@ struct Campaign<'a, 'scope> {
     finished: HashSet<CellKey>,
     /// Of a study that is not stored under a name: the results of its own cells.
     samples: Vec<CellSample>,
-    /// Messages of the last failures in a row.
-    failures: Vec<String>,
+    /// Causes of the last failures in a row that were not the stack's own.
+    failures: Vec<Option<FailureCause>>,
     /// Stacks that cannot be built: reported once, not once per replication.
     refused: HashSet<WrittenStack>,
     /// How often each cell was begun here.
@@ -182,7 +183,10 @@ impl Campaign<'_, '_> {
         let mut reason = None;
         loop {
             while reason.is_none() && self.crew.has_free() {
-                if let Some(cell) = waiting.pop_front() {
+                // Also between cells that the store has, of which no bench reports.
+                if self.interrupted.load(Ordering::Relaxed) {
+                    reason = Some(INTERRUPTED.to_owned());
+                } else if let Some(cell) = waiting.pop_front() {
                     reason = self.begin_cell(cell, &waiting)?;
                 } else if let Some(block) = blocks.next() {
                     waiting = self.cells_of(block, decisions);
@@ -206,10 +210,10 @@ impl Campaign<'_, '_> {
                 waiting.insert(place, cell);
             }
             if self.interrupted.load(Ordering::Relaxed) {
-                reason.get_or_insert("interrupted".into());
+                reason.get_or_insert(INTERRUPTED.to_owned());
             }
             if self.failing_alike() {
-                reason.get_or_insert(format!("{SAME_FAILURES} cells in a row failed with the same message"));
+                reason.get_or_insert(format!("{SAME_FAILURES} cells in a row failed for the same cause"));
             }
         }
     }
@@ -356,11 +360,13 @@ impl Campaign<'_, '_> {
         if refused {
             self.refused.insert(cell.key.stack.clone());
         }
-        let failure = run.record.failure().map(|failure| failure.message.clone());
+        let failure = run.record.failure().map(|failure| failure.cause);
         self.note(run);
         let again = failure.is_some() && may_pass;
         match failure {
-            Some(message) => self.failures.push(message),
+            // It says nothing of the place.
+            Some(_) if refused => {}
+            Some(cause) => self.failures.push(cause),
             None => self.failures.clear(),
         }
         if !again {

@@ -78,8 +78,7 @@ impl Agent {
             Request::KeepMachine { machine, path, timeout_ms } => self
                 .machine(&machine)?
                 .keep_state(Path::new(&path), Duration::from_millis(timeout_ms))
-                .map(|()| Answer::Done)
-                .map_err(Refusal::from),
+                .map(|()| Answer::Done),
             Request::TakeInstructions { machine } => {
                 Ok(Answer::Instructions(self.machine(&machine)?.take_instructions()))
             }
@@ -364,12 +363,12 @@ impl Agent {
         &self,
         name: &str,
         disk: &DiskAttachment,
-        act: impl Fn(&dyn RunningMachine) -> Result<(), String>,
+        act: impl Fn(&dyn RunningMachine) -> Result<(), Refusal>,
     ) -> Obeyed {
         let machine = self.machine(name)?;
         act(&*machine)
             .map(|()| Answer::Done)
-            .map_err(|e| format!("the disk {} of the machine `{name}`: {e}", disk.serial).into())
+            .map_err(|e| e.within(&format!("the disk {} of the machine `{name}`", disk.serial)))
     }
 
     fn forward(&self, name: &str, timeout_ms: u64, request: Request) -> Obeyed {

@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 use serde_json::json;
 
 use super::qmp::Qmp;
+use crate::refusal::{Cause, Refusal};
 
 /// The name of the file among those that QEMU was handed.
 const NAME: &str = "state";
@@ -22,15 +23,12 @@ const ASK_AGAIN: Duration = Duration::from_millis(20);
 ///
 /// # Errors
 /// QEMU's reason, or that the file cannot be made.
-pub fn keep(qmp: &mut Qmp, path: &Path, limit: Duration) -> Result<(), String> {
+pub fn keep(qmp: &mut Qmp, path: &Path, limit: Duration) -> Result<(), Refusal> {
     let deadline = Instant::now() + limit;
     qmp.wait_event("STOP", limit, |_| true)?;
-    let file = File::options()
-        .write(true)
-        .create_new(true)
-        .mode(0o600)
-        .open(path)
-        .map_err(|e| format!("the machine's state cannot be kept in {}: {e}", path.display()))?;
+    let file = File::options().write(true).create_new(true).mode(0o600).open(path).map_err(|e| {
+        Refusal::of_io(&format!("the machine's state cannot be kept in {}", path.display()), &e)
+    })?;
     qmp.give_file(NAME, &file)?;
     qmp.execute("migrate-set-parameters", &json!({ "max-bandwidth": NO_LIMIT }))?;
     qmp.execute("migrate", &json!({ "uri": format!("fd:{NAME}") }))?;
@@ -41,9 +39,10 @@ pub fn keep(qmp: &mut Qmp, path: &Path, limit: Duration) -> Result<(), String> {
 ///
 /// # Errors
 /// QEMU's reason, or that the file cannot be read.
-pub fn load(qmp: &mut Qmp, path: &Path, deadline: Instant) -> Result<(), String> {
-    let file = File::open(path)
-        .map_err(|e| format!("the machine's kept state {} cannot be read: {e}", path.display()))?;
+pub fn load(qmp: &mut Qmp, path: &Path, deadline: Instant) -> Result<(), Refusal> {
+    let file = File::open(path).map_err(|e| {
+        Refusal::of_io(&format!("the machine's kept state {} cannot be read", path.display()), &e)
+    })?;
     qmp.give_file(NAME, &file)?;
     qmp.execute("migrate-incoming", &json!({ "uri": format!("fd:{NAME}") }))?;
     wait_until_complete(qmp, "load", deadline, "NESTOR_BOOT_LIMIT_S gives it more time")?;
@@ -52,17 +51,18 @@ pub fn load(qmp: &mut Qmp, path: &Path, deadline: Instant) -> Result<(), String>
     Ok(())
 }
 
-fn wait_until_complete(qmp: &mut Qmp, what: &str, deadline: Instant, advice: &str) -> Result<(), String> {
+fn wait_until_complete(qmp: &mut Qmp, what: &str, deadline: Instant, advice: &str) -> Result<(), Refusal> {
     loop {
         let progress = qmp.execute("query-migrate", &json!({}))?;
         match progress["status"].as_str() {
             Some("completed") => return Ok(()),
             Some("failed" | "cancelled") => {
                 let reason = progress["error-desc"].as_str().unwrap_or("it gives no reason");
-                return Err(format!("QEMU could not {what} the machine's state: {reason}"));
+                return Err(format!("QEMU could not {what} the machine's state: {reason}").into());
             }
             _ if Instant::now() > deadline => {
-                return Err(format!("QEMU did not {what} the machine's state in time; {advice}"));
+                let message = format!("QEMU did not {what} the machine's state in time; {advice}");
+                return Err(Refusal::new(Cause::MachineSilent, message));
             }
             _ => std::thread::sleep(ASK_AGAIN),
         }

@@ -14,6 +14,8 @@ use std::time::{Duration, Instant};
 use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags, sendmsg};
 use serde_json::{Value, json};
 
+use crate::refusal::{Cause, Refusal};
+
 /// A connection to QEMU's monitor.
 pub struct Qmp {
     reader: BufReader<UnixStream>,
@@ -55,6 +57,17 @@ impl QmpError {
 impl From<QmpError> for String {
     fn from(error: QmpError) -> Self {
         error.to_string()
+    }
+}
+
+impl From<QmpError> for Refusal {
+    fn from(error: QmpError) -> Self {
+        let cause = match &error {
+            QmpError::Refused { .. } => Cause::NotSupported,
+            QmpError::Gone { .. } => Cause::MachineLost,
+            QmpError::NotCounted => Cause::Other,
+        };
+        Self::new(cause, error.to_string())
     }
 }
 
@@ -166,7 +179,7 @@ impl Qmp {
         name: &str,
         limit: Duration,
         fits: impl Fn(&Value) -> bool,
-    ) -> Result<(), String> {
+    ) -> Result<(), Refusal> {
         let deadline = Instant::now() + limit;
         let is_it = |e: &Value| e.get("event").and_then(Value::as_str) == Some(name) && fits(&e["data"]);
         loop {
@@ -176,7 +189,8 @@ impl Qmp {
             }
             let left = deadline.saturating_duration_since(Instant::now());
             if left.is_zero() {
-                return Err(format!("QEMU did not report {name} within {} s", limit.as_secs()));
+                let message = format!("QEMU did not report {name} within {} s", limit.as_secs());
+                return Err(Refusal::new(Cause::MachineSilent, message));
             }
             self.set_timeout(left);
             let message = self.read_line();
@@ -184,7 +198,10 @@ impl Qmp {
             match message {
                 Ok(message) => self.events.push(message),
                 Err(e) if matches!(e.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut) => {}
-                Err(e) => return Err(format!("QEMU's monitor ended while waiting for {name}: {e}")),
+                Err(e) => {
+                    let message = format!("QEMU's monitor ended while waiting for {name}: {e}");
+                    return Err(Refusal::new(Cause::MachineLost, message));
+                }
             }
         }
     }

@@ -236,7 +236,7 @@ impl RunningMachine for QemuMachine {
         self.connection.request_patiently(request, limit, &mut || self.longer(&mut progress))
     }
 
-    fn attach(&self, disk: &DiskAttachment) -> Result<(), String> {
+    fn attach(&self, disk: &DiskAttachment) -> Result<(), Refusal> {
         let mut qmp = lock(&self.qmp);
         let mut undo: Vec<(&str, Value)> = Vec::new();
         let result = attach_steps(&mut qmp, disk, &mut undo);
@@ -248,27 +248,27 @@ impl RunningMachine for QemuMachine {
         result
     }
 
-    fn detach(&self, disk: &DiskAttachment) -> Result<(), String> {
-        let mut qmp = lock(&self.qmp);
+    fn detach(&self, disk: &DiskAttachment) -> Result<(), Refusal> {
         match &disk.backend {
             DiskBackend::Server { .. } => {
-                detach_device(&mut qmp, &format!("{}-device", disk.serial), || self.let_time_pass())?;
-                remove_when_free(&mut qmp, "chardev-remove", &json!({ "id": disk.serial }))
+                detach_device(&self.qmp, &format!("{}-device", disk.serial), || self.let_time_pass())?;
+                remove_when_free(&self.qmp, "chardev-remove", &json!({ "id": disk.serial }))
             }
             DiskBackend::Qemu(DiskObjects { nodes, devices }) => {
                 for id in devices.iter().rev().filter_map(|device| device["id"].as_str()) {
-                    detach_device(&mut qmp, id, || self.let_time_pass())?;
+                    detach_device(&self.qmp, id, || self.let_time_pass())?;
                 }
                 nodes.iter().rev().try_for_each(|node| {
-                    remove_when_free(&mut qmp, "blockdev-del", &json!({ "node-name": node["node-name"] }))
+                    remove_when_free(&self.qmp, "blockdev-del", &json!({ "node-name": node["node-name"] }))
                 })
             }
         }
     }
 
-    fn keep_state(&self, path: &Path, limit: Duration) -> Result<(), String> {
+    fn keep_state(&self, path: &Path, limit: Duration) -> Result<(), Refusal> {
         let Some(keeper) = &self.keeper else {
-            return Err("only the state of a machine in virtual time can be kept".to_owned());
+            let message = "only the state of a machine in virtual time can be kept";
+            return Err(Refusal::new(Cause::NotSupported, message));
         };
         let mut qmp = lock(&self.qmp);
         keeper.stop();
@@ -282,10 +282,12 @@ impl RunningMachine for QemuMachine {
         }
     }
 
-    fn tick_offset(&self) -> Result<i64, String> {
+    fn tick_offset(&self) -> Result<i64, Refusal> {
         let process = lock(&self.qemu).id();
         ticks::offset_in_guest_of(process).map_err(|e| {
-            format!("the offset that KVM adds to the counter of process {process}'s guest is not known: {e}")
+            Refusal::from(format!(
+                "the offset that KVM adds to the counter of process {process}'s guest is not known: {e}"
+            ))
         })
     }
 
@@ -401,7 +403,7 @@ fn attach_steps(
     qmp: &mut Qmp,
     disk: &DiskAttachment,
     undo: &mut Vec<(&'static str, Value)>,
-) -> Result<(), String> {
+) -> Result<(), Refusal> {
     match &disk.backend {
         DiskBackend::Server { socket, queues } => {
             let address = json!({ "type": "unix", "data": { "path": socket } });
@@ -426,27 +428,30 @@ fn attach_steps(
 
 /// Asks the machine repeatedly to release a device: a request that comes while the machine is still busy
 /// with the plugging is lost.
-fn detach_device(qmp: &mut Qmp, id: &str, let_time_pass: impl Fn()) -> Result<(), String> {
+fn detach_device(qmp: &Mutex<Qmp>, id: &str, let_time_pass: impl Fn()) -> Result<(), Refusal> {
     for _ in 0..20 {
-        match qmp.execute("device_del", &json!({ "id": id })) {
+        // Not held while time passes: what waits for the machine's progress asks the monitor for it.
+        let asked = lock(qmp).execute("device_del", &json!({ "id": id }));
+        match asked {
             Ok(_) | Err(QmpError::Refused { reason: Reason::Unplugging, .. }) => {}
             Err(QmpError::Refused { reason: Reason::NotFound, .. }) => return Ok(()),
             Err(e) => return Err(e.into()),
         }
         let_time_pass();
         let gone = |data: &Value| data["device"].as_str() == Some(id);
-        if qmp.wait_event("DEVICE_DELETED", Duration::from_secs(1), gone).is_ok() {
+        if lock(qmp).wait_event("DEVICE_DELETED", Duration::from_secs(1), gone).is_ok() {
             return Ok(());
         }
     }
-    Err(format!("the machine does not release the device {id}"))
+    Err(Refusal::new(Cause::MachineSilent, format!("the machine did not release the device {id}")))
 }
 
 /// Removes what a device used; QEMU frees it a moment after the device is gone.
-fn remove_when_free(qmp: &mut Qmp, command: &str, arguments: &Value) -> Result<(), String> {
+fn remove_when_free(qmp: &Mutex<Qmp>, command: &str, arguments: &Value) -> Result<(), Refusal> {
     let deadline = Instant::now() + Duration::from_secs(5);
     loop {
-        match qmp.execute(command, arguments) {
+        let asked = lock(qmp).execute(command, arguments);
+        match asked {
             Err(QmpError::Refused { reason: Reason::InUse, .. }) if Instant::now() < deadline => {
                 std::thread::sleep(Duration::from_millis(20));
             }

@@ -15,7 +15,7 @@ use std::path::Path;
 use std::time::Instant;
 
 use nestor_lab::{BuildError, BuiltStack, Lab, Seed, Top};
-use nestor_machine::{Cause, Command, Machine, MachineError};
+use nestor_machine::{Cause, Command, Machine, MachineError, ProgramEnd};
 use nestor_processor::WhyNotCounted;
 use nestor_stack::Stack;
 use nestor_workload::{
@@ -184,11 +184,7 @@ impl CellError {
     fn cause(&self) -> FailureCause {
         match self {
             Self::Build(BuildError::Stack(_) | BuildError::Refused { .. }) => FailureCause::NotPossible,
-            // Programs and the kernel of a machine make the layer: either they refuse it, or they fail themselves.
-            Self::Build(BuildError::Layer { source, .. }) => match cause_of(source) {
-                FailureCause::Other => FailureCause::NotPossible,
-                known => known,
-            },
+            Self::Build(BuildError::Layer { source, .. }) => cause_of_layer(source),
             Self::Build(BuildError::Machine(e)) | Self::Machine(e) => cause_of(e),
             Self::Build(BuildError::NoRoom { .. }) => FailureCause::NoSpace,
             Self::Build(BuildError::Lab(_)) | Self::Trace(_) => FailureCause::Other,
@@ -353,16 +349,29 @@ pub fn run_step(machine: &Machine, step: &Step) -> Result<StepOutput, MachineErr
 /// The cause of a machine's failure, without its context.
 fn cause_of(error: &MachineError) -> FailureCause {
     match error.cause() {
-        Cause::NotMounted => FailureCause::NotPossible,
+        Cause::NotMounted | Cause::NotSupported => FailureCause::NotPossible,
         Cause::NotInstalled { .. } => FailureCause::NotInstalled,
         Cause::MachineLost | Cause::MachineSilent | Cause::NotStarted | Cause::NotLoaded => {
             FailureCause::MachineLost
         }
         Cause::NoSpace => FailureCause::NoSpace,
         Cause::NoMemory => FailureCause::NoMemory,
-        Cause::ProgramFailed { .. } | Cause::NotPermitted | Cause::NotJoined | Cause::Other => {
-            FailureCause::Other
+        Cause::ProgramFailed { .. }
+        | Cause::NotPermitted
+        | Cause::NoDisk
+        | Cause::NotJoined
+        | Cause::Other => FailureCause::Other,
+    }
+}
+
+/// The cause where a layer could not be made. A program that ends by itself with an error, and a kernel that does not permit it,
+/// refuse the layer; one that was killed or took too long says nothing of it.
+fn cause_of_layer(error: &MachineError) -> FailureCause {
+    match error.cause() {
+        Cause::ProgramFailed { ended: ProgramEnd::Code(_), .. } | Cause::NotPermitted => {
+            FailureCause::NotPossible
         }
+        _ => cause_of(error),
     }
 }
 
@@ -382,8 +391,20 @@ mod tests {
 
     #[test]
     fn a_stack_is_not_possible_if_its_layer_is_refused_and_not_if_something_happened() {
-        assert_eq!(in_layer(Cause::Other), FailureCause::NotPossible);
-        assert_eq!(in_layer(Cause::NotMounted), FailureCause::NotPossible);
+        let ended = |ended| Cause::ProgramFailed { program: "mkfs.ext4".to_owned(), ended };
+        for refusal in
+            [Cause::NotMounted, Cause::NotSupported, Cause::NotPermitted, ended(ProgramEnd::Code(1))]
+        {
+            assert_eq!(in_layer(refusal), FailureCause::NotPossible);
+        }
+        for fault in [
+            Cause::Other,
+            Cause::NoDisk,
+            ended(ProgramEnd::Signal(9)),
+            ended(ProgramEnd::TimedOut { limit_s: 9 }),
+        ] {
+            assert_eq!(in_layer(fault), FailureCause::Other);
+        }
         let gone = MachineError::Gone { machine: "guest".to_owned(), detail: "it ended".to_owned() };
         let gone = BuildError::Layer { layer: "kvm".to_owned(), source: gone };
         assert_eq!(CellError::Build(gone).cause(), FailureCause::MachineLost);

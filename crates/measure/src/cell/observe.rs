@@ -51,23 +51,42 @@ impl Observation {
         trace: TraceMode,
         marked: bool,
     ) -> Result<Self, CellError> {
-        let mut recorders = Vec::new();
-        let started = if trace.records() { start_recorders(built, trace, &mut recorders) } else { Ok(()) };
-        if let Err(e) = started {
-            recorders.iter().for_each(Recorder::abandon);
-            return Err(e);
-        }
         let disk_log = trace.records() && built.modelled;
+        let stamps = marked && disk_log;
+        let mut recorders = Vec::new();
+        let started = Self::start_all(lab, built, trace, (disk_log, stamps), &mut recorders);
+        let (processors, clocks) = match started {
+            Ok(started) => started,
+            Err(e) => {
+                recorders.iter().for_each(Recorder::abandon);
+                if let Some(disk) = lab.served_disk().filter(|_| disk_log) {
+                    // What was not started refuses to stop.
+                    let _ = (disk.stop_log(), disk.stop_stamps());
+                }
+                return Err(e);
+            }
+        };
+        Ok(Self { recorders, processors, clocks, time: built.time, disk_log, stamps })
+    }
+
+    fn start_all(
+        lab: &Lab,
+        built: &BuiltStack,
+        trace: TraceMode,
+        (disk_log, stamps): (bool, bool),
+        recorders: &mut Vec<Recorder>,
+    ) -> Result<(ProcessorWatch, ClockWatch), CellError> {
+        if trace.records() {
+            start_recorders(built, trace, recorders)?;
+        }
         if let Some(disk) = lab.served_disk().filter(|_| disk_log) {
             disk.start_log()?;
         }
-        let stamps = marked && disk_log;
         if let Some(disk) = lab.served_disk().filter(|_| stamps) {
             disk.start_stamps()?;
         }
         let clocks = if trace == TraceMode::Full { ClockWatch::start(built) } else { ClockWatch::none() };
-        let processors = ProcessorWatch::start(built)?;
-        Ok(Self { recorders, processors, clocks, time: built.time, disk_log, stamps })
+        Ok((ProcessorWatch::start(built)?, clocks))
     }
 
     /// Stops all recorders at once: each runs in its own machine.

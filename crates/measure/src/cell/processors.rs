@@ -101,8 +101,9 @@ impl ProcessorWatch {
 
     /// Ends the sampling.
     pub(super) fn finish(self) -> Result<Processors, MachineError> {
-        // The outermost began first, so it ends last.
-        let mut seen = self.0.into_iter().rev().map(Sampler::finish).collect::<Result<Vec<_>, _>>()?;
+        // The outermost began first, so it ends last. All of them end, also where one has failed.
+        let ended: Vec<_> = self.0.into_iter().rev().map(Sampler::finish).collect();
+        let mut seen = ended.into_iter().collect::<Result<Vec<_>, _>>()?;
         seen.reverse();
         let window = seen.iter().flatten().find_map(|(_, _, window)| *window);
         Ok(Processors {

@@ -287,7 +287,7 @@ fn a_place_that_fails_always_alike_is_given_up() {
     };
     let (ran, end) = table.run(&study(5), Box::new(always));
     assert_eq!(ran.len(), 3);
-    assert_eq!(end.not_run[0].reason, "3 cells in a row failed with the same message");
+    assert_eq!(end.not_run[0].reason, "3 cells in a row failed for the same cause");
 }
 
 #[test]

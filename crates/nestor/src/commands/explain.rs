@@ -17,7 +17,7 @@ pub struct ExplainArguments {
     /// Number of a run of the stack to compare with [default: the study's baseline, if it has one]
     #[arg(long, value_name = "RESULT")]
     pub against: Option<i64>,
-    /// File of results [default: nestor/results.sqlite in your data directory]
+    /// The results file [default: nestor/results.sqlite in your data directory]
     #[arg(long, value_name = "FILE")]
     pub store: Option<std::path::PathBuf>,
     /// Print JSON instead of text

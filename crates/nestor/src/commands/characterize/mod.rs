@@ -47,7 +47,7 @@ pub struct CharacterizeArguments {
     /// What the application itself counted per second meanwhile: transactions, messages
     #[arg(long, value_name = "NUMBER")]
     application_rate: Option<f64>,
-    /// Run a load of the profile in this directory, fit its think time until the rates meet, and say how close the two are
+    /// Run a load of the profile in this directory, fit its think time until the rates agree, and say how close the two are
     #[arg(long, value_name = "DIRECTORY")]
     check: Option<PathBuf>,
     /// Bytes of the file that this load works on [default: the span of the requests]

@@ -38,7 +38,7 @@ pub enum LoadCommand {
     Replay(replay::ReplayArguments),
     /// List the workloads of the published studies by name
     List(JsonArguments),
-    /// Try scripts: is each understood, and does it run in little space?
+    /// Check that scripts parse and, with --dir, that they run
     #[command(
         after_help = "Examples:\n  nestor load check *.f\n  nestor load check --dir /srv/test --time 2"
     )]

@@ -46,7 +46,7 @@ pub struct ReplayArguments {
     /// How fast: 1 for the trace's own times, 2 for twice as fast, max for as fast as possible
     #[arg(long, default_value = "1")]
     speed: Speed,
-    /// From where in a request's life: q, as queued, or d, as sent to the driver [default: q if the trace has it]
+    /// Which stage of a request to replay: q, as queued, or d, as sent to the driver [default: q if the trace has it]
     #[arg(long, value_enum, ignore_case = true)]
     from: Option<From>,
     /// Which device of a trace of several: 8:16, or its name

@@ -32,10 +32,10 @@ pub struct WmlArguments {
     /// Put all file sets into this directory, instead of where the script says
     #[arg(long, value_name = "DIRECTORY")]
     pub dir: Option<PathBuf>,
-    /// End each run after so many seconds, instead of when the script says
+    /// End each run after this many seconds, instead of when the script says
     #[arg(long, value_name = "SECONDS", value_parser = seconds)]
     pub time: Option<f64>,
-    /// End each run after exactly so many operations of all threads together
+    /// End each run after exactly this many operations of all threads together
     #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(u64).range(1..))]
     pub operations: Option<u64>,
     /// Set a variable, instead of what the script sets it to
@@ -44,13 +44,13 @@ pub struct WmlArguments {
     /// Make all file sets larger or smaller: a factor, or tiny (at most 64 MiB in all, for trying)
     #[arg(long, value_name = "FACTOR|tiny", value_parser = scaling, conflicts_with = "memory_multiple")]
     pub scale: Option<Scale>,
-    /// Make all file sets together so many times as large as this machine's memory
+    /// Make all file sets together this many times as large as this machine's memory
     #[arg(long, value_name = "FACTOR", value_parser = positive)]
     pub memory_multiple: Option<f64>,
     /// Measure although the file sets fit into memory, so that the page cache is measured
     #[arg(long)]
     pub cached: bool,
-    /// Begin so many passes a second in all threads together, whether or not earlier ones have ended, and count their
+    /// Begin this many passes per second in all threads together, whether or not earlier ones have ended, and count their
     /// latency from when they should have begun. A pass is once through a thread's flowops
     #[arg(long, value_name = "PER SECOND", value_parser = rate)]
     pub open_loop: Option<f64>,

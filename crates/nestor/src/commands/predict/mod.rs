@@ -33,7 +33,7 @@ pub struct PredictArguments {
     /// Where it runs now [default: of the stacks on which it was measured the one most like the target]
     #[arg(long, value_name = "STACK")]
     from: Option<String>,
-    /// Where it is to go; braces make several stacks of one
+    /// The target stack; braces make several stacks of one
     #[arg(long, value_name = "STACK", required_unless_present_any = ["validate", "matrix"])]
     to: Option<String>,
     /// Then run it there, and say how far off the prediction was and where the time went
@@ -48,7 +48,7 @@ pub struct PredictArguments {
     /// Complete the matrix of guests and hosts for the load from the cells that were measured
     #[arg(long, conflicts_with_all = ["to", "from"])]
     matrix: bool,
-    /// With --matrix: name so many cells most worth measuring next
+    /// With --matrix: name this many cells most worth measuring next
     #[arg(long, value_name = "NUMBER", default_value_t = 3, requires = "matrix")]
     suggest: usize,
     /// Hide what is known, predict it, and say how far off that is: by stack, by family of loads, and the matrix from 12 cells

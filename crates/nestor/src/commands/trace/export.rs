@@ -30,10 +30,10 @@ pub struct ExportArguments {
     /// Write a trace for Perfetto
     #[arg(long, value_name = "FILE")]
     perfetto: Option<PathBuf>,
-    /// Write a Parquet file, one row a request
+    /// Write a Parquet file, one row per request
     #[arg(long, value_name = "FILE")]
     parquet: Option<PathBuf>,
-    /// Write comma-separated values, one line a request
+    /// Write comma-separated values, one line per request
     #[arg(long, value_name = "FILE")]
     csv: Option<PathBuf>,
     /// Leave out requests that ended before this many seconds after the first

@@ -71,7 +71,7 @@ pub enum TraceCommand {
     Export(export::ExportArguments),
     /// Summarise a recording, or a modelled disk's log, as the numbers of one layer
     Summarize(summarize::SummarizeArguments),
-    /// Summarise each device in a trace of yours
+    /// Summarise each device in a trace
     #[command(
         after_help = "Examples:\n  nestor trace analyze sda.blktrace.*\n  nestor trace analyze --device 8:0 --per-process sda\n  blkparse -i sda -d - -O -o /dev/null | nestor trace analyze -"
     )]
