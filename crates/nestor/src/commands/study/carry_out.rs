@@ -175,8 +175,7 @@ impl CarriedOut {
             outln!("report: {}", self.path.display());
             self.print_next(report);
         }
-        let measured = report.cells.iter().any(|cell| cell.run.is_some());
-        Ok(if measured { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+        Ok(if report.times.measured_runs > 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
     }
 
     fn print_next(&self, report: &StudyReport) {
