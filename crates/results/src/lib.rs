@@ -27,7 +27,8 @@ mod trace_mode;
 mod written;
 
 pub use claims::{
-    Claim, ClaimKind, ClaimResult, Expected, Figure, FigureKind, FigureQuery, FigureRow, FigureX, Verdict,
+    Claim, ClaimKind, ClaimPart, ClaimResult, Expected, Figure, FigureKind, FigureQuery, FigureRow, FigureX,
+    Tally, Verdict,
 };
 pub use compare::{
     CellSummary, Comparison, CountedMark, Drift, Failure, Sample, SamplesCompared, Violation, compare,

@@ -44,7 +44,7 @@ pub enum DeviceKind {
     Unknown,
 }
 
-/// The kind and number of devices that hold a medium. Results keep it as text, as its `Display` writes it.
+/// The kind and number of devices that hold a medium. Results keep it as text, as [`Self::stored`] writes it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct MediumClass {
@@ -54,28 +54,48 @@ pub struct MediumClass {
     pub disks: u32,
 }
 
+/// The stored words of a class.
+const STORED: [(&str, DeviceKind); 6] = [
+    (HARD_DISK, DeviceKind::HardDisk { rpm: None }),
+    ("SATA flash disk", DeviceKind::Flash(Link::Sata)),
+    ("SAS flash disk", DeviceKind::Flash(Link::Sas)),
+    ("NVMe flash disk", DeviceKind::Flash(Link::Nvme)),
+    ("virtual disk", DeviceKind::Virtual),
+    (UNKNOWN, DeviceKind::Unknown),
+];
+const HARD_DISK: &str = "hard disk";
+const UNKNOWN: &str = "unknown";
+/// Between a hard disk and its revolutions per minute, and after them.
+const OF: &str = " of ";
+const RPM: &str = " rpm";
+/// Between number and kind of several disks.
+const TIMES: &str = " x ";
+
 impl MediumClass {
     /// If nothing is known.
     pub const UNKNOWN: Self = Self { kind: DeviceKind::Unknown, disks: 1 };
 
-    /// Reads what [`Display`](fmt::Display) writes; `None` for anything else.
+    /// The words in which results keep it. They are those of every version, whatever is shown.
+    pub fn stored(&self) -> String {
+        let kind = match self.kind {
+            DeviceKind::HardDisk { rpm: Some(rpm) } => format!("{HARD_DISK}{OF}{rpm}{RPM}"),
+            kind => STORED.iter().find(|(_, of)| *of == kind).map_or(UNKNOWN, |(words, _)| words).to_owned(),
+        };
+        if self.disks > 1 { format!("{}{TIMES}{kind}", self.disks) } else { kind }
+    }
+
+    /// Reads what [`Self::stored`] writes; `None` for anything else.
     pub fn parse(text: &str) -> Option<Self> {
-        let (disks, kind) = match text.split_once(" x ") {
+        let (disks, kind) = match text.split_once(TIMES) {
             Some((disks, kind)) => (disks.parse().ok()?, kind),
             None => (1, text),
         };
-        let kind = match kind {
-            "hard disk" => DeviceKind::HardDisk { rpm: None },
-            "SATA flash disk" => DeviceKind::Flash(Link::Sata),
-            "SAS flash disk" => DeviceKind::Flash(Link::Sas),
-            "NVMe flash disk" => DeviceKind::Flash(Link::Nvme),
-            "virtual disk" => DeviceKind::Virtual,
-            "unknown" => DeviceKind::Unknown,
-            other => {
-                let rpm = other.strip_prefix("hard disk of ")?.strip_suffix(" rpm")?;
-                DeviceKind::HardDisk { rpm: Some(rpm.parse().ok()?) }
-            }
+        let known = STORED.iter().find(|(words, _)| *words == kind).map(|(_, kind)| *kind);
+        let with_speed = || {
+            let rpm = kind.strip_prefix(HARD_DISK)?.strip_prefix(OF)?.strip_suffix(RPM)?;
+            Some(DeviceKind::HardDisk { rpm: Some(rpm.parse().ok()?) })
         };
+        let kind = known.or_else(with_speed)?;
         Some(Self { kind, disks })
     }
 }
@@ -107,7 +127,7 @@ impl TryFrom<String> for MediumClass {
 
 impl From<MediumClass> for String {
     fn from(class: MediumClass) -> Self {
-        class.to_string()
+        class.stored()
     }
 }
 
@@ -127,7 +147,7 @@ mod tests {
             "virtual disk",
             "unknown",
         ] {
-            assert_eq!(MediumClass::parse(text).unwrap().to_string(), text);
+            assert_eq!(MediumClass::parse(text).unwrap().stored(), text);
         }
         assert_eq!(MediumClass::parse("floppy"), None);
     }

@@ -1,4 +1,4 @@
-//! What a layer is for in its stack. Results keep it as text, in the words of [`LayerRole`]'s `Display`.
+//! What a layer is for in its stack. Results keep it in the words of [`LayerRole::stored`]; tables show those of `Display`.
 
 use std::fmt;
 
@@ -30,6 +30,20 @@ pub enum LayerRole {
 }
 
 impl LayerRole {
+    /// The words in which results keep it. They are those of every version, whatever tables call it.
+    pub fn stored(&self) -> String {
+        match self {
+            Self::Application => String::new(),
+            Self::FileSystem(machine) => format!("{machine}{FILE_SYSTEM}"),
+            Self::Image(format) => format!("{format}{IMAGE}"),
+            Self::LoopDevice => LOOP_DEVICE.to_owned(),
+            Self::VirtualMachine => VIRTUAL_MACHINE.to_owned(),
+            Self::NetworkFileSystem => NETWORK_FILE_SYSTEM.to_owned(),
+            Self::Disk => DISK.to_owned(),
+            Self::Other(words) => words.clone(),
+        }
+    }
+
     /// Whether it is a disk image.
     pub fn is_image(&self) -> bool {
         matches!(self, Self::Image(_))
@@ -41,17 +55,21 @@ impl LayerRole {
     }
 }
 
-/// What ends the words for an image.
+/// What ends the stored words for an image.
 const IMAGE: &str = " image";
-/// What ends the words for a file system.
+/// What ends the stored words for a file system.
 const FILE_SYSTEM: &str = " fs";
+const LOOP_DEVICE: &str = "loop device";
+const VIRTUAL_MACHINE: &str = "virtual machine";
+const NETWORK_FILE_SYSTEM: &str = "network fs";
+const DISK: &str = "disk";
 
 impl fmt::Display for LayerRole {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Application => Ok(()),
-            Self::FileSystem(machine) => write!(f, "{machine}{FILE_SYSTEM}"),
-            Self::Image(format) => write!(f, "{format}{IMAGE}"),
+            Self::FileSystem(machine) => write!(f, "{machine} fs"),
+            Self::Image(format) => write!(f, "{format} image"),
             Self::LoopDevice => f.write_str("loop device"),
             Self::VirtualMachine => f.write_str("virtual machine"),
             Self::NetworkFileSystem => f.write_str("network fs"),
@@ -66,10 +84,10 @@ impl From<&str> for LayerRole {
         let in_machine = || words.strip_suffix(FILE_SYSTEM)?.parse().ok();
         match words {
             "" => Self::Application,
-            "loop device" => Self::LoopDevice,
-            "virtual machine" => Self::VirtualMachine,
-            "network fs" => Self::NetworkFileSystem,
-            "disk" => Self::Disk,
+            LOOP_DEVICE => Self::LoopDevice,
+            VIRTUAL_MACHINE => Self::VirtualMachine,
+            NETWORK_FILE_SYSTEM => Self::NetworkFileSystem,
+            DISK => Self::Disk,
             _ => match (words.strip_suffix(IMAGE), in_machine()) {
                 (Some(format), _) => Self::Image(format.to_owned()),
                 (None, Some(machine)) => Self::FileSystem(machine),
@@ -87,7 +105,7 @@ impl From<String> for LayerRole {
 
 impl From<LayerRole> for String {
     fn from(role: LayerRole) -> Self {
-        role.to_string()
+        role.stored()
     }
 }
 

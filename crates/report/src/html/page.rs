@@ -9,8 +9,8 @@ use super::heat::{HeatMap, heat_maps};
 use super::measured::MeasuredPage;
 use super::scoreboard::ScoreboardPage;
 use super::table::{CellRow, cell_rows};
-use crate::text::tally;
 use crate::view::{KnownMark, RunView, StudyReport};
+use nestor_results::Tally;
 
 /// Above so many cells the pictures of what happened when are left to the reports of single runs, which have them all.
 const CELLS_WITH_EVERY_PICTURE: usize = 60;
@@ -76,7 +76,11 @@ impl StudyPage {
                 .iter()
                 .flat_map(|p| std::iter::once(&p.answer).chain(&p.against).cloned())
                 .collect(),
-            tally: if report.claims.is_empty() { String::new() } else { tally(&report.claims) },
+            tally: if report.claims.is_empty() {
+                String::new()
+            } else {
+                Tally::of(&report.claims).in_words()
+            },
             honesty: report.honesty.clone(),
             common_marks: report.common_marks.iter().filter(|m| m.name != "emulated").cloned().collect(),
             other_marks: report.other_marks.clone(),

@@ -1,6 +1,7 @@
 //! The claims of a published study beside what was found here.
 
-use nestor_results::{ClaimResult, Verdict};
+use nestor_results::claims::Checked;
+use nestor_results::{ClaimResult, Tally, Verdict};
 use nestor_statistics::Ratio;
 use serde::Serialize;
 
@@ -10,9 +11,12 @@ use crate::units;
 /// The scoreboard.
 #[derive(Serialize)]
 pub(super) struct ScoreboardPage {
+    /// Of what was measured.
     tally: Vec<TallyPage>,
+    arithmetic: Checked,
+    configured: Checked,
     rows: Vec<ClaimPage>,
-    total: usize,
+    measured: usize,
 }
 
 #[derive(Serialize)]
@@ -43,6 +47,8 @@ struct ClaimPage {
     verdict: VerdictPage,
     reason: String,
     note: String,
+    /// Name, effect, verdict and how it was judged.
+    parts: Vec<(String, String, VerdictPage, String)>,
     other: Vec<(String, String, VerdictPage)>,
     why: Vec<String>,
     doubts: Vec<String>,
@@ -52,14 +58,15 @@ struct ClaimPage {
 impl ScoreboardPage {
     /// `None` for a study without claims.
     pub(super) fn of(claims: &[ClaimResult]) -> Option<Self> {
-        let tally = Verdict::ALL.into_iter().map(|verdict| TallyPage {
-            count: claims.iter().filter(|c| c.verdict == verdict).count(),
-            verdict: page(verdict),
-        });
+        let Tally { measured: counts, arithmetic, configured } = Tally::of(claims);
+        let measured = counts.iter().map(|(_, count)| count).sum();
+        let tally = counts.into_iter().map(|(verdict, count)| TallyPage { verdict: page(verdict), count });
         (!claims.is_empty()).then(|| Self {
-            tally: tally.filter(|t| t.count > 0).collect(),
+            tally: tally.collect(),
+            arithmetic,
+            configured,
             rows: claims.iter().map(claim).collect(),
-            total: claims.len(),
+            measured,
         })
     }
 }
@@ -67,9 +74,11 @@ impl ScoreboardPage {
 fn page(verdict: Verdict) -> VerdictPage {
     let (class, sign) = match verdict {
         Verdict::Reproduced => ("reproduced", "●"),
-        Verdict::SameSign => ("same-sign", "◐"),
-        Verdict::NotContradicted => ("not-contradicted", "○"),
+        Verdict::Smaller => ("smaller", "◔"),
+        Verdict::Larger => ("larger", "◕"),
+        Verdict::Undecided => ("undecided", "○"),
         Verdict::Contradicted => ("contradicted", "✕"),
+        Verdict::Deviates => ("deviates", "≠"),
         Verdict::NotTestable => ("not-testable", "–"),
     };
     let order = Verdict::ALL.iter().position(|v| *v == verdict).unwrap_or(Verdict::ALL.len());
@@ -103,6 +112,9 @@ fn claim(result: &ClaimResult) -> ClaimPage {
     let other = result.other.iter().map(|(what, ratio, verdict)| {
         (what.clone(), ratio.as_ref().map(effect).unwrap_or_default(), page(*verdict))
     });
+    let found = |ratio: &Option<Ratio>| ratio.as_ref().map(effect).unwrap_or_default();
+    let parts =
+        result.parts.iter().map(|p| (p.name.clone(), found(&p.effect), page(p.verdict), p.reason.clone()));
     ClaimPage {
         id: claim.id.clone(),
         title: claim.title.clone(),
@@ -113,6 +125,7 @@ fn claim(result: &ClaimResult) -> ClaimPage {
         verdict: page(result.verdict),
         reason: result.reason.clone(),
         note: claim.note.clone().unwrap_or_default(),
+        parts: parts.collect(),
         other: other.collect(),
         why: result.why.clone(),
         doubts: result.doubts.clone(),

@@ -21,6 +21,8 @@ fn result(
             paper: paper.to_owned(),
             kind: ClaimKind::Ratio,
             expected: None,
+            margin: None,
+            band: None,
             sql: None,
             not_testable: None,
             note: None,
@@ -32,6 +34,7 @@ fn result(
             pairs: 3,
         }),
         reason: String::new(),
+        parts: Vec::new(),
         other: Vec::new(),
         doubts: Vec::new(),
         runs: vec![1, 2],
@@ -47,7 +50,7 @@ fn results() -> Vec<ClaimResult> {
         Some((1.21, 1.14, 1.29)),
         Verdict::Reproduced,
     );
-    faster.reason = "half to twice the published effect; 3 pairs".to_owned();
+    faster.reason = "the interval lies within 17 % to 68 %; 3 pairs".to_owned();
     faster.doubts = vec!["cached in 6 of 6 runs".to_owned()];
     faster.other = vec![(
         "raw disk with cache=none".to_owned(),
@@ -58,8 +61,8 @@ fn results() -> Vec<ClaimResult> {
         "L-29",
         "XFS as host costs random writes",
         "-40 %",
-        Some((0.81, 0.75, 0.88)),
-        Verdict::SameSign,
+        Some((0.88, 0.85, 0.91)),
+        Verdict::Smaller,
     );
     let mut wrong = result(
         "L-15",
@@ -79,8 +82,9 @@ fn results() -> Vec<ClaimResult> {
         "The guest: one processor, 512 MB",
         "1 core, 512 MB, Linux 2.6.32-33 as on the host, and a text that is long",
         None,
-        Verdict::NotContradicted,
+        Verdict::Deviates,
     );
+    setup.claim.kind = ClaimKind::Setup;
     setup.reason = "2 of 3 as published; declared: memory in MiB 256, published 512".to_owned();
     let mut none = result("L-44", "Xen and VMware vary alike", "fairly similar", None, Verdict::NotTestable);
     none.reason = "no such hypervisor".to_owned();
@@ -92,22 +96,22 @@ fn the_scoreboard_reads_like_the_sketch() {
     insta::assert_snapshot!(scoreboard_text(&results(), Style::plain()), @r#"
       L-27  Ext3 on JFS reads faster than Ext3 on the disk
             paper +34 %     here +21.0 % [+14.0, +29.0]   reproduced
-            half to twice the published effect; 3 pairs; cached in 6 of 6 runs
+            the interval lies within 17 % to 68 %; 3 pairs; cached in 6 of 6 runs
             raw disk with cache=none: +50.0 % [+30.0, +70.0], reproduced
       L-29  XFS as host costs random writes
-            paper -40 %     here -19.0 % [-25.0, -12.0]   same sign
+            paper -40 %     here -12.0 % [-15.0, -9.0]    smaller, same sign
       L-15  ReiserFS on Ext2, database
             paper -67 %     here +2.0 % [-5.0, +9.0]      contradicted
             why: run 7 (reiserfs/kvm/raw/ext2/hdd) against run 5 (reiserfs/kvm/hdd), the median of 3 pairs:
             the disk worked 1.0 ms per MiB of the application against 1.0 ms
             note: the same section calls it "a right combination"
       L-4   The guest: one processor, 512 MB
-            paper 1 core, 512 MB, Linux 2.6.32-33 as on the host, and a text that is long   not contradicted
+            paper 1 core, 512 MB, Linux 2.6.32-33 as on the host, and a text that is long   deviates, declared
             2 of 3 as published; declared: memory in MiB 256, published 512
       L-44  Xen and VMware vary alike
             paper fairly similar   not testable here: no such hypervisor
 
-    5 rows: 1 reproduced, 1 same sign, 1 not contradicted, 1 contradicted, 1 not testable here
+    measured: 1 reproduced, 1 contradicted, 1 smaller, same sign, 1 not testable here; configured: 1, 0 as published
     "#);
 }
 
@@ -131,5 +135,5 @@ fn eighty_columns_are_enough_and_colour_is_not_needed() {
 
 #[test]
 fn no_claims_make_an_empty_board() {
-    assert_eq!(scoreboard_text(&[], Style::plain()), "0 rows\n");
+    assert_eq!(scoreboard_text(&[], Style::plain()), "no claims\n");
 }

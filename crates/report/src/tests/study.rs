@@ -23,6 +23,8 @@ pub fn claims() -> Vec<ClaimResult> {
         paper: paper.to_owned(),
         kind: ClaimKind::Ratio,
         expected: Some(Expected::More),
+        margin: None,
+        band: None,
         sql: None,
         not_testable: None,
         note: Some("the publication says both".to_owned()),
@@ -32,7 +34,8 @@ pub fn claims() -> Vec<ClaimResult> {
         verdict,
         effect,
         reason: "the interval lies above".to_owned(),
-        other: vec![("raw disk with cache=none".to_owned(), effect, Verdict::SameSign)],
+        parts: Vec::new(),
+        other: vec![("raw disk with cache=none".to_owned(), effect, Verdict::Larger)],
         doubts: vec!["cached in 2 of 5".to_owned()],
         runs: vec![1, 2, 3],
         why: vec!["read ahead of the host".to_owned()],
@@ -280,7 +283,7 @@ fn what_is_settled_is_not_missing() {
     let text = study_text(&report, Style::plain());
     assert!(text.contains("scale quick: "), "{text}");
     assert!(text.contains("a comparison ends when it is known to ±3 % (95 % interval), or when it is faster or slower by over 5 % (97.50 %"), "{text}");
-    assert!(text.contains("claims: 3 rows: 1 reproduced, 1 contradicted, 1 not testable here"), "{text}");
+    assert!(text.contains("claims: measured: 1 reproduced, 1 contradicted, 1 not testable here"), "{text}");
     assert_eq!(report.stopping.len(), 12);
     let settled = report.stopping.iter().filter(|s| s.decision.stops()).count();
     assert!(settled > 0 && report.stopping.iter().all(|s| report.decision(&s.stack, &s.workload).is_some()));

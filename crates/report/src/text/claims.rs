@@ -1,6 +1,6 @@
 //! The scoreboard: what a published study says, beside what was found here.
 
-use nestor_results::{ClaimResult, Verdict};
+use nestor_results::{ClaimResult, Tally, Verdict};
 use nestor_statistics::Ratio;
 use nestor_text::visible_in_columns as visible;
 use unicode_width::UnicodeWidthStr;
@@ -17,21 +17,8 @@ pub fn scoreboard_text(results: &[ClaimResult], style: Style) -> String {
         lines.extend(claim_lines(result, ids, style));
     }
     lines.gap();
-    lines.extend(style.wrapped("", 2, &tally(results)).iter().map(|line| style.strong(line)));
+    lines.extend(style.wrapped("", 2, &Tally::of(results).in_words()).iter().map(|line| style.strong(line)));
     lines.finish()
-}
-
-/// `48 rows: 21 reproduced, 9 same sign, 5 not contradicted, 4 contradicted, 9 not testable here`.
-pub fn tally(results: &[ClaimResult]) -> String {
-    let rows = units::plural(results.len(), "row");
-    let count_of = |verdict: Verdict| (verdict, results.iter().filter(|r| r.verdict == verdict).count());
-    let counts: Vec<String> = Verdict::ALL
-        .into_iter()
-        .map(count_of)
-        .filter(|(_, count)| *count > 0)
-        .map(|(verdict, count)| format!("{count} {}", verdict.words()))
-        .collect();
-    if counts.is_empty() { rows } else { format!("{rows}: {}", counts.join(", ")) }
 }
 
 fn claim_lines(result: &ClaimResult, ids: usize, style: Style) -> Vec<String> {
@@ -74,9 +61,9 @@ fn answer_lines(result: &ClaimResult, indent: usize, style: Style) -> Vec<String
         verdict = format!("{verdict}: {}", visible(&result.reason));
     }
     let paint = |line: &str| match result.verdict {
-        Verdict::Reproduced | Verdict::SameSign => style.strong(line),
+        Verdict::Reproduced => style.strong(line),
         Verdict::Contradicted => style.wrong(line),
-        Verdict::NotContradicted => line.to_owned(),
+        Verdict::Smaller | Verdict::Larger | Verdict::Undecided | Verdict::Deviates => line.to_owned(),
         Verdict::NotTestable => style.faint(line),
     };
     let parts: Vec<&str> =

@@ -7,7 +7,7 @@ mod runs;
 mod study;
 mod trace;
 
-pub use claims::{scoreboard_text, tally};
+pub use claims::scoreboard_text;
 pub use compare::compare_text;
 pub(crate) use compare::drift_words;
 pub use run::run_text;

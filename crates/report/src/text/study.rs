@@ -1,6 +1,7 @@
 //! What `nestor study` prints: the answer, how sure, the matrix, what is missing.
 
 use nestor_results::Comparison;
+use nestor_results::Tally;
 use nestor_statistics::Ratio;
 use nestor_text::{Align, Table, visible_in_columns as visible};
 
@@ -27,7 +28,7 @@ pub fn study_text(report: &StudyReport, style: Style) -> String {
     lines.gap();
     lines.extend(report.answer.iter().flat_map(|sentence| style.wrapped("  ", 4, sentence)));
     if !report.claims.is_empty() {
-        lines.extend(style.wrapped("  ", 4, &format!("claims: {}", super::tally(&report.claims))));
+        lines.extend(style.wrapped("  ", 4, &format!("claims: {}", Tally::of(&report.claims).in_words())));
     }
     lines.extend(report.method.iter().flat_map(|line| style.wrapped("  ", 4, line)).map(|l| style.faint(&l)));
     for matrix in &report.matrices {

@@ -21,6 +21,12 @@ pub struct Claim {
     /// What the query has to find.
     #[serde(default)]
     pub expected: Option<Expected>,
+    /// The smallest difference that matters to it, as a share, where it is not the usual one of its rule.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub margin: Option<f64>,
+    /// The band of ratios in which a change counts as of the published size, low end first; half to twice it if there is none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub band: Option<(f64, f64)>,
     /// The query; its columns depend on the kind.
     #[serde(default)]
     pub sql: Option<String>,
@@ -46,6 +52,13 @@ pub enum ClaimKind {
     Predicate,
 }
 
+impl ClaimKind {
+    /// Whether its verdict is a result of measuring; otherwise it is arithmetic or set-up.
+    pub fn is_measured(self) -> bool {
+        matches!(self, Self::Ratio | Self::Predicate)
+    }
+}
+
 /// What a claim's query has to find.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
@@ -61,9 +74,9 @@ pub enum Expected {
     Less,
     /// The candidate is more than the baseline.
     More,
-    /// They do not differ by more than ten per cent.
+    /// They do not differ by more than the margin, ten per cent if the claim states none.
     Alike,
-    /// The candidate is not less than the baseline by more than ten per cent; it may be more.
+    /// The candidate is not less than the baseline by more than that margin; it may be more.
     NotLess,
     /// Every pair of a constant may differ by this much, in the constant's unit.
     Within {
@@ -76,30 +89,45 @@ pub enum Expected {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Verdict {
-    /// The same direction, beyond doubt, and of the same size within a factor of two.
+    /// The interval lies within what was published, or within half to twice it. Of the set-up: as published.
     Reproduced,
-    /// The same direction, beyond doubt, but of another size.
-    SameSign,
-    /// Nothing found here speaks against it.
-    NotContradicted,
-    /// The interval found here excludes what was published.
+    /// The interval has the published sign and lies below half the published size.
+    #[serde(alias = "same-sign")]
+    Smaller,
+    /// The interval has the published sign and lies above twice the published size.
+    Larger,
+    /// The interval leaves it open.
+    #[serde(alias = "not-contradicted")]
+    Undecided,
+    /// The interval excludes what was published.
     Contradicted,
+    /// The set-up deviates from the published one, and says so.
+    Deviates,
     /// It cannot be judged here.
     NotTestable,
 }
 
 impl Verdict {
     /// All of them, in the order in which they are counted.
-    pub const ALL: [Self; 5] =
-        [Self::Reproduced, Self::SameSign, Self::NotContradicted, Self::Contradicted, Self::NotTestable];
+    pub const ALL: [Self; 7] = [
+        Self::Reproduced,
+        Self::Contradicted,
+        Self::Smaller,
+        Self::Larger,
+        Self::Undecided,
+        Self::Deviates,
+        Self::NotTestable,
+    ];
 
     /// As printed.
     pub fn words(self) -> &'static str {
         match self {
             Self::Reproduced => "reproduced",
-            Self::SameSign => "same sign",
-            Self::NotContradicted => "not contradicted",
+            Self::Smaller => "smaller, same sign",
+            Self::Larger => "larger, same sign",
+            Self::Undecided => "undecided",
             Self::Contradicted => "contradicted",
+            Self::Deviates => "deviates, declared",
             Self::NotTestable => "not testable here",
         }
     }
@@ -108,8 +136,8 @@ impl Verdict {
     pub(super) fn weight(self) -> u8 {
         match self {
             Self::Reproduced => 0,
-            Self::SameSign => 1,
-            Self::NotContradicted => 2,
+            Self::Smaller | Self::Larger | Self::Deviates => 1,
+            Self::Undecided => 2,
             Self::NotTestable => 3,
             Self::Contradicted => 4,
         }
@@ -119,6 +147,19 @@ impl Verdict {
     pub fn is_tested(self) -> bool {
         self != Self::NotTestable
     }
+}
+
+/// A claim's part with its verdict: each thing that a compound claim says.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ClaimPart {
+    /// What it says.
+    pub name: String,
+    /// What became of it.
+    pub verdict: Verdict,
+    /// What was found, where it is a ratio.
+    pub effect: Option<Ratio>,
+    /// How it was judged.
+    pub reason: String,
 }
 
 /// A claim with its verdict and the evidence.
@@ -132,6 +173,9 @@ pub struct ClaimResult {
     pub effect: Option<Ratio>,
     /// How it was judged, or why it could not be.
     pub reason: String,
+    /// Its parts, where it says several things; the worst decides.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub parts: Vec<ClaimPart>,
     /// The same judged in another way: what differs (`raw disk with cache=none`), what was found, the verdict.
     pub other: Vec<(String, Option<Ratio>, Verdict)>,
     /// Marks of the runs behind it, counted.

@@ -11,7 +11,7 @@ use super::kept::{Kept, MOST_CLAIMS, TooMuch, check_names, told};
 use super::missing::Missing;
 use super::query::{self, Found, Row};
 use super::ratio::{self, positive};
-use super::{Claim, ClaimKind, ClaimResult, Expected, Figure, Verdict, why};
+use super::{Claim, ClaimKind, ClaimPart, ClaimResult, Expected, Figure, Verdict, why};
 use crate::store::{Store, StoreError, StudyRecord};
 
 /// What one query says of a claim.
@@ -22,6 +22,8 @@ pub(super) struct Judgement {
     pub evidence: Vec<EvidencePair>,
     /// Those of the part that decided, where a claim has parts.
     pub deciding: Option<Vec<EvidencePair>>,
+    /// The parts.
+    pub parts: Vec<ClaimPart>,
 }
 
 /// A query names a run that is not in the results.
@@ -56,7 +58,7 @@ impl Judgement {
     }
 
     fn of_rows(verdict: Verdict, reason: String, evidence: Vec<EvidencePair>) -> Self {
-        Self { verdict, effect: None, reason, evidence, deciding: None }
+        Self { verdict, effect: None, reason, evidence, deciding: None, parts: Vec::new() }
     }
 }
 
@@ -146,6 +148,7 @@ fn not_judged(claim: &Claim, refusal: &dyn std::error::Error) -> ClaimResult {
         verdict: Verdict::NotTestable,
         effect: None,
         reason: format!("{} is not judged: {refusal}", claim.id),
+        parts: Vec::new(),
         other: Vec::new(),
         doubts: Vec::new(),
         runs: Vec::new(),
@@ -164,7 +167,7 @@ fn with_evidence(evidence: &Evidence, claim: &Claim, judged: Judgement) -> rusql
         return Ok(not_judged(claim, &NoSuchRun { run }));
     }
     // The configuration does not depend on how well a run went.
-    let is_measured = matches!(claim.kind, ClaimKind::Ratio | ClaimKind::Predicate);
+    let is_measured = claim.kind.is_measured();
     let why = match judged.verdict {
         Verdict::Contradicted if is_measured => {
             why::by_layers(evidence.connection(), judged.deciding.as_deref().unwrap_or(&judged.evidence))?
@@ -176,6 +179,7 @@ fn with_evidence(evidence: &Evidence, claim: &Claim, judged: Judgement) -> rusql
         verdict: judged.verdict,
         effect: judged.effect,
         reason: judged.reason,
+        parts: judged.parts,
         other: Vec::new(),
         doubts: if is_measured { doubts(evidence, &judged.evidence, &runs)? } else { Vec::new() },
         runs: runs.into_iter().collect(),
@@ -248,7 +252,7 @@ fn judge_one(evidence: &Evidence, claim: &Claim, missing: &Missing) -> Judgement
         match claim.kind {
             ClaimKind::Setup => judge_setup(&found),
             ClaimKind::Constant => judge_constant(&found, claim.expected),
-            ClaimKind::Ratio | ClaimKind::Predicate => ratio::judge(&found, claim.expected, sql, missing),
+            ClaimKind::Ratio | ClaimKind::Predicate => ratio::judge(&found, claim, sql, missing),
         }
     });
     answer.unwrap_or_else(|wrong| {
@@ -287,13 +291,10 @@ fn judge_setup(found: &Found) -> Result<Judgement, String> {
     let as_published = found.len() - deviations.len();
     let (verdict, reason) = match (as_published, deviations.len()) {
         (_, 0) => (Verdict::Reproduced, "configured as published".to_owned()),
-        (0, _) => (Verdict::NotTestable, format!("configured otherwise: {}", deviations.join("; "))),
-        (same, _) => {
+        (0, _) => (Verdict::Deviates, format!("configured otherwise: {}", deviations.join("; "))),
+        (same, all) => {
             let declared = deviations.join("; ");
-            (
-                Verdict::NotContradicted,
-                format!("{same} of {} as published; declared: {declared}", found.len()),
-            )
+            (Verdict::Deviates, format!("{same} of {} as published; declared: {declared}", same + all))
         }
     };
     let evidence = found.rows().filter_map(EvidencePair::of).collect();

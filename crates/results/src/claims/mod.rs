@@ -20,10 +20,11 @@ mod ratio;
 mod searches;
 mod size;
 mod surfaces;
+mod tally;
 mod verdict;
 mod why;
 
-pub use claim::{Claim, ClaimKind, ClaimResult, Expected, Verdict};
+pub use claim::{Claim, ClaimKind, ClaimPart, ClaimResult, Expected, Verdict};
 pub use draw::figures;
 #[cfg(test)]
 pub(crate) use evidence::{Evidence, TABLES};
@@ -31,3 +32,4 @@ pub use figure::{Figure, FigureKind, FigureQuery, FigureRow, FigureX};
 pub use finding::{Finding, FindingQuery};
 pub use judge::{Answers, answer_all, judge};
 pub(crate) use parse::{parse_claims, parse_figures, parse_findings};
+pub use tally::{Checked, Tally};

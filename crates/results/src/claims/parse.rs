@@ -10,6 +10,8 @@
 //! expected = { change = "+34 %" }      # ratio: or { low = "-15 %", high = "-5 %" }, or "19 x"
 //! # expected = "less"                  # predicate: or "more", "alike", "not-less"
 //! # expected = { within = 0.5 }        # constant: largest difference; equal if left out
+//! margin = "5 %"                       # smallest difference that matters: of a direction 5 %, of likeness 10 % if left out
+//! band = { low = "-60 %", high = "-30 %" } # ratio: what counts as of the published size; half to twice it if left out
 //! sql = "SELECT ..."                   # or not_testable = "why"
 //! note = "..."                         # what has to be known with it
 //!
@@ -37,8 +39,8 @@ use super::kept::{MOST_CLAIMS, MOST_FIGURES, MOST_FINDINGS};
 use super::{Claim, ClaimKind, Expected, FigureKind, FigureQuery, FindingQuery};
 use crate::complaint::{Complaint, Source};
 
-const CLAIM_KEYS: [&str; 9] =
-    ["id", "title", "place", "paper", "kind", "expected", "sql", "not_testable", "note"];
+const CLAIM_KEYS: [&str; 11] =
+    ["id", "title", "place", "paper", "kind", "expected", "margin", "band", "sql", "not_testable", "note"];
 const FIGURE_KEYS: [&str; 6] = ["id", "title", "kind", "x", "y", "sql"];
 const FINDING_KEYS: [&str; 3] = ["id", "title", "sql"];
 const CLAIM_KINDS: [(&str, ClaimKind); 4] = [
@@ -149,6 +151,8 @@ impl<'a> Entry<'a> {
             paper: self.optional("paper")?.unwrap_or_default().to_owned(),
             kind,
             expected: self.table.get("expected").map(|value| self.expected(value, kind)).transpose()?,
+            margin: self.table.get("margin").map(|value| self.margin(value, kind)).transpose()?,
+            band: self.table.get("band").map(|value| self.band(value, kind)).transpose()?,
             sql: self.optional("sql")?.map(|sql| sql.trim().to_owned()),
             not_testable: self.optional("not_testable")?.map(str::to_owned),
             note: self.optional("note")?.map(str::to_owned),
@@ -226,6 +230,39 @@ impl<'a> Entry<'a> {
             (None, Some(low), Some(high), 2) if low <= high => Ok(Expected::Change { low, high }),
             _ => Err(wrong()),
         }
+    }
+
+    /// `5 %` is 0.05.
+    fn margin(&self, value: &'a Value<'a>, kind: ClaimKind) -> Result<f64, Complaint> {
+        self.only_of_measured("margin", value, kind)?;
+        let text = value.get_ref().as_str().unwrap_or_default().trim();
+        let share = text.strip_suffix('%').and_then(|n| n.trim().parse::<f64>().ok()).map(|n| n / 100.0);
+        share.filter(|share| *share > 0.0 && *share < 1.0).ok_or_else(|| {
+            self.source
+                .complain(value.span(), "this is not a margin")
+                .help("write the smallest difference that matters, above 0 and below 100 %: \"5 %\"")
+        })
+    }
+
+    fn band(&self, value: &'a Value<'a>, kind: ClaimKind) -> Result<(f64, f64), Complaint> {
+        self.only_of_measured("band", value, kind)?;
+        match self.change(value)? {
+            Expected::Change { low, high } if low < high && (high < 1.0 || low > 1.0) => Ok((low, high)),
+            _ => Err(self
+                .source
+                .complain(value.span(), "a band has two ends on one side of no change")
+                .help("write { low = \"-60 %\", high = \"-30 %\" }")),
+        }
+    }
+
+    fn only_of_measured(&self, key: &str, value: &'a Value<'a>, kind: ClaimKind) -> Result<(), Complaint> {
+        if kind.is_measured() {
+            return Ok(());
+        }
+        Err(self
+            .source
+            .complain(value.span(), format!("only a ratio or a predicate has a `{key}`"))
+            .help("remove it; constants have { within = ... }"))
     }
 
     /// `+34 %` is 1.34, `19.4 x` is 19.4.

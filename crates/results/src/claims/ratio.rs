@@ -2,14 +2,21 @@
 
 use std::collections::BTreeSet;
 
-use nestor_statistics::equivalence::MARGIN;
 use nestor_statistics::{Ratio, equivalence, mean, paired_ratio, unpaired_ratio};
 
 use super::judge::{EvidencePair, Judgement};
 use super::kept::{MOST_PARTS, check_count};
 use super::missing::Missing;
 use super::query::{Found, Row};
-use super::{Expected, Verdict, verdict};
+use super::verdict::{self, Stated};
+use super::{Claim, ClaimPart, Expected, Verdict};
+
+/// How a claim is judged.
+#[derive(Clone, Copy)]
+struct Rule {
+    expected: Expected,
+    stated: Stated,
+}
 
 /// The effect of some rows.
 struct Effect {
@@ -25,17 +32,13 @@ struct Effect {
 /// # Errors
 ///
 /// What is wrong with the query: a column that it does not give.
-pub(super) fn judge(
-    found: &Found,
-    expected: Option<Expected>,
-    sql: &str,
-    missing: &Missing,
-) -> Result<Judgement, String> {
-    let Some(expected) = expected else {
+pub(super) fn judge(found: &Found, claim: &Claim, sql: &str, missing: &Missing) -> Result<Judgement, String> {
+    let Some(expected) = claim.expected else {
         return Err("the claim has no `expected`".to_owned());
     };
     found.require(columns_of(found))?;
-    let mut judged = if found.has("part") { of_parts(found, expected)? } else { of_rows(found, expected) };
+    let rule = Rule { expected, stated: Stated { margin: claim.margin, band: claim.band } };
+    let mut judged = if found.has("part") { of_parts(found, rule)? } else { of_rows(found, rule) };
     if judged.reason.is_empty() {
         judged.reason = missing.of_query(sql);
     } else if judged.verdict == Verdict::NotTestable {
@@ -59,40 +62,47 @@ fn columns_of(found: &Found) -> &'static [&'static str] {
 }
 
 /// If there is nothing to judge, the reason is empty.
-fn of_rows(found: &Found, expected: Expected) -> Judgement {
+fn of_rows(found: &Found, rule: Rule) -> Judgement {
     let Effect { ratio, equivalent, left_out } = match columns_of(found) {
         ["pseudovalue"] => effect_of_pseudovalues(found),
         ["side", ..] => effect_of_sides(found),
-        _ => effect_of_pairs(found),
+        _ => effect_of_pairs(found, rule.stated.likeness()),
     };
     let evidence: Vec<EvidencePair> = found.rows().filter_map(EvidencePair::of).collect();
     let Some(effect) = ratio else { return Judgement { evidence, ..Judgement::not_testable("") } };
-    let (verdict, mut reason) = verdict::of_ratio(&effect, expected, equivalent);
+    let (verdict, mut reason) = verdict::of_ratio(&effect, rule.expected, rule.stated, equivalent);
     if verdict != Verdict::NotTestable {
         reason = format!("{reason}; {} pairs", effect.pairs);
         if left_out > 0 {
             reason.push_str(&format!(", {left_out} without both numbers left out"));
         }
     }
-    Judgement { verdict, effect: Some(effect), reason, evidence, deciding: None }
+    Judgement { verdict, effect: Some(effect), reason, evidence, deciding: None, parts: Vec::new() }
 }
 
 /// Every part has to hold: the worst verdict decides; of equal ones, the first.
-fn of_parts(found: &Found, expected: Expected) -> Result<Judgement, String> {
+fn of_parts(found: &Found, rule: Rule) -> Result<Judgement, String> {
     let groups = found.grouped_by("part");
     check_count("part", MOST_PARTS, groups.iter().map(|(name, _)| name.as_str()))
         .map_err(|e| e.to_string())?;
     let parts: Vec<(String, Judgement)> =
-        groups.into_iter().map(|(name, rows)| (name, of_rows(&rows, expected))).collect();
+        groups.into_iter().map(|(name, rows)| (name, of_rows(&rows, rule))).collect();
     let evidence = evidence_of(&parts);
     let is_empty = parts.iter().all(|(_, part)| part.effect.is_none());
     let reasons: Vec<String> = parts.iter().map(|(name, part)| in_words(name, part)).collect();
+    let named: Vec<ClaimPart> = parts.iter().map(|(name, part)| part_of(name, part)).collect();
     // The first of the heaviest, where `max_by_key` gives the last.
     let deciding = parts.into_iter().rev().max_by_key(|(_, part)| part.verdict.weight());
     let Some((_, worst)) = deciding.filter(|_| !is_empty) else {
         return Ok(Judgement { evidence, ..Judgement::not_testable("") });
     };
-    Ok(Judgement { reason: reasons.join("; "), evidence, deciding: Some(worst.evidence), ..worst })
+    Ok(Judgement {
+        reason: reasons.join("; "),
+        evidence,
+        deciding: Some(worst.evidence),
+        parts: named,
+        ..worst
+    })
 }
 
 /// Two parts may look at the same pair of runs, which is one piece of evidence.
@@ -113,6 +123,15 @@ fn evidence_of(parts: &[(String, Judgement)]) -> Vec<EvidencePair> {
     all
 }
 
+fn part_of(name: &str, part: &Judgement) -> ClaimPart {
+    ClaimPart {
+        name: name.to_owned(),
+        verdict: part.verdict,
+        effect: part.effect,
+        reason: part.reason.clone(),
+    }
+}
+
 /// `merging: -12.0 % [-15.0, -9.0], reproduced (the interval says less; 6 pairs)`.
 fn in_words(name: &str, part: &Judgement) -> String {
     let Some(effect) = part.effect else {
@@ -126,12 +145,12 @@ fn in_words(name: &str, part: &Judgement) -> String {
     format!("{name}: {change:+.1} %{interval}, {} ({})", part.verdict.words(), part.reason)
 }
 
-fn effect_of_pairs(found: &Found) -> Effect {
+fn effect_of_pairs(found: &Found, margin: f64) -> Effect {
     let pairs: Vec<(f64, f64)> = found
         .rows()
         .filter_map(|row| Some((positive(row, "baseline")?, positive(row, "candidate")?)))
         .collect();
-    let equivalent = equivalence(&pairs, 1.0, MARGIN).map(|e| e.equivalent);
+    let equivalent = equivalence(&pairs, 1.0, margin).map(|e| e.equivalent);
     Effect { ratio: paired_ratio(&pairs), equivalent, left_out: found.len() - pairs.len() }
 }
 

@@ -239,7 +239,7 @@ fn insert_layer(connection: &Connection, run: i64, depth: i64, layer: &LayerReco
         Value::from(run),
         Value::from(depth),
         Value::from(layer.layer.clone()),
-        Value::from(layer.role.to_string()),
+        Value::from(layer.role.stored()),
         Value::from(layer.machine.clone()),
     ];
     values.extend(metric_values(layer.metrics.as_ref()));

@@ -97,7 +97,7 @@ fn every_error_shows_where_and_what_to_write() {
     s.toml:10:1: a claim has no key `sqll`
       10 | sqll = "SELECT 1"
          | ^^^^
-      its keys are id, title, place, paper, kind, expected, sql, not_testable, note
+      its keys are id, title, place, paper, kind, expected, margin, band, sql, not_testable, note
 
     s.toml:6:1: a claim has no `id`
       6 | [[claim]]

@@ -78,6 +78,8 @@ pub(super) fn claim(kind: ClaimKind, expected: Option<Expected>, sql: &str) -> C
         paper: String::new(),
         kind,
         expected,
+        margin: None,
+        band: None,
         sql: Some(sql.to_owned()),
         not_testable: None,
         note: None,
@@ -107,7 +109,7 @@ fn a_claim_is_judged_against_both_raw_disks_and_keeps_its_evidence() {
 }
 
 #[test]
-fn every_verdict_can_come_of_a_store() {
+fn verdicts_come_of_a_store() {
     let mut lab = Lab::new(usual());
     let verdicts: Vec<Verdict> = lab
         .judge(vec![
@@ -125,10 +127,10 @@ fn every_verdict_can_come_of_a_store() {
         verdicts,
         [
             Verdict::Reproduced,
-            Verdict::SameSign,
+            Verdict::Smaller,
             Verdict::Contradicted,
             Verdict::Contradicted,
-            Verdict::NotContradicted,
+            Verdict::Contradicted,
             Verdict::NotTestable
         ]
     );
@@ -233,8 +235,8 @@ fn setups_and_constants() {
     ];
     insta::assert_snapshot!(told.join("\n"), @r#"
     reproduced: configured as published
-    not contradicted: 1 of 2 as published; declared: memory 256, published 512
-    not testable here: configured otherwise: memory not known, published 512
+    deviates, declared: 1 of 2 as published; declared: memory 256, published 512
+    deviates, declared: configured otherwise: memory not known, published 512
     reproduced: equal in all 1
     contradicted: differs in 1 of 1: stacks 4, expected 42
     reproduced: equal in all 1
@@ -265,7 +267,7 @@ fn the_worst_part_decides_and_each_is_told() {
     ];
     let results = lab.judge(claims);
     insta::assert_snapshot!(results.iter().map(told).collect::<Vec<_>>().join("\n"), @r#"
-    +1.0 %, contradicted: jfs: -39.6 % [-40.6, -38.6], reproduced (the interval says less; 3 pairs); xfs: +1.0 % [+1.0, +1.0], contradicted (the interval excludes less; 3 pairs)
+    +1.0 %, contradicted: jfs: -39.6 % [-40.6, -38.6], reproduced (the interval says at least 5 % less; 3 pairs); xfs: +1.0 % [+1.0, +1.0], contradicted (the interval excludes less; 3 pairs)
     -39.6 %, contradicted: xfs: +1.0 % [+1.0, +1.0], reproduced (the interval excludes a loss of more than 10 %; 3 pairs); jfs: -39.6 % [-40.6, -38.6], contradicted (the interval says a loss of more than 10 %; 3 pairs)
     not testable here: xfs: +1.0 % [+1.0, +1.0], reproduced (the interval excludes a loss of more than 10 %; 3 pairs); ext4: not testable here (no pair has both numbers)
     -39.6 %, contradicted: ext4: not testable here (no pair has both numbers); jfs: -39.6 % [-40.6, -38.6], contradicted (the interval says a loss of more than 10 %; 3 pairs)

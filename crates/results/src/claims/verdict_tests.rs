@@ -1,0 +1,206 @@
+use proptest::prelude::*;
+
+use super::*;
+
+fn found(value: f64, low: f64, high: f64) -> Ratio {
+    Ratio { value, interval: Some(Interval { low, high }), pairs: 5 }
+}
+
+fn change(percent: f64) -> Expected {
+    Expected::Change { low: 1.0 + percent / 100.0, high: 1.0 + percent / 100.0 }
+}
+
+fn judged(found: Ratio, expected: Expected) -> &'static str {
+    of_ratio(&found, expected, Stated::default(), None).0.words()
+}
+
+/// Rows of the published scoreboards that a sceptic took apart.
+#[test]
+fn rows_that_noise_once_passed_get_another_verdict() {
+    // L-15: -67 % published, [-6.7, +26.0] found.
+    assert_eq!(judged(found(1.08, 0.933, 1.26), change(-67.0)), "contradicted");
+    // L-38: -0.4 % was "reproduced" as less.
+    assert_eq!(judged(found(0.996, 0.994, 0.998), Expected::Less), "smaller, same sign");
+    // L-42: 0.0 % [-0.1, 0.0] was "not contradicted" as more.
+    assert_eq!(judged(found(1.0, 0.999, 1.0), Expected::More), "contradicted");
+}
+
+#[test]
+fn every_verdict_of_a_change_has_its_case() {
+    assert_eq!(judged(found(0.6, 0.5, 0.7), change(-40.0)), "reproduced");
+    assert_eq!(judged(found(0.81, 0.75, 0.88), change(-40.0)), "undecided", "20 % is possible");
+    assert_eq!(judged(found(0.88, 0.85, 0.91), change(-40.0)), "smaller, same sign");
+    assert_eq!(judged(found(0.1, 0.05, 0.18), change(-40.0)), "larger, same sign");
+    assert_eq!(judged(found(0.7, 0.4, 1.2), change(-40.0)), "undecided");
+    assert_eq!(judged(found(1.0, 0.9, 1.1), change(-40.0)), "contradicted", "no effect, and not half of it");
+    assert_eq!(judged(found(1.3, 1.1, 1.5), change(-40.0)), "contradicted");
+    assert_eq!(judged(found(0.98, 0.97, 0.99), change(-40.0)), "contradicted", "no effect that matters");
+    assert_eq!(judged(found(1.34, 1.2, 1.5), change(34.0)), "reproduced");
+    let one = Ratio { value: 0.6, interval: None, pairs: 1 };
+    assert_eq!(
+        of_ratio(&one, change(-40.0), Stated::default(), None),
+        (Verdict::NotTestable, ONE_PAIR.to_owned())
+    );
+}
+
+#[test]
+fn a_small_published_effect_is_reproduced_by_a_narrow_interval_only() {
+    assert_eq!(judged(found(0.96, 0.95, 0.97), change(-4.0)), "reproduced");
+    assert_eq!(judged(found(0.96, 0.90, 1.02), change(-4.0)), "undecided");
+    assert_eq!(judged(found(1.0, 0.99, 1.01), change(-4.0)), "contradicted");
+    assert_eq!(judged(found(0.8, 0.75, 0.85), change(-4.0)), "larger, same sign");
+    assert_eq!(judged(found(1.0, 0.98, 1.02), change(0.0)), "reproduced", "equality is published");
+    assert_eq!(judged(found(0.5, 0.4, 0.6), change(0.0)), "contradicted");
+    assert_eq!(judged(found(0.95, 0.8, 1.2), change(0.0)), "undecided");
+}
+
+#[test]
+fn a_stated_band_and_margin_take_the_place_of_the_usual_ones() {
+    let stated = Stated { band: Some((0.7, 0.8)), margin: None };
+    let with = |stated, found: Ratio, expected| of_ratio(&found, expected, stated, None).0.words();
+    assert_eq!(with(stated, found(0.75, 0.72, 0.78), change(-40.0)), "reproduced");
+    assert_eq!(with(stated, found(0.6, 0.5, 0.65), change(-40.0)), "larger, same sign");
+    let stated = Stated { band: None, margin: Some(0.01) };
+    assert_eq!(with(stated, found(0.97, 0.96, 0.98), Expected::Less), "reproduced");
+    assert_eq!(with(stated, found(1.0, 0.97, 1.03), Expected::Alike), "undecided");
+}
+
+#[test]
+fn directions_and_likeness() {
+    assert_eq!(judged(found(0.9, 0.85, 0.94), Expected::Less), "reproduced");
+    assert_eq!(judged(found(0.9, 0.85, 0.97), Expected::Less), "undecided");
+    assert_eq!(judged(found(0.9, 0.85, 0.94), Expected::More), "contradicted");
+    assert_eq!(judged(found(0.95, 0.85, 1.07), Expected::More), "undecided");
+    assert_eq!(judged(found(1.0, 0.95, 1.05), Expected::Alike), "reproduced");
+    assert_eq!(judged(found(1.0, 0.8, 1.25), Expected::Alike), "undecided");
+    assert_eq!(judged(found(2.0, 1.8, 2.25), Expected::Alike), "contradicted");
+    assert_eq!(judged(found(2.0, 1.8, 2.25), Expected::NotLess), "reproduced");
+    assert_eq!(judged(found(0.95, 0.92, 0.98), Expected::NotLess), "reproduced");
+    assert_eq!(judged(found(0.95, 0.8, 1.1), Expected::NotLess), "undecided");
+    assert_eq!(judged(found(0.8, 0.75, 0.9), Expected::NotLess), "contradicted");
+}
+
+proptest! {
+    /// The sharper the interval, the less is left open: a verdict never flips between its two decided sides.
+    #[test]
+    fn a_narrower_interval_never_turns_reproduced_into_contradicted(
+        value in 0.05_f64..5.0, wide in 0.0_f64..1.0, share in 0.0_f64..1.0, percent in -80.0_f64..200.0,
+    ) {
+        let at = |width: f64| found(value, value * (-width).exp(), value * width.exp());
+        let verdict = |width| of_ratio(&at(width), change(percent), Stated::default(), None).0;
+        if verdict(wide) == Verdict::Reproduced {
+            prop_assert_eq!(verdict(wide * share), Verdict::Reproduced);
+        }
+    }
+
+    #[test]
+    fn what_says_less_beyond_doubt_contradicts_more(value in 0.05_f64..5.0, width in 0.0_f64..1.0) {
+        let at = found(value, value * (-width).exp(), value * width.exp());
+        if judged(at, Expected::Less) == "reproduced" {
+            prop_assert_eq!(judged(at, Expected::More), "contradicted");
+        }
+    }
+}
+
+mod rules_under_noise {
+    //! How often each rule errs: studies of `n` pairs with normal log-ratios, judged as a study's claims are.
+
+    use nestor_statistics::{SeededOrder, equivalence, paired_ratio};
+
+    use super::*;
+
+    /// A rule, the effect under which a verdict would be wrong, and that verdict.
+    struct Case {
+        rule: &'static str,
+        expected: Expected,
+        /// The true change in per cent.
+        truth: f64,
+        wrong: Verdict,
+    }
+
+    const STUDIES: u32 = 1_000;
+
+    /// The smallest number of blocks of a size of the studies, the usual one, and the most of `[stop]`.
+    const BLOCKS: [usize; 3] = [3, 5, 12];
+
+    /// Standard deviation of a pair's log-ratio: as in virtual time, as in real time.
+    const DEVIATIONS: [f64; 2] = [0.03, 0.20];
+
+    fn cases() -> Vec<Case> {
+        let case = |rule, expected, truth, wrong| Case { rule, expected, truth, wrong };
+        vec![
+            case("change of -40 %, no effect", change(-40.0), 0.0, Verdict::Reproduced),
+            case("change of -40 %, the published effect", change(-40.0), -40.0, Verdict::Contradicted),
+            case("change of +34 %, no effect", change(34.0), 0.0, Verdict::Reproduced),
+            case("change of +34 %, the published effect", change(34.0), 34.0, Verdict::Contradicted),
+            case("change of -4 %, no effect", change(-4.0), 0.0, Verdict::Reproduced),
+            case("change of -4 %, the published effect", change(-4.0), -4.0, Verdict::Contradicted),
+            case("less, no effect", Expected::Less, 0.0, Verdict::Reproduced),
+            case("less, 5 % less", Expected::Less, -5.0, Verdict::Contradicted),
+            case("more, no effect", Expected::More, 0.0, Verdict::Reproduced),
+            case("more, 5 % more", Expected::More, 5.0, Verdict::Contradicted),
+            case("alike, 10 % more", Expected::Alike, 10.0, Verdict::Reproduced),
+            case("alike, equal", Expected::Alike, 0.0, Verdict::Contradicted),
+            case("not less, 1/1.1 of it", Expected::NotLess, -100.0 / 11.0, Verdict::Reproduced),
+            case("not less, equal", Expected::NotLess, 0.0, Verdict::Contradicted),
+        ]
+    }
+
+    fn normal(random: &mut SeededOrder) -> f64 {
+        // Box and Muller, Ann. Math. Statist. 29, 1958.
+        let radius = (-2.0 * (1.0 - random.unit()).ln()).sqrt();
+        radius * (std::f64::consts::TAU * random.unit()).cos()
+    }
+
+    /// The share of studies with the wrong verdict.
+    fn share(case: &Case, blocks: usize, deviation: f64) -> f64 {
+        let mut random = SeededOrder::new(20_120_214);
+        let wrong = (0..STUDIES).filter(|_| {
+            let pairs: Vec<(f64, f64)> = (0..blocks)
+                .map(|_| {
+                    (100.0, 100.0 * (1.0 + case.truth / 100.0) * (deviation * normal(&mut random)).exp())
+                })
+                .collect();
+            let equivalent = equivalence(&pairs, 1.0, MARGIN).map(|e| e.equivalent);
+            let ratio = paired_ratio(&pairs).unwrap();
+            of_ratio(&ratio, case.expected, Stated::default(), equivalent).0 == case.wrong
+        });
+        wrong.count() as f64 / f64::from(STUDIES)
+    }
+
+    /// Shares of wrong verdicts: of each case, for each number of blocks, for each deviation.
+    fn shares() -> Vec<(Case, Vec<[f64; 2]>)> {
+        let of = |case: &Case| {
+            BLOCKS.map(|blocks| DEVIATIONS.map(|deviation| share(case, blocks, deviation))).to_vec()
+        };
+        cases().into_iter().map(|case| (of(&case), case)).map(|(shares, case)| (case, shares)).collect()
+    }
+
+    /// The table of `docs/statistics.md`.
+    fn table(shares: &[(Case, Vec<[f64; 2]>)]) -> String {
+        let mut rows = vec![
+            "| rule and truth | wrong verdict | 3 blocks | 5 blocks | 12 blocks |".to_owned(),
+            "|---|---|---|---|---|".to_owned(),
+        ];
+        for (case, shares) in shares {
+            let cells: Vec<String> = shares
+                .iter()
+                .map(|each| each.map(|share| format!("{:.1}", 100.0 * share)).join(" / "))
+                .collect();
+            rows.push(format!("| {} | {} | {} |", case.rule, case.wrong.words(), cells.join(" | ")));
+        }
+        rows.join("\n")
+    }
+
+    #[test]
+    fn no_rule_errs_in_more_than_one_study_of_twenty_and_the_docs_say_how_often() {
+        let shares = shares();
+        for (case, shares) in &shares {
+            // 5 %, and three standard errors of a share of a thousand.
+            let most = 0.05 + 0.0207;
+            assert!(shares.iter().flatten().all(|share| *share <= most), "{}: {shares:?}", case.rule);
+        }
+        let docs = include_str!("../../../../docs/statistics.md");
+        assert!(docs.contains(&table(&shares)), "docs/statistics.md lacks:\n{}", table(&shares));
+    }
+}
