@@ -66,7 +66,7 @@ fn make_room(output: &Path, refused: impl Fn(String) -> TraceError) -> Result<()
     let in_the_way = names.iter().find(|&name| is_of_a_recording(name) && !earlier.holds(name));
     if let Some(name) = in_the_way {
         let name = name.to_string_lossy();
-        return Err(refused(format!("`{name}` in it is not part of the recording that it holds")));
+        return Err(refused(format!("it contains `{name}`, which is not part of the recording")));
     }
     earlier.remove()
 }
@@ -154,7 +154,10 @@ mod tests {
             recording(&at);
             fs::write(at.join(name), "mine").unwrap();
             let error = make(&at).unwrap_err().to_string();
-            assert!(error.contains(&format!("`{name}` in it is not part of the recording")), "{error}");
+            assert!(
+                error.contains(&format!("it contains `{name}`, which is not part of the recording")),
+                "{error}"
+            );
             assert_eq!(fs::read_dir(&at).unwrap().count(), 3);
         }
     }

@@ -439,7 +439,7 @@ fn detach_device(qmp: &mut Qmp, id: &str, let_time_pass: impl Fn()) -> Result<()
             return Ok(());
         }
     }
-    Err(format!("the machine does not release the device {id}"))
+    Err(format!("the guest did not release the device {id}"))
 }
 
 /// Removes what a device used; QEMU frees it a moment after the device is gone.
