@@ -52,13 +52,7 @@ pub fn export_to_file(
         let what = "it is not a regular file; an export replaces the whole file";
         return Err(write_error(std::io::Error::new(std::io::ErrorKind::InvalidInput, what)));
     }
-    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    let permissions = std::os::unix::fs::PermissionsExt::from_mode(0o644);
-    let file = tempfile::Builder::new()
-        .prefix(".nestor-export-")
-        .permissions(permissions)
-        .tempfile_in(folder)
-        .map_err(write_error)?;
+    let file = nestor_ownership::new_beside(path, 0o644).map_err(write_error)?;
     let mut out = BufWriter::with_capacity(1 << 18, file);
     let mut written = match format {
         Format::Perfetto => write_perfetto(trace, &mut out)?,
