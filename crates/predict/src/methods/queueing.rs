@@ -12,9 +12,9 @@ use nestor_statistics::surface::Surface;
 
 use super::ratio::time_s;
 use super::{Predicted, measure_surface};
-use crate::answer::Missing;
 use crate::evidence::{Evidence, Question};
 use crate::learnt_model::Knowledge;
+use crate::missing::Missing;
 
 /// The depths that a curve should have: alone, some, and many.
 const WANTED_DEPTHS: [u32; 3] = [1, 8, 64];
