@@ -5,6 +5,7 @@ use std::path::Path;
 
 use crate::error::ExportError;
 use crate::trace::Trace;
+use crate::written::Written;
 use crate::{write_csv, write_parquet, write_perfetto};
 
 /// What is written.
@@ -16,17 +17,6 @@ pub enum Format {
     Parquet,
     /// Comma-separated values.
     Csv,
-}
-
-/// How much was written.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Written {
-    /// Requests.
-    pub requests: u64,
-    /// Links from requests to those that caused them; in Perfetto only those whose both ends are in the file.
-    pub links: u64,
-    /// Bytes of the file.
-    pub bytes: u64,
 }
 
 /// Writes a trace to a file, which appears only when it is complete.
