@@ -10,8 +10,9 @@ use nestor_ownership::{self as ownership, Above, NotMade};
 use rustix::fs::{Mode, OFlags, mkdirat, openat};
 use rustix::io::Errno;
 
+use super::READY_FILE;
+use super::files::{BLKTRACE_LOG, QEMU_LOG, TRACEFS_TEXT};
 use super::remove::{self, Owned};
-use super::{READY_FILE, hypervisor, relay, tracefs};
 use nestor_trace::TraceError;
 use nestor_trace::recording::SUMMARY_FILE;
 
@@ -86,7 +87,7 @@ fn names_in(directory: &Path) -> Result<Vec<OsString>, TraceError> {
 
 /// Whether some way of recording makes a file of that name.
 fn is_of_a_recording(name: &OsString) -> bool {
-    let fixed = [READY_FILE, SUMMARY_FILE, relay::LOG, tracefs::FILE, hypervisor::LOG];
+    let fixed = [READY_FILE, SUMMARY_FILE, BLKTRACE_LOG, TRACEFS_TEXT, QEMU_LOG];
     fixed.iter().any(|fixed| name == fixed) || remove::is_relay_file(name)
 }
 
