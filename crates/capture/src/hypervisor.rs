@@ -26,14 +26,13 @@ use std::time::Duration;
 
 use nestor_machine::TraceSwitch;
 
+use super::files::QEMU_LOG;
 use super::{READY_FILE, announce_ready, output, write_summary};
 use nestor_trace::TraceError;
 use nestor_trace::TracePoint;
 use nestor_trace::event::Device;
 use nestor_trace::recording::{HypervisorSource, Interface, Moment, RecordSummary};
 
-/// Name of the recorded file.
-pub(super) const LOG: &str = "qemu.log";
 const METHOD: &str = "QEMU's trace events";
 const PAUSE: Duration = Duration::from_millis(20);
 
@@ -113,7 +112,7 @@ pub fn record_hypervisor(
         partitions: Vec::new(),
         // QEMU does not say when it cannot write its log; a full file system is the one thing that makes it lose any.
         dropped_events: u64::from(is_full(output)),
-        files: vec![PathBuf::from(LOG)],
+        files: vec![PathBuf::from(QEMU_LOG)],
         started_monotonic_ns: started.monotonic_ns,
         started_realtime_ns: started.realtime_ns,
         stopped_monotonic_ns: stopped.monotonic_ns,
@@ -142,7 +141,7 @@ fn events(options: &HypervisorOptions) -> Vec<&'static str> {
 
 /// Lets QEMU log into the output directory and switches the events on; those that are on.
 fn start(switch: &mut TraceSwitch, options: &HypervisorOptions) -> Result<Vec<&'static str>, String> {
-    switch.log_to(&options.output.join(LOG))?;
+    switch.log_to(&options.output.join(QEMU_LOG))?;
     let mut events = events(options);
     let mut failed = None;
     events.retain(|event| match switch.set_event(event, true) {

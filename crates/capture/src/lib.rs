@@ -5,6 +5,7 @@
 //! a clock whatever they were made with.
 
 mod device;
+mod files;
 mod hypervisor;
 mod mounts;
 mod output;

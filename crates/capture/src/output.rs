@@ -10,8 +10,9 @@ use nestor_ownership::{self as ownership, Above, NotMade};
 use rustix::fs::{Mode, OFlags, mkdirat, openat};
 use rustix::io::Errno;
 
+use super::READY_FILE;
+use super::files::{BLKTRACE_LOG, QEMU_LOG, TRACEFS_TEXT};
 use super::remove::{self, Owned};
-use super::{READY_FILE, hypervisor, relay, tracefs};
 use nestor_trace::TraceError;
 use nestor_trace::recording::SUMMARY_FILE;
 
@@ -66,7 +67,7 @@ fn make_room(output: &Path, refused: impl Fn(String) -> TraceError) -> Result<()
     let in_the_way = names.iter().find(|&name| is_of_a_recording(name) && !earlier.holds(name));
     if let Some(name) = in_the_way {
         let name = name.to_string_lossy();
-        return Err(refused(format!("`{name}` in it is not part of the recording that it holds")));
+        return Err(refused(format!("it contains `{name}`, which is not part of the recording")));
     }
     earlier.remove()
 }
@@ -86,7 +87,7 @@ fn names_in(directory: &Path) -> Result<Vec<OsString>, TraceError> {
 
 /// Whether some way of recording makes a file of that name.
 fn is_of_a_recording(name: &OsString) -> bool {
-    let fixed = [READY_FILE, SUMMARY_FILE, relay::LOG, tracefs::FILE, hypervisor::LOG];
+    let fixed = [READY_FILE, SUMMARY_FILE, BLKTRACE_LOG, TRACEFS_TEXT, QEMU_LOG];
     fixed.iter().any(|fixed| name == fixed) || remove::is_relay_file(name)
 }
 
@@ -154,7 +155,10 @@ mod tests {
             recording(&at);
             fs::write(at.join(name), "mine").unwrap();
             let error = make(&at).unwrap_err().to_string();
-            assert!(error.contains(&format!("`{name}` in it is not part of the recording")), "{error}");
+            assert!(
+                error.contains(&format!("it contains `{name}`, which is not part of the recording")),
+                "{error}"
+            );
             assert_eq!(fs::read_dir(&at).unwrap().count(), 3);
         }
     }

@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 use std::{io, thread};
 
 use super::device::BlockDevice;
+use super::files::BLKTRACE_LOG;
 use super::mounts::Mounted;
 use super::{Recorded, announce_ready, buffer_bytes, cpus, new_file};
 use nestor_trace::TraceError;
@@ -18,8 +19,6 @@ use nestor_trace::recording::Moment;
 const METHOD: &str = "blktrace";
 /// Prefix of the recorded files.
 pub(super) const NAME: &str = "trace";
-/// What blktrace says goes here.
-pub(super) const LOG: &str = "blktrace.log";
 /// Sub-buffers of each CPU's buffer.
 const SUB_BUFFERS: u64 = 8;
 const START_LIMIT: Duration = Duration::from_secs(20);
@@ -82,7 +81,9 @@ impl<'a> Relay<'a> {
             thread::sleep(PAUSE);
         }
         Ok(Recorded {
-            dropped_events: dropped_events(&fs::read_to_string(self.output.join(LOG)).unwrap_or_default()),
+            dropped_events: dropped_events(
+                &fs::read_to_string(self.output.join(BLKTRACE_LOG)).unwrap_or_default(),
+            ),
             files: recorded_files(&self.output),
             started: self.started,
             stopped_monotonic_ns,
@@ -145,7 +146,7 @@ impl<'a> Relay<'a> {
     }
 
     fn said(&self) -> String {
-        let log = fs::read_to_string(self.output.join(LOG)).unwrap_or_default();
+        let log = fs::read_to_string(self.output.join(BLKTRACE_LOG)).unwrap_or_default();
         let lines: Vec<_> = log.lines().map(str::trim).filter(|line| !line.is_empty()).take(3).collect();
         if lines.is_empty() {
             "it printed nothing".to_owned()
@@ -185,7 +186,7 @@ impl Drop for Relay<'_> {
 }
 
 fn spawn(device: &BlockDevice, output: &Path) -> Result<Child, TraceError> {
-    let log_path = output.join(LOG);
+    let log_path = output.join(BLKTRACE_LOG);
     let log = new_file(&log_path)?;
     let log_too = log.try_clone().map_err(TraceError::io("write", &log_path))?;
     // At most 2 MiB each, blktrace's `-b` counts KiB.

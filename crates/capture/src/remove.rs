@@ -9,7 +9,8 @@ use std::path::{Path, PathBuf};
 
 use rustix::fs::{AtFlags, FileType, Mode, OFlags, openat, statat, unlinkat};
 
-use super::{READY_FILE, hypervisor, relay, tracefs};
+use super::files::{BLKTRACE_LOG, QEMU_LOG, TRACEFS_TEXT};
+use super::{READY_FILE, relay};
 use nestor_trace::TraceError;
 use nestor_trace::TracePoint;
 use nestor_trace::recording::{RecordSummary, SUMMARY_FILE};
@@ -36,7 +37,7 @@ impl Owned {
         // A directory without a summary is not a recording, whatever its files are called.
         let summary = summary_in(&opened, directory)?;
         let control: &[&str] = match summary.method {
-            TracePoint::Blktrace => &[READY_FILE, SUMMARY_FILE, relay::LOG],
+            TracePoint::Blktrace => &[READY_FILE, SUMMARY_FILE, BLKTRACE_LOG],
             _ => &[READY_FILE, SUMMARY_FILE],
         };
         let listed = summary.files.iter().map(|file| file.as_os_str());
@@ -92,8 +93,8 @@ fn summary_in(directory: &File, path: &Path) -> Result<RecordSummary, TraceError
 fn is_made_by(method: TracePoint, name: &OsStr) -> bool {
     match method {
         TracePoint::Blktrace => is_relay_file(name),
-        TracePoint::Tracefs => name == tracefs::FILE,
-        TracePoint::Hypervisor => name == hypervisor::LOG,
+        TracePoint::Tracefs => name == TRACEFS_TEXT,
+        TracePoint::Hypervisor => name == QEMU_LOG,
         TracePoint::Application | TracePoint::DiskLog => false,
     }
 }

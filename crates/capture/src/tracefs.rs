@@ -9,14 +9,13 @@ use std::thread;
 use std::time::Duration;
 
 use super::device::BlockDevice;
+use super::files::TRACEFS_TEXT;
 use super::mounts::{self, Mounted};
 use super::{Recorded, announce_ready, buffer_bytes, cpus, new_file};
 use nestor_trace::TraceError;
 use nestor_trace::recording::Moment;
 
 const METHOD: &str = "tracefs";
-/// Name of the recorded file.
-pub(super) const FILE: &str = "trace.txt";
 /// Our instances are called this and the number of the process.
 const INSTANCE_PREFIX: &str = "nestor-";
 const PAUSE: Duration = Duration::from_millis(10);
@@ -93,7 +92,7 @@ pub(super) fn run(device: &BlockDevice, output: &Path, stop: &AtomicBool) -> Res
     let tracefs = Mounted::tracefs()?;
     let instance = Instance::make(&tracefs.path)?;
     let pipe = set_up(&instance, device)?;
-    let path = output.join(FILE);
+    let path = output.join(TRACEFS_TEXT);
     let file = new_file(&path)?;
     instance.set("tracing_on", "1")?;
     let started = announce_ready(output)?;
@@ -101,7 +100,7 @@ pub(super) fn run(device: &BlockDevice, output: &Path, stop: &AtomicBool) -> Res
     let stopped_monotonic_ns = drained.map_err(TraceError::io("write the trace to", &path))?;
     Ok(Recorded {
         dropped_events: instance.lost_events(),
-        files: vec![PathBuf::from(FILE)],
+        files: vec![PathBuf::from(TRACEFS_TEXT)],
         started,
         stopped_monotonic_ns,
     })

@@ -63,44 +63,18 @@ fn join_levels<'a>(
     options: &CorrelateOptions,
     observer: Option<Observer<'a>>,
 ) -> Result<Correlation, CorrelateError> {
-    if levels.len() < 2 {
-        return Err(CorrelateError::TooFewLevels { levels: levels.len() });
-    }
-    if levels.len() > MOST_LEVELS {
-        return Err(CorrelateError::TooManyLevels { levels: levels.len(), limit: MOST_LEVELS });
-    }
+    check_count(levels)?;
     let mut remarks = Vec::new();
     let mut surveys = read_all(levels, &mut remarks)?;
     check_maps(levels, &surveys, &mut remarks)?;
     let clocks = clocks(levels, &surveys, &mut remarks);
     let spans = spans_on_top(&surveys, &clocks);
-    let betweens: Vec<Between<'_>> = (1..levels.len())
-        .map(|lower| {
-            let tolerance = clocks[lower - 1].tolerance_ns;
-            let mut between = Between::new(
-                &levels[lower].map,
-                levels[lower].cache,
-                tolerance,
-                [spans[lower - 1], spans[lower]],
-            );
-            between.momentary_flushes = surveys[lower - 1].momentary_flushes;
-            between.is_image_file = levels[lower].header.kind == IMAGE_FILE;
-            between.flushes_below = surveys[lower].by_operation[Operation::Flush as usize] > 0;
-            between.discards_below = surveys[lower].by_operation[Operation::Discard as usize] > 0;
-            between
-        })
-        .collect();
+    let betweens = betweens(levels, &surveys, &clocks, &spans);
     // The middle of what the lowest level saw: the topmost one may have been recorded for longer.
     let (first, last) = spans[levels.len() - 1];
     let middle = first + (last - first) / 2;
     let sampler = Sampler::new(&surveys[0].latency, options.timeline_trees, middle.max(spans[0].0));
-    let named = named_in_causes(levels, &surveys);
-    let mut lanes = Vec::new();
-    for (index, level) in levels.iter().enumerate() {
-        let stream = level.source.open().map_err(|source| requests_error(levels, index, source))?;
-        let upward = clocks[..index].iter().rev().cloned().collect();
-        lanes.push(Lane::new(Ordered::new(stream, &mut surveys[index]), upward, named[index]));
-    }
+    let lanes = lanes(levels, &mut surveys, &clocks)?;
     let swept = Sweep::new(lanes, betweens, sampler, observer).run();
     if swept.forced > 0 {
         remarks.push(format!(
@@ -108,8 +82,76 @@ fn join_levels<'a>(
             swept.forced
         ));
     }
+    let joins = joins(levels, swept.betweens, &clocks, &mut remarks);
+    check_joins(levels, &surveys, &joins, &mut remarks)?;
+    let (trees, timeline) = swept.sampler.finish();
+    Ok(Correlation {
+        levels: levels.iter().zip(&surveys).map(|(level, survey)| described(level, survey)).collect(),
+        joins,
+        blame: swept.blame,
+        times: surveys.iter_mut().map(|survey| std::mem::take(&mut survey.times)).collect(),
+        trees,
+        timeline,
+        most_held: swept.most_held as u64,
+        agreement: None,
+        remarks,
+    })
+}
+
+fn check_count(levels: &[LevelInput<'_>]) -> Result<(), CorrelateError> {
+    if levels.len() < 2 {
+        return Err(CorrelateError::TooFewLevels { levels: levels.len() });
+    }
+    if levels.len() > MOST_LEVELS {
+        return Err(CorrelateError::TooManyLevels { levels: levels.len(), limit: MOST_LEVELS });
+    }
+    Ok(())
+}
+
+/// What lies between each level and the one below it.
+fn betweens<'a>(
+    levels: &'a [LevelInput<'a>],
+    surveys: &[Survey],
+    clocks: &[Clock],
+    spans: &[(i64, i64)],
+) -> Vec<Between<'a>> {
+    let between = |lower: usize| {
+        let (level, tolerance) = (&levels[lower], clocks[lower - 1].tolerance_ns);
+        let mut between = Between::new(&level.map, level.cache, tolerance, [spans[lower - 1], spans[lower]]);
+        between.momentary_flushes = surveys[lower - 1].momentary_flushes;
+        between.is_image_file = level.header.kind == IMAGE_FILE;
+        between.flushes_below = surveys[lower].by_operation[Operation::Flush as usize] > 0;
+        between.discards_below = surveys[lower].by_operation[Operation::Discard as usize] > 0;
+        between
+    };
+    (1..levels.len()).map(between).collect()
+}
+
+/// The levels, opened for the second reading.
+fn lanes<'a>(
+    levels: &'a [LevelInput<'a>],
+    surveys: &mut [Survey],
+    clocks: &[Clock],
+) -> Result<Vec<Lane<'a>>, CorrelateError> {
+    let named = named_in_causes(levels, surveys);
+    let mut lanes = Vec::new();
+    for (index, level) in levels.iter().enumerate() {
+        let stream = level.source.open().map_err(|source| requests_error(levels, index, source))?;
+        let upward = clocks[..index].iter().rev().cloned().collect();
+        lanes.push(Lane::new(Ordered::new(stream, &mut surveys[index]), upward, named[index]));
+    }
+    Ok(lanes)
+}
+
+/// What the sweep found between the levels, with the clocks it used.
+fn joins(
+    levels: &[LevelInput<'_>],
+    swept: Vec<Between<'_>>,
+    clocks: &[Clock],
+    remarks: &mut Vec<String>,
+) -> Vec<Join> {
     let mut joins = Vec::new();
-    for (upper, between) in swept.betweens.into_iter().enumerate() {
+    for (upper, between) in swept.into_iter().enumerate() {
         let names = format!("{} to {}", levels[upper].header.layer, levels[upper + 1].header.layer);
         if between.forgot() {
             remarks.push(format!(
@@ -125,22 +167,10 @@ fn join_levels<'a>(
             clock_pairs: clock.pairs,
             clocks_were_read: clock.was_read,
             clock_jumps: clock.jumps.len() as u32,
-            ..between.tally.finish(&names, &mut remarks)
+            ..between.tally.finish(&names, remarks)
         });
     }
-    check_joins(levels, &surveys, &joins, &mut remarks)?;
-    let (trees, timeline) = swept.sampler.finish();
-    Ok(Correlation {
-        levels: levels.iter().zip(&surveys).map(|(level, survey)| described(level, survey)).collect(),
-        joins,
-        blame: swept.blame,
-        times: surveys.iter_mut().map(|survey| std::mem::take(&mut survey.times)).collect(),
-        trees,
-        timeline,
-        most_held: swept.most_held as u64,
-        agreement: None,
-        remarks,
-    })
+    joins
 }
 
 /// Which levels a [`Cause`](crate::Cause) tells the classes of: every attributed one, and always one at the top. Above an

@@ -4,6 +4,7 @@
 //! the disk is in use.
 
 pub mod control;
+mod priority;
 mod server;
 
 pub use control::ControlClient;

@@ -3,9 +3,9 @@
 use std::io::Write;
 
 use crate::error::ExportError;
-use crate::output::Written;
 use crate::trace::Trace;
 use crate::words;
+use crate::written::Written;
 
 const COLUMNS: &str = "level,layer,kind,machine,id,operation,class,flags,origin,parents,offset,bytes,queued_ns,issued_ns,\
 completed_ns,bios,pid";

@@ -14,15 +14,17 @@ mod parquet;
 mod perfetto;
 mod trace;
 mod words;
+mod written;
 
 pub use csv::write_csv;
 pub use error::ExportError;
 pub use input::{Inputs, open_inputs};
 pub use links::Links;
-pub use output::{Format, Written, export_to_file};
+pub use output::{Format, export_to_file};
 pub use parquet::write_parquet;
 pub use perfetto::write_perfetto;
 pub use trace::{ClockMap, ExportLevel, RequestSource, Requests, TimeWindow, Trace};
+pub use written::Written;
 
 #[cfg(test)]
 mod tests;

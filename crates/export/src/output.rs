@@ -5,6 +5,7 @@ use std::path::Path;
 
 use crate::error::ExportError;
 use crate::trace::Trace;
+use crate::written::Written;
 use crate::{write_csv, write_parquet, write_perfetto};
 
 /// What is written.
@@ -16,17 +17,6 @@ pub enum Format {
     Parquet,
     /// Comma-separated values.
     Csv,
-}
-
-/// How much was written.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Written {
-    /// Requests.
-    pub requests: u64,
-    /// Links from requests to those that caused them; in Perfetto only those whose both ends are in the file.
-    pub links: u64,
-    /// Bytes of the file.
-    pub bytes: u64,
 }
 
 /// Writes a trace to a file, which appears only when it is complete.
@@ -52,13 +42,7 @@ pub fn export_to_file(
         let what = "it is not a regular file; an export replaces the whole file";
         return Err(write_error(std::io::Error::new(std::io::ErrorKind::InvalidInput, what)));
     }
-    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    let permissions = std::os::unix::fs::PermissionsExt::from_mode(0o644);
-    let file = tempfile::Builder::new()
-        .prefix(".nestor-export-")
-        .permissions(permissions)
-        .tempfile_in(folder)
-        .map_err(write_error)?;
+    let file = nestor_ownership::new_beside(path, 0o644).map_err(write_error)?;
     let mut out = BufWriter::with_capacity(1 << 18, file);
     let mut written = match format {
         Format::Perfetto => write_perfetto(trace, &mut out)?,

@@ -10,9 +10,9 @@ use parquet::file::writer::{SerializedFileWriter, SerializedRowGroupWriter};
 use parquet::schema::parser::parse_message_type;
 
 use crate::error::ExportError;
-use crate::output::Written;
 use crate::trace::{Row, Trace};
 use crate::words;
+use crate::written::Written;
 
 /// Rows of a row group; their columns, about 130 bytes a row, are in memory together.
 const ROWS: usize = 1 << 17;

@@ -1,7 +1,8 @@
 //! One run: its threads from their start to their end, and what they did.
 
 use std::cell::Cell;
-use std::sync::Arc;
+use std::sync::{Arc, RwLock};
+use std::thread::{Builder, Scope, ScopedJoinHandle};
 use std::time::{Duration, Instant};
 
 use nestor_wml::{QuitMode, Run, RunTime};
@@ -45,12 +46,54 @@ pub(crate) struct Measured<'r, 'p> {
 
 impl Measured<'_, '_> {
     pub(crate) fn measure(&self, ending: &Ending) -> Result<RunReport, FlowError> {
-        let program = self.program;
-        let threads = program.thread_count();
-        require_space(threads)?;
-        let points = Points::new(program);
+        require_space(self.program.thread_count())?;
+        let points = Points::new(self.program);
         let say = |line: &str| self.listener.say(line);
-        let shared = Shared {
+        let shared = &self.shared(ending, &points, &say);
+        // Held until all threads are there; each takes it for a moment before it begins.
+        let go = RwLock::new(());
+        std::thread::scope(|scope| {
+            let hold = go.write().expect("no other thread has the lock yet");
+            let ready = self.start(scope, shared, &points, &go).and_then(|workers| {
+                self.listener.wait_for_others().map_err(FlowError::Together)?;
+                Ok(workers)
+            });
+            let workers = match ready {
+                Ok(workers) => workers,
+                Err(error) => {
+                    ending.end(End::Interrupted);
+                    drop(hold);
+                    return Err(error);
+                }
+            };
+            let begin = Instant::now();
+            shared.events.iter().chain(&shared.starts).for_each(|pace| pace.begin(begin));
+            let cpu = CpuTime::now();
+            drop(hold);
+            let by_second = self.watch(shared, begin, &workers);
+            let (end, at) = ending.take().unwrap_or((End::Done, Instant::now()));
+            let used = CpuTime::now().since(&cpu);
+            for handle in workers {
+                if handle.join().is_err() {
+                    return Err(FlowError::Together(
+                        "a thread of the workload panicked: this is a bug".to_owned(),
+                    ));
+                }
+            }
+            let at = if matches!(end, End::Done) { Instant::now() } else { at };
+            Ok(self.report(shared, end, at.saturating_duration_since(begin), used, &by_second))
+        })
+    }
+
+    /// What the threads will share.
+    fn shared<'s>(
+        &'s self,
+        ending: &'s Ending,
+        points: &'s Points,
+        say: &'s (dyn Fn(&str) + Sync),
+    ) -> Shared<'s> {
+        let program = self.program;
+        Shared {
             program,
             sets: self.sets,
             data: self.data,
@@ -67,68 +110,41 @@ impl Measured<'_, '_> {
             passes: program.threads.iter().map(|_| Recorder::new(SHARDS_PER_PROCESSOR)).collect(),
             source: &self.source,
             new_writes: self.new_writes(),
-            say: &say,
-        };
-        // Held until all threads are there; each takes it for a moment before it begins.
-        let go = std::sync::RwLock::new(());
-        std::thread::scope(|scope| {
-            let hold = go.write().expect("no other thread has the lock yet");
-            let shared_cell = &shared;
-            let mut workers = Vec::new();
-            let mut number = 0;
-            let mut failed = None;
-            'starting: for plan in &program.threads {
-                for instance in 0..plan.instances() {
-                    let points = points.of(plan, instance);
-                    let (go, options) = (&go, self.options);
-                    let thread =
-                        std::thread::Builder::new().name(plan.thread.name.clone()).stack_size(STACK_BYTES);
-                    let started = thread.spawn_scoped(scope, move || {
-                        let mut worker = worker(shared_cell, plan, number, instance, points, options.seed);
-                        own_descriptors();
-                        set_priorities(plan);
-                        drop(go.read());
-                        worker.work();
-                        worker.drain();
-                    });
-                    match started {
-                        Ok(handle) => workers.push(handle),
-                        Err(source) => {
-                            failed =
-                                Some(FlowError::Threads { started: workers.len(), wanted: threads, source });
-                            break 'starting;
-                        }
-                    }
-                    number += 1;
-                }
+            say,
+        }
+    }
+
+    /// Starts all threads; each begins its work when it gets `go`.
+    fn start<'scope, 's: 'scope>(
+        &'s self,
+        scope: &'scope Scope<'scope, '_>,
+        shared: &'s Shared<'s>,
+        points: &Points,
+        go: &'s RwLock<()>,
+    ) -> Result<Vec<ScopedJoinHandle<'scope, ()>>, FlowError> {
+        let mut workers = Vec::new();
+        for plan in &shared.program.threads {
+            for instance in 0..plan.instances() {
+                let number = workers.len();
+                let points = points.of(plan, instance);
+                let seed = self.options.seed;
+                let thread = Builder::new().name(plan.thread.name.clone()).stack_size(STACK_BYTES);
+                let started = thread.spawn_scoped(scope, move || {
+                    let mut worker = worker(shared, plan, number, instance, points, seed);
+                    own_descriptors();
+                    set_priorities(plan);
+                    drop(go.read());
+                    worker.work();
+                    worker.drain();
+                });
+                workers.push(started.map_err(|source| FlowError::Threads {
+                    started: number,
+                    wanted: shared.program.thread_count(),
+                    source,
+                })?);
             }
-            if let Some(error) = failed {
-                ending.end(End::Interrupted);
-                drop(hold);
-                return Err(error);
-            }
-            if let Err(why) = self.listener.wait_for_others() {
-                ending.end(End::Interrupted);
-                drop(hold);
-                return Err(FlowError::Together(why));
-            }
-            let begin = Instant::now();
-            shared_cell.events.iter().chain(&shared_cell.starts).for_each(|pace| pace.begin(begin));
-            let cpu = CpuTime::now();
-            drop(hold);
-            let by_second = self.watch(shared_cell, begin, &workers);
-            let (end, at) = ending.take().unwrap_or((End::Done, Instant::now()));
-            let used = CpuTime::now().since(&cpu);
-            for handle in workers {
-                if handle.join().is_err() {
-                    return Err(FlowError::Together(
-                        "a thread of the workload panicked: this is a bug".to_owned(),
-                    ));
-                }
-            }
-            let at = if matches!(end, End::Done) { Instant::now() } else { at };
-            Ok(self.report(shared_cell, end, at.saturating_duration_since(begin), used, &by_second))
-        })
+        }
+        Ok(workers)
     }
 
     #[cfg(not(test))]
@@ -141,13 +157,8 @@ impl Measured<'_, '_> {
         if self.options.lazy_writes { AsyncWrites::lazy } else { AsyncWrites::new }
     }
 
-    /// Waits for the end of the run, and notes what was moved in each second.
-    fn watch(
-        &self,
-        shared: &Shared<'_>,
-        begin: Instant,
-        workers: &[std::thread::ScopedJoinHandle<'_, ()>],
-    ) -> Vec<Vec<u64>> {
+    /// When the run's time is over; `None` where no clock ends it.
+    fn end_by_clock(&self, begin: Instant) -> Option<Instant> {
         let time_s = match (self.options.time_s, self.run.time, self.run.quit) {
             (Some(seconds), _, _) | (None, RunTime::Seconds(seconds), _) => Some(seconds),
             (None, RunTime::NotGiven, QuitMode::Timeout) if self.options.operations.is_none() => {
@@ -155,52 +166,48 @@ impl Measured<'_, '_> {
             }
             _ => None,
         };
-        let end =
-            time_s.and_then(|s| Duration::try_from_secs_f64(s).ok()).and_then(|time| begin.checked_add(time));
-        let rows = &shared.program.rows;
-        let mut by_second: Vec<Vec<u64>> = vec![Vec::new(); rows.len()];
-        let mut before: Vec<u64> = vec![0; rows.len()];
-        let mut next_second = begin + Duration::from_secs(1);
-        let mut next_report = self.run.report_every_s.map(|s| begin + Duration::from_secs_f64(s.max(0.001)));
+        time_s.and_then(|s| Duration::try_from_secs_f64(s).ok()).and_then(|time| begin.checked_add(time))
+    }
+
+    /// Waits for the end of the run, and notes what was moved in each second.
+    fn watch(
+        &self,
+        shared: &Shared<'_>,
+        begin: Instant,
+        workers: &[ScopedJoinHandle<'_, ()>],
+    ) -> Vec<Vec<u64>> {
+        let ending = shared.ending;
+        let end = self.end_by_clock(begin);
+        let mut moved = Moved::new(begin, shared.program.rows.len());
+        let period = self.run.report_every_s.map(|s| Duration::from_secs_f64(s.max(0.001)));
+        let mut next_report = period.map(|period| begin + period);
         loop {
             let now = Instant::now();
             if end.is_some_and(|end| now >= end) {
-                shared.ending.end(End::Time);
+                ending.end(End::Time);
             }
             if self.listener.is_interrupted() {
-                shared.ending.end(End::Interrupted);
+                ending.end(End::Interrupted);
             }
-            while now >= next_second && !shared.ending.is_over() {
-                for (row, (series, before)) in rows.iter().zip(by_second.iter_mut().zip(&mut before)) {
-                    let bytes = row.recorder.bytes();
-                    series.push(bytes - std::mem::replace(before, bytes));
-                }
-                next_second += Duration::from_secs(1);
-            }
-            if let (Some(at), Some(every)) = (next_report, self.run.report_every_s)
+            moved.note(now, shared);
+            if let (Some(at), Some(period)) = (next_report, period)
                 && now >= at
-                && !shared.ending.is_over()
+                && !ending.is_over()
             {
-                next_report = Some(at + Duration::from_secs_f64(every.max(0.001)));
-                self.listener.report(&self.report(
-                    shared,
-                    End::Time,
-                    now - begin,
-                    CpuTime::default(),
-                    &by_second,
-                ));
+                next_report = Some(at + period);
+                let cpu = CpuTime::default();
+                self.listener.report(&self.report(shared, End::Time, now - begin, cpu, &moved.by_second));
             }
-            if shared.ending.is_over() {
-                return by_second;
+            if ending.is_over() {
+                return moved.by_second;
             }
-            if workers.iter().all(std::thread::ScopedJoinHandle::is_finished) {
-                shared.ending.end(End::Done);
-                return by_second;
+            if workers.iter().all(ScopedJoinHandle::is_finished) {
+                ending.end(End::Done);
+                return moved.by_second;
             }
             self.listener.progress("running", end.map_or(0.0, |end| share(begin, now, end)));
-            let until =
-                [end, Some(next_second), next_report].into_iter().flatten().min().unwrap_or(next_second);
-            shared.ending.sleep_until(until.min(now + LOOK));
+            let soonest = [end, Some(moved.next_second), next_report].into_iter().flatten().min();
+            ending.sleep_until(soonest.unwrap_or(moved.next_second).min(now + LOOK));
         }
     }
 
@@ -269,6 +276,36 @@ impl Measured<'_, '_> {
             );
         }
         remarks
+    }
+}
+
+/// What each row of the program has moved in each second.
+struct Moved {
+    by_second: Vec<Vec<u64>>,
+    /// Bytes of each row at the last full second.
+    before: Vec<u64>,
+    next_second: Instant,
+}
+
+impl Moved {
+    fn new(begin: Instant, rows: usize) -> Self {
+        Self {
+            by_second: vec![Vec::new(); rows],
+            before: vec![0; rows],
+            next_second: begin + Duration::from_secs(1),
+        }
+    }
+
+    /// Notes the seconds that are full by now.
+    fn note(&mut self, now: Instant, shared: &Shared<'_>) {
+        while now >= self.next_second && !shared.ending.is_over() {
+            let noted = self.by_second.iter_mut().zip(&mut self.before);
+            for (row, (series, before)) in shared.program.rows.iter().zip(noted) {
+                let bytes = row.recorder.bytes();
+                series.push(bytes - std::mem::replace(before, bytes));
+            }
+            self.next_second += Duration::from_secs(1);
+        }
     }
 }
 

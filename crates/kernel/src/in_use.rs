@@ -1,10 +1,12 @@
 //! What uses a block device, or a file as one.
 
-use std::fs;
-use std::os::unix::fs::MetadataExt as _;
+use std::fs::{self, File};
+use std::io;
+use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 
-use rustix::fs::{major, minor};
+use rustix::fs::{OFlags, major, minor};
+use rustix::io::Errno;
 
 use crate::mounts::{self, Line};
 
@@ -33,6 +35,35 @@ pub fn of_device(number: u64) -> Option<String> {
     })
 }
 
+/// Why a device of this number is not for others, as the rest of a sentence that begins with its name and `is`.
+pub fn refusal_of_device(number: u64) -> Option<String> {
+    let used = of_device(number)?;
+    Some(format!(
+        "in use: {used}; nothing was written. Unmount it first, or name another device (`lsblk` lists them)"
+    ))
+}
+
+/// As [`refusal_of_device`], where the kernel itself refuses the device to others: its user may not be visible.
+pub const BUSY: &str = "in use: the kernel says that it is busy (mounted, swap, part of an array or a volume group?); \
+                        nothing was written. `lsblk` shows what uses it";
+
+/// Why a block device cannot be taken, as [`refusal_of_device`]. The kernel lets only one user at a time have a device
+/// exclusively: a mount, a swap area, an array, a volume group. It is claimed and given back at once.
+///
+/// # Errors
+/// It cannot be opened.
+pub fn refusal_to_take(device: &Path) -> io::Result<Option<String>> {
+    if let Some(refusal) = refusal_of_device(fs::metadata(device)?.rdev()) {
+        return Ok(Some(refusal));
+    }
+    let exclusively = OFlags::EXCL.bits().cast_signed();
+    match File::options().read(true).custom_flags(exclusively).open(device) {
+        Ok(_) => Ok(None),
+        Err(e) if e.raw_os_error() == Some(Errno::BUSY.raw_os_error()) => Ok(Some(BUSY.to_owned())),
+        Err(e) => Err(e),
+    }
+}
+
 fn mounted(number: &str, mounts: &[Line]) -> Option<String> {
     let mount = mounts.iter().find(|mount| mount.device == number)?;
     Some(format!("mounted on {}", mount.place().display()))
@@ -58,6 +89,13 @@ fn holder(device: &Path) -> Option<String> {
     let kind = maker.or_else(|| text("md/level")).unwrap_or_else(|| "device".to_owned());
     let name = text("dm/name").unwrap_or_else(|| holder.file_name().to_string_lossy().into_owned());
     Some(format!("it holds the {kind} {name}"))
+}
+
+/// Why a file is not for others: it has a loop device. As [`refusal_of_device`].
+pub fn refusal_of_file(file: &Path) -> Option<String> {
+    let device = loop_device_of(file)?;
+    let device = device.display();
+    Some(format!("in use as the loop device {device}; `losetup --detach {device}` detaches it"))
 }
 
 /// The loop device that a file is the data of.

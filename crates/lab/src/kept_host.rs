@@ -260,7 +260,7 @@ impl Lab {
                 digest.update(format!("{} {} {at_start};", layer.name(), options.cpus));
             }
         }
-        Ok(digest.finalize()[..12].iter().map(|byte| format!("{byte:02x}")).collect())
+        Ok(hex::encode(&digest.finalize()[..12]))
     }
 
     /// The digest of this program, which every machine boots as its agent: read once, and not for every cell.

@@ -2,7 +2,6 @@
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::io::Write as _;
 use std::os::unix::fs::DirBuilderExt as _;
 use std::path::PathBuf;
 
@@ -42,18 +41,14 @@ impl ProbeMemory {
     /// A new file takes the old one's place, so that nothing is written through a link. Without the file the next run probes
     /// again.
     fn keep(&self) {
-        let partial = self.path.with_extension(format!("partial-{}", std::process::id()));
         let write = || {
             let bytes = serde_json::to_vec_pretty(&self.known)?;
             if let Some(directory) = self.path.parent() {
                 fs::DirBuilder::new().recursive(true).mode(0o755).create(directory)?;
             }
-            fs::OpenOptions::new().write(true).create_new(true).open(&partial)?.write_all(&bytes)?;
-            fs::rename(&partial, &self.path)
+            nestor_ownership::replace(&self.path, 0o666, &bytes)
         };
-        if write().is_err() {
-            let _ = fs::remove_file(&partial);
-        }
+        let _ = write();
     }
 }
 

@@ -63,8 +63,7 @@ pub fn qemu_identity(facts: &Facts, lab_hash: &str) -> String {
             || "not found".to_owned(),
             |found| format!("{} bytes of {}.{:09}", found.len(), found.mtime(), found.mtime_nsec()),
         );
-    let library: String =
-        Sha256::digest(nestor_vtime::LIBRARY)[..8].iter().map(|byte| format!("{byte:02x}")).collect();
+    let library = hex::encode(&Sha256::digest(nestor_vtime::LIBRARY)[..8]);
     format!(
         "{} | {binary} | {} | lab {lab_hash} | library {}",
         facts.hypervisor.as_deref().unwrap_or("no QEMU"),

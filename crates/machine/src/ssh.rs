@@ -3,6 +3,7 @@
 use std::io::Write;
 use std::process::{Command, Output, Stdio};
 
+use nestor_text::shell_quoted as quoted;
 use sha2::{Digest, Sha256};
 
 use crate::agent::process::OWN_BINARY;
@@ -54,7 +55,7 @@ struct Program {
 impl Program {
     fn own() -> std::io::Result<Self> {
         let bytes = std::fs::read(OWN_BINARY)?;
-        let sha256 = Sha256::digest(&bytes).iter().map(|byte| format!("{byte:02x}")).collect();
+        let sha256 = hex::encode(Sha256::digest(&bytes));
         Ok(Self { bytes, sha256 })
     }
 
@@ -167,11 +168,6 @@ fn copying(program: &Program) -> String {
     )
 }
 
-/// A word for a shell.
-fn quoted(text: &str) -> String {
-    format!("'{}'", text.replace('\'', r"'\''"))
-}
-
 #[cfg(test)]
 mod tests {
     use std::fs;
@@ -182,7 +178,7 @@ mod tests {
 
     fn program() -> Program {
         let bytes = b"#!/bin/sh\necho it runs\n".to_vec();
-        let sha256 = Sha256::digest(&bytes).iter().map(|byte| format!("{byte:02x}")).collect();
+        let sha256 = hex::encode(Sha256::digest(&bytes));
         Program { bytes, sha256 }
     }
 

@@ -115,7 +115,7 @@ impl Drop for Ground {
         self.connection.hang_up();
         if !matches!(wait_at_most(&self.process, TAKE_DOWN_LIMIT), Ok(true)) {
             nestor_terminal::errln!(
-                "warning: the agent does not end; `nestor doctor --clean` removes what it leaves"
+                "warning: the agent did not exit; `nestor doctor --clean` removes what it leaves"
             );
             let _ = self.process.kill();
         }

@@ -1,16 +1,18 @@
 //! Files that the user names: each is written whole or not at all, and only where no other user can redirect the write.
 
-use std::fs::{self, File, Permissions};
+use std::fs::{self, File};
 use std::io::{self, Write as _};
 use std::os::fd::AsRawFd as _;
 use std::os::unix::ffi::OsStrExt as _;
-use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _, PermissionsExt as _};
+use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 
 use nestor_ownership::{self as ownership, Above, NotMade};
 use rustix::fs::{Mode, OFlags, fstatfs, openat, readlinkat};
 use rustix::io::Errno;
-use tempfile::NamedTempFile;
+
+/// Mode of a new file, before the user's umask.
+const READABLE: u32 = 0o666;
 
 /// Links that the kernel follows on one way: `MAXSYMLINKS` in include/linux/namei.h.
 const MAX_LINKS: usize = 40;
@@ -33,7 +35,7 @@ pub fn write(path: &Path, contents: &[u8]) -> io::Result<()> {
 pub fn create(path: &Path) -> io::Result<File> {
     match target_of(path)? {
         Target::Into(file) => Ok(file),
-        Target::InsteadOf(path) => new_beside(&path)?.persist(path).map_err(|e| e.error),
+        Target::InsteadOf(path) => ownership::new_beside(&path, READABLE)?.persist(path).map_err(|e| e.error),
     }
 }
 
@@ -57,19 +59,8 @@ enum Target {
 fn fill(target: Target, contents: &[u8]) -> io::Result<()> {
     match target {
         Target::Into(mut file) => file.write_all(contents),
-        Target::InsteadOf(path) => {
-            let mut file = new_beside(&path)?;
-            file.write_all(contents)?;
-            file.persist(path).map(drop).map_err(|e| e.error)
-        }
+        Target::InsteadOf(path) => ownership::replace(&path, READABLE, contents),
     }
-}
-
-fn new_beside(path: &Path) -> io::Result<NamedTempFile> {
-    // The user's umask still applies.
-    let readable = Permissions::from_mode(0o666);
-    let directory = path.parent().unwrap_or(Path::new("/"));
-    tempfile::Builder::new().prefix(".nestor-").permissions(readable).tempfile_in(directory)
 }
 
 /// Follows links of this user's and root's, one by one, to a device or a pipe. Each component is opened in the open directory
@@ -155,7 +146,8 @@ fn refused(error: NotMade) -> io::Error {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::os::unix::fs::{FileTypeExt as _, lchown, symlink};
+    use std::fs::Permissions;
+    use std::os::unix::fs::{FileTypeExt as _, PermissionsExt as _, lchown, symlink};
 
     #[test]
     fn a_link_is_replaced_and_what_it_names_stays() {

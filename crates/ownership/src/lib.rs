@@ -1,5 +1,7 @@
-//! Who owns a file or directory, who else may write to it, and how to create one that no other user can redirect.
+//! Who owns a file or directory, who else may write to it, how to create one that no other user can redirect, and how to
+//! write one whole or not at all.
 
+mod beside;
 /// For tests of dependent crates.
 #[doc(hidden)]
 pub mod lists;
@@ -14,6 +16,7 @@ use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
+pub use beside::{new_beside, replace};
 pub use make::{Above, NotMade, make_above, open_above};
 pub use own_file::FileKind;
 pub use temporary::{PUBLIC_PLACE, WORK_VARIABLE, place_for_temporary, temporary_directory_in};

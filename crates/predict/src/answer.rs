@@ -7,21 +7,13 @@ use crate::calibration::{self, Tracks};
 use crate::evidence::{Evidence, Question};
 use crate::learnt_model::Knowledge;
 use crate::methods::{METHODS, Predicted};
+use crate::missing::Missing;
 use crate::nulls;
 
 /// An interval whose ends are further apart than this factor is of no use: below half or above twice the number.
 const WIDEST: f64 = 4.0;
 /// Methods that look at the same measurements err together, so the error of all is no smaller than this share of the best one's.
 const TOGETHER: f64 = 0.7;
-
-/// What would have to be known, and the command that finds out.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Missing {
-    /// What is missing.
-    pub what: String,
-    /// The command, if there is one.
-    pub command: Option<String>,
-}
 
 /// What became of one method.
 #[derive(Clone, Debug, Serialize)]

@@ -13,14 +13,16 @@ mod hiding;
 pub mod learnt_model;
 pub mod matrix;
 pub mod methods;
+mod missing;
 pub mod nulls;
 pub mod residual;
 pub mod validation;
 
-pub use answer::{Answer, Missing, Trusted, answer};
+pub use answer::{Answer, Trusted, answer};
 pub use error_parts::{CellError, CommonError, ErrorParts, error_parts};
 pub use evidence::{Evidence, MeasuredLoad, Question, Reference, Shape};
 pub use learnt_model::{KeptWeights, Knowledge};
 pub use matrix::{Matrix, MatrixAnswer};
 pub use methods::{METHODS, Method, Predicted};
+pub use missing::Missing;
 pub use validation::{Held, Scores, Validation, validate};

@@ -31,8 +31,8 @@ impl InstructionCounts {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
 #[serde(rename_all = "kebab-case")]
 pub enum WhyNotCounted {
-    /// It does not live in virtual time.
-    #[error("the machine does not live in virtual time")]
+    /// It does not run in virtual time.
+    #[error("the machine does not run in virtual time")]
     RealTime,
     /// QEMU's interface for plugins is missing or another.
     #[error(
@@ -40,7 +40,7 @@ pub enum WhyNotCounted {
     )]
     NoInterface,
     /// The processor's flags were not found.
-    #[error("where this QEMU has its processor's flags was not found")]
+    #[error("could not find where this QEMU keeps its processor flags")]
     NoFlags,
     /// It is not known when the workload's I/O ran.
     #[error("no request reached a block device, so it is not known when the workload ran")]

@@ -4,7 +4,6 @@ use sha2::{Digest as _, Sha256};
 
 use crate::TraceMode;
 use crate::plan::CellKey;
-use crate::record::hexadecimal;
 use crate::study::Study;
 
 impl Study {
@@ -28,7 +27,7 @@ impl Study {
             digest.update((text.len() as u64).to_le_bytes());
             digest.update(text);
         }
-        Some(hexadecimal(&digest.finalize()))
+        Some(hex::encode(digest.finalize()))
     }
 }
 

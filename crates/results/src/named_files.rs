@@ -7,7 +7,6 @@ use std::io::{self, Read};
 use sha2::{Digest, Sha256};
 use thiserror::Error;
 
-use crate::record::hexadecimal;
 use crate::{Study, WrittenWorkload};
 
 /// A file that a workload names cannot be read.
@@ -78,7 +77,7 @@ fn digest_of(path: &str) -> io::Result<String> {
     let mut piece = vec![0; 1 << 20];
     loop {
         match file.read(&mut piece) {
-            Ok(0) => return Ok(hexadecimal(&digest.finalize())),
+            Ok(0) => return Ok(hex::encode(digest.finalize())),
             Ok(bytes) => digest.update(&piece[..bytes]),
             Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
             Err(e) => return Err(e),

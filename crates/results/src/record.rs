@@ -97,12 +97,7 @@ impl CellRecord {
 
 /// SHA-256 as 64 hexadecimal digits.
 pub(crate) fn sha256_hex(bytes: &[u8]) -> String {
-    hexadecimal(&Sha256::digest(bytes))
-}
-
-/// Two digits for each byte.
-pub(crate) fn hexadecimal(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+    hex::encode(Sha256::digest(bytes))
 }
 
 /// A cell ends with numbers or with the reason why it has none.

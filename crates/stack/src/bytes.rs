@@ -3,6 +3,7 @@
 use std::fmt;
 use std::str::FromStr;
 
+use nestor_text::quantities::{NoSize, SIZE_UNITS, parse_size};
 use serde::{Deserialize, Serialize};
 
 /// A number of bytes. Units are powers of 1024: `64k`, `64K` and `64KiB` are all 65 536 bytes.
@@ -12,9 +13,6 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(into = "String", try_from = "String")]
 pub struct Bytes(pub u64);
-
-/// Unit letters, ascending; each is 1024 times the one before it.
-const UNITS: [char; 5] = ['k', 'M', 'G', 'T', 'P'];
 
 impl Bytes {
     /// This many KiB, saturating.
@@ -53,35 +51,18 @@ impl FromStr for Bytes {
     type Err = ParseBytesError;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
-        let form = || ParseBytesError::Form(text.to_owned());
-        let digits = text.len() - text.trim_start_matches(|c: char| c.is_ascii_digit()).len();
-        let (number, unit) = text.split_at(digits);
-        if number.is_empty() {
-            return Err(form());
-        }
-        let shift = unit_shift(unit).ok_or_else(form)?;
-        let too_large = || ParseBytesError::TooLarge(text.to_owned());
-        let number: u64 = number.parse().map_err(|_| too_large())?;
-        number.checked_mul(1 << shift).map(Self).ok_or_else(too_large)
+        parse_size(text).map(Self).map_err(|why| match why {
+            NoSize::Form => ParseBytesError::Form(text.to_owned()),
+            NoSize::TooLarge => ParseBytesError::TooLarge(text.to_owned()),
+        })
     }
-}
-
-/// The power of two of a unit: none, `k`, `K`, `KiB`, `M`, `MiB` and so on.
-fn unit_shift(unit: &str) -> Option<u32> {
-    if unit.is_empty() {
-        return Some(0);
-    }
-    let letter = unit.strip_suffix("iB").unwrap_or(unit);
-    let position =
-        UNITS.iter().position(|u| letter.len() == 1 && letter.starts_with([*u, u.to_ascii_uppercase()]))?;
-    Some(10 * (position as u32 + 1))
 }
 
 impl fmt::Display for Bytes {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut number = self.0;
         let mut unit = None;
-        for letter in UNITS {
+        for letter in SIZE_UNITS {
             if number == 0 || !number.is_multiple_of(1024) {
                 break;
             }

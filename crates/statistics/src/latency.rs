@@ -11,8 +11,9 @@ use hdrhistogram::Histogram;
 use hdrhistogram::serialization::{Serializer as _, V2DeflateSerializer};
 use serde::{Deserialize, Serialize};
 
+use crate::latency_bounds::halved_count;
+pub use crate::latency_bounds::{HIGHEST_LATENCY_NS, MOST_LATENCIES, SHORTEST_LATENCY_NS};
 use crate::latency_code::{Bounds, DIGITS, Decoder};
-use crate::latency_sum::LatencySum;
 
 /// A histogram of durations in nanoseconds, 1 ns to about 18 minutes, three significant digits.
 ///
@@ -31,13 +32,6 @@ enum Counts {
     Compact(Box<str>),
 }
 
-/// The shortest duration a histogram distinguishes; none at all is counted as this one.
-pub const SHORTEST_LATENCY_NS: u64 = 1;
-/// The largest duration a histogram distinguishes; longer ones are counted as this one.
-pub const HIGHEST_LATENCY_NS: u64 = 1 << 40;
-/// The most durations that a histogram counts, 285 years of a million a second: as far as a quantile's place among them is
-/// computed exactly. Where more are added, all counts are halved until they are as few, so that quantiles stay right.
-pub const MOST_LATENCIES: u64 = 1 << 53;
 /// The first duration that no counter is for: that of the highest one is as wide as its octave has it.
 const LONGEST_COUNTED_NS: u64 = 2 * HIGHEST_LATENCY_NS;
 
@@ -114,7 +108,7 @@ impl LatencyHistogram {
         buckets.into_iter()
     }
 
-    /// The histogram of counters by index, as [`LatencySum`] adds them up.
+    /// The histogram of counters by index, as [`LatencySum`](crate::latency_sum::LatencySum) adds them up.
     pub(crate) fn of_counters(counters: &[u64]) -> Self {
         let mut histogram = Self::default();
         for (index, count) in counters.iter().enumerate().filter(|(_, count)| **count > 0) {
@@ -160,11 +154,6 @@ fn limit_count(histogram: &mut Histogram<u64>) {
         }
         *histogram = halved;
     }
-}
-
-/// What is left of a count where counts are halved.
-pub(crate) fn halved_count(count: u64) -> u64 {
-    count.div_ceil(2)
 }
 
 fn encode(histogram: &Histogram<u64>) -> String {
@@ -219,7 +208,7 @@ impl<'de> Deserialize<'de> for LatencyHistogram {
     fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let text = String::deserialize(deserializer)?;
         // Nearly all were written here, and there are dozens in every record: those need no counters to be checked.
-        if LatencySum::default().add(&text).is_ok() {
+        if Decoder::default().decode(&text).is_ok_and(|decoded| decoded.bounds == Bounds::OURS) {
             return Ok(Self(Counts::Compact(text.into_boxed_str())));
         }
         let histogram = decode(&text).map_err(serde::de::Error::custom)?;
@@ -232,6 +221,7 @@ impl<'de> Deserialize<'de> for LatencyHistogram {
 mod tests {
     use super::*;
     use crate::latency_code::tests::{compressed, crafted};
+    use crate::latency_sum::LatencySum;
 
     #[test]
     fn a_histogram_survives_storage_and_merges() {

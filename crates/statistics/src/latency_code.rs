@@ -7,7 +7,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
 use flate2::{Decompress, FlushDecompress, Status};
 
-use crate::latency::{HIGHEST_LATENCY_NS, MOST_LATENCIES};
+use crate::latency_bounds::{HIGHEST_LATENCY_NS, MOST_LATENCIES};
 
 /// Starts a compressed histogram: the V2 cookie with the size of its words.
 const COMPRESSED: u32 = 0x1c84_9304 | 0x10;

@@ -3,7 +3,8 @@
 //! Merging decodes each one into a histogram of a quarter of a megabyte. Those of a large study are hundreds of thousands,
 //! each of a few hundred counts, so these are added straight from the encoding.
 
-use crate::latency::{LatencyHistogram, MOST_LATENCIES, halved_count};
+use crate::latency::LatencyHistogram;
+use crate::latency_bounds::{MOST_LATENCIES, halved_count};
 use crate::latency_code::{Bounds, Decoder};
 
 /// The sum of histograms that were written by [`LatencyHistogram`].

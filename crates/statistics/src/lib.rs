@@ -14,6 +14,7 @@ pub mod gaussian_process;
 pub mod identity;
 pub mod informative;
 pub mod latency;
+mod latency_bounds;
 mod latency_code;
 pub mod latency_sum;
 pub mod order_effect;

@@ -1,10 +1,12 @@
-//! Text for people: numbers with their units, tables, paragraphs, errors that point at their place, and names
+//! Text for people and what they write: numbers with their units, tables, paragraphs, errors that point at their place, and names
 //! that were probably meant.
 //!
 //! Nothing here prints: that is what the crate `terminal` is for.
 
 mod marked;
 mod nearest;
+pub mod quantities;
+mod shell;
 mod table;
 pub mod units;
 mod visible;
@@ -12,6 +14,7 @@ mod wrap;
 
 pub use marked::Marked;
 pub use nearest::nearest;
+pub use shell::shell_quoted;
 pub use table::{Align, Table};
 pub use visible::{is_hidden, visible, visible_in_columns, visible_json};
 pub use wrap::{unbreakable, wrapped};

@@ -29,6 +29,16 @@ pub fn share(share: f64) -> String {
 
 /// Binary sizes: `512.0 MiB`, `8 KiB`, `512 B`.
 pub fn bytes(bytes: u64) -> String {
+    in_binary_unit(bytes, |unit| unit == "KiB")
+}
+
+/// Binary sizes that somebody chose, without a decimal where there is none: `512 MiB`, `1.5 GiB`, `8 KiB`.
+pub fn size(bytes: u64) -> String {
+    in_binary_unit(bytes, |_| true)
+}
+
+/// In the largest unit of which there is one; a whole number of a unit is written without a decimal where `may_be_whole`.
+fn in_binary_unit(bytes: u64, may_be_whole: impl Fn(&str) -> bool) -> String {
     const UNITS: [&str; 6] = ["KiB", "MiB", "GiB", "TiB", "PiB", "EiB"];
     if bytes < 1_024 {
         return format!("{bytes} B");
@@ -39,8 +49,9 @@ pub fn bytes(bytes: u64) -> String {
         value /= 1_024.0;
         unit += 1;
     }
-    let whole = unit == 0 && bytes.is_multiple_of(1_024);
-    if whole { format!("{value:.0} {}", UNITS[unit]) } else { format!("{value:.1} {}", UNITS[unit]) }
+    let is_whole = bytes.is_multiple_of(1 << (10 * (unit + 1)));
+    let decimals = if is_whole && may_be_whole(UNITS[unit]) { 0 } else { 1 };
+    format!("{value:.decimals$} {}", UNITS[unit])
 }
 
 /// Durations: `850 ns`, `12.3 us`, `61.0 ms`, `1.23 s`.
@@ -104,6 +115,10 @@ mod tests {
         assert_eq!(
             [bytes(512), bytes(8_192), bytes(512 << 20), bytes(1 << 40)],
             ["512 B", "8 KiB", "512.0 MiB", "1.0 TiB"]
+        );
+        assert_eq!(
+            [size(512), size(8_192), size(512 << 20), size(3 << 29), size((1 << 20) + 1), size(1 << 40)],
+            ["512 B", "8 KiB", "512 MiB", "1.5 GiB", "1.0 MiB", "1 TiB"]
         );
         assert_eq!([bytes(1_500), bytes((1 << 20) - 1), bytes(u64::MAX)], ["1.5 KiB", "1.0 MiB", "16.0 EiB"]);
         assert_eq!(

@@ -86,7 +86,7 @@ fn integers(a: i64, operator: Operator, b: i64) -> Result<i64, String> {
         Operator::Add => a.checked_add(b),
         Operator::Subtract => a.checked_sub(b),
         Operator::Multiply => a.checked_mul(b),
-        Operator::Divide if b == 0 => return Err(format!("{a} / 0 has no result")),
+        Operator::Divide if b == 0 => return Err(format!("{a} / 0 cannot be computed")),
         // Rounded down, also below zero.
         Operator::Divide => {
             a.checked_div(b).map(|quotient| quotient - i64::from(a % b != 0 && (a < 0) != (b < 0)))
@@ -102,7 +102,11 @@ fn doubles(a: f64, operator: Operator, b: f64) -> Result<f64, String> {
         Operator::Multiply => a * b,
         Operator::Divide => a / b,
     };
-    if result.is_finite() { Ok(result) } else { Err(format!("{a} {} {b} has no result", operator.sign())) }
+    if result.is_finite() {
+        Ok(result)
+    } else {
+        Err(format!("{a} {} {b} cannot be computed", operator.sign()))
+    }
 }
 
 impl Scalar {

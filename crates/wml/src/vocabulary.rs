@@ -73,6 +73,66 @@ const FLOWOPS: &[(&str, FlowopKind)] = &[
     ("writewholefile", FlowopKind::WriteWholeFile),
 ];
 
+/// The attributes of a file.
+const FILE_ATTRIBUTES: &[&str] = &[
+    "name",
+    "path",
+    "size",
+    "prealloc",
+    "paralloc",
+    "reuse",
+    "trusttree",
+    "readonly",
+    "writeonly",
+    "cached",
+    "datasource",
+    "entropy",
+];
+
+/// Those of a file set.
+const FILE_SET_ATTRIBUTES: &[&str] = &[
+    "name",
+    "path",
+    "size",
+    "prealloc",
+    "paralloc",
+    "reuse",
+    "trusttree",
+    "readonly",
+    "writeonly",
+    "cached",
+    "datasource",
+    "entropy",
+    "entries",
+    "dirwidth",
+    "dirgamma",
+    "dirdepthrv",
+    "leafdirs",
+    "filesizegamma",
+    "namelength",
+];
+
+/// Those of a flowop.
+const FLOWOP_ATTRIBUTES: &[&str] = &[
+    "name",
+    "filename",
+    "fd",
+    "srcfd",
+    "iosize",
+    "iters",
+    "workingset",
+    "random",
+    "dsync",
+    "directio",
+    "opennext",
+    "noreadahead",
+    "indexed",
+    "value",
+    "target",
+    "blocking",
+    "highwater",
+];
+
 /// What has attributes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Context {
@@ -93,62 +153,11 @@ impl Context {
     /// Its attributes.
     pub(crate) fn attributes(self) -> &'static [&'static str] {
         match self {
-            Self::File => &[
-                "name",
-                "path",
-                "size",
-                "prealloc",
-                "paralloc",
-                "reuse",
-                "trusttree",
-                "readonly",
-                "writeonly",
-                "cached",
-                "datasource",
-                "entropy",
-            ],
-            Self::FileSet => &[
-                "name",
-                "path",
-                "size",
-                "prealloc",
-                "paralloc",
-                "reuse",
-                "trusttree",
-                "readonly",
-                "writeonly",
-                "cached",
-                "datasource",
-                "entropy",
-                "entries",
-                "dirwidth",
-                "dirgamma",
-                "dirdepthrv",
-                "leafdirs",
-                "filesizegamma",
-                "namelength",
-            ],
+            Self::File => FILE_ATTRIBUTES,
+            Self::FileSet => FILE_SET_ATTRIBUTES,
             Self::Process => &["name", "instances", "nice"],
             Self::Thread => &["name", "instances", "memsize", "ioprio", "useism", "procname"],
-            Self::Flowop => &[
-                "name",
-                "filename",
-                "fd",
-                "srcfd",
-                "iosize",
-                "iters",
-                "workingset",
-                "random",
-                "dsync",
-                "directio",
-                "opennext",
-                "noreadahead",
-                "indexed",
-                "value",
-                "target",
-                "blocking",
-                "highwater",
-            ],
+            Self::Flowop => FLOWOP_ATTRIBUTES,
             Self::Composite => &["name", "iters"],
             Self::RandVar => {
                 &["name", "type", "mean", "min", "gamma", "round", "seed", "randsrc", "randtable"]

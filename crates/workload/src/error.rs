@@ -96,7 +96,7 @@ pub enum LoadError {
     },
     /// The program did not end.
     #[error(
-        "{program} did not end in its time and was killed: the stack below it hangs, or is far slower than expected; \
+        "{program} did not finish in time and was killed: the stack below it hangs, or is far slower than expected; \
          check the machine's kernel log, or make the data set smaller (size=, scale=)"
     )]
     TimedOut {

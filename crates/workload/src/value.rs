@@ -3,6 +3,8 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
+use nestor_text::quantities::{NoSize, parse_size, parse_time};
+
 /// What may follow the `=` of an option.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Kind {
@@ -111,27 +113,11 @@ impl Kind {
     }
 }
 
-/// Splits `10s` into `10` and `s`.
-fn number_and_unit(text: &str) -> (&str, &str) {
-    text.split_at(text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len()))
-}
-
 fn parse_bytes(text: &str) -> Result<u64, String> {
-    let form = "a size such as 512, 8k, 64M or 1G (powers of 1024)";
-    let (number, unit) = number_and_unit(text);
-    // fio counts `KB` as 1024 bytes and the SI as 1000: a form that means both is refused.
-    let shift = match unit {
-        "" => 0,
-        "k" | "K" | "KiB" => 10,
-        "M" | "MiB" => 20,
-        "G" | "GiB" => 30,
-        "T" | "TiB" => 40,
-        _ => return Err(form.to_owned()),
-    };
-    let number: u64 = number.parse().map_err(|_| form.to_owned())?;
-    match number.checked_mul(1 << shift) {
-        Some(bytes @ 1..=LARGEST_BYTES) => Ok(bytes),
-        _ => Err("a size from 1 byte to 1 EiB".to_owned()),
+    match parse_size(text) {
+        Ok(bytes @ 1..=LARGEST_BYTES) => Ok(bytes),
+        Ok(_) | Err(NoSize::TooLarge) => Err("a size from 1 byte to 1 EiB".to_owned()),
+        Err(NoSize::Form) => Err("a size such as 512, 8k, 64M or 1G (powers of 1024)".to_owned()),
     }
 }
 
@@ -139,17 +125,9 @@ fn parse_time_limit(text: &str) -> Result<Option<u64>, String> {
     if text == "off" {
         return Ok(None);
     }
-    let form = "a time such as 10s, 2m or 1h, or off";
-    let (number, unit) = number_and_unit(text);
-    let seconds_per_unit = match unit {
-        "" | "s" => 1,
-        "m" => 60,
-        "h" => 3600,
-        _ => return Err(form.to_owned()),
-    };
-    let number: u64 = number.parse().map_err(|_| form.to_owned())?;
-    match number.checked_mul(seconds_per_unit) {
-        Some(seconds @ 1..=LONGEST_TIME_S) => Ok(Some(seconds)),
+    let whole = parse_time(text).filter(|time| time.subsec_nanos() == 0);
+    match whole.ok_or("a time such as 10s, 2m or 1h, or off")?.as_secs() {
+        seconds @ 1..=LONGEST_TIME_S => Ok(Some(seconds)),
         _ => Err("a time from one second to a hundred days, or off".to_owned()),
     }
 }

@@ -2,8 +2,8 @@
 
 use nestor_stack::{BlockTuning, Layer, LayerDefinition, MkfsTarget, Stack};
 
-use super::qemu::quoted;
 use super::{HOST_DEVICE, IMAGE_DIRECTORY, Image, Parts, PasteError};
+use nestor_text::shell_quoted as quoted;
 
 /// Where the guest mounts its file system, until the user says otherwise.
 const GUEST_DIRECTORY: &str = "/srv/data";

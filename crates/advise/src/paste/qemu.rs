@@ -5,6 +5,7 @@ use std::fmt;
 use nestor_stack::Stack;
 use nestor_stack::layers::hypervisors::HostTarget;
 use nestor_stack::layers::hypervisors::devices::{Attach, Controller, Disk};
+use nestor_text::shell_quoted as quoted;
 use serde_json::Value;
 
 use super::{Image, Parts, PasteError};
@@ -114,15 +115,5 @@ impl fmt::Display for QemuCommand {
             }
         }
         writeln!(f)
-    }
-}
-
-/// As a shell reads it back.
-pub(super) fn quoted(word: &str) -> String {
-    let plain = |c: char| c.is_ascii_alphanumeric() || "-_=./,:+%@^".contains(c);
-    if !word.is_empty() && word.chars().all(plain) {
-        word.to_owned()
-    } else {
-        format!("'{}'", word.replace('\'', r"'\''"))
     }
 }

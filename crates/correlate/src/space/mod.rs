@@ -84,7 +84,11 @@ impl ExtentMap {
             return Err("it has no extents".to_owned());
         }
         let Ok(count) = u32::try_from(by_upper.len()) else {
-            return Err(format!("{} extents are too many", by_upper.len()));
+            return Err(format!(
+                "{} extents are more than can be handled (at most {})",
+                by_upper.len(),
+                u32::MAX
+            ));
         };
         let mut by_lower: Vec<u32> = (0..count).collect();
         by_lower.sort_unstable_by_key(|index| by_upper[*index as usize].lower);

@@ -1,7 +1,6 @@
 //! The control socket: JSON, one request and one answer a line.
 
 mod client;
-pub(crate) mod server;
 
 use std::path::PathBuf;
 
@@ -9,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 pub use client::ControlClient;
 
-pub use crate::server::priority::Priority;
+pub use crate::priority::Priority;
 use nestor_disk::log::LogSummary;
 
 /// What can be asked of a serving disk.

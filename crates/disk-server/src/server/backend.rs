@@ -18,7 +18,7 @@ use vmm_sys_util::event::{EventConsumer, EventFlag, EventNotifier, new_event_con
 
 use super::core::{Memory, Vring};
 use super::manage::Shared;
-use super::priority::Priority;
+use crate::priority::Priority;
 use nestor_disk::model::SECTOR_BYTES;
 
 /// Queues that the guest may use.

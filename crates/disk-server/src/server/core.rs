@@ -11,9 +11,9 @@ use vm_memory::{GuestAddress, GuestMemoryAtomic, GuestMemoryMmap};
 
 use super::clock::{Alarm, Clock};
 use super::execute::Target;
-use super::priority::{Priority, schedule_as};
 use super::request::{Command, Parsed, Segment};
 use crate::control::Statistics;
+use crate::priority::{Priority, schedule_as};
 use nestor_disk::DiskError;
 use nestor_disk::log::{Record, StampWriter, Writer};
 use nestor_disk::model::{Completion, Model, SECTOR_BYTES};

@@ -1,11 +1,11 @@
 //! Serving a modelled medium as a vhost-user-blk disk.
 
+mod answering;
 mod backend;
 mod clock;
 mod core;
 mod execute;
 pub(crate) mod manage;
-pub(crate) mod priority;
 pub mod request;
 mod socket;
 mod stamping;
@@ -28,12 +28,11 @@ use self::clock::Clock;
 use self::core::{Core, CoreParts};
 use self::execute::Target;
 use self::manage::{Shared, close_log, close_stamps};
-use self::priority::Priority;
 use self::request::ID_BYTES;
 use self::socket::listen;
 use self::stop::Woken;
 use self::store::Store;
-use crate::control;
+use crate::priority::Priority;
 use core::GuestMemory;
 use nestor_disk::DiskError;
 use nestor_disk::model::{SECTOR_BYTES, Turn};
@@ -120,7 +119,7 @@ pub fn serve(options: ServeOptions) -> Result<(), DiskError> {
     let result = std::thread::scope(|scope| {
         if let Some((listener, _socket)) = &control {
             let shared = &shared;
-            scope.spawn(move || control::server::serve(listener, shared));
+            scope.spawn(move || answering::serve(listener, shared));
         }
         if let Some((listener, _socket)) = &time {
             let shared = &shared;

@@ -80,7 +80,7 @@ impl StampRun {
         let read = match word(28) {
             0 => false,
             1 => true,
-            other => return Err(format!("a request neither read nor wrote ({other})")),
+            other => return Err(format!("a request is neither a read nor a write ({other})")),
         };
         Ok(Self { sequence: long(0), sector: long(8), stamp: long(16), sectors: word(24), read })
     }

@@ -17,8 +17,8 @@ use nestor_correlate::Level;
 
 use crate::error::ExportError;
 use crate::order::{Scan, by_begin};
-use crate::output::Written;
 use crate::trace::{Bounds, Row, Trace};
+use crate::written::Written;
 use fields::{clock, defaults, event, packet, track};
 use flows::Flows;
 use names::Names;

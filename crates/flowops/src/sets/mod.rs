@@ -1,39 +1,36 @@
 //! File sets on the disk: made, found again, removed.
 
+mod making;
 mod names;
 mod origin;
 mod record;
 mod seal;
 mod tree_on_disk;
 
-use std::ffi::CStr;
 use std::fs::{self, File};
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::AtomicUsize;
 
 use nestor_wml::{FileSet, FileSetKind};
-use rustix::fs::{AtFlags, Mode, OFlags};
-use rustix::io::Errno;
+use rustix::fs::{Mode, OFlags};
 
 use crate::ending::{End, Ending};
 use crate::error::FlowError;
 use crate::memory::WriteData;
 use crate::options::FlowOptions;
 use crate::pool::Pool;
-use crate::random::Stream;
 use crate::source::Source;
 use crate::tree::Tree;
+use making::{Adopted, Making, Place};
 use names::Names;
 use origin::{Origin, unmark};
 use record::{Made, Memory};
 use seal::Seal;
 use tree_on_disk::{Found, Stranger, look_for_links, remove_made};
 
-/// Files are filled in pieces of this size, as Filebench does.
-const FILL_BYTES: u64 = 1 << 20;
 /// Most threads that make the files of a set with `paralloc`: Filebench's limit.
 const MOST_MAKERS: usize = 32;
 /// So many for each processor: one waits for the disk while the other makes.
@@ -116,19 +113,7 @@ impl Maker<'_> {
         let known = memory.sets.get(&plan.name);
         // This program made what is in the directory; where nothing was adopted since, it may be removed.
         let here = known.filter(|made| made.is_at(&path)).cloned();
-        let ours = here.clone().filter(|made| made.ours);
-        let mut made = Made {
-            seed: self.options.data_seed,
-            files: tree.files.len(),
-            directories: tree.directories.len(),
-            bytes: tree.preallocated_bytes(),
-            used: false,
-            ours: ours.is_some(),
-            stays: here.as_ref().is_some_and(|made| made.stays),
-            origin: here.as_ref().and_then(|made| made.origin.clone()),
-            names: here.as_ref().map(|made| made.names.clone()).unwrap_or_default(),
-            seal: None,
-        };
+        let mut made = self.planned(&tree, here.as_ref());
         if self.options.prepared {
             let fresh = known.filter(|known| known.is_fresh(&made) && !matches!(found, Found::Nothing));
             self.take_prepared(plan, &path, fresh)?;
@@ -136,33 +121,12 @@ impl Maker<'_> {
             self.adopt(plan, &path)?;
             made.ours = false;
         } else {
-            let adopting = plan.reuse && matches!(found, Found::Filled);
-            let mut adopted = None;
-            match found {
-                Found::Filled if adopting => {
-                    self.adopt(plan, &path)?;
-                    made.ours = false;
-                    adopted = Some(Adopted { made: here.and_then(|here| here.names.names(&tree)) });
-                }
-                Found::Filled => {
-                    let Some(ours) = ours else { return Err(FlowError::NotOurs { path }) };
-                    (self.progress)(&format!("removing the old {}", plan.name), 0.0);
-                    remove(&path, &ours, &tree)?;
-                    made.begin(&path, &tree)?;
-                }
-                Found::Empty => {
-                    made.stays |= ours.is_none();
-                    made.begin(&path, &tree)?;
-                }
-                Found::Nothing | Found::Other => {
-                    made.stays = false;
-                    made.begin(&path, &tree)?;
-                }
-            }
+            let place = Place { plan, tree: &tree, path: &path };
+            let adopted = self.begin(&place, found, here, &mut made)?;
             // Before anything is made: what a stopped run leaves is ours as well, and is no prepared set.
             memory.sets.insert(plan.name.clone(), Made { used: true, ..made.clone() });
             memory.write(&parent)?;
-            if let Err(e) = self.make(plan, &tree, &path, adopted.as_ref()) {
+            if let Err(e) = self.make(&place, adopted.as_ref()) {
                 if self.options.remove {
                     forget(&parent, &plan.name, &path, &tree)?;
                 }
@@ -175,10 +139,54 @@ impl Maker<'_> {
         }
         memory.sets.insert(plan.name.clone(), made);
         memory.write(&parent)?;
-        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-        let handle = rustix::fs::open(&path, flags, Mode::empty())
-            .map_err(|e| FlowError::call("cannot open", path.display().to_string(), e.into()))?;
+        let handle = open_directory(&path)?;
         Ok(finish(plan, Home::Directory { handle, path }, tree))
+    }
+
+    /// What will be remembered of a set, given what is remembered of the directory where it goes.
+    fn planned(&self, tree: &Tree, here: Option<&Made>) -> Made {
+        Made {
+            seed: self.options.data_seed,
+            files: tree.files.len(),
+            directories: tree.directories.len(),
+            bytes: tree.preallocated_bytes(),
+            used: false,
+            ours: here.is_some_and(|made| made.ours),
+            stays: here.is_some_and(|made| made.stays),
+            origin: here.and_then(|made| made.origin.clone()),
+            names: here.map(|made| made.names.clone()).unwrap_or_default(),
+            seal: None,
+        }
+    }
+
+    /// Gets the directory ready in which a set is made: adopts what is in it, or removes it if this program made it.
+    /// Returns what was adopted.
+    fn begin(
+        &self,
+        place: &Place<'_>,
+        found: Found,
+        here: Option<Made>,
+        made: &mut Made,
+    ) -> Result<Option<Adopted>, FlowError> {
+        let Place { plan, tree, path } = *place;
+        match found {
+            Found::Filled if plan.reuse => {
+                self.adopt(plan, path)?;
+                made.ours = false;
+                return Ok(Some(Adopted { made: here.and_then(|here| here.names.names(tree)) }));
+            }
+            Found::Filled => {
+                let Some(ours) = here.filter(|made| made.ours) else {
+                    return Err(FlowError::NotOurs { path: path.to_owned() });
+                };
+                (self.progress)(&format!("removing the old {}", plan.name), 0.0);
+                remove(path, &ours, tree)?;
+            }
+            Found::Empty => made.stays |= !here.is_some_and(|made| made.ours),
+            Found::Nothing | Found::Other => made.stays = false,
+        }
+        made.begin(path, tree)?;
+        Ok(None)
     }
 
     fn leads_out(&self, plan: &FileSet, path: PathBuf) -> FlowError {
@@ -235,23 +243,12 @@ impl Maker<'_> {
         size().map(Some).map_err(|e| FlowError::call("cannot open", path.display().to_string(), e))
     }
 
-    fn make(
-        &self,
-        plan: &FileSet,
-        tree: &Tree,
-        path: &Path,
-        adopted: Option<&Adopted>,
-    ) -> Result<(), FlowError> {
+    fn make(&self, place: &Place<'_>, adopted: Option<&Adopted>) -> Result<(), FlowError> {
+        let Place { plan, tree, path } = *place;
         let processors = std::thread::available_parallelism().map_or(1, usize::from);
         let makers = if plan.parallel { MOST_MAKERS.min(MAKERS_PER_PROCESSOR * processors) } else { 1 };
-        let root = rustix::fs::open(
-            path,
-            OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC,
-            Mode::empty(),
-        )
-        .map_err(|e| FlowError::call("cannot open", path.display().to_string(), e.into()))?;
-        let making =
-            Making { maker: self, plan, tree, path, root: root.as_fd(), adopted, done: AtomicU64::new(0) };
+        let root = open_directory(path)?;
+        let making = Making::new(self, place, root.as_fd(), adopted);
         making.check_lengths()?;
         making.directories()?;
         let order = tree.order(self.options.seed);
@@ -280,156 +277,11 @@ impl Maker<'_> {
     }
 }
 
-/// Files that were there and are kept.
-struct Adopted {
-    /// Those that this program made; `None`: it made none, or it is not known which.
-    made: Option<Names>,
-}
-
-impl Adopted {
-    /// Whether a file may be made longer or shorter.
-    fn may_change(&self, path: &CStr) -> bool {
-        self.made.as_ref().is_some_and(|names| names.has_path(path))
-    }
-}
-
-/// One set being made.
-struct Making<'m> {
-    maker: &'m Maker<'m>,
-    plan: &'m FileSet,
-    tree: &'m Tree,
-    path: &'m Path,
-    root: BorrowedFd<'m>,
-    adopted: Option<&'m Adopted>,
-    done: AtomicU64,
-}
-
-/// How many pieces of a file are written between two looks at the progress.
-const FILLS_PER_LOOK: u64 = 64;
-/// How many files are made between two looks at the progress.
-const FILES_PER_LOOK: u64 = 256;
-
-impl Making<'_> {
-    fn directories(&self) -> Result<(), FlowError> {
-        let make = |path: &str| match rustix::fs::mkdirat(self.root, path, Mode::from_raw_mode(0o755)) {
-            Err(Errno::EXIST) if self.adopted.is_some() => Ok(()),
-            other => other.map_err(|e| FlowError::call("cannot create", self.full(path), e.into())),
-        };
-        // The first is the set's own.
-        for (number, path) in self.tree.directories.iter().enumerate().skip(1) {
-            make(path)?;
-            if (number as u64).is_multiple_of(FILES_PER_LOOK) {
-                self.look("making directories of", number as f64 / self.tree.directories.len() as f64)?;
-            }
-        }
-        let mut path = Vec::new();
-        for (entry, made) in self.tree.leaf_directories.iter().zip(&self.tree.leaf_preallocated) {
-            if *made {
-                self.tree.path_of(*entry, &mut path);
-                make(std::str::from_utf8(&path[..path.len() - 1]).expect("digits and slashes"))?;
-            }
-        }
-        Ok(())
-    }
-
-    fn wrong_length(&self, name: &CStr, found: u64, wanted: u64) -> FlowError {
-        FlowError::Length {
-            set: self.plan.name.clone(),
-            line: self.maker.source.line_of(&self.plan.span),
-            path: self.path.join(&*name.to_string_lossy()),
-            found,
-            wanted,
-        }
-    }
-
-    /// Before anything is made: what was adopted and is not this program's has the right lengths, for it is not changed.
-    fn check_lengths(&self) -> Result<(), FlowError> {
-        let Some(adopted) = self.adopted else { return Ok(()) };
-        let mut path = Vec::new();
-        for file in (0..self.tree.files.len()).filter(|file| self.tree.preallocated[*file]) {
-            self.tree.path_of(self.tree.files[file], &mut path);
-            let name = CStr::from_bytes_with_nul(&path).expect("paths end with one NUL");
-            let wanted = self.tree.file_bytes[file];
-            // What cannot be looked at is not there, or fails when it is made.
-            let Ok(found) = rustix::fs::statat(self.root, name, AtFlags::SYMLINK_NOFOLLOW) else { continue };
-            let found = found.st_size as u64;
-            if found != wanted && !adopted.may_change(name) {
-                return Err(self.wrong_length(name, found, wanted));
-            }
-        }
-        Ok(())
-    }
-
-    fn files(&self, part: &[u32], number: u64) -> Result<(), FlowError> {
-        let mut random = Stream::new(self.maker.options.data_seed, (1 << 62) | number);
-        let mut path = Vec::new();
-        let mut since_look = 0;
-        for &file in part.iter().filter(|file| self.tree.preallocated[**file as usize]) {
-            self.tree.path_of(self.tree.files[file as usize], &mut path);
-            self.file(&path, self.tree.file_bytes[file as usize], &mut random)?;
-            since_look += 1;
-            if since_look == FILES_PER_LOOK {
-                since_look = 0;
-                let done = self.done.fetch_add(FILES_PER_LOOK, Ordering::Relaxed) + FILES_PER_LOOK;
-                self.look("making files of", done as f64 / self.tree.files.len() as f64)?;
-            }
-        }
-        Ok(())
-    }
-
-    fn look(&self, what: &str, share: f64) -> Result<(), FlowError> {
-        (self.maker.progress)(&format!("{what} {}", self.plan.name), share);
-        if self.maker.ending.is_over() { Err(FlowError::Interrupted) } else { Ok(()) }
-    }
-
-    fn full(&self, path: &str) -> String {
-        self.path.join(path).display().to_string()
-    }
-
-    fn file(&self, path: &[u8], bytes: u64, random: &mut Stream) -> Result<(), FlowError> {
-        let name = CStr::from_bytes_with_nul(path).expect("paths end with one NUL");
-        let failed = |what, e: Errno| FlowError::call(what, self.full(&name.to_string_lossy()), e.into());
-        let flags = OFlags::RDWR | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-        let created = rustix::fs::openat(
-            self.root,
-            name,
-            flags | OFlags::CREATE | OFlags::EXCL,
-            Mode::from_raw_mode(0o644),
-        );
-        let file = match (created, self.adopted) {
-            (Err(Errno::EXIST), Some(adopted)) => {
-                let flags = if adopted.may_change(name) { flags } else { flags.difference(OFlags::RDWR) };
-                let file = rustix::fs::openat(self.root, name, flags, Mode::empty())
-                    .map_err(|e| failed("cannot open", e))?;
-                let there = rustix::fs::fstat(&file).map_err(|e| failed("cannot look at", e))?.st_size as u64;
-                if there != bytes && !adopted.may_change(name) {
-                    return Err(self.wrong_length(name, there, bytes));
-                }
-                if there >= bytes {
-                    if there > bytes {
-                        rustix::fs::ftruncate(&file, bytes).map_err(|e| failed("cannot shorten", e))?;
-                    }
-                    return Ok(());
-                }
-                file
-            }
-            (created, _) => created.map_err(|e| failed("cannot create", e))?,
-        };
-        let mut left = bytes;
-        while left > 0 {
-            let some = self.maker.data.some(left.min(FILL_BYTES) as usize, random);
-            left -= rustix::io::write(&file, some).map_err(|e| failed("cannot write", e))? as u64;
-            // One file may be all of a set.
-            if left > 0 && ((bytes - left) / FILL_BYTES).is_multiple_of(FILLS_PER_LOOK) {
-                let what = format!("making a file of {}", self.plan.name);
-                (self.maker.progress)(&what, (bytes - left) as f64 / bytes as f64);
-                if self.maker.ending.is_over() {
-                    return Err(FlowError::Interrupted);
-                }
-            }
-        }
-        Ok(())
-    }
+/// Opens a set's directory, which is no link.
+fn open_directory(path: &Path) -> Result<OwnedFd, FlowError> {
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    rustix::fs::open(path, flags, Mode::empty())
+        .map_err(|e| FlowError::call("cannot open", path.display().to_string(), e.into()))
 }
 
 impl Made {

@@ -89,5 +89,5 @@ fn read_mark(directory: impl AsFd) -> Option<String> {
 fn new_mark() -> Option<String> {
     let mut bytes = [0u8; MARK_BYTES];
     std::fs::File::open("/dev/urandom").ok()?.read_exact(&mut bytes).ok()?;
-    Some(bytes.iter().map(|byte| format!("{byte:02x}")).collect())
+    Some(hex::encode(bytes))
 }

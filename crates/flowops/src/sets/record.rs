@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
-use std::io::{self, Read as _, Write as _};
+use std::io::{self, Read as _};
 use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
 use std::path::Path;
 
@@ -107,7 +107,6 @@ impl Memory {
     /// Puts it in its place by a rename: never through a link.
     pub(super) fn write(&self, directory: &Path) -> Result<(), FlowError> {
         let path = directory.join(NAME);
-        let coming = directory.join(format!("{NAME}.{}", std::process::id()));
         let written = |memory: &Self| serde_json::to_vec_pretty(memory).expect("a map of numbers is JSON");
         let mut text = written(self);
         if text.len() as u64 > MOST_BYTES {
@@ -115,16 +114,8 @@ impl Memory {
             sets.values_mut().for_each(|made| made.names.shorten());
             text = written(&Self { sets });
         }
-        let put = || {
-            // Of a process of this number that was killed.
-            let _ = fs::remove_file(&coming);
-            File::options().write(true).create_new(true).mode(0o600).open(&coming)?.write_all(&text)?;
-            fs::rename(&coming, &path)
-        };
-        put().map_err(|e| {
-            let _ = fs::remove_file(&coming);
-            FlowError::call("cannot write", path.display().to_string(), e)
-        })
+        nestor_ownership::replace(&path, 0o600, &text)
+            .map_err(|e| FlowError::call("cannot write", path.display().to_string(), e))
     }
 
     /// Forgets a set; nothing is left of a record without sets.

@@ -65,7 +65,7 @@ fn read_leaf(walk: &mut Walk<'_>, ag: u32, leaf: u32, end: &mut u64) -> Result<(
         } else {
             Err(record.damaged(
                 0,
-                format!("a chunk of inodes from {} on is out of order or outside its group", chunk.first),
+                format!("the inode chunk starting at {} is out of order or outside its group", chunk.first),
             ))
         };
         if walk.note(fits)?.is_some() {

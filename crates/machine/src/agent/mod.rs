@@ -3,6 +3,7 @@
 pub mod ledger;
 mod leftovers;
 mod loop_device;
+mod machines;
 mod media;
 mod origin;
 mod private;

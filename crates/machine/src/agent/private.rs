@@ -81,7 +81,7 @@ fn make_below(directory: &BorrowedFd<'_>, parent: &Path, prefix: &str) -> io::Re
 pub(super) fn random_digits() -> io::Result<String> {
     let mut bytes = [0; RANDOM_BYTES];
     File::open("/dev/urandom")?.read_exact(&mut bytes)?;
-    Ok(bytes.iter().map(|byte| format!("{byte:02x}")).collect())
+    Ok(hex::encode(bytes))
 }
 
 /// Opens a file to be emptied (`TRUNC`) or added to (`APPEND`), made for this user alone if it is not there. A link in

@@ -4,23 +4,18 @@ use std::fs;
 use std::io::{self, Read, Seek, SeekFrom, Write as _};
 use std::path::Path;
 use std::process::Command as OsCommand;
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use nestor_stack::Accelerator;
 use rustix::fs::OFlags;
 use rustix::mount::{UnmountFlags, unmount};
 
 use super::ledger::{By, DirectoryIdentity, Resource, process_start_ticks};
-use super::{Agent, Booted, lock, loop_device, media, private, process, random, settings};
+use super::{Agent, lock, loop_device, media, private, process, random, settings};
 use crate::command_line::shown;
-use crate::connection::NoAnswer;
 use crate::disks;
 use crate::facts;
-use crate::hypervisor::{RunningMachine, hypervisor};
 use crate::message::{Answer, Command, MAX_FRAME_BYTES, Request};
 use crate::refusal::{Cause, ProgramEnd, Refusal};
-use crate::spec::{DiskAttachment, MachineSpec};
 use crate::ticks::TickReading;
 use nestor_kernel::mounts::MountIdentity;
 
@@ -55,15 +50,9 @@ impl Agent {
             Request::Mount { source, target, file_system, options } => {
                 self.mount(&source, &target, &file_system, &options)
             }
-            Request::Unmount { target } => self.undo(
-                &format!("{target} is not mounted by nestor"),
-                |r| matches!(r, Resource::Mount { target: t, .. } if *t == target),
-            ),
+            Request::Unmount { target } => self.unmount(&target),
             Request::AttachLoop { file, direct_io } => self.attach_loop(&file, direct_io),
-            Request::DetachLoop { device } => self.undo(
-                &format!("{device} is not a loop device of nestor's"),
-                |r| matches!(r, Resource::LoopDevice { device: d, .. } if *d == device),
-            ),
+            Request::DetachLoop { device } => self.detach_loop(&device),
             Request::Claim { path } => self.claim(path),
             Request::Inspect { path } => self.inspect(&path),
             Request::EraseAtRelease { path } => {
@@ -75,10 +64,10 @@ impl Agent {
                 Ok(Answer::Device(disks::find(&mark, Duration::from_millis(timeout_ms))?))
             }
             Request::StartMachine(spec) => self.start_machine(&spec),
-            Request::KeepMachine { machine, path, timeout_ms } => self
-                .machine(&machine)?
-                .keep_state(Path::new(&path), Duration::from_millis(timeout_ms))
-                .map(|()| Answer::Done),
+            Request::KeepMachine { machine, path, timeout_ms } => {
+                self.machine(&machine)?.keep_state(Path::new(&path), Duration::from_millis(timeout_ms))?;
+                Ok(Answer::Done)
+            }
             Request::TakeInstructions { machine } => {
                 Ok(Answer::Instructions(self.machine(&machine)?.take_instructions()))
             }
@@ -221,6 +210,11 @@ impl Agent {
         }
     }
 
+    fn unmount(&self, target: &str) -> Obeyed {
+        let is_it = |r: &Resource| matches!(r, Resource::Mount { target: t, .. } if t == target);
+        self.undo(&format!("{target} is not mounted by nestor"), is_it)
+    }
+
     fn attach_loop(&self, file: &str, direct_io: bool) -> Obeyed {
         let failed = |e: io::Error| Refusal::of_io(&format!("making a loop device of {file} failed"), &e);
         let mark = loop_device::new_mark().map_err(failed)?;
@@ -238,6 +232,11 @@ impl Agent {
                 Err(failed(e))
             }
         }
+    }
+
+    fn detach_loop(&self, device: &str) -> Obeyed {
+        let is_it = |r: &Resource| matches!(r, Resource::LoopDevice { device: d, .. } if d == device);
+        self.undo(&format!("{device} is not a loop device of nestor's"), is_it)
     }
 
     fn claim(&self, path: String) -> Obeyed {
@@ -295,101 +294,7 @@ impl Agent {
         Ok(Answer::Done)
     }
 
-    fn start_machine(&self, spec: &MachineSpec) -> Obeyed {
-        let directory = self.work_directory.join(&spec.name);
-        let accelerator = match spec.accelerator {
-            Some(Accelerator::Hardware) => {
-                return Err("a machine cannot boot with `hardware` as its accelerator".into());
-            }
-            Some(decided) => decided,
-            None => self.find_accelerator(spec),
-        };
-        let (mut entry, mut group) = (0, 0);
-        let started = Instant::now();
-        let hypervisor = hypervisor(spec.hypervisor);
-        let booted = hypervisor.boot(spec, accelerator, directory, &self.spawner, &mut |pid| {
-            let start_ticks = process_start_ticks(pid).unwrap_or_default();
-            let what = format!("{} of the machine `{}`", hypervisor.program(), spec.name);
-            // Without a ledger the machine still dies with the agent.
-            entry = self.enter(Resource::Process { pid, start_ticks, what }).unwrap_or_default();
-            // Until it is up, take-down ends it as it ends programs.
-            group = pid;
-            lock(&self.running).push(pid);
-        });
-        lock(&self.running).retain(|&g| g != group);
-        match booted {
-            Ok(machine) => {
-                lock(&self.machines).insert(spec.name.clone(), Booted { entry, machine });
-                Ok(Answer::Booted {
-                    accelerator,
-                    boot_ms: u64::try_from(started.elapsed().as_millis()).unwrap_or(u64::MAX),
-                })
-            }
-            Err(e) => {
-                lock(&self.ledger).strike(entry);
-                let failed = e.within(&format!("the machine `{}` did not start", spec.name));
-                Err(match failed.cause {
-                    Cause::Other => Refusal { cause: Cause::NotStarted, ..failed },
-                    _ => failed,
-                })
-            }
-        }
-    }
-
-    /// What a hypervisor has to run its machines with here: tried once.
-    fn find_accelerator(&self, spec: &MachineSpec) -> Accelerator {
-        *lock(&self.accelerators).entry(spec.hypervisor).or_insert_with(|| {
-            let directory = self.work_directory.join("probe");
-            hypervisor(spec.hypervisor).find_accelerator(spec, directory, &self.spawner)
-        })
-    }
-
-    fn stop_machine(&self, name: &str) -> Obeyed {
-        let Booted { entry, machine } = lock(&self.machines).remove(name).ok_or_else(|| {
-            Refusal::new(Cause::MachineLost, format!("the machine `{name}` is not running"))
-        })?;
-        machine.stop();
-        lock(&self.ledger).strike(entry);
-        Ok(Answer::Done)
-    }
-
-    fn machine(&self, name: &str) -> Result<Arc<dyn RunningMachine>, Refusal> {
-        lock(&self.machines).get(name).map(|booted| Arc::clone(&booted.machine)).ok_or_else(|| {
-            Refusal::new(Cause::MachineLost, format!("the machine `{name}` is not running here (any more)"))
-        })
-    }
-
-    fn with_disk(
-        &self,
-        name: &str,
-        disk: &DiskAttachment,
-        act: impl Fn(&dyn RunningMachine) -> Result<(), Refusal>,
-    ) -> Obeyed {
-        let machine = self.machine(name)?;
-        act(&*machine)
-            .map(|()| Answer::Done)
-            .map_err(|e| e.within(&format!("the disk {} of the machine `{name}`", disk.serial)))
-    }
-
-    fn forward(&self, name: &str, timeout_ms: u64, request: Request) -> Obeyed {
-        let machine = self.machine(name)?;
-        machine.request(request, Duration::from_millis(timeout_ms)).map_err(|e| match e {
-            NoAnswer::Gone(reason) => Refusal::new(
-                Cause::MachineLost,
-                format!("the machine `{name}` died: {reason}{}", machine.last_words()),
-            ),
-            NoAnswer::TimedOut(limit) => Refusal::new(
-                Cause::MachineSilent,
-                format!(
-                    "the machine `{name}` did not answer within {} s: it hangs or is overloaded{}",
-                    limit.as_secs(),
-                    machine.last_words()
-                ),
-            ),
-        })
-    }
-
-    fn enter(&self, resource: Resource) -> Result<u64, Refusal> {
+    pub(super) fn enter(&self, resource: Resource) -> Result<u64, Refusal> {
         lock(&self.ledger).enter(resource).map_err(|e| self.unwritten(&e))
     }
 

@@ -6,6 +6,8 @@ use std::path::PathBuf;
 use std::process::Command;
 use std::sync::atomic::AtomicBool;
 
+use nestor_text::shell_quoted;
+
 use super::LabImage;
 use super::cache::{BuildLock, Cache, PartialImage};
 use super::environment::{Environment, make_open_directory};
@@ -156,10 +158,6 @@ fn package_step(line: &str) -> Option<&str> {
     rest.split([' ', ':']).next()
 }
 
-fn shell_quoted(text: &str) -> String {
-    format!("'{}'", text.replace('\'', r"'\''"))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -169,10 +167,5 @@ mod tests {
         assert_eq!(package_step("Unpacking libc6:amd64 (2.36-9) ..."), Some("libc6"));
         assert_eq!(package_step("Setting up fio (3.33-3) ..."), Some("fio"));
         assert_eq!(package_step("Preparing to unpack .../fio_3.33-3_amd64.deb ..."), None);
-    }
-
-    #[test]
-    fn a_path_with_a_quote_stays_one_word() {
-        assert_eq!(shell_quoted("/home/o'neill/a b"), r"'/home/o'\''neill/a b'");
     }
 }

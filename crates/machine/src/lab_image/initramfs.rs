@@ -1,6 +1,6 @@
 //! The two archives a lab machine starts from: modules and directories, which belong to the image, and the program.
 
-use std::fs::{self, File};
+use std::fs::File;
 use std::io::{self, BufWriter};
 use std::path::{Path, PathBuf};
 
@@ -19,24 +19,15 @@ const SKELETON: [&str; 7] = ["dev", "proc", "sys", "run", "tmp", "newroot", "mod
 /// # Errors
 /// A file that cannot be read or written; the message names it.
 pub fn initramfs(modules_cpio: &Path, binary: &Path, out: &Path) -> io::Result<()> {
-    let partial = partial_name(out);
-    let result = write_initramfs(modules_cpio, binary, &partial).and_then(|()| fs::rename(&partial, out));
-    if result.is_err() {
-        let _ = fs::remove_file(&partial);
-    }
-    result
-}
-
-fn write_initramfs(modules_cpio: &Path, binary: &Path, out: &Path) -> io::Result<()> {
-    let mut target = File::create(out).map_err(|e| naming(out, e))?;
+    let mut target = nestor_ownership::new_beside(out, 0o666).map_err(|e| naming(out, e))?;
     let mut modules = File::open(modules_cpio).map_err(|e| naming(modules_cpio, e))?;
-    io::copy(&mut modules, &mut target).map_err(|e| naming(modules_cpio, e))?;
+    io::copy(&mut modules, target.as_file_mut()).map_err(|e| naming(modules_cpio, e))?;
     let program = File::open(binary).map_err(|e| naming(binary, e))?;
     let size = program.metadata().map_err(|e| naming(binary, e))?.len();
-    let mut writer = CpioWriter::new(BufWriter::new(target));
+    let mut writer = CpioWriter::new(BufWriter::new(target.as_file_mut()));
     writer.file("init", 0o755, size, program).map_err(|e| naming(binary, e))?;
     writer.finish().map_err(|e| naming(out, e))?;
-    Ok(())
+    target.persist(out).map(drop).map_err(|e| naming(out, e.error))
 }
 
 /// Writes the image's part of the initramfs: directories, the console, and the boot modules with their load order.
@@ -68,18 +59,13 @@ pub(super) fn write_modules_cpio(modules: &[PathBuf], out: &Path) -> io::Result<
     Ok(())
 }
 
-fn partial_name(out: &Path) -> PathBuf {
-    let mut name = out.as_os_str().to_owned();
-    name.push(format!(".partial-{}", std::process::id()));
-    PathBuf::from(name)
-}
-
 fn naming(path: &Path, error: io::Error) -> io::Error {
     io::Error::new(error.kind(), format!("{}: {error}", path.display()))
 }
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
     use std::process::Command;
 
     use super::*;
@@ -104,7 +90,9 @@ mod tests {
         assert_eq!(fs::read_to_string(at("1/modules/virtio-rng.ko")).unwrap(), "second");
         assert!(SKELETON.iter().all(|name| at("1").join(name).is_dir()));
         assert_eq!(fs::read(at("2/init")).unwrap(), [7; 1001]);
-        assert!(!at(&format!("initramfs.partial-{}", std::process::id())).exists());
+        let is_partial = |name: &str| name.starts_with(".nestor-");
+        let names = fs::read_dir(directory.path()).unwrap().map(|entry| entry.unwrap().file_name());
+        assert!(!names.into_iter().any(|name| is_partial(&name.to_string_lossy())));
     }
 
     #[test]

@@ -65,7 +65,7 @@ impl Recipe {
         let mut hasher = Sha256::new();
         hasher.update(format!("nestor lab image {BUILD_VERSION}\n"));
         hasher.update(text);
-        hasher.finalize().iter().map(|byte| format!("{byte:02x}")).collect()
+        hex::encode(hasher.finalize())
     }
 
     /// The digits of the hash that name the image's directory.

@@ -9,7 +9,7 @@
 //! size, and times of change. Only a file's owner can forge its times, and the owner of the directory is this user or root.
 
 use std::collections::BTreeMap;
-use std::fs::{self, File, OpenOptions, Permissions};
+use std::fs::{self, File, Permissions};
 use std::io::{self, Read, Write};
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
@@ -165,26 +165,19 @@ fn sha256(path: &Path) -> Result<(String, fs::Metadata), LabImageError> {
                 bytes => hasher.update(&buffer[..bytes]),
             }
         }
-        let hash = hasher.finalize().iter().map(|byte| format!("{byte:02x}")).collect();
-        Ok((hash, metadata))
+        Ok((hex::encode(hasher.finalize()), metadata))
     };
     read().map_err(LabImageError::file("cannot read", path))
 }
 
-/// Writes a file whole or not at all.
+/// Writes a file that everybody may read, whole or not at all, even if the machine stops meanwhile.
 fn replace(path: &Path, contents: &[u8]) -> io::Result<()> {
-    let mut partial = path.as_os_str().to_owned();
-    partial.push(format!(".partial-{}", std::process::id()));
-    let written = || {
-        let mut file = OpenOptions::new().write(true).create_new(true).open(&partial)?;
-        file.set_permissions(Permissions::from_mode(0o644))?;
-        file.write_all(contents)?;
-        file.sync_all()?;
-        fs::rename(&partial, path)
-    };
-    written().inspect_err(|_| {
-        let _ = fs::remove_file(&partial);
-    })
+    let mut beside = ownership::new_beside(path, 0o644)?;
+    let file = beside.as_file_mut();
+    file.set_permissions(Permissions::from_mode(0o644))?;
+    file.write_all(contents)?;
+    file.sync_all()?;
+    beside.persist(path).map(drop).map_err(|e| e.error)
 }
 
 #[cfg(test)]

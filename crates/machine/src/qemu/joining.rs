@@ -42,7 +42,7 @@ pub enum WhyNotJoined {
     )]
     Speed(ProcessorSpeed),
     /// It did not come so far.
-    #[error("QEMU did not begin in time to be joined to virtual time")]
+    #[error("QEMU did not start in time to join virtual time")]
     Late,
     /// The connection to the library failed.
     #[error("the connection to the library of virtual time failed: {0}")]

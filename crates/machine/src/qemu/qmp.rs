@@ -44,7 +44,7 @@ pub enum QmpError {
         error: io::Error,
     },
     /// It answers, but not with a number.
-    #[error("QEMU does not say how many instructions were executed")]
+    #[error("QEMU did not report an instruction count")]
     NotCounted,
 }
 

@@ -443,7 +443,7 @@ fn detach_device(qmp: &Mutex<Qmp>, id: &str, let_time_pass: impl Fn()) -> Result
             return Ok(());
         }
     }
-    Err(Refusal::new(Cause::MachineSilent, format!("the machine did not release the device {id}")))
+    Err(Refusal::new(Cause::MachineSilent, format!("the guest did not release the device {id}")))
 }
 
 /// Removes what a device used; QEMU frees it a moment after the device is gone.

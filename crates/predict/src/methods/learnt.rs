@@ -1,9 +1,9 @@
 //! What stacks do to loads, learnt from every cell of the store.
 
 use super::{Predicted, measure_many};
-use crate::answer::Missing;
 use crate::evidence::{Evidence, Question};
 use crate::learnt_model::{FEWEST_CELLS, Knowledge};
+use crate::missing::Missing;
 
 /// What twice or half of an amount, such as memory, may change where it was not measured: a guess on the safe side.
 const OCTAVE: f64 = 0.1;

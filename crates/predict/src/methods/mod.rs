@@ -8,9 +8,9 @@ mod transaction;
 
 use serde::{Deserialize, Serialize};
 
-use crate::answer::Missing;
 use crate::evidence::{Evidence, Question};
 use crate::learnt_model::Knowledge;
+use crate::missing::Missing;
 
 /// A prediction of one method.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

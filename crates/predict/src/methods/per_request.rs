@@ -6,9 +6,9 @@ use nestor_statistics::prediction::{PerRequestCost, RequestTime};
 use nestor_statistics::surface::GridPoint;
 
 use super::{Predicted, measure_surface};
-use crate::answer::Missing;
 use crate::evidence::{Evidence, Question};
 use crate::learnt_model::Knowledge;
+use crate::missing::Missing;
 
 /// Sizes that a line through times needs.
 const FEWEST_SIZES: usize = 2;

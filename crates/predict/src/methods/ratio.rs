@@ -4,9 +4,9 @@
 use nestor_statistics::surface::Surface;
 
 use super::{Predicted, measure_surface};
-use crate::answer::Missing;
 use crate::evidence::{Evidence, Question, Shape};
 use crate::learnt_model::Knowledge;
+use crate::missing::Missing;
 
 /// A surface with so many times two more or fewer requests under way than the load has tells nothing of it.
 const MOST_OCTAVES: f64 = 3.0;

@@ -4,9 +4,9 @@
 use nestor_statistics::prediction::{Rounding, Transaction, capacity};
 
 use super::Predicted;
-use crate::answer::Missing;
 use crate::evidence::{Evidence, Question};
 use crate::learnt_model::Knowledge;
+use crate::missing::Missing;
 
 /// Two runs of a model with 800 requests a second differ by so much.
 const USUAL_DEVIATION: f64 = 0.03;

@@ -241,9 +241,7 @@ fn may_overwrite(path: &Path, is_device: bool, overwrite: &[PathBuf]) -> Result<
 
 fn busy_or(error: io::Error, path: &Path, is_device: bool) -> ReplayError {
     if is_device && error.raw_os_error() == Some(libc::EBUSY) {
-        let why = "the kernel says that it is in use (mounted, swap, or part of another device); nothing \
-                   was written. `lsblk` shows what uses it";
-        return ReplayError::Refused { path: path.to_path_buf(), why: why.to_owned() };
+        return in_use::busy(path);
     }
     ReplayError::io("open", path)(error)
 }

@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use nestor_text::quantities::parse_time;
+
 use super::{MOST_REPLICATIONS, Reader, Value};
 use crate::TraceMode;
 use crate::complaint::Complaint;
@@ -142,22 +144,8 @@ impl<'a> Reader<'a> {
     }
 }
 
-/// `90s`, `5m`, `1h30m`, `5 min`; `None` for anything else and for no time at all.
+/// `90s`, `5m`, `1h30m`, `5 min`; `None` for anything else, for a number without a unit, and for no time at all.
 pub fn parse_duration(text: &str) -> Option<Duration> {
-    let mut rest: String = text.chars().filter(|c| !c.is_whitespace()).collect();
-    let mut seconds = 0_u64;
-    while !rest.is_empty() {
-        let digits = rest.find(|c: char| !c.is_ascii_digit()).filter(|i| *i > 0)?;
-        let number: u64 = rest[..digits].parse().ok()?;
-        let unit_end = rest[digits..].find(|c: char| c.is_ascii_digit()).map_or(rest.len(), |i| digits + i);
-        let unit = match &rest[digits..unit_end] {
-            "h" => 3_600,
-            "m" | "min" => 60,
-            "s" => 1,
-            _ => return None,
-        };
-        seconds = seconds.checked_add(number.checked_mul(unit)?)?;
-        rest = rest.split_off(unit_end);
-    }
-    (seconds > 0).then(|| Duration::from_secs(seconds))
+    let time = parse_time(text).filter(|time| !time.is_zero() && time.subsec_nanos() == 0)?;
+    text.trim_end().ends_with(char::is_alphabetic).then_some(time)
 }

@@ -7,11 +7,12 @@ use super::limits;
 use super::random::gamma_with_mean;
 use super::values::Attributes;
 use super::{Defined, Resolver, Result};
+use crate::Span;
 use crate::arithmetic::Scalar;
 use crate::error::{Fault, Problem};
 use crate::limits::{MOST_FILES, MOST_SET_BYTES};
 use crate::plan::{FileSet, FileSetKind, RandomVariable, Value};
-use crate::syntax::{FilesSyntax, attribute};
+use crate::syntax::{Attribute, FilesSyntax, attribute};
 
 /// Bytes of a file, width and shape where none are given (`parser_gram.y` of Filebench).
 const DEFAULT_FILE_BYTES: u64 = 1024;
@@ -70,48 +71,16 @@ impl Resolver<'_> {
             return Err(self.misfit(attributes, "name", &Scalar::Text(name), remedy));
         }
         let path = self.text(attributes, "path")?.unwrap_or_default();
-        for (attribute, text) in [
-            ("datasource", "datasource has no effect here: it belongs to a variant of Filebench"),
-            ("entropy", "entropy has no effect here: it belongs to a variant of Filebench"),
-            ("namelength", "namelength has no effect here: names are numbers"),
-        ] {
-            if let Some(attribute) = crate::syntax::attribute(all, attribute) {
-                self.warn(&attribute.span, text);
-            }
-        }
+        self.warn_of_variants(all);
         let entries = match kind {
             FileSetKind::File => 1,
             FileSetKind::Tree => self.count_to(attributes, "entries", MOST_FILES)?.unwrap_or(0),
         };
         let leaf_directories = self.count_to(attributes, "leafdirs", MOST_FILES)?.unwrap_or(0);
         let file_bytes = self.file_bytes(attributes, &name)?;
-        let directory_width = self.value(attributes, "dirwidth")?;
-        let directory_width = match (kind, directory_width) {
-            (FileSetKind::File, _) => Value::Fixed(DEFAULT_FILE_WIDTH),
-            (_, Some(width)) => width,
-            (_, None) => {
-                if entries > 1 || leaf_directories > 1 {
-                    let text = "dirwidth is missing: every file gets a directory of its own, as in Filebench";
-                    self.warn(span, text);
-                }
-                Value::Fixed(0)
-            }
-        };
-        let directory_gamma = match kind {
-            FileSetKind::File => 0.0,
-            FileSetKind::Tree => {
-                self.double(attributes, "dirgamma")?.unwrap_or(DEFAULT_DIRECTORY_GAMMA) / 1000.0
-            }
-        };
-        if directory_gamma < 0.0 {
-            let at = attribute(all, "dirgamma").map_or(span.clone(), |attribute| attribute.span.clone());
-            return Err(Fault::value(
-                &at,
-                "dirgamma",
-                directory_gamma * 1000.0,
-                "it must be 0 or more: 1500 for a shape of 1.5",
-            ));
-        }
+        let is_wide = entries > 1 || leaf_directories > 1;
+        let directory_width = self.directory_width(attributes, *kind, is_wide, span)?;
+        let directory_gamma = self.directory_gamma(attributes, *kind, span)?;
         let set = FileSet {
             name,
             path,
@@ -136,6 +105,62 @@ impl Resolver<'_> {
             return Err(Fault::misfit(span, "this is both readonly and writeonly", remedy));
         }
         Ok(set)
+    }
+
+    /// Warns of attributes that only a variant of Filebench has.
+    fn warn_of_variants(&mut self, all: &[Attribute]) {
+        for (name, text) in [
+            ("datasource", "datasource has no effect here: it belongs to a variant of Filebench"),
+            ("entropy", "entropy has no effect here: it belongs to a variant of Filebench"),
+            ("namelength", "namelength has no effect here: names are numbers"),
+        ] {
+            if let Some(attribute) = attribute(all, name) {
+                self.warn(&attribute.span, text);
+            }
+        }
+    }
+
+    /// How many entries a directory has. A set with several files or directories, which `is_wide`, should say so.
+    fn directory_width(
+        &mut self,
+        attributes: &Attributes<'_>,
+        kind: FileSetKind,
+        is_wide: bool,
+        span: &Span,
+    ) -> Result<Value> {
+        let given = self.value(attributes, "dirwidth")?;
+        Ok(match (kind, given) {
+            (FileSetKind::File, _) => Value::Fixed(DEFAULT_FILE_WIDTH),
+            (_, Some(width)) => width,
+            (_, None) => {
+                if is_wide {
+                    let text = "dirwidth is missing: every file gets a directory of its own, as in Filebench";
+                    self.warn(span, text);
+                }
+                Value::Fixed(0)
+            }
+        })
+    }
+
+    /// The shape of the tree: how its depth varies.
+    fn directory_gamma(
+        &mut self,
+        attributes: &Attributes<'_>,
+        kind: FileSetKind,
+        span: &Span,
+    ) -> Result<f64> {
+        let gamma = match kind {
+            FileSetKind::File => 0.0,
+            FileSetKind::Tree => {
+                self.double(attributes, "dirgamma")?.unwrap_or(DEFAULT_DIRECTORY_GAMMA) / 1000.0
+            }
+        };
+        if gamma < 0.0 {
+            let at = attribute(attributes.all, "dirgamma").map_or(span.clone(), |a| a.span.clone());
+            let remedy = "it must be 0 or more: 1500 for a shape of 1.5";
+            return Err(Fault::value(&at, "dirgamma", gamma * 1000.0, remedy));
+        }
+        Ok(gamma)
     }
 
     /// Size of a file: as given, or with `filesizegamma` (1.4) drawn around it.

@@ -211,16 +211,7 @@ impl<'a> Resolver<'a> {
             CommandKind::Echo(text) => Action::Echo(self.command_text(text, scope)?),
             CommandKind::System(text) => Action::System(self.command_text(text, scope)?),
             CommandKind::Sleep(time) => return self.sleep(command, time.as_ref(), scope),
-            CommandKind::Warmup(time) => {
-                let time_s = self.seconds("warmup", time, scope)?;
-                if self.started.is_some() {
-                    let text =
-                        format!("warmup {time_s} has no effect here: every run begins with fresh counters");
-                    self.warn(&command.span, text);
-                    return Ok(());
-                }
-                Action::Sleep(time_s)
-            }
+            CommandKind::Warmup(time) => return self.warm_up(command, time, scope),
             CommandKind::CreateFiles => Action::CreateFiles(Arc::new(self.file_sets()?)),
             CommandKind::ListFileSets => Action::ListFileSets(Arc::new(self.file_sets()?)),
             CommandKind::CreateProcesses => {
@@ -237,15 +228,7 @@ impl<'a> Resolver<'a> {
                 Action::Run(self.explicit_run(command, time)?)
             }
             CommandKind::PeriodicRun { period, time } => {
-                let period_s = match period {
-                    Some(period) => self.report_period(period, scope)?,
-                    None => 0.0,
-                };
-                let time = self.run_time(time.as_ref(), scope)?;
-                let mut run = self.explicit_run(command, time)?;
-                run.report_every_s = Some(if period_s == 0.0 { REPORT_PERIOD_S } else { period_s.abs() });
-                run.report_resets = period_s < 0.0;
-                Action::Run(run)
+                Action::Run(self.periodic_run(command, period.as_ref(), time.as_ref(), scope)?)
             }
             CommandKind::EventGen(attributes) => {
                 self.rate = Some((attributes, scope.clone()));
@@ -258,14 +241,7 @@ impl<'a> Resolver<'a> {
                 let value = self.count(&Attributes { all, scope }, "value")?;
                 Action::MultiSync(value.unwrap_or(1))
             }
-            CommandKind::Quit => {
-                self.finish_started()?;
-                self.has_quit = true;
-                if !self.has_run && !self.processes.is_empty() {
-                    self.warn(&command.span, "the script ends here without a run");
-                }
-                return Ok(());
-            }
+            CommandKind::Quit => return self.quit(&command.span),
             _ => return Ok(()),
         };
         self.actions.push(action);
@@ -283,6 +259,26 @@ impl<'a> Resolver<'a> {
         match &mut self.started {
             Some(started) => started.measured_s += time_s,
             None => self.actions.push(Action::Sleep(time_s)),
+        }
+        Ok(())
+    }
+
+    fn warm_up(&mut self, command: &Command, time: &Expression, scope: &Scope) -> Result<()> {
+        let time_s = self.seconds("warmup", time, scope)?;
+        if self.started.is_some() {
+            let text = format!("warmup {time_s} has no effect here: every run begins with fresh counters");
+            self.warn(&command.span, text);
+        } else {
+            self.actions.push(Action::Sleep(time_s));
+        }
+        Ok(())
+    }
+
+    fn quit(&mut self, span: &Span) -> Result<()> {
+        self.finish_started()?;
+        self.has_quit = true;
+        if !self.has_run && !self.processes.is_empty() {
+            self.warn(span, "the script ends here without a run");
         }
         Ok(())
     }
@@ -320,6 +316,25 @@ impl<'a> Resolver<'a> {
             self.warn(&command.span, "no process is defined before this run: it only makes the files");
         }
         self.has_run = true;
+        Ok(run)
+    }
+
+    /// A run that reports what it did until then; a negative period makes each report begin anew.
+    fn periodic_run(
+        &mut self,
+        command: &Command,
+        period: Option<&Expression>,
+        time: Option<&Expression>,
+        scope: &Scope,
+    ) -> Result<Run> {
+        let period_s = match period {
+            Some(period) => self.report_period(period, scope)?,
+            None => 0.0,
+        };
+        let time = self.run_time(time, scope)?;
+        let mut run = self.explicit_run(command, time)?;
+        run.report_every_s = Some(if period_s == 0.0 { REPORT_PERIOD_S } else { period_s.abs() });
+        run.report_resets = period_s < 0.0;
         Ok(run)
     }
 

@@ -109,14 +109,7 @@ impl Resolver<'_> {
         attributes: &Attributes<'_>,
     ) -> Result<RandomVariable> {
         let span = &definition.syntax.span;
-        for name in ["seed", "randsrc"] {
-            if let Some(attribute) = attribute(attributes.all, name) {
-                self.warn(
-                    &attribute.span,
-                    format!("{name} has no effect here: all random values come from the run's seed"),
-                );
-            }
-        }
+        self.warn_of_seeds(attributes.all);
         let table = definition.syntax.table.as_ref();
         let kind = self.text(attributes, "type")?;
         let min = self.double(attributes, "min")?.unwrap_or(0.0);
@@ -129,22 +122,14 @@ impl Resolver<'_> {
         let distribution = match (kind.as_deref(), table) {
             (Some("tabular") | None, Some(table)) => self.tabular(table, &definition.scope, min, mean)?,
             (Some("tabular"), None) => {
-                let problem =
-                    Problem::Missing { place: "a tabular randvar".to_owned(), attribute: "randtable" };
-                return Err(Fault::new(span, problem, "add randtable={{percent, min, max}, …}"));
+                let remedy = "add randtable={{percent, min, max}, …}";
+                return Err(missing(span, "a tabular randvar", "randtable", remedy));
             }
-            (Some("uniform"), None) => match mean {
-                Some(mean) => uniform(min, mean, span)?,
-                None => {
-                    let problem =
-                        Problem::Missing { place: "a uniform randvar".to_owned(), attribute: "mean" };
-                    return Err(Fault::new(
-                        span,
-                        problem,
-                        "its values go from min to twice the mean less min",
-                    ));
-                }
-            },
+            (Some("uniform"), None) => {
+                let remedy = "its values go from min to twice the mean less min";
+                let mean = mean.ok_or_else(|| missing(span, "a uniform randvar", "mean", remedy))?;
+                uniform(min, mean, span)?
+            }
             // Filebench takes the shape for the mean where none is given.
             (Some("gamma") | None, None) => gamma_with_mean(gamma, mean.unwrap_or(gamma), min, span)?,
             (Some("uniform" | "gamma"), Some(table)) => {
@@ -163,6 +148,18 @@ impl Resolver<'_> {
             max: None,
             round,
         })
+    }
+
+    /// Warns of attributes that choose a seed.
+    fn warn_of_seeds(&mut self, all: &[Attribute]) {
+        for name in ["seed", "randsrc"] {
+            if let Some(attribute) = attribute(all, name) {
+                self.warn(
+                    &attribute.span,
+                    format!("{name} has no effect here: all random values come from the run's seed"),
+                );
+            }
+        }
     }
 
     /// A table whose values are moved so that its smallest is `min` and its mean is `mean` (`fb_random.c` of Filebench).
@@ -225,8 +222,7 @@ impl Resolver<'_> {
         attributes: &Attributes<'_>,
     ) -> Result<RandomVariable> {
         let Some(kind) = self.text(attributes, "type")? else {
-            let problem = Problem::Missing { place: "a cvar".to_owned(), attribute: "type" };
-            return Err(Fault::new(&definition.syntax.span, problem, "add type=cvar-gamma"));
+            return Err(missing(&definition.syntax.span, "a cvar", "type", "add type=cvar-gamma"));
         };
         let Some((_, known)) = CUSTOM_TYPES.iter().find(|(name, _)| *name == kind) else {
             let remedy = suggest(&kind, CUSTOM_TYPES.map(|(name, _)| name), "types of cvar");
@@ -297,6 +293,10 @@ impl Resolver<'_> {
     }
 }
 
+fn missing(span: &Span, place: &str, attribute: &'static str, remedy: &str) -> Box<Fault> {
+    Fault::new(span, Problem::Missing { place: place.to_owned(), attribute }, remedy)
+}
+
 fn copy(attribute: &Attribute) -> Attribute {
     Attribute { name: attribute.name, value: attribute.value.clone(), span: attribute.span.clone() }
 }
@@ -331,64 +331,81 @@ pub(super) fn gamma_with_mean(shape: f64, mean: f64, min: f64, span: &Span) -> R
 }
 
 fn custom_distribution(kind: &str, values: &[f64], span: &Span) -> Result<Distribution> {
-    let at = |index: usize| values.get(index).copied().unwrap_or(0.0);
-    let positive = |name: &str, value: f64| match value > 0.0 {
-        true => Ok(value),
-        false => Err(Fault::value(span, name, value, "it must be more than 0")),
-    };
-    let not_negative = |name: &str, value: f64| match value >= 0.0 {
-        true => Ok(value),
-        false => Err(Fault::value(span, name, value, "it must be 0 or more")),
-    };
+    let parameters = Parameters { values, span };
+    let at = |index| parameters.at(index);
+    let positive = |name, index| parameters.positive(name, index);
+    let not_negative = |name, index| parameters.not_negative(name, index);
     Ok(match kind {
         "cvar-erlang" => {
-            let shape = at(0);
-            if shape < 1.0 || shape.fract() != 0.0 || shape > f64::from(u32::MAX) {
-                return Err(Fault::value(span, "shape", shape, "it must be a whole number of 1 or more"));
-            }
-            Distribution::Erlang { shape: shape as u32, mean: positive("rate", at(1))? }
+            Distribution::Erlang { shape: parameters.whole("shape", 0)?, mean: positive("rate", 1)? }
         }
-        "cvar-exponential" => Distribution::Exponential { mean: not_negative("mean", at(0))? },
+        "cvar-exponential" => Distribution::Exponential { mean: not_negative("mean", 0)? },
         "cvar-gamma" => {
-            let (mean, shape) = (not_negative("mean", at(0))?, positive("gamma", at(1))?);
+            let (mean, shape) = (not_negative("mean", 0)?, positive("gamma", 1)?);
             match mean > 0.0 {
                 true => Distribution::Gamma { shape, scale: mean / shape, offset: 0.0 },
                 false => Distribution::Constant(0.0),
             }
         }
-        "cvar-lognormal" => Distribution::LogNormal {
-            shape: not_negative("shape", at(0))?,
-            scale: not_negative("scale", at(1))?,
-        },
-        "cvar-normal" => Distribution::Normal { mean: at(0), sigma: not_negative("sigma", at(1))? },
-        "cvar-triangular" => {
-            let (lower, upper, mode) = (at(0), at(1), at(2));
-            if !(lower <= mode && mode <= upper) {
-                let value = format!("{mode} between {lower} and {upper}");
-                return Err(Fault::value(
-                    span,
-                    "mode",
-                    value,
-                    "lower, mode and upper must increase in this order",
-                ));
-            }
-            match lower < upper {
-                true => Distribution::Triangular { lower, upper, mode },
-                false => Distribution::Constant(lower),
-            }
+        "cvar-lognormal" => {
+            Distribution::LogNormal { shape: not_negative("shape", 0)?, scale: not_negative("scale", 1)? }
         }
+        "cvar-normal" => Distribution::Normal { mean: at(0), sigma: not_negative("sigma", 1)? },
+        "cvar-triangular" => triangular([at(0), at(1), at(2)], span)?,
         "cvar-uniform" => {
             let (lower, upper) = (at(0), at(1));
             if upper < lower {
-                return Err(Fault::value(
-                    span,
-                    "upper",
-                    upper,
-                    format!("it must be at least lower, which is {lower}"),
-                ));
+                let remedy = format!("it must be at least lower, which is {lower}");
+                return Err(Fault::value(span, "upper", upper, remedy));
             }
             Distribution::Uniform { lower, upper }
         }
-        _ => Distribution::Weibull { shape: positive("shape", at(0))?, scale: positive("scale", at(1))? },
+        _ => Distribution::Weibull { shape: positive("shape", 0)?, scale: positive("scale", 1)? },
+    })
+}
+
+/// The parameters of a `cvar`, in the order of [`CUSTOM_TYPES`].
+struct Parameters<'p> {
+    values: &'p [f64],
+    span: &'p Span,
+}
+
+impl Parameters<'_> {
+    fn at(&self, index: usize) -> f64 {
+        self.values.get(index).copied().unwrap_or(0.0)
+    }
+
+    fn positive(&self, name: &str, index: usize) -> Result<f64> {
+        match self.at(index) {
+            value if value > 0.0 => Ok(value),
+            value => Err(Fault::value(self.span, name, value, "it must be more than 0")),
+        }
+    }
+
+    fn not_negative(&self, name: &str, index: usize) -> Result<f64> {
+        match self.at(index) {
+            value if value >= 0.0 => Ok(value),
+            value => Err(Fault::value(self.span, name, value, "it must be 0 or more")),
+        }
+    }
+
+    fn whole(&self, name: &str, index: usize) -> Result<u32> {
+        let value = self.at(index);
+        if value < 1.0 || value.fract() != 0.0 || value > f64::from(u32::MAX) {
+            return Err(Fault::value(self.span, name, value, "it must be a whole number of 1 or more"));
+        }
+        Ok(value as u32)
+    }
+}
+
+fn triangular([lower, upper, mode]: [f64; 3], span: &Span) -> Result<Distribution> {
+    if !(lower <= mode && mode <= upper) {
+        let value = format!("{mode} between {lower} and {upper}");
+        let remedy = "lower, mode and upper must increase in this order";
+        return Err(Fault::value(span, "mode", value, remedy));
+    }
+    Ok(match lower < upper {
+        true => Distribution::Triangular { lower, upper, mode },
+        false => Distribution::Constant(lower),
     })
 }

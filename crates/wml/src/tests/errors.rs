@@ -236,7 +236,7 @@ fn values_that_do_not_fit_are_refused() {
     insta::assert_snapshot!(error("set $a=5 / 0"), @r"
     a script is not understood: test.f:1:10
       set $a=5 / 0
-               ^ 5 / 0 has no result
+               ^ 5 / 0 cannot be computed
       calculations use whole numbers of up to 63 bits, or fractions
     ");
     insta::assert_snapshot!(error("set $a=8g * 8g"), @r"

@@ -21,12 +21,14 @@
 //!   memory of a 256 MiB guest; `size=` says otherwise, and the published sizes are `size=4G` and, on the host, `size=8G`.
 //! * No time limit: a test ends at the end of the file.
 
+use nestor_text::units;
+
 use super::ended::{exit_code, failed};
 use super::fio::job::{
     Arguments, SLOWEST_LAYOUT_BYTES_PER_S, SLOWEST_RUN_BYTES_PER_S, SPARE_S, escaped, layout_block,
 };
 use super::fio::report::{Expected, Report};
-use super::options::{bytes, in_words, switch};
+use super::options::{bytes, switch};
 use super::random::seed_of;
 use crate::engine::{About, Case, DataSet, Engine, Misfit, OptionSpec, Place, Step, StepOutput, Target};
 use crate::error::LoadError;
@@ -107,14 +109,14 @@ impl Engine for Iozone {
             return Err(Misfit {
                 option: "bs",
                 why: "the record is a buffer in the machine's memory".to_owned(),
-                remedy: format!("write at most {}", in_words(LARGEST_RECORD_BYTES)),
+                remedy: format!("write at most {}", units::size(LARGEST_RECORD_BYTES)),
             });
         }
         if bytes(workload, "size") < record {
             return Err(Misfit {
                 option: if workload.given("size").is_some() { "size" } else { "bs" },
                 why: "no record fits".to_owned(),
-                remedy: format!("write a size of at least {}", in_words(record)),
+                remedy: format!("write a size of at least {}", units::size(record)),
             });
         }
         Ok(())
@@ -129,7 +131,7 @@ impl Engine for Iozone {
     fn describe(&self, workload: &Workload) -> String {
         let end = if switch(workload, "fsync") { ", fsync at the end" } else { "" };
         let (file, record) = (file_bytes(workload), bytes(workload, "bs"));
-        format!("{} in records of {}, buffered{end}", in_words(file), in_words(record))
+        format!("{} in records of {}, buffered{end}", units::size(file), units::size(record))
     }
 
     fn remarks(&self, workload: &Workload) -> Vec<String> {
@@ -162,7 +164,7 @@ impl Engine for Iozone {
         arguments.set("rw", "write").set("bs", block).set("ioengine", "psync");
         arguments.set("refill_buffers", 1).set("end_fsync", 1).job("layout");
         vec![Step {
-            title: format!("laying out {}", in_words(file_bytes(workload))),
+            title: format!("laying out {}", units::size(file_bytes(workload))),
             argv: arguments.0,
             input_files: Vec::new(),
             copied_files: Vec::new(),

@@ -42,13 +42,3 @@ pub(super) fn time_limit_s(workload: &Workload, option: &str) -> Option<u64> {
         _ => None,
     }
 }
-
-/// `8 KiB`, `512 MiB`, `1.5 GiB`: the largest unit that leaves a number of at least 1.
-pub(super) fn in_words(bytes: u64) -> String {
-    let units = [(1u64 << 40, "TiB"), (1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB")];
-    match units.iter().find(|(unit, _)| bytes >= *unit) {
-        Some((unit, name)) if bytes.is_multiple_of(*unit) => format!("{} {name}", bytes / unit),
-        Some((unit, name)) => format!("{:.1} {name}", bytes as f64 / *unit as f64),
-        None => format!("{bytes} B"),
-    }
-}

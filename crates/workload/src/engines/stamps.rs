@@ -349,7 +349,7 @@ mod tests {
         let said = |output: &StepOutput| workload.parse_output(output).unwrap_err().to_string();
         let refused = said(&output(Ended::Code(1), "", "error: /mnt is a directory"));
         assert_eq!(refused, "nestor refused the workload (exit code 1): /mnt is a directory");
-        assert!(said(&output(Ended::TimedOut, "", "")).contains("did not end in its time"));
+        assert!(said(&output(Ended::TimedOut, "", "")).contains("did not finish in time"));
         assert!(said(&output(Ended::Code(0), "", "")).contains("without printing a result"));
         assert!(said(&output(Ended::Code(0), "{garbage", "")).contains("cannot be read"));
         let error = Workload::parse("stamps:mixed:bs=512").unwrap_err().to_string();

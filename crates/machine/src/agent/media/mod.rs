@@ -4,12 +4,12 @@ mod contents;
 mod users;
 
 use std::fs::{self, File, OpenOptions};
-use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt};
+use std::os::unix::fs::FileTypeExt;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
 use nestor_kernel::in_use;
-use rustix::fs::{FlockOperation, OFlags, flock};
+use rustix::fs::{FlockOperation, flock};
 use rustix::io::Errno;
 
 pub(super) use contents::{Identity, found_in};
@@ -25,100 +25,107 @@ const MOMENT: Duration = Duration::from_millis(if cfg!(test) { 100 } else { 2000
 pub(super) fn claim(path: &str) -> Result<File, String> {
     let could_not_open = |e: std::io::Error| format!("{path} could not be opened: {e}");
     let is_device = fs::metadata(path).is_ok_and(|m| m.file_type().is_block_device());
-    let number = fs::metadata(path).map_or(0, |m| m.rdev());
-    if is_device && let Some(used) = in_use::of_device(number) {
-        return Err(format!(
-            "{path} is in use: {used}; nothing was written. Unmount it first, or name another device (`lsblk` lists them)"
-        ));
-    }
-    if is_device {
-        // The kernel lets only one user at a time have a device exclusively: a mount, a swap area, an array, a volume
-        // group. Claimed and given back at once, because we want to mount it.
-        let exclusive =
-            OpenOptions::new().read(true).custom_flags(OFlags::EXCL.bits().cast_signed()).open(path);
-        if let Err(e) = exclusive {
-            return Err(match e.raw_os_error() {
-                Some(code) if code == Errno::BUSY.raw_os_error() => {
-                    format!(
-                        "{path} is in use: the kernel says that it is busy (mounted, swap, part of an array or a volume group?)"
-                    )
-                }
-                _ => could_not_open(e),
-            });
-        }
+    if is_device && let Some(why) = in_use::refusal_to_take(Path::new(path)).map_err(could_not_open)? {
+        return Err(format!("{path} is {why}"));
     }
     // The end of a device that was open for writing makes device managers look at it.
     let file = OpenOptions::new().read(true).write(!is_device).open(path).map_err(could_not_open)?;
-    let deadline = Instant::now() + MOMENT;
-    let in_a_moment = |attempt: &dyn Fn() -> Result<(), String>| loop {
-        match attempt() {
-            Err(_) if Instant::now() < deadline => std::thread::sleep(Duration::from_millis(50)),
-            ended => return ended,
-        }
-    };
-    in_a_moment(&|| match flock(&file, FlockOperation::NonBlockingLockExclusive) {
-        Ok(()) => Ok(()),
-        Err(Errno::WOULDBLOCK) => Err(locked(path, &file)),
-        Err(e) => Err(format!("{path} could not be locked: {e}")),
-    })?;
+    let medium = Medium { path, file: &file, deadline: Instant::now() + MOMENT };
+    medium.lock()?;
     if is_device {
-        in_a_moment(&|| match users::bytes_are_locked(&file) {
-            Ok(true) => Err(locked(path, &file)),
-            _ => Ok(()),
-        })?;
-        in_a_moment(&|| refuse_users(path, users::users_of(&file).into_iter().filter(|user| user.writes)))?;
+        medium.refuse_users_of_device()?
     } else {
-        refuse_loop_device(path)?;
-        in_a_moment(&|| match users::lock_bytes(&file) {
-            Ok(()) => Ok(()),
-            Err(Errno::AGAIN) => Err(locked(path, &file)),
-            Err(e) => Err(format!("{path} could not be locked: {e}")),
-        })?;
-        in_a_moment(&|| match users::is_open_elsewhere(&file) {
-            Some(false) => Ok(()),
-            Some(true) => match users::users_of(&file) {
-                users if users.is_empty() => Err(format!(
-                    "{path} is in use: another program has it open, which is not visible from here"
-                )),
-                users => refuse_users(path, users.into_iter()),
-            },
-            None => refuse_users(path, users::users_of(&file).into_iter().filter(|user| user.writes)),
-        })?;
+        medium.take_file()?
     }
     Ok(file)
 }
 
-/// A file with a loop device is in use, but not by another Nestor, which would have locked it.
-fn refuse_loop_device(path: &str) -> Result<(), String> {
-    match in_use::loop_device_of(Path::new(path)).map(|device| device.display().to_string()) {
-        Some(device) => Err(format!(
-            "{path} is in use as the loop device {device}; `losetup --detach {device}` detaches it"
-        )),
-        None => Ok(()),
-    }
+/// A medium that is being claimed; until the deadline others may hold it.
+struct Medium<'m> {
+    path: &'m str,
+    file: &'m File,
+    deadline: Instant,
 }
 
-fn locked(path: &str, file: &File) -> String {
-    let who = match users::users_of(file).as_slice() {
-        [] => String::new(),
-        users => format!("; it is open in {}", in_words(users)),
-    };
-    format!(
-        "{path} is in use: another program has locked it, perhaps another run of nestor or a virtual machine{who}; \
-         wait until that program ends"
-    )
-}
-
-fn refuse_users(path: &str, users: impl Iterator<Item = User>) -> Result<(), String> {
-    match users.collect::<Vec<_>>().as_slice() {
-        [] => Ok(()),
-        users => {
-            let how = if users.iter().any(|user| user.writes) { "for writing " } else { "" };
-            Err(format!(
-                "{path} is in use: it is open {how}in {}; wait until that program ends",
-                in_words(users)
-            ))
+impl Medium<'_> {
+    /// Tries until it succeeds or the deadline is over.
+    fn in_a_moment(&self, attempt: impl Fn() -> Result<(), String>) -> Result<(), String> {
+        loop {
+            match attempt() {
+                Err(_) if Instant::now() < self.deadline => std::thread::sleep(Duration::from_millis(50)),
+                ended => return ended,
+            }
         }
+    }
+
+    fn lock(&self) -> Result<(), String> {
+        self.in_a_moment(|| match flock(self.file, FlockOperation::NonBlockingLockExclusive) {
+            Ok(()) => Ok(()),
+            Err(Errno::WOULDBLOCK) => Err(self.locked()),
+            Err(e) => Err(self.not_locked(e)),
+        })
+    }
+
+    fn refuse_users_of_device(&self) -> Result<(), String> {
+        self.in_a_moment(|| match users::bytes_are_locked(self.file) {
+            Ok(true) => Err(self.locked()),
+            _ => Ok(()),
+        })?;
+        self.in_a_moment(|| self.refuse_writers())
+    }
+
+    /// Locks the bytes of a file, and refuses one that has a loop device or that others have open.
+    fn take_file(&self) -> Result<(), String> {
+        // A file with a loop device is in use, but not by another Nestor, which would have locked it.
+        if let Some(why) = in_use::refusal_of_file(Path::new(self.path)) {
+            return Err(format!("{} is {why}", self.path));
+        }
+        self.in_a_moment(|| match users::lock_bytes(self.file) {
+            Ok(()) => Ok(()),
+            Err(Errno::AGAIN) => Err(self.locked()),
+            Err(e) => Err(self.not_locked(e)),
+        })?;
+        self.in_a_moment(|| match users::is_open_elsewhere(self.file) {
+            Some(false) => Ok(()),
+            Some(true) => match users::users_of(self.file) {
+                users if users.is_empty() => Err(format!(
+                    "{} is in use: another program has it open, which is not visible from here",
+                    self.path
+                )),
+                users => self.refuse(&users),
+            },
+            None => self.refuse_writers(),
+        })
+    }
+
+    fn refuse_writers(&self) -> Result<(), String> {
+        let writers: Vec<User> = users::users_of(self.file).into_iter().filter(|user| user.writes).collect();
+        self.refuse(&writers)
+    }
+
+    fn refuse(&self, users: &[User]) -> Result<(), String> {
+        if users.is_empty() {
+            return Ok(());
+        }
+        let how = if users.iter().any(|user| user.writes) { "for writing " } else { "" };
+        let (path, users) = (self.path, in_words(users));
+        Err(format!("{path} is in use: it is open {how}in {users}; wait until that program ends"))
+    }
+
+    fn locked(&self) -> String {
+        let who = match users::users_of(self.file).as_slice() {
+            [] => String::new(),
+            users => format!("; it is open in {}", in_words(users)),
+        };
+        format!(
+            "{} is in use: another program has locked it, perhaps another run of nestor or a virtual machine{who}; \
+             wait until that program ends",
+            self.path
+        )
+    }
+
+    fn not_locked(&self, error: Errno) -> String {
+        format!("{} could not be locked: {error}", self.path)
     }
 }
 

@@ -147,15 +147,10 @@ fn target(arguments: &PlainArguments) -> Result<(Target, Option<PathBuf>)> {
     Ok((Target::Directory(own.display().to_string()), Some(own)))
 }
 
-/// A device that is mounted, or part of something, cannot be opened exclusively.
 fn refuse_used(device: &Path) -> Result<()> {
-    use std::os::unix::fs::OpenOptionsExt;
-    let opened = std::fs::File::options().read(true).custom_flags(libc::O_EXCL).open(device);
-    match opened {
-        Ok(_) => Ok(()),
-        Err(e) if e.raw_os_error() == Some(libc::EBUSY) => {
-            bail!("{} is in use: unmount it, or name another device; lsblk lists them", device.display())
-        }
+    match nestor_kernel::in_use::refusal_to_take(device) {
+        Ok(None) => Ok(()),
+        Ok(Some(why)) => bail!("{} is {why}", device.display()),
         Err(e) => Err(e).with_context(|| format!("cannot open {}", device.display())),
     }
 }

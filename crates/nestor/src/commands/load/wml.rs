@@ -118,9 +118,9 @@ fn rate(text: &str) -> Result<f64, String> {
 /// What fits.
 pub fn seconds(text: &str) -> Result<f64, String> {
     let most = nestor_wml::limits::MOST_SECONDS;
-    positive(text.strip_suffix('s').unwrap_or(text))
-        .ok()
-        .filter(|seconds| *seconds <= most)
+    nestor_text::quantities::parse_time(text)
+        .map(|time| time.as_secs_f64())
+        .filter(|seconds| *seconds > 0.0 && *seconds <= most)
         .ok_or_else(|| format!("a number of seconds above 0, such as 10, at most {most}"))
 }
 

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use anyhow::{Result, bail};
 use nestor_stack::{LayerDefinition, Stack};
+use nestor_text::shell_quoted as quoted;
 
 /// Devices and files of the user's that stacks have as media, each once: everything on them is lost.
 pub fn written_paths<S: AsRef<str>>(stacks: impl IntoIterator<Item = S>) -> Vec<String> {
@@ -47,16 +48,6 @@ pub fn require_allowed<S: AsRef<str>>(
         missing.join(" and "),
         words.join(" ")
     );
-}
-
-/// A word as a shell takes it.
-fn quoted(word: &str) -> String {
-    let plain = |c: char| c.is_ascii_alphanumeric() || "/._-+:,@%=".contains(c);
-    if !word.is_empty() && word.chars().all(plain) {
-        word.to_owned()
-    } else {
-        format!("'{}'", word.replace('\'', r"'\''"))
-    }
 }
 
 #[cfg(test)]

@@ -114,11 +114,8 @@ pub fn run(arguments: &ExportArguments) -> Result<()> {
 
 /// Seconds as nanoseconds.
 fn seconds(text: &str) -> Result<u64, String> {
-    let seconds: f64 = text.parse().map_err(|_| "write seconds as a number, such as 2.5".to_owned())?;
-    if seconds.is_finite() && seconds >= 0.0 {
-        // What is beyond the largest number becomes that: later than any trace.
-        Ok((seconds * 1e9) as u64)
-    } else {
-        Err("seconds must be 0 or more".to_owned())
-    }
+    let time = nestor_text::quantities::parse_time(text);
+    let time = time.ok_or("write seconds as a number of 0 or more, such as 2.5")?;
+    // What is beyond the largest number becomes that: later than any trace.
+    Ok(u64::try_from(time.as_nanos()).unwrap_or(u64::MAX))
 }

@@ -1,5 +1,6 @@
 //! `nestor trace layout`: what the bytes of a device are for.
 
+mod freeze;
 mod frozen;
 pub mod guard;
 mod mounts;

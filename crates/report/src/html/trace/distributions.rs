@@ -71,13 +71,26 @@ pub(super) fn sizes_svg(layers: &[LayerRow]) -> Option<String> {
 /// How far it is from each request to the next, as shares of the range that a layer uses: the distribution of each
 /// layer, over a logarithmic axis.
 pub(super) fn seeks_svg(layers: &[LayerRow]) -> Option<String> {
-    const WIDTH: f64 = 540.0;
-    const FROM: f64 = 44.0;
-    const TALL: f64 = 190.0;
-    /// Distances below this share of the range stand at the left edge with those of none.
-    const LEAST: f64 = 1e-6;
-    // Layers that hand requests on in the same order have one curve, which would hide all but the last of them.
-    let mut shown: Vec<(String, Vec<(f64, f64)>)> = Vec::new();
+    let shown = seek_curves(layers);
+    if shown.is_empty() {
+        return None;
+    }
+    let plane = SeekPlane { top: shown.len() as f64 * 18.0 + 26.0 };
+    let title = "distances between requests of each layer";
+    let mut svg = Svg::new("seeks", SeekPlane::WIDTH, plane.base() + 40.0, title);
+    plane.grid(&mut svg);
+    for (index, curve) in shown.iter().enumerate() {
+        plane.curve(&mut svg, index, curve);
+    }
+    Some(svg.finish())
+}
+
+/// Layers' names, and the points of their common curve: a distance and the share of requests within it.
+type SeekCurve = (String, Vec<(f64, f64)>);
+
+/// Layers that hand requests on in the same order have one curve, which would hide all but the last of them.
+fn seek_curves(layers: &[LayerRow]) -> Vec<SeekCurve> {
+    let mut shown: Vec<SeekCurve> = Vec::new();
     let with_seeks = layers.iter().filter_map(|layer| Some((layer, layer.seeks.as_ref()?)));
     for (layer, seeks) in with_seeks.filter(|(_, s)| s.count > 1 && !s.cdf_sectors.is_empty()) {
         let (name, points) = (layer.name_among(layers), seeks.normalised_cdf().collect::<Vec<_>>());
@@ -86,45 +99,61 @@ pub(super) fn seeks_svg(layers: &[LayerRow]) -> Option<String> {
             None => shown.push((name, points)),
         }
     }
-    if shown.is_empty() {
-        return None;
+    shown
+}
+
+/// Where the curves of distances are, below their legend.
+struct SeekPlane {
+    top: f64,
+}
+
+impl SeekPlane {
+    const WIDTH: f64 = 540.0;
+    const LEFT: f64 = 44.0;
+    const RIGHT: f64 = Self::WIDTH - 14.0;
+    const TALL: f64 = 190.0;
+    /// Distances below this share of the range stand at the left edge with those of none.
+    const LEAST: f64 = 1e-6;
+
+    fn base(&self) -> f64 {
+        self.top + Self::TALL
     }
-    let legend = shown.len() as f64 * 18.0 + 26.0;
-    let base = legend + TALL;
-    let mut svg = Svg::new("seeks", WIDTH, base + 40.0, "distances between requests of each layer");
-    let right = WIDTH - 14.0;
-    let at = |distance: f64, share: f64| {
-        let along = (distance.max(LEAST).log10() - LEAST.log10()) / -LEAST.log10();
-        (FROM + along * (right - FROM), base - share * TALL)
-    };
-    for percent in [0, 25, 50, 75, 100] {
-        let (_, y) = at(1.0, f64::from(percent) / 100.0);
-        svg.path("grid", &format!("M{FROM:.1} {y:.1}H{right:.1}"));
-        svg.text("tick", FROM - 6.0, y + 4.0, Anchor::End, &typeset(&format!("{percent} %")));
+
+    fn at(&self, distance: f64, share: f64) -> (f64, f64) {
+        let along = (distance.max(Self::LEAST).log10() - Self::LEAST.log10()) / -Self::LEAST.log10();
+        (Self::LEFT + along * (Self::RIGHT - Self::LEFT), self.base() - share * Self::TALL)
     }
-    for (distance, label) in [
-        (LEAST, "none"),
-        (1e-5, "0.001 %"),
-        (1e-4, "0.01 %"),
-        (1e-3, "0.1 %"),
-        (1e-2, "1 %"),
-        (0.1, "10 %"),
-        (1.0, "100 %"),
-    ] {
-        let (x, _) = at(distance, 0.0);
-        svg.path("grid", &format!("M{x:.1} {legend:.1}V{:.1}", base + 4.0));
-        let anchor = if distance < 1.0 { Anchor::Middle } else { Anchor::End };
-        svg.text("tick", if distance < 1.0 { x } else { WIDTH - 2.0 }, base + 17.0, anchor, &typeset(label));
+
+    fn grid(&self, svg: &mut Svg) {
+        let (left, right, base) = (Self::LEFT, Self::RIGHT, self.base());
+        for percent in [0, 25, 50, 75, 100] {
+            let (_, y) = self.at(1.0, f64::from(percent) / 100.0);
+            svg.path("grid", &format!("M{left:.1} {y:.1}H{right:.1}"));
+            svg.text("tick", left - 6.0, y + 4.0, Anchor::End, &typeset(&format!("{percent} %")));
+        }
+        for (distance, label) in [
+            (Self::LEAST, "none"),
+            (1e-5, "0.001 %"),
+            (1e-4, "0.01 %"),
+            (1e-3, "0.1 %"),
+            (1e-2, "1 %"),
+            (0.1, "10 %"),
+            (1.0, "100 %"),
+        ] {
+            let (x, _) = self.at(distance, 0.0);
+            svg.path("grid", &format!("M{x:.1} {:.1}V{:.1}", self.top, base + 4.0));
+            let (x, anchor) =
+                if distance < 1.0 { (x, Anchor::Middle) } else { (Self::WIDTH - 2.0, Anchor::End) };
+            svg.text("tick", x, base + 17.0, anchor, &typeset(label));
+        }
+        let along = "distance to the next request, as a share of the range in use";
+        svg.text("tick", (left + right) / 2.0, base + 34.0, Anchor::Middle, along);
+        let up = "share of the requests within this distance";
+        svg.text("tick", 2.0, self.top - 10.0, Anchor::Start, up);
     }
-    svg.text(
-        "tick",
-        (FROM + right) / 2.0,
-        base + 34.0,
-        Anchor::Middle,
-        "distance to the next request, as a share of the range in use",
-    );
-    svg.text("tick", 2.0, legend - 10.0, Anchor::Start, "share of the requests within this distance");
-    for (index, (names, points)) in shown.iter().enumerate() {
+
+    /// A curve and its line of the legend.
+    fn curve(&self, svg: &mut Svg, index: usize, (names, points): &SeekCurve) {
         let without = points.iter().filter(|(d, _)| *d <= 0.0).map(|(_, share)| *share).fold(0.0, f64::max);
         let median = points.iter().find(|(_, share)| *share >= 0.5).map_or(0.0, |(d, _)| *d);
         let half = if median > 0.0 { format!(", half within {}", percent(median)) } else { String::new() };
@@ -133,16 +162,17 @@ pub(super) fn seeks_svg(layers: &[LayerRow]) -> Option<String> {
         let y = 12.0 + index as f64 * 18.0;
         let mut data = String::new();
         for (i, (distance, share)) in points.iter().enumerate() {
-            let (x, y) = at(*distance, *share);
+            let (x, y) = self.at(*distance, *share);
             data.push_str(&format!("{}{x:.1} {y:.1}", if i == 0 { 'M' } else { 'L' }));
         }
+        let left = Self::LEFT;
         svg.titled("curve", &words, |svg| {
-            svg.path(&class, &format!("M{FROM:.1} {:.1}h34", y - 4.0));
-            svg.text("name", FROM + 42.0, y, Anchor::Start, &fitted(&words, WIDTH - FROM - 44.0, LETTER));
+            svg.path(&class, &format!("M{left:.1} {:.1}h34", y - 4.0));
+            let shown = fitted(&words, Self::WIDTH - left - 44.0, LETTER);
+            svg.text("name", left + 42.0, y, Anchor::Start, &shown);
             svg.path(&class, &data);
         });
     }
-    Some(svg.finish())
 }
 
 /// Whether two curves cannot be told apart by eye: each step within a hundredth of a decade.

@@ -71,72 +71,73 @@ struct Frame {
     top: f64,
 }
 
+/// Width of a chart, and where the two of each layer begin.
+const CHART: f64 = (WIDTH - NAME - 2.0 * LABEL - GAP - 8.0) / 2.0;
+const LEFT: f64 = NAME + LABEL;
+const RIGHT: f64 = NAME + 2.0 * LABEL + CHART + GAP;
+
+/// What is shown of a layer.
+struct Row<'l> {
+    layer: &'l LayerRow,
+    throughput: Series,
+    depth: Series,
+}
+
 pub(super) fn timelines_svg(layers: &[LayerRow]) -> Option<String> {
-    let with_timeline = || {
-        let all = layers.iter().filter_map(|layer| Some((layer, layer.timeline.as_ref()?)));
-        all.filter(|(_, timeline)| timeline.step_ns > 0 && !timeline.depth.is_empty())
-    };
-    // Where a clock was not compared with the others each layer begins with its own first request.
-    let starts: Option<Vec<i64>> = with_timeline().map(|(layer, _)| layer.timeline_start_ns).collect();
-    let first = starts.as_ref().and_then(|starts| starts.iter().copied().min()).unwrap_or(0);
-    let start_s = |index: usize| starts.as_ref().map_or(0.0, |starts| (starts[index] - first) as f64 / 1e9);
-    let shown: Vec<(&LayerRow, Series, Series)> = with_timeline()
-        .enumerate()
-        .map(|(index, (layer, t))| (layer, throughput(t, start_s(index)), depth(t, start_s(index))))
-        .collect();
-    let seconds =
-        shown.iter().map(|(_, t, _)| t.start_s + t.step_s * t.values.len() as f64).fold(0.0, f64::max);
+    let (rows, starts_are_known) = rows(layers);
+    let end = |series: &Series| series.start_s + series.step_s * series.values.len() as f64;
+    let seconds = rows.iter().map(|row| end(&row.throughput)).fold(0.0, f64::max);
     // Bytes are compared between layers, so they share a scale; depths are limits of each layer's own.
-    let fastest = shown.iter().map(|(_, t, _)| t.top()).fold(0.0, f64::max);
-    if shown.is_empty() || seconds <= 0.0 {
+    let fastest = rows.iter().map(|row| row.throughput.top()).fold(0.0, f64::max);
+    if rows.is_empty() || seconds <= 0.0 {
         return None;
     }
-    let height = shown.len() as f64 * ROW + 16.0;
+    let height = rows.len() as f64 * ROW + 16.0;
     let mut svg =
         Svg::new("timelines", WIDTH, height + 24.0, "throughput and queue depth of each layer over time");
-    let width = (WIDTH - NAME - 2.0 * LABEL - GAP - 8.0) / 2.0;
-    let (left, right) = (NAME + LABEL, NAME + 2.0 * LABEL + width + GAP);
-    svg.text(
-        "head",
-        left,
-        12.0,
-        Anchor::Start,
-        if starts.is_some() {
-            "throughput; dashed: mean"
-        } else {
-            "throughput; dashed: mean; each layer from its own first request"
-        },
-    );
-    svg.text("head", right, 12.0, Anchor::Start, "requests at the device; line: maximum; dashed: mean");
-    for (index, (layer, rate, depth)) in shown.iter().enumerate() {
+    let head = match starts_are_known {
+        true => "throughput; dashed: mean",
+        false => "throughput; dashed: mean; each layer from its own first request",
+    };
+    svg.text("head", LEFT, 12.0, Anchor::Start, head);
+    svg.text("head", RIGHT, 12.0, Anchor::Start, "requests at the device; line: maximum; dashed: mean");
+    for (index, Row { layer, throughput, depth }) in rows.iter().enumerate() {
         let base = 20.0 + index as f64 * ROW + TALL + 8.0;
-        svg.text(
-            "name",
-            2.0,
-            base - TALL / 2.0,
-            Anchor::Start,
-            &fitted(layer.short_name(), NAME - 8.0, LETTER),
-        );
-        svg.text(
-            "what",
-            2.0,
-            base - TALL / 2.0 + 14.0,
-            Anchor::Start,
-            &fitted(&layer.machine, NAME - 8.0, SMALL),
-        );
-        let frame = |x: f64, top: f64| Frame { x, base, width, seconds, top };
-        chart(&mut svg, layer, rate, &frame(left, fastest), units::rate);
-        chart(&mut svg, layer, depth, &frame(right, depth.top()), requests);
+        let middle = base - TALL / 2.0;
+        let (name, machine) = (layer.short_name(), &layer.machine);
+        svg.text("name", 2.0, middle, Anchor::Start, &fitted(name, NAME - 8.0, LETTER));
+        svg.text("what", 2.0, middle + 14.0, Anchor::Start, &fitted(machine, NAME - 8.0, SMALL));
+        let frame = |x: f64, top: f64| Frame { x, base, width: CHART, seconds, top };
+        chart(&mut svg, layer, throughput, &frame(LEFT, fastest), units::rate);
+        chart(&mut svg, layer, depth, &frame(RIGHT, depth.top()), requests);
     }
-    for x in [left, right] {
+    for x in [LEFT, RIGHT] {
         for tick in ticks(seconds, 6) {
-            let at = x + tick / seconds * width;
+            let at = x + tick / seconds * CHART;
             // A label at the end would leave the picture or meet the next chart's first.
             let anchor = if tick > seconds * 0.97 { Anchor::End } else { Anchor::Middle };
             svg.text("tick", at, height + 14.0, anchor, &typeset(&format!("{} s", short(tick))));
         }
     }
     Some(svg.finish())
+}
+
+/// The layers with a timeline, and whether it is known when each began: where a clock was not compared with the others, each
+/// layer begins with its own first request.
+fn rows(layers: &[LayerRow]) -> (Vec<Row<'_>>, bool) {
+    let with_timeline = || {
+        let all = layers.iter().filter_map(|layer| Some((layer, layer.timeline.as_ref()?)));
+        all.filter(|(_, timeline)| timeline.step_ns > 0 && !timeline.depth.is_empty())
+    };
+    let starts: Option<Vec<i64>> = with_timeline().map(|(layer, _)| layer.timeline_start_ns).collect();
+    let first = starts.as_ref().and_then(|starts| starts.iter().copied().min()).unwrap_or(0);
+    let start_s = |index: usize| starts.as_ref().map_or(0.0, |starts| (starts[index] - first) as f64 / 1e9);
+    let row = |(index, (layer, timeline))| Row {
+        layer,
+        throughput: throughput(timeline, start_s(index)),
+        depth: depth(timeline, start_s(index)),
+    };
+    (with_timeline().enumerate().map(row).collect(), starts.is_some())
 }
 
 fn chart(svg: &mut Svg, layer: &LayerRow, series: &Series, frame: &Frame, words: impl Fn(f64) -> String) {

@@ -30,8 +30,10 @@
 
 mod report;
 
+use nestor_text::units;
+
 use super::ended::{exit_code, failed, refused};
-use super::options::{bytes, count, in_words, switch};
+use super::options::{bytes, count, switch};
 use super::random::seed_of;
 use crate::engine::{About, Case, DataSet, Engine, Misfit, OptionSpec, Place, Step, StepOutput, WorksOn};
 use crate::error::LoadError;
@@ -182,14 +184,14 @@ impl Engine for Bonnie {
         if with_data(workload) {
             words.push(format!(
                 "{} in blocks of {}",
-                in_words(bytes(workload, "size")),
-                in_words(bytes(workload, "bs"))
+                units::size(bytes(workload, "size")),
+                units::size(bytes(workload, "bs"))
             ));
         }
         if with_files(workload) {
             let content = match count(workload, "filesize") {
                 0 => "empty files".to_owned(),
-                bytes => format!("files of {}", in_words(bytes)),
+                bytes => format!("files of {}", units::size(bytes)),
             };
             words.push(format!("{} {content}", count(workload, "files")));
             if count(workload, "directories") > 1 {

@@ -1,6 +1,8 @@
 //! How large the data set is and into which files it is cut.
 
-use super::super::options::{bytes, count, in_words, switch};
+use nestor_text::units;
+
+use super::super::options::{bytes, count, switch};
 use crate::engine::{DataSet, Misfit};
 use crate::notation::Workload;
 use crate::value::Value;
@@ -66,7 +68,7 @@ impl DataPlan {
     /// `512 MiB in 64 files`.
     pub(in crate::engines) fn in_words(self) -> String {
         let plural = if self.files() == 1 { "" } else { "s" };
-        format!("{} in {} file{plural}", in_words(self.bytes()), self.files())
+        format!("{} in {} file{plural}", units::size(self.bytes()), self.files())
     }
 }
 
@@ -127,9 +129,9 @@ pub(in crate::engines) fn check(workload: &Workload) -> Result<(), Misfit> {
                 .unwrap_or("bs"),
             why: format!(
                 "a data set of {} in {} file(s) leaves no room for a block of {} in each",
-                in_words(size),
+                units::size(size),
                 plan.files(),
-                in_words(block)
+                units::size(block)
             ),
             remedy: "use a larger data set, larger files or smaller blocks".to_owned(),
         });

@@ -1,8 +1,9 @@
 //! The command lines of fio.
 
-use super::super::options::{bytes, choice, count, in_words, switch, time_limit_s};
+use super::super::options::{bytes, choice, count, switch, time_limit_s};
 use super::super::random::seed_of;
 use nestor_statistics::SeededOrder;
+use nestor_text::units;
 
 use super::data_set::DataPlan;
 use super::makes_new_files;
@@ -138,7 +139,7 @@ pub(super) fn prepare(workload: &Workload, place: &Place, seed: u64) -> Vec<Step
             arguments.target(whole, &place.target);
             arguments.set("rw", "write").set("bs", layout_block(workload, plan.bytes()));
             arguments.set("ioengine", "psync").set("refill_buffers", 1).set("end_fsync", 1);
-            format!("{} of {path}", in_words(plan.bytes()))
+            format!("{} of {path}", units::size(plan.bytes()))
         }
     };
     vec![Step {

@@ -37,7 +37,9 @@ pub(super) mod data_set;
 pub(super) mod job;
 pub(super) mod report;
 
-use super::options::{bytes, choice, count, in_words, switch, time_limit_s};
+use nestor_text::units;
+
+use super::options::{bytes, choice, count, switch, time_limit_s};
 use crate::engine::{
     About, Case, DataSet, Engine, Misfit, OptionSpec, Place, RecordedStep, Step, StepOutput,
 };
@@ -196,7 +198,7 @@ impl Engine for Fio {
 
     fn describe(&self, workload: &Workload) -> String {
         let plan = data_set::DataPlan::of(workload);
-        let mut words = vec![in_words(bytes(workload, "bs"))];
+        let mut words = vec![units::size(bytes(workload, "bs"))];
         if workload.case() == "mixed" {
             words.push(format!("{} % reads", count(workload, "read")));
         }

@@ -29,11 +29,13 @@
 mod stream;
 mod surface;
 
+use nestor_text::units;
+
 use super::fio::job::{
     Arguments, SLOWEST_LAYOUT_BYTES_PER_S, SLOWEST_RUN_BYTES_PER_S, SPARE_S, escaped, layout_block_of,
 };
 use super::fio::report::{Expected, Report};
-use super::options::{bytes, count, in_words, switch, time_limit_s};
+use super::options::{bytes, count, switch, time_limit_s};
 use super::random::seed_of;
 use crate::engine::{About, Case, DataSet, Engine, Misfit, OptionSpec, Place, Step, StepOutput, Target};
 use crate::error::LoadError;
@@ -194,7 +196,7 @@ impl Engine for Iometer {
         let largest = largest(&sizes);
         if bytes(workload, "size") < largest {
             let option = if workload.given("size").is_some() { "size" } else { by };
-            let remedy = format!("write a size of at least {}", in_words(largest));
+            let remedy = format!("write a size of at least {}", units::size(largest));
             return misfit(option, "no block fits".to_owned(), remedy);
         }
         if think_us(workload) > 0 && count(workload, "depth") > 1 {
@@ -227,8 +229,8 @@ impl Engine for Iometer {
         }
         let sizes = sizes(workload);
         let size = match sizes.as_slice() {
-            [(bytes, _)] => in_words(*bytes),
-            _ => format!("{} sizes, {} on average", sizes.len(), in_words(mean(&sizes))),
+            [(bytes, _)] => units::size(*bytes),
+            _ => format!("{} sizes, {} on average", sizes.len(), units::size(mean(&sizes))),
         };
         let mut words = vec![
             size,
@@ -246,7 +248,7 @@ impl Engine for Iometer {
         if !switch(workload, "direct") {
             words.push("buffered".to_owned());
         }
-        words.push(format!("on {}", in_words(self.data_set(workload).bytes)));
+        words.push(format!("on {}", units::size(self.data_set(workload).bytes)));
         words.join(", ")
     }
 
@@ -271,7 +273,7 @@ impl Engine for Iometer {
             .set("ioengine", "psync");
         arguments.set("refill_buffers", 1).set("end_fsync", 1).job("layout");
         vec![Step {
-            title: format!("laying out {}", in_words(size)),
+            title: format!("laying out {}", units::size(size)),
             argv: arguments.0,
             input_files: Vec::new(),
             copied_files: Vec::new(),

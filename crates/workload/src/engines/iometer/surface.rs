@@ -7,13 +7,14 @@ use std::collections::BTreeMap;
 
 use nestor_statistics::surface::{GridPoint, SHARES_PERCENT, STUDY_BYTES, points_to_measure, study_grid};
 use nestor_statistics::{LatencyHistogram, SeededOrder};
+use nestor_text::units;
 
 use super::stream::{Pattern, Stream};
 use super::{NAME_IN_LOG, file_name};
 use crate::engine::{DataSet, Misfit, Place, Step, StepOutput};
 use crate::engines::fio::job::{Arguments, SPARE_S, escaped};
 use crate::engines::fio::report::{Expected, Report};
-use crate::engines::options::{bytes, count, in_words, switch, time_limit_s};
+use crate::engines::options::{bytes, count, switch, time_limit_s};
 use crate::error::LoadError;
 use crate::notation::Workload;
 use crate::result::{LoadResult, OperationResult};
@@ -111,7 +112,7 @@ pub(super) fn check(workload: &Workload) -> Result<(), Misfit> {
         );
     }
     if bytes(workload, "size") < largest(workload) {
-        let remedy = format!("write a size of at least {}", in_words(largest(workload)));
+        let remedy = format!("write a size of at least {}", units::size(largest(workload)));
         return misfit("size", "no block fits".to_owned(), remedy);
     }
     match time_limit_s(workload, "runtime") {
@@ -158,7 +159,7 @@ pub(super) fn describe(workload: &Workload) -> String {
         grid.len(),
         count(workload, "depth"),
         time_limit_s(workload, "runtime").unwrap_or(POINT_S),
-        in_words(bytes(workload, "size")),
+        units::size(bytes(workload, "size")),
     )
 }
 

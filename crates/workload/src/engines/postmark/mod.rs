@@ -24,8 +24,10 @@
 
 mod report;
 
+use nestor_text::units;
+
 use super::ended::{exit_code, failed, refused};
-use super::options::{bytes, count, in_words, switch};
+use super::options::{bytes, count, switch};
 use crate::engine::{About, Case, DataSet, Engine, Misfit, OptionSpec, Place, Step, StepOutput, WorksOn};
 use crate::error::LoadError;
 use crate::notation::Workload;
@@ -179,7 +181,7 @@ impl Engine for Postmark {
             Configuration::of(workload);
         let mut words = format!(
             "{files} files of {smallest_bytes} to {largest_bytes} bytes, {transactions} transactions, blocks of {}",
-            in_words(bytes(workload, "bs"))
+            units::size(bytes(workload, "bs"))
         );
         match count(workload, "subdirectories") {
             0 => {}

@@ -9,8 +9,10 @@
 
 use std::collections::BTreeMap;
 
+use nestor_text::units;
+
 use super::ended::{exit_code, refused};
-use super::options::{in_words, time_limit_s};
+use super::options::time_limit_s;
 use crate::engine::{About, Case, DataSet, Engine, Misfit, OptionSpec, Place, Step, StepOutput, WorksOn};
 use crate::error::LoadError;
 use crate::flow_report::FlowReport;
@@ -182,7 +184,7 @@ impl Engine for Wml {
         match (published(workload.case()), workload.value("file")) {
             (Some(set), _) => {
                 let (files, bytes) = scaled(workload, &set);
-                let size = if bytes == 0 { "empty".to_owned() } else { format!("of {}", in_words(bytes)) };
+                let size = if bytes == 0 { "empty".to_owned() } else { format!("of {}", units::size(bytes)) };
                 words.push(format!("{files} file{} {size}", if files == 1 { "" } else { "s" }));
             }
             (None, Some(file)) => words.push(format!("{file}")),
@@ -196,7 +198,7 @@ impl Engine for Wml {
             }
         }
         if let Some(Value::Bytes(bytes)) = workload.value("iosize") {
-            words.push(format!("{} each", in_words(bytes)));
+            words.push(format!("{} each", units::size(bytes)));
         }
         words.join(", ")
     }

@@ -7,14 +7,10 @@ use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 
 use anyhow::{Context, Result, bail};
-use rustix::ioctl::{NoArg, Opcode, ioctl, opcode};
 
+use super::freeze::{freeze, thaw};
 use super::guard::Guard;
 use super::mounts;
-
-/// `FIFREEZE` and `FITHAW` (include/uapi/linux/fs.h); the number they are declared to take is not used.
-const FREEZE: Opcode = opcode::read_write::<i32>(b'X', 119);
-const THAW: Opcode = opcode::read_write::<i32>(b'X', 120);
 
 /// Thaws when it goes, whatever the reason; if this process is killed, its [`Guard`] does.
 #[derive(Debug)]
@@ -49,13 +45,12 @@ impl Frozen {
                                       not be started"
             )
         })?;
-        // SAFETY: the request takes no argument (`ioctl_fsfreeze`, fs/ioctl.c).
-        let frozen = unsafe { ioctl(&directory, NoArg::<FREEZE>::new()) };
+        let frozen = freeze(&directory);
         if frozen.is_err() {
             // Another program may have frozen it.
             guard.dismiss();
         }
-        frozen.map_err(io::Error::from).with_context(|| {
+        frozen.with_context(|| {
             format!(
                 "the file system at {shown} could not be frozen (this needs root, and the file system \
                      must not be frozen already)"
@@ -80,12 +75,6 @@ impl Frozen {
         }
         thawed
     }
-}
-
-/// Thaws what a directory is on.
-pub(super) fn thaw(directory: &File) -> io::Result<()> {
-    // SAFETY: the request takes no argument (`ioctl_fsthaw`, fs/ioctl.c).
-    Ok(unsafe { ioctl(directory, NoArg::<THAW>::new()) }?)
 }
 
 impl Drop for Frozen {

@@ -9,7 +9,7 @@ use std::process::{Child, Command, Stdio};
 use anyhow::{Context, Result, bail};
 use clap::Args;
 
-use super::frozen;
+use super::freeze::thaw;
 
 /// What it says when it is ready, and what it is told when it is not needed any more.
 const READY: &str = "ready";
@@ -76,7 +76,7 @@ pub fn run(arguments: &GuardArguments) -> Result<()> {
     let _ = std::io::stdin().read_to_end(&mut told);
     if !told.contains(&DISMISSED) {
         // Refused if it is not frozen.
-        let _ = frozen::thaw(&directory);
+        let _ = thaw(&directory);
     }
     Ok(())
 }

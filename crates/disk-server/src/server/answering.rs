@@ -5,15 +5,15 @@ use std::os::fd::AsFd;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::sync::Arc;
 
-use super::{ControlRequest, ControlResponse};
-use crate::server::manage::{Shared, close_log, close_stamps};
-use crate::server::stop::Woken;
+use super::manage::{Shared, close_log, close_stamps};
+use super::stop::Woken;
+use crate::control::{ControlRequest, ControlResponse};
 
 /// Longest request; a path is at most 4096 bytes, six characters each when escaped.
 const LONGEST_LINE_BYTES: u64 = 32 * 1024;
 
 /// Accepts control connections until the server ends; each gets a thread.
-pub(crate) fn serve(listener: &UnixListener, shared: &Arc<Shared>) {
+pub(super) fn serve(listener: &UnixListener, shared: &Arc<Shared>) {
     while shared.stop_handle().wait_with(Some(listener.as_fd()), None) == Woken::Readable {
         let Ok((stream, _)) = listener.accept() else { continue };
         let shared = Arc::clone(shared);

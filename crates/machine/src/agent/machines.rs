@@ -1,0 +1,116 @@
+//! The machines that the agent runs: booting them, asking them, stopping them.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use nestor_stack::Accelerator;
+
+use super::ledger::{Resource, process_start_ticks};
+use super::requests::Obeyed;
+use super::{Agent, Booted, lock};
+use crate::connection::NoAnswer;
+use crate::hypervisor::{RunningMachine, hypervisor};
+use crate::message::{Answer, Request};
+use crate::refusal::{Cause, Refusal};
+use crate::spec::{DiskAttachment, MachineSpec};
+
+impl Agent {
+    /// Boots a machine, which the ledger names from then on.
+    pub(super) fn start_machine(&self, spec: &MachineSpec) -> Obeyed {
+        let directory = self.work_directory.join(&spec.name);
+        let accelerator = match spec.accelerator {
+            Some(Accelerator::Hardware) => {
+                return Err("a machine cannot boot with `hardware` as its accelerator".into());
+            }
+            Some(decided) => decided,
+            None => self.find_accelerator(spec),
+        };
+        let (mut entry, mut group) = (0, 0);
+        let started = Instant::now();
+        let hypervisor = hypervisor(spec.hypervisor);
+        let booted = hypervisor.boot(spec, accelerator, directory, &self.spawner, &mut |pid| {
+            let start_ticks = process_start_ticks(pid).unwrap_or_default();
+            let what = format!("{} of the machine `{}`", hypervisor.program(), spec.name);
+            // Without a ledger the machine still dies with the agent.
+            entry = self.enter(Resource::Process { pid, start_ticks, what }).unwrap_or_default();
+            // Until it is up, take-down ends it as it ends programs.
+            group = pid;
+            lock(&self.running).push(pid);
+        });
+        lock(&self.running).retain(|&g| g != group);
+        match booted {
+            Ok(machine) => {
+                lock(&self.machines).insert(spec.name.clone(), Booted { entry, machine });
+                Ok(Answer::Booted {
+                    accelerator,
+                    boot_ms: u64::try_from(started.elapsed().as_millis()).unwrap_or(u64::MAX),
+                })
+            }
+            Err(e) => {
+                lock(&self.ledger).strike(entry);
+                let failed = e.within(&format!("the machine `{}` did not start", spec.name));
+                Err(match failed.cause {
+                    Cause::Other => Refusal { cause: Cause::NotStarted, ..failed },
+                    _ => failed,
+                })
+            }
+        }
+    }
+
+    /// What a hypervisor has to run its machines with here: tried once.
+    fn find_accelerator(&self, spec: &MachineSpec) -> Accelerator {
+        *lock(&self.accelerators).entry(spec.hypervisor).or_insert_with(|| {
+            let directory = self.work_directory.join("probe");
+            hypervisor(spec.hypervisor).find_accelerator(spec, directory, &self.spawner)
+        })
+    }
+
+    /// Stops a machine that was started here.
+    pub(super) fn stop_machine(&self, name: &str) -> Obeyed {
+        let Booted { entry, machine } = lock(&self.machines).remove(name).ok_or_else(|| {
+            Refusal::new(Cause::MachineLost, format!("the machine `{name}` is not running"))
+        })?;
+        machine.stop();
+        lock(&self.ledger).strike(entry);
+        Ok(Answer::Done)
+    }
+
+    /// A machine that runs here.
+    pub(super) fn machine(&self, name: &str) -> Result<Arc<dyn RunningMachine>, Refusal> {
+        lock(&self.machines).get(name).map(|booted| Arc::clone(&booted.machine)).ok_or_else(|| {
+            Refusal::new(Cause::MachineLost, format!("the machine `{name}` is not running here (any more)"))
+        })
+    }
+
+    /// Does something with a disk of a machine, and names both if that fails.
+    pub(super) fn with_disk(
+        &self,
+        name: &str,
+        disk: &DiskAttachment,
+        act: impl Fn(&dyn RunningMachine) -> Result<(), Refusal>,
+    ) -> Obeyed {
+        let machine = self.machine(name)?;
+        act(&*machine)
+            .map(|()| Answer::Done)
+            .map_err(|e| e.within(&format!("the disk {} of the machine `{name}`", disk.serial)))
+    }
+
+    /// Hands a request on to the agent of a machine that runs here.
+    pub(super) fn forward(&self, name: &str, timeout_ms: u64, request: Request) -> Obeyed {
+        let machine = self.machine(name)?;
+        machine.request(request, Duration::from_millis(timeout_ms)).map_err(|e| match e {
+            NoAnswer::Gone(reason) => Refusal::new(
+                Cause::MachineLost,
+                format!("the machine `{name}` died: {reason}{}", machine.last_words()),
+            ),
+            NoAnswer::TimedOut(limit) => Refusal::new(
+                Cause::MachineSilent,
+                format!(
+                    "the machine `{name}` did not answer within {} s: it hangs or is overloaded{}",
+                    limit.as_secs(),
+                    machine.last_words()
+                ),
+            ),
+        })
+    }
+}

@@ -1,0 +1,117 @@
+//! Sizes and times as people write them.
+
+use std::time::Duration;
+
+/// Unit letters of sizes, ascending; each is 1024 times the one before it.
+pub const SIZE_UNITS: [char; 5] = ['k', 'M', 'G', 'T', 'P'];
+
+/// Why a text is not a size.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NoSize {
+    /// It is not digits followed by a unit.
+    Form,
+    /// It is more than 2^64 - 1 bytes.
+    TooLarge,
+}
+
+/// A number of bytes: `512`, `64k`, `64K`, `64KiB`, `1M`, up to `P`; units are powers of 1024. `KB` is refused, because it is
+/// 1024 bytes to some programs and 1000 to others.
+///
+/// # Errors
+/// Why it is none.
+pub fn parse_size(text: &str) -> Result<u64, NoSize> {
+    let digits = text.len() - text.trim_start_matches(|c: char| c.is_ascii_digit()).len();
+    let (number, unit) = text.split_at(digits);
+    if number.is_empty() {
+        return Err(NoSize::Form);
+    }
+    let shift = unit_shift(unit).ok_or(NoSize::Form)?;
+    let number: u64 = number.parse().map_err(|_| NoSize::TooLarge)?;
+    number.checked_mul(1 << shift).ok_or(NoSize::TooLarge)
+}
+
+/// The power of two of a unit: none, `k`, `K`, `KiB`, `M`, `MiB` and so on.
+fn unit_shift(unit: &str) -> Option<u32> {
+    if unit.is_empty() {
+        return Some(0);
+    }
+    let letter = unit.strip_suffix("iB").unwrap_or(unit);
+    let is_it = |u: &char| letter.len() == 1 && letter.starts_with([*u, u.to_ascii_uppercase()]);
+    Some(10 * (SIZE_UNITS.iter().position(is_it)? as u32 + 1))
+}
+
+/// A time: `90s`, `5m`, `1h30m`, `5 min`, `2.5s`; a number without a unit is in seconds.
+pub fn parse_time(text: &str) -> Option<Duration> {
+    let text: String = text.chars().filter(|c| !c.is_whitespace()).collect();
+    let in_number = |c: char| c.is_ascii_digit() || c == '.';
+    if text.chars().all(in_number) {
+        return seconds(&text);
+    }
+    let mut sum = Duration::ZERO;
+    let mut rest = text.as_str();
+    while !rest.is_empty() {
+        let (number, after) = rest.split_at(rest.find(|c| !in_number(c))?);
+        let (unit, next) = after.split_at(after.find(in_number).unwrap_or(after.len()));
+        let unit_s = match unit {
+            "h" => 3_600,
+            "m" | "min" => 60,
+            "s" => 1,
+            _ => return None,
+        };
+        sum = sum.checked_add(seconds(number)?.checked_mul(unit_s)?)?;
+        rest = next;
+    }
+    Some(sum)
+}
+
+/// Digits with or without decimal places; those beyond nanoseconds are left out.
+fn seconds(text: &str) -> Option<Duration> {
+    let (whole, fraction) = text.split_once('.').unwrap_or((text, ""));
+    if whole.is_empty() && fraction.is_empty() || fraction.contains('.') {
+        return None;
+    }
+    let whole = if whole.is_empty() { 0 } else { whole.parse().ok()? };
+    let nanoseconds = format!("{fraction:0<9}")[..9].parse().ok()?;
+    Some(Duration::new(whole, nanoseconds))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_are_read() {
+        for (text, bytes) in
+            [("512", 512), ("64k", 65_536), ("64K", 65_536), ("64KiB", 65_536), ("1P", 1 << 50)]
+        {
+            assert_eq!(parse_size(text), Ok(bytes), "{text}");
+        }
+        for text in ["", "k", "-1", "1.5M", "64kB", "64KB", "1m", "1 M", "64iB", "1MM", "٣"] {
+            assert_eq!(parse_size(text), Err(NoSize::Form), "{text}");
+        }
+        for text in ["16384P", "18446744073709551616"] {
+            assert_eq!(parse_size(text), Err(NoSize::TooLarge), "{text}");
+        }
+    }
+
+    #[test]
+    fn times_are_read() {
+        let ms = |text| parse_time(text).map(|time| time.as_millis());
+        assert_eq!(
+            ["90", "90s", "1h30m", "5 min", "2.5", "0.35s", ".5", "0"].map(ms),
+            [90_000, 90_000, 5_400_000, 300_000, 2_500, 350, 500, 0].map(Some)
+        );
+        for wrong in
+            ["", ".", "m", "5x", "-5m", "1.2.3", "5m3", "10ms", "1e3", "18446744073709551615h", "inf"]
+        {
+            assert_eq!(parse_time(wrong), None, "{wrong}");
+        }
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn no_text_is_too_much(text in "[0-9.hmins ]{0,40}|\\PC{0,20}") {
+            let _ = (parse_size(&text), parse_time(&text));
+        }
+    }
+}
