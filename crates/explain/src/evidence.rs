@@ -93,6 +93,8 @@ pub struct Evidence {
     pub reads: Volume,
     /// Writes of the application.
     pub writes: Volume,
+    /// Its other operations: creations, flushes, and those of which it is not known which way they move data.
+    pub others: Volume,
     /// Sum of the latencies of its operations, ns.
     pub latency_ns: f64,
     /// The edges, topmost first, without the application's.
@@ -181,7 +183,7 @@ impl Part {
 impl Evidence {
     /// Operations of the application.
     pub fn operations(&self) -> f64 {
-        self.reads.count + self.writes.count
+        self.reads.count + self.writes.count + self.others.count
     }
 
     /// A sum over the runs as a share of each operation of the application.

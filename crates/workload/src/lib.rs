@@ -27,6 +27,6 @@ pub use error::{LoadError, Problem, WorkloadError};
 pub use notation::Workload;
 pub use personalities::{personality, personality_names};
 pub use profile::{Profile, ProfileError};
-pub use result::{LoadResult, OperationClass, OperationResult};
+pub use result::{Direction, LoadResult, OperationClass, OperationResult};
 pub use timed::Timed;
 pub use value::{Kind, Value};

@@ -8,6 +8,7 @@ use nestor_stack::LayerRole;
 use nestor_statistics::LatencySummary;
 use nestor_trace::metrics::{SeekMetrics, Timeline};
 use nestor_trace::{LayerMetrics, TracePoint};
+use nestor_workload::Direction;
 use serde::Serialize;
 
 use super::classes::{self, ClassShare};
@@ -166,7 +167,6 @@ impl LayerRow {
 
     fn application(measured: &Measured) -> Self {
         let load = &measured.load;
-        let bytes_of = |class: &str| load.operations.iter().find(|(c, _)| c.0 == class).map(|(_, o)| o.bytes);
         // Latencies of different classes are different things; only a single one can stand in the table.
         let mut classes = load.operations.values();
         let service = match (classes.next(), classes.next()) {
@@ -181,8 +181,8 @@ impl LayerRow {
             trace_point: Some("engine"),
             requests: Some(load.operations.values().map(|o| o.operations).sum()),
             bytes: Some(load.bytes()),
-            read_bytes: bytes_of("read"),
-            write_bytes: bytes_of("write"),
+            read_bytes: load.bytes_of(Direction::Read),
+            write_bytes: load.bytes_of(Direction::Write),
             service,
             ..Self::default()
         }
