@@ -10,7 +10,7 @@ pub mod units;
 mod visible;
 mod wrap;
 
-pub use marked::Marked;
+pub use marked::{Marked, line_and_carets};
 pub use nearest::nearest;
 pub use table::{Align, Table};
 pub use visible::{is_hidden, visible, visible_in_columns, visible_json};
