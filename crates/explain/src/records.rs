@@ -119,11 +119,9 @@ impl Evidence {
                 *joined.origins.entry(*origin).or_default() += *count as f64;
             }
         }
-        let levels: Vec<String> =
-            correlation.levels.iter().map(|level| format!("{} ({})", level.layer, level.kind)).collect();
         let around = |root: &Node| SampledTree { name: AROUND_THE_MIDDLE.to_owned(), root: root.clone() };
         let trees = correlation.trees.iter().cloned().chain(correlation.timeline.iter().map(around));
-        self.trees.extend(trees.map(|tree| (number, levels.clone(), tree)));
+        self.trees.extend(trees.map(|tree| (number, correlation.levels.clone(), tree)));
     }
 }
 

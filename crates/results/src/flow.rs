@@ -35,7 +35,7 @@ impl Measured {
         let mut above = (asked(Direction::Read), asked(Direction::Write));
         let mut flows = Vec::new();
         for layer in &self.layers {
-            let metrics = layer.metrics.as_ref().filter(|_| layer.layer != "application");
+            let metrics = layer.metrics.as_ref().filter(|_| !layer.is_application());
             flows.push(metrics.map(|metrics| flow(above, metrics)));
             if let Some(metrics) = metrics {
                 above = (metrics.read.issued_bytes, metrics.write.issued_bytes);

@@ -53,7 +53,7 @@ pub use run_levels::RunLevels;
 pub use stopping::{CellSample, Decisions, Saving};
 pub use store::{
     Elsewhere, Known, KnownCell, KnownLoad, KnownPlace, KnownStack, MergeReport, RunFilter, RunListing,
-    SessionRecord, Store, StoreError, StoredRun, StudyRecord, stack_parts,
+    SessionRecord, StackPart, Store, StoreError, StoredRun, StudyRecord, stack_parts,
 };
 pub use study::{CellRule, Part, Study};
 pub use trace_cost::{TraceCost, trace_costs};

@@ -211,8 +211,8 @@ fn of_report(report: &CellReport, index: usize, common: &[KnownMark]) -> MatrixC
     let marks = summary.into_iter().flat_map(|s| &s.marks).filter(|m| !is_common(m.mark.name()));
     MatrixCell {
         kind,
-        stack: report.stack.clone(),
-        workload: report.workload.clone(),
+        stack: report.stack.to_string(),
+        workload: report.workload.to_string(),
         bytes_per_second,
         ratio,
         letters: marks.map(|m| m.mark.letter()).collect::<BTreeSet<char>>().into_iter().collect(),

@@ -3,6 +3,7 @@
 //! Each sentence names the identity and both its sides. The tolerances allow for requests in flight when a recorder
 //! started or stopped, and for the rounding of stored numbers.
 
+use nestor_stack::LayerIndex;
 use nestor_statistics::{LatencyHistogram, SHORTEST_LATENCY_NS, identity};
 use nestor_trace::{DirectionMetrics, LayerMetrics, TracePoint};
 use nestor_workload::Direction;
@@ -197,12 +198,12 @@ fn under_way_bytes(direction: &DirectionMetrics) -> u64 {
 
 /// Below a virtual disk that is opened past the page cache, the block device gets at least the bytes that the guest wrote.
 fn direct_disks_that_keep_writes(measured: &Measured, expected: &Expected) -> Vec<String> {
-    let at = |index: usize| {
-        let layer = measured.layers.get(index)?;
+    let at = |layer: Option<LayerIndex>| {
+        let layer = measured.layer(layer)?;
         Some((layer, layer.metrics.as_ref().filter(|m| m.dropped_events == 0)?))
     };
     let kept = expected.direct_disks.iter().filter_map(|disk| {
-        let ((guest, written), (host, arrived)) = (at(disk.guest)?, at(disk.host)?);
+        let ((guest, written), (host, arrived)) = (at(disk.hypervisor.above())?, at(Some(disk.host))?);
         let (written, arrived) = (&written.write, arrived.write.issued_bytes);
         // The guest's last requests may not have been completed.
         let sent = written.issued_bytes.min(written.completed_bytes);

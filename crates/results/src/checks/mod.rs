@@ -7,6 +7,7 @@ mod conservation;
 mod expected;
 
 use nestor_processor::ProcessorSpeed;
+use nestor_stack::MachineLabel;
 use nestor_statistics::steady;
 use nestor_trace::metrics::ClassMetrics;
 use nestor_trace::{DirectionMetrics, LayerMetrics};
@@ -65,7 +66,7 @@ fn unmatched(measured: &Measured) -> Option<Mark> {
 
 fn cpu_bound(measured: &Measured, modelled: Option<ProcessorSpeed>) -> Vec<Mark> {
     let host_listed = measured.cpu_busy.first().map(|(_, busy)| *busy);
-    let host = ("host".to_owned(), measured.host_cpu_busy);
+    let host = (MachineLabel::Host.to_string(), measured.host_cpu_busy);
     // The outermost host is normally the first machine of the list; it is added where it is another or missing.
     let extra = (host_listed.is_none_or(|busy| busy < host.1)).then_some(host);
     let mut found: Vec<(String, f64)> = measured.cpu_busy.clone();
@@ -135,7 +136,7 @@ fn fits_into_memory(measured: &Measured, environment: &Environment) -> Option<Ma
 pub(crate) fn traced_below_application(
     measured: &Measured,
 ) -> impl Iterator<Item = (&LayerRecord, &LayerMetrics)> {
-    let layers = measured.layers.iter().filter(|l| l.layer != "application");
+    let layers = measured.layers.iter().filter(|l| !l.is_application());
     layers.filter_map(|l| l.metrics.as_ref().map(|m| (l, m)))
 }
 

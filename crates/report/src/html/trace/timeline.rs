@@ -115,7 +115,7 @@ pub(super) fn timelines_svg(layers: &[LayerRow]) -> Option<String> {
             2.0,
             base - TALL / 2.0,
             Anchor::Start,
-            &fitted(layer.short_name(), NAME - 8.0, LETTER),
+            &fitted(&layer.short_name(), NAME - 8.0, LETTER),
         );
         svg.text(
             "what",
