@@ -18,10 +18,8 @@ pub struct Complaint {
     pub message: String,
     /// What to write instead; may have several lines.
     pub help: Option<String>,
-    /// The line, as it is shown.
-    text: String,
-    /// What stands under it.
-    carets: String,
+    /// The line, as it is shown, and what stands under it. Boxed, because results carry complaints.
+    marked: Box<(String, String)>,
 }
 
 /// A study file's text, which positions refer to.
@@ -52,8 +50,7 @@ impl Source<'_> {
             column: self.text[line_start..start].chars().count() + 1,
             message: message.into(),
             help: None,
-            text: text.trim_end().to_owned(),
-            carets,
+            marked: Box::new((text.trim_end().to_owned(), carets)),
         }
     }
 }
@@ -68,11 +65,12 @@ impl Complaint {
 
 impl fmt::Display for Complaint {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (text, carets) = &*self.marked;
         let number = self.line.to_string();
         let margin = " ".repeat(number.len());
         writeln!(f, "{}:{}:{}: {}", self.file, self.line, self.column, self.message)?;
-        writeln!(f, "  {number} | {}", self.text)?;
-        write!(f, "  {margin} | {}", self.carets)?;
+        writeln!(f, "  {number} | {text}")?;
+        write!(f, "  {margin} | {carets}")?;
         for line in self.help.iter().flat_map(|h| h.lines()) {
             write!(f, "\n  {line}")?;
         }

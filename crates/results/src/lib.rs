@@ -41,7 +41,7 @@ pub use flow::LayerFlow;
 pub use medium_profile::medium_profile;
 pub use named_files::NamedFileError;
 pub use named_workload::{NamedWorkload, WorkloadNameError, profile_named, read_profile, written_workloads};
-pub use numbers::{CellNumbers, RunNumbers};
+pub use numbers::{CellNumbers, RunNumbers, of_median_rate};
 pub use path_length::{Executor, PathDifference, PathLength, path_differences, sum_of_parts};
 pub use physical::{Physical, PhysicalVerdict};
 pub use plan::{CellKey, NotRun, Plan, PlannedCell, budget_ended, duration_words};

@@ -17,7 +17,8 @@ use clap::Args;
 use nestor_predict::calibration::{Tracks, tracks};
 use nestor_predict::methods::measure_surface;
 use nestor_predict::{Answer, Evidence, Knowledge, Missing, Question, answer};
-use nestor_results::{Elsewhere, Known, KnownPlace, written_stacks};
+use nestor_results::{Elsewhere, Known, KnownPlace, WrittenStack, written_stacks};
+use nestor_stack::Stack;
 use serde::Serialize;
 
 use crate::arguments::LabArguments;
@@ -91,13 +92,12 @@ pub fn run(arguments: &PredictArguments) -> Result<ExitCode> {
     let mut evidence = evidence::of(&known, on);
     targets.iter().for_each(|target| evidence::add_stack(&mut evidence, target));
     let load = question::Load::named(workload, &evidence, &known)?;
-    if let Some(from) = &arguments.from {
-        evidence::add_stack(&mut evidence, &nestor_stack::Stack::parse(from)?.into());
-    }
+    let from = arguments.from.as_deref().map(Stack::parse).transpose()?.map(WrittenStack::from);
+    from.iter().for_each(|from| evidence::add_stack(&mut evidence, from));
     let mut answers = Vec::new();
     for target in &targets {
         let asked = question::Asked {
-            from: arguments.from.as_deref(),
+            from: from.as_ref(),
             to: target,
             machine: nestor_statistics::prediction::TargetMachine {
                 overhead_share: arguments.compute_overhead / 100.0,
