@@ -101,6 +101,8 @@ pub struct HeldFixed {
 pub struct Space {
     factors: Vec<Factor>,
     medium: String,
+    /// Whether the medium's name runs to the end of the stack, so that no option can follow.
+    is_path: bool,
     machine_options: String,
     /// Canonical stacks and their levels; what does not fit together is not among them.
     stacks: BTreeMap<String, Vec<usize>>,
@@ -186,6 +188,8 @@ impl Space {
         let mut space = Self {
             factors: factors.into(),
             medium: medium.to_owned(),
+            // A medium by itself is a stack; what is none is refused with the first stack on it.
+            is_path: Stack::parse(medium).is_ok_and(|stack| stack.medium().path().is_some()),
             machine_options: machine_options.to_owned(),
             stacks: BTreeMap::new(),
         };
@@ -225,7 +229,7 @@ impl Space {
 
     fn refuse_host_scheduler_of_a_path(&self) -> Result<(), SpaceError> {
         let chosen = self.levels(FactorName::HostScheduler).iter().any(|level| level != KERNELS_CHOICE);
-        if chosen && self.is_path() {
+        if chosen && self.is_path {
             return Err(SpaceError::Levels(format!(
                 "--host-scheduler cannot be set for {}: its path runs to the end of the stack\n  \
                  set it in /sys/block/*/queue/scheduler before measuring",
@@ -302,7 +306,7 @@ impl Space {
             .filter(|factor| factor.levels.len() == 1 && (has_image || factor.name != FactorName::HostFs));
         fixed
             .map(|factor| {
-                let possible = factor.name != FactorName::HostScheduler || !self.is_path();
+                let possible = factor.name != FactorName::HostScheduler || !self.is_path;
                 HeldFixed {
                     factor: factor.name,
                     level: factor.levels[0].clone(),
@@ -310,11 +314,6 @@ impl Space {
                 }
             })
             .collect()
-    }
-
-    /// Whether the medium's name runs to the end of the stack, so that no option can follow.
-    fn is_path(&self) -> bool {
-        self.medium.starts_with("dev:") || self.medium.starts_with("file:")
     }
 
     /// The medium, as written.

@@ -6,6 +6,7 @@ use crate::clock::{self, Clock, signed};
 use crate::error::CorrelateError;
 use crate::input::{Absorption, LevelInput};
 use crate::join::{Between, Joined, Lane, MOST_LEVELS, Observer, Sampler, Sweep};
+use crate::kind::LevelKind;
 use crate::order::Ordered;
 use crate::space::SpaceMap;
 use crate::survey::{Survey, survey};
@@ -52,11 +53,6 @@ pub fn correlate_observed(
 ) -> Result<Correlation, CorrelateError> {
     join_levels(levels, options, Some(observer))
 }
-
-/// [`RequestHeader::kind`](nestor_trace::RequestHeader) of the application's own operations.
-const APPLICATION: &str = "application";
-/// That of a hypervisor's requests on the file that holds a virtual disk in an image format.
-const IMAGE_FILE: &str = "image file";
 
 fn join_levels<'a>(
     levels: &'a [LevelInput<'a>],
@@ -119,7 +115,7 @@ fn betweens<'a>(
         let (level, tolerance) = (&levels[lower], clocks[lower - 1].tolerance_ns);
         let mut between = Between::new(&level.map, level.cache, tolerance, [spans[lower - 1], spans[lower]]);
         between.momentary_flushes = surveys[lower - 1].momentary_flushes;
-        between.is_image_file = level.header.kind == IMAGE_FILE;
+        between.is_image_file = level.kind() == LevelKind::ImageFile;
         between.flushes_below = surveys[lower].by_operation[Operation::Flush as usize] > 0;
         between.discards_below = surveys[lower].by_operation[Operation::Discard as usize] > 0;
         between
@@ -176,7 +172,7 @@ fn joins(
 /// Which levels a [`Cause`](crate::Cause) tells the classes of: every attributed one, and always one at the top. Above an
 /// attributed file system the application has nothing to add: whatever it asks for is file data.
 fn named_in_causes(levels: &[LevelInput<'_>], surveys: &[Survey]) -> Vec<bool> {
-    let below_application = levels[0].header.kind == APPLICATION && surveys[1].attributed;
+    let below_application = levels[0].kind() == LevelKind::Application && surveys[1].attributed;
     let first = usize::from(below_application);
     (0..levels.len()).map(|level| level == first || (level > first && surveys[level].attributed)).collect()
 }
@@ -185,7 +181,7 @@ fn described(level: &LevelInput<'_>, survey: &Survey) -> Level {
     let header = &level.header;
     Level {
         layer: header.layer.clone(),
-        kind: header.kind.clone(),
+        kind: level.kind(),
         machine: header.machine.clone(),
         requests: survey.requests,
     }

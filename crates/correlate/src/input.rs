@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::clock::SharedClock;
 use crate::error::CorrelateError;
+use crate::kind::LevelKind;
 use crate::space::SpaceMap;
 
 /// Requests of one level, in the order of completion.
@@ -95,6 +96,13 @@ pub struct LevelInput<'a> {
     pub cache: CacheBetween,
     /// Its clock against one that other levels are known against too.
     pub shared_clock: Option<SharedClock>,
+}
+
+impl LevelInput<'_> {
+    /// What was recorded there.
+    pub(crate) fn kind(&self) -> LevelKind {
+        self.header.kind.as_str().into()
+    }
 }
 
 impl LevelInput<'static> {

@@ -43,7 +43,12 @@ impl Correlation {
 
     fn levels_text(&self) -> String {
         let rows = self.levels.iter().map(|level| {
-            vec![level.layer.clone(), level.kind.clone(), level.machine.clone(), level.requests.to_string()]
+            vec![
+                level.layer.clone(),
+                level.kind.to_string(),
+                level.machine.clone(),
+                level.requests.to_string(),
+            ]
         });
         columns(&["layer", "recorded", "machine", "requests"], rows.collect())
     }

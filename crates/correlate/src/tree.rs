@@ -6,13 +6,15 @@ use nestor_statistics::LatencyHistogram;
 use nestor_trace::{Operation, Request};
 use serde::{Deserialize, Serialize};
 
+use crate::kind::LevelKind;
+
 /// One trace point in the order from the application down to the medium.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Level {
     /// The layer at whose lower edge it lies, as written in the stack (`ext4`, `kvm`, `jfs`, `hdd:wd-7200`).
     pub layer: String,
     /// What was recorded there: `guest block`, `hypervisor`, `host block`, `medium`.
-    pub kind: String,
+    pub kind: LevelKind,
     /// The machine.
     pub machine: String,
     /// Requests seen there.

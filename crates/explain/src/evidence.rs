@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use nestor_correlate::{Blame, Cause, Origin, SampledTree, Spent};
+use nestor_correlate::{Blame, Cause, Level, LevelKind, Origin, SampledTree, Spent};
 use nestor_layout::Class;
 use nestor_processor::ProcessorSpeed;
 use nestor_results::Executor;
@@ -52,7 +52,7 @@ pub struct Edge {
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Joined {
     /// Kind of the level: `guest block`, `hypervisor`, `host block`, `medium`.
-    pub kind: String,
+    pub kind: LevelKind,
     /// The layer.
     pub layer: String,
     /// Requests by origin.
@@ -93,6 +93,8 @@ pub struct Evidence {
     pub reads: Volume,
     /// Writes of the application.
     pub writes: Volume,
+    /// Its other operations: creations, flushes, and those of which it is not known which way they move data.
+    pub others: Volume,
     /// Sum of the latencies of its operations, ns.
     pub latency_ns: f64,
     /// The edges, topmost first, without the application's.
@@ -111,8 +113,8 @@ pub struct Evidence {
     pub processor: ProcessorSpeed,
     /// Operations of the runs in which they were counted.
     pub counted_operations: f64,
-    /// Requests that were followed from top to bottom, with their runs and the names of their levels.
-    pub trees: Vec<(i64, Vec<String>, SampledTree)>,
+    /// Requests that were followed from top to bottom, with their runs and their levels.
+    pub trees: Vec<(i64, Vec<Level>, SampledTree)>,
     /// What the runs' own marks and remarks say.
     pub doubts: Vec<String>,
 }
@@ -181,7 +183,7 @@ impl Part {
 impl Evidence {
     /// Operations of the application.
     pub fn operations(&self) -> f64 {
-        self.reads.count + self.writes.count
+        self.reads.count + self.writes.count + self.others.count
     }
 
     /// A sum over the runs as a share of each operation of the application.

@@ -1,6 +1,6 @@
 //! Requests that show a mechanism, taken from the sampled trees.
 
-use nestor_correlate::{Node, Origin};
+use nestor_correlate::{Level, LevelKind, Node, Origin};
 use nestor_layout::Class;
 use nestor_trace::{Operation, Request};
 
@@ -18,10 +18,10 @@ pub fn of(evidence: &Evidence, mechanism: MechanismName) -> Vec<Proof> {
     let mut proofs = Vec::new();
     for (run, levels, tree) in &evidence.trees {
         let mut path = Vec::new();
-        let top_block = levels.iter().position(|level| !level.ends_with("(application)")).unwrap_or(0);
+        let top_block = levels.iter().position(|level| level.kind != LevelKind::Application).unwrap_or(0);
         visit(&tree.root, &mut path, &mut |path, node| {
             if proofs.len() < MOST_PROOFS && shows(mechanism, path, node, (top_block, levels.len() - 1)) {
-                let level = levels.get(node.level).cloned().unwrap_or_default();
+                let level = name_of(levels, node.level).unwrap_or_default();
                 let words = words(path, node, levels, &tree.name);
                 proofs.push(Proof { run: *run, level, request: node.request.id, words });
             }
@@ -44,12 +44,12 @@ fn scattered(evidence: &Evidence) -> Vec<Proof> {
             continue;
         }
         let mebibytes = end(&last.request).abs_diff(first.request.offset) as f64 / (1 << 20) as f64;
-        let level = levels.get(first.level).cloned().unwrap_or_default();
+        let level = name_of(levels, first.level).unwrap_or_default();
         let words = format!(
             "{} is {mebibytes:.1} MiB away from the previous request, although the {} of {} continues it",
             what(&first.request),
             what(&after.root.request),
-            levels.get(after.root.level).map_or("the level above", String::as_str)
+            name_of(levels, after.root.level).unwrap_or_else(|| "the level above".to_owned())
         );
         proofs.push(Proof { run: *run, level, request: first.request.id, words });
         if proofs.len() == MOST_PROOFS {
@@ -57,6 +57,11 @@ fn scattered(evidence: &Evidence) -> Vec<Proof> {
         }
     }
     proofs
+}
+
+/// `ext4 (guest block)`.
+fn name_of(levels: &[Level], level: usize) -> Option<String> {
+    levels.get(level).map(|level| format!("{} ({})", level.layer, level.kind))
 }
 
 fn end(request: &Request) -> u64 {
@@ -116,7 +121,7 @@ fn shows(mechanism: MechanismName, path: &[&Node], node: &Node, (top_block, lowe
     }
 }
 
-fn words(path: &[&Node], node: &Node, levels: &[String], tree: &str) -> String {
+fn words(path: &[&Node], node: &Node, levels: &[Level], tree: &str) -> String {
     let request = &node.request;
     let what = what(request);
     let class = match request.class {
@@ -127,7 +132,7 @@ fn words(path: &[&Node], node: &Node, levels: &[String], tree: &str) -> String {
         Some(parent) => format!(
             ", for the {} of {}",
             self::what(&parent.request),
-            levels.get(parent.level).map_or("the level above", String::as_str)
+            name_of(levels, parent.level).unwrap_or_else(|| "the level above".to_owned())
         ),
         None => String::new(),
     };

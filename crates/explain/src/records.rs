@@ -2,6 +2,7 @@
 
 use nestor_correlate::{Blame, Node, SampledTree};
 use nestor_results::{CellRecord, LayerRecord, Mark, Measured};
+use nestor_workload::{Direction, LoadResult};
 
 use crate::evidence::{Edge, Evidence, ImageEvidence, Joined, add_spent};
 
@@ -28,16 +29,7 @@ impl Evidence {
         self.ground.clone_from(&record.environment.ground);
         self.runs.push(number);
         self.rates.push(measured.load.operations_per_second());
-        self.elapsed_ns += measured.load.elapsed_ns as f64;
-        for (class, result) in &measured.load.operations {
-            // Classes other than reads count as writes: they change something.
-            let volume = if class.0.contains("read") { &mut self.reads } else { &mut self.writes };
-            volume.count += result.operations as f64;
-            volume.bytes += result.bytes as f64;
-            if let Some(summary) = result.latency.summary() {
-                self.latency_ns += summary.mean_ns * summary.count as f64;
-            }
-        }
+        self.add_load(&measured.load);
         if let Some(path) = &measured.path_length {
             let operations = measured.load.operations.values().map(|o| o.operations as f64).sum::<f64>();
             for (executor, each) in path.per_operation(&measured.load) {
@@ -66,6 +58,22 @@ impl Evidence {
         for doubt in said.chain(measured.trace_remarks.iter().cloned()) {
             if !self.doubts.contains(&doubt) {
                 self.doubts.push(doubt);
+            }
+        }
+    }
+
+    fn add_load(&mut self, load: &LoadResult) {
+        self.elapsed_ns += load.elapsed_ns as f64;
+        for (class, result) in &load.operations {
+            let volume = match class.direction() {
+                Some(Direction::Read) => &mut self.reads,
+                Some(Direction::Write) => &mut self.writes,
+                None => &mut self.others,
+            };
+            volume.count += result.operations as f64;
+            volume.bytes += result.bytes as f64;
+            if let Some(summary) = result.latency.summary() {
+                self.latency_ns += summary.mean_ns * summary.count as f64;
             }
         }
     }
@@ -111,11 +119,9 @@ impl Evidence {
                 *joined.origins.entry(*origin).or_default() += *count as f64;
             }
         }
-        let levels: Vec<String> =
-            correlation.levels.iter().map(|level| format!("{} ({})", level.layer, level.kind)).collect();
         let around = |root: &Node| SampledTree { name: AROUND_THE_MIDDLE.to_owned(), root: root.clone() };
         let trees = correlation.trees.iter().cloned().chain(correlation.timeline.iter().map(around));
-        self.trees.extend(trees.map(|tree| (number, levels.clone(), tree)));
+        self.trees.extend(trees.map(|tree| (number, correlation.levels.clone(), tree)));
     }
 }
 
@@ -135,5 +141,48 @@ fn add_blame(sum: &mut Blame, blame: &Blame) {
             }
             None => sum.transitions.push(transition.clone()),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use nestor_statistics::LatencyHistogram;
+    use nestor_workload::{OperationClass, OperationResult};
+
+    use super::*;
+
+    #[test]
+    fn an_operation_that_moves_no_data_is_neither_read_nor_write() {
+        let done = |operations, bytes| OperationResult {
+            operations,
+            bytes,
+            latency: LatencyHistogram::default(),
+            ..OperationResult::default()
+        };
+        let class = |name: &str, done| (OperationClass(name.to_owned()), done);
+        let load = LoadResult {
+            engine: "nestor".to_owned(),
+            workload: "wml:fileserver".to_owned(),
+            elapsed_ns: 1_000_000_000,
+            operations: [
+                class("readwholefile", done(2, 20)),
+                class("appendfile", done(3, 30)),
+                class("statfile", done(5, 0)),
+                class("fsync", done(7, 0)),
+            ]
+            .into(),
+            working_set_bytes: 0,
+            scale_factor: 1.0,
+            cpu_user_s: 0.0,
+            cpu_system_s: 0.0,
+            engine_output: String::new(),
+            figures: [].into(),
+            remarks: Vec::new(),
+        };
+        let mut evidence = Evidence::default();
+        evidence.add_load(&load);
+        let volume = |count, bytes| crate::Volume { count, bytes };
+        assert_eq!((evidence.reads, evidence.writes), (volume(2.0, 20.0), volume(3.0, 30.0)));
+        assert_eq!((evidence.others.count, evidence.operations()), (12.0, 17.0));
     }
 }

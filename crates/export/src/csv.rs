@@ -20,7 +20,8 @@ pub fn write_csv(trace: &Trace, out: &mut dyn Write) -> Result<Written, ExportEr
     let mut written = Written::default();
     writeln!(out, "{COLUMNS}")?;
     for (number, level) in trace.levels.iter().enumerate() {
-        let names = [&level.level.layer, &level.level.kind, &level.level.machine].map(|name| field(name));
+        let kind = level.level.kind.to_string();
+        let names = [&level.level.layer, &kind, &level.level.machine].map(|name| field(name));
         let before = format!("{number},{}", names.join(","));
         for request in trace.requests(number, bounds)? {
             let row = trace.row(number, request?);

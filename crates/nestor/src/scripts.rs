@@ -8,7 +8,7 @@ use std::path::Path;
 use anyhow::{Context, Result, anyhow};
 use nestor_flowops::Source;
 use nestor_wml::Script;
-use nestor_workload::{Value, Workload};
+use nestor_workload::Workload;
 
 /// Looks at the files that a workload names before anything is built for it: they must be there, and a script must be
 /// understood.
@@ -16,11 +16,12 @@ use nestor_workload::{Value, Workload};
 /// # Errors
 /// What is wrong with the file.
 pub fn check_files(workload: &Workload) -> Result<()> {
-    let Some(Value::File(file)) = workload.value("file") else { return Ok(()) };
-    if workload.to_string().starts_with("wml:") {
-        return load(&file, &[]).map(|_| ());
+    if let Some(script) = workload.script() {
+        return load(&script, &[]).map(|_| ());
     }
-    std::fs::File::open(&file).with_context(|| format!("cannot read {file}, which {workload} names"))?;
+    for file in workload.files() {
+        File::open(file).with_context(|| format!("cannot read {file}, which {workload} names"))?;
+    }
     Ok(())
 }
 

@@ -9,7 +9,7 @@ use nestor_measure::Bench;
 use nestor_measure::campaign::{CampaignEnd, CampaignOptions, run_campaign};
 use nestor_results::{Decisions, Store, Study, WrittenStack};
 use nestor_stack::{HostTime, Place, PlaceWish};
-use nestor_stack::{LayerDefinition, Offer, Stack, StackError};
+use nestor_stack::{LayerDefinition, LayerIndex, Offer, Stack, StackError};
 use nestor_workload::{Workload, WorksOn};
 
 use crate::arguments::{LabArguments, SettledPlace};
@@ -130,7 +130,6 @@ fn check_place(stack: &Stack, place: &Place) -> Result<()> {
         stack.require_directory()?;
     }
     let LayerDefinition::Medium(kind) = stack.medium().definition() else { return Ok(()) };
-    let medium = stack.layers().len() - 1;
     let (message, help) = match (kind.is_modelled(), place.is_emulated()) {
         (true, false) => (
             format!("a modelled disk needs the emulated host, but this is `--on {place}`"),
@@ -142,7 +141,7 @@ fn check_place(stack: &Stack, place: &Place) -> Result<()> {
         ),
         _ => return Ok(()),
     };
-    Err(StackError::at_layer(stack, medium, message, help).into())
+    Err(StackError::at_layer(stack, stack.medium_index(), message, help).into())
 }
 
 /// Refuses a workload that makes files on a stack without a file system at the top, and the other way round.
@@ -158,7 +157,7 @@ fn check_target(stack: &Stack, workload: &Workload) -> Result<()> {
         ),
         _ => return Ok(()),
     };
-    Err(StackError::at_layer(stack, 0, message, help).into())
+    Err(StackError::at_layer(stack, LayerIndex::TOP, message, help).into())
 }
 
 /// Whether this machine has to have the lab image: for an emulated host, or for guests here.

@@ -18,7 +18,7 @@ pub const FEWEST_TRUTHS: usize = 4;
 /// work lists 4 to 30 %).
 const UNTRIED: f64 = 0.25;
 /// The method that says itself how sure it is: its model has seen the error of every cell.
-const SELF_CALIBRATED: &str = "learnt";
+pub const SELF_CALIBRATED: &str = "learnt";
 
 /// What is known of a method's errors.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]

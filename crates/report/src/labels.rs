@@ -1,46 +1,91 @@
 //! Short names for long stacks and workloads, where the long one is said once nearby.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
 
 use nestor_results::WrittenStack;
 use nestor_stack::{Anatomy, Layer};
 
 /// The three parts of a stack that a matrix tells apart.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StackParts {
-    /// Down to the innermost virtual machine: `ext3/kvm`; for a native stack its file system.
-    pub guest: String,
-    /// Between that and the medium: `raw/jfs`; empty for a raw disk.
-    pub host: String,
-    /// The medium: `hdd`.
-    pub medium: String,
+    /// What the row is for.
+    pub guest: Guest,
+    /// Between that and the medium.
+    pub host: Host,
+    /// The medium; `None` for a text that is no stack.
+    pub medium: Option<Layer>,
     /// In which options the virtual machine of a guest on the raw disk is not the study's usual one: `cache=none`; else
     /// empty.
     pub machine_note: String,
+}
+
+/// A stack down to its innermost virtual machine.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Guest {
+    /// Layers in a virtual machine: `ext3/kvm`.
+    InMachine(Vec<Layer>, Layer),
+    /// The top of a native stack.
+    Native(Layer),
+    /// A text that is no stack.
+    Unknown(String),
+}
+
+/// What is between the guest and the medium.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Host {
+    /// What carries the virtual machine's disk: `raw/jfs`; nothing for a raw disk.
+    Below(Vec<Layer>),
+    /// What is below the top of a native stack.
+    NoMachine(Vec<Layer>),
+}
+
+impl Guest {
+    /// The virtual machine, and what is in it if that is anything.
+    fn machine(&self) -> Option<(&[Layer], &Layer)> {
+        match self {
+            Self::InMachine(above, machine) if !above.is_empty() => Some((above, machine)),
+            _ => None,
+        }
+    }
+}
+
+impl fmt::Display for Guest {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::InMachine(above, machine) => {
+                above.iter().try_for_each(|layer| write!(f, "{layer}/"))?;
+                machine.fmt(f)
+            }
+            Self::Native(top) => top.fmt(f),
+            Self::Unknown(text) => f.write_str(text),
+        }
+    }
+}
+
+impl Host {
+    /// Whether the guest's disk is the medium.
+    pub fn is_raw_disk(&self) -> bool {
+        matches!(self, Self::Below(layers) if layers.is_empty())
+    }
 }
 
 impl StackParts {
     /// Takes a stack apart. A text that is no stack is its own guest on nothing.
     pub fn of(written: &WrittenStack) -> Self {
         let Some(stack) = written.value() else {
-            return Self { guest: written.to_string(), ..Self::default() };
+            let guest = Guest::Unknown(written.to_string());
+            return Self { guest, host: Host::Below(Vec::new()), medium: None, machine_note: String::new() };
         };
-        let joined = |layers: &[Layer]| layers.iter().map(ToString::to_string).collect::<Vec<_>>().join("/");
         let Anatomy { above, virtual_machine, below, medium } = stack.anatomy();
-        let medium = medium.to_string();
         let (guest, host) = match (virtual_machine, above) {
-            (Some(machine), []) => (machine.to_string(), joined(below)),
-            (Some(machine), above) => (format!("{}/{machine}", joined(above)), joined(below)),
-            (None, []) => (medium.clone(), "no VM".to_owned()),
-            (None, [top]) => (top.to_string(), "no VM".to_owned()),
-            (None, [top, others @ ..]) => (top.to_string(), format!("no VM/{}", joined(others))),
+            (Some(machine), above) => {
+                (Guest::InMachine(above.to_vec(), machine.clone()), Host::Below(below.to_vec()))
+            }
+            (None, []) => (Guest::Native(medium.clone()), Host::NoMachine(Vec::new())),
+            (None, [top, others @ ..]) => (Guest::Native(top.clone()), Host::NoMachine(others.to_vec())),
         };
-        Self { guest, host, medium, machine_note: String::new() }
-    }
-
-    /// The guest's file system and its virtual machine.
-    fn machine(&self) -> Option<(&str, &str)> {
-        self.guest.rsplit_once('/')
+        Self { guest, host, medium: Some(medium.clone()), machine_note: String::new() }
     }
 }
 
@@ -48,34 +93,31 @@ impl StackParts {
 /// the usual one, as a column of its own: `ext3/kvm/hdd` beside `ext3/kvm:cache=writethrough/hdd`.
 pub fn parts_of(stacks: &[WrittenStack]) -> Vec<StackParts> {
     let mut parts: Vec<StackParts> = stacks.iter().map(StackParts::of).collect();
-    let machines: Vec<String> = parts.iter().filter_map(|p| Some(p.machine()?.1.to_owned())).collect();
-    let count = |machine: &&String| machines.iter().filter(|m| m == machine).count();
+    let machines: Vec<Layer> = parts.iter().filter_map(|p| Some(p.guest.machine()?.1.clone())).collect();
+    let count = |machine: &&Layer| machines.iter().filter(|m| m == machine).count();
     // Of equals the first: the last maximum of the reversed order.
-    let Some(usual) = machines.iter().rev().max_by_key(count).cloned() else { return parts };
+    let Some(usual) = machines.iter().rev().max_by_key(count) else { return parts };
     for i in 0..parts.len() {
-        let Some((guest, machine)) = parts[i].machine() else { continue };
-        if machine == usual
-            || machine.split(':').next() != usual.split(':').next()
-            || !parts[i].host.is_empty()
-        {
+        let Some((above, machine)) = parts[i].guest.machine() else { continue };
+        if machine == usual || machine.name() != usual.name() || !parts[i].host.is_raw_disk() {
             continue;
         }
-        let row = format!("{guest}/{usual}");
-        let like_it = |p: &StackParts| p.guest == row && p.host.is_empty() && p.medium == parts[i].medium;
-        let Some(other) = parts.iter().position(like_it) else { continue };
-        parts[i].guest = row;
-        parts[i].machine_note = different_options(&stacks[i], &stacks[other]);
+        let note = different_options(machine, usual);
+        let row = Guest::InMachine(above.to_vec(), usual.clone());
+        let is_like_it =
+            |p: &StackParts| p.guest == row && p.host.is_raw_disk() && p.medium == parts[i].medium;
+        if parts.iter().any(is_like_it) {
+            parts[i].guest = row;
+            parts[i].machine_note = note;
+        }
     }
     parts
 }
 
-/// The options in which the innermost machine of a stack is not that of another, with its own values.
-fn different_options(one: &WrittenStack, other: &WrittenStack) -> String {
-    let machine = |stack: &WrittenStack| stack.value()?.anatomy().virtual_machine.cloned();
-    let (Some(one), Some(other)) = (machine(one), machine(other)) else { return String::new() };
-    let written = format!("{one}:{other}");
+/// The options in which a machine is not another, with its own values.
+fn different_options(one: &Layer, other: &Layer) -> String {
     let mut note: Vec<String> = Vec::new();
-    for key in written.split(':').filter_map(|option| Some(option.split_once('=')?.0)) {
+    for (key, _) in one.written_options().chain(other.written_options()) {
         let (mine, theirs) = (one.option(key).unwrap_or("default"), other.option(key).unwrap_or("default"));
         let said = format!("{key}={mine}");
         if mine != theirs && !note.contains(&said) {
@@ -88,88 +130,117 @@ fn different_options(one: &WrittenStack, other: &WrittenStack) -> String {
 /// The layers of a study as most of its stacks write them, by name: `raw` is `raw:size=2G`. A layer with options of its own in
 /// every stack is not among them, nor is one without any.
 #[derive(Clone, Debug, Default)]
-pub struct UsualLayers(BTreeMap<String, String>);
+pub struct UsualLayers(BTreeMap<&'static str, Layer>);
+
+/// The name of a row or a column.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ShortName {
+    /// The name.
+    pub text: String,
+    /// The layers in it that stand there by their names alone.
+    names: BTreeSet<&'static str>,
+}
+
+impl ShortName {
+    /// One under the other.
+    fn join(self, below: Self) -> Self {
+        Self {
+            text: format!("{}/{}", self.text, below.text),
+            names: self.names.into_iter().chain(below.names).collect(),
+        }
+    }
+}
 
 impl UsualLayers {
     /// Counts the layers of stacks.
     pub fn of(stacks: &[WrittenStack]) -> Self {
-        let mut counted: BTreeMap<String, BTreeMap<String, usize>> = BTreeMap::new();
+        let mut counted: BTreeMap<&'static str, BTreeMap<String, (usize, &Layer)>> = BTreeMap::new();
         for layer in stacks.iter().filter_map(WrittenStack::value).flat_map(|stack| stack.layers()) {
-            let written = layer.to_string();
             // A path is what the reader knows the medium by.
             if layer.path().is_none() {
-                *counted.entry(layer.name().to_owned()).or_default().entry(written).or_default() += 1;
+                let forms = counted.entry(layer.name()).or_default();
+                forms.entry(layer.to_string()).or_insert((0, layer)).0 += 1;
             }
         }
-        let most = |(name, forms): (String, BTreeMap<String, usize>)| {
-            let all: usize = forms.values().sum();
-            let (form, count) = forms.into_iter().max_by_key(|(_, count)| *count)?;
-            (count * 2 > all && form != name).then_some((name, form))
+        let most = |(name, forms): (&'static str, BTreeMap<String, (usize, &Layer)>)| {
+            let all: usize = forms.values().map(|(count, _)| count).sum();
+            let (count, form) = forms.into_values().max_by_key(|(count, _)| *count)?;
+            (count * 2 > all && form.written_options().next().is_some()).then(|| (name, form.clone()))
         };
         Self(counted.into_iter().filter_map(most).collect())
     }
 
-    /// A part of a stack with its usual layers by their names alone, the others with what they have of their own:
-    /// `raw/ext3:block=1k`.
-    pub fn shortened(&self, part: &str) -> String {
-        part.split('/').map(|layer| self.layer(layer)).collect::<Vec<_>>().join("/")
+    /// Layers with the usual ones by their names alone, the others with what they have of their own: `raw/ext3:block=1k`.
+    pub fn shortened(&self, layers: &[Layer]) -> ShortName {
+        layers.iter().map(|layer| self.layer(layer)).reduce(ShortName::join).unwrap_or_default()
     }
 
-    fn layer(&self, written: &str) -> String {
-        let (name, own) = written.split_once(':').unwrap_or((written, ""));
-        let Some(usual) = self.0.get(name) else { return written.to_owned() };
-        if usual == written {
-            return name.to_owned();
+    /// A row's name without its virtual machine, and that machine's.
+    fn guest(&self, guest: &Guest) -> (ShortName, Option<ShortName>) {
+        match guest {
+            Guest::InMachine(above, machine) if above.is_empty() => (self.layer(machine), None),
+            Guest::InMachine(above, machine) => (self.shortened(above), Some(self.layer(machine))),
+            Guest::Native(top) => (self.layer(top), None),
+            Guest::Unknown(text) => (ShortName { text: text.clone(), ..ShortName::default() }, None),
         }
-        let usual: Vec<&str> = usual.split(':').skip(1).collect();
-        let own: Vec<&str> = own.split(':').filter(|option| !option.is_empty()).collect();
-        let key = |option: &str| option.split('=').next().unwrap_or_default().to_owned();
-        let mut differs: Vec<String> =
-            own.iter().filter(|option| !usual.contains(option)).map(|option| (*option).to_owned()).collect();
-        let lacks = usual.iter().map(|option| key(option)).filter(|k| own.iter().all(|o| key(o) != *k));
-        differs.extend(lacks.map(|key| format!("{key}=default")));
-        format!("{name}:{}", differs.join(":"))
+    }
+
+    fn layer(&self, layer: &Layer) -> ShortName {
+        let named = |text: String| ShortName {
+            names: (text == layer.name()).then(|| layer.name()).into_iter().collect(),
+            text,
+        };
+        let Some(usual) = self.0.get(layer.name()) else { return named(layer.to_string()) };
+        if usual == layer {
+            return named(layer.name().to_owned());
+        }
+        let has = |one: &Layer, option: &str| one.option(option).map(str::to_owned);
+        let own = layer.written_options().filter(|(name, _)| has(layer, name) != has(usual, name));
+        let lacks = usual.written_options().filter(|(name, _)| !layer.is_set(name));
+        let differs: Vec<String> =
+            own.map(|(_, written)| written).chain(lacks.map(|(name, _)| format!("{name}=default"))).collect();
+        named(format!("{}:{}", layer.name(), differs.join(":")))
     }
 
     /// What stands for what: `kvm:cache=writethrough, raw:size=2G`; only of layers that `names` has.
-    pub fn said(&self, names: &[String]) -> String {
-        let shown = |name: &String| names.iter().any(|n| n.split('/').any(|layer| layer == name));
-        self.0
-            .iter()
-            .filter(|(name, _)| shown(name))
-            .map(|(_, form)| form.clone())
-            .collect::<Vec<_>>()
-            .join(", ")
+    pub fn said<'a>(&self, names: impl Iterator<Item = &'a ShortName> + Clone) -> String {
+        let is_shown = |name: &str| names.clone().any(|n| n.names.contains(name));
+        let said = self.0.iter().filter(|(name, _)| is_shown(name));
+        said.map(|(_, form)| form.to_string()).collect::<Vec<_>>().join(", ")
     }
 }
 
 /// Column names: the medium is left out where it is the one of most, and what lies directly on it is the raw disk.
-pub fn host_names(parts: &[StackParts], usual: &UsualLayers) -> Vec<String> {
-    let parts: Vec<StackParts> = parts
-        .iter()
-        .map(|p| StackParts {
-            host: usual.shortened(&p.host),
-            medium: usual.shortened(&p.medium),
-            ..p.clone()
-        })
-        .collect();
-    let media: BTreeSet<&str> = parts.iter().map(|p| p.medium.as_str()).collect();
+pub fn host_names(parts: &[StackParts], usual: &UsualLayers) -> Vec<ShortName> {
+    let medium = |part: &StackParts| part.medium.as_ref().map(|m| usual.layer(m)).unwrap_or_default();
+    let media: Vec<ShortName> = parts.iter().map(medium).collect();
     // Names without options are the usual ones; one of them needs no saying where the others do.
-    let plain: Vec<&&str> = media.iter().filter(|m| !m.contains(':')).collect();
+    let distinct: BTreeSet<&str> = media.iter().map(|m| m.text.as_str()).collect();
+    let is_plain = |m: &&ShortName| m.text.is_empty() || !m.names.is_empty();
+    let plain: BTreeSet<&str> = media.iter().filter(is_plain).map(|m| m.text.as_str()).collect();
     let unsaid =
-        if media.len() == 1 { media.first() } else { plain.first().copied().filter(|_| plain.len() == 1) };
-    let unsaid = unsaid.map(|m| (*m).to_owned());
-    let name = |part: &StackParts| {
-        let said = Some(&part.medium) != unsaid.as_ref();
-        let name = match (part.host.is_empty(), said) {
-            (true, false) => "raw disk".to_owned(),
-            (true, true) => format!("raw disk ({})", part.medium),
-            (false, false) => part.host.clone(),
-            (false, true) => format!("{}/{}", part.host, part.medium),
+        if distinct.len() == 1 { distinct.first() } else { plain.first().filter(|_| plain.len() == 1) };
+    let name = |(part, medium): (&StackParts, &ShortName)| {
+        let is_said = Some(&medium.text.as_str()) != unsaid;
+        let below = match &part.host {
+            Host::Below(layers) => (!layers.is_empty()).then(|| usual.shortened(layers)),
+            Host::NoMachine(layers) => {
+                let none = ShortName { text: "no VM".to_owned(), ..ShortName::default() };
+                Some(if layers.is_empty() { none } else { none.join(usual.shortened(layers)) })
+            }
         };
-        if part.machine_note.is_empty() { name } else { format!("{name}, {}", part.machine_note) }
+        let mut name = match (below, is_said) {
+            (None, false) => ShortName { text: "raw disk".to_owned(), ..ShortName::default() },
+            (None, true) => ShortName { text: format!("raw disk ({})", medium.text), ..ShortName::default() },
+            (Some(below), false) => below,
+            (Some(below), true) => below.join(medium.clone()),
+        };
+        if !part.machine_note.is_empty() {
+            name.text = format!("{}, {}", name.text, part.machine_note);
+        }
+        name
     };
-    parts.iter().map(name).collect()
+    parts.iter().zip(&media).map(name).collect()
 }
 
 /// Names without the options (`:…`) that all of them end with, and those options.
@@ -185,15 +256,17 @@ pub fn without_common_options(names: &[String]) -> (Vec<String>, String) {
     (names, ending(first, common))
 }
 
-/// Guests without the virtual machine (`/kvm:…`) that all of them run in, and that machine.
-pub fn without_common_machine(guests: &[String]) -> (Vec<String>, String) {
-    let split: Option<Vec<(&str, &str)>> = guests.iter().map(|g| g.rsplit_once('/')).collect();
-    match split.as_deref() {
-        Some(parts @ [(_, machine), ..]) if parts.iter().all(|(_, m)| m == machine) => {
-            (parts.iter().map(|(guest, _)| (*guest).to_owned()).collect(), (*machine).to_owned())
-        }
-        _ => (guests.to_vec(), String::new()),
-    }
+/// Row names without the virtual machine (`/kvm:…`) that all of the guests run in, and that machine's, if there is one.
+pub fn without_common_machine(guests: &[Guest], usual: &UsualLayers) -> (Vec<ShortName>, Option<ShortName>) {
+    let named: Vec<(ShortName, Option<ShortName>)> = guests.iter().map(|guest| usual.guest(guest)).collect();
+    let common = named.first().and_then(|(_, machine)| machine.clone());
+    let common = common.filter(|common| named.iter().all(|(_, machine)| machine.as_ref() == Some(common)));
+    let is_common = common.is_some();
+    let whole = |(guest, machine): (ShortName, Option<ShortName>)| match machine {
+        Some(machine) if !is_common => guest.join(machine),
+        _ => guest,
+    };
+    (named.into_iter().map(whole).collect(), common)
 }
 
 #[cfg(test)]
@@ -204,7 +277,12 @@ mod tests {
     fn a_stack_falls_apart_at_its_hypervisor() {
         let parts = |stack| {
             let StackParts { guest, host, medium, .. } = StackParts::of(&WrittenStack::from(stack));
-            format!("{guest} | {host} | {medium}")
+            let (none, below) = match host {
+                Host::Below(layers) => ("", layers),
+                Host::NoMachine(layers) => ("no VM", layers),
+            };
+            let below = below.iter().map(Layer::label).collect::<Vec<_>>().join("/");
+            format!("{guest} | {none}{below} | {}", medium.map(|m| m.label()).unwrap_or_default())
         };
         assert_eq!(parts("ext3/kvm/raw/jfs/hdd"), "ext3/kvm | raw/jfs | hdd");
         assert_eq!(parts("ext3/kvm/hdd"), "ext3/kvm |  | hdd");
@@ -218,7 +296,7 @@ mod tests {
     fn a_common_medium_is_left_out() {
         let names = |stacks: &[&str]| {
             let parts: Vec<StackParts> = written(stacks).iter().map(StackParts::of).collect();
-            host_names(&parts, &UsualLayers::of(&written(stacks)))
+            texts(&host_names(&parts, &UsualLayers::of(&written(stacks))))
         };
         assert_eq!(names(&["xfs/kvm/hdd", "xfs/kvm/raw/jfs/hdd"]), ["raw disk", "raw/jfs"]);
         assert_eq!(names(&["xfs/kvm/hdd", "xfs/kvm/raw/jfs/ssd"]), ["raw disk (hdd)", "raw/jfs/ssd"]);
@@ -234,10 +312,10 @@ mod tests {
             "xfs/kvm:cache=writethrough/raw/btrfs/hdd",
         ]);
         let parts = parts_of(&stacks);
-        let guests: Vec<&str> = parts.iter().map(|p| p.guest.as_str()).collect();
+        let guests: Vec<String> = parts.iter().map(|p| p.guest.to_string()).collect();
         assert_eq!(guests[..2], ["ext3/kvm:cache=writethrough"; 2]);
         assert_eq!(
-            host_names(&parts, &UsualLayers::of(&stacks)),
+            texts(&host_names(&parts, &UsualLayers::of(&stacks))),
             ["raw disk, cache=none", "raw disk", "raw/jfs", "raw disk", "raw/btrfs"]
         );
         // Machines that differ throughout are rows of their own.
@@ -257,12 +335,42 @@ mod tests {
         let usual = UsualLayers::of(&stacks);
         let parts = parts_of(&stacks);
         assert_eq!(
-            host_names(&parts, &usual),
+            texts(&host_names(&parts, &usual)),
             ["raw/ext3", "raw/ext3:block=1k", "raw/xfs", "raw:size=default/xfs/hdd:sched=default"]
         );
-        assert_eq!(usual.shortened(&parts[0].guest), "ext3/kvm");
-        assert_eq!(usual.shortened(&parts[3].guest), "ext3/kvm:sched=bfq");
-        assert_eq!(usual.said(&owned(&["ext3/kvm", "raw/xfs"])), "kvm:sched=none, raw:size=2G");
+        let (rows, machine) =
+            without_common_machine(&[parts[0].guest.clone(), parts[3].guest.clone()], &usual);
+        assert_eq!((texts(&rows), machine), (owned(&["ext3/kvm", "ext3/kvm:sched=bfq"]), None));
+        let shown = [usual.shortened(stacks[0].value().unwrap().layers())];
+        assert_eq!(usual.said(shown.iter()), "hdd:size=3G:sched=bfq, kvm:sched=none, raw:size=2G");
+        assert_eq!(usual.said(rows.iter()), "kvm:sched=none");
+    }
+
+    #[test]
+    fn the_path_of_a_medium_is_neither_layers_nor_a_machine() {
+        let stacks = written(&[
+            "ext3/kvm/raw:size=2G/xfs/file:/srv/raw/x",
+            "ext3/kvm/raw:size=2G/xfs/file:/srv/raw/y",
+            "dev:/dev/sdb",
+            "dev:/dev/kvm",
+        ]);
+        let (parts, usual) = (parts_of(&stacks), UsualLayers::of(&stacks));
+        assert_eq!(
+            texts(&host_names(&parts, &usual)),
+            [
+                "raw/xfs/file:/srv/raw/x",
+                "raw/xfs/file:/srv/raw/y",
+                "no VM/dev:/dev/sdb",
+                "no VM/dev:/dev/kvm"
+            ]
+        );
+        let bare = [parts[2].guest.clone(), parts[2].guest.clone()];
+        let (rows, machine) = without_common_machine(&bare, &usual);
+        assert_eq!((texts(&rows), machine), (owned(&["dev:/dev/sdb", "dev:/dev/sdb"]), None));
+    }
+
+    fn texts(names: &[ShortName]) -> Vec<String> {
+        names.iter().map(|name| name.text.clone()).collect()
     }
 
     fn written(stacks: &[&str]) -> Vec<WrittenStack> {
@@ -275,14 +383,19 @@ mod tests {
 
     #[test]
     fn a_common_virtual_machine_is_said_once() {
-        let shortened = |guests: &[&str]| without_common_machine(&owned(guests));
+        let shortened = |stacks: &[&str]| {
+            let guests: Vec<Guest> =
+                written(stacks).iter().map(|stack| StackParts::of(stack).guest).collect();
+            let (rows, machine) = without_common_machine(&guests, &UsualLayers::default());
+            (texts(&rows), machine.map(|machine| machine.text))
+        };
         assert_eq!(
-            shortened(&["ext3/kvm:cache=none", "jfs/kvm:cache=none"]),
-            (owned(&["ext3", "jfs"]), "kvm:cache=none".to_owned())
+            shortened(&["ext3/kvm:cache=writeback/hdd", "jfs/kvm:cache=writeback/hdd"]),
+            (owned(&["ext3", "jfs"]), Some("kvm:cache=writeback".to_owned()))
         );
-        assert_eq!(shortened(&["ext3/kvm", "ext3/tcg"]), (owned(&["ext3/kvm", "ext3/tcg"]), String::new()));
-        assert_eq!(shortened(&["ext3/kvm", "ext3"]), (owned(&["ext3/kvm", "ext3"]), String::new()));
-        assert_eq!(shortened(&[]), (Vec::new(), String::new()));
+        assert_eq!(shortened(&["ext3/kvm/hdd", "ext3/tcg/hdd"]), (owned(&["ext3/kvm", "ext3/tcg"]), None));
+        assert_eq!(shortened(&["ext3/kvm/hdd", "ext3/hdd"]), (owned(&["ext3/kvm", "ext3"]), None));
+        assert_eq!(shortened(&[]), (Vec::new(), None));
     }
 
     #[test]

@@ -3,6 +3,8 @@
 use std::fmt;
 use std::ops::Range;
 
+use nestor_text::line_and_carets;
+
 /// One thing that is wrong in a study file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Complaint {
@@ -16,8 +18,8 @@ pub struct Complaint {
     pub message: String,
     /// What to write instead; may have several lines.
     pub help: Option<String>,
-    text: String,
-    carets: usize,
+    /// The line, as it is shown, and what stands under it. Boxed, because results carry complaints.
+    marked: Box<(String, String)>,
 }
 
 /// A study file's text, which positions refer to.
@@ -37,14 +39,18 @@ impl Source<'_> {
         let line_start = before.rfind('\n').map_or(0, |i| i + 1);
         let line_end = self.text[start..].find('\n').map_or(self.text.len(), |i| start + i);
         let end = floor_char_boundary(self.text, span.end).clamp(start, line_end);
+        // Blanks at the end are kept until the carets are drawn, which may point there.
+        let line = &self.text[line_start..line_end];
+        let kept = line.trim_end();
+        let line_shown = kept.replace('\t', " ") + &" ".repeat(line.len() - kept.len());
+        let (text, carets) = line_and_carets(&line_shown, &(start - line_start..end - line_start));
         Complaint {
             file: self.file.to_owned(),
             line: before.matches('\n').count() + 1,
             column: self.text[line_start..start].chars().count() + 1,
             message: message.into(),
             help: None,
-            text: self.text[line_start..line_end].trim_end().replace('\t', " "),
-            carets: self.text[start..end].chars().count().max(1),
+            marked: Box::new((text.trim_end().to_owned(), carets)),
         }
     }
 }
@@ -59,12 +65,12 @@ impl Complaint {
 
 impl fmt::Display for Complaint {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (text, carets) = &*self.marked;
         let number = self.line.to_string();
         let margin = " ".repeat(number.len());
-        let indent = " ".repeat(self.column - 1);
         writeln!(f, "{}:{}:{}: {}", self.file, self.line, self.column, self.message)?;
-        writeln!(f, "  {number} | {}", self.text)?;
-        write!(f, "  {margin} | {indent}{}", "^".repeat(self.carets))?;
+        writeln!(f, "  {number} | {text}")?;
+        write!(f, "  {margin} | {carets}")?;
         for line in self.help.iter().flat_map(|h| h.lines()) {
             write!(f, "\n  {line}")?;
         }
@@ -93,6 +99,17 @@ mod tests {
             |            ^
           write "2"
           or nothing
+        "#);
+    }
+
+    #[test]
+    fn the_caret_stands_under_what_is_wide() {
+        let source = Source { file: "s.toml", text: "a = [\"日本\", 2]\r\n" };
+        let at = source.text.find('2').unwrap();
+        insta::assert_snapshot!(source.complain(at..at + 1, "a number among texts"), @r#"
+        s.toml:1:12: a number among texts
+          1 | a = ["日本", 2]
+            |              ^
         "#);
     }
 

@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::time::Duration;
 
+use nestor_stack::Layer;
 use serde::{Deserialize, Serialize};
 
 use crate::plan::CellKey;
@@ -36,8 +37,8 @@ pub struct PastCell {
 /// the same kind of workload, the same host, the same kind of workload, anything.
 #[derive(Clone, Debug, Default)]
 pub struct Estimator {
-    overheads_s: HashMap<String, Vec<f64>>,
-    measured_s: HashMap<String, Vec<f64>>,
+    overheads_s: HashMap<Key, Vec<f64>>,
+    measured_s: HashMap<Key, Vec<f64>>,
     knows_cells: bool,
 }
 
@@ -96,14 +97,14 @@ impl Estimator {
     }
 
     /// Whether this very cell was measured before.
-    pub fn knows(&self, stack: &str, workload: &str) -> bool {
-        self.measured_s.contains_key(&exact(stack, workload))
+    pub fn knows(&self, stack: &WrittenStack, workload: &WrittenWorkload) -> bool {
+        self.measured_s.contains_key(&Key::Exact(stack.clone(), workload.clone()))
     }
 
     /// Seconds that a cell will take, and how many of them are measurement.
     pub fn cell_s(&self, stack: &WrittenStack, workload: &WrittenWorkload) -> (f64, f64) {
         let keys = keys(stack, workload);
-        let median = |known: &HashMap<String, Vec<f64>>, keys: &[String]| {
+        let median = |known: &HashMap<Key, Vec<f64>>, keys: &[Key]| {
             keys.iter().find_map(|key| nestor_statistics::median(known.get(key)?))
         };
         let overhead_s = median(&self.overheads_s, &keys).unwrap_or(UNKNOWN_OVERHEAD_S);
@@ -173,26 +174,55 @@ impl Study {
     }
 }
 
-fn exact(stack: &str, workload: &str) -> String {
-    format!("{stack} {workload}")
+/// What a cell's time is kept under.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+enum Key {
+    /// The very cell.
+    Exact(WrittenStack, WrittenWorkload),
+    /// The same layers, whatever their options, under the same kind of workload.
+    Layers(Layers, LoadKind),
+    /// The same layers below the guest and its virtual machine, under the same kind of workload.
+    Host(Vec<&'static str>, LoadKind),
+    /// The same kind of workload.
+    Workload(LoadKind),
+    /// Any cell.
+    Any,
 }
 
-/// The names under which a cell's time is kept, the most particular first.
-fn keys(stack: &WrittenStack, workload: &WrittenWorkload) -> [String; 5] {
-    let kind = workload.split(':').take(2).collect::<Vec<_>>().join(":");
+/// The layers of a stack by their names; one that this version does not know is only itself.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+enum Layers {
+    Known(Vec<&'static str>),
+    Unknown(WrittenStack),
+}
+
+/// The engine and the case of a workload; one that this version does not know is only itself.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+enum LoadKind {
+    Known(&'static str, &'static str),
+    Unknown(WrittenWorkload),
+}
+
+/// The keys of a cell, the most particular first.
+fn keys(stack: &WrittenStack, workload: &WrittenWorkload) -> [Key; 5] {
+    let kind = match workload.value() {
+        Some(value) => LoadKind::Known(value.engine().name(), value.case()),
+        None => LoadKind::Unknown(workload.clone()),
+    };
     let (layers, host) = match stack.value() {
         Some(stack) => {
-            let names: Vec<&str> = stack.layers().iter().map(|layer| layer.name()).collect();
-            (names.join("/"), names.iter().skip(2).copied().collect::<Vec<_>>().join("/"))
+            let names: Vec<&'static str> = stack.layers().iter().map(Layer::name).collect();
+            let host = names.iter().skip(2).copied().collect();
+            (Layers::Known(names), host)
         }
-        None => (stack.to_string(), String::new()),
+        None => (Layers::Unknown(stack.clone()), Vec::new()),
     };
     [
-        exact(stack, workload),
-        format!("{layers} {kind}"),
-        format!("host {host} {kind}"),
-        format!("workload {kind}"),
-        String::new(),
+        Key::Exact(stack.clone(), workload.clone()),
+        Key::Layers(layers, kind.clone()),
+        Key::Host(host, kind.clone()),
+        Key::Workload(kind),
+        Key::Any,
     ]
 }
 

@@ -1,6 +1,7 @@
 //! What became of the bytes that each layer was asked for: answered from a cache, handed on, or added to.
 
 use nestor_trace::{DirectionMetrics, LayerMetrics};
+use nestor_workload::Direction;
 use serde::{Deserialize, Serialize};
 
 use crate::record::Measured;
@@ -30,14 +31,11 @@ pub struct LayerFlow {
 impl Measured {
     /// For each of [`Self::layers`] that was recorded: what it made of what was asked of it. The application has none.
     pub fn flows(&self) -> Vec<Option<LayerFlow>> {
-        let of_class = |name: &str| {
-            let classes = self.load.operations.iter().filter(|(class, _)| class.0 == name);
-            classes.map(|(_, result)| result.bytes).sum()
-        };
-        let mut above = (of_class("read"), of_class("write"));
+        let asked = |direction| self.load.bytes_of(direction).unwrap_or(0);
+        let mut above = (asked(Direction::Read), asked(Direction::Write));
         let mut flows = Vec::new();
         for layer in &self.layers {
-            let metrics = layer.metrics.as_ref().filter(|_| layer.layer != "application");
+            let metrics = layer.metrics.as_ref().filter(|_| !layer.is_application());
             flows.push(metrics.map(|metrics| flow(above, metrics)));
             if let Some(metrics) = metrics {
                 above = (metrics.read.issued_bytes, metrics.write.issued_bytes);

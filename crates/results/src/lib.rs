@@ -42,7 +42,7 @@ pub use flow::LayerFlow;
 pub use medium_profile::medium_profile;
 pub use named_files::NamedFileError;
 pub use named_workload::{NamedWorkload, WorkloadNameError, profile_named, read_profile, written_workloads};
-pub use numbers::{CellNumbers, RunNumbers};
+pub use numbers::{CellNumbers, RunNumbers, of_median_rate};
 pub use path_length::{Executor, PathDifference, PathLength, path_differences, sum_of_parts};
 pub use physical::{Physical, PhysicalVerdict};
 pub use plan::{CellKey, NotRun, Plan, PlannedCell, budget_ended, duration_words};
@@ -54,7 +54,7 @@ pub use run_levels::RunLevels;
 pub use stopping::{CellSample, Decisions, Saving};
 pub use store::{
     Elsewhere, Known, KnownCell, KnownLoad, KnownPlace, KnownStack, MergeReport, RunFilter, RunListing,
-    SessionRecord, Store, StoreError, StoredRun, StudyRecord, stack_parts,
+    SessionRecord, StackPart, Store, StoreError, StoredRun, StudyRecord, stack_parts,
 };
 pub use study::{CellRule, Part, Study};
 pub use trace_cost::{TraceCost, trace_costs};

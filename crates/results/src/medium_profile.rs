@@ -12,7 +12,7 @@ pub fn medium_profile(stack: &Stack) -> Result<Option<&'static Profile>, StackEr
     let medium = stack.medium();
     let Some(disk) = medium.modelled_disk() else { return Ok(None) };
     let refuse = |message: String| {
-        let at = stack.medium_index().position();
+        let at = stack.medium_index();
         Err(StackError::at_option(stack, at, "profile", message, "`nestor disk list` shows them"))
     };
     match nestor_disk::profile(disk.profile.unwrap_or(medium.name())) {

@@ -12,6 +12,7 @@ use crate::compare::{
 use crate::record::{Environment, Mark};
 use crate::stopping::{CellSample, throughput};
 use crate::store::{StoredRun, conditions};
+use crate::{WrittenStack, WrittenWorkload};
 
 /// One run.
 #[derive(Clone, Debug, PartialEq)]
@@ -46,9 +47,9 @@ pub struct RunNumbers {
 #[derive(Clone, Debug, PartialEq)]
 pub struct CellNumbers {
     /// The stack.
-    pub stack: String,
+    pub stack: WrittenStack,
     /// The workload.
-    pub workload: String,
+    pub workload: WrittenWorkload,
     /// The runs, in the order of their numbers.
     pub runs: Vec<RunNumbers>,
     /// Reasons to trust the numbers less, by kind.
@@ -61,8 +62,8 @@ impl CellNumbers {
     /// A cell without runs.
     pub fn new(stack: &str, workload: &str) -> Self {
         Self {
-            stack: stack.to_owned(),
-            workload: workload.to_owned(),
+            stack: stack.into(),
+            workload: workload.into(),
             runs: Vec::new(),
             marks: Vec::new(),
             latency: BTreeMap::new(),
@@ -74,8 +75,8 @@ impl CellNumbers {
         let runs: Vec<&StoredRun> = runs.iter().copied().filter(|r| !r.record.untraced_twin).collect();
         let summary = summarise(&runs)?;
         Some(Self {
-            stack: summary.stack,
-            workload: summary.workload,
+            stack: summary.stack.into(),
+            workload: summary.workload.into(),
             runs: runs.iter().map(|run| RunNumbers::of(run)).collect(),
             marks: summary.marks,
             latency: summary.latency,
@@ -109,8 +110,8 @@ impl CellNumbers {
             let (bytes_per_second, operations_per_second) = run.rates?;
             Some(CellSample {
                 in_virtual_time: run.conditions.is_in_virtual_time(),
-                stack: self.stack.as_str().into(),
-                workload: self.workload.as_str().into(),
+                stack: self.stack.clone(),
+                workload: self.workload.clone(),
                 block: run.block,
                 repeat: run.repeat,
                 throughput: throughput(bytes_per_second, operations_per_second),
@@ -122,13 +123,8 @@ impl CellNumbers {
     /// The run of median throughput, of an even number the slower of the two in the middle; the last run if none has
     /// numbers.
     pub fn shown_run(&self) -> Option<i64> {
-        let mut measured: Vec<(f64, i64)> =
-            self.counted().filter_map(|r| Some((r.rates?.0, r.number))).collect();
-        measured.sort_by(|a, b| a.0.total_cmp(&b.0));
-        match measured.len().checked_sub(1) {
-            Some(last) => measured.get(last / 2).map(|(_, number)| *number),
-            None => self.runs.last().map(|r| r.number),
-        }
+        let measured = self.counted().filter_map(|r| Some((r.rates?.0, r.number)));
+        of_median_rate(measured).or_else(|| self.runs.last().map(|r| r.number))
     }
 
     /// The runs whose numbers count, or all if none does.
@@ -156,6 +152,14 @@ impl CellNumbers {
         }
         facts
     }
+}
+
+/// What has the median rate; of an even number the slower of the two in the middle.
+pub fn of_median_rate<T>(rated: impl IntoIterator<Item = (f64, T)>) -> Option<T> {
+    let mut rated: Vec<(f64, T)> = rated.into_iter().collect();
+    rated.sort_by(|a, b| a.0.total_cmp(&b.0));
+    let middle = rated.len().checked_sub(1)? / 2;
+    rated.into_iter().nth(middle).map(|(_, of_rate)| of_rate)
 }
 
 impl RunNumbers {

@@ -9,6 +9,7 @@ mod limits;
 mod medium;
 mod pattern;
 
+use nestor_workload::Direction;
 use serde::{Deserialize, Serialize};
 
 use crate::checks::{self, CACHED_BELOW, CPU_BOUND_ABOVE};
@@ -141,21 +142,18 @@ impl Run<'_> {
     /// Data that memory kept or supplied in place of the medium: the share of the bytes that reached the medium, and a
     /// sentence.
     fn out_of_memory(&self) -> impl Iterator<Item = (f64, String)> {
-        ["read", "write"].into_iter().filter_map(|direction| self.kept_in_memory(direction))
+        Direction::BOTH.into_iter().filter_map(|direction| self.kept_in_memory(direction))
     }
 
     /// The application's bytes of one direction that never reached the medium.
-    fn kept_in_memory(&self, direction: &str) -> Option<(f64, String)> {
+    fn kept_in_memory(&self, direction: Direction) -> Option<(f64, String)> {
         let medium = self.medium.metrics?;
-        let bytes = checks::application_bytes(self.measured, direction);
+        let bytes = self.measured.load.bytes_of(direction).unwrap_or(0);
         let all = self.measured.load.bytes();
         if bytes < SMALLEST_VOLUME_BYTES || (bytes as f64) < MATTERS_FROM * all as f64 {
             return None;
         }
-        let issued_bytes = |m: &nestor_trace::LayerMetrics| match direction {
-            "read" => m.read.issued_bytes,
-            _ => m.write.issued_bytes,
-        };
+        let issued_bytes = |m: &nestor_trace::LayerMetrics| checks::metrics_of(m, direction).issued_bytes;
         let share = issued_bytes(medium) as f64 / bytes as f64;
         if share >= CACHED_BELOW {
             return None;
@@ -165,8 +163,8 @@ impl Run<'_> {
             .find(|(_, m)| (issued_bytes(m) as f64) < CACHED_BELOW * bytes as f64);
         let machine = missing.map_or("host", |(layer, _)| layer.machine.as_str());
         let (verb, other) = match direction {
-            "read" => ("read came from", "the rest from"),
-            _ => ("written reached", "the rest stayed in"),
+            Direction::Read => ("read came from", "the rest from"),
+            Direction::Write => ("written reached", "the rest stayed in"),
         };
         let percent = share * 100.0;
         let (volume, medium) = (mebibytes(bytes), self.medium.name());

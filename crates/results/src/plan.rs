@@ -121,7 +121,7 @@ impl Study {
     /// The cells of one block in their order: those whose comparison is open, with the baselines they need.
     pub fn block_cells(&self, block: u32, sentinels: bool, decisions: &Decisions) -> Vec<CellKey> {
         let mut random = SeededOrder::for_block(self.seed, block);
-        let mut cells = |wanted: &dyn Fn(&str) -> bool, repeat: u32| {
+        let mut cells = |wanted: &dyn Fn(&WrittenStack) -> bool, repeat: u32| {
             let mut cells: Vec<CellKey> = Vec::new();
             for stack in self.stacks.iter().filter(|s| wanted(s)) {
                 for workload in &self.workloads {
@@ -153,15 +153,15 @@ impl Study {
     }
 
     /// Whether a stack runs at both ends of a block, where any does.
-    pub fn is_sentinel(&self, stack: &str) -> bool {
+    pub fn is_sentinel(&self, stack: &WrittenStack) -> bool {
         self.is_baseline(stack) && (self.sentinel_stacks.is_empty() || self.sentinel_stacks.contains(stack))
     }
 
     /// What holds for a cell in a block; `None` if it does not run there.
     fn rule_in_block(
         &self,
-        stack: &str,
-        workload: &str,
+        stack: &WrittenStack,
+        workload: &WrittenWorkload,
         block: u32,
         decisions: &Decisions,
     ) -> Option<CellRule> {

@@ -4,7 +4,9 @@ use std::collections::BTreeMap;
 
 use nestor_correlate::Correlation;
 use nestor_processor::ProcessorSpeed;
-use nestor_stack::{Accelerator, LayerRole, MEDIUM_CLASS, MEDIUM_WRITE_CACHE, MediumClass, Place};
+use nestor_stack::{
+    Accelerator, LayerIndex, LayerRole, MEDIUM_CLASS, MEDIUM_WRITE_CACHE, MediumClass, Place,
+};
 use nestor_trace::LayerMetrics;
 use nestor_trace::hypervisor::FormatCounts;
 use nestor_workload::{LoadResult, SurfacePoint};
@@ -167,6 +169,36 @@ pub struct LayerRecord {
     pub machine: String,
     /// Numbers of the trace point at the lower edge of the layer; absent where nothing can be recorded there.
     pub metrics: Option<LayerMetrics>,
+}
+
+impl Environment {
+    /// Begins the names of settings that are remarks: `remark 1`.
+    const REMARK: &str = "remark";
+
+    /// Whether a setting is a remark on the numbers: what makes them less than they seem.
+    pub fn is_remark(setting: &str) -> bool {
+        setting.starts_with(Self::REMARK)
+    }
+
+    /// The remarks among the settings.
+    pub fn remarks(&self) -> impl Iterator<Item = &str> {
+        self.settings.iter().filter(|(name, _)| Self::is_remark(name)).map(|(_, remark)| remark.as_str())
+    }
+}
+
+impl Measured {
+    /// The record of a layer of the stack, or, of what is above all of them, of the application.
+    pub fn layer(&self, layer: Option<LayerIndex>) -> Option<&LayerRecord> {
+        // The application is in front.
+        self.layers.get(layer.map_or(0, |layer| layer.position() + 1))
+    }
+}
+
+impl LayerRecord {
+    /// Whether it is the application's.
+    pub fn is_application(&self) -> bool {
+        self.role == LayerRole::Application
+    }
 }
 
 /// How [`Mark::CpuBound`] stores the modelled processor: `true` for the default one, which once was the only one; else its speed.
@@ -427,6 +459,14 @@ pub struct MachineRecord {
     pub memory_bytes: u64,
     /// What executes its instructions.
     pub accelerator: Accelerator,
+}
+
+impl MachineRecord {
+    /// `Linux 6.1.0-28-amd64, 2 x QEMU TCG CPU version 2.5+, 1024 MiB, tcg`.
+    pub fn in_words(&self) -> String {
+        let Self { kernel, cpu_model, cpus, memory_bytes, accelerator, .. } = self;
+        format!("Linux {kernel}, {cpus} x {cpu_model}, {} MiB, {accelerator}", memory_bytes >> 20)
+    }
 }
 
 #[cfg(test)]

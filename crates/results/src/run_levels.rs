@@ -3,6 +3,9 @@
 //! It needs no joined requests, so it also serves contradicted claims and cells of which only the numbers of the layers were kept.
 //! It reports the largest changes between the two, level by level, each with its numbers.
 
+use std::fmt;
+
+use nestor_stack::MachineLabel;
 use nestor_statistics::LatencyHistogram;
 use nestor_trace::{LayerMetrics, TracePoint};
 
@@ -14,8 +17,6 @@ const WORTH_SAYING: f64 = 0.10;
 /// The most sentences.
 const MOST: usize = 4;
 const MIB: f64 = 1_048_576.0;
-const DISK: &str = "disk";
-const HOST: &str = "host";
 
 /// One run as its application and its levels saw it.
 #[derive(Clone, Debug, PartialEq)]
@@ -41,11 +42,38 @@ enum Work {
     ThousandOperations(f64),
 }
 
+/// Where a level is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum LevelPlace {
+    /// The medium.
+    Disk,
+    /// The block layer of the outermost machine.
+    Host,
+    /// The block layer of another machine.
+    Machine(String),
+}
+
+impl LevelPlace {
+    /// The block layer of a machine.
+    fn of_machine(label: &str) -> Self {
+        if label.parse() == Ok(MachineLabel::Host) { Self::Host } else { Self::Machine(label.to_owned()) }
+    }
+}
+
+impl fmt::Display for LevelPlace {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Disk => f.write_str("disk"),
+            Self::Host => write!(f, "{}'s block layer", MachineLabel::Host),
+            Self::Machine(label) => write!(f, "{label}'s block layer"),
+        }
+    }
+}
+
 /// One level of one run.
 #[derive(Clone, Debug, PartialEq)]
 struct Level {
-    /// The machine whose block layer it is, or the disk.
-    place: String,
+    place: LevelPlace,
     issued: f64,
     issued_bytes: f64,
     merges: f64,
@@ -122,13 +150,13 @@ impl RunLevels {
         self.work.amount() / self.elapsed_s.max(1e-9)
     }
 
-    fn level(&self, place: &str) -> Option<&Level> {
-        self.levels.iter().find(|level| level.place == place)
+    fn level(&self, place: &LevelPlace) -> Option<&Level> {
+        self.levels.iter().find(|level| level.place == *place)
     }
 
     /// The lowest level that is known.
     fn lowest(&self) -> Option<&Level> {
-        self.level(DISK).or_else(|| self.level(HOST))
+        self.level(&LevelPlace::Disk).or_else(|| self.level(&LevelPlace::Host))
     }
 }
 
@@ -156,13 +184,13 @@ impl Work {
 }
 
 impl Level {
-    fn of(place: &str, metrics: &LayerMetrics) -> Self {
+    fn of(place: LevelPlace, metrics: &LayerMetrics) -> Self {
         let sum = |a: u64, b: u64| a.saturating_add(b) as f64;
         let (read, write) = (&metrics.read, &metrics.write);
         let merges = sum(read.back_merges, read.front_merges) + sum(write.back_merges, write.front_merges);
         let mean = |stage: &Option<LatencyHistogram>| Some(stage.as_ref()?.summary()?.mean_ns);
         Self {
-            place: place.to_owned(),
+            place,
             issued: sum(read.issued, write.issued),
             issued_bytes: sum(read.issued_bytes, write.issued_bytes),
             merges,
@@ -175,7 +203,7 @@ impl Level {
     }
 
     fn name(&self) -> String {
-        if self.place == DISK { DISK.to_owned() } else { format!("{}'s block layer", self.place) }
+        self.place.to_string()
     }
 
     fn merged_percent(&self) -> f64 {
@@ -188,8 +216,8 @@ fn levels(measured: &Measured) -> Vec<Level> {
     for layer in &measured.layers {
         let Some(metrics) = &layer.metrics else { continue };
         let place = match metrics.trace_point {
-            TracePoint::DiskLog => DISK,
-            TracePoint::Blktrace | TracePoint::Tracefs => layer.machine.as_str(),
+            TracePoint::DiskLog => LevelPlace::Disk,
+            TracePoint::Blktrace | TracePoint::Tracefs => LevelPlace::of_machine(&layer.machine),
             TracePoint::Application | TracePoint::Hypervisor => continue,
         };
         if levels.iter().all(|level| level.place != place) {
@@ -273,7 +301,7 @@ fn time(candidate: &Level, baseline: &Level) -> Vec<Finding> {
 /// The share of the guest's reads that a cache of the host answered.
 fn absorption(candidate: &RunLevels, baseline: &RunLevels) -> Option<Finding> {
     let share = |run: &RunLevels| {
-        let guest = run.levels.first().filter(|top| ![DISK, HOST].contains(&top.place.as_str()))?;
+        let guest = run.levels.first().filter(|top| matches!(top.place, LevelPlace::Machine(_)))?;
         let below = run.lowest()?;
         (guest.read_bytes > 0.0).then(|| below.read_bytes / guest.read_bytes)
     };
@@ -295,8 +323,9 @@ fn disk_time(candidate: &RunLevels, baseline: &RunLevels) -> Option<Finding> {
     if !candidate.work.same_unit(baseline.work) {
         return None;
     }
-    let parts =
-        |run: &RunLevels| Some(run.level(DISK)?.parts_ns?.map(|part_ns| run.work.each(part_ns / 1e6)));
+    let parts = |run: &RunLevels| {
+        Some(run.level(&LevelPlace::Disk)?.parts_ns?.map(|part_ns| run.work.each(part_ns / 1e6)))
+    };
     let (c, b) = (parts(candidate)?, parts(baseline)?);
     let total = |parts: [f64; 3]| parts.iter().sum::<f64>();
     let busy = |run: &RunLevels, parts: [f64; 3]| total(parts) / 1e3 * run.rate() * 100.0;

@@ -78,15 +78,14 @@ impl Decisions {
     /// do blocks on the other side of a change point of the baseline.
     pub fn of(study: &Study, samples: &[CellSample], before_block: Option<u32>) -> Self {
         let Some(rule) = &study.stop else { return Self::default() };
-        let mut by_cell: BTreeMap<(&str, &str), Vec<&CellSample>> = BTreeMap::new();
+        let mut by_cell: BTreeMap<(&WrittenStack, &WrittenWorkload), Vec<&CellSample>> = BTreeMap::new();
         for sample in samples.iter().filter(|s| before_block.is_none_or(|block| s.block < block)) {
             by_cell.entry((&sample.stack, &sample.workload)).or_default().push(sample);
         }
         let mut decisions = BTreeMap::new();
         for stack in study.stacks.iter().filter(|s| !study.is_baseline(s)) {
             for workload in study.workloads.iter().filter(|w| study.holds(stack, w)) {
-                let samples_of =
-                    |stack| by_cell.get(&(stack, workload.as_str())).map_or(&[][..], Vec::as_slice);
+                let samples_of = |stack| by_cell.get(&(stack, workload)).map_or(&[][..], Vec::as_slice);
                 let pairs = pairs_to_average(samples_of(study.baseline_of(stack)), samples_of(stack));
                 let rule = within(rule, study.rule(stack, workload).map_or(1, |r| r.replications));
                 decisions.insert((stack.clone(), workload.clone()), rule.decide(&pairs));
@@ -96,18 +95,18 @@ impl Decisions {
     }
 
     /// What is decided of a comparison.
-    pub fn get(&self, stack: &str, workload: &str) -> Option<&Decision> {
-        self.0.get(&(stack.into(), workload.into()))
+    pub fn get(&self, stack: &WrittenStack, workload: &WrittenWorkload) -> Option<&Decision> {
+        self.0.get(&(stack.clone(), workload.clone()))
     }
 
     /// Whether a comparison needs more pairs; always true without a stopping rule.
-    pub fn is_open(&self, stack: &str, workload: &str) -> bool {
+    pub fn is_open(&self, stack: &WrittenStack, workload: &WrittenWorkload) -> bool {
         self.get(stack, workload).is_none_or(|d| matches!(d, Decision::Continue { .. }))
     }
 
     /// All comparisons with what is decided of them: stack, workload, decision.
-    pub fn iter(&self) -> impl Iterator<Item = (&str, &str, &Decision)> {
-        self.0.iter().map(|((stack, workload), decision)| (stack.as_str(), workload.as_str(), decision))
+    pub fn iter(&self) -> impl Iterator<Item = (&WrittenStack, &WrittenWorkload, &Decision)> {
+        self.0.iter().map(|((stack, workload), decision)| (stack, workload, decision))
     }
 }
 
@@ -181,8 +180,8 @@ impl Saving {
             }
         }
         for (stack, workload, decision) in Decisions::of(&ruled, samples, None).iter() {
-            let samples_of = |stack: &str| -> Vec<&CellSample> {
-                samples.iter().filter(|s| s.stack == stack && s.workload == workload).collect()
+            let samples_of = |stack: &WrittenStack| -> Vec<&CellSample> {
+                samples.iter().filter(|s| s.stack == *stack && s.workload == *workload).collect()
             };
             let all = paired_ratio(&pairs(&samples_of(study.baseline_of(stack)), &samples_of(stack)));
             let Some((early, all)) = decision.ratio().zip(all) else { continue };

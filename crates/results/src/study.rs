@@ -130,25 +130,25 @@ impl Study {
     }
 
     /// The baseline of a stack.
-    pub fn baseline_of<'a>(&'a self, stack: &'a str) -> &'a str {
-        self.baselines.get(stack).map_or(stack, WrittenStack::as_str)
+    pub fn baseline_of<'a>(&'a self, stack: &'a WrittenStack) -> &'a WrittenStack {
+        self.baselines.get(stack).unwrap_or(stack)
     }
 
     /// Whether a stack is a baseline.
-    pub fn is_baseline(&self, stack: &str) -> bool {
+    pub fn is_baseline(&self, stack: &WrittenStack) -> bool {
         self.baseline_of(stack) == stack
     }
 
     /// Whether the study has this cell.
-    pub fn holds(&self, stack: &str, workload: &str) -> bool {
+    pub fn holds(&self, stack: &WrittenStack, workload: &WrittenWorkload) -> bool {
         self.rule(stack, workload).is_some()
     }
 
     /// What applies to a cell; `None` if the study does not contain it. A baseline runs wherever a stack that is
     /// compared with it runs, and as often; under one workload it and all that is compared with it are recorded alike.
-    pub fn rule(&self, stack: &str, workload: &str) -> Option<CellRule> {
+    pub fn rule(&self, stack: &WrittenStack, workload: &WrittenWorkload) -> Option<CellRule> {
         if self.parts.is_empty() {
-            let held = self.stacks.iter().any(|s| s == stack) && self.workloads.iter().any(|w| w == workload);
+            let held = self.stacks.contains(stack) && self.workloads.contains(workload);
             let untraced_twin = self.trace_cost && self.trace.records();
             return held.then_some(CellRule {
                 replications: self.replications,
@@ -159,18 +159,18 @@ impl Study {
         self.rule_of(&self.parts, stack, workload)
     }
 
-    fn rule_of(&self, parts: &[Part], stack: &str, workload: &str) -> Option<CellRule> {
+    fn rule_of(&self, parts: &[Part], stack: &WrittenStack, workload: &WrittenWorkload) -> Option<CellRule> {
         let baseline = self.baseline_of(stack);
         let mut rule: Option<CellRule> = None;
         // What is compared is recorded alike, or the cost of recording would be part of the difference.
         let mut trace = None;
-        for part in parts.iter().filter(|p| p.workloads.iter().any(|w| w == workload)) {
+        for part in parts.iter().filter(|p| p.workloads.contains(workload)) {
             if part.stacks.iter().any(|s| self.baseline_of(s) == baseline) {
                 let here = part.trace.unwrap_or(self.trace);
                 // The variants are ordered from everything to nothing.
                 trace = Some(trace.map_or(here, |other: TraceMode| other.min(here)));
             }
-            let itself = part.stacks.iter().any(|s| s == stack);
+            let itself = part.stacks.contains(stack);
             let as_baseline =
                 || stack == baseline && part.stacks.iter().any(|s| self.baseline_of(s) == stack);
             if !itself && !as_baseline() {

@@ -1,6 +1,6 @@
 //! A stack taken apart by what its layers are to the application.
 
-use crate::{Layer, LayerDefinition, LayerIndex, Stack};
+use crate::{Crossing, Layer, LayerDefinition, LayerIndex, Stack};
 
 /// The layers of a stack by what they are to the application.
 #[derive(Clone, Copy, Debug)]
@@ -24,12 +24,18 @@ impl<'a> Anatomy<'a> {
 
     /// The file system that holds the virtual machine's image.
     pub fn host_file_system(&self) -> Option<&'a Layer> {
-        first(self.below, |layer| matches!(layer, LayerDefinition::FileSystem(_)))
+        first(self.of_its_disk(), |layer| matches!(layer, LayerDefinition::FileSystem(_)))
     }
 
     /// The image that is the virtual machine's disk.
     pub fn image(&self) -> Option<&'a Layer> {
-        first(self.below, |layer| matches!(layer, LayerDefinition::ImageFormat(_)))
+        first(self.of_its_disk(), |layer| matches!(layer, LayerDefinition::ImageFormat(_)))
+    }
+
+    /// What carries the disk of the application's virtual machine, down to the machine around it: below that is the disk of another.
+    fn of_its_disk(&self) -> &'a [Layer] {
+        let end = self.below.iter().position(|layer| layer.crossing() == Crossing::Inside);
+        &self.below[..end.unwrap_or(self.below.len())]
     }
 
     /// The layers, topmost first, without a method of their own here: those of further machines, loop devices,
@@ -131,5 +137,16 @@ mod tests {
         assert_eq!(parts.medium.name(), "hdd");
         let others: Vec<&str> = parts.others().map(crate::Layer::name).collect();
         assert_eq!(others, ["kvm", "raw", "ext4", "loop", "raw", "jfs"]);
+    }
+
+    #[test]
+    fn a_guest_on_the_raw_disk_of_a_guest_has_no_image() {
+        let nested = stack("ext4/kvm/kvm/raw/xfs/hdd");
+        let parts = nested.anatomy();
+        assert_eq!((parts.image(), parts.host_file_system()), (None, None));
+        let others: Vec<&str> = parts.others().map(crate::Layer::name).collect();
+        assert_eq!(others, ["kvm", "raw", "xfs"]);
+        let on_a_server = stack("ext4/kvm/raw/nfs/jfs/hdd");
+        assert_eq!(on_a_server.anatomy().host_file_system().map(crate::Layer::name), Some("jfs"));
     }
 }

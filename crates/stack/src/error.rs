@@ -6,7 +6,7 @@ use std::ops::Range;
 use nestor_text::Marked;
 use serde::Serialize;
 
-use crate::Stack;
+use crate::{LayerIndex, Stack};
 
 /// What is wrong with a stack.
 ///
@@ -122,11 +122,11 @@ impl StackError {
     /// If the stack has no layer `index`.
     pub fn at_layer(
         stack: &Stack,
-        index: usize,
+        index: LayerIndex,
         message: impl Into<String>,
         help: impl Into<String>,
     ) -> Self {
-        let span = stack.layers()[index].span.clone();
+        let span = stack.layer(index).span.clone();
         Self::new(StackErrorKind::Other, stack.source(), span, message).with_help(help)
     }
 
@@ -137,12 +137,12 @@ impl StackError {
     /// If the stack has no layer `index`.
     pub fn at_option(
         stack: &Stack,
-        index: usize,
+        index: LayerIndex,
         option: &str,
         message: impl Into<String>,
         help: impl Into<String>,
     ) -> Self {
-        let layer = &stack.layers()[index];
+        let layer = stack.layer(index);
         let span = layer.value_span(option).unwrap_or_else(|| layer.name_span());
         Self::new(StackErrorKind::Other, stack.source(), span, message).with_help(help)
     }

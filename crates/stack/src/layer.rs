@@ -120,6 +120,25 @@ impl Layer {
         }
     }
 
+    /// The options that do not have their default value, in the order of their [`LayerSpec`]: each by its name and as it is
+    /// written.
+    pub fn written_options(&self) -> impl Iterator<Item = (&'static str, String)> {
+        self.spec.options.iter().zip(&self.options).filter_map(|(option, written)| {
+            let WrittenOption { value, .. } = written.as_ref()?;
+            let name = option.name;
+            Some((
+                name,
+                match option.kind {
+                    // A bare word could also be a flag's name; then the key has to be there.
+                    OptionKind::Positional if self.spec.option(value).is_none() => value.clone(),
+                    OptionKind::Path => value.clone(),
+                    OptionKind::Flag if value == "on" && option.default == Some("off") => name.to_owned(),
+                    _ => format!("{name}={value}"),
+                },
+            ))
+        })
+    }
+
     /// Where the option is in the stack's source, key included; `None` if it has its default value.
     pub fn option_span(&self, name: &str) -> Option<Range<usize>> {
         self.written(name).map(|o| o.span.clone())
@@ -160,17 +179,6 @@ impl fmt::Debug for Layer {
 impl fmt::Display for Layer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.spec.name)?;
-        for (option, written) in self.spec.options.iter().zip(&self.options) {
-            let Some(WrittenOption { value, .. }) = written else { continue };
-            let name = option.name;
-            match option.kind {
-                // A bare word could also be a flag's name; then the key has to be there.
-                OptionKind::Positional if self.spec.option(value).is_none() => write!(f, ":{value}")?,
-                OptionKind::Path => write!(f, ":{value}")?,
-                OptionKind::Flag if value == "on" && option.default == Some("off") => write!(f, ":{name}")?,
-                _ => write!(f, ":{name}={value}")?,
-            }
-        }
-        Ok(())
+        self.written_options().try_for_each(|(_, option)| write!(f, ":{option}"))
     }
 }

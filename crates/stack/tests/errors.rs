@@ -1,6 +1,6 @@
 //! Every message, as people see it.
 
-use nestor_stack::{LayerSpec, Stack, StackError, registry};
+use nestor_stack::{LayerIndex, LayerSpec, Stack, StackError, registry};
 
 fn error(text: &str) -> StackError {
     match Stack::parse(text) {
@@ -393,24 +393,34 @@ fn a_layer_that_cannot_be_built_yet() {
 #[test]
 fn errors_of_other_crates_point_at_options_and_layers() {
     let stack = Stack::parse("ext4:mount=noatime/kvm/hdd:wd-re4:size=1G").unwrap();
-    let profile =
-        StackError::at_option(&stack, 2, "profile", "no disk is called `wd-re4`", "did you mean wd-re3?");
+    let profile = StackError::at_option(
+        &stack,
+        stack.medium_index(),
+        "profile",
+        "no disk is called `wd-re4`",
+        "did you mean wd-re3?",
+    );
     insta::assert_snapshot!(profile, @r"
     a stack cannot be used
       ext4:mount=noatime/kvm/hdd:wd-re4:size=1G
                                  ^^^^^^ no disk is called `wd-re4`
       did you mean wd-re3?
     ");
-    let unset =
-        StackError::at_option(&stack, 1, "memory", "256M is too little for this", "give it memory=512M")
-            .with_summary("a machine is too small");
+    let unset = StackError::at_option(
+        &stack,
+        LayerIndex::TOP.below(),
+        "memory",
+        "256M is too little for this",
+        "give it memory=512M",
+    )
+    .with_summary("a machine is too small");
     insta::assert_snapshot!(unset, @r"
     a machine is too small
       ext4:mount=noatime/kvm/hdd:wd-re4:size=1G
                          ^^^ 256M is too little for this
       give it memory=512M
     ");
-    insta::assert_snapshot!(StackError::at_layer(&stack, 0, "mkfs failed", ""), @r"
+    insta::assert_snapshot!(StackError::at_layer(&stack, LayerIndex::TOP, "mkfs failed", ""), @r"
     a stack cannot be used
       ext4:mount=noatime/kvm/hdd:wd-re4:size=1G
       ^^^^^^^^^^^^^^^^^^ mkfs failed

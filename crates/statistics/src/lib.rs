@@ -42,4 +42,4 @@ pub use random::SeededOrder;
 pub use ratio::{Ratio, geometric_mean, paired_bootstrap, paired_ratio, paired_ratio_at, unpaired_ratio};
 pub use sequential::{Decision, Replay, StopRule, replay};
 pub use steady::{SteadyState, steady_from, steady_state};
-pub use summary::{Interval, Mean, coefficient_of_variation, mean, mean_at, median};
+pub use summary::{Interval, Mean, coefficient_of_variation, mean, mean_at, median, variance};

@@ -93,7 +93,7 @@ pub fn median(samples: &[f64]) -> Option<f64> {
 }
 
 /// The unbiased variance about a known mean; `None` below two samples.
-pub(crate) fn variance(samples: &[f64], mean: f64) -> Option<f64> {
+pub fn variance(samples: &[f64], mean: f64) -> Option<f64> {
     (samples.len() >= 2)
         .then(|| samples.iter().map(|s| (s - mean).powi(2)).sum::<f64>() / (samples.len() - 1) as f64)
 }

@@ -12,7 +12,7 @@ pub mod units;
 mod visible;
 mod wrap;
 
-pub use marked::Marked;
+pub use marked::{Marked, line_and_carets};
 pub use nearest::nearest;
 pub use shell::shell_quoted;
 pub use table::{Align, Table};

@@ -23,13 +23,19 @@ pub struct Marked<'a, T> {
 
 impl<T: fmt::Display> fmt::Display for Marked<'_, T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // What moves the cursor would move the carets away from what they point at.
-        let shown = |text: &str| crate::visible_in_columns(text).replace('\n', "\\n");
-        let width = |span| shown(self.line.get::<Range<usize>>(span).unwrap_or_default()).width();
-        let (indent, carets) = (width(0..self.span.start), width(self.span.clone()).max(1));
-        writeln!(f, "  {}", shown(self.line))?;
-        write!(f, "  {:indent$}{} {}", "", "^".repeat(carets), self.message)
+        let (line, carets) = line_and_carets(self.line, &self.span);
+        writeln!(f, "  {line}")?;
+        write!(f, "  {carets} {}", self.message)
     }
+}
+
+/// A line as it is shown, and the line of carets under a part of it.
+pub fn line_and_carets(line: &str, span: &Range<usize>) -> (String, String) {
+    // What moves the cursor would move the carets away from what they point at.
+    let shown = |text: &str| crate::visible_in_columns(text).replace('\n', "\\n");
+    let width = |span| shown(line.get::<Range<usize>>(span).unwrap_or_default()).width();
+    let (indent, carets) = (width(0..span.start), width(span.clone()).max(1));
+    (shown(line), format!("{:indent$}{}", "", "^".repeat(carets)))
 }
 
 #[cfg(test)]

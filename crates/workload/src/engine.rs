@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::demand::Demand;
 use crate::error::LoadError;
 use crate::notation::Workload;
 use crate::result::LoadResult;
@@ -60,6 +61,26 @@ pub trait Engine: Sync {
 
     /// What the workload works on.
     fn data_set(&self, workload: &Workload) -> DataSet;
+
+    /// What the workload asks of the storage, as far as its options state it. What is not stated is recorded.
+    fn demand(&self, _workload: &Workload) -> Demand {
+        Demand::default()
+    }
+
+    /// Which workloads are alike when one is predicted from others: those of one engine, if it does not say otherwise.
+    fn family(&self, _workload: &Workload) -> &'static str {
+        self.name()
+    }
+
+    /// The script in Filebench's language that the workload names: a file of the user's.
+    fn script(&self, _workload: &Workload) -> Option<String> {
+        None
+    }
+
+    /// The settings of the script that the workload runs, each with its value, in the script's own spelling; options override them.
+    fn script_settings(&self, _workload: &Workload) -> Vec<(&'static str, &'static str)> {
+        Vec::new()
+    }
 
     /// What kind of target it needs.
     fn works_on(&self) -> WorksOn {

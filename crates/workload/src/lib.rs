@@ -6,6 +6,7 @@
 //!
 //! An engine is one file (or folder) under `engines/` and one line in [`engines::ENGINES`].
 
+mod demand;
 pub mod engine;
 pub mod engines;
 mod error;
@@ -18,6 +19,7 @@ pub mod result;
 pub mod timed;
 pub mod value;
 
+pub use demand::Demand;
 pub use engine::{
     About, Case, DataSet, Ended, Engine, Misfit, OperationLog, OptionSpec, Place, RecordedStep, Step,
     StepOutput, Target, WorksOn,
@@ -27,6 +29,6 @@ pub use error::{LoadError, Problem, WorkloadError};
 pub use notation::Workload;
 pub use personalities::{personality, personality_names};
 pub use profile::{Profile, ProfileError};
-pub use result::{LoadResult, OperationClass, OperationResult};
+pub use result::{Direction, LoadResult, OperationClass, OperationResult};
 pub use timed::Timed;
 pub use value::{Kind, Value};

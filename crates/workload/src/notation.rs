@@ -8,6 +8,7 @@ use std::str::FromStr;
 use nestor_text::nearest;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
+use crate::demand::Demand;
 use crate::engine::{Case, DataSet, Engine, OptionSpec, Place, RecordedStep, Step, StepOutput, WorksOn};
 use crate::engines::ENGINES;
 use crate::error::{LoadError, Problem, WorkloadError};
@@ -130,6 +131,26 @@ impl Workload {
     /// See [`Engine::data_set`].
     pub fn data_set(&self) -> DataSet {
         self.engine().data_set(self)
+    }
+
+    /// See [`Engine::demand`].
+    pub fn demand(&self) -> Demand {
+        self.engine().demand(self)
+    }
+
+    /// See [`Engine::family`].
+    pub fn family(&self) -> &'static str {
+        self.engine().family(self)
+    }
+
+    /// See [`Engine::script`].
+    pub fn script(&self) -> Option<String> {
+        self.engine().script(self)
+    }
+
+    /// See [`Engine::script_settings`].
+    pub fn script_settings(&self) -> Vec<(&'static str, &'static str)> {
+        self.engine().script_settings(self)
     }
 
     /// See [`Engine::works_on`].

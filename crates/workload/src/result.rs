@@ -1,6 +1,7 @@
 //! What a workload did, whatever engine ran it.
 
 use std::collections::BTreeMap;
+use std::fmt;
 
 use nestor_statistics::LatencyHistogram;
 use serde::{Deserialize, Serialize};
@@ -11,6 +12,48 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct OperationClass(pub String);
+
+/// Which way an operation moves data.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Direction {
+    /// From the files.
+    Read,
+    /// To the files.
+    Write,
+}
+
+impl Direction {
+    /// Both.
+    pub const BOTH: [Self; 2] = [Self::Read, Self::Write];
+}
+
+impl fmt::Display for Direction {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Read => "read",
+            Self::Write => "write",
+        })
+    }
+}
+
+impl OperationClass {
+    /// Which way the operations move data; `None` for those that move none (`create`, `stat`, `fsync`, `delete`), and where it is
+    /// not known which way. Only this decides it.
+    ///
+    /// Engines name a class by the verb, alone or within a word: `read`, `reread`, `readwholefile`, `aiowrite`, `appendfile`;
+    /// Bonnie++ says `get-` and `put-`, and its `rewrite` counts as a write. dbench's requests (`ReadX`) move data that is known
+    /// only in one sum, `read-and-write`: they have no direction.
+    pub fn direction(&self) -> Option<Direction> {
+        let has = |words: &[&str]| words.iter().any(|word| self.0.contains(word));
+        let reads = has(&["read"]) || self.0.starts_with("get-");
+        let writes = has(&["write", "append"]) || self.0.starts_with("put-");
+        match (reads, writes) {
+            (true, false) => Some(Direction::Read),
+            (false, true) => Some(Direction::Write),
+            _ => None,
+        }
+    }
+}
 
 /// What one workload run did, as its engine saw it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -85,6 +128,19 @@ impl LoadResult {
         total(self.operations.values().map(|o| o.bytes))
     }
 
+    /// The results of the classes that move data one way.
+    pub fn of_direction(&self, direction: Direction) -> impl Iterator<Item = &OperationResult> {
+        self.operations
+            .iter()
+            .filter(move |(class, _)| class.direction() == Some(direction))
+            .map(|(_, result)| result)
+    }
+
+    /// Bytes that were moved one way, whatever the operations are called; `None` if no class moves data that way.
+    pub fn bytes_of(&self, direction: Direction) -> Option<u64> {
+        self.of_direction(direction).map(|result| result.bytes).reduce(u64::saturating_add)
+    }
+
     /// Bytes per second of all classes together.
     pub fn bytes_per_second(&self) -> f64 {
         self.bytes() as f64 / (self.elapsed_ns.max(1) as f64 / 1e9)
@@ -108,6 +164,42 @@ pub(crate) fn total(counts: impl Iterator<Item = u64>) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_class_says_by_its_verb_which_way_it_moves_data() {
+        let direction = |class: &str| OperationClass(class.to_owned()).direction();
+        for class in ["read", "reread", "readwholefile", "get-char", "get-block"] {
+            assert_eq!(direction(class), Some(Direction::Read), "{class}");
+        }
+        for class in
+            ["write", "aiowrite", "writewholefile", "appendfilerand", "append", "put-block", "rewrite"]
+        {
+            assert_eq!(direction(class), Some(Direction::Write), "{class}");
+        }
+        for class in ["create", "stat-seq", "fsync", "delete", "think", "seek", "ReadX", "read-and-write"] {
+            assert_eq!(direction(class), None, "{class}");
+        }
+    }
+
+    #[test]
+    fn bytes_of_a_direction_are_those_of_all_its_classes() {
+        let of = |bytes| OperationResult { bytes, ..OperationResult::default() };
+        let class = |name: &str, bytes| (OperationClass(name.to_owned()), of(bytes));
+        let result = LoadResult {
+            engine: "nestor".to_owned(),
+            workload: "wml:fileserver".to_owned(),
+            elapsed_ns: 1,
+            operations: [class("appendfile", 1), class("writewholefile", 2), class("statfile", 4)].into(),
+            working_set_bytes: 0,
+            scale_factor: 1.0,
+            cpu_user_s: 0.0,
+            cpu_system_s: 0.0,
+            engine_output: String::new(),
+            figures: BTreeMap::new(),
+            remarks: Vec::new(),
+        };
+        assert_eq!((result.bytes_of(Direction::Write), result.bytes_of(Direction::Read)), (Some(3), None));
+    }
 
     /// As stores have them that were written before classes had times of their own.
     #[test]

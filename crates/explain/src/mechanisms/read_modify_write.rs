@@ -23,7 +23,7 @@ fn find(case: &Case<'_>, left: &mut Left) -> Option<Finding> {
     let effect =
         left.claim_all(Part::DataReadForWrite) + left.claim(Part::Data, left.part(Part::Data).max(0.0));
     let effect = effect + left.claim(Part::Idle, case.on_the_way_ns(case.more(reads)));
-    let layer = case.here.joins.iter().rev().find(|j| j.kind == "host block");
+    let layer = case.here.joins.iter().rev().find(|j| j.kind.is_host_block());
     let layer = layer.map_or_else(String::new, |join| join.layer.clone());
     let size = case.here.writes.bytes / case.here.writes.count.max(1.0);
     let words = format!(

@@ -54,7 +54,7 @@ pub fn open_inputs(inputs: &[PathBuf], scratch: &Path) -> Result<Inputs, ExportE
 fn described(header: &RequestHeader) -> Level {
     Level {
         layer: header.layer.clone(),
-        kind: header.kind.clone(),
+        kind: header.kind.as_str().into(),
         machine: header.machine.clone(),
         requests: header.records,
     }

@@ -32,7 +32,7 @@ pub fn write(id: u64, queued_ns: u64, took_ns: u64) -> Request {
 pub fn level(layer: &str, kind: &str, machine: &str, requests: Vec<Request>) -> ExportLevel {
     let level = Level {
         layer: layer.to_owned(),
-        kind: kind.to_owned(),
+        kind: kind.into(),
         machine: machine.to_owned(),
         requests: requests.len() as u64,
     };

@@ -107,17 +107,7 @@ fn environment_text(store: &Store, record: &StudyRecord) -> Result<String> {
 fn facts_of(record: &CellRecord) -> Vec<(String, String)> {
     let environment = &record.environment;
     let mut facts = vec![("Nestor".to_owned(), environment.nestor.clone())];
-    facts.extend(environment.machines.iter().map(|m| {
-        let machine = format!(
-            "Linux {}, {} x {}, {} MiB, {}",
-            m.kernel,
-            m.cpus,
-            m.cpu_model,
-            m.memory_bytes >> 20,
-            m.accelerator
-        );
-        (format!("machine {}", m.label), machine)
-    }));
+    facts.extend(environment.machines.iter().map(|m| (format!("machine {}", m.label), m.in_words())));
     facts.extend(environment.packages.iter().map(|(name, version)| (name.clone(), version.clone())));
     facts
 }

@@ -8,6 +8,7 @@ mod transaction;
 
 use serde::{Deserialize, Serialize};
 
+use crate::calibration::SELF_CALIBRATED;
 use crate::evidence::{Evidence, Question};
 use crate::learnt_model::Knowledge;
 use crate::missing::Missing;
@@ -54,7 +55,7 @@ pub const METHODS: [Method; 5] = [
         predict: per_request::predict,
     },
     Method {
-        name: "learnt",
+        name: SELF_CALIBRATED,
         source: "every cell of the store; stacks are alike if their layers are",
         predict: learnt::predict,
     },

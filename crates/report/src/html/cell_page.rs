@@ -1,7 +1,8 @@
 //! One stack under one workload: what the template of a cell is given.
 
 use minijinja::Value;
-use nestor_results::{CellSummary, Comparison};
+use nestor_results::{CellSummary, Comparison, Mark};
+use nestor_stack::MachineLabel;
 use nestor_statistics::LatencySummary;
 use serde::Serialize;
 
@@ -260,7 +261,7 @@ fn marks(summary: &CellSummary) -> Vec<(String, String, String)> {
     let runs = summary.samples.len();
     let share = |n: usize| if runs > 1 { format!("in {n} of {runs} runs") } else { String::new() };
     // Emulation is said once, at the top of the page.
-    let marks = summary.marks.iter().filter(|m| m.mark.name() != "emulated");
+    let marks = summary.marks.iter().filter(|m| m.mark != Mark::EmulatedCpu);
     marks.map(|m| (m.mark.meaning().to_owned(), share(m.runs), sentence(&m.mark.detail()))).collect()
 }
 
@@ -278,13 +279,13 @@ fn layer(row: &LayerRow, most_bytes: f64, sizes: (u64, u64)) -> LayerPage {
         p99: or_dash(latency.map(|l| units::latency_ns(l.p99_ns))),
     };
     LayerPage {
-        name: row.short_name().to_owned(),
+        name: row.short_name(),
         full_name: row.layer.clone(),
         role: row.role.to_string(),
         machine: row.machine.clone(),
-        place: match row.machine.as_str() {
+        place: match row.machine.parse() {
             _ if row.is_medium() => "disk",
-            "host" => "host",
+            Ok(MachineLabel::Host) => "host",
             _ => "guest",
         },
         recorded: row.trace_point.unwrap_or("not recorded").to_owned(),
@@ -298,8 +299,8 @@ fn layer(row: &LayerRow, most_bytes: f64, sizes: (u64, u64)) -> LayerPage {
         q2i: stage(&row.q2i),
         i2d: stage(&row.i2d),
         // An operation of the application goes from queue to completion; what is below it is not split off.
-        d2c: stage(&row.service.filter(|_| row.layer != "application")),
-        q2c: stage(&row.q2c.or(row.service.filter(|_| row.layer == "application"))),
+        d2c: stage(&row.service.filter(|_| !row.is_application())),
+        q2c: stage(&row.q2c.or(row.service.filter(|_| row.is_application()))),
         adds: typeset_sentence(&row.adds()),
         sizes: chart(charts::size_histogram(&row.sizes, sizes)),
     }

@@ -22,6 +22,8 @@ const STRIP_FACTOR: f64 = 4.0;
 pub(super) struct HeatCell {
     /// `baseline`, `slower`, `faster`, `alike`, `failed`, `not-run` or `absent`.
     pub class: &'static str,
+    /// Whether the study has no such cell.
+    pub is_absent: bool,
     /// Share of colour in per cent.
     pub mix: u32,
     /// What stands in the cell.
@@ -87,6 +89,7 @@ pub(super) fn heat_cell(report: &StudyReport, cell: &MatrixCell) -> HeatCell {
     let ratio = cell.ratio.filter(|_| cell.kind == CellKind::Compared);
     HeatCell {
         class,
+        is_absent: cell.kind == CellKind::Absent,
         mix: ratio.map_or(0, |r| (mix(&r) * 100.0).round() as u32),
         value: typeset(&value),
         interval: typeset(&interval),

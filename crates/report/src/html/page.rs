@@ -1,5 +1,6 @@
 //! What the templates of whole pages are given.
 
+use nestor_results::WrittenWorkload;
 use nestor_results::claims::Finding;
 use serde::Serialize;
 
@@ -49,13 +50,14 @@ impl StudyPage {
             let samples = cells.filter_map(|c| c.run.as_ref()).flat_map(|r| &r.summary.samples);
             samples.map(|s| s.bytes_per_second).fold(0.0, f64::max)
         };
-        let scales: Vec<(&str, f64)> =
-            report.study.study.workloads.iter().map(|w| (w.as_str(), highest(w))).collect();
+        let scales: Vec<(&WrittenWorkload, f64)> =
+            report.study.study.workloads.iter().map(|w| (w, highest(w))).collect();
         let measured = MeasuredPage::of(report);
         let pictures_left_out = report.cells.len() > CELLS_WITH_EVERY_PICTURE;
         let cells = report.cells.iter().enumerate().filter_map(|(i, cell)| {
             let run = cell.run.as_ref()?;
-            let scale = scales.iter().find(|(w, _)| *w == cell.workload).map_or(0.0, |(_, highest)| *highest);
+            let scale =
+                scales.iter().find(|(w, _)| **w == cell.workload).map_or(0.0, |(_, highest)| *highest);
             let mut page = CellPage::of(format!("cell-{i}"), run, Some(cell), scale);
             page.in_study(&measured.common, pictures_left_out);
             Some(page)
@@ -63,7 +65,7 @@ impl StudyPage {
         let failures = report.cells.iter().flat_map(|c| {
             c.failures_by_reason().into_iter().map(move |(reason, runs)| {
                 let runs: Vec<String> = runs.iter().map(ToString::to_string).collect();
-                (c.stack.clone(), c.workload.clone(), runs.join(", "), reason)
+                (c.stack.to_string(), c.workload.to_string(), runs.join(", "), reason)
             })
         });
         Self {
@@ -82,7 +84,7 @@ impl StudyPage {
                 Tally::of(&report.claims).in_words()
             },
             honesty: report.honesty.clone(),
-            common_marks: report.common_marks.iter().filter(|m| m.name != "emulated").cloned().collect(),
+            common_marks: report.common_marks.iter().filter(|m| !m.is_emulation).cloned().collect(),
             other_marks: report.other_marks.clone(),
             answer: report.answer.clone(),
             findings: report.findings.clone(),

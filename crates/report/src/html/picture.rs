@@ -57,7 +57,7 @@ fn legend(report: &StudyReport) -> Vec<String> {
         "Throughput against the raw disk or the named baseline, 95 % interval. Blue is faster, orange slower, pale not told apart."
             .to_owned(),
     ];
-    let common = report.common_marks.iter().filter(|m| m.name != "emulated");
+    let common = report.common_marks.iter().filter(|m| !m.is_emulation);
     lines.extend(common.map(|m| format!("Every cell: {}", m.meaning)));
     lines.extend(report.other_marks.iter().map(|m| format!("{}: {}", m.letter, m.meaning)));
     lines
@@ -82,7 +82,7 @@ fn draw_map(body: &mut String, map: &HeatMap, top: usize) -> usize {
 }
 
 fn draw_cell(body: &mut String, cell: &HeatCell, x: usize, y: usize) {
-    if cell.class == "absent" {
+    if cell.is_absent {
         return;
     }
     let (width, height) = (CELL_WIDTH - 3, CELL_HEIGHT - 3);

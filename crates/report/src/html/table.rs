@@ -1,5 +1,6 @@
 //! All cells of a study as the rows of one table that can be sorted and filtered.
 
+use nestor_results::Mark;
 use serde::Serialize;
 
 use super::heat::direction;
@@ -54,7 +55,7 @@ fn row(cell: &CellReport, index: usize) -> CellRow {
     let several = summary.is_some_and(|s| s.latency.len() > 1);
     let time = |ns: f64| units::duration_ns(ns);
     let mut marks: Vec<String> = Vec::new();
-    for mark in summary.into_iter().flat_map(|s| &s.marks).filter(|m| m.mark.name() != "emulated") {
+    for mark in summary.into_iter().flat_map(|s| &s.marks).filter(|m| m.mark != Mark::EmulatedCpu) {
         if !marks.iter().any(|m| m == mark.mark.name()) {
             marks.push(mark.mark.name().to_owned());
         }
@@ -66,8 +67,8 @@ fn row(cell: &CellReport, index: usize) -> CellRow {
         marks.push(format!("{count} not run"));
     }
     CellRow {
-        stack: cell.stack.clone(),
-        workload: cell.workload.clone(),
+        stack: cell.stack.to_string(),
+        workload: cell.workload.to_string(),
         anchor: cell.run.is_some().then(|| format!("cell-{index}")),
         rate: Sorted::of(mean.map(|m| m.value / 1e6), units::digits),
         rate_interval: mean

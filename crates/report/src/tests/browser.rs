@@ -192,7 +192,7 @@ fn long_names_are_cut_not_drawn_over_others() {
         measured.layers[1].machine = "guest 2 within a guest within a host".to_owned();
         let correlation = measured.correlation.as_mut().unwrap();
         correlation.levels[0].layer = long.to_owned();
-        correlation.levels[2].kind = long.to_owned();
+        correlation.levels[2].kind = long.into();
         correlation.trees[1].root.request.bytes = u64::MAX;
         correlation.trees[2].root.request.completed_ns += 900_000_000;
     }

@@ -184,7 +184,7 @@ fn flush() -> Node {
 pub fn correlation(reads: bool) -> Correlation {
     let level = |layer: &str, kind: &str, machine: &str, requests| Level {
         layer: layer.to_owned(),
-        kind: kind.to_owned(),
+        kind: kind.into(),
         machine: machine.to_owned(),
         requests,
     };

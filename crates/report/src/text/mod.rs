@@ -15,7 +15,7 @@ pub use runs::runs_text;
 pub use study::study_text;
 pub use trace::trace_text;
 
-use nestor_results::CountedMark;
+use nestor_results::{CountedMark, Mark};
 use nestor_text::visible_in_columns as visible;
 
 use crate::Style;
@@ -68,7 +68,7 @@ fn honesty_lines(style: Style, sentences: &[String]) -> Vec<String> {
 fn mark_lines(style: Style, marks: &[CountedMark], runs: usize) -> Vec<String> {
     marks
         .iter()
-        .filter(|m| m.mark.name() != "emulated")
+        .filter(|m| m.mark != Mark::EmulatedCpu)
         .flat_map(|m| {
             let share = if runs > 1 { format!(" in {} of {runs}", m.runs) } else { String::new() };
             style.wrapped("  ", 4, &format!("{}{share}: {}", m.mark.name(), m.mark.detail()))

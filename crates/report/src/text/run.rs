@@ -1,6 +1,6 @@
 //! What `nestor run` prints.
 
-use nestor_results::{Physical, PhysicalVerdict};
+use nestor_results::{Environment, Physical, PhysicalVerdict};
 use nestor_text::{Align, Table};
 
 use super::{Lines, header, honesty_lines, mark_lines, message_lines};
@@ -154,7 +154,7 @@ fn table(layers: &[LayerRow], with_role: bool) -> Table {
             or_dash(latency.map(|l| units::latency_ns(l.p50_ns)))
         };
         table.row(&[
-            row.short_name(),
+            &row.short_name(),
             &if with_role { row.role.to_string() } else { String::new() },
             &or_dash(row.requests.map(units::count)),
             &or_dash(row.bytes.map(units::bytes)),
@@ -224,7 +224,7 @@ fn environment(view: &RunView, style: Style) -> Vec<String> {
         .environment
         .settings
         .iter()
-        .filter(|(name, _)| !name.starts_with("remark"))
+        .filter(|(name, _)| !Environment::is_remark(name))
         .map(|(name, value)| format!("{name}: {value}"))
         .collect();
     let mut lines = Vec::new();

@@ -20,7 +20,7 @@ pub fn study_text(report: &StudyReport, style: Style) -> String {
     lines.push(&style.strong(&visible(&format!("{}  ({})", report.title, report.name))));
     lines.extend(physical(report, style));
     lines.extend(honesty_lines(style, &report.honesty));
-    for mark in report.common_marks.iter().filter(|m| m.name != "emulated") {
+    for mark in report.common_marks.iter().filter(|m| !m.is_emulation) {
         lines.extend(
             style.wrapped("", 2, &format!("every cell: {}", mark.meaning)).iter().map(|l| style.caution(l)),
         );

@@ -35,7 +35,7 @@ fn joins_table(joins: &[JoinRow]) -> Table {
     for row in joins {
         table.row(&[
             &row.name.layer,
-            &row.name.kind,
+            &row.name.kind.to_string(),
             &units::count(row.requests),
             &or_dash(row.unmatched_share.map(units::share)),
             &or_dash(row.absorbed.map(units::count)),

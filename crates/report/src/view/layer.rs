@@ -2,12 +2,13 @@
 
 use std::fmt;
 
-use nestor_correlate::Correlation;
+use nestor_correlate::{Correlation, LevelKind};
 use nestor_results::{LayerRecord, Measured};
-use nestor_stack::LayerRole;
+use nestor_stack::{LayerRole, Stack};
 use nestor_statistics::LatencySummary;
 use nestor_trace::metrics::{SeekMetrics, Timeline};
 use nestor_trace::{LayerMetrics, TracePoint};
+use nestor_workload::Direction;
 use serde::Serialize;
 
 use super::classes::{self, ClassShare};
@@ -128,7 +129,7 @@ impl LayerRow {
         let application_bytes = measured.load.bytes();
         let mut above = application_bytes;
         let mut rows: Vec<Self> = vec![application];
-        for layer in measured.layers.iter().filter(|l| l.layer != "application") {
+        for layer in measured.layers.iter().filter(|l| !l.is_application()) {
             let mut row = Self::below(layer);
             // Layers between two trace points cannot be told from each other: a virtual machine and its image.
             if let Some(unseen) =
@@ -156,7 +157,7 @@ impl LayerRow {
         let timeline = self.timeline.as_ref()?;
         // A file system can be in the guest and in the host; the medium is served by a machine of its own.
         let of_row = |level: &nestor_correlate::Level| {
-            level.layer == self.layer && (level.machine == self.machine || level.kind == "medium")
+            level.layer == self.layer && (level.machine == self.machine || level.kind == LevelKind::Medium)
         };
         let level = correlation.levels.iter().position(of_row)?;
         let own = i64::try_from(timeline.start_ns).ok()?;
@@ -166,14 +167,13 @@ impl LayerRow {
 
     fn application(measured: &Measured) -> Self {
         let load = &measured.load;
-        let bytes_of = |class: &str| load.operations.iter().find(|(c, _)| c.0 == class).map(|(_, o)| o.bytes);
         // Latencies of different classes are different things; only a single one can stand in the table.
         let mut classes = load.operations.values();
         let service = match (classes.next(), classes.next()) {
             (Some(only), None) => only.latency.summary(),
             _ => None,
         };
-        let machine = measured.layers.iter().find(|l| l.layer == "application").map(|l| l.machine.clone());
+        let machine = measured.layers.iter().find(|l| l.is_application()).map(|l| l.machine.clone());
         Self {
             layer: "application".to_owned(),
             role: RowRole::Engine(load.engine.clone()),
@@ -181,8 +181,8 @@ impl LayerRow {
             trace_point: Some("engine"),
             requests: Some(load.operations.values().map(|o| o.operations).sum()),
             bytes: Some(load.bytes()),
-            read_bytes: bytes_of("read"),
-            write_bytes: bytes_of("write"),
+            read_bytes: load.bytes_of(Direction::Read),
+            write_bytes: load.bytes_of(Direction::Write),
             service,
             ..Self::default()
         }
@@ -226,22 +226,26 @@ impl LayerRow {
         }
     }
 
+    /// Whether it is the application's.
+    pub fn is_application(&self) -> bool {
+        matches!(self.role, RowRole::Engine(_))
+    }
+
     /// Whether it is the medium's.
     pub fn is_medium(&self) -> bool {
         self.role == RowRole::Layer(LayerRole::Disk)
     }
 
     /// The layer without its options, for narrow columns; a medium keeps its profile.
-    pub fn short_name(&self) -> &str {
-        let keeps = self.is_medium() && !self.layer.starts_with("dev:") && !self.layer.starts_with("file:");
-        if keeps { &self.layer } else { self.layer.split(':').next().unwrap_or(&self.layer) }
+    pub fn short_name(&self) -> String {
+        short_layer(&self.layer, self.is_medium())
     }
 
     /// The short name, with the machine where another of these layers has the same: `ext4 (guest)`.
     pub fn name_among(&self, layers: &[Self]) -> String {
         let name = self.short_name();
         match layers.iter().filter(|other| other.short_name() == name).count() {
-            0 | 1 => name.to_owned(),
+            0 | 1 => name,
             _ => format!("{name} ({})", self.machine),
         }
     }
@@ -280,6 +284,14 @@ impl LayerRow {
         }
         parts.join(", ")
     }
+}
+
+/// A layer as a record names it, without its options; a modelled medium keeps its profile.
+pub(super) fn short_layer(layer: &str, is_medium: bool) -> String {
+    // A medium by itself is a stack; of other layers, and of media of another version, the name ends at its first option.
+    let medium = is_medium.then(|| Stack::parse(layer).ok()).flatten();
+    let is_path = medium.as_ref().is_some_and(|medium| medium.medium().path().is_some());
+    if is_medium && !is_path { layer.to_owned() } else { layer.split(':').next().unwrap_or(layer).to_owned() }
 }
 
 fn times(bytes: u64, above: u64) -> Option<f64> {

@@ -8,7 +8,8 @@ use serde::Serialize;
 
 use super::study::{CellReport, KnownMark};
 use crate::labels::{
-    StackParts, UsualLayers, host_names, parts_of, without_common_machine, without_common_options,
+    Guest, ShortName, StackParts, UsualLayers, host_names, parts_of, without_common_machine,
+    without_common_options,
 };
 
 /// What a cell of the matrix is.
@@ -85,43 +86,45 @@ pub(super) fn matrices(study: &Study, reports: &[CellReport], common: &[KnownMar
     let columns = distinct_columns(&parts);
     let usual = UsualLayers::of(&study.stacks);
     let names = host_names(&columns, &usual);
-    let cell = |guest: &str, column: &StackParts, workload: &str| {
-        let index = parts.iter().position(|p| p.guest == guest && same_column(p, column));
+    let cell = |guest: &Guest, column: &StackParts, workload: &str| {
+        let index = parts.iter().position(|p| p.guest == *guest && same_column(p, column));
         let stack = index.map(|i| study.stacks[i].as_str());
         let found = reports.iter().position(|r| Some(r.stack.as_str()) == stack && r.workload == workload);
         found.map_or_else(|| absent(workload), |i| of_report(&reports[i], i, common))
     };
     // Layers that no row or column writes out in full are written once.
-    let title = |of: &[&str], names: &[String]| {
-        let said = usual.said(names);
-        let parts = of.iter().copied().chain([said.as_str()]).filter(|t| !t.is_empty());
+    let title = |of: &str, others: &str, rows: &[ShortName]| {
+        let said = usual.said(rows.iter().chain(&names));
+        let parts = [of, others, said.as_str()].into_iter().filter(|t| !t.is_empty());
         parts.collect::<Vec<_>>().join(", ")
     };
+    let columns_named: Vec<String> = names.iter().map(|name| name.text.clone()).collect();
     if let [guest] = guests.as_slice() {
         let cells =
             study.workloads.iter().map(|w| columns.iter().map(|c| cell(guest, c, w)).collect()).collect();
         return vec![
             Matrix {
-                title: title(&[guest, &common_options], &names),
+                title: title(&guest.to_string(), &common_options, &[]),
                 rows_are: "workload",
                 rows: workloads,
-                columns: names,
+                columns: columns_named,
                 cells,
             }
             .without_empty_lines(),
         ];
     }
-    let shortened: Vec<String> = guests.iter().map(|guest| usual.shortened(guest)).collect();
-    let (rows, machine) = without_common_machine(&shortened);
+    let (rows, machine) = without_common_machine(&guests, &usual);
+    let shown: Vec<ShortName> = rows.iter().chain(&machine).cloned().collect();
     let of_workload = |workload: &WrittenWorkload| {
-        let layers: Vec<String> = shortened.iter().chain(&names).cloned().collect();
-        let within =
-            if machine.is_empty() { workload.to_string() } else { format!("{workload}, in {machine}") };
+        let within = match &machine {
+            Some(machine) => format!("{workload}, in {}", machine.text),
+            None => workload.to_string(),
+        };
         Matrix {
-            title: title(&[&within], &layers),
+            title: title(&within, "", &shown),
             rows_are: "guest",
-            rows: rows.clone(),
-            columns: names.clone(),
+            rows: rows.iter().map(|name| name.text.clone()).collect(),
+            columns: columns_named.clone(),
             cells: guests.iter().map(|g| columns.iter().map(|c| cell(g, c, workload)).collect()).collect(),
         }
         .without_empty_lines()
@@ -150,11 +153,11 @@ fn keep<T>(list: &mut Vec<T>, flags: &[bool]) {
     list.retain(|_| flags.next().copied().unwrap_or(true));
 }
 
-fn distinct(names: impl Iterator<Item = String>) -> Vec<String> {
-    let mut found: Vec<String> = Vec::new();
-    names.for_each(|name| {
-        if !found.contains(&name) {
-            found.push(name);
+fn distinct(guests: impl Iterator<Item = Guest>) -> Vec<Guest> {
+    let mut found: Vec<Guest> = Vec::new();
+    guests.for_each(|guest| {
+        if !found.contains(&guest) {
+            found.push(guest);
         }
     });
     found
@@ -168,7 +171,7 @@ fn distinct_columns(parts: &[StackParts]) -> Vec<StackParts> {
             found.push(part.clone());
         }
     }
-    found.sort_by_key(|part| !part.host.is_empty());
+    found.sort_by_key(|part| !part.host.is_raw_disk());
     found
 }
 
@@ -208,8 +211,8 @@ fn of_report(report: &CellReport, index: usize, common: &[KnownMark]) -> MatrixC
     let marks = summary.into_iter().flat_map(|s| &s.marks).filter(|m| !is_common(m.mark.name()));
     MatrixCell {
         kind,
-        stack: report.stack.clone(),
-        workload: report.workload.clone(),
+        stack: report.stack.to_string(),
+        workload: report.workload.to_string(),
         bytes_per_second,
         ratio,
         letters: marks.map(|m| m.mark.letter()).collect::<BTreeSet<char>>().into_iter().collect(),

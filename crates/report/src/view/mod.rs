@@ -75,7 +75,6 @@ fn honesty_of(environment: &Environment) -> Vec<String> {
     if let Some(guest) = emulated_guest.filter(|_| !host.accelerator.is_emulation()) {
         sentences.push(format!("its {} ran on an emulated CPU (TCG): {EMULATED}", guest.label));
     }
-    let remarks = environment.settings.iter().filter(|(name, _)| name.starts_with("remark"));
-    sentences.extend(remarks.map(|(_, remark)| remark.clone()));
+    sentences.extend(environment.remarks().map(str::to_owned));
     sentences
 }

@@ -2,7 +2,8 @@
 
 use nestor_explain::Explanation;
 use nestor_results::{
-    CellSummary, Environment, Mark, Measured, Physical, RunListing, StoredRun, checks, summarise, trace_costs,
+    CellSummary, Environment, Mark, Measured, Physical, RunListing, StoredRun, checks, of_median_rate,
+    summarise, trace_costs,
 };
 use serde::Serialize;
 
@@ -118,14 +119,10 @@ fn steady_words(measured: &Measured, marks: &[Mark]) -> Option<String> {
 /// themselves is shown only where there is no other.
 fn median_run<'a>(runs: &[&'a StoredRun]) -> Option<&'a StoredRun> {
     let honest = runs.iter().any(|r| r.record.measured().is_some() && !r.record.violates_an_identity());
-    let mut measured: Vec<(f64, &StoredRun)> =
-        // An untraced repeat has nothing to show but its throughput.
-        runs.iter()
-            .filter(|r| !(r.record.untraced_twin || honest && r.record.violates_an_identity()))
-            .filter_map(|r| Some((r.record.measured()?.load.bytes_per_second(), *r)))
-            .collect();
-    measured.sort_by(|a, b| a.0.total_cmp(&b.0));
-    measured.get(measured.len().checked_sub(1)? / 2).map(|(_, run)| *run)
+    // An untraced repeat has nothing to show but its throughput.
+    let shown =
+        runs.iter().filter(|r| !(r.record.untraced_twin || honest && r.record.violates_an_identity()));
+    of_median_rate(shown.filter_map(|r| Some((r.record.measured()?.load.bytes_per_second(), *r))))
 }
 
 fn without_engine_output(run: &StoredRun) -> StoredRun {

@@ -3,10 +3,12 @@
 //! Each sentence names the identity and both its sides. The tolerances allow for requests in flight when a recorder
 //! started or stopped, and for the rounding of stored numbers.
 
+use nestor_stack::LayerIndex;
 use nestor_statistics::{LatencyHistogram, SHORTEST_LATENCY_NS, identity};
 use nestor_trace::{DirectionMetrics, LayerMetrics, TracePoint};
+use nestor_workload::Direction;
 
-use super::{DIRECTIONS, Expected, application_bytes, traced_below_application};
+use super::{Expected, metrics_of, traced_below_application};
 use crate::record::{LayerRecord, Measured};
 
 /// Requests that may be in flight at each end of a trace: fio's depth of 255 at both. Recorders neither start nor stop
@@ -161,14 +163,14 @@ fn lost_between_neighbours(measured: &Measured) -> Vec<String> {
         if !joined || sent.dropped_events > 0 || received.dropped_events > 0 {
             continue;
         }
-        for (name, of) in DIRECTIONS {
-            let (above, under) = (of(sent), of(received));
+        for direction in Direction::BOTH {
+            let (above, under) = (metrics_of(sent, direction), metrics_of(received, direction));
             // What was not completed, or issued twice, may count on both sides.
             let allowed =
                 under_way_bytes(above).saturating_add(above.issued_bytes.abs_diff(above.completed_bytes));
             if beyond(above.issued_bytes, under.queued_bytes, allowed) != 0.0 {
                 reasons.push(format!(
-                    "conservation of bytes: {} sent {} bytes of {name}s, {} received {}",
+                    "conservation of bytes: {} sent {} bytes of {direction}s, {} received {}",
                     upper.layer, above.issued_bytes, lower.layer, under.queued_bytes
                 ));
             }
@@ -196,12 +198,12 @@ fn under_way_bytes(direction: &DirectionMetrics) -> u64 {
 
 /// Below a virtual disk that is opened past the page cache, the block device gets at least the bytes that the guest wrote.
 fn direct_disks_that_keep_writes(measured: &Measured, expected: &Expected) -> Vec<String> {
-    let at = |index: usize| {
-        let layer = measured.layers.get(index)?;
+    let at = |layer: Option<LayerIndex>| {
+        let layer = measured.layer(layer)?;
         Some((layer, layer.metrics.as_ref().filter(|m| m.dropped_events == 0)?))
     };
     let kept = expected.direct_disks.iter().filter_map(|disk| {
-        let ((guest, written), (host, arrived)) = (at(disk.guest)?, at(disk.host)?);
+        let ((guest, written), (host, arrived)) = (at(disk.hypervisor.above())?, at(Some(disk.host))?);
         let (written, arrived) = (&written.write, arrived.write.issued_bytes);
         // The guest's last requests may not have been completed.
         let sent = written.issued_bytes.min(written.completed_bytes);
@@ -217,7 +219,7 @@ fn direct_disks_that_keep_writes(measured: &Measured, expected: &Expected) -> Ve
 
 /// The block device below the application gets at least the bytes that it wrote past its page cache.
 fn direct_writes_that_did_not_arrive(measured: &Measured, expected: &Expected) -> Option<String> {
-    let written = application_bytes(measured, "write");
+    let written = measured.load.bytes_of(Direction::Write).unwrap_or(0);
     let application = measured.layers.first()?;
     // The application's own device, or the one below the file system beside it.
     let beside = measured.layers.get(1).filter(|l| l.machine == application.machine);

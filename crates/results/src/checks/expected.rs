@@ -1,7 +1,7 @@
 //! Bounds on the numbers that follow from the stack and the workload alone.
 
 use nestor_disk::{HddProfile, Medium, Profile, SsdProfile};
-use nestor_stack::{Layer, LayerDefinition, Stack};
+use nestor_stack::{Layer, LayerDefinition, LayerIndex, Stack};
 use nestor_workload::Workload;
 
 use crate::medium_profile;
@@ -22,30 +22,27 @@ pub struct Expected {
     pub direct_disks: Vec<DirectDisk>,
 }
 
-/// A virtual disk that is opened past the page cache around it; places are those of
-/// [`Measured::layers`](crate::Measured::layers).
+/// A virtual disk that is opened past the page cache around it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DirectDisk {
-    /// The layer whose lower edge is the virtual disk, as its guest sees it.
-    pub guest: usize,
+    /// The hypervisor: the lower edge of what is above it is the virtual disk, as its guest sees it.
+    pub hypervisor: LayerIndex,
     /// The layer whose lower edge is the block device below the virtual disk.
-    pub host: usize,
+    pub host: LayerIndex,
 }
 
 impl Expected {
     /// The bounds of a stack and a workload.
     pub fn of(stack: &Stack, workload: &Workload) -> Self {
-        let number = |option| workload.value(option).and_then(|value| value.to_string().parse::<f64>().ok());
-        let switch = |option| workload.value(option).is_some_and(|value| value.to_string() == "on");
-        let layers = stack.layers();
+        let demand = workload.demand();
         let profile = medium_profile(stack).ok().flatten();
         Self {
-            concurrency: number("depth")
-                .map(|depth| depth * number("numjobs").or_else(|| number("workers")).unwrap_or(1.0)),
+            concurrency: demand.outstanding.map(|outstanding| outstanding as f64),
             medium_bytes_per_s: profile.and_then(most_bytes_per_s),
             medium_requests_per_s: profile.and_then(most_requests_per_s),
-            writes_directly: switch("direct") && layers.first().is_none_or(|top| !makes_smaller(top)),
-            direct_disks: direct_disks(layers),
+            writes_directly: demand.past_page_cache
+                && stack.layers().first().is_none_or(|top| !makes_smaller(top)),
+            direct_disks: direct_disks(stack),
         }
     }
 }
@@ -80,27 +77,21 @@ fn makes_smaller(layer: &Layer) -> bool {
     layer.list("mount").any(|option| option.starts_with("compress"))
 }
 
-/// The virtual disks past whose page cache every write goes, and the block device below each. `layers` is the stack, to
-/// which [`Measured::layers`](crate::Measured::layers) adds the application in front.
-fn direct_disks(layers: &[Layer]) -> Vec<DirectDisk> {
+/// The virtual disks past whose page cache every write goes, and the block device below each.
+fn direct_disks(stack: &Stack) -> Vec<DirectDisk> {
     let direct = |layer: &Layer| layer.hypervisor().is_some_and(|h| h.block.cache.direct());
-    layers
-        .iter()
-        .enumerate()
-        .filter(|(_, layer)| direct(layer))
-        .filter_map(|(index, _)| {
-            let image = |layer: &Layer| matches!(layer.definition(), LayerDefinition::ImageFormat(_));
-            let file_system = |layer: &Layer| matches!(layer.definition(), LayerDefinition::FileSystem(_));
-            let host = match &layers[index + 1..] {
-                // The requests at the lower edge of a hypervisor on a block device are those of that device.
-                [below, ..] if matches!(below.definition(), LayerDefinition::Medium(_)) => index + 1,
-                [format, below, ..] if image(format) && file_system(below) && !makes_smaller(below) => {
-                    index + 3
-                }
-                _ => return None,
-            };
-            // The layer above the hypervisor in the list has the virtual disk at its lower edge.
-            Some(DirectDisk { guest: index, host })
-        })
-        .collect()
+    let image = |layer: &Layer| matches!(layer.definition(), LayerDefinition::ImageFormat(_));
+    let file_system = |layer: &Layer| matches!(layer.definition(), LayerDefinition::FileSystem(_));
+    let disk = |(hypervisor, _): (LayerIndex, &Layer)| {
+        let host = match stack.below(hypervisor) {
+            // The requests at the lower edge of a hypervisor on a block device are those of that device.
+            [below, ..] if matches!(below.definition(), LayerDefinition::Medium(_)) => hypervisor,
+            [format, below, ..] if image(format) && file_system(below) && !makes_smaller(below) => {
+                hypervisor.below().below()
+            }
+            _ => return None,
+        };
+        Some(DirectDisk { hypervisor, host })
+    };
+    stack.indexed_layers().filter(|(_, layer)| direct(layer)).filter_map(disk).collect()
 }

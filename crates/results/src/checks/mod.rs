@@ -7,9 +7,11 @@ mod conservation;
 mod expected;
 
 use nestor_processor::ProcessorSpeed;
+use nestor_stack::MachineLabel;
 use nestor_statistics::steady;
 use nestor_trace::metrics::ClassMetrics;
 use nestor_trace::{DirectionMetrics, LayerMetrics};
+use nestor_workload::Direction;
 
 use crate::record::{Environment, LayerRecord, Mark, Measured};
 
@@ -64,7 +66,7 @@ fn unmatched(measured: &Measured) -> Option<Mark> {
 
 fn cpu_bound(measured: &Measured, modelled: Option<ProcessorSpeed>) -> Vec<Mark> {
     let host_listed = measured.cpu_busy.first().map(|(_, busy)| *busy);
-    let host = ("host".to_owned(), measured.host_cpu_busy);
+    let host = (MachineLabel::Host.to_string(), measured.host_cpu_busy);
     // The outermost host is normally the first machine of the list; it is added where it is another or missing.
     let extra = (host_listed.is_none_or(|busy| busy < host.1)).then_some(host);
     let mut found: Vec<(String, f64)> = measured.cpu_busy.clone();
@@ -78,16 +80,19 @@ fn cpu_bound(measured: &Measured, modelled: Option<ProcessorSpeed>) -> Vec<Mark>
     busy.map(|(machine, busy)| Mark::CpuBound { machine, busy, modelled }).collect()
 }
 
-/// A direction of data, by the name of its class of operations.
-type Direction = (&'static str, fn(&LayerMetrics) -> &DirectionMetrics);
-
-const DIRECTIONS: [Direction; 2] = [("read", |m| &m.read), ("write", |m| &m.write)];
+/// What a layer counted of one direction.
+pub(crate) const fn metrics_of(metrics: &LayerMetrics, direction: Direction) -> &DirectionMetrics {
+    match direction {
+        Direction::Read => &metrics.read,
+        Direction::Write => &metrics.write,
+    }
+}
 
 fn cached(measured: &Measured, environment: &Environment) -> Vec<Mark> {
     let below: Vec<(&LayerRecord, &LayerMetrics)> = traced_below_application(measured).collect();
     let mut marks = Vec::new();
-    for (name, of) in DIRECTIONS {
-        let bytes = application_bytes(measured, name);
+    for direction in Direction::BOTH {
+        let bytes = measured.load.bytes_of(direction).unwrap_or(0);
         if bytes < SMALLEST_VOLUME_BYTES {
             continue;
         }
@@ -95,15 +100,17 @@ fn cached(measured: &Measured, environment: &Environment) -> Vec<Mark> {
             marks.extend(fits_into_memory(measured, environment));
             break;
         }
-        let share = |m: &LayerMetrics| of(m).issued_bytes as f64 / bytes as f64;
+        let share = |m: &LayerMetrics| metrics_of(m, direction).issued_bytes as f64 / bytes as f64;
         if let Some((layer, metrics)) = below.iter().find(|(_, m)| share(m) < CACHED_BELOW) {
             let percent = share(metrics) * 100.0;
             let volume = bytes as f64 / f64::from(1 << 20);
-            let verb = if name == "read" { "was read" } else { "was written" };
+            let (verb_past, verb) = match direction {
+                Direction::Read => ("read", "was read"),
+                Direction::Write => ("wrote", "was written"),
+            };
             let reason = format!(
                 "of {volume:.1} MiB that the application {verb_past}, {percent:.0} % {verb} below {layer} ({role}) in the {machine}: \
                  the rest stayed in memory at or above it",
-                verb_past = if name == "read" { "read" } else { "wrote" },
                 layer = layer.layer,
                 role = layer.role,
                 machine = layer.machine,
@@ -126,29 +133,10 @@ fn fits_into_memory(measured: &Measured, environment: &Environment) -> Option<Ma
     })
 }
 
-/// Bytes that the application read or wrote, whatever its operations are called (`aiowrite`, `readwholefile`).
-pub(crate) fn application_bytes(measured: &Measured, direction: &str) -> u64 {
-    let classes = measured.load.operations.iter();
-    classes
-        .filter(|(class, _)| direction_of(&class.0) == Some(direction))
-        .map(|(_, result)| result.bytes)
-        .fold(0, u64::saturating_add)
-}
-
-/// Whether a class of operations moves data from the files or to them.
-pub(crate) fn direction_of(class: &str) -> Option<&'static str> {
-    let named = |words: &[&str]| words.iter().any(|word| class.contains(word));
-    match (named(&["read"]), named(&["write", "append"])) {
-        (true, false) => Some("read"),
-        (false, true) => Some("write"),
-        _ => None,
-    }
-}
-
 pub(crate) fn traced_below_application(
     measured: &Measured,
 ) -> impl Iterator<Item = (&LayerRecord, &LayerMetrics)> {
-    let layers = measured.layers.iter().filter(|l| l.layer != "application");
+    let layers = measured.layers.iter().filter(|l| !l.is_application());
     layers.filter_map(|l| l.metrics.as_ref().map(|m| (l, m)))
 }
 

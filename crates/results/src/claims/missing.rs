@@ -2,15 +2,18 @@
 
 use std::collections::BTreeSet;
 
+use nestor_stack::{Layer, Stack};
+
 use super::evidence::Evidence;
 use crate::store::StudyRecord;
+use crate::{WrittenStack, WrittenWorkload};
 
 /// The cells of a study, and which of them have no counted run.
 pub(super) struct Missing(Vec<Cell>);
 
 struct Cell {
-    stack: String,
-    workload: String,
+    stack: WrittenStack,
+    workload: WrittenWorkload,
     guest: String,
     /// `None` on the raw disk.
     host: Option<String>,
@@ -85,16 +88,17 @@ impl Missing {
 }
 
 impl Cell {
-    fn new(stack: &str, workload: &str, failure: Option<String>) -> Self {
-        let layers: Vec<&str> = stack.split('/').map(|l| l.split(':').next().unwrap_or(l)).collect();
-        // Guest, hypervisor, image, host file system, medium.
-        let host = (layers.len() > 3).then(|| layers[layers.len() - 2].to_owned());
+    /// Its parts are those of the table `cell`.
+    fn new(stack: &WrittenStack, workload: &WrittenWorkload, failure: Option<String>) -> Self {
+        let parts = stack.value().map(Stack::anatomy);
+        let name = |layer: &Layer| layer.name().to_owned();
+        let load = workload.value().map_or_else(|| workload.to_string(), |value| value.case().to_owned());
         Self {
-            stack: stack.to_owned(),
-            workload: workload.to_owned(),
-            guest: layers.first().copied().unwrap_or_default().to_owned(),
-            host,
-            load: workload.split(':').nth(1).unwrap_or(workload).to_owned(),
+            stack: stack.clone(),
+            workload: workload.clone(),
+            guest: parts.and_then(|parts| parts.guest_file_system()).map(name).unwrap_or_default(),
+            host: parts.and_then(|parts| parts.host_file_system()).map(name),
+            load,
             is_counted: false,
             failure: failure.map(|f| f.lines().next().unwrap_or_default().to_owned()),
         }
@@ -134,6 +138,23 @@ fn cells_of(count: usize) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_medium_with_a_path_does_not_hide_the_file_systems() {
+        let cell = |stack: &str| Cell::new(&stack.into(), &"fio:seq-read:bs=4k".into(), None);
+        let nested = cell("ext3/kvm/raw/jfs/dev:/dev/sdb");
+        assert_eq!(
+            (nested.guest.as_str(), nested.host.as_deref(), nested.load.as_str()),
+            ("ext3", Some("jfs"), "seq-read")
+        );
+        let missing = Missing(vec![nested]);
+        let told = missing.of_query("SELECT 1 FROM cell WHERE host = 'jfs'");
+        assert!(
+            told.starts_with("1 cell not run, such as ext3/kvm/raw/jfs/dev:/dev/sdb fio:seq-read"),
+            "{told}"
+        );
+        assert_eq!(cell("ext3/kvm/dev:/dev/disk/by-id/x").host, None);
+    }
 
     #[test]
     fn what_a_query_is_about_is_read_from_it() {

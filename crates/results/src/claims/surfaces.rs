@@ -8,6 +8,7 @@ use nestor_workload::SurfacePoint;
 use rusqlite::{Connection, params};
 
 use crate::record::CellRecord;
+use crate::store::surface_loads;
 
 /// Parts of a whole grid from which the rest is estimated, to measure the error.
 const PARTS: [usize; 5] = [15, 20, 25, 34, 50];
@@ -17,6 +18,7 @@ const WHOLE: usize = 75;
 /// Makes `surface`, `surface_pair`, `surface_ratio`, `surface_fit`, `surface_error` and `surface_check`.
 pub(super) fn lay_out(connection: &Connection) -> rusqlite::Result<()> {
     connection.execute_batch(TABLES)?;
+    surface_loads::note(connection)?;
     for (run, points) in measured(connection)? {
         insert_points(connection, run, &points)?;
         insert_fit(connection, run, &points)?;
@@ -132,7 +134,7 @@ fn insert_check(connection: &Connection, run: i64, points: &[SurfacePoint]) -> r
 
 const RECORDS: &str = "
 SELECT r.number, r.record FROM main.runs AS r JOIN cell ON cell.run = r.number
-WHERE cell.engine = 'iometer' AND cell.load = 'surface'";
+WHERE cell.workload IN (SELECT workload FROM temp.surface_loads)";
 
 const TABLES: &str = "
 CREATE TEMP TABLE surface_point (run INTEGER, size INTEGER, read INTEGER, random INTEGER, depth INTEGER,

@@ -3,6 +3,8 @@
 //! A modelled disk reports which reads its own cache answered, so every read of it is judged. Of a user's disk, only
 //! reads at random places are judged, less as many as its cache may have answered.
 
+use nestor_workload::{Direction, OperationResult};
+
 use super::{Run, TOLERANCE};
 use crate::checks::CACHED_BELOW;
 
@@ -112,10 +114,16 @@ impl Run<'_> {
         })
     }
 
+    /// The class with the most operations of those that move data one way.
+    fn most_frequent(&self, direction: Direction) -> Option<&OperationResult> {
+        self.measured.load.of_direction(direction).max_by_key(|result| result.operations)
+    }
+
     fn application_reads_per_s(&self) -> Option<f64> {
-        let reads = self.measured.load.operations.iter().find(|(class, _)| class.0 == "read")?.1;
+        let reads = self.measured.load.of_direction(Direction::Read).map(|reads| reads.operations);
+        let reads = reads.reduce(u64::saturating_add)?;
         let elapsed_s = self.measured.load.elapsed_ns as f64 / 1e9;
-        (elapsed_s > 0.0).then(|| reads.operations as f64 / elapsed_s)
+        (elapsed_s > 0.0).then(|| reads as f64 / elapsed_s)
     }
 
     /// The reads for which the arm had to move; `None` if they are not known.
@@ -165,8 +173,7 @@ impl Run<'_> {
     /// Reads that took less time than the medium needs for any, or, at random places, than they take to come round.
     fn reads_too_soon(&self) -> Option<String> {
         let limits = self.medium.limits?;
-        let reads = self.measured.load.operations.iter().filter(|(class, _)| class.0 == "read");
-        let (_, reads) = reads.max_by_key(|(_, result)| result.operations)?;
+        let reads = self.most_frequent(Direction::Read)?;
         let mean_ns = reads.latency.summary()?.mean_ns;
         // Behind a page cache a request of the medium serves many operations, most of which do not wait for it.
         let each_waits = self.pattern.past_page_cache
@@ -195,7 +202,7 @@ impl Run<'_> {
     fn early_writes(&self) -> Option<(f64, f64)> {
         let platters = self.medium.limits?.platters?;
         let metrics = self.medium.metrics.filter(|_| self.medium.is_seen())?;
-        let writes = self.measured.load.operations.iter().find(|(class, _)| class.0 == "write")?.1;
+        let writes = self.most_frequent(Direction::Write)?;
         let each_waits = self.pattern.past_page_cache
             && self.pattern.random_writes
             && self.medium.write_cache == Some(false)

@@ -1,7 +1,7 @@
 //! The medium of a run: what it is, what it can do and what it did.
 
 use nestor_disk::{HddProfile, Medium, Profile};
-use nestor_stack::{DeviceKind, MediumClass, Stack};
+use nestor_stack::{DeviceKind, LayerDefinition, MediumClass, MediumKind, Stack};
 use nestor_trace::{LayerMetrics, TracePoint};
 
 use super::limits::Limits;
@@ -19,6 +19,8 @@ pub(super) struct MediumFacts<'a> {
     profile: Option<&'static Profile>,
     /// The class of a medium of the user's, as its kernel said when the stack was built.
     class: Option<MediumClass>,
+    /// Whether it is a file of the user's.
+    is_file: bool,
     /// Its name in the stack.
     layer: Option<&'a str>,
 }
@@ -46,6 +48,9 @@ impl<'a> MediumFacts<'a> {
             },
             profile,
             class,
+            is_file: stack.is_some_and(|stack| {
+                matches!(stack.medium().definition(), LayerDefinition::Medium(MediumKind::File))
+            }),
             layer: last.map(|l| l.layer.as_str()).filter(|_| measured.layers.len() > 1),
         }
     }
@@ -53,9 +58,7 @@ impl<'a> MediumFacts<'a> {
     /// Whether the medium itself was recorded. Nothing records the file system that holds a user's file, nor the
     /// machine that provides a virtual disk.
     pub fn is_seen(&self) -> bool {
-        self.metrics.is_some()
-            && self.layer.is_none_or(|layer| !layer.starts_with("file:"))
-            && !self.is_virtual()
+        self.metrics.is_some() && !self.is_file && !self.is_virtual()
     }
 
     fn is_virtual(&self) -> bool {

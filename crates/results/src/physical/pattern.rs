@@ -26,12 +26,12 @@ impl Pattern {
     /// Of a run; `None` where a notation is no longer understood.
     pub fn of(stack: Option<&Stack>, workload: Option<&Workload>) -> Self {
         let Some(workload) = workload else { return Self::default() };
-        let case = Some(workload.case()).filter(|_| workload.engine().name() == "fio").unwrap_or_default();
+        let demand = workload.demand();
         Self {
-            past_page_cache: workload.value("direct").is_some_and(|v| v.to_string() == "on"),
+            past_page_cache: demand.past_page_cache,
             page_cache_below: stack.is_some_and(page_cache_below),
-            random_reads: matches!(case, "rand-read" | "mixed"),
-            random_writes: matches!(case, "rand-write" | "mixed"),
+            random_reads: demand.random_reads,
+            random_writes: demand.random_writes,
             outstanding: stack.and_then(|stack| Expected::of(stack, workload).concurrency),
         }
     }

@@ -9,7 +9,7 @@ use crate::record::{CellRecord, Environment, sha256_hex};
 pub(crate) fn conditions(environment: &Environment) -> Environment {
     let mut conditions = environment.clone();
     conditions.depends_on = None;
-    conditions.settings.retain(|name, _| name.starts_with("remark"));
+    conditions.settings.retain(|name, _| Environment::is_remark(name));
     conditions.machines.iter_mut().for_each(|machine| machine.memory_bytes = 0);
     conditions
 }

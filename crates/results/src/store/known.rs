@@ -3,24 +3,26 @@
 //!
 //! Only columns are read, not whole records: a store of 100 000 runs takes seconds.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
-use nestor_statistics::geometric_mean;
+use nestor_statistics::{geometric_mean, variance};
 use nestor_workload::SurfacePoint;
 use rusqlite::Connection;
 
+use super::parts::{KnownStack, stack_parts};
 use super::places::{self, Elsewhere, KnownPlace};
-use super::stacks::StackColumns;
+use super::surface_loads;
 use super::{Store, StoreError};
 use crate::record::CellRecord;
+use crate::{WrittenStack, WrittenWorkload};
 
 /// A load on a stack.
 #[derive(Clone, Debug, PartialEq)]
 pub struct KnownCell {
-    /// The stack, in its notation.
-    pub stack: String,
-    /// The load, in its notation.
-    pub workload: String,
+    /// The stack.
+    pub stack: WrittenStack,
+    /// The load.
+    pub workload: WrittenWorkload,
     /// Runs, by number.
     pub runs: Vec<i64>,
     /// Geometric mean of the bytes per second; 0 where nothing is moved.
@@ -43,10 +45,6 @@ impl KnownCell {
 /// What a load asks for, as the uppermost block layer saw it; means over runs.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct KnownLoad {
-    /// Its engine and case: `fio`, `seq-read`.
-    pub engine: String,
-    /// See [`Self::engine`].
-    pub case: String,
     /// Share of requests that read.
     pub read_share: f64,
     /// Share that does not start where the one before ended.
@@ -67,9 +65,6 @@ pub struct KnownLoad {
     pub think_ms: f64,
 }
 
-/// What a stack is made of: the name of each part and what it is.
-pub type KnownStack = BTreeMap<String, String>;
-
 /// All of it.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Known {
@@ -79,14 +74,14 @@ pub struct Known {
     pub elsewhere: Vec<Elsewhere>,
     /// Loads on stacks, each pair once.
     pub cells: Vec<KnownCell>,
-    /// By notation, over all stacks.
-    pub loads: BTreeMap<String, KnownLoad>,
+    /// Over all stacks.
+    pub loads: BTreeMap<WrittenWorkload, KnownLoad>,
     /// By stack and load: what was seen there.
-    pub loads_on: BTreeMap<(String, String), KnownLoad>,
-    /// By notation.
-    pub stacks: BTreeMap<String, KnownStack>,
+    pub loads_on: BTreeMap<(WrittenStack, WrittenWorkload), KnownLoad>,
+    /// What each stack is made of.
+    pub stacks: BTreeMap<WrittenStack, KnownStack>,
     /// Surfaces by stack: points with their runs.
-    pub surfaces: BTreeMap<String, Vec<(i64, SurfacePoint)>>,
+    pub surfaces: BTreeMap<WrittenStack, Vec<(i64, SurfacePoint)>>,
     /// Cells without a run whose throughput had settled, except surfaces, whose points are meant to differ.
     pub unsettled_cells: u32,
 }
@@ -104,6 +99,7 @@ impl Store {
             connection.pragma_update(None, "temp_store", "MEMORY")?;
             connection.execute_batch(COUNTED)?;
             let (place, elsewhere) = places::keep_only(&connection, on)?;
+            surface_loads::note(&connection)?;
             connection.execute_batch(PREFER_SETTLED)?;
             let loads_on = loads(&connection)?;
             Ok(Known {
@@ -132,7 +128,8 @@ CREATE UNIQUE INDEX temp.counted_runs ON counted (run);";
 const PREFER_SETTLED: &str = "
 CREATE TEMP TABLE unsettled AS SELECT c.run, r.stack, r.workload FROM counted AS c JOIN main.runs AS r ON r.number = c.run
     JOIN main.workloads AS w ON w.workload = r.workload
-    WHERE c.run IN (SELECT run FROM main.marks WHERE mark = 'not-steady') AND NOT (w.engine = 'iometer' AND w.load = 'surface');
+    WHERE c.run IN (SELECT run FROM main.marks WHERE mark = 'not-steady') AND w.engine IS NOT NULL
+        AND w.workload NOT IN (SELECT workload FROM temp.surface_loads);
 CREATE UNIQUE INDEX temp.unsettled_runs ON unsettled (run);
 CREATE TEMP TABLE settled AS SELECT DISTINCT r.stack, r.workload FROM counted AS c JOIN main.runs AS r ON r.number = c.run
     WHERE c.run NOT IN (SELECT run FROM unsettled);
@@ -153,7 +150,7 @@ fn cells(connection: &Connection) -> rusqlite::Result<Vec<KnownCell>> {
     let mut rows = query.query([])?;
     let mut found: Vec<(KnownCell, Samples)> = Vec::new();
     while let Some(row) = rows.next()? {
-        let (stack, workload): (String, String) = (row.get(0)?, row.get(1)?);
+        let (stack, workload): (WrittenStack, WrittenWorkload) = (row.get(0)?, row.get(1)?);
         if !found.last().is_some_and(|(cell, _)| cell.stack == stack && cell.workload == workload) {
             let cell = KnownCell {
                 stack,
@@ -198,14 +195,15 @@ impl Samples {
 /// Of logarithms.
 fn deviation(samples: &[f64]) -> Option<f64> {
     let logs: Vec<f64> = samples.iter().filter(|sample| **sample > 0.0).map(|sample| sample.ln()).collect();
-    let degrees = logs.len().checked_sub(1).filter(|degrees| *degrees > 0)?;
     let mean = logs.iter().sum::<f64>() / logs.len() as f64;
-    Some((logs.iter().map(|log| (log - mean).powi(2)).sum::<f64>() / degrees as f64).sqrt())
+    Some(variance(&logs, mean)?.sqrt())
 }
 
 /// Means over stacks of what was seen on each.
-pub fn over_stacks(loads: &BTreeMap<(String, String), KnownLoad>) -> BTreeMap<String, KnownLoad> {
-    let mut of_load: BTreeMap<&String, Vec<&KnownLoad>> = BTreeMap::new();
+pub fn over_stacks(
+    loads: &BTreeMap<(WrittenStack, WrittenWorkload), KnownLoad>,
+) -> BTreeMap<WrittenWorkload, KnownLoad> {
+    let mut of_load: BTreeMap<&WrittenWorkload, Vec<&KnownLoad>> = BTreeMap::new();
     loads.iter().for_each(|((_, workload), load)| of_load.entry(workload).or_default().push(load));
     let mean = |loads: &[&KnownLoad]| -> Option<KnownLoad> {
         // Loads without a recorded request say nothing of requests.
@@ -228,16 +226,14 @@ pub fn over_stacks(loads: &BTreeMap<(String, String), KnownLoad>) -> BTreeMap<St
 }
 
 /// The uppermost layer that was traced in the block layer; the options take precedence over what was recorded.
-fn loads(connection: &Connection) -> rusqlite::Result<BTreeMap<(String, String), KnownLoad>> {
-    let mut found: BTreeMap<(String, String), KnownLoad> = BTreeMap::new();
+fn loads(connection: &Connection) -> rusqlite::Result<BTreeMap<(WrittenStack, WrittenWorkload), KnownLoad>> {
+    let mut found: BTreeMap<(WrittenStack, WrittenWorkload), KnownLoad> = BTreeMap::new();
     let mut named = connection.prepare(
-        "SELECT DISTINCT r.stack, w.workload, coalesce(w.engine, ''), coalesce(w.load, '')
-         FROM counted JOIN main.runs AS r ON r.number = counted.run JOIN main.workloads AS w ON w.workload = r.workload",
+        "SELECT DISTINCT r.stack, w.workload FROM counted JOIN main.runs AS r ON r.number = counted.run JOIN main.workloads AS w ON w.workload = r.workload",
     )?;
     let mut rows = named.query([])?;
     while let Some(row) = rows.next()? {
-        let load = KnownLoad { engine: row.get(2)?, case: row.get(3)?, ..KnownLoad::default() };
-        found.insert((row.get(0)?, row.get(1)?), load);
+        found.insert((row.get(0)?, row.get(1)?), KnownLoad::default());
     }
     let mut query = connection.prepare(
         "WITH top AS (
@@ -263,102 +259,38 @@ fn loads(connection: &Connection) -> rusqlite::Result<BTreeMap<(String, String),
         load.request_s = number(7)?;
         load.outstanding = number(8)?;
     }
-    say_options(connection, &mut found)?;
+    found.iter_mut().for_each(|((_, workload), load)| state_demand(workload, load));
     Ok(found)
 }
 
-fn say_options(
-    connection: &Connection,
-    loads: &mut BTreeMap<(String, String), KnownLoad>,
-) -> rusqlite::Result<()> {
-    let mut options: BTreeMap<String, BTreeMap<String, f64>> = BTreeMap::new();
-    let mut of_several_sizes = BTreeSet::new();
-    let mut query = connection.prepare("SELECT workload, name, value FROM main.workload_options")?;
-    let mut rows = query.query([])?;
-    while let Some(row) = rows.next()? {
-        let (workload, name, value): (String, String, String) = (row.get(0)?, row.get(1)?, row.get(2)?);
-        if name == "sizes" && !value.is_empty() {
-            of_several_sizes.insert(workload);
-        } else if let Ok(number) = value.parse::<f64>() {
-            options.entry(workload).or_default().insert(name, number);
-        }
+/// What the options of a load state takes precedence over what was recorded.
+fn state_demand(workload: &WrittenWorkload, load: &mut KnownLoad) {
+    let Some(workload) = workload.value() else { return };
+    let demand = workload.demand();
+    if let Some(workers) = demand.workers {
+        load.workers = workers.clamp(1, 65_536) as u32;
     }
-    for ((_, workload), load) in loads {
-        let Some(options) = options.get(workload) else { continue };
-        let first = |names: &[&str]| names.iter().find_map(|name| options.get(*name).copied());
-        let each = first(&["depth"]).unwrap_or(1.0);
-        if let Some(workers) = first(&["workers", "threads", "script:nthreads", "clients", "numjobs"]) {
-            load.workers = (workers * each).clamp(1.0, 65_536.0) as u32;
-        } else if options.contains_key("depth") {
-            load.workers = each.clamp(1.0, 65_536.0) as u32;
-        }
-        load.think_ms = first(&["think"]).unwrap_or_default();
-        // The options of these loads state their demand.
-        if load.engine == "iometer" && load.case != "surface" {
-            let share = |name: &str| options.get(name).map(|percent| percent / 100.0);
-            load.read_share = share("read").unwrap_or(load.read_share);
-            load.random_share = share("random").unwrap_or(load.random_share);
-            // With several sizes, the option's default is not the size of a request.
-            if !of_several_sizes.contains(workload) {
-                load.mean_bytes = options.get("bs").copied().unwrap_or(load.mean_bytes);
-            }
-        }
-    }
-    Ok(())
+    load.think_ms = demand.think_ms.unwrap_or_default();
+    load.read_share = demand.read_share.unwrap_or(load.read_share);
+    load.random_share = demand.random_share.unwrap_or(load.random_share);
+    load.mean_bytes = demand.request_bytes.map_or(load.mean_bytes, |bytes| bytes as f64);
 }
 
-/// A medium without the options that do not make it another one.
-fn kind_of_medium(medium: &str) -> String {
-    let is_kind = |part: &&str| !["size=", "sched=", "readahead="].iter().any(|name| part.starts_with(name));
-    medium.split(':').filter(is_kind).collect::<Vec<_>>().join(":")
-}
-
-/// The parts of a stack by their usual names; all empty for a stack that this version does not know.
-pub fn stack_parts(stack: &str) -> KnownStack {
-    let parts = StackColumns::of(&stack.into());
-    let text = |text: &Option<String>| text.clone().unwrap_or_default();
-    let bytes = |bytes: Option<i64>| bytes.map(|bytes| bytes.to_string()).unwrap_or_default();
-    let with_options = |layer: &Option<String>, options: &Option<String>| {
-        format!("{}:{}", text(layer), text(options)).trim_matches(':').to_owned()
-    };
-    let crossing = parts.crossing.as_deref().unwrap_or("none");
-    let crossings = parts.crossings.map(|number| number.to_string()).unwrap_or_default();
-    let named = [
-        ("guest file system", with_options(&parts.guest_fs, &parts.guest_fs_options)),
-        ("virtual machine", format!("{crossing}{crossings}")),
-        ("cache", text(&parts.cache)),
-        ("device", text(&parts.device)),
-        ("asynchronous I/O", text(&parts.aio)),
-        ("guest memory", bytes(parts.guest_memory_bytes)),
-        ("guest scheduler", text(&parts.guest_sched)),
-        ("image", with_options(&parts.image, &parts.image_options)),
-        ("host file system", with_options(&parts.host_fs, &parts.host_fs_options)),
-        ("host scheduler", text(&parts.host_sched)),
-        // Size, scheduler and read-ahead are parts of their own.
-        ("medium", kind_of_medium(&with_options(&parts.medium, &parts.medium_options))),
-        ("medium size", bytes(parts.medium_bytes)),
-        ("read-ahead", format!("{}/{}", text(&parts.guest_readahead), text(&parts.host_readahead))),
-        // Layers without a column.
-        ("other layers", parts.other_layers),
-    ];
-    named.map(|(name, part)| (name.to_owned(), part)).into()
-}
-
-fn stacks(connection: &Connection) -> rusqlite::Result<BTreeMap<String, KnownStack>> {
+fn stacks(connection: &Connection) -> rusqlite::Result<BTreeMap<WrittenStack, KnownStack>> {
     let mut query = connection.prepare("SELECT stack FROM main.stacks")?;
-    let named = query.query_map([], |row| row.get::<_, String>(0))?;
+    let named = query.query_map([], |row| row.get::<_, WrittenStack>(0))?;
     named.map(|stack| stack.map(|stack| (stack.clone(), stack_parts(&stack)))).collect()
 }
 
-fn surfaces(connection: &Connection) -> rusqlite::Result<BTreeMap<String, Vec<(i64, SurfacePoint)>>> {
+fn surfaces(connection: &Connection) -> rusqlite::Result<BTreeMap<WrittenStack, Vec<(i64, SurfacePoint)>>> {
     let mut query = connection.prepare(
         "SELECT r.number, r.stack, r.record FROM counted JOIN main.runs AS r ON r.number = counted.run
-         JOIN main.workloads AS w ON w.workload = r.workload WHERE w.engine = 'iometer' AND w.load = 'surface'",
+         WHERE r.workload IN (SELECT workload FROM temp.surface_loads)",
     )?;
     let mut rows = query.query([])?;
-    let mut found: BTreeMap<String, Vec<(i64, SurfacePoint)>> = BTreeMap::new();
+    let mut found: BTreeMap<WrittenStack, Vec<(i64, SurfacePoint)>> = BTreeMap::new();
     while let Some(row) = rows.next()? {
-        let (run, stack, text): (i64, String, String) = (row.get(0)?, row.get(1)?, row.get(2)?);
+        let (run, stack, text): (i64, WrittenStack, String) = (row.get(0)?, row.get(1)?, row.get(2)?);
         let points = CellRecord::surface_points(&text).into_iter().map(|point| (run, point));
         found.entry(stack).or_default().extend(points);
     }

@@ -12,6 +12,7 @@ mod dependencies;
 mod error;
 mod known;
 mod network;
+mod parts;
 mod places;
 mod progress;
 mod query;
@@ -19,6 +20,7 @@ mod reader;
 mod rows;
 mod schema;
 mod stacks;
+pub(crate) mod surface_loads;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -32,7 +34,8 @@ use tempfile::TempDir;
 
 pub(crate) use conditions::conditions;
 pub use error::StoreError;
-pub use known::{Known, KnownCell, KnownLoad, KnownStack, stack_parts};
+pub use known::{Known, KnownCell, KnownLoad};
+pub use parts::{KnownStack, StackPart, stack_parts};
 pub use places::{Elsewhere, KnownPlace};
 pub use query::{RunFilter, RunListing};
 #[cfg(test)]

@@ -3,11 +3,12 @@
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 
-use nestor_stack::{Accelerator, Layer, LayerDefinition, Stack};
+use nestor_stack::{Accelerator, Layer, LayerDefinition, MachineLabel};
 use rusqlite::{Connection, params};
 use serde::{Serialize, Serializer};
 
 use super::rows;
+use crate::{WrittenStack, WrittenWorkload};
 
 /// A place.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize)]
@@ -53,10 +54,10 @@ impl KnownPlace {
 pub struct Elsewhere {
     /// Where.
     pub place: KnownPlace,
-    /// The stack, in its notation.
-    pub stack: String,
-    /// The load, in its notation.
-    pub workload: String,
+    /// The stack.
+    pub stack: WrittenStack,
+    /// The load.
+    pub workload: WrittenWorkload,
     /// How many.
     pub runs: u32,
 }
@@ -64,8 +65,8 @@ pub struct Elsewhere {
 /// Runs of a cell under the same conditions.
 struct Group {
     conditions: String,
-    stack: String,
-    workload: String,
+    stack: WrittenStack,
+    workload: WrittenWorkload,
     runs: u32,
     /// When the newest began, and its number.
     newest: (String, i64),
@@ -87,7 +88,7 @@ pub(super) fn keep_only(connection: &Connection, on: &str) -> rusqlite::Result<(
     let elsewhere: Vec<(Group, KnownPlace)> =
         groups.into_iter().filter(|(_, place)| !here.is_like(place)).collect();
     forget(connection, &elsewhere)?;
-    let mut cells: BTreeMap<(String, String, KnownPlace), u32> = BTreeMap::new();
+    let mut cells: BTreeMap<(WrittenStack, WrittenWorkload, KnownPlace), u32> = BTreeMap::new();
     for (group, place) in elsewhere {
         *cells.entry((group.stack, group.workload, place)).or_default() += group.runs;
     }
@@ -119,7 +120,7 @@ fn groups(connection: &Connection) -> rusqlite::Result<Vec<Group>> {
 /// to be emulated is said by the stack.
 fn with_places(connection: &Connection, groups: Vec<Group>) -> rusqlite::Result<Vec<(Group, KnownPlace)>> {
     let mut machines: BTreeMap<String, Machines> = BTreeMap::new();
-    let mut guests: BTreeMap<String, Guests> = BTreeMap::new();
+    let mut guests: BTreeMap<WrittenStack, Guests> = BTreeMap::new();
     groups
         .into_iter()
         .map(|group| {
@@ -153,8 +154,8 @@ impl Machines {
         while let Some(row) = rows.next()? {
             let (label, words): (String, String) = (row.get(0)?, row.get(1)?);
             let accelerator = rows::accelerator_in(&words);
-            match label.as_str() {
-                "host" => machines.host = accelerator,
+            match label.parse() {
+                Ok(MachineLabel::Host) => machines.host = accelerator,
                 _ => machines.emulated_guests += usize::from(accelerator == Some(Accelerator::Tcg)),
             }
         }
@@ -175,14 +176,13 @@ struct Guests {
 }
 
 impl Guests {
-    fn of_stack(stack: &str) -> Self {
-        let stack = Stack::parse(stack).ok();
+    fn of_stack(stack: &WrittenStack) -> Self {
         let count = |accelerator: Accelerator| {
             let is_meant = |layer: &&Layer| match layer.definition() {
                 LayerDefinition::Hypervisor(spec) => spec.accelerator == accelerator,
                 _ => false,
             };
-            stack.as_ref().map_or(0, |stack| stack.layers().iter().filter(is_meant).count())
+            stack.value().map_or(0, |stack| stack.layers().iter().filter(is_meant).count())
         };
         Self { under_kvm: count(Accelerator::Kvm), under_tcg: count(Accelerator::Tcg) }
     }

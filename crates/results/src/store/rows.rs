@@ -7,7 +7,7 @@ use rusqlite::types::Value;
 use rusqlite::{Connection, params, params_from_iter};
 
 use super::stacks;
-use crate::record::{CellRecord, LayerRecord, MachineRecord, Measured};
+use crate::record::{CellRecord, LayerRecord, Measured};
 use crate::{WrittenStack, WrittenWorkload};
 
 /// Writes everything but the row in `runs`.
@@ -184,7 +184,7 @@ fn insert_environment(connection: &Connection, run: i64, record: &CellRecord) ->
     let environment = &record.environment;
     let packages = environment.packages.iter().map(|(name, value)| ("package", name.clone(), value.clone()));
     let settings = environment.settings.iter().map(|(name, value)| ("setting", name.clone(), value.clone()));
-    let machines = environment.machines.iter().map(|m| ("machine", m.label.clone(), machine_words(m)));
+    let machines = environment.machines.iter().map(|m| ("machine", m.label.clone(), m.in_words()));
     let mut insert = connection
         .prepare_cached("INSERT OR REPLACE INTO environment (run, kind, name, value) VALUES (?, ?, ?, ?)")?;
     for (kind, name, value) in packages.chain(settings).chain(machines) {
@@ -193,13 +193,7 @@ fn insert_environment(connection: &Connection, run: i64, record: &CellRecord) ->
     Ok(())
 }
 
-/// `Linux 6.1.0-28-amd64, 2 x QEMU TCG CPU version 2.5+, 1024 MiB, tcg`.
-fn machine_words(machine: &MachineRecord) -> String {
-    let MachineRecord { kernel, cpu_model, cpus, memory_bytes, accelerator, .. } = machine;
-    format!("Linux {kernel}, {cpus} x {cpu_model}, {} MiB, {accelerator}", memory_bytes >> 20)
-}
-
-/// What executes a machine's instructions, from such words; `None` in words of another version.
+/// What executes a machine's instructions, from [`MachineRecord::in_words`], which is all that the table keeps; `None` in words of another version.
 pub(super) fn accelerator_in(machine_words: &str) -> Option<Accelerator> {
     machine_words.rsplit(", ").next()?.parse().ok()
 }

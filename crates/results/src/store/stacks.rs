@@ -3,7 +3,7 @@
 //! Both tables follow from the notation alone: a row is written when the first run with the stack or the workload is.
 
 use nestor_stack::Layer;
-use nestor_workload::{Value, personality};
+use nestor_workload::Value;
 use rusqlite::{Connection, params};
 
 use crate::{WrittenStack, WrittenWorkload};
@@ -127,8 +127,7 @@ fn note_stack(connection: &Connection, stack: &WrittenStack) -> rusqlite::Result
 
 /// The options of a layer that are not at their default, as written; empty without any.
 fn options(layer: &Layer) -> String {
-    let label = layer.label();
-    label[layer.name().len()..].trim_start_matches(':').to_owned()
+    layer.written_options().map(|(_, option)| option).collect::<Vec<_>>().join(":")
 }
 
 fn note_workload(connection: &Connection, written: &WrittenWorkload) -> rusqlite::Result<()> {
@@ -163,9 +162,7 @@ fn note_workload(connection: &Connection, written: &WrittenWorkload) -> rusqlite
             insert.execute(params![text, spec.name, in_numbers(&value)])?;
         }
     }
-    // A personality's own settings, which its options override.
-    let script = if engine.name() == "wml" { personality(workload.case()) } else { None };
-    for (name, value) in script.into_iter().flat_map(settings) {
+    for (name, value) in workload.script_settings() {
         insert.execute(params![text, format!("script:{name}"), value])?;
     }
     Ok(())
@@ -178,9 +175,4 @@ fn in_numbers(value: &Value) -> String {
         Value::TimeLimit(Some(seconds)) => seconds.to_string(),
         other => other.to_string(),
     }
-}
-
-/// `set $name=value` of a script, in the script's own spelling.
-fn settings(script: &str) -> impl Iterator<Item = (&str, &str)> {
-    script.lines().filter_map(|line| line.trim().strip_prefix("set $")?.split_once('='))
 }

@@ -343,10 +343,15 @@ fn a_medium_cannot_do_more_than_its_profile_says() {
     assert_eq!(of("iometer:mail"), Some(50.0), "its workers have one request each");
     assert_eq!(of("iometer:surface:depth=28"), Some(28.0), "one worker");
     assert_eq!(expected("ext4/file:/no/such").medium_requests_per_s, None);
-    let places =
-        |stack: &str| expected(stack).direct_disks.iter().map(|d| (d.guest, d.host)).collect::<Vec<_>>();
-    assert_eq!(places("ext4/kvm/raw/xfs/hdd"), [(1, 4)]);
-    assert_eq!(places("ext4/kvm/hdd"), [(1, 2)]);
-    assert_eq!(places("kvm/qcow2/xfs/hdd"), [(0, 3)]);
+    let places = |stack: &str| {
+        expected(stack)
+            .direct_disks
+            .iter()
+            .map(|d| (d.hypervisor.position(), d.host.position()))
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(places("ext4/kvm/raw/xfs/hdd"), [(1, 3)]);
+    assert_eq!(places("ext4/kvm/hdd"), [(1, 1)]);
+    assert_eq!(places("kvm/qcow2/xfs/hdd"), [(0, 2)]);
     assert_eq!(places("ext4/kvm:cache=writethrough/hdd"), []);
 }

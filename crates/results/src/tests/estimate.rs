@@ -20,7 +20,7 @@ fn cell_s(estimator: &Estimator, stack: &str, workload: &str) -> (f64, f64) {
 #[test]
 fn where_nothing_is_known_the_workloads_own_limit_counts() {
     let nothing = Estimator::of(&[]);
-    assert!(!nothing.knows_anything() && !nothing.knows(NESTED, LIMITED));
+    assert!(!nothing.knows_anything() && !nothing.knows(&NESTED.into(), &LIMITED.into()));
     assert_eq!(cell_s(&nothing, NESTED, LIMITED), (35.0, 20.0));
     assert_eq!(cell_s(&nothing, NESTED, UNLIMITED), (45.0, 30.0));
     assert_eq!(cell_s(&nothing, "no stack", "no workload"), (45.0, 30.0));
@@ -31,7 +31,7 @@ fn the_same_cell_is_told_by_its_medians() {
     let cells = [(100.0, 60.0), (150.0, 70.0), (110.0, 60.0)];
     let estimator =
         Estimator::of(&cells.map(|(cell_s, measured_s)| past(NESTED, LIMITED, cell_s, measured_s)));
-    assert!(estimator.knows_anything() && estimator.knows(NESTED, LIMITED));
+    assert!(estimator.knows_anything() && estimator.knows(&NESTED.into(), &LIMITED.into()));
     // 40, 80 and 50 s besides the measurement; 60, 70 and 60 s of it.
     assert_eq!(cell_s(&estimator, NESTED, LIMITED), (110.0, 60.0));
 }

@@ -29,7 +29,7 @@ fn a_file_says_what_it_says() {
     assert_eq!(study.stacks, ["ext3/kvm/hdd", "ext3/kvm/raw/jfs/hdd"]);
     assert_eq!(study.workloads, ["fio:seq-read", "fio:seq-write"]);
     assert_eq!((study.replications, study.seed, study.budget), (2, 31, Some(Duration::from_secs(300))));
-    assert_eq!(study.baseline_of("ext3/kvm/raw/jfs/hdd"), "ext3/kvm/hdd");
+    assert_eq!(study.baseline_of(&"ext3/kvm/raw/jfs/hdd".into()), "ext3/kvm/hdd");
     assert_eq!(study.sentinels, None);
     assert_eq!((study.trace, study.trace_cost), (TraceMode::Full, false));
     let study = parse(&(GOOD.to_owned() + "trace = \"layers\"\ntrace_cost = true\n")).unwrap();
@@ -53,8 +53,8 @@ fn each_guest_has_its_raw_disk() {
         .replace("ext3/kvm/{,raw/jfs/}hdd", "{jfs/kvm/raw/xfs,ext3/kvm/raw/jfs}/hdd");
     let study = parse(&text).unwrap();
     assert_eq!(study.stacks, ["jfs/kvm/raw/xfs/hdd", "ext3/kvm/raw/jfs/hdd", "ext3/kvm/hdd", "jfs/kvm/hdd"]);
-    assert_eq!(study.baseline_of("jfs/kvm/raw/xfs/hdd"), "jfs/kvm/hdd");
-    assert!(study.is_baseline("jfs/kvm/hdd") && !study.is_baseline("jfs/kvm/raw/xfs/hdd"));
+    assert_eq!(study.baseline_of(&"jfs/kvm/raw/xfs/hdd".into()), "jfs/kvm/hdd");
+    assert!(study.is_baseline(&"jfs/kvm/hdd".into()) && !study.is_baseline(&"jfs/kvm/raw/xfs/hdd".into()));
 }
 
 #[test]

@@ -84,7 +84,7 @@ pub fn measured(bytes: u64) -> Measured {
             remarks: Vec::new(),
         },
         layers: vec![
-            layer("application", "fio", "guest", None),
+            layer("application", "", "guest", None),
             layer("ext3", "guest fs", "guest", Some(writes(bytes + MIB))),
             layer("kvm", "virtual machine", "host", None),
             layer("hdd", "disk", "host", Some(writes(bytes + 2 * MIB))),

@@ -42,7 +42,7 @@ fn a_scale_replaces_keys() {
     assert_eq!(small.scale.as_deref(), Some("small"));
     assert_eq!(small.workloads, ["fio:seq-read", "fio:seq-write"], "the further part has its own");
     assert_eq!((small.trace, small.budget), (TraceMode::Layers, None));
-    assert!(small.is_sentinel("ext3/kvm/hdd") && !small.is_sentinel("ext4/kvm/hdd"));
+    assert!(small.is_sentinel(&"ext3/kvm/hdd".into()) && !small.is_sentinel(&"ext4/kvm/hdd".into()));
     let large = parse(FILE, Some("large")).unwrap();
     assert_eq!((large.parts[0].replications, large.budget.map(|b| b.as_secs())), (4, Some(7200)));
     assert_ne!(small.hash("emulated"), large.replications.to_string());
@@ -80,14 +80,17 @@ fn a_scale_that_does_not_exist() {
 fn a_study_is_the_union_of_its_parts() {
     let study = parse(FILE, None).unwrap();
     assert!(
-        study.holds("ext3/kvm/raw/xfs/hdd", "fio:seq-read")
-            && !study.holds("ext3/kvm/raw/xfs/hdd", "fio:seq-write")
+        study.holds(&"ext3/kvm/raw/xfs/hdd".into(), &"fio:seq-read".into())
+            && !study.holds(&"ext3/kvm/raw/xfs/hdd".into(), &"fio:seq-write".into())
     );
-    assert!(study.holds("ext4/kvm/hdd", "fio:seq-write"), "a baseline is there for what is compared with it");
-    assert!(!study.holds("ext4/kvm/raw/xfs/hdd", "fio:seq-read"));
-    let rule = study.rule("ext4/kvm/raw/xfs/hdd", "fio:seq-write").unwrap();
+    assert!(
+        study.holds(&"ext4/kvm/hdd".into(), &"fio:seq-write".into()),
+        "a baseline is there for what is compared with it"
+    );
+    assert!(!study.holds(&"ext4/kvm/raw/xfs/hdd".into(), &"fio:seq-read".into()));
+    let rule = study.rule(&"ext4/kvm/raw/xfs/hdd".into(), &"fio:seq-write".into()).unwrap();
     assert_eq!((rule.replications, rule.trace, rule.untraced_twin), (3, TraceMode::Full, true));
-    let baseline = study.rule("ext4/kvm/hdd", "fio:seq-write").unwrap();
+    let baseline = study.rule(&"ext4/kvm/hdd".into(), &"fio:seq-write".into()).unwrap();
     assert_eq!((baseline.replications, baseline.trace, baseline.untraced_twin), (3, TraceMode::Full, false));
     assert_eq!(study.most_blocks(), 5, "as many as looks, where no number is given");
 }
@@ -103,7 +106,8 @@ fn samples(study: &Study, stack: &str, blocks: u32, ratio: f64, noise: f64) -> V
         throughput,
         cell_s: 10.0,
     };
-    let baseline = study.baseline_of(stack).to_owned();
+    let written = stack.into();
+    let baseline = study.baseline_of(&written).clone();
     (0..blocks)
         .flat_map(|block| {
             let sign = if block % 2 == 0 { 1.0 } else { -1.0 };
@@ -119,11 +123,11 @@ fn what_is_settled_leaves_the_later_blocks() {
     seen.extend(samples(&study, "ext3/kvm/raw/jfs/hdd", 3, 1.0, 0.2));
     let decisions = Decisions::of(&study, &seen, Some(3));
     assert!(matches!(
-        decisions.get("ext3/kvm/raw/xfs/hdd", "fio:seq-read"),
+        decisions.get(&"ext3/kvm/raw/xfs/hdd".into(), &"fio:seq-read".into()),
         Some(Decision::SignSettled { .. })
     ));
     assert!(matches!(
-        decisions.get("ext3/kvm/raw/jfs/hdd", "fio:seq-read"),
+        decisions.get(&"ext3/kvm/raw/jfs/hdd".into(), &"fio:seq-read".into()),
         Some(Decision::Continue { next_look: 5 })
     ));
     let left = study.block_cells(3, false, &decisions);
@@ -170,7 +174,7 @@ fn without_a_rule_everything_runs() {
     let seen = samples(&study, "ext3/kvm/raw/xfs/hdd", 3, 0.5, 0.0);
     let decisions = Decisions::of(&study, &seen, None);
     assert_eq!(decisions, Decisions::default());
-    assert!(decisions.is_open("ext3/kvm/raw/xfs/hdd", "fio:seq-read"));
+    assert!(decisions.is_open(&"ext3/kvm/raw/xfs/hdd".into(), &"fio:seq-read".into()));
     let rule = StopRule::default();
     assert_eq!(rule.looks, [3, 4, 6, 8, 12]);
 }
@@ -183,7 +187,11 @@ fn what_is_compared_is_recorded_alike() {
     );
     let study = parse(&text, None).unwrap();
     for stack in ["ext3/kvm/hdd", "ext3/kvm/raw/xfs/hdd", "ext3/kvm/raw/jfs/hdd"] {
-        assert_eq!(study.rule(stack, "fio:seq-read").unwrap().trace, TraceMode::Full, "{stack}");
+        assert_eq!(
+            study.rule(&stack.into(), &"fio:seq-read".into()).unwrap().trace,
+            TraceMode::Full,
+            "{stack}"
+        );
     }
 }
 

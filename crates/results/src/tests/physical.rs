@@ -98,6 +98,16 @@ fn the_names_of_operations_do_not_hide_what_they_move() {
 }
 
 #[test]
+fn reads_and_writes_of_scripts_are_asked_of_the_layers() {
+    let mut m = measured(BYTES);
+    let writes = m.load.operations.remove(&OperationClass("write".to_owned())).unwrap();
+    m.load.operations.insert(OperationClass("appendfile".to_owned()), writes.clone());
+    m.load.operations.insert(OperationClass("aiowrite".to_owned()), writes);
+    let guest = m.flows()[1].clone().unwrap();
+    assert_eq!((guest.asked_read_bytes, guest.asked_write_bytes), (0, 2 * BYTES));
+}
+
+#[test]
 fn a_medium_cannot_be_faster_than_it_is() {
     // 100 MiB in 0.5 s: 210 MB/s; the disk's outermost tracks pass at 127.7.
     let fast = |m: &mut Measured| m.load.elapsed_ns = 500_000_000;
@@ -123,6 +133,13 @@ fn reads_cannot_take_less_time_than_a_command() {
     };
     let direct = CellRecord { workload: "fio:seq-read".into(), ..run(STACK, quick) };
     let answer = Physical::of(&direct).words();
+    let named_otherwise = |m: &mut Measured| {
+        quick(m);
+        let reads = m.load.operations.remove(&OperationClass("read".to_owned())).unwrap();
+        m.load.operations.insert(OperationClass("reread".to_owned()), reads);
+    };
+    let named = CellRecord { workload: "fio:seq-read".into(), ..run(STACK, named_otherwise) };
+    assert_eq!(Physical::of(&named).words(), answer);
     assert!(
         answer.starts_with(
             "no: reads took 0.020 ms on average; the disk (wd-7200-1tb) needs at least 0.200 ms for one"

@@ -38,7 +38,7 @@ fn record(stack: &str, workload: &str, per_s: u64, mean_ns: u64) -> CellRecord {
     let seen = at_medium(operation, per_s, point);
     let (above, log) = if modelled { (seen.clone(), Some(seen)) } else { (seen, None) };
     measured.layers = vec![
-        layer("application", "fio", "host", None),
+        layer("application", "", "host", None),
         layer("ext4", "host fs", "host", Some(LayerMetrics { trace_point: TracePoint::Blktrace, ..above })),
         layer(medium, "disk", "host", log),
     ];

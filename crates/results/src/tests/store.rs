@@ -7,6 +7,7 @@ use rusqlite::Connection;
 use tempfile::TempDir;
 
 use super::fixture::*;
+use crate::StackPart;
 use crate::record::{CellRecord, Mark, Outcome};
 use crate::{CellFailure, FailureCause, MergeReport, RunFilter, Store, Study, StudyRecord, TraceMode};
 
@@ -290,7 +291,7 @@ fn what_is_known_is_condensed_for_predictions() {
     assert!((cell.bytes_per_second / middle - 1.0).abs() < 0.01, "{cell:?}");
     assert!(cell.deviation.unwrap() > 0.05 && cell.response_s.is_some(), "{cell:?}");
     let load = &known.loads["fio:seq-write"];
-    assert_eq!((load.engine.as_str(), load.case.as_str(), load.read_share), ("fio", "seq-write", 0.0));
+    assert_eq!((load.read_share, load.workers), (0.0, 255));
     assert!((load.random_share - 0.5).abs() < 1e-9 && load.mean_bytes == 4096.0, "{load:?}");
     assert_eq!(known.unsettled_cells, 0);
     // Runs that had not settled count where there are no others.
@@ -304,17 +305,21 @@ fn what_is_known_is_condensed_for_predictions() {
     let runs: Vec<usize> = known.cells.iter().map(|cell| cell.runs.len()).collect();
     assert_eq!((runs.as_slice(), known.unsettled_cells), ([3, 1].as_slice(), 1));
     // A stack that was never run has the same parts by the same rule.
-    let parts = crate::stack_parts("ext3/kvm/raw/jfs/hdd");
+    let parts_of = |stack: &str| crate::stack_parts(&stack.into());
+    let parts = parts_of("ext3/kvm/raw/jfs/hdd");
     assert_eq!(known.stacks["ext3/kvm/raw/jfs/hdd"], parts);
-    assert_eq!((parts["guest file system"].as_str(), parts["host file system"].as_str()), ("ext3", "jfs"));
-    assert_eq!(crate::stack_parts("ext3/kvm:memory=1G/hdd")["guest memory"], "1073741824");
-    let medium = crate::stack_parts("ext3/kvm/raid0:raid0-5x10k:size=3G:sched=bfq");
     assert_eq!(
-        (medium["medium"].as_str(), medium["medium size"].as_str()),
+        (parts[&StackPart::GuestFileSystem].as_str(), parts[&StackPart::HostFileSystem].as_str()),
+        ("ext3", "jfs")
+    );
+    assert_eq!(parts_of("ext3/kvm:memory=1G/hdd")[&StackPart::GuestMemory], "1073741824");
+    let medium = parts_of("ext3/kvm/raid0:raid0-5x10k:size=3G:sched=bfq");
+    assert_eq!(
+        (medium[&StackPart::Medium].as_str(), medium[&StackPart::MediumSize].as_str()),
         ("raid0:raid0-5x10k", "3221225472")
     );
     // What is below a loop device, and below the second file system, makes another stack.
-    let other = |stack: &str| crate::stack_parts(stack)["other layers"].clone();
+    let other = |stack: &str| parts_of(stack)[&StackPart::OtherLayers].clone();
     assert_eq!((other("ext4/hdd"), other("ext4/kvm/raw/xfs/hdd")), (String::new(), String::new()));
     assert_eq!(other("ext4/loop/raw/xfs/hdd"), "loop/raw/xfs");
     assert_eq!(other("ext4/kvm/qcow2/xfs/kvm/raw/ext4/hdd"), "kvm/raw/ext4");

@@ -10,6 +10,7 @@ use serde::Deserialize;
 
 use super::ended::{exit_code, failed};
 use super::options::{choice, switch};
+use crate::demand::Demand;
 use crate::engine::{About, Case, DataSet, Engine, Misfit, OptionSpec, Place, Step, StepOutput, Target};
 use crate::error::LoadError;
 use crate::notation::Workload;
@@ -94,6 +95,15 @@ impl Engine for Replay {
             });
         }
         Ok(())
+    }
+
+    fn demand(&self, workload: &Workload) -> Demand {
+        match workload.value("depth") {
+            Some(Value::Count(depth)) => {
+                Demand { outstanding: Some(depth), workers: Some(depth), ..Demand::default() }
+            }
+            _ => Demand::default(),
+        }
     }
 
     /// What the trace touches is known only when it is read, where it is replayed.

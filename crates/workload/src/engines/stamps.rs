@@ -12,6 +12,7 @@ use serde::Deserialize;
 
 use super::ended::{exit_code, refused};
 use super::options::{bytes, count};
+use crate::demand::Demand;
 use crate::engine::{About, Case, DataSet, Engine, Misfit, OptionSpec, Place, Step, StepOutput, WorksOn};
 use crate::error::LoadError;
 use crate::notation::Workload;
@@ -102,6 +103,11 @@ impl Engine for Stamps {
             });
         }
         Ok(())
+    }
+
+    fn demand(&self, workload: &Workload) -> Demand {
+        let depth = Some(count(workload, "depth"));
+        Demand { outstanding: depth, workers: depth, ..Demand::default() }
     }
 
     fn data_set(&self, workload: &Workload) -> DataSet {

@@ -125,7 +125,7 @@ pub fn doubts(runs: &[&StoredRun]) -> Vec<String> {
     let mut doubts: Vec<String> = Vec::new();
     let mut kinds: Vec<&str> = Vec::new();
     for mark in runs.iter().flat_map(|run| &run.record.marks) {
-        if (mark.spoils_comparison() || mark.name() == "emulated") && !kinds.contains(&mark.name()) {
+        if (mark.spoils_comparison() || *mark == Mark::EmulatedCpu) && !kinds.contains(&mark.name()) {
             kinds.push(mark.name());
             let marked = runs.iter().filter(|run| run.record.marks.iter().any(|m| m.name() == mark.name()));
             doubts.push(format!("in {} of {} runs: {}", marked.count(), runs.len(), mark.meaning()));

@@ -198,7 +198,7 @@ mod tests {
     fn pairs_are_of_two_stacks_in_every_block() {
         let study = study_of(part(&[A, B], &[]));
         assert_eq!(study.plan(None).cells.len(), 12);
-        assert_eq!(study.baseline_of(B), A);
+        assert_eq!(study.baseline_of(&B.into()), A);
     }
 
     #[test]
@@ -208,7 +208,7 @@ mod tests {
         let probes: Vec<&str> =
             cells.iter().filter(|c| c.key.workload == FLUSH_PROBE).map(|c| c.key.stack.as_str()).collect();
         assert_eq!((cells.len(), probes), (13, vec![C]));
-        assert!(!study.holds(C, "fio:rand-write"));
+        assert!(!study.holds(&C.into(), &"fio:rand-write".into()));
         let alone = study_of(Part { workloads: Vec::new(), ..part(&[], &[A, C]) });
         assert_eq!(alone.plan(None).cells.len(), 2);
     }

@@ -4,7 +4,6 @@ use std::process::ExitCode;
 
 use anyhow::{Result, bail};
 use nestor_advise::paste::{libvirt_xml, mkfs_lines, qemu_command};
-use nestor_stack::Stack;
 use serde::Serialize;
 
 use super::question::{Asked, one_stack};
@@ -64,11 +63,12 @@ pub fn print_best(arguments: &AdviseArguments, tool: Tool) -> Result<ExitCode> {
 /// # Errors
 /// When it is none, or the tool has no words for it.
 pub fn print(tool: Tool, stack: &str, json: bool) -> Result<ExitCode> {
-    let stack = Stack::parse(&one_stack(stack)?)?;
+    let written = one_stack(stack)?;
+    let stack = written.value().expect("it was read as a stack");
     let (name, text) = match tool {
-        Tool::Libvirt => ("libvirt", libvirt_xml(&stack)?),
-        Tool::Qemu => ("qemu", qemu_command(&stack)?.to_string()),
-        Tool::Mkfs => ("mkfs", mkfs_lines(&stack)?),
+        Tool::Libvirt => ("libvirt", libvirt_xml(stack)?),
+        Tool::Qemu => ("qemu", qemu_command(stack)?.to_string()),
+        Tool::Mkfs => ("mkfs", mkfs_lines(stack)?),
     };
     if json {
         print_json(&Pasted { stack: stack.to_string(), tool: name, text })?;

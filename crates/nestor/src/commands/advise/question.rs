@@ -57,9 +57,14 @@ impl Asked {
             Some(stack) => one_stack(stack)?,
             None => space.default_stack().into(),
         };
-        let all = space.stacks().map(Into::into).chain([yours.clone()]).collect();
-        check_profiles(&Study::new("advise", "", all, vec![workload.clone()]))?;
-        Ok(Self { unit: unit_of(&workload), workload, space, yours })
+        let asked = Self { unit: unit_of(&workload), workload, space, yours };
+        check_profiles(&Study::new("advise", "", asked.all_stacks(), vec![asked.workload.clone()]))?;
+        Ok(asked)
+    }
+
+    /// The stacks that are asked about, with the user's last.
+    pub fn all_stacks(&self) -> Vec<WrittenStack> {
+        self.space.stacks().map(Into::into).chain([self.yours.clone()]).collect()
     }
 
     /// Whether a stack is among those that are asked about.
@@ -88,9 +93,9 @@ fn one_workload(text: &str) -> Result<WrittenWorkload> {
 }
 
 /// Sequential work is judged by its bytes, everything else by its operations.
-pub fn unit_of(workload: &str) -> Unit {
-    let case = workload.split(':').nth(1).unwrap_or_default();
-    if case.split('-').any(|word| word == "seq") { Unit::BytesPerSecond } else { Unit::OperationsPerSecond }
+pub fn unit_of(workload: &WrittenWorkload) -> Unit {
+    let in_order = workload.value().is_some_and(|workload| workload.demand().in_order);
+    if in_order { Unit::BytesPerSecond } else { Unit::OperationsPerSecond }
 }
 
 #[cfg(test)]
@@ -107,9 +112,9 @@ mod tests {
 
     #[test]
     fn sequential_work_is_judged_by_bytes() {
-        assert_eq!(unit_of("fio:seq-write:bs=4k"), Unit::BytesPerSecond);
-        assert_eq!(unit_of("wml:nas-seq-write"), Unit::BytesPerSecond);
-        assert_eq!(unit_of("fio:rand-read"), Unit::OperationsPerSecond);
-        assert_eq!(unit_of("wml:mailserver"), Unit::OperationsPerSecond);
+        assert_eq!(unit_of(&"fio:seq-write:bs=4k".into()), Unit::BytesPerSecond);
+        assert_eq!(unit_of(&"wml:nas-seq-write".into()), Unit::BytesPerSecond);
+        assert_eq!(unit_of(&"fio:rand-read".into()), Unit::OperationsPerSecond);
+        assert_eq!(unit_of(&"wml:mailserver".into()), Unit::OperationsPerSecond);
     }
 }

@@ -49,7 +49,7 @@ pub fn run(arguments: &AdviseArguments) -> Result<ExitCode> {
         from_store(&store, &asked, arguments)?
     } else {
         let plan = planned(&store, &asked, arguments)?;
-        let writes_to = written_paths(asked.space.stacks().chain([asked.yours.as_str()]));
+        let writes_to = written_paths(&asked.all_stacks())?;
         let text = plan_text(&plan, &asked.workload) + &plan_lines(&writes_to);
         if arguments.plan {
             match arguments.lab.json {

@@ -98,7 +98,7 @@ pub fn run(arguments: &AdviseArguments, id: &str) -> Result<ExitCode> {
     let plan = Planned {
         stacks: part.stacks.iter().map(ToString::to_string).collect(),
         workloads: part.workloads.iter().map(ToString::to_string).collect(),
-        writes_to: written_paths(&part.stacks),
+        writes_to: written_paths(&part.stacks)?,
         blocks: part.replications,
         cells,
         expected_s: cell_s * cells as f64 + opening_s(),
@@ -214,7 +214,7 @@ fn evidence(dispute: &Dispute, stacks: &[String], runs: &[StoredRun]) -> Evidenc
     };
     for run in runs {
         let workload = run.record.workload.to_string();
-        if let Some(seen) = observation(run, unit_of(&workload)) {
+        if let Some(seen) = observation(run, unit_of(&run.record.workload)) {
             evidence.observations.entry(workload).or_default().push(seen);
         } else if let Some(failure) = run.record.failure() {
             let key = (run.record.stack.to_string(), workload);

@@ -1,16 +1,15 @@
 //! What a store knows, as predictions take it.
 
-use anyhow::Result;
 use nestor_predict::evidence::Points;
+use nestor_predict::evidence::StackParts;
 use nestor_predict::{Evidence, MeasuredLoad, Shape};
-use nestor_results::{Known, KnownLoad, stack_parts};
+use nestor_results::{Known, KnownLoad, KnownStack, WrittenStack, WrittenWorkload, stack_parts};
 
 /// Everything but surfaces, which are no loads, as cells; surfaces as points. Loads of which no request was seen are left out. `on` names
 /// the place in commands, where it has to be named.
 pub fn of(known: &Known, on: Option<String>) -> Evidence {
-    let is_surface = |workload: &str| {
-        known.loads.get(workload).is_some_and(|load| load.engine == "iometer" && load.case == "surface")
-    };
+    let is_surface =
+        |workload: &WrittenWorkload| workload.value().is_some_and(|workload| workload.demand().is_surface);
     let mut evidence = Evidence { on, ..Evidence::default() };
     for cell in known.cells.iter().filter(|cell| !is_surface(&cell.workload)) {
         let rate = cell.rate();
@@ -24,8 +23,8 @@ pub fn of(known: &Known, on: Option<String>) -> Evidence {
             continue;
         }
         evidence.cells.push(MeasuredLoad {
-            stack: cell.stack.clone(),
-            load: cell.workload.clone(),
+            stack: cell.stack.to_string(),
+            load: cell.workload.to_string(),
             rate,
             operations_per_s: cell.operations_per_second,
             response_s: cell.response_s,
@@ -36,12 +35,12 @@ pub fn of(known: &Known, on: Option<String>) -> Evidence {
         });
     }
     for (name, load) in known.loads.iter().filter(|(name, _)| !is_surface(name)) {
-        evidence.shapes.insert(name.clone(), shape(load));
-        let family = if load.engine == "wml" { load.case.clone() } else { load.engine.clone() };
-        evidence.families.insert(name.clone(), family);
+        evidence.shapes.insert(name.to_string(), shape(load));
+        let family = name.value().map(|workload| workload.family().to_owned()).unwrap_or_default();
+        evidence.families.insert(name.to_string(), family);
     }
     for (stack, parts) in &known.stacks {
-        evidence.stacks.insert(stack.clone(), parts.clone());
+        evidence.stacks.insert(stack.to_string(), by_name(parts));
     }
     for (stack, points) in &known.surfaces {
         let mut of_stack = Points::default();
@@ -56,21 +55,21 @@ pub fn of(known: &Known, on: Option<String>) -> Evidence {
         }
         of_stack.rates =
             sums.into_iter().map(|(point, (logs, count))| (point, (logs / count).exp())).collect();
-        evidence.points.insert(stack.clone(), of_stack);
+        evidence.points.insert(stack.to_string(), of_stack);
     }
     evidence
 }
 
 /// Adds a stack on which nothing was measured yet: what it is made of is known.
-///
-/// # Errors
-/// When there is no memory for it.
-pub fn add_stack(evidence: &mut Evidence, stack: &str) -> Result<()> {
-    if !evidence.stacks.contains_key(stack) {
-        let parts = stack_parts(stack);
-        evidence.stacks.insert(stack.to_owned(), parts);
+pub fn add_stack(evidence: &mut Evidence, stack: &WrittenStack) {
+    if !evidence.stacks.contains_key(stack.as_str()) {
+        evidence.stacks.insert(stack.to_string(), by_name(&stack_parts(stack)));
     }
-    Ok(())
+}
+
+/// Parts by their names, which predictions say.
+fn by_name(parts: &KnownStack) -> StackParts {
+    parts.iter().map(|(part, value)| (part.to_string(), value.clone())).collect()
 }
 
 fn shape(load: &KnownLoad) -> Shape {

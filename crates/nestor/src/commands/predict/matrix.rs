@@ -9,8 +9,8 @@ use nestor_predict::matrix::{CompletionScore, MatrixCell, MatrixNulls};
 use nestor_predict::methods::measure_many;
 use nestor_predict::{Evidence, Matrix};
 use nestor_report::units::digits;
-use nestor_results::{Known, KnownPlace, KnownStack};
-use nestor_stack::{Layer, LayerDefinition, Stack};
+use nestor_results::{Known, KnownPlace, KnownStack, StackPart, WrittenStack};
+use nestor_stack::{Anatomy, Layer, Stack};
 use nestor_statistics::prediction::completion::FEWEST_CELLS;
 use serde::Serialize;
 
@@ -21,9 +21,8 @@ use crate::output::{print_json, table};
 
 /// The host where there is none.
 const RAW_DISK: &str = "raw disk";
-const GUEST: &str = "guest file system";
-const HOST: &str = "host file system";
-const IMAGE: &str = "image";
+/// What the stacks of one matrix may differ in.
+const EXCHANGED: [StackPart; 3] = [StackPart::GuestFileSystem, StackPart::HostFileSystem, StackPart::Image];
 
 /// The matrix of a load, with a stack from which others are made by exchanging the guest and the host.
 pub struct OfLoad {
@@ -160,7 +159,7 @@ fn score_text(score: CompletionScore) -> String {
 }
 
 /// Rate and stack by guest and host.
-type Cells = BTreeMap<(String, String), (f64, String)>;
+type Cells = BTreeMap<(String, String), (f64, WrittenStack)>;
 
 /// The matrix of stacks that differ in nothing but the guest and the host; of several the one with most cells.
 pub fn matrix_of(known: &Known, workload: &str) -> Option<OfLoad> {
@@ -171,14 +170,16 @@ pub fn matrix_of(known: &Known, workload: &str) -> Option<OfLoad> {
     for cell in known.cells.iter().filter(|cell| cell.workload == workload) {
         let Some(parts) = known.stacks.get(&cell.stack) else { continue };
         moves |= cell.bytes_per_second > 0.0;
-        let part = |name: &str| parts.get(name).cloned().unwrap_or_default();
+        let part = |part| parts.get(&part).cloned().unwrap_or_default();
         let found = (cell.rate(), cell.stack.clone());
-        match part(HOST) {
+        let guest = part(StackPart::GuestFileSystem);
+        match part(StackPart::HostFileSystem) {
             host if host.is_empty() => {
-                raw.entry(common(parts)).or_default().insert((part(GUEST), RAW_DISK.to_owned()), found);
+                raw.entry(common(parts)).or_default().insert((guest, RAW_DISK.to_owned()), found);
             }
             host => {
-                groups.entry((common(parts), part(IMAGE))).or_default().insert((part(GUEST), host), found);
+                let image = part(StackPart::Image);
+                groups.entry((common(parts), image)).or_default().insert((guest, host), found);
             }
         }
     }
@@ -203,12 +204,12 @@ pub fn matrix_of(known: &Known, workload: &str) -> Option<OfLoad> {
         })
         .collect();
     let unit = if moves { Unit::BytesPerSecond } else { Unit::OperationsPerSecond };
-    Some(OfLoad { matrix: Matrix { rows, columns, measured }, unit, pattern: Stack::parse(&pattern?).ok()? })
+    Some(OfLoad { matrix: Matrix { rows, columns, measured }, unit, pattern: pattern?.value()?.clone() })
 }
 
 /// Everything but the guest, the host, and the image between them.
 fn common(parts: &KnownStack) -> String {
-    let same = parts.iter().filter(|(part, _)| ![GUEST, HOST, IMAGE].contains(&part.as_str()));
+    let same = parts.iter().filter(|(part, _)| !EXCHANGED.contains(part));
     same.map(|(part, value)| format!("{part}={value}")).collect::<Vec<_>>().join("|")
 }
 
@@ -234,19 +235,21 @@ impl OfLoad {
 
     /// The stack of a guest and a host.
     fn stack(&self, guest: &str, host: &str) -> String {
-        let layers = self.pattern.layers();
-        let is_file_system = |at: &usize| matches!(layers[*at].definition(), LayerDefinition::FileSystem(_));
-        let crossing = self.pattern.crossings().next().map_or(0, |(at, _)| at.position());
-        let guest_at = (0..crossing).find(is_file_system);
-        let host_at = (crossing..layers.len()).find(is_file_system);
-        let label = |(at, layer): (usize, &Layer)| match at {
-            at if Some(at) == guest_at => Some(guest.to_owned()),
-            // Neither the image nor the file system that it is on.
-            at if host == RAW_DISK && at > crossing && host_at.is_some_and(|last| at <= last) => None,
-            at if Some(at) == host_at => Some(host.to_owned()),
-            _ => Some(layer.label()),
+        let parts = self.pattern.anatomy();
+        let (guest_fs, host_fs) = (parts.guest_file_system(), parts.host_file_system());
+        let is = |layer: &Layer, named: Option<&Layer>| named.is_some_and(|named| std::ptr::eq(named, layer));
+        let Anatomy { above, virtual_machine, below, medium } = parts;
+        // The raw disk has neither the image nor the file system that it is on.
+        let left_out =
+            if host == RAW_DISK { below.iter().position(|layer| is(layer, host_fs)) } else { None };
+        let below = &below[left_out.map_or(0, |last| last + 1)..];
+        let label = |layer: &Layer| match layer {
+            layer if is(layer, guest_fs) => guest.to_owned(),
+            layer if is(layer, host_fs) => host.to_owned(),
+            layer => layer.label(),
         };
-        layers.iter().enumerate().filter_map(label).collect::<Vec<_>>().join("/")
+        let layers = above.iter().chain(virtual_machine).chain(below).chain([medium]);
+        layers.map(label).collect::<Vec<_>>().join("/")
     }
 }
 
@@ -261,8 +264,8 @@ mod tests {
 
     fn known(stacks: &[&str]) -> Known {
         let cell = |stack: &&str| KnownCell {
-            stack: (*stack).to_owned(),
-            workload: WORKLOAD.to_owned(),
+            stack: (*stack).into(),
+            workload: WORKLOAD.into(),
             runs: vec![1],
             bytes_per_second: 1e6,
             operations_per_second: 100.0,
@@ -271,7 +274,7 @@ mod tests {
         };
         Known {
             cells: stacks.iter().map(cell).collect(),
-            stacks: stacks.iter().map(|s| ((*s).to_owned(), stack_parts(s))).collect(),
+            stacks: stacks.iter().map(|s| ((*s).into(), stack_parts(&(*s).into()))).collect(),
             ..Known::default()
         }
     }

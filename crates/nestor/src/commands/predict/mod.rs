@@ -17,7 +17,8 @@ use clap::Args;
 use nestor_predict::calibration::{Tracks, tracks};
 use nestor_predict::methods::measure_surface;
 use nestor_predict::{Answer, Evidence, Knowledge, Missing, Question, answer};
-use nestor_results::{Elsewhere, Known, KnownPlace, written_stacks};
+use nestor_results::{Elsewhere, Known, KnownPlace, WrittenStack, written_stacks};
+use nestor_stack::Stack;
 use serde::Serialize;
 
 use crate::arguments::LabArguments;
@@ -89,15 +90,14 @@ pub fn run(arguments: &PredictArguments) -> Result<ExitCode> {
     }
     let targets = written_stacks(arguments.to.as_deref().unwrap_or_default())?;
     let mut evidence = evidence::of(&known, on);
-    targets.iter().try_for_each(|target| evidence::add_stack(&mut evidence, target))?;
+    targets.iter().for_each(|target| evidence::add_stack(&mut evidence, target));
     let load = question::Load::named(workload, &evidence, &known)?;
-    if let Some(from) = &arguments.from {
-        evidence::add_stack(&mut evidence, &nestor_stack::Stack::parse(from)?.to_string())?;
-    }
+    let from = arguments.from.as_deref().map(Stack::parse).transpose()?.map(WrittenStack::from);
+    from.iter().for_each(|from| evidence::add_stack(&mut evidence, from));
     let mut answers = Vec::new();
     for target in &targets {
         let asked = question::Asked {
-            from: arguments.from.as_deref(),
+            from: from.as_ref(),
             to: target,
             machine: nestor_statistics::prediction::TargetMachine {
                 overhead_share: arguments.compute_overhead / 100.0,
@@ -140,8 +140,9 @@ fn elsewhere(question: &Question, evidence: &Evidence, known: &Known) -> Vec<Mis
         let has_loads = evidence.cells.iter().any(|cell| cell.stack == *stack);
         let anything = || place::elsewhere(known, stack, |other| other.stack == *stack);
         let surface = || {
-            let is_meant =
-                |other: &Elsewhere| other.stack == *stack && other.workload.starts_with("iometer:surface");
+            let is_surface =
+                |other: &Elsewhere| other.workload.value().is_some_and(|load| load.demand().is_surface);
+            let is_meant = |other: &Elsewhere| other.stack == *stack && is_surface(other);
             place::elsewhere(known, &format!("a surface of {stack}"), is_meant)
         };
         let what = if !has_surface && !has_loads { anything() } else { surface().filter(|_| !has_surface) };

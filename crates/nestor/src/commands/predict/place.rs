@@ -78,8 +78,8 @@ mod tests {
     fn other_places_are_named_with_what_predicts_for_them() {
         let at = |place: KnownPlace, stack: &str, runs: u32| Elsewhere {
             place,
-            stack: stack.to_owned(),
-            workload: "fio:rand-read".to_owned(),
+            stack: stack.into(),
+            workload: "fio:rand-read".into(),
             runs,
         };
         let known = Known {

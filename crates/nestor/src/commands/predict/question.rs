@@ -3,7 +3,7 @@
 use anyhow::{Result, bail};
 use nestor_advise::Unit;
 use nestor_predict::{Evidence, MeasuredLoad, Question, Reference, Shape};
-use nestor_results::Known;
+use nestor_results::{Known, WrittenStack};
 use nestor_stack::Stack;
 use nestor_statistics::prediction::TargetMachine;
 use nestor_workload::Profile;
@@ -29,9 +29,9 @@ pub struct Load {
 /// The rest of a question.
 pub struct Asked<'a> {
     /// Where it runs now, if that is named.
-    pub from: Option<&'a str>,
+    pub from: Option<&'a WrittenStack>,
     /// Where it is to go.
-    pub to: &'a str,
+    pub to: &'a WrittenStack,
     /// What computing takes there.
     pub machine: TargetMachine,
 }
@@ -95,12 +95,12 @@ impl Load {
         known: &Known,
     ) -> Result<(Question, Evidence)> {
         let from = match asked.from {
-            Some(from) => Stack::parse(from)?.to_string(),
+            Some(from) => from.to_string(),
             None => self.usual_reference(asked.to, evidence)?,
         };
         let reference = self.reference(&from, evidence, known)?;
         let mut known = evidence
-            .without(|cell| cell.stack == asked.to && cell.load == self.name && self.profile.is_none());
+            .without(|cell| *asked.to == cell.stack && cell.load == self.name && self.profile.is_none());
         if self.profile.is_some() {
             known.shapes.insert(self.name.clone(), self.shape.clone());
             known.cells.push(self.observed(&from, &reference));
@@ -114,7 +114,7 @@ impl Load {
             model_workers: self.profile.as_ref().map_or(0, Profile::model_workers),
             from,
             reference,
-            to: asked.to.to_owned(),
+            to: asked.to.to_string(),
             processors: processors(asked.to),
             machine: asked.machine,
         };
@@ -194,14 +194,9 @@ impl Load {
 }
 
 /// Processors of the machine that the load is in; 0 where the stack does not say.
-fn processors(stack: &str) -> u32 {
-    let Ok(stack) = Stack::parse(stack) else { return 0 };
-    stack
-        .anatomy()
-        .virtual_machine
-        .and_then(|layer| layer.option("cpus"))
-        .and_then(|cpus| cpus.parse().ok())
-        .unwrap_or(0)
+fn processors(stack: &WrittenStack) -> u32 {
+    let machine = stack.value().and_then(|stack| stack.anatomy().virtual_machine);
+    machine.and_then(|machine| u32::try_from(machine.number("cpus")?).ok()).unwrap_or(0)
 }
 
 fn shape_of(profile: &Profile) -> Shape {

@@ -1,7 +1,7 @@
 //! Answers as text.
 
 use nestor_predict::Missing;
-use nestor_predict::calibration::FEWEST_TRUTHS;
+use nestor_predict::calibration::{FEWEST_TRUTHS, SELF_CALIBRATED};
 use nestor_report::units::digits;
 
 use super::Predicted;
@@ -38,7 +38,7 @@ pub fn answer(predicted: &Predicted, load: &Load) -> String {
         {
             let off = trusted.deviation.unwrap_or_default() * 100.0;
             let why = match trusted.truths {
-                _ if trusted.method == "learnt" => format!("off by {off:.0} % for hidden stacks"),
+                _ if trusted.method == SELF_CALIBRATED => format!("off by {off:.0} % for hidden stacks"),
                 truths if truths >= FEWEST_TRUTHS => {
                     format!("off by {off:.0} % for {truths} known answers")
                 }

@@ -55,7 +55,7 @@ pub fn run(evidence: &Evidence, known: &Known, json: bool) -> Result<ExitCode> {
     let matrices: Vec<(String, CompletionScore)> = known
         .loads
         .keys()
-        .filter_map(|load| Some((load.clone(), matrix_of(known, load)?.matrix.score(FROM, TRIES)?)))
+        .filter_map(|load| Some((load.to_string(), matrix_of(known, load)?.matrix.score(FROM, TRIES)?)))
         .collect();
     // Half of the values of a normal distribution are within 0.674 deviations.
     let noise = noise.map(|(variance, cells)| (variance.sqrt() * 0.674, cells));

@@ -89,7 +89,7 @@ pub fn carry_out(study: Study, how: &StudyHow, lab: &LabArguments, store: &mut S
         require_allowed(&record.study.stacks, &how.allow)?;
     }
     if effort.most.cells > 0 {
-        say_what_begins(&record, &effort);
+        say_what_begins(&record, &effort)?;
         require_room(&record.study, &place, &effort, store.path())?;
     }
     begin(store, &mut record, &effort)?;

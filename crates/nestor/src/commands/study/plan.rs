@@ -43,7 +43,7 @@ pub fn print_plan(record: &StudyRecord, effort: &StudyEffort, json: bool) -> Res
         seed: study.seed,
         budget_s: study.budget.map(|b| b.as_secs()),
         effort,
-        writes_to: written_paths(&study.stacks),
+        writes_to: written_paths(&study.stacks)?,
         first_block: first
             .into_iter()
             .map(|cell| (cell.stack.to_string(), cell.workload.to_string()))
@@ -57,12 +57,16 @@ pub fn print_plan(record: &StudyRecord, effort: &StudyEffort, json: bool) -> Res
 }
 
 /// Says in a few lines what is about to begin.
-pub fn say_what_begins(record: &StudyRecord, effort: &StudyEffort) {
-    err!("{}", summary_text(record, effort));
+///
+/// # Errors
+/// For a stack of which it is not known what it writes to.
+pub fn say_what_begins(record: &StudyRecord, effort: &StudyEffort) -> Result<()> {
+    err!("{}", summary_text(record, effort)?);
+    Ok(())
 }
 
 /// Cells, time and space of what is left; of the whole plan what one wants to know before one leaves it alone.
-fn summary_text(record: &StudyRecord, effort: &StudyEffort) -> String {
+fn summary_text(record: &StudyRecord, effort: &StudyEffort) -> Result<String> {
     let (least, most) = (&effort.least, &effort.most);
     let range = |least: String, most: String| if least == most { most } else { format!("{least} to {most}") };
     let mut text = format!(
@@ -77,7 +81,7 @@ fn summary_text(record: &StudyRecord, effort: &StudyEffort) -> String {
             duration_words(budget)
         ));
     }
-    text.push_str(&plan_lines(&written_paths(&record.study.stacks)));
+    text.push_str(&plan_lines(&written_paths(&record.study.stacks)?));
     let (data, results) = (effort.data_bytes(), effort.results_bytes);
     text.push_str(&format!(
         "  {}; space: up to {} for data, {} for results\n",
@@ -85,7 +89,7 @@ fn summary_text(record: &StudyRecord, effort: &StudyEffort) -> String {
         units::bytes(data),
         units::bytes(results)
     ));
-    text
+    Ok(text)
 }
 
 /// Whole minutes, rounded up.

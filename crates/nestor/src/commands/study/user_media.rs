@@ -1,26 +1,32 @@
 //! What of the user's a study would write to, and whether the command line allows it.
 
+use std::collections::BTreeSet;
 use std::path::PathBuf;
 
 use anyhow::{Result, bail};
-use nestor_stack::{LayerDefinition, Stack};
+use nestor_results::WrittenStack;
+use nestor_stack::LayerDefinition;
 use nestor_text::shell_quoted as quoted;
 
 /// Devices and files of the user's that stacks have as media, each once: everything on them is lost.
-pub fn written_paths<S: AsRef<str>>(stacks: impl IntoIterator<Item = S>) -> Vec<String> {
-    let mut paths: Vec<String> = stacks
-        .into_iter()
-        .filter_map(|text| {
-            let stack = Stack::parse(text.as_ref()).ok()?;
-            let medium = stack.medium();
-            let is_the_users =
-                matches!(medium.definition(), LayerDefinition::Medium(kind) if !kind.is_modelled());
-            is_the_users.then(|| medium.path().map(|path| path.display().to_string())).flatten()
-        })
-        .collect();
-    paths.sort();
-    paths.dedup();
-    paths
+///
+/// # Errors
+/// For a stack that this version does not know: what it writes to is not known either.
+pub fn written_paths<'a>(stacks: impl IntoIterator<Item = &'a WrittenStack>) -> Result<Vec<String>> {
+    let mut paths = BTreeSet::new();
+    for written in stacks {
+        let Some(stack) = written.value() else {
+            bail!(
+                "this version does not know the stack {written}, so it cannot tell what that writes to; nothing was begun\n  \
+                 write the stack as `nestor stack` shows stacks, or use the version that wrote it"
+            );
+        };
+        let medium = stack.medium();
+        let is_the_users =
+            matches!(medium.definition(), LayerDefinition::Medium(kind) if !kind.is_modelled());
+        paths.extend(medium.path().filter(|_| is_the_users).map(|path| path.display().to_string()));
+    }
+    Ok(paths.into_iter().collect())
 }
 
 /// A line of a plan for each path.
@@ -32,11 +38,11 @@ pub fn plan_lines(paths: &[String]) -> String {
 ///
 /// # Errors
 /// With the words to type.
-pub fn require_allowed<S: AsRef<str>>(
-    stacks: impl IntoIterator<Item = S>,
+pub fn require_allowed<'a>(
+    stacks: impl IntoIterator<Item = &'a WrittenStack>,
     allowed: &[PathBuf],
 ) -> Result<()> {
-    let mut missing = written_paths(stacks);
+    let mut missing = written_paths(stacks)?;
     missing.retain(|path| !allowed.iter().any(|allowed| allowed.as_os_str() == path.as_str()));
     if missing.is_empty() {
         return Ok(());
@@ -57,17 +63,30 @@ mod tests {
     const STACKS: [&str; 4] =
         ["ext4/file:/srv/b.img", "xfs/file:/srv/b.img", "ext4/kvm/dev:/dev/sdb", "ext3/kvm/raw/ext4/hdd"];
 
+    fn written(stacks: &[&str]) -> Vec<WrittenStack> {
+        stacks.iter().map(|stack| (*stack).into()).collect()
+    }
+
+    #[test]
+    fn a_stack_that_is_not_known_is_refused() {
+        let stacks = written(&["ext4/hdd", "zfs:of=2031/dev:/dev/sdb"]);
+        let refused = require_allowed(&stacks, &[PathBuf::from("/dev/sdb")]).unwrap_err().to_string();
+        assert!(refused.contains("does not know the stack zfs:of=2031/dev:/dev/sdb"), "{refused}");
+        assert!(refused.contains("nothing was begun"), "{refused}");
+    }
+
     #[test]
     fn only_media_of_the_users_are_written_to() {
-        assert_eq!(written_paths(STACKS), ["/dev/sdb", "/srv/b.img"]);
-        assert_eq!(written_paths(["ext4/hdd", "ext3/kvm/null"]), Vec::<String>::new());
+        assert_eq!(written_paths(&written(&STACKS)).unwrap(), ["/dev/sdb", "/srv/b.img"]);
+        assert!(written_paths(&written(&["ext4/hdd", "ext3/kvm/null"])).unwrap().is_empty());
     }
 
     #[test]
     fn every_path_has_to_be_allowed_by_itself() {
         let allow = |paths: &[&str]| {
             let allowed: Vec<PathBuf> = paths.iter().map(PathBuf::from).collect();
-            require_allowed(STACKS, &allowed).map_or_else(|e| e.to_string(), |()| "allowed".to_owned())
+            require_allowed(&written(&STACKS), &allowed)
+                .map_or_else(|e| e.to_string(), |()| "allowed".to_owned())
         };
         assert_eq!(allow(&["/srv/b.img", "/dev/sdb"]), "allowed");
         insta::assert_snapshot!(allow(&["/srv", "/srv/./b.img"]), @r"

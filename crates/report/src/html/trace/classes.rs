@@ -31,7 +31,7 @@ struct ClassRow {
 
 /// The layers that have bytes.
 fn rows(layers: &[LayerRow]) -> Vec<(&LayerRow, &[ClassShare])> {
-    let recorded = layers.iter().filter(|l| l.layer != "application" && l.bytes.is_some_and(|b| b > 0));
+    let recorded = layers.iter().filter(|l| !l.is_application() && l.bytes.is_some_and(|b| b > 0));
     recorded.map(|layer| (layer, layer.classes.as_slice())).collect()
 }
 
@@ -61,7 +61,7 @@ pub(super) fn classes_svg(layers: &[LayerRow]) -> Option<String> {
     for (index, (layer, classes)) in rows.iter().enumerate() {
         let top = index as f64 * ROW + (ROW - BAR) / 2.0;
         let middle = top + BAR / 2.0 + 4.0;
-        svg.text("name", 2.0, middle - 6.0, Anchor::Start, &fitted(layer.short_name(), FROM - 12.0, LETTER));
+        svg.text("name", 2.0, middle - 6.0, Anchor::Start, &fitted(&layer.short_name(), FROM - 12.0, LETTER));
         let place = if layer.machine.is_empty() {
             layer.role.to_string()
         } else {

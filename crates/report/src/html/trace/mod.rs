@@ -108,7 +108,7 @@ fn join(row: &JoinRow) -> JoinPage {
     });
     JoinPage {
         layer: row.name.layer.clone(),
-        kind: row.name.kind.clone(),
+        kind: row.name.kind.to_string(),
         machine: row.name.machine.clone(),
         requests: typeset(&units::count(row.requests)),
         origins: origins.collect(),

@@ -105,7 +105,7 @@ pub(super) fn timelines_svg(layers: &[LayerRow]) -> Option<String> {
         let base = 20.0 + index as f64 * ROW + TALL + 8.0;
         let middle = base - TALL / 2.0;
         let (name, machine) = (layer.short_name(), &layer.machine);
-        svg.text("name", 2.0, middle, Anchor::Start, &fitted(name, NAME - 8.0, LETTER));
+        svg.text("name", 2.0, middle, Anchor::Start, &fitted(&name, NAME - 8.0, LETTER));
         svg.text("what", 2.0, middle + 14.0, Anchor::Start, &fitted(machine, NAME - 8.0, SMALL));
         let frame = |x: f64, top: f64| Frame { x, base, width: CHART, seconds, top };
         chart(&mut svg, layer, throughput, &frame(LEFT, fastest), units::rate);

@@ -230,7 +230,8 @@ fn title(row: &WaterfallRow) -> String {
         let sign = if ns < 0 { "-" } else { "" };
         format!("{sign}{}", units::duration_ns(ns.unsigned_abs() as f64))
     };
-    let place = [&row.name.layer, &row.name.kind, &row.name.machine];
+    let kind = row.name.kind.to_string();
+    let place = [&row.name.layer, &kind, &row.name.machine];
     let place: Vec<&str> = place.iter().map(|p| p.as_str()).filter(|p| !p.is_empty()).collect();
     if row.more > 0 {
         return format!(

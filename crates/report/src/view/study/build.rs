@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::convert::Infallible;
 
 use nestor_results::{
-    CellNumbers, CellSample, Comparison, CountedMark, Decisions, NotRun, RunNumbers, StoredRun, Study,
+    CellNumbers, CellSample, Comparison, CountedMark, Decisions, Mark, NotRun, RunNumbers, StoredRun, Study,
     StudyRecord, Written, WrittenStack,
 };
 
@@ -62,8 +62,8 @@ impl StudyReport {
             for (place, stack) in held {
                 let key = (stack.as_str(), workload.as_str());
                 let empty = CellReport {
-                    stack: stack.to_string(),
-                    workload: workload.to_string(),
+                    stack: stack.clone(),
+                    workload: workload.clone(),
                     is_baseline: study.is_baseline(stack),
                     run: None,
                     by_layers: None,
@@ -80,8 +80,8 @@ impl StudyReport {
         let stopping: Vec<StoppedComparison> = decisions
             .iter()
             .map(|(stack, workload, decision)| StoppedComparison {
-                stack: stack.to_owned(),
-                workload: workload.to_owned(),
+                stack: stack.to_string(),
+                workload: workload.to_string(),
                 decision: decision.clone(),
             })
             .collect();
@@ -205,7 +205,7 @@ fn cell<E>(
     let baseline = study.baseline_of(&report.stack);
     if !report.is_baseline && !baselines.contains_key(baseline) {
         let run = with_runs(baseline).and_then(CellNumbers::shown_run).map(&mut *read).transpose()?;
-        baselines.insert(baseline.to_owned(), run.as_ref().and_then(ShownRun::of));
+        baselines.insert(baseline.clone(), run.as_ref().and_then(ShownRun::of));
     }
     let why = shown.as_ref().map(|shown| {
         let base = if report.is_baseline { None } else { baselines.get(baseline).and_then(Option::as_ref) };
@@ -246,7 +246,12 @@ fn marks(cells: &[CellReport]) -> (Vec<KnownMark>, Vec<KnownMark>) {
     let mut common = Vec::new();
     let mut other: Vec<KnownMark> = Vec::new();
     for mark in runs().flat_map(|s| &s.marks).map(|m| &m.mark) {
-        let known = KnownMark { name: mark.name(), letter: mark.letter(), meaning: mark.meaning() };
+        let known = KnownMark {
+            name: mark.name(),
+            is_emulation: *mark == Mark::EmulatedCpu,
+            letter: mark.letter(),
+            meaning: mark.meaning(),
+        };
         if common.contains(&known) || other.contains(&known) {
             continue;
         }

@@ -8,7 +8,7 @@ mod times;
 mod why;
 
 use nestor_results::claims::{Answers, Finding};
-use nestor_results::{ClaimResult, Comparison, Figure, NotRun, StudyRecord};
+use nestor_results::{ClaimResult, Comparison, Figure, NotRun, StudyRecord, WrittenStack, WrittenWorkload};
 use nestor_statistics::sequential::Decision;
 use serde::Serialize;
 
@@ -23,6 +23,9 @@ pub use why::LayersWhy;
 pub struct KnownMark {
     /// One word.
     pub name: &'static str,
+    /// Whether it says that the processor was emulated, which is said of the whole study elsewhere.
+    #[serde(skip)]
+    pub is_emulation: bool,
     /// One letter.
     pub letter: char,
     /// What it means.
@@ -33,9 +36,9 @@ pub struct KnownMark {
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct CellReport {
     /// The stack.
-    pub stack: String,
+    pub stack: WrittenStack,
     /// The workload.
-    pub workload: String,
+    pub workload: WrittenWorkload,
     /// Whether others are compared with it.
     pub is_baseline: bool,
     /// Its numbers; `None` if it has not run.

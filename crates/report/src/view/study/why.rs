@@ -4,7 +4,7 @@
 use std::collections::HashMap;
 
 use nestor_explain::{Evidence, Explanation, explain};
-use nestor_results::{RunLevels, StoredRun, Study, TraceMode};
+use nestor_results::{RunLevels, StoredRun, Study, TraceMode, WrittenStack};
 use serde::Serialize;
 
 /// What the numbers of the layers say of a cell whose requests were not joined, or why they say nothing.
@@ -34,7 +34,7 @@ pub(super) struct ShownRun {
 }
 
 /// The shown runs of baselines by their stacks; `None` of those without a run that has numbers.
-pub(super) type ShownBaselines = HashMap<String, Option<ShownRun>>;
+pub(super) type ShownBaselines = HashMap<WrittenStack, Option<ShownRun>>;
 
 impl ShownRun {
     /// `None` for a run without numbers.
@@ -55,7 +55,7 @@ impl Why {
     /// that is known.
     pub fn of(
         study: &Study,
-        stack: &str,
+        stack: &WrittenStack,
         shown: &ShownRun,
         baseline: Option<&ShownRun>,
         told_apart: Option<bool>,

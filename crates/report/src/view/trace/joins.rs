@@ -1,10 +1,11 @@
 //! How each trace point was joined to the one above.
 
-use nestor_correlate::{Correlation, Level, Origin};
+use nestor_correlate::{Correlation, Level, LevelKind, Origin};
 use nestor_statistics::LatencySummary;
 use serde::Serialize;
 
 use crate::units;
+use crate::view::layer::short_layer;
 
 /// What a trace point is called.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
@@ -12,7 +13,7 @@ pub struct LevelName {
     /// The layer without its options.
     pub layer: String,
     /// What was recorded there.
-    pub kind: String,
+    pub kind: LevelKind,
     /// The machine.
     pub machine: String,
 }
@@ -21,7 +22,7 @@ impl LevelName {
     /// The name of a level.
     pub fn of(level: &Level) -> Self {
         Self {
-            layer: short_layer(&level.layer, &level.kind).to_owned(),
+            layer: short_layer(&level.layer, level.kind == LevelKind::Medium),
             kind: level.kind.clone(),
             machine: level.machine.clone(),
         }
@@ -41,19 +42,14 @@ impl LevelName {
     }
 
     /// What its requests are called in a sentence: `guest`, `medium`, `host block`.
-    pub fn short(&self) -> &str {
-        match self.kind.as_str() {
-            "" => &self.layer,
+    pub fn short(&self) -> String {
+        match &self.kind {
+            LevelKind::Other(words) if words.is_empty() => self.layer.clone(),
             // The usual sentence says "guest requests".
-            kind => kind.strip_suffix(" block").filter(|machine| *machine == self.machine).unwrap_or(kind),
+            LevelKind::Block(machine) if *machine == self.machine => machine.clone(),
+            kind => kind.to_string(),
         }
     }
-}
-
-/// The layer without its options; a modelled medium keeps its profile.
-pub(super) fn short_layer<'a>(layer: &'a str, kind: &str) -> &'a str {
-    let keeps = kind == "medium" && !layer.starts_with("dev:") && !layer.starts_with("file:");
-    if keeps { layer } else { layer.split(':').next().unwrap_or(layer) }
 }
 
 /// How many requests of a level came from where.

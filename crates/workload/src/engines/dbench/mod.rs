@@ -19,6 +19,7 @@ mod report;
 
 use super::ended::{exit_code, failed, refused};
 use super::options::{choice, count, switch, time_limit_s};
+use crate::demand::Demand;
 use crate::engine::{About, Case, DataSet, Engine, Misfit, OptionSpec, Place, Step, StepOutput, WorksOn};
 use crate::error::LoadError;
 use crate::notation::Workload;
@@ -101,6 +102,10 @@ impl Engine for Dbench {
                 remedy: "write a time of at least 2s".to_owned(),
             }),
         }
+    }
+
+    fn demand(&self, workload: &Workload) -> Demand {
+        Demand { workers: Some(count(workload, "clients")), ..Demand::default() }
     }
 
     /// What all clients together keep; paper A does not say how much it was.

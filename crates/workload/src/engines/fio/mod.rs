@@ -40,6 +40,7 @@ pub(super) mod report;
 use nestor_text::units;
 
 use super::options::{bytes, choice, count, switch, time_limit_s};
+use crate::demand::Demand;
 use crate::engine::{
     About, Case, DataSet, Engine, Misfit, OptionSpec, Place, RecordedStep, Step, StepOutput,
 };
@@ -190,6 +191,20 @@ impl Engine for Fio {
     fn check(&self, workload: &Workload) -> Result<(), Misfit> {
         check_depth(workload)?;
         data_set::check(workload)
+    }
+
+    fn demand(&self, workload: &Workload) -> Demand {
+        let outstanding = count(workload, "depth").saturating_mul(count(workload, "numjobs"));
+        let case = workload.case();
+        Demand {
+            outstanding: Some(outstanding),
+            workers: Some(outstanding),
+            past_page_cache: switch(workload, "direct"),
+            random_reads: matches!(case, "rand-read" | "mixed"),
+            random_writes: matches!(case, "rand-write" | "mixed"),
+            in_order: case.starts_with("seq-"),
+            ..Demand::default()
+        }
     }
 
     fn data_set(&self, workload: &Workload) -> DataSet {

@@ -37,6 +37,7 @@ use super::fio::job::{
 use super::fio::report::{Expected, Report};
 use super::options::{bytes, count, switch, time_limit_s};
 use super::random::seed_of;
+use crate::demand::Demand;
 use crate::engine::{About, Case, DataSet, Engine, Misfit, OptionSpec, Place, Step, StepOutput, Target};
 use crate::error::LoadError;
 use crate::notation::Workload;
@@ -217,6 +218,28 @@ impl Engine for Iometer {
     }
 
     /// The paper does not say how large its file was.
+    fn demand(&self, workload: &Workload) -> Demand {
+        let outstanding = count(workload, "depth").saturating_mul(count(workload, "workers"));
+        let surface = is_surface(workload);
+        let share = |option| (!surface).then(|| count(workload, option) as f64 / 100.0);
+        let one_size = !surface && workload.value("sizes").is_none();
+        let think_ms = match workload.value("think") {
+            Some(Value::Milliseconds(microseconds)) => Some(microseconds as f64 / 1e3),
+            _ => None,
+        };
+        Demand {
+            outstanding: Some(outstanding),
+            workers: Some(outstanding),
+            think_ms,
+            past_page_cache: switch(workload, "direct"),
+            read_share: share("read"),
+            random_share: share("random"),
+            request_bytes: one_size.then(|| bytes(workload, "bs")),
+            is_surface: surface,
+            ..Demand::default()
+        }
+    }
+
     fn data_set(&self, workload: &Workload) -> DataSet {
         let unit = unit(&sizes(workload));
         let bytes = bytes(workload, "size") / unit * unit;

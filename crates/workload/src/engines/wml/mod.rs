@@ -13,6 +13,7 @@ use nestor_text::units;
 
 use super::ended::{exit_code, refused};
 use super::options::time_limit_s;
+use crate::demand::Demand;
 use crate::engine::{About, Case, DataSet, Engine, Misfit, OptionSpec, Place, Step, StepOutput, WorksOn};
 use crate::error::LoadError;
 use crate::flow_report::FlowReport;
@@ -100,6 +101,9 @@ const OPTIONS: &[OptionSpec] = &[
     },
 ];
 
+/// The variable of the scripts of `workloads/` that says how many threads work.
+const THREADS: &str = "nthreads";
+
 /// A tenth of the published sets.
 const SCALE_MILLIONTHS: u64 = 100_000;
 /// Ours, as for fio: long enough to settle, short enough for a study of many cells.
@@ -172,6 +176,32 @@ impl Engine for Wml {
 
     fn works_on(&self) -> WorksOn {
         WorksOn::Directories
+    }
+
+    fn demand(&self, workload: &Workload) -> Demand {
+        let of_script = || self.script_settings(workload).into_iter().find(|(name, _)| *name == THREADS);
+        let workers = match workload.value("threads") {
+            Some(Value::Count(threads)) => Some(threads),
+            _ => of_script().and_then(|(_, threads)| threads.parse().ok()),
+        };
+        Demand { workers, in_order: workload.case() == "nas-seq-write", ..Demand::default() }
+    }
+
+    /// Each script is a load of its own.
+    fn family(&self, workload: &Workload) -> &'static str {
+        workload.case()
+    }
+
+    fn script(&self, workload: &Workload) -> Option<String> {
+        match workload.value("file") {
+            Some(Value::File(file)) => Some(file),
+            _ => None,
+        }
+    }
+
+    fn script_settings(&self, workload: &Workload) -> Vec<(&'static str, &'static str)> {
+        let lines = personality(workload.case()).unwrap_or_default().lines();
+        lines.filter_map(|line| line.trim().strip_prefix("set $")?.split_once('=')).collect()
     }
 
     fn data_set(&self, workload: &Workload) -> DataSet {
@@ -296,7 +326,7 @@ fn command(workload: &Workload, place: &Place, what: &str) -> Step {
             set("initial", bytes.to_string());
         }
     }
-    for (option, variable) in [("threads", "nthreads"), ("width", "dirwidth")] {
+    for (option, variable) in [("threads", THREADS), ("width", "dirwidth")] {
         if let Some(value) = workload.value(option) {
             set(variable, value.to_string());
         }

@@ -1,0 +1,119 @@
+//! What a stack is made of, part by part, as predictions compare stacks.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use nestor_stack::Layer;
+
+use super::stacks::StackColumns;
+use crate::WrittenStack;
+
+/// A part of a stack. Ordered as their names are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum StackPart {
+    /// How the virtual machine submits its requests.
+    AsynchronousIo,
+    /// How the page cache around the virtual machine is used.
+    Cache,
+    /// The virtual disk's device.
+    Device,
+    /// The file system that the application uses, with its options.
+    GuestFileSystem,
+    /// The virtual machine's memory, bytes.
+    GuestMemory,
+    /// The I/O scheduler of the guest.
+    GuestScheduler,
+    /// The file system that holds the image, with its options.
+    HostFileSystem,
+    /// The I/O scheduler of the host.
+    HostScheduler,
+    /// The image, with its options.
+    Image,
+    /// The medium, without what is a part of its own.
+    Medium,
+    /// The medium's size, bytes.
+    MediumSize,
+    /// Layers that are no part of their own.
+    OtherLayers,
+    /// Read-ahead in the guest and in the host.
+    ReadAhead,
+    /// The hypervisor, and how many crossings between machines there are.
+    VirtualMachine,
+}
+
+impl fmt::Display for StackPart {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::AsynchronousIo => "asynchronous I/O",
+            Self::Cache => "cache",
+            Self::Device => "device",
+            Self::GuestFileSystem => "guest file system",
+            Self::GuestMemory => "guest memory",
+            Self::GuestScheduler => "guest scheduler",
+            Self::HostFileSystem => "host file system",
+            Self::HostScheduler => "host scheduler",
+            Self::Image => "image",
+            Self::Medium => "medium",
+            Self::MediumSize => "medium size",
+            Self::OtherLayers => "other layers",
+            Self::ReadAhead => "read-ahead",
+            Self::VirtualMachine => "virtual machine",
+        })
+    }
+}
+
+/// What a stack is made of: each part and what it is.
+pub type KnownStack = BTreeMap<StackPart, String>;
+
+/// The options of a medium that are parts of their own, or say nothing of the medium.
+const NOT_OF_THE_MEDIUM: [&str; 3] = ["size", "sched", "readahead"];
+
+/// A medium without the options that do not make it another one.
+fn kind_of_medium(medium: &Layer) -> String {
+    let options = medium.written_options().filter(|(name, _)| !NOT_OF_THE_MEDIUM.contains(name));
+    options.fold(medium.name().to_owned(), |text, (_, option)| format!("{text}:{option}"))
+}
+
+/// The parts of a stack; all empty for a stack that this version does not know.
+pub fn stack_parts(stack: &WrittenStack) -> KnownStack {
+    let parts = StackColumns::of(stack);
+    let text = |text: &Option<String>| text.clone().unwrap_or_default();
+    let bytes = |bytes: Option<i64>| bytes.map(|bytes| bytes.to_string()).unwrap_or_default();
+    let with_options = |layer: &Option<String>, options: &Option<String>| {
+        format!("{}:{}", text(layer), text(options)).trim_matches(':').to_owned()
+    };
+    let crossing = parts.crossing.as_deref().unwrap_or("none");
+    let crossings = parts.crossings.map(|number| number.to_string()).unwrap_or_default();
+    KnownStack::from([
+        (StackPart::GuestFileSystem, with_options(&parts.guest_fs, &parts.guest_fs_options)),
+        (StackPart::VirtualMachine, format!("{crossing}{crossings}")),
+        (StackPart::Cache, text(&parts.cache)),
+        (StackPart::Device, text(&parts.device)),
+        (StackPart::AsynchronousIo, text(&parts.aio)),
+        (StackPart::GuestMemory, bytes(parts.guest_memory_bytes)),
+        (StackPart::GuestScheduler, text(&parts.guest_sched)),
+        (StackPart::Image, with_options(&parts.image, &parts.image_options)),
+        (StackPart::HostFileSystem, with_options(&parts.host_fs, &parts.host_fs_options)),
+        (StackPart::HostScheduler, text(&parts.host_sched)),
+        // Size, scheduler and read-ahead are parts of their own.
+        (StackPart::Medium, stack.value().map(|stack| kind_of_medium(stack.medium())).unwrap_or_default()),
+        (StackPart::MediumSize, bytes(parts.medium_bytes)),
+        (StackPart::ReadAhead, format!("{}/{}", text(&parts.guest_readahead), text(&parts.host_readahead))),
+        // Layers without a column.
+        (StackPart::OtherLayers, parts.other_layers),
+    ])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parts_are_ordered_as_their_names_are() {
+        let names: Vec<String> = stack_parts(&"ext4/hdd".into()).keys().map(ToString::to_string).collect();
+        let mut sorted = names.clone();
+        sorted.sort();
+        assert_eq!(names, sorted);
+        assert_eq!(names.len(), 14);
+    }
+}
