@@ -169,24 +169,28 @@ impl CellPage {
             why: run.explanation.as_ref().map(FindingsPage::of),
             by_layers: cell.and_then(|c| c.by_layers.as_ref()).map(LayersWhyPage::of),
             trace: TracePage::of(run.trace.as_ref(), &run.layers),
-            remarks: run
-                .layers
-                .iter()
-                .flat_map(|l| l.remarks.iter().map(|r| format!("{}: {r}", l.name_among(&run.layers))))
-                .collect(),
+            remarks: remarks(run),
             path: run.path.as_ref().map(path_words).unwrap_or_default(),
             machines: machines(run),
             settings: run.environment.settings.iter().map(|(k, v)| (k.clone(), v.clone())).collect(),
             packages: run.environment.packages.iter().map(|(k, v)| (k.clone(), v.clone())).collect(),
-            times: format!(
-                "{}whole cell {:.1} s{}",
-                run.measured_s.map(|s| format!("measured for {s:.1} s, ")).unwrap_or_default(),
-                run.cell_s,
-                run.outcome_digest.as_ref().map(|digest| format!("; outcome {digest}")).unwrap_or_default()
-            ),
+            times: times(run),
             json: run.record.as_ref().and_then(readable_json).unwrap_or_default(),
         }
     }
+}
+
+fn remarks(run: &RunView) -> Vec<String> {
+    let of_layer = |l: &LayerRow| {
+        l.remarks.iter().map(|r| format!("{}: {r}", l.name_among(&run.layers))).collect::<Vec<_>>()
+    };
+    run.layers.iter().flat_map(of_layer).collect()
+}
+
+fn times(run: &RunView) -> String {
+    let measured = run.measured_s.map(|s| format!("measured for {s:.1} s, ")).unwrap_or_default();
+    let digest = run.outcome_digest.as_ref().map(|digest| format!("; outcome {digest}")).unwrap_or_default();
+    format!("{measured}whole cell {:.1} s{digest}", run.cell_s)
 }
 
 /// Instructions of an operation, in a sentence.

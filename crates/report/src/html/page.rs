@@ -10,6 +10,7 @@ use super::heat::{HeatMap, heat_maps};
 use super::measured::MeasuredPage;
 use super::scoreboard::ScoreboardPage;
 use super::table::{CellRow, cell_rows};
+use crate::view::CellReport;
 use crate::view::{KnownMark, RunView, StudyReport};
 use nestor_results::Tally;
 
@@ -62,12 +63,6 @@ impl StudyPage {
             page.in_study(&measured.common, pictures_left_out);
             Some(page)
         });
-        let failures = report.cells.iter().flat_map(|c| {
-            c.failures_by_reason().into_iter().map(move |(reason, runs)| {
-                let runs: Vec<String> = runs.iter().map(ToString::to_string).collect();
-                (c.stack.to_string(), c.workload.to_string(), runs.join(", "), reason)
-            })
-        });
         Self {
             title: report.title.clone(),
             name: report.name.clone(),
@@ -93,7 +88,7 @@ impl StudyPage {
             rows: cell_rows(report),
             scoreboard: ScoreboardPage::of(&report.claims),
             figures: report.figures.iter().enumerate().map(|(i, f)| FigurePage::of(f, i)).collect(),
-            failures: failures.collect(),
+            failures: failures(report),
             not_run: report.not_run_by_reason(),
             nestor: report
                 .cells
@@ -105,6 +100,18 @@ impl StudyPage {
             measured,
         }
     }
+}
+
+/// Stack, workload, runs and reason of the failed runs.
+fn failures(report: &StudyReport) -> Vec<(String, String, String, String)> {
+    let of_cell = |c: &CellReport| {
+        let row = |(reason, runs): (String, Vec<i64>)| {
+            let runs: Vec<String> = runs.iter().map(ToString::to_string).collect();
+            (c.stack.to_string(), c.workload.to_string(), runs.join(", "), reason)
+        };
+        c.failures_by_reason().into_iter().map(row).collect::<Vec<_>>()
+    };
+    report.cells.iter().flat_map(of_cell).collect()
 }
 
 #[derive(Serialize)]

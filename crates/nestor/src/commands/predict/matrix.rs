@@ -108,11 +108,15 @@ pub fn run(
     outln!("{name} on {place}: {measured} of {} cells measured", answer.cells.len());
     out!("{}", cells_text(&answer.cells, of_load.unit));
     out!("{}", score.map(score_text).unwrap_or_default());
+    print_suggestions(&suggestions);
+    Ok(ExitCode::SUCCESS)
+}
+
+fn print_suggestions(suggestions: &[Suggestion]) {
     if !suggestions.is_empty() {
         outln!("\nmost worth measuring next:");
         suggestions.iter().for_each(|s| outln!("  {}", s.command));
     }
-    Ok(ExitCode::SUCCESS)
 }
 
 /// Every cell; those that were not measured with what null models say of them.

@@ -1,7 +1,7 @@
 //! Answers as text.
 
-use nestor_predict::Missing;
 use nestor_predict::calibration::{FEWEST_TRUTHS, SELF_CALIBRATED};
+use nestor_predict::{Answer, Missing};
 use nestor_report::units::digits;
 
 use super::Predicted;
@@ -26,28 +26,7 @@ pub fn answer(predicted: &Predicted, load: &Load) -> String {
             text += &format!("  I don't know: {}     {measured}\n", why.clone().unwrap_or_default());
         }
     }
-    let by: Vec<String> = answer
-        .methods
-        .iter()
-        .filter_map(|m| Some(format!("{} {}", m.method, short(m.predicted.as_ref()?.rate))))
-        .collect();
-    if !by.is_empty() {
-        text += &format!("  by         {}", by.join(" · "));
-        if let Some(trusted) =
-            answer.methods.iter().filter(|m| m.weight > 0.0).max_by(|a, b| a.weight.total_cmp(&b.weight))
-        {
-            let off = trusted.deviation.unwrap_or_default() * 100.0;
-            let why = match trusted.truths {
-                _ if trusted.method == SELF_CALIBRATED => format!("off by {off:.0} % for hidden stacks"),
-                truths if truths >= FEWEST_TRUTHS => {
-                    format!("off by {off:.0} % for {truths} known answers")
-                }
-                _ => format!("assumed off by {off:.0} %: too few answers are known"),
-            };
-            text += &format!("     trusted: {} ({:.0} %; {why})", trusted.method, trusted.weight * 100.0);
-        }
-        text.push('\n');
-    }
+    text += &methods_line(answer, &short);
     let scale: Vec<String> = answer
         .nulls
         .iter()
@@ -69,6 +48,34 @@ pub fn answer(predicted: &Predicted, load: &Load) -> String {
         text += &format!("  {what}\n");
         text += &indented(command.as_deref());
     }
+    text
+}
+
+/// What each method says and which of them is trusted; empty if none says anything.
+fn methods_line(answer: &Answer, short: &dyn Fn(f64) -> String) -> String {
+    let by: Vec<String> = answer
+        .methods
+        .iter()
+        .filter_map(|m| Some(format!("{} {}", m.method, short(m.predicted.as_ref()?.rate))))
+        .collect();
+    if by.is_empty() {
+        return String::new();
+    }
+    let mut text = format!("  by         {}", by.join(" · "));
+    if let Some(trusted) =
+        answer.methods.iter().filter(|m| m.weight > 0.0).max_by(|a, b| a.weight.total_cmp(&b.weight))
+    {
+        let off = trusted.deviation.unwrap_or_default() * 100.0;
+        let why = match trusted.truths {
+            _ if trusted.method == SELF_CALIBRATED => format!("off by {off:.0} % for hidden stacks"),
+            truths if truths >= FEWEST_TRUTHS => {
+                format!("off by {off:.0} % for {truths} known answers")
+            }
+            _ => format!("assumed off by {off:.0} %: too few answers are known"),
+        };
+        text += &format!("     trusted: {} ({:.0} %; {why})", trusted.method, trusted.weight * 100.0);
+    }
+    text.push('\n');
     text
 }
 

@@ -43,6 +43,27 @@ struct Judged {
 /// # Errors
 /// When there is too little to hide anything.
 pub fn run(evidence: &Evidence, known: &Known, json: bool) -> Result<ExitCode> {
+    let all = judge_all(evidence, known);
+    if all.validations.is_empty() && all.matrices.is_empty() {
+        let elsewhere = place::elsewhere(known, "more", |_| true);
+        bail!(
+            "the store has only {} cells from {}, too few to hide some and predict them from the \
+             others{}\n  measure more: {}",
+            all.cells,
+            all.place.in_words(),
+            elsewhere.map_or_else(String::new, |there| format!("\n  {there}")),
+            measure_many(evidence)
+        );
+    }
+    if json {
+        print_json(&all)?;
+    } else {
+        print_text(&all);
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn judge_all(evidence: &Evidence, known: &Known) -> All {
     let ways = [Held::Stacks { known_loads: 2 }, Held::Stacks { known_loads: 0 }, Held::Families];
     let noise = noise_variance(known);
     let judged = |validation: Validation| Judged {
@@ -61,21 +82,10 @@ pub fn run(evidence: &Evidence, known: &Known, json: bool) -> Result<ExitCode> {
     let noise = noise.map(|(variance, cells)| (variance.sqrt() * 0.674, cells));
     let matrix_aims = aims::of_matrices(&matrices);
     let (place, cells) = (known.place.clone(), evidence.cells.len());
-    let all = All { place, cells, noise, validations, matrices, matrix_aims };
-    if all.validations.is_empty() && all.matrices.is_empty() {
-        let elsewhere = place::elsewhere(known, "more", |_| true);
-        bail!(
-            "the store has only {cells} cells from {}, too few to hide some and predict them from the \
-             others{}\n  measure more: {}",
-            all.place.in_words(),
-            elsewhere.map_or_else(String::new, |there| format!("\n  {there}")),
-            measure_many(evidence)
-        );
-    }
-    if json {
-        print_json(&all)?;
-        return Ok(ExitCode::SUCCESS);
-    }
+    All { place, cells, noise, validations, matrices, matrix_aims }
+}
+
+fn print_text(all: &All) {
     outln!("{} cells from {} in the store", all.cells, all.place.in_words());
     match all.noise {
         Some((noise, cells)) => outln!(
@@ -96,34 +106,33 @@ pub fn run(evidence: &Evidence, known: &Known, json: bool) -> Result<ExitCode> {
     }
     if !all.matrices.is_empty() {
         outln!("\nguests x hosts from {FROM} cells, {TRIES} choices");
-        let rows: Vec<[String; 7]> = all
-            .matrices
-            .iter()
-            .map(|(load, score)| {
-                [
-                    load.clone(),
-                    format!("{} of {}", score.from, score.of),
-                    percent(score.median),
-                    percent(score.p90),
-                    percent(score.coverage),
-                    percent(score.nulls.row_by_column),
-                    percent(score.nulls.mean_of_all),
-                ]
-            })
-            .collect();
-        let head = [
-            "load",
-            "cells",
-            "median error",
-            "90th percentile",
-            "in interval",
-            "by row x column",
-            "by mean of all",
-        ];
-        out!("{}", table(&head, &rows));
+        out!("{}", matrices_text(&all.matrices));
         out!("{}", aims::lines(&all.matrix_aims));
     }
-    Ok(ExitCode::SUCCESS)
+}
+
+fn matrices_text(matrices: &[(String, CompletionScore)]) -> String {
+    let row = |(load, score): &(String, CompletionScore)| {
+        [
+            load.clone(),
+            format!("{} of {}", score.from, score.of),
+            percent(score.median),
+            percent(score.p90),
+            percent(score.coverage),
+            percent(score.nulls.row_by_column),
+            percent(score.nulls.mean_of_all),
+        ]
+    };
+    let head = [
+        "load",
+        "cells",
+        "median error",
+        "90th percentile",
+        "in interval",
+        "by row x column",
+        "by mean of all",
+    ];
+    table(&head, &matrices.iter().map(row).collect::<Vec<_>>())
 }
 
 /// The variance of the logarithm of one run of a cell, and from how many cells it is known. Variances of cells are pooled, each with as
