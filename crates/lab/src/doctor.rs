@@ -1,9 +1,11 @@
 //! What this machine can do, and how to fix what it cannot.
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use nestor_machine::Facts;
 use nestor_stack::{Accelerator, LayerDefinition, LayerSpec, registry};
+use nestor_workload::engines::ENGINES;
 use serde::Serialize;
 
 use crate::accelerators::{AcceleratorMemory, machine_identity};
@@ -45,20 +47,23 @@ pub struct DoctorPlaces {
 }
 
 /// A program with the Debian package it comes in and what it is for.
-const PROGRAMS: [(&str, &str, &str); 12] = [
+const PROGRAMS: [(&str, &str, &str); 8] = [
     ("qemu-system-x86_64", "qemu-system-x86", "guests and the emulated host"),
     ("qemu-img", "qemu-utils", "disk images"),
     ("mmdebstrap", "mmdebstrap", "making the lab image"),
     ("sqfstar", "squashfs-tools", "making the lab image"),
-    ("fio", "fio", "workloads with --on this"),
-    ("postmark", "postmark", "workloads with --on this"),
-    ("bonnie++", "bonnie++", "workloads with --on this"),
-    ("dbench", "dbench", "workloads with --on this"),
     ("blktrace", "blktrace", "tracing with --on this"),
     ("losetup", "mount", "file: media with --on this"),
     ("wipefs", "util-linux", "checking dev: and file: media with --on this"),
     ("ssh", "openssh-client", "--on ssh:HOST"),
 ];
+
+/// The programs of the workloads with their packages, each once.
+fn workload_programs() -> impl Iterator<Item = (&'static str, &'static str)> {
+    let programs =
+        ENGINES.iter().filter_map(|engine| Some((engine.about().program, engine.about().package?)));
+    programs.collect::<BTreeSet<_>>().into_iter()
+}
 
 /// Looks at this machine.
 pub fn examine(facts: &Facts, places: &DoctorPlaces) -> Vec<Finding> {
@@ -71,6 +76,10 @@ pub fn examine(facts: &Facts, places: &DoctorPlaces) -> Vec<Finding> {
     ];
     findings.extend(
         PROGRAMS.iter().map(|(program, package, purpose)| program_finding(program, package, purpose)),
+    );
+    findings.extend(
+        workload_programs()
+            .map(|(program, package)| program_finding(program, package, "workloads with --on this")),
     );
     findings.extend(file_systems(facts));
     findings.push(tracing(facts));

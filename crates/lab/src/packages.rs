@@ -5,25 +5,17 @@ use std::collections::{BTreeMap, BTreeSet};
 use nestor_machine::lab_image::MANIFEST_IN_ROOT;
 use nestor_machine::{Command, Machine, MachineError};
 use nestor_stack::registry;
+use nestor_workload::engines::ENGINES;
 
-/// Packages that matter to a result and that no layer names: the kernel, programs of workloads and recorders, and what
-/// they and Nestor itself do their work with.
-const OTHERS: [&str; 9] = [
-    "linux-image-amd64",
-    "fio",
-    "postmark",
-    "bonnie++",
-    "dbench",
-    "blktrace",
-    "util-linux",
-    "libaio1",
-    "kmod",
-];
+/// Packages that matter to a result and that no layer and no workload names: the kernel, the recorder, and what they and Nestor itself do
+/// their work with.
+const OTHERS: [&str; 5] = ["linux-image-amd64", "blktrace", "util-linux", "libaio1", "kmod"];
 
-/// Packages whose versions are kept with every result: those of all layers that can be built, and the [`OTHERS`].
+/// Packages whose versions are kept with every result: those of all layers that can be built and of all workloads, and the [`OTHERS`].
 fn packages() -> BTreeSet<&'static str> {
     let layers = registry().iter().filter(|layer| layer.not_buildable.is_none());
-    layers.flat_map(|layer| layer.packages).copied().chain(OTHERS).collect()
+    let workloads = ENGINES.iter().filter_map(|engine| engine.about().package);
+    layers.flat_map(|layer| layer.packages).copied().chain(workloads).chain(OTHERS).collect()
 }
 
 /// Of a machine that booted the lab image, from the image's own list.
@@ -76,6 +68,14 @@ mod tests {
             {
                 assert!(recipe.required_modules.iter().any(|required| required == module), "{module}");
             }
+        }
+    }
+
+    #[test]
+    fn the_lab_image_has_what_every_workload_needs() {
+        let recipe = Recipe::built_in();
+        for package in ENGINES.iter().filter_map(|engine| engine.about().package) {
+            assert!(recipe.install_list().contains(&package), "{package}");
         }
     }
 

@@ -15,6 +15,8 @@ pub struct About {
     pub name: &'static str,
     /// The program that must be installed on the machine.
     pub program: &'static str,
+    /// The Debian package it comes in; `None` for this program itself.
+    pub package: Option<&'static str>,
     /// The second words, each with what it does.
     pub cases: &'static [Case],
     /// The options, in the order in which they are printed.

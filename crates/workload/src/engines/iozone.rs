@@ -91,7 +91,7 @@ const AGAIN: &str = "reread";
 
 impl Engine for Iozone {
     fn about(&self) -> &'static About {
-        &About { name: "iozone", program: "fio", cases: CASES, options: OPTIONS }
+        &About { name: "iozone", program: "fio", package: Some("fio"), cases: CASES, options: OPTIONS }
     }
 
     fn default_value(&self, workload: &Workload, option: &str) -> Option<Value> {

@@ -72,7 +72,7 @@ const LONGEST_S: u64 = 4 * 3600;
 
 impl Engine for Replay {
     fn about(&self) -> &'static About {
-        &About { name: "replay", program: PROGRAM, cases: CASES, options: OPTIONS }
+        &About { name: "replay", program: PROGRAM, package: None, cases: CASES, options: OPTIONS }
     }
 
     fn default_value(&self, _workload: &Workload, option: &str) -> Option<Value> {

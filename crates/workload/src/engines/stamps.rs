@@ -72,7 +72,7 @@ const SPARE_S: u64 = 120;
 
 impl Engine for Stamps {
     fn about(&self) -> &'static About {
-        &About { name: "stamps", program: PROGRAM, cases: CASES, options: OPTIONS }
+        &About { name: "stamps", program: PROGRAM, package: None, cases: CASES, options: OPTIONS }
     }
 
     fn default_value(&self, _workload: &Workload, option: &str) -> Option<Value> {

@@ -125,7 +125,7 @@ const SPARE_S: u64 = 120 + 8192 / 4;
 
 impl Engine for Bonnie {
     fn about(&self) -> &'static About {
-        &About { name: "bonnie", program: PROGRAM, cases: CASES, options: OPTIONS }
+        &About { name: "bonnie", program: PROGRAM, package: Some("bonnie++"), cases: CASES, options: OPTIONS }
     }
 
     fn default_value(&self, workload: &Workload, option: &str) -> Option<Value> {

@@ -80,7 +80,7 @@ const SPARE_PER_CLIENT_S: u64 = 10;
 
 impl Engine for Dbench {
     fn about(&self) -> &'static About {
-        &About { name: "dbench", program: PROGRAM, cases: CASES, options: OPTIONS }
+        &About { name: "dbench", program: PROGRAM, package: Some("dbench"), cases: CASES, options: OPTIONS }
     }
 
     fn default_value(&self, _workload: &Workload, option: &str) -> Option<Value> {

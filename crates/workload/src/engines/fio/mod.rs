@@ -167,7 +167,7 @@ const RUNTIME_S: u64 = 10;
 
 impl Engine for Fio {
     fn about(&self) -> &'static About {
-        &About { name: "fio", program: "fio", cases: CASES, options: OPTIONS }
+        &About { name: "fio", program: "fio", package: Some("fio"), cases: CASES, options: OPTIONS }
     }
 
     fn default_value(&self, workload: &Workload, option: &str) -> Option<Value> {

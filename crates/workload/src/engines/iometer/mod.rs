@@ -154,7 +154,7 @@ const NAME_IN_LOG: &str = "f";
 
 impl Engine for Iometer {
     fn about(&self) -> &'static About {
-        &About { name: "iometer", program: "fio", cases: CASES, options: OPTIONS }
+        &About { name: "iometer", program: "fio", package: Some("fio"), cases: CASES, options: OPTIONS }
     }
 
     fn default_value(&self, workload: &Workload, option: &str) -> Option<Value> {

@@ -128,7 +128,13 @@ fn scale_millionths(workload: &Workload) -> u64 {
 
 impl Engine for Postmark {
     fn about(&self) -> &'static About {
-        &About { name: "postmark", program: PROGRAM, cases: CASES, options: OPTIONS }
+        &About {
+            name: "postmark",
+            program: PROGRAM,
+            package: Some("postmark"),
+            cases: CASES,
+            options: OPTIONS,
+        }
     }
 
     fn default_value(&self, _workload: &Workload, option: &str) -> Option<Value> {

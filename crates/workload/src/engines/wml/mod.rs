@@ -144,7 +144,7 @@ fn published(case: &str) -> Option<Published> {
 
 impl Engine for Wml {
     fn about(&self) -> &'static About {
-        &About { name: "wml", program: PROGRAM, cases: CASES, options: OPTIONS }
+        &About { name: "wml", program: PROGRAM, package: None, cases: CASES, options: OPTIONS }
     }
 
     fn default_value(&self, workload: &Workload, option: &str) -> Option<Value> {
