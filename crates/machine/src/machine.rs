@@ -39,8 +39,8 @@ pub struct Boot {
     pub boot_ms: u64,
 }
 
-/// If this variable is set, each request is printed with the time its answer took.
-const REQUEST_LOG: &str = "NESTOR_LOG_REQUESTS";
+/// If this variable is set, each request is printed with the time its answer took, and in virtual time where that stands afterwards.
+pub(crate) const REQUEST_LOG: &str = "NESTOR_LOG_REQUESTS";
 
 /// Most bytes of a file that is read as a whole where nothing else is said: files of `/proc` and `/sys`, what a program said.
 pub const SMALL_FILE_BYTES: u64 = 16 << 20;

@@ -16,6 +16,7 @@ use nestor_vtime::LIBRARY;
 use nestor_vtime::protocol::{Counting, FromController, FromLibrary, Hello, Instructions, MESSAGE_BYTES};
 
 use crate::connection::{Watch, lock};
+use crate::machine::REQUEST_LOG;
 use nestor_processor::{InstructionCounts, InstructionMarks, WhyNotCounted};
 
 /// Puts the library into a directory; its path.
@@ -141,10 +142,17 @@ impl TimeKeeper {
     }
 
     fn hear(&self, mut control: UnixStream) {
+        let is_logged = std::env::var_os(REQUEST_LOG).is_some();
         loop {
             match receive(&mut control) {
-                Ok(Some(FromLibrary::Held { written, instructions, .. })) => {
+                Ok(Some(FromLibrary::Held { written, instructions, now_ns })) => {
                     let mut stream = lock(&self.0);
+                    if is_logged {
+                        let sent = stream.sent;
+                        nestor_terminal::errln!(
+                            "virtual time {now_ns} ns: {sent} bytes asked, {written} answered"
+                        );
+                    }
                     if instructions.is_none() && stream.instructions.why_not.is_none() {
                         stream.instructions.why_not = Some(WhyNotCounted::NotLoaded);
                     }

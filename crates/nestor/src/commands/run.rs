@@ -74,6 +74,7 @@ const DIFFERENCES: usize = 5;
 fn verify(study: &Study, runs: &[StoredRun], lab: &LabArguments, store: &mut Store) -> Result<()> {
     let anew = LabArguments { again: true, ..lab.clone() };
     let repeated = session::run(study, &anew, false, store)?.runs;
+    let (mut compared, mut different) = (0, 0);
     for run in runs {
         if run.record.failure().is_some() {
             errln!("not verified: run {} failed, so there is nothing to repeat", run.number);
@@ -83,23 +84,26 @@ fn verify(study: &Study, runs: &[StoredRun], lab: &LabArguments, store: &mut Sto
         let Some(again) = repeated.iter().find(|again| again.record.key() == run.record.key()) else {
             bail!("run {} was not repeated", run.number);
         };
+        compared += 1;
         let found = run.record.differences_from(&again.record, DIFFERENCES)?;
-        if !found.is_empty() {
-            bail!(
-                "run {} does not repeat run {}, which is a defect of Nestor; the first difference:\n    \
-                 {}\n  \
-                 please report it with the results file, {}, and the output of `nestor doctor --json`",
+        if found.is_empty() {
+            let digest = &run.record.outcome_digest()?[..16];
+            errln!("verified: run {} repeats run {} to the last bit ({digest})", again.number, run.number);
+        } else {
+            different += 1;
+            errln!(
+                "run {} does not repeat run {}; the first differences:\n    {}",
                 again.number,
                 run.number,
-                found.join("\n    "),
-                store.path().display()
+                found.join("\n    ")
             );
         }
-        errln!(
-            "verified: run {} repeats run {} to the last bit ({})",
-            again.number,
-            run.number,
-            &run.record.outcome_digest()?[..16]
+    }
+    if different > 0 {
+        bail!(
+            "{different} of {compared} runs do not repeat, which is a defect of Nestor\n  \
+             please report it with the results file, {}, and the output of `nestor doctor --json`",
+            store.path().display()
         );
     }
     Ok(())
