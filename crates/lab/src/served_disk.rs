@@ -1,9 +1,11 @@
 //! A modelled disk: its server process on the ground and the switches of its control socket.
 
 use std::path::Path;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use nestor_machine::{Command, DiskAttachment, DiskBackend, DiskMark, Machine, MachineError, ROOT_SERIAL};
+use nestor_machine::{
+    Cause, Command, DiskAttachment, DiskBackend, DiskMark, Machine, MachineError, ROOT_SERIAL, Refusal,
+};
 use nestor_stack::Layer;
 
 use crate::BuildError;
@@ -154,12 +156,28 @@ fn control(ground: &Machine, directory: &str, words: &[&str]) -> Result<String, 
 fn wait_until_listening(ground: &Machine, process: u32, directory: &str) -> Result<(), MachineError> {
     ground
         .await_file(process, &format!("{directory}/control.sock"), SERVER_LIMIT)
-        .and_then(|()| control(ground, directory, &["statistics"]))
-        .map(|_| ())
+        .and_then(|()| await_answer(ground, directory))
         .map_err(|e| {
             let said = ground.read_file(&format!("{directory}/log.txt")).unwrap_or_default();
             e.saying(String::from_utf8_lossy(&said).trim())
         })
+}
+
+/// A socket is there a moment before its server listens.
+fn await_answer(ground: &Machine, directory: &str) -> Result<(), MachineError> {
+    let deadline = Instant::now() + SERVER_LIMIT;
+    loop {
+        match control(ground, directory, &["statistics"]) {
+            Ok(_) => return Ok(()),
+            Err(e) if e.machine_is_lost() => return Err(e),
+            // That the program that asks has failed says nothing of the disk.
+            Err(e) if Instant::now() >= deadline => {
+                let refusal = Refusal::new(Cause::Other, format!("the disk server does not answer: {e}"));
+                return Err(MachineError::Refused { machine: ground.label().to_owned(), refusal });
+            }
+            Err(_) => std::thread::sleep(Duration::from_millis(20)),
+        }
+    }
 }
 
 /// The lab image's root for a host in virtual time: QEMU would read it in real time.

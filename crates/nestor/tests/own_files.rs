@@ -74,15 +74,20 @@ fn a_disk_served_without_a_umask_keeps_its_data_and_its_sockets_to_its_user() {
         .arg("--control")
         .arg(&control);
     let served = Served(command.spawn().unwrap());
+    // The sockets are there a moment before the data file is open.
+    let open_data = || {
+        let open = fs::read_dir(format!("/proc/{}/fd", served.0.id())).unwrap().flatten();
+        open.filter_map(|fd| fs::read_link(fd.path()).ok()).find(|path| path.ends_with("data.img"))
+    };
     let deadline = Instant::now() + REFUSED_WITHIN;
-    while !(socket.exists() && control.exists()) {
-        assert!(Instant::now() < deadline, "no disk is served");
+    let data = loop {
+        match open_data().filter(|_| socket.exists() && control.exists()) {
+            Some(data) => break data,
+            None => assert!(Instant::now() < deadline, "no disk is served"),
+        }
         std::thread::sleep(Duration::from_millis(10));
-    }
+    };
     let mode = |path: &Path| path.symlink_metadata().unwrap().permissions().mode() & 0o777;
-    let open = fs::read_dir(format!("/proc/{}/fd", served.0.id())).unwrap().flatten();
-    let data = open.filter_map(|fd| fs::read_link(fd.path()).ok()).find(|path| path.ends_with("data.img"));
-    let data = data.expect("the data file is open");
     assert_eq!(mode(data.parent().unwrap()), 0o700, "{}", data.display());
     assert_eq!([mode(&data), mode(&socket), mode(&control)], [0o600; 3]);
 }
