@@ -260,10 +260,13 @@ fn claims_are_judged_by_what_was_measured_before() {
         .collect();
     insta::assert_snapshot!(judged.join("\n"), @r"
     L-2: deviates
+    L-4: deviates
     L-5: reproduced
     L-6: deviates
+    L-7: deviates
     L-8: reproduced
-    L-26: undecided
+    L-14: deviates
+    L-26: deviates
     L-27: contradicted
     ");
     let text = said(&sandbox, &["replicate", "nested-fs", "--claims", "--store", "r.sqlite"]);
