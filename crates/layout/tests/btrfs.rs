@@ -9,11 +9,10 @@ use std::collections::BTreeMap;
 use std::fs::File;
 use std::path::PathBuf;
 use std::process::Command;
-use std::time::Duration;
 
 use btrfs_truth::{Dump, Positions};
 use nestor_layout::{Class, DirectDevice, Layout};
-use trees::{Scratch, has_program, is_root, sparse_file, succeeds};
+use trees::{Scratch, has_program, is_root, sparse_file, succeeds, unmount};
 
 /// A file system over image files, mounted or not.
 struct Volume {
@@ -60,15 +59,7 @@ impl Volume {
 
     fn unmount(&mut self) {
         if std::mem::take(&mut self.mounted) {
-            // Whatever looks at new mounts on this machine may hold it for a moment.
-            let unmounted = (0..200).any(|attempt| {
-                std::thread::sleep(Duration::from_millis(if attempt == 0 { 0 } else { 20 }));
-                Command::new("umount")
-                    .arg(self.directory())
-                    .output()
-                    .is_ok_and(|output| output.status.success())
-            });
-            assert!(unmounted, "it cannot be unmounted");
+            unmount(&self.directory());
         }
         for device in self.loops.drain(..) {
             succeeds(Command::new("losetup").args(["--detach", &device]));

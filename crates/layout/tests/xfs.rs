@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use nestor_layout::{Class, Extent, Layout};
-use trees::{has_program, is_root, recorded, sparse_file, succeeds};
+use trees::{has_program, is_root, recorded, sparse_file, succeeds, unmount};
 
 /// A file system in an image file.
 struct Image {
@@ -27,7 +27,7 @@ struct Mounted<'a>(&'a Image);
 
 impl Drop for Mounted<'_> {
     fn drop(&mut self) {
-        assert!(Command::new("umount").arg(&self.0.mount_point).status().expect("umount").success());
+        unmount(&self.0.mount_point);
     }
 }
 

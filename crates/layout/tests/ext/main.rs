@@ -2,6 +2,8 @@
 
 #![allow(clippy::print_stdout, clippy::print_stderr)] // For who runs it, not for who uses the program.
 
+#[path = "../trees/mod.rs"]
+mod trees;
 mod truth;
 
 use std::fs::{self, File};
@@ -196,7 +198,7 @@ impl Mount {
 
 impl Drop for Mount {
     fn drop(&mut self) {
-        let _ = Command::new("umount").arg(&self.0).status();
+        trees::unmount(&self.0);
     }
 }
 

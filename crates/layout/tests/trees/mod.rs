@@ -6,6 +6,7 @@
 use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
+use std::time::{Duration, Instant};
 
 /// A directory that goes with the test.
 pub struct Scratch(tempfile::TempDir);
@@ -25,6 +26,21 @@ impl Scratch {
 /// Makes a file of so many bytes without storing any.
 pub fn sparse_file(path: &Path, bytes: u64) {
     File::create(path).and_then(|file| file.set_len(bytes)).expect("a sparse file can be made");
+}
+
+/// Unmounts, as soon as nobody uses the mount any more: a child that another test's thread has just forked has every open file of this
+/// process until it becomes its program, and whatever looks at new mounts may hold it for a moment.
+pub fn unmount(mount_point: &Path) {
+    let deadline = Instant::now() + Duration::from_secs(60);
+    loop {
+        let unmounted = Command::new("umount").arg(mount_point).output().expect("umount runs");
+        if unmounted.status.success() {
+            return;
+        }
+        let said = String::from_utf8_lossy(&unmounted.stderr).into_owned();
+        assert!(said.contains("busy") && Instant::now() < deadline, "{said}");
+        std::thread::sleep(Duration::from_millis(5));
+    }
 }
 
 /// Whether a program is in the usual places.
