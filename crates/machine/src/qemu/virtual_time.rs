@@ -148,10 +148,7 @@ impl TimeKeeper {
                 Ok(Some(FromLibrary::Held { written, instructions, now_ns })) => {
                     let mut stream = lock(&self.0);
                     if is_logged {
-                        let sent = stream.sent;
-                        nestor_terminal::errln!(
-                            "virtual time {now_ns} ns: {sent} bytes asked, {written} answered"
-                        );
+                        nestor_terminal::errln!("virtual time {now_ns} ns: {written} bytes answered");
                     }
                     if instructions.is_none() && stream.instructions.why_not.is_none() {
                         stream.instructions.why_not = Some(WhyNotCounted::NotLoaded);
