@@ -205,11 +205,7 @@ mod tests {
             ]),
             working_set_bytes: 1 << 30,
             scale_factor: 1.0,
-            cpu_user_s: 0.0,
-            cpu_system_s: 0.0,
-            engine_output: String::new(),
-            figures: BTreeMap::new(),
-            remarks: Vec::new(),
+            ..LoadResult::default()
         }
     }
 

@@ -161,8 +161,6 @@ mod tests {
         };
         let class = |name: &str, done| (OperationClass(name.to_owned()), done);
         let load = LoadResult {
-            engine: "nestor".to_owned(),
-            workload: "wml:fileserver".to_owned(),
             elapsed_ns: 1_000_000_000,
             operations: [
                 class("readwholefile", done(2, 20)),
@@ -171,13 +169,7 @@ mod tests {
                 class("fsync", done(7, 0)),
             ]
             .into(),
-            working_set_bytes: 0,
-            scale_factor: 1.0,
-            cpu_user_s: 0.0,
-            cpu_system_s: 0.0,
-            engine_output: String::new(),
-            figures: [].into(),
-            remarks: Vec::new(),
+            ..LoadResult::default()
         };
         let mut evidence = Evidence::default();
         evidence.add_load(&load);

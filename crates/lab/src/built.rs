@@ -177,6 +177,11 @@ impl BuiltStack {
         self.images.iter().find(|image| image.layer == layer)
     }
 
+    /// The image of a guest's disk; `None` for a disk that is a block device of the machine.
+    pub fn image_of(&self, disk: &VirtualDisk) -> Option<&BuiltImage> {
+        self.image(disk.image?)
+    }
+
     /// The machine the workload runs in.
     pub fn top_machine(&self) -> &BuiltMachine {
         &self.machines[self.top_index]

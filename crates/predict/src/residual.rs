@@ -139,7 +139,6 @@ fn shared(times: &Times, others: &Times) -> Times {
 
 #[cfg(test)]
 mod tests {
-    use std::collections::BTreeMap;
 
     use nestor_results::{CellRecord, Environment, LayerRecord, Measured, Outcome, TraceMode};
     use nestor_statistics::LatencyHistogram;
@@ -182,19 +181,7 @@ mod tests {
                 }
             },
         };
-        let load = LoadResult {
-            engine: String::new(),
-            workload: String::new(),
-            elapsed_ns: 1,
-            operations: BTreeMap::new(),
-            working_set_bytes: 0,
-            scale_factor: 1.0,
-            cpu_user_s: 0.0,
-            cpu_system_s: 0.0,
-            engine_output: String::new(),
-            figures: BTreeMap::new(),
-            remarks: Vec::new(),
-        };
+        let load = LoadResult { elapsed_ns: 1, scale_factor: 1.0, ..LoadResult::default() };
         let measured = Measured {
             load,
             layers: layers.iter().map(layer).collect(),

@@ -73,7 +73,7 @@ const FLOWOPS: &[(&str, FlowopKind)] = &[
     ("writewholefile", FlowopKind::WriteWholeFile),
 ];
 
-/// The attributes of a file.
+/// The attributes of a file and of a file set.
 const FILE_ATTRIBUTES: &[&str] = &[
     "name",
     "path",
@@ -89,28 +89,9 @@ const FILE_ATTRIBUTES: &[&str] = &[
     "entropy",
 ];
 
-/// Those of a file set.
-const FILE_SET_ATTRIBUTES: &[&str] = &[
-    "name",
-    "path",
-    "size",
-    "prealloc",
-    "paralloc",
-    "reuse",
-    "trusttree",
-    "readonly",
-    "writeonly",
-    "cached",
-    "datasource",
-    "entropy",
-    "entries",
-    "dirwidth",
-    "dirgamma",
-    "dirdepthrv",
-    "leafdirs",
-    "filesizegamma",
-    "namelength",
-];
+/// Those that only a file set has.
+const FILE_SET_ATTRIBUTES: &[&str] =
+    &["entries", "dirwidth", "dirgamma", "dirdepthrv", "leafdirs", "filesizegamma", "namelength"];
 
 /// Those of a flowop.
 const FLOWOP_ATTRIBUTES: &[&str] = &[
@@ -151,9 +132,13 @@ pub(crate) enum Context {
 
 impl Context {
     /// Its attributes.
-    pub(crate) fn attributes(self) -> &'static [&'static str] {
-        match self {
-            Self::File => FILE_ATTRIBUTES,
+    pub(crate) fn attributes(self) -> impl Iterator<Item = &'static str> + Clone {
+        let shared: &[&str] = match self {
+            Self::File | Self::FileSet => FILE_ATTRIBUTES,
+            _ => &[],
+        };
+        let own: &[&str] = match self {
+            Self::File => &[],
             Self::FileSet => FILE_SET_ATTRIBUTES,
             Self::Process => &["name", "instances", "nice"],
             Self::Thread => &["name", "instances", "memsize", "ioprio", "useism", "procname"],
@@ -166,7 +151,8 @@ impl Context {
             Self::EventGen => &["rate"],
             Self::Multi => &["master", "client"],
             Self::MultiSync => &["value"],
-        }
+        };
+        shared.iter().chain(own).copied()
     }
 
     /// What it is called in a sentence.
@@ -193,7 +179,7 @@ impl Context {
             "filesetname" => "filename",
             word => word,
         };
-        self.attributes().iter().find(|known| **known == word).copied()
+        self.attributes().find(|known| *known == word)
     }
 }
 
@@ -218,7 +204,7 @@ pub fn flowop_names() -> impl Iterator<Item = &'static str> {
 pub fn attribute_names() -> Vec<&'static str> {
     use Context::{CVar, EventGen, FileSet, Flowop, Multi, Process, RandVar, Thread};
     let all = [FileSet, Process, Thread, Flowop, RandVar, CVar, EventGen, Multi];
-    let mut names: Vec<_> = all.iter().flat_map(|context| context.attributes().iter().copied()).collect();
+    let mut names: Vec<_> = all.iter().flat_map(|context| context.attributes()).collect();
     names.extend(["filesize", "filesetname"]);
     names.sort_unstable();
     names.dedup();

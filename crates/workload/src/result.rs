@@ -56,7 +56,7 @@ impl OperationClass {
 }
 
 /// What one workload run did, as its engine saw it.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct LoadResult {
     /// The engine's name and version, such as `fio 3.33`.
     pub engine: String,
@@ -186,17 +186,8 @@ mod tests {
         let of = |bytes| OperationResult { bytes, ..OperationResult::default() };
         let class = |name: &str, bytes| (OperationClass(name.to_owned()), of(bytes));
         let result = LoadResult {
-            engine: "nestor".to_owned(),
-            workload: "wml:fileserver".to_owned(),
-            elapsed_ns: 1,
             operations: [class("appendfile", 1), class("writewholefile", 2), class("statfile", 4)].into(),
-            working_set_bytes: 0,
-            scale_factor: 1.0,
-            cpu_user_s: 0.0,
-            cpu_system_s: 0.0,
-            engine_output: String::new(),
-            figures: BTreeMap::new(),
-            remarks: Vec::new(),
+            ..LoadResult::default()
         };
         assert_eq!((result.bytes_of(Direction::Write), result.bytes_of(Direction::Read)), (Some(3), None));
     }

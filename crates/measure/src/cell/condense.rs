@@ -7,7 +7,7 @@ use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
 use nestor_correlate::{ExtentMap, read_extents};
-use nestor_lab::{BlockPoint, BuiltFileSystem, BuiltImage, BuiltStack, Lab, Top, VirtualDisk};
+use nestor_lab::{BlockPoint, BuiltFileSystem, BuiltImage, BuiltStack, Lab, Top};
 use nestor_layout::Layout;
 use nestor_machine::bounds::check_json;
 use nestor_machine::{Command, Machine};
@@ -191,7 +191,7 @@ fn one(
             if directory.is_some() {
                 argv.extend(["--requests", &there, "--layer", &name.layer, "--machine", &name.machine]);
                 files.push((&there, format!("virtual-disk-{}.requests", layer.position())));
-                if has_tables(built, disk) {
+                if built.image_of(disk).is_some_and(|image| image.has_tables) {
                     argv.extend(["--file-requests", &there_file]);
                     files.push((&there_file, format!("image-file-{}.requests", layer.position())));
                 }
@@ -234,11 +234,6 @@ fn application(
             Some(fetch(machine, &there, &directory.join("application.requests"))?);
     }
     Ok(())
-}
-
-/// Whether a virtual disk is an image whose file has other offsets.
-fn has_tables(built: &BuiltStack, disk: &VirtualDisk) -> bool {
-    disk.image.and_then(|layer| built.image(layer)).is_some_and(|image| image.has_tables)
 }
 
 /// The layout of the file system on a block device, if there is one and it could be read.

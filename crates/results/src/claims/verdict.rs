@@ -21,7 +21,7 @@ use super::{Expected, Verdict};
 const SIZE_FACTOR: f64 = 2.0;
 
 /// The smallest effect that matters where a claim states none: of a direction, and against a change that was published as more.
-pub(super) const MATTERS: f64 = 0.05;
+const MATTERS: f64 = 0.05;
 
 /// The reason where only one pair was found.
 const ONE_PAIR: &str = "one pair has no interval";
@@ -74,7 +74,7 @@ pub(super) fn of_ratio(
                     Interval { low: published.low / SIZE_FACTOR, high: published.high * SIZE_FACTOR }
                 }
             };
-            of_change(towards(interval, is_decrease), band, stated.margin.unwrap_or(MATTERS))
+            of_change(towards(interval, is_decrease), band, stated.matters())
         }
         Expected::Within { .. } => {
             (Verdict::NotTestable, "a tolerance is for constants, not for ratios".to_owned())

@@ -102,7 +102,7 @@ impl Reader<'_> {
                 let aliases = ["filesize", "filesetname"]
                     .into_iter()
                     .filter(|alias| context.attribute(alias).is_some());
-                suggest(word, context.attributes().iter().copied().chain(aliases), "its attributes")
+                suggest(word, context.attributes().chain(aliases), "its attributes")
             }
         };
         Fault::new(&self.span(), problem, remedy)
@@ -162,5 +162,5 @@ impl Reader<'_> {
 }
 
 fn list(context: Context) -> String {
-    context.attributes().join(", ")
+    context.attributes().collect::<Vec<_>>().join(", ")
 }
