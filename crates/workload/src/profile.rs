@@ -285,13 +285,16 @@ fn ensure(field: &'static str, found: f64, wanted: &'static str, holds: bool) ->
     if holds { Ok(()) } else { Err(ProfileError::Impossible { field, found: found.to_string(), wanted }) }
 }
 
-/// Three decimals without needless zeros.
+/// Three decimals without needless zeros; no sign before a zero, which TOML has and no workload.
 fn decimal(value: f64) -> String {
-    format!("{value:.3}").trim_end_matches('0').trim_end_matches('.').to_owned()
+    let unsigned_zero = value + 0.0;
+    format!("{unsigned_zero:.3}").trim_end_matches('0').trim_end_matches('.').to_owned()
 }
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
 
     /// The mail server of the ESX study (table 3, §5.2).
@@ -345,6 +348,38 @@ mod tests {
         assert!(crate::Workload::parse(&profile.workload(1 << 30)).is_ok());
         profile.requests.sizes = (1..100).map(|i| size(i * 512, 0.01)).collect();
         assert_eq!(profile.weighted_sizes().len(), MOST_SIZES);
+    }
+
+    #[test]
+    fn a_think_time_of_minus_zero_is_none() {
+        let mut profile = mail();
+        profile.concurrency.think_ms = -0.0;
+        assert!(profile.workload(1 << 30).contains(":think=0:"), "{}", profile.workload(1 << 30));
+    }
+
+    proptest! {
+        #[test]
+        fn what_is_read_also_runs(
+            (read, random, mean) in (edges(1.0), edges(1.0), 1.0..1e12_f64),
+            sizes in proptest::collection::vec((1_u64..=1 << 30, edges(1.0)), 0..40),
+            (workers, think) in (1..=u32::MAX, edges(LONGEST_THINK_MS)),
+            (rate, span) in (f64::MIN_POSITIVE..f64::MAX, any::<u64>()),
+        ) {
+            let mut profile = mail();
+            let r = &mut profile.requests;
+            (r.read_share, r.random_share, r.mean_bytes, r.span_bytes) = (read, random, mean, span);
+            r.sizes = sizes.into_iter().map(|(bytes, share)| SizeShare { bytes, share }).collect();
+            (profile.concurrency.workers, profile.concurrency.think_ms) = (workers, think);
+            profile.rates.requests_per_s = rate;
+            let read = Profile::parse(&profile.to_toml()).unwrap();
+            let workload = read.workload(read.file_bytes());
+            prop_assert!(crate::Workload::parse(&workload).is_ok(), "{workload}");
+        }
+    }
+
+    /// From 0 to `largest`; both ends, either zero and what is just above it more often than by chance.
+    fn edges(largest: f64) -> impl Strategy<Value = f64> {
+        prop_oneof![Just(-0.0), Just(0.0), Just(f64::MIN_POSITIVE), Just(largest), 0.0..=largest]
     }
 
     #[test]
