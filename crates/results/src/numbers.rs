@@ -5,13 +5,13 @@ use std::sync::Arc;
 
 use nestor_statistics::LatencySummary;
 
-use crate::Comparison;
 use crate::compare::{
     CellSummary, CountedMark, Facts, Failure, Sample, different_facts, environment_facts, summarise,
 };
 use crate::record::{Environment, Mark};
 use crate::stopping::{CellSample, throughput};
 use crate::store::{StoredRun, conditions};
+use crate::{Comparison, Study};
 use crate::{WrittenStack, WrittenWorkload};
 
 /// One run.
@@ -98,10 +98,10 @@ impl CellNumbers {
         )
     }
 
-    /// The cell against its baseline in the same study.
-    pub fn against(&self, baseline: &Self) -> Comparison {
+    /// The cell against its baseline in the same study, with intervals of that study's confidence.
+    pub fn against(&self, baseline: &Self, study: &Study) -> Comparison {
         let differences = different_facts(&baseline.facts(), &self.facts());
-        Comparison::between(baseline.summary(), self.summary(), true, differences)
+        Comparison::between(baseline.summary(), self.summary(), true, differences, study.confidence())
     }
 
     /// What decisions on further blocks need of the runs that count.

@@ -4,7 +4,8 @@ use std::cmp::Ordering;
 use std::collections::BTreeMap;
 
 use nestor_statistics::sequential::{Decision, StopRule};
-use nestor_statistics::{Ratio, paired_ratio};
+use nestor_statistics::summary::CONFIDENCE;
+use nestor_statistics::{Ratio, paired_ratio_at};
 use serde::{Deserialize, Serialize};
 
 use crate::Study;
@@ -77,7 +78,7 @@ impl Decisions {
     /// Samples of the block in progress do not count, so that a study that was killed in it goes on with the same cells. Nor
     /// do blocks on the other side of a change point of the baseline.
     pub fn of(study: &Study, samples: &[CellSample], before_block: Option<u32>) -> Self {
-        let Some(rule) = &study.stop else { return Self::default() };
+        let Some(rule) = rule_of(study) else { return Self::default() };
         let mut by_cell: BTreeMap<(&WrittenStack, &WrittenWorkload), Vec<&CellSample>> = BTreeMap::new();
         for sample in samples.iter().filter(|s| before_block.is_none_or(|block| s.block < block)) {
             by_cell.entry((&sample.stack, &sample.workload)).or_default().push(sample);
@@ -87,7 +88,9 @@ impl Decisions {
             for workload in study.workloads.iter().filter(|w| study.holds(stack, w)) {
                 let samples_of = |stack| by_cell.get(&(stack, workload)).map_or(&[][..], Vec::as_slice);
                 let pairs = pairs_to_average(samples_of(study.baseline_of(stack)), samples_of(stack));
-                let rule = within(rule, study.rule(stack, workload).map_or(1, |r| r.replications));
+                // What is decided here is shown with intervals of the study's confidence, also where a cell has fewer looks.
+                let replications = study.rule(stack, workload).map_or(1, |r| r.replications);
+                let rule = rule.up_to(replications).at_each_look(study.confidence());
                 decisions.insert((stack.clone(), workload.clone()), rule.decide(&pairs));
             }
         }
@@ -110,12 +113,17 @@ impl Decisions {
     }
 }
 
-/// The rule for a cell with at most this many blocks: later looks are dropped, and the last look is at the last block.
-fn within(rule: &StopRule, replications: u32) -> StopRule {
-    let mut rule = rule.clone();
-    rule.looks.retain(|look| *look < replications);
-    rule.looks.push(replications);
-    rule
+/// The study's rule, whose last look is at its last block.
+fn rule_of(study: &Study) -> Option<StopRule> {
+    Some(study.stop.as_ref()?.up_to(study.most_blocks()))
+}
+
+impl Study {
+    /// The confidence of every interval of throughput in this study's comparisons, figures and claims: 95 %, or that of each look if
+    /// the study stops comparisons early, so that the interval at which one stopped misses in at most 5 % of the cases.
+    pub fn confidence(&self) -> f64 {
+        rule_of(self).map_or(CONFIDENCE, |rule| rule.confidence_at_a_look())
+    }
 }
 
 /// A sample's two rates are one here.
@@ -183,7 +191,8 @@ impl Saving {
             let samples_of = |stack: &WrittenStack| -> Vec<&CellSample> {
                 samples.iter().filter(|s| s.stack == *stack && s.workload == *workload).collect()
             };
-            let all = paired_ratio(&pairs(&samples_of(study.baseline_of(stack)), &samples_of(stack)));
+            let pairs = pairs(&samples_of(study.baseline_of(stack)), &samples_of(stack));
+            let all = paired_ratio_at(&pairs, study.confidence());
             let Some((early, all)) = decision.ratio().zip(all) else { continue };
             saving.comparisons += 1;
             saving.same += usize::from(verdict(&early) == verdict(&all));

@@ -2,7 +2,7 @@
 //!
 //! Two one-sided tests (Schuirmann, J. Pharmacokin. Biopharm. 15, 1987): equivalent within a margin if both "it is lower
 //! by more than the margin" and "it is higher by more" can be rejected at 5 %. The same as that the 90 % interval lies
-//! within the margins.
+//! within the margins. Where 5 looks share an error of 5 %, each of the tests is made at 1 %.
 
 use serde::{Deserialize, Serialize};
 
@@ -12,13 +12,11 @@ use crate::summary::{mean, standard_error};
 
 /// Equal within ±10 %: the noise floor of a disk's results (acceptance rules, §4).
 pub const MARGIN: f64 = 0.10;
-/// Error of each of the two tests.
-const SIGNIFICANCE: f64 = 0.05;
 
 /// What the two tests say.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Equivalence {
-    /// The ratio with its 90 % interval, which belongs to two tests at 5 % each.
+    /// The ratio with the interval that belongs to the two tests: of 90 % at 5 % each.
     pub ratio: Ratio,
     /// The ratio it is held against: 1 for "no difference".
     pub reference: f64,
@@ -30,10 +28,17 @@ pub struct Equivalence {
     pub equivalent: bool,
 }
 
-/// Whether the ratio of `(baseline, candidate)` pairs equals `reference` within `margin`, on the logarithms.
+/// Whether the ratio of `(baseline, candidate)` pairs equals `reference` within `margin`, on the logarithms. Each of the two tests errs
+/// in at most 1 − `confidence` of the cases.
 ///
 /// `None` below two pairs, if a sample is not a positive number, or without a positive reference and margin.
-pub fn equivalence(pairs: &[(f64, f64)], reference: f64, margin: f64) -> Option<Equivalence> {
+pub fn equivalence(
+    pairs: &[(f64, f64)],
+    reference: f64,
+    margin: f64,
+    confidence: f64,
+) -> Option<Equivalence> {
+    let significance = 1.0 - confidence;
     let bounds = positive(reference) && positive(margin);
     let logarithms = log_ratios(pairs).filter(|_| bounds)?;
     let centre = mean(&logarithms)?.value;
@@ -46,11 +51,11 @@ pub fn equivalence(pairs: &[(f64, f64)], reference: f64, margin: f64) -> Option<
         error => 1.0 - student::cumulative(room / error, degrees),
     };
     Some(Equivalence {
-        ratio: paired_ratio_at(pairs, 1.0 - 2.0 * SIGNIFICANCE)?,
+        ratio: paired_ratio_at(pairs, 1.0 - 2.0 * significance)?,
         reference,
         margin,
         p_value,
-        equivalent: p_value <= SIGNIFICANCE,
+        equivalent: p_value <= significance,
     })
 }
 
@@ -76,6 +81,7 @@ fn positive(number: f64) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::summary::CONFIDENCE;
     use crate::summary::Interval;
 
     #[test]
@@ -106,7 +112,7 @@ mod tests {
     fn a_worked_example_of_four_pairs() {
         // Log-ratios 0.01, 0.03, -0.02, 0.02: mean 0.01, standard error √(0.0014/3/4) = 0.010801. The nearer margin is
         // ln 1.1 = 0.09531: t = 0.08531/0.010801 = 7.898, p = 0.00211. 90 %: 0.01 ± 2.3534 · 0.010801.
-        let found = equivalence(&pairs(&[0.01, 0.03, -0.02, 0.02]), 1.0, MARGIN).unwrap();
+        let found = equivalence(&pairs(&[0.01, 0.03, -0.02, 0.02]), 1.0, MARGIN, CONFIDENCE).unwrap();
         let t = (1.1_f64.ln() - 0.01) / (0.0014_f64 / 12.0).sqrt();
         assert!((t - 7.898).abs() < 0.001);
         assert!((found.p_value - (1.0 - cumulative_of_three(t))).abs() < 1e-9, "{found:?}");
@@ -118,19 +124,19 @@ mod tests {
 
     #[test]
     fn too_few_or_too_scattered_pairs_show_nothing() {
-        let scattered = equivalence(&pairs(&[0.2, -0.2, 0.1]), 1.0, MARGIN).unwrap();
+        let scattered = equivalence(&pairs(&[0.2, -0.2, 0.1]), 1.0, MARGIN, CONFIDENCE).unwrap();
         assert!(!scattered.equivalent && scattered.ratio.differs() == Some(false), "{scattered:?}");
-        assert_eq!(equivalence(&pairs(&[0.0]), 1.0, MARGIN), None);
-        assert_eq!(equivalence(&pairs(&[0.0, 0.0]), 0.0, MARGIN), None);
-        assert!(equivalence(&pairs(&[0.0, 0.0]), 1.0, MARGIN).unwrap().equivalent);
-        assert!(!equivalence(&pairs(&[0.2, 0.2]), 1.0, MARGIN).unwrap().equivalent);
+        assert_eq!(equivalence(&pairs(&[0.0]), 1.0, MARGIN, CONFIDENCE), None);
+        assert_eq!(equivalence(&pairs(&[0.0, 0.0]), 0.0, MARGIN, CONFIDENCE), None);
+        assert!(equivalence(&pairs(&[0.0, 0.0]), 1.0, MARGIN, CONFIDENCE).unwrap().equivalent);
+        assert!(!equivalence(&pairs(&[0.2, 0.2]), 1.0, MARGIN, CONFIDENCE).unwrap().equivalent);
     }
 
     #[test]
     fn a_published_effect_can_be_the_reference() {
         let measured = pairs(&[-0.40, -0.42, -0.41, -0.39]);
-        assert!(equivalence(&measured, 0.67, MARGIN).unwrap().equivalent);
-        assert!(!equivalence(&measured, 1.0, MARGIN).unwrap().equivalent);
+        assert!(equivalence(&measured, 0.67, MARGIN, CONFIDENCE).unwrap().equivalent);
+        assert!(!equivalence(&measured, 1.0, MARGIN, CONFIDENCE).unwrap().equivalent);
     }
 
     proptest::proptest! {
@@ -138,7 +144,7 @@ mod tests {
         fn the_tests_agree_with_their_interval(
             logarithms in proptest::collection::vec(-0.1_f64..0.1, 2..12)
         ) {
-            let found = equivalence(&pairs(&logarithms), 1.0, MARGIN).unwrap();
+            let found = equivalence(&pairs(&logarithms), 1.0, MARGIN, CONFIDENCE).unwrap();
             let inside = equivalent_by_interval(&found.ratio, 1.0, MARGIN).unwrap();
             proptest::prop_assert_eq!(found.equivalent, inside, "{:?}", found);
         }

@@ -28,6 +28,7 @@ pub mod steady;
 pub mod student;
 pub mod summary;
 pub mod surface;
+pub mod variation;
 
 pub use additive::{AdditiveModel, AdditiveRun, LackOfFit, LevelEffect, Prediction};
 pub use change_point::{ChangePoint, change_points};
@@ -39,7 +40,10 @@ pub use latency::{HIGHEST_LATENCY_NS, LatencyHistogram, LatencySummary, SHORTEST
 pub use order_effect::{OrderEffect, order_effect, rank_correlation};
 pub use order_statistics::{QuantileInterval, median_interval, quantile_interval};
 pub use random::SeededOrder;
-pub use ratio::{Ratio, geometric_mean, paired_bootstrap, paired_ratio, paired_ratio_at, unpaired_ratio};
+pub use ratio::{
+    Ratio, geometric_mean, paired_bootstrap, paired_ratio, paired_ratio_at, unpaired_ratio, unpaired_ratio_at,
+};
 pub use sequential::{Decision, Replay, StopRule, replay};
 pub use steady::{SteadyState, steady_from, steady_state};
 pub use summary::{Interval, Mean, coefficient_of_variation, mean, mean_at, median, variance};
+pub use variation::{GroupSample, Variation, variation_between, variation_difference};

@@ -83,11 +83,16 @@ pub fn paired_bootstrap(pairs: &[(f64, f64)], resamples: usize, seed: u64) -> Op
 ///
 /// `None` if one side is empty or a sample is not a positive number; no interval below two samples a side.
 pub fn unpaired_ratio(baseline: &[f64], candidate: &[f64]) -> Option<Ratio> {
+    unpaired_ratio_at(baseline, candidate, CONFIDENCE)
+}
+
+/// The same with an interval of another confidence.
+pub fn unpaired_ratio_at(baseline: &[f64], candidate: &[f64], confidence: f64) -> Option<Ratio> {
     let baseline = logarithms(baseline)?;
     let candidate = logarithms(candidate)?;
     let (from, to) = (mean(&baseline)?.value, mean(&candidate)?.value);
     let difference = to - from;
-    let interval = welch_half_width(&baseline, from, &candidate, to)
+    let interval = welch_half_width((&baseline, from), (&candidate, to), confidence)
         .map(|half| exponential(Interval { low: difference - half, high: difference + half }));
     Some(Ratio { value: difference.exp(), interval, pairs: baseline.len().min(candidate.len()) })
 }
@@ -97,8 +102,9 @@ pub fn geometric_mean(samples: &[f64]) -> Option<f64> {
     mean(&logarithms(samples)?).map(|m| m.value.exp())
 }
 
-/// Half the width of the interval of a difference of means (Welch 1947, with Satterthwaite's degrees of freedom).
-fn welch_half_width(a: &[f64], mean_a: f64, b: &[f64], mean_b: f64) -> Option<f64> {
+/// Half the width of the interval of a difference of means (Welch 1947, with Satterthwaite's degrees of freedom); of each side the
+/// samples and their mean.
+fn welch_half_width((a, mean_a): (&[f64], f64), (b, mean_b): (&[f64], f64), confidence: f64) -> Option<f64> {
     let squared_a = variance(a, mean_a)? / a.len() as f64;
     let squared_b = variance(b, mean_b)? / b.len() as f64;
     let sum = squared_a + squared_b;
@@ -107,7 +113,7 @@ fn welch_half_width(a: &[f64], mean_a: f64, b: &[f64], mean_b: f64) -> Option<f6
     }
     let degrees =
         sum.powi(2) / (squared_a.powi(2) / (a.len() - 1) as f64 + squared_b.powi(2) / (b.len() - 1) as f64);
-    Some(student::two_sided_factor(CONFIDENCE, degrees)? * sum.sqrt())
+    Some(student::two_sided_factor(confidence, degrees)? * sum.sqrt())
 }
 
 pub(crate) fn log_ratios(pairs: &[(f64, f64)]) -> Option<Vec<f64>> {

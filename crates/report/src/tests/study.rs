@@ -282,7 +282,7 @@ fn what_is_settled_is_not_missing() {
     let report = StudyReport { findings: Vec::new(), ..full_report() };
     let text = study_text(&report, Style::plain());
     assert!(text.contains("scale quick: "), "{text}");
-    assert!(text.contains("a comparison ends when it is known to ±3 % (95 % interval), or when it is faster or slower by over 5 % (97.50 %"), "{text}");
+    assert!(text.contains("a comparison ends when it is known to ±3 %, or when it is faster or slower by over 5 %; intervals are of 97.50 %"), "{text}");
     assert!(text.contains("claims: measured: 1 reproduced, 1 contradicted, 1 not testable here"), "{text}");
     assert_eq!(report.stopping.len(), 12);
     let settled = report.stopping.iter().filter(|s| s.decision.stops()).count();

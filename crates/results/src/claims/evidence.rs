@@ -32,6 +32,7 @@ pub(crate) struct Evidence {
     connection: Connection,
     /// The cache modes in which guests ran on the raw disk, the one that counts first.
     modes: Vec<String>,
+    confidence: f64,
     parted: Vec<Parted>,
 }
 
@@ -43,10 +44,11 @@ impl Evidence {
     pub fn new(store: &Store, study: &StudyRecord) -> Result<Self, StoreError> {
         let connection = store.reader()?;
         let failed = |e: rusqlite::Error| store.reading_error(&e);
-        add_functions(&connection).map_err(failed)?;
+        let confidence = study.study.confidence();
+        add_functions(&connection, confidence).map_err(failed)?;
         let parted = lay_out(&connection, study).map_err(failed)?;
         let modes = cache_modes(&connection).map_err(failed)?;
-        let evidence = Self { connection, modes, parted };
+        let evidence = Self { connection, modes, confidence, parted };
         let first = evidence.modes.first().cloned().unwrap_or_else(|| FIRST_MODE.to_owned());
         evidence.choose(&first).map_err(failed)?;
         Ok(evidence)
@@ -55,6 +57,11 @@ impl Evidence {
     /// The cache modes in which guests ran on the raw disk, the one that counts first.
     pub fn modes(&self) -> &[String] {
         &self.modes
+    }
+
+    /// The confidence of the study's intervals, 0 to 1.
+    pub fn confidence(&self) -> f64 {
+        self.confidence
     }
 
     /// The first of these runs that is not in the file.

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use nestor_statistics::prediction::{Rounding, TargetMachine, Transaction, capacity};
-use nestor_statistics::{coefficient_of_variation, geometric_mean, mean, median, rank_correlation};
+use nestor_statistics::{coefficient_of_variation, geometric_mean, mean_at, median, rank_correlation};
 use rusqlite::Connection;
 use rusqlite::functions::{Aggregate, Context, FunctionFlags};
 use rusqlite::types::FromSql;
@@ -12,8 +12,8 @@ use rusqlite::types::FromSql;
 use super::limits::with_room;
 use super::searches::limit_searches;
 
-/// `None` where the samples do not have it.
-type OfSamples = fn(&[f64]) -> Option<f64>;
+/// `None` where the samples do not have it. The second argument is the confidence of intervals.
+type OfSamples = fn(&[f64], f64) -> Option<f64>;
 
 /// Samples that all statistics of a connection may hold at once.
 const MOST_SAMPLES: usize = 2_000_000;
@@ -53,6 +53,7 @@ impl<T> Drop for Samples<T> {
 /// A statistic of a column that SQLite does not have.
 struct Statistic {
     of: OfSamples,
+    confidence: f64,
     held: Held,
 }
 
@@ -66,7 +67,7 @@ impl Aggregate<Samples<f64>, Option<f64>> for Statistic {
     }
 
     fn finalize(&self, _: &mut Context<'_>, samples: Option<Samples<f64>>) -> rusqlite::Result<Option<f64>> {
-        Ok(samples.and_then(|samples| (self.of)(&samples.values)))
+        Ok(samples.and_then(|samples| (self.of)(&samples.values, self.confidence)))
     }
 }
 
@@ -101,10 +102,10 @@ fn argument<T: FromSql>(context: &Context<'_>, index: usize) -> rusqlite::Result
     with_room(|| context.get(index))
 }
 
-/// `geomean`, `median`, `cov` (in per cent), the ends of the 95 % interval of a geometric mean, `rank_correlation(a, b)`, and
+/// `geomean`, `median`, `cov` (in per cent), the ends of the interval of a geometric mean at the study's confidence, `rank_correlation(a, b)`, and
 /// the transaction model: `transaction_ms(compute, system, disk, overhead share, compute scale, rounded)` and
 /// `capacity(metric, reference ms, target ms, rounded)`. SQLite's searches are limited.
-pub(super) fn add_functions(connection: &Connection) -> rusqlite::Result<()> {
+pub(super) fn add_functions(connection: &Connection, confidence: f64) -> rusqlite::Result<()> {
     limit_searches(connection)?;
     let held = Held::default();
     let flags = FunctionFlags::SQLITE_UTF8 | FunctionFlags::SQLITE_DETERMINISTIC;
@@ -126,20 +127,25 @@ pub(super) fn add_functions(connection: &Connection) -> rusqlite::Result<()> {
         Ok(capacity(number(0)?, number(1)?, number(2)?, rounding(argument(context, 3)?)))
     })?;
     let statistics: [(&str, OfSamples); 5] = [
-        ("geomean", |samples| geometric_mean(samples)),
-        ("median", |samples| median(samples)),
-        ("cov", |samples| coefficient_of_variation(samples).map(|cov| cov * 100.0)),
-        ("geomean_low", |samples| Some(interval(samples)?.0)),
-        ("geomean_high", |samples| Some(interval(samples)?.1)),
+        ("geomean", |samples, _| geometric_mean(samples)),
+        ("median", |samples, _| median(samples)),
+        ("cov", |samples, _| coefficient_of_variation(samples).map(|cov| cov * 100.0)),
+        ("geomean_low", |samples, confidence| Some(interval(samples, confidence)?.0)),
+        ("geomean_high", |samples, confidence| Some(interval(samples, confidence)?.1)),
     ];
     for (name, of) in statistics {
-        connection.create_aggregate_function(name, 1, flags, Statistic { of, held: held.clone() })?;
+        connection.create_aggregate_function(
+            name,
+            1,
+            flags,
+            Statistic { of, confidence, held: held.clone() },
+        )?;
     }
     Ok(())
 }
 
-fn interval(samples: &[f64]) -> Option<(f64, f64)> {
+fn interval(samples: &[f64], confidence: f64) -> Option<(f64, f64)> {
     let logarithms: Vec<f64> = samples.iter().map(|s| s.ln()).collect();
-    let interval = mean(&logarithms)?.interval?;
+    let interval = mean_at(&logarithms, confidence)?.interval?;
     Some((interval.low.exp(), interval.high.exp()))
 }

@@ -252,7 +252,9 @@ fn judge_one(evidence: &Evidence, claim: &Claim, missing: &Missing) -> Judgement
         match claim.kind {
             ClaimKind::Setup => judge_setup(&found),
             ClaimKind::Constant => judge_constant(&found, claim.expected),
-            ClaimKind::Ratio | ClaimKind::Predicate => ratio::judge(&found, claim, sql, missing),
+            ClaimKind::Ratio | ClaimKind::Predicate => {
+                ratio::judge(&found, claim, sql, missing, evidence.confidence())
+            }
         }
     });
     answer.unwrap_or_else(|wrong| {

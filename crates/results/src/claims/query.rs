@@ -257,7 +257,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let store = crate::Store::open(&folder.path().join("results.sqlite")).unwrap();
         let connection = store.reader().unwrap();
-        add_functions(&connection).unwrap();
+        add_functions(&connection, 0.95).unwrap();
         connection.pragma_update(None, "temp_store", "MEMORY").unwrap();
         run_within_memory(&connection, sql).map(|found| found.len())
     }
@@ -387,7 +387,7 @@ mod tests {
     #[test]
     fn a_search_after_the_end_of_the_time_is_not_made() {
         let connection = Connection::open_in_memory().unwrap();
-        add_functions(&connection).unwrap();
+        add_functions(&connection, 0.95).unwrap();
         let sql = "SELECT instr(printf('%.*c', 40, 'a'), 'b')";
         let stopped = within_time(&connection, Duration::ZERO, || run_unlimited(&connection, sql));
         assert_eq!(stopped.err().as_deref(), Some("it was stopped after 60 s"));

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use nestor_statistics::{Ratio, equivalence, mean, paired_ratio, unpaired_ratio};
+use nestor_statistics::{Ratio, equivalence, mean_at, paired_ratio_at, unpaired_ratio_at};
 
 use super::judge::{EvidencePair, Judgement};
 use super::kept::{MOST_PARTS, check_count};
@@ -16,6 +16,8 @@ use super::{Claim, ClaimPart, Expected, Verdict};
 struct Rule {
     expected: Expected,
     stated: Stated,
+    /// Of the study's intervals.
+    confidence: f64,
 }
 
 /// The effect of some rows.
@@ -32,12 +34,18 @@ struct Effect {
 /// # Errors
 ///
 /// What is wrong with the query: a column that it does not give.
-pub(super) fn judge(found: &Found, claim: &Claim, sql: &str, missing: &Missing) -> Result<Judgement, String> {
+pub(super) fn judge(
+    found: &Found,
+    claim: &Claim,
+    sql: &str,
+    missing: &Missing,
+    confidence: f64,
+) -> Result<Judgement, String> {
     let Some(expected) = claim.expected else {
         return Err("the claim has no `expected`".to_owned());
     };
     found.require(columns_of(found))?;
-    let rule = Rule { expected, stated: Stated { margin: claim.margin, band: claim.band } };
+    let rule = Rule { expected, stated: Stated { margin: claim.margin, band: claim.band }, confidence };
     let mut judged = if found.has("part") { of_parts(found, rule)? } else { of_rows(found, rule) };
     if judged.reason.is_empty() {
         judged.reason = missing.of_query(sql);
@@ -64,9 +72,9 @@ fn columns_of(found: &Found) -> &'static [&'static str] {
 /// If there is nothing to judge, the reason is empty.
 fn of_rows(found: &Found, rule: Rule) -> Judgement {
     let Effect { ratio, equivalent, left_out } = match columns_of(found) {
-        ["pseudovalue"] => effect_of_pseudovalues(found),
-        ["side", ..] => effect_of_sides(found),
-        _ => effect_of_pairs(found, rule.stated.likeness()),
+        ["pseudovalue"] => effect_of_pseudovalues(found, rule.confidence),
+        ["side", ..] => effect_of_sides(found, rule.confidence),
+        _ => effect_of_pairs(found, rule),
     };
     let evidence: Vec<EvidencePair> = found.rows().filter_map(EvidencePair::of).collect();
     let Some(effect) = ratio else { return Judgement { evidence, ..Judgement::not_testable("") } };
@@ -145,16 +153,20 @@ fn in_words(name: &str, part: &Judgement) -> String {
     format!("{name}: {change:+.1} %{interval}, {} ({})", part.verdict.words(), part.reason)
 }
 
-fn effect_of_pairs(found: &Found, margin: f64) -> Effect {
+fn effect_of_pairs(found: &Found, rule: Rule) -> Effect {
     let pairs: Vec<(f64, f64)> = found
         .rows()
         .filter_map(|row| Some((positive(row, "baseline")?, positive(row, "candidate")?)))
         .collect();
-    let equivalent = equivalence(&pairs, 1.0, margin).map(|e| e.equivalent);
-    Effect { ratio: paired_ratio(&pairs), equivalent, left_out: found.len() - pairs.len() }
+    let equivalence = equivalence(&pairs, 1.0, rule.stated.likeness(), rule.confidence);
+    Effect {
+        ratio: paired_ratio_at(&pairs, rule.confidence),
+        equivalent: equivalence.map(|e| e.equivalent),
+        left_out: found.len() - pairs.len(),
+    }
 }
 
-fn effect_of_sides(found: &Found) -> Effect {
+fn effect_of_sides(found: &Found, confidence: f64) -> Effect {
     let side = |name: &str| -> Vec<f64> {
         found
             .rows()
@@ -164,14 +176,19 @@ fn effect_of_sides(found: &Found) -> Effect {
     };
     let (baseline, candidate) = (side("baseline"), side("candidate"));
     let used = baseline.len() + candidate.len();
-    Effect { ratio: unpaired_ratio(&baseline, &candidate), equivalent: None, left_out: found.len() - used }
+    let ratio = unpaired_ratio_at(&baseline, &candidate, confidence);
+    Effect { ratio, equivalent: None, left_out: found.len() - used }
 }
 
 /// The jackknife's estimate is the arithmetic mean of its pseudo-values, some of which may be below zero, with the t-interval
 /// of that mean (Tukey 1958).
-fn effect_of_pseudovalues(found: &Found) -> Effect {
+fn effect_of_pseudovalues(found: &Found, confidence: f64) -> Effect {
     let values: Vec<f64> = found.rows().filter_map(|row| row.number("pseudovalue")).collect();
-    let ratio = mean(&values).map(|m| Ratio { value: m.value, interval: m.interval, pairs: m.samples });
+    let ratio = mean_at(&values, confidence).map(|m| Ratio {
+        value: m.value,
+        interval: m.interval,
+        pairs: m.samples,
+    });
     Effect { ratio, equivalent: None, left_out: found.len() - values.len() }
 }
 

@@ -161,7 +161,7 @@ mod rules_under_noise {
                     (100.0, 100.0 * (1.0 + case.truth / 100.0) * (deviation * normal(&mut random)).exp())
                 })
                 .collect();
-            let equivalent = equivalence(&pairs, 1.0, MARGIN).map(|e| e.equivalent);
+            let equivalent = equivalence(&pairs, 1.0, MARGIN, 0.95).map(|e| e.equivalent);
             let ratio = paired_ratio(&pairs).unwrap();
             of_ratio(&ratio, case.expected, Stated::default(), equivalent).0 == case.wrong
         });

@@ -12,6 +12,7 @@ mod samples;
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use nestor_statistics::summary::CONFIDENCE;
 use nestor_statistics::{LatencyHistogram, LatencySummary, Mean, Ratio, coefficient_of_variation, mean};
 use serde::{Deserialize, Serialize};
 
@@ -79,7 +80,7 @@ pub struct Comparison {
     pub candidate: CellSummary,
     /// Throughput of the candidate over that of the baseline; `None` if either has no numbers.
     pub ratio: Option<Ratio>,
-    /// The same with a bootstrap interval, where there are pairs enough.
+    /// The same with a bootstrap interval of 95 %, where there are pairs enough.
     pub bootstrap: Option<Ratio>,
     /// Whether the ratio was taken within blocks.
     pub paired: bool,
@@ -143,14 +144,15 @@ impl CellSummary {
 
 impl Comparison {
     /// Compares two summaries. `random_order`: all runs were part of a plan; `differences`: what else differs between
-    /// the two sides, in sentences.
+    /// the two sides, in sentences; `confidence`: of the ratio's interval, 0 to 1.
     pub fn between(
         mut baseline: CellSummary,
         mut candidate: CellSummary,
         random_order: bool,
         differences: Vec<String>,
+        confidence: f64,
     ) -> Self {
-        let compared = compare_samples(&baseline.samples, &candidate.samples);
+        let compared = compare_samples(&baseline.samples, &candidate.samples, confidence);
         let mut doubts = doubts::left_out(&baseline, &candidate);
         doubts.extend(doubts::doubtful_marks(&baseline, &candidate));
         doubts.extend(differences);
@@ -200,7 +202,7 @@ pub fn compare(baseline_runs: &[&StoredRun], candidate_runs: &[&StoredRun]) -> O
     let candidate = summarise(candidate_runs)?;
     let random_order = baseline_runs.iter().chain(candidate_runs).all(|r| r.record.study_hash.is_some());
     let differences = doubts::differences(baseline_runs, candidate_runs);
-    Some(Comparison::between(baseline, candidate, random_order, differences))
+    Some(Comparison::between(baseline, candidate, random_order, differences, CONFIDENCE))
 }
 
 fn without_twins<'a>(runs: &[&'a StoredRun]) -> Vec<&'a StoredRun> {

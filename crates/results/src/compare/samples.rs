@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use nestor_statistics::{Ratio, geometric_mean, paired_bootstrap, paired_ratio, unpaired_ratio};
+use nestor_statistics::{Ratio, geometric_mean, paired_bootstrap, paired_ratio_at, unpaired_ratio_at};
 use serde::{Deserialize, Serialize};
 
 use super::drift::{self, Change, Drift};
@@ -105,8 +105,8 @@ pub(super) fn honest(samples: Vec<Sample>) -> (Vec<Sample>, Vec<Violation>) {
 ///
 /// Where both have samples in the same blocks the ratio is taken block by block; a block's baseline is the geometric mean
 /// of its runs there. Otherwise the ratio is that of the two groups, and a doubt says so. Nothing is averaged across a
-/// change point of the baseline: the longest stretch of blocks between such points is compared.
-pub fn compare_samples(baseline: &[Sample], candidate: &[Sample]) -> SamplesCompared {
+/// change point of the baseline: the longest stretch of blocks between such points is compared. `confidence`: of the interval, 0 to 1.
+pub fn compare_samples(baseline: &[Sample], candidate: &[Sample], confidence: f64) -> SamplesCompared {
     let (baseline, candidate) = (Counted::of(baseline), Counted::of(candidate));
     // A workload that moves no data is compared by its operations, and so is its other side.
     let moves_data = |side: &Counted<'_>| side.0.iter().all(|s| s.bytes_per_second > 0.0);
@@ -121,10 +121,11 @@ pub fn compare_samples(baseline: &[Sample], candidate: &[Sample]) -> SamplesComp
     let pairs = pairs_by_block(&baseline, &candidate, rate, &within);
     let paired = !pairs.is_empty();
     let ratio = if paired {
-        paired_ratio(&pairs)
+        paired_ratio_at(&pairs, confidence)
     } else {
         let before: Vec<f64> = baseline.0.iter().filter(|s| within(s.block)).map(|s| rate(s)).collect();
-        unpaired_ratio(&before, &candidate.0.iter().map(|s| rate(s)).collect::<Vec<_>>())
+        let after: Vec<f64> = candidate.0.iter().map(|s| rate(s)).collect();
+        unpaired_ratio_at(&before, &after, confidence)
     };
     let mut doubts = stability.doubts;
     if !paired && ratio.is_some() {

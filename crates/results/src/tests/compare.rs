@@ -2,6 +2,8 @@
 
 use super::fixture::*;
 use crate::record::{CellRecord, Mark};
+use nestor_statistics::summary::CONFIDENCE;
+
 use crate::{CellSummary, Drift, Sample, StoredRun, compare, compare_samples};
 
 fn runs(stack: &str, throughputs_mib: &[u64]) -> Vec<StoredRun> {
@@ -141,7 +143,7 @@ fn nothing_is_averaged_across_a_change_point() {
     let baseline =
         around(&[[100.0; 5].as_slice(), &[70.0; 4]].concat(), &[0.002, -0.004, 0.003, 0.0, -0.001]);
     let candidate = around(&[[120.0; 5].as_slice(), &[70.0; 4]].concat(), &[-0.003, 0.001, 0.0, 0.004]);
-    let found = compare_samples(&samples(0, &baseline), &samples(100, &candidate));
+    let found = compare_samples(&samples(0, &baseline), &samples(100, &candidate), CONFIDENCE);
     assert_eq!(found.only_blocks, Some((0, 4)));
     let ratio = found.ratio.unwrap();
     assert!(ratio.pairs == 5 && (ratio.value - 1.2).abs() < 0.01, "{ratio:?}");
@@ -155,7 +157,7 @@ fn nothing_is_averaged_across_a_change_point() {
         CellSummary::of(stack, "fio:seq-write", samples, Default::default(), Vec::new(), Vec::new())
     };
     let (base, other) = (cell("base", samples(0, &baseline)), cell("other", samples(100, &candidate)));
-    let comparison = crate::Comparison::between(base, other, true, Vec::new());
+    let comparison = crate::Comparison::between(base, other, true, Vec::new(), CONFIDENCE);
     assert_eq!((comparison.only_blocks, comparison.ratio), (found.only_blocks, found.ratio));
     assert_eq!(comparison.baseline.bytes_per_second.unwrap().samples, 5);
     assert!((comparison.candidate.bytes_per_second.unwrap().value - 120.0).abs() < 1.0);
@@ -179,7 +181,7 @@ fn a_block_into_which_a_change_fell_is_on_no_side() {
         })
         .collect();
     let candidate = samples(100, &around(&[50.0; 6], &noise));
-    let found = compare_samples(&baseline, &candidate);
+    let found = compare_samples(&baseline, &candidate, CONFIDENCE);
     assert!(matches!(found.drift, Drift::Changed { after_block: 3, .. }), "{:?}", found.drift);
     assert_eq!((found.only_blocks, found.ratio.unwrap().pairs), (Some((0, 2)), 3));
 }
@@ -191,18 +193,19 @@ fn nothing_drifts_in_virtual_time_whatever_it_looks_like() {
     };
     let steps = around(&[[100.0; 6].as_slice(), &[70.0; 6]].concat(), &[0.001, -0.002]);
     let (baseline, candidate) = (samples(0, &steps), samples(100, &steps));
-    assert!(compare_samples(&baseline, &candidate).drift.is_seen());
-    let found = compare_samples(&in_virtual_time(baseline.clone()), &in_virtual_time(candidate.clone()));
+    assert!(compare_samples(&baseline, &candidate, CONFIDENCE).drift.is_seen());
+    let found =
+        compare_samples(&in_virtual_time(baseline.clone()), &in_virtual_time(candidate.clone()), CONFIDENCE);
     assert!(matches!(found.drift, Drift::Impossible) && found.doubts.is_empty(), "{:?}", found.doubts);
     assert_eq!((found.only_blocks, found.ratio.unwrap().pairs), (None, 12));
     // One side in real time is enough to ask.
-    assert!(compare_samples(&baseline, &in_virtual_time(candidate)).drift.is_seen());
+    assert!(compare_samples(&baseline, &in_virtual_time(candidate), CONFIDENCE).drift.is_seen());
 }
 
 #[test]
 fn a_step_too_small_to_matter_parts_nothing() {
     let baseline = around(&[[100.0; 5].as_slice(), &[99.0; 5]].concat(), &[0.0002, -0.0001]);
-    let found = compare_samples(&samples(0, &baseline), &samples(100, &[50.0; 10]));
+    let found = compare_samples(&samples(0, &baseline), &samples(100, &[50.0; 10]), CONFIDENCE);
     assert_eq!((found.only_blocks, found.ratio.unwrap().pairs), (None, 10));
     assert!(found.doubts.is_empty(), "{:?}", found.doubts);
     assert!(matches!(found.drift, Drift::None { ratio: None }));
@@ -245,7 +248,7 @@ fn workloads_without_data_are_compared_by_their_operations() {
         samples.into_iter().map(|s| Sample { bytes_per_second: 0.0, ..s }).collect()
     };
     let (base, other) = (samples(0, &[100.0, 110.0]), samples(100, &[150.0, 165.0]));
-    let found = compare_samples(&without_data(base), &without_data(other));
+    let found = compare_samples(&without_data(base), &without_data(other), CONFIDENCE);
     assert!((found.ratio.unwrap().value - 1.5).abs() < 1e-9 && found.paired);
 }
 
@@ -259,7 +262,7 @@ fn throughput_that_goes_with_the_order_is_told() {
         samples.iter_mut().for_each(|s| s.position = 2 * s.block + offset);
         samples
     };
-    let found = compare_samples(&in_turn(0, 0), &in_turn(100, 1));
+    let found = compare_samples(&in_turn(0, 0), &in_turn(100, 1), CONFIDENCE);
     let Drift::WithOrder { effect } = found.drift else { panic!("{:?}", found.drift) };
     assert!(effect.correlation > 0.9 && effect.p_value < 0.01, "{effect:?}");
     assert!(

@@ -199,7 +199,7 @@ fn comparisons<'a>(study: &'a Study, numbers: &ByCell<'a>) -> HashMap<(&'a str, 
     std::thread::scope(|scope| {
         let work = |pairs: &[(&'a CellNumbers, &CellNumbers)]| -> Vec<_> {
             let key = |cell: &'a CellNumbers| (cell.stack.as_str(), cell.workload.as_str());
-            pairs.iter().map(|(cell, base)| (key(cell), cell.against(base))).collect()
+            pairs.iter().map(|(cell, base)| (key(cell), cell.against(base, study))).collect()
         };
         let started: Vec<_> = pairs.chunks(share).map(|pairs| scope.spawn(move || work(pairs))).collect();
         started.into_iter().flat_map(|thread| thread.join().expect("a comparison does not panic")).collect()

@@ -26,7 +26,7 @@ pub(super) fn method(
     if let Some(scale) = &study.scale {
         lines.push(format!("scale {scale}: the sizes that the study declares under this name"));
     }
-    lines.extend(study.stop.as_ref().map(|rule| stopping_words(rule, stopping)));
+    lines.extend(study.stop.as_ref().map(|rule| stopping_words(rule, study.confidence(), stopping)));
     lines.extend(ended(record));
     lines.extend(time_words(times, &record.sessions));
     lines.push(drift_words(cells, record.sentinels));
@@ -42,7 +42,7 @@ fn ended(record: &StudyRecord) -> Option<String> {
     }
 }
 
-fn stopping_words(rule: &StopRule, stopping: &[StoppedComparison]) -> String {
+fn stopping_words(rule: &StopRule, confidence: f64, stopping: &[StoppedComparison]) -> String {
     let count = |kind: fn(&Decision) -> bool| stopping.iter().filter(|s| kind(&s.decision)).count();
     let counts = [
         (count(|d| matches!(d, Decision::Precise { .. })), "precise"),
@@ -53,12 +53,12 @@ fn stopping_words(rule: &StopRule, stopping: &[StoppedComparison]) -> String {
     let counts = counts.iter().filter(|(n, _)| *n > 0).map(|(n, words)| format!("{n} {words}"));
     let looks: Vec<String> = rule.looks.iter().map(ToString::to_string).collect();
     format!(
-        "a comparison ends when it is known to ±{:.0} % ({:.0} % interval), or when it is faster or slower \
-         by over {:.0} % ({:.2} % interval at each look); looks at {} pairs: {}",
+        "a comparison ends when it is known to ±{:.0} %, or when it is faster or slower by over {:.0} %; intervals are of \
+         {:.2} %, so that all looks together are wrong in at most {:.0} %; looks at {} pairs: {}",
         rule.half_width * 100.0,
-        rule.confidence * 100.0,
         rule.threshold * 100.0,
-        rule.confidence_at_a_look() * 100.0,
+        confidence * 100.0,
+        (1.0 - rule.confidence) * 100.0,
         looks.join(", "),
         counts.collect::<Vec<_>>().join(", ")
     )
