@@ -16,6 +16,9 @@
 //! | `surface_ratio` | the same over the whole grid; points that were not measured are estimated from the others |
 //! | `stack_parts`, `load_options`, `setting` | stack, workload option, setting of the study's runs |
 //!
+//! `half` parts the blocks of a study in two: an extreme (the best host) is chosen on one half and judged on the other, for the best of
+//! many is the best by chance as well.
+//!
 //! The connection cannot write to the file, and queries cannot write at all.
 
 use std::collections::BTreeSet;
@@ -175,7 +178,7 @@ SELECT s.*,
 FROM main.stacks AS s
 WHERE s.stack IN (SELECT r.stack FROM counted JOIN main.runs AS r ON r.number = run);
 CREATE TEMP TABLE cell AS
-SELECT r.number AS run, r.block, r.repeat, t.untraced_twin, r.stack, r.workload, p.kind,
+SELECT r.number AS run, r.block, r.block % 2 AS half, r.repeat, t.untraced_twin, r.stack, r.workload, p.kind,
     p.guest_fs AS guest, p.host_fs AS host, p.guest_fs_options AS guest_options, p.host_fs_options AS host_options,
     p.crossing, p.cache, p.device, p.guest_sched, p.host_sched, p.image, p.image_options, p.medium, p.medium_options,
     p.guest_memory_bytes,
@@ -253,7 +256,7 @@ CREATE TEMP TABLE raw_disk AS SELECT * FROM cell WHERE kind = 'raw-disk' AND pla
 /// The baseline runs at both ends of a block count as one, by their geometric mean.
 const PAIR: &str = "
 CREATE TEMP TABLE pair AS
-SELECT c.run, min(b.run) AS baseline_run, c.block, c.guest, c.host, c.engine, c.load, c.workload, c.stack,
+SELECT c.run, min(b.run) AS baseline_run, c.block, c.half, c.guest, c.host, c.engine, c.load, c.workload, c.stack,
     geomean(b.throughput) AS baseline, c.throughput AS candidate, c.throughput / geomean(b.throughput) AS relative,
     geomean(b.latency_ms) AS baseline_latency_ms, c.latency_ms AS candidate_latency_ms,
     c.latency_ms / geomean(b.latency_ms) AS relative_latency

@@ -55,7 +55,7 @@ const FIGURE_KINDS: [(&str, FigureKind); 4] = [
     ("line", FigureKind::Line),
     ("surface", FigureKind::Surface),
 ];
-const DIRECTIONS: [(&str, Expected); 4] = [
+pub(super) const DIRECTIONS: [(&str, Expected); 4] = [
     ("less", Expected::Less),
     ("more", Expected::More),
     ("alike", Expected::Alike),

@@ -2,11 +2,15 @@
 
 use std::collections::BTreeSet;
 
-use nestor_statistics::{Ratio, equivalence, mean_at, paired_ratio_at, unpaired_ratio_at};
+use nestor_statistics::{
+    GroupSample, Interval, Ratio, Variation, equivalence, mean_at, paired_ratio_at, unpaired_ratio_at,
+    variation_between, variation_difference,
+};
 
 use super::judge::{EvidencePair, Judgement};
-use super::kept::{MOST_PARTS, check_count};
+use super::kept::{MOST_PARTS, check_count, told};
 use super::missing::Missing;
+use super::parse::DIRECTIONS;
 use super::query::{Found, Row};
 use super::verdict::{self, Stated};
 use super::{Claim, ClaimPart, Expected, Verdict};
@@ -27,7 +31,12 @@ struct Effect {
     equivalent: Option<bool>,
     /// Rows that lack a number.
     left_out: usize,
+    /// What is counted.
+    of: &'static str,
 }
+
+/// The reason where a variation has no estimate or no interval.
+const FEW_BLOCKS: &str = "a variation needs three blocks that each have all of at least three members: two blocks have no interval";
 
 /// Judges what a query found.
 ///
@@ -60,7 +69,9 @@ pub(super) fn judge(
 
 /// How the rows say what they compare.
 fn columns_of(found: &Found) -> &'static [&'static str] {
-    if found.has("pseudovalue") {
+    if found.has("member") {
+        &["member", "block", "value"]
+    } else if found.has("pseudovalue") {
         &["pseudovalue"]
     } else if found.has("side") {
         &["side", "value"]
@@ -71,16 +82,21 @@ fn columns_of(found: &Found) -> &'static [&'static str] {
 
 /// If there is nothing to judge, the reason is empty.
 fn of_rows(found: &Found, rule: Rule) -> Judgement {
-    let Effect { ratio, equivalent, left_out } = match columns_of(found) {
+    let Effect { ratio, equivalent, left_out, of } = match columns_of(found) {
+        ["member", ..] => effect_of_variation(found, rule.confidence),
         ["pseudovalue"] => effect_of_pseudovalues(found, rule.confidence),
         ["side", ..] => effect_of_sides(found, rule.confidence),
         _ => effect_of_pairs(found, rule),
     };
-    let evidence: Vec<EvidencePair> = found.rows().filter_map(EvidencePair::of).collect();
-    let Some(effect) = ratio else { return Judgement { evidence, ..Judgement::not_testable("") } };
+    let evidence = evidence_of_rows(found);
+    let varies = found.has("member");
+    let Some(effect) = ratio.filter(|effect| !varies || effect.interval.is_some()) else {
+        let reason = if varies && found.len() > 0 { FEW_BLOCKS } else { "" };
+        return Judgement { evidence, effect: ratio, ..Judgement::not_testable(reason) };
+    };
     let (verdict, mut reason) = verdict::of_ratio(&effect, rule.expected, rule.stated, equivalent);
     if verdict != Verdict::NotTestable {
-        reason = format!("{reason}; {} pairs", effect.pairs);
+        reason = format!("{reason}; {} {of}", effect.pairs);
         if left_out > 0 {
             reason.push_str(&format!(", {left_out} without both numbers left out"));
         }
@@ -93,8 +109,10 @@ fn of_parts(found: &Found, rule: Rule) -> Result<Judgement, String> {
     let groups = found.grouped_by("part");
     check_count("part", MOST_PARTS, groups.iter().map(|(name, _)| name.as_str()))
         .map_err(|e| e.to_string())?;
-    let parts: Vec<(String, Judgement)> =
-        groups.into_iter().map(|(name, rows)| (name, of_rows(&rows, rule))).collect();
+    let parts: Vec<(String, Judgement)> = groups
+        .into_iter()
+        .map(|(name, rows)| Ok((name, of_rows(&rows, rule.of_part(&rows)?))))
+        .collect::<Result<_, String>>()?;
     let evidence = evidence_of(&parts);
     let is_empty = parts.iter().all(|(_, part)| part.effect.is_none());
     let reasons: Vec<String> = parts.iter().map(|(name, part)| in_words(name, part)).collect();
@@ -111,6 +129,32 @@ fn of_parts(found: &Found, rule: Rule) -> Result<Judgement, String> {
         parts: named,
         ..worst
     })
+}
+
+impl Rule {
+    /// The rule of a part, which may state another direction than its claim in the column `expected`.
+    fn of_part(self, rows: &Found) -> Result<Self, String> {
+        let stated = rows.has("expected").then(|| rows.rows().find_map(|row| row.text("expected"))).flatten();
+        let Some(word) = stated else { return Ok(self) };
+        match DIRECTIONS.iter().find(|(name, _)| *name == word) {
+            Some((_, expected)) => Ok(Self { expected: *expected, ..self }),
+            None => Err(format!(
+                "its column `expected` says `{}`; it says one of {}",
+                told(word),
+                DIRECTIONS.map(|(name, _)| name).join(", ")
+            )),
+        }
+    }
+}
+
+/// The runs of the rows. What a block's runs share cancels out of a variation, so there no run is the baseline of another.
+fn evidence_of_rows(found: &Found) -> Vec<EvidencePair> {
+    let pairs = found.rows().filter_map(EvidencePair::of);
+    if !found.has("member") {
+        return pairs.collect();
+    }
+    let runs: BTreeSet<i64> = pairs.flat_map(|pair| [Some(pair.run), pair.baseline_run]).flatten().collect();
+    runs.into_iter().map(|run| EvidencePair { run, baseline_run: None, ratio: None }).collect()
 }
 
 /// Two parts may look at the same pair of runs, which is one piece of evidence.
@@ -143,7 +187,8 @@ fn part_of(name: &str, part: &Judgement) -> ClaimPart {
 /// `merging: -12.0 % [-15.0, -9.0], reproduced (the interval says less; 6 pairs)`.
 fn in_words(name: &str, part: &Judgement) -> String {
     let Some(effect) = part.effect else {
-        return format!("{name}: {} (no pair has both numbers)", part.verdict.words());
+        let reason = if part.reason.is_empty() { "no pair has both numbers" } else { &part.reason };
+        return format!("{name}: {} ({reason})", part.verdict.words());
     };
     let interval = effect
         .change_interval_percent()
@@ -163,6 +208,7 @@ fn effect_of_pairs(found: &Found, rule: Rule) -> Effect {
         ratio: paired_ratio_at(&pairs, rule.confidence),
         equivalent: equivalence.map(|e| e.equivalent),
         left_out: found.len() - pairs.len(),
+        of: "pairs",
     }
 }
 
@@ -177,7 +223,7 @@ fn effect_of_sides(found: &Found, confidence: f64) -> Effect {
     let (baseline, candidate) = (side("baseline"), side("candidate"));
     let used = baseline.len() + candidate.len();
     let ratio = unpaired_ratio_at(&baseline, &candidate, confidence);
-    Effect { ratio, equivalent: None, left_out: found.len() - used }
+    Effect { ratio, equivalent: None, left_out: found.len() - used, of: "pairs" }
 }
 
 /// The jackknife's estimate is the arithmetic mean of its pseudo-values, some of which may be below zero, with the t-interval
@@ -189,7 +235,49 @@ fn effect_of_pseudovalues(found: &Found, confidence: f64) -> Effect {
         interval: m.interval,
         pairs: m.samples,
     });
-    Effect { ratio, equivalent: None, left_out: found.len() - values.len() }
+    Effect { ratio, equivalent: None, left_out: found.len() - values.len(), of: "pseudo-values" }
+}
+
+/// How much the members vary, free of what their runs vary by: 1.45 is a coefficient of variation of 45 %. With two sides, by how much
+/// the candidate's exceeds the baseline's: 0.9 is ten points of the coefficient less.
+fn effect_of_variation(found: &Found, confidence: f64) -> Effect {
+    let names: BTreeSet<String> = found.rows().filter_map(|row| row.text("member")).collect();
+    let samples_of = |side: Option<&str>| -> Vec<GroupSample> {
+        found
+            .rows()
+            .filter(|row| side.is_none_or(|name| row.text("side").as_deref() == Some(name)))
+            .filter_map(|row| {
+                let name = row.text("member")?;
+                let block = u32::try_from(row.integer("block")?).ok()?;
+                Some(GroupSample {
+                    group: names.iter().position(|known| *known == name)?,
+                    block,
+                    value: positive(row, "value")?,
+                })
+            })
+            .collect()
+    };
+    let as_ratio = |value: f64, interval: Option<Interval>, blocks: usize| Ratio {
+        value: 1.0 + value,
+        interval: interval.map(|i| Interval { low: 1.0 + i.low, high: 1.0 + i.high }),
+        pairs: blocks,
+    };
+    let variation = |side: Option<&str>| -> (Option<Variation>, usize) {
+        let samples = samples_of(side);
+        (variation_between(&samples, confidence), samples.len())
+    };
+    let (ratio, used) = if found.has("side") {
+        let ((a, of_a), (b, of_b)) = (variation(Some("baseline")), variation(Some("candidate")));
+        let ratio = a.zip(b).map(|(a, b)| {
+            let (difference, interval) = variation_difference(&a, &b);
+            as_ratio(difference, interval, a.blocks.min(b.blocks))
+        });
+        (ratio, of_a + of_b)
+    } else {
+        let (all, used) = variation(None);
+        (all.map(|v| as_ratio(v.value, v.interval, v.blocks)), used)
+    };
+    Effect { ratio, equivalent: None, left_out: found.len() - used, of: "blocks" }
 }
 
 /// A number of which there is a logarithm.

@@ -105,7 +105,9 @@ proptest! {
 mod rules_under_noise {
     //! How often each rule errs: studies of `n` pairs with normal log-ratios, judged as a study's claims are.
 
-    use nestor_statistics::{SeededOrder, equivalence, paired_ratio};
+    use nestor_statistics::{
+        GroupSample, SeededOrder, equivalence, paired_ratio, variation_between, variation_difference,
+    };
 
     use super::*;
 
@@ -113,9 +115,21 @@ mod rules_under_noise {
     struct Case {
         rule: &'static str,
         expected: Expected,
-        /// The true change in per cent.
-        truth: f64,
+        truth: Truth,
         wrong: Verdict,
+    }
+
+    /// What is compared, and what is true of it, in per cent.
+    #[derive(Clone, Copy)]
+    enum Truth {
+        /// Pairs with this true change.
+        Change(f64),
+        /// The variation over five hosts.
+        Variation(f64),
+        /// The variation over five hosts under one workload, and under another.
+        Variations(f64, f64),
+        /// The best of so many combinations that are all alike, chosen on one half of the blocks and judged on the other.
+        BestOf(usize),
     }
 
     const STUDIES: u32 = 1_000;
@@ -127,7 +141,8 @@ mod rules_under_noise {
     const DEVIATIONS: [f64; 2] = [0.03, 0.20];
 
     fn cases() -> Vec<Case> {
-        let case = |rule, expected, truth, wrong| Case { rule, expected, truth, wrong };
+        let case = |rule, expected, truth, wrong| Case { rule, expected, truth: Truth::Change(truth), wrong };
+        let of = |rule, expected, truth, wrong| Case { rule, expected, truth, wrong };
         vec![
             case("change of -40 %, no effect", change(-40.0), 0.0, Verdict::Reproduced),
             case("change of -40 %, the published effect", change(-40.0), -40.0, Verdict::Contradicted),
@@ -143,6 +158,18 @@ mod rules_under_noise {
             case("alike, equal", Expected::Alike, 0.0, Verdict::Contradicted),
             case("not less, 1/1.1 of it", Expected::NotLess, -100.0 / 11.0, Verdict::Reproduced),
             case("not less, equal", Expected::NotLess, 0.0, Verdict::Contradicted),
+            of("variation of 45 %, none", change(45.0), Truth::Variation(0.0), Verdict::Reproduced),
+            of("variation of 45 %, 45 %", change(45.0), Truth::Variation(45.0), Verdict::Contradicted),
+            of("varies less, none does", Expected::Less, Truth::Variations(0.0, 0.0), Verdict::Reproduced),
+            of("varies less, 20 % both", Expected::Less, Truth::Variations(20.0, 20.0), Verdict::Reproduced),
+            of(
+                "varies less, 15 % instead of 20 %",
+                Expected::Less,
+                Truth::Variations(20.0, 15.0),
+                Verdict::Contradicted,
+            ),
+            of("best of 36 has -42 %, no effect", change(-42.0), Truth::BestOf(36), Verdict::Reproduced),
+            of("best of 36 has less, no effect", Expected::Less, Truth::BestOf(36), Verdict::Reproduced),
         ]
     }
 
@@ -152,19 +179,73 @@ mod rules_under_noise {
         radius * (std::f64::consts::TAU * random.unit()).cos()
     }
 
+    /// Hosts whose logarithms are spread evenly, with this true coefficient of variation.
+    fn over_hosts(
+        random: &mut SeededOrder,
+        per_cent: f64,
+        blocks: usize,
+        deviation: f64,
+    ) -> Vec<GroupSample> {
+        // The places -2 to 2 have the variance 2.5.
+        let spread = ((per_cent / 100.0_f64).powi(2).ln_1p() / 2.5).sqrt();
+        let mut samples = Vec::new();
+        for block in 0..blocks as u32 {
+            for group in 0..5 {
+                let value = (spread * (group as f64 - 2.0) + deviation * normal(random)).exp();
+                samples.push(GroupSample { group, block, value });
+            }
+        }
+        samples
+    }
+
+    /// Pairs of the combination that was best on the other half of the blocks.
+    fn best_of(
+        random: &mut SeededOrder,
+        combinations: usize,
+        blocks: usize,
+        deviation: f64,
+    ) -> Vec<(f64, f64)> {
+        let logarithms: Vec<Vec<f64>> =
+            (0..combinations).map(|_| (0..blocks).map(|_| deviation * normal(random)).collect()).collect();
+        let best_on = |half: usize| {
+            let sum = |of: &[f64]| of.iter().skip(half).step_by(2).sum::<f64>();
+            (0..combinations).min_by(|a, b| sum(&logarithms[*a]).total_cmp(&sum(&logarithms[*b]))).unwrap()
+        };
+        let best = [best_on(0), best_on(1)];
+        (0..blocks).map(|block| (100.0, 100.0 * logarithms[best[1 - block % 2]][block].exp())).collect()
+    }
+
+    fn verdict(case: &Case, blocks: usize, deviation: f64, random: &mut SeededOrder) -> Verdict {
+        let pairs = match case.truth {
+            Truth::Change(percent) => (0..blocks)
+                .map(|_| (100.0, 100.0 * (1.0 + percent / 100.0) * (deviation * normal(random)).exp()))
+                .collect(),
+            Truth::BestOf(combinations) => best_of(random, combinations, blocks, deviation),
+            Truth::Variation(percent) => {
+                let found = variation_between(&over_hosts(random, percent, blocks, deviation), 0.95).unwrap();
+                let interval = found.interval.unwrap();
+                let ratio = self::found(1.0 + found.value, 1.0 + interval.low, 1.0 + interval.high);
+                return of_ratio(&ratio, case.expected, Stated::default(), None).0;
+            }
+            Truth::Variations(a, b) => {
+                let mut of = |percent| {
+                    variation_between(&over_hosts(random, percent, blocks, deviation), 0.95).unwrap()
+                };
+                let (a, b) = (of(a), of(b));
+                let (difference, interval) = variation_difference(&a, &b);
+                let interval = interval.unwrap();
+                let ratio = self::found(1.0 + difference, 1.0 + interval.low, 1.0 + interval.high);
+                return of_ratio(&ratio, case.expected, Stated::default(), None).0;
+            }
+        };
+        let equivalent = equivalence(&pairs, 1.0, MARGIN, 0.95).map(|e| e.equivalent);
+        of_ratio(&paired_ratio(&pairs).unwrap(), case.expected, Stated::default(), equivalent).0
+    }
+
     /// The share of studies with the wrong verdict.
     fn share(case: &Case, blocks: usize, deviation: f64) -> f64 {
         let mut random = SeededOrder::new(20_120_214);
-        let wrong = (0..STUDIES).filter(|_| {
-            let pairs: Vec<(f64, f64)> = (0..blocks)
-                .map(|_| {
-                    (100.0, 100.0 * (1.0 + case.truth / 100.0) * (deviation * normal(&mut random)).exp())
-                })
-                .collect();
-            let equivalent = equivalence(&pairs, 1.0, MARGIN, 0.95).map(|e| e.equivalent);
-            let ratio = paired_ratio(&pairs).unwrap();
-            of_ratio(&ratio, case.expected, Stated::default(), equivalent).0 == case.wrong
-        });
+        let wrong = (0..STUDIES).filter(|_| verdict(case, blocks, deviation, &mut random) == case.wrong);
         wrong.count() as f64 / f64::from(STUDIES)
     }
 

@@ -306,6 +306,49 @@ fn sides_that_were_traced_differently_are_a_doubt() {
     assert_eq!(lab.judge_one(against_raw("xfs", 1.0)).doubts, Vec::<String>::new());
 }
 
+/// Three hosts in three blocks, each host as far from the next as 1 is from 2, and runs that differ by a few per cent.
+const VARIED: &str = "SELECT m.column1 AS member, b.column1 AS block, m.column2 * b.column2 * (1 + 0.02 * ((m.column3 * b.column1) % 3)) AS value \
+    FROM (VALUES ('ext2', 1.0, 1), ('jfs', 2.0, 2), ('xfs', 4.0, 3)) AS m, (VALUES (0, 1.0), (1, 1.3), (2, 0.8)) AS b";
+
+#[test]
+fn members_vary_by_more_than_their_runs_do() {
+    let mut lab = Lab::new(usual());
+    let ratio = |sql: &str| claim(ClaimKind::Ratio, Some(change(79.0)), sql);
+    let all = lab.judge_one(ratio(VARIED));
+    assert_eq!(all.verdict, Verdict::Reproduced, "{all:?}");
+    assert!((all.effect.unwrap().value - 1.787).abs() < 0.02, "{:?}", all.effect);
+    assert!(all.reason.ends_with("; 3 blocks"), "{}", all.reason);
+    let two = lab.judge_one(ratio(&format!("SELECT * FROM ({VARIED}) WHERE block < 2")));
+    assert_eq!(two.verdict, Verdict::NotTestable);
+    assert!(two.reason.contains("a variation needs three blocks"), "{}", two.reason);
+    // Reads that do not vary at all against writes that do.
+    let sides = format!(
+        "SELECT member, block, value, 'baseline' AS side FROM ({VARIED}) UNION ALL SELECT member, block, 1, 'candidate' FROM ({VARIED})"
+    );
+    let less = lab.judge_one(claim(ClaimKind::Predicate, Some(Expected::Less), &sides));
+    assert_eq!(less.verdict, Verdict::Reproduced, "{less:?}");
+    assert!((less.effect.unwrap().value - 0.213).abs() < 0.02, "{:?}", less.effect);
+}
+
+#[test]
+fn a_part_states_its_own_direction() {
+    let mut lab = Lab::new(usual());
+    let sql = |word: &str| {
+        format!(
+            "SELECT host AS part, iif(host = 'xfs', '{word}', 'less') AS expected, baseline, candidate, run, baseline_run FROM pair"
+        )
+    };
+    let of = |word| claim(ClaimKind::Predicate, Some(Expected::Less), &sql(word));
+    let results = lab.judge(vec![of("less"), of("alike"), of("more or less")]);
+    let verdicts: Vec<Verdict> = results.iter().map(|r| r.verdict).collect();
+    assert_eq!(verdicts, [Verdict::Contradicted, Verdict::Reproduced, Verdict::NotTestable]);
+    assert!(
+        results[2].reason.contains("`more or less`; it says one of less, more, alike, not-less"),
+        "{}",
+        results[2].reason
+    );
+}
+
 /// Values 0.9, 1.2, 1.5 have the mean 1.2 and the standard error 0.3 / sqrt 3; the t factor of two degrees is 4.3027.
 #[test]
 fn pseudovalues_have_an_arithmetic_mean() {
@@ -354,7 +397,7 @@ fn a_wrong_query_is_told_and_the_others_are_judged() {
     the query of L-0 is wrong: it is not a read-only query: it must begin with SELECT or WITH
     the query of L-0 is wrong: it is not a read-only query: it must begin with SELECT or WITH
     the query of L-0 is wrong: SQLite says: Multiple statements provided; the tables are cell, twin, raw_disk, pair, layer, class, seek, surface, surface_pair, surface_ratio, surface_fit, surface_error, surface_check, stack_parts, load_options, setting
-    the query of L-0 is wrong: SQLite says: Wrong number of parameters passed to query. Got 0, needed 1; cell has run, block, repeat, untraced_twin, stack, workload, kind, guest, host, guest_options, host_options, crossing, cache, device, guest_sched, host_sched, image, image_options, medium, medium_options, guest_memory_bytes, plain, engine, load, load_options, throughput, mb_per_s, ops_per_s, latency_ms, bytes, operations, elapsed_s, host_cpu_busy, engine_cpu_s, working_set_bytes, scale_factor, engine_version, trace, ground
+    the query of L-0 is wrong: SQLite says: Wrong number of parameters passed to query. Got 0, needed 1; cell has run, block, half, repeat, untraced_twin, stack, workload, kind, guest, host, guest_options, host_options, crossing, cache, device, guest_sched, host_sched, image, image_options, medium, medium_options, guest_memory_bytes, plain, engine, load, load_options, throughput, mb_per_s, ops_per_s, latency_ms, bytes, operations, elapsed_s, host_cpu_busy, engine_cpu_s, working_set_bytes, scale_factor, engine_version, trace, ground
     the query of L-0 is wrong: SQLite says: incomplete input; the tables are cell, twin, raw_disk, pair, layer, class, seek, surface, surface_pair, surface_ratio, surface_fit, surface_error, surface_check, stack_parts, load_options, setting
     "#);
     assert_eq!(lab.store.numbers(&crate::RunFilter::default()).unwrap().len(), 12);
