@@ -132,14 +132,19 @@ fn of_parts(found: &Found, rule: Rule) -> Result<Judgement, String> {
 }
 
 impl Rule {
-    /// The rule of a part, which may state another direction than its claim in the column `expected`.
+    /// The rule of a part, which may state another direction or another ratio than its claim in the column `expected`.
     fn of_part(self, rows: &Found) -> Result<Self, String> {
-        let stated = rows.has("expected").then(|| rows.rows().find_map(|row| row.text("expected"))).flatten();
-        let Some(word) = stated else { return Ok(self) };
+        if !rows.has("expected") {
+            return Ok(self);
+        }
+        if let Some(ratio) = rows.rows().find_map(|row| positive(row, "expected")) {
+            return Ok(Self { expected: Expected::Change { low: ratio, high: ratio }, ..self });
+        }
+        let Some(word) = rows.rows().find_map(|row| row.text("expected")) else { return Ok(self) };
         match DIRECTIONS.iter().find(|(name, _)| *name == word) {
             Some((_, expected)) => Ok(Self { expected: *expected, ..self }),
             None => Err(format!(
-                "its column `expected` says `{}`; it says one of {}",
+                "its column `expected` says `{}`; it has a ratio above 0 or one of {}",
                 told(word),
                 DIRECTIONS.map(|(name, _)| name).join(", ")
             )),

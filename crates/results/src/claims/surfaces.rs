@@ -155,7 +155,7 @@ CREATE TEMP VIEW surface_fit AS
 SELECT f.*, c.block, c.stack, c.workload, c.kind, c.guest, c.device, c.medium, c.medium_options
 FROM surface_fitted AS f JOIN cell AS c USING (run);
 CREATE TEMP TABLE surface_pair AS
-SELECT v.run, min(n.run) AS baseline_run, v.block, v.guest, v.device, v.medium, v.medium_options, v.workload, v.stack,
+SELECT v.run, min(n.run) AS baseline_run, v.block, v.block % 2 AS half, v.guest, v.device, v.medium, v.medium_options, v.workload, v.stack,
     v.size, v.read, v.random, v.depth, geomean(n.mb_per_s) AS baseline, v.mb_per_s AS candidate,
     v.mb_per_s / geomean(n.mb_per_s) AS relative
 FROM surface AS v JOIN surface AS n ON n.kind = 'native' AND n.guest IS v.guest AND n.medium IS v.medium

@@ -335,15 +335,26 @@ fn a_part_states_its_own_direction() {
     let mut lab = Lab::new(usual());
     let sql = |word: &str| {
         format!(
-            "SELECT host AS part, iif(host = 'xfs', '{word}', 'less') AS expected, baseline, candidate, run, baseline_run FROM pair"
+            "SELECT host AS part, iif(host = 'xfs', {word}, 'less') AS expected, baseline, candidate, run, baseline_run FROM pair"
         )
     };
     let of = |word| claim(ClaimKind::Predicate, Some(Expected::Less), &sql(word));
-    let results = lab.judge(vec![of("less"), of("alike"), of("more or less")]);
+    let results = lab.judge(vec![of("'less'"), of("'alike'"), of("'more or less'"), of("0.5"), of("1.01")]);
     let verdicts: Vec<Verdict> = results.iter().map(|r| r.verdict).collect();
-    assert_eq!(verdicts, [Verdict::Contradicted, Verdict::Reproduced, Verdict::NotTestable]);
+    assert_eq!(
+        verdicts,
+        [
+            Verdict::Contradicted,
+            Verdict::Reproduced,
+            Verdict::NotTestable,
+            Verdict::Contradicted,
+            Verdict::Reproduced
+        ]
+    );
     assert!(
-        results[2].reason.contains("`more or less`; it says one of less, more, alike, not-less"),
+        results[2]
+            .reason
+            .contains("`more or less`; it has a ratio above 0 or one of less, more, alike, not-less"),
         "{}",
         results[2].reason
     );
