@@ -8,15 +8,18 @@ pub fn rate_interval(interval: Interval) -> String {
     format!("[{}, {}]", digits(interval.low / 1e6), digits(interval.high / 1e6))
 }
 
-/// The interval of a mean, or why there is none.
-pub fn mean_interval(mean: &Mean) -> String {
-    mean.interval.map_or_else(|| "no interval".to_owned(), rate_interval)
+/// How certain a mean rate is, without the unit: its interval, or the two rates that it is of: `25.1, 27.3`. `None` of one rate.
+pub fn spread(mean: &Mean, rates: &[f64]) -> Option<String> {
+    let two =
+        || (rates.len() == 2).then(|| rates.iter().map(|r| digits(r / 1e6)).collect::<Vec<_>>().join(", "));
+    mean.interval.map(rate_interval).or_else(two)
 }
 
 /// `5 fresh stacks`, `1 fresh stack: no interval`.
 pub fn fresh_stacks(samples: usize) -> String {
     match samples {
         1 => "1 fresh stack: no interval".to_owned(),
+        2 => "2 fresh stacks: no interval".to_owned(),
         n => format!("{n} fresh stacks"),
     }
 }

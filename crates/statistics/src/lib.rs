@@ -45,5 +45,5 @@ pub use ratio::{
 };
 pub use sequential::{Decision, Replay, StopRule, replay};
 pub use steady::{SteadyState, steady_from, steady_state};
-pub use summary::{Interval, Mean, coefficient_of_variation, mean, mean_at, median, variance};
+pub use summary::{Interval, Mean, coefficient_of_variation, mean, mean_at, median, rate_mean, variance};
 pub use variation::{GroupSample, Variation, variation_between, variation_difference};

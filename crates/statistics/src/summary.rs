@@ -42,14 +42,14 @@ impl Interval {
     }
 }
 
-/// An arithmetic mean of independent samples.
+/// A mean of independent samples: arithmetic, or of rates geometric ([`rate_mean`]).
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Mean {
     /// The mean.
     pub value: f64,
     /// How many samples it was taken from.
     pub samples: usize,
-    /// Its 95 % t-interval; one sample has none.
+    /// Its 95 % t-interval; one sample has none, and of rates two have none.
     pub interval: Option<Interval>,
 }
 
@@ -70,6 +70,29 @@ pub fn mean_at(samples: &[f64], confidence: f64) -> Option<Mean> {
         Some(Interval { low: value - half, high: value + half })
     });
     Some(Mean { value, samples: samples.len(), interval })
+}
+
+/// Fewer rates are shown as they are: two have an interval of eight times their distance.
+const FEWEST_RATES: usize = 3;
+
+/// The mean of rates on a logarithmic scale, as ratios are averaged: the geometric mean with its 95 % t-interval, which is never below
+/// zero. Rates that are zero (a load that moves no bytes) have the mean zero. `None` without samples or with one that is negative or
+/// not a number.
+pub fn rate_mean(samples: &[f64]) -> Option<Mean> {
+    if samples.iter().any(|s| *s < 0.0) {
+        return None;
+    }
+    if samples.contains(&0.0) {
+        return mean(samples).map(|mean| Mean { interval: None, ..mean });
+    }
+    let logarithms: Vec<f64> = samples.iter().map(|s| s.ln()).collect();
+    let found = mean(&logarithms)?;
+    let interval = found.interval.filter(|_| samples.len() >= FEWEST_RATES);
+    Some(Mean {
+        value: found.value.exp(),
+        samples: found.samples,
+        interval: interval.map(|i| Interval { low: i.low.exp(), high: i.high.exp() }),
+    })
 }
 
 /// Standard deviation over mean (0 to 1 and above), from the unbiased variance.
@@ -106,6 +129,26 @@ pub(crate) fn standard_error(samples: &[f64], mean: f64) -> Option<(f64, f64)> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn rates_have_an_interval_above_zero_from_three_on() {
+        // 1, 2 and 4 are 2 times or by 2: the deviation of the logarithms is ln 2, the t factor of two degrees 4.3027.
+        let found = rate_mean(&[1.0, 2.0, 4.0]).unwrap();
+        let half = 4.302_652_7 * std::f64::consts::LN_2 / 3.0_f64.sqrt();
+        let interval = found.interval.unwrap();
+        assert!(
+            (found.value - 2.0).abs() < 1e-12 && (interval.low - 2.0 * (-half).exp()).abs() < 1e-6,
+            "{found:?}"
+        );
+        assert!(interval.low > 0.0 && mean(&[1.0, 2.0, 4.0]).unwrap().interval.unwrap().low < 0.0);
+        let two = rate_mean(&[1.0, 4.0]).unwrap();
+        assert!((two.value - 2.0).abs() < 1e-12);
+        assert_eq!((two.samples, two.interval), (2, None));
+        assert_eq!(rate_mean(&[0.0, 0.0]), Some(Mean { value: 0.0, samples: 2, interval: None }));
+        assert_eq!(rate_mean(&[]), None);
+        assert_eq!(rate_mean(&[-1.0]), None);
+        assert_eq!(rate_mean(&[f64::NAN]), None);
+    }
 
     #[test]
     fn the_interval_of_a_worked_example() {

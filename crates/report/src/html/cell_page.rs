@@ -138,8 +138,8 @@ impl CellPage {
             violations: summary.violations.iter().map(|v| (v.run, v.identity.clone())).collect(),
             rate: mean.map(|m| typeset(&units::rate(m.value))),
             interval: mean
-                .and_then(|m| m.interval)
-                .map(|i| typeset(&units::rate_interval(i)))
+                .and_then(|m| units::spread(&m, &values))
+                .map(|spread| typeset(&spread))
                 .unwrap_or_default(),
             iops: summary.operations_per_second.map(|m| typeset(&units::iops(m.value))).unwrap_or_default(),
             stacks: mean.map(|m| units::fresh_stacks(m.samples)).unwrap_or_default(),

@@ -79,9 +79,11 @@ pub(super) fn heat_cell(report: &StudyReport, cell: &MatrixCell) -> HeatCell {
             let interval = units::change_interval(ratio).unwrap_or_else(|| "1 pair".to_owned());
             (direction(ratio), units::change(ratio), interval)
         }
-        (CellKind::Baseline | CellKind::Alone, _, Some(mean)) => {
-            ("baseline", units::rate(mean.value), mean_interval().unwrap_or_else(|| "1 run".to_owned()))
-        }
+        (CellKind::Baseline | CellKind::Alone, _, Some(mean)) => (
+            "baseline",
+            units::rate(mean.value),
+            mean_interval().unwrap_or_else(|| units::plural(mean.samples, "run")),
+        ),
         (CellKind::Failed, ..) => ("failed", cell.without_number().to_owned(), String::new()),
         (CellKind::Absent, ..) => ("absent", String::new(), String::new()),
         _ => ("not-run", "not run".to_owned(), String::new()),

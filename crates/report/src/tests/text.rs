@@ -26,7 +26,7 @@ fn a_run() {
       medium
     on an emulated host (TCG, no KVM here): shapes and ratios hold, absolute CPU-bound numbers do not
 
-      26.6 MB/s  [25.7, 27.5]  3 244 IOPS  5 fresh stacks
+      26.6 MB/s  [25.7, 27.5]  3 243 IOPS  5 fresh stacks
       latency p50 57.9 ms  p99 472.6 ms  steady from the start
 
       layer                   requests      bytes  x above  merged     queue  service
@@ -248,9 +248,9 @@ fn a_doubtful_comparison_on_a_narrow_terminal() {
       CPU-bound numbers do not
 
       ext3/kvm:cache=writethrough/hdd
-        105 MB/s  [98.7, 112]
+        105 MB/s  [98.8, 112]
       ext3/kvm:cache=writethrough/raw/jfs/hdd
-        68.0 MB/s  [63.7, 72.3]
+        68.0 MB/s  [63.8, 72.4]
       -35.4 %  [-35.5, -35.3]
       3 pairs, order random, drift not tested
       less certain than it looks:
@@ -294,10 +294,10 @@ fn a_study() {
 
       ext3/kvm:cache=writethrough, scale=0.0125
       workload                      raw disk               raw/ext2                    raw/jfs                    raw/xfs
-      fio:seq-read      105 MB/s [98.7, 112]   -2.7 % [-13.2, +9.1]  C  -35.4 % [-35.5, -35.3]  M  +17.4 % [-29.7, +96.1]
-      fio:seq-write   31.6 MB/s [29.6, 33.5]  -16.8 % [-25.6, -7.0]  C  -16.9 % [-17.2, -16.7]     -31.2 % [-59.2, +15.9]
-      fio:rand-read   14.7 MB/s [13.8, 15.6]   +2.1 % [-9.5, +15.3]  C  -11.2 % [-11.8, -10.6]      +7.4 % [-32.9, +71.9]
-      fio:rand-write  5.24 MB/s [4.98, 5.50]   -2.0 % [-10.2, +6.9]  C     -8.0 % [-8.4, -7.6]                     failed
+      fio:seq-read      105 MB/s [98.8, 112]   -2.7 % [-13.2, +9.1]  C  -35.4 % [-35.5, -35.3]  M  +17.4 % [-29.7, +96.1]
+      fio:seq-write   31.6 MB/s [29.7, 33.6]  -16.8 % [-25.6, -7.0]  C  -16.9 % [-17.2, -16.7]     -31.2 % [-59.2, +15.9]
+      fio:rand-read   14.7 MB/s [13.8, 15.7]   +2.1 % [-9.5, +15.3]  C  -11.2 % [-11.8, -10.6]      +7.4 % [-32.9, +71.9]
+      fio:rand-write  5.24 MB/s [4.99, 5.51]   -2.0 % [-10.2, +6.9]  C     -8.0 % [-8.4, -7.6]                     failed
 
       change of throughput against the raw disk or named baseline, 95 % interval
       C: CPU-bound: a machine's CPUs were busy over 70 % of the time

@@ -79,7 +79,7 @@ fn answer(comparison: &Comparison, style: Style) -> Vec<String> {
         table.row(&[
             cell.stack.as_str(),
             &rate.map_or_else(|| without_number(cell).to_owned(), |r| units::rate(r.value)),
-            &rate.and_then(|r| r.interval).map_or_else(|| "-".to_owned(), units::rate_interval),
+            &rate.and_then(|r| units::spread(r, &cell.rates())).unwrap_or_else(|| "-".to_owned()),
             &shown.map(units::change).unwrap_or_default(),
             &shown.and_then(units::change_interval).unwrap_or_default(),
             if is_candidate { long } else { "" },
@@ -107,7 +107,10 @@ fn stacked_answer(comparison: &Comparison, style: Style, how_sure: &str) -> Vec<
     for cell in [&comparison.baseline, &comparison.candidate] {
         lines.push(format!("  {}", nestor_text::visible_in_columns(&cell.stack)));
         lines.push(match &cell.bytes_per_second {
-            Some(mean) => format!("    {}  {}", units::rate(mean.value), units::mean_interval(mean)),
+            Some(mean) => {
+                let spread = units::spread(mean, &cell.rates()).unwrap_or_else(|| "no interval".to_owned());
+                format!("    {}  {spread}", units::rate(mean.value))
+            }
             None => format!("    {}", without_number(cell)),
         });
     }

@@ -72,9 +72,7 @@ fn answer(view: &RunView, style: Style) -> Vec<String> {
         return vec![style.wrong(&format!("  no numbers: {reason}"))];
     };
     let mut parts = vec![style.strong(&units::rate(mean.value))];
-    if let Some(interval) = mean.interval {
-        parts.push(units::rate_interval(interval));
-    }
+    parts.extend(units::spread(&mean, &view.summary.rates()));
     if let Some(operations) = view.summary.operations_per_second {
         parts.push(units::iops(operations.value));
     }

@@ -13,7 +13,7 @@ mod samples;
 use std::collections::{BTreeMap, BTreeSet};
 
 use nestor_statistics::summary::CONFIDENCE;
-use nestor_statistics::{LatencyHistogram, LatencySummary, Mean, Ratio, coefficient_of_variation, mean};
+use nestor_statistics::{LatencyHistogram, LatencySummary, Mean, Ratio, coefficient_of_variation, rate_mean};
 use serde::{Deserialize, Serialize};
 
 use crate::record::Mark;
@@ -52,9 +52,9 @@ pub struct CellSummary {
     pub stack: String,
     /// The workload.
     pub workload: String,
-    /// Bytes per second; `None` if no run has numbers.
+    /// Bytes per second, averaged as logarithms; `None` if no run has numbers.
     pub bytes_per_second: Option<Mean>,
-    /// Operations per second; `None` if no run has numbers.
+    /// Operations per second, averaged as logarithms; `None` if no run has numbers.
     pub operations_per_second: Option<Mean>,
     /// Standard deviation over mean of the throughput; `None` below two runs.
     pub coefficient_of_variation: Option<f64>,
@@ -125,6 +125,11 @@ impl CellSummary {
         summary
     }
 
+    /// The throughput of each run that counts, in bytes per second.
+    pub fn rates(&self) -> Vec<f64> {
+        self.samples.iter().map(|sample| sample.bytes_per_second).collect()
+    }
+
     /// Runs that ended with numbers, whether they count or not.
     pub fn measured_runs(&self) -> usize {
         self.samples.len() + self.violations.len()
@@ -136,8 +141,8 @@ impl CellSummary {
         let rates =
             |rate: fn(&Sample) -> f64| -> Vec<f64> { self.samples.iter().filter(within).map(rate).collect() };
         let throughput = rates(|s| s.bytes_per_second);
-        self.operations_per_second = mean(&rates(|s| s.operations_per_second));
-        self.bytes_per_second = mean(&throughput);
+        self.operations_per_second = rate_mean(&rates(|s| s.operations_per_second));
+        self.bytes_per_second = rate_mean(&throughput);
         self.coefficient_of_variation = coefficient_of_variation(&throughput);
     }
 }
