@@ -21,6 +21,7 @@ mod run_levels;
 mod sameness;
 mod stopping;
 pub mod store;
+mod structure;
 mod study;
 mod trace_cost;
 mod trace_mode;
@@ -56,6 +57,7 @@ pub use store::{
     Elsewhere, Known, KnownCell, KnownLoad, KnownPlace, KnownStack, MergeReport, RunFilter, RunListing,
     SessionRecord, StackPart, Store, StoreError, StoredRun, StudyRecord, stack_parts,
 };
+pub use structure::{Quantity, StructuralDifference, structural_differences};
 pub use study::{CellRule, Part, Study};
 pub use trace_cost::{TraceCost, trace_costs};
 pub use trace_mode::TraceMode;

@@ -1,10 +1,12 @@
 //! Instructions of the modelled processor while the workload's I/O ran.
 
 use nestor_processor::InstructionCounts;
-use nestor_statistics::{Ratio, mean, unpaired_ratio};
+use nestor_statistics::summary::CONFIDENCE;
+use nestor_statistics::{Ratio, mean};
 use nestor_workload::LoadResult;
 use serde::{Deserialize, Serialize};
 
+use crate::compare::ratio_by_block;
 use crate::store::StoredRun;
 
 /// Whose instructions they are. Only the mode of the processor tells them apart.
@@ -91,7 +93,7 @@ pub struct PathDifference {
     pub baseline: Option<f64>,
     /// For one operation of the candidate.
     pub candidate: Option<f64>,
-    /// Candidate over baseline, where both are above zero, with an interval over the runs if they are enough.
+    /// Candidate over baseline, where both are above zero, within blocks, with an interval if the runs are enough.
     pub ratio: Option<Ratio>,
 }
 
@@ -104,32 +106,39 @@ pub fn path_differences(baseline: &[&StoredRun], candidate: &[&StoredRun]) -> Ve
     let rows = Executor::ALL.map(Some).into_iter().chain([None]);
     rows.map(|executor| {
         let (from, to) = (samples(&baseline, executor), samples(&candidate, executor));
-        let value = |samples: &[f64]| mean(samples).map(|mean| mean.value);
+        let value = |samples: &[(u32, f64)]| {
+            mean(&samples.iter().map(|(_, count)| *count).collect::<Vec<_>>()).map(|mean| mean.value)
+        };
         PathDifference {
             executor,
             baseline: value(&from),
             candidate: value(&to),
-            ratio: unpaired_ratio(&from, &to),
+            ratio: ratio_by_block(&from, &to, CONFIDENCE),
         }
     })
     .filter(|row| row.baseline.is_some() || row.candidate.is_some())
     .collect()
 }
 
+/// What one operation took of each part in a run of a block.
+type Parts = (u32, Vec<(Executor, f64)>);
+
 /// What one operation took in each run whose numbers count.
-fn of_runs(runs: &[&StoredRun]) -> Vec<Vec<(Executor, f64)>> {
+fn of_runs(runs: &[&StoredRun]) -> Vec<Parts> {
     let honest = runs.iter().filter(|run| !run.record.untraced_twin && !run.record.violates_an_identity());
     let each = honest.filter_map(|run| {
         let measured = run.record.measured()?;
-        Some(measured.path_length.as_ref()?.per_operation(&measured.load))
+        Some((run.record.block, measured.path_length.as_ref()?.per_operation(&measured.load)))
     });
-    each.filter(|parts| !parts.is_empty()).collect()
+    each.filter(|(_, parts)| !parts.is_empty()).collect()
 }
 
-fn samples(runs: &[Vec<(Executor, f64)>], executor: Option<Executor>) -> Vec<f64> {
-    let instructions_of = |parts: &Vec<(Executor, f64)>| match executor {
-        None => Some(sum_of_parts(parts)),
-        Some(wanted) => parts.iter().find(|(executor, _)| *executor == wanted).map(|(_, count)| *count),
+fn samples(runs: &[Parts], executor: Option<Executor>) -> Vec<(u32, f64)> {
+    let instructions_of = |(block, parts): &Parts| match executor {
+        None => Some((*block, sum_of_parts(parts))),
+        Some(wanted) => {
+            parts.iter().find(|(executor, _)| *executor == wanted).map(|(_, count)| (*block, *count))
+        }
     };
     runs.iter().filter_map(instructions_of).collect()
 }

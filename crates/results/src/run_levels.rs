@@ -10,6 +10,7 @@ use nestor_statistics::LatencyHistogram;
 use nestor_trace::{LayerMetrics, TracePoint};
 
 use crate::record::{CellRecord, Measured};
+use crate::structure::Quantity;
 use crate::{WrittenStack, WrittenWorkload};
 
 /// Smaller differences are not reported.
@@ -42,15 +43,15 @@ enum Work {
     ThousandOperations(f64),
 }
 
-/// Where a level is.
-#[derive(Clone, Debug, PartialEq, Eq)]
-enum LevelPlace {
-    /// The medium.
-    Disk,
+/// Where a level is, from the topmost down.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum LevelPlace {
+    /// The block layer of another machine than the outermost.
+    Machine(String),
     /// The block layer of the outermost machine.
     Host,
-    /// The block layer of another machine.
-    Machine(String),
+    /// The medium.
+    Disk,
 }
 
 impl LevelPlace {
@@ -79,6 +80,8 @@ struct Level {
     merges: f64,
     read_bytes: f64,
     flushes: f64,
+    /// Requests that do not go on where an earlier one ended.
+    seeks: Option<f64>,
     queue_ns: Option<f64>,
     service_ns: Option<f64>,
     /// Of a modelled disk: moving the arm, waiting for the sector, transfer.
@@ -145,6 +148,24 @@ impl RunLevels {
         format!("per {}: {}", self.work.unit(), levels.collect::<Vec<_>>().join("; "))
     }
 
+    /// What one operation of the application became at each level. Empty if it did none.
+    pub(crate) fn for_an_operation(&self) -> Vec<(LevelPlace, Quantity, f64)> {
+        if self.operations <= 0.0 {
+            return Vec::new();
+        }
+        let of_level = |level: &Level| {
+            let counts = [
+                (Quantity::Requests, Some(level.issued)),
+                (Quantity::Bytes, Some(level.issued_bytes)),
+                (Quantity::Seeks, level.seeks),
+                (Quantity::Flushes, Some(level.flushes)),
+            ];
+            let place = level.place.clone();
+            counts.map(|(quantity, count)| Some((place.clone(), quantity, count? / self.operations)))
+        };
+        self.levels.iter().flat_map(of_level).flatten().collect()
+    }
+
     /// Work in a second, in the unit of the work.
     fn rate(&self) -> f64 {
         self.work.amount() / self.elapsed_s.max(1e-9)
@@ -196,6 +217,7 @@ impl Level {
             merges,
             read_bytes: read.issued_bytes as f64,
             flushes: metrics.flushes as f64,
+            seeks: metrics.sequential_share.map(|share| sum(read.issued, write.issued) * (1.0 - share)),
             queue_ns: mean(&metrics.q2d).or_else(|| mean(&metrics.i2d)),
             service_ns: mean(&metrics.d2c),
             parts_ns: metrics.service.map(|s| [s.seek_ns as f64, s.rotation_ns as f64, s.transfer_ns as f64]),

@@ -171,12 +171,12 @@ fn instructions_of_an_operation_are_shown_and_compared() {
     ");
     let compared = CompareView::of(&borrowed(&base), &borrowed(&other)).unwrap();
     let text = compare_text(&compared, Style::plain());
-    let from = text.find("  instructions").unwrap();
+    let from = text.find("  instructions per operation").unwrap();
     insta::assert_snapshot!(text[from..].lines().take(4).collect::<Vec<_>>().join("\n"), @r"
       instructions per operation  baseline  candidate     more
-      hypervisor                     1 100      4 100   +3 000  +274 %  [+203, +360]
-      host kernel                   11 000     41 000  +30 000  +274 %  [+203, +360]
-      total                         12 100     45 100  +33 000  +274 %  [+203, +360]
+      hypervisor                     1 100      4 100   +3 000  +274 %  [+216, +341]
+      host kernel                   11 000     41 000  +30 000  +274 %  [+216, +341]
+      total                         12 100     45 100  +33 000  +274 %  [+216, +341]
     ");
     let uncounted = CompareView::of(&borrowed(&cell(0, 1, 3)), &borrowed(&other)).unwrap();
     assert_eq!(uncounted.path, [], "those of one side say nothing of the other");
@@ -212,6 +212,13 @@ fn a_comparison() {
       ext3/kvm:cache=writethrough/hdd          31.3 MB/s  [30.3, 32.4]
       ext3/kvm:cache=writethrough/raw/jfs/hdd  26.6 MB/s  [25.7, 27.5]  -15.2 %  [-19.3, -10.9]
       5 pairs, order random, drift not tested
+
+      told apart, per 1000 operations  baseline  candidate
+      flushes, guest's block layer         0.31       0.37  +17.9 %  [+7.4, +29.5]
+      flushes, disk                        0.31       0.37  +17.9 %  [+7.4, +29.5]
+      bytes, disk                       8.1 MiB    8.5 MiB   +5.6 %  [+5.6, +5.6]
+      seeks, disk                          36.2       38.2   +5.6 %  [+5.6, +5.6]
+      requests, disk                        129        136   +5.6 %  [+5.6, +5.6]
 
       at the medium                      baseline  candidate
       bytes per byte of the application      1.03       1.09
@@ -257,6 +264,11 @@ fn a_doubtful_comparison_on_a_narrow_terminal() {
         candidate: cached in 3 of 3: of 646.0 MiB that the application read, 3 %
           was read below jfs (host fs) in the host: the rest stayed in memory at or
           above it
+
+      told apart, per 1000 operations  baseline  candidate
+      bytes, disk                       8.1 MiB  246.9 KiB  -97.0 %  [-97.5, -96.5]
+      requests, disk                        129       3.86  -97.0 %  [-97.5, -96.5]
+      seeks, disk                          36.2       1.08  -97.0 %  [-97.5, -96.5]
 
       at the medium                      baseline  candidate
       bytes per byte of the application      1.03       0.03

@@ -1,7 +1,9 @@
 //! What `nestor compare` prints.
 
 use nestor_explain::{Explanation, MechanismName};
-use nestor_results::{CellSummary, Comparison, Drift, Executor, PathDifference};
+use nestor_results::{
+    CellSummary, Comparison, Drift, Executor, PathDifference, Quantity, StructuralDifference,
+};
 use nestor_statistics::equal_within_percent;
 use nestor_text::{Align, Table};
 
@@ -29,6 +31,11 @@ pub fn compare_text(view: &CompareView, style: Style) -> String {
     lines.extend(doubt_lines(&comparison.doubts, style));
     for cell in [&comparison.baseline, &comparison.candidate] {
         lines.extend(failure_lines(cell, style));
+    }
+    let apart = told_apart(&view.structure);
+    if !apart.is_empty() {
+        lines.gap();
+        lines.extend(apart);
     }
     if let Some(explanation) = &view.candidate.explanation {
         lines.gap();
@@ -211,6 +218,35 @@ fn differences_below(baseline: &[LayerRow], candidate: &[LayerRow]) -> Vec<Strin
     row("service: seek", &|l| l.service_shares.map(|s| per_cent(s.seek)));
     row("service: rotation", &|l| l.service_shares.map(|s| per_cent(s.rotation)));
     row("service: transfer", &|l| l.service_shares.map(|s| per_cent(s.transfer)));
+    table.lines()
+}
+
+/// What an operation becomes below the application, where that is told apart; the largest difference first.
+fn told_apart(structure: &[StructuralDifference]) -> Vec<String> {
+    use Align::{Left, Right};
+    let mut apart: Vec<&StructuralDifference> = structure.iter().filter(|row| row.is_told_apart).collect();
+    if apart.is_empty() {
+        return Vec::new();
+    }
+    let factor = |row: &StructuralDifference| row.ratio.map_or(f64::INFINITY, |ratio| ratio.value.ln().abs());
+    apart.sort_by(|a, b| factor(b).total_cmp(&factor(a)));
+    let mut table = Table::new(&[Left, Right, Right, Right, Left]);
+    table.row(&["told apart, per 1000 operations", "baseline", "candidate", "", ""]);
+    for row in apart {
+        let level = row.level.as_ref().map(|level| format!(", {level}")).unwrap_or_default();
+        let count = |for_one: f64| match (row.quantity, for_one * 1000.0) {
+            (Quantity::Bytes, bytes) => units::bytes(bytes.round() as u64),
+            (_, number) if number >= 1000.0 => units::count(number.round() as u64),
+            (_, number) => units::digits(number),
+        };
+        table.row(&[
+            &format!("{}{level}", row.quantity.name()),
+            &count(row.baseline),
+            &count(row.candidate),
+            &row.ratio.as_ref().map(units::change).unwrap_or_default(),
+            &row.ratio.as_ref().and_then(units::change_interval).unwrap_or_default(),
+        ]);
+    }
     table.lines()
 }
 

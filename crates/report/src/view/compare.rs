@@ -1,7 +1,10 @@
 //! Two stacks under one workload: `nestor compare`.
 
 use nestor_explain::{Evidence, Explanation, explain};
-use nestor_results::{Comparison, PathDifference, StoredRun, compare, path_differences};
+use nestor_results::{
+    Comparison, PathDifference, StoredRun, StructuralDifference, compare, path_differences,
+    structural_differences,
+};
 use serde::Serialize;
 
 use super::RunView;
@@ -11,6 +14,9 @@ use super::RunView;
 pub struct CompareView {
     /// The numbers and every reason to doubt them.
     pub comparison: Comparison,
+    /// What one operation becomes at each level, beside the baseline's.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub structure: Vec<StructuralDifference>,
     /// Instructions of an operation beside those of the baseline, in virtual time.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub path: Vec<PathDifference>,
@@ -25,6 +31,7 @@ impl CompareView {
     pub fn of(baseline: &[&StoredRun], candidate: &[&StoredRun]) -> Option<Self> {
         let mut view = Self {
             comparison: compare(baseline, candidate)?,
+            structure: structural_differences(baseline, candidate),
             path: path_differences(baseline, candidate),
             baseline: RunView::of(baseline)?,
             candidate: RunView::of(candidate)?,

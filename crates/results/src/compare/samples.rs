@@ -160,6 +160,24 @@ impl<'a> Counted<'a> {
     }
 }
 
+/// The ratio of numbers that are known with their blocks: within blocks where both sides have some in common, else of the two groups.
+/// `None` if one of them is not above zero.
+pub(crate) fn ratio_by_block(
+    baseline: &[(u32, f64)],
+    candidate: &[(u32, f64)],
+    confidence: f64,
+) -> Option<Ratio> {
+    let all = |side: &[(u32, f64)]| side.iter().map(|(_, value)| *value).collect::<Vec<f64>>();
+    let unpaired = unpaired_ratio_at(&all(baseline), &all(candidate), confidence)?;
+    let in_block = |side: &[(u32, f64)], block: u32| {
+        geometric_mean(&side.iter().filter(|(b, _)| *b == block).map(|(_, value)| *value).collect::<Vec<_>>())
+    };
+    let blocks: BTreeSet<u32> = baseline.iter().map(|(block, _)| *block).collect();
+    let pair = |block| Some((in_block(baseline, block)?, in_block(candidate, block)?));
+    let pairs: Vec<(f64, f64)> = blocks.into_iter().filter_map(pair).collect();
+    if pairs.is_empty() { Some(unpaired) } else { paired_ratio_at(&pairs, confidence) }
+}
+
 /// Per block that both have: the baseline's and the candidate's throughput there.
 pub(crate) fn pairs_by_block(
     baseline: &Counted<'_>,
