@@ -240,6 +240,21 @@ fn measured_before() -> Sandbox {
 }
 
 #[test]
+fn runs_of_different_workloads_are_explained_against_each_other_only_when_forced() {
+    let sandbox = measured_before();
+    // Nine runs of each workload, one after the other.
+    let explain = ["explain", "10", "--against", "1", "--store", "r.sqlite"];
+    let refusal = refused(&sandbox, &explain);
+    assert!(
+        refusal.contains("run 10 is of `fio:seq-write:scale=0.015` and run 1 of `fio:seq-read:scale=0.015`")
+            && refusal.contains("add --force"),
+        "{refusal}"
+    );
+    assert!(!said(&sandbox, &[explain.as_slice(), &["--force"]].concat()).is_empty());
+    assert!(!said(&sandbox, &["explain", "2", "--against", "1", "--store", "r.sqlite"]).is_empty());
+}
+
+#[test]
 fn claims_are_judged_by_what_was_measured_before() {
     let nothing = Sandbox::new();
     let said_of_nothing = refused(&nothing, &["replicate", "nested-fs", "--claims", "--store", "r.sqlite"]);

@@ -17,6 +17,9 @@ pub struct ExplainArguments {
     /// Number of a run of the stack to compare with [default: the study's baseline, if it has one]
     #[arg(long, value_name = "RESULT")]
     pub against: Option<i64>,
+    /// Compare runs of different workloads
+    #[arg(long, requires = "against")]
+    pub force: bool,
     /// The results file [default: nestor/results.sqlite in your data directory]
     #[arg(long, value_name = "FILE")]
     pub store: Option<std::path::PathBuf>,
@@ -32,12 +35,27 @@ pub struct ExplainArguments {
 pub fn run(arguments: &ExplainArguments) -> Result<()> {
     let path = arguments.store.clone().unwrap_or_else(paths::default_store);
     let store = Store::open(&path)?;
+    if let Some(against) = arguments.against.filter(|_| !arguments.force) {
+        same_workload(&store, arguments.run, against)?;
+    }
     let explanation = explanation(&store, arguments.run, arguments.against)?;
     if arguments.json {
         return print_json(&explanation);
     }
     out!("{}", explanation_text(&explanation));
     Ok(())
+}
+
+/// Requests of different workloads differ because different things were asked for, which no mechanism below explains.
+fn same_workload(store: &Store, run: i64, against: i64) -> Result<()> {
+    let (here, there) = (store.run(run)?.record.workload, store.run(against)?.record.workload);
+    if here == there {
+        return Ok(());
+    }
+    bail!(
+        "run {run} is of `{here}` and run {against} of `{there}`: what differs between them may be the workload's; name a run of \
+         `{here}`, or add --force"
+    )
 }
 
 /// Explains a run of a store, against the given run or the baseline of its study.
