@@ -1,7 +1,8 @@
-//! The running kernel's view of its machine: mounts, and the users of a device or file.
+//! A kernel's view of its machine: mounts, the users of a device or file, and programs ended for want of memory.
 //!
 //! This crate reads the mounts itself because the crate `procfs` refuses a list in which a path is not UTF-8, and taking
 //! stacks down depends on this list.
 
 pub mod in_use;
 pub mod mounts;
+pub mod out_of_memory;

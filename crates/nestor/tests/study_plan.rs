@@ -215,7 +215,7 @@ fn a_published_study_is_planned_without_measuring() {
     assert!(cells(&larger) > cells(&quick), "{larger}");
 }
 
-const GUEST: &str = "ext3/kvm:memory=192M:cache=writethrough:sched=mq-deadline";
+const GUEST: &str = "ext3/kvm:memory=256M:cache=writethrough:sched=mq-deadline";
 const DISK: &str = "hdd:size=3G:sched=bfq";
 
 /// The study of nested file systems as far as two of its loads go: xfs is as fast as the raw disk, jfs half as fast.

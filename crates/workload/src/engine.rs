@@ -281,6 +281,11 @@ pub enum Ended {
     Code(i32),
     /// By this signal.
     Signal(i32),
+    /// By the machine's kernel, for want of memory.
+    OutOfMemory {
+        /// Memory that the program had, without files.
+        resident_bytes: u64,
+    },
     /// It was killed after [`Step::timeout_s`] seconds.
     TimedOut,
     /// There is no such program on the machine.

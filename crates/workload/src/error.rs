@@ -94,6 +94,18 @@ pub enum LoadError {
         /// What usually sends it, and where to look.
         hint: &'static str,
     },
+    /// The machine's kernel ended it.
+    #[error(
+        "the machine ran out of memory, and its kernel ended {program}, which had {}: give the machine more (`kvm:memory=512M`), or \
+         take a workload with fewer threads or smaller requests",
+        nestor_text::units::size(*resident_bytes >> 20 << 20)
+    )]
+    OutOfMemory {
+        /// The program.
+        program: &'static str,
+        /// Memory that it had, without files.
+        resident_bytes: u64,
+    },
     /// The program did not end.
     #[error(
         "{program} did not finish in time and was killed: the stack below it hangs, or is far slower than expected; \

@@ -89,6 +89,7 @@ fn every_way_to_end_without_a_result_has_its_message() {
     let with = |ended: Ended| StepOutput { ended, ..output("") };
     insta::assert_snapshot!(error(PACED_WORKLOAD, &with(Ended::NoProgram)), @"fio is not installed on the machine that runs the workload: install the package fio there");
     insta::assert_snapshot!(error(PACED_WORKLOAD, &with(Ended::Signal(9))), @"fio was ended by signal 9 before it had finished; usually because the machine ran out of memory: check its kernel log, or give it more memory");
+    insta::assert_snapshot!(error(PACED_WORKLOAD, &with(Ended::OutOfMemory { resident_bytes: 52_203_520 })), @"the machine ran out of memory, and its kernel ended fio, which had 49 MiB: give the machine more (`kvm:memory=512M`), or take a workload with fewer threads or smaller requests");
     insta::assert_snapshot!(error(PACED_WORKLOAD, &with(Ended::TimedOut)), @"fio did not finish in time and was killed: the stack below it hangs, or is far slower than expected; check the machine's kernel log, or make the data set smaller (size=, scale=)");
     insta::assert_snapshot!(error(PACED_WORKLOAD, &with(Ended::Code(0))), @"fio ended without printing a result");
     insta::assert_snapshot!(error(PACED_WORKLOAD, &with(Ended::Code(1))), @"fio refused the workload (exit code 1): it gave no reason");

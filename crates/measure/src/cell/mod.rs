@@ -10,6 +10,7 @@ mod observe;
 mod processors;
 mod recorder;
 mod scratch;
+mod step;
 
 use std::path::Path;
 use std::time::Instant;
@@ -18,9 +19,7 @@ use nestor_lab::{BuildError, BuiltStack, Lab, Seed, Top};
 use nestor_machine::{Cause, Command, Machine, MachineError, ProgramEnd};
 use nestor_processor::WhyNotCounted;
 use nestor_stack::Stack;
-use nestor_workload::{
-    Ended, LoadError, LoadResult, OperationClass, Place, Step, StepOutput, Target, Workload,
-};
+use nestor_workload::{LoadError, LoadResult, OperationClass, Place, Target, Workload};
 
 use asleep::Clocks;
 use nestor_results::TraceMode;
@@ -30,9 +29,7 @@ use nestor_results::record::{CellRecord, Environment, Mark, Measured, Outcome};
 use nestor_results::{CellFailure, FailureCause};
 use observe::Observation;
 pub use processors::completed_requests;
-
-/// Longest results file of a workload that is fetched from a machine: a log of a long run of fio, in one frame.
-const MOST_OUTPUT_BYTES: u64 = 48 << 20;
+pub use step::run_step;
 
 /// What to measure, and its place in a study.
 #[derive(Clone, Debug)]
@@ -190,6 +187,7 @@ impl CellError {
             Self::Build(BuildError::Lab(_)) | Self::Trace(_) => FailureCause::Other,
             Self::Load(LoadError::Full { .. }) | Self::Full(..) => FailureCause::NoSpace,
             Self::Load(LoadError::NoProgram { .. }) => FailureCause::NotInstalled,
+            Self::Load(LoadError::OutOfMemory { .. }) => FailureCause::NoMemory,
             Self::Load(_) => FailureCause::Workload,
         }
     }
@@ -289,61 +287,6 @@ fn assemble(
         trace_remarks: joined.remarks,
         path_length,
     }
-}
-
-/// Runs one step of a workload on a machine, and fetches its output files.
-///
-/// # Errors
-/// If the machine does not answer. The program's own failure is in the output.
-pub fn run_step(machine: &Machine, step: &Step) -> Result<StepOutput, MachineError> {
-    for (path, contents) in &step.input_files {
-        machine.write_file(path, contents)?;
-    }
-    for (path, here) in &step.copied_files {
-        let contents = match std::fs::read(here) {
-            Ok(contents) => contents,
-            Err(e) => {
-                return Ok(StepOutput {
-                    ended: Ended::Code(1),
-                    stdout: String::new(),
-                    stderr: format!("cannot read {here}, which the workload names: {e}"),
-                    files: Vec::new(),
-                });
-            }
-        };
-        machine.write_file(path, &contents)?;
-    }
-    let finished = match machine.run(Command::new(step.argv.clone()).timeout_s(step.timeout_s)) {
-        Ok(finished) => finished,
-        Err(MachineError::Refused { refusal, .. }) if matches!(refusal.cause, Cause::NotInstalled { .. }) => {
-            return Ok(StepOutput {
-                ended: Ended::NoProgram,
-                stdout: String::new(),
-                stderr: refusal.message,
-                files: Vec::new(),
-            });
-        }
-        Err(e) => return Err(e),
-    };
-    let ended = match (finished.timed_out, finished.exit_code, finished.signal) {
-        (true, ..) => Ended::TimedOut,
-        (_, Some(code), _) => Ended::Code(code),
-        (_, None, signal) => Ended::Signal(signal.unwrap_or_default()),
-    };
-    let mut files = Vec::new();
-    for path in &step.output_files {
-        match machine.read_file_up_to(path, MOST_OUTPUT_BYTES) {
-            Ok(bytes) => files.push((path.clone(), String::from_utf8_lossy(&bytes).into_owned())),
-            Err(e @ MachineError::TooLong { .. }) => return Err(e),
-            // The reader of the output reports a missing file.
-            Err(_) => {}
-        }
-    }
-    if !step.output_files.is_empty() {
-        let remove = ["rm", "-f", "--"].into_iter().chain(step.output_files.iter().map(String::as_str));
-        machine.run(Command::new(remove))?;
-    }
-    Ok(StepOutput { ended, stdout: finished.stdout_text(), stderr: finished.stderr_text(), files })
 }
 
 /// The cause of a machine's failure, without its context.

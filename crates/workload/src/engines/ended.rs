@@ -13,6 +13,7 @@ pub(crate) fn exit_code(program: &'static str, ended: &Ended) -> Result<i32, Loa
         Ended::NoProgram => Err(LoadError::NoProgram { program }),
         Ended::TimedOut => Err(LoadError::TimedOut { program }),
         Ended::Signal(signal) => Err(killed(program, signal)),
+        Ended::OutOfMemory { resident_bytes } => Err(LoadError::OutOfMemory { program, resident_bytes }),
     }
 }
 

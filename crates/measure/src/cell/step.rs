@@ -1,0 +1,81 @@
+//! One step of a workload on a machine of the laboratory.
+
+use nestor_kernel::out_of_memory;
+use nestor_machine::{Cause, Command, Machine, MachineError};
+use nestor_workload::{Ended, Step, StepOutput};
+
+/// Longest results file of a workload that is fetched from a machine: a log of a long run of fio, in one frame.
+const MOST_OUTPUT_BYTES: u64 = 48 << 20;
+/// What the kernel's log says of a program that has just ended is not older.
+const JUST_NOW_S: f64 = 10.0;
+/// SIGKILL.
+const KILL: i32 = 9;
+
+/// Runs one step of a workload on a machine, and fetches its output files.
+///
+/// # Errors
+/// If the machine does not answer. The program's own failure is in the output.
+pub fn run_step(machine: &Machine, step: &Step) -> Result<StepOutput, MachineError> {
+    for (path, contents) in &step.input_files {
+        machine.write_file(path, contents)?;
+    }
+    for (path, here) in &step.copied_files {
+        let contents = match std::fs::read(here) {
+            Ok(contents) => contents,
+            Err(e) => {
+                return Ok(StepOutput {
+                    ended: Ended::Code(1),
+                    stdout: String::new(),
+                    stderr: format!("cannot read {here}, which the workload names: {e}"),
+                    files: Vec::new(),
+                });
+            }
+        };
+        machine.write_file(path, &contents)?;
+    }
+    let finished = match machine.run(Command::new(step.argv.clone()).timeout_s(step.timeout_s)) {
+        Ok(finished) => finished,
+        Err(MachineError::Refused { refusal, .. }) if matches!(refusal.cause, Cause::NotInstalled { .. }) => {
+            return Ok(StepOutput {
+                ended: Ended::NoProgram,
+                stdout: String::new(),
+                stderr: refusal.message,
+                files: Vec::new(),
+            });
+        }
+        Err(e) => return Err(e),
+    };
+    let ended = match (finished.timed_out, finished.exit_code, finished.signal) {
+        (true, ..) => Ended::TimedOut,
+        (_, Some(code), _) => Ended::Code(code),
+        (_, None, Some(KILL)) => killed(machine),
+        (_, None, signal) => Ended::Signal(signal.unwrap_or_default()),
+    };
+    let mut files = Vec::new();
+    for path in &step.output_files {
+        match machine.read_file_up_to(path, MOST_OUTPUT_BYTES) {
+            Ok(bytes) => files.push((path.clone(), String::from_utf8_lossy(&bytes).into_owned())),
+            Err(e @ MachineError::TooLong { .. }) => return Err(e),
+            // The reader of the output reports a missing file.
+            Err(_) => {}
+        }
+    }
+    if !step.output_files.is_empty() {
+        let remove = ["rm", "-f", "--"].into_iter().chain(step.output_files.iter().map(String::as_str));
+        machine.run(Command::new(remove))?;
+    }
+    Ok(StepOutput { ended, stdout: finished.stdout_text(), stderr: finished.stderr_text(), files })
+}
+
+/// Whether the kernel ended a program for want of memory. Where its log cannot be read, nobody knows.
+fn killed(machine: &Machine) -> Ended {
+    let read = || -> Option<(String, f64)> {
+        let log = machine.run(Command::new(["dmesg"])).ok().filter(|dmesg| dmesg.exit_code == Some(0))?;
+        let uptime = String::from_utf8(machine.read_file("/proc/uptime").ok()?).ok()?;
+        Some((log.stdout_text(), uptime.split_whitespace().next()?.parse().ok()?))
+    };
+    let ended = read().and_then(|(log, now_s)| {
+        out_of_memory::last_in(&log).filter(|ended| now_s - ended.at_s <= JUST_NOW_S)
+    });
+    ended.map_or(Ended::Signal(KILL), |ended| Ended::OutOfMemory { resident_bytes: ended.resident_bytes })
+}
