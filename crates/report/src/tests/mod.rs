@@ -5,6 +5,7 @@ mod claims;
 mod devtools;
 mod fixture;
 mod html;
+mod instructions;
 mod interaction;
 mod study;
 mod text;

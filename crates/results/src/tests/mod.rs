@@ -3,6 +3,7 @@
 mod checks;
 mod claim_file;
 mod claim_limits;
+mod claim_parts;
 mod claims;
 mod compare;
 mod documents;

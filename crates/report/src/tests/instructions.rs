@@ -1,0 +1,66 @@
+//! Instructions of the modelled processor in what is printed.
+
+use super::fixture::*;
+use super::text::cell;
+use crate::{CompareView, RunView, Style, compare_text, run_text};
+use nestor_results::{Executor, Outcome, PathLength, StoredRun};
+
+/// Runs in virtual time, of which an operation takes so many instructions of the hypervisor and ten times as many of the host.
+fn counted(stack: usize, each: u64) -> Vec<StoredRun> {
+    counted_on("emulated:time=virtual", stack, each)
+}
+
+fn counted_on(ground: &str, stack: usize, each: u64) -> Vec<StoredRun> {
+    let mut records = runs(stack, 1, 3);
+    for (record, more) in records.iter_mut().zip([0, 100, 200]) {
+        ground.clone_into(&mut record.environment.ground);
+        let Outcome::Measured(measured) = &mut record.outcome else { continue };
+        let operations = measured.load.operations.values().map(|o| o.operations).sum::<u64>();
+        let count = (each + more) * operations / 2;
+        measured.path_length = Some(PathLength {
+            instructions: vec![(Executor::Hypervisor, count), (Executor::HostKernel, 10 * count)],
+            window_ns: measured.load.elapsed_ns / 2,
+            requests: 5,
+        });
+    }
+    stored(records)
+}
+
+#[test]
+fn instructions_of_an_operation_are_shown_and_compared() {
+    let (base, other) = (counted(0, 1_000), counted(2, 4_000));
+    let view = RunView::of(&borrowed(&other)).unwrap();
+    let text = run_text(&view, Style::plain());
+    let from = text.find("  instructions").unwrap();
+    insta::assert_snapshot!(text[from..].lines().take(5).collect::<Vec<_>>().join("\n"), @r"
+      instructions  per operation  per request of hdd
+      hypervisor            4 000              29 335
+      host kernel          40 000             293 346
+      total                44 000
+      one takes 1 ns on the modelled processor; counted for 5.0 s while I/O ran
+    ");
+    let compared = CompareView::of(&borrowed(&base), &borrowed(&other)).unwrap();
+    let text = compare_text(&compared, Style::plain());
+    let from = text.find("  instructions per operation").unwrap();
+    insta::assert_snapshot!(text[from..].lines().take(4).collect::<Vec<_>>().join("\n"), @r"
+      instructions per operation  baseline  candidate     more
+      hypervisor                     1 100      4 100   +3 000  +274 %  [+216, +341]
+      host kernel                   11 000     41 000  +30 000  +274 %  [+216, +341]
+      total                         12 100     45 100  +33 000  +274 %  [+216, +341]
+    ");
+    let uncounted = CompareView::of(&borrowed(&cell(0, 1, 3)), &borrowed(&other)).unwrap();
+    assert_eq!(uncounted.path, [], "those of one side say nothing of the other");
+}
+
+#[test]
+fn what_is_said_of_the_modelled_processor_is_its_own_speed() {
+    for (ground, processor, each) in [
+        ("emulated:time=virtual", "one modelled processor of 1000 MIPS", "one takes 1 ns on"),
+        ("emulated:time=virtual:cpu=4000mips", "one modelled processor of 4000 MIPS", "4 take 1 ns on"),
+    ] {
+        let runs = counted_on(ground, 0, 1_000);
+        let text = run_text(&RunView::of(&borrowed(&runs)).unwrap(), Style::plain());
+        let said = format!("on an emulated host in virtual time: {processor}");
+        assert!(text.contains(&said) && text.contains(each), "{text}");
+    }
+}
