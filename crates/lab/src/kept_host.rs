@@ -279,18 +279,28 @@ fn open_lock(directory: &Path, name: &str) -> io::Result<fs::File> {
 }
 
 /// As long as it is held, no other run removes a kept host.
-fn lock_shared(directory: &Path) -> io::Result<fs::File> {
+fn lock_shared(directory: &Path) -> io::Result<Lock> {
     let lock = open_lock(directory, REMOVING)?;
     lock.lock_shared()?;
-    Ok(lock)
+    Ok(Lock(lock))
+}
+
+/// A lock that ends when it is dropped. Closing the file alone would not end it while a program is being started: until that program
+/// runs, it has the same file open.
+struct Lock(fs::File);
+
+impl Drop for Lock {
+    fn drop(&mut self) {
+        let _ = self.0.unlock();
+    }
 }
 
 /// As long as it is held, no other run loads a kept host. `None` if another run is loading one: removal can wait until the next is
 /// made, and a load may take minutes.
-fn try_lock(directory: &Path) -> io::Result<Option<fs::File>> {
+fn try_lock(directory: &Path) -> io::Result<Option<Lock>> {
     let lock = open_lock(directory, REMOVING)?;
     match lock.try_lock() {
-        Ok(()) => Ok(Some(lock)),
+        Ok(()) => Ok(Some(Lock(lock))),
         Err(TryLockError::WouldBlock) => Ok(None),
         Err(TryLockError::Error(e)) => Err(e),
     }

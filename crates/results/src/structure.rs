@@ -17,8 +17,6 @@ use crate::store::StoredRun;
 
 /// The smallest difference that is reported, as a share of the baseline.
 const MATTERS: f64 = 0.05;
-/// Pairs from which on "never" against "always" tells apart: by chance, one side has none in all of three pairs in 1 of 64 at most.
-const FEWEST_PAIRS: usize = 3;
 
 /// What is counted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -94,7 +92,7 @@ fn compared(place: &Place, from: &Values, to: &Values, confidence: f64) -> Optio
     let ratio = ratio_by_block(from, to, confidence);
     let is_told_apart = match &ratio {
         Some(ratio) => ratio.differs() == Some(true) && ratio.value.ln().abs() >= MATTERS.ln_1p(),
-        None => never_against_always(from, to) || never_against_always(to, from),
+        None => never_against_always(from, to, confidence) || never_against_always(to, from, confidence),
     };
     Some(StructuralDifference {
         quantity: place.1,
@@ -106,9 +104,14 @@ fn compared(place: &Place, from: &Values, to: &Values, confidence: f64) -> Optio
     })
 }
 
-fn never_against_always(never: &Values, always: &Values) -> bool {
-    let enough = never.len().min(always.len()) >= FEWEST_PAIRS;
-    enough && never.iter().all(|(_, value)| *value == 0.0) && always.iter().all(|(_, value)| *value > 0.0)
+/// Whether one side has none in any run and the other some in all. Of runs that have some in every second case, whatever their side, that
+/// happens in 2 of 4ⁿ comparisons of n runs a side, and less often of all others.
+fn never_against_always(never: &Values, always: &Values, confidence: f64) -> bool {
+    let runs = i32::try_from(never.len().min(always.len())).unwrap_or(i32::MAX);
+    let by_chance = 2.0 * 0.25_f64.powi(runs);
+    by_chance <= 1.0 - confidence
+        && never.iter().all(|(_, value)| *value == 0.0)
+        && always.iter().all(|(_, value)| *value > 0.0)
 }
 
 /// Of the runs whose numbers count.

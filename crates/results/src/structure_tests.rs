@@ -41,9 +41,9 @@ fn flushes_that_differ_in_every_pair_are_told_apart() {
 }
 
 #[test]
-fn none_against_some_in_each_of_three_pairs_is_told_apart() {
-    let none = runs("ext3/hdd", &[(0, 1 << 20); 3]);
-    let some = runs("ext4/hdd", &[(5, 1 << 20), (9, 1 << 20), (1, 1 << 20)]);
+fn none_against_some_in_each_of_five_pairs_is_told_apart() {
+    let none = runs("ext3/hdd", &[(0, 1 << 20); 5]);
+    let some = runs("ext4/hdd", &[(5, 1 << 20), (9, 1 << 20), (1, 1 << 20), (3, 1 << 20), (2, 1 << 20)]);
     for (from, to) in [(&none, &some), (&some, &none)] {
         let found = differences(from, to);
         let flushes = of(&found, Quantity::Flushes);

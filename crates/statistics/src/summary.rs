@@ -76,8 +76,8 @@ pub fn mean_at(samples: &[f64], confidence: f64) -> Option<Mean> {
 const FEWEST_RATES: usize = 3;
 
 /// The mean of rates on a logarithmic scale, as ratios are averaged: the geometric mean with its 95 % t-interval, which is never below
-/// zero. Rates that are zero (a load that moves no bytes) have the mean zero. `None` without samples or with one that is negative or
-/// not a number.
+/// zero. Where one is zero (a load that moves no bytes) the mean is arithmetic. `None` without samples or with one that is negative or not
+/// a number.
 pub fn rate_mean(samples: &[f64]) -> Option<Mean> {
     if samples.iter().any(|s| *s < 0.0) {
         return None;
@@ -89,7 +89,8 @@ pub fn rate_mean(samples: &[f64]) -> Option<Mean> {
     let found = mean(&logarithms)?;
     let interval = found.interval.filter(|_| samples.len() >= FEWEST_RATES);
     Some(Mean {
-        value: found.value.exp(),
+        // Of one rate to the last bit.
+        value: if let [one] = samples { *one } else { found.value.exp() },
         samples: found.samples,
         interval: interval.map(|i| Interval { low: i.low.exp(), high: i.high.exp() }),
     })

@@ -21,6 +21,8 @@ const CELLS_WITH_EVERY_PICTURE: usize = 60;
 pub(super) struct StudyPage {
     title: String,
     name: String,
+    /// `95 %`: of the intervals of changes.
+    confidence: String,
     scale: Option<String>,
     began: String,
     physical: Vec<String>,
@@ -66,6 +68,7 @@ impl StudyPage {
         Self {
             title: report.title.clone(),
             name: report.name.clone(),
+            confidence: super::typeset(&report.confidence()),
             scale: report.scale.clone(),
             began: report.first_started_at.clone().unwrap_or_default().replace('T', " ").replace('Z', " UTC"),
             physical: report

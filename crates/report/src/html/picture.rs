@@ -53,10 +53,10 @@ pub fn render_matrix_svg(report: &StudyReport) -> String {
 
 /// What colours and letters mean, and what every cell has in common.
 fn legend(report: &StudyReport) -> Vec<String> {
-    let mut lines = vec![
-        "Throughput against the raw disk or the named baseline, 95 % interval. Blue is faster, orange slower, pale not told apart."
-            .to_owned(),
-    ];
+    let mut lines = vec![format!(
+        "Throughput against the raw disk or the named baseline, {} interval. Blue is faster, orange slower, pale not told apart.",
+        report.confidence()
+    )];
     let common = report.common_marks.iter().filter(|m| !m.is_emulation);
     lines.extend(common.map(|m| format!("Every cell: {}", m.meaning)));
     lines.extend(report.other_marks.iter().map(|m| format!("{}: {}", m.letter, m.meaning)));

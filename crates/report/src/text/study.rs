@@ -213,8 +213,10 @@ fn list_lines(matrix: &Matrix) -> Vec<String> {
 }
 
 fn legend(report: &StudyReport, style: Style) -> Vec<String> {
-    let mut text =
-        vec!["change of throughput against the raw disk or named baseline, 95 % interval".to_owned()];
+    let mut text = vec![format!(
+        "change of throughput against the raw disk or named baseline, {} interval",
+        report.confidence()
+    )];
     let cells = || report.matrices.iter().flat_map(|m| m.cells.iter().flatten());
     if cells().any(|c| c.ratio.is_some_and(|r| r.interval.is_none())) {
         text.push("(1): 1 fresh stack: no interval".to_owned());

@@ -24,6 +24,24 @@ pub(super) struct Judgement {
     pub deciding: Option<Vec<EvidencePair>>,
     /// The parts.
     pub parts: Vec<ClaimPart>,
+    /// Runs of a baseline that stand for several pairs of one interval.
+    pub shared: Option<SharedBaselines>,
+}
+
+/// Pairs of one interval that have fewer runs of a baseline than they are.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct SharedBaselines {
+    pairs: usize,
+    baselines: usize,
+}
+
+impl SharedBaselines {
+    /// Of the pairs of one interval, if they share some.
+    pub fn of(pairs: &[EvidencePair]) -> Option<Self> {
+        let runs: Vec<i64> = pairs.iter().filter_map(|pair| pair.baseline_run).collect();
+        let baselines = runs.iter().collect::<BTreeSet<_>>().len();
+        (baselines < runs.len()).then_some(Self { pairs: runs.len(), baselines })
+    }
 }
 
 /// A query names a run that is not in the results.
@@ -58,7 +76,7 @@ impl Judgement {
     }
 
     fn of_rows(verdict: Verdict, reason: String, evidence: Vec<EvidencePair>) -> Self {
-        Self { verdict, effect: None, reason, evidence, deciding: None, parts: Vec::new() }
+        Self { verdict, effect: None, reason, evidence, deciding: None, parts: Vec::new(), shared: None }
     }
 }
 
@@ -174,6 +192,7 @@ fn with_evidence(evidence: &Evidence, claim: &Claim, judged: Judgement) -> rusql
         }
         _ => Vec::new(),
     };
+    let doubts = if is_measured { doubts(evidence, &judged, &runs)? } else { Vec::new() };
     Ok(ClaimResult {
         claim: claim.clone(),
         verdict: judged.verdict,
@@ -181,7 +200,7 @@ fn with_evidence(evidence: &Evidence, claim: &Claim, judged: Judgement) -> rusql
         reason: judged.reason,
         parts: judged.parts,
         other: Vec::new(),
-        doubts: if is_measured { doubts(evidence, &judged.evidence, &runs)? } else { Vec::new() },
+        doubts,
         runs: runs.into_iter().collect(),
         why,
     })
@@ -189,11 +208,7 @@ fn with_evidence(evidence: &Evidence, claim: &Claim, judged: Judgement) -> rusql
 
 /// `cached in 3 of 12 runs`, of the marks that a comparison must not be made without; and whether the pairs are less
 /// independent than the interval takes them to be.
-fn doubts(
-    evidence: &Evidence,
-    pairs: &[EvidencePair],
-    runs: &BTreeSet<i64>,
-) -> rusqlite::Result<Vec<String>> {
+fn doubts(evidence: &Evidence, judged: &Judgement, runs: &BTreeSet<i64>) -> rusqlite::Result<Vec<String>> {
     let mut counts: BTreeMap<String, usize> = BTreeMap::new();
     let mut marks = evidence.connection().prepare_cached(
         "SELECT DISTINCT mark FROM main.marks WHERE run = ? AND mark IN ('cached', 'cpu-bound', 'not-steady', \
@@ -206,15 +221,10 @@ fn doubts(
     }
     let mut doubts: Vec<String> =
         counts.into_iter().map(|(mark, count)| format!("{mark} in {count} of {} runs", runs.len())).collect();
-    let baselines: BTreeSet<i64> = pairs.iter().filter_map(|pair| pair.baseline_run).collect();
-    let compared = pairs.iter().filter(|pair| pair.baseline_run.is_some()).count();
-    if baselines.len() < compared {
-        doubts.push(format!(
-            "{compared} pairs share {} baseline runs, so the interval is too narrow",
-            baselines.len()
-        ));
-    }
-    doubts.extend(traced_differently(evidence, pairs)?);
+    doubts.extend(judged.shared.map(|SharedBaselines { pairs, baselines }| {
+        format!("{pairs} pairs share {baselines} baseline runs, so the interval is too narrow")
+    }));
+    doubts.extend(traced_differently(evidence, &judged.evidence)?);
     doubts.extend(evidence.left_out(runs)?);
     Ok(doubts)
 }

@@ -70,6 +70,8 @@ fn members_vary_by_more_than_their_runs_do() {
     let two = lab.judge_one(ratio(&format!("SELECT * FROM ({VARIED}) WHERE block < 2")));
     assert_eq!(two.verdict, Verdict::NotTestable);
     assert!(two.reason.contains("a variation needs three blocks"), "{}", two.reason);
+    let parts = lab.judge_one(ratio(&format!("SELECT *, 'part' AS part FROM ({VARIED}) WHERE block < 2")));
+    assert!(parts.reason.contains("a variation needs three blocks"), "{}", parts.reason);
     // Reads that do not vary at all against writes that do.
     let sides = format!(
         "SELECT member, block, value, 'baseline' AS side FROM ({VARIED}) UNION ALL SELECT member, block, 1, 'candidate' FROM ({VARIED})"

@@ -130,6 +130,12 @@ pub struct StudyReport {
 }
 
 impl StudyReport {
+    /// The confidence of the intervals of changes, in words: `95 %`, or `99 %` of a study that stops early at five looks.
+    pub fn confidence(&self) -> String {
+        let percent = format!("{:.2}", self.study.study.confidence() * 100.0);
+        format!("{} %", percent.trim_end_matches('0').trim_end_matches('.'))
+    }
+
     /// The doubts of a comparison that are not those of every cell.
     pub fn particular_doubts<'a>(&self, comparison: &'a Comparison) -> Vec<&'a String> {
         let common =
