@@ -1,12 +1,12 @@
 //! Instructions of the modelled processor while the workload's I/O ran.
 
 use nestor_processor::InstructionCounts;
+use nestor_statistics::Ratio;
 use nestor_statistics::summary::CONFIDENCE;
-use nestor_statistics::{Ratio, mean};
 use nestor_workload::LoadResult;
 use serde::{Deserialize, Serialize};
 
-use crate::compare::ratio_by_block;
+use crate::compare::{mean_of_values, ratio_by_block};
 use crate::store::StoredRun;
 
 /// Whose instructions they are. Only the mode of the processor tells them apart.
@@ -106,13 +106,10 @@ pub fn path_differences(baseline: &[&StoredRun], candidate: &[&StoredRun]) -> Ve
     let rows = Executor::ALL.map(Some).into_iter().chain([None]);
     rows.map(|executor| {
         let (from, to) = (samples(&baseline, executor), samples(&candidate, executor));
-        let value = |samples: &[(u32, f64)]| {
-            mean(&samples.iter().map(|(_, count)| *count).collect::<Vec<_>>()).map(|mean| mean.value)
-        };
         PathDifference {
             executor,
-            baseline: value(&from),
-            candidate: value(&to),
+            baseline: mean_of_values(&from),
+            candidate: mean_of_values(&to),
             ratio: ratio_by_block(&from, &to, CONFIDENCE),
         }
     })
@@ -131,6 +128,11 @@ fn of_runs(runs: &[&StoredRun]) -> Vec<Parts> {
         Some((run.record.block, measured.path_length.as_ref()?.per_operation(&measured.load)))
     });
     each.filter(|(_, parts)| !parts.is_empty()).collect()
+}
+
+/// All instructions of one operation, in each run whose numbers count, with its block.
+pub(crate) fn for_an_operation(runs: &[&StoredRun]) -> Vec<(u32, f64)> {
+    samples(&of_runs(runs), None)
 }
 
 fn samples(runs: &[Parts], executor: Option<Executor>) -> Vec<(u32, f64)> {

@@ -6,12 +6,12 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use nestor_statistics::Ratio;
 use nestor_statistics::summary::CONFIDENCE;
-use nestor_statistics::{Ratio, mean};
 use serde::{Deserialize, Serialize};
 
-use crate::compare::ratio_by_block;
-use crate::path_length::sum_of_parts;
+use crate::compare::{mean_of_values, ratio_by_block};
+use crate::path_length;
 use crate::run_levels::{LevelPlace, RunLevels};
 use crate::store::StoredRun;
 
@@ -87,8 +87,6 @@ pub fn structural_differences(
 }
 
 fn compared(place: &Place, from: &Values, to: &Values, confidence: f64) -> Option<StructuralDifference> {
-    let average =
-        |values: &Values| Some(mean(&values.iter().map(|(_, value)| *value).collect::<Vec<_>>())?.value);
     let ratio = ratio_by_block(from, to, confidence);
     let is_told_apart = match &ratio {
         Some(ratio) => ratio.differs() == Some(true) && ratio.value.ln().abs() >= MATTERS.ln_1p(),
@@ -97,8 +95,8 @@ fn compared(place: &Place, from: &Values, to: &Values, confidence: f64) -> Optio
     Some(StructuralDifference {
         quantity: place.1,
         level: place.0.as_ref().map(ToString::to_string),
-        baseline: average(from)?,
-        candidate: average(to)?,
+        baseline: mean_of_values(from)?,
+        candidate: mean_of_values(to)?,
         ratio,
         is_told_apart,
     })
@@ -119,14 +117,13 @@ fn by_place(runs: &[&StoredRun]) -> BTreeMap<Place, Values> {
     let mut found: BTreeMap<Place, Values> = BTreeMap::new();
     for run in runs.iter().filter(|run| !run.record.untraced_twin && !run.record.violates_an_identity()) {
         let levels = RunLevels::of(&run.record).map(|levels| levels.for_an_operation()).unwrap_or_default();
-        let path = run.record.measured().and_then(|m| Some(m.path_length.as_ref()?.per_operation(&m.load)));
-        let instructions = path.filter(|parts| !parts.is_empty()).map(|parts| sum_of_parts(&parts));
-        let of_levels = levels.into_iter().map(|(place, quantity, value)| ((Some(place), quantity), value));
-        for (place, value) in
-            of_levels.chain(instructions.map(|count| ((None, Quantity::Instructions), count)))
-        {
-            found.entry(place).or_default().push((run.record.block, value));
+        for (place, quantity, value) in levels {
+            found.entry((Some(place), quantity)).or_default().push((run.record.block, value));
         }
+    }
+    let instructions = path_length::for_an_operation(runs);
+    if !instructions.is_empty() {
+        found.insert((None, Quantity::Instructions), instructions);
     }
     found
 }

@@ -59,18 +59,14 @@ fn none_against_some_in_each_of_five_pairs_is_told_apart() {
 #[test]
 fn what_differs_by_chance_is_told_apart_in_at_most_one_comparison_of_twenty() {
     let mut random = SeededOrder::new(20_120_218);
-    let mut normal = || {
-        // Box and Muller, Ann. Math. Statist. 29, 1958.
-        let radius = (-2.0 * (1.0 - random.unit()).ln()).sqrt();
-        radius * (std::f64::consts::TAU * random.unit()).cos()
-    };
     const COMPARISONS: usize = 400;
     const NUMBERS: usize = 13;
     for (blocks, deviation) in [(3, 0.2), (5, 0.2), (5, 0.05)] {
         let mut wrong = 0;
         for _ in 0..COMPARISONS {
             let mut side = || -> Vec<Values> {
-                let values = |_| (0..blocks).map(|block| (block, (deviation * normal()).exp())).collect();
+                let values =
+                    |_| (0..blocks).map(|block| (block, (deviation * random.normal()).exp())).collect();
                 (0..NUMBERS).map(values).collect()
             };
             let (from, to) = (side(), side());

@@ -48,6 +48,12 @@ impl SeededOrder {
         (self.next() >> 11) as f64 / (1_u64 << 53) as f64
     }
 
+    /// A number from the standard normal distribution (Box and Muller, Ann. Math. Statist. 29, 1958).
+    pub fn normal(&mut self) -> f64 {
+        let radius = (-2.0 * (1.0 - self.unit()).ln()).sqrt();
+        radius * (std::f64::consts::TAU * self.unit()).cos()
+    }
+
     /// Puts the items into random order, each order equally likely (Fisher and Yates).
     pub fn shuffle<T>(&mut self, items: &mut [T]) {
         for last in (1..items.len()).rev() {

@@ -182,12 +182,7 @@ mod tests {
     }
 
     fn study_with(random: &mut SeededOrder, effect: f64, deviation: f64, pairs: usize) -> Vec<(f64, f64)> {
-        let normal = |random: &mut SeededOrder| {
-            // Box and Muller, Ann. Math. Statist. 29, 1958.
-            let radius = (-2.0 * (1.0 - random.unit()).ln()).sqrt();
-            radius * (std::f64::consts::TAU * random.unit()).cos()
-        };
-        (0..pairs).map(|_| (100.0, 100.0 * (1.0 + effect) * (deviation * normal(random)).exp())).collect()
+        (0..pairs).map(|_| (100.0, 100.0 * (1.0 + effect) * (deviation * random.normal()).exp())).collect()
     }
 
     /// Of so many studies, how many settle the sign as faster and how many as slower.

@@ -128,12 +128,6 @@ mod tests {
     use super::*;
     use crate::random::SeededOrder;
 
-    fn normal(random: &mut SeededOrder) -> f64 {
-        // Box and Muller, Ann. Math. Statist. 29, 1958.
-        let radius = (-2.0 * (1.0 - random.unit()).ln()).sqrt();
-        radius * (std::f64::consts::TAU * random.unit()).cos()
-    }
-
     /// Hosts whose logarithms are spread evenly, with this true coefficient of variation.
     fn study(
         random: &mut SeededOrder,
@@ -147,9 +141,9 @@ mod tests {
         let scale = ((0..hosts).map(|g| place(g).powi(2)).sum::<f64>() / (hosts as f64 - 1.0)).sqrt();
         let mut samples = Vec::new();
         for block in 0..blocks {
-            let shared = deviation * normal(random);
+            let shared = deviation * random.normal();
             for group in 0..hosts {
-                let log = spread * place(group) / scale + shared + deviation * normal(random);
+                let log = spread * place(group) / scale + shared + deviation * random.normal();
                 samples.push(GroupSample { group, block, value: log.exp() });
             }
         }

@@ -262,10 +262,11 @@ fn effect_of_pseudovalues(found: &Found, confidence: f64) -> Effect {
 /// How much the members vary, free of what their runs vary by: 1.45 is a coefficient of variation of 45 %. With two sides, by how much
 /// the candidate's exceeds the baseline's: 0.9 is ten points of the coefficient less.
 fn effect_of_variation(found: &Found, confidence: f64) -> Effect {
+    let is_of =
+        |row: Row<'_>, side: Option<&str>| side.is_none_or(|name| row.text("side").as_deref() == Some(name));
     let members_of = |side: Option<&str>| -> BTreeSet<String> {
-        let rows =
-            found.rows().filter(|row| side.is_none_or(|name| row.text("side").as_deref() == Some(name)));
-        rows.filter(|row| positive(*row, "value").is_some()).filter_map(|row| row.text("member")).collect()
+        let rows = found.rows().filter(|row| is_of(*row, side) && positive(*row, "value").is_some());
+        rows.filter_map(|row| row.text("member")).collect()
     };
     // Variations over different members are not compared.
     let names: BTreeSet<String> = match found.has("side") {
@@ -275,7 +276,7 @@ fn effect_of_variation(found: &Found, confidence: f64) -> Effect {
     let samples_of = |side: Option<&str>| -> Vec<GroupSample> {
         found
             .rows()
-            .filter(|row| side.is_none_or(|name| row.text("side").as_deref() == Some(name)))
+            .filter(|row| is_of(*row, side))
             .filter_map(|row| {
                 let name = row.text("member")?;
                 let block = u32::try_from(row.integer("block")?).ok()?;

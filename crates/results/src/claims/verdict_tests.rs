@@ -173,12 +173,6 @@ mod rules_under_noise {
         ]
     }
 
-    fn normal(random: &mut SeededOrder) -> f64 {
-        // Box and Muller, Ann. Math. Statist. 29, 1958.
-        let radius = (-2.0 * (1.0 - random.unit()).ln()).sqrt();
-        radius * (std::f64::consts::TAU * random.unit()).cos()
-    }
-
     /// Hosts whose logarithms are spread evenly, with this true coefficient of variation.
     fn over_hosts(
         random: &mut SeededOrder,
@@ -191,7 +185,7 @@ mod rules_under_noise {
         let mut samples = Vec::new();
         for block in 0..blocks as u32 {
             for group in 0..5 {
-                let value = (spread * (group as f64 - 2.0) + deviation * normal(random)).exp();
+                let value = (spread * (group as f64 - 2.0) + deviation * random.normal()).exp();
                 samples.push(GroupSample { group, block, value });
             }
         }
@@ -206,7 +200,7 @@ mod rules_under_noise {
         deviation: f64,
     ) -> Vec<(f64, f64)> {
         let logarithms: Vec<Vec<f64>> =
-            (0..combinations).map(|_| (0..blocks).map(|_| deviation * normal(random)).collect()).collect();
+            (0..combinations).map(|_| (0..blocks).map(|_| deviation * random.normal()).collect()).collect();
         let best_on = |half: usize| {
             let sum = |of: &[f64]| of.iter().skip(half).step_by(2).sum::<f64>();
             (0..combinations).min_by(|a, b| sum(&logarithms[*a]).total_cmp(&sum(&logarithms[*b]))).unwrap()
@@ -218,7 +212,7 @@ mod rules_under_noise {
     fn verdict(case: &Case, blocks: usize, deviation: f64, random: &mut SeededOrder) -> Verdict {
         let pairs = match case.truth {
             Truth::Change(percent) => (0..blocks)
-                .map(|_| (100.0, 100.0 * (1.0 + percent / 100.0) * (deviation * normal(random)).exp()))
+                .map(|_| (100.0, 100.0 * (1.0 + percent / 100.0) * (deviation * random.normal()).exp()))
                 .collect(),
             Truth::BestOf(combinations) => best_of(random, combinations, blocks, deviation),
             Truth::Variation(percent) => {

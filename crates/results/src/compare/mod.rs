@@ -22,7 +22,7 @@ use crate::store::StoredRun;
 pub(crate) use doubts::environment_facts;
 pub use doubts::{Facts, different_facts};
 pub use drift::Drift;
-pub(crate) use samples::{Counted, Rate, pairs_by_block, ratio_by_block};
+pub(crate) use samples::{Counted, Rate, mean_of_values, pairs_by_block, ratio_by_block};
 pub use samples::{Sample, SamplesCompared, Violation, compare_samples};
 
 /// A run without numbers.

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use nestor_statistics::{Ratio, geometric_mean, paired_bootstrap, paired_ratio_at, unpaired_ratio_at};
+use nestor_statistics::{Ratio, geometric_mean, mean, paired_bootstrap, paired_ratio_at, unpaired_ratio_at};
 use serde::{Deserialize, Serialize};
 
 use super::drift::{self, Change, Drift};
@@ -153,11 +153,6 @@ impl<'a> Counted<'a> {
     pub(crate) fn change(&self, candidate: &Self, rate: Rate) -> Option<Change> {
         drift::first_change(&self.0, &candidate.0, rate)
     }
-
-    fn in_block(&self, block: u32, rate: Rate) -> Option<f64> {
-        let values: Vec<f64> = self.0.iter().filter(|s| s.block == block).map(|s| rate(s)).collect();
-        geometric_mean(&values)
-    }
 }
 
 /// The ratio of numbers that are known with their blocks: within blocks where both sides have some in common, else of the two groups.
@@ -169,12 +164,7 @@ pub(crate) fn ratio_by_block(
 ) -> Option<Ratio> {
     let all = |side: &[(u32, f64)]| side.iter().map(|(_, value)| *value).collect::<Vec<f64>>();
     let unpaired = unpaired_ratio_at(&all(baseline), &all(candidate), confidence)?;
-    let in_block = |side: &[(u32, f64)], block: u32| {
-        geometric_mean(&side.iter().filter(|(b, _)| *b == block).map(|(_, value)| *value).collect::<Vec<_>>())
-    };
-    let blocks: BTreeSet<u32> = baseline.iter().map(|(block, _)| *block).collect();
-    let pair = |block| Some((in_block(baseline, block)?, in_block(candidate, block)?));
-    let pairs: Vec<(f64, f64)> = blocks.into_iter().filter_map(pair).collect();
+    let pairs = pairs_of_values(baseline, candidate);
     if pairs.is_empty() { Some(unpaired) } else { paired_ratio_at(&pairs, confidence) }
 }
 
@@ -185,7 +175,23 @@ pub(crate) fn pairs_by_block(
     rate: Rate,
     within: &dyn Fn(u32) -> bool,
 ) -> Vec<(f64, f64)> {
-    let blocks: BTreeSet<u32> = baseline.0.iter().map(|s| s.block).filter(|b| within(*b)).collect();
-    let pair = |block| Some((baseline.in_block(block, rate)?, candidate.in_block(block, rate)?));
+    let values = |side: &Counted<'_>| -> Vec<(u32, f64)> {
+        side.0.iter().filter(|s| within(s.block)).map(|s| (s.block, rate(s))).collect()
+    };
+    pairs_of_values(&values(baseline), &values(candidate))
+}
+
+/// The same of numbers that are known with their blocks; several of a block are one, by their geometric mean.
+fn pairs_of_values(baseline: &[(u32, f64)], candidate: &[(u32, f64)]) -> Vec<(f64, f64)> {
+    let in_block = |side: &[(u32, f64)], block: u32| {
+        geometric_mean(&side.iter().filter(|(b, _)| *b == block).map(|(_, value)| *value).collect::<Vec<_>>())
+    };
+    let blocks: BTreeSet<u32> = baseline.iter().map(|(block, _)| *block).collect();
+    let pair = |block| Some((in_block(baseline, block)?, in_block(candidate, block)?));
     blocks.into_iter().filter_map(pair).collect()
+}
+
+/// The arithmetic mean of numbers that are known with their blocks.
+pub(crate) fn mean_of_values(values: &[(u32, f64)]) -> Option<f64> {
+    mean(&values.iter().map(|(_, value)| *value).collect::<Vec<_>>()).map(|mean| mean.value)
 }
