@@ -35,7 +35,9 @@ pub use listener::Listener;
 pub use nestor_workload::flow_report::{
     Ended, FileSetReport, FlowReport, FlowopReport, PaceReport, RunReport,
 };
-pub use options::{FlowOptions, Scale, Scaled, TINY_BYTES, file_sets, mean_bytes, relocate, scale};
+pub use options::{
+    FlowOptions, Scale, Scaled, TINY_BYTES, file_sets, mean_bytes, relocate, scale, scale_files,
+};
 pub use places::make_places;
 pub use run::run_script;
 pub use source::Source;

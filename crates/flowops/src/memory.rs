@@ -1,5 +1,7 @@
 //! What is written, and where is read to.
 
+use std::alloc::{Layout, alloc_zeroed};
+
 use crate::random::Stream;
 
 /// Alignment that direct I/O asks for on every device.
@@ -21,12 +23,17 @@ impl Aligned {
         Self::of(vec![0u8; length + ALIGNMENT], length)
     }
 
-    /// The same, or `None` where there is no such memory.
+    /// The same, or `None` where there is no such memory. Pages are taken when they are first touched: a hundred threads with
+    /// room for the largest operation each take only what they read.
     pub(crate) fn try_new(length: usize) -> Option<Self> {
-        let all = length.checked_add(ALIGNMENT)?;
-        let mut memory = Vec::new();
-        memory.try_reserve_exact(all).ok()?;
-        memory.resize(all, 0);
+        let layout = Layout::array::<u8>(length.checked_add(ALIGNMENT)?).ok()?;
+        // SAFETY: the layout is not empty, as ALIGNMENT is not.
+        let start = unsafe { alloc_zeroed(layout) };
+        if start.is_null() {
+            return None;
+        }
+        // SAFETY: the global allocator gave this memory for this layout, which is that of so many bytes, and all are zero.
+        let memory = unsafe { Vec::from_raw_parts(start, layout.size(), layout.size()) };
         Some(Self::of(memory, length))
     }
 

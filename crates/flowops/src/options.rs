@@ -140,6 +140,34 @@ pub fn scale(script: &Script, scale: Scale) -> Scaled {
     Scaled { factor: if written > 0.0 { now / written } else { 1.0 }, script: scaled, growth_limit_bytes }
 }
 
+/// Makes each file of all file sets larger or smaller; their number stays. Working sets shrink with the files, as with [`scale`].
+pub fn scale_files(script: &Script, factor: f64) -> Script {
+    let mut scaled = script.clone();
+    for action in &mut scaled.actions {
+        let sets = match action {
+            Action::CreateFiles(sets) => sets,
+            Action::Run(run) => {
+                if factor < 1.0 {
+                    run.processes = Arc::new(shrink_working_sets(&run.processes));
+                }
+                &mut run.file_sets
+            }
+            _ => continue,
+        };
+        *sets = Arc::new(sets.iter().map(|set| scale_files_of(set, factor)).collect());
+    }
+    scaled
+}
+
+fn scale_files_of(set: &FileSet, factor: f64) -> FileSet {
+    use nestor_wml::Value;
+    let file_bytes = match &set.file_bytes {
+        Value::Fixed(bytes) => Value::Fixed((*bytes as f64 * factor).round() as u64),
+        Value::Drawn(variable) => Value::Drawn(Arc::new(variable.times(factor))),
+    };
+    FileSet { file_bytes, ..set.clone() }
+}
+
 /// Files of all sets.
 fn count_files(sets: &[FileSet]) -> u64 {
     sets.iter().fold(0, |sum, set| sum.saturating_add(set.entries))

@@ -12,6 +12,7 @@ use nestor_stack::{Accelerator, HypervisorSpec, Layer, LayerIndex, MachineIndex,
 
 use crate::builder::{Offered, Progressing, Thing, refused, tune};
 use crate::built::{BlockPoint, BuiltMachine, UndoStep, VirtualDisk};
+use crate::held_memory::hold_memory;
 use crate::lab::LabFiles;
 use crate::standing::{Booted, Standing};
 use crate::time_limits::{boot_limit_ms, probe_limit_ms};
@@ -77,6 +78,9 @@ impl Lab {
             progressing.note(format!("{label} processors"), "emulated (TCG): KVM does not work here");
         }
         tune(progressing, on, layer, &device)?;
+        if let Some(available) = options.available {
+            hold_memory(progressing, on, layer, available)?;
+        }
         progressing.points.push(BlockPoint { offered_by: index, machine: on, device: device.clone() });
         Ok(Offered { on, thing: Thing::Block { device, zeroed } })
     }

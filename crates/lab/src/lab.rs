@@ -212,6 +212,13 @@ impl Lab {
     pub(crate) fn host(&mut self, stack: &Stack) -> Result<&Standing, BuildError> {
         if self.place.is_emulated() {
             self.emulate_host(stack)?;
+        } else if let Some(bytes) = memory::stated_host_memory(stack) {
+            return Err(BuildError::Lab(format!(
+                "the memory of {} cannot be set to {} MiB (`host-memory`): only an emulated host is made for a stack; \
+                 omit the option, or use --on emulated",
+                self.place,
+                bytes >> 20
+            )));
         } else if self.machines.is_empty() {
             let host = Standing {
                 machine: self.ground.machine().clone().labelled("host"),
@@ -228,8 +235,10 @@ impl Lab {
         // In virtual time a cell is independent of all others and of their order.
         let is_virtual = self.place.is_in_virtual_time();
         let for_others = if is_virtual { 0 } else { self.host_memory_bytes };
-        let needed = for_others.max(memory::host_needs(stack));
-        if self.emulated_host().is_some_and(|(_, booted)| booted.spec.memory_bytes < needed) {
+        let stated = memory::stated_host_memory(stack);
+        let needed = stated.unwrap_or_else(|| for_others.max(memory::host_needs(stack)));
+        let fits = |bytes: u64| if stated.is_some() { bytes == needed } else { bytes >= needed };
+        if self.emulated_host().is_some_and(|(_, booted)| !fits(booted.spec.memory_bytes)) {
             self.stop_host();
         }
         match self.emulated_host() {

@@ -10,6 +10,7 @@ mod dependencies;
 pub mod doctor;
 mod error;
 mod fullness;
+mod held_memory;
 mod hypervisor;
 mod image;
 mod kept_host;

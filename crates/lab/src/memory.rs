@@ -1,6 +1,6 @@
 //! How much memory each machine of a stack gets.
 
-use nestor_stack::{MachineIndex, Stack};
+use nestor_stack::{Layer, MachineIndex, Stack};
 
 /// A host's own need: kernel, page cache for its tools, traces in memory.
 const HOST_BYTES: u64 = 1 << 30;
@@ -11,19 +11,40 @@ const HYPERVISOR_BYTES: u64 = 192 << 20;
 /// Memory of a guest that is itself a host, in addition to that of its guests.
 const MIDDLE_BYTES: u64 = 512 << 20;
 
-/// Memory of a guest of a stack: what its layer says, and if it runs guests itself at least enough for those.
+/// Memory of a guest of a stack: what its layer says, otherwise what a guest inside it says of its host, and if it runs guests
+/// itself at least enough for those.
 pub fn guest_needs(stack: &Stack, guest: MachineIndex) -> u64 {
-    let machines = stack.machines();
-    let layer = machines.get(guest).and_then(|machine| machine.crossing).map(|at| stack.layer(at));
+    let layer = crossing_layer(stack, guest);
     let written = layer.and_then(|layer| layer.size("memory")).map_or(256 << 20, nestor_stack::Bytes::get);
+    if let (Some(stated), false) = (stated_by_guests(stack, guest), layer.is_some_and(|l| l.is_set("memory")))
+    {
+        return stated;
+    }
     let inside = inside_needs(stack, guest);
     let least = if inside == 0 { 0 } else { inside + MIDDLE_BYTES };
     if layer.is_some_and(|layer| layer.is_set("memory")) { written } else { written.max(least) }
 }
 
-/// Memory of the host of a stack.
+/// Memory of the host of a stack: what its guest says of it, otherwise its own need and that of its guests.
 pub fn host_needs(stack: &Stack) -> u64 {
-    HOST_BYTES + inside_needs(stack, MachineIndex::OUTERMOST)
+    stated_host_memory(stack).unwrap_or_else(|| HOST_BYTES + inside_needs(stack, MachineIndex::OUTERMOST))
+}
+
+/// How much memory a stack says its outermost host has, neither more nor less; `None` if it says nothing.
+pub fn stated_host_memory(stack: &Stack) -> Option<u64> {
+    stated_by_guests(stack, MachineIndex::OUTERMOST)
+}
+
+/// The layer that makes a machine; `None` for the outermost.
+fn crossing_layer(stack: &Stack, machine: MachineIndex) -> Option<&Layer> {
+    let crossing = stack.machines().get(machine)?.crossing?;
+    Some(stack.layer(crossing))
+}
+
+/// What the guests of a machine say of its memory (`host-memory`).
+fn stated_by_guests(stack: &Stack, machine: MachineIndex) -> Option<u64> {
+    let said = |guest| Some(crossing_layer(stack, guest)?.hypervisor()?.host_memory?.get());
+    stack.machines().inside(machine).filter_map(said).max()
 }
 
 /// What the guests of a machine cost it.
@@ -54,5 +75,14 @@ mod tests {
     fn what_is_written_holds() {
         assert_eq!(needs("ext4/kvm:memory=512M/hdd").1, [512]);
         assert_eq!(needs("ext4/kvm/raw/ext4/kvm:memory=640M/hdd").1, [640, 256]);
+    }
+
+    #[test]
+    fn a_guest_says_what_memory_its_host_has() {
+        assert_eq!(needs("ext4/kvm:host-memory=1G/hdd"), (1024, vec![256]));
+        assert_eq!(needs("ext4/kvm:host-memory=4G/hdd"), (4096, vec![256]));
+        let nested = "ext4/kvm:host-memory=800M/raw/ext4/kvm/hdd";
+        assert_eq!(needs(nested), (1024 + 800 + 192, vec![800, 256]), "the middle machine is the host");
+        assert_eq!(needs("ext4/kvm:host-memory=800M/raw/ext4/kvm:memory=900M/hdd").1, [900, 256]);
     }
 }

@@ -28,8 +28,8 @@ mod trace_mode;
 mod written;
 
 pub use claims::{
-    Claim, ClaimKind, ClaimPart, ClaimResult, Expected, Figure, FigureKind, FigureQuery, FigureRow, FigureX,
-    Tally, Verdict,
+    Better, Claim, ClaimKind, ClaimPart, ClaimResult, Expected, Figure, FigureKind, FigureQuery, FigureRow,
+    FigureX, Tally, Verdict,
 };
 pub use compare::{
     CellSummary, Comparison, CountedMark, Drift, Failure, Sample, SamplesCompared, Violation, compare,

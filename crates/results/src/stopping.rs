@@ -113,14 +113,16 @@ impl Decisions {
     }
 }
 
-/// The study's rule, whose last look is at its last block.
+/// The study's rule, whose last look is at its last block, or at the last one that was ever asked for.
 fn rule_of(study: &Study) -> Option<StopRule> {
-    Some(study.stop.as_ref()?.up_to(study.most_blocks()))
+    let last = study.most_blocks().max(study.looked_until.unwrap_or_default());
+    Some(study.stop.as_ref()?.up_to(last))
 }
 
 impl Study {
     /// The confidence of every interval of throughput in this study's comparisons, figures and claims: 95 %, or that of each look if
-    /// the study stops comparisons early, so that the interval at which one stopped misses in at most 5 % of the cases.
+    /// the study stops comparisons early, so that the interval at which one stopped misses in at most 5 % of the cases. The looks
+    /// are those up to the most blocks that were ever asked for.
     pub fn confidence(&self) -> f64 {
         rule_of(self).map_or(CONFIDENCE, |rule| rule.confidence_at_a_look())
     }

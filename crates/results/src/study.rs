@@ -46,6 +46,10 @@ pub struct Study {
     /// When a comparison has enough blocks; without it every cell gets its replications.
     #[serde(default)]
     pub stop: Option<StopRule>,
+    /// Up to which block comparisons were looked at before, where that was asked for (`-n 12`); the looks that were made count for
+    /// the confidence of an interval also when fewer blocks are asked for later.
+    #[serde(default)]
+    pub looked_until: Option<u32>,
     /// A rule that is not followed; the study reports at its end what it would have saved.
     #[serde(default)]
     pub stop_not_followed: Option<StopRule>,
@@ -119,6 +123,7 @@ impl Study {
             trace_cost: false,
             parts: Vec::new(),
             stop: None,
+            looked_until: None,
             stop_not_followed: None,
             scale: None,
             claims: Vec::new(),

@@ -131,6 +131,39 @@ impl Distribution {
     }
 }
 
+impl Distribution {
+    /// The distribution of the values times a factor larger than 0.
+    #[must_use]
+    pub fn times(&self, factor: f64) -> Self {
+        match *self {
+            Self::Constant(value) => Self::Constant(value * factor),
+            Self::Uniform { lower, upper } => Self::Uniform { lower: lower * factor, upper: upper * factor },
+            Self::Gamma { shape, scale, offset } => {
+                Self::Gamma { shape, scale: scale * factor, offset: offset * factor }
+            }
+            Self::Tabular(ref segments) => Self::Tabular(
+                segments
+                    .iter()
+                    .map(|segment| Segment {
+                        share: segment.share,
+                        lower: segment.lower * factor,
+                        upper: segment.upper * factor,
+                    })
+                    .collect(),
+            ),
+            Self::Erlang { shape, mean } => Self::Erlang { shape, mean: mean * factor },
+            Self::Exponential { mean } => Self::Exponential { mean: mean * factor },
+            // log(factor · x) = log(factor) + log(x)
+            Self::LogNormal { shape, scale } => Self::LogNormal { shape, scale: scale + factor.ln() },
+            Self::Normal { mean, sigma } => Self::Normal { mean: mean * factor, sigma: sigma * factor },
+            Self::Triangular { lower, upper, mode } => {
+                Self::Triangular { lower: lower * factor, upper: upper * factor, mode: mode * factor }
+            }
+            Self::Weibull { shape, scale } => Self::Weibull { shape, scale: scale * factor },
+        }
+    }
+}
+
 fn gamma(shape: f64, scale: f64, random: &mut impl Rng) -> f64 {
     Gamma::new(shape, scale).map_or(0.0, |gamma| gamma.sample(random))
 }
@@ -188,5 +221,75 @@ impl RandomVariable {
     /// The mean of its distribution, before rounding and limits.
     pub fn mean(&self) -> f64 {
         self.distribution.mean()
+    }
+
+    /// The variable whose draws are those of this one times a factor larger than 0, limits and rounding included.
+    #[must_use]
+    pub fn times(&self, factor: f64) -> Self {
+        Self {
+            name: self.name.clone(),
+            distribution: self.distribution.times(factor),
+            min: self.min.map(|min| min * factor),
+            max: self.max.map(|max| max * factor),
+            round: self.round * factor,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+    use rand::SeedableRng;
+    use rand::rngs::SmallRng;
+
+    use super::*;
+
+    fn distributions() -> impl Strategy<Value = Distribution> {
+        let number = || 1.0..1e5_f64;
+        let shape = || 0.5..4.0_f64;
+        prop_oneof![
+            number().prop_map(Distribution::Constant),
+            (number(), number())
+                .prop_map(|(lower, more)| Distribution::Uniform { lower, upper: lower + more }),
+            (shape(), number(), number()).prop_map(|(shape, scale, offset)| Distribution::Gamma {
+                shape,
+                scale,
+                offset
+            }),
+            (number(), number()).prop_map(|(lower, more)| Distribution::Tabular(vec![
+                Segment { share: 0.3, lower, upper: lower + more },
+                Segment { share: 0.7, lower: lower / 2.0, upper: lower },
+            ])),
+            (1..5_u32, number()).prop_map(|(shape, mean)| Distribution::Erlang { shape, mean }),
+            number().prop_map(|mean| Distribution::Exponential { mean }),
+            (0.1..2.0_f64, 1.0..10.0_f64).prop_map(|(shape, scale)| Distribution::LogNormal { shape, scale }),
+            (number(), number()).prop_map(|(mean, sigma)| Distribution::Normal { mean, sigma }),
+            (number(), number()).prop_map(|(lower, more)| Distribution::Triangular {
+                lower,
+                upper: lower + more,
+                mode: lower + more / 3.0
+            }),
+            (shape(), number()).prop_map(|(shape, scale)| Distribution::Weibull { shape, scale }),
+        ]
+    }
+
+    fn alike(a: f64, b: f64) -> bool {
+        (a - b).abs() <= 1e-9 * a.abs().max(b.abs()).max(1.0)
+    }
+
+    proptest! {
+        #[test]
+        fn a_scaled_distribution_draws_scaled_values(
+            distribution in distributions(), factor in 0.01..100.0_f64, seed: u64,
+        ) {
+            let scaled = distribution.times(factor);
+            prop_assert!(alike(scaled.mean(), distribution.mean() * factor));
+            let mut random = SmallRng::seed_from_u64(seed);
+            let mut other = random.clone();
+            for _ in 0..20 {
+                let (drawn, expected) = (scaled.draw(&mut random), distribution.draw(&mut other) * factor);
+                prop_assert!(alike(drawn, expected), "{drawn} {expected}");
+            }
+        }
     }
 }

@@ -1,8 +1,8 @@
 //! Reports of studies: the same from whole runs and from a store, with claims and figures.
 
 use nestor_results::claims::{
-    Answers, Claim, ClaimKind, ClaimResult, Expected, Figure, FigureKind, FigureQuery, FigureRow, FigureX,
-    Finding, FindingQuery, Verdict,
+    Answers, Better, Claim, ClaimKind, ClaimResult, Expected, Figure, FigureKind, FigureQuery, FigureRow,
+    FigureX, Finding, FindingQuery, Verdict,
 };
 use nestor_results::{CellRecord, Mark, Outcome, RunFilter, Store, StudyRecord};
 use nestor_statistics::sequential::StopRule;
@@ -62,6 +62,8 @@ fn figure(kind: FigureKind, rows: Vec<FigureRow>) -> Figure {
         kind,
         x: "guest file system".to_owned(),
         y: "change, %".to_owned(),
+        alike: None,
+        better: Better::More,
         sql: String::new(),
     };
     Figure { query, rows, problem: None, left_out: Vec::new() }
@@ -75,6 +77,8 @@ pub fn figures() -> Vec<Figure> {
         y,
         low: half.map(|h| y - h),
         high: half.map(|h| y + h),
+        n: half.map(|_| 3),
+        marked: half.map(|_| 2),
     };
     let guests = ["ext2", "ext3", "ext4", "reiserfs", "xfs", "jfs"];
     let hosts = ["raw disk", "ext2", "ext3", "ext4", "reiserfs", "xfs", "jfs"];
@@ -126,6 +130,8 @@ fn surface_rows() -> Vec<FigureRow> {
             y: f64::from(210 - read - random) / 10.0,
             low: None,
             high: None,
+            n: None,
+            marked: None,
         })
     });
     rows.collect()
@@ -319,13 +325,16 @@ proptest! {
             0..40,
         ),
         many: bool,
+        alike in prop::option::of(0.001..1e6_f64),
     ) {
-        let row = |(panel, series, x, y, low, high)| FigureRow { panel, series, x, y, low, high };
+        let row =
+            |(panel, series, x, y, low, high)| FigureRow { panel, series, x, y, low, high, n: Some(3), marked: Some(2) };
         let mut rows: Vec<FigureRow> = rows.into_iter().map(row).collect();
         if many {
             rows = rows.iter().cycle().take(if rows.is_empty() { 0 } else { 30_000 }).cloned().collect();
         }
-        let figure = figure(kind, rows);
+        let mut figure = figure(kind, rows);
+        figure.query.alike = alike;
         let svg = render_figure_svg(&figure);
         prop_assert!(!svg.contains("NaN") && !svg.contains("inf"));
         prop_assert!(svg.len() < 2_000_000, "{}", svg.len());

@@ -82,5 +82,7 @@ fn figure_row(kind: FigureKind, row: Row<'_>) -> Option<FigureRow> {
         y: row.number("y")?,
         low: row.number("low"),
         high: row.number("high"),
+        n: row.number("n").map(|n| n.max(0.0) as u64),
+        marked: row.number("marked").map(|n| n.max(0.0) as u64),
     })
 }

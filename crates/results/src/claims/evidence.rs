@@ -165,27 +165,34 @@ WHERE NOT EXISTS (SELECT 1 FROM main.marks AS m WHERE m.run = latest.number AND 
 
 /// The columns on what a run recorded follow its record in `runs`, so they are read from an index instead.
 ///
-/// `plain`: nothing but the file systems and, of the raw disk, the cache mode differs from most stacks of the study.
+/// `plain`: nothing but the file systems and, of the raw disk, the cache mode differs from most stacks of the study; a file system
+/// has the options that it has in most of them.
 const EVERY: &str = "
 CREATE TEMP TABLE stack_parts AS
 SELECT s.*,
     CASE WHEN s.crossing IS NULL THEN 'native' WHEN s.host_fs IS NULL THEN 'raw-disk' ELSE 'nested' END AS kind,
     coalesce(s.crossing, '') || '|' || coalesce(s.device, '') || '|' || coalesce(s.aio, '') || '|'
-        || coalesce(s.guest_memory_bytes, '') || '|' || coalesce(s.guest_sched, '') || '|'
+        || coalesce(s.guest_memory_bytes, '') || '|' || coalesce(s.machine_options, '') || '|' || coalesce(s.guest_sched, '') || '|'
         || coalesce(s.guest_readahead, '') || '|' || coalesce(s.medium, '') || '|' || coalesce(s.medium_options, '')
         AS common,
     coalesce(s.cache, '') || '|' || coalesce(s.image, '') || '|' || coalesce(s.image_options, '') AS nesting
 FROM main.stacks AS s
 WHERE s.stack IN (SELECT r.stack FROM counted JOIN main.runs AS r ON r.number = run);
+CREATE TEMP TABLE plain_stack AS
+SELECT p.stack FROM stack_parts AS p
+WHERE coalesce(p.guest_fs_options, '') = (SELECT coalesce(q.guest_fs_options, '') FROM stack_parts AS q
+        WHERE q.guest_fs IS p.guest_fs GROUP BY 1 ORDER BY count(*) DESC, 1 LIMIT 1)
+    AND coalesce(p.host_fs_options, '') = (SELECT coalesce(q.host_fs_options, '') FROM stack_parts AS q
+        WHERE q.host_fs IS p.host_fs GROUP BY 1 ORDER BY count(*) DESC, 1 LIMIT 1)
+    AND p.common = (SELECT common FROM stack_parts GROUP BY common ORDER BY count(*) DESC, common LIMIT 1)
+    AND (p.kind <> 'nested' OR p.nesting = (SELECT nesting FROM stack_parts WHERE kind = 'nested'
+        GROUP BY nesting ORDER BY count(*) DESC, nesting LIMIT 1));
 CREATE TEMP TABLE cell AS
 SELECT r.number AS run, r.block, r.block % 2 AS half, r.repeat, t.untraced_twin, r.stack, r.workload, p.kind,
     p.guest_fs AS guest, p.host_fs AS host, p.guest_fs_options AS guest_options, p.host_fs_options AS host_options,
     p.crossing, p.cache, p.device, p.guest_sched, p.host_sched, p.image, p.image_options, p.medium, p.medium_options,
-    p.guest_memory_bytes,
-    coalesce(p.guest_fs_options, '') = '' AND coalesce(p.host_fs_options, '') = ''
-        AND p.common = (SELECT common FROM stack_parts GROUP BY common ORDER BY count(*) DESC, common LIMIT 1)
-        AND (p.kind <> 'nested' OR p.nesting = (SELECT nesting FROM stack_parts WHERE kind = 'nested'
-            GROUP BY nesting ORDER BY count(*) DESC, nesting LIMIT 1)) AS plain,
+    p.guest_memory_bytes, p.machine_options,
+    p.stack IN (SELECT stack FROM plain_stack) AS plain,
     w.engine, w.load, w.options AS load_options,
     CASE WHEN r.bytes_per_second > 0 THEN r.bytes_per_second / 1e6 ELSE r.operations_per_second END AS throughput,
     r.bytes_per_second / 1e6 AS mb_per_s, r.operations_per_second AS ops_per_s,
@@ -194,7 +201,8 @@ SELECT r.number AS run, r.block, r.block % 2 AS half, r.repeat, t.untraced_twin,
     (SELECT sum(o.bytes) FROM main.operations AS o WHERE o.run = r.number) AS bytes,
     (SELECT sum(o.operations) FROM main.operations AS o WHERE o.run = r.number) AS operations,
     r.elapsed_ns / 1e9 AS elapsed_s, r.host_cpu_busy, l.cpu_user_s + l.cpu_system_s AS engine_cpu_s,
-    l.working_set_bytes, l.scale_factor, l.engine AS engine_version, t.trace, r.ground
+    l.working_set_bytes, l.scale_factor, l.engine AS engine_version, t.trace, r.ground,
+    EXISTS (SELECT 1 FROM main.marks AS k WHERE k.run = counted.run) AS marked
 FROM counted
 JOIN main.runs AS t INDEXED BY runs_recorded ON t.number = counted.run
 JOIN main.runs AS r ON r.number = counted.run
@@ -259,7 +267,7 @@ CREATE TEMP TABLE pair AS
 SELECT c.run, min(b.run) AS baseline_run, c.block, c.half, c.guest, c.host, c.engine, c.load, c.workload, c.stack,
     geomean(b.throughput) AS baseline, c.throughput AS candidate, c.throughput / geomean(b.throughput) AS relative,
     geomean(b.latency_ms) AS baseline_latency_ms, c.latency_ms AS candidate_latency_ms,
-    c.latency_ms / geomean(b.latency_ms) AS relative_latency
+    c.latency_ms / geomean(b.latency_ms) AS relative_latency, max(c.marked, b.marked) AS marked
 FROM cell AS c JOIN raw_disk AS b ON b.guest = c.guest AND b.workload = c.workload AND b.block = c.block
 WHERE c.kind = 'nested' AND c.plain
 GROUP BY c.run;";

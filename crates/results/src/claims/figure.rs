@@ -17,8 +17,25 @@ pub struct FigureQuery {
     pub x: String,
     /// Label of the vertical axis (of the colours of a heat map), with its unit.
     pub y: String,
-    /// The query: columns `panel` and `series` (may be missing), `x`, `y`, `low` and `high` (may be missing).
+    /// The value that means no difference (100 for per cent of a baseline): colours part there, and are full at half and at twice it.
+    #[serde(default)]
+    pub alike: Option<f64>,
+    /// Which values are the better ones, where there is a value that means no difference.
+    #[serde(default)]
+    pub better: Better,
+    /// The query: columns `panel` and `series` (may be missing), `x`, `y`, and what may be missing: `low` and `high`, `n`, `marked`.
     pub sql: String,
+}
+
+/// Which of two values is the better one.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Better {
+    /// The larger, as of throughput.
+    #[default]
+    More,
+    /// The smaller, as of latency.
+    Less,
 }
 
 /// How a figure is drawn.
@@ -64,6 +81,12 @@ pub struct FigureRow {
     pub low: Option<f64>,
     /// High end of its 95 % interval.
     pub high: Option<f64>,
+    /// How many runs, or pairs of runs, it is the mean of.
+    #[serde(default)]
+    pub n: Option<u64>,
+    /// How many of them have a mark: a reason to trust them less.
+    #[serde(default)]
+    pub marked: Option<u64>,
 }
 
 /// A place on the horizontal axis.

@@ -36,12 +36,12 @@ use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
 use super::kept::{MOST_CLAIMS, MOST_FIGURES, MOST_FINDINGS};
-use super::{Claim, ClaimKind, Expected, FigureKind, FigureQuery, FindingQuery};
+use super::{Better, Claim, ClaimKind, Expected, FigureKind, FigureQuery, FindingQuery};
 use crate::complaint::{Complaint, Source};
 
 const CLAIM_KEYS: [&str; 11] =
     ["id", "title", "place", "paper", "kind", "expected", "margin", "band", "sql", "not_testable", "note"];
-const FIGURE_KEYS: [&str; 6] = ["id", "title", "kind", "x", "y", "sql"];
+const FIGURE_KEYS: [&str; 8] = ["id", "title", "kind", "x", "y", "alike", "better", "sql"];
 const FINDING_KEYS: [&str; 3] = ["id", "title", "sql"];
 const CLAIM_KINDS: [(&str, ClaimKind); 4] = [
     ("setup", ClaimKind::Setup),
@@ -55,6 +55,7 @@ const FIGURE_KINDS: [(&str, FigureKind); 4] = [
     ("line", FigureKind::Line),
     ("surface", FigureKind::Surface),
 ];
+const BETTER: [(&str, Better); 2] = [("more", Better::More), ("less", Better::Less)];
 pub(super) const DIRECTIONS: [(&str, Expected); 4] = [
     ("less", Expected::Less),
     ("more", Expected::More),
@@ -140,6 +141,13 @@ fn entries<'a>(
     list.iter().map(entry).collect()
 }
 
+/// A number of TOML, whole or not; `None` for anything else and for what is not finite.
+fn number(value: &Value<'_>) -> Option<f64> {
+    let value = value.get_ref();
+    let text = value.as_float().map(|f| f.as_str()).or_else(|| Some(value.as_integer()?.as_str()))?;
+    text.parse::<f64>().ok().filter(|n| n.is_finite())
+}
+
 impl<'a> Entry<'a> {
     fn claim(&self, ids: &mut BTreeSet<String>) -> Result<Claim, Complaint> {
         let id = self.id(ids)?;
@@ -168,6 +176,11 @@ impl<'a> Entry<'a> {
             kind: self.choice("kind", &FIGURE_KINDS)?,
             x: self.text("x")?.to_owned(),
             y: self.text("y")?.to_owned(),
+            alike: self.table.get("alike").map(|value| self.positive(value)).transpose()?,
+            better: match self.table.get("better") {
+                Some(value) => self.choice_of(value, "better", &BETTER)?,
+                None => Better::default(),
+            },
             sql: self.text("sql")?.trim().to_owned(),
         })
     }
@@ -281,13 +294,21 @@ impl<'a> Entry<'a> {
         })
     }
 
+    /// The value of a figure that means no difference.
+    fn positive(&self, value: &'a Value<'a>) -> Result<f64, Complaint> {
+        number(value).filter(|n| *n > 0.0).ok_or_else(|| {
+            self.source
+                .complain(value.span(), "the value that means no difference is a number above 0")
+                .help("write alike = 100 for per cent of a baseline, alike = 1 for a ratio")
+        })
+    }
+
     fn tolerance(&self, value: &'a Value<'a>) -> Result<Expected, Complaint> {
-        let number = value.get_ref().as_table().filter(|table| table.len() == 1).and_then(|table| {
-            let within = table.get("within")?.get_ref();
-            let text =
-                within.as_float().map(|f| f.as_str()).or_else(|| Some(within.as_integer()?.as_str()))?;
-            text.parse::<f64>().ok().filter(|n| *n >= 0.0 && n.is_finite())
-        });
+        let number = value
+            .get_ref()
+            .as_table()
+            .filter(|table| table.len() == 1)
+            .and_then(|table| number(table.get("within")?).filter(|n| *n >= 0.0));
         let tolerance = number.ok_or_else(|| {
             self.source
                 .complain(value.span(), "the expected value of a constant is a tolerance")

@@ -37,7 +37,7 @@ pub enum StackPart {
     OtherLayers,
     /// Read-ahead in the guest and in the host.
     ReadAhead,
-    /// The hypervisor, and how many crossings between machines there are.
+    /// The hypervisor, how many crossings between machines there are, and options that are no part of their own.
     VirtualMachine,
 }
 
@@ -86,7 +86,10 @@ pub fn stack_parts(stack: &WrittenStack) -> KnownStack {
     let crossings = parts.crossings.map(|number| number.to_string()).unwrap_or_default();
     KnownStack::from([
         (StackPart::GuestFileSystem, with_options(&parts.guest_fs, &parts.guest_fs_options)),
-        (StackPart::VirtualMachine, format!("{crossing}{crossings}")),
+        (
+            StackPart::VirtualMachine,
+            format!("{crossing}{crossings}:{}", text(&parts.machine_options)).trim_matches(':').to_owned(),
+        ),
         (StackPart::Cache, text(&parts.cache)),
         (StackPart::Device, text(&parts.device)),
         (StackPart::AsynchronousIo, text(&parts.aio)),

@@ -12,7 +12,9 @@ use crate::{WrittenStack, WrittenWorkload};
 
 /// Writes everything but the row in `runs`.
 pub(super) fn insert_details(connection: &Connection, run: i64, record: &CellRecord) -> rusqlite::Result<()> {
-    stacks::note(connection, &record.stack, &record.workload)?;
+    if stacks::note(connection, &record.stack, &record.workload)? {
+        stacks::note_machine_options(connection, &record.stack)?;
+    }
     insert_environment(connection, run, record)?;
     super::conditions::note(connection, run, record)?;
     super::dependencies::note(connection, run, record)?;

@@ -2,7 +2,7 @@
 
 use rusqlite::{Connection, TransactionBehavior};
 
-use super::rows;
+use super::{rows, stacks};
 
 /// Marks a SQLite file as Nestor's: "NSTR" in ASCII.
 pub(super) const APPLICATION_ID: i64 = 0x4e53_5452;
@@ -11,13 +11,14 @@ pub(super) const APPLICATION_ID: i64 = 0x4e53_5452;
 type Fill = fn(&Connection) -> rusqlite::Result<()>;
 
 /// Each step turns a file of version N, its index, into one of version N + 1. Steps are never changed, only added.
-const MIGRATIONS: [(&str, Option<Fill>); 6] = [
+const MIGRATIONS: [(&str, Option<Fill>); 7] = [
     (VERSION_1, None),
     (VERSION_2, None),
     (VERSION_3, Some(rows::backfill)),
     (VERSION_4, None),
     (VERSION_5, None),
     (VERSION_6, Some(rows::backfill_instructions)),
+    (VERSION_7, Some(stacks::backfill_machine_options)),
 ];
 
 const VERSION_1: &str = "
@@ -220,6 +221,9 @@ CREATE TABLE instructions (
     PRIMARY KEY (run, executor)
 ) STRICT, WITHOUT ROWID;
 ";
+
+/// Options of the virtual machine without a column of their own: processors, an I/O thread, memory that is available.
+const VERSION_7: &str = "ALTER TABLE stacks ADD COLUMN machine_options TEXT;";
 
 /// The version this program writes.
 pub(super) const VERSION: i64 = MIGRATIONS.len() as i64;

@@ -8,22 +8,23 @@ use rusqlite::{Connection, params};
 
 use crate::{WrittenStack, WrittenWorkload};
 
-/// Stores the parts of a stack and a workload, unless they are already stored.
+/// Stores the parts of a stack and a workload, unless they are already stored; whether the stack is new.
 pub(super) fn note(
     connection: &Connection,
     stack: &WrittenStack,
     workload: &WrittenWorkload,
-) -> rusqlite::Result<()> {
+) -> rusqlite::Result<bool> {
     let known = |table: &str, text: &str| {
         connection.prepare_cached(&format!("SELECT 1 FROM {table}s WHERE {table} = ?"))?.exists([text])
     };
-    if !known("stack", stack)? {
+    let is_new = !known("stack", stack)?;
+    if is_new {
         note_stack(connection, stack)?;
     }
     if !known("workload", workload)? {
         note_workload(connection, workload)?;
     }
-    Ok(())
+    Ok(is_new)
 }
 
 /// The columns of a stack; of one that this version does not know none has a value.
@@ -37,6 +38,7 @@ pub(super) struct StackColumns {
     pub device: Option<String>,
     pub aio: Option<String>,
     pub guest_memory_bytes: Option<i64>,
+    pub machine_options: Option<String>,
     pub guest_sched: Option<String>,
     pub guest_readahead: Option<String>,
     pub image: Option<String>,
@@ -74,6 +76,7 @@ impl StackColumns {
             device: option(machine, "disk"),
             aio: option(machine, "aio"),
             guest_memory_bytes: size(machine, "memory"),
+            machine_options: machine.map(options_without_column),
             guest_sched: option(machine, "sched"),
             guest_readahead: option(machine, "readahead"),
             image: name(parts.image()),
@@ -123,6 +126,32 @@ fn note_stack(connection: &Connection, stack: &WrittenStack) -> rusqlite::Result
             columns.medium_bytes,
         ])?;
     Ok(())
+}
+
+/// Options of a virtual machine that have a column of their own.
+const WITH_COLUMN: [&str; 6] = ["cache", "disk", "aio", "memory", "sched", "readahead"];
+
+/// The other options of a virtual machine that are written, joined.
+fn options_without_column(machine: &Layer) -> String {
+    let others = machine.written_options().filter(|(name, _)| !WITH_COLUMN.contains(name));
+    others.map(|(_, option)| option).collect::<Vec<_>>().join(":")
+}
+
+/// Stores what version 7 of the tables added.
+pub(super) fn note_machine_options(connection: &Connection, stack: &WrittenStack) -> rusqlite::Result<()> {
+    connection
+        .prepare_cached("UPDATE stacks SET machine_options = ? WHERE stack = ?")?
+        .execute(params![StackColumns::of(stack).machine_options, stack])?;
+    Ok(())
+}
+
+/// Fills what version 7 of the tables added.
+pub(super) fn backfill_machine_options(connection: &Connection) -> rusqlite::Result<()> {
+    let stacks: Vec<WrittenStack> = connection
+        .prepare("SELECT stack FROM stacks")?
+        .query_map([], |row| row.get(0))?
+        .collect::<Result<_, _>>()?;
+    stacks.iter().try_for_each(|stack| note_machine_options(connection, stack))
 }
 
 /// The options of a layer that are not at their default, as written; empty without any.

@@ -2,7 +2,8 @@
 
 use super::claims::{Lab, claim, usual};
 use crate::claims::{
-    Answers, Claim, ClaimKind, Expected, Figure, FigureKind, FigureQuery, FindingQuery, answer_all, figures,
+    Answers, Better, Claim, ClaimKind, Expected, Figure, FigureKind, FigureQuery, FindingQuery, answer_all,
+    figures,
 };
 use crate::{ClaimResult, Verdict};
 
@@ -13,6 +14,8 @@ fn query(id: &str, kind: FigureKind, sql: &str) -> FigureQuery {
         kind,
         x: "x".to_owned(),
         y: "y".to_owned(),
+        alike: None,
+        better: Better::More,
         sql: sql.to_owned(),
     }
 }

@@ -7,7 +7,7 @@ use tempfile::TempDir;
 
 use super::fixture::*;
 use crate::claims::{
-    Claim, ClaimKind, ClaimResult, Expected, FigureKind, FigureQuery, FigureX, figures, judge,
+    Better, Claim, ClaimKind, ClaimResult, Expected, FigureKind, FigureQuery, FigureX, figures, judge,
 };
 use crate::record::{CellRecord, Mark};
 use crate::{Store, Study, StudyRecord, Verdict};
@@ -303,7 +303,7 @@ fn a_wrong_query_is_told_and_the_others_are_judged() {
     the query of L-0 is wrong: it is not a read-only query: it must begin with SELECT or WITH
     the query of L-0 is wrong: it is not a read-only query: it must begin with SELECT or WITH
     the query of L-0 is wrong: SQLite says: Multiple statements provided; the tables are cell, twin, raw_disk, pair, layer, class, seek, surface, surface_pair, surface_ratio, surface_fit, surface_error, surface_check, stack_parts, load_options, setting
-    the query of L-0 is wrong: SQLite says: Wrong number of parameters passed to query. Got 0, needed 1; cell has run, block, half, repeat, untraced_twin, stack, workload, kind, guest, host, guest_options, host_options, crossing, cache, device, guest_sched, host_sched, image, image_options, medium, medium_options, guest_memory_bytes, plain, engine, load, load_options, throughput, mb_per_s, ops_per_s, latency_ms, bytes, operations, elapsed_s, host_cpu_busy, engine_cpu_s, working_set_bytes, scale_factor, engine_version, trace, ground
+    the query of L-0 is wrong: SQLite says: Wrong number of parameters passed to query. Got 0, needed 1; cell has run, block, half, repeat, untraced_twin, stack, workload, kind, guest, host, guest_options, host_options, crossing, cache, device, guest_sched, host_sched, image, image_options, medium, medium_options, guest_memory_bytes, machine_options, plain, engine, load, load_options, throughput, mb_per_s, ops_per_s, latency_ms, bytes, operations, elapsed_s, host_cpu_busy, engine_cpu_s, working_set_bytes, scale_factor, engine_version, trace, ground, marked
     the query of L-0 is wrong: SQLite says: incomplete input; the tables are cell, twin, raw_disk, pair, layer, class, seek, surface, surface_pair, surface_ratio, surface_fit, surface_error, surface_check, stack_parts, load_options, setting
     "#);
     assert_eq!(lab.store.numbers(&crate::RunFilter::default()).unwrap().len(), 12);
@@ -318,6 +318,8 @@ fn figures_take_their_values_from_the_store() {
         kind,
         x: "host".to_owned(),
         y: "%".to_owned(),
+        alike: None,
+        better: Better::More,
         sql: sql.to_owned(),
     };
     lab.study.study.figures = vec![
@@ -373,7 +375,8 @@ fn claims_and_figures_do_not_average_across_a_change_of_the_baseline() {
     let sql = "SELECT block AS x, relative AS y FROM pair ORDER BY block".to_owned();
     let (id, title) = ("fig-0".to_owned(), "Made up".to_owned());
     let (x, y) = ("block".to_owned(), "share".to_owned());
-    lab.study.study.figures = vec![FigureQuery { id, title, kind: FigureKind::Line, x, y, sql }];
+    lab.study.study.figures =
+        vec![FigureQuery { id, title, kind: FigureKind::Line, x, y, alike: None, better: Better::More, sql }];
     let drawn = figures(&lab.store, &lab.study).unwrap();
     assert_eq!(drawn[0].rows.len(), 7);
     assert!(drawn[0].left_out[0].starts_with(said), "{:?}", drawn[0].left_out);

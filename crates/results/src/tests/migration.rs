@@ -111,6 +111,11 @@ fn a_file_of_version_2_is_brought_forward_with_nothing_lost() {
     insta::assert_snapshot!(texts(
         "SELECT concat_ws(' | ', workload, engine, load, options, files, file_bytes, scale_factor) FROM workloads"
     ).join("\n"), @r#"fio:seq-write | fio | seq-write |  | 64 | 8388608 | 0.1"#);
+    assert_eq!(
+        texts("SELECT coalesce(machine_options, 'none') FROM stacks"),
+        ["", "", "none"],
+        "what is no stack has no options"
+    );
     assert_eq!(texts("SELECT value FROM workload_options WHERE name = 'bs'"), ["8192"]);
     assert_eq!(texts("SELECT run || ' ' || working_set_bytes FROM loads"), ["1 536870912", "2 536870912"]);
     assert_eq!(

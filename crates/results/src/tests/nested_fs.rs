@@ -4,13 +4,14 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use nestor_layout::Class;
 
+use nestor_trace::metrics::ServiceTime;
 use nestor_trace::{ClassMetrics, DirectionMetrics, LayerMetrics, SeekMetrics, TracePoint};
 use tempfile::TempDir;
 
 use super::fixture::*;
 use crate::claims::{ClaimResult, FigureX, figures, judge};
 use crate::record::{CellRecord, Measured, Outcome};
-use crate::{CellKey, CellSample, Decisions, Store, Study, StudyRecord};
+use crate::{CellKey, CellSample, Decisions, Store, Study, StudyRecord, WrittenWorkload};
 
 const FILE: &str = include_str!("../../../../studies/nested-fs.toml");
 const HASH: &str = "0123456789abcdef";
@@ -45,6 +46,7 @@ fn metrics(trace_point: TracePoint, factor: u64) -> LayerMetrics {
             Class::Journal,
             ClassMetrics { requests: 1, write_bytes: 4096 * factor, ..ClassMetrics::default() },
         )]),
+        service: Some(ServiceTime { seek_ns: 1_000_000 * factor, ..ServiceTime::default() }),
         identity: nestor_trace::Identity { checked: 10, violations: 0 },
         ..LayerMetrics::new(trace_point)
     }
@@ -154,7 +156,7 @@ fn untested(results: &[ClaimResult]) -> Vec<&str> {
 fn the_whole_matrix_tests_nearly_all_claims() {
     let (results, figures) = judged("small", 3, &|stack| stack.starts_with("xfs/"));
     let ids: Vec<String> = results.iter().map(|r| r.claim.id.clone()).collect();
-    assert_eq!(ids, (1..=48).map(|n| format!("L-{n}")).collect::<Vec<_>>());
+    assert_eq!(ids, (1..=51).map(|n| format!("L-{n}")).collect::<Vec<_>>());
     for result in &results {
         assert!(!result.reason.contains(" is wrong"), "{}: {}", result.claim.id, result.reason);
     }
@@ -190,6 +192,19 @@ fn minutes_are_enough_for_twenty_claims() {
     let (results, _) = judged("quick", 1, &|_| false);
     let tested = results.len() - untested(&results).len();
     assert!(tested >= 20, "only {tested}; not {:?}", untested(&results));
+}
+
+#[test]
+fn the_published_regimes_test_most_empirical_claims() {
+    let (results, _) = judged("faithful", 3, &|_| false);
+    let measured = results.iter().filter(|r| r.claim.kind.is_measured());
+    let tested = measured.filter(|r| r.verdict.is_tested()).count();
+    assert!(tested >= 24, "only {tested}; not {:?}", untested(&results));
+    let faithful = of_scale("faithful");
+    let factor = |w: &WrittenWorkload| w.value().map(|workload| workload.data_set().scale_factor);
+    assert!(faithful.workloads.iter().all(|w| factor(w) == Some(0.1)), "one factor for all");
+    let cells = faithful.all_cells(true, &Decisions::default()).len();
+    assert!(cells <= 280, "{cells} cells take more than four hours");
 }
 
 #[test]
@@ -238,7 +253,7 @@ fn hosts_of_today_are_in_no_figure_of_all_hosts() {
 fn a_stopping_rule_ends_what_is_asked_for_beyond_the_blocks_of_a_scale() {
     // What was measured under these names can be gone on with.
     assert_eq!(of_scale("small").hash("emulated"), "f992306e34c08274");
-    assert_eq!(of_scale("quick").hash("emulated"), "96fcc7e1762803f1");
+    assert_eq!(of_scale("quick").hash("emulated"), "a7c4d8399509dad7");
     for scale in ["quick", "small"] {
         let study = of_scale(scale);
         assert_eq!(study.stop.as_ref().unwrap().looks, [3, 4, 6, 8, 12]);

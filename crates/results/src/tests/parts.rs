@@ -49,6 +49,19 @@ fn a_scale_replaces_keys() {
 }
 
 #[test]
+fn looks_count_also_when_fewer_blocks_are_asked_for_later() {
+    let of_blocks = |blocks: u32| {
+        let mut study = parse(FILE, None).unwrap();
+        study.parts.iter_mut().for_each(|part| part.replications = blocks);
+        study
+    };
+    let (few, more) = (of_blocks(3).confidence(), of_blocks(5).confidence());
+    assert!(more > few, "one look, and two: {few} {more}");
+    let shown_again = Study { looked_until: Some(5), ..of_blocks(3) };
+    assert_eq!(shown_again.confidence(), more);
+}
+
+#[test]
 fn a_scale_that_does_not_exist() {
     insta::assert_snapshot!(parse(FILE, Some("huge")).unwrap_err(), @r#"
     studies/p.toml:19:2: the study has no scale `huge`

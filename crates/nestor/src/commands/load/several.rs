@@ -151,6 +151,7 @@ impl Part {
                 Scale::Bytes(_) => unreachable!("--scale does not take bytes"),
             }),
         );
+        option("file-scale", arguments.file_scale.map(|factor| factor.to_string()));
         argv.extend(arguments.set.iter().map(|(name, value)| format!("--set={name}={value}")));
         argv.extend(arguments.overwrite.iter().map(|path| format!("--overwrite={}", path.display())));
         let switches = [

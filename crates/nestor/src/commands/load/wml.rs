@@ -9,8 +9,8 @@ use std::time::Duration;
 use anyhow::{Context, Result, bail};
 use clap::Args;
 use nestor_flowops::{
-    FlowOptions, FlowReport, Listener, RunReport, Scale, Scaled, Source, file_sets, make_places, relocate,
-    run_script, scale,
+    FlowOptions, FlowReport, Listener, RunReport, Scale, Scaled, Source, file_sets, make_places, mean_bytes,
+    relocate, run_script, scale, scale_files,
 };
 use nestor_wml::Script;
 use procfs::{Current as _, Meminfo};
@@ -44,6 +44,9 @@ pub struct WmlArguments {
     /// Make all file sets larger or smaller: a factor, or tiny (at most 64 MiB in all, for trying)
     #[arg(long, value_name = "FACTOR|tiny", value_parser = scaling, conflicts_with = "memory_multiple")]
     pub scale: Option<Scale>,
+    /// Make each file of all file sets larger or smaller by this factor; their number stays
+    #[arg(long, value_name = "FACTOR", value_parser = positive)]
+    pub file_scale: Option<f64>,
     /// Make all file sets together this many times as large as this machine's memory
     #[arg(long, value_name = "FACTOR", value_parser = positive)]
     pub memory_multiple: Option<f64>,
@@ -180,7 +183,11 @@ fn scaled(arguments: &WmlArguments, script: &Script) -> Result<Scaled> {
         (None, Some(multiple)) => Scale::Bytes((multiple * memory_bytes()? as f64) as u64),
         (None, None) => Scale::Factor(1.0),
     };
-    Ok(scale(script, how))
+    let Some(factor) = arguments.file_scale else { return Ok(scale(script, how)) };
+    let scaled = scale(&scale_files(script, factor), how);
+    let written = mean_bytes(script);
+    let factor = if written > 0 { mean_bytes(&scaled.script) as f64 / written as f64 } else { 1.0 };
+    Ok(Scaled { factor, ..scaled })
 }
 
 fn options(arguments: &WmlArguments, scaled: &Scaled, source: Source<'_>) -> Result<FlowOptions> {

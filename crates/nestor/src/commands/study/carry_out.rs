@@ -76,7 +76,8 @@ pub fn carry_out(study: Study, how: &StudyHow, lab: &LabArguments, store: &mut S
     let before = store.study(&hash)?;
     // Decided once: later the time that cells take is known better, and the blocks that are there would be other ones.
     let sentinels = before.as_ref().map_or_else(|| study.plan(usual_cell).sentinels, |b| b.sentinels);
-    let study = Study { sentinels: Some(sentinels), ..study };
+    let looked_until = before.as_ref().and_then(|b| b.study.looked_until.max(Some(b.study.most_blocks())));
+    let study = Study { sentinels: Some(sentinels), looked_until, ..study };
     let sessions = before.map(|b| b.sessions).unwrap_or_default();
     let path = how.output.clone().unwrap_or_else(|| paths::default_report(&study.name));
     let mut record = StudyRecord { hash, ground, sentinels, study, ended_early: None, sessions };

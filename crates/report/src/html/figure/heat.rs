@@ -1,14 +1,18 @@
 //! A table of colours.
 
-use nestor_results::{Figure, FigureRow};
+use std::fmt::Write as _;
+
+use nestor_results::{Better, Figure, FigureRow};
 
 use super::{
     Anchor, LETTER, SMALL, Svg, distinct, fitted, interval, number, text_width, typeset, x_words, y_label,
 };
+use crate::units;
 
-const TALL: f64 = 34.0;
+/// Height of a field with its value alone, and with the interval below it.
+const TALL: (f64, f64) = (34.0, 42.0);
 /// Widths of a column and of the names of the rows.
-const COLUMN: (f64, f64) = (58.0, 96.0);
+const COLUMN: (f64, f64) = (58.0, 120.0);
 const NAMES: (f64, f64) = (60.0, 170.0);
 /// Share of colour of the strongest cell; more would drown the number in it.
 const STRONGEST: f64 = 0.8;
@@ -20,8 +24,16 @@ pub(super) fn draw(figure: &Figure, series: &[&str], rows: &[&FigureRow]) -> (f6
     let series: Vec<&str> = series.iter().copied().filter(|s| rows.iter().any(|r| r.series == *s)).collect();
     let widest = |names: &[&str]| names.iter().map(|n| text_width(n, LETTER)).fold(0.0, f64::max);
     let left = (widest(&series) + 12.0).clamp(NAMES.0, NAMES.1);
-    let column = (widest(&columns) + 10.0).clamp(COLUMN.0, COLUMN.1);
-    let width = (left + column * columns.len() as f64 + 2.0).max(300.0);
+    let details: Vec<String> = rows.iter().map(|row| detail(row)).collect();
+    let detailed = details.iter().any(|detail| !detail.is_empty());
+    let tall = if detailed { TALL.1 } else { TALL.0 };
+    let below = details.iter().map(|detail| text_width(detail, SMALL)).fold(0.0, f64::max);
+    let column = (widest(&columns).max(below) + 10.0).clamp(COLUMN.0, COLUMN.1);
+    let width = (left + column * columns.len() as f64 + 2.0).max(if figure.query.alike.is_some() {
+        460.0
+    } else {
+        300.0
+    });
     let mut svg = Svg::part();
     y_label(&mut svg, figure, 14.0, width);
     for (c, name) in columns.iter().enumerate() {
@@ -29,25 +41,26 @@ pub(super) fn draw(figure: &Figure, series: &[&str], rows: &[&FigureRow]) -> (f6
         svg.text("name", middle, 36.0, Anchor::Middle, &fitted(name, column - 4.0, LETTER));
     }
     for (r, name) in series.iter().enumerate() {
-        let y = 44.0 + r as f64 * TALL;
-        svg.text("name", 2.0, y + TALL / 2.0 + 4.0, Anchor::Start, &fitted(name, left - 8.0, LETTER));
+        let y = 44.0 + r as f64 * tall;
+        svg.text("name", 2.0, y + tall / 2.0 + 4.0, Anchor::Start, &fitted(name, left - 8.0, LETTER));
     }
-    let colour = Colour::of(rows);
+    let colour = Colour::of(figure, rows);
     for (row, words) in rows.iter().zip(&words) {
         let place = |names: &[&str], name: &str| names.iter().position(|n| *n == name).unwrap_or(0);
         let x = left + place(&columns, words) as f64 * column;
-        let y = 44.0 + place(&series, &row.series) as f64 * TALL;
-        let range = interval(row).map(|(low, high)| format!(" [{}, {}]", number(low), number(high)));
-        let title = format!("{}, {words}: {}{}", row.series, number(row.y), range.unwrap_or_default());
-        svg.titled("field", &title, |svg| {
-            svg.rect("neutral", x + 1.0, y + 1.0, column - 2.0, TALL - 2.0);
-            let (class, share) = colour.at(row.y);
-            svg.rect(&format!("{class} o{:.0}", share * 10.0), x + 1.0, y + 1.0, column - 2.0, TALL - 2.0);
-            let text = fitted(&number(row.y), column - 6.0, LETTER);
-            svg.text("value", x + column / 2.0, y + TALL / 2.0 + 4.0, Anchor::Middle, &text);
+        let y = 44.0 + place(&series, &row.series) as f64 * tall;
+        svg.titled("field", &spoken(row, words), |svg| {
+            svg.rect("neutral", x + 1.0, y + 1.0, column - 2.0, tall - 2.0);
+            let (class, share) = colour.at(row);
+            svg.rect(&format!("{class} o{:.0}", share * 10.0), x + 1.0, y + 1.0, column - 2.0, tall - 2.0);
+            let value = format!("{}{}", number(row.y), if is_doubtful(row) { "*" } else { "" });
+            let first = if detailed { y + 17.0 } else { y + tall / 2.0 + 4.0 };
+            svg.text("value", x + column / 2.0, first, Anchor::Middle, &fitted(&value, column - 6.0, LETTER));
+            let detail = fitted(&detail(row), column - 4.0, SMALL);
+            svg.text("tick", x + column / 2.0, y + tall - 9.0, Anchor::Middle, &detail);
         });
     }
-    let bottom = 44.0 + series.len() as f64 * TALL;
+    let bottom = 44.0 + series.len() as f64 * tall;
     let middle = (left + width) / 2.0;
     svg.text(
         "tick",
@@ -56,33 +69,118 @@ pub(super) fn draw(figure: &Figure, series: &[&str], rows: &[&FigureRow]) -> (f6
         Anchor::Middle,
         &fitted(&typeset(&figure.query.x), width - left, SMALL),
     );
-    (width, bottom + 24.0, svg.into_part())
+    let used = key(&mut svg, figure, rows, (2.0, bottom + 38.0), width);
+    (width, bottom + 24.0 + used, svg.into_part())
 }
 
-/// Blue from the least to the most; where there are values on both sides of nothing, orange below and blue above.
-struct Colour {
-    least: f64,
-    most: f64,
+/// What is said of a field: its value, interval, pairs and marks.
+fn spoken(row: &FigureRow, words: &str) -> String {
+    let mut text = format!("{}, {words}: {}", row.series, number(row.y));
+    if let Some((low, high)) = interval(row) {
+        let _ = write!(text, " [{}, {}]", number(low), number(high));
+    }
+    if let Some(n) = row.n {
+        let _ = write!(text, ", {}", units::plural_u64(n, "value", "values"));
+    }
+    if let Some(marked) = row.marked.filter(|marked| *marked > 0) {
+        let _ = write!(text, ", {marked} with a mark");
+    }
+    text
+}
+
+/// The interval and how many values a field is the mean of, as far as they are known.
+fn detail(row: &FigureRow) -> String {
+    let range = interval(row).map(|(low, high)| format!("{}\u{2013}{}", number(low), number(high)));
+    let n = row.n.map(|n| format!("n {n}"));
+    range.into_iter().chain(n).collect::<Vec<_>>().join(", ")
+}
+
+/// Whether more than half of the runs behind a value have a mark.
+fn is_doubtful(row: &FigureRow) -> bool {
+    row.marked.zip(row.n).is_some_and(|(marked, n)| 2 * marked > n)
+}
+
+/// What colours and signs mean; gives the height that it used.
+fn key(svg: &mut Svg, figure: &Figure, rows: &[&FigureRow], (left, top): (f64, f64), width: f64) -> f64 {
+    const LINE: f64 = 18.0;
+    let Some(alike) = figure.query.alike else { return 0.0 };
+    let (below, above) = match figure.query.better {
+        Better::More => ("slower", "faster"),
+        Better::Less => ("faster", "slower"),
+    };
+    let ends = [number(alike / FULL_COLOUR), number(alike), number(alike * FULL_COLOUR)];
+    let fields = [
+        (below, STRONGEST),
+        (below, STRONGEST / 2.0),
+        ("neutral", 1.0),
+        (above, STRONGEST / 2.0),
+        (above, STRONGEST),
+    ];
+    for (i, (class, share)) in fields.iter().enumerate() {
+        let x = left + i as f64 * 26.0;
+        svg.rect("neutral", x, top - 10.0, 24.0, 12.0);
+        svg.rect(&format!("{class} o{:.0}", (share * 10.0).min(8.0)), x, top - 10.0, 24.0, 12.0);
+    }
+    for (i, end) in ends.iter().enumerate() {
+        svg.text("tick", left + 12.0 + i as f64 * 52.0, top + 15.0, Anchor::Middle, end);
+    }
+    let mut words =
+        vec![format!("orange: worse, blue: better; pale: the interval includes {}", number(alike))];
+    if rows.iter().any(|row| row.n.is_some()) {
+        words.push("n: pairs of runs".to_owned());
+    }
+    if rows.iter().any(|row| is_doubtful(row)) {
+        words.push("*: more than half of the runs have a mark".to_owned());
+    }
+    for (i, line) in words.iter().enumerate() {
+        let text = fitted(line, width - 140.0, SMALL);
+        svg.text("tick", left + 138.0, top + i as f64 * LINE, Anchor::Start, &text);
+    }
+    14.0 + LINE * words.len().max(2) as f64
+}
+
+/// A change by this factor, up or down, has the full colour, as in the matrix of a study.
+const FULL_COLOUR: f64 = 2.0;
+/// What remains of it where the interval includes "no difference".
+const UNSURE: f64 = 0.4;
+
+/// How a value is coloured.
+enum Colour {
+    /// Orange where it is worse than this, blue where it is better.
+    Around(f64, Better),
+    /// Blue from the least to the most; where there are values on both sides of nothing, orange below and blue above.
+    Over { least: f64, most: f64 },
 }
 
 impl Colour {
-    fn of(rows: &[&FigureRow]) -> Self {
+    fn of(figure: &Figure, rows: &[&FigureRow]) -> Self {
+        if let Some(alike) = figure.query.alike {
+            return Self::Around(alike, figure.query.better);
+        }
         let values = || rows.iter().map(|r| r.y);
-        Self {
+        Self::Over {
             least: values().fold(f64::INFINITY, f64::min),
             most: values().fold(f64::NEG_INFINITY, f64::max),
         }
     }
 
-    /// Class and share of colour, in tenths of [`STRONGEST`].
-    fn at(&self, value: f64) -> (&'static str, f64) {
+    /// Class and share of colour.
+    fn at(&self, row: &FigureRow) -> (&'static str, f64) {
         let share = |part: f64, whole: f64| {
             if whole > 0.0 { (part / whole).clamp(0.0, 1.0) * STRONGEST } else { 0.0 }
         };
-        if self.least < 0.0 && self.most > 0.0 {
-            let whole = self.most.max(-self.least);
-            return (if value < 0.0 { "slower" } else { "faster" }, share(value.abs(), whole));
+        match *self {
+            Self::Around(alike, better) => {
+                let is_better = (row.y >= alike) == (better == Better::More);
+                let factor = (row.y / alike).max(f64::MIN_POSITIVE).ln().abs();
+                let is_open = interval(row).is_some_and(|(low, high)| low <= alike && alike <= high);
+                let whole = share(factor, FULL_COLOUR.ln());
+                (if is_better { "faster" } else { "slower" }, if is_open { whole * UNSURE } else { whole })
+            }
+            Self::Over { least, most } if least < 0.0 && most > 0.0 => {
+                (if row.y < 0.0 { "slower" } else { "faster" }, share(row.y.abs(), most.max(-least)))
+            }
+            Self::Over { least, most } => ("faster", share(row.y - least, most - least)),
         }
-        ("faster", share(value - self.least, self.most - self.least))
     }
 }

@@ -38,6 +38,8 @@ pub(super) struct FigurePage {
     has_panels: bool,
     has_series: bool,
     has_interval: bool,
+    has_n: bool,
+    has_marks: bool,
     rows: Vec<RowPage>,
     more_rows: usize,
 }
@@ -55,6 +57,8 @@ struct RowPage {
     x: String,
     y: String,
     interval: String,
+    n: String,
+    marked: String,
 }
 
 impl FigurePage {
@@ -77,6 +81,8 @@ impl FigurePage {
             has_panels: rows.iter().any(|r| !r.panel.is_empty()),
             has_series: rows.iter().any(|r| !r.series.is_empty()),
             has_interval: rows.iter().any(|r| interval(r).is_some()),
+            has_n: rows.iter().any(|r| r.n.is_some()),
+            has_marks: rows.iter().any(|r| r.marked.is_some()),
             rows: rows.iter().map(row_page).collect(),
             more_rows: figure.rows.len() - rows.len(),
         }
@@ -91,6 +97,8 @@ fn row_page(row: &FigureRow) -> RowPage {
         x: x_words(&row.x),
         y: number(row.y),
         interval: interval.unwrap_or_default(),
+        n: row.n.map(units::count).unwrap_or_default(),
+        marked: row.marked.map(units::count).unwrap_or_default(),
     }
 }
 

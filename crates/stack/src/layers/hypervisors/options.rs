@@ -11,6 +11,9 @@ use crate::{
 /// Debian packages.
 pub(super) const PACKAGES: &[&str] = &["qemu-system-x86"];
 
+/// What the kernel of a host, its tools and the process of the hypervisor need beside the guest's memory.
+const LEAST_BESIDE_GUEST: Bytes = Bytes::mib(384);
+
 /// The options of every hypervisor that is QEMU.
 pub(super) static OPTIONS: &[OptionSpec] = &[
     OptionSpec {
@@ -55,6 +58,28 @@ pub(super) static OPTIONS: &[OptionSpec] = &[
         default: Some("256M"),
     },
     OptionSpec {
+        name: "available",
+        summary: "how much of its memory the guest has for programs and the page cache when the stack is built; the rest is taken \
+                  up (unset: what its kernel leaves)",
+        kind: OptionKind::Size {
+            min: Bytes::mib(16),
+            max: Bytes::gib(1024),
+            rule: SizeRule::MultipleOf(1 << 20),
+        },
+        default: None,
+    },
+    OptionSpec {
+        name: "host-memory",
+        summary: "memory of the machine that runs this guest, of which the guest's is a part; only where that machine is made \
+                  for the stack (unset: as much as it needs, and room for a page cache)",
+        kind: OptionKind::Size {
+            min: Bytes::mib(512),
+            max: Bytes::gib(1024),
+            rule: SizeRule::MultipleOf(1 << 20),
+        },
+        default: None,
+    },
+    OptionSpec {
         name: "cpus",
         summary: "virtual CPUs",
         kind: OptionKind::Number { min: 1, max: 64 },
@@ -78,6 +103,10 @@ pub struct HypervisorOptions<'a> {
     pub iothread: bool,
     /// Memory of the guest.
     pub memory: Bytes,
+    /// What programs and the page cache of the guest have of its memory; `None` for what its kernel leaves.
+    pub available: Option<Bytes>,
+    /// Memory of the machine that runs the guest; `None` for as much as it needs.
+    pub host_memory: Option<Bytes>,
     /// Virtual CPUs.
     pub cpus: u32,
     /// How the guest treats the disk.
@@ -98,6 +127,8 @@ impl Layer {
             },
             iothread: self.is_on("iothread"),
             memory: self.size("memory")?,
+            available: self.size("available"),
+            host_memory: self.size("host-memory"),
             cpus: u32::try_from(self.number("cpus")?).ok()?,
             tuning: self.block_tuning(),
         })
@@ -124,6 +155,24 @@ pub(super) fn check(layer: &Layer, below: Option<&Layer>) -> Result<(), Conflict
             option: Some("iothread"),
             message: format!("{} cannot be served by an iothread", options.device.name),
             help: format!("use disk={} with iothread, or omit iothread", with.join(" or disk=")),
+        });
+    }
+    if options.available.is_some_and(|available| available >= options.memory) {
+        return Err(Conflict {
+            option: Some("available"),
+            message: format!("a guest with {} cannot have as much available", options.memory),
+            help: "use a larger memory, or a smaller available".to_owned(),
+        });
+    }
+    let least = Bytes(options.memory.get().saturating_add(LEAST_BESIDE_GUEST.get()));
+    if options.host_memory.is_some_and(|host| host < least) {
+        return Err(Conflict {
+            option: Some("host-memory"),
+            message: format!(
+                "a host of a guest with {} needs {} itself: together at least {least}",
+                options.memory, LEAST_BESIDE_GUEST
+            ),
+            help: format!("use host-memory={least} or more, or a smaller memory"),
         });
     }
     if aio != Aio::Threads && below.is_some_and(vmdk::has_extent_files) {

@@ -54,6 +54,9 @@ const WITH_THREADS: &[&str] =
 /// `nestor_wml::limits::MOST_THREADS`, which a test of `nestor` compares.
 const MOST_THREADS: u64 = 16_384;
 
+/// The cases whose files can become smaller by their number or by their size.
+const WITH_SIZES: &[&str] = &["fileserver", "webserver", "mailserver", "dbserver", "script"];
+
 const OPTIONS: &[OptionSpec] = &[
     OptionSpec { name: "file", kind: Kind::File, cases: &["script"], summary: "the script" },
     OptionSpec {
@@ -61,6 +64,12 @@ const OPTIONS: &[OptionSpec] = &[
         kind: Kind::Factor,
         cases: &[],
         summary: "data set relative to the script's own",
+    },
+    OptionSpec {
+        name: "filescale",
+        kind: Kind::Factor,
+        cases: WITH_SIZES,
+        summary: "size of each file relative to the script's own; the number of files stays as scale says",
     },
     OptionSpec {
         name: "runtime",
@@ -162,11 +171,12 @@ impl Engine for Wml {
 
     fn check(&self, workload: &Workload) -> Result<(), Misfit> {
         // Without a file it is only the case's name in a list.
-        if let (Some(set), true) = (published(workload.case()), workload.given("scale").is_some())
+        let given = ["filescale", "scale"].into_iter().find(|option| workload.given(option).is_some());
+        if let (Some(set), Some(option)) = (published(workload.case()), given)
             && (scaled(workload, &set).0 == 0 || (scaled(workload, &set).1 == 0 && set.file_bytes > 0))
         {
             return Err(Misfit {
-                option: "scale",
+                option,
                 why: "no file is left".to_owned(),
                 remedy: "write a larger factor".to_owned(),
             });
@@ -206,7 +216,7 @@ impl Engine for Wml {
 
     fn data_set(&self, workload: &Workload) -> DataSet {
         let (files, file_bytes) = published(workload.case()).map_or((0, 0), |set| scaled(workload, &set));
-        DataSet { bytes: files * file_bytes, files, file_bytes, scale_factor: factor(workload) }
+        DataSet { bytes: files * file_bytes, files, file_bytes, scale_factor: data_factor(workload) }
     }
 
     fn describe(&self, workload: &Workload) -> String {
@@ -288,16 +298,27 @@ impl Engine for Wml {
     }
 }
 
-fn factor(workload: &Workload) -> f64 {
-    match workload.value("scale") {
+fn factor(workload: &Workload, option: &str) -> f64 {
+    match workload.value(option) {
         Some(Value::Factor(millionths)) => millionths as f64 / 1e6,
         _ => 1.0,
     }
 }
 
-/// Files and bytes of each, scaled by whichever the script has many of.
+/// The bytes of all files relative to the script's own.
+fn data_factor(workload: &Workload) -> f64 {
+    factor(workload, "scale") * factor(workload, "filescale")
+}
+
+/// Files and mean bytes of each.
 fn scaled(workload: &Workload, set: &Published) -> (u64, u64) {
-    let factor = factor(workload);
+    let (files, bytes) = counted(workload, set);
+    (files, (bytes as f64 * factor(workload, "filescale")).round() as u64)
+}
+
+/// Files and mean bytes of each by `scale` alone, which scales whichever the script has many of.
+fn counted(workload: &Workload, set: &Published) -> (u64, u64) {
+    let factor = factor(workload, "scale");
     if set.variable == "nfiles" {
         ((set.files as f64 * factor).round() as u64, set.file_bytes)
     } else {
@@ -316,7 +337,7 @@ fn command(workload: &Workload, place: &Place, what: &str) -> Step {
     argv.extend(["--result".to_owned(), result.clone()]);
     let mut set = |variable: &str, value: String| argv.push(format!("--set={variable}={value}"));
     if let Some(published) = published(workload.case()) {
-        let (files, bytes) = scaled(workload, &published);
+        let (files, bytes) = counted(workload, &published);
         set(published.variable, if published.variable == "nfiles" { files } else { bytes }.to_string());
         if workload.case() == "nas-rand-read" {
             // Half of the file is read in all (paper H, table 3).
@@ -339,8 +360,11 @@ fn command(workload: &Workload, place: &Place, what: &str) -> Step {
         (Some(text), _) => input_files.push((script, text.as_bytes().to_vec())),
         (None, file) => {
             copied_files.push((script, file.map_or_else(String::new, |file| file.to_string())));
-            argv.push(format!("--scale={}", factor(workload)));
+            argv.push(format!("--scale={}", factor(workload, "scale")));
         }
+    }
+    if workload.given("filescale").is_some() {
+        argv.push(format!("--file-scale={}", factor(workload, "filescale")));
     }
     Step {
         title: String::new(),
@@ -416,7 +440,7 @@ fn into_result(workload: &Workload, report: &FlowReport, text: &str) -> Result<L
         elapsed_ns: run.elapsed_ns,
         operations,
         working_set_bytes: total(report.file_sets.iter().map(|set| set.bytes)),
-        scale_factor: factor(workload),
+        scale_factor: data_factor(workload),
         cpu_user_s: run.cpu_user_s,
         cpu_system_s: run.cpu_system_s,
         engine_output: text.to_owned(),

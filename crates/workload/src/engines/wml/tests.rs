@@ -41,6 +41,21 @@ fn files_are_made_first_and_found_again() {
 }
 
 #[test]
+fn files_become_smaller_by_their_size_too() {
+    let workload = Workload::parse("wml:mailserver:scale=1:filescale=0.25").unwrap();
+    let set = workload.data_set();
+    assert_eq!((set.files, set.file_bytes, set.scale_factor), (50_000, 3 << 10, 0.25));
+    let argv = workload.measure(&place(), 1).argv;
+    assert!(
+        argv.contains(&"--set=nfiles=50000".to_owned()) && argv.contains(&"--file-scale=0.25".to_owned())
+    );
+    let both = Workload::parse("wml:dbserver:scale=0.5:filescale=0.25").unwrap().data_set();
+    assert_eq!((both.files, both.file_bytes, both.scale_factor), (8, 128 << 20, 0.125));
+    assert!(Workload::parse("wml:webserver:filescale=0.00001").is_err(), "no file is left");
+    assert!(Workload::parse("wml:stat-tree:filescale=0.5").is_err(), "its files are empty");
+}
+
+#[test]
 fn a_script_of_the_users_is_copied() {
     let workload = Workload::parse("wml:script:file=a/b.f:runtime=off:scale=0.5").unwrap();
     let step = workload.measure(&place(), 1);
