@@ -9,7 +9,8 @@
 //!   flush through virtio-blk or ATA only one of the two is known; then both times are the same.
 //! - **Image file**: only of image formats; a raw image has the requests of the virtual disk. Its end is
 //!   when the thread or the ring that carried it out was done; if no event shows that (`aio=native`), it is the end
-//!   of the guest's request in flight for it, which is the latest it can be.
+//!   of the guest's request in flight for it, which is the latest it can be. What a thread or a ring does that no node
+//!   was asked for is a flush of the file.
 
 mod choose;
 mod disk;

@@ -8,6 +8,9 @@ use crate::decode::qemu::QemuEvent;
 use crate::error::TraceError;
 use crate::request::Operation;
 
+/// `QEMU_AIO_FLUSH` (QEMU 7.2, `include/block/raw-aio.h`): what a ring is asked for.
+const RING_FLUSH: u64 = 0x8;
+
 /// `BDRV_REQ_ZERO_WRITE` (QEMU 7.2, `include/block/block-common.h`): zeroes without data.
 const ZERO_WRITE: u64 = 0x2;
 
@@ -39,6 +42,9 @@ pub(super) struct FileRequests {
     next: u64,
     /// Asked of the file and not yet handed to a thread or a ring, with what waits for it.
     asked: Option<(Begun, Option<u64>)>,
+    /// The event before was a request on a node that is neither the file nor the format: what is handed over next
+    /// belongs to it.
+    of_another_node: bool,
     /// Handed over, by what the events call it.
     carried: HashMap<u64, Begun>,
 }
@@ -55,6 +61,7 @@ impl FileRequests {
             current: None,
             next: 0,
             asked: None,
+            of_another_node: false,
             carried: HashMap::new(),
         }
     }
@@ -68,6 +75,7 @@ impl FileRequests {
     ) -> Result<(), TraceError> {
         if !matches!(&*event.name, "thread_pool_submit" | "luring_co_submit") {
             self.settle(to)?;
+            self.of_another_node = false;
         }
         if let Some((key, begun)) = changes.begun {
             let parent = Parent { begun, asked: begun.bytes, covered: 0, children: Vec::new() };
@@ -91,7 +99,7 @@ impl FileRequests {
             return Ok(());
         }
         if event.number("bs") != self.node {
-            self.hand_over(writes, number("offset"), number("bytes"));
+            self.of_another_node = !self.hand_over(writes, number("offset"), number("bytes"));
             return Ok(());
         }
         let operation = match (writes, number("flags") & ZERO_WRITE != 0) {
@@ -134,24 +142,45 @@ impl FileRequests {
                 None => Ok(()),
             };
         }
-        if self.carried.len() < MOST_CARRIED
-            && let Some((child, _)) = self.asked.take()
-        {
+        let child = match self.asked.take() {
+            Some((child, _)) => Some(child),
+            None => self.flush(event).inspect(|flush| to.begin(flush)),
+        };
+        self.of_another_node = false;
+        if let Some(child) = child.filter(|_| self.carried.len() < MOST_CARRIED) {
             self.carried.insert(key, child);
         }
         Ok(())
     }
 
-    /// A request on a node above the file: the image format was handed a request of the guest, or several as one.
-    fn hand_over(&mut self, writes: bool, offset: u64, bytes: u64) {
+    /// A flush of the file, which no event of QEMU's block layer tells: a ring is told what it is asked for, and a thread
+    /// that is handed something while no node was asked for anything flushes (`raw_co_flush_to_disk` in QEMU's
+    /// `block/file-posix.c`). Formats that make their file longer first (vhdx) use the same threads for that, seldom.
+    fn flush(&self, event: &QemuEvent) -> Option<Begun> {
+        let flushes = match &*event.name {
+            "luring_co_submit" => event.number("bs") == self.node && event.number("type") == Some(RING_FLUSH),
+            _ => !self.of_another_node,
+        };
+        (flushes && self.node.is_some()).then(|| Begun {
+            queued_ns: event.time_ns,
+            operation: Operation::Flush,
+            offset: 0,
+            bytes: 0,
+            pid: event.pid,
+        })
+    }
+
+    /// A request on a node above the file: the image format was handed a request of the guest, or several as one. False
+    /// if it is none of the guest's on this disk.
+    fn hand_over(&mut self, writes: bool, offset: u64, bytes: u64) -> bool {
         let operation = if writes { Operation::Write } else { Operation::Read };
         let is_it = |p: &Parent| p.begun.operation == operation && p.begun.offset == offset && p.covered == 0;
         // The youngest: what began before it was handed over before.
         let found = self.parents.iter_mut().rev().find(|(_, parent)| is_it(parent));
-        if let Some((number, parent)) = found {
-            parent.asked = parent.asked.max(bytes);
-            self.current = Some(*number);
-        }
+        let Some((number, parent)) = found else { return false };
+        parent.asked = parent.asked.max(bytes);
+        self.current = Some(*number);
+        true
     }
 
     /// The request of the guest that waits for one on the file: the one that was handed over last if it has not asked

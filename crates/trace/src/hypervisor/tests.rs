@@ -209,6 +209,42 @@ fn threads_and_rings_tell_when_requests_on_the_image_file_end() {
 }
 
 #[test]
+fn what_no_node_was_asked_for_is_a_flush_of_the_image_file() {
+    // A write of the guest that is written through: data, then a flush. Meanwhile the disk with the programs (0xc0) is
+    // read, by a thread as well; and a ring says itself what it is asked for, and by which node.
+    let log = "7@1000.000100:virtio_blk_handle_write vdev 0x55aa req 0x1 sector 16 nsectors 16\n\
+               7@1000.000101:bdrv_co_pwritev_part bs 0xf0 offset 8192 bytes 8192 flags 0x10\n\
+               7@1000.000102:bdrv_co_pwritev_part bs 0xf1 offset 335872 bytes 8192 flags 0x0\n\
+               7@1000.000103:thread_pool_submit pool 0x3 req 0xa1 opaque 0x4\n\
+               7@1000.000150:bdrv_co_preadv_part bs 0xc0 offset 4096 bytes 4096 flags 0x0\n\
+               7@1000.000151:thread_pool_submit pool 0x3 req 0xa2 opaque 0x4\n\
+               7@1000.000200:thread_pool_complete pool 0x3 req 0xa1 opaque 0x4 ret 0\n\
+               7@1000.000201:thread_pool_submit pool 0x3 req 0xa3 opaque 0x4\n\
+               7@1000.000300:thread_pool_complete pool 0x3 req 0xa2 opaque 0x4 ret 0\n\
+               7@1000.000310:luring_co_submit bs 0xf1 s 0x5 luringcb 0xb2 fd 9 offset 0 nbytes 0 type 8\n\
+               7@1000.000311:luring_co_submit bs 0xc0 s 0x5 luringcb 0xb3 fd 8 offset 0 nbytes 0 type 8\n\
+               7@1000.000390:luring_process_completion s 0x5 luringcb 0xb3 ret 0\n\
+               7@1000.000400:luring_process_completion s 0x5 luringcb 0xb2 ret 0\n\
+               7@1000.000900:thread_pool_complete pool 0x3 req 0xa3 opaque 0x4 ret 0\n\
+               7@1000.000910:virtio_blk_req_complete vdev 0x55aa req 0x1 status 0\n";
+    let source = HypervisorSource {
+        device_address: Some(DISK),
+        format: Some("qcow2".into()),
+        ..HypervisorSource::default()
+    };
+    let (metrics, _, file) = summarized(log, source);
+    assert_eq!(
+        short(&file),
+        [
+            (Operation::Write, 335_872, 8192, 102_000, 200_000),
+            (Operation::Flush, 0, 0, 310_000, 400_000),
+            (Operation::Flush, 0, 0, 201_000, 900_000),
+        ]
+    );
+    assert_eq!(metrics.file.unwrap().flushes, 2);
+}
+
+#[test]
 fn a_clock_that_was_set_meanwhile_is_told() {
     let clock = Clock { difference_ns: 950, difference_at_end_ns: 950 };
     assert_eq!((clock.monotonic_ns(501_000), clock.monotonic_ns(10)), (500_050, 0));
