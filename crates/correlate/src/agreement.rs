@@ -9,6 +9,12 @@ pub struct Agreement {
     pub checked: u64,
     /// Those of them that reach the request that the mark tells of.
     pub agreeing: u64,
+    /// Of the checked runs, those joined by place and order somewhere on their way, because nothing waited for them.
+    #[serde(default)]
+    pub by_content: u64,
+    /// Those of them that agree.
+    #[serde(default)]
+    pub by_content_agreeing: u64,
     /// Runs whose request has no ancestor at the top (written back, read ahead, unknown).
     pub without_ancestor: u64,
     /// Runs whose mark or request is not known: from before the recording.
@@ -23,9 +29,13 @@ impl Agreement {
         let Some(share) = self.share() else {
             return "no marked data reached the disk, so the joins cannot be checked".to_owned();
         };
+        let by_content = match self.by_content {
+            0 => String::new(),
+            all => format!(", {} of {all} of those by place and order", self.by_content_agreeing),
+        };
         format!(
-            "the marks in the data say that {:.2} % of the joins are true ({} of {}); {} more reached the \
-             disk without a guest request that waited for them",
+            "the marks in the data say that {:.2} % of the joins are true ({} of {}{by_content}); {} more \
+             reached the disk without a guest request that they could be joined with",
             100.0 * share,
             self.agreeing,
             self.checked,

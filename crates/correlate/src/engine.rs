@@ -134,7 +134,9 @@ fn lanes<'a>(
     for (index, level) in levels.iter().enumerate() {
         let stream = level.source.open().map_err(|source| requests_error(levels, index, source))?;
         let upward = clocks[..index].iter().rev().cloned().collect();
-        lanes.push(Lane::new(Ordered::new(stream, &mut surveys[index]), upward, named[index]));
+        let ordered = Ordered::new(stream, &mut surveys[index]);
+        let is_virtual_disk = level.kind() == LevelKind::Hypervisor;
+        lanes.push(Lane::new(ordered, upward, named[index], is_virtual_disk));
     }
     Ok(lanes)
 }

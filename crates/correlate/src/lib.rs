@@ -29,4 +29,6 @@ pub use join::{Joined, Observer};
 pub use kind::LevelKind;
 pub use recording::{RecordedCell, RecordedLevel, Recording};
 pub use space::{ExtentMap, MappedExtent, MappedPiece, SpaceMap, read_extents, read_extents_from};
-pub use tree::{Correlation, Join, Level, LevelTimes, Node, Origin, SampledTree};
+pub use tree::{
+    Correlation, Join, Level, LevelTimes, Node, Origin, SampledTree, Unmatched, UnmatchedRequests,
+};

@@ -95,6 +95,16 @@ impl Correlation {
             Some(share) => format!("  unmatched: at most {:.2} % of a level's requests\n", 100.0 * share),
             None => String::new(),
         };
+        for unmatched in self.unmatched() {
+            text += &format!(
+                "    {} of {} requests of {} {} ({})\n",
+                unmatched.requests,
+                unmatched.of,
+                self.name(unmatched.level),
+                unmatched.why.words(),
+                self.name(unmatched.other)
+            );
+        }
         text
     }
 

@@ -43,6 +43,46 @@ pub enum Origin {
     Unknown,
 }
 
+/// Why a request could not be joined.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Unmatched {
+    /// A flush above during which the level below was not flushed.
+    NotFlushed,
+    /// A request above whose place the map to the level below does not know: a hole, or the image grew.
+    NotMapped,
+    /// A request above at whose place nothing was requested below while it was under way, nor, if it writes, later.
+    NothingBelow,
+    /// A flush below that no request above waited for.
+    FlushUnasked,
+    /// A request below at a place that is no part of the image.
+    OutsideImage,
+    /// A request below for which a request above asked that was over before.
+    AskedEarlier,
+    /// A request below for whose place no request above asked.
+    Unasked,
+}
+
+impl Unmatched {
+    /// Whether it is the request above that has no partner.
+    pub fn is_above(self) -> bool {
+        matches!(self, Self::NotFlushed | Self::NotMapped | Self::NothingBelow)
+    }
+
+    /// The cause in words, after the number of requests.
+    pub fn words(self) -> &'static str {
+        match self {
+            Self::NotFlushed => "are flushes during which nothing below was flushed",
+            Self::NotMapped => "are at places that the map of the image does not know",
+            Self::NothingBelow => "have nothing below at their place",
+            Self::FlushUnasked => "are flushes that no request above waited for",
+            Self::OutsideImage => "are at places outside the image",
+            Self::AskedEarlier => "were asked for above by requests that were over before them",
+            Self::Unasked => "are at places that nothing above asked for",
+        }
+    }
+}
+
 /// How long the requests of one level took, whatever caused them. Flushes are not among them.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct LevelTimes {
@@ -66,6 +106,12 @@ pub struct Join {
     pub unmatched_above: u64,
     /// Requests of the upper level answered without a request below: reads from a cache, writes into one.
     pub absorbed: u64,
+    /// Those of `absorbed` whose data was written below later: joined by place and order, because nothing waited.
+    #[serde(default)]
+    pub by_content: u64,
+    /// Why requests are in `unmatched_above`, and why those below are [`Origin::Unknown`].
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub unmatched: BTreeMap<Unmatched, u64>,
     /// Requests of the upper level that could not be joined because the lower one was not being recorded then; they
     /// are not in `unmatched_above`.
     #[serde(default)]
@@ -104,6 +150,28 @@ pub struct Join {
     /// before the trace's middle.
     #[serde(default)]
     pub clock_jumps: u32,
+}
+
+/// Requests of a level that could not be joined for one reason.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct UnmatchedRequests {
+    /// Position in [`Correlation::levels`] of the level that they are of.
+    pub level: usize,
+    /// Position of the level in which nothing belongs to them.
+    pub other: usize,
+    /// Why.
+    pub why: Unmatched,
+    /// How many.
+    pub requests: u64,
+    /// Requests of the level.
+    pub of: u64,
+}
+
+impl UnmatchedRequests {
+    /// As a share of the level's requests, 0 to 1.
+    pub fn share(&self) -> f64 {
+        self.requests as f64 / self.of.max(1) as f64
+    }
 }
 
 /// A request and what it caused below.
@@ -161,6 +229,21 @@ pub struct Correlation {
 }
 
 impl Correlation {
+    /// The requests that could not be joined, by their reason, the largest share of a level first.
+    pub fn unmatched(&self) -> Vec<UnmatchedRequests> {
+        let all = self.joins.iter().enumerate().flat_map(|(index, join)| {
+            join.unmatched.iter().map(move |(why, requests)| {
+                let (level, other) =
+                    if why.is_above() { (join.above, index + 1) } else { (index + 1, join.above) };
+                let of = self.levels.get(level).map_or(0, |level| level.requests);
+                UnmatchedRequests { level, other, why: *why, requests: *requests, of }
+            })
+        });
+        let mut all: Vec<UnmatchedRequests> = all.collect();
+        all.sort_by(|a, b| b.share().total_cmp(&a.share()).then(a.level.cmp(&b.level)));
+        all
+    }
+
     /// Share (0 to 1) of the requests at the top that could not be joined, or of those below that nothing explains,
     /// whichever is more; `None` without requests.
     pub fn unmatched_share(&self) -> Option<f64> {

@@ -306,6 +306,11 @@ proptest! {
             for (index, join) in correlation.joins.iter().enumerate() {
                 let known: u64 = join.origins.values().sum();
                 prop_assert_eq!(known + join.outside_below, correlation.levels[index + 1].requests);
+                let because = |above: bool| -> u64 {
+                    join.unmatched.iter().filter(|(why, _)| why.is_above() == above).map(|(_, n)| n).sum()
+                };
+                prop_assert_eq!(because(true), join.unmatched_above);
+                prop_assert_eq!(because(false), join.origins.get(&Origin::Unknown).copied().unwrap_or(0));
             }
         }
     }

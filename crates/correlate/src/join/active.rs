@@ -3,6 +3,7 @@
 use nestor_layout::Class;
 use nestor_trace::Request;
 
+use super::ranges::Kept;
 use crate::tree::Origin;
 
 /// Levels that can be joined at once: a machine in a machine in a machine has eight.
@@ -16,11 +17,13 @@ pub(crate) struct Ancestry {
     classes: [u8; MOST_LEVELS],
     /// Range of the topmost ancestor: offset and bytes.
     pub top: Option<(u64, u64)>,
+    /// When the guest's request on its virtual disk was answered.
+    pub answered: Option<i64>,
 }
 
 impl Ancestry {
     /// Of a request that no request above caused.
-    pub const NONE: Self = Self { classes: [NO_CLASS; MOST_LEVELS], top: None };
+    pub const NONE: Self = Self { classes: [NO_CLASS; MOST_LEVELS], top: None, answered: None };
 
     /// The same with the class at one level.
     #[must_use]
@@ -79,6 +82,8 @@ pub(crate) struct Active {
     /// How many of them still point to it.
     held_by: u32,
     ended: bool,
+    /// Some of its data appeared below although it did not wait for that: in time, or not.
+    pub appeared: Option<Kept>,
     /// Requests of the next level, in the order of issue.
     pub children: Vec<u32>,
     /// Ranges that children have carried, sorted, without overlap; in the space in which the two levels meet.
@@ -148,6 +153,7 @@ impl Actives {
             active.parents = 0;
             active.held_by = 0;
             active.ended = false;
+            active.appeared = None;
             active.children.clear();
             active.served.clear();
             return slot;
@@ -159,6 +165,7 @@ impl Actives {
             parents: 0,
             held_by: 0,
             ended: false,
+            appeared: None,
             children: Vec::new(),
             served: Vec::new(),
         });

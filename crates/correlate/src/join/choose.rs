@@ -6,7 +6,7 @@
 //! nobody carried yet, then the one whose time encloses it most tightly; each byte above is carried once.
 
 use super::active::{Active, Actives};
-use super::ranges::RangeIndex;
+use super::ranges::{RangeIndex, cut};
 
 /// Candidates for one request below; more are not looked at.
 const MOST_CANDIDATES: usize = 1024;
@@ -34,8 +34,10 @@ pub(crate) struct Choice {
     pub extra: Vec<(u64, u64)>,
     /// All it carries had been carried before.
     pub repeated: bool,
-    /// A request that asked for some of it and did not wait for it.
-    pub late: Option<u32>,
+    /// Requests that asked for some of it and did not wait for it, each with what it asked for.
+    pub late: Vec<(u32, u64, u64)>,
+    /// Numbers of the requests above whose data it carries although they were over before it was, the latest first.
+    pub writers: Vec<u64>,
     candidates: Vec<Candidate>,
 }
 
@@ -60,7 +62,9 @@ impl Choice {
                 return;
             }
             if upper.completed < completed {
-                *late = Some(slot);
+                if late.len() < MOST_CANDIDATES {
+                    late.push((slot, start, end));
+                }
                 return;
             }
             candidates.push(Candidate {
@@ -80,7 +84,8 @@ impl Choice {
         self.carried = 0;
         self.extra.clear();
         self.repeated = false;
-        self.late = None;
+        self.late.clear();
+        self.writers.clear();
     }
 
     /// Gives each byte of the range to the best of the candidates.
@@ -143,44 +148,12 @@ fn overlap(ranges: &[(u64, u64)], from: u64, to: u64) -> u64 {
     ranges.iter().map(|(start, end)| (*end).min(to).saturating_sub((*start).max(from))).sum()
 }
 
-/// Takes `from..to` out of ranges.
-fn cut(ranges: &mut Vec<(u64, u64)>, from: u64, to: u64) {
-    if let [(start, end)] = ranges[..]
-        && from <= start
-        && end <= to
-    {
-        ranges.clear();
-        return;
-    }
-    let mut rest = Vec::new();
-    for (start, end) in ranges.drain(..) {
-        if end <= from || to <= start {
-            rest.push((start, end));
-            continue;
-        }
-        if start < from {
-            rest.push((start, from));
-        }
-        if to < end {
-            rest.push((to, end));
-        }
-    }
-    *ranges = rest;
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn ranges_are_cut() {
-        let mut ranges = vec![(0, 10), (20, 30)];
-        cut(&mut ranges, 5, 25);
-        assert_eq!(ranges, [(0, 5), (25, 30)]);
-        cut(&mut ranges, 2, 3);
-        assert_eq!(ranges, [(0, 2), (3, 5), (25, 30)]);
-        assert_eq!(overlap(&ranges, 1, 26), 1 + 2 + 1);
-        cut(&mut ranges, 0, 30);
-        assert_eq!(ranges, []);
+    fn bytes_that_are_also_elsewhere_are_counted() {
+        assert_eq!(overlap(&[(0, 2), (3, 5), (25, 30)], 1, 26), 1 + 2 + 1);
     }
 }

@@ -37,6 +37,8 @@ pub(crate) struct Lane<'a> {
     clocks: Vec<Clock>,
     /// Whether causes tell its classes.
     in_cause: bool,
+    /// The requests are of a guest on its virtual disk: what promises a cache keeps is known from their ends.
+    is_virtual_disk: bool,
     /// How much later than the topmost level it is met.
     lag: i64,
     next: Option<Timed>,
@@ -45,8 +47,9 @@ pub(crate) struct Lane<'a> {
 
 impl<'a> Lane<'a> {
     /// A level whose requests come in the order of issue.
-    pub fn new(requests: Ordered<'a>, clocks: Vec<Clock>, in_cause: bool) -> Self {
-        Self { requests, clocks, in_cause, lag: 0, next: None, active: Actives::default() }
+    pub fn new(requests: Ordered<'a>, clocks: Vec<Clock>, in_cause: bool, is_virtual_disk: bool) -> Self {
+        let active = Actives::default();
+        Self { requests, clocks, in_cause, is_virtual_disk, lag: 0, next: None, active }
     }
 
     fn advance(&mut self) {
@@ -77,6 +80,9 @@ pub struct Joined<'a> {
     pub origin: Origin,
     /// Numbers ([`Request::id`]) of the requests of the level above that it serves.
     pub parents: &'a [u64],
+    /// Numbers of the requests of the level above whose data it writes although they were over before it was: found by
+    /// place and order. The latest first; with a flush among the parents, the flush is what waited.
+    pub writers: &'a [u64],
 }
 
 /// What is told of every join.
@@ -171,7 +177,7 @@ impl<'a> Sweep<'a> {
         let lane = &mut self.lanes[level];
         let Some(timed) = lane.next.take() else { return };
         lane.advance();
-        let (request, in_cause) = (timed.request, lane.in_cause);
+        let (request, in_cause, is_virtual_disk) = (timed.request, lane.in_cause, lane.is_virtual_disk);
         let slot = lane.active.insert(timed);
         if level > 0 {
             let flush = level > 1 && self.betweens[level - 1].momentary_flushes;
@@ -183,15 +189,19 @@ impl<'a> Sweep<'a> {
             };
             let (uppers, lowers) = self.lanes.split_at_mut(level);
             let (uppers, lowers) = (&mut uppers[level - 1].active, &mut lowers[0].active);
-            let parents = self.betweens[level - 1].begin_below(slot, lowers, uppers, asked);
+            let choice = self.betweens[level - 1].begin_below(slot, lowers, uppers, asked);
             if let Some(observer) = &mut self.observer {
                 self.parents.clear();
-                self.parents.extend(parents.iter().map(|parent| uppers[*parent].timed.request.id));
+                self.parents.extend(choice.parents.iter().map(|parent| uppers[*parent].timed.request.id));
                 let (request, origin) = (&timed.on_top(), lowers[slot].origin);
-                observer(&Joined { level, request, origin, parents: &self.parents });
+                let (parents, writers) = (&self.parents, &choice.writers);
+                observer(&Joined { level, request, origin, parents, writers });
             }
         } else {
             self.lanes[0].active[slot].ancestry.top = Some((request.offset, request.bytes));
+        }
+        if is_virtual_disk {
+            self.lanes[level].active[slot].ancestry.answered = Some(timed.completed);
         }
         if in_cause {
             let active = &mut self.lanes[level].active[slot];

@@ -1,6 +1,6 @@
 //! Ranges that are found by what overlaps them.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, HashMap, VecDeque};
 
 use super::active::Ancestry;
 
@@ -49,42 +49,159 @@ impl RangeIndex {
     }
 }
 
+/// A request that wrote data and was over before the data appeared below.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Writer {
+    /// Its number.
+    pub id: u64,
+    /// What it comes from.
+    pub ancestry: Ancestry,
+    /// Until when its data should have begun to appear below, where something between promises that.
+    pub promised: i64,
+}
+
+/// A write of which ranges are remembered.
+#[derive(Clone, Copy, Debug)]
+struct Write {
+    writer: Writer,
+    /// Ranges that nothing wrote over since.
+    ranges: u32,
+    /// Nothing of it has appeared below yet, and it is counted when something does.
+    counts: bool,
+}
+
 /// Data that was written and that a cache may still hold.
 #[derive(Debug, Default)]
 pub(crate) struct Written {
-    /// Start, to end, what wrote it, and when that was.
-    ranges: BTreeMap<u64, (u64, Ancestry, u64)>,
+    /// Start, to end and the write's number; without overlap.
+    ranges: BTreeMap<u64, (u64, u64)>,
+    writes: HashMap<u64, Write>,
     /// Starts in the order of writing, with the number that tells a range from a later one at the same place.
     order: VecDeque<(u64, u64)>,
     count: u64,
-    longest: u64,
     /// Some were forgotten to make room.
     pub forgot: bool,
 }
 
 impl Written {
-    /// Remembers a range.
-    pub fn push(&mut self, start: u64, bytes: u64, ancestry: Ancestry) {
+    /// Remembers what a request wrote; `counts` if it is to be told of the first of it that appears.
+    pub fn push(&mut self, parts: impl IntoIterator<Item = (u64, u64)>, writer: Writer, counts: bool) {
         self.count += 1;
-        self.longest = self.longest.max(bytes);
-        self.ranges.insert(start, (start.saturating_add(bytes), ancestry, self.count));
-        self.order.push_back((start, self.count));
+        self.writes.insert(self.count, Write { writer, ranges: 0, counts });
+        for (from, to) in parts.into_iter().filter(|(from, to)| from < to) {
+            self.write_over(from, to);
+            self.put(from, to, self.count);
+        }
+        if self.writes.get(&self.count).is_some_and(|write| write.ranges == 0) {
+            self.writes.remove(&self.count);
+        }
         while self.order.len() > MOST_REMEMBERED {
-            let Some((oldest, count)) = self.order.pop_front() else { break };
-            if self.ranges.get(&oldest).is_some_and(|(.., latest)| *latest == count) {
-                self.ranges.remove(&oldest);
+            let Some((oldest, number)) = self.order.pop_front() else { break };
+            if self.ranges.get(&oldest).is_some_and(|(_, latest)| *latest == number) {
+                self.take(oldest);
                 self.forgot = true;
             }
         }
     }
 
+    fn put(&mut self, from: u64, to: u64, number: u64) {
+        self.ranges.insert(from, (to, number));
+        self.order.push_back((from, number));
+        if let Some(write) = self.writes.get_mut(&number) {
+            write.ranges += 1;
+        }
+    }
+
+    fn take(&mut self, start: u64) {
+        let Some((_, number)) = self.ranges.remove(&start) else { return };
+        let Some(write) = self.writes.get_mut(&number) else { return };
+        write.ranges -= 1;
+        if write.ranges == 0 {
+            self.writes.remove(&number);
+        }
+    }
+
+    /// What was there before is gone.
+    fn write_over(&mut self, from: u64, to: u64) {
+        let over: Vec<(u64, u64, u64)> = self.overlapping(from, to).collect();
+        for (start, end, number) in over {
+            // What is left of it is put back before it is taken, so that its write is not forgotten meanwhile.
+            if end > to {
+                self.put(to, end, number);
+            }
+            if start >= from {
+                self.take(start);
+            } else if let Some((end, _)) = self.ranges.get_mut(&start) {
+                *end = from;
+            }
+        }
+    }
+
+    /// Start, end and number of the ranges that overlap `from..to`.
+    fn overlapping(&self, from: u64, to: u64) -> impl Iterator<Item = (u64, u64, u64)> {
+        let before = self.ranges.range(..from).next_back();
+        let near = before.into_iter().chain(self.ranges.range(from..to.max(from)).take(MOST_LOOKED_AT));
+        near.filter(move |(_, (end, _))| *end > from).map(|(start, (end, number))| (*start, *end, *number))
+    }
+
     /// What wrote a part of `from..to` last.
     pub fn find(&self, from: u64, to: u64) -> Option<Ancestry> {
-        let first = from.saturating_sub(self.longest);
-        let near = self.ranges.range(first..to).take(MOST_LOOKED_AT);
-        let hit = near.filter(|(_, (end, ..))| *end > from).max_by_key(|(_, (.., count))| *count);
-        hit.map(|(_, (_, ancestry, _))| *ancestry)
+        let latest = self.overlapping(from, to).map(|(.., number)| number).max()?;
+        self.writes.get(&latest).map(|write| write.writer.ancestry)
     }
+
+    /// `from..to` appears below at a time: calls `act` with each range of it that is known, with who wrote that last, the
+    /// latest first, and with whether this is the first that appears of the writer's data, by the time it promised.
+    pub fn appear(
+        &mut self,
+        from: u64,
+        to: u64,
+        at: i64,
+        mut act: impl FnMut((u64, u64), u64, Option<Kept>),
+    ) {
+        let mut near: Vec<(u64, u64, u64)> = self.overlapping(from, to).collect();
+        near.sort_unstable_by_key(|(.., number)| std::cmp::Reverse(*number));
+        for (start, end, number) in near {
+            let Some(write) = self.writes.get_mut(&number) else { continue };
+            let kept = if at <= write.writer.promised { Kept::InTime } else { Kept::Late };
+            let counts = std::mem::take(&mut write.counts);
+            act((start, end), write.writer.id, counts.then_some(kept));
+        }
+    }
+}
+
+/// Whether data appeared below when it should have.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kept {
+    /// Before what wrote it was answered.
+    InTime,
+    /// After that.
+    Late,
+}
+
+/// Takes `from..to` out of ranges.
+pub(crate) fn cut(ranges: &mut Vec<(u64, u64)>, from: u64, to: u64) {
+    if let [(start, end)] = ranges[..]
+        && from <= start
+        && end <= to
+    {
+        ranges.clear();
+        return;
+    }
+    let mut rest = Vec::new();
+    for (start, end) in ranges.drain(..) {
+        if end <= from || to <= start {
+            rest.push((start, end));
+            continue;
+        }
+        if start < from {
+            rest.push((start, from));
+        }
+        if to < end {
+            rest.push((to, end));
+        }
+    }
+    *ranges = rest;
 }
 
 /// Where reads ended lately.
@@ -150,11 +267,71 @@ mod tests {
     fn what_was_written_is_remembered_in_bounded_memory() {
         let mut written = Written::default();
         for index in 0..2 * MOST_REMEMBERED as u64 {
-            written.push(index * 4096, 4096, Ancestry::NONE);
+            let writer = Writer { id: index, ancestry: Ancestry::NONE, promised: i64::MAX };
+            written.push([(index * 4096, (index + 1) * 4096)], writer, true);
         }
         assert!(written.forgot && written.ranges.len() == MOST_REMEMBERED);
+        assert_eq!(written.writes.len(), MOST_REMEMBERED);
         assert!(written.find(0, 4096).is_none());
         let last = 2 * MOST_REMEMBERED as u64 * 4096;
         assert!(written.find(last - 1, last).is_some() && written.find(last, last + 1).is_none());
+    }
+
+    #[test]
+    fn bytes_belong_to_what_wrote_them_last() {
+        let mut written = Written::default();
+        for (id, from, to) in [(1, 0, 40), (2, 10, 30), (3, 30, 60), (4, 0, 5)] {
+            let writer = Writer { id, ancestry: Ancestry::NONE, promised: 100 };
+            written.push([(from, to)], writer, true);
+        }
+        let mut appear = |from, to, at| {
+            let mut found = Vec::new();
+            written.appear(from, to, at, |range, id, kept| found.push((range, id, kept)));
+            found
+        };
+        assert_eq!(appear(10, 30, 50), [((10, 30), 2, Some(Kept::InTime))]);
+        assert_eq!(
+            appear(4, 60, 200),
+            [
+                ((0, 5), 4, Some(Kept::Late)),
+                ((30, 60), 3, Some(Kept::Late)),
+                ((10, 30), 2, None),
+                ((5, 10), 1, Some(Kept::Late)),
+            ]
+        );
+        assert_eq!(appear(60, 70, 50), []);
+    }
+
+    proptest! {
+        #[test]
+        fn each_byte_belongs_to_what_wrote_it_last(
+            writes in prop::collection::vec((0..80_u64, 1..30_u64), 1..40),
+            (from, bytes) in (0..90_u64, 1..30_u64),
+        ) {
+            let mut written = Written::default();
+            let mut last = HashMap::new();
+            for (id, (start, bytes)) in writes.iter().enumerate() {
+                let writer = Writer { id: id as u64, ancestry: Ancestry::NONE, promised: 0 };
+                written.push([(*start, start + bytes)], writer, true);
+                last.extend((*start..start + bytes).map(|byte| (byte, id as u64)));
+            }
+            let mut found = HashMap::new();
+            written.appear(from, from + bytes, 0, |(start, end), id, _| {
+                found.extend((start.max(from)..end.min(from + bytes)).map(|byte| (byte, id)));
+            });
+            last.retain(|byte, _| (from..from + bytes).contains(byte));
+            prop_assert_eq!(found, last);
+        }
+    }
+
+    #[test]
+    fn ranges_are_cut() {
+        let mut ranges = vec![(0, 10), (20, 30)];
+        cut(&mut ranges, 5, 25);
+        assert_eq!(ranges, [(0, 5), (25, 30)]);
+        cut(&mut ranges, 2, 3);
+        assert_eq!(ranges, [(0, 2), (3, 5), (25, 30)]);
+        cut(&mut ranges, 0, 30);
+        assert_eq!(ranges, []);
     }
 }

@@ -1,10 +1,13 @@
 //! What is counted of a join.
 
+use std::collections::BTreeMap;
+
 use nestor_trace::Operation;
 
 use super::active::{Active, Actives};
+use super::ranges::Kept;
 use crate::input::{Absorption, CacheBetween};
-use crate::tree::{Join, Origin};
+use crate::tree::{Join, Origin, Unmatched};
 
 /// Share of requests without one below that makes a cache likely where nothing is known: traces that are complete lose
 /// far less, and a cache that answers less does not matter.
@@ -17,8 +20,12 @@ pub(crate) struct Tally {
     /// Reads and writes above that could have a request below, and those without, where caches are not known.
     could: [u64; 2],
     without: [u64; 2],
-    /// Writes answered by a cache that promises to be written through.
+    /// Why those without would be unmatched.
+    without_why: [BTreeMap<Unmatched, u64>; 2],
+    /// Writes answered by a cache that promises to be written through, less those whose data appeared below in time.
     early: u64,
+    /// Writes that appeared below after they were answered, although nothing between can keep them.
+    late: u64,
     scratch: Vec<(i64, i64)>,
 }
 
@@ -31,6 +38,7 @@ impl Tally {
         cache: CacheBetween,
         outside: bool,
         ends_here: bool,
+        why: Unmatched,
     ) {
         let operation = upper.timed.request.operation;
         let side = operation as usize;
@@ -43,16 +51,48 @@ impl Tally {
             return;
         }
         let absorption = if operation == Operation::Read { cache.reads } else { cache.writes };
-        if outside {
+        if let Some(kept) = upper.appeared {
+            self.join.absorbed += 1;
+            self.join.by_content += 1;
+            self.early += u64::from(kept == Kept::Late && absorption == Absorption::Promised);
+            self.late += u64::from(kept == Kept::Late && absorption == Absorption::Never);
+        } else if outside {
             self.join.outside_above += 1;
         } else if ends_here || matches!(absorption, Absorption::Possible | Absorption::Promised) {
-            self.early += u64::from(absorption == Absorption::Promised && !ends_here);
+            let promised = absorption == Absorption::Promised && operation == Operation::Write;
+            self.early += u64::from(promised && !ends_here);
             self.join.absorbed += 1;
         } else if absorption == Absorption::Unknown && side < 2 {
             self.without[side] += 1;
+            *self.without_why[side].entry(why).or_default() += 1;
         } else {
             self.join.unmatched_above += 1;
+            *self.join.unmatched.entry(why).or_default() += 1;
         }
+    }
+
+    /// Data appears below of a write that is over; `kept` for the first of it, by when it should have appeared.
+    pub fn appeared(&mut self, kept: Option<Kept>, writes: Absorption) {
+        let Some(kept) = kept else { return };
+        self.join.by_content += 1;
+        match writes {
+            Absorption::Promised if kept == Kept::InTime => self.early = self.early.saturating_sub(1),
+            Absorption::Never => self.found_late(),
+            _ => {}
+        }
+    }
+
+    /// A write that was counted as unmatched appears below after all.
+    fn found_late(&mut self) {
+        let Some(unmatched) = self.join.unmatched.get_mut(&Unmatched::NothingBelow).filter(|n| **n > 0)
+        else {
+            // It was outside of what was recorded below.
+            return;
+        };
+        *unmatched -= 1;
+        self.join.unmatched_above -= 1;
+        self.join.absorbed += 1;
+        self.late += 1;
     }
 
     /// What the layers between added to a request that waited for others below.
@@ -83,11 +123,21 @@ impl Tally {
     }
 
     /// A request below begins; `extra` are parts of it that no request waits for.
-    pub fn begin_below(&mut self, lower: &Active, extra: &[(Origin, u64)], outside: bool, repeated: bool) {
+    pub fn begin_below(
+        &mut self,
+        lower: &Active,
+        extra: &[(Origin, u64)],
+        outside: bool,
+        repeated: bool,
+        why: Unmatched,
+    ) {
         let join = &mut self.join;
-        if lower.origin == Origin::Unknown && outside {
-            join.outside_below += 1;
-            return;
+        if lower.origin == Origin::Unknown {
+            if outside {
+                join.outside_below += 1;
+                return;
+            }
+            *join.unmatched.entry(why).or_default() += 1;
         }
         let beside: u64 = extra.iter().map(|(_, bytes)| bytes).sum();
         *join.origins.entry(lower.origin).or_default() += 1;
@@ -118,12 +168,24 @@ impl Tally {
                 ));
             } else {
                 self.join.unmatched_above += without;
+                for (why, requests) in std::mem::take(&mut self.without_why[side]) {
+                    *self.join.unmatched.entry(why).or_default() += requests;
+                }
             }
+        }
+        self.join.unmatched.retain(|_, requests| *requests > 0);
+        if self.late > 0 {
+            remarks.push(format!(
+                "{names}: {} of {} writes were answered before any part of them appeared below, although \
+                 nothing between keeps data; they were joined by place and order",
+                self.late,
+                self.could[Operation::Write as usize]
+            ));
         }
         if self.early > 0 {
             remarks.push(format!(
-                "{names}: {} of {} writes completed before any part of them appeared below, although the \
-                 cache between is write-through",
+                "{names}: {} of {} writes of the guest completed before any part of them appeared below, \
+                 although the cache between is write-through",
                 self.early,
                 self.could[Operation::Write as usize]
             ));

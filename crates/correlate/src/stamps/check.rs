@@ -14,7 +14,7 @@ use crate::engine::{CorrelateOptions, correlate_observed, requests_error};
 use crate::error::CorrelateError;
 use crate::input::LevelInput;
 use crate::join::Joined;
-use crate::tree::Correlation;
+use crate::tree::{Correlation, Origin};
 
 /// Disagreements that are told in words.
 const MOST_EXAMPLES: usize = 8;
@@ -63,8 +63,8 @@ pub fn correlate_checked(
 /// Collects joins while they are made. Takes memory with the length of the trace: for tests only.
 #[derive(Clone, Debug, Default)]
 pub struct StampCheck {
-    /// Of each level, from a request's number to those of its parents.
-    parents: Vec<HashMap<u64, Vec<u64>>>,
+    /// Of each level, from a request's number to those of its parents, and whether they were found by place and order.
+    parents: Vec<HashMap<u64, (Vec<u64>, bool)>>,
 }
 
 impl StampCheck {
@@ -78,8 +78,16 @@ impl StampCheck {
         if self.parents.len() <= joined.level {
             self.parents.resize_with(joined.level + 1, HashMap::new);
         }
-        if !joined.parents.is_empty() {
-            self.parents[joined.level].insert(joined.request.id, joined.parents.to_vec());
+        // What waited for a cache to be written out did not write the data.
+        let waited = match joined.origin {
+            Origin::Parent => joined.parents,
+            _ if joined.writers.is_empty() => joined.parents,
+            _ => &[],
+        };
+        let by_content = !joined.writers.is_empty();
+        let parents = [waited, joined.writers].concat();
+        if !parents.is_empty() {
+            self.parents[joined.level].insert(joined.request.id, (parents, by_content));
         }
     }
 
@@ -104,15 +112,17 @@ impl StampCheck {
                 agreement.unknown += 1;
                 continue;
             };
-            let ancestors: Vec<&Request> =
-                self.ancestors(*number).iter().filter_map(|id| top.get(id).copied()).collect();
+            let (numbers, by_content) = self.ancestors(*number);
+            let ancestors: Vec<&Request> = numbers.iter().filter_map(|id| top.get(id).copied()).collect();
             if ancestors.is_empty() {
                 agreement.without_ancestor += 1;
                 continue;
             }
             agreement.checked += 1;
+            agreement.by_content += u64::from(by_content);
             if ancestors.iter().any(|ancestor| belongs(ancestor, operation, run.read, slack_ns)) {
                 agreement.agreeing += 1;
+                agreement.by_content_agreeing += u64::from(by_content);
             } else if agreement.examples.len() < MOST_EXAMPLES {
                 agreement
                     .examples
@@ -122,17 +132,20 @@ impl StampCheck {
         agreement
     }
 
-    /// The requests of the topmost level that one of the lowest level comes from.
-    fn ancestors(&self, number: u64) -> Vec<u64> {
+    /// The requests of the topmost level that one of the lowest level comes from, and whether a level between was joined
+    /// by place and order.
+    fn ancestors(&self, number: u64) -> (Vec<u64>, bool) {
         let mut numbers = vec![number];
+        let mut by_content = false;
         for level in self.parents.iter().skip(1).rev() {
-            let mut above: Vec<u64> =
-                numbers.iter().filter_map(|number| level.get(number)).flatten().copied().collect();
+            let found: Vec<_> = numbers.iter().filter_map(|number| level.get(number)).collect();
+            by_content |= found.iter().any(|(_, by_content)| *by_content);
+            let mut above: Vec<u64> = found.iter().flat_map(|(parents, _)| parents).copied().collect();
             above.sort_unstable();
             above.dedup();
             numbers = above;
         }
-        numbers
+        (numbers, by_content)
     }
 }
 

@@ -100,7 +100,10 @@ fn joined(recording: Recording) -> Result<Inputs, ExportError> {
     let mut links = Links::default();
     let mut moments: HashMap<usize, [(u64, u64); 2]> = HashMap::new();
     let correlation = correlate_observed(&inputs, &CorrelateOptions::default(), &mut |joined| {
-        links.add(joined.level, joined.request.id, joined.origin, joined.parents);
+        // What it carries the data of caused it no less than what waited for it.
+        let writers = joined.writers.iter().filter(|writer| !joined.parents.contains(writer));
+        let parents: Vec<u64> = joined.parents.iter().chain(writers).copied().collect();
+        links.add(joined.level, joined.request.id, joined.origin, &parents);
         let moment = (joined.request.id, joined.request.queued_ns);
         moments.entry(joined.level).or_insert([moment; 2])[1] = moment;
     });

@@ -11,11 +11,11 @@ use nestor_trace::event::Flags;
 use super::active::{Active, Actives, Ancestry, Timed};
 use super::choose::Choice;
 use super::clusters::Clusters;
-use super::ranges::{RangeIndex, Streams, Written};
+use super::ranges::{RangeIndex, Streams, Writer, Written};
 use super::tally::Tally;
 use crate::input::{Absorption, CacheBetween};
 use crate::space::SpaceMap;
-use crate::tree::Origin;
+use crate::tree::{Origin, Unmatched};
 
 /// Stands among the ranges of a request above for the flush that it got: no data lies there.
 const FLUSHED: (u64, u64) = (u64::MAX - 1, u64::MAX);
@@ -156,16 +156,10 @@ impl<'a> Between<'a> {
         }
         let mut parts = Vec::new();
         self.for_each_part(upper, |start, bytes| parts.push((start, bytes)));
-        let cached = request.operation == Operation::Write && self.cache.writes != Absorption::Never;
-        for (start, bytes) in parts {
-            self.above[request.operation as usize].remove(start, slot);
-            if cached {
-                let (written, ancestry) = (&mut self.written, upper.ancestry);
-                upper.unserved(start, start.saturating_add(bytes), |from, to| {
-                    written.push(from, to - from, ancestry);
-                });
-            }
+        for (start, _) in &parts {
+            self.above[request.operation as usize].remove(*start, slot);
         }
+        let why = self.why_unmatched(upper, &parts);
         let outside = upper.timed.issued < self.spans[1].0.saturating_sub(self.tolerance)
             || upper.timed.completed > self.spans[1].1.saturating_add(self.tolerance);
         let ends_here = match request.operation {
@@ -173,7 +167,35 @@ impl<'a> Between<'a> {
             Operation::Discard => !self.discards_below,
             Operation::Read | Operation::Write => false,
         };
-        self.tally.end_above(upper, lowers, self.cache, outside, ends_here);
+        if request.operation == Operation::Write {
+            self.remember(upper, &parts, outside);
+        }
+        self.tally.end_above(upper, lowers, self.cache, outside, ends_here, why);
+    }
+
+    /// Why a request above has no child, if it has none.
+    fn why_unmatched(&self, upper: &Active, parts: &[(u64, u64)]) -> Unmatched {
+        match upper.timed.request.operation {
+            Operation::Flush => Unmatched::NotFlushed,
+            _ if upper.timed.request.bytes > 0 && parts.is_empty() => Unmatched::NotMapped,
+            _ => Unmatched::NothingBelow,
+        }
+    }
+
+    /// What no request below has carried of a write that is over may appear below later. Where nothing can keep it, only
+    /// all of it together does: an answer before its time.
+    fn remember(&mut self, upper: &Active, parts: &[(u64, u64)], outside: bool) {
+        if self.cache.writes == Absorption::Never && !upper.children.is_empty() {
+            return;
+        }
+        let promised = upper.ancestry.answered.unwrap_or(upper.timed.completed);
+        let writer = Writer { id: upper.timed.request.id, ancestry: upper.ancestry, promised };
+        let counts = upper.children.is_empty() && upper.appeared.is_none() && !outside;
+        let mut unserved = Vec::new();
+        for (start, bytes) in parts {
+            upper.unserved(*start, start.saturating_add(*bytes), |from, to| unserved.push((from, to)));
+        }
+        self.written.push(unserved, writer, counts);
     }
 
     /// A request below is over.
@@ -184,7 +206,8 @@ impl<'a> Between<'a> {
         }
     }
 
-    /// A request below begins: finds out where it comes from and joins it with its parents, which are returned.
+    /// A request below begins: finds out where it comes from and joins it with its parents, which are returned with what
+    /// else was found.
     ///
     /// `asked` is what is known of a flush two levels above that may have asked for it.
     pub fn begin_below(
@@ -193,7 +216,7 @@ impl<'a> Between<'a> {
         lowers: &mut Actives,
         uppers: &mut Actives,
         asked: Option<Ancestry>,
-    ) -> &[u32] {
+    ) -> &Choice {
         let mut choice = std::mem::take(&mut self.choice);
         choice.clear();
         let (origin, ancestry) = self.origin_of(&lowers[slot], uppers, asked, &mut choice);
@@ -211,21 +234,15 @@ impl<'a> Between<'a> {
         let request = &timed.request;
         let outside = timed.queued < self.spans[0].0.saturating_sub(self.tolerance)
             || timed.completed > self.spans[0].1.saturating_add(self.tolerance);
-        let extra: Vec<(Origin, u64)> = if origin == Origin::Parent {
-            choice
-                .extra
-                .iter()
-                .map(|(from, to)| (self.extra_origin(request.operation, *from, *to), to - from))
-                .collect()
-        } else {
-            Vec::new()
-        };
+        let extra =
+            if origin == Origin::Parent { self.extra(&timed, uppers, &mut choice) } else { Vec::new() };
         let waits =
             request.operation == Operation::Flush && self.momentary_flushes && choice.parents.is_empty();
         if waits {
             self.set_aside(slot, lowers);
         } else {
-            self.tally.begin_below(&lowers[slot], &extra, outside, choice.repeated);
+            let why = self.why_unasked(&timed, &choice);
+            self.tally.begin_below(&lowers[slot], &extra, outside, choice.repeated, why);
         }
         if request.operation == Operation::Read {
             self.streams_below.push(request.offset, timed.end());
@@ -235,7 +252,7 @@ impl<'a> Between<'a> {
         }
         self.last_class_below = request.class;
         self.choice = choice;
-        &self.choice.parents
+        &self.choice
     }
 
     /// What a flush comes from that was under way all the time that one two levels below was.
@@ -272,7 +289,7 @@ impl<'a> Between<'a> {
                 lowers.adopt(lower);
                 lowers[lower].origin = Origin::Parent;
                 lowers[lower].ancestry = ancestry;
-                self.tally.begin_below(&lowers[lower], &[], false, false);
+                self.tally.begin_below(&lowers[lower], &[], false, false, Unmatched::FlushUnasked);
             } else {
                 self.unasked.push_back(lower);
             }
@@ -283,7 +300,7 @@ impl<'a> Between<'a> {
     fn settle(&mut self, slot: u32, lowers: &mut Actives) {
         let timed = &lowers[slot].timed;
         let outside = timed.queued < self.spans[0].0 || timed.completed > self.spans[0].1;
-        self.tally.begin_below(&lowers[slot], &[], outside, false);
+        self.tally.begin_below(&lowers[slot], &[], outside, false, Unmatched::FlushUnasked);
         if lowers.release(slot) {
             lowers.remove(slot);
         }

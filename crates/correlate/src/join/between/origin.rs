@@ -4,21 +4,92 @@ use nestor_layout::Class;
 use nestor_trace::Operation;
 use nestor_trace::event::Flags;
 
+use super::super::active::Timed;
 use super::super::active::{Active, Actives, Ancestry};
 use super::super::choose::Choice;
+use super::super::ranges::{Kept, cut};
 use super::{Between, FLUSHED, waits};
 use crate::input::Absorption;
 use crate::space::SpaceMap;
-use crate::tree::Origin;
+use crate::tree::{Origin, Unmatched};
 
 impl Between<'_> {
-    /// Why a part of a request was carried although no request waits for it.
-    pub(super) fn extra_origin(&self, operation: Operation, from: u64, to: u64) -> Origin {
-        match operation {
-            Operation::Read => Origin::ReadAhead,
-            Operation::Write if self.written.find(from, to).is_some() => Origin::WriteBack,
-            Operation::Write => Origin::ReadModifyWrite,
-            Operation::Flush | Operation::Discard => Origin::Unknown,
+    /// Why parts of a request were carried although no request waits for them, and their bytes.
+    pub(super) fn extra(
+        &mut self,
+        lower: &Timed,
+        uppers: &mut Actives,
+        choice: &mut Choice,
+    ) -> Vec<(Origin, u64)> {
+        let parts = std::mem::take(&mut choice.extra);
+        let origins = parts.iter().map(|(from, to)| {
+            let origin = match lower.request.operation {
+                Operation::Read => Origin::ReadAhead,
+                Operation::Write if self.appear((*from, *to), lower, uppers, choice).is_some() => {
+                    Origin::WriteBack
+                }
+                Operation::Write => Origin::ReadModifyWrite,
+                Operation::Flush | Operation::Discard => Origin::Unknown,
+            };
+            (origin, to - from)
+        });
+        let origins = origins.collect();
+        choice.extra = parts;
+        origins
+    }
+
+    /// A range is written below: who wrote it above and did not wait for that, the latest of them. What a cache promises of
+    /// them is counted.
+    fn appear(
+        &mut self,
+        (from, to): (u64, u64),
+        lower: &Timed,
+        uppers: &mut Actives,
+        choice: &mut Choice,
+    ) -> Option<Ancestry> {
+        let mut open = match &self.clusters {
+            Some(clusters) => clusters.above(from, to)?,
+            None => vec![(from, to)],
+        };
+        let at = lower.begun();
+        // Those that were met last are not among the written ranges yet.
+        choice.late.sort_by_key(|(slot, ..)| std::cmp::Reverse(uppers[*slot].timed.completed));
+        let late = std::mem::take(&mut choice.late);
+        let (over, under_way): (Vec<_>, Vec<_>) =
+            late.iter().copied().partition(|(slot, ..)| uppers[*slot].timed.completed <= at);
+        let mut latest = None;
+        for range in over {
+            latest = latest.or(appear_late(range, &mut open, at, uppers, choice));
+        }
+        latest = latest.or_else(|| open.iter().find_map(|(from, to)| self.written.find(*from, *to)));
+        let mut rest = open.clone();
+        for (from, to) in open {
+            let (tally, writes) = (&mut self.tally, self.cache.writes);
+            self.written.appear(from, to, at, |(start, end), id, kept| {
+                cut(&mut rest, start, end);
+                if !choice.writers.contains(&id) {
+                    choice.writers.push(id);
+                }
+                tally.appeared(kept, writes);
+            });
+        }
+        // One that was not over when this began can only have given what nothing else has.
+        for range in under_way {
+            latest = latest.or(appear_late(range, &mut rest, at, uppers, choice));
+        }
+        choice.late = late;
+        latest
+    }
+
+    /// Why nothing explains a request below, if nothing does.
+    pub(super) fn why_unasked(&self, lower: &Timed, choice: &Choice) -> Unmatched {
+        let outside =
+            matches!(self.map, SpaceMap::Extents(_)) && self.map.above(lower.request.offset).is_none();
+        match lower.request.operation {
+            Operation::Flush => Unmatched::FlushUnasked,
+            _ if !choice.late.is_empty() => Unmatched::AskedEarlier,
+            _ if outside => Unmatched::OutsideImage,
+            _ => Unmatched::Unasked,
         }
     }
 
@@ -46,7 +117,7 @@ impl Between<'_> {
         match operation {
             Operation::Write => self.origin_of_write(lower, uppers, choice),
             Operation::Read => self.origin_of_read(lower, uppers, choice),
-            Operation::Discard if choice.late.is_some() => (Origin::WriteBack, Ancestry::NONE),
+            Operation::Discard if !choice.late.is_empty() => (Origin::WriteBack, Ancestry::NONE),
             // What a new cluster has beside the data that is written is made to read as zeros.
             Operation::Discard if self.is_image_file => {
                 self.link_to_waiting(lower, uppers, choice);
@@ -143,18 +214,13 @@ impl Between<'_> {
     }
 
     fn origin_of_write(
-        &self,
+        &mut self,
         lower: &Active,
         uppers: &mut Actives,
         choice: &mut Choice,
     ) -> (Origin, Ancestry) {
         let (from, to) = (lower.timed.request.offset, lower.timed.end());
-        let late = choice.late.filter(|_| self.cache.writes != Absorption::Never);
-        let writer = match late {
-            Some(slot) => Some(uppers[slot].ancestry),
-            None => self.written.find(from, to),
-        };
-        if let Some(ancestry) = writer {
+        if let Some(ancestry) = self.appear((from, to), &lower.timed, uppers, choice) {
             self.link_to_flush(lower, uppers, choice);
             let origin = if choice.parents.is_empty() { Origin::WriteBack } else { Origin::FlushOfParent };
             return (origin, ancestry);
@@ -196,7 +262,7 @@ impl Between<'_> {
         let near = self.map.above(from).is_some_and(|above| self.streams_above.is_near(above))
             || self.streams_below.is_near(from);
         let flagged = lower.timed.request.flags.contains(Flags::AHEAD);
-        if flagged || cached && (choice.late.is_some() || near && self.clusters.is_none()) {
+        if flagged || cached && (!choice.late.is_empty() || near && self.clusters.is_none()) {
             return (Origin::ReadAhead, Ancestry::NONE);
         }
         if self.clusters.is_some() || self.is_image_file {
@@ -225,4 +291,25 @@ impl Between<'_> {
         }
         choice.parents.extend(only.filter(|slot| waits(&uppers[*slot], lower, self.tolerance)));
     }
+}
+
+/// A range that a request above wrote without waiting for it appears below, as far as it is open.
+fn appear_late(
+    (slot, start, end): (u32, u64, u64),
+    open: &mut Vec<(u64, u64)>,
+    at: i64,
+    uppers: &mut Actives,
+    choice: &mut Choice,
+) -> Option<Ancestry> {
+    if !open.iter().any(|(from, to)| start < *to && *from < end) {
+        return None;
+    }
+    cut(open, start, end);
+    let upper = &mut uppers[slot];
+    let promised = upper.ancestry.answered.unwrap_or(upper.timed.completed);
+    upper.appeared.get_or_insert(if at <= promised { Kept::InTime } else { Kept::Late });
+    if !choice.writers.contains(&upper.timed.request.id) {
+        choice.writers.push(upper.timed.request.id);
+    }
+    Some(upper.ancestry)
 }
