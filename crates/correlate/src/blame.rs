@@ -6,7 +6,7 @@
 //! `journal>image-data` is the guest's journal in the image file; `->journal` the host's own journal, which no guest
 //! request asked for. So the parts add up to the whole, and two stacks can be compared part by part.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 
 use nestor_layout::Class;
 use nestor_trace::{Operation, Request};
@@ -120,12 +120,44 @@ impl Cause {
     }
 }
 
+/// Busy times that are remembered apart from one another. A request that was under way in longer ago gaps than those
+/// would have had to be there for as many idle times of all others.
+const MOST_APART: usize = 4096;
+
+/// Moments that belong to requests, in the order in which requests end.
+#[derive(Clone, Debug, Default)]
+struct Taken {
+    /// Without overlap, the earliest first.
+    times: VecDeque<(u64, u64)>,
+}
+
+impl Taken {
+    /// Takes the moments from `from` to `to` that no request before has; gives how many these are.
+    fn take(&mut self, from: u64, to: u64) -> u64 {
+        let (mut start, mut end) = (from, to.max(from));
+        let mut free = end - from;
+        while let Some((known_start, known_end)) = self.times.back().copied().filter(|(_, end)| *end >= start)
+        {
+            // Of disorder only: one that begins after this one has ended.
+            free -= known_end.min(to.max(from)).saturating_sub(known_start.max(from)).min(free);
+            (start, end) = (start.min(known_start), end.max(known_end));
+            self.times.pop_back();
+        }
+        self.times.push_back((start, end));
+        if self.times.len() > MOST_APART {
+            self.times.pop_front();
+        }
+        free
+    }
+}
+
 /// Builds a [`Blame`] from the requests of the lowest level, in the order of completion.
 #[derive(Clone, Debug, Default)]
 pub struct BlameBuilder {
     first_queued_ns: Option<u64>,
-    busy_until_ns: u64,
-    occupied_until_ns: u64,
+    last_completed_ns: u64,
+    busy: Taken,
+    occupied: Taken,
     last_end: Option<u64>,
     last_cause: Option<Cause>,
     last_top_end: Option<u64>,
@@ -146,13 +178,9 @@ impl BlameBuilder {
         let queued_ns = request.queued_ns;
         let first = *self.first_queued_ns.get_or_insert(queued_ns);
         self.first_queued_ns = Some(first.min(queued_ns));
-        let part = |from: u64, until: &mut u64| {
-            let ns = request.completed_ns.saturating_sub(from.max(*until));
-            *until = (*until).max(request.completed_ns);
-            ns
-        };
-        let busy_ns = part(request.issued_ns, &mut self.busy_until_ns);
-        self.blame.occupied_ns += part(queued_ns, &mut self.occupied_until_ns);
+        self.last_completed_ns = self.last_completed_ns.max(request.completed_ns);
+        let busy_ns = self.busy.take(request.issued_ns, request.completed_ns);
+        self.blame.occupied_ns += self.occupied.take(queued_ns, request.completed_ns);
         self.blame.busy_ns += busy_ns;
         let known = self.blame.causes.contains_key(&cause) || self.blame.causes.len() < MOST_CAUSES;
         let cause = if known { cause } else { Cause::default() };
@@ -187,7 +215,7 @@ impl BlameBuilder {
 
     /// The whole.
     pub fn finish(mut self) -> Blame {
-        self.blame.span_ns = self.busy_until_ns.saturating_sub(self.first_queued_ns.unwrap_or_default());
+        self.blame.span_ns = self.last_completed_ns.saturating_sub(self.first_queued_ns.unwrap_or_default());
         let all = self.transitions.into_iter();
         self.blame.transitions = all
             .map(|((from, to), (jumps, jump_bytes, busy_ns))| Transition {
@@ -258,6 +286,14 @@ mod tests {
         assert_eq!((&blame.transitions[0].from, &blame.transitions[0].to), (&data, &journal));
         let text = serde_json::to_string(&blame).unwrap();
         assert_eq!(serde_json::from_str::<Blame>(&text).unwrap(), blame);
+    }
+
+    #[test]
+    fn a_moment_before_the_first_to_end_belongs_to_the_one_that_is_served_then() {
+        let mut taken = Taken::default();
+        // The third is served alone from 0 to 50, between 100 and 120, and from 160 on.
+        assert_eq!([taken.take(50, 100), taken.take(120, 160), taken.take(0, 200)], [50, 40, 50 + 20 + 40]);
+        assert_eq!([taken.take(200, 250), taken.take(300, 310), taken.take(5, 5)], [50, 10, 0]);
     }
 
     #[test]
