@@ -83,3 +83,46 @@ fn unmatched(correlation: &Correlation) -> Option<String> {
     let (share, what) = shares.into_iter().reduce(|most, next| if next.0 > most.0 { next } else { most })?;
     Some(format!("{} of {what}", units::share(share)))
 }
+
+#[cfg(test)]
+mod tests {
+    use nestor_correlate::{Join, Level, LevelKind, Unmatched};
+
+    use super::*;
+
+    #[test]
+    fn each_cause_is_told_with_its_number_the_largest_share_first() {
+        let level = |layer: &str, kind: LevelKind, requests| Level {
+            layer: layer.to_owned(),
+            kind,
+            machine: "host".to_owned(),
+            requests,
+        };
+        let join = Join {
+            above: 0,
+            unmatched_above: 12,
+            origins: [(Origin::Parent, 1_200), (Origin::Unknown, 594)].into(),
+            unmatched: [
+                (Unmatched::NothingBelow, 12),
+                (Unmatched::FlushUnasked, 593),
+                (Unmatched::OutsideImage, 1),
+            ]
+            .into(),
+            ..Join::default()
+        };
+        let correlation = Correlation {
+            levels: vec![
+                level("vmdk", LevelKind::ImageFile, 1_200),
+                level("ext4", LevelKind::Block("host".to_owned()), 1_800),
+            ],
+            joins: vec![join],
+            ..Correlation::default()
+        };
+        insta::assert_snapshot!(certainty(&correlation).join("\n"), @r"
+        33.0 % of host requests unexplained
+        32.9 % of the host requests (593) are flushes that no request above waited for (looked for at vmdk)
+        1.0 % of the image file requests (12) have nothing below at their place (looked for at ext4)
+        0.1 % of the host requests (1) are at places outside the image (looked for at vmdk)
+        ");
+    }
+}
