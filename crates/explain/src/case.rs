@@ -1,7 +1,8 @@
 //! The input of a mechanism: the cell, its baseline, and the part of the difference that no mechanism has claimed yet.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
+use crate::account::part_times;
 use crate::evidence::{Evidence, Part};
 use crate::finding::{Finding, MechanismName, Number};
 
@@ -45,30 +46,80 @@ impl Case<'_> {
     }
 }
 
-/// What is left to explain of each part, time per operation in nanoseconds; negative where the cell is faster.
+/// What is left to explain of each part, time per operation in whole nanoseconds; negative where the cell is faster.
 #[derive(Clone, Debug, Default)]
-pub struct Left(BTreeMap<Part, f64>);
+pub struct Left {
+    parts: BTreeMap<Part, i64>,
+    /// What the mechanism that looks now has claimed.
+    claimed: BTreeMap<Part, i64>,
+    /// Parts whose requests a mechanism before answers for, and those that the one that looks now takes.
+    given: BTreeSet<Part>,
+    taken: BTreeSet<Part>,
+}
 
 impl Left {
     /// Nothing has been claimed.
     pub fn of(case: &Case<'_>) -> Self {
-        Self(Part::ALL.into_iter().map(|part| (part, case.more(|e| e.part_ns(part)))).collect())
+        let mut parts = part_times(case.here);
+        for (part, before) in case.baseline.map(part_times).unwrap_or_default() {
+            *parts.entry(part).or_default() -= before;
+        }
+        Self { parts, ..Self::default() }
     }
 
     /// What is left of a part.
     pub fn part(&self, part: Part) -> f64 {
-        self.0.get(&part).copied().unwrap_or(0.0)
+        self.parts.get(&part).copied().unwrap_or(0) as f64
     }
 
     /// Claims up to `wanted_ns` of a part, of the same sign; gives what there was.
     pub fn claim(&mut self, part: Part, wanted_ns: f64) -> f64 {
-        let left = self.0.entry(part).or_default();
-        if *left * wanted_ns <= 0.0 {
+        let left = self.parts.entry(part).or_default();
+        if *left as f64 * wanted_ns <= 0.0 {
             return 0.0;
         }
-        let claimed = if wanted_ns.abs() < left.abs() { wanted_ns } else { *left };
+        let claimed =
+            if wanted_ns.abs() < left.unsigned_abs() as f64 { wanted_ns.round() as i64 } else { *left };
         *left -= claimed;
+        *self.claimed.entry(part).or_default() += claimed;
+        claimed as f64
+    }
+
+    /// Takes the requests of parts: from then on no other mechanism answers for what they cause. False if one does already.
+    pub fn take_requests(&mut self, parts: &[Part]) -> bool {
+        if parts.iter().any(|part| self.given.contains(part)) {
+            return false;
+        }
+        self.taken.extend(parts);
+        true
+    }
+
+    /// The parts whose requests one mechanism took.
+    pub(crate) fn take_given(&mut self) -> BTreeSet<Part> {
+        let taken = std::mem::take(&mut self.taken);
+        self.given.extend(&taken);
+        taken
+    }
+
+    /// What was claimed since this was asked last: by one mechanism.
+    pub(crate) fn take_claimed(&mut self) -> BTreeMap<Part, i64> {
+        let mut claimed = std::mem::take(&mut self.claimed);
+        claimed.retain(|_, ns| *ns != 0);
         claimed
+    }
+
+    /// Takes back what a mechanism has claimed that then turned out not to be at work.
+    pub(crate) fn give_back(&mut self) {
+        self.taken.clear();
+        for (part, ns) in self.take_claimed() {
+            *self.parts.entry(part).or_default() += ns;
+        }
+    }
+
+    /// What no mechanism claimed, by part.
+    pub(crate) fn into_rest(mut self) -> BTreeMap<Part, i64> {
+        self.parts.retain(|_, ns| *ns != 0);
+        self.parts
     }
 
     /// Claims all of a part.
@@ -85,7 +136,7 @@ impl Left {
 
     /// The part that no mechanism claimed.
     pub fn rest(&self) -> f64 {
-        self.0.values().sum()
+        self.parts.values().sum::<i64>() as f64
     }
 }
 

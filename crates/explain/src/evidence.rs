@@ -9,6 +9,7 @@ use nestor_results::Executor;
 use nestor_stack::LayerRole;
 use nestor_statistics::LatencyHistogram;
 use nestor_trace::LayerMetrics;
+use serde::{Deserialize, Serialize};
 
 /// Operations and bytes of one direction.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -119,8 +120,9 @@ pub struct Evidence {
     pub doubts: Vec<String>,
 }
 
-/// Which part of the lowest level's time: every moment is in one of them.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+/// Which part of the time: every moment is in one of them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum Part {
     /// Contents of files, asked for by the application.
     Data,
@@ -140,11 +142,14 @@ pub enum Part {
     Flush,
     /// Nothing was under way at the lowest level.
     Idle,
+    /// Less than nothing: the lowest level worked for longer than the application was measured, on what was written back
+    /// afterwards or on several runs of it at once.
+    Outside,
 }
 
 impl Part {
     /// All parts.
-    pub const ALL: [Self; 9] = [
+    pub const ALL: [Self; 10] = [
         Self::Data,
         Self::DataReadForWrite,
         Self::TopJournal,
@@ -154,7 +159,24 @@ impl Part {
         Self::ImageFormat,
         Self::Flush,
         Self::Idle,
+        Self::Outside,
     ];
+
+    /// In words.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Data => "data",
+            Self::DataReadForWrite => "data read to be written",
+            Self::TopJournal => "journal of the topmost file system",
+            Self::TopMetadata => "metadata of the topmost file system",
+            Self::HostJournal => "journal of a file system below",
+            Self::HostMetadata => "metadata of a file system below",
+            Self::ImageFormat => "tables of the image format",
+            Self::Flush => "flushes",
+            Self::Idle => "the medium idle",
+            Self::Outside => "the medium busy after the measured time",
+        }
+    }
 
     /// The part that a cause belongs to.
     pub fn of(cause: &Cause) -> Self {
@@ -253,7 +275,8 @@ impl Evidence {
     /// Time for each operation that the lowest level spent on a part, ns.
     pub fn part_ns(&self, part: Part) -> f64 {
         let busy_ns = match part {
-            Part::Idle => (self.elapsed_ns - self.blame.busy_ns as f64).max(0.0),
+            Part::Idle => (self.elapsed_ns - self.busy_ns()).max(0.0),
+            Part::Outside => (self.elapsed_ns - self.busy_ns()).min(0.0),
             Part::DataReadForWrite => self.reads_for_writes().read_busy_ns as f64,
             Part::Data => {
                 let data = self.spent(|cause| Part::of(cause) == Part::Data).busy_ns as f64;
@@ -262,6 +285,11 @@ impl Evidence {
             part => self.spent(|cause| Part::of(cause) == part).busy_ns as f64,
         };
         self.per_operation(busy_ns)
+    }
+
+    /// Time in which the lowest level was at work, over all its causes.
+    fn busy_ns(&self) -> f64 {
+        self.blame.causes.values().map(|spent| spent.busy_ns as f64).sum()
     }
 
     /// Reads of data under an application that only writes.

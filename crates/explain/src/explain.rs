@@ -1,9 +1,12 @@
 //! From evidence to an explanation.
 
+use std::collections::BTreeMap;
+
 use nestor_statistics::{Ratio, unpaired_ratio};
 
+use crate::account::{Account, Holder, Line, by_executor};
 use crate::case::{Case, Left, finding};
-use crate::evidence::Evidence;
+use crate::evidence::{Evidence, Part};
 use crate::finding::{Explanation, Finding, MechanismName};
 use crate::mechanisms::MECHANISMS;
 use crate::proof;
@@ -21,11 +24,25 @@ pub fn explain(here: &Evidence, baseline: Option<&Evidence>) -> Explanation {
     let whole_ns = case.whole_ns();
     let mut left = Left::of(&case);
     let mut findings = Vec::new();
+    let mut lines = Vec::new();
+    let mut makers = BTreeMap::new();
     if is_noise(ratio.as_ref()) {
         findings.push(noise(whole_ns, ratio.as_ref()));
+        lines.push(line(Holder::Mechanism(MechanismName::Noise), left.into_rest()));
     } else {
         for mechanism in MECHANISMS {
-            findings.extend((mechanism.find)(&case, &mut left));
+            let Some(mut found) = (mechanism.find)(&case, &mut left) else {
+                left.give_back();
+                continue;
+            };
+            let mut line = line(Holder::Mechanism(found.mechanism), left.take_claimed());
+            if found.mechanism == MechanismName::PathLength {
+                line.executors = by_executor(here, baseline, line.effect_ns);
+            }
+            found.effect_ns = line.effect_ns as f64;
+            makers.extend(left.take_given().into_iter().map(|part| (part, found.mechanism)));
+            lines.push(line);
+            findings.push(found);
         }
         // Shares are of everything that was moved, not of what is left after one thing has made up for another.
         let moved_ns: f64 = findings.iter().map(|f| f.effect_ns.abs()).sum::<f64>() + left.rest().abs();
@@ -36,6 +53,7 @@ pub fn explain(here: &Evidence, baseline: Option<&Evidence>) -> Explanation {
         }
         findings.retain(|f| f.share >= NAMED_FROM);
         findings.sort_by(|a, b| b.share.total_cmp(&a.share));
+        lines.push(line(Holder::NotExplained, left.into_rest()));
     }
     let explained: f64 = findings.iter().map(|f| f.share).sum();
     Explanation {
@@ -53,7 +71,12 @@ pub fn explain(here: &Evidence, baseline: Option<&Evidence>) -> Explanation {
         unexplained_share: (1.0 - explained).clamp(0.0, 1.0),
         doubts: doubts(here, baseline),
         findings,
+        account: Account::new(here, baseline, lines, &makers),
     }
+}
+
+fn line(holder: Holder, parts: BTreeMap<Part, i64>) -> Line {
+    Line { holder, effect_ns: parts.values().sum(), parts, executors: BTreeMap::new() }
 }
 
 fn is_noise(ratio: Option<&Ratio>) -> bool {

@@ -2,6 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::account::Account;
+
 /// What can make a stack slower or faster than another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
@@ -134,6 +136,9 @@ pub struct Explanation {
     pub findings: Vec<Finding>,
     /// Share of the difference (or of the time) that no finding explains.
     pub unexplained_share: f64,
+    /// Where every nanosecond of the difference belongs.
+    #[serde(default)]
+    pub account: Account,
     /// Every reason to doubt it.
     pub doubts: Vec<String>,
 }

@@ -2,6 +2,9 @@
 
 use std::fmt::Write;
 
+use nestor_text::{Align, Table, units};
+
+use crate::account::{Account, Line};
 use crate::finding::{Explanation, Finding};
 
 /// The explanation for a terminal: the answer, how sure, why, what to do.
@@ -32,9 +35,7 @@ pub fn explanation_text(explanation: &Explanation) -> String {
     if e.findings.is_empty() {
         text.push_str("  no known mechanism applies\n");
     }
-    if e.unexplained_share >= 0.01 && e.findings.iter().all(|f| f.mechanism != crate::MechanismName::Noise) {
-        let _ = writeln!(text, "  {:>4.0} %  not explained", e.unexplained_share * 100.0);
-    }
+    text += &account_text(&e.account, e.baseline.is_some());
     if !e.doubts.is_empty() {
         text.push_str("\nless certain than it looks\n");
         e.doubts.iter().for_each(|doubt| {
@@ -42,6 +43,77 @@ pub fn explanation_text(explanation: &Explanation) -> String {
         });
     }
     text
+}
+
+/// Where every nanosecond belongs: who answers for it, and which part of the time it is.
+fn account_text(account: &Account, compared: bool) -> String {
+    use Align::{Left, Right};
+    if account.lines.is_empty() {
+        return String::new();
+    }
+    let of_what = if compared { "of the difference" } else { "of the time" };
+    let mut holders = Table::new(&[Left, Right, Right, Left]);
+    holders.row(&["each nanosecond once", "per operation", of_what, "of these parts"]);
+    let percent =
+        |share: Option<f64>| share.map_or_else(|| "-".to_owned(), |s| units::signed(s * 100.0) + " %");
+    for line in &account.lines {
+        let name = line.holder.name();
+        holders.row(&[name, &line.effect(), &percent(account.share(line)), &line.parts_in_words()]);
+    }
+    let whole: Option<f64> = account.lines.iter().map(|line| account.share(line)).sum();
+    holders.row(&["together", &signed_duration(account.whole_ns), &percent(whole), ""]);
+    let mut parts = Table::new(&[Left, Right, Right, Right, Right, Right, Left]);
+    let before = |text: &str| if compared { text.to_owned() } else { String::new() };
+    let headings = [
+        "part of the time",
+        "here",
+        &before("baseline"),
+        &before("more"),
+        "requests",
+        &before("baseline"),
+        "they belong to",
+    ];
+    parts.row(&headings);
+    let requests = |number: Option<f64>| number.map_or_else(String::new, |number| format!("{number:.3}"));
+    for row in &account.parts {
+        parts.row(&[
+            row.part.name(),
+            &duration(row.here_ns),
+            &before(&duration(row.baseline_ns)),
+            &before(&signed_duration(row.here_ns - row.baseline_ns)),
+            &requests(row.requests),
+            &requests(row.baseline_requests),
+            &row.holder.map_or_else(String::new, |holder| holder.name().to_owned()),
+        ]);
+    }
+    format!("\n{}\n{}", holders.text(), parts.text())
+}
+
+impl Line {
+    /// What it adds to an operation: `+9.10 ms`.
+    pub fn effect(&self) -> String {
+        signed_duration(self.effect_ns)
+    }
+
+    /// The parts that it is of, the largest first, and who executed it: `flushes +9.00 ms, the medium idle -1.20 us`.
+    pub fn parts_in_words(&self) -> String {
+        let parts = self.parts.iter().map(|(part, ns)| (part.name(), *ns));
+        // Of the processor's time it says more who executes than that the medium is idle meanwhile.
+        let executors = self.executors.iter().map(|(executor, ns)| (executor.name(), *ns));
+        let mut all: Vec<(&str, i64)> =
+            if self.executors.is_empty() { parts.collect() } else { executors.collect() };
+        all.sort_by_key(|(_, ns)| std::cmp::Reverse(ns.unsigned_abs()));
+        all.iter().map(|(name, ns)| format!("{name} {}", signed_duration(*ns))).collect::<Vec<_>>().join(", ")
+    }
+}
+
+fn duration(ns: i64) -> String {
+    let sign = if ns < 0 { "-" } else { "" };
+    format!("{sign}{}", units::duration_ns(ns.unsigned_abs() as f64))
+}
+
+fn signed_duration(ns: i64) -> String {
+    if ns > 0 { format!("+{}", duration(ns)) } else { duration(ns) }
 }
 
 fn change(e: &Explanation) -> String {

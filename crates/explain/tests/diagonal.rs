@@ -251,7 +251,17 @@ fn the_text_says_how_sure_and_what_to_do() {
               bytes                                       3.200 KiB per operation   baseline 0.000
               time at the lowest level                     9000 us per operation   baseline 0.000
               to change it: a preallocated image (alloc=full), a host file system that does not commit for an overwrite, or a raw disk
-         9 %  not explained
+
+      each nanosecond once  per operation  of the difference  of these parts
+      journal-of-journal          +9.1 ms            +91.3 %  journal of a file system below +9.0 ms, the medium idle +133.3 us
+      not explained             +866.7 us             +8.7 %  the medium idle +866.7 us
+      together                   +10.0 ms             +100 %
+
+      part of the time                        here  baseline     more  requests  baseline  they belong to
+      data                                  9.5 ms    9.5 ms     0 ns     1.000     1.000
+      journal of the topmost file system  100.0 us  100.0 us     0 ns     0.200     0.200
+      journal of a file system below        9.0 ms      0 ns  +9.0 ms     0.400     0.000  journal-of-journal
+      the medium idle                       1.4 ms  400.0 us  +1.0 ms
     ");
 }
 

@@ -119,6 +119,7 @@ fn find_journal_of_journal(case: &Case<'_>, left: &mut Left) -> Option<Finding> 
     {
         return None;
     }
+    left.take_requests(HOST_PARTS);
     let effect = claim(case, left, HOST_PARTS);
     let words = format!(
         "journal of journal: each request to the guest's journal causes {for_one:.1} requests to the \
@@ -136,7 +137,7 @@ fn find_journal_of_journal(case: &Case<'_>, left: &mut Left) -> Option<Finding> 
 }
 
 fn find_host(case: &Case<'_>, left: &mut Left) -> Option<Finding> {
-    if !has_more(case, HOST_PARTS) {
+    if !has_more(case, HOST_PARTS) || !left.take_requests(HOST_PARTS) {
         return None;
     }
     let effect = claim(case, left, HOST_PARTS);
@@ -154,7 +155,7 @@ fn find_host(case: &Case<'_>, left: &mut Left) -> Option<Finding> {
 }
 
 fn find_guest(case: &Case<'_>, left: &mut Left) -> Option<Finding> {
-    if !has_more(case, GUEST_PARTS) {
+    if !has_more(case, GUEST_PARTS) || !left.take_requests(GUEST_PARTS) {
         return None;
     }
     let effect = claim(case, left, GUEST_PARTS);

@@ -21,7 +21,7 @@ fn find(case: &Case<'_>, left: &mut Left) -> Option<Finding> {
     let dropped = case.here.flushes_at_top() > FLUSHES_PER_OPERATION
         && case.here.flushes_at_medium() < 0.1 * case.here.flushes_at_top()
         && case.baseline.is_none_or(|b| b.flushes_at_medium() >= 0.5 * b.flushes_at_top());
-    if more < FLUSHES_PER_OPERATION && !dropped {
+    if more < FLUSHES_PER_OPERATION && !dropped || !left.take_requests(&[Part::Flush]) {
         return None;
     }
     let sign = if dropped { f64::min } else { f64::max };

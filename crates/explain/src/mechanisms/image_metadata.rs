@@ -19,7 +19,7 @@ fn tables(e: &Evidence) -> f64 {
 }
 
 fn find(case: &Case<'_>, left: &mut Left) -> Option<Finding> {
-    if case.more(tables) < TABLES_PER_OPERATION {
+    if case.more(tables) < TABLES_PER_OPERATION || !left.take_requests(&[Part::ImageFormat]) {
         return None;
     }
     let mut effect = left.claim_all(Part::ImageFormat);

@@ -16,7 +16,7 @@ const READS_PER_WRITE: f64 = 0.05;
 
 fn find(case: &Case<'_>, left: &mut Left) -> Option<Finding> {
     let reads = |e: &Evidence| e.per_operation(e.reads_for_writes().reads as f64);
-    if case.more(reads) < READS_PER_WRITE {
+    if case.more(reads) < READS_PER_WRITE || !left.take_requests(&[Part::DataReadForWrite]) {
         return None;
     }
     // A read and the write after it are at the same place: the write waits for the medium to come round again.

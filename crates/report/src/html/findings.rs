@@ -1,6 +1,6 @@
 //! Why a cell is as fast as it is: the mechanisms that were recognised, each with its numbers and proofs.
 
-use nestor_explain::{Explanation, Finding, MechanismName, Number};
+use nestor_explain::{Account, Explanation, Finding, Line, MechanismName, Number};
 use serde::Serialize;
 
 use super::{sentence, typeset, with_micro_signs};
@@ -14,7 +14,33 @@ pub(super) struct FindingsPage {
     compared: bool,
     findings: Vec<FindingPage>,
     unexplained: String,
+    account: Option<AccountPage>,
     doubts: Vec<String>,
+}
+
+/// Every nanosecond of the difference, by who answers for it.
+#[derive(Debug, Serialize)]
+struct AccountPage {
+    /// Holder, time for each operation, share of the difference, parts of the time.
+    lines: Vec<[String; 4]>,
+    whole: String,
+}
+
+impl AccountPage {
+    fn of(account: &Account) -> Option<Self> {
+        let line = |line: &Line| {
+            let share = account.share(line).map(|share| format!("{} %", units::signed(share * 100.0)));
+            let parts = with_micro_signs(&line.parts_in_words());
+            let share = share.unwrap_or_else(|| "–".to_owned());
+            [line.holder.name().to_owned(), typeset(&line.effect()), typeset(&share), parts]
+        };
+        let whole = units::duration_ns(account.whole_ns.unsigned_abs() as f64);
+        let sign = if account.whole_ns < 0 { "-" } else { "" };
+        (!account.lines.is_empty()).then(|| Self {
+            lines: account.lines.iter().map(line).collect(),
+            whole: typeset(&format!("{sign}{whole}")),
+        })
+    }
 }
 
 #[derive(Debug, Serialize)]
@@ -66,6 +92,7 @@ impl FindingsPage {
             } else {
                 String::new()
             },
+            account: AccountPage::of(&explanation.account),
             doubts: explanation.doubts.clone(),
         }
     }

@@ -256,6 +256,13 @@ fn an_explanation_stands_above_the_layers() {
     for needed in ["300.0 µs per operation instead of 250.0 µs, -14.7 % [-18.9, -10.2].", "71\u{a0}%"] {
         at(needed);
     }
+    // The account, to the last line.
+    assert!(at("Each nanosecond of the difference, once") < at("host-read-ahead</th>"));
+    for needed in
+        ["+35.5\u{a0}µs", "+71.0\u{a0}%", "\u{2212}4.0\u{a0}%", "journal of a file system below +35.5"]
+    {
+        at(needed);
+    }
 }
 
 #[test]

@@ -1,7 +1,9 @@
 //! Made-up runs with everything that tracing can add: classes, distances, time lines, joined requests.
 
 use nestor_correlate::{Correlation, Join, Level, Node, Origin, SampledTree};
-use nestor_explain::{Explanation, Finding, MechanismName, Number, Proof};
+use nestor_explain::{
+    Account, Explanation, Finding, Holder, Line, MechanismName, Number, Part, PartRow, Proof,
+};
 use nestor_layout::Class;
 use nestor_results::{Outcome, StoredRun};
 use nestor_trace::event::Flags;
@@ -238,6 +240,44 @@ pub fn correlation(reads: bool) -> Correlation {
     }
 }
 
+/// Where the 50 us more come from.
+fn account() -> Account {
+    let line = |holder, effect_ns, part| Line {
+        holder,
+        effect_ns,
+        parts: [(part, effect_ns)].into(),
+        executors: std::collections::BTreeMap::new(),
+    };
+    let row = |part, here_ns, baseline_ns| PartRow {
+        part,
+        here_ns,
+        baseline_ns,
+        requests: None,
+        baseline_requests: None,
+        holder: None,
+    };
+    let journal = Holder::Mechanism(MechanismName::JournalOfJournal);
+    Account {
+        whole_ns: 50_000,
+        lines: vec![
+            line(journal, 35_500, Part::HostJournal),
+            line(Holder::Mechanism(MechanismName::HostAmplification), 10_000, Part::HostMetadata),
+            line(Holder::NotExplained, 6_500, Part::Idle),
+            line(Holder::Mechanism(MechanismName::HostReadAhead), -2_000, Part::Idle),
+        ],
+        parts: vec![
+            PartRow {
+                requests: Some(1.5),
+                baseline_requests: Some(0.0),
+                holder: Some(journal),
+                ..row(Part::HostJournal, 35_500, 0)
+            },
+            row(Part::HostMetadata, 10_000, 0),
+            row(Part::Idle, 254_500, 250_000),
+        ],
+    }
+}
+
 /// Why the nested stack is slower.
 pub fn explanation() -> Explanation {
     let number = |what: &str, here, baseline, unit: &str| Number {
@@ -296,6 +336,7 @@ pub fn explanation() -> Explanation {
             ),
         ],
         unexplained_share: 0.09,
+        account: account(),
         doubts: vec!["only 3 runs each".to_owned()],
     }
 }
