@@ -12,7 +12,7 @@ use nestor_stack::Stack;
 
 use crate::bench::Bench;
 use crate::cell::CellEnd;
-use crate::crew::{Crew, Order, Said};
+use crate::crew::{Benches, Crew, Order, Said};
 use nestor_results::record::CellRecord;
 use nestor_results::{
     CellKey, CellSample, Decisions, Estimator, FailureCause, NotRun, PlannedCell, Store, StoreError,
@@ -36,6 +36,8 @@ pub trait Watcher {
     fn block_begins(&self, _block: u32, _cells: usize, _open: usize, _comparisons: usize) {}
     /// A cell begins: the number of those done, of all, and the expected time until the end.
     fn cell_begins(&self, cell: &CellKey, done: usize, all: usize, left: Option<Duration>);
+    /// The number of cells done, of all, and the expected time until the end have changed.
+    fn progressed(&self, _done: usize, _all: usize, _left: Option<Duration>) {}
     /// The current activity.
     fn step(&self, what: &str);
     /// A cell ended, and was kept under this number.
@@ -84,45 +86,74 @@ pub fn run_campaign(
     watcher: &dyn Watcher,
 ) -> Result<CampaignEnd, StoreError> {
     let ground = benches.first().map(|bench| bench.ground()).unwrap_or_default();
-    let hash = study.hash(&ground);
-    let estimator = Estimator::of(&store.past_cells(&ground)?);
-    let usual_cell = store.usual_cell_s(&ground)?.map(Duration::from_secs_f64);
-    let sentinels = study.plan(usual_cell).sentinels;
-    let finished = if options.as_study { store.finished(&hash)? } else { HashSet::new() };
     let stacks: Vec<Stack> = study.stacks.iter().filter_map(WrittenStack::value).cloned().collect();
-    let laboratory = benches.first_mut().and_then(|bench| bench.dependencies());
+    let digest = benches.first_mut().and_then(|bench| bench.dependencies());
     benches.iter_mut().for_each(|bench| bench.make_room_for(&stacks));
+    let laboratory = Laboratory { ground, digest };
     std::thread::scope(|scope| {
-        let crew = Crew::start(scope, benches);
-        let campaign = Campaign {
-            crew,
-            study,
-            store,
-            options,
-            interrupted,
-            watcher,
-            hash,
-            laboratory,
-            sentinels,
-            estimator,
-            started: Instant::now(),
-            finished,
-            samples: Vec::new(),
-            failures: Vec::new(),
-            refused: HashSet::new(),
-            ran: HashMap::new(),
-            position: 0,
-            later: Vec::new(),
-            begun: 0,
-            end: CampaignEnd::default(),
-        };
-        campaign.run()
+        let mut crew = Benches::start(scope, benches);
+        run_campaign_by(&mut crew, &laboratory, study, store, options, interrupted, watcher)
     })
 }
 
+/// What all cells of a campaign have in common.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Laboratory {
+    /// The place, as results name it.
+    pub ground: String,
+    /// SHA-256 of what all numbers depend on besides the cells; `None` if they also depend on anything else.
+    pub digest: Option<[u8; 32]>,
+}
+
+/// The same by a crew: it is handed as many cells as it takes.
+///
+/// # Errors
+/// As [`run_campaign`].
+pub fn run_campaign_by(
+    crew: &mut dyn Crew,
+    laboratory: &Laboratory,
+    study: &Study,
+    store: &mut Store,
+    options: &CampaignOptions,
+    interrupted: &AtomicBool,
+    watcher: &dyn Watcher,
+) -> Result<CampaignEnd, StoreError> {
+    let ground = &laboratory.ground;
+    let hash = study.hash(ground);
+    let estimator = Estimator::of(&store.past_cells(ground)?);
+    let usual_cell = store.usual_cell_s(ground)?.map(Duration::from_secs_f64);
+    let sentinels = study.plan(usual_cell).sentinels;
+    let finished = if options.as_study { store.finished(&hash)? } else { HashSet::new() };
+    let campaign = Campaign {
+        crew,
+        study,
+        store,
+        options,
+        interrupted,
+        watcher,
+        hash,
+        laboratory: laboratory.digest,
+        sentinels,
+        estimator,
+        started: Instant::now(),
+        finished,
+        samples: Vec::new(),
+        failures: Vec::new(),
+        refused: HashSet::new(),
+        ran: HashMap::new(),
+        position: 0,
+        later: Vec::new(),
+        begun: 0,
+        under_way: Vec::new(),
+        given_up: HashMap::new(),
+        end: CampaignEnd::default(),
+    };
+    campaign.run()
+}
+
 /// A campaign in progress.
-struct Campaign<'a, 'scope> {
-    crew: Crew<'scope>,
+struct Campaign<'a> {
+    crew: &'a mut dyn Crew,
     study: &'a Study,
     store: &'a mut Store,
     options: &'a CampaignOptions,
@@ -148,10 +179,14 @@ struct Campaign<'a, 'scope> {
     later: Vec<CellKey>,
     /// Cells that were begun here.
     begun: usize,
+    /// Of them, those that the crew has not reported yet.
+    under_way: Vec<CellKey>,
+    /// Cells that the crew could not run, and why.
+    given_up: HashMap<CellKey, String>,
     end: CampaignEnd,
 }
 
-impl Campaign<'_, '_> {
+impl Campaign<'_> {
     fn run(mut self) -> Result<CampaignEnd, StoreError> {
         let (mut next, blocks) = (0, self.study.most_blocks());
         let mut reason = None;
@@ -166,7 +201,8 @@ impl Campaign<'_, '_> {
         let reason = reason.unwrap_or_default();
         let planned = self.study.all_cells(self.sentinels, &decisions);
         let missing = planned.into_iter().filter(|cell| !self.finished.contains(cell));
-        self.end.not_run = missing.map(|key| NotRun { key, reason: reason.clone() }).collect();
+        let why = |key: &CellKey| self.given_up.get(key).unwrap_or(&reason).clone();
+        self.end.not_run = missing.map(|key| NotRun { reason: why(&key), key }).collect();
         self.end.decisions = decisions;
         self.end.elapsed_s = self.started.elapsed().as_secs_f64();
         Ok(self.end)
@@ -197,17 +233,26 @@ impl Campaign<'_, '_> {
             if self.crew.is_idle() {
                 return Ok(reason);
             }
-            let (cell, end) = match self.crew.hear() {
-                Said::Step(what) => {
-                    self.watcher.step(&what);
-                    continue;
+            match self.crew.hear() {
+                Said::Step(what) => self.watcher.step(&what),
+                Said::Ended(ended) => {
+                    let (cell, end) = *ended;
+                    self.is_reported(&cell.key);
+                    if self.keep(&cell, end)? {
+                        // Waiting cells may already belong to the next block.
+                        let place =
+                            waiting.iter().take_while(|other| other.key.block == cell.key.block).count();
+                        waiting.insert(place, cell);
+                    }
+                    self.say_what_is_left(&waiting);
                 }
-                Said::Ended(ended) => *ended,
-            };
-            if self.keep(&cell, end)? {
-                // Waiting cells may already belong to the next block.
-                let place = waiting.iter().take_while(|other| other.key.block == cell.key.block).count();
-                waiting.insert(place, cell);
+                Said::NotRun(cell, why) => {
+                    self.is_reported(&cell.key);
+                    self.given_up.insert(cell.key, why);
+                }
+                Said::Stopped(why) => {
+                    reason.get_or_insert(why);
+                }
             }
             if self.interrupted.load(Ordering::Relaxed) {
                 reason.get_or_insert(INTERRUPTED.to_owned());
@@ -215,7 +260,34 @@ impl Campaign<'_, '_> {
             if self.failing_alike() {
                 reason.get_or_insert(format!("{SAME_FAILURES} cells in a row failed for the same cause"));
             }
+            if reason.is_some() {
+                self.crew.withdraw();
+            }
         }
+    }
+
+    /// Notes that a cell is no longer under way.
+    fn is_reported(&mut self, cell: &CellKey) {
+        if let Some(place) = self.under_way.iter().position(|other| other == cell) {
+            self.under_way.swap_remove(place);
+        }
+    }
+
+    /// The expected time until the end, if anything is known of it.
+    fn time_left(&self, waiting: &VecDeque<PlannedCell>) -> Option<Duration> {
+        let left = self.under_way.iter().chain(waiting.iter().map(|c| &c.key)).chain(&self.later);
+        let left = left.map(|cell| self.estimator.cell(cell)).sum();
+        self.estimator.knows_anything().then_some(self.side_by_side(left))
+    }
+
+    /// What takes this long one after another, side by side.
+    fn side_by_side(&self, all: Duration) -> Duration {
+        all / u32::try_from(self.crew.side_by_side()).unwrap_or(u32::MAX).max(1)
+    }
+
+    fn say_what_is_left(&self, waiting: &VecDeque<PlannedCell>) {
+        let all = self.begun + waiting.len() + self.later.len();
+        self.watcher.progressed(self.begun - self.under_way.len(), all, self.time_left(waiting));
     }
 
     /// What is left of a block, which begins.
@@ -264,14 +336,13 @@ impl Campaign<'_, '_> {
             self.finished.insert(cell.key);
             return Ok(None);
         }
-        let left = std::iter::once(&cell.key).chain(waiting.iter().map(|c| &c.key)).chain(&self.later);
-        let left: Duration = left.map(|c| self.estimator.cell(c)).sum();
-        let left = left / u32::try_from(self.crew.len()).unwrap_or(1).max(1);
-        let left = self.estimator.knows_anything().then_some(left);
+        self.under_way.push(cell.key.clone());
+        let left = self.time_left(waiting);
         let all = self.begun + waiting.len() + self.later.len();
-        self.watcher.cell_begins(&cell.key, self.begun - 1, all, left);
-        if let Some(order) = self.order(cell) {
-            self.crew.begin(order);
+        self.watcher.cell_begins(&cell.key, self.begun - self.under_way.len(), all, left);
+        match self.order(cell) {
+            Some(order) => self.crew.begin(order),
+            None => drop(self.under_way.pop()),
         }
         Ok(None)
     }
@@ -325,8 +396,17 @@ impl Campaign<'_, '_> {
     /// Why the budget has no room for another cell. The first always runs.
     fn over_budget(&self, cell: &CellKey) -> Option<String> {
         let budget = self.study.budget?;
-        let ends = self.started.elapsed() + self.estimator.cell(cell);
-        (ends > budget && self.end.kept > 0).then(|| budget_ended(budget))
+        let ends = self.started.elapsed() + self.time_until_begin() + self.estimator.cell(cell);
+        let is_first = self.end.kept == 0 && self.under_way.is_empty();
+        (ends > budget && !is_first).then(|| budget_ended(budget))
+    }
+
+    /// How long a cell that is handed to the crew now waits there for others.
+    fn time_until_begin(&self) -> Duration {
+        if self.under_way.len() < self.crew.side_by_side() {
+            return Duration::ZERO;
+        }
+        self.side_by_side(self.under_way.iter().map(|cell| self.estimator.cell(cell)).sum())
     }
 
     /// Why the cell would not measure the same as those before it.
@@ -414,6 +494,7 @@ impl Campaign<'_, '_> {
             seed: key.seed(self.study.seed),
             trace: if key.untraced_twin { TraceMode::None } else { rule.trace },
             trace_to: self.options.trace_to.clone(),
+            expected: self.estimator.cell(key),
             cell,
         })
     }

@@ -1,4 +1,5 @@
-//! Several benches that run cells side by side: each takes the next cell as soon as it has finished one.
+//! Who runs the cells of a campaign: benches side by side, of which each takes the next cell as soon as it has finished one; or
+//! whoever else can be handed cells and reports how they ended.
 //!
 //! One thread hands out cells and stores results; each bench runs in a thread of its own. The benches report over one channel, in
 //! order.
@@ -6,6 +7,7 @@
 use std::path::PathBuf;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::{Scope, ScopedJoinHandle};
+use std::time::Duration;
 
 use nestor_stack::Stack;
 use nestor_workload::Workload;
@@ -15,20 +17,51 @@ use crate::cell::{CellEnd, CellRequest};
 use nestor_results::PlannedCell;
 use nestor_results::TraceMode;
 
-/// A cell as it is handed to a bench.
-pub(crate) struct Order {
+/// Runs the cells of a campaign, several at a time. What it reports decides what it is handed next.
+pub trait Crew {
+    /// Whether it takes another cell now.
+    fn has_free(&self) -> bool;
+
+    /// Whether it has reported the end of every cell that it was handed.
+    fn is_idle(&self) -> bool;
+
+    /// How many cells it runs at the same time; at least 1.
+    fn side_by_side(&self) -> usize;
+
+    /// Takes a cell.
+    fn begin(&mut self, order: Order);
+
+    /// Waits for the next report, which comes at least every few seconds.
+    fn hear(&mut self) -> Said;
+
+    /// Gives up the cells that have not begun yet, and reports them as not run.
+    fn withdraw(&mut self) {}
+}
+
+/// A cell as it is handed to a crew.
+#[derive(Clone, Debug)]
+pub struct Order {
+    /// The cell, and its place in the study.
     pub cell: PlannedCell,
+    /// Its stack.
     pub stack: Stack,
+    /// Its workload.
     pub workload: Workload,
     /// Name and hash of the study that the result is kept under.
     pub study: Option<(String, String)>,
+    /// Decides everything that differs between repeats.
     pub seed: u64,
+    /// How much to record.
     pub trace: TraceMode,
+    /// A directory that is to keep what was recorded.
     pub trace_to: Option<PathBuf>,
+    /// How long the cell is expected to take.
+    pub expected: Duration,
 }
 
 impl Order {
-    fn request(&self) -> CellRequest<'_> {
+    /// What a bench is asked to run.
+    pub fn request(&self) -> CellRequest<'_> {
         let key = &self.cell.key;
         CellRequest {
             stack: &self.stack,
@@ -46,12 +79,16 @@ impl Order {
     }
 }
 
-/// A report of a bench.
-pub(crate) enum Said {
+/// A report of a crew.
+pub enum Said {
     /// Its current activity.
     Step(String),
     /// A cell has ended.
     Ended(Box<(PlannedCell, CellEnd)>),
+    /// A cell will have no result, and why.
+    NotRun(Box<PlannedCell>, String),
+    /// No cell can be run any more, and why. Those that it was handed are reported one by one.
+    Stopped(String),
 }
 
 enum FromBench {
@@ -62,14 +99,14 @@ enum FromBench {
 }
 
 /// Benches at work.
-pub(crate) struct Crew<'scope> {
+pub(crate) struct Benches<'scope> {
     orders: Vec<Sender<Order>>,
     threads: Vec<ScopedJoinHandle<'scope, ()>>,
     said: Receiver<FromBench>,
     free: Vec<usize>,
 }
 
-impl<'scope> Crew<'scope> {
+impl<'scope> Benches<'scope> {
     /// Puts each bench into a thread of its own.
     pub fn start<'env>(
         scope: &'scope Scope<'scope, 'env>,
@@ -89,23 +126,30 @@ impl<'scope> Crew<'scope> {
         crew
     }
 
-    /// Whether a bench is free.
-    pub fn has_free(&self) -> bool {
+    fn pass_on_panic(&mut self) {
+        self.orders.clear();
+        for thread in self.threads.drain(..) {
+            if let Err(panic) = thread.join() {
+                std::panic::resume_unwind(panic);
+            }
+        }
+    }
+}
+
+impl Crew for Benches<'_> {
+    fn has_free(&self) -> bool {
         !self.free.is_empty()
     }
 
-    /// Whether all benches are free.
-    pub fn is_idle(&self) -> bool {
+    fn is_idle(&self) -> bool {
         self.free.len() == self.orders.len()
     }
 
-    /// How many there are.
-    pub fn len(&self) -> usize {
-        self.orders.len()
+    fn side_by_side(&self) -> usize {
+        self.orders.len().max(1)
     }
 
-    /// Hands a cell to a free bench.
-    pub fn begin(&mut self, order: Order) {
+    fn begin(&mut self, order: Order) {
         if let Some(bench) = self.free.pop() {
             // A lost bench reports itself.
             let _ = self.orders[bench].send(order);
@@ -116,7 +160,7 @@ impl<'scope> Crew<'scope> {
     ///
     /// # Panics
     /// If a bench has panicked, with its panic.
-    pub fn hear(&mut self) -> Said {
+    fn hear(&mut self) -> Said {
         loop {
             match self.said.recv() {
                 Ok(FromBench::Step(what)) => return Said::Step(what),
@@ -125,15 +169,6 @@ impl<'scope> Crew<'scope> {
                     return Said::Ended(ended);
                 }
                 Ok(FromBench::IsLost) | Err(_) => self.pass_on_panic(),
-            }
-        }
-    }
-
-    fn pass_on_panic(&mut self) {
-        self.orders.clear();
-        for thread in self.threads.drain(..) {
-            if let Err(panic) = thread.join() {
-                std::panic::resume_unwind(panic);
             }
         }
     }

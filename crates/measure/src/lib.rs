@@ -6,6 +6,7 @@ pub mod cell;
 mod crew;
 
 pub use bench::Bench;
+pub use crew::{Crew, Order, Said};
 
 #[cfg(test)]
 mod tests;
