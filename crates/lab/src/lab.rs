@@ -149,8 +149,7 @@ impl Lab {
         if !self.place.is_in_virtual_time() {
             return 1;
         }
-        let needed = stacks.iter().map(memory::host_needs).max().unwrap_or_default().max(1);
-        let fitting = self.ground_facts.memory_bytes / 4 * 3 / needed;
+        let fitting = self.ground_facts.memory_bytes / memory::cell_needs(stacks);
         usize::try_from(fitting.min(u64::from(self.ground_facts.cpus))).unwrap_or(1).max(1)
     }
 

@@ -32,7 +32,7 @@ pub use built::{BlockPoint, BuiltFileSystem, BuiltImage, BuiltMachine, BuiltStac
 pub use error::BuildError;
 pub use kept_host::remove_partial_kept_hosts;
 pub use lab::{Lab, LabFiles, LabOptions, Progress};
-pub use memory::host_needs;
+pub use memory::{cell_needs, host_needs};
 pub use scattered::{ScatteredError, make_scattered};
 pub use seed::{Before, Seed};
 pub use served_disk::ServedDisk;

@@ -47,6 +47,12 @@ fn stated_by_guests(stack: &Stack, machine: MachineIndex) -> Option<u64> {
     stack.machines().inside(machine).filter_map(said).max()
 }
 
+/// Memory in bytes for a cell of any of these stacks on the machine that runs Nestor: of the host, and a third more for the rest.
+pub fn cell_needs(stacks: &[Stack]) -> u64 {
+    let host = stacks.iter().map(host_needs).max().unwrap_or_default().max(3);
+    host / 3 * 4
+}
+
 /// What the guests of a machine cost it.
 fn inside_needs(stack: &Stack, machine: MachineIndex) -> u64 {
     stack.machines().inside(machine).map(|guest| guest_needs(stack, guest) + HYPERVISOR_BYTES).sum()

@@ -495,6 +495,7 @@ impl Campaign<'_> {
             trace: if key.untraced_twin { TraceMode::None } else { rule.trace },
             trace_to: self.options.trace_to.clone(),
             expected: self.estimator.cell(key),
+            depends_on: self.dependencies(key),
             cell,
         })
     }

@@ -57,6 +57,8 @@ pub struct Order {
     pub trace_to: Option<PathBuf>,
     /// How long the cell is expected to take.
     pub expected: Duration,
+    /// The digest of what its numbers depend on, where that decides them.
+    pub depends_on: Option<String>,
 }
 
 impl Order {

@@ -40,7 +40,7 @@ pub enum Command {
     /// Run a study: stacks × workloads from a file; continue an interrupted study where it stopped
     #[command(
         after_help = "Examples:\n  nestor study studies/quick.toml\n  nestor study studies/quick.toml --plan\n  \
-        nestor study --resume"
+        nestor study --resume\n  nestor study studies/quick.toml --slurm --slurm-tasks 16"
     )]
     Study(StudyArguments),
     /// Repeat a published study on this machine and judge its claims
@@ -103,4 +103,10 @@ pub enum Command {
     /// Obey requests on standard input and output
     #[command(hide = true)]
     Agent,
+    /// Run the cells of one task of an array job; Slurm starts it on a node, and SLURM_ARRAY_TASK_ID says which task it is
+    #[command(hide = true)]
+    SlurmTask {
+        /// The file that says what the tasks do; the task's results go beside it
+        job: std::path::PathBuf,
+    },
 }

@@ -19,6 +19,7 @@ mod progress;
 mod scripts;
 mod session;
 mod signals;
+mod slurm;
 mod whole_file;
 
 use std::backtrace::BacktraceStatus;
@@ -85,6 +86,7 @@ fn run(cli: Cli) -> Result<ExitCode> {
         Command::Completions { shell } => commands::shell::completions(shell, Cli::command()),
         Command::Man => commands::shell::manual(Cli::command())?,
         Command::Agent => commands::agent::run()?,
+        Command::SlurmTask { job } => return commands::slurm_task::run(&job),
     }
     Ok(ExitCode::SUCCESS)
 }

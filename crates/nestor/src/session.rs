@@ -55,14 +55,7 @@ pub fn run_until_interrupted(
     as_study: bool,
     store: &mut Store,
 ) -> Result<(CampaignEnd, bool)> {
-    let stacks: Vec<Stack> = study.stacks.iter().filter_map(WrittenStack::value).cloned().collect();
-    check_wish(&stacks, &arguments.on)?;
-    for written in &study.workloads {
-        let Some(workload) = written.value() else { continue };
-        check_files(workload)?;
-        let held = study.stacks.iter().filter(|stack| study.holds(stack, written));
-        held.filter_map(WrittenStack::value).try_for_each(|stack| check_target(stack, workload))?;
-    }
+    let stacks = check_study(study, arguments)?;
     remove_leftovers()?;
     let SettledPlace { place, remark } = arguments.place()?.clone();
     let image = if needs_image_here(&place, &stacks) { Some(lab_image::files()?) } else { None };
@@ -97,12 +90,28 @@ pub fn run_until_interrupted(
     Ok((end?, signals.interrupted().load(Ordering::Relaxed)))
 }
 
+/// Refuses, before anything is tried or started, a study with a cell that cannot run where the arguments say; returns its stacks.
+///
+/// # Errors
+/// The layer or workload that cannot be there.
+pub fn check_study(study: &Study, arguments: &LabArguments) -> Result<Vec<Stack>> {
+    let stacks: Vec<Stack> = study.stacks.iter().filter_map(WrittenStack::value).cloned().collect();
+    check_wish(&stacks, &arguments.on)?;
+    for written in &study.workloads {
+        let Some(workload) = written.value() else { continue };
+        check_files(workload)?;
+        let held = study.stacks.iter().filter(|stack| study.holds(stack, written));
+        held.filter_map(WrittenStack::value).try_for_each(|stack| check_target(stack, workload))?;
+    }
+    Ok(stacks)
+}
+
 /// Removes what killed runs left on this machine, so that it neither takes space nor time from what runs now. What
 /// cannot be removed is no reason not to run: `nestor doctor` shows it.
 ///
 /// # Errors
 /// The place of work directories is not this user's alone.
-fn remove_leftovers() -> Result<()> {
+pub fn remove_leftovers() -> Result<()> {
     for leftover in ledger::leftovers(&work_root())?.dead {
         if leftover.clean().is_ok() {
             errln!("removed what a killed run left in {}", leftover.directory.display());

@@ -14,6 +14,7 @@ pub mod replicate;
 pub mod report;
 pub mod run;
 pub mod shell;
+pub mod slurm_task;
 pub mod stack;
 pub mod study;
 pub mod study_report;

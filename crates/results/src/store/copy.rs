@@ -23,6 +23,28 @@ impl Store {
         Ok(Self { connection, path: self.path, copy: Some(Arc::new(folder)) })
     }
 
+    /// Writes all results to another file, in one step: whoever reads it finds the old file or the whole new one. It has no
+    /// write-ahead log, so other machines can read it too.
+    ///
+    /// # Errors
+    ///
+    /// If it cannot be written.
+    pub fn copy_to(&self, path: &Path) -> Result<(), StoreError> {
+        let not_written =
+            |e: std::io::Error| StoreError::CannotOpen { path: path.to_owned(), reason: e.to_string() };
+        let mut part = path.as_os_str().to_owned();
+        part.push(".part");
+        let part = PathBuf::from(part);
+        match std::fs::remove_file(&part) {
+            Err(e) if e.kind() != std::io::ErrorKind::NotFound => return Err(not_written(e)),
+            _ => {}
+        }
+        self.on(|c| c.execute("VACUUM INTO ?", [part.to_string_lossy()]).map(|_| ()))?;
+        // Its name must not be on the medium before its contents are.
+        let synced = std::fs::File::open(&part).and_then(|file| file.sync_all());
+        synced.and_then(|()| std::fs::rename(&part, path)).map_err(not_written)
+    }
+
     /// A file in a folder that may not be written to: SQLite cannot make the file by which readers and writers of a write-ahead log
     /// know of one another. There may be no log, in which the latest runs would be.
     pub(super) fn of_read_only_folder(path: &Path) -> Option<Self> {
@@ -74,6 +96,28 @@ mod tests {
     use super::*;
     use crate::RunFilter;
     use crate::tests::fixture::{MIB, record};
+
+    #[test]
+    fn a_copy_is_whole_and_has_nothing_beside_it() {
+        let folder = TempDir::new().unwrap();
+        let mut store = Store::open(&folder.path().join("r.sqlite")).unwrap();
+        let copies = folder.path().join("copies");
+        std::fs::create_dir(&copies).unwrap();
+        let copy = copies.join("it's a copy.sqlite");
+        for block in 0..3 {
+            store.insert(&record("ext3/kvm/hdd", block, MIB)).unwrap();
+            store.copy_to(&copy).unwrap();
+            let copied = Store::open_read_only(&copy).unwrap();
+            assert_eq!(
+                copied.runs(&RunFilter::default()).unwrap(),
+                store.runs(&RunFilter::default()).unwrap()
+            );
+            drop(copied);
+            assert_eq!(std::fs::read_dir(&copies).unwrap().count(), 1, "no log, no part");
+        }
+        std::fs::remove_dir_all(&copies).unwrap();
+        assert!(matches!(store.copy_to(&copy), Err(StoreError::CannotOpen { .. })));
+    }
 
     #[test]
     fn a_file_can_be_read_without_anything_beside_it() {

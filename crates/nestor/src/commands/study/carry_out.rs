@@ -22,7 +22,7 @@ use crate::commands::run::set_tracing;
 use crate::commands::study_report::{of_study, write_report};
 use crate::named::tell;
 use crate::output::{print_json, style};
-use crate::{paths, session};
+use crate::{paths, session, slurm};
 
 /// What the command line changes of a study goes into it.
 ///
@@ -65,6 +65,9 @@ pub struct CarriedOut {
 /// # Errors
 /// Why it cannot be gone on with, or nothing could be measured.
 pub fn carry_out(study: Study, how: &StudyHow, lab: &LabArguments, store: &mut Store) -> Result<CarriedOut> {
+    if how.slurm.slurm {
+        slurm::settle_place(lab)?;
+    }
     if how.resume {
         lab.place_of_begun_study(store)?;
     }
@@ -82,19 +85,24 @@ pub fn carry_out(study: Study, how: &StudyHow, lab: &LabArguments, store: &mut S
     let path = how.output.clone().unwrap_or_else(|| paths::default_report(&study.name));
     let mut record = StudyRecord { hash, ground, sentinels, study, ended_early: None, sessions };
     let effort = effort_left(store, &record)?;
+    let spread = how.slurm.slurm.then(|| slurm::plan(store, &record, &effort, &how.slurm)).transpose()?;
     if how.plan {
-        print_plan(&record, &effort, lab.json)?;
+        print_plan(&record, &effort, spread.as_ref(), lab.json)?;
         return Ok(CarriedOut { record, report: None, costs: Vec::new(), saving: None, path });
     }
     if !place.is_emulated() {
         require_allowed(&record.study.stacks, &how.allow)?;
     }
     if effort.most.cells > 0 {
-        say_what_begins(&record, &effort)?;
-        require_room(&record.study, &place, &effort, store.path())?;
+        say_what_begins(&record, &effort, spread.as_ref())?;
+        let media_here = spread.is_none().then_some(&place);
+        require_room(&record.study, media_here, &effort, store.path())?;
     }
     begin(store, &mut record, &effort)?;
-    let (end, interrupted) = session::run_until_interrupted(&record.study, lab, true, store)?;
+    let (end, interrupted) = match &spread {
+        None => session::run_until_interrupted(&record.study, lab, true, store)?,
+        Some(spread) => slurm::run_until_interrupted(&record, lab, &how.slurm, spread, store)?,
+    };
     record.ended_early = end.not_run.first().map(|cell| cell.reason.clone());
     if let Some(session) = record.sessions.last_mut() {
         session.cells = end.kept;

@@ -16,6 +16,7 @@ use crate::arguments::StudyArguments;
 use crate::commands::run::open_store;
 
 pub use carry_out::{carry_out, prepare};
+pub use plan::words as minutes;
 pub use user_media::{plan_lines, written_paths};
 
 /// Runs a study from its file, or goes on with it, and writes its report.

@@ -7,6 +7,7 @@ use serde::Serialize;
 
 use super::user_media::{plan_lines, written_paths};
 use crate::output::{print_json, table};
+use crate::slurm::{Spread, SpreadExtent};
 
 #[derive(Serialize)]
 struct PlanView<'a> {
@@ -20,6 +21,9 @@ struct PlanView<'a> {
     seed: u64,
     budget_s: Option<u64>,
     effort: &'a StudyEffort,
+    /// How it is spread over a cluster.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    slurm: Option<&'a Spread>,
     /// Devices and files of the user's on which everything is lost.
     writes_to: Vec<String>,
     /// The order of the first block: stack, workload.
@@ -30,7 +34,12 @@ struct PlanView<'a> {
 ///
 /// # Errors
 /// When it has no JSON form.
-pub fn print_plan(record: &StudyRecord, effort: &StudyEffort, json: bool) -> Result<()> {
+pub fn print_plan(
+    record: &StudyRecord,
+    effort: &StudyEffort,
+    spread: Option<&Spread>,
+    json: bool,
+) -> Result<()> {
     let study = &record.study;
     let first = study.block_cells(0, record.sentinels, &nestor_results::Decisions::default());
     let view = PlanView {
@@ -43,6 +52,7 @@ pub fn print_plan(record: &StudyRecord, effort: &StudyEffort, json: bool) -> Res
         seed: study.seed,
         budget_s: study.budget.map(|b| b.as_secs()),
         effort,
+        slurm: spread,
         writes_to: written_paths(&study.stacks)?,
         first_block: first
             .into_iter()
@@ -60,21 +70,27 @@ pub fn print_plan(record: &StudyRecord, effort: &StudyEffort, json: bool) -> Res
 ///
 /// # Errors
 /// For a stack of which it is not known what it writes to.
-pub fn say_what_begins(record: &StudyRecord, effort: &StudyEffort) -> Result<()> {
-    err!("{}", summary_text(record, effort)?);
+pub fn say_what_begins(record: &StudyRecord, effort: &StudyEffort, spread: Option<&Spread>) -> Result<()> {
+    err!("{}", summary_text(record, effort, spread)?);
     Ok(())
 }
 
 /// Cells, time and space of what is left; of the whole plan what one wants to know before one leaves it alone.
-fn summary_text(record: &StudyRecord, effort: &StudyEffort) -> Result<String> {
+fn summary_text(record: &StudyRecord, effort: &StudyEffort, spread: Option<&Spread>) -> Result<String> {
     let (least, most) = (&effort.least, &effort.most);
     let range = |least: String, most: String| if least == most { most } else { format!("{least} to {most}") };
     let mut text = format!(
         "plan of {}: {} cells in about {}\n",
         record.study.name,
         range(least.cells.to_string(), most.cells.to_string()),
-        range(words(least.seconds), words(most.seconds)),
+        match spread {
+            Some(spread) => spread.wall_in_words(),
+            None => range(words(least.seconds), words(most.seconds)),
+        },
     );
+    if let Some(spread) = spread {
+        text.push_str(&format!("  on Slurm: {}\n", spread.in_words()));
+    }
     if let Some(budget) = record.study.budget {
         text.push_str(&format!(
             "  time allowed {}: cells that do not fit are left out\n",
@@ -93,7 +109,7 @@ fn summary_text(record: &StudyRecord, effort: &StudyEffort) -> Result<String> {
 }
 
 /// Whole minutes, rounded up.
-fn words(seconds: f64) -> String {
+pub fn words(seconds: f64) -> String {
     duration_words(std::time::Duration::from_secs(((seconds / 60.0).ceil() * 60.0) as u64))
 }
 
@@ -117,6 +133,11 @@ fn plan_text(record: &StudyRecord, view: &PlanView<'_>) -> String {
         ["time".to_owned(), words(effort.least.seconds), words(effort.most.seconds)],
         ["measuring".to_owned(), share(&effort.least), share(&effort.most)],
     ];
+    if let Some(spread) = view.slurm {
+        rows[1] = ["time".to_owned(), words(spread.least.wall_s), words(spread.most.wall_s)];
+        let hours = |extent: &SpreadExtent| format!("{:.2}", extent.node_hours);
+        rows.push(["node-hours".to_owned(), hours(&spread.least), hours(&spread.most)]);
+    }
     rows.push(["space".to_owned(), String::new(), units::bytes(effort.disk_bytes)]);
     let mut text = format!(
         "{}  ({}{scale})\n{} stacks, {} workloads, up to {} blocks in random order (seed {}), {}\n\n",
@@ -138,6 +159,9 @@ fn plan_text(record: &StudyRecord, view: &PlanView<'_>) -> String {
         rows.iter_mut().for_each(|row| row[1] = String::new());
     }
     text.push_str(&table(&head, &rows));
+    if let Some(spread) = view.slurm {
+        text.push_str(&format!("\n  on Slurm: {}\n", spread.in_words()));
+    }
     if let Some(budget) = record.study.budget {
         text.push_str(&format!(
             "\n  time allowed {}: cells that do not fit are left out\n",

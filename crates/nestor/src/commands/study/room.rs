@@ -24,11 +24,12 @@ struct Need {
 }
 
 /// Refuses to begin if the planned space exceeds what is free where it is needed.
+/// `place` is `None` where the media are on other machines.
 ///
 /// # Errors
 /// How much is needed, where, and how much is free there.
-pub fn require_room(study: &Study, place: &Place, effort: &StudyEffort, store: &Path) -> Result<()> {
-    let mut needs = data_needs(study, place, effort.data_bytes());
+pub fn require_room(study: &Study, place: Option<&Place>, effort: &StudyEffort, store: &Path) -> Result<()> {
+    let mut needs = place.map_or_else(Vec::new, |place| data_needs(study, place, effort.data_bytes()));
     needs.push(Need {
         path: store.to_owned(),
         bytes: effort.results_bytes,
