@@ -49,6 +49,58 @@ fn a_plan_without_past_cells_is_a_guess() {
 }
 
 #[test]
+fn a_plan_for_a_cluster_says_node_hours_and_the_time_with_so_many_tasks() {
+    let sandbox = sandbox_with(STUDY);
+    let arguments = [
+        "study",
+        "study.toml",
+        "--plan",
+        "--store",
+        "r.sqlite",
+        "--slurm",
+        "--slurm-tasks",
+        "4",
+        "--no-stop",
+    ];
+    insta::assert_snapshot!(said(&sandbox, &arguments), @r"
+    ");
+    let mut arguments = arguments.to_vec();
+    arguments.extend([
+        "--json",
+        "--slurm-partition",
+        "long",
+        "--slurm-time",
+        "2h",
+        "--slurm-arg=--account=lab",
+    ]);
+    let plan = json(&said(&sandbox, &arguments));
+    assert_eq!(plan["slurm"]["tasks_at_once"], 4);
+    assert!(plan["slurm"]["most"]["node_hours"].as_f64().is_some_and(|hours| hours > 0.1), "{plan}");
+}
+
+#[test]
+fn what_a_cluster_cannot_do_is_refused() {
+    let sandbox = sandbox_with(STUDY);
+    let on = |place: &str| {
+        refused(
+            &sandbox,
+            &["study", "study.toml", "--store", "r.sqlite", "--slurm", "--slurm-tasks", "4", "--on", place],
+        )
+    };
+    insta::assert_snapshot!(on("emulated:time=real"), @"");
+    insta::assert_snapshot!(on("this"), @"");
+    let nowhere = |more: &[&str]| {
+        let arguments = [&["study", "study.toml", "--store", "r.sqlite", "--slurm"], more].concat();
+        let output = sandbox.nestor(arguments).env("PATH", "/no/such/directory").assert().failure();
+        String::from_utf8_lossy(&output.get_output().stderr).into_owned()
+    };
+    assert!(nowhere(&[]).contains("`sbatch` is not installed here"), "{}", nowhere(&[]));
+    assert!(nowhere(&["--plan"]).contains("`sinfo` is not installed here"), "{}", nowhere(&["--plan"]));
+    let without = refused(&sandbox, &["study", "study.toml", "--slurm-tasks", "4"]);
+    assert!(without.contains("--slurm"), "{without}");
+}
+
+#[test]
 fn a_plan_rests_on_cells_that_were_measured() {
     let sandbox = sandbox_with(STUDY);
     // 60 s a cell, of which 512 operations at 64 a second are 8 s.

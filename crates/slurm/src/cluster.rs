@@ -106,6 +106,14 @@ impl Cluster for Slurm {
 }
 
 impl Slurm {
+    /// Checks that jobs can be submitted from this machine.
+    ///
+    /// # Errors
+    /// If Slurm's programs are not there.
+    pub fn require() -> Result<(), SlurmError> {
+        run("sbatch", &["--version".into()]).map(drop)
+    }
+
     /// Processors of a partition, or of the default one, that are not out of order.
     ///
     /// # Errors

@@ -22,6 +22,9 @@ const MOST_LOSSES: u32 = 3;
 /// So many nodes that cannot run cells, and nothing measured in between, end the study.
 const MOST_REFUSALS: usize = 3;
 
+/// How often finished tasks are looked at until they have ended.
+const LOOKS_AT_THE_END: usize = 20;
+
 /// What applies to all array jobs of a study.
 pub struct Settings {
     /// How tasks are asked for.
@@ -63,6 +66,7 @@ pub struct SlurmCrew<C: Cluster> {
     silent_tasks: usize,
     withdrawn: bool,
     no_answer: bool,
+    gave_up: bool,
     failure: Option<String>,
 }
 
@@ -81,6 +85,12 @@ struct Array {
     asked: Option<(Instant, Instant)>,
     /// Whether its waiting tasks were taken back.
     withdrawn: bool,
+}
+
+impl Array {
+    fn is_over(&self) -> bool {
+        self.tasks.iter().all(|task| task.over)
+    }
 }
 
 struct Task {
@@ -117,15 +127,25 @@ impl<C: Cluster> SlurmCrew<C> {
             silent_tasks: 0,
             withdrawn: false,
             no_answer: false,
+            gave_up: false,
             failure: None,
         })
     }
 
     /// Ends what is left, and returns why nothing more could be run, if so. The directory stays if something went wrong.
     pub fn finish(mut self) -> Option<String> {
-        let all_over = self.arrays.iter().all(|array| array.tasks.iter().all(|task| task.over));
-        self.cancel_all();
-        if all_over && !self.withdrawn && self.failure.is_none() && self.refusing.is_empty() {
+        // Tasks whose results are all there end by themselves.
+        for _ in 0..LOOKS_AT_THE_END {
+            if self.withdrawn || self.arrays.iter().all(Array::is_over) {
+                break;
+            }
+            std::thread::sleep(self.settings.pause);
+            self.look();
+        }
+        if !self.withdrawn {
+            self.cancel_all();
+        }
+        if !self.withdrawn && !self.gave_up {
             // What is left of it is used or removed by the next run.
             let _ = self.directory.remove();
         }
@@ -192,7 +212,8 @@ impl<C: Cluster> SlurmCrew<C> {
 
     fn cancel_all(&mut self) {
         for array in &self.arrays {
-            if array.tasks.iter().any(|task| !task.over) {
+            if !array.is_over() {
+                (self.settings.note)(&format!("array job {} is cancelled", array.number));
                 if let Err(e) = self.cluster.cancel(&array.number, &self.settings.name, false) {
                     (self.settings.note)(&format!("array job {} could not be cancelled: {e}", array.number));
                 }
@@ -216,7 +237,7 @@ impl<C: Cluster> SlurmCrew<C> {
     /// Asks Slurm for the states of an array job, the less often the longer it runs: it serves a whole cluster.
     fn ask(&mut self, at: usize) {
         let array = &mut self.arrays[at];
-        if array.tasks.iter().all(|task| task.over) {
+        if array.is_over() {
             return;
         }
         if let Some((first, last)) = array.asked {
@@ -390,6 +411,7 @@ impl<C: Cluster> SlurmCrew<C> {
     }
 
     fn give_up(&mut self, key: &CellKey, why: String) {
+        self.gave_up = true;
         if let Some(open) = self.open.remove(key) {
             self.handed.retain(|order| order.cell.key != *key);
             self.said.push_back(Said::NotRun(Box::new(open.order.cell), why));

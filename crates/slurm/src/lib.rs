@@ -20,3 +20,6 @@ pub use files::SharedDirectory;
 pub use leftovers::{Leftovers, take_leftovers};
 pub use sbatch::{Request, SCRIPT, arguments};
 pub use task::{TaskFiles, TaskStatus};
+
+#[cfg(test)]
+mod tests;

@@ -30,6 +30,7 @@ pub struct TaskStatus {
 pub struct TaskFiles {
     status: PathBuf,
     store: PathBuf,
+    own: PathBuf,
     output: PathBuf,
 }
 
@@ -40,7 +41,7 @@ impl TaskFiles {
     /// Those of a task of the array job in `directory`.
     pub fn of(directory: &Path, task: usize) -> Self {
         let file = |ending: &str| directory.join(format!("task-{task}.{ending}"));
-        Self { status: file("json"), store: file("sqlite"), output: file("log") }
+        Self { status: file("json"), store: file("sqlite"), own: file("own.sqlite"), output: file("log") }
     }
 
     /// Those of all tasks that have published results in `directory`.
@@ -55,7 +56,12 @@ impl TaskFiles {
         &self.output
     }
 
-    /// The results.
+    /// The task's own results file, which only the task opens.
+    pub fn own(&self) -> &Path {
+        &self.own
+    }
+
+    /// The results as they were published last.
     pub fn store(&self) -> &Path {
         &self.store
     }

@@ -8,7 +8,6 @@ use std::time::{Duration, SystemTime};
 use anyhow::{Context, Result, anyhow, bail};
 use nestor_lab::{Lab, LabOptions};
 use nestor_measure::Bench as _;
-use nestor_ownership::{place_for_temporary, temporary_directory_in};
 use nestor_results::{Store, WrittenStack};
 use nestor_slurm::{ArrayJob, TaskCell, TaskFiles, TaskStatus};
 use nestor_stack::{Place, Stack};
@@ -102,8 +101,7 @@ impl Task<'_> {
 
     /// Runs the cells one after another. After each of them, the results so far are where the controller finds them.
     fn run_cells(&mut self, lab: Lab, cells: &[TaskCell]) -> Result<()> {
-        let folder = temporary_directory_in(&place_for_temporary(), "nestor-task-")?;
-        let mut store = Store::open(&folder.path().join("results.sqlite"))?;
+        let mut store = Store::open(self.files.own())?;
         let mut labs = [lab];
         let signals = EndOnSignals::of(&labs)?;
         for (place, cell) in cells.iter().enumerate() {

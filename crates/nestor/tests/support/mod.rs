@@ -6,6 +6,7 @@
 #![allow(dead_code)]
 
 pub mod loop_mount;
+pub mod slurm_cluster;
 
 use std::fs::{self, File};
 use std::io::{BufRead as _, BufReader};

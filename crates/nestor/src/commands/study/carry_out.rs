@@ -9,6 +9,7 @@ use nestor_results::{
     Decisions, Estimator, Saving, SessionRecord, Store, Study, StudyEffort, StudyRecord, TraceCost,
     trace_costs,
 };
+use nestor_slurm::Slurm;
 use nestor_stack::Place;
 
 use super::next::next_commands;
@@ -67,6 +68,9 @@ pub struct CarriedOut {
 pub fn carry_out(study: Study, how: &StudyHow, lab: &LabArguments, store: &mut Store) -> Result<CarriedOut> {
     if how.slurm.slurm {
         slurm::settle_place(lab)?;
+        if !how.plan {
+            Slurm::require()?;
+        }
     }
     if how.resume {
         lab.place_of_begun_study(store)?;

@@ -1,0 +1,139 @@
+//! `nestor study --slurm` on a real Slurm of two nodes on this machine, which the test starts: a node is killed in the middle, and
+//! everything is measured once, as without Slurm.
+
+#![allow(clippy::print_stdout, clippy::print_stderr)] // For who runs it, not for who uses the program.
+
+mod support;
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+use nestor_results::{CellKey, RunFilter, Store};
+use nestor_slurm::{TaskFiles, TaskStatus};
+use rustix::process::Signal;
+use support::slurm_cluster::{SlurmCluster, has_slurm};
+use support::{LIMIT, Sandbox, alone, can_run, signal};
+
+/// Cells that take a second or two: without a guest and without the time of a disk.
+const STUDY: &str = r#"
+name = "spread"
+title = "A study that is spread over a cluster"
+stacks = ["{ext4,ext2}/null"]
+baseline = "ext4/null"
+workloads = ["fio:seq-write:scale=0.001:runtime=1s"]
+replications = 4
+sentinels = false
+trace = "none"
+"#;
+
+/// Cells of the study.
+const CELLS: usize = 8;
+
+/// What each cell came to; fails if one was measured twice.
+fn outcomes(sandbox: &Sandbox, store: &str) -> BTreeMap<CellKey, String> {
+    let Ok(store) = Store::open_read_only(&sandbox.path(store)) else { return BTreeMap::new() };
+    let runs = store.runs(&RunFilter::default()).expect("results can be read");
+    let mut outcomes = BTreeMap::new();
+    for run in runs {
+        assert!(run.record.measured().is_some(), "{:?}", run.record.failure());
+        let digest = run.record.outcome_digest().expect("it has a digest");
+        let twice = outcomes.insert(run.record.key(), digest);
+        assert!(twice.is_none(), "{:?} is there twice", run.record.key());
+    }
+    outcomes
+}
+
+/// What a task on a node says, once it has measured something and measures another cell.
+fn task_in_the_middle(sandbox: &Sandbox, node: &str) -> Option<(TaskFiles, TaskStatus)> {
+    let studies = fs::read_dir(sandbox.path("shared")).ok()?.flatten();
+    let array: PathBuf = studies.map(|study| study.path().join("array-1")).find(|array| array.exists())?;
+    (0..2).map(|task| TaskFiles::of(&array, task)).find_map(|files| {
+        let status = files.status()?;
+        let is_in_the_middle = status.node == node && status.under_way.is_some_and(|cell| cell > 0);
+        (is_in_the_middle && files.store().exists()).then_some((files, status))
+    })
+}
+
+#[test]
+fn a_study_on_a_cluster_survives_the_death_of_a_node() {
+    if !can_run(false, true) || !has_slurm() {
+        return;
+    }
+    let _alone = alone();
+    let sandbox = Sandbox::new();
+    fs::write(sandbox.path("study.toml"), STUDY).expect("the sandbox can be written to");
+    let mut cluster = SlurmCluster::start(sandbox.path("slurm"));
+    let (name, value) = cluster.variable();
+    let variables = [(name, value.as_str())];
+    let spread = |more: &[&'static str]| {
+        let arguments = [
+            "study",
+            "study.toml",
+            "--on",
+            "emulated:time=virtual",
+            "--store",
+            "r.sqlite",
+            "--slurm",
+            "--slurm-tasks",
+            "2",
+            "--slurm-dir",
+            "shared",
+        ];
+        [&arguments[..], more].concat()
+    };
+
+    // What Slurm refuses is said in its own words.
+    let refused = sandbox.start(&spread(&["--slurm-partition", "nowhere"]), &variables).end();
+    assert!(!refused.succeeded);
+    assert!(refused.stderr.contains("invalid partition specified: nowhere"), "{}", refused.stderr);
+    assert!(outcomes(&sandbox, "r.sqlite").is_empty());
+
+    // Interrupted in the middle, it keeps what was measured, and leaves nothing on the cluster.
+    let mut running = sandbox.start(&spread(&[]), &variables);
+    wait_for(&mut running, || task_in_the_middle(&sandbox, "n1"));
+    signal(running.pid(), Signal::INT);
+    let interrupted = running.end();
+    assert!(!interrupted.succeeded && interrupted.stderr.contains("interrupted"), "{}", interrupted.stderr);
+    cluster.wait_until_idle();
+    let kept = outcomes(&sandbox, "r.sqlite");
+    assert!(!kept.is_empty() && kept.len() < CELLS, "{kept:?}");
+
+    // Anew: a node dies in the middle.
+    fs::remove_file(sandbox.path("r.sqlite")).expect("it is there");
+    fs::remove_dir_all(sandbox.path("shared")).expect("it is there");
+    let mut running = sandbox.start(&spread(&[]), &variables);
+    let (files, _) = wait_for(&mut running, || task_in_the_middle(&sandbox, "n2"));
+    cluster.kill("n2");
+    let had_ended = files.status().is_some_and(|status| status.ended);
+    let ended = running.end();
+    assert!(ended.succeeded, "{}{}", ended.stdout, ended.stderr);
+    assert!(had_ended || ended.stderr.contains("was lost on n2"), "{}", ended.stderr);
+    let spread_outcomes = outcomes(&sandbox, "r.sqlite");
+    assert_eq!(spread_outcomes.len(), CELLS, "{}", ended.stderr);
+    let left: Vec<_> = fs::read_dir(sandbox.path("shared")).expect("it is there").collect();
+    assert!(left.is_empty(), "{left:?}");
+
+    // Without Slurm, the same comes out, to the last bit.
+    let arguments = ["study", "study.toml", "--on", "emulated:time=virtual", "--store", "alone.sqlite"];
+    let ended = sandbox.start(&arguments, &[]).end();
+    assert!(ended.succeeded, "{}{}", ended.stdout, ended.stderr);
+    assert_eq!(outcomes(&sandbox, "alone.sqlite"), spread_outcomes);
+    cluster.wait_until_idle();
+    drop(cluster);
+    sandbox.assert_nothing_left();
+}
+
+/// Waits for something that happens while the program runs.
+fn wait_for<T>(running: &mut support::Running<'_>, look: impl Fn() -> Option<T>) -> T {
+    let deadline = Instant::now() + LIMIT;
+    loop {
+        if let Some(found) = look() {
+            return found;
+        }
+        assert!(running.is_running(), "it ended before");
+        assert!(Instant::now() < deadline, "it never happened");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
