@@ -93,6 +93,7 @@ fn evidence() -> Evidence {
                 request_s: None,
                 shape: None,
                 runs: vec![1],
+                ..MeasuredLoad::default()
             });
         }
     }

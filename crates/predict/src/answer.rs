@@ -3,12 +3,13 @@
 use nestor_statistics::Interval;
 use serde::Serialize;
 
-use crate::calibration::{self, Tracks};
+use crate::calibration::{self, BY_MECHANISMS, Tracks};
 use crate::evidence::{Evidence, Question};
 use crate::learnt_model::Knowledge;
-use crate::methods::{METHODS, Predicted};
+use crate::methods::{METHODS, Predicted, learnt};
 use crate::missing::Missing;
 use crate::nulls;
+use crate::trust::{Guess, Trust, both};
 
 /// An interval whose ends are further apart than this factor is of no use: below half or above twice the number.
 const WIDEST: f64 = 4.0;
@@ -51,6 +52,7 @@ pub struct Answer {
 
 /// Asks every method and weighs what they say.
 pub fn answer(question: &Question, evidence: &Evidence, knowledge: &Knowledge, tracks: &Tracks) -> Answer {
+    let knowledge = &knowledge.made_ready(evidence, &[(&question.to, &question.load)]);
     let mut methods: Vec<Trusted> = METHODS
         .iter()
         .map(|method| {
@@ -83,29 +85,80 @@ pub fn answer(question: &Question, evidence: &Evidence, knowledge: &Knowledge, t
     let nulls = nulls::predictions(question, evidence);
     let nulls =
         nulls.into_iter().map(|(model, rate)| (format!("{} {}", model.short_name(), model.name()), rate));
-    let (rate, interval, unknown) = together(&mut methods);
+    let trust = learnt::expected(question, evidence, knowledge).map(|expected| expected.trust).unwrap_or_default();
+    let (rate, interval, unknown) = together(&mut methods, trust);
     Answer { rate, interval, unknown, nulls: nulls.collect(), methods }
 }
 
-/// The mean of the logarithms, each by its precision.
-fn together(methods: &mut [Trusted]) -> (Option<f64>, Option<Interval>, Option<String>) {
-    let numbers: Vec<(f64, f64)> = methods
+/// What a method says, in logarithms, and which methods say it with what share of it.
+struct Voice {
+    guess: Guess,
+    /// Places of methods.
+    of: Vec<(usize, f64)>,
+}
+
+/// One voice for each method, but one for those that learn from the same cells: they err together.
+fn voices(methods: &[Trusted], trust: Trust) -> Vec<Voice> {
+    let guess = |method: &Trusted| {
+        let log = method.predicted.as_ref()?.rate.ln();
+        Some(Guess { log, deviation: method.deviation?.max(1e-3) })
+    };
+    let said: Vec<(usize, &Trusted, Guess)> = methods
         .iter()
-        .filter_map(|m| Some((m.predicted.as_ref()?.rate.ln(), m.deviation?.max(1e-3))))
+        .enumerate()
+        .filter_map(|(place, method)| Some((place, method, guess(method)?)))
         .collect();
-    if numbers.is_empty() {
+    let (learning, others): (Vec<_>, Vec<_>) =
+        said.into_iter().partition(|(_, method, _)| calibration::is_self_calibrated(method.method));
+    let mut voices: Vec<Voice> =
+        others.into_iter().map(|(place, _, guess)| Voice { guess, of: vec![(place, 1.0)] }).collect();
+    match learning[..] {
+        [(first, method, guess), (second, _, other)] => {
+            let (rates, mechanisms, share) = if method.method == BY_MECHANISMS {
+                ((second, other), (first, guess), trust.mechanisms)
+            } else {
+                ((first, guess), (second, other), trust.mechanisms)
+            };
+            // Each deviation was widened by itself; what was hidden tells how wide both together have to be.
+            let before = |guess: Guess, times: f64| Guess { deviation: guess.deviation / times, ..guess };
+            let joint = both(
+                before(rates.1, trust.widening_by_rates),
+                Some(before(mechanisms.1, trust.widening_by_mechanisms)),
+                share,
+            );
+            voices.push(Voice {
+                guess: before(joint, 1.0 / trust.widening),
+                of: vec![(mechanisms.0, share), (rates.0, 1.0 - share)],
+            });
+        }
+        [(place, _, guess)] => voices.push(Voice { guess, of: vec![(place, 1.0)] }),
+        _ => {}
+    }
+    voices
+}
+
+/// The mean of the logarithms, each by its precision.
+fn together(methods: &mut [Trusted], trust: Trust) -> (Option<f64>, Option<Interval>, Option<String>) {
+    let voices = voices(methods, trust);
+    if voices.is_empty() {
         return (None, None, Some("no method has the data it needs".to_owned()));
     }
-    let precision: f64 = numbers.iter().map(|(_, deviation)| deviation.powi(-2)).sum();
-    let mean = numbers.iter().map(|(log, deviation)| log * deviation.powi(-2)).sum::<f64>() / precision;
-    for method in methods.iter_mut() {
-        method.weight = method.deviation.map_or(0.0, |deviation| deviation.max(1e-3).powi(-2) / precision);
+    let precision: f64 = voices.iter().map(|voice| voice.guess.deviation.powi(-2)).sum();
+    let mean =
+        voices.iter().map(|voice| voice.guess.log * voice.guess.deviation.powi(-2)).sum::<f64>() / precision;
+    for voice in &voices {
+        for (place, share) in &voice.of {
+            methods[*place].weight = share * voice.guess.deviation.powi(-2) / precision;
+        }
     }
-    let best = numbers.iter().map(|(_, deviation)| *deviation).fold(f64::INFINITY, f64::min);
+    let best = voices.iter().map(|voice| voice.guess.deviation).fold(f64::INFINITY, f64::min);
     // Methods that contradict each other beyond what they say of themselves know less than they say.
-    let misfit: f64 = numbers.iter().map(|(log, deviation)| ((log - mean) / deviation).powi(2)).sum();
-    let strained = (misfit / (numbers.len().max(2) - 1) as f64).sqrt().max(1.0);
-    let deviation = precision.powf(-0.5).max(TOGETHER * best) * strained;
+    let misfit: f64 =
+        voices.iter().map(|voice| ((voice.guess.log - mean) / voice.guess.deviation).powi(2)).sum();
+    let strained = (misfit / (voices.len().max(2) - 1) as f64).sqrt().max(1.0);
+    // One alone is as sure as it says; several that look at the same measurements are not much surer than the best.
+    let surest = if voices.len() > 1 { TOGETHER * best } else { best };
+    let deviation = precision.powf(-0.5).max(surest) * strained;
     let interval = Interval::of_logarithm(mean, deviation);
     if interval.high / interval.low > WIDEST {
         let around = Interval::of_logarithm(0.0, deviation);

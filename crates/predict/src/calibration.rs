@@ -17,8 +17,16 @@ pub const FEWEST_TRUTHS: usize = 4;
 /// The error of a method that was never held against a truth: the better half of published predictions are within it (later
 /// work lists 4 to 30 %).
 const UNTRIED: f64 = 0.25;
-/// The method that says itself how sure it is: its model has seen the error of every cell.
-pub const SELF_CALIBRATED: &str = "learnt";
+/// The methods that learn from every cell, from rates and from mechanisms. They say themselves how sure they are: what they say was
+/// held against hidden cells.
+pub const BY_RATES: &str = "learnt";
+/// See [`BY_RATES`].
+pub const BY_MECHANISMS: &str = "mechanisms";
+
+/// Whether a method says itself how sure it is.
+pub fn is_self_calibrated(name: &str) -> bool {
+    [BY_RATES, BY_MECHANISMS].contains(&name)
+}
 
 /// What is known of a method's errors.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
@@ -32,7 +40,7 @@ pub struct Track {
 /// Of all methods, by name.
 pub type Tracks = BTreeMap<String, Track>;
 
-/// Tries every method but the learnt one on what is known.
+/// Tries every method on what is known, but those that are self-calibrated.
 pub fn tracks(evidence: &Evidence) -> Tracks {
     let nothing = Knowledge::default();
     let mut questions = known_questions(evidence);
@@ -43,7 +51,7 @@ pub fn tracks(evidence: &Evidence) -> Tracks {
     let mut errors: BTreeMap<&str, Vec<f64>> = BTreeMap::new();
     for (question, truth) in &questions {
         let hidden = evidence.without(|cell| cell.stack == question.to && cell.load == question.load);
-        for method in METHODS.iter().filter(|method| method.name != SELF_CALIBRATED) {
+        for method in METHODS.iter().filter(|method| !is_self_calibrated(method.name)) {
             if let Ok(predicted) = (method.predict)(question, &hidden, &nothing) {
                 errors.entry(method.name).or_default().push((predicted.rate / truth).ln());
             }
@@ -58,7 +66,7 @@ pub fn tracks(evidence: &Evidence) -> Tracks {
 
 /// The deviation that a method's prediction deserves.
 pub(crate) fn deviation(name: &str, own: f64, tracks: &Tracks) -> f64 {
-    if name == SELF_CALIBRATED {
+    if is_self_calibrated(name) {
         return own;
     }
     match tracks.get(name) {

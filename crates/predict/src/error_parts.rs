@@ -128,11 +128,9 @@ mod tests {
                     load: load.clone(),
                     rate: 1.0,
                     operations_per_s: 1.0,
-                    response_s: None,
                     requests_per_s: 1.0,
-                    request_s: None,
-                    shape: None,
                     runs: vec![1],
+                    ..Default::default()
                 });
                 errors.push(CellError { load, stack: name.clone(), error, runs: 1 });
             }

@@ -6,6 +6,8 @@ use nestor_statistics::prediction::TargetMachine;
 use nestor_statistics::surface::{GridPoint, Surface};
 use serde::{Deserialize, Serialize};
 
+use crate::mechanism::{Demand, Machine};
+
 /// What a load asks for, independent of where it runs.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Shape {
@@ -78,7 +80,7 @@ impl Shape {
 }
 
 /// A load that was measured on a stack.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct MeasuredLoad {
     /// The stack, in its notation.
     pub stack: String,
@@ -96,8 +98,12 @@ pub struct MeasuredLoad {
     pub request_s: Option<f64>,
     /// What it asked for there, if requests were seen.
     pub shape: Option<Shape>,
+    /// What an operation asked of each layer, if all of that was recorded.
+    pub demand: Option<Demand>,
     /// The runs, by number.
     pub runs: Vec<i64>,
+    /// Operations per second of each run.
+    pub run_rates: Vec<f64>,
 }
 
 /// What a stack is made of, each layer and each option that matters by name: `guest file system` → `ext3`.
@@ -179,6 +185,17 @@ impl Evidence {
             (apart > 0.0).then(|| (part.clone(), nearest, apart))
         };
         asked.iter().filter_map(substitute).collect()
+    }
+
+    /// What runs the application on a stack; a stack that does not say has a virtual machine.
+    pub(crate) fn machine(&self, stack: &str) -> Machine {
+        let part = |name: &str| self.stacks.get(stack).and_then(|parts| parts.get(name));
+        let is_native = part("virtual machine").is_some_and(|machine| machine.starts_with("none"));
+        let cache = part("cache").map_or("", String::as_str);
+        Machine {
+            is_virtual: !is_native,
+            writes_through: !is_native && ["writethrough", "directsync"].contains(&cache),
+        }
     }
 
     /// What the stacks are made of on which anything was measured.

@@ -1,14 +1,17 @@
 //! The learnt model of a store: stacks and loads as numbers, and weights that are kept between questions.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
-use nestor_statistics::Interval;
-use nestor_statistics::prediction::learnt::{Cell, Weights};
+use nestor_statistics::prediction::learnt::{Cell, Subject, Weights};
 use nestor_statistics::prediction::{Learnt, LearntRate};
 use serde::{Deserialize, Serialize};
 
-use crate::evidence::{Evidence, MeasuredLoad, Shape, amount};
+use crate::evidence::{Evidence, Shape};
 use crate::hiding::{dealt, homes};
+use crate::mechanism::{Mechanical, MechanismModel, TermWeights};
+use crate::numbers::{Numbers, Sample};
+use crate::trust::{Guess, Trial, Trust};
 
 /// Fewer teach nothing.
 pub const FEWEST_CELLS: usize = 8;
@@ -16,8 +19,6 @@ pub const FEWEST_CELLS: usize = 8;
 const PARTS: usize = 5;
 /// Cells of a part that are asked for at most: more take longer and tell the same.
 const MOST_ASKED: usize = 400;
-/// An interval is not made wider than so many times.
-const WIDEST: f64 = 4.0;
 /// The order in which cells are left out where there are too many.
 const SEED: u64 = 1;
 
@@ -28,33 +29,71 @@ pub struct KeptWeights {
     pub parts: Vec<String>,
     /// How many cells they were fitted to.
     pub cells: usize,
-    /// The weights.
-    pub weights: Weights,
-    /// By how much intervals are wider than the model says, because it was surer of what was hidden than it should have been.
-    pub widening: Widening,
-}
-
-/// How many times wider, at least once.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Widening {
+    /// Of them, those with a known demand.
+    pub demands: usize,
+    /// The weights of rates.
+    pub rates: Weights,
+    /// Those of the terms of demands; none with too few cells of which they are known.
+    pub mechanisms: Option<TermWeights>,
     /// For a load that is known from several stacks.
-    pub known_loads: f64,
+    pub known_loads: Trust,
     /// For a load that was seen on one stack only: what others do to it is not known from itself.
-    pub new_loads: f64,
+    pub new_loads: Trust,
 }
 
 /// How stacks and loads are numbered, and what counts how much.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Default)]
 pub struct Knowledge {
     kept: Option<KeptWeights>,
+    /// Models of one evidence, made once for many questions about it.
+    ready: Option<Arc<Models>>,
 }
 
-/// Numbers of stacks, loads and the values of parts.
-struct Numbers<'a> {
-    parts: Vec<&'a str>,
-    values: BTreeMap<(&'a str, &'a str), u32>,
-    stacks: BTreeMap<&'a str, u32>,
-    loads: BTreeMap<&'a str, u32>,
+/// What is expected of a load on a stack.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Expected {
+    /// From rates.
+    pub rates: LearntRate,
+    /// From mechanisms, where demands are known.
+    pub mechanisms: Option<Mechanical>,
+    /// How far to trust them.
+    pub trust: Trust,
+}
+
+/// Models of cells.
+struct Models {
+    rates: Learnt,
+    mechanisms: Option<MechanismModel>,
+    /// On which stacks each load was measured.
+    told: BTreeMap<u32, BTreeSet<u32>>,
+}
+
+impl Models {
+    fn of(kept: &Weighed<'_>, samples: &[Sample<'_>], asked: &[&Cell]) -> Option<Self> {
+        let mut told: BTreeMap<u32, BTreeSet<u32>> = BTreeMap::new();
+        samples.iter().for_each(|sample| {
+            told.entry(sample.cell.load).or_default().insert(sample.cell.stack);
+        });
+        let rates = Learnt::with(kept.rates.clone(), &rated(samples), asked, SEED)?;
+        let mechanisms = kept.mechanisms.and_then(|weights| MechanismModel::of(weights, samples, asked));
+        Some(Self { rates, mechanisms, told })
+    }
+}
+
+/// Weights of both kinds of model.
+struct Weighed<'a> {
+    rates: &'a Weights,
+    mechanisms: Option<&'a TermWeights>,
+}
+
+impl KeptWeights {
+    fn weighed(&self) -> Weighed<'_> {
+        Weighed { rates: &self.rates, mechanisms: self.mechanisms.as_ref() }
+    }
+}
+
+fn rated(samples: &[Sample<'_>]) -> Vec<(Cell, f64)> {
+    samples.iter().map(|sample| (sample.cell.clone(), sample.rate)).collect()
 }
 
 impl Knowledge {
@@ -62,29 +101,31 @@ impl Knowledge {
     pub fn with(kept: KeptWeights, evidence: &Evidence) -> Option<Self> {
         let numbers = Numbers::of(evidence);
         let same = kept.parts.iter().map(String::as_str).eq(numbers.parts.iter().copied());
-        let (fewer, more) = (kept.cells.min(evidence.cells.len()), kept.cells.max(evidence.cells.len()));
         // A fifth more tells weights hardly anything new.
-        (same && more * 5 <= fewer * 6).then_some(Self { kept: Some(kept) })
+        let as_many = |before: usize, now: usize| before.max(now) * 5 <= before.min(now) * 6;
+        let fits = same && as_many(kept.cells, evidence.cells.len()) && as_many(kept.demands, demands(evidence));
+        fits.then_some(Self { kept: Some(kept), ready: None })
     }
 
     /// Fits weights; knows nothing where there are too few cells.
     pub fn fit(evidence: &Evidence) -> Self {
         let numbers = Numbers::of(evidence);
-        let cells = numbers.cells(evidence, evidence.cells.iter());
-        let kept = Learnt::fit(&cells, SEED).map(|model| KeptWeights {
-            parts: numbers.parts.iter().map(ToString::to_string).collect(),
-            cells: cells.len(),
-            widening: Widening {
-                known_loads: widening(model.weights(), &cells, &hidden_stacks(&cells)),
-                new_loads: widening(
-                    model.weights(),
-                    &cells,
-                    &hidden_families(&cells, &numbers.families(evidence)),
-                ),
-            },
-            weights: model.weights().clone(),
+        let samples = numbers.samples(evidence);
+        let kept = Learnt::weights_of(&rated(&samples), Subject::RATES, SEED).map(|rates| {
+            let mechanisms = TermWeights::of(&samples);
+            let weighed = Weighed { rates: &rates, mechanisms: mechanisms.as_ref() };
+            let trust = |parts: &[BTreeSet<usize>]| Trust::of(&trials(&weighed, &samples, parts));
+            KeptWeights {
+                parts: numbers.parts.iter().map(ToString::to_string).collect(),
+                cells: evidence.cells.len(),
+                demands: demands(evidence),
+                known_loads: trust(&hidden_stacks(&samples)),
+                new_loads: trust(&hidden_families(&samples, &numbers.families(evidence))),
+                rates,
+                mechanisms,
+            }
         });
-        Self { kept }
+        Self { kept, ready: None }
     }
 
     /// The weights, to keep them.
@@ -92,178 +133,116 @@ impl Knowledge {
         self.kept.as_ref()
     }
 
-    /// What is expected of a load on a stack; `None` if the store knows the load or the stack's parts not at all.
-    pub fn expected(
-        &self,
-        evidence: &Evidence,
-        stack: &str,
-        load: &str,
-        shape: &Shape,
-    ) -> Option<LearntRate> {
-        self.expected_of(evidence, &[(stack, load, shape)]).into_iter().next().flatten()
-    }
-
-    /// The same of many cells, for which the model is made once.
-    pub fn expected_of(
-        &self,
-        evidence: &Evidence,
-        asked: &[(&str, &str, &Shape)],
-    ) -> Vec<Option<LearntRate>> {
-        let nothing = || vec![None; asked.len()];
-        let Some(kept) = &self.kept else { return nothing() };
+    /// With models of this evidence for questions about these cells, so that they are made once and not for each question. It answers
+    /// questions about no other evidence.
+    #[must_use]
+    pub fn ready(&self, evidence: &Evidence, asked: &[(&str, &str)]) -> Self {
         let numbers = Numbers::of(evidence);
-        if !kept.parts.iter().map(String::as_str).eq(numbers.parts.iter().copied()) {
-            return nothing();
-        }
-        let cells = numbers.cells(evidence, evidence.cells.iter());
-        let mut told: BTreeMap<u32, BTreeSet<u32>> = BTreeMap::new();
-        cells.iter().for_each(|(cell, _)| {
-            told.entry(cell.load).or_default().insert(cell.stack);
-        });
-        let cell_of = |(stack, load, shape): &(&str, &str, &Shape)| {
-            // A load that was measured nowhere has no unit of its own yet.
-            numbers.cell(evidence, stack, load, shape, 1).filter(|cell| told.contains_key(&cell.load))
+        let shape = |load: &str| evidence.shapes.get(load);
+        let cells: Vec<Cell> = asked
+            .iter()
+            .filter_map(|(stack, load)| numbers.cell(evidence, stack, load, shape(load)?, 1))
+            .collect();
+        let models = self.models(evidence, &numbers, &cells.iter().collect::<Vec<_>>());
+        Self { kept: self.kept.clone(), ready: models.map(Arc::new) }
+    }
+
+    /// The same unless it already has models.
+    pub(crate) fn made_ready(&self, evidence: &Evidence, asked: &[(&str, &str)]) -> Self {
+        if self.ready.is_some() { self.clone() } else { self.ready(evidence, asked) }
+    }
+
+    fn models(&self, evidence: &Evidence, numbers: &Numbers<'_>, asked: &[&Cell]) -> Option<Models> {
+        let kept = self.kept.as_ref()?;
+        let same = kept.parts.iter().map(String::as_str).eq(numbers.parts.iter().copied());
+        same.then(|| Models::of(&kept.weighed(), &numbers.samples(evidence), asked)).flatten()
+    }
+
+    /// What is expected of a load on a stack; `None` if the store knows the load or the stack's parts not at all.
+    pub fn expected(&self, evidence: &Evidence, stack: &str, load: &str, shape: &Shape) -> Option<Expected> {
+        let kept = self.kept.as_ref()?;
+        let numbers = Numbers::of(evidence);
+        let cell = numbers.cell(evidence, stack, load, shape, 1)?;
+        let made;
+        let models: &Models = match &self.ready {
+            Some(ready) => ready,
+            None => {
+                made = self.models(evidence, &numbers, &[&cell])?;
+                &made
+            }
         };
-        let asked: Vec<Option<Cell>> = asked.iter().map(cell_of).collect();
-        let all: Vec<&Cell> = asked.iter().flatten().collect();
-        let Some(model) = Learnt::with(kept.weights.clone(), &cells, &all, SEED) else { return nothing() };
-        let answer = |cell: &Cell| {
-            let is_new = told.get(&cell.load).is_none_or(|stacks| stacks.len() < 2);
-            let times = if is_new { kept.widening.new_loads } else { kept.widening.known_loads };
-            widened(model.predict(cell), times)
-        };
-        asked.iter().map(|cell| cell.as_ref().map(answer)).collect()
+        // A load that was measured nowhere has no unit of its own yet.
+        let stacks = models.told.get(&cell.load)?;
+        let machine = evidence.machine(stack);
+        Some(Expected {
+            rates: models.rates.predict(&cell),
+            mechanisms: models
+                .mechanisms
+                .as_ref()
+                .and_then(|mechanisms| mechanisms.expected(&cell, shape, machine)),
+            trust: if stacks.len() < 2 { kept.new_loads } else { kept.known_loads },
+        })
     }
 }
 
-/// The interval with its ends as many times as far from the number, in logarithms.
-fn widened(found: LearntRate, times: f64) -> LearntRate {
-    let away = |end: f64| found.rate * (end / found.rate).powf(times);
-    LearntRate {
-        rate: found.rate,
-        interval: Interval { low: away(found.interval.low), high: away(found.interval.high) },
-    }
+fn demands(evidence: &Evidence) -> usize {
+    evidence.cells.iter().filter(|cell| cell.demand.is_some()).count()
 }
 
-/// By how much deviations have to be larger for nine of ten hidden cells to be within 90 %; never smaller than 1. Each part of
-/// the cells, by their places, is predicted by the others.
-fn widening(weights: &Weights, cells: &[(Cell, f64)], parts: &[BTreeSet<usize>]) -> f64 {
-    let mut shares: Vec<f64> = Vec::new();
+fn guess_of(rate: &LearntRate) -> Guess {
+    Guess { log: rate.rate.ln(), deviation: rate.interval.deviation_of_logarithm() }
+}
+
+fn guess_by(mechanical: &Mechanical) -> Guess {
+    Guess { log: mechanical.log, deviation: mechanical.deviation }
+}
+
+/// Each part of the cells, by their places, predicted by the others.
+fn trials(
+    weighed: &Weighed<'_>,
+    samples: &[Sample<'_>],
+    parts: &[BTreeSet<usize>],
+) -> Vec<Trial> {
+    let mut found = Vec::new();
     for hidden in parts {
-        let known = cells.iter().enumerate().filter(|(place, _)| !hidden.contains(place));
-        let known: Vec<(Cell, f64)> = known.map(|(_, cell)| cell.clone()).collect();
-        let told: BTreeSet<u32> = known.iter().map(|(cell, _)| cell.load).collect();
-        let asked = hidden.iter().map(|place| &cells[*place]).filter(|(cell, _)| told.contains(&cell.load));
-        let asked: Vec<&(Cell, f64)> = asked.take(MOST_ASKED).collect();
-        let Some(model) = Learnt::with(weights.clone(), &known, &[], SEED) else { continue };
-        for (cell, rate) in asked {
-            let found = model.predict(cell);
-            let half = (found.interval.high / found.interval.low).ln() / 2.0;
-            shares.push((rate / found.rate).ln().abs() / half.max(1e-9));
-        }
+        let known = samples.iter().enumerate().filter(|(place, _)| !hidden.contains(place));
+        let known: Vec<Sample<'_>> = known.map(|(_, sample)| sample.clone()).collect();
+        let asked: Vec<&Sample<'_>> = hidden.iter().map(|place| &samples[*place]).take(MOST_ASKED).collect();
+        let cells: Vec<&Cell> = asked.iter().map(|sample| &sample.cell).collect();
+        let Some(models) = Models::of(weighed, &known, &cells) else { continue };
+        let told = |sample: &&&Sample<'_>| models.told.contains_key(&sample.cell.load);
+        found.extend(asked.iter().filter(told).map(|sample| {
+            let by_mechanisms = models.mechanisms.as_ref();
+            let by_mechanisms =
+                by_mechanisms.and_then(|model| model.expected(&sample.cell, sample.shape, sample.machine));
+            Trial {
+                truth: sample.rate.ln(),
+                by_rates: guess_of(&models.rates.predict(&sample.cell)),
+                by_mechanisms: by_mechanisms.as_ref().map(guess_by),
+            }
+        }));
     }
-    shares.sort_by(f64::total_cmp);
-    let ninth = (shares.len() * 9).div_ceil(10).saturating_sub(1);
-    shares.get(ninth).copied().unwrap_or(1.0).clamp(1.0, WIDEST)
+    found
 }
 
 /// Whole stacks.
-fn hidden_stacks(cells: &[(Cell, f64)]) -> Vec<BTreeSet<usize>> {
-    let groups = dealt(cells.iter().map(|(cell, _)| cell.stack).collect(), PARTS, SEED);
-    groups.iter().map(|stacks| places(cells, |cell| stacks.contains(&cell.stack))).collect()
+fn hidden_stacks(samples: &[Sample<'_>]) -> Vec<BTreeSet<usize>> {
+    let groups = dealt(samples.iter().map(|sample| sample.cell.stack).collect(), PARTS, SEED);
+    groups.iter().map(|stacks| places(samples, |cell| stacks.contains(&cell.stack))).collect()
 }
 
 /// Whole families of loads, but on the one stack where they run now.
-fn hidden_families(cells: &[(Cell, f64)], families: &BTreeMap<u32, u32>) -> Vec<BTreeSet<usize>> {
-    let homes = homes(cells.iter().map(|(cell, _)| (cell.stack, cell.load)));
+fn hidden_families(samples: &[Sample<'_>], families: &BTreeMap<u32, u32>) -> Vec<BTreeSet<usize>> {
+    let homes = homes(samples.iter().map(|sample| (sample.cell.stack, sample.cell.load)));
     let groups = dealt(families.values().copied().collect(), PARTS, SEED);
     let places_of = |group: &BTreeSet<u32>| {
-        places(cells, |cell| homes[&cell.load] != cell.stack && group.contains(&families[&cell.load]))
+        places(samples, |cell| homes[&cell.load] != cell.stack && group.contains(&families[&cell.load]))
     };
     groups.iter().map(places_of).collect()
 }
 
 /// The places of cells.
-fn places(cells: &[(Cell, f64)], is_meant: impl Fn(&Cell) -> bool) -> BTreeSet<usize> {
-    let meant = cells.iter().enumerate().filter(|(_, (cell, _))| is_meant(cell));
+fn places(samples: &[Sample<'_>], is_meant: impl Fn(&Cell) -> bool) -> BTreeSet<usize> {
+    let meant = samples.iter().enumerate().filter(|(_, sample)| is_meant(&sample.cell));
     meant.map(|(place, _)| place).collect()
-}
-
-impl<'a> Numbers<'a> {
-    fn of(evidence: &'a Evidence) -> Self {
-        let mut values: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
-        // What was measured: a stack that is only asked for changes nothing.
-        let measured = evidence.measured_stacks();
-        for stack in &measured {
-            for (part, value) in *stack {
-                values.entry(part).or_default().insert(value);
-            }
-        }
-        // A part that some stacks lack differs from those that have it.
-        let everywhere = |part: &&str| measured.iter().all(|parts| parts.contains_key(*part));
-        let differing = values.iter().filter(|(part, values)| values.len() > 1 || !everywhere(part));
-        let parts: Vec<&str> = differing.map(|(part, _)| *part).collect();
-        let number = |(part, values): (&&'a str, &BTreeSet<&'a str>)| {
-            values.iter().zip(1..).map(|(value, number)| ((*part, *value), number)).collect::<Vec<_>>()
-        };
-        Self {
-            values: values.iter().flat_map(number).collect(),
-            stacks: evidence.stacks.keys().map(String::as_str).zip(0..).collect(),
-            loads: evidence.shapes.keys().map(String::as_str).zip(0..).collect(),
-            parts,
-        }
-    }
-
-    /// The family of each load; one that has none is a family of its own.
-    fn families(&self, evidence: &Evidence) -> BTreeMap<u32, u32> {
-        let mut of_name: BTreeMap<&str, u32> = BTreeMap::new();
-        let mut families = BTreeMap::new();
-        for (load, number) in &self.loads {
-            let family = evidence.families.get(*load).map_or(*load, String::as_str);
-            let next = of_name.len() as u32;
-            families.insert(*number, *of_name.entry(family).or_insert(next));
-        }
-        families
-    }
-
-    fn cell(&self, evidence: &Evidence, stack: &str, load: &str, shape: &Shape, runs: usize) -> Option<Cell> {
-        let parts = evidence.stacks.get(stack)?;
-        let aspect = |part: &&str| {
-            let value = parts.get(*part).map_or("", String::as_str);
-            self.number(part, value)
-        };
-        Some(Cell {
-            load: *self.loads.get(load)?,
-            features: shape.features(),
-            stack: *self.stacks.get(stack)?,
-            aspects: self.parts.iter().map(aspect).collect(),
-            runs: u32::try_from(runs).unwrap_or(u32::MAX),
-        })
-    }
-
-    /// The number of a part's value; of an amount that was never measured that of the nearest one.
-    fn number(&self, part: &str, value: &str) -> u32 {
-        let known = self.values.get(&(part, value)).copied();
-        let nearest = || {
-            let wanted = amount(value)?;
-            let others = self.values.iter().filter(|((of, _), _)| *of == part);
-            let apart = others
-                .filter_map(|((_, other), number)| Some(((amount(other)? / wanted).ln().abs(), *number)));
-            apart.min_by(|a, b| a.0.total_cmp(&b.0)).map(|(_, number)| number)
-        };
-        known.or_else(nearest).unwrap_or(0)
-    }
-
-    fn cells<'c>(
-        &self,
-        evidence: &Evidence,
-        measured: impl Iterator<Item = &'c MeasuredLoad>,
-    ) -> Vec<(Cell, f64)> {
-        measured
-            .filter_map(|cell| {
-                let shape = evidence.shapes.get(&cell.load)?;
-                Some((self.cell(evidence, &cell.stack, &cell.load, shape, cell.runs.len())?, cell.rate))
-            })
-            .collect()
-    }
 }

@@ -1,4 +1,4 @@
-//! What a load will reach on another stack, from what was measured: five methods, the null models beside them, and how sure that
+//! What a load will reach on another stack, from what was measured: six methods, the null models beside them, and how sure that
 //! is.
 //!
 //! A [`Question`] and the [`Evidence`] go in, an [`Answer`] comes out. Each method is one file under `methods/` and one line in
@@ -13,16 +13,25 @@ mod hiding;
 pub mod learnt_model;
 pub mod matrix;
 pub mod methods;
+pub mod mechanism;
 mod missing;
+mod noise;
 pub mod nulls;
+mod numbers;
 pub mod residual;
+mod term_errors;
+mod trust;
 pub mod validation;
 
 pub use answer::{Answer, Trusted, answer};
 pub use error_parts::{CellError, CommonError, ErrorParts, error_parts};
 pub use evidence::{Evidence, MeasuredLoad, Question, Reference, Shape};
-pub use learnt_model::{KeptWeights, Knowledge};
+pub use learnt_model::{Expected, KeptWeights, Knowledge};
+pub use mechanism::{Demand, Term};
 pub use matrix::{Matrix, MatrixAnswer};
 pub use methods::{METHODS, Method, Predicted};
 pub use missing::Missing;
+pub use noise::{Floor, Noise};
+pub use term_errors::TermError;
+pub use trust::Trust;
 pub use validation::{Held, Scores, Validation, validate};

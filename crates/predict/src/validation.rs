@@ -8,16 +8,23 @@ use nestor_statistics::prediction::TargetMachine;
 use serde::Serialize;
 
 use crate::answer::answer;
-use crate::calibration::tracks;
+use crate::calibration::{Tracks, tracks};
 use crate::error_parts::CellError;
 use crate::evidence::{Evidence, MeasuredLoad, Question, Reference, Shape};
 use crate::hiding::{dealt, homes};
 use crate::learnt_model::Knowledge;
+use crate::noise::{Floor, Noise, quantile};
+use crate::term_errors::{TermError, Told, term_errors};
 
 /// Parts into which stacks or families are dealt.
 const FOLDS: usize = 6;
 /// The order in which they are dealt.
 const SEED: u64 = 7;
+
+/// Half of a normal distribution is within so many deviations.
+const HALF: f64 = 0.674;
+/// And nine of ten within so many.
+const NINE_OF_TEN: f64 = 1.645;
 
 /// What is hidden together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -51,6 +58,10 @@ pub struct Scores {
     pub bias: Option<f64>,
     /// Share of the truths within the 90 % interval, where there is one.
     pub coverage: Option<f64>,
+    /// The median without what the truths themselves are off, because they are means of few runs; `None` where no cell was repeated.
+    pub median_without_noise: Option<f64>,
+    /// The same of nine of ten.
+    pub p90_without_noise: Option<f64>,
 }
 
 impl Scores {
@@ -71,6 +82,10 @@ pub struct Validation {
     pub scores: Vec<Scores>,
     /// The answer's errors, the largest first.
     pub errors: Vec<CellError>,
+    /// What a perfect prediction would be off in the same cells; `None` where no cell was repeated.
+    pub floor: Option<Floor>,
+    /// Where the prediction from mechanisms is off, the term with the largest share first; empty where no demand is known.
+    pub terms: Vec<TermError>,
 }
 
 /// One prediction with the truth.
@@ -78,6 +93,8 @@ struct Outcome {
     predicted: Option<f64>,
     inside: Option<bool>,
     truth: f64,
+    /// Variance of the truth's logarithm: a mean of runs.
+    noise: Option<f64>,
 }
 
 /// Hides, asks, compares. `None` with fewer than two stacks or families.
@@ -86,9 +103,8 @@ pub fn validate(evidence: &Evidence, held: Held) -> Option<Validation> {
     if groups.len() < 2 {
         return None;
     }
-    let mut of_answer: Vec<Outcome> = Vec::new();
-    let mut of_nulls: Vec<(String, Vec<Outcome>)> = Vec::new();
-    let mut errors: Vec<CellError> = Vec::new();
+    let noise = Noise::of(&evidence.cells);
+    let mut found = Found::default();
     for group in &groups {
         let hidden = hidden(evidence, held, group);
         let is_hidden = |cell: &MeasuredLoad| hidden.contains(&(cell.stack.as_str(), cell.load.as_str()));
@@ -97,39 +113,79 @@ pub fn validate(evidence: &Evidence, held: Held) -> Option<Validation> {
             // Nothing was ever run there, so there are no surfaces of them either.
             known.points.retain(|stack, _| !group.contains(stack));
         }
-        let knowledge = Knowledge::fit(&known);
+        let asked: Vec<(&str, &str)> = hidden.iter().copied().collect();
+        let knowledge = Knowledge::fit(&known).ready(&known, &asked);
         let tracks = tracks(&known);
         for cell in evidence.cells.iter().filter(|cell| is_hidden(cell)) {
-            let found = question(&known, cell).map(|question| answer(&question, &known, &knowledge, &tracks));
-            let Some(found) = found else {
-                // Where it was measured nowhere else there is nothing to predict from: that is an abstention as well.
-                of_answer.push(Outcome { predicted: None, inside: None, truth: cell.rate });
-                continue;
-            };
-            let inside = found.rate.and(found.interval).map(|interval| interval.contains(cell.rate));
-            if let Some(rate) = found.rate {
-                errors.push(CellError {
-                    load: cell.load.clone(),
-                    stack: cell.stack.clone(),
-                    error: rate / cell.rate - 1.0,
-                    runs: cell.runs.len(),
-                });
-            }
-            of_answer.push(Outcome { predicted: found.rate, inside, truth: cell.rate });
-            for (name, rate) in found.nulls {
-                let outcome = Outcome { predicted: rate, inside: None, truth: cell.rate };
-                match of_nulls.iter_mut().find(|(known, _)| *known == name) {
-                    Some((_, outcomes)) => outcomes.push(outcome),
-                    None => of_nulls.push((name, vec![outcome])),
-                }
-            }
+            found.ask(cell, &known, &knowledge, &tracks, &noise);
         }
     }
+    let Found { of_answer, of_nulls, mut errors, told } = found;
     errors.sort_by(|a, b| b.error.abs().total_cmp(&a.error.abs()));
     let mut scores = vec![scored("prediction", &of_answer)];
     let with_answers = of_nulls.iter().filter(|(_, outcomes)| outcomes.iter().any(|o| o.predicted.is_some()));
     scores.extend(with_answers.map(|(name, outcomes)| scored(name, outcomes)));
-    Some(Validation { held, folds: groups.len(), scores, errors })
+    let answered: Vec<(&str, usize)> =
+        errors.iter().map(|error| (error.load.as_str(), error.runs)).collect();
+    let floor = noise.floor(&answered);
+    Some(Validation { held, folds: groups.len(), scores, errors, floor, terms: term_errors(&told) })
+}
+
+/// What was found of hidden cells.
+#[derive(Default)]
+struct Found {
+    of_answer: Vec<Outcome>,
+    of_nulls: Vec<(String, Vec<Outcome>)>,
+    errors: Vec<CellError>,
+    told: Vec<Told>,
+}
+
+impl Found {
+    /// Asks for a hidden cell.
+    fn ask(
+        &mut self,
+        cell: &MeasuredLoad,
+        known: &Evidence,
+        knowledge: &Knowledge,
+        tracks: &Tracks,
+        noise: &Noise,
+    ) {
+        let of_truth = noise.variance(&cell.load).map(|variance| variance / cell.runs.len().max(1) as f64);
+        let outcome = |predicted: Option<f64>, inside: Option<bool>| Outcome {
+            predicted,
+            inside,
+            truth: cell.rate,
+            noise: of_truth,
+        };
+        let Some(question) = question(known, cell) else {
+            // Where it was measured nowhere else there is nothing to predict from: that is an abstention as well.
+            self.of_answer.push(outcome(None, None));
+            return;
+        };
+        let found = answer(&question, known, knowledge, tracks);
+        let inside = found.rate.and(found.interval).map(|interval| interval.contains(cell.rate));
+        if let Some(rate) = found.rate {
+            self.errors.push(CellError {
+                load: cell.load.clone(),
+                stack: cell.stack.clone(),
+                error: rate / cell.rate - 1.0,
+                runs: cell.runs.len(),
+            });
+        }
+        self.of_answer.push(outcome(found.rate, inside));
+        for (name, rate) in found.nulls {
+            match self.of_nulls.iter_mut().find(|(known, _)| *known == name) {
+                Some((_, outcomes)) => outcomes.push(outcome(rate, None)),
+                None => self.of_nulls.push((name, vec![outcome(rate, None)])),
+            }
+        }
+        let expected = knowledge.expected(known, &question.to, &question.load, &question.shape);
+        if let (Some(mechanical), Some(demand)) =
+            (expected.and_then(|expected| expected.mechanisms), &cell.demand)
+        {
+            self.told.extend(Told::of(mechanical, demand, &question.shape, cell.rate));
+        }
+    }
 }
 
 /// Stacks or families, dealt into parts by chance.
@@ -215,22 +271,32 @@ fn question(known: &Evidence, cell: &MeasuredLoad) -> Option<Question> {
 }
 
 fn scored(name: &str, outcomes: &[Outcome]) -> Scores {
-    let answered: Vec<f64> =
-        outcomes.iter().filter_map(|o| o.predicted.map(|predicted| predicted / o.truth - 1.0)).collect();
-    let mut sizes: Vec<f64> = answered.iter().map(|error| error.abs()).collect();
+    let told: Vec<(f64, &Outcome)> = outcomes
+        .iter()
+        .filter_map(|outcome| Some((outcome.predicted? / outcome.truth - 1.0, outcome)))
+        .collect();
+    let mut sizes: Vec<f64> = told.iter().map(|(error, _)| error.abs()).collect();
     sizes.sort_by(f64::total_cmp);
     let mean =
         |values: &[f64]| (!values.is_empty()).then(|| values.iter().sum::<f64>() / values.len() as f64);
-    let told: Vec<bool> = outcomes.iter().filter_map(|o| o.inside).collect();
+    let inside: Vec<bool> = outcomes.iter().filter_map(|o| o.inside).collect();
+    let noises: Option<Vec<f64>> = told.iter().map(|(_, outcome)| outcome.noise).collect();
+    let noise = noises.as_deref().and_then(median);
+    let without = |size: Option<f64>, deviations: f64| {
+        Some((size?.powi(2) - deviations.powi(2) * noise?).max(0.0).sqrt())
+    };
+    let (median, p90) = (median(&sizes), quantile(&sizes, 0.9));
     Scores {
         name: name.to_owned(),
         asked: outcomes.len(),
         answered: sizes.len(),
         mape: mean(&sizes),
-        median: median(&sizes),
-        p90: sizes.get((sizes.len() * 9 / 10).min(sizes.len().saturating_sub(1))).copied(),
-        bias: mean(&answered),
-        coverage: (!told.is_empty())
-            .then(|| told.iter().filter(|inside| **inside).count() as f64 / told.len() as f64),
+        median,
+        p90,
+        bias: mean(&told.iter().map(|(error, _)| *error).collect::<Vec<_>>()),
+        coverage: (!inside.is_empty())
+            .then(|| inside.iter().filter(|inside| **inside).count() as f64 / inside.len() as f64),
+        median_without_noise: without(median, HALF),
+        p90_without_noise: without(p90, NINE_OF_TEN),
     }
 }

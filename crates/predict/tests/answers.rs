@@ -61,6 +61,7 @@ fn cell(stack: &str, load: &str, bytes: f64, depth: u32) -> MeasuredLoad {
         request_s: Some(pass * f64::from(depth)),
         shape: Some(shape(bytes, depth)),
         runs: vec![1],
+        ..MeasuredLoad::default()
     }
 }
 
@@ -231,6 +232,7 @@ fn matrix() -> Evidence {
                     request_s: None,
                     shape: None,
                     runs: vec![1],
+                    ..MeasuredLoad::default()
                 });
             }
         }

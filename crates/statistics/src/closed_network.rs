@@ -83,6 +83,18 @@ pub fn solve(stations: &[Station], customers: u32) -> Option<Equilibrium> {
     Some(Equilibrium { passes_per_s, stations: uses.collect() })
 }
 
+/// By how many per cent passes take longer if a station takes one per cent longer, station by station; together 1. `None` as for
+/// [`solve`].
+///
+/// With the normalising constant G of the network, X(N) = G(N-1)/G(N) and ∂ln G(N)/∂ln D = Q(N), so that it is what the last customer
+/// adds to the queue there (Williams and Bhandiwad, A generating function approach to queueing network analysis, Networks 6, 1976).
+pub fn sensitivities(stations: &[Station], customers: u32) -> Option<Vec<f64>> {
+    let all = solve(stations, customers)?;
+    let one_less = if customers > 1 { Some(solve(stations, customers - 1)?) } else { None };
+    let before = |place: usize| one_less.as_ref().map_or(0.0, |fewer| fewer.stations[place].customers);
+    Some(all.stations.iter().enumerate().map(|(place, with)| with.customers - before(place)).collect())
+}
+
 impl Station {
     fn is_sound(&self) -> bool {
         match self {
@@ -167,6 +179,27 @@ mod tests {
         let found = solve(&[Station::Delay { demand_s: 1.0 }, queue(1.0)], 2).unwrap();
         assert!((found.passes_per_s - 0.8).abs() < 1e-12);
         assert!((found.stations[1].customers - 1.2).abs() < 1e-12);
+    }
+
+    /// Each beside the difference quotient, and together one.
+    #[test]
+    fn sensitivities_are_those_of_the_time_of_a_pass() {
+        let network = |think: f64, first: f64, second: f64| {
+            [Station::Delay { demand_s: think }, queue(first), Station::Queue { demand_s: second, servers: 2 }]
+        };
+        for customers in [1, 2, 7] {
+            let found = sensitivities(&network(0.3, 0.1, 0.15), customers).unwrap();
+            let time = |think, first, second| {
+                1.0 / solve(&network(think, first, second), customers).unwrap().passes_per_s
+            };
+            let more = 1.0 + 1e-6;
+            let moved = [time(0.3 * more, 0.1, 0.15), time(0.3, 0.1 * more, 0.15), time(0.3, 0.1, 0.15 * more)];
+            for (found, moved) in found.iter().zip(moved) {
+                let quotient = (moved / time(0.3, 0.1, 0.15)).ln() / 1e-6;
+                assert!((found - quotient).abs() < 1e-4, "{found} {quotient}");
+            }
+            assert!((found.iter().sum::<f64>() - 1.0).abs() < 1e-9);
+        }
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use super::{Predicted, measure_many};
 use crate::evidence::{Evidence, Question};
-use crate::learnt_model::{FEWEST_CELLS, Knowledge};
+use crate::learnt_model::{Expected, FEWEST_CELLS, Knowledge};
 use crate::missing::Missing;
 
 /// What twice or half of an amount, such as memory, may change where it was not measured: a guess on the safe side.
@@ -13,6 +13,39 @@ pub(super) fn predict(
     evidence: &Evidence,
     knowledge: &Knowledge,
 ) -> Result<Predicted, Missing> {
+    let there = expected(question, evidence, knowledge)?;
+    let known = evidence.cells.iter().filter(|cell| cell.load == question.load).count();
+    let on_target = evidence.cells.iter().filter(|cell| cell.stack == question.to).count();
+    let mut steps = vec![format!(
+        "{} cells, {known} of them of this load, {on_target} on the target",
+        evidence.cells.len()
+    )];
+    for (part, nearest, octaves) in &evidence.amounts_apart(&question.to) {
+        steps.push(format!(
+            "no stack with this {part} was measured: {:.0} MiB, {octaves:.1} doublings away, is used instead",
+            nearest / 1048576.0
+        ));
+    }
+    let deviation = there.rates.interval.deviation_of_logarithm() * there.trust.widening_by_rates;
+    Ok(Predicted {
+        rate: there.rates.rate,
+        deviation: deviation.hypot(of_amounts(question, evidence)),
+        steps,
+    })
+}
+
+/// The deviation that amounts which no measured stack has add.
+pub(crate) fn of_amounts(question: &Question, evidence: &Evidence) -> f64 {
+    let apart = evidence.amounts_apart(&question.to);
+    OCTAVE * apart.iter().map(|(_, _, octaves)| octaves).sum::<f64>()
+}
+
+/// What the model of the store's cells says, or what it lacks.
+pub(crate) fn expected(
+    question: &Question,
+    evidence: &Evidence,
+    knowledge: &Knowledge,
+) -> Result<Expected, Missing> {
     let new = evidence.never_measured(&question.to);
     if let Some((part, value)) = new.first() {
         let value = if value.is_empty() { "none" } else { value };
@@ -21,8 +54,7 @@ pub(super) fn predict(
             command: Some(evidence.command("run", &format!("'{}' fio:rand-read", question.to))),
         });
     }
-    let expected = |stack: &str| knowledge.expected(evidence, stack, &question.load, &question.shape);
-    let there = expected(&question.to).ok_or_else(|| {
+    knowledge.expected(evidence, &question.to, &question.load, &question.shape).ok_or_else(|| {
         let is_known = evidence.cells.iter().any(|cell| cell.load == question.load);
         let what = if is_known {
             format!("at least {FEWEST_CELLS} cells in the store")
@@ -30,24 +62,5 @@ pub(super) fn predict(
             format!("{} on a stack whose layers are known (--from)", question.load)
         };
         Missing { what, command: is_known.then(|| measure_many(evidence)) }
-    })?;
-    let known = evidence.cells.iter().filter(|cell| cell.load == question.load).count();
-    let on_target = evidence.cells.iter().filter(|cell| cell.stack == question.to).count();
-    let mut steps = vec![format!(
-        "{} cells, {known} of them of this load, {on_target} on the target",
-        evidence.cells.len()
-    )];
-    let apart = evidence.amounts_apart(&question.to);
-    for (part, nearest, octaves) in &apart {
-        steps.push(format!(
-            "no stack with this {part} was measured: {:.0} MiB, {octaves:.1} doublings away, is used instead",
-            nearest / 1048576.0
-        ));
-    }
-    let octaves: f64 = apart.iter().map(|(_, _, octaves)| octaves).sum();
-    Ok(Predicted {
-        rate: there.rate,
-        deviation: there.interval.deviation_of_logarithm().hypot(OCTAVE * octaves),
-        steps,
     })
 }

@@ -1,6 +1,7 @@
 //! The methods, each in a file of its own.
 
-mod learnt;
+pub(crate) mod learnt;
+mod mechanisms;
 mod per_request;
 mod queueing;
 mod ratio;
@@ -8,7 +9,7 @@ mod transaction;
 
 use serde::{Deserialize, Serialize};
 
-use crate::calibration::SELF_CALIBRATED;
+use crate::calibration::{BY_MECHANISMS, BY_RATES};
 use crate::evidence::{Evidence, Question};
 use crate::learnt_model::Knowledge;
 use crate::missing::Missing;
@@ -35,7 +36,7 @@ pub struct Method {
 }
 
 /// All of them.
-pub const METHODS: [Method; 5] = [
+pub const METHODS: [Method; 6] = [
     Method {
         name: "ratio", source: "surfaces of both stacks, §4 of the ESX study", predict: ratio::predict
     },
@@ -55,7 +56,12 @@ pub const METHODS: [Method; 5] = [
         predict: per_request::predict,
     },
     Method {
-        name: SELF_CALIBRATED,
+        name: BY_MECHANISMS,
+        source: "processor work, disk time and flushes of each layer, as workers wait for them; the rest is learnt",
+        predict: mechanisms::predict,
+    },
+    Method {
+        name: BY_RATES,
         source: "every cell of the store; stacks are alike if their layers are",
         predict: learnt::predict,
     },

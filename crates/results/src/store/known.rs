@@ -9,6 +9,7 @@ use nestor_statistics::{geometric_mean, variance};
 use nestor_workload::SurfacePoint;
 use rusqlite::Connection;
 
+use super::demands::{self, KnownDemand};
 use super::parts::{KnownStack, stack_parts};
 use super::places::{self, Elsewhere, KnownPlace};
 use super::surface_loads;
@@ -31,6 +32,8 @@ pub struct KnownCell {
     pub operations_per_second: f64,
     /// Mean time of an operation in seconds, where it is known.
     pub response_s: Option<f64>,
+    /// Operations per second of each run, in the order of [`Self::runs`].
+    pub run_rates: Vec<f64>,
     /// Standard deviation of the logarithm of one run's rate; `None` with one run.
     pub deviation: Option<f64>,
 }
@@ -78,6 +81,8 @@ pub struct Known {
     pub loads: BTreeMap<WrittenWorkload, KnownLoad>,
     /// By stack and load: what was seen there.
     pub loads_on: BTreeMap<(WrittenStack, WrittenWorkload), KnownLoad>,
+    /// By stack and load: what an operation asked of each layer, where all of that was recorded.
+    pub demands: BTreeMap<(WrittenStack, WrittenWorkload), KnownDemand>,
     /// What each stack is made of.
     pub stacks: BTreeMap<WrittenStack, KnownStack>,
     /// Surfaces by stack: points with their runs.
@@ -108,6 +113,7 @@ impl Store {
                 cells: cells(&connection)?,
                 loads: over_stacks(&loads_on),
                 loads_on,
+                demands: demands::demands(&connection)?,
                 stacks: stacks(&connection)?,
                 surfaces: surfaces(&connection)?,
                 unsettled_cells: connection.query_row(UNSETTLED_CELLS, [], |row| row.get(0))?,
@@ -159,6 +165,7 @@ fn cells(connection: &Connection) -> rusqlite::Result<Vec<KnownCell>> {
                 bytes_per_second: 0.0,
                 operations_per_second: 0.0,
                 response_s: None,
+                run_rates: Vec::new(),
                 deviation: None,
             };
             found.push((cell, Samples::default()));
@@ -187,6 +194,7 @@ impl Samples {
             operations_per_second: geometric_mean(&self.operations).unwrap_or_default(),
             response_s: geometric_mean(&self.response_s),
             deviation: deviation(&self.operations),
+            run_rates: self.operations,
             ..cell
         }
     }

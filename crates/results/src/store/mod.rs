@@ -8,6 +8,7 @@
 mod cells;
 mod conditions;
 mod copy;
+mod demands;
 mod dependencies;
 mod error;
 mod known;
@@ -33,6 +34,7 @@ use serde::{Deserialize, Serialize};
 use tempfile::TempDir;
 
 pub(crate) use conditions::conditions;
+pub use demands::KnownDemand;
 pub use error::StoreError;
 pub use known::{Known, KnownCell, KnownLoad};
 pub use parts::{KnownStack, StackPart, stack_parts};

@@ -16,11 +16,9 @@ use crate::summary::Interval;
 
 /// Fewer cells teach nothing.
 const FEWEST: usize = 8;
-/// Cells that the search for the weights looks at.
-const SEARCHED: usize = 320;
 /// Cells that a model holds.
 pub const MOST: usize = 800;
-/// Deviation of what loads do by themselves: they have units of their own.
+/// Deviation of what loads do by themselves where they have units of their own.
 const OF_LOADS: f64 = 10.0;
 /// A cell that strays by more deviations from what the others tell of it is held for less sure, so that it strays by no more: a
 /// run that something disturbed does not bend its neighbours (Huber, Annals of Mathematical Statistics 35, 1964).
@@ -46,6 +44,8 @@ pub struct Cell {
     pub aspects: Aspects,
     /// How often it was measured; 1 at least.
     pub runs: u32,
+    /// How far its runs stray, relative to those of all loads: 1 as far, 2 twice as far.
+    pub noise: f64,
 }
 
 /// How much an aspect of stacks counts: standard deviations of logarithms of rates.
@@ -70,6 +70,27 @@ pub struct Weights {
     pub lengths: Vec<f64>,
     /// The error of one run.
     pub error: f64,
+    /// Deviation of what loads do by themselves; not fitted.
+    #[serde(default = "of_loads")]
+    pub loads: f64,
+}
+
+fn of_loads() -> f64 {
+    OF_LOADS
+}
+
+/// What is learnt, as far as that has to be known beforehand.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Subject {
+    /// Deviation of the logarithm of what loads do by themselves: large where they have units of their own.
+    pub loads: f64,
+    /// Cells that the search for the weights looks at: it takes as long as their cube.
+    pub searched: usize,
+}
+
+impl Subject {
+    /// Rates, each load in its unit.
+    pub const RATES: Self = Self { loads: OF_LOADS, searched: 320 };
 }
 
 /// What is expected of a cell.
@@ -91,7 +112,7 @@ type Covariance = Box<dyn Fn(&Cell, &Cell) -> f64 + Send + Sync>;
 
 impl Weights {
     /// Before anything is known: every aspect and every feature counts alike.
-    pub(super) fn usual(aspects: usize, features: usize) -> Self {
+    pub fn usual(aspects: usize, features: usize, loads: f64) -> Self {
         let effect = |scale: f64| Effect {
             every_load: 0.15 * scale,
             alike_loads: 0.15 * scale,
@@ -102,6 +123,7 @@ impl Weights {
             alone: effect(0.4),
             lengths: vec![0.5; features],
             error: 0.05,
+            loads,
         }
     }
 
@@ -112,7 +134,7 @@ impl Weights {
         let same = a.aspects.iter().zip(&b.aspects).zip(&self.aspects).filter(|((a, b), _)| a == b);
         let of_aspects: f64 = same.map(|(_, effect)| effect.covariance(likeness, same_load)).sum();
         let alone = if a.stack == b.stack { self.alone.covariance(likeness, same_load) } else { 0.0 };
-        let of_load = if same_load { OF_LOADS * OF_LOADS } else { 0.0 };
+        let of_load = if same_load { self.loads * self.loads } else { 0.0 };
         of_load + of_aspects + alone
     }
 
@@ -125,7 +147,7 @@ impl Weights {
 
     /// Variance of the error of a cell.
     pub(super) fn error_variance(&self, cell: &Cell) -> f64 {
-        self.error * self.error / f64::from(cell.runs.max(1))
+        (self.error * cell.noise).powi(2) / f64::from(cell.runs.max(1))
     }
 
     fn is_for(&self, cell: &Cell) -> bool {
@@ -143,22 +165,38 @@ impl Effect {
 impl Learnt {
     /// Fits weights and model to cells with their rates. `None` with fewer than eight, or a rate that is not positive.
     pub fn fit(cells: &[(Cell, f64)], seed: u64) -> Option<Self> {
+        Self::with(Self::weights_of(cells, Subject::RATES, seed)?, cells, &[], seed)
+    }
+
+    /// The weights that explain cells best; `None` as for [`Self::fit`].
+    pub fn weights_of(cells: &[(Cell, f64)], subject: Subject, seed: u64) -> Option<Weights> {
         let first = &cells.first()?.0;
-        let usual = Weights::usual(first.aspects.len(), first.features.len());
+        let usual = Weights::usual(first.aspects.len(), first.features.len(), subject.loads);
         if cells.len() < FEWEST || !are_sound(cells, &usual) {
             return None;
         }
-        let searched = some_of(cells, SEARCHED, &[], seed);
-        Self::with(learnt_fit::fitted(&searched, &usual), cells, &[], seed)
+        let searched = some_of(cells, subject.searched, &[], seed);
+        Some(learnt_fit::fitted(&searched, &usual))
     }
 
     /// The model of cells with weights that were fitted before; `None` as for [`Self::fit`]. Of more cells than a model holds
     /// those stay that tell most of the `asked` ones: of the same stack, of the same load, of alike stacks.
     pub fn with(weights: Weights, cells: &[(Cell, f64)], asked: &[&Cell], seed: u64) -> Option<Self> {
+        Self::with_most(weights, cells, asked, MOST, seed)
+    }
+
+    /// The same, holding at most `most` cells.
+    pub fn with_most(
+        weights: Weights,
+        cells: &[(Cell, f64)],
+        asked: &[&Cell],
+        most: usize,
+        seed: u64,
+    ) -> Option<Self> {
         if !are_sound(cells, &weights) {
             return None;
         }
-        let held = some_of(cells, MOST, asked, seed);
+        let held = some_of(cells, most, asked, seed);
         let mut errors: Vec<f64> = held.iter().map(|(cell, _)| weights.error_variance(cell)).collect();
         let mut process = process_of(&held, &errors, &weights)?;
         for _ in 0..ROUNDS {
@@ -181,7 +219,7 @@ impl Learnt {
     /// What is expected of a cell: of one run of it.
     pub fn predict(&self, cell: &Cell) -> LearntRate {
         let found = self.process.predict(cell);
-        let deviation = (found.variance + self.weights.error.powi(2)).sqrt();
+        let deviation = (found.variance + (self.weights.error * cell.noise).powi(2)).sqrt();
         LearntRate { rate: found.mean.exp(), interval: Interval::of_logarithm(found.mean, deviation) }
     }
 
@@ -252,7 +290,14 @@ mod tests {
                     + writes * effect(1)
                     + (1.0 - writes) * effect(2)
                     + 0.04 * uniform();
-                let cell = Cell { load, features: vec![writes], stack, aspects: aspects.clone(), runs: 1 };
+                let cell = Cell {
+                    load,
+                    features: vec![writes],
+                    stack,
+                    aspects: aspects.clone(),
+                    runs: 1,
+                    noise: 1.0,
+                };
                 cells.push((cell, log.exp()));
             }
         }

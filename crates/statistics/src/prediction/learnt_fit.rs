@@ -19,16 +19,15 @@ const SUREST: f64 = 5e-3;
 
 /// The weights that explain the cells best.
 pub(super) fn fitted(cells: &[(Cell, f64)], usual: &Weights) -> Weights {
-    let (aspects, features) = (usual.aspects.len(), usual.lengths.len());
     let start = to_search(usual);
     let found = descent::minimise(&start, STEPS, |logs| {
-        let (likelihood, slope) = likelihood(cells, &of_search(logs, aspects, features))?;
+        let (likelihood, slope) = likelihood(cells, &of_search(logs, usual))?;
         let away: Vec<f64> = logs.iter().zip(&start).map(|(log, usual)| (log - usual) / AWAY).collect();
         let wish = 0.5 * away.iter().map(|a| a * a).sum::<f64>();
         let slope = slope.iter().zip(&away).map(|(slope, away)| away / AWAY - slope).collect();
         Some((wish - likelihood, slope))
     });
-    of_search(&found, aspects, features)
+    of_search(&found, usual)
 }
 
 /// Logarithms: three of each aspect, three of the combination, the lengths, the error.
@@ -38,7 +37,9 @@ fn to_search(weights: &Weights) -> Vec<f64> {
     effects.chain(weights.lengths.iter().copied()).chain([weights.error]).map(f64::ln).collect()
 }
 
-fn of_search(logs: &[f64], aspects: usize, features: usize) -> Weights {
+/// The other way; what is not searched is as usual.
+fn of_search(logs: &[f64], usual: &Weights) -> Weights {
+    let (aspects, features) = (usual.aspects.len(), usual.lengths.len());
     let value = |log: &f64| log.exp().clamp(SMALLEST, LARGEST);
     let (effects, others) = logs.split_at(3 * (aspects + 1));
     let effect = |three: &[f64]| Effect {
@@ -49,7 +50,7 @@ fn of_search(logs: &[f64], aspects: usize, features: usize) -> Weights {
     let mut effects: Vec<Effect> = effects.chunks_exact(3).map(effect).collect();
     let alone = effects.remove(aspects);
     let lengths = others[..features].iter().map(|log| value(log).max(SHORTEST)).collect();
-    Weights { aspects: effects, alone, lengths, error: value(&others[features]).max(SUREST) }
+    Weights { aspects: effects, alone, lengths, error: value(&others[features]).max(SUREST), loads: usual.loads }
 }
 
 /// The logarithm of the likelihood, and its derivatives by the logarithms of the weights in the order of [`to_search`].
@@ -142,6 +143,7 @@ mod tests {
             stack: i / 3,
             aspects: vec![i / 3 % 2, i / 3 % 3],
             runs: 1 + i % 2,
+            noise: 1.0 + f64::from(i % 3) / 2.0,
         };
         (0..18).map(|i| (cell(i), 1.0 + f64::from(i * 7 % 11))).collect()
     }
@@ -150,8 +152,9 @@ mod tests {
     #[test]
     fn derivatives_are_those_of_the_likelihood() {
         let cells = cells();
-        let start = to_search(&Weights::usual(2, 2));
-        let at = |logs: &[f64]| likelihood(&cells, &of_search(logs, 2, 2)).unwrap();
+        let usual = Weights::usual(2, 2, 10.0);
+        let start = to_search(&usual);
+        let at = |logs: &[f64]| likelihood(&cells, &of_search(logs, &usual)).unwrap();
         let slope = at(&start).1;
         assert_eq!(slope.len(), start.len());
         for i in 0..start.len() {
@@ -172,7 +175,7 @@ mod tests {
     #[test]
     fn the_search_ends_higher_than_it_began() {
         let cells = cells();
-        let usual = Weights::usual(2, 2);
+        let usual = Weights::usual(2, 2, 10.0);
         let found = fitted(&cells, &usual);
         assert!(likelihood(&cells, &found).unwrap().0 > likelihood(&cells, &usual).unwrap().0);
     }

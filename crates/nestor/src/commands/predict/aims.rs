@@ -1,7 +1,7 @@
 //! What predictions are to reach, and by how much they miss it.
 
 use nestor_predict::matrix::CompletionScore;
-use nestor_predict::{Scores, Validation};
+use nestor_predict::{Held, Scores, Validation};
 use serde::Serialize;
 
 /// On stacks that were held out, half of the errors are to be below this: the best published median is 4.36 %.
@@ -9,9 +9,11 @@ const MEDIAN: f64 = 0.044;
 /// And nine of ten below this: the best published is 29.17 %.
 const NINE_OF_TEN: f64 = 0.15;
 /// Truths within the 90 % interval.
-const COVERAGE: std::ops::RangeInclusive<f64> = 0.85..=0.95;
+const COVERAGE: std::ops::RangeInclusive<f64> = 0.88..=0.92;
 /// Questions without an answer, at most.
 const ABSTAINED: f64 = 0.10;
+/// On families of loads that were seen on one stack only, half of the errors.
+const FAMILIES_MEDIAN: f64 = 0.15;
 /// Half of the errors of a matrix from twelve cells.
 const MATRIX_MEDIAN: f64 = 0.10;
 
@@ -33,21 +35,30 @@ impl Aim {
     }
 }
 
-/// Of held-out stacks.
-pub fn of_stacks(validation: &Validation) -> Vec<Aim> {
+/// Of what was hidden. Errors are held against the aims without what the truths themselves are off, if that is known.
+pub fn of_hidden(validation: &Validation) -> Vec<Aim> {
     let Some((ours, nulls)) = validation.scores.split_first() else { return Vec::new() };
     let (low, high) = (*COVERAGE.start(), *COVERAGE.end());
     let outside = |share: f64| (low - share).max(share - high);
-    let mut aims = vec![
-        Aim::at_most("median error", MEDIAN, ours.median),
-        Aim::at_most("90th percentile of the errors", NINE_OF_TEN, ours.p90),
-        Aim {
-            aim: format!("share of truths in the 90 % interval: {} to {}", percent(low), percent(high)),
-            reached: ours.coverage,
-            missed_by: ours.coverage.map(outside).filter(|outside| *outside > 0.0),
-        },
-        Aim::at_most("no answer", ABSTAINED, Some(ours.abstained())),
-    ];
+    let median = ours.median_without_noise.or(ours.median);
+    let mut aims = match validation.held {
+        Held::Stacks { .. } => vec![
+            Aim::at_most("median error", MEDIAN, median),
+            Aim::at_most(
+                "90th percentile of the errors",
+                NINE_OF_TEN,
+                ours.p90_without_noise.or(ours.p90),
+            ),
+            Aim {
+                aim: format!("share of truths in the 90 % interval: {} to {}", percent(low), percent(high)),
+                reached: ours.coverage,
+                missed_by: ours.coverage.map(outside).filter(|outside| *outside > 0.0),
+            },
+            Aim::at_most("no answer", ABSTAINED, Some(ours.abstained())),
+        ],
+        Held::Families => vec![Aim::at_most("median error", FAMILIES_MEDIAN, median)],
+    };
+    // Both with the noise: null models are held against the same truths.
     let best = nulls.iter().filter(|null| null.median.is_some());
     let best: Option<&Scores> =
         best.min_by(|a, b| a.median.unwrap_or(1.0).total_cmp(&b.median.unwrap_or(1.0)));
@@ -84,8 +95,6 @@ pub fn lines(aims: &[Aim]) -> String {
 
 #[cfg(test)]
 mod tests {
-    use nestor_predict::Held;
-
     use super::*;
 
     fn scores(name: &str, median: f64, p90: f64, coverage: f64) -> Scores {
@@ -98,6 +107,8 @@ mod tests {
             p90: Some(p90),
             bias: Some(0.0),
             coverage: Some(coverage),
+            median_without_noise: Some(median - 0.01),
+            p90_without_noise: None,
         }
     }
 
@@ -108,8 +119,10 @@ mod tests {
             folds: 6,
             scores: vec![scores("prediction", 0.05, 0.12, 0.80), scores("N0", 0.25, 0.5, 0.0)],
             errors: Vec::new(),
+            floor: None,
+            terms: Vec::new(),
         };
-        insta::assert_snapshot!(lines(&of_stacks(&validation)), @r"
+        insta::assert_snapshot!(lines(&of_hidden(&validation)), @r"
         aim: median error: at most 4.4 %; reached 5.0 %: missed by 0.6 points
         aim: 90th percentile of the errors: at most 15.0 %; reached 12.0 %
         aim: share of truths in the 90 % interval: 85.0 % to 95.0 %; reached 80.0 %: missed by 5.0 points

@@ -2,21 +2,29 @@
 
 use nestor_predict::evidence::Points;
 use nestor_predict::evidence::StackParts;
-use nestor_predict::{Evidence, MeasuredLoad, Shape};
-use nestor_results::{Known, KnownLoad, KnownStack, WrittenStack, WrittenWorkload, stack_parts};
+use nestor_predict::mechanism::Below;
+use nestor_predict::{Demand, Evidence, MeasuredLoad, Shape};
+use nestor_results::{
+    Executor, Known, KnownDemand, KnownLoad, KnownStack, WrittenStack, WrittenWorkload, stack_parts,
+};
+use nestor_stack::Place;
 
 /// Everything but surfaces, which are no loads, as cells; surfaces as points. Loads of which no request was seen are left out. `on` names
 /// the place in commands, where it has to be named.
 pub fn of(known: &Known, on: Option<String>) -> Evidence {
     let is_surface =
         |workload: &WrittenWorkload| workload.value().is_some_and(|workload| workload.demand().is_surface);
+    let mips = known.place.on.parse::<Place>().ok().and_then(|place| place.modelled_processor());
+    let mips = mips.map(|speed| f64::from(speed.mips()));
     let mut evidence = Evidence { on, ..Evidence::default() };
     for cell in known.cells.iter().filter(|cell| !is_surface(&cell.workload)) {
         let rate = cell.rate();
         if rate <= 0.0 {
             continue;
         }
-        let seen = known.loads_on.get(&(cell.stack.clone(), cell.workload.clone()));
+        let place = (cell.stack.clone(), cell.workload.clone());
+        let demand = known.demands.get(&place).zip(mips);
+        let seen = known.loads_on.get(&place);
         let seen = seen.filter(|seen| seen.mean_bytes > 0.0 && seen.requests_per_s > 0.0);
         // Nothing can be said about a load whose requests were never recorded.
         if known.loads.get(&cell.workload).is_none_or(|load| load.mean_bytes <= 0.0) {
@@ -31,7 +39,9 @@ pub fn of(known: &Known, on: Option<String>) -> Evidence {
             requests_per_s: seen.map_or(cell.operations_per_second, |seen| seen.requests_per_s),
             request_s: seen.map(|seen| seen.request_s).filter(|time| *time > 0.0),
             shape: seen.map(shape),
+            demand: demand.map(|(demand, mips)| seconds_of(demand, mips)),
             runs: cell.runs.clone(),
+            run_rates: cell.run_rates.clone(),
         });
     }
     for (name, load) in known.loads.iter().filter(|(name, _)| !is_surface(name)) {
@@ -70,6 +80,30 @@ pub fn add_stack(evidence: &mut Evidence, stack: &WrittenStack) {
 /// Parts by their names, which predictions say.
 fn by_name(parts: &KnownStack) -> StackParts {
     parts.iter().map(|(part, value)| (part.to_string(), value.clone())).collect()
+}
+
+/// In seconds, which a processor of so many million instructions a second takes.
+fn seconds_of(demand: &KnownDemand, mips: f64) -> Demand {
+    let seconds =
+        |executor: Executor| demand.instructions.get(&executor).map(|count| count / (mips * 1e6));
+    let guest_kernel = seconds(Executor::GuestKernel);
+    let host_kernel = seconds(Executor::HostKernel).unwrap_or_default();
+    Demand {
+        application_s: seconds(Executor::Application).unwrap_or_default(),
+        // Without a guest, the host's kernel is that of the application.
+        kernel_s: guest_kernel.unwrap_or(host_kernel),
+        below_s: guest_kernel.map(|_| Below {
+            hypervisor_s: seconds(Executor::Hypervisor).unwrap_or_default(),
+            host_kernel_s: host_kernel,
+        }),
+        top_requests: demand.top_requests,
+        top_writes: demand.top_writes,
+        top_flushes: demand.top_flushes,
+        disk_requests: demand.disk_requests,
+        disk_flushes: demand.disk_flushes,
+        data_s: demand.data_s,
+        flush_s: demand.flush_s,
+    }
 }
 
 fn shape(load: &KnownLoad) -> Shape {

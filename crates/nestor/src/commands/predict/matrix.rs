@@ -274,6 +274,7 @@ mod tests {
             bytes_per_second: 1e6,
             operations_per_second: 100.0,
             response_s: None,
+            run_rates: vec![100.0],
             deviation: None,
         };
         Known {

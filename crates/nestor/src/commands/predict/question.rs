@@ -143,7 +143,7 @@ impl Load {
             requests_per_s: reference.requests_per_s,
             request_s: Some(reference.response_s),
             shape: Some(self.shape.clone()),
-            runs: Vec::new(),
+            ..MeasuredLoad::default()
         }
     }
 

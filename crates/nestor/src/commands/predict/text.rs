@@ -1,6 +1,6 @@
 //! Answers as text.
 
-use nestor_predict::calibration::{FEWEST_TRUTHS, SELF_CALIBRATED};
+use nestor_predict::calibration::{FEWEST_TRUTHS, is_self_calibrated};
 use nestor_predict::{Answer, Missing};
 use nestor_report::units::digits;
 
@@ -67,7 +67,7 @@ fn methods_line(answer: &Answer, short: &dyn Fn(f64) -> String) -> String {
     {
         let off = trusted.deviation.unwrap_or_default() * 100.0;
         let why = match trusted.truths {
-            _ if trusted.method == SELF_CALIBRATED => format!("off by {off:.0} % for hidden stacks"),
+            _ if is_self_calibrated(trusted.method) => format!("off by {off:.0} % for hidden stacks"),
             truths if truths >= FEWEST_TRUTHS => {
                 format!("off by {off:.0} % for {truths} known answers")
             }

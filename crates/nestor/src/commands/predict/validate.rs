@@ -5,7 +5,9 @@ use std::process::ExitCode;
 use anyhow::{Result, bail};
 use nestor_predict::matrix::CompletionScore;
 use nestor_predict::methods::measure_many;
-use nestor_predict::{ErrorParts, Evidence, Held, Scores, Validation, error_parts, validate};
+use nestor_predict::{
+    ErrorParts, Evidence, Held, Noise, Scores, TermError, Validation, error_parts, validate,
+};
 use nestor_results::{Known, KnownPlace};
 use serde::Serialize;
 
@@ -24,6 +26,8 @@ struct All {
     cells: usize,
     /// How far one run of a cell is from its mean, and of how many cells that is known.
     noise: Option<(f64, usize)>,
+    /// The same by load, with its own variance shrunk to that of all.
+    noise_of_loads: Vec<(String, f64)>,
     validations: Vec<Judged>,
     matrices: Vec<(String, CompletionScore)>,
     matrix_aims: Vec<Aim>,
@@ -65,9 +69,10 @@ pub fn run(evidence: &Evidence, known: &Known, json: bool) -> Result<ExitCode> {
 
 fn judge_all(evidence: &Evidence, known: &Known) -> All {
     let ways = [Held::Stacks { known_loads: 2 }, Held::Stacks { known_loads: 0 }, Held::Families];
-    let noise = noise_variance(known);
+    let of_cells = Noise::of(&evidence.cells);
+    let noise = of_cells.of_all();
     let judged = |validation: Validation| Judged {
-        aims: if validation.held == Held::Families { Vec::new() } else { aims::of_stacks(&validation) },
+        aims: aims::of_hidden(&validation),
         made_of: error_parts(&validation.errors, evidence, noise.map(|(variance, _)| variance)),
         validation,
     };
@@ -79,10 +84,16 @@ fn judge_all(evidence: &Evidence, known: &Known) -> All {
         .filter_map(|load| Some((load.to_string(), matrix_of(known, load)?.matrix.score(FROM, TRIES)?)))
         .collect();
     // Half of the values of a normal distribution are within 0.674 deviations.
-    let noise = noise.map(|(variance, cells)| (variance.sqrt() * 0.674, cells));
+    let half = |variance: f64| variance.sqrt() * 0.674;
+    let noise = noise.map(|(variance, cells)| (half(variance), cells));
+    let noise_of_loads = evidence
+        .shapes
+        .keys()
+        .filter_map(|load| Some((load.clone(), half(of_cells.variance(load)?))))
+        .collect();
     let matrix_aims = aims::of_matrices(&matrices);
     let (place, cells) = (known.place.clone(), evidence.cells.len());
-    All { place, cells, noise, validations, matrices, matrix_aims }
+    All { place, cells, noise, noise_of_loads, validations, matrices, matrix_aims }
 }
 
 fn print_text(all: &All) {
@@ -95,10 +106,16 @@ fn print_text(all: &All) {
         ),
         None => outln!("no cell was run twice, so the measurement error is not known"),
     }
+    let (calm, wild) = (least(&all.noise_of_loads, 1.0), least(&all.noise_of_loads, -1.0));
+    if let (Some((calm, least)), Some((wild, most))) = (calm, wild) {
+        outln!("by load, from {} ({calm}) to {} ({wild})", percent(*least), percent(*most));
+    }
     for Judged { validation, aims, made_of } in &all.validations {
         outln!("\n{}, {} parts", in_words(validation.held), validation.folds);
         out!("{}", scores(&validation.scores));
+        out!("{}", floor(validation));
         out!("{}", aims::lines(aims));
+        out!("{}", terms(validation, aims));
         out!("{}", made_of.as_ref().map(parts_of_errors).unwrap_or_default());
         for worst in validation.errors.iter().take(3) {
             outln!("  worst: {:+.0} %  {} on {}", worst.error * 100.0, worst.load, worst.stack);
@@ -109,6 +126,46 @@ fn print_text(all: &All) {
         out!("{}", matrices_text(&all.matrices));
         out!("{}", aims::lines(&all.matrix_aims));
     }
+}
+
+/// The load with the least noise, or with `sign` -1 the most.
+fn least(loads: &[(String, f64)], sign: f64) -> Option<&(String, f64)> {
+    loads.iter().min_by(|a, b| (sign * a.1).total_cmp(&(sign * b.1)))
+}
+
+/// The errors less what the truths are off, beside what a perfect prediction would be off.
+fn floor(validation: &Validation) -> String {
+    let (Some(ours), Some(floor)) = (validation.scores.first(), validation.floor) else { return String::new() };
+    let known = |share: Option<f64>| share.map_or_else(|| "-".to_owned(), percent);
+    format!(
+        "  without the noise of the truths: median {}, 90th percentile {}; a perfect prediction would be off by {} [{}, {}] and {}\n",
+        known(ours.median_without_noise),
+        known(ours.p90_without_noise),
+        percent(floor.median),
+        percent(floor.median_interval.low),
+        percent(floor.median_interval.high),
+        percent(floor.p90)
+    )
+}
+
+/// Where an aim is missed, the terms of mechanisms that are wrong, the worst first.
+fn terms(validation: &Validation, aims: &[Aim]) -> String {
+    let is_missed = aims.iter().any(|aim| aim.missed_by.is_some());
+    let line = |term: &TermError| {
+        format!(
+            "    {:.0} % {} (off by {} in the median of {} cells)\n",
+            term.share * 100.0,
+            term.term,
+            percent(term.median),
+            term.cells
+        )
+    };
+    let worst = validation.terms.iter().filter(|term| term.share > 0.0).take(4);
+    let lines: String = worst.map(line).collect();
+    if lines.is_empty() || !is_missed {
+        return String::new();
+    }
+    format!("  by mechanisms, squared errors of the time by the term that is wrong:\n{lines}")
 }
 
 fn matrices_text(matrices: &[(String, CompletionScore)]) -> String {
@@ -133,19 +190,6 @@ fn matrices_text(matrices: &[(String, CompletionScore)]) -> String {
         "by mean of all",
     ];
     table(&head, &matrices.iter().map(row).collect::<Vec<_>>())
-}
-
-/// The variance of the logarithm of one run of a cell, and from how many cells it is known. Variances of cells are pooled, each with as
-/// many degrees of freedom as it has; the median of deviations from two runs each would be a third too low.
-fn noise_variance(known: &Known) -> Option<(f64, usize)> {
-    let several: Vec<(f64, f64)> = known
-        .cells
-        .iter()
-        .filter_map(|cell| Some((cell.deviation?.powi(2), cell.runs.len().checked_sub(1)? as f64)))
-        .collect();
-    let freedom: f64 = several.iter().map(|(_, freedom)| freedom).sum();
-    let variance = several.iter().map(|(variance, freedom)| variance * freedom).sum::<f64>() / freedom;
-    (freedom > 0.0).then_some((variance, several.len()))
 }
 
 /// What the squares of the errors are made of; the parts overlap.
