@@ -3,13 +3,13 @@
 use nestor_statistics::Interval;
 use serde::Serialize;
 
-use crate::calibration::{self, BY_MECHANISMS, Tracks};
+use crate::calibration::{self, Tracks};
 use crate::evidence::{Evidence, Question};
-use crate::learnt_model::Knowledge;
+use crate::learnt_model::{Expected, Knowledge};
 use crate::methods::{METHODS, Predicted, learnt};
 use crate::missing::Missing;
 use crate::nulls;
-use crate::trust::{Guess, Trust, both};
+use crate::trust::{Guess, Learner};
 
 /// An interval whose ends are further apart than this factor is of no use: below half or above twice the number.
 const WIDEST: f64 = 4.0;
@@ -85,8 +85,9 @@ pub fn answer(question: &Question, evidence: &Evidence, knowledge: &Knowledge, t
     let nulls = nulls::predictions(question, evidence);
     let nulls =
         nulls.into_iter().map(|(model, rate)| (format!("{} {}", model.short_name(), model.name()), rate));
-    let trust = learnt::expected(question, evidence, knowledge).map(|expected| expected.trust).unwrap_or_default();
-    let (rate, interval, unknown) = together(&mut methods, trust);
+    let learnt = learnt::expected(question, evidence, knowledge).ok();
+    let amounts = learnt::of_amounts(question, evidence);
+    let (rate, interval, unknown) = together(&mut methods, learnt.as_ref(), amounts);
     Answer { rate, interval, unknown, nulls: nulls.collect(), methods }
 }
 
@@ -97,49 +98,39 @@ struct Voice {
     of: Vec<(usize, f64)>,
 }
 
-/// One voice for each method, but one for those that learn from the same cells: they err together.
-fn voices(methods: &[Trusted], trust: Trust) -> Vec<Voice> {
+/// One voice for each method, but one for all that learn from the same cells: they err together.
+fn voices(methods: &[Trusted], learnt: Option<&Expected>, amounts: f64) -> Vec<Voice> {
     let guess = |method: &Trusted| {
         let log = method.predicted.as_ref()?.rate.ln();
         Some(Guess { log, deviation: method.deviation?.max(1e-3) })
     };
-    let said: Vec<(usize, &Trusted, Guess)> = methods
-        .iter()
-        .enumerate()
-        .filter_map(|(place, method)| Some((place, method, guess(method)?)))
-        .collect();
-    let (learning, others): (Vec<_>, Vec<_>) =
-        said.into_iter().partition(|(_, method, _)| calibration::is_self_calibrated(method.method));
-    let mut voices: Vec<Voice> =
-        others.into_iter().map(|(place, _, guess)| Voice { guess, of: vec![(place, 1.0)] }).collect();
-    match learning[..] {
-        [(first, method, guess), (second, _, other)] => {
-            let (rates, mechanisms, share) = if method.method == BY_MECHANISMS {
-                ((second, other), (first, guess), trust.mechanisms)
-            } else {
-                ((first, guess), (second, other), trust.mechanisms)
-            };
-            // Each deviation was widened by itself; what was hidden tells how wide both together have to be.
-            let before = |guess: Guess, times: f64| Guess { deviation: guess.deviation / times, ..guess };
-            let joint = both(
-                before(rates.1, trust.widening_by_rates),
-                Some(before(mechanisms.1, trust.widening_by_mechanisms)),
-                share,
-            );
-            voices.push(Voice {
-                guess: before(joint, 1.0 / trust.widening),
-                of: vec![(mechanisms.0, share), (rates.0, 1.0 - share)],
-            });
+    let (mut voices, mut learners) = (Vec::new(), Vec::new());
+    for (place, method) in methods.iter().enumerate() {
+        let Some(guess) = guess(method) else { continue };
+        match Learner::ALL.iter().position(|learner| learner.name() == method.method) {
+            Some(learner) => learners.push((place, learner)),
+            None => voices.push(Voice { guess, of: vec![(place, 1.0)] }),
         }
-        [(place, _, guess)] => voices.push(Voice { guess, of: vec![(place, 1.0)] }),
-        _ => {}
+    }
+    if let Some((expected, together)) = learnt.and_then(|learnt| Some((learnt, learnt.together()?))) {
+        let shares = learners.iter().map(|(place, learner)| (*place, expected.trust.shares[*learner]));
+        let all: f64 = shares.clone().map(|(_, share)| share).sum();
+        let alone = 1.0 / learners.len().max(1) as f64;
+        let of = shares.map(|(place, share)| (place, if all > 0.0 { share / all } else { alone }));
+        // What no measured stack has makes each learner less sure.
+        let deviation = together.deviation.max(1e-3).hypot(amounts);
+        voices.push(Voice { guess: Guess { deviation, ..together }, of: of.collect() });
     }
     voices
 }
 
 /// The mean of the logarithms, each by its precision.
-fn together(methods: &mut [Trusted], trust: Trust) -> (Option<f64>, Option<Interval>, Option<String>) {
-    let voices = voices(methods, trust);
+fn together(
+    methods: &mut [Trusted],
+    learnt: Option<&Expected>,
+    amounts: f64,
+) -> (Option<f64>, Option<Interval>, Option<String>) {
+    let voices = voices(methods, learnt, amounts);
     if voices.is_empty() {
         return (None, None, Some("no method has the data it needs".to_owned()));
     }

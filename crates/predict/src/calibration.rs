@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 use crate::evidence::{Evidence, MeasuredLoad, Question, Reference};
 use crate::learnt_model::Knowledge;
 use crate::methods::METHODS;
+use crate::trust::Learner;
 
 /// Questions that are tried; more take longer and tell little more.
 const MOST_QUESTIONS: usize = 60;
@@ -17,15 +18,9 @@ pub const FEWEST_TRUTHS: usize = 4;
 /// The error of a method that was never held against a truth: the better half of published predictions are within it (later
 /// work lists 4 to 30 %).
 const UNTRIED: f64 = 0.25;
-/// The methods that learn from every cell, from rates and from mechanisms. They say themselves how sure they are: what they say was
-/// held against hidden cells.
-pub const BY_RATES: &str = "learnt";
-/// See [`BY_RATES`].
-pub const BY_MECHANISMS: &str = "mechanisms";
-
-/// Whether a method says itself how sure it is.
+/// Whether a method is one that learns from every cell. It says itself how sure it is: what it says was held against hidden cells.
 pub fn is_self_calibrated(name: &str) -> bool {
-    [BY_RATES, BY_MECHANISMS].contains(&name)
+    Learner::ALL.iter().any(|learner| learner.name() == name)
 }
 
 /// What is known of a method's errors.

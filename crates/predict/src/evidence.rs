@@ -194,6 +194,7 @@ impl Evidence {
         let cache = part("cache").map_or("", String::as_str);
         Machine {
             is_virtual: !is_native,
+            is_on_medium: ["image", "host file system"].iter().all(|layer| part(layer).is_some_and(String::is_empty)),
             writes_through: !is_native && ["writethrough", "directsync"].contains(&cache),
         }
     }
@@ -204,16 +205,15 @@ impl Evidence {
         measured.iter().filter_map(|stack| self.stacks.get(*stack)).collect()
     }
 
+    /// How many parts two stacks have in common.
+    pub(crate) fn shared_parts(&self, a: &str, b: &str) -> usize {
+        let both = self.stacks.get(a).zip(self.stacks.get(b));
+        both.map_or(0, |(a, b)| a.iter().filter(|(part, value)| b.get(*part) == Some(value)).count())
+    }
+
     /// Of the stacks on which a load was measured the one most like the target: with most parts in common, then with most loads.
     pub fn most_alike(&self, load: &str, to: &str) -> Option<&str> {
-        let target = self.stacks.get(to);
-        let alike = |stack: &str| {
-            let known = self.stacks.get(stack);
-            let both = known.zip(target);
-            both.map_or(0, |(known, target)| {
-                known.iter().filter(|(part, value)| target.get(*part) == Some(value)).count()
-            })
-        };
+        let alike = |stack: &str| self.shared_parts(stack, to);
         let mut loads: BTreeMap<&str, usize> = BTreeMap::new();
         self.cells.iter().for_each(|cell| *loads.entry(&cell.stack).or_default() += 1);
         let known = self.cells.iter().filter(|cell| cell.load == load && cell.stack != to);

@@ -8,10 +8,10 @@ use nestor_statistics::prediction::{Learnt, LearntRate};
 use serde::{Deserialize, Serialize};
 
 use crate::evidence::{Evidence, Shape};
-use crate::hiding::{dealt, homes};
+use crate::hiding::{dealt, probes};
 use crate::mechanism::{Mechanical, MechanismModel, TermWeights};
 use crate::numbers::{Numbers, Sample};
-use crate::trust::{Guess, Trial, Trust};
+use crate::trust::{Guess, Guesses, Learner, Trial, Trust};
 
 /// Fewer teach nothing.
 pub const FEWEST_CELLS: usize = 8;
@@ -56,6 +56,8 @@ pub struct Expected {
     pub rates: LearntRate,
     /// From mechanisms, where demands are known.
     pub mechanisms: Option<Mechanical>,
+    /// The rate on the stack most like it.
+    pub alike: Option<f64>,
     /// How far to trust them.
     pub trust: Trust,
 }
@@ -77,6 +79,19 @@ impl Models {
         let rates = Learnt::with(kept.rates.clone(), &rated(samples), asked, SEED)?;
         let mechanisms = kept.mechanisms.and_then(|weights| MechanismModel::of(weights, samples, asked));
         Some(Self { rates, mechanisms, told })
+    }
+
+    /// What is expected of a cell, of which the rate and the demand are not looked at. A load that was measured nowhere has no unit of its
+    /// own yet.
+    fn expected(&self, asked: &Sample<'_>, trust: Trust, alike: Option<f64>) -> Option<Expected> {
+        self.told.get(&asked.cell.load)?;
+        let by_mechanisms = |model: &MechanismModel| model.expected(&asked.cell, asked.shape, asked.machine);
+        Some(Expected {
+            rates: self.rates.predict(&asked.cell),
+            mechanisms: self.mechanisms.as_ref().and_then(by_mechanisms),
+            alike,
+            trust,
+        })
     }
 }
 
@@ -171,17 +186,12 @@ impl Knowledge {
                 &made
             }
         };
-        // A load that was measured nowhere has no unit of its own yet.
-        let stacks = models.told.get(&cell.load)?;
+        let stacks = models.told.get(&cell.load)?.len();
+        let trust = if stacks < 2 { kept.new_loads } else { kept.known_loads };
+        let alike = evidence.most_alike(load, stack).and_then(|alike| evidence.cell(alike, load));
         let machine = evidence.machine(stack);
-        Some(Expected {
-            rates: models.rates.predict(&cell),
-            mechanisms: models
-                .mechanisms
-                .as_ref()
-                .and_then(|mechanisms| mechanisms.expected(&cell, shape, machine)),
-            trust: if stacks.len() < 2 { kept.new_loads } else { kept.known_loads },
-        })
+        let sample = Sample { cell, rate: 0.0, demand: None, shape, machine };
+        models.expected(&sample, trust, alike.map(|alike| alike.rate))
     }
 }
 
@@ -189,12 +199,30 @@ fn demands(evidence: &Evidence) -> usize {
     evidence.cells.iter().filter(|cell| cell.demand.is_some()).count()
 }
 
-fn guess_of(rate: &LearntRate) -> Guess {
-    Guess { log: rate.rate.ln(), deviation: rate.interval.deviation_of_logarithm() }
-}
+impl Expected {
+    /// What each learner says.
+    fn guesses(&self) -> Guesses {
+        Learner::ALL.map(|learner| match learner {
+            Learner::Mechanisms => {
+                self.mechanisms.as_ref().map(|found| Guess { log: found.log, deviation: found.deviation })
+            }
+            Learner::Rates => Some(Guess {
+                log: self.rates.rate.ln(),
+                deviation: self.rates.interval.deviation_of_logarithm(),
+            }),
+            Learner::Alike => Trust::of_alike(self.alike?),
+        })
+    }
 
-fn guess_by(mechanical: &Mechanical) -> Guess {
-    Guess { log: mechanical.log, deviation: mechanical.deviation }
+    /// What a learner says, with the deviation that it deserves.
+    pub(crate) fn alone(&self, learner: Learner) -> Option<Guess> {
+        self.guesses()[learner as usize].map(|guess| self.trust.alone(learner, guess))
+    }
+
+    /// What all say together.
+    pub(crate) fn together(&self) -> Option<Guess> {
+        self.trust.together(&self.guesses())
+    }
 }
 
 /// Each part of the cells, by their places, predicted by the others.
@@ -210,19 +238,21 @@ fn trials(
         let asked: Vec<&Sample<'_>> = hidden.iter().map(|place| &samples[*place]).take(MOST_ASKED).collect();
         let cells: Vec<&Cell> = asked.iter().map(|sample| &sample.cell).collect();
         let Some(models) = Models::of(weighed, &known, &cells) else { continue };
-        let told = |sample: &&&Sample<'_>| models.told.contains_key(&sample.cell.load);
-        found.extend(asked.iter().filter(told).map(|sample| {
-            let by_mechanisms = models.mechanisms.as_ref();
-            let by_mechanisms =
-                by_mechanisms.and_then(|model| model.expected(&sample.cell, sample.shape, sample.machine));
-            Trial {
-                truth: sample.rate.ln(),
-                by_rates: guess_of(&models.rates.predict(&sample.cell)),
-                by_mechanisms: by_mechanisms.as_ref().map(guess_by),
-            }
-        }));
+        let of_sample = |sample: &&Sample<'_>| {
+            let expected = models.expected(sample, Trust::default(), alike(&known, &sample.cell))?;
+            Some(Trial { truth: sample.rate.ln(), guesses: expected.guesses() })
+        };
+        found.extend(asked.iter().filter_map(of_sample));
     }
     found
+}
+
+/// The rate of a load on the known stack that has most in common with the cell's, and of equals most loads.
+fn alike(known: &[Sample<'_>], asked: &Cell) -> Option<f64> {
+    let shared = |cell: &Cell| cell.aspects.iter().zip(&asked.aspects).filter(|(a, b)| a == b).count();
+    let loads = |cell: &Cell| known.iter().filter(|sample| sample.cell.stack == cell.stack).count();
+    let of_load = known.iter().filter(|sample| sample.cell.load == asked.load);
+    of_load.max_by_key(|sample| (shared(&sample.cell), loads(&sample.cell))).map(|sample| sample.rate)
 }
 
 /// Whole stacks.
@@ -231,12 +261,15 @@ fn hidden_stacks(samples: &[Sample<'_>]) -> Vec<BTreeSet<usize>> {
     groups.iter().map(|stacks| places(samples, |cell| stacks.contains(&cell.stack))).collect()
 }
 
-/// Whole families of loads, but on the one stack where they run now.
+/// Whole families of loads, but one probe of each.
 fn hidden_families(samples: &[Sample<'_>], families: &BTreeMap<u32, u32>) -> Vec<BTreeSet<usize>> {
-    let homes = homes(samples.iter().map(|sample| (sample.cell.stack, sample.cell.load)));
+    let aspects: BTreeMap<u32, &[u32]> =
+        samples.iter().map(|sample| (sample.cell.stack, &sample.cell.aspects[..])).collect();
+    let shared = |a: u32, b: u32| aspects[&a].iter().zip(aspects[&b]).filter(|(a, b)| a == b).count();
+    let probes = probes(samples.iter().map(|sample| (sample.cell.stack, sample.cell.load)), shared);
     let groups = dealt(families.values().copied().collect(), PARTS, SEED);
     let places_of = |group: &BTreeSet<u32>| {
-        places(samples, |cell| homes[&cell.load] != cell.stack && group.contains(&families[&cell.load]))
+        places(samples, |cell| probes[&cell.load] != cell.stack && group.contains(&families[&cell.load]))
     };
     groups.iter().map(places_of).collect()
 }

@@ -10,6 +10,8 @@ use crate::evidence::MeasuredLoad;
 /// Degrees of freedom with which the variance of all loads counts for each: a load that was repeated often has its own, one that was
 /// not has that of all.
 const OF_ALL: f64 = 4.0;
+/// Fewer degrees of freedom tell no variance.
+const LEAST_FREEDOM: f64 = 4.0;
 /// Draws of the bootstrap.
 const DRAWS: usize = 400;
 /// Where they begin.
@@ -50,7 +52,7 @@ impl Noise {
             *of_load = (of_load.0 + of_cell, of_load.1 + free);
             (squares, freedom) = (squares + of_cell, freedom + free);
         }
-        let Some(all) = (freedom > 0.0).then(|| squares / freedom) else { return Self::default() };
+        let Some(all) = (freedom >= LEAST_FREEDOM).then(|| squares / freedom) else { return Self::default() };
         let shrunk = |(squares, free): (f64, f64)| (squares + OF_ALL * all) / (free + OF_ALL);
         let loads: BTreeMap<String, f64> =
             of_loads.into_iter().map(|(load, sums)| (load.to_owned(), shrunk(sums))).collect();
@@ -150,11 +152,13 @@ mod tests {
         assert_eq!(Noise::of(&[cell("once", vec![3.0])]), Noise::default());
     }
 
-    /// By hand: squares of 2 × 0.1² with one degree of freedom, and four of the pooled variance, which is the same.
+    /// By hand: in each cell squares of 2 × 0.1² with one degree of freedom; as much in the pooled variance, which changes nothing.
     #[test]
     fn a_variance_is_that_of_the_runs_about_the_mean_of_their_cell() {
-        let noise = Noise::of(&[cell("one", vec![0.1_f64.exp(), (-0.1_f64).exp()])]);
+        let pair = cell("one", vec![0.1_f64.exp(), (-0.1_f64).exp()]);
+        let noise = Noise::of(&vec![pair.clone(); 4]);
         assert!((noise.variance("one").unwrap() - 0.02).abs() < 1e-12);
+        assert_eq!(Noise::of(&[pair]), Noise::default(), "one pair of runs tells no variance");
     }
 
     /// Half of a normal distribution is within 0.674 deviations, nine of ten within 1.645; the mean of three runs strays less.

@@ -1,5 +1,5 @@
 //! How far to trust what is learnt from cells: whole stacks and whole families are hidden, predicted from the rest, and the errors
-//! held against what the model said of itself.
+//! held against what each way to learn said of itself.
 
 use serde::{Deserialize, Serialize};
 
@@ -12,8 +12,36 @@ const FEWEST: usize = 20;
 /// An interval is not made wider or narrower than so many times.
 const WIDEST: f64 = 4.0;
 const NARROWEST: f64 = 0.25;
-/// Steps of the share.
+/// Steps of a share.
 const STEPS: u32 = 4;
+/// What a way that says nothing of its errors is off, before it was tried.
+const UNTRIED: f64 = 0.25;
+
+/// Ways to learn from the same cells. They err together, so they have one voice among the methods.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Learner {
+    /// From demands.
+    Mechanisms,
+    /// From rates.
+    Rates,
+    /// The rate on the stack most like the target.
+    Alike,
+}
+
+impl Learner {
+    /// The one that is preferred among equals first.
+    pub const ALL: [Self; 3] = [Self::Mechanisms, Self::Rates, Self::Alike];
+
+    /// The name of its method in tables.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Mechanisms => "mechanisms",
+            Self::Rates => "learnt",
+            Self::Alike => "alike",
+        }
+    }
+}
 
 /// A logarithm with its deviation, as a model sees it.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -22,72 +50,91 @@ pub(crate) struct Guess {
     pub deviation: f64,
 }
 
-/// A hidden cell: what was found, and what was guessed from rates and from mechanisms.
+/// Of each learner that has one, in the order of [`Learner::ALL`].
+pub(crate) type Guesses = [Option<Guess>; 3];
+
+/// A hidden cell: what was found, and what was guessed.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Trial {
     pub truth: f64,
-    pub by_rates: Guess,
-    pub by_mechanisms: Option<Guess>,
+    pub guesses: Guesses,
 }
 
-/// How far to trust rates and mechanisms.
+/// How far to trust the learners, each in the order of [`Learner::ALL`].
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Trust {
-    /// What mechanisms count beside rates, 0 to 1.
-    pub mechanisms: f64,
-    /// By how much deviations of rates are to be wider, for 90 % intervals to hold 90 % of what was hidden.
-    pub widening_by_rates: f64,
-    /// The same of mechanisms.
-    pub widening_by_mechanisms: f64,
-    /// The same of both together.
+    /// What each counts, 0 to 1; together 1.
+    pub shares: [f64; 3],
+    /// By how much the deviation of each is to be wider, for its 90 % intervals to hold 90 % of what was hidden.
+    pub widenings: [f64; 3],
+    /// The same of all together.
     pub widening: f64,
 }
 
 impl Default for Trust {
     fn default() -> Self {
-        Self { mechanisms: 1.0, widening_by_rates: 1.0, widening_by_mechanisms: 1.0, widening: 1.0 }
+        Self { shares: [1.0, 0.0, 0.0], widenings: [1.0; 3], widening: 1.0 }
     }
 }
 
-/// Both with a share for the second. They look at the same cells and so err together: deviations do not shrink.
-pub(crate) fn both(by_rates: Guess, by_mechanisms: Option<Guess>, share: f64) -> Guess {
-    let Some(other) = by_mechanisms else { return by_rates };
-    Guess {
-        log: by_rates.log * (1.0 - share) + other.log * share,
-        deviation: by_rates.deviation * (1.0 - share) + other.deviation * share,
-    }
+/// Those that there are, with their shares of each other. Deviations do not shrink: they look at the same cells.
+fn joint(guesses: &Guesses, shares: &[f64; 3]) -> Option<Guess> {
+    let present = || guesses.iter().zip(shares).filter_map(|(guess, share)| Some(((*guess)?, *share)));
+    let all: f64 = present().map(|(_, share)| share).sum();
+    // The preferred one if none of those that count has a number.
+    let Some(all) = Some(all).filter(|all| *all > 0.0) else { return present().next().map(|(guess, _)| guess) };
+    let mean = |value: fn(&Guess) -> f64| present().map(|(guess, share)| value(&guess) * share / all).sum();
+    Some(Guess { log: mean(|guess| guess.log), deviation: mean(|guess| guess.deviation) })
 }
 
 impl Trust {
     /// From hidden cells.
     pub(crate) fn of(trials: &[Trial]) -> Self {
-        let mechanisms = best_share(trials);
-        let off = |guess: Guess, truth: f64| (truth - guess.log).abs() / guess.deviation.max(1e-9);
-        let by_rates = trials.iter().map(|trial| off(trial.by_rates, trial.truth));
-        let by_mechanisms = trials.iter().filter_map(|trial| Some(off(trial.by_mechanisms?, trial.truth)));
-        let together = trials
-            .iter()
-            .map(|trial| off(both(trial.by_rates, trial.by_mechanisms, mechanisms), trial.truth));
+        let shares = best_shares(trials);
+        let off = |guess: Option<Guess>, truth: f64| {
+            guess.map(|guess| (truth - guess.log).abs() / guess.deviation.max(1e-9))
+        };
+        let of_learner = |place: usize| {
+            widening(trials.iter().filter_map(|trial| off(trial.guesses[place], trial.truth)).collect())
+        };
+        let together = trials.iter().filter_map(|trial| off(joint(&trial.guesses, &shares), trial.truth));
         Self {
-            mechanisms,
-            widening_by_rates: widening(by_rates.collect()),
-            widening_by_mechanisms: widening(by_mechanisms.collect()),
+            shares,
+            widenings: std::array::from_fn(of_learner),
             widening: widening(together.collect()),
         }
     }
+
+    /// The learners' guess together, with the deviation that it deserves.
+    pub(crate) fn together(&self, guesses: &Guesses) -> Option<Guess> {
+        let joint = joint(guesses, &self.shares)?;
+        Some(Guess { deviation: joint.deviation * self.widening, ..joint })
+    }
+
+    /// A learner's guess with the deviation that it deserves.
+    pub(crate) fn alone(&self, learner: Learner, guess: Guess) -> Guess {
+        Guess { deviation: guess.deviation * self.widenings[learner as usize], ..guess }
+    }
+
+    /// The guess of the stack most like the target, which says nothing of its error itself.
+    pub(crate) fn of_alike(rate: f64) -> Option<Guess> {
+        (rate > 0.0).then(|| Guess { log: rate.ln(), deviation: UNTRIED })
+    }
 }
 
-/// The share with the smallest mean of absolute errors; of equal ones the largest.
-fn best_share(trials: &[Trial]) -> f64 {
-    let with_both: Vec<&Trial> = trials.iter().filter(|trial| trial.by_mechanisms.is_some()).collect();
-    let shares = (0..=STEPS).rev().map(|step| f64::from(step) / f64::from(STEPS));
-    let error = |share: f64| -> f64 {
-        with_both
-            .iter()
-            .map(|trial| (both(trial.by_rates, trial.by_mechanisms, share).log - trial.truth).abs())
-            .sum()
+/// The shares with the smallest mean of absolute errors; of equal ones those that prefer the preferred.
+fn best_shares(trials: &[Trial]) -> [f64; 3] {
+    let steps = || (0..=STEPS).rev();
+    let all = steps().flat_map(|first| {
+        steps().filter(move |second| first + second <= STEPS).map(move |second| {
+            [first, second, STEPS - first - second].map(|share| f64::from(share) / f64::from(STEPS))
+        })
+    });
+    let error = |shares: &[f64; 3]| -> f64 {
+        let off = |trial: &Trial| Some((joint(&trial.guesses, shares)?.log - trial.truth).abs());
+        trials.iter().filter_map(off).sum()
     };
-    shares.min_by(|a, b| error(*a).total_cmp(&error(*b))).unwrap_or(1.0)
+    all.min_by(|a, b| error(a).total_cmp(&error(b))).unwrap_or([1.0, 0.0, 0.0])
 }
 
 /// The split-conformal quantile of errors in deviations (Lei, G'Sell, Rinaldo, Tibshirani and Wasserman, JASA 113, 2018, algorithm 2),
@@ -100,34 +147,35 @@ fn widening(mut off: Vec<f64>) -> f64 {
     (quantile / DEVIATIONS).clamp(narrowest, WIDEST)
 }
 
-
 #[cfg(test)]
 mod tests {
     use nestor_statistics::SeededOrder;
 
     use super::*;
 
+    /// Cells of which mechanisms are off by `wrong` and say 0.1, rates by 0.3 as they say, and the alike stack by 0.6.
     fn trials(count: usize, wrong: f64, chance: &mut SeededOrder) -> Vec<Trial> {
+        let mut off = |truth: f64, by: f64, deviation: f64| {
+            Some(Guess { log: truth + by * chance.normal(), deviation })
+        };
         (0..count)
-            .map(|_| {
-                let truth = chance.normal();
-                let by_rates = Guess { log: truth + 0.3 * chance.normal(), deviation: 0.3 };
-                let by_mechanisms = Guess { log: truth + wrong * chance.normal(), deviation: 0.1 };
-                Trial { truth, by_rates, by_mechanisms: Some(by_mechanisms) }
+            .map(|place| {
+                let truth = (place as f64).sin();
+                Trial { truth, guesses: [off(truth, wrong, 0.1), off(truth, 0.3, 0.3), off(truth, 0.6, UNTRIED)] }
             })
             .collect()
     }
 
     #[test]
-    fn the_better_of_two_is_trusted_and_one_that_is_too_sure_is_widened() {
+    fn the_best_is_trusted_and_one_that_is_too_sure_is_widened() {
         let mut chance = SeededOrder::new(4);
         let good = Trust::of(&trials(400, 0.1, &mut chance));
-        assert!(good.mechanisms >= 0.75, "{good:?}");
-        assert!((good.widening_by_mechanisms - 1.0).abs() < 0.15, "{good:?}");
+        assert!(good.shares[0] >= 0.75, "{good:?}");
+        assert!((good.widenings[0] - 1.0).abs() < 0.15 && (good.widenings[2] - 2.4).abs() < 0.3, "{good:?}");
         let sure = Trust::of(&trials(400, 0.2, &mut chance));
-        assert!((sure.widening_by_mechanisms - 2.0).abs() < 0.3, "{sure:?}");
+        assert!((sure.widenings[0] - 2.0).abs() < 0.3, "{sure:?}");
         let bad = Trust::of(&trials(400, 2.0, &mut chance));
-        assert!(bad.mechanisms == 0.0 && bad.widening_by_mechanisms == WIDEST, "{bad:?}");
+        assert!(bad.shares[0] == 0.0 && bad.widenings[0] == WIDEST, "{bad:?}");
     }
 
     /// New errors are within intervals that were calibrated with 60 others in 90 % of the cases, to within what 400 × 60 draws tell.
@@ -138,9 +186,8 @@ mod tests {
         for _ in 0..400 {
             let trust = Trust::of(&trials(60, 0.17, &mut chance));
             for trial in trials(60, 0.17, &mut chance) {
-                let guess = both(trial.by_rates, trial.by_mechanisms, trust.mechanisms);
-                let half = DEVIATIONS * guess.deviation * trust.widening;
-                inside += u32::from((trial.truth - guess.log).abs() <= half);
+                let guess = trust.together(&trial.guesses).unwrap();
+                inside += u32::from((trial.truth - guess.log).abs() <= DEVIATIONS * guess.deviation);
                 asked += 1;
             }
         }
@@ -149,12 +196,22 @@ mod tests {
     }
 
     #[test]
+    fn who_has_no_number_is_replaced_by_the_others() {
+        let guess = |log: f64| Some(Guess { log, deviation: 0.1 });
+        let shares = [0.5, 0.0, 0.5];
+        assert_eq!(joint(&[guess(1.0), guess(9.0), guess(3.0)], &shares).unwrap().log, 2.0);
+        assert_eq!(joint(&[None, guess(9.0), guess(3.0)], &shares).unwrap().log, 3.0);
+        assert_eq!(joint(&[None, guess(9.0), None], &shares).unwrap().log, 9.0);
+        assert_eq!(joint(&[None; 3], &shares), None);
+    }
+
+    #[test]
     fn few_errors_make_nothing_narrower() {
         assert_eq!(widening(Vec::new()), 1.0);
         assert_eq!(widening(vec![0.1; 5]), 1.0);
         assert_eq!(widening(vec![0.0; 50]), NARROWEST);
         // By hand: of nine the ninth.
-        let nine: Vec<f64> = (1..=9).map(f64::from).collect();
-        assert_eq!(widening(nine), WIDEST.min(9.0 / DEVIATIONS));
+        let nine: Vec<f64> = (1..=9).map(f64::from).map(|off| off / 3.0).collect();
+        assert_eq!(widening(nine), 3.0 / DEVIATIONS);
     }
 }

@@ -11,7 +11,7 @@ use crate::answer::answer;
 use crate::calibration::{Tracks, tracks};
 use crate::error_parts::CellError;
 use crate::evidence::{Evidence, MeasuredLoad, Question, Reference, Shape};
-use crate::hiding::{dealt, homes};
+use crate::hiding::{dealt, probes};
 use crate::learnt_model::Knowledge;
 use crate::noise::{Floor, Noise, quantile};
 use crate::term_errors::{TermError, Told, term_errors};
@@ -35,7 +35,7 @@ pub enum Held {
         /// Loads of each held-out stack that are known.
         known_loads: usize,
     },
-    /// All loads of a family, but on the stack where they run now.
+    /// All loads of a family, but one probe of each, on the most typical of its stacks.
     Families,
 }
 
@@ -219,10 +219,11 @@ fn hidden<'a>(evidence: &'a Evidence, held: Held, group: &BTreeSet<String>) -> B
                 evidence.families.get(&cell.load).is_some_and(|family| group.contains(family))
             };
             let cells = evidence.cells.iter().filter(of_family);
-            // Each load stays where it runs now.
-            let homes = homes(evidence.cells.iter().map(|cell| (cell.stack.as_str(), cell.load.as_str())));
+            // Each load stays on one stack: its probe.
+            let all = evidence.cells.iter().map(|cell| (cell.stack.as_str(), cell.load.as_str()));
+            let probes = probes(all, |a, b| evidence.shared_parts(a, b));
             cells
-                .filter(|cell| homes.get(cell.load.as_str()) != Some(&cell.stack.as_str()))
+                .filter(|cell| probes.get(cell.load.as_str()) != Some(&cell.stack.as_str()))
                 .map(key)
                 .collect()
         }

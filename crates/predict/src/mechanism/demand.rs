@@ -2,8 +2,10 @@
 
 use serde::{Deserialize, Serialize};
 
-/// Less than this for an operation takes no time that matters: requests and flushes at a disk that takes milliseconds.
+/// Fewer requests for an operation take no time that matters.
 const NEXT_TO_NONE: f64 = 1e-4;
+/// Fewer flushes for an operation are none: each takes some ten milliseconds of a disk.
+const NEXT_TO_NO_FLUSH: f64 = 2e-3;
 
 /// What an operation asks for.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -107,6 +109,12 @@ impl Term {
         matches!(self, Self::Application | Self::Kernel | Self::Requests | Self::Writes | Self::Flushes)
     }
 
+    /// Its value where the mechanism leaves no other; such a one is not fitted.
+    pub fn given(self, machine: Machine) -> Option<f64> {
+        // Requests with data are merged even there.
+        (machine.is_on_medium && self == Self::FlushAmplification).then_some(1.0)
+    }
+
     /// Its value in a demand, above zero; `None` where the demand has none of it.
     pub fn of(self, demand: &Demand, machine: Machine) -> Option<f64> {
         let requests = demand.top_requests.max(NEXT_TO_NONE);
@@ -119,9 +127,11 @@ impl Term {
             Self::Amplification => demand.disk_requests.max(NEXT_TO_NONE) / requests,
             Self::DiskTime => over(demand.data_s, demand.disk_requests)?,
             Self::Writes => demand.top_writes.max(NEXT_TO_NONE) / requests,
-            Self::Flushes => demand.top_flushes.max(NEXT_TO_NONE),
+            Self::Flushes => demand.top_flushes.max(NEXT_TO_NO_FLUSH),
             Self::FlushAmplification => {
-                over(demand.disk_flushes.max(NEXT_TO_NONE), demand.durable(machine))?
+                let durable = demand.durable(machine);
+                let flushes = demand.disk_flushes.max(durable * NEXT_TO_NO_FLUSH);
+                if durable > NEXT_TO_NO_FLUSH { flushes / durable } else { return None }
             }
             Self::FlushTime => over(demand.flush_s, demand.disk_flushes)?,
         };
@@ -136,6 +146,8 @@ pub struct Machine {
     pub is_virtual: bool,
     /// Whether each of its writes is followed by a flush of the image: `cache=writethrough` and `cache=directsync`.
     pub writes_through: bool,
+    /// Whether its disk is the medium itself: nothing below makes more or fewer of its flushes.
+    pub is_on_medium: bool,
 }
 
 /// A part that is next to nothing tells no quotient.
@@ -151,7 +163,7 @@ impl Demand {
 
     /// The demand of which a term has the value that `value` says; 0 for what is not known.
     pub fn of_terms(machine: Machine, value: impl Fn(Term) -> Option<f64>) -> Self {
-        let known = |term: Term| value(term).unwrap_or_default();
+        let known = |term: Term| term.given(machine).or_else(|| value(term)).unwrap_or_default();
         let top_requests = known(Term::Requests);
         let disk_requests = top_requests * known(Term::Amplification);
         let below_s = machine.is_virtual.then(|| Below {
@@ -159,17 +171,17 @@ impl Demand {
             host_kernel_s: top_requests * known(Term::HostKernel),
         });
         // What is next to none is none.
-        let counted = |count: f64| if count > NEXT_TO_NONE { count } else { 0.0 };
+        let counted = |count: f64, none: f64| if count > 2.0 * none { count } else { 0.0 };
         let without_disk = Self {
             application_s: known(Term::Application),
             kernel_s: known(Term::Kernel),
             below_s,
             top_requests,
-            top_writes: top_requests * counted(known(Term::Writes)),
-            top_flushes: counted(known(Term::Flushes)),
+            top_writes: top_requests * counted(known(Term::Writes), NEXT_TO_NONE),
+            top_flushes: counted(known(Term::Flushes), NEXT_TO_NO_FLUSH),
             ..Self::default()
         };
-        let disk_flushes = without_disk.durable(machine) * known(Term::FlushAmplification);
+        let disk_flushes = without_disk.durable(machine) * counted(known(Term::FlushAmplification), NEXT_TO_NO_FLUSH);
         Self {
             disk_requests,
             disk_flushes,
@@ -217,7 +229,7 @@ impl Demand {
 mod tests {
     use super::*;
 
-    const GUEST: Machine = Machine { is_virtual: true, writes_through: false };
+    const GUEST: Machine = Machine { is_virtual: true, writes_through: false, is_on_medium: false };
 
     fn demand() -> Demand {
         Demand {
@@ -255,6 +267,14 @@ mod tests {
         let through = Machine { writes_through: true, ..GUEST };
         let told = Demand::of_terms(through, |term| term.of(&demand, GUEST));
         assert!((told.disk_flushes - 4.4).abs() < 1e-9 && (told.flush_s - 0.0352).abs() < 1e-9, "{told:?}");
+    }
+
+    #[test]
+    fn on_the_medium_itself_flushes_are_those_of_the_machine() {
+        let demand = demand();
+        let raw = Machine { is_on_medium: true, ..GUEST };
+        let told = Demand::of_terms(raw, |term| term.of(&demand, GUEST));
+        assert_eq!((told.disk_requests, told.disk_flushes), (2.5, 1.0));
     }
 
     /// Shares beside difference quotients of both stations' times.

@@ -4,6 +4,7 @@ use super::{Predicted, measure_many};
 use crate::evidence::{Evidence, Question};
 use crate::learnt_model::{Expected, FEWEST_CELLS, Knowledge};
 use crate::missing::Missing;
+use crate::trust::Learner;
 
 /// What twice or half of an amount, such as memory, may change where it was not measured: a guess on the safe side.
 const OCTAVE: f64 = 0.1;
@@ -26,7 +27,7 @@ pub(super) fn predict(
             nearest / 1048576.0
         ));
     }
-    let deviation = there.rates.interval.deviation_of_logarithm() * there.trust.widening_by_rates;
+    let deviation = there.alone(Learner::Rates).map_or(f64::INFINITY, |guess| guess.deviation);
     Ok(Predicted {
         rate: there.rates.rate,
         deviation: deviation.hypot(of_amounts(question, evidence)),

@@ -6,6 +6,7 @@ use crate::evidence::{Evidence, Question};
 use crate::learnt_model::Knowledge;
 use crate::mechanism::Mechanical;
 use crate::missing::Missing;
+use crate::trust::Learner;
 
 pub(super) fn predict(
     question: &Question,
@@ -22,12 +23,12 @@ pub(super) fn predict(
             command: Some(if is_known { measure_many(evidence) } else { traced() }),
         }
     };
-    let found = expected.mechanisms.ok_or_else(lacks)?;
-    let deviation = found.deviation * expected.trust.widening_by_mechanisms;
+    let found = expected.mechanisms.as_ref().ok_or_else(lacks)?;
+    let guess = expected.alone(Learner::Mechanisms).ok_or_else(lacks)?;
     Ok(Predicted {
-        rate: found.log.exp(),
-        deviation: deviation.hypot(learnt::of_amounts(question, evidence)),
-        steps: steps(&found),
+        rate: guess.log.exp(),
+        deviation: guess.deviation.hypot(learnt::of_amounts(question, evidence)),
+        steps: steps(found),
     })
 }
 

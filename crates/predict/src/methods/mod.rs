@@ -1,5 +1,6 @@
 //! The methods, each in a file of its own.
 
+mod alike;
 pub(crate) mod learnt;
 mod mechanisms;
 mod per_request;
@@ -9,10 +10,10 @@ mod transaction;
 
 use serde::{Deserialize, Serialize};
 
-use crate::calibration::{BY_MECHANISMS, BY_RATES};
 use crate::evidence::{Evidence, Question};
 use crate::learnt_model::Knowledge;
 use crate::missing::Missing;
+use crate::trust::Learner;
 
 /// A prediction of one method.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -36,7 +37,7 @@ pub struct Method {
 }
 
 /// All of them.
-pub const METHODS: [Method; 6] = [
+pub const METHODS: [Method; 7] = [
     Method {
         name: "ratio", source: "surfaces of both stacks, §4 of the ESX study", predict: ratio::predict
     },
@@ -56,14 +57,17 @@ pub const METHODS: [Method; 6] = [
         predict: per_request::predict,
     },
     Method {
-        name: BY_MECHANISMS,
+        name: Learner::Mechanisms.name(),
         source: "processor work, disk time and flushes of each layer, as workers wait for them; the rest is learnt",
         predict: mechanisms::predict,
     },
     Method {
-        name: BY_RATES,
+        name: Learner::Rates.name(),
         source: "every cell of the store; stacks are alike if their layers are",
         predict: learnt::predict,
+    },
+    Method {
+        name: "alike", source: "the rate on the stack with most parts in common", predict: alike::predict
     },
 ];
 

@@ -182,15 +182,26 @@ impl Learnt {
     /// The model of cells with weights that were fitted before; `None` as for [`Self::fit`]. Of more cells than a model holds
     /// those stay that tell most of the `asked` ones: of the same stack, of the same load, of alike stacks.
     pub fn with(weights: Weights, cells: &[(Cell, f64)], asked: &[&Cell], seed: u64) -> Option<Self> {
-        Self::with_most(weights, cells, asked, MOST, seed)
+        Self::with_most(weights, cells, asked, MOST, ROUNDS, seed)
     }
 
-    /// The same, holding at most `most` cells.
-    pub fn with_most(
+    /// The same of cells that nothing disturbed: one that strays is as true as the others. It holds at most `most` cells.
+    pub fn of_exact(
         weights: Weights,
         cells: &[(Cell, f64)],
         asked: &[&Cell],
         most: usize,
+        seed: u64,
+    ) -> Option<Self> {
+        Self::with_most(weights, cells, asked, most, 0, seed)
+    }
+
+    fn with_most(
+        weights: Weights,
+        cells: &[(Cell, f64)],
+        asked: &[&Cell],
+        most: usize,
+        rounds: usize,
         seed: u64,
     ) -> Option<Self> {
         if !are_sound(cells, &weights) {
@@ -199,7 +210,7 @@ impl Learnt {
         let held = some_of(cells, most, asked, seed);
         let mut errors: Vec<f64> = held.iter().map(|(cell, _)| weights.error_variance(cell)).collect();
         let mut process = process_of(&held, &errors, &weights)?;
-        for _ in 0..ROUNDS {
+        for _ in 0..rounds {
             let mut strayed = false;
             for ((error, (_, rate)), others) in errors.iter_mut().zip(&held).zip(process.without_each()) {
                 let away = (rate.ln() - others.mean).powi(2) / others.variance / (STRAY * STRAY);
