@@ -194,7 +194,9 @@ impl Evidence {
         let cache = part("cache").map_or("", String::as_str);
         Machine {
             is_virtual: !is_native,
-            is_on_medium: ["image", "host file system"].iter().all(|layer| part(layer).is_some_and(String::is_empty)),
+            is_on_medium: ["image", "host file system"]
+                .iter()
+                .all(|layer| part(layer).is_some_and(String::is_empty)),
             writes_through: !is_native && ["writethrough", "directsync"].contains(&cache),
         }
     }
@@ -209,6 +211,14 @@ impl Evidence {
     pub(crate) fn shared_parts(&self, a: &str, b: &str) -> usize {
         let both = self.stacks.get(a).zip(self.stacks.get(b));
         both.map_or(0, |(a, b)| a.iter().filter(|(part, value)| b.get(*part) == Some(value)).count())
+    }
+
+    /// The measured stack with which the others have most in common: where a probe of a new load tells most.
+    pub fn most_typical(&self) -> Option<&str> {
+        let measured: BTreeSet<&str> = self.cells.iter().map(|cell| cell.stack.as_str()).collect();
+        let shared =
+            |stack: &str| measured.iter().map(|other| self.shared_parts(stack, other)).sum::<usize>();
+        measured.iter().copied().max_by_key(|stack| shared(stack))
     }
 
     /// Of the stacks on which a load was measured the one most like the target: with most parts in common, then with most loads.

@@ -53,6 +53,9 @@ mod tests {
         ]);
         let found = probes(cells, shared);
         // ext4/xfs shares three layers with others and two with itself, ext4/jfs two and two, jfs/xfs one and two.
-        assert_eq!(found, BTreeMap::from([("everywhere", "ext4/xfs"), ("twice", "ext4/jfs"), ("once", "jfs/xfs")]));
+        assert_eq!(
+            found,
+            BTreeMap::from([("everywhere", "ext4/xfs"), ("twice", "ext4/jfs"), ("once", "jfs/xfs")])
+        );
     }
 }

@@ -118,7 +118,8 @@ impl Knowledge {
         let same = kept.parts.iter().map(String::as_str).eq(numbers.parts.iter().copied());
         // A fifth more tells weights hardly anything new.
         let as_many = |before: usize, now: usize| before.max(now) * 5 <= before.min(now) * 6;
-        let fits = same && as_many(kept.cells, evidence.cells.len()) && as_many(kept.demands, demands(evidence));
+        let fits =
+            same && as_many(kept.cells, evidence.cells.len()) && as_many(kept.demands, demands(evidence));
         fits.then_some(Self { kept: Some(kept), ready: None })
     }
 
@@ -226,11 +227,7 @@ impl Expected {
 }
 
 /// Each part of the cells, by their places, predicted by the others.
-fn trials(
-    weighed: &Weighed<'_>,
-    samples: &[Sample<'_>],
-    parts: &[BTreeSet<usize>],
-) -> Vec<Trial> {
+fn trials(weighed: &Weighed<'_>, samples: &[Sample<'_>], parts: &[BTreeSet<usize>]) -> Vec<Trial> {
     let mut found = Vec::new();
     for hidden in parts {
         let known = samples.iter().enumerate().filter(|(place, _)| !hidden.contains(place));

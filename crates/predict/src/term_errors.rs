@@ -43,7 +43,11 @@ impl Told {
         for term in Term::ALL {
             right.push(term);
             let value = |other: Term| {
-                if right.contains(&other) { other.of(found, machine).or(Some(0.0)) } else { other.of(&told.demand, machine) }
+                if right.contains(&other) {
+                    other.of(found, machine).or(Some(0.0))
+                } else {
+                    other.of(&told.demand, machine)
+                }
             };
             let mended = operation_time(&Demand::of_terms(machine, value), shape)?.seconds;
             if let (Some(here), Some(there)) = (term.of(&told.demand, machine), term.of(found, machine)) {

@@ -125,8 +125,7 @@ pub fn validate(evidence: &Evidence, held: Held) -> Option<Validation> {
     let mut scores = vec![scored("prediction", &of_answer)];
     let with_answers = of_nulls.iter().filter(|(_, outcomes)| outcomes.iter().any(|o| o.predicted.is_some()));
     scores.extend(with_answers.map(|(name, outcomes)| scored(name, outcomes)));
-    let answered: Vec<(&str, usize)> =
-        errors.iter().map(|error| (error.load.as_str(), error.runs)).collect();
+    let answered: Vec<(&str, usize)> = errors.iter().map(|error| (error.load.as_str(), error.runs)).collect();
     let floor = noise.floor(&answered);
     Some(Validation { held, folds: groups.len(), scores, errors, floor, terms: term_errors(&told) })
 }

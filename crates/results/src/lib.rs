@@ -54,8 +54,8 @@ pub use record::{
 pub use run_levels::RunLevels;
 pub use stopping::{CellSample, Decisions, Saving};
 pub use store::{
-    Elsewhere, Known, KnownCell, KnownDemand, KnownLoad, KnownPlace, KnownStack, MergeReport, RunFilter, RunListing,
-    SessionRecord, StackPart, Store, StoreError, StoredRun, StudyRecord, stack_parts,
+    Elsewhere, Known, KnownCell, KnownDemand, KnownLoad, KnownPlace, KnownStack, MergeReport, RunFilter,
+    RunListing, SessionRecord, StackPart, Store, StoreError, StoredRun, StudyRecord, stack_parts,
 };
 pub use structure::{Quantity, StructuralDifference, structural_differences};
 pub use study::{CellRule, Part, Study};

@@ -185,7 +185,11 @@ mod tests {
     #[test]
     fn sensitivities_are_those_of_the_time_of_a_pass() {
         let network = |think: f64, first: f64, second: f64| {
-            [Station::Delay { demand_s: think }, queue(first), Station::Queue { demand_s: second, servers: 2 }]
+            [
+                Station::Delay { demand_s: think },
+                queue(first),
+                Station::Queue { demand_s: second, servers: 2 },
+            ]
         };
         for customers in [1, 2, 7] {
             let found = sensitivities(&network(0.3, 0.1, 0.15), customers).unwrap();
@@ -193,7 +197,8 @@ mod tests {
                 1.0 / solve(&network(think, first, second), customers).unwrap().passes_per_s
             };
             let more = 1.0 + 1e-6;
-            let moved = [time(0.3 * more, 0.1, 0.15), time(0.3, 0.1 * more, 0.15), time(0.3, 0.1, 0.15 * more)];
+            let moved =
+                [time(0.3 * more, 0.1, 0.15), time(0.3, 0.1 * more, 0.15), time(0.3, 0.1, 0.15 * more)];
             for (found, moved) in found.iter().zip(moved) {
                 let quotient = (moved / time(0.3, 0.1, 0.15)).ln() / 1e-6;
                 assert!((found - quotient).abs() < 1e-4, "{found} {quotient}");

@@ -181,7 +181,8 @@ impl Demand {
             top_flushes: counted(known(Term::Flushes), NEXT_TO_NO_FLUSH),
             ..Self::default()
         };
-        let disk_flushes = without_disk.durable(machine) * counted(known(Term::FlushAmplification), NEXT_TO_NO_FLUSH);
+        let disk_flushes =
+            without_disk.durable(machine) * counted(known(Term::FlushAmplification), NEXT_TO_NO_FLUSH);
         Self {
             disk_requests,
             disk_flushes,
@@ -285,7 +286,9 @@ mod tests {
             for term in Term::ALL {
                 let with = |times: f64| {
                     let value = |other: Term| {
-                        other.of(&demand, machine).map(|value| if other == term { value * times } else { value })
+                        other
+                            .of(&demand, machine)
+                            .map(|value| if other == term { value * times } else { value })
                     };
                     Demand::of_terms(machine, value)
                 };

@@ -151,11 +151,7 @@ impl TermWeights {
 
 impl MechanismModel {
     /// The model of cells; `None` where none of them has a demand.
-    pub fn of(
-        weights: &TermWeights,
-        samples: &[Sample<'_>],
-        asked: &[&Cell],
-    ) -> Option<Self> {
+    pub fn of(weights: &TermWeights, samples: &[Sample<'_>], asked: &[&Cell]) -> Option<Self> {
         let of_term = |(term, weights): (&Term, &Scaled)| {
             Some((*term, weights.model(&with_term(samples, *term), asked)?))
         };
@@ -165,8 +161,7 @@ impl MechanismModel {
 
     /// What is expected of a cell, on such a machine.
     pub fn expected(&self, cell: &Cell, shape: &Shape, machine: Machine) -> Option<Mechanical> {
-        let expected =
-            |(term, model): (&Term, &Model)| (*term, model.expected(cell));
+        let expected = |(term, model): (&Term, &Model)| (*term, model.expected(cell));
         let open = self.terms.iter().filter(|(term, _)| term.given(machine).is_none());
         let found: BTreeMap<Term, (f64, f64)> = open.map(expected).collect();
         let demand = Demand::of_terms(machine, |term| Some(found.get(&term)?.0.exp()));

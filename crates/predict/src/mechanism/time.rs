@@ -38,11 +38,8 @@ pub fn operation_time(demand: &Demand, shape: &Shape) -> Option<OperationTime> {
     let most = if shape.think_s > 0.0 { MOST_THINKING } else { MOST_WITHOUT_THINKING };
     let customers = shape.customers().clamp(1, most);
     let queue = |demand_s: f64| Station::Queue { demand_s: demand_s.max(SHORTEST_S), servers: 1 };
-    let stations = [
-        queue(demand.processor_s()),
-        queue(demand.disk_s()),
-        Station::Delay { demand_s: shape.think_s },
-    ];
+    let stations =
+        [queue(demand.processor_s()), queue(demand.disk_s()), Station::Delay { demand_s: shape.think_s }];
     let stations = if shape.think_s > 0.0 { &stations[..] } else { &stations[..2] };
     let found = solve(stations, customers)?;
     let by = sensitivities(stations, customers)?;
@@ -71,7 +68,9 @@ mod tests {
     fn one_worker_waits_for_one_after_the_other_and_many_for_the_slower() {
         let alone = operation_time(&demand(0.001, 0.009), &workers(1, 0.0)).unwrap();
         assert!((alone.seconds - 0.010).abs() < 1e-12);
-        assert!((alone.by_term(&demand(0.001, 0.009), Term::DiskTime, Machine::default()) - 0.9).abs() < 1e-9);
+        assert!(
+            (alone.by_term(&demand(0.001, 0.009), Term::DiskTime, Machine::default()) - 0.9).abs() < 1e-9
+        );
         let many = operation_time(&demand(0.001, 0.009), &workers(255, 0.0)).unwrap();
         assert!((many.seconds - 0.009).abs() < 1e-9 && many.by_processor < 1e-6, "{many:?}");
         let thinking = operation_time(&demand(0.001, 0.002), &workers(50, 10.0)).unwrap();

@@ -16,7 +16,9 @@ pub(super) fn predict(
     let expected = learnt::expected(question, evidence, knowledge)?;
     let lacks = || {
         let is_known = evidence.cells.iter().any(|cell| cell.load == question.load && cell.demand.is_some());
-        let traced = || evidence.command("run", &format!("'{}' '{}' --trace layers -n 1", question.from, question.load));
+        let traced = || {
+            evidence.command("run", &format!("'{}' '{}' --trace layers -n 1", question.from, question.load))
+        };
         Missing {
             what: "runs in virtual time with recorded layers, of which instructions and the disk's time are known"
                 .to_owned(),

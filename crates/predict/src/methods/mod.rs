@@ -67,7 +67,9 @@ pub const METHODS: [Method; 7] = [
         predict: learnt::predict,
     },
     Method {
-        name: "alike", source: "the rate on the stack with most parts in common", predict: alike::predict
+        name: "alike",
+        source: "the rate on the stack with most parts in common",
+        predict: alike::predict,
     },
 ];
 

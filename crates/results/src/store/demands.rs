@@ -45,8 +45,7 @@ FROM ends AS e JOIN main.layer_metrics AS t ON t.run = e.run AND t.depth = e.top
     JOIN main.layer_metrics AS d ON d.run = e.run AND d.depth = e.disk JOIN main.runs AS r ON r.number = e.run
 WHERE r.elapsed_ns > 0 AND d.seek_ns IS NOT NULL";
 
-const INSTRUCTIONS: &str =
-    "SELECT i.run, i.executor, i.per_operation FROM main.instructions AS i JOIN counted USING (run) WHERE i.per_operation > 0";
+const INSTRUCTIONS: &str = "SELECT i.run, i.executor, i.per_operation FROM main.instructions AS i JOIN counted USING (run) WHERE i.per_operation > 0";
 
 /// By stack and load.
 pub(super) fn demands(
@@ -70,7 +69,8 @@ pub(super) fn demands(
         if operations <= 0.0 {
             continue;
         }
-        let of_operation = |column: usize| Ok::<f64, rusqlite::Error>(row.get::<_, f64>(column)? / operations);
+        let of_operation =
+            |column: usize| Ok::<f64, rusqlite::Error>(row.get::<_, f64>(column)? / operations);
         let data_s = of_operation(7)?;
         let demand = KnownDemand {
             instructions,
@@ -89,9 +89,8 @@ pub(super) fn demands(
 }
 
 fn mean(runs: &[KnownDemand]) -> KnownDemand {
-    let mean_of = |value: &dyn Fn(&KnownDemand) -> f64| {
-        runs.iter().map(value).sum::<f64>() / runs.len().max(1) as f64
-    };
+    let mean_of =
+        |value: &dyn Fn(&KnownDemand) -> f64| runs.iter().map(value).sum::<f64>() / runs.len().max(1) as f64;
     let instructions = |executor: Executor| {
         let counted = runs.iter().any(|run| run.instructions.contains_key(&executor));
         counted.then(|| {

@@ -50,7 +50,13 @@ fn of_search(logs: &[f64], usual: &Weights) -> Weights {
     let mut effects: Vec<Effect> = effects.chunks_exact(3).map(effect).collect();
     let alone = effects.remove(aspects);
     let lengths = others[..features].iter().map(|log| value(log).max(SHORTEST)).collect();
-    Weights { aspects: effects, alone, lengths, error: value(&others[features]).max(SUREST), loads: usual.loads }
+    Weights {
+        aspects: effects,
+        alone,
+        lengths,
+        error: value(&others[features]).max(SUREST),
+        loads: usual.loads,
+    }
 }
 
 /// The logarithm of the likelihood, and its derivatives by the logarithms of the weights in the order of [`to_search`].

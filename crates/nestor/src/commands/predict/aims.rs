@@ -44,11 +44,7 @@ pub fn of_hidden(validation: &Validation) -> Vec<Aim> {
     let mut aims = match validation.held {
         Held::Stacks { .. } => vec![
             Aim::at_most("median error", MEDIAN, median),
-            Aim::at_most(
-                "90th percentile of the errors",
-                NINE_OF_TEN,
-                ours.p90_without_noise.or(ours.p90),
-            ),
+            Aim::at_most("90th percentile of the errors", NINE_OF_TEN, ours.p90_without_noise.or(ours.p90)),
             Aim {
                 aim: format!("share of truths in the 90 % interval: {} to {}", percent(low), percent(high)),
                 reached: ours.coverage,

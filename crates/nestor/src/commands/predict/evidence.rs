@@ -84,8 +84,7 @@ fn by_name(parts: &KnownStack) -> StackParts {
 
 /// In seconds, which a processor of so many million instructions a second takes.
 fn seconds_of(demand: &KnownDemand, mips: f64) -> Demand {
-    let seconds =
-        |executor: Executor| demand.instructions.get(&executor).map(|count| count / (mips * 1e6));
+    let seconds = |executor: Executor| demand.instructions.get(&executor).map(|count| count / (mips * 1e6));
     let guest_kernel = seconds(Executor::GuestKernel);
     let host_kernel = seconds(Executor::HostKernel).unwrap_or_default();
     Demand {

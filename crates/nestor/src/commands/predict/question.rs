@@ -67,7 +67,7 @@ impl Load {
             }
             let of_load = elsewhere(known, &name, |other| other.workload == name);
             bail!(
-                "{}\n  measure it where it runs now: {}\n  or watch it: nestor characterize --for 60s --output {}.toml",
+                "{}\n  one short run is enough, where it runs now or on a stack like many others: {}\n  or watch it: nestor characterize --for 60s --output {}.toml",
                 match of_load {
                     Some(there) => format!("the requests of {name} are not known: {there}"),
                     None => format!(
@@ -75,7 +75,10 @@ impl Load {
                                      known"
                     ),
                 },
-                evidence.command("run", &format!("STACK '{name}'")),
+                evidence.command(
+                    "run",
+                    &format!("'{}' '{name}' -n 1", evidence.most_typical().unwrap_or("STACK"))
+                ),
                 workload.case()
             );
         };

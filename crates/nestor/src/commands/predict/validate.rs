@@ -135,7 +135,9 @@ fn least(loads: &[(String, f64)], sign: f64) -> Option<&(String, f64)> {
 
 /// The errors less what the truths are off, beside what a perfect prediction would be off.
 fn floor(validation: &Validation) -> String {
-    let (Some(ours), Some(floor)) = (validation.scores.first(), validation.floor) else { return String::new() };
+    let (Some(ours), Some(floor)) = (validation.scores.first(), validation.floor) else {
+        return String::new();
+    };
     let known = |share: Option<f64>| share.map_or_else(|| "-".to_owned(), percent);
     format!(
         "  without the noise of the truths: median {}, 90th percentile {}; a perfect prediction would be off by {} [{}, {}] and {}\n",
