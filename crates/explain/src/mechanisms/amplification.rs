@@ -65,7 +65,8 @@ fn claim(case: &Case<'_>, left: &mut Left, parts: &[Part]) -> f64 {
     let of_commits =
         parts.first().map_or(0.0, |journal| flushes_of(case, *journal)) / more.max(f64::MIN_POSITIVE);
     let flushes = left.claim(Part::Flush, left.part(Part::Flush).max(0.0) * of_commits);
-    let own: f64 = parts.iter().map(|part| left.claim(*part, left.part(*part).max(0.0))).sum();
+    // What one of them saves is theirs too: a journal may gather what was metadata in its place before.
+    let own: f64 = parts.iter().map(|part| left.claim_all(*part)).sum();
     let disturbed = [Part::Data, Part::TopJournal, Part::TopMetadata, Part::HostJournal, Part::HostMetadata];
     let back = disturbed.into_iter().filter(|part| !parts.contains(part)).map(|part| {
         let way_back = case.more(|e| e.per_operation(way_ns(e, parts, part)));

@@ -161,7 +161,7 @@ impl FileRequests {
             "luring_co_submit" => event.number("bs") == self.node && event.number("type") == Some(RING_FLUSH),
             _ => !self.of_another_node,
         };
-        (flushes && self.node.is_some()).then(|| Begun {
+        (flushes && self.node.is_some()).then_some(Begun {
             queued_ns: event.time_ns,
             operation: Operation::Flush,
             offset: 0,
