@@ -63,6 +63,21 @@ fn a_plan_for_a_cluster_says_node_hours_and_the_time_with_so_many_tasks() {
         "--no-stop",
     ];
     insta::assert_snapshot!(said(&sandbox, &arguments), @r"
+    A study that is only planned  (planned)
+    3 stacks, 2 workloads, up to 5 blocks in random order (seed 1), no baselines at the ends of blocks
+
+                  all
+      cells       30
+      time        6 min
+      measuring   55 %
+      node-hours  0.30
+      space       1.0 GiB
+
+      on Slurm: 0.30 node-hours, up to 4 tasks at once, each with 1 core and 1963 MiB of memory
+
+      time allowed 2 h: cells that do not fit are left out
+
+      nothing has been measured here yet: the time is a guess
     ");
     let mut arguments = arguments.to_vec();
     arguments.extend([
@@ -87,8 +102,14 @@ fn what_a_cluster_cannot_do_is_refused() {
             &["study", "study.toml", "--store", "r.sqlite", "--slurm", "--slurm-tasks", "4", "--on", place],
         )
     };
-    insta::assert_snapshot!(on("emulated:time=real"), @"");
-    insta::assert_snapshot!(on("this"), @"");
+    insta::assert_snapshot!(on("emulated:time=real"), @r"
+    error: --slurm needs virtual time, but this is `--on emulated:time=real`: a study compares the cells of a block, and in real time cells on different machines cannot be compared
+      omit --on, or run the study on one machine, without --slurm
+    ");
+    insta::assert_snapshot!(on("this"), @r"
+    error: --slurm runs cells on emulated hosts, but this is `--on this`: devices and files of yours are those of one machine
+      omit --on, or run the study without --slurm
+    ");
     let nowhere = |more: &[&str]| {
         let arguments = [&["study", "study.toml", "--store", "r.sqlite", "--slurm"], more].concat();
         let output = sandbox.nestor(arguments).env("PATH", "/no/such/directory").assert().failure();

@@ -24,6 +24,14 @@ pub enum SlurmError {
         /// The system's answer.
         reason: String,
     },
+    /// A partition is not there, or all of its nodes are out of order.
+    #[error(
+        "{partition} has no processor that can be used, as `sinfo` says\n  name another one with --slurm-partition, or say with --slurm-tasks how many tasks run at once"
+    )]
+    NoProcessors {
+        /// `the partition long`.
+        partition: String,
+    },
     /// It refuses.
     #[error(
         "{said}\n  `{program}` refused; partition, memory, time limit and other options: --slurm-partition, --slurm-time, --slurm-arg"
@@ -124,7 +132,13 @@ impl Slurm {
         let output = run("sinfo", &arguments)?;
         match usable_processors(&output.said, partition.is_some()) {
             Some(processors) if output.succeeded => Ok(processors),
-            _ => Err(SlurmError::Refused { program: "sinfo", said: output.errors.trim().to_owned() }),
+            _ if !output.errors.trim().is_empty() => {
+                Err(SlurmError::Refused { program: "sinfo", said: output.errors.trim().to_owned() })
+            }
+            _ => Err(SlurmError::NoProcessors {
+                partition: partition
+                    .map_or_else(|| "the default partition".to_owned(), |p| format!("the partition {p}")),
+            }),
         }
     }
 }

@@ -397,10 +397,10 @@ impl<C: Cluster> SlurmCrew<C> {
             return self.fail(self.with_refusals("nodes cannot run cells"));
         }
         let array = &mut self.arrays[at];
-        if !std::mem::replace(&mut array.withdrawn, true) {
-            if let Err(e) = self.cluster.cancel(&array.number, &self.settings.name, true) {
-                return self.fail(e.to_string());
-            }
+        if !std::mem::replace(&mut array.withdrawn, true)
+            && let Err(e) = self.cluster.cancel(&array.number, &self.settings.name, true)
+        {
+            return self.fail(e.to_string());
         }
         self.hand_again(cells);
     }
@@ -505,10 +505,11 @@ impl<C: Cluster> Crew for SlurmCrew<C> {
         if let Some(said) = self.said.pop_front() {
             return said;
         }
-        if !self.handed.is_empty() && !self.withdrawn {
-            if let Err(why) = self.submit() {
-                self.fail(why);
-            }
+        if !self.handed.is_empty()
+            && !self.withdrawn
+            && let Err(why) = self.submit()
+        {
+            self.fail(why);
         }
         self.look();
         if let Some(said) = self.said.pop_front() {

@@ -97,7 +97,8 @@ type Fates = Box<dyn Fn(usize, usize) -> Fate>;
 struct MadeUp {
     seen: Rc<RefCell<Seen>>,
     fates: Fates,
-    refuses: Box<dyn Fn(&[String]) -> bool>,
+    /// Whether it refuses these arguments of `sbatch`.
+    refuses: fn(&[String]) -> bool,
 }
 
 impl Submitted {
@@ -247,7 +248,7 @@ impl Table {
             after_deadline: "too late".to_owned(),
             note: Box::new(move |text| seen.borrow_mut().notes.push(text.to_owned())),
         };
-        let cluster = MadeUp { seen: Rc::clone(&self.seen), fates, refuses: Box::new(self.refuses) };
+        let cluster = MadeUp { seen: Rc::clone(&self.seen), fates, refuses: self.refuses };
         SlurmCrew::new(cluster, self.shared(&study.hash(PLACE)), settings).unwrap()
     }
 
@@ -421,11 +422,8 @@ fn what_a_killed_controller_has_left_is_taken_once() {
     std::fs::rename(table.folder.path().join("r.sqlite"), table.folder.path().join("before.sqlite")).unwrap();
     let mut store = table.store();
     store.insert(&runs[4].record).unwrap();
-    let mut cluster = MadeUp {
-        seen: Rc::clone(&table.seen),
-        fates: Box::new(|_, _| Fate::Done),
-        refuses: Box::new(|_| false),
-    };
+    let mut cluster =
+        MadeUp { seen: Rc::clone(&table.seen), fates: Box::new(|_, _| Fate::Done), refuses: |_| false };
     table.seen.borrow_mut().cancelled.clear();
     let shared = table.shared(&hash);
     let left = take_leftovers(&mut cluster, &shared, "nestor-made-up", &hash, &mut store).unwrap();
