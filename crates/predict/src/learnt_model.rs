@@ -3,14 +3,15 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use nestor_statistics::prediction::LearntRate;
 use nestor_statistics::prediction::learnt::{Cell, Subject, Weights};
-use nestor_statistics::prediction::{Learnt, LearntRate};
 use serde::{Deserialize, Serialize};
 
 use crate::evidence::{Evidence, Shape};
 use crate::hiding::{dealt, probes};
 use crate::mechanism::{Mechanical, MechanismModel, TermWeights};
 use crate::numbers::{Numbers, Sample};
+use crate::scaled::{Manner, ScaledModel, weights_of};
 use crate::trust::{Guess, Guesses, Learner, Trial, Trust};
 
 /// Fewer teach nothing.
@@ -19,6 +20,9 @@ pub const FEWEST_CELLS: usize = 8;
 const PARTS: usize = 5;
 /// Cells of a part that are asked for at most: more take longer and tell the same.
 const MOST_ASKED: usize = 400;
+/// How rates are learnt.
+const RATES: Manner =
+    Manner { loads: Subject::RATES.loads, searched: Subject::RATES.searched, counted: None };
 /// The order in which cells are left out where there are too many.
 const SEED: u64 = 1;
 
@@ -64,7 +68,7 @@ pub struct Expected {
 
 /// Models of cells.
 struct Models {
-    rates: Learnt,
+    rates: ScaledModel,
     mechanisms: Option<MechanismModel>,
     /// On which stacks each load was measured.
     told: BTreeMap<u32, BTreeSet<u32>>,
@@ -76,7 +80,7 @@ impl Models {
         samples.iter().for_each(|sample| {
             told.entry(sample.cell.load).or_default().insert(sample.cell.stack);
         });
-        let rates = Learnt::with(kept.rates.clone(), &rated(samples), asked, SEED)?;
+        let rates = ScaledModel::of(kept.rates, &rated(samples), RATES, asked)?;
         let mechanisms = kept.mechanisms.and_then(|weights| MechanismModel::of(weights, samples, asked));
         Some(Self { rates, mechanisms, told })
     }
@@ -87,7 +91,7 @@ impl Models {
         self.told.get(&asked.cell.load)?;
         let by_mechanisms = |model: &MechanismModel| model.expected(&asked.cell, asked.shape, asked.machine);
         Some(Expected {
-            rates: self.rates.predict(&asked.cell),
+            rates: self.rates.expected(&asked.cell),
             mechanisms: self.mechanisms.as_ref().and_then(by_mechanisms),
             alike,
             trust,
@@ -127,7 +131,7 @@ impl Knowledge {
     pub fn fit(evidence: &Evidence) -> Self {
         let numbers = Numbers::of(evidence);
         let samples = numbers.samples(evidence);
-        let kept = Learnt::weights_of(&rated(&samples), Subject::RATES, SEED).map(|rates| {
+        let kept = weights_of(&rated(&samples), RATES).map(|rates| {
             let mechanisms = TermWeights::of(&samples);
             let weighed = Weighed { rates: &rates, mechanisms: mechanisms.as_ref() };
             let trust = |parts: &[BTreeSet<usize>]| Trust::of(&trials(&weighed, &samples, parts));

@@ -19,6 +19,7 @@ mod noise;
 pub mod nulls;
 mod numbers;
 pub mod residual;
+mod scaled;
 mod term_errors;
 mod trust;
 pub mod validation;

@@ -2,15 +2,15 @@
 
 use std::collections::BTreeMap;
 
-use nestor_statistics::prediction::Learnt;
+use nestor_statistics::prediction::LearntRate;
 use nestor_statistics::prediction::learnt::{Cell, Subject, Weights};
 use serde::{Deserialize, Serialize};
 
 use super::demand::{Demand, Machine, Term};
 use super::time::{OperationTime, operation_time};
 use crate::evidence::Shape;
-use crate::learnt_model::FEWEST_CELLS;
 use crate::numbers::Sample;
+use crate::scaled::{Manner, ScaledModel, weights_of};
 
 /// What a request takes differs so much from load to load, as a deviation of its logarithm: from sequential to random, from one sector to
 /// a MiB.
@@ -19,33 +19,11 @@ const OF_REQUESTS: f64 = 1.0;
 const SEARCHED: usize = 120;
 /// Cells that the model of a term holds.
 const HELD: usize = 240;
-/// The order in which cells are left out where there are too many.
-const SEED: u64 = 1;
-
-/// How far a term of a load is apart on different stacks where weights are as usual: a deviation of its logarithm.
-const USUAL_SPREAD: f64 = 0.2;
-/// A term is not taken for more constant than this.
-const LEAST_SPREAD: f64 = 0.02;
-
 /// How much each part of a stack counts in each term, and in what the terms leave.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct TermWeights {
-    terms: BTreeMap<Term, Scaled>,
-    rest: Scaled,
-}
-
-/// Weights of a quantity whose logarithms are first multiplied, so that each varies as much as rates do: flushes are a thousand times as
-/// many on one stack as on another, requests a hundredth more.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-struct Scaled {
-    scale: f64,
-    weights: Weights,
-}
-
-/// A quantity's model.
-struct Model {
-    scale: f64,
-    learnt: Learnt,
+    terms: BTreeMap<Term, Weights>,
+    rest: Weights,
 }
 
 /// What is expected from mechanisms.
@@ -67,8 +45,8 @@ pub struct Mechanical {
 
 /// Terms and rest of measured cells.
 pub(crate) struct MechanismModel {
-    terms: BTreeMap<Term, Model>,
-    rest: Model,
+    terms: BTreeMap<Term, ScaledModel>,
+    rest: ScaledModel,
 }
 
 /// The logarithm of what the terms leave of a rate: its unit, and what a network of two stations is not.
@@ -90,83 +68,49 @@ fn with_rest(samples: &[Sample<'_>]) -> Vec<(Cell, f64)> {
     samples.iter().filter_map(value).collect()
 }
 
-fn scaled(cells: &[(Cell, f64)], scale: f64) -> Vec<(Cell, f64)> {
-    cells.iter().map(|(cell, value)| (cell.clone(), value.powf(scale))).collect()
+/// How what is counted is learnt.
+fn manner(loads: f64) -> Manner {
+    Manner { loads, searched: SEARCHED, counted: Some(HELD) }
 }
 
-/// Deviation of the logarithms of values from the means of their loads; `None` where no load was measured on two stacks.
-fn spread(cells: &[(Cell, f64)]) -> Option<f64> {
-    let mut of_loads: BTreeMap<u32, Vec<f64>> = BTreeMap::new();
-    for (cell, value) in cells {
-        of_loads.entry(cell.load).or_default().push(value.ln());
-    }
-    let (mut squares, mut freedom) = (0.0, 0.0);
-    for logs in of_loads.values() {
-        let mean = logs.iter().sum::<f64>() / logs.len() as f64;
-        squares += logs.iter().map(|log| (log - mean).powi(2)).sum::<f64>();
-        freedom += logs.len() as f64 - 1.0;
-    }
-    (freedom > 0.0).then(|| (squares / freedom).sqrt())
-}
-
-impl Scaled {
-    /// Of values of loads that are apart by so much from load to load; as usual with too few of them.
-    fn of(cells: &[(Cell, f64)], loads: f64, usual: (usize, usize)) -> Self {
-        let scale = USUAL_SPREAD / spread(cells).unwrap_or(USUAL_SPREAD).max(LEAST_SPREAD);
-        let loads = loads * scale;
-        let found = Learnt::weights_of(&scaled(cells, scale), Subject { loads, searched: SEARCHED }, SEED);
-        Self { scale, weights: found.unwrap_or_else(|| Weights::usual(usual.0, usual.1, loads)) }
-    }
-
-    fn model(&self, cells: &[(Cell, f64)], asked: &[&Cell]) -> Option<Model> {
-        let cells = scaled(cells, self.scale);
-        let learnt = Learnt::of_exact(self.weights.clone(), &cells, asked, HELD, SEED)?;
-        Some(Model { scale: self.scale, learnt })
-    }
-}
-
-impl Model {
-    /// Logarithm and its deviation.
-    fn expected(&self, cell: &Cell) -> (f64, f64) {
-        let found = self.learnt.predict(cell);
-        (found.rate.ln() / self.scale, found.interval.deviation_of_logarithm() / self.scale)
-    }
+fn manner_of(term: Term) -> Manner {
+    manner(if term.is_of_an_operation() { Subject::RATES.loads } else { OF_REQUESTS })
 }
 
 impl TermWeights {
     /// The weights that explain the terms best; `None` with too few cells of which the demands are known. A term that too few cells have
     /// is weighed as usual.
     pub(crate) fn of(samples: &[Sample<'_>]) -> Option<Self> {
-        let rest = with_rest(samples);
-        let first = &rest.first().filter(|_| rest.len() >= FEWEST_CELLS)?.0;
-        let sizes = (first.aspects.len(), first.features.len());
+        let rest = weights_of(&with_rest(samples), manner(Subject::RATES.loads))?;
         let of_term = |term: Term| {
-            let loads = if term.is_of_an_operation() { Subject::RATES.loads } else { OF_REQUESTS };
-            (term, Scaled::of(&with_term(samples, term), loads, sizes))
+            let usual = || Weights::usual(rest.aspects.len(), rest.lengths.len(), manner_of(term).loads);
+            (term, weights_of(&with_term(samples, term), manner_of(term)).unwrap_or_else(usual))
         };
-        let terms = Term::ALL.into_iter().map(of_term).collect();
-        Some(Self { terms, rest: Scaled::of(&rest, Subject::RATES.loads, sizes) })
+        Some(Self { terms: Term::ALL.into_iter().map(of_term).collect(), rest })
     }
 }
 
 impl MechanismModel {
     /// The model of cells; `None` where none of them has a demand.
     pub fn of(weights: &TermWeights, samples: &[Sample<'_>], asked: &[&Cell]) -> Option<Self> {
-        let of_term = |(term, weights): (&Term, &Scaled)| {
-            Some((*term, weights.model(&with_term(samples, *term), asked)?))
+        let of_term = |(term, weights): (&Term, &Weights)| {
+            let cells = with_term(samples, *term);
+            Some((*term, ScaledModel::of(weights, &cells, manner_of(*term), asked)?))
         };
-        let rest = weights.rest.model(&with_rest(samples), asked)?;
+        let of_rest = manner(Subject::RATES.loads);
+        let rest = ScaledModel::of(&weights.rest, &with_rest(samples), of_rest, asked)?;
         Some(Self { terms: weights.terms.iter().filter_map(of_term).collect(), rest })
     }
 
     /// What is expected of a cell, on such a machine.
     pub fn expected(&self, cell: &Cell, shape: &Shape, machine: Machine) -> Option<Mechanical> {
-        let expected = |(term, model): (&Term, &Model)| (*term, model.expected(cell));
+        let logs = |found: LearntRate| (found.rate.ln(), found.interval.deviation_of_logarithm());
+        let expected = |(term, model): (&Term, &ScaledModel)| (*term, logs(model.expected(cell)));
         let open = self.terms.iter().filter(|(term, _)| term.given(machine).is_none());
         let found: BTreeMap<Term, (f64, f64)> = open.map(expected).collect();
         let demand = Demand::of_terms(machine, |term| Some(found.get(&term)?.0.exp()));
         let time = operation_time(&demand, shape)?;
-        let (log_rest, of_rest) = self.rest.expected(cell);
+        let (log_rest, of_rest) = logs(self.rest.expected(cell));
         let of_terms =
             found.iter().map(|(term, (_, deviation))| time.by_term(&demand, *term, machine) * deviation);
         let variance: f64 = of_terms.map(|deviation| deviation * deviation).sum();

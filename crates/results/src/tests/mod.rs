@@ -6,6 +6,7 @@ mod claim_limits;
 mod claim_parts;
 mod claims;
 mod compare;
+mod demands;
 mod documents;
 mod estimate;
 mod esx_disk;
