@@ -239,8 +239,9 @@ fn trials(weighed: &Weighed<'_>, samples: &[Sample<'_>], parts: &[BTreeSet<usize
         let asked: Vec<&Sample<'_>> = hidden.iter().map(|place| &samples[*place]).take(MOST_ASKED).collect();
         let cells: Vec<&Cell> = asked.iter().map(|sample| &sample.cell).collect();
         let Some(models) = Models::of(weighed, &known, &cells) else { continue };
+        let loads = cells_of_stacks(&known);
         let of_sample = |sample: &&Sample<'_>| {
-            let expected = models.expected(sample, Trust::default(), alike(&known, &sample.cell))?;
+            let expected = models.expected(sample, Trust::default(), alike(&known, &loads, &sample.cell))?;
             Some(Trial { truth: sample.rate.ln(), guesses: expected.guesses() })
         };
         found.extend(asked.iter().filter_map(of_sample));
@@ -249,11 +250,19 @@ fn trials(weighed: &Weighed<'_>, samples: &[Sample<'_>], parts: &[BTreeSet<usize
 }
 
 /// The rate of a load on the known stack that has most in common with the cell's, and of equals most loads.
-fn alike(known: &[Sample<'_>], asked: &Cell) -> Option<f64> {
+fn alike(known: &[Sample<'_>], loads: &BTreeMap<u32, usize>, asked: &Cell) -> Option<f64> {
     let shared = |cell: &Cell| cell.aspects.iter().zip(&asked.aspects).filter(|(a, b)| a == b).count();
-    let loads = |cell: &Cell| known.iter().filter(|sample| sample.cell.stack == cell.stack).count();
     let of_load = known.iter().filter(|sample| sample.cell.load == asked.load);
-    of_load.max_by_key(|sample| (shared(&sample.cell), loads(&sample.cell))).map(|sample| sample.rate)
+    of_load
+        .max_by_key(|sample| (shared(&sample.cell), loads.get(&sample.cell.stack)))
+        .map(|sample| sample.rate)
+}
+
+/// How many cells each stack has.
+fn cells_of_stacks(known: &[Sample<'_>]) -> BTreeMap<u32, usize> {
+    let mut loads = BTreeMap::new();
+    known.iter().for_each(|sample| *loads.entry(sample.cell.stack).or_default() += 1);
+    loads
 }
 
 /// Whole stacks.

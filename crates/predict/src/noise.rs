@@ -43,7 +43,7 @@ impl Noise {
     /// loads.
     pub fn of(cells: &[MeasuredLoad]) -> Self {
         let several: Vec<(&MeasuredLoad, Vec<f64>)> =
-            cells.iter().map(|cell| (cell, strays(cell))).filter(|(_, away)| away.len() > 1).collect();
+            cells.iter().filter(|cell| cell.run_rates.len() > 1).map(|cell| (cell, strays(cell))).collect();
         let mut of_loads: BTreeMap<&str, (f64, f64)> = BTreeMap::new();
         let (mut squares, mut freedom) = (0.0, 0.0);
         for (cell, away) in &several {

@@ -172,7 +172,10 @@ impl Found {
             });
         }
         self.of_answer.push(outcome(found.rate, inside));
+        let is_answered = found.rate.is_some();
         for (name, rate) in found.nulls {
+            // On the same questions: who answers only the easy ones is not better for it.
+            let rate = rate.filter(|_| is_answered);
             match self.of_nulls.iter_mut().find(|(known, _)| *known == name) {
                 Some((_, outcomes)) => outcomes.push(outcome(rate, None)),
                 None => self.of_nulls.push((name, vec![outcome(rate, None)])),

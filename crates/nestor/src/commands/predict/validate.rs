@@ -216,7 +216,7 @@ fn in_words(held: Held) -> String {
     match held {
         Held::Stacks { known_loads: 0 } => "whole stacks hidden".to_owned(),
         Held::Stacks { known_loads } => format!("stacks hidden except {known_loads} loads"),
-        Held::Families => "families of loads hidden except where they run now".to_owned(),
+        Held::Families => "families of loads hidden except one probe of each load".to_owned(),
     }
 }
 
@@ -241,4 +241,54 @@ fn scores(scores: &[Scores]) -> String {
         &["by", "asked", "abstained", "median error", "90th percentile", "mean", "bias", "in interval"],
         &rows,
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use nestor_predict::Floor;
+    use nestor_statistics::Interval;
+
+    use super::*;
+
+    fn validation() -> Validation {
+        let score = Scores {
+            name: "prediction".to_owned(),
+            asked: 20,
+            answered: 20,
+            mape: Some(0.1),
+            median: Some(0.08),
+            p90: Some(0.3),
+            bias: Some(0.0),
+            coverage: Some(0.9),
+            median_without_noise: Some(0.07),
+            p90_without_noise: None,
+        };
+        let term = |term: &'static str, share: f64| TermError { term, cells: 20, median: 0.05, share };
+        Validation {
+            held: Held::Stacks { known_loads: 0 },
+            folds: 6,
+            scores: vec![score],
+            errors: Vec::new(),
+            floor: Some(Floor {
+                median: 0.014,
+                median_interval: Interval { low: 0.012, high: 0.021 },
+                p90: 0.065,
+            }),
+            terms: vec![term("disk: time of a request", 0.7), term("disk: time of a flush", -0.1)],
+        }
+    }
+
+    #[test]
+    fn errors_stand_beside_the_floor_and_misses_beside_the_wrong_term() {
+        let validation = validation();
+        insta::assert_snapshot!(floor(&validation), @"without the noise of the truths: median 7.0 %, 90th percentile -; a perfect prediction would be off by 1.4 % [1.2 %, 2.1 %] and 6.5 %");
+        let missed = aims::of_hidden(&validation);
+        insta::assert_snapshot!(terms(&validation, &missed), @r"
+        by mechanisms, squared errors of the time by the term that is wrong:
+          70 % disk: time of a request (off by 5.0 % in the median of 20 cells)
+        ");
+        assert_eq!(terms(&validation, &[]), "", "nothing is missed");
+        let nothing = Validation { floor: None, terms: Vec::new(), ..validation };
+        assert_eq!(floor(&nothing) + &terms(&nothing, &missed), "");
+    }
 }
