@@ -1,7 +1,8 @@
 //! What an operation asks of each layer, read back from the columns.
 
 use nestor_processor::InstructionCounts;
-use nestor_trace::{LayerMetrics, ServiceTime, TracePoint};
+use nestor_trace::metrics::ServiceTime;
+use nestor_trace::{LayerMetrics, TracePoint};
 use tempfile::TempDir;
 
 use super::fixture::{MIB, layer, record, writes};
