@@ -178,27 +178,29 @@ pub struct StudyHow {
     pub slurm: SlurmArguments,
 }
 
+/// Where `--help` lists them.
+const CLUSTER_OPTIONS: &str = "On a Slurm cluster";
+
 /// Whether and how a study is spread over a Slurm cluster.
 #[derive(Args, Clone, Debug)]
-#[command(next_help_heading = "On a Slurm cluster")]
 pub struct SlurmArguments {
     /// Spread the cells over the machines of a Slurm cluster, as an array job; virtual time only; changes no number
-    #[arg(long, conflicts_with = "jobs")]
+    #[arg(help_heading = CLUSTER_OPTIONS, long, conflicts_with = "jobs")]
     pub slurm: bool,
     /// The partition [default: Slurm's]
-    #[arg(long = "slurm-partition", value_name = "NAME", requires = "slurm")]
+    #[arg(help_heading = CLUSTER_OPTIONS, long = "slurm-partition", value_name = "NAME", requires = "slurm")]
     pub partition: Option<String>,
     /// Number of tasks at once; each takes one core [default: as many as the partition has cores]
-    #[arg(long = "slurm-tasks", value_name = "N", requires = "slurm")]
+    #[arg(help_heading = CLUSTER_OPTIONS, long = "slurm-tasks", value_name = "N", requires = "slurm")]
     pub tasks: Option<NonZeroUsize>,
     /// Time limit of a task, such as 2h; a cell that it ends runs again in another task [default: the partition's]
-    #[arg(long = "slurm-time", value_name = "TIME", value_parser = duration, requires = "slurm")]
+    #[arg(help_heading = CLUSTER_OPTIONS, long = "slurm-time", value_name = "TIME", value_parser = duration, requires = "slurm")]
     pub time: Option<std::time::Duration>,
     /// A further argument for sbatch, such as --slurm-arg=--account=lab; may be repeated
-    #[arg(long = "slurm-arg", value_name = "ARGUMENT", allow_hyphen_values = true, requires = "slurm")]
+    #[arg(help_heading = CLUSTER_OPTIONS, long = "slurm-arg", value_name = "ARGUMENT", allow_hyphen_values = true, requires = "slurm")]
     pub arguments: Vec<String>,
     /// A directory that all nodes share, for the tasks' results [default: slurm/ beside the results file]
-    #[arg(long = "slurm-dir", value_name = "DIRECTORY", requires = "slurm")]
+    #[arg(help_heading = CLUSTER_OPTIONS, long = "slurm-dir", value_name = "DIRECTORY", requires = "slurm")]
     pub directory: Option<PathBuf>,
 }
 
