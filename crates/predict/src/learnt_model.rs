@@ -20,6 +20,8 @@ pub const FEWEST_CELLS: usize = 8;
 const PARTS: usize = 5;
 /// Cells of a part that are asked for at most: more take longer and tell the same.
 const MOST_ASKED: usize = 400;
+/// Loads that are known of a stack of which something is known.
+const STAY: usize = 2;
 /// How rates are learnt.
 const RATES: Manner =
     Manner { loads: Subject::RATES.loads, searched: Subject::RATES.searched, counted: None };
@@ -39,8 +41,10 @@ pub struct KeptWeights {
     pub rates: Weights,
     /// Those of the terms of demands; none with too few cells of which they are known.
     pub mechanisms: Option<TermWeights>,
-    /// For a load that is known from several stacks.
+    /// For a load that is known from several stacks, on a stack of which nothing is known.
     pub known_loads: Trust,
+    /// The same on a stack of which other loads are known.
+    pub known_stacks: Trust,
     /// For a load that was seen on one stack only: what others do to it is not known from itself.
     pub new_loads: Trust,
 }
@@ -139,7 +143,8 @@ impl Knowledge {
                 parts: numbers.parts.iter().map(ToString::to_string).collect(),
                 cells: evidence.cells.len(),
                 demands: demands(evidence),
-                known_loads: trust(&hidden_stacks(&samples)),
+                known_loads: trust(&hidden_stacks(&samples, 0)),
+                known_stacks: trust(&hidden_stacks(&samples, STAY)),
                 new_loads: trust(&hidden_families(&samples, &numbers.families(evidence))),
                 rates,
                 mechanisms,
@@ -192,7 +197,12 @@ impl Knowledge {
             }
         };
         let stacks = models.told.get(&cell.load)?.len();
-        let trust = if stacks < 2 { kept.new_loads } else { kept.known_loads };
+        let is_known = evidence.cells.iter().any(|known| known.stack == stack);
+        let trust = match stacks {
+            0 | 1 => kept.new_loads,
+            _ if is_known => kept.known_stacks,
+            _ => kept.known_loads,
+        };
         let alike = evidence.most_alike(load, stack).and_then(|alike| evidence.cell(alike, load));
         let machine = evidence.machine(stack);
         let sample = Sample { cell, rate: 0.0, demand: None, shape, machine };
@@ -265,10 +275,23 @@ fn cells_of_stacks(known: &[Sample<'_>]) -> BTreeMap<u32, usize> {
     loads
 }
 
-/// Whole stacks.
-fn hidden_stacks(samples: &[Sample<'_>]) -> Vec<BTreeSet<usize>> {
-    let groups = dealt(samples.iter().map(|sample| sample.cell.stack).collect(), PARTS, SEED);
-    groups.iter().map(|stacks| places(samples, |cell| stacks.contains(&cell.stack))).collect()
+/// Whole stacks, but for so many loads of each that stay: those that were measured on most stacks.
+fn hidden_stacks(samples: &[Sample<'_>], stay: usize) -> Vec<BTreeSet<usize>> {
+    let mut stacks: BTreeMap<u32, usize> = BTreeMap::new();
+    samples.iter().for_each(|sample| *stacks.entry(sample.cell.load).or_default() += 1);
+    let mut loads: BTreeMap<u32, Vec<u32>> = BTreeMap::new();
+    samples.iter().for_each(|sample| loads.entry(sample.cell.stack).or_default().push(sample.cell.load));
+    let all: BTreeSet<u32> = loads.keys().copied().collect();
+    let staying = |(stack, mut loads): (u32, Vec<u32>)| {
+        loads.sort_by_key(|load| std::cmp::Reverse(stacks[load]));
+        (stack, loads.into_iter().take(stay).collect())
+    };
+    let stay: BTreeMap<u32, BTreeSet<u32>> = loads.into_iter().map(staying).collect();
+    let groups = dealt(all, PARTS, SEED);
+    let places_of = |stacks: &BTreeSet<u32>| {
+        places(samples, |cell| stacks.contains(&cell.stack) && !stay[&cell.stack].contains(&cell.load))
+    };
+    groups.iter().map(places_of).collect()
 }
 
 /// Whole families of loads, but one probe of each.
