@@ -124,8 +124,10 @@ fn key(svg: &mut Svg, figure: &Figure, rows: &[&FigureRow], (left, top): (f64, f
     for (i, end) in ends.iter().enumerate() {
         svg.text("tick", left + 12.0 + i as f64 * 52.0, top + 15.0, Anchor::Middle, end);
     }
-    let mut words =
-        vec![format!("orange: worse, blue: better; pale: the interval includes {}", number(alike))];
+    let mut words = vec!["orange: worse, blue: better".to_owned()];
+    if rows.iter().any(|row| interval(row).is_some()) {
+        words.push(format!("pale: the interval includes {}", number(alike)));
+    }
     if rows.iter().any(|row| row.n.is_some()) {
         words.push("n: pairs of runs".to_owned());
     }
