@@ -66,6 +66,7 @@ impl Load {
                 );
             }
             let of_load = elsewhere(known, &name, |other| other.workload == name);
+            let probe = evidence.most_typical().map_or("STACK".to_owned(), |stack| format!("'{stack}'"));
             bail!(
                 "{}\n  one short run is enough, where it runs now or on a stack like many others: {}\n  or watch it: nestor characterize --for 60s --output {}.toml",
                 match of_load {
@@ -75,10 +76,7 @@ impl Load {
                                      known"
                     ),
                 },
-                evidence.command(
-                    "run",
-                    &format!("'{}' '{name}' -n 1", evidence.most_typical().unwrap_or("STACK"))
-                ),
+                evidence.command("run", &format!("{probe} '{name}' -n 1")),
                 workload.case()
             );
         };
