@@ -30,9 +30,11 @@ pub fn host_needs(stack: &Stack) -> u64 {
     stated_host_memory(stack).unwrap_or_else(|| HOST_BYTES + inside_needs(stack, MachineIndex::OUTERMOST))
 }
 
-/// How much memory a stack says its outermost host has, neither more nor less; `None` if it says nothing.
+/// How much memory a stack says its outermost host has, neither more nor less, with its guests or, without any, its disk; `None` if it
+/// says nothing.
 pub fn stated_host_memory(stack: &Stack) -> Option<u64> {
-    stated_by_guests(stack, MachineIndex::OUTERMOST)
+    let by_disk = || Some(stack.layers().last()?.modelled_disk()?.host_memory?.get());
+    stated_by_guests(stack, MachineIndex::OUTERMOST).or_else(by_disk)
 }
 
 /// The layer that makes a machine; `None` for the outermost.
@@ -86,6 +88,7 @@ mod tests {
     #[test]
     fn a_guest_says_what_memory_its_host_has() {
         assert_eq!(needs("ext4/kvm:host-memory=1G/hdd"), (1024, vec![256]));
+        assert_eq!(needs("ext4/hdd:host-memory=256M"), (256, vec![]));
         assert_eq!(needs("ext4/kvm:host-memory=4G/hdd"), (4096, vec![256]));
         let nested = "ext4/kvm:host-memory=800M/raw/ext4/kvm/hdd";
         assert_eq!(needs(nested), (1024 + 800 + 192, vec![800, 256]), "the middle machine is the host");

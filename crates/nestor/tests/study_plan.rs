@@ -380,6 +380,8 @@ fn results_go_into_a_directory_that_is_not_somebody_elses() {
     let read = |name: &str| fs::read_to_string(sandbox.path("results").join(name)).expect(name);
     assert_eq!(read("scoreboard.txt"), board);
     assert!(read("README.md").contains("made by `nestor replicate`") && read("README.md").contains(&board));
+    let begins: Vec<String> = read("README.md").lines().take(3).map(str::to_owned).collect();
+    assert!(begins[0].starts_with("# ") && begins[2].starts_with("- Measured: "), "{begins:?}");
     assert!(read("matrix.txt").contains("xfs") && read("matrix.svg").starts_with("<svg"));
     assert!(read("environment.txt").starts_with("18 runs on `--on emulated`, seed 1\n"));
     assert!(json(&read("claims.json")).as_array().is_some_and(|claims| !claims.is_empty()));

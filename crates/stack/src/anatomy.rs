@@ -1,6 +1,6 @@
 //! A stack taken apart by what its layers are to the application.
 
-use crate::{Crossing, Layer, LayerDefinition, LayerIndex, Stack};
+use crate::{Crossing, HOST_MEMORY_OPTION, Layer, LayerDefinition, LayerIndex, Stack};
 
 /// The layers of a stack by what they are to the application.
 #[derive(Clone, Copy, Debug)]
@@ -75,23 +75,26 @@ impl Stack {
             return self.clone();
         };
         let kept = above.iter().chain([virtual_machine, medium]);
-        Self::from_layers(kept)
+        Self::from_layers(kept.map(ToString::to_string))
     }
 
-    /// What the application works on, on the medium without a virtual machine: `ext3/hdd` for `ext3/kvm/raw/jfs/hdd`. A stack
-    /// without a virtual machine is its own.
+    /// What the application works on, on the medium without a virtual machine: `ext3/hdd` for `ext3/kvm/raw/jfs/hdd`. Where the
+    /// virtual machine says what memory its host has, so that memory is part of the question, the native machine has as
+    /// much as the guest had. A stack without a virtual machine is its own.
     #[must_use]
     pub fn native(&self) -> Self {
         let Anatomy { above, virtual_machine, medium, .. } = self.anatomy();
-        if virtual_machine.is_none() {
-            return self.clone();
+        let Some(options) = virtual_machine.and_then(Layer::hypervisor) else { return self.clone() };
+        let mut on_medium = medium.to_string();
+        if options.host_memory.is_some() && medium.modelled_disk().is_some() {
+            on_medium.push_str(&format!(":{HOST_MEMORY_OPTION}={}", options.memory));
         }
-        Self::from_layers(above.iter().chain([medium]))
+        Self::from_layers(above.iter().map(ToString::to_string).chain([on_medium]))
     }
 
     /// Layers that fit together, because they do in another stack.
-    fn from_layers<'a>(layers: impl Iterator<Item = &'a Layer>) -> Self {
-        let text: Vec<String> = layers.map(ToString::to_string).collect();
+    fn from_layers(layers: impl Iterator<Item = String>) -> Self {
+        let text: Vec<String> = layers.collect();
         Self::parse(&text.join("/")).expect("a block device replaces a block device")
     }
 }
@@ -124,6 +127,11 @@ mod tests {
         assert_eq!(native("ext4/kvm/qcow2/xfs/kvm/raw/ext4/null"), "ext4/null");
         assert_eq!(native("kvm/raw/ext4/hdd"), "hdd");
         assert_eq!(native("ext4/hdd"), "ext4/hdd");
+        assert_eq!(
+            native("ext4/kvm:memory=512M:host-memory=2G/raw/jfs/hdd:size=8G"),
+            "ext4/hdd:size=8G:host-memory=512M"
+        );
+        assert_eq!(native("ext4/kvm:host-memory=2G/null"), "ext4/null:host-memory=256M");
     }
 
     #[test]

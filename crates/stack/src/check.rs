@@ -1,7 +1,7 @@
 //! Whether the layers of a stack fit together.
 
 use crate::error::replaced;
-use crate::{Layer, LayerDefinition, Offer, StackError, StackErrorKind};
+use crate::{Conflict, HOST_MEMORY_OPTION, Layer, LayerDefinition, Offer, StackError, StackErrorKind};
 
 /// Checks each layer against the one below it, from the application down, then the options of each.
 pub(crate) fn check(text: &str, layers: &[Layer]) -> Result<(), StackError> {
@@ -12,14 +12,34 @@ pub(crate) fn check(text: &str, layers: &[Layer]) -> Result<(), StackError> {
             None => return Err(missing_medium(text, layer)),
         }
     }
+    let refused = |layer: &Layer, conflict: Conflict| {
+        let span = conflict.option.and_then(|o| layer.option_span(o)).unwrap_or_else(|| layer.name_span());
+        StackError::new(StackErrorKind::Conflict, text, span, conflict.message).with_help(conflict.help)
+    };
     for (index, layer) in layers.iter().enumerate() {
-        (layer.spec.check)(layer, layers.get(index + 1)).map_err(|conflict| {
-            let span =
-                conflict.option.and_then(|o| layer.option_span(o)).unwrap_or_else(|| layer.name_span());
-            StackError::new(StackErrorKind::Conflict, text, span, conflict.message).with_help(conflict.help)
-        })?;
+        (layer.spec.check)(layer, layers.get(index + 1)).map_err(|conflict| refused(layer, conflict))?;
     }
-    Ok(())
+    check_host_memory(layers).map_err(|(medium, conflict)| refused(medium, conflict))
+}
+
+/// The memory of a machine that runs virtual machines is said by them, because it has to hold theirs too.
+fn check_host_memory(layers: &[Layer]) -> Result<(), (&Layer, Conflict)> {
+    let hypervisor =
+        layers.iter().rev().find(|layer| matches!(layer.definition(), LayerDefinition::Hypervisor(_)));
+    let medium = layers.last().filter(|medium| medium.is_set(HOST_MEMORY_OPTION));
+    let (Some(medium), Some(hypervisor)) = (medium, hypervisor) else { return Ok(()) };
+    let name = hypervisor.name();
+    Err((
+        medium,
+        Conflict {
+            option: Some(HOST_MEMORY_OPTION),
+            message: format!(
+                "{HOST_MEMORY_OPTION} of {} is for stacks without a virtual machine",
+                medium.name()
+            ),
+            help: format!("write it as an option of {name}: {name}:{HOST_MEMORY_OPTION}=…"),
+        },
+    ))
 }
 
 fn check_pair(text: &str, upper: &Layer, lower: &Layer) -> Result<(), StackError> {

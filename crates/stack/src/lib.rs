@@ -57,7 +57,7 @@ pub use expand::{MAX_ALTERNATIVES, MAX_NESTING, expand, parse_all};
 pub use graph::{MachineIndex, Machines, Relation};
 pub use help::{LayerHelp, OptionHelp, layers_help};
 pub use layer::{BlockTuning, Layer};
-pub use layers::registry;
+pub use layers::{HOST_MEMORY_OPTION, registry};
 pub use machines::{MachineLabel, MachineSegment};
 pub use medium_class::{DeviceKind, Link, MEDIUM_CLASS, MEDIUM_WRITE_CACHE, MediumClass, UserMedium};
 pub use place::{HostTime, Place, PlaceWish};

@@ -36,6 +36,12 @@ macro_rules! messages {
 }
 
 messages! {
+    host_memory_at_the_disk_of_a_virtual_machine: "ext4/kvm/hdd:size=8G:host-memory=2G" => @r#"
+    a stack has layers or options that exclude each other
+      ext4/kvm/hdd:size=8G:host-memory=2G
+                           ^^^^^^^^^^^^^^ host-memory of hdd is for stacks without a virtual machine
+      write it as an option of kvm: kvm:host-memory=…
+"#;
     a_directory_under_a_virtual_machine: "ext4/kvm/jfs/hdd" => @r#"
     a stack does not fit together
       ext4/kvm/jfs/hdd

@@ -5,7 +5,9 @@ use std::fmt::Write;
 use std::path::Path;
 
 use anyhow::{Context, Result, bail};
-use nestor_report::{StudyReport, Style, render_figure_svg, render_matrix_svg, scoreboard_text, study_text};
+use nestor_report::{
+    StudyReport, Style, claim_findings, render_figure_svg, render_matrix_svg, scoreboard_text, study_text,
+};
 use nestor_results::{CellRecord, Store, StudyRecord, duration_words};
 use nestor_terminal::{visible, visible_json};
 
@@ -36,7 +38,7 @@ pub fn write_results(store: &Store, record: &StudyRecord, directory: &Path) -> R
         pictures.push((name, figure.query.title.clone()));
     }
     write("environment.txt", &environment_text(store, record)?)?;
-    write("README.md", &readme(record, &board, &pictures))
+    write("README.md", &readme(record, &claim_findings(&report.claims), &board, &pictures))
 }
 
 /// What a README of this program says of itself.
@@ -55,13 +57,17 @@ fn refuse_foreign(readme: &Path) -> Result<()> {
     )
 }
 
-fn readme(record: &StudyRecord, board: &str, pictures: &[(String, String)]) -> String {
+/// The findings first, in at most ten lines, then the scoreboard, then the figures.
+fn readme(record: &StudyRecord, findings: &[String], board: &str, pictures: &[(String, String)]) -> String {
     let scale = record.study.scale.as_ref().map(|s| format!(", scale `{s}`")).unwrap_or_default();
     let mut text = format!(
-        "# {}\n\nStudy `{}`{scale}, {MADE_BY}. How it was measured: [environment.txt](environment.txt). \
+        "# {}\n\n{}\n\nStudy `{}`{scale}, {MADE_BY}. How it was measured: [environment.txt](environment.txt). \
          All cells: [matrix.txt](matrix.txt). The claims with all their numbers: [claims.json](claims.json).\n\n\
          ```\n{}```\n\n![All cells against the raw disk](matrix.svg)\n",
-        record.study.title, record.study.name, board
+        record.study.title,
+        findings.join("\n"),
+        record.study.name,
+        board
     );
     for (name, title) in pictures {
         let _ = write!(text, "\n## {title}\n\n![{title}]({name})\n");

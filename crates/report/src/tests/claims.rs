@@ -4,7 +4,7 @@ use nestor_results::{Claim, ClaimKind, ClaimResult, Verdict};
 use nestor_statistics::{Interval, Ratio};
 
 use crate::Style;
-use crate::text::scoreboard_text;
+use crate::text::{claim_findings, scoreboard_text};
 
 fn result(
     id: &str,
@@ -136,4 +136,26 @@ fn eighty_columns_are_enough_and_colour_is_not_needed() {
 #[test]
 fn no_claims_make_an_empty_board() {
     assert_eq!(scoreboard_text(&[], Style::plain()), "no claims\n");
+}
+
+#[test]
+fn findings_are_few_lines_and_what_contradicts_comes_first() {
+    insta::assert_snapshot!(claim_findings(&results()).join("\n"), @"
+    - Measured: 1 reproduced, 1 contradicted, 1 smaller, same sign, 1 not testable here; configured: 1, 0 as published
+    - Contradicted: L-15, ReiserFS on Ext2, database: paper -67 %; here +2.0 % [-5.0, +9.0]
+    - Reproduced: L-27, Ext3 on JFS reads faster than Ext3 on the disk: paper +34 %; here +21.0 % [+14.0, +29.0]
+    ");
+    let effects = [(0.5, 0.4, 0.6), (0.9, 0.8, 1.1), (3.0, 2.5, 3.5), (0.7, 0.6, 0.8), (0.1, 0.05, 0.2)];
+    let of = |verdict: Verdict| {
+        let one = move |(i, effect): (usize, &(f64, f64, f64))| {
+            result(&format!("X-{i}"), "title", "", Some(*effect), verdict)
+        };
+        effects.iter().enumerate().map(one).collect::<Vec<_>>()
+    };
+    let many = [of(Verdict::Reproduced), of(Verdict::Contradicted), of(Verdict::Undecided)].concat();
+    let lines = claim_findings(&many);
+    assert_eq!(lines.len(), 8, "{lines:?}");
+    assert!(lines[1].contains("X-4") && lines[2].contains("X-2") && lines[3].contains("X-0"), "{lines:?}");
+    assert_eq!(lines[4], "- 2 more are contradicted");
+    assert_eq!(lines[7], "- 3 more are reproduced");
 }

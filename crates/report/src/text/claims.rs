@@ -88,7 +88,7 @@ fn columns(paper: &str, here: &str, verdict: &str) -> String {
 }
 
 /// `+21.0 % [+14.0, +29.0]`.
-fn effect_words(effect: &Ratio) -> String {
+pub(super) fn effect_words(effect: &Ratio) -> String {
     match units::change_interval(effect) {
         Some(interval) => format!("{} {interval}", units::change(effect)),
         None => units::change(effect),

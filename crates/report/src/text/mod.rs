@@ -2,6 +2,7 @@
 
 mod claims;
 mod compare;
+mod findings;
 mod run;
 mod runs;
 mod study;
@@ -10,6 +11,7 @@ mod trace;
 pub use claims::scoreboard_text;
 pub use compare::compare_text;
 pub(crate) use compare::drift_words;
+pub use findings::claim_findings;
 pub use run::run_text;
 pub use runs::runs_text;
 pub use study::study_text;

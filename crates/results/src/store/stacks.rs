@@ -2,7 +2,7 @@
 //!
 //! Both tables follow from the notation alone: a row is written when the first run with the stack or the workload is.
 
-use nestor_stack::Layer;
+use nestor_stack::{HOST_MEMORY_OPTION, Layer};
 use nestor_workload::Value;
 use rusqlite::{Connection, params};
 
@@ -76,7 +76,7 @@ impl StackColumns {
             device: option(machine, "disk"),
             aio: option(machine, "aio"),
             guest_memory_bytes: size(machine, "memory"),
-            machine_options: machine.map(options_without_column),
+            machine_options: machine.map(options_without_column).or_else(|| host_memory_of(medium)),
             guest_sched: option(machine, "sched"),
             guest_readahead: option(machine, "readahead"),
             image: name(parts.image()),
@@ -86,7 +86,7 @@ impl StackColumns {
             host_sched: option(Some(medium), "sched"),
             host_readahead: option(Some(medium), "readahead"),
             medium: name(Some(medium)),
-            medium_options: Some(options(medium)),
+            medium_options: Some(options_but(medium, &[HOST_MEMORY_OPTION])),
             medium_bytes: size(Some(medium), "size"),
             other_layers: others.join("/"),
         }
@@ -133,8 +133,12 @@ const WITH_COLUMN: [&str; 6] = ["cache", "disk", "aio", "memory", "sched", "read
 
 /// The other options of a virtual machine that are written, joined.
 fn options_without_column(machine: &Layer) -> String {
-    let others = machine.written_options().filter(|(name, _)| !WITH_COLUMN.contains(name));
-    others.map(|(_, option)| option).collect::<Vec<_>>().join(":")
+    options_but(machine, &WITH_COLUMN)
+}
+
+/// What a medium says of its machine, which is nothing of the disk.
+fn host_memory_of(medium: &Layer) -> Option<String> {
+    medium.written_options().find(|(name, _)| *name == HOST_MEMORY_OPTION).map(|(_, option)| option)
 }
 
 /// Stores what version 7 of the tables added.
@@ -156,7 +160,12 @@ pub(super) fn backfill_machine_options(connection: &Connection) -> rusqlite::Res
 
 /// The options of a layer that are not at their default, as written; empty without any.
 fn options(layer: &Layer) -> String {
-    layer.written_options().map(|(_, option)| option).collect::<Vec<_>>().join(":")
+    options_but(layer, &[])
+}
+
+fn options_but(layer: &Layer, without: &[&str]) -> String {
+    let others = layer.written_options().filter(|(name, _)| !without.contains(name));
+    others.map(|(_, option)| option).collect::<Vec<_>>().join(":")
 }
 
 fn note_workload(connection: &Connection, written: &WrittenWorkload) -> rusqlite::Result<()> {

@@ -9,6 +9,7 @@ mod network;
 mod options;
 
 use crate::LayerSpec;
+pub use options::HOST_MEMORY_OPTION;
 
 /// The registry: one line per layer, in the order in which help and messages list them.
 static REGISTRY: &[&LayerSpec] = &[

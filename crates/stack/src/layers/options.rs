@@ -34,6 +34,9 @@ pub(super) const MERGES: OptionSpec = OptionSpec {
     default: Some("on"),
 };
 
+/// Option of hypervisors and media that says what memory the machine has in which they are.
+pub const HOST_MEMORY_OPTION: &str = "host-memory";
+
 /// Virtual size of an image.
 pub(super) const IMAGE_SIZE: OptionSpec = OptionSpec {
     name: "size",

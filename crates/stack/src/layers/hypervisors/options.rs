@@ -1,7 +1,7 @@
 //! The options of a virtual machine and its disk.
 
 use super::super::images::vmdk;
-use super::super::options::{MERGES, READAHEAD, SCHED};
+use super::super::options::{HOST_MEMORY_OPTION, MERGES, READAHEAD, SCHED};
 use super::devices::{self, DeviceModelSpec};
 use super::{Aio, CacheMode, Discard, HostBlockOptions};
 use crate::{
@@ -69,7 +69,7 @@ pub(super) static OPTIONS: &[OptionSpec] = &[
         default: None,
     },
     OptionSpec {
-        name: "host-memory",
+        name: HOST_MEMORY_OPTION,
         summary: "memory of the machine that runs this guest, of which the guest's is a part; only where that machine is made \
                   for the stack (unset: as much as it needs, and room for a page cache)",
         kind: OptionKind::Size {
@@ -128,7 +128,7 @@ impl Layer {
             iothread: self.is_on("iothread"),
             memory: self.size("memory")?,
             available: self.size("available"),
-            host_memory: self.size("host-memory"),
+            host_memory: self.size(HOST_MEMORY_OPTION),
             cpus: u32::try_from(self.number("cpus")?).ok()?,
             tuning: self.block_tuning(),
         })
@@ -167,7 +167,7 @@ pub(super) fn check(layer: &Layer, below: Option<&Layer>) -> Result<(), Conflict
     let least = Bytes(options.memory.get().saturating_add(LEAST_BESIDE_GUEST.get()));
     if options.host_memory.is_some_and(|host| host < least) {
         return Err(Conflict {
-            option: Some("host-memory"),
+            option: Some(HOST_MEMORY_OPTION),
             message: format!(
                 "a host of a guest with {} needs {} itself: together at least {least}",
                 options.memory, LEAST_BESIDE_GUEST

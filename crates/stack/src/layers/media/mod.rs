@@ -7,6 +7,7 @@ pub(super) mod null;
 pub(super) mod raid0;
 pub(super) mod ssd;
 
+use super::options::HOST_MEMORY_OPTION;
 use crate::{Bytes, Layer, LayerDefinition, MediumKind, OptionKind, OptionSpec, SizeRule};
 
 /// Name of a disk in the disk crate.
@@ -45,6 +46,20 @@ const WCACHE: OptionSpec = OptionSpec {
     default: None,
 };
 
+/// Memory of the machine that has the disk, where no virtual machine is between it and the application.
+const HOST_MEMORY: OptionSpec = OptionSpec {
+    name: HOST_MEMORY_OPTION,
+    summary: "memory of the machine that has this disk, in a stack without a virtual machine; only where that machine is made \
+              for the stack (unset: 1G)",
+    // The lab image's kernel and fio, as in a guest.
+    kind: OptionKind::Size {
+        min: Bytes::mib(192),
+        max: Bytes::gib(1024),
+        rule: SizeRule::MultipleOf(1 << 20),
+    },
+    default: None,
+};
+
 /// The options of a modelled disk; each is `None` or the whole disk's default where the kind does not have it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ModelledDisk<'a> {
@@ -59,6 +74,8 @@ pub struct ModelledDisk<'a> {
     pub at: Bytes,
     /// Whether the disk's write cache is on; `None`: as the profile has it.
     pub write_cache: Option<bool>,
+    /// Memory of the machine that has the disk; `None` for as much as it needs.
+    pub host_memory: Option<Bytes>,
 }
 
 impl Layer {
@@ -71,6 +88,7 @@ impl Layer {
                 size: self.size("size")?,
                 at: self.size("at").unwrap_or_default(),
                 write_cache: self.flag("wcache"),
+                host_memory: self.size(HOST_MEMORY_OPTION),
             }),
             _ => None,
         }

@@ -1,14 +1,14 @@
 //! `raid0`: modelled rotating disks, striped.
 
 use super::super::options::{MERGES, READAHEAD, SCHED};
-use super::{AT, PROFILE, SIZE, WCACHE};
+use super::{AT, HOST_MEMORY, PROFILE, SIZE, WCACHE};
 use crate::spec::no_conflicts;
 use crate::{LayerDefinition, LayerSpec, MediumKind};
 
 pub(in crate::layers) static LAYER: LayerSpec = LayerSpec {
     name: "raid0",
     summary: "modelled rotating disks, striped",
-    options: &[PROFILE, SIZE, AT, WCACHE, SCHED, READAHEAD, MERGES],
+    options: &[PROFILE, SIZE, AT, WCACHE, SCHED, READAHEAD, MERGES, HOST_MEMORY],
     definition: LayerDefinition::Medium(MediumKind::Raid0),
     packages: &[],
     check: no_conflicts,

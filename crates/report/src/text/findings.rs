@@ -1,0 +1,60 @@
+//! What a replicated study found, in a few lines: how many claims hold, what contradicts the paper, what holds most clearly.
+
+use std::cmp::Reverse;
+
+use nestor_results::{ClaimResult, Tally, Verdict};
+use nestor_text::visible_in_columns as visible;
+
+use super::claims::effect_words;
+
+/// How many claims of each kind are told: with the counts and the two lines that count the rest, eight lines at most.
+const CONTRADICTED: usize = 3;
+const REPRODUCED: usize = 2;
+
+/// At most eight lines of Markdown: the counts, then what contradicts the paper, then what it says rightly, in both the clearest
+/// first. Only what was measured counts.
+pub fn claim_findings(results: &[ClaimResult]) -> Vec<String> {
+    let mut lines = vec![capitalised(&Tally::of(results).in_words())];
+    lines.extend(clearest(results, Verdict::Contradicted, CONTRADICTED));
+    lines.extend(clearest(results, Verdict::Reproduced, REPRODUCED));
+    lines.into_iter().map(|line| format!("- {line}")).collect()
+}
+
+/// The claims of one verdict whose intervals are farthest from no effect, and how many there are besides.
+fn clearest(results: &[ClaimResult], verdict: Verdict, most: usize) -> Vec<String> {
+    let is_told = |r: &&ClaimResult| r.claim.kind.is_measured() && r.verdict == verdict;
+    let mut told: Vec<&ClaimResult> = results.iter().filter(is_told).collect();
+    told.sort_by_key(|result| Reverse(distance_per_mille(result)));
+    let rest = told.len().saturating_sub(most);
+    let mut lines: Vec<String> = told.iter().take(most).map(|result| sentence(result)).collect();
+    if rest > 0 {
+        lines.push(format!("{rest} more {} {}", if rest == 1 { "is" } else { "are" }, verdict.words()));
+    }
+    lines
+}
+
+/// How far the nearer end of the interval is from no effect, on the logarithmic scale; 0 if it has no interval or includes it.
+fn distance_per_mille(result: &ClaimResult) -> u64 {
+    let interval = result.effect.as_ref().and_then(|effect| effect.interval);
+    let distance = interval.map_or(0.0, |i| i.low.ln().max(-i.high.ln()));
+    if distance.is_finite() { (distance.max(0.0) * 1000.0) as u64 } else { 0 }
+}
+
+/// `Contradicted: L-15, ReiserFS on Ext2, database: paper -67 %, here +2.0 % [-5.0, +9.0]`.
+fn sentence(result: &ClaimResult) -> String {
+    let claim = &result.claim;
+    let mut text =
+        format!("{}: {}, {}", capitalised(result.verdict.words()), visible(&claim.id), visible(&claim.title));
+    let found = result.effect.as_ref().map(|effect| format!("here {}", effect_words(effect)));
+    let paper = (!claim.paper.is_empty()).then(|| format!("paper {}", visible(&claim.paper)));
+    let values: Vec<String> = paper.into_iter().chain(found).collect();
+    if !values.is_empty() {
+        text.push_str(&format!(": {}", values.join("; ")));
+    }
+    text
+}
+
+fn capitalised(text: &str) -> String {
+    let mut letters = text.chars();
+    letters.next().map_or_else(String::new, |first| first.to_uppercase().chain(letters).collect())
+}
