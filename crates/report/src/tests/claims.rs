@@ -1,6 +1,6 @@
 //! The scoreboard as text.
 
-use nestor_results::{Claim, ClaimKind, ClaimResult, Verdict};
+use nestor_results::{Claim, ClaimKind, ClaimPart, ClaimResult, Verdict};
 use nestor_statistics::{Interval, Ratio};
 
 use crate::Style;
@@ -154,6 +154,17 @@ fn findings_are_few_lines_and_what_contradicts_comes_first() {
     };
     let many = [of(Verdict::Reproduced), of(Verdict::Contradicted), of(Verdict::Undecided)].concat();
     let lines = claim_findings(&many);
+    let mut of_parts =
+        result("X-9", "two hosts", "both slower", Some((2.0, 1.5, 2.5)), Verdict::Contradicted);
+    let part = |name: &str, effect| ClaimPart {
+        name: name.to_owned(),
+        verdict: Verdict::Reproduced,
+        effect,
+        reason: String::new(),
+    };
+    of_parts.parts = vec![part("on ext3", None), part("on jfs", of_parts.effect.clone())];
+    let told = claim_findings(&[of_parts])[1].clone();
+    assert_eq!(told, "- Contradicted: X-9, two hosts: paper both slower; here on jfs: +100 % [+50.0, +150]");
     assert_eq!(lines.len(), 8, "{lines:?}");
     assert!(lines[1].contains("X-4") && lines[2].contains("X-2") && lines[3].contains("X-0"), "{lines:?}");
     assert_eq!(lines[4], "- 2 more are contradicted");

@@ -40,12 +40,15 @@ fn distance_per_mille(result: &ClaimResult) -> u64 {
     if distance.is_finite() { (distance.max(0.0) * 1000.0) as u64 } else { 0 }
 }
 
-/// `Contradicted: L-15, ReiserFS on Ext2, database: paper -67 %, here +2.0 % [-5.0, +9.0]`.
+/// `Contradicted: L-15, ReiserFS on Ext2, database: paper -67 %; here +2.0 % [-5.0, +9.0]`; with the name of the part that decides,
+/// where a claim has several.
 fn sentence(result: &ClaimResult) -> String {
     let claim = &result.claim;
     let mut text =
         format!("{}: {}, {}", capitalised(result.verdict.words()), visible(&claim.id), visible(&claim.title));
-    let found = result.effect.as_ref().map(|effect| format!("here {}", effect_words(effect)));
+    let of_part = result.parts.iter().find(|part| part.effect.is_some() && part.effect == result.effect);
+    let here = of_part.map_or_else(|| "here".to_owned(), |part| format!("here {}:", visible(&part.name)));
+    let found = result.effect.as_ref().map(|effect| format!("{here} {}", effect_words(effect)));
     let paper = (!claim.paper.is_empty()).then(|| format!("paper {}", visible(&claim.paper)));
     let values: Vec<String> = paper.into_iter().chain(found).collect();
     if !values.is_empty() {

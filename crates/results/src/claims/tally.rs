@@ -22,6 +22,8 @@ pub struct Checked {
     pub claims: usize,
     /// Those that are as published.
     pub as_published: usize,
+    /// Those that could not be compared here.
+    pub not_testable: usize,
 }
 
 impl Tally {
@@ -33,8 +35,12 @@ impl Tally {
         };
         let checked = |kind: ClaimKind| {
             let of_kind = || results.iter().filter(|result| result.claim.kind == kind);
-            let as_published = of_kind().filter(|result| result.verdict == Verdict::Reproduced).count();
-            Checked { claims: of_kind().count(), as_published }
+            let of_verdict = |verdict| of_kind().filter(|result| result.verdict == verdict).count();
+            Checked {
+                claims: of_kind().count(),
+                as_published: of_verdict(Verdict::Reproduced),
+                not_testable: of_verdict(Verdict::NotTestable),
+            }
         };
         Self {
             measured: Verdict::ALL.into_iter().map(count).filter(|(_, count)| *count > 0).collect(),
@@ -50,10 +56,13 @@ impl Tally {
         let measured = (!counts.is_empty()).then(|| format!("measured: {}", counts.join(", ")));
         let checked = |what: &str, checked: Checked, equal: &str| {
             (checked.claims > 0).then(|| {
-                let share = match checked.as_published {
+                let mut share = match checked.as_published {
                     all if all == checked.claims => format!("all {equal}"),
                     some => format!("{some} {equal}"),
                 };
+                if checked.not_testable > 0 {
+                    share.push_str(&format!(", {} {}", checked.not_testable, Verdict::NotTestable.words()));
+                }
                 format!("{what}: {}, {share}", checked.claims)
             })
         };
