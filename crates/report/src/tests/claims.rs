@@ -162,7 +162,7 @@ fn findings_are_few_lines_and_what_contradicts_comes_first() {
         effect,
         reason: String::new(),
     };
-    of_parts.parts = vec![part("on ext3", None), part("on jfs", of_parts.effect.clone())];
+    of_parts.parts = vec![part("on ext3", None), part("on jfs", of_parts.effect)];
     let told = claim_findings(&[of_parts])[1].clone();
     assert_eq!(told, "- Contradicted: X-9, two hosts: paper both slower; here on jfs: +100 % [+50.0, +150]");
     assert_eq!(lines.len(), 8, "{lines:?}");
