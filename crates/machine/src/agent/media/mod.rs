@@ -48,12 +48,19 @@ struct Medium<'m> {
 }
 
 impl Medium<'_> {
-    /// Tries until it succeeds or the deadline is over.
+    /// Tries until it succeeds or the deadline is over. Programs that this process is just starting have a descriptor of an earlier
+    /// claim until they run, however long that takes: they count as nobody.
     fn in_a_moment(&self, attempt: impl Fn() -> Result<(), String>) -> Result<(), String> {
         loop {
             match attempt() {
-                Err(_) if Instant::now() < self.deadline => std::thread::sleep(Duration::from_millis(50)),
-                ended => return ended,
+                Ok(()) => return Ok(()),
+                Err(_)
+                    if Instant::now() < self.deadline || users::is_held_by_a_starting_program(self.file) =>
+                {
+                    std::thread::sleep(Duration::from_millis(50));
+                }
+                // The one that held it when this was tried may have begun to run since.
+                Err(_) => return attempt(),
             }
         }
     }

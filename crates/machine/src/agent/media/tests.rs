@@ -1,7 +1,8 @@
 //! Media that others use, with real programs where there are any.
 
-use std::io::{BufRead as _, BufReader, Read as _};
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::os::unix::fs::FileExt as _;
+use std::os::unix::process::CommandExt as _;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
@@ -111,6 +112,28 @@ fn a_file_that_is_open_elsewhere_is_refused() {
         drop(beside);
         claim(path).unwrap();
     }
+}
+
+#[test]
+fn a_program_that_is_just_being_started_uses_nothing() {
+    let file = tempfile::NamedTempFile::new().unwrap().into_temp_path();
+    let path = file.to_str().unwrap().to_owned();
+    let earlier = claim(&path).unwrap();
+    let (mut begun, mut begins) = std::io::pipe().unwrap();
+    let (mut go, mut goes) = std::io::pipe().unwrap();
+    let starting = std::thread::spawn(move || {
+        let mut command = Command::new("true");
+        let hold = move || begins.write_all(b"b").and_then(|()| go.read_exact(&mut [0]));
+        // SAFETY: the closure only writes to and reads from pipes.
+        unsafe { command.pre_exec(hold) }.status().unwrap()
+    });
+    begun.read_exact(&mut [0]).unwrap();
+    drop(earlier);
+    let again = std::thread::spawn(move || claim(&path).map(drop));
+    std::thread::sleep(MOMENT * 3);
+    goes.write_all(b"g").unwrap();
+    again.join().unwrap().unwrap();
+    assert!(starting.join().unwrap().success());
 }
 
 #[test]

@@ -4,6 +4,7 @@ use std::fs::{self, File};
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 
+use procfs::process::Process;
 use rustix::io::Errno;
 
 /// A lock on all bytes of a file, of the kind that belongs to the open file and not to the process.
@@ -81,6 +82,24 @@ impl std::fmt::Display for User {
 
 /// The other processes that have this file or device open, as far as `/proc` shows them.
 pub(super) fn users_of(file: &File) -> Vec<User> {
+    holders_of(file).into_iter().filter(|user| !is_starting(user.pid)).collect()
+}
+
+/// Whether a program that this process is just starting still has the file open, because descriptors are closed when it has
+/// become that program. It does not use the file, and shares the locks of a descriptor that is closed here.
+pub(super) fn is_held_by_a_starting_program(file: &File) -> bool {
+    holders_of(file).iter().any(|user| is_starting(user.pid))
+}
+
+/// Whether a process is a copy of this one, made by it to become another program: until then it has the same command line.
+fn is_starting(pid: u32) -> bool {
+    let parent = Process::new(pid.cast_signed()).and_then(|process| process.stat()).map(|stat| stat.ppid);
+    let command_line = |pid: u32| fs::read(format!("/proc/{pid}/cmdline")).ok();
+    let own = std::process::id();
+    parent.is_ok_and(|parent| parent == own.cast_signed()) && command_line(pid) == command_line(own)
+}
+
+fn holders_of(file: &File) -> Vec<User> {
     let Ok(wanted) = file.metadata() else { return Vec::new() };
     let is_it = |found: &fs::Metadata| match wanted.file_type().is_block_device() {
         true => found.file_type().is_block_device() && found.rdev() == wanted.rdev(),
