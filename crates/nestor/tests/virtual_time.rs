@@ -2,9 +2,14 @@
 
 mod support;
 
+use std::time::Duration;
+
 use nestor_stack::{Stack, registry};
 use serde_json::Value;
 use support::{Sandbox, alone, can_run, json, refused};
+
+/// Ends what hangs; two hundred cells take an hour and more.
+const HOURS: Duration = Duration::from_secs(4 * 3600);
 
 /// What a run says in JSON, without the real time it took; long enough for its instructions to be counted.
 fn measured(sandbox: &Sandbox, place: &str, stack: &str, workload: &str) -> Value {
@@ -210,6 +215,7 @@ fn what_is_measured_after_others_is_verified_too() {
     let run = ["run", stacks, "fio:rand-write:scale=0.00625:runtime=2s", "-n", "2", "--verify"];
     let output = sandbox
         .nestor(run)
+        .timeout(HOURS)
         .args(["--on", "emulated:time=virtual", "--store", &sandbox.text("results.sqlite")])
         .assert()
         .success()
@@ -254,6 +260,7 @@ fn ten_cells_on_each_of_many_stacks_repeat_and_no_machine_is_lost() {
         ["run", &all, "fio:rand-write:scale=0.00625:runtime=1s", "-n", "5", "--verify", "--trace", "layers"];
     let output = sandbox
         .nestor(run)
+        .timeout(HOURS)
         .args(["--on", "emulated:time=virtual", "--store", &store])
         .assert()
         .success()

@@ -25,10 +25,11 @@ fn find(case: &Case<'_>, left: &mut Left) -> Option<Finding> {
         return None;
     }
     let sign = if dropped { f64::min } else { f64::max };
-    // A flush waits for what the medium's cache holds, so that the writes behind it cannot be sorted or gathered.
-    let mut effect = left.claim(Part::Flush, sign(left.part(Part::Flush), 0.0));
-    effect += left.claim(Part::Data, sign(left.part(Part::Data), 0.0));
-    effect += left.claim(Part::Idle, sign(left.part(Part::Idle), 0.0));
+    // A flush waits for what the medium's cache holds, so that the writes behind it cannot be sorted or gathered. How much of
+    // the other parts that is, only a baseline shows.
+    let of_flushes =
+        if case.baseline.is_some() { &[Part::Flush, Part::Data, Part::Idle][..] } else { &[Part::Flush] };
+    let effect = of_flushes.iter().map(|part| left.claim(*part, sign(left.part(*part), 0.0))).sum();
     let (top, medium) = (case.here.flushes_at_top(), case.here.flushes_at_medium());
     let words = if dropped {
         format!(
