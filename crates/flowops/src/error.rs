@@ -3,6 +3,8 @@
 use std::io;
 use std::path::PathBuf;
 
+use nestor_workload::flow_report::FlowFailure;
+
 /// Why a run has no result, or an incomplete one.
 #[derive(Debug, thiserror::Error)]
 pub enum FlowError {
@@ -208,6 +210,15 @@ impl FlowError {
         let text = cause.to_string();
         let reason = text.split(" (os error").next().unwrap_or(&text).to_lowercase();
         Self::Call { what, path: path.into(), reason, cause }
+    }
+
+    /// Whether it came of what the script did, and not of what it was given.
+    pub fn failure(&self) -> Option<FlowFailure> {
+        match self {
+            _ if self.is_full() => Some(FlowFailure::Full),
+            Self::Call { .. } | Self::Flowop { .. } | Self::Threads { .. } => Some(FlowFailure::Operation),
+            _ => None,
+        }
     }
 
     /// Whether there was no room.

@@ -33,7 +33,7 @@ pub use check::{check, plan};
 pub use error::FlowError;
 pub use listener::Listener;
 pub use nestor_workload::flow_report::{
-    Ended, FileSetReport, FlowReport, FlowopReport, PaceReport, RunReport,
+    Ended, FileSetReport, FlowFailure, FlowReport, FlowopReport, PaceReport, RunReport,
 };
 pub use options::{
     FlowOptions, Scale, Scaled, TINY_BYTES, file_sets, mean_bytes, relocate, scale, scale_files,

@@ -5,6 +5,7 @@ use std::io;
 use std::os::unix::process::ExitStatusExt as _;
 use std::process::ExitStatus;
 
+use nestor_text::c_library;
 use serde::{Deserialize, Serialize};
 
 use crate::bounds::clipped;
@@ -118,13 +119,11 @@ impl Cause {
 
     /// The cause of a program's failure that has printed this.
     pub(crate) fn after(self, output: &str) -> Self {
-        const SPACE: [&str; 2] = ["No space left on device", "Disk quota exceeded"];
-        const MEMORY: &str = "Cannot allocate memory";
         if !matches!(self, Self::ProgramFailed { .. }) {
             self
-        } else if SPACE.iter().any(|words| output.contains(words)) {
+        } else if c_library::says_no_space(output) {
             Self::NoSpace
-        } else if output.contains(MEMORY) {
+        } else if c_library::says_no_memory(output) {
             Self::NoMemory
         } else {
             self

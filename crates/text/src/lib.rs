@@ -3,6 +3,7 @@
 //!
 //! Nothing here prints: that is what the crate `terminal` is for.
 
+pub mod c_library;
 mod marked;
 mod nearest;
 pub mod quantities;

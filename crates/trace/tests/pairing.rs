@@ -160,7 +160,7 @@ fn a_requeued_request_is_timed_from_its_last_issue() {
         event(40, Complete, 0, 8),
     ]);
     assert_eq!((of(&m.q2i), of(&m.i2d), of(&m.d2c)), (Some((1, 1.0)), Some((1, 29.0)), Some((1, 10.0))));
-    assert_eq!(m.write.issued, 2);
+    assert_eq!((m.write.issued, m.reissued), (2, 1));
     assert_eq!(
         m.remarks,
         ["1 requests were given back by the driver and issued again, and counted each time"]

@@ -85,8 +85,13 @@ pub enum Problem {
         value: String,
     },
     /// A variable that has no value.
-    #[error("{0} has no value")]
-    UnknownVariable(String),
+    #[error("{name} has no value")]
+    UnknownVariable {
+        /// The variable.
+        name: String,
+        /// Whether one with nearly the same name has a value.
+        is_misspelt: bool,
+    },
     /// No file or file set has the name.
     #[error("there is no file set {0:?}")]
     UnknownFileSet(String),

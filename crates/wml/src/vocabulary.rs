@@ -211,9 +211,6 @@ pub fn attribute_names() -> Vec<&'static str> {
     names
 }
 
-/// How a suggestion begins.
-pub(crate) const DID_YOU_MEAN: &str = "did you mean ";
-
 /// `did you mean …?`, or else the list of what there is.
 pub(crate) fn suggest<'a>(
     word: &str,
@@ -221,7 +218,7 @@ pub(crate) fn suggest<'a>(
     what: &str,
 ) -> String {
     if let Some(near) = nearest(word, known.clone()) {
-        return format!("{DID_YOU_MEAN}{near}?");
+        return format!("did you mean {near}?");
     }
     let mut known: Vec<&str> = known.into_iter().collect();
     let more = known.len().saturating_sub(40);

@@ -74,6 +74,8 @@ pub enum Ended {
     Starved(String),
     /// An operation failed.
     Failed(String),
+    /// There was no room left for an operation.
+    Full(String),
     /// It was stopped.
     Interrupted,
 }
@@ -82,6 +84,32 @@ impl Ended {
     /// Whether the run went as it was meant to.
     pub fn is_well(&self) -> bool {
         matches!(self, Self::Time | Self::Operations | Self::Done)
+    }
+}
+
+/// Why a script could not be run to its end: what the exit code of `nestor load wml` says, for who reads no messages.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FlowFailure {
+    /// There was no room left.
+    Full,
+    /// A flowop or a call of the system failed.
+    Operation,
+}
+
+impl FlowFailure {
+    const ALL: [Self; 2] = [Self::Full, Self::Operation];
+
+    /// The exit code. 1 is any other error, 2 an argument that is not understood.
+    pub const fn exit_code(self) -> u8 {
+        match self {
+            Self::Full => 3,
+            Self::Operation => 4,
+        }
+    }
+
+    /// What an exit code says, if it is one of these.
+    pub fn of_exit_code(code: i32) -> Option<Self> {
+        Self::ALL.into_iter().find(|failure| i32::from(failure.exit_code()) == code)
     }
 }
 

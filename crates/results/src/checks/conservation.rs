@@ -23,9 +23,6 @@ const LITTLES_LAW_TOLERANCE: f64 = 0.02;
 /// Depths are stored in thousandths, so smaller ones are not known to within the tolerance.
 const SMALLEST_DEPTH: f64 = 0.1;
 
-/// How a trace says that requests were issued more than once.
-const GIVEN_BACK: &str = "given back by the driver";
-
 /// Every identity that the numbers violate, in sentences.
 pub(super) fn violations(measured: &Measured, expected: &Expected) -> Vec<String> {
     let mut reasons = Vec::new();
@@ -50,8 +47,7 @@ fn traced(measured: &Measured) -> impl Iterator<Item = (&LayerRecord, &LayerMetr
 /// All issued requests have completed, except those in flight when the trace began and ended.
 fn uncompleted(layer: &LayerRecord, metrics: &LayerMetrics) -> Option<String> {
     // Lost events have their own mark and make counts useless for this, as do requests that are counted twice.
-    let counted_twice = metrics.remarks.iter().any(|remark| remark.contains(GIVEN_BACK));
-    if metrics.dropped_events > 0 || counted_twice {
+    if metrics.dropped_events > 0 || metrics.reissued > 0 {
         return None;
     }
     let issued = metrics.issued();

@@ -89,6 +89,11 @@ fn lost_requests_are_inconsistent() {
         m.layers[3].metrics.as_mut().unwrap().dropped_events = 7;
     });
     assert_eq!(dropped, ["events-dropped: the trace of hdd lost 7 events"]);
+    let reissued = found_alone(|m| {
+        lose(m);
+        m.layers[3].metrics.as_mut().unwrap().reissued = 1;
+    });
+    assert_eq!(reissued, [""; 0], "each time that the driver got a request counts as issued");
 }
 
 #[test]

@@ -59,6 +59,7 @@ impl Counts {
 
     /// Sets the numbers that these counts are.
     pub fn fill(self, metrics: &mut LayerMetrics) {
+        metrics.reissued = self.requeues;
         let share = |sequential: u64, issued: u64| (issued > 0).then(|| sequential as f64 / issued as f64);
         let [reads, writes] = self.sequential;
         let [read, write, discard, _] = self.directions;

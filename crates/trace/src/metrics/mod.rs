@@ -158,6 +158,9 @@ pub struct LayerMetrics {
     /// The numbers as `btt` defines and prints them, to the nanosecond.
     #[serde(default)]
     pub btt: Option<BttMetrics>,
+    /// Requests that the driver gave back and got again; each time it got one counts as issued.
+    #[serde(default)]
+    pub reissued: u64,
     /// Where a modelled disk spent its service time; absent elsewhere.
     pub service: Option<ServiceTime>,
     /// Events the recorder lost; any number above zero makes counts lower bounds.
@@ -246,6 +249,7 @@ impl LayerMetrics {
             classes: BTreeMap::new(),
             identity: Identity::default(),
             btt: None,
+            reissued: 0,
             service: None,
             dropped_events: 0,
             span_s: 0.0,

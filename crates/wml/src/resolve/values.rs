@@ -12,7 +12,6 @@ use crate::limits::LARGEST_FD;
 use crate::plan::{RandomVariable, Value};
 use crate::syntax::{Attribute, Expression, attribute};
 use crate::token::clip;
-use crate::vocabulary::DID_YOU_MEAN;
 
 /// What a number may be.
 const COUNT: &str = "write a number of 0 or more, such as 1000 or 16k, or a variable with such a value";
@@ -181,10 +180,7 @@ impl Resolver<'_> {
     pub(super) fn truth(&mut self, attributes: &Attributes<'_>, name: &str) -> Result<Option<bool>> {
         let value = match self.attribute_value(attributes, name) {
             // Filebench takes a variable without a value for false, and scripts of the 1.4 dialect count on it.
-            Err(fault)
-                if matches!(fault.problem, Problem::UnknownVariable(_))
-                    && !fault.remedy.starts_with(DID_YOU_MEAN) =>
-            {
+            Err(fault) if matches!(fault.problem, Problem::UnknownVariable { is_misspelt: false, .. }) => {
                 self.depth = 0;
                 self.warn(&fault.span, format!("{}: it counts as false", fault.problem));
                 return Ok(Some(false));

@@ -3,13 +3,14 @@
 use std::collections::{HashMap, HashSet};
 use std::rc::Rc;
 
+use nestor_text::nearest;
+
 use super::{Resolver, Result};
 use crate::Span;
 use crate::arithmetic::{Operator, Scalar, calculate};
 use crate::error::{Fault, Problem};
 use crate::syntax::{Expression, ItemKind, RandomSyntax};
 use crate::token::{Part, VariableForm, VariableName, clip};
-use crate::vocabulary::{DID_YOU_MEAN, suggest};
 
 /// Levels of variables that stand for variables.
 const DEEPEST: usize = 64;
@@ -162,13 +163,13 @@ impl Resolver<'_> {
         let mut names: Vec<&str> = locals.chain(self.variables.values.keys()).map(String::as_str).collect();
         names.sort_unstable();
         let name = clip(&variable.name);
-        let remedy = match suggest(&variable.name, names.iter().copied(), "variables with a value") {
-            near if near.starts_with(DID_YOU_MEAN) => {
-                near.replacen(DID_YOU_MEAN, &format!("{DID_YOU_MEAN}$"), 1)
-            }
-            _ => format!("give it one: set ${name}=… before this, or --set {name}=… on the command line"),
+        let near = nearest(&variable.name, names);
+        let remedy = match near {
+            Some(near) => format!("did you mean ${near}?"),
+            None => format!("give it one: set ${name}=… before this, or --set {name}=… on the command line"),
         };
-        Fault::new(span, Problem::UnknownVariable(format!("${name}")), remedy)
+        let problem = Problem::UnknownVariable { name: format!("${name}"), is_misspelt: near.is_some() };
+        Fault::new(span, problem, remedy)
     }
 
     /// `$(NAME)` and `${name}`, unless the script sets a variable of that name.
@@ -232,7 +233,7 @@ impl Resolver<'_> {
             Err(fault) => {
                 let is_calculation =
                     value.items.iter().any(|item| matches!(item.kind, ItemKind::Binary { .. }));
-                let is_unknown = matches!(fault.problem, Problem::UnknownVariable(_));
+                let is_unknown = matches!(fault.problem, Problem::UnknownVariable { .. });
                 if !is_calculation || !is_unknown || scope.is_some() {
                     return Err(fault);
                 }

@@ -1,5 +1,7 @@
 //! How a program ended, in the words that every engine uses.
 
+use nestor_text::c_library;
+
 use crate::engine::Ended;
 use crate::error::LoadError;
 
@@ -36,7 +38,7 @@ pub(super) fn refused(program: &'static str, code: i32, detail: &str) -> LoadErr
 
 /// It failed with this complaint: a full file system, or another error from the stack.
 pub(super) fn failed(program: &'static str, detail: String) -> LoadError {
-    if detail.contains("No space left on device") || detail.contains("Disk quota exceeded") {
+    if c_library::says_no_space(&detail) {
         LoadError::Full { detail }
     } else {
         LoadError::OperationFailed { program, detail }

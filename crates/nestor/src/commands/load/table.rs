@@ -48,7 +48,9 @@ fn run_text(name: &str, run: &RunReport) -> String {
         cpu_s,
     );
     match &run.ended {
-        Ended::Starved(why) | Ended::Failed(why) => text += &format!("  ended early: {why}\n"),
+        Ended::Starved(why) | Ended::Failed(why) | Ended::Full(why) => {
+            text += &format!("  ended early: {why}\n")
+        }
         Ended::Interrupted => text += "  stopped before its end\n",
         Ended::Time | Ended::Operations | Ended::Done => {}
     }

@@ -9,8 +9,8 @@ use std::time::Duration;
 use anyhow::{Context, Result, bail};
 use clap::Args;
 use nestor_flowops::{
-    FlowOptions, FlowReport, Listener, RunReport, Scale, Scaled, Source, file_sets, make_places, mean_bytes,
-    relocate, run_script, scale, scale_files,
+    Ended, FlowFailure, FlowOptions, FlowReport, Listener, RunReport, Scale, Scaled, Source, file_sets,
+    make_places, mean_bytes, relocate, run_script, scale, scale_files,
 };
 use nestor_wml::Script;
 use procfs::{Current as _, Meminfo};
@@ -174,7 +174,19 @@ pub fn run(arguments: &WmlArguments) -> Result<ExitCode> {
     let terminal = Terminal::new(arguments)?;
     let report = run_script(&scaled.script, source, &options, &terminal);
     terminal.progress.finish();
-    show(arguments, &loaded, scaled.factor, &report?)
+    match report {
+        Ok(report) => show(arguments, &loaded, scaled.factor, &report),
+        Err(error) => match error.failure() {
+            Some(failure) => Ok(failed(failure, &error.to_string())),
+            None => Err(error.into()),
+        },
+    }
+}
+
+/// Says what failed, for people and by the exit code.
+fn failed(failure: FlowFailure, why: &str) -> ExitCode {
+    errln!("error: {why}");
+    ExitCode::from(failure.exit_code())
 }
 
 fn scaled(arguments: &WmlArguments, script: &Script) -> Result<Scaled> {
@@ -251,10 +263,11 @@ fn show(arguments: &WmlArguments, loaded: &Loaded, factor: f64, report: &FlowRep
     } else {
         out!("{}", flow_text(&loaded.name, factor, report));
     }
-    let failed = report.runs.iter().find(|run| !run.ended.is_well());
-    match failed.map(|run| &run.ended) {
-        Some(nestor_flowops::Ended::Interrupted) => Ok(ExitCode::from(130)),
-        Some(nestor_flowops::Ended::Starved(why) | nestor_flowops::Ended::Failed(why)) => bail!("{why}"),
+    let ended = report.runs.iter().map(|run| &run.ended).find(|ended| !ended.is_well());
+    match ended {
+        Some(Ended::Interrupted) => Ok(ExitCode::from(130)),
+        Some(Ended::Starved(why) | Ended::Failed(why)) => Ok(failed(FlowFailure::Operation, why)),
+        Some(Ended::Full(why)) => Ok(failed(FlowFailure::Full, why)),
         _ => Ok(ExitCode::SUCCESS),
     }
 }

@@ -16,7 +16,7 @@ use super::options::time_limit_s;
 use crate::demand::Demand;
 use crate::engine::{About, Case, DataSet, Engine, Misfit, OptionSpec, Place, Step, StepOutput, WorksOn};
 use crate::error::LoadError;
-use crate::flow_report::FlowReport;
+use crate::flow_report::{FlowFailure, FlowReport};
 use crate::notation::Workload;
 use crate::personalities::personality;
 use crate::result::{LoadResult, OperationClass, OperationResult, total};
@@ -383,13 +383,11 @@ fn ended_well(output: &StepOutput) -> Result<(), LoadError> {
             let said = output.stderr.lines().filter(|line| !line.starts_with("warning: "));
             let said = said.collect::<Vec<_>>().join("\n");
             let detail = said.trim().trim_start_matches("error: ").to_owned();
-            if detail.contains("the file system is full") {
-                return Err(LoadError::Full { detail });
-            }
-            if detail.contains("cannot ") || detail.contains("flowop ") {
-                return Err(LoadError::OperationFailed { program: PROGRAM, detail });
-            }
-            Err(refused(PROGRAM, code, &detail))
+            Err(match FlowFailure::of_exit_code(code) {
+                Some(FlowFailure::Full) => LoadError::Full { detail },
+                Some(FlowFailure::Operation) => LoadError::OperationFailed { program: PROGRAM, detail },
+                None => refused(PROGRAM, code, &detail),
+            })
         }
     }
 }

@@ -141,11 +141,16 @@ fn flowops_become_classes_by_what_they_do() {
     assert_eq!((result.working_set_bytes, result.scale_factor), (4096, 0.1));
     assert_eq!(result.figures["passes_of_worker"], 1.0);
     let full = "error: cannot write /mnt/top/x: no space left on device: the file system is full; make";
-    let error = workload.parse_output(&output(Ended::Code(1), full)).unwrap_err();
+    let ended = |failure: FlowFailure| Ended::Code(failure.exit_code().into());
+    let error = workload.parse_output(&output(ended(FlowFailure::Full), full)).unwrap_err();
     assert!(matches!(error, LoadError::Full { .. }), "{error:?}");
     let starved = "warning: a\nerror: flowop create (line 22) found no file";
-    let error = workload.parse_output(&output(Ended::Code(1), starved)).unwrap_err().to_string();
+    let error = workload.parse_output(&output(ended(FlowFailure::Operation), starved)).unwrap_err();
+    assert!(matches!(error, LoadError::OperationFailed { .. }), "{error:?}");
+    let error = error.to_string();
     assert!(error.contains("flowop create (line 22)") && !error.contains("warning"), "{error}");
+    let error = workload.parse_output(&output(Ended::Code(1), full)).unwrap_err();
+    assert!(matches!(error, LoadError::Refused { code: 1, .. }), "the words decide nothing: {error:?}");
 }
 
 #[test]
