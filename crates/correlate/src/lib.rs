@@ -6,6 +6,7 @@
 
 mod agreement;
 mod blame;
+mod choice;
 mod clock;
 mod engine;
 mod error;
@@ -21,6 +22,7 @@ mod text;
 mod tree;
 
 pub use blame::{Blame, BlameBuilder, Cause, Spent, Transition};
+pub use choice::{Choice, Rank};
 pub use clock::{SharedClock, SharedReading};
 pub use engine::{CorrelateOptions, correlate, correlate_observed};
 pub use error::CorrelateError;

@@ -4,8 +4,8 @@ use nestor_statistics::LatencyHistogram;
 use nestor_text::{Table, units::bytes};
 use nestor_trace::Operation;
 
-use crate::join::word;
-use crate::tree::{Correlation, Join, Node, Origin};
+use crate::choice::{Choice, Rank, word};
+use crate::tree::{Correlation, Join, Node, Origin, SampledTree};
 
 /// Columns of a bar.
 const BAR: usize = 40;
@@ -21,9 +21,10 @@ impl Correlation {
         text += &self.joins_text();
         text.push('\n');
         text += &self.times_text();
-        for tree in self.trees.iter().filter(|tree| !tree.name.starts_with("longest")) {
+        let is_longest = |tree: &SampledTree| matches!(tree.choice, Choice::Latency(Rank::Longest, _));
+        for tree in self.trees.iter().filter(|tree| !is_longest(tree)) {
             text.push('\n');
-            text += &self.waterfall(&tree.name, &tree.root);
+            text += &self.waterfall(tree.choice, &tree.root);
         }
         if !self.remarks.is_empty() {
             text.push('\n');
@@ -169,10 +170,10 @@ impl Correlation {
 
     /// A request and its children, one a line, with a bar: dots for the time in a level's own queue, hashes from issue
     /// to completion.
-    fn waterfall(&self, name: &str, root: &Node) -> String {
+    fn waterfall(&self, choice: Choice, root: &Node) -> String {
         let whole = &root.request;
         let total = whole.completed_ns.saturating_sub(whole.queued_ns);
-        let mut text = format!("  {name}: {}\n", duration(total));
+        let mut text = format!("  {choice}: {}\n", duration(total));
         let mut rows = Vec::new();
         self.add_rows(root, whole.queued_ns, total.max(1), &mut rows);
         text += &columns(&[], rows);

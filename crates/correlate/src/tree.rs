@@ -6,6 +6,7 @@ use nestor_statistics::LatencyHistogram;
 use nestor_trace::{Operation, Request};
 use serde::{Deserialize, Serialize};
 
+use crate::choice::Choice;
 use crate::kind::LevelKind;
 
 /// One trace point in the order from the application down to the medium.
@@ -192,8 +193,9 @@ pub struct Node {
 /// A request chosen to be shown.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct SampledTree {
-    /// Why it was chosen: `median read`, `p99 write`, …
-    pub name: String,
+    /// Why it was chosen.
+    #[serde(rename = "name")]
+    pub choice: Choice,
     /// The request and its children.
     pub root: Node,
 }

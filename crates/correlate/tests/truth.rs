@@ -330,7 +330,7 @@ fn flushes_of_which_one_moment_is_known_find_their_children() {
     let levels = inputs(&recorded, false);
     let correlation = correlate_observed(&levels, &CorrelateOptions::default(), &mut |_| {}).unwrap();
     assert!(correlation.unmatched_share().unwrap() < 0.005, "{:?}", correlation.joins[1]);
-    let flush = correlation.trees.iter().find(|tree| tree.name == "median flush").unwrap();
+    let flush = correlation.trees.iter().find(|tree| tree.choice.to_string() == "median flush").unwrap();
     let below = |node: &Node| node.children.first().cloned().unwrap();
     let host = below(&below(&flush.root));
     assert_eq!((host.level, host.request.operation, host.origin), (2, Operation::Flush, Origin::Parent));

@@ -354,7 +354,7 @@ fn a_write_that_is_written_through_is_joined_with_all_that_it_waits_for() {
     let correlation = assert_true(ONE_AT_A_TIME);
     assert!(correlation.unmatched().is_empty());
     assert_eq!(correlation.joins[1].by_content, 400);
-    let write = correlation.trees.iter().find(|tree| tree.name == "median write").unwrap();
+    let write = correlation.trees.iter().find(|tree| tree.choice.to_string() == "median write").unwrap();
     let flush = write.root.children.iter().find(|child| child.request.operation == Operation::Flush).unwrap();
     let below: Vec<Operation> = flush.children.iter().map(|child| child.request.operation).collect();
     assert_eq!(below, [Operation::Write, Operation::Flush]);

@@ -1,6 +1,6 @@
 //! Requests that show a mechanism, taken from the sampled trees.
 
-use nestor_correlate::{Level, LevelKind, Node, Origin};
+use nestor_correlate::{Choice, Level, LevelKind, Node, Origin};
 use nestor_layout::Class;
 use nestor_trace::{Operation, Request};
 
@@ -22,7 +22,7 @@ pub fn of(evidence: &Evidence, mechanism: MechanismName) -> Vec<Proof> {
         visit(&tree.root, &mut path, &mut |path, node| {
             if proofs.len() < MOST_PROOFS && shows(mechanism, path, node, (top_block, levels.len() - 1)) {
                 let level = name_of(levels, node.level).unwrap_or_default();
-                let words = words(path, node, levels, &tree.name);
+                let words = words(path, node, levels, tree.choice);
                 proofs.push(Proof { run: *run, level, request: node.request.id, words });
             }
         });
@@ -121,7 +121,7 @@ fn shows(mechanism: MechanismName, path: &[&Node], node: &Node, (top_block, lowe
     }
 }
 
-fn words(path: &[&Node], node: &Node, levels: &[Level], tree: &str) -> String {
+fn words(path: &[&Node], node: &Node, levels: &[Level], choice: Choice) -> String {
     let request = &node.request;
     let what = what(request);
     let class = match request.class {
@@ -138,7 +138,7 @@ fn words(path: &[&Node], node: &Node, levels: &[Level], tree: &str) -> String {
     };
     let us = |ns: u64| ns as f64 / 1000.0;
     format!(
-        "{what}{class}, {:.0} us waiting and {:.0} us below{below} [{tree}]",
+        "{what}{class}, {:.0} us waiting and {:.0} us below{below} [{choice}]",
         us(request.issued_ns.saturating_sub(request.queued_ns)),
         us(request.completed_ns.saturating_sub(request.issued_ns)),
     )

@@ -1,13 +1,10 @@
 //! Evidence from the records of runs.
 
-use nestor_correlate::{Blame, Node, SampledTree};
+use nestor_correlate::{Blame, Choice, Node, SampledTree};
 use nestor_results::{CellRecord, LayerRecord, Mark, Measured};
 use nestor_workload::{Direction, LoadResult};
 
 use crate::evidence::{Edge, Evidence, ImageEvidence, Joined, add_spent};
-
-/// Of requests that were not chosen for how long they took.
-const AROUND_THE_MIDDLE: &str = "around the middle of the run";
 
 impl Evidence {
     /// What the runs of one cell show together. Runs without numbers are left out; `None` if all are.
@@ -119,7 +116,7 @@ impl Evidence {
                 *joined.origins.entry(*origin).or_default() += *count as f64;
             }
         }
-        let around = |root: &Node| SampledTree { name: AROUND_THE_MIDDLE.to_owned(), root: root.clone() };
+        let around = |root: &Node| SampledTree { choice: Choice::AroundTheMiddle, root: root.clone() };
         let trees = correlation.trees.iter().cloned().chain(correlation.timeline.iter().map(around));
         self.trees.extend(trees.map(|tree| (number, correlation.levels.clone(), tree)));
     }

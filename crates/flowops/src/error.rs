@@ -216,7 +216,7 @@ impl FlowError {
     pub fn failure(&self) -> Option<FlowFailure> {
         match self {
             _ if self.is_full() => Some(FlowFailure::Full),
-            Self::Call { .. } | Self::Flowop { .. } | Self::Threads { .. } => Some(FlowFailure::Operation),
+            Self::Call { .. } | Self::Flowop { .. } => Some(FlowFailure::Operation),
             _ => None,
         }
     }

@@ -20,7 +20,7 @@ use nestor_trace::{Operation, Request};
 
 pub(crate) use active::{Active, Actives, MOST_LEVELS, Timed};
 pub(crate) use between::Between;
-pub(crate) use sample::{Sampler, word};
+pub(crate) use sample::Sampler;
 
 use crate::blame::{Blame, BlameBuilder, Cause};
 use crate::clock::{Clock, signed};

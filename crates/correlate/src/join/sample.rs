@@ -6,6 +6,7 @@ use nestor_statistics::LatencyHistogram;
 use nestor_trace::Operation;
 
 use super::Active;
+use crate::choice::{Choice, Rank};
 use crate::tree::{Node, SampledTree};
 
 /// Children of one request that are shown; a flush can have thousands.
@@ -14,7 +15,7 @@ const MOST_CHILDREN: usize = 256;
 /// A request that is looked for: the one whose latency is nearest.
 #[derive(Debug)]
 struct Wanted {
-    name: String,
+    rank: Rank,
     operation: Operation,
     latency_ns: u64,
     /// Of the one that was found: how far its latency is off.
@@ -40,15 +41,9 @@ impl Sampler {
     ) -> Self {
         let mut wanted = Vec::new();
         for (operation, histogram) in latency {
-            let word = word(*operation);
-            for (name, quantile) in [("median", 0.5), ("p99", 0.99), ("longest", 1.0)] {
-                let latency_ns = histogram.quantile_ns(quantile).unwrap_or(0);
-                wanted.push(Wanted {
-                    name: format!("{name} {word}"),
-                    operation: *operation,
-                    latency_ns,
-                    found: None,
-                });
+            for rank in Rank::ALL {
+                let latency_ns = histogram.quantile_ns(rank.quantile()).unwrap_or(0);
+                wanted.push(Wanted { rank, operation: *operation, latency_ns, found: None });
             }
         }
         Self { wanted, timeline: Vec::new(), timeline_trees, timeline_from }
@@ -77,7 +72,7 @@ impl Sampler {
     pub fn finish(mut self) -> (Vec<SampledTree>, Vec<Node>) {
         let trees = self.wanted.into_iter().filter_map(|wanted| {
             let (_, root) = wanted.found?;
-            Some(SampledTree { name: wanted.name, root })
+            Some(SampledTree { choice: Choice::Latency(wanted.rank, wanted.operation), root })
         });
         self.timeline.sort_by_key(|node| (node.request.queued_ns, node.level));
         (trees.collect(), self.timeline)
@@ -95,15 +90,5 @@ fn node<'s>(level: usize, slot: u32, active: &impl Fn(usize, u32) -> &'s Active)
         origin: this.origin,
         shared_with: this.parents.saturating_sub(1),
         children,
-    }
-}
-
-/// The operation as a word.
-pub(crate) fn word(operation: Operation) -> &'static str {
-    match operation {
-        Operation::Read => "read",
-        Operation::Write => "write",
-        Operation::Flush => "flush",
-        Operation::Discard => "discard",
     }
 }

@@ -107,7 +107,7 @@ fn the_parts_of_a_request_add_up_to_it() {
     for tree in &correlation.trees {
         let waterfall = Waterfall::of(&correlation, tree).unwrap();
         let sum: u64 = waterfall.parts.iter().map(|part| part.took_ns).sum();
-        assert_eq!(sum, waterfall.total_ns, "{}", tree.name);
+        assert_eq!(sum, waterfall.total_ns, "{}", tree.choice);
     }
 }
 

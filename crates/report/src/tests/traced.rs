@@ -1,6 +1,6 @@
 //! Made-up runs with everything that tracing can add: classes, distances, time lines, joined requests.
 
-use nestor_correlate::{Correlation, Join, Level, Node, Origin, SampledTree};
+use nestor_correlate::{Choice, Correlation, Join, Level, Node, Origin, SampledTree};
 use nestor_explain::{
     Account, Explanation, Finding, Holder, Line, MechanismName, Number, Part, PartRow, Proof,
 };
@@ -204,7 +204,7 @@ pub fn correlation(reads: bool) -> Correlation {
         clock_bound_ns,
         ..Join::default()
     };
-    let tree = |name: &str, root| SampledTree { name: name.to_owned(), root };
+    let tree = |name: &str, root| SampledTree { choice: Choice::try_from(name.to_owned()).unwrap(), root };
     let word = if reads { "read" } else { "write" };
     Correlation {
         levels: vec![

@@ -95,7 +95,7 @@ impl Waterfall {
         };
         let size = if r.bytes > 0 { format!(" of {}", units::bytes(r.bytes)) } else { String::new() };
         Some(Self {
-            name: tree.name.clone(),
+            name: tree.choice.to_string(),
             what: format!("{}{size}{class}", operation_words(r.operation)),
             total_ns: r.completed_ns.saturating_sub(r.queued_ns),
             parts: parts(root, &nodes, &names),
