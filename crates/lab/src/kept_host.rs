@@ -8,10 +8,11 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
 use nestor_machine::agent::process::OWN_BINARY;
-use nestor_machine::{Cause, MachineSpec};
+use nestor_machine::{Cause, Command, MachineSpec};
 use nestor_ownership::make_above;
 use nestor_stack::layers::hypervisors::devices::Attach;
 use nestor_stack::{Accelerator, LayerDefinition, MachineIndex, Relation, Stack};
+use nestor_workload::engines::ENGINES;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 
@@ -149,6 +150,16 @@ impl Lab {
         machines.iter().for_each(|machine| self.load_file_systems(machine, kept));
     }
 
+    /// Starts the programs of workloads once in the host and its guests. A start reads a program and its libraries from the root disk and
+    /// unpacks them, which cells that continue from this state need not do again. A program that is missing is missed by its workload.
+    fn try_programs_everywhere(&self) {
+        for trial in ENGINES.iter().filter_map(|engine| engine.trial()) {
+            for (_, standing) in self.machines.indexed() {
+                let _ = standing.machine.run(Command::new(trial.iter().copied()));
+            }
+        }
+    }
+
     /// All cells load one state, including that of the kernels' random generators, which follow the cell's seed from here on.
     fn begin_random_anew(&self) -> Result<(), BuildError> {
         for (index, standing) in self.machines.indexed() {
@@ -183,6 +194,7 @@ impl Lab {
         self.boot_host(memory_bytes, None)?;
         self.boot_guests(stack)?;
         self.load_file_systems_everywhere(false);
+        self.try_programs_everywhere();
         let guests = self.machines.indexed().filter_map(|(index, guest)| {
             Some(KeptGuest {
                 index,

@@ -42,6 +42,11 @@ pub trait Engine: Sync {
         self.about().program
     }
 
+    /// A command that starts its program and ends at once, for programs whose start reads much from the disk. `None`: it reads little.
+    fn trial(&self) -> Option<&'static [&'static str]> {
+        None
+    }
+
     /// See [`About::cases`].
     fn cases(&self) -> &'static [Case] {
         self.about().cases

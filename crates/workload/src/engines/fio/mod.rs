@@ -170,6 +170,11 @@ impl Engine for Fio {
         &About { name: "fio", program: "fio", package: Some("fio"), cases: CASES, options: OPTIONS }
     }
 
+    /// Debian's is linked with the libraries of Ceph and others.
+    fn trial(&self) -> Option<&'static [&'static str]> {
+        Some(&["fio", "--version"])
+    }
+
     fn default_value(&self, workload: &Workload, option: &str) -> Option<Value> {
         Some(match option {
             "read" if workload.case() == "mixed" => Value::Count(50),
