@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
-use nestor_machine::Facts;
+use nestor_machine::{Facts, LAB_HYPERVISOR, hypervisor};
 use nestor_stack::{Accelerator, LayerDefinition, LayerSpec, registry};
 use nestor_workload::engines::ENGINES;
 use serde::Serialize;
@@ -152,7 +152,17 @@ fn acceleration(facts: &Facts, places: &DoctorPlaces) -> Finding {
 fn virtual_time(facts: &Facts, places: &DoctorPlaces) -> Finding {
     const SUBJECT: &str = "virtual time";
     if facts.hypervisor.is_none() {
-        return finding(SUBJECT, State::Missing, "QEMU is not installed", "apt-get install qemu-system-x86");
+        return match find_program(hypervisor(LAB_HYPERVISOR).program()) {
+            Some(program) => finding(
+                SUBJECT,
+                State::Missing,
+                format!("{} does not answer `--version`", program.display()),
+                "see what it prints, or install another: apt-get install qemu-system-x86",
+            ),
+            None => {
+                finding(SUBJECT, State::Missing, "QEMU is not installed", "apt-get install qemu-system-x86")
+            }
+        };
     }
     let memory = VirtualTimeMemory::open(&places.cache_directory);
     match memory.recall(&qemu_identity(facts, &places.lab_image.0)) {

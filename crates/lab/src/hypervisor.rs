@@ -43,7 +43,8 @@ impl Lab {
         let layer = stack.layer(index);
         let options = layer.hypervisor().ok_or_else(|| refused(layer, "it is not a virtual machine"))?;
         let parent = below.on;
-        let relation = Relation::Inside(parent);
+        let relation = Relation::across(layer.crossing(), parent)
+            .ok_or_else(|| refused(layer, "it does not start a machine"))?;
         let disk = attachment(stack, layer, spec, &below.thing)?;
         let (image, zeroed) = match below.thing {
             Thing::Image { layer, .. } => (Some(layer), true),

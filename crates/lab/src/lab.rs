@@ -8,12 +8,13 @@ use std::time::{Duration, Instant};
 
 use nestor_machine::{
     Command, DiskAttachment, DiskMark, Facts, Ground, LAB_HYPERVISOR, Machine, MachineError, MachineSpec,
-    MachineTime,
+    MachineTime, hypervisor,
 };
 use nestor_processor::{InstructionMarks, WhyNotCounted};
 use nestor_stack::{Accelerator, LayerDefinition, MachineIndex, Machines, Place, Relation, Stack};
 
 use crate::accelerators::{AcceleratorMemory, machine_identity, nested_identity};
+use crate::doctor::find_program;
 use crate::seed::Seed;
 use crate::served_disk::{ServedDisk, ServedRoot};
 use crate::standing::{Booted, Standing};
@@ -91,6 +92,16 @@ const SEED_OF_KEPT: u64 = 1;
 /// Processors of the emulated host: one for its guest, one for itself.
 const HOST_CPUS: u32 = 2;
 
+/// How many labs may run such stacks side by side on a machine without affecting each other's numbers: in virtual time as many as
+/// its processors and the memory for their hosts allow, otherwise one.
+pub fn most_side_by_side(place: &Place, machine: &Facts, stacks: &[Stack]) -> usize {
+    if !place.is_in_virtual_time() {
+        return 1;
+    }
+    let fitting = machine.memory_bytes / memory::cell_needs(stacks);
+    usize::try_from(fitting.min(u64::from(machine.cpus))).unwrap_or(1).max(1)
+}
+
 impl Lab {
     /// Connects to the ground.
     ///
@@ -110,9 +121,13 @@ impl Lab {
             )));
         }
         if options.place.is_emulated() && ground_facts.hypervisor.is_none() {
-            return Err(BuildError::Lab(
-                "the emulated host needs QEMU, which is not installed; `apt-get install qemu-system-x86` installs it".into(),
-            ));
+            return Err(BuildError::Lab(match find_program(hypervisor(LAB_HYPERVISOR).program()) {
+                Some(program) => {
+                    format!("the emulated host needs QEMU, but {} does not answer `--version`", program.display())
+                }
+                None => "the emulated host needs QEMU, which is not installed; `apt-get install qemu-system-x86` installs it"
+                    .to_owned(),
+            }));
         }
         Ok(Self {
             place: options.place,
@@ -143,14 +158,9 @@ impl Lab {
         self.host_memory_bytes = self.host_memory_bytes.max(needed);
     }
 
-    /// How many labs like this one may run such stacks side by side without affecting each other's numbers: in virtual time as many
-    /// as the processors and the memory for their hosts allow, otherwise one.
+    /// How many labs like this one may run such stacks side by side: see [`most_side_by_side`].
     pub fn most_side_by_side(&self, stacks: &[Stack]) -> usize {
-        if !self.place.is_in_virtual_time() {
-            return 1;
-        }
-        let fitting = self.ground_facts.memory_bytes / memory::cell_needs(stacks);
-        usize::try_from(fitting.min(u64::from(self.ground_facts.cpus))).unwrap_or(1).max(1)
+        most_side_by_side(&self.place, &self.ground_facts, stacks)
     }
 
     /// The remark on the place that every result carries.

@@ -31,7 +31,7 @@ pub use accelerators::known_accelerator;
 pub use built::{BlockPoint, BuiltFileSystem, BuiltImage, BuiltMachine, BuiltStack, Top, VirtualDisk};
 pub use error::BuildError;
 pub use kept_host::remove_partial_kept_hosts;
-pub use lab::{Lab, LabFiles, LabOptions, Progress};
+pub use lab::{Lab, LabFiles, LabOptions, Progress, most_side_by_side};
 pub use memory::{cell_needs, host_needs};
 pub use scattered::{ScatteredError, make_scattered};
 pub use seed::{Before, Seed};

@@ -98,7 +98,9 @@ fn is_of_qemu(error: &BuildError) -> bool {
         | Cause::NotStarted
         | Cause::MachineLost
         | Cause::MachineSilent => true,
-        Cause::NotInstalled { .. }
+        // It may begin in time when less else runs.
+        Cause::NotStartedInTime
+        | Cause::NotInstalled { .. }
         | Cause::ProgramFailed { .. }
         | Cause::NotMounted
         | Cause::NoSpace
@@ -145,6 +147,7 @@ mod tests {
             !blames_qemu(Cause::NoSpace)
                 && !blames_qemu(Cause::NotPermitted)
                 && !blames_qemu(Cause::NoMemory)
+                && !blames_qemu(Cause::NotStartedInTime)
         );
         assert!(!is_of_qemu(&BuildError::Lab("others may write to the cache".to_owned())));
     }

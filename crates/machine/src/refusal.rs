@@ -45,6 +45,8 @@ pub enum Cause {
     NotLoaded,
     /// A machine did not come up.
     NotStarted,
+    /// The process of a machine did not begin in time; this says nothing about the machine.
+    NotStartedInTime,
     /// A machine that was up has died, or is not there any more.
     MachineLost,
     /// A machine that was up did not answer in time.

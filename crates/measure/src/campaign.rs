@@ -15,8 +15,8 @@ use crate::cell::CellEnd;
 use crate::crew::{Benches, Crew, Order, Said};
 use nestor_results::record::CellRecord;
 use nestor_results::{
-    CellKey, CellSample, Decisions, Estimator, FailureCause, NotRun, PlannedCell, Store, StoreError,
-    StoredRun, Study, TraceMode, WrittenStack, budget_ended,
+    CellKey, CellSample, Decisions, Estimator, FailureCause, NotRun, PastCell, PlannedCell, Store,
+    StoreError, StoredRun, Study, TraceMode, WrittenStack, budget_ended,
 };
 
 /// How a study is run.
@@ -63,8 +63,8 @@ pub struct CampaignEnd {
     pub decisions: Decisions,
     /// Seconds it took, without opening the laboratory and closing it.
     pub elapsed_s: f64,
-    /// Of them, seconds of measurement.
-    pub measured_s: f64,
+    /// Seconds in which the loads of its cells ran, one added to the other.
+    pub load_s: f64,
 }
 
 /// After this many failures in a row for the same cause, the place is at fault and not the stacks.
@@ -416,8 +416,8 @@ impl Campaign<'_> {
     }
 
     fn failing_alike(&self) -> bool {
-        let last = self.failures.iter().rev().take(SAME_FAILURES);
-        self.failures.len() >= SAME_FAILURES && last.clone().all(|f| Some(f) == self.failures.last())
+        let mut last = self.failures.iter().rev().take(SAME_FAILURES);
+        self.failures.len() >= SAME_FAILURES && last.all(|f| Some(f) == self.failures.last())
     }
 
     /// Stores the result of a cell; returns whether to try it again.
@@ -444,8 +444,7 @@ impl Campaign<'_> {
         self.note(run);
         let again = failure.is_some() && may_pass;
         match failure {
-            // It says nothing of the place.
-            Some(_) if refused => {}
+            Some(_) if refused => {} // It says nothing of the place.
             Some(cause) => self.failures.push(cause),
             None => self.failures.clear(),
         }
@@ -456,11 +455,10 @@ impl Campaign<'_> {
     }
 
     fn learn(&mut self, record: &CellRecord) {
-        let Some(measured) = record.measured() else { return };
-        let measured_s = measured.load.elapsed_ns as f64 / 1e9;
-        self.end.measured_s += measured_s;
-        self.estimator.learn(&record.stack, &record.workload, record.cell_s, measured_s);
         self.sample(record);
+        let Some(cell) = PastCell::of(record) else { return };
+        self.end.load_s += cell.load_s;
+        self.estimator.learn(&cell);
     }
 
     /// Notes the result of a cell, for decisions.

@@ -60,8 +60,12 @@ impl LabArguments {
             _ => return Ok(likely),
         };
         let is_other = !has(&likely.to_string())? && has(&other.to_string())?;
-        let place = if is_other { other } else { likely };
-        Ok(self.settled.get_or_init(|| SettledPlace::exactly(place)).place.clone())
+        let settled = match likely {
+            _ if is_other => SettledPlace::exactly(other),
+            Place::Emulated(HostTime::Real) => in_real_time_because_of(&Known::of(&facts()?)),
+            likely => SettledPlace::exactly(likely),
+        };
+        Ok(self.settled.get_or_init(|| settled).place.clone())
     }
 
     /// Where cells would run, for plans: nothing is tried for it.
@@ -148,10 +152,22 @@ fn emulated(facts: &Facts) -> Result<SettledPlace> {
     };
     Ok(match joins {
         Joins::Yes { .. } => SettledPlace::exactly(Place::Emulated(HostTime::VIRTUAL)),
-        Joins::No(reason) => {
-            instead_in_real_time(&format!("virtual time does not work with this QEMU: {reason}"))
-        }
+        Joins::No(reason) => without_virtual_time(&reason),
     })
+}
+
+/// In real time, with the reason if it is this machine's QEMU and not its KVM.
+fn in_real_time_because_of(known: &Known) -> SettledPlace {
+    match &known.joins {
+        Some(Joins::No(reason)) if known.accelerator != Some(Accelerator::Kvm) => {
+            without_virtual_time(reason)
+        }
+        _ => SettledPlace::exactly(Place::Emulated(HostTime::Real)),
+    }
+}
+
+fn without_virtual_time(reason: &str) -> SettledPlace {
+    instead_in_real_time(&format!("virtual time does not work with this QEMU: {reason}"))
 }
 
 fn instead_in_real_time(why: &str) -> SettledPlace {

@@ -3,7 +3,8 @@
 use std::sync::atomic::Ordering;
 
 use anyhow::{Result, bail};
-use nestor_lab::{Lab, LabOptions};
+use nestor_lab::{Lab, LabOptions, most_side_by_side};
+use nestor_machine::Ground;
 use nestor_machine::agent::{ledger, work_root};
 use nestor_measure::Bench;
 use nestor_measure::campaign::{CampaignEnd, CampaignOptions, run_campaign};
@@ -72,11 +73,7 @@ pub fn run_until_interrupted(
         })
     };
     let mut labs = vec![open()?];
-    let wished = arguments.jobs.map_or(usize::MAX, |jobs| jobs.get());
-    let most = labs[0]
-        .most_side_by_side(&stacks)
-        .min(wished)
-        .min(study.all_cells(true, &Decisions::default()).len());
+    let most = as_wished(labs[0].most_side_by_side(&stacks), study, arguments);
     while labs.len() < most {
         labs.push(open()?);
     }
@@ -88,6 +85,21 @@ pub fn run_until_interrupted(
     drop(labs);
     progress.finish();
     Ok((end?, signals.interrupted().load(Ordering::Relaxed)))
+}
+
+/// How many cells of a study will run at once on this machine, for plans.
+///
+/// # Errors
+/// When nothing can be found out about this machine.
+pub fn likely_side_by_side(study: &Study, place: &Place, arguments: &LabArguments) -> Result<usize> {
+    let stacks: Vec<Stack> = study.stacks.iter().filter_map(WrittenStack::value).cloned().collect();
+    let machine = Ground::here()?.machine().facts()?;
+    Ok(as_wished(most_side_by_side(place, &machine, &stacks), study, arguments))
+}
+
+fn as_wished(possible: usize, study: &Study, arguments: &LabArguments) -> usize {
+    let wished = arguments.jobs.map_or(usize::MAX, |jobs| jobs.get());
+    possible.min(wished).min(study.all_cells(true, &Decisions::default()).len()).max(1)
 }
 
 /// Refuses, before anything is tried or started, a study with a cell that cannot run where the arguments say; returns its stacks.

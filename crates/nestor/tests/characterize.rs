@@ -6,7 +6,7 @@ use std::fmt::Write as _;
 use std::io::Write as _;
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use rustix::process::Signal;
 use serde_json::Value;
@@ -149,8 +149,11 @@ fn dd(device: &str, count: u64) -> Vec<String> {
     of.map(str::to_owned).into()
 }
 
-/// Watches a process that reads, while another reads as well, and keeps the first at work for so many seconds.
-fn watched(sandbox: &Sandbox, device: &str, seconds: u64) -> (String, Ended) {
+/// What is watched for less than a second is no profile.
+const LONG_ENOUGH: Duration = Duration::from_millis(1200);
+
+/// Watches a process that reads, while another reads as well.
+fn watched(sandbox: &Sandbox, device: &str) -> (String, Ended) {
     // It is there before it reads, stays the same process, and does not end before its output is read.
     let mut reader = Command::new("sh")
         .args(["-c", &format!("read go; exec {}", dd(device, READS).join(" "))])
@@ -169,11 +172,14 @@ fn watched(sandbox: &Sandbox, device: &str, seconds: u64) -> (String, Ended) {
         std::thread::sleep(Duration::from_millis(20));
     };
     watching.wait_for_file(&recording.join("ready"));
+    watching.wait_for_log(&["watching;"]);
+    let has_watched = Instant::now();
     let others = dd(device, READS_OF_OTHERS);
     let output = Command::new(&others[0]).args(&others[1..]).output().expect("there is dd");
     assert_eq!(output.stdout.len() as u64, READS_OF_OTHERS * 8192, "{output:?}");
     reader.stdin.take().expect("it is piped").write_all(b"go\n").expect("it waits for that");
-    std::thread::sleep(Duration::from_secs(seconds));
+    // It does not end before its output is read.
+    std::thread::sleep(LONG_ENOUGH.saturating_sub(has_watched.elapsed()));
     let output = reader.wait_with_output().expect("it can be waited for");
     assert_eq!(output.stdout.len() as u64, READS * 8192);
     // It ends with the process, not after five minutes.
@@ -189,13 +195,7 @@ fn of_one_process_exactly_the_requests_that_it_made_are_counted() {
     }
     let sandbox = Sandbox::new();
     let mounted = LoopMount::new(&sandbox, "ext4");
-    // What was watched for less than a second is no profile: on a busy machine the watcher begins late.
-    let (mut pid, mut ended) = watched(&sandbox, &mounted.device, 2);
-    for seconds in [8, 32] {
-        if !ended.succeeded {
-            (pid, ended) = watched(&sandbox, &mounted.device, seconds);
-        }
-    }
+    let (pid, ended) = watched(&sandbox, &mounted.device);
     assert!(ended.succeeded, "{}", ended.stderr);
     let json: Value = serde_json::from_str(&ended.stdout).unwrap();
     let profile = &json["profile"];

@@ -37,8 +37,9 @@ sentinels = true
 trace = "none"
 "#;
 
-/// Cells of the study by stack, workload, block and repeat, each with the number of runs that have its numbers.
-type Cells = BTreeMap<(String, String, u32, u32), usize>;
+/// Cells of the study by stack, workload, block and repeat, each with its runs: the digest of what came out where that has to be the
+/// same however often the study was killed.
+type Cells = BTreeMap<(String, String, u32, u32), Vec<Option<String>>>;
 
 struct Killed {
     sandbox: Sandbox,
@@ -52,7 +53,7 @@ impl Killed {
     }
 
     fn in_the_lab() -> Self {
-        Self::of(IN_THE_LAB, "emulated")
+        Self::of(IN_THE_LAB, "emulated:time=virtual")
     }
 
     fn of(study: &str, on: &'static str) -> Self {
@@ -86,10 +87,12 @@ impl Killed {
         for run in store.runs(&RunFilter::default()).expect("results can be read") {
             if run.record.measured().is_some() {
                 let record = run.record;
+                let repeats = record.environment.is_in_virtual_time();
+                let digest = repeats.then(|| record.outcome_digest().expect("a record has a digest"));
                 // Each sandbox has its own path.
                 let stack = record.stack.replace(&self.disk, "DISK");
                 let key = (stack, record.workload.to_string(), record.block, record.repeat);
-                *cells.entry(key).or_default() += 1;
+                cells.entry(key).or_default().push(digest);
             }
         }
         cells

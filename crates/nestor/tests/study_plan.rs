@@ -200,7 +200,7 @@ impl Begun {
             planned_s: (60.0, 60.0),
             cells: 0,
             elapsed_s: None,
-            measured_s: 0.0,
+            load_s: 0.0,
         };
         let record = StudyRecord {
             hash: study.hash("emulated"),

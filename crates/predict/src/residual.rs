@@ -204,6 +204,7 @@ mod tests {
             untraced_twin: false,
             started_at: String::new(),
             cell_s: 1.0,
+            load_s: None,
             outcome: Outcome::Measured(measured),
             marks: Vec::new(),
             environment: Environment::default(),

@@ -7,14 +7,14 @@ use nestor_stack::Layer;
 use serde::{Deserialize, Serialize};
 
 use crate::plan::CellKey;
-use crate::{Decisions, Study};
+use crate::{CellRecord, Decisions, Study};
 use crate::{WrittenStack, WrittenWorkload};
 
 /// What a cell takes besides its measurement where nothing is known yet: the median of a guest with a nested file system on an
 /// emulated host of two cores without KVM, the slowest known place.
 const UNKNOWN_OVERHEAD_S: f64 = 15.0;
-/// The same of a measurement that has no end of its own.
-const UNKNOWN_MEASUREMENT_S: f64 = 30.0;
+/// The same of a load that has no end of its own.
+const UNKNOWN_LOAD_S: f64 = 30.0;
 /// A run with its histograms in the file of results; measured: 40 to 150 KB.
 const RUN_BYTES: u64 = 150_000;
 /// Booting an emulated host and the first guest in it, on the same machine.
@@ -29,8 +29,24 @@ pub struct PastCell {
     pub workload: WrittenWorkload,
     /// Seconds the whole cell took.
     pub cell_s: f64,
-    /// Seconds of it that were measurement.
+    /// Of them, seconds in which the load ran.
+    pub load_s: f64,
+    /// How long the load ran in the clock of its machine. In virtual time that is more or less than [`Self::load_s`].
     pub measured_s: f64,
+}
+
+impl PastCell {
+    /// What a record says of its cell; `None` if it failed.
+    pub fn of(record: &CellRecord) -> Option<Self> {
+        let measured_s = record.measured()?.load.elapsed_ns as f64 / 1e9;
+        Some(Self {
+            stack: record.stack.clone(),
+            workload: record.workload.clone(),
+            cell_s: record.cell_s,
+            load_s: record.load_s.unwrap_or(measured_s.min(record.cell_s)),
+            measured_s,
+        })
+    }
 }
 
 /// Estimates from past cells. The nearest that are known are taken: the same stack and workload, the same layers under
@@ -38,7 +54,9 @@ pub struct PastCell {
 #[derive(Clone, Debug, Default)]
 pub struct Estimator {
     overheads_s: HashMap<Key, Vec<f64>>,
-    measured_s: HashMap<Key, Vec<f64>>,
+    loads_s: HashMap<Key, Vec<f64>>,
+    /// Real seconds for each second of the machine's clock.
+    paces: HashMap<Key, Vec<f64>>,
     knows_cells: bool,
 }
 
@@ -47,10 +65,10 @@ pub struct Estimator {
 pub struct Effort {
     /// Cells to be run.
     pub cells: usize,
-    /// Seconds, with the first boot of machines.
+    /// Seconds of one cell after the other, with the first boot of machines.
     pub seconds: f64,
-    /// Of them, seconds of measurement.
-    pub measured_s: f64,
+    /// Of them, seconds in which loads run.
+    pub load_s: f64,
 }
 
 /// What a study will take at least and at most, and how that is known.
@@ -70,6 +88,15 @@ pub struct StudyEffort {
     pub results_bytes: u64,
 }
 
+impl Effort {
+    /// Seconds from beginning to end if so many cells run side by side; the first boot comes before them.
+    pub fn wall_s(&self, side_by_side: usize) -> f64 {
+        let boot_s = FIRST_BOOT_S.min(self.seconds);
+        let at_once = side_by_side.clamp(1, self.cells.max(1)) as f64;
+        boot_s + (self.seconds - boot_s) / at_once
+    }
+}
+
 impl StudyEffort {
     /// Space for the data of the medium: of a modelled disk, where [`work_root`](nestor_machine::agent::work_root) is.
     pub fn data_bytes(&self) -> u64 {
@@ -82,48 +109,53 @@ impl Estimator {
     pub fn of(past: &[PastCell]) -> Self {
         let mut estimator = Self::default();
         for cell in past {
-            estimator.learn(&cell.stack, &cell.workload, cell.cell_s, cell.measured_s);
+            estimator.learn(cell);
         }
         estimator
     }
 
     /// Learns from one more cell.
-    pub fn learn(&mut self, stack: &WrittenStack, workload: &WrittenWorkload, cell_s: f64, measured_s: f64) {
+    pub fn learn(&mut self, cell: &PastCell) {
         self.knows_cells = true;
-        for key in keys(stack, workload) {
-            self.overheads_s.entry(key.clone()).or_default().push((cell_s - measured_s).max(0.0));
-            self.measured_s.entry(key).or_default().push(measured_s);
+        for key in keys(&cell.stack, &cell.workload) {
+            let overhead_s = (cell.cell_s - cell.load_s).max(0.0);
+            self.overheads_s.entry(key.clone()).or_default().push(overhead_s);
+            if cell.measured_s > 0.0 {
+                self.paces.entry(key.clone()).or_default().push(cell.load_s / cell.measured_s);
+            }
+            self.loads_s.entry(key).or_default().push(cell.load_s);
         }
     }
 
     /// Whether this very cell was measured before.
     pub fn knows(&self, stack: &WrittenStack, workload: &WrittenWorkload) -> bool {
-        self.measured_s.contains_key(&Key::Exact(stack.clone(), workload.clone()))
+        self.loads_s.contains_key(&Key::Exact(stack.clone(), workload.clone()))
     }
 
-    /// Seconds that a cell will take, and how many of them are measurement.
+    /// Seconds that a cell will take, and how many of them its load runs.
     pub fn cell_s(&self, stack: &WrittenStack, workload: &WrittenWorkload) -> (f64, f64) {
         let keys = keys(stack, workload);
         let median = |known: &HashMap<Key, Vec<f64>>, keys: &[Key]| {
             keys.iter().find_map(|key| nestor_statistics::median(known.get(key)?))
         };
         let overhead_s = median(&self.overheads_s, &keys).unwrap_or(UNKNOWN_OVERHEAD_S);
-        // How long another workload ran says nothing of this one; its own limit does.
-        let measured_s = median(&self.measured_s, &keys[..2])
-            .or_else(|| time_limit_s(workload))
-            .or_else(|| median(&self.measured_s, &keys[2..]))
-            .unwrap_or(UNKNOWN_MEASUREMENT_S);
-        (overhead_s + measured_s, measured_s)
+        // How long another workload ran says nothing of this one; its own limit does, at the pace of the machine's clock.
+        let limit_s = || Some(time_limit_s(workload)? * median(&self.paces, &keys).unwrap_or(1.0));
+        let load_s = median(&self.loads_s, &keys[..2])
+            .or_else(limit_s)
+            .or_else(|| median(&self.loads_s, &keys[2..]))
+            .unwrap_or(UNKNOWN_LOAD_S);
+        (overhead_s + load_s, load_s)
     }
 
     /// What cells will take together.
     pub fn effort<'a>(&self, cells: impl IntoIterator<Item = &'a CellKey>) -> Effort {
-        let mut effort = Effort { cells: 0, seconds: FIRST_BOOT_S, measured_s: 0.0 };
+        let mut effort = Effort { cells: 0, seconds: FIRST_BOOT_S, load_s: 0.0 };
         for cell in cells {
-            let (seconds, measured_s) = self.cell_s(&cell.stack, &cell.workload);
+            let (seconds, load_s) = self.cell_s(&cell.stack, &cell.workload);
             effort.cells += 1;
             effort.seconds += seconds;
-            effort.measured_s += measured_s;
+            effort.load_s += load_s;
         }
         effort
     }

@@ -29,8 +29,10 @@ pub struct RunNumbers {
     pub started_at: String,
     /// Seconds the whole cell took.
     pub cell_s: f64,
-    /// Seconds of it that were measurement.
+    /// Seconds that were measured, of the clock of the machines: in virtual time they are not seconds of the cell.
     pub measured_s: Option<f64>,
+    /// Seconds of the cell in which the load ran; `None` in runs of earlier versions.
+    pub load_s: Option<f64>,
     /// Bytes per second and operations per second; `None` if it failed.
     pub rates: Option<(f64, f64)>,
     /// The whole error message, if it failed.
@@ -175,6 +177,7 @@ impl RunNumbers {
             started_at: record.started_at.clone(),
             cell_s: record.cell_s,
             measured_s: record.measured().map(|m| m.load.elapsed_ns as f64 / 1e9),
+            load_s: record.load_s,
             rates: sample.as_ref().map(|s| (s.bytes_per_second, s.operations_per_second)),
             failure: record.failure().map(|failure| failure.message.clone()),
             violated: sample.and_then(|s| s.violated),
@@ -212,17 +215,11 @@ impl Mark {
         }
     }
 
-    /// The machine or layer that a mark's words are about, if marks of its name are told apart by it; else nothing.
-    pub fn about_in<'a>(name: &str, detail: &'a str) -> &'a str {
-        let between = |before: &str, after: &str| {
-            detail
-                .strip_prefix(before)
-                .and_then(|rest| rest.rsplit_once(after))
-                .map_or("", |(about, _)| about)
-        };
-        match name {
-            "cpu-bound" => between("the CPUs of the ", " were busy "),
-            "events-dropped" => between("the trace of ", " lost "),
+    /// The machine or layer that it is about, if marks of its name are told apart by it; else nothing.
+    pub fn about(&self) -> &str {
+        match self {
+            Self::CpuBound { machine, .. } => machine,
+            Self::EventsDropped { layer, .. } => layer,
             _ => "",
         }
     }
@@ -263,7 +260,7 @@ mod tests {
                 Mark::EventsDropped { layer, .. } => layer.as_str(),
                 _ => "",
             };
-            assert_eq!(Mark::about_in(name, &detail), about);
+            assert_eq!(mark.about(), about);
         }
     }
 }

@@ -47,6 +47,10 @@ pub struct CellRecord {
     pub started_at: String,
     /// Seconds the whole cell took: building the stack, preparing the data set, measuring, taking it down.
     pub cell_s: f64,
+    /// Of them, the seconds in which the load ran, in the real time of the machine that runs Nestor; `None` if it failed, and in records
+    /// of earlier versions.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub load_s: Option<f64>,
     /// What happened.
     pub outcome: Outcome,
     /// Every reason to trust the numbers less.

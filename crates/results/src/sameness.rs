@@ -5,7 +5,8 @@ use serde_json::Value;
 use crate::record::{CellRecord, sha256_hex};
 
 /// What of a record says when and in which study it was made, and not what came out.
-const CIRCUMSTANCES: [&str; 6] = ["study", "study_hash", "block", "position", "started_at", "cell_s"];
+const CIRCUMSTANCES: [&str; 7] =
+    ["study", "study_hash", "block", "position", "started_at", "cell_s", "load_s"];
 
 impl CellRecord {
     /// The outcome: the record without its date, its study and place in it, and the real time it took.
@@ -92,7 +93,7 @@ mod tests {
     fn when_and_where_in_a_study_a_run_was_made_is_not_what_came_out() {
         let again = other(|r| {
             r.started_at = "2031-01-01T00:00:00Z".to_owned();
-            (r.cell_s, r.position, r.block) = (99.0, 7, 3);
+            (r.cell_s, r.load_s, r.position, r.block) = (99.0, Some(9.0), 7, 3);
             (r.study, r.study_hash) = (Some("another".to_owned()), None);
         });
         assert_eq!(record().outcome_digest().unwrap(), again.outcome_digest().unwrap());

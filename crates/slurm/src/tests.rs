@@ -53,6 +53,7 @@ fn record(job: &ArrayJob, cell: &TaskCell, bytes: u64) -> CellRecord {
         untraced_twin: key.untraced_twin,
         started_at: "2026-01-02T03:04:05Z".to_owned(),
         cell_s: 12.5,
+        load_s: None,
         outcome: Outcome::Measured(measured),
         marks: Vec::new(),
         environment: Environment { ground: job.place.clone(), ..Environment::default() },

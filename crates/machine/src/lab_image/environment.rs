@@ -11,6 +11,8 @@ use std::process::Command;
 use rustix::mount::{MountPropagationFlags, mount_change};
 use rustix::thread::{UnshareFlags, unshare_unsafe};
 
+use nestor_ownership::place_for_temporary;
+
 use super::error::LabImageError;
 use super::sources::MIRROR_VARIABLE;
 
@@ -157,7 +159,9 @@ impl Environment {
             };
         }
         let own = env::var_os("TMPDIR").map(PathBuf::from);
-        let candidates: Vec<_> = own.into_iter().chain(["/var/tmp", "/tmp"].map(PathBuf::from)).collect();
+        let mut candidates = vec![place_for_temporary()];
+        candidates.extend(own.into_iter().chain(["/var/tmp", "/tmp"].map(PathBuf::from)));
+        candidates.dedup();
         let fits = |directory: &&PathBuf| {
             everybody_may_enter(directory) && free_mib(directory).is_some_and(|free| free >= NEEDED_MIB)
         };

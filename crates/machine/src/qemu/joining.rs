@@ -12,6 +12,7 @@ use nestor_vtime::protocol::{
 
 use super::arguments::MachineFiles;
 use super::virtual_time::{self, TimeKeeper};
+use crate::refusal::Cause;
 use nestor_processor::ProcessorSpeed;
 
 /// How often it is looked whether the library has greeted.
@@ -42,7 +43,7 @@ pub enum WhyNotJoined {
     )]
     Speed(ProcessorSpeed),
     /// It did not come so far.
-    #[error("QEMU did not start in time to join virtual time")]
+    #[error("QEMU did not start in time to join virtual time; NESTOR_BOOT_LIMIT_S gives it more time")]
     Late,
     /// The connection to the library failed.
     #[error("the connection to the library of virtual time failed: {0}")]
@@ -50,6 +51,17 @@ pub enum WhyNotJoined {
 }
 
 impl WhyNotJoined {
+    /// What kind of failure it is: this QEMU cannot, or nothing is known about it.
+    pub fn cause(&self) -> Cause {
+        match self {
+            Self::NotLoaded | Self::NoFunctions | Self::InterruptSlots(_) | Self::Speed(_) => {
+                Cause::NotJoined
+            }
+            Self::Late => Cause::NotStartedInTime,
+            Self::Unheard(_) => Cause::NotStarted,
+        }
+    }
+
     fn of(hello: Hello, asked: ProcessorSpeed) -> Self {
         match hello {
             Hello { has_functions: false, .. } => Self::NoFunctions,
@@ -109,8 +121,8 @@ impl Joining {
 
 /// Waits until the library greets from a program in which it finds what it needs.
 ///
-/// Each program that loads it greets before its own first instruction: a script that starts QEMU does, and then QEMU. So what greets
-/// counts only if it is QEMU, or if QEMU has begun and nothing else has greeted.
+/// It greets before QEMU's first instruction, and from no program that starts QEMU. A wrapper may start more than one QEMU, so one
+/// that cannot be used counts only if no other greets before the machine's has begun.
 fn wait_for_library(
     listener: &UnixListener,
     speed: ProcessorSpeed,
@@ -153,7 +165,7 @@ mod tests {
         counting: Counting::NoInterface,
         speed: Speed::AsAsked,
     };
-    const SHELL: Hello =
+    const STRIPPED: Hello =
         Hello { has_functions: false, interrupt_slots: 0, counting: Counting::NoFlags, ..USABLE };
     const LONG: Duration = Duration::from_secs(60);
 
@@ -178,16 +190,16 @@ mod tests {
     }
 
     #[test]
-    fn a_qemu_that_a_script_starts_is_joined() {
-        assert_eq!(found(&[SHELL, USABLE]).unwrap(), USABLE);
+    fn a_qemu_that_is_started_after_another_is_joined() {
+        assert_eq!(found(&[STRIPPED, USABLE]).unwrap(), USABLE);
     }
 
     #[test]
     fn what_cannot_be_joined_says_why_as_soon_as_it_has_begun() {
         assert!(matches!(found(&[]), Err(WhyNotJoined::NotLoaded)));
-        assert!(matches!(found(&[SHELL]), Err(WhyNotJoined::NoFunctions)));
+        assert!(matches!(found(&[STRIPPED]), Err(WhyNotJoined::NoFunctions)));
         let two = Hello { interrupt_slots: 2, ..USABLE };
-        assert!(matches!(found(&[SHELL, two]), Err(WhyNotJoined::InterruptSlots(2))));
+        assert!(matches!(found(&[STRIPPED, two]), Err(WhyNotJoined::InterruptSlots(2))));
         let slow = Hello { speed: Speed::NotPossible, ..USABLE };
         assert!(matches!(found(&[slow]), Err(WhyNotJoined::Speed(ProcessorSpeed::FASTEST))));
     }

@@ -365,7 +365,7 @@ impl NotUp {
     fn explained(&self, qemu_log: &Path) -> Refusal {
         match self {
             Self::NotJoined(why) => {
-                Refusal::new(Cause::NotJoined, format!("{why}; `--on emulated:time=real` does not need it"))
+                Refusal::new(why.cause(), format!("{why}; `--on emulated:time=real` does not need it"))
             }
             Self::Other(why) => format!("{why}{}", tail(qemu_log, "QEMU said")).into(),
         }

@@ -88,8 +88,10 @@ pub fn run_cell(lab: &mut Lab, request: &CellRequest<'_>, progress: &dyn Fn(&str
     let mut environment = Environment::default();
     let mut marks = Vec::new();
     let mut refused = false;
+    let mut load_s = None;
     let outcome = match measure_on_fresh_stack(lab, request, &mut environment, progress) {
-        Ok((measured, asleep_s)) => {
+        Ok(Timed { measured, load_s: ran_s, asleep_s }) => {
+            load_s = Some(ran_s);
             let before = request.workload.remarks().len();
             let shown = measured.load.remarks.iter().enumerate();
             let shown = shown.map(|(i, remark)| (format!("remark {}", before + i + 1), remark.clone()));
@@ -122,6 +124,7 @@ pub fn run_cell(lab: &mut Lab, request: &CellRequest<'_>, progress: &dyn Fn(&str
         untraced_twin: request.untraced_twin,
         started_at,
         cell_s: started.elapsed().as_secs_f64(),
+        load_s,
         outcome,
         marks,
         environment,
@@ -134,7 +137,7 @@ fn measure_on_fresh_stack(
     request: &CellRequest<'_>,
     environment: &mut Environment,
     progress: &dyn Fn(&str),
-) -> Result<(Measured, Option<f64>), CellError> {
+) -> Result<Timed, CellError> {
     let mut lost = None;
     lab.set_seed(request.seed);
     let built = match lab.build(request.stack) {
@@ -193,13 +196,21 @@ impl CellError {
     }
 }
 
-/// The numbers, and how many seconds this machine was asleep meanwhile.
+/// What was measured, with this machine's own time for it.
+struct Timed {
+    measured: Measured,
+    /// Seconds in which the load ran.
+    load_s: f64,
+    /// How many of them this machine was asleep.
+    asleep_s: Option<f64>,
+}
+
 fn measure_on(
     lab: &Lab,
     built: &BuiltStack,
     request: &CellRequest<'_>,
     progress: &dyn Fn(&str),
-) -> Result<(Measured, Option<f64>), CellError> {
+) -> Result<Timed, CellError> {
     let machine = &built.top_machine().machine;
     let scratch = format!("{}/load", built.top_machine().facts.work_directory);
     machine.make_directory(&scratch)?;
@@ -228,8 +239,9 @@ fn measure_on(
     progress(&step.title);
     let marked = request.workload.marked_operations(&place).filter(|_| request.trace == TraceMode::Full);
     let observation = Observation::start(lab, built, request.trace, marked.is_some())?;
-    let clocks = Clocks::now();
+    let (clocks, began) = (Clocks::now(), Instant::now());
     let output = run_step(machine, &step);
+    let load_s = began.elapsed().as_secs_f64();
     let asleep_s = clocks.asleep_s_until(&Clocks::now());
     // Also after a failure: recorders must not outlive the cell.
     let recorded = observation.stop(lab);
@@ -249,7 +261,7 @@ fn measure_on(
             result.bytes_by_second = seconds.iter().copied().take(whole).collect();
         }
     }
-    Ok((assemble(load, joined, recorded.path_length), asleep_s))
+    Ok(Timed { measured: assemble(load, joined, recorded.path_length), load_s, asleep_s })
 }
 
 /// Waits for a time that the seed decides, so that the periodic work of the kernels meets the workload at another point.
@@ -294,9 +306,11 @@ fn cause_of(error: &MachineError) -> FailureCause {
     match error.cause() {
         Cause::NotMounted | Cause::NotSupported => FailureCause::NotPossible,
         Cause::NotInstalled { .. } => FailureCause::NotInstalled,
-        Cause::MachineLost | Cause::MachineSilent | Cause::NotStarted | Cause::NotLoaded => {
-            FailureCause::MachineLost
-        }
+        Cause::MachineLost
+        | Cause::MachineSilent
+        | Cause::NotStarted
+        | Cause::NotStartedInTime
+        | Cause::NotLoaded => FailureCause::MachineLost,
         Cause::NoSpace => FailureCause::NoSpace,
         Cause::NoMemory => FailureCause::NoMemory,
         Cause::ProgramFailed { .. }

@@ -50,6 +50,7 @@ pub fn record(stack: &str, block: u32, bytes: u64) -> CellRecord {
         untraced_twin: false,
         started_at: "2026-01-02T03:04:05Z".to_owned(),
         cell_s: 12.5,
+        load_s: None,
         outcome: Outcome::Measured(measured),
         marks: Vec::new(),
         environment: Environment {

@@ -26,7 +26,7 @@ struct Published {
     text: &'static str,
 }
 
-const PUBLISHED: [Published; 2] = [
+const PUBLISHED: &[Published] = &[
     Published {
         name: "nested-fs",
         source: "Le, Huang, Wang: Understanding Performance Implications of Nested File Systems, FAST 2012",

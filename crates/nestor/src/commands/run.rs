@@ -74,9 +74,10 @@ const DIFFERENCES: usize = 5;
 fn verify(study: &Study, runs: &[StoredRun], lab: &LabArguments, store: &mut Store) -> Result<()> {
     let anew = LabArguments { again: true, ..lab.clone() };
     let repeated = session::run(study, &anew, false, store)?.runs;
-    let (mut compared, mut different) = (0, 0);
+    let (mut different, mut failed) = (0, 0);
     for run in runs {
         if run.record.failure().is_some() {
+            failed += 1;
             errln!("not verified: run {} failed, so there is nothing to repeat", run.number);
             continue;
         }
@@ -84,29 +85,62 @@ fn verify(study: &Study, runs: &[StoredRun], lab: &LabArguments, store: &mut Sto
         let Some(again) = repeated.iter().find(|again| again.record.key() == run.record.key()) else {
             bail!("run {} was not repeated", run.number);
         };
-        compared += 1;
         let found = run.record.differences_from(&again.record, DIFFERENCES)?;
+        let digests = [run.record.outcome_digest()?, again.record.outcome_digest()?];
+        let digests = digests.each_ref().map(|digest| &digest[..SHORT_DIGEST]);
         if found.is_empty() {
-            let digest = &run.record.outcome_digest()?[..16];
-            errln!("verified: run {} repeats run {} to the last bit ({digest})", again.number, run.number);
-        } else {
-            different += 1;
             errln!(
-                "run {} does not repeat run {}; the first differences:\n    {}",
+                "verified: run {} repeats run {} to the last bit ({})",
                 again.number,
                 run.number,
-                found.join("\n    ")
+                digests[0]
             );
+        } else {
+            different += 1;
+            let command = repeating_command(study, run, lab);
+            errln!("{}", not_repeated([run.number, again.number], digests, &found, &command));
         }
     }
     if different > 0 {
         bail!(
-            "{different} of {compared} runs do not repeat, which is a defect of Nestor\n  \
-             please report it with the results file, {}, and the output of `nestor doctor --json`",
+            "{different} of {} runs do not repeat, which is a defect of Nestor\n  please report it with the command above, the \
+             results file, {}, and the output of `nestor doctor --json`",
+            runs.len(),
             store.path().display()
         );
     }
+    if failed > 0 {
+        bail!("{failed} of {} runs failed, so that they could not be verified", runs.len());
+    }
     Ok(())
+}
+
+/// Characters of a digest that tell outcomes apart.
+const SHORT_DIGEST: usize = 16;
+
+/// The command that measures one run of a study, and the same once more.
+fn repeating_command(study: &Study, run: &StoredRun, lab: &LabArguments) -> String {
+    let (stack, workload) = (run.record.stack.as_str(), run.record.workload.as_str());
+    let place = lab.settled.get().map_or_else(|| lab.on.to_string(), |settled| settled.place.to_string());
+    format!(
+        "nestor run '{stack}' '{workload}' -n {} --seed {} --trace {} --again --verify --on {place}",
+        run.record.block + 1,
+        study.seed,
+        run.record.trace
+    )
+}
+
+/// What differed first between a run and its repetition, and how to see it again.
+fn not_repeated(runs: [i64; 2], digests: [&str; 2], found: &[String], command: &str) -> String {
+    format!(
+        "run {} ({}) does not repeat run {} ({}); the first differences in the order of their records:\n    {}\n  to measure \
+         both once more: {command}",
+        runs[1],
+        digests[1],
+        runs[0],
+        digests[0],
+        found.join("\n    ")
+    )
 }
 
 /// The runs whose numbers count: all but the untraced repeats of traced cells.
@@ -171,4 +205,21 @@ pub fn one_off(stacks: &[&str], workload: &str, replications: u32, seed: u64) ->
     let study = Study { replications, seed, ..Study::new("one-off", "", expanded, workloads) };
     check_profiles(&study)?;
     Ok(study)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_does_not_repeat_is_told_with_both_digests_and_the_command() {
+        let found = ["load.elapsed_ns: 5 and 6".to_owned(), "layers.0: 1 and 2".to_owned()];
+        let said = not_repeated([3, 4], ["aa", "bb"], &found, "nestor run 'ext4/hdd' 'fio:seq-read' -n 1");
+        insta::assert_snapshot!(said, @r"
+        run 4 (bb) does not repeat run 3 (aa); the first differences in the order of their records:
+            load.elapsed_ns: 5 and 6
+            layers.0: 1 and 2
+          to measure both once more: nestor run 'ext4/hdd' 'fio:seq-read' -n 1
+        ");
+    }
 }

@@ -92,10 +92,10 @@ fn environment_text(store: &Store, record: &StudyRecord) -> Result<String> {
         let took = session.elapsed_s.map_or_else(|| "killed".to_owned(), words);
         let _ = writeln!(
             text,
-            "session from {}: {} cells in {took}, {} of it measuring; planned {} to {}",
+            "session from {}: {} cells in {took}, in which loads ran for {}; planned {} to {}",
             session.began_at,
             session.cells,
-            words(session.measured_s),
+            words(session.load_s),
             words(session.planned_s.0),
             words(session.planned_s.1)
         );

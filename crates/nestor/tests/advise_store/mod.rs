@@ -67,6 +67,7 @@ impl MadeUp {
             untraced_twin: false,
             started_at: format!("2026-01-01T00:{:02}:00Z", self.records.len()),
             cell_s: 60.0,
+            load_s: None,
             outcome: Outcome::Measured(measured),
             marks: Vec::new(),
             environment: Environment { ground: "emulated".to_owned(), ..Environment::default() },

@@ -48,6 +48,7 @@ pub fn record(stack: &str, workload: &str, block: u32, load: LoadResult, random:
         untraced_twin: false,
         started_at: format!("2026-01-01T00:{block:02}:00Z"),
         cell_s: 60.0,
+        load_s: None,
         outcome: Outcome::Measured(Measured {
             load,
             layers: vec![layer("application", None), layer("ext4", Some(metrics))],

@@ -37,7 +37,7 @@ pub struct Method {
 }
 
 /// All of them.
-pub const METHODS: [Method; 7] = [
+pub const METHODS: &[Method] = &[
     Method {
         name: "ratio", source: "surfaces of both stacks, §4 of the ESX study", predict: ratio::predict
     },

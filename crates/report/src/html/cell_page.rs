@@ -188,9 +188,8 @@ fn remarks(run: &RunView) -> Vec<String> {
 }
 
 fn times(run: &RunView) -> String {
-    let measured = run.measured_s.map(|s| format!("measured for {s:.1} s, ")).unwrap_or_default();
     let digest = run.outcome_digest.as_ref().map(|digest| format!("; outcome {digest}")).unwrap_or_default();
-    format!("{measured}whole cell {:.1} s{digest}", run.cell_s)
+    format!("{}{digest}", run.times_in_words())
 }
 
 /// Instructions of an operation, in a sentence.

@@ -93,7 +93,7 @@ fn session(session: &nestor_results::SessionRecord) -> SessionPage {
         planned,
         cells: units::count(session.cells as u64),
         took: session.elapsed_s.map_or_else(|| "did not end".to_owned(), minutes),
-        measured: minutes(session.measured_s),
+        measured: minutes(session.load_s),
     }
 }
 

@@ -229,6 +229,7 @@ pub fn record(stack: &str, workload: &str, block: u32, mib_per_s: f64) -> CellRe
         untraced_twin: false,
         started_at: format!("2026-01-02T03:{block:02}:05Z"),
         cell_s: 14.2,
+        load_s: None,
         marks: marks(&measured, &environment, &Expected::default()),
         outcome: Outcome::Measured(measured),
         environment,

@@ -228,9 +228,8 @@ fn environment(view: &RunView, style: Style) -> Vec<String> {
     let mut lines = Vec::new();
     lines.extend(style.wrapped("  ", 4, &machines.join("; ")));
     lines.extend(style.wrapped("  ", 4, &settings.join("; ")));
-    let measured = view.measured_s.map(|s| format!("measured for {s:.1} s, ")).unwrap_or_default();
     let by = if view.environment.nestor.is_empty() { "" } else { "; " };
-    lines.push(format!("  {measured}whole cell {:.1} s{by}{}", view.cell_s, view.environment.nestor));
+    lines.push(format!("  {}{by}{}", view.times_in_words(), view.environment.nestor));
     lines.iter().map(|l| style.faint(l)).collect()
 }
 

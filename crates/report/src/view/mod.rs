@@ -60,18 +60,22 @@ fn honesty_of(environment: &Environment) -> Vec<String> {
         ("this", None) => "on this machine".to_owned(),
         (other, None) => format!("on {}", other.strip_prefix("ssh:").unwrap_or(other)),
     };
+    let emulated_guest = environment.machines.iter().skip(1).find(|m| m.accelerator.is_emulation());
     let mut sentences = vec![match (host.accelerator, modelled) {
-        (Accelerator::Tcg, Some(speed)) => format!(
-            "{place}: one modelled processor of {} MIPS, in order and without caches; numbers repeat to the last bit",
-            speed.mips()
-        ),
+        (Accelerator::Tcg, Some(speed)) => {
+            let repeats = match emulated_guest {
+                None => "numbers repeat to the last bit",
+                Some(_) => "numbers of guests on an emulated CPU (tcg) do not always repeat to the last bit",
+            };
+            let mips = speed.mips();
+            format!("{place}: one modelled processor of {mips} MIPS, in order and without caches; {repeats}")
+        }
         (Accelerator::Tcg, None) => format!("{place} (TCG, no KVM here): {EMULATED}"),
         (Accelerator::Hardware, _) => {
             format!("{place} ({} x {}, Linux {})", host.cpus, host.cpu_model, host.kernel)
         }
         (accelerator, _) => format!("{place} ({})", accelerator.name().to_uppercase()),
     }];
-    let emulated_guest = environment.machines.iter().skip(1).find(|m| m.accelerator.is_emulation());
     if let Some(guest) = emulated_guest.filter(|_| !host.accelerator.is_emulation()) {
         sentences.push(format!("its {} ran on an emulated CPU (TCG): {EMULATED}", guest.label));
     }

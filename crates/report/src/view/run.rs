@@ -44,9 +44,12 @@ pub struct RunView {
     pub cpu_busy: Vec<(String, f64)>,
     /// Where that run was made, or the last if none has numbers.
     pub environment: Environment,
-    /// Seconds that the run was measured, and that its whole cell took.
+    /// Seconds that the run was measured, of its machine's clock.
     pub measured_s: Option<f64>,
-    /// See [`Self::measured_s`].
+    /// Real seconds that the load ran; `None` in runs of earlier versions.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub load_s: Option<f64>,
+    /// Real seconds that the whole cell took.
     pub cell_s: f64,
     /// The digest of what came out of the shown run, which in virtual time is the same wherever it is run; `None` elsewhere.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -88,6 +91,7 @@ impl RunView {
             cpu_busy: measured.map(|m| m.cpu_busy.clone()).unwrap_or_default(),
             environment: shown.record.environment.clone(),
             measured_s: measured.map(|m| m.load.elapsed_ns as f64 / 1e9),
+            load_s: shown.record.load_s,
             cell_s: shown.record.cell_s,
             outcome_digest: Some(shown)
                 .filter(|shown| shown.record.environment.is_in_virtual_time())
@@ -96,6 +100,18 @@ impl RunView {
             record: Some(without_engine_output(shown)),
             summary,
         })
+    }
+}
+
+impl RunView {
+    /// `measured for 10.0 s, whole cell 14.2 s`; in virtual time with the clock of each.
+    pub(crate) fn times_in_words(&self) -> String {
+        let (of_measuring, of_cell) = match self.environment.is_in_virtual_time() {
+            true => (" of virtual time", " of real time"),
+            false => ("", ""),
+        };
+        let measured = self.measured_s.map(|s| format!("measured for {s:.1} s{of_measuring}, "));
+        format!("{}whole cell {:.1} s{of_cell}", measured.unwrap_or_default(), self.cell_s)
     }
 }
 

@@ -26,10 +26,16 @@ pub(super) fn left_out(baseline: &CellSummary, candidate: &CellSummary) -> Vec<S
     [sentences_of(baseline, "baseline"), sentences_of(candidate, "candidate")].concat()
 }
 
-/// Marks that spoil the comparison of runs that count.
-pub(super) fn doubtful_marks(baseline: &CellSummary, candidate: &CellSummary) -> Vec<String> {
+/// Marks that spoil the comparison of runs that count, those of them that `counts` is true for.
+pub(super) fn doubtful_marks(
+    baseline: &CellSummary,
+    candidate: &CellSummary,
+    counts: impl Fn(&Mark) -> bool,
+) -> Vec<String> {
     let sentences_of = |cell: &CellSummary, side: &str| {
-        let spoils = |mark: &Mark| mark.spoils_comparison() && !matches!(mark, Mark::Inconsistent { .. });
+        let spoils = |mark: &Mark| {
+            mark.spoils_comparison() && !matches!(mark, Mark::Inconsistent { .. }) && counts(mark)
+        };
         let marks = cell.marks.iter().filter(|m| spoils(&m.mark));
         let runs = cell.measured_runs() + cell.failures.len();
         marks

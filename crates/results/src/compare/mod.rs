@@ -148,6 +148,13 @@ impl CellSummary {
 }
 
 impl Comparison {
+    /// The doubts except those that come of marks with these [names](Mark::name).
+    pub fn doubts_except_of(&self, names: &[&str]) -> Vec<&String> {
+        let of_marks =
+            doubts::doubtful_marks(&self.baseline, &self.candidate, |mark| names.contains(&mark.name()));
+        self.doubts.iter().filter(|doubt| !of_marks.contains(doubt)).collect()
+    }
+
     /// Compares two summaries. `random_order`: all runs were part of a plan; `differences`: what else differs between
     /// the two sides, in sentences; `confidence`: of the ratio's interval, 0 to 1.
     pub fn between(
@@ -159,7 +166,7 @@ impl Comparison {
     ) -> Self {
         let compared = compare_samples(&baseline.samples, &candidate.samples, confidence);
         let mut doubts = doubts::left_out(&baseline, &candidate);
-        doubts.extend(doubts::doubtful_marks(&baseline, &candidate));
+        doubts.extend(doubts::doubtful_marks(&baseline, &candidate, |_| true));
         doubts.extend(differences);
         doubts.extend(compared.doubts);
         if compared.only_blocks.is_some() {

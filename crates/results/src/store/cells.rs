@@ -77,7 +77,7 @@ impl Store {
         let mut kinds: HashMap<(usize, String, String), Kind> = HashMap::new();
         self.on(|c| {
             let mut statement = c.prepare(
-                "SELECT run, place, mark, detail FROM marks WHERE run BETWEEN ? AND ? ORDER BY run, place",
+                "SELECT run, place, mark, detail, about FROM marks WHERE run BETWEEN ? AND ? ORDER BY run, place",
             )?;
             let mut rows = statement.query([first, last])?;
             while let Some(row) = rows.next()? {
@@ -193,7 +193,7 @@ fn runs(connection: &Connection, study_hash: &str) -> rusqlite::Result<Found> {
     // Everything is in the index, in this order; what is not is in tables of short rows.
     let mut statement = connection.prepare(
         "SELECT runs.number, stack, workload, block, repeat, position, started_at, cell_s, elapsed_ns, bytes_per_second, \
-         operations_per_second, outcome, loads.working_set_bytes FROM runs INDEXED BY runs_in_numbers \
+         operations_per_second, outcome, loads.working_set_bytes, loads.real_s FROM runs INDEXED BY runs_in_numbers \
          LEFT JOIN loads ON loads.run = runs.number WHERE study_hash = ? AND untraced_twin = 0 \
          ORDER BY stack, workload, block, repeat",
     )?;
@@ -237,6 +237,7 @@ fn run_numbers(row: &Row<'_>, conditions: &Arc<Environment>) -> rusqlite::Result
         started_at: row.get(6)?,
         cell_s: row.get(7)?,
         measured_s: elapsed_ns.map(|ns| ns as f64 / 1e9),
+        load_s: row.get(13)?,
         rates: if measured { rates.0.zip(rates.1) } else { None },
         failure: None,
         violated: None,
@@ -259,7 +260,7 @@ fn count_mark(
         let before = marked.violated.take().map(|reasons| format!("{reasons}; "));
         marked.violated = Some(format!("{}{detail}", before.unwrap_or_default()));
     }
-    let key = (cell, name.to_owned(), Mark::about_in(name, detail).to_owned());
+    let key = (cell, name.to_owned(), row.get(4)?);
     let kind = match kinds.get_mut(&key) {
         Some(kind) => kind,
         None => kinds.entry(key).or_insert(Kind {

@@ -111,8 +111,9 @@ pub struct SessionRecord {
     pub cells: usize,
     /// Seconds that they took; `None` if it was killed.
     pub elapsed_s: Option<f64>,
-    /// Of them, seconds of measurement.
-    pub measured_s: f64,
+    /// Seconds in which the loads of its cells ran, one added to the other.
+    #[serde(alias = "measured_s")]
+    pub load_s: f64,
 }
 
 /// The result of merging two files.

@@ -7,7 +7,6 @@ use nestor_stack::{Accelerator, Layer, LayerDefinition, MachineLabel};
 use rusqlite::{Connection, params};
 use serde::{Serialize, Serializer};
 
-use super::rows;
 use crate::{WrittenStack, WrittenWorkload};
 
 /// A place.
@@ -148,12 +147,12 @@ impl Machines {
             .prepare_cached("SELECT ground FROM main.runs WHERE number = ?")?
             .query_row([run], |row| row.get(0))?;
         let mut machines = Self { on, host: None, emulated_guests: 0 };
-        let mut query = connection
-            .prepare_cached("SELECT name, value FROM main.environment WHERE run = ? AND kind = 'machine'")?;
+        let mut query =
+            connection.prepare_cached("SELECT machine, accelerator FROM main.machines WHERE run = ?")?;
         let mut rows = query.query([run])?;
         while let Some(row) = rows.next()? {
-            let (label, words): (String, String) = (row.get(0)?, row.get(1)?);
-            let accelerator = rows::accelerator_in(&words);
+            let (label, accelerator): (String, String) = (row.get(0)?, row.get(1)?);
+            let accelerator: Option<Accelerator> = accelerator.parse().ok();
             match label.parse() {
                 Ok(MachineLabel::Host) => machines.host = accelerator,
                 _ => machines.emulated_guests += usize::from(accelerator == Some(Accelerator::Tcg)),

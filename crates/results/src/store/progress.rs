@@ -57,16 +57,18 @@ impl Store {
     pub fn past_cells(&self, ground: &str) -> Result<Vec<PastCell>, StoreError> {
         self.on(|c| {
             c.prepare(
-                "SELECT stack, workload, cell_s, elapsed_ns FROM runs WHERE ground = ? AND outcome = 'measured' \
-                 ORDER BY number",
+                "SELECT stack, workload, cell_s, elapsed_ns, loads.real_s FROM runs LEFT JOIN loads ON loads.run = runs.number \
+                 WHERE ground = ? AND outcome = 'measured' ORDER BY number",
             )?
             .query_map([ground], |row| {
-                let elapsed_ns: i64 = row.get(3)?;
+                let (elapsed_ns, real_s): (i64, Option<f64>) = (row.get(3)?, row.get(4)?);
+                let (cell_s, measured_s) = (row.get(2)?, elapsed_ns as f64 / 1e9);
                 Ok(PastCell {
                     stack: row.get(0)?,
                     workload: row.get(1)?,
-                    cell_s: row.get(2)?,
-                    measured_s: elapsed_ns as f64 / 1e9,
+                    cell_s,
+                    load_s: real_s.unwrap_or(measured_s.min(cell_s)),
+                    measured_s,
                 })
             })?
             .collect()

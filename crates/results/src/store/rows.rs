@@ -1,6 +1,5 @@
 //! A record spread over the tables that queries read. The record itself is kept whole beside them.
 
-use nestor_stack::Accelerator;
 use nestor_statistics::LatencyHistogram;
 use nestor_trace::{DirectionMetrics, LayerMetrics};
 use rusqlite::types::Value;
@@ -18,10 +17,11 @@ pub(super) fn insert_details(connection: &Connection, run: i64, record: &CellRec
     insert_environment(connection, run, record)?;
     super::conditions::note(connection, run, record)?;
     super::dependencies::note(connection, run, record)?;
-    let mut insert =
-        connection.prepare_cached("INSERT INTO marks (run, place, mark, detail) VALUES (?, ?, ?, ?)")?;
+    insert_machines(connection, run, record)?;
+    let mut insert = connection
+        .prepare_cached("INSERT INTO marks (run, place, mark, detail, about) VALUES (?, ?, ?, ?, ?)")?;
     for (place, mark) in record.marks.iter().enumerate() {
-        insert.execute(params![run, place as i64, mark.name(), mark.detail()])?;
+        insert.execute(params![run, place as i64, mark.name(), mark.detail(), mark.about()])?;
     }
     let Some(measured) = record.measured() else { return Ok(()) };
     insert_operations(connection, run, measured)?;
@@ -29,7 +29,12 @@ pub(super) fn insert_details(connection: &Connection, run: i64, record: &CellRec
         insert_layer(connection, run, depth as i64, layer)?;
     }
     insert_instructions(connection, run, measured)?;
-    insert_more(connection, run, measured)
+    insert_more(connection, run, measured)?;
+    // Apart, because older files get the row before they have the column.
+    connection
+        .prepare_cached("UPDATE loads SET real_s = ? WHERE run = ?")?
+        .execute(params![record.load_s, run])?;
+    Ok(())
 }
 
 /// Fills what version 6 of the tables added. Runs that were measured before it have no known dependencies.
@@ -195,9 +200,40 @@ fn insert_environment(connection: &Connection, run: i64, record: &CellRecord) ->
     Ok(())
 }
 
-/// What executes a machine's instructions, from [`MachineRecord::in_words`], which is all that the table keeps; `None` in words of another version.
-pub(super) fn accelerator_in(machine_words: &str) -> Option<Accelerator> {
-    machine_words.rsplit(", ").next()?.parse().ok()
+fn insert_machines(connection: &Connection, run: i64, record: &CellRecord) -> rusqlite::Result<()> {
+    let mut insert = connection.prepare_cached(
+        "INSERT OR REPLACE INTO machines (run, machine, kernel, cpu_model, cpus, memory_bytes, accelerator) \
+         VALUES (?, ?, ?, ?, ?, ?, ?)",
+    )?;
+    for machine in &record.environment.machines {
+        insert.execute(params![
+            run,
+            machine.label,
+            machine.kernel,
+            machine.cpu_model,
+            machine.cpus,
+            integer(machine.memory_bytes),
+            machine.accelerator.to_string(),
+        ])?;
+    }
+    Ok(())
+}
+
+/// Fills what version 8 of the tables added. How long loads ran in real time was not kept before it.
+pub(super) fn backfill_machines_and_marks(connection: &Connection) -> rusqlite::Result<()> {
+    let mut update =
+        connection.prepare("UPDATE marks SET about = ?3 WHERE run = ?1 AND place = ?2 AND mark = ?4")?;
+    let mut runs = connection.prepare("SELECT number, record FROM runs")?;
+    let mut rows = runs.query([])?;
+    while let Some(row) = rows.next()? {
+        let (run, json): (i64, String) = (row.get(0)?, row.get(1)?);
+        let Ok(record) = serde_json::from_str::<CellRecord>(&json) else { continue };
+        insert_machines(connection, run, &record)?;
+        for (place, mark) in record.marks.iter().enumerate() {
+            update.execute(params![run, place as i64, mark.about(), mark.name()])?;
+        }
+    }
+    Ok(())
 }
 
 fn insert_operations(connection: &Connection, run: i64, measured: &Measured) -> rusqlite::Result<()> {

@@ -11,7 +11,7 @@ pub(super) const APPLICATION_ID: i64 = 0x4e53_5452;
 type Fill = fn(&Connection) -> rusqlite::Result<()>;
 
 /// Each step turns a file of version N, its index, into one of version N + 1. Steps are never changed, only added.
-const MIGRATIONS: [(&str, Option<Fill>); 7] = [
+const MIGRATIONS: [(&str, Option<Fill>); 8] = [
     (VERSION_1, None),
     (VERSION_2, None),
     (VERSION_3, Some(rows::backfill)),
@@ -19,6 +19,7 @@ const MIGRATIONS: [(&str, Option<Fill>); 7] = [
     (VERSION_5, None),
     (VERSION_6, Some(rows::backfill_instructions)),
     (VERSION_7, Some(stacks::backfill_machine_options)),
+    (VERSION_8, Some(rows::backfill_machines_and_marks)),
 ];
 
 const VERSION_1: &str = "
@@ -224,6 +225,23 @@ CREATE TABLE instructions (
 
 /// Options of the virtual machine without a column of their own: processors, an I/O thread, memory that is available.
 const VERSION_7: &str = "ALTER TABLE stacks ADD COLUMN machine_options TEXT;";
+
+/// How long a load ran in real time: in virtual time that is not what its own clock says. What nothing may read out of words: the
+/// machines of a run, and what a mark is about.
+const VERSION_8: &str = "
+ALTER TABLE loads ADD COLUMN real_s REAL;
+ALTER TABLE marks ADD COLUMN about TEXT NOT NULL DEFAULT '';
+CREATE TABLE machines (
+    run INTEGER NOT NULL REFERENCES runs (number) ON DELETE CASCADE,
+    machine TEXT NOT NULL,          -- host, guest, ...
+    kernel TEXT NOT NULL,
+    cpu_model TEXT NOT NULL,
+    cpus INTEGER NOT NULL,
+    memory_bytes INTEGER NOT NULL,
+    accelerator TEXT NOT NULL,      -- what executes its instructions
+    PRIMARY KEY (run, machine)
+) STRICT, WITHOUT ROWID;
+";
 
 /// The version this program writes.
 pub(super) const VERSION: i64 = MIGRATIONS.len() as i64;

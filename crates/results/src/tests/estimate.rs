@@ -2,7 +2,7 @@
 
 use nestor_statistics::sequential::StopRule;
 
-use crate::{CellKey, CellSample, Decisions, Estimator, PastCell, Study};
+use crate::{CellKey, CellSample, Decisions, Effort, Estimator, PastCell, Study};
 
 const NESTED: &str = "ext3/kvm/raw/jfs/hdd";
 /// A workload with a limit of time of its own, and one without.
@@ -10,7 +10,7 @@ const LIMITED: &str = "fio:seq-write:runtime=20s";
 const UNLIMITED: &str = "fio:seq-write:runtime=off";
 
 fn past(stack: &str, workload: &str, cell_s: f64, measured_s: f64) -> PastCell {
-    PastCell { stack: stack.into(), workload: workload.into(), cell_s, measured_s }
+    PastCell { stack: stack.into(), workload: workload.into(), cell_s, load_s: measured_s, measured_s }
 }
 
 fn cell_s(estimator: &Estimator, stack: &str, workload: &str) -> (f64, f64) {
@@ -55,6 +55,26 @@ fn the_nearest_that_is_known_is_taken() {
     assert_eq!(cell_s(&estimator, "ext4/kvm/null", "fio:mixed:runtime=off"), (46.5, 6.5));
 }
 
+#[test]
+fn in_virtual_time_a_load_takes_as_long_as_its_machine_is_slow() {
+    // 20 virtual seconds took 60 real ones, and 30 s went by besides.
+    let slow = PastCell { load_s: 60.0, ..past(NESTED, LIMITED, 90.0, 20.0) };
+    let estimator = Estimator::of(&[slow]);
+    assert_eq!(cell_s(&estimator, NESTED, LIMITED), (90.0, 60.0));
+    // Another length of the same load on another host: the limit of its own, three times as long.
+    assert_eq!(cell_s(&estimator, "xfs/kvm/hdd", "fio:seq-write:runtime=5s"), (45.0, 15.0));
+    // 20 virtual seconds, most of them idle, took 2 real ones. The rest of the cell is not less for that.
+    let fast = PastCell { load_s: 2.0, ..past(NESTED, LIMITED, 12.0, 20.0) };
+    assert_eq!(cell_s(&Estimator::of(&[fast]), NESTED, LIMITED), (12.0, 2.0));
+}
+
+#[test]
+fn side_by_side_all_but_the_first_boot_takes_less_long() {
+    let effort = Effort { cells: 4, seconds: 140.0, load_s: 10.0 };
+    assert_eq!([1, 2, 4, 99, 0].map(|n| effort.wall_s(n)), [140.0, 90.0, 65.0, 65.0, 140.0]);
+    assert_eq!(Estimator::of(&[]).effort([]).wall_s(2), 40.0);
+}
+
 /// Two stacks under one workload, four blocks.
 fn study() -> Study {
     let stacks = ["ext3/kvm/hdd", NESTED].map(Into::into).to_vec();
@@ -67,7 +87,7 @@ fn cells_add_up_with_one_boot() {
     let cells: Vec<CellKey> = study().block_cells(0, false, &Decisions::default());
     let effort = estimator.effort(&cells);
     // The other one took nowhere its 50 s, but the same kind of workload did.
-    assert_eq!((effort.cells, effort.seconds, effort.measured_s), (2, 40.0 + 110.0 + 70.0, 80.0));
+    assert_eq!((effort.cells, effort.seconds, effort.load_s), (2, 40.0 + 110.0 + 70.0, 80.0));
     assert_eq!(estimator.effort([]).seconds, 40.0);
 }
 
@@ -85,7 +105,7 @@ fn of_a_study_what_is_left_counts() {
     let one_block_done = left(&study(), &|cell| cell.block == 0);
     assert_eq!((one_block_done.most.cells, one_block_done.known_cells), (6, 3));
     let done = left(&study(), &|_| true);
-    assert_eq!((done.most.cells, done.most.measured_s, done.results_bytes), (0, 0.0, 0));
+    assert_eq!((done.most.cells, done.most.load_s, done.results_bytes), (0, 0.0, 0));
     let ruled = Study { stop: Some(StopRule { looks: vec![3, 4], ..StopRule::default() }), ..study() };
     let whole = left(&ruled, &|_| false);
     assert_eq!((whole.least.cells, whole.most.cells), (6, 8));

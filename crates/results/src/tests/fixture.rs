@@ -132,6 +132,7 @@ pub fn record(stack: &str, block: u32, bytes: u64) -> CellRecord {
         untraced_twin: false,
         started_at: "2026-01-02T03:04:05Z".to_owned(),
         cell_s: 12.5,
+        load_s: None,
         outcome: Outcome::Measured(measured(bytes)),
         marks: Vec::new(),
         environment: environment(),

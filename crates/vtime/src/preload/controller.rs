@@ -29,6 +29,10 @@ static READ_MORE: Condvar = Condvar::new();
 /// Looks at the program and tells the controller what was found. Does nothing where there is no controller.
 pub fn begin() {
     let Some(path) = env::var_os(CONTROL_VARIABLE) else { return };
+    // A shell that starts QEMU loads the library as well. It is no QEMU that lacks something.
+    if qemu().is_none() && !has_name_of_qemu() {
+        return;
+    }
     let Ok(mut control) = UnixStream::connect(path) else { return };
     let program = Program::here();
     let hello = Hello {
@@ -41,6 +45,13 @@ pub fn begin() {
         let _ = CONTROL.set(control);
         HOLD.store(env::var_os(LOADED_VARIABLE).is_some(), Ordering::Release);
     }
+}
+
+/// Whether the program is called like a QEMU: `qemu-system-x86_64`, `qemu-kvm`, `.qemu-system-x86_64-wrapped`.
+fn has_name_of_qemu() -> bool {
+    env::current_exe().is_ok_and(|path| {
+        path.file_name().is_some_and(|name| name.as_encoded_bytes().windows(4).any(|part| part == b"qemu"))
+    })
 }
 
 /// QEMU has accepted a connection.

@@ -19,6 +19,8 @@ use super::recording::Recording;
 use super::who::{Who, threads};
 use crate::progress::Progress;
 
+/// Said when it begins.
+const WATCHING: &str = "watching; Ctrl-C ends it early";
 /// How often it is looked whether the time is over.
 const LOOK: Duration = Duration::from_millis(100);
 /// How often the threads are listed: seldom enough to cost nothing.
@@ -166,10 +168,11 @@ fn is_alive(pid: u32) -> bool {
 /// Lists threads and reads processor times while the recorder works.
 fn look_on(watch: &Watch<'_>, recording: &Path, ended: impl Fn() -> bool) -> Seen {
     let progress = Progress::new(watch.time.as_secs());
-    progress.about("watching; Ctrl-C ends it early", None);
     let mut times = ProcessorTimes::new(watch.who == Who::Everybody);
     let mut seen_threads = HashSet::new();
     let begun = Instant::now();
+    // Who reads it knows that the time that is watched has begun.
+    progress.line(WATCHING);
     let mut listed: Option<Instant> = None;
     let (mut gone, mut full) = (false, false);
     let mut seen_processes: BTreeSet<u32> = BTreeSet::new();

@@ -7,7 +7,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
-use nestor_ownership::temporary_directory_in;
+use nestor_ownership::{place_for_temporary, temporary_directory_in};
 use rustix::fs::{FlockOperation, OFlags, flock};
 use rustix::process::geteuid;
 use tempfile::TempDir;
@@ -31,7 +31,7 @@ impl Recording {
     /// When it cannot be made.
     pub fn new() -> Result<Self> {
         let at = Path::new(IN_MEMORY);
-        Self::within(&if at.is_dir() { at.to_path_buf() } else { std::env::temp_dir() })
+        Self::within(&if at.is_dir() { at.to_path_buf() } else { place_for_temporary() })
     }
 
     fn within(at: &Path) -> Result<Self> {

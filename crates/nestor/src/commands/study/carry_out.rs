@@ -89,20 +89,21 @@ pub fn carry_out(study: Study, how: &StudyHow, lab: &LabArguments, store: &mut S
     let path = how.output.clone().unwrap_or_else(|| paths::default_report(&study.name));
     let mut record = StudyRecord { hash, ground, sentinels, study, ended_early: None, sessions };
     let effort = effort_left(store, &record)?;
+    let side_by_side = session::likely_side_by_side(&record.study, &place, lab)?;
     let spread = how.slurm.slurm.then(|| slurm::plan(store, &record, &effort, &how.slurm)).transpose()?;
     if how.plan {
-        print_plan(&record, &effort, spread.as_ref(), lab.json)?;
+        print_plan(&record, &effort, side_by_side, spread.as_ref(), lab.json)?;
         return Ok(CarriedOut { record, report: None, costs: Vec::new(), saving: None, path });
     }
     if !place.is_emulated() {
         require_allowed(&record.study.stacks, &how.allow)?;
     }
     if effort.most.cells > 0 {
-        say_what_begins(&record, &effort, spread.as_ref())?;
+        say_what_begins(&record, &effort, side_by_side, spread.as_ref())?;
         let media_here = spread.is_none().then_some(&place);
         require_room(&record.study, media_here, &effort, store.path())?;
     }
-    begin(store, &mut record, &effort)?;
+    begin(store, &mut record, &effort, side_by_side)?;
     let (end, interrupted) = match &spread {
         None => session::run_until_interrupted(&record.study, lab, true, store)?,
         Some(spread) => slurm::run_until_interrupted(&record, lab, &how.slurm, spread, store)?,
@@ -111,7 +112,7 @@ pub fn carry_out(study: Study, how: &StudyHow, lab: &LabArguments, store: &mut S
     if let Some(session) = record.sessions.last_mut() {
         session.cells = end.kept;
         session.elapsed_s = Some(end.elapsed_s);
-        session.measured_s = end.measured_s;
+        session.load_s = end.load_s;
     }
     store.save_study(&record)?;
     session::refuse_interrupted(&end, interrupted)?;
@@ -131,15 +132,20 @@ pub fn carry_out(study: Study, how: &StudyHow, lab: &LabArguments, store: &mut S
 }
 
 /// Keeps that the study is begun, so that it can be gone on with whatever happens from here.
-fn begin(store: &mut Store, record: &mut StudyRecord, effort: &StudyEffort) -> Result<()> {
+fn begin(
+    store: &mut Store,
+    record: &mut StudyRecord,
+    effort: &StudyEffort,
+    side_by_side: usize,
+) -> Result<()> {
     record.sessions.push(SessionRecord {
         began_at: now(),
         study_cells: Some(record.study.all_cells(record.sentinels, &Decisions::default()).len()),
         planned_cells: (effort.least.cells, effort.most.cells),
-        planned_s: (effort.least.seconds, effort.most.seconds),
+        planned_s: (effort.least.wall_s(side_by_side), effort.most.wall_s(side_by_side)),
         cells: 0,
         elapsed_s: None,
-        measured_s: 0.0,
+        load_s: 0.0,
     });
     Ok(store.save_study(record)?)
 }

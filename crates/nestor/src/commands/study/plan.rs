@@ -21,6 +21,8 @@ struct PlanView<'a> {
     seed: u64,
     budget_s: Option<u64>,
     effort: &'a StudyEffort,
+    /// Cells that run at once on this machine.
+    side_by_side: usize,
     /// How it is spread over a cluster.
     #[serde(skip_serializing_if = "Option::is_none")]
     slurm: Option<&'a Spread>,
@@ -37,6 +39,7 @@ struct PlanView<'a> {
 pub fn print_plan(
     record: &StudyRecord,
     effort: &StudyEffort,
+    side_by_side: usize,
     spread: Option<&Spread>,
     json: bool,
 ) -> Result<()> {
@@ -52,6 +55,7 @@ pub fn print_plan(
         seed: study.seed,
         budget_s: study.budget.map(|b| b.as_secs()),
         effort,
+        side_by_side,
         slurm: spread,
         writes_to: written_paths(&study.stacks)?,
         first_block: first
@@ -70,13 +74,23 @@ pub fn print_plan(
 ///
 /// # Errors
 /// For a stack of which it is not known what it writes to.
-pub fn say_what_begins(record: &StudyRecord, effort: &StudyEffort, spread: Option<&Spread>) -> Result<()> {
-    err!("{}", summary_text(record, effort, spread)?);
+pub fn say_what_begins(
+    record: &StudyRecord,
+    effort: &StudyEffort,
+    side_by_side: usize,
+    spread: Option<&Spread>,
+) -> Result<()> {
+    err!("{}", summary_text(record, effort, side_by_side, spread)?);
     Ok(())
 }
 
 /// Cells, time and space of what is left; of the whole plan what one wants to know before one leaves it alone.
-fn summary_text(record: &StudyRecord, effort: &StudyEffort, spread: Option<&Spread>) -> Result<String> {
+fn summary_text(
+    record: &StudyRecord,
+    effort: &StudyEffort,
+    side_by_side: usize,
+    spread: Option<&Spread>,
+) -> Result<String> {
     let (least, most) = (&effort.least, &effort.most);
     let range = |least: String, most: String| if least == most { most } else { format!("{least} to {most}") };
     let mut text = format!(
@@ -85,7 +99,7 @@ fn summary_text(record: &StudyRecord, effort: &StudyEffort, spread: Option<&Spre
         range(least.cells.to_string(), most.cells.to_string()),
         match spread {
             Some(spread) => spread.wall_in_words(),
-            None => range(words(least.seconds), words(most.seconds)),
+            None => range(words(least.wall_s(side_by_side)), words(most.wall_s(side_by_side))),
         },
     );
     if let Some(spread) = spread {
@@ -126,11 +140,12 @@ fn plan_text(record: &StudyRecord, view: &PlanView<'_>) -> String {
     let effort = view.effort;
     let scale = view.scale.map(|s| format!(", scale {s}")).unwrap_or_default();
     let share = |e: &nestor_results::Effort| {
-        format!("{:.0} %", if e.seconds > 0.0 { e.measured_s / e.seconds * 100.0 } else { 0.0 })
+        format!("{:.0} %", if e.seconds > 0.0 { e.load_s / e.seconds * 100.0 } else { 0.0 })
     };
+    let wall = |e: &nestor_results::Effort| words(e.wall_s(view.side_by_side));
     let mut rows = vec![
         ["cells".to_owned(), effort.least.cells.to_string(), effort.most.cells.to_string()],
-        ["time".to_owned(), words(effort.least.seconds), words(effort.most.seconds)],
+        ["time".to_owned(), wall(&effort.least), wall(&effort.most)],
         ["measuring".to_owned(), share(&effort.least), share(&effort.most)],
     ];
     if let Some(spread) = view.slurm {

@@ -133,7 +133,7 @@ fn times<'a>(runs: impl Iterator<Item = &'a RunNumbers>) -> StudyTimes {
         match run.measured_s {
             Some(measured_s) => {
                 times.measured_runs += 1;
-                times.measured_s += measured_s;
+                times.load_s += run.load_s.unwrap_or(measured_s.min(run.cell_s));
             }
             None => times.failed_runs += 1,
         }

@@ -71,8 +71,8 @@ pub struct StudyTimes {
     pub failed_runs: usize,
     /// Seconds that all cells took, from building the stack to taking it down.
     pub cells_s: f64,
-    /// Seconds of that which were measurement.
-    pub measured_s: f64,
+    /// Seconds of that in which loads ran.
+    pub load_s: f64,
 }
 
 /// Whether the numbers of a study are physically possible.
@@ -138,9 +138,8 @@ impl StudyReport {
 
     /// The doubts of a comparison that are not those of every cell.
     pub fn particular_doubts<'a>(&self, comparison: &'a Comparison) -> Vec<&'a String> {
-        let common =
-            |doubt: &String| self.common_marks.iter().any(|m| doubt.contains(&format!(": {} in ", m.name)));
-        comparison.doubts.iter().filter(|d| !common(d)).collect()
+        let common: Vec<&str> = self.common_marks.iter().map(|mark| mark.name).collect();
+        comparison.doubts_except_of(&common)
     }
 
     /// Adds what was asked of the results.

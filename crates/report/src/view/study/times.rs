@@ -12,10 +12,10 @@ pub(super) fn time_words(times: &StudyTimes, sessions: &[SessionRecord]) -> Opti
     if times.cells_s <= 0.0 {
         return None;
     }
-    let share = times.measured_s / times.cells_s * 100.0;
+    let share = times.load_s / times.cells_s * 100.0;
     let measured = format!(
         "measuring took {share:.0} % of the cells' time: {} of {}",
-        words(times.measured_s),
+        words(times.load_s),
         words(times.cells_s)
     );
     let mut parts = vec![measured];
@@ -88,8 +88,7 @@ mod tests {
     use super::*;
 
     const MIN_S: f64 = 60.0;
-    const TIMES: StudyTimes =
-        StudyTimes { measured_runs: 2, failed_runs: 0, cells_s: 200.0, measured_s: 100.0 };
+    const TIMES: StudyTimes = StudyTimes { measured_runs: 2, failed_runs: 0, cells_s: 200.0, load_s: 100.0 };
 
     /// Cells of the whole study, cells planned and run, minutes planned and taken.
     fn session(
@@ -104,7 +103,7 @@ mod tests {
             planned_s: (to_take * MIN_S, to_take * MIN_S),
             cells,
             elapsed_s: took.map(|minutes| minutes * MIN_S),
-            measured_s: 0.0,
+            load_s: 0.0,
         }
     }
 
