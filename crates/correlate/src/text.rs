@@ -1,7 +1,8 @@
 //! A correlation in words, tables and bars of plain text.
 
 use nestor_statistics::LatencyHistogram;
-use nestor_text::{Table, units::bytes};
+use nestor_text::Table;
+use nestor_text::units::{bytes, fine_duration_ns};
 use nestor_trace::Operation;
 
 use crate::choice::{Choice, Rank, word};
@@ -125,7 +126,7 @@ impl Correlation {
         if join.clocks_were_read {
             return format!(
                 "  {names}: both clocks were read beside a shared clock, known to {}{outside}\n",
-                duration(join.clock_bound_ns)
+                fine_duration_ns(join.clock_bound_ns)
             );
         }
         let jumps = match join.clock_jumps {
@@ -135,7 +136,7 @@ impl Correlation {
         };
         format!(
             "  {names}: clocks known to {} at the middle (offset {:.6} s, drift {:.2} ppm, {} pairs{jumps}){outside}\n",
-            duration(join.clock_bound_ns),
+            fine_duration_ns(join.clock_bound_ns),
             join.clock_offset_ns as f64 / 1e9,
             join.clock_drift_ppb as f64 / 1e3,
             join.clock_pairs,
@@ -146,8 +147,9 @@ impl Correlation {
         let mut rows = Vec::new();
         let mut row = |what: String, histogram: &LatencyHistogram| {
             if let Some(summary) = histogram.summary() {
-                let shown = [summary.p50_ns, summary.p90_ns, summary.p99_ns, summary.max_ns].map(duration);
-                let mean = duration(summary.mean_ns.round() as u64);
+                let shown =
+                    [summary.p50_ns, summary.p90_ns, summary.p99_ns, summary.max_ns].map(fine_duration_ns);
+                let mean = fine_duration_ns(summary.mean_ns.round() as u64);
                 rows.push([vec![what, summary.count.to_string(), mean], shown.to_vec()].concat());
             }
         };
@@ -173,7 +175,7 @@ impl Correlation {
     fn waterfall(&self, choice: Choice, root: &Node) -> String {
         let whole = &root.request;
         let total = whole.completed_ns.saturating_sub(whole.queued_ns);
-        let mut text = format!("  {choice}: {}\n", duration(total));
+        let mut text = format!("  {choice}: {}\n", fine_duration_ns(total));
         let mut rows = Vec::new();
         self.add_rows(root, whole.queued_ns, total.max(1), &mut rows);
         text += &columns(&[], rows);
@@ -188,7 +190,7 @@ impl Correlation {
         };
         let why = match node.origin {
             Origin::Parent | Origin::Unknown => String::new(),
-            origin => origin_word(origin).to_owned(),
+            origin => origin.words().to_owned(),
         };
         let shared = match node.shared_with {
             0 => String::new(),
@@ -198,8 +200,8 @@ impl Correlation {
         rows.push(vec![
             format!("  {indent}{}", self.name(node.level)),
             what,
-            format!("+{}", duration(request.queued_ns.saturating_sub(from_ns))),
-            duration(request.completed_ns.saturating_sub(request.queued_ns)),
+            format!("+{}", fine_duration_ns(request.queued_ns.saturating_sub(from_ns))),
+            fine_duration_ns(request.completed_ns.saturating_sub(request.queued_ns)),
             bar(request.queued_ns, request.issued_ns, request.completed_ns, from_ns, total_ns),
             [why, shared].into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join(", "),
         ]);
@@ -209,19 +211,6 @@ impl Correlation {
         if node.children.len() > MOST_PRINTED {
             rows.push(vec![format!("  {indent}  and {} more", node.children.len() - MOST_PRINTED)]);
         }
-    }
-}
-
-fn origin_word(origin: Origin) -> &'static str {
-    match origin {
-        Origin::Parent => "requested",
-        Origin::FlushOfParent => "flush",
-        Origin::WriteBack => "write-back",
-        Origin::ReadAhead => "read-ahead",
-        Origin::ReadModifyWrite => "read-modify-write",
-        Origin::Journal => "journal",
-        Origin::Metadata => "metadata",
-        Origin::Unknown => "unknown",
     }
 }
 
@@ -239,16 +228,6 @@ fn bar(queued_ns: u64, issued_ns: u64, completed_ns: u64, from_ns: u64, total_ns
         _ => '#',
     };
     format!("|{}|", (0..BAR).map(paint).collect::<String>())
-}
-
-/// Three digits and a unit.
-fn duration(ns: u64) -> String {
-    match ns {
-        0..1_000 => format!("{ns} ns"),
-        1_000..1_000_000 => format!("{:.1} us", ns as f64 / 1e3),
-        1_000_000..10_000_000_000 => format!("{:.2} ms", ns as f64 / 1e6),
-        _ => format!("{:.1} s", ns as f64 / 1e9),
-    }
 }
 
 /// A table under a heading, with numbers to the right.

@@ -44,6 +44,22 @@ pub enum Origin {
     Unknown,
 }
 
+impl Origin {
+    /// As people read it.
+    pub const fn words(self) -> &'static str {
+        match self {
+            Self::Parent => "requested",
+            Self::FlushOfParent => "flush",
+            Self::WriteBack => "write-back",
+            Self::ReadAhead => "read-ahead",
+            Self::ReadModifyWrite => "read-modify-write",
+            Self::Journal => "journal",
+            Self::Metadata => "metadata",
+            Self::Unknown => "unexplained",
+        }
+    }
+}
+
 /// Why a request could not be joined.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]

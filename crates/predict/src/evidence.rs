@@ -138,6 +138,8 @@ pub struct Evidence {
     pub families: BTreeMap<String, String>,
     /// The stacks' parts, by notation.
     pub stacks: BTreeMap<String, StackParts>,
+    /// What runs the application on the stacks, by notation.
+    pub machines: BTreeMap<String, Machine>,
     /// Surfaces, by stack.
     pub points: BTreeMap<String, Points>,
 }
@@ -187,18 +189,9 @@ impl Evidence {
         asked.iter().filter_map(substitute).collect()
     }
 
-    /// What runs the application on a stack; a stack that does not say has a virtual machine.
+    /// What runs the application on a stack; where nothing is known of it, a virtual machine.
     pub(crate) fn machine(&self, stack: &str) -> Machine {
-        let part = |name: &str| self.stacks.get(stack).and_then(|parts| parts.get(name));
-        let is_native = part("virtual machine").is_some_and(|machine| machine.starts_with("none"));
-        let cache = part("cache").map_or("", String::as_str);
-        Machine {
-            is_virtual: !is_native,
-            is_on_medium: ["image", "host file system"]
-                .iter()
-                .all(|layer| part(layer).is_some_and(String::is_empty)),
-            writes_through: !is_native && ["writethrough", "directsync"].contains(&cache),
-        }
+        self.machines.get(stack).copied().unwrap_or(Machine { is_virtual: true, ..Machine::default() })
     }
 
     /// What the stacks are made of on which anything was measured.

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use nestor_predict::evidence::StackParts;
-use nestor_predict::mechanism::{Below, operation_time};
+use nestor_predict::mechanism::{Below, Machine, operation_time};
 use nestor_predict::{Demand, Evidence, Held, Knowledge, MeasuredLoad, Shape, Validation, validate};
 use nestor_statistics::SeededOrder;
 
@@ -90,10 +90,10 @@ fn store(noise: f64, seed: u64) -> Evidence {
                         if medium { String::new() } else { format!("host{host}") },
                     ),
                     ("image".to_owned(), if medium { String::new() } else { "raw".to_owned() }),
-                    ("virtual machine".to_owned(), "kvm1".to_owned()),
-                    ("cache".to_owned(), "none".to_owned()),
                 ]),
             );
+            let machine = Machine { is_virtual: true, is_on_medium: medium, writes_through: false };
+            evidence.machines.insert(stack.clone(), machine);
             for load in &LOADS {
                 let demand = demand(load, guest, host);
                 let seconds = operation_time(&demand, &evidence.shapes[load.name]).unwrap().seconds;

@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 
 use nestor_statistics::{Ratio, mean, paired_ratio};
+use nestor_text::units;
 use serde::{Deserialize, Serialize};
 
 use crate::path_length::sum_of_parts;
@@ -67,10 +68,7 @@ impl TraceCost {
     /// `tracing cost 1.2 % of the throughput (95 % interval -0.4 % to 2.8 %, 3 pairs)`.
     pub fn in_words(&self) -> String {
         let cost = |ratio: f64| (1.0 - ratio) * 100.0;
-        let pairs = match self.ratio.pairs {
-            1 => "1 pair".to_owned(),
-            pairs => format!("{pairs} pairs"),
-        };
+        let pairs = units::plural(self.ratio.pairs, "pair");
         let interval = match self.ratio.interval {
             Some(i) => format!("95 % interval {:.1} % to {:.1} %, {pairs}", cost(i.high), cost(i.low)),
             None => format!("{pairs}, too few for an interval"),

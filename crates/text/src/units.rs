@@ -64,6 +64,14 @@ pub fn duration_ns(nanoseconds: f64) -> String {
     }
 }
 
+/// With one more digit of milliseconds: requests that lie within one another differ in the third.
+pub fn fine_duration_ns(nanoseconds: u64) -> String {
+    match nanoseconds {
+        1_000_000..10_000_000_000 => format!("{:.2} ms", nanoseconds as f64 / 1e6),
+        _ => duration_ns(nanoseconds as f64),
+    }
+}
+
 /// A quantile of a histogram, whose smallest bucket is 1 ns and includes times of zero.
 pub fn latency_ns(nanoseconds: u64) -> String {
     if nanoseconds <= 1 { "0".to_owned() } else { duration_ns(nanoseconds as f64) }

@@ -219,7 +219,7 @@ impl Evidence {
                 failed.map_or_else(|| "no runs".to_owned(), |(label, why)| format!("{label} failed: {why}"));
             return (Outcome::NotTested, why, None);
         };
-        let pairs = if ratio.pairs == 1 { "1 pair".to_owned() } else { format!("{} pairs", ratio.pairs) };
+        let pairs = nestor_text::units::plural(ratio.pairs, "pair");
         let seen = format!("{}, {pairs}", change(&ratio));
         (Self::outcome(what, &ratio), seen, Some(ratio))
     }

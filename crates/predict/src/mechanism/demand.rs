@@ -1,5 +1,6 @@
 //! What one operation asks of a stack, layer by layer, and the terms it is made of.
 
+use nestor_stack::{Layer, Stack};
 use serde::{Deserialize, Serialize};
 
 /// Fewer requests for an operation take no time that matters.
@@ -155,6 +156,19 @@ pub struct Machine {
     pub is_on_medium: bool,
 }
 
+impl Machine {
+    /// That of a stack.
+    pub fn of(stack: &Stack) -> Self {
+        let anatomy = stack.anatomy();
+        let options = anatomy.virtual_machine.and_then(Layer::hypervisor);
+        Self {
+            is_virtual: anatomy.virtual_machine.is_some(),
+            writes_through: options.is_some_and(|options| !options.block.cache.write_cache()),
+            is_on_medium: anatomy.image().is_none() && anatomy.host_file_system().is_none(),
+        }
+    }
+}
+
 /// A part that is next to nothing tells no quotient.
 fn over(part_s: f64, count: f64) -> Option<f64> {
     (count > NEXT_TO_NONE).then(|| part_s / count)
@@ -234,6 +248,19 @@ impl Demand {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_a_stack_runs_on() {
+        let of = |stack: &str| {
+            let machine = Machine::of(&Stack::parse(stack).unwrap());
+            (machine.is_virtual, machine.writes_through, machine.is_on_medium)
+        };
+        assert_eq!(of("ext4/hdd"), (false, false, true));
+        assert_eq!(of("ext4/kvm/hdd"), (true, false, true));
+        assert_eq!(of("ext4/kvm:cache=directsync/raw/jfs/hdd"), (true, true, false));
+        assert_eq!(of("ext4/tcg:cache=writeback/qcow2/xfs/hdd"), (true, false, false));
+        assert_eq!(of("ext4/kvm:cache=writethrough/hdd"), (true, true, true));
+    }
 
     const GUEST: Machine = Machine { is_virtual: true, writes_through: false, is_on_medium: false };
 

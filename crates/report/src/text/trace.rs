@@ -1,11 +1,12 @@
 //! Joined traces as text: `nestor trace correlate`.
 
+use nestor_correlate::Origin;
 use nestor_text::{Align, Table};
 
 use super::Lines;
 use crate::style::Style;
 use crate::units;
-use crate::view::{JoinRow, TraceView, Waterfall, WaterfallRow, operation_words, origin_words};
+use crate::view::{JoinRow, TraceView, Waterfall, WaterfallRow, operation_words};
 
 /// How the layers were joined, and some requests from top to bottom.
 pub fn trace_text(view: &TraceView, style: Style) -> String {
@@ -111,7 +112,7 @@ fn why(row: &WaterfallRow) -> String {
         nestor_layout::Class::Unknown | nestor_layout::Class::Flush => None,
         class => Some(class.label()),
     };
-    let origin = row.origin.filter(|o| *o != nestor_correlate::Origin::Parent).map(origin_words);
+    let origin = row.origin.filter(|o| *o != Origin::Parent).map(Origin::words);
     let mut parts: Vec<&str> = class.into_iter().chain(origin).collect();
     parts.dedup();
     parts.join(", ")

@@ -19,9 +19,7 @@ pub(crate) use study::decision_words;
 pub use study::{
     CellReport, KnownMark, LayersWhy, StoppedComparison, StudyPhysical, StudyReport, StudyTimes,
 };
-pub use trace::{
-    JoinRow, LevelName, OriginShare, Part, TraceView, Waterfall, WaterfallRow, operation_words, origin_words,
-};
+pub use trace::{JoinRow, LevelName, OriginShare, Part, TraceView, Waterfall, WaterfallRow, operation_words};
 
 use nestor_results::{Environment, StoredRun};
 use nestor_stack::Accelerator;

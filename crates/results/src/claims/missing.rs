@@ -132,7 +132,7 @@ fn quoted(text: &str) -> Option<&str> {
 }
 
 fn cells_of(count: usize) -> String {
-    if count == 1 { "1 cell".to_owned() } else { format!("{count} cells") }
+    nestor_text::units::plural(count, "cell")
 }
 
 #[cfg(test)]

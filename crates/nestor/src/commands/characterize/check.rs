@@ -4,6 +4,7 @@ use std::path::Path;
 
 use anyhow::{Context, Result};
 use nestor_characterize::{Closeness, fit_think_time};
+use nestor_text::units;
 use nestor_workload::Profile;
 
 use crate::commands::load::run_in;
@@ -32,7 +33,7 @@ pub fn closeness_text(closeness: &Closeness) -> String {
             [row.what.to_owned(), digits(row.observed), digits(row.load), ratio]
         })
         .collect();
-    let runs = if closeness.runs == 1 { "1 run".to_owned() } else { format!("{} runs", closeness.runs) };
+    let runs = units::plural(closeness.runs, "run");
     let met = if closeness.met { "the rates agree within 2 %" } else { "the rates do not agree within 2 %" };
     format!("{}\n{runs}: {met}\n{}", closeness.workload, table(&["", "observed", "load", "ratio"], &rows))
 }

@@ -2,7 +2,7 @@
 
 use nestor_predict::evidence::Points;
 use nestor_predict::evidence::StackParts;
-use nestor_predict::mechanism::Below;
+use nestor_predict::mechanism::{Below, Machine};
 use nestor_predict::{Demand, Evidence, MeasuredLoad, Shape};
 use nestor_results::{
     Executor, Known, KnownDemand, KnownLoad, KnownStack, WrittenStack, WrittenWorkload, stack_parts,
@@ -50,7 +50,7 @@ pub fn of(known: &Known, on: Option<String>) -> Evidence {
         evidence.families.insert(name.to_string(), family);
     }
     for (stack, parts) in &known.stacks {
-        evidence.stacks.insert(stack.to_string(), by_name(parts));
+        insert_stack(&mut evidence, stack, parts);
     }
     for (stack, points) in &known.surfaces {
         let mut of_stack = Points::default();
@@ -73,7 +73,14 @@ pub fn of(known: &Known, on: Option<String>) -> Evidence {
 /// Adds a stack on which nothing was measured yet: what it is made of is known.
 pub fn add_stack(evidence: &mut Evidence, stack: &WrittenStack) {
     if !evidence.stacks.contains_key(stack.as_str()) {
-        evidence.stacks.insert(stack.to_string(), by_name(&stack_parts(stack)));
+        insert_stack(evidence, stack, &stack_parts(stack));
+    }
+}
+
+fn insert_stack(evidence: &mut Evidence, stack: &WrittenStack, parts: &KnownStack) {
+    evidence.stacks.insert(stack.to_string(), by_name(parts));
+    if let Some(value) = stack.value() {
+        evidence.machines.insert(stack.to_string(), Machine::of(value));
     }
 }
 

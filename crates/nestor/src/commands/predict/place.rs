@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use anyhow::Result;
 use nestor_results::{Elsewhere, Known, KnownPlace, Store};
 use nestor_stack::{Place, PlaceWish};
+use nestor_text::units;
 
 use crate::arguments::LabArguments;
 
@@ -58,7 +59,7 @@ fn places(known: &Known, is_meant: impl Fn(&Elsewhere) -> bool) -> Option<String
     for elsewhere in known.elsewhere.iter().filter(|elsewhere| is_meant(elsewhere)) {
         *runs.entry(elsewhere.place.in_words()).or_default() += elsewhere.runs;
     }
-    let count = |runs: u32| if runs == 1 { "1 run".to_owned() } else { format!("{runs} runs") };
+    let count = |runs: u32| units::plural(runs as usize, "run");
     let each: Vec<String> =
         runs.into_iter().map(|(place, runs)| format!("{place} ({})", count(runs))).collect();
     (!each.is_empty()).then(|| each.join(", "))

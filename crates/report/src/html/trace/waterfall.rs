@@ -1,9 +1,11 @@
 //! One request and what it caused, as bars on one axis of time.
 
+use nestor_correlate::Origin;
+
 use crate::html::svg::{Anchor, LETTER, SMALL, Svg, fitted, text_width, ticks};
 use crate::html::typeset;
 use crate::units;
-use crate::view::{Waterfall, WaterfallRow, operation_words, origin_words};
+use crate::view::{Waterfall, WaterfallRow, operation_words};
 
 pub(super) const WIDTH: f64 = 1120.0;
 const ROW: f64 = 24.0;
@@ -216,7 +218,7 @@ fn note(row: &WaterfallRow) -> String {
         nestor_layout::Class::Unknown | nestor_layout::Class::Flush => String::new(),
         class => class.label().to_owned(),
     };
-    let origin = row.origin.filter(|origin| *origin != nestor_correlate::Origin::Parent).map(origin_words);
+    let origin = row.origin.filter(|origin| *origin != Origin::Parent).map(Origin::words);
     let shared = (row.shared_with > 0).then(|| format!("with {} others", row.shared_with));
     let parts = [Some(class).filter(|c| !c.is_empty()), origin.map(str::to_owned), shared];
     // A journal's request of the journal needs no second word.
@@ -261,7 +263,7 @@ fn title(row: &WaterfallRow) -> String {
             time(row.completed_ns)
         ),
     ];
-    lines.extend(row.origin.map(|origin| format!("why: {}", origin_words(origin))));
+    lines.extend(row.origin.map(|origin| format!("why: {}", origin.words())));
     if row.shared_with > 0 {
         lines.push(format!("serves {} more above", units::plural(row.shared_with as usize, "request")));
     }

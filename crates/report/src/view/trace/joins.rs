@@ -103,20 +103,6 @@ impl JoinRow {
     }
 }
 
-/// What an origin is called.
-pub fn origin_words(origin: Origin) -> &'static str {
-    match origin {
-        Origin::Parent => "requested",
-        Origin::FlushOfParent => "flush",
-        Origin::WriteBack => "write-back",
-        Origin::ReadAhead => "read-ahead",
-        Origin::ReadModifyWrite => "read-modify-write",
-        Origin::Journal => "journal",
-        Origin::Metadata => "metadata",
-        Origin::Unknown => "unexplained",
-    }
-}
-
 impl JoinRow {
     /// The trace points of a correlation.
     pub fn of(correlation: &Correlation) -> Vec<Self> {
@@ -137,7 +123,7 @@ impl JoinRow {
         let origins = join.origins.iter().filter(|(_, requests)| **requests > 0).map(|(origin, requests)| {
             OriginShare {
                 origin: *origin,
-                words: origin_words(*origin),
+                words: origin.words(),
                 requests: *requests,
                 bytes: join.origin_bytes.get(origin).copied().unwrap_or(0),
                 share: *requests as f64 / whole.max(1) as f64,

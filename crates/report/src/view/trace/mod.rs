@@ -5,7 +5,7 @@ mod joins;
 mod waterfall;
 
 pub use certainty::certainty;
-pub use joins::{JoinRow, LevelName, OriginShare, origin_words};
+pub use joins::{JoinRow, LevelName, OriginShare};
 pub use waterfall::{Part, Waterfall, WaterfallRow, operation_words};
 
 use nestor_correlate::Correlation;

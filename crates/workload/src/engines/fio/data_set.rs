@@ -67,8 +67,8 @@ impl DataPlan {
 
     /// `512 MiB in 64 files`.
     pub(in crate::engines) fn in_words(self) -> String {
-        let plural = if self.files() == 1 { "" } else { "s" };
-        format!("{} in {} file{plural}", units::size(self.bytes()), self.files())
+        let files = units::plural(usize::try_from(self.files()).unwrap_or(usize::MAX), "file");
+        format!("{} in {files}", units::size(self.bytes()))
     }
 }
 
