@@ -54,4 +54,6 @@ fn a_qemu_of_the_users_reads_a_disk_in_its_own_virtual_time() {
         let said: serde_json::Value = serde_json::from_slice(&statistics().stdout).unwrap_or_default();
         said["read"]["requests"].as_u64().is_some_and(|requests| requests > 0)
     });
+    let said: serde_json::Value = serde_json::from_slice(&statistics().stdout).expect("statistics in JSON");
+    assert_eq!((&said["lag_max_ns"], &said["lag_total_ns"]), (&0.into(), &0.into()), "{said}");
 }

@@ -60,6 +60,13 @@ impl Sandbox {
         Self { directory: tempfile::tempdir_in("/var/tmp").expect("/var/tmp can be written to") }
     }
 
+    /// One with a longer path.
+    pub fn with_longer_path() -> Self {
+        let mut builder = tempfile::Builder::new();
+        let directory = builder.prefix("in-a-directory-with-a-longer-name-").tempdir_in("/var/tmp");
+        Self { directory: directory.expect("/var/tmp can be written to") }
+    }
+
     /// A path in it.
     pub fn path(&self, name: &str) -> PathBuf {
         self.directory.path().join(name)
