@@ -20,6 +20,7 @@ const WORTH_EXPLAINING: f64 = 0.05;
 /// Explains a cell, against a baseline if there is one.
 pub fn explain(here: &Evidence, baseline: Option<&Evidence>) -> Explanation {
     let case = Case { here, baseline };
+    let followed = is_followed(here) && baseline.is_none_or(is_followed);
     let ratio = baseline.and_then(|b| unpaired_ratio(&b.rates, &here.rates));
     let whole_ns = case.whole_ns();
     let mut left = Left::of(&case);
@@ -29,7 +30,7 @@ pub fn explain(here: &Evidence, baseline: Option<&Evidence>) -> Explanation {
     if is_noise(ratio.as_ref()) {
         findings.push(noise(whole_ns, ratio.as_ref()));
         lines.push(line(Holder::Mechanism(MechanismName::Noise), left.into_rest()));
-    } else {
+    } else if followed {
         for mechanism in MECHANISMS {
             let Some(mut found) = (mechanism.find)(&case, &mut left) else {
                 left.give_back();
@@ -71,8 +72,14 @@ pub fn explain(here: &Evidence, baseline: Option<&Evidence>) -> Explanation {
         unexplained_share: (1.0 - explained).clamp(0.0, 1.0),
         doubts: doubts(here, baseline),
         findings,
-        account: Account::new(here, baseline, lines, &makers),
+        // What is not known of the medium would count as its idle time.
+        account: if followed { Account::new(here, baseline, lines, &makers) } else { Account::default() },
     }
+}
+
+/// Whether its requests were followed down to the lowest level.
+fn is_followed(evidence: &Evidence) -> bool {
+    evidence.blame.span_ns > 0
 }
 
 fn line(holder: Holder, parts: BTreeMap<Part, i64>) -> Line {
@@ -109,12 +116,13 @@ fn doubts(here: &Evidence, baseline: Option<&Evidence>) -> Vec<String> {
     };
     let mut doubts = labelled("here", here);
     doubts.extend(baseline.map(|b| labelled("baseline", b)).unwrap_or_default());
-    if here.blame.span_ns == 0 {
-        doubts.push(
-            "here: the lowest level was not recorded, so only the application's numbers can be compared; \
-             run it with --trace full"
-                .to_owned(),
-        );
+    for (label, evidence) in [("here", Some(here)), ("baseline", baseline)] {
+        if evidence.is_some_and(|evidence| !is_followed(evidence)) {
+            doubts.push(format!(
+                "{label}: requests were not followed to the lowest level, so no mechanism can be named; run it with --trace \
+                 full. `nestor compare` lists what differs between the numbers of the layers"
+            ));
+        }
     }
     if baseline.is_some_and(|b| b.workload != here.workload) {
         doubts.push("the workloads differ".to_owned());

@@ -111,9 +111,15 @@ fn of_parts(found: &Found, rule: Rule) -> Result<Judgement, String> {
     let groups = found.grouped_by("part");
     check_count("part", MOST_PARTS, groups.iter().map(|(name, _)| name.as_str()))
         .map_err(|e| e.to_string())?;
+    let by_themselves: Vec<Judgement> = groups
+        .iter()
+        .map(|(_, rows)| Ok(of_rows(rows, rule.of_part(rows)?)))
+        .collect::<Result<_, String>>()?;
+    let judged = by_themselves.iter().filter(|part| part.effect.is_some()).count();
     let parts: Vec<(String, Judgement)> = groups
         .into_iter()
-        .map(|(name, rows)| Ok((name, of_rows(&rows, rule.of_part(&rows)?))))
+        .zip(by_themselves)
+        .map(|((name, rows), part)| Ok((name, beyond_chance(part, &rows, rule, judged)?)))
         .collect::<Result<_, String>>()?;
     let evidence = evidence_of(&parts);
     let is_empty = parts.iter().all(|(_, part)| part.effect.is_none());
@@ -136,6 +142,24 @@ fn of_parts(found: &Found, rule: Rule) -> Result<Judgement, String> {
         shared,
         ..worst
     })
+}
+
+/// A part among so many that one may contradict by chance: if it does by its own interval, it has to by a wider one as well.
+fn beyond_chance(part: Judgement, rows: &Found, rule: Rule, parts: usize) -> Result<Judgement, String> {
+    if part.verdict != Verdict::Contradicted {
+        return Ok(part);
+    }
+    let confidence = verdict::confidence_of_contradiction(rule.confidence, parts);
+    let strict = of_rows(rows, Rule { confidence, ..rule.of_part(rows)? });
+    if strict.verdict == Verdict::Contradicted {
+        return Ok(part);
+    }
+    let reason = format!(
+        "contradicted by itself, but one of {parts} parts may be by chance: at {:.1} % it is undecided; {}",
+        confidence * 100.0,
+        part.reason
+    );
+    Ok(Judgement { verdict: Verdict::Undecided, reason, ..part })
 }
 
 impl Rule {

@@ -3,7 +3,8 @@
 //! A verdict is of the whole interval and never of the estimate alone, so that noise passes for an effect as seldom as the interval
 //! misses (5 %):
 //!
-//! - *Reproduced*: the interval lies within the band of the published effect, half to twice it or as the claim states.
+//! - *Reproduced*: the interval lies within the band of the published effect, half to twice it or as the claim states. Twice a decrease
+//!   is the decrease made twice: of -67 %, -89 %.
 //! - *Smaller* or *larger, same sign*: the interval has the published sign and lies below or above the band.
 //! - *Contradicted*: the interval has the other sign, or it excludes the band without having the published sign, or it shows that
 //!   there is no effect that matters.
@@ -71,7 +72,10 @@ pub(super) fn of_ratio(
                 Some((low, high)) => towards(Interval { low, high }, is_decrease),
                 None => {
                     let published = towards(Interval { low, high }, is_decrease);
-                    Interval { low: published.low / SIZE_FACTOR, high: published.high * SIZE_FACTOR }
+                    // No rate falls by twice 67 %.
+                    let twice =
+                        if is_decrease { 1.0 - low.powf(SIZE_FACTOR) } else { published.high * SIZE_FACTOR };
+                    Interval { low: published.low / SIZE_FACTOR, high: twice }
                 }
             };
             of_change(towards(interval, is_decrease), band, stated.matters())
@@ -80,6 +84,12 @@ pub(super) fn of_ratio(
             (Verdict::NotTestable, "a tolerance is for constants, not for ratios".to_owned())
         }
     }
+}
+
+/// The confidence at which one of so many parts contradicts its claim. Any part that does contradicts the whole, so each errs in its share of
+/// the studies in which the claim may (Bonferroni). That a claim is reproduced needs all parts, which only makes it rarer.
+pub(super) fn confidence_of_contradiction(confidence: f64, parts: usize) -> f64 {
+    1.0 - (1.0 - confidence) / parts.max(1) as f64
 }
 
 /// An interval of ratios as distances from 1 in a direction: of a decrease 0.8 becomes 0.2.

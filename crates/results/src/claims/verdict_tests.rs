@@ -31,6 +31,8 @@ fn every_verdict_of_a_change_has_its_case() {
     assert_eq!(judged(found(0.81, 0.75, 0.88), change(-40.0)), "undecided", "20 % is possible");
     assert_eq!(judged(found(0.88, 0.85, 0.91), change(-40.0)), "smaller, same sign");
     assert_eq!(judged(found(0.1, 0.05, 0.18), change(-40.0)), "larger, same sign");
+    assert_eq!(judged(found(0.05, 0.03, 0.08), change(-67.0)), "larger, same sign", "twice -67 % is -89 %");
+    assert_eq!(judged(found(0.2, 0.15, 0.25), change(-67.0)), "reproduced");
     assert_eq!(judged(found(0.7, 0.4, 1.2), change(-40.0)), "undecided");
     assert_eq!(judged(found(1.0, 0.9, 1.1), change(-40.0)), "contradicted", "no effect, and not half of it");
     assert_eq!(judged(found(1.3, 1.1, 1.5), change(-40.0)), "contradicted");
@@ -128,6 +130,8 @@ mod rules_under_noise {
         Variation(f64),
         /// The variation over five hosts under one workload, and under another.
         Variations(f64, f64),
+        /// So many parts that each have this true change.
+        Parts(usize, f64),
         /// The best of so many combinations that are all alike, chosen on one half of the blocks and judged on the other.
         BestOf(usize),
     }
@@ -137,8 +141,9 @@ mod rules_under_noise {
     /// The smallest number of blocks of a size of the studies, the usual one, and the most of `[stop]`.
     const BLOCKS: [usize; 3] = [3, 5, 12];
 
-    /// Standard deviation of a pair's log-ratio: as in virtual time, as in real time.
-    const DEVIATIONS: [f64; 2] = [0.03, 0.20];
+    /// Standard deviation of a pair's log-ratio: as one worker has it in virtual time, as in real time and with many workers, as servers
+    /// with a hundred threads on a small memory have it.
+    const DEVIATIONS: [f64; 3] = [0.03, 0.20, 0.50];
 
     fn cases() -> Vec<Case> {
         let case = |rule, expected, truth, wrong| Case { rule, expected, truth: Truth::Change(truth), wrong };
@@ -152,6 +157,18 @@ mod rules_under_noise {
             case("change of -4 %, the published effect", change(-4.0), -4.0, Verdict::Contradicted),
             case("less, no effect", Expected::Less, 0.0, Verdict::Reproduced),
             case("less, 5 % less", Expected::Less, -5.0, Verdict::Contradicted),
+            of(
+                "less in 12 parts, 5 % less in each",
+                Expected::Less,
+                Truth::Parts(12, -5.0),
+                Verdict::Contradicted,
+            ),
+            of(
+                "not less in 15 parts, equal",
+                Expected::NotLess,
+                Truth::Parts(15, 0.0),
+                Verdict::Contradicted,
+            ),
             case("more, no effect", Expected::More, 0.0, Verdict::Reproduced),
             case("more, 5 % more", Expected::More, 5.0, Verdict::Contradicted),
             case("alike, 10 % more", Expected::Alike, 10.0, Verdict::Reproduced),
@@ -210,10 +227,26 @@ mod rules_under_noise {
     }
 
     fn verdict(case: &Case, blocks: usize, deviation: f64, random: &mut SeededOrder) -> Verdict {
+        let mut changed = |percent: f64| -> Vec<(f64, f64)> {
+            let pair = |_| (100.0, 100.0 * (1.0 + percent / 100.0) * (deviation * random.normal()).exp());
+            (0..blocks).map(pair).collect()
+        };
         let pairs = match case.truth {
-            Truth::Change(percent) => (0..blocks)
-                .map(|_| (100.0, 100.0 * (1.0 + percent / 100.0) * (deviation * random.normal()).exp()))
-                .collect(),
+            Truth::Change(percent) => changed(percent),
+            Truth::Parts(parts, percent) => {
+                let confidence = confidence_of_contradiction(0.95, parts);
+                let contradicts = (0..parts).filter(|_| {
+                    let pairs = changed(percent);
+                    let equivalent = equivalence(&pairs, 1.0, MARGIN, 0.95).map(|e| e.equivalent);
+                    let at = |confidence| {
+                        let ratio = paired_ratio_at(&pairs, confidence).unwrap();
+                        of_ratio(&ratio, case.expected, Stated::default(), equivalent).0
+                    };
+                    at(0.95) == Verdict::Contradicted && at(confidence) == Verdict::Contradicted
+                });
+                // The others do not matter here.
+                return if contradicts.count() > 0 { Verdict::Contradicted } else { Verdict::Undecided };
+            }
             Truth::BestOf(combinations) => best_of(random, combinations, blocks, deviation),
             Truth::Variation(percent) => {
                 let found = variation_between(&over_hosts(random, percent, blocks, deviation), 0.95).unwrap();
@@ -246,7 +279,7 @@ mod rules_under_noise {
     }
 
     /// Shares of wrong verdicts: of each case, for each number of blocks, for each deviation.
-    fn shares() -> Vec<(Case, Vec<[f64; 2]>)> {
+    fn shares() -> Vec<(Case, Vec<[f64; DEVIATIONS.len()]>)> {
         let of = |case: &Case| {
             BLOCKS.map(|blocks| DEVIATIONS.map(|deviation| share(case, blocks, deviation))).to_vec()
         };
@@ -254,7 +287,7 @@ mod rules_under_noise {
     }
 
     /// The table of `docs/statistics.md`.
-    fn table(shares: &[(Case, Vec<[f64; 2]>)]) -> String {
+    fn table(shares: &[(Case, Vec<[f64; DEVIATIONS.len()]>)]) -> String {
         let mut rows = vec![
             "| rule and truth | wrong verdict | 3 blocks | 5 blocks | 12 blocks |".to_owned(),
             "|---|---|---|---|---|".to_owned(),
@@ -267,6 +300,31 @@ mod rules_under_noise {
             rows.push(format!("| {} | {} | {} |", case.rule, case.wrong.words(), cells.join(" | ")));
         }
         rows.join("\n")
+    }
+
+    /// One run of five is slower by 30 %, as where a lock or read-ahead now and then costs time: no normal distribution.
+    #[test]
+    fn the_docs_say_how_often_three_pairs_with_two_modes_miss_the_truth() {
+        let missed = [3, 5, 12].map(|blocks| {
+            let mut random = SeededOrder::new(20_120_221);
+            let mean_log = 0.2 * 0.7_f64.ln();
+            let missed = (0..STUDIES).filter(|_| {
+                let mode = |random: &mut SeededOrder| if random.below(5) == 0 { 0.7_f64 } else { 1.0 };
+                let pairs: Vec<(f64, f64)> = (0..blocks)
+                    .map(|_| (100.0, 100.0 * mode(&mut random) * (0.03 * random.normal()).exp()))
+                    .collect();
+                let interval = paired_ratio_at(&pairs, 0.95).unwrap().interval.unwrap();
+                !(interval.low.ln() <= mean_log && mean_log <= interval.high.ln())
+            });
+            format!("{:.0} %", 100.0 * missed.count() as f64 / f64::from(STUDIES))
+        });
+        let words = format!(
+            "misses in {} of the studies with three pairs, {} with five and {} with twelve",
+            missed[0], missed[1], missed[2]
+        );
+        let docs =
+            include_str!("../../../../docs/statistics.md").split_whitespace().collect::<Vec<_>>().join(" ");
+        assert!(docs.contains(&words), "docs/statistics.md lacks: {words}");
     }
 
     /// Of combinations without any difference, at the confidence of what was chosen (`chosen` in a claim's query).
