@@ -359,6 +359,7 @@ fn claims_are_judged_by_what_was_measured_before() {
     L-14: deviates
     L-26: deviates
     L-27: contradicted
+    L-45: contradicted
     L-50: contradicted
     ");
     let text = said(&sandbox, &["replicate", "nested-fs", "--claims", "--store", "r.sqlite"]);
