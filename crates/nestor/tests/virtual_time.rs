@@ -146,9 +146,10 @@ fn four_times_as_fast_a_processor_is_faster_only_where_nothing_else_takes_time()
     };
     let where_nothing_takes_time = times("ext4/null", "fio:seq-write:scale=0.00625");
     assert!((2.0..=4.5).contains(&where_nothing_takes_time), "{where_nothing_takes_time}");
-    // The same seed, so the same requests: the disk is waited for as long.
+    // The disk is waited for as long, but its queue is served in another order when requests come sooner: single runs of a thousand
+    // requests deviate by 2 % each (docs/statistics.md), as other seeds do. A processor that mattered would make it twice as fast.
     let on_a_disk = times("ext4/hdd", "fio:rand-read:scale=0.00625:runtime=2s");
-    assert!((0.98..=1.02).contains(&on_a_disk), "{on_a_disk}");
+    assert!((0.8..=1.25).contains(&on_a_disk), "{on_a_disk}");
     let run = ["run", "ext4/null", "fio:seq-write:scale=0.00625", "-n", "1", "--verify"];
     let store = sandbox.text("results.sqlite");
     let command = &mut sandbox.nestor(run);
