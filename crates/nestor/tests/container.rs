@@ -14,7 +14,7 @@ use std::process::{Child, ChildStdout, Command, Output, Stdio};
 
 use predicates::str::contains;
 use serde_json::json;
-use support::{Sandbox, binary};
+use support::{Sandbox, binary, copy_program};
 
 /// The program as process 1 of a new pid namespace; `None` where the kernel does not let this user make one.
 fn as_process_1(more: &[&str], program: &Path, arguments: &[&str]) -> Option<Output> {
@@ -51,7 +51,7 @@ fn process_1_of_a_container_mounts_nothing_to_find_out_that_it_is_no_guest() {
     let folder = tempfile::tempdir_in("/var/tmp").unwrap();
     let root = folder.path();
     // There is no /proc in it to ask.
-    fs::copy(binary(), root.join("nestor")).unwrap();
+    copy_program(&binary(), &root.join("nestor"));
     for directory in ["proc", "sys", "dev"] {
         fs::create_dir(root.join(directory)).unwrap();
     }

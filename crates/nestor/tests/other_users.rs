@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
 use serde_json::json;
-use support::{binary, can_run};
+use support::{binary, can_run, copy_program};
 
 /// Debian's `nobody`.
 const ATTACKER: u32 = 65534;
@@ -35,8 +35,7 @@ impl Machine {
         set_mode(folder.path(), 0o755);
         let machine = Self { folder, victim };
         // The build's own directory may be closed to other users.
-        fs::copy(binary(), machine.path("nestor")).unwrap();
-        set_mode(&machine.path("nestor"), 0o755);
+        copy_program(&binary(), &machine.path("nestor"));
         fs::create_dir(machine.path("shared")).unwrap();
         set_mode(&machine.path("shared"), 0o1777);
         for home in [machine.path("home"), machine.path("attackers")] {

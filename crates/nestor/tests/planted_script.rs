@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use support::{LIMIT, Sandbox, binary, can_run};
+use support::{LIMIT, Sandbox, binary, can_run, copy_program};
 
 /// Who runs Nestor.
 const VICTIM: u32 = 65534;
@@ -91,11 +91,7 @@ fn a_script_directory_that_another_user_planted_is_not_run_from() {
         chown(sandbox.path(name), Some(VICTIM), Some(VICTIM)).expect("root may give it away");
     }
     let program = sandbox.path("nestor");
-    // What a link leads to: a hard link to a link would lead elsewhere from here.
-    let built = fs::canonicalize(binary()).expect("the program was built");
-    fs::hard_link(&built, &program)
-        .or_else(|_| fs::copy(&built, &program).map(drop))
-        .expect("the program can be put where everybody may run it");
+    copy_program(&binary(), &program);
     let (script, evil, taken) = (sandbox.path("script.f"), sandbox.path("evil.f"), home.join("taken"));
     fs::write(&script, SCRIPT).expect("a file");
     fs::write(&evil, format!("system \"id -u >{}\"\n", taken.display())).expect("a file");

@@ -6,7 +6,7 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::PathBuf;
 
-use support::{Sandbox, binary};
+use support::{Sandbox, binary, write_program};
 
 /// Runs what it is asked to in the other machine's home. If there is a file `cut` beside it, that many bytes of the next copy
 /// arrive, and then the connection is gone.
@@ -35,8 +35,7 @@ impl Far {
         let sandbox = Sandbox::new();
         fs::create_dir_all(sandbox.path("far/home")).unwrap();
         fs::set_permissions(sandbox.path("far/home"), fs::Permissions::from_mode(0o755)).unwrap();
-        fs::write(sandbox.path("far/ssh"), SSH).unwrap();
-        fs::set_permissions(sandbox.path("far/ssh"), fs::Permissions::from_mode(0o755)).unwrap();
+        write_program(&sandbox.path("far/ssh"), SSH);
         Self { sandbox }
     }
 

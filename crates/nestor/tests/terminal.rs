@@ -5,10 +5,9 @@ mod support;
 
 use std::ffi::OsString;
 use std::fs;
-use std::os::unix::fs::PermissionsExt as _;
 
 use nestor_results::{CellFailure, FailureCause, Outcome, Store, Study, StudyRecord};
-use support::Sandbox;
+use support::{Sandbox, write_program};
 
 /// Clears the screen, names the window, hides text, rewrites the line, turns the direction of writing; with C1 and DEL.
 const HOSTILE: &str = "\x1b[2J\x1b]0;root\x07\x1b[8m\u{9b}31m\u{90}\r\x08\x7f\u{202e}\u{2066}";
@@ -143,12 +142,10 @@ fn a_program_that_fails_with_a_hostile_message() {
     let tools = sandbox.path("bin");
     fs::create_dir(&tools).unwrap();
     let fio = tools.join("fio");
-    fs::write(
+    write_program(
         &fio,
-        format!("#!/bin/sh\nprintf '%s\\n' '{HOSTILE}' >&2\nprintf '%s\\n' '{HOSTILE}'\nexit 3\n"),
-    )
-    .unwrap();
-    fs::set_permissions(&fio, fs::Permissions::from_mode(0o755)).unwrap();
+        &format!("#!/bin/sh\nprintf '%s\\n' '{HOSTILE}' >&2\nprintf '%s\\n' '{HOSTILE}'\nexit 3\n"),
+    );
     fs::create_dir(sandbox.path("data-dir")).unwrap();
     let mut path = OsString::from(tools);
     path.push(":");
@@ -170,14 +167,12 @@ fn the_last_words_of_another_machine() {
     fs::create_dir(&tools).unwrap();
     let ssh = tools.join("ssh");
     // The program is there; it says something and ends.
-    fs::write(
+    write_program(
         &ssh,
-        format!(
+        &format!(
             "#!/bin/sh\ncase \"$*\" in *test\\ -x*) exit 0;; esac\nprintf '%s\\n' '{HOSTILE}' >&2\nexit 1\n"
         ),
-    )
-    .unwrap();
-    fs::set_permissions(&ssh, fs::Permissions::from_mode(0o755)).unwrap();
+    );
     let output = sandbox
         .nestor(["run", "--on", "ssh:other", "ext4/file:/srv/disk.img", "fio:seq-write"])
         .env("PATH", &tools)

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use nestor_stack::{Stack, registry};
 use serde_json::Value;
-use support::{Sandbox, alone, can_run, json, refused};
+use support::{Sandbox, alone, can_run, json, refused, write_program};
 
 /// Ends what hangs; two hundred cells take an hour and more.
 const HOURS: Duration = Duration::from_secs(4 * 3600);
@@ -163,14 +163,14 @@ fn four_times_as_fast_a_processor_is_faster_only_where_nothing_else_takes_time()
 
 /// A directory with a QEMU into which no library can be loaded, as if it were statically linked.
 fn without_library(sandbox: &Sandbox) -> String {
-    use std::os::unix::fs::PermissionsExt as _;
     let programs = sandbox.path("programs");
     std::fs::create_dir(&programs).expect("a directory");
     let script = programs.join("qemu-system-x86_64");
     // The library is loaded into the script's shell, which is no QEMU.
-    std::fs::write(&script, "#!/bin/sh\nunset LD_PRELOAD NESTOR_VTIME_CONTROL\nPATH=/usr/bin:/bin exec qemu-system-x86_64 \"$@\"\n")
-        .expect("a file");
-    std::fs::set_permissions(&script, std::fs::Permissions::from_mode(0o755)).expect("its mode");
+    write_program(
+        &script,
+        "#!/bin/sh\nunset LD_PRELOAD NESTOR_VTIME_CONTROL\nPATH=/usr/bin:/bin exec qemu-system-x86_64 \"$@\"\n",
+    );
     format!("{}:/usr/sbin:/usr/bin:/sbin:/bin", programs.display())
 }
 

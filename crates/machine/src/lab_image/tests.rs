@@ -61,9 +61,13 @@ impl Bench {
     }
 
     fn tool(&self, name: &str, script: &str) {
+        // Another process writes it: a child that another test starts at the same moment would inherit a file that is
+        // open for writing here, and running it would fail with `ETXTBSY` until that child's `exec`.
+        let text = self.directory.path().join("tool.text");
+        fs::write(&text, format!("#!/bin/sh\nset -e\n{script}\n")).unwrap();
         let path = self.directory.path().join("tools").join(name);
-        fs::write(&path, format!("#!/bin/sh\nset -e\n{script}\n")).unwrap();
-        fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
+        let installed = Command::new("install").args(["-m", "755"]).args([text, path]).status();
+        assert!(installed.unwrap().success(), "{name}");
     }
 
     fn cache(&self) -> PathBuf {

@@ -32,6 +32,22 @@ pub fn binary() -> PathBuf {
     }
 }
 
+/// Copies a program to where everybody may run it.
+///
+/// Another process writes it. A file that is open for writing here would be inherited by a child that another test
+/// starts at the same moment, and running it would fail with `ETXTBSY` until that child's `exec`.
+pub fn copy_program(from: &Path, to: &Path) {
+    let status = OsCommand::new("install").args(["-m", "755"]).args([from, to]).status();
+    assert!(status.expect("install runs").success(), "{} is installed", to.display());
+}
+
+/// Writes a script where everybody may run it, as [`copy_program`] does.
+pub fn write_program(path: &Path, script: &str) {
+    let text = tempfile::NamedTempFile::new().expect("a file");
+    fs::write(text.path(), script).expect("the script can be written");
+    copy_program(text.path(), path);
+}
+
 /// Runs the program, which has to succeed; what it prints.
 pub fn said(sandbox: &Sandbox, arguments: &[&str]) -> String {
     let output = sandbox.nestor(arguments).assert().success().get_output().stdout.clone();
