@@ -21,10 +21,9 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
 
 use nestor_machine::TraceSwitch;
+use nestor_stop::StopHandle;
 
 use super::files::QEMU_LOG;
 use super::{READY_FILE, announce_ready, output, write_summary};
@@ -34,7 +33,6 @@ use nestor_trace::event::Device;
 use nestor_trace::recording::{HypervisorSource, Interface, Moment, RecordSummary};
 
 const METHOD: &str = "QEMU's trace events";
-const PAUSE: Duration = Duration::from_millis(20);
 
 /// The events of requests on the image file.
 const FILE_EVENTS: [&str; 2] = ["bdrv_co_preadv_part", "bdrv_co_pwritev_part"];
@@ -68,7 +66,7 @@ pub struct HypervisorOptions {
     pub event_log: Option<PathBuf>,
 }
 
-/// Records until `stop` is set, then writes the [`RecordSummary`] beside the recorded file and returns it.
+/// Records until it is stopped, then writes the [`RecordSummary`] beside the recorded file and returns it.
 ///
 /// A file `ready` appears in the output directory as soon as every later request is recorded. Afterwards the events
 /// are off again.
@@ -77,7 +75,7 @@ pub struct HypervisorOptions {
 /// The monitor does not answer, or this QEMU lacks the events; the directory cannot be used.
 pub fn record_hypervisor(
     options: &HypervisorOptions,
-    stop: &AtomicBool,
+    stop: &StopHandle,
 ) -> Result<RecordSummary, TraceError> {
     let output = &options.output;
     output::make(output)?;
@@ -99,9 +97,7 @@ pub fn record_hypervisor(
             return Err(cannot(reason));
         }
     };
-    while !stop.load(Ordering::Relaxed) {
-        std::thread::sleep(PAUSE);
-    }
+    stop.wait();
     end(&mut switch, options, &events).map_err(cannot)?;
     let stopped = Moment::now();
     let _ = fs::remove_file(output.join(READY_FILE));

@@ -13,14 +13,13 @@ mod relay;
 mod remove;
 mod tracefs;
 
+use serde::{Deserialize, Serialize};
 use std::fs::{self, File};
 use std::io::Write as _;
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::AtomicBool;
 
-use serde::{Deserialize, Serialize};
-
+use nestor_stop::StopHandle;
 use nestor_trace::recording::{Moment, RecordSummary, SUMMARY_FILE};
 use nestor_trace::{TraceError, TracePoint};
 
@@ -64,14 +63,14 @@ struct Recorded {
     stopped_monotonic_ns: u64,
 }
 
-/// Records until `stop` is set, then writes the [`RecordSummary`] beside the recorded files and returns it.
+/// Records until it is stopped, then writes the [`RecordSummary`] beside the recorded files and returns it.
 ///
 /// A file `ready` appears in the output directory as soon as every later request of the device is recorded. What is
 /// mounted or made for the recording is taken away again, also after an error. Needs root.
 ///
 /// # Errors
 /// The device or the directory cannot be used; the kernel cannot record this way; the recorder ended by itself.
-pub fn record(options: &RecordOptions, stop: &AtomicBool) -> Result<RecordSummary, TraceError> {
+pub fn record(options: &RecordOptions, stop: &StopHandle) -> Result<RecordSummary, TraceError> {
     let device = BlockDevice::open(&options.device)?;
     let output = &options.output;
     output::make(output)?;
@@ -96,7 +95,7 @@ pub fn record(options: &RecordOptions, stop: &AtomicBool) -> Result<RecordSummar
 fn started(
     device: &BlockDevice,
     options: &RecordOptions,
-    stop: &AtomicBool,
+    stop: &StopHandle,
 ) -> Result<(TracePoint, String, Recorded), TraceError> {
     let output = &options.output;
     Ok(match options.method {

@@ -1,11 +1,10 @@
 //! Recording with the `blktrace` tool, which reads the kernel's relay files.
 
 use std::fs;
-use std::os::fd::AsRawFd;
+use std::os::fd::{AsFd, AsRawFd};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 use std::{io, thread};
 
@@ -13,8 +12,10 @@ use super::device::BlockDevice;
 use super::files::BLKTRACE_LOG;
 use super::mounts::Mounted;
 use super::{Recorded, announce_ready, buffer_bytes, cpus, new_file};
+use nestor_stop::{StopHandle, Woken};
 use nestor_trace::TraceError;
 use nestor_trace::recording::Moment;
+use rustix::process::{Pid, PidfdFlags, pidfd_open};
 
 const METHOD: &str = "blktrace";
 /// Prefix of the recorded files.
@@ -24,7 +25,10 @@ const SUB_BUFFERS: u64 = 8;
 const START_LIMIT: Duration = Duration::from_secs(20);
 /// Writing out what is buffered may take a slow disk long.
 const STOP_LIMIT: Duration = Duration::from_secs(60);
+/// How often it is looked whether it has begun or ended.
 const PAUSE: Duration = Duration::from_millis(5);
+/// How often it is looked whether blktrace ended by itself, on a kernel that cannot say it.
+const LOOK: Duration = Duration::from_millis(200);
 
 /// `_IO(0x12, 116)` (`include/uapi/linux/fs.h`).
 const BLKTRACESTART: libc::c_ulong = 0x1274;
@@ -62,12 +66,11 @@ impl<'a> Relay<'a> {
     }
 
     /// Waits for `stop`, ends blktrace and says what it recorded.
-    pub fn run(mut self, stop: &AtomicBool) -> Result<Recorded, TraceError> {
-        while !stop.load(Ordering::Relaxed) {
-            if let Some(status) = self.exit_status()? {
-                return Err(self.ended_early(status));
-            }
-            thread::sleep(PAUSE);
+    pub fn run(mut self, stop: &StopHandle) -> Result<Recorded, TraceError> {
+        let ended = end_before_stop(&mut self.child, stop);
+        if let Some(status) = ended.map_err(TraceError::io("wait for blktrace on", &self.device.path))? {
+            self.ended = true;
+            return Err(self.ended_early(status));
         }
         let stopped_monotonic_ns = Moment::now().monotonic_ns;
         self.signal(libc::SIGINT);
@@ -185,6 +188,19 @@ impl Drop for Relay<'_> {
     }
 }
 
+/// Waits until `stop` or until the child has ended by itself, and says how it ended. The machine under test is not woken meanwhile.
+fn end_before_stop(child: &mut Child, stop: &StopHandle) -> io::Result<Option<ExitStatus>> {
+    // Kernels before 5.3 do not offer it.
+    let end = pidfd_open(Pid::from_child(child), PidfdFlags::empty()).ok();
+    let limit = end.is_none().then_some(LOOK);
+    while stop.wait_with(end.as_ref().map(AsFd::as_fd), limit) != Woken::Stopped {
+        if let Some(status) = child.try_wait()? {
+            return Ok(Some(status));
+        }
+    }
+    Ok(None)
+}
+
 fn spawn(device: &BlockDevice, output: &Path) -> Result<Child, TraceError> {
     let log_path = output.join(BLKTRACE_LOG);
     let log = new_file(&log_path)?;
@@ -276,5 +292,39 @@ mod tests {
         let log = "=== vda ===\n  CPU  0:   3625 events,  170 KiB data\n  Total:   3642 events (dropped 17),  171 KiB data\n";
         assert_eq!(dropped_events(log), 17);
         assert_eq!(dropped_events("Total: 3 events (dropped many)"), 0);
+    }
+
+    /// How often this thread has waited for something.
+    fn times_slept() -> u64 {
+        let status = fs::read_to_string("/proc/thread-self/status").unwrap();
+        let count = status.lines().find_map(|line| line.strip_prefix("voluntary_ctxt_switches:"));
+        count.unwrap().trim().parse().unwrap()
+    }
+
+    #[test]
+    fn a_recorder_sleeps_until_it_is_stopped() {
+        let mut child = Command::new("sleep").arg("100").spawn().unwrap();
+        let stop = StopHandle::new().unwrap();
+        let other = stop.clone();
+        let stopping = thread::spawn(move || {
+            thread::sleep(Duration::from_millis(300));
+            other.stop();
+        });
+        let before = times_slept();
+        assert_eq!(end_before_stop(&mut child, &stop).unwrap(), None);
+        let slept = times_slept() - before;
+        child.kill().unwrap();
+        child.wait().unwrap();
+        stopping.join().unwrap();
+        // Once to wait; it may have waited for the kernel's locks too.
+        assert!(slept < 10, "it was woken {slept} times");
+    }
+
+    #[test]
+    fn a_child_that_ends_by_itself_is_noticed() {
+        let mut child = Command::new("false").spawn().unwrap();
+        let stop = StopHandle::new().unwrap();
+        let status = end_before_stop(&mut child, &stop).unwrap();
+        assert_eq!(status.and_then(|status| status.code()), Some(1));
     }
 }

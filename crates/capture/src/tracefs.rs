@@ -12,6 +12,7 @@ use super::device::BlockDevice;
 use super::files::TRACEFS_TEXT;
 use super::mounts::{self, Mounted};
 use super::{Recorded, announce_ready, buffer_bytes, cpus, new_file};
+use nestor_stop::StopHandle;
 use nestor_trace::TraceError;
 use nestor_trace::recording::Moment;
 
@@ -82,8 +83,8 @@ impl Drop for Instance {
     }
 }
 
-/// Records until `stop` is set.
-pub(super) fn run(device: &BlockDevice, output: &Path, stop: &AtomicBool) -> Result<Recorded, TraceError> {
+/// Records until it is stopped.
+pub(super) fn run(device: &BlockDevice, output: &Path, stop: &StopHandle) -> Result<Recorded, TraceError> {
     if device.is_partition {
         let reason =
             "it is a partition, whose requests tracefs reports as the whole disk's; name the whole disk";
@@ -133,12 +134,12 @@ fn set_up(instance: &Instance, device: &BlockDevice) -> Result<File, TraceError>
         .map_err(TraceError::io("read", &path))
 }
 
-/// Copies events until `stop` is set and what was recorded before is written. Returns when recording ended.
-fn drain(mut pipe: File, mut to: BufWriter<File>, instance: &Instance, stop: &AtomicBool) -> io::Result<u64> {
+/// Copies events until it is stopped and what was recorded before is written. Returns when recording ended.
+fn drain(mut pipe: File, mut to: BufWriter<File>, instance: &Instance, stop: &StopHandle) -> io::Result<u64> {
     let mut buffer = vec![0; 1 << 16];
     let mut stopped_ns = None;
     loop {
-        if stopped_ns.is_none() && stop.load(Ordering::Relaxed) {
+        if stopped_ns.is_none() && stop.is_stopped() {
             instance.set("tracing_on", "0").map_err(io::Error::other)?;
             stopped_ns = Some(Moment::now().monotonic_ns);
         }
@@ -152,7 +153,9 @@ fn drain(mut pipe: File, mut to: BufWriter<File>, instance: &Instance, stop: &At
                     to.flush()?;
                     return Ok(ns);
                 }
-                None => thread::sleep(PAUSE),
+                None => {
+                    stop.wait_at_most(PAUSE);
+                }
             },
         }
     }

@@ -4,12 +4,12 @@
 
 use std::path::Path;
 use std::process::{Command, Stdio};
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
 
 use nestor_capture::READY_FILE;
 use nestor_capture::{Method, RecordOptions, record};
+use nestor_stop::StopHandle;
 use nestor_trace::{RecordSummary, TraceError, summarize_recording};
 
 /// A loop device over a file, detached at the end.
@@ -58,7 +58,7 @@ fn record_two_writers(
     output: &Path,
     method: Method,
 ) -> Result<RecordSummary, TraceError> {
-    let stop = AtomicBool::new(false);
+    let stop = StopHandle::new().unwrap();
     let options = RecordOptions { device: (&device.0).into(), output: output.to_path_buf(), method };
     let of = format!("of={}", device.0);
     thread::scope(|scope| {
@@ -74,7 +74,7 @@ fn record_two_writers(
                 ["if=/dev/zero", &of, "bs=4k", "seek=2048", "count=1024", "conv=fsync", "status=none"];
             written &= Command::new("dd").args(cached).status().unwrap().success();
         }
-        stop.store(true, Ordering::Relaxed);
+        stop.stop();
         assert!(written, "dd could not write");
         recorder.join().unwrap()
     })

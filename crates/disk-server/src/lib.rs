@@ -8,7 +8,8 @@ mod priority;
 mod server;
 
 pub use control::ControlClient;
+pub use nestor_stop::StopHandle;
 /// How requests of guests are read; for those who test that with anything.
 #[doc(hidden)]
 pub use server::request;
-pub use server::{DiskTime, ServeOptions, StopHandle, serve};
+pub use server::{DiskTime, ServeOptions, serve};

@@ -296,17 +296,6 @@ fn quitting_removes_the_sockets_and_keeps_the_data() {
 }
 
 #[test]
-fn the_end_of_an_input_ends_the_server() {
-    let served = Served::start("null", |_| {});
-    let (reader, writer) = std::io::pipe().unwrap();
-    served.stop.stop_at_end_of(reader).unwrap();
-    assert!(!served.stop.is_stopped());
-    drop(writer);
-    let folder = served.wait();
-    assert!(!folder.path().join("disk.sock").exists());
-}
-
-#[test]
 fn sockets_and_data_are_the_owners_only() {
     use std::os::unix::fs::PermissionsExt;
     let served = Served::start("null", |_| {});

@@ -5,8 +5,9 @@ use std::os::fd::AsFd;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::sync::Arc;
 
+use nestor_stop::Woken;
+
 use super::manage::{Shared, close_log, close_stamps};
-use super::stop::Woken;
 use crate::control::{ControlRequest, ControlResponse};
 
 /// Longest request; a path is at most 4096 bytes, six characters each when escaped.

@@ -5,8 +5,9 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Condvar, Mutex, MutexGuard};
 use std::time::Duration;
 
+use nestor_stop::StopHandle;
+
 use super::core::Core;
-use super::stop::StopHandle;
 use crate::control::Statistics;
 use nestor_disk::DiskError;
 use nestor_disk::log::{Header, LogSummary, StampWriter, Writer};

@@ -9,7 +9,6 @@ pub(crate) mod manage;
 pub mod request;
 mod socket;
 mod stamping;
-pub(crate) mod stop;
 mod store;
 mod told;
 
@@ -30,15 +29,13 @@ use self::execute::Target;
 use self::manage::{Shared, close_log, close_stamps};
 use self::request::ID_BYTES;
 use self::socket::listen;
-use self::stop::Woken;
 use self::store::Store;
 use crate::priority::Priority;
 use core::GuestMemory;
 use nestor_disk::DiskError;
 use nestor_disk::model::{SECTOR_BYTES, Turn};
 use nestor_disk::{Medium, Profile};
-
-pub use self::stop::StopHandle;
+use nestor_stop::{StopHandle, Woken};
 
 /// What to serve and where.
 #[derive(Clone, Debug)]
@@ -202,7 +199,7 @@ fn serve_connections(
     let current: Mutex<Option<ShutdownHandle>> = Mutex::new(None);
     std::thread::scope(|scope| {
         scope.spawn(|| {
-            options.stop.wait_with(None, None);
+            options.stop.wait();
             if let Some(handle) = lock(&current).as_ref() {
                 handle.shutdown();
             }

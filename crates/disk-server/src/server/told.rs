@@ -12,8 +12,9 @@ use std::sync::Arc;
 
 use nestor_vtime::protocol::{DISK_TIME_SUFFIX, NO_EVENT};
 
+use nestor_stop::Woken;
+
 use super::manage::Shared;
-use super::stop::Woken;
 
 /// Where the time socket of a disk is.
 pub(super) fn socket(disk: &Path) -> PathBuf {

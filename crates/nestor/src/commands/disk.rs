@@ -4,11 +4,12 @@ use std::io::Write as _;
 
 use anyhow::{Context, Result, anyhow, bail};
 use nestor_disk_server::control::{ControlRequest, ControlResponse};
-use nestor_disk_server::{ControlClient, DiskTime, ServeOptions, StopHandle};
+use nestor_disk_server::{ControlClient, DiskTime, ServeOptions};
 use nestor_ownership::{place_for_temporary, temporary_directory_in};
 use serde_json::json;
 
 use crate::arguments::{DiskCommand, DiskTimeArgument, ServeArguments, Switch};
+use crate::interrupt::stopped_by_signals;
 use crate::output::{print_json, table};
 
 /// Runs `nestor disk …`.
@@ -75,8 +76,7 @@ fn check(profile: &str, as_json: bool) -> Result<()> {
 }
 
 fn serve(arguments: &ServeArguments) -> Result<()> {
-    let stop = StopHandle::new()?;
-    stop.stop_on_signals()?;
+    let stop = stopped_by_signals()?;
     let temporary;
     let data = match &arguments.data {
         Some(path) => path.clone(),

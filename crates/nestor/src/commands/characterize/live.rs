@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, bail};
 use nestor_capture::READY_FILE;
 use nestor_capture::{Method, RecordOptions, record};
+use nestor_stop::StopHandle;
 use nestor_trace::{RecordSummary, Wanted};
 use nestor_workload::Profile;
 use nestor_workload::profile::Processor;
@@ -125,7 +126,7 @@ pub fn observe(watch: &Watch<'_>) -> Result<Profile> {
 fn watched(watch: &Watch<'_>, device: &Path, output: &Path) -> Result<(RecordSummary, Seen)> {
     let options =
         RecordOptions { device: device.to_path_buf(), output: output.to_path_buf(), method: Method::Auto };
-    let stop = AtomicBool::new(false);
+    let stop = StopHandle::new()?;
     std::thread::scope(|scope| {
         let recorder = scope.spawn(|| record(&options, &stop));
         let begun = Instant::now();
@@ -135,7 +136,7 @@ fn watched(watch: &Watch<'_>, device: &Path, output: &Path) -> Result<(RecordSum
         }
         let own_before_s = own_s();
         let seen = ready.exists().then(|| look_on(watch, output, || recorder.is_finished()));
-        stop.store(true, Ordering::Relaxed);
+        stop.stop();
         let summary = match recorder.join() {
             Ok(summary) if rustix::process::geteuid().is_root() => summary?,
             Ok(summary) => summary.context("recording the device needs root; use `sudo`")?,

@@ -10,7 +10,7 @@ use nestor_trace::hypervisor::{HypervisorMetrics, HypervisorOutput, summarize_hy
 use nestor_trace::recording::Interface;
 
 use super::render;
-use crate::interrupt::interrupted_by_signals;
+use crate::interrupt::stopped_by_signals;
 use crate::output::print_json;
 
 /// `nestor trace hypervisor …`
@@ -80,7 +80,7 @@ pub fn run(command: HypervisorCommand) -> Result<()> {
             let Some(model) = device_model(&arguments.disk) else {
                 bail!("`{}` is not a device model; `nestor stack` lists them", arguments.disk);
             };
-            let stop = interrupted_by_signals()?;
+            let stop = stopped_by_signals()?;
             let options = HypervisorOptions {
                 monitor: arguments.monitor,
                 output: arguments.output,

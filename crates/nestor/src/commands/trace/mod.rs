@@ -17,7 +17,7 @@ use anyhow::Result;
 use clap::{Subcommand, ValueEnum};
 use nestor_capture::{Method, RecordOptions, record};
 
-use crate::interrupt::interrupted_by_signals;
+use crate::interrupt::stopped_by_signals;
 use crate::output::print_json;
 use analyze::text::metrics as render;
 
@@ -98,7 +98,7 @@ pub enum RecordMethod {
 pub fn run(command: TraceCommand) -> Result<()> {
     match command {
         TraceCommand::Record { device, output, method } => {
-            let stop = interrupted_by_signals()?;
+            let stop = stopped_by_signals()?;
             let method = match method {
                 RecordMethod::Auto => Method::Auto,
                 RecordMethod::Relay => Method::Relay,

@@ -3,7 +3,6 @@
 use std::fs;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
@@ -12,7 +11,7 @@ use clap::Args;
 use nestor_measure::cell::completed_requests;
 use nestor_vtime::protocol::mark;
 
-use crate::interrupt::interrupted_by_signals;
+use crate::interrupt::stopped_by_signals;
 use crate::whole_file;
 
 /// Arguments of `nestor trace processors`.
@@ -101,7 +100,7 @@ impl Pace {
 /// # Errors
 /// When the kernel's statistics cannot be read, or the file not be written.
 pub fn run(arguments: &ProcessorsArguments) -> Result<()> {
-    let stop = interrupted_by_signals()?;
+    let stop = stopped_by_signals()?;
     let output = &arguments.output;
     let device = arguments.device.as_deref().and_then(Path::file_name);
     let device = device.map(|name| Path::new("/sys/class/block").join(name).join("stat"));
@@ -109,7 +108,7 @@ pub fn run(arguments: &ProcessorsArguments) -> Result<()> {
         whole_file::create(output).with_context(|| format!("cannot write {}", output.display()))?;
     let mut pace: Option<Pace> = None;
     loop {
-        let stopped = stop.load(Ordering::Relaxed);
+        let stopped = stop.is_stopped();
         let requests = device.as_deref().map(first_line).transpose()?;
         let clock = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
         let now =
@@ -134,14 +133,8 @@ pub fn run(arguments: &ProcessorsArguments) -> Result<()> {
         if stopped {
             return Ok(());
         }
-        // A signal cuts it short.
-        let left = pace.as_ref().map_or(SHORTEST, |pace| pace.pause(now));
-        let _ = rustix::thread::nanosleep(&pause(left));
+        stop.wait_at_most(pace.as_ref().map_or(SHORTEST, |pace| pace.pause(now)));
     }
-}
-
-fn pause(of: Duration) -> rustix::time::Timespec {
-    rustix::time::Timespec { tv_sec: of.as_secs().cast_signed(), tv_nsec: of.subsec_nanos().into() }
 }
 
 fn first_line(path: &Path) -> Result<String> {
