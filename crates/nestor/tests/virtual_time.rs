@@ -161,17 +161,19 @@ fn four_times_as_fast_a_processor_is_faster_only_where_nothing_else_takes_time()
     sandbox.assert_nothing_left();
 }
 
-/// A directory with a QEMU into which no library can be loaded, as if it were statically linked.
-fn without_library(sandbox: &Sandbox) -> String {
+/// A path in which a script stands before QEMU: it does something, then becomes QEMU.
+fn before_qemu(sandbox: &Sandbox, script: &str) -> String {
     let programs = sandbox.path("programs");
     std::fs::create_dir(&programs).expect("a directory");
-    let script = programs.join("qemu-system-x86_64");
-    // The library is loaded into the script's shell, which is no QEMU.
-    write_program(
-        &script,
-        "#!/bin/sh\nunset LD_PRELOAD NESTOR_VTIME_CONTROL\nPATH=/usr/bin:/bin exec qemu-system-x86_64 \"$@\"\n",
-    );
+    let script = format!("#!/bin/sh\n{script}\nPATH=/usr/bin:/bin exec qemu-system-x86_64 \"$@\"\n");
+    write_program(&programs.join("qemu-system-x86_64"), &script);
     format!("{}:/usr/sbin:/usr/bin:/sbin:/bin", programs.display())
+}
+
+/// A path with a QEMU into which no library can be loaded, as if it were statically linked.
+fn without_library(sandbox: &Sandbox) -> String {
+    // The library is loaded into the script's shell, which is no QEMU.
+    before_qemu(sandbox, "unset LD_PRELOAD NESTOR_VTIME_CONTROL")
 }
 
 /// A cache of its own with the lab image in it, so that nothing is remembered beyond the test.
@@ -353,4 +355,45 @@ fn a_speed_that_is_none_is_refused_with_what_is_allowed() {
         let said = refused(&Sandbox::new(), &["run", "ext4/hdd", "fio:rand-read", "--on", place]);
         assert!(said.contains(why), "{said}");
     }
+}
+
+/// QEMU takes its processor for idle a moment before it has counted what that executed. If the moment is long, time is skipped
+/// from the wrong point, unless the library prevents it.
+#[test]
+#[ignore = "minutes: part of make test-long"]
+fn runs_repeat_however_late_the_processor_counts() {
+    if !can_run(false, true) {
+        return;
+    }
+    let _alone = alone();
+    let sandbox = Sandbox::new();
+    let library = sandbox.text("late.so");
+    let source = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/support/late_count.rs");
+    let compiler = std::env::var_os("RUSTC").unwrap_or_else(|| "rustc".into());
+    let mut compiler = std::process::Command::new(compiler);
+    compiler.args([
+        "--edition",
+        "2024",
+        "--crate-type",
+        "cdylib",
+        "-C",
+        "panic=abort",
+        "-o",
+        &library,
+        source,
+    ]);
+    assert!(compiler.status().expect("the compiler runs").success());
+    let path = before_qemu(
+        &sandbox,
+        &format!("case \"$*\" in *icount*) export LD_PRELOAD=\"$LD_PRELOAD:{library}\";; esac"),
+    );
+    let arguments = ["run", "reiserfs/hdd", "fio:rand-write:scale=0.00625:runtime=1s", "-n", "2", "--verify"];
+    let mut command = sandbox.nestor(arguments);
+    command.args(["--on", USUAL, "--trace", "layers", "--store", &sandbox.text("results.sqlite")]);
+    command.env("PATH", path).env("NESTOR_CACHE", own_cache(&sandbox)).timeout(HOURS);
+    let output = command.assert().success().get_output().clone();
+    let said =
+        [output.stdout, output.stderr].map(|bytes| String::from_utf8_lossy(&bytes).into_owned()).concat();
+    assert_eq!(said.matches("to the last bit (").count(), 2, "{said}");
+    sandbox.assert_nothing_left();
 }

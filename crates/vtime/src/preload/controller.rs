@@ -13,7 +13,7 @@ use super::protocol::{
     MESSAGE_BYTES,
 };
 use super::qemu::qemu;
-use super::{counting, interrupt, speed, system};
+use super::{clock, counting, idle, interrupt, system};
 
 static CONTROL: OnceLock<UnixStream> = OnceLock::new();
 /// The agent's socket as QEMU has accepted it.
@@ -39,7 +39,7 @@ pub fn begin() {
         has_functions: qemu().is_some(),
         interrupt_slots: interrupt::mend(&program),
         counting: counting::look(&program),
-        speed: speed::look(&program),
+        speed: clock::look(&program),
     };
     if control.write_all(&FromLibrary::Hello(hello).encode()).is_ok() && hello.is_usable() {
         let _ = CONTROL.set(control);
@@ -105,6 +105,7 @@ pub fn stand() {
     };
     HOLD.store(false, Ordering::Release);
     let Some(mut control) = CONTROL.get() else { return };
+    let _standing = idle::Standing::begin();
     let held = FromLibrary::Held {
         now_ns: qemu.now_ns(),
         written: WRITTEN.load(Ordering::Acquire),

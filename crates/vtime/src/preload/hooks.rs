@@ -6,7 +6,7 @@ use std::ffi::{c_int, c_void};
 use std::io::{Error, ErrorKind};
 
 use super::system::{ControlHeader, MessageHeader, Replaced};
-use super::{controller, disks, speed, system};
+use super::{clock, controller, disks, idle, system};
 
 /// `VHOST_USER_SET_VRING_KICK` (QEMU, docs/interop/vhost-user.rst).
 const SET_VRING_KICK: u32 = 12;
@@ -23,6 +23,7 @@ static RECVMSG: Replaced = Replaced::new(c"recvmsg");
 static ACCEPT4: Replaced = Replaced::new(c"accept4");
 static CLOSE: Replaced = Replaced::new(c"close");
 static THREAD_CREATE: Replaced = Replaced::new(c"pthread_create");
+static MUTEX_LOCK: Replaced = Replaced::new(c"pthread_mutex_lock");
 static MUTEX_UNLOCK: Replaced = Replaced::new(c"pthread_mutex_unlock");
 
 /// # Safety
@@ -54,7 +55,7 @@ pub unsafe extern "C" fn sendmsg(fd: c_int, message: *const MessageHeader, flags
     }
     if controller::is_agent(fd) {
         // Before the controller hears that the machine has booted.
-        speed::require();
+        clock::require();
     }
     loop {
         // SAFETY: the arguments are the caller's.
@@ -141,9 +142,24 @@ pub unsafe extern "C" fn close(fd: c_int) -> c_int {
 
 /// # Safety
 ///
+/// As `pthread_mutex_lock(3)`.
+#[cfg_attr(preload, unsafe(no_mangle))]
+pub unsafe extern "C" fn pthread_mutex_lock(mutex: *mut c_void) -> c_int {
+    if clock::is_set() {
+        idle::before_lock();
+    }
+    // SAFETY: the signature is that of pthread_mutex_lock(3), the argument is the caller's.
+    unsafe { MUTEX_LOCK.get::<unsafe extern "C" fn(*mut c_void) -> c_int>()(mutex) }
+}
+
+/// # Safety
+///
 /// As `pthread_mutex_unlock(3)`.
 #[cfg_attr(preload, unsafe(no_mangle))]
 pub unsafe extern "C" fn pthread_mutex_unlock(mutex: *mut c_void) -> c_int {
+    if clock::is_set() {
+        idle::before_unlock();
+    }
     // SAFETY: the signature is that of pthread_mutex_unlock(3), the argument is the caller's.
     let unlocked = unsafe { MUTEX_UNLOCK.get::<unsafe extern "C" fn(*mut c_void) -> c_int>()(mutex) };
     controller::stand();
@@ -166,7 +182,7 @@ pub unsafe extern "C" fn pthread_create(
         extern "C" fn(*mut c_void) -> *mut c_void,
         *mut c_void,
     ) -> c_int;
-    speed::before_thread();
+    clock::before_thread();
     // SAFETY: the signature is that of pthread_create(3), the arguments are the caller's.
     unsafe { THREAD_CREATE.get::<Create>()(thread, attributes, begin, argument) }
 }

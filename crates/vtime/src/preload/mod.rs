@@ -4,17 +4,19 @@
 //! and it is only checked and tested.
 #![cfg_attr(not(preload), allow(dead_code))]
 
+mod clock;
 mod controller;
 mod counting;
 mod disks;
 mod hooks;
+mod idle;
 mod interrupt;
 mod plugin;
 mod program;
 #[cfg(preload)]
 mod protocol;
 mod qemu;
-mod speed;
+
 mod system;
 
 #[cfg(not(preload))]

@@ -42,6 +42,7 @@ pub struct Qemu {
     in_vcpu_thread: unsafe extern "C" fn() -> bool,
     get_cpu: unsafe extern "C" fn(c_int) -> *mut c_void,
     cpu_exit: unsafe extern "C" fn(*mut c_void),
+    all_cpu_threads_idle: unsafe extern "C" fn() -> bool,
     /// The functions of the big lock are named differently before and since 9.0.
     holds_big_lock: unsafe extern "C" fn() -> bool,
     /// With the place that asks for it, a file and a line.
@@ -74,6 +75,7 @@ impl Qemu {
                 in_vcpu_thread: function(c"qemu_in_vcpu_thread", Where::Program)?,
                 get_cpu: function(c"qemu_get_cpu", Where::Program)?,
                 cpu_exit: function(c"cpu_exit", Where::Program)?,
+                all_cpu_threads_idle: function(c"all_cpu_threads_idle", Where::Program)?,
                 holds_big_lock: function(c"bql_locked", Where::Program)
                     .or_else(|| function(c"qemu_mutex_iothread_locked", Where::Program))?,
                 take_big_lock: function(c"bql_lock_impl", Where::Program)
@@ -169,6 +171,12 @@ impl Qemu {
         unsafe { (self.in_vcpu_thread)() }
     }
 
+    /// Whether the processor has nothing to execute.
+    pub fn is_idle(&self) -> bool {
+        // SAFETY: may be called by any thread.
+        unsafe { (self.all_cpu_threads_idle)() }
+    }
+
     /// Makes the processor leave its loop after the instruction that it is at.
     pub fn leave_processor_loop(&self) {
         // SAFETY: processor 0 is there once the machine runs, and leaving is a flag.
@@ -184,6 +192,12 @@ impl Qemu {
     pub fn processor(&self) -> *mut c_void {
         // SAFETY: it looks for processor 0 in a list that does not change while the machine runs.
         unsafe { (self.get_cpu)(0) }
+    }
+
+    /// Whether this thread holds the big lock. It no longer does when it is about to unlock the mutex.
+    pub fn holds_big_lock(&self) -> bool {
+        // SAFETY: it looks at a variable of the thread.
+        unsafe { (self.holds_big_lock)() }
     }
 
     /// Whether this thread holds nothing that others in QEMU could wait for.

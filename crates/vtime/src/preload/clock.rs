@@ -1,4 +1,5 @@
-//! A processor that executes several instructions in a nanosecond.
+//! The clock that takes the place of QEMU's: for a processor that executes several instructions in a nanosecond, and for one whose
+//! skipped time does not depend on when QEMU's threads run ([`idle`]).
 //!
 //! QEMU's virtual clock under `-icount shift=0` is the number of executed instructions and a bias, to which it adds the time that it
 //! skips. The clock that takes its place divides the first by the instructions of a nanosecond and leaves the second: all that lives
@@ -13,6 +14,7 @@ use std::io::Write as _;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 
+use super::idle;
 use super::program::{Program, Slot, slots_of_all};
 use super::protocol::{SPEED_VARIABLE, Speed};
 use super::system::{Where, address_of, function};
@@ -33,7 +35,7 @@ struct Clock {
     class_by_name: unsafe extern "C" fn(*const c_char) -> *mut c_void,
 }
 
-/// `None` inside: the processor is to be as fast as QEMU makes it.
+/// Empty where the processor is to be as fast as QEMU makes it, and QEMU's clock cannot be replaced.
 static CLOCK: OnceLock<Clock> = OnceLock::new();
 static IS_SET: AtomicBool = AtomicBool::new(false);
 
@@ -41,15 +43,19 @@ unsafe extern "C" {
     fn malloc_usable_size(memory: *mut c_void) -> usize;
 }
 
-/// Looks for what a faster processor needs, if there is to be one.
+/// Looks for what a clock in the place of QEMU's needs.
 pub fn look(program: &Program) -> Speed {
-    let Some(asked) = env::var_os(SPEED_VARIABLE) else { return Speed::AsAsked };
-    let per_ns = asked.to_str().and_then(|text| text.parse().ok()).filter(|per_ns| *per_ns >= 1);
+    let asked = env::var_os(SPEED_VARIABLE);
+    let per_ns = match &asked {
+        Some(asked) => asked.to_str().and_then(|text| text.parse().ok()).filter(|per_ns| *per_ns >= 1),
+        None => Some(1),
+    };
     match per_ns.and_then(|per_ns| find(program, per_ns)) {
         Some(clock) => {
             let _ = CLOCK.set(clock);
             Speed::AsAsked
         }
+        None if asked.is_none() => Speed::AsAsked,
         None => Speed::NotPossible,
     }
 }
@@ -119,6 +125,7 @@ impl Clock {
 
 /// In the place of `icount_get`.
 extern "C" fn now_ns() -> i64 {
+    idle::wait_until_counted();
     CLOCK.get().map_or(0, Clock::now_ns)
 }
 
@@ -130,14 +137,22 @@ extern "C" fn instructions_in(ns: i64) -> i64 {
 /// Called whenever a thread is about to be made, as the processor's is after QEMU has decided what its clock is: from then on the
 /// processor is as fast as it is to be. Nothing was executed before, so that the clock does not jump.
 pub fn before_thread() {
-    let Some(clock) = CLOCK.get().filter(|_| !IS_SET.load(Ordering::Acquire)) else { return };
+    let Some(clock) = CLOCK.get().filter(|_| !is_set()) else { return };
     if clock.put_into_class() {
+        IS_SET.store(true, Ordering::Release);
+        if clock.per_ns == 1 {
+            return;
+        }
         let original = address_of(c"icount_round", Where::Program);
         for slot in slots_of_all(original) {
             slot.replace(instructions_in as *mut c_void);
         }
-        IS_SET.store(true, Ordering::Release);
     }
+}
+
+/// Whether this clock is in the place of QEMU's.
+pub fn is_set() -> bool {
+    IS_SET.load(Ordering::Acquire)
 }
 
 /// Ends QEMU if its processor has another speed than it was to have; its log says so.
@@ -148,7 +163,7 @@ pub fn before_thread() {
 pub fn require() {
     const WHY: &[u8] =
         b"nestor: where this QEMU keeps its clock was not found, so its processor cannot be made faster\n";
-    if CLOCK.get().is_some() && !IS_SET.load(Ordering::Acquire) {
+    if CLOCK.get().is_some_and(|clock| clock.per_ns != 1) && !is_set() {
         let _ = std::io::stderr().write_all(WHY);
         std::process::exit(1);
     }
