@@ -13,11 +13,12 @@ mod relay;
 mod remove;
 mod tracefs;
 
-use serde::{Deserialize, Serialize};
 use std::fs::{self, File};
 use std::io::Write as _;
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
 
 use nestor_stop::StopHandle;
 use nestor_trace::recording::{Moment, RecordSummary, SUMMARY_FILE};

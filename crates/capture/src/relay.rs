@@ -193,12 +193,14 @@ fn end_before_stop(child: &mut Child, stop: &StopHandle) -> io::Result<Option<Ex
     // Kernels before 5.3 do not offer it.
     let end = pidfd_open(Pid::from_child(child), PidfdFlags::empty()).ok();
     let limit = end.is_none().then_some(LOOK);
-    while stop.wait_with(end.as_ref().map(AsFd::as_fd), limit) != Woken::Stopped {
-        if let Some(status) = child.try_wait()? {
-            return Ok(Some(status));
+    loop {
+        let woken = stop.wait_with(end.as_ref().map(AsFd::as_fd), limit);
+        // Also after the stop: one that failed just before it has recorded nothing to rely on.
+        let ended = child.try_wait()?;
+        if ended.is_some() || woken == Woken::Stopped {
+            return Ok(ended);
         }
     }
-    Ok(None)
 }
 
 fn spawn(device: &BlockDevice, output: &Path) -> Result<Child, TraceError> {
@@ -326,5 +328,8 @@ mod tests {
         let stop = StopHandle::new().unwrap();
         let status = end_before_stop(&mut child, &stop).unwrap();
         assert_eq!(status.and_then(|status| status.code()), Some(1));
+        // Also if it is stopped in the same moment.
+        stop.stop();
+        assert_eq!(end_before_stop(&mut child, &stop).unwrap(), status);
     }
 }

@@ -261,17 +261,16 @@ fn what_is_measured_after_others_is_verified_too() {
     let sandbox = Sandbox::new();
     let stacks = "{xfs/hdd,ext4/kvm/raw/ext4/ssd}";
     let run = ["run", stacks, "fio:rand-write:scale=0.00625:runtime=2s", "-n", "2", "--verify"];
-    let output = sandbox
-        .nestor(run)
-        .timeout(HOURS)
-        .args(["--on", "emulated:time=virtual", "--store", &sandbox.text("results.sqlite")])
-        .assert()
-        .success()
-        .get_output()
-        .clone();
-    let said = String::from_utf8_lossy(&output.stderr);
-    assert_eq!(said.matches("to the last bit").count(), 4, "{said}");
+    let command = &mut sandbox.nestor(run);
+    assert_verified(command.args(["--on", USUAL, "--store", &sandbox.text("results.sqlite")]), 4);
     sandbox.assert_nothing_left();
+}
+
+/// Runs a command with `--verify`, which has to say of so many runs that they repeat.
+fn assert_verified(command: &mut assert_cmd::Command, runs: usize) {
+    let output = command.timeout(HOURS).assert().success().get_output().clone();
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(said.matches("to the last bit (").count(), runs, "{said}");
 }
 
 /// Stacks with every image format, cache mode and controller, a loop device, a guest without KVM, and a guest in a guest.
@@ -371,17 +370,8 @@ fn runs_repeat_however_late_the_processor_counts() {
     let source = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/support/late_count.rs");
     let compiler = std::env::var_os("RUSTC").unwrap_or_else(|| "rustc".into());
     let mut compiler = std::process::Command::new(compiler);
-    compiler.args([
-        "--edition",
-        "2024",
-        "--crate-type",
-        "cdylib",
-        "-C",
-        "panic=abort",
-        "-o",
-        &library,
-        source,
-    ]);
+    compiler.args(["--edition", "2024", "--crate-type", "cdylib", "-C", "panic=abort"]);
+    compiler.args(["-o", &library, source]);
     assert!(compiler.status().expect("the compiler runs").success());
     let path = before_qemu(
         &sandbox,
@@ -390,10 +380,6 @@ fn runs_repeat_however_late_the_processor_counts() {
     let arguments = ["run", "reiserfs/hdd", "fio:rand-write:scale=0.00625:runtime=1s", "-n", "2", "--verify"];
     let mut command = sandbox.nestor(arguments);
     command.args(["--on", USUAL, "--trace", "layers", "--store", &sandbox.text("results.sqlite")]);
-    command.env("PATH", path).env("NESTOR_CACHE", own_cache(&sandbox)).timeout(HOURS);
-    let output = command.assert().success().get_output().clone();
-    let said =
-        [output.stdout, output.stderr].map(|bytes| String::from_utf8_lossy(&bytes).into_owned()).concat();
-    assert_eq!(said.matches("to the last bit (").count(), 2, "{said}");
+    assert_verified(command.env("PATH", path).env("NESTOR_CACHE", own_cache(&sandbox)), 2);
     sandbox.assert_nothing_left();
 }

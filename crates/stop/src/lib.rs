@@ -4,7 +4,7 @@
 //! such moment is work of the processor, and in a guest several exits to the hypervisor.
 
 use std::io;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{BorrowedFd, OwnedFd};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -99,14 +99,10 @@ impl StopHandle {
     }
 }
 
-impl AsFd for StopHandle {
-    fn as_fd(&self) -> BorrowedFd<'_> {
-        self.0.read.as_fd()
-    }
-}
-
 #[cfg(test)]
 mod tests {
+    use std::os::fd::AsFd as _;
+
     use super::*;
 
     #[test]

@@ -5,12 +5,11 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Condvar, Mutex, MutexGuard};
 use std::time::Duration;
 
-use nestor_stop::StopHandle;
-
 use super::core::Core;
 use crate::control::Statistics;
 use nestor_disk::DiskError;
 use nestor_disk::log::{Header, LogSummary, StampWriter, Writer};
+use nestor_stop::StopHandle;
 
 /// How often to look whether a disk has come to rest, if its model does not say when.
 const LOOK_EVERY_NS: u64 = 2_000_000;

@@ -10,9 +10,8 @@ use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use nestor_vtime::protocol::{DISK_TIME_SUFFIX, NO_EVENT};
-
 use nestor_stop::Woken;
+use nestor_vtime::protocol::{DISK_TIME_SUFFIX, NO_EVENT};
 
 use super::manage::Shared;
 

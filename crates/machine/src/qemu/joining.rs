@@ -6,9 +6,7 @@ use std::path::Path;
 use std::process::{Child, Command};
 use std::time::{Duration, Instant};
 
-use nestor_vtime::protocol::{
-    AGENT_VARIABLE, CONTROL_VARIABLE, Hello, LOADED_VARIABLE, SPEED_VARIABLE, Speed,
-};
+use nestor_vtime::protocol::{AGENT_VARIABLE, CONTROL_VARIABLE, Hello, LOADED_VARIABLE, SPEED_VARIABLE};
 
 use super::arguments::MachineFiles;
 use super::virtual_time::{self, TimeKeeper};
@@ -36,12 +34,9 @@ pub enum WhyNotJoined {
         "this QEMU cannot be joined to virtual time: its function that delivers interrupts was found in {0} places instead of one"
     )]
     InterruptSlots(u64),
-    /// The parts of its clock were not found, so that it can only have the usual speed.
-    #[error(
-        "this QEMU's processor cannot have {mips} MIPS: the parts of its clock were not found; omit `cpu={0}`",
-        mips = .0.mips()
-    )]
-    Speed(ProcessorSpeed),
+    /// What its clock is made of was not found.
+    #[error("this QEMU cannot be joined to virtual time: the parts of its clock were not found")]
+    NoClock,
     /// It did not come so far.
     #[error("QEMU did not start in time to join virtual time; NESTOR_BOOT_LIMIT_S gives it more time")]
     Late,
@@ -54,18 +49,16 @@ impl WhyNotJoined {
     /// What kind of failure it is: this QEMU cannot, or nothing is known about it.
     pub fn cause(&self) -> Cause {
         match self {
-            Self::NotLoaded | Self::NoFunctions | Self::InterruptSlots(_) | Self::Speed(_) => {
-                Cause::NotJoined
-            }
+            Self::NotLoaded | Self::NoFunctions | Self::InterruptSlots(_) | Self::NoClock => Cause::NotJoined,
             Self::Late => Cause::NotStartedInTime,
             Self::Unheard(_) => Cause::NotStarted,
         }
     }
 
-    fn of(hello: Hello, asked: ProcessorSpeed) -> Self {
+    fn of(hello: Hello) -> Self {
         match hello {
             Hello { has_functions: false, .. } => Self::NoFunctions,
-            Hello { interrupt_slots: 1, speed: Speed::NotPossible, .. } => Self::Speed(asked),
+            Hello { interrupt_slots: 1, .. } => Self::NoClock,
             Hello { interrupt_slots, .. } => Self::InterruptSlots(interrupt_slots),
         }
     }
@@ -76,7 +69,6 @@ pub struct Joining {
     /// Keeps its time.
     pub keeper: TimeKeeper,
     listener: UnixListener,
-    speed: ProcessorSpeed,
 }
 
 impl Joining {
@@ -105,7 +97,7 @@ impl Joining {
             command.env(LOADED_VARIABLE, "");
         }
         let keeper = if is_loaded { TimeKeeper::of_loaded() } else { TimeKeeper::new() };
-        Ok(Self { keeper, listener, speed })
+        Ok(Self { keeper, listener })
     }
 
     /// Waits for the library in a QEMU that was just started, which opens `agent_socket`.
@@ -114,7 +106,7 @@ impl Joining {
     /// It cannot run in virtual time; or it has ended, so that this is not known (the caller sees the end of the process).
     pub fn meet(&self, qemu: &mut Child, agent_socket: &Path, deadline: Instant) -> Result<(), WhyNotJoined> {
         let has_begun = || agent_socket.exists() || !matches!(qemu.try_wait(), Ok(None));
-        let (control, hello) = wait_for_library(&self.listener, self.speed, has_begun, deadline)?;
+        let (control, hello) = wait_for_library(&self.listener, has_begun, deadline)?;
         Ok(self.keeper.keep(control, hello)?)
     }
 }
@@ -125,7 +117,6 @@ impl Joining {
 /// that cannot be used counts only if no other greets before the machine's has begun.
 fn wait_for_library(
     listener: &UnixListener,
-    speed: ProcessorSpeed,
     mut has_begun: impl FnMut() -> bool,
     deadline: Instant,
 ) -> Result<(UnixStream, Hello), WhyNotJoined> {
@@ -141,7 +132,7 @@ fn wait_for_library(
                 if hello.is_usable() {
                     return Ok((control, hello));
                 }
-                why_not = Some(WhyNotJoined::of(hello, speed));
+                why_not = Some(WhyNotJoined::of(hello));
             }
             Err(e) if e.kind() != io::ErrorKind::WouldBlock => return Err(e.into()),
             Err(_) if has_begun => return Err(why_not.unwrap_or(WhyNotJoined::NotLoaded)),
@@ -159,12 +150,8 @@ mod tests {
 
     use super::*;
 
-    const USABLE: Hello = Hello {
-        has_functions: true,
-        interrupt_slots: 1,
-        counting: Counting::NoInterface,
-        speed: Speed::AsAsked,
-    };
+    const USABLE: Hello =
+        Hello { has_functions: true, interrupt_slots: 1, counting: Counting::NoInterface, has_clock: true };
     const STRIPPED: Hello =
         Hello { has_functions: false, interrupt_slots: 0, counting: Counting::NoFlags, ..USABLE };
     const LONG: Duration = Duration::from_secs(60);
@@ -185,8 +172,7 @@ mod tests {
                 false
             }
         };
-        wait_for_library(&listener, ProcessorSpeed::FASTEST, begins, Instant::now() + LONG)
-            .map(|(_, hello)| hello)
+        wait_for_library(&listener, begins, Instant::now() + LONG).map(|(_, hello)| hello)
     }
 
     #[test]
@@ -200,15 +186,15 @@ mod tests {
         assert!(matches!(found(&[STRIPPED]), Err(WhyNotJoined::NoFunctions)));
         let two = Hello { interrupt_slots: 2, ..USABLE };
         assert!(matches!(found(&[STRIPPED, two]), Err(WhyNotJoined::InterruptSlots(2))));
-        let slow = Hello { speed: Speed::NotPossible, ..USABLE };
-        assert!(matches!(found(&[slow]), Err(WhyNotJoined::Speed(ProcessorSpeed::FASTEST))));
+        let other = Hello { has_clock: false, ..USABLE };
+        assert!(matches!(found(&[other]), Err(WhyNotJoined::NoClock)));
     }
 
     #[test]
     fn a_qemu_that_does_not_begin_is_not_waited_for_longer_than_asked() {
         let folder = tempfile::tempdir().unwrap();
         let listener = UnixListener::bind(folder.path().join("time.sock")).unwrap();
-        let found = wait_for_library(&listener, ProcessorSpeed::USUAL, || false, Instant::now());
+        let found = wait_for_library(&listener, || false, Instant::now());
         assert!(matches!(found, Err(WhyNotJoined::Late)));
     }
 }

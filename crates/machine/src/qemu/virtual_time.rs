@@ -250,18 +250,12 @@ impl<R: Read> Read for Watched<R> {
 
 #[cfg(test)]
 mod tests {
-    use nestor_vtime::protocol::Speed;
-
     use super::*;
     use crate::connection::Connection;
     use crate::message::{Answer, Envelope, PROTOCOL, Request, read_frame, write_frame};
 
-    const HELLO: Hello = Hello {
-        has_functions: true,
-        interrupt_slots: 1,
-        counting: Counting::Possible,
-        speed: Speed::AsAsked,
-    };
+    const HELLO: Hello =
+        Hello { has_functions: true, interrupt_slots: 1, counting: Counting::Possible, has_clock: true };
     const LONG: Duration = Duration::from_secs(60);
 
     /// The library's and the agent's ends of a machine's streams.

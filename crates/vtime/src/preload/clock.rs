@@ -10,14 +10,13 @@
 
 use std::env;
 use std::ffi::{CStr, c_char, c_void};
-use std::io::Write as _;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 
 use super::idle;
 use super::program::{Program, Slot, slots_of_all};
-use super::protocol::{SPEED_VARIABLE, Speed};
-use super::system::{Where, address_of, function};
+use super::protocol::SPEED_VARIABLE;
+use super::system::{Where, address_of, function, log};
 
 /// The class with the functions of TCG that QEMU calls (`ACCEL_OPS_NAME("tcg")`, include/sysemu/accel-ops.h).
 const CLASS: &CStr = c"tcg-accel-ops";
@@ -35,7 +34,7 @@ struct Clock {
     class_by_name: unsafe extern "C" fn(*const c_char) -> *mut c_void,
 }
 
-/// Empty where the processor is to be as fast as QEMU makes it, and QEMU's clock cannot be replaced.
+/// Empty where what QEMU's clock is made of was not found.
 static CLOCK: OnceLock<Clock> = OnceLock::new();
 static IS_SET: AtomicBool = AtomicBool::new(false);
 
@@ -43,21 +42,14 @@ unsafe extern "C" {
     fn malloc_usable_size(memory: *mut c_void) -> usize;
 }
 
-/// Looks for what a clock in the place of QEMU's needs.
-pub fn look(program: &Program) -> Speed {
-    let asked = env::var_os(SPEED_VARIABLE);
-    let per_ns = match &asked {
+/// Looks for what a clock in the place of QEMU's needs. Whether it was found.
+pub fn look(program: &Program) -> bool {
+    let per_ns = match env::var_os(SPEED_VARIABLE) {
         Some(asked) => asked.to_str().and_then(|text| text.parse().ok()).filter(|per_ns| *per_ns >= 1),
         None => Some(1),
     };
-    match per_ns.and_then(|per_ns| find(program, per_ns)) {
-        Some(clock) => {
-            let _ = CLOCK.set(clock);
-            Speed::AsAsked
-        }
-        None if asked.is_none() => Speed::AsAsked,
-        None => Speed::NotPossible,
-    }
+    let clock = per_ns.and_then(|per_ns| find(program, per_ns));
+    clock.is_some_and(|clock| CLOCK.set(clock).is_ok())
 }
 
 fn find(program: &Program, per_ns: i64) -> Option<Clock> {
@@ -134,20 +126,21 @@ extern "C" fn instructions_in(ns: i64) -> i64 {
     CLOCK.get().map_or(ns, |clock| clock.instructions_in(ns))
 }
 
-/// Called whenever a thread is about to be made, as the processor's is after QEMU has decided what its clock is: from then on the
-/// processor is as fast as it is to be. Nothing was executed before, so that the clock does not jump.
+/// Called whenever a thread is about to be made, as the processor's is after QEMU has decided what its clock is: from then on this
+/// clock is in its place, and the processor is as fast as it is to be. Nothing was executed before, so that the clock does not jump.
 pub fn before_thread() {
     let Some(clock) = CLOCK.get().filter(|_| !is_set()) else { return };
-    if clock.put_into_class() {
-        IS_SET.store(true, Ordering::Release);
-        if clock.per_ns == 1 {
-            return;
-        }
+    if !clock.put_into_class() {
+        return;
+    }
+    // Where an instruction takes a nanosecond, QEMU's own budgets are right.
+    if clock.per_ns != 1 {
         let original = address_of(c"icount_round", Where::Program);
         for slot in slots_of_all(original) {
             slot.replace(instructions_in as *mut c_void);
         }
     }
+    IS_SET.store(true, Ordering::Release);
 }
 
 /// Whether this clock is in the place of QEMU's.
@@ -155,16 +148,10 @@ pub fn is_set() -> bool {
     IS_SET.load(Ordering::Acquire)
 }
 
-/// Ends QEMU if its processor has another speed than it was to have; its log says so.
-#[expect(
-    clippy::disallowed_methods,
-    reason = "QEMU's standard error is a file, and this library has no dependencies"
-)]
+/// Ends QEMU if its own clock is still in its place; its log says so.
 pub fn require() {
-    const WHY: &[u8] =
-        b"nestor: where this QEMU keeps its clock was not found, so its processor cannot be made faster\n";
-    if CLOCK.get().is_some_and(|clock| clock.per_ns != 1) && !is_set() {
-        let _ = std::io::stderr().write_all(WHY);
+    if CLOCK.get().is_some() && !is_set() {
+        log("where this QEMU keeps its clock was not found, so its runs would not repeat");
         std::process::exit(1);
     }
 }

@@ -39,7 +39,7 @@ pub fn begin() {
         has_functions: qemu().is_some(),
         interrupt_slots: interrupt::mend(&program),
         counting: counting::look(&program),
-        speed: clock::look(&program),
+        has_clock: clock::look(&program),
     };
     if control.write_all(&FromLibrary::Hello(hello).encode()).is_ok() && hello.is_usable() {
         let _ = CONTROL.set(control);

@@ -10,9 +10,11 @@
 //! thread has come to the big lock again, which it does after it has counted.
 
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
 use std::{hint, thread};
 
 use super::qemu::{Qemu, qemu};
+use super::system::log;
 
 /// What the processor has executed is counted: its thread waits for or holds a lock of QEMU's, or stands.
 static IS_COUNTED: AtomicBool = AtomicBool::new(true);
@@ -22,6 +24,9 @@ static STANDS: AtomicBool = AtomicBool::new(false);
 
 /// How often it is looked again before another thread is let go first.
 const SPINS: u32 = 1000;
+
+/// Whoever waits longer says so in QEMU's log: the machine stands until the processor's thread goes on.
+const LONG: Duration = Duration::from_secs(10);
 
 fn set(is_counted: bool) {
     if qemu().is_some_and(Qemu::is_processor) && !STANDS.load(Ordering::Relaxed) {
@@ -62,16 +67,25 @@ impl Drop for Standing {
 /// Waits, unless the caller is the processor's thread, until an idle processor's instructions are counted.
 pub fn wait_until_counted() {
     let Some(qemu) = qemu().filter(|qemu| !qemu.is_processor()) else { return };
-    wait(|| qemu.is_idle() && !IS_COUNTED.load(Ordering::Acquire));
+    let in_between = || qemu.is_idle() && !IS_COUNTED.load(Ordering::Acquire);
+    wait(in_between, LONG, || log("the processor has executed HLT, and what it executed is not counted yet"));
 }
 
-fn wait(in_between: impl Fn() -> bool) {
-    let mut spins = 0;
+/// Waits as long as it is `in_between`, and says once that it is `long`.
+fn wait(in_between: impl Fn() -> bool, long: Duration, say_long: impl FnOnce()) {
+    for _ in 0..SPINS {
+        if !in_between() {
+            return;
+        }
+        hint::spin_loop();
+    }
+    let (begun, mut say_long) = (Instant::now(), Some(say_long));
     while in_between() {
-        spins += 1;
-        match spins {
-            ..SPINS => hint::spin_loop(),
-            _ => thread::yield_now(),
+        thread::yield_now();
+        if begun.elapsed() >= long
+            && let Some(say_long) = say_long.take()
+        {
+            say_long();
         }
     }
 }
@@ -84,12 +98,15 @@ mod tests {
 
     #[test]
     fn it_is_waited_exactly_until_the_processor_has_counted() {
-        let looks = Cell::new(0);
-        wait(|| {
-            looks.set(looks.get() + 1);
-            looks.get() < 3000
-        });
-        assert_eq!(looks.get(), 3000);
+        for (long, says) in [(Duration::ZERO, 1), (Duration::MAX, 0)] {
+            let (looks, said) = (Cell::new(0), Cell::new(0));
+            let in_between = || {
+                looks.set(looks.get() + 1);
+                looks.get() < 3000
+            };
+            wait(in_between, long, || said.set(said.get() + 1));
+            assert_eq!((looks.get(), said.get()), (3000, says));
+        }
     }
 
     #[test]

@@ -16,7 +16,6 @@ mod program;
 #[cfg(preload)]
 mod protocol;
 mod qemu;
-
 mod system;
 
 #[cfg(not(preload))]

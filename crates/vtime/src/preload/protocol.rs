@@ -21,7 +21,7 @@ pub const AGENT_VARIABLE: &str = "NESTOR_VTIME_AGENT";
 pub const LOADED_VARIABLE: &str = "NESTOR_VTIME_LOADED";
 
 /// Environment variable with the instructions that the processor executes in a nanosecond, a whole number. Where there is none, it is
-/// one, and QEMU's own clock stays.
+/// one.
 pub const SPEED_VARIABLE: &str = "NESTOR_VTIME_INSTRUCTIONS_PER_NS";
 
 /// Bytes of a message between library and controller.
@@ -78,15 +78,6 @@ pub enum Counting {
     NoFlags,
 }
 
-/// Whether this QEMU's processor can be as fast as [`SPEED_VARIABLE`] asks.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Speed {
-    /// It will be.
-    AsAsked,
-    /// What its clock is made of was not found.
-    NotPossible,
-}
-
 /// What the library found in QEMU.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Hello {
@@ -96,14 +87,15 @@ pub struct Hello {
     pub interrupt_slots: u64,
     /// Whether instructions can be counted. A machine lives in virtual time without it.
     pub counting: Counting,
-    /// Whether the processor will have the speed that was asked for.
-    pub speed: Speed,
+    /// What its clock is made of was found. Without another clock in its place, runs would not repeat, and the processor would not be
+    /// as fast as [`SPEED_VARIABLE`] asks.
+    pub has_clock: bool,
 }
 
 impl Hello {
     /// Whether the machine can live in virtual time.
     pub fn is_usable(&self) -> bool {
-        self.has_functions && self.interrupt_slots == 1 && self.speed == Speed::AsAsked
+        self.has_functions && self.has_clock && self.interrupt_slots == 1
     }
 }
 
@@ -177,19 +169,6 @@ impl Counting {
     }
 }
 
-impl Speed {
-    fn word(self) -> u64 {
-        match self {
-            Self::AsAsked => 0,
-            Self::NotPossible => 1,
-        }
-    }
-
-    fn of_word(word: u64) -> Option<Self> {
-        [Self::AsAsked, Self::NotPossible].into_iter().find(|speed| speed.word() == word)
-    }
-}
-
 impl FromLibrary {
     /// As it is sent.
     pub fn encode(&self) -> [u8; MESSAGE_BYTES] {
@@ -199,7 +178,7 @@ impl FromLibrary {
                 u64::from(hello.has_functions),
                 hello.interrupt_slots,
                 hello.counting.word(),
-                hello.speed.word(),
+                u64::from(hello.has_clock),
             ]),
             Self::Held { now_ns, written, instructions: None } => encode([HELD, now_ns, written]),
             Self::Held { now_ns, written, instructions: Some(instructions) } => {
@@ -216,12 +195,12 @@ impl FromLibrary {
     /// As it was sent; `None` for what is no such message.
     pub fn decode(bytes: &[u8; MESSAGE_BYTES]) -> Option<Self> {
         match decode(bytes) {
-            [HELLO, has_functions @ (0 | 1), interrupt_slots, counting, speed, 0, 0, 0] => {
+            [HELLO, has_functions @ (0 | 1), interrupt_slots, counting, has_clock @ (0 | 1), 0, 0, 0] => {
                 Some(Self::Hello(Hello {
                     has_functions: has_functions == 1,
                     interrupt_slots,
                     counting: Counting::of_word(counting)?,
-                    speed: Speed::of_word(speed)?,
+                    has_clock: has_clock == 1,
                 }))
             }
             [HELD, now_ns, written, 0, 0, 0, 0, 0] => {
@@ -271,15 +250,15 @@ mod tests {
 
     #[test]
     fn messages_come_back_as_they_were_sent() {
-        let hello = |has_functions, interrupt_slots, counting, speed| {
-            FromLibrary::Hello(Hello { has_functions, interrupt_slots, counting, speed })
+        let hello = |has_functions, interrupt_slots, counting, has_clock| {
+            FromLibrary::Hello(Hello { has_functions, interrupt_slots, counting, has_clock })
         };
         let instructions =
             Instructions { host_user: 1, host_kernel: 2, guest_user: 3, guest_kernel: u64::MAX };
         let messages = [
-            hello(true, 1, Counting::Possible, Speed::AsAsked),
-            hello(false, 7, Counting::NoInterface, Speed::NotPossible),
-            hello(true, 1, Counting::NoFlags, Speed::AsAsked),
+            hello(true, 1, Counting::Possible, true),
+            hello(false, 7, Counting::NoInterface, false),
+            hello(true, 1, Counting::NoFlags, true),
             FromLibrary::Held { now_ns: 1 << 40, written: 3, instructions: None },
             FromLibrary::Held { now_ns: 1 << 40, written: 3, instructions: Some(instructions) },
             FromLibrary::Marked(instructions),

@@ -202,8 +202,8 @@ impl Qemu {
 
     /// Whether this thread holds nothing that others in QEMU could wait for.
     pub fn holds_nothing(&self) -> bool {
-        // SAFETY: both look at variables of the thread; the reader's data begins with its counter.
-        unsafe { !(self.holds_big_lock)() && (self.rcu_reader)().read_volatile() == 0 }
+        // SAFETY: it is a variable of the thread, which begins with its counter.
+        !self.holds_big_lock() && unsafe { (self.rcu_reader)().read_volatile() == 0 }
     }
 
     /// Waits until whoever holds the big lock leaves it: the main loop does when it has handed on what it has read.

@@ -1,6 +1,7 @@
 //! Functions of the C library that the standard library does not have, or that have to be called past our own.
 
 use std::ffi::{CStr, c_char, c_int, c_void};
+use std::io::Write as _;
 use std::mem::transmute_copy;
 use std::ptr;
 use std::sync::atomic::{AtomicPtr, Ordering};
@@ -164,4 +165,14 @@ pub fn wait_until_writable(fd: c_int) {
     let mut polled = Polled { fd, events: POLLOUT, returned: 0 };
     // SAFETY: one entry, valid for the call.
     unsafe { poll(&raw mut polled, 1, -1) };
+}
+
+/// Writes a line to the standard error of QEMU, which is its log.
+#[expect(
+    clippy::disallowed_methods,
+    reason = "QEMU's standard error is a file, and this library has no dependencies"
+)]
+pub fn log(line: &str) {
+    // Nobody is left to be told that it failed.
+    let _ = std::io::stderr().write_all(format!("nestor: {line}\n").as_bytes());
 }
