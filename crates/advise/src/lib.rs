@@ -1,4 +1,4 @@
-//! Which stack to take for a workload, how sure that is, and what it costs: pure, from numbers that others measured.
+//! Which stack to take for a workload, how sure that is, and what it costs: pure, from what others measured ([`evidence`]).
 //!
 //! A [`Space`] is what may be chosen: levels of a few factors. A short design (`nestor_statistics::design`) says which of its
 //! stacks to measure, [`rank`] puts measured and predicted ones in order, and a [`Price`] says, from traced flushes, what a
@@ -6,6 +6,7 @@
 //! against measurements.
 
 pub mod advice;
+pub mod evidence;
 mod factors;
 mod numbers;
 mod observation;

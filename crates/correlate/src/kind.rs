@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use nestor_stack::MachineLabel;
 use serde::{Deserialize, Serialize};
 
 /// What was recorded at a trace point.
@@ -10,8 +11,8 @@ use serde::{Deserialize, Serialize};
 pub enum LevelKind {
     /// `application`: its own operations.
     Application,
-    /// A block device, with the name of its machine: `guest block`, `host block`.
-    Block(String),
+    /// A block device, with its machine: `guest block`, `host block`.
+    Block(MachineLabel),
     /// `hypervisor`: its requests on a virtual disk.
     Hypervisor,
     /// `image file`: a hypervisor's requests on the file that holds a virtual disk in an image format.
@@ -31,7 +32,7 @@ impl Default for LevelKind {
 impl LevelKind {
     /// Whether it is a block device of the outermost machine.
     pub fn is_host_block(&self) -> bool {
-        matches!(self, Self::Block(machine) if machine == "host")
+        *self == Self::Block(MachineLabel::Host)
     }
 }
 
@@ -53,13 +54,13 @@ impl fmt::Display for LevelKind {
 
 impl From<&str> for LevelKind {
     fn from(words: &str) -> Self {
-        match (words, words.strip_suffix(BLOCK)) {
+        match (words, words.strip_suffix(BLOCK).map(str::parse)) {
             ("application", _) => Self::Application,
             ("hypervisor", _) => Self::Hypervisor,
             ("image file", _) => Self::ImageFile,
             ("medium", _) => Self::Medium,
-            (_, Some(machine)) => Self::Block(machine.to_owned()),
-            (_, None) => Self::Other(words.to_owned()),
+            (_, Some(Ok(machine))) => Self::Block(machine),
+            _ => Self::Other(words.to_owned()),
         }
     }
 }
@@ -82,9 +83,17 @@ mod tests {
 
     #[test]
     fn words_are_kept() {
-        for words in
-            ["application", "guest 2 block", "host block", "hypervisor", "image file", "medium", "block", ""]
-        {
+        for words in [
+            "application",
+            "guest 2 block",
+            "host block",
+            "vm block",
+            "hypervisor",
+            "image file",
+            "medium",
+            "block",
+            "",
+        ] {
             assert_eq!(LevelKind::from(words).to_string(), words);
         }
         assert!(LevelKind::from("host block").is_host_block());

@@ -1,74 +1,16 @@
 //! Builds a stack from the medium upwards, and takes it down from the top.
 
-use nestor_machine::{Command, Machine, MachineError};
-use nestor_stack::{
-    FileSystemSpec, ImageFormatSpec, Layer, LayerDefinition, LayerIndex, MachineIndex, Machines, MediumKind,
-    MkfsTarget, Relation, Stack,
-};
+use nestor_machine::{Command, Machine};
+use nestor_stack::{Layer, LayerDefinition, LayerIndex, MachineIndex, MediumKind, Relation, Stack};
 
-use crate::built::{
-    BlockPoint, BuiltFileSystem, BuiltImage, BuiltMachine, BuiltStack, Top, Undo, UndoStep, VirtualDisk,
-};
-use crate::hypervisor::WriteCacheSwitch;
-use crate::seed::{Before, Seed};
+use crate::built::{BlockPoint, BuiltStack, Top, Undo, UndoStep};
+use crate::file_system::build_file_system;
+use crate::image::build_image;
+use crate::loop_device::build_loop;
+use crate::progressing::{Offered, Progressing, Thing};
 use crate::served_disk::{self, ServedDisk};
-use crate::{BuildError, Lab, image, medium_class, user_medium};
-use nestor_stack::UserMedium;
-
-/// What the layers built so far offer to the next one, and the machine on which it lies.
-pub(crate) struct Offered {
-    pub(crate) on: MachineIndex,
-    pub(crate) thing: Thing,
-}
-
-/// What a layer can be built on.
-pub(crate) enum Thing {
-    /// A block device; whether all of it reads as zero.
-    Block { device: String, zeroed: bool },
-    /// A directory, with its room for files in bytes.
-    Directory { path: String, free_bytes: u64 },
-    /// An image file, with its layer.
-    Image { path: String, layer: LayerIndex },
-}
-
-/// A stack while it is built.
-pub(crate) struct Progressing<'a> {
-    pub(crate) stack: &'a Stack,
-    seed: Seed,
-    /// Whether no file systems but this stack's are at its place.
-    alone: bool,
-    pub(crate) machines: Machines<BuiltMachine>,
-    pub(crate) points: Vec<BlockPoint>,
-    pub(crate) settings: Vec<(String, String)>,
-    pub(crate) undo: Vec<Undo>,
-    pub(crate) modelled: bool,
-    pub(crate) user_medium: Option<UserMedium>,
-    pub(crate) file_systems: Vec<BuiltFileSystem>,
-    pub(crate) images: Vec<BuiltImage>,
-    pub(crate) virtual_disks: Vec<VirtualDisk>,
-    pub(crate) write_caches: Vec<WriteCacheSwitch>,
-}
-
-impl Progressing<'_> {
-    /// The way to a machine.
-    pub(crate) fn machine(&self, on: MachineIndex) -> Machine {
-        self.machines[on].machine.clone()
-    }
-
-    /// Notes an undo step on a machine, to run before those noted so far.
-    pub(crate) fn note_undo(&mut self, on: MachineIndex, step: UndoStep) {
-        self.undo.push(Undo { on, step });
-    }
-
-    pub(crate) fn note(&mut self, key: impl Into<String>, value: impl Into<String>) {
-        self.settings.push((key.into(), value.into()));
-    }
-
-    /// A directory for a layer's own files in a machine.
-    fn mount_point(&self, on: MachineIndex, layer: LayerIndex) -> String {
-        format!("{}/mount-{}", self.machines[on].facts.work_directory, layer.position())
-    }
-}
+use crate::tuning::tune;
+use crate::{BuildError, Lab, medium_class, user_medium};
 
 impl Lab {
     /// Builds a stack.
@@ -81,38 +23,9 @@ impl Lab {
             // Every cell begins in the same state.
             self.stop_host();
         }
-        let mut progressing = Progressing {
-            stack,
-            seed: self.seed,
-            alone: self.place.is_emulated(),
-            machines: Machines::default(),
-            points: Vec::new(),
-            settings: Vec::new(),
-            undo: Vec::new(),
-            modelled: false,
-            user_medium: None,
-            file_systems: Vec::new(),
-            images: Vec::new(),
-            virtual_disks: Vec::new(),
-            write_caches: Vec::new(),
-        };
+        let mut progressing = Progressing::new(stack, self.seed, self.place.is_emulated());
         match self.build_layers(&mut progressing) {
-            Ok((top_index, top)) => Ok(BuiltStack {
-                stack: stack.clone(),
-                machines: progressing.machines,
-                points: progressing.points,
-                top,
-                top_index,
-                modelled: progressing.modelled,
-                time: self.place.host_time().unwrap_or_default(),
-                settings: progressing.settings,
-                undo: progressing.undo,
-                user_medium: progressing.user_medium,
-                file_systems: progressing.file_systems,
-                images: progressing.images,
-                virtual_disks: progressing.virtual_disks,
-                write_caches: progressing.write_caches,
-            }),
+            Ok(top) => Ok(progressing.into_built(top, self.place.host_time().unwrap_or_default())),
             Err(e) => {
                 if let Err(problems) = self.undo_all(progressing.undo) {
                     (self.progress)(&format!("taking down what was built so far: {}", problems.join("; ")));
@@ -145,7 +58,7 @@ impl Lab {
                     self.build_guest(progressing, index, spec, Offered { on, thing })?
                 }
                 _ => {
-                    return Err(refused(
+                    return Err(BuildError::refused(
                         layer,
                         "it does not fit on the layer below it; the parser should have refused this stack",
                     ));
@@ -155,7 +68,7 @@ impl Lab {
         match offered.thing {
             Thing::Directory { path, .. } => Ok((offered.on, Top::Directory(path))),
             Thing::Block { device, .. } => Ok((offered.on, Top::Device(device))),
-            Thing::Image { .. } => Err(refused(
+            Thing::Image { .. } => Err(BuildError::refused(
                 &stack.layers()[0],
                 "a workload needs a directory or a block device, not an image",
             )),
@@ -169,18 +82,18 @@ impl Lab {
     ) -> Result<Offered, BuildError> {
         let layer = progressing.stack.layer(index);
         let LayerDefinition::Medium(kind) = layer.definition() else {
-            return Err(refused(layer, "it is not a medium"));
+            return Err(BuildError::refused(layer, "it is not a medium"));
         };
         let modelled = kind.is_modelled();
         if modelled && !self.place.is_emulated() {
             let what =
                 "a modelled disk needs the emulated host; use `--on emulated`, or dev:/dev/… or file:/… here";
-            return Err(refused(layer, what));
+            return Err(BuildError::refused(layer, what));
         }
         if !modelled && self.place.is_emulated() {
             let what = "a device or file of yours needs your own kernel; use `--on this` or `--on ssh:HOST`, \
                         or a modelled disk (hdd, ssd, raid0, null) here";
-            return Err(refused(layer, what));
+            return Err(BuildError::refused(layer, what));
         }
         let stack = progressing.stack;
         let host = self.host(stack)?.built();
@@ -319,152 +232,4 @@ impl Lab {
     pub fn served_disk(&self) -> Option<&ServedDisk> {
         self.disk.as_ref()
     }
-}
-
-pub(crate) fn refused(layer: &Layer, message: impl Into<String>) -> BuildError {
-    BuildError::Refused { layer: layer.label(), message: message.into() }
-}
-
-fn build_file_system(
-    progressing: &mut Progressing<'_>,
-    index: LayerIndex,
-    spec: &FileSystemSpec,
-    on: MachineIndex,
-    device: &str,
-    zeroed: bool,
-) -> Result<Offered, BuildError> {
-    let layer = progressing.stack.layer(index);
-    let failed = |source| BuildError::Layer { layer: layer.label(), source };
-    let machine = progressing.machine(on);
-    let height = progressing.stack.below(index).len();
-    let drawn = progressing.alone.then(|| progressing.seed.drawn(height));
-    let argv = (spec.mkfs)(layer, &MkfsTarget { device, zeroed, drawn });
-    machine.run_ok(Command::new(argv).timeout_s(600)).map_err(failed)?;
-    let target = progressing.mount_point(on, index);
-    let options = (spec.mount_options)(layer);
-    machine.mount(device, &target, spec.mount_type, &options).map_err(failed)?;
-    progressing.note_undo(on, UndoStep::Unmount(target.clone()));
-    progressing.file_systems.push(BuiltFileSystem {
-        layer: index,
-        machine: on,
-        device: device.to_owned(),
-        mount_point: target.clone(),
-        kind: spec.mount_type,
-        options,
-    });
-    let free_bytes = image::free_bytes(&machine, layer, &target)?;
-    let before = progressing.seed.before(height).within(free_bytes);
-    make_before(&machine, &target, before).map_err(failed)?;
-    let path = format!("{target}/nestor");
-    machine.make_directory(&path).map_err(failed)?;
-    if layer.is_on("nocow") {
-        machine.run_ok(Command::new(["chattr", "+C", "--", &path])).map_err(failed)?;
-    }
-    // The same for every seed, and so the size of an image.
-    let free_bytes = free_bytes.saturating_sub(Before::MOST_BYTES);
-    Ok(Offered { on, thing: Thing::Directory { path, free_bytes } })
-}
-
-/// Creates the first files of a new file system, so that with another seed all later ones are placed elsewhere.
-fn make_before(machine: &Machine, root: &str, before: Before) -> Result<(), MachineError> {
-    let directories = (0..before.directories).map(|number| format!("{root}/before-{number}"));
-    let argv: Vec<String> = ["mkdir", "--"].map(str::to_owned).into_iter().chain(directories).collect();
-    if before.directories > 0 {
-        machine.run_ok(Command::new(argv))?;
-    }
-    if before.pages > 0 {
-        let (file, count) = (format!("of={root}/before"), format!("count={}", before.pages));
-        // Synced, so that its blocks are chosen before those of anything else.
-        let argv = ["dd", "if=/dev/zero", &file, "bs=4096", &count, "conv=fsync", "status=none"];
-        machine.run_ok(Command::new(argv))?;
-    }
-    Ok(())
-}
-
-fn build_image(
-    progressing: &mut Progressing<'_>,
-    index: LayerIndex,
-    spec: &ImageFormatSpec,
-    on: MachineIndex,
-    directory: &str,
-    free_bytes: u64,
-) -> Result<Offered, BuildError> {
-    let layer = progressing.stack.layer(index);
-    let machine = progressing.machine(on);
-    let size_bytes = image::size_bytes(layer, free_bytes)?;
-    let path = format!("{directory}/disk.{}", spec.extension);
-    let argv = (spec.create)(layer, &path, size_bytes);
-    machine
-        .run_ok(Command::new(argv).timeout_s(1800))
-        .map_err(|source| BuildError::Layer { layer: layer.label(), source })?;
-    progressing.note(format!("{} image", layer.name()), format!("{} MiB", size_bytes >> 20));
-    progressing.images.push(BuiltImage {
-        layer: index,
-        machine: on,
-        path: path.clone(),
-        format: layer.name().to_owned(),
-        has_tables: spec.has_tables,
-    });
-    Ok(Offered { on, thing: Thing::Image { path, layer: index } })
-}
-
-fn build_loop(
-    progressing: &mut Progressing<'_>,
-    index: LayerIndex,
-    on: MachineIndex,
-    path: &str,
-) -> Result<Offered, BuildError> {
-    let layer = progressing.stack.layer(index);
-    let machine = progressing.machine(on);
-    let device = machine
-        .attach_loop(path, layer.is_on("direct-io"))
-        .map_err(|source| BuildError::Layer { layer: layer.label(), source })?;
-    progressing.note_undo(on, UndoStep::DetachLoop(device.clone()));
-    tune(progressing, on, layer, &device)?;
-    progressing.points.push(BlockPoint { offered_by: index, machine: on, device: device.clone() });
-    Ok(Offered { on, thing: Thing::Block { device, zeroed: true } })
-}
-
-/// Sets the I/O scheduler and the read-ahead of a block device where the layer that offers it says so, and notes what
-/// is in force.
-pub(crate) fn tune(
-    progressing: &mut Progressing<'_>,
-    on: MachineIndex,
-    layer: &Layer,
-    device: &str,
-) -> Result<(), BuildError> {
-    let failed = |source| BuildError::Layer { layer: layer.label(), source };
-    let machine = progressing.machine(on);
-    let queue = format!("/sys/block/{}/queue", device.trim_start_matches("/dev/"));
-    let tuning = layer.block_tuning();
-    if let Some(scheduler) = tuning.scheduler {
-        let module = if scheduler == "kyber" { "kyber-iosched" } else { scheduler };
-        let _ = machine.run(Command::new(["modprobe", "-q", module]));
-        machine.set(&format!("{queue}/scheduler"), scheduler).map_err(failed)?;
-    }
-    if let Some(readahead) = tuning.readahead {
-        machine
-            .set(&format!("{queue}/read_ahead_kb"), &(readahead.get() >> 10).to_string())
-            .map_err(failed)?;
-    }
-    if tuning.no_merges {
-        // 2: not even with the request queued last (Documentation/block/queue-sysfs.rst).
-        machine.set(&format!("{queue}/nomerges"), "2").map_err(failed)?;
-    }
-    let label = progressing.machines[on].label.clone();
-    if tuning.no_merges {
-        progressing.note(format!("{label} merges"), "off");
-    }
-    let scheduler = read_setting(&machine, &format!("{queue}/scheduler"));
-    let chosen =
-        scheduler.split_once('[').and_then(|(_, rest)| rest.split_once(']')).map_or("none", |(s, _)| s);
-    progressing.note(format!("{label} scheduler"), chosen);
-    let readahead_kib = read_setting(&machine, &format!("{queue}/read_ahead_kb"));
-    progressing.note(format!("{label} read-ahead"), format!("{readahead_kib} KiB"));
-    Ok(())
-}
-
-/// A setting of the kernel; empty for a partition, which has none of its own.
-fn read_setting(machine: &Machine, path: &str) -> String {
-    machine.read_file(path).map(|bytes| String::from_utf8_lossy(&bytes).trim().to_owned()).unwrap_or_default()
 }

@@ -3,7 +3,7 @@
 use nestor_machine::{Command, DiskAttachment, Facts, Machine, MachineError};
 use nestor_stack::{Accelerator, HypervisorKind, LayerIndex, MachineIndex, Machines, Stack};
 
-use crate::hypervisor::WriteCacheSwitch;
+use crate::write_cache::WriteCacheSwitch;
 use nestor_stack::{HostTime, UserMedium};
 
 /// What a workload works on.

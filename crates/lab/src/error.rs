@@ -1,7 +1,7 @@
 //! Why a stack could not be built.
 
 use nestor_machine::MachineError;
-use nestor_stack::StackError;
+use nestor_stack::{Layer, StackError};
 
 /// Why a stack could not be built. Everything that was made for it has been taken down again.
 #[derive(Debug, thiserror::Error)]
@@ -42,6 +42,11 @@ pub enum BuildError {
 }
 
 impl BuildError {
+    /// The layer cannot be made as asked.
+    pub(crate) fn refused(layer: &Layer, message: impl Into<String>) -> Self {
+        Self::Refused { layer: layer.label(), message: message.into() }
+    }
+
     /// Whether a machine failed rather than a layer: the machines are then started anew for the next stack.
     pub fn machine_is_lost(&self) -> bool {
         match self {

@@ -6,8 +6,8 @@ use nestor_text::units;
 use procfs::{FromBufRead as _, Meminfo};
 
 use crate::BuildError;
-use crate::builder::{Progressing, refused};
 use crate::built::UndoStep;
+use crate::progressing::Progressing;
 
 /// Takes up memory of a guest until so much is available to programs and the page cache (`MemAvailable`, proc(5)).
 ///
@@ -24,7 +24,7 @@ pub(crate) fn hold_memory(
     let has = Meminfo::from_buf_read(text.as_slice())
         .ok()
         .and_then(|memory| memory.mem_available)
-        .ok_or_else(|| refused(layer, "its kernel does not say how much memory is available"))?;
+        .ok_or_else(|| BuildError::refused(layer, "its kernel does not say how much memory is available"))?;
     let held = has.checked_sub(available.get()).ok_or_else(|| BuildError::NoRoom {
         layer: layer.label(),
         message: format!(

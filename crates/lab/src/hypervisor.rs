@@ -10,12 +10,14 @@ use nestor_stack::layers::hypervisors::HypervisorOptions;
 use nestor_stack::layers::hypervisors::devices::Attach;
 use nestor_stack::{Accelerator, HypervisorSpec, Layer, LayerIndex, MachineIndex, Relation, Stack};
 
-use crate::builder::{Offered, Progressing, Thing, refused, tune};
 use crate::built::{BlockPoint, BuiltMachine, UndoStep, VirtualDisk};
 use crate::held_memory::hold_memory;
 use crate::lab::LabFiles;
+use crate::progressing::{Offered, Progressing, Thing};
 use crate::standing::{Booted, Standing};
 use crate::time_limits::{boot_limit_ms, probe_limit_ms};
+use crate::tuning::tune;
+use crate::write_cache::WriteCacheSwitch;
 use crate::{BuildError, Lab, memory};
 
 /// The name of a guest's disk.
@@ -41,10 +43,11 @@ impl Lab {
     ) -> Result<Offered, BuildError> {
         let stack = progressing.stack;
         let layer = stack.layer(index);
-        let options = layer.hypervisor().ok_or_else(|| refused(layer, "it is not a virtual machine"))?;
+        let options =
+            layer.hypervisor().ok_or_else(|| BuildError::refused(layer, "it is not a virtual machine"))?;
         let parent = below.on;
         let relation = Relation::across(layer.crossing(), parent)
-            .ok_or_else(|| refused(layer, "it does not start a machine"))?;
+            .ok_or_else(|| BuildError::refused(layer, "it does not start a machine"))?;
         let disk = attachment(stack, layer, spec, &below.thing)?;
         let (image, zeroed) = match below.thing {
             Thing::Image { layer, .. } => (Some(layer), true),
@@ -52,7 +55,9 @@ impl Lab {
             Thing::Directory { .. } => (None, false),
         };
         let files = self.files_in(parent)?;
-        let on = stack.machine_across(index).ok_or_else(|| refused(layer, "it does not start a machine"))?;
+        let on = stack
+            .machine_across(index)
+            .ok_or_else(|| BuildError::refused(layer, "it does not start a machine"))?;
         let at_start = options.device.attach == Attach::AtStart;
         let guest_spec =
             self.guest_spec(stack, (on, relation), spec, &options, files, at_start.then_some(&disk));
@@ -105,7 +110,7 @@ impl Lab {
         }
         let device = guest.find_disk(&mark, FIND_LIMIT_MS)?;
         if options.device.guest_sets_write_cache && !options.block.cache.write_cache() {
-            let switch = WriteCacheSwitch { machine: guest, path: cache_type_file(&device) };
+            let switch = WriteCacheSwitch::of(guest, &device);
             if switch.set(true).is_ok() {
                 progressing.write_caches.push(switch);
             }
@@ -234,27 +239,6 @@ fn scan_until_found(guest: &Machine, disk: &DiskMark) -> Result<(), MachineError
     guest.find_disk(disk, 1000).map(|_| ())
 }
 
-/// The write cache of a guest's virtio-blk disk, which the guest can switch while the disk is in use.
-///
-/// A disk that is to write through is laid out with its cache on: under an emulated processor that is ten times
-/// faster, and what is on the disk afterwards is the same.
-pub(crate) struct WriteCacheSwitch {
-    machine: Machine,
-    path: String,
-}
-
-impl WriteCacheSwitch {
-    /// Switches it; off writes out what is in it.
-    pub(crate) fn set(&self, on: bool) -> Result<(), MachineError> {
-        let word: &[u8] = if on { b"write back" } else { b"write through" };
-        self.machine.write_file(&self.path, word)
-    }
-}
-
-fn cache_type_file(device: &str) -> String {
-    format!("/sys/block/{}/cache_type", device.trim_start_matches("/dev/"))
-}
-
 /// Whether a running guest can be used for a layer.
 fn fits(standing: &Standing, wanted: &MachineSpec) -> bool {
     let Some(Booted { spec: kept, .. }) = &standing.booted else { return false };
@@ -280,10 +264,10 @@ fn attachment(
         Thing::Block { device, .. } => DiskSource::Device(device),
         Thing::Image { path, layer } => DiskSource::Image { path, layer: stack.layer(*layer) },
         Thing::Directory { .. } => {
-            return Err(refused(layer, "the layer below it is a directory, not a disk"));
+            return Err(BuildError::refused(layer, "the layer below it is a directory, not a disk"));
         }
     };
     hypervisor(spec.kind)
         .disk(layer, DISK, source)
-        .ok_or_else(|| refused(layer, "the layer below it is not a disk"))
+        .ok_or_else(|| BuildError::refused(layer, "the layer below it is not a disk"))
 }

@@ -1,16 +1,45 @@
-//! How large an image is made, and that it fits.
+//! Makes the images of a stack: how large each is, and that it fits.
 
 use nestor_machine::{Command, Machine};
-use nestor_stack::{Bytes, Layer};
+use nestor_stack::{Bytes, ImageFormatSpec, Layer, LayerIndex, MachineIndex};
 
 use crate::BuildError;
-use crate::builder::refused;
+use crate::built::BuiltImage;
+use crate::progressing::{Offered, Progressing, Thing};
 
 /// An image whose size the stack does not give takes at most this, so that the guest's file system is made quickly.
 const USUAL_BYTES: u64 = 8 << 30;
 
 /// Image sizes are multiples of this; every format accepts it.
 const GRANULE_BYTES: u64 = 64 << 20;
+
+/// Makes an image in a directory that has so much room.
+pub(crate) fn build_image(
+    progressing: &mut Progressing<'_>,
+    index: LayerIndex,
+    spec: &ImageFormatSpec,
+    on: MachineIndex,
+    directory: &str,
+    free_bytes: u64,
+) -> Result<Offered, BuildError> {
+    let layer = progressing.stack.layer(index);
+    let machine = progressing.machine(on);
+    let size_bytes = size_bytes(layer, free_bytes)?;
+    let path = format!("{directory}/disk.{}", spec.extension);
+    let argv = (spec.create)(layer, &path, size_bytes);
+    machine
+        .run_ok(Command::new(argv).timeout_s(1800))
+        .map_err(|source| BuildError::Layer { layer: layer.label(), source })?;
+    progressing.note(format!("{} image", layer.name()), format!("{} MiB", size_bytes >> 20));
+    progressing.images.push(BuiltImage {
+        layer: index,
+        machine: on,
+        path: path.clone(),
+        format: layer.name().to_owned(),
+        has_tables: spec.has_tables,
+    });
+    Ok(Offered { on, thing: Thing::Image { path, layer: index } })
+}
 
 /// Bytes that a file in `directory` can take.
 ///
@@ -23,7 +52,7 @@ pub(crate) fn free_bytes(machine: &Machine, layer: &Layer, directory: &str) -> R
     let mut numbers = text.split_whitespace().map(str::parse::<u64>);
     match (numbers.next(), numbers.next()) {
         (Some(Ok(blocks)), Some(Ok(block_bytes))) => Ok(blocks * block_bytes),
-        _ => Err(refused(
+        _ => Err(BuildError::refused(
             layer,
             format!("the free space in {directory} is unknown: stat says `{}`", text.trim()),
         )),

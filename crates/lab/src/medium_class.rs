@@ -11,7 +11,7 @@ use nestor_stack::{
     UserMedium,
 };
 
-use crate::builder::Progressing;
+use crate::progressing::Progressing;
 
 /// The setting that lists the disks behind the medium.
 const MEDIUM_DISKS: &str = "medium disks";

@@ -4,7 +4,6 @@ use nestor_machine::{Command, Machine};
 use nestor_stack::{Layer, MediumKind};
 
 use crate::BuildError;
-use crate::builder::refused;
 
 /// Takes a medium until it is released, and erases its data then. Refuses one that is in use, or that
 /// carries a signature or may hold any other data unless it was named for overwriting.
@@ -30,16 +29,16 @@ pub(crate) fn take(
             }
             _ => format!("the device {path} does not exist; `lsblk` lists the devices"),
         };
-        return Err(refused(layer, what));
+        return Err(BuildError::refused(layer, what));
     }
     let kind_found = found.stdout_text().trim().to_owned();
     let wanted = if kind == MediumKind::File { "regular" } else { "block special" };
     if !kind_found.starts_with(wanted) {
-        return Err(refused(layer, wrong_kind(path, &kind_found, wanted)));
+        return Err(BuildError::refused(layer, wrong_kind(path, &kind_found, wanted)));
     }
-    machine
-        .claim(path)
-        .map_err(|e| if e.machine_is_lost() { failed(e) } else { refused(layer, e.to_string()) })?;
+    machine.claim(path).map_err(|e| {
+        if e.machine_is_lost() { failed(e) } else { BuildError::refused(layer, e.to_string()) }
+    })?;
     let taken = refuse_signatures(machine, layer, path, may_overwrite)
         .and_then(|()| if may_overwrite { Ok(()) } else { refuse_data(machine, layer, path) })
         .and_then(|()| machine.erase_at_release(path).map_err(failed));
@@ -82,7 +81,7 @@ fn refuse_signatures(
         .map_err(failed)?;
     let signatures: Vec<&str> = signatures.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
     if !signatures.is_empty() && !may_overwrite {
-        return Err(refused(
+        return Err(BuildError::refused(
             layer,
             format!(
                 "{path} carries a signature ({}), so it may hold data; nothing was written. If you can lose \
@@ -105,7 +104,7 @@ fn refuse_signatures(
 fn refuse_data(machine: &Machine, layer: &Layer, path: &str) -> Result<(), BuildError> {
     let found = machine.inspect(path).map_err(|source| BuildError::Layer { layer: layer.label(), source })?;
     match found {
-        Some(found) => Err(refused(
+        Some(found) => Err(BuildError::refused(
             layer,
             format!(
                 "{path} {found}; nothing was written. If you can lose all of it, use `--overwrite {path}`"

@@ -5,6 +5,7 @@ pub mod claims;
 pub mod compare;
 mod complaint;
 mod dependencies;
+mod environment;
 mod estimate;
 mod failure;
 mod file;
@@ -36,6 +37,7 @@ pub use compare::{
     compare_samples, summarise,
 };
 pub use complaint::Complaint;
+pub use environment::{Environment, MachineRecord, UserMediumRecord};
 pub use estimate::{Effort, Estimator, PastCell, StudyEffort};
 pub use failure::{CellFailure, FailureCause};
 pub use file::{StudyFileError, parse_duration};
@@ -47,10 +49,7 @@ pub use numbers::{CellNumbers, RunNumbers, of_median_rate};
 pub use path_length::{Executor, PathDifference, PathLength, path_differences, sum_of_parts};
 pub use physical::{Physical, PhysicalVerdict};
 pub use plan::{CellKey, NotRun, Plan, PlannedCell, budget_ended, duration_words};
-pub use record::{
-    CellRecord, Environment, ImageRecord, LayerRecord, MachineRecord, Mark, Measured, Outcome,
-    UserMediumRecord,
-};
+pub use record::{CellRecord, ImageRecord, LayerRecord, Mark, Measured, Outcome};
 pub use run_levels::RunLevels;
 pub use stopping::{CellSample, Decisions, Saving};
 pub use store::{

@@ -5,10 +5,11 @@ use std::sync::Arc;
 
 use nestor_statistics::LatencySummary;
 
+use crate::Environment;
 use crate::compare::{
     CellSummary, CountedMark, Facts, Failure, Sample, different_facts, environment_facts, summarise,
 };
-use crate::record::{Environment, Mark};
+use crate::record::Mark;
 use crate::stopping::{CellSample, throughput};
 use crate::store::{StoredRun, conditions};
 use crate::{Comparison, Study};

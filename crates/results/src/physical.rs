@@ -12,8 +12,9 @@ mod pattern;
 use nestor_workload::Direction;
 use serde::{Deserialize, Serialize};
 
+use crate::Environment;
 use crate::checks::{self, CACHED_BELOW, CPU_BOUND_ABOVE};
-use crate::record::{CellRecord, Environment, Mark, Measured};
+use crate::record::{CellRecord, Mark, Measured};
 use medium::MediumFacts;
 use pattern::Pattern;
 

@@ -1,12 +1,8 @@
 //! What is kept of one cell: one workload, once, on one freshly built stack.
 
-use std::collections::BTreeMap;
-
 use nestor_correlate::Correlation;
 use nestor_processor::ProcessorSpeed;
-use nestor_stack::{
-    Accelerator, LayerIndex, LayerRole, MEDIUM_CLASS, MEDIUM_WRITE_CACHE, MediumClass, Place,
-};
+use nestor_stack::{LayerIndex, LayerRole};
 use nestor_trace::LayerMetrics;
 use nestor_trace::hypervisor::FormatCounts;
 use nestor_workload::{LoadResult, SurfacePoint};
@@ -14,6 +10,7 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
 use crate::TraceMode;
+use crate::environment::Environment;
 use crate::failure::CellFailure;
 use crate::path_length::PathLength;
 use crate::{WrittenStack, WrittenWorkload};
@@ -173,21 +170,6 @@ pub struct LayerRecord {
     pub machine: String,
     /// Numbers of the trace point at the lower edge of the layer; absent where nothing can be recorded there.
     pub metrics: Option<LayerMetrics>,
-}
-
-impl Environment {
-    /// Begins the names of settings that are remarks: `remark 1`.
-    const REMARK: &str = "remark";
-
-    /// Whether a setting is a remark on the numbers: what makes them less than they seem.
-    pub fn is_remark(setting: &str) -> bool {
-        setting.starts_with(Self::REMARK)
-    }
-
-    /// The remarks among the settings.
-    pub fn remarks(&self) -> impl Iterator<Item = &str> {
-        self.settings.iter().filter(|(name, _)| Self::is_remark(name)).map(|(_, remark)| remark.as_str())
-    }
 }
 
 impl Measured {
@@ -386,90 +368,6 @@ impl Mark {
                 format!("what {:.1} % of the bytes at {layer} are for is not known", share * 100.0)
             }
         }
-    }
-}
-
-/// Whether what is kept under this place was made in virtual time.
-pub(crate) fn is_virtual(ground: &str) -> bool {
-    ground.parse::<Place>().is_ok_and(|place| place.is_in_virtual_time())
-}
-
-impl Environment {
-    /// Whether the cell ran in virtual time.
-    pub fn is_in_virtual_time(&self) -> bool {
-        is_virtual(&self.ground)
-    }
-
-    /// The speed of the modelled processor, where the cell ran in virtual time.
-    pub fn modelled_processor(&self) -> Option<ProcessorSpeed> {
-        self.ground.parse::<Place>().ok()?.modelled_processor()
-    }
-}
-
-/// Where and on what a cell ran.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct Environment {
-    /// Nestor's version and build.
-    pub nestor: String,
-    /// `emulated`, `this` or `ssh:HOST`.
-    pub ground: String,
-    /// The machines, outermost first.
-    pub machines: Vec<MachineRecord>,
-    /// Packages that matter (qemu, fio, mkfs tools, kernel) with their versions, by machine label and name.
-    pub packages: BTreeMap<String, String>,
-    /// The settings of the cell in words a reader can check: cache modes, schedulers, read-ahead, sizes, disk timing.
-    pub settings: BTreeMap<String, String>,
-    /// What the kernel says of the medium, if it is the user's. Records of before it was kept have it in the settings.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub user_medium: Option<UserMediumRecord>,
-    /// SHA-256, in hexadecimal, of all that decides its numbers: programs, images, place, stack, workload with the files it
-    /// names, what is recorded, seed. Only in virtual time do they decide them.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub depends_on: Option<String>,
-}
-
-/// What the kernel says of a medium of the user's.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct UserMediumRecord {
-    /// What it is.
-    pub class: MediumClass,
-    /// Whether it answers writes from a cache; `None` where no kernel says.
-    pub write_cache: Option<bool>,
-}
-
-impl Environment {
-    /// What the kernel says of the medium, if it is the user's.
-    pub fn known_user_medium(&self) -> Option<UserMediumRecord> {
-        self.user_medium.or_else(|| {
-            let class = self.settings.get(MEDIUM_CLASS).and_then(|words| MediumClass::parse(words))?;
-            let write_cache = self.settings.get(MEDIUM_WRITE_CACHE).map(|words| words == "on");
-            Some(UserMediumRecord { class, write_cache })
-        })
-    }
-}
-
-/// One machine of a cell.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct MachineRecord {
-    /// `host`, `guest`, …
-    pub label: String,
-    /// Kernel release.
-    pub kernel: String,
-    /// CPU model as the machine sees it.
-    pub cpu_model: String,
-    /// Number of CPUs.
-    pub cpus: u32,
-    /// Memory in bytes.
-    pub memory_bytes: u64,
-    /// What executes its instructions.
-    pub accelerator: Accelerator,
-}
-
-impl MachineRecord {
-    /// `Linux 6.1.0-28-amd64, 2 x QEMU TCG CPU version 2.5+, 1024 MiB, tcg`.
-    pub fn in_words(&self) -> String {
-        let Self { kernel, cpu_model, cpus, memory_bytes, accelerator, .. } = self;
-        format!("Linux {kernel}, {cpus} x {cpu_model}, {} MiB, {accelerator}", memory_bytes >> 20)
     }
 }
 

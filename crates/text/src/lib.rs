@@ -5,6 +5,7 @@
 
 pub mod c_library;
 mod marked;
+mod markup;
 mod nearest;
 pub mod quantities;
 mod shell;
@@ -14,6 +15,7 @@ mod visible;
 mod wrap;
 
 pub use marked::{Marked, line_and_carets};
+pub use markup::markup_escaped;
 pub use nearest::nearest;
 pub use shell::shell_quoted;
 pub use table::{Align, Table};

@@ -2,6 +2,7 @@
 
 use nestor_stack::Stack;
 use nestor_stack::layers::hypervisors::devices::LibvirtDisk;
+use nestor_text::markup_escaped;
 
 use super::{Parts, PasteError};
 
@@ -30,7 +31,7 @@ pub fn libvirt_xml(stack: &Stack) -> Result<String, PasteError> {
     let kind = if parts.image.is_some() { ("file", "file") } else { ("block", "dev") };
     lines.push(format!("<disk type='{}' device='disk'>", kind.0));
     lines.extend(driver(&parts, format, &disk));
-    lines.push(format!("  <source {}='{}'/>", kind.1, escaped(&parts.disk_path())));
+    lines.push(format!("  <source {}='{}'/>", kind.1, markup_escaped(&parts.disk_path())));
     lines.push(format!("  <target dev='{}' bus='{}'/>", disk.target, disk.bus));
     lines.push("</disk>".to_owned());
     Ok(lines.join("\n") + "\n")
@@ -82,8 +83,4 @@ fn comments(parts: &Parts<'_>, disk: &LibvirtDisk) -> Vec<String> {
 /// Two hyphens would end a comment.
 fn comment(text: &str) -> String {
     text.replace("--", "- -")
-}
-
-fn escaped(text: &str) -> String {
-    text.replace('&', "&amp;").replace('<', "&lt;").replace('\'', "&apos;")
 }

@@ -7,7 +7,7 @@ use nestor_stack::LayerDefinition;
 use nestor_stack::UserMedium;
 
 use super::CellRequest;
-use nestor_results::record::{Environment, MachineRecord, UserMediumRecord};
+use nestor_results::{Environment, MachineRecord, UserMediumRecord};
 
 /// The kernel's clock source. An emulated device makes every read of the clock expensive.
 const CLOCK_SOURCE: &str = "/sys/devices/system/clocksource/clocksource0/current_clocksource";
@@ -33,7 +33,9 @@ pub(super) fn of(lab: &mut Lab, built: &BuiltStack, request: &CellRequest<'_>) -
             })
             .collect(),
         packages: packages(lab, built),
-        settings: settings(built, request, lab.remark()),
+        settings: settings(built, request),
+        remarks: request.workload.remarks(),
+        place_remark: lab.remark().map(str::to_owned),
         user_medium: built
             .user_medium
             .map(|UserMedium { class, write_cache }| UserMediumRecord { class, write_cache }),
@@ -59,11 +61,7 @@ fn packages(lab: &mut Lab, built: &BuiltStack) -> BTreeMap<String, String> {
     packages
 }
 
-fn settings(
-    built: &BuiltStack,
-    request: &CellRequest<'_>,
-    place_remark: Option<&str>,
-) -> BTreeMap<String, String> {
+fn settings(built: &BuiltStack, request: &CellRequest<'_>) -> BTreeMap<String, String> {
     let mut settings: BTreeMap<String, String> = built.settings.iter().cloned().collect();
     for layer in built.stack.layers() {
         if let LayerDefinition::Hypervisor(_) = layer.definition() {
@@ -86,9 +84,5 @@ fn settings(
     settings.insert("working set".into(), format!("{} MiB", request.workload.data_set().bytes >> 20));
     settings.insert("seed".into(), request.seed.to_string());
     settings.insert("trace".into(), request.trace.to_string());
-    settings.extend(place_remark.map(|remark| ("remark on the place".to_owned(), remark.to_owned())));
-    settings.extend(
-        request.workload.remarks().into_iter().enumerate().map(|(i, r)| (format!("remark {}", i + 1), r)),
-    );
     settings
 }

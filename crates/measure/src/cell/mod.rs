@@ -22,10 +22,11 @@ use nestor_stack::Stack;
 use nestor_workload::{LoadError, LoadResult, OperationClass, Place, Target, Workload};
 
 use asleep::Clocks;
+use nestor_results::Environment;
 use nestor_results::TraceMode;
 use nestor_results::checks::{self, Expected};
 use nestor_results::path_length::PathLength;
-use nestor_results::record::{CellRecord, Environment, Mark, Measured, Outcome};
+use nestor_results::record::{CellRecord, Mark, Measured, Outcome};
 use nestor_results::{CellFailure, FailureCause};
 use observe::Observation;
 pub use processors::completed_requests;
@@ -92,10 +93,7 @@ pub fn run_cell(lab: &mut Lab, request: &CellRequest<'_>, progress: &dyn Fn(&str
     let outcome = match measure_on_fresh_stack(lab, request, &mut environment, progress) {
         Ok(Timed { measured, load_s: ran_s, asleep_s }) => {
             load_s = Some(ran_s);
-            let before = request.workload.remarks().len();
-            let shown = measured.load.remarks.iter().enumerate();
-            let shown = shown.map(|(i, remark)| (format!("remark {}", before + i + 1), remark.clone()));
-            environment.settings.extend(shown);
+            environment.remarks.extend(measured.load.remarks.iter().cloned());
             marks = checks::marks(&measured, &environment, &Expected::of(request.stack, request.workload));
             // A machine in virtual time does not notice.
             let asleep_s = asleep_s.filter(|_| !lab.place().is_in_virtual_time());

@@ -59,8 +59,7 @@ pub fn record(stack: &str, block: u32, bytes: u64) -> CellRecord {
             machines: Vec::new(),
             packages: BTreeMap::new(),
             settings: BTreeMap::new(),
-            user_medium: None,
-            depends_on: None,
+            ..Environment::default()
         },
     }
 }

@@ -2,7 +2,8 @@
 
 use std::fmt::Write as _;
 
-use super::escaped;
+use nestor_text::markup_escaped;
+
 use crate::units;
 use crate::view::ServiceShares;
 
@@ -67,7 +68,7 @@ fn bar_chart(bars: &Bars, what: &str, size: Size) -> String {
     let mut svg = format!(
         "<svg class=\"bars\" viewBox=\"0 0 {width} {}\" role=\"img\"><title>{what}: {}</title><path d=\"",
         height + 16.0,
-        escaped(&said.join(", "))
+        markup_escaped(&said.join(", "))
     );
     // One path for all bars: hundreds of cells have thousands of them.
     for (i, share) in bars.shares.iter().enumerate().filter(|(_, share)| **share > 0.0) {
@@ -90,7 +91,7 @@ fn bar_chart(bars: &Bars, what: &str, size: Size) -> String {
             svg,
             "<text x=\"{x:.1}\" y=\"{}\" text-anchor=\"{anchor}\">{}</text>",
             height + 12.0,
-            escaped(label)
+            markup_escaped(label)
         );
     }
     svg.push_str("</svg>");
@@ -170,5 +171,5 @@ pub(super) fn samples_strip(samples: &[f64], mean: &nestor_statistics::Mean, hig
 }
 
 fn typeset_rate(bytes_per_second: f64) -> String {
-    escaped(&units::rate(bytes_per_second))
+    markup_escaped(&units::rate(bytes_per_second))
 }

@@ -70,24 +70,6 @@ const TEMPLATES: [(&str, &str); 10] = [
     ("cell.html", include_str!("templates/cell.html")),
 ];
 
-/// A text that stands as it is in an SVG or HTML element or attribute.
-fn escaped(text: &str) -> String {
-    let mut safe = String::with_capacity(text.len());
-    for c in text.chars() {
-        match c {
-            '&' => safe.push_str("&amp;"),
-            '<' => safe.push_str("&lt;"),
-            '>' => safe.push_str("&gt;"),
-            '"' => safe.push_str("&quot;"),
-            '\'' => safe.push_str("&#39;"),
-            // XML 1.0 has no way to write most control characters.
-            c if nestor_terminal::is_hidden(c) => safe.push('\u{fffd}'),
-            c => safe.push(c),
-        }
-    }
-    safe
-}
-
 /// A sentence with micro signs; its spaces stay, so that it can be broken.
 fn with_micro_signs(text: &str) -> String {
     text.replace(" us", " µs")

@@ -2,7 +2,8 @@
 
 use std::fmt::Write as _;
 
-use super::escaped;
+use nestor_text::markup_escaped;
+
 use super::heat::{HeatCell, HeatMap, heat_maps};
 use crate::view::StudyReport;
 
@@ -47,7 +48,7 @@ pub fn render_matrix_svg(report: &StudyReport) -> String {
         "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {width} {height}\" width=\"{width}\" height=\"{height}\" \
          role=\"img\"><title>{}</title><style>{STYLE}</style><rect class=\"page\" width=\"{width}\" height=\"{height}\" rx=\"8\"/>\
          {body}</svg>\n",
-        escaped(&report.title)
+        markup_escaped(&report.title)
     )
 }
 
@@ -106,14 +107,14 @@ fn draw_cell(body: &mut String, cell: &HeatCell, x: usize, y: usize) {
 }
 
 fn line(body: &mut String, x: usize, y: usize, class: &str, text: &str) {
-    let _ = write!(body, "<text class=\"{class}\" x=\"{x}\" y=\"{y}\">{}</text>", escaped(text));
+    let _ = write!(body, "<text class=\"{class}\" x=\"{x}\" y=\"{y}\">{}</text>", markup_escaped(text));
 }
 
 fn centred(body: &mut String, x: usize, y: usize, class: &str, text: &str) {
     let _ = write!(
         body,
         "<text class=\"{class}\" x=\"{x}\" y=\"{y}\" text-anchor=\"middle\">{}</text>",
-        escaped(text)
+        markup_escaped(text)
     );
 }
 

@@ -2,9 +2,8 @@
 
 use std::fmt::Write as _;
 
+use nestor_text::markup_escaped;
 use unicode_width::UnicodeWidthChar;
-
-use crate::html::escaped;
 
 /// Letters of the charts, in pixels.
 pub(in crate::html) const LETTER: f64 = 12.0;
@@ -68,7 +67,7 @@ impl Svg {
         Self(format!(
             "<svg class=\"{class}\" viewBox=\"0 0 {width:.0} {height:.0}\" style=\"max-width:{width:.0}px\" role=\"img\" \
              aria-label=\"{}\">",
-            escaped(label)
+            markup_escaped(label)
         ))
     }
 
@@ -85,7 +84,7 @@ impl Svg {
     pub(in crate::html) fn titled(&mut self, class: &str, title: &str, draw: impl FnOnce(&mut Self)) {
         let _ = write!(self.0, "<g class=\"{class}\">");
         if !title.is_empty() {
-            let _ = write!(self.0, "<title>{}</title>", escaped(title));
+            let _ = write!(self.0, "<title>{}</title>", markup_escaped(title));
         }
         draw(self);
         self.0.push_str("</g>");
@@ -112,7 +111,7 @@ impl Svg {
             self.0,
             "<text class=\"{class}\" x=\"{x:.1}\" y=\"{y:.1}\" text-anchor=\"{}\">{}</text>",
             anchor.name(),
-            escaped(text)
+            markup_escaped(text)
         );
     }
 
@@ -120,7 +119,7 @@ impl Svg {
     pub(in crate::html) fn raw_path(&mut self, class: &str, attributes: &str, data: &str, title: &str) {
         let _ = write!(self.0, "<path class=\"{class}\" {attributes} d=\"{data}\">");
         if !title.is_empty() {
-            let _ = write!(self.0, "<title>{}</title>", escaped(title));
+            let _ = write!(self.0, "<title>{}</title>", markup_escaped(title));
         }
         self.0.push_str("</path>");
     }
@@ -139,7 +138,7 @@ impl Svg {
             self.0,
             "<text class=\"{class}\" {attributes} x=\"{x:.1}\" y=\"{y:.1}\" text-anchor=\"{}\">{}</text>",
             anchor.name(),
-            escaped(text)
+            markup_escaped(text)
         );
     }
 

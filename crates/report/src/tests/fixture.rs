@@ -171,8 +171,7 @@ pub fn environment() -> Environment {
             ("disk timing", "model's timing off while preparing, on while measuring"),
             ("working set", "64 MiB"),
         ]),
-        user_medium: None,
-        depends_on: None,
+        ..Environment::default()
     }
 }
 

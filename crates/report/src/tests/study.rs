@@ -198,7 +198,7 @@ fn made(fate: &Fate, position: u32, hash: &str) -> CellRecord {
     record.untraced_twin = fate.twin;
     if fate.newer_package {
         record.environment.packages.insert("host fio".to_owned(), "3.36-1".to_owned());
-        record.environment.settings.insert("remark 1".to_owned(), "a scheduler is not there".to_owned());
+        record.environment.remarks.push("a scheduler is not there".to_owned());
     }
     let inconsistent =
         |n: u32| Mark::Inconsistent { reason: format!("hdd issued {n} requests but 7 completed") };

@@ -1,6 +1,6 @@
 //! What `nestor run` prints.
 
-use nestor_results::{Environment, Physical, PhysicalVerdict};
+use nestor_results::{Physical, PhysicalVerdict};
 use nestor_text::{Align, Table};
 
 use super::{Lines, header, honesty_lines, mark_lines, message_lines};
@@ -218,13 +218,8 @@ fn environment(view: &RunView, style: Style) -> Vec<String> {
             format!("{} Linux {}, {} x CPU ({}){busy}, {memory}", m.label, m.kernel, m.cpus, m.accelerator)
         })
         .collect();
-    let settings: Vec<String> = view
-        .environment
-        .settings
-        .iter()
-        .filter(|(name, _)| !Environment::is_remark(name))
-        .map(|(name, value)| format!("{name}: {value}"))
-        .collect();
+    let settings: Vec<String> =
+        view.environment.settings.iter().map(|(name, value)| format!("{name}: {value}")).collect();
     let mut lines = Vec::new();
     lines.extend(style.wrapped("  ", 4, &machines.join("; ")));
     lines.extend(style.wrapped("  ", 4, &settings.join("; ")));

@@ -77,6 +77,6 @@ fn honesty_of(environment: &Environment) -> Vec<String> {
     if let Some(guest) = emulated_guest.filter(|_| !host.accelerator.is_emulation()) {
         sentences.push(format!("its {} ran on an emulated CPU (TCG): {EMULATED}", guest.label));
     }
-    sentences.extend(environment.remarks().map(str::to_owned));
+    sentences.extend(environment.all_remarks().map(str::to_owned));
     sentences
 }

@@ -13,7 +13,8 @@ use nestor_trace::metrics::ClassMetrics;
 use nestor_trace::{DirectionMetrics, LayerMetrics};
 use nestor_workload::Direction;
 
-use crate::record::{Environment, LayerRecord, Mark, Measured};
+use crate::Environment;
+use crate::record::{LayerRecord, Mark, Measured};
 
 pub use expected::{DirectDisk, Expected};
 

@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use rusqlite::{Connection, params};
 
 use crate::compare::{Counted, Sample};
-use crate::record::is_virtual;
+use crate::environment::is_virtual;
 use crate::{Study, WrittenStack};
 
 /// A workload of which only some blocks count.

@@ -3,7 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::CellSummary;
-use crate::record::{CellRecord, Environment, Mark};
+use crate::Environment;
+use crate::record::{CellRecord, Mark};
 use crate::store::StoredRun;
 
 /// Excluded runs that are listed one by one; further ones are only counted.

@@ -5,7 +5,8 @@ use nestor_stack::{DeviceKind, LayerDefinition, MediumClass, MediumKind, Stack};
 use nestor_trace::{LayerMetrics, TracePoint};
 
 use super::limits::Limits;
-use crate::record::{Environment, Measured};
+use crate::Environment;
+use crate::record::Measured;
 use crate::{checks, medium_profile};
 
 /// What is known of a medium.

@@ -12,9 +12,10 @@ use rusqlite::{Connection, OptionalExtension, Row};
 
 use super::conditions::conditions;
 use super::{Store, StoreError, StudyRecord};
+use crate::Environment;
 use crate::compare::CountedMark;
 use crate::numbers::{CellNumbers, RunNumbers};
-use crate::record::{Environment, Mark};
+use crate::record::Mark;
 
 /// Readers of one file that wait for it at once, for each processor.
 const READERS_PER_PROCESSOR: usize = 2;

@@ -2,14 +2,15 @@
 
 use rusqlite::{Connection, params};
 
-use crate::record::{CellRecord, Environment, sha256_hex};
+use crate::Environment;
+use crate::record::{CellRecord, sha256_hex};
 
 /// What has to be told of the place of runs and compared between them: everything but the settings, of which only the
 /// remarks are kept, and the machines' memory, which is never quite the same.
 pub(crate) fn conditions(environment: &Environment) -> Environment {
     let mut conditions = environment.clone();
     conditions.depends_on = None;
-    conditions.settings.retain(|name, _| Environment::is_remark(name));
+    conditions.settings.clear();
     conditions.machines.iter_mut().for_each(|machine| machine.memory_bytes = 0);
     conditions
 }

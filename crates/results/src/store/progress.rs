@@ -1,8 +1,8 @@
 //! How far a study is: what its cells reached, and how long cells take.
 
 use super::{Store, StoreError, StudyRecord};
+use crate::environment::is_virtual;
 use crate::estimate::PastCell;
-use crate::record::is_virtual;
 use crate::stopping::{CellSample, throughput};
 
 impl Store {

@@ -6,8 +6,9 @@ use nestor_statistics::LatencyHistogram;
 use nestor_trace::{DirectionMetrics, LayerMetrics, TracePoint};
 use nestor_workload::{LoadResult, OperationClass, OperationResult};
 
-use crate::record::{CellRecord, Environment, LayerRecord, MachineRecord, Measured, Outcome};
+use crate::record::{CellRecord, LayerRecord, Measured, Outcome};
 use crate::{CellFailure, FailureCause, StoredRun, TraceMode};
+use crate::{Environment, MachineRecord};
 
 pub const MIB: u64 = 1 << 20;
 
@@ -113,8 +114,7 @@ pub fn environment() -> Environment {
         machines: vec![machine("host", "hardware"), machine("guest", "kvm")],
         packages: BTreeMap::from([("host fio".to_owned(), "3.33-3".to_owned())]),
         settings: BTreeMap::from([("cache".to_owned(), "writethrough".to_owned())]),
-        user_medium: None,
-        depends_on: None,
+        ..Environment::default()
     }
 }
 

@@ -7,7 +7,8 @@ use nestor_trace::{LayerMetrics, TracePoint};
 use nestor_workload::OperationClass;
 
 use super::fixture::*;
-use crate::record::{CellRecord, Measured, Outcome, UserMediumRecord};
+use crate::UserMediumRecord;
+use crate::record::{CellRecord, Measured, Outcome};
 use crate::{Physical, PhysicalVerdict};
 
 const SECONDS: u64 = 10;

@@ -3,10 +3,10 @@
 use std::collections::BTreeSet;
 
 use anyhow::Result;
+use nestor_advise::evidence::{flush_trace, observation};
 use nestor_advise::{FLUSH_PROBE, FlushTrace, Observation};
 use nestor_results::{RunFilter, Store, StoredRun};
 
-use super::evidence::{flush_trace, observation};
 use super::question::Asked;
 
 /// Runs of the stacks in question on one ground.

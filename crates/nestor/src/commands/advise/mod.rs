@@ -1,14 +1,11 @@
 //! `nestor advise`
 
-mod evidence;
 mod known;
 mod measure;
 mod pasted;
 mod question;
 mod recommend;
 mod settled;
-
-pub use evidence::mechanism;
 
 use std::process::ExitCode;
 use std::time::Duration;

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use anyhow::Result;
 use nestor_advise::advice::{Known, Question};
+use nestor_advise::evidence::{doubts, not_physical, observation, physical, why};
 use nestor_advise::text::{advice_text, plan_text};
 use nestor_advise::{
     Advice, Confirmation, Ranking, Reach, ScreeningPlan, Time, cache_mode, candidate, plan, price, rank,
@@ -14,7 +15,6 @@ use nestor_results::{Store, StoredRun, TraceMode, WrittenStack};
 use nestor_statistics::{Ratio, paired_ratio};
 use serde::Serialize;
 
-use super::evidence::{doubts, not_physical, observation, physical, why};
 use super::known::Runs;
 use super::measure::{Bench, CONFIRM, PROBE, Part, SCREEN, fresh_seed, opening_s, runs_of, usual_cell_s};
 use super::question::Asked;

@@ -5,6 +5,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use anyhow::{Result, bail};
+use nestor_advise::evidence::{flush_trace, observation, physical, why};
 use nestor_advise::settle::{
     Decides, Dispute, Evidence, FailedRun, Outcome, Settlement, dispute, disputes, judge,
 };
@@ -12,7 +13,6 @@ use nestor_advise::text::{disputes_text, settlement_text};
 use nestor_results::{RunFilter, Store, StoredRun, Study, TraceMode, WrittenWorkload};
 use serde::Serialize;
 
-use super::evidence::{flush_trace, observation, physical, why};
 use super::measure::{Bench, Part, fresh_seed, opening_s, usual_cell_s};
 use super::question::{one_stack, unit_of};
 use super::{AdviseArguments, From, settle_place};

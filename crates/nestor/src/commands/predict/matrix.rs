@@ -1,16 +1,14 @@
 //! `nestor predict --matrix`: guests × hosts from the cells that were measured.
 
-use std::collections::BTreeMap;
 use std::process::ExitCode;
 
 use anyhow::{Result, bail};
 use nestor_advise::Unit;
 use nestor_predict::matrix::{CompletionScore, MatrixCell, MatrixNulls};
 use nestor_predict::methods::measure_many;
-use nestor_predict::{Evidence, Matrix};
+use nestor_predict::{Evidence, LoadMatrix, load_matrix};
 use nestor_report::units::digits;
-use nestor_results::{Known, KnownPlace, KnownStack, StackPart, WrittenStack};
-use nestor_stack::{Anatomy, Layer, Stack};
+use nestor_results::{Known, KnownPlace};
 use nestor_statistics::prediction::completion::FEWEST_CELLS;
 use serde::Serialize;
 
@@ -18,19 +16,6 @@ use super::aims::percent;
 use super::place;
 use crate::named::workload_named;
 use crate::output::{print_json, table};
-
-/// The host where there is none.
-const RAW_DISK: &str = "raw disk";
-/// What the stacks of one matrix may differ in.
-const EXCHANGED: [StackPart; 3] = [StackPart::GuestFileSystem, StackPart::HostFileSystem, StackPart::Image];
-
-/// The matrix of a load, with a stack from which others are made by exchanging the guest and the host.
-pub struct OfLoad {
-    /// What was measured.
-    pub matrix: Matrix,
-    unit: Unit,
-    pattern: Stack,
-}
 
 #[derive(Serialize)]
 struct Json<'a> {
@@ -63,7 +48,7 @@ pub fn run(
     let name = workload_named(workload)?.to_string();
     let evidence = Evidence { on, ..Evidence::default() };
     let place = known.place.in_words();
-    let Some(of_load) = matrix_of(known, &name) else {
+    let Some(of_load) = load_matrix(known, &name) else {
         let elsewhere = place::elsewhere(known, &name, |other| other.workload == name);
         bail!(
             "no guest on a host file system has been measured under {name} on {place} yet{}\n  measure \
@@ -98,7 +83,7 @@ pub fn run(
         print_json(&Json {
             place: &known.place,
             workload: &name,
-            unit: of_load.unit.name(),
+            unit: unit_of(&of_load).name(),
             cells: &answer.cells,
             suggested: suggestions,
             score,
@@ -106,10 +91,14 @@ pub fn run(
         return Ok(ExitCode::SUCCESS);
     }
     outln!("{name} on {place}: {measured} of {} cells measured", answer.cells.len());
-    out!("{}", cells_text(&answer.cells, of_load.unit));
+    out!("{}", cells_text(&answer.cells, unit_of(&of_load)));
     out!("{}", score.map(score_text).unwrap_or_default());
     print_suggestions(&suggestions);
     Ok(ExitCode::SUCCESS)
+}
+
+fn unit_of(of_load: &LoadMatrix) -> Unit {
+    if of_load.is_in_bytes { Unit::BytesPerSecond } else { Unit::OperationsPerSecond }
 }
 
 fn print_suggestions(suggestions: &[Suggestion]) {
@@ -162,101 +151,6 @@ fn score_text(score: CompletionScore) -> String {
     )
 }
 
-/// Rate and stack by guest and host.
-type Cells = BTreeMap<(String, String), (f64, WrittenStack)>;
-
-/// The matrix of stacks that differ in nothing but the guest and the host; of several the one with most cells.
-pub fn matrix_of(known: &Known, workload: &str) -> Option<OfLoad> {
-    // Hosts by everything else, the image among it; disks without a host, which have no image, by everything else.
-    let mut groups: BTreeMap<(String, String), Cells> = BTreeMap::new();
-    let mut raw: BTreeMap<String, Cells> = BTreeMap::new();
-    let mut moves = false;
-    for cell in known.cells.iter().filter(|cell| cell.workload == workload) {
-        let Some(parts) = known.stacks.get(&cell.stack) else { continue };
-        moves |= cell.bytes_per_second > 0.0;
-        let part = |part| parts.get(&part).cloned().unwrap_or_default();
-        let found = (cell.rate(), cell.stack.clone());
-        let guest = part(StackPart::GuestFileSystem);
-        match part(StackPart::HostFileSystem) {
-            host if host.is_empty() => {
-                raw.entry(common(parts)).or_default().insert((guest, RAW_DISK.to_owned()), found);
-            }
-            host => {
-                let image = part(StackPart::Image);
-                groups.entry((common(parts), image)).or_default().insert((guest, host), found);
-            }
-        }
-    }
-    let with_raw = groups.into_iter().map(|((common, _), mut cells)| {
-        let pattern = cells.values().next().map(|(_, stack)| stack.clone());
-        cells.extend(raw.get(&common).cloned().unwrap_or_default());
-        (pattern, cells)
-    });
-    let (pattern, cells) = with_raw.max_by_key(|(_, cells)| cells.len())?;
-    let names = |of: fn(&(String, String)) -> &String| {
-        let mut names: Vec<String> = cells.keys().map(|key| of(key).clone()).collect();
-        names.sort();
-        names.dedup();
-        names
-    };
-    let (rows, columns) = (names(|key| &key.0), names(|key| &key.1));
-    let place = |names: &[String], name: &String| names.iter().position(|known| known == name);
-    let measured = cells
-        .iter()
-        .filter_map(|((guest, host), (rate, _))| {
-            Some(((place(&rows, guest)?, place(&columns, host)?), *rate))
-        })
-        .collect();
-    let unit = if moves { Unit::BytesPerSecond } else { Unit::OperationsPerSecond };
-    Some(OfLoad { matrix: Matrix { rows, columns, measured }, unit, pattern: pattern?.value()?.clone() })
-}
-
-/// Everything but the guest, the host, and the image between them.
-fn common(parts: &KnownStack) -> String {
-    let same = parts.iter().filter(|(part, _)| !EXCHANGED.contains(part));
-    same.map(|(part, value)| format!("{part}={value}")).collect::<Vec<_>>().join("|")
-}
-
-/// File systems to begin with where too few were measured.
-const USUAL: [&str; 4] = ["ext4", "xfs", "ext3", "btrfs"];
-
-impl OfLoad {
-    /// So many guests and hosts that would make the matrix tell something: of those that were measured with others first.
-    fn wanted(&self, count: usize) -> Vec<(String, String)> {
-        let with_usual = |measured: &[String]| -> Vec<String> {
-            let more = USUAL.iter().map(ToString::to_string).filter(|name| !measured.contains(name));
-            measured.iter().cloned().chain(more).collect()
-        };
-        let (guests, hosts) = (with_usual(&self.matrix.rows), with_usual(&self.matrix.columns));
-        let all = (0..guests.len()).flat_map(|row| (0..hosts.len()).map(move |column| (row, column)));
-        let mut left: Vec<(usize, usize)> =
-            all.filter(|cell| !self.matrix.measured.contains_key(cell)).collect();
-        // Near the corner of what is known.
-        left.sort_by_key(|(row, column)| row.max(column).to_owned());
-        let named = |(row, column): (usize, usize)| (guests[row].clone(), hosts[column].clone());
-        left.into_iter().take(count).map(named).collect()
-    }
-
-    /// The stack of a guest and a host.
-    fn stack(&self, guest: &str, host: &str) -> String {
-        let parts = self.pattern.anatomy();
-        let (guest_fs, host_fs) = (parts.guest_file_system(), parts.host_file_system());
-        let is = |layer: &Layer, named: Option<&Layer>| named.is_some_and(|named| std::ptr::eq(named, layer));
-        let Anatomy { above, virtual_machine, below, medium } = parts;
-        // The raw disk has neither the image nor the file system that it is on.
-        let left_out =
-            if host == RAW_DISK { below.iter().position(|layer| is(layer, host_fs)) } else { None };
-        let below = &below[left_out.map_or(0, |last| last + 1)..];
-        let label = |layer: &Layer| match layer {
-            layer if is(layer, guest_fs) => guest.to_owned(),
-            layer if is(layer, host_fs) => host.to_owned(),
-            layer => layer.label(),
-        };
-        let layers = above.iter().chain(virtual_machine).chain(below).chain([medium]);
-        layers.map(label).collect::<Vec<_>>().join("/")
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use nestor_results::{KnownCell, stack_parts};
@@ -285,34 +179,13 @@ mod tests {
     }
 
     #[test]
-    fn images_are_not_mixed_and_native_stacks_are_no_hosts() {
-        let native = ["ext4/hdd", "xfs/hdd", "jfs/hdd", "ext2/hdd", "ext3/hdd"];
-        let nested =
-            ["ext4/kvm/raw/xfs/hdd", "ext4/kvm/qcow2/xfs/hdd", "xfs/kvm/raw/xfs/hdd", "ext4/kvm/hdd"];
-        let found = matrix_of(&known(&[&native[..], &nested[..]].concat()), WORKLOAD).unwrap();
-        // ext4 and xfs on xfs in a raw image, and ext4 on the disk.
-        assert_eq!(found.matrix.measured.len(), 3);
-        assert_eq!(found.matrix.columns, [RAW_DISK, "xfs"]);
-        assert!(matrix_of(&known(&native), WORKLOAD).is_none());
-    }
-
-    #[test]
-    fn too_few_cells_name_those_that_are_missing() {
-        let two = matrix_of(&known(&["ext4/kvm/raw/xfs/hdd", "jfs/kvm/raw/xfs/hdd"]), WORKLOAD).unwrap();
-        let cell = |guest: &str, host: &str| (guest.to_owned(), host.to_owned());
-        assert_eq!(two.wanted(2), [cell("ext4", "ext4"), cell("jfs", "ext4")]);
-        let one = matrix_of(&known(&["xfs/kvm/raw/xfs/hdd"]), WORKLOAD).unwrap();
-        assert_eq!(one.wanted(3), [cell("xfs", "ext4"), cell("ext4", "xfs"), cell("ext4", "ext4")]);
-    }
-
-    #[test]
     fn null_models_stand_beside_what_is_told() {
         let stacks =
             ["ext3/kvm/raw/ext3/hdd", "ext3/kvm/raw/xfs/hdd", "xfs/kvm/raw/ext3/hdd", "xfs/kvm/raw/jfs/hdd"];
         let mut known = known(&stacks);
         let rates = [100.0, 400.0, 200.0, 200.0];
         known.cells.iter_mut().zip(rates).for_each(|(cell, mb)| cell.bytes_per_second = mb * 1e6);
-        let found = matrix_of(&known, WORKLOAD).unwrap();
+        let found = load_matrix(&known, WORKLOAD).unwrap();
         let answer = found.matrix.complete(0).unwrap();
         let was_predicted = |cell: &&MatrixCell| cell.nulls.is_some();
         assert_eq!(answer.cells.iter().filter(was_predicted).count(), 2);
@@ -326,7 +199,7 @@ mod tests {
             })
             .map(|cell| MatrixCell { rate: if cell.nulls.is_some() { 3e8 } else { cell.rate }, ..cell })
             .collect();
-        insta::assert_snapshot!(cells_text(&told, found.unit), @r"
+        insta::assert_snapshot!(cells_text(&told, unit_of(&found)), @r"
         guest  host  MB/s  90 % interval  row x column  mean of all
         ext3   ext3  100   measured       -             -
         ext3   jfs   300   [100, 500]     200           200
@@ -342,14 +215,5 @@ mod tests {
         12 of the known cells predict the others with a median error of 8.0 % (90th percentile 20.0 %), 91 % within their intervals
           for scale: mean of the row x mean of the column 21.0 %, mean of all 40.0 % (medians of the same cells)
         ");
-    }
-
-    #[test]
-    fn commands_name_stacks_that_are_any() {
-        let found = matrix_of(&known(&["ext4/kvm/raw:size=2G/xfs/hdd:size=3G"]), WORKLOAD).unwrap();
-        assert_eq!(found.stack("jfs", "ext2"), "jfs/kvm/raw:size=2G/ext2/hdd:size=3G");
-        assert_eq!(found.stack("jfs", RAW_DISK), "jfs/kvm/hdd:size=3G");
-        let nested = matrix_of(&known(&["ext4/kvm/qcow2/xfs/kvm/raw/ext4/null"]), WORKLOAD).unwrap();
-        assert_eq!(nested.stack("jfs", "btrfs"), "jfs/kvm/qcow2/btrfs/kvm/raw/ext4/null");
     }
 }

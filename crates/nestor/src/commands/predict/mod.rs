@@ -1,7 +1,6 @@
 //! `nestor predict`: what a load will reach on another stack.
 
 mod aims;
-mod evidence;
 mod kept;
 mod matrix;
 mod place;
@@ -82,18 +81,18 @@ pub fn run(arguments: &PredictArguments) -> Result<ExitCode> {
     let known = place::known(&store, &arguments.lab)?;
     let on = place::named(&known.place, &arguments.lab)?;
     if arguments.validate {
-        return validate::run(&evidence::of(&known, on), &known, arguments.lab.json);
+        return validate::run(&Evidence::of(&known, on), &known, arguments.lab.json);
     }
     let Some(workload) = &arguments.workload else { bail!("--workload is missing") };
     if arguments.matrix {
         return matrix::run(&known, on, workload, arguments.suggest, arguments.lab.json);
     }
     let targets = written_stacks(arguments.to.as_deref().unwrap_or_default())?;
-    let mut evidence = evidence::of(&known, on);
-    targets.iter().for_each(|target| evidence::add_stack(&mut evidence, target));
+    let mut evidence = Evidence::of(&known, on);
+    targets.iter().for_each(|target| evidence.add_stack(target));
     let load = question::Load::named(workload, &evidence, &known)?;
     let from = arguments.from.as_deref().map(Stack::parse).transpose()?.map(WrittenStack::from);
-    from.iter().for_each(|from| evidence::add_stack(&mut evidence, from));
+    from.iter().for_each(|from| evidence.add_stack(from));
     let mut answers = Vec::new();
     for target in &targets {
         let asked = question::Asked {

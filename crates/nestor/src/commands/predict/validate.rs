@@ -6,13 +6,12 @@ use anyhow::{Result, bail};
 use nestor_predict::matrix::CompletionScore;
 use nestor_predict::methods::measure_many;
 use nestor_predict::{
-    ErrorParts, Evidence, Held, Noise, Scores, TermError, Validation, error_parts, validate,
+    ErrorParts, Evidence, Held, Noise, Scores, TermError, Validation, error_parts, load_matrix, validate,
 };
 use nestor_results::{Known, KnownPlace};
 use serde::Serialize;
 
 use super::aims::{self, Aim, percent};
-use super::matrix::matrix_of;
 use super::place;
 use crate::output::{print_json, table};
 
@@ -81,7 +80,7 @@ fn judge_all(evidence: &Evidence, known: &Known) -> All {
     let matrices: Vec<(String, CompletionScore)> = known
         .loads
         .keys()
-        .filter_map(|load| Some((load.to_string(), matrix_of(known, load)?.matrix.score(FROM, TRIES)?)))
+        .filter_map(|load| Some((load.to_string(), load_matrix(known, load)?.matrix.score(FROM, TRIES)?)))
         .collect();
     // Half of the values of a normal distribution are within 0.674 deviations.
     let half = |variance: f64| variance.sqrt() * 0.674;

@@ -1,16 +1,17 @@
 //! The real run after the prediction.
 
 use anyhow::{Result, bail};
+use nestor_advise::evidence::mechanism;
+use nestor_predict::Evidence;
+use nestor_predict::residual::{self, LayerResidual};
 use nestor_results::{Store, StoredRun};
 use serde::Serialize;
 
+use super::Predicted;
 use super::question::Load;
-use super::{Predicted, evidence};
 use crate::arguments::LabArguments;
-use crate::commands::advise::mechanism;
 use crate::commands::run::{one_off, set_tracing, traced};
 use crate::session;
-use nestor_predict::residual::{self, LayerResidual};
 
 /// Blocks of the real run: an interval needs two at least.
 const REPLICATIONS: u32 = 3;
@@ -69,7 +70,7 @@ pub fn run(
         Ok(latest.map(|run| store.run(*run)).collect::<Result<_, _>>()?)
     };
     let reference = of_stack(&question.from)?;
-    let alike = evidence::of(&known, None).most_alike(&load.workload, &question.to).map(str::to_owned);
+    let alike = Evidence::of(&known, None).most_alike(&load.workload, &question.to).map(str::to_owned);
     let donor = alike.as_deref().map(of_stack).transpose()?.unwrap_or_default();
     let pass_ms = |rate: f64| {
         let requests_per_s = question.reference.requests_per_s * rate / question.reference.rate;

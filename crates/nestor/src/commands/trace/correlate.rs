@@ -5,12 +5,14 @@ mod load;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
-use clap::{Args, ValueEnum};
+use clap::Args;
+use clap::builder::{PossibleValuesParser, TypedValueParser};
 use nestor_correlate::{
     CacheBetween, CorrelateOptions, ExtentMap, LevelInput, RecordedLevel, Recording, SpaceMap, correlate,
     read_extents,
 };
 use nestor_ownership::{place_for_temporary, temporary_directory_in};
+use nestor_stack::layers::hypervisors::CacheMode;
 
 use crate::output::print_json;
 use load::{Role, Wanted, load};
@@ -73,7 +75,7 @@ pub struct CorrelateArguments {
     #[arg(long, value_name = "DEVICE")]
     host_device: Option<String>,
     /// The hypervisor's cache mode [default: inferred]
-    #[arg(long, value_enum, value_name = "MODE")]
+    #[arg(long, value_name = "MODE", value_parser = cache_mode())]
     cache: Option<CacheMode>,
     /// Requests around the trace's middle to keep with their children
     #[arg(long, value_name = "COUNT", default_value_t = 200)]
@@ -83,28 +85,17 @@ pub struct CorrelateArguments {
     json: bool,
 }
 
-/// QEMU's names of what is cached on the host.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-enum CacheMode {
-    /// Nothing.
-    None,
-    /// Nothing, and every write is flushed.
-    Directsync,
-    /// Reads.
-    Writethrough,
-    /// Reads and writes.
-    Writeback,
-    /// Reads and writes, and flushes are ignored.
-    Unsafe,
+fn cache_mode() -> impl TypedValueParser<Value = CacheMode> {
+    PossibleValuesParser::new(CacheMode::NAMES)
+        .try_map(|name| CacheMode::from_name(&name).ok_or("not a cache mode"))
 }
 
-impl CacheMode {
-    fn between(self) -> CacheBetween {
-        match self {
-            Self::None | Self::Directsync => CacheBetween::NONE,
-            Self::Writethrough => CacheBetween::WRITE_THROUGH,
-            Self::Writeback | Self::Unsafe => CacheBetween::WRITE_BACK,
-        }
+/// What of the guest's data the host's page cache keeps back.
+fn cache_between(mode: CacheMode) -> CacheBetween {
+    match (mode.direct(), mode.write_cache()) {
+        (true, _) => CacheBetween::NONE,
+        (false, false) => CacheBetween::WRITE_THROUGH,
+        (false, true) => CacheBetween::WRITE_BACK,
     }
 }
 
@@ -178,7 +169,7 @@ fn levels(
     let described = levels.into_iter().enumerate().map(|(index, level)| {
         if index == host {
             let map = image.clone().map_or(SpaceMap::Identity, SpaceMap::Extents);
-            let cache = arguments.cache.map_or(CacheBetween::UNKNOWN, CacheMode::between);
+            let cache = arguments.cache.map_or(CacheBetween::UNKNOWN, cache_between);
             level.with_map(map).with_cache(cache)
         } else if Some(index) == file {
             // An image format answers reads of what was never written, and writes of zeros, by itself.

@@ -11,10 +11,11 @@ pub use picture::render_figure_svg;
 
 use minijinja::Value;
 use nestor_results::{Figure, FigureKind, FigureRow, FigureX};
+use nestor_text::markup_escaped;
 use serde::Serialize;
 
 use super::svg::{Anchor, LETTER, SMALL, Svg, fitted, text_width};
-use super::{escaped, typeset};
+use super::typeset;
 use crate::units;
 
 /// More values than this are not drawn: they could not be told apart.
@@ -149,8 +150,8 @@ impl Panel {
         format!(
             "<svg class=\"plot\" viewBox=\"0 0 {w:.0} {h:.0}\" style=\"max-width:{w:.0}px\" role=\"img\" \
              aria-labelledby=\"{id}-t {id}-d\"><title id=\"{id}-t\">{}</title><desc id=\"{id}-d\">{}</desc>{}</svg>",
-            escaped(&title.join(": ")),
-            escaped(&self.description),
+            markup_escaped(&title.join(": ")),
+            markup_escaped(&self.description),
             self.body,
             w = self.width,
             h = self.height,

@@ -3,9 +3,9 @@
 use std::fmt::Write as _;
 
 use nestor_results::Figure;
+use nestor_text::markup_escaped;
 
 use super::{Anchor, Svg, panels, problem};
-use crate::html::escaped;
 
 const MARGIN: f64 = 20.0;
 /// Panels stand beside each other up to this width.
@@ -34,7 +34,7 @@ pub fn render_figure_svg(figure: &Figure) -> String {
         let _ = write!(
             placed,
             "<g transform=\"translate({x:.0} {y:.0})\"><desc>{}</desc>{}<g class=\"plot\" transform=\"translate(0 {head:.0})\">{}</g></g>",
-            escaped(&panel.description),
+            markup_escaped(&panel.description),
             name.into_part(),
             panel.body
         );
@@ -55,7 +55,7 @@ pub fn render_figure_svg(figure: &Figure) -> String {
         "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {width:.0} {height:.0}\" width=\"{width:.0}\" height=\"{height:.0}\" \
          role=\"img\"><title>{}</title><style>{VARIABLES}{}</style>\
          <rect class=\"background\" width=\"{width:.0}\" height=\"{height:.0}\" rx=\"8\"/>{}{}{placed}</svg>\n",
-        escaped(&title),
+        markup_escaped(&title),
         crate::html::PLOT_STYLE,
         heading.into_part(),
         body.into_part(),

@@ -2,9 +2,11 @@
 
 use std::fmt::Write as _;
 
+use nestor_text::markup_escaped;
+
 use super::waterfall::{self, WIDTH};
 use crate::html::svg::{LETTER, text_width};
-use crate::html::{STYLE, escaped, with_micro_signs};
+use crate::html::{STYLE, with_micro_signs};
 use crate::view::RunView;
 
 const MARGIN: f64 = 20.0;
@@ -42,12 +44,13 @@ pub fn render_waterfalls_svg(run: &RunView) -> Option<String> {
          height=\"{height:.0}\" role=\"img\"><title>{}</title><style><![CDATA[{STYLE}]]></style>\
          <rect width=\"{width:.0}\" height=\"{height:.0}\" rx=\"8\" style=\"fill:var(--page)\"/><g class=\"trace\">\
          <svg class=\"waterfall\" style=\"width:{width:.0}px;height:{height:.0}px;min-width:0\">{body}</svg></g></svg>\n",
-        escaped(&format!("Requests through all layers of {}", run.stack)),
+        markup_escaped(&format!("Requests through all layers of {}", run.stack)),
     ))
 }
 
 fn line(body: &mut String, y: f64, class: &str, text: &str) {
-    let _ = write!(body, "<text class=\"{class}\" x=\"{MARGIN}\" y=\"{y:.1}\">{}</text>", escaped(text));
+    let _ =
+        write!(body, "<text class=\"{class}\" x=\"{MARGIN}\" y=\"{y:.1}\">{}</text>", markup_escaped(text));
 }
 
 /// A text in lines that fit.

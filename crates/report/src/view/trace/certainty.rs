@@ -87,6 +87,7 @@ fn unmatched(correlation: &Correlation) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use nestor_correlate::{Join, Level, LevelKind, Unmatched};
+    use nestor_stack::MachineLabel;
 
     use super::*;
 
@@ -113,7 +114,7 @@ mod tests {
         let correlation = Correlation {
             levels: vec![
                 level("vmdk", LevelKind::ImageFile, 1_200),
-                level("ext4", LevelKind::Block("host".to_owned()), 1_800),
+                level("ext4", LevelKind::Block(MachineLabel::Host), 1_800),
             ],
             joins: vec![join],
             ..Correlation::default()

@@ -46,7 +46,7 @@ impl LevelName {
         match &self.kind {
             LevelKind::Other(words) if words.is_empty() => self.layer.clone(),
             // The usual sentence says "guest requests".
-            LevelKind::Block(machine) if *machine == self.machine => machine.clone(),
+            LevelKind::Block(machine) if machine.to_string() == self.machine => self.machine.clone(),
             kind => kind.to_string(),
         }
     }

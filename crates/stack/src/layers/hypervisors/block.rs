@@ -32,14 +32,14 @@ pub enum CacheMode {
 
 impl CacheMode {
     /// Their names, in the order of [`Self::ALL`].
-    pub(super) const NAMES: &'static [&'static str] =
-        &["none", "writeback", "writethrough", "directsync", "unsafe"];
+    pub const NAMES: &'static [&'static str] = &["none", "writeback", "writethrough", "directsync", "unsafe"];
 
     /// All of them, the default first.
     const ALL: [Self; Self::NAMES.len()] =
         [Self::None, Self::Writeback, Self::Writethrough, Self::Directsync, Self::Unsafe];
 
-    pub(super) fn from_name(name: &str) -> Option<Self> {
+    /// The mode of this name.
+    pub fn from_name(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|mode| mode.name() == name)
     }
 

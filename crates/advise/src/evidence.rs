@@ -1,8 +1,9 @@
 //! Runs of a store as the plain numbers that advice is made of.
 
-use nestor_advise::{FlushTrace, Observation, Unit};
 use nestor_explain::{Evidence, explain};
 use nestor_results::{CellRecord, Mark, Measured, Physical, PhysicalVerdict, RunLevels, StoredRun};
+
+use crate::{FlushTrace, Observation, Unit};
 
 /// The rate of a run; `None` for runs that count for nothing: failures, untraced repeats, and those that violate an
 /// identity.

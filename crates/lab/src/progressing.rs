@@ -1,0 +1,104 @@
+//! A stack while it is built.
+
+use nestor_machine::Machine;
+use nestor_stack::{HostTime, LayerIndex, MachineIndex, Machines, Stack, UserMedium};
+
+use crate::built::{
+    BlockPoint, BuiltFileSystem, BuiltImage, BuiltMachine, BuiltStack, Top, Undo, UndoStep, VirtualDisk,
+};
+use crate::seed::Seed;
+use crate::write_cache::WriteCacheSwitch;
+
+/// What the layers built so far offer to the next one, and the machine on which it lies.
+pub(crate) struct Offered {
+    pub(crate) on: MachineIndex,
+    pub(crate) thing: Thing,
+}
+
+/// What a layer can be built on.
+pub(crate) enum Thing {
+    /// A block device; whether all of it reads as zero.
+    Block { device: String, zeroed: bool },
+    /// A directory, with its room for files in bytes.
+    Directory { path: String, free_bytes: u64 },
+    /// An image file, with its layer.
+    Image { path: String, layer: LayerIndex },
+}
+
+/// A stack while it is built.
+pub(crate) struct Progressing<'a> {
+    pub(crate) stack: &'a Stack,
+    pub(crate) seed: Seed,
+    /// Whether no file systems but this stack's are at its place.
+    pub(crate) alone: bool,
+    pub(crate) machines: Machines<BuiltMachine>,
+    pub(crate) points: Vec<BlockPoint>,
+    pub(crate) settings: Vec<(String, String)>,
+    pub(crate) undo: Vec<Undo>,
+    pub(crate) modelled: bool,
+    pub(crate) user_medium: Option<UserMedium>,
+    pub(crate) file_systems: Vec<BuiltFileSystem>,
+    pub(crate) images: Vec<BuiltImage>,
+    pub(crate) virtual_disks: Vec<VirtualDisk>,
+    pub(crate) write_caches: Vec<WriteCacheSwitch>,
+}
+
+impl<'a> Progressing<'a> {
+    /// Nothing is built yet.
+    pub(crate) fn new(stack: &'a Stack, seed: Seed, alone: bool) -> Self {
+        Self {
+            stack,
+            seed,
+            alone,
+            machines: Machines::default(),
+            points: Vec::new(),
+            settings: Vec::new(),
+            undo: Vec::new(),
+            modelled: false,
+            user_medium: None,
+            file_systems: Vec::new(),
+            images: Vec::new(),
+            virtual_disks: Vec::new(),
+            write_caches: Vec::new(),
+        }
+    }
+
+    /// It is complete: its top is on this machine.
+    pub(crate) fn into_built(self, (top_index, top): (MachineIndex, Top), time: HostTime) -> BuiltStack {
+        BuiltStack {
+            stack: self.stack.clone(),
+            machines: self.machines,
+            points: self.points,
+            top,
+            top_index,
+            modelled: self.modelled,
+            time,
+            settings: self.settings,
+            undo: self.undo,
+            user_medium: self.user_medium,
+            file_systems: self.file_systems,
+            images: self.images,
+            virtual_disks: self.virtual_disks,
+            write_caches: self.write_caches,
+        }
+    }
+
+    /// The way to a machine.
+    pub(crate) fn machine(&self, on: MachineIndex) -> Machine {
+        self.machines[on].machine.clone()
+    }
+
+    /// Notes an undo step on a machine, to run before those noted so far.
+    pub(crate) fn note_undo(&mut self, on: MachineIndex, step: UndoStep) {
+        self.undo.push(Undo { on, step });
+    }
+
+    pub(crate) fn note(&mut self, key: impl Into<String>, value: impl Into<String>) {
+        self.settings.push((key.into(), value.into()));
+    }
+
+    /// A directory for a layer's own files in a machine.
+    pub(crate) fn mount_point(&self, on: MachineIndex, layer: LayerIndex) -> String {
+        format!("{}/mount-{}", self.machines[on].facts.work_directory, layer.position())
+    }
+}

@@ -1,0 +1,174 @@
+//! Guests and hosts under a load as a [`Matrix`], from what is known of a place.
+
+use std::collections::BTreeMap;
+
+use nestor_results::{Known, KnownStack, StackPart, WrittenStack};
+use nestor_stack::{Anatomy, Layer, Stack};
+
+use crate::Matrix;
+
+/// The host where there is none.
+const RAW_DISK: &str = "raw disk";
+/// What the stacks of one matrix may differ in.
+const EXCHANGED: [StackPart; 3] = [StackPart::GuestFileSystem, StackPart::HostFileSystem, StackPart::Image];
+
+/// The matrix of a load, with a stack from which others are made by exchanging the guest and the host.
+pub struct LoadMatrix {
+    /// What was measured.
+    pub matrix: Matrix,
+    /// Rates are bytes per second; otherwise operations.
+    pub is_in_bytes: bool,
+    pattern: Stack,
+}
+
+/// Rate and stack by guest and host.
+type Cells = BTreeMap<(String, String), (f64, WrittenStack)>;
+
+/// The matrix of stacks that differ in nothing but the guest and the host; of several the one with most cells.
+pub fn load_matrix(known: &Known, workload: &str) -> Option<LoadMatrix> {
+    // Hosts by everything else, the image among it; disks without a host, which have no image, by everything else.
+    let mut groups: BTreeMap<(String, String), Cells> = BTreeMap::new();
+    let mut raw: BTreeMap<String, Cells> = BTreeMap::new();
+    let mut moves = false;
+    for cell in known.cells.iter().filter(|cell| cell.workload == workload) {
+        let Some(parts) = known.stacks.get(&cell.stack) else { continue };
+        moves |= cell.bytes_per_second > 0.0;
+        let part = |part| parts.get(&part).cloned().unwrap_or_default();
+        let found = (cell.rate(), cell.stack.clone());
+        let guest = part(StackPart::GuestFileSystem);
+        match part(StackPart::HostFileSystem) {
+            host if host.is_empty() => {
+                raw.entry(common(parts)).or_default().insert((guest, RAW_DISK.to_owned()), found);
+            }
+            host => {
+                let image = part(StackPart::Image);
+                groups.entry((common(parts), image)).or_default().insert((guest, host), found);
+            }
+        }
+    }
+    let with_raw = groups.into_iter().map(|((common, _), mut cells)| {
+        let pattern = cells.values().next().map(|(_, stack)| stack.clone());
+        cells.extend(raw.get(&common).cloned().unwrap_or_default());
+        (pattern, cells)
+    });
+    let (pattern, cells) = with_raw.max_by_key(|(_, cells)| cells.len())?;
+    let names = |of: fn(&(String, String)) -> &String| {
+        let mut names: Vec<String> = cells.keys().map(|key| of(key).clone()).collect();
+        names.sort();
+        names.dedup();
+        names
+    };
+    let (rows, columns) = (names(|key| &key.0), names(|key| &key.1));
+    let place = |names: &[String], name: &String| names.iter().position(|known| known == name);
+    let measured = cells
+        .iter()
+        .filter_map(|((guest, host), (rate, _))| {
+            Some(((place(&rows, guest)?, place(&columns, host)?), *rate))
+        })
+        .collect();
+    let matrix = Matrix { rows, columns, measured };
+    Some(LoadMatrix { matrix, is_in_bytes: moves, pattern: pattern?.value()?.clone() })
+}
+
+/// Everything but the guest, the host, and the image between them.
+fn common(parts: &KnownStack) -> String {
+    let same = parts.iter().filter(|(part, _)| !EXCHANGED.contains(part));
+    same.map(|(part, value)| format!("{part}={value}")).collect::<Vec<_>>().join("|")
+}
+
+/// File systems to begin with where too few were measured.
+const USUAL: [&str; 4] = ["ext4", "xfs", "ext3", "btrfs"];
+
+impl LoadMatrix {
+    /// So many guests and hosts that would make the matrix tell something: of those that were measured with others first.
+    pub fn wanted(&self, count: usize) -> Vec<(String, String)> {
+        let with_usual = |measured: &[String]| -> Vec<String> {
+            let more = USUAL.iter().map(ToString::to_string).filter(|name| !measured.contains(name));
+            measured.iter().cloned().chain(more).collect()
+        };
+        let (guests, hosts) = (with_usual(&self.matrix.rows), with_usual(&self.matrix.columns));
+        let all = (0..guests.len()).flat_map(|row| (0..hosts.len()).map(move |column| (row, column)));
+        let mut left: Vec<(usize, usize)> =
+            all.filter(|cell| !self.matrix.measured.contains_key(cell)).collect();
+        // Near the corner of what is known.
+        left.sort_by_key(|(row, column)| row.max(column).to_owned());
+        let named = |(row, column): (usize, usize)| (guests[row].clone(), hosts[column].clone());
+        left.into_iter().take(count).map(named).collect()
+    }
+
+    /// The stack of a guest and a host.
+    pub fn stack(&self, guest: &str, host: &str) -> String {
+        let parts = self.pattern.anatomy();
+        let (guest_fs, host_fs) = (parts.guest_file_system(), parts.host_file_system());
+        let is = |layer: &Layer, named: Option<&Layer>| named.is_some_and(|named| std::ptr::eq(named, layer));
+        let Anatomy { above, virtual_machine, below, medium } = parts;
+        // The raw disk has neither the image nor the file system that it is on.
+        let left_out =
+            if host == RAW_DISK { below.iter().position(|layer| is(layer, host_fs)) } else { None };
+        let below = &below[left_out.map_or(0, |last| last + 1)..];
+        let label = |layer: &Layer| match layer {
+            layer if is(layer, guest_fs) => guest.to_owned(),
+            layer if is(layer, host_fs) => host.to_owned(),
+            layer => layer.label(),
+        };
+        let layers = above.iter().chain(virtual_machine).chain(below).chain([medium]);
+        layers.map(label).collect::<Vec<_>>().join("/")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use nestor_results::{KnownCell, stack_parts};
+
+    use super::*;
+
+    const WORKLOAD: &str = "fio:seq-write";
+
+    fn known(stacks: &[&str]) -> Known {
+        let cell = |stack: &&str| KnownCell {
+            stack: (*stack).into(),
+            workload: WORKLOAD.into(),
+            runs: vec![1],
+            bytes_per_second: 1e6,
+            operations_per_second: 100.0,
+            response_s: None,
+            run_rates: vec![100.0],
+            deviation: None,
+        };
+        Known {
+            cells: stacks.iter().map(cell).collect(),
+            stacks: stacks.iter().map(|s| ((*s).into(), stack_parts(&(*s).into()))).collect(),
+            ..Known::default()
+        }
+    }
+
+    #[test]
+    fn images_are_not_mixed_and_native_stacks_are_no_hosts() {
+        let native = ["ext4/hdd", "xfs/hdd", "jfs/hdd", "ext2/hdd", "ext3/hdd"];
+        let nested =
+            ["ext4/kvm/raw/xfs/hdd", "ext4/kvm/qcow2/xfs/hdd", "xfs/kvm/raw/xfs/hdd", "ext4/kvm/hdd"];
+        let found = load_matrix(&known(&[&native[..], &nested[..]].concat()), WORKLOAD).unwrap();
+        // ext4 and xfs on xfs in a raw image, and ext4 on the disk.
+        assert_eq!(found.matrix.measured.len(), 3);
+        assert_eq!(found.matrix.columns, [RAW_DISK, "xfs"]);
+        assert!(load_matrix(&known(&native), WORKLOAD).is_none());
+    }
+
+    #[test]
+    fn too_few_cells_name_those_that_are_missing() {
+        let two = load_matrix(&known(&["ext4/kvm/raw/xfs/hdd", "jfs/kvm/raw/xfs/hdd"]), WORKLOAD).unwrap();
+        let cell = |guest: &str, host: &str| (guest.to_owned(), host.to_owned());
+        assert_eq!(two.wanted(2), [cell("ext4", "ext4"), cell("jfs", "ext4")]);
+        let one = load_matrix(&known(&["xfs/kvm/raw/xfs/hdd"]), WORKLOAD).unwrap();
+        assert_eq!(one.wanted(3), [cell("xfs", "ext4"), cell("ext4", "xfs"), cell("ext4", "ext4")]);
+    }
+
+    #[test]
+    fn commands_name_stacks_that_are_any() {
+        let found = load_matrix(&known(&["ext4/kvm/raw:size=2G/xfs/hdd:size=3G"]), WORKLOAD).unwrap();
+        assert_eq!(found.stack("jfs", "ext2"), "jfs/kvm/raw:size=2G/ext2/hdd:size=3G");
+        assert_eq!(found.stack("jfs", RAW_DISK), "jfs/kvm/hdd:size=3G");
+        let nested = load_matrix(&known(&["ext4/kvm/qcow2/xfs/kvm/raw/ext4/null"]), WORKLOAD).unwrap();
+        assert_eq!(nested.stack("jfs", "btrfs"), "jfs/kvm/qcow2/btrfs/kvm/raw/ext4/null");
+    }
+}
