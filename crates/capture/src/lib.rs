@@ -6,9 +6,9 @@
 
 mod device;
 mod files;
-mod hypervisor;
 mod mounts;
 mod output;
+mod qemu_events;
 mod relay;
 mod remove;
 mod tracefs;
@@ -25,7 +25,7 @@ use nestor_trace::recording::{Moment, RecordSummary, SUMMARY_FILE};
 use nestor_trace::{TraceError, TracePoint};
 
 use device::BlockDevice;
-pub use hypervisor::{HypervisorOptions, record_hypervisor};
+pub use qemu_events::{HypervisorOptions, record_hypervisor};
 pub use remove::remove_recording;
 pub use tracefs::remove_stale_instances;
 

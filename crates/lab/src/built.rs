@@ -73,8 +73,8 @@ pub struct BuiltImage {
     pub path: String,
     /// `raw`, `qcow2`, …
     pub format: String,
-    /// Whether a position on the virtual disk is another one in the file.
-    pub has_tables: bool,
+    /// The command that prints as JSON where in the file each part of the virtual disk lies; `None` where a position is the same in both.
+    pub map_command: Option<Vec<String>>,
 }
 
 /// A guest's disk as the hypervisor around it has it.

@@ -3,7 +3,7 @@
 use std::time::Instant;
 
 use nestor_machine::{
-    Command, DiskAttachment, DiskMark, DiskSource, Machine, MachineError, MachineSpec, MachineTime,
+    Command, DiskAttachment, DiskMark, DiskSource, KvmTrial, Machine, MachineError, MachineSpec, MachineTime,
     hypervisor,
 };
 use nestor_stack::layers::hypervisors::HypervisorOptions;
@@ -133,6 +133,12 @@ impl Lab {
             Accelerator::Kvm => self.recall(&self.guest_identity(depth)),
             written => Some(written),
         };
+        // What was found before is not known in virtual time, and the KVM of the emulated host works nearly always: a probe would boot
+        // a second guest for each kept host.
+        let (kvm_trial, probe_timeout_ms) = match self.place.is_in_virtual_time() && depth == 1 {
+            true => (KvmTrial::Itself, 4 * probe_limit_ms(depth)),
+            false => (KvmTrial::Probe, probe_limit_ms(depth)),
+        };
         MachineSpec {
             name: match index.position() {
                 0 | 1 => "guest".into(),
@@ -152,7 +158,8 @@ impl Lab {
             // Whether a stack uses it or not: it cannot be added without booting again.
             disk_thread: true,
             cold_disks: cold_disk.cloned().into_iter().collect(),
-            probe_timeout_ms: probe_limit_ms(depth),
+            kvm_trial,
+            probe_timeout_ms,
             boot_timeout_ms: boot_limit_ms(depth, accelerator, &self.slowest_boot_ms),
         }
     }

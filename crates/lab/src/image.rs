@@ -36,7 +36,7 @@ pub(crate) fn build_image(
         machine: on,
         path: path.clone(),
         format: layer.name().to_owned(),
-        has_tables: spec.has_tables,
+        map_command: spec.map.map(|map| map(&path)),
     });
     Ok(Offered { on, thing: Thing::Image { path, layer: index } })
 }

@@ -7,8 +7,8 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use nestor_machine::{
-    Command, DiskAttachment, DiskMark, Facts, Ground, LAB_HYPERVISOR, Machine, MachineError, MachineSpec,
-    MachineTime, hypervisor,
+    Command, DiskAttachment, DiskMark, Facts, Ground, KvmTrial, LAB_HYPERVISOR, Machine, MachineError,
+    MachineSpec, MachineTime, hypervisor,
 };
 use nestor_processor::{InstructionMarks, WhyNotCounted};
 use nestor_stack::{Accelerator, LayerDefinition, MachineIndex, Machines, Place, Relation, Stack};
@@ -299,6 +299,7 @@ impl Lab {
             shared_memory: true,
             disk_thread: false,
             cold_disks: Vec::new(),
+            kvm_trial: KvmTrial::Probe,
             probe_timeout_ms: probe_limit_ms(0),
             boot_timeout_ms: boot_limit_ms(0, None, &self.slowest_boot_ms),
         };
@@ -337,12 +338,14 @@ impl Lab {
         identity: &str,
     ) -> Result<Standing, BuildError> {
         let started = parent.start_machine(&spec, label);
-        if started.is_err() && spec.accelerator == Some(Accelerator::Kvm) {
+        // Virtual time asks each time, and what it finds is not known of real time.
+        let is_remembered = !self.place.is_in_virtual_time();
+        if is_remembered && started.is_err() && spec.accelerator == Some(Accelerator::Kvm) {
             // It worked once; the next boot asks again.
             self.memory.forget(identity);
         }
         let (machine, boot) = started?;
-        if spec.accelerator != Some(Accelerator::Tcg) {
+        if is_remembered && spec.accelerator != Some(Accelerator::Tcg) {
             self.memory.remember(identity, boot.accelerator);
         }
         let name = spec.name.clone();

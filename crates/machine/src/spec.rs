@@ -66,10 +66,22 @@ pub struct MachineSpec {
     pub disk_thread: bool,
     /// Disks that cannot be plugged in later (IDE and AHCI buses).
     pub cold_disks: Vec<DiskAttachment>,
-    /// Milliseconds a probe of KVM gets to boot, if one has to find out.
+    /// How it is found out whether KVM works, where `accelerator` does not say it.
+    pub kvm_trial: KvmTrial,
+    /// Milliseconds the machine that shows it gets to boot.
     pub probe_timeout_ms: u64,
     /// Milliseconds the agent inside gets to answer.
     pub boot_timeout_ms: u64,
+}
+
+/// How it is found out whether KVM works.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum KvmTrial {
+    /// A small machine is booted first. What it shows holds for later machines too.
+    Probe,
+    /// The machine itself is booted with KVM, and with TCG if it does not come up.
+    Itself,
 }
 
 /// A disk and the device it appears as.

@@ -126,21 +126,20 @@ impl From<Kept> for Environment {
     }
 }
 
+impl Environment {
+    /// The settings as results files have them, with the remarks.
+    pub(crate) fn kept_settings(&self) -> BTreeMap<String, String> {
+        let mut settings = self.settings.clone();
+        settings.extend((1..).map(remark_setting).zip(self.remarks.iter().cloned()));
+        settings.extend(self.place_remark.clone().map(|remark| (PLACE_REMARK.to_owned(), remark)));
+        settings
+    }
+}
+
 impl From<Environment> for Kept {
     fn from(environment: Environment) -> Self {
-        let Environment {
-            nestor,
-            ground,
-            machines,
-            packages,
-            mut settings,
-            remarks,
-            place_remark,
-            user_medium,
-            depends_on,
-        } = environment;
-        settings.extend((1..).map(remark_setting).zip(remarks));
-        settings.extend(place_remark.map(|remark| (PLACE_REMARK.to_owned(), remark)));
+        let settings = environment.kept_settings();
+        let Environment { nestor, ground, machines, packages, user_medium, depends_on, .. } = environment;
         Self { nestor, ground, machines, packages, settings, user_medium, depends_on }
     }
 }

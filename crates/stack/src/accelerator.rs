@@ -12,7 +12,7 @@ pub enum Accelerator {
     /// `hardware`: the machine's own processors, without a hypervisor. No layer and no machine to boot has it.
     #[default]
     Hardware,
-    /// `kvm`: the processors of the machine around it, through `/dev/kvm`. A layer that says so is emulated where a probe shows
+    /// `kvm`: the processors of the machine around it, through `/dev/kvm`. A layer that says so is emulated where a boot shows
     /// that KVM does not work.
     Kvm,
     /// `tcg`: QEMU's emulation.

@@ -221,8 +221,9 @@ pub struct ImageFormatSpec {
     /// The argument of QMP's `blockdev-add` for the format node `node_name` on top of the node `file_node`, which
     /// is made by [`HostBlockOptions::file_node`].
     pub blockdev: fn(layer: &Layer, node_name: &str, file_node: &str, host: &HostBlockOptions) -> Value,
-    /// Whether the file has tables of its own, so that a position on the virtual disk is another one in the file.
-    pub has_tables: bool,
+    /// The command that prints as JSON where in the file at `path` each part of the virtual disk lies. `None` where the file has no
+    /// tables of its own, so that a position on the virtual disk is the same in the file.
+    pub map: Option<fn(path: &str) -> Vec<String>>,
     /// Whether libvirt knows the format.
     pub libvirt: bool,
 }

@@ -2,7 +2,7 @@
 
 use nestor_stack::Stack;
 use nestor_stack::layers::hypervisors::devices::LibvirtDisk;
-use nestor_text::markup_escaped;
+use nestor_text::{is_hidden, markup_escaped};
 
 use super::{Parts, PasteError};
 
@@ -31,7 +31,16 @@ pub fn libvirt_xml(stack: &Stack) -> Result<String, PasteError> {
     let kind = if parts.image.is_some() { ("file", "file") } else { ("block", "dev") };
     lines.push(format!("<disk type='{}' device='disk'>", kind.0));
     lines.extend(driver(&parts, format, &disk));
-    lines.push(format!("  <source {}='{}'/>", kind.1, markup_escaped(&parts.disk_path())));
+    let path = parts.disk_path();
+    if path.contains(is_hidden) {
+        let help = "rename the disk, or use `--as qemu`";
+        return Err(PasteError::new(
+            stack,
+            "its disk's name has a character that XML or a reader would lose",
+            help,
+        ));
+    }
+    lines.push(format!("  <source {}='{}'/>", kind.1, markup_escaped(&path)));
     lines.push(format!("  <target dev='{}' bus='{}'/>", disk.target, disk.bus));
     lines.push("</disk>".to_owned());
     Ok(lines.join("\n") + "\n")

@@ -95,6 +95,12 @@ fn libvirt_has_one_disk() {
 }
 
 #[test]
+fn a_name_that_xml_would_change_is_refused() {
+    let error = libvirt_xml(&stack("ext4/kvm/dev:/dev/disk\u{200e}1")).unwrap_err();
+    assert!(error.to_string().contains("XML or a reader would lose"), "{error}");
+}
+
+#[test]
 fn libvirt_xml_is_well_formed_whatever_the_stack() {
     let alternatives = "ext4/kvm:disk={virtio-blk,virtio-scsi,lsi,mptsas,pvscsi,ahci,ide}:cache={none,writeback,writethrough,directsync,unsafe}/{raw,qcow2:l2-cache=1M,vmdk,vdi,qed}/xfs/hdd";
     for stack in nestor_stack::parse_all(alternatives).unwrap() {

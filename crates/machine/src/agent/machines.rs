@@ -12,21 +12,47 @@ use crate::connection::NoAnswer;
 use crate::hypervisor::{RunningMachine, hypervisor};
 use crate::message::{Answer, Request};
 use crate::refusal::{Cause, Refusal};
-use crate::spec::{DiskAttachment, MachineSpec};
+use crate::spec::{DiskAttachment, KvmTrial, MachineSpec};
 
 impl Agent {
     /// Boots a machine, which the ledger names from then on.
     pub(super) fn start_machine(&self, spec: &MachineSpec) -> Obeyed {
-        let directory = self.work_directory.join(&spec.name);
-        let accelerator = match spec.accelerator {
-            Some(Accelerator::Hardware) => {
+        let started = Instant::now();
+        let (accelerator, booted) = match (spec.accelerator, spec.kvm_trial) {
+            (Some(Accelerator::Hardware), _) => {
                 return Err("a machine cannot boot with `hardware` as its accelerator".into());
             }
-            Some(decided) => decided,
-            None => self.find_accelerator(spec),
+            (Some(decided), _) => (decided, self.boot(spec, decided)),
+            (None, KvmTrial::Probe) => {
+                let found = self.find_accelerator(spec);
+                (found, self.boot(spec, found))
+            }
+            (None, KvmTrial::Itself) => {
+                let trial = MachineSpec { boot_timeout_ms: spec.probe_timeout_ms, ..spec.clone() };
+                match self.boot(&trial, Accelerator::Kvm) {
+                    Ok(booted) => (Accelerator::Kvm, Ok(booted)),
+                    Err(_) => (Accelerator::Tcg, self.boot(spec, Accelerator::Tcg)),
+                }
+            }
         };
+        let booted = booted.map_err(|e| {
+            let failed = e.within(&format!("the machine `{}` did not start", spec.name));
+            match failed.cause {
+                Cause::Other => Refusal { cause: Cause::NotStarted, ..failed },
+                _ => failed,
+            }
+        })?;
+        lock(&self.machines).insert(spec.name.clone(), booted);
+        Ok(Answer::Booted {
+            accelerator,
+            boot_ms: u64::try_from(started.elapsed().as_millis()).unwrap_or(u64::MAX),
+        })
+    }
+
+    /// Boots it with an accelerator.
+    fn boot(&self, spec: &MachineSpec, accelerator: Accelerator) -> Result<Booted, Refusal> {
+        let directory = self.work_directory.join(&spec.name);
         let (mut entry, mut group) = (0, 0);
-        let started = Instant::now();
         let hypervisor = hypervisor(spec.hypervisor);
         let booted = hypervisor.boot(spec, accelerator, directory, &self.spawner, &mut |pid| {
             let start_ticks = process_start_ticks(pid).unwrap_or_default();
@@ -39,20 +65,10 @@ impl Agent {
         });
         lock(&self.running).retain(|&g| g != group);
         match booted {
-            Ok(machine) => {
-                lock(&self.machines).insert(spec.name.clone(), Booted { entry, machine });
-                Ok(Answer::Booted {
-                    accelerator,
-                    boot_ms: u64::try_from(started.elapsed().as_millis()).unwrap_or(u64::MAX),
-                })
-            }
+            Ok(machine) => Ok(Booted { entry, machine }),
             Err(e) => {
                 lock(&self.ledger).strike(entry);
-                let failed = e.within(&format!("the machine `{}` did not start", spec.name));
-                Err(match failed.cause {
-                    Cause::Other => Refusal { cause: Cause::NotStarted, ..failed },
-                    _ => failed,
-                })
+                Err(e)
             }
         }
     }

@@ -20,6 +20,8 @@ use crate::refusal::{Cause, Refusal};
 pub struct Qmp {
     reader: BufReader<UnixStream>,
     events: Vec<Value>,
+    /// How long each answer may take.
+    limit: Duration,
 }
 
 /// Why a command was not carried out.
@@ -43,15 +45,32 @@ pub enum QmpError {
         /// Why.
         error: io::Error,
     },
+    /// QEMU lives and says nothing.
+    #[error("QEMU's monitor has not answered `{command}` within {} s; it may be busy, or it hangs", limit.as_secs())]
+    Silent {
+        /// The command.
+        command: String,
+        /// How long it had.
+        limit: Duration,
+    },
     /// It answers, but not with a number.
     #[error("QEMU did not report an instruction count")]
     NotCounted,
 }
 
 impl QmpError {
-    fn gone(command: &str) -> impl Fn(io::Error) -> Self {
-        move |error| Self::Gone { command: command.to_owned(), error }
+    fn unheard(command: &str, limit: Duration) -> impl Fn(io::Error) -> Self {
+        let command = command.to_owned();
+        move |error| match is_over(&error) {
+            true => Self::Silent { command: command.clone(), limit },
+            false => Self::Gone { command: command.clone(), error },
+        }
     }
+}
+
+/// Whether the time for reading was over.
+fn is_over(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut)
 }
 
 impl From<QmpError> for String {
@@ -65,6 +84,7 @@ impl From<QmpError> for Refusal {
         let cause = match &error {
             QmpError::Refused { .. } => Cause::NotSupported,
             QmpError::Gone { .. } => Cause::MachineLost,
+            QmpError::Silent { .. } => Cause::MachineSilent,
             QmpError::NotCounted => Cause::Other,
         };
         Self::new(cause, error.to_string())
@@ -109,7 +129,7 @@ impl Qmp {
     pub fn connect(socket: &Path, limit: Duration) -> io::Result<Self> {
         let stream = UnixStream::connect(socket)?;
         stream.set_read_timeout(Some(limit))?;
-        let mut qmp = Self { reader: BufReader::new(stream), events: Vec::new() };
+        let mut qmp = Self { reader: BufReader::new(stream), events: Vec::new(), limit };
         qmp.read_line()?;
         qmp.execute("qmp_capabilities", &json!({})).map_err(io::Error::other)?;
         qmp.set_timeout(ANSWER_LIMIT);
@@ -122,14 +142,14 @@ impl Qmp {
     /// QEMU's own description of what is wrong, or that it is gone.
     pub fn execute(&mut self, command: &str, arguments: &Value) -> Result<Value, QmpError> {
         let line = json!({ "execute": command, "arguments": arguments }).to_string() + "\n";
-        self.reader.get_ref().write_all(line.as_bytes()).map_err(QmpError::gone(command))?;
+        self.reader.get_ref().write_all(line.as_bytes()).map_err(QmpError::unheard(command, self.limit))?;
         self.answer(command)
     }
 
     fn answer(&mut self, command: &str) -> Result<Value, QmpError> {
-        let gone = QmpError::gone(command);
+        let unheard = QmpError::unheard(command, self.limit);
         loop {
-            let mut message = self.read_line().map_err(&gone)?;
+            let mut message = self.read_line().map_err(&unheard)?;
             if message.get("event").is_some() {
                 self.events.push(message);
             } else if let Some(error) = message.get("error") {
@@ -157,7 +177,7 @@ impl Qmp {
     /// # Errors
     /// As [`Self::execute`].
     pub fn give_file(&mut self, name: &str, file: &File) -> Result<(), QmpError> {
-        let gone = QmpError::gone("getfd");
+        let unheard = QmpError::unheard("getfd", self.limit);
         let line = json!({ "execute": "getfd", "arguments": { "fdname": name } }).to_string() + "\n";
         let files = [file.as_fd()];
         let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
@@ -165,8 +185,8 @@ impl Qmp {
         control.push(SendAncillaryMessage::ScmRights(&files));
         let pieces = [IoSlice::new(line.as_bytes())];
         let sent = sendmsg(self.reader.get_ref(), &pieces, &mut control, SendFlags::empty())
-            .map_err(|e| gone(e.into()))?;
-        self.reader.get_ref().write_all(&line.as_bytes()[sent..]).map_err(&gone)?;
+            .map_err(|e| unheard(e.into()))?;
+        self.reader.get_ref().write_all(&line.as_bytes()[sent..]).map_err(&unheard)?;
         self.answer("getfd").map(|_| ())
     }
 
@@ -197,7 +217,7 @@ impl Qmp {
             self.set_timeout(ANSWER_LIMIT);
             match message {
                 Ok(message) => self.events.push(message),
-                Err(e) if matches!(e.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut) => {}
+                Err(e) if is_over(&e) => {}
                 Err(e) => {
                     let message = format!("QEMU's monitor ended while waiting for {name}: {e}");
                     return Err(Refusal::new(Cause::MachineLost, message));
@@ -206,7 +226,8 @@ impl Qmp {
         }
     }
 
-    fn set_timeout(&self, limit: Duration) {
+    fn set_timeout(&mut self, limit: Duration) {
+        self.limit = limit;
         // Only a zero duration is refused, and that is not passed.
         let _ = self.reader.get_ref().set_read_timeout(Some(limit));
     }

@@ -191,7 +191,7 @@ fn one(
             if directory.is_some() {
                 argv.extend(["--requests", &there, "--layer", &name.layer, "--machine", &name.machine]);
                 files.push((&there, format!("virtual-disk-{}.requests", layer.position())));
-                if built.image_of(disk).is_some_and(|image| image.has_tables) {
+                if built.image_of(disk).is_some_and(|image| image.map_command.is_some()) {
                     argv.extend(["--file-requests", &there_file]);
                     files.push((&there_file, format!("image-file-{}.requests", layer.position())));
                 }
@@ -298,9 +298,9 @@ fn images(built: &BuiltStack, layouts: &Layouts, directory: Option<&Path>, conde
                 Ok(None) => {}
                 Err(e) => condensed.remarks.push(format!("the extents of {}: {e}", record.layer)),
             }
-            if image.has_tables {
+            if let Some(command) = &image.map_command {
                 let map = format!("map-of-image-{}.json", image.layer.position());
-                match image_map(built, image, &directory.join(map)) {
+                match image_map(&built.machines[image.machine].machine, command, &directory.join(map)) {
                     Ok(map) => {
                         condensed.requests.image_maps.insert(image.layer, map);
                     }
@@ -313,11 +313,9 @@ fn images(built: &BuiltStack, layouts: &Layouts, directory: Option<&Path>, conde
 }
 
 /// Where the virtual disk lies in its image file, as the format's own tool says. The guest's file system was frozen
-/// before, which flushes the disk, so what QEMU holds of the tables is in the file.
-fn image_map(built: &BuiltStack, image: &BuiltImage, here: &Path) -> Result<ExtentMap, CellError> {
-    let machine = &built.machines[image.machine].machine;
-    let argv = ["qemu-img", "map", "--force-share", "--output=json", "-f", &image.format, "--", &image.path];
-    let text = machine.run_ok(Command::new(argv).timeout_s(CONDENSING_S))?;
+/// before, which flushes the disk, so what the hypervisor holds of the tables is in the file.
+fn image_map(machine: &Machine, command: &[String], here: &Path) -> Result<ExtentMap, CellError> {
+    let text = machine.run_ok(Command::new(command).timeout_s(CONDENSING_S))?;
     new_file(here)
         .and_then(|mut file| file.write_all(text.as_bytes()))
         .map_err(|e| CellError::Trace(format!("{}: {e}", here.display())))?;

@@ -46,7 +46,7 @@ impl Recorder {
         let of_guest = hypervisor(disk.hypervisor).trace_arguments(work_directory, &disk.guest);
         let mut arguments = vec!["hypervisor", "record"];
         arguments.extend(of_guest.iter().map(String::as_str).chain(["--disk", disk.model]));
-        if let Some(image) = built.image_of(disk).filter(|image| image.has_tables) {
+        if let Some(image) = built.image_of(disk).filter(|image| image.map_command.is_some()) {
             arguments.extend(["--format", &image.format]);
         }
         Self::start(built, Subject::VirtualDisk(disk.layer), disk.machine, &arguments)

@@ -184,7 +184,8 @@ fn remarks(run: &RunView) -> Vec<String> {
     let of_layer = |l: &LayerRow| {
         l.remarks.iter().map(|r| format!("{}: {r}", l.name_among(&run.layers))).collect::<Vec<_>>()
     };
-    run.layers.iter().flat_map(of_layer).collect()
+    let of_place = run.environment.all_remarks().map(str::to_owned);
+    of_place.chain(run.layers.iter().flat_map(of_layer)).collect()
 }
 
 fn times(run: &RunView) -> String {
@@ -208,6 +209,7 @@ impl CellPage {
     /// Leaves out what a study's page says once for all cells and, where there are many, what takes most room.
     pub(super) fn in_study(&mut self, common: &CommonPlace, few_pictures: bool) {
         self.settings.retain(|pair| !common.settings.contains(pair));
+        self.remarks.retain(|remark| !common.remarks.contains(remark));
         self.packages.retain(|pair| !common.packages.contains(pair));
         for machine in &mut self.machines {
             if common.machines.iter().any(|(label, words)| *label == machine.label && *words == machine.words)

@@ -26,6 +26,8 @@ pub(super) struct CommonPlace {
     pub machines: Vec<(String, String)>,
     pub settings: Vec<(String, String)>,
     pub packages: Vec<(String, String)>,
+    /// What makes the numbers of all cells less than they seem. The top of the page says it.
+    pub remarks: Vec<String>,
 }
 
 #[derive(Serialize)]
@@ -106,6 +108,7 @@ impl CommonPlace {
             machines,
             settings: common(places.iter().map(|e| pairs(&e.settings))),
             packages: common(places.iter().map(|e| pairs(&e.packages))),
+            remarks: common(places.iter().map(|e| e.all_remarks().map(str::to_owned).collect())),
         }
     }
 }
@@ -124,10 +127,10 @@ pub(super) fn machine_words(machine: &nestor_results::MachineRecord) -> (String,
 }
 
 /// What is in every list.
-fn common(mut lists: impl Iterator<Item = Vec<(String, String)>>) -> Vec<(String, String)> {
+fn common<T: PartialEq>(mut lists: impl Iterator<Item = Vec<T>>) -> Vec<T> {
     let mut common = lists.next().unwrap_or_default();
     for list in lists {
-        common.retain(|pair| list.contains(pair));
+        common.retain(|one| list.contains(one));
     }
     common
 }

@@ -99,6 +99,23 @@ fn every_cell_leads_from_the_application_to_the_medium() {
 }
 
 #[test]
+fn a_remark_stands_with_the_cells_that_it_is_about() {
+    let mut runs = study_runs();
+    for run in &mut runs {
+        let of_one = run.record.stack == STACKS[1] && run.record.workload == WORKLOADS[1];
+        let remarks = &mut run.record.environment.remarks;
+        remarks.push("said of all".to_owned());
+        remarks.extend(of_one.then(|| "said of one".to_owned()));
+    }
+    let html = render_study(&StudyReport::of(&study(2), &runs));
+    let cells: Vec<&str> = html.split("<details class=\"cell\"").skip(1).collect();
+    let say = |words: &str| cells.iter().filter(|cell| cell.contains(words)).count();
+    assert_eq!((say("said of one"), say("said of all")), (1, 0));
+    // Of all cells once, and of the place of the runs.
+    assert_eq!(html.matches("said of all").count(), 1);
+}
+
+#[test]
 fn a_study_without_runs_and_a_run_without_numbers_have_a_page() {
     let empty = render_study(&StudyReport::of(&study(2), &[]));
     assert!(empty.contains("Nothing can be compared yet") && empty.contains("not run"));

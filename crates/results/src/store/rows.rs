@@ -190,7 +190,7 @@ fn update_means(
 fn insert_environment(connection: &Connection, run: i64, record: &CellRecord) -> rusqlite::Result<()> {
     let environment = &record.environment;
     let packages = environment.packages.iter().map(|(name, value)| ("package", name.clone(), value.clone()));
-    let settings = environment.settings.iter().map(|(name, value)| ("setting", name.clone(), value.clone()));
+    let settings = environment.kept_settings().into_iter().map(|(name, value)| ("setting", name, value));
     let machines = environment.machines.iter().map(|m| ("machine", m.label.clone(), m.in_words()));
     let mut insert = connection
         .prepare_cached("INSERT OR REPLACE INTO environment (run, kind, name, value) VALUES (?, ?, ?, ?)")?;

@@ -66,6 +66,20 @@ fn a_run_comes_back_as_it_was_and_is_spread_for_queries() {
 }
 
 #[test]
+fn remarks_are_found_where_settings_are() {
+    let place = Place::new();
+    let mut store = Store::open(&place.file("r.db")).unwrap();
+    let mut written = record("a", 0, MIB);
+    written.environment.remarks = vec!["first".to_owned(), "second".to_owned()];
+    written.environment.place_remark = Some("slow".to_owned());
+    let number = store.insert(&written).unwrap();
+    assert_eq!(store.run(number).unwrap().record, written);
+    let sql = "SELECT group_concat(name || ': ' || value, '; ') FROM environment WHERE kind = 'setting' AND name LIKE 'remark%'";
+    let found: String = Connection::open(store.path()).unwrap().query_row(sql, [], |row| row.get(0)).unwrap();
+    assert_eq!(found, "remark 1: first; remark 2: second; remark on the place: slow");
+}
+
+#[test]
 fn the_same_run_is_kept_once() {
     let place = Place::new();
     let mut store = Store::open(&place.file("r.db")).unwrap();

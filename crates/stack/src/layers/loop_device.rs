@@ -24,7 +24,7 @@ pub(super) static LAYER: LayerSpec = LayerSpec {
 };
 
 fn holds_the_bytes_unchanged(layer: &Layer) -> bool {
-    matches!(layer.definition(), LayerDefinition::ImageFormat(format) if !format.has_tables)
+    matches!(layer.definition(), LayerDefinition::ImageFormat(format) if format.map.is_none())
 }
 
 /// The kernel's loop driver knows no image format.

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
 use clap::Args;
-use clap::builder::{PossibleValuesParser, TypedValueParser};
+use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use nestor_correlate::{
     CacheBetween, CorrelateOptions, ExtentMap, LevelInput, RecordedLevel, Recording, SpaceMap, correlate,
     read_extents,
@@ -74,7 +74,7 @@ pub struct CorrelateArguments {
     /// The disk in the host's trace, where it has several
     #[arg(long, value_name = "DEVICE")]
     host_device: Option<String>,
-    /// The hypervisor's cache mode [default: inferred]
+    /// What the hypervisor caches on the host, by QEMU's name of its cache mode [default: inferred]
     #[arg(long, value_name = "MODE", value_parser = cache_mode())]
     cache: Option<CacheMode>,
     /// Requests around the trace's middle to keep with their children
@@ -86,7 +86,14 @@ pub struct CorrelateArguments {
 }
 
 fn cache_mode() -> impl TypedValueParser<Value = CacheMode> {
-    PossibleValuesParser::new(CacheMode::NAMES)
+    let cached = |mode: CacheMode| match (mode.direct(), mode.write_cache(), mode.no_flush()) {
+        (true, true, _) => "nothing",
+        (true, false, _) => "nothing, and every write is flushed",
+        (false, false, _) => "reads",
+        (false, true, false) => "reads and writes",
+        (false, true, true) => "reads and writes, and flushes are ignored",
+    };
+    PossibleValuesParser::new(CacheMode::ALL.map(|mode| PossibleValue::new(mode.name()).help(cached(mode))))
         .try_map(|name| CacheMode::from_name(&name).ok_or("not a cache mode"))
 }
 

@@ -32,10 +32,11 @@ pub enum CacheMode {
 
 impl CacheMode {
     /// Their names, in the order of [`Self::ALL`].
-    pub const NAMES: &'static [&'static str] = &["none", "writeback", "writethrough", "directsync", "unsafe"];
+    pub(super) const NAMES: &'static [&'static str] =
+        &["none", "writeback", "writethrough", "directsync", "unsafe"];
 
     /// All of them, the default first.
-    const ALL: [Self; Self::NAMES.len()] =
+    pub const ALL: [Self; Self::NAMES.len()] =
         [Self::None, Self::Writeback, Self::Writethrough, Self::Directsync, Self::Unsafe];
 
     /// The mode of this name.

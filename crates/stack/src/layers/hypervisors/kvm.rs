@@ -5,7 +5,7 @@ use crate::{Accelerator, HypervisorKind, HypervisorSpec, LayerDefinition, LayerS
 
 pub(in crate::layers) static LAYER: LayerSpec = LayerSpec {
     name: "kvm",
-    summary: "QEMU virtual machine, accelerated by KVM where a probe shows that it works",
+    summary: "QEMU virtual machine, accelerated by KVM where a boot shows that it works",
     options: options::OPTIONS,
     definition: LayerDefinition::Hypervisor(HypervisorSpec {
         kind: HypervisorKind::Qemu,

@@ -25,6 +25,11 @@ fn qemu_img_create(format: &str, options: &[(&str, String)], path: &str, size_by
     command
 }
 
+/// The `qemu-img map` command of a format. The image may be in use.
+fn qemu_img_map(format: &str, path: &str) -> Vec<String> {
+    ["qemu-img", "map", "--force-share", "--output=json", "-f", format, "--", path].map(str::to_owned).into()
+}
+
 /// The node of a format on top of a file's node. The host's cache and discard settings are given to both: QEMU
 /// consults them at each node, and a format that opens further files by itself (vmdk) passes them on.
 fn format_node(driver: &str, node_name: &str, file_node: &str, host: &HostBlockOptions) -> Value {

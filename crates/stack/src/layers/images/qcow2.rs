@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use super::super::hypervisors::HostBlockOptions;
 use super::super::options::IMAGE_SIZE;
-use super::{PACKAGES, format_node, qemu_img_create};
+use super::{PACKAGES, format_node, qemu_img_create, qemu_img_map};
 use crate::spec::no_conflicts;
 use crate::{Bytes, ImageFormatSpec, Layer, LayerDefinition, LayerSpec, OptionKind, OptionSpec, SizeRule};
 
@@ -46,7 +46,7 @@ pub(in crate::layers) static LAYER: LayerSpec = LayerSpec {
         extension: "qcow2",
         create,
         blockdev,
-        has_tables: true,
+        map: Some(|path| qemu_img_map("qcow2", path)),
         libvirt: true,
     }),
     packages: PACKAGES,

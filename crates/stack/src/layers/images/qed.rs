@@ -1,7 +1,7 @@
 //! `qed`: QEMU's format between qcow and qcow2, two levels of tables without reference counts.
 
 use super::super::options::IMAGE_SIZE;
-use super::{PACKAGES, format_node, qemu_img_create};
+use super::{PACKAGES, format_node, qemu_img_create, qemu_img_map};
 use crate::spec::no_conflicts;
 use crate::{Bytes, ImageFormatSpec, Layer, LayerDefinition, LayerSpec, OptionKind, OptionSpec, SizeRule};
 
@@ -23,7 +23,7 @@ pub(in crate::layers) static LAYER: LayerSpec = LayerSpec {
         extension: "qed",
         create,
         blockdev: |_, node, file, host| format_node("qed", node, file, host),
-        has_tables: true,
+        map: Some(|path| qemu_img_map("qed", path)),
         libvirt: true,
     }),
     packages: PACKAGES,

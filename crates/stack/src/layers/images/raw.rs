@@ -21,7 +21,7 @@ pub(in crate::layers) static LAYER: LayerSpec = LayerSpec {
         extension: "raw",
         create,
         blockdev: |_, node, file, host| format_node("raw", node, file, host),
-        has_tables: false,
+        map: None,
         libvirt: true,
     }),
     packages: PACKAGES,

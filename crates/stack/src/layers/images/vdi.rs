@@ -1,7 +1,7 @@
 //! `vdi`: VirtualBox's format.
 
 use super::super::options::IMAGE_SIZE;
-use super::{PACKAGES, format_node, qemu_img_create};
+use super::{PACKAGES, format_node, qemu_img_create, qemu_img_map};
 use crate::spec::no_conflicts;
 use crate::{ImageFormatSpec, Layer, LayerDefinition, LayerSpec, OptionKind, OptionSpec};
 
@@ -21,7 +21,7 @@ pub(in crate::layers) static LAYER: LayerSpec = LayerSpec {
         extension: "vdi",
         create,
         blockdev: |_, node, file, host| format_node("vdi", node, file, host),
-        has_tables: true,
+        map: Some(|path| qemu_img_map("vdi", path)),
         libvirt: true,
     }),
     packages: PACKAGES,

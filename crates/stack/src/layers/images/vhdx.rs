@@ -1,7 +1,7 @@
 //! `vhdx`: Hyper-V's format.
 
 use super::super::options::IMAGE_SIZE;
-use super::{PACKAGES, format_node, qemu_img_create};
+use super::{PACKAGES, format_node, qemu_img_create, qemu_img_map};
 use crate::spec::no_conflicts;
 use crate::{Bytes, ImageFormatSpec, Layer, LayerDefinition, LayerSpec, OptionKind, OptionSpec, SizeRule};
 
@@ -27,7 +27,7 @@ pub(in crate::layers) static LAYER: LayerSpec = LayerSpec {
         extension: "vhdx",
         create,
         blockdev: |_, node, file, host| format_node("vhdx", node, file, host),
-        has_tables: true,
+        map: Some(|path| qemu_img_map("vhdx", path)),
         libvirt: false,
     }),
     packages: PACKAGES,

@@ -1,7 +1,7 @@
 //! `vmdk`: VMware's format.
 
 use super::super::options::IMAGE_SIZE;
-use super::{PACKAGES, format_node, qemu_img_create};
+use super::{PACKAGES, format_node, qemu_img_create, qemu_img_map};
 use crate::spec::no_conflicts;
 use crate::{ImageFormatSpec, Layer, LayerDefinition, LayerSpec, OptionKind, OptionSpec};
 
@@ -25,7 +25,7 @@ pub(in crate::layers) static LAYER: LayerSpec = LayerSpec {
         extension: "vmdk",
         create,
         blockdev: |_, node, file, host| format_node("vmdk", node, file, host),
-        has_tables: true,
+        map: Some(|path| qemu_img_map("vmdk", path)),
         libvirt: true,
     }),
     packages: PACKAGES,
