@@ -18,7 +18,9 @@ impl Evidence {
     /// `on` names the place in commands, where it has to be named.
     pub fn of(known: &Known, on: Option<String>) -> Self {
         let mut evidence = Self { on, ..Self::default() };
-        evidence.cells = known.cells.iter().filter_map(|cell| measured_load(known, cell)).collect();
+        let processor = known.place.on.parse::<Place>().ok().and_then(|place| place.modelled_processor());
+        let mips = processor.map(|speed| f64::from(speed.mips()));
+        evidence.cells = known.cells.iter().filter_map(|cell| measured_load(known, cell, mips)).collect();
         for (name, load) in known.loads.iter().filter(|(name, _)| !is_surface(name)) {
             evidence.shapes.insert(name.to_string(), shape(load));
             let family = name.value().map(|workload| workload.family().to_owned()).unwrap_or_default();
@@ -45,15 +47,13 @@ fn is_surface(workload: &WrittenWorkload) -> bool {
 }
 
 /// A cell as a load; `None` for surfaces, for what reached nothing, and for loads of which no request was ever recorded: nothing can be
-/// said about them.
-fn measured_load(known: &Known, cell: &KnownCell) -> Option<MeasuredLoad> {
+/// said about them. `mips` is the speed of the modelled processor; `None` in real time, where instructions are not seconds.
+fn measured_load(known: &Known, cell: &KnownCell, mips: Option<f64>) -> Option<MeasuredLoad> {
     let rate = cell.rate();
     let is_seen = known.loads.get(&cell.workload).is_some_and(|load| load.mean_bytes > 0.0);
     if rate <= 0.0 || !is_seen || is_surface(&cell.workload) {
         return None;
     }
-    let processor = known.place.on.parse::<Place>().ok().and_then(|place| place.modelled_processor());
-    let mips = processor.map(|speed| f64::from(speed.mips()));
     let place = (cell.stack.clone(), cell.workload.clone());
     let demand = known.demands.get(&place).zip(mips);
     let seen = known.loads_on.get(&place);

@@ -26,11 +26,6 @@ pub fn libvirt_xml(stack: &Stack) -> Result<String, PasteError> {
         let what = format!("libvirt does not support {format} images");
         return Err(PasteError::new(stack, &what, "use --as qemu"));
     }
-    let mut lines: Vec<String> =
-        comments(&parts, &disk).into_iter().map(|c| format!("<!-- {c} -->")).collect();
-    let kind = if parts.image.is_some() { ("file", "file") } else { ("block", "dev") };
-    lines.push(format!("<disk type='{}' device='disk'>", kind.0));
-    lines.extend(driver(&parts, format, &disk));
     let path = parts.disk_path();
     if path.contains(is_hidden) {
         let help = "rename the disk, or use `--as qemu`";
@@ -40,6 +35,11 @@ pub fn libvirt_xml(stack: &Stack) -> Result<String, PasteError> {
             help,
         ));
     }
+    let mut lines: Vec<String> =
+        comments(&parts, &disk).into_iter().map(|c| format!("<!-- {c} -->")).collect();
+    let kind = if parts.image.is_some() { ("file", "file") } else { ("block", "dev") };
+    lines.push(format!("<disk type='{}' device='disk'>", kind.0));
+    lines.extend(driver(&parts, format, &disk));
     lines.push(format!("  <source {}='{}'/>", kind.1, markup_escaped(&path)));
     lines.push(format!("  <target dev='{}' bus='{}'/>", disk.target, disk.bus));
     lines.push("</disk>".to_owned());

@@ -153,40 +153,20 @@ fn score_text(score: CompletionScore) -> String {
 
 #[cfg(test)]
 mod tests {
-    use nestor_results::{KnownCell, stack_parts};
+    use nestor_predict::matrix::Matrix;
     use nestor_statistics::Interval;
 
     use super::*;
 
-    const WORKLOAD: &str = "fio:seq-write";
-
-    fn known(stacks: &[&str]) -> Known {
-        let cell = |stack: &&str| KnownCell {
-            stack: (*stack).into(),
-            workload: WORKLOAD.into(),
-            runs: vec![1],
-            bytes_per_second: 1e6,
-            operations_per_second: 100.0,
-            response_s: None,
-            run_rates: vec![100.0],
-            deviation: None,
-        };
-        Known {
-            cells: stacks.iter().map(cell).collect(),
-            stacks: stacks.iter().map(|s| ((*s).into(), stack_parts(&(*s).into()))).collect(),
-            ..Known::default()
-        }
-    }
-
     #[test]
     fn null_models_stand_beside_what_is_told() {
-        let stacks =
-            ["ext3/kvm/raw/ext3/hdd", "ext3/kvm/raw/xfs/hdd", "xfs/kvm/raw/ext3/hdd", "xfs/kvm/raw/jfs/hdd"];
-        let mut known = known(&stacks);
-        let rates = [100.0, 400.0, 200.0, 200.0];
-        known.cells.iter_mut().zip(rates).for_each(|(cell, mb)| cell.bytes_per_second = mb * 1e6);
-        let found = load_matrix(&known, WORKLOAD).unwrap();
-        let answer = found.matrix.complete(0).unwrap();
+        let names = |names: &[&str]| names.iter().map(ToString::to_string).collect();
+        let matrix = Matrix {
+            rows: names(&["ext3", "xfs"]),
+            columns: names(&["ext3", "jfs", "xfs"]),
+            measured: [((0, 0), 1e8), ((0, 2), 4e8), ((1, 0), 2e8), ((1, 1), 2e8)].into(),
+        };
+        let answer = matrix.complete(0).unwrap();
         let was_predicted = |cell: &&MatrixCell| cell.nulls.is_some();
         assert_eq!(answer.cells.iter().filter(was_predicted).count(), 2);
         // The rates of the two that are told are the model's; beside them is what their rows and columns are in the mean.
@@ -199,7 +179,7 @@ mod tests {
             })
             .map(|cell| MatrixCell { rate: if cell.nulls.is_some() { 3e8 } else { cell.rate }, ..cell })
             .collect();
-        insta::assert_snapshot!(cells_text(&told, unit_of(&found)), @r"
+        insta::assert_snapshot!(cells_text(&told, Unit::BytesPerSecond), @r"
         guest  host  MB/s  90 % interval  row x column  mean of all
         ext3   ext3  100   measured       -             -
         ext3   jfs   300   [100, 500]     200           200
