@@ -1,5 +1,6 @@
 //! The answer: recommendations with their evidence, their mechanism and their price.
 
+use nestor_results::WrittenStack;
 use nestor_statistics::Ratio;
 use serde::{Deserialize, Serialize};
 
@@ -14,7 +15,7 @@ pub struct Recommendation {
     /// Its place, from 1.
     pub place: usize,
     /// The stack.
-    pub stack: String,
+    pub stack: WrittenStack,
     /// Whether it is the user's.
     pub is_yours: bool,
     /// Whether it was measured; otherwise it is predicted from others.
@@ -43,7 +44,7 @@ pub enum Confirmation {
     /// Fresh pairs show that it is faster than yours: the interval excludes no difference.
     Confirmed {
         /// The stack.
-        stack: String,
+        stack: WrittenStack,
         /// Of the fresh pairs alone.
         ratio: Ratio,
         /// Runs of these pairs.
@@ -52,7 +53,7 @@ pub enum Confirmation {
     /// Fresh pairs do not show it.
     NotConfirmed {
         /// The stack.
-        stack: String,
+        stack: WrittenStack,
         /// Of the fresh pairs alone; `None` if there were none with numbers on both sides.
         ratio: Option<Ratio>,
         /// Runs of these pairs.
@@ -61,7 +62,7 @@ pub enum Confirmation {
     /// Fresh pairs show nothing: numbers of theirs are not physical.
     NotPhysical {
         /// The stack.
-        stack: String,
+        stack: WrittenStack,
         /// Whose numbers, and why they are not.
         reason: String,
         /// Runs of these pairs.
@@ -76,8 +77,8 @@ pub enum Confirmation {
 
 impl Confirmation {
     /// What fresh pairs say: confirmed is only what has an interval above no difference.
-    pub fn of(stack: &str, ratio: Option<Ratio>, runs: Vec<i64>) -> Self {
-        let stack = stack.to_owned();
+    pub fn of(stack: &WrittenStack, ratio: Option<Ratio>, runs: Vec<i64>) -> Self {
+        let stack = stack.clone();
         match ratio {
             Some(ratio) if ratio.interval.is_some_and(|interval| interval.low > 1.0) => {
                 Self::Confirmed { stack, ratio, runs }
@@ -91,7 +92,10 @@ impl Confirmation {
 ///
 /// # Errors
 /// In words, why there is no candidate.
-pub fn candidate(ranking: &Ranking, not_physical: impl Fn(&str) -> Option<String>) -> Result<String, String> {
+pub fn candidate(
+    ranking: &Ranking,
+    not_physical: impl Fn(&WrittenStack) -> Option<String>,
+) -> Result<WrittenStack, String> {
     let yours = ranking.rows.iter().find(|row| row.is_yours);
     if let Some(reason) = yours.and_then(|row| not_physical(&row.stack)) {
         return Err(format!("the number of your stack is not plausible: {reason}"));
@@ -131,7 +135,7 @@ pub struct Advice {
     /// Whether the numbers are physical, in sentences; `None` if that was not looked into.
     pub physical: Option<Vec<String>>,
     /// The stack that the others are compared with.
-    pub yours: String,
+    pub yours: WrittenStack,
     /// The recommendations, the best first; stacks whose numbers are not physical after all others, however fast.
     pub recommendations: Vec<Recommendation>,
     /// What each level of each factor does.
@@ -141,9 +145,9 @@ pub struct Advice {
     /// What became of the test of the best.
     pub confirmation: Confirmation,
     /// Stacks that were not measured and might be the best.
-    pub worth_measuring: Vec<String>,
+    pub worth_measuring: Vec<WrittenStack>,
     /// Stacks of which nothing is known.
-    pub unknown: Vec<String>,
+    pub unknown: Vec<WrittenStack>,
     /// What makes it less sure than it seems.
     pub doubts: Vec<String>,
     /// What all stacks have in common, and how to ask for more.
@@ -167,9 +171,9 @@ impl Advice {
         question: Question,
         ranking: Ranking,
         confirmation: Confirmation,
-        known: impl Fn(&str) -> Known,
+        known: impl Fn(&WrittenStack) -> Known,
     ) -> Self {
-        let confirmed = |stack: &str| match &confirmation {
+        let confirmed = |stack: &WrittenStack| match &confirmation {
             Confirmation::Confirmed { stack: confirmed, ratio, .. } if confirmed == stack => Some(*ratio),
             _ => None,
         };
@@ -226,7 +230,7 @@ pub struct Question {
     /// What is compared.
     pub unit: Unit,
     /// The stack that the others are compared with.
-    pub yours: String,
+    pub yours: WrittenStack,
     /// See [`Advice::physical`].
     pub physical: Option<Vec<String>>,
     /// See [`Advice::doubts`].
@@ -247,8 +251,9 @@ mod tests {
 
     #[test]
     fn only_an_interval_above_no_difference_confirms() {
-        let is_confirmed =
-            |ratio| matches!(Confirmation::of("s", ratio, Vec::new()), Confirmation::Confirmed { .. });
+        let is_confirmed = |ratio| {
+            matches!(Confirmation::of(&"s".into(), ratio, Vec::new()), Confirmation::Confirmed { .. })
+        };
         assert!(is_confirmed(ratio(1.51, 1.58, 1.66)));
         assert!(!is_confirmed(ratio(0.99, 1.58, 2.5)));
         assert!(!is_confirmed(ratio(0.5, 0.6, 0.7)));
@@ -258,7 +263,7 @@ mod tests {
 
     fn row(stack: &str, rate: f64) -> Ranked {
         Ranked {
-            stack: stack.to_owned(),
+            stack: stack.into(),
             measured: true,
             is_yours: stack == "yours",
             rate: Estimate { value: rate, interval: None },
@@ -277,14 +282,14 @@ mod tests {
         }
     }
 
-    fn only(names: &'static [&'static str]) -> impl Fn(&str) -> Option<String> {
-        move |stack| names.contains(&stack).then(|| "from host memory".to_owned())
+    fn only(names: &'static [&'static str]) -> impl Fn(&WrittenStack) -> Option<String> {
+        move |stack| names.contains(&stack.as_str()).then(|| "from host memory".to_owned())
     }
 
     #[test]
     fn what_is_not_physical_is_never_tested_as_the_best() {
-        assert_eq!(candidate(&ranking(), only(&[])), Ok("cached".to_owned()));
-        assert_eq!(candidate(&ranking(), only(&["cached"])), Ok("fast".to_owned()));
+        assert_eq!(candidate(&ranking(), only(&[])), Ok("cached".into()));
+        assert_eq!(candidate(&ranking(), only(&["cached"])), Ok("fast".into()));
         let why = |names| candidate(&ranking(), only(names)).unwrap_err();
         assert_eq!(why(&["cached", "fast"]), "yours is the best of these stacks with plausible numbers");
         assert_eq!(why(&["yours"]), "the number of your stack is not plausible: from host memory");
@@ -300,7 +305,7 @@ mod tests {
             workload: "fio:rand-write".to_owned(),
             ground: "emulated".to_owned(),
             unit: Unit::OperationsPerSecond,
-            yours: "yours".to_owned(),
+            yours: "yours".into(),
             physical: None,
             doubts: Vec::new(),
             held_fixed: Vec::new(),

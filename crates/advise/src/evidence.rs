@@ -18,7 +18,7 @@ pub fn observation(run: &StoredRun, unit: Unit) -> Option<Observation> {
         Unit::BytesPerSecond => load.bytes_per_second(),
     };
     Some(Observation {
-        stack: record.stack.to_string(),
+        stack: record.stack.clone(),
         run: run.number,
         block: block_of(record),
         rate,
@@ -47,7 +47,7 @@ pub fn flush_trace(run: &StoredRun) -> Option<FlushTrace> {
     }
     Some(FlushTrace {
         run: run.number,
-        stack: run.record.stack.to_string(),
+        stack: run.record.stack.clone(),
         workload: run.record.workload.to_string(),
         guest_asked: guest_metrics.flushes_queued + guest_metrics.fua_writes_queued,
         guest_sent: guest_metrics.flushes + guest_metrics.fua_writes,

@@ -3,6 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
+use nestor_results::WrittenStack;
+use nestor_stack::layers::hypervisors::CacheMode;
 use nestor_stack::{Stack, StackError};
 use nestor_statistics::design::{GivenRun, MOST_COMBINATIONS, NoDesign, combinations};
 use serde::{Deserialize, Serialize};
@@ -105,7 +107,7 @@ pub struct Space {
     is_path: bool,
     machine_options: String,
     /// Canonical stacks and their levels; what does not fit together is not among them.
-    stacks: BTreeMap<String, Vec<usize>>,
+    stacks: BTreeMap<WrittenStack, Vec<usize>>,
 }
 
 /// Why there is nothing to choose from.
@@ -200,7 +202,7 @@ impl Space {
         for levels in all {
             match space.build(&levels) {
                 Ok(Some(stack)) => {
-                    space.stacks.entry(stack.to_string()).or_insert(levels);
+                    space.stacks.entry(stack.into()).or_insert(levels);
                 }
                 Ok(None) => {}
                 Err(error) => {
@@ -321,9 +323,9 @@ impl Space {
         &self.medium
     }
 
-    /// All stacks, in canonical notation.
-    pub fn stacks(&self) -> impl Iterator<Item = &str> {
-        self.stacks.keys().map(String::as_str)
+    /// All stacks.
+    pub fn stacks(&self) -> impl Iterator<Item = &WrittenStack> {
+        self.stacks.keys()
     }
 
     /// The combinations that make a stack.
@@ -331,24 +333,24 @@ impl Space {
         self.stacks.values().cloned().collect()
     }
 
-    /// The stack of a combination, in canonical notation.
-    pub fn stack(&self, levels: &[usize]) -> Option<&str> {
-        self.stacks.iter().find(|(_, known)| *known == levels).map(|(stack, _)| stack.as_str())
+    /// The stack of a combination.
+    pub fn stack(&self, levels: &[usize]) -> Option<&WrittenStack> {
+        self.stacks.iter().find(|(_, known)| *known == levels).map(|(stack, _)| stack)
     }
 
-    /// The levels of a stack in canonical notation; `None` if it is not one of these.
-    pub fn levels_of(&self, stack: &str) -> Option<&[usize]> {
+    /// The levels of a stack; `None` if it is not one of these.
+    pub fn levels_of(&self, stack: &WrittenStack) -> Option<&[usize]> {
         self.stacks.get(stack).map(Vec::as_slice)
     }
 
     /// The stack of the first level of each factor, or the first of all if that does not fit together.
-    pub fn default_stack(&self) -> &str {
+    pub fn default_stack(&self) -> &WrittenStack {
         let first = vec![0; self.factors.len()];
-        self.stack(&first).or_else(|| self.stacks.keys().next().map(String::as_str)).unwrap_or_default()
+        self.stack(&first).or_else(|| self.stacks.keys().next()).expect("a space has a stack")
     }
 
     /// What was measured before, as a design takes it: runs of stacks that are among these.
-    pub fn given<'a>(&self, runs: impl IntoIterator<Item = (&'a str, &'a str)>) -> Vec<GivenRun> {
+    pub fn given<'a>(&self, runs: impl IntoIterator<Item = (&'a WrittenStack, &'a str)>) -> Vec<GivenRun> {
         let mut blocks: Vec<&str> = Vec::new();
         let mut given = Vec::new();
         for (stack, block) in runs {
@@ -364,9 +366,8 @@ impl Space {
 }
 
 /// The cache mode of a stack's topmost virtual machine; `None` without one.
-pub fn cache_mode(stack: &str) -> Option<String> {
-    let stack = Stack::parse(stack).ok()?;
-    stack.anatomy().virtual_machine?.option("cache").map(str::to_owned)
+pub fn cache_mode(stack: &WrittenStack) -> Option<CacheMode> {
+    Some(stack.value()?.anatomy().virtual_machine?.hypervisor()?.block.cache)
 }
 
 #[cfg(test)]
@@ -401,10 +402,10 @@ mod tests {
     fn the_usual_space_has_twelve_stacks() {
         let space = space(&[]).unwrap();
         assert_eq!(space.stacks().count(), 12);
-        assert_eq!(space.default_stack(), "ext4/kvm/raw/ext4/hdd");
-        let levels = space.levels_of("ext4/kvm:cache=writeback/qcow2/xfs/hdd").unwrap();
+        assert_eq!(space.default_stack(), &"ext4/kvm/raw/ext4/hdd");
+        let levels = space.levels_of(&"ext4/kvm:cache=writeback/qcow2/xfs/hdd".into()).unwrap();
         assert_eq!(levels, [0, 1, 1, 1, 0, 0, 0]);
-        assert_eq!(space.stack(levels), Some("ext4/kvm:cache=writeback/qcow2/xfs/hdd"));
+        assert_eq!(space.stack(levels).unwrap(), "ext4/kvm:cache=writeback/qcow2/xfs/hdd");
     }
 
     fn held(space: &Space) -> Vec<String> {
@@ -437,11 +438,12 @@ mod tests {
     fn without_an_image_there_is_no_host_file_system() {
         let space =
             space(&[(FactorName::Format, &["raw", "device"]), (FactorName::Cache, &["none"])]).unwrap();
-        let stacks: Vec<&str> = space.stacks().collect();
+        let stacks: Vec<&str> = space.stacks().map(WrittenStack::as_str).collect();
         assert_eq!(stacks, ["ext4/kvm/hdd", "ext4/kvm/raw/ext4/hdd", "ext4/kvm/raw/xfs/hdd"]);
         let alone = self::space(&[(FactorName::Format, &["device"])]).unwrap();
         assert_eq!(alone.level_counts(), [1, 1, 1, 3, 1, 1, 1]);
-        assert_eq!(alone.levels_of("ext4/kvm:cache=writethrough/hdd"), Some(&[0, 0, 0, 2, 0, 0, 0][..]));
+        let levels = alone.levels_of(&"ext4/kvm:cache=writethrough/hdd".into());
+        assert_eq!(levels, Some(&[0, 0, 0, 2, 0, 0, 0][..]));
     }
 
     #[test]
@@ -465,7 +467,7 @@ mod tests {
             (FactorName::Cache, &["none"]),
         ];
         let space = space(levels).unwrap();
-        assert_eq!(space.default_stack(), "ext4/kvm:sched=bfq/raw/xfs/hdd:sched=mq-deadline");
+        assert_eq!(space.default_stack(), &"ext4/kvm:sched=bfq/raw/xfs/hdd:sched=mq-deadline");
         let given = levels.iter().map(|(name, levels)| (*name, words(levels))).collect();
         let error = Space::new(&given, "dev:/dev/sdb", "").unwrap_err().to_string();
         assert!(error.contains("/sys/block"), "{error}");

@@ -1,5 +1,6 @@
 //! What was measured, as plain numbers.
 
+use nestor_results::WrittenStack;
 use serde::{Deserialize, Serialize};
 
 /// What a workload is judged by.
@@ -33,8 +34,8 @@ impl Unit {
 /// One run of a stack under the workload in question.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Observation {
-    /// The stack, in canonical notation.
-    pub stack: String,
+    /// The stack.
+    pub stack: WrittenStack,
     /// Its number in the store.
     pub run: i64,
     /// Runs of one block were measured next to each other in random order, so that they can be paired.

@@ -3,6 +3,7 @@
 use std::fmt;
 use std::time::Duration;
 
+use nestor_results::WrittenStack;
 use nestor_statistics::design::{d_optimal, parameters};
 use nestor_statistics::{AdditiveModel, AdditiveRun, GivenRun, NoDesign};
 use serde::Serialize;
@@ -24,7 +25,7 @@ const MEASURED_ALL: usize = 24;
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct ScreeningPlan {
     /// The stacks, yours first; none if what is known suffices.
-    pub stacks: Vec<String>,
+    pub stacks: Vec<WrittenStack>,
     /// Stacks that may be chosen.
     pub possible: usize,
     /// Unknowns of the model.
@@ -107,7 +108,7 @@ impl std::error::Error for NoPlan {}
 /// Why there is no plan.
 pub fn plan(
     space: &Space,
-    yours: &str,
+    yours: &WrittenStack,
     known: &[Observation],
     time: Time,
     seed: u64,
@@ -119,12 +120,12 @@ pub fn plan(
 
 fn screening(
     space: &Space,
-    yours: &str,
+    yours: &WrittenStack,
     known: &[Observation],
     time: Time,
     seed: u64,
 ) -> Result<ScreeningPlan, NoPlan> {
-    let given = space.given(known.iter().map(|seen| (seen.stack.as_str(), seen.block.as_str())));
+    let given = space.given(known.iter().map(|seen| (&seen.stack, seen.block.as_str())));
     let possible = space.possible();
     let unknowns = parameters(&space.level_counts());
     let holds = time.holds();
@@ -169,8 +170,11 @@ fn screening(
     Ok(plan)
 }
 
-fn with_yours<'a>(yours: &'a str, stacks: impl Iterator<Item = &'a str>) -> Vec<String> {
-    std::iter::once(yours).chain(stacks.filter(|stack| *stack != yours)).map(str::to_owned).collect()
+fn with_yours<'a>(
+    yours: &'a WrittenStack,
+    stacks: impl Iterator<Item = &'a WrittenStack>,
+) -> Vec<WrittenStack> {
+    std::iter::once(yours).chain(stacks.filter(|stack| *stack != yours)).cloned().collect()
 }
 
 /// Whether runs that were made tell every effect.
@@ -229,11 +233,11 @@ mod tests {
 
     fn planned(known: &[Observation], minutes: u64, cell_s: Option<f64>) -> Result<ScreeningPlan, NoPlan> {
         let time = Time { budget: Some(Duration::from_secs(60 * minutes)), cell_s, ..Time::default() };
-        plan(&space(), YOURS, known, time, 1)
+        plan(&space(), &YOURS.into(), known, time, 1)
     }
 
     fn seen(stack: &str, block: &str) -> Observation {
-        Observation { stack: stack.to_owned(), run: 1, block: block.to_owned(), rate: 1.0, trusted: true }
+        Observation { stack: stack.into(), run: 1, block: block.to_owned(), rate: 1.0, trusted: true }
     }
 
     #[test]
@@ -242,7 +246,7 @@ mod tests {
         assert_eq!((plan.possible, plan.parameters, plan.pairs), (12, 5, 6));
         assert!((9..=10).contains(&plan.stacks.len()), "{plan:?}");
         assert_eq!(plan.stacks[0], YOURS);
-        let different: BTreeSet<&String> = plan.stacks.iter().collect();
+        let different: BTreeSet<&WrittenStack> = plan.stacks.iter().collect();
         assert_eq!(different.len(), plan.stacks.len());
         assert_eq!(plan.expected_s(), Some(60.0 * plan.cells() as f64));
         let slow_start = Time {
@@ -251,7 +255,7 @@ mod tests {
             opening_s: 1_000.0,
             probes: 30,
         };
-        let slow_start = super::plan(&space(), YOURS, &[], slow_start, 1).unwrap();
+        let slow_start = super::plan(&space(), &YOURS.into(), &[], slow_start, 1).unwrap();
         assert!(slow_start.cells() <= 26 && slow_start.expected_s().unwrap() <= 3_600.0, "{slow_start:?}");
     }
 
@@ -260,7 +264,7 @@ mod tests {
         let probed = |minutes: u64| {
             let budget = Some(Duration::from_secs(60 * minutes));
             let time = Time { budget, cell_s: Some(60.0), probes: 3, ..Time::default() };
-            super::plan(&space(), YOURS, &[], time, 1).unwrap()
+            super::plan(&space(), &YOURS.into(), &[], time, 1).unwrap()
         };
         let (without, with) = (planned(&[], 60, Some(60.0)).unwrap(), probed(60));
         assert_eq!((with.probes, with.cells()), (3, without.cells() + 3));
@@ -292,7 +296,7 @@ mod tests {
         ]);
         let space = Space::new(&levels, "hdd", "").unwrap();
         assert_eq!(space.stacks().count(), 3);
-        let plan = super::plan(&space, "ext4/kvm/raw/xfs/hdd", &[], Time::default(), 1).unwrap();
+        let plan = super::plan(&space, &"ext4/kvm/raw/xfs/hdd".into(), &[], Time::default(), 1).unwrap();
         assert_eq!(plan.stacks.len(), 4, "{plan:?}");
     }
 

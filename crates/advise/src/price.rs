@@ -8,6 +8,7 @@ use std::cmp::Reverse;
 
 use serde::{Deserialize, Serialize};
 
+use nestor_results::WrittenStack;
 use nestor_text::units::{bytes, digits};
 
 /// A short workload that flushes after every eighth write, so that a flush for each write and one for each guest's flush can
@@ -32,7 +33,7 @@ pub struct FlushTrace {
     /// The run's number in the store.
     pub run: i64,
     /// The stack.
-    pub stack: String,
+    pub stack: WrittenStack,
     /// The workload.
     pub workload: String,
     /// Flushes and FUA writes that the guest's file system asked its block layer for.
@@ -144,15 +145,15 @@ pub struct Price {
 
 /// The price of a stack from the traces at hand: best of the stack itself, else of others (with the same cache mode, which is
 /// for the caller to see to), which is said.
-pub fn price(stack: &str, traces: &[FlushTrace]) -> Price {
+pub fn price(stack: &WrittenStack, traces: &[FlushTrace]) -> Price {
     let own_first = |wanted: &dyn Fn(&FlushTrace) -> bool| {
         let mut found: Vec<&FlushTrace> = traces.iter().filter(|trace| wanted(trace)).collect();
         // Of the stack itself, of the probe, the latest.
-        found.sort_by_key(|trace| (trace.stack != stack, trace.workload != FLUSH_PROBE, Reverse(trace.run)));
+        found.sort_by_key(|trace| (trace.stack != *stack, trace.workload != FLUSH_PROBE, Reverse(trace.run)));
         found.first().copied()
     };
     let flushed = own_first(&|trace| trace.reach() != Reach::NeverAsked);
-    let held = own_first(&|trace| trace.stack == stack && trace.held_bytes().is_some());
+    let held = own_first(&|trace| trace.stack == *stack && trace.held_bytes().is_some());
     let Some(flushed) = flushed else {
         let words = match own_first(&|_| true) {
             Some(trace) => {
@@ -167,7 +168,7 @@ pub fn price(stack: &str, traces: &[FlushTrace]) -> Price {
         "seen: {} at the disk for {} of the guest's{}",
         flushed.medium_flushes,
         flushed.guest_flushes(),
-        if flushed.stack == stack { String::new() } else { format!(", on {}", flushed.stack) }
+        if flushed.stack == *stack { String::new() } else { format!(", on {}", flushed.stack) }
     );
     let (kind, words) = match flushed.reach() {
         Reach::PerWrite(rate) => (
@@ -222,7 +223,7 @@ mod tests {
     fn trace(guest_sent: u64, medium_flushes: u64) -> FlushTrace {
         FlushTrace {
             run: 7,
-            stack: STACK.to_owned(),
+            stack: STACK.into(),
             workload: FLUSH_PROBE.to_owned(),
             guest_asked: 64,
             guest_sent,
@@ -235,7 +236,7 @@ mod tests {
     }
 
     fn words(traces: &[FlushTrace]) -> String {
-        price(STACK, traces).words
+        price(&STACK.into(), traces).words
     }
 
     #[test]
@@ -277,7 +278,7 @@ mod tests {
 
     #[test]
     fn another_stack_may_stand_in_and_is_named() {
-        let other = FlushTrace { stack: "ext4/kvm/raw/ext4/hdd".to_owned(), ..trace(64, 64) };
+        let other = FlushTrace { stack: "ext4/kvm/raw/ext4/hdd".into(), ..trace(64, 64) };
         assert!(words(std::slice::from_ref(&other)).contains("on ext4/kvm/raw/ext4/hdd"));
         assert!(words(&[other, trace(64, 0)]).starts_with("also what was flushed"));
     }
@@ -286,7 +287,7 @@ mod tests {
         #[test]
         fn flushes_that_are_lost_are_never_free(sent in 1_u64..1_000, arrived in 0_u64..1_000, writes in 1_u64..5_000) {
             let trace = FlushTrace { guest_sent: sent, medium_flushes: arrived, guest_writes: writes, ..trace(0, 0) };
-            let kind = price(STACK, &[trace]).kind;
+            let kind = price(&STACK.into(), &[trace]).kind;
             if arrived * 20 <= sent {
                 proptest::prop_assert!(matches!(kind, PriceKind::Flushed | PriceKind::NothingWritten));
                 // Only a flush for nearly every write can make up for that.

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use nestor_results::WrittenStack;
 use nestor_statistics::{
     AdditiveModel, AdditiveRun, Interval, LackOfFit, Ratio, geometric_mean, mean, paired_ratio,
     unpaired_ratio,
@@ -27,7 +28,7 @@ pub struct Estimate {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Ranked {
     /// The stack.
-    pub stack: String,
+    pub stack: WrittenStack,
     /// Whether it was measured; otherwise the model predicts it.
     pub measured: bool,
     /// Whether it is the user's.
@@ -80,18 +81,18 @@ pub struct Ranking {
     /// The model; `None` if nothing in the space was measured.
     pub fit: Option<FitSummary>,
     /// Stacks of which nothing tells.
-    pub unknown: Vec<String>,
+    pub unknown: Vec<WrittenStack>,
     /// Stacks that were not measured and might be the best.
-    pub worth_measuring: Vec<String>,
+    pub worth_measuring: Vec<WrittenStack>,
 }
 
 /// Ranks the stacks of a space, and `yours` with them, against `yours`.
-pub fn rank(space: &Space, yours: &str, observations: &[Observation]) -> Ranking {
+pub fn rank(space: &Space, yours: &WrittenStack, observations: &[Observation]) -> Ranking {
     let usable: Vec<&Observation> =
         observations.iter().filter(|seen| seen.rate.is_finite() && seen.rate > 0.0).collect();
     let (model, fit) = fit(space, &usable).unzip();
     let judge = Judge { space, yours, model, fit, observations: usable };
-    let mut names: Vec<&str> = space.stacks().collect();
+    let mut names: Vec<&WrittenStack> = space.stacks().collect();
     if !names.contains(&yours) {
         names.push(yours);
     }
@@ -100,7 +101,7 @@ pub fn rank(space: &Space, yours: &str, observations: &[Observation]) -> Ranking
     for stack in names {
         match judge.row(stack) {
             Some(row) => rows.push(row),
-            None => unknown.push(stack.to_owned()),
+            None => unknown.push(stack.clone()),
         }
     }
     let score = |row: &Ranked| match &row.vs_yours {
@@ -123,7 +124,7 @@ pub fn rank(space: &Space, yours: &str, observations: &[Observation]) -> Ranking
 }
 
 /// Predicted stacks whose interval reaches above the best measured one.
-fn worth_measuring(rows: &[Ranked]) -> Vec<String> {
+fn worth_measuring(rows: &[Ranked]) -> Vec<WrittenStack> {
     let best = rows.iter().filter(|row| row.measured).map(|row| row.rate.value).fold(0.0, f64::max);
     rows.iter()
         .filter(|row| !row.measured && row.rate.interval.is_none_or(|interval| interval.high > best))
@@ -172,19 +173,19 @@ fn model(space: &Space, observations: &[&Observation]) -> Option<AdditiveModel> 
 
 struct Judge<'a> {
     space: &'a Space,
-    yours: &'a str,
+    yours: &'a WrittenStack,
     model: Option<AdditiveModel>,
     fit: Option<FitSummary>,
     observations: Vec<&'a Observation>,
 }
 
 impl Judge<'_> {
-    fn row(&self, stack: &str) -> Option<Ranked> {
+    fn row(&self, stack: &WrittenStack) -> Option<Ranked> {
         let seen = self.of(stack);
         let rate = if seen.is_empty() { self.predicted(stack)? } else { self.measured(&seen)? };
         let is_yours = stack == self.yours;
         Some(Ranked {
-            stack: stack.to_owned(),
+            stack: stack.clone(),
             measured: !seen.is_empty(),
             is_yours,
             rate,
@@ -193,8 +194,8 @@ impl Judge<'_> {
         })
     }
 
-    fn of(&self, stack: &str) -> Vec<&Observation> {
-        self.observations.iter().copied().filter(|seen| seen.stack == stack).collect()
+    fn of(&self, stack: &WrittenStack) -> Vec<&Observation> {
+        self.observations.iter().copied().filter(|seen| seen.stack == *stack).collect()
     }
 
     /// The geometric mean; the interval of a single run is as wide as runs scatter about the model.
@@ -219,7 +220,7 @@ impl Judge<'_> {
         Some(factor * model.residual_deviation()?)
     }
 
-    fn predicted(&self, stack: &str) -> Option<Estimate> {
+    fn predicted(&self, stack: &WrittenStack) -> Option<Estimate> {
         let model = self.model.as_ref()?;
         let prediction = model.predict(self.space.levels_of(stack)?)?;
         Some(Estimate { value: prediction.value, interval: prediction.interval })
@@ -227,7 +228,7 @@ impl Judge<'_> {
 
     /// What was measured stands: by pairs, of which a single one has an interval as wide as runs scatter about the model.
     /// Where nothing was paired the model tells, else what there is.
-    fn vs_yours(&self, stack: &str, seen: &[&Observation]) -> Option<Ratio> {
+    fn vs_yours(&self, stack: &WrittenStack, seen: &[&Observation]) -> Option<Ratio> {
         let yours = self.of(self.yours);
         let pairs = pairs(&yours, seen);
         if let Some(ratio) = paired_ratio(&pairs) {
@@ -283,7 +284,7 @@ mod tests {
     use super::*;
 
     fn seen(stack: &str, block: &str, rate: f64) -> Observation {
-        Observation { stack: stack.to_owned(), run: 1, block: block.to_owned(), rate, trusted: true }
+        Observation { stack: stack.into(), run: 1, block: block.to_owned(), rate, trusted: true }
     }
 
     fn space() -> Space {
@@ -295,7 +296,7 @@ mod tests {
     /// Rates of 100 for yours; xfs is 1.5, qcow2 0.8, writeback 1.1, writethrough 0.5 times as fast; nine of twelve stacks.
     fn screened() -> Vec<Observation> {
         let space = space();
-        let stacks: Vec<String> = space.stacks().map(str::to_owned).collect();
+        let stacks: Vec<&WrittenStack> = space.stacks().collect();
         let rate = |stack: &str| {
             let with = |word: &str, ratio: f64| if stack.contains(word) { ratio } else { 1.0 };
             100.0
@@ -317,7 +318,7 @@ mod tests {
 
     #[test]
     fn what_was_not_measured_is_predicted_and_said_to_be() {
-        let ranking = rank(&space(), YOURS, &screened());
+        let ranking = rank(&space(), &YOURS.into(), &screened());
         assert_eq!(ranking.rows.len(), 12);
         let first = &ranking.rows[0];
         assert_eq!((first.stack.as_str(), first.measured), ("ext4/kvm:cache=writeback/raw/xfs/hdd", false));
@@ -335,7 +336,7 @@ mod tests {
 
     #[test]
     fn effects_are_those_of_the_levels() {
-        let ranking = rank(&space(), YOURS, &screened());
+        let ranking = rank(&space(), &YOURS.into(), &screened());
         let effect = |level: &str| ranking.effects.iter().find(|effect| effect.level == level).unwrap().ratio;
         assert!((effect("xfs") / effect("ext4") / 1.5 - 1.0).abs() < 0.03);
         assert!((effect("writethrough") / effect("none") / 0.5 - 1.0).abs() < 0.03);
@@ -349,7 +350,7 @@ mod tests {
         let wild = "ext4/kvm:cache=writeback/raw/ext4/hdd";
         let at = runs.iter().position(|run| run.stack == wild).unwrap();
         (runs[at].rate, runs[at].trusted) = (runs[at].rate * 20.0, false);
-        let ranking = rank(&space(), YOURS, &runs);
+        let ranking = rank(&space(), &YOURS.into(), &runs);
         let fit = ranking.fit.unwrap();
         assert_eq!((fit.runs, fit.untrusted, fit.left_out), (8, 0, 1));
         let effect = |level: &str| ranking.effects.iter().find(|effect| effect.level == level).unwrap().ratio;
@@ -357,7 +358,7 @@ mod tests {
         assert!(ranking.rows.iter().any(|row| row.stack == wild && row.measured));
         // Without any of the three of writeback nothing would tell of it.
         runs.iter_mut().filter(|run| run.stack.contains("writeback")).for_each(|run| run.trusted = false);
-        let fit = rank(&space(), YOURS, &runs).fit.unwrap();
+        let fit = rank(&space(), &YOURS.into(), &runs).fit.unwrap();
         assert_eq!((fit.runs, fit.untrusted, fit.left_out), (9, 3, 0));
     }
 
@@ -369,7 +370,7 @@ mod tests {
             .zip([1.0, 10.0, 3.0])
             .flat_map(|(block, slow)| [seen(YOURS, block, 100.0 * slow), seen(other, block, 120.0 * slow)])
             .collect();
-        let ranking = rank(&space(), YOURS, &runs);
+        let ranking = rank(&space(), &YOURS.into(), &runs);
         let ratio = ranking.rows[0].vs_yours.unwrap();
         assert_eq!((ranking.rows[0].stack.as_str(), ratio.pairs), (other, 3));
         assert!((ratio.value - 1.2).abs() < 1e-9);
@@ -382,14 +383,14 @@ mod tests {
         let yours = "jfs/kvm:cache=unsafe/raw/jfs/hdd";
         let mut runs = screened();
         runs.push(seen(yours, "1", 50.0));
-        let ranking = rank(&space(), yours, &runs);
+        let ranking = rank(&space(), &yours.into(), &runs);
         let row = ranking.rows.iter().find(|row| row.is_yours).unwrap();
         assert!(row.measured && row.vs_yours.is_none());
         let measured = ranking.rows.iter().find(|row| row.stack == YOURS).unwrap();
         let ratio = measured.vs_yours.unwrap();
         assert!(ratio.pairs == 1 && (ratio.value * 50.0 / measured.rate.value - 1.0).abs() < 1e-9);
         assert!(ratio.interval.unwrap().contains(ratio.value));
-        assert_eq!(rank(&space(), yours, &[]).unknown.len(), 13);
+        assert_eq!(rank(&space(), &yours.into(), &[]).unknown.len(), 13);
     }
 
     proptest::proptest! {
@@ -401,7 +402,7 @@ mod tests {
                 .zip(&rates)
                 .flat_map(|(stack, rate)| [seen(stack, "1", *rate), seen(stack, "2", *rate * 1.1)])
                 .collect();
-            let ranking = rank(&space, YOURS, &runs);
+            let ranking = rank(&space, &YOURS.into(), &runs);
             proptest::prop_assert_eq!(ranking.rows.len(), 12);
             for pair in ranking.rows.windows(2) {
                 proptest::prop_assert!(pair[0].rate.value >= pair[1].rate.value * (1.0 - 1e-9));

@@ -106,8 +106,8 @@ fn the_best_is_screened_priced_and_tested_beside_yours() {
     let best = advice["recommendations"][0]["stack"].as_str().expect("a best one");
     let xml = Said::of(&sandbox, &[&asked[..], &["--as", "libvirt"]].concat());
     assert!(xml.stderr.starts_with(&format!("{best}: the best known stack, measured")), "{}", xml.stderr);
-    let mode = nestor_advise::cache_mode(best).expect("it has a virtual machine");
-    assert!(xml.stdout.contains(&format!("cache='{mode}'")), "{}", xml.stdout);
+    let mode = nestor_advise::cache_mode(&best.into()).expect("it has a virtual machine");
+    assert!(xml.stdout.contains(&format!("cache='{}'", mode.name())), "{}", xml.stdout);
 }
 
 fn check_ranking(advice: &Value, runs: &[StoredRun]) {

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use nestor_results::WrittenStack;
 use nestor_statistics::{Ratio, paired_ratio, unpaired_ratio};
 use serde::Serialize;
 
@@ -28,19 +29,19 @@ impl FailedRun {
     }
 }
 
-/// What was measured for a dispute; stacks in canonical notation.
+/// What was measured for a dispute.
 #[derive(Clone, Debug, Default)]
 pub struct Evidence {
     /// The stack of each label.
-    pub stacks: BTreeMap<String, String>,
+    pub stacks: BTreeMap<String, WrittenStack>,
     /// Runs with numbers, by workload.
     pub observations: BTreeMap<String, Vec<Observation>>,
     /// What traces showed of flushes.
     pub traces: Vec<FlushTrace>,
     /// Why a stack has no numbers, by stack and workload.
-    pub failures: BTreeMap<(String, String), FailedRun>,
+    pub failures: BTreeMap<(WrittenStack, String), FailedRun>,
     /// What makes the second stack slower or faster than the first, by these two and the workload.
-    pub mechanisms: BTreeMap<(String, String, String), String>,
+    pub mechanisms: BTreeMap<(WrittenStack, WrittenStack, String), String>,
 }
 
 /// What became of a claim.
@@ -124,7 +125,7 @@ pub struct Settlement {
     /// Why it cannot be settled here at all.
     pub cannot: Option<String>,
     /// The stack of each label.
-    pub stacks: BTreeMap<String, String>,
+    pub stacks: BTreeMap<String, WrittenStack>,
     /// The sides.
     pub sides: Vec<SideVerdict>,
     /// What was seen of flushes.
@@ -244,8 +245,8 @@ impl Evidence {
     }
 
     fn traces_of(&self, label: &str, workload: &str) -> impl Iterator<Item = &FlushTrace> {
-        let stack = self.stacks.get(label).cloned().unwrap_or_default();
-        self.traces.iter().filter(move |trace| trace.stack == stack && trace.workload == workload)
+        let stack = self.stacks.get(label);
+        self.traces.iter().filter(move |trace| Some(&trace.stack) == stack && trace.workload == workload)
     }
 
     /// Every run of a stack has to show it; one that shows the contrary is enough to the contrary.
@@ -270,8 +271,8 @@ impl Evidence {
         if !self.of(label, workload).is_empty() {
             return (Outcome::DoesNotHold, "it ran".to_owned(), None);
         }
-        let key = (self.stacks.get(label).cloned().unwrap_or_default(), workload.to_owned());
-        let Some(failed) = self.failures.get(&key) else {
+        let key = self.stacks.get(label).map(|stack| (stack.clone(), workload.to_owned()));
+        let Some(failed) = key.and_then(|key| self.failures.get(&key)) else {
             return (Outcome::NotTested, "no runs".to_owned(), None);
         };
         let why = failed.first_line();

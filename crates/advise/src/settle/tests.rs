@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use nestor_results::WrittenStack;
 use nestor_stack::Stack;
 use nestor_workload::Workload;
 
@@ -54,7 +55,7 @@ fn evidence(dispute: &Dispute, workload: &str, rates: &[(&str, [f64; 3])]) -> Ev
         stacks: dispute
             .stacks_on("hdd")
             .into_iter()
-            .map(|(label, stack)| (label.to_owned(), stack))
+            .map(|(label, stack)| (label.to_owned(), stack.into()))
             .collect(),
         ..Evidence::default()
     };
@@ -110,10 +111,10 @@ fn a_side_is_as_right_as_the_least_of_its_claims() {
     assert_eq!(settlement.runs, [0, 1, 2]);
 }
 
-fn flush_trace(stack: &str, guest_sent: u64, medium_flushes: u64) -> FlushTrace {
+fn flush_trace(stack: &WrittenStack, guest_sent: u64, medium_flushes: u64) -> FlushTrace {
     FlushTrace {
         run: 3,
-        stack: stack.to_owned(),
+        stack: stack.clone(),
         workload: FLUSH_PROBE.to_owned(),
         guest_asked: 64,
         guest_sent,

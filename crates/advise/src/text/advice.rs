@@ -2,6 +2,7 @@
 
 use super::{WIDTH, held_fixed, physical, wrapped};
 use crate::advice::{Advice, Confirmation, Recommendation};
+use nestor_results::WrittenStack;
 use nestor_text::Table;
 use nestor_text::units::{digits, plural};
 
@@ -75,7 +76,7 @@ fn ranking(advice: &Advice) -> String {
         }
         rows.push(vec![
             one.place.to_string(),
-            one.stack.clone(),
+            one.stack.to_string(),
             digits(one.rate.value / unit.scale()),
             interval(one.rate.interval, unit.scale()),
             if one.is_yours {
@@ -235,7 +236,7 @@ fn confirmation(confirmation: &Confirmation) -> String {
 fn what_is_left(advice: &Advice) -> String {
     let mut text = String::new();
     if !advice.worth_measuring.is_empty() {
-        let stacks: Vec<&str> = advice.worth_measuring.iter().take(3).map(String::as_str).collect();
+        let stacks: Vec<&str> = advice.worth_measuring.iter().take(3).map(WrittenStack::as_str).collect();
         let more = advice.worth_measuring.len() - stacks.len();
         let more = if more == 0 { String::new() } else { format!(" and {more} more") };
         text.push_str(&wrapped(
@@ -281,7 +282,7 @@ mod tests {
     fn one(place: usize, stack: &str, rate: (f64, f64, f64), runs: &[i64], price: &str) -> Recommendation {
         Recommendation {
             place,
-            stack: stack.to_owned(),
+            stack: stack.into(),
             is_yours: false,
             measured: !runs.is_empty(),
             rate: Estimate { value: rate.0, interval: span(rate.1, rate.2) },
@@ -337,7 +338,7 @@ mod tests {
             physical: Some(vec![
                 "yes: 142 IOPS on a disk that can do 118 random, 40 % sequential".to_owned(),
             ]),
-            yours: yours.to_owned(),
+            yours: yours.into(),
             recommendations: vec![first, predicted, last],
             effects: vec![effect("none", 1.21), effect("writethrough", 0.79)],
             fit: Some(FitSummary {
@@ -353,8 +354,8 @@ mod tests {
                     probability: 0.03,
                 }),
             }),
-            confirmation: Confirmation::Confirmed { stack: best.to_owned(), ratio, runs: vec![30, 31] },
-            worth_measuring: vec!["ext4/kvm:cache=writeback/raw/xfs/hdd".to_owned()],
+            confirmation: Confirmation::Confirmed { stack: best.into(), ratio, runs: vec![30, 31] },
+            worth_measuring: vec!["ext4/kvm:cache=writeback/raw/xfs/hdd".into()],
             unknown: Vec::new(),
             doubts: vec!["the processor was emulated".to_owned()],
             held_fixed: [
@@ -426,15 +427,12 @@ mod tests {
         assert!(text.contains("not confirmed: --from store measures nothing"), "{text}");
         assert!(!text.contains(" confirmed by"), "{text}");
         let slower = Ratio { value: 1.02, interval: span(0.97, 1.07), pairs: 6 };
-        advice.confirmation = Confirmation::of("ext4/kvm/raw/xfs/hdd", Some(slower), vec![1]);
+        advice.confirmation = Confirmation::of(&"ext4/kvm/raw/xfs/hdd".into(), Some(slower), vec![1]);
         assert!(
             advice_text(&advice).contains("not confirmed: 6 pairs of fresh runs give +2.0 % [-3.0, +7.0]")
         );
-        advice.confirmation = Confirmation::NotPhysical {
-            stack: "a".to_owned(),
-            reason: "a: a cache".to_owned(),
-            runs: vec![1],
-        };
+        advice.confirmation =
+            Confirmation::NotPhysical { stack: "a".into(), reason: "a: a cache".to_owned(), runs: vec![1] };
         assert!(advice_text(&advice).contains("not confirmed: in fresh runs of a"));
         for one in &mut advice.recommendations {
             one.not_physical = Some("a cache".to_owned());
@@ -452,7 +450,8 @@ mod tests {
         advice.recommendations[0].stack = format!(
             "ext4/kvm:memory=1G/qcow2/{}/hdd",
             "xfs:mount=noatime+nodiratime+logbufs=8+logbsize=256k"
-        );
+        )
+        .into();
         let text = advice_text(&advice);
         assert!(text.lines().all(|line| line.chars().count() <= WIDTH), "{text}");
         assert!(text.contains("142 IOPS  [138, 146]  +61.4 %"), "{text}");

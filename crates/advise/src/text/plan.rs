@@ -49,7 +49,7 @@ mod tests {
         let space = Space::new(&levels, "hdd", "").unwrap();
         let budget = Some(Duration::from_secs(3_600));
         let time = Time { budget, cell_s: Some(20.0), ..Time::default() };
-        let plan = plan(&space, "ext4/kvm/raw/ext4/hdd", &[], time, 1).unwrap();
+        let plan = plan(&space, &"ext4/kvm/raw/ext4/hdd".into(), &[], time, 1).unwrap();
         insta::assert_snapshot!(plan_text(&plan, "fio:rand-write"), @"
         plan: 2 of 2 stacks under fio:rand-write (2 unknowns; 0 runs in the store), then 6 pairs of the best beside yours
           ext4/kvm/raw/ext4/hdd

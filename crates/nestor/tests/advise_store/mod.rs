@@ -6,6 +6,7 @@ use std::path::Path;
 use nestor_results::{
     CellRecord, Environment, LayerRecord, Measured, Outcome, Store, Study, StudyRecord, TraceMode,
 };
+use nestor_stack::layers::hypervisors::CacheMode;
 use nestor_trace::LayerMetrics;
 use nestor_trace::metrics::TracePoint;
 use nestor_workload::{LoadResult, OperationClass, OperationResult};
@@ -115,11 +116,11 @@ fn hash(study: &str) -> String {
 
 /// The application, the guest's device and the disk.
 fn layers(stack: &str) -> Vec<LayerRecord> {
-    let mode = nestor_advise::cache_mode(stack).expect("the stacks have a virtual machine");
-    let (sent, arrived) = match mode.as_str() {
-        "none" | "writeback" => (FLUSHES, FLUSHES + 2),
-        "unsafe" => (FLUSHES, 0),
-        _ => (0, WRITES + 8),
+    let mode = nestor_advise::cache_mode(&stack.into()).expect("the stacks have a virtual machine");
+    let (sent, arrived) = match mode {
+        CacheMode::None | CacheMode::Writeback => (FLUSHES, FLUSHES + 2),
+        CacheMode::Unsafe => (FLUSHES, 0),
+        CacheMode::Writethrough | CacheMode::Directsync => (0, WRITES + 8),
     };
     let metrics = |point: TracePoint, flushes: u64| {
         let mut metrics = LayerMetrics::new(point);

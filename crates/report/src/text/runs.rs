@@ -25,8 +25,8 @@ pub fn runs_text(view: &RunsView, style: Style) -> String {
         table.row(&[
             &run.number.to_string(),
             &began,
-            &run.stack,
-            &run.workload,
+            &run.stack.to_string(),
+            &run.workload.to_string(),
             &result,
             &if one_place { String::new() } else { run.ground.clone() },
             &run.marks.join(", "),

@@ -7,7 +7,7 @@ use rusqlite::{OptionalExtension, Row, params_from_iter};
 use serde::{Deserialize, Serialize};
 
 use super::{Store, StoreError, StoredRun, StudyRecord};
-use crate::CellKey;
+use crate::{CellKey, WrittenStack, WrittenWorkload};
 
 /// Which runs are wanted; what is `None` does not matter.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -37,9 +37,9 @@ pub struct RunListing {
     /// The study it belongs to.
     pub study: Option<String>,
     /// The stack.
-    pub stack: String,
+    pub stack: WrittenStack,
     /// The workload.
-    pub workload: String,
+    pub workload: WrittenWorkload,
     /// Where it ran.
     pub ground: String,
     /// Throughput; `None` if it failed.

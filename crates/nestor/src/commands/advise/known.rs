@@ -5,7 +5,8 @@ use std::collections::BTreeSet;
 use anyhow::Result;
 use nestor_advise::evidence::{flush_trace, observation};
 use nestor_advise::{FLUSH_PROBE, FlushTrace, Observation};
-use nestor_results::{RunFilter, Store, StoredRun};
+use nestor_results::{RunFilter, Store, StoredRun, WrittenStack};
+use nestor_stack::layers::hypervisors::CacheMode;
 
 use super::question::Asked;
 
@@ -85,15 +86,15 @@ impl Runs {
     }
 
     /// The runs of a stack that count.
-    pub fn of_stack(&self, asked: &Asked, stack: &str) -> Vec<&StoredRun> {
-        let counts = |run: &&StoredRun| run.record.stack == stack && observation(run, asked.unit).is_some();
+    pub fn of_stack(&self, asked: &Asked, stack: &WrittenStack) -> Vec<&StoredRun> {
+        let counts = |run: &&StoredRun| run.record.stack == *stack && observation(run, asked.unit).is_some();
         self.runs.iter().filter(counts).collect()
     }
 
     /// What showed flushes of stacks with this cache mode, each run once.
-    pub fn traces_of(&self, cache: Option<&str>) -> Vec<FlushTrace> {
+    pub fn traces_of(&self, cache: Option<CacheMode>) -> Vec<FlushTrace> {
         let mut seen = BTreeSet::new();
-        let alike = |trace: &&FlushTrace| nestor_advise::cache_mode(&trace.stack).as_deref() == cache;
+        let alike = |trace: &&FlushTrace| nestor_advise::cache_mode(&trace.stack) == cache;
         self.traces.iter().filter(alike).filter(|trace| seen.insert(trace.run)).cloned().collect()
     }
 

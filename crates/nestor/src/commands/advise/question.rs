@@ -27,7 +27,7 @@ pub struct Asked {
     pub unit: Unit,
     /// What may be chosen.
     pub space: Space,
-    /// The user's stack, in canonical notation.
+    /// The user's stack.
     pub yours: WrittenStack,
 }
 
@@ -55,7 +55,7 @@ impl Asked {
         let space = Space::new(&levels, &arguments.disk, &arguments.vm)?;
         let yours = match &arguments.yours {
             Some(stack) => one_stack(stack)?,
-            None => space.default_stack().into(),
+            None => space.default_stack().clone(),
         };
         let asked = Self { unit: unit_of(&workload), workload, space, yours };
         check_profiles(&Study::new("advise", "", asked.all_stacks(), vec![asked.workload.clone()]))?;
@@ -64,12 +64,12 @@ impl Asked {
 
     /// The stacks that are asked about, with the user's last.
     pub fn all_stacks(&self) -> Vec<WrittenStack> {
-        self.space.stacks().map(Into::into).chain([self.yours.clone()]).collect()
+        self.space.stacks().chain([&self.yours]).cloned().collect()
     }
 
     /// Whether a stack is among those that are asked about.
-    pub fn concerns(&self, stack: &str) -> bool {
-        self.yours == stack || self.space.levels_of(stack).is_some()
+    pub fn concerns(&self, stack: &WrittenStack) -> bool {
+        self.yours == *stack || self.space.levels_of(stack).is_some()
     }
 }
 

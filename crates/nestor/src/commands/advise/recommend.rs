@@ -1,6 +1,6 @@
 //! From a workload to recommendations: what is known, what is missing, which is best, and whether that is so.
 
-use std::collections::BTreeSet;
+use std::collections::HashSet;
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -12,6 +12,7 @@ use nestor_advise::{
     Advice, Confirmation, Ranking, Reach, ScreeningPlan, Time, cache_mode, candidate, plan, price, rank,
 };
 use nestor_results::{Store, StoredRun, TraceMode, WrittenStack};
+use nestor_stack::layers::hypervisors::CacheMode;
 use nestor_statistics::{Ratio, paired_ratio};
 use serde::Serialize;
 
@@ -91,12 +92,7 @@ fn planned(store: &Store, asked: &Asked, arguments: &AdviseArguments) -> Result<
     let known = if arguments.from == From::Screen { Vec::new() } else { runs.observations(asked) };
     let time = Time {
         budget: Some(arguments.budget),
-        cell_s: Some(usual_cell_s(
-            store,
-            &arguments.lab,
-            &asked.yours.as_str().into(),
-            &asked.workload.as_str().into(),
-        )?),
+        cell_s: Some(usual_cell_s(store, &arguments.lab, &asked.yours, &asked.workload)?),
         opening_s: opening_s(),
         probes: modes_unpriced(asked, &runs),
     };
@@ -119,7 +115,7 @@ fn measured(
     if !plan.stacks.is_empty() {
         let part = Part {
             name: SCREEN.to_owned(),
-            stacks: plan.stacks.iter().map(|stack| stack.as_str().into()).collect(),
+            stacks: plan.stacks.clone(),
             workloads: vec![asked.workload.clone()],
             replications: 1,
             trace: TraceMode::Layers,
@@ -138,19 +134,19 @@ fn measured(
 }
 
 /// Whether a trace shows what becomes of flushes with a cache mode.
-fn is_priced(runs: &Runs, mode: Option<&str>) -> bool {
+fn is_priced(runs: &Runs, mode: Option<CacheMode>) -> bool {
     runs.traces_of(mode).iter().any(|trace| trace.reach() != Reach::NeverAsked)
 }
 
 /// How many cache modes there are of which no trace shows what becomes of flushes; runs to come may show some of them.
 fn modes_unpriced(asked: &Asked, runs: &Runs) -> usize {
-    let stacks = asked.space.stacks().chain([asked.yours.as_str()]);
-    let modes: BTreeSet<Option<String>> = stacks.map(cache_mode).collect();
-    modes.iter().filter(|mode| !is_priced(runs, mode.as_deref())).count()
+    let stacks = asked.space.stacks().chain([&asked.yours]);
+    let modes: HashSet<Option<CacheMode>> = stacks.map(cache_mode).collect();
+    modes.iter().filter(|mode| !is_priced(runs, **mode)).count()
 }
 
 /// One stack for each cache mode of the best stacks of which no trace shows what becomes of flushes.
-fn unpriced(ranking: &Ranking, runs: &Runs) -> Vec<String> {
+fn unpriced(ranking: &Ranking, runs: &Runs) -> Vec<WrittenStack> {
     let mut modes = Vec::new();
     let mut stacks = Vec::new();
     for (place, row) in ranking.rows.iter().enumerate() {
@@ -158,7 +154,7 @@ fn unpriced(ranking: &Ranking, runs: &Runs) -> Vec<String> {
         if (place >= PRICED && !row.is_yours) || modes.contains(&mode) {
             continue;
         }
-        if !is_priced(runs, mode.as_deref()) {
+        if !is_priced(runs, mode) {
             stacks.push(row.stack.clone());
         }
         modes.push(mode);
@@ -182,7 +178,7 @@ fn confirm(
     // The test of the best comes first if there is not time for both.
     probes.truncate(if tests { left - 2 * pairs as usize } else { left });
     let stacks = match &best {
-        Ok(best) if tests => vec![asked.yours.clone(), best.as_str().into()],
+        Ok(best) if tests => vec![asked.yours.clone(), best.clone()],
         _ => Vec::new(),
     };
     let mut numbers = Vec::new();
@@ -194,7 +190,7 @@ fn confirm(
             replications: if tests { pairs } else { 1 },
             trace: if tests { TraceMode::Full } else { TraceMode::Layers },
             seed: if tests { fresh_seed() } else { 1 },
-            probes: probes.into_iter().map(Into::into).collect(),
+            probes,
             leave: Duration::ZERO,
         };
         numbers = bench.measure(part)?;
@@ -210,7 +206,12 @@ fn confirm(
 }
 
 /// What pairs of one study say of a stack beside yours.
-fn confirmation_of(store: &Store, asked: &Asked, stack: &str, numbers: &[i64]) -> Result<Confirmation> {
+fn confirmation_of(
+    store: &Store,
+    asked: &Asked,
+    stack: &WrittenStack,
+    numbers: &[i64],
+) -> Result<Confirmation> {
     let mut rates: Vec<(String, bool, f64)> = Vec::new();
     let mut runs = Vec::new();
     let mut counted = Vec::new();
@@ -226,10 +227,10 @@ fn confirmation_of(store: &Store, asked: &Asked, stack: &str, numbers: &[i64]) -
         counted.push(run);
     }
     for one in [stack, &asked.yours] {
-        let of_it: Vec<&StoredRun> = counted.iter().filter(|run| run.record.stack == one).collect();
+        let of_it: Vec<&StoredRun> = counted.iter().filter(|run| run.record.stack == *one).collect();
         if let Some(reason) = not_physical(&of_it) {
             let reason = format!("{one}: {reason}");
-            return Ok(Confirmation::NotPhysical { stack: stack.to_owned(), reason, runs });
+            return Ok(Confirmation::NotPhysical { stack: stack.clone(), reason, runs });
         }
     }
     let yours = rates.iter().filter(|(_, is_yours, _)| *is_yours);
@@ -244,10 +245,10 @@ fn confirmation_of(store: &Store, asked: &Asked, stack: &str, numbers: &[i64]) -
 fn earlier_confirmation(
     store: &Store,
     asked: &Asked,
-    best: &str,
+    best: &WrittenStack,
     ground: &str,
 ) -> Result<Option<Confirmation>> {
-    let stacks = [asked.yours.as_str(), best].map(WrittenStack::from);
+    let stacks = [asked.yours.clone(), best.clone()];
     let of_these = store.studies()?.into_iter().filter(|record| {
         record.study.name == CONFIRM
             && record.ground == ground
@@ -267,7 +268,7 @@ fn earlier_confirmation(
 fn advice(asked: &Asked, runs: &Runs, ranking: Ranking, confirmation: Confirmation, ground: &str) -> Advice {
     let measured = ranking.rows.iter().filter(|row| row.measured);
     let cells: Vec<(String, Vec<&StoredRun>)> =
-        measured.map(|row| (row.stack.clone(), runs.of_stack(asked, &row.stack))).collect();
+        measured.map(|row| (row.stack.to_string(), runs.of_stack(asked, &row.stack))).collect();
     let counted: Vec<&StoredRun> = cells.iter().flat_map(|(_, runs)| runs.iter().copied()).collect();
     let mut doubts = doubts(&counted);
     if runs.left_out() > 0 {
@@ -279,14 +280,14 @@ fn advice(asked: &Asked, runs: &Runs, ranking: Ranking, confirmation: Confirmati
         workload: asked.workload.to_string(),
         ground: ground.to_owned(),
         unit: asked.unit,
-        yours: asked.yours.to_string(),
+        yours: asked.yours.clone(),
         physical: physical(&cells),
         doubts,
         held_fixed: asked.space.held_fixed(),
     };
     Advice::of(question, ranking, confirmation, |stack| Known {
         not_physical: not_physical(&runs.of_stack(asked, stack)),
-        price: price(stack, &runs.traces_of(cache_mode(stack).as_deref())),
-        mechanism: if asked.yours == stack { None } else { why(&yours, &runs.of_stack(asked, stack)) },
+        price: price(stack, &runs.traces_of(cache_mode(stack))),
+        mechanism: if asked.yours == *stack { None } else { why(&yours, &runs.of_stack(asked, stack)) },
     })
 }

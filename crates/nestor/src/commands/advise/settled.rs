@@ -10,7 +10,7 @@ use nestor_advise::settle::{
     Decides, Dispute, Evidence, FailedRun, Outcome, Settlement, dispute, disputes, judge,
 };
 use nestor_advise::text::{disputes_text, settlement_text};
-use nestor_results::{RunFilter, Store, StoredRun, Study, TraceMode, WrittenWorkload};
+use nestor_results::{RunFilter, Store, StoredRun, Study, TraceMode, WrittenStack, WrittenWorkload};
 use serde::Serialize;
 
 use super::measure::{Bench, Part, fresh_seed, opening_s, usual_cell_s};
@@ -110,7 +110,7 @@ pub fn run(arguments: &AdviseArguments, id: &str) -> Result<ExitCode> {
         }
         return Ok(ExitCode::SUCCESS);
     }
-    let stacks: Vec<String> = part.stacks.iter().map(ToString::to_string).collect();
+    let stacks = part.stacks.clone();
     if arguments.from != From::Store {
         err!("{}", plan.text());
         Bench::new(&arguments.lab, &mut store, arguments.budget).measure(part)?;
@@ -182,14 +182,14 @@ fn replications(dispute: &Dispute, part: &Part, arguments: &AdviseArguments, cel
 fn runs_of(
     store: &Store,
     dispute: &Dispute,
-    stacks: &[String],
+    stacks: &[WrittenStack],
     arguments: &AdviseArguments,
 ) -> Result<Vec<StoredRun>> {
     let mut runs = Vec::new();
     for stack in stacks {
         for workload in dispute.workloads {
             let filter = RunFilter {
-                stack: Some(stack.clone()),
+                stack: Some(stack.to_string()),
                 workload: Some((*workload).to_owned()),
                 ground: Some(arguments.lab.likely_place()?.to_string()),
                 latest_only: true,
@@ -205,7 +205,7 @@ fn runs_of(
     Ok(runs)
 }
 
-fn evidence(dispute: &Dispute, stacks: &[String], runs: &[StoredRun]) -> Evidence {
+fn evidence(dispute: &Dispute, stacks: &[WrittenStack], runs: &[StoredRun]) -> Evidence {
     let labels = dispute.stacks.iter().map(|(label, _)| (*label).to_owned());
     let mut evidence = Evidence {
         stacks: labels.zip(stacks.iter().cloned()).collect(),
@@ -217,7 +217,7 @@ fn evidence(dispute: &Dispute, stacks: &[String], runs: &[StoredRun]) -> Evidenc
         if let Some(seen) = observation(run, unit_of(&run.record.workload)) {
             evidence.observations.entry(workload).or_default().push(seen);
         } else if let Some(failure) = run.record.failure() {
-            let key = (run.record.stack.to_string(), workload);
+            let key = (run.record.stack.clone(), workload);
             let (says_not_possible, message) = (failure.says_not_possible(), failure.message.clone());
             evidence.failures.insert(key, FailedRun { says_not_possible, message });
         }
@@ -229,11 +229,11 @@ fn evidence(dispute: &Dispute, stacks: &[String], runs: &[StoredRun]) -> Evidenc
 /// Why each stack differs from the first, workload by workload.
 fn mechanisms(
     dispute: &Dispute,
-    stacks: &[String],
+    stacks: &[WrittenStack],
     runs: &[StoredRun],
-) -> BTreeMap<(String, String, String), String> {
-    let runs_of = |stack: &str, workload: &str| -> Vec<&StoredRun> {
-        runs.iter().filter(|run| run.record.stack == stack && run.record.workload == workload).collect()
+) -> BTreeMap<(WrittenStack, WrittenStack, String), String> {
+    let runs_of = |stack: &WrittenStack, workload: &str| -> Vec<&StoredRun> {
+        runs.iter().filter(|run| run.record.stack == *stack && run.record.workload == workload).collect()
     };
     let mut found = BTreeMap::new();
     for workload in dispute.workloads {
