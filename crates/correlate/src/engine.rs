@@ -10,7 +10,7 @@ use crate::kind::LevelKind;
 use crate::order::Ordered;
 use crate::space::SpaceMap;
 use crate::survey::{Survey, survey};
-use crate::tree::{Correlation, Join, Level, Origin};
+use crate::tree::{Correlation, Join, Level, LevelIndex, Origin};
 
 /// Share of the bytes asked for that a map must know.
 const LEAST_MAPPED: f64 = 0.5;
@@ -158,7 +158,7 @@ fn joins(
         }
         let clock = &clocks[upper];
         joins.push(Join {
-            above: upper,
+            above: LevelIndex::at(upper),
             clock_offset_ns: clock.offset_ns,
             clock_drift_ppb: clock.drift_ppb,
             clock_bound_ns: clock.bound_ns,
@@ -190,7 +190,11 @@ fn described(level: &LevelInput<'_>, survey: &Survey) -> Level {
 }
 
 pub(crate) fn requests_error(levels: &[LevelInput<'_>], level: usize, source: TraceError) -> CorrelateError {
-    CorrelateError::Requests { level, layer: levels[level].header.layer.clone(), source }
+    CorrelateError::Requests {
+        level: LevelIndex::at(level),
+        layer: levels[level].header.layer.clone(),
+        source,
+    }
 }
 
 /// The first reading of every level.
@@ -202,7 +206,7 @@ fn read_all(levels: &[LevelInput<'_>], remarks: &mut Vec<String>) -> Result<Vec<
             survey(level, below, index == 0).map_err(|source| requests_error(levels, index, source))?;
         let layer = &level.header.layer;
         if survey.requests == 0 {
-            return Err(CorrelateError::Empty { level: index, layer: layer.clone() });
+            return Err(CorrelateError::Empty { level: LevelIndex::at(index), layer: layer.clone() });
         }
         if let Some(error) = &survey.torn {
             remarks.push(format!("{layer}: {error}"));
@@ -267,15 +271,16 @@ fn check_joins(
     remarks: &mut Vec<String>,
 ) -> Result<(), CorrelateError> {
     for join in joins {
-        let (above, below) = (&levels[join.above].header.layer, &levels[join.above + 1].header.layer);
-        let [reads, writes, ..] = surveys[join.above].by_operation;
+        let (upper, lower) = (join.above.position(), join.above.below().position());
+        let (above, below) = (&levels[upper].header.layer, &levels[lower].header.layer);
+        let [reads, writes, ..] = surveys[upper].by_operation;
         let found = [Origin::Parent, Origin::WriteBack, Origin::FlushOfParent, Origin::ReadModifyWrite]
             .iter()
             .any(|origin| join.origin_bytes.get(origin).is_some_and(|bytes| *bytes > 0));
         if found || reads + writes < ENOUGH_TO_JUDGE {
             continue;
         }
-        if matches!(levels[join.above + 1].map, SpaceMap::Extents(_)) {
+        if matches!(levels[lower].map, SpaceMap::Extents(_)) {
             return Err(CorrelateError::MapDoesNotFit {
                 above: above.clone(),
                 below: below.clone(),

@@ -5,14 +5,16 @@ use std::path::PathBuf;
 
 use nestor_trace::TraceError;
 
+use crate::tree::LevelIndex;
+
 /// Why there is no correlation.
 #[derive(Debug, thiserror::Error)]
 pub enum CorrelateError {
     /// The requests of a level could not be read.
     #[error("the requests of the level {level} ({layer}) could not be read: {source}")]
     Requests {
-        /// Its position, 0 at the top.
-        level: usize,
+        /// The level.
+        level: LevelIndex,
         /// Its layer.
         layer: String,
         /// Why.
@@ -38,8 +40,8 @@ pub enum CorrelateError {
     /// A level without requests.
     #[error("the level {level} ({layer}) has no requests; was it recorded while the workload ran?")]
     Empty {
-        /// Its position, 0 at the top.
-        level: usize,
+        /// The level.
+        level: LevelIndex,
         /// Its layer.
         layer: String,
     },

@@ -9,6 +9,7 @@ use crate::clock::SharedClock;
 use crate::error::CorrelateError;
 use crate::kind::LevelKind;
 use crate::space::SpaceMap;
+use crate::tree::LevelIndex;
 
 /// Requests of one level, in the order of completion.
 pub type RequestStream<'a> = Box<dyn Iterator<Item = Result<Request, TraceError>> + 'a>;
@@ -112,7 +113,7 @@ impl LevelInput<'static> {
     /// The file cannot be opened or is no file of requests.
     pub fn from_file(path: &Path) -> Result<Self, CorrelateError> {
         let reader = RequestReader::open(path).map_err(|source| CorrelateError::Requests {
-            level: 0,
+            level: LevelIndex::TOP,
             layer: path.display().to_string(),
             source,
         })?;

@@ -32,5 +32,5 @@ pub use kind::LevelKind;
 pub use recording::{RecordedCell, RecordedLevel, Recording};
 pub use space::{ExtentMap, MappedExtent, MappedPiece, SpaceMap, read_extents, read_extents_from};
 pub use tree::{
-    Correlation, Join, Level, LevelTimes, Node, Origin, SampledTree, Unmatched, UnmatchedRequests,
+    Correlation, Join, Level, LevelIndex, LevelTimes, Node, Origin, SampledTree, Unmatched, UnmatchedRequests,
 };

@@ -12,6 +12,7 @@ use crate::clock::SharedClock;
 use crate::error::CorrelateError;
 use crate::input::{CacheBetween, LevelInput};
 use crate::space::{SpaceMap, read_extents};
+use crate::tree::LevelIndex;
 
 /// The file that describes the others.
 const MANIFEST: &str = "manifest.json";
@@ -210,7 +211,7 @@ impl Recording {
                 }
             };
             let reader = RequestReader::open(&file).map_err(|source| CorrelateError::Requests {
-                level: index,
+                level: LevelIndex::at(index),
                 layer: level.layer.clone(),
                 source,
             })?;

@@ -6,7 +6,7 @@ use nestor_text::units::{bytes, fine_duration_ns};
 use nestor_trace::Operation;
 
 use crate::choice::{Choice, Rank, word};
-use crate::tree::{Correlation, Join, Node, Origin, SampledTree};
+use crate::tree::{Correlation, Join, LevelIndex, Node, Origin, SampledTree};
 
 /// Columns of a bar.
 const BAR: usize = 40;
@@ -39,8 +39,8 @@ impl Correlation {
         text
     }
 
-    fn name(&self, level: usize) -> &str {
-        self.levels.get(level).map_or("?", |level| &level.layer)
+    fn name(&self, level: LevelIndex) -> &str {
+        self.level(level).map_or("?", |level| &level.layer)
     }
 
     fn levels_text(&self) -> String {
@@ -71,7 +71,7 @@ impl Correlation {
                 join.absorbed,
                 join.unmatched_above,
             ];
-            let names = format!("{} > {}", self.name(join.above), self.name(index + 1));
+            let names = format!("{} > {}", self.name(join.above), self.name(LevelIndex::at(index + 1)));
             std::iter::once(names).chain(counts.map(|count| count.to_string())).collect()
         });
         let heading = [
@@ -111,7 +111,7 @@ impl Correlation {
     }
 
     fn clock_line(&self, index: usize, join: &Join) -> String {
-        let names = format!("{} > {}", self.name(join.above), self.name(index + 1));
+        let names = format!("{} > {}", self.name(join.above), self.name(LevelIndex::at(index + 1)));
         let outside = join.outside_above + join.outside_below;
         let outside = match outside {
             0 => String::new(),
@@ -154,17 +154,18 @@ impl Correlation {
             }
         };
         for (level, times) in self.times.iter().enumerate() {
+            let name = self.name(LevelIndex::at(level));
             if level > 0
                 && let Some(join) = self.joins.get(level - 1)
             {
                 for (operation, added) in &join.added_by {
-                    let names = format!("{} > {}", self.name(join.above), self.name(level));
+                    let names = format!("{} > {}", self.name(join.above), name);
                     row(format!("  between {names}, {}", word(*operation)), added);
                 }
             }
-            row(format!("{}: its own queue", self.name(level)), &times.queue);
+            row(format!("{name}: its own queue"), &times.queue);
             if level + 1 == self.times.len() {
-                row(format!("{}: service", self.name(level)), &times.service);
+                row(format!("{name}: service"), &times.service);
             }
         }
         columns(&["where time is added", "requests", "mean", "p50", "p90", "p99", "max"], rows)
@@ -196,7 +197,7 @@ impl Correlation {
             0 => String::new(),
             count => format!("serves {count} more"),
         };
-        let indent = "  ".repeat(node.level);
+        let indent = "  ".repeat(node.level.position());
         rows.push(vec![
             format!("  {indent}{}", self.name(node.level)),
             what,

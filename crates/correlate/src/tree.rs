@@ -1,6 +1,7 @@
 //! What a correlation gives: how the requests of each level came from those above, and some of them as trees.
 
 use std::collections::BTreeMap;
+use std::fmt;
 
 use nestor_statistics::LatencyHistogram;
 use nestor_trace::{Operation, Request};
@@ -8,6 +9,38 @@ use serde::{Deserialize, Serialize};
 
 use crate::choice::Choice;
 use crate::kind::LevelKind;
+
+/// The position of a level in [`Correlation::levels`], 0 at the top.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct LevelIndex(usize);
+
+impl LevelIndex {
+    /// The topmost level.
+    pub const TOP: Self = Self(0);
+
+    /// The level below so many others.
+    pub const fn at(position: usize) -> Self {
+        Self(position)
+    }
+
+    /// How many levels are above it.
+    pub const fn position(self) -> usize {
+        self.0
+    }
+
+    /// The next one down.
+    #[must_use]
+    pub const fn below(self) -> Self {
+        Self(self.0 + 1)
+    }
+}
+
+impl fmt::Display for LevelIndex {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(&self.0, f)
+    }
+}
 
 /// One trace point in the order from the application down to the medium.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -112,8 +145,8 @@ pub struct LevelTimes {
 /// How the requests of one level were joined with those of the level above.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Join {
-    /// Position of the upper level in [`Correlation::levels`].
-    pub above: usize,
+    /// The upper level.
+    pub above: LevelIndex,
     /// Requests of the lower level by where they came from.
     pub origins: BTreeMap<Origin, u64>,
     /// Their bytes.
@@ -172,10 +205,10 @@ pub struct Join {
 /// Requests of a level that could not be joined for one reason.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct UnmatchedRequests {
-    /// Position in [`Correlation::levels`] of the level that they are of.
-    pub level: usize,
-    /// Position of the level in which nothing belongs to them.
-    pub other: usize,
+    /// The level that they are of.
+    pub level: LevelIndex,
+    /// The level in which nothing belongs to them.
+    pub other: LevelIndex,
     /// Why.
     pub why: Unmatched,
     /// How many.
@@ -194,8 +227,8 @@ impl UnmatchedRequests {
 /// A request and what it caused below.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Node {
-    /// Position in [`Correlation::levels`].
-    pub level: usize,
+    /// Its level.
+    pub level: LevelIndex,
     /// The request, its times on the clock of the topmost level.
     pub request: Request,
     /// Why it exists.
@@ -247,13 +280,22 @@ pub struct Correlation {
 }
 
 impl Correlation {
+    /// A level; `None` where a file says more of it than there is.
+    pub fn level(&self, index: LevelIndex) -> Option<&Level> {
+        self.levels.get(index.position())
+    }
+
+    fn requests_of(&self, level: LevelIndex) -> u64 {
+        self.level(level).map_or(0, |level| level.requests)
+    }
+
     /// The requests that could not be joined, by their reason, the largest share of a level first.
     pub fn unmatched(&self) -> Vec<UnmatchedRequests> {
         let all = self.joins.iter().enumerate().flat_map(|(index, join)| {
             join.unmatched.iter().map(move |(why, requests)| {
-                let (level, other) =
-                    if why.is_above() { (join.above, index + 1) } else { (index + 1, join.above) };
-                let of = self.levels.get(level).map_or(0, |level| level.requests);
+                let below = LevelIndex::at(index + 1);
+                let (level, other) = if why.is_above() { (join.above, below) } else { (below, join.above) };
+                let of = self.requests_of(level);
                 UnmatchedRequests { level, other, why: *why, requests: *requests, of }
             })
         });
@@ -270,8 +312,8 @@ impl Correlation {
             .iter()
             .enumerate()
             .flat_map(|(index, join)| {
-                let above = self.levels.get(join.above).map_or(0, |level| level.requests);
-                let below = self.levels.get(index + 1).map_or(0, |level| level.requests);
+                let above = self.requests_of(join.above);
+                let below = self.requests_of(LevelIndex::at(index + 1));
                 let unknown = join.origins.get(&Origin::Unknown).copied().unwrap_or(0);
                 [share(join.unmatched_above, above), share(unknown, below)]
             })

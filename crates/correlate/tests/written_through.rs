@@ -321,7 +321,7 @@ fn check(plan: Plan) -> (Recorded, Correlation, Vec<String>) {
             joined.parents.iter().copied().collect(),
             joined.writers.iter().copied().collect(),
         );
-        let truth = &recorded.truth[joined.level][&joined.request.id];
+        let truth = &recorded.truth[joined.level.position()][&joined.request.id];
         if found != *truth {
             wrong.push(format!("{:?}: {found:?} instead of {truth:?}", joined.request));
         }

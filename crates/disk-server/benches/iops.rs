@@ -47,9 +47,9 @@ fn main() {
 
 /// Serves random reads with timing and compares each one's latency with what the model computed for it.
 fn compare_latency(folder: &Path, profile: &str, size_bytes: u64, depth: u16) {
-    let ours = Ours::start(folder, profile, size_bytes, "timed");
+    let ours = Ours::start(folder, profile, size_bytes, profile);
     let mut control = ControlClient::connect(&ours.control).expect("its control socket");
-    let path = folder.join("timed.log");
+    let path = folder.join(format!("{profile}.log"));
     control.start_log(&path).expect("a log");
     let mut front_end = FrontEnd::connect(&ours.socket, BLOCK_BYTES);
     let mut random = SmallRng::seed_from_u64(7);
@@ -184,9 +184,13 @@ impl Ours {
             stop: stop.clone(),
             ..support::served::options(profile, size_bytes)
         };
-        let thread = Some(std::thread::spawn(move || serve(options)));
-        wait_for(&socket);
-        Self { socket, control, stop, thread }
+        let thread = std::thread::spawn(move || serve(options));
+        wait_for(&socket, || thread.is_finished());
+        if thread.is_finished() {
+            let ended = thread.join().expect("the disk does not panic");
+            panic!("the disk is not served: {ended:?}");
+        }
+        Self { socket, control, stop, thread: Some(thread) }
     }
 }
 
@@ -222,7 +226,7 @@ impl StorageDaemon {
             .spawn();
         match process {
             Ok(process) => {
-                wait_for(&socket);
+                wait_for(&socket, || false);
                 Some(Self { socket, process })
             }
             Err(error) => {
@@ -240,9 +244,10 @@ impl Drop for StorageDaemon {
     }
 }
 
-fn wait_for(socket: &Path) {
+/// Until the socket is there, or whoever makes it has ended.
+fn wait_for(socket: &Path, ended: impl Fn() -> bool) {
     let start = Instant::now();
-    while !socket.exists() {
+    while !socket.exists() && !ended() {
         assert!(start.elapsed() < Duration::from_secs(10), "{} does not appear", socket.display());
         std::thread::sleep(Duration::from_millis(5));
     }

@@ -1,6 +1,6 @@
 //! Requests that show a mechanism, taken from the sampled trees.
 
-use nestor_correlate::{Choice, Level, LevelKind, Node, Origin};
+use nestor_correlate::{Choice, Level, LevelIndex, LevelKind, Node, Origin};
 use nestor_layout::Class;
 use nestor_trace::{Operation, Request};
 
@@ -19,8 +19,9 @@ pub fn of(evidence: &Evidence, mechanism: MechanismName) -> Vec<Proof> {
     for (run, levels, tree) in &evidence.trees {
         let mut path = Vec::new();
         let top_block = levels.iter().position(|level| level.kind != LevelKind::Application).unwrap_or(0);
+        let (top_block, lowest) = (LevelIndex::at(top_block), LevelIndex::at(levels.len() - 1));
         visit(&tree.root, &mut path, &mut |path, node| {
-            if proofs.len() < MOST_PROOFS && shows(mechanism, path, node, (top_block, levels.len() - 1)) {
+            if proofs.len() < MOST_PROOFS && shows(mechanism, path, node, (top_block, lowest)) {
                 let level = name_of(levels, node.level).unwrap_or_default();
                 let words = words(path, node, levels, tree.choice);
                 proofs.push(Proof { run: *run, level, request: node.request.id, words });
@@ -60,8 +61,8 @@ fn scattered(evidence: &Evidence) -> Vec<Proof> {
 }
 
 /// `ext4 (guest block)`.
-fn name_of(levels: &[Level], level: usize) -> Option<String> {
-    levels.get(level).map(|level| format!("{} ({})", level.layer, level.kind))
+fn name_of(levels: &[Level], level: LevelIndex) -> Option<String> {
+    levels.get(level.position()).map(|level| format!("{} ({})", level.layer, level.kind))
 }
 
 fn end(request: &Request) -> u64 {
@@ -88,7 +89,12 @@ fn visit<'a>(node: &'a Node, path: &mut Vec<&'a Node>, see: &mut impl FnMut(&[&'
 
 /// Whether a request, below those of `path`, shows a mechanism. `top_block` is the level of the topmost block device, `lowest`
 /// that of the medium.
-fn shows(mechanism: MechanismName, path: &[&Node], node: &Node, (top_block, lowest): (usize, usize)) -> bool {
+fn shows(
+    mechanism: MechanismName,
+    path: &[&Node],
+    node: &Node,
+    (top_block, lowest): (LevelIndex, LevelIndex),
+) -> bool {
     let request = &node.request;
     let is_own = request.class == Class::Journal || request.class.is_metadata();
     match mechanism {

@@ -2,6 +2,8 @@
 
 use std::io::Write;
 
+use nestor_correlate::LevelIndex;
+
 use crate::error::ExportError;
 use crate::trace::Trace;
 use crate::words;
@@ -23,8 +25,9 @@ pub fn write_csv(trace: &Trace, out: &mut dyn Write) -> Result<Written, ExportEr
         let kind = level.level.kind.to_string();
         let names = [&level.level.layer, &kind, &level.level.machine].map(|name| field(name));
         let before = format!("{number},{}", names.join(","));
-        for request in trace.requests(number, bounds)? {
-            let row = trace.row(number, request?);
+        let index = LevelIndex::at(number);
+        for request in trace.requests(index, bounds)? {
+            let row = trace.row(index, request?);
             let r = &row.request;
             let parents: Vec<String> = row.parents.iter().map(ToString::to_string).collect();
             writeln!(

@@ -1,6 +1,6 @@
 //! Who caused whom.
 
-use nestor_correlate::{Correlation, Node, Origin};
+use nestor_correlate::{Correlation, LevelIndex, Node, Origin};
 
 /// Origins and parents of requests: one entry for each request of which something is known.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -27,7 +27,7 @@ struct Entry {
 impl Links {
     /// The links that a correlation's sampled trees hold: few, but from top to bottom.
     pub fn of_samples(correlation: &Correlation) -> Self {
-        fn visit(node: &Node, parent: Option<u64>, found: &mut Vec<(usize, u64, Origin, Option<u64>)>) {
+        fn visit(node: &Node, parent: Option<u64>, found: &mut Vec<(LevelIndex, u64, Origin, Option<u64>)>) {
             found.push((node.level, node.request.id, node.origin, parent));
             for child in &node.children {
                 visit(child, Some(node.request.id), found);
@@ -51,7 +51,8 @@ impl Links {
     }
 
     /// Adds what is known of a request. Nothing is to be added twice for one request; call [`Self::sort`] after the last.
-    pub fn add(&mut self, level: usize, request: u64, origin: Origin, parents: &[u64]) {
+    pub fn add(&mut self, level: LevelIndex, request: u64, origin: Origin, parents: &[u64]) {
+        let level = level.position();
         if self.levels.len() <= level {
             self.levels.resize_with(level + 1, LevelLinks::default);
         }
@@ -73,23 +74,23 @@ impl Links {
     }
 
     /// Why a request exists, if that is known.
-    pub fn origin(&self, level: usize, request: u64) -> Option<Origin> {
+    pub fn origin(&self, level: LevelIndex, request: u64) -> Option<Origin> {
         self.find(level, request).map(|(_, entry)| entry.origin)
     }
 
     /// The requests of the level above that caused a request, or that it serves.
-    pub fn parents(&self, level: usize, request: u64) -> &[u64] {
+    pub fn parents(&self, level: LevelIndex, request: u64) -> &[u64] {
         self.find(level, request)
             .map_or(&[], |(links, entry)| &links.parents[entry.first..entry.first + entry.count as usize])
     }
 
     /// Whether something is known of a level's requests.
-    pub(crate) fn has_any(&self, level: usize) -> bool {
-        self.levels.get(level).is_some_and(|links| !links.entries.is_empty())
+    pub(crate) fn has_any(&self, level: LevelIndex) -> bool {
+        self.levels.get(level.position()).is_some_and(|links| !links.entries.is_empty())
     }
 
-    fn find(&self, level: usize, request: u64) -> Option<(&LevelLinks, &Entry)> {
-        let links = self.levels.get(level)?;
+    fn find(&self, level: LevelIndex, request: u64) -> Option<(&LevelLinks, &Entry)> {
+        let links = self.levels.get(level.position())?;
         let at = links.entries.binary_search_by_key(&request, |entry| entry.request).ok()?;
         Some((links, &links.entries[at]))
     }

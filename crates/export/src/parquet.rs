@@ -3,6 +3,7 @@
 use std::io::Write;
 use std::sync::Arc;
 
+use nestor_correlate::LevelIndex;
 use parquet::basic::Compression;
 use parquet::data_type::{ByteArray, ByteArrayType, DataType, Int32Type, Int64Type};
 use parquet::file::properties::WriterProperties;
@@ -57,8 +58,9 @@ pub fn write_parquet(trace: &Trace, out: &mut (dyn Write + Send)) -> Result<Writ
     for (number, level) in trace.levels.iter().enumerate() {
         let names = [&level.level.layer, &level.level.kind.to_string(), &level.level.machine]
             .map(|name| ByteArray::from(name.as_str()));
-        for request in trace.requests(number, bounds)? {
-            let row = trace.row(number, request?);
+        let index = LevelIndex::at(number);
+        for request in trace.requests(index, bounds)? {
+            let row = trace.row(index, request?);
             written.requests += 1;
             written.links += row.parents.len() as u64;
             columns.push(number, &names, &row);

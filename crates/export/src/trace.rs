@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use nestor_correlate::{Level, Origin};
+use nestor_correlate::{Level, LevelIndex, Origin};
 use nestor_trace::request_file::ClockReading;
 use nestor_trace::{Request, RequestReader, TraceError};
 
@@ -103,10 +103,10 @@ impl Trace {
     /// The requests of a level on the topmost clock, in the order in which they lie in the source.
     pub(crate) fn requests(
         &self,
-        level: usize,
+        level: LevelIndex,
         bounds: Bounds,
     ) -> Result<impl Iterator<Item = Result<Request, TraceError>> + '_, TraceError> {
-        let ExportLevel { clock, source, .. } = &self.levels[level];
+        let ExportLevel { clock, source, .. } = &self.levels[level.position()];
         let on_top_clock = |time: u64| clock.iter().fold(time, |time, map| map.map(time));
         let requests = source.requests()?.map(move |request| {
             request.map(|request| {
@@ -121,7 +121,7 @@ impl Trace {
     }
 
     /// Where the requests of a level come from.
-    pub(crate) fn row(&self, level: usize, request: Request) -> Row<'_> {
+    pub(crate) fn row(&self, level: LevelIndex, request: Request) -> Row<'_> {
         Row {
             request,
             origin: self.links.origin(level, request.id),
@@ -134,7 +134,7 @@ impl Trace {
         let Some(window) = self.window else { return Ok(Bounds::ALL) };
         for level in 0..self.levels.len() {
             let mut first: Option<u64> = None;
-            for request in self.requests(level, Bounds::ALL)? {
+            for request in self.requests(LevelIndex::at(level), Bounds::ALL)? {
                 let queued = request?.queued_ns;
                 first = Some(first.map_or(queued, |f| f.min(queued)));
             }

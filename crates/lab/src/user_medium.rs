@@ -1,6 +1,6 @@
 //! Devices and files of the user: checked before use, and left without a signature.
 
-use nestor_machine::{Command, Machine};
+use nestor_machine::{Cause, Command, FileKind, Machine};
 use nestor_stack::{Layer, MediumKind};
 
 use crate::BuildError;
@@ -18,26 +18,12 @@ pub(crate) fn take(
     may_overwrite: bool,
 ) -> Result<(), BuildError> {
     let failed = |source| BuildError::Layer { layer: layer.label(), source };
-    let format = "%F";
-    let found = machine
-        .run(Command::new(["stat", "--dereference", &format!("--format={format}"), "--", path]))
-        .map_err(failed)?;
-    if !found.succeeded() {
-        let what = match kind {
-            MediumKind::File => {
-                format!("the file {path} does not exist; make it with `truncate --size 16G {path}`")
-            }
-            _ => format!("the device {path} does not exist; `lsblk` lists the devices"),
-        };
-        return Err(BuildError::refused(layer, what));
-    }
-    let kind_found = found.stdout_text().trim().to_owned();
-    let wanted = if kind == MediumKind::File { "regular" } else { "block special" };
-    if !kind_found.starts_with(wanted) {
-        return Err(BuildError::refused(layer, wrong_kind(path, &kind_found, wanted)));
-    }
-    machine.claim(path).map_err(|e| {
-        if e.machine_is_lost() { failed(e) } else { BuildError::refused(layer, e.to_string()) }
+    let wanted = if kind == MediumKind::File { FileKind::File } else { FileKind::BlockDevice };
+    machine.claim(path, wanted).map_err(|e| match e.cause() {
+        Cause::NotThere => BuildError::refused(layer, not_there(path, wanted)),
+        Cause::OfAnotherKind { found } => BuildError::refused(layer, wrong_kind(path, found, wanted)),
+        Cause::InUse => BuildError::refused(layer, e.to_string()),
+        _ => failed(e),
     })?;
     let taken = refuse_signatures(machine, layer, path, may_overwrite)
         .and_then(|()| if may_overwrite { Ok(()) } else { refuse_data(machine, layer, path) })
@@ -49,15 +35,26 @@ pub(crate) fn take(
     taken
 }
 
+fn not_there(path: &str, wanted: FileKind) -> String {
+    match wanted {
+        FileKind::File => {
+            format!("the file {path} does not exist; make it with `truncate --size 16G {path}`")
+        }
+        _ => format!("the device {path} does not exist; `lsblk` lists the devices"),
+    }
+}
+
 /// What to write instead of `dev:` or `file:` with something of another kind.
-fn wrong_kind(path: &str, found: &str, wanted: &str) -> String {
+fn wrong_kind(path: &str, found: FileKind, wanted: FileKind) -> String {
     let instead = match found {
-        "block special file" => format!("write `dev:{path}`"),
-        "directory" => format!("name a file in it; `truncate --size 16G {path}/disk.img` makes one"),
-        found if found.starts_with("regular") => format!("write `file:{path}`"),
-        _ => "media are block devices and regular files".to_owned(),
+        FileKind::BlockDevice => format!("write `dev:{path}`"),
+        FileKind::File => format!("write `file:{path}`"),
+        FileKind::Directory => {
+            format!("name a file in it; `truncate --size 16G {path}/disk.img` makes one")
+        }
+        FileKind::Other => "media are block devices and regular files".to_owned(),
     };
-    format!("{path} is a {found}, not a {wanted} file; {instead}")
+    format!("{path} is {found}, not {wanted}; {instead}")
 }
 
 /// Refuses a medium that may hold data; erases one that may be overwritten.

@@ -107,6 +107,9 @@ fn is_of_qemu(error: &BuildError) -> bool {
         | Cause::NoMemory
         | Cause::NotPermitted
         | Cause::NotSupported
+        | Cause::NotThere
+        | Cause::OfAnotherKind { .. }
+        | Cause::InUse
         | Cause::NoDisk
         | Cause::Other => false,
     }

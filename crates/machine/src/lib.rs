@@ -29,7 +29,7 @@ pub use hypervisor::{DiskSource, Hypervisor, hypervisor};
 pub use machine::{Boot, Machine, SMALL_FILE_BYTES};
 pub use message::{Command, Facts, Finished};
 pub use qemu::TraceSwitch;
-pub use refusal::{Cause, ProgramEnd, Refusal};
+pub use refusal::{Cause, FileKind, ProgramEnd, Refusal};
 pub use spec::{DiskAttachment, DiskBackend, KvmTrial, MachineSpec, MachineTime};
 pub use ticks::TickReading;
 pub use transport::Ground;

@@ -14,7 +14,7 @@ use crate::connection::{Connection, NoAnswer};
 use crate::disks::DiskMark;
 use crate::error::{FailedProgram, MachineError};
 use crate::message::{Answer, Command, Facts, Finished, Request};
-use crate::refusal::{Cause, Refusal};
+use crate::refusal::{Cause, FileKind, Refusal};
 use crate::spec::{DiskAttachment, MachineSpec, MachineTime};
 use crate::ticks::TickReading;
 use nestor_processor::InstructionMarks;
@@ -296,8 +296,8 @@ impl Machine {
     }
 
     /// Takes a device or file of the user's for ourselves until [`Self::release`] or take-down.
-    pub fn claim(&self, path: &str) -> Result<(), MachineError> {
-        self.done(Request::Claim { path: path.to_owned() })
+    pub fn claim(&self, path: &str, kind: FileKind) -> Result<(), MachineError> {
+        self.done(Request::Claim { path: path.to_owned(), kind })
     }
 
     /// What a claimed medium holds, in words; `None` if nothing but zeros was found.

@@ -12,13 +12,13 @@ use serde::{Deserialize, Serialize};
 
 use crate::bounds::check_frame;
 use crate::disks::DiskMark;
-use crate::refusal::{ProgramEnd, Refusal};
+use crate::refusal::{FileKind, ProgramEnd, Refusal};
 use crate::spec::{DiskAttachment, MachineSpec};
 use crate::ticks::TickReading;
 use nestor_processor::InstructionMarks;
 
 /// Version of the messages; an agent of another version is refused.
-pub const PROTOCOL: u32 = 8;
+pub const PROTOCOL: u32 = 9;
 
 /// Longest frame that is accepted, in bytes: a hostile length must not exhaust memory.
 pub const MAX_FRAME_BYTES: u32 = 64 << 20;
@@ -189,6 +189,8 @@ pub enum Request {
     Claim {
         /// Absolute path.
         path: String,
+        /// What it has to be.
+        kind: FileKind,
     },
     /// Say what a claimed medium holds: [`Answer::Found`]. A medium that this agent has written to and released
     /// counts as empty if it has not been changed since.

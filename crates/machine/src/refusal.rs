@@ -1,7 +1,9 @@
 //! Why an agent did not carry out a request: a type that travels with the answer, and the words for people beside it.
 
 use std::fmt;
+use std::fs;
 use std::io;
+use std::os::unix::fs::FileTypeExt as _;
 use std::os::unix::process::ExitStatusExt as _;
 use std::process::ExitStatus;
 
@@ -37,6 +39,15 @@ pub enum Cause {
     NotPermitted,
     /// The kernel or the hypervisor refuses what was asked, and would again.
     NotSupported,
+    /// There is no such file or device.
+    NotThere,
+    /// It is another kind of file than was asked for.
+    OfAnotherKind {
+        /// What it is.
+        found: FileKind,
+    },
+    /// Another program uses it.
+    InUse,
     /// A disk did not appear in a machine.
     NoDisk,
     /// QEMU cannot be joined to virtual time.
@@ -142,6 +153,42 @@ impl From<String> for Refusal {
 impl From<&str> for Refusal {
     fn from(message: &str) -> Self {
         message.to_owned().into()
+    }
+}
+
+/// What kind of file something is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum FileKind {
+    /// A block device.
+    BlockDevice,
+    /// A regular file.
+    File,
+    /// A directory.
+    Directory,
+    /// Anything else.
+    Other,
+}
+
+impl FileKind {
+    pub(crate) fn of(kind: fs::FileType) -> Self {
+        match kind {
+            _ if kind.is_block_device() => Self::BlockDevice,
+            _ if kind.is_file() => Self::File,
+            _ if kind.is_dir() => Self::Directory,
+            _ => Self::Other,
+        }
+    }
+}
+
+impl fmt::Display for FileKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::BlockDevice => "a block device",
+            Self::File => "a regular file",
+            Self::Directory => "a directory",
+            Self::Other => "something else",
+        })
     }
 }
 

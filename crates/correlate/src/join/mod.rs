@@ -25,7 +25,7 @@ pub(crate) use sample::Sampler;
 use crate::blame::{Blame, BlameBuilder, Cause};
 use crate::clock::{Clock, signed};
 use crate::order::Ordered;
-use crate::tree::Origin;
+use crate::tree::{LevelIndex, Origin};
 
 /// Requests of a level that are under way at most. No machine has as many; a hostile trace may.
 const MOST_ACTIVE: usize = 1 << 20;
@@ -72,8 +72,8 @@ type End = Reverse<(i64, Reverse<usize>, u32)>;
 /// A request of a lower level and what it was joined with.
 #[derive(Clone, Copy, Debug)]
 pub struct Joined<'a> {
-    /// Position of its level.
-    pub level: usize,
+    /// Its level.
+    pub level: LevelIndex,
     /// The request, its times on the clock of the topmost level.
     pub request: &'a Request,
     /// Where it came from.
@@ -195,7 +195,7 @@ impl<'a> Sweep<'a> {
                 self.parents.extend(choice.parents.iter().map(|parent| uppers[*parent].timed.request.id));
                 let (request, origin) = (&timed.on_top(), lowers[slot].origin);
                 let (parents, writers) = (&self.parents, &choice.writers);
-                observer(&Joined { level, request, origin, parents, writers });
+                observer(&Joined { level: LevelIndex::at(level), request, origin, parents, writers });
             }
         } else {
             self.lanes[0].active[slot].ancestry.top = Some((request.offset, request.bytes));

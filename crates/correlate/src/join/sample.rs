@@ -7,7 +7,7 @@ use nestor_trace::Operation;
 
 use super::Active;
 use crate::choice::{Choice, Rank};
-use crate::tree::{Node, SampledTree};
+use crate::tree::{LevelIndex, Node, SampledTree};
 
 /// Children of one request that are shown; a flush can have thousands.
 const MOST_CHILDREN: usize = 256;
@@ -85,7 +85,7 @@ fn node<'s>(level: usize, slot: u32, active: &impl Fn(usize, u32) -> &'s Active)
     let mut children: Vec<Node> = children.collect();
     children.sort_by_key(|child| child.request.queued_ns);
     Node {
-        level,
+        level: LevelIndex::at(level),
         request: this.timed.on_top(),
         origin: this.origin,
         shared_with: this.parents.saturating_sub(1),

@@ -75,8 +75,9 @@ impl StampCheck {
 
     /// Takes a join; give this to [`correlate_observed`](crate::correlate_observed).
     pub fn observe(&mut self, joined: &Joined<'_>) {
-        if self.parents.len() <= joined.level {
-            self.parents.resize_with(joined.level + 1, HashMap::new);
+        let level = joined.level.position();
+        if self.parents.len() <= level {
+            self.parents.resize_with(level + 1, HashMap::new);
         }
         // What waited for a cache to be written out did not write the data.
         let waited = match joined.origin {
@@ -87,7 +88,7 @@ impl StampCheck {
         let by_content = !joined.writers.is_empty();
         let parents = [waited, joined.writers].concat();
         if !parents.is_empty() {
-            self.parents[joined.level].insert(joined.request.id, (parents, by_content));
+            self.parents[level].insert(joined.request.id, (parents, by_content));
         }
     }
 

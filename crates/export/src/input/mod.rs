@@ -5,7 +5,9 @@ mod traces;
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
-use nestor_correlate::{CorrelateOptions, Level, LevelInput, RecordedLevel, Recording, correlate_observed};
+use nestor_correlate::{
+    CorrelateOptions, Level, LevelIndex, LevelInput, RecordedLevel, Recording, correlate_observed,
+};
 use nestor_trace::request_file::ClockReading;
 use nestor_trace::{RequestHeader, RequestReader};
 
@@ -98,7 +100,7 @@ fn joined(recording: Recording) -> Result<Inputs, ExportError> {
     remarks.extend(idle.iter().map(|level| format!("no request reached {}", level.header.layer)));
     let inputs: Vec<LevelInput<'_>> = recorded.iter().map(RecordedLevel::input).collect();
     let mut links = Links::default();
-    let mut moments: HashMap<usize, [(u64, u64); 2]> = HashMap::new();
+    let mut moments: HashMap<LevelIndex, [(u64, u64); 2]> = HashMap::new();
     let correlation = correlate_observed(&inputs, &CorrelateOptions::default(), &mut |joined| {
         // What it carries the data of caused it no less than what waited for it.
         let writers = joined.writers.iter().filter(|writer| !joined.parents.contains(writer));
@@ -121,7 +123,7 @@ fn joined(recording: Recording) -> Result<Inputs, ExportError> {
     for (number, level) in trace.levels.iter_mut().enumerate() {
         level.level.requests = correlation.levels.get(number).map_or(level.level.requests, |l| l.requests);
         if number > 0 {
-            level.clock = fitted_clock(level, moments.get(&number))?.into_iter().collect();
+            level.clock = fitted_clock(level, moments.get(&LevelIndex::at(number)))?.into_iter().collect();
         }
     }
     let jumps: u32 = correlation.joins.iter().map(|join| join.clock_jumps).sum();

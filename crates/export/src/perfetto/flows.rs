@@ -1,6 +1,8 @@
 //! Arrows from requests to what they caused, each with a number of its own: arrows that share one would be drawn as a
 //! chain instead of a fan.
 
+use nestor_correlate::LevelIndex;
+
 use crate::error::ExportError;
 use crate::trace::{Bounds, Trace};
 
@@ -18,12 +20,12 @@ impl Flows {
     /// The arrows into the requests of `level` that lie within the bounds.
     pub(super) fn into_level(
         trace: &Trace,
-        level: usize,
+        level: LevelIndex,
         bounds: Bounds,
         first_id: u64,
     ) -> Result<Self, ExportError> {
         let mut edges = Vec::new();
-        if level < trace.levels.len() && trace.links.has_any(level) {
+        if level.position() < trace.levels.len() && trace.links.has_any(level) {
             for request in trace.requests(level, bounds)? {
                 let child = request?.id;
                 edges.extend(trace.links.parents(level, child).iter().map(|parent| (*parent, child)));

@@ -13,7 +13,7 @@ mod slots;
 
 use std::io::Write;
 
-use nestor_correlate::Level;
+use nestor_correlate::{Level, LevelIndex};
 
 use crate::error::ExportError;
 use crate::order::{Scan, by_begin};
@@ -45,7 +45,8 @@ pub fn write_perfetto(trace: &Trace, out: &mut dyn Write) -> Result<Written, Exp
     write_clock(trace, out)?;
     let mut from_above = Flows::default();
     for (number, level) in trace.levels.iter().enumerate() {
-        let to_below = Flows::into_level(trace, number + 1, bounds, from_above.next_id().max(1))?;
+        let to_below =
+            Flows::into_level(trace, LevelIndex::at(number + 1), bounds, from_above.next_id().max(1))?;
         let mut writer = LevelWriter {
             out: &mut *out,
             base: (number as u64 + 1) << LEVEL_SHIFT,
@@ -59,7 +60,7 @@ pub fn write_perfetto(trace: &Trace, out: &mut dyn Write) -> Result<Written, Exp
             written,
         };
         writer.describe(&level.level, number)?;
-        writer.requests(trace, number, bounds)?;
+        writer.requests(trace, LevelIndex::at(number), bounds)?;
         (from_above, written) = (writer.to_below, writer.written);
     }
     Ok(written)
@@ -149,9 +150,9 @@ impl LevelWriter<'_> {
         write_packet(self.out, &self.message)
     }
 
-    fn requests(&mut self, trace: &Trace, level: usize, bounds: Bounds) -> Result<(), ExportError> {
+    fn requests(&mut self, trace: &Trace, level: LevelIndex, bounds: Bounds) -> Result<(), ExportError> {
         let scan = Scan::of(trace.requests(level, bounds)?)?;
-        let layer = &trace.levels[level].level.layer;
+        let layer = &trace.levels[level.position()].level.layer;
         by_begin(trace.requests(level, bounds)?, scan, layer, |request| {
             self.end_until(request.queued_ns)?;
             self.begin(&trace.row(level, request))

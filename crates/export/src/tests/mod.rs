@@ -5,7 +5,7 @@ mod parquet;
 mod perfetto;
 mod wire;
 
-use nestor_correlate::{Level, Origin};
+use nestor_correlate::{Level, LevelIndex, Origin};
 use nestor_layout::Class;
 use nestor_trace::event::Flags;
 use nestor_trace::{Operation, Request};
@@ -57,10 +57,10 @@ pub fn two_levels() -> Trace {
     // The disk's clock is 5 ns behind.
     levels[1].clock = vec![ClockMap { offset_ns: 5, drift_ppb: 0, middle_ns: 0 }];
     let mut links = Links::default();
-    links.add(1, 0, Origin::Parent, &[0]);
-    links.add(1, 1, Origin::Journal, &[]);
-    links.add(1, 3, Origin::Parent, &[2]);
-    links.add(1, 2, Origin::Parent, &[2, 1]);
+    links.add(LevelIndex::at(1), 0, Origin::Parent, &[0]);
+    links.add(LevelIndex::at(1), 1, Origin::Journal, &[]);
+    links.add(LevelIndex::at(1), 3, Origin::Parent, &[2]);
+    links.add(LevelIndex::at(1), 2, Origin::Parent, &[2, 1]);
     links.sort();
     Trace { levels, links, ..Trace::default() }
 }

@@ -53,7 +53,7 @@ proptest! {
         let requests = (0..parents.len() as u64).map(|id| write(id, id, 1)).collect();
         let mut trace = Trace { levels: vec![level("x", "y", "z", requests)], ..Trace::default() };
         for (id, parents) in parents.iter().enumerate() {
-            trace.links.add(0, id as u64, nestor_correlate::Origin::WriteBack, parents);
+            trace.links.add(nestor_correlate::LevelIndex::TOP, id as u64, nestor_correlate::Origin::WriteBack, parents);
         }
         trace.links.sort();
         let file = exported(&trace);

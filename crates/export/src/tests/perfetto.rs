@@ -1,6 +1,6 @@
 use std::collections::HashMap;
 
-use nestor_correlate::Origin;
+use nestor_correlate::{LevelIndex, Origin};
 use nestor_trace::Request;
 use nestor_trace::request_file::ClockReading;
 use proptest::prelude::*;
@@ -164,7 +164,7 @@ proptest! {
             let mut parents = parents[request.id as usize].clone();
             parents.sort_unstable();
             parents.dedup();
-            links.add(1, request.id, Origin::Parent, &parents);
+            links.add(LevelIndex::at(1), request.id, Origin::Parent, &parents);
             let known = parents.iter().filter(|parent| (**parent as usize) < above.len());
             expected.extend(known.map(|parent| (*parent, request.id)));
         }

@@ -15,7 +15,7 @@ use crate::command_line::shown;
 use crate::disks;
 use crate::facts;
 use crate::message::{Answer, Command, MAX_FRAME_BYTES, Request};
-use crate::refusal::{Cause, ProgramEnd, Refusal};
+use crate::refusal::{Cause, FileKind, ProgramEnd, Refusal};
 use crate::ticks::TickReading;
 use nestor_kernel::mounts::MountIdentity;
 
@@ -53,7 +53,7 @@ impl Agent {
             Request::Unmount { target } => self.unmount(&target),
             Request::AttachLoop { file, direct_io } => self.attach_loop(&file, direct_io),
             Request::DetachLoop { device } => self.detach_loop(&device),
-            Request::Claim { path } => self.claim(path),
+            Request::Claim { path, kind } => self.claim(path, kind),
             Request::Inspect { path } => self.inspect(&path),
             Request::EraseAtRelease { path } => {
                 self.enter(Resource::Signatures { path }).map(|_| Answer::Done)
@@ -239,8 +239,8 @@ impl Agent {
         self.undo(&format!("{device} is not a loop device of nestor's"), is_it)
     }
 
-    fn claim(&self, path: String) -> Obeyed {
-        let file = media::claim(&path)?;
+    fn claim(&self, path: String, kind: FileKind) -> Obeyed {
+        let file = media::claim(&path, kind)?;
         lock(&self.claimed).insert(path, file);
         Ok(Answer::Done)
     }

@@ -313,6 +313,9 @@ fn cause_of(error: &MachineError) -> FailureCause {
         Cause::NoMemory => FailureCause::NoMemory,
         Cause::ProgramFailed { .. }
         | Cause::NotPermitted
+        | Cause::NotThere
+        | Cause::OfAnotherKind { .. }
+        | Cause::InUse
         | Cause::NoDisk
         | Cause::NotJoined
         | Cause::Other => FailureCause::Other,

@@ -1,6 +1,6 @@
 //! Made-up runs with everything that tracing can add: classes, distances, time lines, joined requests.
 
-use nestor_correlate::{Choice, Correlation, Join, Level, Node, Origin, SampledTree};
+use nestor_correlate::{Choice, Correlation, Join, Level, LevelIndex, Node, Origin, SampledTree};
 use nestor_explain::{
     Account, Explanation, Finding, Holder, Line, MechanismName, Number, Part, PartRow, Proof,
 };
@@ -124,7 +124,7 @@ pub fn request(id: u64, class: Class, kib: u64, times_us: (u64, u64, u64)) -> Re
 }
 
 pub fn node(level: usize, request: Request, origin: Origin, children: Vec<Node>) -> Node {
-    Node { level, request, origin, shared_with: 0, children }
+    Node { level: LevelIndex::at(level), request, origin, shared_with: 0, children }
 }
 
 /// A write of the guest that is split on the host, and makes the host's file system write its log.
@@ -190,8 +190,8 @@ pub fn correlation(reads: bool) -> Correlation {
         machine: machine.to_owned(),
         requests,
     };
-    let join = |above, origins: &[(Origin, u64)], unmatched_above, added_ns, clock_bound_ns| Join {
-        above,
+    let join = |above: usize, origins: &[(Origin, u64)], unmatched_above, added_ns, clock_bound_ns| Join {
+        above: LevelIndex::at(above),
         origins: origins.iter().copied().collect(),
         origin_bytes: origins.iter().map(|(origin, n)| (*origin, n * 16_384)).collect(),
         unmatched_above,

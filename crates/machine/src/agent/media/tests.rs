@@ -8,6 +8,15 @@ use std::process::{Child, Command, Stdio};
 
 use super::*;
 
+/// Claims what is there; what a refusal says, which is always that it is in use.
+fn claim(path: &str) -> Result<File, String> {
+    let kind = FileKind::of(fs::metadata(path).unwrap().file_type());
+    super::claim(path, kind).map_err(|refusal| {
+        assert_eq!(refusal.cause, Cause::InUse, "{refusal}");
+        refusal.message
+    })
+}
+
 /// A program that runs while a test looks at what it uses, and is ended with it.
 struct Beside(Child);
 
@@ -51,7 +60,12 @@ fn a_file_is_claimed_once_at_a_time() {
     assert!(claim(path).unwrap_err().contains("another run of nestor"));
     drop(first);
     claim(path).unwrap();
-    assert!(claim("/nonexistent/disk.img").unwrap_err().contains("could not be opened"));
+    let nowhere = super::claim("/nonexistent/disk.img", FileKind::File);
+    assert_eq!(nowhere.unwrap_err().cause, Cause::NotThere);
+    let no_device = super::claim(path, FileKind::BlockDevice).unwrap_err();
+    assert_eq!(no_device.cause, Cause::OfAnotherKind { found: FileKind::File });
+    let directory = super::claim("/", FileKind::File).unwrap_err();
+    assert_eq!(directory.cause, Cause::OfAnotherKind { found: FileKind::Directory });
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! The line that says how much to believe of joined traces; it stands on the first screen.
 
-use nestor_correlate::{Correlation, Origin};
+use nestor_correlate::{Correlation, LevelIndex, Origin};
 
 use super::LevelName;
 use crate::units;
@@ -19,7 +19,7 @@ const WORTH_TELLING: f64 = 0.0005;
 /// vmdk)`.
 fn because(correlation: &Correlation) -> Vec<String> {
     let names = LevelName::distinct(&correlation.levels);
-    let name = |level: usize| names.get(level).map(|name| (name.short(), name.layer.clone()));
+    let name = |level: LevelIndex| names.get(level.position()).map(|name| (name.short(), name.layer.clone()));
     let told = correlation.unmatched().into_iter().filter(|unmatched| unmatched.share() >= WORTH_TELLING);
     told.filter_map(|unmatched| {
         let (of, (_, other)) = (name(unmatched.level)?.0, name(unmatched.other)?);
@@ -38,8 +38,8 @@ fn because(correlation: &Correlation) -> Vec<String> {
 fn clocks(correlation: &Correlation) -> Option<String> {
     let mut pairs: Vec<(String, u64)> = Vec::new();
     for (index, join) in correlation.joins.iter().enumerate() {
-        let machine = |level: usize| correlation.levels.get(level).map_or("?", |l| l.machine.as_str());
-        let (above, below) = (machine(join.above), machine(index + 1));
+        let machine = |level| correlation.level(level).map_or("?", |level| level.machine.as_str());
+        let (above, below) = (machine(join.above), machine(LevelIndex::at(index + 1)));
         if above == below {
             continue;
         }
@@ -65,7 +65,7 @@ fn unmatched(correlation: &Correlation) -> Option<String> {
     let mut shares: Vec<(f64, String)> = Vec::new();
     for (index, join) in correlation.joins.iter().enumerate() {
         let (Some(above), Some(below)) =
-            (correlation.levels.get(join.above), correlation.levels.get(index + 1))
+            (correlation.level(join.above), correlation.level(LevelIndex::at(index + 1)))
         else {
             continue;
         };
@@ -86,7 +86,7 @@ fn unmatched(correlation: &Correlation) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
-    use nestor_correlate::{Join, Level, LevelKind, Unmatched};
+    use nestor_correlate::{Join, Level, LevelIndex, LevelKind, Unmatched};
     use nestor_stack::MachineLabel;
 
     use super::*;
@@ -100,7 +100,7 @@ mod tests {
             requests,
         };
         let join = Join {
-            above: 0,
+            above: LevelIndex::TOP,
             unmatched_above: 12,
             origins: [(Origin::Parent, 1_200), (Origin::Unknown, 594)].into(),
             unmatched: [

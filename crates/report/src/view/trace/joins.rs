@@ -129,7 +129,7 @@ impl JoinRow {
                 share: *requests as f64 / whole.max(1) as f64,
             }
         });
-        let above = correlation.levels.get(join.above);
+        let above = correlation.level(join.above);
         let of_above = above.map_or(0, |above| above.requests);
         let one_clock = join.clock_bound_ns == 0;
         Self {

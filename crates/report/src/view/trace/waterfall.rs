@@ -1,6 +1,6 @@
 //! One request and everything it caused, as bars on one axis of time.
 
-use nestor_correlate::{Correlation, Node, Origin, SampledTree};
+use nestor_correlate::{Correlation, LevelIndex, Node, Origin, SampledTree};
 use nestor_layout::Class;
 use nestor_trace::Operation;
 use serde::Serialize;
@@ -45,8 +45,8 @@ pub struct WaterfallRow {
     /// The trace point.
     #[serde(flatten)]
     pub name: LevelName,
-    /// Position of its level, from 0 at the top.
-    pub level: usize,
+    /// Its level.
+    pub level: LevelIndex,
     /// How far it is indented.
     pub depth: usize,
     /// Its number at its trace point.
@@ -82,7 +82,7 @@ impl Waterfall {
         let root = &tree.root;
         let mut nodes = Vec::new();
         collect(root, 0, &mut nodes);
-        if nodes.iter().any(|(node, _)| node.level >= names.len()) {
+        if nodes.iter().any(|(node, _)| node.level.position() >= names.len()) {
             return None;
         }
         let mut rows = Vec::new();
@@ -149,7 +149,7 @@ fn row(node: &Node, (depth, above): (usize, Class), zero_ns: u64, names: &[Level
     // Differences of two times of the same minute fit.
     let since = |time: u64| i64::try_from(i128::from(time) - i128::from(zero_ns)).unwrap_or(i64::MAX);
     WaterfallRow {
-        name: names[node.level].clone(),
+        name: names[node.level.position()].clone(),
         level: node.level,
         depth,
         request: r.id,
@@ -204,10 +204,10 @@ fn add_rows(
 /// The time of the root in parts: every moment belongs to the lowest level at which something was under way for it.
 fn parts(root: &Node, nodes: &[(&Node, usize)], names: &[LevelName]) -> Vec<Part> {
     let (from, to) = (root.request.queued_ns, root.request.completed_ns);
-    let mut levels: Vec<usize> = nodes.iter().map(|(node, _)| node.level).collect();
+    let mut levels: Vec<LevelIndex> = nodes.iter().map(|(node, _)| node.level).collect();
     levels.sort_unstable();
     levels.dedup();
-    let covered = |level: usize| {
+    let covered = |level: LevelIndex| {
         let inside = nodes.iter().filter(|(node, _)| node.level >= level).map(|(node, _)| {
             (
                 node.request.queued_ns.clamp(from, to.max(from)),
@@ -216,7 +216,7 @@ fn parts(root: &Node, nodes: &[(&Node, usize)], names: &[LevelName]) -> Vec<Part
         });
         union_ns(inside.collect())
     };
-    let name = |level: usize| names[level].layer.clone();
+    let name = |level: LevelIndex| names[level.position()].layer.clone();
     let pairs = levels.iter().enumerate().map(|(position, level)| {
         let below = levels.get(position + 1).copied();
         Part { from: name(*level), to: below.map(name), took_ns: covered(*level) - below.map_or(0, covered) }
