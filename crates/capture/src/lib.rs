@@ -139,12 +139,17 @@ fn new_file(path: &Path) -> Result<File, TraceError> {
 }
 
 /// Bytes of the kernel's buffers, all CPUs together: enough for bursts, and little of a small machine's memory, which
-/// is the cache under test.
+/// is the cache under test. blktrace locks as much again of the file that it writes.
 fn buffer_bytes() -> u64 {
+    let info = rustix::system::sysinfo();
+    buffer_bytes_of(info.totalram as u64 * u64::from(info.mem_unit.max(1)))
+}
+
+/// For a machine with so much memory.
+fn buffer_bytes_of(memory_bytes: u64) -> u64 {
     const MOST: u64 = 32 << 20;
     const LEAST: u64 = 2 << 20;
-    let info = rustix::system::sysinfo();
-    (info.totalram as u64 * u64::from(info.mem_unit.max(1)) / 16).clamp(LEAST, MOST)
+    (memory_bytes / 128).clamp(LEAST, MOST)
 }
 
 fn cpus() -> u64 {

@@ -20,8 +20,9 @@ use rustix::process::{Pid, PidfdFlags, pidfd_open};
 const METHOD: &str = "blktrace";
 /// Prefix of the recorded files.
 pub(super) const NAME: &str = "trace";
-/// Sub-buffers of each CPU's buffer.
-const SUB_BUFFERS: u64 = 8;
+/// Sub-buffers of each CPU's buffer. blktrace keeps as many, but no fewer than 16, of the file that it writes in memory and locks
+/// them (`setup_mmap` in blktrace.c): with few large ones it takes several times the kernel's buffers.
+const SUB_BUFFERS: u64 = 32;
 const START_LIMIT: Duration = Duration::from_secs(20);
 /// Writing out what is buffered may take a slow disk long.
 const STOP_LIMIT: Duration = Duration::from_secs(60);
@@ -207,7 +208,7 @@ fn spawn(device: &BlockDevice, output: &Path) -> Result<Child, TraceError> {
     let log_path = output.join(BLKTRACE_LOG);
     let log = new_file(&log_path)?;
     let log_too = log.try_clone().map_err(TraceError::io("write", &log_path))?;
-    // At most 2 MiB each, blktrace's `-b` counts KiB.
+    // blktrace's `-b` counts KiB.
     let sub_buffer_kib = (buffer_bytes() / cpus() / SUB_BUFFERS / 1024).clamp(64, 2048);
     let mut command = Command::new("blktrace");
     command

@@ -48,7 +48,9 @@ fn check(plan: Plan) -> Checked {
     let mut scores = [Score::default(); 4];
     let mut wrong = Vec::new();
     let correlation = correlate_observed(&levels, &CorrelateOptions::default(), &mut |joined| {
-        let Some((origin, parents)) = &recorded.truth[joined.level.position()][&joined.request.id] else { return };
+        let Some((origin, parents)) = &recorded.truth[joined.level.position()][&joined.request.id] else {
+            return;
+        };
         let score = &mut scores[joined.level.position()];
         score.all += 1;
         let mut found = joined.parents.to_vec();
@@ -333,6 +335,9 @@ fn flushes_of_which_one_moment_is_known_find_their_children() {
     let flush = correlation.trees.iter().find(|tree| tree.choice.to_string() == "median flush").unwrap();
     let below = |node: &Node| node.children.first().cloned().unwrap();
     let host = below(&below(&flush.root));
-    assert_eq!((host.level.position(), host.request.operation, host.origin), (2, Operation::Flush, Origin::Parent));
+    assert_eq!(
+        (host.level.position(), host.request.operation, host.origin),
+        (2, Operation::Flush, Origin::Parent)
+    );
     assert_eq!(below(&host).request.operation, Operation::Flush);
 }

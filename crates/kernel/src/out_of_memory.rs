@@ -1,8 +1,10 @@
 //! Programs that the kernel ended because its machine was out of memory, as its log tells of them (Linux, `mm/oom_kill.c`).
 
 /// A program that the kernel ended.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct OutOfMemory {
+    /// Its name, up to 15 bytes of it.
+    pub program: String,
     /// When, in seconds since the machine was booted.
     pub at_s: f64,
     /// Memory that the program had: its own and shared, without files.
@@ -18,15 +20,20 @@ pub fn last_in(log: &str) -> Option<OutOfMemory> {
 fn of_line(line: &str) -> Option<OutOfMemory> {
     let (stamp, message) = line.strip_prefix('[')?.split_once(']')?;
     let message = message.trim_start();
-    if !message.starts_with("Out of memory: Killed process ") {
-        return None;
-    }
+    let process = message.strip_prefix("Out of memory: Killed process ")?;
+    // A name may have parentheses of its own.
+    let (named, _) = process.split_once(" total-vm:")?;
+    let program = named.split_once(" (")?.1.trim_end_matches(',').strip_suffix(')')?.to_owned();
     let kb = |field: &str| -> Option<u64> {
         let (_, after) = message.split_once(field)?;
         after.split_once("kB")?.0.parse().ok()
     };
     let resident_kb = kb(" anon-rss:")?.checked_add(kb(" shmem-rss:").unwrap_or(0))?;
-    Some(OutOfMemory { at_s: stamp.trim().parse().ok()?, resident_bytes: resident_kb.checked_mul(1024)? })
+    Some(OutOfMemory {
+        program,
+        at_s: stamp.trim().parse().ok()?,
+        resident_bytes: resident_kb.checked_mul(1024)?,
+    })
 }
 
 #[cfg(test)]
@@ -43,7 +50,10 @@ mod tests {
     #[test]
     fn the_last_program_that_was_ended_is_found_with_its_memory() {
         let found = last_in(LOG).unwrap();
-        assert_eq!(found, OutOfMemory { at_s: 14.557_18, resident_bytes: (44_336 + 6_644) << 10 });
+        let resident_bytes = (44_336 + 6_644) << 10;
+        assert_eq!(found, OutOfMemory { program: "exe".to_owned(), at_s: 14.557_18, resident_bytes });
+        let odd = last_in(&LOG.replace("(exe)", "((sd-pam) x)")).unwrap();
+        assert_eq!(odd.program, "(sd-pam) x");
         let twice = format!("{LOG}{}", LOG.replace("14.5", "99.5").replace("44336", "1"));
         assert_eq!(last_in(&twice).unwrap().resident_bytes, 6_645 << 10);
     }

@@ -5,6 +5,7 @@ mod clocks;
 mod condense;
 mod environment;
 mod joined;
+mod kernel_log;
 mod names;
 mod observe;
 mod processors;
@@ -70,6 +71,8 @@ enum CellError {
     Load(#[from] LoadError),
     #[error("{0}")]
     Trace(String),
+    #[error(transparent)]
+    Recorder(Box<recorder::FailedRecorder>),
     #[error("{0}\n{1}")]
     Full(String, String),
 }
@@ -189,6 +192,8 @@ impl CellError {
             Self::Load(LoadError::Full { .. }) | Self::Full(..) => FailureCause::NoSpace,
             Self::Load(LoadError::NoProgram { .. }) => FailureCause::NotInstalled,
             Self::Load(LoadError::OutOfMemory { .. }) => FailureCause::NoMemory,
+            Self::Recorder(failed) if failed.ended.is_some() => FailureCause::NoMemory,
+            Self::Recorder(_) => FailureCause::Other,
             Self::Load(_) => FailureCause::Workload,
         }
     }

@@ -1,14 +1,17 @@
 //! A recorder: a process in a machine of the stack, started before the workload and stopped after it.
 
+use std::fmt;
 use std::path::Path;
 use std::time::Duration;
 
 use nestor_capture::READY_FILE;
+use nestor_kernel::out_of_memory::OutOfMemory;
 use nestor_lab::{BlockPoint, BuiltStack, VirtualDisk};
 use nestor_machine::{Command, Machine, hypervisor};
 use nestor_stack::{LayerIndex, MachineIndex};
+use nestor_text::units::bytes;
 
-use super::CellError;
+use super::{CellError, kernel_log};
 
 /// What is recorded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -25,6 +28,8 @@ pub(super) struct Recorder {
     pub machine: Machine,
     process: u32,
     pub directory: String,
+    /// When it was started, as [`kernel_log::uptime_s`].
+    started_s: Option<f64>,
 }
 
 /// How long a recorder may take to get ready, in its machine's own time.
@@ -68,7 +73,8 @@ impl Recorder {
         let argv = ["{nestor}", "trace"].into_iter().chain(arguments.iter().copied());
         let argv = argv.chain(["--output", &directory]);
         let process = place.machine.start_process(Command::new(argv), &format!("{directory}.txt"))?;
-        Ok(Self { subject, machine: place.machine.clone(), process, directory })
+        let started_s = kernel_log::uptime_s(&place.machine);
+        Ok(Self { subject, machine: place.machine.clone(), process, directory, started_s })
     }
 
     /// Waits until every later request is recorded.
@@ -76,7 +82,7 @@ impl Recorder {
         let ready = format!("{}/{READY_FILE}", self.directory);
         self.machine
             .await_file(self.process, &ready, READY_LIMIT)
-            .map_err(|e| if e.machine_is_lost() { e.into() } else { self.failed("did not start") })
+            .map_err(|e| if e.machine_is_lost() { e.into() } else { self.failed(RecorderFault::DidNotStart) })
     }
 
     /// Stops it; what it recorded is complete afterwards.
@@ -84,7 +90,7 @@ impl Recorder {
         if self.machine.stop_process(self.process, STOP_LIMIT_MS)?.succeeded() {
             return Ok(());
         }
-        Err(self.failed("did not stop cleanly"))
+        Err(self.failed(RecorderFault::DidNotStopCleanly))
     }
 
     /// Ends a recorder whose recording is no longer needed.
@@ -92,12 +98,53 @@ impl Recorder {
         let _ = self.machine.stop_process(self.process, 5_000);
     }
 
-    fn failed(&self, what: &str) -> CellError {
+    fn failed(&self, fault: RecorderFault) -> CellError {
         let said = self.machine.read_file(&format!("{}.txt", self.directory)).unwrap_or_default();
-        CellError::Trace(format!(
-            "{}: the recorder of a trace point {what}: {}",
-            self.machine.label(),
-            String::from_utf8_lossy(&said).trim()
-        ))
+        let ended =
+            self.started_s.and_then(|since_s| kernel_log::out_of_memory_since(&self.machine, since_s));
+        CellError::Recorder(Box::new(FailedRecorder {
+            machine: self.machine.label().to_owned(),
+            fault,
+            said: String::from_utf8_lossy(&said).trim().to_owned(),
+            ended,
+        }))
+    }
+}
+
+/// What a recorder failed at.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum RecorderFault {
+    /// It did not get ready.
+    DidNotStart,
+    /// It ended before it was stopped, or did not write out what it had.
+    DidNotStopCleanly,
+}
+
+/// A recorder that failed.
+#[derive(Debug, thiserror::Error)]
+pub(super) struct FailedRecorder {
+    machine: String,
+    fault: RecorderFault,
+    /// What it printed.
+    said: String,
+    /// A program that the kernel ended for want of memory meanwhile: the recorder, one of its own, or another one.
+    pub ended: Option<OutOfMemory>,
+}
+
+impl fmt::Display for FailedRecorder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { machine, fault, said, ended } = self;
+        let what = match fault {
+            RecorderFault::DidNotStart => "did not start",
+            RecorderFault::DidNotStopCleanly => "did not stop cleanly",
+        };
+        write!(f, "{machine}: the recorder of a trace point {what}: {said}")?;
+        let Some(OutOfMemory { program, resident_bytes, .. }) = ended else { return Ok(()) };
+        write!(
+            f,
+            "\n  the kernel ended `{program}`, which had {}, because its machine was out of memory; give the \
+             machine more (`memory=`, or `available=` where it holds memory back), or record nothing (`--trace none`)",
+            bytes(*resident_bytes)
+        )
     }
 }

@@ -1,12 +1,13 @@
 //! One step of a workload on a machine of the laboratory.
 
-use nestor_kernel::out_of_memory;
 use nestor_machine::{Cause, Command, Machine, MachineError};
 use nestor_workload::{Ended, Step, StepOutput};
 
+use super::kernel_log;
+
 /// Longest results file of a workload that is fetched from a machine: a log of a long run of fio, in one frame.
 const MOST_OUTPUT_BYTES: u64 = 48 << 20;
-/// What the kernel's log says of a program that has just ended is not older.
+/// What the kernel's log says of a program that has just ended is not older, in seconds.
 const JUST_NOW_S: f64 = 10.0;
 /// SIGKILL.
 const KILL: i32 = 9;
@@ -69,13 +70,7 @@ pub fn run_step(machine: &Machine, step: &Step) -> Result<StepOutput, MachineErr
 
 /// Whether the kernel ended a program for want of memory. Where its log cannot be read, nobody knows.
 fn killed(machine: &Machine) -> Ended {
-    let read = || -> Option<(String, f64)> {
-        let log = machine.run(Command::new(["dmesg"])).ok().filter(|dmesg| dmesg.exit_code == Some(0))?;
-        let uptime = String::from_utf8(machine.read_file("/proc/uptime").ok()?).ok()?;
-        Some((log.stdout_text(), uptime.split_whitespace().next()?.parse().ok()?))
-    };
-    let ended = read().and_then(|(log, now_s)| {
-        out_of_memory::last_in(&log).filter(|ended| now_s - ended.at_s <= JUST_NOW_S)
-    });
+    let ended = kernel_log::uptime_s(machine)
+        .and_then(|now_s| kernel_log::out_of_memory_since(machine, now_s - JUST_NOW_S));
     ended.map_or(Ended::Signal(KILL), |ended| Ended::OutOfMemory { resident_bytes: ended.resident_bytes })
 }
