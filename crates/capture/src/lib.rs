@@ -138,18 +138,17 @@ fn new_file(path: &Path) -> Result<File, TraceError> {
     made.map_err(TraceError::io("make", path))
 }
 
-/// Bytes of the kernel's buffers, all CPUs together: enough for bursts, and little of a small machine's memory, which
-/// is the cache under test. blktrace locks as much again of the file that it writes.
-fn buffer_bytes() -> u64 {
-    let info = rustix::system::sysinfo();
-    buffer_bytes_of(info.totalram as u64 * u64::from(info.mem_unit.max(1)))
+/// KiB of the kernel's buffer of each CPU, which is at least `least_kib`: all together enough for bursts, and little of a small
+/// machine's memory, which is the cache under test.
+fn buffer_kib_of_cpu(memory_bytes: u64, cpus: u64, least_kib: u64) -> u64 {
+    const MOST_KIB: u64 = 32 << 10;
+    const LEAST_KIB: u64 = 2 << 10;
+    ((memory_bytes / 128 / 1024).clamp(LEAST_KIB, MOST_KIB) / cpus.max(1)).max(least_kib)
 }
 
-/// For a machine with so much memory.
-fn buffer_bytes_of(memory_bytes: u64) -> u64 {
-    const MOST: u64 = 32 << 20;
-    const LEAST: u64 = 2 << 20;
-    (memory_bytes / 128).clamp(LEAST, MOST)
+fn memory_bytes() -> u64 {
+    let info = rustix::system::sysinfo();
+    info.totalram as u64 * u64::from(info.mem_unit.max(1))
 }
 
 fn cpus() -> u64 {

@@ -11,7 +11,7 @@ use std::{io, thread};
 use super::device::BlockDevice;
 use super::files::BLKTRACE_LOG;
 use super::mounts::Mounted;
-use super::{Recorded, announce_ready, buffer_bytes, cpus, new_file};
+use super::{Recorded, announce_ready, buffer_kib_of_cpu, cpus, memory_bytes, new_file};
 use nestor_stop::{StopHandle, Woken};
 use nestor_trace::TraceError;
 use nestor_trace::recording::Moment;
@@ -20,9 +20,11 @@ use rustix::process::{Pid, PidfdFlags, pidfd_open};
 const METHOD: &str = "blktrace";
 /// Prefix of the recorded files.
 pub(super) const NAME: &str = "trace";
-/// Sub-buffers of each CPU's buffer. blktrace keeps as many, but no fewer than 16, of the file that it writes in memory and locks
-/// them (`setup_mmap` in blktrace.c): with few large ones it takes several times the kernel's buffers.
-const SUB_BUFFERS: u64 = 32;
+/// Sub-buffers of each CPU's buffer. blktrace locks the memory of as many, but no fewer than 16, of the file that it writes
+/// (`setup_mmap` in blktrace.c): with 16 of them it takes as much as the kernel's buffers, with fewer larger ones several times that.
+const SUB_BUFFERS: u64 = 16;
+/// The smallest sub-buffer, some 250 events.
+const LEAST_SUB_BUFFER_KIB: u64 = 16;
 const START_LIMIT: Duration = Duration::from_secs(20);
 /// Writing out what is buffered may take a slow disk long.
 const STOP_LIMIT: Duration = Duration::from_secs(60);
@@ -204,12 +206,16 @@ fn end_before_stop(child: &mut Child, stop: &StopHandle) -> io::Result<Option<Ex
     }
 }
 
+/// Size of a sub-buffer, in KiB as blktrace's `-b` counts.
+fn sub_buffer_kib(memory_bytes: u64, cpus: u64) -> u64 {
+    buffer_kib_of_cpu(memory_bytes, cpus, LEAST_SUB_BUFFER_KIB * SUB_BUFFERS) / SUB_BUFFERS
+}
+
 fn spawn(device: &BlockDevice, output: &Path) -> Result<Child, TraceError> {
     let log_path = output.join(BLKTRACE_LOG);
     let log = new_file(&log_path)?;
     let log_too = log.try_clone().map_err(TraceError::io("write", &log_path))?;
-    // blktrace's `-b` counts KiB.
-    let sub_buffer_kib = (buffer_bytes() / cpus() / SUB_BUFFERS / 1024).clamp(64, 2048);
+    let sub_buffer_kib = sub_buffer_kib(memory_bytes(), cpus());
     let mut command = Command::new("blktrace");
     command
         .args(["-o", NAME, "-b", &sub_buffer_kib.to_string(), "-n", &SUB_BUFFERS.to_string()])
@@ -289,6 +295,19 @@ fn dropped_events(log: &str) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn buffers_take_little_of_small_machines_and_of_many_processors() {
+        let mib_of = |memory_mib: u64, cpus: u64| {
+            (sub_buffer_kib(memory_mib << 20, cpus) * SUB_BUFFERS * cpus) as f64 / 1024.0
+        };
+        assert_eq!(mib_of(204, 1), 2.0);
+        assert_eq!(mib_of(256, 4), 2.0);
+        assert_eq!(mib_of(1024, 2), 8.0);
+        assert_eq!(mib_of(1 << 20, 16), 32.0);
+        // A quarter of a MiB for each, however many there are.
+        assert_eq!(mib_of(256, 64), 16.0);
+    }
 
     #[test]
     fn drops_are_read_from_what_blktrace_says() {

@@ -11,7 +11,7 @@ use std::time::Duration;
 use super::device::BlockDevice;
 use super::files::TRACEFS_TEXT;
 use super::mounts::{self, Mounted};
-use super::{Recorded, announce_ready, buffer_bytes, cpus, new_file};
+use super::{Recorded, announce_ready, buffer_kib_of_cpu, cpus, memory_bytes, new_file};
 use nestor_stop::StopHandle;
 use nestor_trace::TraceError;
 use nestor_trace::recording::Moment;
@@ -20,6 +20,8 @@ const METHOD: &str = "tracefs";
 /// Our instances are called this and the number of the process.
 const INSTANCE_PREFIX: &str = "nestor-";
 const PAUSE: Duration = Duration::from_millis(10);
+/// The smallest buffer of a CPU: what it holds is read every [`PAUSE`] at best.
+const LEAST_BUFFER_KIB: u64 = 512;
 
 /// The events without which there is nothing to pair.
 const NEEDED: [&str; 3] = ["block_bio_queue", "block_rq_issue", "block_rq_complete"];
@@ -110,7 +112,8 @@ pub(super) fn run(device: &BlockDevice, output: &Path, stop: &StopHandle) -> Res
 fn set_up(instance: &Instance, device: &BlockDevice) -> Result<File, TraceError> {
     instance.set("tracing_on", "0")?;
     instance.set("trace_clock", "mono")?;
-    instance.set("buffer_size_kb", &(buffer_bytes() / 1024 / cpus()).max(512).to_string())?;
+    instance
+        .set("buffer_size_kb", &buffer_kib_of_cpu(memory_bytes(), cpus(), LEAST_BUFFER_KIB).to_string())?;
     // Queue events of partitions carry the partition's number, all others the whole disk's.
     let filter = std::iter::once(&device.number)
         .chain(&device.partitions)

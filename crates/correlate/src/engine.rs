@@ -271,7 +271,7 @@ fn check_joins(
     remarks: &mut Vec<String>,
 ) -> Result<(), CorrelateError> {
     for join in joins {
-        let (upper, lower) = (join.above.position(), join.above.below().position());
+        let (upper, lower) = (join.above.position(), join.above.position() + 1);
         let (above, below) = (&levels[upper].header.layer, &levels[lower].header.layer);
         let [reads, writes, ..] = surveys[upper].by_operation;
         let found = [Origin::Parent, Origin::WriteBack, Origin::FlushOfParent, Origin::ReadModifyWrite]

@@ -28,12 +28,6 @@ impl LevelIndex {
     pub const fn position(self) -> usize {
         self.0
     }
-
-    /// The next one down.
-    #[must_use]
-    pub const fn below(self) -> Self {
-        Self(self.0 + 1)
-    }
 }
 
 impl fmt::Display for LevelIndex {
@@ -280,7 +274,7 @@ pub struct Correlation {
 }
 
 impl Correlation {
-    /// A level; `None` where a file says more of it than there is.
+    /// A level; `None` if there is no such level, which a file may name.
     pub fn level(&self, index: LevelIndex) -> Option<&Level> {
         self.levels.get(index.position())
     }

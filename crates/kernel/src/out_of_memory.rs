@@ -23,7 +23,7 @@ fn of_line(line: &str) -> Option<OutOfMemory> {
     let process = message.strip_prefix("Out of memory: Killed process ")?;
     // A name may have parentheses of its own.
     let (named, _) = process.split_once(" total-vm:")?;
-    let program = named.split_once(" (")?.1.trim_end_matches(',').strip_suffix(')')?.to_owned();
+    let program = named.split_once(" (")?.1.rsplit_once(')')?.0.to_owned();
     let kb = |field: &str| -> Option<u64> {
         let (_, after) = message.split_once(field)?;
         after.split_once("kB")?.0.parse().ok()

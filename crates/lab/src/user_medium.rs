@@ -22,8 +22,8 @@ pub(crate) fn take(
     machine.claim(path, wanted).map_err(|e| match e.cause() {
         Cause::NotThere => BuildError::refused(layer, not_there(path, wanted)),
         Cause::OfAnotherKind { found } => BuildError::refused(layer, wrong_kind(path, found, wanted)),
-        Cause::InUse => BuildError::refused(layer, e.to_string()),
-        _ => failed(e),
+        _ if e.machine_is_lost() => failed(e),
+        _ => BuildError::refused(layer, e.to_string()),
     })?;
     let taken = refuse_signatures(machine, layer, path, may_overwrite)
         .and_then(|()| if may_overwrite { Ok(()) } else { refuse_data(machine, layer, path) })

@@ -46,7 +46,7 @@ pub enum Cause {
         /// What it is.
         found: FileKind,
     },
-    /// Another program uses it.
+    /// It is in use: by another program, as a mount, as part of another device.
     InUse,
     /// A disk did not appear in a machine.
     NoDisk,

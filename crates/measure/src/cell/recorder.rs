@@ -28,7 +28,7 @@ pub(super) struct Recorder {
     pub machine: Machine,
     process: u32,
     pub directory: String,
-    /// When it was started, as [`kernel_log::uptime_s`].
+    /// Just before it was started, as [`kernel_log::uptime_s`].
     started_s: Option<f64>,
 }
 
@@ -72,8 +72,8 @@ impl Recorder {
         place.machine.make_directory(&directory)?;
         let argv = ["{nestor}", "trace"].into_iter().chain(arguments.iter().copied());
         let argv = argv.chain(["--output", &directory]);
-        let process = place.machine.start_process(Command::new(argv), &format!("{directory}.txt"))?;
         let started_s = kernel_log::uptime_s(&place.machine);
+        let process = place.machine.start_process(Command::new(argv), &format!("{directory}.txt"))?;
         Ok(Self { subject, machine: place.machine.clone(), process, directory, started_s })
     }
 
@@ -142,9 +142,44 @@ impl fmt::Display for FailedRecorder {
         let Some(OutOfMemory { program, resident_bytes, .. }) = ended else { return Ok(()) };
         write!(
             f,
-            "\n  the kernel ended `{program}`, which had {}, because its machine was out of memory; give the \
-             machine more (`memory=`, or `available=` where it holds memory back), or record nothing (`--trace none`)",
+            "\n  the kernel ended `{program}`, which had {}, because {machine} was out of memory; give it more \
+             (`memory=` or `available=` for a guest, `host-memory=` for the machine around it), or record nothing \
+             (`--no-trace`)",
             bytes(*resident_bytes)
         )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use nestor_results::FailureCause;
+
+    use super::*;
+
+    #[test]
+    fn a_recorder_that_the_kernel_ended_says_so() {
+        let failed = |ended: Option<OutOfMemory>| {
+            CellError::Recorder(Box::new(FailedRecorder {
+                machine: "guest".to_owned(),
+                fault: RecorderFault::DidNotStopCleanly,
+                said: "error: it ended with signal: 9".to_owned(),
+                ended,
+            }))
+        };
+        let plain = failed(None);
+        assert_eq!(
+            plain.to_string(),
+            "guest: the recorder of a trace point did not stop cleanly: error: it ended with signal: 9"
+        );
+        assert_eq!(plain.cause(), FailureCause::Other);
+        let (program, resident_bytes) = ("blktrace".to_owned(), 25 << 20);
+        let ended = failed(Some(OutOfMemory { program, at_s: 14.5, resident_bytes }));
+        assert_eq!(ended.cause(), FailureCause::NoMemory);
+        let told = ended.to_string();
+        let told = told.strip_prefix(&plain.to_string()).unwrap();
+        assert!(
+            told.starts_with("\n  the kernel ended `blktrace`, which had 25.0 MiB, because guest was"),
+            "{told}"
+        );
     }
 }

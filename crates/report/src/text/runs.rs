@@ -22,11 +22,11 @@ pub fn runs_text(view: &RunsView, style: Style) -> String {
         // RFC 3339 to the minute, which is what tells runs apart.
         let began = run.started_at.get(..16).unwrap_or(&run.started_at).replace('T', " ");
         let result = run.bytes_per_second.map_or_else(|| "failed".to_owned(), units::rate);
-        table.row(&[
+        table.row::<&str>(&[
             &run.number.to_string(),
             &began,
-            &run.stack.to_string(),
-            &run.workload.to_string(),
+            &run.stack,
+            &run.workload,
             &result,
             &if one_place { String::new() } else { run.ground.clone() },
             &run.marks.join(", "),

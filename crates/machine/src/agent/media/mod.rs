@@ -29,16 +29,19 @@ pub(super) fn claim(path: &str, kind: FileKind) -> Result<File, Refusal> {
         io::ErrorKind::NotFound => Refusal::new(Cause::NotThere, format!("{path} does not exist")),
         _ => Refusal::of_io(&format!("{path} could not be opened"), &e),
     };
-    let found = FileKind::of(fs::metadata(path).map_err(could_not_open)?.file_type());
-    if found != kind {
-        return Err(Refusal::new(Cause::OfAnotherKind { found }, format!("{path} is {found}, not {kind}")));
-    }
+    let require_kind = |metadata: fs::Metadata| match FileKind::of(metadata.file_type()) {
+        found if found == kind => Ok(()),
+        found => Err(Refusal::new(Cause::OfAnotherKind { found }, format!("{path} is {found}, not {kind}"))),
+    };
+    require_kind(fs::metadata(path).map_err(could_not_open)?)?;
     let is_device = kind == FileKind::BlockDevice;
     if is_device && let Some(why) = in_use::refusal_to_take(Path::new(path)).map_err(could_not_open)? {
         return Err(used_by_another(format!("{path} is {why}")));
     }
     // The end of a device that was open for writing makes device managers look at it.
     let file = OpenOptions::new().read(true).write(!is_device).open(path).map_err(could_not_open)?;
+    // The path may lead to something else by now.
+    require_kind(file.metadata().map_err(could_not_open)?)?;
     let medium = Medium { path, file: &file, deadline: Instant::now() + MOMENT };
     medium.lock()?;
     if is_device {
