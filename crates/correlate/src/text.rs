@@ -56,7 +56,7 @@ impl Correlation {
     }
 
     fn joins_text(&self) -> String {
-        let rows = self.joins.iter().enumerate().map(|(index, join)| {
+        let rows = self.joins_by_level().map(|(below, join)| {
             let requests_from = |origin: Origin| join.origins.get(&origin).copied().unwrap_or(0);
             let counts = [
                 requests_from(Origin::Parent),
@@ -71,7 +71,7 @@ impl Correlation {
                 join.absorbed,
                 join.unmatched_above,
             ];
-            let names = format!("{} > {}", self.name(join.above), self.name(LevelIndex::at(index + 1)));
+            let names = format!("{} > {}", self.name(join.above), self.name(below));
             std::iter::once(names).chain(counts.map(|count| count.to_string())).collect()
         });
         let heading = [
@@ -90,8 +90,8 @@ impl Correlation {
         ];
         let mut text = columns(&heading, rows.collect());
         text.push('\n');
-        for (index, join) in self.joins.iter().enumerate() {
-            text += &self.clock_line(index, join);
+        for (below, join) in self.joins_by_level() {
+            text += &self.clock_line(below, join);
         }
         text += &match self.unmatched_share() {
             Some(share) => format!("  unmatched: at most {:.2} % of a level's requests\n", 100.0 * share),
@@ -110,8 +110,8 @@ impl Correlation {
         text
     }
 
-    fn clock_line(&self, index: usize, join: &Join) -> String {
-        let names = format!("{} > {}", self.name(join.above), self.name(LevelIndex::at(index + 1)));
+    fn clock_line(&self, below: LevelIndex, join: &Join) -> String {
+        let names = format!("{} > {}", self.name(join.above), self.name(below));
         let outside = join.outside_above + join.outside_below;
         let outside = match outside {
             0 => String::new(),

@@ -279,15 +279,19 @@ impl Correlation {
         self.levels.get(index.position())
     }
 
+    /// Each join with the lower of its two levels.
+    pub fn joins_by_level(&self) -> impl Iterator<Item = (LevelIndex, &Join)> {
+        self.joins.iter().enumerate().map(|(index, join)| (LevelIndex::at(index + 1), join))
+    }
+
     fn requests_of(&self, level: LevelIndex) -> u64 {
         self.level(level).map_or(0, |level| level.requests)
     }
 
     /// The requests that could not be joined, by their reason, the largest share of a level first.
     pub fn unmatched(&self) -> Vec<UnmatchedRequests> {
-        let all = self.joins.iter().enumerate().flat_map(|(index, join)| {
+        let all = self.joins_by_level().flat_map(|(below, join)| {
             join.unmatched.iter().map(move |(why, requests)| {
-                let below = LevelIndex::at(index + 1);
                 let (level, other) = if why.is_above() { (join.above, below) } else { (below, join.above) };
                 let of = self.requests_of(level);
                 UnmatchedRequests { level, other, why: *why, requests: *requests, of }
@@ -302,12 +306,10 @@ impl Correlation {
     /// whichever is more; `None` without requests.
     pub fn unmatched_share(&self) -> Option<f64> {
         let share = |part: u64, whole: u64| (whole > 0).then(|| part as f64 / whole as f64);
-        self.joins
-            .iter()
-            .enumerate()
-            .flat_map(|(index, join)| {
+        self.joins_by_level()
+            .flat_map(|(below, join)| {
                 let above = self.requests_of(join.above);
-                let below = self.requests_of(LevelIndex::at(index + 1));
+                let below = self.requests_of(below);
                 let unknown = join.origins.get(&Origin::Unknown).copied().unwrap_or(0);
                 [share(join.unmatched_above, above), share(unknown, below)]
             })

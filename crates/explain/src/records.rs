@@ -100,8 +100,8 @@ impl Evidence {
     fn add_correlation(&mut self, number: i64, measured: &Measured) {
         let Some(correlation) = &measured.correlation else { return };
         add_blame(&mut self.blame, &correlation.blame);
-        for (index, join) in correlation.joins.iter().enumerate() {
-            let Some(level) = correlation.levels.get(index + 1) else { continue };
+        for (below, join) in correlation.joins_by_level() {
+            let Some(level) = correlation.level(below) else { continue };
             let known = self.joins.iter_mut().find(|j| j.kind == level.kind && j.layer == level.layer);
             let joined = match known {
                 Some(joined) => joined,

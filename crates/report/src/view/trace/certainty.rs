@@ -37,9 +37,9 @@ fn because(correlation: &Correlation) -> Vec<String> {
 /// The bounds of the clocks that are not one and the same.
 fn clocks(correlation: &Correlation) -> Option<String> {
     let mut pairs: Vec<(String, u64)> = Vec::new();
-    for (index, join) in correlation.joins.iter().enumerate() {
+    for (below, join) in correlation.joins_by_level() {
         let machine = |level| correlation.level(level).map_or("?", |level| level.machine.as_str());
-        let (above, below) = (machine(join.above), machine(LevelIndex::at(index + 1)));
+        let (above, below) = (machine(join.above), machine(below));
         if above == below {
             continue;
         }
@@ -63,10 +63,8 @@ fn clocks(correlation: &Correlation) -> Option<String> {
 /// The largest share of requests that could not be joined, and where.
 fn unmatched(correlation: &Correlation) -> Option<String> {
     let mut shares: Vec<(f64, String)> = Vec::new();
-    for (index, join) in correlation.joins.iter().enumerate() {
-        let (Some(above), Some(below)) =
-            (correlation.level(join.above), correlation.level(LevelIndex::at(index + 1)))
-        else {
+    for (below, join) in correlation.joins_by_level() {
+        let (Some(above), Some(below)) = (correlation.level(join.above), correlation.level(below)) else {
             continue;
         };
         let unknown = join.origins.get(&Origin::Unknown).copied().unwrap_or(0);
