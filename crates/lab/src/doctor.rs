@@ -182,11 +182,17 @@ fn virtual_time(facts: &Facts, places: &DoctorPlaces) -> Finding {
         ),
         Some(Joins::No(reason)) => {
             let advice = format!(
-                "emulated hosts run in real time, and every result says so; to try again, remove \
-                 {MEMORY_FILE} from the cache"
+                "emulated hosts run in real time, and every result says so; to try again, remove {}",
+                places.cache_directory.join(MEMORY_FILE).display()
             );
             finding(SUBJECT, State::Limited, reason, advice)
         }
+        Some(Joins::Failed(reason)) => finding(
+            SUBJECT,
+            State::Limited,
+            format!("failed when it was tried: {reason}"),
+            "the next run tries it once more",
+        ),
         None => finding(SUBJECT, State::Ok, "not tried with this QEMU yet", "the first run tries it once"),
     }
 }

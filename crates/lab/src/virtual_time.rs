@@ -31,6 +31,9 @@ pub enum Joins {
     },
     /// Why not.
     No(String),
+    /// It was tried once, and what failed may have been an accident: a QEMU that somebody ended or that ran out of memory ends as one that
+    /// crashes does. It is tried once more, by the next run.
+    Failed(String),
 }
 
 /// The memory of earlier probes of virtual time.
@@ -85,19 +88,29 @@ impl Joins {
             lab.take_down(built)?;
             Ok(Self::Yes { uncounted: counted.why_not })
         });
-        tried.or_else(|e| if is_of_qemu(&e) { Ok(Self::No(e.to_string())) } else { Err(e) })
+        tried.or_else(|e| Self::of_failure(&e).ok_or(e))
+    }
+
+    /// The result of a second try, if this one came after another.
+    pub fn after(self, earlier: Option<&Self>) -> Self {
+        match (earlier, self) {
+            (Some(Self::Failed(_)), Self::Failed(reason)) => Self::No(reason),
+            (_, found) => found,
+        }
+    }
+
+    /// What a failure says of this QEMU; `None` if it says nothing.
+    fn of_failure(error: &BuildError) -> Option<Self> {
+        let (BuildError::Layer { source, .. } | BuildError::Machine(source)) = error else { return None };
+        says_of_qemu(&source.cause()).map(|finding| finding(error.to_string()))
     }
 }
 
-/// Whether QEMU itself failed.
-fn is_of_qemu(error: &BuildError) -> bool {
-    let (BuildError::Layer { source, .. } | BuildError::Machine(source)) = error else { return false };
-    match source.cause() {
-        Cause::NotJoined
-        | Cause::NotLoaded
-        | Cause::NotStarted
-        | Cause::MachineLost
-        | Cause::MachineSilent => true,
+/// What a cause says of QEMU itself: with the reason it is the result of a probe.
+fn says_of_qemu(cause: &Cause) -> Option<fn(String) -> Joins> {
+    match cause {
+        Cause::NotJoined | Cause::NotLoaded => Some(Joins::No),
+        Cause::NotStarted | Cause::MachineLost | Cause::MachineSilent => Some(Joins::Failed),
         // It may begin in time when less else runs.
         Cause::NotStartedInTime
         | Cause::NotInstalled { .. }
@@ -111,7 +124,7 @@ fn is_of_qemu(error: &BuildError) -> bool {
         | Cause::OfAnotherKind { .. }
         | Cause::InUse
         | Cause::NoDisk
-        | Cause::Other => false,
+        | Cause::Other => None,
     }
 }
 
@@ -136,23 +149,29 @@ mod tests {
 
     #[test]
     fn only_what_qemu_does_is_said_of_it() {
-        let blames_qemu = |cause| {
+        let found = |cause| {
             let refusal = nestor_machine::Refusal::new(cause, "as it says");
             let source = nestor_machine::MachineError::Refused { machine: "host".to_owned(), refusal };
-            is_of_qemu(&BuildError::Machine(source))
+            Joins::of_failure(&BuildError::Machine(source))
         };
-        assert!(
-            blames_qemu(Cause::NotJoined)
-                && blames_qemu(Cause::MachineLost)
-                && blames_qemu(Cause::NotStarted)
-        );
-        assert!(
-            !blames_qemu(Cause::NoSpace)
-                && !blames_qemu(Cause::NotPermitted)
-                && !blames_qemu(Cause::NoMemory)
-                && !blames_qemu(Cause::NotStartedInTime)
-        );
-        assert!(!is_of_qemu(&BuildError::Lab("others may write to the cache".to_owned())));
+        assert!(matches!(found(Cause::NotJoined), Some(Joins::No(_))));
+        for accident in [Cause::MachineLost, Cause::MachineSilent, Cause::NotStarted] {
+            assert!(matches!(found(accident), Some(Joins::Failed(_))));
+        }
+        for other in [Cause::NoSpace, Cause::NotPermitted, Cause::NoMemory, Cause::NotStartedInTime] {
+            assert_eq!(found(other), None);
+        }
+        assert_eq!(Joins::of_failure(&BuildError::Lab("others may write to the cache".to_owned())), None);
+    }
+
+    #[test]
+    fn what_may_be_an_accident_counts_when_it_comes_twice() {
+        let (killed, again) = (Joins::Failed("killed".to_owned()), Joins::Failed("killed again".to_owned()));
+        let yes = Joins::Yes { uncounted: None };
+        assert_eq!(killed.clone().after(None), killed);
+        assert_eq!(again.clone().after(Some(&killed)), Joins::No("killed again".to_owned()));
+        assert_eq!(yes.clone().after(Some(&killed)), yes);
+        assert_eq!(again.clone().after(Some(&yes)), again);
     }
 
     #[test]

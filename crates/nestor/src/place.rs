@@ -96,7 +96,7 @@ impl LabArguments {
                 let time = match known.joins {
                     _ if is_real || facts.hypervisor.is_none() => HostTime::Real,
                     Some(Joins::No(_)) => HostTime::Real,
-                    Some(Joins::Yes { .. }) | None => HostTime::VIRTUAL,
+                    Some(Joins::Yes { .. } | Joins::Failed(_)) | None => HostTime::VIRTUAL,
                 };
                 Ok(Place::Emulated(time))
             }
@@ -140,9 +140,10 @@ fn emulated(facts: &Facts) -> Result<SettledPlace> {
         return Ok(SettledPlace::exactly(in_real_time));
     }
     let joins = match known.joins {
-        Some(joins) => joins,
-        None => match try_virtual_time()? {
+        Some(joins @ (Joins::Yes { .. } | Joins::No(_))) => joins,
+        earlier @ (Some(Joins::Failed(_)) | None) => match try_virtual_time()? {
             Ok(found) => {
+                let found = found.after(earlier.as_ref());
                 VirtualTimeMemory::open(&paths::cache_directory()).remember(&known.identity, &found);
                 found
             }
@@ -153,6 +154,9 @@ fn emulated(facts: &Facts) -> Result<SettledPlace> {
     Ok(match joins {
         Joins::Yes { .. } => SettledPlace::exactly(Place::Emulated(HostTime::VIRTUAL)),
         Joins::No(reason) => without_virtual_time(&reason),
+        Joins::Failed(reason) => instead_in_real_time(&format!(
+            "virtual time failed when it was tried (the next run tries it again): {reason}"
+        )),
     })
 }
 
@@ -167,7 +171,9 @@ fn in_real_time_because_of(known: &Known) -> SettledPlace {
 }
 
 fn without_virtual_time(reason: &str) -> SettledPlace {
-    instead_in_real_time(&format!("virtual time does not work with this QEMU: {reason}"))
+    instead_in_real_time(&format!(
+        "virtual time does not work with this QEMU: {reason}; `nestor doctor` says how to try it again"
+    ))
 }
 
 fn instead_in_real_time(why: &str) -> SettledPlace {

@@ -168,7 +168,10 @@ fn a_matrix_of_too_few_cells_names_those_that_would_tell_something() {
     assert!(text.contains("were measured on this: 1; at least 4 are needed"), "{text}");
     assert!(text.contains("nestor run --on this 'ext4/kvm/raw/ext4/dev:/dev/sdb' 'fio:seq-write'"), "{text}");
     let text = refused(&["--on", "ssh:lab"]);
-    assert!(text.contains("fio:seq-write was measured only on emulated (2 runs), this (1 run)"), "{text}");
+    assert!(
+        text.contains("fio:seq-write was measured only on emulated:time=real (2 runs), this (1 run)"),
+        "{text}"
+    );
     assert!(text.contains("nestor study --on ssh:lab FILE"), "{text}");
 }
 
@@ -211,7 +214,7 @@ fn runs_of_other_places_change_nothing() {
     assert!(alone["answer"]["rate"].as_f64() > Some(0.0), "{alone}");
     assert_eq!(among["answer"], alone["answer"]);
     assert_eq!(among["question"], alone["question"]);
-    let said = "the runs on emulated (KVM) (2 runs) do not count: the newest run is from emulated (TCG)";
+    let said = "the runs on emulated:time=real (KVM) (2 runs) do not count: the newest run is from emulated:time=real (TCG)";
     assert!(note.contains(said), "{note}");
     assert!(!no_note.contains("do not count"), "{no_note}");
     // There, the load itself is known, three times as fast, but no surface.
@@ -251,7 +254,7 @@ fn what_other_places_know_is_said_with_what_would_tell_of_this_one() {
         assert!(text.contains(said), "{said} in {text}");
     }
     let text = predict(&["--workload", LOAD, "--from", NATIVE, "--to", GUEST, "--on", "this"]);
-    let said = format!("{LOAD} on ext4/hdd was measured only on emulated (1 run), ssh:lab (1 run)");
+    let said = format!("{LOAD} on ext4/hdd was measured only on emulated:time=real (1 run), ssh:lab (1 run)");
     assert!(text.contains(&said), "{text}");
     assert!(text.contains(&format!("nestor run --on this 'ext4/hdd' '{LOAD}'")), "{text}");
     let text = predict(&["--workload", LOAD, "--to", GUEST, "--on", "ssh:other"]);
@@ -309,5 +312,5 @@ fn validation_and_matrices_are_of_one_place() {
     let kept: BTreeMap<String, Value> = serde_json::from_slice(&kept).expect("JSON");
     let cells: Vec<(&str, &Value)> =
         kept.iter().map(|(place, kept)| (place.as_str(), &kept["cells"])).collect();
-    assert_eq!(cells, [("emulated (TCG)", &14.into()), ("ssh:lab", &15.into())]);
+    assert_eq!(cells, [("emulated:time=real (TCG)", &14.into()), ("ssh:lab", &15.into())]);
 }

@@ -253,6 +253,43 @@ fn where_virtual_time_does_not_work_real_time_is_used_and_every_output_says_why(
 
 #[test]
 #[ignore = "minutes: part of make test-long"]
+fn a_qemu_that_is_killed_while_it_is_tried_is_tried_again() {
+    if !can_run(false, true) {
+        return;
+    }
+    let _alone = alone();
+    let sandbox = Sandbox::new();
+    let first = sandbox.text("first");
+    // The first QEMU in virtual time is killed while it boots its host or the guest in it.
+    let script = format!(
+        "case \"$*\" in *icount*) [ -e {first} ] || {{ touch {first}; (sleep 1; kill -9 $$) & }};; esac"
+    );
+    let (path, cache, store) =
+        (before_qemu(&sandbox, &script), own_cache(&sandbox), sandbox.text("results.sqlite"));
+    let run_and_doctor = || {
+        let run =
+            ["run", "ext4/null", "fio:rand-read:scale=0.00625:runtime=1s", "-n", "1", "--on", "emulated"];
+        [run.as_slice(), &["doctor"]].map(|arguments| {
+            let mut command = sandbox.nestor(arguments);
+            if arguments[0] == "run" {
+                command.args(["--store", &store]);
+            }
+            command.env("PATH", &path).env("NESTOR_CACHE", &cache).timeout(HOURS);
+            let output = command.assert().success().get_output().clone();
+            format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr))
+        })
+    };
+    let [run, doctor] = run_and_doctor();
+    assert!(run.contains("in real time, because virtual time failed when it was tried"), "{run}");
+    assert!(doctor.contains("the next run tries it once more"), "{doctor}");
+    let [run, doctor] = run_and_doctor();
+    assert!(run.contains("in virtual time"), "{run}");
+    assert!(doctor.contains("works with this QEMU"), "{doctor}");
+    sandbox.assert_nothing_left();
+}
+
+#[test]
+#[ignore = "minutes: part of make test-long"]
 fn what_is_measured_after_others_is_verified_too() {
     if !can_run(false, true) {
         return;

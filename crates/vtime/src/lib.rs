@@ -19,6 +19,8 @@
 mod preload;
 #[path = "preload/protocol.rs"]
 pub mod protocol;
+#[cfg(not(preload))]
+pub use preload::NEEDED_FUNCTIONS;
 
 /// The library, to be written to a file and named in `LD_PRELOAD`.
 pub static LIBRARY: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/vtime.so"));

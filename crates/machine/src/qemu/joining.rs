@@ -1,11 +1,13 @@
 //! The library that a new QEMU loads joins it to virtual time.
 
+use std::ffi::CStr;
 use std::io;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::Path;
 use std::process::{Child, Command};
 use std::time::{Duration, Instant};
 
+use nestor_vtime::NEEDED_FUNCTIONS;
 use nestor_vtime::protocol::{AGENT_VARIABLE, CONTROL_VARIABLE, Hello, LOADED_VARIABLE, SPEED_VARIABLE};
 
 use super::arguments::MachineFiles;
@@ -25,10 +27,8 @@ pub enum WhyNotJoined {
     )]
     NotLoaded,
     /// The library is in it and does not find what it needs.
-    #[error(
-        "this QEMU cannot be joined to virtual time: not all of its functions are exported, because it was built without modules"
-    )]
-    NoFunctions,
+    #[error("this QEMU cannot be joined to virtual time: it does not export {}", functions(.0))]
+    NoFunctions(Vec<&'static CStr>),
     /// QEMU's function that delivers interrupts is in this many places, and must be replaced in exactly one.
     #[error(
         "this QEMU cannot be joined to virtual time: its function that delivers interrupts was found in {0} places instead of one"
@@ -49,18 +49,35 @@ impl WhyNotJoined {
     /// What kind of failure it is: this QEMU cannot, or nothing is known about it.
     pub fn cause(&self) -> Cause {
         match self {
-            Self::NotLoaded | Self::NoFunctions | Self::InterruptSlots(_) | Self::NoClock => Cause::NotJoined,
+            Self::NotLoaded | Self::NoFunctions(_) | Self::InterruptSlots(_) | Self::NoClock => {
+                Cause::NotJoined
+            }
             Self::Late => Cause::NotStartedInTime,
             Self::Unheard(_) => Cause::NotStarted,
         }
     }
 
     fn of(hello: Hello) -> Self {
+        let is_missing = |at: usize| hello.missing_functions >> at & 1 == 1;
+        let missing = NEEDED_FUNCTIONS.iter().enumerate().filter(|(at, _)| is_missing(*at));
         match hello {
-            Hello { has_functions: false, .. } => Self::NoFunctions,
+            Hello { missing_functions: 1.., .. } => {
+                Self::NoFunctions(missing.map(|(_, name)| *name).collect())
+            }
             Hello { interrupt_slots: 1, .. } => Self::NoClock,
             Hello { interrupt_slots, .. } => Self::InterruptSlots(interrupt_slots),
         }
+    }
+}
+
+/// Those that are missing. That none is there has one known reason.
+fn functions(missing: &[&CStr]) -> String {
+    let (all, first) =
+        (NEEDED_FUNCTIONS.len(), missing.first().map_or("", |name| name.to_str().unwrap_or_default()));
+    match missing.len() {
+        1 => format!("`{first}`, one of {all} functions that are needed"),
+        some if some < all => format!("`{first}` and {} more of {all} functions that are needed", some - 1),
+        _ => format!("any of {all} functions that are needed, as a QEMU does that is built without modules"),
     }
 }
 
@@ -151,9 +168,9 @@ mod tests {
     use super::*;
 
     const USABLE: Hello =
-        Hello { has_functions: true, interrupt_slots: 1, counting: Counting::NoInterface, has_clock: true };
+        Hello { missing_functions: 0, interrupt_slots: 1, counting: Counting::NoInterface, has_clock: true };
     const STRIPPED: Hello =
-        Hello { has_functions: false, interrupt_slots: 0, counting: Counting::NoFlags, ..USABLE };
+        Hello { missing_functions: !0, interrupt_slots: 0, counting: Counting::NoFlags, ..USABLE };
     const LONG: Duration = Duration::from_secs(60);
 
     /// What is found if these greet, in this order, before QEMU begins.
@@ -183,7 +200,15 @@ mod tests {
     #[test]
     fn what_cannot_be_joined_says_why_as_soon_as_it_has_begun() {
         assert!(matches!(found(&[]), Err(WhyNotJoined::NotLoaded)));
-        assert!(matches!(found(&[STRIPPED]), Err(WhyNotJoined::NoFunctions)));
+        let lacks =
+            |missing_functions| found(&[Hello { missing_functions, ..STRIPPED }]).unwrap_err().to_string();
+        assert!(lacks(0b1000).ends_with("does not export `timer_del`, one of 17 functions that are needed"));
+        assert!(lacks(0b1010).ends_with("`timer_init_full` and 1 more of 17 functions that are needed"));
+        assert!(
+            lacks(!0).ends_with(
+                "any of 17 functions that are needed, as a QEMU does that is built without modules"
+            )
+        );
         let two = Hello { interrupt_slots: 2, ..USABLE };
         assert!(matches!(found(&[STRIPPED, two]), Err(WhyNotJoined::InterruptSlots(2))));
         let other = Hello { has_clock: false, ..USABLE };

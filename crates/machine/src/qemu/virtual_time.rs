@@ -255,7 +255,7 @@ mod tests {
     use crate::message::{Answer, Envelope, PROTOCOL, Request, read_frame, write_frame};
 
     const HELLO: Hello =
-        Hello { has_functions: true, interrupt_slots: 1, counting: Counting::Possible, has_clock: true };
+        Hello { missing_functions: 0, interrupt_slots: 1, counting: Counting::Possible, has_clock: true };
     const LONG: Duration = Duration::from_secs(60);
 
     /// The library's and the agent's ends of a machine's streams.

@@ -15,11 +15,19 @@ const CLOCK_SOURCE: &str = "/sys/devices/system/clocksource/clocksource0/current
 /// What emulates the host, among the packages.
 const EMULATOR: &str = "this machine qemu";
 
-/// The environment of a cell whose stack is built.
-pub(super) fn of(lab: &mut Lab, built: &BuiltStack, request: &CellRequest<'_>) -> Environment {
+/// What is known of a cell's environment before its stack is built, and all that is if it cannot be.
+pub(super) fn before_building(lab: &Lab) -> Environment {
     Environment {
         nestor: format!("nestor {}", env!("CARGO_PKG_VERSION")),
         ground: lab.place().to_string(),
+        place_remark: lab.remark().map(str::to_owned),
+        ..Environment::default()
+    }
+}
+
+/// The environment of a cell whose stack is built.
+pub(super) fn of(lab: &mut Lab, built: &BuiltStack, request: &CellRequest<'_>) -> Environment {
+    Environment {
         machines: built
             .machines
             .iter()
@@ -35,11 +43,10 @@ pub(super) fn of(lab: &mut Lab, built: &BuiltStack, request: &CellRequest<'_>) -
         packages: packages(lab, built),
         settings: settings(built, request),
         remarks: request.workload.remarks(),
-        place_remark: lab.remark().map(str::to_owned),
         user_medium: built
             .user_medium
             .map(|UserMedium { class, write_cache }| UserMediumRecord { class, write_cache }),
-        depends_on: None,
+        ..before_building(lab)
     }
 }
 

@@ -89,7 +89,7 @@ pub struct CellEnd {
 pub fn run_cell(lab: &mut Lab, request: &CellRequest<'_>, progress: &dyn Fn(&str)) -> CellEnd {
     let started = Instant::now();
     let started_at = jiff::Timestamp::now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string();
-    let mut environment = Environment::default();
+    let mut environment = environment::before_building(lab);
     let mut marks = Vec::new();
     let mut refused = false;
     let mut load_s = None;

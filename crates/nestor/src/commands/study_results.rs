@@ -9,6 +9,7 @@ use nestor_report::{
     StudyReport, Style, claim_findings, render_figure_svg, render_matrix_svg, scoreboard_text, study_text,
 };
 use nestor_results::{CellRecord, Store, StudyRecord, duration_words};
+use nestor_stack::PlaceWish;
 use nestor_terminal::{visible, visible_json};
 
 use crate::whole_file;
@@ -86,7 +87,8 @@ fn environment_text(store: &Store, record: &StudyRecord) -> Result<String> {
             *facts.entry(name).or_default().entry(value).or_default() += 1;
         }
     }
-    let mut text = format!("{runs} runs on `--on {}`, seed {}\n", record.ground, record.study.seed);
+    let place = PlaceWish::text_for_stored(&record.ground);
+    let mut text = format!("{runs} runs on `--on {place}`, seed {}\n", record.study.seed);
     for session in &record.sessions {
         let words = |seconds: f64| duration_words(std::time::Duration::from_secs(seconds as u64));
         let took = session.elapsed_s.map_or_else(|| "killed".to_owned(), words);

@@ -1,5 +1,6 @@
 //! What lists of runs print.
 
+use nestor_stack::PlaceWish;
 use nestor_text::{Align, Table};
 
 use super::Lines;
@@ -28,7 +29,7 @@ pub fn runs_text(view: &RunsView, style: Style) -> String {
             &run.stack,
             &run.workload,
             &result,
-            &if one_place { String::new() } else { run.ground.clone() },
+            &if one_place { String::new() } else { PlaceWish::text_for_stored(&run.ground) },
             &run.marks.join(", "),
         ]);
     }

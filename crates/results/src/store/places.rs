@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 
-use nestor_stack::{Accelerator, Layer, LayerDefinition, MachineLabel};
+use nestor_stack::{Accelerator, Layer, LayerDefinition, MachineLabel, PlaceWish};
 use rusqlite::{Connection, params};
 use serde::{Serialize, Serializer};
 
@@ -12,7 +12,7 @@ use crate::{WrittenStack, WrittenWorkload};
 /// A place.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 pub struct KnownPlace {
-    /// As `--on` names it: `emulated`, `this`, `ssh:HOST`.
+    /// As results are stored under it: the text of a [`nestor_stack::Place`].
     pub on: String,
     /// What executes the instructions of its host; `None`, in JSON an empty text, where the runs do not say.
     #[serde(serialize_with = "name_or_nothing")]
@@ -26,12 +26,12 @@ fn name_or_nothing<S: Serializer>(processors: &Option<Accelerator>, to: S) -> Re
 }
 
 impl KnownPlace {
-    /// As people read it: `emulated (TCG)`.
+    /// As `--on` is given it, with what executes its instructions: `emulated:time=real (TCG)`.
     pub fn in_words(&self) -> String {
-        let mut words = match self.processors {
-            None | Some(Accelerator::Hardware) => self.on.clone(),
-            Some(processors) => format!("{} ({})", self.on, processors.name().to_uppercase()),
-        };
+        let mut words = PlaceWish::text_for_stored(&self.on);
+        if let Some(processors) = self.processors.filter(|processors| *processors != Accelerator::Hardware) {
+            words = format!("{words} ({})", processors.name().to_uppercase());
+        }
         if self.processors != Some(Accelerator::Tcg) && self.guests == Some(Accelerator::Tcg) {
             words.push_str(", guests emulated (TCG)");
         }

@@ -78,16 +78,16 @@ fn of_the_processors_that_a_place_had_those_of_the_newest_run_count() {
         run_at("emulated", &["kvm"], NATIVE, 3, 800),
     ];
     let under_kvm = known(&records, "emulated");
-    assert_eq!(under_kvm.place.in_words(), "emulated (KVM)");
+    assert_eq!(under_kvm.place.in_words(), "emulated:time=real (KVM)");
     assert_eq!(cells(&under_kvm), [(NATIVE, 80, 1), (GUEST, 70, 1)]);
-    let left_out = "emulated (TCG)".to_owned();
+    let left_out = "emulated:time=real (TCG)".to_owned();
     assert_eq!(elsewhere(&under_kvm), [(NATIVE, left_out.clone(), 1), (GUEST, left_out, 1)]);
     // It is when they were made that counts, not when they came into this file.
     records.reverse();
     assert_eq!(cells(&known(&records, "emulated")), [(NATIVE, 80, 1), (GUEST, 70, 1)]);
     records.push(run_at("emulated", &["tcg"], NATIVE, 4, 200));
     let emulated = known(&records, "emulated");
-    assert_eq!(emulated.place.in_words(), "emulated (TCG)");
+    assert_eq!(emulated.place.in_words(), "emulated:time=real (TCG)");
     assert_eq!(cells(&emulated), [(NATIVE, 20, 2), (GUEST, 10, 1)]);
 }
 

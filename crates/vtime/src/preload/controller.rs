@@ -12,7 +12,7 @@ use super::protocol::{
     AGENT_VARIABLE, CONTROL_VARIABLE, FromController, FromLibrary, Hello, Instructions, LOADED_VARIABLE,
     MESSAGE_BYTES,
 };
-use super::qemu::qemu;
+use super::qemu::{missing_functions, qemu};
 use super::{clock, counting, idle, interrupt, system};
 
 static CONTROL: OnceLock<UnixStream> = OnceLock::new();
@@ -36,7 +36,7 @@ pub fn begin() {
     let Ok(mut control) = UnixStream::connect(path) else { return };
     let program = Program::here();
     let hello = Hello {
-        has_functions: qemu().is_some(),
+        missing_functions: missing_functions(),
         interrupt_slots: interrupt::mend(&program),
         counting: counting::look(&program),
         has_clock: clock::look(&program),

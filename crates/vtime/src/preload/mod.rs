@@ -20,6 +20,8 @@ mod system;
 
 #[cfg(not(preload))]
 use crate::protocol;
+#[cfg(not(preload))]
+pub use qemu::NEEDED_FUNCTIONS;
 
 /// Called by the dynamic linker when the library has been loaded.
 #[cfg(preload)]

@@ -81,8 +81,8 @@ pub enum Counting {
 /// What the library found in QEMU.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Hello {
-    /// All functions that it needs are there.
-    pub has_functions: bool,
+    /// A bit for each function that it needs and QEMU does not export, in the order of `NEEDED_FUNCTIONS` of `preload/qemu.rs`.
+    pub missing_functions: u64,
     /// Places found where QEMU keeps the function that delivers interrupts; it has to be exactly one.
     pub interrupt_slots: u64,
     /// Whether instructions can be counted. A machine lives in virtual time without it.
@@ -95,7 +95,7 @@ pub struct Hello {
 impl Hello {
     /// Whether the machine can live in virtual time.
     pub fn is_usable(&self) -> bool {
-        self.has_functions && self.has_clock && self.interrupt_slots == 1
+        self.missing_functions == 0 && self.has_clock && self.interrupt_slots == 1
     }
 }
 
@@ -175,7 +175,7 @@ impl FromLibrary {
         match *self {
             Self::Hello(hello) => encode([
                 HELLO,
-                u64::from(hello.has_functions),
+                hello.missing_functions,
                 hello.interrupt_slots,
                 hello.counting.word(),
                 u64::from(hello.has_clock),
@@ -195,9 +195,9 @@ impl FromLibrary {
     /// As it was sent; `None` for what is no such message.
     pub fn decode(bytes: &[u8; MESSAGE_BYTES]) -> Option<Self> {
         match decode(bytes) {
-            [HELLO, has_functions @ (0 | 1), interrupt_slots, counting, has_clock @ (0 | 1), 0, 0, 0] => {
+            [HELLO, missing_functions, interrupt_slots, counting, has_clock @ (0 | 1), 0, 0, 0] => {
                 Some(Self::Hello(Hello {
-                    has_functions: has_functions == 1,
+                    missing_functions,
                     interrupt_slots,
                     counting: Counting::of_word(counting)?,
                     has_clock: has_clock == 1,
@@ -250,15 +250,15 @@ mod tests {
 
     #[test]
     fn messages_come_back_as_they_were_sent() {
-        let hello = |has_functions, interrupt_slots, counting, has_clock| {
-            FromLibrary::Hello(Hello { has_functions, interrupt_slots, counting, has_clock })
+        let hello = |missing_functions, interrupt_slots, counting, has_clock| {
+            FromLibrary::Hello(Hello { missing_functions, interrupt_slots, counting, has_clock })
         };
         let instructions =
             Instructions { host_user: 1, host_kernel: 2, guest_user: 3, guest_kernel: u64::MAX };
         let messages = [
-            hello(true, 1, Counting::Possible, true),
-            hello(false, 7, Counting::NoInterface, false),
-            hello(true, 1, Counting::NoFlags, true),
+            hello(0, 1, Counting::Possible, true),
+            hello(5, 7, Counting::NoInterface, false),
+            hello(0, 1, Counting::NoFlags, true),
             FromLibrary::Held { now_ns: 1 << 40, written: 3, instructions: None },
             FromLibrary::Held { now_ns: 1 << 40, written: 3, instructions: Some(instructions) },
             FromLibrary::Marked(instructions),

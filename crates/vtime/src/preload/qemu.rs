@@ -1,6 +1,6 @@
 //! Functions of QEMU that are used, by the names and signatures that its versions 7.2 to 10 have.
 
-use std::ffi::{c_char, c_int, c_void};
+use std::ffi::{CStr, c_char, c_int, c_void};
 use std::sync::OnceLock;
 use std::time::Duration;
 
@@ -27,66 +27,77 @@ impl Timer {
 
 type TimerCallback = extern "C" fn(*mut c_void);
 
-/// QEMU's functions.
-pub struct Qemu {
-    clock_get_ns: unsafe extern "C" fn(c_int) -> i64,
-    timer_init_full:
-        unsafe extern "C" fn(*mut Timer, *mut c_void, c_int, c_int, c_int, TimerCallback, *mut c_void),
-    timer_mod_ns: unsafe extern "C" fn(*mut Timer, i64),
-    timer_del: unsafe extern "C" fn(*mut Timer),
-    iohandler_get_aio_context: unsafe extern "C" fn() -> *mut c_void,
-    aio_poll: unsafe extern "C" fn(*mut c_void, bool) -> bool,
-    notify_event: unsafe extern "C" fn(),
-    vm_stop: unsafe extern "C" fn(c_int) -> c_int,
-    runstate_is_running: unsafe extern "C" fn() -> bool,
-    in_vcpu_thread: unsafe extern "C" fn() -> bool,
-    get_cpu: unsafe extern "C" fn(c_int) -> *mut c_void,
-    cpu_exit: unsafe extern "C" fn(*mut c_void),
-    all_cpu_threads_idle: unsafe extern "C" fn() -> bool,
+/// QEMU's functions with their signatures and names: the name since a version, and before it.
+macro_rules! functions {
+    ($($(#[$about:meta])* $field:ident: $signature:ty = $name:literal $(or $older:literal)?;)*) => {
+        /// QEMU's functions.
+        pub struct Qemu {
+            $($(#[$about])* $field: $signature,)*
+        }
+
+        /// Their names, in the order of the bits of [`super::protocol::Hello::missing_functions`].
+        pub const NEEDED_FUNCTIONS: &[&CStr] = &[$($name),*];
+
+        impl Qemu {
+            /// The functions of the program that this library was loaded into, or a bit for each that it does not export.
+            fn find() -> Result<Self, u64> {
+                // SAFETY: the types are those of the functions in QEMU's headers, the same from 7.2 to 10.
+                unsafe {
+                    $(let $field: Option<$signature> = function($name, Where::Program)
+                        $(.or_else(|| function($older, Where::Program)))?;)*
+                    match ($($field,)*) {
+                        ($(Some($field),)*) => Ok(Self { $($field),* }),
+                        _ => {
+                            let missing = [$($field.is_none()),*];
+                            Err((0..).zip(missing).fold(0, |bits, (at, is_missing)| bits | u64::from(is_missing) << at))
+                        }
+                    }
+                }
+            }
+        }
+    };
+}
+
+functions! {
+    clock_get_ns: unsafe extern "C" fn(c_int) -> i64 = c"qemu_clock_get_ns";
+    timer_init_full: unsafe extern "C" fn(*mut Timer, *mut c_void, c_int, c_int, c_int, TimerCallback, *mut c_void)
+        = c"timer_init_full";
+    timer_mod_ns: unsafe extern "C" fn(*mut Timer, i64) = c"timer_mod_ns";
+    timer_del: unsafe extern "C" fn(*mut Timer) = c"timer_del";
+    iohandler_get_aio_context: unsafe extern "C" fn() -> *mut c_void = c"iohandler_get_aio_context";
+    aio_poll: unsafe extern "C" fn(*mut c_void, bool) -> bool = c"aio_poll";
+    notify_event: unsafe extern "C" fn() = c"qemu_notify_event";
+    vm_stop: unsafe extern "C" fn(c_int) -> c_int = c"vm_stop";
+    runstate_is_running: unsafe extern "C" fn() -> bool = c"runstate_is_running";
+    in_vcpu_thread: unsafe extern "C" fn() -> bool = c"qemu_in_vcpu_thread";
+    get_cpu: unsafe extern "C" fn(c_int) -> *mut c_void = c"qemu_get_cpu";
+    cpu_exit: unsafe extern "C" fn(*mut c_void) = c"cpu_exit";
+    all_cpu_threads_idle: unsafe extern "C" fn() -> bool = c"all_cpu_threads_idle";
     /// The functions of the big lock are named differently before and since 9.0.
-    holds_big_lock: unsafe extern "C" fn() -> bool,
+    holds_big_lock: unsafe extern "C" fn() -> bool = c"bql_locked" or c"qemu_mutex_iothread_locked";
     /// With the place that asks for it, a file and a line.
-    take_big_lock: unsafe extern "C" fn(*const c_char, c_int),
-    leave_big_lock: unsafe extern "C" fn(),
+    take_big_lock: unsafe extern "C" fn(*const c_char, c_int) = c"bql_lock_impl" or c"qemu_mutex_lock_iothread_impl";
+    leave_big_lock: unsafe extern "C" fn() = c"bql_unlock" or c"qemu_mutex_unlock_iothread";
     /// `struct rcu_reader_data` of this thread, whose first word is not zero while it reads (`include/qemu/rcu.h`).
-    rcu_reader: unsafe extern "C" fn() -> *const u64,
+    rcu_reader: unsafe extern "C" fn() -> *const u64 = c"get_ptr_rcu_reader";
 }
 
 /// QEMU's functions, if the program that this library was loaded into has them all.
 pub fn qemu() -> Option<&'static Qemu> {
-    static QEMU: OnceLock<Option<Qemu>> = OnceLock::new();
-    QEMU.get_or_init(Qemu::find).as_ref()
+    found().as_ref().ok()
+}
+
+/// A bit for each function that the program does not export.
+pub fn missing_functions() -> u64 {
+    found().as_ref().err().copied().unwrap_or(0)
+}
+
+fn found() -> &'static Result<Qemu, u64> {
+    static QEMU: OnceLock<Result<Qemu, u64>> = OnceLock::new();
+    QEMU.get_or_init(Qemu::find)
 }
 
 impl Qemu {
-    fn find() -> Option<Self> {
-        // SAFETY: the types are those of the functions in QEMU's headers, the same from 7.2 to 10.
-        unsafe {
-            Some(Self {
-                clock_get_ns: function(c"qemu_clock_get_ns", Where::Program)?,
-                timer_init_full: function(c"timer_init_full", Where::Program)?,
-                timer_mod_ns: function(c"timer_mod_ns", Where::Program)?,
-                timer_del: function(c"timer_del", Where::Program)?,
-                iohandler_get_aio_context: function(c"iohandler_get_aio_context", Where::Program)?,
-                aio_poll: function(c"aio_poll", Where::Program)?,
-                runstate_is_running: function(c"runstate_is_running", Where::Program)?,
-                vm_stop: function(c"vm_stop", Where::Program)?,
-                notify_event: function(c"qemu_notify_event", Where::Program)?,
-                in_vcpu_thread: function(c"qemu_in_vcpu_thread", Where::Program)?,
-                get_cpu: function(c"qemu_get_cpu", Where::Program)?,
-                cpu_exit: function(c"cpu_exit", Where::Program)?,
-                all_cpu_threads_idle: function(c"all_cpu_threads_idle", Where::Program)?,
-                holds_big_lock: function(c"bql_locked", Where::Program)
-                    .or_else(|| function(c"qemu_mutex_iothread_locked", Where::Program))?,
-                take_big_lock: function(c"bql_lock_impl", Where::Program)
-                    .or_else(|| function(c"qemu_mutex_lock_iothread_impl", Where::Program))?,
-                leave_big_lock: function(c"bql_unlock", Where::Program)
-                    .or_else(|| function(c"qemu_mutex_unlock_iothread", Where::Program))?,
-                rcu_reader: function(c"get_ptr_rcu_reader", Where::Program)?,
-            })
-        }
-    }
-
     /// The virtual time.
     pub fn now_ns(&self) -> u64 {
         // SAFETY: may be called by any thread.

@@ -31,15 +31,13 @@ pub fn known(store: &Store, lab: &LabArguments) -> Result<Known> {
     Ok(known)
 }
 
-/// `--on` for commands that measure more; `None` where it may be left out.
+/// `--on` for commands that measure more; `None` where it may be left out. A place that this version does not know is always named.
 ///
 /// # Errors
 /// When nothing can be found out about this machine.
 pub fn named(place: &KnownPlace, lab: &LabArguments) -> Result<Option<String>> {
-    // A place that this version does not know can only be repeated.
-    let Ok(known) = place.on.parse::<Place>() else { return Ok(Some(place.on.clone())) };
-    let is_usual = lab.on == PlaceWish::default() && known == lab.usual_place()?;
-    Ok((!is_usual).then(|| PlaceWish::Exactly(known).to_string()))
+    let is_usual = lab.on == PlaceWish::default() && place.on.parse::<Place>() == Ok(lab.usual_place()?);
+    Ok((!is_usual).then(|| PlaceWish::text_for_stored(&place.on)))
 }
 
 /// Where else there are such runs, in a sentence; `None` where there are none.
@@ -48,7 +46,7 @@ pub fn elsewhere(known: &Known, what: &str, is_meant: impl Fn(&Elsewhere) -> boo
     let here = known.place.in_words();
     let other = known.elsewhere.iter().find(|other| is_meant(other) && other.place.on != known.place.on);
     let there = other.map_or_else(String::new, |other| {
-        format!("; to predict for that place, use --on {}", other.place.on)
+        format!("; to predict for that place, use --on {}", PlaceWish::text_for_stored(&other.place.on))
     });
     Some(format!("{what} was measured only on {places}, which says nothing about {here}{there}"))
 }
@@ -67,7 +65,7 @@ fn places(known: &Known, is_meant: impl Fn(&Elsewhere) -> bool) -> Option<String
 
 #[cfg(test)]
 mod tests {
-    use nestor_stack::Accelerator;
+    use nestor_stack::{Accelerator, HostTime};
 
     use super::*;
 
@@ -95,14 +93,18 @@ mod tests {
         let told = |stack: &'static str| elsewhere(&known, "it", move |other| other.stack == stack);
         assert_eq!(
             told("xfs/hdd").unwrap(),
-            "it was measured only on ssh:a (2 runs), which says nothing about emulated (TCG); to predict for that place, use --on ssh:a"
+            "it was measured only on ssh:a (2 runs), which says nothing about emulated:time=real (TCG); to predict for that place, use --on ssh:a"
         );
         // No option chooses among processors.
         assert_eq!(
             told("jfs/hdd").unwrap(),
-            "it was measured only on emulated (KVM) (4 runs), which says nothing about emulated (TCG)"
+            "it was measured only on emulated:time=real (KVM) (4 runs), which says nothing about emulated:time=real (TCG)"
         );
         assert_eq!(told("btrfs/hdd"), None);
-        assert_eq!(places(&known, |_| true).unwrap(), "emulated (KVM) (4 runs), ssh:a (3 runs)");
+        let virtual_time = Place::Emulated(HostTime::VIRTUAL).to_string();
+        let now_virtual = Known { place: place(&virtual_time, Accelerator::Tcg), ..known.clone() };
+        let told = elsewhere(&now_virtual, "it", |other| other.stack == "jfs/hdd").unwrap();
+        assert!(told.ends_with("; to predict for that place, use --on emulated:time=real"), "{told}");
+        assert_eq!(places(&known, |_| true).unwrap(), "emulated:time=real (KVM) (4 runs), ssh:a (3 runs)");
     }
 }
