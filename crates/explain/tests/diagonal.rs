@@ -189,6 +189,29 @@ fn planted(mechanism: MechanismName) -> (Evidence, Evidence) {
 }
 
 #[test]
+fn requests_that_wait_for_a_processor_do_not_wait_for_a_queue() {
+    // A native stack on a disk that takes no time, as `ext4/null` is: what waits waits for the host.
+    let (mut here, _) = planted(MechanismName::PathLength);
+    here.edges.retain(|edge| edge.layer == "xfs" || edge.layer == "hdd");
+    spend(&mut here, "file-data>image-data", 1000, 0.001);
+    here.edges.iter_mut().for_each(|edge| (edge.waited_ns, edge.served_ns) = (60e9, 1e6));
+    let explanation = explain(&here, None);
+    let named: Vec<_> = explanation.findings.iter().map(|f| f.mechanism).collect();
+    assert_eq!(named, [MechanismName::PathLength], "{}", explanation_text(&explanation));
+}
+
+#[test]
+fn a_narrow_queue_is_mended_where_it_is() {
+    let (guest, before) = planted(MechanismName::SingleQueue);
+    let advice = |here: &Evidence| explain(here, Some(&before)).findings[0].advice.clone().unwrap();
+    assert!(advice(&guest).contains("instead of ide"));
+    let mut native = guest;
+    native.edges.retain(|edge| edge.layer == "xfs" || edge.layer == "hdd");
+    native.edges[0].waited_ns = 60e9;
+    assert!(!advice(&native).contains("ide"));
+}
+
+#[test]
 fn what_is_planted_is_named_and_nothing_else() {
     let all = MECHANISMS.iter().map(|m| m.name).chain([MechanismName::Noise]);
     for mechanism in all {

@@ -13,14 +13,17 @@ pub(super) static MECHANISM: Mechanism = Mechanism {
 
 /// At most so many requests below an edge that is a limit.
 const NARROW: f64 = 1.2;
+/// And at least so many: below a limit hardly a moment passes without a request while others wait above it. Where there are fewer, they
+/// wait for something else, such as a processor.
+const OCCUPIED: f64 = 0.5;
 /// At least so many application operations in flight, for a limit to matter.
 const WIDE: f64 = 2.0;
 
 /// The first edge with hardly more than one request below it, while more wait above it than it lets through.
 fn narrow(e: &Evidence) -> Option<&Edge> {
-    e.edges
-        .iter()
-        .find(|edge| edge.issued() > 0.0 && edge.depth() <= NARROW && edge.waited_ns > edge.served_ns)
+    e.edges.iter().find(|edge| {
+        edge.issued() > 0.0 && (OCCUPIED..=NARROW).contains(&edge.depth()) && edge.waited_ns > edge.served_ns
+    })
 }
 
 fn depth(e: &Evidence) -> f64 {
@@ -51,8 +54,14 @@ fn find(case: &Case<'_>, left: &mut Left) -> Option<Finding> {
             e.edges.first().map_or(0.0, |edge| edge.waited_ns / edge.issued().max(1.0) / 1e3)
         }),
     ];
+    let is_of_guest = below.machine != edge.machine;
     found.advice = Some(
-        "a device model with a deeper queue: disk=virtio-blk, virtio-scsi or nvme instead of ide".to_owned(),
+        if is_of_guest {
+            "a device model with a deeper queue: disk=virtio-blk, virtio-scsi or nvme instead of ide"
+        } else {
+            "a disk or a controller that takes more requests at once"
+        }
+        .to_owned(),
     );
     Some(found)
 }

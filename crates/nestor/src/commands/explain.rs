@@ -102,7 +102,13 @@ fn evidence(store: &Store, chosen: &StoredRun) -> Result<Evidence> {
         latest_only: true,
         ..RunFilter::default()
     };
-    let runs = store.runs(&filter)?;
+    let mut runs = store.runs(&filter)?;
+    // The run that was asked for stands for itself, also where a later one repeats it.
+    let dependencies = &chosen.record.environment.depends_on;
+    if dependencies.is_some() {
+        let is_it = |run: &&mut StoredRun| run.record.environment.depends_on == *dependencies;
+        runs.iter_mut().filter(is_it).for_each(|run| *run = chosen.clone());
+    }
     let alike: Vec<(i64, &CellRecord)> = runs
         .iter()
         .filter(|run| {

@@ -123,12 +123,14 @@ impl Store {
     }
 }
 
-/// The place is not among the columns: a row of `runs` is as long as its record, while the other columns are in an index.
+/// Runs that depend on the same in virtual time have the same numbers, and count once: the last. The place is not among the columns: a row of `runs` is as long as its record, while the other columns are in an index.
 const COUNTED: &str = "
 CREATE TEMP TABLE counted AS SELECT r.number AS run, r.stack, r.workload, r.started_at, coalesce(c.digest, 'run ' || r.number) AS conditions
 FROM main.runs AS r LEFT JOIN main.conditions AS c ON c.run = r.number
 WHERE r.outcome = 'measured' AND r.untraced_twin = 0 AND r.operations_per_second > 0
     AND r.number NOT IN (SELECT run FROM main.marks WHERE mark = 'inconsistent');
+DELETE FROM temp.counted WHERE run IN (SELECT own.run FROM main.dependencies AS own JOIN main.dependencies AS same USING (digest)
+    WHERE same.run > own.run AND same.run IN (SELECT run FROM temp.counted));
 CREATE UNIQUE INDEX temp.counted_runs ON counted (run);";
 
 const PREFER_SETTLED: &str = "

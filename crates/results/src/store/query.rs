@@ -22,8 +22,9 @@ pub struct RunFilter {
     pub workload: Option<String>,
     /// Where it ran.
     pub ground: Option<String>,
-    /// Leaves out runs of which a later one of the same study, stack, workload, block and repeat exists: failures
-    /// that were tried again.
+    /// Leaves out runs of which a later one of the same study, stack, workload, block and repeat exists: failures that were tried
+    /// again. Of runs outside of studies, it leaves out those that a later one repeats, because both depend on the same in virtual time
+    /// (`--verify`, `--again`): it has the same numbers, and is no second sample.
     pub latest_only: bool,
 }
 
@@ -236,6 +237,15 @@ impl Store {
     }
 }
 
+const LATEST_ONLY: &str = "CASE WHEN runs.study_hash IS NOT NULL THEN NOT EXISTS (SELECT 1 FROM runs AS later \
+    WHERE later.study_hash = runs.study_hash AND later.stack = runs.stack AND later.workload = runs.workload \
+        AND later.block = runs.block AND later.repeat = runs.repeat AND later.untraced_twin = runs.untraced_twin \
+        AND later.number > runs.number) \
+    ELSE NOT EXISTS (SELECT 1 FROM dependencies AS own JOIN dependencies AS same USING (digest) \
+        JOIN runs AS later ON later.number = same.run \
+    WHERE own.run = runs.number AND later.number > runs.number AND later.study_hash IS NULL \
+        AND later.untraced_twin = runs.untraced_twin AND later.outcome = 'measured') END";
+
 impl RunFilter {
     fn condition(&self) -> (String, Vec<Value>) {
         let columns = [
@@ -254,12 +264,7 @@ impl RunFilter {
             }
         }
         if self.latest_only {
-            conditions.push(
-                "(runs.study_hash IS NULL OR NOT EXISTS (SELECT 1 FROM runs AS later WHERE later.study_hash = runs.study_hash \
-                 AND later.stack = runs.stack AND later.workload = runs.workload AND later.block = runs.block \
-                 AND later.repeat = runs.repeat AND later.untraced_twin = runs.untraced_twin AND later.number > runs.number))"
-                    .to_owned(),
-            );
+            conditions.push(LATEST_ONLY.to_owned());
         }
         (conditions.join(" AND "), values)
     }

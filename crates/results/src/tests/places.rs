@@ -65,7 +65,7 @@ fn runs_of_other_places_are_no_runs_of_a_cell() {
     assert_eq!(cells(&known(&records, "ssh:b")), [(GUEST, 40, 1)]);
     assert_eq!(cells(&known(&records, "this")), [(NATIVE, 100, 1), (GUEST, 90, 1)]);
     let nowhere = known(&records, "emulated");
-    assert_eq!((nowhere.place.in_words().as_str(), nowhere.cells.len()), ("emulated", 0));
+    assert_eq!((nowhere.place.in_words().as_str(), nowhere.cells.len()), ("emulated:time=real", 0));
     assert_eq!(nowhere.elsewhere.iter().map(|e| e.runs).sum::<u32>(), 5);
 }
 

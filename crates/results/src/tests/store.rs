@@ -127,6 +127,30 @@ fn failures_are_tried_again_and_the_latest_counts() {
 }
 
 #[test]
+fn a_run_that_repeats_another_in_virtual_time_is_no_second_sample() {
+    let place = Place::new();
+    let mut store = Store::open(&place.file("r.db")).unwrap();
+    let run = |depends_on: Option<&str>, started: u32| {
+        let mut run = CellRecord { study_hash: None, study: None, ..record("ext4/hdd", started, MIB) };
+        run.block = 0;
+        run.environment.depends_on = depends_on.map(str::to_owned);
+        run
+    };
+    let seeds = [Some("seed 1"), Some("seed 2"), Some("seed 1"), None, None];
+    for (at, seed) in (0..).zip(seeds) {
+        store.insert(&run(seed, at)).unwrap();
+    }
+    store
+        .insert(&CellRecord { outcome: failed("ext4/hdd", 0, "lost").outcome, ..run(Some("seed 2"), 9) })
+        .unwrap();
+    let latest = RunFilter { latest_only: true, ..RunFilter::default() };
+    // Runs in real time depend on more than is known, and a failure repeats nothing.
+    assert_eq!(store.numbers(&latest).unwrap(), [2, 3, 4, 5, 6]);
+    let cells = store.known("emulated").unwrap().cells;
+    assert_eq!(cells.iter().map(|cell| cell.runs.clone()).collect::<Vec<_>>(), [[2, 3, 4, 5]]);
+}
+
+#[test]
 fn files_merge_without_clashes() {
     let place = Place::new();
     let mut ours = Store::open(&place.file("ours.db")).unwrap();
