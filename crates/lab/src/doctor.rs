@@ -74,8 +74,17 @@ pub fn examine(facts: &Facts, places: &DoctorPlaces) -> Vec<Finding> {
         virtual_time(facts, places),
         lab_image(places),
     ];
+    // A hypervisor that does not answer was found missing above.
+    let answers = |program: &str| {
+        facts.hypervisor.is_some()
+            || program != hypervisor(LAB_HYPERVISOR).program()
+            || find_program(program).is_none()
+    };
     findings.extend(
-        PROGRAMS.iter().map(|(program, package, purpose)| program_finding(program, package, purpose)),
+        PROGRAMS
+            .iter()
+            .filter(|(program, ..)| answers(program))
+            .map(|(program, package, purpose)| program_finding(program, package, purpose)),
     );
     findings.extend(
         workload_programs()

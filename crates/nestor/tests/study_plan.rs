@@ -23,6 +23,9 @@ budget = "2h"
 looks = [3, 5]
 "#;
 
+/// Where a machine with KVM measures too, if it is asked for.
+const IN_VIRTUAL_TIME: &str = "emulated:time=virtual";
+
 fn sandbox_with(study: &str) -> Sandbox {
     let sandbox = Sandbox::new();
     fs::write(sandbox.path("study.toml"), study).expect("the sandbox can be written to");
@@ -33,7 +36,8 @@ fn sandbox_with(study: &str) -> Sandbox {
 fn a_plan_without_past_cells_is_a_guess() {
     let sandbox = sandbox_with(STUDY);
     // One at a time: how many fit side by side depends on the machine.
-    let plan = ["study", "study.toml", "--plan", "--jobs", "1", "--store", "r.sqlite"];
+    let plan =
+        ["study", "study.toml", "--plan", "--jobs", "1", "--store", "r.sqlite", "--on", IN_VIRTUAL_TIME];
     insta::assert_snapshot!(said(&sandbox, &plan), @r"
     A study that is only planned  (planned)
     3 stacks, 2 workloads, up to 5 blocks in random order (seed 1), no baselines at the ends of blocks
@@ -63,6 +67,8 @@ fn a_plan_for_a_cluster_says_node_hours_and_the_time_with_so_many_tasks() {
         "--slurm-tasks",
         "4",
         "--no-stop",
+        "--on",
+        IN_VIRTUAL_TIME,
     ];
     insta::assert_snapshot!(said(&sandbox, &arguments), @r"
     A study that is only planned  (planned)
@@ -75,7 +81,7 @@ fn a_plan_for_a_cluster_says_node_hours_and_the_time_with_so_many_tasks() {
       node-hours  0.30
       space       1.0 GiB
 
-      on Slurm: 0.30 node-hours, up to 4 tasks at once, each with 1 core and 1963 MiB of memory
+      on emulated:time=virtual, on Slurm: 0.30 node-hours, up to 4 tasks at once, each with 1 core and 1963 MiB of memory
 
       time allowed 2 h: cells that do not fit are left out
 
@@ -144,6 +150,8 @@ fn a_plan_rests_on_cells_that_were_measured() {
       measuring  22 %      23 %
       space                1.0 GiB
 
+      on emulated:time=real, one cell at a time
+
       time allowed 2 h: cells that do not fit are left out
 
       15 of 40 cells were measured here before; the time is estimated from them
@@ -162,10 +170,14 @@ fn a_plan_rests_on_cells_that_were_measured() {
 #[test]
 fn what_is_about_to_begin_is_said_and_refused_where_there_is_no_room() {
     let sandbox = sandbox_with(&STUDY.replace("runtime=20s", "runtime=20s:size=4096T:files=1"));
-    let said = refused(&sandbox, &["study", "study.toml", "--jobs", "1", "--store", "r.sqlite"]);
+    let said = refused(
+        &sandbox,
+        &["study", "study.toml", "--jobs", "1", "--store", "r.sqlite", "--on", IN_VIRTUAL_TIME],
+    );
     let (plan, refusal) = said.split_once("error: ").expect("a refusal");
     insta::assert_snapshot!(plan, @r"
     plan of planned: 18 to 30 cells in about 12 min to 19 min
+      on emulated:time=virtual, one cell at a time
       time allowed 2 h: cells that do not fit are left out
       nothing has been measured here yet: the time is a guess; space: up to 8.0 PiB for data, 4.3 MiB for results
     ");
@@ -267,7 +279,8 @@ fn a_study_of_a_version_that_did_not_look_at_scripts_goes_on_with_a_note() {
 #[test]
 fn a_published_study_is_planned_without_measuring() {
     let sandbox = Sandbox::new();
-    let plan = ["replicate", "nested-fs", "--plan", "--jobs", "1", "--store", "r.sqlite"];
+    let plan =
+        ["replicate", "nested-fs", "--plan", "--jobs", "1", "--store", "r.sqlite", "--on", IN_VIRTUAL_TIME];
     insta::assert_snapshot!(said(&sandbox, &plan), @r"
     Six guest file systems on six host file systems, as in FAST '12  (nested-fs, scale quick)
     14 stacks, 5 workloads, up to 3 blocks in random order (seed 2012), no baselines at the ends of blocks
@@ -277,6 +290,8 @@ fn a_published_study_is_planned_without_measuring() {
       time       27 min
       measuring  39 %
       space      384.0 MiB
+
+      on emulated:time=virtual, one cell at a time
 
       time allowed 20 min: cells that do not fit are left out
 

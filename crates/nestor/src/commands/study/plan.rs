@@ -3,6 +3,7 @@
 use anyhow::Result;
 use nestor_report::units;
 use nestor_results::{StudyEffort, StudyRecord, duration_words};
+use nestor_stack::PlaceWish;
 use serde::Serialize;
 
 use super::user_media::{plan_lines, written_paths};
@@ -21,6 +22,8 @@ struct PlanView<'a> {
     seed: u64,
     budget_s: Option<u64>,
     effort: &'a StudyEffort,
+    /// Where, as `--on` is given it.
+    place: String,
     /// Cells that run at once on this machine.
     side_by_side: usize,
     /// How it is spread over a cluster.
@@ -55,6 +58,7 @@ pub fn print_plan(
         seed: study.seed,
         budget_s: study.budget.map(|b| b.as_secs()),
         effort,
+        place: PlaceWish::text_for_stored(&record.ground),
         side_by_side,
         slurm: spread,
         writes_to: written_paths(&study.stacks)?,
@@ -102,9 +106,8 @@ fn summary_text(
             None => range(words(least.wall_s(side_by_side)), words(most.wall_s(side_by_side))),
         },
     );
-    if let Some(spread) = spread {
-        text.push_str(&format!("  on Slurm: {}\n", spread.in_words()));
-    }
+    let place = PlaceWish::text_for_stored(&record.ground);
+    text.push_str(&format!("  {}\n", where_in_words(&place, side_by_side, spread)));
     if let Some(budget) = record.study.budget {
         text.push_str(&format!(
             "  time allowed {}: cells that do not fit are left out\n",
@@ -120,6 +123,15 @@ fn summary_text(
         units::bytes(results)
     ));
     Ok(text)
+}
+
+/// Where cells run and how many at once. In real time it is one at a time, because they would slow each other down.
+fn where_in_words(place: &str, side_by_side: usize, spread: Option<&Spread>) -> String {
+    match (spread, side_by_side) {
+        (Some(spread), _) => format!("on {place}, on Slurm: {}", spread.in_words()),
+        (None, 1) => format!("on {place}, one cell at a time"),
+        (None, many) => format!("on {place}, {many} cells at once"),
+    }
 }
 
 /// Whole minutes, rounded up.
@@ -174,9 +186,7 @@ fn plan_text(record: &StudyRecord, view: &PlanView<'_>) -> String {
         rows.iter_mut().for_each(|row| row[1] = String::new());
     }
     text.push_str(&table(&head, &rows));
-    if let Some(spread) = view.slurm {
-        text.push_str(&format!("\n  on Slurm: {}\n", spread.in_words()));
-    }
+    text.push_str(&format!("\n  {}\n", where_in_words(&view.place, view.side_by_side, view.slurm)));
     if let Some(budget) = record.study.budget {
         text.push_str(&format!(
             "\n  time allowed {}: cells that do not fit are left out\n",
