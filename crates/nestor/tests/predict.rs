@@ -157,7 +157,7 @@ fn a_matrix_of_too_few_cells_names_those_that_would_tell_something() {
         String::from_utf8(output.get_output().stderr.clone()).unwrap()
     };
     let text = refused(&[]);
-    assert!(text.contains("were measured on emulated: 2; at least 4 are needed"), "{text}");
+    assert!(text.contains("were measured on emulated:time=real: 2; at least 4 are needed"), "{text}");
     for host in ["ext4/kvm/raw/ext4/hdd", "jfs/kvm/raw/ext4/hdd"] {
         assert!(
             text.contains(&format!("nestor run --on emulated:time=real '{host}' 'fio:seq-write'")),
@@ -247,7 +247,7 @@ fn what_other_places_know_is_said_with_what_would_tell_of_this_one() {
     let text = predict(&["--workload", LOAD, "--to", GUEST]);
     assert!(text.contains("I don't know: no method has the data it needs"), "{text}");
     for said in [
-        "ext4/kvm/hdd was measured only on ssh:lab (3 runs), which says nothing about emulated; to predict for that place, use --on ssh:lab",
+        "ext4/kvm/hdd was measured only on ssh:lab (3 runs), which says nothing about emulated:time=real; to predict for that place, use --on ssh:lab",
         "a surface of ext4/hdd was measured only on ssh:lab (3 runs), which says nothing about emulated",
         "nestor run --on emulated:time=real 'ext4/kvm/hdd' iometer:surface:points=25:runtime=2\n",
     ] {

@@ -48,6 +48,8 @@ fn a_plan_without_past_cells_is_a_guess() {
       measuring  54 %      55 %
       space                1.0 GiB
 
+      on emulated:time=virtual, one cell at a time
+
       time allowed 2 h: cells that do not fit are left out
 
       nothing has been measured here yet: the time is a guess
@@ -403,7 +405,7 @@ fn results_go_into_a_directory_that_is_not_somebody_elses() {
     let begins: Vec<String> = read("README.md").lines().take(3).map(str::to_owned).collect();
     assert!(begins[0].starts_with("# ") && begins[2].starts_with("- Measured: "), "{begins:?}");
     assert!(read("matrix.txt").contains("xfs") && read("matrix.svg").starts_with("<svg"));
-    assert!(read("environment.txt").starts_with("18 runs on `--on emulated`, seed 1\n"));
+    assert!(read("environment.txt").starts_with("18 runs on `--on emulated:time=real`, seed 1\n"));
     assert!(json(&read("claims.json")).as_array().is_some_and(|claims| !claims.is_empty()));
     // Its own files are written over; those of others are not.
     said(&sandbox, &arguments("results"));
