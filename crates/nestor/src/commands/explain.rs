@@ -102,21 +102,19 @@ fn evidence(store: &Store, chosen: &StoredRun) -> Result<Evidence> {
         latest_only: true,
         ..RunFilter::default()
     };
-    let mut runs = store.runs(&filter)?;
+    let is_alike = |run: &StoredRun| {
+        run.record.study_hash == chosen.record.study_hash
+            && run.record.trace == chosen.record.trace
+            && run.record.untraced_twin == chosen.record.untraced_twin
+    };
+    let mut runs: Vec<StoredRun> = store.runs(&filter)?.into_iter().filter(is_alike).collect();
     // The run that was asked for stands for itself, also where a later one repeats it.
     let dependencies = &chosen.record.environment.depends_on;
-    if dependencies.is_some() {
-        let is_it = |run: &&mut StoredRun| run.record.environment.depends_on == *dependencies;
-        runs.iter_mut().filter(is_it).for_each(|run| *run = chosen.clone());
+    let repeats_it =
+        |run: &&mut StoredRun| dependencies.is_some() && run.record.environment.depends_on == *dependencies;
+    if let Some(repeated) = runs.iter_mut().find(repeats_it) {
+        *repeated = chosen.clone();
     }
-    let alike: Vec<(i64, &CellRecord)> = runs
-        .iter()
-        .filter(|run| {
-            run.record.study_hash == chosen.record.study_hash
-                && run.record.trace == chosen.record.trace
-                && run.record.untraced_twin == chosen.record.untraced_twin
-        })
-        .map(|run| (run.number, &run.record))
-        .collect();
+    let alike: Vec<(i64, &CellRecord)> = runs.iter().map(|run| (run.number, &run.record)).collect();
     Evidence::of(&alike).context("the run has no numbers to explain")
 }

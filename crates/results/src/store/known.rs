@@ -123,7 +123,8 @@ impl Store {
     }
 }
 
-/// Runs that depend on the same in virtual time have the same numbers, and count once: the last. The place is not among the columns: a row of `runs` is as long as its record, while the other columns are in an index.
+/// Runs that depend on the same in virtual time have the same numbers, and count once: the last. The place is not among the columns: a
+/// row of `runs` is as long as its record, while the other columns are in an index.
 const COUNTED: &str = "
 CREATE TEMP TABLE counted AS SELECT r.number AS run, r.stack, r.workload, r.started_at, coalesce(c.digest, 'run ' || r.number) AS conditions
 FROM main.runs AS r LEFT JOIN main.conditions AS c ON c.run = r.number
