@@ -30,10 +30,14 @@ fn measured_shortly(sandbox: &Sandbox, place: &str, stack: &str, workload: &str)
     let run = &mut view[0];
     assert_eq!(run["summary"]["failures"].as_array().map(Vec::len), Some(0), "{run}");
     assert!(run["summary"]["bytes_per_second"]["value"].as_f64().is_some_and(|value| value > 0.0), "{run}");
+    without_real_times(run);
+    view
+}
+
+fn without_real_times(run: &mut Value) {
     for real_time in ["cell_s", "load_s"] {
         run.as_object_mut().expect("a run").remove(real_time).expect("a real time of the cell");
     }
-    view
 }
 
 /// There are at most as many instructions as are done in the time, and some of the application.
@@ -286,6 +290,49 @@ fn a_qemu_that_is_killed_while_it_is_tried_is_tried_again() {
     assert!(run.contains("in virtual time"), "{run}");
     assert!(doctor.contains("works with this QEMU"), "{doctor}");
     sandbox.assert_nothing_left();
+}
+
+/// What QEMU's processors forget when they enter a guest, and leave it, takes real time only.
+#[test]
+#[ignore = "minutes: part of make test-long"]
+fn a_guest_with_a_tlb_of_its_own_measures_the_same() {
+    if !can_run(false, true) {
+        return;
+    }
+    let _alone = alone();
+    let sandbox = Sandbox::new();
+    let said = sandbox.path("said-by-qemu");
+    let (path, cache) = (before_qemu(&sandbox, &format!("exec 2>>{}", said.display())), own_cache(&sandbox));
+    let measured = |one_tlb: bool| {
+        let run =
+            ["run", "ext4/kvm/qcow2/xfs/hdd", "fio:rand-write:scale=0.00625:runtime=3s", "-n", "1", "--json"];
+        let store = sandbox.text(if one_tlb { "one.sqlite" } else { "two.sqlite" });
+        let mut command = sandbox.nestor(run);
+        command.args(["--store", &store, "--on", USUAL]).env("PATH", &path).env("NESTOR_CACHE", &cache);
+        if one_tlb {
+            command.env(nestor_vtime::protocol::ONE_TLB_VARIABLE, "1");
+        }
+        let output = command.timeout(HOURS).assert().success().get_output().stdout.clone();
+        let mut view = json(&String::from_utf8(output).expect("JSON is UTF-8"));
+        without_real_times(&mut view[0]);
+        let said = std::fs::read_to_string(&said).expect("what QEMU has said");
+        std::fs::write(sandbox.path("said-by-qemu"), "").expect("an empty file");
+        (view, said)
+    };
+    let (two, said_with_two) = measured(false);
+    let (one, said_with_one) = measured(true);
+    assert!(two == one, "{}", what_differs(&two, &one, ""));
+    assert_eq!(said_with_one.matches("a TLB each").count(), 0, "{said_with_one}");
+    let is_known = qemu_version().starts_with("7.2");
+    assert!(!is_known || said_with_two.contains("a TLB each"), "{said_with_two}");
+    sandbox.assert_nothing_left();
+}
+
+/// The version of the QEMU that is installed.
+fn qemu_version() -> String {
+    let output = std::process::Command::new("qemu-system-x86_64").arg("--version").output();
+    let said = output.expect("QEMU says its version").stdout;
+    String::from_utf8_lossy(&said).split_whitespace().nth(3).unwrap_or_default().to_owned()
 }
 
 #[test]

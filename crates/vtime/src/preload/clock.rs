@@ -16,6 +16,7 @@ use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use super::idle;
 use super::program::{Program, Slot, slots_of_all};
 use super::protocol::SPEED_VARIABLE;
+use super::qemu::malloc_usable_size;
 use super::system::{Where, address_of, function, log};
 
 /// The class with the functions of TCG that QEMU calls (`ACCEL_OPS_NAME("tcg")`, include/sysemu/accel-ops.h).
@@ -39,7 +40,6 @@ static CLOCK: OnceLock<Clock> = OnceLock::new();
 static IS_SET: AtomicBool = AtomicBool::new(false);
 
 unsafe extern "C" {
-    fn malloc_usable_size(memory: *mut c_void) -> usize;
     fn _exit(status: c_int) -> !;
 }
 

@@ -1,10 +1,10 @@
 //! Counts the instructions of the machine by what the processor was doing: in a guest or not, in a kernel or not.
 //!
 //! The library makes itself a plugin of QEMU's translator. QEMU looks translated blocks up by the processor's flags, so all of a
-//! block belongs to one [`Mode`], and code that QEMU puts before each instruction adds one to the count of that mode; no
-//! instruction of the machine is added or changed, and no time passes. An instruction that ends in an exception is counted
-//! by that code and again when it is repeated, but only once by QEMU's clock of instructions: when the exception is delivered, the counts are
-//! made to agree with that clock ([`settle`]).
+//! block belongs to one [`Mode`], and code that QEMU puts before each block adds its instructions to the count of that mode; no
+//! instruction of the machine is added or changed, and no time passes. A block that is left before its end was counted whole, but not by
+//! QEMU's clock of instructions: before the processor leaves it, and when an exception is delivered, the counts are made to agree with that
+//! clock ([`before_jump`], [`settle`]).
 //!
 //! A program in the machine marks a moment with an instruction that does nothing ([`MARK`]), in whatever guest it runs.
 
@@ -21,6 +21,8 @@ use super::system::{Where, function};
 
 /// `HF_CPL_MASK` (target/i386/cpu.h): the processor's privilege, 0 in a kernel.
 const PRIVILEGE: u32 = 3;
+/// `CPUState.exception_index` where there is none (include/hw/core/cpu.h): -1.
+const NO_EXCEPTION: u32 = u32::MAX;
 /// `HF_GUEST_MASK`: it is in a guest of AMD's SVM.
 const IN_GUEST: u32 = 1 << 21;
 
@@ -50,6 +52,7 @@ struct Translator {
     /// Instructions that were executed: QEMU's own clock of them, without what was skipped.
     executed: unsafe extern "C" fn() -> i64,
     flags_at: usize,
+    exception_at: usize,
 }
 
 static TRANSLATOR: OnceLock<Translator> = OnceLock::new();
@@ -61,14 +64,15 @@ const NOT_BEGUN: u64 = u64::MAX;
 
 /// Looks for what is needed to count.
 pub fn look(program: &Program) -> Counting {
-    let Some(flags_at) = program.field_offset(c"env.hflags", size_of::<u32>()) else {
+    let field = |name| program.field_offset(name, size_of::<u32>());
+    let Some((flags_at, exception_at)) = field(c"env.hflags").zip(field(c"exception_index")) else {
         return Counting::NoFlags;
     };
     // SAFETY: the type is that of QEMU's header.
     let executed = unsafe { function(c"icount_get_raw", Where::Program) };
     match Interface::find().zip(executed) {
         Some((interface, executed)) => {
-            let _ = TRANSLATOR.set(Translator { interface, executed, flags_at });
+            let _ = TRANSLATOR.set(Translator { interface, executed, flags_at, exception_at });
             Counting::Possible
         }
         None => Counting::NoInterface,
@@ -126,11 +130,21 @@ fn instructions(counters: &Counters) -> Instructions {
 }
 
 impl Translator {
-    fn mode(&self) -> Option<Mode> {
+    /// The processor's field of 32 bits at this offset, which is that of QEMU's own description of its state.
+    fn field(&self, offset: usize) -> Option<u32> {
         let processor = qemu()?.processor();
-        // SAFETY: the offset is that of QEMU's own description of the processor's state.
-        (!processor.is_null())
-            .then(|| Mode::of(unsafe { processor.byte_add(self.flags_at).cast::<u32>().read() }))
+        // SAFETY: a processor has its fields for ever.
+        (!processor.is_null()).then(|| unsafe { processor.byte_add(offset).cast::<u32>().read() })
+    }
+
+    fn mode(&self) -> Option<Mode> {
+        self.field(self.flags_at).map(Mode::of)
+    }
+
+    /// Whether the processor leaves its block for no exception: it is going to execute the instruction it is at once more, by itself, as one
+    /// that reaches a device has to be (`cpu_io_recompile`, accel/tcg/translate-all.c). QEMU does not have plugins count it then.
+    fn repeats(&self) -> bool {
+        self.field(self.exception_at) == Some(NO_EXCEPTION)
     }
 }
 
@@ -138,7 +152,23 @@ impl Translator {
 ///
 /// The caller is the processor's thread, between two instructions.
 pub fn settle() {
-    let Some((translator, counters, mode)) = counting() else { return };
+    if let Some((translator, counters, mode)) = counting() {
+        settle_but(0, translator, counters, mode);
+    }
+}
+
+/// The same, when the caller is about to jump to where the processor's loop was left for a block. Others jump as well: coroutines.
+pub fn before_jump(environment: *mut c_void) {
+    if !qemu().is_some_and(|qemu| qemu.is_processor() && qemu.is_in_processor(environment)) {
+        return;
+    }
+    if let Some((translator, counters, mode)) = counting() {
+        settle_but(u64::from(translator.repeats()), translator, counters, mode);
+    }
+}
+
+/// Leaves so many that were counted and will not be once more.
+fn settle_but(kept: u64, translator: &Translator, counters: &Counters, mode: Mode) {
     // SAFETY: between two instructions the clock may be read.
     let now = unsafe { (translator.executed)() }.cast_unsigned();
     let counted = instructions(counters).sum();
@@ -151,7 +181,7 @@ pub fn settle() {
         began_at => began_at,
     };
     let surplus = counted.wrapping_sub(now.wrapping_sub(began_at));
-    counters.take_off(mode as usize, surplus);
+    counters.take_off(mode as usize, surplus.wrapping_sub(kept));
 }
 
 /// What was counted; `None` where nothing is.

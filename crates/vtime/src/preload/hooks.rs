@@ -6,7 +6,7 @@ use std::ffi::{c_int, c_void};
 use std::io::{Error, ErrorKind};
 
 use super::system::{ControlHeader, MessageHeader, Replaced};
-use super::{clock, controller, disks, idle, system};
+use super::{clock, controller, counting, disks, idle, system, tlb};
 
 /// `VHOST_USER_SET_VRING_KICK` (QEMU, docs/interop/vhost-user.rst).
 const SET_VRING_KICK: u32 = 12;
@@ -25,6 +25,12 @@ static CLOSE: Replaced = Replaced::new(c"close");
 static THREAD_CREATE: Replaced = Replaced::new(c"pthread_create");
 static MUTEX_LOCK: Replaced = Replaced::new(c"pthread_mutex_lock");
 static MUTEX_UNLOCK: Replaced = Replaced::new(c"pthread_mutex_unlock");
+static TIME_OF_DAY: Replaced = Replaced::new(c"gettimeofday");
+static LONG_JUMP: Replaced = Replaced::new(c"siglongjmp");
+static CHECKED_LONG_JUMP: Replaced = Replaced::new(c"__longjmp_chk");
+
+/// Of `siglongjmp(3)`.
+type LongJump = unsafe extern "C" fn(*mut c_void, c_int) -> !;
 
 /// # Safety
 ///
@@ -183,6 +189,51 @@ pub unsafe extern "C" fn pthread_create(
         *mut c_void,
     ) -> c_int;
     clock::before_thread();
+    tlb::before_thread();
     // SAFETY: the signature is that of pthread_create(3), the arguments are the caller's.
     unsafe { THREAD_CREATE.get::<Create>()(thread, attributes, begin, argument) }
+}
+
+/// `struct timeval`.
+#[repr(C)]
+pub struct TimeOfDay {
+    seconds: i64,
+    microseconds: i64,
+}
+
+/// # Safety
+///
+/// As `gettimeofday(2)`.
+#[cfg_attr(preload, unsafe(no_mangle))]
+pub unsafe extern "C" fn gettimeofday(time: *mut TimeOfDay, zone: *mut c_void) -> c_int {
+    const MICROSECONDS: i64 = 1_000_000;
+    if let Some(us) = tlb::time_of_day_us().filter(|_| clock::is_set() && !time.is_null()) {
+        // SAFETY: the caller's time has room.
+        unsafe { time.write(TimeOfDay { seconds: us / MICROSECONDS, microseconds: us % MICROSECONDS }) };
+        return 0;
+    }
+    // SAFETY: the signature is that of gettimeofday(2), the arguments are the caller's.
+    unsafe { TIME_OF_DAY.get::<unsafe extern "C" fn(*mut TimeOfDay, *mut c_void) -> c_int>()(time, zone) }
+}
+
+/// # Safety
+///
+/// As `siglongjmp(3)`.
+#[cfg_attr(preload, unsafe(no_mangle))]
+pub unsafe extern "C" fn siglongjmp(environment: *mut c_void, value: c_int) -> ! {
+    counting::before_jump(environment);
+    // SAFETY: the signature is that of siglongjmp(3), the arguments are the caller's.
+    unsafe { LONG_JUMP.get::<LongJump>()(environment, value) }
+}
+
+/// What `siglongjmp` is where the C library is to look after the stack (`bits/setjmp2.h`).
+///
+/// # Safety
+///
+/// As `siglongjmp(3)`.
+#[cfg_attr(preload, unsafe(no_mangle))]
+pub unsafe extern "C" fn __longjmp_chk(environment: *mut c_void, value: c_int) -> ! {
+    counting::before_jump(environment);
+    // SAFETY: the signature is that of siglongjmp(3), the arguments are the caller's.
+    unsafe { CHECKED_LONG_JUMP.get::<LongJump>()(environment, value) }
 }

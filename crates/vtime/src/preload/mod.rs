@@ -11,12 +11,14 @@ mod disks;
 mod hooks;
 mod idle;
 mod interrupt;
+mod patch;
 mod plugin;
 mod program;
 #[cfg(preload)]
 mod protocol;
 mod qemu;
 mod system;
+mod tlb;
 
 #[cfg(not(preload))]
 use crate::protocol;

@@ -4,7 +4,7 @@
 //! element for each processor. Version 3 (9.1) gives the bytes of an instruction into a buffer instead of saying where they are.
 //! Version 4 is that of 10.0. Newer ones are not known, so that they are refused: each of these has changed a function's signature.
 
-use std::ffi::{CString, c_char, c_int, c_uint, c_void};
+use std::ffi::{CStr, CString, c_char, c_int, c_uint, c_void};
 use std::ptr;
 use std::sync::atomic::{AtomicI32, AtomicPtr, Ordering};
 
@@ -40,16 +40,56 @@ struct Place {
     offset: usize,
 }
 
+/// Adds to what stands at an address, before a block or an instruction is executed.
+type AddToAddress = unsafe extern "C" fn(*mut c_void, c_int, *mut u64, u64);
+/// Adds to what stands at a place of a scoreboard.
+type AddToPlace = unsafe extern "C" fn(*mut c_void, c_int, Place, u64);
+
+/// Two functions, one for each kind of what is executed.
+struct Before<F> {
+    block: F,
+    instruction: F,
+}
+
 /// How translated code adds to a number.
 enum Adding {
     /// Version 1.
-    ToAddress(unsafe extern "C" fn(*mut c_void, c_int, *mut u64, u64)),
+    ToAddress(Before<AddToAddress>),
     /// Versions 2 and later.
     ToScoreboard {
         make: unsafe extern "C" fn(usize) -> *mut c_void,
         find: unsafe extern "C" fn(*mut c_void, c_uint) -> *mut Numbers,
-        add: unsafe extern "C" fn(*mut c_void, c_int, Place, u64),
+        add: Before<AddToPlace>,
     },
+}
+
+/// What is executed, as QEMU gives it.
+#[derive(Clone, Copy)]
+enum Code {
+    Block(*mut c_void),
+    Instruction(*mut c_void),
+}
+
+impl<F: Copy> Before<F> {
+    /// # Safety
+    ///
+    /// As [`function`].
+    unsafe fn find(block: &CStr, instruction: &CStr) -> Option<Self> {
+        // SAFETY: the caller's.
+        unsafe {
+            Some(Self {
+                block: function(block, Where::Program)?,
+                instruction: function(instruction, Where::Program)?,
+            })
+        }
+    }
+
+    fn of(&self, code: Code) -> (F, *mut c_void) {
+        match code {
+            Code::Block(block) => (self.block, block),
+            Code::Instruction(instruction) => (self.instruction, instruction),
+        }
+    }
 }
 
 /// QEMU's functions for a plugin.
@@ -152,7 +192,7 @@ impl Interface {
         Some(Counters { version, numbers: AtomicPtr::new(numbers), scoreboard: AtomicPtr::new(scoreboard) })
     }
 
-    /// Has each instruction of a block add one to a number, and each [`MARK`] call a function.
+    /// Has a block add its instructions to a number, and each [`MARK`] call a function. The number is exact at a mark.
     ///
     /// # Safety
     ///
@@ -161,10 +201,15 @@ impl Interface {
         // SAFETY: the caller's; instructions are there as long as their block is.
         unsafe {
             self.adding.locate(counters);
-            for at in 0..(self.instruction_count)(block) {
-                let instruction = (self.instruction)(block, at);
-                self.adding.add_one(instruction, counters, number);
-                if self.is_mark(instruction, counters.version) {
+            let count = (self.instruction_count)(block);
+            let instructions = || (0..count).map(|at| (self.instruction)(block, at));
+            let is_mark = |instruction: &*mut c_void| self.is_mark(*instruction, counters.version);
+            if !instructions().any(|instruction| is_mark(&instruction)) {
+                return self.adding.add(Code::Block(block), count as u64, counters, number);
+            }
+            for instruction in instructions() {
+                self.adding.add(Code::Instruction(instruction), 1, counters, number);
+                if is_mark(&instruction) {
                     (self.call_before)(instruction, marked, NO_REGISTERS, ptr::null_mut());
                 }
             }
@@ -195,18 +240,21 @@ impl Adding {
     fn find() -> Option<Self> {
         // SAFETY: the types are those of QEMU's headers.
         unsafe {
-            function(c"qemu_plugin_register_vcpu_insn_exec_inline", Where::Program)
-                .map(Self::ToAddress)
-                .or_else(|| {
-                    Some(Self::ToScoreboard {
-                        make: function(c"qemu_plugin_scoreboard_new", Where::Program)?,
-                        find: function(c"qemu_plugin_scoreboard_find", Where::Program)?,
-                        add: function(
-                            c"qemu_plugin_register_vcpu_insn_exec_inline_per_vcpu",
-                            Where::Program,
-                        )?,
-                    })
+            Before::find(
+                c"qemu_plugin_register_vcpu_tb_exec_inline",
+                c"qemu_plugin_register_vcpu_insn_exec_inline",
+            )
+            .map(Self::ToAddress)
+            .or_else(|| {
+                Some(Self::ToScoreboard {
+                    make: function(c"qemu_plugin_scoreboard_new", Where::Program)?,
+                    find: function(c"qemu_plugin_scoreboard_find", Where::Program)?,
+                    add: Before::find(
+                        c"qemu_plugin_register_vcpu_tb_exec_inline_per_vcpu",
+                        c"qemu_plugin_register_vcpu_insn_exec_inline_per_vcpu",
+                    )?,
                 })
+            })
         }
     }
 
@@ -235,26 +283,20 @@ impl Adding {
     /// # Safety
     ///
     /// As [`Interface::count`].
-    unsafe fn add_one(&self, instruction: *mut c_void, counters: &Counters, number: usize) {
+    unsafe fn add(&self, code: Code, count: u64, counters: &Counters, number: usize) {
         let offset = number * size_of::<u64>();
         // SAFETY: the caller's.
         unsafe {
             match self {
-                Self::ToAddress(add) => {
-                    add(
-                        instruction,
-                        ADD,
-                        counters.numbers.load(Ordering::Relaxed).byte_add(offset).cast(),
-                        1,
-                    );
+                Self::ToAddress(before) => {
+                    let (add, code) = before.of(code);
+                    let number = counters.numbers.load(Ordering::Relaxed).byte_add(offset);
+                    add(code, ADD, number.cast(), count);
                 }
-                Self::ToScoreboard { add, .. } => {
-                    add(
-                        instruction,
-                        ADD,
-                        Place { scoreboard: counters.scoreboard.load(Ordering::Relaxed), offset },
-                        1,
-                    );
+                Self::ToScoreboard { add: before, .. } => {
+                    let (add, code) = before.of(code);
+                    let scoreboard = counters.scoreboard.load(Ordering::Relaxed);
+                    add(code, ADD, Place { scoreboard, offset }, count);
                 }
             }
         }

@@ -24,6 +24,10 @@ pub const LOADED_VARIABLE: &str = "NESTOR_VTIME_LOADED";
 /// one.
 pub const SPEED_VARIABLE: &str = "NESTOR_VTIME_INSTRUCTIONS_PER_NS";
 
+/// Environment variable that is there if the processor is to have one TLB, as QEMU gives it, instead of one for the host and one for its
+/// guest. What is measured is the same, and slower.
+pub const ONE_TLB_VARIABLE: &str = "NESTOR_VTIME_ONE_TLB";
+
 /// Bytes of a message between library and controller.
 pub const MESSAGE_BYTES: usize = 8 * WORDS;
 

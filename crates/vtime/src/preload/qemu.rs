@@ -6,6 +6,11 @@ use std::time::Duration;
 
 use super::system::{Where, function};
 
+unsafe extern "C" {
+    /// The size of what the allocator gave.
+    pub fn malloc_usable_size(memory: *mut c_void) -> usize;
+}
+
 /// `QEMU_CLOCK_VIRTUAL` (`include/qemu/timer.h`).
 const CLOCK_VIRTUAL: c_int = 1;
 /// `RUN_STATE_PAUSED` (`qapi/run-state.json`).
@@ -203,6 +208,20 @@ impl Qemu {
     pub fn processor(&self) -> *mut c_void {
         // SAFETY: it looks for processor 0 in a list that does not change while the machine runs.
         unsafe { (self.get_cpu)(0) }
+    }
+
+    /// Whether an address is one of the machine's processor.
+    pub fn is_in_processor(&self, address: *const c_void) -> bool {
+        let processor = self.processor();
+        // SAFETY: an object is a piece of memory of its own, of which the allocator knows the size.
+        let bytes = if processor.is_null() { 0 } else { unsafe { malloc_usable_size(processor) } };
+        (processor as usize..processor as usize + bytes).contains(&(address as usize))
+    }
+
+    /// Whether the machine has more than one processor.
+    pub fn has_several_processors(&self) -> bool {
+        // SAFETY: as in `processor`.
+        unsafe { !(self.get_cpu)(1).is_null() }
     }
 
     /// Whether this thread holds the big lock. It no longer does when it is about to unlock the mutex.

@@ -57,6 +57,23 @@ struct SymbolInfo {
     address: *mut c_void,
 }
 
+impl SymbolInfo {
+    fn new() -> Self {
+        Self { file: ptr::null(), base: ptr::null_mut(), name: ptr::null(), address: ptr::null_mut() }
+    }
+}
+
+/// `Elf64_Sym` (`elf.h`).
+#[repr(C)]
+struct Symbol {
+    name: u32,
+    info: u8,
+    other: u8,
+    section: u16,
+    address: usize,
+    bytes: usize,
+}
+
 unsafe extern "C" {
     fn dladdr(address: *const c_void, info: *mut SymbolInfo) -> c_int;
     fn dlsym(handle: *mut c_void, name: *const c_char) -> *mut c_void;
@@ -86,10 +103,24 @@ pub fn address_of(name: &CStr, whence: Where) -> *mut c_void {
     unsafe { dlsym(handle, name.as_ptr()) }
 }
 
+/// How long the function that begins at an address is. `None` where the C library does not say it; only glibc does.
+pub fn symbol_bytes(address: *const c_void) -> Option<usize> {
+    type Find = unsafe extern "C" fn(*const c_void, *mut SymbolInfo, *mut *const Symbol, c_int) -> c_int;
+    /// `dlfcn.h`: the symbol is asked for as well.
+    const RTLD_DL_SYMENT: c_int = 1;
+    let (mut info, mut symbol) = (SymbolInfo::new(), ptr::null());
+    // SAFETY: the type is that of `dlfcn.h`, both are valid for the call, and what was loaded stays.
+    unsafe {
+        let dladdr1: Find = function(c"dladdr1", Where::Program)?;
+        let found = dladdr1(address, &raw mut info, &raw mut symbol, RTLD_DL_SYMENT) != 0;
+        let symbol = symbol.as_ref().filter(|_| found && std::ptr::eq(info.address, address))?;
+        Some(symbol.bytes)
+    }
+}
+
 /// The file that this library was loaded from.
 pub fn own_file() -> Option<&'static CStr> {
-    let mut info =
-        SymbolInfo { file: ptr::null(), base: ptr::null_mut(), name: ptr::null(), address: ptr::null_mut() };
+    let mut info = SymbolInfo::new();
     // SAFETY: the address is one of this library, which is never unloaded, so that its name stays.
     unsafe {
         let found = dladdr(own_file as *const c_void, &raw mut info) != 0 && !info.file.is_null();
