@@ -6,6 +6,7 @@ use nestor_stack::{Layer, LayerDefinition, LayerIndex, MachineIndex, MediumKind,
 use crate::built::{BlockPoint, BuiltStack, Top, Undo, UndoStep};
 use crate::file_system::build_file_system;
 use crate::image::build_image;
+use crate::lab_problem::LabProblem;
 use crate::loop_device::build_loop;
 use crate::progressing::{Offered, Progressing, Thing};
 use crate::served_disk::{self, ServedDisk};
@@ -178,7 +179,7 @@ impl Lab {
             self.stop_host();
             return Ok(());
         }
-        self.undo_all(built.undo).map_err(|problems| BuildError::Lab(problems.join("; ")))
+        self.undo_all(built.undo).map_err(|problems| LabProblem::NotUndone { problems }.into())
     }
 
     fn undo_all(&mut self, undo: Vec<Undo>) -> Result<(), Vec<String>> {

@@ -3,6 +3,8 @@
 use nestor_machine::MachineError;
 use nestor_stack::{Layer, StackError};
 
+use crate::lab_problem::LabProblem;
+
 /// Why a stack could not be built. Everything that was made for it has been taken down again.
 #[derive(Debug, thiserror::Error)]
 pub enum BuildError {
@@ -35,7 +37,7 @@ pub enum BuildError {
     },
     /// The place where stacks are built is not ready.
     #[error("{0}")]
-    Lab(String),
+    Lab(#[from] LabProblem),
     /// A machine does not answer.
     #[error(transparent)]
     Machine(#[from] MachineError),

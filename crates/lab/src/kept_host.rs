@@ -16,6 +16,7 @@ use nestor_workload::engines::ENGINES;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 
+use crate::lab_problem::LabProblem;
 use crate::virtual_time::qemu_identity;
 use crate::{BuildError, Lab, memory};
 
@@ -102,7 +103,7 @@ impl Lab {
         let directory = self.cache_directory.join(DIRECTORY);
         let files = Files::of(&directory, &self.kept_key(stack, memory_bytes)?);
         // The loaded state becomes a machine, so no other user may have written it.
-        make_above(&files.state).map_err(|e| cannot_keep(&directory, &e.into()))?;
+        make_above(&files.state).map_err(|e| cannot_keep(&directory, e.into()))?;
         let description = match self.load_kept_host(stack, memory_bytes, &directory, &files) {
             Err(BuildError::Machine(e)) if e.cause() == Cause::NotLoaded => {
                 (self.progress)("the kept machines cannot be loaded; booting them again");
@@ -132,12 +133,9 @@ impl Lab {
         if files.description().is_none() {
             self.make_kept_host(stack, memory_bytes, directory, files)?;
         }
-        let _nobody_removes_it = lock_shared(directory).map_err(|e| cannot_keep(directory, &e))?;
+        let _nobody_removes_it = lock_shared(directory).map_err(|e| cannot_keep(directory, e))?;
         let Some(description) = files.description() else {
-            return Err(BuildError::Lab(format!(
-                "{} was removed before it could be used",
-                files.state.display()
-            )));
+            return Err(LabProblem::KeptHostRemoved { path: files.state.clone() }.into());
         };
         files.note_use();
         self.boot_host(memory_bytes, Some(files.state.display().to_string()))?;
@@ -176,7 +174,7 @@ impl Lab {
         directory: &Path,
         files: &Files,
     ) -> Result<(), BuildError> {
-        let failed = |e| cannot_keep(directory, &e);
+        let failed = |e| cannot_keep(directory, e);
         let turn = open_lock(directory, &files.turn()).map_err(failed)?;
         if turn.try_lock().is_err() {
             (self.progress)("waiting for another run that boots the same machines");
@@ -219,7 +217,7 @@ impl Lab {
                 fs::rename(&partial, &files.state)?;
                 fs::write(&files.description, serde_json::to_vec(&description)?)
             };
-            whole().map_err(|e| cannot_keep(&files.state, &e))
+            whole().map_err(|e| cannot_keep(&files.state, e))
         });
         if written.is_err() {
             let _ = fs::remove_file(&partial);
@@ -278,7 +276,7 @@ impl Lab {
     /// The digest of this program, which every machine boots as its agent: read once, and not for every cell.
     pub(crate) fn program_digest(&mut self) -> Result<&[u8], BuildError> {
         if self.program_digest.is_none() {
-            let program = fs::read(OWN_BINARY).map_err(|e| cannot_keep(Path::new(OWN_BINARY), &e))?;
+            let program = fs::read(OWN_BINARY).map_err(|e| cannot_keep(Path::new(OWN_BINARY), e))?;
             self.program_digest = Some(Sha256::digest(program).to_vec());
         }
         Ok(self.program_digest.as_deref().unwrap_or_default())
@@ -318,11 +316,8 @@ fn try_lock(directory: &Path) -> io::Result<Option<Lock>> {
     }
 }
 
-fn cannot_keep(path: &Path, error: &io::Error) -> BuildError {
-    BuildError::Lab(format!(
-        "the booted machines cannot be kept in {}: {error}; set NESTOR_CACHE to a directory with several GB of free space",
-        path.display()
-    ))
+fn cannot_keep(path: &Path, source: io::Error) -> BuildError {
+    LabProblem::CannotKeep { path: path.to_owned(), source }.into()
 }
 
 /// Removes half-written kept hosts that killed runs have left in a cache.

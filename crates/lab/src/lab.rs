@@ -15,6 +15,7 @@ use nestor_stack::{Accelerator, LayerDefinition, MachineIndex, Machines, Place, 
 
 use crate::accelerators::{AcceleratorMemory, machine_identity, nested_identity};
 use crate::doctor::find_program;
+use crate::lab_problem::LabProblem;
 use crate::seed::Seed;
 use crate::served_disk::{ServedDisk, ServedRoot};
 use crate::standing::{Booted, Standing};
@@ -115,19 +116,13 @@ impl Lab {
         };
         let ground_facts = ground.machine().facts()?;
         if !options.place.is_emulated() && !ground_facts.root {
-            return Err(BuildError::Lab(format!(
-                "`--on {}` makes and mounts file systems there, which needs root; run it as root, or use `--on emulated`",
-                options.place
-            )));
+            return Err(LabProblem::NotRoot { place: options.place.clone() }.into());
         }
         if options.place.is_emulated() && ground_facts.hypervisor.is_none() {
-            return Err(BuildError::Lab(match find_program(hypervisor(LAB_HYPERVISOR).program()) {
-                Some(program) => {
-                    format!("the emulated host needs QEMU, but {} does not answer `--version`", program.display())
-                }
-                None => "the emulated host needs QEMU, which is not installed; `apt-get install qemu-system-x86` installs it"
-                    .to_owned(),
-            }));
+            let program = find_program(hypervisor(LAB_HYPERVISOR).program());
+            return Err(program
+                .map_or(LabProblem::NoHypervisor, |program| LabProblem::SilentHypervisor { program })
+                .into());
         }
         Ok(Self {
             place: options.place,
@@ -210,8 +205,7 @@ impl Lab {
         (self.progress)("making the lab image there (a few minutes, once)");
         let command = Command::new(["{nestor}", "lab", "build", "--json"]).timeout_s(3600);
         let text = self.ground.machine().run_ok(command)?;
-        let files: LabFiles = parse_lab_files(&text)
-            .ok_or_else(|| BuildError::Lab("`nestor lab build --json` gave an unexpected answer".into()))?;
+        let files: LabFiles = parse_lab_files(&text).ok_or(LabProblem::UnknownImage)?;
         self.image = Some(files.clone());
         Ok(files)
     }
@@ -222,12 +216,7 @@ impl Lab {
         if self.place.is_emulated() {
             self.emulate_host(stack)?;
         } else if let Some(bytes) = memory::stated_host_memory(stack) {
-            return Err(BuildError::Lab(format!(
-                "the memory of {} cannot be set to {} MiB (`host-memory`): only an emulated host is made for a stack; \
-                 omit the option, or use --on emulated",
-                self.place,
-                bytes >> 20
-            )));
+            return Err(LabProblem::HostMemoryIsGiven { place: self.place.clone(), bytes }.into());
         } else if self.machines.is_empty() {
             let host = Standing {
                 machine: self.ground.machine().clone().labelled("host"),
@@ -263,14 +252,9 @@ impl Lab {
         memory_bytes: u64,
         kept_state: Option<String>,
     ) -> Result<(), BuildError> {
-        let available = self.ground_facts.memory_bytes;
-        if memory_bytes > available / 10 * 9 {
-            return Err(BuildError::Lab(format!(
-                "the stack's machines need {} MiB of memory, but this machine has {} MiB; use less memory \
-                 for the guests (`kvm:memory=…`)",
-                memory_bytes >> 20,
-                available >> 20
-            )));
+        let available_bytes = self.ground_facts.memory_bytes;
+        if memory_bytes > available_bytes / 10 * 9 {
+            return Err(LabProblem::TooMuchMemory { needed_bytes: memory_bytes, available_bytes }.into());
         }
         let files = self.ground_files()?;
         let identity = machine_identity(&self.ground_facts, &files.hash);

@@ -16,6 +16,7 @@ mod hypervisor;
 mod image;
 mod kept_host;
 mod lab;
+mod lab_problem;
 mod loop_device;
 mod medium_class;
 mod memory;
@@ -37,6 +38,7 @@ pub use built::{BlockPoint, BuiltFileSystem, BuiltImage, BuiltMachine, BuiltStac
 pub use error::BuildError;
 pub use kept_host::remove_partial_kept_hosts;
 pub use lab::{Lab, LabFiles, LabOptions, Progress, most_side_by_side};
+pub use lab_problem::LabProblem;
 pub use memory::{cell_needs, host_needs};
 pub use scattered::{ScatteredError, make_scattered};
 pub use seed::{Before, Seed};

@@ -9,6 +9,7 @@ use nestor_machine::{
 use nestor_stack::Layer;
 
 use crate::BuildError;
+use crate::lab_problem::LabProblem;
 use crate::seed::Seed;
 use nestor_stack::HostTime;
 
@@ -221,9 +222,9 @@ impl ServedRoot {
         let root = Self { ground: ground.clone(), process, socket: path("disk.sock") };
         match wait_until_listening(ground, process, &directory) {
             Ok(()) => Ok(root),
-            Err(e) => {
+            Err(source) => {
                 root.stop();
-                Err(BuildError::Lab(format!("the lab image's root could not be served: {e}")))
+                Err(LabProblem::RootNotServed { source }.into())
             }
         }
     }

@@ -7,6 +7,7 @@ use nestor_stack::{Accelerator, MachineIndex, Relation};
 
 use crate::built::BuiltMachine;
 use crate::lab::LabFiles;
+use crate::lab_problem::LabProblem;
 use crate::{BuildError, Lab, packages};
 
 /// A running machine.
@@ -51,8 +52,7 @@ impl Lab {
     /// # Errors
     /// It was ended.
     pub(crate) fn standing(&self, index: MachineIndex) -> Result<&Standing, BuildError> {
-        let ended = || BuildError::Lab("a machine of the stack has ended".to_owned());
-        self.machines.get(index).ok_or_else(ended)
+        self.machines.get(index).ok_or_else(|| LabProblem::MachineEnded.into())
     }
 
     /// The machine whose agent boots and ends a machine with this relation.

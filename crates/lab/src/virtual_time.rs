@@ -161,7 +161,7 @@ mod tests {
         for other in [Cause::NoSpace, Cause::NotPermitted, Cause::NoMemory, Cause::NotStartedInTime] {
             assert_eq!(found(other), None);
         }
-        assert_eq!(Joins::of_failure(&BuildError::Lab("others may write to the cache".to_owned())), None);
+        assert_eq!(Joins::of_failure(&BuildError::Lab(crate::LabProblem::UnknownImage)), None);
     }
 
     #[test]

@@ -23,6 +23,7 @@ use super::names::PointName;
 use super::observe::{Recorded, for_each};
 use super::recorder::{Recorder, Subject};
 use super::scratch::new_file;
+use super::trace_problem::TraceProblem;
 use nestor_results::record::{ImageRecord, LayerRecord};
 
 /// The numbers of every trace point, and where their requests are on this machine.
@@ -167,7 +168,7 @@ fn one(
     // The machine that recorded does not know the stack, so the arguments name what its files contain.
     let mut argv = vec!["{nestor}", "trace"];
     let mut files: Vec<(&str, String)> = Vec::new();
-    let missing = || CellError::Trace("a recorder is of no layer of the stack".to_owned());
+    let missing = || CellError::Trace(TraceProblem::NoLayer);
     let name;
     let numbers = match recorder.subject {
         Subject::Point(layer) => {
@@ -249,17 +250,12 @@ fn answer<T: DeserializeOwned>(machine: &Machine, argv: &[&str]) -> Result<T, Ce
         check_json(&text, MOST_SUMMARY_BYTES, MOST_SUMMARY_VALUES)?;
         serde_json::from_str(&text).map_err(|e| e.to_string())
     };
-    read().map_err(|e| {
-        CellError::Trace(format!("{}: the summary of a trace is not readable: {e}", machine.label()))
-    })
+    read().map_err(|reason| TraceProblem::Summary { machine: machine.label().to_string(), reason }.into())
 }
 
 /// Copies a file of a machine here and removes it there.
 fn fetch(machine: &Machine, there: &str, here: &Path) -> Result<PathBuf, CellError> {
-    let failed = |e: std::io::Error| {
-        CellError::Trace(format!("the file of requests {} could not be written: {e}", here.display()))
-    };
-    let mut file = new_file(here).map_err(failed)?;
+    let mut file = new_file(here).map_err(TraceProblem::write(here))?;
     machine.fetch_file(there, &mut file, MOST_REQUEST_BYTES)?;
     machine.run(Command::new(["rm", "-f", "--", there]))?;
     Ok(here.to_path_buf())
@@ -267,7 +263,7 @@ fn fetch(machine: &Machine, there: &str, here: &Path) -> Result<PathBuf, CellErr
 
 /// The modelled disk's log as a file of requests. The disk is served on this machine.
 fn medium_requests(built: &BuiltStack, log: &Path, directory: &Path) -> Result<PathBuf, CellError> {
-    let failed = |e: nestor_trace::TraceError| CellError::Trace(format!("the modelled disk's log: {e}"));
+    let failed = |source| TraceProblem::DiskLog { source };
     let path = directory.join("medium.requests");
     let name = PointName::of_medium(built);
     DiskLogRequests::open(log, &name.layer, &name.machine)
@@ -316,10 +312,8 @@ fn images(built: &BuiltStack, layouts: &Layouts, directory: Option<&Path>, conde
 /// before, which flushes the disk, so what the hypervisor holds of the tables is in the file.
 fn image_map(machine: &Machine, command: &[String], here: &Path) -> Result<ExtentMap, CellError> {
     let text = machine.run_ok(Command::new(command).timeout_s(CONDENSING_S))?;
-    new_file(here)
-        .and_then(|mut file| file.write_all(text.as_bytes()))
-        .map_err(|e| CellError::Trace(format!("{}: {e}", here.display())))?;
-    read_extents(here, None).map_err(|e| CellError::Trace(e.to_string()))
+    new_file(here).and_then(|mut file| file.write_all(text.as_bytes())).map_err(TraceProblem::write(here))?;
+    Ok(read_extents(here, None).map_err(TraceProblem::from)?)
 }
 
 /// The number of extents after merging those that continue one another.
@@ -355,13 +349,13 @@ fn image_extents(
     let (Some(inode), Some(bytes)) = (numbers.next(), numbers.next()) else { return Ok(None) };
     record.file_bytes = bytes;
     let here = directory.join(format!("layout-of-image-{}", image.layer.position()));
-    let mut file = new_file(&here).map_err(|e| CellError::Trace(format!("{}: {e}", here.display())))?;
+    let mut file = new_file(&here).map_err(TraceProblem::write(&here))?;
     machine.fetch_file(there, &mut file, MOST_LAYOUT_BYTES)?;
     let read = || {
         let mut reader = std::io::BufReader::new(File::open(&here)?);
         Layout::read_from(&mut reader)
     };
-    let layout = read().map_err(|e| CellError::Trace(format!("the layout of the file system: {e}")))?;
+    let layout = read().map_err(|source| TraceProblem::Layout { source })?;
     Ok(Some(layout.file(inode)))
 }
 

@@ -19,6 +19,7 @@ use super::condense::{Condensed, condense};
 use super::names::{ClockOf, PointName};
 use super::observe::Recorded;
 use super::scratch::Scratch;
+use super::trace_problem::TraceProblem;
 use super::{CellError, CellRequest};
 use nestor_results::TraceMode;
 use nestor_results::record::{ImageRecord, LayerRecord};
@@ -51,9 +52,9 @@ pub(super) fn condense_and_join(
     request: &CellRequest<'_>,
 ) -> Result<Joined, CellError> {
     let scratch = match request.trace {
-        TraceMode::Full => Some(Scratch::of(lab, request).map_err(|e| {
-            CellError::Trace(format!("no directory for the requests could be made ({e}); set NESTOR_WORK to a directory that you may write to"))
-        })?),
+        TraceMode::Full => {
+            Some(Scratch::of(lab, request).map_err(|source| TraceProblem::Directory { source })?)
+        }
         _ => None,
     };
     let directory = scratch.as_ref().map(Scratch::path);
@@ -71,7 +72,7 @@ pub(super) fn condense_and_join(
     };
     let recording = Recording { cell, levels };
     if let Some(scratch) = scratch.as_ref().filter(|s| s.is_kept()) {
-        recording.write(scratch.path()).map_err(|e| CellError::Trace(e.to_string()))?;
+        recording.write(scratch.path()).map_err(TraceProblem::from)?;
     }
     Ok(Joined {
         correlation: join(&recording, truth.as_ref(), &mut remarks),
@@ -174,7 +175,7 @@ struct Walk<'a> {
 
 impl Walk<'_> {
     fn add(&mut self, file: &Path, name: PointName) -> Result<(), CellError> {
-        let reader = RequestReader::open(file).map_err(|e| CellError::Trace(e.to_string()))?;
+        let reader = RequestReader::open(file).map_err(TraceProblem::from)?;
         let way = std::mem::take(&mut self.way);
         let PointName { layer, kind, machine, clock } = name;
         self.levels.push(RecordedLevel {

@@ -12,11 +12,13 @@ mod processors;
 mod recorder;
 mod scratch;
 mod step;
+mod trace_problem;
 
+use std::io::{self, ErrorKind};
 use std::path::Path;
 use std::time::Instant;
 
-use nestor_lab::{BuildError, BuiltStack, Lab, Seed, Top};
+use nestor_lab::{BuildError, BuiltStack, Lab, LabProblem, Seed, Top};
 use nestor_machine::{Cause, Command, Machine, MachineError, ProgramEnd};
 use nestor_processor::WhyNotCounted;
 use nestor_stack::Stack;
@@ -32,6 +34,7 @@ use nestor_results::{CellFailure, FailureCause};
 use observe::Observation;
 pub use processors::completed_requests;
 pub use step::run_step;
+use trace_problem::TraceProblem;
 
 /// What to measure, and its place in a study.
 #[derive(Clone, Debug)]
@@ -70,7 +73,7 @@ enum CellError {
     #[error("{0}")]
     Load(#[from] LoadError),
     #[error("{0}")]
-    Trace(String),
+    Trace(#[from] TraceProblem),
     #[error(transparent)]
     Recorder(Box<recorder::FailedRecorder>),
     #[error("{0}\n{1}")]
@@ -188,7 +191,8 @@ impl CellError {
             Self::Build(BuildError::Layer { source, .. }) => cause_of_layer(source),
             Self::Build(BuildError::Machine(e)) | Self::Machine(e) => cause_of(e),
             Self::Build(BuildError::NoRoom { .. }) => FailureCause::NoSpace,
-            Self::Build(BuildError::Lab(_)) | Self::Trace(_) => FailureCause::Other,
+            Self::Build(BuildError::Lab(problem)) => cause_of_lab(problem),
+            Self::Trace(problem) => problem.cause(),
             Self::Load(LoadError::Full { .. }) | Self::Full(..) => FailureCause::NoSpace,
             Self::Load(LoadError::NoProgram { .. }) => FailureCause::NotInstalled,
             Self::Load(LoadError::OutOfMemory { .. }) => FailureCause::NoMemory,
@@ -335,6 +339,31 @@ fn cause_of_layer(error: &MachineError) -> FailureCause {
             FailureCause::NotPossible
         }
         _ => cause_of(error),
+    }
+}
+
+/// The cause where the laboratory itself was not ready.
+fn cause_of_lab(problem: &LabProblem) -> FailureCause {
+    match problem {
+        LabProblem::NotRoot { .. } | LabProblem::HostMemoryIsGiven { .. } => FailureCause::NotPossible,
+        LabProblem::NoHypervisor => FailureCause::NotInstalled,
+        LabProblem::TooMuchMemory { .. } => FailureCause::NoMemory,
+        LabProblem::MachineEnded => FailureCause::MachineLost,
+        LabProblem::RootNotServed { source } => cause_of(source),
+        LabProblem::CannotKeep { source, .. } => cause_of_system(source),
+        LabProblem::SilentHypervisor { .. }
+        | LabProblem::UnknownImage
+        | LabProblem::NotUndone { .. }
+        | LabProblem::KeptHostRemoved { .. } => FailureCause::Other,
+    }
+}
+
+/// The cause where the operating system refused something on this machine.
+fn cause_of_system(error: &io::Error) -> FailureCause {
+    match error.kind() {
+        ErrorKind::StorageFull | ErrorKind::QuotaExceeded => FailureCause::NoSpace,
+        ErrorKind::OutOfMemory => FailureCause::NoMemory,
+        _ => FailureCause::Other,
     }
 }
 

@@ -13,6 +13,7 @@ use super::CellError;
 use super::clocks::ClockWatch;
 use super::processors::{MarkedWindow, ProcessorWatch};
 use super::recorder::Recorder;
+use super::trace_problem::TraceProblem;
 use nestor_results::TraceMode;
 use nestor_results::path_length::PathLength;
 
@@ -146,9 +147,7 @@ pub(super) fn for_each<T: Send>(
 
 /// The result of a thread, or an error if it panicked.
 fn join<T>(thread: ScopedJoinHandle<'_, Result<T, CellError>>) -> Result<T, CellError> {
-    thread
-        .join()
-        .unwrap_or_else(|_| Err(CellError::Trace("the thread of a recorder ended unexpectedly".into())))
+    thread.join().unwrap_or_else(|_| Err(TraceProblem::ThreadEnded.into()))
 }
 
 /// Starts the recorders and waits until all of them record.

@@ -1,0 +1,88 @@
+//! Why the place where stacks are built is not ready.
+
+use std::io;
+use std::path::PathBuf;
+
+use nestor_machine::MachineError;
+use nestor_stack::Place;
+
+/// Why the place where stacks are built is not ready.
+#[derive(Debug, thiserror::Error)]
+pub enum LabProblem {
+    /// A user who may not mount.
+    #[error(
+        "`--on {place}` makes and mounts file systems there, which needs root; run it as root, or use `--on emulated`"
+    )]
+    NotRoot {
+        /// Where stacks were to be built.
+        place: Place,
+    },
+    /// The emulated host's hypervisor is not installed.
+    #[error(
+        "the emulated host needs QEMU, which is not installed; `apt-get install qemu-system-x86` installs it"
+    )]
+    NoHypervisor,
+    /// It is installed, and does not say its version.
+    #[error("the emulated host needs QEMU, but {} does not answer `--version`", program.display())]
+    SilentHypervisor {
+        /// The program.
+        program: PathBuf,
+    },
+    /// What another machine's Nestor said of the lab image it made.
+    #[error("`nestor lab build --json` gave an unexpected answer")]
+    UnknownImage,
+    /// The memory of a machine that is not made for the stack.
+    #[error(
+        "the memory of {place} cannot be set to {} MiB (`host-memory`): only an emulated host is made for a stack; \
+         omit the option, or use --on emulated", bytes >> 20
+    )]
+    HostMemoryIsGiven {
+        /// Where stacks are built.
+        place: Place,
+        /// What was asked for.
+        bytes: u64,
+    },
+    /// More memory than there is.
+    #[error(
+        "the stack's machines need {} MiB of memory, but this machine has {} MiB; use less memory for the guests \
+         (`kvm:memory=…`)", needed_bytes >> 20, available_bytes >> 20
+    )]
+    TooMuchMemory {
+        /// What the stack's machines need.
+        needed_bytes: u64,
+        /// What this machine has.
+        available_bytes: u64,
+    },
+    /// The disk server of the lab image's root.
+    #[error("the lab image's root could not be served: {source}")]
+    RootNotServed {
+        /// What it said.
+        source: MachineError,
+    },
+    /// Steps that could not be undone, each with its reason.
+    #[error("{}", problems.join("; "))]
+    NotUndone {
+        /// One for each step.
+        problems: Vec<String>,
+    },
+    /// A machine that is no longer there.
+    #[error("a machine of the stack has ended")]
+    MachineEnded,
+    /// Another process removed the booted machines from the cache.
+    #[error("{} was removed before it could be used", path.display())]
+    KeptHostRemoved {
+        /// Their state.
+        path: PathBuf,
+    },
+    /// The booted machines could not be written to the cache.
+    #[error(
+        "the booted machines cannot be kept in {}: {source}; set NESTOR_CACHE to a directory with several GB of free \
+         space", path.display()
+    )]
+    CannotKeep {
+        /// The directory.
+        path: PathBuf,
+        /// What the system said.
+        source: io::Error,
+    },
+}
