@@ -1,32 +1,47 @@
 //! What the learnt model of a store counts how much: fitted once for each place, and kept in a file beside the store.
 
-use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use nestor_predict::{KeptWeights, Knowledge};
 use nestor_results::KnownPlace;
+use nestor_stack::Accelerator;
+use serde::{Deserialize, Serialize};
 
 use crate::whole_file;
 
-/// By place, in words.
-type OfPlaces = BTreeMap<String, KeptWeights>;
+/// The weights of one place.
+#[derive(Deserialize, Serialize)]
+struct OfPlace {
+    on: String,
+    processors: Option<Accelerator>,
+    guests: Option<Accelerator>,
+    weights: KeptWeights,
+}
+
+impl OfPlace {
+    fn is_of(&self, place: &KnownPlace) -> bool {
+        (&self.on, self.processors, self.guests) == (&place.on, place.processors, place.guests)
+    }
+}
 
 /// The weights kept for a place of a store; none if they cannot be read, for they can be fitted again.
 pub fn read(store: &Path, place: &KnownPlace) -> Option<KeptWeights> {
-    of_places(&file(store)).remove(&place.in_words())
+    of_places(&file(store)).into_iter().find(|kept| kept.is_of(place)).map(|kept| kept.weights)
 }
 
-fn of_places(file: &Path) -> OfPlaces {
+fn of_places(file: &Path) -> Vec<OfPlace> {
     let text = std::fs::read_to_string(file).unwrap_or_default();
     serde_json::from_str(&text).unwrap_or_default()
 }
 
 /// Keeps the weights of a place beside those of others. Where that cannot be, they are fitted again the next time.
 pub fn write(store: &Path, place: &KnownPlace, knowledge: &Knowledge) {
-    let Some(kept) = knowledge.kept() else { return };
+    let Some(weights) = knowledge.kept().cloned() else { return };
     let file = file(store);
     let mut all = of_places(&file);
-    all.insert(place.in_words(), kept.clone());
+    all.retain(|kept| !kept.is_of(place));
+    let KnownPlace { on, processors, guests } = place.clone();
+    all.push(OfPlace { on, processors, guests, weights });
     let written = serde_json::to_vec_pretty(&all).map_err(std::io::Error::other);
     if let Err(error) = written.and_then(|text| whole_file::write(&file, &text)) {
         errln!(
