@@ -3,7 +3,6 @@
 mod predict_store;
 mod support;
 
-
 use nestor_results::CellRecord;
 use predict_store::{LOAD, at, keep, load, record, request_s, result, surface};
 use serde_json::Value;

@@ -218,12 +218,6 @@ impl Qemu {
         (processor as usize..processor as usize + bytes).contains(&(address as usize))
     }
 
-    /// Whether the machine has more than one processor.
-    pub fn has_several_processors(&self) -> bool {
-        // SAFETY: as in `processor`.
-        unsafe { !(self.get_cpu)(1).is_null() }
-    }
-
     /// Whether this thread holds the big lock. It no longer does when it is about to unlock the mutex.
     pub fn holds_big_lock(&self) -> bool {
         // SAFETY: it looks at a variable of the thread.

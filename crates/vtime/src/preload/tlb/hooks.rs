@@ -6,10 +6,11 @@ use std::mem::transmute_copy;
 use std::sync::atomic::Ordering;
 
 use super::super::patch::{Function, replace_all};
+use super::super::qemu::qemu;
 use super::super::system::{Where, function};
 use super::guest::Load;
-use super::layout::Functions;
-use super::{FORGET, LEAVES_GUEST, TLBS, Tlbs};
+use super::layout::{Functions, Jumps};
+use super::{FORGET, TLBS, Tlbs};
 
 type FlushIndices = unsafe extern "C" fn(*mut c_void, u16);
 type FlushPage = unsafe extern "C" fn(*mut c_void, u64, u16);
@@ -103,7 +104,9 @@ unsafe extern "C" fn flush(_processor: *mut c_void) {
         });
     };
     // On its way to the other side the processor loads CR0 and CR4 before CR3, and uses no translation.
-    if tlbs.is_in_guest() == state.is_guests {
+    let is_between =
+        if state.is_guests { !tlbs.is_in_guest() && tlbs.leaves_guest() } else { tlbs.is_in_guest() };
+    if !is_between {
         tlbs.flush_both(state);
     }
 }
@@ -114,11 +117,9 @@ unsafe extern "C" fn flush_indices(_processor: *mut c_void, indices: u16) {
         // SAFETY: any thread may call it.
         return from_outside(|tlbs| unsafe { (tlbs.originals.flush_indices)(tlbs.processor, indices) });
     };
-    // SAFETY: a field of the processor, in its thread.
-    let leaves_guest = unsafe { tlbs.fields.exception(tlbs.processor) } == LEAVES_GUEST;
     // When it enters or leaves a guest, QEMU flushes the index for the guest's physical addresses: its TLB is kept, and the host's
     // has nothing of it.
-    if leaves_guest || !tlbs.layout.is_used(indices) {
+    if tlbs.leaves_guest() || !tlbs.layout.is_used(indices) {
         return;
     }
     tlbs.flush_both(state);
@@ -171,9 +172,9 @@ unsafe extern "C" fn load_cr3(_registers: *mut c_void, value: u64) {
 /// have, which both caches hold.
 unsafe extern "C" fn flush_jumps(_processor: *mut c_void) {
     let Some(tlbs) = TLBS.get() else { return };
-    tlbs.layout.empty_jumps();
-    if !tlbs.is_ours.load(Ordering::Relaxed) {
-        // SAFETY: the caller is the processor's thread, or that stands; none of our functions has the state now.
-        unsafe { tlbs.layout.empty_jumps_of(&(*tlbs.state.get()).other) };
+    if tlbs.is_ours.load(Ordering::Relaxed) && qemu().is_some_and(|qemu| qemu.is_processor()) {
+        tlbs.layout.jumps().empty();
+    } else {
+        tlbs.jumps.into_iter().for_each(Jumps::empty);
     }
 }

@@ -32,6 +32,7 @@ const NONE: usize = usize::MAX;
 const LOAD_OF_PROCESSOR: [u8; 3] = [0x48, 0x8b, 0x87];
 /// A cache of blocks by their address (`CPUJumpCache`): 4096 entries of 16 bytes, with what frees it.
 const JUMPS_BYTES: std::ops::Range<usize> = 65_536..65_700;
+const JUMP_BYTES: usize = 16;
 
 /// Where a TLB is within words of a processor.
 #[derive(Debug, PartialEq, Eq)]
@@ -121,7 +122,7 @@ impl Layout {
             }
             let jumps: &AtomicPtr<c_void> = AtomicPtr::from_ptr(processor.byte_add(jumps_at).cast());
             let cache = jumps.load(Ordering::Relaxed);
-            if cache.is_null() || !(cache as usize).is_multiple_of(16) {
+            if cache.is_null() || !(cache as usize).is_multiple_of(JUMP_BYTES) {
                 return None;
             }
             let layout = Self {
@@ -158,11 +159,14 @@ impl Layout {
                 return false;
             }
             let first = self.jumps.load(Ordering::Relaxed).cast::<usize>();
-            let last = first.byte_add(JUMPS_BYTES.start - 16);
+            let last = first.byte_add(JUMPS_BYTES.start - JUMP_BYTES);
             first.write(NONE);
             last.write(NONE);
             (functions.flush_jumps)(processor);
-            [first, last].map(|word| word.read_volatile()) == [0; 2]
+            let is_empty = [first, last].map(|word| word.read_volatile()) == [0; 2];
+            first.write(0);
+            last.write(0);
+            is_empty
         }
     }
 
@@ -190,7 +194,7 @@ impl Layout {
         };
         let fast = self.words - self.all_indices.count_ones() as usize * FAST_WORDS;
         let is_new = (fast..self.words).all(|word| (own[word] == tables[word]) == (own[word] == FRESH_MASK));
-        let jumps = vec![0_u128; self.jumps_bytes.div_ceil(16)].leak();
+        let jumps = vec![0_u128; self.jumps_bytes.div_ceil(JUMP_BYTES)].leak();
         is_new.then(|| Kept { tables, used: 0, jumps: jumps.as_mut_ptr().cast() })
     }
 
@@ -211,19 +215,31 @@ impl Layout {
         kept.jumps = self.jumps.swap(kept.jumps, Ordering::AcqRel);
     }
 
-    /// Empties the processor's cache of blocks.
-    pub fn empty_jumps(&self) {
-        self.empty(self.jumps.load(Ordering::Relaxed));
+    /// The cache of blocks that the processor has now.
+    pub fn jumps(&self) -> Jumps {
+        Jumps(self.jumps.load(Ordering::Acquire))
     }
+}
 
-    /// Empties the cache of blocks of a TLB.
-    pub fn empty_jumps_of(&self, kept: &Kept) {
-        self.empty(kept.jumps);
+impl Kept {
+    /// Its cache of blocks.
+    pub fn jumps(&self) -> Jumps {
+        Jumps(self.jumps)
     }
+}
 
-    fn empty(&self, jumps: *mut c_void) {
-        // SAFETY: such a cache has so many bytes, and nothing but zeros means that there is nothing.
-        unsafe { jumps.cast::<u8>().write_bytes(0, self.jumps_bytes) };
+/// A cache of blocks by their address, there for ever.
+#[derive(Clone, Copy)]
+pub struct Jumps(*mut c_void);
+
+impl Jumps {
+    /// Empties it, as `tcg_flush_jmp_cache` does: the block of each entry, not its address.
+    pub fn empty(self) {
+        for entry in 0..JUMPS_BYTES.start / JUMP_BYTES {
+            // SAFETY: it has so many entries, which begin with the address of a block; any thread may write that.
+            let block = unsafe { AtomicPtr::<c_void>::from_ptr(self.0.byte_add(entry * JUMP_BYTES).cast()) };
+            block.store(std::ptr::null_mut(), Ordering::Relaxed);
+        }
     }
 }
 

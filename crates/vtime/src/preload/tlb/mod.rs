@@ -29,7 +29,7 @@ use super::qemu::qemu;
 use super::system::log;
 use guest::{Fields, Translation};
 use hooks::{Originals, Replaceable};
-use layout::{Functions, Kept, Layout};
+use layout::{Functions, Jumps, Kept, Layout};
 
 /// `EXCP_VMEXIT` (target/i386/cpu.h): the processor is leaving a guest.
 const LEAVES_GUEST: c_int = 0x100;
@@ -42,12 +42,14 @@ static TRIED: AtomicBool = AtomicBool::new(false);
 /// Another thread has changed what translations depend on: neither TLB is valid.
 static FORGET: AtomicBool = AtomicBool::new(false);
 
-/// The TLBs of the only processor.
+/// The TLBs of the processor. A machine that has a controller has one: QEMU counts instructions in one thread.
 struct Tlbs {
     processor: *mut c_void,
     fields: Fields,
     layout: Layout,
     originals: Originals,
+    /// Both caches of blocks, whichever the processor has.
+    jumps: [Jumps; 2],
     /// QEMU makes translations invalid because we say so, not blocks. Set and read in one thread, through QEMU.
     is_ours: AtomicBool,
     /// Of the processor's thread alone.
@@ -81,7 +83,7 @@ pub fn look(program: &Program) {
 pub fn before_thread() {
     let Some((qemu, fields)) = qemu().zip(FIELDS.get()) else { return };
     let processor = qemu.processor();
-    if processor.is_null() || qemu.has_several_processors() || TRIED.swap(true, Ordering::Relaxed) {
+    if processor.is_null() || TRIED.swap(true, Ordering::Relaxed) {
         return;
     }
     // SAFETY: the processor is there, its thread is not.
@@ -125,8 +127,15 @@ unsafe fn prepare(processor: *mut c_void, fields: Fields) -> Option<(Tlbs, Repla
         let layout = Layout::of(processor, &functions, jumps.code())?;
         let other = layout.another(processor, &functions)?;
         let state = State { is_guests: false, other, is_other_stale: false, left: [None; 2] };
-        let is_ours = AtomicBool::new(false);
-        let tlbs = Tlbs { processor, fields, layout, originals, is_ours, state: UnsafeCell::new(state) };
+        let tlbs = Tlbs {
+            processor,
+            fields,
+            originals,
+            jumps: [layout.jumps(), state.other.jumps()],
+            layout,
+            is_ours: AtomicBool::new(false),
+            state: UnsafeCell::new(state),
+        };
         Some((tlbs, replaceable))
     }
 }
@@ -150,6 +159,12 @@ impl Tlbs {
         unsafe { self.fields.is_in_guest(self.processor) }
     }
 
+    /// Whether the processor is leaving a guest.
+    fn leaves_guest(&self) -> bool {
+        // SAFETY: as above.
+        unsafe { self.fields.exception(self.processor) == LEAVES_GUEST }
+    }
+
     /// The processor has got as far that its translations are those of the other side.
     fn change_sides(&self, state: &mut State) {
         // SAFETY: as above; where a guest's state lies the processor has read itself.
@@ -158,6 +173,10 @@ impl Tlbs {
         state.left[usize::from(!state.is_guests)] = translation;
         self.layout.exchange(&mut state.other);
         state.is_guests = to_guest;
+        // What another thread has changed since this function began, it has changed in one of both.
+        if FORGET.swap(false, Ordering::AcqRel) {
+            return self.flush_both(state);
+        }
         let left = state.left[usize::from(!to_guest)];
         let is_same = match (left, translation) {
             (Some(left), Some(now)) if to_guest => left.is_same_for_guest(&now),
