@@ -112,7 +112,8 @@ impl Refusal {
 }
 
 impl Cause {
-    fn of_io(error: &io::Error) -> Self {
+    /// What the operating system refused.
+    pub fn of_io(error: &io::Error) -> Self {
         match error.kind() {
             io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => Self::NoSpace,
             io::ErrorKind::OutOfMemory => Self::NoMemory,

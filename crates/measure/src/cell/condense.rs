@@ -255,7 +255,7 @@ fn answer<T: DeserializeOwned>(machine: &Machine, argv: &[&str]) -> Result<T, Ce
 
 /// Copies a file of a machine here and removes it there.
 fn fetch(machine: &Machine, there: &str, here: &Path) -> Result<PathBuf, CellError> {
-    let mut file = new_file(here).map_err(TraceProblem::write(here))?;
+    let mut file = new_file(here).map_err(|e| TraceProblem::write(here, e))?;
     machine.fetch_file(there, &mut file, MOST_REQUEST_BYTES)?;
     machine.run(Command::new(["rm", "-f", "--", there]))?;
     Ok(here.to_path_buf())
@@ -312,7 +312,9 @@ fn images(built: &BuiltStack, layouts: &Layouts, directory: Option<&Path>, conde
 /// before, which flushes the disk, so what the hypervisor holds of the tables is in the file.
 fn image_map(machine: &Machine, command: &[String], here: &Path) -> Result<ExtentMap, CellError> {
     let text = machine.run_ok(Command::new(command).timeout_s(CONDENSING_S))?;
-    new_file(here).and_then(|mut file| file.write_all(text.as_bytes())).map_err(TraceProblem::write(here))?;
+    new_file(here)
+        .and_then(|mut file| file.write_all(text.as_bytes()))
+        .map_err(|e| TraceProblem::write(here, e))?;
     Ok(read_extents(here, None).map_err(TraceProblem::from)?)
 }
 
@@ -349,7 +351,7 @@ fn image_extents(
     let (Some(inode), Some(bytes)) = (numbers.next(), numbers.next()) else { return Ok(None) };
     record.file_bytes = bytes;
     let here = directory.join(format!("layout-of-image-{}", image.layer.position()));
-    let mut file = new_file(&here).map_err(TraceProblem::write(&here))?;
+    let mut file = new_file(&here).map_err(|e| TraceProblem::write(&here, e))?;
     machine.fetch_file(there, &mut file, MOST_LAYOUT_BYTES)?;
     let read = || {
         let mut reader = std::io::BufReader::new(File::open(&here)?);

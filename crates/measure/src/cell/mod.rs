@@ -14,7 +14,7 @@ mod scratch;
 mod step;
 mod trace_problem;
 
-use std::io::{self, ErrorKind};
+use std::io;
 use std::path::Path;
 use std::time::Instant;
 
@@ -360,9 +360,9 @@ fn cause_of_lab(problem: &LabProblem) -> FailureCause {
 
 /// The cause where the operating system refused something on this machine.
 fn cause_of_system(error: &io::Error) -> FailureCause {
-    match error.kind() {
-        ErrorKind::StorageFull | ErrorKind::QuotaExceeded => FailureCause::NoSpace,
-        ErrorKind::OutOfMemory => FailureCause::NoMemory,
+    match Cause::of_io(error) {
+        Cause::NoSpace => FailureCause::NoSpace,
+        Cause::NoMemory => FailureCause::NoMemory,
         _ => FailureCause::Other,
     }
 }

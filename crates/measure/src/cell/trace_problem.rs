@@ -44,9 +44,8 @@ pub(super) enum TraceProblem {
 
 impl TraceProblem {
     /// A file on this machine that could not be written.
-    pub fn write(path: &Path) -> impl FnOnce(io::Error) -> Self + use<> {
-        let path = path.to_owned();
-        move |source| Self::Write { path, source }
+    pub fn write(path: &Path, source: io::Error) -> Self {
+        Self::Write { path: path.to_owned(), source }
     }
 
     /// What kind of thing went wrong: where the system said it, what it said.

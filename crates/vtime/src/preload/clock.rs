@@ -16,8 +16,7 @@ use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use super::idle;
 use super::program::{Program, Slot, slots_of_all};
 use super::protocol::SPEED_VARIABLE;
-use super::qemu::malloc_usable_size;
-use super::system::{Where, address_of, function, log};
+use super::system::{Where, address_of, function, log, malloc_usable_size};
 
 /// The class with the functions of TCG that QEMU calls (`ACCEL_OPS_NAME("tcg")`, include/sysemu/accel-ops.h).
 const CLASS: &CStr = c"tcg-accel-ops";

@@ -16,15 +16,13 @@ use super::controller;
 use super::plugin::{Counters, Info, Interface};
 use super::program::Program;
 use super::protocol::{Counting, Instructions};
-use super::qemu::qemu;
+use super::qemu::{IN_GUEST, qemu};
 use super::system::{Where, function};
 
 /// `HF_CPL_MASK` (target/i386/cpu.h): the processor's privilege, 0 in a kernel.
 const PRIVILEGE: u32 = 3;
 /// `CPUState.exception_index` where there is none (include/hw/core/cpu.h): -1.
 const NO_EXCEPTION: u32 = u32::MAX;
-/// `HF_GUEST_MASK`: it is in a guest of AMD's SVM.
-const IN_GUEST: u32 = 1 << 21;
 
 /// What a processor is doing.
 #[derive(Clone, Copy)]

@@ -3,20 +3,17 @@
 use std::ffi::{CStr, c_int, c_void};
 use std::ptr;
 
-use super::system::{Where, address_of, symbol_bytes};
+use super::system::{PAGE_BYTES, PROT_READ_WRITE, Where, address_of, mprotect, symbol_bytes};
 
 /// `jmp *0(%rip)`, followed by the address that it jumps to.
 const JUMP: [u8; 6] = [0xff, 0x25, 0, 0, 0, 0];
 const JUMP_BYTES: usize = JUMP.len() + size_of::<usize>();
 
-const PAGE_BYTES: usize = 4096;
 const PROT_READ_EXEC: c_int = 5;
-const PROT_READ_WRITE: c_int = 3;
 const PROT_ALL: c_int = 7;
 const MAP_PRIVATE_ANONYMOUS: c_int = 0x22;
 
 unsafe extern "C" {
-    fn mprotect(address: *mut c_void, bytes: usize, protection: c_int) -> c_int;
     fn mmap(
         address: *mut c_void,
         bytes: usize,

@@ -4,6 +4,8 @@ use std::ffi::{CStr, c_char, c_int, c_void};
 use std::sync::atomic::{AtomicPtr, Ordering};
 use std::{ptr, slice};
 
+use super::system::{PAGE_BYTES, PROT_READ_WRITE, mprotect};
+
 /// `struct dl_phdr_info` (`link.h`), as far as it is used.
 #[repr(C)]
 struct ProgramInfo {
@@ -29,15 +31,11 @@ struct ProgramHeader {
 const PT_LOAD: u32 = 1;
 const PF_W: u32 = 2;
 
-const PAGE_BYTES: usize = 4096;
-const PROT_READ_WRITE: c_int = 3;
-
 unsafe extern "C" {
     fn dl_iterate_phdr(
         visit: extern "C" fn(*const ProgramInfo, usize, *mut c_void) -> c_int,
         context: *mut c_void,
     ) -> c_int;
-    fn mprotect(address: *mut c_void, bytes: usize, protection: c_int) -> c_int;
 }
 
 /// A word of memory that may hold the address of a function.

@@ -4,15 +4,12 @@ use std::ffi::{CStr, c_char, c_int, c_void};
 use std::sync::OnceLock;
 use std::time::Duration;
 
-use super::system::{Where, function};
-
-unsafe extern "C" {
-    /// The size of what the allocator gave.
-    pub fn malloc_usable_size(memory: *mut c_void) -> usize;
-}
+use super::system::{Where, function, malloc_usable_size};
 
 /// `QEMU_CLOCK_VIRTUAL` (`include/qemu/timer.h`).
 const CLOCK_VIRTUAL: c_int = 1;
+/// `HF_GUEST_MASK` (target/i386/cpu.h), of a processor's flags: it is in a guest of AMD's SVM.
+pub const IN_GUEST: u32 = 1 << 21;
 /// `RUN_STATE_PAUSED` (`qapi/run-state.json`).
 const STATE_PAUSED: c_int = 4;
 /// `SCALE_NS`.

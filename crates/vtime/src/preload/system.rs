@@ -74,7 +74,16 @@ struct Symbol {
     bytes: usize,
 }
 
+/// Of memory whose protection is changed.
+pub const PAGE_BYTES: usize = 4096;
+/// `PROT_READ | PROT_WRITE` of `sys/mman.h`.
+pub const PROT_READ_WRITE: c_int = 3;
+
 unsafe extern "C" {
+    /// The size of what the allocator gave.
+    pub fn malloc_usable_size(memory: *mut c_void) -> usize;
+    /// Changes the protection of pages.
+    pub fn mprotect(address: *mut c_void, bytes: usize, protection: c_int) -> c_int;
     fn dladdr(address: *const c_void, info: *mut SymbolInfo) -> c_int;
     fn dlsym(handle: *mut c_void, name: *const c_char) -> *mut c_void;
     fn getsockname(fd: c_int, address: *mut SocketAddress, bytes: *mut u32) -> c_int;

@@ -3,9 +3,8 @@
 use std::ffi::{CStr, c_void};
 
 use super::super::program::Program;
+use super::super::qemu::IN_GUEST;
 
-/// `HF_GUEST_MASK` (target/i386/cpu.h): the processor is in a guest of AMD's SVM.
-const IN_GUEST: u32 = 1 << 21;
 /// `CR0_PG_MASK`: addresses are translated.
 const PAGING: u64 = 1 << 31;
 

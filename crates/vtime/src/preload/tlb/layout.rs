@@ -8,7 +8,7 @@ use std::ffi::c_void;
 use std::slice;
 use std::sync::atomic::{AtomicI32, AtomicPtr, AtomicU16, Ordering};
 
-use super::super::qemu::malloc_usable_size;
+use super::super::system::malloc_usable_size;
 
 /// A mask of a table that was not used yet: 256 entries of 32 bytes (`CPU_TLB_DYN_DEFAULT_BITS`, `CPU_TLB_ENTRY_BITS`).
 const FRESH_MASK: usize = 255 << 5;
@@ -81,7 +81,7 @@ pub struct Functions {
     pub make: unsafe extern "C" fn(*mut c_void),
     /// `tlb_flush_by_mmuidx`.
     pub flush: unsafe extern "C" fn(*mut c_void, u16),
-    /// `tcg_flush_jmp_cache`, and how it begins.
+    /// `tcg_flush_jmp_cache`.
     pub flush_jumps: unsafe extern "C" fn(*mut c_void),
 }
 
