@@ -1,6 +1,6 @@
 //! The answer: recommendations with their evidence, their mechanism and their price.
 
-use nestor_results::WrittenStack;
+use nestor_results::{WrittenStack, WrittenWorkload};
 use nestor_statistics::Ratio;
 use serde::{Deserialize, Serialize};
 
@@ -127,7 +127,7 @@ pub fn candidate(
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Advice {
     /// The workload.
-    pub workload: String,
+    pub workload: WrittenWorkload,
     /// Where it was measured.
     pub ground: String,
     /// What is compared.
@@ -224,7 +224,7 @@ impl Advice {
 /// What was asked, and how far the numbers can be trusted.
 pub struct Question {
     /// The workload.
-    pub workload: String,
+    pub workload: WrittenWorkload,
     /// Where it was measured.
     pub ground: String,
     /// What is compared.
@@ -302,7 +302,7 @@ mod tests {
     #[test]
     fn what_is_not_physical_comes_after_all_others() {
         let question = Question {
-            workload: "fio:rand-write".to_owned(),
+            workload: "fio:rand-write".into(),
             ground: "emulated".to_owned(),
             unit: Unit::OperationsPerSecond,
             yours: "yours".into(),

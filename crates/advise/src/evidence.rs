@@ -48,7 +48,7 @@ pub fn flush_trace(run: &StoredRun) -> Option<FlushTrace> {
     Some(FlushTrace {
         run: run.number,
         stack: run.record.stack.clone(),
-        workload: run.record.workload.to_string(),
+        workload: run.record.workload.clone(),
         guest_asked: guest_metrics.flushes_queued + guest_metrics.fua_writes_queued,
         guest_sent: guest_metrics.flushes + guest_metrics.fua_writes,
         guest_writes: guest_metrics.write.issued,

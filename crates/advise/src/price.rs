@@ -8,7 +8,7 @@ use std::cmp::Reverse;
 
 use serde::{Deserialize, Serialize};
 
-use nestor_results::WrittenStack;
+use nestor_results::{WrittenStack, WrittenWorkload};
 use nestor_text::units::{bytes, digits};
 
 /// A short workload that flushes after every eighth write, so that a flush for each write and one for each guest's flush can
@@ -35,7 +35,7 @@ pub struct FlushTrace {
     /// The stack.
     pub stack: WrittenStack,
     /// The workload.
-    pub workload: String,
+    pub workload: WrittenWorkload,
     /// Flushes and FUA writes that the guest's file system asked its block layer for.
     pub guest_asked: u64,
     /// Flushes and FUA writes that left the guest; none where its disk says it has no write cache.
@@ -224,7 +224,7 @@ mod tests {
         FlushTrace {
             run: 7,
             stack: STACK.into(),
-            workload: FLUSH_PROBE.to_owned(),
+            workload: FLUSH_PROBE.into(),
             guest_asked: 64,
             guest_sent,
             guest_writes: 512,

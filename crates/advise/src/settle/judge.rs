@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use nestor_results::WrittenStack;
+use nestor_results::{WrittenStack, WrittenWorkload};
 use nestor_statistics::{Ratio, paired_ratio, unpaired_ratio};
 use serde::Serialize;
 
@@ -35,13 +35,13 @@ pub struct Evidence {
     /// The stack of each label.
     pub stacks: BTreeMap<String, WrittenStack>,
     /// Runs with numbers, by workload.
-    pub observations: BTreeMap<String, Vec<Observation>>,
+    pub observations: BTreeMap<WrittenWorkload, Vec<Observation>>,
     /// What traces showed of flushes.
     pub traces: Vec<FlushTrace>,
     /// Why a stack has no numbers, by stack and workload.
-    pub failures: BTreeMap<(WrittenStack, String), FailedRun>,
+    pub failures: BTreeMap<(WrittenStack, WrittenWorkload), FailedRun>,
     /// What makes the second stack slower or faster than the first, by these two and the workload.
-    pub mechanisms: BTreeMap<(WrittenStack, WrittenStack, String), String>,
+    pub mechanisms: BTreeMap<(WrittenStack, WrittenStack, WrittenWorkload), String>,
 }
 
 /// What became of a claim.
@@ -76,7 +76,7 @@ pub struct ClaimVerdict {
     /// What is claimed.
     pub words: String,
     /// The workload.
-    pub workload: String,
+    pub workload: WrittenWorkload,
     /// What became of it.
     pub outcome: Outcome,
     /// What was seen.
@@ -138,13 +138,14 @@ pub struct Settlement {
 
 /// Holds every side's words against what was measured.
 pub fn judge(dispute: &Dispute, evidence: &Evidence) -> Settlement {
+    let workloads = dispute.workloads();
     let sides = dispute.sides.iter().map(|side| {
         let claims: Vec<ClaimVerdict> = side
             .claims
             .iter()
             .flat_map(|claim| {
-                let workloads = dispute.workloads.iter().filter(|w| claim.on.is_none_or(|on| on == **w));
-                workloads.map(|workload| evidence.verdict(claim.what, workload))
+                let concerned = workloads.iter().filter(|w| claim.on.is_none_or(|on| **w == on));
+                concerned.map(|workload| evidence.verdict(claim.what, workload))
             })
             .collect();
         SideVerdict {
@@ -171,38 +172,38 @@ pub fn judge(dispute: &Dispute, evidence: &Evidence) -> Settlement {
 }
 
 impl Evidence {
-    fn verdict(&self, what: What, workload: &str) -> ClaimVerdict {
+    fn verdict(&self, what: What, workload: &WrittenWorkload) -> ClaimVerdict {
         let (outcome, seen, ratio) =
             if what.is_speed() { self.speed(what, workload) } else { self.flushes(what, workload) };
         let mechanism = match what.labels().as_slice() {
             [a, b] => self.mechanism(a, b, workload),
             _ => None,
         };
-        ClaimVerdict { words: what.words(), workload: workload.to_owned(), outcome, seen, ratio, mechanism }
+        ClaimVerdict { words: what.words(), workload: workload.clone(), outcome, seen, ratio, mechanism }
     }
 
-    fn mechanism(&self, a: &str, b: &str, workload: &str) -> Option<String> {
+    fn mechanism(&self, a: &str, b: &str, workload: &WrittenWorkload) -> Option<String> {
         let found = |from: &str, to: &str| {
-            let key = (self.stacks.get(from)?.clone(), self.stacks.get(to)?.clone(), workload.to_owned());
+            let key = (self.stacks.get(from)?.clone(), self.stacks.get(to)?.clone(), workload.clone());
             Some(format!("{to} against {from}: {}", self.mechanisms.get(&key)?))
         };
         found(b, a).or_else(|| found(a, b))
     }
 
-    fn of(&self, label: &str, workload: &str) -> Vec<&Observation> {
+    fn of(&self, label: &str, workload: &WrittenWorkload) -> Vec<&Observation> {
         let (Some(stack), Some(seen)) = (self.stacks.get(label), self.observations.get(workload)) else {
             return Vec::new();
         };
         seen.iter().filter(|seen| seen.stack == *stack).collect()
     }
 
-    fn failure(&self, label: &str, workload: &str) -> Option<&str> {
-        let key = (self.stacks.get(label)?.clone(), workload.to_owned());
+    fn failure(&self, label: &str, workload: &WrittenWorkload) -> Option<&str> {
+        let key = (self.stacks.get(label)?.clone(), workload.clone());
         self.failures.get(&key).map(FailedRun::first_line)
     }
 
     /// The second label over the first, in pairs where there are any.
-    fn ratio(&self, baseline: &str, candidate: &str, workload: &str) -> Option<Ratio> {
+    fn ratio(&self, baseline: &str, candidate: &str, workload: &WrittenWorkload) -> Option<Ratio> {
         let (from, to) = (self.of(baseline, workload), self.of(candidate, workload));
         let rates = |seen: &[&Observation]| seen.iter().map(|seen| seen.rate).collect::<Vec<_>>();
         match pairs(&from, &to) {
@@ -211,7 +212,7 @@ impl Evidence {
         }
     }
 
-    fn speed(&self, what: What, workload: &str) -> (Outcome, String, Option<Ratio>) {
+    fn speed(&self, what: What, workload: &WrittenWorkload) -> (Outcome, String, Option<Ratio>) {
         let labels = what.labels();
         let (a, b) = (labels[0], labels[1]);
         let Some(ratio) = self.ratio(b, a, workload) else {
@@ -244,13 +245,13 @@ impl Evidence {
         }
     }
 
-    fn traces_of(&self, label: &str, workload: &str) -> impl Iterator<Item = &FlushTrace> {
+    fn traces_of(&self, label: &str, workload: &WrittenWorkload) -> impl Iterator<Item = &FlushTrace> {
         let stack = self.stacks.get(label);
-        self.traces.iter().filter(move |trace| Some(&trace.stack) == stack && trace.workload == workload)
+        self.traces.iter().filter(move |trace| Some(&trace.stack) == stack && trace.workload == *workload)
     }
 
     /// Every run of a stack has to show it; one that shows the contrary is enough to the contrary.
-    fn flushes(&self, what: What, workload: &str) -> (Outcome, String, Option<Ratio>) {
+    fn flushes(&self, what: What, workload: &WrittenWorkload) -> (Outcome, String, Option<Ratio>) {
         let label = what.labels()[0];
         if let What::CannotRun(_) = what {
             return self.cannot_run(label, workload);
@@ -267,11 +268,11 @@ impl Evidence {
         (outcome, seen, None)
     }
 
-    fn cannot_run(&self, label: &str, workload: &str) -> (Outcome, String, Option<Ratio>) {
+    fn cannot_run(&self, label: &str, workload: &WrittenWorkload) -> (Outcome, String, Option<Ratio>) {
         if !self.of(label, workload).is_empty() {
             return (Outcome::DoesNotHold, "it ran".to_owned(), None);
         }
-        let key = self.stacks.get(label).map(|stack| (stack.clone(), workload.to_owned()));
+        let key = self.stacks.get(label).map(|stack| (stack.clone(), workload.clone()));
         let Some(failed) = key.and_then(|key| self.failures.get(&key)) else {
             return (Outcome::NotTested, "no runs".to_owned(), None);
         };
@@ -286,9 +287,10 @@ impl Evidence {
         if dispute.decides == super::Decides::Speed {
             return Vec::new();
         }
+        let workloads = dispute.workloads();
         let mut rows = Vec::new();
         for (label, _) in dispute.stacks {
-            for workload in dispute.workloads {
+            for workload in &workloads {
                 // One row says it; the claims look at all of them.
                 rows.extend(self.traces_of(label, workload).next().map(|trace| Semantics {
                     label: (*label).to_owned(),

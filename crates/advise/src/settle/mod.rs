@@ -7,6 +7,7 @@ mod conflicts;
 mod judge;
 mod paper;
 
+use nestor_results::WrittenWorkload;
 use serde::Serialize;
 
 pub use judge::{ClaimVerdict, Evidence, FailedRun, Outcome, Semantics, Settlement, SideVerdict, judge};
@@ -122,6 +123,11 @@ impl Dispute {
     /// Label and stack of what is compared, on a medium.
     pub fn stacks_on(&self, medium: &str) -> Vec<(&'static str, String)> {
         self.stacks.iter().map(|(label, stack)| (*label, stack.replace(MEDIUM, medium))).collect()
+    }
+
+    /// What is run on them.
+    pub fn workloads(&self) -> Vec<WrittenWorkload> {
+        self.workloads.iter().map(|workload| (*workload).into()).collect()
     }
 
     /// The label that others are compared with: the first.

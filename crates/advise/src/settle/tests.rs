@@ -68,7 +68,7 @@ fn evidence(dispute: &Dispute, workload: &str, rates: &[(&str, [f64; 3])]) -> Ev
             trusted: true,
         });
         let seen: Vec<_> = seen.collect();
-        evidence.observations.entry(workload.to_owned()).or_default().extend(seen);
+        evidence.observations.entry(workload.into()).or_default().extend(seen);
     }
     evidence
 }
@@ -102,7 +102,7 @@ fn a_side_is_as_right_as_the_least_of_its_claims() {
         &[("threads", [50.0, 51.0, 52.0]), ("native", [80.0, 81.0, 82.0]), ("io_uring", [80.0, 81.0, 82.0])],
     );
     let full = FailedRun { says_not_possible: false, message: "no space\nmore".to_owned() };
-    seen.failures.insert((seen.stacks["native"].clone(), "fio:rand-write".to_owned()), full);
+    seen.failures.insert((seen.stacks["native"].clone(), "fio:rand-write".into()), full);
     let settlement = judge(k6, &seen);
     use Outcome::{DoesNotHold, NotTested};
     assert_eq!(outcomes(&settlement), [NotTested, NotTested, DoesNotHold]);
@@ -115,7 +115,7 @@ fn flush_trace(stack: &WrittenStack, guest_sent: u64, medium_flushes: u64) -> Fl
     FlushTrace {
         run: 3,
         stack: stack.clone(),
-        workload: FLUSH_PROBE.to_owned(),
+        workload: FLUSH_PROBE.into(),
         guest_asked: 64,
         guest_sent,
         guest_writes: 512,
@@ -165,7 +165,7 @@ fn a_file_system_that_swallows_flushes_is_found() {
 fn a_stack_that_failed_cannot_be_run() {
     let k8 = dispute("K8").unwrap();
     let mut seen = evidence(k8, "fio:rand-write", &[]);
-    let key = (seen.stacks["ext4 data=journal"].clone(), "fio:rand-write".to_owned());
+    let key = (seen.stacks["ext4 data=journal"].clone(), "fio:rand-write".into());
     let mut after = |says_not_possible: bool| {
         let failed = FailedRun { says_not_possible, message: "mounting /dev/vdb failed".to_owned() };
         seen.failures.insert(key.clone(), failed);

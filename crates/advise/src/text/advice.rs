@@ -332,7 +332,7 @@ mod tests {
         };
         first.confirmed = Some(ratio);
         Advice {
-            workload: "wml:mailserver".to_owned(),
+            workload: "wml:mailserver".into(),
             ground: "emulated".to_owned(),
             unit: Unit::OperationsPerSecond,
             physical: Some(vec![

@@ -82,8 +82,8 @@ fn baseline_of(store: &Store, run: &StoredRun) -> Result<Option<StoredRun>> {
     };
     let filter = RunFilter {
         study_hash: Some(hash.clone()),
-        stack: Some(stack.to_string()),
-        workload: Some(run.record.workload.to_string()),
+        stack: Some(stack.clone()),
+        workload: Some(run.record.workload.clone()),
         latest_only: true,
         ..RunFilter::default()
     };
@@ -96,8 +96,8 @@ fn evidence(store: &Store, chosen: &StoredRun) -> Result<Evidence> {
         bail!("run {} has no numbers to explain: {reason}", chosen.number);
     }
     let filter = RunFilter {
-        stack: Some(chosen.record.stack.to_string()),
-        workload: Some(chosen.record.workload.to_string()),
+        stack: Some(chosen.record.stack.clone()),
+        workload: Some(chosen.record.workload.clone()),
         ground: Some(chosen.record.environment.ground.clone()),
         latest_only: true,
         ..RunFilter::default()

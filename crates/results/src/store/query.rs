@@ -17,9 +17,9 @@ pub struct RunFilter {
     /// A study's name.
     pub study: Option<String>,
     /// A stack.
-    pub stack: Option<String>,
+    pub stack: Option<WrittenStack>,
     /// A workload.
-    pub workload: Option<String>,
+    pub workload: Option<WrittenWorkload>,
     /// Where it ran.
     pub ground: Option<String>,
     /// Leaves out runs of which a later one of the same study, stack, workload, block and repeat exists: failures that were tried
@@ -249,18 +249,18 @@ const LATEST_ONLY: &str = "CASE WHEN runs.study_hash IS NOT NULL THEN NOT EXISTS
 impl RunFilter {
     fn condition(&self) -> (String, Vec<Value>) {
         let columns = [
-            ("study_hash", &self.study_hash),
-            ("study", &self.study),
-            ("stack", &self.stack),
-            ("workload", &self.workload),
-            ("ground", &self.ground),
+            ("study_hash", self.study_hash.as_deref()),
+            ("study", self.study.as_deref()),
+            ("stack", self.stack.as_deref()),
+            ("workload", self.workload.as_deref()),
+            ("ground", self.ground.as_deref()),
         ];
         let mut conditions = vec!["1".to_owned()];
         let mut values = Vec::new();
         for (column, wanted) in columns {
             if let Some(wanted) = wanted {
                 conditions.push(format!("runs.{column} = ?"));
-                values.push(Value::from(wanted.clone()));
+                values.push(Value::from(wanted.to_owned()));
             }
         }
         if self.latest_only {

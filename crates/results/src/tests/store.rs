@@ -114,11 +114,8 @@ fn failures_are_tried_again_and_the_latest_counts() {
     assert_eq!(finished.iter().map(|k| k.stack.as_str()).collect::<Vec<_>>(), ["a"]);
     let latest = RunFilter { latest_only: true, ..RunFilter::default() };
     assert_eq!(store.numbers(&latest).unwrap(), [2, again]);
-    let of_a = RunFilter {
-        stack: Some("a".to_owned()),
-        ground: Some("emulated".to_owned()),
-        ..RunFilter::default()
-    };
+    let of_a =
+        RunFilter { stack: Some("a".into()), ground: Some("emulated".to_owned()), ..RunFilter::default() };
     let listing = store.list(&of_a).unwrap();
     assert_eq!(listing.len(), 2);
     assert_eq!((listing[0].number, listing[1].failure.as_deref()), (again, Some("the guest died")));

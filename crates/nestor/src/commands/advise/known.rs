@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use anyhow::Result;
 use nestor_advise::evidence::{flush_trace, observation};
 use nestor_advise::{FLUSH_PROBE, FlushTrace, Observation};
-use nestor_results::{RunFilter, Store, StoredRun, WrittenStack};
+use nestor_results::{RunFilter, Store, StoredRun, WrittenStack, WrittenWorkload};
 use nestor_stack::layers::hypervisors::CacheMode;
 
 use super::question::Asked;
@@ -29,9 +29,9 @@ impl Runs {
         let mut found = Self { runs: Vec::new(), traces: Vec::new(), failures: Vec::new() };
         // Records are large, and a file of results may hold thousands of runs under other workloads.
         let mut listed = Vec::new();
-        for workload in BTreeSet::from([asked.workload.as_str(), FLUSH_PROBE]) {
+        for workload in BTreeSet::from([asked.workload.clone(), FLUSH_PROBE.into()]) {
             listed.extend(store.list(&RunFilter {
-                workload: Some(workload.to_owned()),
+                workload: Some(workload),
                 ground: Some(ground.to_owned()),
                 latest_only: true,
                 ..RunFilter::default()
@@ -55,7 +55,7 @@ impl Runs {
     ///
     /// # Errors
     /// When the store cannot be read.
-    pub fn add(&mut self, store: &Store, numbers: &[i64], workload: &str) -> Result<()> {
+    pub fn add(&mut self, store: &Store, numbers: &[i64], workload: &WrittenWorkload) -> Result<()> {
         for number in numbers {
             let run = store.run(*number)?;
             // An interrupted study that was gone on with has runs that were known.
@@ -68,7 +68,7 @@ impl Runs {
                 continue;
             }
             self.traces.extend(flush_trace(&run));
-            if run.record.workload == workload {
+            if run.record.workload == *workload {
                 self.runs.push(run);
             }
         }

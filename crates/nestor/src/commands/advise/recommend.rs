@@ -277,7 +277,7 @@ fn advice(asked: &Asked, runs: &Runs, ranking: Ranking, confirmation: Confirmati
     doubts.extend(runs.failures.iter().cloned());
     let yours = runs.of_stack(asked, &asked.yours);
     let question = Question {
-        workload: asked.workload.to_string(),
+        workload: asked.workload.clone(),
         ground: ground.to_owned(),
         unit: asked.unit,
         yours: asked.yours.clone(),

@@ -153,8 +153,7 @@ fn list(arguments: &AdviseArguments) -> Result<ExitCode> {
 fn part(dispute: &Dispute, arguments: &AdviseArguments) -> Result<Part> {
     let stacks = dispute.stacks_on(&arguments.disk).into_iter().map(|(_, stack)| one_stack(&stack));
     let stacks = stacks.collect::<Result<Vec<_>>>()?;
-    let workloads: Vec<WrittenWorkload> =
-        dispute.workloads.iter().map(|workload| (*workload).into()).collect();
+    let workloads = dispute.workloads();
     check_profiles(&Study::new("settle", "", stacks.clone(), workloads.clone()))?;
     Ok(Part {
         name: format!("settle-{}", dispute.id.to_lowercase()),
@@ -185,12 +184,13 @@ fn runs_of(
     stacks: &[WrittenStack],
     arguments: &AdviseArguments,
 ) -> Result<Vec<StoredRun>> {
+    let workloads = dispute.workloads();
     let mut runs = Vec::new();
     for stack in stacks {
-        for workload in dispute.workloads {
+        for workload in &workloads {
             let filter = RunFilter {
-                stack: Some(stack.to_string()),
-                workload: Some((*workload).to_owned()),
+                stack: Some(stack.clone()),
+                workload: Some(workload.clone()),
                 ground: Some(arguments.lab.likely_place()?.to_string()),
                 latest_only: true,
                 ..RunFilter::default()
@@ -213,8 +213,8 @@ fn evidence(dispute: &Dispute, stacks: &[WrittenStack], runs: &[StoredRun]) -> E
         ..Evidence::default()
     };
     for run in runs {
-        let workload = run.record.workload.to_string();
-        if let Some(seen) = observation(run, unit_of(&run.record.workload)) {
+        let workload = run.record.workload.clone();
+        if let Some(seen) = observation(run, unit_of(&workload)) {
             evidence.observations.entry(workload).or_default().push(seen);
         } else if let Some(failure) = run.record.failure() {
             let key = (run.record.stack.clone(), workload);
@@ -231,16 +231,16 @@ fn mechanisms(
     dispute: &Dispute,
     stacks: &[WrittenStack],
     runs: &[StoredRun],
-) -> BTreeMap<(WrittenStack, WrittenStack, String), String> {
-    let runs_of = |stack: &WrittenStack, workload: &str| -> Vec<&StoredRun> {
-        runs.iter().filter(|run| run.record.stack == *stack && run.record.workload == workload).collect()
+) -> BTreeMap<(WrittenStack, WrittenStack, WrittenWorkload), String> {
+    let runs_of = |stack: &WrittenStack, workload: &WrittenWorkload| -> Vec<&StoredRun> {
+        runs.iter().filter(|run| run.record.stack == *stack && run.record.workload == *workload).collect()
     };
     let mut found = BTreeMap::new();
-    for workload in dispute.workloads {
+    for workload in &dispute.workloads() {
         for (index, baseline) in stacks.iter().enumerate() {
             for candidate in &stacks[index + 1..] {
                 if let Some(why) = why(&runs_of(baseline, workload), &runs_of(candidate, workload)) {
-                    found.insert((baseline.clone(), candidate.clone(), (*workload).to_owned()), why);
+                    found.insert((baseline.clone(), candidate.clone(), workload.clone()), why);
                 }
             }
         }
