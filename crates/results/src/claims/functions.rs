@@ -4,7 +4,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use nestor_statistics::prediction::{Rounding, TargetMachine, Transaction, capacity};
-use nestor_statistics::{coefficient_of_variation, geometric_mean, mean_at, median, rank_correlation};
+use nestor_statistics::{
+    GroupSample, Variation, coefficient_of_variation, geometric_mean, mean_at, median, rank_correlation,
+    variation_between,
+};
 use rusqlite::Connection;
 use rusqlite::functions::{Aggregate, Context, FunctionFlags};
 use rusqlite::types::FromSql;
@@ -17,6 +20,9 @@ type OfSamples = fn(&[f64], f64) -> Option<f64>;
 
 /// Samples that all statistics of a connection may hold at once.
 const MOST_SAMPLES: usize = 2_000_000;
+
+/// Of functions whose result depends on their arguments only.
+const PURE: FunctionFlags = FunctionFlags::SQLITE_UTF8.union(FunctionFlags::SQLITE_DETERMINISTIC);
 
 /// Samples that are held now.
 #[derive(Clone, Default)]
@@ -97,39 +103,72 @@ impl Aggregate<Samples<(f64, f64)>, Option<f64>> for RankCorrelation {
     }
 }
 
+/// The members of a group and what was measured of each in each block.
+struct Members {
+    names: Vec<String>,
+    samples: Samples<GroupSample>,
+}
+
+/// How much members vary, free of what their runs vary by.
+struct VariationOfMembers {
+    end: fn(Variation) -> Option<f64>,
+    confidence: f64,
+    held: Held,
+}
+
+impl Aggregate<Members, Option<f64>> for VariationOfMembers {
+    fn init(&self, _: &mut Context<'_>) -> rusqlite::Result<Members> {
+        Ok(Members { names: Vec::new(), samples: Samples::new(&self.held) })
+    }
+
+    fn step(&self, context: &mut Context<'_>, members: &mut Members) -> rusqlite::Result<()> {
+        let (Some(name), Some(block), Some(value)) =
+            (argument::<Option<String>>(context, 0)?, argument(context, 1)?, argument(context, 2)?)
+        else {
+            return Ok(());
+        };
+        let group = members.names.iter().position(|known| *known == name).unwrap_or_else(|| {
+            members.names.push(name);
+            members.names.len() - 1
+        });
+        members.samples.push(GroupSample { group, block, value })
+    }
+
+    fn finalize(&self, _: &mut Context<'_>, members: Option<Members>) -> rusqlite::Result<Option<f64>> {
+        let variation = members.and_then(|m| variation_between(&m.samples.values, self.confidence));
+        Ok(variation.and_then(self.end).map(|share| 100.0 * share.max(0.0)))
+    }
+}
+
 /// An argument of a function, which takes memory where SQLite has not written it out yet.
 fn argument<T: FromSql>(context: &Context<'_>, index: usize) -> rusqlite::Result<T> {
     with_room(|| context.get(index))
 }
 
-/// `geomean`, `median`, `cov` (in per cent), the ends of the interval of a geometric mean at the study's confidence, `rank_correlation(a, b)`, and
-/// the transaction model: `transaction_ms(compute, system, disk, overhead share, compute scale, rounded)` and
+/// `geomean`, `median`, `cov` (in per cent), the ends of the intervals of an arithmetic and of a geometric mean at the study's confidence,
+/// `variation(member, block, value)` (in per cent) and the ends of its interval, `rank_correlation(a, b)`, and the transaction model: `transaction_ms(compute, system, disk, overhead share, compute scale, rounded)` and
 /// `capacity(metric, reference ms, target ms, rounded)`. SQLite's searches are limited.
 pub(super) fn add_functions(connection: &Connection, confidence: f64) -> rusqlite::Result<()> {
     limit_searches(connection)?;
+    add_model(connection)?;
     let held = Held::default();
-    let flags = FunctionFlags::SQLITE_UTF8 | FunctionFlags::SQLITE_DETERMINISTIC;
-    connection.create_aggregate_function(
-        "rank_correlation",
-        2,
-        flags,
-        RankCorrelation { held: held.clone() },
-    )?;
-    let rounding = |rounded: bool| if rounded { Rounding::AsPrinted } else { Rounding::Exact };
-    connection.create_scalar_function("transaction_ms", 6, flags, move |context| {
-        let number = |i: usize| argument(context, i);
-        let transaction = Transaction { compute_ms: number(0)?, system_ms: number(1)?, disk_ms: number(2)? };
-        let target = TargetMachine { overhead_share: number(3)?, compute_scale: number(4)? };
-        Ok(transaction.on(target, rounding(argument(context, 5)?)))
-    })?;
-    connection.create_scalar_function("capacity", 4, flags, move |context| {
-        let number = |i: usize| argument(context, i);
-        Ok(capacity(number(0)?, number(1)?, number(2)?, rounding(argument(context, 3)?)))
-    })?;
-    let statistics: [(&str, OfSamples); 5] = [
+    let correlation = RankCorrelation { held: held.clone() };
+    connection.create_aggregate_function("rank_correlation", 2, PURE, correlation)?;
+    let ends: [(&str, fn(Variation) -> Option<f64>); 3] = [
+        ("variation", |found| Some(found.value)),
+        ("variation_low", |found| Some(found.interval?.low)),
+        ("variation_high", |found| Some(found.interval?.high)),
+    ];
+    for (name, end) in ends {
+        let variation = VariationOfMembers { end, confidence, held: held.clone() };
+        connection.create_aggregate_function(name, 3, PURE, variation)?;
+    }
+    let statistics: [(&str, OfSamples); 7] = [
         ("geomean", |samples, _| geometric_mean(samples)),
         ("median", |samples, _| median(samples)),
         ("cov", |samples, _| coefficient_of_variation(samples).map(|cov| cov * 100.0)),
+        ("mean_low", |samples, confidence| Some(mean_at(samples, confidence)?.interval?.low)),
+        ("mean_high", |samples, confidence| Some(mean_at(samples, confidence)?.interval?.high)),
         ("geomean_low", |samples, confidence| Some(interval(samples, confidence)?.0)),
         ("geomean_high", |samples, confidence| Some(interval(samples, confidence)?.1)),
     ];
@@ -137,10 +176,26 @@ pub(super) fn add_functions(connection: &Connection, confidence: f64) -> rusqlit
         connection.create_aggregate_function(
             name,
             1,
-            flags,
+            PURE,
             Statistic { of, confidence, held: held.clone() },
         )?;
     }
+    Ok(())
+}
+
+/// The model of transactions.
+fn add_model(connection: &Connection) -> rusqlite::Result<()> {
+    let rounding = |rounded: bool| if rounded { Rounding::AsPrinted } else { Rounding::Exact };
+    connection.create_scalar_function("transaction_ms", 6, PURE, move |context| {
+        let number = |i: usize| argument(context, i);
+        let transaction = Transaction { compute_ms: number(0)?, system_ms: number(1)?, disk_ms: number(2)? };
+        let target = TargetMachine { overhead_share: number(3)?, compute_scale: number(4)? };
+        Ok(transaction.on(target, rounding(argument(context, 5)?)))
+    })?;
+    connection.create_scalar_function("capacity", 4, PURE, move |context| {
+        let number = |i: usize| argument(context, i);
+        Ok(capacity(number(0)?, number(1)?, number(2)?, rounding(argument(context, 3)?)))
+    })?;
     Ok(())
 }
 
