@@ -5,17 +5,18 @@ use std::collections::btree_map::Entry;
 
 use nestor_stack::{Accelerator, Layer, LayerDefinition, MachineLabel, PlaceWish};
 use rusqlite::{Connection, params};
-use serde::{Serialize, Serializer};
+use serde::de::IntoDeserializer as _;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::{WrittenStack, WrittenWorkload};
 
 /// A place.
-#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Deserialize, Serialize)]
 pub struct KnownPlace {
     /// As results are stored under it: the text of a [`nestor_stack::Place`].
     pub on: String,
     /// What executes the instructions of its host; `None`, in JSON an empty text, where the runs do not say.
-    #[serde(serialize_with = "name_or_nothing")]
+    #[serde(serialize_with = "name_or_nothing", deserialize_with = "named_or_none")]
     pub processors: Option<Accelerator>,
     /// What executes those of guests that are to run under KVM: KVM, or emulation where it does not work; `None` where none was run.
     pub guests: Option<Accelerator>,
@@ -23,6 +24,11 @@ pub struct KnownPlace {
 
 fn name_or_nothing<S: Serializer>(processors: &Option<Accelerator>, to: S) -> Result<S::Ok, S::Error> {
     to.serialize_str(processors.map_or("", Accelerator::name))
+}
+
+fn named_or_none<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Accelerator>, D::Error> {
+    let name = String::deserialize(from)?;
+    (!name.is_empty()).then(|| Accelerator::deserialize(name.into_deserializer())).transpose()
 }
 
 impl KnownPlace {

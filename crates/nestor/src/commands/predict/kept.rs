@@ -4,7 +4,6 @@ use std::path::{Path, PathBuf};
 
 use nestor_predict::{KeptWeights, Knowledge};
 use nestor_results::KnownPlace;
-use nestor_stack::Accelerator;
 use serde::{Deserialize, Serialize};
 
 use crate::whole_file;
@@ -12,21 +11,14 @@ use crate::whole_file;
 /// The weights of one place.
 #[derive(Deserialize, Serialize)]
 struct OfPlace {
-    on: String,
-    processors: Option<Accelerator>,
-    guests: Option<Accelerator>,
+    #[serde(flatten)]
+    place: KnownPlace,
     weights: KeptWeights,
-}
-
-impl OfPlace {
-    fn is_of(&self, place: &KnownPlace) -> bool {
-        (&self.on, self.processors, self.guests) == (&place.on, place.processors, place.guests)
-    }
 }
 
 /// The weights kept for a place of a store; none if they cannot be read, for they can be fitted again.
 pub fn read(store: &Path, place: &KnownPlace) -> Option<KeptWeights> {
-    of_places(&file(store)).into_iter().find(|kept| kept.is_of(place)).map(|kept| kept.weights)
+    of_places(&file(store)).into_iter().find(|kept| kept.place == *place).map(|kept| kept.weights)
 }
 
 fn of_places(file: &Path) -> Vec<OfPlace> {
@@ -39,9 +31,8 @@ pub fn write(store: &Path, place: &KnownPlace, knowledge: &Knowledge) {
     let Some(weights) = knowledge.kept().cloned() else { return };
     let file = file(store);
     let mut all = of_places(&file);
-    all.retain(|kept| !kept.is_of(place));
-    let KnownPlace { on, processors, guests } = place.clone();
-    all.push(OfPlace { on, processors, guests, weights });
+    all.retain(|kept| kept.place != *place);
+    all.push(OfPlace { place: place.clone(), weights });
     let written = serde_json::to_vec_pretty(&all).map_err(std::io::Error::other);
     if let Err(error) = written.and_then(|text| whole_file::write(&file, &text)) {
         errln!(
