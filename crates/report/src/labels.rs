@@ -205,8 +205,7 @@ impl UsualLayers {
     /// What stands for what: `kvm:cache=writethrough, raw:size=2G`; only of layers that `names` has.
     pub fn said<'a>(&self, names: impl Iterator<Item = &'a ShortName> + Clone) -> String {
         let is_shown = |name: &str| names.clone().any(|n| n.names.contains(name));
-        let said = self.0.iter().filter(|(name, _)| is_shown(name));
-        said.map(|(_, form)| form.to_string()).collect::<Vec<_>>().join(", ")
+        crate::units::listed(self.0.iter().filter(|(name, _)| is_shown(name)).map(|(_, form)| form))
     }
 }
 

@@ -125,9 +125,12 @@ impl CellPage {
         let summary = &run.summary;
         let comparison = cell.and_then(|c| c.comparison.as_ref());
         let ratio = comparison.and_then(|c| c.ratio);
+        let change_interval = ratio.and_then(|r| units::change_interval(&r));
         let mean = summary.bytes_per_second;
         let values: Vec<f64> = summary.samples.iter().map(|s| s.bytes_per_second).collect();
-        let numbers: Vec<String> = run.runs.iter().map(ToString::to_string).collect();
+        let spread = mean.and_then(|m| units::spread(&m, &values));
+        // One dot says something beside those of other cells only.
+        let compared = mean.filter(|_| cell.is_some() || values.len() > 1);
         Self {
             anchor,
             stack: run.stack.clone(),
@@ -137,22 +140,12 @@ impl CellPage {
             physical: run.physical.iter().map(|p| sentence(&p.words())).collect(),
             violations: summary.violations.iter().map(|v| (v.run, v.identity.clone())).collect(),
             rate: mean.map(|m| typeset(&units::rate(m.value))),
-            interval: mean
-                .and_then(|m| units::spread(&m, &values))
-                .map(|spread| typeset(&spread))
-                .unwrap_or_default(),
+            interval: spread.as_deref().map(typeset).unwrap_or_default(),
             iops: summary.operations_per_second.map(|m| typeset(&units::iops(m.value))).unwrap_or_default(),
             stacks: mean.map(|m| units::fresh_stacks(m.samples)).unwrap_or_default(),
-            // One dot says something beside those of other cells only.
-            samples: chart(
-                mean.filter(|_| cell.is_some() || values.len() > 1)
-                    .map(|m| charts::samples_strip(&values, &m, highest * 1.05)),
-            ),
+            samples: chart(compared.map(|m| charts::samples_strip(&values, &m, highest * 1.05))),
             change: ratio.map(|r| typeset(&units::change(&r))),
-            change_interval: ratio
-                .and_then(|r| units::change_interval(&r))
-                .map(|i| typeset(&i))
-                .unwrap_or_default(),
+            change_interval: change_interval.as_deref().map(typeset).unwrap_or_default(),
             direction: ratio.map_or("", |r| direction(&r)),
             how_sure: comparison.map(how_sure).unwrap_or_default(),
             doubts: comparison.map(|c| c.doubts.clone()).unwrap_or_default(),
@@ -161,8 +154,8 @@ impl CellPage {
             marks: marks(summary),
             failures: summary.failures.iter().map(|f| (f.run.to_string(), f.reason.clone())).collect(),
             shown_run: run.shown_run,
-            several: numbers.len() > 1,
-            runs: numbers.join(", "),
+            several: run.runs.len() > 1,
+            runs: units::listed(&run.runs),
             layers: layers(&run.layers),
             disk: run.layers.iter().find_map(disk),
             certainty: run.trace.as_ref().map(|t| sentence(&t.certainty.join("; "))).unwrap_or_default(),

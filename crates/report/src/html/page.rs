@@ -1,18 +1,19 @@
 //! What the templates of whole pages are given.
 
-use nestor_results::WrittenWorkload;
+use std::collections::BTreeMap;
+
+use nestor_results::Tally;
 use nestor_results::claims::Finding;
 use serde::Serialize;
 
 use super::cell_page::CellPage;
 use super::figure::FigurePage;
 use super::heat::{HeatMap, heat_maps};
-use super::measured::MeasuredPage;
+use super::measured::{CommonPlace, MeasuredPage};
 use super::scoreboard::ScoreboardPage;
 use super::table::{CellRow, cell_rows};
-use crate::view::CellReport;
-use crate::view::{KnownMark, RunView, StudyReport};
-use nestor_results::Tally;
+use crate::units;
+use crate::view::{CellReport, KnownMark, RunView, StudyReport};
 
 /// Above so many cells the pictures of what happened when are left to the reports of single runs, which have them all.
 const CELLS_WITH_EVERY_PICTURE: usize = 60;
@@ -47,24 +48,8 @@ pub(super) struct StudyPage {
 
 impl StudyPage {
     pub(super) fn of(report: &StudyReport) -> Self {
-        // Strips of samples share their scale within a workload, so that cells can be compared by eye.
-        let highest = |workload: &str| {
-            let cells = report.cells.iter().filter(|c| c.workload == workload);
-            let samples = cells.filter_map(|c| c.run.as_ref()).flat_map(|r| &r.summary.samples);
-            samples.map(|s| s.bytes_per_second).fold(0.0, f64::max)
-        };
-        let scales: Vec<(&WrittenWorkload, f64)> =
-            report.study.study.workloads.iter().map(|w| (w, highest(w))).collect();
         let measured = MeasuredPage::of(report);
         let pictures_left_out = report.cells.len() > CELLS_WITH_EVERY_PICTURE;
-        let cells = report.cells.iter().enumerate().filter_map(|(i, cell)| {
-            let run = cell.run.as_ref()?;
-            let scale =
-                scales.iter().find(|(w, _)| **w == cell.workload).map_or(0.0, |(_, highest)| *highest);
-            let mut page = CellPage::of(format!("cell-{i}"), run, Some(cell), scale);
-            page.in_study(&measured.common, pictures_left_out);
-            Some(page)
-        });
         Self {
             title: report.title.clone(),
             name: report.name.clone(),
@@ -98,19 +83,35 @@ impl StudyPage {
                 .iter()
                 .find_map(|c| Some(c.run.as_ref()?.environment.nestor.clone()))
                 .unwrap_or_default(),
-            cells: cells.collect(),
+            cells: cell_pages(report, &measured.common, pictures_left_out),
             pictures_left_out,
             measured,
         }
     }
 }
 
+/// The cells that were measured. Strips of samples share their scale within a workload, so that cells can be compared by eye.
+fn cell_pages(report: &StudyReport, common: &CommonPlace, few_pictures: bool) -> Vec<CellPage> {
+    let mut scales: BTreeMap<&str, f64> = BTreeMap::new();
+    for cell in &report.cells {
+        let samples = cell.run.iter().flat_map(|r| &r.summary.samples).map(|s| s.bytes_per_second);
+        let highest = scales.entry(&cell.workload).or_default();
+        *highest = samples.fold(*highest, f64::max);
+    }
+    let page = |(i, cell): (usize, &CellReport)| {
+        let run = cell.run.as_ref()?;
+        let mut page = CellPage::of(format!("cell-{i}"), run, Some(cell), scales[cell.workload.as_str()]);
+        page.in_study(common, few_pictures);
+        Some(page)
+    };
+    report.cells.iter().enumerate().filter_map(page).collect()
+}
+
 /// Stack, workload, runs and reason of the failed runs.
 fn failures(report: &StudyReport) -> Vec<(String, String, String, String)> {
     let of_cell = |c: &CellReport| {
         let row = |(reason, runs): (String, Vec<i64>)| {
-            let runs: Vec<String> = runs.iter().map(ToString::to_string).collect();
-            (c.stack.to_string(), c.workload.to_string(), runs.join(", "), reason)
+            (c.stack.to_string(), c.workload.to_string(), units::listed(runs), reason)
         };
         c.failures_by_reason().into_iter().map(row).collect::<Vec<_>>()
     };

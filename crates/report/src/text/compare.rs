@@ -283,7 +283,7 @@ fn runs(comparison: &Comparison) -> String {
     let numbers = |cell: &CellSummary| {
         let numbers = cell.samples.iter().map(|s| s.run).chain(cell.failures.iter().map(|f| f.run));
         let numbers = numbers.chain(cell.violations.iter().map(|v| v.run));
-        numbers.map(|n| n.to_string()).collect::<Vec<_>>().join(", ")
+        units::listed(numbers)
     };
     format!("{} against {}", numbers(&comparison.candidate), numbers(&comparison.baseline))
 }

@@ -262,9 +262,8 @@ fn missing(report: &StudyReport, style: Style) -> Vec<String> {
     let mut lines = Vec::new();
     for cell in &report.cells {
         for (reason, runs) in cell.failures_by_reason() {
-            let numbers: Vec<String> = runs.iter().map(ToString::to_string).collect();
             let word = if runs.len() == 1 { "run" } else { "runs" };
-            let head = format!("failed: {}  {} ({word} {})", cell.stack, cell.workload, numbers.join(", "));
+            let head = format!("failed: {}  {} ({word} {})", cell.stack, cell.workload, units::listed(&runs));
             lines.extend(style.wrapped("  ", 4, &head).iter().map(|l| style.wrong(l)));
             lines.extend(message_lines(4, &reason));
         }

@@ -11,6 +11,7 @@ use crate::labels::{
     Guest, ShortName, StackParts, UsualLayers, host_names, parts_of, without_common_machine,
     without_common_options,
 };
+use crate::units::listed;
 
 /// What a cell of the matrix is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -92,26 +93,22 @@ pub(super) fn matrices(study: &Study, reports: &[CellReport], common: &[KnownMar
         let found = reports.iter().position(|r| Some(r.stack.as_str()) == stack && r.workload == workload);
         found.map_or_else(|| absent(workload), |i| of_report(&reports[i], i, common))
     };
+    let line = |guest: &Guest, workload: &str| columns.iter().map(|c| cell(guest, c, workload)).collect();
     // Layers that no row or column writes out in full are written once.
     let title = |of: &str, others: &str, rows: &[ShortName]| {
         let said = usual.said(rows.iter().chain(&names));
-        let parts = [of, others, said.as_str()].into_iter().filter(|t| !t.is_empty());
-        parts.collect::<Vec<_>>().join(", ")
+        listed([of, others, said.as_str()].into_iter().filter(|t| !t.is_empty()))
     };
     let columns_named: Vec<String> = names.iter().map(|name| name.text.clone()).collect();
     if let [guest] = guests.as_slice() {
-        let cells =
-            study.workloads.iter().map(|w| columns.iter().map(|c| cell(guest, c, w)).collect()).collect();
-        return vec![
-            Matrix {
-                title: title(&guest.to_string(), &common_options, &[]),
-                rows_are: "workload",
-                rows: workloads,
-                columns: columns_named,
-                cells,
-            }
-            .without_empty_lines(),
-        ];
+        let matrix = Matrix {
+            title: title(&guest.to_string(), &common_options, &[]),
+            rows_are: "workload",
+            rows: workloads,
+            columns: columns_named,
+            cells: study.workloads.iter().map(|workload| line(guest, workload)).collect(),
+        };
+        return vec![matrix.without_empty_lines()];
     }
     let (rows, machine) = without_common_machine(&guests, &usual);
     let shown: Vec<ShortName> = rows.iter().chain(&machine).cloned().collect();
@@ -125,7 +122,7 @@ pub(super) fn matrices(study: &Study, reports: &[CellReport], common: &[KnownMar
             rows_are: "guest",
             rows: rows.iter().map(|name| name.text.clone()).collect(),
             columns: columns_named.clone(),
-            cells: guests.iter().map(|g| columns.iter().map(|c| cell(g, c, workload)).collect()).collect(),
+            cells: guests.iter().map(|guest| line(guest, workload)).collect(),
         }
         .without_empty_lines()
     };

@@ -283,13 +283,28 @@ fn effect_of_pseudovalues(found: &Found, confidence: f64) -> Effect {
     Effect { ratio, equivalent: None, left_out: found.len() - values.len(), of: "pseudo-values" }
 }
 
+fn is_on(row: Row<'_>, side: Option<&str>) -> bool {
+    side.is_none_or(|name| row.text("side").as_deref() == Some(name))
+}
+
+/// The values of these members on a side, each of a block.
+fn samples_of(found: &Found, names: &BTreeSet<String>, side: Option<&str>) -> Vec<GroupSample> {
+    let sample = |row: Row<'_>| {
+        let name = row.text("member")?;
+        Some(GroupSample {
+            group: names.iter().position(|known| *known == name)?,
+            block: u32::try_from(row.integer("block")?).ok()?,
+            value: positive(row, "value")?,
+        })
+    };
+    found.rows().filter(|row| is_on(*row, side)).filter_map(sample).collect()
+}
+
 /// How much the members vary, free of what their runs vary by: 1.45 is a coefficient of variation of 45 %. With two sides, by how much
 /// the candidate's exceeds the baseline's: 0.9 is ten points of the coefficient less.
 fn effect_of_variation(found: &Found, confidence: f64) -> Effect {
-    let is_of =
-        |row: Row<'_>, side: Option<&str>| side.is_none_or(|name| row.text("side").as_deref() == Some(name));
     let members_of = |side: Option<&str>| -> BTreeSet<String> {
-        let rows = found.rows().filter(|row| is_of(*row, side) && positive(*row, "value").is_some());
+        let rows = found.rows().filter(|row| is_on(*row, side) && positive(*row, "value").is_some());
         rows.filter_map(|row| row.text("member")).collect()
     };
     // Variations over different members are not compared.
@@ -297,28 +312,13 @@ fn effect_of_variation(found: &Found, confidence: f64) -> Effect {
         true => members_of(Some("baseline")).intersection(&members_of(Some("candidate"))).cloned().collect(),
         false => members_of(None),
     };
-    let samples_of = |side: Option<&str>| -> Vec<GroupSample> {
-        found
-            .rows()
-            .filter(|row| is_of(*row, side))
-            .filter_map(|row| {
-                let name = row.text("member")?;
-                let block = u32::try_from(row.integer("block")?).ok()?;
-                Some(GroupSample {
-                    group: names.iter().position(|known| *known == name)?,
-                    block,
-                    value: positive(row, "value")?,
-                })
-            })
-            .collect()
-    };
     let as_ratio = |value: f64, interval: Option<Interval>, blocks: usize| Ratio {
         value: 1.0 + value,
         interval: interval.map(|i| Interval { low: 1.0 + i.low, high: 1.0 + i.high }),
         pairs: blocks,
     };
     let variation = |side: Option<&str>| -> (Option<Variation>, usize) {
-        let samples = samples_of(side);
+        let samples = samples_of(found, &names, side);
         (variation_between(&samples, confidence), samples.len())
     };
     let (ratio, used) = if found.has("side") {

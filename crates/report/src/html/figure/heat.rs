@@ -29,11 +29,8 @@ pub(super) fn draw(figure: &Figure, series: &[&str], rows: &[&FigureRow]) -> (f6
     let tall = if detailed { TALL.1 } else { TALL.0 };
     let below = details.iter().map(|detail| text_width(detail, SMALL)).fold(0.0, f64::max);
     let column = (widest(&columns).max(below) + 10.0).clamp(COLUMN.0, COLUMN.1);
-    let width = (left + column * columns.len() as f64 + 2.0).max(if figure.query.alike.is_some() {
-        460.0
-    } else {
-        300.0
-    });
+    let least = if figure.query.alike.is_some() { 460.0 } else { 300.0 };
+    let width = (left + column * columns.len() as f64 + 2.0).max(least);
     let mut svg = Svg::part();
     y_label(&mut svg, figure, 14.0, width);
     for (c, name) in columns.iter().enumerate() {
@@ -61,14 +58,8 @@ pub(super) fn draw(figure: &Figure, series: &[&str], rows: &[&FigureRow]) -> (f6
         });
     }
     let bottom = 44.0 + series.len() as f64 * tall;
-    let middle = (left + width) / 2.0;
-    svg.text(
-        "tick",
-        middle,
-        bottom + 18.0,
-        Anchor::Middle,
-        &fitted(&typeset(&figure.query.x), width - left, SMALL),
-    );
+    let along = fitted(&typeset(&figure.query.x), width - left, SMALL);
+    svg.text("tick", (left + width) / 2.0, bottom + 18.0, Anchor::Middle, &along);
     let used = key(&mut svg, figure, rows, (2.0, bottom + 38.0), width);
     (width, bottom + 24.0 + used, svg.into_part())
 }

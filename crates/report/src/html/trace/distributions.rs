@@ -10,37 +10,59 @@ const DASHES: usize = 5;
 
 /// The request sizes of each layer below each other, on one axis: one bar for each power of two.
 pub(super) fn sizes_svg(layers: &[LayerRow]) -> Option<String> {
-    const WIDTH: f64 = 540.0;
-    const FROM: f64 = 110.0;
-    const ROW: f64 = 66.0;
-    const TALL: f64 = 44.0;
     let shown: Vec<&LayerRow> = layers.iter().filter(|l| !l.sizes.is_empty()).collect();
-    let power = |bytes: u64| bytes.max(1).ilog2();
     let all = || shown.iter().flat_map(|l| &l.sizes).map(|(bytes, _)| power(*bytes));
     let (first, last) = (all().min()?, all().max()?);
-    let bins = (last - first + 1) as usize;
-    let step = (WIDTH - FROM - 4.0) / bins as f64;
-    let height = shown.len() as f64 * ROW;
-    let mut svg = Svg::new("sizes", WIDTH, height + 38.0, "request sizes of each layer");
+    let axis = SizeAxis { first, bins: (last - first + 1) as usize };
+    let height = shown.len() as f64 * SizeAxis::ROW;
+    let mut svg = Svg::new("sizes", SizeAxis::WIDTH, height + 38.0, "request sizes of each layer");
     for (index, layer) in shown.iter().enumerate() {
-        let base = index as f64 * ROW + TALL + 12.0;
+        let base = index as f64 * SizeAxis::ROW + SizeAxis::TALL + 12.0;
+        axis.bars(&mut svg, base, layer, &layer.name_among(layers));
+    }
+    axis.labels(&mut svg, height);
+    Some(svg.finish())
+}
+
+fn power(bytes: u64) -> u32 {
+    bytes.max(1).ilog2()
+}
+
+/// The powers of two that request sizes have.
+struct SizeAxis {
+    first: u32,
+    bins: usize,
+}
+
+impl SizeAxis {
+    const WIDTH: f64 = 540.0;
+    const LEFT: f64 = 110.0;
+    const ROW: f64 = 66.0;
+    const TALL: f64 = 44.0;
+
+    fn step(&self) -> f64 {
+        (Self::WIDTH - Self::LEFT - 4.0) / self.bins as f64
+    }
+
+    /// The name of a layer and its bars, which stand on `base`.
+    fn bars(&self, svg: &mut Svg, base: f64, layer: &LayerRow, name: &str) {
+        let (left, tallest, step) = (Self::LEFT, Self::TALL, self.step());
         let counts: u64 = layer.sizes.iter().map(|(_, count)| count).sum();
-        let mut shares = vec![0.0; bins];
+        let mut shares = vec![0.0; self.bins];
         for (bytes, count) in &layer.sizes {
-            shares[(power(*bytes) - first) as usize] += *count as f64 / counts.max(1) as f64;
+            shares[(power(*bytes) - self.first) as usize] += *count as f64 / counts.max(1) as f64;
         }
         let highest = shares.iter().copied().fold(f64::MIN_POSITIVE, f64::max);
-        let name = layer.name_among(layers);
-        svg.text("name", 2.0, base - 22.0, Anchor::Start, &fitted(&name, FROM - 12.0, LETTER));
+        svg.text("name", 2.0, base - 22.0, Anchor::Start, &fitted(name, left - 12.0, LETTER));
         let requests = units::plural_u64(counts, "request", "requests");
-        svg.text("what", 2.0, base - 7.0, Anchor::Start, &fitted(&typeset(&requests), FROM - 8.0, SMALL));
+        svg.text("what", 2.0, base - 7.0, Anchor::Start, &fitted(&typeset(&requests), left - 8.0, SMALL));
         for (bin, share) in shares.iter().enumerate().filter(|(_, share)| **share > 0.0) {
-            let from = 1u64 << (first + bin as u32);
-            let tall = (share / highest * (TALL - 12.0)).max(1.0);
-            let x = FROM + bin as f64 * step;
+            let from = 1u64 << (self.first + bin as u32);
+            let tall = (share / highest * (tallest - 12.0)).max(1.0);
+            let x = left + bin as f64 * step;
             let title = format!("{name}: from {}: {}", units::bytes(from), units::share(*share));
             svg.titled("bar", &title, |svg| {
-                svg.rect("hit", x, base - TALL, step, TALL);
+                svg.rect("hit", x, base - tallest, step, tallest);
                 svg.rect("plain", x + step * 0.08, base - tall, step * 0.84, tall);
                 // Only what stands out is labelled; the rest is a look away.
                 if *share >= 0.1 && step >= 34.0 {
@@ -49,23 +71,21 @@ pub(super) fn sizes_svg(layers: &[LayerRow]) -> Option<String> {
                 }
             });
         }
-        svg.path("axis", &format!("M{FROM:.1} {base:.1}H{WIDTH}"));
+        svg.path("axis", &format!("M{left:.1} {base:.1}H{}", Self::WIDTH));
     }
-    let middle = (FROM + WIDTH) / 2.0;
-    let caption = "share of the requests with sizes from each value to its double";
-    svg.text("tick", middle, height + 30.0, Anchor::Middle, caption);
-    let every = (bins as f64 * 54.0 / (WIDTH - FROM)).ceil().max(1.0) as usize;
-    for bin in (0..bins).step_by(every) {
-        let x = FROM + (bin as f64 + 0.5) * step;
-        svg.text(
-            "tick",
-            x,
-            height + 12.0,
-            Anchor::Middle,
-            &typeset(&units::bytes(1 << (first + bin as u32))),
-        );
+
+    /// What stands below the lowest bars.
+    fn labels(&self, svg: &mut Svg, base: f64) {
+        let middle = (Self::LEFT + Self::WIDTH) / 2.0;
+        let caption = "share of the requests with sizes from each value to its double";
+        svg.text("tick", middle, base + 30.0, Anchor::Middle, caption);
+        let every = (self.bins as f64 * 54.0 / (Self::WIDTH - Self::LEFT)).ceil().max(1.0) as usize;
+        for bin in (0..self.bins).step_by(every) {
+            let x = Self::LEFT + (bin as f64 + 0.5) * self.step();
+            let size = typeset(&units::bytes(1 << (self.first + bin as u32)));
+            svg.text("tick", x, base + 12.0, Anchor::Middle, &size);
+        }
     }
-    Some(svg.finish())
 }
 
 /// How far it is from each request to the next, as shares of the range that a layer uses: the distribution of each

@@ -5,7 +5,7 @@ use std::convert::Infallible;
 
 use nestor_results::{
     CellNumbers, CellSample, Comparison, CountedMark, Decisions, Mark, NotRun, RunNumbers, StoredRun, Study,
-    StudyRecord, Written, WrittenStack, WrittenWorkload,
+    StudyRecord, Written, WrittenStack,
 };
 
 use super::answer::{answer, physical};
@@ -43,34 +43,11 @@ impl StudyReport {
     /// # Errors
     ///
     /// What `read` says.
-    pub fn read<'a, E>(
-        record: &'a StudyRecord,
-        cells: &'a [CellNumbers],
-        read: Read<'_, E>,
-    ) -> Result<Self, E> {
+    pub fn read<E>(record: &StudyRecord, cells: &[CellNumbers], read: Read<'_, E>) -> Result<Self, E> {
         let study = &record.study;
-        let numbers: ByCell<'_> =
-            cells.iter().map(|c| ((c.stack.as_str(), c.workload.as_str()), c)).collect();
         let samples: Vec<CellSample> = cells.iter().flat_map(CellNumbers::decision_samples).collect();
         let decisions = Decisions::of(study, &samples, None);
-        let mut missing = not_run(record, &decisions, cells);
-        let mut comparisons = comparisons(study, &numbers);
-        let mut reports = Vec::new();
-        for workload in &study.workloads {
-            let mut empty = |stack: &'a WrittenStack| {
-                let key = (stack.as_str(), workload.as_str());
-                CellReport {
-                    stack: stack.clone(),
-                    workload: workload.clone(),
-                    is_baseline: study.is_baseline(stack),
-                    run: None,
-                    by_layers: None,
-                    comparison: comparisons.remove(&key),
-                    not_run: missing.remove(&key).unwrap_or_default(),
-                }
-            };
-            reports.extend(cells_under(study, workload, &mut empty, &numbers, read)?);
-        }
+        let reports = cell_reports(record, cells, &decisions, read)?;
         let (common_marks, other_marks) = marks(&reports);
         let runs = || cells.iter().flat_map(|c| &c.runs);
         let stopping: Vec<StoppedComparison> = decisions
@@ -106,25 +83,42 @@ impl StudyReport {
     }
 }
 
-/// The cells of a workload in the study's order; `empty` makes one without its run.
-fn cells_under<'a, E>(
-    study: &'a Study,
-    workload: &WrittenWorkload,
-    empty: &mut dyn FnMut(&'a WrittenStack) -> CellReport,
-    numbers: &ByCell<'_>,
+/// The cells of each workload in the study's order.
+fn cell_reports<E>(
+    record: &StudyRecord,
+    cells: &[CellNumbers],
+    decisions: &Decisions,
     read: Read<'_, E>,
 ) -> Result<Vec<CellReport>, E> {
-    let mut baselines = ShownBaselines::new();
-    let mut held: Vec<(usize, &WrittenStack)> =
-        study.stacks.iter().enumerate().filter(|(_, stack)| study.holds(stack, workload)).collect();
-    // A baseline is read once, for its own cell and for all that are compared with it.
-    held.sort_by_key(|(_, stack)| !study.is_baseline(stack));
-    let mut cells: Vec<(usize, CellReport)> = Vec::new();
-    for (place, stack) in held {
-        cells.push((place, cell(study, empty(stack), numbers, &mut baselines, read)?));
+    let study = &record.study;
+    let numbers: ByCell<'_> = cells.iter().map(|c| ((c.stack.as_str(), c.workload.as_str()), c)).collect();
+    let mut missing = not_run(record, decisions, cells);
+    let mut comparisons = comparisons(study, &numbers);
+    let mut reports = Vec::new();
+    for workload in &study.workloads {
+        let mut baselines = ShownBaselines::new();
+        let mut held: Vec<(usize, &WrittenStack)> =
+            study.stacks.iter().enumerate().filter(|(_, stack)| study.holds(stack, workload)).collect();
+        // A baseline is read once, for its own cell and for all that are compared with it.
+        held.sort_by_key(|(_, stack)| !study.is_baseline(stack));
+        let mut under: Vec<(usize, CellReport)> = Vec::new();
+        for (place, stack) in held {
+            let key = (stack.as_str(), workload.as_str());
+            let empty = CellReport {
+                stack: stack.clone(),
+                workload: workload.clone(),
+                is_baseline: study.is_baseline(stack),
+                run: None,
+                by_layers: None,
+                comparison: comparisons.remove(&key),
+                not_run: missing.remove(&key).unwrap_or_default(),
+            };
+            under.push((place, cell(study, empty, &numbers, &mut baselines, read)?));
+        }
+        under.sort_by_key(|(place, _)| *place);
+        reports.extend(under.into_iter().map(|(_, cell)| cell));
     }
-    cells.sort_by_key(|(place, _)| *place);
-    Ok(cells.into_iter().map(|(_, cell)| cell).collect())
+    Ok(reports)
 }
 
 fn times<'a>(runs: impl Iterator<Item = &'a RunNumbers>) -> StudyTimes {

@@ -51,7 +51,6 @@ fn stopping_words(rule: &StopRule, confidence: f64, stopping: &[StoppedCompariso
         (count(|d| matches!(d, Decision::Continue { .. })), "not decided yet"),
     ];
     let counts = counts.iter().filter(|(n, _)| *n > 0).map(|(n, words)| format!("{n} {words}"));
-    let looks: Vec<String> = rule.looks.iter().map(ToString::to_string).collect();
     format!(
         "a comparison ends when it is known to ±{:.0} %, or when it is faster or slower by over {:.0} %; intervals are of \
          {:.2} %, so that all looks together are wrong in at most {:.0} %; looks at {} pairs: {}",
@@ -59,8 +58,8 @@ fn stopping_words(rule: &StopRule, confidence: f64, stopping: &[StoppedCompariso
         rule.threshold * 100.0,
         confidence * 100.0,
         (1.0 - rule.confidence) * 100.0,
-        looks.join(", "),
-        counts.collect::<Vec<_>>().join(", ")
+        units::listed(&rule.looks),
+        units::listed(counts)
     )
 }
 
