@@ -177,17 +177,11 @@ impl Advice {
             Confirmation::Confirmed { stack: confirmed, ratio, .. } if confirmed == stack => Some(*ratio),
             _ => None,
         };
-        let mut rows: Vec<(Ranked, Known)> = ranking
-            .rows
-            .into_iter()
-            .map(|row| {
-                let known = known(&row.stack);
-                (row, known)
-            })
-            .collect();
+        let mut rows: Vec<(Known, Ranked)> =
+            ranking.rows.into_iter().map(|row| (known(&row.stack), row)).collect();
         // The number of a cache is no reason to take a stack.
-        rows.sort_by_key(|(_, known)| known.not_physical.is_some());
-        let recommendations = rows.into_iter().zip(1..).map(|((row, known), place)| {
+        rows.sort_by_key(|(known, _)| known.not_physical.is_some());
+        let recommendations = rows.into_iter().zip(1..).map(|((known, row), place)| {
             let Known { price, mechanism, not_physical } = known;
             Recommendation {
                 place,

@@ -165,8 +165,7 @@ fn screening(
         .ok_or(NoPlan::Budget { holds, needed: cells(fewest) + 2 * FEWEST_PAIRS as usize })?;
     plan.pairs = affordable_pairs(cells(runs), holds)?;
     let design = tells_all(runs).map_err(|_| NoPlan::NotEstimable)?;
-    let chosen = design.runs.iter().filter_map(|levels| space.stack(levels));
-    plan.stacks = with_yours(yours, chosen);
+    plan.stacks = with_yours(yours, design.runs.iter().filter_map(|levels| space.stack(levels)));
     Ok(plan)
 }
 

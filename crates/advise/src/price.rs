@@ -164,13 +164,18 @@ pub fn price(stack: &WrittenStack, traces: &[FlushTrace]) -> Price {
         };
         return Price { kind: PriceKind::NotKnown, words: with_held(words, held), runs: Vec::new() };
     };
-    let seen = format!(
-        "seen: {} at the disk for {} of the guest's{}",
-        flushed.medium_flushes,
-        flushed.guest_flushes(),
-        if flushed.stack == *stack { String::new() } else { format!(", on {}", flushed.stack) }
-    );
-    let (kind, words) = match flushed.reach() {
+    let (kind, words) = lost(stack, flushed, held);
+    let mut runs = vec![flushed.run];
+    runs.extend(held.map(|trace| trace.run).filter(|run| *run != flushed.run));
+    Price { kind, words, runs }
+}
+
+/// What a power cut loses, in one word and in a sentence, where flushes were seen.
+fn lost(stack: &WrittenStack, flushed: &FlushTrace, held: Option<&FlushTrace>) -> (PriceKind, String) {
+    let (medium, guest) = (flushed.medium_flushes, flushed.guest_flushes());
+    let on = if flushed.stack == *stack { String::new() } else { format!(", on {}", flushed.stack) };
+    let seen = format!("(seen: {medium} at the disk for {guest} of the guest's{on})");
+    match flushed.reach() {
         Reach::PerWrite(rate) => (
             PriceKind::NothingWritten,
             format!(
@@ -180,24 +185,21 @@ pub fn price(stack: &WrittenStack, traces: &[FlushTrace]) -> Price {
         ),
         Reach::PerFlush(_) if held.is_some() => (
             PriceKind::Unflushed,
-            with_held(format!("what the guest has not flushed; flushes reach the disk ({seen})"), held),
+            with_held(format!("what the guest has not flushed; flushes reach the disk {seen}"), held),
         ),
         Reach::PerFlush(_) => {
-            (PriceKind::NothingFlushed, format!("nothing that was flushed: flushes reach the disk ({seen})"))
+            (PriceKind::NothingFlushed, format!("nothing that was flushed: flushes reach the disk {seen}"))
         }
         Reach::Partly(_) => (
             PriceKind::PerhapsFlushed,
             format!(
-                "perhaps some of what was flushed: fewer flushes reach the disk ({seen}); one may answer several"
+                "perhaps some of what was flushed: fewer flushes reach the disk {seen}; one may answer several"
             ),
         ),
         Reach::Lost | Reach::NeverAsked => {
-            (PriceKind::Flushed, format!("also what was flushed: flushes do not reach the disk ({seen})"))
+            (PriceKind::Flushed, format!("also what was flushed: flushes do not reach the disk {seen}"))
         }
-    };
-    let mut runs = vec![flushed.run];
-    runs.extend(held.map(|trace| trace.run).filter(|run| *run != flushed.run));
-    Price { kind, words, runs }
+    }
 }
 
 fn with_held(words: String, held: Option<&FlushTrace>) -> String {

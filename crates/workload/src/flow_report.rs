@@ -148,6 +148,13 @@ pub struct PaceReport {
     pub begun: u64,
 }
 
+impl PaceReport {
+    /// Whether the rate was not reached: under 99 % of those that were due were begun.
+    pub fn is_missed(&self) -> bool {
+        (self.begun as f64) < 0.99 * self.offered as f64
+    }
+}
+
 impl RunReport {
     /// Operations of the workload, waits not counted.
     pub fn operations(&self) -> u64 {

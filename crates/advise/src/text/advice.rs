@@ -4,7 +4,7 @@ use super::{WIDTH, held_fixed, physical, wrapped};
 use crate::advice::{Advice, Confirmation, Recommendation};
 use nestor_results::WrittenStack;
 use nestor_text::Table;
-use nestor_text::units::{digits, plural};
+use nestor_text::units::{digits, listed, plural};
 
 use crate::numbers::{change, change_of, interval};
 
@@ -53,10 +53,7 @@ fn shown(advice: &Advice) -> Vec<&Recommendation> {
 fn runs(numbers: &[i64]) -> String {
     match numbers {
         [one] => format!("run {one}"),
-        [_, _] | [_, _, _] => {
-            let numbers: Vec<String> = numbers.iter().map(i64::to_string).collect();
-            format!("runs {}", numbers.join(", "))
-        }
+        [_, _] | [_, _, _] => format!("runs {}", listed(numbers)),
         many => plural(many.len(), "run"),
     }
 }

@@ -4,7 +4,7 @@ use super::{physical, wrapped};
 use crate::price::Reach;
 use crate::settle::{ClaimVerdict, Dispute, Settlement};
 use nestor_text::Table;
-use nestor_text::units::digits;
+use nestor_text::units::{digits, listed};
 
 /// All disputes in a table.
 pub fn disputes_text<'a>(disputes: impl Iterator<Item = &'a Dispute>) -> String {
@@ -52,9 +52,8 @@ pub fn settlement_text(settlement: &Settlement, sentences: Option<&[String]>, gr
     if !settlement.not_tested.is_empty() {
         text.push_str(&wrapped("  not tested: ", &settlement.not_tested.join("; ")));
     }
-    let runs: Vec<String> = settlement.runs.iter().map(i64::to_string).collect();
-    if !runs.is_empty() {
-        text.push_str(&wrapped("  runs ", &runs.join(", ")));
+    if !settlement.runs.is_empty() {
+        text.push_str(&wrapped("  runs ", &listed(&settlement.runs)));
     }
     text
 }

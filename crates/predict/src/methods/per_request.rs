@@ -23,9 +23,8 @@ pub(super) fn predict(question: &Question, evidence: &Evidence, _: &Knowledge) -
         command: Some(measure_surface(evidence, stack, Some(1))),
     };
     if sizes.len() < FEWEST_SIZES {
-        let has = |stack: &str| {
-            evidence.points.get(stack).is_some_and(|p| p.rates.iter().any(|(point, _)| point.depth == 1))
-        };
+        let has =
+            |stack| evidence.points.get(stack).is_some_and(|p| p.rates.iter().any(|(at, _)| at.depth == 1));
         return Err(lacks(if has(&question.from) { &question.to } else { &question.from }));
     }
     if question.reference.response_s <= 0.0 {
@@ -60,10 +59,9 @@ pub(super) fn predict(question: &Question, evidence: &Evidence, _: &Knowledge) -
     {
         steps.push(format!("at most {most:.0} requests/s have been measured there"));
     }
-    let spread = misfit(&cost, &times);
     Ok(Predicted {
         rate: question.reference.rate * rate / question.reference.requests_per_s,
-        deviation: (spread / (pass_s.max(1e-9))).min(1.0),
+        deviation: (misfit(&cost, &times) / pass_s.max(1e-9)).min(1.0),
         steps,
     })
 }

@@ -176,21 +176,10 @@ impl Resolver<'_> {
             );
             self.warn(&attribute.span, text);
         }
-        let mut inside = defined.scope.as_deref().cloned().unwrap_or_default();
-        for local in &defined.syntax.locals {
-            match &local.value {
-                Some(value) => drop(inside.insert(local.name.clone(), self.binding(value, &defined.scope)?)),
-                None => drop(inside.remove(&local.name)),
-            }
-        }
-        for local in &syntax.locals {
-            if let Some(value) = &local.value {
-                inside.insert(local.name.clone(), self.binding(value, &outside)?);
-            }
-        }
+        let inside = self.inside(syntax, defined, &outside)?;
         let prefix = std::mem::replace(&mut around.prefix, format!("{name}."));
         around.composites.push(syntax.word.clone());
-        around.scope = Some(Rc::new(inside));
+        around.scope = inside;
         let inner = self.flowops(&defined.syntax.flowops, around)?;
         around.scope = outside;
         around.composites.pop();
@@ -201,6 +190,28 @@ impl Resolver<'_> {
             span: syntax.span.clone(),
             ..empty(FlowopKind::Composite(inner))
         })
+    }
+
+    /// The variables inside a composite flowop: as it defines them, and above these as its use does.
+    fn inside(
+        &mut self,
+        syntax: &FlowopSyntax,
+        defined: &Defined<CompositeSyntax>,
+        outside: &Scope,
+    ) -> Result<Scope> {
+        let mut inside = defined.scope.as_deref().cloned().unwrap_or_default();
+        for local in &defined.syntax.locals {
+            match &local.value {
+                Some(value) => drop(inside.insert(local.name.clone(), self.binding(value, &defined.scope)?)),
+                None => drop(inside.remove(&local.name)),
+            }
+        }
+        for local in &syntax.locals {
+            if let Some(value) = &local.value {
+                inside.insert(local.name.clone(), self.binding(value, outside)?);
+            }
+        }
+        Ok(Some(Rc::new(inside)))
     }
 
     fn flowop_name(&mut self, attributes: &Attributes<'_>, around: &Surroundings<'_>) -> Result<String> {
@@ -224,21 +235,10 @@ impl Resolver<'_> {
         let text = if is_print { Some(self.text(attributes, "value")?.unwrap_or_default()) } else { None };
         let value = if is_print { None } else { self.value(attributes, "value")? };
         if matches!(kind, FlowopKind::TestRandomVariable) && !matches!(value, Some(Value::Drawn(_))) {
-            let remedy = "add value=$variable: a randvar or cvar";
-            return Err(Fault::misfit(
-                &syntax.span,
-                "testrandvar needs a random variable as its value",
-                remedy,
-            ));
+            let problem = "testrandvar needs a random variable as its value";
+            return Err(Fault::misfit(&syntax.span, problem, "add value=$variable: a randvar or cvar"));
         }
-        let target = self.text(attributes, "target")?;
-        if let Some(attribute) = attribute(&syntax.attributes, "target") {
-            around.targets.insert(syntax.span.clone(), attribute.span.clone());
-        }
-        if target.is_none() && matches!(kind, FlowopKind::WakeUp | FlowopKind::SemaphorePost) {
-            let problem = Problem::Missing { place: syntax.word.clone(), attribute: "target" };
-            return Err(Fault::new(&syntax.span, problem, "add target=…: the name of the flowop that waits"));
-        }
+        let target = self.target(syntax, &kind, attributes, around)?;
         if syntax.locals.iter().any(|local| local.value.is_some()) {
             let text =
                 format!("its own variables have no effect here: {} is not a composite flowop", syntax.word);
@@ -270,6 +270,25 @@ impl Resolver<'_> {
     }
 
     /// The file set that a flowop names; of several of that name, the one defined last.
+    /// The flowop that one wakes, by name.
+    fn target(
+        &mut self,
+        syntax: &FlowopSyntax,
+        kind: &FlowopKind,
+        attributes: &Attributes<'_>,
+        around: &mut Surroundings<'_>,
+    ) -> Result<Option<String>> {
+        let target = self.text(attributes, "target")?;
+        if let Some(attribute) = attribute(&syntax.attributes, "target") {
+            around.targets.insert(syntax.span.clone(), attribute.span.clone());
+        }
+        if target.is_none() && matches!(kind, FlowopKind::WakeUp | FlowopKind::SemaphorePost) {
+            let problem = Problem::Missing { place: syntax.word.clone(), attribute: "target" };
+            return Err(Fault::new(&syntax.span, problem, "add target=…: the name of the flowop that waits"));
+        }
+        Ok(target)
+    }
+
     fn file_set_of(
         &mut self,
         syntax: &FlowopSyntax,

@@ -84,11 +84,8 @@ impl Resolver<'_> {
                     Evaluated::Random(random) => {
                         let problem =
                             format!("the random variable ${} cannot be used in a calculation", random.name);
-                        return Err(Fault::misfit(
-                            &item.span,
-                            problem,
-                            "put the calculation into its attributes",
-                        ));
+                        let remedy = "put the calculation into its attributes";
+                        return Err(Fault::misfit(&item.span, problem, remedy));
                     }
                 },
                 ItemKind::Negate => match stack.pop() {

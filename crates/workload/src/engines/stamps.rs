@@ -181,50 +181,33 @@ impl Engine for Stamps {
 
     fn parse(&self, workload: &Workload, output: &StepOutput) -> Result<LoadResult, LoadError> {
         ended_well(output)?;
+        let unreadable = |detail: String| {
+            let versions = env!("CARGO_PKG_VERSION");
+            LoadError::Unreadable { program: PROGRAM, versions, detail }
+        };
         let no_output = || LoadError::NoOutput { program: PROGRAM, detail: output.stderr.trim().to_owned() };
         let text = output.files.first().map(|(_, text)| text.as_str()).ok_or_else(no_output)?;
         let operations: Vec<MarkedOperation> = serde_json::Deserializer::from_str(text)
             .into_iter()
             .collect::<Result<_, _>>()
-            .map_err(|e| LoadError::Unreadable {
-                program: PROGRAM,
-                versions: env!("CARGO_PKG_VERSION"),
-                detail: e.to_string(),
-            })?;
+            .map_err(|e| unreadable(e.to_string()))?;
         let start_ns = operations.iter().map(|o| o.started_ns).min().ok_or_else(no_output)?;
         let end_ns = operations.iter().map(|o| o.ended_ns).max().unwrap_or(start_ns);
-        let mut classes: BTreeMap<OperationClass, OperationResult> = BTreeMap::new();
         let elapsed_ns = end_ns.saturating_sub(start_ns);
         let seconds = usize::try_from(elapsed_ns / 1_000_000_000).unwrap_or(usize::MAX);
         let unlikely = operations
             .iter()
             .find(|o| o.ended_ns < o.started_ns || !OPERATIONS.contains(&o.operation.as_str()));
         if unlikely.is_some() || seconds > MOST_SECONDS {
-            return Err(LoadError::Unreadable {
-                program: PROGRAM,
-                versions: env!("CARGO_PKG_VERSION"),
-                detail:
-                    "an operation ends before it begins, takes over a month, or is not a read, write or flush"
-                        .to_owned(),
-            });
-        }
-        for operation in &operations {
-            let class = classes.entry(OperationClass(operation.operation.clone())).or_default();
-            class.operations += 1;
-            class.bytes = class.bytes.saturating_add(operation.bytes);
-            class.latency.record_ns(operation.ended_ns.saturating_sub(operation.started_ns));
-            // The last second is a part of one.
-            class.bytes_by_second.resize(seconds, 0);
-            let second = ((operation.ended_ns - start_ns) / 1_000_000_000) as usize;
-            if let Some(bytes) = class.bytes_by_second.get_mut(second) {
-                *bytes = bytes.saturating_add(operation.bytes);
-            }
+            let detail =
+                "an operation ends before it begins, takes over a month, or is not a read, write or flush";
+            return Err(unreadable(detail.to_owned()));
         }
         Ok(LoadResult {
             engine: format!("nestor {}", env!("CARGO_PKG_VERSION")),
             workload: workload.to_string(),
             elapsed_ns,
-            operations: classes,
+            operations: by_class(&operations, start_ns, seconds),
             working_set_bytes: self.data_set(workload).bytes,
             scale_factor: 1.0,
             cpu_user_s: 0.0,
@@ -264,6 +247,28 @@ fn ended_well(output: &StepOutput) -> Result<(), LoadError> {
         0 => Ok(()),
         code => Err(refused(PROGRAM, code, output.stderr.trim().trim_start_matches("error: "))),
     }
+}
+
+/// What the operations of each class did in the whole seconds from `start_ns` on.
+fn by_class(
+    operations: &[MarkedOperation],
+    start_ns: u64,
+    seconds: usize,
+) -> BTreeMap<OperationClass, OperationResult> {
+    let mut classes: BTreeMap<OperationClass, OperationResult> = BTreeMap::new();
+    for operation in operations {
+        let class = classes.entry(OperationClass(operation.operation.clone())).or_default();
+        class.operations += 1;
+        class.bytes = class.bytes.saturating_add(operation.bytes);
+        class.latency.record_ns(operation.ended_ns.saturating_sub(operation.started_ns));
+        // The last second is a part of one.
+        class.bytes_by_second.resize(seconds, 0);
+        let second = ((operation.ended_ns - start_ns) / 1_000_000_000) as usize;
+        if let Some(bytes) = class.bytes_by_second.get_mut(second) {
+            *bytes = bytes.saturating_add(operation.bytes);
+        }
+    }
+    classes
 }
 
 #[cfg(test)]

@@ -79,13 +79,12 @@ pub(super) fn into_result(
                 .to_owned(),
         });
     }
-    let mut remarks = Vec::new();
-    if !too_fast.is_empty() {
-        remarks.push(format!(
+    let remark = (!too_fast.is_empty()).then(|| {
+        format!(
             "bonnie++ gives no result for tests of less than half a second: {}; make size= or files= larger",
             too_fast.join(", ")
-        ));
-    }
+        )
+    });
     Ok(LoadResult {
         engine: format!("bonnie++ {}", values[VERSION]),
         workload: workload.to_string(),
@@ -98,7 +97,7 @@ pub(super) fn into_result(
         cpu_system_s: timed.system_s,
         engine_output: output.stdout.clone(),
         figures: BTreeMap::from([("bonnie_total_s".to_owned(), timed.elapsed_ns as f64 / 1e9)]),
-        remarks,
+        remarks: remark.into_iter().collect(),
     })
 }
 

@@ -112,7 +112,11 @@ pub(in crate::engines) fn check(workload: &Workload) -> Result<(), Misfit> {
             remedy: format!("make files a multiple of {jobs}, such as {}", files.next_multiple_of(jobs)),
         });
     }
-    let plan = DataPlan::of(workload);
+    check_plan(workload, DataPlan::of(workload))
+}
+
+/// Checks that there are not too many files, and that each has room for a block.
+fn check_plan(workload: &Workload, plan: DataPlan) -> Result<(), Misfit> {
     if plan.files() > MOST_FILES {
         return Err(Misfit {
             option: "filesize",
@@ -131,7 +135,7 @@ pub(in crate::engines) fn check(workload: &Workload) -> Result<(), Misfit> {
                 "a data set of {} in {} file(s) leaves no room for a block of {} in each",
                 units::size(size),
                 plan.files(),
-                units::size(block)
+                units::size(bytes(workload, "bs"))
             ),
             remedy: "use a larger data set, larger files or smaller blocks".to_owned(),
         });

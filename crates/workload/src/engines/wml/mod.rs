@@ -16,7 +16,7 @@ use super::options::time_limit_s;
 use crate::demand::Demand;
 use crate::engine::{About, Case, DataSet, Engine, Misfit, OptionSpec, Place, Step, StepOutput, WorksOn};
 use crate::error::LoadError;
-use crate::flow_report::{FlowFailure, FlowReport};
+use crate::flow_report::{FlowFailure, FlowReport, RunReport};
 use crate::notation::Workload;
 use crate::personalities::personality;
 use crate::result::{LoadResult, OperationClass, OperationResult, total};
@@ -392,12 +392,8 @@ fn ended_well(output: &StepOutput) -> Result<(), LoadError> {
     }
 }
 
-/// The last run of the script: those before it are its own warm-up.
-fn into_result(workload: &Workload, report: &FlowReport, text: &str) -> Result<LoadResult, LoadError> {
-    let run = report.runs.last().ok_or_else(|| LoadError::NothingMeasured {
-        program: PROGRAM,
-        detail: "the script has neither a run nor a process".to_owned(),
-    })?;
+/// What the flowops of each kind did.
+fn by_class(run: &RunReport) -> BTreeMap<OperationClass, OperationResult> {
     let mut operations: BTreeMap<OperationClass, OperationResult> = BTreeMap::new();
     for flowop in run.flowops.iter().filter(|flowop| flowop.is_io && flowop.operations > 0) {
         let class = operations.entry(OperationClass(flowop.kind.clone())).or_default();
@@ -406,10 +402,20 @@ fn into_result(workload: &Workload, report: &FlowReport, text: &str) -> Result<L
         class.latency.merge(&flowop.latency);
         let seconds = class.bytes_by_second.len().max(flowop.bytes_by_second.len());
         class.bytes_by_second.resize(seconds, 0);
-        for (second, bytes) in flowop.bytes_by_second.iter().enumerate() {
-            class.bytes_by_second[second] = class.bytes_by_second[second].saturating_add(*bytes);
+        for (all, bytes) in class.bytes_by_second.iter_mut().zip(&flowop.bytes_by_second) {
+            *all = all.saturating_add(*bytes);
         }
     }
+    operations
+}
+
+/// The last run of the script: those before it are its own warm-up.
+fn into_result(workload: &Workload, report: &FlowReport, text: &str) -> Result<LoadResult, LoadError> {
+    let run = report.runs.last().ok_or_else(|| LoadError::NothingMeasured {
+        program: PROGRAM,
+        detail: "the script has neither a run nor a process".to_owned(),
+    })?;
+    let operations = by_class(run);
     if operations.is_empty() {
         return Err(LoadError::NothingMeasured {
             program: PROGRAM,
@@ -426,7 +432,7 @@ fn into_result(workload: &Workload, report: &FlowReport, text: &str) -> Result<L
         }
     }
     let mut remarks = run.remarks.clone();
-    if let Some(pace) = run.pace.as_ref().filter(|pace| (pace.begun as f64) < 0.99 * pace.offered as f64) {
+    if let Some(pace) = run.pace.as_ref().filter(|pace| pace.is_missed()) {
         remarks.push(format!(
             "of {} {} that were due, {} were begun: the rate was not reached",
             pace.offered, pace.of, pace.begun
