@@ -177,17 +177,7 @@ pub fn run_until_interrupted(
             memory_mib: spread.memory_mib,
             arguments: how.arguments.clone(),
         },
-        job: ArrayJob {
-            program: program_digest()?,
-            place: laboratory.ground.clone(),
-            laboratory: laboratory.digest.map(hex::encode).unwrap_or_default(),
-            study: (study.name.clone(), record.hash.clone()),
-            stacks: study.stacks.clone(),
-            seed: study.seed,
-            trace_to: lab.trace_to.as_ref().map(std::path::absolute).transpose()?,
-            deadline: study.budget.and_then(deadline),
-            tasks: Vec::new(),
-        },
+        job: job_of(record, lab, &laboratory)?,
         name,
         pause: PAUSE,
         patience: PATIENCE,
@@ -206,6 +196,22 @@ pub fn run_until_interrupted(
         bail!("{failure}\n  {} finished results were kept; the same command continues", end.kept);
     }
     Ok((end, interrupted.load(Ordering::Relaxed)))
+}
+
+/// The job whose tasks run the study's cells; none yet.
+fn job_of(record: &StudyRecord, lab: &LabArguments, laboratory: &Laboratory) -> Result<ArrayJob> {
+    let study = &record.study;
+    Ok(ArrayJob {
+        program: program_digest()?,
+        place: laboratory.ground.clone(),
+        laboratory: laboratory.digest.map(hex::encode).unwrap_or_default(),
+        study: (study.name.clone(), record.hash.clone()),
+        stacks: study.stacks.clone(),
+        seed: study.seed,
+        trace_to: lab.trace_to.as_ref().map(std::path::absolute).transpose()?,
+        deadline: study.budget.and_then(deadline),
+        tasks: Vec::new(),
+    })
 }
 
 /// What every node has to be like: this program, QEMU and lab image.

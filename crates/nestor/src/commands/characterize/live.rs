@@ -76,9 +76,8 @@ pub fn observe(watch: &Watch<'_>) -> Result<Profile> {
     let others = observed.others;
     let longer = if others > 0 {
         format!(
-            "{} requests came from other threads (the kernel writes back for all processes); without --pid \
-             and --cgroup, all requests count",
-            others
+            "{others} requests came from other threads (the kernel writes back for all processes); without \
+             --pid and --cgroup, all requests count"
         )
     } else {
         "watch longer (--for 5m), or while the application is working".to_owned()
@@ -89,26 +88,7 @@ pub fn observe(watch: &Watch<'_>) -> Result<Profile> {
         "" => device.display().to_string(),
         who => format!("{who} on {}", device.display()),
     };
-    if summary.dropped_events > 0 {
-        profile.remarks.push(format!("the kernel dropped {} events", summary.dropped_events));
-    }
-    if others > 0 {
-        profile.remarks.push(format!(
-            "{others} requests of other threads are left out; these include what the kernel writes back \
-             later for the application"
-        ));
-    }
-    if of_all {
-        profile.remarks.push("the processor's shares are those of the whole machine".to_owned());
-    }
-    if let Some(ended_s) = seen.ended_s {
-        profile.remarks.push(format!(
-            "the processes ended {ended_s:.0} s early: rates are those of the time before their end"
-        ));
-    }
-    if seen.full {
-        profile.remarks.push(format!("the memory for the recording was full after {:.0} s", seen.seconds));
-    }
+    profile.remarks.extend(remarks(&summary, others, of_all, &seen));
     let reading_s = own_s() - own_before_s;
     let cost = format!(
         "watching took {:.2} % of one processor; reading the recording afterwards took {reading_s:.1} s of \
@@ -120,6 +100,32 @@ pub fn observe(watch: &Watch<'_>) -> Result<Profile> {
     }
     profile.remarks.push(cost);
     Ok(profile)
+}
+
+/// What the recording lacks.
+fn remarks(
+    summary: &RecordSummary,
+    others: u64,
+    of_all: bool,
+    seen: &Seen,
+) -> impl Iterator<Item = String> + use<> {
+    let dropped = summary.dropped_events;
+    [
+        (dropped > 0).then(|| format!("the kernel dropped {dropped} events")),
+        (others > 0).then(|| {
+            format!(
+                "{others} requests of other threads are left out; these include what the kernel writes back \
+                 later for the application"
+            )
+        }),
+        of_all.then(|| "the processor's shares are those of the whole machine".to_owned()),
+        seen.ended_s.map(|ended_s| {
+            format!("the processes ended {ended_s:.0} s early: rates are those of the time before their end")
+        }),
+        seen.full.then(|| format!("the memory for the recording was full after {:.0} s", seen.seconds)),
+    ]
+    .into_iter()
+    .flatten()
 }
 
 /// Records until the time is over or the user has enough.

@@ -1,6 +1,6 @@
 //! What a script did, as text.
 
-use nestor_flowops::{Ended, FlowReport, FlowopReport, RunReport};
+use nestor_flowops::{Ended, FlowReport, FlowopReport, PaceReport, RunReport};
 use nestor_report::units::{bytes, count, digits, latency_ns, plural_u64, rate};
 
 use crate::output::table;
@@ -35,6 +35,17 @@ pub fn flow_text(name: &str, factor: f64, report: &FlowReport) -> String {
     text
 }
 
+fn pace_text(pace: &PaceReport, begun_per_second: f64) -> String {
+    let PaceReport { of, asked_per_second, offered, begun } = pace;
+    let (asked, reached) = (digits(*asked_per_second), digits(begun_per_second));
+    let (due, taken) = (count(*offered), count(*begun));
+    let mut text = format!("  requested {asked} {of}/s, {due} were due, {taken} begun ({reached}/s)\n");
+    if pace.is_missed() {
+        text += &format!("  the rate was not reached: {} are missing\n", count(offered - begun));
+    }
+    text
+}
+
 fn run_text(name: &str, run: &RunReport) -> String {
     let seconds = run.elapsed_ns as f64 / 1e9;
     let per_second = |number: u64| number as f64 / seconds.max(1e-9);
@@ -55,19 +66,7 @@ fn run_text(name: &str, run: &RunReport) -> String {
         Ended::Time | Ended::Operations | Ended::Done => {}
     }
     if let Some(pace) = &run.pace {
-        let achieved = per_second(pace.begun);
-        text += &format!(
-            "  requested {} {}/s, {} were due, {} begun ({}/s)\n",
-            digits(pace.asked_per_second),
-            pace.of,
-            count(pace.offered),
-            count(pace.begun),
-            digits(achieved)
-        );
-        if (pace.begun as f64) < 0.99 * pace.offered as f64 {
-            text +=
-                &format!("  the rate was not reached: {} are missing\n", count(pace.offered - pace.begun));
-        }
+        text += &pace_text(pace, per_second(pace.begun));
     }
     for remark in &run.remarks {
         text += &format!("  {remark}\n");

@@ -48,35 +48,26 @@ pub fn run(
     let name = workload_named(workload)?.to_string();
     let evidence = Evidence { on, ..Evidence::default() };
     let place = known.place.in_words();
-    let Some(of_load) = load_matrix(known, &name) else {
-        let elsewhere = place::elsewhere(known, &name, |other| other.workload == name);
-        bail!(
-            "no guest on a host file system has been measured under {name} on {place} yet{}\n  measure \
-             some: {}",
-            elsewhere.map_or_else(String::new, |there| format!("\n  {there}")),
-            measure_many(&evidence)
-        );
-    };
+    let Some(of_load) = load_matrix(known, &name) else { bail!(nothing_measured(known, &name, &evidence)) };
     let measured = of_load.matrix.measured.len();
     let command = |guest: &str, host: &str| {
         evidence.command("run", &format!("'{}' '{name}'", of_load.stack(guest, host)))
     };
     let Some(answer) = of_load.matrix.complete(suggest) else {
         let wanted = of_load.wanted(FEWEST_CELLS.saturating_sub(measured));
-        let commands: Vec<String> =
+        let commands: String =
             wanted.iter().map(|(guest, host)| format!("\n    {}", command(guest, host))).collect();
         bail!(
             "too few cells of the matrix under {name} were measured on {place}: {measured}; at least \
-             {FEWEST_CELLS} are needed\n  measure these as well:{}",
-            commands.concat()
+             {FEWEST_CELLS} are needed\n  measure these as well:{commands}"
         );
     };
-    let suggestions = answer.suggested.iter().map(|(guest, host)| Suggestion {
+    let suggestion = |(guest, host): &(String, String)| Suggestion {
         guest: guest.clone(),
         host: host.clone(),
         command: command(guest, host),
-    });
-    let suggestions: Vec<Suggestion> = suggestions.collect();
+    };
+    let suggestions: Vec<Suggestion> = answer.suggested.iter().map(suggestion).collect();
     // What the same would have missed with as large a part of what is known.
     let score = of_load.matrix.score((measured * 2 / 3).min(12), 10);
     if json {
@@ -95,6 +86,17 @@ pub fn run(
     out!("{}", score.map(score_text).unwrap_or_default());
     print_suggestions(&suggestions);
     Ok(ExitCode::SUCCESS)
+}
+
+/// Where the load was measured instead, and how to measure it here.
+fn nothing_measured(known: &Known, load: &str, evidence: &Evidence) -> String {
+    let elsewhere = place::elsewhere(known, load, |other| other.workload == *load);
+    format!(
+        "no guest on a host file system has been measured under {load} on {} yet{}\n  measure some: {}",
+        known.place.in_words(),
+        elsewhere.map_or_else(String::new, |there| format!("\n  {there}")),
+        measure_many(evidence)
+    )
 }
 
 fn unit_of(of_load: &LoadMatrix) -> Unit {

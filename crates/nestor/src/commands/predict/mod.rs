@@ -103,15 +103,7 @@ pub fn run(arguments: &PredictArguments) -> Result<ExitCode> {
                 compute_scale: arguments.compute_scale,
             },
         };
-        let (question, evidence) = load.question(&asked, &evidence, &known)?;
-        let (knowledge, tracks) = learnt_from(&evidence, &known.place, store.path());
-        let answer = answer(&question, &evidence, &knowledge, &tracks);
-        let elsewhere = match answer.rate {
-            Some(_) => Vec::new(),
-            None => elsewhere(&question, &evidence, &known),
-        };
-        let (place, unit) = (known.place.clone(), load.unit.name());
-        answers.push(Predicted { place, question, unit, answer, elsewhere, verified: None });
+        answers.push(predict(&asked, &load, &evidence, &known, store.path())?);
     }
     if !arguments.lab.json {
         answers.iter().for_each(|predicted| out!("{}", text::answer(predicted, &load)));
@@ -130,6 +122,25 @@ pub fn run(arguments: &PredictArguments) -> Result<ExitCode> {
     }
     let known = answers.iter().all(|predicted| predicted.answer.rate.is_some());
     Ok(if known { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+/// The answer to one question, from a store.
+fn predict(
+    asked: &question::Asked<'_>,
+    load: &question::Load,
+    evidence: &Evidence,
+    known: &Known,
+    store: &std::path::Path,
+) -> Result<Predicted> {
+    let (question, evidence) = load.question(asked, evidence, known)?;
+    let (knowledge, tracks) = learnt_from(&evidence, &known.place, store);
+    let answer = answer(&question, &evidence, &knowledge, &tracks);
+    let elsewhere = match answer.rate {
+        Some(_) => Vec::new(),
+        None => elsewhere(&question, &evidence, known),
+    };
+    let (place, unit) = (known.place.clone(), load.unit.name());
+    Ok(Predicted { place, question, unit, answer, elsewhere, verified: None })
 }
 
 /// What was measured of the two stacks at other places only: anything on the target, or a surface. With what would tell of this place.

@@ -1,8 +1,9 @@
 //! Answers as text.
 
 use nestor_predict::calibration::{FEWEST_TRUTHS, is_self_calibrated};
+use nestor_predict::residual::LayerResidual;
 use nestor_predict::{Answer, Missing};
-use nestor_report::units::digits;
+use nestor_report::units::{digits, listed};
 
 use super::Predicted;
 use super::question::Load;
@@ -84,15 +85,28 @@ fn indented(command: Option<&str>) -> String {
     command.map_or_else(String::new, |command| format!("               {command}\n"))
 }
 
+/// Where the time went beside where it was predicted to go.
+fn layers_table(layers: &[LayerResidual]) -> String {
+    let ms = |value: f64| format!("{value:.3}");
+    let known = |value: Option<f64>| value.map_or_else(|| "-".to_owned(), ms);
+    let row = |layer: &LayerResidual| {
+        let off = layer.predicted_ms.map(|predicted| predicted - layer.found_ms);
+        let off = off.map_or_else(|| "-".to_owned(), |off| format!("{off:+.3}"));
+        let name = format!("  {}", layer.layer);
+        [name, layer.machine.clone(), ms(layer.found_ms), known(layer.predicted_ms), off]
+    };
+    let heading = ["  at the layer, without layers below", "machine", "ms found", "predicted", "off by"];
+    table(&heading, &layers.iter().map(row).collect::<Vec<_>>())
+}
+
 /// The real run beside the prediction.
 pub fn verified(verified: &Verified, load: &Load) -> String {
     let unit = load.unit;
-    let runs: Vec<String> = verified.runs.iter().map(ToString::to_string).collect();
     let mut text = format!(
         "  found      {} {} (runs {})",
         digits(verified.found / unit.scale()),
         unit.name(),
-        runs.join(", ")
+        listed(&verified.runs)
     );
     if let Some(error) = verified.error {
         let within = if verified.within == Some(true) { "within" } else { "outside" };
@@ -114,22 +128,7 @@ pub fn verified(verified: &Verified, load: &Load) -> String {
         );
     }
     if !verified.layers.is_empty() {
-        let ms = |value: f64| format!("{value:.3}");
-        let known = |value: Option<f64>| value.map_or_else(|| "-".to_owned(), ms);
-        let rows: Vec<[String; 5]> = verified
-            .layers
-            .iter()
-            .map(|layer| {
-                let off = layer.predicted_ms.map(|predicted| predicted - layer.found_ms);
-                let off = off.map_or_else(|| "-".to_owned(), |off| format!("{off:+.3}"));
-                let name = format!("  {}", layer.layer);
-                [name, layer.machine.clone(), ms(layer.found_ms), known(layer.predicted_ms), off]
-            })
-            .collect();
-        text += &table(
-            &["  at the layer, without layers below", "machine", "ms found", "predicted", "off by"],
-            &rows,
-        );
+        text += &layers_table(&verified.layers);
         if let Some(stack) = &verified.spread_like {
             text += &format!("  (the predicted time is spread over the layers as on {stack})\n");
         }

@@ -2,9 +2,9 @@
 
 use anyhow::{Result, bail};
 use nestor_advise::evidence::mechanism;
-use nestor_predict::Evidence;
-use nestor_predict::residual::{self, LayerResidual};
-use nestor_results::{Store, StoredRun};
+use nestor_predict::residual::{self, LayerResidual, Times};
+use nestor_predict::{Evidence, Question};
+use nestor_results::{Known, Store, StoredRun};
 use serde::Serialize;
 
 use super::Predicted;
@@ -63,30 +63,13 @@ pub fn run(
         bail!("the load could not be measured on {}; `nestor report` lists the runs and why", question.to);
     };
     let known = store.known(&arguments.place()?.place.to_string())?;
-    let of_stack = |stack: &str| -> Result<Vec<StoredRun>> {
-        let cell = known.cells.iter().find(|cell| cell.stack == stack && cell.workload == load.workload);
-        let numbers = cell.map(|cell| cell.runs.clone()).unwrap_or_default();
-        let latest = numbers.iter().rev().take(REPLICATIONS as usize);
-        Ok(latest.map(|run| store.run(*run)).collect::<Result<_, _>>()?)
-    };
+    let of_stack = |stack: &str| latest_runs(store, &known, stack, load);
     let reference = of_stack(&question.from)?;
     let alike = Evidence::of(&known, None).most_alike(&load.workload, &question.to).map(str::to_owned);
     let donor = alike.as_deref().map(of_stack).transpose()?.unwrap_or_default();
-    let pass_ms = |rate: f64| {
-        let requests_per_s = question.reference.requests_per_s * rate / question.reference.rate;
-        f64::from(question.shape.customers()) / requests_per_s * 1e3
-    };
-    // Requests of the load in a run, as many for each operation as where it ran before.
-    let requests = |run: &StoredRun| {
-        let seconds = run.record.measured().map_or(0.0, |m| m.load.elapsed_ns as f64 / 1e9);
-        rate(run, load).unwrap_or_default() * seconds * question.reference.requests_per_s
-            / question.reference.rate
-    };
-    let times = |runs: &[&StoredRun]| {
-        residual::mean_times(runs, |run| Some((requests(run), pass_ms(rate(run, load)?))))
-    };
-    let found_times = times(&runs).map(|times| residual::adding_up_to(times, pass_ms(found)));
-    let donor_times = times(&donor.iter().collect::<Vec<_>>());
+    let pass_ms = |rate: f64| pass_ms(question, rate);
+    let found_times = times(&runs, question, load).map(|times| residual::adding_up_to(times, pass_ms(found)));
+    let donor_times = times(&donor.iter().collect::<Vec<_>>(), question, load);
     let layers = match (&found_times, answer.rate) {
         (Some(found), rate) => residual::by_layer(found, donor_times.as_ref().zip(rate.map(pass_ms))),
         (None, _) => Vec::new(),
@@ -104,6 +87,29 @@ pub fn run(
         // Where nothing was measured before, its processors are not known.
         other_place: (predicted.place.processors.is_some() && !known.place.is_like(&predicted.place))
             .then(|| known.place.in_words()),
+    })
+}
+
+/// The latest runs of the load on a stack.
+fn latest_runs(store: &Store, known: &Known, stack: &str, load: &Load) -> Result<Vec<StoredRun>> {
+    let cell = known.cells.iter().find(|cell| cell.stack == stack && cell.workload == load.workload);
+    let latest = cell.into_iter().flat_map(|cell| cell.runs.iter().rev().take(REPLICATIONS as usize));
+    Ok(latest.map(|run| store.run(*run)).collect::<Result<_, _>>()?)
+}
+
+/// Milliseconds that a worker's operation takes at a rate.
+fn pass_ms(question: &Question, rate: f64) -> f64 {
+    let requests_per_s = question.reference.requests_per_s * rate / question.reference.rate;
+    f64::from(question.shape.customers()) / requests_per_s * 1e3
+}
+
+/// Where the time of the load's requests went, as many for each operation as where it ran before.
+fn times(runs: &[&StoredRun], question: &Question, load: &Load) -> Option<Times> {
+    let reference = &question.reference;
+    residual::mean_times(runs, |run| {
+        let rate = rate(run, load)?;
+        let seconds = run.record.measured()?.load.elapsed_ns as f64 / 1e9;
+        Some((rate * seconds * reference.requests_per_s / reference.rate, pass_ms(question, rate)))
     })
 }
 

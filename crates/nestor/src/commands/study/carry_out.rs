@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use anyhow::Result;
+use nestor_measure::campaign::CampaignEnd;
 use nestor_report::{StudyReport, render_study, study_text};
 use nestor_results::{
     Decisions, Estimator, Saving, SessionRecord, Store, Study, StudyEffort, StudyRecord, TraceCost,
@@ -76,18 +77,8 @@ pub fn carry_out(study: Study, how: &StudyHow, lab: &LabArguments, store: &mut S
         lab.place_of_begun_study(store)?;
     }
     let place = if how.plan { lab.likely_place()? } else { lab.place()?.place.clone() };
-    let ground = place.to_string();
-    let study = if how.resume { as_begun(store, study, &ground)? } else { study };
-    let hash = study.hash(&ground);
-    let usual_cell = store.usual_cell_s(&ground)?.map(std::time::Duration::from_secs_f64);
-    let before = store.study(&hash)?;
-    // Decided once: later the time that cells take is known better, and the blocks that are there would be other ones.
-    let sentinels = before.as_ref().map_or_else(|| study.plan(usual_cell).sentinels, |b| b.sentinels);
-    let looked_until = before.as_ref().and_then(|b| b.study.looked_until.max(Some(b.study.most_blocks())));
-    let study = Study { sentinels: Some(sentinels), looked_until, ..study };
-    let sessions = before.map(|b| b.sessions).unwrap_or_default();
     let path = how.output.clone().unwrap_or_else(|| paths::default_report(&study.name));
-    let mut record = StudyRecord { hash, ground, sentinels, study, ended_early: None, sessions };
+    let mut record = record_of(store, study, place.to_string(), how.resume)?;
     let effort = effort_left(store, &record)?;
     let side_by_side = session::likely_side_by_side(&record.study, &place, lab)?;
     let spread = how.slurm.slurm.then(|| slurm::plan(store, &record, &effort, &how.slurm)).transpose()?;
@@ -108,13 +99,7 @@ pub fn carry_out(study: Study, how: &StudyHow, lab: &LabArguments, store: &mut S
         None => session::run_until_interrupted(&record.study, lab, true, store)?,
         Some(spread) => slurm::run_until_interrupted(&record, lab, &how.slurm, spread, store)?,
     };
-    record.ended_early = end.not_run.first().map(|cell| cell.reason.clone());
-    if let Some(session) = record.sessions.last_mut() {
-        session.cells = end.kept;
-        session.elapsed_s = Some(end.elapsed_s);
-        session.load_s = end.load_s;
-    }
-    store.save_study(&record)?;
+    keep_end(store, &mut record, &end)?;
     session::refuse_interrupted(&end, interrupted)?;
     if end.already_done > 0 {
         errln!(
@@ -129,6 +114,20 @@ pub fn carry_out(study: Study, how: &StudyHow, lab: &LabArguments, store: &mut S
     let rule = record.study.stop_not_followed.as_ref();
     let saving = rule.map(|rule| Saving::of(&record.study, rule, record.sentinels, &samples));
     Ok(CarriedOut { record, report: Some(report), costs, saving, path })
+}
+
+/// A study on a ground as it is kept, with its sessions so far.
+fn record_of(store: &Store, study: Study, ground: String, resume: bool) -> Result<StudyRecord> {
+    let study = if resume { as_begun(store, study, &ground)? } else { study };
+    let hash = study.hash(&ground);
+    let usual_cell = store.usual_cell_s(&ground)?.map(std::time::Duration::from_secs_f64);
+    let before = store.study(&hash)?;
+    // Decided once: later the time that cells take is known better, and the blocks that are there would be other ones.
+    let sentinels = before.as_ref().map_or_else(|| study.plan(usual_cell).sentinels, |b| b.sentinels);
+    let looked_until = before.as_ref().and_then(|b| b.study.looked_until.max(Some(b.study.most_blocks())));
+    let study = Study { sentinels: Some(sentinels), looked_until, ..study };
+    let sessions = before.map(|b| b.sessions).unwrap_or_default();
+    Ok(StudyRecord { hash, ground, sentinels, study, ended_early: None, sessions })
 }
 
 /// Keeps that the study is begun, so that it can be gone on with whatever happens from here.
@@ -147,6 +146,17 @@ fn begin(
         elapsed_s: None,
         load_s: 0.0,
     });
+    Ok(store.save_study(record)?)
+}
+
+/// Keeps how the session ended.
+fn keep_end(store: &mut Store, record: &mut StudyRecord, end: &CampaignEnd) -> Result<()> {
+    record.ended_early = end.not_run.first().map(|cell| cell.reason.clone());
+    if let Some(session) = record.sessions.last_mut() {
+        session.cells = end.kept;
+        session.elapsed_s = Some(end.elapsed_s);
+        session.load_s = end.load_s;
+    }
     Ok(store.save_study(record)?)
 }
 
