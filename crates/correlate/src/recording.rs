@@ -96,6 +96,45 @@ enum ManifestMap {
     Clusters { cluster_bytes: u64 },
 }
 
+impl ManifestLevel {
+    /// The level with what its files in a directory say; `wrong` is the error of what the manifest says.
+    fn read(
+        self,
+        directory: &Path,
+        at: LevelIndex,
+        wrong: impl Fn(String) -> CorrelateError,
+    ) -> Result<RecordedLevel, CorrelateError> {
+        let beside = |name: &str| {
+            beside(directory, name).ok_or_else(|| wrong(format!("{name:?} is not a file in its directory")))
+        };
+        let file = beside(&self.file)?;
+        let map = match self.map {
+            ManifestMap::Identity => SpaceMap::Identity,
+            ManifestMap::Extents { extents } => SpaceMap::Extents(read_extents(&beside(&extents)?, None)?),
+            ManifestMap::Clusters { cluster_bytes } if cluster_bytes.is_power_of_two() => {
+                SpaceMap::Clusters { bytes: cluster_bytes }
+            }
+            ManifestMap::Clusters { cluster_bytes } => {
+                return Err(wrong(format!("clusters of {cluster_bytes} bytes, which is not a power of two")));
+            }
+        };
+        let reader = RequestReader::open(&file).map_err(|source| CorrelateError::Requests {
+            level: at,
+            layer: self.layer.clone(),
+            source,
+        })?;
+        let recorded = reader.header().clone();
+        let known = |name: String, usual: &str| if name.is_empty() { usual.to_owned() } else { name };
+        let header = RequestHeader {
+            layer: known(self.layer, &recorded.layer),
+            kind: known(self.kind, &recorded.kind),
+            machine: known(self.machine, &recorded.machine),
+            ..recorded
+        };
+        Ok(RecordedLevel { header, file, map, cache: self.cache, shared_clock: self.shared_clock })
+    }
+}
+
 impl RecordedLevel {
     /// The level as what [`correlate`](crate::correlate) takes.
     pub fn input(&self) -> LevelInput<'static> {
@@ -189,48 +228,10 @@ impl Recording {
             return Err(wrong(format!("it is longer than {LONGEST_MANIFEST_BYTES} bytes")));
         }
         let manifest: Manifest = serde_json::from_slice(&text).map_err(|e| wrong(e.to_string()))?;
-        let mut levels = Vec::new();
-        for (index, level) in manifest.levels.into_iter().enumerate() {
-            let beside = |name: &str| {
-                beside(directory, name)
-                    .ok_or_else(|| wrong(format!("{name:?} is not a file in its directory")))
-            };
-            let file = beside(&level.file)?;
-            let map = match level.map {
-                ManifestMap::Identity => SpaceMap::Identity,
-                ManifestMap::Extents { extents } => {
-                    SpaceMap::Extents(read_extents(&beside(&extents)?, None)?)
-                }
-                ManifestMap::Clusters { cluster_bytes } if cluster_bytes.is_power_of_two() => {
-                    SpaceMap::Clusters { bytes: cluster_bytes }
-                }
-                ManifestMap::Clusters { cluster_bytes } => {
-                    return Err(wrong(format!(
-                        "clusters of {cluster_bytes} bytes, which is not a power of two"
-                    )));
-                }
-            };
-            let reader = RequestReader::open(&file).map_err(|source| CorrelateError::Requests {
-                level: LevelIndex::at(index),
-                layer: level.layer.clone(),
-                source,
-            })?;
-            let recorded = reader.header().clone();
-            let known = |name: String, usual: &str| if name.is_empty() { usual.to_owned() } else { name };
-            let header = RequestHeader {
-                layer: known(level.layer, &recorded.layer),
-                kind: known(level.kind, &recorded.kind),
-                machine: known(level.machine, &recorded.machine),
-                ..recorded
-            };
-            levels.push(RecordedLevel {
-                header,
-                file,
-                map,
-                cache: level.cache,
-                shared_clock: level.shared_clock,
-            });
-        }
+        let levels = manifest.levels.into_iter().enumerate();
+        let levels: Vec<RecordedLevel> = levels
+            .map(|(index, level)| level.read(directory, LevelIndex::at(index), wrong))
+            .collect::<Result<_, _>>()?;
         if levels.is_empty() {
             return Err(wrong("it has no trace point".to_owned()));
         }

@@ -12,6 +12,21 @@ use crate::tree::{Correlation, Join, LevelIndex, Node, Origin, SampledTree};
 const BAR: usize = 40;
 /// Children of one request that are printed.
 const MOST_PRINTED: usize = 16;
+/// The table of joins: which levels, and counts of requests.
+const JOIN_COLUMNS: [&str; 12] = [
+    "from > to",
+    "joined",
+    "split",
+    "merged",
+    "read-ahead",
+    "write-back",
+    "read-modify-write",
+    "journal",
+    "metadata",
+    "unknown",
+    "from cache",
+    "unmatched",
+];
 
 impl Correlation {
     /// Everything that fits on a screen: how much was joined, what the clocks are known to, where time is added, and
@@ -74,21 +89,7 @@ impl Correlation {
             let names = format!("{} > {}", self.name(join.above), self.name(below));
             std::iter::once(names).chain(counts.map(|count| count.to_string())).collect()
         });
-        let heading = [
-            "from > to",
-            "joined",
-            "split",
-            "merged",
-            "read-ahead",
-            "write-back",
-            "read-modify-write",
-            "journal",
-            "metadata",
-            "unknown",
-            "from cache",
-            "unmatched",
-        ];
-        let mut text = columns(&heading, rows.collect());
+        let mut text = columns(&JOIN_COLUMNS, rows.collect());
         text.push('\n');
         for (below, join) in self.joins_by_level() {
             text += &self.clock_line(below, join);

@@ -22,13 +22,12 @@ pub fn explain(here: &Evidence, baseline: Option<&Evidence>) -> Explanation {
     let case = Case { here, baseline };
     let followed = is_followed(here) && baseline.is_none_or(is_followed);
     let ratio = baseline.and_then(|b| unpaired_ratio(&b.rates, &here.rates));
-    let whole_ns = case.whole_ns();
     let mut left = Left::of(&case);
     let mut findings = Vec::new();
     let mut lines = Vec::new();
     let mut makers = BTreeMap::new();
     if is_noise(ratio.as_ref()) {
-        findings.push(noise(whole_ns, ratio.as_ref()));
+        findings.push(noise(case.whole_ns(), ratio.as_ref()));
         lines.push(line(Holder::Mechanism(MechanismName::Noise), left.into_rest()));
     } else if followed {
         for mechanism in MECHANISMS {
@@ -45,15 +44,7 @@ pub fn explain(here: &Evidence, baseline: Option<&Evidence>) -> Explanation {
             lines.push(line);
             findings.push(found);
         }
-        // Shares are of everything that was moved, not of what is left after one thing has made up for another.
-        let moved_ns: f64 = findings.iter().map(|f| f.effect_ns.abs()).sum::<f64>() + left.rest().abs();
-        let of_ns = if baseline.is_some() { moved_ns.max(whole_ns.abs()) } else { whole_ns };
-        for found in &mut findings {
-            found.share = found.effect_ns.abs() / of_ns.max(1.0);
-            found.proofs = proof::of(here, found.mechanism);
-        }
-        findings.retain(|f| f.share >= NAMED_FROM);
-        findings.sort_by(|a, b| b.share.total_cmp(&a.share));
+        weigh(&mut findings, &case, left.rest());
         lines.push(line(Holder::NotExplained, left.into_rest()));
     }
     let explained: f64 = findings.iter().map(|f| f.share).sum();
@@ -75,6 +66,20 @@ pub fn explain(here: &Evidence, baseline: Option<&Evidence>) -> Explanation {
         // What is not known of the medium would count as its idle time.
         account: if followed { Account::new(here, baseline, lines, &makers) } else { Account::default() },
     }
+}
+
+/// Gives each finding its share and proofs, and keeps those that are worth naming, the largest first.
+fn weigh(findings: &mut Vec<Finding>, case: &Case<'_>, rest_ns: f64) {
+    // Shares are of everything that was moved, not of what is left after one thing has made up for another.
+    let moved_ns: f64 = findings.iter().map(|f| f.effect_ns.abs()).sum::<f64>() + rest_ns.abs();
+    let whole_ns = case.whole_ns();
+    let of_ns = if case.baseline.is_some() { moved_ns.max(whole_ns.abs()) } else { whole_ns };
+    for found in &mut *findings {
+        found.share = found.effect_ns.abs() / of_ns.max(1.0);
+        found.proofs = proof::of(case.here, found.mechanism);
+    }
+    findings.retain(|f| f.share >= NAMED_FROM);
+    findings.sort_by(|a, b| b.share.total_cmp(&a.share));
 }
 
 /// Whether its requests were followed down to the lowest level.

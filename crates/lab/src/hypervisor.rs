@@ -43,21 +43,16 @@ impl Lab {
     ) -> Result<Offered, BuildError> {
         let stack = progressing.stack;
         let layer = stack.layer(index);
-        let options =
-            layer.hypervisor().ok_or_else(|| BuildError::refused(layer, "it is not a virtual machine"))?;
+        let refused = |why: &str| BuildError::refused(layer, why);
+        let starts_none = || refused("it does not start a machine");
+        let options = layer.hypervisor().ok_or_else(|| refused("it is not a virtual machine"))?;
         let parent = below.on;
-        let relation = Relation::across(layer.crossing(), parent)
-            .ok_or_else(|| BuildError::refused(layer, "it does not start a machine"))?;
+        let relation = Relation::across(layer.crossing(), parent).ok_or_else(starts_none)?;
         let disk = attachment(stack, layer, spec, &below.thing)?;
-        let (image, zeroed) = match below.thing {
-            Thing::Image { layer, .. } => (Some(layer), true),
-            Thing::Block { zeroed, .. } => (None, zeroed),
-            Thing::Directory { .. } => (None, false),
-        };
+        let image = if let Thing::Image { layer, .. } = below.thing { Some(layer) } else { None };
+        let zeroed = image.is_some() || matches!(below.thing, Thing::Block { zeroed: true, .. });
         let files = self.files_in(parent)?;
-        let on = stack
-            .machine_across(index)
-            .ok_or_else(|| BuildError::refused(layer, "it does not start a machine"))?;
+        let on = stack.machine_across(index).ok_or_else(starts_none)?;
         let at_start = options.device.attach == Attach::AtStart;
         let guest_spec =
             self.guest_spec(stack, (on, relation), spec, &options, files, at_start.then_some(&disk));
@@ -70,13 +65,12 @@ impl Lab {
         let is_emulated_instead = guest.accelerator.is_emulation() && spec.accelerator == Accelerator::Kvm;
         progressing.machines.insert(on, relation, guest);
         let device = self.give_disk(progressing, (parent, on), &name, &options, disk).map_err(failed)?;
-        let (hypervisor, model) = (spec.kind, options.device.name);
         progressing.virtual_disks.push(VirtualDisk {
             layer: index,
             machine: parent,
             guest: name,
-            hypervisor,
-            model,
+            hypervisor: spec.kind,
+            model: options.device.name,
             image,
         });
         if is_emulated_instead {

@@ -292,13 +292,8 @@ impl Lab {
         }
         let begun = Instant::now();
         let host = self.boot(&self.ground.machine().clone(), spec, "host", &identity);
-        match host {
-            Ok(host) => self.machines.insert(MachineIndex::OUTERMOST, Relation::Outermost, host),
-            Err(e) => {
-                self.stop_host();
-                return Err(e);
-            }
-        }
+        let host = host.inspect_err(|_| self.stop_host())?;
+        self.machines.insert(MachineIndex::OUTERMOST, Relation::Outermost, host);
         self.note_boot(0, begun.elapsed());
         Ok(())
     }

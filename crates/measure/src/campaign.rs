@@ -208,6 +208,29 @@ impl Campaign<'_> {
         Ok(self.end)
     }
 
+    /// Gives the free benches cells, those that wait first; returns why no more are to be begun.
+    fn hand_out(
+        &mut self,
+        blocks: &mut Range<u32>,
+        waiting: &mut VecDeque<PlannedCell>,
+        decisions: &Decisions,
+    ) -> Result<Option<String>, StoreError> {
+        let mut reason = None;
+        while reason.is_none() && self.crew.has_free() {
+            // Also between cells that the store has, of which no bench reports.
+            if self.interrupted.load(Ordering::Relaxed) {
+                reason = Some(INTERRUPTED.to_owned());
+            } else if let Some(cell) = waiting.pop_front() {
+                reason = self.begin_cell(cell, waiting)?;
+            } else if let Some(block) = blocks.next() {
+                *waiting = self.cells_of(block, decisions);
+            } else {
+                break;
+            }
+        }
+        Ok(reason)
+    }
+
     /// Runs the cells of some blocks, and repeats the failed ones once after the others of their block; returns why it stopped
     /// early.
     fn run_blocks(
@@ -218,17 +241,8 @@ impl Campaign<'_> {
         let mut waiting = VecDeque::new();
         let mut reason = None;
         loop {
-            while reason.is_none() && self.crew.has_free() {
-                // Also between cells that the store has, of which no bench reports.
-                if self.interrupted.load(Ordering::Relaxed) {
-                    reason = Some(INTERRUPTED.to_owned());
-                } else if let Some(cell) = waiting.pop_front() {
-                    reason = self.begin_cell(cell, &waiting)?;
-                } else if let Some(block) = blocks.next() {
-                    waiting = self.cells_of(block, decisions);
-                } else {
-                    break;
-                }
+            if reason.is_none() {
+                reason = self.hand_out(&mut blocks, &mut waiting, decisions)?;
             }
             if self.crew.is_idle() {
                 return Ok(reason);

@@ -74,6 +74,24 @@ pub struct HypervisorOutput {
     pub disk_bytes: u64,
 }
 
+impl HypervisorOutput {
+    /// What the file of the requests on the virtual disk says of itself.
+    fn header(&self, summary: &RecordSummary) -> RequestHeader {
+        RequestHeader {
+            layer: self.layer.clone(),
+            kind: "hypervisor".to_owned(),
+            machine: self.machine.clone(),
+            clock: ClockReading {
+                realtime_ns: Some(summary.started_realtime_ns),
+                monotonic_ns: summary.started_monotonic_ns,
+            },
+            space_bytes: self.disk_bytes,
+            dropped: summary.dropped_events,
+            records: 0,
+        }
+    }
+}
+
 /// Condenses what `record_hypervisor` of `nestor-capture` left in a directory, and writes its requests.
 ///
 /// # Errors
@@ -94,27 +112,17 @@ pub fn summarize_hypervisor(
         Ok(())
     })?;
     let chosen = choice.end();
-    let header = |kind: &str| RequestHeader {
-        layer: output.layer.clone(),
-        kind: kind.to_owned(),
-        machine: output.machine.clone(),
-        clock: ClockReading {
-            realtime_ns: Some(summary.started_realtime_ns),
-            monotonic_ns: summary.started_monotonic_ns,
-        },
-        space_bytes: output.disk_bytes,
-        dropped: summary.dropped_events,
-        records: 0,
-    };
+    let header = output.header(&summary);
     let clock = Clock::of(&summary, &source);
-    let mut disk = Collected::new(output.disk_requests.as_deref(), header("hypervisor"))?;
+    let mut disk = Collected::new(output.disk_requests.as_deref(), header.clone())?;
     let mut file = Collected::new(
         output.file_requests.as_deref().filter(|_| source.format.is_some()),
         // The layer of these requests is the image format, not the machine.
         RequestHeader {
             layer: source.format.clone().unwrap_or_default(),
+            kind: "image file".to_owned(),
             space_bytes: 0,
-            ..header("image file")
+            ..header
         },
     )?;
     let mut disk_requests = DiskRequests::new(source.interface, chosen.device);

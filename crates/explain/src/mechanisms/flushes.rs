@@ -31,19 +31,7 @@ fn find(case: &Case<'_>, left: &mut Left) -> Option<Finding> {
         if case.baseline.is_some() { &[Part::Flush, Part::Data, Part::Idle][..] } else { &[Part::Flush] };
     let effect = of_flushes.iter().map(|part| left.claim(*part, sign(left.part(*part), 0.0))).sum();
     let (top, medium) = (case.here.flushes_at_top(), case.here.flushes_at_medium());
-    let words = if dropped {
-        format!(
-            "the guest sends {top:.2} flushes per operation, but {medium:.2} reach the medium: the rest are \
-             dropped"
-        )
-    } else if medium > 2.0 * top {
-        format!(
-            "{medium:.2} flushes per operation reach the medium, but the guest sends {top:.2}: the cache \
-             mode adds the rest"
-        )
-    } else {
-        format!("{medium:.2} flushes per operation reach the medium, as the guest requests ({top:.2})")
-    };
+    let words = words(top, medium, dropped);
     let layer = if medium > 2.0 * top || dropped {
         case.here.edges.iter().find(|edge| edge.role.is_image() || edge.role == LayerRole::Disk)
     } else {
@@ -68,4 +56,20 @@ fn find(case: &Case<'_>, left: &mut Left) -> Option<Finding> {
             .to_owned()
     });
     Some(found)
+}
+
+fn words(top: f64, medium: f64, dropped: bool) -> String {
+    if dropped {
+        format!(
+            "the guest sends {top:.2} flushes per operation, but {medium:.2} reach the medium: the rest are \
+             dropped"
+        )
+    } else if medium > 2.0 * top {
+        format!(
+            "{medium:.2} flushes per operation reach the medium, but the guest sends {top:.2}: the cache \
+             mode adds the rest"
+        )
+    } else {
+        format!("{medium:.2} flushes per operation reach the medium, as the guest requests ({top:.2})")
+    }
 }

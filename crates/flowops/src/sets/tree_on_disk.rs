@@ -161,17 +161,14 @@ impl Walk<'_> {
         &mut self,
         directory: BorrowedFd<'_>,
         name: &CStr,
-        kind: FileType,
+        mut kind: FileType,
         place: Place,
     ) -> Result<(), Stranger> {
-        let look = || statat(directory, name, AtFlags::SYMLINK_NOFOLLOW);
-        let kind = match kind {
-            // File systems that do not say it in the list.
-            FileType::Unknown => {
-                FileType::from_raw_mode(look().map_err(|e| self.failed("cannot look at", e))?.st_mode)
-            }
-            kind => kind,
-        };
+        // File systems that do not say it in the list.
+        if kind == FileType::Unknown {
+            let found = statat(directory, name, AtFlags::SYMLINK_NOFOLLOW);
+            kind = FileType::from_raw_mode(found.map_err(|e| self.failed("cannot look at", e))?.st_mode);
+        }
         let stranger = |walk: &Self| match kind {
             FileType::RegularFile | FileType::Directory => Stranger::Named(walk.path.clone()),
             _ => Stranger::LeadsOut(walk.path.clone()),

@@ -72,10 +72,7 @@ pub fn leftovers(root: &Path) -> Result<Found, WorkRootError> {
 fn examine(mut run: RunDirectory, here: &Origin) -> Result<Option<Leftover>, LeftAlone> {
     let directory = run.path().to_owned();
     let alone = |reason: String| LeftAlone { directory: directory.clone(), reason };
-    let ledger = match run.open_file(LEDGER_FILE).map_err(|e| alone(e.to_string()))? {
-        Some(file) => file,
-        None => return Ok(None),
-    };
+    let Some(ledger) = run.open_file(LEDGER_FILE).map_err(|e| alone(e.to_string()))? else { return Ok(None) };
     let mut text = Vec::new();
     let read = ledger.take(MAX_LEDGER_BYTES).read_to_end(&mut text);
     let file: LedgerFile = read

@@ -30,19 +30,25 @@ fn mix_random(data: &[u8]) -> Obeyed {
     random::mix(data).map(|()| Answer::Done).map_err(|e| Refusal::of_io(what, &e))
 }
 
+fn pause(time: Duration) -> Obeyed {
+    std::thread::sleep(time);
+    Ok(Answer::Done)
+}
+
 impl Agent {
     /// Carries out one request.
     ///
     /// # Errors
     /// What happened, where, what to do.
     pub(super) fn obey(&self, request: Request) -> Obeyed {
+        let ms = Duration::from_millis;
         match request {
             Request::Facts => Ok(Answer::Facts(facts::of_this_machine(&self.work_directory))),
             Request::Run(command) => self.run(&command),
             Request::StartProcess { command, output } => self.start_process(&command, &output),
             Request::StopProcess { process, grace_ms } => self.stop_process(process, grace_ms),
             Request::AwaitFile { process, path, timeout_ms } => {
-                self.await_file(process, Path::new(&path), Duration::from_millis(timeout_ms))
+                self.await_file(process, Path::new(&path), ms(timeout_ms))
             }
             Request::WriteFile { path, contents } => write_file(&path, &contents),
             Request::ReadFile { path, offset, max_bytes } => read_file(&path, offset, max_bytes),
@@ -60,13 +66,10 @@ impl Agent {
             }
             Request::Release { path } => self.release(&path),
             Request::Set { path, value } => self.set(&path, &value),
-            Request::FindDisk { mark, timeout_ms } => {
-                Ok(Answer::Device(disks::find(&mark, Duration::from_millis(timeout_ms))?))
-            }
+            Request::FindDisk { mark, timeout_ms } => disks::find(&mark, ms(timeout_ms)).map(Answer::Device),
             Request::StartMachine(spec) => self.start_machine(&spec),
             Request::KeepMachine { machine, path, timeout_ms } => {
-                self.machine(&machine)?.keep_state(Path::new(&path), Duration::from_millis(timeout_ms))?;
-                Ok(Answer::Done)
+                self.machine(&machine)?.keep_state(Path::new(&path), ms(timeout_ms)).map(|()| Answer::Done)
             }
             Request::TakeInstructions { machine } => {
                 Ok(Answer::Instructions(self.machine(&machine)?.take_instructions()))
@@ -74,16 +77,9 @@ impl Agent {
             Request::ReadTicks => Ok(Answer::Ticks(TickReading::now())),
             Request::TickOffset { machine } => Ok(Answer::TickOffset(self.machine(&machine)?.tick_offset()?)),
             Request::StopMachine { machine } => self.stop_machine(&machine),
-            Request::AttachDisk { machine, disk } => {
-                self.with_disk(&machine, &disk, |machine| machine.attach(&disk))
-            }
-            Request::DetachDisk { machine, disk } => {
-                self.with_disk(&machine, &disk, |machine| machine.detach(&disk))
-            }
-            Request::Pause { ms } => {
-                std::thread::sleep(Duration::from_millis(ms));
-                Ok(Answer::Done)
-            }
+            Request::AttachDisk { machine, disk } => self.with_disk(&machine, &disk, |m| m.attach(&disk)),
+            Request::DetachDisk { machine, disk } => self.with_disk(&machine, &disk, |m| m.detach(&disk)),
+            Request::Pause { ms } => pause(Duration::from_millis(ms)),
             Request::Forward { machine, timeout_ms, request } => self.forward(&machine, timeout_ms, *request),
             Request::MakePrivateDirectory { prefix } => self.make_private_directory(&prefix),
             Request::CreateFile { path, contents } => self.create_file(&path, &contents),

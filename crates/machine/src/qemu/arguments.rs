@@ -250,21 +250,10 @@ fn bare_machine(
         &format!("file:{}", path(&files.console())),
         "-qmp",
         &format!("unix:{},server=on,wait=off", path(&files.qmp_socket())),
-        "-device",
-        // A notification that goes through the main loop would be seen at no certain virtual time.
-        &format!("{AGENT_BUS}{}", if counted { ",ioeventfd=off" } else { "" }),
-        "-chardev",
-        // The agent's port is open from the machine's first moment on, and not at some time during its boot.
-        &format!(
-            "socket,id=agent,path={},server=on,wait={}",
-            path(&files.agent_socket()),
-            if counted { "on" } else { "off" }
-        ),
-        "-device",
-        &format!("virtserialport,chardev=agent,name={AGENT_PORT}"),
     ]
     .map(str::to_owned)
     .into();
+    argv.extend(agent_port(counted, files));
     argv.extend(processor.arguments(cpus));
     if !counted {
         // Elsewhere the processor's own generator follows the seed, and this would not.
@@ -277,6 +266,22 @@ fn bare_machine(
         ]);
     }
     argv
+}
+
+/// What the agent is reached through.
+fn agent_port(counted: bool, files: &MachineFiles) -> [String; 6] {
+    // A notification that goes through the main loop would be seen at no certain virtual time.
+    let notifications = if counted { ",ioeventfd=off" } else { "" };
+    // The agent's port is open from the machine's first moment on, and not at some time during its boot.
+    let wait = if counted { "on" } else { "off" };
+    [
+        "-device".into(),
+        format!("{AGENT_BUS}{notifications}"),
+        "-chardev".into(),
+        format!("socket,id=agent,path={},server=on,wait={wait}", path(&files.agent_socket())),
+        "-device".into(),
+        format!("virtserialport,chardev=agent,name={AGENT_PORT}"),
+    ]
 }
 
 /// Lets programs other than the agent switch trace events on and off. Times are only in the log when QEMU puts them

@@ -175,9 +175,8 @@ fn one(
             let point = built.point(layer).ok_or_else(missing)?;
             name = PointName::of_point(built, point);
             argv.extend(["summarize", "--json", "--remove", &recorder.directory]);
-            if let Some(layout) = layout_of_point(built, point, layouts) {
-                argv.extend(["--layout", layout]);
-            }
+            let layout = layout_of_point(built, point, layouts);
+            argv.extend(layout.iter().flat_map(|layout| ["--layout", layout]));
             if directory.is_some() {
                 argv.extend(["--requests", &there, "--layer", &name.layer, "--kind", &name.kind]);
                 argv.extend(["--machine", &name.machine]);

@@ -212,6 +212,27 @@ struct Timed {
     asleep_s: Option<f64>,
 }
 
+/// Lays out the data set, and brings the stack into the state in which every measurement begins.
+fn prepare(
+    lab: &Lab,
+    built: &BuiltStack,
+    request: &CellRequest<'_>,
+    place: &Place,
+    progress: &dyn Fn(&str),
+) -> Result<(), CellError> {
+    let machine = &built.top_machine().machine;
+    for step in request.workload.prepare(place, request.seed) {
+        progress(&step.title);
+        let output = run_step(machine, &step)?;
+        request.workload.check_preparation(&output)?;
+    }
+    progress("emptying the caches");
+    built.end_preparation()?;
+    built.empty_caches()?;
+    lab.set_disk_timing(true)?;
+    Ok(wait_for_start(machine, built, request.seed)?)
+}
+
 fn measure_on(
     lab: &Lab,
     built: &BuiltStack,
@@ -226,16 +247,7 @@ fn measure_on(
         Top::Device(path) => Target::Device(path.clone()),
     };
     let place = Place { target, scratch };
-    for step in request.workload.prepare(&place, request.seed) {
-        progress(&step.title);
-        let output = run_step(machine, &step)?;
-        request.workload.check_preparation(&output)?;
-    }
-    progress("emptying the caches");
-    built.end_preparation()?;
-    built.empty_caches()?;
-    lab.set_disk_timing(true)?;
-    wait_for_start(machine, built, request.seed)?;
+    prepare(lab, built, request, &place, progress)?;
     let recorded_step = (request.trace == TraceMode::Full)
         .then(|| request.workload.measure_recorded(&place, request.seed))
         .flatten();

@@ -17,6 +17,7 @@ const KILL: i32 = 9;
 /// # Errors
 /// If the machine does not answer. The program's own failure is in the output.
 pub fn run_step(machine: &Machine, step: &Step) -> Result<StepOutput, MachineError> {
+    let failed = |ended, stderr| StepOutput { ended, stdout: String::new(), stderr, files: Vec::new() };
     for (path, contents) in &step.input_files {
         machine.write_file(path, contents)?;
     }
@@ -24,12 +25,8 @@ pub fn run_step(machine: &Machine, step: &Step) -> Result<StepOutput, MachineErr
         let contents = match std::fs::read(here) {
             Ok(contents) => contents,
             Err(e) => {
-                return Ok(StepOutput {
-                    ended: Ended::Code(1),
-                    stdout: String::new(),
-                    stderr: format!("cannot read {here}, which the workload names: {e}"),
-                    files: Vec::new(),
-                });
+                let why = format!("cannot read {here}, which the workload names: {e}");
+                return Ok(failed(Ended::Code(1), why));
             }
         };
         machine.write_file(path, &contents)?;
@@ -37,12 +34,7 @@ pub fn run_step(machine: &Machine, step: &Step) -> Result<StepOutput, MachineErr
     let finished = match machine.run(Command::new(step.argv.clone()).timeout_s(step.timeout_s)) {
         Ok(finished) => finished,
         Err(MachineError::Refused { refusal, .. }) if matches!(refusal.cause, Cause::NotInstalled { .. }) => {
-            return Ok(StepOutput {
-                ended: Ended::NoProgram,
-                stdout: String::new(),
-                stderr: refusal.message,
-                files: Vec::new(),
-            });
+            return Ok(failed(Ended::NoProgram, refusal.message));
         }
         Err(e) => return Err(e),
     };

@@ -4,7 +4,7 @@ use nestor_trace::Operation;
 use nestor_trace::event::SECTOR_BYTES;
 use serde::{Deserialize, Serialize};
 
-use super::ReplayPlan;
+use super::{PlannedRequest, ReplayPlan};
 use crate::error::ReplayError;
 
 /// What to do with a trace of a larger device than the target.
@@ -31,6 +31,22 @@ pub struct Fitted {
     pub widened: u64,
     /// Requests made shorter, because they were longer than the target.
     pub shortened: u64,
+}
+
+impl Fitted {
+    /// Puts a request at the sector `start`, in whole blocks of the target and within it, and counts what that changed.
+    fn put(&mut self, request: &mut PlannedRequest, start: u64, block_sectors: u64, target_sectors: u64) {
+        let end = start + u64::from(request.sectors);
+        let aligned = (start / block_sectors * block_sectors, end.next_multiple_of(block_sectors));
+        self.widened += u64::from(aligned != (start, end));
+        let (start, end) = aligned;
+        self.shortened += u64::from(end - start > target_sectors);
+        let sectors = (end - start).min(target_sectors);
+        let start = start.min(target_sectors - sectors);
+        self.moved += u64::from(start != request.sector / block_sectors * block_sectors);
+        request.sector = start;
+        request.sectors = u32::try_from(sectors).unwrap_or(u32::MAX);
+    }
 }
 
 impl ReplayPlan {
@@ -81,19 +97,7 @@ impl ReplayPlan {
                 let grain = 8.max(block_sectors);
                 start = (scaled as u64) / grain * grain + start % grain;
             }
-            let mut end = start + u64::from(request.sectors);
-            let aligned = (start / block_sectors * block_sectors, end.next_multiple_of(block_sectors));
-            fitted.widened += u64::from(aligned != (start, end));
-            (start, end) = aligned;
-            let mut sectors = end - start;
-            if sectors > target_sectors {
-                fitted.shortened += 1;
-                sectors = target_sectors;
-            }
-            start = start.min(target_sectors - sectors);
-            fitted.moved += u64::from(start != request.sector / block_sectors * block_sectors);
-            request.sector = start;
-            request.sectors = u32::try_from(sectors).unwrap_or(u32::MAX);
+            fitted.put(request, start, block_sectors, target_sectors);
         }
         self.fitted = fitted;
         Ok(fitted)

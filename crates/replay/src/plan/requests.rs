@@ -56,12 +56,7 @@ pub(super) fn plan_of_requests(
         }));
     }
     let mut remarks = source.warnings().remarks();
-    if taken.rounded > 0 {
-        remarks.push(format!(
-            "{} requests do not begin or end at a sector of 512 bytes and were extended to whole sectors",
-            taken.rounded
-        ));
-    }
+    remarks.extend(taken.remark());
     if !recorded.latency {
         taken.requests.iter_mut().for_each(|request| request.completed_ns = None);
     }
@@ -124,6 +119,13 @@ impl<'a> Taken<'a> {
         if !self.ambiguous {
             self.take(traced);
         }
+    }
+
+    fn remark(&self) -> Option<String> {
+        let rounded = Some(self.rounded).filter(|rounded| *rounded > 0)?;
+        Some(format!(
+            "{rounded} requests do not begin or end at a sector of 512 bytes and were extended to whole sectors"
+        ))
     }
 
     fn take(&mut self, traced: &TracedRequest) {

@@ -144,12 +144,8 @@ pub fn parse_line(line: &str) -> Line {
     }
     let Some((head, event)) = line.split_once(": block_") else {
         // Some other event, if it has the form of one at all. A thread's name may hold the separator.
-        let mut ends = line.match_indices(": ");
-        return if ends.any(|(end, _)| context(&line[..end]).is_some()) {
-            Line::Other
-        } else {
-            Line::Unreadable
-        };
+        let is_event = line.match_indices(": ").any(|(end, _)| context(&line[..end]).is_some());
+        return if is_event { Line::Other } else { Line::Unreadable };
     };
     let Some((name, fields)) = event.split_once(':') else { return Line::Unreadable };
     if REDUNDANT.contains(&name) {

@@ -9,6 +9,7 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use nestor_kernel::in_use;
+use nestor_text::units::listed;
 use rustix::fs::{FlockOperation, flock};
 use rustix::io::Errno;
 
@@ -127,7 +128,7 @@ impl Medium<'_> {
             return Ok(());
         }
         let how = if users.iter().any(|user| user.writes) { "for writing " } else { "" };
-        let (path, users) = (self.path, in_words(users));
+        let (path, users) = (self.path, listed(users));
         Err(used_by_another(format!(
             "{path} is in use: it is open {how}in {users}; wait until that program ends"
         )))
@@ -136,7 +137,7 @@ impl Medium<'_> {
     fn locked(&self) -> Refusal {
         let who = match users::users_of(self.file).as_slice() {
             [] => String::new(),
-            users => format!("; it is open in {}", in_words(users)),
+            users => format!("; it is open in {}", listed(users)),
         };
         used_by_another(format!(
             "{} is in use: another program has locked it, perhaps another run of nestor or a virtual machine{who}; \
@@ -152,10 +153,6 @@ impl Medium<'_> {
 
 fn used_by_another(message: String) -> Refusal {
     Refusal::new(Cause::InUse, message)
-}
-
-fn in_words(users: &[User]) -> String {
-    users.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")
 }
 
 #[cfg(test)]
