@@ -18,6 +18,9 @@ use super::searches::limit_searches;
 /// `None` where the samples do not have it. The second argument is the confidence of intervals.
 type OfSamples = fn(&[f64], f64) -> Option<f64>;
 
+/// A variation, or an end of its interval.
+type OfVariation = fn(Variation) -> Option<f64>;
+
 /// Samples that all statistics of a connection may hold at once.
 const MOST_SAMPLES: usize = 2_000_000;
 
@@ -111,7 +114,7 @@ struct Members {
 
 /// How much members vary, free of what their runs vary by.
 struct VariationOfMembers {
-    end: fn(Variation) -> Option<f64>,
+    end: OfVariation,
     confidence: f64,
     held: Held,
 }
@@ -154,7 +157,7 @@ pub(super) fn add_functions(connection: &Connection, confidence: f64) -> rusqlit
     let held = Held::default();
     let correlation = RankCorrelation { held: held.clone() };
     connection.create_aggregate_function("rank_correlation", 2, PURE, correlation)?;
-    let ends: [(&str, fn(Variation) -> Option<f64>); 3] = [
+    let ends: [(&str, OfVariation); 3] = [
         ("variation", |found| Some(found.value)),
         ("variation_low", |found| Some(found.interval?.low)),
         ("variation_high", |found| Some(found.interval?.high)),
@@ -203,4 +206,47 @@ fn interval(samples: &[f64], confidence: f64) -> Option<(f64, f64)> {
     let logarithms: Vec<f64> = samples.iter().map(|s| s.ln()).collect();
     let interval = mean_at(&logarithms, confidence)?.interval?;
     Some((interval.low.exp(), interval.high.exp()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What statistics find in the rows (member, block, value).
+    fn found(what: &str, rows: &str) -> Option<f64> {
+        let connection = Connection::open_in_memory().unwrap();
+        add_functions(&connection, 0.95).unwrap();
+        let query = format!("WITH r(member, block, value) AS (VALUES {rows}) SELECT {what} FROM r");
+        connection.query_row(&query, [], |row| row.get(0)).unwrap()
+    }
+
+    #[test]
+    fn a_mean_has_students_interval() {
+        // Mean 2, standard error 1/√3, factor of two degrees of freedom 4.3027.
+        let three = "('a', 0, 1.0), ('a', 1, 2.0), ('a', 2, 3.0)";
+        let half = 4.302_653 / 3.0_f64.sqrt();
+        assert!((found("mean_low(value)", three).unwrap() - (2.0 - half)).abs() < 1e-5);
+        assert!((found("mean_high(value)", three).unwrap() - (2.0 + half)).abs() < 1e-5);
+        assert_eq!(found("mean_low(value)", "('a', 0, 1.0)"), None);
+    }
+
+    #[test]
+    fn variation_between_members_is_not_that_of_their_runs() {
+        // Members at 1, 2 and 3 in each of three blocks: √(exp(s²) − 1), with s that of their logarithms.
+        let logarithms = [0.0, 2.0_f64.ln(), 3.0_f64.ln()];
+        let mean = logarithms.iter().sum::<f64>() / 3.0;
+        let variance = logarithms.iter().map(|l| (l - mean).powi(2)).sum::<f64>() / 2.0;
+        let expected = 100.0 * variance.exp_m1().sqrt();
+        let still = "('a', 0, 1.0), ('b', 0, 2.0), ('c', 0, 3.0), ('a', 1, 1.0), ('b', 1, 2.0), ('c', 1, 3.0), \
+                     ('a', 2, 1.0), ('b', 2, 2.0), ('c', 2, 3.0)";
+        for end in ["variation", "variation_low", "variation_high"] {
+            let value = found(&format!("{end}(member, block, value)"), still).unwrap();
+            assert!((value - expected).abs() < 1e-9, "{end}: {value}");
+        }
+        // The same numbers, but each member takes a turn at each of them.
+        let turning = "('a', 0, 1.0), ('b', 0, 2.0), ('c', 0, 3.0), ('a', 1, 2.0), ('b', 1, 3.0), ('c', 1, 1.0), \
+                       ('a', 2, 3.0), ('b', 2, 1.0), ('c', 2, 2.0)";
+        assert_eq!(found("variation(member, block, value)", turning), Some(0.0));
+        assert_eq!(found("variation(member, block, value)", "('a', 0, 1.0), ('b', 0, 2.0)"), None);
+    }
 }
