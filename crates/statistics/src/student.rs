@@ -3,12 +3,16 @@
 //! The distribution is that of `statrs`. Its quantile is not: for few degrees of freedom and far tails it ends orders of
 //! magnitude away.
 
+use std::f64::consts::PI;
+
 use statrs::function::beta::checked_beta_reg;
+use statrs::function::gamma::ln_gamma;
 
 /// The value that a t-distributed variable with `degrees_of_freedom` stays below with `probability`.
 ///
 /// Returns `None` for probabilities outside (0, 1) and for degrees of freedom that are not positive.
-/// Found by bisection on [`cumulative`], to about 12 significant digits.
+/// Found by Newton's steps on [`cumulative`], halving the interval that holds it wherever a step would leave it, to about 12 significant
+/// digits.
 pub fn quantile(probability: f64, degrees_of_freedom: f64) -> Option<f64> {
     let valid = probability > 0.0 && probability < 1.0 && degrees_of_freedom > 0.0;
     if !valid || !degrees_of_freedom.is_finite() {
@@ -25,12 +29,26 @@ pub fn quantile(probability: f64, degrees_of_freedom: f64) -> Option<f64> {
             return None;
         }
     }
+    let mut t = 0.5 * (below + above);
     // 100 halvings exhaust the 53 bits of the mantissa whatever the start.
     for _ in 0..100 {
-        let middle = 0.5 * (below + above);
-        if cumulative(middle, degrees_of_freedom) < probability { below = middle } else { above = middle }
+        let excess = cumulative(t, degrees_of_freedom) - probability;
+        if excess < 0.0 { below = t } else { above = t }
+        let step = excess / density(t, degrees_of_freedom);
+        let next = if (below..=above).contains(&(t - step)) { t - step } else { 0.5 * (below + above) };
+        if (next - t).abs() <= 1e-13 * t {
+            return Some(next);
+        }
+        t = next;
     }
-    Some(0.5 * (below + above))
+    Some(t)
+}
+
+/// The density of the distribution (Abramowitz and Stegun, 26.7.1, differentiated).
+fn density(t: f64, degrees_of_freedom: f64) -> f64 {
+    let half = 0.5 * degrees_of_freedom;
+    let scale = ln_gamma(half + 0.5) - ln_gamma(half) - 0.5 * (degrees_of_freedom * PI).ln();
+    (scale - (half + 0.5) * (t * t / degrees_of_freedom).ln_1p()).exp()
 }
 
 /// The factor of a two-sided interval of the given confidence: 12.706 for 95 % and one degree of freedom.

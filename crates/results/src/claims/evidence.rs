@@ -69,9 +69,13 @@ impl Evidence {
 
     /// The first of these runs that is not in the file.
     pub fn unknown_run(&self, runs: &BTreeSet<i64>) -> rusqlite::Result<Option<i64>> {
-        let mut known = self.connection.prepare_cached("SELECT 1 FROM main.runs WHERE number = ?")?;
+        // Most are in the small table; the file's own is read page by page.
+        let mut known = self.connection.prepare_cached(
+            "SELECT CASE WHEN EXISTS (SELECT 1 FROM counted WHERE run = ?1) THEN 1 \
+             ELSE EXISTS (SELECT 1 FROM main.runs WHERE number = ?1) END",
+        )?;
         for run in runs {
-            if !known.exists([run])? {
+            if !known.query_row([run], |row| row.get::<_, bool>(0))? {
                 return Ok(Some(*run));
             }
         }
@@ -84,6 +88,9 @@ impl Evidence {
     ///
     /// If one of them is not in the file (see [`Self::unknown_run`]), or the file cannot be read.
     pub fn left_out(&self, runs: &BTreeSet<i64>) -> rusqlite::Result<Vec<String>> {
+        if self.parted.is_empty() {
+            return Ok(Vec::new());
+        }
         let mut workload =
             self.connection.prepare_cached("SELECT workload FROM main.runs WHERE number = ?")?;
         let workload_of = |run: &i64| workload.query_row([run], |row| row.get::<_, String>(0));
