@@ -1,95 +1,13 @@
 //! Scripts run on a directory of this machine: what they do to it, how they end, what they count.
 
+mod support;
+
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
-use std::sync::Mutex;
-use std::sync::atomic::{AtomicUsize, Ordering};
 
-use nestor_flowops::{
-    Ended, FlowError, FlowOptions, FlowReport, Listener, RunReport, Scale, Source, relocate, run_script,
-    scale,
-};
-use tempfile::TempDir;
-
-/// Remembers what is said; stops after so many looks, if asked to.
-#[derive(Default)]
-struct Heard<'h> {
-    lines: Mutex<Vec<String>>,
-    reports: AtomicUsize,
-    stop: bool,
-    /// Done when all is ready and nothing has begun.
-    before: Option<&'h (dyn Fn() + Sync)>,
-}
-
-impl Listener for Heard<'_> {
-    fn say(&self, line: &str) {
-        self.lines.lock().unwrap().push(line.to_owned());
-    }
-    fn progress(&self, _what: &str, share: f64) {
-        assert!(share >= 0.0);
-    }
-    fn report(&self, _so_far: &RunReport) {
-        self.reports.fetch_add(1, Ordering::Relaxed);
-    }
-    fn is_interrupted(&self) -> bool {
-        self.stop
-    }
-    fn wait_for_others(&self) -> Result<(), String> {
-        self.before.into_iter().for_each(|before| before());
-        Ok(())
-    }
-}
-
-struct Ran {
-    result: Result<FlowReport, FlowError>,
-    lines: Vec<String>,
-}
-
-fn run_in(folder: &Path, text: &str, options: FlowOptions) -> Ran {
-    let heard = Heard::default();
-    let result = run_with(folder, text, options, &heard);
-    Ran { result, lines: heard.lines.into_inner().unwrap() }
-}
-
-fn run_with(
-    folder: &Path,
-    text: &str,
-    options: FlowOptions,
-    heard: &Heard<'_>,
-) -> Result<FlowReport, FlowError> {
-    let source = nestor_wml::Source::new("test.f", text.as_bytes());
-    let script = nestor_wml::parse(&source, &[]).unwrap_or_else(|e| panic!("{e}"));
-    let options = FlowOptions { places: relocate(&script, folder), ..options };
-    run_script(&script, Source { name: "test.f", text }, &options, heard)
-}
-
-fn one_run(folder: &TempDir, text: &str) -> RunReport {
-    let report = run_in(folder.path(), text, FlowOptions::default()).result.unwrap();
-    assert_eq!(report.runs.len(), 1);
-    report.runs.into_iter().next().unwrap()
-}
-
-fn operations(run: &RunReport, name: &str) -> u64 {
-    run.flowops.iter().find(|f| f.name == name).unwrap_or_else(|| panic!("no flowop {name}")).operations
-}
-
-fn files_below(path: &Path) -> Vec<u64> {
-    let mut sizes = Vec::new();
-    for entry in fs::read_dir(path).unwrap() {
-        let entry = entry.unwrap();
-        if entry.file_type().unwrap().is_dir() {
-            sizes.extend(files_below(&entry.path()));
-        } else {
-            sizes.push(entry.metadata().unwrap().len());
-        }
-    }
-    sizes
-}
-
-fn folder() -> TempDir {
-    tempfile::tempdir().unwrap()
-}
+use nestor_flowops::{Ended, FlowError, FlowOptions, Scale, scale};
+use support::{Heard, files_below, folder, one_run, operations, run_in, run_with};
 
 #[test]
 fn files_are_made_as_the_script_says() {

@@ -4,9 +4,11 @@ mod bench;
 pub mod campaign;
 pub mod cell;
 mod crew;
+mod watcher;
 
 pub use bench::Bench;
 pub use crew::{Crew, Order, Said};
+pub use watcher::Watcher;
 
 #[cfg(test)]
 mod tests;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
-use nestor_measure::campaign::Watcher;
+use nestor_measure::Watcher;
 use nestor_results::CellKey;
 use nestor_results::{CellRecord, Outcome};
 use nestor_terminal::visible;

@@ -6,7 +6,8 @@ use std::time::{Duration, SystemTime};
 
 use anyhow::{Context, Result, bail};
 use nestor_lab::{Lab, LabOptions, cell_needs};
-use nestor_measure::campaign::{CampaignEnd, CampaignOptions, Laboratory, Watcher, run_campaign_by};
+use nestor_measure::Watcher;
+use nestor_measure::campaign::{CampaignEnd, CampaignOptions, Laboratory, run_campaign_by};
 use nestor_results::{
     CellKey, CellRecord, Decisions, Estimator, Store, StudyEffort, StudyRecord, budget_ended,
 };

@@ -8,7 +8,8 @@ use std::rc::Rc;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
-use nestor_measure::campaign::{CampaignEnd, CampaignOptions, Laboratory, Watcher, run_campaign_by};
+use nestor_measure::Watcher;
+use nestor_measure::campaign::{CampaignEnd, CampaignOptions, Laboratory, run_campaign_by};
 use nestor_results::{
     CellKey, CellRecord, Environment, Measured, Outcome, RunFilter, Store, Study, TraceMode,
 };

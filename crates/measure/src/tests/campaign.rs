@@ -11,8 +11,9 @@ use tempfile::TempDir;
 
 use super::fixture::{self, MIB};
 use crate::Bench;
-use crate::campaign::{CampaignEnd, CampaignOptions, Watcher, run_campaign};
+use crate::campaign::{CampaignEnd, CampaignOptions, run_campaign};
 use crate::cell::{CellEnd, CellRequest};
+use crate::watcher::Watcher;
 use nestor_results::record::{CellRecord, Mark, Outcome};
 use nestor_results::{CellFailure, CellKey, FailureCause, RunFilter, Store, Study};
 
