@@ -5,7 +5,7 @@ use super::What::{
     CannotRun, EveryWriteFlushed, Faster, FlushesLost, FlushesReach, HoldsBack, NotSlower, OnlyWhenAsked,
     Same,
 };
-use super::{Claim, Dispute, Side, What};
+use super::{Claim, Dispute, LabelledStack, Side, What, labelled};
 use crate::price::FLUSH_PROBE;
 
 const RAND_WRITE: &str = "fio:rand-write";
@@ -19,12 +19,36 @@ const NEVER_FLUSHES: &str = "fio:rand-write:size=16M:runtime=5s";
 /// Allocates while it is measured.
 const FIRST_WRITE: &str = "fio:seq-write:overwrite=off";
 
-const NONE: (&str, &str) = ("none", "ext4/kvm/raw/ext4/MEDIUM");
-const WRITEBACK: (&str, &str) = ("writeback", "ext4/kvm:cache=writeback/raw/ext4/MEDIUM");
-const WRITETHROUGH: (&str, &str) = ("writethrough", "ext4/kvm:cache=writethrough/raw/ext4/MEDIUM");
-const DIRECTSYNC: (&str, &str) = ("directsync", "ext4/kvm:cache=directsync/raw/ext4/MEDIUM");
-const UNSAFE: (&str, &str) = ("unsafe", "ext4/kvm:cache=unsafe/raw/ext4/MEDIUM");
-const BLOCK: (&str, &str) = ("block device", "ext4/kvm/MEDIUM");
+const NONE: LabelledStack = labelled("none", "ext4/kvm/raw/ext4/MEDIUM");
+const WRITEBACK: LabelledStack = labelled("writeback", "ext4/kvm:cache=writeback/raw/ext4/MEDIUM");
+const WRITETHROUGH: LabelledStack = labelled("writethrough", "ext4/kvm:cache=writethrough/raw/ext4/MEDIUM");
+const DIRECTSYNC: LabelledStack = labelled("directsync", "ext4/kvm:cache=directsync/raw/ext4/MEDIUM");
+const UNSAFE: LabelledStack = labelled("unsafe", "ext4/kvm:cache=unsafe/raw/ext4/MEDIUM");
+const BLOCK: LabelledStack = labelled("block device", "ext4/kvm/MEDIUM");
+
+const NONE_ON_EXT4: LabelledStack = labelled("none on ext4", NONE.stack);
+const NONE_ON_XFS: LabelledStack = labelled("none on xfs", "ext4/kvm/raw/xfs/MEDIUM");
+const NONE_ON_JFS: LabelledStack = labelled("none on jfs", "ext4/kvm/raw/jfs/MEDIUM");
+const THREADS: LabelledStack = labelled("threads", NONE.stack);
+const NATIVE: LabelledStack = labelled("native", "ext4/kvm:aio=native/raw/ext4/MEDIUM");
+const IO_URING: LabelledStack = labelled("io_uring", "ext4/kvm:aio=io_uring/raw/ext4/MEDIUM");
+const RAW: LabelledStack = labelled("raw", NONE.stack);
+const QCOW2: LabelledStack = labelled("qcow2", "ext4/kvm/qcow2/ext4/MEDIUM");
+const QCOW2_SIZED: LabelledStack =
+    labelled("qcow2 sized", "ext4/kvm/qcow2:cluster=1M:l2-cache=8M/ext4/MEDIUM");
+const EXT4: LabelledStack = labelled("ext4", NONE.stack);
+const EXT2: LabelledStack = labelled("ext2", "ext4/kvm/raw/ext2/MEDIUM");
+const EXT3: LabelledStack = labelled("ext3", "ext4/kvm/raw/ext3/MEDIUM");
+const XFS: LabelledStack = labelled("xfs", "ext4/kvm/raw/xfs/MEDIUM");
+const EXT4_DATA_JOURNAL: LabelledStack =
+    labelled("ext4 data=journal", "ext4/kvm/raw/ext4:journal=data/MEDIUM");
+const BLOCK_DEVICE: LabelledStack = labelled("block device", "ext4/kvm:cache=writethrough/MEDIUM");
+const FILE: LabelledStack = labelled("file", WRITETHROUGH.stack);
+const BTRFS: LabelledStack = labelled("btrfs", "ext4/kvm/raw/btrfs/MEDIUM");
+const BTRFS_NOCOW: LabelledStack = labelled("btrfs nocow", "ext4/kvm/raw/btrfs:nocow/MEDIUM");
+const THIN: LabelledStack = labelled("thin", NONE.stack);
+const RESERVED: LabelledStack = labelled("reserved", "ext4/kvm/raw:alloc=falloc/ext4/MEDIUM");
+const THICK: LabelledStack = labelled("thick", "ext4/kvm/raw:alloc=full/ext4/MEDIUM");
 
 /// On every workload.
 const fn always(what: What) -> Claim {
@@ -45,27 +69,27 @@ pub(super) static CONFLICTS: &[Dispute] = &[
                 who: "QEMU and SUSE",
                 says: "writeback",
                 claims: &[
-                    always(NotSlower("writeback", "none")),
-                    always(NotSlower("writeback", "writethrough")),
-                    on(MAIL, FlushesReach("writeback")),
+                    always(NotSlower(WRITEBACK, NONE)),
+                    always(NotSlower(WRITEBACK, WRITETHROUGH)),
+                    on(MAIL, FlushesReach(WRITEBACK)),
                 ],
             },
             Side {
                 who: "Red Hat, KubeVirt and Proxmox",
                 says: "none",
                 claims: &[
-                    always(NotSlower("none", "writeback")),
-                    always(NotSlower("none", "writethrough")),
-                    on(MAIL, FlushesReach("none")),
+                    always(NotSlower(NONE, WRITEBACK)),
+                    always(NotSlower(NONE, WRITETHROUGH)),
+                    on(MAIL, FlushesReach(NONE)),
                 ],
             },
             Side {
                 who: "old libvirt",
                 says: "writethrough",
                 claims: &[
-                    always(NotSlower("writethrough", "none")),
-                    always(NotSlower("writethrough", "writeback")),
-                    on(MAIL, EveryWriteFlushed("writethrough")),
+                    always(NotSlower(WRITETHROUGH, NONE)),
+                    always(NotSlower(WRITETHROUGH, WRITEBACK)),
+                    on(MAIL, EveryWriteFlushed(WRITETHROUGH)),
                 ],
             },
         ],
@@ -82,12 +106,12 @@ pub(super) static CONFLICTS: &[Dispute] = &[
             Side {
                 who: "Red Hat and Proxmox users",
                 says: "data can be lost when the host fails",
-                claims: &[on(NEVER_FLUSHES, HoldsBack("writeback"))],
+                claims: &[on(NEVER_FLUSHES, HoldsBack(WRITEBACK))],
             },
             Side {
                 who: "SUSE and KubeVirt",
                 says: "the guest's flushes are honoured, so what it flushed is safe",
-                claims: &[on(FLUSH_PROBE, FlushesReach("writeback"))],
+                claims: &[on(FLUSH_PROBE, FlushesReach(WRITEBACK))],
             },
         ],
         stacks: &[NONE, WRITEBACK, UNSAFE],
@@ -106,26 +130,21 @@ pub(super) static CONFLICTS: &[Dispute] = &[
                 who: "most documentation",
                 says: "yes: flushes reach the disk",
                 claims: &[
-                    on(FLUSH_PROBE, FlushesReach("none on ext4")),
-                    on(FLUSH_PROBE, FlushesReach("none on xfs")),
-                    on(FLUSH_PROBE, FlushesReach("none on jfs")),
+                    on(FLUSH_PROBE, FlushesReach(NONE_ON_EXT4)),
+                    on(FLUSH_PROBE, FlushesReach(NONE_ON_XFS)),
+                    on(FLUSH_PROBE, FlushesReach(NONE_ON_JFS)),
                 ],
             },
             Side {
                 who: "a user after a power cut",
                 says: "no: only writethrough is",
                 claims: &[
-                    on(FLUSH_PROBE, FlushesLost("none on ext4")),
-                    on(FLUSH_PROBE, EveryWriteFlushed("writethrough")),
+                    on(FLUSH_PROBE, FlushesLost(NONE_ON_EXT4)),
+                    on(FLUSH_PROBE, EveryWriteFlushed(WRITETHROUGH)),
                 ],
             },
         ],
-        stacks: &[
-            ("none on ext4", NONE.1),
-            ("none on xfs", "ext4/kvm/raw/xfs/MEDIUM"),
-            ("none on jfs", "ext4/kvm/raw/jfs/MEDIUM"),
-            WRITETHROUGH,
-        ],
+        stacks: &[NONE_ON_EXT4, NONE_ON_XFS, NONE_ON_JFS, WRITETHROUGH],
         workloads: &[FLUSH_PROBE],
         decides: Flushes,
         untested: &["disks that report a flush as done when it is not", "guests that do not flush"],
@@ -140,19 +159,19 @@ pub(super) static CONFLICTS: &[Dispute] = &[
                 says: "none and writeback flush when the guest asks, writethrough and directsync after every write, \
                        unsafe never",
                 claims: &[
-                    always(FlushesReach("none")),
-                    always(OnlyWhenAsked("none")),
-                    always(FlushesReach("writeback")),
-                    always(OnlyWhenAsked("writeback")),
-                    always(EveryWriteFlushed("writethrough")),
-                    always(EveryWriteFlushed("directsync")),
-                    always(FlushesLost("unsafe")),
+                    always(FlushesReach(NONE)),
+                    always(OnlyWhenAsked(NONE)),
+                    always(FlushesReach(WRITEBACK)),
+                    always(OnlyWhenAsked(WRITEBACK)),
+                    always(EveryWriteFlushed(WRITETHROUGH)),
+                    always(EveryWriteFlushed(DIRECTSYNC)),
+                    always(FlushesLost(UNSAFE)),
                 ],
             },
             Side {
                 who: "a proposal for KubeVirt",
                 says: "none flushes after every write, directsync only when the guest asks",
-                claims: &[always(EveryWriteFlushed("none")), always(OnlyWhenAsked("directsync"))],
+                claims: &[always(EveryWriteFlushed(NONE)), always(OnlyWhenAsked(DIRECTSYNC))],
             },
         ],
         stacks: &[NONE, WRITEBACK, WRITETHROUGH, DIRECTSYNC, UNSAFE],
@@ -168,17 +187,17 @@ pub(super) static CONFLICTS: &[Dispute] = &[
             Side {
                 who: "one guide",
                 says: "none",
-                claims: &[always(NotSlower("none", "writeback")), always(NotSlower("none", "directsync"))],
+                claims: &[always(NotSlower(NONE, WRITEBACK)), always(NotSlower(NONE, DIRECTSYNC))],
             },
             Side {
                 who: "another guide",
                 says: "writeback or directsync",
-                claims: &[always(NotSlower("writeback", "none")), always(NotSlower("directsync", "none"))],
+                claims: &[always(NotSlower(WRITEBACK, NONE)), always(NotSlower(DIRECTSYNC, NONE))],
             },
             Side {
                 who: "the nested-file-system paper",
                 says: "do not nest file systems under a database",
-                claims: &[always(Faster("block device", "none", 1.0))],
+                claims: &[always(Faster(BLOCK, NONE, 1.0))],
             },
         ],
         stacks: &[NONE, WRITEBACK, DIRECTSYNC, BLOCK],
@@ -194,24 +213,20 @@ pub(super) static CONFLICTS: &[Dispute] = &[
             Side {
                 who: "Red Hat and IBM",
                 says: "native",
-                claims: &[always(NotSlower("native", "threads")), always(NotSlower("native", "io_uring"))],
+                claims: &[always(NotSlower(NATIVE, THREADS)), always(NotSlower(NATIVE, IO_URING))],
             },
             Side {
                 who: "Proxmox",
                 says: "io_uring",
-                claims: &[always(NotSlower("io_uring", "threads")), always(NotSlower("io_uring", "native"))],
+                claims: &[always(NotSlower(IO_URING, THREADS)), always(NotSlower(IO_URING, NATIVE))],
             },
             Side {
                 who: "the default of older systems",
                 says: "threads",
-                claims: &[always(NotSlower("threads", "native")), always(NotSlower("threads", "io_uring"))],
+                claims: &[always(NotSlower(THREADS, NATIVE)), always(NotSlower(THREADS, IO_URING))],
             },
         ],
-        stacks: &[
-            ("threads", NONE.1),
-            ("native", "ext4/kvm:aio=native/raw/ext4/MEDIUM"),
-            ("io_uring", "ext4/kvm:aio=io_uring/raw/ext4/MEDIUM"),
-        ],
+        stacks: &[THREADS, NATIVE, IO_URING],
         workloads: &[RAND_READ, RAND_WRITE],
         decides: Speed,
         untested: &[
@@ -224,19 +239,15 @@ pub(super) static CONFLICTS: &[Dispute] = &[
         id: "K7",
         question: "raw or qcow2?",
         sides: &[
-            Side { who: "Red Hat", says: "raw for speed", claims: &[always(Faster("raw", "qcow2", 1.0))] },
+            Side { who: "Red Hat", says: "raw for speed", claims: &[always(Faster(RAW, QCOW2, 1.0))] },
             Side {
                 who: "IBM and Igalia",
                 says: "qcow2 is as fast once cluster size and cache are right",
-                claims: &[always(NotSlower("qcow2 sized", "raw"))],
+                claims: &[always(NotSlower(QCOW2_SIZED, RAW))],
             },
             Side { who: "OpenStack", says: "both: a qcow2 overlay on a raw base", claims: &[] },
         ],
-        stacks: &[
-            ("raw", NONE.1),
-            ("qcow2", "ext4/kvm/qcow2/ext4/MEDIUM"),
-            ("qcow2 sized", "ext4/kvm/qcow2:cluster=1M:l2-cache=8M/ext4/MEDIUM"),
-        ],
+        stacks: &[RAW, QCOW2, QCOW2_SIZED],
         workloads: &[RAND_WRITE, FIRST_WRITE],
         decides: Speed,
         untested: &["overlays: a stack has no backing image", "snapshots"],
@@ -250,29 +261,23 @@ pub(super) static CONFLICTS: &[Dispute] = &[
                 who: "the nested-file-system paper",
                 says: "no: its journal has a cost and no benefit",
                 claims: &[
-                    always(Faster("ext2", "ext3", 1.0)),
-                    always(Faster("ext2", "ext4", 1.0)),
-                    always(Faster("ext2", "xfs", 1.0)),
+                    always(Faster(EXT2, EXT3, 1.0)),
+                    always(Faster(EXT2, EXT4, 1.0)),
+                    always(Faster(EXT2, XFS, 1.0)),
                 ],
             },
             Side {
                 who: "every vendor",
                 says: "ext4 and XFS are right under images",
-                claims: &[always(NotSlower("ext4", "ext2")), always(NotSlower("xfs", "ext2"))],
+                claims: &[always(NotSlower(EXT4, EXT2)), always(NotSlower(XFS, EXT2))],
             },
             Side {
                 who: "a user of old kernels",
                 says: "ext4 with data=journal does not work with cache=none",
-                claims: &[on(RAND_WRITE, CannotRun("ext4 data=journal"))],
+                claims: &[on(RAND_WRITE, CannotRun(EXT4_DATA_JOURNAL))],
             },
         ],
-        stacks: &[
-            ("ext4", NONE.1),
-            ("ext2", "ext4/kvm/raw/ext2/MEDIUM"),
-            ("ext3", "ext4/kvm/raw/ext3/MEDIUM"),
-            ("xfs", "ext4/kvm/raw/xfs/MEDIUM"),
-            ("ext4 data=journal", "ext4/kvm/raw/ext4:journal=data/MEDIUM"),
-        ],
+        stacks: &[EXT4, EXT2, EXT3, XFS, EXT4_DATA_JOURNAL],
         workloads: &[RAND_WRITE, FIRST_WRITE],
         decides: Speed,
         untested: &["whether an image survives a crash of a host without a journal"],
@@ -285,15 +290,15 @@ pub(super) static CONFLICTS: &[Dispute] = &[
             Side {
                 who: "the nested-file-system paper",
                 says: "a flat file reads faster sequentially, because the host reads ahead",
-                claims: &[on(SEQ_READ, Faster("file", "block device", 1.0))],
+                claims: &[on(SEQ_READ, Faster(FILE, BLOCK_DEVICE, 1.0))],
             },
             Side {
                 who: "Red Hat",
                 says: "a block device is preferred",
-                claims: &[always(NotSlower("block device", "file"))],
+                claims: &[always(NotSlower(BLOCK_DEVICE, FILE))],
             },
         ],
-        stacks: &[("block device", "ext4/kvm:cache=writethrough/MEDIUM"), ("file", WRITETHROUGH.1)],
+        stacks: &[BLOCK_DEVICE, FILE],
         workloads: &[SEQ_READ, SEQ_WRITE],
         decides: Speed,
         untested: &["LVM and other volume managers", "cache=none, where the host cannot read ahead"],
@@ -306,15 +311,15 @@ pub(super) static CONFLICTS: &[Dispute] = &[
             Side {
                 who: "many guides",
                 says: "yes: copying on write makes images slow",
-                claims: &[always(Faster("btrfs nocow", "btrfs", 1.0))],
+                claims: &[always(Faster(BTRFS_NOCOW, BTRFS, 1.0))],
             },
             Side {
                 who: "a measurement by LXD",
                 says: "it makes no difference to speed",
-                claims: &[always(Same("btrfs nocow", "btrfs"))],
+                claims: &[always(Same(BTRFS_NOCOW, BTRFS))],
             },
         ],
-        stacks: &[("btrfs", "ext4/kvm/raw/btrfs/MEDIUM"), ("btrfs nocow", "ext4/kvm/raw/btrfs:nocow/MEDIUM")],
+        stacks: &[BTRFS, BTRFS_NOCOW],
         workloads: &[RAND_WRITE, SEQ_READ],
         decides: Speed,
         untested: &[
@@ -330,19 +335,15 @@ pub(super) static CONFLICTS: &[Dispute] = &[
             Side {
                 who: "VMware",
                 says: "space that was zeroed beforehand is 10 to 20 % faster",
-                claims: &[on(FIRST_WRITE, Faster("thick", "thin", 1.10))],
+                claims: &[on(FIRST_WRITE, Faster(THICK, THIN, 1.10))],
             },
             Side {
                 who: "the common reply",
                 says: "no difference once the space has been written",
-                claims: &[on(RAND_WRITE, Same("thick", "thin"))],
+                claims: &[on(RAND_WRITE, Same(THICK, THIN))],
             },
         ],
-        stacks: &[
-            ("thin", NONE.1),
-            ("reserved", "ext4/kvm/raw:alloc=falloc/ext4/MEDIUM"),
-            ("thick", "ext4/kvm/raw:alloc=full/ext4/MEDIUM"),
-        ],
+        stacks: &[THIN, RESERVED, THICK],
         workloads: &[FIRST_WRITE, RAND_WRITE],
         decides: Speed,
         untested: &["arrays that write zeros on request"],

@@ -6,7 +6,7 @@ use nestor_results::{WrittenStack, WrittenWorkload};
 use nestor_statistics::{Ratio, paired_ratio, unpaired_ratio};
 use serde::Serialize;
 
-use super::{Dispute, SAME_UP_TO, SLOWER_BELOW, What};
+use super::{Dispute, LabelledStack, SAME_UP_TO, SLOWER_BELOW, What};
 use nestor_text::units::{bytes, digits};
 
 use crate::numbers::change;
@@ -32,8 +32,8 @@ impl FailedRun {
 /// What was measured for a dispute.
 #[derive(Clone, Debug, Default)]
 pub struct Evidence {
-    /// The stack of each label.
-    pub stacks: BTreeMap<String, WrittenStack>,
+    /// What is compared, as it was built.
+    pub stacks: BTreeMap<LabelledStack, WrittenStack>,
     /// Runs with numbers, by workload.
     pub observations: BTreeMap<WrittenWorkload, Vec<Observation>>,
     /// What traces showed of flushes.
@@ -159,11 +159,12 @@ pub fn judge(dispute: &Dispute, evidence: &Evidence) -> Settlement {
     runs.extend(evidence.traces.iter().map(|trace| trace.run));
     runs.sort_unstable();
     runs.dedup();
+    let stacks = evidence.stacks.iter();
     Settlement {
         id: dispute.id.to_owned(),
         question: dispute.question.to_owned(),
         cannot: dispute.cannot.map(str::to_owned),
-        stacks: evidence.stacks.clone(),
+        stacks: stacks.map(|(labelled, stack)| (labelled.label.to_owned(), stack.clone())).collect(),
         sides: sides.collect(),
         semantics: evidence.semantics(dispute),
         not_tested: dispute.untested.iter().map(|text| (*text).to_owned()).collect(),
@@ -175,35 +176,40 @@ impl Evidence {
     fn verdict(&self, what: What, workload: &WrittenWorkload) -> ClaimVerdict {
         let (outcome, seen, ratio) =
             if what.is_speed() { self.speed(what, workload) } else { self.flushes(what, workload) };
-        let mechanism = match what.labels().as_slice() {
-            [a, b] => self.mechanism(a, b, workload),
+        let mechanism = match what.stacks().as_slice() {
+            &[a, b] => self.mechanism(a, b, workload),
             _ => None,
         };
         ClaimVerdict { words: what.words(), workload: workload.clone(), outcome, seen, ratio, mechanism }
     }
 
-    fn mechanism(&self, a: &str, b: &str, workload: &WrittenWorkload) -> Option<String> {
-        let found = |from: &str, to: &str| {
-            let key = (self.stacks.get(from)?.clone(), self.stacks.get(to)?.clone(), workload.clone());
+    fn mechanism(&self, a: LabelledStack, b: LabelledStack, workload: &WrittenWorkload) -> Option<String> {
+        let found = |from: LabelledStack, to: LabelledStack| {
+            let key = (self.stacks.get(&from)?.clone(), self.stacks.get(&to)?.clone(), workload.clone());
             Some(format!("{to} against {from}: {}", self.mechanisms.get(&key)?))
         };
         found(b, a).or_else(|| found(a, b))
     }
 
-    fn of(&self, label: &str, workload: &WrittenWorkload) -> Vec<&Observation> {
-        let (Some(stack), Some(seen)) = (self.stacks.get(label), self.observations.get(workload)) else {
+    fn of(&self, label: LabelledStack, workload: &WrittenWorkload) -> Vec<&Observation> {
+        let (Some(stack), Some(seen)) = (self.stacks.get(&label), self.observations.get(workload)) else {
             return Vec::new();
         };
         seen.iter().filter(|seen| seen.stack == *stack).collect()
     }
 
-    fn failure(&self, label: &str, workload: &WrittenWorkload) -> Option<&str> {
-        let key = (self.stacks.get(label)?.clone(), workload.clone());
+    fn failure(&self, label: LabelledStack, workload: &WrittenWorkload) -> Option<&str> {
+        let key = (self.stacks.get(&label)?.clone(), workload.clone());
         self.failures.get(&key).map(FailedRun::first_line)
     }
 
     /// The second label over the first, in pairs where there are any.
-    fn ratio(&self, baseline: &str, candidate: &str, workload: &WrittenWorkload) -> Option<Ratio> {
+    fn ratio(
+        &self,
+        baseline: LabelledStack,
+        candidate: LabelledStack,
+        workload: &WrittenWorkload,
+    ) -> Option<Ratio> {
         let (from, to) = (self.of(baseline, workload), self.of(candidate, workload));
         let rates = |seen: &[&Observation]| seen.iter().map(|seen| seen.rate).collect::<Vec<_>>();
         match pairs(&from, &to) {
@@ -213,8 +219,8 @@ impl Evidence {
     }
 
     fn speed(&self, what: What, workload: &WrittenWorkload) -> (Outcome, String, Option<Ratio>) {
-        let labels = what.labels();
-        let (a, b) = (labels[0], labels[1]);
+        let stacks = what.stacks();
+        let (a, b) = (stacks[0], stacks[1]);
         let Some(ratio) = self.ratio(b, a, workload) else {
             let failed = [a, b].into_iter().find_map(|label| Some((label, self.failure(label, workload)?)));
             let why =
@@ -245,14 +251,18 @@ impl Evidence {
         }
     }
 
-    fn traces_of(&self, label: &str, workload: &WrittenWorkload) -> impl Iterator<Item = &FlushTrace> {
-        let stack = self.stacks.get(label);
+    fn traces_of(
+        &self,
+        label: LabelledStack,
+        workload: &WrittenWorkload,
+    ) -> impl Iterator<Item = &FlushTrace> {
+        let stack = self.stacks.get(&label);
         self.traces.iter().filter(move |trace| Some(&trace.stack) == stack && trace.workload == *workload)
     }
 
     /// Every run of a stack has to show it; one that shows the contrary is enough to the contrary.
     fn flushes(&self, what: What, workload: &WrittenWorkload) -> (Outcome, String, Option<Ratio>) {
-        let label = what.labels()[0];
+        let label = what.stacks()[0];
         if let What::CannotRun(_) = what {
             return self.cannot_run(label, workload);
         }
@@ -268,11 +278,15 @@ impl Evidence {
         (outcome, seen, None)
     }
 
-    fn cannot_run(&self, label: &str, workload: &WrittenWorkload) -> (Outcome, String, Option<Ratio>) {
+    fn cannot_run(
+        &self,
+        label: LabelledStack,
+        workload: &WrittenWorkload,
+    ) -> (Outcome, String, Option<Ratio>) {
         if !self.of(label, workload).is_empty() {
             return (Outcome::DoesNotHold, "it ran".to_owned(), None);
         }
-        let key = self.stacks.get(label).map(|stack| (stack.clone(), workload.clone()));
+        let key = self.stacks.get(&label).map(|stack| (stack.clone(), workload.clone()));
         let Some(failed) = key.and_then(|key| self.failures.get(&key)) else {
             return (Outcome::NotTested, "no runs".to_owned(), None);
         };
@@ -289,11 +303,11 @@ impl Evidence {
         }
         let workloads = dispute.workloads();
         let mut rows = Vec::new();
-        for (label, _) in dispute.stacks {
+        for &labelled in dispute.stacks {
             for workload in &workloads {
                 // One row says it; the claims look at all of them.
-                rows.extend(self.traces_of(label, workload).next().map(|trace| Semantics {
-                    label: (*label).to_owned(),
+                rows.extend(self.traces_of(labelled, workload).next().map(|trace| Semantics {
+                    label: labelled.label.to_owned(),
                     trace: trace.clone(),
                     per_flush: trace.per_flush(),
                     per_write: trace.per_write(),

@@ -7,6 +7,8 @@ mod conflicts;
 mod judge;
 mod paper;
 
+use std::fmt;
+
 use nestor_results::WrittenWorkload;
 use serde::Serialize;
 
@@ -29,8 +31,8 @@ pub struct Dispute {
     pub question: &'static str,
     /// Who says what.
     pub sides: &'static [Side],
-    /// Label and stack of what is compared; MEDIUM stands for the medium.
-    pub stacks: &'static [(&'static str, &'static str)],
+    /// What is compared.
+    pub stacks: &'static [LabelledStack],
     /// What is run on them.
     pub workloads: &'static [&'static str],
     /// What decides.
@@ -39,6 +41,25 @@ pub struct Dispute {
     pub untested: &'static [&'static str],
     /// Why it cannot be settled here at all.
     pub cannot: Option<&'static str>,
+}
+
+/// A stack that is compared, with the label that it is shown under.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct LabelledStack {
+    /// The label.
+    pub label: &'static str,
+    /// The stack; MEDIUM stands for the medium.
+    pub stack: &'static str,
+}
+
+const fn labelled(label: &'static str, stack: &'static str) -> LabelledStack {
+    LabelledStack { label, stack }
+}
+
+impl fmt::Display for LabelledStack {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.label)
+    }
 }
 
 /// What decides a dispute.
@@ -84,29 +105,29 @@ pub struct Claim {
     pub what: What,
 }
 
-/// What is claimed of stacks, by their labels.
+/// What is claimed of stacks.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum What {
     /// The first over the second is more than this ratio.
-    Faster(&'static str, &'static str, f64),
+    Faster(LabelledStack, LabelledStack, f64),
     /// The first over the second is less than this ratio.
-    Slower(&'static str, &'static str, f64),
+    Slower(LabelledStack, LabelledStack, f64),
     /// The first is not slower than the second ([`SLOWER_BELOW`]).
-    NotSlower(&'static str, &'static str),
+    NotSlower(LabelledStack, LabelledStack),
     /// Neither is faster ([`SAME_UP_TO`]).
-    Same(&'static str, &'static str),
+    Same(LabelledStack, LabelledStack),
     /// The guest's flushes arrive at the medium.
-    FlushesReach(&'static str),
+    FlushesReach(LabelledStack),
     /// Every write is flushed, asked or not.
-    EveryWriteFlushed(&'static str),
+    EveryWriteFlushed(LabelledStack),
     /// Writes are flushed only when the guest asks.
-    OnlyWhenAsked(&'static str),
+    OnlyWhenAsked(LabelledStack),
     /// The guest's flushes do not arrive.
-    FlushesLost(&'static str),
+    FlushesLost(LabelledStack),
     /// What the guest has not flushed is kept in memory of the host.
-    HoldsBack(&'static str),
+    HoldsBack(LabelledStack),
     /// It cannot be built or run.
-    CannotRun(&'static str),
+    CannotRun(LabelledStack),
 }
 
 /// All disputes.
@@ -120,25 +141,20 @@ pub fn dispute(id: &str) -> Option<&'static Dispute> {
 }
 
 impl Dispute {
-    /// Label and stack of what is compared, on a medium.
-    pub fn stacks_on(&self, medium: &str) -> Vec<(&'static str, String)> {
-        self.stacks.iter().map(|(label, stack)| (*label, stack.replace(MEDIUM, medium))).collect()
+    /// What is compared, on a medium.
+    pub fn stacks_on(&self, medium: &str) -> Vec<String> {
+        self.stacks.iter().map(|labelled| labelled.stack.replace(MEDIUM, medium)).collect()
     }
 
     /// What is run on them.
     pub fn workloads(&self) -> Vec<WrittenWorkload> {
         self.workloads.iter().map(|workload| (*workload).into()).collect()
     }
-
-    /// The label that others are compared with: the first.
-    pub fn baseline(&self) -> Option<&'static str> {
-        self.stacks.first().map(|(label, _)| *label)
-    }
 }
 
 impl What {
-    /// The labels it is about.
-    fn labels(self) -> Vec<&'static str> {
+    /// The stacks it is about.
+    fn stacks(self) -> Vec<LabelledStack> {
         match self {
             Self::Faster(a, b, _) | Self::Slower(a, b, _) | Self::NotSlower(a, b) | Self::Same(a, b) => {
                 vec![a, b]
@@ -154,7 +170,7 @@ impl What {
 
     /// Whether it is about speed.
     fn is_speed(self) -> bool {
-        self.labels().len() == 2
+        self.stacks().len() == 2
     }
 
     /// In words.

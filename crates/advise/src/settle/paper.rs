@@ -3,15 +3,26 @@
 
 use super::Decides::Speed;
 use super::What::{Faster, NotSlower, Same, Slower};
-use super::{Claim, Dispute, Side, What};
+use super::{Claim, Dispute, LabelledStack, Side, What, labelled};
 
 const PAPER: &str = "the nested-file-system paper";
-const BLOCK: (&str, &str) = ("disk", "ext3/kvm:cache=writethrough/MEDIUM");
-const EXT3: (&str, &str) = ("on ext3", "ext3/kvm:cache=writethrough/raw/ext3/MEDIUM");
-const EXT2: (&str, &str) = ("on ext2", "ext3/kvm:cache=writethrough/raw/ext2/MEDIUM");
+const BLOCK: LabelledStack = labelled("disk", "ext3/kvm:cache=writethrough/MEDIUM");
+const EXT3: LabelledStack = labelled("on ext3", "ext3/kvm:cache=writethrough/raw/ext3/MEDIUM");
+const EXT2: LabelledStack = labelled("on ext2", "ext3/kvm:cache=writethrough/raw/ext2/MEDIUM");
 /// One operation at a time: its rate is the inverse of its latency.
 const ONE_READ: &str = "fio:rand-read:depth=1";
 const ONE_WRITE: &str = "fio:rand-write:depth=1";
+
+const ON_JFS: LabelledStack = labelled("on jfs", "ext3/kvm:cache=writethrough/raw/jfs/MEDIUM");
+const ON_EXT3_DATA_JOURNAL: LabelledStack =
+    labelled("on ext3 data=journal", "ext3/kvm:cache=writethrough/raw/ext3:journal=data/MEDIUM");
+const PLACED_BEFORE: LabelledStack =
+    labelled("placed before", "ext3/kvm:cache=writethrough/raw:alloc=full/ext3/MEDIUM");
+const DEFAULT: LabelledStack = labelled("default", "ext4/kvm:cache=writethrough/raw/ext4/MEDIUM");
+const HOST_TUNED: LabelledStack =
+    labelled("host tuned", "ext4/kvm:cache=writethrough/raw/ext4:journal=writeback:mount=noatime/MEDIUM");
+const GUEST_TUNED: LabelledStack =
+    labelled("guest tuned", "ext4:journal=writeback:mount=noatime/kvm:cache=writethrough/raw/ext4/MEDIUM");
 
 const fn on(workload: &'static str, what: What) -> Claim {
     Claim { on: Some(workload), what }
@@ -29,13 +40,13 @@ pub(super) static ADVICE: &[Dispute] = &[
             who: PAPER,
             says: "hardly, and sequential reads may gain from the host's read-ahead",
             claims: &[
-                on("fio:rand-read", Same("on ext3", "disk")),
-                on("fio:seq-read", NotSlower("on ext3", "disk")),
-                on("fio:rand-read", Same("on jfs", "disk")),
-                on("fio:seq-read", NotSlower("on jfs", "disk")),
+                on("fio:rand-read", Same(EXT3, BLOCK)),
+                on("fio:seq-read", NotSlower(EXT3, BLOCK)),
+                on("fio:rand-read", Same(ON_JFS, BLOCK)),
+                on("fio:seq-read", NotSlower(ON_JFS, BLOCK)),
             ],
         }],
-        stacks: &[BLOCK, EXT3, ("on jfs", "ext3/kvm:cache=writethrough/raw/jfs/MEDIUM")],
+        stacks: &[BLOCK, EXT3, ON_JFS],
         workloads: &["fio:rand-read", "fio:seq-read"],
         decides: Speed,
         untested: &["guests other than ext3", "cache=none, where the host cannot read ahead"],
@@ -48,17 +59,12 @@ pub(super) static ADVICE: &[Dispute] = &[
             who: PAPER,
             says: "yes: there is one more layer to pass, and more metadata and another log to write",
             claims: &[
-                always(Faster("disk", "on ext3", 1.0)),
-                always(Faster("on ext2", "on ext3", 1.0)),
-                always(Slower("on ext3 data=journal", "on ext3", 1.0)),
+                always(Faster(BLOCK, EXT3, 1.0)),
+                always(Faster(EXT2, EXT3, 1.0)),
+                always(Slower(ON_EXT3_DATA_JOURNAL, EXT3, 1.0)),
             ],
         }],
-        stacks: &[
-            BLOCK,
-            EXT3,
-            EXT2,
-            ("on ext3 data=journal", "ext3/kvm:cache=writethrough/raw/ext3:journal=data/MEDIUM"),
-        ],
+        stacks: &[BLOCK, EXT3, EXT2, ON_EXT3_DATA_JOURNAL],
         workloads: &["fio:seq-write", "fio:rand-write"],
         decides: Speed,
         untested: &["whether metadata-only journals save an image from a crash of the host"],
@@ -72,8 +78,8 @@ pub(super) static ADVICE: &[Dispute] = &[
             says: "yes: one more file system to traverse and one more queue to wait in",
             claims: &[
                 // A latency 10 % longer is a rate 1/1.1 as high.
-                on(ONE_READ, Slower("on ext2", "disk", 1.0 / 1.1)),
-                on(ONE_WRITE, Slower("on ext2", "disk", 1.0 / 1.1)),
+                on(ONE_READ, Slower(EXT2, BLOCK, 1.0 / 1.1)),
+                on(ONE_WRITE, Slower(EXT2, BLOCK, 1.0 / 1.1)),
             ],
         }],
         stacks: &[BLOCK, EXT2, EXT3],
@@ -89,12 +95,12 @@ pub(super) static ADVICE: &[Dispute] = &[
             who: PAPER,
             says: "yes: the host places data a second time, and knows less than the guest",
             claims: &[
-                always(NotSlower("disk", "on ext3")),
-                always(NotSlower("placed before", "on ext3")),
-                always(NotSlower("disk", "placed before")),
+                always(NotSlower(BLOCK, EXT3)),
+                always(NotSlower(PLACED_BEFORE, EXT3)),
+                always(NotSlower(BLOCK, PLACED_BEFORE)),
             ],
         }],
-        stacks: &[BLOCK, EXT3, ("placed before", "ext3/kvm:cache=writethrough/raw:alloc=full/ext3/MEDIUM")],
+        stacks: &[BLOCK, EXT3, PLACED_BEFORE],
         workloads: &["fio:seq-write:overwrite=off", "fio:rand-write"],
         decides: Speed,
         untested: &["VirtFS and other ways to share the host's files: no layer does that yet"],
@@ -106,13 +112,9 @@ pub(super) static ADVICE: &[Dispute] = &[
         sides: &[Side {
             who: PAPER,
             says: "yes: it is the layer that speaks to the disk",
-            claims: &[always(Faster("host tuned", "guest tuned", 1.0))],
+            claims: &[always(Faster(HOST_TUNED, GUEST_TUNED, 1.0))],
         }],
-        stacks: &[
-            ("default", "ext4/kvm:cache=writethrough/raw/ext4/MEDIUM"),
-            ("host tuned", "ext4/kvm:cache=writethrough/raw/ext4:journal=writeback:mount=noatime/MEDIUM"),
-            ("guest tuned", "ext4:journal=writeback:mount=noatime/kvm:cache=writethrough/raw/ext4/MEDIUM"),
-        ],
+        stacks: &[DEFAULT, HOST_TUNED, GUEST_TUNED],
         workloads: &["wml:mailserver:scale=0.02", "fio:seq-write:overwrite=off"],
         decides: Speed,
         untested: &[

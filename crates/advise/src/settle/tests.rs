@@ -17,7 +17,7 @@ fn every_dispute_can_be_run_and_every_claim_is_about_its_stacks() {
         |letter: &str, count: usize| (1..=count).map(|n| format!("{letter}{n}")).collect::<Vec<_>>();
     assert_eq!(ids, [numbered("K", 12), numbered("A", 5)].concat());
     for dispute in disputes() {
-        for (_, stack) in dispute.stacks_on("hdd") {
+        for stack in dispute.stacks_on("hdd") {
             let parsed = Stack::parse(&stack).unwrap_or_else(|e| panic!("{}: {e}", dispute.id));
             parsed.require_buildable().unwrap();
         }
@@ -25,11 +25,11 @@ fn every_dispute_can_be_run_and_every_claim_is_about_its_stacks() {
             let parsed = Workload::parse(workload).unwrap_or_else(|e| panic!("{}: {e}", dispute.id));
             assert_eq!(parsed.to_string(), *workload, "{}", dispute.id);
         }
-        let labels: BTreeSet<&str> = dispute.stacks.iter().map(|(label, _)| *label).collect();
+        let labels: BTreeSet<&str> = dispute.stacks.iter().map(|labelled| labelled.label).collect();
         assert_eq!(labels.len(), dispute.stacks.len(), "{}", dispute.id);
         for claim in dispute.sides.iter().flat_map(|side| side.claims) {
             assert!(
-                claim.what.labels().iter().all(|label| labels.contains(label)),
+                claim.what.stacks().iter().all(|stack| dispute.stacks.contains(stack)),
                 "{}: {claim:?}",
                 dispute.id
             );
@@ -53,15 +53,16 @@ fn the_probe_is_written_as_it_is_kept() {
 fn evidence(dispute: &Dispute, workload: &str, rates: &[(&str, [f64; 3])]) -> Evidence {
     let mut evidence = Evidence {
         stacks: dispute
-            .stacks_on("hdd")
-            .into_iter()
-            .map(|(label, stack)| (label.to_owned(), stack.into()))
+            .stacks
+            .iter()
+            .copied()
+            .zip(dispute.stacks_on("hdd").into_iter().map(Into::into))
             .collect(),
         ..Evidence::default()
     };
     for (label, rates) in rates {
         let seen = rates.iter().zip(0..).map(|(rate, block)| Observation {
-            stack: evidence.stacks[*label].clone(),
+            stack: stack_of(&evidence, label),
             run: block,
             block: block.to_string(),
             rate: *rate,
@@ -71,6 +72,11 @@ fn evidence(dispute: &Dispute, workload: &str, rates: &[(&str, [f64; 3])]) -> Ev
         evidence.observations.entry(workload.into()).or_default().extend(seen);
     }
     evidence
+}
+
+/// The stack that is shown under a label.
+fn stack_of(evidence: &Evidence, label: &str) -> WrittenStack {
+    evidence.stacks.iter().find(|(labelled, _)| labelled.label == label).unwrap().1.clone()
 }
 
 fn outcomes(settlement: &Settlement) -> Vec<Outcome> {
@@ -102,7 +108,7 @@ fn a_side_is_as_right_as_the_least_of_its_claims() {
         &[("threads", [50.0, 51.0, 52.0]), ("native", [80.0, 81.0, 82.0]), ("io_uring", [80.0, 81.0, 82.0])],
     );
     let full = FailedRun { says_not_possible: false, message: "no space\nmore".to_owned() };
-    seen.failures.insert((seen.stacks["native"].clone(), "fio:rand-write".into()), full);
+    seen.failures.insert((stack_of(&seen, "native"), "fio:rand-write".into()), full);
     let settlement = judge(k6, &seen);
     use Outcome::{DoesNotHold, NotTested};
     assert_eq!(outcomes(&settlement), [NotTested, NotTested, DoesNotHold]);
@@ -129,7 +135,7 @@ fn flush_trace(stack: &WrittenStack, guest_sent: u64, medium_flushes: u64) -> Fl
 pub(crate) fn cache_modes_as_qemu_says() -> Settlement {
     let k4 = dispute("K4").unwrap();
     let mut seen = evidence(k4, FLUSH_PROBE, &[]);
-    let stack_of = |label: &str| seen.stacks[label].clone();
+    let stack_of = |label: &str| stack_of(&seen, label);
     seen.traces = vec![
         flush_trace(&stack_of("none"), 64, 66),
         flush_trace(&stack_of("writeback"), 64, 65),
@@ -151,7 +157,7 @@ fn what_cache_modes_mean_is_seen() {
 fn a_file_system_that_swallows_flushes_is_found() {
     let k3 = dispute("K3").unwrap();
     let mut seen = evidence(k3, FLUSH_PROBE, &[]);
-    let stack_of = |label: &str| seen.stacks[label].clone();
+    let stack_of = |label: &str| stack_of(&seen, label);
     seen.traces = vec![
         flush_trace(&stack_of("none on ext4"), 64, 66),
         flush_trace(&stack_of("none on xfs"), 64, 66),
@@ -165,7 +171,7 @@ fn a_file_system_that_swallows_flushes_is_found() {
 fn a_stack_that_failed_cannot_be_run() {
     let k8 = dispute("K8").unwrap();
     let mut seen = evidence(k8, "fio:rand-write", &[]);
-    let key = (seen.stacks["ext4 data=journal"].clone(), "fio:rand-write".into());
+    let key = (stack_of(&seen, "ext4 data=journal"), "fio:rand-write".into());
     let mut after = |says_not_possible: bool| {
         let failed = FailedRun { says_not_possible, message: "mounting /dev/vdb failed".to_owned() };
         seen.failures.insert(key.clone(), failed);

@@ -136,7 +136,7 @@ fn list(arguments: &AdviseArguments) -> Result<ExitCode> {
                 id: dispute.id,
                 question: dispute.question,
                 sides: dispute.sides.iter().map(|side| (side.who, side.says)).collect(),
-                stacks: dispute.stacks_on(&arguments.disk).into_iter().map(|(_, stack)| stack).collect(),
+                stacks: dispute.stacks_on(&arguments.disk),
                 workloads: dispute.workloads,
                 decides: dispute.decides,
                 cannot: dispute.cannot,
@@ -151,7 +151,7 @@ fn list(arguments: &AdviseArguments) -> Result<ExitCode> {
 
 /// What is to be measured, with one block.
 fn part(dispute: &Dispute, arguments: &AdviseArguments) -> Result<Part> {
-    let stacks = dispute.stacks_on(&arguments.disk).into_iter().map(|(_, stack)| one_stack(&stack));
+    let stacks = dispute.stacks_on(&arguments.disk).into_iter().map(|stack| one_stack(&stack));
     let stacks = stacks.collect::<Result<Vec<_>>>()?;
     let workloads = dispute.workloads();
     check_profiles(&Study::new("settle", "", stacks.clone(), workloads.clone()))?;
@@ -206,9 +206,8 @@ fn runs_of(
 }
 
 fn evidence(dispute: &Dispute, stacks: &[WrittenStack], runs: &[StoredRun]) -> Evidence {
-    let labels = dispute.stacks.iter().map(|(label, _)| (*label).to_owned());
     let mut evidence = Evidence {
-        stacks: labels.zip(stacks.iter().cloned()).collect(),
+        stacks: dispute.stacks.iter().copied().zip(stacks.iter().cloned()).collect(),
         traces: runs.iter().filter_map(flush_trace).collect(),
         ..Evidence::default()
     };
