@@ -33,7 +33,7 @@ pub use claims::{
     FigureX, Tally, Verdict,
 };
 pub use compare::{
-    CellSummary, Comparison, CountedMark, Drift, Failure, Sample, SamplesCompared, Violation, compare,
+    CellSummary, Comparison, CountedMark, Doubt, Drift, Failure, Sample, SamplesCompared, Violation, compare,
     compare_samples, summarise,
 };
 pub use complaint::Complaint;

@@ -149,8 +149,8 @@ impl CellNumbers {
                 continue;
             }
             seen.push((&run.conditions, run.working_set_bytes));
-            for (name, value) in environment_facts(&run.conditions, run.working_set_bytes) {
-                facts.entry(name).or_default().insert(value);
+            for (fact, value) in environment_facts(&run.conditions, run.working_set_bytes) {
+                facts.entry(fact).or_default().insert(value);
             }
         }
         facts
@@ -210,7 +210,7 @@ impl Mark {
         match name {
             "emulated" => Some(Self::EmulatedCpu),
             "cached" => Some(Self::Cached { reason: reason() }),
-            "inconsistent" => Some(Self::Inconsistent { reason: reason() }),
+            Self::INCONSISTENT => Some(Self::Inconsistent { reason: reason() }),
             "not-steady" => Some(Self::NotSteady { reason: reason() }),
             _ => None,
         }

@@ -36,6 +36,21 @@ impl Executor {
             Self::HostKernel => "host kernel",
         }
     }
+
+    /// How tables of results name it. The words are those of every version, whatever is shown.
+    pub(crate) const fn stored(self) -> &'static str {
+        match self {
+            Self::Application => "application",
+            Self::GuestKernel => "guest kernel",
+            Self::Hypervisor => "hypervisor",
+            Self::HostKernel => "host kernel",
+        }
+    }
+
+    /// Reads what [`Self::stored`] writes.
+    pub(crate) fn of_stored(words: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|executor| executor.stored() == words)
+    }
 }
 
 /// Instructions between two moments while the workload's I/O ran. Their duration follows from the speed of the modelled

@@ -292,13 +292,16 @@ impl Mark {
         }
     }
 
-    /// One word, as in tables and queries.
+    /// The [name](Self::name) of [`Self::Inconsistent`].
+    pub(crate) const INCONSISTENT: &str = "inconsistent";
+
+    /// One word, as in tables and queries. Results keep it.
     pub fn name(&self) -> &'static str {
         match self {
             Self::EmulatedCpu => "emulated",
             Self::CpuBound { .. } => "cpu-bound",
             Self::Cached { .. } => "cached",
-            Self::Inconsistent { .. } => "inconsistent",
+            Self::Inconsistent { .. } => Self::INCONSISTENT,
             Self::Suspended { .. } => "suspended",
             Self::NotSteady { .. } => "not-steady",
             Self::EventsDropped { .. } => "events-dropped",

@@ -200,7 +200,7 @@ impl Work {
     }
 
     fn same_unit(self, other: Self) -> bool {
-        self.unit() == other.unit()
+        std::mem::discriminant(&self) == std::mem::discriminant(&other)
     }
 }
 

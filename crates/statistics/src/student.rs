@@ -33,7 +33,11 @@ pub fn quantile(probability: f64, degrees_of_freedom: f64) -> Option<f64> {
     // 100 halvings exhaust the 53 bits of the mantissa whatever the start.
     for _ in 0..100 {
         let excess = cumulative(t, degrees_of_freedom) - probability;
-        if excess < 0.0 { below = t } else { above = t }
+        if excess < 0.0 {
+            below = t
+        } else {
+            above = t
+        }
         let step = excess / density(t, degrees_of_freedom);
         let next = if (below..=above).contains(&(t - step)) { t - step } else { 0.5 * (below + above) };
         if (next - t).abs() <= 1e-13 * t {

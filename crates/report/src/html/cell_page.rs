@@ -148,7 +148,9 @@ impl CellPage {
             change_interval: change_interval.as_deref().map(typeset).unwrap_or_default(),
             direction: ratio.map_or("", |r| direction(&r)),
             how_sure: comparison.map(how_sure).unwrap_or_default(),
-            doubts: comparison.map(|c| c.doubts.clone()).unwrap_or_default(),
+            doubts: comparison
+                .map(|c| c.doubts.iter().map(|d| d.words.clone()).collect())
+                .unwrap_or_default(),
             latencies: latencies(run),
             steady: run.steady.as_deref().map(typeset).unwrap_or_default(),
             marks: marks(summary),

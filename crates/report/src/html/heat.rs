@@ -147,7 +147,7 @@ fn tip(report: &StudyReport, cell: &MatrixCell) -> Vec<String> {
     }
     let report_cell = cell.cell.and_then(|i| report.cells.get(i));
     if let Some(comparison) = report_cell.and_then(|c| c.comparison.as_ref()) {
-        lines.extend(report.particular_doubts(comparison).into_iter().cloned());
+        lines.extend(report.particular_doubts(comparison).into_iter().map(str::to_owned));
     }
     for (reason, runs) in report_cell.map(|c| c.failures_by_reason()).unwrap_or_default() {
         lines.push(format!(

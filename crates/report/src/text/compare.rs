@@ -2,7 +2,7 @@
 
 use nestor_explain::{Explanation, MechanismName};
 use nestor_results::{
-    CellSummary, Comparison, Drift, Executor, PathDifference, Quantity, StructuralDifference,
+    CellSummary, Comparison, Doubt, Drift, Executor, PathDifference, Quantity, StructuralDifference,
 };
 use nestor_statistics::equal_within_percent;
 use nestor_text::{Align, Table};
@@ -171,12 +171,12 @@ pub(crate) fn drift_words(drift: &Drift) -> String {
     }
 }
 
-pub(super) fn doubt_lines(doubts: &[String], style: Style) -> Vec<String> {
+fn doubt_lines(doubts: &[Doubt], style: Style) -> Vec<String> {
     if doubts.is_empty() {
         return Vec::new();
     }
     let mut lines = vec![style.caution("  less certain than it looks:")];
-    lines.extend(doubts.iter().flat_map(|d| style.wrapped("    ", 6, d)).map(|l| style.caution(&l)));
+    lines.extend(doubts.iter().flat_map(|d| style.wrapped("    ", 6, &d.words)).map(|l| style.caution(&l)));
     lines
 }
 

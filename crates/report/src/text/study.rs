@@ -229,7 +229,7 @@ fn legend(report: &StudyReport, style: Style) -> Vec<String> {
 const EXPLAINED: usize = 6;
 
 /// Comparisons of which there are doubts that not every cell has, with these.
-fn doubtful(report: &StudyReport) -> Vec<(&CellReport, &Comparison, Vec<&String>)> {
+fn doubtful(report: &StudyReport) -> Vec<(&CellReport, &Comparison, Vec<&str>)> {
     let compared = report
         .cells
         .iter()

@@ -20,7 +20,7 @@ use crate::record::Mark;
 use crate::store::StoredRun;
 
 pub(crate) use doubts::environment_facts;
-pub use doubts::{Facts, different_facts};
+pub use doubts::{Doubt, Facts, different_facts};
 pub use drift::Drift;
 pub(crate) use samples::{Counted, Rate, mean_of_values, pairs_by_block, ratio_by_block};
 pub use samples::{Sample, SamplesCompared, Violation, compare_samples};
@@ -93,7 +93,7 @@ pub struct Comparison {
     /// Drift of the baseline.
     pub drift: Drift,
     /// Every reason to doubt the ratio, each to be printed beside it.
-    pub doubts: Vec<String>,
+    pub doubts: Vec<Doubt>,
 }
 
 impl CellSummary {
@@ -149,10 +149,9 @@ impl CellSummary {
 
 impl Comparison {
     /// The doubts except those that come of marks with these [names](Mark::name).
-    pub fn doubts_except_of(&self, names: &[&str]) -> Vec<&String> {
-        let of_marks =
-            doubts::doubtful_marks(&self.baseline, &self.candidate, |mark| names.contains(&mark.name()));
-        self.doubts.iter().filter(|doubt| !of_marks.contains(doubt)).collect()
+    pub fn doubts_except_of(&self, names: &[&str]) -> Vec<&str> {
+        let is_of_one = |doubt: &Doubt| doubt.mark.as_ref().is_some_and(|mark| names.contains(&mark.name()));
+        self.doubts.iter().filter(|doubt| !is_of_one(doubt)).map(|doubt| doubt.words.as_str()).collect()
     }
 
     /// Compares two summaries. `random_order`: all runs were part of a plan; `differences`: what else differs between
@@ -165,10 +164,10 @@ impl Comparison {
         confidence: f64,
     ) -> Self {
         let compared = compare_samples(&baseline.samples, &candidate.samples, confidence);
-        let mut doubts = doubts::left_out(&baseline, &candidate);
-        doubts.extend(doubts::doubtful_marks(&baseline, &candidate, |_| true));
-        doubts.extend(differences);
-        doubts.extend(compared.doubts);
+        let mut doubts: Vec<Doubt> =
+            doubts::left_out(&baseline, &candidate).into_iter().map(Into::into).collect();
+        doubts.extend(doubts::doubtful_marks(&baseline, &candidate));
+        doubts.extend(differences.into_iter().chain(compared.doubts).map(Doubt::from));
         if compared.only_blocks.is_some() {
             baseline.average(compared.only_blocks);
             candidate.average(compared.only_blocks.filter(|_| compared.paired));

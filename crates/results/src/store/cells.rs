@@ -256,7 +256,7 @@ fn count_mark(
     let Some(&(cell, place)) = found.places.get(&run) else { return Ok(()) };
     let (name, detail) = (row.get_ref(2)?.as_str()?, row.get_ref(3)?.as_str()?);
     let marked = &mut found.cells[cell].runs[place];
-    if name == "inconsistent" && marked.rates.is_some() {
+    if name == Mark::INCONSISTENT && marked.rates.is_some() {
         // Several are one sentence, as in `Sample::of`.
         let before = marked.violated.take().map(|reasons| format!("{reasons}; "));
         marked.violated = Some(format!("{}{detail}", before.unwrap_or_default()));

@@ -56,7 +56,7 @@ pub(super) fn demands(
     let mut rows = query.query([])?;
     while let Some(row) = rows.next()? {
         let name: String = row.get(1)?;
-        if let Some(executor) = Executor::ALL.into_iter().find(|executor| executor.name() == name) {
+        if let Some(executor) = Executor::of_stored(&name) {
             instructions.entry(row.get(0)?).or_default().insert(executor, row.get(2)?);
         }
     }

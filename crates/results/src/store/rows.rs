@@ -62,7 +62,7 @@ fn insert_instructions(connection: &Connection, run: i64, measured: &Measured) -
         let of_operation = per_operation.iter().find(|(other, _)| other == executor).map(|(_, count)| *count);
         insert.execute(params![
             run,
-            executor.name(),
+            executor.stored(),
             integer(*instructions),
             integer(path.window_ns),
             of_operation

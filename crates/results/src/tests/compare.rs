@@ -231,7 +231,7 @@ fn runs_that_violate_an_identity_count_for_nothing() {
     assert_eq!(candidate.latency["write"].count, 2 * 50 * MIB / 4096);
     assert_eq!(
         comparison.doubts,
-        [format!("candidate: run 2 is excluded because it violates an identity: {reason}")]
+        [format!("candidate: run 2 is excluded because it violates an identity: {reason}").as_str()]
     );
     // Where nothing else is left there is no number at all.
     let only = stored(vec![CellRecord {

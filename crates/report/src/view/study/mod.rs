@@ -137,7 +137,7 @@ impl StudyReport {
     }
 
     /// The doubts of a comparison that are not those of every cell.
-    pub fn particular_doubts<'a>(&self, comparison: &'a Comparison) -> Vec<&'a String> {
+    pub fn particular_doubts<'a>(&self, comparison: &'a Comparison) -> Vec<&'a str> {
         let common: Vec<&str> = self.common_marks.iter().map(|mark| mark.name).collect();
         comparison.doubts_except_of(&common)
     }
